@@ -1,4 +1,4 @@
-//! One operator with the memory that its passes reuse, and how a pass is timed.
+//! An operator with its buffers, and the timing of its passes.
 
 use super::{BenchError, Checked, Pass, Subject, check};
 use crate::learner::Learner;
@@ -7,23 +7,23 @@ use linwright_tensor::{Mat, RngKey, Scalar};
 use std::any::Any;
 use std::time::{Duration, Instant};
 
-/// Calls are repeated until a timing takes this long, so that the clock's steps do not show.
+/// Calls are repeated up to this time per timing, far above the resolution of the clock.
 const LEAST: Duration = Duration::from_millis(10);
-/// Calls of one timing, at most.
+/// Largest number of calls per timing.
 const MOST_CALLS: u32 = 10_000;
-/// Adam's step size: small enough that hundreds of steps keep the parameters as they were drawn in
-/// size.
+/// Adam's learning rate: small enough that hundreds of steps hardly change the norm of the
+/// parameters.
 const RATE: f64 = 1e-4;
 
-/// What goes in and out of every operator of one shape.
+/// Inputs and outputs of all operators of one shape.
 pub(super) struct Rows<T> {
     pub(super) x: Mat<T>,
     pub(super) y: Mat<T>,
     /// Gradient with respect to y.
     dy: Mat<T>,
-    /// Gradient with respect to x, or what the inverse gives.
+    /// Gradient with respect to x, or output of the inverse.
     dx: Mat<T>,
-    /// What training aims at.
+    /// Targets of the training.
     target: Mat<T>,
 }
 
@@ -48,24 +48,24 @@ impl<T: Scalar> Rows<T> {
     }
 }
 
-/// An operator that is timed.
+/// An operator being timed.
 pub(super) struct Candidate<T: Scalar> {
     pub(super) subject: Subject,
     pub(super) checked: Checked,
     pub(super) op: Op<T>,
-    /// A copy whose parameters training moves; none where nothing is trained, and in `f64`.
+    /// A copy for training; `None` without training, and in `f64`.
     trained: Option<Learner>,
     grads: Grads<T>,
     tape: Tape<T>,
     ws: Workspace<T>,
-    /// Calls of one timing, for each pass of the plan; none where the operator lacks the pass.
+    /// Calls per timing, for each pass of the plan; `None` if the operator lacks the pass.
     calls: Vec<Option<u32>>,
-    /// Seconds a call, for each pass and round.
+    /// Seconds per call, for each pass and round.
     pub(super) seconds: Vec<Vec<f64>>,
 }
 
 impl<T: Scalar> Candidate<T> {
-    /// Builds an operator and compares its answer with the oracle's.
+    /// Builds an operator and compares its output with the oracle's.
     pub(super) fn new(
         subject: &Subject,
         shape: Shape,
@@ -102,8 +102,8 @@ impl<T: Scalar> Candidate<T> {
         parameter_count(&self.op.map().params()) as u64
     }
 
-    /// Runs every pass twice: the first call fetches memory, the second says how many calls make a
-    /// timing.
+    /// Runs every pass twice: the first call allocates memory, the second determines the number of
+    /// calls per timing.
     pub(super) fn warm_up(
         &mut self,
         passes: &[Pass],
@@ -134,7 +134,7 @@ impl<T: Scalar> Candidate<T> {
         }
     }
 
-    /// Times one pass of the plan once more.
+    /// Times one pass of the plan in another round.
     pub(super) fn time(
         &mut self,
         index: usize,
@@ -150,7 +150,7 @@ impl<T: Scalar> Candidate<T> {
         Ok(())
     }
 
-    /// One call; only what belongs to the pass is timed.
+    /// Runs one call; only the pass itself is timed.
     fn call(&mut self, pass: Pass, rows: &mut Rows<T>) -> Result<Duration, BenchError> {
         match pass {
             Pass::Forward => {
@@ -193,7 +193,7 @@ impl<T: Scalar> Candidate<T> {
     }
 
     fn inversion(&mut self, pass: Pass, rows: &mut Rows<T>) -> Result<Duration, BenchError> {
-        // Whoever may change parameters makes the operator forget what it derived from them.
+        // Mutable access to parameters makes the operator discard what it derived from them.
         drop(self.op.map_mut().params_mut());
         let Self { op, ws, .. } = self;
         let Some(invertible) = op.map().invertible() else { return Ok(Duration::ZERO) };
@@ -208,7 +208,8 @@ impl<T: Scalar> Candidate<T> {
                 (began.elapsed(), all_finite(found.data()))
             }
             _ => {
-                // x takes the part of y: what can be undone is square, and other passes change y.
+                // x takes the role of y: invertible operators are square, and other passes change
+                // y.
                 invertible.inverse(rows.x.view(), rows.dx.view_mut(), ws)?;
                 (began.elapsed(), all_finite(rows.dx.data()))
             }

@@ -1,45 +1,45 @@
-//! Whether an operator's answer is right, before its time counts.
+//! Correctness of an operator's output, checked before timing.
 
 use super::{BenchError, Pass, Subject};
 use linwright_ops::{Invertible, Op, Shape, Workspace};
 use linwright_tensor::{Mat, RngKey, Scalar, linalg};
 use serde::{Deserialize, Serialize};
 
-/// Largest difference from the oracle by type, relative to the largest number of the answer or one:
-/// for `f32` that of the conformance suite, for `f64` as much less as its rounding is.
+/// Largest allowed difference from the oracle by type, relative to the largest output or one: for
+/// `f32` that of the conformance suite, for `f64` scaled by the ratio of the precisions.
 const LARGEST: [(&str, f64); 2] = [("f32", 2e-3), ("f64", 4e-12)];
-/// Which part of it is rounding alone, some sixteen units in the last place of either type.
+/// Share of it that is rounding error alone, some sixteen units in the last place of either type.
 const ROUNDING: f64 = 1e-3;
-/// Rows that are compared.
+/// Number of compared rows.
 const ROWS: usize = 4;
-/// Largest dense weight that is made for a comparison: 2,048 x 2,048.
+/// Largest dense weight formed for a comparison: 2,048 x 2,048.
 const MOST_DENSE: usize = 1 << 22;
 
-/// What an answer was compared with, both in `f64` with the same parameters.
+/// Reference of a comparison, in `f64` with the same parameters.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize, Deserialize)]
 #[serde(rename_all = "snake_case")]
 pub enum Oracle {
-    /// The product with the dense weight, number by number.
+    /// Product with the dense weight, entry by entry.
     DenseWeight,
-    /// The operator's own forward pass: maps that are not linear, and weights above 2^22 numbers.
+    /// The operator's own forward pass, for nonlinear maps and weights above 2^22 entries.
     Operator,
 }
 
-/// An answer that was found right.
+/// Result of a passed check.
 #[derive(Clone, Copy, Debug, PartialEq, Serialize, Deserialize)]
 pub struct Checked {
-    /// By what.
+    /// The reference.
     pub oracle: Oracle,
-    /// Largest difference, relative to the largest number of the answer or one; where an inverse is
-    /// undone, to that of the inverse.
+    /// Largest difference, relative to the largest output or one; for the round trip of an inverse,
+    /// relative to the output of the inverse.
     pub largest_error: f64,
 }
 
-/// Compares the answers of an operator on a few rows with those of its twin in `f64`, and, if a
-/// pass needs them, its inverse and determinant where it has them.
+/// Compares the outputs of an operator on a few rows with those of its twin in `f64` and, if a pass
+/// needs them, its inverse and determinant.
 ///
 /// # Errors
-/// [`BenchError::WrongAnswer`] naming the first number that differs.
+/// [`BenchError::WrongAnswer`] with the first differing number.
 pub(super) fn check<T: Scalar>(
     subject: &Subject,
     op: &Op<T>,
@@ -75,7 +75,7 @@ fn compare<T: Scalar>(label: &str, op: &Op<T>, twin: &Op<f64>) -> Result<Checked
     Ok(Checked { oracle, largest_error })
 }
 
-/// Largest difference relative to the largest number expected, or to `least`.
+/// Largest difference relative to the largest expected number, or to `least`.
 fn largest_error<T: Scalar>(
     label: &str,
     shape: Shape,
@@ -106,14 +106,14 @@ fn largest(numbers: &Mat<f64>) -> f64 {
     numbers.data().iter().fold(0.0, |largest: f64, v| largest.max(v.abs()))
 }
 
-/// What the residual of an inverse is relative to at least. Where a map nearly loses something its
-/// inverse `x` is large, and rounding it moves the result by as much.
+/// Scale of the residual of an inverse. For a nearly singular map its output `x` is large, and
+/// rounding it changes the result by as much.
 fn least(x: &Mat<f64>) -> f64 {
     (ROUNDING * largest(x)).max(1.0)
 }
 
-/// Whether the twin maps what the inverse gives back to where it came from, and whether the
-/// determinant is that of the dense weight by elimination, or of the twin where that is large.
+/// Checks that the twin maps the output of the inverse back to its input, and that the determinant
+/// equals that of the dense weight by elimination, or of the twin for a large weight.
 fn compare_inverse<T: Scalar>(
     label: &str,
     invertible: &dyn Invertible<T>,
@@ -138,12 +138,12 @@ fn compare_inverse<T: Scalar>(
     };
     let one = |value: f64| Mat::from_vec(1, 1, vec![value]);
     let found = one(invertible.log_abs_det()?.log_abs);
-    // Elimination rounds too, in f64.
+    // Elimination has rounding error, too, in f64.
     let least = (ROUNDING * largest(&x) * bound_of::<f64>() / bound_of::<T>()).max(1.0);
     Ok(residual.max(largest_error::<T>(label, shape, &found, &one(determinant), least)?))
 }
 
-/// Whether the twin maps the first columns of the dense inverse to unit vectors.
+/// Checks that the twin maps the first columns of the dense inverse to unit vectors.
 fn compare_dense_inverse<T: Scalar>(
     label: &str,
     invertible: &dyn Invertible<T>,
@@ -212,7 +212,7 @@ mod tests {
         }
     }
 
-    /// Random pairs of many levels are nearly singular together.
+    /// A product of many random pairs is nearly singular.
     #[test]
     fn an_inverse_of_large_numbers_is_as_right_as_rounding_lets_it() {
         fn passes<T: Scalar>(features: usize, seed: u64) -> Op<T> {
@@ -221,7 +221,7 @@ mod tests {
             check(&subject, &op, &[Pass::Inverse, Pass::DenseInverse], seed).unwrap();
             op
         }
-        /// One number of 9,216 is enough, though the inverse is as large as 1e11.
+        /// One wrong entry of 9,216 is detected, although the inverse is as large as 1e11.
         fn is_refused<T: Scalar>(mut op: Op<T>) {
             let twin = passes::<f64>(512, 0);
             op.map_mut().params_mut()[0].values[0] += T::ONE;
@@ -254,7 +254,7 @@ mod tests {
         assert!(check(3.0, 3.0).unwrap() < 1e-6);
         let error = check(3.5, 3.0).unwrap_err();
         assert!(matches!(error, BenchError::WrongAnswer { .. }), "{error}");
-        // A millionth is rounding in one type and wrong in the other.
+        // 1e-6 is rounding error in one type and wrong in the other.
         let almost = Scaling { features: 5, factor: 3.0, claimed: 3.0 + 3e-6 };
         let twin = Op::Linear(Box::new(Scaling { claimed: 3.0, ..almost.clone() }));
         assert!(compare_dense_inverse::<f32>("scaling", &almost, &twin).unwrap() > 1e-7);

@@ -1,8 +1,8 @@
-//! Types of numbers that operators are timed in.
+//! Floating-point types in which operators are timed.
 
 use super::Pass;
 
-/// A type of numbers in computation.
+/// A floating-point type of computation.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 pub enum Dtype {
     /// 32-bit float.
@@ -13,7 +13,7 @@ pub enum Dtype {
 }
 
 impl Dtype {
-    /// Both.
+    /// Both types.
     pub const ALL: &'static [Self] = &[Self::F32, Self::F64];
 
     /// Its name.
@@ -25,7 +25,7 @@ impl Dtype {
         }
     }
 
-    /// Whether a pass exists: Adam, a part of training, keeps its moments in `f32`.
+    /// Whether a pass exists: training does only in `f32`, the type of Adam's moments.
     #[must_use]
     pub fn has(self, pass: Pass) -> bool {
         self == Self::F32 || pass != Pass::Training

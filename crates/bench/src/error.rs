@@ -1,22 +1,22 @@
-//! Why operators were not timed.
+//! Errors of benchmarks.
 
 use linwright_model::ModelError;
 use linwright_ops::{OpError, Shape};
 
-/// A bench that cannot be made, or must not be believed.
+/// A benchmark that cannot run, or whose results are invalid.
 #[derive(Clone, Debug, PartialEq, thiserror::Error)]
 pub enum BenchError {
-    /// A plan that times nothing, or more than there is memory.
+    /// An option out of range, or a plan that does not fit in memory.
     #[error("{what}: found {found}, expected {expected}")]
     Plan {
-        /// What is wrong.
+        /// Name of the option.
         what: &'static str,
-        /// What was asked for.
+        /// Its value.
         found: String,
-        /// What is possible.
+        /// Its range.
         expected: String,
     },
-    /// An operator whose answer differs from its oracle's; it is not timed.
+    /// An operator whose output differs from the oracle's; it is not timed.
     #[error(
         "{label}, {} to {} features: row {row}, feature {feature} is {found}, the oracle says \
          {expected}; a wrong answer is not timed", shape.inp, shape.out
@@ -26,7 +26,7 @@ pub enum BenchError {
         label: String,
         /// Its shape.
         shape: Shape,
-        /// Row of the sample.
+        /// Row of the input.
         row: usize,
         /// Feature of the output.
         feature: usize,
@@ -35,8 +35,8 @@ pub enum BenchError {
         /// What the oracle computed.
         expected: f64,
     },
-    /// A pass that left numbers that are not finite.
-    #[error("{label}, {} to {} features: {pass} left numbers that are not finite", shape.inp, shape.out)]
+    /// Non-finite numbers after a pass.
+    #[error("{label}, {} to {} features: {pass} gives non-finite numbers", shape.inp, shape.out)]
     NonFinite {
         /// The operator.
         label: String,
@@ -48,16 +48,16 @@ pub enum BenchError {
     /// An operator that does not exist for a shape, or has no inverse.
     #[error(transparent)]
     Operator(#[from] OpError),
-    /// A model that cannot compute.
+    /// An error of the model.
     #[error(transparent)]
     Model(#[from] ModelError),
     /// No operator exists for any of the shapes.
     #[error("nothing was timed: {reasons}")]
     Nothing {
-        /// Why each was left out.
+        /// Reasons, by operator and shape.
         reasons: String,
     },
-    /// Asked to stop.
+    /// Cancelled.
     #[error("interrupted")]
     Interrupted,
 }

@@ -1,22 +1,22 @@
-//! How times grow with the number of features, and where an operator overtakes the dense one.
+//! Growth of times with the number of features, and crossover with the dense operator.
 
 use super::{Entry, OperatorBench, Pass};
 use serde::{Deserialize, Serialize};
 
-/// Where an operator's forward pass becomes faster than dense.
+/// Size at which an operator's forward pass becomes faster than the dense one.
 #[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
 pub struct Crossover {
     /// The operator.
     pub label: String,
-    /// Features at which both take the same time, a straight line being drawn between measured
-    /// points on logarithmic axes; the least measured number where it is faster from the start.
-    /// None where it is not faster at the largest one.
+    /// Number of features at which both take equal time, interpolated linearly on logarithmic axes;
+    /// the smallest measured number if the operator is always faster, `None` if it is not faster at
+    /// the largest one.
     pub features: Option<f64>,
-    /// Whether it is faster at every measured number.
+    /// Whether it is faster at all measured sizes.
     pub always: bool,
 }
 
-/// Forward milliseconds of a label at the square shapes, by rising features.
+/// Forward milliseconds of a label at square shapes, by ascending number of features.
 pub(crate) fn forward_times(bench: &OperatorBench, label: &str) -> Vec<(f64, f64)> {
     let square = |entry: &&Entry| entry.shape.out == entry.shape.inp && entry.label == label;
     let point = |entry: &Entry| {
@@ -28,7 +28,7 @@ pub(crate) fn forward_times(bench: &OperatorBench, label: &str) -> Vec<(f64, f64
     points
 }
 
-/// Labels in the order in which they first appear.
+/// Distinct labels in the order of first appearance.
 pub(crate) fn labels(bench: &OperatorBench) -> Vec<&str> {
     let mut labels: Vec<&str> = Vec::new();
     for entry in &bench.results {
@@ -39,7 +39,7 @@ pub(crate) fn labels(bench: &OperatorBench) -> Vec<&str> {
     labels
 }
 
-/// The last change from slower to faster than dense of every operator but dense itself.
+/// Last crossover of every operator other than dense.
 #[must_use]
 pub fn crossovers(bench: &OperatorBench) -> Vec<Crossover> {
     let dense = forward_times(bench, "dense");
@@ -48,7 +48,7 @@ pub fn crossovers(bench: &OperatorBench) -> Vec<Crossover> {
 }
 
 fn crossover(label: &str, times: &[(f64, f64)], dense: &[(f64, f64)]) -> Crossover {
-    // Logarithm of dense over operator at the features that both have: above zero is faster.
+    // Log ratio of dense to operator time at common sizes: positive is faster.
     let leads: Vec<(f64, f64)> = times
         .iter()
         .filter_map(|&(features, time)| {
@@ -71,7 +71,7 @@ fn crossover(label: &str, times: &[(f64, f64)], dense: &[(f64, f64)]) -> Crossov
     Crossover { label: label.to_owned(), features, always }
 }
 
-/// One line for each operator, shape and pass.
+/// CSV with one line per operator, shape and pass.
 #[must_use]
 pub fn to_csv(bench: &OperatorBench) -> String {
     let mut lines = vec![

@@ -1,14 +1,14 @@
-//! One operator that learns the mean squared error to a target, step by step.
+//! Training of one operator by mean squared error, step by step.
 
 use linwright_ops::{Backward, Grads, Op, Tape, Workspace};
 use linwright_tensor::kernels::elementwise::all_finite;
 use linwright_tensor::{Mat, parallel};
 use linwright_train::{Optimizer, OptimizerSettings, Slice};
 
-/// Numbers handled as one piece.
+/// Numbers per work item.
 const PIECE: usize = 1 << 14;
 
-/// An operator with what Adam keeps of it.
+/// An operator with the state of Adam.
 #[derive(Debug)]
 pub(crate) struct Learner {
     pub(crate) op: Op<f32>,
@@ -47,13 +47,13 @@ impl Learner {
         optimizer.update(&OptimizerSettings::default(), rate, *steps, slices);
     }
 
-    /// Whether all parameters are.
+    /// Whether all parameters are finite.
     pub(crate) fn is_finite(&self) -> bool {
         self.op.map().params().iter().all(|p| all_finite(p.values))
     }
 }
 
-/// Turns y into the gradient of the mean of (y - target)² over all elements.
+/// Replaces y by the gradient of the mean of (y - target)² over all entries.
 fn mean_square_gradient(y: &mut Mat<f32>, target: &Mat<f32>) {
     assert_eq!((y.rows(), y.cols()), (target.rows(), target.cols()), "shapes of y and target");
     let scale = 2.0 / y.data().len().max(1) as f32;

@@ -1,20 +1,20 @@
-//! Speed and memory of operators, against the dense operator of the same shape in the same run; and
-//! the speed of whole models, [`time_model`].
+//! Time and memory of operators relative to the dense operator of the same shape in the same run,
+//! and times of whole models, [`time_model`].
 //!
-//! A [`OperatorPlan`] names subjects (a specification each), shapes and passes. For each shape
-//! every operator is built from the seed, its answer is compared with an oracle ([`Oracle`]), and
-//! only then is it timed: rounds go through all operators and the dense one in turn, so that a busy
-//! machine slows all of them, and what counts is the median of the rounds. Results are data,
+//! An [`OperatorPlan`] has subjects (one specification each), shapes and passes. For each shape,
+//! every operator is built from the seed, its output is compared with an oracle ([`Oracle`]), and
+//! only then it is timed: each round goes through all operators and the dense one, so that load of
+//! the machine affects all of them; the median of the rounds is reported. Results are plain data,
 //! [`OperatorBench`].
 //!
 //! | pass | what is timed |
 //! | --- | --- |
 //! | forward | rows of x to rows of y, without a tape |
-//! | backward | gradients of the parameters and of x, given dy and the tape of a forward pass |
+//! | backward | gradients of the parameters and of x, from dy and the tape of a forward pass |
 //! | training | forward, mean squared error, backward without dx (x is data), and Adam |
-//! | inverse | rows of y to rows of x, whatever is derived from the parameters made anew |
-//! | dense-inverse | the matrix of the inverse, with all that it is derived from made anew |
-//! | log-det | the logarithm of the determinant, made anew as well |
+//! | inverse | rows of y to rows of x, including everything derived from the parameters |
+//! | dense-inverse | the matrix of the inverse, including everything derived from the parameters |
+//! | log-det | the logarithm of the determinant, likewise |
 
 mod candidate;
 mod check;

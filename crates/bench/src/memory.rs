@@ -1,4 +1,4 @@
-//! Peak memory of a forward pass, as the operating system counts it.
+//! Peak memory of a forward pass, measured by the operating system.
 
 use super::candidate::Rows;
 use super::{BenchError, Dtype, Pass, Subject, standard};
@@ -7,19 +7,18 @@ use linwright_tensor::Scalar;
 use linwright_tensor::parallel::ROW_BLOCK;
 use std::fs;
 
-/// Bytes that the first forward pass of an operator adds to the resident set at most, when rows of
-/// input and output are there already: workspaces of all threads, and what the operator derives
-/// from its parameters. Pages of files that the pass maps, which are those of the program's own
-/// code, do not count, and the threads run before it begins. None where the system does not tell:
-/// it is read from Linux's `/proc/self`.
+/// Bytes that the first forward pass of an operator adds to the peak resident set, when inputs and
+/// outputs exist already: workspaces of all threads, and data that the operator derives from its
+/// parameters. File-backed pages, such as program code, do not count, and the threads are started
+/// before. `None` if the system does not report it: it is read from Linux's `/proc/self`.
 ///
-/// Memory that the process got earlier and did not give back hides what a pass needs, so that this
-/// is to be asked first of all in a process of its own. Where the allocator asks the system for
-/// huge pages, the first touch of one counts as a whole, 2 MB on x86-64: a measure of the pass
-/// wants them switched off.
+/// Memory that the process allocated and freed earlier hides the need of a pass, so this must be
+/// the first measurement of a separate process. If the allocator uses huge pages, the first touch
+/// of one counts completely, 2 MB on x86-64; switch them off for this measurement.
 ///
 /// # Errors
-/// [`BenchError::Operator`] if the shape cannot have the operator, and [`BenchError::NonFinite`].
+/// [`BenchError::Operator`] if the operator does not exist for the shape, and
+/// [`BenchError::NonFinite`].
 pub fn forward_peak_bytes(
     subject: &Subject,
     shape: Shape,
@@ -39,7 +38,7 @@ fn peak_in<T: Scalar>(
     rows: usize,
     seed: u64,
 ) -> Result<Option<u64>, BenchError> {
-    // Threads and their stacks are there before any operator asks for them.
+    // Starts the threads with their stacks before any operator needs them.
     let small = Shape { out: 64, inp: 64 };
     let dense: Option<Subject> = standard("dense").map(Subject::new);
     if let Some(dense) = dense {
@@ -63,21 +62,20 @@ fn peak_in<T: Scalar>(
     Err(BenchError::NonFinite { label, shape, pass: Pass::Forward.name() })
 }
 
-/// Sets the recorded peak back to the resident set of this moment, which it gives, with the part of
-/// it that is pages of files.
+/// Resets the peak to the current resident set, and returns that and its file-backed part.
 fn begin() -> Option<[u64; 2]> {
     fs::write("/proc/self/clear_refs", "5").ok()?;
     let status = fs::read_to_string("/proc/self/status").ok()?;
     Some([bytes(&status, "VmRSS:")?, bytes(&status, "RssFile:")?])
 }
 
-/// The recorded peak, and the pages of files now.
+/// The peak, and the current file-backed part.
 fn end() -> Option<[u64; 2]> {
     let status = fs::read_to_string("/proc/self/status").ok()?;
     Some([bytes(&status, "VmHWM:")?, bytes(&status, "RssFile:")?])
 }
 
-/// A line of `/proc/self/status`, in bytes.
+/// A value of `/proc/self/status`, in bytes.
 fn bytes(status: &str, key: &str) -> Option<u64> {
     let line = status.lines().find_map(|line| line.strip_prefix(key))?;
     let kibibytes: u64 = line.trim().strip_suffix("kB")?.trim().parse().ok()?;

@@ -1,4 +1,4 @@
-//! Speed of a whole model: logits of a sequence, and tokens that it adds to one.
+//! Speed of a whole model: logits of a sequence, and generation.
 
 use super::{BenchError, Machine};
 use linwright_measure::timing::MedianRange;
@@ -9,28 +9,28 @@ use linwright_tensor::Mat;
 use serde::Serialize;
 use std::time::Instant;
 
-/// Numbers that are prime to sizes of vocabularies: tokens of the sequence are its multiples.
+/// A prime number coprime to vocabulary sizes; the tokens of the sequence are its multiples.
 const STEP: usize = 7919;
 
-/// What of a model is timed.
+/// Options of a model benchmark.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct ModelPlan {
-    /// Tokens of the sequence that goes through the model.
+    /// Tokens of the prompt.
     pub tokens: usize,
-    /// Tokens that are added to it, one after another; none for an encoder.
+    /// Tokens to generate; zero for an encoder.
     pub new_tokens: usize,
-    /// Rounds of each, after one that does not count.
+    /// Rounds, after a warm-up round.
     pub rounds: usize,
 }
 
 impl ModelPlan {
-    /// Refuses sequences for which a model of so many positions has no room: tokens that are not
-    /// computed would count as decoded in no time.
+    /// Rejects sequences longer than a model with `positions`: tokens beyond are not computed and
+    /// would make decoding look faster.
     ///
     /// # Errors
     /// [`BenchError::Plan`].
     pub fn check(&self, positions: usize) -> Result<(), BenchError> {
-        // What comes last is no input.
+        // The last new token is no input.
         let inputs = self.tokens.saturating_add(self.new_tokens.saturating_sub(1));
         if inputs <= positions {
             return Ok(());
@@ -46,35 +46,35 @@ impl ModelPlan {
     }
 }
 
-/// What was found.
+/// Results of a model benchmark.
 #[derive(Clone, Debug, PartialEq, Serialize)]
 pub struct ModelBench {
     /// The machine.
     pub machine: Machine,
-    /// Tokens of the sequence.
+    /// Tokens of the prompt.
     pub tokens: usize,
-    /// Tokens added to it.
+    /// Generated tokens.
     pub new_tokens: usize,
-    /// Milliseconds from tokens to all logits of the sequence.
+    /// Milliseconds for all logits of the prompt.
     pub forward_milliseconds: Option<MedianRange>,
-    /// Each round's.
+    /// Milliseconds of each round.
     pub forward_rounds: Vec<f64>,
-    /// Tokens a second, greedily and one sequence alone; that of the prompt is not counted, neither
-    /// is the first token that follows it.
+    /// Tokens per second of greedy decoding of one sequence, without the prompt and the first new
+    /// token.
     pub decode_tokens_per_second: Option<MedianRange>,
-    /// Each round's.
+    /// Value of each round.
     pub decode_rounds: Vec<f64>,
-    /// Tokens a second with the prompt in the time and the first token in the count.
+    /// Tokens per second including the time of the prompt and the first new token.
     pub generate_tokens_per_second: Option<MedianRange>,
-    /// Each round's.
+    /// Value of each round.
     pub generate_rounds: Vec<f64>,
 }
 
 /// Times a model.
 ///
 /// # Errors
-/// [`BenchError::Plan`] if the sequence becomes longer than the model has positions, before
-/// anything is computed, and [`BenchError::Model`] if the model fails.
+/// [`BenchError::Plan`] if the sequence would be longer than the model's positions, before anything
+/// is computed, and [`BenchError::Model`] if the model fails.
 ///
 /// # Panics
 /// If there are no rounds, or the model has no head.
@@ -129,7 +129,7 @@ fn forward_seconds(
     Ok(began.elapsed().as_secs_f64())
 }
 
-/// Tokens a second after the first, and of all with the prompt.
+/// Tokens per second after the first new token, and including the prompt.
 fn decode_speeds(
     model: &Transformer,
     prompt: &[u32],

@@ -1,34 +1,33 @@
-//! Whether products are right on this machine, and how fast: what can be said in a fifth of a
-//! second.
+//! A quick check of matrix products on this machine: correctness and speed in a fifth of a second.
 
 use linwright_tensor::kernels::gemm::{Write, linear};
 use linwright_tensor::{Mat, RngKey};
 use serde::Serialize;
 use std::time::{Duration, Instant};
 
-/// Rows, features out and features in of the products that are compared: none fits the tiles of a
-/// kernel, and the second is computed in them.
+/// Rows, output features and input features of the compared products: not multiples of the kernels'
+/// tiles, and the second one uses tiles.
 const COMPARED: [[usize; 3]; 2] = [[5, 67, 129], [67, 141, 131]];
-/// Largest difference, relative to the largest number of the answer: rounding in f32 stays twenty
-/// times below it, and one wrong product does not.
+/// Largest allowed difference, relative to the largest output: twenty times the rounding error in
+/// f32, and less than one wrong product.
 const LARGEST: f64 = 2e-5;
-/// Rows and columns of the matrices that are timed.
+/// Rows and columns of the timed matrices.
 const TIMED: usize = 512;
 
-/// A product of f32 matrices, compared and timed.
+/// Result of a check of f32 matrix products.
 #[derive(Clone, Copy, Debug, PartialEq, Serialize)]
 pub struct ProductCheck {
-    /// Largest difference from plain loops in f64, relative to the largest number of the answer.
+    /// Largest difference from plain loops in f64, relative to the largest output.
     pub largest_error: f64,
-    /// Whether that is rounding.
+    /// Whether that is rounding error.
     pub is_right: bool,
-    /// Rows and columns of the matrices that were timed.
+    /// Rows and columns of the timed matrices.
     pub side: usize,
-    /// Billions of multiplications and additions a second, in the fastest round.
+    /// Billions of floating-point operations per second, in the fastest round.
     pub gflops: f64,
 }
 
-/// Compares products with plain loops, then repeats one for about as long as `time`.
+/// Compares products with plain loops, then times one for about `time`.
 #[must_use]
 pub fn check_product(time: Duration) -> ProductCheck {
     let errors = COMPARED.map(|shape| largest_error(shape, product));
@@ -63,7 +62,7 @@ fn largest_error(
         for (given, w) in given.iter().zip(w.data().chunks(inp)) {
             let right: f64 = x.iter().zip(w).map(|(x, w)| f64::from(*x) * f64::from(*w)).sum();
             let off = (f64::from(*given) - right).abs();
-            // A number that is none is the largest error of all.
+            // NaN is the largest error.
             error = if off.is_nan() { f64::INFINITY } else { error.max(off) };
             largest = largest.max(right.abs());
         }

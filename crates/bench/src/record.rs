@@ -1,4 +1,4 @@
-//! What was found, as plain data.
+//! Results of a benchmark, as plain data.
 
 use super::{Checked, Pass};
 use linwright_measure::timing::MedianRange;
@@ -7,33 +7,33 @@ use linwright_tensor::parallel;
 use serde::{Deserialize, Serialize};
 use std::borrow::Cow;
 
-/// Everything that one run found.
+/// Results of an operator benchmark.
 #[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
 pub struct OperatorBench {
-    /// Where it was measured.
+    /// The machine.
     pub machine: Machine,
-    /// Draws parameters and rows.
+    /// Seed of parameters and inputs.
     pub seed: u64,
-    /// Rows of x.
+    /// Number of input rows.
     pub rows: usize,
-    /// Rounds, of which medians are taken.
+    /// Number of rounds; times are their medians.
     pub rounds: usize,
-    /// Type of numbers in computation.
+    /// Dtype of the computation.
     pub dtype: Cow<'static, str>,
-    /// One for each operator and shape, the dense ones included.
+    /// One entry per operator and shape, including dense.
     pub results: Vec<Entry>,
     /// Operators that do not exist for a shape.
     pub skipped: Vec<Skipped>,
 }
 
-/// The machine, in what times depend on.
+/// Properties of the machine that affect times.
 #[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
 pub struct Machine {
-    /// Cores that this process may use; none if the system does not tell.
+    /// Cores available to this process; `None` if unknown.
     pub cores: Option<usize>,
-    /// Instructions that kernels use.
+    /// Instruction set of the kernels.
     pub instruction_set: Cow<'static, str>,
-    /// Threads of the kernels.
+    /// Number of threads.
     pub threads: usize,
     /// Processor and operating system.
     pub platform: String,
@@ -42,7 +42,7 @@ pub struct Machine {
 }
 
 impl Machine {
-    /// The machine that this runs on.
+    /// The current machine.
     #[must_use]
     pub fn here() -> Self {
         Self {
@@ -55,7 +55,7 @@ impl Machine {
     }
 }
 
-/// One operator of one shape.
+/// Results of one operator of one shape.
 #[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
 pub struct Entry {
     /// See [`super::Subject::label`].
@@ -64,53 +64,54 @@ pub struct Entry {
     pub spec: OpSpec,
     /// Features out and in.
     pub shape: Shape,
-    /// Trainable numbers.
+    /// Number of parameters.
     pub parameters: u64,
     /// Parameters over those of the dense weight.
     pub keep: f64,
     /// Multiply-adds for one row.
     pub macs_per_row: u64,
-    /// The comparison that came before the timing.
+    /// The check before the timing.
     pub checked: Checked,
-    /// Times, in the order of the passes asked for; an operator without a pass has no entry of it.
+    /// Times, in the order of the passes of the plan; an operator without a pass has no entry for
+    /// it.
     pub passes: Vec<PassTime>,
-    /// Most memory of a forward pass beyond input, output and operator, in bytes; none where it was
-    /// not measured.
+    /// Peak memory of a forward pass beyond input, output and operator, in bytes; `None` if not
+    /// measured.
     pub forward_peak_bytes: Option<u64>,
 }
 
 impl Entry {
-    /// The time of a pass, if it was taken.
+    /// Time of a pass, if measured.
     #[must_use]
     pub fn pass(&self, pass: Pass) -> Option<&PassTime> {
         self.passes.iter().find(|time| time.pass == pass)
     }
 }
 
-/// The time of one pass.
+/// Time of one pass.
 #[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
 pub struct PassTime {
-    /// Which.
+    /// The pass.
     pub pass: Pass,
-    /// For one call.
+    /// Milliseconds per call.
     pub milliseconds: MedianRange,
-    /// Each round's, in order.
+    /// Milliseconds of each round, in order.
     pub rounds_milliseconds: Vec<f64>,
-    /// 2 · out · inp · rows of the dense product a forward pass stands for, over its time, in 10^9
-    /// a second; forward passes alone have it.
+    /// Billions of operations per second of the equivalent dense product, 2 · out · inp · rows over
+    /// the time; only for forward passes.
     pub equivalent_gflops: Option<f64>,
-    /// How many times faster than dense: median over rounds of the dense time of the round over
-    /// this one; none where dense has no such pass.
+    /// Speed relative to dense: median over rounds of dense time over this time; `None` if dense
+    /// has no such pass.
     pub times_dense: Option<f64>,
 }
 
-/// An operator that a shape cannot have.
+/// An operator that does not exist for a shape.
 #[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
 pub struct Skipped {
     /// See [`super::Subject::label`].
     pub label: String,
     /// Features out and in.
     pub shape: Shape,
-    /// Why.
+    /// The reason.
     pub reason: String,
 }

@@ -1,4 +1,4 @@
-//! Time of operators against the number of features.
+//! Reports of operator benchmarks.
 
 use crate::growth::{forward_times, labels};
 use crate::{Entry, Machine, OperatorBench, Pass, PassTime, crossovers};
@@ -8,8 +8,8 @@ use linwright_report::plot::{Axis, Plot, Series, Style};
 use linwright_report::{Block, Document, Image, Panel, ReportError, Scale, Sheet, Table};
 use serde_json::Value;
 
-/// Median milliseconds of a forward pass against features of the square shapes, both axes
-/// logarithmic, as one SVG file. A ring marks where an operator becomes faster than dense.
+/// Median milliseconds of a forward pass by number of features for square shapes, on logarithmic
+/// axes, as one SVG file. A ring marks where an operator becomes faster than dense.
 ///
 /// # Errors
 /// [`ReportError::Plot`] if no square shape was timed.
@@ -47,7 +47,7 @@ pub fn operator_growth(bench: &OperatorBench) -> Result<String, ReportError> {
     let plot = Plot {
         title: title.clone(),
         x: Axis {
-            title: "features in and out".to_owned(),
+            title: "input and output features".to_owned(),
             scale: x,
             ticks: Some(dims.iter().map(|dim| (*dim, format!("{dim}"))).collect()),
         },
@@ -56,12 +56,12 @@ pub fn operator_growth(bench: &OperatorBench) -> Result<String, ReportError> {
         baseline: None,
     };
     let legend = labels.iter().map(|label| (*label).to_owned()).enumerate().collect();
-    let heading = "milliseconds, median of rounds; a ring: faster than dense from here".to_owned();
+    let heading = "milliseconds, median of rounds; ring: faster than dense from here on".to_owned();
     let panel = Panel { heading, plot, legend };
     Sheet { title, panels: vec![panel], notes: notes(bench) }.svg()
 }
 
-/// Value at `at` of a line through points on logarithmic axes.
+/// Value at `at` by linear interpolation on logarithmic axes.
 fn on_line(points: &[(f64, f64)], at: f64) -> Option<f64> {
     if let Some((_, y)) = points.iter().find(|(x, _)| *x == at) {
         return Some(*y);
@@ -97,7 +97,7 @@ fn notes(bench: &OperatorBench) -> Vec<String> {
     vec![words.collect::<Vec<_>>().join("; "), line]
 }
 
-/// The times of a bench, one line per operator, shape and pass.
+/// Table of times, one row per operator, shape and pass.
 #[must_use]
 pub fn times(bench: &OperatorBench) -> Table {
     let columns = [
@@ -140,7 +140,7 @@ fn line(entry: &Entry, time: &PassTime) -> Vec<String> {
     ]
 }
 
-/// Operators that were left out, and the machine.
+/// Skipped operators, and the machine.
 #[must_use]
 pub fn remarks(bench: &OperatorBench) -> Vec<String> {
     let skipped = bench.skipped.iter().map(|skipped| {
@@ -157,7 +157,7 @@ pub fn remarks(bench: &OperatorBench) -> Vec<String> {
     skipped.chain([machine]).collect()
 }
 
-/// A bench as a report, with the figure of [`operator_growth`] where square shapes were timed.
+/// The report of a benchmark, with the plot of [`operator_growth`] if square shapes were timed.
 #[must_use]
 pub fn document(bench: &OperatorBench) -> Document {
     let title = "Forward time over features".to_owned();
@@ -171,11 +171,11 @@ pub fn document(bench: &OperatorBench) -> Document {
     }
 }
 
-/// The saved result of `linwright bench operators` or of the experiment on power iteration as a
-/// report; none if a value is neither.
+/// The report of a saved `linwright bench operators` or power iteration experiment; `None` for any
+/// other JSON value.
 ///
 /// # Errors
-/// [`ReportError::NotAReport`] if it says that it is one, and is not.
+/// [`ReportError::NotAReport`] if the value claims to be one, but is not valid.
 pub fn saved(value: &Value) -> Option<Result<Document, ReportError>> {
     let operators = |value: &Value| -> Result<Document, ReportError> {
         Ok(document(&serde_json::from_value(value.clone())?))
@@ -214,7 +214,7 @@ mod tests {
         let mut bench = run(&plan, &mut Silent).unwrap();
         let svg = operator_growth(&bench).unwrap();
         for said in
-            ["rotor", "low_rank rank=64", "dense", "\n128\n", "features in and out", "seed 0"]
+            ["rotor", "low_rank rank=64", "dense", "\n128\n", "input and output features", "seed 0"]
         {
             assert!(svg.contains(said), "{said:?} in {svg}");
         }

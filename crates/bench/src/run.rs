@@ -1,4 +1,4 @@
-//! The rounds.
+//! Runs the rounds of an operator benchmark.
 
 use super::candidate::{Candidate, Rows};
 use super::{
@@ -11,10 +11,10 @@ use linwright_tensor::Scalar;
 use serde::de::Error;
 use serde::{Deserialize, Deserializer, Serialize, Serializer};
 
-/// Most numbers of one batch of rows.
+/// Largest number of entries in a batch of rows.
 const MOST_NUMBERS: usize = 1 << 30;
 
-/// What can be timed of an operator.
+/// A timed pass of an operator.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Pass {
     /// Rows of x to rows of y.
@@ -23,16 +23,16 @@ pub enum Pass {
     Backward,
     /// Forward, mean squared error, backward without dx, Adam.
     Training,
-    /// Rows of y to rows of x, where the operator can be undone.
+    /// Rows of y to rows of x, for invertible operators.
     Inverse,
-    /// The dense inverse, where the operator can be undone.
+    /// The dense inverse, for invertible operators.
     DenseInverse,
-    /// The logarithm of the determinant, where the operator has one.
+    /// The logarithm of the determinant, if the operator has one.
     LogDet,
 }
 
 impl Pass {
-    /// Every pass.
+    /// All passes.
     pub const ALL: &'static [Self] = &[
         Self::Forward,
         Self::Backward,
@@ -55,12 +55,12 @@ impl Pass {
         }
     }
 
-    /// Whether it needs gradients.
+    /// Whether the pass computes gradients.
     pub(super) fn learns(self) -> bool {
         matches!(self, Self::Backward | Self::Training)
     }
 
-    /// Whether only operators that can be undone have it.
+    /// Whether only invertible operators have it.
     pub(super) fn inverts(self) -> bool {
         matches!(self, Self::Inverse | Self::DenseInverse | Self::LogDet)
     }
@@ -80,27 +80,27 @@ impl<'de> Deserialize<'de> for Pass {
     }
 }
 
-/// What to time.
+/// Options of an operator benchmark.
 #[derive(Clone, Debug, PartialEq)]
 pub struct OperatorPlan {
-    /// The operators; dense is added where it is not among them.
+    /// The operators; dense is added if missing.
     pub subjects: Vec<Subject>,
     /// Features out and in.
     pub shapes: Vec<Shape>,
     /// The passes.
     pub passes: Vec<Pass>,
-    /// Type of numbers in computation.
+    /// Dtype of the computation.
     pub dtype: Dtype,
-    /// Rows of x.
+    /// Number of input rows.
     pub rows: usize,
-    /// Rounds, of which the median counts.
+    /// Number of rounds; times are their medians.
     pub rounds: usize,
-    /// Draws parameters and rows.
+    /// Seed of parameters and inputs.
     pub seed: u64,
 }
 
 impl OperatorPlan {
-    /// Whether the plan can be carried out in memory at all.
+    /// Checks the options, including memory.
     fn check(&self) -> Result<(), BenchError> {
         let wrong = |what, found: String, expected: &str| {
             Err(BenchError::Plan { what, found, expected: expected.to_owned() })
@@ -133,7 +133,7 @@ impl OperatorPlan {
         Ok(())
     }
 
-    /// The operators of a shape, dense last; those that it cannot have are noted.
+    /// Operators for a shape, dense last; those that do not exist for it are recorded as skipped.
     fn candidates<T: Scalar>(
         &self,
         shape: Shape,
@@ -159,8 +159,8 @@ impl OperatorPlan {
 /// Times every operator at every shape.
 ///
 /// # Errors
-/// [`BenchError`]: a plan that cannot be carried out, a wrong answer, numbers that are not finite,
-/// no operator that exists for any of the shapes, or an interruption.
+/// [`BenchError`] for invalid options, a wrong output, non-finite numbers, no operator for any of
+/// the shapes, or cancellation.
 pub fn run(plan: &OperatorPlan, monitor: &mut dyn Monitor) -> Result<OperatorBench, BenchError> {
     plan.check()?;
     match plan.dtype {
@@ -222,7 +222,8 @@ fn rounds<T: Scalar>(
         for (index, &pass) in plan.passes.iter().enumerate() {
             for k in 0..count {
                 go_on((round + 1) * count + index * count / plan.passes.len())?;
-                // Each round begins with another operator, so that none is always behind the same.
+                // Each round begins with another operator, so that none always follows the same
+                // one.
                 candidates[(round + k) % count].time(index, pass, &mut rows)?;
             }
         }

@@ -1,5 +1,5 @@
-//! A map for tests that can be undone: every feature times one number. `claimed` is what its
-//! inverse divides by, so that a wrong inverse can be made too.
+//! An invertible test operator that multiplies every feature by a number. Its inverse divides by
+//! `claimed`, which can differ for a wrong inverse.
 
 use linwright_ops::{
     Backward, Invertible, LinearOp, LogDet, Map, Op, OpError, OpSpec, Param, ParamMut, Shape, Tape,

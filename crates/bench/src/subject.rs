@@ -1,12 +1,12 @@
-//! What is timed: a specification under a name.
+//! Timed operators: specifications with labels.
 
 use super::BenchError;
 use linwright_ops::{Op, OpSpec, Shape};
 use linwright_tensor::{RngKey, Scalar};
 use serde_json::{Map, Value};
 
-/// Options of the kinds that are not timed with their defaults: those that have none, and
-/// block-Hadamard, whose BH1 mixes nothing.
+/// Standard options of the kinds that are not timed with their defaults: those without defaults,
+/// and block-Hadamard, whose default BH1 mixes no blocks.
 const STANDARD: [(&str, &str); 5] = [
     ("low_rank", r#"{"kind": "low_rank", "rank": 64}"#),
     ("diagonal_low_rank", r#"{"kind": "diagonal_low_rank", "rank": 64}"#),
@@ -18,9 +18,9 @@ const STANDARD: [(&str, &str); 5] = [
     ),
 ];
 
-/// The standard options of a kind: rank 64 for low rank, two block-diagonal maps (BH2) for
+/// Standard options of a kind: rank 64 for low rank, two block-diagonal maps (BH2) for
 /// block-Hadamard, a rotor and low rank 16 for a sum, a rotor after BH1 for a product, and the
-/// defaults of every other kind. None for an unknown kind.
+/// defaults of all other kinds. `None` for an unknown kind.
 #[must_use]
 pub fn standard(kind: &str) -> Option<OpSpec> {
     match STANDARD.iter().find(|(name, _)| *name == kind) {
@@ -29,12 +29,12 @@ pub fn standard(kind: &str) -> Option<OpSpec> {
     }
 }
 
-/// The kind without any option, where all of them have defaults.
+/// The kind with default options, if all have defaults.
 fn defaults(kind: &str) -> Option<OpSpec> {
     serde_json::from_value(serde_json::json!({ "kind": kind })).ok()
 }
 
-/// A value as a label tells it: operators by their own labels.
+/// An option value in a label; operators by their own labels.
 fn value_label(value: &Value) -> String {
     let parts = match value {
         Value::String(text) => return text.clone(),
@@ -50,7 +50,7 @@ fn value_label(value: &Value) -> String {
     }
 }
 
-/// One operator to time.
+/// A timed operator.
 #[derive(Clone, Debug, PartialEq)]
 pub struct Subject {
     /// Kind and options that are not its defaults: `block_hadamard depth=2`.
@@ -60,7 +60,7 @@ pub struct Subject {
 }
 
 impl Subject {
-    /// A specification under the label that follows from it.
+    /// A specification with its label.
     #[must_use]
     pub fn new(spec: OpSpec) -> Self {
         let options = |spec: &OpSpec| match serde_json::to_value(spec) {
@@ -78,7 +78,7 @@ impl Subject {
         Self { label, spec }
     }
 
-    /// The operator of a shape, the same parameters for the same seed.
+    /// The operator for a shape, with parameters determined by the seed.
     pub(super) fn build<T: Scalar>(&self, shape: Shape, seed: u64) -> Result<Op<T>, BenchError> {
         let key = RngKey::new(seed).fold("bench").fold(&self.label);
         Ok(self.spec.random(shape, key)?)

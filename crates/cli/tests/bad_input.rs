@@ -266,7 +266,7 @@ fn data() -> Vec<Case> {
     vec![
         case("no text", |_| {}, "eval model --text none.txt", 1, &["cannot read none.txt"]),
         case("a directory for a text", |_| {}, "eval model --text model", 1, &["is a directory"]),
-        case("an empty text", |w| w.write("text.jsonl", ""), EVAL, 1, &["text.jsonl", "holds no"]),
+        case("an empty text", |w| w.write("text.jsonl", ""), EVAL, 1, &["text.jsonl", "has no"]),
         case(
             "an empty text file",
             |w| w.write("e.txt", ""),
@@ -350,7 +350,7 @@ fn options() -> Vec<Case> {
             |_| {},
             "compress model --rank 16 --dataset calibration.jsonl -o out",
             2,
-            &["rank 16", "largest rank that saves anything is 15"],
+            &["rank 16", "largest rank with fewer parameters is 15"],
         ),
         case(
             "rank zero",
@@ -476,7 +476,7 @@ fn recipes() -> Vec<Case> {
             |w| recipe(w, "version: 1", "version: 9"),
             RUN,
             3,
-            &["tiny.yaml", "version is 9", "reads 1"],
+            &["tiny.yaml", "version is 9", "supports 1"],
         ),
         case("no YAML", |w| w.write("tiny.yaml", "[1, {"), RUN, 3, &["tiny.yaml"]),
         case(

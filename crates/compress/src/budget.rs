@@ -45,7 +45,7 @@ pub fn low_rank_for(budget: Budget, shape: Shape) -> Result<usize, FitError> {
     }
     if rank > largest {
         return refuse(format!(
-            "rank {rank} has {} parameters, the dense weight {}; the largest rank with fewer is {largest}",
+            "rank {rank} has {} parameters, the dense weight {}; the largest rank with fewer parameters is {largest}",
             rank.saturating_mul(out + inp),
             out * inp
         ));

@@ -507,11 +507,11 @@ tables:
             ("rank: 4}", "rank: 0}", "rank 0"),
             ("rank: 4}", "rank: 4, keep: 0.5}", "either rank or keep"),
             ("window: 128", "window: 128, stride: 129", "eval.stride is 129"),
-            ("window: 128", "text_field: content", "eval.text_field is of no use"),
+            ("window: 128", "text_field: content", "eval.text_field has no effect"),
             (
                 "dataset: pocket",
                 "dataset: a.txt, text_field: b",
-                "calibration.text_field is of no use",
+                "calibration.text_field has no effect",
             ),
             ("[[1], [1, 2]]", "[[1, 1]]", "tables[0].layers"),
             ("label: LR4-trained", "label: LR4-closed", "two rows named LR4-closed"),
@@ -531,6 +531,6 @@ tables:
         };
         assert_eq!(parse(Path::new("r.yaml"), &second("4")).expect("reads").tables.len(), 2);
         let message = error(&second("5"));
-        assert!(message.contains("two methods LR4-closed"), "{message}");
+        assert!(message.contains("two methods with the label LR4-closed"), "{message}");
     }
 }

@@ -4,24 +4,24 @@ use super::ids::Ids;
 use super::{DataError, Table, TableFormat, file};
 use std::path::{Path, PathBuf};
 
-/// The field of a record that holds its text, where no other is named.
+/// Default field with the text of a record.
 const TEXT_FIELD: &str = "text";
 
-/// How a file holds its documents.
+/// Format of a file of documents.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Format {
-    /// The whole file is one document, taken as it is.
+    /// The whole file is one document.
     Text,
-    /// One JSON object a line, its document in one field.
+    /// One JSON object per line, with the document in one field.
     Jsonl,
-    /// Rows of named values, the document in one of them.
+    /// A table, with the document in one column.
     Columns(TableFormat),
 }
 
 impl Format {
-    /// The format that a file name says, in letters of any case: `.jsonl` and `.ndjson` are JSONL,
-    /// `.csv`, `.tsv`, `.parquet` and `.arrow` columns, all else is text. Not `.json`, which could
-    /// be either.
+    /// Format by the file extension, in upper or lower case: `.jsonl` and `.ndjson` are JSONL,
+    /// `.csv`, `.tsv`, `.parquet` and `.arrow` are tables, all others are text. `.json` is
+    /// ambiguous and an error.
     ///
     /// # Errors
     /// [`DataError::Json`].
@@ -43,26 +43,26 @@ impl Format {
 /// One text.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct Document {
-    /// The text, never empty.
+    /// The text, which is not empty.
     pub text: String,
-    /// Line of the file it comes from, from one.
+    /// Line in the file, from one.
     pub line: usize,
 }
 
-/// The documents of one file, in its order.
+/// Documents of one file, in file order.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct Corpus {
-    /// Where it was read.
+    /// Path of the file.
     pub path: PathBuf,
-    /// sha256 of the file's bytes, hexadecimal.
+    /// SHA-256 of the file, hexadecimal.
     pub sha256: String,
-    /// The documents, at least one.
+    /// At least one document.
     pub documents: Vec<Document>,
 }
 
 impl Corpus {
-    /// Reads a file in the format that its name says; `field` holds the text of a record, `text` if
-    /// none is named. A plain text has no fields.
+    /// Reads a file in the format of its extension; `field` is the field with the text, `text` by
+    /// default. Plain text has no fields.
     ///
     /// # Errors
     /// [`DataError`], naming file and line.
@@ -70,7 +70,7 @@ impl Corpus {
         Self::from_bytes(path, &file::read(path)?, Format::of(path)?, field)
     }
 
-    /// Reads documents from memory; `path` is the name used in messages.
+    /// Parses documents from memory; `path` is the name in messages.
     ///
     /// # Errors
     /// As [`Self::open`].
@@ -151,8 +151,8 @@ mod tests {
                 b"{\"text\":\"a\",\"id\":7}\n\n{\"text\":\"b\",\"id\":7}",
                 "t.jsonl, line 3: id 7 is that of line 1 as well",
             ),
-            (b"", "t.jsonl holds no documents"),
-            (b"\n\n", "t.jsonl holds no documents"),
+            (b"", "t.jsonl has no documents"),
+            (b"\n\n", "t.jsonl has no documents"),
             (b"{\"text\":\"a\"} x", "line 1: not valid JSON: trailing characters (column 14)"),
         ];
         for (bytes, want) in cases {
@@ -187,9 +187,9 @@ mod tests {
     #[test]
     fn the_field_that_was_probably_meant_is_suggested() {
         for (line, field, want) in [
-            // A name that is nearly right, before longer text.
+            // A name with a small edit distance precedes longer text.
             ("{\"content\":\"a\",\"note\":\"much longer\"}", "contnet", Some("`content`")),
-            // Else the field with most text; numbers and lists are none.
+            // Otherwise the field with most text; numbers and lists do not count.
             ("{\"url\":\"a.b\",\"doc\":\"much longer\",\"n\":123456789012}", "text", Some("`doc`")),
             ("{\"n\":1,\"list\":[\"a\"]}", "text", None),
             ("{}", "text", None),

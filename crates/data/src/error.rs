@@ -1,24 +1,24 @@
-//! What can be wrong with a data file.
+//! Errors in data files.
 
 use linwright_run::shown;
 use std::io;
 use std::path::PathBuf;
 
-/// A text or question file that cannot be used.
+/// An unusable file of texts or questions.
 #[derive(Debug, thiserror::Error)]
 pub enum DataError {
-    /// A JSON file where text is expected.
+    /// A JSON file where text or JSONL is expected.
     #[error("{}: a .json file is neither text nor JSONL; put one object with a `text` field on each line and call it .jsonl", path.display())]
     Json {
         /// The file.
         path: PathBuf,
     },
-    /// The file could not be read.
+    /// An unreadable file.
     #[error("cannot read {}: {source}", path.display())]
     Read {
         /// The file.
         path: PathBuf,
-        /// What the system said.
+        /// The error of the system.
         source: io::Error,
     },
     /// The path is a directory.
@@ -27,7 +27,7 @@ pub enum DataError {
         /// The path.
         path: PathBuf,
     },
-    /// The file is longer than what is read into memory.
+    /// A file larger than the limit.
     #[error(
         "{} is longer than {limit_bytes} bytes; cut it into smaller files and evaluate each",
         path.display()
@@ -35,10 +35,10 @@ pub enum DataError {
     FileTooLong {
         /// The file.
         path: PathBuf,
-        /// Longest file accepted.
+        /// The limit.
         limit_bytes: u64,
     },
-    /// One line is too long to be a record.
+    /// A line longer than the limit.
     #[error(
         "{}, line {line}: {found_bytes} bytes on one line, at most {limit_bytes} are accepted",
         path.display()
@@ -50,7 +50,7 @@ pub enum DataError {
         line: usize,
         /// Length of the line.
         found_bytes: usize,
-        /// Longest line accepted.
+        /// The limit.
         limit_bytes: usize,
     },
     /// Bytes that are not UTF-8.
@@ -66,17 +66,17 @@ pub enum DataError {
         /// Offset of the first bad byte in the file, from zero.
         byte: usize,
     },
-    /// A line that is not JSON.
+    /// An invalid JSON line.
     #[error("{}, line {line}: not valid JSON: {reason}", path.display())]
     BrokenJson {
         /// The file.
         path: PathBuf,
         /// Line, from one.
         line: usize,
-        /// What the parser said.
+        /// The error of the parser.
         reason: String,
     },
-    /// A record without something that it needs, or with something else in its place.
+    /// A record with a missing or invalid field.
     #[error("{}, line {line}: {reason}", path.display())]
     BadRecord {
         /// The file.
@@ -86,7 +86,7 @@ pub enum DataError {
         /// Field, what was found and what was expected.
         reason: String,
     },
-    /// A record without the field that should hold its text.
+    /// A record without its text field.
     #[error(
         "{}, line {line}: field `{}` is missing; the fields are {fields:?}; {}",
         path.display(), shown(field), advice(likely.as_deref())
@@ -96,14 +96,14 @@ pub enum DataError {
         path: PathBuf,
         /// Line, from one.
         line: usize,
-        /// The field that was looked for.
+        /// The expected field.
         field: String,
-        /// The fields there are, as they can be shown.
+        /// The fields of the record, shortened for a message.
         fields: Vec<String>,
-        /// The one that was probably meant.
+        /// The field that probably has the text.
         likely: Option<String>,
     },
-    /// A document without any text.
+    /// A document with empty text.
     #[error("{}, line {line}: the text is empty; remove the document or give it text", path.display())]
     EmptyText {
         /// The file.
@@ -111,15 +111,15 @@ pub enum DataError {
         /// Line, from one.
         line: usize,
     },
-    /// A file without a single record.
-    #[error("{} holds no {what}", path.display())]
+    /// A file without records.
+    #[error("{} has no {what}", path.display())]
     NoRecords {
         /// The file.
         path: PathBuf,
-        /// What was looked for: `documents`, `questions`.
+        /// The expected records: `documents`, `questions`.
         what: &'static str,
     },
-    /// A file of columns that cannot be decoded.
+    /// An invalid columnar file.
     #[error("{} cannot be read as {format}: {reason}", path.display())]
     BrokenColumns {
         /// The file.
@@ -129,9 +129,9 @@ pub enum DataError {
         /// What is wrong with it.
         reason: String,
     },
-    /// A file that would become much larger in memory.
+    /// A file whose decoded size exceeds the bound.
     #[error(
-        "{} has {file_bytes} bytes and would take more than {limit_bytes} in memory, which no data set does; cut it into smaller files if it is meant",
+        "{} has {file_bytes} bytes and would take more than {limit_bytes} in memory, more than any known data set; if this is intended, split it into smaller files",
         path.display()
     )]
     RowsTooLarge {
@@ -139,10 +139,10 @@ pub enum DataError {
         path: PathBuf,
         /// Its size.
         file_bytes: usize,
-        /// Most bytes that are taken for such a file.
+        /// The bound for such a file.
         limit_bytes: u64,
     },
-    /// A file of columns, and a program that reads none.
+    /// A columnar file in a build without support for it.
     #[error(
         "{}: this program was built without {format} files; build it with `--features parquet`, or give the rows as JSONL",
         path.display()
@@ -153,7 +153,7 @@ pub enum DataError {
         /// Parquet or Arrow.
         format: &'static str,
     },
-    /// Two records with one id.
+    /// Two records with the same id.
     #[error(
         "{}, line {line}: id {id} is that of line {first} as well; remove one of the two",
         path.display(), id = shown(id)
@@ -161,22 +161,22 @@ pub enum DataError {
     DuplicateId {
         /// The file.
         path: PathBuf,
-        /// The second of them, from one.
+        /// Line of the second, from one.
         line: usize,
-        /// The first one.
+        /// Line of the first.
         first: usize,
         /// The id, as JSON.
         id: String,
     },
 }
 
-/// What to do about a field that is missing.
+/// Advice about a missing field.
 fn advice(likely: Option<&str>) -> String {
     match likely {
         Some(field) => format!(
             "for `{}` give --text-field (in a recipe text_field) with this name",
             shown(field)
         ),
-        None => "none of them holds text".to_owned(),
+        None => "none of them contains text".to_owned(),
     }
 }

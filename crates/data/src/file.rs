@@ -1,4 +1,4 @@
-//! Reading a whole file with a bound, decoding it and cutting it into JSON records.
+//! Reads a whole file within a size limit, decodes it and splits it into JSON records.
 
 use super::DataError;
 use linwright_run::spelling::distance;
@@ -7,17 +7,16 @@ use serde_json::{Map, Value};
 use std::io;
 use std::path::Path;
 
-/// Longest file read into memory, in bytes: text is evaluated from memory, so a larger one is
-/// better cut by its owner.
+/// Size limit of a file, in bytes: text is evaluated from memory, so a larger file should be split.
 pub const MAX_FILE_BYTES: u64 = 4 << 30;
 
 /// Longest line of a JSONL file, in bytes.
 pub const MAX_LINE_BYTES: usize = 256 << 20;
 
-/// Fields of a record that a message lists, at most.
+/// Largest number of fields listed in a message.
 const NAMES_TOLD: usize = 12;
 
-/// All bytes of a regular file of at most [`MAX_FILE_BYTES`].
+/// Bytes of a regular file of at most [`MAX_FILE_BYTES`].
 pub(super) fn read(path: &Path) -> Result<Vec<u8>, DataError> {
     let failed = |source: io::Error| match source.kind() {
         io::ErrorKind::IsADirectory => DataError::IsDirectory { path: path.to_owned() },
@@ -29,7 +28,7 @@ pub(super) fn read(path: &Path) -> Result<Vec<u8>, DataError> {
     input::read(path, MAX_FILE_BYTES).map_err(failed)
 }
 
-/// The text of a file, without a byte order mark.
+/// Text of a file, without a byte order mark.
 pub(super) fn decode<'a>(path: &Path, bytes: &'a [u8]) -> Result<&'a str, DataError> {
     let text = std::str::from_utf8(bytes).map_err(|error| {
         let byte = error.valid_up_to();
@@ -42,14 +41,14 @@ pub(super) fn decode<'a>(path: &Path, bytes: &'a [u8]) -> Result<&'a str, DataEr
     Ok(text.strip_prefix('\u{feff}').unwrap_or(text))
 }
 
-/// One JSON object of a JSONL file, with the place it stands at for messages.
+/// One JSON object of a JSONL file, with its position for messages.
 pub(super) struct Record<'a> {
     path: &'a Path,
     pub(super) line: usize,
     fields: Map<String, Value>,
 }
 
-/// The objects of a JSONL file; blank lines are passed over.
+/// The objects of a JSONL file; blank lines are skipped.
 pub(super) fn records<'a>(
     path: &'a Path,
     text: &'a str,
@@ -80,13 +79,13 @@ impl<'a> Record<'a> {
             Err(error) => Err(DataError::BrokenJson {
                 path: path.to_owned(),
                 line,
-                // The parser counts lines from the start of this one, which would mislead.
+                // The parser counts lines from the start of this one, which would be misleading.
                 reason: format!("{} (column {})", error_text(&error), error.column()),
             }),
         }
     }
 
-    /// A row of a table.
+    /// The record of a table row.
     pub(super) fn of_row(path: &'a Path, line: usize, fields: Map<String, Value>) -> Self {
         Self { path, line, fields }
     }
@@ -101,7 +100,7 @@ impl<'a> Record<'a> {
         DataError::BadRecord { path: self.path.to_owned(), line: self.line, reason }
     }
 
-    /// An error at this record, whose id an earlier one has.
+    /// The error for a record whose id occurred before.
     pub(super) fn twice(&self, id: &Value, first: usize) -> DataError {
         DataError::DuplicateId {
             path: self.path.to_owned(),
@@ -111,7 +110,7 @@ impl<'a> Record<'a> {
         }
     }
 
-    /// A field, or an error that lists the fields there are.
+    /// A field, or an error that lists the fields of the record.
     pub(super) fn field(&self, name: &str) -> Result<&Value, DataError> {
         self.fields.get(name).ok_or_else(|| {
             let present = self.names();
@@ -119,12 +118,12 @@ impl<'a> Record<'a> {
         })
     }
 
-    /// The first fields, as they can be shown.
+    /// Names of the first fields, shortened for a message.
     fn names(&self) -> Vec<String> {
         self.fields.keys().map(|key| shown(key)).take(NAMES_TOLD).collect()
     }
 
-    /// The text of a record, in the field of this name.
+    /// Text of a record, from the field with this name.
     pub(super) fn text_of(&self, field: &str) -> Result<&str, DataError> {
         if self.fields.contains_key(field) {
             return self.string(field);
@@ -142,12 +141,12 @@ impl<'a> Record<'a> {
         })
     }
 
-    /// A field that may be absent or null.
+    /// An optional field; null counts as absent.
     pub(super) fn optional(&self, name: &str) -> Option<&Value> {
         self.fields.get(name).filter(|value| !value.is_null())
     }
 
-    /// A field that must be a string.
+    /// A string field.
     pub(super) fn string(&self, name: &str) -> Result<&str, DataError> {
         let value = self.field(name)?;
         value.as_str().ok_or_else(|| {
@@ -156,7 +155,7 @@ impl<'a> Record<'a> {
     }
 }
 
-/// What a JSON value is, in words.
+/// Description of the type of a JSON value.
 pub(super) fn kind(value: &Value) -> &'static str {
     match value {
         Value::Null => "null",

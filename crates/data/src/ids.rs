@@ -1,4 +1,4 @@
-//! Records that say which one they are.
+//! Detection of records with the same id.
 
 use super::DataError;
 use super::file::Record;
@@ -6,14 +6,14 @@ use super::row::Row;
 use serde_json::Value;
 use std::collections::BTreeMap;
 
-/// The ids of a file so far, and where they stand.
+/// Ids of a file so far, with their lines.
 #[derive(Debug, Default)]
 pub(super) struct Ids {
     seen: BTreeMap<String, usize>,
 }
 
 impl Ids {
-    /// Takes the id of a record, if it has one.
+    /// Adds the id of a record, if it has one.
     pub(super) fn check(&mut self, record: &Record<'_>) -> Result<(), DataError> {
         let Some(id) = record.optional("id") else { return Ok(()) };
         match self.again(id, record.line) {
@@ -22,15 +22,15 @@ impl Ids {
         }
     }
 
-    /// Takes an id; gives the line where it stood before.
+    /// Adds an id; returns the line of an earlier occurrence.
     fn again(&mut self, id: &Value, line: usize) -> Option<usize> {
         let first = *self.seen.entry(id.to_string()).or_insert(line);
         (first != line).then_some(first)
     }
 }
 
-/// How many rows have an id that an earlier one has, and the first of them: its id, its line and
-/// that of the earlier one.
+/// Number of rows whose id occurred before, and the first of them: its id, its line and the line of
+/// the earlier row.
 pub(super) fn twice(rows: &[Row]) -> Option<(usize, String, [usize; 2])> {
     let mut ids = Ids::default();
     let of_row = |row: &Row| {

@@ -1,10 +1,9 @@
-//! Texts and questions read from files.
+//! Texts, questions and tables from files.
 //!
-//! A text file is one document; a JSONL file holds one document a line, in its field `text` or in
-//! another that is named; so do the rows of CSV and TSV files. Question files are JSONL too, and
-//! both may be columns of a Parquet or Arrow file, which are read with the feature `parquet`.
-//! Whatever is wrong with a file is an error that names the file and the line, counted from one.
-//! Every source records the sha256 of its bytes, so that a report can say what exactly was read.
+//! A text file is one document; in a JSONL file each line is one, in its field `text` or another
+//! given one, and so is each row of a CSV or TSV file. Question files are JSONL. Texts and
+//! questions may also be columns of Parquet or Arrow files, with the feature `parquet`. Errors name
+//! the file and the line, from one. Every source records the SHA-256 of its bytes for provenance.
 
 #[cfg(feature = "parquet")]
 mod columns;

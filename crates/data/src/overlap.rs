@@ -1,12 +1,11 @@
-//! Text that calibration and evaluation have in common.
+//! Overlap of evaluation documents with calibration text.
 //!
-//! A document overlaps if 13 words in a row of it stand in the calibration text, as contamination
-//! has been counted since GPT-3 (Brown et al. 2020, arXiv:2005.14165, appendix C): letters in lower
-//! case, without punctuation, words between blank space. A document of 8 to 12 words overlaps if
-//! all of them stand there in a row; a shorter one, which any text may hold, only if it is a whole
-//! document there.
+//! A document overlaps if 13 consecutive words of it occur in the calibration text, a criterion for
+//! contamination since GPT-3 (Brown et al. 2020, arXiv:2005.14165, appendix C); words are lower
+//! case, without punctuation, separated by white space. A document of 8 to 12 words overlaps if all
+//! of them occur there consecutively; a shorter one only if it equals a whole calibration document.
 //!
-//! Words in a row are compared by hashes of 64 bits; what is told is looked up in the words.
+//! N-grams are compared by 64-bit hashes; reported examples are confirmed word by word.
 
 use super::Corpus;
 use linwright_run::sha256_hex;
@@ -16,50 +15,50 @@ use std::collections::hash_map::DefaultHasher;
 use std::collections::{BTreeMap, BTreeSet};
 use std::hash::Hasher;
 
-/// Words in a row that are taken for a copy.
+/// Length of the n-grams, in words.
 const WORDS: usize = 13;
-/// Words of a document that is short enough to be looked for whole, at least.
+/// Smallest number of words of a document that is searched for as a whole.
 const FEWEST: usize = 8;
-/// Documents that are told, at most.
+/// Largest number of examples.
 const TOLD: usize = 5;
 
-/// What the documents of a task have in common with calibration text.
+/// Overlap of a task's documents with calibration text.
 #[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
 pub struct Overlap {
     /// The task.
     pub task: String,
-    /// Words in a row that count.
+    /// Length of the n-grams, in words.
     pub words: usize,
-    /// Its documents.
+    /// Number of documents.
     pub documents: usize,
-    /// Those that overlap.
+    /// Number of overlapping documents.
     pub overlapping: usize,
-    /// The first of these.
+    /// The first overlapping documents.
     pub first: Vec<OverlapExample>,
 }
 
-/// A document that overlaps.
+/// An overlapping document.
 #[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
 pub struct OverlapExample {
-    /// Where the document is.
+    /// Source of the document.
     pub document: String,
-    /// Where the calibration text is.
+    /// Source of the calibration text.
     pub calibration: String,
-    /// The words that both have.
+    /// The common words.
     pub text: String,
 }
 
-/// Calibration text, as what is looked up in it.
+/// Calibration text, indexed for overlap.
 #[derive(Clone, Debug, Default)]
 pub struct CalibrationText {
-    /// Path and sha256 of each file.
+    /// Path and SHA-256 of each file.
     sources: Vec<(String, String)>,
-    /// Where each document is, and the hashes of its words.
+    /// Source of each document, and the hashes of its words.
     documents: Vec<(String, Vec<u64>)>,
 }
 
 impl CalibrationText {
-    /// The documents of some files.
+    /// Indexes the documents of some files.
     #[must_use]
     pub fn new(corpora: &[Corpus]) -> Self {
         let mut text = Self::default();
@@ -74,26 +73,26 @@ impl CalibrationText {
         text
     }
 
-    /// Path and sha256 of each file.
+    /// Path and SHA-256 of each file.
     #[must_use]
     pub fn sources(&self) -> &[(String, String)] {
         &self.sources
     }
 
-    /// One sha256 for all of it.
+    /// One SHA-256 over all files.
     #[must_use]
     pub fn sha256(&self) -> String {
         let all: Vec<&str> = self.sources.iter().map(|(_, sha256)| sha256.as_str()).collect();
         sha256_hex(all.concat().as_bytes())
     }
 
-    /// The overlap of documents, each with where it is and the texts that are of it.
+    /// Overlap of documents, each given with its source and its own texts.
     #[must_use]
     pub fn overlap(&self, task: &str, documents: &[(&str, Vec<Cow<'_, str>>)]) -> Overlap {
         self.overlap_and_indices(task, documents).0
     }
 
-    /// As [`Self::overlap`], with the places of those that overlap in the list.
+    /// As [`Self::overlap`], with the indices of the overlapping documents.
     #[must_use]
     pub fn overlap_and_indices(
         &self,
@@ -130,12 +129,12 @@ impl CalibrationText {
     }
 }
 
-/// Words in a row that are looked for of a text of some words.
+/// Length of the n-grams for a text of `words` words.
 fn looked_for(words: usize) -> usize {
     words.min(WORDS)
 }
 
-/// All words in a row of one length, by their hash, and the first document that has them.
+/// All n-grams of one length, by hash, with the first document that contains them.
 #[derive(Debug)]
 struct Index {
     grams: Vec<(u64, u32)>,
@@ -146,7 +145,7 @@ impl Index {
         let mut grams = Vec::new();
         for (document, (_, words)) in text.documents.iter().enumerate() {
             let document = u32::try_from(document).unwrap_or(u32::MAX);
-            // Fewer words than are looked for in a row only count as a whole.
+            // N-grams shorter than `FEWEST` count only as whole documents.
             if length > 0 && (length >= FEWEST || words.len() == length) {
                 grams.extend(words.windows(length).map(|row| (combined(row), document)));
             }
@@ -162,7 +161,7 @@ impl Index {
     }
 }
 
-/// The first words of a text that are in the calibration text, and in which document.
+/// The first n-gram of a text that occurs in the calibration text, and its document there.
 fn find(text: &str, indices: &BTreeMap<usize, Index>) -> Option<(String, usize)> {
     let words: Vec<String> = words(text).collect();
     let length = looked_for(words.len());
@@ -174,7 +173,7 @@ fn find(text: &str, indices: &BTreeMap<usize, Index>) -> Option<(String, usize)>
     })
 }
 
-/// The words of a text: lower case, letters and digits alone.
+/// Words of a text: lower case, letters and digits only.
 fn words(text: &str) -> impl Iterator<Item = String> {
     let plain = |word: &str| -> String {
         word.chars().filter(|c| c.is_alphanumeric()).flat_map(char::to_lowercase).collect()
@@ -183,7 +182,8 @@ fn words(text: &str) -> impl Iterator<Item = String> {
 }
 
 fn hash(word: &str) -> u64 {
-    // Its keys are fixed; that another version may hash otherwise changes no result.
+    // The keys of this hasher are fixed; another version with other hashes would not change
+    // results.
     let mut hasher = DefaultHasher::new();
     hasher.write(word.as_bytes());
     hasher.finish()

@@ -1,18 +1,18 @@
-//! Questions with choices, from JSONL or columns.
+//! Multiple-choice questions, from JSONL or tables.
 //!
-//! One object a line, or one row:
+//! One JSON object per line, or one row:
 //!
-//! | field | what |
+//! | field | content |
 //! | --- | --- |
-//! | `question` | text before the choices; the choice is judged as its continuation |
+//! | `question` | text before the choices, of which each is scored as its continuation |
 //! | `choices` | two or more strings |
-//! | `answer` | index of the right choice, from zero |
-//! | `prompt`, `completion` | optional: text to complete, and its exact completion |
+//! | `answer` | index of the correct choice, from zero |
+//! | `prompt`, `completion` | optional: a text to complete, and the exact completion |
 //! | `band` | optional group, such as a frequency band; a string or a number |
 //!
 //! | `id` | optional; no two questions may have the same |
-//!
-//! Other fields are allowed and not looked at.
+//! | `id` | optional; must be unique |
+//! Other fields are ignored.
 
 use super::file::{self, Record, kind};
 use super::ids::Ids;
@@ -25,31 +25,31 @@ use std::path::{Path, PathBuf};
 pub struct Question {
     /// Text before the choices.
     pub context: String,
-    /// The choices, two or more, none empty.
+    /// At least two choices, none empty.
     pub choices: Vec<String>,
-    /// Index of the right choice.
+    /// Index of the correct choice.
     pub gold: usize,
-    /// Text to complete and its exact completion, where the file has them.
+    /// Prompt and exact completion, if the file has them.
     pub completion: Option<(String, String)>,
-    /// Group in which the question is counted, too.
+    /// Group with separate scores.
     pub group: Option<String>,
-    /// Line of the file it comes from, from one.
+    /// Line in the file, from one.
     pub line: usize,
 }
 
-/// The questions of one file, in its order.
+/// Questions of one file, in file order.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct QuestionSet {
-    /// Where it was read.
+    /// Path of the file.
     pub path: PathBuf,
-    /// sha256 of the file's bytes, hexadecimal.
+    /// SHA-256 of the file, hexadecimal.
     pub sha256: String,
-    /// The questions, at least one.
+    /// At least one question.
     pub questions: Vec<Question>,
 }
 
 impl QuestionSet {
-    /// Reads a file: columns if its name says so, else JSONL.
+    /// Reads a file: a table by its extension, otherwise JSONL.
     ///
     /// # Errors
     /// [`DataError`], naming file and line.
@@ -57,7 +57,7 @@ impl QuestionSet {
         Self::from_bytes(path, &file::read(path)?)
     }
 
-    /// Reads questions from memory; `path` says the format, and is the name used in messages.
+    /// Parses questions from memory; `path` determines the format, and is the name in messages.
     ///
     /// # Errors
     /// [`DataError`], naming file and line.
@@ -83,7 +83,7 @@ impl QuestionSet {
         Ok(Self { path: path.to_owned(), sha256: linwright_run::sha256_hex(bytes), questions })
     }
 
-    /// Whether any question has a prompt to complete.
+    /// Whether any question has a prompt and a completion.
     #[must_use]
     pub fn has_completions(&self) -> bool {
         self.questions.iter().any(|question| question.completion.is_some())
@@ -207,7 +207,7 @@ mod tests {
                 r#"q.jsonl, line 2: id "x" is that of line 1 as well"#,
             ),
             (r#"{"question":"Q","choices":[],"answer":0}"#, "has 0 entries, expected at least 2"),
-            ("", "q.jsonl holds no questions"),
+            ("", "q.jsonl has no questions"),
         ];
         for (line, want) in cases {
             let message = parse(line).unwrap_err().to_string();

@@ -1,4 +1,4 @@
-//! One row of named values, and the formats that hold rows.
+//! Rows of named values, and table formats.
 
 use serde_json::{Map, Value};
 use std::path::Path;
@@ -9,35 +9,35 @@ pub type Fields = Map<String, Value>;
 /// One row.
 #[derive(Clone, Debug, PartialEq)]
 pub struct Row {
-    /// Its values, in the order of the file.
+    /// Values in the order of the file.
     pub fields: Fields,
-    /// Line of the file where it begins, from one; for a list in one JSON value and for columns its
-    /// place there.
+    /// Line where it begins, from one; for a JSON list and for columns, the index of the row from
+    /// one.
     pub line: usize,
 }
 
-/// How a file holds its rows.
+/// Format of a table.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum TableFormat {
-    /// One JSON object a line, or one JSON value: a list of objects, or an object that holds one.
+    /// One JSON object per line, or one JSON value: a list of objects, or an object with such a
+    /// list.
     Json,
-    /// One JSON object a line, whatever is in it.
+    /// One JSON object per line.
     JsonLines,
-    /// Values between commas, names in the first line.
+    /// Comma-separated values with names in the first line.
     Csv,
-    /// The same between tabs.
+    /// Tab-separated values with names in the first line.
     Tsv,
-    /// Each line is a row with the one value `text`.
+    /// Each line is a row with the single value `text`.
     Text,
-    /// Columns in Parquet; read with the feature `parquet`.
+    /// Parquet; needs the feature `parquet`.
     Parquet,
-    /// Columns in Arrow, as a stream or as a file; read with the feature `parquet`.
+    /// An Arrow stream or file; needs the feature `parquet`.
     Arrow,
 }
 
 impl TableFormat {
-    /// The format of a file, where its name says more than this: one whose name says lines holds
-    /// lines.
+    /// A more specific format by the file extension: `.jsonl` is JSON lines.
     #[must_use]
     pub fn narrowed(self, path: &Path) -> Self {
         match (self, Self::of(path)) {
@@ -46,8 +46,8 @@ impl TableFormat {
         }
     }
 
-    /// The format that a file name says: `.json`, `.jsonl` and `.ndjson`, `.csv`, `.tsv`,
-    /// `.txt`, `.parquet`, and `.arrow`.
+    /// Format by the file extension: `.json`, `.jsonl` and `.ndjson`, `.csv`, `.tsv`, `.txt`,
+    /// `.parquet`, and `.arrow`.
     #[must_use]
     pub fn of(path: &Path) -> Option<Self> {
         let extension = path.extension()?.to_string_lossy().to_lowercase();
@@ -77,13 +77,13 @@ impl TableFormat {
         }
     }
 
-    /// Whether it holds columns, which have rows and no lines.
+    /// Whether the format is columnar, with rows instead of lines.
     #[must_use]
     pub fn is_columns(self) -> bool {
         matches!(self, Self::Parquet | Self::Arrow)
     }
 
-    /// The word for the places in it that are counted.
+    /// `line` or `row`, for messages.
     #[must_use]
     pub fn place(self) -> &'static str {
         if self.is_columns() { "row" } else { "line" }

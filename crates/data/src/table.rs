@@ -1,4 +1,4 @@
-//! Rows of named values, from every form in which data sets are kept.
+//! Tables: rows of named values in any supported format.
 
 use super::row::{Fields, Row, TableFormat};
 use super::{DataError, file, ids};
@@ -6,20 +6,20 @@ use linwright_run::shown_reason;
 use serde_json::{Number, Value};
 use std::path::{Path, PathBuf};
 
-/// The rows of a file.
+/// Rows of a file.
 #[derive(Clone, Debug, PartialEq)]
 pub struct Table {
-    /// Where it was read.
+    /// Path of the file.
     pub path: PathBuf,
-    /// sha256 of the file's bytes, hexadecimal.
+    /// SHA-256 of the file, hexadecimal.
     pub sha256: String,
-    /// The rows, at least one.
+    /// At least one row.
     pub rows: Vec<Row>,
 }
 
 impl Table {
-    /// Reads a file. `field` names the list in a file that is one JSON object; without it the only
-    /// list of objects in there is taken.
+    /// Reads a file. `field` names the list in a file that is one JSON object; by default the only
+    /// list of objects.
     ///
     /// # Errors
     /// [`DataError`], naming file and line.
@@ -27,7 +27,7 @@ impl Table {
         Self::from_bytes(path, &file::read(path)?, format, field)
     }
 
-    /// Reads rows from memory; `path` is the name used in messages.
+    /// Parses rows from memory; `path` is the name in messages.
     ///
     /// # Errors
     /// As [`Self::open`].
@@ -62,7 +62,7 @@ impl Table {
         Ok(Self { path: path.to_owned(), sha256: linwright_run::sha256_hex(bytes), rows })
     }
 
-    /// What a reader should know of rows whose `id` an earlier row has, in one sentence.
+    /// Note on rows whose `id` occurred before, in one sentence.
     #[must_use]
     pub fn repeated_ids(&self, format: TableFormat) -> Option<String> {
         let (count, id, [line, first]) = ids::twice(&self.rows)?;
@@ -91,14 +91,14 @@ fn lines(text: &str) -> Vec<Row> {
     text.lines().enumerate().map(row).collect()
 }
 
-/// An object a line.
+/// One object per line.
 fn json_lines(path: &Path, text: &str) -> Result<Vec<Row>, DataError> {
     file::records(path, text)
         .map(|record| record.map(|record| Row { line: record.line, fields: record.fields() }))
         .collect()
 }
 
-/// A list in one value if the text is one JSON value over lines, else an object a line.
+/// A list if the text is one JSON value, otherwise one object per line.
 fn json(path: &Path, text: &str, field: Option<&str>) -> Result<Vec<Row>, DataError> {
     let first = text.lines().find(|line| !line.trim().is_empty()).unwrap_or_default();
     let is_lines = field.is_none() && serde_json::from_str::<Fields>(first).is_ok();
@@ -130,14 +130,14 @@ fn json(path: &Path, text: &str, field: Option<&str>) -> Result<Vec<Row>, DataEr
     items.into_iter().enumerate().map(row).collect()
 }
 
-/// The list of rows in an object: that of a name, or the only one that is a list of objects. An
-/// object without any is a row itself.
+/// The list of rows in an object: the one with this name, or the only list of objects. An object
+/// without such a list is a row itself.
 fn list_of(mut fields: Fields, name: Option<&str>) -> Result<Vec<Value>, String> {
     if let Some(name) = name {
         return match fields.shift_remove(name) {
             Some(Value::Array(items)) => Ok(items),
             Some(other) => Err(format!("field {name} is {}, expected a list", file::kind(&other))),
-            None => Err(format!("there is no field {name}")),
+            None => Err(format!("the field {name} is missing")),
         };
     }
     let is_rows = |value: &Value| {
@@ -155,8 +155,8 @@ fn list_of(mut fields: Fields, name: Option<&str>) -> Result<Vec<Value>, String>
     }
 }
 
-/// Rows of a table with names in its first line. A column is of whole numbers or of numbers if all
-/// of its values are; empty values are null then.
+/// Rows of a table with names in its first line. A column has integers or numbers if all of its
+/// non-empty values are such; its empty values are then null.
 fn separated(path: &Path, text: &str, delimiter: u8) -> Result<Vec<Row>, DataError> {
     let wrong = |error: csv::Error| {
         let line = error.position().map_or(1, |position| position.line() as usize);
@@ -181,14 +181,14 @@ fn separated(path: &Path, text: &str, delimiter: u8) -> Result<Vec<Row>, DataErr
     Ok(records.iter().map(row).collect())
 }
 
-/// Refuses a quote that does not end where a value does: all rows up to the next quote would be
-/// read as one value.
+/// Rejects a quote that does not end at the end of a value: all rows up to the next quote would
+/// become one value.
 fn check_quotes(path: &Path, text: &str, delimiter: u8) -> Result<(), DataError> {
     #[derive(Clone, Copy)]
     enum At {
         Start,
         Bare,
-        /// Since a line.
+        /// Quoted since this line.
         Quoted(usize),
         Closed(usize),
     }
@@ -373,12 +373,12 @@ mod tests {
             ("{\"a\":1}\n{", TableFormat::Json, None, "t, line 2: not valid JSON"),
             ("[1]", TableFormat::Json, None, "entry 0 is a number"),
             ("7", TableFormat::Json, None, "expected a list of objects, found a number"),
-            ("{\"a\": 1}", TableFormat::Json, Some("b"), "no field b"),
+            ("{\"a\": 1}", TableFormat::Json, Some("b"), "the field b is missing"),
             ("{\"a\": 1}", TableFormat::Json, Some("a"), "field a is a number"),
             ("{\"a\":[{}],\"b\":[{}]}", TableFormat::Json, None, "several lists (a, b)"),
             ("a,b\n1,2\n1,2,3\n", TableFormat::Csv, None, "t, line 3: 3 values, expected 2"),
-            ("a,b\n", TableFormat::Csv, None, "holds no rows"),
-            ("", TableFormat::Text, None, "holds no rows"),
+            ("a,b\n", TableFormat::Csv, None, "has no rows"),
+            ("", TableFormat::Text, None, "has no rows"),
         ];
         for (text, format, field, want) in cases {
             let message = table(text, format, field).unwrap_err().to_string();

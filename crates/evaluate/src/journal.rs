@@ -178,6 +178,6 @@ mod tests {
         assert!(other.to_string().contains("limit is 3 there and 4 here"), "{other}");
         std::fs::write(&path, "what\n").unwrap();
         let none = FileJournal::open(&path, &json!({})).unwrap_err();
-        assert!(none.to_string().contains("no journal"), "{none}");
+        assert!(none.to_string().contains("not a journal"), "{none}");
     }
 }

@@ -14,12 +14,12 @@ pub fn of(bytes: &[u8]) -> [u8; 32] {
 pub struct Digest(blake3::Hasher);
 
 impl Digest {
-    /// Adds the name of the next content.
+    /// Adds the digest of the next content.
     pub fn add(&mut self, digest: &[u8; 32]) {
         self.0.update(digest);
     }
 
-    /// The name of all of them.
+    /// The digest of all of them.
     #[must_use]
     pub fn finish(self) -> [u8; 32] {
         self.0.finalize().into()

@@ -1,7 +1,7 @@
-//! What every page must be, for the tests of domains that make documents.
+//! Requirements on HTML pages, for the tests of report functions.
 
-/// Checks that every element is closed in order and attributes are quoted; returns the names of
-/// the elements. Knows just as much HTML as the reports use.
+/// Checks that all elements are closed in order and attributes are quoted; returns the names of the
+/// elements. Supports only the subset of HTML that reports use.
 ///
 /// # Panics
 /// If the page is not well formed.
@@ -34,11 +34,11 @@ pub fn elements(page: &str) -> Vec<String> {
     seen
 }
 
-/// Checks that a page is well formed, and that each of its tables scrolls by itself where it is too
-/// wide, with heads that may take several lines.
+/// Checks that a page is well formed, and that each of its wide tables scrolls separately and has
+/// heads of several lines.
 ///
 /// # Panics
-/// If it is not, naming what is missing.
+/// If a requirement is violated.
 #[track_caller]
 pub fn check_page(page: &str) {
     let names = elements(page);
@@ -47,7 +47,7 @@ pub fn check_page(page: &str) {
     assert!(tables > 0 && tables == regions, "{tables} tables in {regions} regions");
     let (_, style) = page.split_once("<style>").expect("a style");
     let (style, _) = style.split_once("</style>").expect("the end of the style");
-    // The selectors and what they say, whatever stands between.
+    // The selectors and their rules, with any text between.
     for (selector, rule) in [
         (".scroll{", "overflow:auto"),
         (".scroll{", "max-width:calc(100vw"),

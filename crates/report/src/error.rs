@@ -1,27 +1,27 @@
-//! What can be wrong with a saved report or its rendering.
+//! Errors of saved reports and of rendering.
 
-/// A report that cannot be read, written or drawn.
+/// A report that cannot be read, written or rendered.
 #[derive(Debug, thiserror::Error)]
 pub enum ReportError {
     /// Not the JSON of a report.
     #[error("not a saved report: {0}")]
     NotAReport(#[from] serde_json::Error),
-    /// JSON without a part that such results have.
+    /// JSON without a required part.
     #[error("not {what}: it has no {part}")]
     Missing {
-        /// What was expected: `the result of an evaluation`.
+        /// The expected document: `the result of an evaluation`.
         what: &'static str,
-        /// The part that is missing.
+        /// The missing part.
         part: &'static str,
     },
-    /// Written by another version.
+    /// A report of another schema version.
     #[error(
         "the report has layout {found}, this program reads layout {expected}; run the recipe again"
     )]
     Schema {
-        /// Layout in the file.
+        /// Version in the file.
         found: u32,
-        /// Layout understood.
+        /// Supported version.
         expected: u32,
     },
     /// A plot could not be drawn.
@@ -29,7 +29,7 @@ pub enum ReportError {
     Plot {
         /// Title of the plot.
         plot: String,
-        /// What the drawing library said.
+        /// The error of the drawing library.
         reason: String,
     },
 }

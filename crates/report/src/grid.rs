@@ -2,28 +2,28 @@
 
 use serde::Serialize;
 
-/// Values over two axes, such as names of weights and layers.
+/// A grid of values over two axes, such as weight names and layers.
 #[derive(Clone, Debug, PartialEq, Serialize)]
 pub struct Grid {
-    /// What is shown.
+    /// Title.
     pub title: String,
-    /// How to read it.
+    /// Caption.
     pub note: String,
-    /// What the columns are.
+    /// Title of the columns.
     pub axis: String,
     /// Names of the columns.
     pub columns: Vec<String>,
-    /// Names of the rows, each with a cell for each column; none where there is no value.
+    /// Names of the rows with one cell per column; `None` for a missing value.
     pub rows: Vec<(String, Vec<Option<GridCell>>)>,
 }
 
 /// A cell of a grid.
 #[derive(Clone, Debug, PartialEq, Serialize)]
 pub struct GridCell {
-    /// The value in words.
+    /// The value as text.
     pub text: String,
-    /// The value as shades show it, such as its logarithm; they reach from the least of the grid to
-    /// the largest.
+    /// The value for the shade, such as its logarithm; shades range from the smallest to the
+    /// largest value in the grid.
     pub shade: f64,
 }
 

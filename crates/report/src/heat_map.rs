@@ -1,36 +1,36 @@
-//! Figures over two axes, such as layers and sizes, against one that all compare with.
+//! Heat maps of values over two axes, such as layers and sizes, relative to a baseline.
 
 use crate::table::Table;
 use serde::{Deserialize, Serialize};
 
-/// Figures over two axes.
+/// A heat map over two axes.
 #[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
 pub struct HeatMap {
-    /// What is shown.
+    /// Title.
     pub title: String,
-    /// What the rows are.
+    /// Title of the rows.
     pub axis: String,
     /// Names of the rows.
     pub rows: Vec<String>,
     /// Names of the columns.
     pub columns: Vec<String>,
-    /// For each row the figure in each column; none where there is none.
+    /// Values by row and column; `None` for a missing one.
     pub values: Vec<Vec<Option<f64>>>,
-    /// What the figures compare with.
+    /// Value of the baseline.
     pub baseline: f64,
-    /// Words for the baseline: `Without a cut`.
+    /// Name of the baseline: `Without a cut`.
     pub baseline_name: String,
-    /// Whether more is better.
+    /// Whether higher is better.
     pub higher_is_better: bool,
-    /// How far from the baseline chance alone takes a figure of so many items, where that is known:
-    /// shades are shares of at least this, so that one item of hundreds leaves a map white.
+    /// Half width of the 95 % interval of a value by chance, if known: shades are relative to at
+    /// least this, so that insignificant differences stay nearly white.
     #[serde(default)]
     pub chance: Option<f64>,
 }
 
 impl HeatMap {
-    /// How far a figure is better (up to 1) or worse (down to -1) than the baseline, as a share of
-    /// the largest distance in the map, or of what chance does if that is more.
+    /// Improvement (up to 1) or deterioration (down to -1) from the baseline, relative to the
+    /// largest distance in the map, or to `chance` if that is larger.
     pub(crate) fn gain(&self, value: f64) -> f64 {
         let distance = |value: f64| (value - self.baseline).abs();
         let all = self.values.iter().flatten().flatten().map(|value| distance(*value));
@@ -43,7 +43,7 @@ impl HeatMap {
         if self.higher_is_better { gain } else { -gain }
     }
 
-    /// Index of the best row and column; the first of equal ones.
+    /// Row and column of the best value; the first of equal ones.
     #[must_use]
     pub fn best(&self) -> Option<(usize, usize)> {
         let mut best: Option<((usize, usize), f64)> = None;
@@ -59,8 +59,8 @@ impl HeatMap {
         best.map(|(place, _)| place)
     }
 
-    /// The baseline, `reading` (how to read the colours, where there are any), and how far chance
-    /// alone goes.
+    /// Legend: the baseline, an explanation of the colours (`reading`) if there are any, and the
+    /// interval of chance.
     pub(crate) fn legend(&self, reading: &str) -> String {
         let interval =
             |chance| format!(" Its 95 % interval reaches {} to both sides.", number(chance));
@@ -80,7 +80,7 @@ impl HeatMap {
     }
 }
 
-/// A value in a cell.
+/// Formats the value of a cell.
 pub(crate) fn number(value: f64) -> String {
     if value.abs() >= 1000.0 { format!("{value:.1}") } else { format!("{value:.4}") }
 }
@@ -128,7 +128,7 @@ mod tests {
         let page = html(&one);
         assert!(page.contains("rgba(214,39,40,0.04)\">0.5967"), "{page}");
         assert!(page.contains("reaches 0.0554 to both sides"), "{page}");
-        // What is beyond chance has the full shade.
+        // Values beyond chance have the full shade.
         let far = HeatMap { values: vec![vec![Some(0.3), Some(0.6)]], ..one };
         assert!(html(&far).contains("rgba(214,39,40,0.70)\">0.3000"));
     }
@@ -140,7 +140,7 @@ mod tests {
         assert!(text.contains("| 0 | 0.5000 | **0.7000** |\n| 1 |  | 0.4000 |"), "{text}");
         let page = html(&map(true));
         assert!(page.contains("acc of &lt;fc_in&gt;") && page.contains("<td></td>"), "{page}");
-        // The farthest cell, 0.2 below, has the full shade, and half of it is the one 0.1 above.
+        // The farthest cell, 0.2 below, has the full shade, and the one 0.1 above has half of it.
         assert!(page.contains("rgba(214,39,40,0.70)\">0.4000"), "{page}");
         assert!(page.contains("rgba(31,119,180,0.35)\"><strong>0.7000"), "{page}");
         assert!(html(&map(false)).contains("rgba(31,119,180,0.70)\"><strong>0.4000"));

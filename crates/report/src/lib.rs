@@ -1,9 +1,9 @@
-//! Reports as blocks, and their renderers; no block knows what it shows.
+//! Reports as blocks, and their renderers, independent of content.
 //!
 //! A [`Document`] is a heading and a list of [`Block`]s: facts, tables, plots, heat maps, pictures,
-//! coloured text, notes, provenance. [`terminal`], [`markdown`] and [`html`] render it; it is JSON
-//! by `serde`. Each domain makes documents of its own results, in a module `report`. Figures that
-//! are files of their own are [`Sheet`]s.
+//! coloured text, notes, provenance. [`terminal`], [`markdown`] and [`html`] render it; `serde`
+//! serialises it to JSON. Each domain builds documents from its results in a module `report`.
+//! Stand-alone SVG files are [`Sheet`]s.
 
 pub mod conformance;
 mod date;

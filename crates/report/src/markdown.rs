@@ -5,7 +5,7 @@ use crate::heat_map::{HeatMap, number};
 use crate::table::Table;
 use std::fmt::Write;
 
-/// The whole report but its pictures; what comes from outside is escaped.
+/// The whole report except pictures; external text is escaped.
 #[must_use]
 pub fn render(document: &Document) -> String {
     let mut text = format!("# {}\n", escape(&document.title));
@@ -61,7 +61,7 @@ fn write_table(text: &mut String, table: &Table) {
     }
 }
 
-/// A table; the best value is bold.
+/// A heat map as a table; the best value is bold.
 fn heat_map(text: &mut String, map: &HeatMap) {
     let (title, axis) = (escape(&map.title), escape(&map.axis));
     let _ = write!(text, "\n### {title}\n\n{}\n\n| {axis} |", map.legend(""));
@@ -84,7 +84,7 @@ fn heat_map(text: &mut String, map: &HeatMap) {
     text.push('\n');
 }
 
-/// Keeps text from being taken for markup, and on one line.
+/// Escapes markup and line breaks.
 fn escape(text: &str) -> String {
     let mut escaped = String::with_capacity(text.len());
     for c in text.chars() {

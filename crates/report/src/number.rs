@@ -1,19 +1,19 @@
-//! Numbers as readers like them.
+//! Formatting of numbers.
 
 use crate::Spread;
 
-/// How mean and deviation are written.
+/// Format of mean and deviation.
 #[derive(Clone, Copy, Debug)]
 pub enum Style {
-    /// So many significant digits of the mean.
+    /// Number of significant digits of the mean.
     Significant(i32),
-    /// So many digits after the point.
+    /// Number of decimal places.
     Fixed(usize),
-    /// As percentage of 1, one digit after the point.
+    /// Percentage with one decimal place.
     Percent,
 }
 
-/// `3.548 ± 0.012`, or the mean alone for a single run; both with the same digits.
+/// `3.548 ± 0.012`, or the mean alone for a single run, with the same number of decimal places.
 #[must_use]
 pub fn spread(value: Spread, style: Style) -> String {
     let (factor, decimals, unit) = match style {
@@ -28,7 +28,7 @@ pub fn spread(value: Spread, style: Style) -> String {
     }
 }
 
-/// So many significant digits, none of them after the point where the number is large.
+/// A number of significant digits, without decimal places if the value is large.
 #[must_use]
 pub fn significant(value: f64, digits: i32) -> String {
     fixed(value, decimals(value, digits))
@@ -51,7 +51,7 @@ pub fn percent(share: f64) -> String {
     }
 }
 
-/// `0.0123`, or `1.2e-5` where that would be long.
+/// `0.0123`, or `1.2e-5` if that is shorter.
 #[must_use]
 pub fn scientific(value: f64) -> String {
     if value != 0.0 && !(1e-3..1e4).contains(&value.abs()) {
@@ -101,7 +101,7 @@ pub fn bytes(count: u64) -> String {
     format!("{} {name}", fixed(count as f64 / unit, 1))
 }
 
-/// Digits after the point that show so many significant ones.
+/// Decimal places for a number of significant digits.
 fn decimals(value: f64, digits: i32) -> usize {
     if value == 0.0 || !value.is_finite() {
         return 0;
@@ -110,7 +110,7 @@ fn decimals(value: f64, digits: i32) -> usize {
     usize::try_from(digits - before).unwrap_or(0)
 }
 
-/// A fixed number of decimals, thousands set apart by commas.
+/// A number of decimal places, with commas between thousands.
 fn fixed(value: f64, decimals: usize) -> String {
     let text = format!("{:.decimals$}", value.abs());
     let (whole, fraction) = text.split_at(text.find('.').unwrap_or(text.len()));

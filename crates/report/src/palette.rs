@@ -1,8 +1,8 @@
-//! Colours and markers of seriess, the same in every plot, legend and table of a report.
+//! Colours and markers of series, the same in all plots, legends and tables of a report.
 //!
-//! Eight hues that stay apart for the common kinds of colour blindness; the marker changes with the
-//! hue, so that colour is never the only sign. Plots carry the colours for light pages as
-//! attributes, and the style sheet overrides them on dark ones.
+//! Eight hues that are distinguishable with the common kinds of colour blindness; each has its own
+//! marker, so that colour is never the only distinction. Plots have the colours for light pages as
+//! attributes, which the style sheet overrides on dark ones.
 
 use plotters::style::RGBColor;
 use std::fmt::Write;
@@ -31,7 +31,7 @@ pub(crate) const GRID: (RGBColor, RGBColor) =
 pub(crate) const BASELINE: (RGBColor, RGBColor) =
     (RGBColor(0x1A, 0x1D, 0x24), RGBColor(0xE8, 0xEA, 0xEE));
 
-/// The shape that marks a series beside its colour.
+/// Marker shape of a series.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(crate) enum Marker {
     Disc,
@@ -40,12 +40,12 @@ pub(crate) enum Marker {
     Diamond,
 }
 
-/// Colour of the series at this place of the list, for light pages.
+/// Colour of the series with this index, for light pages.
 pub(crate) fn colour(series: usize) -> RGBColor {
     HUES[series % HUES.len()].0
 }
 
-/// Marker of the series at this place of the list; a second round through the hues shifts it.
+/// Marker of the series with this index; shifted in every further round through the hues.
 pub(crate) fn marker(series: usize) -> Marker {
     match (series + series / HUES.len()) % 4 {
         0 => Marker::Disc,
@@ -55,12 +55,12 @@ pub(crate) fn marker(series: usize) -> Marker {
     }
 }
 
-/// Class of the series's swatch in HTML.
+/// CSS class of the swatch of a series.
 pub(crate) fn class(series: usize) -> String {
     format!("m{}", series % HUES.len())
 }
 
-/// The rules of the style sheet that depend on the colours.
+/// Colour rules of the style sheet.
 pub(crate) fn style_sheet() -> String {
     let mut light = String::new();
     let mut dark = String::new();
@@ -76,7 +76,7 @@ pub(crate) fn style_sheet() -> String {
     format!("{light}\n@media (prefers-color-scheme:dark){{{dark}}}\n")
 }
 
-/// As the drawing library writes it, in capitals.
+/// Hexadecimal in upper case, as in the drawing library.
 pub(crate) fn hex(RGBColor(red, green, blue): RGBColor) -> String {
     format!("#{red:02X}{green:02X}{blue:02X}")
 }

@@ -1,5 +1,5 @@
-//! One plot as SVG, drawn in four times the pixels it is shown in, since the drawing library
-//! places everything on whole ones.
+//! One plot as SVG, drawn at four times its displayed size, since the drawing library rounds
+//! positions to whole pixels.
 
 use crate::ReportError;
 use crate::number::compact;
@@ -13,21 +13,21 @@ use plotters::style::text_anchor::{HPos, Pos, VPos};
 use plotters::style::{Color, IntoFont, RGBAColor, RGBColor, ShapeStyle, TextStyle};
 use serde::Serialize;
 
-/// Pixels of the picture for each one that is shown.
+/// Drawn pixels per displayed pixel.
 pub(crate) const FINE: i32 = 4;
 
 /// Points of one series.
 #[derive(Clone, Debug, PartialEq, Serialize)]
 pub struct Series {
-    /// Its place in [`crate::Document::series`], for name, colour and marker.
+    /// Index into [`crate::Document::series`], which determines name, colour and marker.
     pub index: usize,
-    /// (x, y, deviation of y), in the order in which they are joined.
+    /// (x, y, deviation of y), in drawing order.
     pub points: Vec<(f64, f64, Option<f64>)>,
-    /// How they are drawn.
+    /// Style of the points.
     pub style: Style,
 }
 
-/// How points are drawn.
+/// Style of a series.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize)]
 #[serde(rename_all = "snake_case")]
 pub enum Style {
@@ -37,37 +37,37 @@ pub enum Style {
     Line,
     /// A faint line, one of many.
     Faint,
-    /// Rings that mark a place, not joined.
+    /// Rings, not joined.
     Ring,
 }
 
-/// An axis in words.
+/// Description of an axis.
 #[derive(Clone, Debug, PartialEq, Serialize)]
 pub struct Axis {
-    /// What it shows.
+    /// Title of the axis.
     pub title: String,
-    /// Its ends.
+    /// Range of the axis.
     pub scale: Scale,
-    /// Ticks where they are given, else round numbers.
+    /// Explicit ticks; round numbers by default.
     pub ticks: Option<Vec<(f64, String)>>,
 }
 
-/// A plot in words. The title of the y axis is above the plot, so that it reads level.
+/// Description of a plot. The title of the y axis is horizontal, above the plot.
 #[derive(Clone, Debug, PartialEq, Serialize)]
 pub struct Plot {
-    /// What is shown; may be empty.
+    /// Title; may be empty.
     pub title: String,
     /// The horizontal axis.
     pub x: Axis,
     /// The vertical axis.
     pub y: Axis,
-    /// What is drawn.
+    /// The series.
     pub series: Vec<Series>,
-    /// A dashed line to compare with.
+    /// Baseline, a dashed line.
     pub baseline: Option<Baseline>,
 }
 
-/// A value that all series compare with.
+/// A reference value for all series.
 #[derive(Clone, Debug, PartialEq, Serialize)]
 pub struct Baseline {
     /// The value.
@@ -87,7 +87,7 @@ pub(crate) struct Size {
 type Area<'a> = DrawingArea<SVGBackend<'a>, Shift>;
 type Point = (i32, i32);
 
-/// Where axes lie inside the picture.
+/// Position of the axes in the picture.
 struct Frame<'a> {
     plot: &'a Plot,
     left: i32,
@@ -118,7 +118,7 @@ fn draw(plot: &Plot, size: Size, buffer: &mut String) -> Result<(), String> {
         plot,
         // Digits are at most 0.62 of the text size wide.
         left: text * 62 * label / 100 + text,
-        // Room for half of a label that stands at the very end of the axis.
+        // Space for half of a label at the end of the axis.
         right: width - text * 17 / 10,
         top: text * 7 / 10,
         bottom: height - text * 33 / 10,
@@ -174,7 +174,7 @@ impl Frame<'_> {
         self.words(area, &self.plot.x.title, at, (HPos::Center, VPos::Top), ink)
     }
 
-    /// A dashed line at the height of the baseline.
+    /// Draws the dashed line of the baseline.
     fn baseline(&self, area: &Area<'_>) -> Result<(), String> {
         let Some(baseline) = &self.plot.baseline else { return Ok(()) };
         let Some(y) = self.y(baseline.value) else { return Ok(()) };
@@ -235,10 +235,10 @@ impl Frame<'_> {
         (h, v): (HPos, VPos),
         colour: RGBColor,
     ) -> Result<(), String> {
-        // The drawing library writes 1 / 1.24 of the size asked for.
+        // The drawing library writes 1 / 1.24 of the requested size.
         let font = ("sans-serif", f64::from(self.text) * 1.24).into_font();
         let style = TextStyle::from(font).color(&colour).pos(Pos::new(h, v));
-        // Control characters have no place in XML, escaped or not.
+        // Control characters are invalid in XML, even escaped.
         let words: String = words.chars().filter(|c| !c.is_control()).collect();
         area.draw(&Text::new(words, at, style)).map_err(|error| error.to_string())
     }
@@ -253,7 +253,7 @@ fn mark(area: &Area<'_>, marker: Marker, (x, y): Point, colour: RGBColor) -> Res
         let style: RGBAColor = colour.to_rgba();
         area.draw(&Polygon::new(corners, style)).map_err(|error| error.to_string())
     };
-    // Half widths that give the four shapes about the same area.
+    // Half widths for approximately equal areas of the four shapes.
     match marker {
         Marker::Disc => {
             area.draw(&Circle::new((x, y), 19, colour.filled())).map_err(|error| error.to_string())
@@ -266,7 +266,7 @@ fn mark(area: &Area<'_>, marker: Marker, (x, y): Point, colour: RGBColor) -> Res
     }
 }
 
-/// Ticks at whole numbers, thinned to at most `most`.
+/// Integer ticks, thinned to at most `most`.
 #[must_use]
 pub fn whole_ticks(values: &[usize], most: usize) -> Vec<(f64, String)> {
     let every = values.len().div_ceil(most.max(1)).max(1);

@@ -1,9 +1,9 @@
-//! Axes: from values to pixels, with ticks at round numbers.
+//! Scales of axes, with ticks at round numbers.
 
 use crate::number::compact;
 use serde::Serialize;
 
-/// One axis.
+/// Scale of an axis.
 #[derive(Clone, Debug, PartialEq, Serialize)]
 pub struct Scale {
     low: f64,
@@ -12,8 +12,8 @@ pub struct Scale {
 }
 
 impl Scale {
-    /// An axis that holds all finite values with a margin. On a logarithmic axis values of zero or
-    /// less are left out; none if nothing remains.
+    /// A scale for all finite values, with a margin. A logarithmic scale ignores values of zero or
+    /// less; `None` if no value remains.
     #[must_use]
     pub fn around(values: impl Iterator<Item = f64>, log: bool) -> Option<Self> {
         let (mut low, mut high) = (f64::INFINITY, f64::NEG_INFINITY);
@@ -24,26 +24,26 @@ impl Scale {
         if low > high {
             return None;
         }
-        // A single value gets a factor of two, or a tenth, around it.
+        // A single value gets a margin of a factor of two, or of a tenth.
         let least = if log { 0.6 } else { (high.abs() * 0.1).max(1e-9) };
         let margin = ((high - low) * 0.08).max((least - (high - low)) / 2.0);
         Some(Self { low: low - margin, high: high + margin, log })
     }
 
-    /// Exactly from `low` to `high`, both finite, on a linear axis.
+    /// A linear scale from `low` to `high`, both finite.
     #[must_use]
     pub fn linear(low: f64, high: f64) -> Self {
         let high = if high > low { high } else { low + 1.0 };
         Self { low, high, log: false }
     }
 
-    /// Place between 0 and 1; none for what the axis cannot show.
+    /// Position between 0 and 1; `None` for a value outside of the domain of the scale.
     pub(crate) fn place(&self, value: f64) -> Option<f64> {
         let place = (transform(value, self.log)? - self.low) / (self.high - self.low);
         (-1e-9..=1.0 + 1e-9).contains(&place).then_some(place)
     }
 
-    /// At most about `wanted` round values with their labels, ascending.
+    /// At most about `wanted` round values with labels, ascending.
     pub(crate) fn ticks(&self, wanted: usize) -> Vec<(f64, String)> {
         let values = if self.log { self.log_ticks(wanted) } else { self.linear_ticks(wanted) };
         values.into_iter().map(|value| (value, compact(value))).collect()
@@ -59,7 +59,7 @@ impl Scale {
             .unwrap_or(power * 10.0);
         let first = (self.low / step).ceil() as i64;
         let last = (self.high / step).floor() as i64;
-        // Multiplying an integer keeps 0.3 from becoming 0.30000000000000004 after compact().
+        // Multiplying an integer avoids 0.30000000000000004 after compact().
         (first..=last).map(|index| index as f64 * step).collect()
     }
 

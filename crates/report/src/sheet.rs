@@ -1,5 +1,4 @@
-//! Figures as SVG files of their own: panels side by side, each with heading and legend, and notes
-//! below.
+//! Stand-alone SVG files: panels side by side, each with heading and legend, and notes below.
 
 use crate::ReportError;
 use crate::html::escape;
@@ -12,28 +11,28 @@ use std::fmt::Write;
 const PANEL: Size = Size { width: 560, height: 380, text: 13 };
 /// Pixels around the sheet and between panels.
 const MARGIN: i32 = 20;
-/// Pixels from one line of text to the next.
+/// Line height in pixels.
 const LINE: i32 = 18;
-/// Entries of a legend in one line.
+/// Legend entries per line.
 const LEGEND_COLUMNS: usize = 3;
 
-/// One plot with heading and legend.
+/// A plot with heading and legend.
 #[derive(Clone, Debug)]
 pub struct Panel {
-    /// What the y axis shows.
+    /// Title of the y axis.
     pub heading: String,
     /// The plot.
     pub plot: Plot,
-    /// Place of each series in the palette, and its name.
+    /// Index in the palette and name of each series.
     pub legend: Vec<(usize, String)>,
 }
 
 /// A figure as an SVG file.
 #[derive(Clone, Debug)]
 pub struct Sheet {
-    /// What is shown.
+    /// Title.
     pub title: String,
-    /// Side by side.
+    /// Panels, from left to right.
     pub panels: Vec<Panel>,
     /// Paragraphs below.
     pub notes: Vec<String>,
@@ -52,7 +51,7 @@ impl Sheet {
         let legend_height = LINE * i32::try_from(most).unwrap_or(1);
         let top = MARGIN + 2 * LINE;
         let plot_top = top + LINE + legend_height;
-        // Letters of this size are about 6.2 pixels wide.
+        // Characters of this size are about 6.2 pixels wide.
         let letters = (f64::from(width - 2 * MARGIN) / 6.2) as usize;
         let notes: Vec<String> = self.notes.iter().flat_map(|note| wrap(note, letters)).collect();
         let notes_top = plot_top + PANEL.height + LINE;
@@ -78,7 +77,7 @@ impl Sheet {
     }
 }
 
-/// A plot inside the sheet: its own head gives way to one with a place.
+/// Positions a plot in the sheet by replacing its opening tag.
 fn placed(plot: &str, (x, y): (i32, i32)) -> String {
     let body = plot.split_once('>').map_or(plot, |(_, body)| body);
     let Size { width, height, .. } = PANEL;
@@ -122,7 +121,7 @@ fn mark(method: usize, (x, y): (i32, i32)) -> String {
     }
 }
 
-/// Lines of at most so many letters, where words allow it.
+/// Wraps text to lines of at most `letters` characters, at word boundaries.
 fn wrap(text: &str, letters: usize) -> Vec<String> {
     let mut lines = vec![String::new()];
     for word in text.split_whitespace() {

@@ -1,16 +1,16 @@
 //! Mean and deviation.
 
-/// Mean and deviation of one figure over runs.
+/// Mean and deviation of a value over runs.
 #[derive(Clone, Copy, Debug, PartialEq)]
 pub struct Spread {
     /// Arithmetic mean.
     pub mean: f64,
-    /// Sample standard deviation, √(Σ(v − mean)²/(n − 1)); none for a single run.
+    /// Sample standard deviation, √(Σ(v − mean)²/(n − 1)); `None` for a single run.
     pub deviation: Option<f64>,
 }
 
 impl Spread {
-    /// Of these values; none if there are none.
+    /// Mean and deviation of values; `None` if there are none.
     #[must_use]
     pub fn of(values: &[f64]) -> Option<Self> {
         if values.is_empty() {

@@ -1,43 +1,44 @@
-//! Tables before they are rendered.
+//! Tables, independent of the output format.
 
 use crate::document::Mark;
 use serde::Serialize;
 
-/// A table in words.
+/// A table with text cells.
 #[derive(Clone, Debug, Default, PartialEq, Serialize)]
 pub struct Table {
-    /// What it shows.
+    /// Caption.
     pub caption: String,
     /// The columns.
     pub columns: Vec<Column>,
-    /// Rows, each as long as `columns`.
+    /// Rows, each with one cell per column.
     pub rows: Vec<Row>,
-    /// Whether a terminal may shorten the first column, so that lines have at most 100 columns.
+    /// Whether names in the first column may be shortened in a terminal, so that lines fit 100
+    /// characters.
     pub shortens: bool,
 }
 
 /// Head of a column.
 #[derive(Clone, Debug, PartialEq, Eq, Serialize)]
 pub struct Column {
-    /// The words.
+    /// Title.
     pub head: String,
-    /// Whether the column holds numbers, which are aligned to the right.
+    /// Whether the column has numbers, which are right-aligned.
     pub numeric: bool,
 }
 
-/// One line of a table.
+/// Row of a table.
 #[derive(Clone, Debug, Default, PartialEq, Eq, Serialize)]
 pub struct Row {
     /// The cells.
     pub cells: Vec<String>,
-    /// Its mark in a page.
+    /// Marker in a page.
     pub mark: Mark,
-    /// Whether it starts a new block of lines.
+    /// Whether the row starts a new group.
     pub starts_block: bool,
 }
 
 impl Table {
-    /// A table with these heads, and whether each column holds numbers, without rows.
+    /// A table without rows; each column has a title and whether it is numeric.
     #[must_use]
     pub fn new<'a>(caption: &str, columns: impl IntoIterator<Item = (&'a str, bool)>) -> Self {
         let column = |(head, numeric): (&str, bool)| Column { head: head.to_owned(), numeric };
@@ -48,7 +49,7 @@ impl Table {
         }
     }
 
-    /// The table with these lines of cells.
+    /// Adds rows of cells.
     #[must_use]
     pub fn with(mut self, rows: impl IntoIterator<Item = Vec<String>>) -> Self {
         self.rows.extend(rows.into_iter().map(|cells| Row { cells, ..Row::default() }));

@@ -4,13 +4,13 @@ use crate::document::{Block, Document};
 use crate::table::Table;
 use std::fmt::Write;
 
-/// Columns that a table which may be shortened has at most.
+/// Largest width of a table with shortened names, in characters.
 const WIDTH: usize = 100;
-/// Stands for what is left out of a name.
+/// Mark for omitted parts of a name.
 const LEFT_OUT: &str = "…";
 
-/// Headline, tables, paragraphs and notes, without colours; lines end in `\n`. Control characters
-/// in names are left out, so that a name cannot move the cursor.
+/// Headline, tables, paragraphs and notes, without colours; lines end in `
+/// `. Control characters are removed, so that a name cannot move the cursor.
 #[must_use]
 pub fn render(document: &Document) -> String {
     let mut text = format!("{}\n", printable(&document.title));
@@ -49,7 +49,7 @@ pub fn render(document: &Document) -> String {
     text
 }
 
-/// Lines after an empty one.
+/// Lines after an empty line.
 fn paragraph<'a>(text: &mut String, before: &str, lines: impl IntoIterator<Item = &'a str>) {
     for (index, line) in lines.into_iter().enumerate() {
         let gap = if index == 0 { "\n" } else { "" };
@@ -107,8 +107,8 @@ fn printable(text: &str) -> String {
         .collect()
 }
 
-/// A name of at most `room` letters, with parts left out where it is too long. Numbers stay, since
-/// they tell one layer from the next, and so does the end, which says most.
+/// A name with parts omitted to fit `room` characters. Numbers stay, since they distinguish layers,
+/// and so does the end, which is the most specific part.
 #[must_use]
 pub fn shortened(name: &str, room: usize) -> String {
     let fits = |name: &str| name.chars().count() <= room;
@@ -118,7 +118,7 @@ pub fn shortened(name: &str, room: usize) -> String {
     let mut parts: Vec<&str> = name.split('.').collect();
     // A star stands for the numbers of all layers.
     let is_number = |part: &str| part.bytes().all(|byte| byte.is_ascii_digit() || byte == b'*');
-    // The first parts say least; what is left out is one mark, however many parts it was.
+    // The first parts are the least specific; any number of omitted parts has a single mark.
     for place in 0..parts.len().saturating_sub(1) {
         if is_number(parts[place]) {
             continue;

@@ -1,37 +1,37 @@
-//! Values that tell whether they were changed since they were stored.
+//! Stored values with checksums.
 
 use super::sha256_hex;
 use serde::de::DeserializeOwned;
 use serde::{Deserialize, Serialize};
 use serde_json::Value;
 
-/// A value with its checksum, as it is stored.
+/// A value with its checksum.
 #[derive(Clone, Debug, Serialize, Deserialize)]
 #[serde(deny_unknown_fields)]
 pub struct Checked {
-    /// Of the value as JSON on one line.
+    /// SHA-256 of the value as JSON on one line.
     sha256: String,
     cell: Value,
 }
 
 impl Checked {
-    /// A value as it is now.
+    /// Adds the checksum to a value.
     ///
     /// # Errors
-    /// If it cannot be written as JSON.
+    /// If the value cannot be written as JSON.
     pub fn of(value: &impl Serialize) -> Result<Self, serde_json::Error> {
         let cell = serde_json::to_value(value)?;
         Ok(Self { sha256: sha256_hex(cell.to_string().as_bytes()), cell })
     }
 
-    /// A stored value, if nothing of it was changed.
+    /// Reads a stored value and verifies its checksum.
     ///
     /// # Errors
-    /// Why it cannot be used, in words.
+    /// The reason why it is unusable.
     pub fn read<T: DeserializeOwned>(bytes: &[u8]) -> Result<T, String> {
         let stored: Self = serde_json::from_slice(bytes).map_err(|error| error.to_string())?;
         if sha256_hex(stored.cell.to_string().as_bytes()) != stored.sha256 {
-            return Err("its checksum differs, so that something in it was changed".to_owned());
+            return Err("its checksum differs, so the file was changed".to_owned());
         }
         serde_json::from_value(stored.cell).map_err(|error| error.to_string())
     }

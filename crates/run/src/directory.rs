@@ -1,4 +1,4 @@
-//! The directory of a run: what is finished in it is not made again.
+//! Run directories, which store finished work.
 
 use crate::atomic::{OutputError, write_atomic};
 use crate::lock::lock;
@@ -8,20 +8,20 @@ use serde::de::DeserializeOwned;
 use std::fs::File;
 use std::path::{Path, PathBuf};
 
-/// A run directory that cannot be used.
+/// An unusable run directory.
 #[derive(Debug, thiserror::Error)]
 pub enum RunError {
-    /// The run directory belongs to another recipe or model.
-    #[error("{} holds another run (fingerprint {found}, this one is {expected}); choose another directory or remove it", path.display(), found = shown(found))]
+    /// The directory belongs to another run, with another fingerprint.
+    #[error("{} belongs to another run (fingerprint {found}, this one is {expected}); choose another directory or remove it", path.display(), found = shown(found))]
     Fingerprint {
         /// The directory.
         path: PathBuf,
-        /// Of this run.
+        /// Fingerprint of this run.
         expected: String,
-        /// In the directory.
+        /// Fingerprint in the directory.
         found: String,
     },
-    /// Another process works in the run directory.
+    /// Another process uses the run directory.
     #[error(
         "{} is in use by {}; wait for it to end, or choose another directory",
         path.display(),
@@ -30,13 +30,13 @@ pub enum RunError {
     Busy {
         /// The directory.
         path: PathBuf,
-        /// The process, where its number can be read.
+        /// Number of the process, if known.
         process: Option<u32>,
     },
-    /// Writing failed.
+    /// A write failed.
     #[error(transparent)]
     Output(#[from] OutputError),
-    /// A file of the run directory cannot be used.
+    /// An unusable file of the run directory.
     #[error("{}: {reason}", path.display())]
     Unusable {
         /// The file.
@@ -44,41 +44,41 @@ pub enum RunError {
         /// What is wrong.
         reason: String,
     },
-    /// A file of the run directory cannot be read or made.
+    /// A file of the run directory cannot be read or created.
     #[error("{}: {source}", path.display())]
     Io {
         /// The file.
         path: PathBuf,
-        /// The system's word.
+        /// The error of the system.
         source: std::io::Error,
     },
 }
 
-/// The directory of a run.
+/// The directory of a run, locked for this process.
 #[derive(Debug)]
 pub struct RunDirectory {
     path: PathBuf,
     is_new: bool,
-    /// Locked as long as it is open.
+    /// Locked while it is open.
     _lock: File,
 }
 
 impl RunDirectory {
-    /// Opens a directory for the run with this fingerprint, creating it if need be.
+    /// Opens the directory of the run with this fingerprint, or creates it.
     ///
     /// # Errors
-    /// [`RunError::Fingerprint`] if another run lives there, [`RunError::Busy`] if a process
-    /// works in it.
+    /// [`RunError::Fingerprint`] if it belongs to another run, [`RunError::Busy`] if another
+    /// process uses it.
     pub fn open(path: &Path, fingerprint: &Fingerprint) -> Result<Self, RunError> {
         std::fs::create_dir_all(path).map_err(|error| unusable(path, error))?;
         let marker = path.join("fingerprint");
         let mut there = std::fs::read_dir(path).map_err(|error| unusable(path, error))?.flatten();
-        // What a run that was killed at its first step leaves is nothing of others.
+        // A run killed at its first step leaves only these files.
         let is_ours = |name: &[u8]| name == b".lock" || name.starts_with(b".fingerprint.partial-");
         if !marker.exists() && there.any(|e| !is_ours(e.file_name().as_encoded_bytes())) {
             return Err(RunError::Unusable {
                 path: path.to_owned(),
-                reason: "is not empty and holds no run; give a new directory".into(),
+                reason: "is not empty and is not a run directory; give a new one".into(),
             });
         }
         let (lock, is_new) = (lock(path)?, !marker.exists());
@@ -96,23 +96,22 @@ impl RunDirectory {
         Ok(Self { path: path.to_owned(), is_new, _lock: lock })
     }
 
-    /// Whether this run began it, and goes on from no other.
+    /// Whether it was created by this process, so there is nothing to resume.
     #[must_use]
     pub fn is_new(&self) -> bool {
         self.is_new
     }
 
-    /// The directory.
+    /// Path of the directory.
     #[must_use]
     pub fn path(&self) -> &Path {
         &self.path
     }
 
-    /// What an earlier run finished and stored in `folder` under this fingerprint; computed and
-    /// stored first if it is not there.
+    /// Loads the result stored in `folder` under this fingerprint, or computes and stores it.
     ///
     /// # Errors
-    /// [`RunError`] if the stored file cannot be used or written, and what `compute` fails with.
+    /// [`RunError`] if the stored file is unusable or cannot be written, and errors of `compute`.
     pub fn finished<C: Serialize + DeserializeOwned, E: From<RunError>>(
         &self,
         folder: &str,

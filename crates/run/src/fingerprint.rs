@@ -1,10 +1,10 @@
-//! What a run depends on, as one short name.
+//! Fingerprints of everything that a run depends on.
 
 use serde::{Deserialize, Serialize};
 use sha2::{Digest, Sha256};
 use std::fmt::Write;
 
-/// The sha256 of `bytes` in lower-case hexadecimal.
+/// SHA-256 of `bytes` in lower-case hexadecimal.
 #[must_use]
 pub fn sha256_hex(bytes: &[u8]) -> String {
     Sha256::digest(bytes).iter().fold(String::with_capacity(64), |mut hex, byte| {
@@ -14,16 +14,17 @@ pub fn sha256_hex(bytes: &[u8]) -> String {
     })
 }
 
-/// Identifies something by everything it depends on: sixteen bytes of a SHA-256, in hexadecimal.
+/// Identifies something by everything it depends on: the first sixteen bytes of a SHA-256, in
+/// hexadecimal.
 #[derive(Clone, Debug, PartialEq, Eq, Hash, Serialize, Deserialize)]
 #[serde(transparent)]
 pub struct Fingerprint(pub String);
 
 impl Fingerprint {
-    /// Of named parts, each in its serialised form.
+    /// Fingerprint of named parts, each serialised as JSON.
     ///
     /// # Panics
-    /// If a part cannot be written as JSON, which plain data always can.
+    /// If a part cannot be written as JSON, which is always possible for plain data.
     #[must_use]
     pub fn of(parts: &[(&str, &dyn erased::Json)]) -> Self {
         let mut hash = Sha256::new();
@@ -39,7 +40,7 @@ impl Fingerprint {
 
 /// Serialisable parts of a fingerprint behind one object type.
 pub mod erased {
-    /// Anything that can be written as JSON.
+    /// Any value that can be written as JSON.
     pub trait Json {
         /// The JSON text.
         fn json(&self) -> String;

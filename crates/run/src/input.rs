@@ -1,35 +1,35 @@
-//! Files that are read: regular ones, of a size that was looked at before.
+//! Reading of regular files within a size limit.
 //!
-//! A pipe without a writer keeps whoever opens it waiting, deaf to signals, and a device such as
-//! `/dev/zero` has no end. Both are refused by name before they are opened.
+//! A pipe without a writer blocks its reader, even against signals, and a device such as
+//! `/dev/zero` has no end. Both are rejected before they are opened.
 
 use std::fs::{self, File, FileType};
 use std::io::{self, Read};
 use std::path::Path;
 use std::sync::OnceLock;
 
-/// Most bytes of a file that is configuration or a description, where nothing says more.
+/// Default size limit of a configuration file, in bytes.
 pub const MOST_SETTINGS_BYTES: u64 = 1 << 26;
 
-/// Who hears of files that are opened. Set once for the whole process, as the threads of kernels
-/// are: what is read is read in many places, none of which does anything else for being watched.
+/// Observer of opened files. Set once per process, like the threads of the kernels: files are
+/// opened in many places, which need not know about it.
 static OBSERVER: OnceLock<fn(&Path, u64)> = OnceLock::new();
 
-/// Tells `observer` of every file that is opened from now on, with its bytes. Only the first call
-/// counts.
+/// Calls `observer` with the path and size of every file opened from now on. Only the first call
+/// has an effect.
 pub fn observe(observer: fn(&Path, u64)) {
-    // A later call is for nothing, as its documentation says.
+    // A later call has no effect, as documented.
     let _ = OBSERVER.set(observer);
 }
 
-/// Opens a regular file to read it.
+/// Opens a regular file for reading.
 ///
 /// # Errors
-/// Those of the system, and [`io::ErrorKind::InvalidInput`] for what is no regular file.
+/// Errors of the system, and [`io::ErrorKind::InvalidInput`] for anything but a regular file.
 pub fn open(path: &Path) -> io::Result<File> {
     check(fs::metadata(path)?.file_type())?;
     let file = File::open(path)?;
-    // The name may have come to mean something else meanwhile.
+    // The path may have been replaced meanwhile.
     let metadata = file.metadata()?;
     check(metadata.file_type())?;
     if let Some(observer) = OBSERVER.get() {
@@ -38,7 +38,7 @@ pub fn open(path: &Path) -> io::Result<File> {
     Ok(file)
 }
 
-/// The bytes of a regular file of at most `most` bytes.
+/// Bytes of a regular file of at most `most` bytes.
 ///
 /// # Errors
 /// As [`open`], and [`io::ErrorKind::FileTooLarge`], also for a file that grows while it is read.
@@ -52,7 +52,7 @@ pub fn read(path: &Path, most: u64) -> io::Result<Vec<u8>> {
     Ok(bytes)
 }
 
-/// The text of a regular file of at most `most` bytes.
+/// Text of a regular file of at most `most` bytes.
 ///
 /// # Errors
 /// As [`read`], and [`io::ErrorKind::InvalidData`] for bytes that are not UTF-8.
@@ -83,7 +83,7 @@ fn check(kind: FileType) -> io::Result<()> {
     Err(io::Error::new(error, reason))
 }
 
-/// What is no regular file, but for a folder.
+/// Description of a file type other than regular file and directory.
 fn what(kind: FileType) -> Option<&'static str> {
     if kind.is_dir() {
         return None;
@@ -101,7 +101,7 @@ fn what(kind: FileType) -> Option<&'static str> {
             return Some("a device");
         }
     }
-    Some("something else")
+    Some("another kind of file")
 }
 
 #[cfg(test)]
@@ -130,7 +130,7 @@ mod tests {
         let dir = tempfile::tempdir().unwrap();
         let path = dir.path().join("watched");
         fs::write(&path, "twelve bytes").unwrap();
-        // Other tests open files meanwhile.
+        // Other tests open files in parallel.
         observe(|path, bytes| {
             if path.ends_with("watched") {
                 SEEN.fetch_add(bytes, Ordering::Relaxed);
@@ -149,7 +149,7 @@ mod tests {
         let pipe = dir.path().join("pipe");
         let status = std::process::Command::new("mkfifo").arg(&pipe).status().unwrap();
         assert!(status.success());
-        // Opened, it would wait for a writer.
+        // Opening it would block for a writer.
         let error = open(&pipe).unwrap_err();
         assert_eq!(error.kind(), io::ErrorKind::InvalidInput);
         assert!(error.to_string().contains("a pipe, expected a regular file"), "{error}");

@@ -1,4 +1,4 @@
-//! A file of finished pieces of work, which a stopped run continues from.
+//! Journals of finished work, from which an interrupted run resumes.
 
 use crate::{Checked, input};
 use serde::de::DeserializeOwned;
@@ -8,15 +8,15 @@ use std::fs::{File, OpenOptions, TryLockError};
 use std::io::{BufRead, BufReader, Error, ErrorKind, Read, Write};
 use std::path::{Path, PathBuf};
 
-/// A journal that cannot be used.
+/// An unusable journal.
 #[derive(Debug, thiserror::Error)]
 pub enum JournalError {
-    /// It cannot be read or written, or was changed since.
+    /// It cannot be read or written, or was changed.
     #[error("{}: {source}", path.display())]
     Io {
         /// The file.
         path: PathBuf,
-        /// What the system says.
+        /// The error of the system.
         source: Error,
     },
     /// Another process writes to it.
@@ -33,15 +33,15 @@ pub enum JournalError {
     OtherRun {
         /// The file.
         path: PathBuf,
-        /// What is journalled: `evaluation`.
+        /// Subject of the journal: `evaluation`.
         subject: &'static str,
-        /// The first field of the fingerprints that differs.
+        /// The first field in which the fingerprints differ.
         difference: String,
     },
 }
 
-/// A file with a first line that says of which run it is, then one entry per line with its
-/// checksum. A last line that was cut is left out. One process at a time writes to it.
+/// A file with the fingerprint of its run in the first line, then one entry with checksum per line.
+/// An incomplete last line is ignored. One process at a time writes to it.
 #[derive(Debug)]
 pub struct JournalFile {
     path: PathBuf,
@@ -49,7 +49,7 @@ pub struct JournalFile {
 }
 
 impl JournalFile {
-    /// Opens or begins the journal of an `subject` with this fingerprint; gives its entries, too.
+    /// Opens or creates the journal of a `subject` with this fingerprint; also returns its entries.
     ///
     /// # Errors
     /// [`JournalError::OtherRun`] if the fingerprints differ, [`JournalError::InUse`] if another
@@ -68,7 +68,7 @@ impl JournalFile {
         }
         let mut options = OpenOptions::new();
         let mut file = options.create(true).read(true).append(true).open(path).map_err(failed)?;
-        // Before anything is read or cut; the system ends the lock with the process, however that
+        // Locked before anything is read or cut; the system releases the lock when the process
         // ends.
         file.try_lock().map_err(|error| match error {
             TryLockError::WouldBlock => JournalError::InUse { path: path.to_owned() },
@@ -76,7 +76,7 @@ impl JournalFile {
         })?;
         let mut text = String::new();
         file.read_to_string(&mut text).map_err(failed)?;
-        // What stands behind the last end of a line was cut.
+        // Text after the last newline is an incomplete entry.
         let whole = text.rfind('\n').map_or("", |end| &text[..=end]);
         let mut lines = whole.lines();
         let first = Value::Object(Map::from_iter([(subject.to_owned(), fingerprint.clone())]));
@@ -104,7 +104,7 @@ impl JournalFile {
         Ok((Self { path: path.to_owned(), file }, entries))
     }
 
-    /// Adds an entry.
+    /// Appends an entry.
     ///
     /// # Errors
     /// [`JournalError::Io`].
@@ -113,11 +113,11 @@ impl JournalFile {
         let checked = Checked::of(entry).map_err(|error| failed(error.into()))?;
         let mut line = serde_json::to_string(&checked).map_err(|error| failed(error.into()))?;
         line.push('\n');
-        // One call, so that another reader sees whole lines.
+        // A single write, so that another reader sees whole lines.
         self.file.write_all(line.as_bytes()).map_err(failed)
     }
 
-    /// Whether a file is a journal of an `subject`: its first line says so, or it has none yet.
+    /// Whether a file is a journal of a `subject`, by its first line, or is empty.
     #[must_use]
     pub fn is_of(path: &Path, subject: &str) -> bool {
         #[derive(Deserialize)]
@@ -144,7 +144,7 @@ fn difference(subject: &str, found: &Value, expected: &Value) -> String {
             let found = found.get(name.as_str()).map_or("nothing".into(), Value::to_string);
             format!("{name} is {found} there and {value} here")
         }
-        None => format!("it is no journal of an {subject}"),
+        None => format!("it is not a journal of an {subject}"),
     }
 }
 

@@ -1,11 +1,10 @@
-//! What every long command needs, whatever it computes: files and folders that are whole or absent,
-//! progress and interruption, journals and run directories that a stopped run continues from, and
-//! where a result comes from.
+//! Common parts of long commands: atomic files and directories, progress and cancellation, journals
+//! and run directories for resuming, and provenance.
 //!
-//! [`atomic`] writes, [`input`] opens and reads with a bound, [`Monitor`] reports progress,
-//! [`Fingerprint`] identifies a run by all that it depends on, [`RunDirectory`] and [`JournalFile`]
-//! hold what is finished, [`Provenance`] goes into results. [`shown`] and its like make texts from
-//! outside safe to print. No numbers, no layers, no models here.
+//! [`atomic`] writes, [`input`] reads within size limits, [`Monitor`] reports progress,
+//! [`Fingerprint`] identifies a run by everything it depends on, [`RunDirectory`] and
+//! [`JournalFile`] store finished work, [`Provenance`] is part of results. [`shown`] and its like
+//! make external text safe to print. This crate knows no numbers, layers or models.
 
 pub mod atomic;
 mod checked;

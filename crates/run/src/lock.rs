@@ -1,12 +1,11 @@
-//! What keeps a run directory sound: one process at a time works in it.
+//! Locks of run directories, for one process at a time.
 
 use crate::RunError;
 use std::fs::{File, OpenOptions, TryLockError};
 use std::io::Write;
 use std::path::Path;
 
-/// Keeps other processes out of a directory. The system ends the lock with the process, however
-/// that ends.
+/// Locks a directory. The system releases the lock when the process ends.
 pub(crate) fn lock(path: &Path) -> Result<File, RunError> {
     let name = path.join(".lock");
     let io = |source| RunError::Io { path: name.clone(), source };

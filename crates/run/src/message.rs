@@ -1,26 +1,26 @@
-//! Texts from outside, in messages: a name of a file, a flag's value or a key can be a megabyte
-//! long and hold what a terminal takes for a command.
+//! External text in messages: a file name, an option or a key can be a megabyte long and contain
+//! control sequences of a terminal.
 
 use std::fmt::Write;
 
-/// Characters of one value that a message shows.
+/// Largest number of characters of a value in a message.
 const VALUE: usize = 200;
-/// Characters that a message may have in all.
+/// Largest number of characters of a message.
 const MESSAGE: usize = 2000;
 
-/// A value in a message: on one line, without characters that steer a terminal or turn the
-/// direction of writing, and at most 200 characters of it with its length where it is longer.
+/// A value in a message: on one line, without control characters and changes of writing direction,
+/// and cut to 200 characters, with its length if it is longer.
 pub fn shown(value: &str) -> String {
     cut(value, VALUE, |_| false)
 }
 
-/// What a parser said: each value that it quotes is cut as [`shown`] does, the lines and its own
-/// words stay.
+/// The message of a parser: each quoted value is cut as in [`shown`]; line breaks and all other
+/// text stay.
 pub fn shown_reason(text: &str) -> String {
     let parts = text.split_inclusive('`').enumerate();
     parts
         .map(|(index, part)| match index % 2 {
-            // Between two of them stands a value.
+            // Text between two quotes is a value.
             1 => shown(part),
             _ => part
                 .split_inclusive(['"', '\n'])
@@ -30,24 +30,23 @@ pub fn shown_reason(text: &str) -> String {
         .collect()
 }
 
-/// A whole message: its lines stay, nothing else steers a terminal, and after 2,000 characters it
-/// ends with its length.
+/// A whole message: line breaks stay, control characters are escaped, and text after 2,000
+/// characters is replaced by its length.
 pub fn shown_message(text: &str) -> String {
     cut(text, MESSAGE, |c| c == '\n')
 }
 
-/// Whether `text` is shown as it is.
+/// Whether `text` is shown unchanged.
 pub fn is_plain(text: &str) -> bool {
     text.chars().nth(VALUE).is_none() && !text.chars().any(steers)
 }
 
-/// Lines without characters that steer a terminal, at full length.
+/// Lines with control characters escaped, at full length.
 pub fn plain_lines(text: &str) -> String {
     cut(text, usize::MAX, |c| c == '\n')
 }
 
-/// The first characters of `text`, so many of them at most after escapes are written out; those
-/// that are `kept` stay as they are.
+/// At most `most` characters of `text` after escaping; characters that are `kept` are not escaped.
 fn cut(text: &str, most: usize, kept: impl Fn(char) -> bool) -> String {
     let mut shown = String::new();
     let mut length = 0;
@@ -67,8 +66,7 @@ fn cut(text: &str, most: usize, kept: impl Fn(char) -> bool) -> String {
     shown
 }
 
-/// Whether a terminal takes the character for a command, or a reader does not see it and reads the
-/// rest in another order.
+/// Whether a character controls a terminal, or invisibly changes the order of text.
 fn steers(c: char) -> bool {
     c.is_control()
         || matches!(c,

@@ -1,21 +1,21 @@
-//! What long work tells its caller, and asks of it.
+//! Progress and cancellation of long work.
 
-/// Hears of progress and says when to stop. Libraries never print; the command line draws a bar.
+/// Receives progress, and can cancel. Libraries never print; the command line draws a bar.
 pub trait Monitor {
-    /// A stage began, such as `layer 3: capturing`.
+    /// A step begins, such as `layer 3: capturing`.
     fn stage(&mut self, name: &str);
 
-    /// `done` of `total` pieces of the stage are finished.
+    /// `done` of `total` units of the step are finished.
     fn progress(&mut self, done: u64, total: u64);
 
-    /// Whether to stop at the next occasion.
+    /// Whether to stop as soon as possible.
     fn interrupted(&self) -> bool;
 
-    /// Seconds since some start, for the times in reports.
+    /// Seconds since some start, for times in reports.
     fn seconds(&self) -> f64;
 }
 
-/// Says nothing and never stops.
+/// A monitor without output that never cancels.
 #[derive(Clone, Copy, Debug, Default)]
 pub struct Silent;
 
@@ -33,7 +33,7 @@ impl Monitor for Silent {
     }
 }
 
-/// Says nothing and stops at once.
+/// A monitor without output that cancels at once.
 #[derive(Clone, Copy, Debug, Default)]
 pub struct Stopped;
 

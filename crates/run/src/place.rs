@@ -1,4 +1,4 @@
-//! Places where results may be written: never over an input, and only over results of this program.
+//! Checks of output paths: never an input, and only results of this program are replaced.
 
 use serde::de::IgnoredAny;
 use std::collections::BTreeMap;
@@ -6,25 +6,26 @@ use std::fs::File;
 use std::io::{BufRead, BufReader, Read};
 use std::path::{Path, PathBuf};
 
-/// Beginning of a page in which its generator is named.
+/// Bytes of a page in which its generator is searched for.
 const PAGE_BYTES: u64 = 1 << 12;
-/// Longest first line of samples that is looked at.
+/// Longest first line of a samples file.
 const LINE_BYTES: u64 = 1 << 24;
 
-/// What a page of this program says of itself.
+/// Generator tag of pages of this program.
 const GENERATOR: &str = "<meta name=\"generator\" content=\"linwright";
 
-/// A place where nothing may be written.
+/// An output path that may not be written.
 #[derive(Clone, Debug, PartialEq, Eq, thiserror::Error)]
 #[error("output {} {what}", path.display())]
 pub struct PlaceError {
-    /// The place.
+    /// The path.
     pub path: PathBuf,
-    /// What it is.
+    /// The reason.
     pub what: String,
 }
 
-/// Refuses a place that is an input, holds one, or is the home or the working directory.
+/// Rejects a path that is an input, contains one, or is or contains the home or the working
+/// directory.
 ///
 /// # Errors
 /// [`PlaceError`] saying which.
@@ -43,17 +44,17 @@ pub fn check_place(path: &Path, inputs: &[PathBuf], home: Option<&Path>) -> Resu
     }
     let home = home.and_then(|home| home.canonicalize().ok());
     if home.is_some_and(|home| home.starts_with(&output)) {
-        return refused("is the home directory, or holds it".into());
+        return refused("is the home directory, or contains it".into());
     }
     let here = Path::new(".").canonicalize();
     if here.is_ok_and(|here| here.starts_with(&output)) {
-        return refused("is the working directory, or holds it".into());
+        return refused("is the working directory, or contains it".into());
     }
     Ok(())
 }
 
-/// The path without links; of something that is not there yet, its place. None if there is no such
-/// place, which is told when the output is looked at.
+/// The path with links resolved; for a path that does not exist, its parent is resolved. `None` if
+/// there is no parent, which is reported by the check of the output.
 fn resolved(path: &Path) -> Option<PathBuf> {
     if let Ok(found) = path.canonicalize() {
         return Some(found);
@@ -63,7 +64,7 @@ fn resolved(path: &Path) -> Option<PathBuf> {
     Some(parent.join(path.file_name()?))
 }
 
-/// Whether two names are of one file, as hard links are.
+/// Whether two paths are the same file, such as hard links.
 #[cfg(unix)]
 fn is_same_file(one: &Path, other: &Path) -> bool {
     use std::os::unix::fs::MetadataExt;
@@ -76,7 +77,7 @@ fn is_same_file(_: &Path, _: &Path) -> bool {
     false
 }
 
-/// The fields of an object. Results and samples of this program have its name as a key.
+/// Keys of an object. Results and samples of this program have its name as a key.
 type Fields = BTreeMap<String, IgnoredAny>;
 
 /// Whether a file is a result of this program.
@@ -86,7 +87,7 @@ pub fn is_result(path: &Path) -> bool {
     File::open(path).ok().and_then(read).is_some_and(|fields| fields.contains_key("linwright"))
 }
 
-/// Whether a file is a page of this program.
+/// Whether a file is an HTML page of this program.
 #[must_use]
 pub fn is_page(path: &Path) -> bool {
     let mut start = Vec::new();
@@ -94,7 +95,7 @@ pub fn is_page(path: &Path) -> bool {
     read.is_ok() && start.windows(GENERATOR.len()).any(|part| part == GENERATOR.as_bytes())
 }
 
-/// Whether a file holds samples of this program, told by its first line.
+/// Whether a file contains samples of this program, by its first line.
 #[must_use]
 pub fn is_samples(path: &Path) -> bool {
     let mut line = Vec::new();

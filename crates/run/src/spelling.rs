@@ -1,17 +1,17 @@
-//! Names that are nearly right.
+//! Suggestions of similar names.
 
-/// Letters to change, add or take away between two words.
+/// Levenshtein distance of two words.
 pub use strsim::levenshtein as distance;
 
-/// Names told where there is none such.
+/// Number of suggestions.
 const NEAREST: usize = 3;
 
-/// "nearest are a, b, c": the names that take the fewest changes to become one another.
+/// "nearest are a, b, c": the names with the smallest edit distance.
 #[must_use]
 pub fn nearest_names(name: &str, names: &[&str]) -> String {
     let mut ranked: Vec<(usize, &str)> = names
         .iter()
-        // A part of a name is nearer than any change of it.
+        // A part of a name is nearer than any edit.
         .map(|known| (if known.contains(name) { 0 } else { distance(name, known) }, *known))
         .collect();
     ranked.sort_unstable();

@@ -1,4 +1,4 @@
-//! Errors of rotors by a fixed number of iterations.
+//! Errors of rotors from a fixed number of power iterations.
 
 use super::{ConvergenceError, ConvergencePlan, go_on};
 use linwright_measure::timing::MedianRange;
@@ -11,14 +11,14 @@ use linwright_tensor::{RngKey, parallel};
 use serde::de::Error;
 use serde::{Deserialize, Deserializer, Serialize, Serializer};
 
-/// Numbers of iterations that are tried; the paper allows 20.
+/// Evaluated numbers of iterations; the paper allows 20.
 pub const ITERATIONS: [usize; 11] = [1, 2, 3, 5, 7, 10, 15, 20, 30, 50, 100];
-/// Generators of the bivectors with chosen angles.
+/// Generators of the bivectors with given angles.
 const CHOSEN: usize = 8;
-/// Step of central differences of a rotor: rounding and curvature are then about equal.
+/// Step of central differences of a rotor, at which rounding and truncation errors are about equal.
 const STEP: f64 = 1e-5;
 
-/// How bivectors are drawn.
+/// Distribution of bivectors.
 #[derive(Clone, Copy, Debug, PartialEq)]
 pub enum Angles {
     /// Coefficients from N(0, 1).
@@ -28,11 +28,11 @@ pub enum Angles {
 }
 
 impl Angles {
-    /// Those with chosen angles.
+    /// Distributions with given angles.
     pub const CHOSEN: [Self; 4] =
         [Self::Apart(0.1), Self::Apart(0.01), Self::Apart(0.001), Self::Apart(0.0)];
 
-    /// In words.
+    /// Name of the distribution.
     #[must_use]
     pub fn name(self) -> String {
         match self {
@@ -72,23 +72,22 @@ impl<'de> Deserialize<'de> for Angles {
 /// Errors after a number of iterations, over all repeats.
 #[derive(Clone, Copy, Debug, PartialEq, Serialize, Deserialize)]
 pub struct AccuracyRow {
-    /// How bivectors were drawn.
+    /// Distribution of bivectors.
     pub angles: Angles,
     /// Features, 2^n.
     pub features: usize,
-    /// Iterations for each plane.
+    /// Iterations per plane.
     pub iterations: usize,
     /// `|r - exp(b)|`, where `|exp(b)| = 1`.
     pub rotor_error: MedianRange,
-    /// Of the derivative of r along a random direction, relative to that of `exp(b)`; for chosen
-    /// angles alone.
+    /// Relative error of the derivative of r along a random direction; only for given angles.
     pub derivative_error: Option<MedianRange>,
 }
 
-/// The same of the eigendecomposition.
+/// Errors of the eigendecomposition.
 #[derive(Clone, Copy, Debug, PartialEq, Serialize, Deserialize)]
 pub struct ExactRow {
-    /// How bivectors were drawn.
+    /// Distribution of bivectors.
     pub angles: Angles,
     /// Features, 2^n.
     pub features: usize,
@@ -98,7 +97,7 @@ pub struct ExactRow {
     pub derivative_error: Option<MedianRange>,
 }
 
-/// A way from a bivector to its rotor.
+/// Computation of a rotor from a bivector.
 #[derive(Clone, Copy)]
 enum Way<'a> {
     Series,
@@ -106,7 +105,7 @@ enum Way<'a> {
     Power { starts: &'a [Vec<f64>], iterations: usize },
 }
 
-/// Errors of one bivector: of the exact way first, then of each number of iterations.
+/// Errors for one bivector: of the eigendecomposition first, then for each number of iterations.
 type Errors = Vec<(f64, Option<f64>)>;
 
 pub(super) fn rows(
@@ -180,7 +179,7 @@ impl Way<'_> {
         Ok(product_of_simple_rotors(n, &parts))
     }
 
-    /// By central differences.
+    /// Derivative by central differences.
     fn derivative(self, n: usize, b: &[f64], e: &[f64]) -> Result<Vec<f64>, ConvergenceError> {
         let moved = |step: f64| {
             let b: Vec<f64> = b.iter().zip(e).map(|(b, e)| b + step * e).collect();

@@ -1,20 +1,20 @@
-//! How the power iteration of the rotor paper converges, and how far it is from the exact rotor.
+//! Convergence of the rotor paper's power iteration, and its error.
 //!
-//! Two experiments. *Training*, after appendix D of arXiv 2507.11688: a double rotor of 2^n
-//! features learns another random one, 10 Adam steps of rate 0.05 with a cosine, 64 new rows each;
-//! before each step the first plane of its left bivector is iterated until `|v + v_before| < 1e-3`,
-//! at most 100 times, from a random vector at step 1 and from the vector of the step before
-//! afterwards. What is told is the number of iterations. *Errors*: the rotor that a fixed number of
-//! iterations gives, against the exponential series, for random bivectors of every n and for
-//! bivectors of 2^8 features whose angles are equal or nearly so, where its derivative is compared
-//! as well.
+//! Two experiments. *Training*, after appendix D of arXiv:2507.11688: a double rotor of 2^n
+//! features learns a random target rotor in 10 Adam steps with learning rate 0.05, a cosine
+//! schedule and 64 new rows each. Before each step, the first plane of its left bivector is
+//! iterated until `|v + v_before| < 1e-3`, at most 100 times, from a random vector at step 1 and
+//! from the previous step's vector afterwards; the number of iterations is reported. *Errors*: the
+//! rotor from a fixed number of iterations is compared with the exponential series, for random
+//! bivectors of every n, and for bivectors of 2^8 features with equal or nearly equal angles, for
+//! which its derivative is compared, too.
 //!
-//! Deviations: at step 1 we count from a random vector. The experiment that the authors published
-//! counts first after a step of Adam, from the vector that the rotor was decomposed with when it
-//! was made: its step 1, 4.3 to 7 iterations, is our step 2. It trains a single rotor on the same
-//! rows in every step. The paper counts while it differentiates through the iterations; here the
-//! gradient is that of the exact rotor, so that the steps are the same and the counts are of the
-//! iteration alone. Which of the two bivectors the paper counts is not said there.
+//! Deviations: at step 1 we count from a random vector. The authors' published experiment counts
+//! first after an Adam step, from the vector of the rotor's initial decomposition: its step 1, with
+//! 4.3 to 7 iterations, is our step 2. It trains a single rotor on the same rows in every step. The
+//! paper counts while it differentiates through the iterations; here the gradient is that of the
+//! exact rotor, so that training does not depend on the iteration. The paper does not say which of
+//! the two bivectors it counts.
 
 mod accuracy;
 pub mod report;
@@ -30,34 +30,34 @@ use linwright_run::Monitor;
 use linwright_tensor::linalg::NoConvergence;
 use serde::{Deserialize, Serialize};
 
-/// Fewest generators: with two planes there is one to iterate.
+/// Smallest number of generators: with two planes there is one to iterate.
 pub const LEAST_GENERATORS: usize = 4;
-/// Most generators: the series of 2^12 features takes a tenth of a second.
+/// Largest number of generators: the series of 2^12 features takes a tenth of a second.
 pub const MOST_GENERATORS: usize = 12;
-/// Most repeats.
+/// Largest number of repeats.
 pub const MOST_REPEATS: usize = 10_000;
 
-/// What to compute.
+/// Options of the experiments.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct ConvergencePlan {
     /// Generators n of the algebras, 2^n features each.
     pub generators: Vec<usize>,
-    /// Random bivectors of each.
+    /// Number of random bivectors per algebra.
     pub repeats: usize,
-    /// Draws all of them.
+    /// Seed of the bivectors.
     pub seed: u64,
 }
 
-/// What was found.
+/// Results of the experiments.
 #[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
 pub struct Convergence {
-    /// Where it was computed.
+    /// The machine.
     pub machine: Machine,
-    /// Random bivectors of each algebra.
+    /// Number of random bivectors per algebra.
     pub repeats: usize,
-    /// Draws all of them.
+    /// Seed of the bivectors.
     pub seed: u64,
-    /// Iterations while a rotor learns.
+    /// Iterations during training.
     pub training: Vec<TrainingRow>,
     /// Errors after fixed numbers of iterations.
     pub accuracy: Vec<AccuracyRow>,
@@ -65,31 +65,31 @@ pub struct Convergence {
     pub exact: Vec<ExactRow>,
 }
 
-/// An experiment that cannot be made.
+/// An experiment that cannot run.
 #[derive(Clone, Debug, PartialEq, thiserror::Error)]
 pub enum ConvergenceError {
-    /// A plan out of range.
+    /// An option out of range.
     #[error("{what}: found {found}, expected {expected}")]
     Plan {
-        /// What is wrong.
+        /// Name of the option.
         what: &'static str,
-        /// What was asked for.
+        /// Its value.
         found: usize,
-        /// What is possible.
+        /// Its range.
         expected: String,
     },
-    /// A bivector that is not finite.
+    /// A non-finite bivector.
     #[error("a bivector of {generators} generators: {source}")]
     Numerics {
-        /// Its algebra.
+        /// Number of generators.
         generators: usize,
-        /// What the decomposition said.
+        /// The error of the decomposition.
         source: NoConvergence,
     },
-    /// A rotor that cannot be made.
+    /// A rotor that cannot be built.
     #[error(transparent)]
     Operator(#[from] OpError),
-    /// Asked to stop.
+    /// Cancelled.
     #[error("interrupted")]
     Interrupted,
 }
@@ -112,10 +112,10 @@ impl ConvergencePlan {
     }
 }
 
-/// Makes both experiments.
+/// Runs both experiments.
 ///
 /// # Errors
-/// [`ConvergenceError`]: a plan out of range, numbers that are not finite, an interruption.
+/// [`ConvergenceError`] for an option out of range, non-finite numbers, or cancellation.
 pub fn run(
     plan: &ConvergencePlan,
     monitor: &mut dyn Monitor,
@@ -135,14 +135,14 @@ pub fn run(
     })
 }
 
-/// Tells how far a stage is, and asks whether to go on.
+/// Reports progress, and fails if cancelled.
 fn go_on(monitor: &mut dyn Monitor, done: usize, total: usize) -> Result<(), ConvergenceError> {
     monitor.progress(done as u64, total as u64);
     if monitor.interrupted() { Err(ConvergenceError::Interrupted) } else { Ok(()) }
 }
 
 impl Convergence {
-    /// Both experiments as one table: iterations against steps, then errors against iterations.
+    /// Both experiments as one CSV table: iterations by step, then errors by iterations.
     #[must_use]
     pub fn to_csv(&self) -> String {
         let mut lines = vec![
@@ -213,9 +213,9 @@ mod tests {
 
     #[test]
     fn the_papers_first_count_is_a_warm_one_after_a_step() {
-        // Means over random bivectors, from a random vector, and after a step of Adam, which first
-        // moves each coefficient by its rate, from the vector that the paper's 20 iterations found
-        // before.
+        // Means over random bivectors, from a random vector, and after an Adam step, which first
+        // changes each coefficient by the learning rate, from the vector after the paper's 20
+        // iterations.
         let means = |n: usize| {
             let counts = |repeat: u64| {
                 let key = RngKey::new(repeat).fold_index(n as u64);
@@ -256,11 +256,11 @@ mod tests {
         let (few, many) = (ITERATIONS[0], ITERATIONS[ITERATIONS.len() - 1]);
         let error = |iterations| row(Angles::Normal, 64, iterations).rotor_error.median;
         assert!(error(many) < error(few) / 100.0, "{} and {}", error(few), error(many));
-        // Equal angles: the value is right at once and the derivative never.
+        // With equal angles the value is exact at once, but the derivative never converges.
         let equal = row(Angles::Apart(0.0), 256, many);
         assert!(equal.rotor_error.max < 1e-9, "{equal:?}");
         assert!(equal.derivative_error.unwrap().median > 0.05, "{equal:?}");
-        // Nearly equal ones: twenty iterations do not part them.
+        // For nearly equal angles, twenty iterations do not separate the planes.
         assert!(row(Angles::Apart(0.01), 256, 20).rotor_error.median > 1e-4);
         for exact in &found.exact {
             assert!(exact.rotor_error.max < 1e-12, "{exact:?}");

@@ -1,17 +1,17 @@
-//! Convergence of the power iteration, as a figure.
+//! Report of the convergence of the power iteration.
 
 use crate::convergence::{Angles, Convergence, ITERATIONS, STEPS};
 use linwright_report::plot::{Axis, Plot, Series, Style};
 use linwright_report::{Block, Document, Image, Panel, ReportError, Scale, Sheet, Table};
 
-/// Iterations at which errors are shown on the terminal.
+/// Numbers of iterations shown in the terminal.
 const SHOWN: [usize; 4] = [1, 5, 20, 100];
 
-/// One SVG file with three panels: iterations while a rotor learns, errors of the rotor for random
-/// bivectors, and errors of its derivative where angles are equal or nearly so.
+/// One SVG file with three panels: iterations during training, errors of the rotor for random
+/// bivectors, and errors of its derivative for equal or nearly equal angles.
 ///
 /// # Errors
-/// [`ReportError::Plot`] if there is nothing to show.
+/// [`ReportError::Plot`] if there are no results.
 pub fn rotor_convergence(found: &Convergence) -> Result<String, ReportError> {
     let panels = vec![training(found)?, values(found)?, derivatives(found)?];
     let exact = found.exact.iter().map(|row| row.rotor_error.max).fold(0.0, f64::max);
@@ -35,7 +35,7 @@ pub fn rotor_convergence(found: &Convergence) -> Result<String, ReportError> {
 /// Points of each series with its name.
 type Lines = Vec<(String, Vec<(f64, f64)>)>;
 
-/// A panel with a logarithmic x axis if asked, and the same for y.
+/// A panel, with an optional logarithmic scale for each axis.
 fn panel(
     heading: &str,
     x_title: &str,
@@ -46,7 +46,7 @@ fn panel(
     let points = || lines.iter().flat_map(|(_, points)| points);
     let empty = || ReportError::Plot {
         plot: heading.to_owned(),
-        reason: "there are no numbers to show".to_owned(),
+        reason: "there are no results".to_owned(),
     };
     let x = Scale::around(points().map(|point| point.0), log_x).ok_or_else(empty)?;
     let y = Scale::around(points().map(|point| point.1), log_y).ok_or_else(empty)?;
@@ -70,7 +70,7 @@ fn panel(
     Ok(Panel { heading: heading.to_owned(), plot, legend })
 }
 
-/// Numbers of features in the order in which they first appear.
+/// Distinct numbers of features in the order of first appearance.
 fn sizes(features: impl Iterator<Item = usize>) -> Vec<usize> {
     let mut sizes = Vec::new();
     for size in features {
@@ -117,7 +117,7 @@ fn derivatives(found: &Convergence) -> Result<Panel, ReportError> {
     let errors = found.exact.iter().filter(|row| row.angles != Angles::Normal);
     let worst = errors.filter_map(|row| Some(row.derivative_error?.max)).fold(0.0, f64::max);
     let exact = ITERATIONS.iter().map(|&count| (count as f64, worst)).collect();
-    lines.push(("exact, all of them".to_owned(), exact));
+    lines.push(("exact, all angles".to_owned(), exact));
     let heading = "relative error of a derivative of r, d = 256, median";
     panel(heading, "iterations for each plane", lines, (true, true), ticks())
 }
@@ -126,7 +126,7 @@ fn ticks() -> Vec<usize> {
     vec![1, 2, 5, 10, 20, 50, 100]
 }
 
-/// Iterations while a rotor learns, and errors after fixed numbers of iterations.
+/// Iterations during training, and errors after fixed numbers of iterations.
 #[must_use]
 pub fn tables(found: &Convergence) -> [Table; 2] {
     let training: Vec<Vec<String>> = found
@@ -175,18 +175,18 @@ pub fn tables(found: &Convergence) -> [Table; 2] {
         ("derivative error", true),
     ];
     [
-        Table::new("Iterations of the power method while a rotor learns", steps).with(training),
-        Table::new("Errors of the power method", errors).with(accuracy),
+        Table::new("Power iterations during the training of a rotor", steps).with(training),
+        Table::new("Errors of the power iteration", errors).with(accuracy),
     ]
 }
 
-/// How bivectors were drawn.
+/// Number of bivectors and seed.
 #[must_use]
 pub fn drawn(found: &Convergence) -> String {
     format!("{} bivectors of each size, seed {}; medians", found.repeats, found.seed)
 }
 
-/// The experiment as a report.
+/// The experiments as a report.
 #[must_use]
 pub fn document(found: &Convergence) -> Document {
     let title = "Power iteration beside the exact rotor".to_owned();
@@ -209,7 +209,7 @@ mod tests {
         let plan = ConvergencePlan { generators: vec![4, 5], repeats: 2, seed: 0 };
         let mut found = run(&plan, &mut Silent).unwrap();
         let svg = rotor_convergence(&found).unwrap();
-        for said in ["d = 16", "d = 32", "angles equal", "exact, all of them", "training step"] {
+        for said in ["d = 16", "d = 32", "angles equal", "exact, all angles", "training step"] {
             assert!(svg.contains(said), "{said:?} in {svg}");
         }
         assert_eq!(svg.matches("<svg").count(), 4);

@@ -1,4 +1,4 @@
-//! Iterations of the first plane while a rotor learns another.
+//! Iterations of the first plane during training.
 
 use super::{ConvergenceError, ConvergencePlan, go_on};
 use crate::learner::Learner;
@@ -11,15 +11,15 @@ use linwright_tensor::{Mat, RngKey};
 use linwright_train::Schedule;
 use serde::{Deserialize, Serialize};
 
-/// Adam steps.
+/// Number of Adam steps.
 pub const STEPS: u64 = 10;
-/// Iterations, at most.
+/// Largest number of iterations.
 pub const MOST: usize = 100;
-/// Enough when `|v + v_before|` is below this.
+/// Converged if `|v + v_before|` is below this.
 const TOLERANCE: f64 = 1e-3;
-/// Adam's step size at the start of the cosine.
+/// Initial learning rate of the cosine schedule.
 const RATE: f64 = 0.05;
-/// Rows of a step.
+/// Rows per step.
 const BATCH: usize = 64;
 
 /// Iterations before one step, over all repeats.
@@ -31,9 +31,9 @@ pub struct TrainingRow {
     pub step: u64,
     /// Mean over the repeats.
     pub mean_iterations: f64,
-    /// Median and ends.
+    /// Median and range.
     pub iterations: MedianRange,
-    /// Repeats in which the tolerance was not met in [`MOST`] iterations.
+    /// Number of repeats that did not converge in [`MOST`] iterations.
     pub not_converged: usize,
 }
 
@@ -55,7 +55,7 @@ pub(super) fn rows(
     Ok(rows)
 }
 
-/// Iterations, and whether they met the tolerance.
+/// Number of iterations, and whether they converged.
 type Count = (usize, bool);
 
 fn row(features: usize, step: u64, counts: &[Count]) -> TrainingRow {
@@ -69,7 +69,7 @@ fn row(features: usize, step: u64, counts: &[Count]) -> TrainingRow {
     }
 }
 
-/// One rotor learning another: the count before each step.
+/// Trains one rotor: the count before each step.
 fn learn(n: usize, key: RngKey) -> Result<Vec<Count>, ConvergenceError> {
     let shape = Shape { out: 1 << n, inp: 1 << n };
     let spec = OpSpec::Rotor(RotorSpec::default());
@@ -83,7 +83,7 @@ fn learn(n: usize, key: RngKey) -> Result<Vec<Count>, ConvergenceError> {
     let mut wanted = Mat::zeros(BATCH, shape.out);
     for step in 0..STEPS {
         let skew = skew_matrix(learner.op.map().params()[0].values, n);
-        // A vector that the matrix takes to zero has no plane: nothing is counted as converged.
+        // A vector in the null space has no plane: zero iterations, converged.
         let count = match power_plane(skew.view(), &vector, settings) {
             Some(found) => {
                 vector = found.plane.u;

@@ -365,7 +365,7 @@ mod tests {
             assert_eq!(counts(&tasks), [400, 1064]);
             let notes = study::leave_out_overlap(&recipe, &calibration, &mut tasks).unwrap();
             assert_eq!(counts(&tasks), [279, 871]);
-            assert!(notes[0].starts_with("279 of 400 documents of task text count"), "{notes:?}");
+            assert!(notes[0].starts_with("279 of 400 documents of task text are scored"), "{notes:?}");
             let text = CalibrationText::new(&[calibration]);
             for task in &tasks {
                 assert_eq!(overlap(task.as_ref(), &text).overlapping, 0, "{name}: {}", task.id());

@@ -1,9 +1,9 @@
-//! Rows of files that hold them by columns: Parquet, and Arrow as a stream or a file.
+//! Rows of columnar files: Parquet, and Arrow as a stream or a file.
 //!
-//! Such a file says how large things are before they are there, and a few bytes of it may stand for
-//! millions of rows. What is decoded is bounded by the size of the file ([`bound`]): pages are
-//! added up before any is unpacked, and rows are counted while they are made. Compression by Snappy
-//! and Zstandard is read, Arrow files without compression, as the library `datasets` writes them.
+//! Sizes in such a file precede the data, and a few bytes may stand for millions of rows. Decoded
+//! data is bounded by the size of the file ([`bound`]): the sizes of pages are added before any is
+//! decompressed, and rows are counted while they are built. Supported are compression by Snappy and
+//! Zstandard, and uncompressed Arrow files, as the library `datasets` writes them.
 
 mod arrow;
 mod pages;
@@ -17,23 +17,23 @@ use std::panic::{AssertUnwindSafe, catch_unwind};
 use std::path::Path;
 use value::Cells;
 
-/// Bytes that any file may become.
+/// Decoded bytes allowed for any file.
 const BASE_BYTES: u64 = 64 << 20;
-/// How many times larger than a file its rows may be, further. Text in repeated values and short
-/// fields of JSON come to some 50.
+/// Further decoded bytes allowed per byte of the file. Repeated text and short JSON fields need
+/// some 50.
 const GROWTH: u64 = 128;
 
-/// Most bytes that a file of `bytes` bytes may take in memory, unpacked and as rows.
+/// Largest number of decoded bytes for a file of `bytes` bytes, as pages and as rows.
 fn bound(bytes: usize) -> u64 {
     BASE_BYTES.saturating_add((bytes as u64).saturating_mul(GROWTH))
 }
 
-/// Why there are no rows.
+/// Why decoding failed.
 #[derive(Debug)]
 enum Fault {
-    /// What is wrong with the file.
+    /// The file is invalid.
     Broken(String),
-    /// It became larger than it may.
+    /// The decoded data exceeds the bound.
     Large,
 }
 
@@ -50,10 +50,10 @@ pub(super) fn rows(path: &Path, bytes: &[u8], format: TableFormat) -> Result<Vec
         TableFormat::Parquet => parquet::read(bytes, &mut table),
         _ => arrow::read(bytes, &mut table),
     };
-    // The last resort: sizes are checked before, but the decoders are large, not ours, and meet
-    // broken promises of a file by a panic here and there. Nothing of theirs outlives it.
+    // Last resort: sizes are checked beforehand, but the decoders are large external crates, which
+    // panic on some contradictions in a file. None of their state is used afterwards.
     let read = catch_unwind(AssertUnwindSafe(read))
-        .unwrap_or_else(|_| Err(Fault::Broken("its content contradicts itself".into())));
+        .unwrap_or_else(|_| Err(Fault::Broken("its content is inconsistent".into())));
     let path = path.to_owned();
     match read {
         Ok(()) => Ok(table.rows),
@@ -67,7 +67,7 @@ pub(super) fn rows(path: &Path, bytes: &[u8], format: TableFormat) -> Result<Vec
     }
 }
 
-/// Rows as they come.
+/// Rows decoded so far.
 #[derive(Debug)]
 struct Rows {
     cells: Cells,

@@ -1,21 +1,21 @@
-//! The sizes of the pages of a column, from their headers alone.
+//! Sizes of the pages of a column, from their headers alone.
 //!
 //! A header is a structure in the compact protocol of Thrift (apache/thrift,
 //! doc/specs/thrift-compact-protocol.md) with the fields of `PageHeader` in apache/parquet-format,
-//! src/main/thrift/parquet.thrift: 2 are the bytes of the page unpacked, 3 those in the file; in
-//! the structures 5, 7 and 8 field 1 is the number of values.
+//! src/main/thrift/parquet.thrift: field 2 is the uncompressed size of the page, field 3 its size
+//! in the file; in the structures 5, 7 and 8, field 1 is the number of values.
 
-/// Structures inside each other at most; a header has three.
+/// Greatest depth of structures; a header has three.
 const DEEPEST: usize = 8;
 
-/// What pages come to.
+/// Totals over the pages of a column.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 pub(super) struct Pages {
-    /// Bytes of all of them, unpacked.
+    /// Uncompressed size of all pages in bytes.
     pub(super) bytes: u64,
-    /// Bytes of the largest one, unpacked.
+    /// Uncompressed size of the largest page in bytes.
     pub(super) largest: u64,
-    /// Values of all of them.
+    /// Number of values in all pages.
     pub(super) values: u64,
 }
 
@@ -27,7 +27,7 @@ impl Pages {
     }
 }
 
-/// Walks the pages of a column.
+/// Reads the page headers of a column.
 pub(super) fn walk(mut chunk: &[u8]) -> Result<Pages, String> {
     let mut all = Pages::default();
     while !chunk.is_empty() {
@@ -36,16 +36,16 @@ pub(super) fn walk(mut chunk: &[u8]) -> Result<Pages, String> {
         let size = |size: Option<i64>| size.and_then(|size| usize::try_from(size).ok());
         let (unpacked, packed) = size(header.unpacked)
             .zip(size(header.packed))
-            .ok_or("a page that does not say how large it is")?;
+            .ok_or("a page without sizes")?;
         let values =
-            u64::try_from(header.values).map_err(|_| "a page with fewer than no values")?;
+            u64::try_from(header.values).map_err(|_| "a page with a negative number of values")?;
         all.add(&Pages { bytes: unpacked as u64, largest: unpacked as u64, values });
         chunk = header.rest.get(packed..).ok_or("a page that is longer than its column")?;
     }
     Ok(all)
 }
 
-/// Reads one header from the front of bytes.
+/// Reads a header from the start of bytes.
 struct Header<'a> {
     rest: &'a [u8],
     unpacked: Option<i64>,
@@ -77,13 +77,13 @@ impl Header<'_> {
         None
     }
 
-    /// A whole number, its sign in the lowest bit.
+    /// A zigzag-encoded integer.
     fn integer(&mut self) -> Option<i64> {
         let value = self.varint()?;
         Some((value >> 1) as i64 ^ -((value & 1) as i64))
     }
 
-    /// Reads a structure; `field` is its number in the header, none for the header itself.
+    /// Reads a structure; `field` is its field number in the header, `None` for the header itself.
     fn structure(&mut self, depth: usize, field: Option<i64>) -> Option<()> {
         if depth == DEEPEST {
             return None;
@@ -106,10 +106,10 @@ impl Header<'_> {
         }
     }
 
-    /// Passes over a value.
+    /// Skips a value.
     fn pass(&mut self, kind: u8, depth: usize) -> Option<()> {
         match kind {
-            // Whether it is true stands in the kind itself.
+            // Booleans are encoded in the type itself.
             1 | 2 => Some(()),
             3 => self.skip(1),
             4..=6 => self.varint().map(drop),
@@ -121,7 +121,7 @@ impl Header<'_> {
             9 | 10 => {
                 let head = self.byte()?;
                 let length = if head >> 4 == 15 { self.varint()? } else { u64::from(head >> 4) };
-                // Every element has a byte, that of truth values included.
+                // Every element takes at least one byte, booleans too.
                 if length > self.rest.len() as u64 {
                     return None;
                 }
@@ -132,7 +132,7 @@ impl Header<'_> {
                 })
             }
             12 => self.structure(depth + 1, Some(0)),
-            // Maps, and what there is not.
+            // Maps, and unknown types.
             _ => None,
         }
     }
@@ -142,7 +142,7 @@ impl Header<'_> {
 mod tests {
     use super::*;
 
-    /// A data page of 3 values: type 0, 100 bytes unpacked, 4 in the file.
+    /// A data page of 3 values: type 0, 100 bytes uncompressed, 4 in the file.
     const PAGE: [u8; 13] = [0x15, 0, 0x15, 0xc8, 1, 0x15, 8, 0x2c, 0x15, 6, 0, 0, 9];
 
     #[test]
@@ -160,8 +160,8 @@ mod tests {
         for (bytes, want) in [
             (&PAGE[..12], "longer than its column"),
             (&PAGE[..9], "without a readable header"),
-            (&[0x15, 0, 0][..], "how large it is"),
-            (&[0x15, 0, 0x15, 1, 0x15, 8, 0][..], "how large it is"),
+            (&[0x15, 0, 0][..], "without sizes"),
+            (&[0x15, 0, 0x15, 1, 0x15, 8, 0][..], "without sizes"),
             (&[0x1c; 40][..], "without a readable header"),
             (&[0x18, 0xff, 0xff, 0xff, 0x7f][..], "without a readable header"),
             (&[0xff; 30][..], "without a readable header"),

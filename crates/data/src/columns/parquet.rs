@@ -1,4 +1,4 @@
-//! Parquet: groups of rows, each with its columns in pages.
+//! Parquet: row groups, each with its columns in pages.
 
 use super::pages::{self, Pages};
 use super::{BASE_BYTES, Fault, Rows, bound};
@@ -8,11 +8,11 @@ use parquet::basic::Compression;
 use parquet::errors::ParquetError;
 use parquet::file::metadata::{ColumnChunkMetaData, ParquetMetaData};
 
-/// What a file begins and ends with.
+/// Magic number at both ends of a file.
 const MARK: &[u8] = b"PAR1";
-/// Mark, length of the metadata and mark again: no file is shorter.
+/// Smallest size of a file: magic number, length of the metadata, and magic number again.
 const LEAST_BYTES: usize = 12;
-/// Rows that are decoded at once, at most.
+/// Largest number of rows decoded at once.
 const BATCH: u64 = 1024;
 
 /// Reads all rows.
@@ -22,14 +22,14 @@ pub(super) fn read(bytes: &[u8], rows: &mut Rows) -> Result<(), Fault> {
         return Err(reason.to_owned().into());
     }
     let broken = |error: ParquetError| Fault::Broken(error.to_string());
-    // Types as the file's own schema says: a second one, of the writer, could contradict it.
+    // Types are those of the file's own schema; the embedded Arrow schema could contradict it.
     let options = ArrowReaderOptions::new().with_skip_arrow_metadata(true);
     let file = Bytes::copy_from_slice(bytes);
     let builder =
         ParquetRecordBatchReaderBuilder::try_new_with_options(file, options).map_err(broken)?;
     let expected = builder.metadata().file_metadata().num_rows();
     let largest = largest_page(bytes, builder.metadata())?;
-    // A page of one value that repeats can fill a batch with it.
+    // A page with one repeated value can fill a batch with it.
     let batch = (BASE_BYTES / largest.max(1)).clamp(1, BATCH);
     let reader = builder.with_batch_size(batch as usize).build().map_err(broken)?;
     for batch in reader {
@@ -37,13 +37,13 @@ pub(super) fn read(bytes: &[u8], rows: &mut Rows) -> Result<(), Fault> {
     }
     if i64::try_from(rows.rows.len()) != Ok(expected) {
         let found = rows.rows.len();
-        return Err(format!("it says that it holds {expected} rows, and holds {found}").into());
+        return Err(format!("it announces {expected} rows, but has {found}").into());
     }
     Ok(())
 }
 
-/// Walks all pages before any is unpacked: the bytes of the largest one, if all of them stay within
-/// what the file may take.
+/// Reads all page headers before any page is decompressed: the uncompressed size of the largest
+/// page, if all pages together are within the bound of the file.
 fn largest_page(bytes: &[u8], metadata: &ParquetMetaData) -> Result<u64, Fault> {
     let mut all = Pages::default();
     for column in metadata.row_groups().iter().flat_map(|group| group.columns()) {
@@ -60,7 +60,7 @@ fn largest_page(bytes: &[u8], metadata: &ParquetMetaData) -> Result<u64, Fault> 
             .into());
         }
         let chunk = chunk(bytes, column).ok_or_else(|| {
-            format!("column {name} is said to be where the file has no bytes for it")
+            format!("column {name} is outside of the file")
         })?;
         let own = pages::walk(chunk).map_err(|reason| format!("column {name}: {reason}"))?;
         all.add(&own);
@@ -71,9 +71,9 @@ fn largest_page(bytes: &[u8], metadata: &ParquetMetaData) -> Result<u64, Fault> 
     Ok(all.largest)
 }
 
-/// The bytes of a column in one group of rows.
+/// Bytes of a column in one row group.
 fn chunk<'a>(bytes: &'a [u8], column: &ColumnChunkMetaData) -> Option<&'a [u8]> {
-    // As the decoder has it, so that it reads what was walked.
+    // As in the decoder, so that it reads the pages that were checked.
     let start = column.dictionary_page_offset().unwrap_or(column.data_page_offset());
     let start = usize::try_from(start).ok()?;
     let end = start.checked_add(usize::try_from(column.compressed_size()).ok()?)?;

@@ -1,4 +1,4 @@
-//! From a cell of a column to a JSON value.
+//! Conversion of a cell of a column to a JSON value.
 
 use super::Fault;
 use arrow_array::cast::AsArray;
@@ -13,14 +13,14 @@ use arrow_array::{Array, ArrayRef, StructArray};
 use arrow_schema::{DataType, TimeUnit};
 use serde_json::{Map, Number, Value};
 
-/// What a value takes in memory besides its text.
+/// Memory of a value besides its text, in bytes.
 const VALUE_BYTES: u64 = 32;
-/// What a named value takes besides that: its name, a hash and an index.
+/// Further memory of a named value: its name, a hash and an index.
 const FIELD_BYTES: u64 = 64;
-/// Lists and structures inside each other at most.
+/// Greatest depth of lists and structures.
 const DEEPEST: usize = 32;
 
-/// Makes values, and knows how many bytes more they may take.
+/// Converts cells, within a bound of memory.
 #[derive(Debug)]
 pub(super) struct Cells {
     left: u64,
@@ -37,13 +37,13 @@ impl Cells {
         Ok(())
     }
 
-    /// The named values at one index of columns.
+    /// The named values at one index of all columns.
     pub(super) fn fields<'a>(
         &mut self,
         columns: impl Iterator<Item = (&'a str, &'a ArrayRef)>,
         index: usize,
     ) -> Result<Map<String, Value>, Fault> {
-        // A row costs something even without columns, so that their number has a bound, too.
+        // A row without columns has a cost, too, so that the number of rows is bounded.
         self.take(FIELD_BYTES)?;
         let mut fields = Map::new();
         for (name, column) in columns {
@@ -57,8 +57,8 @@ impl Cells {
         Ok(fields)
     }
 
-    /// One cell. Numbers that JSON does not have are the words that Python writes for them, times
-    /// are text in its form.
+    /// Converts one cell. Non-finite numbers become the strings that Python writes for them, and
+    /// times become text.
     fn value(&mut self, array: &dyn Array, index: usize) -> Result<Value, Fault> {
         self.take(VALUE_BYTES)?;
         if array.is_null(index) {
@@ -99,7 +99,7 @@ impl Cells {
             }
             other => match time(array, index) {
                 Some(text) => self.text(&text)?,
-                None => return Err(format!("values of type {other} are not read").into()),
+                None => return Err(format!("values of type {other} are not supported").into()),
             },
         })
     }
@@ -109,16 +109,16 @@ impl Cells {
         Ok(text.into())
     }
 
-    /// Bytes are taken for text, as old writers left it without saying so.
+    /// Bytes are taken as text: old writers do not mark text as UTF-8.
     fn bytes(&mut self, bytes: &[u8]) -> Result<Value, Fault> {
         let text = std::str::from_utf8(bytes)
-            .map_err(|_| "bytes that are no text are not read".to_owned())?;
+            .map_err(|_| "bytes that are not UTF-8 are not supported".to_owned())?;
         self.text(text)
     }
 
     fn list(&mut self, items: &dyn Array) -> Result<Value, Fault> {
         self.within(|cells| {
-            // Before the list is allocated: its length may be a lie.
+            // Checked before the list is allocated: its length may be wrong.
             if (items.len() as u64).saturating_mul(VALUE_BYTES) > cells.left {
                 return Err(Fault::Large);
             }
@@ -137,7 +137,7 @@ impl Cells {
         make: impl FnOnce(&mut Self) -> Result<Value, Fault>,
     ) -> Result<Value, Fault> {
         if self.depth == DEEPEST {
-            return Err(format!("more than {DEEPEST} lists and structures in each other").into());
+            return Err(format!("lists and structures are nested more than {DEEPEST} deep").into());
         }
         self.depth += 1;
         let value = make(self);
@@ -160,7 +160,7 @@ impl Cells {
             DataType::UInt16 => self.keyed::<UInt16Type>(array, index),
             DataType::UInt32 => self.keyed::<UInt32Type>(array, index),
             DataType::UInt64 => self.keyed::<UInt64Type>(array, index),
-            other => Err(format!("keys of type {other} are not read").into()),
+            other => Err(format!("keys of type {other} are not supported").into()),
         }
     }
 
@@ -172,7 +172,7 @@ impl Cells {
         let dictionary = array.as_dictionary::<K>();
         match dictionary.key(index).filter(|&key| key < dictionary.values().len()) {
             Some(key) => self.value(dictionary.values().as_ref(), key),
-            None => Err("a key that its dictionary lacks".to_owned().into()),
+            None => Err("a key is not in its dictionary".to_owned().into()),
         }
     }
 }
@@ -181,7 +181,7 @@ fn primitive<T: ArrowPrimitiveType>(array: &dyn Array, index: usize) -> T::Nativ
     array.as_primitive::<T>().value(index)
 }
 
-/// A number, or the word of Python for what is none.
+/// A number, or Python's string for a non-finite one.
 fn float(value: f64) -> Value {
     Number::from_f64(value).map_or_else(
         || {
@@ -198,8 +198,8 @@ fn float(value: f64) -> Value {
     )
 }
 
-/// A date or a time as text, in universal time where it has a zone; none for another type, or for a
-/// day that no calendar has.
+/// A date or a time as text, in UTC if it has a time zone; `None` for another type, or for an
+/// invalid date.
 fn time(array: &dyn Array, index: usize) -> Option<String> {
     fn instant<T: ArrowTemporalType>(array: &dyn Array, index: usize) -> Option<String>
     where

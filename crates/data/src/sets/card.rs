@@ -1,21 +1,21 @@
-//! What the README of a set says of its variants: the list `configs` in the YAML between its first
-//! two lines of dashes (huggingface.co/docs/hub/datasets-manual-configuration).
+//! Variants of a data set by its README: the list `configs` in the YAML front matter
+//! (huggingface.co/docs/hub/datasets-manual-configuration).
 
 use serde_json::{Map, Value};
 
-/// One variant of a set.
+/// A variant of a data set.
 #[derive(Clone, Debug, Default, PartialEq, Eq)]
 pub(super) struct Config {
     pub(super) name: String,
-    /// Whether it is meant where none is named.
+    /// Whether it is the default.
     pub(super) default: bool,
-    /// The folder in which its files are.
+    /// Folder of its files.
     pub(super) folder: Option<String>,
-    /// Patterns of files by split; none where names of files say the splits.
+    /// File patterns by split; `None` if file names determine the splits.
     pub(super) splits: Option<Vec<(String, Vec<String>)>>,
 }
 
-/// The variants; none where the README tells of none.
+/// The variants; empty if the README has no list.
 pub(super) fn configs(card: &str) -> Result<Vec<Config>, String> {
     let Some(lines) = section(card) else { return Ok(Vec::new()) };
     let wrong = |what: &str| format!("the list `configs` of its README.md {what}");
@@ -29,14 +29,14 @@ pub(super) fn configs(card: &str) -> Result<Vec<Config>, String> {
     let list = match fields.remove("configs") {
         Some(Value::Array(list)) => list,
         None | Some(Value::Null) => return Ok(Vec::new()),
-        Some(_) => return Err(wrong("is no list")),
+        Some(_) => return Err(wrong("is not a list")),
     };
     list.iter()
-        .map(|entry| config(entry).ok_or_else(|| wrong("holds an entry of another form")))
+        .map(|entry| config(entry).ok_or_else(|| wrong("has an invalid entry")))
         .collect()
 }
 
-/// The lines of the list alone: the rest of a README may hold anything.
+/// The lines of the list only, since the rest may be invalid YAML.
 fn section(card: &str) -> Option<String> {
     let mut lines = card.lines();
     (lines.next()?.trim_end() == "---").then_some(())?;
@@ -56,7 +56,7 @@ fn config(entry: &Value) -> Option<Config> {
         one => Some(vec![text(one)?]),
     };
     let of_split = |value: &Value| {
-        // A name such as 2024 is a number in YAML.
+        // A split such as 2024 is a number in YAML.
         let split = value.get("split")?;
         let split = text(split).or_else(|| split.as_number().map(ToString::to_string))?;
         Some((split, paths(value.get("path")?)?))
@@ -120,10 +120,10 @@ mod tests {
     #[test]
     fn another_form_is_said() {
         for (list, want) in [
-            ("configs: 7", "is no list"),
-            ("configs:\n- 7", "entry of another form"),
-            ("configs:\n- {data_files: x}", "entry of another form"),
-            ("configs:\n- config_name: a\n  data_files:\n  - split: x", "entry of another form"),
+            ("configs: 7", "is not a list"),
+            ("configs:\n- 7", "invalid entry"),
+            ("configs:\n- {data_files: x}", "invalid entry"),
+            ("configs:\n- config_name: a\n  data_files:\n  - split: x", "invalid entry"),
             ("configs: [", "is not YAML"),
         ] {
             let reason = configs(&format!("---\n{list}\n---\n")).unwrap_err();

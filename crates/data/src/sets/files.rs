@@ -1,5 +1,5 @@
-//! Which files of a set are a split: as its README says, or else by names, as `datasets` 5.2.0 has
-//! it in its `data_files.py`.
+//! The files of a split: by the README, or else by file names, as in `data_files.py` of `datasets`
+//! 5.2.0.
 
 use super::card::Config;
 use super::glob::file_matches;
@@ -9,25 +9,25 @@ use std::collections::{BTreeMap, BTreeSet};
 use std::ffi::OsStr;
 use std::path::Path;
 
-/// Words for splits in names of files and folders.
+/// Names of splits in file and folder names.
 const WORDS: [(&str, &[&str]); 3] = [
     ("train", &["train", "training"]),
     ("validation", &["validation", "valid", "dev", "val"]),
     ("test", &["test", "testing", "eval", "evaluation"]),
 ];
-/// What may stand around such a word.
+/// Characters that may surround such a name.
 const BETWEEN: &str = "[-._ 0-9]";
-/// Folders of a split, by a word W with B around it.
+/// Folders of a split: W is its name, B a character of [`BETWEEN`].
 const FOLDERS: [&str; 4] = ["**/W/**", "**/WB*/**", "**/*BW/**", "**/*BWB*/**"];
 /// Files of a split.
 const FILES: [&str; 2] = ["**/WB*", "**/*BWB*"];
-/// Files of rows that belong to the set's description.
+/// Files of the description, which contain no rows.
 const NO_ROWS: [&str; 5] =
     [CARD, "config.json", "dataset_info.json", "dataset_infos.json", "dataset_dict.json"];
-/// Most names in a message.
+/// Largest number of names in a message.
 const SHOWN: usize = 8;
 
-/// The files of a split, in the order of their names; none if the set has no files of rows at all.
+/// Files of a split, sorted by name; none if the data set has no data files.
 pub(super) fn of_split(
     names: &BTreeSet<String>,
     configs: &[Config],
@@ -44,7 +44,7 @@ pub(super) fn of_split(
                 let folders = names.iter().filter_map(|name| name.split_once('/')).map(|(f, _)| f);
                 let folders: BTreeSet<&str> = folders.filter(|f| !f.starts_with('.')).collect();
                 return Err(format!(
-                    "it has no variant {folder}: its README.md names none, and its folders are {}",
+                    "it has no variant {folder}: its README.md has none, and its folders are {}",
                     list(folders.into_iter())
                 ));
             }
@@ -55,7 +55,7 @@ pub(super) fn of_split(
     files.map(|files| whole(one_format(files), names)).transpose()
 }
 
-/// The variant of a name, or the one that is meant without a name.
+/// The variant with this name, or the default one.
 fn chosen<'c>(configs: &'c [Config], name: Option<&str>) -> Result<&'c Config, String> {
     let known = || list(configs.iter().map(|config| config.name.as_str()));
     if let Some(name) = name {
@@ -69,7 +69,7 @@ fn chosen<'c>(configs: &'c [Config], name: Option<&str>) -> Result<&'c Config, S
         several => several
             .iter()
             .find(|config| config.default || config.name == "default")
-            .ok_or_else(|| format!("dataset_name must say which variant; there are {}", known())),
+            .ok_or_else(|| format!("dataset_name must name a variant; there are {}", known())),
     }
 }
 
@@ -94,13 +94,13 @@ fn of_config(
         };
         let found: Vec<&String> = names.iter().filter(fits).collect();
         if found.is_empty() {
-            return Err(format!("its README.md names {base}{pattern}, of which there is no file"));
+            return Err(format!("its README.md has the pattern {base}{pattern}, which matches no file"));
         }
         files.extend(found.into_iter().filter(|name| seen.insert(name.as_str())));
     }
     match files.iter().find(|name| TableFormat::of(Path::new(name)).is_none()) {
         Some(name) => Err(format!(
-            "{name} is of a form that is not read; expected .parquet, .arrow, .jsonl, .json, .csv, \
+            "{name} has an unsupported format; expected .parquet, .arrow, .jsonl, .json, .csv, \
              .tsv or .txt"
         )),
         None => Ok(Some(files.into_iter().cloned().collect())),
@@ -112,7 +112,7 @@ fn is_rows(name: &str) -> bool {
     TableFormat::of(Path::new(name)).is_some() && !NO_ROWS.contains(&file)
 }
 
-/// The files of a split by the names below a folder; none if there are no files of rows.
+/// Files of a split by names below a folder; none if there are no data files.
 fn by_names(
     names: &BTreeSet<String>,
     base: &str,
@@ -169,14 +169,14 @@ fn there<'n>(
 ) -> Result<Option<Vec<String>>, String> {
     if files.is_empty() {
         return Err(format!(
-            "there is no split {split}; by their names its files are {}",
+            "there is no split {split}; by name, its files belong to {}",
             list(known)
         ));
     }
     Ok(Some(files))
 }
 
-/// Files of the form that most of them have; of Parquet, then JSON, where that is not clear.
+/// Files of the most common format; of equally common ones Parquet, then JSON.
 fn one_format(files: Vec<String>) -> Vec<String> {
     let ending = |name: &str| Path::new(name).extension().unwrap_or_default().to_owned();
     let mut counts = BTreeMap::new();
@@ -193,7 +193,7 @@ fn one_format(files: Vec<String>) -> Vec<String> {
     files.into_iter().filter(|name| ending(name) == best).collect()
 }
 
-/// The files, if none of their shards is missing.
+/// The files, if all of their shards exist.
 fn whole(files: Vec<String>, names: &BTreeSet<String>) -> Result<Vec<String>, String> {
     let mut checked = BTreeSet::new();
     for name in &files {
@@ -202,7 +202,7 @@ fn whole(files: Vec<String>, names: &BTreeSet<String>) -> Result<Vec<String>, St
             continue;
         }
         for index in 0..of {
-            // Behind that some names have a hash that differs from shard to shard.
+            // The numbers may be followed by a hash, which differs between shards.
             let start = format!("{stem}-{index:05}-of-{of:05}");
             let next = names.range(start.clone()..).next();
             if !next.is_some_and(|name| name.starts_with(&start)) {
@@ -213,7 +213,7 @@ fn whole(files: Vec<String>, names: &BTreeSet<String>) -> Result<Vec<String>, St
     Ok(files)
 }
 
-/// Of a name with `-00001-of-00004` the second number, and what stands before both.
+/// For a name with `-00001-of-00004`: the number of shards, and the text before.
 fn shard(name: &str) -> Option<(usize, &str)> {
     let at = name.rfind("-of-")?;
     let (before, after) = (&name[..at], name.get(at + 4..at + 9)?);
@@ -225,7 +225,7 @@ fn shard(name: &str) -> Option<(usize, &str)> {
     (index < of).then_some((of, stem))
 }
 
-/// The files of a split in the hub's conversion: `<variant>/<split>/0000.parquet`.
+/// Files of a split in the hub's conversion: `<variant>/<split>/0000.parquet`.
 pub(super) fn of_converted(
     names: &BTreeSet<String>,
     query: &SetQuery<'_>,
@@ -263,7 +263,7 @@ pub(super) fn of_converted(
     Err(format!("{config} has no split {split}; there are {}", list(splits.into_iter())))
 }
 
-/// Names in a message.
+/// Names as a list for a message.
 fn list<'n>(names: impl Iterator<Item = &'n str>) -> String {
     let names: Vec<&str> = names.collect();
     match names.len() {
@@ -329,7 +329,7 @@ mod tests {
         assert_eq!(find(Some("a"), "test").unwrap().unwrap(), ["x/1.json", "x/2.json"]);
         assert_eq!(find(Some("b"), "test").unwrap().unwrap(), ["z/test.csv"]);
         for (config, split, want) in [
-            (None, "test", "must say which variant; there are a, b"),
+            (None, "test", "must name a variant; there are a, b"),
             (Some("c"), "test", "no variant c; there are a, b"),
             (Some("a"), "train", "a has no split train; there are test"),
             (Some("b"), "train", "no split train"),
@@ -342,32 +342,32 @@ mod tests {
     #[test]
     fn what_is_not_there_is_said() {
         for (names, card, config, want) in [
-            (&["train.csv"][..], "", None, "no split test; by their names its files are train"),
+            (&["train.csv"][..], "", None, "no split test; by name, its files belong to train"),
             (&["rows.csv"], "", None, "its files are train"),
             (
                 &["a/test.csv"],
                 "",
                 Some("b"),
-                "no variant b: its README.md names none, and its folders are a",
+                "no variant b: its README.md has none, and its folders are a",
             ),
             (&["data/test-00000-of-00002.csv"], "", None, "data/test-00001-of-00002 is missing"),
             (
                 &["a.zip"],
                 "---\nconfigs:\n- config_name: a\n  data_files:\n  - {split: test, path: a.zip}\n---\n",
                 None,
-                "a.zip is of a form that is not read",
+                "a.zip has an unsupported format",
             ),
             (
                 &["a.csv"],
                 "---\nconfigs:\n- config_name: a\n  data_files:\n  - {split: test, path: b.csv}\n---\n",
                 None,
-                "names b.csv, of which there is no file",
+                "has the pattern b.csv, which matches no file",
             ),
         ] {
             let reason = find(names, card, config, "test").unwrap_err();
             assert!(reason.contains(want), "{reason:?} lacks {want:?}");
         }
-        // A set that is a program.
+        // A data set defined by a program.
         assert_eq!(find(&["n.py", "README.md"], "", None, "test").unwrap(), None);
         assert_eq!(find(&["n.py"], "", Some("a"), "test").unwrap(), None);
     }

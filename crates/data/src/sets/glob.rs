@@ -1,12 +1,12 @@
-//! Patterns of names and of files, as Python has them: `*` is any text, `?` one letter, `[...]` one
-//! of some and `[!...]` none of them. In those of files `*` stays inside a part between slashes,
-//! and `**` is any parts.
+//! Patterns of names and files, as in Python: `*` matches any text, `?` one character, `[...]` one
+//! of a set and `[!...]` one outside of it. In file patterns, `*` does not match a slash, and `**`
+//! matches any number of path components.
 //!
-//! Names of tensors and slots have patterns of their own, `NameFilter` of `measure`: there brackets
-//! are letters, since the names of some checkpoints hold them, and a regular expression is another
-//! form. Of `*` and `?` in a name without slashes both say the same.
+//! Patterns of tensor and slot names are those of `NameFilter` in `measure`: there, brackets are
+//! ordinary characters, since some checkpoints have them in names, and regular expressions are
+//! possible. For `*` and `?` in names without slashes, both agree.
 
-/// Whether a name has the form of a pattern, all of it: `fnmatch` of Python.
+/// Whether a whole name matches a pattern, as in Python's `fnmatch`.
 #[must_use]
 pub fn name_matches(pattern: &str, name: &str) -> bool {
     let letters: Vec<char> = name.chars().collect();
@@ -14,8 +14,8 @@ pub fn name_matches(pattern: &str, name: &str) -> bool {
     walk(&pieces(pattern), &letters, is_any, |piece, letter| piece.fits(*letter))
 }
 
-/// Whether a file has the name of a pattern. As `datasets` has it, what begins with a dot, and
-/// folders that begin with two underscores, only match where the pattern names as many of them.
+/// Whether a file matches a pattern. As in `datasets`, names that begin with a dot, and folders
+/// that begin with two underscores, match only if the pattern has as many of them.
 pub(super) fn file_matches(pattern: &str, name: &str) -> bool {
     let special = |text: &str| {
         let parts: Vec<&str> = text.split('/').collect();
@@ -25,14 +25,14 @@ pub(super) fn file_matches(pattern: &str, name: &str) -> bool {
     };
     let [mut parts, names]: [Vec<&str>; 2] = [pattern, name].map(|text| text.split('/').collect());
     if parts.last() == Some(&"**") {
-        // Below a folder there is a file.
+        // A file below the folder.
         parts.push("*");
     }
     special(pattern) == special(name) && of_parts(&parts, &names)
 }
 
-/// Matches with one kind of wildcard: on a mismatch the last one takes one more. `fits` says
-/// whether one piece of the pattern fits one of the text.
+/// Matches with one kind of wildcard, with backtracking to the last wildcard. `fits` tells whether
+/// one element of the pattern matches one of the text.
 fn walk<P, T>(
     pattern: &[P],
     text: &[T],
@@ -61,7 +61,7 @@ fn of_parts(pattern: &[&str], names: &[&str]) -> bool {
     walk(pattern, names, |part| *part == "**", |part, name| name_matches(part, name))
 }
 
-/// One piece of a part of a pattern.
+/// An element of a path component of a pattern.
 enum Piece {
     Any,
     One,
@@ -79,7 +79,7 @@ impl Piece {
     }
 }
 
-/// Whether a letter is one of a set, in which `a-z` is a range.
+/// Whether a character is in a set, in which `a-z` is a range.
 fn in_set(letters: &[char], letter: char) -> bool {
     let mut at = 0;
     while at < letters.len() {
@@ -105,7 +105,7 @@ fn pieces(pattern: &str) -> Vec<Piece> {
         let set = || {
             let without = letters.get(at + 1) == Some(&'!');
             let first = at + 1 + usize::from(without);
-            // A bracket that comes first is a letter of the set.
+            // A leading bracket is a member of the set.
             let end = letters.iter().skip(first + 1).position(|&letter| letter == ']')?;
             Some((letters[first..=first + end].to_vec(), without, first + end + 2))
         };

@@ -1,9 +1,9 @@
-//! Data sets by the names that they have on the Hugging Face hub, such as `allenai/ai2_arc`.
+//! Data sets by their names on the Hugging Face hub, such as `allenai/ai2_arc`.
 //!
-//! A set is looked for in the cache of the library `datasets`, where it lies as Arrow files; then
-//! on the hub, or in the cache of its files, through [`linwright_files::hub`]. Which files are a
-//! split is said by the set's README or by their names, as `datasets` has it. A set that is a
-//! program is never run: the hub's conversion of it to Parquet is taken.
+//! A data set is searched for in the cache of the library `datasets`, as Arrow files; then on the
+//! hub, or in the hub cache, through [`linwright_files::hub`]. The README or file names determine
+//! the files of a split, as in `datasets`. A data set defined by a program is never run: the hub's
+//! conversion to Parquet is used.
 
 mod card;
 mod files;
@@ -19,15 +19,15 @@ use std::ffi::OsString;
 use std::fmt;
 use std::path::{Path, PathBuf};
 
-/// The description of a set.
+/// File name of the description.
 const CARD: &str = "README.md";
 
-/// Which rows are wanted.
+/// A split of a data set.
 #[derive(Clone, Copy, Debug)]
 pub struct SetQuery<'a> {
-    /// Name of the set.
+    /// Name of the data set.
     pub set: &'a str,
-    /// Which of its variants.
+    /// Variant.
     pub config: Option<&'a str>,
     /// Split.
     pub split: &'a str,
@@ -35,53 +35,53 @@ pub struct SetQuery<'a> {
     pub revision: Option<&'a str>,
 }
 
-/// The files of a split.
+/// Data files of a split.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct SetFiles {
-    /// In their order.
+    /// Paths, in order.
     pub files: Vec<PathBuf>,
-    /// Where they are from: `owner/name@commit`.
+    /// Origin: `owner/name@commit`.
     pub origin: String,
-    /// Rows in all of them, where that is known.
+    /// Total number of rows, if known.
     pub rows: Option<u64>,
-    /// What the user should know.
+    /// Notes for the user.
     pub notes: Vec<String>,
 }
 
-/// A data set that cannot be used.
+/// An unusable data set.
 #[derive(Debug, thiserror::Error)]
 pub enum SetError {
-    /// A file cannot be read.
+    /// An unreadable file.
     #[error(transparent)]
     Data(#[from] DataError),
-    /// It is neither in a cache nor on the hub.
+    /// Neither in a cache nor on the hub.
     #[error(transparent)]
     Hub(#[from] HubError),
-    /// It has no such variant or split, or is damaged.
+    /// No such variant or split, or a damaged data set.
     #[error("the data set {origin}: {reason}")]
     Unfit {
-        /// Its name, and the commit where it is known.
+        /// Name, with the commit if known.
         origin: String,
         /// What is wrong.
         reason: String,
     },
 }
 
-/// Finds files of data sets.
+/// A source of data sets.
 pub trait SetSource: fmt::Debug {
-    /// The files of a split; none if the query has no name of a set.
+    /// Data files of a split; `None` if the query is not the name of a data set.
     ///
     /// # Errors
     /// [`SetError`].
     fn find(&self, query: &SetQuery<'_>) -> Result<Option<SetFiles>, SetError>;
 }
 
-/// Gives a variable of the environment.
+/// Looks up an environment variable.
 pub type Variable<'a> = dyn Fn(&str) -> Option<OsString> + 'a;
 
-/// Where data sets are looked for, by the environment: `HF_DATASETS_CACHE` and what
-/// [`HubSettings::from_environment`] reads, with `HF_DATASETS_OFFLINE` besides `HF_HUB_OFFLINE`.
-/// Nothing of it is read before a set is asked for.
+/// Data sets in the caches and on the hub, by environment variables: `HF_DATASETS_CACHE` and those
+/// of [`HubSettings::from_environment`], with `HF_DATASETS_OFFLINE` besides `HF_HUB_OFFLINE`. The
+/// variables are read on the first query.
 pub struct Sets<'a> {
     variable: &'a Variable<'a>,
     hooks: RefCell<Hooks<'a>>,
@@ -94,7 +94,7 @@ impl fmt::Debug for Sets<'_> {
 }
 
 impl<'a> Sets<'a> {
-    /// As the environment says.
+    /// Data sets by these environment variables.
     #[must_use]
     pub fn new(variable: &'a Variable<'a>, hooks: Hooks<'a>) -> Self {
         Self { variable, hooks: RefCell::new(hooks) }
@@ -108,7 +108,7 @@ impl<'a> Sets<'a> {
         (hooks.stage)(&format!("looking for the data set {id}"));
         let set = Dataset::open(id, &settings, &mut hooks)?;
         let unfit = |set: &Dataset<'_>, reason: String| {
-            let here = if set.is_whole() { "" } else { " (only its cached files were looked at)" };
+            let here = if set.is_whole() { "" } else { " (only its cached files were searched)" };
             SetError::Unfit { origin: set.id().to_string(), reason: format!("{reason}{here}") }
         };
         let card = match set.names().contains(CARD) {
@@ -125,7 +125,7 @@ impl<'a> Sets<'a> {
             Ok(Some(names)) => (set, names),
             Err(reason) => return Err(unfit(&set, reason)),
             Ok(None) if query.revision.is_some() => {
-                return Err(unfit(&set, "it has no files of rows at this revision".into()));
+                return Err(unfit(&set, "it has no data files at this revision".into()));
             }
             Ok(None) => {
                 let converted = set.converted(&mut hooks)?;

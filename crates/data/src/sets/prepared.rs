@@ -1,6 +1,6 @@
-//! The cache of the library `datasets`: `<owner>___<name>/<variant>/<version>/<hash>/` holds
+//! The cache of the library `datasets`: `<owner>___<name>/<variant>/<version>/<hash>/` contains
 //! `dataset_info.json` and each split as `<name>-<split>.arrow`, or in shards
-//! `<name>-<split>-00000-of-00002.arrow`. The hash is the commit for sets of the hub.
+//! `<name>-<split>-00000-of-00002.arrow`. For data sets of the hub, the hash is the commit.
 
 use super::{SetError, SetFiles, SetQuery};
 use crate::{DataError, file};
@@ -11,9 +11,9 @@ use std::fs;
 use std::path::{Path, PathBuf};
 use std::time::SystemTime;
 
-/// What each folder of rows has.
+/// Name of the description in each folder.
 const INFO: &str = "dataset_info.json";
-/// Most shards of a split.
+/// Largest number of shards of a split.
 const MOST_SHARDS: usize = 100_000;
 
 #[derive(Deserialize)]
@@ -29,7 +29,7 @@ struct SplitInfo {
     shard_lengths: Option<Vec<u64>>,
 }
 
-/// The files of a split; none if the cache does not have the set, or not at this revision.
+/// Data files of a split; `None` if the cache lacks the data set or the revision.
 pub(super) fn find(
     cache: &Path,
     id: &HubId,
@@ -60,7 +60,7 @@ pub(super) fn find(
     };
     let shards = of_split.shard_lengths.as_ref().map_or(1, Vec::len);
     if shards > MOST_SHARDS || split.contains(['/', '\\']) {
-        return Err(unfit(format!("{split} has {shards} shards, at most {MOST_SHARDS} are read")));
+        return Err(unfit(format!("{split} has {shards} shards, at most {MOST_SHARDS} are supported")));
     }
     let files: Vec<PathBuf> = match shards {
         0 | 1 => vec![folder.join(format!("{name}-{split}.arrow"))],
@@ -77,7 +77,7 @@ pub(super) fn find(
     }))
 }
 
-/// The folder of a variant: that of its name, or the only one.
+/// Folder of a variant: the one with its name, or the only one.
 fn variant<'v>(variants: &'v [String], config: Option<&str>) -> Result<Option<&'v str>, String> {
     let named = |name: &str| variants.iter().find(|own| *own == name).map(String::as_str);
     if let Some(config) = config {
@@ -88,12 +88,12 @@ fn variant<'v>(variants: &'v [String], config: Option<&str>) -> Result<Option<&'
         (None, [only]) => Ok(Some(only)),
         (None, []) => Ok(None),
         (None, several) => {
-            Err(format!("dataset_name must say which variant; there are {}", several.join(", ")))
+            Err(format!("dataset_name must name a variant; there are {}", several.join(", ")))
         }
     }
 }
 
-/// The folder that was prepared last, of those that are whole; at a commit only that of the commit.
+/// The most recent complete folder; at a commit, only that of the commit.
 fn newest(variant: &Path, revision: Option<&str>) -> Result<Option<PathBuf>, SetError> {
     let mut newest: Option<(SystemTime, PathBuf)> = None;
     if !variant.is_dir() {
@@ -101,7 +101,7 @@ fn newest(variant: &Path, revision: Option<&str>) -> Result<Option<PathBuf>, Set
     }
     for version in folders(variant)? {
         for hash in folders(&variant.join(&version))? {
-            // Which commit a branch was is not known here.
+            // The commit of a branch is unknown here.
             if revision
                 .is_some_and(|revision| Commit::parse(revision).is_none() || revision != hash)
             {
@@ -120,8 +120,7 @@ fn newest(variant: &Path, revision: Option<&str>) -> Result<Option<PathBuf>, Set
     Ok(newest.map(|(_, folder)| folder))
 }
 
-/// Names of the folders in a folder, in order, without those that are being written or are of a
-/// caller who named files of his own.
+/// Names of subfolders, sorted, without those being written or prepared from a user's files.
 fn folders(path: &Path) -> Result<Vec<String>, SetError> {
     let failed = |source| DataError::Read { path: path.to_owned(), source };
     let mut names = Vec::new();
@@ -140,7 +139,7 @@ fn folders(path: &Path) -> Result<Vec<String>, SetError> {
     Ok(names)
 }
 
-/// `BoatQuestions` as `boat_questions`: the library's `camelcase_to_snakecase`.
+/// `BoatQuestions` to `boat_questions`: the library's `camelcase_to_snakecase`.
 fn snake_case(name: &str) -> String {
     let letters: Vec<char> = name.chars().collect();
     let mut text = String::with_capacity(name.len());

@@ -39,7 +39,7 @@ fn what_the_library_prepared_is_found() {
     assert_eq!(names(&test), ["boat_questions-test.arrow"]);
     assert_eq!((test.origin.as_str(), test.rows), (&*format!("{set}@{COMMIT}"), Some(4)));
     assert!(test.files[0].is_file());
-    // What was prepared of files that a caller named is another thing, so `Easy` is the only one.
+    // Folders prepared from a user's files are ignored, so `Easy` is the only one.
     let train = prepared(&query(set, None, "train")).unwrap().unwrap();
     let shards = [0, 1].map(|i| format!("boat_questions-train-0000{i}-of-00002.arrow"));
     assert_eq!((names(&train).as_slice(), train.rows), (&shards[..], Some(5)));
@@ -47,7 +47,7 @@ fn what_the_library_prepared_is_found() {
     assert_eq!(prepared(&at).unwrap().unwrap(), test);
     let error = prepared(&query(set, Some("Easy"), "validation")).unwrap_err().to_string();
     assert!(error.contains("Easy has no split validation; there are test, train"), "{error}");
-    // Whether that is the branch of today is not known to this cache.
+    // Whether that is the branch of today is unknown to this cache.
     let branch = SetQuery { revision: Some("v2"), ..query(set, Some("Easy"), "test") };
     for query in [branch, query(set, Some("Hard"), "test"), query("owner/other", None, "test")] {
         let error = prepared(&query).unwrap_err();
@@ -64,7 +64,7 @@ fn a_damaged_cache_is_said() {
     let root = home.path().to_str().unwrap();
     let variables = [("HF_HOME", root), ("HF_HUB_OFFLINE", "1")];
     let ask = || find(&variables, &query("owner/rows", None, "test")).unwrap_err().to_string();
-    // Without its description a folder is not whole.
+    // A folder without its description is incomplete.
     assert!(ask().contains("is not in the cache"), "{}", ask());
     for (info, want) in [
         ("{", "dataset_info.json, line 1: not valid JSON"),
@@ -127,5 +127,5 @@ fn a_set_that_is_a_program_is_taken_as_the_hub_converted_it() {
         (vec!["0000.parquet".into()], format!("owner/rows@{other}"))
     );
     let at = SetQuery { revision: Some(COMMIT), ..query("owner/rows", None, "test") };
-    assert!(cached(&home, &at).unwrap_err().contains("no files of rows at this revision"));
+    assert!(cached(&home, &at).unwrap_err().contains("no data files at this revision"));
 }

@@ -1,5 +1,5 @@
-//! Facts: who lives where, which river a town lies on, who owns a treasure. Each is stated in the
-//! training text a known number of times, in five phrasings, one of them a question with answer.
+//! Facts: who lives where, the river of a town, the owner of a treasure. The training text states
+//! each a known number of times, in five phrasings, one of them a question with answer.
 
 use super::lexicon::{
     ANIMALS, BOYS, COLOURS, DAYS, FOODS, GIRLS, JOBS, MATERIALS, RIVERS, THING_KINDS, THING_NOUNS,
@@ -8,15 +8,15 @@ use super::lexicon::{
 use linwright_tensor::{RngKey, RngStream};
 use serde::{Deserialize, Serialize};
 
-/// How often the facts of a group are stated in training text.
+/// Range of the number of statements of a group of facts.
 #[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
 #[serde(deny_unknown_fields)]
 pub struct Band {
     /// Name of the group.
     pub name: String,
-    /// Fewest statements of one fact.
+    /// Smallest number of statements of one fact.
     pub least: u32,
-    /// Most statements of one fact.
+    /// Largest number of statements of one fact.
     pub most: u32,
 }
 
@@ -26,7 +26,8 @@ struct Attribute {
     name: &'static str,
     values: &'static [&'static str],
     question: &'static str,
-    /// The value is the last word of each; the first is the prompt of open completion.
+    /// The value is the last word of each statement; the first one without it is the prompt of open
+    /// completion.
     statements: [&'static str; 4],
 }
 
@@ -124,7 +125,7 @@ const TOWN: [Attribute; 3] = [
     },
 ];
 
-/// The owner's list is made from the names of people.
+/// The owners are drawn from the names of people.
 const THING: [Attribute; 3] = [
     Attribute {
         name: "material",
@@ -161,7 +162,7 @@ const THING: [Attribute; 3] = [
     },
 ];
 
-/// Ways to state a fact: the four statements and the question with its answer.
+/// Phrasings of a fact: four statements, and the question with its answer.
 const PHRASINGS: usize = 5;
 
 /// One fact.
@@ -181,30 +182,30 @@ pub struct FactQuestion {
     pub question: String,
     /// Four choices.
     pub choices: Vec<String>,
-    /// Index of the right one, from zero.
+    /// Index of the correct choice, from zero.
     pub answer: usize,
     /// Text to complete.
     pub prompt: String,
-    /// Its right completion.
+    /// Its correct completion.
     pub completion: String,
-    /// Whom or what it is about.
+    /// Subject of the fact.
     pub subject: String,
-    /// What is asked of it.
+    /// Attribute of the subject.
     pub attribute: String,
-    /// How frequent the fact is, by name.
+    /// Name of the frequency band.
     pub band: String,
-    /// Statements of the fact in the training text.
+    /// Number of statements in the training text.
     pub mentions: u32,
 }
 
 impl Fact {
-    /// How often the training text states it.
+    /// Number of statements in the training text.
     #[must_use]
     pub fn mentions(&self) -> u32 {
         self.mentions
     }
 
-    /// All sentences that state it.
+    /// All phrasings of the fact.
     #[must_use]
     pub fn statements(&self) -> Vec<String> {
         (0..PHRASINGS).map(|phrasing| self.statement(phrasing)).collect()
@@ -227,7 +228,7 @@ impl Fact {
         letters.next().map_or(text.clone(), |first| first.to_uppercase().chain(letters).collect())
     }
 
-    /// The question, with three other values of the same kind as wrong choices.
+    /// The question, with three other values of the same attribute as wrong choices.
     #[must_use]
     pub fn question(&self, stream: &mut RngStream) -> FactQuestion {
         let mut others: Vec<&str> =
@@ -253,7 +254,7 @@ impl Fact {
     }
 }
 
-/// All facts of a world. Values are uniform; of each kind of fact every band gets an equal share.
+/// All facts of a world. Values are uniform; for each attribute, all bands have equally many facts.
 #[must_use]
 pub(super) fn facts(key: RngKey, bands: &[Band]) -> Vec<Fact> {
     let people = GIRLS.iter().chain(&BOYS).map(|&name| name.to_owned()).collect::<Vec<_>>();
@@ -285,8 +286,8 @@ pub(super) fn facts(key: RngKey, bands: &[Band]) -> Vec<Fact> {
     all
 }
 
-/// Documents that state every fact as often as its band says, `per_document` statements each, one a
-/// line, in random order and phrasing.
+/// Documents with all statements of all facts, `per_document` per document, one per line, in random
+/// order and phrasing.
 #[must_use]
 pub(super) fn fact_documents(key: RngKey, facts: &[Fact], per_document: usize) -> Vec<String> {
     let mut stream = key.stream();

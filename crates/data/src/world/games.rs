@@ -1,6 +1,5 @@
-//! Games of attention: lists to say again, and who has what. They teach a model early to look back
-//! for a word of the right kind, which stories ask for everywhere but reward only a little at a
-//! time.
+//! Attention games: repetition of lists, and lookup of owners. They teach a model early to attend
+//! back to a word of the right kind, which stories require everywhere but reward only slightly.
 
 use super::grammar::Grammar;
 use super::lexicon::lexicon;
@@ -19,7 +18,7 @@ const TEMPLATES: [&str; 5] = [
      Question: Which colour is the {z}?\nAnswer: {c}.\nQuestion: Which colour is the {x}?\nAnswer: {a}.\nQuestion: What is {b}?\nAnswer: the {y}.",
 ];
 
-/// `count` games, one a document.
+/// Draws `count` games, one per document.
 ///
 /// # Panics
 /// Never for the built-in templates; a test reads them.

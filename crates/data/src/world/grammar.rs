@@ -1,20 +1,19 @@
-//! A probabilistic grammar of texts whose entropy is known.
+//! A probabilistic grammar of texts with known entropy.
 //!
-//! A template draws words and phrasings; every draw is uniform, so the text of a derivation with
-//! draws of n₁, n₂, ... ways has probability 1 / (n₁ n₂ ...), and its information is `Σ ln nᵢ`
-//! nats. Where no text has two derivations this is also the information of the text.
-//! [`Grammar::probability`] sums over all derivations without knowing which one was drawn: it is
-//! the independent check of both claims.
+//! A template draws words and phrasings. All draws are uniform, so a derivation with draws of n₁,
+//! n₂, ... alternatives has probability 1 / (n₁ n₂ ...) and information `Σ ln nᵢ` nats. If no text
+//! has two derivations, this is also the information of the text. [`Grammar::probability`] sums
+//! over all derivations of a text and thus checks both claims independently.
 //!
 //! | template | meaning |
 //! | --- | --- |
 //! | `[a\|b\|c]` | one of the parts; a part may be empty |
-//! | `{x=list}` | draws a word of `list`, calls it `x` and writes it |
+//! | `{x=list}` | draws a word of `list` as `x` and writes it |
 //! | `{x=list!y!z}` | the same, without the words of `y` and `z` |
 //! | `{x}`, `{x.he}` | writes `x` again, or a pronoun of it: `he`, `him`, `his`, `He`, `His` |
 //! | `{x+y}` | writes the sum of two drawn numbers |
 //!
-//! Repeated words, pronouns and sums follow from what was drawn and so carry no information.
+//! Repeated words, pronouns and sums are determined by earlier draws and carry no information.
 
 use linwright_tensor::RngStream;
 use std::collections::BTreeMap;
@@ -22,7 +21,7 @@ use std::collections::BTreeMap;
 mod derive;
 mod parse;
 
-/// Lists of words by name.
+/// Word lists by name.
 #[derive(Clone, Debug, Default)]
 pub struct Lexicon {
     lists: BTreeMap<&'static str, Vec<&'static str>>,
@@ -37,7 +36,7 @@ impl Lexicon {
         self
     }
 
-    /// Says for which words the pronouns are `she` and `her`.
+    /// Marks the words with the pronouns `she` and `her`.
     #[must_use]
     pub fn with_female(mut self, words: &[&'static str]) -> Self {
         self.female.extend(words);
@@ -66,30 +65,30 @@ impl Lexicon {
     }
 }
 
-/// A template that cannot be read.
+/// An invalid template.
 #[derive(Clone, Debug, PartialEq, Eq, thiserror::Error)]
 pub enum GrammarError {
-    /// Brackets or braces that do not fit, or an expression that is none.
+    /// Unbalanced brackets or braces, or an invalid expression.
     #[error("template, byte {at}: {found}")]
     Syntax {
-        /// Where, in bytes.
+        /// Position in bytes.
         at: usize,
-        /// What stands there.
+        /// The text at this position.
         found: String,
     },
-    /// A list that the lexicon lacks, or that has no word left after the exceptions.
+    /// A list that is unknown, or has no word left after exclusions.
     #[error("template: list {name} is unknown or has too few words")]
     List {
         /// The list.
         name: String,
     },
-    /// A word that not every derivation has drawn before.
+    /// A variable that is not drawn before its use in some derivation.
     #[error("template: {name} is used where it may not have been drawn")]
     Unbound {
         /// The variable.
         name: String,
     },
-    /// A variable that some derivation draws twice.
+    /// A variable that is drawn twice in some derivation.
     #[error("template: {name} is drawn twice")]
     Redrawn {
         /// The variable.
@@ -116,7 +115,7 @@ enum Node {
     Choice(Vec<Vec<Self>>),
 }
 
-/// A grammar: one of its templates is drawn, then whatever the template draws.
+/// A grammar: a list of templates, of which one is drawn uniformly.
 #[derive(Clone, Debug)]
 pub struct Grammar {
     lexicon: Lexicon,
@@ -129,15 +128,15 @@ pub struct Grammar {
 pub struct Sample {
     /// The text.
     pub text: String,
-    /// Its information: minus the natural logarithm of the probability of its derivation.
+    /// Its information in nats: minus the natural logarithm of the probability of its derivation.
     pub nats: f64,
 }
 
 impl Grammar {
-    /// Reads templates.
+    /// Parses templates.
     ///
     /// # Errors
-    /// [`GrammarError`], naming what cannot be read.
+    /// [`GrammarError`] for an invalid template.
     pub fn new(lexicon: Lexicon, templates: &[String]) -> Result<Self, GrammarError> {
         let mut parser = parse::Parser::new(&lexicon);
         let start = templates.iter().map(|text| parser.template(text)).collect::<Result<_, _>>()?;
@@ -150,13 +149,13 @@ impl Grammar {
         derive::sample(self, stream)
     }
 
-    /// The probability of a text, summed over all its derivations; zero if it has none.
+    /// Probability of a text, summed over all derivations; zero if there is none.
     #[must_use]
     pub fn probability(&self, text: &str) -> f64 {
         derive::probability(self, text)
     }
 
-    /// Every text with its probability, one entry a derivation. For small grammars.
+    /// All texts with their probabilities, one entry per derivation. For small grammars.
     #[must_use]
     pub fn enumerate(&self) -> Vec<(String, f64)> {
         derive::enumerate(self)

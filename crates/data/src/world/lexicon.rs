@@ -1,5 +1,5 @@
-//! The words of the little world. No word stands in two lists with different meaning, and no name
-//! is also a common word of a story, so that a name always means the same.
+//! Words of the little world. No word is in two lists with different meanings, and no name is also
+//! a common word of a story, so names are unambiguous.
 
 use super::grammar::Lexicon;
 
@@ -41,7 +41,7 @@ pub(super) const RIVERS: [&str; 16] = [
     "Nidd", "Orwell", "Severn", "Tamar", "Yare",
 ];
 
-/// What towns are known for.
+/// Products that towns are known for.
 pub(super) const WARES: [&str; 20] = [
     "bells", "boats", "boots", "candles", "carpets", "clocks", "combs", "drums", "flutes",
     "gloves", "hats", "kites", "knives", "lamps", "mirrors", "pots", "ropes", "rugs", "spoons",
@@ -52,7 +52,7 @@ pub(super) const WARES: [&str; 20] = [
 pub(super) const DAYS: [&str; 7] =
     ["Monday", "Tuesday", "Wednesday", "Thursday", "Friday", "Saturday", "Sunday"];
 
-/// What people work as.
+/// Professions.
 pub(super) const JOBS: [&str; 24] = [
     "baker",
     "builder",
@@ -80,13 +80,13 @@ pub(super) const JOBS: [&str; 24] = [
     "writer",
 ];
 
-/// Animals that people keep or meet.
+/// Animals to keep or meet.
 pub(super) const ANIMALS: [&str; 20] = [
     "cat", "crow", "dog", "donkey", "duck", "frog", "goat", "goose", "hedgehog", "hen", "lamb",
     "mouse", "parrot", "pig", "pony", "rabbit", "snake", "squirrel", "toad", "turtle",
 ];
 
-/// What people like to eat.
+/// Foods.
 pub(super) const FOODS: [&str; 20] = [
     "beans", "bread", "butter", "carrots", "cheese", "fish", "grapes", "honey", "lemons", "melons",
     "milk", "noodles", "peas", "pie", "plums", "porridge", "rice", "salad", "soup", "toast",
@@ -98,7 +98,7 @@ pub(super) const COLOURS: [&str; 12] = [
     "yellow",
 ];
 
-/// What things are made of.
+/// Materials of things.
 pub(super) const MATERIALS: [&str; 12] = [
     "amber", "bone", "brass", "clay", "copper", "glass", "iron", "ivory", "marble", "paper",
     "stone", "tin",
@@ -111,7 +111,7 @@ pub(super) const THING_KINDS: [&str; 8] =
 /// Last words of the names of things.
 pub(super) const THING_NOUNS: [&str; 6] = ["crown", "harp", "ring", "shield", "statue", "sword"];
 
-/// The word lists that plots draw from.
+/// Word lists of the plots.
 pub(super) fn lexicon() -> Lexicon {
     let people: Vec<&'static str> = GIRLS.iter().chain(&BOYS).copied().collect();
     Lexicon::default()

@@ -1,12 +1,13 @@
-//! A little world, in plain English: the text on which the built-in model `pocket` is trained.
+//! The little world in plain English: the training text of the built-in model `pocket`.
 //!
-//! It has stories, whose entropy is known because they are drawn from a grammar ([`Grammar`]);
-//! facts about a hundred and sixty people, forty towns and forty-eight treasures, each stated in
-//! training text a known number of times; small sums; and games of attention. Everything follows
-//! from [`WorldSettings`], the seed among them: same settings, same bytes.
+//! It has stories of known entropy, drawn from a grammar ([`Grammar`]); facts about a hundred and
+//! sixty people, forty towns and forty-eight treasures, each stated a known number of times in
+//! training text; small sums; and attention games. Everything is determined by [`WorldSettings`],
+//! including the seed.
 //!
-//! Held-out stories are drawn first; a training story that shares [`RUN`] sentences in a row with
-//! one of them is drawn anew. Facts never stand in stories, so their counts are exact.
+//! Held-out stories are drawn first; a training story that shares [`RUN`] consecutive sentences
+//! with one of them is redrawn. Stories contain no facts, so the number of statements of a fact is
+//! exact.
 
 mod facts;
 mod games;
@@ -24,25 +25,25 @@ use serde::{Deserialize, Serialize};
 use sha2::{Digest, Sha256};
 use stories::Teller;
 
-/// All that a world follows from.
+/// Settings that determine a world.
 #[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
 #[serde(deny_unknown_fields)]
 pub struct WorldSettings {
-    /// Names the world; another seed has other facts and other stories.
+    /// Seed; each seed has other facts and stories.
     pub seed: u64,
-    /// Stories in the training text.
+    /// Number of stories in the training text.
     pub stories: usize,
-    /// Documents of sums in the training text.
+    /// Number of documents of sums in the training text.
     pub sums: usize,
-    /// Games of attention in the training text.
+    /// Number of attention games in the training text.
     pub games: usize,
-    /// Statements in one document of facts, and lines in one of sums.
+    /// Number of statements in a document of facts, and of lines in one of sums.
     pub lines: usize,
-    /// How often facts are stated.
+    /// Numbers of statements of facts.
     pub bands: Vec<Band>,
-    /// Held-out stories for validation.
+    /// Number of held-out stories for validation.
     pub validation: usize,
-    /// Held-out stories for test.
+    /// Number of held-out stories for test.
     pub test: usize,
 }
 
@@ -63,7 +64,7 @@ impl Default for WorldSettings {
     }
 }
 
-/// A world: its facts and its held-out stories. Training text is made on demand.
+/// A world: its facts and its held-out stories. Training text is generated on demand.
 #[derive(Clone, Debug)]
 pub struct World {
     settings: WorldSettings,
@@ -76,9 +77,9 @@ pub struct World {
 /// The training text of a world.
 #[derive(Clone, Debug)]
 pub struct Training {
-    /// All documents, mixed.
+    /// All documents, shuffled.
     pub documents: Vec<String>,
-    /// Stories that were drawn anew because they shared a run with a held-out one.
+    /// Number of stories redrawn because of overlap with a held-out one.
     pub redrawn: u64,
 }
 
@@ -98,7 +99,7 @@ impl World {
         Self { settings, grammar, facts, validation, test }
     }
 
-    /// What it was made from.
+    /// Settings of this world.
     #[must_use]
     pub fn settings(&self) -> &WorldSettings {
         &self.settings
@@ -122,7 +123,7 @@ impl World {
         &self.test
     }
 
-    /// One question for each fact.
+    /// One question per fact.
     #[must_use]
     pub fn questions(&self) -> Vec<FactQuestion> {
         let key = self.key().fold("questions");
@@ -162,10 +163,10 @@ impl World {
     }
 }
 
-/// Stories told as one piece of parallel work.
+/// Stories per work item.
 const PIECE: usize = 1024;
 
-/// sha256 over documents, each followed by a zero byte, in hexadecimal.
+/// SHA-256 over documents, each followed by a zero byte, in hexadecimal.
 #[must_use]
 pub fn documents_sha256<S: AsRef<str>>(documents: &[S]) -> String {
     let mut hash = Sha256::new();
@@ -176,7 +177,7 @@ pub fn documents_sha256<S: AsRef<str>>(documents: &[S]) -> String {
     hexadecimal(&hash.finalize())
 }
 
-/// sha256 of bytes, in hexadecimal.
+/// SHA-256 of bytes, in hexadecimal.
 #[must_use]
 pub fn bytes_sha256(bytes: &[u8]) -> String {
     hexadecimal(&Sha256::digest(bytes))

@@ -1,4 +1,4 @@
-//! Stories, and the promise that held-out ones share no text with training.
+//! Stories, of which held-out ones share no run of sentences with training ones.
 
 use super::grammar::{Grammar, GrammarError, Sample};
 use super::lexicon::lexicon;
@@ -7,8 +7,8 @@ use std::collections::{BTreeMap, HashSet};
 
 const PLOTS: &str = include_str!("plots.txt");
 
-/// Sentences in a row that no training story may have in common with a held-out one. Runs of one
-/// or two sentences recur by chance: the grammar has few short sentences.
+/// Number of consecutive sentences that no training story shares with a held-out one. Runs of one
+/// or two sentences recur by chance, since the grammar has few short sentences.
 pub const RUN: usize = 3;
 
 /// The grammar of the stories of the little world.
@@ -42,7 +42,7 @@ fn read(source: &str) -> Result<Grammar, GrammarError> {
             *plot = plot.replace(name, text);
         }
     }
-    // Parts may use other parts once.
+    // Parts may use other parts, to a depth of one.
     for (name, text) in &parts {
         for plot in &mut plots {
             *plot = plot.replace(name, text);
@@ -56,7 +56,7 @@ pub fn runs(text: &str) -> impl Iterator<Item = &str> {
     let mut borders = vec![0];
     let bytes = text.as_bytes();
     for (at, byte) in bytes.iter().enumerate() {
-        // A sentence ends at its mark, or at the quote after it.
+        // A sentence ends at its punctuation mark, or at the quote after it.
         if matches!(byte, b'.' | b'?' | b'!') {
             let quoted = bytes.get(at + 1) == Some(&b'"');
             borders.push(at + 1 + usize::from(quoted));
@@ -66,7 +66,7 @@ pub fn runs(text: &str) -> impl Iterator<Item = &str> {
     (0..count).map(move |first| text[borders[first]..borders[first + RUN]].trim())
 }
 
-/// Draws stories that share no run of sentences with a fixed set.
+/// Draws stories that share no run of sentences with given ones.
 #[derive(Debug)]
 pub(super) struct Teller<'a> {
     grammar: &'a Grammar,
@@ -74,14 +74,14 @@ pub(super) struct Teller<'a> {
 }
 
 impl<'a> Teller<'a> {
-    /// A teller that avoids every run of the given stories.
+    /// A sampler that avoids every run of the given stories.
     pub(super) fn avoiding(grammar: &'a Grammar, stories: &[&'a [Sample]]) -> Self {
         let stories = stories.iter().flat_map(|stories| stories.iter());
         let forbidden = stories.flat_map(|story| runs(&story.text)).collect();
         Self { grammar, forbidden }
     }
 
-    /// The `index`-th story of `key`, and how often it was drawn anew.
+    /// The story of `key` with this index, and how often it was redrawn.
     pub(super) fn tell(&self, key: RngKey, index: u64) -> (Sample, u64) {
         let key = key.fold_index(index);
         let mut redrawn = 0;

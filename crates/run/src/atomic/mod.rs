@@ -1,11 +1,12 @@
-//! Files and directories that appear whole or not at all.
+//! Atomic writes of files and directories.
 //!
 //! Everything is written under a hidden sibling name (`.<name>.partial-<process>-<n>`), flushed to
-//! the disk and renamed into place, so that a reader never sees half a result. A run that is killed
-//! leaves its hidden sibling behind; it holds a lock on it while it lives, and the next write to
-//! the same target removes siblings whose lock is free.
+//! disk and renamed to its target, so that a reader never sees a partial result. A process holds a
+//! lock on its hidden sibling; if it is killed, the next write to the same target removes siblings
+//! whose lock is free.
 //!
-//! A directory is replaced only if it is empty or its record says that all in it was written here.
+//! A directory is replaced only if it is empty, or if by its record all of its files were written
+//! here.
 
 mod record;
 
@@ -20,24 +21,24 @@ use std::sync::atomic::{AtomicU64, Ordering};
 /// Name of the lock inside an unfinished directory.
 const LOCK: &str = ".lock";
 
-/// An output that could not be written. Nothing of it is left behind.
+/// An output that could not be written. Nothing partial is left.
 #[derive(Debug, thiserror::Error)]
 pub enum OutputError {
-    /// The target is there already.
+    /// The target exists.
     #[error("output {} exists already; choose another name, or overwrite it with --force", path.display())]
     Exists {
         /// The target.
         path: PathBuf,
     },
-    /// What is there may not be replaced.
+    /// The existing target may not be replaced.
     #[error("output {} {reason}, so --force does not replace it; choose another name, or remove it yourself", path.display())]
     NotOurs {
         /// The target.
         path: PathBuf,
-        /// What it is.
+        /// The reason.
         reason: String,
     },
-    /// The place of the target is no directory.
+    /// The parent of the target is not a directory.
     #[error("output {}: its parent {} {reason}; create the directory first", path.display(), parent.display())]
     NoParent {
         /// The target.
@@ -47,8 +48,8 @@ pub enum OutputError {
         /// What the parent is instead.
         reason: &'static str,
     },
-    /// A path that names no file, such as `/` or `..`.
-    #[error("output {} names no file or directory; give a path with a name at its end", path.display())]
+    /// A path without a file name, such as `/` or `..`.
+    #[error("output {} has no file name; give a path with a name at its end", path.display())]
     NoName {
         /// The target.
         path: PathBuf,
@@ -58,23 +59,23 @@ pub enum OutputError {
     Full {
         /// The file being written.
         path: PathBuf,
-        /// What the system said.
+        /// The error of the system.
         source: io::Error,
     },
-    /// Any other failure of the system.
+    /// Any other error of the system.
     #[error("cannot {action} {}: {source}", path.display())]
     Io {
-        /// What was tried.
+        /// The attempted action.
         action: &'static str,
         /// The file or directory.
         path: PathBuf,
-        /// What the system said.
+        /// The error of the system.
         source: io::Error,
     },
 }
 
 impl OutputError {
-    /// Sorts a failure of the system: a full disk is told apart from the rest.
+    /// Converts an error of the system; a full disk has its own variant.
     #[must_use]
     pub fn io(action: &'static str, path: &Path, source: io::Error) -> Self {
         let path = path.to_path_buf();
@@ -87,11 +88,11 @@ impl OutputError {
     }
 }
 
-/// Writes a file whole or not at all, replacing one that is there. A pipe or a terminal is written
-/// to as it is.
+/// Writes a file atomically, replacing an existing one. A pipe or a terminal is written to
+/// directly.
 ///
 /// # Errors
-/// [`OutputError`]; the old file, if any, is then untouched.
+/// [`OutputError`]; an existing file is then unchanged.
 pub fn write_atomic(path: &Path, bytes: &[u8]) -> Result<(), OutputError> {
     if is_stream(path) {
         let opened = OpenOptions::new().write(true).open(path);
@@ -111,8 +112,8 @@ pub fn write_atomic(path: &Path, bytes: &[u8]) -> Result<(), OutputError> {
     Ok(())
 }
 
-/// Whether something is written through rather than replaced: a pipe, or a device of single
-/// characters such as a terminal. A disk is none.
+/// Whether a file is written to directly instead of being replaced: a pipe or a character device
+/// such as a terminal.
 #[cfg(unix)]
 fn is_stream(path: &Path) -> bool {
     use std::os::unix::fs::FileTypeExt;
@@ -126,7 +127,7 @@ fn is_stream(path: &Path) -> bool {
     fs::metadata(path).is_ok_and(|data| !data.is_file() && !data.is_dir())
 }
 
-/// A directory in the making. Dropped without [`Self::commit`], it vanishes.
+/// A directory being written. It is removed when dropped without [`Self::commit`].
 #[derive(Debug)]
 pub struct AtomicDir {
     target: PathBuf,
@@ -138,8 +139,8 @@ pub struct AtomicDir {
 }
 
 impl AtomicDir {
-    /// Starts a directory that will stand at `target`. What is there already is refused now, before
-    /// any work is done, as [`check_directory`] does.
+    /// Starts a directory for `target`. An existing target that may not be replaced is an error
+    /// now, before any work, as in [`check_directory`].
     ///
     /// # Errors
     /// [`OutputError`].
@@ -156,21 +157,21 @@ impl AtomicDir {
         Ok(Self { target, temp, force, left_bytes: None, _lock: lock, guard })
     }
 
-    /// Lets the directory grow to `bytes` at most; further writes fail like those to a full disk.
+    /// Limits the size of the directory to `bytes`; further writes fail as on a full disk.
     #[must_use]
     pub fn limit(mut self, bytes: u64) -> Self {
         self.left_bytes = Some(bytes);
         self
     }
 
-    /// Where the directory is until it is committed.
+    /// Path of the directory before it is committed.
     #[must_use]
     pub fn path(&self) -> &Path {
         &self.temp
     }
 
-    /// Writes one file of the directory, or of a folder in it: `content` gets a buffered writer.
-    /// Returns its bytes.
+    /// Writes one file of the directory or of a subfolder: `content` gets a buffered writer.
+    /// Returns the number of bytes.
     ///
     /// # Errors
     /// [`OutputError`].
@@ -198,14 +199,14 @@ impl AtomicDir {
     /// Renames the directory into place.
     ///
     /// # Errors
-    /// [`OutputError`]; what stood at the target is then still there.
+    /// [`OutputError`]; the target is then unchanged.
     pub fn commit(self) -> Result<(), OutputError> {
         let Self { target, temp, force, guard, .. } = self;
         let (parent, name) = place(&target)?;
         fs::remove_file(temp.join(LOCK)).map_err(|e| OutputError::io("unlock", &temp, e))?;
         record::write(&temp).map_err(|e| OutputError::io("write", &target, e))?;
         sync_directory(&temp);
-        // Once more: the work took long, and somebody may have put something there.
+        // Checked again: the target may have been created meanwhile.
         check_directory(&target, force)?;
         let there = target.symlink_metadata().is_ok();
         let old = parent.join(replaced_name(&name));
@@ -227,7 +228,7 @@ impl AtomicDir {
     }
 }
 
-/// Counts what goes to a file and enforces the limit of its directory.
+/// Counts the bytes written to a file and enforces the size limit of its directory.
 struct Metered {
     file: File,
     written: u64,
@@ -250,7 +251,7 @@ impl Write for Metered {
     }
 }
 
-/// Removes an unfinished file or directory unless told to keep it.
+/// Removes an unfinished file or directory on drop, unless cleared.
 #[derive(Debug)]
 struct RemoveOnDrop(Option<PathBuf>);
 
@@ -263,7 +264,7 @@ impl RemoveOnDrop {
 impl Drop for RemoveOnDrop {
     fn drop(&mut self) {
         if let Some(path) = &self.0 {
-            // Nothing can be done here about a failure; the next write to the target tries again.
+            // A failure cannot be handled here; the next write to the target tries again.
             drop(remove(path));
         }
     }
@@ -303,8 +304,8 @@ fn replaced_name(name: &OsString) -> OsString {
     hidden(name, ".replaced")
 }
 
-/// Creates a file and locks it for as long as the handle lives. On a file system without locks the
-/// file is simply not protected.
+/// Creates a file and locks it for the lifetime of the handle. On a file system without locks, the
+/// file is not protected.
 fn create_locked(path: &Path) -> Result<File, OutputError> {
     let file = OpenOptions::new()
         .write(true)
@@ -313,14 +314,14 @@ fn create_locked(path: &Path) -> Result<File, OutputError> {
         .map_err(|e| OutputError::io("create", path, e))?;
     match file.try_lock() {
         Err(fs::TryLockError::WouldBlock) => {
-            let busy = io::Error::new(io::ErrorKind::WouldBlock, "another process holds it");
+            let busy = io::Error::new(io::ErrorKind::WouldBlock, "another process has locked it");
             Err(OutputError::io("lock", path, busy))
         }
         Ok(()) | Err(fs::TryLockError::Error(_)) => Ok(file),
     }
 }
 
-/// Removes what killed runs left of this target. Best effort: whatever cannot be looked at stays.
+/// Removes partial outputs of killed processes for this target, as far as possible.
 fn remove_stale(parent: &Path, name: &OsString) {
     let prefix = hidden(name, ".partial-");
     let Ok(entries) = fs::read_dir(parent) else {
@@ -336,7 +337,7 @@ fn remove_stale(parent: &Path, name: &OsString) {
     }
 }
 
-/// Whether the end of a name is that of an unfinished output: the numbers of a process and of a
+/// Whether a name suffix is that of a partial output: a process number and a write number.
 /// write.
 fn is_partial(end: &[u8]) -> bool {
     let mut numbers = end.split(|&byte| byte == b'-');
@@ -353,8 +354,8 @@ fn is_locked(path: &Path) -> bool {
     }
 }
 
-/// Finishes a replacement that was cut between its two renames: the old directory goes back, or,
-/// if the new one is in place, away.
+/// Completes a replacement that was interrupted between its two renames: restores the old directory
+/// or, if the new one is in place, removes it.
 fn recover_replaced(parent: &Path, name: &OsString, target: &Path) {
     let old = parent.join(replaced_name(name));
     if old.symlink_metadata().is_err() {
@@ -364,7 +365,7 @@ fn recover_replaced(parent: &Path, name: &OsString, target: &Path) {
         Ok(_) => record::remove_ours(&old),
         Err(_) => fs::rename(&old, target),
     };
-    // A failure shows again, with its reason, when the target is committed.
+    // A failure is reported when the target is committed.
     drop(done);
 }
 
@@ -372,7 +373,7 @@ fn remove(path: &Path) -> io::Result<()> {
     if path.symlink_metadata()?.is_dir() { fs::remove_dir_all(path) } else { fs::remove_file(path) }
 }
 
-/// Makes a rename durable where directories can be flushed; elsewhere the system does it in time.
+/// Makes a rename durable where directories can be flushed; elsewhere this is left to the system.
 fn sync_directory(path: &Path) {
     if let Ok(directory) = File::open(path) {
         drop(directory.sync_all());

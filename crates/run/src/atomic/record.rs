@@ -1,8 +1,8 @@
-//! The record that a directory carries of the files written into it, by which it is known again.
+//! The record of the files written into a directory, by which the directory is recognised.
 //!
-//! A directory is replaced only if all that stands in it was written by this program. Each one that
-//! is written holds a hidden file `.linwright`: a first line that says what it is, then the path of
-//! every file in the directory, one a line.
+//! A directory is replaced only if all of its files were written by this program. Each written
+//! directory contains a hidden file `.linwright`: a first line that describes it, then the path of
+//! every file, one per line.
 
 use super::OutputError;
 use std::collections::BTreeSet;
@@ -19,10 +19,10 @@ pub(super) const RECORD: &str = ".linwright";
 const FIRST: &str =
     "Files that linwright wrote here; --force replaces this directory if it holds no others.";
 
-/// Largest record that is read, in bytes.
+/// Size limit of a record, in bytes.
 const RECORD_BYTES: u64 = 1 << 24;
 
-/// Deepest folder that is looked into.
+/// Greatest depth of folders that are searched.
 const DEPTH: usize = 16;
 
 /// Writes the record of all files below `directory`.
@@ -40,7 +40,7 @@ pub(super) fn write(directory: &Path) -> io::Result<()> {
     record.sync_all()
 }
 
-/// Why the directory may not be replaced; none if it is empty, or all that it holds was written
+/// Why the directory may not be replaced; `None` if it is empty, or all of its files were written
 /// here.
 pub(super) fn objection(directory: &Path) -> io::Result<Option<String>> {
     if fs::read_dir(directory)?.next().is_none() {
@@ -66,7 +66,7 @@ pub(super) fn objection(directory: &Path) -> io::Result<Option<String>> {
     }
 }
 
-/// The files that the record names; none if there is no record.
+/// Files in the record; `None` if there is no record.
 fn read(directory: &Path) -> io::Result<Option<BTreeSet<String>>> {
     let path = directory.join(RECORD);
     if !path.symlink_metadata().is_ok_and(|data| data.is_file()) {
@@ -81,8 +81,7 @@ fn read(directory: &Path) -> io::Result<Option<BTreeSet<String>>> {
     Ok(is_ours.then(|| lines.map(str::to_owned).collect()))
 }
 
-/// Calls `found` with the path of everything below `root` that is no folder, and with folders that
-/// hold nothing.
+/// Calls `found` with the path of every file below `root`, and of every empty folder.
 fn list(
     root: &Path,
     folder: &Path,
@@ -106,9 +105,9 @@ fn list(
     Ok(())
 }
 
-/// Checks, before work is done, that a directory can be written at `path`: its parent is a
-/// directory, and nothing is there yet. With `force` an empty directory may be there, or one that
-/// holds nothing but what was written here; never a file, a link or a device.
+/// Checks, before any work, that a directory can be written at `path`: its parent is a directory,
+/// and the path does not exist. With `force`, it may be a directory that is empty or contains only
+/// files written here; never a file, a link or a device.
 ///
 /// # Errors
 /// [`OutputError`].
@@ -132,9 +131,9 @@ pub fn check_directory(path: &Path, force: bool) -> Result<(), OutputError> {
     }
 }
 
-/// Checks, before work is done, that a file can be written at `path`: its parent is a directory,
-/// and nothing is there yet. With `force` a file may be there of which `is_ours` says that it was
-/// written here. A pipe or a terminal is written to as it is.
+/// Checks, before any work, that a file can be written at `path`: its parent is a directory, and
+/// the path does not exist. With `force`, it may be a file that `is_ours` recognises as written
+/// here. A pipe or a terminal is written to directly.
 ///
 /// # Errors
 /// [`OutputError`].
@@ -166,7 +165,7 @@ pub fn check_file(
     if is_ours(path) { Ok(()) } else { not_ours("was not written by linwright") }
 }
 
-/// Removes a directory that holds nothing but what was written here; any other stays.
+/// Removes a directory that contains only files written here; any other stays.
 pub(super) fn remove_ours(directory: &Path) -> io::Result<()> {
     let is_directory = directory.symlink_metadata()?.is_dir();
     if is_directory && objection(directory)?.is_none() {
@@ -175,7 +174,7 @@ pub(super) fn remove_ours(directory: &Path) -> io::Result<()> {
     Ok(())
 }
 
-/// The path of the record in a directory.
+/// Path of the record in a directory.
 #[cfg(test)]
 pub(super) fn path_in(directory: &Path) -> PathBuf {
     directory.join(RECORD)

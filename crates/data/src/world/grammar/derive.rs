@@ -1,10 +1,10 @@
-//! Drawing from a grammar, and the probability of a text under it.
+//! Sampling from a grammar, and the probability of a text.
 
 use super::{Grammar, Node, Sample};
 use linwright_tensor::RngStream;
 
-/// Words drawn so far, by variable. Slots of variables not drawn yet hold words of earlier
-/// attempts; the parser has made sure that nobody reads those.
+/// Words drawn so far, by variable. Entries of variables not drawn yet may be left over from
+/// earlier attempts; the parser ensures that they are not read.
 type Words = Vec<&'static str>;
 
 pub(super) fn sample(grammar: &Grammar, stream: &mut RngStream) -> Sample {
@@ -53,7 +53,7 @@ fn excluded(list: &[&str], except: &[usize], words: &Words) -> usize {
     list.iter().filter(|word| except.iter().any(|&other| words[other] == **word)).count()
 }
 
-/// What a node without a draw writes.
+/// Text of a node without a draw.
 fn written<'a>(grammar: &Grammar, node: &'a Node, words: &Words) -> std::borrow::Cow<'a, str> {
     match node {
         Node::Text(text) => text.as_str().into(),
@@ -69,7 +69,7 @@ fn written<'a>(grammar: &Grammar, node: &'a Node, words: &Words) -> std::borrow:
     }
 }
 
-/// The nodes still to come, innermost first.
+/// Remaining nodes, innermost first.
 #[derive(Clone, Copy)]
 struct Rest<'a> {
     nodes: &'a [Node],
@@ -81,7 +81,7 @@ pub(super) fn probability(grammar: &Grammar, text: &str) -> f64 {
     matching(grammar, text, Rest { nodes: &grammar.start, after: None }, &mut words)
 }
 
-/// Probability that `rest` writes exactly `text`.
+/// Probability that `rest` derives exactly `text`.
 fn matching(grammar: &Grammar, text: &str, rest: Rest<'_>, words: &mut Words) -> f64 {
     let Some((node, nodes)) = rest.nodes.split_first() else {
         return match rest.after {

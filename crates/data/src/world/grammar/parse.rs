@@ -1,15 +1,15 @@
-//! Templates to nodes.
+//! Parsing of templates.
 
 use super::{GrammarError, Lexicon, Node, Pronoun};
 use std::collections::BTreeSet;
 
-/// Reads templates over one lexicon; variables are numbered by name.
+/// Parses templates over one lexicon; variables are numbered by name.
 pub(super) struct Parser<'a> {
     lexicon: &'a Lexicon,
     names: Vec<String>,
 }
 
-/// Variables that are drawn on every way to a place, and on some way.
+/// Variables that are drawn on every path to a position, and on some path.
 #[derive(Clone, Default)]
 struct Bound {
     always: BTreeSet<usize>,
@@ -34,7 +34,7 @@ impl<'a> Parser<'a> {
         }
     }
 
-    /// Reads up to the end, a bar or a closing bracket that is not its own.
+    /// Parses up to the end, a bar or an unmatched closing bracket.
     fn sequence(
         &mut self,
         text: &str,
@@ -49,7 +49,7 @@ impl<'a> Parser<'a> {
                 '{' => {
                     let end = text[*at..]
                         .find('}')
-                        .ok_or_else(|| syntax(*at, "a brace that is never closed".to_owned()))?;
+                        .ok_or_else(|| syntax(*at, "an unclosed brace".to_owned()))?;
                     let expression = &text[*at + 1..*at + end];
                     nodes.push(self.expression(expression, *at, bound)?);
                     *at += end + 1;
@@ -81,7 +81,7 @@ impl<'a> Parser<'a> {
             match text.as_bytes().get(*at) {
                 Some(b'|') => {}
                 Some(_) => break,
-                None => return Err(syntax(start, "a bracket that is never closed".to_owned())),
+                None => return Err(syntax(start, "an unclosed bracket".to_owned())),
             }
         }
         *at += 1;
