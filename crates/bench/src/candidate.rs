@@ -8,9 +8,9 @@ use std::any::Any;
 use std::time::{Duration, Instant};
 
 /// Calls are repeated up to this time per timing, far above the resolution of the clock.
-const LEAST: Duration = Duration::from_millis(10);
+const MIN_DURATION: Duration = Duration::from_millis(10);
 /// Largest number of calls per timing.
-const MOST_CALLS: u32 = 10_000;
+const MAX_CALLS: u32 = 10_000;
 /// Adam's learning rate: small enough that hundreds of steps hardly change the norm of the
 /// parameters.
 const RATE: f64 = 1e-4;
@@ -114,8 +114,8 @@ impl<T: Scalar> Candidate<T> {
             let calls = if self.has(pass) {
                 self.call(pass, rows)?;
                 let once = self.call(pass, rows)?.as_secs_f64().max(1e-9);
-                let wanted = (LEAST.as_secs_f64() / once).ceil();
-                Some((wanted as u32).clamp(1, MOST_CALLS))
+                let wanted = (MIN_DURATION.as_secs_f64() / once).ceil();
+                Some((wanted as u32).clamp(1, MAX_CALLS))
             } else {
                 None
             };

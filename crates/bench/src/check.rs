@@ -7,13 +7,13 @@ use serde::{Deserialize, Serialize};
 
 /// Largest allowed difference from the oracle by type, relative to the largest output or one: for
 /// `f32` that of the conformance suite, for `f64` scaled by the ratio of the precisions.
-const LARGEST: [(&str, f64); 2] = [("f32", 2e-3), ("f64", 4e-12)];
+const TOLERANCES: [(&str, f64); 2] = [("f32", 2e-3), ("f64", 4e-12)];
 /// Share of it that is rounding error alone, some sixteen units in the last place of either type.
 const ROUNDING: f64 = 1e-3;
 /// Number of compared rows.
 const ROWS: usize = 4;
 /// Largest dense weight formed for a comparison: 2,048 x 2,048.
-const MOST_DENSE: usize = 1 << 22;
+const MAX_DENSE: usize = 1 << 22;
 
 /// Reference of a comparison, in `f64` with the same parameters.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize, Deserialize)]
@@ -99,7 +99,7 @@ fn largest_error<T: Scalar>(
 }
 
 fn bound_of<T: Scalar>() -> f64 {
-    LARGEST.iter().find(|(name, _)| *name == T::NAME).map_or(0.0, |(_, bound)| *bound)
+    TOLERANCES.iter().find(|(name, _)| *name == T::NAME).map_or(0.0, |(_, bound)| *bound)
 }
 
 fn largest(numbers: &Mat<f64>) -> f64 {
@@ -128,7 +128,7 @@ fn compare_inverse<T: Scalar>(
     let (_, back) = expected(twin, &x);
     let residual = largest_error::<T>(label, shape, &back, &y.cast(), least(&x))?;
     let determinant = match twin {
-        Op::Linear(linear) if shape.dense_parameters() <= MOST_DENSE => {
+        Op::Linear(linear) if shape.dense_parameters() <= MAX_DENSE => {
             linalg::log_abs_det(linear.to_dense().view()).0
         }
         Op::Linear(_) | Op::Map(_) => match twin.map().invertible() {
@@ -160,7 +160,7 @@ fn compare_dense_inverse<T: Scalar>(
 fn expected(twin: &Op<f64>, x: &Mat<f64>) -> (Oracle, Mat<f64>) {
     let Shape { out, inp } = twin.map().shape();
     match twin {
-        Op::Linear(linear) if out * inp <= MOST_DENSE => {
+        Op::Linear(linear) if out * inp <= MAX_DENSE => {
             let dense = linear.to_dense();
             let dot = |i: usize, o: usize| x.row(i).iter().zip(dense.row(o)).map(|(a, b)| a * b);
             (Oracle::DenseWeight, Mat::from_fn(x.rows(), out, |i, o| dot(i, o).sum()))

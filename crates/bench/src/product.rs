@@ -10,7 +10,7 @@ use std::time::{Duration, Instant};
 const COMPARED: [[usize; 3]; 2] = [[5, 67, 129], [67, 141, 131]];
 /// Largest allowed difference, relative to the largest output: twenty times the rounding error in
 /// f32, and less than one wrong product.
-const LARGEST: f64 = 2e-5;
+const TOLERANCE: f64 = 2e-5;
 /// Rows and columns of the timed matrices.
 const TIMED: usize = 512;
 
@@ -36,7 +36,7 @@ pub fn check_product(time: Duration) -> ProductCheck {
     let work = 2.0 * (TIMED as f64).powi(3);
     ProductCheck {
         largest_error,
-        is_right: largest_error <= LARGEST,
+        is_right: largest_error <= TOLERANCE,
         side: TIMED,
         gflops: work / seconds / 1e9,
     }
@@ -94,7 +94,7 @@ mod tests {
     fn products_are_right_and_take_about_the_time_they_are_given() {
         let found = check_product(Duration::from_millis(1));
         assert!(found.is_right && found.gflops > 0.0 && found.gflops.is_finite(), "{found:?}");
-        assert!(found.largest_error > 0.0 && found.largest_error < LARGEST / 10.0, "{found:?}");
+        assert!(found.largest_error > 0.0 && found.largest_error < TOLERANCE / 10.0, "{found:?}");
     }
 
     #[test]
@@ -106,12 +106,12 @@ mod tests {
                 let lost = x.data()[last] * w.data()[last];
                 y.data_mut()[0] -= lost;
             });
-            assert!(lacks_one > LARGEST, "{lacks_one}");
+            assert!(lacks_one > TOLERANCE, "{lacks_one}");
             let broken = largest_error(shape, |x, w, y| {
                 product(x, w, y);
                 y.data_mut()[3] = f32::NAN;
             });
-            assert!(broken > LARGEST, "{broken}");
+            assert!(broken > TOLERANCE, "{broken}");
         }
     }
 }

@@ -12,7 +12,7 @@ use serde::de::Error;
 use serde::{Deserialize, Deserializer, Serialize, Serializer};
 
 /// Largest number of entries in a batch of rows.
-const MOST_NUMBERS: usize = 1 << 30;
+const MAX_NUMBERS: usize = 1 << 30;
 
 /// A timed pass of an operator.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -124,9 +124,9 @@ impl OperatorPlan {
                 return wrong("features", format!("{out}x{inp}"), "at least 1 out and in");
             }
             let numbers = out.max(inp).checked_mul(self.rows);
-            if numbers.is_none_or(|numbers| numbers > MOST_NUMBERS) {
+            if numbers.is_none_or(|numbers| numbers > MAX_NUMBERS) {
                 let found = format!("{} rows of {out}x{inp}", self.rows);
-                let most = format!("at most {MOST_NUMBERS} numbers");
+                let most = format!("at most {MAX_NUMBERS} numbers");
                 return wrong("rows times features", found, &most);
             }
         }

@@ -9,7 +9,7 @@ use linwright::ops::Role;
 use std::ffi::OsStr;
 
 /// Most threads, however they are asked for.
-const MOST_THREADS: usize = 1024;
+const MAX_THREADS: usize = 1024;
 
 /// Options of every command.
 #[derive(Clone, Debug, Args)]
@@ -17,7 +17,7 @@ pub(crate) struct Shared {
     /// Number of threads, at most 1024; 0 means RAYON_NUM_THREADS, or all cores. Results do not
     /// depend on it.
     #[arg(long, global = true, default_value_t = 0,
-          value_parser = RangedU64ValueParser::<usize>::new().range(..=MOST_THREADS as u64))]
+          value_parser = RangedU64ValueParser::<usize>::new().range(..=MAX_THREADS as u64))]
     pub(crate) threads: usize,
     /// Print only the result, as JSON, on stdout; an error is one line of JSON, the last on stderr.
     #[arg(long, global = true)]
@@ -140,9 +140,9 @@ impl Shared {
 fn threads_of_environment(value: Option<&str>) -> Result<usize, Failure> {
     let Some(value) = value.map(str::trim).filter(|value| !value.is_empty()) else { return Ok(0) };
     match value.parse() {
-        Ok(threads) if threads <= MOST_THREADS => Ok(threads),
+        Ok(threads) if threads <= MAX_THREADS => Ok(threads),
         _ => Err(Failure::usage(format!(
-            "RAYON_NUM_THREADS is {value:?}, expected a number from 0 to {MOST_THREADS}"
+            "RAYON_NUM_THREADS is {value:?}, expected a number from 0 to {MAX_THREADS}"
         ))
         .hint("set it to the number of cores, or unset it")),
     }

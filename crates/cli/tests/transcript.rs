@@ -16,7 +16,7 @@ use std::process::Command;
 use std::sync::Mutex;
 
 /// Bytes of a file up to which a transcript holds its text and not its hash.
-const MOST_TEXT: usize = 1 << 20;
+const MAX_TEXT: usize = 1 << 20;
 
 /// Contents that are in a transcript already, by path.
 static WRITTEN: Mutex<Option<HashMap<PathBuf, String>>> = Mutex::new(None);
@@ -48,7 +48,7 @@ fn changed(dir: &Path) -> Map<String, Value> {
         let hash = sha256_hex(&bytes);
         if written.insert(path.clone(), hash.clone()).as_ref() != Some(&hash) {
             let content = match String::from_utf8(bytes) {
-                Ok(text) if text.len() <= MOST_TEXT => json!({ "text": text }),
+                Ok(text) if text.len() <= MAX_TEXT => json!({ "text": text }),
                 _ => json!({ "sha256": hash }),
             };
             let name = path.strip_prefix(dir).unwrap().to_string_lossy().into_owned();

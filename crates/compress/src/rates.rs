@@ -24,9 +24,9 @@ const TIMED_SUMS: f64 = 5e9;
 /// Steps of a timed training.
 const STEPS: usize = 5;
 /// A fit is timed repeatedly until this total time, and the fastest run counts.
-const ENOUGH: Duration = Duration::from_millis(200);
+const TOTAL_TIME: Duration = Duration::from_millis(200);
 /// The first run also allocates memory; it counts alone only if it takes this long.
-const LONG: Duration = Duration::from_millis(1500);
+const LONG_RUN: Duration = Duration::from_millis(1500);
 /// Largest number of timed runs.
 const REPEATS: usize = 3;
 
@@ -117,7 +117,7 @@ pub(crate) fn fastest(
         run()?;
         let took = began.elapsed();
         (best, all) = (best.min(took), all + took);
-        if all > LONG || (run_number > 1 && all > ENOUGH) {
+        if all > LONG_RUN || (run_number > 1 && all > TOTAL_TIME) {
             break;
         }
     }

@@ -15,7 +15,7 @@ use serde::{Deserialize, Serialize};
 use std::path::{Path, PathBuf};
 
 /// Size limit of a recipe in bytes.
-pub const MOST_BYTES: u64 = 1 << 22;
+pub const MAX_BYTES: u64 = 1 << 22;
 
 /// Supported version of the recipe format.
 pub const VERSION: u32 = 1;
@@ -221,7 +221,7 @@ pub enum RecipeError {
 /// # Errors
 /// [`RecipeError`] naming file, position and, for an unknown key, the nearest valid one.
 pub fn read(path: &Path) -> Result<Recipe, RecipeError> {
-    let text = input::read_text(path, MOST_BYTES)
+    let text = input::read_text(path, MAX_BYTES)
         .map_err(|source| RecipeError::Io { path: path.to_owned(), source })?;
     parse(path, &text)
 }

@@ -14,7 +14,7 @@ pub const MAX_FILE_BYTES: u64 = 4 << 30;
 pub const MAX_LINE_BYTES: usize = 256 << 20;
 
 /// Largest number of fields listed in a message.
-const NAMES_TOLD: usize = 12;
+const SHOWN_NAMES: usize = 12;
 
 /// Bytes of a regular file of at most [`MAX_FILE_BYTES`].
 pub(super) fn read(path: &Path) -> Result<Vec<u8>, DataError> {
@@ -120,7 +120,7 @@ impl<'a> Record<'a> {
 
     /// Names of the first fields, shortened for a message.
     fn names(&self) -> Vec<String> {
-        self.fields.keys().map(|key| shown(key)).take(NAMES_TOLD).collect()
+        self.fields.keys().map(|key| shown(key)).take(SHOWN_NAMES).collect()
     }
 
     /// Text of a record, from the field with this name.

@@ -18,9 +18,9 @@ use std::hash::Hasher;
 /// Length of the n-grams, in words.
 const WORDS: usize = 13;
 /// Smallest number of words of a document that is searched for as a whole.
-const FEWEST: usize = 8;
+const MIN_WORDS: usize = 8;
 /// Largest number of examples.
-const TOLD: usize = 5;
+const MAX_EXAMPLES: usize = 5;
 
 /// Overlap of a task's documents with calibration text.
 #[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
@@ -117,7 +117,7 @@ impl CalibrationText {
             };
             overlap.overlapping += 1;
             places.push(index);
-            if overlap.first.len() < TOLD {
+            if overlap.first.len() < MAX_EXAMPLES {
                 overlap.first.push(OverlapExample {
                     document: (*place).to_owned(),
                     calibration: self.documents[at].0.clone(),
@@ -145,8 +145,8 @@ impl Index {
         let mut grams = Vec::new();
         for (document, (_, words)) in text.documents.iter().enumerate() {
             let document = u32::try_from(document).unwrap_or(u32::MAX);
-            // N-grams shorter than `FEWEST` count only as whole documents.
-            if length > 0 && (length >= FEWEST || words.len() == length) {
+            // N-grams shorter than `MIN_WORDS` count only as whole documents.
+            if length > 0 && (length >= MIN_WORDS || words.len() == length) {
                 grams.extend(words.windows(length).map(|row| (combined(row), document)));
             }
         }
@@ -253,6 +253,6 @@ mod tests {
     #[test]
     fn only_the_first_are_told() {
         let found = overlap(&["a lamp"; 9]);
-        assert_eq!((found.overlapping, found.first.len()), (9, TOLD));
+        assert_eq!((found.overlapping, found.first.len()), (9, MAX_EXAMPLES));
     }
 }

@@ -5,7 +5,7 @@ use crate::Comparison;
 /// Decimal places, unless smaller numbers need more.
 const PLACES: usize = 4;
 /// Largest number of decimal places: anything below is rounding error.
-const MOST_PLACES: usize = 12;
+const MAX_PLACES: usize = 12;
 
 impl Comparison {
     /// The difference and its 95 % interval as text, with enough digits that a non-zero difference
@@ -36,7 +36,7 @@ fn places(numbers: [f64; 3]) -> usize {
     }
     let behind = 1.0 - largest.log10().floor();
     // Between two non-negative bounds.
-    (behind.max(0.0) as usize).clamp(PLACES, MOST_PLACES)
+    (behind.max(0.0) as usize).clamp(PLACES, MAX_PLACES)
 }
 
 #[cfg(test)]

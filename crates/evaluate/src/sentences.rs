@@ -19,7 +19,7 @@ pub const SENTENCE_TASKS: &[(&str, &str)] =
 /// Version of the scoring.
 const VERSION: f64 = 1.0;
 /// Smallest number of pairs with a standard error.
-const FEWEST: usize = 4;
+const MIN_PAIRS: usize = 4;
 
 /// Two sentences with their annotated similarity.
 #[derive(Clone, Debug, PartialEq)]
@@ -66,7 +66,7 @@ impl SentencePairs {
         let mut pairs = table.rows.iter().map(pair).collect::<Result<Vec<_>, _>>()?;
         let original = pairs.len();
         pairs.truncate(limit.unwrap_or(original));
-        if pairs.len() < FEWEST {
+        if pairs.len() < MIN_PAIRS {
             return Err(DataError::NoRecords { path: path.to_owned(), what: "four pairs" }.into());
         }
         Ok(Self { id: id.to_owned(), pairs, original, sha256: table.sha256 })
@@ -91,7 +91,7 @@ impl SentencePairs {
     pub fn part(&self, indices: &[usize]) -> Result<Self, EvaluationError> {
         let pairs: Vec<Pair> =
             indices.iter().filter_map(|index| self.pairs.get(*index).cloned()).collect();
-        if pairs.len() < FEWEST {
+        if pairs.len() < MIN_PAIRS {
             return Err(EvaluationError::Nothing { task: self.id.clone(), what: "four pairs" });
         }
         Ok(Self { pairs, ..self.clone() })

@@ -6,9 +6,9 @@ use serde::{Deserialize, Serialize};
 use std::time::{Duration, Instant};
 
 /// Smallest duration of one timing, far above the resolution of the clock.
-const LEAST: Duration = Duration::from_millis(5);
+const MIN_DURATION: Duration = Duration::from_millis(5);
 /// Largest number of passes in one timing.
-const MOST_PASSES: u32 = 1_000;
+const MAX_PASSES: u32 = 1_000;
 
 /// Milliseconds of one pass of `rows` random rows through two lists of operators, one operator
 /// after another. The lists alternate in rounds, so that load of the machine affects both.
@@ -25,7 +25,7 @@ pub fn time_beside(lists: [&[&Op<f32>]; 2], rows: usize, rounds: usize) -> [Medi
     }
     for list in &mut timed {
         let once = list.pass().as_secs_f64().max(1e-9);
-        list.passes = ((LEAST.as_secs_f64() / once).ceil() as u32).clamp(1, MOST_PASSES);
+        list.passes = ((MIN_DURATION.as_secs_f64() / once).ceil() as u32).clamp(1, MAX_PASSES);
     }
     for _ in 0..rounds {
         timed.iter_mut().for_each(Timed::round);

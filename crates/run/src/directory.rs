@@ -82,7 +82,7 @@ impl RunDirectory {
             });
         }
         let (lock, is_new) = (lock(path)?, !marker.exists());
-        match input::read_text(&marker, input::MOST_SETTINGS_BYTES) {
+        match input::read_text(&marker, input::MAX_SETTINGS_BYTES) {
             Ok(found) if found.trim() == fingerprint.0 => {}
             Ok(found) => {
                 let (expected, found) = (fingerprint.0.clone(), found.trim().to_owned());

@@ -9,7 +9,7 @@ use std::path::Path;
 use std::sync::OnceLock;
 
 /// Default size limit of a configuration file, in bytes.
-pub const MOST_SETTINGS_BYTES: u64 = 1 << 26;
+pub const MAX_SETTINGS_BYTES: u64 = 1 << 26;
 
 /// Observer of opened files. Set once per process, like the threads of the kernels: files are
 /// opened in many places, which need not know about it.

@@ -16,7 +16,7 @@ const DECREASE: f64 = 1e-4;
 /// Curvature condition: share of the slope that may remain after a step.
 const CURVATURE: f64 = 0.9;
 /// Largest number of evaluations of one line search; more mean that rounding errors dominate.
-const MOST_EVALUATIONS: usize = 40;
+const MAX_EVALUATIONS: usize = 40;
 /// Distance of the next step from the ends of a bracket, relative to its length.
 const MARGIN: f64 = 0.1;
 /// Number of iterations over which the decrease is measured for convergence.
@@ -197,7 +197,7 @@ fn search(
     let mut t = if first { 1.0 / dot(direction, direction).sqrt() } else { 1.0 };
     let (mut low, mut high) = (0.0, f64::INFINITY);
     let mut best: Option<Point> = None;
-    for _ in 0..MOST_EVALUATIONS {
+    for _ in 0..MAX_EVALUATIONS {
         let mut values = here.values.clone();
         add_scaled(&mut values, t, direction);
         let point = evaluate(loss, values);

@@ -21,7 +21,7 @@ pub mod report;
 mod training;
 
 pub use accuracy::{AccuracyRow, Angles, ExactRow, ITERATIONS};
-pub use training::{MOST, STEPS, TrainingRow};
+pub use training::{MAX_ITERATIONS, STEPS, TrainingRow};
 
 use crate::Machine;
 use linwright_measure::timing::MedianRange;
@@ -31,11 +31,11 @@ use linwright_tensor::linalg::NoConvergence;
 use serde::{Deserialize, Serialize};
 
 /// Smallest number of generators: with two planes there is one to iterate.
-pub const LEAST_GENERATORS: usize = 4;
+pub const MIN_GENERATORS: usize = 4;
 /// Largest number of generators: the series of 2^12 features takes a tenth of a second.
-pub const MOST_GENERATORS: usize = 12;
+pub const MAX_GENERATORS: usize = 12;
 /// Largest number of repeats.
-pub const MOST_REPEATS: usize = 10_000;
+pub const MAX_REPEATS: usize = 10_000;
 
 /// Options of the experiments.
 #[derive(Clone, Debug, PartialEq, Eq)]
@@ -101,12 +101,12 @@ impl ConvergencePlan {
         if self.generators.is_empty() {
             return wrong("algebras", 0, "at least 1".to_owned());
         }
-        if !(1..=MOST_REPEATS).contains(&self.repeats) {
-            return wrong("repeats", self.repeats, format!("1 to {MOST_REPEATS}"));
+        if !(1..=MAX_REPEATS).contains(&self.repeats) {
+            return wrong("repeats", self.repeats, format!("1 to {MAX_REPEATS}"));
         }
-        let possible = LEAST_GENERATORS..=MOST_GENERATORS;
+        let possible = MIN_GENERATORS..=MAX_GENERATORS;
         match self.generators.iter().find(|n| !possible.contains(n)) {
-            Some(&n) => wrong("generators", n, format!("{LEAST_GENERATORS} to {MOST_GENERATORS}")),
+            Some(&n) => wrong("generators", n, format!("{MIN_GENERATORS} to {MAX_GENERATORS}")),
             None => Ok(()),
         }
     }
@@ -230,8 +230,8 @@ mod tests {
                 };
                 let start: Vec<f64> = normals("start", n);
                 let before = count(&b, &start, 20, 1e-5).plane.u;
-                let warm = count(&stepped, &before, MOST, 1e-3).iterations as f64;
-                (count(&b, &start, MOST, 1e-3).iterations as f64, warm)
+                let warm = count(&stepped, &before, MAX_ITERATIONS, 1e-3).iterations as f64;
+                (count(&b, &start, MAX_ITERATIONS, 1e-3).iterations as f64, warm)
             };
             let all: Vec<(f64, f64)> = (0..1000).map(counts).collect();
             let mean = |of: fn(&(f64, f64)) -> f64| all.iter().map(of).sum::<f64>() / 1000.0;
@@ -281,7 +281,7 @@ mod tests {
             ConvergencePlan { generators: vec![3], ..plan() },
             ConvergencePlan { generators: vec![13], ..plan() },
             ConvergencePlan { repeats: 0, ..plan() },
-            ConvergencePlan { repeats: MOST_REPEATS + 1, ..plan() },
+            ConvergencePlan { repeats: MAX_REPEATS + 1, ..plan() },
         ];
         for plan in refused {
             let error = quietly(&plan, false).unwrap_err();

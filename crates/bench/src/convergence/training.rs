@@ -14,7 +14,7 @@ use serde::{Deserialize, Serialize};
 /// Number of Adam steps.
 pub const STEPS: u64 = 10;
 /// Largest number of iterations.
-pub const MOST: usize = 100;
+pub const MAX_ITERATIONS: usize = 100;
 /// Converged if `|v + v_before|` is below this.
 const TOLERANCE: f64 = 1e-3;
 /// Initial learning rate of the cosine schedule.
@@ -33,7 +33,7 @@ pub struct TrainingRow {
     pub mean_iterations: f64,
     /// Median and range.
     pub iterations: MedianRange,
-    /// Number of repeats that did not converge in [`MOST`] iterations.
+    /// Number of repeats that did not converge in [`MAX_ITERATIONS`] iterations.
     pub not_converged: usize,
 }
 
@@ -76,7 +76,7 @@ fn learn(n: usize, key: RngKey) -> Result<Vec<Count>, ConvergenceError> {
     let mut learner = Learner::new(spec.random(shape, key.fold("learner"))?);
     let target: Op<f32> = spec.random(shape, key.fold("target"))?;
     let schedule = Schedule { peak: RATE, warmup: 0, floor: 0.0 };
-    let settings = PowerSettings { most: MOST, tolerance: TOLERANCE };
+    let settings = PowerSettings { most: MAX_ITERATIONS, tolerance: TOLERANCE };
     let mut vector: Vec<f64> = key.fold("start").stream().normals(n, 1.0);
     let (mut counts, mut ws) = (Vec::new(), Workspace::default());
     let mut y = Mat::zeros(BATCH, shape.out);
@@ -89,7 +89,7 @@ fn learn(n: usize, key: RngKey) -> Result<Vec<Count>, ConvergenceError> {
                 vector = found.plane.u;
                 (found.iterations, found.converged)
             }
-            None => (MOST, false),
+            None => (MAX_ITERATIONS, false),
         };
         counts.push(count);
         let normals = key.fold("rows").fold_index(step).stream().normals(BATCH * shape.inp, 1.0);

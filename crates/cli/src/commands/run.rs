@@ -116,7 +116,7 @@ fn open_recipe(path: &Path) -> Result<(String, String), Failure> {
     }
     let name =
         path.file_stem().map_or_else(|| "run".into(), |stem| stem.to_string_lossy().into_owned());
-    let text = input::read_text(path, recipe::MOST_BYTES).map_err(|source| {
+    let text = input::read_text(path, recipe::MAX_BYTES).map_err(|source| {
         let missing = source.kind() == std::io::ErrorKind::NotFound;
         let failure = Failure::from(RecipeError::Io { path: path.to_owned(), source });
         if missing { failure.hint(presets_near(&path.to_string_lossy())) } else { failure }
@@ -365,7 +365,10 @@ mod tests {
             assert_eq!(counts(&tasks), [400, 1064]);
             let notes = study::leave_out_overlap(&recipe, &calibration, &mut tasks).unwrap();
             assert_eq!(counts(&tasks), [279, 871]);
-            assert!(notes[0].starts_with("279 of 400 documents of task text are scored"), "{notes:?}");
+            assert!(
+                notes[0].starts_with("279 of 400 documents of task text are scored"),
+                "{notes:?}"
+            );
             let text = CalibrationText::new(&[calibration]);
             for task in &tasks {
                 assert_eq!(overlap(task.as_ref(), &text).overlapping, 0, "{name}: {}", task.id());

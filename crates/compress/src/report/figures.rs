@@ -7,7 +7,7 @@ use linwright_report::plot::{Axis, Baseline, Plot, Series, Style, whole_ticks};
 use linwright_report::{Figure, Scale, Spread};
 
 /// Largest number of single curves of one method in a plot.
-const MOST_CURVES: usize = 40;
+const MAX_CURVES: usize = 40;
 
 /// All plots for which the report has data.
 pub(super) fn figures(report: &Report) -> Vec<Figure> {
@@ -87,11 +87,11 @@ fn curves(report: &Report) -> Option<Figure> {
     for method in methods {
         let lines: Vec<Vec<(f64, f64)>> =
             report.curves.iter().filter(|curve| curve.method == method).map(relative).collect();
-        left_out += lines.len().saturating_sub(MOST_CURVES);
+        left_out += lines.len().saturating_sub(MAX_CURVES);
         let mean = geometric_mean(&lines);
         let faint = if mean.is_some() { Style::Faint } else { Style::Line };
         let index = place(report, method);
-        for line in lines.into_iter().take(MOST_CURVES) {
+        for line in lines.into_iter().take(MAX_CURVES) {
             series.push(Series { index, points: bare(line), style: faint });
         }
         if let Some(mean) = mean {

@@ -6,7 +6,7 @@
 //! in the file; in the structures 5, 7 and 8, field 1 is the number of values.
 
 /// Greatest depth of structures; a header has three.
-const DEEPEST: usize = 8;
+const MAX_DEPTH: usize = 8;
 
 /// Totals over the pages of a column.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
@@ -34,9 +34,8 @@ pub(super) fn walk(mut chunk: &[u8]) -> Result<Pages, String> {
         let mut header = Header { rest: chunk, unpacked: None, packed: None, values: 0 };
         header.structure(0, None).ok_or("a page without a readable header")?;
         let size = |size: Option<i64>| size.and_then(|size| usize::try_from(size).ok());
-        let (unpacked, packed) = size(header.unpacked)
-            .zip(size(header.packed))
-            .ok_or("a page without sizes")?;
+        let (unpacked, packed) =
+            size(header.unpacked).zip(size(header.packed)).ok_or("a page without sizes")?;
         let values =
             u64::try_from(header.values).map_err(|_| "a page with a negative number of values")?;
         all.add(&Pages { bytes: unpacked as u64, largest: unpacked as u64, values });
@@ -85,7 +84,7 @@ impl Header<'_> {
 
     /// Reads a structure; `field` is its field number in the header, `None` for the header itself.
     fn structure(&mut self, depth: usize, field: Option<i64>) -> Option<()> {
-        if depth == DEEPEST {
+        if depth == MAX_DEPTH {
             return None;
         }
         let mut id = 0_i64;

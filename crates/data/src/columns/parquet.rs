@@ -11,13 +11,13 @@ use parquet::file::metadata::{ColumnChunkMetaData, ParquetMetaData};
 /// Magic number at both ends of a file.
 const MARK: &[u8] = b"PAR1";
 /// Smallest size of a file: magic number, length of the metadata, and magic number again.
-const LEAST_BYTES: usize = 12;
+const MIN_BYTES: usize = 12;
 /// Largest number of rows decoded at once.
 const BATCH: u64 = 1024;
 
 /// Reads all rows.
 pub(super) fn read(bytes: &[u8], rows: &mut Rows) -> Result<(), Fault> {
-    if bytes.len() < LEAST_BYTES || !bytes.starts_with(MARK) || !bytes.ends_with(MARK) {
+    if bytes.len() < MIN_BYTES || !bytes.starts_with(MARK) || !bytes.ends_with(MARK) {
         let reason = "it does not begin and end with PAR1, so it is another format or not whole";
         return Err(reason.to_owned().into());
     }
@@ -59,9 +59,8 @@ fn largest_page(bytes: &[u8], metadata: &ParquetMetaData) -> Result<u64, Fault> 
             )
             .into());
         }
-        let chunk = chunk(bytes, column).ok_or_else(|| {
-            format!("column {name} is outside of the file")
-        })?;
+        let chunk =
+            chunk(bytes, column).ok_or_else(|| format!("column {name} is outside of the file"))?;
         let own = pages::walk(chunk).map_err(|reason| format!("column {name}: {reason}"))?;
         all.add(&own);
     }

@@ -18,7 +18,7 @@ const VALUE_BYTES: u64 = 32;
 /// Further memory of a named value: its name, a hash and an index.
 const FIELD_BYTES: u64 = 64;
 /// Greatest depth of lists and structures.
-const DEEPEST: usize = 32;
+const MAX_DEPTH: usize = 32;
 
 /// Converts cells, within a bound of memory.
 #[derive(Debug)]
@@ -136,8 +136,10 @@ impl Cells {
         &mut self,
         make: impl FnOnce(&mut Self) -> Result<Value, Fault>,
     ) -> Result<Value, Fault> {
-        if self.depth == DEEPEST {
-            return Err(format!("lists and structures are nested more than {DEEPEST} deep").into());
+        if self.depth == MAX_DEPTH {
+            return Err(
+                format!("lists and structures are nested more than {MAX_DEPTH} deep").into()
+            );
         }
         self.depth += 1;
         let value = make(self);

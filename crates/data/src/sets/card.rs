@@ -31,9 +31,7 @@ pub(super) fn configs(card: &str) -> Result<Vec<Config>, String> {
         None | Some(Value::Null) => return Ok(Vec::new()),
         Some(_) => return Err(wrong("is not a list")),
     };
-    list.iter()
-        .map(|entry| config(entry).ok_or_else(|| wrong("has an invalid entry")))
-        .collect()
+    list.iter().map(|entry| config(entry).ok_or_else(|| wrong("has an invalid entry"))).collect()
 }
 
 /// The lines of the list only, since the rest may be invalid YAML.

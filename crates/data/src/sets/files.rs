@@ -94,7 +94,9 @@ fn of_config(
         };
         let found: Vec<&String> = names.iter().filter(fits).collect();
         if found.is_empty() {
-            return Err(format!("its README.md has the pattern {base}{pattern}, which matches no file"));
+            return Err(format!(
+                "its README.md has the pattern {base}{pattern}, which matches no file"
+            ));
         }
         files.extend(found.into_iter().filter(|name| seen.insert(name.as_str())));
     }

@@ -14,7 +14,7 @@ use std::time::SystemTime;
 /// Name of the description in each folder.
 const INFO: &str = "dataset_info.json";
 /// Largest number of shards of a split.
-const MOST_SHARDS: usize = 100_000;
+const MAX_SHARDS: usize = 100_000;
 
 #[derive(Deserialize)]
 struct Info {
@@ -59,8 +59,10 @@ pub(super) fn find(
         return Err(unfit(reason));
     };
     let shards = of_split.shard_lengths.as_ref().map_or(1, Vec::len);
-    if shards > MOST_SHARDS || split.contains(['/', '\\']) {
-        return Err(unfit(format!("{split} has {shards} shards, at most {MOST_SHARDS} are supported")));
+    if shards > MAX_SHARDS || split.contains(['/', '\\']) {
+        return Err(unfit(format!(
+            "{split} has {shards} shards, at most {MAX_SHARDS} are supported"
+        )));
     }
     let files: Vec<PathBuf> = match shards {
         0 | 1 => vec![folder.join(format!("{name}-{split}.arrow"))],

@@ -3,7 +3,7 @@
 use linwright_tensor::RngKey;
 
 /// Largest number that is added.
-const LARGEST: usize = 20;
+const MAX_TERM: usize = 20;
 
 /// `count` documents of `lines` sums each, one a line: `7 plus 5 is 12.`, or as a question.
 #[must_use]
@@ -11,7 +11,7 @@ pub(super) fn documents(key: RngKey, count: usize, lines: usize) -> Vec<String> 
     let document = |index: u64| {
         let mut stream = key.fold_index(index).stream();
         let mut line = || {
-            let (a, b) = (stream.below(LARGEST + 1), stream.below(LARGEST + 1));
+            let (a, b) = (stream.below(MAX_TERM + 1), stream.below(MAX_TERM + 1));
             match stream.below(3) {
                 0 => format!("{a} plus {b} is {}.", a + b),
                 1 => format!("If you add {b} to {a}, you get {}.", a + b),

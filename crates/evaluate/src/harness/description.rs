@@ -12,9 +12,9 @@ use serde_json::{Map, Value};
 use std::path::{Path, PathBuf};
 
 /// Greatest depth of includes.
-const DEEPEST: usize = 8;
+const MAX_DEPTH: usize = 8;
 /// Largest task file, in bytes.
-const LARGEST: u64 = 1 << 22;
+const MAX_BYTES: u64 = 1 << 22;
 
 /// Fields whose value may be a function.
 const OF_FUNCTIONS: [&str; 6] = [
@@ -305,7 +305,7 @@ fn wrong(origin: &str, reason: String) -> EvaluationError {
 
 fn read_text(path: &Path) -> Result<String, String> {
     let failed = |error: std::io::Error| format!("{}: {error}", path.display());
-    input::read_text(path, LARGEST).map_err(failed)
+    input::read_text(path, MAX_BYTES).map_err(failed)
 }
 
 /// Fields of a file, merged over those of the files it includes.
@@ -314,8 +314,8 @@ fn with_includes(
     include: &Include<'_>,
     depth: usize,
 ) -> Result<Map<String, Value>, String> {
-    if depth > DEEPEST {
-        return Err(format!("includes are nested more than {DEEPEST} deep"));
+    if depth > MAX_DEPTH {
+        return Err(format!("includes are nested more than {MAX_DEPTH} deep"));
     }
     let mut fields = yaml::fields(text).map_err(|reason| format!("not a task file: {reason}"))?;
     let base = match fields.shift_remove("include") {

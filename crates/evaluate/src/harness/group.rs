@@ -14,11 +14,11 @@ use serde_json::{Map, Value};
 use std::path::{Path, PathBuf};
 
 /// Greatest depth of nested groups.
-const DEEPEST: usize = 8;
+const MAX_DEPTH: usize = 8;
 /// Largest number of names of tasks and groups within one group, nested ones included.
-const MOST_ENTRIES: usize = 20_000;
+const MAX_ENTRIES: usize = 20_000;
 /// Largest number of task files of a folder that are searched for a name.
-const MOST_FILES: usize = 4096;
+const MAX_FILES: usize = 4096;
 
 /// A metric to average over tasks.
 #[derive(Clone, Debug, PartialEq, Deserialize)]
@@ -103,7 +103,7 @@ pub(super) struct Found {
 
 impl Default for Found {
     fn default() -> Self {
-        Self { files: Vec::new(), groups: Vec::new(), left: MOST_ENTRIES }
+        Self { files: Vec::new(), groups: Vec::new(), left: MAX_ENTRIES }
     }
 }
 
@@ -152,8 +152,8 @@ impl Found {
         }
         let wrong =
             |reason: String| EvaluationError::TaskFile { origin: origin.to_owned(), reason };
-        if depth > DEEPEST {
-            return Err(wrong(format!("groups are nested more than {DEEPEST} deep")));
+        if depth > MAX_DEPTH {
+            return Err(wrong(format!("groups are nested more than {MAX_DEPTH} deep")));
         }
         let file: GroupFile = serde_json::from_value(Value::Object(fields))
             .map_err(|error| wrong(shown_reason(&error.to_string())))?;
@@ -169,7 +169,7 @@ impl Found {
         for entry in entries {
             // Eight groups, each listing the next one ten times, have a hundred million entries.
             self.left = self.left.checked_sub(1).ok_or_else(|| {
-                wrong(format!("nested groups have more than {MOST_ENTRIES} names"))
+                wrong(format!("nested groups have more than {MAX_ENTRIES} names"))
             })?;
             let added = match entry {
                 Value::String(name) => {
@@ -243,7 +243,7 @@ fn path_of(name: &str, folder: &Path) -> Result<Option<PathBuf>, EvaluationError
         return Ok(None);
     }
     let Ok(entries) = folder.read_dir() else { return Ok(None) };
-    let files = entries.take(MOST_FILES).filter_map(|entry| Some(entry.ok()?.path()));
+    let files = entries.take(MAX_FILES).filter_map(|entry| Some(entry.ok()?.path()));
     let mut files: Vec<PathBuf> =
         files.filter(|path| path.extension().is_some_and(|e| e == "yaml")).collect();
     files.sort();

@@ -4,7 +4,7 @@
 //! lm-evaluation-harness: an undefined value is an error, and a trailing newline is kept. Values
 //! are printed as in Python where the two differ: `True`, `False`, `None`.
 
-use linwright_model::template::{Engine, Fault, MOST_TEXT};
+use linwright_model::template::{Engine, Fault, MAX_TEXT};
 use minijinja::syntax::SyntaxConfig;
 use minijinja::value::{Serde, ValueKind};
 use minijinja::{Error, ErrorKind, Output, State, UndefinedBehavior, Value as Jinja};
@@ -13,7 +13,7 @@ use regex::Regex;
 use serde_json::{Map, Value};
 
 /// Largest number of steps of a template, which may be hostile.
-const MOST_STEPS: u64 = 1_000_000;
+const MAX_STEPS: u64 = 1_000_000;
 
 /// The template engine.
 #[derive(Debug)]
@@ -23,7 +23,7 @@ impl Templates {
     pub(super) fn new() -> Result<Self, String> {
         let syntax = SyntaxConfig::builder().keep_trailing_newline(true).build();
         let syntax = syntax.map_err(|error| error.to_string())?;
-        let mut engine = Engine::new(syntax, MOST_STEPS, print, method);
+        let mut engine = Engine::new(syntax, MAX_STEPS, print, method);
         engine.set_undefined(UndefinedBehavior::Strict);
         engine.add_filter("regex_replace", regex_replace);
         Ok(Self(engine))
@@ -97,7 +97,7 @@ fn method(
 fn reason(fault: &Fault) -> String {
     let error = &fault.error;
     let what = match (error.kind(), error.detail()) {
-        (ErrorKind::OutOfFuel, _) => format!("it takes more than {MOST_STEPS} steps"),
+        (ErrorKind::OutOfFuel, _) => format!("it takes more than {MAX_STEPS} steps"),
         (kind, Some(detail)) => format!("{kind}: {detail}"),
         (kind, None) => kind.to_string(),
     };
@@ -145,8 +145,8 @@ fn regex_replace(
         let Some(whole) = found.get(0) else { continue };
         out.push_str(&text[end..whole.start()]);
         let most = groups.saturating_mul(whole.len()).saturating_add(replacement.len());
-        if out.len().saturating_add(most) > MOST_TEXT {
-            let reason = format!("the result of regex_replace has more than {MOST_TEXT} bytes");
+        if out.len().saturating_add(most) > MAX_TEXT {
+            let reason = format!("the result of regex_replace has more than {MAX_TEXT} bytes");
             return Err(Error::new(ErrorKind::InvalidOperation, reason));
         }
         found.expand(&replacement, &mut out);

@@ -18,7 +18,7 @@ const CONNECT_TIMEOUT: Duration = Duration::from_secs(15);
 /// Timeout for the start of a response, and for each further read of its body.
 const IDLE_TIMEOUT: Duration = Duration::from_secs(60);
 /// Longest pause between two attempts.
-const LONGEST_PAUSE: Duration = Duration::from_secs(30);
+const MAX_PAUSE: Duration = Duration::from_secs(30);
 /// Interval at which a pause checks for cancellation.
 const POLL_INTERVAL: Duration = Duration::from_millis(50);
 /// Header with the etag of the file behind a redirect.
@@ -280,7 +280,7 @@ impl<'a> Retries<'a> {
         }
         self.left -= 1;
         let until = Instant::now() + self.pause;
-        self.pause = (self.pause * 2).min(LONGEST_PAUSE);
+        self.pause = (self.pause * 2).min(MAX_PAUSE);
         loop {
             if (hooks.cancelled)() {
                 return Err(HubError::Interrupted { id });

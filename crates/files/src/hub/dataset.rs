@@ -14,7 +14,7 @@ use std::path::{Path, PathBuf};
 pub const CONVERTED: &str = "refs/convert/parquet";
 
 /// Greatest depth of folders in a snapshot.
-const DEEPEST: usize = 16;
+const MAX_DEPTH: usize = 16;
 
 /// A data set at one commit.
 #[derive(Debug)]
@@ -175,7 +175,7 @@ fn names_below(
     depth: usize,
     names: &mut BTreeSet<String>,
 ) -> Result<(), HubError> {
-    if depth > DEEPEST {
+    if depth > MAX_DEPTH {
         return Ok(());
     }
     let failed = |error| HubError::Cache(FileError::read(dir)(error));

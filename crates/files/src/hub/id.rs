@@ -4,9 +4,9 @@ use super::error::HubError;
 use std::fmt;
 
 /// Longest owner or name on the hub, in bytes.
-const MOST_BYTES: usize = 96;
+const MAX_BYTES: usize = 96;
 /// Longest revision, in bytes.
-const MOST_REVISION_BYTES: usize = 200;
+const MAX_REVISION_BYTES: usize = 200;
 /// Default branch.
 const MAIN: &str = "main";
 /// Extensions that mark a path to a file.
@@ -178,7 +178,7 @@ fn is_part(part: &str) -> bool {
     let inner = |byte: u8| byte.is_ascii_alphanumeric() || b"-_.".contains(&byte);
     let ends = |byte: Option<&u8>| byte.is_some_and(|byte| !b"-.".contains(byte));
     let bytes = part.as_bytes();
-    (1..=MOST_BYTES).contains(&bytes.len())
+    (1..=MAX_BYTES).contains(&bytes.len())
         && bytes.iter().copied().all(inner)
         && ends(bytes.first())
         && ends(bytes.last())
@@ -190,7 +190,7 @@ fn is_part(part: &str) -> bool {
 /// characters that every file system accepts are valid.
 fn is_revision(revision: &str) -> bool {
     let fine = |byte: u8| byte.is_ascii_alphanumeric() || b"-_.+/".contains(&byte);
-    revision.len() <= MOST_REVISION_BYTES
+    revision.len() <= MAX_REVISION_BYTES
         && revision.bytes().all(fine)
         && revision
             .split('/')

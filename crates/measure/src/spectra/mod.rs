@@ -12,7 +12,7 @@ mod power_law;
 pub use cache::{CacheKey, Cached, SpectrumCache};
 pub use figures::Figures;
 pub use noise::{Noise, marchenko_pastur_median};
-pub use power_law::{LEAST_TAIL, PowerLaw};
+pub use power_law::{MIN_TAIL, PowerLaw};
 
 use linwright_tensor::MatRef;
 use linwright_tensor::linalg::{NoConvergence, eigenvalues, gram, singular_values};

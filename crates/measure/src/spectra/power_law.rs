@@ -6,12 +6,12 @@
 //! empirical data, SIAM Review 2009, equations 3.1 and 3.9). The values are the eigenvalues of `Wᵀ
 //! W`, as in Martin and Mahoney (Implicit self-regularization in deep neural networks, JMLR 2021).
 //!
-//! Deviation: tails of fewer than [`LEAST_TAIL`] values are not tried.
+//! Deviation: tails of fewer than [`MIN_TAIL`] values are not tried.
 
 use serde::{Deserialize, Serialize};
 
 /// Smallest number of values in a tail.
-pub const LEAST_TAIL: usize = 5;
+pub const MIN_TAIL: usize = 5;
 
 /// A power law fitted to a tail.
 #[derive(Clone, Copy, Debug, PartialEq, Serialize, Deserialize)]
@@ -32,8 +32,8 @@ impl PowerLaw {
     pub fn of(values: &[f64]) -> Option<Self> {
         let logs: Vec<f64> = values.iter().map(|value| value.ln()).collect();
         let mut best: Option<Self> = None;
-        let mut sum: f64 = logs.iter().take(LEAST_TAIL - 1).sum();
-        for k in LEAST_TAIL..=logs.len() {
+        let mut sum: f64 = logs.iter().take(MIN_TAIL - 1).sum();
+        for k in MIN_TAIL..=logs.len() {
             sum += logs[k - 1];
             // A tail includes all values equal to its smallest.
             if logs.get(k).is_some_and(|next| *next == logs[k - 1]) {
@@ -102,7 +102,7 @@ mod tests {
     fn it_is_the_best_of_all_tails() {
         let values = pareto(60, 3.0);
         let found = PowerLaw::of(&values).unwrap();
-        let naive = (LEAST_TAIL..=60).filter_map(|k| {
+        let naive = (MIN_TAIL..=60).filter_map(|k| {
             let excess: f64 = values[..k].iter().map(|x| (x / values[k - 1]).ln()).sum();
             let alpha = 1.0 + k as f64 / excess;
             let logs: Vec<f64> = values[..k].iter().map(|x| x.ln()).collect();

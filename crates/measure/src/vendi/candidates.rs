@@ -22,10 +22,10 @@ const PIECE: usize = 32;
 /// Candidates of the first round, and of the largest: each round is four times the one before,
 /// since the first finds a score that excludes most of the others.
 const FIRST_ROUND: usize = 64;
-const LARGEST_ROUND: usize = 4096;
+const MAX_ROUND: usize = 4096;
 /// Least squared similarity with an eigenvector; smaller ones are replaced by it, which moves no
 /// eigenvalue of t + 1 items by more than 1e-17 √t.
-const LEAST: f64 = 1e-34;
+const MIN_SQUARE: f64 = 1e-34;
 /// Accuracy of eigenvalues, relative to the largest.
 const TOLERANCE: f64 = 4e-16;
 
@@ -115,7 +115,7 @@ impl Choice<'_> {
                 valued.push((row, value));
             }
             rest = later;
-            round = (4 * round).min(LARGEST_ROUND);
+            round = (4 * round).min(MAX_ROUND);
         }
         effort.spectra += valued.len() as u64;
         effort.excluded += rest.len() as u64;
@@ -185,7 +185,7 @@ pub(super) fn entropies(chosen: &Chosen<'_>, rows: &[usize]) -> Result<Vec<f64>,
     let mut shares = Vec::with_capacity(t + 1);
     let entropy = |index| {
         let weights = rotated.row_mut(index);
-        weights.iter_mut().for_each(|z| *z = (*z * *z).max(LEAST));
+        weights.iter_mut().for_each(|z| *z = (*z * *z).max(MIN_SQUARE));
         shares_with(&eigen.values, weights, &mut shares)?;
         Ok(Order::ONE.log_score(&shares))
     };

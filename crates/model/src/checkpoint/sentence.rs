@@ -19,9 +19,9 @@ const MODULES: &str = "modules.json";
 /// Configuration files beside the list: of the encoder and of its transformer.
 const SETTINGS: [&str; 2] = ["config_sentence_transformers.json", "sentence_bert_config.json"];
 /// Largest file that is read, in bytes.
-const MOST_BYTES: u64 = 1 << 20;
+const MAX_BYTES: u64 = 1 << 20;
 /// Largest number of modules, and of files of one: ten times those of any known encoder.
-const MOST_MODULES: usize = 32;
+const MAX_MODULES: usize = 32;
 
 /// A module of the list.
 struct Module {
@@ -38,7 +38,7 @@ impl Module {
         if !path.is_file() {
             return Ok(None);
         }
-        let bytes = read_bounded(&path, MOST_BYTES)?;
+        let bytes = read_bounded(&path, MAX_BYTES)?;
         let wrong = |reason: String| {
             FileError::Json {
                 path: path.clone(),
@@ -49,8 +49,8 @@ impl Module {
         };
         let modules: Vec<Value> = serde_json::from_slice(&bytes)
             .map_err(|error| wrong(format!("not a list in JSON ({error})")))?;
-        if modules.len() > MOST_MODULES {
-            return Err(wrong(format!("{} modules, at most {MOST_MODULES}", modules.len())));
+        if modules.len() > MAX_MODULES {
+            return Err(wrong(format!("{} modules, at most {MAX_MODULES}", modules.len())));
         }
         let read = |module: &Value| {
             let text = |field: &str| module.get(field).and_then(Value::as_str);
@@ -108,10 +108,10 @@ fn files_of(dir: &Path, folder: &str) -> Result<Vec<String>, CheckpointError> {
     let mut names = Vec::new();
     for entry in fs::read_dir(&path).map_err(CheckpointError::read(&path))? {
         let entry = entry.map_err(CheckpointError::read(&path))?;
-        if names.len() == MOST_MODULES {
+        if names.len() == MAX_MODULES {
             return Err(FileError::Json {
                 path,
-                reason: format!("more than {MOST_MODULES} files"),
+                reason: format!("more than {MAX_MODULES} files"),
                 expected: "the settings and weights of one module",
             }
             .into());
@@ -199,7 +199,7 @@ fn read_pooling(path: &Path) -> Result<Result<Pooling, String>, CheckpointError>
         ("pooling_mode_max_tokens", Pooling::Max),
         ("pooling_mode_lasttoken", Pooling::Last),
     ];
-    let config = parse_object(path, &read_bounded(path, MOST_BYTES)?)?;
+    let config = parse_object(path, &read_bounded(path, MAX_BYTES)?)?;
     let on = config
         .iter()
         .filter(|(name, value)| name.starts_with("pooling_mode_") && value.as_bool() == Some(true));

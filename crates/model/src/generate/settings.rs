@@ -7,7 +7,7 @@ use linwright_tensor::RngKey;
 use serde_json::Value;
 
 /// Largest allowed `max_new_tokens`.
-const MOST_NEW_TOKENS: usize = 1 << 24;
+const MAX_NEW_TOKENS: usize = 1 << 24;
 
 /// Contents of a `generation_config.json`.
 #[derive(Clone, Debug, PartialEq)]
@@ -42,7 +42,7 @@ impl SamplingSettings {
         }
         Ok(Self {
             choice,
-            new_tokens: fields.optional_size("max_new_tokens", MOST_NEW_TOKENS)?,
+            new_tokens: fields.optional_size("max_new_tokens", MAX_NEW_TOKENS)?,
             end_tokens: fields.tokens("eos_token_id", vocab)?,
         })
     }

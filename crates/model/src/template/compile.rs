@@ -16,7 +16,7 @@ use std::collections::BTreeMap;
 /// level of recursion.
 const LONGEST_CHAIN: usize = 400;
 /// Largest number of `elif` in one template: each nests one level deeper.
-const MOST_ELIFS: usize = 400;
+const MAX_ELIFS: usize = 400;
 
 /// Function names that no template can contain.
 pub(super) const KEEP: &str = " keep";
@@ -96,8 +96,8 @@ fn check_nesting(source: &str, expression: bool, syntax: &SyntaxConfig) -> Resul
             | Token::Assign => {}
             _ => add(&mut open, 1),
         }
-        let beyond = match elifs > MOST_ELIFS {
-            true => format!("more than {MOST_ELIFS} times elif"),
+        let beyond = match elifs > MAX_ELIFS {
+            true => format!("more than {MAX_ELIFS} times elif"),
             false if open.iter().sum::<usize>() > LONGEST_CHAIN => {
                 format!("an expression of more than {LONGEST_CHAIN} operators")
             }

@@ -7,8 +7,8 @@ use minijinja::{Environment, Error, State, Value, filters, functions};
 
 /// Largest number of arguments of one call; each argument of `map` can name one more filter that
 /// maps.
-const MOST_ARGUMENTS: usize = 64;
-const MOST_MAPS: usize = 8;
+const MAX_ARGUMENTS: usize = 64;
+const MAX_MAPS: usize = 8;
 /// Largest number of digits of a width in a format.
 const WIDEST: usize = 3;
 /// Largest width given as a value.
@@ -95,7 +95,7 @@ fn makes_texts(name: &str) -> bool {
 
 /// Rejects a call with a too large result, before it runs.
 fn check_call(state: &mut State<'_, '_>, name: &str, args: &[Value]) -> Result<(), Error> {
-    let most = if name == "map" { MOST_MAPS } else { MOST_ARGUMENTS };
+    let most = if name == "map" { MAX_MAPS } else { MAX_ARGUMENTS };
     if args.len() > most {
         return Err(refusal(format!("{name}: more than {most} arguments")));
     }

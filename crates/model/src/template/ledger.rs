@@ -5,17 +5,17 @@ use minijinja::value::ValueKind;
 use minijinja::{Error, ErrorKind, State, Value};
 
 /// Limit of printed bytes, with captures of blocks and macros.
-pub const MOST_OUTPUT: usize = 1 << 24;
+pub const MAX_OUTPUT: usize = 1 << 24;
 /// Limit of the bytes of one string: more than the longest context holds.
-pub const MOST_TEXT: usize = 1 << 23;
+pub const MAX_TEXT: usize = 1 << 23;
 /// Limit of the bytes of all values.
 const MAX_ALLOCATED: usize = 96 << 20;
 /// Limit of nested items of one value, each counted as often as it would be printed.
-const MOST_NODES: usize = 1 << 18;
+const MAX_NODES: usize = 1 << 18;
 /// Limit of the nesting depth of values; parsed JSON has at most 128.
-const DEEPEST: usize = 160;
+const MAX_DEPTH: usize = 160;
 /// Limit of values visited by checks.
-const MOST_VISITS: usize = 1 << 24;
+const MAX_VISITS: usize = 1 << 24;
 /// Bytes of a list item.
 pub(super) const NODE_BYTES: usize = 32;
 /// Bytes of a printed number.
@@ -51,8 +51,8 @@ impl Ledger {
     /// Accounts for printed text.
     pub(super) fn print(&mut self, bytes: usize) -> Result<(), Error> {
         self.printed = self.printed.saturating_add(bytes);
-        if self.printed > MOST_OUTPUT {
-            return Err(refusal(format!("it prints more than {MOST_OUTPUT} bytes")));
+        if self.printed > MAX_OUTPUT {
+            return Err(refusal(format!("it prints more than {MAX_OUTPUT} bytes")));
         }
         Ok(())
     }
@@ -77,11 +77,11 @@ impl Ledger {
         extent.nodes += 1;
         extent.depth = extent.depth.max(depth);
         self.visits += 1;
-        if self.visits > MOST_VISITS {
+        if self.visits > MAX_VISITS {
             return Err(refusal("it handles long lists too often"));
         }
-        if depth > DEEPEST {
-            return Err(refusal(format!("it nests values more than {DEEPEST} deep")));
+        if depth > MAX_DEPTH {
+            return Err(refusal(format!("it nests values more than {MAX_DEPTH} deep")));
         }
         if depth > 0 && value.downcast_object_ref::<Namespace>().is_some() {
             let reason =
@@ -104,8 +104,8 @@ impl Ledger {
             }
             _ => extent.text += NUMBER_TEXT,
         }
-        if extent.nodes > MOST_NODES {
-            return Err(refusal(format!("it makes a value of more than {MOST_NODES} items")));
+        if extent.nodes > MAX_NODES {
+            return Err(refusal(format!("it makes a value of more than {MAX_NODES} items")));
         }
         check_text(extent.text)
     }
@@ -151,16 +151,16 @@ impl Ledger {
 
 /// Rejects a too long string.
 pub(super) fn check_text(bytes: usize) -> Result<(), Error> {
-    if bytes > MOST_TEXT {
-        return Err(refusal(format!("it makes a text of more than {MOST_TEXT} bytes")));
+    if bytes > MAX_TEXT {
+        return Err(refusal(format!("it makes a text of more than {MAX_TEXT} bytes")));
     }
     Ok(())
 }
 
 /// Rejects too many items.
 pub(super) fn check_items(count: usize) -> Result<(), Error> {
-    if count > MOST_NODES {
-        return Err(refusal(format!("it makes a value of more than {MOST_NODES} items")));
+    if count > MAX_NODES {
+        return Err(refusal(format!("it makes a value of more than {MAX_NODES} items")));
     }
     Ok(())
 }

@@ -2,7 +2,7 @@
 //!
 //! Templates come with checkpoints and task files and are not trusted. They cannot access files,
 //! and their resources are limited: steps by the engine; the depth of an expression before it is
-//! parsed; output ([`MOST_OUTPUT`]), strings and lists ([`MOST_TEXT`]) and the sum of all by an
+//! parsed; output ([`MAX_OUTPUT`]), strings and lists ([`MAX_TEXT`]) and the sum of all by an
 //! account kept during the run. A run that exceeds a limit is an error.
 
 mod compile;
@@ -12,7 +12,7 @@ mod namespace;
 #[cfg(test)]
 mod tests;
 
-pub use ledger::{MOST_OUTPUT, MOST_TEXT};
+pub use ledger::{MAX_OUTPUT, MAX_TEXT};
 
 use compile::Compiled;
 use ledger::{Ledger, refusal};
@@ -23,7 +23,7 @@ use minijinja::{AutoEscape, Environment, Error, Output, State, UndefinedBehavior
 use std::fmt;
 
 /// Largest nesting depth of macro calls and loops.
-const DEEPEST: usize = 200;
+const MAX_DEPTH: usize = 200;
 
 /// An error in a template, or a limit that was exceeded.
 #[derive(Debug)]
@@ -65,7 +65,7 @@ impl Engine {
         let mut environment = Environment::new();
         environment.set_auto_escape_callback(|_| AutoEscape::None);
         environment.set_fuel(Some(steps));
-        environment.set_recursion_limit(DEEPEST);
+        environment.set_recursion_limit(MAX_DEPTH);
         environment.set_formatter(move |out, state, value| {
             let text = match value.as_str() {
                 Some(text) => text.len(),
@@ -99,7 +99,7 @@ impl Engine {
     }
 
     /// Adds a filter. The size of its result is accounted for; it must itself keep strings below
-    /// [`MOST_TEXT`] bytes.
+    /// [`MAX_TEXT`] bytes.
     pub fn add_filter<F, R, A>(&mut self, name: &'static str, filter: F)
     where
         F: minijinja::functions::Function<R, A>,

@@ -10,7 +10,7 @@ use minijinja_contrib::pycompat::unknown_method_callback;
 static ALLOCATOR: Metered = Metered;
 
 /// The most that a template may hold at a time.
-const MOST_BYTES: usize = 300 << 20;
+const MAX_BYTES: usize = 300 << 20;
 
 fn engine() -> Engine {
     let syntax = SyntaxConfig::default();
@@ -28,7 +28,7 @@ fn render(template: &str) -> Result<String, String> {
 fn stopped(template: &str) -> String {
     let (result, bytes) = Metered::peak_bytes(|| render(template));
     let shown: String = template.chars().take(120).collect();
-    assert!(bytes < MOST_BYTES, "{shown}: {bytes} bytes");
+    assert!(bytes < MAX_BYTES, "{shown}: {bytes} bytes");
     match result {
         Err(reason) => reason,
         Ok(text) => panic!("{shown}: made {} bytes", text.len()),

@@ -12,9 +12,9 @@ use std::path::Path;
 
 /// Largest number of bytes from one byte. A space as U+2581 has three, compatibility forms have up
 /// to eleven.
-const MOST_GROWTH: usize = 64;
+const MAX_GROWTH: usize = 64;
 /// Largest number of bytes or tokens added around a text.
-const MOST_AROUND: usize = 1024;
+const MAX_AROUND: usize = 1024;
 /// Number of repetitions that counts as unlimited.
 const MANY: u32 = 16;
 
@@ -33,18 +33,18 @@ pub(super) fn check(path: &Path, place: &str, component: &Value) -> Result<(), T
     let wrong =
         |found: String, expected: String| Err(malformed(path, place.to_owned(), found, expected));
     let growth = growth(&found.steps);
-    if growth > MOST_GROWTH {
+    if growth > MAX_GROWTH {
         let found = match growth {
             usize::MAX => "steps that multiply texts without end".to_owned(),
             growth => format!("steps that make up to {growth} bytes of one"),
         };
-        return wrong(found, format!("at most {MOST_GROWTH}"));
+        return wrong(found, format!("at most {MAX_GROWTH}"));
     }
-    if found.around > MOST_AROUND {
+    if found.around > MAX_AROUND {
         let around = found.around;
         return wrong(
             format!("{around} bytes or tokens around every text"),
-            format!("at most {MOST_AROUND}"),
+            format!("at most {MAX_AROUND}"),
         );
     }
     if let Some(pattern) = found.patterns.iter().find(|pattern| backtracks(pattern)) {

@@ -20,7 +20,7 @@ pub const BOS_TOKEN: &str = "<s>";
 pub const EOS_TOKEN: &str = "</s>";
 
 /// Smallest vocabulary: one token per byte and the two special ones.
-pub const LEAST_VOCAB: usize = 258;
+pub const MIN_VOCAB: usize = 258;
 
 /// The two files of a trained tokenizer.
 #[derive(Clone, Debug, PartialEq)]
@@ -45,7 +45,7 @@ pub fn train_bpe<S: AsRef<str> + Sync + Send>(
     let found = json.1;
     if found != vocab {
         return Err(failed(format!(
-            "the texts yield {found} tokens, {vocab} were asked for; give more text, or ask for at least {LEAST_VOCAB} and fewer tokens"
+            "the texts yield {found} tokens, {vocab} were asked for; give more text, or ask for at least {MIN_VOCAB} and fewer tokens"
         )));
     }
     let config = json!({

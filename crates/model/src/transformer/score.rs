@@ -22,7 +22,7 @@ pub type ShowLogits<'a> = dyn FnMut(usize, &[f32], &TokenScore) + 'a;
 /// Size of a block of logits: 32 MiB, less than the weights of any model that is slow to run.
 const LOGITS_AT_ONCE: usize = 1 << 23;
 /// Smallest number of rows in a block, whatever the vocabulary.
-const FEWEST_ROWS: usize = 64;
+const MIN_ROWS: usize = 64;
 
 impl Transformer {
     /// Scores every token of every sequence from its `first_counted`-th on (both 0 and 1 start at
@@ -113,7 +113,7 @@ impl Transformer {
 
     /// Number of rows in a block of logits.
     pub(super) fn rows_of_logits(&self) -> usize {
-        (LOGITS_AT_ONCE / self.config.vocab).max(FEWEST_ROWS)
+        (LOGITS_AT_ONCE / self.config.vocab).max(MIN_ROWS)
     }
 
     /// Site of the output matrix, for messages.

@@ -12,7 +12,7 @@ const BLOCK_NUMBERS: usize = 1 << 15;
 /// width.
 const WIDE_BLOCK_NUMBERS: usize = 1 << 14;
 /// Largest number of [`LANES`] groups per block.
-const MOST_GROUPS: usize = 4;
+const MAX_GROUPS: usize = 4;
 /// Largest number of blocks whose gradients one thread sums in the operator's own precision.
 const BLOCKS_OF_PIECE: usize = 8;
 /// Number of work items of a batch, if there are enough blocks.
@@ -30,7 +30,7 @@ impl RowBlocks {
     pub(super) fn new(features: usize, groups: usize) -> Self {
         let [wide, any] = [WIDE_BLOCK_NUMBERS, BLOCK_NUMBERS].map(|n| n / features.max(1));
         let rows = wide.max(any.min(2 * LANES));
-        Self { rows: rows.clamp(groups * LANES, MOST_GROUPS * LANES) }
+        Self { rows: rows.clamp(groups * LANES, MAX_GROUPS * LANES) }
     }
 
     /// Padded width of a block of `rows`: one group of [`LANES`], or pairs of groups.

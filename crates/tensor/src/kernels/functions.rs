@@ -4,7 +4,7 @@
 //! Each is built on the exponential of a non-positive number, which cannot overflow, and keeps its
 //! relative precision in the tails, where `1 + erf` or `1 - sigmoid` would lose it.
 
-use super::lanes::{LEAST_EXPONENT, exp_less_one_near_zero, multiply_add, power_of_two, reduced};
+use super::lanes::{MIN_EXPONENT, exp_less_one_near_zero, multiply_add, power_of_two, reduced};
 
 /// `1 / (1 + e^-x)` and one minus it, each to three units in the last place.
 #[inline(always)]
@@ -18,7 +18,7 @@ pub(super) fn sigmoid<const FUSED: bool>(x: f32) -> (f32, f32) {
 /// `e^x - 1` and `e^x` for x <= 0, to three units in the last place; constant below -86.
 #[inline(always)]
 pub(super) fn exp_less_one<const FUSED: bool>(x: f32) -> (f32, f32) {
-    let (r, n) = reduced::<FUSED>(if x < LEAST_EXPONENT { LEAST_EXPONENT } else { x });
+    let (r, n) = reduced::<FUSED>(if x < MIN_EXPONENT { MIN_EXPONENT } else { x });
     let p = exp_less_one_near_zero::<FUSED>(r);
     let power = power_of_two(n, 0);
     // Near zero n is zero too, and the difference is p itself, with all its digits.
@@ -94,7 +94,7 @@ fn exact_square<const FUSED: bool>(t: f32) -> (f32, f32) {
 fn exp_of_sum<const FUSED: bool>(x: f32, rest: f32) -> f32 {
     let (r, n) = reduced::<FUSED>(x);
     let power = (exp_less_one_near_zero::<FUSED>(r + rest) + 1.0) * power_of_two(n, 0);
-    if x < LEAST_EXPONENT { 0.0 } else { power }
+    if x < MIN_EXPONENT { 0.0 } else { power }
 }
 
 /// `Σ c_k x^k`.

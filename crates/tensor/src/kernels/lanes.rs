@@ -191,11 +191,11 @@ pub(super) fn exp<const FUSED: bool>(x: f32) -> f32 {
     let (r, n) = reduced::<FUSED>(if x > MOST { MOST } else { x });
     let p = exp_less_one_near_zero::<FUSED>(r) + 1.0;
     let power = p * power_of_two(n, -1) * 2.0;
-    if x < LEAST_EXPONENT { 0.0 } else { power }
+    if x < MIN_EXPONENT { 0.0 } else { power }
 }
 
 /// Exponents below it give zero.
-pub(super) const LEAST_EXPONENT: f32 = -86.0;
+pub(super) const MIN_EXPONENT: f32 = -86.0;
 
 /// `x = n ln 2 + r` with n the integer nearest to x / ln 2: r, and a number with n in its lowest
 /// bits.

@@ -10,7 +10,7 @@ use std::time::{Duration, Instant};
 /// Longest head of a request, in bytes.
 const LONGEST_HEAD: usize = 16 << 10;
 /// Largest number of header fields.
-const MOST_HEADERS: usize = 64;
+const MAX_HEADERS: usize = 64;
 /// Bytes read or written at a time.
 const PIECE: usize = 64 << 10;
 /// Interval at which a waiting connection checks whether the server is shutting down.
@@ -270,14 +270,14 @@ fn too_long() -> ApiError {
     ApiError::new(
         431,
         format!(
-            "the head of the request has more than {LONGEST_HEAD} bytes or {MOST_HEADERS} fields"
+            "the head of the request has more than {LONGEST_HEAD} bytes or {MAX_HEADERS} fields"
         ),
     )
 }
 
 /// A head and its length in bytes, once it is complete.
 fn parse(bytes: &[u8]) -> Result<Option<(Head, usize)>, ApiError> {
-    let mut fields = [httparse::EMPTY_HEADER; MOST_HEADERS];
+    let mut fields = [httparse::EMPTY_HEADER; MAX_HEADERS];
     let mut parsed = httparse::Request::new(&mut fields);
     let length = match parsed.parse(bytes) {
         Ok(httparse::Status::Complete(length)) if length <= LONGEST_HEAD => length,

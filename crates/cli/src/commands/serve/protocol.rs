@@ -11,19 +11,19 @@ use serde_json::{Map, Value};
 /// Default `max_tokens` of completions, as in OpenAI's API.
 const NEW_TOKENS: usize = 16;
 /// Largest `logprobs`: alternatives reported per token position.
-const MOST_LOGPROBS: usize = 20;
+const MAX_LOGPROBS: usize = 20;
 /// Largest `n`: choices per prompt.
-const MOST_CHOICES: usize = 16;
+const MAX_CHOICES: usize = 16;
 /// Largest number of prompts per request.
-const MOST_PROMPTS: usize = 1024;
+const MAX_PROMPTS: usize = 1024;
 /// Largest number of stop strings, and their largest length in bytes.
-const MOST_STOPS: usize = 64;
-const LONGEST_STOP: usize = 1024;
+const MAX_STOPS: usize = 64;
+const MAX_STOP_BYTES: usize = 1024;
 /// Largest number of tokens of all choices of a request, each counted once per reported
 /// alternative: a response of some ten megabytes.
-const MAX_LOGPROBS: usize = 1 << 18;
+const MAX_TOTAL_LOGPROBS: usize = 1 << 18;
 /// Largest temperature of OpenAI's API.
-const HOTTEST: f64 = 2.0;
+const MAX_TEMPERATURE: f64 = 2.0;
 
 /// Context for parsing requests.
 pub(super) struct Rules<'a> {
@@ -108,12 +108,12 @@ impl Order {
         let each = |prompt: &Prompt| prompt.tokens.len() + self.limits.new_tokens;
         let tokens = self.choices * self.prompts.iter().map(each).sum::<usize>();
         let logprobs = tokens.saturating_mul(1 + self.logprobs.unwrap_or(0));
-        if logprobs > MAX_LOGPROBS {
+        if logprobs > MAX_TOTAL_LOGPROBS {
             return Err(ApiError::new(
                 400,
                 format!(
                     "the request asks for {tokens} tokens in all, with {} likeliest ones at each, which \
-                 is {logprobs} to tell; a request may have {MAX_LOGPROBS}: divide it",
+                 is {logprobs} to tell; a request may have {MAX_TOTAL_LOGPROBS}: divide it",
                     self.logprobs.unwrap_or(0)
                 ),
             ));
@@ -156,7 +156,7 @@ impl Draft {
         let expected = "a string, a list of tokens, or a list of such";
         let prompts = rules.prompts(fields.required("prompt", expected)?)?;
         let echo = fields.flag("echo")?;
-        let logprobs = fields.count("logprobs", 0..=MOST_LOGPROBS)?;
+        let logprobs = fields.count("logprobs", 0..=MAX_LOGPROBS)?;
         let asked = fields.count("max_tokens", 0..=rules.most_tokens)?;
         if asked == Some(0) && !echo {
             let message = "max_tokens is 0; expected at least 1 without echo";
@@ -254,7 +254,7 @@ impl Draft {
 
 /// Parses the fields that completions and chats share, without prompts and new tokens.
 fn rest(fields: &mut Fields, rules: &Rules<'_>, number: u64) -> Result<Order, ApiError> {
-    let choices = fields.count("n", 1..=MOST_CHOICES)?.unwrap_or(1);
+    let choices = fields.count("n", 1..=MAX_CHOICES)?.unwrap_or(1);
     let stream = fields.flag("stream")?;
     let choice = choice(fields, number)?;
     let stop = stop(fields)?;
@@ -279,7 +279,7 @@ fn rest(fields: &mut Fields, rules: &Rules<'_>, number: u64) -> Result<Order, Ap
 /// Parses the sampling options.
 fn choice(fields: &mut Fields, number: u64) -> Result<Choice, ApiError> {
     let mut choice = Choice::greedy();
-    choice.temperature = fields.number("temperature", 0.0..=HOTTEST)?.unwrap_or(1.0) as f32;
+    choice.temperature = fields.number("temperature", 0.0..=MAX_TEMPERATURE)?.unwrap_or(1.0) as f32;
     choice.top_p = fields.number("top_p", 0.0..=1.0)?.map(|share| share as f32);
     choice.top_k = fields.count("top_k", 1..=1 << 24)?;
     choice.min_p = fields.number("min_p", 0.0..=1.0)?.map(|share| share as f32);
@@ -301,7 +301,7 @@ fn choice(fields: &mut Fields, number: u64) -> Result<Choice, ApiError> {
 fn stop(fields: &mut Fields) -> Result<Vec<String>, ApiError> {
     let Some(value) = fields.take("stop") else { return Ok(Vec::new()) };
     let expected = format!(
-        "a string or a list of at most {MOST_STOPS} strings, each of 1 to {LONGEST_STOP} bytes"
+        "a string or a list of at most {MAX_STOPS} strings, each of 1 to {MAX_STOP_BYTES} bytes"
     );
     let strings = match &value {
         Value::String(one) => vec![one.clone()],
@@ -311,8 +311,8 @@ fn stop(fields: &mut Fields) -> Result<Vec<String>, ApiError> {
         _ => Vec::new(),
     };
     let listed = value.as_array().map_or(1, Vec::len);
-    let fits = |one: &String| (1..=LONGEST_STOP).contains(&one.len());
-    if strings.len() != listed || listed > MOST_STOPS || !strings.iter().all(fits) {
+    let fits = |one: &String| (1..=MAX_STOP_BYTES).contains(&one.len());
+    if strings.len() != listed || listed > MAX_STOPS || !strings.iter().all(fits) {
         return Err(ApiError::field("stop", &value, expected));
     }
     Ok(strings)
@@ -346,8 +346,8 @@ impl Rules<'_> {
                 return Err(ApiError::field("prompt", &other, expected));
             }
         };
-        if !(1..=MOST_PROMPTS).contains(&list.len()) {
-            let expected = format!("1 to {MOST_PROMPTS} prompts");
+        if !(1..=MAX_PROMPTS).contains(&list.len()) {
+            let expected = format!("1 to {MAX_PROMPTS} prompts");
             return Err(ApiError::field("prompt", &Value::Array(list), expected));
         }
         let one = |(index, one): (usize, Value)| {

@@ -15,7 +15,7 @@ pub(super) fn read(samples: Option<&str>) -> Result<Selection, Failure> {
     let text = if is_json {
         samples.to_owned()
     } else {
-        input::read_text(Path::new(samples), input::MOST_SETTINGS_BYTES)
+        input::read_text(Path::new(samples), input::MAX_SETTINGS_BYTES)
             .map_err(|error| Failure::io(samples, &error))?
     };
     let origin = if is_json { "--samples" } else { samples };

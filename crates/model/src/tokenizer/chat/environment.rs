@@ -1,7 +1,7 @@
 //! The template engine with the settings of transformers' Jinja.
 
 use super::date::Date;
-use super::{MOST_STEPS, json};
+use super::{MAX_STEPS, json};
 use crate::template::{Engine, Fault};
 use minijinja::syntax::SyntaxConfig;
 use minijinja::value::{Kwargs, Serde};
@@ -25,7 +25,7 @@ pub(super) fn render(
     let source = without_generation(template);
     let syntax = SyntaxConfig::builder().trim_blocks(true).lstrip_blocks(true).build();
     let syntax = syntax.map_err(|error| failure(&error.into(), date))?;
-    let mut engine = Engine::new(syntax, MOST_STEPS, escape_formatter, unknown_method_callback);
+    let mut engine = Engine::new(syntax, MAX_STEPS, escape_formatter, unknown_method_callback);
     engine.add_filter("tojson", to_json);
     engine.add_function("raise_exception", |message: String| -> Result<String, Error> {
         Err(Error::new(ErrorKind::InvalidOperation, message))
@@ -72,7 +72,7 @@ fn to_json(value: &minijinja::Value, options: Kwargs) -> Result<String, Error> {
 fn failure(fault: &Fault, date: Option<Date>) -> Failure {
     let error = &fault.error;
     let mut reason = match error.kind() {
-        ErrorKind::OutOfFuel => format!("it takes more than {MOST_STEPS} steps"),
+        ErrorKind::OutOfFuel => format!("it takes more than {MAX_STEPS} steps"),
         // The message of the template's own `raise_exception`.
         ErrorKind::InvalidOperation => error.detail().unwrap_or("invalid operation").to_owned(),
         kind => match error.detail() {

@@ -4,7 +4,7 @@
 //! `messages`, `tools`, `documents`, `add_generation_prompt` and the special tokens by role are
 //! defined, and so are `raise_exception`, `tojson` and the methods of Python's strings, lists and
 //! dictionaries. Templates come with checkpoints and are not trusted: they cannot access files, and
-//! their steps ([`MOST_STEPS`]), output and memory are limited ([`crate::template`]).
+//! their steps ([`MAX_STEPS`]), output and memory are limited ([`crate::template`]).
 
 mod date;
 mod environment;
@@ -22,7 +22,7 @@ use serde_json::{Map, Value, json};
 use std::path::PathBuf;
 
 /// Largest number of steps of a template; long chats with tools need some ten thousand.
-pub const MOST_STEPS: u64 = 2_000_000;
+pub const MAX_STEPS: u64 = 2_000_000;
 /// Largest template in bytes.
 const LARGEST: usize = 1 << 20;
 

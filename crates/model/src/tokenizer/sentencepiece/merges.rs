@@ -9,18 +9,18 @@ use std::collections::HashMap;
 
 /// Limit of byte comparisons for all splits: two seconds, where the largest known vocabulary needs
 /// a hundredth of one.
-const MOST_WORK: usize = 1 << 31;
+const MAX_WORK: usize = 1 << 31;
 /// Limit of the bytes of merges per byte of pieces, and a constant allowance.
-const MOST_BYTES: (usize, usize) = (16, 1 << 20);
+const MAX_BYTES: (usize, usize) = (16, 1 << 20);
 
 /// All merges, best first.
 pub(super) fn merges(pieces: &[(&str, f32)]) -> Result<Vec<(String, String)>, String> {
     let work: usize = pieces.iter().map(|(piece, _)| piece.len() * piece.len()).sum();
-    if work > MOST_WORK {
+    if work > MAX_WORK {
         return Err(format!("pieces so long that their cuts need {work} comparisons"));
     }
-    let limit = MOST_BYTES.0 * pieces.iter().map(|(piece, _)| piece.len()).sum::<usize>();
-    let limit = limit + MOST_BYTES.1;
+    let limit = MAX_BYTES.0 * pieces.iter().map(|(piece, _)| piece.len()).sum::<usize>();
+    let limit = limit + MAX_BYTES.1;
     let known: HashMap<&str, usize> =
         pieces.iter().enumerate().map(|(id, (piece, _))| (*piece, id)).collect();
     let mut ranked: Vec<usize> = (0..pieces.len()).collect();

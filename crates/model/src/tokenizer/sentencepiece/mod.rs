@@ -35,7 +35,7 @@ const SPACE: &str = "\u{2581}";
 /// Sentinel tokens of T5, after the pieces, the last one first.
 const SENTINELS: u32 = 100;
 /// Largest number of sentinel tokens.
-const MOST_SENTINELS: u32 = 1 << 16;
+const MAX_SENTINELS: u32 = 1 << 16;
 
 /// Parses a model into its parts.
 pub(super) fn parts(
@@ -234,7 +234,7 @@ fn unigram(
     let mut prefix = true;
     match class {
         Some(Class::T5) => {
-            let count = settings.count("extra_ids", MOST_SENTINELS)?.unwrap_or(SENTINELS);
+            let count = settings.count("extra_ids", MAX_SENTINELS)?.unwrap_or(SENTINELS);
             let names = (0..count).rev().map(|index| format!("<extra_id_{index}>"));
             pieces.extend(names.clone().map(|name| (name, 0.0)));
             added.extend(names.map(|name| AddedToken::from(name, true)));

@@ -9,9 +9,9 @@ use std::f64::consts::{FRAC_2_PI, LOG2_E};
 /// Adding and subtracting 1.5 · 2^52 rounds to an integer, whose bits are the low bits of the sum.
 const ROUND: f64 = 6_755_399_441_055_744.0;
 /// Exponents up to here neither overflow nor lose bits.
-const MOST_EXPONENT: f64 = 700.0;
+const MAX_EXPONENT: f64 = 700.0;
 /// Largest angles for which the split π / 2 is exact.
-const MOST_ANGLE: f64 = 1e5;
+const MAX_ANGLE: f64 = 1e5;
 /// ln 2 and π / 2 split into parts, all but the last of so few bits that products with integers are
 /// exact.
 const LN_2: [f64; 2] = [6.931_471_803_691_238e-1, 1.908_214_929_270_587_7e-10];
@@ -20,7 +20,7 @@ const QUARTER: [f64; 3] =
 
 /// `e^x` in place of each x.
 pub fn exponentials(x: &mut [f64]) {
-    if within(x, MOST_EXPONENT) {
+    if within(x, MAX_EXPONENT) {
         exponentials_within(x);
     } else {
         x.iter_mut().for_each(|x| *x = x.exp());
@@ -36,7 +36,7 @@ pub fn exponentials(x: &mut [f64]) {
 pub fn from_polar(sizes: &[f64], angles: &[f64]) -> Vec<[f64; 2]> {
     assert_eq!(sizes.len(), angles.len(), "angles of {} numbers", sizes.len());
     let mut numbers: Vec<[f64; 2]> = sizes.iter().map(|&size| [size, 0.0]).collect();
-    if within(angles, MOST_ANGLE) {
+    if within(angles, MAX_ANGLE) {
         turn_within(&mut numbers, angles);
     } else {
         for (number, angle) in numbers.iter_mut().zip(angles) {

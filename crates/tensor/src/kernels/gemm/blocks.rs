@@ -31,7 +31,7 @@ const ROWS: usize = 512;
 const PACKED: usize = 1 << 23;
 const PACKED_ALONE: usize = 1 << 20;
 /// Smallest number of rows packed at a time.
-const FEWEST_PACKED: usize = 112;
+const MIN_PACKED: usize = 112;
 /// Panels of the left factor per packing work item.
 const PANELS: usize = 4;
 /// Depth widened at a time: a panel of that depth stays in the first-level cache.
@@ -40,7 +40,7 @@ const WIDENED: usize = 128;
 const CACHE_LINE: usize = 16;
 
 /// Smallest number of rows: with fewer, packing the right factor costs more than it saves.
-const FEWEST_ROWS: usize = 48;
+const MIN_ROWS: usize = 48;
 /// Smallest number of columns and smallest depth.
 const FEWEST: usize = 64;
 
@@ -48,7 +48,7 @@ const FEWEST: usize = 64;
 /// nearly full.
 pub(super) fn pays(tile: Tile, rows: usize, depth: usize, cols: usize) -> bool {
     let whole = cols.next_multiple_of(tile.cols) <= cols + cols / 4;
-    rows >= FEWEST_ROWS && depth >= FEWEST && cols >= FEWEST && whole
+    rows >= MIN_ROWS && depth >= FEWEST && cols >= FEWEST && whole
 }
 
 /// The right factor of a product.
@@ -198,7 +198,7 @@ pub(super) fn products(
     }
     let lines = lines_of_left(a);
     let packed = if alone { PACKED_ALONE } else { PACKED } / depth;
-    let high = packed.max(FEWEST_PACKED).next_multiple_of(tile.rows);
+    let high = packed.max(MIN_PACKED).next_multiple_of(tile.rows);
     for band in (0..rows).step_by(high).map(|top| top..rows.min(top + high)) {
         let left = Left::pack(tile, lines.skip(band.start, 0), (band.len(), depth), alone);
         let pieces = pieces(tile, band.len(), &targets);

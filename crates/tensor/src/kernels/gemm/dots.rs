@@ -11,12 +11,12 @@ use crate::{MatMut, Scalar};
 /// Rows of either factor per register block.
 const ROWS: usize = 4;
 /// Smallest register width for which this pays.
-const FEWEST_LANES: usize = 8;
+const MIN_LANES: usize = 8;
 
 /// Adds `A Bᵀ` to `sums`; returns false if the runs are not whole registers. The caller has checked
 /// the lengths.
 pub(super) fn add_products(a: &[f32], b: &[f32], columns: Columns, sums: MatMut<'_, f32>) -> bool {
-    let suits = columns.run.is_multiple_of(FEWEST_LANES);
+    let suits = columns.run.is_multiple_of(MIN_LANES);
     if suits {
         dispatch_columns(columns.run, Dots { a, b, columns, sums });
     }

@@ -31,7 +31,7 @@ use std::any::TypeId;
 const ROWS_PER_PIECE: usize = 256;
 /// Largest number of rows. Every work item packs the right-hand side again, so taller ones cost
 /// less.
-const MOST_ROWS_PER_PIECE: usize = 1024;
+const MAX_ROWS_PER_PIECE: usize = 1024;
 /// Number of work items if both sizes are possible: shared by eight cores.
 const PIECES: usize = 8;
 /// Columns of a work item for short and wide results.
@@ -382,7 +382,7 @@ fn piece_extents(rows: usize, cols: usize) -> (usize, usize) {
         let step = if rows <= ROWS_PER_PIECE { rows.div_ceil(2) } else { ROWS_PER_PIECE / 2 };
         (step.next_multiple_of(PIECE_MULTIPLE), cols)
     } else {
-        let step = (rows / PIECES).clamp(ROWS_PER_PIECE, MOST_ROWS_PER_PIECE);
+        let step = (rows / PIECES).clamp(ROWS_PER_PIECE, MAX_ROWS_PER_PIECE);
         (step.next_multiple_of(PIECE_MULTIPLE), cols)
     }
 }

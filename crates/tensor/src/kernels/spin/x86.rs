@@ -101,7 +101,7 @@ struct Run<'a> {
 }
 
 /// Largest number of blades in one strand: 128 columns, two blades per place.
-const MOST_BLADES: usize = 256;
+const MAX_BLADES: usize = 256;
 
 impl Run<'_> {
     /// Calls `work` for each strand with the offsets of its entries, the offsets of its blades, and
@@ -110,8 +110,8 @@ impl Run<'_> {
     fn strands(self, factor: f32, mut work: impl FnMut(&[usize], &[usize], &[f32])) {
         let Self { basis, sheet, chunk } = self;
         let blades = basis.columns * sheet.blades;
-        let (mut places, mut signs) = ([0; MOST_BLADES], [0.0; MOST_BLADES]);
-        let mut entries = [0; MOST_BLADES / 2];
+        let (mut places, mut signs) = ([0; MAX_BLADES], [0.0; MAX_BLADES]);
+        let mut entries = [0; MAX_BLADES / 2];
         for (strand, sources) in basis.strands().zip(sheet.sources.chunks_exact(blades)) {
             for ((place, sign), source) in places.iter_mut().zip(&mut signs).zip(sources) {
                 *place = chunk.place(source.coordinate);

@@ -5,7 +5,7 @@
 const LANES: usize = 8;
 
 /// Smallest sum of squares for which a reflection is computed.
-const LEAST_SQUARE: f64 = 1e-280;
+const MIN_SQUARE: f64 = 1e-280;
 
 /// Overwrites `x` by the `v` of the reflection that maps it to `(beta, 0, ..., 0)`, with `v[0] =
 /// 1`; returns `(beta, tau)`. If there is nothing to eliminate, `tau = 0`.
@@ -16,7 +16,7 @@ pub(super) fn reflection<const FUSED: bool>(x: &mut [f64]) -> (f64, f64) {
     x[0] = 1.0;
     // Smaller squares have lost digits, and such entries are negligible next to 1, to which callers
     // scale: reflections from them would not be orthogonal.
-    if first * first + rest < LEAST_SQUARE || rest == 0.0 {
+    if first * first + rest < MIN_SQUARE || rest == 0.0 {
         x[1..].fill(0.0);
         return (first, 0.0);
     }

@@ -15,7 +15,7 @@ use crate::kernels::reflections::LENGTH;
 use crate::linalg::NoConvergence;
 
 /// Largest number of QL steps per eigenvalue; two or three are usual.
-const MOST_STEPS: usize = 60;
+const MAX_STEPS: usize = 60;
 
 /// A symmetric band, lower half, with space below it for fill-in.
 ///
@@ -189,7 +189,7 @@ pub(super) fn eigenvalues(matrix: Tridiagonal) -> Result<Vec<f64>, NoConvergence
                 break;
             }
             steps += 1;
-            if steps > MOST_STEPS {
+            if steps > MAX_STEPS {
                 return Err(NoConvergence);
             }
             ql_step(&mut d[first..=last], &mut squares[first..last]);
