@@ -573,7 +573,7 @@ fn outputs() -> Vec<Case> {
             },
             RUN,
             1,
-            &["out", "not empty", "new directory"],
+            &["out", "not empty", "new one"],
         ),
         case(
             "an output under a file",

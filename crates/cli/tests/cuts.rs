@@ -127,7 +127,7 @@ fn a_sweep_leaves_its_files_and_goes_on() {
     // The same command reads what it found; nothing was left open.
     assert_eq!(w.ok_json(args)["sweep"], json["sweep"]);
     let error = err(&w, &args.replace("--rate 9,5", "--rate 8"), 6);
-    assert!(error.contains("run holds another run"), "{error}");
+    assert!(error.contains("run belongs to another run"), "{error}");
     // Components are kept for the next command.
     let kept = std::fs::read_dir(w.path("spectra")).unwrap().count();
     assert_eq!(kept, cells.len() / 2);
@@ -149,7 +149,7 @@ fn a_sweep_leaves_its_files_and_goes_on() {
     // A folder of a sweep is no place for a composition, though the grid is the same.
     let mixed = args.replacen("sweep", "compose", 1);
     let error = err(&w, &mixed, 6);
-    assert!(error.contains("run holds another run"), "{error}");
+    assert!(error.contains("run belongs to another run"), "{error}");
     let made = w.ok_json("laser model --no-cache --plan composed/edits.json -o made");
     assert_eq!(made["edits"], edits);
 }

@@ -345,7 +345,7 @@ mod tests {
     fn what_is_not_there_is_said() {
         for (names, card, config, want) in [
             (&["train.csv"][..], "", None, "no split test; by name, its files belong to train"),
-            (&["rows.csv"], "", None, "its files are train"),
+            (&["rows.csv"], "", None, "its files belong to train"),
             (
                 &["a/test.csv"],
                 "",
