@@ -175,12 +175,12 @@ fn run_in<T: Scalar>(
 ) -> Result<OperatorBench, BenchError> {
     let (mut results, mut skipped) = (Vec::new(), Vec::new());
     for &shape in &plan.shapes {
-        monitor.stage(&format!("checking {} x {}", shape.out, shape.inp));
+        monitor.step(&format!("checking {} x {}", shape.out, shape.inp));
         let mut candidates = plan.candidates::<T>(shape, &mut skipped)?;
         if candidates.is_empty() {
             continue;
         }
-        monitor.stage(&format!("timing {} x {}", shape.out, shape.inp));
+        monitor.step(&format!("timing {} x {}", shape.out, shape.inp));
         rounds(plan, shape, &mut candidates, monitor)?;
         results.extend(entries(plan, &candidates));
     }

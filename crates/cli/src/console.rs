@@ -52,7 +52,7 @@ pub(crate) struct Console {
     quiet: bool,
     verbose: u8,
     bar: Option<ProgressBar>,
-    stage: String,
+    step: String,
     start: Instant,
     began: Instant,
     last_line: Instant,
@@ -70,7 +70,7 @@ impl Console {
             quiet: shared.quiet,
             verbose: shared.verbose,
             bar: bar.then(new_bar),
-            stage: String::new(),
+            step: String::new(),
             start: Instant::now(),
             began: Instant::now(),
             last_line: Instant::now(),
@@ -102,25 +102,25 @@ impl Console {
         }
     }
 
-    /// Ends the last stage; gives all stages with their seconds, in order.
+    /// Ends the last step; gives all steps with their seconds, in order.
     pub(crate) fn finish(&mut self) -> Vec<(String, f64)> {
         self.close();
         if let Some(bar) = &self.bar {
             bar.finish_and_clear();
         }
         if !self.times.is_empty() {
-            let (stages, seconds) = (self.times.len(), self.start.elapsed().as_secs_f64());
-            self.detail(|| format!("{stages} stages: {}", spent(seconds, [0; 2])));
+            let (steps, seconds) = (self.times.len(), self.start.elapsed().as_secs_f64());
+            self.detail(|| format!("{steps} steps: {}", spent(seconds, [0; 2])));
         }
         std::mem::take(&mut self.times)
     }
 
     fn close(&mut self) {
-        if !self.stage.is_empty() {
-            let stage = std::mem::take(&mut self.stage);
+        if !self.step.is_empty() {
+            let step = std::mem::take(&mut self.step);
             let seconds = self.began.elapsed().as_secs_f64();
-            self.detail(|| format!("{stage}: {}", spent(seconds, self.opened)));
-            self.times.push((stage, seconds));
+            self.detail(|| format!("{step}: {}", spent(seconds, self.opened)));
+            self.times.push((step, seconds));
         }
         self.opened = opened();
     }
@@ -149,9 +149,9 @@ fn new_bar() -> ProgressBar {
 }
 
 impl Monitor for Console {
-    fn stage(&mut self, name: &str) {
+    fn step(&mut self, name: &str) {
         self.close();
-        self.stage = name.to_owned();
+        self.step = name.to_owned();
         self.began = Instant::now();
         self.last_line = Instant::now();
         match &self.bar {
@@ -176,7 +176,7 @@ impl Monitor for Console {
             None if self.last_line.elapsed() >= PLAIN_INTERVAL => {
                 self.last_line = Instant::now();
                 let percent = 100.0 * done as f64 / total.max(1) as f64;
-                tell(&format!("{}: {percent:.0} %", self.stage));
+                tell(&format!("{}: {percent:.0} %", self.step));
             }
             None => {}
         }
@@ -201,12 +201,12 @@ mod tests {
     }
 
     #[test]
-    fn stages_are_timed_in_order() {
+    fn steps_are_timed_in_order() {
         let shared =
             Shared { threads: 0, json: false, quiet: true, verbose: 0, no_progress: false };
         let mut console = Console::new(&shared);
-        console.stage("one");
-        console.stage("two");
+        console.step("one");
+        console.step("two");
         let names: Vec<String> = console.finish().into_iter().map(|(name, _)| name).collect();
         assert_eq!(names, ["one", "two"]);
     }

@@ -75,14 +75,14 @@ pub(crate) fn find_model(model: &str, console: &mut Console) -> Result<Place, Fa
 }
 
 fn from_hub(id: &HubId, console: &mut Console) -> Result<Place, Failure> {
-    console.stage(&format!("finding {id}"));
+    console.step(&format!("finding {id}"));
     let settings = HubSettings::from_environment(variable)?;
     let shared = RefCell::new(&mut *console);
     let found = hub::find(
         id,
         &settings,
         &mut Hooks {
-            stage: &mut |name| shared.borrow_mut().stage(name),
+            step: &mut |name| shared.borrow_mut().step(name),
             progress: &mut |done, total| shared.borrow_mut().progress(done, total),
             cancelled: &interrupt::asked,
         },
@@ -143,7 +143,7 @@ pub(crate) fn open_model_as(
     console: &mut Console,
 ) -> Result<OpenModel, Failure> {
     let place = find_model(model, console)?;
-    console.stage(&format!("loading {model}"));
+    console.step(&format!("loading {model}"));
     if model == POCKET && Path::new(model).exists() {
         console.note(
             "note: pocket is the built-in model; for the directory of this name give ./pocket",

@@ -55,12 +55,12 @@ pub enum FitError {
         expected: usize,
     },
     /// A non-finite number.
-    #[error("{what} of {stage} is not finite")]
+    #[error("{what} of {of} is not finite")]
     NonFinite {
         /// The number.
         what: String,
         /// The data that contain it.
-        stage: String,
+        of: String,
     },
     /// Too few samples.
     #[error("{found} calibration tokens, at least {needed} are needed")]

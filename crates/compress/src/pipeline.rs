@@ -185,7 +185,7 @@ pub fn apply(
         let fits = match stored(context.store, &prints)? {
             Some(fits) => fits,
             None => {
-                monitor.stage(&format!("layer {layer}: capturing {} inputs", roles(&edit.roles)));
+                monitor.step(&format!("layer {layer}: capturing {} inputs", roles(&edit.roles)));
                 let captures =
                     lockstep.capture(&model, layer, &ids, edit.method.needs(), monitor)?;
                 let work = captures.iter().zip(&prints);
@@ -275,7 +275,7 @@ fn fit_site(
         return Err(CompressError::Interrupted);
     }
     let site = &capture.site;
-    monitor.stage(&format!("{site}: fitting {}", edit.method.label()));
+    monitor.step(&format!("{site}: fitting {}", edit.method.label()));
     let checkpoint = context.store.map(|store| Checkpoint {
         path: store.checkpoint_path(print),
         every: CHECKPOINT_EVERY,

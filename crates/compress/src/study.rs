@@ -206,7 +206,7 @@ pub fn run(
     let fits = FitStore::open(&directory.path().join("fits"))?;
     let print = Fingerprint::of(&[("cell", &"dense"), ("eval", &recipe.eval)]);
     let baseline = finished_cell(directory, &print, || {
-        monitor.stage("evaluating the dense model");
+        monitor.step("evaluating the dense model");
         measure(&inputs.model.decoder, inputs.tokenizer, inputs.tasks, monitor)
     })?;
     let mut findings =
@@ -261,7 +261,7 @@ fn one_cell(
         Context { model_hash: &inputs.model.hash, bounds: Bounds::default(), store: Some(fits) };
     let mut cell = finished_cell(directory, &print, || {
         let edited = apply(original, calibration, &plan, &context, monitor)?;
-        monitor.stage(&format!("{} on layers {layers:?}, seed {seed}: evaluating", row.label()));
+        monitor.step(&format!("{} on layers {layers:?}, seed {seed}: evaluating", row.label()));
         let results = measure(&edited.model, inputs.tokenizer, inputs.tasks, monitor)?;
         let targets: Vec<&SiteOutcome> = edited.sites.iter().filter(|site| !site.heals).collect();
         let errors = targets.iter().map(|site| site.fit.relative_error);

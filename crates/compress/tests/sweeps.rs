@@ -180,7 +180,7 @@ fn a_cell_is_the_edited_model_as_evaluated_by_itself() {
 struct Stops(std::cell::Cell<u32>);
 
 impl Monitor for Stops {
-    fn stage(&mut self, _name: &str) {}
+    fn step(&mut self, _name: &str) {}
 
     fn progress(&mut self, _done: u64, _total: u64) {}
 

@@ -14,7 +14,7 @@ fn look(cache: &Path, model: &str, offline: bool) -> Result<Found, HubError> {
     // Nobody listens there.
     settings.endpoint = "http://127.0.0.1:1".into();
     settings.retries = 0;
-    let mut hooks = Hooks { stage: &mut |_| {}, progress: &mut |_, _| {}, cancelled: &|| false };
+    let mut hooks = Hooks { step: &mut |_| {}, progress: &mut |_, _| {}, cancelled: &|| false };
     find(&HubId::parse(model).unwrap().unwrap(), &settings, &mut hooks)
 }
 

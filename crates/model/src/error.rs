@@ -114,14 +114,14 @@ pub enum ModelError {
     },
     /// An infinity or NaN.
     #[error(
-        "non-finite number in {stage} of {site}; the weights or the input of this site hold \
+        "non-finite number in {what} of {site}; the weights or the input of this site hold \
          infinities or NaN, or overflow"
     )]
     NonFinite {
         /// The first site with such a number.
         site: SiteId,
         /// Input, output, gradient or loss.
-        stage: &'static str,
+        what: &'static str,
     },
     /// Training of a weight that is held in 16 bits.
     #[error(

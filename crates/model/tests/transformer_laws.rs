@@ -167,14 +167,14 @@ fn bad_tokens_lengths_and_weights_are_errors_that_name_the_place() {
         poison(&mut decoder, &format!("{broken}.weight"));
         let site = SiteId(broken.to_owned());
         let found = run(&decoder, &Batch::new(&[&[1, 2, 3]]));
-        assert_eq!(found, Err(ModelError::NonFinite { site, stage: "output" }));
+        assert_eq!(found, Err(ModelError::NonFinite { site, what: "output" }));
     }
     poison(&mut decoder, "lm_head.weight");
     let batch = Batch::new(&[&[1, 2, 3]]);
     let hidden = run(&decoder, &batch).expect("finite");
     let site = SiteId("lm_head".to_owned());
     let found = decoder.token_nll(&hidden, &batch, &[0]);
-    assert_eq!(found, Err(ModelError::NonFinite { site, stage: "logits" }));
+    assert_eq!(found, Err(ModelError::NonFinite { site, what: "logits" }));
 }
 
 fn poison(decoder: &mut Transformer, parameter: &str) {

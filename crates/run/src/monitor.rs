@@ -3,7 +3,7 @@
 /// Receives progress, and can cancel. Libraries never print; the command line draws a bar.
 pub trait Monitor {
     /// A step begins, such as `layer 3: capturing`.
-    fn stage(&mut self, name: &str);
+    fn step(&mut self, name: &str);
 
     /// `done` of `total` units of the step are finished.
     fn progress(&mut self, done: u64, total: u64);
@@ -20,7 +20,7 @@ pub trait Monitor {
 pub struct Silent;
 
 impl Monitor for Silent {
-    fn stage(&mut self, _name: &str) {}
+    fn step(&mut self, _name: &str) {}
 
     fn progress(&mut self, _done: u64, _total: u64) {}
 
@@ -38,7 +38,7 @@ impl Monitor for Silent {
 pub struct Stopped;
 
 impl Monitor for Stopped {
-    fn stage(&mut self, _name: &str) {}
+    fn step(&mut self, _name: &str) {}
 
     fn progress(&mut self, _done: u64, _total: u64) {}
 

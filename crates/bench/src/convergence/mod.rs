@@ -121,9 +121,9 @@ pub fn run(
     monitor: &mut dyn Monitor,
 ) -> Result<Convergence, ConvergenceError> {
     plan.check()?;
-    monitor.stage("training rotors");
+    monitor.step("training rotors");
     let training = training::rows(plan, monitor)?;
-    monitor.stage("comparing with the exact rotor");
+    monitor.step("comparing with the exact rotor");
     let (accuracy, exact) = accuracy::rows(plan, monitor)?;
     Ok(Convergence {
         machine: Machine::here(),

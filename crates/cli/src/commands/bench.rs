@@ -165,7 +165,7 @@ fn model(args: &ModelArgs, shared: &Shared) -> Result<(), Failure> {
     if args.rounds > 0 && !(decoder.has_head() && decoder.config().is_causal()) {
         return Err(Failure::usage(format!("{} is not a causal language model", args.model)));
     }
-    console.stage(&format!("timing {}", args.model));
+    console.step(&format!("timing {}", args.model));
     let ModelArgs { new_tokens, rounds, .. } = *args;
     // The last generated token is not fed back.
     let room = decoder.config().max_positions.saturating_sub(new_tokens.saturating_sub(1));
@@ -225,7 +225,7 @@ fn operators(args: &OperatorsArgs, shared: &Shared) -> Result<(), Failure> {
     let mut console = Console::new(shared);
     let mut bench = timed(&plan, &mut console)?;
     if !args.no_memory && !args.growth {
-        console.stage("measuring memory");
+        console.step("measuring memory");
         for entry in &mut bench.results {
             if console.interrupted() {
                 return Err(Failure::new(Kind::Interrupted, "interrupted"));

@@ -275,7 +275,7 @@ fn fit_and_save(
     }
     let replaced = edited.sites.iter().map(|site| &site.site);
     let judged = before_and_after(tasks, &args.asked, model, &edited.model, replaced, console)?;
-    console.stage("timing both models");
+    console.step("timing both models");
     let speeds =
         tokens_per_second(&[&loaded.decoder, &edited.model], calibration.windows(), &|| {
             console.interrupted()

@@ -302,7 +302,7 @@ fn measure(
     console: &mut Console,
 ) -> Result<Vec<TaskResult>, Failure> {
     let (loaded, tokenizer) = (&model.loaded, model.tokenizer()?);
-    console.stage(&format!("evaluating {}", model.place.name));
+    console.step(&format!("evaluating {}", model.place.name));
     let options = run_options(args, loaded, tasks)?;
     let mut results = Vec::new();
     for task in tasks {

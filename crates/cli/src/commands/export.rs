@@ -90,7 +90,7 @@ pub(crate) fn run(args: &ExportArgs, shared: &Shared) -> Result<(), Failure> {
     let base_model = args.base_model.clone().or_else(|| origin.on_hub.clone());
     let card = Card { base_model, results };
     let reproduce = record(&model, base.as_ref());
-    console.stage("saving and loading back");
+    console.step("saving and loading back");
     match args.form {
         FormArg::Lora => {
             let base = base.ok_or_else(|| Failure::usage("form lora needs --base"))?;

@@ -80,7 +80,7 @@ impl Saving<'_> {
         model: &OpenModel,
         console: &mut Console,
     ) -> Result<Exported, Failure> {
-        console.stage("saving and loading back");
+        console.step("saving and loading back");
         let options = ExportOptions {
             form: self.form.whole(),
             dtype: self.dtype,

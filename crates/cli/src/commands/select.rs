@@ -124,7 +124,7 @@ pub(crate) fn run(args: &SelectArgs, shared: &Shared) -> Result<(), Failure> {
 fn read(args: &SelectArgs, console: &mut Console) -> Result<Matrix, Failure> {
     if let Some(name) = &args.tensor {
         let place = find_model(&args.model, console)?;
-        console.stage("reading");
+        console.step("reading");
         let stored = stored_matrix(&place.path, name)?;
         let (values, dtype, sha256) = (stored.values, stored.dtype, stored.sha256);
         return Ok(Matrix { model: place.name, name: name.clone(), values, dtype, sha256 });
@@ -157,7 +157,7 @@ fn compute(
     console: &mut Console,
 ) -> Result<Found, Failure> {
     let rows = matrix.values.view();
-    console.stage(&format!("selecting {count} of {} rows", rows.rows()));
+    console.step(&format!("selecting {count} of {} rows", rows.rows()));
     let start = Instant::now();
     let mut go_on = |done: usize, total: usize| {
         console.progress(done as u64, total as u64);
@@ -165,7 +165,7 @@ fn compute(
     };
     let selected = select(rows, count, &criterion, &mut go_on)?;
     let selection_seconds = start.elapsed().as_secs_f64();
-    console.stage("projecting onto their span");
+    console.step("projecting onto their span");
     let start = Instant::now();
     let projection = match reconstruct(rows, &selected.indices) {
         // The selection is valid without coefficients; the result gives the reason.

@@ -234,7 +234,7 @@ pub(super) fn run_recipe(
     let (mut rows, mut results) = (Vec::new(), Vec::new());
     for (run, args) in recipe.runs.iter().zip(&all) {
         let mut console = Console::new(shared);
-        console.stage(&format!("{}: {}", recipe.title, run.title));
+        console.step(&format!("{}: {}", recipe.title, run.title));
         let done = swept(args, &mut console)?;
         rows.push(row(run, &done.swept));
         results.push(json!({"title": run.title, "published": run.published, "result": done.json}));

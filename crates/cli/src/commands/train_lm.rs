@@ -43,7 +43,7 @@ pub(crate) fn run(args: &TrainLmArgs, shared: &Shared) -> Result<(), Failure> {
         let checkpoint: Vec<_> = args.checkpoint.iter().cloned().collect();
         outputs::directory(&args.output, args.force, &checkpoint)?;
     }
-    console.stage("generating texts and tokenizer");
+    console.step("generating texts and tokenizer");
     let mut recipe = PocketRecipe::default();
     if let Some(seed) = args.seed {
         recipe.world.seed = seed;
@@ -68,9 +68,9 @@ pub(crate) fn run(args: &TrainLmArgs, shared: &Shared) -> Result<(), Failure> {
         name.push(".ckpt");
         args.output.with_file_name(name)
     });
-    console.stage("training");
+    console.step("training");
     let (decoder, outcome) = prepared.train(Some(&checkpoint), &mut Forward(&mut console))?;
-    console.stage("writing");
+    console.step("writing");
     let saved = prepared.write(&decoder, &outcome, &args.output, args.force)?;
     console.finish();
     if shared.json {

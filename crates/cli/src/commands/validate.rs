@@ -37,7 +37,7 @@ pub(crate) fn run(args: &ValidateArgs, shared: &Shared) -> Result<(), Failure> {
     let names: Vec<String> = args.tasks.iter().chain(&args.also).cloned().collect();
     let console_of_sets = RefCell::new(&mut console);
     let hooks = hub::Hooks {
-        stage: &mut |name| console_of_sets.borrow_mut().stage(name),
+        step: &mut |name| console_of_sets.borrow_mut().step(name),
         progress: &mut |done, total| console_of_sets.borrow_mut().progress(done, total),
         cancelled: &interrupt::asked,
     };

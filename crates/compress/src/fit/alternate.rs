@@ -27,8 +27,8 @@ pub(super) fn alternate<S: Clone>(
         let found = step(&mut next, context)?;
         if !found.is_finite() {
             let what = "the error".to_owned();
-            let stage = format!("step {done} of an alternating fit");
-            return Err(FitError::NonFinite { what, stage });
+            let of = format!("step {done} of an alternating fit");
+            return Err(FitError::NonFinite { what, of });
         }
         if found >= error {
             break;

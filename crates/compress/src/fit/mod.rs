@@ -207,11 +207,11 @@ fn check_side(
     if found == expected { Ok(()) } else { Err(FitError::Side { shape, what, found, expected }) }
 }
 
-fn check_finite(what: &str, values: &[f64], stage: &'static str) -> Result<(), FitError> {
+fn check_finite(what: &str, values: &[f64], of: &'static str) -> Result<(), FitError> {
     if values.iter().all(|v| v.is_finite()) {
         return Ok(());
     }
-    Err(FitError::NonFinite { what: what.to_owned(), stage: stage.to_owned() })
+    Err(FitError::NonFinite { what: what.to_owned(), of: of.to_owned() })
 }
 
 /// Fits an operator of a kind by least squares.

@@ -119,7 +119,7 @@ pub fn compose(
         let step = finished_cell(directory, &print, || {
             let layer =
                 place.layer.map_or("all layers".to_owned(), |layer| format!("layer {layer}"));
-            monitor.stage(&format!("{layer}: {}", place.lname.name()));
+            monitor.step(&format!("{layer}: {}", place.lname.name()));
             let on_top = |variant: &Variant| Variant {
                 ops: accepted.ops.iter().chain(&variant.ops).cloned().collect(),
                 ..Variant::default()
@@ -149,7 +149,7 @@ pub fn compose(
     if let (Some(test), false) = (work.test, accepted.ops.is_empty()) {
         let print = Fingerprint::of(&[("test", &composed.edits)]);
         composed.test = Some(finished_cell(directory, &print, || {
-            monitor.stage("the composition on the test items");
+            monitor.step("the composition on the test items");
             let record = Record { directory, print: &print };
             tested_variant(work, test, accepted, record, monitor)
         })?);

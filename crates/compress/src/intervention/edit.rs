@@ -98,7 +98,7 @@ pub fn apply_edits(
         if monitor.interrupted() {
             return Err(CompressError::Interrupted);
         }
-        monitor.stage(&format!("{site}: {} at {}", how.intervention.name(), how.size));
+        monitor.step(&format!("{site}: {} at {}", how.intervention.name(), how.size));
         let slot = model.slot(&site).expect("the slot was found in the model");
         let Done { op, report } = cut_slot(slot, &how, store)?;
         let (role, layer, shape) = (slot.role(), slot.layer().unwrap_or(0), slot.shape());

@@ -355,7 +355,7 @@ fn check_finite(weight: &Mat<f32>) -> Result<(), FitError> {
         Some(place) => {
             let (row, column) = (place / weight.cols(), place % weight.cols());
             let what = format!("row {row}, column {column}");
-            Err(FitError::NonFinite { what, stage: "the weight".into() })
+            Err(FitError::NonFinite { what, of: "the weight".into() })
         }
     }
 }

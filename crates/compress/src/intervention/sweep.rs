@@ -474,7 +474,7 @@ pub fn sweep(
         let found = finished_cell(directory, &print, || {
             judge_group(work, grid, group, &dense, Record { directory, print: &print }, monitor)
         })?;
-        monitor.stage(&format!(
+        monitor.step(&format!(
             "{} of {} cells",
             cells.len() + found.len(),
             places.len() * per_place
@@ -503,7 +503,7 @@ pub(super) fn dense(
 ) -> Result<TaskResult, StudyError> {
     let print = Fingerprint::of(&[("dense", &task.id())]);
     let DenseScores { mut result, items } = finished_cell(directory, &print, || {
-        monitor.stage("the model as it is");
+        monitor.step("the model as it is");
         let variants = [Variant::default()];
         let record = Record { directory, print: &print };
         let found = work.judge(task, &variants, record, monitor, |result| result)?;
@@ -560,14 +560,14 @@ fn judge_group(
             return Err(CompressError::Interrupted.into());
         }
         let layer = place.layer.map_or("all layers".to_owned(), |layer| format!("layer {layer}"));
-        monitor.stage(&format!("{layer}: cutting {}", place.lname.name()));
+        monitor.step(&format!("{layer}: cutting {}", place.lname.name()));
         monitor.progress(index as u64, group.len() as u64);
         for (size, kept, variant) in variants(place, grid, work.model, work.store)? {
             cells.push((place.clone(), size, kept));
             edits.push(variant);
         }
     }
-    monitor.stage(&format!("judging {} cells", edits.len()));
+    monitor.step(&format!("judging {} cells", edits.len()));
     let score = |result| Score::beside(dense, &result);
     let found = work.judge(work.validation, &edits, record, monitor, score)?;
     let cell = |((place, size, kept), score): ((Place, Size, Vec<Kept>), Score)| Cell {
@@ -590,7 +590,7 @@ fn tested(
 ) -> Result<Tested, StudyError> {
     let print = Fingerprint::of(&[("test", best)]);
     finished_cell(directory, &print, || {
-        monitor.stage("the best cell on the test items");
+        monitor.step("the best cell on the test items");
         let one = Grid { sizes: vec![best.size], ..grid.clone() };
         let mut best_edit = variants(&best.place, &one, work.model, work.store)?;
         let edited = best_edit.swap_remove(0).2;

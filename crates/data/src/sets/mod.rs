@@ -105,7 +105,7 @@ impl<'a> Sets<'a> {
         let offline = (self.variable)("HF_DATASETS_OFFLINE");
         settings.offline |= offline.is_some_and(|value| is_true(&value));
         let mut hooks = self.hooks.borrow_mut();
-        (hooks.stage)(&format!("looking for the data set {id}"));
+        (hooks.step)(&format!("looking for the data set {id}"));
         let set = Dataset::open(id, &settings, &mut hooks)?;
         let unfit = |set: &Dataset<'_>, reason: String| {
             let here = if set.is_whole() { "" } else { " (only its cached files were searched)" };

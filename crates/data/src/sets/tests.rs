@@ -12,7 +12,7 @@ const PREPARED: &str = concat!(env!("CARGO_MANIFEST_DIR"), "/../../testdata/colu
 fn find(variables: &[(&str, &str)], query: &SetQuery<'_>) -> Result<Option<SetFiles>, SetError> {
     let variables: BTreeMap<&str, &str> = variables.iter().copied().collect();
     let variable = |name: &str| variables.get(name).map(OsString::from);
-    let hooks = Hooks { stage: &mut |_| {}, progress: &mut |_, _| {}, cancelled: &|| false };
+    let hooks = Hooks { step: &mut |_| {}, progress: &mut |_, _| {}, cancelled: &|| false };
     Sets::new(&variable, hooks).find(query)
 }
 

@@ -95,7 +95,7 @@ impl Blob {
         // On a file system without locks, concurrent writes are not prevented.
         while let Err(TryLockError::WouldBlock) = file.try_lock() {
             if !is_reported {
-                (hooks.stage)(&format!("waiting for another program to download {}", self.name));
+                (hooks.step)(&format!("waiting for another program to download {}", self.name));
                 is_reported = true;
             }
             if (hooks.cancelled)() {

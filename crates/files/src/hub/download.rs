@@ -92,7 +92,7 @@ impl Work<'_> {
                 more => format!("{} and {more} more", first.name),
             };
             let id = self.client.id;
-            (hooks.stage)(&format!("downloading {id}: {files}, {}", amount(total)));
+            (hooks.step)(&format!("downloading {id}: {files}, {}", amount(total)));
         }
         let place = Place { repository: self.repository, snapshot: &snapshot };
         let mut before = 0;

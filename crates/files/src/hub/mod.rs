@@ -38,7 +38,7 @@ use std::path::PathBuf;
 /// Callbacks of a download.
 pub struct Hooks<'a> {
     /// Called with what is done next.
-    pub stage: &'a mut dyn FnMut(&str),
+    pub step: &'a mut dyn FnMut(&str),
     /// Called with a description of the next step.
     pub progress: &'a mut dyn FnMut(u64, u64),
     /// Called with the number of bytes present and the total number of bytes.

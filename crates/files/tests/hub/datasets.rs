@@ -21,7 +21,7 @@ fn scene() -> Scene {
 }
 
 fn bring(scene: &Scene, names: &[&str]) -> Result<(String, Vec<PathBuf>, Vec<String>), HubError> {
-    let mut hooks = Hooks { stage: &mut |_| {}, progress: &mut |_, _| {}, cancelled: &|| false };
+    let mut hooks = Hooks { step: &mut |_| {}, progress: &mut |_, _| {}, cancelled: &|| false };
     let id = HubId::parse_dataset(DATASET, None).unwrap().unwrap();
     let set = Dataset::open(&id, &scene.settings, &mut hooks)?;
     let names: Vec<String> = names.iter().map(|&name| name.to_owned()).collect();

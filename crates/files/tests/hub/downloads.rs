@@ -144,7 +144,7 @@ fn an_interruption_leaves_what_came_and_the_next_run_goes_on() {
     });
     let mut weights = false;
     let mut hooks = Hooks {
-        stage: &mut |_| {},
+        step: &mut |_| {},
         progress: &mut |done, total| halfway.set(total > 4000 && done < total && done > 2000),
         cancelled: &|| halfway.get(),
     };

@@ -48,8 +48,7 @@ impl Scene {
     }
 
     fn find(&self, model: &str) -> Result<Found, HubError> {
-        let mut hooks =
-            Hooks { stage: &mut |_| {}, progress: &mut |_, _| {}, cancelled: &|| false };
+        let mut hooks = Hooks { step: &mut |_| {}, progress: &mut |_, _| {}, cancelled: &|| false };
         find(&HubId::parse(model).unwrap().unwrap(), &self.settings, &mut hooks)
     }
 

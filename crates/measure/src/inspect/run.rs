@@ -127,7 +127,7 @@ fn read_all(
     tensors: &[Stored<'_>],
     monitor: &mut dyn Monitor,
 ) -> Result<Vec<Contents>, InspectError> {
-    monitor.stage("reading");
+    monitor.step("reading");
     let total = tensors.iter().map(|tensor| tensor.bytes() as u64).sum();
     let mut done = 0;
     let mut contents = Vec::with_capacity(tensors.len());
@@ -193,7 +193,7 @@ fn all_spectra(
     monitor: &mut dyn Monitor,
     notes: &mut Vec<String>,
 ) -> Result<Vec<SpectrumResult>, InspectError> {
-    monitor.stage("singular values");
+    monitor.step("singular values");
     let mut spectra: Vec<SpectrumResult> =
         tensors.iter().zip(contents).map(|(t, c)| Err(obstacle(t, c))).collect();
     let wanted = |place: usize| tensors[place].shape().len() == 2 && spectra[place] == Err(None);

@@ -46,7 +46,7 @@ struct Asked {
 }
 
 impl Monitor for Asked {
-    fn stage(&mut self, _name: &str) {}
+    fn step(&mut self, _name: &str) {}
 
     fn progress(&mut self, done: u64, total: u64) {
         assert!(done <= total);

@@ -195,7 +195,7 @@ impl Growing {
             return Ok(Step { prompt, token: None, rank: None, finish: Some(Finish::Length) });
         }
         let token = choose(&logits, &self.tokens, self.added, &self.ask.choice)
-            .ok_or_else(|| ModelError::NonFinite { site: head(model), stage: "logits" })?;
+            .ok_or_else(|| ModelError::NonFinite { site: head(model), what: "logits" })?;
         let row = MatRef::new(&logits, 1, logits.len());
         let rank = match self.ask.ranks {
             Some(ranks) => model.rank_logits(row, &[token], ranks.top)?.pop(),

@@ -429,6 +429,6 @@ type Compute<P> =
 pub(super) fn finite(site: &SiteId, y: &Mat<f32>) -> Result<(), ModelError> {
     match all_finite(y.data()) {
         true => Ok(()),
-        false => Err(ModelError::NonFinite { site: site.clone(), stage: "output" }),
+        false => Err(ModelError::NonFinite { site: site.clone(), what: "output" }),
     }
 }

@@ -149,7 +149,7 @@ impl Transformer {
         let loss = total / counted as f64;
         match loss.is_finite() {
             true => Ok(loss),
-            false => Err(ModelError::NonFinite { site: self.head_site(), stage: "loss" }),
+            false => Err(ModelError::NonFinite { site: self.head_site(), what: "loss" }),
         }
     }
 

@@ -76,7 +76,7 @@ impl Transformer {
             sums.map(|((i, sum), &token)| rank(rows.row(i), token, sum, top)).collect::<Vec<_>>()
         });
         let ranked: Option<Vec<Ranked>> = ranked.into_iter().flatten().collect();
-        ranked.ok_or_else(|| ModelError::NonFinite { site: self.head_site(), stage: "logits" })
+        ranked.ok_or_else(|| ModelError::NonFinite { site: self.head_site(), what: "logits" })
     }
 }
 

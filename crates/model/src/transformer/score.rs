@@ -106,7 +106,7 @@ impl Transformer {
             }
         });
         if scores.iter().any(|score| !score.nll.is_finite()) {
-            return Err(ModelError::NonFinite { site: self.head_site(), stage: "logits" });
+            return Err(ModelError::NonFinite { site: self.head_site(), what: "logits" });
         }
         Ok(scores)
     }

@@ -77,7 +77,7 @@ mod tests {
 
     #[test]
     fn fits_are_kept_where_the_same_command_can_go_on_and_nowhere_else() {
-        let source = FitError::NonFinite { what: "the target".into(), stage: "a fit".into() };
+        let source = FitError::NonFinite { what: "the target".into(), of: "a fit".into() };
         let error = CompressError::Fit { site: SiteId("up".into()), source };
         let (kept, reported) = after(error.into());
         assert!(!kept && !reported.contains("goes on"), "{reported}");

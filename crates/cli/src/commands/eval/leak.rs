@@ -16,7 +16,7 @@ pub(super) fn look(
     if args.overlap_with.is_empty() {
         return Ok((Vec::new(), Vec::new()));
     }
-    console.stage("comparing tasks with the calibration text");
+    console.step("comparing tasks with the calibration text");
     let field = args.asked.text_field.as_deref();
     let corpora: Result<Vec<Corpus>, _> =
         args.overlap_with.iter().map(|path| Corpus::open(path, field)).collect();

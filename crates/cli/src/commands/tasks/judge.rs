@@ -67,7 +67,7 @@ pub(crate) fn before_and_after<'s>(
     let variants = [Variant::default(), Variant::of(edited, sites)];
     let options = RunOptions { max_batch_tokens: asked.batch_size, longest: None };
     for task in tasks {
-        console.stage(&format!("{}: before and after", task.id()));
+        console.step(&format!("{}: before and after", task.id()));
         let decoder = &model.loaded.decoder;
         let both = Variants::new(decoder, model.tokenizer()?, &variants, asked.max_length)
             .with_sentence(model.sentence());

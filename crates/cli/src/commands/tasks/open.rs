@@ -110,7 +110,7 @@ impl Tasks {
         args.laser.check(&args.tasks)?;
         let shared = RefCell::new(console);
         let hooks = hub::Hooks {
-            stage: &mut |name| shared.borrow_mut().stage(name),
+            step: &mut |name| shared.borrow_mut().step(name),
             progress: &mut |done, total| shared.borrow_mut().progress(done, total),
             cancelled: &interrupt::asked,
         };
