@@ -15,8 +15,8 @@ pub struct Sequence<'a> {
     /// Index of the first scored token, at least 1: the first token of a sequence has no
     /// prediction.
     pub first_counted: usize,
-    /// Length in tokens of the prefix that all sequences of the group share. Zero starts a new
-    /// group, so the length stands in the second and later members.
+    /// Length in tokens of the prefix that all sequences of the group share, given in its second
+    /// and later members. Zero starts a new group.
     pub shared: usize,
 }
 

@@ -102,7 +102,7 @@ impl Write for Hashed<'_> {
 pub enum WriteError<E> {
     /// An I/O error.
     Io(io::Error),
-    /// The numbers, or whatever they come from.
+    /// An error in producing the numbers.
     Content(E),
 }
 

@@ -325,7 +325,7 @@ enum Sink {
     Stats(Vec<[SiteStats; 2]>),
     Samples {
         inputs: RowWriter,
-        /// Of each site.
+        /// Targets of each site.
         targets: Vec<RowWriter>,
     },
 }

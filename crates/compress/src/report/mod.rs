@@ -1,7 +1,7 @@
-//! Results of a study, as plain data, and as a report.
+//! Results of a study, as plain data and as a report.
 //!
-//! A [`Report`] holds every single result with its provenance; means over seeds and layer sets are
-//! computed from it ([`Report::summaries`]), never stored. [`Report::document`] makes blocks of it.
+//! A [`Report`] has all single results with their provenance; means over seeds and layer sets are
+//! computed from it ([`Report::summaries`]), never stored. [`Report::document`] builds its blocks.
 
 mod document;
 mod figures;
@@ -21,29 +21,29 @@ use linwright_run::Provenance;
 use linwright_train::CurvePoint;
 use serde::{Deserialize, Serialize};
 
-/// Version of the layout of a saved report.
+/// Version of the schema of a saved report.
 pub const SCHEMA: u32 = 1;
 
-/// Everything that a run found.
+/// Results of a run.
 #[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
 pub struct Report {
-    /// Layout of this file, [`SCHEMA`].
+    /// Version of the schema, [`SCHEMA`].
     pub schema: u32,
-    /// What the run is called.
+    /// Title of the run.
     pub title: String,
     /// The model before any change.
     pub model: ModelSummary,
-    /// The dense model, measured in the same run.
+    /// Results of the dense model in the same run.
     pub baseline: Vec<TaskResult>,
-    /// One entry for each replaced model.
+    /// One entry per edited model.
     pub rows: Vec<Row>,
-    /// How fits went, for the methods that train.
+    /// Training curves of trained fits.
     pub curves: Vec<Curve>,
-    /// How well each site was fitted.
+    /// Fit error of each site.
     pub layer_errors: Vec<LayerError>,
-    /// Where all of it comes from.
+    /// Provenance.
     pub provenance: Provenance,
-    /// Whatever a reader should know: fallbacks taken, overlaps of data, rows left out.
+    /// Notes for the reader: fallbacks taken, overlaps of data, rows left out.
     pub notes: Vec<String>,
 }
 
@@ -67,20 +67,20 @@ impl Report {
     /// The report as JSON for saving.
     ///
     /// # Errors
-    /// [`ReportError::NotAReport`] if a figure cannot be written.
+    /// [`ReportError::NotAReport`] if the results cannot be serialised.
     pub fn to_json(&self) -> Result<String, ReportError> {
         Ok(serde_json::to_string_pretty(self)?)
     }
 }
 
-/// The model that was studied.
+/// The original model.
 #[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
 pub struct ModelSummary {
-    /// Its name or path as the user gave it.
+    /// Its name or path, as given.
     pub name: String,
     /// Its family.
     pub family: String,
-    /// Parameters in all.
+    /// Number of parameters.
     pub parameters: u64,
     /// Number of layers.
     pub layers: usize,
@@ -88,88 +88,87 @@ pub struct ModelSummary {
     pub hidden: usize,
 }
 
-/// One replaced model: a method, the layers it took, a seed, and what came of it.
+/// Results of one edited model: method, layers, seed and scores.
 #[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
 pub struct Row {
-    /// Rows that belong in one table carry the same words: `as in the paper`.
+    /// Name of the table: `as in the paper`.
     pub comparison: String,
-    /// The method as it is to be shown: `rotor`, `LR4-closed`.
+    /// Label of the method: `rotor`, `LR4-closed`.
     pub method: String,
-    /// The layers changed, from zero, in the order they were.
+    /// Edited layers, from zero, in the order of editing.
     pub layers: Vec<usize>,
     /// Seed of the fits.
     pub seed: u64,
     /// Parameters before and after.
     pub parameters: ParameterCounts,
-    /// What the tasks say.
+    /// Results of the tasks.
     pub results: Vec<TaskResult>,
     /// Mean over sites of the relative squared error on held-out activations.
     pub fit_error: Option<f64>,
-    /// Time of the fits, in seconds; capture and evaluation are not counted.
+    /// Total time of the fits in seconds, without capture and evaluation.
     pub seconds: f64,
-    /// What the replaced sites compute for a row, before and after; absent in reports of older
-    /// versions.
+    /// Multiply-adds of the replaced sites, before and after; absent in older reports.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub macs: Option<MacCounts>,
-    /// How long they take, before and after, where that was measured.
+    /// Times of the replaced sites, before and after, if measured.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub speed: Option<SiteSpeed>,
 }
 
-/// Multiply-adds of the replaced sites for one row, which is one token.
+/// Multiply-adds of the replaced sites per row, which is one token.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize, Deserialize)]
 pub struct MacCounts {
-    /// Now.
+    /// In the edited model.
     pub targeted: u64,
     /// In the dense model.
     pub targeted_dense: u64,
 }
 
-/// How long the replaced sites take for some rows, each by itself, both sides measured in turn.
+/// Times of the replaced sites for a number of rows; both models alternate.
 #[derive(Clone, Copy, Debug, PartialEq, Serialize, Deserialize)]
 pub struct SiteSpeed {
-    /// The rows.
+    /// Number of rows.
     pub rows: usize,
-    /// Threads that computed.
+    /// Number of threads.
     pub threads: usize,
-    /// Milliseconds now, the median of rounds.
+    /// Milliseconds of the edited model's sites, median of rounds.
     pub milliseconds: f64,
-    /// Milliseconds of the same sites of the dense model.
+    /// Milliseconds of the dense model's sites.
     pub milliseconds_dense: f64,
 }
 
-/// The training of one operator.
+/// Training curve of one operator.
 #[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
 pub struct Curve {
-    /// The table as in [`Row::comparison`].
+    /// Table, as in [`Row::comparison`].
     pub comparison: String,
-    /// The method as in [`Row::method`].
+    /// Method, as in [`Row::method`].
     pub method: String,
     /// The site fitted.
     pub site: SiteId,
     /// Seed of the fit.
     pub seed: u64,
-    /// Mean squared target, by which losses are divided to make sites comparable.
+    /// Mean squared target, by which losses are normalised to compare sites.
     pub target_power: f64,
-    /// Losses over steps.
+    /// Losses by step.
     pub points: Vec<CurvePoint>,
 }
 
-/// How well one site was fitted.
+/// Fit error of one site.
 #[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
 pub struct LayerError {
-    /// The table as in [`Row::comparison`].
+    /// Table, as in [`Row::comparison`].
     pub comparison: String,
-    /// The method as in [`Row::method`].
+    /// Method, as in [`Row::method`].
     pub method: String,
     /// The site.
     pub site: SiteId,
-    /// What the site does.
+    /// Role of the site.
     pub role: Role,
     /// Its layer, from zero.
     pub layer: usize,
     /// Seed of the fit.
     pub seed: u64,
-    /// E|y − ŷ|² / E|y|² on held-out activations, y without its bias.
+    /// E|y − ŷ|² / E|y|² on held-out activations, where y excludes the bias.
     pub relative_error: f64,
 }

@@ -6,7 +6,6 @@
 //! that of the split are its data. Paths are relative to the working directory or, if there is no
 //! such file, to the folder of the task file. Any other name is that of a data set on the hub,
 //! which a [`SetSource`] finds. A [`DataFile`] of the caller overrides all of this.
-//! caller names for a task stands above all of this.
 
 use super::description::TaskFile;
 use super::functions::{Function, Kind};

@@ -57,7 +57,7 @@ impl Repository {
     }
 
     /// State of the model at its revision.
-    pub(super) fn look(&self, id: &HubId) -> Result<Cached, HubError> {
+    pub(super) fn state(&self, id: &HubId) -> Result<Cached, HubError> {
         let (dir, commit) = match self.at(id)? {
             Ok(found) => found,
             Err(cached) => return Ok(cached),

@@ -51,26 +51,26 @@ impl fmt::Debug for Hooks<'_> {
     }
 }
 
-/// A model of the hub in a directory.
+/// A model in the cache.
 #[derive(Clone, Debug)]
 pub struct Found {
-    /// The directory. Its files are links into the cache: do not write to them.
+    /// The directory of its snapshot. Its files are links into the cache: do not write to them.
     pub dir: PathBuf,
-    /// The model at the commit that the directory holds; this is what a result should name.
+    /// The model at the commit of the snapshot, for provenance.
     pub id: HubId,
-    /// What the user should know, such as that the hub could not be asked.
+    /// Notes for the user, such as that the hub could not be reached.
     pub notes: Vec<String>,
 }
 
-/// Finds a model: in the cache, or else on the hub if this is built with the feature `hub` and not
-/// `offline`. Then the hub is asked first, since a branch may have moved; if it cannot be reached
-/// or refuses, what the cache holds will do, with a note.
+/// Finds a model in the cache, or on the hub if built with the feature `hub` and not `offline`. The
+/// hub is asked first, since a branch may have moved; if it cannot be reached or refuses, the
+/// cached model is used, with a note.
 ///
 /// # Errors
 /// [`HubError`].
 pub fn find(id: &HubId, settings: &HubSettings, hooks: &mut Hooks<'_>) -> Result<Found, HubError> {
     let repository = Repository::new(id, &settings.cache);
-    let cached = repository.look(id)?;
+    let cached = repository.state(id)?;
     if !settings.offline {
         return ask(id, settings, cached, hooks);
     }

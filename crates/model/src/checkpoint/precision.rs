@@ -37,7 +37,6 @@ impl Precision {
 
     /// The 16-bit type for a tensor of this shape and stored type, if it is held in one; vectors
     /// are not.
-    /// vectors are not.
     pub(super) fn half(self, shape: &[usize], stored: Option<DType>) -> Option<HalfType> {
         if shape.len() < 2 {
             return None;

@@ -15,7 +15,6 @@
 //! would be matrix products, with neither the cost nor the inverse of a pair. The inverse is the
 //! product of the inverse pairs in reverse order. The backward pass recomputes the inputs of the
 //! factors, for a block of rows at a time.
-//! backward pass, for a block of rows at a time.
 //!
 //! ```
 //! use linwright_ops::{Butterfly, ButterflySpec, Map, Shape, Structured, parameter_count};

@@ -338,7 +338,6 @@ fn remove_stale(parent: &Path, name: &OsString) {
 }
 
 /// Whether a name suffix is that of a partial output: a process number and a write number.
-/// write.
 fn is_partial(end: &[u8]) -> bool {
     let mut numbers = end.split(|&byte| byte == b'-');
     let mut is_number =
