@@ -16,7 +16,7 @@ const PLAIN_INTERVAL: Duration = Duration::from_secs(10);
 
 /// Writes a line to stderr. If stderr is closed or on a full disk, the line is lost and the work
 /// continues, where `eprintln!` would panic. Control characters from file names are escaped.
-pub(crate) fn tell(line: &str) {
+pub(crate) fn write_stderr(line: &str) {
     // In one write, so that lines of several threads do not mix.
     let _ = std::io::stderr().lock().write_all(format!("{}\n", plain_lines(line)).as_bytes());
 }
@@ -31,7 +31,7 @@ pub(crate) fn watch_files(verbose: u8) {
         1 => input::observe(count_file),
         _ => input::observe(|path, length| {
             count_file(path, length);
-            tell(&format!("  opened {}, {}", path.display(), bytes(length)));
+            write_stderr(&format!("  opened {}, {}", path.display(), bytes(length)));
         }),
     }
 }
@@ -83,8 +83,8 @@ impl Console {
     pub(crate) fn note(&self, text: &str) {
         match &self.bar {
             _ if self.quiet => {}
-            Some(bar) => bar.suspend(|| tell(text)),
-            None => tell(text),
+            Some(bar) => bar.suspend(|| write_stderr(text)),
+            None => write_stderr(text),
         }
     }
 
@@ -162,7 +162,7 @@ impl Monitor for Console {
                 bar.reset_eta();
                 bar.set_message(name.to_owned());
             }
-            None => tell(name),
+            None => write_stderr(name),
         }
     }
 
@@ -176,14 +176,14 @@ impl Monitor for Console {
             None if self.last_line.elapsed() >= PLAIN_INTERVAL => {
                 self.last_line = Instant::now();
                 let percent = 100.0 * done as f64 / total.max(1) as f64;
-                tell(&format!("{}: {percent:.0} %", self.step));
+                write_stderr(&format!("{}: {percent:.0} %", self.step));
             }
             None => {}
         }
     }
 
     fn interrupted(&self) -> bool {
-        interrupt::asked()
+        interrupt::is_requested()
     }
 
     fn seconds(&self) -> f64 {

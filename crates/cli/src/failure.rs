@@ -1,6 +1,6 @@
 //! Errors for the user: message, hint and exit code.
 
-use crate::console::tell;
+use crate::console::write_stderr;
 use linwright::compress::recipe::RecipeError;
 use linwright::compress::study::{StudyError, is_interruption};
 use linwright::compress::{CompressError, FitError};
@@ -111,10 +111,10 @@ impl Failure {
         match (as_json, self.hint.as_deref().map(|hint| shown_message(&arguments_shown(hint)))) {
             (true, hint) => {
                 let error = json!({ "message": message, "hint": hint, "exit_code": code });
-                tell(&json!({ "error": error }).to_string());
+                write_stderr(&json!({ "error": error }).to_string());
             }
-            (false, None) => tell(&format!("error: {message}")),
-            (false, Some(hint)) => tell(&format!("error: {message}\nhint: {hint}")),
+            (false, None) => write_stderr(&format!("error: {message}")),
+            (false, Some(hint)) => write_stderr(&format!("error: {message}\nhint: {hint}")),
         }
         ExitCode::from(code)
     }

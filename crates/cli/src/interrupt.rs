@@ -29,6 +29,6 @@ pub(crate) fn install(asks: bool) -> std::io::Result<()> {
 }
 
 /// Whether the user interrupted the command.
-pub(crate) fn asked() -> bool {
+pub(crate) fn is_requested() -> bool {
     ASKED.get().is_some_and(|asked| asked.load(Ordering::SeqCst))
 }

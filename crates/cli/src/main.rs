@@ -46,7 +46,7 @@ fn main() -> ExitCode {
     let quiet = cli.shared.quiet;
     let done = installed.and_then(|()| run(cli));
     if let Some(note) = source::leave_built_in().filter(|_| !quiet) {
-        console::tell(&note);
+        console::write_stderr(&note);
     }
     match done {
         Ok(()) => ExitCode::SUCCESS,

@@ -84,7 +84,7 @@ fn from_hub(id: &HubId, console: &mut Console) -> Result<Place, Failure> {
         &mut Hooks {
             step: &mut |name| shared.borrow_mut().step(name),
             progress: &mut |done, total| shared.borrow_mut().progress(done, total),
-            cancelled: &interrupt::asked,
+            cancelled: &interrupt::is_requested,
         },
     )?;
     for note in &found.notes {

@@ -101,7 +101,7 @@ impl<'a> Record<'a> {
     }
 
     /// The error for a record whose id occurred before.
-    pub(super) fn twice(&self, id: &Value, first: usize) -> DataError {
+    pub(super) fn duplicate_id(&self, id: &Value, first: usize) -> DataError {
         DataError::DuplicateId {
             path: self.path.to_owned(),
             line: self.line,

@@ -65,7 +65,7 @@ impl Table {
     /// Note on rows whose `id` occurred before, in one sentence.
     #[must_use]
     pub fn repeated_ids(&self, format: TableFormat) -> Option<String> {
-        let (count, id, [line, first]) = ids::twice(&self.rows)?;
+        let (count, id, [line, first]) = ids::repeated_ids(&self.rows)?;
         let (path, place) = (self.path.display(), format.place());
         let more = match count {
             1 => String::new(),

@@ -75,7 +75,7 @@ fn check(kind: FileType) -> io::Result<()> {
     if kind.is_file() {
         return Ok(());
     }
-    let (error, found) = match what(kind) {
+    let (error, found) = match special_kind(kind) {
         None => (io::ErrorKind::IsADirectory, "a folder"),
         Some(found) => (io::ErrorKind::InvalidInput, found),
     };
@@ -84,7 +84,7 @@ fn check(kind: FileType) -> io::Result<()> {
 }
 
 /// Description of a file type other than regular file and directory.
-fn what(kind: FileType) -> Option<&'static str> {
+fn special_kind(kind: FileType) -> Option<&'static str> {
     if kind.is_dir() {
         return None;
     }

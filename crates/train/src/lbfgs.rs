@@ -97,7 +97,7 @@ pub fn lbfgs(
             return Err(TrainError::Interrupted { name: name.clone(), step });
         }
         let Some(next) = advance(loss, &here, &mut pairs) else { break };
-        remember(&mut pairs, &here, &next, *memory);
+        push_pair(&mut pairs, &here, &next, *memory);
         here = next;
         step += 1;
         control.progress(&Progress { name, step, steps: *steps, loss: here.loss });
@@ -128,7 +128,7 @@ fn advance(
 }
 
 /// Keeps a pair if it has positive curvature, and drops the oldest beyond `memory`.
-fn remember(pairs: &mut VecDeque<Pair>, here: &Point, next: &Point, memory: usize) {
+fn push_pair(pairs: &mut VecDeque<Pair>, here: &Point, next: &Point, memory: usize) {
     let step = difference(&next.values, &here.values);
     let change = difference(&next.gradient, &here.gradient);
     let product = dot(&step, &change);

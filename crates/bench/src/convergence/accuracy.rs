@@ -1,6 +1,6 @@
 //! Errors of rotors from a fixed number of power iterations.
 
-use super::{ConvergenceError, ConvergencePlan, go_on};
+use super::{ConvergenceError, ConvergencePlan, check_progress};
 use linwright_measure::timing::MedianRange;
 use linwright_run::Monitor;
 use linwright_tensor::kernels::spin::{
@@ -117,7 +117,7 @@ pub(super) fn rows(
         random.chain(Angles::CHOSEN.map(|angles| (angles, CHOSEN))).collect();
     let (mut accuracy, mut exact) = (Vec::new(), Vec::new());
     for (done, &(angles, n)) in cases.iter().enumerate() {
-        go_on(monitor, done, cases.len())?;
+        check_progress(monitor, done, cases.len())?;
         let key = RngKey::new(plan.seed).fold(&angles.name()).fold_index(n as u64);
         let repeats = (0..plan.repeats as u64).collect();
         let errors: Vec<Errors> =

@@ -136,7 +136,11 @@ pub fn run(
 }
 
 /// Reports progress, and fails if cancelled.
-fn go_on(monitor: &mut dyn Monitor, done: usize, total: usize) -> Result<(), ConvergenceError> {
+fn check_progress(
+    monitor: &mut dyn Monitor,
+    done: usize,
+    total: usize,
+) -> Result<(), ConvergenceError> {
     monitor.progress(done as u64, total as u64);
     if monitor.interrupted() { Err(ConvergenceError::Interrupted) } else { Ok(()) }
 }

@@ -1,6 +1,6 @@
 //! Iterations of the first plane during training.
 
-use super::{ConvergenceError, ConvergencePlan, go_on};
+use super::{ConvergenceError, ConvergencePlan, check_progress};
 use crate::learner::Learner;
 use linwright_measure::timing::MedianRange;
 use linwright_ops::{Op, OpSpec, RotorSpec, Shape, Workspace};
@@ -45,7 +45,11 @@ pub(super) fn rows(
     for (place, &n) in plan.generators.iter().enumerate() {
         let mut counts = vec![Vec::new(); STEPS as usize];
         for repeat in 0..plan.repeats {
-            go_on(monitor, place * plan.repeats + repeat, plan.generators.len() * plan.repeats)?;
+            check_progress(
+                monitor,
+                place * plan.repeats + repeat,
+                plan.generators.len() * plan.repeats,
+            )?;
             let key = RngKey::new(plan.seed).fold("training").fold_index(n as u64);
             let learned = learn(n, key.fold_index(repeat as u64))?;
             counts.iter_mut().zip(learned).for_each(|(counts, count)| counts.push(count));

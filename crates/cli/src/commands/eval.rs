@@ -151,7 +151,7 @@ pub(crate) fn run(args: &EvalArgs, shared: &Shared) -> Result<(), Failure> {
         check_tasks(tasks.all.iter().map(AsRef::as_ref), &model)?;
         check_samples(args, &tasks.all)?;
         if leak.is_none() {
-            leak = Some(leak::look(args, &tasks.all, &mut console)?);
+            leak = Some(leak::find_overlap(args, &tasks.all, &mut console)?);
         }
         let began = console.seconds();
         let results = measure(args, &model, &tasks.all, &mut console)?;
@@ -171,7 +171,7 @@ pub(crate) fn run(args: &EvalArgs, shared: &Shared) -> Result<(), Failure> {
     let comparisons = compare(&results, baseline.as_deref().unwrap_or_default());
     let (overlap, calibration) = leak.unwrap_or_default();
     provenance.data.extend(calibration);
-    tell_notes(&results, &console);
+    print_notes(&results, &console);
     let record = EvaluationRecord {
         model: &place.name,
         results: &results,
@@ -222,7 +222,7 @@ fn keep(args: &EvalArgs, json: &Value, results: &[TaskResult]) -> Result<(), Fai
 }
 
 /// Prints notes about the data.
-fn tell_notes(results: &[TaskResult], console: &Console) {
+fn print_notes(results: &[TaskResult], console: &Console) {
     for result in results {
         for note in &result.notes {
             console.note(&format!("note: {}: {note}", result.task));
@@ -309,7 +309,7 @@ fn measure(
         let mut journal = journal(args, loaded, task.as_ref(), console)?;
         let mut hooks = Hooks {
             progress: &mut |p| console.progress(p.done_tokens, p.total_tokens),
-            cancelled: &interrupt::asked,
+            cancelled: &interrupt::is_requested,
             journal: journal.as_mut().map(|journal| journal as &mut dyn Journal),
         };
         let subject = Subject::new(&loaded.decoder, tokenizer)
@@ -343,7 +343,7 @@ fn run_options(
         return Ok(RunOptions { max_batch_tokens, longest: None });
     };
     let resident = resident_bytes().ok_or_else(|| {
-        Failure::usage("this system does not tell how much memory is taken")
+        Failure::usage("this system does not report how much memory is used")
             .hint("leave --max-memory out and choose --batch-size")
     })?;
     let bytes_per_token = loaded.decoder.bytes_per_token();

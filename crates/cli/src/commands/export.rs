@@ -99,7 +99,7 @@ pub(crate) fn run(args: &ExportArgs, shared: &Shared) -> Result<(), Failure> {
                 console.note(&format!("note: {warning}"));
             }
             console.finish();
-            tell_adapter(args, &adapter, shared)
+            print_adapter(args, &adapter, shared)
         }
         FormArg::Auto | FormArg::Whole(_) => {
             let options = ExportOptions {
@@ -116,7 +116,7 @@ pub(crate) fn run(args: &ExportArgs, shared: &Shared) -> Result<(), Failure> {
                 console.note(&format!("note: {warning}"));
             }
             console.finish();
-            tell(args, &done, shared)
+            print_result(args, &done, shared)
         }
     }
 }
@@ -193,7 +193,7 @@ fn write_adapter(
     Ok(export_lora(&loaded.decoder, &loaded.source, &base.path, &options, &args.output)?)
 }
 
-fn tell(args: &ExportArgs, done: &Exported, shared: &Shared) -> Result<(), Failure> {
+fn print_result(args: &ExportArgs, done: &Exported, shared: &Shared) -> Result<(), Failure> {
     let form = done.choice.form.name();
     if shared.json {
         return print_json(&json!({
@@ -217,7 +217,7 @@ fn tell(args: &ExportArgs, done: &Exported, shared: &Shared) -> Result<(), Failu
     ))
 }
 
-fn tell_adapter(args: &ExportArgs, adapter: &Adapter, shared: &Shared) -> Result<(), Failure> {
+fn print_adapter(args: &ExportArgs, adapter: &Adapter, shared: &Shared) -> Result<(), Failure> {
     let loss = adapter.sites.iter().map(|site| site.loss).fold(0.0, f64::max);
     let parameters: u64 = adapter.sites.iter().map(|site| site.parameters).sum();
     if shared.json {

@@ -156,7 +156,7 @@ impl Writer {
         prompts: &[Vec<u32>],
         on_text: &mut dyn FnMut(usize, &str) -> bool,
     ) -> Result<Vec<Generated>, Failure> {
-        let mut on_text = |index, piece: &str| on_text(index, piece) && !interrupt::asked();
+        let mut on_text = |index, piece: &str| on_text(index, piece) && !interrupt::is_requested();
         let written = generate_text(
             &self.loaded.decoder,
             &self.tokenizer,
@@ -166,7 +166,7 @@ impl Writer {
             &mut on_text,
         );
         let written = written.map_err(Failure::from)?;
-        if interrupt::asked() {
+        if interrupt::is_requested() {
             return Err(Failure::new(Kind::Interrupted, "interrupted"));
         }
         Ok(written)

@@ -75,7 +75,7 @@ pub(crate) fn run(args: &InspectArgs, shared: &Shared) -> Result<(), Failure> {
         cache: if args.spectra { cache(args, &console)? } else { None },
     };
     let Place { path, name, .. } = find_model(&args.model, &mut console)?;
-    let mut found = look(&path, &options, &mut console)?;
+    let mut found = run_inspection(&path, &options, &mut console)?;
     console.finish();
     found.model = name;
     if let Some(page) = &args.html {
@@ -89,7 +89,11 @@ pub(crate) fn run(args: &InspectArgs, shared: &Shared) -> Result<(), Failure> {
     }
 }
 
-fn look(path: &Path, options: &Options, console: &mut Console) -> Result<Inspection, Failure> {
+fn run_inspection(
+    path: &Path,
+    options: &Options,
+    console: &mut Console,
+) -> Result<Inspection, Failure> {
     Ok(inspect(path, options, console)?)
 }
 

@@ -161,7 +161,7 @@ fn compute(
     let start = Instant::now();
     let mut go_on = |done: usize, total: usize| {
         console.progress(done as u64, total as u64);
-        !interrupt::asked()
+        !interrupt::is_requested()
     };
     let selected = select(rows, count, &criterion, &mut go_on)?;
     let selection_seconds = start.elapsed().as_secs_f64();

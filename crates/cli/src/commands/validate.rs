@@ -39,7 +39,7 @@ pub(crate) fn run(args: &ValidateArgs, shared: &Shared) -> Result<(), Failure> {
     let hooks = hub::Hooks {
         step: &mut |name| console_of_sets.borrow_mut().step(name),
         progress: &mut |done, total| console_of_sets.borrow_mut().progress(done, total),
-        cancelled: &interrupt::asked,
+        cancelled: &interrupt::is_requested,
     };
     let sets = Sets::new(&variable, hooks);
     let options = HarnessOptions {

@@ -128,7 +128,7 @@ pub fn compose(
                 candidates.iter().map(|(_, _, variant)| on_top(variant)).collect();
             let record = Record { directory, print: &print };
             let score = |result| Score::beside(&composed.dense, &result);
-            let found = work.judge(work.validation, &stacked, record, monitor, score)?;
+            let found = work.evaluate(work.validation, &stacked, record, monitor, score)?;
             let tried = candidates.iter().zip(found).map(|((size, kept, _), score)| Trial {
                 size: *size,
                 kept: kept.clone(),

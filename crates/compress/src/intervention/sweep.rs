@@ -228,7 +228,7 @@ pub struct Work<'a> {
     pub shares: bool,
 }
 
-/// Where it is recorded what a cell has been judged by so far.
+/// Record of the evaluation of cells so far.
 #[derive(Clone, Copy)]
 pub(super) struct Record<'a> {
     /// The directory of the run.
@@ -274,7 +274,7 @@ impl Work<'_> {
 
     /// Evaluates variants on a task and returns the value of `keep` for each result. Responses of
     /// an earlier, interrupted run are read from its journal.
-    pub(super) fn judge<R>(
+    pub(super) fn evaluate<R>(
         &self,
         task: &dyn Task,
         variants: &[Variant],
@@ -472,7 +472,7 @@ pub fn sweep(
     for (index, group) in grouped(&places, work.model).into_iter().enumerate() {
         let print = Fingerprint::of(&[("group", &group), ("index", &index)]);
         let found = finished_cell(directory, &print, || {
-            judge_group(work, grid, group, &dense, Record { directory, print: &print }, monitor)
+            evaluate_group(work, grid, group, &dense, Record { directory, print: &print }, monitor)
         })?;
         monitor.step(&format!(
             "{} of {} cells",
@@ -506,7 +506,7 @@ pub(super) fn dense(
         monitor.step("the model as it is");
         let variants = [Variant::default()];
         let record = Record { directory, print: &print };
-        let found = work.judge(task, &variants, record, monitor, |result| result)?;
+        let found = work.evaluate(task, &variants, record, monitor, |result| result)?;
         let result: TaskResult = found.into_iter().next().expect("one result for one model");
         let items = result.samples.iter().map(|s| (s.filter.clone(), s.numbers.clone())).collect();
         Ok(DenseScores { result, items })
@@ -546,7 +546,7 @@ fn grouped<'p>(places: &'p [Place], model: &Transformer) -> Vec<&'p [Place]> {
     groups
 }
 
-fn judge_group(
+fn evaluate_group(
     work: &Work<'_>,
     grid: &Grid,
     group: &[Place],
@@ -569,7 +569,7 @@ fn judge_group(
     }
     monitor.step(&format!("judging {} cells", edits.len()));
     let score = |result| Score::beside(dense, &result);
-    let found = work.judge(work.validation, &edits, record, monitor, score)?;
+    let found = work.evaluate(work.validation, &edits, record, monitor, score)?;
     let cell = |((place, size, kept), score): ((Place, Size, Vec<Kept>), Score)| Cell {
         place,
         size,
@@ -607,7 +607,7 @@ pub(super) fn tested_variant(
     monitor: &mut dyn Monitor,
 ) -> Result<Tested, StudyError> {
     let both = [Variant::default(), edited];
-    let mut found = work.judge(test, &both, record, monitor, |result| result)?;
+    let mut found = work.evaluate(test, &both, record, monitor, |result| result)?;
     let (best, dense) = (found.pop(), found.pop());
     let (best, dense) =
         (best.expect("a result for each model"), dense.expect("a result for each model"));

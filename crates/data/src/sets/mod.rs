@@ -114,7 +114,7 @@ impl<'a> Sets<'a> {
         let card = match set.names().contains(CARD) {
             false => None,
             true => {
-                let paths = set.bring(&[CARD.to_owned()], &mut hooks)?;
+                let paths = set.fetch(&[CARD.to_owned()], &mut hooks)?;
                 paths.first().map(|path| read_card(path)).transpose()?
             }
         };
@@ -135,7 +135,7 @@ impl<'a> Sets<'a> {
             }
         };
         Ok(SetFiles {
-            files: set.bring(&names, &mut hooks)?,
+            files: set.fetch(&names, &mut hooks)?,
             origin: set.id().to_string(),
             rows: None,
             notes: set.notes().to_vec(),

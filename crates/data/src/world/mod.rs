@@ -23,7 +23,7 @@ pub use stories::{RUN, runs, story_grammar};
 use linwright_tensor::{RngKey, parallel};
 use serde::{Deserialize, Serialize};
 use sha2::{Digest, Sha256};
-use stories::Teller;
+use stories::StorySampler;
 
 /// Settings that determine a world.
 #[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
@@ -137,12 +137,12 @@ impl World {
     #[must_use]
     pub fn training(&self) -> Training {
         let key = self.key();
-        let teller = Teller::avoiding(&self.grammar, &[&self.validation, &self.test]);
+        let sampler = StorySampler::avoiding(&self.grammar, &[&self.validation, &self.test]);
         let pieces: Vec<usize> = (0..self.settings.stories).step_by(PIECE).collect();
         let stories = parallel::map(pieces, |_, first| {
             let last = (first + PIECE).min(self.settings.stories);
             let key = key.fold("stories");
-            (first..last).map(|index| teller.tell(key, index as u64)).collect::<Vec<_>>()
+            (first..last).map(|index| sampler.draw(key, index as u64)).collect::<Vec<_>>()
         });
         let mut documents = Vec::new();
         let mut redrawn = 0;

@@ -68,12 +68,12 @@ pub fn runs(text: &str) -> impl Iterator<Item = &str> {
 
 /// Draws stories that share no run of sentences with given ones.
 #[derive(Debug)]
-pub(super) struct Teller<'a> {
+pub(super) struct StorySampler<'a> {
     grammar: &'a Grammar,
     forbidden: HashSet<&'a str>,
 }
 
-impl<'a> Teller<'a> {
+impl<'a> StorySampler<'a> {
     /// A sampler that avoids every run of the given stories.
     pub(super) fn avoiding(grammar: &'a Grammar, stories: &[&'a [Sample]]) -> Self {
         let stories = stories.iter().flat_map(|stories| stories.iter());
@@ -82,7 +82,7 @@ impl<'a> Teller<'a> {
     }
 
     /// The story of `key` with this index, and how often it was redrawn.
-    pub(super) fn tell(&self, key: RngKey, index: u64) -> (Sample, u64) {
+    pub(super) fn draw(&self, key: RngKey, index: u64) -> (Sample, u64) {
         let key = key.fold_index(index);
         let mut redrawn = 0;
         loop {
@@ -123,17 +123,17 @@ mod tests {
     }
 
     #[test]
-    fn a_teller_avoids_what_is_forbidden() {
+    fn a_sampler_avoids_what_is_forbidden() {
         let grammar = Grammar::new(
             super::super::grammar::Lexicon::default().with("w", &["a", "b", "c"]),
             &["{x=w}. {y=w}. Z.".to_owned()],
         )
         .expect("reads");
         let held_out = [Sample { text: "a. a. Z.".into(), nats: 0.0 }];
-        let teller = Teller::avoiding(&grammar, &[&held_out]);
+        let sampler = StorySampler::avoiding(&grammar, &[&held_out]);
         let mut redrawn = 0;
         for index in 0..200 {
-            let (story, times) = teller.tell(RngKey::new(1), index);
+            let (story, times) = sampler.draw(RngKey::new(1), index);
             assert_ne!(story.text, held_out[0].text);
             redrawn += times;
         }

@@ -28,7 +28,7 @@ pub(super) struct Row {
 
 /// Aggregate scores over records; shares are between 0 and 1.
 #[derive(Clone, Debug, PartialEq)]
-pub(super) struct Figures {
+pub(super) struct Scores {
     pub(super) accuracy: f64,
     pub(super) f1: Option<f64>,
     pub(super) log_loss: Option<f64>,
@@ -65,7 +65,7 @@ impl Row {
     }
 }
 
-impl Figures {
+impl Scores {
     pub(super) fn of(rows: &[Row]) -> Self {
         let answers: Vec<(f64, usize)> = rows.iter().filter_map(|row| row.answer).collect();
         let tokens = answers.iter().map(|(_, tokens)| tokens).sum();
@@ -93,7 +93,7 @@ fn error(values: &[f64]) -> Option<f64> {
 
 /// Aggregate scores as metrics.
 pub(super) fn metrics(rows: &[Row]) -> Vec<Metric> {
-    let figures = Figures::of(rows);
+    let figures = Scores::of(rows);
     let error_of = |name: &str| {
         let numbers = rows.iter().flat_map(Row::numbers).filter(|(found, _)| *found == name);
         error(&numbers.map(|(_, value)| value).collect::<Vec<_>>())

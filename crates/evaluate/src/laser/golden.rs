@@ -6,7 +6,7 @@
     reason = "an environment variable gives the folder of the golden vectors"
 )]
 
-use super::figures::{Figures, Row};
+use super::figures::{Row, Scores};
 use super::words::{Overlap, contains, folded, overlap};
 use serde_json::Value;
 use std::path::{Path, PathBuf};
@@ -69,7 +69,7 @@ fn golden_dataset_metrics() {
         let tol = number(&golden["tol"], &path);
         let rows = golden["rows"].as_array().expect("rows").iter();
         let rows: Vec<Row> = rows.map(|row| row_of(row, &path)).collect();
-        let (figures, want) = (Figures::of(&rows), &golden["result"]);
+        let (figures, want) = (Scores::of(&rows), &golden["result"]);
         near(100.0 * figures.accuracy, &want["0-1 correctness"], &path, tol);
         near(-figures.log_loss.expect("log loss"), &want["mean log prob"], &path, tol);
         near(figures.perplexity.expect("perplexity"), &want["perplexity"], &path, tol);

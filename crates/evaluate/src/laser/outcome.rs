@@ -12,7 +12,7 @@ use serde_json::{Map, Value, json};
 pub(super) const TOP_LOGPROBS: usize = TOPS[2];
 
 /// Responses of a model to a record.
-struct Answered {
+struct Responses {
     /// Form of the request.
     form: Form,
     /// Whether the model is a masked language model.
@@ -25,7 +25,7 @@ struct Answered {
 }
 
 /// Scores of one record.
-struct Judged {
+struct RecordScores {
     row: Row,
     /// Index of the chosen answer, for choices.
     chosen: Option<usize>,
@@ -33,40 +33,40 @@ struct Judged {
     generation: String,
 }
 
-impl Answered {
+impl Responses {
     fn of(task: &LaserTask, record: &Record, replies: &[Reply]) -> Result<Self, EvaluationError> {
         let is_masked = replies.iter().any(|reply| matches!(reply, Reply::Infilled { .. }));
         let form = task.form(is_masked);
         let is_generated = matches!(form, Form::Generated { .. });
         let (scores, details) = (Vec::new(), Details::default());
-        let mut answered = Self { form, is_masked, scores, generated: None, details };
+        let mut responses = Self { form, is_masked, scores, generated: None, details };
         for reply in replies {
             match reply {
                 Reply::LogLikelihood { log_likelihood, tokens, details, .. } => {
-                    answered.scores.push((*log_likelihood, *tokens));
+                    responses.scores.push((*log_likelihood, *tokens));
                     if let Some(details) = details {
-                        answered.details = Details::clone(details);
+                        responses.details = Details::clone(details);
                     }
                 }
-                Reply::Generated { text, .. } => answered.generated = Some(text.clone()),
+                Reply::Generated { text, .. } => responses.generated = Some(text.clone()),
                 Reply::Infilled { answers, text, details, .. } => {
-                    answered.scores.clone_from(answers);
-                    answered.details = Details::clone(details);
-                    answered.generated = is_generated.then(|| text.clone());
+                    responses.scores.clone_from(answers);
+                    responses.details = Details::clone(details);
+                    responses.generated = is_generated.then(|| text.clone());
                 }
                 Reply::Rolling { .. } | Reply::Similarity { .. } => {}
             }
         }
-        if let (Form::Generated { new_tokens: 1, .. }, None) = (form, &answered.generated) {
-            let first = answered.details.top_logprobs.first();
-            answered.generated = first.map(|(text, _)| text.clone());
+        if let (Form::Generated { new_tokens: 1, .. }, None) = (form, &responses.generated) {
+            let first = responses.details.top_logprobs.first();
+            responses.generated = first.map(|(text, _)| text.clone());
         }
         let asked = match form {
             Form::Choice { .. } => record.choices.len(),
             Form::Generated { .. } => 1,
         };
-        if answered.scores.len() == asked && answered.generated.is_some() == is_generated {
-            return Ok(answered);
+        if responses.scores.len() == asked && responses.generated.is_some() == is_generated {
+            return Ok(responses);
         }
         Err(EvaluationError::Document {
             place: record.place.clone(),
@@ -110,45 +110,45 @@ fn best(scores: &[f64]) -> (usize, bool) {
     (best, scores.iter().filter(|score| **score == scores[best]).count() > 1)
 }
 
-fn judge(task: &LaserTask, record: &Record, answered: &Answered) -> Judged {
+fn score(task: &LaserTask, record: &Record, responses: &Responses) -> RecordScores {
     let scoring = task.options.scoring;
-    let top = Some(answered.tops(record, scoring));
-    match answered.form {
+    let top = Some(responses.tops(record, scoring));
+    match responses.form {
         Form::Choice { two } => {
             let own = |score: f64| match scoring {
                 Scoring::Correct => score,
                 Scoring::Compat => halved(score),
             };
-            let scores: Vec<f64> = answered.scores.iter().map(|(nats, _)| own(*nats)).collect();
+            let scores: Vec<f64> = responses.scores.iter().map(|(nats, _)| own(*nats)).collect();
             let (chosen, tie) = best(&scores);
             let beaten = two && tie && scoring == Scoring::Compat;
             let right = chosen == record.gold && !beaten;
-            let answer = Some(answered.scores[record.gold]);
+            let answer = Some(responses.scores[record.gold]);
             let generation = record.choices[chosen].clone();
             let row = Row { right, answer, overlap: None, top };
-            Judged { row, chosen: Some(chosen), tie, generation }
+            RecordScores { row, chosen: Some(chosen), tie, generation }
         }
         Form::Generated { new_tokens, .. } => {
-            let generation = answered.generated.clone().unwrap_or_default();
-            let judged = match scoring {
+            let generation = responses.generated.clone().unwrap_or_default();
+            let text = match scoring {
                 Scoring::Correct => generation.clone(),
                 Scoring::Compat if new_tokens == 1 => generation.clone(),
                 Scoring::Compat => format!("{}{generation}", record.prompt),
             };
             let right = match new_tokens {
-                1 => folded(&judged) == folded(&record.answer),
-                _ => contains(&judged, &record.answer),
+                1 => folded(&text) == folded(&record.answer),
+                _ => contains(&text, &record.answer),
             };
-            let overlap = Some(overlap(&judged, &record.answer, scoring == Scoring::Compat));
-            let mut answer = answered.scores.first().copied();
+            let overlap = Some(overlap(&text, &record.answer, scoring == Scoring::Compat));
+            let mut answer = responses.scores.first().copied();
             if let (Scoring::Compat, true, Some((_, tokens))) =
-                (scoring, answered.is_masked, &mut answer)
+                (scoring, responses.is_masked, &mut answer)
             {
                 // The paper's code counts one mask too many.
                 *tokens += 1;
             }
             let row = Row { right, answer, overlap, top };
-            Judged { row, chosen: None, tie: false, generation }
+            RecordScores { row, chosen: None, tie: false, generation }
         }
     }
 }
@@ -164,17 +164,17 @@ pub(super) fn result(
     let first = replies.first().and_then(|replies| replies.first());
     let is_masked = matches!(first, Some(Reply::Infilled { .. }));
     for (index, (record, replies)) in task.records.iter().zip(replies).enumerate() {
-        let answered = Answered::of(task, record, replies)?;
-        if let Form::Generated { longest: Some(longest), .. } = answered.form
-            && answered.scores[0].1 > longest
+        let responses = Responses::of(task, record, replies)?;
+        if let Form::Generated { longest: Some(longest), .. } = responses.form
+            && responses.scores[0].1 > longest
         {
             continue;
         }
-        let judged = judge(task, record, &answered);
+        let scores = score(task, record, &responses);
         replies.iter().for_each(|reply| counts.add(reply));
-        counts.ties += usize::from(judged.tie);
-        samples.push(sample(task, index, record, &answered, &judged));
-        rows.push(judged.row);
+        counts.ties += usize::from(scores.tie);
+        samples.push(sample(task, index, record, &responses, &scores));
+        rows.push(scores.row);
         groups.push(record.group);
     }
     if rows.is_empty() {
@@ -236,10 +236,10 @@ fn sample(
     task: &LaserTask,
     index: usize,
     record: &Record,
-    answered: &Answered,
-    judged: &Judged,
+    responses: &Responses,
+    scores: &RecordScores,
 ) -> Sample {
-    let (row, details) = (&judged.row, &answered.details);
+    let (row, details) = (&scores.row, &responses.details);
     let mut fields = Map::new();
     let mut add = |name: &str, value: Value| fields.insert(name.to_owned(), value);
     add("ix", json!(index));
@@ -247,11 +247,11 @@ fn sample(
     add("question", json!(record.question));
     add("prompted-question", json!(record.prompt));
     add("gold-answer", json!(record.answer));
-    if let Some(chosen) = judged.chosen {
+    if let Some(chosen) = scores.chosen {
         add("gold-answer-ix", json!(record.gold));
         add("predicted-answer-ix", json!(chosen));
     }
-    add("generation", json!(judged.generation));
+    add("generation", json!(scores.generation));
     add("correct", json!(row.right));
     for (name, within) in
         ["top_1_acc", "top_5_acc", "top_10_acc"].iter().zip(row.top.iter().flatten())
@@ -274,10 +274,10 @@ fn sample(
     add("answer_logprob", json!(nats));
     add("answer_length", json!(tokens));
     add("question_answer_length", json!(details.context_tokens + tokens));
-    for (choice, (nats, _)) in record.choices.iter().zip(&answered.scores) {
+    for (choice, (nats, _)) in record.choices.iter().zip(&responses.scores) {
         add(&format!("{choice}_logprob"), json!(nats));
     }
-    add("protocol", json!(task.protocol(answered.is_masked)));
+    add("protocol", json!(task.protocol(responses.is_masked)));
     if let Some(group) = record.group {
         add("group", json!(group));
     }

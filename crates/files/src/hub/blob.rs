@@ -59,7 +59,7 @@ impl Blob {
 
     /// Downloads the content if the cache lacks it, and links it into the snapshot. Progress is
     /// reported from `before` of `total` bytes on.
-    pub(super) fn bring(
+    pub(super) fn ensure(
         &self,
         client: &Client<'_>,
         place: &Place<'_>,

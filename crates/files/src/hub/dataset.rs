@@ -138,7 +138,7 @@ impl<'a> Dataset<'a> {
     ///
     /// # Errors
     /// [`HubError`].
-    pub fn bring(&self, names: &[String], hooks: &mut Hooks<'_>) -> Result<Vec<PathBuf>, HubError> {
+    pub fn fetch(&self, names: &[String], hooks: &mut Hooks<'_>) -> Result<Vec<PathBuf>, HubError> {
         let known: Vec<String> =
             names.iter().filter(|name| self.names.contains(*name)).cloned().collect();
         if self.at_hub {
@@ -158,7 +158,7 @@ impl<'a> Dataset<'a> {
     #[cfg(feature = "hub")]
     fn download(&self, names: &[String], hooks: &mut Hooks<'_>) -> Result<(), HubError> {
         let (id, commit, settings) = (&self.found.id, &self.commit, self.settings);
-        super::download::bring_files(&self.asked, id, commit, names, settings, hooks)
+        super::download::fetch_files(&self.asked, id, commit, names, settings, hooks)
     }
 
     #[cfg(not(feature = "hub"))]

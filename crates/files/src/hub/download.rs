@@ -14,7 +14,7 @@ use std::fs;
 
 /// Asks the hub for the commit of a revision and downloads the files that its snapshot lacks. The
 /// ref is written last, so that it never points to an incomplete snapshot.
-pub(super) fn bring(
+pub(super) fn fetch_model(
     id: &HubId,
     settings: &HubSettings,
     hooks: &mut Hooks<'_>,
@@ -31,13 +31,13 @@ pub(super) fn bring(
     if weights.ends_with(".json") {
         work.complete(&shards_of(&snapshot.join(weights))?, hooks)?;
     }
-    remember(id, &repository, &listing.commit)?;
+    write_ref(id, &repository, &listing.commit)?;
     Ok(Found { dir: snapshot, id: id.at(&listing.commit), notes: Vec::new() })
 }
 
 /// Downloads some files of a data set that its snapshot lacks. `id` is the data set at its commit,
 /// `asked` at the requested revision.
-pub(super) fn bring_files(
+pub(super) fn fetch_files(
     asked: &HubId,
     id: &HubId,
     commit: &Commit,
@@ -48,11 +48,11 @@ pub(super) fn bring_files(
     let client = Client::new(id, settings);
     let repository = Repository::new(id, &settings.cache);
     Work { client: &client, repository: &repository, commit }.complete(names, hooks)?;
-    remember(asked, &repository, commit)
+    write_ref(asked, &repository, commit)
 }
 
 /// Writes the commit of a branch or tag to its ref.
-fn remember(id: &HubId, repository: &Repository, commit: &Commit) -> Result<(), HubError> {
+fn write_ref(id: &HubId, repository: &Repository, commit: &Commit) -> Result<(), HubError> {
     if Commit::parse(id.revision()).is_none() {
         let path = repository.reference(id);
         create_parent(&path)?;
@@ -97,7 +97,7 @@ impl Work<'_> {
         let place = Place { repository: self.repository, snapshot: &snapshot };
         let mut before = 0;
         for blob in &blobs {
-            blob.bring(self.client, &place, before, total, hooks)?;
+            blob.ensure(self.client, &place, before, total, hooks)?;
             before += blob.size;
         }
         Ok(())

@@ -88,7 +88,7 @@ fn ask(
     cached: Cached,
     hooks: &mut Hooks<'_>,
 ) -> Result<Found, HubError> {
-    match download::bring(id, settings, hooks) {
+    match download::fetch_model(id, settings, hooks) {
         Err(error @ (HubError::Unreachable { .. } | HubError::Refused { .. })) => {
             let Ok(mut found) = cached.whole(id) else {
                 return Err(error);

@@ -25,7 +25,7 @@ fn bring(scene: &Scene, names: &[&str]) -> Result<(String, Vec<PathBuf>, Vec<Str
     let id = HubId::parse_dataset(DATASET, None).unwrap().unwrap();
     let set = Dataset::open(&id, &scene.settings, &mut hooks)?;
     let names: Vec<String> = names.iter().map(|&name| name.to_owned()).collect();
-    let paths = set.bring(&names, &mut hooks)?;
+    let paths = set.fetch(&names, &mut hooks)?;
     Ok((set.id().to_string(), paths, set.notes().to_vec()))
 }
 

@@ -1,9 +1,9 @@
 //! Totals of tensors by name pattern and by layer.
 
 use super::record::{
-    Group, GroupFigures, LayerTotals, RowCounts, TensorRecord, Totals, ValueFigures,
+    Group, LayerTotals, RowCounts, SpectralMeans, TensorRecord, Totals, ValueStatistics,
 };
-use crate::spectra::Figures;
+use crate::spectra::SpectralStatistics;
 use std::collections::BTreeMap;
 
 impl Totals {
@@ -48,13 +48,13 @@ fn group(name: &str, tensors: &[&TensorRecord]) -> Group {
         shape: alike(&|t| t.shape == first.shape).then(|| first.shape.clone()),
         totals: Totals::of(tensors.iter().copied()),
         values: values(tensors),
-        spectra: GroupFigures::of(tensors.iter().filter_map(|t| t.spectrum.as_deref()).collect())
+        spectra: SpectralMeans::of(tensors.iter().filter_map(|t| t.spectrum.as_deref()).collect())
             .map(Box::new),
     }
 }
 
 /// Statistics of all numbers together, by the law of total variance.
-fn values(tensors: &[&TensorRecord]) -> Option<ValueFigures> {
+fn values(tensors: &[&TensorRecord]) -> Option<ValueStatistics> {
     let mut parts = Vec::new();
     for tensor in tensors {
         let values = tensor.values?;
@@ -63,9 +63,9 @@ fn values(tensors: &[&TensorRecord]) -> Option<ValueFigures> {
     }
     let count = parts.iter().map(|(finite, _)| finite).sum::<f64>().max(1.0);
     let mean = parts.iter().map(|(finite, v)| finite * v.mean).sum::<f64>() / count;
-    let spread = |v: &ValueFigures| v.std * v.std + (v.mean - mean) * (v.mean - mean);
+    let spread = |v: &ValueStatistics| v.std * v.std + (v.mean - mean) * (v.mean - mean);
     let variance = parts.iter().map(|(finite, v)| finite * spread(v)).sum::<f64>() / count;
-    Some(ValueFigures {
+    Some(ValueStatistics {
         nan: parts.iter().map(|(_, v)| v.nan).sum(),
         infinite: parts.iter().map(|(_, v)| v.infinite).sum(),
         mean,
@@ -74,16 +74,16 @@ fn values(tensors: &[&TensorRecord]) -> Option<ValueFigures> {
     })
 }
 
-impl GroupFigures {
+impl SpectralMeans {
     /// Means over spectra; `None` if there are none.
     #[must_use]
-    pub fn of(all: Vec<&Figures>) -> Option<Self> {
-        let some = |f: &dyn Fn(&Figures) -> Option<f64>| {
+    pub fn of(all: Vec<&SpectralStatistics>) -> Option<Self> {
+        let some = |f: &dyn Fn(&SpectralStatistics) -> Option<f64>| {
             let values: Vec<f64> = all.iter().filter_map(|figures| f(figures)).collect();
             let sum: f64 = values.iter().sum();
             (!values.is_empty()).then(|| sum / values.len() as f64)
         };
-        let mean = |f: &dyn Fn(&Figures) -> f64| some(&|figures| Some(f(figures)));
+        let mean = |f: &dyn Fn(&SpectralStatistics) -> f64| some(&|figures| Some(f(figures)));
         Some(Self {
             matrices: all.len(),
             frobenius_norm: mean(&|f| f.frobenius_norm)?,

@@ -27,7 +27,7 @@ pub use error::InspectError;
 pub use filter::NameFilter;
 pub use names::{layer_of, natural_order, pattern_of};
 pub use record::{
-    Duplicates, Group, GroupFigures, Inspection, LayerTotals, RowCounts, SCHEMA, TensorRecord,
-    Totals, ValueFigures, WeightFile,
+    Duplicates, Group, Inspection, LayerTotals, RowCounts, SCHEMA, SpectralMeans, TensorRecord,
+    Totals, ValueStatistics, WeightFile,
 };
 pub use run::{Options, run};

@@ -2,7 +2,7 @@
 //! name patterns, spectra, and tables of all tensors.
 
 use super::{Duplicates, Inspection, TensorRecord};
-use crate::spectra::Figures;
+use crate::spectra::SpectralStatistics;
 use linwright_report::number::{bytes, count, percent, scientific, significant};
 use linwright_report::plot::{Axis, Plot, Series, Style};
 use linwright_report::{Block, Figure, Grid, GridCell, Scale, Table};
@@ -62,7 +62,12 @@ impl<'a> Matrices<'a> {
     }
 
     /// Mean over the matrices of a cell.
-    fn mean(&self, name: &str, layer: usize, f: fn(&TensorRecord, &Figures) -> f64) -> Option<f64> {
+    fn mean(
+        &self,
+        name: &str,
+        layer: usize,
+        f: fn(&TensorRecord, &SpectralStatistics) -> f64,
+    ) -> Option<f64> {
         let tensors = self.cells.get(&(name, Some(layer)))?;
         let values: Vec<f64> =
             tensors.iter().filter_map(|t| Some(f(t, t.spectrum.as_deref()?))).collect();
@@ -74,7 +79,7 @@ impl<'a> Matrices<'a> {
 struct Shown {
     title: &'static str,
     note: &'static str,
-    value: fn(&TensorRecord, &Figures) -> f64,
+    value: fn(&TensorRecord, &SpectralStatistics) -> f64,
     write: fn(f64) -> String,
     /// Whether the colour scale is logarithmic.
     log: bool,

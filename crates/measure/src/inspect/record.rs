@@ -1,6 +1,6 @@
 //! Result of an inspection, as plain data.
 
-use crate::spectra::Figures;
+use crate::spectra::SpectralStatistics;
 use serde::{Deserialize, Serialize};
 
 /// Version of the JSON schema of [`Inspection`].
@@ -81,20 +81,20 @@ pub struct TensorRecord {
     /// Bytes in the file.
     pub bytes: u64,
     /// Statistics of its numbers; `None` if they are not F64, F32, F16 or BF16.
-    pub values: Option<ValueFigures>,
+    pub values: Option<ValueStatistics>,
     /// Constant rows; `None` without rows of two numbers or more.
     pub rows: Option<RowCounts>,
     /// Name of the first tensor with the same type, shape and bytes.
     pub same_as: Option<String>,
     /// Statistics of its singular values, if requested.
-    pub spectrum: Option<Box<Figures>>,
+    pub spectrum: Option<Box<SpectralStatistics>>,
     /// Why a requested spectrum is missing.
     pub no_spectrum: Option<String>,
 }
 
 /// Statistics of numbers. Mean, standard deviation and maximum are over the finite ones.
 #[derive(Clone, Copy, Debug, PartialEq, Serialize, Deserialize)]
-pub struct ValueFigures {
+pub struct ValueStatistics {
     /// Number of NaN values.
     pub nan: u64,
     /// Number of infinite values.
@@ -137,15 +137,15 @@ pub struct Group {
     /// Totals.
     pub totals: Totals,
     /// Statistics over the numbers of all tensors, if all have a supported type.
-    pub values: Option<ValueFigures>,
+    pub values: Option<ValueStatistics>,
     /// Means over the spectra of its matrices.
-    pub spectra: Option<Box<GroupFigures>>,
+    pub spectra: Option<Box<SpectralMeans>>,
 }
 
 /// Means over the matrices of a group; a statistic missing for some is averaged over the others.
 #[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
 #[allow(missing_docs, reason = "means of the statistics of the same names")]
-pub struct GroupFigures {
+pub struct SpectralMeans {
     /// Number of matrices with a spectrum.
     pub matrices: usize,
     pub frobenius_norm: f64,

@@ -1,7 +1,7 @@
 //! An inspection as a report; its tables are at most 100 columns wide in a terminal.
 
 use super::page;
-use crate::inspect::{Group, GroupFigures, Inspection, TensorRecord, Totals, ValueFigures};
+use crate::inspect::{Group, Inspection, SpectralMeans, TensorRecord, Totals, ValueStatistics};
 use linwright_report::number::{bytes, count, scientific, significant};
 use linwright_report::terminal::shortened;
 use linwright_report::{Block, Document, ReportError, Table};
@@ -96,7 +96,7 @@ fn shape_text(shape: Option<&[usize]>) -> String {
     }
 }
 
-fn value_cells(values: Option<ValueFigures>) -> [String; 3] {
+fn value_cells(values: Option<ValueStatistics>) -> [String; 3] {
     match values {
         None => ["", "", ""].map(str::to_owned),
         Some(values) => [values.mean, values.std, f64::from(values.abs_max)].map(scientific),
@@ -160,11 +160,11 @@ fn contents_by_layer(found: &Inspection) -> Table {
 }
 
 /// Names of rows with their spectral statistics, if they have any.
-fn figures_of(found: &Inspection, by: By) -> Vec<(String, GroupFigures)> {
+fn figures_of(found: &Inspection, by: By) -> Vec<(String, SpectralMeans)> {
     let of = |tensors: &[&TensorRecord]| {
-        GroupFigures::of(tensors.iter().filter_map(|tensor| tensor.spectrum.as_deref()).collect())
+        SpectralMeans::of(tensors.iter().filter_map(|tensor| tensor.spectrum.as_deref()).collect())
     };
-    let named = |(name, figures): (&str, Option<GroupFigures>)| Some((name.to_owned(), figures?));
+    let named = |(name, figures): (&str, Option<SpectralMeans>)| Some((name.to_owned(), figures?));
     match by {
         By::Name => {
             let groups = found.groups.iter();
@@ -277,7 +277,7 @@ fn findings(found: &Inspection) -> Vec<String> {
 pub(super) mod tests {
     use super::*;
     use crate::inspect::{Duplicates, LayerTotals, RowCounts, SCHEMA, WeightFile};
-    use crate::spectra::{Figures, Spectrum};
+    use crate::spectra::{SpectralStatistics, Spectrum};
     use linwright_report::terminal;
 
     /// Two layers of a matrix with long names, one of them damaged.
@@ -295,7 +295,7 @@ pub(super) mod tests {
             shape: vec![3, 400],
             parameters: 1200,
             bytes: 2400,
-            values: Some(ValueFigures {
+            values: Some(ValueStatistics {
                 nan: layer as u64,
                 infinite: 0,
                 mean: -1.25e-9,
@@ -304,7 +304,7 @@ pub(super) mod tests {
             }),
             rows: Some(RowCounts { zero: 1, constant: 0 }),
             same_as: None,
-            spectrum: Some(Box::new(Figures::of(&spectrum))),
+            spectrum: Some(Box::new(SpectralStatistics::of(&spectrum))),
             no_spectrum: None,
         };
         let tensors = vec![tensor(0), tensor(1)];
@@ -322,7 +322,7 @@ pub(super) mod tests {
             shape: None,
             totals,
             values: tensors[0].values,
-            spectra: GroupFigures::of(
+            spectra: SpectralMeans::of(
                 tensors.iter().filter_map(|t| t.spectrum.as_deref()).collect(),
             )
             .map(Box::new),

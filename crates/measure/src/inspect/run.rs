@@ -3,11 +3,11 @@
 use super::contents::{self, Contents};
 use super::duplicates::first_alike;
 use super::record::{
-    Duplicates, Inspection, SCHEMA, TensorRecord, Totals, ValueFigures, WeightFile,
+    Duplicates, Inspection, SCHEMA, TensorRecord, Totals, ValueStatistics, WeightFile,
 };
 use super::source::{Source, Stored};
 use super::{InspectError, NameFilter, groups, layer_of, natural_order, pattern_of};
-use crate::spectra::{CacheKey, Cached, Figures, Spectrum, SpectrumCache};
+use crate::spectra::{CacheKey, Cached, SpectralStatistics, Spectrum, SpectrumCache};
 use linwright_files::StoredType;
 use linwright_run::Monitor;
 use linwright_tensor::kernels::statistics::Statistics;
@@ -142,7 +142,7 @@ fn read_all(
 }
 
 fn record(tensor: &Stored<'_>, contents: &Contents) -> TensorRecord {
-    let values = |values: Statistics| ValueFigures {
+    let values = |values: Statistics| ValueStatistics {
         nan: values.nan,
         infinite: values.infinite,
         mean: values.mean,
@@ -182,7 +182,7 @@ fn duplicates(tensors: &[Stored<'_>], first: &[usize]) -> Vec<Duplicates> {
 
 /// Statistics of a tensor's spectrum, or the reason why there are none (`None` for a tensor that is
 /// not a matrix).
-type SpectrumResult = Result<Box<Figures>, Option<String>>;
+type SpectrumResult = Result<Box<SpectralStatistics>, Option<String>>;
 
 /// Spectral statistics of all tensors; `first` has the index of the first tensor equal to each.
 fn all_spectra(
@@ -252,7 +252,7 @@ fn effort(shape: &[usize]) -> u64 {
     (small * small).saturating_mul(large + 2 * small)
 }
 
-type Found = (Result<Figures, String>, Option<String>);
+type Found = (Result<SpectralStatistics, String>, Option<String>);
 
 /// Statistics of a matrix's spectrum, from the cache if possible, and a note on the cache.
 fn spectrum(tensor: &Stored<'_>, cache: Option<&SpectrumCache>) -> Result<Found, InspectError> {
@@ -261,7 +261,7 @@ fn spectrum(tensor: &Stored<'_>, cache: Option<&SpectrumCache>) -> Result<Found,
     let key = CacheKey { digest: read.digest, dtype: tensor.dtype().name(), rows, cols };
     let mut note = None;
     match cache.map(|cache| cache.load(&key)) {
-        Some(Cached::Found(spectrum)) => return Ok((Ok(Figures::of(&spectrum)), None)),
+        Some(Cached::Found(spectrum)) => return Ok((Ok(SpectralStatistics::of(&spectrum)), None)),
         Some(Cached::Unusable(reason)) => note = Some(format!("computed again: {reason}")),
         Some(Cached::Absent) | None => {}
     }
@@ -271,7 +271,7 @@ fn spectrum(tensor: &Stored<'_>, cache: Option<&SpectrumCache>) -> Result<Found,
             if let Some(cache) = cache {
                 cache.store(&key, &spectrum).map_err(InspectError::Cache)?;
             }
-            Ok((Ok(Figures::of(&spectrum)), note))
+            Ok((Ok(SpectralStatistics::of(&spectrum)), note))
         }
     }
 }

@@ -4,13 +4,13 @@ use super::{Noise, PowerLaw, Spectrum, entropy};
 use linwright_tensor::linalg::RESOLUTION;
 use serde::{Deserialize, Serialize};
 
-/// Largest number of points of [`Figures::curve`].
+/// Largest number of points of [`SpectralStatistics::curve`].
 const CURVE_POINTS: usize = 40;
 
 /// Spectral statistics of one matrix (m, n); definitions in `docs/math.md`. All are zero for a zero
 /// matrix.
 #[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
-pub struct Figures {
+pub struct SpectralStatistics {
     /// Frobenius norm, `√Σ s²`.
     pub frobenius_norm: f64,
     /// Largest singular value.
@@ -43,7 +43,7 @@ pub struct Figures {
     pub curve: Vec<(usize, f64)>,
 }
 
-impl Figures {
+impl SpectralStatistics {
     /// Statistics of a spectrum.
     #[must_use]
     pub fn of(spectrum: &Spectrum) -> Self {
@@ -109,8 +109,8 @@ mod tests {
     use super::*;
     use linwright_tensor::Mat;
 
-    fn of(rows: usize, cols: usize, f: impl FnMut(usize, usize) -> f32) -> Figures {
-        Figures::of(&Spectrum::of(Mat::from_fn(rows, cols, f).view()).unwrap())
+    fn of(rows: usize, cols: usize, f: impl FnMut(usize, usize) -> f32) -> SpectralStatistics {
+        SpectralStatistics::of(&Spectrum::of(Mat::from_fn(rows, cols, f).view()).unwrap())
     }
 
     #[test]

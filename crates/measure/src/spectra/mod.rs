@@ -1,7 +1,7 @@
 //! Singular values of matrices and their statistics.
 //!
 //! A [`Spectrum`] is computed once, stored in a [`SpectrumCache`] by the content digest of the
-//! tensor, and summarised by [`Figures`]. Definitions and sources are in `docs/math.md`, "Spectra
+//! tensor, and summarised by [`SpectralStatistics`]. Definitions and sources are in `docs/math.md`, "Spectra
 //! of weights".
 
 mod cache;
@@ -10,7 +10,7 @@ mod noise;
 mod power_law;
 
 pub use cache::{CacheKey, Cached, SpectrumCache};
-pub use figures::Figures;
+pub use figures::SpectralStatistics;
 pub use noise::{Noise, marchenko_pastur_median};
 pub use power_law::{MIN_TAIL, PowerLaw};
 

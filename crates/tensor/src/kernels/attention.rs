@@ -178,7 +178,7 @@ impl Attention {
     }
 
     /// Positions of the keys that query `index` of `queries` attends to, of `keys`.
-    fn seen(&self, index: usize, queries: usize, keys: usize) -> Range<usize> {
+    fn attended(&self, index: usize, queries: usize, keys: usize) -> Range<usize> {
         match self.mask {
             Mask::Causal { window } => {
                 let end = keys - queries + index + 1;

@@ -36,7 +36,7 @@ enum Folder {
 }
 
 impl Folder {
-    fn look(path: &Path) -> Self {
+    fn inspect(path: &Path) -> Self {
         match fs::read_dir(path) {
             Ok(_) => {
                 let (files, bytes, whole) = count(path);
@@ -144,7 +144,7 @@ pub(super) fn caches(variable: Variable<'_>) -> Vec<Finding> {
     found.push(match datasets_cache(variable) {
         Some(path) => {
             // Linwright only reads this cache.
-            let mut finding = Folder::look(&path).finding(
+            let mut finding = Folder::inspect(&path).finding(
                 "data sets cache",
                 &path,
                 "data sets",
@@ -158,7 +158,7 @@ pub(super) fn caches(variable: Variable<'_>) -> Vec<Finding> {
         None => no_home("data sets cache", &["HF_DATASETS_CACHE", "HF_HOME"]),
     });
     found.push(match cache_home_of(variable).map(|home| home.join("linwright")) {
-        Some(path) => Folder::look(&path).finding(
+        Some(path) => Folder::inspect(&path).finding(
             "own cache",
             &path,
             "decomposed weights",
@@ -205,7 +205,7 @@ fn hub(variable: Variable<'_>) -> Vec<Finding> {
         (false, false) => format!("only the cache is used, this build has no downloads; {token}"),
     };
     vec![
-        Folder::look(cache).finding("hub cache", cache, "downloads", way_out),
+        Folder::inspect(cache).finding("hub cache", cache, "downloads", way_out),
         Finding::ok("hub", said, data),
     ]
 }

@@ -8,7 +8,7 @@ use linwright::evaluate::{Task, overlap};
 use linwright::run::{DataSource, Monitor};
 
 /// The overlap of each task, and the files of the text.
-pub(super) fn look(
+pub(super) fn find_overlap(
     args: &EvalArgs,
     tasks: &[Box<dyn Task>],
     console: &mut Console,

@@ -174,7 +174,7 @@ pub(crate) fn run(args: &ServeArgs, shared: &Shared) -> Result<(), Failure> {
     console.finish();
     let vocab = loaded.decoder.config().vocab;
     let own = loaded.source.generation_settings(vocab)?.end_tokens;
-    let stop = Stop::new(&interrupt::asked, GRACE);
+    let stop = Stop::new(&interrupt::is_requested, GRACE);
     let server = Server {
         decoder: &loaded.decoder,
         tokenizer: &tokenizer,

@@ -73,7 +73,7 @@ pub(crate) fn before_and_after<'s>(
             .with_sentence(model.sentence());
         let mut hooks = Hooks {
             progress: &mut |p| console.progress(p.done_tokens, p.total_tokens),
-            cancelled: &interrupt::asked,
+            cancelled: &interrupt::is_requested,
             journal: None,
         };
         let found = evaluate_each(task.as_ref(), &both, &options, &mut hooks, |result| result)?;

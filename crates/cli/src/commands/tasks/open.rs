@@ -112,7 +112,7 @@ impl Tasks {
         let hooks = hub::Hooks {
             step: &mut |name| shared.borrow_mut().step(name),
             progress: &mut |done, total| shared.borrow_mut().progress(done, total),
-            cancelled: &interrupt::asked,
+            cancelled: &interrupt::is_requested,
         };
         let sets = Sets::new(&variable, hooks);
         let options = HarnessOptions {

@@ -83,10 +83,11 @@ impl Heads<'_> {
         for head in self.kv_head * group..(self.kv_head + 1) * group {
             for start in (0..count).step_by(QUERIES) {
                 let queries = start..count.min(start + QUERIES);
-                let seen = self.seen(queries.start).start..self.seen(queries.end - 1).end;
+                let attended =
+                    self.attended(queries.start).start..self.attended(queries.end - 1).end;
                 sums.query[..queries.len() * dim].fill(0.0);
-                for start in seen.clone().step_by(KEYS) {
-                    let keys = start..seen.end.min(start + KEYS);
+                for start in attended.clone().step_by(KEYS) {
+                    let keys = start..attended.end.min(start + KEYS);
                     let block = Block { head, queries: queries.clone(), keys };
                     let slopes = self.score_gradients(&block, &mut memory);
                     self.spread(&block, slopes, &mut sums);
@@ -99,8 +100,8 @@ impl Heads<'_> {
     }
 
     /// Keys that a query attends to.
-    fn seen(&self, query: usize) -> Range<usize> {
-        self.attention.seen(query, self.span.len(), self.span.len())
+    fn attended(&self, query: usize) -> Range<usize> {
+        self.attention.attended(query, self.span.len(), self.span.len())
     }
 
     /// Some rows of one head.
@@ -132,9 +133,9 @@ impl Heads<'_> {
         for i in 0..rows {
             let row = i * cols..(i + 1) * cols;
             let (powers, slopes) = (&mut powers[row.clone()], &mut slopes[row]);
-            let seen = self.seen(queries.start + i);
-            let [from, to] =
-                [seen.start, seen.end].map(|end| end.clamp(keys.start, keys.end) - keys.start);
+            let attended = self.attended(queries.start + i);
+            let [from, to] = [attended.start, attended.end]
+                .map(|end| end.clamp(keys.start, keys.end) - keys.start);
             for outside in [0..from, to..cols] {
                 powers[outside.clone()].fill(0.0);
                 slopes[outside].fill(0.0);

@@ -48,12 +48,12 @@ pub(super) fn forward(
     let mut pieces = Vec::new();
     let mut counts = Vec::with_capacity(sequences.len());
     for &sequence in sequences {
-        let seen = seen(attention, sequence);
+        let attended = attended(attention, sequence);
         let fewest = KEYS.max(NUMBERS / sequence.key.cols());
-        let step = (seen.len() / PIECES).max(fewest).next_multiple_of(ADDED);
-        let cuts = seen.clone().step_by(step);
+        let step = (attended.len() / PIECES).max(fewest).next_multiple_of(ADDED);
+        let cuts = attended.clone().step_by(step);
         counts.push(cuts.len());
-        pieces.extend(cuts.map(|start| (sequence, start..seen.end.min(start + step))));
+        pieces.extend(cuts.map(|start| (sequence, start..attended.end.min(start + step))));
     }
     let mut parts =
         parallel::map(pieces, |_, (sequence, keys)| Part::new(attention, query, sequence, keys))
@@ -73,12 +73,12 @@ pub(super) fn forward(
 }
 
 /// Positions of the keys that any query of a sequence attends to.
-fn seen(attention: &Attention, sequence: &Sequence<'_>) -> Range<usize> {
+fn attended(attention: &Attention, sequence: &Sequence<'_>) -> Range<usize> {
     let (queries, keys) = (sequence.queries.len(), sequence.key.rows());
     if queries == 0 {
         return 0..0;
     }
-    let of = |index| attention.seen(index, queries, keys);
+    let of = |index| attention.attended(index, queries, keys);
     of(0).start..of(queries - 1).end
 }
 
@@ -86,14 +86,17 @@ fn seen(attention: &Attention, sequence: &Sequence<'_>) -> Range<usize> {
 /// query head of the group) in this order.
 struct Part {
     /// Binary logarithm of the largest exponential, and the sum of all exponentials divided by it.
-    seen: Vec<(f32, f32)>,
+    normalisers: Vec<(f32, f32)>,
     /// Sums of values (members, head_dim), weighted by the exponentials.
     sums: Vec<f32>,
 }
 
 impl Part {
     fn nothing(members: usize, dim: usize) -> Self {
-        Self { seen: vec![(f32::NEG_INFINITY, 0.0); members], sums: vec![0.0; members * dim] }
+        Self {
+            normalisers: vec![(f32::NEG_INFINITY, 0.0); members],
+            sums: vec![0.0; members * dim],
+        }
     }
 
     fn new(
@@ -126,13 +129,13 @@ impl Part {
         }
         for (member, scores) in scores.chunks_exact_mut(keys.len()).enumerate() {
             let (row, _) = place(attention, count, member);
-            let seen = attention.seen(row, count, sequence.key.rows());
-            let [from, to] =
-                [seen.start, seen.end].map(|end| end.clamp(keys.start, keys.end) - keys.start);
+            let attended = attention.attended(row, count, sequence.key.rows());
+            let [from, to] = [attended.start, attended.end]
+                .map(|end| end.clamp(keys.start, keys.end) - keys.start);
             scores[..from].fill(0.0);
             scores[to..].fill(0.0);
             if from < to {
-                part.seen[member] = powers(&mut scores[from..to]);
+                part.normalisers[member] = powers(&mut scores[from..to]);
             }
         }
         dispatch_columns(
@@ -144,15 +147,17 @@ impl Part {
 
     /// Appends the partial result of the next keys.
     fn add(&mut self, other: Self) {
-        let dim = self.sums.len() / self.seen.len();
+        let dim = self.sums.len() / self.normalisers.len();
         let sums = self.sums.chunks_exact_mut(dim).zip(other.sums.chunks_exact(dim));
-        for ((seen, other), (sums, others)) in self.seen.iter_mut().zip(other.seen).zip(sums) {
+        for ((normaliser, other), (sums, others)) in
+            self.normalisers.iter_mut().zip(other.normalisers).zip(sums)
+        {
             if other.1 == 0.0 {
                 continue;
             }
-            let max = seen.0.max(other.0);
-            let (here, there) = ((seen.0 - max).exp2(), (other.0 - max).exp2());
-            *seen = (max, seen.1 * here + other.1 * there);
+            let max = normaliser.0.max(other.0);
+            let (here, there) = ((normaliser.0 - max).exp2(), (other.0 - max).exp2());
+            *normaliser = (max, normaliser.1 * here + other.1 * there);
             for (sum, other) in sums.iter_mut().zip(others) {
                 *sum = *sum * here + other * there;
             }
@@ -161,7 +166,8 @@ impl Part {
 
     fn finish(mut self, attention: &Attention, sequence: &Sequence<'_>, results: &Results<'_>) {
         let count = sequence.queries.len();
-        let of_members = self.seen.iter().zip(self.sums.chunks_exact_mut(attention.head_dim));
+        let of_members =
+            self.normalisers.iter().zip(self.sums.chunks_exact_mut(attention.head_dim));
         for (member, (&(max, sum), sums)) in of_members.enumerate() {
             let (row, head) = place(attention, count, member);
             let share = if sum > 0.0 { 1.0 / sum } else { 0.0 };

@@ -60,7 +60,7 @@ struct Column<'a> {
     /// First key and end of the keys of each query; unused lanes repeat the last query.
     from: [i32; WIDTH],
     to: [i32; WIDTH],
-    seen: Seen,
+    attended: Seen,
     /// Queries (head_dim, WIDTH).
     query: &'a [f32],
     /// Whether its first block is still to come, before which the sums are uninitialised.
@@ -115,9 +115,9 @@ impl<'a> Heads<'a> {
     /// Computes attention for the queries of some columns.
     fn attend(self, columns: Range<usize>, results: &Results<'_>) {
         let dim = self.attention.head_dim;
-        let seen = self.seen(columns.clone());
-        let first = seen.start - seen.start % KEYS;
-        let blocks = seen.end.saturating_sub(first).div_ceil(KEYS);
+        let attended = self.attended(columns.clone());
+        let first = attended.start - attended.start % KEYS;
+        let blocks = attended.end.saturating_sub(first).div_ceil(KEYS);
         let [of_keys, of_values] =
             [(KEYS, dim), (dim, KEYS)].map(|(rows, depth)| PanelsRef::numbers(rows, depth).max(1));
         let mut memory = Scratch::new(blocks * (of_keys + of_values));
@@ -127,7 +127,7 @@ impl<'a> Heads<'a> {
             .map(|(memory, start)| {
                 let (of_keys, of_values) = memory.split_at_mut(of_keys);
                 let (key, value) = (self.sequence.key, self.sequence.value);
-                let count = KEYS.min(seen.end - start);
+                let count = KEYS.min(attended.end - start);
                 let rows = |mat: MatRef<'a, f32>| {
                     mat.rows_range(start, count).columns(self.kv_head * dim, dim)
                 };
@@ -170,11 +170,11 @@ impl<'a> Heads<'a> {
     }
 
     /// Positions of the keys that any query of some columns attends to.
-    fn seen(self, columns: Range<usize>) -> Range<usize> {
+    fn attended(self, columns: Range<usize>) -> Range<usize> {
         let (queries, keys) = (self.sequence.queries.len(), self.sequence.key.rows());
         let group = self.attention.group();
         let last = (columns.end * WIDTH).min(queries * group) - 1;
-        let of = |member: usize| self.attention.seen(member / group, queries, keys);
+        let of = |member: usize| self.attention.attended(member / group, queries, keys);
         of(columns.start * WIDTH).start..of(last).end
     }
 
@@ -187,15 +187,15 @@ impl<'a> Heads<'a> {
         for ((row, head), target) in self.members(column).zip(rows.chunks_exact_mut(dim)) {
             let query = self.query.row(self.sequence.queries.start + row);
             target.copy_from_slice(&query[head * dim..][..dim]);
-            let seen = self.attention.seen(row, queries, keys);
-            from[count..].fill(seen.start as i32);
-            to[count..].fill(seen.end as i32);
+            let attended = self.attention.attended(row, queries, keys);
+            from[count..].fill(attended.start as i32);
+            to[count..].fill(attended.end as i32);
             count += 1;
         }
         rows[count * dim..].fill(0.0);
         let (query, sums) = memory.split_at_mut(dim * WIDTH);
         to_columns(MatRef::new(rows, WIDTH, dim), WIDTH, query);
-        Column { from, to, seen: Seen::nothing(), query, fresh: true, sums }
+        Column { from, to, attended: Seen::nothing(), query, fresh: true, sums }
     }
 
     /// Adds a block of keys to a column.
@@ -218,7 +218,7 @@ impl<'a> Heads<'a> {
         if from[WIDTH - 1] > start || to[0] < last {
             hide(scores, start, &column.from, &column.to);
         }
-        let changes = powers(scores, &mut column.seen);
+        let changes = powers(scores, &mut column.attended);
         let write = if column.fresh { Write::Set } else { Write::Add };
         if write == Write::Add && changes != [1.0; WIDTH] {
             multiply(column.sums, &changes);
@@ -235,13 +235,13 @@ impl<'a> Heads<'a> {
         if column.fresh {
             column.sums.fill(0.0);
         }
-        multiply(column.sums, &column.seen.shares());
+        multiply(column.sums, &column.attended.shares());
         from_columns(column.sums, WIDTH, &mut MatMut::new(rows, WIDTH, dim));
         for (k, ((row, head), from)) in self.members(index).zip(rows.chunks_exact(dim)).enumerate()
         {
             let row = self.sequence.queries.start + row;
             // SAFETY: sequences have rows of their own, and a column is of one piece of work.
-            unsafe { results.write(row, head, from, column.seen.log_sum(k)) };
+            unsafe { results.write(row, head, from, column.attended.log_sum(k)) };
         }
     }
 }
