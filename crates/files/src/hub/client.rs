@@ -216,7 +216,7 @@ impl<'a> Client<'a> {
                 let revision = format!("revision {} of it", self.id.revision());
                 (revision, "check the revision after the @")
             }
-            "EntryNotFound" => (what.into(), "although its list of files has it; try again later"),
+            "EntryNotFound" => (what.into(), "its list of files has it, so try again later"),
             "RepoNotFound" => (format!("such {}", self.id.noun()), "check owner and name"),
             _ => (what.into(), "check owner, name and revision"),
         }

@@ -1,8 +1,8 @@
 //! Singular values of matrices and their statistics.
 //!
 //! A [`Spectrum`] is computed once, stored in a [`SpectrumCache`] by the content digest of the
-//! tensor, and summarised by [`SpectralStatistics`]. Definitions and sources are in `docs/math.md`, "Spectra
-//! of weights".
+//! tensor, and summarised by [`SpectralStatistics`]. Definitions and sources are in `docs/math.md`,
+//! "Spectra of weights".
 
 mod cache;
 mod figures;
