@@ -1,11 +1,12 @@
 //! The built-in model `pocket`: its world, tokenizer, training and files.
 //!
-//! With the feature `pocket` the program carries the files, and [`unpack`] gives their folder.
+//! With the feature `pocket` the program embeds the files, and [`unpack`] writes them to a
+//! directory.
 //!
-//! Everything follows from a [`PocketRecipe`]. [`Prepared`] holds the text and its tokens, which
-//! take seconds to make and are never stored; [`Prepared::train`] is the long part, goes on from
-//! its checkpoint, and [`Prepared::write`] leaves model, tokenizer, evaluation text and questions
-//! in one directory.
+//! Everything is determined by a [`PocketRecipe`]. [`Prepared`] has the text and its tokens, which
+//! are generated in seconds and never stored; [`Prepared::train`] is the long part and resumes from
+//! its checkpoint; [`Prepared::write`] writes model, tokenizer, evaluation text and questions to
+//! one directory.
 
 mod carried;
 
@@ -33,26 +34,26 @@ use std::convert::Infallible;
 use std::error::Error;
 use std::path::Path;
 
-/// Tokens of the longest sequence that the model accepts.
+/// Longest sequence of the model, in tokens.
 const CONTEXT: usize = 512;
 
-/// All that the built-in model follows from.
+/// Settings that determine the built-in model.
 #[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
 #[serde(deny_unknown_fields, default)]
 pub struct PocketRecipe {
     /// The world.
     pub world: WorldSettings,
-    /// Tokens of the vocabulary.
+    /// Size of the vocabulary.
     pub vocab: usize,
-    /// Documents, from the first, on which the tokenizer is trained.
+    /// Number of documents, from the first, for training the tokenizer.
     pub tokenizer_documents: usize,
-    /// Documents, from the first, that are shipped as calibration text.
+    /// Number of documents, from the first, that are shipped as calibration text.
     pub calibration_documents: usize,
-    /// Most tokens in a batch.
+    /// Largest number of tokens in a batch.
     pub batch_tokens: usize,
-    /// Passes over the training text.
+    /// Number of passes over the training text.
     pub epochs: u64,
-    /// Step size over time.
+    /// Learning rate schedule.
     pub schedule: Schedule,
     /// Constants of AdamW.
     pub optimizer: OptimizerSettings,
@@ -81,37 +82,37 @@ impl Default for PocketRecipe {
     }
 }
 
-/// What can stop the making of the built-in model.
+/// Errors in building the built-in model.
 #[derive(Debug, thiserror::Error)]
 pub enum PocketError {
-    /// The tokenizer.
+    /// An error of the tokenizer.
     #[error(transparent)]
     Tokenizer(#[from] TokenizerError),
-    /// The model's shape.
+    /// An error in the model's configuration.
     #[error(transparent)]
     Config(#[from] ConfigError),
-    /// Training, interruption included.
+    /// An error in training, or its cancellation.
     #[error(transparent)]
     Train(#[from] TrainError),
-    /// Writing the model.
+    /// An error in writing the model.
     #[error(transparent)]
     Checkpoint(#[from] CheckpointError),
-    /// Writing text.
+    /// An error in writing text.
     #[error("pocket: {0}")]
     Output(#[from] atomic::OutputError),
     /// The program was built without the model's files.
     #[error(
-        "this program was built without the built-in model; build it with `--features pocket`, or make the model with `linwright train-lm --output DIR` and give DIR"
+        "this program was built without the built-in model; build it with `--features pocket`, or train the model with `linwright train-lm --output DIR` and give DIR"
     )]
     NotCarried,
-    /// The model's files can be written nowhere.
+    /// The model's files cannot be unpacked.
     #[error(
-        "the built-in model cannot be unpacked: {why}; and for this run alone: {source}; set XDG_CACHE_HOME or TMPDIR to a folder that can be written"
+        "the built-in model cannot be unpacked: {why}; and temporarily: {source}; set XDG_CACHE_HOME or TMPDIR to a writable folder"
     )]
     Unpack {
-        /// Why they are not in the cache.
+        /// Why they cannot be in the cache.
         why: String,
-        /// Why they are not in a folder for temporary files.
+        /// Why they cannot be in a temporary directory.
         source: atomic::OutputError,
     },
 }
@@ -133,18 +134,18 @@ pub struct Prepared {
 /// Entropy of held-out stories under their grammar.
 #[derive(Clone, Copy, Debug, PartialEq, Serialize, Deserialize)]
 pub struct Entropy {
-    /// Information of all stories.
+    /// Information of all stories in nats.
     pub nats: f64,
-    /// Their tokens, without beginning and end.
+    /// Number of their tokens, without beginning and end of sequence.
     pub tokens: usize,
-    /// One by the other.
+    /// Nats per token.
     pub nats_per_token: f64,
-    /// The perplexity of a model that knows the grammar.
+    /// Perplexity of a model that knows the grammar.
     pub perplexity: f64,
 }
 
 impl Prepared {
-    /// Makes world, text, tokenizer and tokens.
+    /// Generates world, text, tokenizer and tokens.
     ///
     /// # Errors
     /// [`PocketError::Tokenizer`].
@@ -182,13 +183,13 @@ impl Prepared {
         &self.world
     }
 
-    /// sha256 of the training text.
+    /// SHA-256 of the training text.
     #[must_use]
     pub fn corpus_sha256(&self) -> &str {
         &self.corpus_sha256
     }
 
-    /// sha256 of `tokenizer.json`.
+    /// SHA-256 of `tokenizer.json`.
     #[must_use]
     pub fn tokenizer_sha256(&self) -> String {
         bytes_sha256(self.trained_tokenizer.json.as_bytes())
@@ -200,13 +201,13 @@ impl Prepared {
         &self.trained_tokenizer.json
     }
 
-    /// Tokens of the training text, special ones included.
+    /// Number of tokens of the training text, with special ones.
     #[must_use]
     pub fn training_tokens(&self) -> usize {
         self.train.token_count()
     }
 
-    /// Entropy of stories per token.
+    /// Entropy of stories, in nats per token.
     ///
     /// # Errors
     /// [`PocketError::Tokenizer`].
@@ -220,10 +221,10 @@ impl Prepared {
         Ok(Entropy { nats, tokens, nats_per_token, perplexity: nats_per_token.exp() })
     }
 
-    /// Trains a model from random weights, or goes on from the checkpoint.
+    /// Trains a model from random weights, or resumes from the checkpoint.
     ///
     /// # Errors
-    /// [`PocketError::Train`]; an interrupted run goes on when called again.
+    /// [`PocketError::Train`]; after an interruption, the same call resumes.
     pub fn train(
         &self,
         checkpoint: Option<&Path>,
@@ -256,10 +257,10 @@ impl Prepared {
     }
 
     /// Writes model, tokenizer, held-out stories, calibration text, questions and `world.json` to a
-    /// directory. With `force` it replaces what is there.
+    /// directory. With `force` it replaces an existing one.
     ///
     /// # Errors
-    /// [`PocketError`]; what was there before stays if the model cannot be written.
+    /// [`PocketError`]; an existing directory is then unchanged.
     pub fn write(
         &self,
         decoder: &Transformer,
@@ -287,7 +288,7 @@ impl Prepared {
         Ok(save(decoder, &source, &options, out)?)
     }
 
-    /// What `world.json` holds.
+    /// Content of `world.json`.
     fn description(&self, outcome: &Outcome) -> Result<Value, PocketError> {
         let facts: Vec<Value> = self
             .recipe
@@ -322,7 +323,7 @@ impl Prepared {
     }
 }
 
-/// The shape of the model.
+/// Configuration of the model.
 fn config(vocab: usize) -> Result<TransformerConfig, ConfigError> {
     TransformerConfig::from_json(&json!({
         "architectures": [FAMILIES[0].architecture],
@@ -343,13 +344,13 @@ fn config(vocab: usize) -> Result<TransformerConfig, ConfigError> {
     }))
 }
 
-/// How strongly a head copies what it attends to before it has learned anything.
+/// Initial gain with which a head copies the tokens it attends to.
 const COPY: f32 = 0.1;
 
-/// Random weights to start from: normal with deviation `1 / sqrt(inp)`, those that write into the
-/// residual stream smaller by `1 / sqrt(2 layers)`. Output starts as [`COPY`] times the transpose
-/// of value, head by head, so that a head begins by passing on what it sees; a small model
-/// otherwise needs millions of tokens before it finds out that names are to be repeated. Source:
+/// Initial weights: normal with deviation `1 / sqrt(inp)`, scaled by `1 / sqrt(2 layers)` for those
+/// that write into the residual stream. The output projection starts as [`COPY`] times the
+/// transpose of the value projection, head by head, so that a head initially copies what it attends
+/// to; otherwise a small model needs millions of tokens to learn that names repeat. Source:
 /// Trockman and Kolter 2023, arXiv:2305.09828, section 3; their sign is negative and fitted to
 /// images.
 fn start(config: TransformerConfig, key: RngKey) -> Transformer {
@@ -381,10 +382,11 @@ fn start(config: TransformerConfig, key: RngKey) -> Transformer {
     }
 }
 
-/// Documents encoded at a time.
+/// Documents encoded per work item.
 const PIECE: usize = 512;
 
-/// Tokens of documents, the beginning of sequence before and, on demand, the end after each.
+/// Tokens of documents, with the beginning-of-sequence token before and optionally the
+/// end-of-sequence token after each.
 fn encode<S: AsRef<str> + Sync>(
     tokenizer: &Tokenizer,
     documents: &[S],
@@ -421,7 +423,7 @@ fn pretty(value: &Value) -> Vec<u8> {
     format!("{value:#}\n").into_bytes()
 }
 
-/// The training loop's view of language-model training.
+/// Adapter of language-model training to the training loop.
 struct Task<'a>(LanguageModeling<'a>);
 
 impl Problem for Task<'_> {

@@ -1,10 +1,10 @@
-//! The files of the built-in model inside the program, and the folder that they are unpacked to.
+//! The embedded files of the built-in model, and the directory that they are unpacked to.
 //!
-//! Readers of models and texts work on folders and files, and so do other programs, so the bytes
-//! are not read where they are. They go to a folder of the cache, once; later runs compare what is
-//! there with what the program carries, byte by byte, and put right what differs. Where the cache
-//! cannot be written they go to a folder for one run, which goes away when it is dropped; what a
-//! killed run left of it, the next one removes.
+//! Readers of models and texts, also in other programs, work on directories and files, so the files
+//! are unpacked once into the cache; later runs compare them with the embedded ones, byte by byte,
+//! and replace different ones. If the cache cannot be written, they are unpacked to a temporary
+//! directory for one run, which is removed on drop; that of a killed run is removed by the next
+//! one.
 
 use super::PocketError;
 use linwright_data::world::bytes_sha256;
@@ -13,7 +13,7 @@ use linwright_run::input;
 use std::path::{Path, PathBuf};
 use std::{fs, io};
 
-/// Names and contents.
+/// Names and contents of files.
 type Files<'a> = &'a [(&'a str, &'a [u8])];
 
 #[cfg(feature = "pocket")]
@@ -42,10 +42,10 @@ static FILES: Option<Files<'static>> = carried![
 #[cfg(not(feature = "pocket"))]
 static FILES: Option<Files<'static>> = None;
 
-/// Files whose hash names the folder: the checksums stand for all others.
+/// Files whose hash is part of the directory's name: the checksums represent all others.
 const NAMING: [&str; 2] = ["README.md", "SHA256SUMS"];
 
-/// A folder with the files of the built-in model.
+/// A directory with the files of the built-in model.
 #[derive(Debug)]
 pub struct Unpacked {
     path: PathBuf,
@@ -53,25 +53,25 @@ pub struct Unpacked {
 }
 
 impl Unpacked {
-    /// The folder: model, tokenizer, texts and questions.
+    /// Its path: model, tokenizer, texts and questions.
     #[must_use]
     pub fn path(&self) -> &Path {
         &self.path
     }
 
-    /// Why the folder goes away with this value; none where it is kept in the cache.
+    /// Why the directory is temporary; `None` if it is in the cache.
     #[must_use]
     pub fn why_not_kept(&self) -> Option<&OutputError> {
         self.for_now.as_ref().map(|(_, why)| why)
     }
 }
 
-/// Unpacks the built-in model below `cache`, the folder where programs keep what they can make
-/// again, or, where that is none or cannot be written, in a folder for temporary files.
+/// Unpacks the built-in model below `cache`, the cache directory of the user, or, if there is none
+/// or it cannot be written, in a temporary directory.
 ///
 /// # Errors
 /// [`PocketError::NotCarried`] without the feature `pocket`, [`PocketError::Unpack`] if neither
-/// folder can be written.
+/// directory can be written.
 pub fn unpack(cache: Option<&Path>) -> Result<Unpacked, PocketError> {
     unpack_files(FILES, cache, &std::env::temp_dir())
 }
@@ -96,7 +96,7 @@ fn unpack_files(
     }
 }
 
-/// Brings the folder of the cache to what it should be.
+/// Updates the directory in the cache.
 fn keep(files: Files<'_>, cache: &Path) -> Result<PathBuf, OutputError> {
     let naming = files.iter().filter(|(name, _)| NAMING.contains(name));
     let naming: Vec<u8> = naming.flat_map(|(_, content)| content.iter().copied()).collect();
@@ -116,7 +116,7 @@ fn keep(files: Files<'_>, cache: &Path) -> Result<PathBuf, OutputError> {
     Ok(folder)
 }
 
-/// Writes a folder that is never finished, and so vanishes.
+/// Unpacks into a directory that is never committed, so it is removed on drop.
 fn unpack_for_now(files: Files<'_>, scratch: &Path) -> Result<AtomicDir, OutputError> {
     let mut folder = AtomicDir::create(&scratch.join("linwright-pocket"), false)?;
     for (name, content) in files {
