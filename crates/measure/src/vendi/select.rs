@@ -15,11 +15,11 @@
 //!
 //! 1. Each selected row adds one column of squared distances, n d operations.
 //! 2. `K_S = Q diag(λ) Qᵀ` is decomposed once per selected row. With `z = Qᵀ k_c`, the spectrum of
-//!   S + c is that of an arrowhead matrix, whose eigenvalues take t² operations
-//!   ([`arrowhead`](linwright_tensor::linalg::SecularEquation::arrowhead)).
+//!    S + c is that of an arrowhead matrix, whose eigenvalues take t² operations
+//!    ([`arrowhead`](linwright_tensor::linalg::SecularEquation::arrowhead)).
 //! 3. The purity of S + c has the closed form `(|K_S|² + 2 |k_c|² + 1) / (t + 1)²` and bounds the
-//!   entropy ([`super::bounds`]). Candidates are evaluated in the order of their bounds until no
-//!   bound reaches the best score; the remaining ones cannot win.
+//!    entropy ([`super::bounds`]). Candidates are evaluated in the order of their bounds until no
+//!    bound reaches the best score; the remaining ones cannot win.
 //! 4. Candidates within 1e-9 of the best are compared again by decompositions.
 //!
 //! Order 2 needs only the purity. The result does not depend on the number of threads.
