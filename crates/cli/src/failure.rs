@@ -9,6 +9,7 @@ use linwright::data::sets::SetError;
 use linwright::evaluate::EvaluationError;
 use linwright::files::FileError;
 use linwright::files::hub::HubError;
+use linwright::jobs::JobError;
 use linwright::measure::capture::CaptureError;
 use linwright::measure::inspect::InspectError;
 use linwright::model::checkpoint::CheckpointError;
@@ -303,6 +304,12 @@ impl From<EvaluationError> for Failure {
             | EvaluationError::NoVectors { .. }
             | EvaluationError::Nothing { .. } => Self::general(message),
         }
+    }
+}
+
+impl From<JobError> for Failure {
+    fn from(error: JobError) -> Self {
+        error.hint.into_iter().fold(Self::usage(error.message), Self::hint)
     }
 }
 

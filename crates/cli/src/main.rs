@@ -7,6 +7,7 @@ mod commands;
 mod console;
 #[cfg(test)]
 mod documented;
+mod face;
 mod failure;
 mod interrupt;
 mod memory;

@@ -169,12 +169,9 @@ runs:
 ",
     );
     let plan = w.ok("run -r r.yaml --dry-run");
-    assert!(
-        plan.contains(
-            "linwright sweep model '--title=Rank reduction' --lname=fc_in --lname=fc_out --no-cache"
-        ),
-        "{plan}"
-    );
+    let first = "linwright sweep model --lname=fc_in,fc_out --rate=9,5 --no-cache --questions=q.jsonl \
+                 '--title=Rank reduction'";
+    assert_eq!(plan.lines().next(), Some(first));
     let json = w.ok_json("run -r r.yaml -o out");
     assert_eq!(json["runs"][1]["result"]["sweep"]["grid"]["cut"]["intervention"], "vendi");
     let table = w.text("out/table.txt");
@@ -184,7 +181,12 @@ runs:
     );
     w.write("wrong.yaml", w.text("r.yaml").replace("rate: [9, 5]", "rat: 9"));
     let error = err(&w, "run -r wrong.yaml", 3);
-    assert!(error.contains("Rank reduction") && error.contains("--rat"), "{error}");
+    assert!(
+        error.contains("Rank reduction")
+            && error.contains("no option rat")
+            && error.contains("nearest are rate"),
+        "{error}"
+    );
 }
 
 #[test]

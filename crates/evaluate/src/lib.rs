@@ -55,7 +55,7 @@ pub use language_model::{
     Generated, Infilled, LanguageModel, LanguageModels, MaskedInput, ModelFailure, Scored,
     Sequence, TopLogprobs, TopLogprobsRequest,
 };
-pub use laser::{LASER_TASKS, LaserOptions, LaserSet, LaserTask, Scoring, Split};
+pub use laser::{LASER_TASKS, LaserOptions, LaserSet, LaserTask, Scoring, Split, canonical_task};
 pub use linwright_model::TokenScore;
 pub use linwright_model::tokenizer::Bos;
 pub use multiple_choice::MultipleChoice;

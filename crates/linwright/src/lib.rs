@@ -54,4 +54,5 @@ pub use linwright_run as run;
 pub use linwright_tensor as tensor;
 pub use linwright_train as train;
 
+pub mod jobs;
 pub mod pocket;

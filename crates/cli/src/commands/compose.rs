@@ -1,18 +1,19 @@
 //! `linwright compose`: greedy combination of edits, each kept if the model does not get worse.
 
-use super::cuts::{CutArgs, SlotArgs};
+use super::cuts::component_store;
 use super::sweep::{Opened, grid, left_nothing};
-use super::tasks::TaskArgs;
 use super::{plain, print, print_json};
 use crate::args::Shared;
 use crate::build::provenance_of;
 use crate::console::Console;
+use crate::face::Face;
 use crate::failure::Failure;
 use clap::Args;
 use linwright::compress::intervention::apply_edits;
 use linwright::compress::intervention::compose::{Composed, best_first, compose, fingerprint};
 use linwright::compress::intervention::report::{edits_table, steps, test_table};
 use linwright::compress::intervention::sweep::{Place, Swept, places};
+use linwright::jobs::{CutOptions, EvaluationOptions, SlotOptions};
 use linwright::run::atomic::write_atomic;
 use linwright::run::{RunDirectory, input, shown_reason};
 use serde_json::{Value, json};
@@ -32,11 +33,11 @@ pub(crate) struct ComposeArgs {
     /// hub.
     model: String,
     #[command(flatten)]
-    slots: SlotArgs,
+    slots: Face<SlotOptions>,
     #[command(flatten)]
-    cut: CutArgs,
+    cut: Face<CutOptions>,
     #[command(flatten)]
-    asked: TaskArgs,
+    asked: Face<EvaluationOptions>,
     /// Visit weights in the order of this sweep, best first: its `result.json` [default: the order
     /// of --lname and --lnum].
     #[arg(long, value_name = "FILE")]
@@ -58,7 +59,7 @@ pub(crate) fn run(args: &ComposeArgs, shared: &Shared) -> Result<(), Failure> {
     let grid = grid(&args.slots, &args.cut)?;
     let order = args.sweep.as_deref().map(order_of).transpose()?;
     let opened = Opened::new(&args.model, &args.asked, args.shuffle, &mut console)?;
-    let store = args.cut.store(&console)?;
+    let store = component_store(&args.cut, &console)?;
     let known = places(&grid, &opened.model.loaded.decoder)?;
     let order =
         order.map(|order| order.into_iter().filter(|place| known.contains(place)).collect());

@@ -5,10 +5,11 @@ mod state;
 mod summary;
 
 use super::form::{self, FormArg, Saving};
-use super::tasks::{Judged, TaskArgs, Tasks, before_and_after, check_tasks};
+use super::tasks::{Judged, Tasks, before_and_after, check_tasks};
 use super::{print, print_json};
 use crate::args::{AnyDash, Shared, one_of, role_of};
 use crate::console::Console;
+use crate::face::Face;
 use crate::failure::Failure;
 use crate::outputs;
 use crate::source::{OpenModel, open_model, text_file};
@@ -19,6 +20,7 @@ use linwright::compress::pipeline::{Context, Edited, Plan, SiteOutcome, apply};
 use linwright::compress::study;
 use linwright::data::Corpus;
 use linwright::evaluate::{Task, tokens_per_second};
+use linwright::jobs::EvaluationOptions;
 use linwright::measure::calibration::{Calibration, Split};
 use linwright::measure::capture::Bounds;
 use linwright::model::Transformer;
@@ -83,7 +85,7 @@ pub(crate) struct CompressArgs {
     /// Evaluation before and after, if any task is given; `--bos` applies to calibration documents
     /// as well.
     #[command(flatten)]
-    asked: TaskArgs,
+    asked: Face<EvaluationOptions>,
     /// Output directory.
     #[arg(short, long)]
     output: PathBuf,

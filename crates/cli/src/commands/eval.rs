@@ -2,11 +2,12 @@
 
 mod leak;
 
-use super::tasks::{TaskArgs, Tasks, check_tasks};
+use super::tasks::{Tasks, check_tasks};
 use super::{print, print_json};
 use crate::args::{Shared, parse_size};
 use crate::build::provenance_of;
 use crate::console::Console;
+use crate::face::Face;
 use crate::failure::{Failure, Kind};
 use crate::memory::{peak_resident_bytes, resident_bytes};
 use crate::source::{OpenModel, PrecisionArgs, open_model_as};
@@ -18,6 +19,7 @@ use linwright::evaluate::{
     ParameterCounts, Prompting, RunOptions, Sample, Subject, Task, TaskGroup, TaskResult, compare,
     evaluate, journal_fingerprint, result_json,
 };
+use linwright::jobs::EvaluationOptions;
 use linwright::model::checkpoint::LoadedModel;
 use linwright::ops::Sites;
 use linwright::run::atomic::write_atomic;
@@ -34,7 +36,7 @@ pub(crate) struct EvalArgs {
     /// hub.
     model: String,
     #[command(flatten)]
-    asked: TaskArgs,
+    asked: Face<EvaluationOptions>,
     /// Memory limit of the whole program: `8GB`, `500MiB`, or bytes. Batches are made small enough;
     /// texts that cannot fit are refused before anything is computed.
     #[arg(long, alias = "max_memory", value_name = "SIZE", value_parser = parse_size)]
@@ -338,7 +340,7 @@ fn run_options(
     loaded: &LoadedModel,
     tasks: &[Box<dyn Task>],
 ) -> Result<RunOptions, Failure> {
-    let max_batch_tokens = args.asked.batch_size;
+    let max_batch_tokens = args.asked.batch_size.tokens();
     let Some(allowed) = args.max_memory else {
         return Ok(RunOptions { max_batch_tokens, longest: None });
     };

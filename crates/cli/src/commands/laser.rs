@@ -1,18 +1,20 @@
 //! `linwright laser`: edits weights as LASER does, evaluates before and after, saves the model.
 
-use super::cuts::{CutArgs, SlotArgs};
+use super::cuts::component_store;
 use super::form::{self, FormArg, Saving};
-use super::tasks::{Judged, TaskArgs, Tasks, before_and_after, check_tasks};
+use super::tasks::{Judged, Tasks, before_and_after, check_tasks};
 use super::{grouped, plain, print, print_json};
 use crate::args::{Shared, one_of, role_of};
 use crate::build::provenance_of;
 use crate::console::Console;
+use crate::face::Face;
 use crate::failure::Failure;
 use crate::outputs;
 use crate::source::{OpenModel, open_model};
 use clap::Args;
 use linwright::compress::intervention::report::edits_table;
 use linwright::compress::intervention::{Edit, Edits, SiteEdit, apply_edits};
+use linwright::jobs::{CutOptions, EvaluationOptions, SlotOptions};
 use linwright::model::checkpoint::SavedModel;
 use linwright::model::checkpoint::export::Exported;
 use linwright::ops::Role;
@@ -31,7 +33,7 @@ pub(crate) struct LaserArgs {
     /// hub.
     model: String,
     #[command(flatten)]
-    slots: SlotArgs,
+    slots: Face<SlotOptions>,
     /// Roles of weights, in addition to --lname.
     #[arg(long, value_delimiter = ',', value_parser = role_of(&Role::ALL))]
     roles: Vec<Role>,
@@ -43,9 +45,9 @@ pub(crate) struct LaserArgs {
     #[arg(long, value_name = "FILE", conflicts_with_all = ["lname", "lnum", "roles", "site"])]
     plan: Option<PathBuf>,
     #[command(flatten)]
-    cut: CutArgs,
+    cut: Face<CutOptions>,
     #[command(flatten)]
-    asked: TaskArgs,
+    asked: Face<EvaluationOptions>,
     /// Output directory for the model.
     #[arg(short, long)]
     output: Option<PathBuf>,
@@ -80,7 +82,7 @@ pub(crate) fn run(args: &LaserArgs, shared: &Shared) -> Result<(), Failure> {
     let tasks = Tasks::open_if_any(&args.asked, &mut console)?;
     let model = open_model(&args.model, &mut console)?;
     check_tasks(tasks.iter().map(AsRef::as_ref), &model)?;
-    let store = args.cut.store(&console)?;
+    let store = component_store(&args.cut, &console)?;
     let mut edited = model.loaded.decoder.clone();
     let sites = apply_edits(&mut edited, &edits, &store, &mut console)?;
     let cut = sites.iter().map(|edit| &edit.site);

@@ -338,7 +338,7 @@ mod tests {
             return recipe::parse(path, text).map(drop).map_err(|error| error.to_string());
         }
         let recipe = parse_sweeps(path, text).map_err(|error| error.to_string())?;
-        crate::commands::sweep::lines("a recipe", &recipe).map(drop).map_err(|e| format!("{e:?}"))
+        crate::commands::sweep::jobs("a recipe", &recipe).map(drop).map_err(|e| format!("{e:?}"))
     }
 
     #[test]

@@ -1,15 +1,16 @@
 //! `linwright sweep`: evaluates every cut of a grid on a task.
 
-use super::cuts::{CutArgs, SlotArgs};
+use super::cuts::component_store;
 use super::run::write_pages;
-use super::tasks::{Division, Parts, TaskArgs, check_tasks};
+use super::tasks::{Division, Parts, check_tasks};
 use super::{plain, print, print_json, table};
 use crate::args::Shared;
 use crate::build::provenance_of;
 use crate::console::Console;
+use crate::face::{Face, command};
 use crate::failure::{Failure, Kind};
 use crate::source::{OpenModel, open_model};
-use clap::{Args, Parser};
+use clap::Args;
 use linwright::compress::intervention::ComponentStore;
 use linwright::compress::intervention::report::{
     cell_name, ranking, sweep_document, test_table, verdict,
@@ -17,9 +18,10 @@ use linwright::compress::intervention::report::{
 use linwright::compress::intervention::sweep::{Grid, Swept, Work, places, sweep};
 use linwright::compress::sweep_recipe::{SweepRecipe, SweepRun};
 use linwright::evaluate::{RunOptions, TaskResult};
+use linwright::jobs::{self, CutOptions, EvaluationOptions, SlotOptions, Sweep};
 use linwright::report::Document;
 use linwright::run::atomic::write_atomic;
-use linwright::run::{Monitor, RunDirectory, shown, shown_reason};
+use linwright::run::{Monitor, RunDirectory, shown};
 use serde_json::{Value, json};
 use std::path::{Path, PathBuf};
 
@@ -29,31 +31,8 @@ use std::path::{Path, PathBuf};
 /// Run the same command again to resume.
 #[derive(Debug, Args)]
 pub(crate) struct SweepArgs {
-    /// A checkpoint directory, `pocket` for the built-in model, or `owner/name[@revision]` on the
-    /// hub.
-    model: String,
     #[command(flatten)]
-    slots: SlotArgs,
-    #[command(flatten)]
-    cut: CutArgs,
-    #[command(flatten)]
-    asked: TaskArgs,
-    /// Metric by which cells are compared [default: the first of the task].
-    #[arg(long)]
-    metric: Option<String>,
-    /// Shuffle the items with this seed before they are split into validation and test [default:
-    /// the order of the file].
-    #[arg(long, value_name = "SEED")]
-    shuffle: Option<u64>,
-    /// Evaluate each cell separately: slower, same results.
-    #[arg(long, alias = "no_share")]
-    no_share: bool,
-    /// Title of the report.
-    #[arg(long, default_value = "Sweep")]
-    title: String,
-    /// Directory of the run [default: runs/sweep- and its fingerprint].
-    #[arg(short, long)]
-    output: Option<PathBuf>,
+    job: Face<Sweep>,
 }
 
 /// The opened model and task of a sweep or composition.
@@ -65,7 +44,7 @@ pub(super) struct Opened {
 impl Opened {
     pub(super) fn new(
         model: &str,
-        asked: &TaskArgs,
+        asked: &EvaluationOptions,
         shuffle: Option<u64>,
         console: &mut Console,
     ) -> Result<Self, Failure> {
@@ -80,7 +59,7 @@ impl Opened {
     /// The inputs of a sweep or composition.
     pub(super) fn work<'a>(
         &'a self,
-        asked: &TaskArgs,
+        asked: &EvaluationOptions,
         metric: Option<&'a str>,
         store: &'a ComponentStore,
     ) -> Result<Work<'a>, Failure> {
@@ -92,7 +71,7 @@ impl Opened {
             test: self.parts.test.as_deref(),
             metric,
             store,
-            run: RunOptions { max_batch_tokens: asked.batch_size, longest: None },
+            run: RunOptions { max_batch_tokens: asked.batch_size.tokens(), longest: None },
             max_length: asked.max_length,
             sentence: self.model.sentence(),
             shares: true,
@@ -101,7 +80,7 @@ impl Opened {
 }
 
 /// The grid that options describe.
-pub(super) fn grid(slots: &SlotArgs, cut: &CutArgs) -> Result<Grid, Failure> {
+pub(super) fn grid(slots: &SlotOptions, cut: &CutOptions) -> Result<Grid, Failure> {
     if slots.lname.is_empty() {
         return Err(Failure::usage("no weights are selected")
             .hint("give --lname NAME,..., such as fc_in,fc_out"));
@@ -118,7 +97,7 @@ pub(super) fn grid(slots: &SlotArgs, cut: &CutArgs) -> Result<Grid, Failure> {
 
 pub(crate) fn run(args: &SweepArgs, shared: &Shared) -> Result<(), Failure> {
     let mut console = Console::new(shared);
-    let done = swept(args, &mut console)?;
+    let done = swept(&args.job, &mut console)?;
     if shared.json {
         return print_json(&done.json);
     }
@@ -134,24 +113,24 @@ struct Done {
     swept: Swept,
 }
 
-fn swept(args: &SweepArgs, console: &mut Console) -> Result<Done, Failure> {
-    let grid = grid(&args.slots, &args.cut)?;
-    let opened = Opened::new(&args.model, &args.asked, args.shuffle, console)?;
-    let store = args.cut.store(console)?;
+fn swept(job: &Sweep, console: &mut Console) -> Result<Done, Failure> {
+    let grid = grid(&job.slots, &job.cut)?;
+    let opened = Opened::new(&job.model, &job.evaluation, job.shuffle, console)?;
+    let store = component_store(&job.cut, console)?;
     places(&grid, &opened.model.loaded.decoder)?;
     let work = Work {
-        shares: !args.no_share,
-        ..opened.work(&args.asked, args.metric.as_deref(), &store)?
+        shares: !job.no_share,
+        ..opened.work(&job.evaluation, job.metric.as_deref(), &store)?
     };
     let fingerprint = work.fingerprint(&grid);
     let own = || Path::new("runs").join(format!("sweep-{}", &fingerprint.0[..8]));
-    let output = args.output.clone().unwrap_or_else(own);
+    let output = job.output.clone().unwrap_or_else(own);
     let directory = RunDirectory::open(&output, &fingerprint)?;
     let swept = sweep(&work, &grid, &directory, console);
     let swept = swept.map_err(|error| left_nothing(&directory, error.into()))?;
     let times = console.finish();
     let json = result(&opened, &swept, &times)?;
-    let document = sweep_document(&args.title, &opened.model.place.name, &swept);
+    let document = sweep_document(&job.title, &opened.model.place.name, &swept);
     write(&output, &swept, &document, &json)?;
     let terminal = shown_in_terminal(&swept);
     Ok(Done { json, terminal, output, swept })
@@ -192,26 +171,16 @@ pub(super) fn left_nothing(directory: &RunDirectory, failure: Failure) -> Failur
     failure
 }
 
-/// Parser of a sweep's options in a recipe.
-#[derive(Debug, Parser)]
-#[command(name = "sweep")]
-struct Line {
-    #[command(flatten)]
-    args: SweepArgs,
-}
-
-/// The parsed options of each run of a recipe.
-pub(super) fn lines(name: &str, recipe: &SweepRecipe) -> Result<Vec<SweepArgs>, Failure> {
-    let parsed = recipe.runs.iter().map(|run| {
-        let words = std::iter::once("sweep".to_owned()).chain(recipe.arguments(run));
-        let line = Line::try_parse_from(words).map_err(|error| {
-            let (title, error) = (shown(&run.title), error.render().to_string());
-            let reason = shown_reason(&error);
-            Failure::new(Kind::Recipe, format!("{name}, \"{title}\": {reason}"))
-        })?;
-        Ok(line.args)
-    });
-    parsed.collect()
+/// The sweeps of a recipe.
+pub(super) fn jobs(name: &str, recipe: &SweepRecipe) -> Result<Vec<Sweep>, Failure> {
+    let job = |run: &SweepRun| {
+        jobs::read(&recipe.job(run)).map_err(|error| {
+            let failure =
+                Failure::new(Kind::Recipe, format!("{name}, \"{}\": {error}", shown(&run.title)));
+            error.hint.into_iter().fold(failure, Failure::hint)
+        })
+    };
+    recipe.runs.iter().map(job).collect()
 }
 
 /// Runs every sweep of a recipe, each in its own folder.
@@ -223,19 +192,19 @@ pub(super) fn run_recipe(
     shared: &Shared,
 ) -> Result<(), Failure> {
     let folder = output.map_or_else(|| Path::new("runs").join(name), Path::to_owned);
-    let mut all = lines(name, recipe)?;
-    for (run, args) in recipe.runs.iter().zip(&mut all) {
-        args.output = Some(folder.join(slug(&run.title)));
-    }
+    let mut all = jobs(name, recipe)?;
     if dry_run {
-        let lines: Vec<String> = recipe.runs.iter().map(|run| command(recipe, run)).collect();
+        let lines: Vec<String> = all.iter().map(|job| command("sweep", job)).collect();
         return print(&lines.join("\n"));
     }
+    for (run, job) in recipe.runs.iter().zip(&mut all) {
+        job.output = Some(folder.join(slug(&run.title)));
+    }
     let (mut rows, mut results) = (Vec::new(), Vec::new());
-    for (run, args) in recipe.runs.iter().zip(&all) {
+    for (run, job) in recipe.runs.iter().zip(&all) {
         let mut console = Console::new(shared);
         console.step(&format!("{}: {}", recipe.title, run.title));
-        let done = swept(args, &mut console)?;
+        let done = swept(job, &mut console)?;
         rows.push(row(run, &done.swept));
         results.push(json!({"title": run.title, "published": run.published, "result": done.json}));
     }
@@ -246,18 +215,6 @@ pub(super) fn run_recipe(
         return print_json(&json!({"title": recipe.title, "model": recipe.model, "runs": results}));
     }
     print(&format!("{text}\n\nreports: {}", folder.display()))
-}
-
-/// A run as a shell command.
-fn command(recipe: &SweepRecipe, run: &SweepRun) -> String {
-    let quoted = |argument: String| match argument
-        .contains(|c: char| !c.is_ascii_alphanumeric() && !"-_=./,:@".contains(c))
-    {
-        true => format!("'{}'", argument.replace('\'', "'\\''")),
-        false => argument,
-    };
-    let arguments: Vec<String> = recipe.arguments(run).into_iter().map(quoted).collect();
-    format!("linwright sweep {}", arguments.join(" "))
 }
 
 /// The folder of a run.

@@ -1,6 +1,5 @@
 //! `linwright validate`: checks task files.
 
-use super::tasks::data_argument;
 use super::{print, print_json, table};
 use crate::args::Shared;
 use crate::console::Console;
@@ -14,6 +13,7 @@ use linwright::files::hub;
 use linwright::run::Monitor;
 use serde_json::json;
 use std::cell::RefCell;
+use std::str::FromStr;
 
 /// Check task files and show the first request of each task.
 #[derive(Debug, Args)]
@@ -25,7 +25,7 @@ pub(crate) struct ValidateArgs {
     #[arg(short, long = "tasks", id = "also", value_delimiter = ',', value_name = "TASK")]
     also: Vec<String>,
     /// Data set of a task, or one split of it: `TASK=FILE`, `TASK:SPLIT=FILE`.
-    #[arg(long, value_name = "TASK=FILE", value_parser = data_argument)]
+    #[arg(long, value_name = "TASK=FILE", value_parser = DataFile::from_str)]
     data: Vec<DataFile>,
     /// Number of few-shot examples [default: that of the task].
     #[arg(short = 'f', long, alias = "num_fewshot", value_name = "K")]

@@ -10,15 +10,19 @@
 use super::description::TaskFile;
 use super::functions::{Function, Kind};
 use super::prompt::Located;
+use crate::laser::canonical_task;
 use crate::{DataUsed, EvaluationError};
 use linwright_data::sets::{SetError, SetQuery, SetSource};
 use linwright_data::{DataError, Table, TableFormat};
 use linwright_run::{sha256_hex, shown};
+use serde::{Deserialize, Serialize};
 use serde_json::Value;
 use std::path::{Path, PathBuf};
+use std::str::FromStr;
 
-/// A data file given by the caller for a split of a task.
-#[derive(Clone, Debug, PartialEq, Eq)]
+/// A data file given by the caller for a split of a task: `TASK=FILE` or `TASK:SPLIT=FILE`.
+#[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
+#[serde(try_from = "String", into = "String")]
 pub struct DataFile {
     /// The task.
     pub task: String,
@@ -26,6 +30,38 @@ pub struct DataFile {
     pub split: Option<String>,
     /// The file.
     pub path: PathBuf,
+}
+
+impl TryFrom<String> for DataFile {
+    type Error = String;
+
+    fn try_from(text: String) -> Result<Self, String> {
+        text.parse()
+    }
+}
+
+impl FromStr for DataFile {
+    type Err = String;
+
+    fn from_str(text: &str) -> Result<Self, String> {
+        let expected = "expected TASK=FILE or TASK:SPLIT=FILE";
+        let (name, path) = text.split_once('=').ok_or(expected)?;
+        let (task, split) = match name.split_once(':') {
+            Some((task, split)) => (task, Some(split.to_owned())),
+            None => (name, None),
+        };
+        if task.is_empty() || path.is_empty() || split.as_deref() == Some("") {
+            return Err(expected.to_owned());
+        }
+        Ok(Self { task: canonical_task(task).to_owned(), split, path: PathBuf::from(path) })
+    }
+}
+
+impl From<DataFile> for String {
+    fn from(data: DataFile) -> Self {
+        let split = data.split.map_or_else(Self::new, |split| format!(":{split}"));
+        format!("{}{split}={}", data.task, data.path.display())
+    }
 }
 
 /// Documents of one split.

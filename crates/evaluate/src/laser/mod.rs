@@ -34,6 +34,7 @@ use super::{
 };
 use linwright_data::{Table, TableFormat};
 use linwright_run::sha256_hex;
+use serde::{Deserialize, Serialize};
 use set::{Form, Mask, Record, Source};
 use std::borrow::Cow;
 use std::path::PathBuf;
@@ -56,7 +57,8 @@ pub const LASER_TASKS: &[LaserSet] = &[
 ];
 
 /// Variant of the scoring.
-#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Serialize, Deserialize)]
+#[serde(rename_all = "snake_case")]
 pub enum Scoring {
     /// The generated text must contain the answer; the most likely choice is taken, the first one
     /// of equals; F1 = 2 p r / (p + r).
@@ -83,7 +85,8 @@ impl Scoring {
 }
 
 /// Which records are scored. The first fifth, in file order, is for selecting layers and ranks.
-#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Serialize, Deserialize)]
+#[serde(rename_all = "snake_case")]
 pub enum Split {
     /// All records.
     #[default]
@@ -139,6 +142,12 @@ pub struct LaserOptions {
     pub bos: Bos,
     /// Whether to record the likelihood of the question, too; this needs the logits of all tokens.
     pub whole_texts: bool,
+}
+
+/// The name of a task; LASER data sets may have the paper's names.
+#[must_use]
+pub fn canonical_task(name: &str) -> &str {
+    LaserSet::named(name).map_or(name, |set| set.name)
 }
 
 impl LaserSet {

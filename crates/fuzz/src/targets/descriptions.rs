@@ -36,8 +36,8 @@ pub(super) fn recipe(bytes: &[u8]) -> String {
     let path = Path::new("recipe.yaml");
     if sweep_recipe::is_sweep(text) {
         return outcome(sweep_recipe::parse_sweeps(path, text).map(|sweeps| {
-            let arguments: usize = sweeps.runs.iter().map(|run| sweeps.arguments(run).len()).sum();
-            format!("{} sweeps of {}", few(sweeps.runs.len()), few(arguments / 4))
+            let options: usize = sweeps.runs.iter().map(|run| sweeps.job(run).len()).sum();
+            format!("{} sweeps of {}", few(sweeps.runs.len()), few(options / 4))
         }));
     }
     outcome(recipe::parse(path, text).map(|recipe| {

@@ -14,7 +14,6 @@ mod stop;
 mod worker;
 
 use super::generate::end_tokens;
-use super::tasks::batch;
 use crate::args::{Shared, one_of};
 use crate::console::Console;
 use crate::failure::Failure;
@@ -26,6 +25,7 @@ use clap::builder::RangedU64ValueParser;
 use error::ApiError;
 use http::{Limits, Link};
 use linwright::evaluate::Bos;
+use linwright::jobs::BatchSize;
 use linwright::model::Transformer;
 use linwright::model::checkpoint::LoadedModel;
 use linwright::model::tokenizer::Tokenizer;
@@ -33,6 +33,7 @@ use protocol::Rules;
 use serde_json::{Value, json};
 use std::net::{IpAddr, SocketAddr, TcpListener, TcpStream};
 use std::panic::{AssertUnwindSafe, catch_unwind};
+use std::str::FromStr;
 use std::sync::Mutex;
 use std::sync::atomic::{AtomicU64, AtomicUsize, Ordering};
 use std::thread::{Builder, Scope};
@@ -90,8 +91,8 @@ pub(crate) struct ServeArgs {
     #[arg(long, value_name = "SECONDS", default_value = "30", value_parser = seconds)]
     timeout: Duration,
     /// Batch size in thousands of tokens, over all running requests; `auto` is 4.
-    #[arg(short, long, alias = "batch_size", default_value = "auto", value_parser = batch)]
-    batch_size: usize,
+    #[arg(short, long, alias = "batch_size", default_value = "auto", value_parser = BatchSize::from_str)]
+    batch_size: BatchSize,
     /// Whether text prompts start with the beginning-of-sequence token.
     #[arg(long, default_value = "auto", value_parser = one_of(&Bos::ALL, Bos::name))]
     bos: Bos,
@@ -232,7 +233,7 @@ fn listen(server: &Server<'_>, listener: &TcpListener, args: &ServeArgs) -> Resu
     std::thread::scope(|scope| {
         let model = Builder::new().name("model".into());
         let started = model.spawn_scoped(scope, || {
-            worker::work(server.decoder, &server.queue, args.batch_size);
+            worker::work(server.decoder, &server.queue, args.batch_size.tokens());
         });
         started.map_err(thread)?;
         // accept() continues after a signal: a connection of our own ends it.

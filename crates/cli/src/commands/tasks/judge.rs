@@ -1,6 +1,5 @@
 //! Evaluation of a model before and after its edits, in one run.
 
-use super::TaskArgs;
 use crate::commands::eval::{render, render_comparisons};
 use crate::commands::print;
 use crate::console::Console;
@@ -11,6 +10,7 @@ use linwright::compress::intervention::{Variant, Variants};
 use linwright::evaluate::{
     Comparison, Hooks, RunOptions, Subject, Task, TaskResult, check_model, compare, evaluate_each,
 };
+use linwright::jobs::EvaluationOptions;
 use linwright::model::Transformer;
 use linwright::ops::SiteId;
 use linwright::run::Monitor;
@@ -54,7 +54,7 @@ pub(crate) fn check_tasks<'a>(
 /// Scores the dense model, and the model with the operators that an edited copy has in `sites`.
 pub(crate) fn before_and_after<'s>(
     tasks: &[Box<dyn Task>],
-    asked: &TaskArgs,
+    asked: &EvaluationOptions,
     model: &OpenModel,
     edited: &Transformer,
     sites: impl Iterator<Item = &'s SiteId>,
@@ -65,7 +65,7 @@ pub(crate) fn before_and_after<'s>(
         return Ok(judged);
     }
     let variants = [Variant::default(), Variant::of(edited, sites)];
-    let options = RunOptions { max_batch_tokens: asked.batch_size, longest: None };
+    let options = RunOptions { max_batch_tokens: asked.batch_size.tokens(), longest: None };
     for task in tasks {
         console.step(&format!("{}: before and after", task.id()));
         let decoder = &model.loaded.decoder;

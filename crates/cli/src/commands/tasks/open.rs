@@ -1,7 +1,7 @@
 //! Opens the evaluation tasks of a command.
 
-use super::laser::laser_task;
-use super::{TaskArgs, selection};
+use super::laser::{self, laser_task};
+use super::selection;
 use crate::console::Console;
 use crate::failure::Failure;
 use crate::interrupt;
@@ -14,6 +14,7 @@ use linwright::evaluate::{
     TextPerplexity, open_task,
 };
 use linwright::files::hub;
+use linwright::jobs::EvaluationOptions;
 use linwright::run::{Monitor, shown};
 use std::cell::RefCell;
 
@@ -27,7 +28,7 @@ impl Tasks {
     /// Opens the tasks of a command; with a model, its chat template formats the prompts. With
     /// `whole_texts`, samples contain the log-likelihood of questions as well.
     pub(crate) fn open(
-        args: &TaskArgs,
+        args: &EvaluationOptions,
         whole_texts: bool,
         chat: Option<&OpenModel>,
         console: &mut Console,
@@ -55,7 +56,7 @@ impl Tasks {
 
     /// The tasks of a command that evaluates a model before and after, if any is named.
     pub(crate) fn open_if_any(
-        args: &TaskArgs,
+        args: &EvaluationOptions,
         console: &mut Console,
     ) -> Result<Vec<Box<dyn Task>>, Failure> {
         if args.apply_chat_template {
@@ -70,7 +71,7 @@ impl Tasks {
     }
 
     /// Opens `--text` and `--questions`.
-    fn add_own(&mut self, args: &TaskArgs) -> Result<(), Failure> {
+    fn add_own(&mut self, args: &EvaluationOptions) -> Result<(), Failure> {
         let options = TaskOptions {
             window: args.window,
             stride: args.stride.unwrap_or(args.window),
@@ -102,12 +103,12 @@ impl Tasks {
     /// Opens `--tasks`, by name and by file, in the given order.
     fn add_named(
         &mut self,
-        args: &TaskArgs,
+        args: &EvaluationOptions,
         whole_texts: bool,
         chat: Option<&OpenModel>,
         console: &mut Console,
     ) -> Result<(), Failure> {
-        args.laser.check(&args.tasks)?;
+        laser::check(args)?;
         let shared = RefCell::new(console);
         let hooks = hub::Hooks {
             step: &mut |name| shared.borrow_mut().step(name),
@@ -151,7 +152,10 @@ impl Tasks {
 }
 
 /// The chat template that formats prompts.
-fn chat_prompts<'a>(args: &TaskArgs, model: &'a OpenModel) -> Result<ChatPrompts<'a>, Failure> {
+fn chat_prompts<'a>(
+    args: &EvaluationOptions,
+    model: &'a OpenModel,
+) -> Result<ChatPrompts<'a>, Failure> {
     let tokenizer = model.loaded.tokenizer.as_ref().filter(|tokenizer| tokenizer.has_chat());
     let tokenizer = tokenizer.ok_or_else(|| {
         Failure::usage(format!("{} has no chat template", model.place.name))
@@ -161,7 +165,7 @@ fn chat_prompts<'a>(args: &TaskArgs, model: &'a OpenModel) -> Result<ChatPrompts
 }
 
 /// The task of a protocol for texts or questions.
-fn text_task(named: &NamedProtocol, args: &TaskArgs) -> Result<TextPerplexity, Failure> {
+fn text_task(named: &NamedProtocol, args: &EvaluationOptions) -> Result<TextPerplexity, Failure> {
     let data = given(named.name, args, "text")?;
     let (bos, limit, text_field) = (args.bos, args.limit, args.text_field.clone());
     let options = TaskOptions { bos, limit, text_field, ..TaskOptions::default() };
@@ -169,12 +173,15 @@ fn text_task(named: &NamedProtocol, args: &TaskArgs) -> Result<TextPerplexity, F
 }
 
 /// The scored pairs of a sentence similarity task.
-pub(super) fn sentence_pairs(name: &str, args: &TaskArgs) -> Result<SentencePairs, Failure> {
+pub(super) fn sentence_pairs(
+    name: &str,
+    args: &EvaluationOptions,
+) -> Result<SentencePairs, Failure> {
     Ok(SentencePairs::open(name, &given(name, args, "pairs")?.path, args.limit)?)
 }
 
 /// The `--data` file of a task that has no other source.
-fn given<'a>(name: &str, args: &'a TaskArgs, what: &str) -> Result<&'a DataFile, Failure> {
+fn given<'a>(name: &str, args: &'a EvaluationOptions, what: &str) -> Result<&'a DataFile, Failure> {
     args.data.iter().find(|data| data.task == name).ok_or_else(|| {
         Failure::usage(format!("{name} has no {what}")).hint(format!("give --data {name}=FILE"))
     })

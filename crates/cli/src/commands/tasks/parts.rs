@@ -1,7 +1,7 @@
 //! A task split into validation and test items.
 
+use super::Tasks;
 use super::open::sentence_pairs;
-use super::{TaskArgs, Tasks};
 use crate::console::Console;
 use crate::failure::Failure;
 use crate::source::data_file;
@@ -9,6 +9,7 @@ use linwright::data::QuestionSet;
 use linwright::evaluate::{
     LaserSet, MultipleChoice, PROTOCOLS, SENTENCE_TASKS, Split, Task, first_fifth,
 };
+use linwright::jobs::EvaluationOptions;
 
 /// A task split into validation and test items.
 pub(crate) struct Parts {
@@ -29,7 +30,7 @@ pub(crate) struct Division {
 impl Parts {
     /// Opens the single task of the options.
     pub(crate) fn open(
-        args: &TaskArgs,
+        args: &EvaluationOptions,
         division: Division,
         console: &mut Console,
     ) -> Result<Self, Failure> {
@@ -43,7 +44,7 @@ impl Parts {
         let unread = [
             ("--samples", args.samples.is_some()),
             ("--apply-chat-template", args.apply_chat_template),
-            ("--split", args.laser.split != Split::default()),
+            ("--split", args.split != Split::default()),
         ];
         if let Some((option, _)) = unread.iter().find(|(_, is_given)| *is_given) {
             return Err(Failure::usage(format!("this command does not support {option}"))
@@ -66,7 +67,7 @@ impl Parts {
             }
             let part = |split| {
                 let mut args = args.clone();
-                args.laser.split = split;
+                args.split = split;
                 args
             };
             let validation = one(&part(Split::Validation), console)?;
@@ -79,7 +80,7 @@ impl Parts {
         let (first, others) = divided(all.items().len(), division)?;
         let part = |indices: &[usize]| {
             let samples = serde_json::json!({ all.id(): indices }).to_string();
-            TaskArgs { samples: Some(samples), limit: None, ..args.clone() }
+            EvaluationOptions { samples: Some(samples), limit: None, ..args.clone() }
         };
         let validation = one(&part(&first), console)?;
         Ok(Self { validation, test: Some(one(&part(&others), console)?) })
@@ -87,7 +88,7 @@ impl Parts {
 }
 
 /// The single task of the options.
-fn one(args: &TaskArgs, console: &mut Console) -> Result<Box<dyn Task>, Failure> {
+fn one(args: &EvaluationOptions, console: &mut Console) -> Result<Box<dyn Task>, Failure> {
     let mut all = Tasks::open(args, false, None, console)?.all;
     match (all.pop(), all.len()) {
         (Some(task), 0) => Ok(task),
@@ -99,7 +100,7 @@ fn one(args: &TaskArgs, console: &mut Console) -> Result<Box<dyn Task>, Failure>
 }
 
 /// Splits sentence pairs; each part has its own correlations.
-fn of_pairs(name: &str, args: &TaskArgs, division: Division) -> Result<Parts, Failure> {
+fn of_pairs(name: &str, args: &EvaluationOptions, division: Division) -> Result<Parts, Failure> {
     let pairs = sentence_pairs(name, args)?;
     let (first, others) = divided(pairs.len(), division)?;
     Ok(Parts {
@@ -117,7 +118,11 @@ fn divided(count: usize, division: Division) -> Result<(Vec<usize>, Vec<usize>),
     })
 }
 
-fn of_questions(name: &str, args: &TaskArgs, division: Division) -> Result<Parts, Failure> {
+fn of_questions(
+    name: &str,
+    args: &EvaluationOptions,
+    division: Division,
+) -> Result<Parts, Failure> {
     let mut set = QuestionSet::open(&data_file(name, "facts.jsonl")?)?;
     set.questions.truncate(args.limit.unwrap_or(usize::MAX));
     let (first, others) = divided(set.questions.len(), division)?;

@@ -1,0 +1,277 @@
+//! Flags of a command from the options of its job.
+//!
+//! [`Face`] makes an argument of every [`Field`] of a job: snake-case keys become hyphenated flags
+//! that accept underscores as well, the description is the help, and defaults and bounds are those
+//! of the schema. The given arguments become a map of options, which [`read`] turns into the job,
+//! as it does with a recipe.
+
+use crate::args::AnyDash;
+use clap::builder::{
+    PossibleValue, PossibleValuesParser, RangedU64ValueParser, StringValueParser, TypedValueParser,
+    ValueParser,
+};
+use clap::error::ErrorKind;
+use clap::parser::ValueSource;
+use clap::{Arg, ArgAction, ArgMatches, Args, Command, Error, FromArgMatches};
+use linwright::jobs::{Field, Kind, Name, Options, fields, read};
+use serde_json::{Map, Value};
+use std::ops::Deref;
+
+/// The options of a job, or a group of them, as arguments of a command.
+#[derive(Clone, Debug)]
+pub(crate) struct Face<J>(pub(crate) J);
+
+impl<J> Deref for Face<J> {
+    type Target = J;
+
+    fn deref(&self) -> &J {
+        &self.0
+    }
+}
+
+impl<J: Options> Args for Face<J> {
+    fn augment_args(command: Command) -> Command {
+        command.args(fields::<J>().iter().map(argument))
+    }
+
+    fn augment_args_for_update(command: Command) -> Command {
+        Self::augment_args(command)
+    }
+}
+
+impl<J: Options> FromArgMatches for Face<J> {
+    fn from_arg_matches(matches: &ArgMatches) -> Result<Self, Error> {
+        let mut given = Map::new();
+        for field in fields::<J>() {
+            if matches.value_source(&field.key) == Some(ValueSource::CommandLine) {
+                given.insert(field.key.clone(), value(matches, &field));
+            }
+        }
+        read(&given).map(Self).map_err(|error| {
+            let hint = error.hint.map_or_else(String::new, |hint| format!("\n\n{hint}"));
+            Error::raw(ErrorKind::ValueValidation, format!("{}{hint}\n", error.message))
+        })
+    }
+
+    fn update_from_arg_matches(&mut self, matches: &ArgMatches) -> Result<(), Error> {
+        *self = Self::from_arg_matches(matches)?;
+        Ok(())
+    }
+}
+
+/// The value of an option that was given.
+fn value(matches: &ArgMatches, field: &Field) -> Value {
+    if field.kind == Kind::Flag {
+        return Value::Bool(true);
+    }
+    let mut values = matches.get_many::<Value>(&field.key).into_iter().flatten().cloned();
+    if field.is_list { values.collect() } else { values.next().unwrap_or_default() }
+}
+
+fn argument(field: &Field) -> Arg {
+    let name = field.value_name.clone().unwrap_or_else(|| field.key.to_uppercase());
+    let mut arg = Arg::new(field.key.clone())
+        .help(field.help.trim_end_matches('.').to_owned())
+        .conflicts_with_all(&field.conflicts)
+        .requires_all(&field.requires)
+        .allow_hyphen_values(field.takes_hyphens);
+    arg = if field.is_positional {
+        arg.required(true)
+    } else {
+        let flags = std::iter::once(field.key.clone())
+            .chain(field.aliases.iter().flat_map(|alias| [alias.clone(), alias.replace('-', "_")]))
+            .filter(|flag| *flag != field.flag());
+        arg.long(field.flag()).aliases(flags.collect::<Vec<_>>()).short(field.short)
+    };
+    if field.kind == Kind::Flag {
+        return arg.action(ArgAction::SetTrue);
+    }
+    arg = arg.value_name(name).value_parser(parser(&field.kind));
+    if let Some(default) = &field.default {
+        let default = default.as_str().map_or_else(|| default.to_string(), str::to_owned);
+        arg = if field.is_positional { arg } else { arg.default_value(default) };
+    }
+    match field.is_list {
+        true if field.is_delimited => arg.action(ArgAction::Append).value_delimiter(','),
+        true => arg.action(ArgAction::Append),
+        false => arg.action(ArgAction::Set),
+    }
+}
+
+/// The parser of one value.
+fn parser(kind: &Kind) -> ValueParser {
+    match kind {
+        Kind::Flag | Kind::Text => ValueParser::new(StringValueParser::new().map(Value::from)),
+        Kind::Integer { min, max } => {
+            let numbers = RangedU64ValueParser::<u64>::new().range(*min..=*max);
+            ValueParser::new(numbers.map(Value::from))
+        }
+        Kind::Number => ValueParser::new(finite),
+        Kind::Named(names) => {
+            let possible =
+                |name: &Name| PossibleValue::new(name.name.clone()).aliases(&name.others);
+            let names = PossibleValuesParser::new(names.iter().map(possible));
+            ValueParser::new(AnyDash(names.map(Value::from)))
+        }
+    }
+}
+
+/// A number, which JSON can hold.
+fn finite(text: &str) -> Result<Value, String> {
+    let number: f64 = text.parse().map_err(|error: std::num::ParseFloatError| error.to_string())?;
+    serde_json::Number::from_f64(number).map(Value::Number).ok_or("it is not finite".to_owned())
+}
+
+/// A job as a shell command: the options that are not their defaults.
+pub(crate) fn command<J: Options>(verb: &str, job: &J) -> String {
+    let mut words = vec!["linwright".to_owned(), verb.to_owned()];
+    words.extend(arguments(job).iter().map(|argument| quoted(argument)));
+    words.join(" ")
+}
+
+/// The arguments of a job that are not its defaults, positional ones first.
+fn arguments<J: Options>(job: &J) -> Vec<String> {
+    let values = |job: &J| serde_json::to_value(job).expect("jobs are plain data");
+    let (values, defaults) = (values(job), values(&J::default()));
+    let (mut positional, mut flags) = (Vec::new(), Vec::new());
+    for field in fields::<J>() {
+        let (flag, value) = (field.flag(), &values[&field.key]);
+        match value {
+            value if field.is_positional => positional.push(text(value)),
+            value if *value == defaults[&field.key] => {}
+            Value::Bool(_) => flags.push(format!("--{flag}")),
+            Value::Array(list) => {
+                let list: Vec<String> = list.iter().map(text).collect();
+                let list = if field.is_delimited { vec![list.join(",")] } else { list };
+                flags.extend(list.iter().map(|value| format!("--{flag}={value}")));
+            }
+            value => flags.push(format!("--{flag}={}", text(value))),
+        }
+    }
+    [positional, flags].concat()
+}
+
+/// A value as an argument; whole numbers have no point.
+fn text(value: &Value) -> String {
+    match value {
+        Value::String(text) => text.clone(),
+        Value::Number(number) if number.is_f64() => number.as_f64().unwrap_or_default().to_string(),
+        value => value.to_string(),
+    }
+}
+
+/// An argument for a shell.
+fn quoted(argument: &str) -> String {
+    let is_plain = |c: char| c.is_ascii_alphanumeric() || "-_=./,:@".contains(c);
+    if argument.chars().all(is_plain) {
+        return argument.to_owned();
+    }
+    format!("'{}'", argument.replace('\'', "'\\''"))
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use linwright::jobs::{CutOptions, EvaluationOptions, SlotOptions, Sweep};
+    use std::fmt::Debug;
+
+    /// A value of an option that is not its default.
+    fn sample(field: &Field) -> Value {
+        let one = match (&field.example, &field.kind) {
+            (Some(example), _) => example.clone(),
+            (None, Kind::Flag) => return Value::Bool(true),
+            (None, Kind::Integer { min, .. }) => (min + 7).into(),
+            (None, Kind::Number) => 0.5.into(),
+            (None, Kind::Text) => "a b,c".into(),
+            (None, Kind::Named(names)) => names.last().unwrap().name.as_str().into(),
+        };
+        match field.is_list {
+            true if field.kind == Kind::Text && field.is_delimited => vec!["a", "b c"].into(),
+            true => vec![one].into(),
+            false => one,
+        }
+    }
+
+    fn parsed<J: Options>(arguments: &[String]) -> Result<J, Error> {
+        let command = Face::<J>::augment_args(Command::new("job").no_binary_name(true));
+        let matches = command.try_get_matches_from(arguments)?;
+        Face::<J>::from_arg_matches(&matches).map(|face| face.0)
+    }
+
+    /// Checks that a job is the same through its flags and through a recipe.
+    fn round_trip<J: Options + Debug>(options: &Map<String, Value>) -> J {
+        let job: J = read(options).unwrap_or_else(|error| panic!("{options:?}: {error}"));
+        assert_eq!(parsed::<J>(&arguments(&job)).unwrap(), job, "{:?}", arguments(&job));
+        let written = serde_json::to_value(&job).unwrap();
+        let written: Map<String, Value> = written
+            .as_object()
+            .unwrap()
+            .clone()
+            .into_iter()
+            .filter(|(_, v)| !v.is_null())
+            .collect();
+        let given = written.iter().filter(|(key, _)| options.contains_key(*key));
+        let given = given.map(|(key, value)| (key.clone(), value.clone())).collect();
+        assert_eq!(read::<J>(&given).unwrap(), job);
+        job
+    }
+
+    /// Every option changes the job, the same way by its flag and by its key.
+    fn check<J: Options + Debug>() {
+        let mut required = Map::new();
+        for field in fields::<J>().iter().filter(|field| field.is_positional) {
+            required.insert(field.key.clone(), "pocket".into());
+        }
+        let plain: J = round_trip(&required);
+        for field in fields::<J>().iter().filter(|field| !field.is_positional) {
+            assert!(field.help.len() > 10, "{} has no help", field.key);
+            let mut options = required.clone();
+            for needed in &field.requires {
+                options.insert(needed.clone(), true.into());
+            }
+            options.insert(field.key.clone(), sample(field));
+            let job = round_trip::<J>(&options);
+            assert_ne!(job, plain, "{} changes nothing", field.key);
+            for other in &field.conflicts {
+                let other = fields::<J>().into_iter().find(|f| f.key == *other).unwrap();
+                let mut both = options.clone();
+                both.insert(other.key.clone(), sample(&other));
+                assert!(read::<J>(&both).is_err(), "{} and {}", field.key, other.key);
+            }
+        }
+    }
+
+    #[test]
+    fn flags_and_recipes_give_the_same_job() {
+        check::<SlotOptions>();
+        check::<CutOptions>();
+        check::<EvaluationOptions>();
+        check::<Sweep>();
+    }
+
+    #[test]
+    fn a_job_is_a_shell_command() {
+        let options = serde_json::json!({
+            "model": "pocket", "title": "it's", "rate": "9.9,8", "no-share": true, "lname": "q-proj",
+        });
+        let job: Sweep = read(options.as_object().unwrap()).unwrap();
+        let line = "linwright sweep pocket --lname=q_proj --rate=9.9,8 --no-share \
+                    '--title=it'\\''s'";
+        assert_eq!(command("sweep", &job), line);
+    }
+
+    #[test]
+    fn wrong_values_name_their_option() {
+        for (given, expected) in [
+            (["--rate=nan", "--lnum=1"], "not finite"),
+            (["--max-length=1", "--lnum=1"], "1 is not in 2.."),
+            (["--batch-size=none", "--lnum=1"], "batch_size is \"none\": expected auto"),
+            (["--intervention=none", "--lnum=1"], "possible values: rank-reduction"),
+            (["--cache=a", "--no-cache"], "cannot be used with"),
+        ] {
+            let words = [&["pocket".to_owned()], &given.map(str::to_owned)[..]].concat();
+            let error = parsed::<Sweep>(&words).unwrap_err().to_string();
+            assert!(error.contains(expected), "{given:?}: {error}");
+        }
+    }
+}

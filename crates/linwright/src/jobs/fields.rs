@@ -1,0 +1,161 @@
+//! The options of a job, from its schema.
+
+use super::Options;
+use super::named::OTHER_NAMES;
+use schemars::{JsonSchema, Schema, SchemaGenerator};
+use serde_json::{Map, Value};
+
+/// An option of a job.
+#[derive(Clone, Debug, PartialEq)]
+pub struct Field {
+    /// Its key in recipes, in snake case.
+    pub key: String,
+    /// One sentence or two.
+    pub help: String,
+    /// Type of the value, or of each value of a list.
+    pub kind: Kind,
+    /// Whether it is a list.
+    pub is_list: bool,
+    /// Whether a comma separates values of a list in one argument.
+    pub is_delimited: bool,
+    /// Its value where it is not given; none for lists and for options that may be absent.
+    pub default: Option<Value>,
+    /// Whether it is an argument without a flag, which must be given.
+    pub is_positional: bool,
+    /// Letter of its short flag.
+    pub short: Option<char>,
+    /// Other names of its flag.
+    pub aliases: Vec<String>,
+    /// Word for its value in help.
+    pub value_name: Option<String>,
+    /// Whether a value may begin with a hyphen.
+    pub takes_hyphens: bool,
+    /// Keys of options that cannot be given with it.
+    pub conflicts: Vec<String>,
+    /// Keys of options that must be given with it.
+    pub requires: Vec<String>,
+    /// A value to try it with, where not every value of the type is one.
+    pub example: Option<Value>,
+}
+
+/// Type of a value.
+#[derive(Clone, Debug, PartialEq)]
+pub enum Kind {
+    /// `true`, or absent.
+    Flag,
+    /// A whole number within bounds, both included.
+    Integer {
+        /// Smallest.
+        min: u64,
+        /// Largest.
+        max: u64,
+    },
+    /// A number.
+    Number,
+    /// Text.
+    Text,
+    /// One of a list of names.
+    Named(Vec<Name>),
+}
+
+/// A name of a closed list.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct Name {
+    /// The name.
+    pub name: String,
+    /// Other names that are accepted.
+    pub others: Vec<String>,
+}
+
+impl Field {
+    /// The long flag, without its hyphens.
+    #[must_use]
+    pub fn flag(&self) -> String {
+        self.key.replace('_', "-")
+    }
+
+    /// Whether it has this name, in snake case.
+    pub(super) fn is_called(&self, key: &str) -> bool {
+        self.key == key || self.aliases.iter().any(|alias| alias.replace('-', "_") == key)
+    }
+
+    fn of(key: &str, schema: &Map<String, Value>, default: &Value) -> Self {
+        let items = schema.get("items").and_then(Value::as_object);
+        let text = |name: &str| schema.get(name).and_then(Value::as_str).map(str::to_owned);
+        let holds = |name: &str| schema.get(name) == Some(&Value::Bool(true));
+        let list = |name: &str| words(schema.get(name));
+        let is_plain = !default.is_array() && !default.is_null();
+        Self {
+            key: key.to_owned(),
+            help: text("description").unwrap_or_default().replace('\n', " "),
+            kind: Kind::of(items.unwrap_or(schema)),
+            is_list: items.is_some(),
+            is_delimited: items.is_some() && !holds("x-whole"),
+            default: is_plain.then(|| default.clone()),
+            is_positional: holds("x-positional"),
+            short: text("x-short").and_then(|short| short.chars().next()),
+            aliases: list("x-aliases"),
+            value_name: text("x-value"),
+            takes_hyphens: holds("x-hyphen"),
+            conflicts: list("x-conflicts"),
+            requires: list("x-requires"),
+            example: schema.get("examples").and_then(|examples| examples.get(0)).cloned(),
+        }
+    }
+}
+
+impl Kind {
+    fn of(schema: &Map<String, Value>) -> Self {
+        if let Some(Value::Array(names)) = schema.get("enum") {
+            let others = schema.get(OTHER_NAMES).and_then(Value::as_array);
+            let name = |(index, name): (usize, &Value)| Name {
+                name: name.as_str().unwrap_or_default().to_owned(),
+                others: words(others.and_then(|others| others.get(index))),
+            };
+            return Self::Named(names.iter().enumerate().map(name).collect());
+        }
+        let types = match schema.get("type") {
+            Some(Value::Array(types)) => types.iter().find_map(Value::as_str),
+            other => other.and_then(Value::as_str),
+        };
+        let bound = |name: &str| schema.get(name).and_then(Value::as_u64);
+        match types {
+            Some("boolean") => Self::Flag,
+            Some("integer") => Self::Integer {
+                min: bound("minimum").unwrap_or(0),
+                max: bound("maximum").unwrap_or(u64::MAX),
+            },
+            Some("number") => Self::Number,
+            Some("string") => Self::Text,
+            other => unreachable!("an option of type {other:?}"),
+        }
+    }
+}
+
+fn words(list: Option<&Value>) -> Vec<String> {
+    let words = list.and_then(Value::as_array).into_iter().flatten();
+    words.filter_map(Value::as_str).map(str::to_owned).collect()
+}
+
+/// The JSON schema of a job.
+#[must_use]
+pub fn schema<J: JsonSchema>() -> Schema {
+    SchemaGenerator::default().into_root_schema_for::<J>()
+}
+
+/// The options of a job, or of a group of options, in order.
+///
+/// # Panics
+/// If an option has a type that no flag can have.
+#[must_use]
+pub fn fields<J: Options>() -> Vec<Field> {
+    let schema = schema::<J>();
+    let properties = schema.get("properties").and_then(Value::as_object);
+    let properties = properties.expect("options have properties");
+    let defaults = serde_json::to_value(J::default()).expect("options are plain data");
+    let field = |(key, schema): (&String, &Value)| {
+        let schema = schema.as_object().expect("the schema of an option is an object");
+        Field::of(key, schema, &defaults[key])
+    };
+    properties.iter().map(field).collect()
+}

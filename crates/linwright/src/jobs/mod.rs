@@ -1,0 +1,36 @@
+//! Jobs: what a command does, as plain data.
+//!
+//! A job is read from the flags of a command, from a recipe or from Python, always through its JSON
+//! schema: [`fields`] lists its options with their types, defaults and one sentence each, and
+//! [`read`] turns a map of options into the job. The command line builds its flags from the same
+//! list, so a flag, a key of a recipe and a keyword cannot differ.
+//!
+//! An option has one name everywhere: `no_share` is the key, `--no-share` the flag.
+
+mod batch;
+mod cuts;
+mod error;
+mod evaluation;
+mod fields;
+mod named;
+mod read;
+mod slots;
+mod sweep;
+
+pub use batch::BatchSize;
+pub use cuts::CutOptions;
+pub use error::JobError;
+pub use evaluation::EvaluationOptions;
+pub use fields::{Field, Kind, Name, fields, schema};
+pub use read::read;
+pub use slots::SlotOptions;
+pub use sweep::Sweep;
+
+use schemars::JsonSchema;
+use serde::Serialize;
+use serde::de::DeserializeOwned;
+
+/// Options of a job, or a group of them.
+pub trait Options: Clone + Default + PartialEq + Serialize + DeserializeOwned + JsonSchema {}
+
+impl<T: Clone + Default + PartialEq + Serialize + DeserializeOwned + JsonSchema> Options for T {}

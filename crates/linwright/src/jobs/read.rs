@@ -1,0 +1,166 @@
+//! Jobs from maps of options.
+
+use super::{Field, JobError, Kind, Options, fields};
+use linwright_run::shown;
+use linwright_run::spelling::nearest_names;
+use serde_json::{Map, Value};
+
+/// A job from its options by key. A hyphen in a key counts as an underscore, a single value is a
+/// list of one, and a text is split at commas where a list is expected.
+///
+/// # Errors
+/// [`JobError`] naming the key that is unknown, missing or given twice, or whose value is wrong.
+pub fn read<J: Options>(options: &Map<String, Value>) -> Result<J, JobError> {
+    let fields = fields::<J>();
+    let mut job = Map::new();
+    for (written, value) in options {
+        let key = written.replace('-', "_");
+        let Some(field) = fields.iter().find(|field| field.is_called(&key)) else {
+            let names: Vec<&str> = fields.iter().map(|field| field.key.as_str()).collect();
+            let nearest = nearest_names(&key, &names);
+            return Err(
+                JobError::new(format!("there is no option {}", shown(written))).hint(nearest)
+            );
+        };
+        if job.insert(field.key.clone(), canonical(field, value)).is_some() {
+            return Err(JobError::new(format!("{} is given twice", field.key)));
+        }
+    }
+    if let Some(field) = fields.iter().find(|f| f.is_positional && !job.contains_key(&f.key)) {
+        return Err(JobError::new(format!("{} is missing", field.key)));
+    }
+    for field in fields.iter().filter(|field| job.contains_key(&field.key)) {
+        check(field, &job[&field.key])?;
+        if let Some(other) = field.conflicts.iter().find(|other| job.contains_key(*other)) {
+            return Err(JobError::new(format!("{} cannot be used with {other}", field.key)));
+        }
+        if let Some(other) = field.requires.iter().find(|other| !job.contains_key(*other)) {
+            return Err(JobError::new(format!("{} needs {other}", field.key)));
+        }
+    }
+    serde_json::from_value(Value::Object(job.clone())).map_err(|error| wrong::<J>(&job, &error))
+}
+
+/// The value in the form of the schema.
+fn canonical(field: &Field, value: &Value) -> Value {
+    let one = |value: &Value| match (value, &field.kind) {
+        (Value::Number(number), Kind::Text) => Value::String(number.to_string()),
+        (Value::String(text), Kind::Named(names)) => {
+            let is_called = |text: &str| {
+                names.iter().find(|name| name.name == text || name.others.iter().any(|o| o == text))
+            };
+            let spellings = [text.clone(), text.replace('-', "_"), text.replace('_', "-")];
+            let name = spellings.iter().find_map(|text| is_called(text));
+            name.map_or_else(|| value.clone(), |name| Value::String(name.name.clone()))
+        }
+        _ => value.clone(),
+    };
+    match value {
+        value if !field.is_list => one(value),
+        Value::Array(values) => values.iter().map(one).collect(),
+        Value::String(text) if field.is_delimited => {
+            text.split(',').map(|part| one(&parsed(field, part))).collect()
+        }
+        value => Value::Array(vec![one(value)]),
+    }
+}
+
+/// A part of a text that lists values.
+fn parsed(field: &Field, text: &str) -> Value {
+    let number = match field.kind {
+        Kind::Integer { .. } | Kind::Number => serde_json::from_str(text.trim()).ok(),
+        _ => None,
+    };
+    number.unwrap_or_else(|| Value::String(text.to_owned()))
+}
+
+/// Refuses a value of another type, or out of bounds.
+fn check(field: &Field, value: &Value) -> Result<(), JobError> {
+    let values = match value {
+        Value::Array(values) if field.is_list => values.iter().collect(),
+        value => vec![value],
+    };
+    for value in values {
+        let (is_right, expected) = match &field.kind {
+            Kind::Flag => (value.is_boolean(), "true or false".to_owned()),
+            Kind::Integer { min, max } => (
+                value.as_u64().is_some_and(|number| (*min..=*max).contains(&number)),
+                match *max {
+                    u64::MAX => format!("a whole number from {min}"),
+                    max => format!("a whole number from {min} to {max}"),
+                },
+            ),
+            Kind::Number => (value.is_number(), "a number".to_owned()),
+            Kind::Text => (value.is_string(), "text".to_owned()),
+            Kind::Named(names) => {
+                let names: Vec<&str> = names.iter().map(|name| name.name.as_str()).collect();
+                let is_name = value.as_str().is_some_and(|name| names.contains(&name));
+                (is_name, format!("one of {}", names.join(", ")))
+            }
+        };
+        let is_absent = value.is_null() && field.default.is_none() && !field.is_list;
+        if !is_right && !is_absent {
+            let found = shown(&value.to_string());
+            return Err(JobError::new(format!("{} is {found}, expected {expected}", field.key)));
+        }
+    }
+    Ok(())
+}
+
+/// The error of the option without which there is none.
+fn wrong<J: Options>(job: &Map<String, Value>, error: &serde_json::Error) -> JobError {
+    let is_culprit = |key: &&String| {
+        let mut others = job.clone();
+        others.remove(*key);
+        serde_json::from_value::<J>(Value::Object(others)).is_ok()
+    };
+    match job.keys().find(is_culprit) {
+        Some(key) => {
+            let value = shown(&job[key].to_string());
+            JobError::new(format!("{key} is {value}: {error}"))
+        }
+        None => JobError::new(error.to_string()),
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use crate::jobs::{Sweep, read};
+    use serde_json::{Value, json};
+
+    fn sweep(options: &Value) -> Result<Sweep, String> {
+        read(options.as_object().unwrap()).map_err(|error| error.to_string())
+    }
+
+    #[test]
+    fn values_have_the_forms_that_people_write() {
+        let plain = json!({"model": "m", "rate": [9.9, 8.0], "lname": ["q_proj"], "lnum": "3"});
+        let job = sweep(&plain).unwrap();
+        for other in [
+            json!({"model": "m", "rate": "9.9, 8", "lname": "q-proj", "lnum": 3, "task": []}),
+            json!({"model": "m", "rate": [9.9, 8], "lname": "query", "lnum": "3", "no-share": false}),
+        ] {
+            assert_eq!(sweep(&other).unwrap(), job, "{other}");
+        }
+    }
+
+    #[test]
+    fn wrong_options_are_named() {
+        for (options, expected) in [
+            (json!({"rate": 1}), "model is missing"),
+            (json!({"model": "m", "lnam": "all"}), "there is no option lnam"),
+            (json!({"model": "m", "rate": {"a": 1}}), "rate is {\"a\":1}, expected a number"),
+            (json!({"model": "m", "rank": [1.5]}), "rank is 1.5, expected a whole number from 0"),
+            (json!({"model": "m", "max_length": 1}), "expected a whole number from 2"),
+            (json!({"model": "m", "no_share": "yes"}), "no_share is \"yes\", expected true or"),
+            (json!({"model": "m", "storage": "tape"}), "expected one of auto, factored, dense"),
+            (json!({"model": "m", "data": "file"}), "data is [\"file\"]: expected TASK=FILE"),
+            (json!({"model": "m", "no_share": true, "no-share": true}), "no_share is given twice"),
+            (json!({"model": "m", "cache": "a", "no_cache": true}), "cache cannot be used with"),
+            (json!({"model": "m", "fewshot_as_multiturn": true}), "needs apply_chat_template"),
+        ] {
+            let error = sweep(&options).unwrap_err();
+            assert!(error.contains(expected), "{options}: {error}");
+        }
+    }
+}
