@@ -113,7 +113,7 @@ fn parameters(spec: &OpSpec, shape: Shape) -> u64 {
     }
 }
 
-/// Specifications of a kind with all sizes for a shape.
+/// Specifications of a kind with all sizes for a shape: the one given where a kind has one size.
 fn sizes(spec: &OpSpec, shape: Shape) -> Vec<OpSpec> {
     let Shape { out, inp } = shape;
     // The largest rank of two factors with fewer parameters than the dense weight.
@@ -178,7 +178,7 @@ fn sizes(spec: &OpSpec, shape: Shape) -> Vec<OpSpec> {
                 |factors| OpSpec::Product(ProductSpec { factors, widths: product.widths.clone() });
             of_parts(spec, &product.factors, &shapes, with)
         }
-        OpSpec::Dense(_) | OpSpec::External { .. } => vec![spec.clone()],
+        _ => vec![spec.clone()],
     }
 }
 

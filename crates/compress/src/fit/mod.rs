@@ -227,7 +227,7 @@ pub fn fit_operator(
 ) -> Result<OperatorFit, FitError> {
     target.check()?;
     let mut context = Context { options, control };
-    if let (OpSpec::RotorNetwork(_), Target::Samples { x, y }) = (spec, target) {
+    if let (false, Target::Samples { x, y }) = (spec.is_linear(), target) {
         let (rows, shape) = (samples(*x, *y), target.shape());
         let found = trained::fit(spec, shape, &rows, None, &mut context)?;
         return found.finish(rows.power, 0);
@@ -307,7 +307,8 @@ fn with_regression<R>(
     }
 }
 
-/// One line per kind. `from` initialises fits that are not closed.
+/// One line per kind with a fit of its own; the others are trained. `from` initialises fits that
+/// are not closed.
 fn solve(
     spec: &OpSpec,
     regression: &Regression<'_>,
@@ -339,13 +340,8 @@ fn solve(
             circulant_diagonal::fit(options, regression, context)
         }
         OpSpec::Sum(options) => sum::fit(options, regression, context),
-        OpSpec::RotorNetwork(_) => Err(needs_samples()),
-        OpSpec::BlockHadamard(_)
-        | OpSpec::Butterfly(_)
-        | OpSpec::CirculantDiagonal(_)
-        | OpSpec::Rotor(_)
-        | OpSpec::Product(_)
-        | OpSpec::External { .. } => trained(context),
+        spec if !spec.is_linear() => Err(needs_samples()),
+        _ => trained(context),
     }
 }
 

@@ -97,7 +97,7 @@ pub(super) fn structured(
     Ok(beside + of_kind(spec, shape, f64::from(starts), f64::from(iterations))?)
 }
 
-/// Work specific to a kind; one line per kind, as in the fits.
+/// Work specific to a kind; one line per kind with a fit of its own, as in the fits.
 fn of_kind(spec: &OpSpec, shape: Shape, starts: f64, iterations: f64) -> Result<f64, FitError> {
     let (out, inp) = sides(shape);
     let error = out * inp * inp;
@@ -176,11 +176,7 @@ fn of_kind(spec: &OpSpec, shape: Shape, starts: f64, iterations: f64) -> Result<
             (starts + (starts / 2.0).ceil()) * descent(spec, shape, iterations)?
         }
         // Every other start, including the first, is trained twice: first on the weight.
-        OpSpec::BlockHadamard(_)
-        | OpSpec::Butterfly(_)
-        | OpSpec::Product(_)
-        | OpSpec::RotorNetwork(_)
-        | OpSpec::External { .. } => (starts + (starts / 2.0).ceil()) * down(spec)?,
+        _ => (starts + (starts / 2.0).ceil()) * down(spec)?,
     })
 }
 
@@ -225,7 +221,7 @@ pub(super) fn shrunk(spec: &OpSpec, by: usize) -> OpSpec {
             product.factors.iter_mut().for_each(|factor| *factor = shrunk(factor, by));
             product.widths.iter_mut().flatten().for_each(|width| *width = less(*width));
         }
-        OpSpec::Dense(_) | OpSpec::CirculantDiagonal(_) | OpSpec::External { .. } => {}
+        _ => {}
     }
     spec
 }

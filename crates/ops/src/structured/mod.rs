@@ -100,6 +100,16 @@ macro_rules! operators {
                 }
             }
 
+            /// Whether operators of this kind are linear; true for an external one, of which
+            /// nothing is known.
+            #[must_use]
+            pub fn is_linear(&self) -> bool {
+                match self {
+                    $(Self::$name(_) => matches!(stringify!($class), "linear"),)*
+                    Self::External { .. } => true,
+                }
+            }
+
             /// See [`Structured::numbers`]; zero for an external operator.
             #[must_use]
             pub fn numbers(&self, shape: Shape) -> u64 {
@@ -345,6 +355,14 @@ mod tests {
                 (serde_json::from_str(json).unwrap(), Shape { out, inp });
             let error = spec.random::<f32>(shape, RngKey::new(0)).unwrap_err().to_string();
             assert!(error.contains(said), "{error}");
+        }
+    }
+
+    #[test]
+    fn kinds_are_linear_as_their_operators_are() {
+        for (spec, shape) in OpSpec::examples() {
+            let op = spec.random::<f32>(shape, RngKey::new(0)).unwrap();
+            assert_eq!(spec.is_linear(), matches!(op, Op::Linear(_)), "{}", spec.kind());
         }
     }
 
