@@ -26,16 +26,11 @@ impl Format {
     /// # Errors
     /// [`DataError::Json`].
     pub fn of(path: &Path) -> Result<Self, DataError> {
-        let extension =
-            path.extension().map(|extension| extension.to_string_lossy().to_lowercase());
-        match extension.as_deref() {
-            Some("jsonl" | "ndjson") => Ok(Self::Jsonl),
-            Some("csv") => Ok(Self::Columns(TableFormat::Csv)),
-            Some("tsv") => Ok(Self::Columns(TableFormat::Tsv)),
-            Some("parquet") => Ok(Self::Columns(TableFormat::Parquet)),
-            Some("arrow") => Ok(Self::Columns(TableFormat::Arrow)),
-            Some("json") => Err(DataError::Json { path: path.to_owned() }),
-            _ => Ok(Self::Text),
+        match TableFormat::of(path) {
+            Some(TableFormat::Json) => Err(DataError::Json { path: path.to_owned() }),
+            Some(TableFormat::JsonLines) => Ok(Self::Jsonl),
+            Some(TableFormat::Text) | None => Ok(Self::Text),
+            Some(format) => Ok(Self::Columns(format)),
         }
     }
 }

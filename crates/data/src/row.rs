@@ -36,6 +36,19 @@ pub enum TableFormat {
     Arrow,
 }
 
+/// Extensions of files and their formats, the usual one of a format first.
+const EXTENSIONS: [(&str, TableFormat); 9] = [
+    ("jsonl", TableFormat::JsonLines),
+    ("ndjson", TableFormat::JsonLines),
+    ("json", TableFormat::Json),
+    ("csv", TableFormat::Csv),
+    ("tsv", TableFormat::Tsv),
+    ("txt", TableFormat::Text),
+    ("text", TableFormat::Text),
+    ("parquet", TableFormat::Parquet),
+    ("arrow", TableFormat::Arrow),
+];
+
 impl TableFormat {
     /// A more specific format by the file extension: `.jsonl` is JSON lines.
     #[must_use]
@@ -46,20 +59,23 @@ impl TableFormat {
         }
     }
 
-    /// Format by the file extension: `.json`, `.jsonl` and `.ndjson`, `.csv`, `.tsv`, `.txt`,
-    /// `.parquet`, and `.arrow`.
+    /// Format by the file extension, in upper or lower case: see [`Self::extensions`].
     #[must_use]
     pub fn of(path: &Path) -> Option<Self> {
         let extension = path.extension()?.to_string_lossy().to_lowercase();
-        match extension.as_str() {
-            "json" => Some(Self::Json),
-            "jsonl" | "ndjson" => Some(Self::JsonLines),
-            "csv" => Some(Self::Csv),
-            "tsv" => Some(Self::Tsv),
-            "txt" | "text" => Some(Self::Text),
-            "parquet" => Some(Self::Parquet),
-            "arrow" => Some(Self::Arrow),
-            _ => None,
+        let named = EXTENSIONS.iter().find(|(name, _)| *name == extension);
+        named.map(|(_, format)| *format)
+    }
+
+    /// The usual extension of each of these formats, for messages: `.jsonl, .json or .csv`.
+    #[must_use]
+    pub fn extensions(is_meant: fn(Self) -> bool) -> String {
+        let mut meant: Vec<_> = EXTENSIONS.iter().filter(|(_, known)| is_meant(*known)).collect();
+        meant.dedup_by_key(|(_, format)| *format);
+        let names: Vec<String> = meant.iter().map(|(name, _)| format!(".{name}")).collect();
+        match names.split_last() {
+            Some((last, first)) if !first.is_empty() => format!("{} or {last}", first.join(", ")),
+            _ => names.concat(),
         }
     }
 

@@ -412,5 +412,9 @@ mod tests {
         ] {
             assert_eq!(TableFormat::of(Path::new(name)), format, "{name}");
         }
+        let all = ".jsonl, .json, .csv, .tsv, .txt, .parquet or .arrow";
+        assert_eq!(TableFormat::extensions(|_| true), all);
+        assert_eq!(TableFormat::extensions(TableFormat::is_columns), ".parquet or .arrow");
+        assert_eq!(TableFormat::extensions(|format| format == TableFormat::Csv), ".csv");
     }
 }

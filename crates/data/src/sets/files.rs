@@ -102,8 +102,8 @@ fn of_config(
     }
     match files.iter().find(|name| TableFormat::of(Path::new(name)).is_none()) {
         Some(name) => Err(format!(
-            "{name} has an unsupported format; expected .parquet, .arrow, .jsonl, .json, .csv, \
-             .tsv or .txt"
+            "{name} has an unsupported format; expected {}",
+            TableFormat::extensions(|_| true)
         )),
         None => Ok(Some(files.into_iter().cloned().collect())),
     }

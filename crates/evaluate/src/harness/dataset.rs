@@ -342,10 +342,8 @@ impl Dataset<'_> {
         files.sort();
         if files.is_empty() {
             let shown = folder.display();
-            let reason = format!(
-                "{shown} has no file {split}.jsonl, .json, .csv, .tsv, .txt, .parquet or .arrow"
-            );
-            return Err(self.file.wrong(reason));
+            let extensions = TableFormat::extensions(|_| true);
+            return Err(self.file.wrong(format!("{shown} has no file {split}{extensions}")));
         }
         files.into_iter().map(|path| self.source(path)).collect()
     }
@@ -357,10 +355,8 @@ impl Dataset<'_> {
 
     fn format(&self, path: &Path) -> Result<TableFormat, EvaluationError> {
         TableFormat::of(path).ok_or_else(|| {
-            let shown = path.display();
-            self.file.wrong(format!(
-                "{shown}: expected a .jsonl, .json, .csv, .tsv, .txt, .parquet or .arrow file"
-            ))
+            let (shown, extensions) = (path.display(), TableFormat::extensions(|_| true));
+            self.file.wrong(format!("{shown}: expected a {extensions} file"))
         })
     }
 }

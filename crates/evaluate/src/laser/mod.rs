@@ -198,10 +198,11 @@ impl LaserTask {
         }
         let mut tables = Vec::new();
         for path in &options.files {
-            let format = TableFormat::of(path).filter(|format| *format != TableFormat::Text);
+            let has_names = |format| format != TableFormat::Text;
+            let format = TableFormat::of(path).filter(|format| has_names(*format));
             let format = format.ok_or_else(|| {
-                let shown = path.display();
-                wrong(format!("{shown}: expected a .jsonl, .json, .csv or .tsv file"))
+                let (shown, extensions) = (path.display(), TableFormat::extensions(has_names));
+                wrong(format!("{shown}: expected a {extensions} file"))
             })?;
             tables.push(Table::open(path, format, None)?);
         }
