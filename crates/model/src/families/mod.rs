@@ -2,23 +2,6 @@
 //! tensor names. There is one transformer; a family only selects its parts. A new family is one
 //! constant in one file, and one line here.
 
-mod bert;
-mod deci;
-mod distilbert;
-mod gemma;
-mod gpt2;
-mod gpt_neox;
-mod gptj;
-mod llama;
-mod mistral;
-mod olmo;
-mod opt;
-mod phi;
-mod phi3;
-mod qwen;
-mod roberta;
-mod smollm3;
-mod stablelm;
 pub(crate) mod tokenizers;
 
 /// Rotary fields; see [`RotaryForm`].
@@ -343,30 +326,34 @@ pub(crate) fn module_name(site: &str) -> &str {
     }
 }
 
-/// All families, in display order.
-pub const FAMILIES: &[&Family] = &[
-    &llama::LLAMA,
-    &mistral::MISTRAL,
-    &qwen::QWEN2,
-    &qwen::QWEN3,
-    &gemma::GEMMA,
-    &gemma::GEMMA2,
-    &gemma::GEMMA3,
-    &phi::PHI,
-    &phi3::PHI3,
-    &gpt2::GPT2,
-    &gptj::GPTJ,
-    &gpt_neox::GPT_NEOX,
-    &opt::OPT,
-    &stablelm::STABLELM,
-    &smollm3::SMOLLM3,
-    &olmo::OLMO,
-    &olmo::OLMO2,
-    &deci::DECI,
-    &bert::BERT,
-    &roberta::ROBERTA,
-    &distilbert::DISTILBERT,
-];
+macro_rules! families {
+    ($($module:ident => $($family:ident),+;)*) => {
+        $(mod $module;)*
+
+        /// All families, in display order.
+        pub const FAMILIES: &[&Family] = &[$($(&$module::$family,)+)*];
+    };
+}
+
+families! {
+    llama => LLAMA;
+    mistral => MISTRAL;
+    qwen => QWEN2, QWEN3;
+    gemma => GEMMA, GEMMA2, GEMMA3;
+    phi => PHI;
+    phi3 => PHI3;
+    gpt2 => GPT2;
+    gptj => GPTJ;
+    gpt_neox => GPT_NEOX;
+    opt => OPT;
+    stablelm => STABLELM;
+    smollm3 => SMOLLM3;
+    olmo => OLMO, OLMO2;
+    deci => DECI;
+    bert => BERT;
+    roberta => ROBERTA;
+    distilbert => DISTILBERT;
+}
 
 impl fmt::Debug for Family {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
