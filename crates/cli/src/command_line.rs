@@ -1,13 +1,10 @@
-//! The command line: every command with its options.
+//! The command line: a command, and the options of all.
 
 use crate::args::Shared;
 use crate::build::VERSION;
+use crate::commands::Command;
 use crate::commands::main_job::NEXT;
-use crate::commands::{
-    bench, chat, completions, compose, compress, doctor, eval, export, generate, import, inspect,
-    laser, ls, man, report, rotor, run, select, serve, sweep, train_lm, validate,
-};
-use clap::{Parser, Subcommand};
+use clap::Parser;
 
 /// Study, replace and compress the linear layers of neural networks.
 ///
@@ -22,32 +19,6 @@ pub(crate) struct Cli {
     pub(crate) command: Option<Command>,
     #[command(flatten)]
     pub(crate) shared: Shared,
-}
-
-#[derive(Debug, Subcommand)]
-pub(crate) enum Command {
-    Inspect(inspect::InspectArgs),
-    Compress(compress::CompressArgs),
-    Laser(laser::LaserArgs),
-    Sweep(sweep::SweepArgs),
-    Compose(compose::ComposeArgs),
-    Eval(eval::EvalArgs),
-    Validate(validate::ValidateArgs),
-    Generate(generate::GenerateArgs),
-    Chat(chat::ChatArgs),
-    Serve(serve::ServeArgs),
-    Run(run::RunArgs),
-    Report(report::ReportArgs),
-    Export(export::ExportArgs),
-    Import(import::ImportArgs),
-    TrainLm(train_lm::TrainLmArgs),
-    Ls(ls::LsArgs),
-    Bench(bench::BenchArgs),
-    Rotor(rotor::RotorArgs),
-    Select(select::SelectArgs),
-    Completions(completions::CompletionsArgs),
-    Man(man::ManArgs),
-    Doctor(doctor::DoctorArgs),
 }
 
 #[cfg(test)]

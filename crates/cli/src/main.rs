@@ -15,7 +15,8 @@ mod outputs;
 mod source;
 
 use clap::{CommandFactory, Parser};
-use command_line::{Cli, Command};
+use command_line::Cli;
+use commands::Command;
 use failure::{Failure, Kind};
 use linwright::run::{is_plain, shown, shown_message};
 use std::io::ErrorKind;
@@ -98,29 +99,6 @@ fn run(cli: Cli) -> Result<(), Failure> {
     }
     match cli.command {
         None => commands::main_job::run(&cli.shared),
-        Some(Command::Inspect(args)) => commands::inspect::run(&args, &cli.shared),
-        Some(Command::Compress(args)) => commands::compress::run(&args, &cli.shared),
-        Some(Command::Laser(args)) => commands::laser::run(&args, &cli.shared),
-        Some(Command::Sweep(args)) => commands::sweep::run(&args, &cli.shared),
-        Some(Command::Compose(args)) => commands::compose::run(&args, &cli.shared),
-        Some(Command::Eval(args)) => commands::eval::run(&args, &cli.shared),
-        Some(Command::Validate(args)) => commands::validate::run(&args, &cli.shared),
-        Some(Command::Generate(args)) => commands::generate::run(&args, &cli.shared),
-        Some(Command::Chat(args)) => commands::chat::run(&args, &cli.shared),
-        Some(Command::Serve(args)) => commands::serve::run(&args, &cli.shared),
-        Some(Command::Run(args)) => commands::run::run(&args, &cli.shared),
-        Some(Command::Report(args)) => commands::report::run(&args, &cli.shared),
-        Some(Command::Export(args)) => commands::export::run(&args, &cli.shared),
-        Some(Command::Import(args)) => commands::import::run(&args, &cli.shared),
-        Some(Command::TrainLm(args)) => commands::train_lm::run(&args, &cli.shared),
-        Some(Command::Ls(args)) => commands::ls::run(&args, &cli.shared),
-        Some(Command::Bench(args)) => commands::bench::run(&args, &cli.shared),
-        Some(Command::Rotor(args)) => commands::rotor::run(&args, &cli.shared),
-        Some(Command::Select(args)) => commands::select::run(&args, &cli.shared),
-        Some(Command::Completions(args)) => {
-            commands::completions::run(&args, Cli::command(), &cli.shared)
-        }
-        Some(Command::Man(args)) => commands::man::run(&args, Cli::command(), &cli.shared),
-        Some(Command::Doctor(args)) => commands::doctor::run(&args, &cli.shared),
+        Some(command) => command.run(&cli.shared),
     }
 }

@@ -2,9 +2,10 @@
 
 use super::{Pieces, ls, print_json};
 use crate::args::Shared;
+use crate::command_line::Cli;
 use crate::failure::Failure;
 use clap::builder::PossibleValuesParser;
-use clap::{Args, Command};
+use clap::{Args, Command, CommandFactory};
 use clap_complete::Shell;
 use linwright::ops::OpSpec;
 use serde_json::json;
@@ -22,8 +23,8 @@ pub(crate) struct CompletionsArgs {
     shell: Shell,
 }
 
-/// `top` is the whole command line.
-pub(crate) fn run(args: &CompletionsArgs, top: Command, shared: &Shared) -> Result<(), Failure> {
+pub(crate) fn run(args: &CompletionsArgs, shared: &Shared) -> Result<(), Failure> {
+    let top = Cli::command();
     let mut text = Vec::new();
     clap_complete::generate(args.shell, &mut with_names(top), "linwright", &mut text);
     let text = String::from_utf8_lossy(&text);

@@ -2,9 +2,10 @@
 
 use super::{print, print_json};
 use crate::args::Shared;
+use crate::command_line::Cli;
 use crate::failure::Failure;
 use crate::outputs;
-use clap::{Args, Command};
+use clap::{Args, Command, CommandFactory};
 use clap_mangen::Man;
 use linwright::run::atomic::AtomicDir;
 use serde_json::json;
@@ -23,11 +24,10 @@ pub(crate) struct ManArgs {
     force: bool,
 }
 
-/// `top` is the whole command line.
-pub(crate) fn run(args: &ManArgs, top: Command, shared: &Shared) -> Result<(), Failure> {
+pub(crate) fn run(args: &ManArgs, shared: &Shared) -> Result<(), Failure> {
     outputs::directory(&args.output, args.force, &[])?;
     let mut folder = AtomicDir::create(&args.output, args.force)?;
-    let mut top = top.disable_help_subcommand(true);
+    let mut top = Cli::command().disable_help_subcommand(true);
     // Names of commands below others are put together, and shared options spread, by this.
     top.build();
     let mut pages = Vec::new();

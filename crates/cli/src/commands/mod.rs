@@ -1,36 +1,58 @@
-//! The commands, one file each.
+//! The commands. A new one is a file here and a line of the list below.
 
-pub(crate) mod bench;
-pub(crate) mod chat;
-pub(crate) mod completions;
-pub(crate) mod compose;
-pub(crate) mod compress;
 mod cuts;
-pub(crate) mod doctor;
-pub(crate) mod eval;
-pub(crate) mod export;
 mod form;
-pub(crate) mod generate;
-pub(crate) mod import;
-pub(crate) mod inspect;
-pub(crate) mod laser;
-pub(crate) mod ls;
 pub(crate) mod main_job;
-pub(crate) mod man;
-pub(crate) mod report;
-pub(crate) mod rotor;
-pub(crate) mod run;
-pub(crate) mod select;
-pub(crate) mod serve;
 mod slots;
-pub(crate) mod sweep;
 mod tasks;
-pub(crate) mod train_lm;
-pub(crate) mod validate;
 
+use crate::args::Shared;
 use crate::failure::Failure;
+use clap::Subcommand;
 use linwright::report::Table;
 use std::io::{self, ErrorKind, Write};
+
+macro_rules! commands {
+    ($($module:ident => $name:ident($args:ident);)*) => {
+        $(pub(crate) mod $module;)*
+
+        #[derive(Debug, Subcommand)]
+        pub(crate) enum Command {
+            $($name($module::$args),)*
+        }
+
+        impl Command {
+            pub(crate) fn run(&self, shared: &Shared) -> Result<(), Failure> {
+                match self { $(Self::$name(args) => $module::run(args, shared),)* }
+            }
+        }
+    };
+}
+
+commands! {
+    inspect => Inspect(InspectArgs);
+    compress => Compress(CompressArgs);
+    laser => Laser(LaserArgs);
+    sweep => Sweep(SweepArgs);
+    compose => Compose(ComposeArgs);
+    eval => Eval(EvalArgs);
+    validate => Validate(ValidateArgs);
+    generate => Generate(GenerateArgs);
+    chat => Chat(ChatArgs);
+    serve => Serve(ServeArgs);
+    run => Run(RunArgs);
+    report => Report(ReportArgs);
+    export => Export(ExportArgs);
+    import => Import(ImportArgs);
+    train_lm => TrainLm(TrainLmArgs);
+    ls => Ls(LsArgs);
+    bench => Bench(BenchArgs);
+    rotor => Rotor(RotorArgs);
+    select => Select(SelectArgs);
+    completions => Completions(CompletionsArgs);
+    man => Man(ManArgs);
+    doctor => Doctor(DoctorArgs);
+}
 
 /// Prints a result to stdout, which scripts read.
 pub(crate) fn print(text: &str) -> Result<(), Failure> {
