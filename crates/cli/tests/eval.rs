@@ -47,6 +47,21 @@ fn completions_are_asked_where_the_questions_have_them() {
 }
 
 #[test]
+fn tasks_of_one_data_file_have_names_like_others() {
+    let w = Workshop::new();
+    let given = w.ok_json("eval model --text text.jsonl --window 64");
+    let data = "--data text=text.jsonl --data multiple_choice=questions.jsonl";
+    let args = format!("eval model --tasks text,multiple_choice {data} --window 64");
+    let named = w.ok_json(&args);
+    assert_eq!(perplexity(&named), perplexity(&given));
+    assert!(named["results"]["multiple_choice"]["acc,none"].is_number(), "{named}");
+    w.ok_json(&format!("{args} --text-field text"));
+    w.fails("eval model --tasks completion", 2, &["--data completion=FILE"]);
+    let cut = "--no-cache --lname fc_out --lnum 0 --rank 1 -o out";
+    w.fails(&format!("sweep model --tasks text --data text=text.jsonl {cut}"), 2, &["--text FILE"]);
+}
+
+#[test]
 fn a_smaller_stride_gives_context_and_counts_the_same_text() {
     let w = Workshop::new();
     let whole = w.ok_json("eval model --text text.jsonl --window 64");

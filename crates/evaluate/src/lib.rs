@@ -5,11 +5,10 @@
 //! only way between tasks and models, so a task never sees a tensor and a model never sees a
 //! metric.
 //!
-//! A new task is one file and one line of [`TASKS`].
+//! A new task is one file and one line of the list below, [`TASKS`].
 
 mod cloze;
 mod compare;
-mod completion;
 mod decoder;
 mod division;
 mod error;
@@ -18,12 +17,10 @@ mod infill;
 mod journal;
 mod language_model;
 mod laser;
-mod multiple_choice;
 mod overlap;
 mod packed;
 mod pair;
 mod paired;
-mod perplexity;
 mod provenance;
 mod questions;
 pub mod report;
@@ -41,6 +38,21 @@ mod top_tokens;
 
 #[cfg(test)]
 mod tests;
+
+macro_rules! tasks {
+    ($($module:ident;)*) => {
+        $(mod $module;)*
+
+        /// The tasks of one data file.
+        pub const TASKS: &[TaskEntry] = &[$($module::ENTRY),*];
+    };
+}
+
+tasks! {
+    perplexity;
+    multiple_choice;
+    completion;
+}
 
 pub use cloze::ClozeBatch;
 pub use compare::{Comparison, NORMAL_95, compare};
@@ -70,5 +82,5 @@ pub use runner::{Hooks, Progress, RunOptions, evaluate, evaluate_each};
 pub use sentences::{SENTENCE_TASKS, SentencePairs};
 pub use similarity::Pairs;
 pub use suitable::check_model;
-pub use task::{OpenTask, TASKS, Task, TaskEntry, TaskOptions, open_task};
+pub use task::{OpenTask, Task, TaskEntry, TaskOptions, open_task};
 pub use throughput::tokens_per_second;

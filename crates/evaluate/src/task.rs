@@ -1,8 +1,6 @@
 //! Tasks and their registry.
 
-use super::{
-    Bos, EvaluationError, Item, Join, Reply, TaskResult, completion, multiple_choice, perplexity,
-};
+use super::{Bos, EvaluationError, Item, Join, Reply, TASKS, TaskResult};
 use std::path::Path;
 
 /// A task: requests, and the scoring of the responses.
@@ -91,8 +89,13 @@ pub struct TaskEntry {
     pub open: OpenTask,
 }
 
-/// All tasks.
-pub const TASKS: &[TaskEntry] = &[perplexity::ENTRY, multiple_choice::ENTRY, completion::ENTRY];
+impl TaskEntry {
+    /// The entry with this name.
+    #[must_use]
+    pub fn named(name: &str) -> Option<&'static Self> {
+        TASKS.iter().find(|entry| entry.name == name)
+    }
+}
 
 /// Opens the task with this name on a data file.
 ///
@@ -103,8 +106,7 @@ pub fn open_task(
     data: &Path,
     options: &TaskOptions,
 ) -> Result<Box<dyn Task>, EvaluationError> {
-    let entry = TASKS.iter().find(|entry| entry.name == name);
-    let entry = entry.ok_or_else(|| EvaluationError::UnknownTask {
+    let entry = TaskEntry::named(name).ok_or_else(|| EvaluationError::UnknownTask {
         found: name.to_owned(),
         known: format!("the tasks are {}", names().join(", ")),
     })?;

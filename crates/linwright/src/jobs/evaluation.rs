@@ -3,7 +3,9 @@
 use super::named::Names;
 use super::{BatchSize, JobError};
 use linwright_data::Format;
-use linwright_evaluate::{Bos, DataFile, Join, PROTOCOLS, Scoring, Split, canonical_task};
+use linwright_evaluate::{
+    Bos, DataFile, Join, PROTOCOLS, Scoring, Split, TaskEntry, canonical_task,
+};
 use linwright_run::shown;
 use schemars::JsonSchema;
 use serde::{Deserialize, Deserializer, Serialize};
@@ -137,7 +139,10 @@ impl EvaluationOptions {
     /// [`JobError`].
     pub fn check_text_field(&self, more: &[&Path]) -> Result<(), JobError> {
         let Some(field) = &self.text_field else { return Ok(()) };
-        let is_text = |data: &&DataFile| PROTOCOLS.iter().any(|named| named.name == data.task);
+        let is_text = |data: &&DataFile| {
+            let is_protocol = PROTOCOLS.iter().any(|named| named.name == data.task);
+            is_protocol || TaskEntry::named(&data.task).is_some()
+        };
         let of_tasks = self.data.iter().filter(is_text).map(|data| data.path.as_path());
         let own = self.text.iter().map(Path::new);
         let mut texts = own.chain(of_tasks).chain(more.iter().copied());

@@ -10,7 +10,7 @@ use linwright::data::QuestionSet;
 use linwright::data::sets::Sets;
 use linwright::evaluate::{
     ChatPrompts, Completion, DataFile, HarnessOptions, LaserSet, MultipleChoice, NamedProtocol,
-    PROTOCOLS, SENTENCE_TASKS, Selection, SentencePairs, Task, TaskGroup, TaskOptions,
+    PROTOCOLS, SENTENCE_TASKS, Selection, SentencePairs, Task, TaskEntry, TaskGroup, TaskOptions,
     TextPerplexity, open_task,
 };
 use linwright::files::hub;
@@ -72,14 +72,7 @@ impl Tasks {
 
     /// Opens `--text` and `--questions`.
     fn add_own(&mut self, args: &EvaluationOptions) -> Result<(), Failure> {
-        let options = TaskOptions {
-            window: args.window,
-            stride: args.stride.unwrap_or(args.window),
-            bos: args.bos,
-            join: args.join,
-            limit: args.limit,
-            text_field: None,
-        };
+        let options = task_options(args);
         if let Some(text) = &args.text {
             let field = args.text_field.as_deref();
             let (path, field) = text_file(text, "stories-test.jsonl", field)?;
@@ -133,7 +126,10 @@ impl Tasks {
             if args.tasks[..index].contains(name) {
                 return Err(Failure::usage(format!("--tasks names {} twice", shown(name))));
             }
-            if let Some(named) = PROTOCOLS.iter().find(|named| named.name == name) {
+            if TaskEntry::named(name).is_some() {
+                let path = &given(name, args, "data")?.path;
+                self.all.push(open_task(name, path, &task_options(args))?);
+            } else if let Some(named) = PROTOCOLS.iter().find(|named| named.name == name) {
                 self.all.push(Box::new(text_task(named, args)?));
             } else if let Some(set) = LaserSet::named(name) {
                 self.all.push(Box::new(laser_task(set, args, whole_texts)?));
@@ -162,6 +158,18 @@ fn chat_prompts<'a>(
             .hint("omit --apply-chat-template, or add chat_template.jinja to the model")
     })?;
     Ok(ChatPrompts { tokenizer, multiturn: args.fewshot_as_multiturn })
+}
+
+/// Options of the tasks of one data file.
+fn task_options(args: &EvaluationOptions) -> TaskOptions {
+    TaskOptions {
+        window: args.window,
+        stride: args.stride.unwrap_or(args.window),
+        bos: args.bos,
+        join: args.join,
+        limit: args.limit,
+        text_field: args.text_field.clone(),
+    }
 }
 
 /// The task of a protocol for texts or questions.

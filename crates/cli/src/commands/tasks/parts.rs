@@ -7,7 +7,7 @@ use crate::failure::Failure;
 use crate::source::data_file;
 use linwright::data::QuestionSet;
 use linwright::evaluate::{
-    LaserSet, MultipleChoice, PROTOCOLS, SENTENCE_TASKS, Split, Task, first_fifth,
+    LaserSet, MultipleChoice, PROTOCOLS, SENTENCE_TASKS, Split, Task, TaskEntry, first_fifth,
 };
 use linwright::jobs::EvaluationOptions;
 
@@ -57,6 +57,12 @@ impl Parts {
         let is_text = args.text.is_some() || PROTOCOLS.iter().any(|named| named.name == name);
         if is_text {
             return Ok(Self { validation: one(args, console)?, test: None });
+        }
+        if TaskEntry::named(name).is_some() {
+            return Err(Failure::usage(format!(
+                "--tasks {name} is not split into validation and test items"
+            ))
+            .hint("give --questions FILE or --text FILE"));
         }
         if LaserSet::named(name).is_some() {
             if division.shuffle.is_some() {
