@@ -92,7 +92,7 @@ pub struct Evaluation {
     /// A file of questions with choices, or `pocket`.
     #[serde(default)]
     pub questions: Option<String>,
-    /// Use only the first documents and questions, so many.
+    /// Number of documents and of questions to use, from the first; by default all.
     #[serde(default)]
     pub limit: Option<usize>,
     /// Whether documents and questions that share word n-grams with the calibration text are left

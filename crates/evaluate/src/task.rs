@@ -56,7 +56,7 @@ pub struct TaskOptions {
     pub bos: Bos,
     /// Whether documents are joined before the division into windows.
     pub join: Join,
-    /// Use only the first documents or questions, so many.
+    /// Number of documents or questions to use, from the first; by default all.
     pub limit: Option<usize>,
     /// Field with the text of a record; `text` by default.
     pub text_field: Option<String>,

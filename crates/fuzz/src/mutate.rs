@@ -94,7 +94,7 @@ impl Material<'_> {
         }
     }
 
-    /// A short range within so many bytes.
+    /// A short range within `0..length`.
     fn piece(&mut self, length: usize) -> std::ops::Range<usize> {
         let start = self.stream.below(length);
         let most = (length - start).min(PIECE);

@@ -230,7 +230,7 @@ fn search(
 mod tests {
     use super::*;
 
-    /// Records losses; stops after so many steps.
+    /// Records losses, and stops after `stop_after` steps.
     struct Recorder {
         losses: Vec<f64>,
         stop_after: usize,

@@ -28,7 +28,7 @@ pub(super) struct Function {
 pub(super) enum Kind {
     /// Changes a document before its prompt is built.
     Document(fn(&Fields) -> Result<Fields, String>),
-    /// Builds a document from so many lines of text, given as the field `text` of rows.
+    /// Builds a document from this number of lines of text, which are the field `text` of rows.
     Lines(usize, fn(&[&str]) -> Result<Fields, String>),
     /// Computes the text, answer or choices.
     Field(fn(&Fields) -> Result<Value, String>),

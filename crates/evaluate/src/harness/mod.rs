@@ -59,7 +59,7 @@ use std::collections::{BTreeMap, BTreeSet};
 pub struct HarnessOptions<'a> {
     /// Number of few-shot examples; by default that of the file.
     pub shots: Option<usize>,
-    /// Score only the first documents, so many.
+    /// Number of documents to score, from the first; by default all.
     pub limit: Option<usize>,
     /// Score only the documents with these indices (from zero), by task name.
     pub samples: BTreeMap<String, Vec<usize>>,

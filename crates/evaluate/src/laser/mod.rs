@@ -136,7 +136,7 @@ pub struct LaserOptions {
     /// Number of tokens to generate, for sets with generated answers; by default that of the set.
     /// If it is 1, the most likely token must be the answer, and no text is generated.
     pub new_tokens: Option<usize>,
-    /// Score only the first records of the split, so many.
+    /// Number of records of the split to score, from the first; by default all.
     pub limit: Option<usize>,
     /// Beginning-of-sequence token.
     pub bos: Bos,

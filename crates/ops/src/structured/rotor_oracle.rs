@@ -171,7 +171,7 @@ fn chunks_of_rectangles_are_products_of_multivectors() {
 
 /// Largest distance from orthogonality of rotors in `f32`.
 const ORTHOGONAL: f64 = 1e-6;
-/// Up to so many generators all inner products of columns are formed.
+/// Largest number of generators for which all inner products of columns are formed.
 const SMALL: usize = 4;
 
 /// The largest error of an inner product of unit vectors behind the rotor.

@@ -208,7 +208,7 @@ mod tests {
     const ROWS: usize = 2_500;
     const POSITIONS: usize = 5_000;
 
-    /// Those of so many pairs: fewer than a register holds, and more.
+    /// Frequencies of fewer pairs than a register holds, and of more.
     fn frequencies(pairs: usize) -> Vec<f32> {
         (0..pairs).map(|pair| 0.5f32.powi(pair as i32)).collect()
     }

@@ -101,7 +101,7 @@ impl<'a> SecularEquation<'a> {
         Self { poles, weights, line, tolerance }
     }
 
-    /// The roots with so many poles below them: of 1 to n, and of 0 too for an arrowhead matrix.
+    /// The roots by the number of poles below them: 1 to n, and 0 too for an arrowhead matrix.
     /// Bits of a root depend on nothing but the equation.
     ///
     /// # Errors

@@ -61,16 +61,16 @@ struct State {
 pub(super) struct Queue {
     state: Mutex<State>,
     changed: Condvar,
-    most: usize,
+    capacity: usize,
     /// Number of running sequences.
     running: AtomicUsize,
 }
 
 impl Queue {
-    /// A queue for at most so many requests.
-    pub(super) fn new(most: usize) -> Self {
+    /// A queue of at most `capacity` requests.
+    pub(super) fn new(capacity: usize) -> Self {
         let running = AtomicUsize::new(0);
-        Self { state: Mutex::default(), changed: Condvar::new(), most, running }
+        Self { state: Mutex::default(), changed: Condvar::new(), capacity, running }
     }
 
     fn lock(&self) -> MutexGuard<'_, State> {
@@ -86,10 +86,10 @@ impl Queue {
         if state.closed.is_some() {
             return Err(ApiError::stopping());
         }
-        if state.jobs.len() >= self.most {
-            let most = self.most;
+        if state.jobs.len() >= self.capacity {
+            let capacity = self.capacity;
             return Err(ApiError::busy(format!(
-                "{most} requests are already waiting; try again later"
+                "{capacity} requests are already waiting; try again later"
             )));
         }
         let (sender, events) = channel();

@@ -252,7 +252,7 @@ impl<T: Scalar> Scores<'_, '_, T> {
     /// last one.
     ///
     /// # Safety
-    /// The keys are in bounds, the head too, and so many members.
+    /// The keys and the head are in bounds, and the head has MEMBERS members.
     #[inline(always)]
     unsafe fn products<V: Lanes<Number = T>, const MEMBERS: usize>(
         &self,
@@ -336,7 +336,7 @@ impl<T: Scalar> Sums<'_, '_, T> {
     /// Adds to the sums of the next members; returns their number.
     ///
     /// # Safety
-    /// The keys are in bounds, the head too, and so many members.
+    /// The keys and the head are in bounds, and the head has MEMBERS members.
     #[inline(always)]
     unsafe fn of_members<V: Lanes<Number = T>, const MEMBERS: usize>(
         &mut self,

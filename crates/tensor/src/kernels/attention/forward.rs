@@ -6,7 +6,7 @@
 //! repacking, and keys and values, the left factors, are packed once for all queries of a work
 //! item. A column holds the queries of all heads that share a key.
 
-use super::softmax::{Seen, WIDTH, cap, hide, multiply, powers};
+use super::softmax::{RunningSoftmax, WIDTH, cap, hide, multiply, powers};
 use super::{Attention, Results, Sequence};
 use crate::kernels::gemm::panels::{Columns, PanelsRef};
 use crate::kernels::gemm::{Arg, Destination, Write, product_on_this_thread as product};
@@ -60,7 +60,7 @@ struct Column<'a> {
     /// First key and end of the keys of each query; unused lanes repeat the last query.
     from: [i32; WIDTH],
     to: [i32; WIDTH],
-    attended: Seen,
+    attended: RunningSoftmax,
     /// Queries (head_dim, WIDTH).
     query: &'a [f32],
     /// Whether its first block is still to come, before which the sums are uninitialised.
@@ -195,7 +195,7 @@ impl<'a> Heads<'a> {
         rows[count * dim..].fill(0.0);
         let (query, sums) = memory.split_at_mut(dim * WIDTH);
         to_columns(MatRef::new(rows, WIDTH, dim), WIDTH, query);
-        Column { from, to, attended: Seen::nothing(), query, fresh: true, sums }
+        Column { from, to, attended: RunningSoftmax::empty(), query, fresh: true, sums }
     }
 
     /// Adds a block of keys to a column.

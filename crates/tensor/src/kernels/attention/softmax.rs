@@ -16,17 +16,17 @@ const NO_SCORE: f32 = -1e30;
 /// so sums over earlier keys are rarely rescaled.
 const STEP: f32 = 8.0;
 
-/// Running state of a column of queries.
+/// Running maximum and sum of the softmax of a column of queries.
 #[derive(Clone, Debug)]
-pub(super) struct Seen {
+pub(super) struct RunningSoftmax {
     /// Binary logarithm of about the largest exponential.
     max: [f32; WIDTH],
     /// Sum of the exponentials, divided by the largest.
     sum: [f32; WIDTH],
 }
 
-impl Seen {
-    pub(super) fn nothing() -> Self {
+impl RunningSoftmax {
+    pub(super) fn empty() -> Self {
         Self { max: [NO_SCORE; WIDTH], sum: [0.0; WIDTH] }
     }
 
@@ -114,7 +114,7 @@ vectorised! {
     /// Replaces scores (keys, WIDTH) by powers of two of their distance to about the largest score
     /// so far, updates the running maximum and sum, and returns the factors by which earlier sums
     /// over keys must be rescaled.
-    pub(super) fn powers<const FUSED: bool>(scores: &mut [f32], seen: &mut Seen) -> [f32; WIDTH] {
+    pub(super) fn powers<const FUSED: bool>(scores: &mut [f32], seen: &mut RunningSoftmax) -> [f32; WIDTH] {
         let rows = scores.as_chunks_mut::<LANES>().0;
         let mut changes = [1.0; WIDTH];
         for part in 0..PARTS {

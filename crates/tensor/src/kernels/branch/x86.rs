@@ -82,7 +82,7 @@ fn same_mut<T: Scalar>(columns: &mut [[T; LANES]]) -> ColumnsMut<'_> {
     bytemuck::cast_slice_mut::<T, f32>(columns.as_flattened_mut()).as_chunks_mut().0
 }
 
-/// What one call is about.
+/// Arguments of one call.
 #[derive(Clone, Copy)]
 struct Run<'a> {
     order: Option<&'a [u32]>,
