@@ -13,7 +13,7 @@ use clap::builder::{
 use clap::error::ErrorKind;
 use clap::parser::ValueSource;
 use clap::{Arg, ArgAction, ArgMatches, Args, Command, Error, FromArgMatches};
-use linwright::jobs::{Field, Kind, Name, Options, fields, read};
+use linwright::jobs::{Field, Job, Kind, Name, Options, fields, read};
 use serde_json::{Map, Value};
 use std::ops::Deref;
 
@@ -51,6 +51,34 @@ impl<J: Options> FromArgMatches for Face<J> {
             let hint = error.hint.map_or_else(String::new, |hint| format!("\n\n{hint}"));
             Error::raw(ErrorKind::ValueValidation, format!("{}{hint}\n", error.message))
         })
+    }
+
+    fn update_from_arg_matches(&mut self, matches: &ArgMatches) -> Result<(), Error> {
+        *self = Self::from_arg_matches(matches)?;
+        Ok(())
+    }
+}
+
+/// A job as a command of its own, with its help.
+#[derive(Clone, Debug)]
+pub(crate) struct Verb<J>(pub(crate) J);
+
+impl<J: Job> Args for Verb<J> {
+    fn augment_args(command: Command) -> Command {
+        let (about, more) = J::ABOUT.split_once("\n\n").unwrap_or((J::ABOUT, ""));
+        let command = command.about(about.trim_end_matches('.').to_owned());
+        let command = if more.is_empty() { command } else { command.long_about(J::ABOUT) };
+        Face::<J>::augment_args(command)
+    }
+
+    fn augment_args_for_update(command: Command) -> Command {
+        Self::augment_args(command)
+    }
+}
+
+impl<J: Job> FromArgMatches for Verb<J> {
+    fn from_arg_matches(matches: &ArgMatches) -> Result<Self, Error> {
+        Face::from_arg_matches(matches).map(|face| Self(face.0))
     }
 
     fn update_from_arg_matches(&mut self, matches: &ArgMatches) -> Result<(), Error> {
@@ -123,8 +151,8 @@ fn finite(text: &str) -> Result<Value, String> {
 }
 
 /// A job as a shell command: the options that are not their defaults.
-pub(crate) fn command<J: Options>(verb: &str, job: &J) -> String {
-    let mut words = vec!["linwright".to_owned(), verb.to_owned()];
+pub(crate) fn command<J: Job>(job: &J) -> String {
+    let mut words = vec!["linwright".to_owned(), J::VERB.to_owned()];
     words.extend(arguments(job).iter().map(|argument| quoted(argument)));
     words.join(" ")
 }
@@ -172,7 +200,7 @@ fn quoted(argument: &str) -> String {
 #[cfg(test)]
 mod tests {
     use super::*;
-    use linwright::jobs::{CutOptions, EvaluationOptions, SlotOptions, Sweep};
+    use linwright::jobs::{Compose, EvaluationOptions, Laser, Sweep};
     use std::fmt::Debug;
 
     /// A value of an option that is not its default.
@@ -243,9 +271,9 @@ mod tests {
 
     #[test]
     fn flags_and_recipes_give_the_same_job() {
-        check::<SlotOptions>();
-        check::<CutOptions>();
         check::<EvaluationOptions>();
+        check::<Compose>();
+        check::<Laser>();
         check::<Sweep>();
     }
 
@@ -257,7 +285,7 @@ mod tests {
         let job: Sweep = read(options.as_object().unwrap()).unwrap();
         let line = "linwright sweep pocket --lname=q_proj --rate=9.9,8 --no-share \
                     '--title=it'\\''s'";
-        assert_eq!(command("sweep", &job), line);
+        assert_eq!(command(&job), line);
     }
 
     #[test]

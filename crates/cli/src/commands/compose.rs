@@ -6,60 +6,26 @@ use super::{plain, print, print_json};
 use crate::args::Shared;
 use crate::build::provenance_of;
 use crate::console::Console;
-use crate::face::Face;
 use crate::failure::Failure;
-use clap::Args;
 use linwright::compress::intervention::apply_edits;
 use linwright::compress::intervention::compose::{Composed, best_first, compose, fingerprint};
 use linwright::compress::intervention::report::{edits_table, steps, test_table};
 use linwright::compress::intervention::sweep::{Place, Swept, places};
-use linwright::jobs::{CutOptions, EvaluationOptions, SlotOptions};
+use linwright::jobs::Compose;
 use linwright::run::atomic::write_atomic;
 use linwright::run::{RunDirectory, input, shown_reason};
 use serde_json::{Value, json};
-use std::path::{Path, PathBuf};
+use std::path::Path;
 
 /// Largest `result.json` of a sweep that is read, in bytes.
 const SWEEP_BYTES: u64 = 1 << 28;
 
-/// Combine cuts greedily: at each weight, try every size on top of the cuts accepted so far, and
-/// keep the best if the metric on validation items does not fall.
-///
-/// Run the same command again to resume. `linwright laser --plan DIR/edits.json` then writes the
-/// model.
-#[derive(Debug, Args)]
-pub(crate) struct ComposeArgs {
-    /// A checkpoint directory, `pocket` for the built-in model, or `owner/name[@revision]` on the
-    /// hub.
-    model: String,
-    #[command(flatten)]
-    slots: Face<SlotOptions>,
-    #[command(flatten)]
-    cut: Face<CutOptions>,
-    #[command(flatten)]
-    asked: Face<EvaluationOptions>,
-    /// Visit weights in the order of this sweep, best first: its `result.json` [default: the order
-    /// of --lname and --lnum].
-    #[arg(long, value_name = "FILE")]
-    sweep: Option<PathBuf>,
-    /// Metric by which models are compared [default: the first of the task].
-    #[arg(long)]
-    metric: Option<String>,
-    /// Shuffle the items with this seed before they are split into validation and test [default:
-    /// the order of the file].
-    #[arg(long, value_name = "SEED")]
-    shuffle: Option<u64>,
-    /// Directory of the run [default: runs/compose- and its fingerprint].
-    #[arg(short, long)]
-    output: Option<PathBuf>,
-}
-
-pub(crate) fn run(args: &ComposeArgs, shared: &Shared) -> Result<(), Failure> {
+pub(crate) fn run(job: &Compose, shared: &Shared) -> Result<(), Failure> {
     let mut console = Console::new(shared);
-    let grid = grid(&args.slots, &args.cut)?;
-    let order = args.sweep.as_deref().map(order_of).transpose()?;
-    let opened = Opened::new(&args.model, &args.asked, args.shuffle, &mut console)?;
-    let store = component_store(&args.cut, &console)?;
+    let grid = grid(&job.slots, &job.cut)?;
+    let order = job.sweep.as_deref().map(order_of).transpose()?;
+    let opened = Opened::new(&job.model, &job.evaluation, job.shuffle, &mut console)?;
+    let store = component_store(&job.cut, &console)?;
     let known = places(&grid, &opened.model.loaded.decoder)?;
     let order =
         order.map(|order| order.into_iter().filter(|place| known.contains(place)).collect());
@@ -67,10 +33,10 @@ pub(crate) fn run(args: &ComposeArgs, shared: &Shared) -> Result<(), Failure> {
         return Err(Failure::usage("the sweep does not cover all weights of this grid")
             .hint("give the same --lname and --lnum as to the sweep"));
     }
-    let work = opened.work(&args.asked, args.metric.as_deref(), &store)?;
+    let work = opened.work(&job.evaluation, job.metric.as_deref(), &store)?;
     let fingerprint = fingerprint(&work, &grid, order.as_deref());
     let own = || Path::new("runs").join(format!("compose-{}", &fingerprint.0[..8]));
-    let output = args.output.clone().unwrap_or_else(own);
+    let output = job.output.clone().unwrap_or_else(own);
     let directory = RunDirectory::open(&output, &fingerprint)?;
     let composed = compose(&work, &grid, order, &directory, &mut console);
     let composed = composed.map_err(|error| left_nothing(&directory, error.into()))?;

@@ -4,7 +4,7 @@ pub(super) mod plan;
 mod state;
 mod summary;
 
-use super::form::{self, FormArg, Saving};
+use super::form::{self, Saving};
 use super::tasks::{Judged, Tasks, before_and_after, check_tasks};
 use super::{print, print_json};
 use crate::args::{AnyDash, Shared, one_of, role_of};
@@ -20,7 +20,7 @@ use linwright::compress::pipeline::{Context, Edited, Plan, SiteOutcome, apply};
 use linwright::compress::study;
 use linwright::data::Corpus;
 use linwright::evaluate::{Task, tokens_per_second};
-use linwright::jobs::EvaluationOptions;
+use linwright::jobs::{EvaluationOptions, SavedForm};
 use linwright::measure::calibration::{Calibration, Split};
 use linwright::measure::capture::Bounds;
 use linwright::model::Transformer;
@@ -91,8 +91,8 @@ pub(crate) struct CompressArgs {
     output: PathBuf,
     /// Form of the saved model; `auto` is the one that most runtimes load and that is no larger
     /// than necessary.
-    #[arg(long, value_parser = one_of(&FormArg::EDITED, FormArg::name), default_value = "auto")]
-    form: FormArg,
+    #[arg(long, value_parser = one_of(&SavedForm::EDITED, SavedForm::name), default_value = "auto")]
+    form: SavedForm,
     /// Storage type of the weights [default: that of the model].
     #[arg(long, value_enum)]
     dtype: Option<DTypeArg>,

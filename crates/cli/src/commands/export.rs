@@ -1,6 +1,5 @@
 //! `linwright export`: saves a model in a form that other runtimes load.
 
-use super::form::FormArg;
 use super::{grouped, print, print_json};
 use crate::args::{Shared, one_of, parse_size};
 use crate::console::Console;
@@ -8,6 +7,7 @@ use crate::failure::Failure;
 use crate::outputs;
 use crate::source::{OpenModel, Place, find_model, open_model};
 use clap::{Args, ValueEnum};
+use linwright::jobs::SavedForm;
 use linwright::model::checkpoint::export::lora::{Adapter, LoraOptions, export_lora};
 use linwright::model::checkpoint::export::{Card, ExportForm, ExportOptions, Exported, export};
 use linwright::model::checkpoint::{LoadedModel, SHARD_BYTES};
@@ -29,8 +29,8 @@ pub(crate) struct ExportArgs {
     #[arg(short, long)]
     output: PathBuf,
     /// Form of the saved model.
-    #[arg(long, value_parser = one_of(&FormArg::ALL, FormArg::name), default_value = "auto")]
-    form: FormArg,
+    #[arg(long, value_parser = one_of(&SavedForm::ALL, SavedForm::name), default_value = "auto")]
+    form: SavedForm,
     /// Storage type of the weights [default: that of the model; f32 for adapters].
     #[arg(long, value_enum)]
     dtype: Option<DTypeArg>,
@@ -92,7 +92,7 @@ pub(crate) fn run(args: &ExportArgs, shared: &Shared) -> Result<(), Failure> {
     let reproduce = record(&model, base.as_ref());
     console.step("saving and loading back");
     match args.form {
-        FormArg::Lora => {
+        SavedForm::Lora => {
             let base = base.ok_or_else(|| Failure::usage("form lora needs --base"))?;
             let adapter = write_adapter(args, &model.loaded, &base, card, reproduce)?;
             for warning in &adapter.warnings {
@@ -101,7 +101,7 @@ pub(crate) fn run(args: &ExportArgs, shared: &Shared) -> Result<(), Failure> {
             console.finish();
             print_adapter(args, &adapter, shared)
         }
-        FormArg::Auto | FormArg::Whole(_) => {
+        SavedForm::Auto | SavedForm::Whole(_) => {
             let options = ExportOptions {
                 form: args.form.whole(),
                 dtype: args.dtype.map(DTypeArg::dtype),
@@ -124,11 +124,11 @@ pub(crate) fn run(args: &ExportArgs, shared: &Shared) -> Result<(), Failure> {
 /// Refuses options that the form does not use.
 fn check(args: &ExportArgs) -> Result<(), Failure> {
     let form = args.form.name();
-    if args.form != FormArg::Lora && args.base.is_some() {
+    if args.form != SavedForm::Lora && args.base.is_some() {
         return Err(Failure::usage(format!("--base does not apply to form {form}"))
             .hint("give --form lora to write the difference from a base"));
     }
-    let one_file = matches!(args.form, FormArg::Lora | FormArg::Whole(ExportForm::Gguf));
+    let one_file = matches!(args.form, SavedForm::Lora | SavedForm::Whole(ExportForm::Gguf));
     if one_file && args.shard_size.is_some() {
         return Err(Failure::usage(format!("--shard-size does not apply to form {form}"))
             .hint("its weights are one file"));

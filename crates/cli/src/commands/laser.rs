@@ -1,64 +1,26 @@
 //! `linwright laser`: edits weights as LASER does, evaluates before and after, saves the model.
 
 use super::cuts::component_store;
-use super::form::{self, FormArg, Saving};
+use super::form::{self, Saving};
 use super::tasks::{Judged, Tasks, before_and_after, check_tasks};
 use super::{grouped, plain, print, print_json};
-use crate::args::{Shared, one_of, role_of};
+use crate::args::Shared;
 use crate::build::provenance_of;
 use crate::console::Console;
-use crate::face::Face;
 use crate::failure::Failure;
 use crate::outputs;
 use crate::source::{OpenModel, open_model};
-use clap::Args;
 use linwright::compress::intervention::report::edits_table;
 use linwright::compress::intervention::{Edit, Edits, SiteEdit, apply_edits};
-use linwright::jobs::{CutOptions, EvaluationOptions, SlotOptions};
+use linwright::jobs::Laser;
 use linwright::model::checkpoint::SavedModel;
 use linwright::model::checkpoint::export::Exported;
-use linwright::ops::Role;
 use linwright::run::{input, shown_reason};
 use serde_json::json;
-use std::path::{Path, PathBuf};
+use std::path::Path;
 
 /// Largest plan that is read, in bytes.
 const PLAN_BYTES: u64 = 1 << 24;
-
-/// Reduce the rank of weights as LASER does, evaluate the model before and after, and save it;
-/// factored weights make it smaller.
-#[derive(Debug, Args)]
-pub(crate) struct LaserArgs {
-    /// A checkpoint directory, `pocket` for the built-in model, or `owner/name[@revision]` on the
-    /// hub.
-    model: String,
-    #[command(flatten)]
-    slots: Face<SlotOptions>,
-    /// Roles of weights, in addition to --lname.
-    #[arg(long, value_delimiter = ',', value_parser = role_of(&Role::ALL))]
-    roles: Vec<Role>,
-    /// Linear layers with matching names: a glob such as `*.mlp.*`, or a regular expression after
-    /// `re:`.
-    #[arg(long, value_name = "PATTERN")]
-    site: Option<String>,
-    /// Apply these edits instead: the JSON file of `linwright compose`.
-    #[arg(long, value_name = "FILE", conflicts_with_all = ["lname", "lnum", "roles", "site"])]
-    plan: Option<PathBuf>,
-    #[command(flatten)]
-    cut: Face<CutOptions>,
-    #[command(flatten)]
-    asked: Face<EvaluationOptions>,
-    /// Output directory for the model.
-    #[arg(short, long)]
-    output: Option<PathBuf>,
-    /// Form of the saved model; `auto` is the one that most runtimes load and that is no larger
-    /// than necessary.
-    #[arg(long, value_parser = one_of(&FormArg::EDITED, FormArg::name), default_value = "auto")]
-    form: FormArg,
-    /// Replace the directory if it exists.
-    #[arg(long)]
-    force: bool,
-}
 
 /// The edits and their evaluation.
 struct Done {
@@ -68,52 +30,52 @@ struct Done {
     saved: Option<Exported>,
 }
 
-pub(crate) fn run(args: &LaserArgs, shared: &Shared) -> Result<(), Failure> {
+pub(crate) fn run(job: &Laser, shared: &Shared) -> Result<(), Failure> {
     let mut console = Console::new(shared);
-    let edits = edits(args)?;
-    if let Some(output) = &args.output {
-        let mut inputs = outputs::of_model(&args.model);
-        inputs.extend(args.plan.clone());
-        inputs.extend(args.asked.inputs());
-        outputs::directory(output, args.force, &inputs)?;
+    let edits = edits(job)?;
+    if let Some(output) = &job.output {
+        let mut inputs = outputs::of_model(&job.model);
+        inputs.extend(job.plan.clone());
+        inputs.extend(job.evaluation.inputs());
+        outputs::directory(output, job.force, &inputs)?;
     }
-    args.asked.check_text_field(&[])?;
+    job.evaluation.check_text_field(&[])?;
     // Errors in tasks are reported before a model is loaded.
-    let tasks = Tasks::open_if_any(&args.asked, &mut console)?;
-    let model = open_model(&args.model, &mut console)?;
+    let tasks = Tasks::open_if_any(&job.evaluation, &mut console)?;
+    let model = open_model(&job.model, &mut console)?;
     check_tasks(tasks.iter().map(AsRef::as_ref), &model)?;
-    let store = component_store(&args.cut, &console)?;
+    let store = component_store(&job.cut, &console)?;
     let mut edited = model.loaded.decoder.clone();
     let sites = apply_edits(&mut edited, &edits, &store, &mut console)?;
     let cut = sites.iter().map(|edit| &edit.site);
-    let judged = before_and_after(&tasks, &args.asked, &model, &edited, cut, &mut console);
+    let judged = before_and_after(&tasks, &job.evaluation, &model, &edited, cut, &mut console);
     let judged = judged.map_err(Failure::not_resumable)?;
     let mut done = Done { edits, sites, judged, saved: None };
-    if let Some(output) = &args.output {
-        let saving = Saving { form: args.form, dtype: None, force: args.force, output };
+    if let Some(output) = &job.output {
+        let saving = Saving { form: job.form, dtype: None, force: job.force, output };
         done.saved = Some(saving.write(&edited, &model, &mut console)?);
     }
     console.finish();
     if shared.json {
-        return print_json(&result(args, &model, &done)?);
+        return print_json(&result(job, &model, &done)?);
     }
-    show(args, &done)
+    show(job, &done)
 }
 
 /// The edits that options describe.
-fn edits(args: &LaserArgs) -> Result<Edits, Failure> {
-    if let Some(path) = &args.plan {
+fn edits(job: &Laser) -> Result<Edits, Failure> {
+    if let Some(path) = &job.plan {
         return read_plan(path);
     }
-    let sizes = args.cut.sizes()?;
+    let sizes = job.cut.sizes()?;
     if sizes.len() > 1 {
         let given: Vec<String> = sizes.iter().map(ToString::to_string).collect();
         return Err(Failure::usage(format!("{} each give a size, expected one", given.join(", ")))
             .hint("`linwright sweep` tries several"));
     }
-    let cut = args.cut.cut(sizes[0]);
+    let cut = job.cut.cut(sizes[0]);
     cut.check().map_err(Failure::usage)?;
-    let slots = args.slots.set(args.roles.clone(), args.site.clone())?;
+    let slots = job.slots.set(job.roles.clone(), job.site.clone())?;
     Ok(Edits { edits: vec![Edit { slots, cut }] })
 }
 
@@ -140,14 +102,14 @@ fn parameters(sites: &[SiteEdit]) -> (u64, u64) {
     (sum(|edit| edit.report.parameters), sum(|edit| edit.report.dense_parameters))
 }
 
-fn result(args: &LaserArgs, model: &OpenModel, done: &Done) -> Result<serde_json::Value, Failure> {
+fn result(job: &Laser, model: &OpenModel, done: &Done) -> Result<serde_json::Value, Failure> {
     let mut provenance = provenance_of("linwright laser", &model.loaded, &done.judged.results);
     provenance.seeds = done.edits.edits.iter().map(|edit| edit.cut.seed).collect();
     let (now, before) = parameters(&done.sites);
     let saved = done.saved.as_ref().map(|done| {
         let saved = &done.saved;
         let mut summary = form::summary(done);
-        summary["output"] = json!(args.output);
+        summary["output"] = json!(job.output);
         summary["parameters"] = json!(saved.parameters);
         summary["weight_bytes"] = json!(bytes(saved));
         summary["max_logit_difference"] = json!(saved.max_difference);
@@ -168,7 +130,7 @@ fn bytes(saved: &SavedModel) -> u64 {
     weights.map(|file| file.bytes).sum()
 }
 
-fn show(args: &LaserArgs, done: &Done) -> Result<(), Failure> {
+fn show(job: &Laser, done: &Done) -> Result<(), Failure> {
     match done.sites.is_empty() {
         true => print("nothing is cut")?,
         false => print(&plain(&edits_table(&done.sites)))?,
@@ -181,7 +143,7 @@ fn show(args: &LaserArgs, done: &Done) -> Result<(), Failure> {
         now as f64 / before.max(1) as f64
     ))?;
     done.judged.show()?;
-    if let (Some(saved), Some(output)) = (&done.saved, &args.output) {
+    if let (Some(saved), Some(output)) = (&done.saved, &job.output) {
         print(&format!(
             "\nform {}: {}\nsaved to {}: {} bytes of weights",
             saved.choice.form.name(),

@@ -7,10 +7,9 @@ use super::{plain, print, print_json, table};
 use crate::args::Shared;
 use crate::build::provenance_of;
 use crate::console::Console;
-use crate::face::{Face, command};
+use crate::face::command;
 use crate::failure::{Failure, Kind};
 use crate::source::{OpenModel, open_model};
-use clap::Args;
 use linwright::compress::intervention::ComponentStore;
 use linwright::compress::intervention::report::{
     cell_name, ranking, sweep_document, test_table, verdict,
@@ -24,16 +23,6 @@ use linwright::run::atomic::write_atomic;
 use linwright::run::{Monitor, RunDirectory, shown};
 use serde_json::{Value, json};
 use std::path::{Path, PathBuf};
-
-/// Reduce weights of each layer to each of several sizes, evaluate every combination on the
-/// validation items of a task, and the best one on its test items.
-///
-/// Run the same command again to resume.
-#[derive(Debug, Args)]
-pub(crate) struct SweepArgs {
-    #[command(flatten)]
-    job: Face<Sweep>,
-}
 
 /// The opened model and task of a sweep or composition.
 pub(super) struct Opened {
@@ -95,9 +84,9 @@ pub(super) fn grid(slots: &SlotOptions, cut: &CutOptions) -> Result<Grid, Failur
     })
 }
 
-pub(crate) fn run(args: &SweepArgs, shared: &Shared) -> Result<(), Failure> {
+pub(crate) fn run(job: &Sweep, shared: &Shared) -> Result<(), Failure> {
     let mut console = Console::new(shared);
-    let done = swept(&args.job, &mut console)?;
+    let done = swept(job, &mut console)?;
     if shared.json {
         return print_json(&done.json);
     }
@@ -194,7 +183,7 @@ pub(super) fn run_recipe(
     let folder = output.map_or_else(|| Path::new("runs").join(name), Path::to_owned);
     let mut all = jobs(name, recipe)?;
     if dry_run {
-        let lines: Vec<String> = all.iter().map(|job| command("sweep", job)).collect();
+        let lines: Vec<String> = all.iter().map(command).collect();
         return print(&lines.join("\n"));
     }
     for (run, job) in recipe.runs.iter().zip(&mut all) {

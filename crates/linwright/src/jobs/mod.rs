@@ -8,20 +8,26 @@
 //! An option has one name everywhere: `no_share` is the key, `--no-share` the flag.
 
 mod batch;
+mod compose;
 mod cuts;
 mod error;
 mod evaluation;
 mod fields;
+mod form;
+mod laser;
 mod named;
 mod read;
 mod slots;
 mod sweep;
 
 pub use batch::BatchSize;
+pub use compose::Compose;
 pub use cuts::CutOptions;
 pub use error::JobError;
 pub use evaluation::EvaluationOptions;
 pub use fields::{Field, Kind, Name, fields, schema};
+pub use form::SavedForm;
+pub use laser::Laser;
 pub use read::read;
 pub use slots::SlotOptions;
 pub use sweep::Sweep;
@@ -34,3 +40,11 @@ use serde::de::DeserializeOwned;
 pub trait Options: Clone + Default + PartialEq + Serialize + DeserializeOwned + JsonSchema {}
 
 impl<T: Clone + Default + PartialEq + Serialize + DeserializeOwned + JsonSchema> Options for T {}
+
+/// What a command does.
+pub trait Job: Options {
+    /// Name of the command.
+    const VERB: &'static str;
+    /// What it does: a sentence, and paragraphs for its long help.
+    const ABOUT: &'static str;
+}

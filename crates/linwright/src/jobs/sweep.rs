@@ -1,14 +1,11 @@
 //! Sweeps: each weight cut to each of several sizes.
 
-use super::{CutOptions, EvaluationOptions, SlotOptions};
+use super::{CutOptions, EvaluationOptions, Job, SlotOptions};
 use schemars::JsonSchema;
 use serde::{Deserialize, Serialize};
 use std::path::PathBuf;
 
-/// Reduce weights of each layer to each of several sizes, evaluate every combination on the
-/// validation items of a task, and the best one on its test items.
-///
-/// Run the same command again to resume.
+/// Each weight cut to each of several sizes, every cut evaluated.
 #[derive(Clone, Debug, PartialEq, Serialize, Deserialize, JsonSchema)]
 #[serde(default)]
 pub struct Sweep {
@@ -54,4 +51,11 @@ impl Default for Sweep {
             output: None,
         }
     }
+}
+
+impl Job for Sweep {
+    const VERB: &str = "sweep";
+    const ABOUT: &str = "Reduce weights of each layer to each of several sizes, evaluate every \
+        combination on the validation items of a task, and the best one on its test items.\n\n\
+        Run the same command again to resume.";
 }
