@@ -34,28 +34,6 @@ pub(crate) struct Shared {
     pub(crate) no_progress: bool,
 }
 
-/// Parses a number of bytes with a decimal or binary unit.
-pub(crate) fn parse_size(text: &str) -> Result<u64, String> {
-    let digits = text.trim_end_matches(|c: char| c.is_ascii_alphabetic());
-    let unit: u64 = match text[digits.len()..].to_ascii_lowercase().as_str() {
-        "" | "b" => 1,
-        "kb" => 1_000,
-        "mb" => 1_000_000,
-        "gb" => 1_000_000_000,
-        "kib" => 1 << 10,
-        "mib" => 1 << 20,
-        "gib" => 1 << 30,
-        other => {
-            return Err(format!("unknown unit {other}; expected B, KB, MB, GB, KiB, MiB, GiB"));
-        }
-    };
-    let count: u64 = digits.parse().map_err(|_| "expected a whole number and a unit".to_owned())?;
-    match count.checked_mul(unit) {
-        Some(bytes) if bytes > 0 => Ok(bytes),
-        _ => Err("expected at least one byte, and fewer than 2^64".into()),
-    }
-}
-
 /// Parses an option whose values are the names of library values.
 pub(crate) fn one_of<T: Copy + Send + Sync>(
     values: &'static [T],
@@ -159,16 +137,6 @@ mod tests {
         }
         for value in ["100000", "1025", "-1", "many"] {
             assert!(threads_of_environment(Some(value)).is_err(), "{value}");
-        }
-    }
-
-    #[test]
-    fn sizes_have_decimal_and_binary_units() {
-        assert_eq!(parse_size("5GB"), Ok(5_000_000_000));
-        assert_eq!(parse_size("2GiB"), Ok(1 << 31));
-        assert_eq!(parse_size("1000"), Ok(1000));
-        for wrong in ["", "GB", "1.5GB", "0", "5XB", "-1", "18446744073709551615GB"] {
-            assert!(parse_size(wrong).is_err(), "{wrong}");
         }
     }
 }

@@ -119,6 +119,7 @@ fn argument(field: &Field) -> Arg {
         let default = default.as_str().map_or_else(|| default.to_string(), str::to_owned);
         arg = if field.is_positional { arg } else { arg.default_value(default) };
     }
+    arg = if field.takes_many { arg.num_args(1..) } else { arg };
     match field.is_list {
         true if field.is_delimited => arg.action(ArgAction::Append).value_delimiter(','),
         true => arg.action(ArgAction::Append),
@@ -134,7 +135,10 @@ fn parser(kind: &Kind) -> ValueParser {
             let numbers = RangedU64ValueParser::<u64>::new().range(*min..=*max);
             ValueParser::new(numbers.map(Value::from))
         }
-        Kind::Number => ValueParser::new(finite),
+        Kind::Number { min } => {
+            let min = *min;
+            ValueParser::new(move |text: &str| number(text, min))
+        }
         Kind::Named(names) => {
             let possible =
                 |name: &Name| PossibleValue::new(name.name.clone()).aliases(&name.others);
@@ -145,8 +149,14 @@ fn parser(kind: &Kind) -> ValueParser {
 }
 
 /// A number, which JSON can hold.
-fn finite(text: &str) -> Result<Value, String> {
-    let number: f64 = text.parse().map_err(|error: std::num::ParseFloatError| error.to_string())?;
+fn number(text: &str, min: Option<f64>) -> Result<Value, String> {
+    let parsed: Result<f64, _> = text.parse();
+    if let Some(min) = min
+        && !parsed.as_ref().is_ok_and(|number| *number >= min)
+    {
+        return Err(format!("expected a number of at least {min}"));
+    }
+    let number = parsed.map_err(|error| error.to_string())?;
     serde_json::Number::from_f64(number).map(Value::Number).ok_or("it is not finite".to_owned())
 }
 
@@ -200,7 +210,7 @@ fn quoted(argument: &str) -> String {
 #[cfg(test)]
 mod tests {
     use super::*;
-    use linwright::jobs::{Compose, EvaluationOptions, Laser, Sweep};
+    use linwright::jobs::{Compose, Eval, Laser, Sweep};
     use std::fmt::Debug;
 
     /// A value of an option that is not its default.
@@ -209,7 +219,7 @@ mod tests {
             (Some(example), _) => example.clone(),
             (None, Kind::Flag) => return Value::Bool(true),
             (None, Kind::Integer { min, .. }) => (min + 7).into(),
-            (None, Kind::Number) => 0.5.into(),
+            (None, Kind::Number { .. }) => 0.5.into(),
             (None, Kind::Text) => "a b,c".into(),
             (None, Kind::Named(names)) => names.last().unwrap().name.as_str().into(),
         };
@@ -271,8 +281,8 @@ mod tests {
 
     #[test]
     fn flags_and_recipes_give_the_same_job() {
-        check::<EvaluationOptions>();
         check::<Compose>();
+        check::<Eval>();
         check::<Laser>();
         check::<Sweep>();
     }

@@ -1,10 +1,8 @@
 //! Finds models and texts: by path, as `pocket` (built in), or by name on the hub.
 
-use crate::args::one_of;
 use crate::console::Console;
 use crate::failure::Failure;
 use crate::interrupt;
-use clap::Args;
 use linwright::files::hub::{self, Hooks, HubId, HubSettings};
 use linwright::model::checkpoint::{LoadedModel, Precision, Sentence, load_as};
 use linwright::model::tokenizer::Tokenizer;
@@ -97,15 +95,6 @@ fn from_hub(id: &HubId, console: &mut Console) -> Result<Place, Failure> {
         console.note(&format!("note: {id} is {name}"));
     }
     Ok(Place { path: found.dir, name, on_hub: Some(found.id.repository()) })
-}
-
-/// Option of the data type of weights in memory.
-#[derive(Clone, Copy, Debug, Args)]
-pub(crate) struct PrecisionArgs {
-    /// Data type of weights in memory; `auto` is the storage type. Weights are rounded if it has
-    /// fewer bits; computation is always in f32.
-    #[arg(long, default_value = "auto", value_parser = one_of(&Precision::ALL, Precision::name))]
-    pub(crate) dtype: Precision,
 }
 
 /// A model in memory, and where it is from.

@@ -3,9 +3,10 @@
 use super::{plain, print, print_json, table};
 use crate::args::{Shared, one_of};
 use crate::console::Console;
+use crate::face::Face;
 use crate::failure::{Failure, Kind, message_of};
 use crate::memory::peak_resident_bytes;
-use crate::source::{OpenModel, PrecisionArgs, open_model_as};
+use crate::source::{OpenModel, open_model_as};
 use clap::builder::RangedU64ValueParser;
 use clap::{Args, Subcommand};
 use linwright::bench::report::{operator_growth, remarks, times};
@@ -14,6 +15,7 @@ use linwright::bench::{
     forward_peak_bytes, run as run_bench, standard, time_model, to_csv,
 };
 use linwright::compress::recipe;
+use linwright::jobs::PrecisionOptions;
 use linwright::measure::timing::MedianRange;
 use linwright::ops::{OpSpec, Shape};
 use linwright::run::Monitor;
@@ -111,7 +113,7 @@ struct ModelArgs {
     #[arg(long, default_value_t = 5)]
     rounds: usize,
     #[command(flatten)]
-    precision: PrecisionArgs,
+    precision: Face<PrecisionOptions>,
 }
 
 /// One forward pass in a separate process, to measure its memory.

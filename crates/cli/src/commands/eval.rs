@@ -4,22 +4,20 @@ mod leak;
 
 use super::tasks::{Tasks, check_tasks};
 use super::{print, print_json};
-use crate::args::{Shared, parse_size};
+use crate::args::Shared;
 use crate::build::provenance_of;
 use crate::console::Console;
-use crate::face::Face;
 use crate::failure::{Failure, Kind};
 use crate::memory::{peak_resident_bytes, resident_bytes};
-use crate::source::{OpenModel, PrecisionArgs, open_model_as};
+use crate::source::{OpenModel, open_model_as};
 use crate::{interrupt, outputs};
-use clap::Args;
 use linwright::evaluate::room::{self, NoRoom, Texts};
 use linwright::evaluate::{
     Comparison, EvaluationError, EvaluationRecord, FileJournal, Hooks, Journal, Metric,
     ParameterCounts, Prompting, RunOptions, Sample, Subject, Task, TaskGroup, TaskResult, compare,
     evaluate, journal_fingerprint, result_json,
 };
-use linwright::jobs::EvaluationOptions;
+use linwright::jobs::{ByteSize, Eval};
 use linwright::model::checkpoint::LoadedModel;
 use linwright::ops::Sites;
 use linwright::run::atomic::write_atomic;
@@ -29,41 +27,6 @@ use std::ffi::OsString;
 use std::io::ErrorKind;
 use std::path::{Path, PathBuf};
 
-/// Measure perplexity on text and accuracy on questions.
-#[derive(Debug, Args)]
-pub(crate) struct EvalArgs {
-    /// A checkpoint directory, `pocket` for the built-in model, or `owner/name[@revision]` on the
-    /// hub.
-    model: String,
-    #[command(flatten)]
-    asked: Face<EvaluationOptions>,
-    /// Memory limit of the whole program: `8GB`, `500MiB`, or bytes. Batches are made small enough;
-    /// texts that cannot fit are refused before anything is computed.
-    #[arg(long, alias = "max_memory", value_name = "SIZE", value_parser = parse_size)]
-    max_memory: Option<u64>,
-    /// Write requests and responses to `samples_TASK.jsonl` in this directory.
-    #[arg(long, alias = "log_samples", value_name = "DIR")]
-    log_samples: Option<PathBuf>,
-    /// Calibration text of the model; documents of tasks that share 13-grams of words with it are
-    /// reported.
-    #[arg(long, alias = "overlap_with", value_name = "FILE", num_args = 1..)]
-    overlap_with: Vec<PathBuf>,
-    #[command(flatten)]
-    precision: PrecisionArgs,
-    /// Also evaluate this model, as the dense baseline; same forms as MODEL.
-    #[arg(long)]
-    baseline: Option<String>,
-    /// Fail with exit code 4 if the perplexity is above this.
-    #[arg(long, alias = "max_ppl", value_parser = perplexity)]
-    max_ppl: Option<f64>,
-    /// Also write the result as JSON to this file.
-    #[arg(short, long)]
-    output: Option<PathBuf>,
-    /// Overwrite existing results and samples.
-    #[arg(long)]
-    force: bool,
-}
-
 /// Results of one model.
 struct Scored {
     model: OpenModel,
@@ -72,32 +35,25 @@ struct Scored {
     seconds: f64,
 }
 
-fn perplexity(text: &str) -> Result<f64, String> {
-    match text.parse::<f64>() {
-        Ok(value) if value >= 1.0 => Ok(value),
-        _ => Err("expected a number of at least 1".to_owned()),
-    }
-}
-
 /// The input files, which no output may overwrite.
-fn inputs(args: &EvalArgs) -> Vec<PathBuf> {
-    let mut inputs = outputs::of_model(&args.model);
-    inputs.extend(args.baseline.as_deref().into_iter().flat_map(outputs::of_model));
-    inputs.extend(args.asked.inputs());
-    inputs.extend(args.overlap_with.iter().cloned());
+fn inputs(job: &Eval) -> Vec<PathBuf> {
+    let mut inputs = outputs::of_model(&job.model);
+    inputs.extend(job.baseline.as_deref().into_iter().flat_map(outputs::of_model));
+    inputs.extend(job.evaluation.inputs());
+    inputs.extend(job.overlap_with.iter().cloned());
     inputs
 }
 
 /// Checks before anything is computed that the outputs can be written.
-fn check_outputs(args: &EvalArgs) -> Result<(), Failure> {
-    if let Some(path) = args.output.as_deref().filter(|path| path.is_dir()) {
+fn check_outputs(job: &Eval) -> Result<(), Failure> {
+    if let Some(path) = job.output.as_deref().filter(|path| path.is_dir()) {
         return Err(Failure::usage(format!("--output {} is a directory", path.display()))
             .hint("give a file; --log-samples takes a directory"));
     }
-    if let Some(path) = &args.output {
-        outputs::json(path, args.force, &inputs(args))?;
+    if let Some(path) = &job.output {
+        outputs::json(path, job.force, &inputs(job))?;
     }
-    match &args.log_samples {
+    match &job.log_samples {
         Some(folder) if folder.exists() && !folder.is_dir() => {
             Err(Failure::usage(format!("--log-samples {} is not a directory", folder.display())))
         }
@@ -106,13 +62,13 @@ fn check_outputs(args: &EvalArgs) -> Result<(), Failure> {
 }
 
 /// Checks that the samples of these tasks can be written.
-fn check_samples(args: &EvalArgs, tasks: &[Box<dyn Task>]) -> Result<(), Failure> {
-    let Some(folder) = args.log_samples.as_deref().filter(|folder| folder.exists()) else {
+fn check_samples(job: &Eval, tasks: &[Box<dyn Task>]) -> Result<(), Failure> {
+    let Some(folder) = job.log_samples.as_deref().filter(|folder| folder.exists()) else {
         return Ok(());
     };
-    let inputs = inputs(args);
+    let inputs = inputs(job);
     let mut names = tasks.iter().map(|task| samples_of(folder, &task.id()));
-    names.try_for_each(|path| outputs::samples(&path, args.force, &inputs))
+    names.try_for_each(|path| outputs::samples(&path, job.force, &inputs))
 }
 
 /// Path of the samples of a task.
@@ -120,54 +76,55 @@ fn samples_of(folder: &Path, task: &str) -> PathBuf {
     folder.join(format!("samples_{task}.jsonl"))
 }
 
-pub(crate) fn run(args: &EvalArgs, shared: &Shared) -> Result<(), Failure> {
+pub(crate) fn run(job: &Eval, shared: &Shared) -> Result<(), Failure> {
     let mut console = Console::new(shared);
-    if args.max_ppl.is_some() && args.asked.text.is_none() {
+    if job.max_ppl.is_some() && job.evaluation.text.is_none() {
         return Err(Failure::usage("--max-ppl needs --text"));
     }
-    check_outputs(args)?;
-    let fitted_to: Vec<&Path> = args.overlap_with.iter().map(PathBuf::as_path).collect();
-    args.asked.check_text_field(&fitted_to)?;
-    if let Some(allowed) = args.max_memory {
-        let named = [&args.asked.text, &args.asked.questions].into_iter().flatten().map(Path::new);
-        let data = args.asked.data.iter().map(|data| data.path.as_path());
+    check_outputs(job)?;
+    let fitted_to: Vec<&Path> = job.overlap_with.iter().map(PathBuf::as_path).collect();
+    job.evaluation.check_text_field(&fitted_to)?;
+    if let Some(ByteSize(allowed)) = job.max_memory {
+        let named =
+            [&job.evaluation.text, &job.evaluation.questions].into_iter().flatten().map(Path::new);
+        let data = job.evaluation.data.iter().map(|data| data.path.as_path());
         room::check_files(named.chain(data), allowed).map_err(no_room)?;
     }
-    let whole_texts = args.log_samples.is_some();
+    let whole_texts = job.log_samples.is_some();
     // Errors in tasks are reported before a model is loaded, unless its chat template writes
     // prompts.
-    let plain = (!args.asked.apply_chat_template)
-        .then(|| Tasks::open(&args.asked, whole_texts, None, &mut console))
+    let plain = (!job.evaluation.apply_chat_template)
+        .then(|| Tasks::open(&job.evaluation, whole_texts, None, &mut console))
         .transpose()?;
     let mut leak = None;
     let mut score = |model: &str| -> Result<Scored, Failure> {
-        let model = open_model_as(model, args.precision.dtype, &mut console)?;
+        let model = open_model_as(model, job.precision.dtype, &mut console)?;
         let own;
         let tasks = match &plain {
             Some(tasks) => tasks,
             None => {
-                own = Tasks::open(&args.asked, whole_texts, Some(&model), &mut console)?;
+                own = Tasks::open(&job.evaluation, whole_texts, Some(&model), &mut console)?;
                 &own
             }
         };
         check_tasks(tasks.all.iter().map(AsRef::as_ref), &model)?;
-        check_samples(args, &tasks.all)?;
+        check_samples(job, &tasks.all)?;
         if leak.is_none() {
-            leak = Some(leak::find_overlap(args, &tasks.all, &mut console)?);
+            leak = Some(leak::find_overlap(job, &tasks.all, &mut console)?);
         }
         let began = console.seconds();
-        let results = measure(args, &model, &tasks.all, &mut console)?;
+        let results = measure(job, &model, &tasks.all, &mut console)?;
         let (groups, seconds) = (tasks.groups.clone(), console.seconds() - began);
         Ok(Scored { model, results, groups, seconds })
     };
-    let Scored { model, results, groups, seconds } = score(&args.model)?;
+    let Scored { model, results, groups, seconds } = score(&job.model)?;
     let OpenModel { loaded, place } = model;
     let mut provenance = provenance_of("linwright eval", &loaded, &results);
-    let (prompting, parameters) = (prompting(args, &loaded), parameters(&loaded));
+    let (prompting, parameters) = (prompting(job, &loaded), parameters(&loaded));
     let positions = loaded.decoder.config().max_positions;
     // One model at a time is in memory.
     drop(loaded);
-    let baseline = args.baseline.as_deref().map(score).transpose()?;
+    let baseline = job.baseline.as_deref().map(score).transpose()?;
     let baseline = baseline.map(|scored| scored.results);
     console.finish();
     let comparisons = compare(&results, baseline.as_deref().unwrap_or_default());
@@ -182,7 +139,7 @@ pub(crate) fn run(args: &EvalArgs, shared: &Shared) -> Result<(), Failure> {
         overlap: &overlap,
         groups: &groups,
         prompting: &prompting,
-        max_length: args.asked.max_length.unwrap_or(usize::MAX).min(positions),
+        max_length: job.evaluation.max_length.unwrap_or(usize::MAX).min(positions),
         peak_bytes: peak_resident_bytes(),
         parameters,
         provenance: &provenance,
@@ -194,9 +151,9 @@ pub(crate) fn run(args: &EvalArgs, shared: &Shared) -> Result<(), Failure> {
         true => print_json(&json),
         false => show(&record),
     };
-    keep(args, &json, &results)?;
+    keep(job, &json, &results)?;
     shown?;
-    gate(args, &results)
+    gate(job, &results)
 }
 
 /// Prints results as tables.
@@ -212,11 +169,11 @@ fn show(record: &EvaluationRecord<'_>) -> Result<(), Failure> {
 }
 
 /// Writes the requested files.
-fn keep(args: &EvalArgs, json: &Value, results: &[TaskResult]) -> Result<(), Failure> {
-    if let Some(folder) = &args.log_samples {
+fn keep(job: &Eval, json: &Value, results: &[TaskResult]) -> Result<(), Failure> {
+    if let Some(folder) = &job.log_samples {
         write_samples(folder, results)?;
     }
-    if let Some(path) = &args.output {
+    if let Some(path) = &job.output {
         write_atomic(path, format!("{json:#}\n").as_bytes())?;
         remove_journals(&journals(path))?;
     }
@@ -258,17 +215,17 @@ fn remove_journals(folder: &Path) -> Result<(), Failure> {
 
 /// The journal of one task, if the result is written to a file.
 fn journal(
-    args: &EvalArgs,
+    job: &Eval,
     loaded: &LoadedModel,
     task: &dyn Task,
     console: &Console,
 ) -> Result<Option<FileJournal>, Failure> {
-    let Some(output) = &args.output else { return Ok(None) };
+    let Some(output) = &job.output else { return Ok(None) };
     let folder = journals(output);
     let shown = folder.display().to_string();
     std::fs::create_dir_all(&folder).map_err(|error| Failure::io(&shown, &error))?;
-    let dtype = args.precision.dtype.name();
-    let fingerprint = journal_fingerprint(loaded, dtype, task, args.asked.max_length);
+    let dtype = job.precision.dtype.name();
+    let fingerprint = journal_fingerprint(loaded, dtype, task, job.evaluation.max_length);
     let name = format!("{}-{}.jsonl", task.id(), &loaded.hash[..loaded.hash.len().min(12)]);
     let path = folder.join(name);
     match FileJournal::open(&path, &fingerprint) {
@@ -298,27 +255,27 @@ fn journal(
 }
 
 fn measure(
-    args: &EvalArgs,
+    job: &Eval,
     model: &OpenModel,
     tasks: &[Box<dyn Task>],
     console: &mut Console,
 ) -> Result<Vec<TaskResult>, Failure> {
     let (loaded, tokenizer) = (&model.loaded, model.tokenizer()?);
     console.step(&format!("evaluating {}", model.place.name));
-    let options = run_options(args, loaded, tasks)?;
+    let options = run_options(job, loaded, tasks)?;
     let mut results = Vec::new();
     for task in tasks {
-        let mut journal = journal(args, loaded, task.as_ref(), console)?;
+        let mut journal = journal(job, loaded, task.as_ref(), console)?;
         let mut hooks = Hooks {
             progress: &mut |p| console.progress(p.done_tokens, p.total_tokens),
             cancelled: &interrupt::is_requested,
             journal: journal.as_mut().map(|journal| journal as &mut dyn Journal),
         };
         let subject = Subject::new(&loaded.decoder, tokenizer)
-            .with_max_length(args.asked.max_length)
+            .with_max_length(job.evaluation.max_length)
             .with_sentence(model.sentence());
         let result = evaluate(task.as_ref(), &subject, &options, &mut hooks);
-        results.push(result.map_err(|error| match args.output {
+        results.push(result.map_err(|error| match job.output {
             Some(_) => Failure::from(error),
             None => Failure::from(error).not_resumable(),
         })?);
@@ -336,12 +293,12 @@ fn no_room(error: NoRoom) -> Failure {
 
 /// The size of batches, within the memory allowed.
 fn run_options(
-    args: &EvalArgs,
+    job: &Eval,
     loaded: &LoadedModel,
     tasks: &[Box<dyn Task>],
 ) -> Result<RunOptions, Failure> {
-    let max_batch_tokens = args.asked.batch_size.tokens();
-    let Some(allowed) = args.max_memory else {
+    let max_batch_tokens = job.evaluation.batch_size.tokens();
+    let Some(ByteSize(allowed)) = job.max_memory else {
         return Ok(RunOptions { max_batch_tokens, longest: None });
     };
     let resident = resident_bytes().ok_or_else(|| {
@@ -391,12 +348,12 @@ fn render_groups(groups: &[TaskGroup], results: &[TaskResult]) -> String {
 }
 
 /// The prompt settings that the tasks do not record themselves.
-fn prompting(args: &EvalArgs, loaded: &LoadedModel) -> Prompting {
+fn prompting(job: &Eval, loaded: &LoadedModel) -> Prompting {
     let template = loaded.tokenizer.as_ref().and_then(|tokenizer| tokenizer.chat_template());
     Prompting {
-        system_instruction: args.asked.system_instruction.clone(),
-        chat_template: template.filter(|_| args.asked.apply_chat_template).map(str::to_owned),
-        multiturn: args.asked.fewshot_as_multiturn,
+        system_instruction: job.evaluation.system_instruction.clone(),
+        chat_template: template.filter(|_| job.evaluation.apply_chat_template).map(str::to_owned),
+        multiturn: job.evaluation.fewshot_as_multiturn,
     }
 }
 
@@ -456,8 +413,8 @@ fn name_of(metric: &Metric) -> String {
     }
 }
 
-fn gate(args: &EvalArgs, results: &[TaskResult]) -> Result<(), Failure> {
-    let Some(limit) = args.max_ppl else {
+fn gate(job: &Eval, results: &[TaskResult]) -> Result<(), Failure> {
+    let Some(limit) = job.max_ppl else {
         return Ok(());
     };
     let perplexity = results.iter().find_map(|result| result.metric("token_perplexity"));

@@ -1,13 +1,13 @@
 //! `linwright export`: saves a model in a form that other runtimes load.
 
 use super::{grouped, print, print_json};
-use crate::args::{Shared, one_of, parse_size};
+use crate::args::{Shared, one_of};
 use crate::console::Console;
 use crate::failure::Failure;
 use crate::outputs;
 use crate::source::{OpenModel, Place, find_model, open_model};
 use clap::{Args, ValueEnum};
-use linwright::jobs::SavedForm;
+use linwright::jobs::{ByteSize, SavedForm};
 use linwright::model::checkpoint::export::lora::{Adapter, LoraOptions, export_lora};
 use linwright::model::checkpoint::export::{Card, ExportForm, ExportOptions, Exported, export};
 use linwright::model::checkpoint::{LoadedModel, SHARD_BYTES};
@@ -15,6 +15,7 @@ use linwright::run::{Monitor, input};
 use linwright::tensor::dtype::DType;
 use serde_json::{Map, Value, json};
 use std::path::{Path, PathBuf};
+use std::str::FromStr;
 
 /// Largest file of results that is read, in bytes.
 const RESULT_BYTES: u64 = 1 << 24;
@@ -35,7 +36,7 @@ pub(crate) struct ExportArgs {
     #[arg(long, value_enum)]
     dtype: Option<DTypeArg>,
     /// Largest weight file: `5GB`, `500MB`, `2GiB`, or bytes [default: 5GB; gguf is one file].
-    #[arg(long, alias = "shard_size", value_parser = parse_size)]
+    #[arg(long, alias = "shard_size", value_parser = ByteSize::from_str)]
     shard_size: Option<u64>,
     /// The model that an adapter belongs to (lora).
     #[arg(long, value_name = "MODEL", required_if_eq("form", "lora"))]

@@ -3,12 +3,14 @@
 use super::{Pieces, print_json};
 use crate::args::{Shared, one_of};
 use crate::console::Console;
+use crate::face::Face;
 use crate::failure::{Failure, Kind};
 use crate::interrupt;
-use crate::source::{PrecisionArgs, open_model_as};
+use crate::source::open_model_as;
 use clap::Args;
 use clap::builder::RangedU64ValueParser;
 use linwright::evaluate::Bos;
+use linwright::jobs::PrecisionOptions;
 use linwright::model::checkpoint::LoadedModel;
 use linwright::model::generate::{Generated, SamplingSettings, Stopping, TextEnd, generate_text};
 use linwright::model::tokenizer::Tokenizer;
@@ -65,7 +67,7 @@ pub(crate) struct SamplingArgs {
     #[arg(long, alias = "repetition_penalty")]
     repetition_penalty: Option<f32>,
     #[command(flatten)]
-    precision: PrecisionArgs,
+    precision: Face<PrecisionOptions>,
     /// Seed of sampling.
     #[arg(long, default_value_t = 0)]
     seed: u64,

@@ -20,6 +20,8 @@ pub struct Field {
     pub is_delimited: bool,
     /// Its value where it is not given; none for lists and for options that may be absent.
     pub default: Option<Value>,
+    /// Whether several values may follow one flag.
+    pub takes_many: bool,
     /// Whether it is an argument without a flag, which must be given.
     pub is_positional: bool,
     /// Letter of its short flag.
@@ -51,7 +53,10 @@ pub enum Kind {
         max: u64,
     },
     /// A number.
-    Number,
+    Number {
+        /// Smallest, if there is one.
+        min: Option<f64>,
+    },
     /// Text.
     Text,
     /// One of a list of names.
@@ -92,6 +97,7 @@ impl Field {
             is_list: items.is_some(),
             is_delimited: items.is_some() && !holds("x-whole"),
             default: is_plain.then(|| default.clone()),
+            takes_many: holds("x-many"),
             is_positional: holds("x-positional"),
             short: text("x-short").and_then(|short| short.chars().next()),
             aliases: list("x-aliases"),
@@ -125,7 +131,7 @@ impl Kind {
                 min: bound("minimum").unwrap_or(0),
                 max: bound("maximum").unwrap_or(u64::MAX),
             },
-            Some("number") => Self::Number,
+            Some("number") => Self::Number { min: schema.get("minimum").and_then(Value::as_f64) },
             Some("string") => Self::Text,
             other => unreachable!("an option of type {other:?}"),
         }

@@ -8,26 +8,32 @@
 //! An option has one name everywhere: `no_share` is the key, `--no-share` the flag.
 
 mod batch;
+mod byte_size;
 mod compose;
 mod cuts;
 mod error;
+mod eval;
 mod evaluation;
 mod fields;
 mod form;
 mod laser;
 mod named;
+mod precision;
 mod read;
 mod slots;
 mod sweep;
 
 pub use batch::BatchSize;
+pub use byte_size::ByteSize;
 pub use compose::Compose;
 pub use cuts::CutOptions;
 pub use error::JobError;
+pub use eval::Eval;
 pub use evaluation::EvaluationOptions;
 pub use fields::{Field, Kind, Name, fields, schema};
 pub use form::SavedForm;
 pub use laser::Laser;
+pub use precision::PrecisionOptions;
 pub use read::read;
 pub use slots::SlotOptions;
 pub use sweep::Sweep;

@@ -3,6 +3,7 @@
 use super::SavedForm;
 use linwright_compress::intervention::{Intervention, Lname, Storage};
 use linwright_evaluate::{Bos, Join, Scoring, Split};
+use linwright_model::checkpoint::Precision;
 use linwright_ops::Role;
 use schemars::{JsonSchema, Schema, SchemaGenerator, json_schema};
 use std::borrow::Cow;
@@ -38,6 +39,7 @@ named! {
     Intervention;
     Join;
     Lname, Lname::other_names;
+    Precision;
     Role, |role| role.other_names().to_vec();
     SavedForm;
     Scoring;

@@ -68,7 +68,7 @@ fn canonical(field: &Field, value: &Value) -> Value {
 /// A part of a text that lists values.
 fn parsed(field: &Field, text: &str) -> Value {
     let number = match field.kind {
-        Kind::Integer { .. } | Kind::Number => serde_json::from_str(text.trim()).ok(),
+        Kind::Integer { .. } | Kind::Number { .. } => serde_json::from_str(text.trim()).ok(),
         _ => None,
     };
     number.unwrap_or_else(|| Value::String(text.to_owned()))
@@ -90,7 +90,10 @@ fn check(field: &Field, value: &Value) -> Result<(), JobError> {
                     max => format!("a whole number from {min} to {max}"),
                 },
             ),
-            Kind::Number => (value.is_number(), "a number".to_owned()),
+            Kind::Number { min } => (
+                value.as_f64().is_some_and(|number| min.is_none_or(|min| number >= min)),
+                min.map_or("a number".to_owned(), |min| format!("a number of at least {min}")),
+            ),
             Kind::Text => (value.is_string(), "text".to_owned()),
             Kind::Named(names) => {
                 let names: Vec<&str> = names.iter().map(|name| name.name.as_str()).collect();

@@ -2,12 +2,14 @@
 
 use linwright_tensor::HalfType;
 use linwright_tensor::dtype::DType;
+use serde::{Deserialize, Serialize};
 
 /// The type in which a loaded model holds its matrices, embeddings included. Norms and biases are
 /// always held in `f32`, and all computation is in `f32`: numbers are widened when they are read,
 /// which is exact. So [`Self::Auto`] changes memory and time and, up to the order of sums, no
 /// result.
-#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Serialize, Deserialize)]
+#[serde(rename_all = "snake_case")]
 pub enum Precision {
     /// As stored: in 16 bits if stored in 16, else in `f32`.
     Auto,

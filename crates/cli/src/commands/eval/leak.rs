@@ -1,25 +1,25 @@
 //! `--overlap-with`: documents of tasks that share 13-grams with the calibration text of a model.
 
-use super::EvalArgs;
 use crate::console::Console;
 use crate::failure::Failure;
 use linwright::data::{CalibrationText, Corpus, Overlap};
 use linwright::evaluate::{Task, overlap};
+use linwright::jobs::Eval;
 use linwright::run::{DataSource, Monitor};
 
 /// The overlap of each task, and the files of the text.
 pub(super) fn find_overlap(
-    args: &EvalArgs,
+    job: &Eval,
     tasks: &[Box<dyn Task>],
     console: &mut Console,
 ) -> Result<(Vec<Overlap>, Vec<DataSource>), Failure> {
-    if args.overlap_with.is_empty() {
+    if job.overlap_with.is_empty() {
         return Ok((Vec::new(), Vec::new()));
     }
     console.step("comparing tasks with the calibration text");
-    let field = args.asked.text_field.as_deref();
+    let field = job.evaluation.text_field.as_deref();
     let corpora: Result<Vec<Corpus>, _> =
-        args.overlap_with.iter().map(|path| Corpus::open(path, field)).collect();
+        job.overlap_with.iter().map(|path| Corpus::open(path, field)).collect();
     let calibration = CalibrationText::new(&corpora?);
     let found: Vec<Overlap> =
         tasks.iter().map(|task| overlap(task.as_ref(), &calibration)).collect();

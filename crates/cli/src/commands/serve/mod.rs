@@ -16,9 +16,10 @@ mod worker;
 use super::generate::end_tokens;
 use crate::args::{Shared, one_of};
 use crate::console::Console;
+use crate::face::Face;
 use crate::failure::Failure;
 use crate::interrupt;
-use crate::source::{PrecisionArgs, open_model_as};
+use crate::source::open_model_as;
 use answer::TokenTexts;
 use clap::Args;
 use clap::builder::RangedU64ValueParser;
@@ -26,6 +27,7 @@ use error::ApiError;
 use http::{Limits, Link};
 use linwright::evaluate::Bos;
 use linwright::jobs::BatchSize;
+use linwright::jobs::PrecisionOptions;
 use linwright::model::Transformer;
 use linwright::model::checkpoint::LoadedModel;
 use linwright::model::tokenizer::Tokenizer;
@@ -97,7 +99,7 @@ pub(crate) struct ServeArgs {
     #[arg(long, default_value = "auto", value_parser = one_of(&Bos::ALL, Bos::name))]
     bos: Bos,
     #[command(flatten)]
-    precision: PrecisionArgs,
+    precision: Face<PrecisionOptions>,
 }
 
 fn seconds(text: &str) -> Result<Duration, String> {
