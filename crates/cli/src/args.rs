@@ -5,7 +5,6 @@ use crate::failure::{Failure, message_of};
 use crate::source::variable;
 use clap::builder::{PossibleValue, PossibleValuesParser, RangedU64ValueParser, TypedValueParser};
 use clap::{ArgAction, Args};
-use linwright::ops::Role;
 use std::ffi::OsStr;
 
 /// Most threads, however they are asked for.
@@ -54,11 +53,6 @@ pub(crate) fn one_of_words<T: Copy + Send + Sync>(
         let is_called = |value: &T| name(*value) == word || other_names(*value).contains(&&*word);
         values.iter().copied().find(is_called).ok_or("not one of the values")
     }))
-}
-
-/// Parses one of these roles by any of its names.
-pub(crate) fn role_of(roles: &'static [Role]) -> impl TypedValueParser<Value = Role> {
-    one_of_words(roles, Role::name, |role| role.other_names().to_vec())
 }
 
 /// Treats hyphens and underscores as equal when a word matches no value exactly.

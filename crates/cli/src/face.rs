@@ -13,7 +13,7 @@ use clap::builder::{
 use clap::error::ErrorKind;
 use clap::parser::ValueSource;
 use clap::{Arg, ArgAction, ArgMatches, Args, Command, Error, FromArgMatches};
-use linwright::jobs::{Field, Job, Kind, Name, Options, fields, read};
+use linwright::jobs::{Field, Job, Kind, Name, Options, fields, flag_of, read};
 use serde_json::{Map, Value};
 use std::ops::Deref;
 
@@ -48,8 +48,11 @@ impl<J: Options> FromArgMatches for Face<J> {
             }
         }
         read(&given).map(Self).map_err(|error| {
+            let option =
+                error.option.map_or_else(String::new, |key| format!("--{} ", flag_of(&key)));
             let hint = error.hint.map_or_else(String::new, |hint| format!("\n\n{hint}"));
-            Error::raw(ErrorKind::ValueValidation, format!("{}{hint}\n", error.message))
+            let message = format!("{option}{}{hint}\n", error.message);
+            Error::raw(ErrorKind::ValueValidation, message)
         })
     }
 
@@ -98,26 +101,25 @@ fn value(matches: &ArgMatches, field: &Field) -> Value {
 
 fn argument(field: &Field) -> Arg {
     let name = field.value_name.clone().unwrap_or_else(|| field.key.to_uppercase());
-    let mut arg = Arg::new(field.key.clone())
+    let arg = Arg::new(field.key.clone())
         .help(field.help.trim_end_matches('.').to_owned())
         .conflicts_with_all(&field.conflicts)
         .requires_all(&field.requires)
         .allow_hyphen_values(field.takes_hyphens);
-    arg = if field.is_positional {
-        arg.required(true)
-    } else {
+    let mut arg = arg.required(field.is_required);
+    if !field.is_positional {
         let flags = std::iter::once(field.key.clone())
             .chain(field.aliases.iter().flat_map(|alias| [alias.clone(), alias.replace('-', "_")]))
             .filter(|flag| *flag != field.flag());
-        arg.long(field.flag()).aliases(flags.collect::<Vec<_>>()).short(field.short)
-    };
+        arg = arg.long(field.flag()).aliases(flags.collect::<Vec<_>>()).short(field.short);
+    }
     if field.kind == Kind::Flag {
         return arg.action(ArgAction::SetTrue);
     }
     arg = arg.value_name(name).value_parser(parser(&field.kind));
     if let Some(default) = &field.default {
         let default = default.as_str().map_or_else(|| default.to_string(), str::to_owned);
-        arg = if field.is_positional { arg } else { arg.default_value(default) };
+        arg = arg.default_value(default);
     }
     arg = if field.takes_many { arg.num_args(1..) } else { arg };
     match field.is_list {
@@ -140,8 +142,10 @@ fn parser(kind: &Kind) -> ValueParser {
             ValueParser::new(move |text: &str| number(text, min))
         }
         Kind::Named(names) => {
-            let possible =
-                |name: &Name| PossibleValue::new(name.name.clone()).aliases(&name.others);
+            let possible = |name: &Name| {
+                let value = PossibleValue::new(name.name.clone()).aliases(&name.others);
+                name.help.iter().cloned().fold(value, PossibleValue::help)
+            };
             let names = PossibleValuesParser::new(names.iter().map(possible));
             ValueParser::new(AnyDash(names.map(Value::from)))
         }
@@ -210,7 +214,7 @@ fn quoted(argument: &str) -> String {
 #[cfg(test)]
 mod tests {
     use super::*;
-    use linwright::jobs::{Compose, Eval, Laser, Sweep};
+    use linwright::jobs::{Compose, Compress, Eval, Laser, Sweep};
     use std::fmt::Debug;
 
     /// A value of an option that is not its default.
@@ -218,7 +222,7 @@ mod tests {
         let one = match (&field.example, &field.kind) {
             (Some(example), _) => example.clone(),
             (None, Kind::Flag) => return Value::Bool(true),
-            (None, Kind::Integer { min, .. }) => (min + 7).into(),
+            (None, Kind::Integer { min, .. }) => (min + 17).into(),
             (None, Kind::Number { .. }) => 0.5.into(),
             (None, Kind::Text) => "a b,c".into(),
             (None, Kind::Named(names)) => names.last().unwrap().name.as_str().into(),
@@ -257,11 +261,11 @@ mod tests {
     /// Every option changes the job, the same way by its flag and by its key.
     fn check<J: Options + Debug>() {
         let mut required = Map::new();
-        for field in fields::<J>().iter().filter(|field| field.is_positional) {
+        for field in fields::<J>().iter().filter(|field| field.is_required) {
             required.insert(field.key.clone(), "pocket".into());
         }
         let plain: J = round_trip(&required);
-        for field in fields::<J>().iter().filter(|field| !field.is_positional) {
+        for field in fields::<J>().iter().filter(|field| !field.is_required) {
             assert!(field.help.len() > 10, "{} has no help", field.key);
             let mut options = required.clone();
             for needed in &field.requires {
@@ -282,6 +286,7 @@ mod tests {
     #[test]
     fn flags_and_recipes_give_the_same_job() {
         check::<Compose>();
+        check::<Compress>();
         check::<Eval>();
         check::<Laser>();
         check::<Sweep>();
@@ -303,7 +308,7 @@ mod tests {
         for (given, expected) in [
             (["--rate=nan", "--lnum=1"], "not finite"),
             (["--max-length=1", "--lnum=1"], "1 is not in 2.."),
-            (["--batch-size=none", "--lnum=1"], "batch_size is \"none\": expected auto"),
+            (["--batch-size=none", "--lnum=1"], "--batch-size is \"none\": expected auto"),
             (["--intervention=none", "--lnum=1"], "possible values: rank-reduction"),
             (["--cache=a", "--no-cache"], "cannot be used with"),
         ] {

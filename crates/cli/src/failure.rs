@@ -309,7 +309,8 @@ impl From<EvaluationError> for Failure {
 
 impl From<JobError> for Failure {
     fn from(error: JobError) -> Self {
-        error.hint.into_iter().fold(Self::usage(error.message), Self::hint)
+        let failure = Self::usage(error.to_string());
+        error.hint.into_iter().fold(failure, Self::hint)
     }
 }
 

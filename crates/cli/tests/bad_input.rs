@@ -343,7 +343,7 @@ fn options() -> Vec<Case> {
             |_| {},
             "compress model --keep NaN --dataset calibration.jsonl -o out",
             2,
-            &["keep NaN"],
+            &["--keep", "not finite"],
         ),
         case(
             "a rank that saves nothing",

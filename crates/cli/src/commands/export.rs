@@ -37,7 +37,7 @@ pub(crate) struct ExportArgs {
     dtype: Option<DTypeArg>,
     /// Largest weight file: `5GB`, `500MB`, `2GiB`, or bytes [default: 5GB; gguf is one file].
     #[arg(long, alias = "shard_size", value_parser = ByteSize::from_str)]
-    shard_size: Option<u64>,
+    shard_size: Option<ByteSize>,
     /// The model that an adapter belongs to (lora).
     #[arg(long, value_name = "MODEL", required_if_eq("form", "lora"))]
     base: Option<String>,
@@ -107,7 +107,7 @@ pub(crate) fn run(args: &ExportArgs, shared: &Shared) -> Result<(), Failure> {
                 form: args.form.whole(),
                 dtype: args.dtype.map(DTypeArg::dtype),
                 force: args.force,
-                shard_bytes: args.shard_size.unwrap_or(SHARD_BYTES),
+                shard_bytes: args.shard_size.map_or(SHARD_BYTES, |size| size.0),
                 max_bytes: None,
                 card,
                 reproduce,

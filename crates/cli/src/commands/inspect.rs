@@ -1,6 +1,5 @@
 //! `linwright inspect`: statistics of every tensor of a checkpoint, and spectra of its matrices.
 
-use super::compress::plan::parse_layers;
 use super::{print, print_json, slots};
 use crate::args::{Shared, one_of};
 use crate::console::Console;
@@ -9,6 +8,7 @@ use crate::outputs;
 use crate::source::{Place, cache_home, find_model};
 use clap::Args;
 use linwright::files::StoredType;
+use linwright::jobs::parse_layers;
 use linwright::measure::inspect::report::{By, document};
 use linwright::measure::inspect::{Inspection, NameFilter, Options, run as inspect};
 use linwright::measure::spectra::SpectrumCache;
@@ -69,7 +69,7 @@ pub(crate) fn run(args: &InspectArgs, shared: &Shared) -> Result<(), Failure> {
     }
     let options = Options {
         filter: args.filter.as_deref().map(NameFilter::parse).transpose()?,
-        layers: args.layers.as_deref().map(parse_layers).transpose()?,
+        layers: args.layers.as_deref().map(|text| parse_layers("layers", text)).transpose()?,
         dtype: args.dtype.as_deref().map(parse_dtype).transpose()?,
         spectra: args.spectra,
         cache: if args.spectra { cache(args, &console)? } else { None },

@@ -1,7 +1,7 @@
 //! The options of a job, from its schema.
 
 use super::Options;
-use super::named::OTHER_NAMES;
+use super::named::{HELP, OTHER_NAMES};
 use schemars::{JsonSchema, Schema, SchemaGenerator};
 use serde_json::{Map, Value};
 
@@ -22,8 +22,10 @@ pub struct Field {
     pub default: Option<Value>,
     /// Whether several values may follow one flag.
     pub takes_many: bool,
-    /// Whether it is an argument without a flag, which must be given.
+    /// Whether it is an argument without a flag.
     pub is_positional: bool,
+    /// Whether it must be given.
+    pub is_required: bool,
     /// Letter of its short flag.
     pub short: Option<char>,
     /// Other names of its flag.
@@ -70,13 +72,37 @@ pub struct Name {
     pub name: String,
     /// Other names that are accepted.
     pub others: Vec<String>,
+    /// What it means, where the name does not say it.
+    pub help: Option<String>,
+}
+
+impl Name {
+    pub(super) fn new(name: &str) -> Self {
+        Self { name: name.to_owned(), others: Vec::new(), help: None }
+    }
+
+    pub(super) fn with_others(mut self, others: &[&str]) -> Self {
+        self.others = others.iter().map(|&other| other.to_owned()).collect();
+        self
+    }
+
+    pub(super) fn with_help(mut self, help: impl Into<String>) -> Self {
+        self.help = Some(help.into());
+        self
+    }
+}
+
+/// The long flag of a key, without its hyphens.
+#[must_use]
+pub fn flag_of(key: &str) -> String {
+    key.replace('_', "-")
 }
 
 impl Field {
     /// The long flag, without its hyphens.
     #[must_use]
     pub fn flag(&self) -> String {
-        self.key.replace('_', "-")
+        flag_of(&self.key)
     }
 
     /// Whether it has this name, in snake case.
@@ -89,6 +115,7 @@ impl Field {
         let text = |name: &str| schema.get(name).and_then(Value::as_str).map(str::to_owned);
         let holds = |name: &str| schema.get(name) == Some(&Value::Bool(true));
         let list = |name: &str| words(schema.get(name));
+        let is_required = holds("x-positional") || holds("x-required");
         let is_plain = !default.is_array() && !default.is_null();
         Self {
             key: key.to_owned(),
@@ -96,9 +123,10 @@ impl Field {
             kind: Kind::of(items.unwrap_or(schema)),
             is_list: items.is_some(),
             is_delimited: items.is_some() && !holds("x-whole"),
-            default: is_plain.then(|| default.clone()),
+            default: (is_plain && !is_required).then(|| default.clone()),
             takes_many: holds("x-many"),
             is_positional: holds("x-positional"),
+            is_required,
             short: text("x-short").and_then(|short| short.chars().next()),
             aliases: list("x-aliases"),
             value_name: text("x-value"),
@@ -114,11 +142,15 @@ impl Kind {
     fn of(schema: &Map<String, Value>) -> Self {
         if let Some(Value::Array(names)) = schema.get("enum") {
             let others = schema.get(OTHER_NAMES).and_then(Value::as_array);
-            let name = |(index, name): (usize, &Value)| Name {
-                name: name.as_str().unwrap_or_default().to_owned(),
+            let helps = schema.get(HELP).and_then(Value::as_array);
+            let name = |(index, name): (usize, &str)| Name {
+                name: name.to_owned(),
                 others: words(others.and_then(|others| others.get(index))),
+                help: helps.and_then(|helps| helps.get(index)?.as_str()).map(str::to_owned),
             };
-            return Self::Named(names.iter().enumerate().map(name).collect());
+            // An option that may be absent has null besides its names.
+            let names = names.iter().filter_map(Value::as_str);
+            return Self::Named(names.enumerate().map(name).collect());
         }
         let types = match schema.get("type") {
             Some(Value::Array(types)) => types.iter().find_map(Value::as_str),

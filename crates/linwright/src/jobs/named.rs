@@ -1,6 +1,6 @@
 //! Schemas of values that have names.
 
-use super::SavedForm;
+use super::{Name, SavedForm};
 use linwright_compress::intervention::{Intervention, Lname, Storage};
 use linwright_evaluate::{Bos, Join, Scoring, Split};
 use linwright_model::checkpoint::Precision;
@@ -12,9 +12,12 @@ use std::marker::PhantomData;
 /// Key of a schema with a list of other names for each name.
 pub(super) const OTHER_NAMES: &str = "x-other-names";
 
+/// Key of a schema with a sentence on each name, or none.
+pub(super) const HELP: &str = "x-help";
+
 /// A closed list of names, each with its other names.
-pub(super) trait NameList {
-    fn names() -> Vec<(&'static str, Vec<&'static str>)>;
+pub(in crate::jobs) trait NameList {
+    fn names() -> Vec<Name>;
 }
 
 macro_rules! named {
@@ -26,9 +29,10 @@ macro_rules! named {
     };
     ($($type:ty $(, $others:expr)?;)*) => {
         $(impl NameList for $type {
-            fn names() -> Vec<(&'static str, Vec<&'static str>)> {
+            fn names() -> Vec<Name> {
                 let others: fn(Self) -> Vec<&'static str> = named!(@others $($others)?);
-                <$type>::ALL.iter().map(|value| (value.name(), others(*value))).collect()
+                let name = |value: &Self| Name::new(value.name()).with_others(&others(*value));
+                <$type>::ALL.iter().map(name).collect()
             }
         })*
     };
@@ -51,8 +55,8 @@ named! {
 pub(super) struct EditedForms;
 
 impl NameList for EditedForms {
-    fn names() -> Vec<(&'static str, Vec<&'static str>)> {
-        SavedForm::EDITED.iter().map(|form| (form.name(), Vec::new())).collect()
+    fn names() -> Vec<Name> {
+        SavedForm::EDITED.iter().map(|form| Name::new(form.name())).collect()
     }
 }
 
@@ -69,7 +73,10 @@ impl<T: NameList> JsonSchema for Names<T> {
     }
 
     fn json_schema(_: &mut SchemaGenerator) -> Schema {
-        let (names, others): (Vec<_>, Vec<_>) = T::names().into_iter().unzip();
-        json_schema!({"type": "string", "enum": names, OTHER_NAMES: others})
+        let list = T::names();
+        let names: Vec<&str> = list.iter().map(|name| name.name.as_str()).collect();
+        let others: Vec<&[String]> = list.iter().map(|name| name.others.as_slice()).collect();
+        let helps: Vec<Option<&str>> = list.iter().map(|name| name.help.as_deref()).collect();
+        json_schema!({"type": "string", "enum": names, OTHER_NAMES: others, HELP: helps})
     }
 }

@@ -23,19 +23,19 @@ pub fn read<J: Options>(options: &Map<String, Value>) -> Result<J, JobError> {
             );
         };
         if job.insert(field.key.clone(), canonical(field, value)).is_some() {
-            return Err(JobError::new(format!("{} is given twice", field.key)));
+            return Err(JobError::of(&field.key, "is given twice"));
         }
     }
-    if let Some(field) = fields.iter().find(|f| f.is_positional && !job.contains_key(&f.key)) {
-        return Err(JobError::new(format!("{} is missing", field.key)));
+    if let Some(field) = fields.iter().find(|f| f.is_required && !job.contains_key(&f.key)) {
+        return Err(JobError::of(&field.key, "is missing"));
     }
     for field in fields.iter().filter(|field| job.contains_key(&field.key)) {
         check(field, &job[&field.key])?;
         if let Some(other) = field.conflicts.iter().find(|other| job.contains_key(*other)) {
-            return Err(JobError::new(format!("{} cannot be used with {other}", field.key)));
+            return Err(JobError::of(&field.key, format!("cannot be used with {other}")));
         }
         if let Some(other) = field.requires.iter().find(|other| !job.contains_key(*other)) {
-            return Err(JobError::new(format!("{} needs {other}", field.key)));
+            return Err(JobError::of(&field.key, format!("needs {other}")));
         }
     }
     serde_json::from_value(Value::Object(job.clone())).map_err(|error| wrong::<J>(&job, &error))
@@ -103,11 +103,20 @@ fn check(field: &Field, value: &Value) -> Result<(), JobError> {
         };
         let is_absent = value.is_null() && field.default.is_none() && !field.is_list;
         if !is_right && !is_absent {
-            let found = shown(&value.to_string());
-            return Err(JobError::new(format!("{} is {found}, expected {expected}", field.key)));
+            let found = quoted(value);
+            return Err(JobError::of(&field.key, format!("is {found}, expected {expected}")));
         }
     }
     Ok(())
+}
+
+/// A value for a message.
+fn quoted(value: &Value) -> String {
+    match value {
+        Value::String(text) => format!("\"{}\"", shown(text)),
+        Value::Array(list) if list.len() == 1 => quoted(&list[0]),
+        value => shown(&value.to_string()),
+    }
 }
 
 /// The error of the option without which there is none.
@@ -118,10 +127,7 @@ fn wrong<J: Options>(job: &Map<String, Value>, error: &serde_json::Error) -> Job
         serde_json::from_value::<J>(Value::Object(others)).is_ok()
     };
     match job.keys().find(is_culprit) {
-        Some(key) => {
-            let value = shown(&job[key].to_string());
-            JobError::new(format!("{key} is {value}: {error}"))
-        }
+        Some(key) => JobError::of(key, format!("is {}: {error}", quoted(&job[key]))),
         None => JobError::new(error.to_string()),
     }
 }
@@ -157,7 +163,7 @@ mod tests {
             (json!({"model": "m", "max_length": 1}), "expected a whole number from 2"),
             (json!({"model": "m", "no_share": "yes"}), "no_share is \"yes\", expected true or"),
             (json!({"model": "m", "storage": "tape"}), "expected one of auto, factored, dense"),
-            (json!({"model": "m", "data": "file"}), "data is [\"file\"]: expected TASK=FILE"),
+            (json!({"model": "m", "data": "file"}), "data is \"file\": expected TASK=FILE"),
             (json!({"model": "m", "no_share": true, "no-share": true}), "no_share is given twice"),
             (json!({"model": "m", "cache": "a", "no_cache": true}), "cache cannot be used with"),
             (json!({"model": "m", "fewshot_as_multiturn": true}), "needs apply_chat_template"),

@@ -1,10 +1,9 @@
 //! Options that select weights.
 
-use super::JobError;
 use super::named::Names;
+use super::{JobError, parse_layers};
 use linwright_compress::intervention::{Lname, SlotSet};
 use linwright_ops::Role;
-use linwright_run::shown;
 use schemars::JsonSchema;
 use serde::{Deserialize, Serialize};
 
@@ -29,7 +28,10 @@ impl SlotOptions {
     pub fn layers(&self) -> Result<Option<Vec<usize>>, JobError> {
         match self.lnum.as_deref() {
             None | Some("-1") => Ok(None),
-            Some(text) => layers(text).map(Some),
+            Some(text) => {
+                let layers = parse_layers("lnum", text);
+                layers.map(Some).map_err(|error| error.hint("-1 means all layers at once"))
+            }
         }
     }
 
@@ -49,51 +51,5 @@ impl SlotOptions {
                 .hint("give --lname NAME, --roles ROLE or --site PATTERN, and --lnum LAYER"));
         }
         Ok(SlotSet { lnames: self.lname.clone(), roles, layers: self.layers()?, pattern })
-    }
-}
-
-/// Parses `26`, `27-17`, `0,3` and their combinations, in the order given.
-fn layers(text: &str) -> Result<Vec<usize>, JobError> {
-    let wrong = || {
-        let text = shown(text);
-        JobError::new(format!(
-            "--lnum \"{text}\": expected layers from zero such as 26, 27-17 or 0,3, or -1 for all at once"
-        ))
-    };
-    let mut layers = Vec::new();
-    for part in text.split(',') {
-        let number = |text: &str| text.trim().parse::<usize>().map_err(|_| wrong());
-        match part.split_once('-') {
-            None => layers.push(number(part)?),
-            Some((from, to)) => {
-                let (from, to) = (number(from)?, number(to)?);
-                if from.abs_diff(to) > 100_000 {
-                    return Err(wrong());
-                }
-                match from <= to {
-                    true => layers.extend(from..=to),
-                    false => layers.extend((to..=from).rev()),
-                }
-            }
-        }
-    }
-    match layers.iter().enumerate().find(|(index, layer)| layers[..*index].contains(layer)) {
-        Some((_, layer)) => Err(JobError::new(format!("--lnum names layer {layer} twice"))),
-        None => Ok(layers),
-    }
-}
-
-#[cfg(test)]
-mod tests {
-    use super::*;
-
-    #[test]
-    fn layers_rise_and_fall() {
-        assert_eq!(layers("26").unwrap(), [26]);
-        assert_eq!(layers("5-3,0").unwrap(), [5, 4, 3, 0]);
-        assert_eq!(layers("1-3").unwrap(), [1, 2, 3]);
-        for wrong in ["", "a", "1-", "3,3", "2-1,1", "-2", "0-99999999"] {
-            assert!(layers(wrong).is_err(), "{wrong}");
-        }
     }
 }

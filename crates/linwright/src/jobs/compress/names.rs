@@ -1,0 +1,145 @@
+//! Names that are values of options of `compress`.
+
+use super::plan::{ROLES, kinds};
+use crate::jobs::fields::Name;
+use crate::jobs::named::NameList;
+use linwright_tensor::dtype::DType;
+use serde::{Deserialize, Deserializer, Serialize, Serializer};
+use std::sync::LazyLock;
+
+/// A method of replacement.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum MethodName {
+    /// Two low-rank factors.
+    LowRank,
+    /// A rotor network.
+    Rotor,
+    /// A block-diagonal map.
+    BlockHadamard,
+    /// Any linear operator.
+    Structured,
+    /// `structured`, with an operator of this kind and its default options.
+    Kind(&'static str),
+}
+
+static METHODS: LazyLock<Vec<MethodName>> = LazyLock::new(|| {
+    let own =
+        [MethodName::LowRank, MethodName::Rotor, MethodName::BlockHadamard, MethodName::Structured];
+    own.into_iter().chain(kinds().into_iter().map(MethodName::Kind)).collect()
+});
+
+impl MethodName {
+    /// All methods.
+    #[must_use]
+    pub fn all() -> &'static [Self] {
+        &METHODS
+    }
+
+    /// Its name.
+    #[must_use]
+    pub fn name(self) -> &'static str {
+        match self {
+            Self::LowRank => "low_rank",
+            Self::Rotor => "rotor",
+            Self::BlockHadamard => "block_hadamard",
+            Self::Structured => "structured",
+            Self::Kind(kind) => kind,
+        }
+    }
+
+    fn help(self) -> String {
+        let help = match self {
+            Self::LowRank => {
+                "Two low-rank factors; with all targets and --keep, whitened SVD of the whole model"
+            }
+            Self::Rotor => "A rotor network",
+            Self::BlockHadamard => "A block-diagonal map: block-Hadamard of depth 1",
+            Self::Structured => "Any linear operator: give --operator",
+            Self::Kind(kind) => return format!("Structured, with --operator {kind}"),
+        };
+        help.to_owned()
+    }
+}
+
+impl NameList for MethodName {
+    fn names() -> Vec<Name> {
+        let name = |method: &Self| Name::new(method.name()).with_help(method.help());
+        Self::all().iter().map(name).collect()
+    }
+}
+
+impl Serialize for MethodName {
+    fn serialize<S: Serializer>(&self, serializer: S) -> Result<S::Ok, S::Error> {
+        serializer.serialize_str(self.name())
+    }
+}
+
+impl<'de> Deserialize<'de> for MethodName {
+    fn deserialize<D: Deserializer<'de>>(deserializer: D) -> Result<Self, D::Error> {
+        let name = String::deserialize(deserializer)?;
+        let method = Self::all().iter().copied().find(|method| method.name() == name);
+        method.ok_or_else(|| serde::de::Error::custom(format!("there is no method {name}")))
+    }
+}
+
+/// How the output projection is refitted after query, key or value were replaced.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Serialize, Deserialize)]
+#[serde(rename_all = "snake_case")]
+pub enum Heal {
+    /// Ridge regression in closed form.
+    #[default]
+    Ridge,
+    /// Trained from a random start, as in the rotor paper.
+    Trained,
+    /// No refit.
+    None,
+}
+
+impl NameList for Heal {
+    fn names() -> Vec<Name> {
+        vec![
+            Name::new("ridge").with_help("Ridge regression in closed form"),
+            Name::new("trained").with_help("Trained from a random start, as in the rotor paper"),
+            Name::new("none").with_help("No refit"),
+        ]
+    }
+}
+
+/// Storage type of saved weights.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize, Deserialize)]
+#[serde(rename_all = "snake_case")]
+pub enum StoredDType {
+    /// 32 bits.
+    F32,
+    /// 16 bits, IEEE 754.
+    F16,
+    /// 16 bits, as wide a range as `f32`.
+    Bf16,
+}
+
+impl StoredDType {
+    /// The type.
+    #[must_use]
+    pub fn dtype(self) -> DType {
+        match self {
+            Self::F32 => DType::F32,
+            Self::F16 => DType::F16,
+            Self::Bf16 => DType::Bf16,
+        }
+    }
+}
+
+impl NameList for StoredDType {
+    fn names() -> Vec<Name> {
+        ["f32", "f16", "bf16"].map(Name::new).into()
+    }
+}
+
+/// The roles of a layer.
+pub(super) struct LayerRoles;
+
+impl NameList for LayerRoles {
+    fn names() -> Vec<Name> {
+        ROLES.iter().map(|role| Name::new(role.name()).with_others(role.other_names())).collect()
+    }
+}
