@@ -66,6 +66,14 @@ impl<J: Options> FromArgMatches for Face<J> {
 #[derive(Clone, Debug)]
 pub(crate) struct Verb<J>(pub(crate) J);
 
+impl<J> Deref for Verb<J> {
+    type Target = J;
+
+    fn deref(&self) -> &J {
+        &self.0
+    }
+}
+
 impl<J: Job> Args for Verb<J> {
     fn augment_args(command: Command) -> Command {
         let (about, more) = J::ABOUT.split_once("\n\n").unwrap_or((J::ABOUT, ""));
@@ -134,7 +142,11 @@ fn parser(kind: &Kind) -> ValueParser {
     match kind {
         Kind::Flag | Kind::Text => ValueParser::new(StringValueParser::new().map(Value::from)),
         Kind::Integer { min, max } => {
-            let numbers = RangedU64ValueParser::<u64>::new().range(*min..=*max);
+            let numbers = RangedU64ValueParser::<u64>::new();
+            let numbers = match *max {
+                u64::MAX => numbers.range(*min..),
+                max => numbers.range(*min..=max),
+            };
             ValueParser::new(numbers.map(Value::from))
         }
         Kind::Number { min } => {

@@ -6,6 +6,7 @@ use super::{plain, print, print_json};
 use crate::args::Shared;
 use crate::build::provenance_of;
 use crate::console::Console;
+use crate::face::Verb;
 use crate::failure::Failure;
 use linwright::compress::intervention::apply_edits;
 use linwright::compress::intervention::compose::{Composed, best_first, compose, fingerprint};
@@ -19,6 +20,8 @@ use std::path::Path;
 
 /// Largest `result.json` of a sweep that is read, in bytes.
 const SWEEP_BYTES: u64 = 1 << 28;
+
+pub(crate) type ComposeArgs = Verb<Compose>;
 
 pub(crate) fn run(job: &Compose, shared: &Shared) -> Result<(), Failure> {
     let mut console = Console::new(shared);

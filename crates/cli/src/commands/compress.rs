@@ -8,6 +8,7 @@ use super::tasks::{Judged, Tasks, before_and_after, check_tasks};
 use super::{print, print_json};
 use crate::args::Shared;
 use crate::console::Console;
+use crate::face::Verb;
 use crate::failure::Failure;
 use crate::outputs;
 use crate::source::{OpenModel, open_model, text_file};
@@ -26,6 +27,8 @@ use linwright::ops::{Op, SiteId, Sites};
 use linwright::run::{Monitor, RunDirectory};
 use std::path::{Path, PathBuf};
 use summary::Summary;
+
+pub(crate) type CompressArgs = Verb<Compress>;
 
 pub(crate) fn run(job: &Compress, shared: &Shared) -> Result<(), Failure> {
     let mut console = Console::new(shared);

@@ -7,6 +7,7 @@ use super::{print, print_json};
 use crate::args::Shared;
 use crate::build::provenance_of;
 use crate::console::Console;
+use crate::face::Verb;
 use crate::failure::{Failure, Kind};
 use crate::memory::{peak_resident_bytes, resident_bytes};
 use crate::source::{OpenModel, open_model_as};
@@ -75,6 +76,8 @@ fn check_samples(job: &Eval, tasks: &[Box<dyn Task>]) -> Result<(), Failure> {
 fn samples_of(folder: &Path, task: &str) -> PathBuf {
     folder.join(format!("samples_{task}.jsonl"))
 }
+
+pub(crate) type EvalArgs = Verb<Eval>;
 
 pub(crate) fn run(job: &Eval, shared: &Shared) -> Result<(), Failure> {
     let mut console = Console::new(shared);

@@ -7,6 +7,7 @@ use super::{grouped, plain, print, print_json};
 use crate::args::Shared;
 use crate::build::provenance_of;
 use crate::console::Console;
+use crate::face::Verb;
 use crate::failure::Failure;
 use crate::outputs;
 use crate::source::{OpenModel, open_model};
@@ -29,6 +30,8 @@ struct Done {
     judged: Judged,
     saved: Option<Exported>,
 }
+
+pub(crate) type LaserArgs = Verb<Laser>;
 
 pub(crate) fn run(job: &Laser, shared: &Shared) -> Result<(), Failure> {
     let mut console = Console::new(shared);

@@ -7,7 +7,7 @@ use super::{plain, print, print_json, table};
 use crate::args::Shared;
 use crate::build::provenance_of;
 use crate::console::Console;
-use crate::face::command;
+use crate::face::{Verb, command};
 use crate::failure::{Failure, Kind};
 use crate::source::{OpenModel, open_model};
 use linwright::compress::intervention::ComponentStore;
@@ -83,6 +83,8 @@ pub(super) fn grid(slots: &SlotOptions, cut: &CutOptions) -> Result<Grid, Failur
         sizes,
     })
 }
+
+pub(crate) type SweepArgs = Verb<Sweep>;
 
 pub(crate) fn run(job: &Sweep, shared: &Shared) -> Result<(), Failure> {
     let mut console = Console::new(shared);
