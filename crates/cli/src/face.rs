@@ -226,7 +226,9 @@ fn quoted(argument: &str) -> String {
 #[cfg(test)]
 mod tests {
     use super::*;
-    use linwright::jobs::{Compose, Compress, Eval, Laser, Sweep};
+    use linwright::jobs::{
+        Compose, Compress, Eval, Export, Import, Inspect, Laser, Sweep, TrainLm,
+    };
     use std::fmt::Debug;
 
     /// A value of an option that is not its default.
@@ -280,8 +282,8 @@ mod tests {
         for field in fields::<J>().iter().filter(|field| !field.is_required) {
             assert!(field.help.len() > 10, "{} has no help", field.key);
             let mut options = required.clone();
-            for needed in &field.requires {
-                options.insert(needed.clone(), true.into());
+            for needed in fields::<J>().iter().filter(|f| field.requires.contains(&f.key)) {
+                options.insert(needed.key.clone(), sample(needed));
             }
             options.insert(field.key.clone(), sample(field));
             let job = round_trip::<J>(&options);
@@ -300,8 +302,12 @@ mod tests {
         check::<Compose>();
         check::<Compress>();
         check::<Eval>();
+        check::<Export>();
+        check::<Import>();
+        check::<Inspect>();
         check::<Laser>();
         check::<Sweep>();
+        check::<TrainLm>();
     }
 
     #[test]

@@ -1,141 +1,90 @@
 //! `linwright export`: saves a model in a form that other runtimes load.
 
 use super::{grouped, print, print_json};
-use crate::args::{Shared, one_of};
+use crate::args::Shared;
 use crate::console::Console;
+use crate::face::Verb;
 use crate::failure::Failure;
 use crate::outputs;
 use crate::source::{OpenModel, Place, find_model, open_model};
-use clap::{Args, ValueEnum};
-use linwright::jobs::{ByteSize, SavedForm};
+use linwright::jobs::{Export, SavedForm, StoredDType};
 use linwright::model::checkpoint::export::lora::{Adapter, LoraOptions, export_lora};
 use linwright::model::checkpoint::export::{Card, ExportForm, ExportOptions, Exported, export};
 use linwright::model::checkpoint::{LoadedModel, SHARD_BYTES};
 use linwright::run::{Monitor, input};
 use linwright::tensor::dtype::DType;
 use serde_json::{Map, Value, json};
-use std::path::{Path, PathBuf};
-use std::str::FromStr;
+use std::path::Path;
 
 /// Largest file of results that is read, in bytes.
 const RESULT_BYTES: u64 = 1 << 24;
 
-/// Save a model in a form that other runtimes load, with a model card and a record of its
-/// provenance.
-#[derive(Debug, Args)]
-pub(crate) struct ExportArgs {
-    /// A checkpoint directory, or `pocket` for the built-in model.
-    model: String,
-    /// Output directory.
-    #[arg(short, long)]
-    output: PathBuf,
-    /// Form of the saved model.
-    #[arg(long, value_parser = one_of(&SavedForm::ALL, SavedForm::name), default_value = "auto")]
-    form: SavedForm,
-    /// Storage type of the weights [default: that of the model; f32 for adapters].
-    #[arg(long, value_enum)]
-    dtype: Option<DTypeArg>,
-    /// Largest weight file: `5GB`, `500MB`, `2GiB`, or bytes [default: 5GB; gguf is one file].
-    #[arg(long, alias = "shard_size", value_parser = ByteSize::from_str)]
-    shard_size: Option<ByteSize>,
-    /// The model that an adapter belongs to (lora).
-    #[arg(long, value_name = "MODEL", required_if_eq("form", "lora"))]
-    base: Option<String>,
-    /// Largest rank of the adapter of a layer (lora).
-    #[arg(long, requires = "base")]
-    rank: Option<usize>,
-    /// Share of the squared singular values of each weight difference to keep, above 0, at most 1
-    /// (lora).
-    #[arg(long, requires = "base")]
-    energy: Option<f64>,
-    /// Name of the original model, `owner/name`, for the model card.
-    #[arg(long, value_name = "NAME", alias = "base_model")]
-    base_model: Option<String>,
-    /// Results of `linwright eval --json`, for the model card.
-    #[arg(long, value_name = "FILE")]
-    results: Option<PathBuf>,
-    /// Replace the directory if it exists.
-    #[arg(long)]
-    force: bool,
-}
+pub(crate) type ExportArgs = Verb<Export>;
 
-#[derive(Clone, Copy, Debug, ValueEnum)]
-enum DTypeArg {
-    F32,
-    F16,
-    Bf16,
-}
-
-impl DTypeArg {
-    fn dtype(self) -> DType {
-        match self {
-            Self::F32 => DType::F32,
-            Self::F16 => DType::F16,
-            Self::Bf16 => DType::Bf16,
-        }
-    }
-}
-
-pub(crate) fn run(args: &ExportArgs, shared: &Shared) -> Result<(), Failure> {
+pub(crate) fn run(job: &Export, shared: &Shared) -> Result<(), Failure> {
     let mut console = Console::new(shared);
-    check(args)?;
-    let mut inputs = outputs::of_model(&args.model);
-    inputs.extend(args.base.as_deref().into_iter().flat_map(outputs::of_model));
-    inputs.extend(args.results.clone());
-    outputs::directory(&args.output, args.force, &inputs)?;
-    let results = args.results.as_deref().map(read_results).transpose()?;
-    let model = open_model(&args.model, &mut console)?;
-    let base = args.base.as_deref().map(|base| find_model(base, &mut console)).transpose()?;
+    check(job)?;
+    let mut inputs = outputs::of_model(&job.model);
+    inputs.extend(job.base.as_deref().into_iter().flat_map(outputs::of_model));
+    inputs.extend(job.results.clone());
+    outputs::directory(&job.output, job.force, &inputs)?;
+    let results = job.results.as_deref().map(read_results).transpose()?;
+    let model = open_model(&job.model, &mut console)?;
+    let base = job.base.as_deref().map(|base| find_model(base, &mut console)).transpose()?;
     // An adapter belongs to its base, not to the model from which it was extracted.
     let origin = base.as_ref().unwrap_or(&model.place);
-    let base_model = args.base_model.clone().or_else(|| origin.on_hub.clone());
+    let base_model = job.base_model.clone().or_else(|| origin.on_hub.clone());
     let card = Card { base_model, results };
     let reproduce = record(&model, base.as_ref());
     console.step("saving and loading back");
-    match args.form {
+    match job.form {
         SavedForm::Lora => {
             let base = base.ok_or_else(|| Failure::usage("form lora needs --base"))?;
-            let adapter = write_adapter(args, &model.loaded, &base, card, reproduce)?;
+            let adapter = write_adapter(job, &model.loaded, &base, card, reproduce)?;
             for warning in &adapter.warnings {
                 console.note(&format!("note: {warning}"));
             }
             console.finish();
-            print_adapter(args, &adapter, shared)
+            print_adapter(job, &adapter, shared)
         }
         SavedForm::Auto | SavedForm::Whole(_) => {
             let options = ExportOptions {
-                form: args.form.whole(),
-                dtype: args.dtype.map(DTypeArg::dtype),
-                force: args.force,
-                shard_bytes: args.shard_size.map_or(SHARD_BYTES, |size| size.0),
+                form: job.form.whole(),
+                dtype: job.dtype.map(StoredDType::dtype),
+                force: job.force,
+                shard_bytes: job.shard_size.map_or(SHARD_BYTES, |size| size.0),
                 max_bytes: None,
                 card,
                 reproduce,
             };
-            let done = export(&model.loaded.decoder, &model.loaded.source, &options, &args.output)?;
+            let done = export(&model.loaded.decoder, &model.loaded.source, &options, &job.output)?;
             for warning in &done.warnings {
                 console.note(&format!("note: {warning}"));
             }
             console.finish();
-            print_result(args, &done, shared)
+            print_result(job, &done, shared)
         }
     }
 }
 
 /// Refuses options that the form does not use.
-fn check(args: &ExportArgs) -> Result<(), Failure> {
-    let form = args.form.name();
-    if args.form != SavedForm::Lora && args.base.is_some() {
+fn check(job: &Export) -> Result<(), Failure> {
+    let form = job.form.name();
+    if job.form == SavedForm::Lora && job.base.is_none() {
+        return Err(Failure::usage("--form lora needs the model that the adapter belongs to")
+            .hint("give --base MODEL"));
+    }
+    if job.form != SavedForm::Lora && job.base.is_some() {
         return Err(Failure::usage(format!("--base does not apply to form {form}"))
             .hint("give --form lora to write the difference from a base"));
     }
-    let one_file = matches!(args.form, SavedForm::Lora | SavedForm::Whole(ExportForm::Gguf));
-    if one_file && args.shard_size.is_some() {
+    let one_file = matches!(job.form, SavedForm::Lora | SavedForm::Whole(ExportForm::Gguf));
+    if one_file && job.shard_size.is_some() {
         return Err(Failure::usage(format!("--shard-size does not apply to form {form}"))
             .hint("its weights are one file"));
     }
-    if args.output.extension().is_some_and(|end| end.eq_ignore_ascii_case("gguf")) {
-        let shown = args.output.display();
+    if job.output.extension().is_some_and(|end| end.eq_ignore_ascii_case("gguf")) {
+        let shown = job.output.display();
         return Err(Failure::usage(format!("{shown} would be a directory")).hint(
             "give a directory; form gguf writes model-F16.gguf (or another data type) into it",
         ));
@@ -176,29 +125,29 @@ pub(super) fn record(model: &OpenModel, base: Option<&Place>) -> Map<String, Val
 }
 
 fn write_adapter(
-    args: &ExportArgs,
+    job: &Export,
     loaded: &LoadedModel,
     base: &Place,
     card: Card,
     reproduce: Map<String, Value>,
 ) -> Result<Adapter, Failure> {
     let options = LoraOptions {
-        rank: args.rank,
-        energy: args.energy,
-        dtype: args.dtype.map_or(DType::F32, DTypeArg::dtype),
-        force: args.force,
+        rank: job.rank,
+        energy: job.energy,
+        dtype: job.dtype.map_or(DType::F32, StoredDType::dtype),
+        force: job.force,
         max_bytes: None,
         card,
         reproduce,
     };
-    Ok(export_lora(&loaded.decoder, &loaded.source, &base.path, &options, &args.output)?)
+    Ok(export_lora(&loaded.decoder, &loaded.source, &base.path, &options, &job.output)?)
 }
 
-fn print_result(args: &ExportArgs, done: &Exported, shared: &Shared) -> Result<(), Failure> {
+fn print_result(job: &Export, done: &Exported, shared: &Shared) -> Result<(), Failure> {
     let form = done.choice.form.name();
     if shared.json {
         return print_json(&json!({
-            "output": args.output, "form": form, "reason": done.choice.reason,
+            "output": job.output, "form": form, "reason": done.choice.reason,
             "parameters": done.sizes, "warnings": done.warnings,
             "max_logit_difference": done.saved.max_difference,
             "files": done.saved.files.iter().map(|file| json!({
@@ -214,16 +163,16 @@ fn print_result(args: &ExportArgs, done: &Exported, shared: &Shared) -> Result<(
         grouped(sizes.dense),
         grouped(sizes.bytes),
         grouped(sizes.dense_bytes),
-        args.output.display(),
+        job.output.display(),
     ))
 }
 
-fn print_adapter(args: &ExportArgs, adapter: &Adapter, shared: &Shared) -> Result<(), Failure> {
+fn print_adapter(job: &Export, adapter: &Adapter, shared: &Shared) -> Result<(), Failure> {
     let loss = adapter.sites.iter().map(|site| site.loss).fold(0.0, f64::max);
     let parameters: u64 = adapter.sites.iter().map(|site| site.parameters).sum();
     if shared.json {
         return print_json(&json!({
-            "output": args.output, "form": "lora", "sites": adapter.sites,
+            "output": job.output, "form": "lora", "sites": adapter.sites,
             "parameters": parameters, "resolution": adapter.resolution, "max_loss": loss,
             "warnings": adapter.warnings,
         }));
@@ -237,6 +186,6 @@ fn print_adapter(args: &ExportArgs, adapter: &Adapter, shared: &Shared) -> Resul
          difference was cut\n{}",
         adapter.sites.len(),
         grouped(parameters),
-        args.output.display(),
+        job.output.display(),
     ))
 }

@@ -5,6 +5,7 @@ use crate::inspect::{Group, Inspection, SpectralMeans, TensorRecord, Totals, Val
 use linwright_report::number::{bytes, count, scientific, significant};
 use linwright_report::terminal::shortened;
 use linwright_report::{Block, Document, ReportError, Table};
+use serde::{Deserialize, Serialize};
 use serde_json::Value;
 use std::collections::BTreeMap;
 
@@ -14,9 +15,11 @@ const NAME: usize = 48;
 const FINDINGS: usize = 12;
 
 /// Rows of the tables.
-#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Serialize, Deserialize)]
+#[serde(rename_all = "snake_case")]
 pub enum By {
     /// One row per name pattern.
+    #[default]
     Name,
     /// One row per layer.
     Layer,
