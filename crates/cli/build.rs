@@ -32,7 +32,9 @@ pub(crate) struct Commit {
 
 #[allow(clippy::print_stdout, reason = "this is how cargo is told")]
 fn main() {
-    let root = Path::new(env!("CARGO_MANIFEST_DIR")).join("../..");
+    // Cargo runs it in the package's folder. With a copied target directory, it was compiled in
+    // another checkout, whose path it would have from `env!`.
+    let root = PathBuf::from("../..");
     let commit = commit(&root);
     let version = env!("CARGO_PKG_VERSION");
     let (version, name) = match &commit {
