@@ -12,7 +12,7 @@ use clap::builder::{
 };
 use clap::error::ErrorKind;
 use clap::parser::ValueSource;
-use clap::{Arg, ArgAction, ArgMatches, Args, Command, Error, FromArgMatches};
+use clap::{Arg, ArgAction, ArgMatches, Args, Command, Error, FromArgMatches, ValueHint};
 use linwright::jobs::{Field, Job, Kind, Name, Options, fields, flag_of, read};
 use serde_json::{Map, Value};
 use std::ops::Deref;
@@ -79,7 +79,8 @@ impl<J: Job> Args for Verb<J> {
         let (about, more) = J::ABOUT.split_once("\n\n").unwrap_or((J::ABOUT, ""));
         let command = command.about(about.trim_end_matches('.').to_owned());
         let command = if more.is_empty() { command } else { command.long_about(J::ABOUT) };
-        Face::<J>::augment_args(command)
+        // Made when they are needed: one command is run, and every command is listed.
+        command.defer(Face::<J>::augment_args)
     }
 
     fn augment_args_for_update(command: Command) -> Command {
@@ -124,7 +125,8 @@ fn argument(field: &Field) -> Arg {
     if field.kind == Kind::Flag {
         return arg.action(ArgAction::SetTrue);
     }
-    arg = arg.value_name(name).value_parser(parser(&field.kind));
+    let hint = if field.is_path { ValueHint::AnyPath } else { ValueHint::Unknown };
+    arg = arg.value_name(name).value_parser(parser(&field.kind)).value_hint(hint);
     if let Some(default) = &field.default {
         let default = default.as_str().map_or_else(|| default.to_string(), str::to_owned);
         arg = arg.default_value(default);

@@ -24,7 +24,9 @@ pub(crate) struct CompletionsArgs {
 }
 
 pub(crate) fn run(args: &CompletionsArgs, shared: &Shared) -> Result<(), Failure> {
-    let top = Cli::command();
+    let mut top = Cli::command();
+    // Commands make their arguments when they are built.
+    top.build();
     let mut text = Vec::new();
     clap_complete::generate(args.shell, &mut with_names(top), "linwright", &mut text);
     let text = String::from_utf8_lossy(&text);

@@ -25,6 +25,7 @@ pub struct Compose {
     /// Visit weights in the order of this sweep, best first: its `result.json` [default: the order
     /// of --lname and --lnum].
     #[schemars(extend("x-value" = "FILE"))]
+    #[schemars(extend("x-path" = true))]
     pub sweep: Option<PathBuf>,
     /// Metric by which models are compared [default: the first of the task].
     pub metric: Option<String>,
@@ -34,6 +35,7 @@ pub struct Compose {
     pub shuffle: Option<u64>,
     /// Directory of the run [default: runs/compose- and its fingerprint].
     #[schemars(extend("x-short" = "o"))]
+    #[schemars(extend("x-path" = true))]
     pub output: Option<PathBuf>,
 }
 

@@ -56,6 +56,7 @@ pub struct CutOptions {
     /// Directory that caches decompositions of weights [default: linwright/components in the
     /// user's cache].
     #[schemars(extend("x-value" = "DIR", "x-conflicts" = ["no_cache"]))]
+    #[schemars(extend("x-path" = true))]
     pub cache: Option<PathBuf>,
     /// Do not cache decompositions of weights.
     pub no_cache: bool,

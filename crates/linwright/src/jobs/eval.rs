@@ -22,10 +22,12 @@ pub struct Eval {
     pub max_memory: Option<ByteSize>,
     /// Write requests and responses to `samples_TASK.jsonl` in this directory.
     #[schemars(extend("x-value" = "DIR"))]
+    #[schemars(extend("x-path" = true))]
     pub log_samples: Option<PathBuf>,
     /// Calibration text of the model; documents of tasks that share 13-grams of words with it are
     /// reported.
     #[schemars(extend("x-value" = "FILE", "x-whole" = true, "x-many" = true))]
+    #[schemars(extend("x-path" = true))]
     pub overlap_with: Vec<PathBuf>,
     /// How the models are held in memory.
     #[serde(flatten)]
@@ -37,6 +39,7 @@ pub struct Eval {
     pub max_ppl: Option<f64>,
     /// Also write the result as JSON to this file.
     #[schemars(extend("x-short" = "o"))]
+    #[schemars(extend("x-path" = true))]
     pub output: Option<PathBuf>,
     /// Overwrite existing results and samples.
     pub force: bool,

@@ -15,6 +15,7 @@ pub struct Export {
     pub model: String,
     /// Output directory.
     #[schemars(extend("x-short" = "o", "x-required" = true))]
+    #[schemars(extend("x-path" = true))]
     pub output: PathBuf,
     /// Form of the saved model.
     #[schemars(with = "Names<SavedForm>")]
@@ -39,6 +40,7 @@ pub struct Export {
     pub base_model: Option<String>,
     /// Results of `linwright eval --json`, for the model card.
     #[schemars(extend("x-value" = "FILE"))]
+    #[schemars(extend("x-path" = true))]
     pub results: Option<PathBuf>,
     /// Replace the directory if it exists.
     pub force: bool,

@@ -32,6 +32,8 @@ pub struct Field {
     pub aliases: Vec<String>,
     /// Word for its value in help.
     pub value_name: Option<String>,
+    /// Whether its text is the path of a file or folder.
+    pub is_path: bool,
     /// Whether a value may begin with a hyphen.
     pub takes_hyphens: bool,
     /// Keys of options that cannot be given with it.
@@ -130,6 +132,7 @@ impl Field {
             short: text("x-short").and_then(|short| short.chars().next()),
             aliases: list("x-aliases"),
             value_name: text("x-value"),
+            is_path: holds("x-path"),
             takes_hyphens: holds("x-hyphen"),
             conflicts: list("x-conflicts"),
             requires: list("x-requires"),

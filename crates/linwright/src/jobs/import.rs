@@ -11,11 +11,14 @@ use std::path::PathBuf;
 pub struct Import {
     /// The weights.
     #[schemars(extend("x-positional" = true))]
+    #[schemars(extend("x-path" = true))]
     pub model: PathBuf,
     /// The tokenizer of a llama2.c model, `.bin`.
+    #[schemars(extend("x-path" = true))]
     pub tokenizer: Option<PathBuf>,
     /// Output directory.
     #[schemars(extend("x-short" = "o", "x-required" = true))]
+    #[schemars(extend("x-path" = true))]
     pub output: PathBuf,
     /// Replace the directory if it exists.
     pub force: bool,

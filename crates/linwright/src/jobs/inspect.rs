@@ -31,12 +31,14 @@ pub struct Inspect {
     pub by: By,
     /// Write an HTML page with heat maps and plots.
     #[schemars(extend("x-value" = "FILE"))]
+    #[schemars(extend("x-path" = true))]
     pub html: Option<PathBuf>,
     /// Overwrite an existing page.
     #[schemars(extend("x-requires" = ["html"]))]
     pub force: bool,
     /// Directory that caches spectra [default: linwright/spectra in $XDG_CACHE_HOME or ~/.cache].
     #[schemars(extend("x-value" = "DIR", "x-requires" = ["spectra"]))]
+    #[schemars(extend("x-path" = true))]
     pub cache: Option<PathBuf>,
     /// Neither read nor write cached spectra.
     #[schemars(extend("x-requires" = ["spectra"], "x-conflicts" = ["cache"]))]

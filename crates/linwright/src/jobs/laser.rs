@@ -27,6 +27,7 @@ pub struct Laser {
     pub site: Option<String>,
     /// Apply these edits instead: the JSON file of `linwright compose`.
     #[schemars(extend("x-value" = "FILE", "x-conflicts" = ["lname", "lnum", "roles", "site"]))]
+    #[schemars(extend("x-path" = true))]
     pub plan: Option<PathBuf>,
     /// Kind and size of the cut.
     #[serde(flatten)]
@@ -36,6 +37,7 @@ pub struct Laser {
     pub evaluation: EvaluationOptions,
     /// Output directory for the model.
     #[schemars(extend("x-short" = "o"))]
+    #[schemars(extend("x-path" = true))]
     pub output: Option<PathBuf>,
     /// Form of the saved model; `auto` is the one that most runtimes load and that is no larger
     /// than necessary.

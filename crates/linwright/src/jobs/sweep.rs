@@ -34,6 +34,7 @@ pub struct Sweep {
     pub title: String,
     /// Directory of the run [default: runs/sweep- and its fingerprint].
     #[schemars(extend("x-short" = "o"))]
+    #[schemars(extend("x-path" = true))]
     pub output: Option<PathBuf>,
 }
 

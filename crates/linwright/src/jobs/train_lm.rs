@@ -11,6 +11,7 @@ use std::path::PathBuf;
 pub struct TrainLm {
     /// Output directory.
     #[schemars(extend("x-short" = "o", "x-required" = true))]
+    #[schemars(extend("x-path" = true))]
     pub output: PathBuf,
     /// Seed of the generated world, its texts and the training.
     pub seed: Option<u64>,
@@ -18,6 +19,7 @@ pub struct TrainLm {
     #[schemars(range(min = 1))]
     pub epochs: Option<u64>,
     /// Training checkpoint [default: next to the output].
+    #[schemars(extend("x-path" = true))]
     pub checkpoint: Option<PathBuf>,
     /// Replace the directory if it exists.
     pub force: bool,

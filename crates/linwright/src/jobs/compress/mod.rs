@@ -64,6 +64,7 @@ pub struct Compress {
     pub evaluation: EvaluationOptions,
     /// Output directory.
     #[schemars(extend("x-short" = "o", "x-required" = true))]
+    #[schemars(extend("x-path" = true))]
     pub output: PathBuf,
     /// Form of the saved model; `auto` is the one that most runtimes load and that is no larger
     /// than necessary.
