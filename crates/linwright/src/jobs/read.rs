@@ -29,12 +29,19 @@ pub fn read<J: Options>(options: &Map<String, Value>) -> Result<J, JobError> {
     if let Some(field) = fields.iter().find(|f| f.is_required && !job.contains_key(&f.key)) {
         return Err(JobError::of(&field.key, "is missing"));
     }
+    // A flag that is off, and an option that is null, count as absent.
+    let is_given = |key: &String| {
+        job.get(key).is_some_and(|value| !value.is_null() && *value != Value::Bool(false))
+    };
     for field in fields.iter().filter(|field| job.contains_key(&field.key)) {
         check(field, &job[&field.key])?;
-        if let Some(other) = field.conflicts.iter().find(|other| job.contains_key(*other)) {
+        if !is_given(&field.key) {
+            continue;
+        }
+        if let Some(other) = field.conflicts.iter().find(|other| is_given(other)) {
             return Err(JobError::of(&field.key, format!("cannot be used with {other}")));
         }
-        if let Some(other) = field.requires.iter().find(|other| !job.contains_key(*other)) {
+        if let Some(other) = field.requires.iter().find(|other| !is_given(other)) {
             return Err(JobError::of(&field.key, format!("needs {other}")));
         }
     }
@@ -148,9 +155,16 @@ mod tests {
         for other in [
             json!({"model": "m", "rate": "9.9, 8", "lname": "q-proj", "lnum": 3, "task": []}),
             json!({"model": "m", "rate": [9.9, 8], "lname": "query", "lnum": "3", "no-share": false}),
+            json!({"model": "m", "rate": [9.9, 8], "lname": "query", "lnum": "3", "fewshot_as_multiturn": false}),
         ] {
             assert_eq!(sweep(&other).unwrap(), job, "{other}");
         }
+    }
+
+    #[test]
+    fn a_flag_that_is_off_conflicts_with_nothing() {
+        let job = sweep(&json!({"model": "m", "cache": "a", "no_cache": false})).unwrap();
+        assert!(job.cut.cache.is_some() && !job.cut.no_cache);
     }
 
     #[test]
