@@ -17,6 +17,7 @@ mod evaluation;
 mod failure;
 mod fields;
 mod form;
+pub mod inputs;
 mod layers;
 pub(crate) mod measured;
 mod named;
@@ -48,12 +49,13 @@ pub use read::read;
 pub use session::{Host, Session, to_yaml};
 pub use shell::{arguments, command};
 pub use slots::SlotOptions;
-pub use verb::{AnyJob, Verb, recipe_of};
+pub use verb::{AnyJob, Reader, Verb, recipe_of};
 
 use schemars::JsonSchema;
 use serde::Serialize;
 use serde::de::DeserializeOwned;
 use std::fmt::Debug;
+use std::path::PathBuf;
 
 /// Options of a job, or a group of them.
 pub trait Options: Clone + Default + PartialEq + Serialize + DeserializeOwned + JsonSchema {}
@@ -70,6 +72,11 @@ pub trait Job: Options + Debug + 'static {
     const WRITES_MODEL: bool = false;
     /// Ending of the name of its output in a recipe's directory: empty for a directory.
     const OUTPUT_ENDING: &'static str = "";
+
+    /// Models, texts and data that it reads, as it names them.
+    fn inputs(&self) -> Vec<PathBuf> {
+        Vec::new()
+    }
 
     /// Runs the job.
     ///
@@ -98,4 +105,5 @@ jobs! {
     export => Export;
     import => Import;
     train_lm => TrainLm;
+    reproduce => Reproduce;
 }

@@ -14,8 +14,8 @@ pub struct Outcome {
     pub result: Value,
     /// The result for readers; its title may be empty.
     pub report: Document,
-    /// The model that the job wrote, if any: the one that later jobs of a recipe refer to.
-    pub model: Option<PathBuf>,
+    /// Times and memory for readers; they stand in no file but `measured.json`.
+    pub measured: Vec<Block>,
     /// A failure that does not invalidate the result: a missed quality gate.
     pub failure: Option<Failure>,
 }

@@ -1,8 +1,8 @@
 //! Checks of outputs: they never overwrite an input, and with --force only outputs of this program.
 
 use super::Failure;
-use super::Session;
 use super::source::POCKET;
+use super::{AnyJob, Session};
 use linwright_run::atomic::{check_directory, check_file};
 use linwright_run::place::{self, is_page, is_result, is_samples};
 use std::path::{Path, PathBuf};
@@ -49,6 +49,12 @@ pub fn samples(
 ) -> Result<(), Failure> {
     check_place(path, inputs, session)?;
     Ok(check_file(path, force, is_samples)?)
+}
+
+/// Inputs of a job, in which `pocket` stands for the files of the built-in model.
+pub fn inputs_of(job: &dyn AnyJob, session: &mut Session<'_>) -> Vec<PathBuf> {
+    let names = job.inputs();
+    names.iter().flat_map(|name| of_model(&name.to_string_lossy(), session)).collect()
 }
 
 /// The files of a model, if its name is a path.

@@ -78,5 +78,6 @@ pub(super) fn record(
     let mut record = Map::new();
     record.insert("job".into(), session.job().clone().into());
     record.insert("inputs".into(), json!(inputs));
+    record.insert("data".into(), json!(session.data()));
     record
 }

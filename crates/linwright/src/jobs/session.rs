@@ -1,6 +1,7 @@
 //! What a job runs in: progress, cancellation, environment, and the build for provenance.
 
 use super::Failure;
+use super::inputs::{InputHash, hashes};
 use super::source::cache_home_of;
 use crate::pocket::{Unpacked, unpack};
 use linwright_compress::recipe::VERSION;
@@ -32,6 +33,8 @@ pub struct Session<'a> {
     host: Host<'a>,
     /// The job as a recipe, for provenance.
     job: Map<String, Value>,
+    /// Files that the job reads, with their hashes.
+    data: Vec<InputHash>,
     /// Folder of the run: names below it are recorded without it.
     folder: Option<PathBuf>,
     /// The files of the built-in model, from first use until the end of the session.
@@ -41,7 +44,7 @@ pub struct Session<'a> {
 impl<'a> Session<'a> {
     /// A session.
     pub fn new(monitor: &'a mut dyn Monitor, host: Host<'a>) -> Self {
-        Self { monitor, host, job: Map::new(), folder: None, built_in: None }
+        Self { monitor, host, job: Map::new(), data: Vec::new(), folder: None, built_in: None }
     }
 
     /// Records a job, as a recipe, in what is written from now on, and the folder of the run below
@@ -49,6 +52,24 @@ impl<'a> Session<'a> {
     pub(crate) fn record(&mut self, job: Map<String, Value>, folder: Option<&Path>) {
         self.job = job;
         self.folder = folder.map(Path::to_owned);
+    }
+
+    /// Records the files that a job reads.
+    ///
+    /// # Errors
+    /// [`Failure`] if a file cannot be read.
+    pub(crate) fn record_inputs(&mut self, inputs: &[PathBuf]) -> Result<(), Failure> {
+        let below =
+            |path: &&PathBuf| self.folder.as_ref().is_none_or(|folder| !path.starts_with(folder));
+        let outside: Vec<PathBuf> = inputs.iter().filter(below).cloned().collect();
+        self.data = hashes(&outside)?;
+        Ok(())
+    }
+
+    /// The files that the job reads, with their hashes.
+    #[must_use]
+    pub fn data(&self) -> &[InputHash] {
+        &self.data
     }
 
     /// Whether a job is recorded.
@@ -114,7 +135,6 @@ impl<'a> Session<'a> {
     }
 
     /// Whether the user asked to stop; independent of the session, for callbacks.
-    #[must_use]
     pub fn cancelled(&self) -> &'a dyn Fn() -> bool {
         self.host.cancelled
     }
@@ -126,7 +146,6 @@ impl<'a> Session<'a> {
     }
 
     /// Reads variables of the environment; independent of the session, for callbacks.
-    #[must_use]
     pub fn variables(&self) -> &'a dyn Fn(&str) -> Option<OsString> {
         self.host.variable
     }

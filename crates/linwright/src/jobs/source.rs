@@ -26,7 +26,8 @@ pub struct Place {
 /// Finds a model. `pocket` is always the built-in model, and `./pocket` a directory; an existing
 /// path is a path; otherwise `owner/name` is a hub model.
 pub fn find_model(model: &str, session: &mut Session<'_>) -> Result<Place, Failure> {
-    let name = model.to_owned();
+    // Results do not depend on the folder of the run.
+    let name = session.portable(model);
     if model == POCKET {
         session.detail(|| "pocket is the built-in model".into());
         return Ok(Place { path: session.built_in_folder()?, name, on_hub: None });

@@ -4,6 +4,10 @@ use super::{Failure, Field, Job, JobError, Outcome, Session, fields, read, schem
 use schemars::Schema;
 use serde_json::{Map, Value};
 use std::fmt::Debug;
+use std::path::PathBuf;
+
+/// Reads a job from its options.
+pub type Reader = fn(&Map<String, Value>) -> Result<Box<dyn AnyJob>, JobError>;
 
 /// A kind of job.
 #[derive(Clone, Copy, Debug)]
@@ -21,7 +25,7 @@ pub struct Verb {
     /// Its JSON schema.
     pub schema: fn() -> Schema,
     /// Reads a job from its options.
-    pub read: fn(&Map<String, Value>) -> Result<Box<dyn AnyJob>, JobError>,
+    pub read: Reader,
 }
 
 impl Verb {
@@ -57,6 +61,9 @@ pub trait AnyJob: Debug {
     /// All of its options.
     fn all_options(&self) -> Map<String, Value>;
 
+    /// See [`Job::inputs`].
+    fn inputs(&self) -> Vec<PathBuf>;
+
     /// Runs the job; the session records it for provenance.
     ///
     /// # Errors
@@ -79,10 +86,15 @@ impl<J: Job> AnyJob for J {
         values(self)
     }
 
+    fn inputs(&self) -> Vec<PathBuf> {
+        Job::inputs(self)
+    }
+
     fn run(&self, session: &mut Session<'_>) -> Result<Outcome, Failure> {
         if !session.has_record() {
             session.record(recipe_of(self), None);
         }
+        session.record_inputs(&Job::inputs(self))?;
         Job::run(self, session)
     }
 }

@@ -27,7 +27,7 @@ use std::path::{Path, PathBuf};
 const OWN_KEYS: [&str; 4] = ["version", "title", "jobs", "stages"];
 
 /// Verbs that read recipes or directories of earlier ones, which no recipe holds.
-const OUTSIDE: [&str; 1] = ["run"];
+const OUTSIDE: [&str; 2] = ["run", "reproduce"];
 
 /// A recipe of jobs.
 #[derive(Clone, Debug)]

@@ -9,6 +9,7 @@ mod sweeps;
 
 pub use list::{Entry, JobList};
 pub use presets::{PRESETS, Preset};
+pub(crate) use run_list::run as run_jobs;
 pub use study::write_report;
 
 use crate::jobs::{Failure, Outcome, Session};

@@ -1,27 +1,27 @@
 //! Runs a recipe of jobs: each job once, in order, and a report of all.
 
 use super::list::{Entry, JobList, Resolved};
+use crate::jobs::inputs::hashes;
 use crate::jobs::outcome::{text, write_pages};
 use crate::jobs::{Failure, Outcome, Session, command, measured, to_yaml};
 use linwright_files::MEASURED;
-use linwright_report::{Block, Document};
+use linwright_report::{Block, Document, Table};
 use linwright_run::atomic::write_atomic;
-use linwright_run::{Fingerprint, Monitor, RunDirectory, sha256_hex};
+use linwright_run::{Fingerprint, Monitor, RunDirectory, input, sha256_hex};
 use serde::{Deserialize, Serialize};
 use serde_json::{Map, Value, json};
-use std::path::Path;
+use std::path::{Path, PathBuf};
 
 /// The outcome of a finished job, as stored.
 #[derive(Serialize, Deserialize)]
 #[serde(deny_unknown_fields)]
 struct Finished {
     result: Value,
-    measured: Value,
     report: Document,
 }
 
 /// Runs the jobs of a recipe. What is finished is read from the directory.
-pub(super) fn run(
+pub(crate) fn run(
     name: &str,
     list: &JobList,
     output: Option<&Path>,
@@ -40,13 +40,30 @@ pub(super) fn run(
     }
     let directory = RunDirectory::open(&folder, &fingerprint)?;
     write_atomic(&folder.join("recipe.yaml"), to_yaml(&recipe)?.as_bytes())?;
-    let mut finished = Vec::new();
+    let (mut finished, mut measured) = (Vec::new(), measured_before(&folder));
     for (entry, resolved) in list.entries.iter().zip(&resolved) {
         session.step(&format!("{} of {}", entry.name, list.title));
         session.record(recorded(entry), Some(&folder));
-        finished.push(one(entry, resolved, &directory, session)?);
+        finished.push(one(entry, resolved, &directory, &mut measured, session)?);
+        write_measured(&measured, &folder, session)?;
     }
-    write_results(list, &recipe, &finished, &folder, session)
+    let inputs: Vec<PathBuf> = resolved.iter().flat_map(|one| one.job.inputs()).collect();
+    let outside: Vec<PathBuf> =
+        inputs.into_iter().filter(|path| !path.starts_with(&folder)).collect();
+    let seeds: Map<String, Value> = list
+        .entries
+        .iter()
+        .zip(&resolved)
+        .filter_map(|(entry, one)| {
+            Some((entry.name.clone(), one.job.all_options().get("seed")?.clone()))
+        })
+        .collect();
+    let reproduce = json!({
+        "schema": 1, "linwright": session.build().version, "recipe": recipe,
+        "recipe_sha256": sha256_hex(to_yaml(&recipe)?.as_bytes()),
+        "seeds": seeds, "data": hashes(&outside)?,
+    });
+    write_results(list, &reproduce, &finished, &folder, session)
 }
 
 /// A job as the recipe that its own directory holds: with its references, without its place.
@@ -63,6 +80,7 @@ fn one(
     entry: &Entry,
     resolved: &Resolved,
     directory: &RunDirectory,
+    measurements: &mut Map<String, Value>,
     session: &mut Session<'_>,
 ) -> Result<Finished, Failure> {
     let print = Fingerprint::of(&[
@@ -81,7 +99,7 @@ fn one(
         }
         let folder = directory.path().display().to_string();
         let (mut result, mut report) = (outcome.result, plain(&outcome.report)?);
-        let measured = measured::split(&mut result);
+        measurements.insert(entry.name.clone(), measured::split(&mut result));
         measured::without_folder(&mut result, &folder);
         measured::without_folder(&mut report, &folder);
         if let (false, Some(path)) = (entry.verb.output_ending.is_empty(), &resolved.output) {
@@ -89,8 +107,31 @@ fn one(
             write_atomic(path, format!("{result:#}\n").as_bytes())?;
         }
         let report = serde_json::from_value(report).map_err(|error| unreadable(&error))?;
-        Ok(Finished { result, measured, report })
+        Ok(Finished { result, report })
     })
+}
+
+/// Times of the jobs that were finished before, as far as they are known.
+fn measured_before(folder: &Path) -> Map<String, Value> {
+    let text = input::read_text(&folder.join(MEASURED), input::MAX_SETTINGS_BYTES).ok();
+    let read = text.and_then(|text| serde_json::from_str::<Value>(&text).ok());
+    match read.map(|mut value| value["measured"]["jobs"].take()) {
+        Some(Value::Object(known)) => known,
+        _ => Map::new(),
+    }
+}
+
+/// Writes the times of the jobs so far.
+fn write_measured(
+    measured: &Map<String, Value>,
+    folder: &Path,
+    session: &Session<'_>,
+) -> Result<(), Failure> {
+    let files = session.files_beside(&json!({ "jobs": measured }))?;
+    for (name, bytes) in files.into_iter().filter(|(name, _)| name == MEASURED) {
+        write_atomic(&folder.join(name), &bytes)?;
+    }
+    Ok(())
 }
 
 /// A report as JSON.
@@ -105,34 +146,25 @@ fn unreadable(error: &serde_json::Error) -> Failure {
 /// Writes `results.json`, `measured.json`, `reproduce.json` and the report.
 fn write_results(
     list: &JobList,
-    recipe: &Value,
+    reproduce: &Value,
     finished: &[Finished],
     folder: &Path,
     session: &mut Session<'_>,
 ) -> Result<Outcome, Failure> {
-    let of_all = |of: fn(&Finished) -> &Value| -> Map<String, Value> {
-        let names = list.entries.iter().map(|entry| entry.name.clone());
-        names.zip(finished.iter().map(|one| of(one).clone())).collect()
-    };
-    let results = json!({ "title": list.title, "jobs": of_all(|one| &one.result) });
-    let version = session.build().version;
-    let text_of_recipe = to_yaml(recipe)?;
-    let reproduce = json!({
-        "schema": 1, "linwright": version, "recipe": recipe,
-        "recipe_sha256": sha256_hex(text_of_recipe.as_bytes()),
-    });
+    let names = list.entries.iter().map(|entry| entry.name.clone());
+    let all: Map<String, Value> =
+        names.zip(finished.iter().map(|one| one.result.clone())).collect();
+    let results = json!({ "title": list.title, "jobs": all });
+    let text_of_recipe = to_yaml(&reproduce["recipe"])?;
     let mut document = Document { title: list.title.clone(), ..Document::default() };
     for (entry, one) in list.entries.iter().zip(finished) {
         document.blocks.push(text([format!("{}: {}", entry.name, entry.verb.name)]));
         document.blocks.extend(one.report.blocks.iter().cloned());
     }
-    document.blocks.push(Block::Text(vec!["recipe:".to_owned(), text_of_recipe.clone()]));
-    let stages = session.finish();
-    let files =
-        session.files_beside(&json!({ "jobs": of_all(|one| &one.measured), "stages": stages }))?;
-    for (name, bytes) in files.into_iter().filter(|(name, _)| name == MEASURED) {
-        write_atomic(&folder.join(name), &bytes)?;
-    }
+    document.blocks.push(Block::Provenance(provenance(reproduce)));
+    let lines = std::iter::once("recipe:").chain(text_of_recipe.lines());
+    document.blocks.push(text(lines));
+    session.finish();
     write_atomic(&folder.join("reproduce.json"), format!("{reproduce:#}\n").as_bytes())?;
     let page = write_pages(&document, folder)?;
     // Last, so that it is there when all is.
@@ -140,4 +172,16 @@ fn write_results(
     document.blocks.pop();
     document.blocks.push(text([format!("report: {}", page.display())]));
     Ok(Outcome { report: document, ..Outcome::new(&results, Vec::new())? })
+}
+
+/// Version, recipe and data of a run.
+fn provenance(reproduce: &Value) -> Table {
+    let text = |value: &Value| value.as_str().map_or_else(|| value.to_string(), str::to_owned);
+    let own = [("Linwright", "linwright"), ("Recipe, SHA-256", "recipe_sha256")]
+        .map(|(name, key)| (name.to_owned(), text(&reproduce[key])));
+    let seeds = reproduce["seeds"].as_object().into_iter().flatten();
+    let seeds = seeds.map(|(name, seed)| (format!("Seed of {name}"), seed.to_string()));
+    let data = reproduce["data"].as_array().into_iter().flatten();
+    let data = data.map(|file| (text(&file["path"]), text(&file["sha256"])));
+    Table::of_pairs("Provenance", own.into_iter().chain(seeds).chain(data))
 }

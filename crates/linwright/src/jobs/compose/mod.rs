@@ -48,6 +48,13 @@ impl Job for Compose {
         Run the same command again to resume. `linwright laser --plan DIR/edits.json` then writes \
         the model.";
 
+    fn inputs(&self) -> Vec<PathBuf> {
+        let mut inputs = vec![PathBuf::from(&self.model)];
+        inputs.extend(self.sweep.clone());
+        inputs.extend(self.evaluation.inputs());
+        inputs
+    }
+
     fn run(&self, session: &mut Session<'_>) -> Result<Outcome, Failure> {
         run::run(self, session)
     }

@@ -115,6 +115,13 @@ impl Job for Compress {
         save the model.";
     const WRITES_MODEL: bool = true;
 
+    fn inputs(&self) -> Vec<PathBuf> {
+        let mut inputs = vec![PathBuf::from(&self.model)];
+        inputs.extend(self.dataset.as_ref().map(PathBuf::from));
+        inputs.extend(self.evaluation.inputs());
+        inputs
+    }
+
     fn run(&self, session: &mut Session<'_>) -> Result<Outcome, Failure> {
         run::run(self, session)
     }

@@ -19,11 +19,11 @@ use linwright_model::checkpoint::export::Exported;
 use linwright_ops::{Op, SiteId, Sites};
 use linwright_run::{Monitor, RunDirectory};
 use serde_json::json;
-use std::path::{Path, PathBuf};
+use std::path::Path;
 
 pub(super) fn run(job: &Compress, session: &mut Session<'_>) -> Result<Outcome, Failure> {
     if !job.dry_run {
-        let inputs = inputs(job, session);
+        let inputs = outputs::inputs_of(job, session);
         outputs::directory(&job.output, job.force, &inputs, session)?;
     }
     if job.form.is_dense() && matches!(job.method, Some(MethodName::Rotor)) {
@@ -64,15 +64,7 @@ pub(super) fn run(job: &Compress, session: &mut Session<'_>) -> Result<Outcome, 
     });
     let mut blocks = summary.blocks(&done, &job.output);
     blocks.extend(done.judged.blocks());
-    Ok(Outcome { model: Some(job.output.clone()), ..Outcome::new(&result, blocks)? })
-}
-
-/// The input files, which no output may overwrite.
-fn inputs(job: &Compress, session: &mut Session<'_>) -> Vec<PathBuf> {
-    let mut inputs = outputs::of_model(&job.model, session);
-    inputs.extend(job.dataset.as_ref().map(PathBuf::from));
-    inputs.extend(job.evaluation.inputs());
-    inputs
+    Ok(Outcome { measured: summary.measured(), ..Outcome::new(&result, blocks)? })
 }
 
 /// Refuses before the work a dense form of a model that keeps a nonlinear operator.

@@ -79,12 +79,6 @@ impl Summary {
                     grouped(self.weight_bytes_before),
                     grouped(self.weight_bytes),
                 ),
-                format!(
-                    "scoring text: {:.0} -> {:.0} tokens/s",
-                    self.tokens_per_second_before, self.tokens_per_second,
-                ),
-                self.peak_resident_bytes
-                    .map_or_else(String::new, |peak| format!("peak memory: {}", bytes(peak))),
                 format!("form {}: {}", choice.form.name(), choice.reason),
                 format!(
                     "wrote {}; loaded back, logits differ by at most {:.1e}",
@@ -93,6 +87,16 @@ impl Summary {
                 ),
             ]),
         ]
+    }
+
+    /// Speed and memory.
+    pub(super) fn measured(&self) -> Vec<Block> {
+        let speed = format!(
+            "scoring text: {:.0} -> {:.0} tokens/s",
+            self.tokens_per_second_before, self.tokens_per_second,
+        );
+        let peak = self.peak_resident_bytes.map(|peak| format!("peak memory: {}", bytes(peak)));
+        vec![text([Some(speed), peak].into_iter().flatten())]
     }
 }
 

@@ -54,6 +54,14 @@ impl Job for Eval {
     const ABOUT: &str = "Measure perplexity on text and accuracy on questions.";
     const OUTPUT_ENDING: &str = ".json";
 
+    fn inputs(&self) -> Vec<PathBuf> {
+        let mut inputs = vec![PathBuf::from(&self.model)];
+        inputs.extend(self.baseline.as_ref().map(PathBuf::from));
+        inputs.extend(self.evaluation.inputs());
+        inputs.extend(self.overlap_with.iter().cloned());
+        inputs
+    }
+
     fn run(&self, session: &mut Session<'_>) -> Result<Outcome, Failure> {
         run::run(self, session)
     }

@@ -30,17 +30,6 @@ struct Scored {
     seconds: f64,
 }
 
-/// The input files, which no output may overwrite.
-fn inputs(job: &Eval, session: &mut Session<'_>) -> Vec<PathBuf> {
-    let mut inputs = outputs::of_model(&job.model, session);
-    if let Some(baseline) = job.baseline.as_deref() {
-        inputs.extend(outputs::of_model(baseline, session));
-    }
-    inputs.extend(job.evaluation.inputs());
-    inputs.extend(job.overlap_with.iter().cloned());
-    inputs
-}
-
 /// Checks before anything is computed that the outputs can be written.
 fn check_outputs(job: &Eval, session: &mut Session<'_>) -> Result<(), Failure> {
     if let Some(path) = job.output.as_deref().filter(|path| path.is_dir()) {
@@ -48,7 +37,7 @@ fn check_outputs(job: &Eval, session: &mut Session<'_>) -> Result<(), Failure> {
             .hint("give a file; --log-samples takes a directory"));
     }
     if let Some(path) = &job.output {
-        let inputs = inputs(job, session);
+        let inputs = outputs::inputs_of(job, session);
         outputs::json(path, job.force, &inputs, session)?;
     }
     match &job.log_samples {
@@ -68,7 +57,7 @@ fn check_samples(
     let Some(folder) = job.log_samples.as_deref().filter(|folder| folder.exists()) else {
         return Ok(());
     };
-    let inputs = inputs(job, session);
+    let inputs = outputs::inputs_of(job, session);
     let mut names = tasks.iter().map(|task| samples_of(folder, &task.id()));
     names.try_for_each(|path| outputs::samples(&path, job.force, &inputs, session))
 }

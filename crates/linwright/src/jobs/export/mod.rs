@@ -54,6 +54,13 @@ impl Job for Export {
         record of its provenance.";
     const WRITES_MODEL: bool = true;
 
+    fn inputs(&self) -> Vec<PathBuf> {
+        let mut inputs = vec![PathBuf::from(&self.model)];
+        inputs.extend(self.base.as_ref().map(PathBuf::from));
+        inputs.extend(self.results.clone());
+        inputs
+    }
+
     fn run(&self, session: &mut Session<'_>) -> Result<Outcome, Failure> {
         run::run(self, session)
     }

@@ -20,11 +20,7 @@ const RESULT_BYTES: u64 = 1 << 24;
 
 pub(super) fn run(job: &Export, session: &mut Session<'_>) -> Result<Outcome, Failure> {
     check(job)?;
-    let mut inputs = outputs::of_model(&job.model, session);
-    if let Some(base) = job.base.as_deref() {
-        inputs.extend(outputs::of_model(base, session));
-    }
-    inputs.extend(job.results.clone());
+    let inputs = outputs::inputs_of(job, session);
     outputs::directory(&job.output, job.force, &inputs, session)?;
     let results = job.results.as_deref().map(read_results).transpose()?;
     let model = open_model(&job.model, session)?;
@@ -156,7 +152,7 @@ fn outcome(job: &Export, done: &Exported) -> Result<Outcome, Failure> {
         ),
         job.output.display().to_string(),
     ]);
-    Ok(Outcome { model: Some(job.output.clone()), ..Outcome::new(&result, vec![block])? })
+    Outcome::new(&result, vec![block])
 }
 
 fn adapter_outcome(job: &Export, adapter: &Adapter) -> Result<Outcome, Failure> {

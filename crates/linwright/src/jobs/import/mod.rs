@@ -36,6 +36,10 @@ impl Job for Import {
         the result is `model.safetensors`, without a configuration.";
     const WRITES_MODEL: bool = true;
 
+    fn inputs(&self) -> Vec<PathBuf> {
+        [Some(&self.model), self.tokenizer.as_ref()].into_iter().flatten().cloned().collect()
+    }
+
     fn run(&self, session: &mut Session<'_>) -> Result<Outcome, Failure> {
         run::run(self, session)
     }

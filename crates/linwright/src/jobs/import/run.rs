@@ -12,14 +12,13 @@ use serde_json::json;
 use std::collections::BTreeMap;
 
 pub(super) fn run(job: &Import, session: &mut Session<'_>) -> Result<Outcome, Failure> {
-    let inputs: Vec<_> =
-        [Some(&job.model), job.tokenizer.as_ref()].into_iter().flatten().cloned().collect();
+    let inputs = outputs::inputs_of(job, session);
     outputs::directory(&job.output, job.force, &inputs, session)?;
     let Some(tokenizer) = &job.tokenizer else { return tensors(job) };
     let parameters = import_llama2c(&job.model, tokenizer, &job.output, job.force)?.parameters;
     let line = format!("wrote {} ({} parameters)", job.output.display(), grouped(parameters));
     let result = json!({ "output": job.output, "parameters": parameters });
-    Ok(Outcome { model: Some(job.output.clone()), ..Outcome::new(&result, vec![text([line])])? })
+    Outcome::new(&result, vec![text([line])])
 }
 
 /// Imports tensors that have no model configuration.

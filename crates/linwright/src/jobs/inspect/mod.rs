@@ -59,6 +59,10 @@ impl Job for Inspect {
         at a time: shape, type, value range, NaN and infinite values, zero rows, duplicates; with \
         --spectra also singular values and effective ranks.";
 
+    fn inputs(&self) -> Vec<PathBuf> {
+        vec![PathBuf::from(&self.model)]
+    }
+
     fn run(&self, session: &mut Session<'_>) -> Result<Outcome, Failure> {
         run::run(self, session)
     }

@@ -55,6 +55,13 @@ impl Job for Laser {
         after, and save it; factored weights make it smaller.";
     const WRITES_MODEL: bool = true;
 
+    fn inputs(&self) -> Vec<PathBuf> {
+        let mut inputs = vec![PathBuf::from(&self.model)];
+        inputs.extend(self.plan.clone());
+        inputs.extend(self.evaluation.inputs());
+        inputs
+    }
+
     fn run(&self, session: &mut Session<'_>) -> Result<Outcome, Failure> {
         run::run(self, session)
     }

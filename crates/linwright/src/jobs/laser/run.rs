@@ -31,9 +31,7 @@ struct Done {
 pub(super) fn run(job: &Laser, session: &mut Session<'_>) -> Result<Outcome, Failure> {
     let edits = edits(job)?;
     if let Some(output) = &job.output {
-        let mut inputs = outputs::of_model(&job.model, session);
-        inputs.extend(job.plan.clone());
-        inputs.extend(job.evaluation.inputs());
+        let inputs = outputs::inputs_of(job, session);
         outputs::directory(output, job.force, &inputs, session)?;
     }
     job.evaluation.check_text_field(&[])?;
@@ -55,7 +53,7 @@ pub(super) fn run(job: &Laser, session: &mut Session<'_>) -> Result<Outcome, Fai
     }
     session.finish();
     let result = result(job, &model, &done, session);
-    Ok(Outcome { model: job.output.clone(), ..Outcome::new(&result, blocks(job, &done))? })
+    Outcome::new(&result, blocks(job, &done))
 }
 
 /// The edits that options describe.

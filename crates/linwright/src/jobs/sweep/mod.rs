@@ -64,6 +64,10 @@ impl Job for Sweep {
         combination on the validation items of a task, and the best one on its test items.\n\n\
         Run the same command again to resume.";
 
+    fn inputs(&self) -> Vec<PathBuf> {
+        [vec![PathBuf::from(&self.model)], self.evaluation.inputs()].concat()
+    }
+
     fn run(&self, session: &mut Session<'_>) -> Result<Outcome, Failure> {
         run::run(self, session)
     }

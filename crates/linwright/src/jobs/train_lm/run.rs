@@ -57,7 +57,7 @@ pub(super) fn run(job: &TrainLm, session: &mut Session<'_>) -> Result<Outcome, F
         grouped(saved.bytes()),
         outcome.best_loss
     );
-    Ok(Outcome { model: Some(job.output.clone()), ..Outcome::new(&result, vec![text([line])])? })
+    Outcome::new(&result, vec![text([line])])
 }
 
 struct Forward<'a, 's>(&'a mut Session<'s>);

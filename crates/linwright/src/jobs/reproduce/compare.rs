@@ -1,0 +1,130 @@
+//! Comparison of two directories, file by file.
+
+use crate::jobs::Failure;
+use linwright_files::MEASURED;
+use serde::Serialize;
+use std::collections::BTreeSet;
+use std::fs::File;
+use std::io::{BufReader, Read};
+use std::path::{Path, PathBuf};
+
+/// Files that belong to the running of a job, not to its result.
+const OF_THE_RUN: [&str; 2] = [".lock", "fingerprint"];
+
+/// Most files that are compared.
+const MAX_FILES: usize = 1 << 20;
+
+/// How a file of one directory compares with that of another.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize)]
+#[serde(rename_all = "snake_case")]
+pub(super) enum Compared {
+    /// The same bytes.
+    Same,
+    /// Other bytes.
+    Different,
+    /// Only in the first directory.
+    Missing,
+    /// Only in the second directory.
+    New,
+}
+
+impl Compared {
+    pub(super) fn name(self) -> &'static str {
+        match self {
+            Self::Same => "same bytes",
+            Self::Different => "different",
+            Self::Missing => "not written again",
+            Self::New => "only written now",
+        }
+    }
+}
+
+/// Compares all files of two directories but those with times.
+pub(super) fn directories(first: &Path, second: &Path) -> Result<Vec<(PathBuf, Compared)>, Failure> {
+    let (old, new) = (files(first)?, files(second)?);
+    let mut found = Vec::new();
+    for path in old.union(&new) {
+        let compared = match (old.contains(path), new.contains(path)) {
+            (true, false) => Compared::Missing,
+            (false, _) => Compared::New,
+            (true, true) if are_equal(&first.join(path), &second.join(path))? => Compared::Same,
+            (true, true) => Compared::Different,
+        };
+        found.push((path.clone(), compared));
+    }
+    Ok(found)
+}
+
+fn files(root: &Path) -> Result<BTreeSet<PathBuf>, Failure> {
+    let mut found = BTreeSet::new();
+    let mut folders = vec![PathBuf::new()];
+    while let Some(folder) = folders.pop() {
+        let path = root.join(&folder);
+        let failed = |error: std::io::Error| Failure::io(&path.display().to_string(), &error);
+        for entry in std::fs::read_dir(&path).map_err(failed)? {
+            let entry = entry.map_err(failed)?;
+            let name = entry.file_name();
+            let below = folder.join(&name);
+            if entry.file_type().map_err(failed)?.is_dir() {
+                folders.push(below);
+            } else if name != MEASURED && !OF_THE_RUN.iter().any(|own| name == **own) {
+                found.insert(below);
+            }
+            if found.len() > MAX_FILES {
+                let message = format!("{} holds more than {MAX_FILES} files", root.display());
+                return Err(Failure::general(message));
+            }
+        }
+    }
+    Ok(found)
+}
+
+fn are_equal(first: &Path, second: &Path) -> Result<bool, Failure> {
+    let open = |path: &Path| {
+        let file = File::open(path);
+        file.map_err(|error| Failure::io(&path.display().to_string(), &error))
+    };
+    let (first_file, second_file) = (open(first)?, open(second)?);
+    let length = |file: &File| file.metadata().map(|data| data.len()).ok();
+    if length(&first_file) != length(&second_file) {
+        return Ok(false);
+    }
+    let failed = |error: std::io::Error| Failure::io(&first.display().to_string(), &error);
+    let (mut one, mut other) = (BufReader::new(first_file), BufReader::new(second_file));
+    let (mut a, mut b) = (vec![0; 1 << 16], vec![0; 1 << 16]);
+    loop {
+        let count = one.read(&mut a).map_err(failed)?;
+        if count == 0 {
+            return Ok(true);
+        }
+        if other.read_exact(&mut b[..count]).is_err() || a[..count] != b[..count] {
+            return Ok(false);
+        }
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn every_file_but_measurements_is_compared() {
+        let folder = tempfile::tempdir().unwrap();
+        let (first, second) = (folder.path().join("a"), folder.path().join("b"));
+        for (root, files) in [
+            (&first, [("same", "1"), ("sub/other", "12"), ("gone", "3"), ("measured.json", "4")]),
+            (&second, [("same", "1"), ("sub/other", "13"), ("new", "3"), ("measured.json", "5")]),
+        ] {
+            std::fs::create_dir_all(root.join("sub")).unwrap();
+            files.iter().for_each(|(name, text)| std::fs::write(root.join(name), text).unwrap());
+        }
+        let found = directories(&first, &second).unwrap();
+        let expected = [
+            ("gone", Compared::Missing),
+            ("new", Compared::New),
+            ("same", Compared::Same),
+            ("sub/other", Compared::Different),
+        ];
+        assert_eq!(found, expected.map(|(name, compared)| (PathBuf::from(name), compared)));
+    }
+}

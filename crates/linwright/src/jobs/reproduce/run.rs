@@ -1,0 +1,146 @@
+//! `linwright reproduce`: runs the job of a directory again, and compares.
+
+use super::Reproduce;
+use super::compare::{Compared, directories};
+use crate::jobs::inputs::{InputHash, hash};
+use crate::jobs::outcome::{table, text};
+use crate::jobs::{Failure, FailureKind, Outcome, Session, Verb, outputs};
+use crate::recipes::{JobList, run_jobs};
+use linwright_run::{Monitor, input, shown, shown_reason};
+use serde::Deserialize;
+use serde_json::{Map, Value, json};
+use std::path::Path;
+
+/// File of a directory that says how it was made.
+const RECORD: &str = "reproduce.json";
+
+/// How a directory was made.
+#[derive(Deserialize)]
+struct Record {
+    /// Version of the program.
+    linwright: String,
+    /// Of the directory of a recipe: its jobs.
+    recipe: Option<Map<String, Value>>,
+    /// Of the directory of a job: the job.
+    job: Option<Map<String, Value>>,
+    /// Files that were read.
+    #[serde(default)]
+    data: Vec<InputHash>,
+}
+
+pub(super) fn run(job: &Reproduce, session: &mut Session<'_>) -> Result<Outcome, Failure> {
+    outputs::directory(&job.output, false, std::slice::from_ref(&job.directory), session)?;
+    let record = read(&job.directory)?;
+    let version = session.build().version;
+    if record.linwright != version {
+        session.note(&format!(
+            "note: {} was written by version {}, this is {version}; bytes may differ",
+            job.directory.display(),
+            shown(&record.linwright)
+        ));
+    }
+    check_data(&record.data)?;
+    match (&record.recipe, &record.job) {
+        (Some(recipe), _) => {
+            let name = job.directory.display().to_string();
+            let list = JobList::read(&name, recipe)?;
+            run_jobs(&name, &list, Some(&job.output), false, session)?;
+        }
+        (None, Some(map)) => run_one(map, job, session)?,
+        (None, None) => return Err(no_record(&job.directory, "it names no job")),
+    }
+    session.step("comparing the files");
+    let compared = directories(&job.directory, &job.output)?;
+    session.finish();
+    outcome(job, &compared)
+}
+
+fn read(directory: &Path) -> Result<Record, Failure> {
+    let path = directory.join(RECORD);
+    let text = input::read_text(&path, input::MAX_SETTINGS_BYTES);
+    let text = text.map_err(|error| {
+        Failure::io(&path.display().to_string(), &error)
+            .hint("give a directory that `run`, `compress`, `laser` or `export` wrote")
+    })?;
+    serde_json::from_str(&text).map_err(|error| no_record(directory, &error.to_string()))
+}
+
+fn no_record(directory: &Path, reason: &str) -> Failure {
+    let path = directory.join(RECORD);
+    let message = format!("{} is no record of a job: {}", path.display(), shown_reason(reason));
+    Failure::general(message).hint("directories of earlier versions cannot be reproduced")
+}
+
+/// Refuses data that changed: the result could not be the same.
+fn check_data(data: &[InputHash]) -> Result<(), Failure> {
+    for known in data {
+        let now = hash(&known.path)?;
+        if now.sha256 != known.sha256 {
+            let message = format!(
+                "{} has another content than when it was read: SHA-256 {}, then {}",
+                known.path.display(),
+                now.sha256,
+                shown(&known.sha256)
+            );
+            return Err(Failure::new(FailureKind::Fingerprint, message)
+                .hint("bring the file of then back, or run the recipe.yaml of the directory"));
+        }
+    }
+    Ok(())
+}
+
+/// Runs a single job, whose output is the directory itself.
+fn run_one(
+    recipe: &Map<String, Value>,
+    job: &Reproduce,
+    session: &mut Session<'_>,
+) -> Result<(), Failure> {
+    let found = recipe.iter().find_map(|(key, value)| Some((Verb::named(key)?, value)));
+    let Some((verb, Value::Object(options))) = found else {
+        return Err(no_record(&job.directory, "its job is of no known kind"));
+    };
+    if let Some((key, _)) = options.iter().find(|(_, value)| value.get("from").is_some()) {
+        let message = format!(
+            "{}: {key} is of another job of its recipe",
+            job.directory.join(RECORD).display()
+        );
+        return Err(Failure::usage(message).hint("reproduce the directory of the whole recipe"));
+    }
+    let mut options = options.clone();
+    options.insert("output".into(), job.output.display().to_string().into());
+    let again = (verb.read)(&options)
+        .map_err(|error| no_record(&job.directory, &error.to_string()))?;
+    session.record(recipe.clone(), None);
+    match again.run(session)?.failure {
+        Some(failure) => Err(failure),
+        None => Ok(()),
+    }
+}
+
+fn outcome(
+    job: &Reproduce,
+    compared: &[(std::path::PathBuf, Compared)],
+) -> Result<Outcome, Failure> {
+    let others: Vec<_> = compared.iter().filter(|(_, how)| *how != Compared::Same).collect();
+    let same = compared.len() - others.len();
+    let rows = others.iter().map(|(path, how)| vec![path.display().to_string(), how.name().into()]);
+    let rows: Vec<Vec<String>> = rows.collect();
+    let line = format!(
+        "{same} of {} files have the same bytes as in {}",
+        compared.len(),
+        job.directory.display()
+    );
+    let mut blocks = vec![text([line.clone()])];
+    if !rows.is_empty() {
+        blocks.push(table(&["file", "compared"], rows));
+    }
+    let files: Map<String, Value> = compared
+        .iter()
+        .map(|(path, how)| (path.display().to_string(), json!(how)))
+        .collect();
+    let result = json!({
+        "directory": job.directory, "output": job.output, "same": same, "files": files,
+    });
+    let failure = (!others.is_empty()).then(|| Failure::general(line));
+    Ok(Outcome { failure, ..Outcome::new(&result, blocks)? })
+}
