@@ -288,8 +288,12 @@ impl From<EvaluationError> for Failure {
             EvaluationError::BadProtocol { .. }
             | EvaluationError::WindowTooLong { .. }
             | EvaluationError::NoBos { .. }
+            | EvaluationError::ShardWithoutJournal { .. }
             | EvaluationError::UnknownTask { .. } => Self::usage(message),
             EvaluationError::Data(_)
+            | EvaluationError::JournalAnswers { .. }
+            | EvaluationError::Contradiction { .. }
+            | EvaluationError::Incomplete { .. }
             | EvaluationError::Set { .. }
             | EvaluationError::NoRows { .. }
             | EvaluationError::Tokenizer { .. }

@@ -62,7 +62,9 @@ pub use division::first_fifth;
 pub use error::EvaluationError;
 pub use harness::{ChatPrompts, DataFile, HarnessOptions, HarnessTask, STANDARD_TASKS, Selection};
 pub use harness::{StandardTask, TaskGroup, Validated, prompt_of_text, validate};
-pub use journal::{FileJournal, Journal, journal_fingerprint};
+pub use journal::{
+    FileJournal, Journal, Merged, journal_fingerprint, merge_journals, requests_digest,
+};
 pub use language_model::{
     Generated, Infilled, LanguageModel, LanguageModels, MaskedInput, ModelFailure, Scored,
     Sequence, TopLogprobs, TopLogprobsRequest,
@@ -78,7 +80,9 @@ pub use provenance::{Build, provenance};
 pub use request::{Cloze, Cut, DetailRequest, Details, Generation, Item, Reply, Request};
 pub use result::{Counts, DataUsed, GroupResult, Metric, Sample, TaskResult};
 pub use result_json::{EvaluationRecord, ParameterCounts, Prompting, result_json};
-pub use runner::{Hooks, Progress, RunOptions, evaluate, evaluate_each};
+pub use runner::{
+    Answer, BatchAnswers, Hooks, Outcome, Progress, RunOptions, evaluate, evaluate_each,
+};
 pub use sentences::{SENTENCE_TASKS, SentencePairs};
 pub use similarity::Pairs;
 pub use suitable::check_model;

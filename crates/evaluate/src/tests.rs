@@ -124,7 +124,8 @@ pub(super) fn run_with(
     max_batch_tokens: usize,
 ) -> Result<TaskResult, EvaluationError> {
     let mut hooks = Hooks { progress: &mut |_| {}, cancelled: &|| false, journal: None };
-    evaluate(task, model, &RunOptions { max_batch_tokens, longest: None }, &mut hooks)
+    let options = RunOptions { max_batch_tokens, ..RunOptions::default() };
+    evaluate(task, model, &options, &mut hooks)?.complete()
 }
 
 fn corpus(texts: &[&str]) -> Corpus {
@@ -263,7 +264,7 @@ fn progress_reaches_the_end_and_cancelling_stops() {
     evaluate(
         &task,
         &Fake::default(),
-        &RunOptions { max_batch_tokens: 4, longest: None },
+        &RunOptions { max_batch_tokens: 4, ..RunOptions::default() },
         &mut hooks,
     )
     .unwrap();
@@ -275,7 +276,7 @@ fn progress_reaches_the_end_and_cancelling_stops() {
         asked.get() > 4
     };
     let mut hooks = Hooks { progress: &mut |_| {}, cancelled: &cancelled, journal: None };
-    let options = RunOptions { max_batch_tokens: 4, longest: None };
+    let options = RunOptions { max_batch_tokens: 4, ..RunOptions::default() };
     let error = evaluate(&task, &Fake::default(), &options, &mut hooks).unwrap_err();
     assert!(matches!(error, EvaluationError::Interrupted { done_tokens: 8, total_tokens: 16 }));
 }
@@ -443,8 +444,8 @@ fn a_real_decoder_gives_the_same_figures_in_any_batches() {
         perplexity(&["some letters without sense", "abc", "and more of them"], 8, 4, Bos::Auto);
     let figures = |max_batch_tokens| {
         let mut hooks = Hooks { progress: &mut |_| {}, cancelled: &|| false, journal: None };
-        evaluate(&task, &model, &RunOptions { max_batch_tokens, longest: None }, &mut hooks)
-            .unwrap()
+        let options = RunOptions { max_batch_tokens, ..RunOptions::default() };
+        evaluate(&task, &model, &options, &mut hooks).unwrap().complete().unwrap()
     };
     let whole = figures(4096);
     assert!(whole.bos_used);

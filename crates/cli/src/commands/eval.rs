@@ -15,7 +15,7 @@ use crate::{interrupt, outputs};
 use linwright::evaluate::room::{self, NoRoom, Texts};
 use linwright::evaluate::{
     Comparison, EvaluationError, EvaluationRecord, FileJournal, Hooks, Journal, Metric,
-    ParameterCounts, Prompting, RunOptions, Sample, Subject, Task, TaskGroup, TaskResult, compare,
+    Outcome, ParameterCounts, Prompting, RunOptions, Sample, Subject, Task, TaskGroup, TaskResult, compare,
     evaluate, journal_fingerprint, result_json,
 };
 use linwright::jobs::{ByteSize, Eval};
@@ -25,7 +25,6 @@ use linwright::run::atomic::write_atomic;
 use linwright::run::{JournalError, Monitor};
 use serde_json::{Value, json};
 use std::ffi::OsString;
-use std::io::ErrorKind;
 use std::path::{Path, PathBuf};
 
 /// Results of one model.
@@ -216,34 +215,41 @@ fn remove_journals(folder: &Path) -> Result<(), Failure> {
     if others { Ok(()) } else { std::fs::remove_dir(folder).map_err(io) }
 }
 
-/// The journal of one task, if the result is written to a file.
+/// The journal of one task, if the result is written to a file. Where the size of batches follows
+/// the free memory, a journal that is already there determines it.
 fn journal(
     job: &Eval,
     loaded: &LoadedModel,
     task: &dyn Task,
+    subject: &Subject<'_>,
+    options: &mut RunOptions,
     console: &Console,
 ) -> Result<Option<FileJournal>, Failure> {
     let Some(output) = &job.output else { return Ok(None) };
     let folder = journals(output);
     let shown = folder.display().to_string();
     std::fs::create_dir_all(&folder).map_err(|error| Failure::io(&shown, &error))?;
-    let dtype = job.precision.dtype.name();
-    let fingerprint = journal_fingerprint(loaded, dtype, task, job.evaluation.max_length);
     let name = format!("{}-{}.jsonl", task.id(), &loaded.hash[..loaded.hash.len().min(12)]);
     let path = folder.join(name);
+    if let (Some(room), Some(tokens)) = (options.longest, FileJournal::batch_tokens_of(&path)) {
+        let fits = tokens <= room.min(job.evaluation.batch_size.tokens());
+        options.max_batch_tokens = if fits { tokens } else { options.max_batch_tokens };
+    }
+    let dtype = job.precision.dtype.name();
+    let fingerprint = journal_fingerprint(loaded, dtype, task, subject, options);
     match FileJournal::open(&path, &fingerprint) {
         Ok(journal) => {
+            for damage in journal.damages() {
+                console.note(&format!("note: {damage}"));
+            }
             if !journal.is_empty() {
-                let (known, all) = (journal.len(), task.items().len());
-                let id = task.id();
-                console.note(&format!("note: {id}: {known} of {all} items are already computed"));
+                let (known, id) = (journal.len(), task.id());
+                console.note(&format!("note: {id}: {known} batches are already computed"));
             }
             Ok(Some(journal))
         }
         // A failing journal must not stop the evaluation.
-        Err(EvaluationError::Journal(JournalError::Io { source, .. }))
-            if source.kind() != ErrorKind::InvalidData =>
-        {
+        Err(EvaluationError::Journal(JournalError::Io { source, .. })) => {
             console.note(&format!(
                 "note: {}: {source}; if this evaluation is stopped, it cannot be resumed",
                 path.display()
@@ -268,16 +274,18 @@ fn measure(
     let options = run_options(job, loaded, tasks)?;
     let mut results = Vec::new();
     for task in tasks {
-        let mut journal = journal(job, loaded, task.as_ref(), console)?;
+        let subject = Subject::new(&loaded.decoder, tokenizer)
+            .with_max_length(job.evaluation.max_length)
+            .with_sentence(model.sentence());
+        let mut options = options;
+        let mut journal = journal(job, loaded, task.as_ref(), &subject, &mut options, console)?;
         let mut hooks = Hooks {
             progress: &mut |p| console.progress(p.done_tokens, p.total_tokens),
             cancelled: &interrupt::is_requested,
             journal: journal.as_mut().map(|journal| journal as &mut dyn Journal),
         };
-        let subject = Subject::new(&loaded.decoder, tokenizer)
-            .with_max_length(job.evaluation.max_length)
-            .with_sentence(model.sentence());
-        let result = evaluate(task.as_ref(), &subject, &options, &mut hooks);
+        let result = evaluate(task.as_ref(), &subject, &options, &mut hooks)
+            .and_then(Outcome::complete);
         results.push(result.map_err(|error| match job.output {
             Some(_) => Failure::from(error),
             None => Failure::from(error).not_resumable(),
@@ -302,7 +310,7 @@ fn run_options(
 ) -> Result<RunOptions, Failure> {
     let max_batch_tokens = job.evaluation.batch_size.tokens();
     let Some(ByteSize(allowed)) = job.max_memory else {
-        return Ok(RunOptions { max_batch_tokens, longest: None });
+        return Ok(RunOptions { max_batch_tokens, ..RunOptions::default() });
     };
     let resident = resident_bytes().ok_or_else(|| {
         Failure::usage("this system does not report how much memory is used")
@@ -312,7 +320,7 @@ fn run_options(
     let tokens = room::batch_tokens(Texts::of(tasks), allowed, resident, bytes_per_token);
     let tokens = tokens.map_err(no_room)?;
     let max_batch_tokens = max_batch_tokens.min(tokens);
-    Ok(RunOptions { max_batch_tokens, longest: Some(tokens) })
+    Ok(RunOptions { max_batch_tokens, longest: Some(tokens), ..RunOptions::default() })
 }
 
 /// Writes requests and responses, one file per task that logs samples. Each line names its program

@@ -60,7 +60,10 @@ impl Opened {
             test: self.parts.test.as_deref(),
             metric,
             store,
-            run: RunOptions { max_batch_tokens: asked.batch_size.tokens(), longest: None },
+            run: RunOptions {
+                max_batch_tokens: asked.batch_size.tokens(),
+                ..RunOptions::default()
+            },
             max_length: asked.max_length,
             sentence: self.model.sentence(),
             shares: true,
