@@ -2,7 +2,7 @@
 
 use crate::console;
 use crate::failure::{Failure, message_of};
-use crate::source::variable;
+use crate::host::variable;
 use clap::builder::{PossibleValue, PossibleValuesParser, RangedU64ValueParser, TypedValueParser};
 use clap::{ArgAction, Args};
 use std::ffi::OsStr;

@@ -1,11 +1,13 @@
 //! Progress on stderr: a bar on a terminal, plain lines elsewhere, nothing when quiet.
 
 use crate::args::Shared;
+use crate::host::HOST;
 use crate::interrupt;
-use crate::memory::peak_resident_bytes;
 use indicatif::{ProgressBar, ProgressStyle};
+use linwright::jobs::Session;
 use linwright::report::number::bytes;
-use linwright::run::{Monitor, input, plain_lines};
+use linwright::run::memory::peak_resident_bytes;
+use linwright::run::{Monitor, StepTime, input, plain_lines};
 use std::io::{IsTerminal, Write};
 use std::path::Path;
 use std::sync::atomic::{AtomicU64, Ordering};
@@ -56,7 +58,7 @@ pub(crate) struct Console {
     start: Instant,
     began: Instant,
     last_line: Instant,
-    times: Vec<(String, f64)>,
+    times: Vec<StepTime>,
     /// [`opened`] at the start of the step.
     opened: [u64; 2],
 }
@@ -79,13 +81,9 @@ impl Console {
         }
     }
 
-    /// A line for the user.
-    pub(crate) fn note(&self, text: &str) {
-        match &self.bar {
-            _ if self.quiet => {}
-            Some(bar) => bar.suspend(|| write_stderr(text)),
-            None => write_stderr(text),
-        }
+    /// A session of jobs that reports here.
+    pub(crate) fn session(&mut self) -> Session<'_> {
+        Session::new(self, HOST)
     }
 
     /// A line for `-v`: a choice and its reason.
@@ -95,32 +93,12 @@ impl Console {
         }
     }
 
-    /// A line for `-vv`.
-    pub(crate) fn trace(&self, text: impl FnOnce() -> String) {
-        if self.verbose > 1 {
-            self.detail(text);
-        }
-    }
-
-    /// Ends the last step; gives all steps with their seconds, in order.
-    pub(crate) fn finish(&mut self) -> Vec<(String, f64)> {
-        self.close();
-        if let Some(bar) = &self.bar {
-            bar.finish_and_clear();
-        }
-        if !self.times.is_empty() {
-            let (steps, seconds) = (self.times.len(), self.start.elapsed().as_secs_f64());
-            self.detail(|| format!("{steps} steps: {}", spent(seconds, [0; 2])));
-        }
-        std::mem::take(&mut self.times)
-    }
-
     fn close(&mut self) {
         if !self.step.is_empty() {
             let step = std::mem::take(&mut self.step);
             let seconds = self.began.elapsed().as_secs_f64();
             self.detail(|| format!("{step}: {}", spent(seconds, self.opened)));
-            self.times.push((step, seconds));
+            self.times.push(StepTime { stage: step, seconds });
         }
         self.opened = opened();
     }
@@ -189,6 +167,30 @@ impl Monitor for Console {
     fn seconds(&self) -> f64 {
         self.start.elapsed().as_secs_f64()
     }
+
+    fn note(&self, text: &str) {
+        match &self.bar {
+            _ if self.quiet => {}
+            Some(bar) => bar.suspend(|| write_stderr(text)),
+            None => write_stderr(text),
+        }
+    }
+
+    fn detail_level(&self) -> u8 {
+        self.verbose
+    }
+
+    fn finish(&mut self) -> Vec<StepTime> {
+        self.close();
+        if let Some(bar) = &self.bar {
+            bar.finish_and_clear();
+        }
+        if !self.times.is_empty() {
+            let (steps, seconds) = (self.times.len(), self.start.elapsed().as_secs_f64());
+            self.detail(|| format!("{steps} steps: {}", spent(seconds, [0; 2])));
+        }
+        std::mem::take(&mut self.times)
+    }
 }
 
 #[cfg(test)]
@@ -207,7 +209,7 @@ mod tests {
         let mut console = Console::new(&shared);
         console.step("one");
         console.step("two");
-        let names: Vec<String> = console.finish().into_iter().map(|(name, _)| name).collect();
+        let names: Vec<String> = console.finish().into_iter().map(|step| step.stage).collect();
         assert_eq!(names, ["one", "two"]);
     }
 }

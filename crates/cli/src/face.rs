@@ -13,7 +13,7 @@ use clap::builder::{
 use clap::error::ErrorKind;
 use clap::parser::ValueSource;
 use clap::{Arg, ArgAction, ArgMatches, Args, Command, Error, FromArgMatches, ValueHint};
-use linwright::jobs::{Field, Job, Kind, Name, Options, fields, flag_of, read};
+use linwright::jobs::{AnyJob, Field, JobError, Kind, Name, Options, Verb, fields, flag_of, read};
 use serde_json::{Map, Value};
 use std::ops::Deref;
 
@@ -41,19 +41,7 @@ impl<J: Options> Args for Face<J> {
 
 impl<J: Options> FromArgMatches for Face<J> {
     fn from_arg_matches(matches: &ArgMatches) -> Result<Self, Error> {
-        let mut given = Map::new();
-        for field in fields::<J>() {
-            if matches.value_source(&field.key) == Some(ValueSource::CommandLine) {
-                given.insert(field.key.clone(), value(matches, &field));
-            }
-        }
-        read(&given).map(Self).map_err(|error| {
-            let option =
-                error.option.map_or_else(String::new, |key| format!("--{} ", flag_of(&key)));
-            let hint = error.hint.map_or_else(String::new, |hint| format!("\n\n{hint}"));
-            let message = format!("{option}{}{hint}\n", error.message);
-            Error::raw(ErrorKind::ValueValidation, message)
-        })
+        read(&given(&fields::<J>(), matches)).map(Self).map_err(wrong)
     }
 
     fn update_from_arg_matches(&mut self, matches: &ArgMatches) -> Result<(), Error> {
@@ -62,41 +50,38 @@ impl<J: Options> FromArgMatches for Face<J> {
     }
 }
 
-/// A job as a command of its own, with its help.
-#[derive(Clone, Debug)]
-pub(crate) struct Verb<J>(pub(crate) J);
-
-impl<J> Deref for Verb<J> {
-    type Target = J;
-
-    fn deref(&self) -> &J {
-        &self.0
-    }
+/// The command of a verb, with its help. Its arguments are made when they are needed: one command
+/// is run, and every command is listed.
+pub(crate) fn command(verb: &Verb) -> Command {
+    let (about, more) = verb.about.split_once("\n\n").unwrap_or((verb.about, ""));
+    let command = Command::new(verb.name).about(about.trim_end_matches('.').to_owned());
+    let command = if more.is_empty() { command } else { command.long_about(verb.about) };
+    command.defer(with_arguments)
 }
 
-impl<J: Job> Args for Verb<J> {
-    fn augment_args(command: Command) -> Command {
-        let (about, more) = J::ABOUT.split_once("\n\n").unwrap_or((J::ABOUT, ""));
-        let command = command.about(about.trim_end_matches('.').to_owned());
-        let command = if more.is_empty() { command } else { command.long_about(J::ABOUT) };
-        // Made when they are needed: one command is run, and every command is listed.
-        command.defer(Face::<J>::augment_args)
-    }
-
-    fn augment_args_for_update(command: Command) -> Command {
-        Self::augment_args(command)
-    }
+/// The command of a verb with its arguments.
+fn with_arguments(command: Command) -> Command {
+    let fields = Verb::named(command.get_name()).map(|verb| (verb.fields)()).unwrap_or_default();
+    command.args(fields.iter().map(argument))
 }
 
-impl<J: Job> FromArgMatches for Verb<J> {
-    fn from_arg_matches(matches: &ArgMatches) -> Result<Self, Error> {
-        Face::from_arg_matches(matches).map(|face| Self(face.0))
-    }
+/// The job that the arguments of its command describe.
+pub(crate) fn job(verb: &Verb, matches: &ArgMatches) -> Result<Box<dyn AnyJob>, Error> {
+    (verb.read)(&given(&(verb.fields)(), matches)).map_err(wrong)
+}
 
-    fn update_from_arg_matches(&mut self, matches: &ArgMatches) -> Result<(), Error> {
-        *self = Self::from_arg_matches(matches)?;
-        Ok(())
-    }
+/// The options that were given.
+fn given(fields: &[Field], matches: &ArgMatches) -> Map<String, Value> {
+    let is_given =
+        |field: &&Field| matches.value_source(&field.key) == Some(ValueSource::CommandLine);
+    let given = fields.iter().filter(is_given);
+    given.map(|field| (field.key.clone(), value(matches, field))).collect()
+}
+
+fn wrong(error: JobError) -> Error {
+    let option = error.option.map_or_else(String::new, |key| format!("--{} ", flag_of(&key)));
+    let hint = error.hint.map_or_else(String::new, |hint| format!("\n\n{hint}"));
+    Error::raw(ErrorKind::ValueValidation, format!("{option}{}{hint}\n", error.message))
 }
 
 /// The value of an option that was given.
@@ -178,60 +163,10 @@ fn number(text: &str, min: Option<f64>) -> Result<Value, String> {
     serde_json::Number::from_f64(number).map(Value::Number).ok_or("it is not finite".to_owned())
 }
 
-/// A job as a shell command: the options that are not their defaults.
-pub(crate) fn command<J: Job>(job: &J) -> String {
-    let mut words = vec!["linwright".to_owned(), J::VERB.to_owned()];
-    words.extend(arguments(job).iter().map(|argument| quoted(argument)));
-    words.join(" ")
-}
-
-/// The arguments of a job that are not its defaults, positional ones first.
-fn arguments<J: Options>(job: &J) -> Vec<String> {
-    let values = |job: &J| serde_json::to_value(job).expect("jobs are plain data");
-    let (values, defaults) = (values(job), values(&J::default()));
-    let (mut positional, mut flags) = (Vec::new(), Vec::new());
-    for field in fields::<J>() {
-        let (flag, value) = (field.flag(), &values[&field.key]);
-        match value {
-            value if field.is_positional => positional.push(text(value)),
-            value if *value == defaults[&field.key] => {}
-            Value::Bool(_) => flags.push(format!("--{flag}")),
-            Value::Array(list) => {
-                let list: Vec<String> = list.iter().map(text).collect();
-                let list = if field.is_delimited { vec![list.join(",")] } else { list };
-                flags.extend(list.iter().map(|value| format!("--{flag}={value}")));
-            }
-            value => flags.push(format!("--{flag}={}", text(value))),
-        }
-    }
-    [positional, flags].concat()
-}
-
-/// A value as an argument; whole numbers have no point.
-fn text(value: &Value) -> String {
-    match value {
-        Value::String(text) => text.clone(),
-        Value::Number(number) if number.is_f64() => number.as_f64().unwrap_or_default().to_string(),
-        value => value.to_string(),
-    }
-}
-
-/// An argument for a shell.
-fn quoted(argument: &str) -> String {
-    let is_plain = |c: char| c.is_ascii_alphanumeric() || "-_=./,:@".contains(c);
-    if argument.chars().all(is_plain) {
-        return argument.to_owned();
-    }
-    format!("'{}'", argument.replace('\'', "'\\''"))
-}
-
 #[cfg(test)]
 mod tests {
     use super::*;
-    use linwright::jobs::{
-        Compose, Compress, Eval, Export, Import, Inspect, Laser, Sweep, TrainLm,
-    };
-    use std::fmt::Debug;
+    use linwright::jobs::{Sweep, VERBS, arguments, command as shell_command};
 
     /// A value of an option that is not its default.
     fn sample(field: &Field) -> Value {
@@ -250,66 +185,50 @@ mod tests {
         }
     }
 
-    fn parsed<J: Options>(arguments: &[String]) -> Result<J, Error> {
-        let command = Face::<J>::augment_args(Command::new("job").no_binary_name(true));
-        let matches = command.try_get_matches_from(arguments)?;
-        Face::<J>::from_arg_matches(&matches).map(|face| face.0)
+    fn parsed(verb: &Verb, arguments: &[String]) -> Result<Box<dyn AnyJob>, Error> {
+        let matches = command(verb).no_binary_name(true).try_get_matches_from(arguments)?;
+        job(verb, &matches)
     }
 
     /// Checks that a job is the same through its flags and through a recipe.
-    fn round_trip<J: Options + Debug>(options: &Map<String, Value>) -> J {
-        let job: J = read(options).unwrap_or_else(|error| panic!("{options:?}: {error}"));
-        assert_eq!(parsed::<J>(&arguments(&job)).unwrap(), job, "{:?}", arguments(&job));
-        let written = serde_json::to_value(&job).unwrap();
-        let written: Map<String, Value> = written
-            .as_object()
-            .unwrap()
-            .clone()
-            .into_iter()
-            .filter(|(_, v)| !v.is_null())
-            .collect();
-        let given = written.iter().filter(|(key, _)| options.contains_key(*key));
-        let given = given.map(|(key, value)| (key.clone(), value.clone())).collect();
-        assert_eq!(read::<J>(&given).unwrap(), job);
-        job
+    fn round_trip(verb: &Verb, options: &Map<String, Value>) -> Map<String, Value> {
+        let read = |options| (verb.read)(options).unwrap_or_else(|e| panic!("{options:?}: {e}"));
+        let job = read(options);
+        let flags = arguments(job.as_ref());
+        assert_eq!(parsed(verb, &flags).unwrap().all_options(), job.all_options(), "{flags:?}");
+        assert_eq!(read(&job.options()).all_options(), job.all_options(), "{options:?}");
+        job.all_options()
     }
 
     /// Every option changes the job, the same way by its flag and by its key.
-    fn check<J: Options + Debug>() {
+    fn check(verb: &Verb) {
+        let fields = (verb.fields)();
         let mut required = Map::new();
-        for field in fields::<J>().iter().filter(|field| field.is_required) {
+        for field in fields.iter().filter(|field| field.is_required) {
             required.insert(field.key.clone(), "pocket".into());
         }
-        let plain: J = round_trip(&required);
-        for field in fields::<J>().iter().filter(|field| !field.is_required) {
+        let plain = round_trip(verb, &required);
+        for field in fields.iter().filter(|field| !field.is_required) {
             assert!(field.help.len() > 10, "{} has no help", field.key);
             let mut options = required.clone();
-            for needed in fields::<J>().iter().filter(|f| field.requires.contains(&f.key)) {
+            for needed in fields.iter().filter(|f| field.requires.contains(&f.key)) {
                 options.insert(needed.key.clone(), sample(needed));
             }
             options.insert(field.key.clone(), sample(field));
-            let job = round_trip::<J>(&options);
+            let job = round_trip(verb, &options);
             assert_ne!(job, plain, "{} changes nothing", field.key);
             for other in &field.conflicts {
-                let other = fields::<J>().into_iter().find(|f| f.key == *other).unwrap();
+                let other = fields.iter().find(|f| f.key == *other).unwrap();
                 let mut both = options.clone();
-                both.insert(other.key.clone(), sample(&other));
-                assert!(read::<J>(&both).is_err(), "{} and {}", field.key, other.key);
+                both.insert(other.key.clone(), sample(other));
+                assert!((verb.read)(&both).is_err(), "{} and {}", field.key, other.key);
             }
         }
     }
 
     #[test]
     fn flags_and_recipes_give_the_same_job() {
-        check::<Compose>();
-        check::<Compress>();
-        check::<Eval>();
-        check::<Export>();
-        check::<Import>();
-        check::<Inspect>();
-        check::<Laser>();
-        check::<Sweep>();
-        check::<TrainLm>();
+        VERBS.iter().for_each(check);
     }
 
     #[test]
@@ -320,7 +239,7 @@ mod tests {
         let job: Sweep = read(options.as_object().unwrap()).unwrap();
         let line = "linwright sweep pocket --lname=q_proj --rate=9.9,8 --no-share \
                     '--title=it'\\''s'";
-        assert_eq!(command(&job), line);
+        assert_eq!(shell_command(&job), line);
     }
 
     #[test]
@@ -333,7 +252,7 @@ mod tests {
             (["--cache=a", "--no-cache"], "cannot be used with"),
         ] {
             let words = [&["pocket".to_owned()], &given.map(str::to_owned)[..]].concat();
-            let error = parsed::<Sweep>(&words).unwrap_err().to_string();
+            let error = parsed(Verb::named("sweep").unwrap(), &words).unwrap_err().to_string();
             assert!(error.contains(expected), "{given:?}: {error}");
         }
     }

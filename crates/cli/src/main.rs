@@ -9,16 +9,14 @@ mod console;
 mod documented;
 mod face;
 mod failure;
+mod host;
 mod interrupt;
-mod memory;
-mod outputs;
-mod source;
 
 use clap::{CommandFactory, Parser};
 use command_line::Cli;
-use commands::Command;
-use failure::{Failure, Kind};
-use linwright::run::{is_plain, shown, shown_message};
+use commands::{Command, Own};
+use failure::{Failure, Kind, arguments_shown, report};
+use linwright::run::{is_plain, shown_message};
 use std::io::ErrorKind;
 use std::process::ExitCode;
 
@@ -31,28 +29,13 @@ fn main() -> ExitCode {
         Err(said) => return not_run(&readable(said)),
     };
     let json = cli.shared.json;
-    let asks = !matches!(
-        cli.command,
-        Some(
-            Command::Report(_)
-                | Command::Export(_)
-                | Command::Import(_)
-                | Command::Ls(_)
-                | Command::Completions(_)
-                | Command::Man(_)
-                | Command::Doctor(_)
-        )
-    );
+    let asks = cli.command.as_ref().is_none_or(Command::can_stop);
     let installed = interrupt::install(asks)
         .map_err(|error| Failure::general(format!("cannot listen to signals: {error}")));
-    let quiet = cli.shared.quiet;
     let done = installed.and_then(|()| run(cli));
-    if let Some(note) = source::leave_built_in().filter(|_| !quiet) {
-        console::write_stderr(&note);
-    }
     match done {
         Ok(()) => ExitCode::SUCCESS,
-        Err(failure) => failure.report(json),
+        Err(failure) => report(&failure, json),
     }
 }
 
@@ -61,7 +44,7 @@ fn not_run(said: &clap::Error) -> ExitCode {
     if !said.use_stderr() {
         return match said.print() {
             Err(error) if error.kind() != ErrorKind::BrokenPipe => {
-                Failure::io("standard output", &error).report(false)
+                report(&Failure::io("standard output", &error), false)
             }
             _ => ExitCode::SUCCESS,
         };
@@ -71,7 +54,7 @@ fn not_run(said: &clap::Error) -> ExitCode {
         let text = said.render().to_string();
         let text = text.strip_prefix("error: ").unwrap_or(&text).trim();
         let (message, hint) = text.split_once("\n\n").unwrap_or((text, "see --help"));
-        return Failure::usage(message).hint(hint).report(true);
+        return report(&Failure::usage(message).hint(hint), true);
     }
     // clap prints with colours on a terminal; if printing fails, the exit code remains.
     let _ = said.print();
@@ -80,21 +63,19 @@ fn not_run(said: &clap::Error) -> ExitCode {
 
 /// The same error with escaped arguments, since clap quotes them verbatim.
 fn readable(said: clap::Error) -> clap::Error {
-    let given: Vec<String> =
-        std::env::args_os().map(|arg| arg.to_string_lossy().into_owned()).collect();
-    if !said.use_stderr() || given.iter().all(|arg| is_plain(arg)) {
+    let is_readable = || std::env::args_os().all(|arg| is_plain(&arg.to_string_lossy()));
+    if !said.use_stderr() || is_readable() {
         return said;
     }
-    match Cli::try_parse_from(given.iter().map(|arg| shown(arg))) {
-        Err(shown) if shown.use_stderr() => shown,
-        _ => Cli::command().error(said.kind(), shown_message(&said.to_string())),
-    }
+    let text = shown_message(&arguments_shown(&said.render().to_string()));
+    let text = text.strip_prefix("error: ").unwrap_or(&text).trim_end().to_owned() + "\n";
+    clap::Error::raw(said.kind(), text).with_cmd(&Cli::command())
 }
 
 fn run(cli: Cli) -> Result<(), Failure> {
     cli.shared.check()?;
     // `doctor` reports invalid thread settings itself.
-    if !matches!(cli.command, Some(Command::Doctor(_))) {
+    if !matches!(cli.command, Some(Command::Own(Own::Doctor(_)))) {
         cli.shared.set_threads()?;
     }
     match cli.command {

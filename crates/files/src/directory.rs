@@ -16,6 +16,10 @@ pub struct SavedFile {
     pub sha256: String,
 }
 
+/// File of a written directory with times and machine: all that differs when the same job is run
+/// again.
+pub const MEASURED: &str = "measured.json";
+
 /// An unfinished directory and the files written so far.
 #[derive(Debug)]
 pub struct DirWriter {
@@ -78,13 +82,15 @@ impl DirWriter {
         Ok(())
     }
 
-    /// Writes the list of hashes in the format of `sha256sum --check`.
+    /// Writes the list of hashes in the format of `sha256sum --check`, without that of
+    /// [`MEASURED`], which differs from run to run.
     ///
     /// # Errors
     /// [`FileError::Output`].
     pub fn checksums(&mut self) -> Result<(), FileError> {
         let line = |file: &SavedFile| format!("{}  {}\n", file.sha256, file.name);
-        let list: String = self.files.iter().map(line).collect();
+        let files = self.files.iter().filter(|file| file.name != MEASURED);
+        let list: String = files.map(line).collect();
         self.target.write("SHA256SUMS", |out| out.write_all(list.as_bytes()))?;
         Ok(())
     }

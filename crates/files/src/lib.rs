@@ -32,7 +32,7 @@ mod zip;
 pub use companions::{
     COMPANION_BYTES, CONFIG, GENERATION_CONFIG, LICENCES, TOKENIZER_FILES, companion_names,
 };
-pub use directory::{DirWriter, SavedFile};
+pub use directory::{DirWriter, MEASURED, SavedFile};
 pub use error::FileError;
 pub use fault::FileFault;
 pub use format::{Format, GGUF_MAGIC};

@@ -56,3 +56,4 @@ pub use linwright_train as train;
 
 pub mod jobs;
 pub mod pocket;
+pub mod recipes;

@@ -3,13 +3,13 @@
 use crate::plot::Plot;
 use crate::table::Table;
 use crate::{Grid, HeatMap};
-use serde::Serialize;
+use serde::{Deserialize, Serialize};
 
 /// A report: a heading, and blocks in reading order.
 ///
 /// [`crate::terminal::render`], [`crate::markdown::render`] and [`crate::html::render`] convert it
 /// to text. An HTML page has all blocks; the plain formats omit pictures.
-#[derive(Clone, Debug, Default, PartialEq, Serialize)]
+#[derive(Clone, Debug, Default, PartialEq, Serialize, Deserialize)]
 pub struct Document {
     /// Title of the page; heading of the plain formats.
     pub title: String,
@@ -30,7 +30,7 @@ pub struct Document {
 }
 
 /// One part of a report.
-#[derive(Clone, Debug, PartialEq, Serialize)]
+#[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
 #[serde(rename_all = "snake_case")]
 pub enum Block {
     /// Paragraphs.
@@ -61,7 +61,7 @@ pub enum Block {
 }
 
 /// Plots under one heading.
-#[derive(Clone, Debug, PartialEq, Serialize)]
+#[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
 pub struct Figure {
     /// Title.
     pub title: String,
@@ -74,7 +74,7 @@ pub struct Figure {
 }
 
 /// A picture.
-#[derive(Clone, Debug, PartialEq, Serialize)]
+#[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
 pub struct Image {
     /// Title.
     pub title: String,
@@ -84,7 +84,7 @@ pub struct Image {
 }
 
 /// Text in pieces with weights.
-#[derive(Clone, Debug, PartialEq, Serialize)]
+#[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
 pub struct ColouredText {
     /// Title.
     pub title: String,
@@ -105,7 +105,7 @@ impl ColouredText {
 }
 
 /// Marker of a table row in a page.
-#[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Serialize)]
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Serialize, Deserialize)]
 #[serde(rename_all = "snake_case")]
 pub enum Mark {
     /// Nothing.

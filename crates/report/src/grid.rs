@@ -1,9 +1,9 @@
 //! Values over two axes, shaded by size.
 
-use serde::Serialize;
+use serde::{Deserialize, Serialize};
 
 /// A grid of values over two axes, such as weight names and layers.
-#[derive(Clone, Debug, PartialEq, Serialize)]
+#[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
 pub struct Grid {
     /// Title.
     pub title: String,
@@ -18,7 +18,7 @@ pub struct Grid {
 }
 
 /// A cell of a grid.
-#[derive(Clone, Debug, PartialEq, Serialize)]
+#[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
 pub struct GridCell {
     /// The value as text.
     pub text: String,

@@ -40,6 +40,20 @@ pub fn count(value: f64) -> String {
     fixed(value, 0)
 }
 
+/// A count with thousands separators: `2,097,152`.
+#[must_use]
+pub fn grouped(count: u64) -> String {
+    let digits = count.to_string();
+    let mut text = String::new();
+    for (index, digit) in digits.chars().enumerate() {
+        if index > 0 && (digits.len() - index).is_multiple_of(3) {
+            text.push(',');
+        }
+        text.push(digit);
+    }
+    text
+}
+
 /// `4.4 %`, with more digits below one per cent.
 #[must_use]
 pub fn percent(share: f64) -> String {

@@ -11,13 +11,13 @@ use plotters::prelude::{
 };
 use plotters::style::text_anchor::{HPos, Pos, VPos};
 use plotters::style::{Color, IntoFont, RGBAColor, RGBColor, ShapeStyle, TextStyle};
-use serde::Serialize;
+use serde::{Deserialize, Serialize};
 
 /// Drawn pixels per displayed pixel.
 pub(crate) const FINE: i32 = 4;
 
 /// Points of one series.
-#[derive(Clone, Debug, PartialEq, Serialize)]
+#[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
 pub struct Series {
     /// Index into [`crate::Document::series`], which determines name, colour and marker.
     pub index: usize,
@@ -28,7 +28,7 @@ pub struct Series {
 }
 
 /// Style of a series.
-#[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize)]
+#[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize, Deserialize)]
 #[serde(rename_all = "snake_case")]
 pub enum Style {
     /// Markers joined by a thin line.
@@ -42,7 +42,7 @@ pub enum Style {
 }
 
 /// Description of an axis.
-#[derive(Clone, Debug, PartialEq, Serialize)]
+#[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
 pub struct Axis {
     /// Title of the axis.
     pub title: String,
@@ -53,7 +53,7 @@ pub struct Axis {
 }
 
 /// Description of a plot. The title of the y axis is horizontal, above the plot.
-#[derive(Clone, Debug, PartialEq, Serialize)]
+#[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
 pub struct Plot {
     /// Title; may be empty.
     pub title: String,
@@ -68,7 +68,7 @@ pub struct Plot {
 }
 
 /// A reference value for all series.
-#[derive(Clone, Debug, PartialEq, Serialize)]
+#[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
 pub struct Baseline {
     /// The value.
     pub value: f64,

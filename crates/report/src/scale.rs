@@ -1,10 +1,10 @@
 //! Scales of axes, with ticks at round numbers.
 
 use crate::number::compact;
-use serde::Serialize;
+use serde::{Deserialize, Serialize};
 
 /// Scale of an axis.
-#[derive(Clone, Debug, PartialEq, Serialize)]
+#[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
 pub struct Scale {
     low: f64,
     high: f64,

@@ -1,10 +1,10 @@
 //! Tables, independent of the output format.
 
 use crate::document::Mark;
-use serde::Serialize;
+use serde::{Deserialize, Serialize};
 
 /// A table with text cells.
-#[derive(Clone, Debug, Default, PartialEq, Serialize)]
+#[derive(Clone, Debug, Default, PartialEq, Serialize, Deserialize)]
 pub struct Table {
     /// Caption.
     pub caption: String,
@@ -18,7 +18,7 @@ pub struct Table {
 }
 
 /// Head of a column.
-#[derive(Clone, Debug, PartialEq, Eq, Serialize)]
+#[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
 pub struct Column {
     /// Title.
     pub head: String,
@@ -27,7 +27,7 @@ pub struct Column {
 }
 
 /// Row of a table.
-#[derive(Clone, Debug, Default, PartialEq, Eq, Serialize)]
+#[derive(Clone, Debug, Default, PartialEq, Eq, Serialize, Deserialize)]
 pub struct Row {
     /// The cells.
     pub cells: Vec<String>,
@@ -54,6 +54,18 @@ impl Table {
     pub fn with(mut self, rows: impl IntoIterator<Item = Vec<String>>) -> Self {
         self.rows.extend(rows.into_iter().map(|cells| Row { cells, ..Row::default() }));
         self
+    }
+
+    /// A table whose columns of numbers are found by their cells.
+    #[must_use]
+    pub fn of_cells(heads: &[&str], rows: Vec<Vec<String>>) -> Self {
+        let is_number =
+            |cell: &String| cell.starts_with(|c: char| c.is_ascii_digit() || c == '-' || c == '.');
+        let is_numeric = |column: usize| {
+            !rows.is_empty() && rows.iter().all(|row| row.get(column).is_some_and(is_number))
+        };
+        let columns = heads.iter().enumerate().map(|(index, head)| (*head, is_numeric(index)));
+        Self::new("", columns.collect::<Vec<_>>()).with(rows)
     }
 
     /// A table of names and values.

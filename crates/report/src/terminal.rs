@@ -9,15 +9,21 @@ const WIDTH: usize = 100;
 /// Mark for omitted parts of a name.
 const LEFT_OUT: &str = "…";
 
-/// Headline, tables, paragraphs and notes, without colours; lines end in `
-/// `. Control characters are removed, so that a name cannot move the cursor.
+/// Headline, tables, paragraphs and notes, without colours; lines end in `\n`. Control characters are removed, so that a name cannot move the cursor.
 #[must_use]
 pub fn render(document: &Document) -> String {
     let mut text = format!("{}\n", printable(&document.title));
     if let Some(headline) = &document.headline {
         let _ = writeln!(text, "{}", printable(headline));
     }
-    for block in &document.blocks {
+    text + &blocks(&document.blocks)
+}
+
+/// Blocks without a heading, each after an empty line.
+#[must_use]
+pub fn blocks(blocks: &[Block]) -> String {
+    let mut text = String::new();
+    for block in blocks {
         match block {
             Block::Text(lines) => paragraph(&mut text, "", lines.iter().map(String::as_str)),
             Block::Notes(notes) => {
@@ -25,6 +31,9 @@ pub fn render(document: &Document) -> String {
             }
             Block::Table(table) => {
                 paragraph(&mut text, "", table.caption.lines());
+                if table.caption.is_empty() {
+                    text.push('\n');
+                }
                 write_table(&mut text, table);
             }
             Block::HeatMap(map) => {

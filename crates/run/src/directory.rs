@@ -128,6 +128,22 @@ impl RunDirectory {
     }
 }
 
+impl RunDirectory {
+    /// Removes the result stored in `folder` under this fingerprint, if there is one.
+    ///
+    /// # Errors
+    /// [`RunError::Io`].
+    pub fn forget(&self, folder: &str, fingerprint: &Fingerprint) -> Result<(), RunError> {
+        let path = self.path.join(folder).join(format!("{}.json", fingerprint.0));
+        match std::fs::remove_file(&path) {
+            Err(error) if error.kind() != std::io::ErrorKind::NotFound => {
+                Err(unusable(&path, error))
+            }
+            _ => Ok(()),
+        }
+    }
+}
+
 fn read<C: DeserializeOwned>(path: &Path) -> Result<Option<C>, RunError> {
     match input::read(path, u64::MAX) {
         Ok(bytes) => Checked::read(&bytes).map(Some).map_err(|reason| RunError::Unusable {

@@ -1,5 +1,7 @@
 //! Progress and cancellation of long work.
 
+use serde::Serialize;
+
 /// Receives progress, and can cancel. Libraries never print; the command line draws a bar.
 pub trait Monitor {
     /// A step begins, such as `layer 3: capturing`.
@@ -13,6 +15,28 @@ pub trait Monitor {
 
     /// Seconds since some start, for times in reports.
     fn seconds(&self) -> f64;
+
+    /// A line for the user, such as a warning. A monitor without output drops it.
+    fn note(&self, _line: &str) {}
+
+    /// Which details are wanted as notes: 0 none, 1 choices and their reasons, 2 each fit and file.
+    fn detail_level(&self) -> u8 {
+        0
+    }
+
+    /// Ends the last step; gives all steps since the start with their seconds, in order.
+    fn finish(&mut self) -> Vec<StepTime> {
+        Vec::new()
+    }
+}
+
+/// A finished step.
+#[derive(Clone, Debug, PartialEq, Serialize)]
+pub struct StepTime {
+    /// Its name.
+    pub stage: String,
+    /// Seconds that it took.
+    pub seconds: f64,
 }
 
 /// A monitor without output that never cancels.

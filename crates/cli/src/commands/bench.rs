@@ -5,13 +5,12 @@ use crate::args::{Shared, one_of};
 use crate::console::Console;
 use crate::face::Face;
 use crate::failure::{Failure, Kind, message_of};
-use crate::memory::peak_resident_bytes;
-use crate::source::{OpenModel, open_model_as};
+use linwright::jobs::source::{OpenModel, open_model_as};
 use clap::builder::RangedU64ValueParser;
 use clap::{Args, Subcommand};
 use linwright::bench::report::{operator_growth, remarks, times};
 use linwright::bench::{
-    BenchError, Dtype, Entry, ModelPlan, OperatorBench, OperatorPlan, Pass, Subject, crossovers,
+    Dtype, Entry, ModelPlan, OperatorBench, OperatorPlan, Pass, Subject, crossovers,
     forward_peak_bytes, run as run_bench, standard, time_model, to_csv,
 };
 use linwright::compress::recipe;
@@ -19,6 +18,7 @@ use linwright::jobs::PrecisionOptions;
 use linwright::measure::timing::MedianRange;
 use linwright::ops::{OpSpec, Shape};
 use linwright::run::Monitor;
+use linwright::run::memory::peak_resident_bytes;
 use linwright::run::atomic::write_atomic;
 use linwright::tensor::parallel;
 use serde_json::{Value, json};
@@ -161,7 +161,7 @@ fn model(args: &ModelArgs, shared: &Shared) -> Result<(), Failure> {
     let mut console = Console::new(shared);
     let began = Instant::now();
     let OpenModel { loaded, place } =
-        open_model_as(&args.model, args.precision.dtype, &mut console)?;
+        open_model_as(&args.model, args.precision.dtype, &mut console.session())?;
     let load_seconds = began.elapsed().as_secs_f64();
     let decoder = &loaded.decoder;
     if args.rounds > 0 && !(decoder.has_head() && decoder.config().is_causal()) {
@@ -299,19 +299,4 @@ fn write_figure(bench: &OperatorBench, out: &Path) -> Result<(), Failure> {
 /// Times, then what was left out, and the machine.
 fn shown(bench: &OperatorBench) -> String {
     [vec![plain(&times(bench))], remarks(bench)].concat().join("\n")
-}
-
-impl From<BenchError> for Failure {
-    fn from(error: BenchError) -> Self {
-        let message = message_of(&error);
-        match error {
-            BenchError::Plan { .. } | BenchError::Operator(_) | BenchError::Nothing { .. } => {
-                Self::usage(message)
-            }
-            BenchError::WrongAnswer { .. }
-            | BenchError::NonFinite { .. }
-            | BenchError::Model(_) => Self::general(message),
-            BenchError::Interrupted => Self::new(Kind::Interrupted, message),
-        }
-    }
 }

@@ -7,6 +7,7 @@ use crate::console::Console;
 use crate::failure::Failure;
 use clap::Args;
 use linwright::model::tokenizer::chat::Message;
+use linwright::run::Monitor;
 use std::io::{BufRead, IsTerminal};
 
 /// Chat with a model that has a chat template: each line of standard input is one message.
@@ -26,7 +27,7 @@ const COMMANDS: &str = "/quit ends the chat, /reset starts a new one";
 
 pub(crate) fn run(args: &ChatArgs, shared: &Shared) -> Result<(), Failure> {
     let mut console = Console::new(shared);
-    let writer = args.sampling.writer(&args.model, &mut console)?;
+    let writer = args.sampling.writer(&args.model, &mut console.session())?;
     if !writer.tokenizer.has_chat() {
         return Err(Failure::general(format!(
             "{} has no chat template; use `linwright generate`, or add chat_template.jinja",

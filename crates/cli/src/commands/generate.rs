@@ -6,15 +6,15 @@ use crate::console::Console;
 use crate::face::Face;
 use crate::failure::{Failure, Kind};
 use crate::interrupt;
-use crate::source::open_model_as;
+use linwright::jobs::source::open_model_as;
 use clap::Args;
 use clap::builder::RangedU64ValueParser;
 use linwright::evaluate::Bos;
-use linwright::jobs::PrecisionOptions;
+use linwright::jobs::{PrecisionOptions, Session};
 use linwright::model::checkpoint::LoadedModel;
 use linwright::model::generate::{Generated, SamplingSettings, Stopping, TextEnd, generate_text};
 use linwright::model::tokenizer::Tokenizer;
-use linwright::run::input;
+use linwright::run::{Monitor, input};
 use linwright::tensor::RngKey;
 use serde_json::{Value, json};
 use std::path::PathBuf;
@@ -96,8 +96,12 @@ pub(super) fn end_tokens(own: Vec<u32>, loaded: &LoadedModel, tokenizer: &Tokeni
 
 impl SamplingArgs {
     /// Opens a model, and combines its generation configuration with the options.
-    pub(crate) fn writer(&self, model: &str, console: &mut Console) -> Result<Writer, Failure> {
-        let mut loaded = open_model_as(model, self.precision.dtype, console)?.loaded;
+    pub(crate) fn writer(
+        &self,
+        model: &str,
+        session: &mut Session<'_>,
+    ) -> Result<Writer, Failure> {
+        let mut loaded = open_model_as(model, self.precision.dtype, session)?.loaded;
         if !loaded.decoder.has_head() || !loaded.decoder.config().is_causal() {
             return Err(Failure::general(format!(
                 "{model} is an encoder, which cannot generate text; give a causal language model"
@@ -192,7 +196,7 @@ impl Writer {
 
 pub(crate) fn run(args: &GenerateArgs, shared: &Shared) -> Result<(), Failure> {
     let mut console = Console::new(shared);
-    let writer = args.sampling.writer(&args.model, &mut console)?;
+    let writer = args.sampling.writer(&args.model, &mut console.session())?;
     let texts = args.texts()?;
     let encode = |text: &String| writer.tokenizer.encode_document(text, args.bos);
     let prompts: Vec<Vec<u32>> = texts.iter().map(encode).collect::<Result<_, _>>()?;

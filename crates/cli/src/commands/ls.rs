@@ -8,6 +8,7 @@ use linwright::compress::MethodSpec;
 use linwright::evaluate::{LASER_TASKS, PROTOCOLS, SENTENCE_TASKS, STANDARD_TASKS, TASKS};
 use linwright::model::families::FAMILIES;
 use linwright::ops::{OpSpec, Shape, Summary};
+use linwright::recipes::PRESETS;
 use serde_json::{Value, json};
 
 /// List operators, methods, tasks, families or presets.
@@ -55,7 +56,7 @@ pub(crate) fn run(args: &LsArgs, shared: &Shared) -> Result<(), Failure> {
             .iter()
             .map(|family| (family.model_type.to_owned(), family.architecture.to_owned()))
             .collect(),
-        What::Presets => crate::commands::run::PRESETS
+        What::Presets => PRESETS
             .iter()
             .map(|preset| (preset.name.to_owned(), preset.summary.to_owned()))
             .collect(),

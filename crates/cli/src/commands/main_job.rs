@@ -1,11 +1,10 @@
 //! `linwright` without a command: the demonstration on the built-in model, and next steps.
 
 use super::print;
-use super::run::{PRESETS, study};
 use crate::args::Shared;
 use crate::failure::Failure;
-use linwright::compress::recipe;
-use std::path::Path;
+use linwright::jobs::Run;
+use linwright::recipes::PRESETS;
 
 /// Commands for a model of one's own: the last lines of the demonstration and of `--help`.
 pub(crate) const NEXT: &str = "\
@@ -15,9 +14,8 @@ With a model of your own (a directory, a .gguf file, or owner/name on the hub):
   linwright eval smaller --text OTHER-TEXT --baseline MODEL";
 
 pub(crate) fn run(shared: &Shared) -> Result<(), Failure> {
-    let preset = &PRESETS[0];
-    let recipe = recipe::parse(Path::new(preset.name), preset.text)?;
-    study(preset.name, &recipe, None, false, shared)?;
+    let job = Run { recipe: PRESETS[0].name.into(), ..Run::default() };
+    super::run(&job, shared)?;
     // Next steps are not part of the result.
     if shared.json || shared.quiet {
         return Ok(());

@@ -4,7 +4,8 @@ use super::{print, print_json};
 use crate::args::Shared;
 use crate::command_line::Cli;
 use crate::failure::Failure;
-use crate::outputs;
+use crate::console::Console;
+use linwright::jobs::outputs;
 use clap::{Args, Command, CommandFactory};
 use clap_mangen::Man;
 use linwright::run::atomic::AtomicDir;
@@ -25,7 +26,7 @@ pub(crate) struct ManArgs {
 }
 
 pub(crate) fn run(args: &ManArgs, shared: &Shared) -> Result<(), Failure> {
-    outputs::directory(&args.output, args.force, &[])?;
+    outputs::directory(&args.output, args.force, &[], &Console::new(shared).session())?;
     let mut folder = AtomicDir::create(&args.output, args.force)?;
     let mut top = Cli::command().disable_help_subcommand(true);
     // Names of commands below others are put together, and shared options spread, by this.

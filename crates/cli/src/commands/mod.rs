@@ -1,28 +1,30 @@
-//! The commands. A new one is a file here and a line of the list below.
+//! The commands: those of jobs, and those of this list. A new job is a file in the library and a line
+//! of its list; another command is a file here and a line below.
 
-mod cuts;
-mod form;
 pub(crate) mod main_job;
-mod slots;
-mod tasks;
 
 use crate::args::Shared;
+use crate::console::Console;
+use crate::face;
 use crate::failure::Failure;
-use clap::Subcommand;
-use linwright::report::Table;
+use clap::{ArgMatches, Error, FromArgMatches, Subcommand};
+use linwright::jobs::{AnyJob, VERBS, Verb};
+use linwright::report::{Block, Table, terminal};
+use linwright::run::Monitor;
 use std::io::{self, ErrorKind, Write};
 
 macro_rules! commands {
     ($($module:ident => $name:ident($args:ident);)*) => {
         $(pub(crate) mod $module;)*
 
+        /// Commands that are not jobs.
         #[derive(Debug, Subcommand)]
-        pub(crate) enum Command {
+        pub(crate) enum Own {
             $($name($module::$args),)*
         }
 
-        impl Command {
-            pub(crate) fn run(&self, shared: &Shared) -> Result<(), Failure> {
+        impl Own {
+            fn run(&self, shared: &Shared) -> Result<(), Failure> {
                 match self { $(Self::$name(args) => $module::run(args, shared),)* }
             }
         }
@@ -30,21 +32,11 @@ macro_rules! commands {
 }
 
 commands! {
-    inspect => Inspect(InspectArgs);
-    compress => Compress(CompressArgs);
-    laser => Laser(LaserArgs);
-    sweep => Sweep(SweepArgs);
-    compose => Compose(ComposeArgs);
-    eval => Eval(EvalArgs);
     validate => Validate(ValidateArgs);
     generate => Generate(GenerateArgs);
     chat => Chat(ChatArgs);
     serve => Serve(ServeArgs);
-    run => Run(RunArgs);
     report => Report(ReportArgs);
-    export => Export(ExportArgs);
-    import => Import(ImportArgs);
-    train_lm => TrainLm(TrainLmArgs);
     ls => Ls(LsArgs);
     bench => Bench(BenchArgs);
     rotor => Rotor(RotorArgs);
@@ -52,6 +44,83 @@ commands! {
     completions => Completions(CompletionsArgs);
     man => Man(ManArgs);
     doctor => Doctor(DoctorArgs);
+}
+
+/// A command with its arguments.
+#[derive(Debug)]
+pub(crate) enum Command {
+    /// A job.
+    Job(Box<dyn AnyJob>),
+    /// Another command.
+    Own(Own),
+}
+
+impl Command {
+    pub(crate) fn run(&self, shared: &Shared) -> Result<(), Failure> {
+        match self {
+            Self::Job(job) => run(job.as_ref(), shared),
+            Self::Own(own) => own.run(shared),
+        }
+    }
+
+    /// Whether it can be asked to stop. Others end at once when they are interrupted.
+    pub(crate) fn can_stop(&self) -> bool {
+        match self {
+            Self::Job(job) => !matches!(job.verb(), "export" | "import"),
+            Self::Own(own) => !matches!(
+                own,
+                Own::Report(_) | Own::Ls(_) | Own::Completions(_) | Own::Man(_) | Own::Doctor(_)
+            ),
+        }
+    }
+}
+
+impl Subcommand for Command {
+    fn augment_subcommands(command: clap::Command) -> clap::Command {
+        Own::augment_subcommands(command.subcommands(VERBS.iter().map(face::command)))
+    }
+
+    fn augment_subcommands_for_update(command: clap::Command) -> clap::Command {
+        Self::augment_subcommands(command)
+    }
+
+    fn has_subcommand(name: &str) -> bool {
+        VERBS.iter().any(|verb| verb.name == name) || Own::has_subcommand(name)
+    }
+}
+
+impl FromArgMatches for Command {
+    fn from_arg_matches(matches: &ArgMatches) -> Result<Self, Error> {
+        let job = matches.subcommand().and_then(|(name, given)| Some((Verb::named(name)?, given)));
+        match job {
+            Some((verb, given)) => face::job(verb, given).map(Self::Job),
+            None => Own::from_arg_matches(matches).map(Self::Own),
+        }
+    }
+
+    fn update_from_arg_matches(&mut self, matches: &ArgMatches) -> Result<(), Error> {
+        *self = Self::from_arg_matches(matches)?;
+        Ok(())
+    }
+}
+
+/// Runs a job and prints its outcome.
+fn run(job: &dyn AnyJob, shared: &Shared) -> Result<(), Failure> {
+    let mut console = Console::new(shared);
+    let outcome = job.run(&mut console.session());
+    console.finish();
+    let outcome = outcome?;
+    if shared.json {
+        print_json(&outcome.result)?;
+    } else {
+        let report = &outcome.report;
+        let text = match report.title.is_empty() {
+            true => terminal::blocks(&report.blocks),
+            false => terminal::render(report),
+        };
+        print(text.trim_matches('\n'))?;
+    }
+    outcome.failure.map_or(Ok(()), Err)
 }
 
 /// Prints a result to stdout, which scripts read.
@@ -107,67 +176,10 @@ pub(crate) fn print_json(value: &impl serde::Serialize) -> Result<(), Failure> {
 
 /// A table with aligned columns: text left, numbers right.
 pub(crate) fn table(header: &[&str], rows: &[Vec<String>]) -> String {
-    let width = |column: usize| {
-        let cells = rows.iter().map(|row| row[column].chars().count());
-        cells.chain([header[column].chars().count()]).max().unwrap_or(0)
-    };
-    let widths: Vec<usize> = (0..header.len()).map(width).collect();
-    let numeric: Vec<bool> = (0..header.len())
-        .map(|column| !rows.is_empty() && rows.iter().all(|row| is_number(&row[column])))
-        .collect();
-    let line = |cells: &[String]| {
-        let padded =
-            cells.iter().zip(widths.iter().zip(&numeric)).map(|(cell, (&width, &right))| {
-                if right { format!("{cell:>width$}") } else { format!("{cell:<width$}") }
-            });
-        padded.collect::<Vec<_>>().join("  ").trim_end().to_owned()
-    };
-    let header: Vec<String> = header.iter().map(ToString::to_string).collect();
-    let mut lines = vec![line(&header)];
-    lines.extend(rows.iter().map(|row| line(row)));
-    lines.join("\n")
+    plain(&Table::of_cells(header, rows.to_vec()))
 }
 
-/// A table of a report in the same form.
+/// A table of a report.
 pub(crate) fn plain(table: &Table) -> String {
-    let heads: Vec<&str> = table.columns.iter().map(|column| column.head.as_str()).collect();
-    let rows: Vec<Vec<String>> = table.rows.iter().map(|row| row.cells.clone()).collect();
-    self::table(&heads, &rows)
-}
-
-fn is_number(cell: &str) -> bool {
-    cell.starts_with(|c: char| c.is_ascii_digit() || c == '-' || c == '.')
-}
-
-/// A count with thousands separators: `2,097,152`.
-pub(crate) fn grouped(count: u64) -> String {
-    let digits = count.to_string();
-    let mut text = String::new();
-    for (index, digit) in digits.chars().enumerate() {
-        if index > 0 && (digits.len() - index).is_multiple_of(3) {
-            text.push(',');
-        }
-        text.push(digit);
-    }
-    text
-}
-
-#[cfg(test)]
-mod tests {
-    use super::*;
-
-    #[test]
-    fn tables_align_text_left_and_numbers_right() {
-        let rows =
-            vec![vec!["a".to_owned(), "7".to_owned()], vec!["long".to_owned(), "1,234".to_owned()]];
-        assert_eq!(table(&["site", "count"], &rows), "site  count\na         7\nlong  1,234");
-    }
-
-    #[test]
-    fn counts_are_grouped_by_thousands() {
-        assert_eq!(
-            [0, 12, 999, 1000, 1_234_567].map(grouped),
-            ["0", "12", "999", "1,000", "1,234,567"]
-        );
-    }
+    terminal::blocks(&[Block::Table(table.clone())]).trim_matches('\n').to_owned()
 }

@@ -1,7 +1,6 @@
 //! `linwright report`: renders the saved result of any command again.
 
 use super::print;
-use super::run::write_report;
 use crate::args::Shared;
 use crate::failure::Failure;
 use clap::{Args, ValueEnum};
@@ -10,6 +9,7 @@ use linwright::compress::intervention;
 use linwright::compress::report::Report;
 use linwright::evaluate::report::{document as evaluation, is_evaluation};
 use linwright::measure::inspect;
+use linwright::recipes::write_report;
 use linwright::report::{Document, ReportError, html, markdown, terminal};
 use linwright::run::input;
 use serde_json::Value;

@@ -3,12 +3,13 @@
 use super::{plain, print, print_json};
 use crate::args::Shared;
 use crate::console::Console;
-use crate::failure::{Failure, Kind, message_of};
+use crate::failure::Failure;
 use clap::{Args, Subcommand};
 use linwright::bench::convergence::report::{drawn, rotor_convergence, tables};
 use linwright::bench::convergence::{
-    Convergence, ConvergenceError, ConvergencePlan, run as run_experiment,
+    Convergence, ConvergencePlan, run as run_experiment,
 };
+use linwright::run::Monitor;
 use linwright::run::atomic::write_atomic;
 use std::path::{Path, PathBuf};
 
@@ -108,17 +109,4 @@ fn write_figure(found: &Convergence, out: &Path) -> Result<(), Failure> {
 fn shown(found: &Convergence) -> String {
     let [training, accuracy] = tables(found).map(|table| plain(&table));
     format!("{training}\n\n{accuracy}\n{}", drawn(found))
-}
-
-impl From<ConvergenceError> for Failure {
-    fn from(error: ConvergenceError) -> Self {
-        let message = message_of(&error);
-        match error {
-            ConvergenceError::Plan { .. } => Self::usage(message),
-            ConvergenceError::Numerics { .. } | ConvergenceError::Operator(_) => {
-                Self::general(message)
-            }
-            ConvergenceError::Interrupted => Self::new(Kind::Interrupted, message),
-        }
-    }
 }

@@ -3,13 +3,14 @@
 use super::{print, print_json, table};
 use crate::args::{Shared, one_of};
 use crate::console::Console;
-use crate::failure::{Failure, Kind, message_of};
-use crate::source::{OpenModel, find_model, open_model};
-use crate::{interrupt, outputs};
+use crate::failure::{Failure, message_of};
+use linwright::jobs::source::{OpenModel, find_model, open_model};
+use crate::interrupt;
+use linwright::jobs::{Session, outputs};
 use clap::{ArgGroup, Args};
 use linwright::compress::intervention::Size;
 use linwright::measure::vendi::{
-    Criterion, Diversity, Gamma, Goal, Reconstruction, Selected, StoredError, VendiError,
+    Criterion, Diversity, Gamma, Goal, Reconstruction, Selected, VendiError,
     reconstruct, select, stored_matrix,
 };
 use linwright::ops::{OpError, Shape, Sites};
@@ -94,8 +95,10 @@ struct Found {
 
 pub(crate) fn run(args: &SelectArgs, shared: &Shared) -> Result<(), Failure> {
     let mut console = Console::new(shared);
+    let mut session = console.session();
     if let Some(path) = &args.output {
-        outputs::json(path, args.force, &outputs::of_model(&args.model))?;
+        let inputs = outputs::of_model(&args.model, &mut session);
+        outputs::json(path, args.force, &inputs, &session)?;
     }
     let criterion = Criterion {
         diversity: args.order,
@@ -103,34 +106,34 @@ pub(crate) fn run(args: &SelectArgs, shared: &Shared) -> Result<(), Failure> {
         gamma: parse_gamma(&args.gamma)?,
         quality: args.quality,
     };
-    let matrix = read(args, &mut console)?;
+    let matrix = read(args, &mut session)?;
     let count = count(args, &matrix)?;
-    let found = compute(matrix, count, criterion, &mut console)?;
-    console.finish();
+    let found = compute(matrix, count, criterion, &mut session)?;
+    session.finish();
     if let Err(error) = &found.projection {
-        console.note(&format!("note: {error}"));
+        session.note(&format!("note: {error}"));
     }
     let json = found.json();
     if let Some(path) = &args.output {
         let text = serde_json::to_string_pretty(&json)
             .map_err(|error| Failure::general(format!("cannot write JSON: {error}")))?;
         write_atomic(path, (text + "\n").as_bytes())?;
-        console.note(&format!("wrote {}", path.display()));
+        session.note(&format!("wrote {}", path.display()));
     }
     if shared.json { print_json(&json) } else { print(&found.shown()) }
 }
 
 /// Reads the tensor, or the weight of the site.
-fn read(args: &SelectArgs, console: &mut Console) -> Result<Matrix, Failure> {
+fn read(args: &SelectArgs, session: &mut Session<'_>) -> Result<Matrix, Failure> {
     if let Some(name) = &args.tensor {
-        let place = find_model(&args.model, console)?;
-        console.step("reading");
+        let place = find_model(&args.model, session)?;
+        session.step("reading");
         let stored = stored_matrix(&place.path, name)?;
         let (values, dtype, sha256) = (stored.values, stored.dtype, stored.sha256);
         return Ok(Matrix { model: place.name, name: name.clone(), values, dtype, sha256 });
     }
     let name = args.site.clone().unwrap_or_default();
-    let OpenModel { loaded, place } = open_model(&args.model, console)?;
+    let OpenModel { loaded, place } = open_model(&args.model, session)?;
     let slots = loaded.decoder.slots();
     let Some(slot) = slots.iter().find(|slot| slot.id().to_string() == name) else {
         let names: Vec<String> = slots.iter().map(|slot| slot.id().to_string()).collect();
@@ -154,18 +157,18 @@ fn compute(
     matrix: Matrix,
     count: usize,
     criterion: Criterion,
-    console: &mut Console,
+    session: &mut Session<'_>,
 ) -> Result<Found, Failure> {
     let rows = matrix.values.view();
-    console.step(&format!("selecting {count} of {} rows", rows.rows()));
+    session.step(&format!("selecting {count} of {} rows", rows.rows()));
     let start = Instant::now();
     let mut go_on = |done: usize, total: usize| {
-        console.progress(done as u64, total as u64);
+        session.progress(done as u64, total as u64);
         !interrupt::is_requested()
     };
     let selected = select(rows, count, &criterion, &mut go_on)?;
     let selection_seconds = start.elapsed().as_secs_f64();
-    console.step("projecting onto their span");
+    session.step("projecting onto their span");
     let start = Instant::now();
     let projection = match reconstruct(rows, &selected.indices) {
         // The selection is valid without coefficients; the result gives the reason.
@@ -298,40 +301,5 @@ impl Found {
             Err(error) => format!("\n\nno projection: {error}"),
         };
         text
-    }
-}
-
-impl From<StoredError> for Failure {
-    fn from(error: StoredError) -> Self {
-        let message = message_of(&error);
-        match error {
-            StoredError::File(error) => error.into(),
-            StoredError::Unknown { .. } | StoredError::NotAMatrix { .. } => Self::usage(message)
-                .hint("see `linwright inspect MODEL --by tensor` for all names and shapes"),
-        }
-    }
-}
-
-impl From<VendiError> for Failure {
-    fn from(error: VendiError) -> Self {
-        let message = message_of(&error);
-        match error {
-            VendiError::Interrupted => Self::new(Kind::Interrupted, message),
-            VendiError::Rank { .. } | VendiError::Gamma(_) | VendiError::Order(_) => {
-                Self::usage(message)
-            }
-            VendiError::NotSquare { .. }
-            | VendiError::Empty { .. }
-            | VendiError::NonFinite { .. }
-            | VendiError::NotSymmetric { .. }
-            | VendiError::Diagonal { .. }
-            | VendiError::ZeroRow { .. }
-            | VendiError::Count { .. }
-            | VendiError::Negative { .. }
-            | VendiError::Sum { .. }
-            | VendiError::NoScale
-            | VendiError::Dependent { .. }
-            | VendiError::NoConvergence(_) => Self::general(message),
-        }
     }
 }

@@ -5,7 +5,7 @@ use crate::args::Shared;
 use crate::console::Console;
 use crate::failure::Failure;
 use crate::interrupt;
-use crate::source::variable;
+use crate::host::variable;
 use clap::Args;
 use linwright::data::sets::Sets;
 use linwright::evaluate::{DataFile, HarnessOptions, Validated, validate};

@@ -280,7 +280,7 @@ impl Work<'_> {
             "instruction_set": parallel::instruction_set(),
         });
         let mut journal = FileJournal::open(&path, &made_by)?;
-        journal.damages().iter().for_each(|damage| monitor.step(&format!("note: {damage}")));
+        journal.damages().iter().for_each(|damage| monitor.note(&format!("note: {damage}")));
         let (shared, at) = (RefCell::new(monitor), cell::Cell::new((0u64, 0u64)));
         // Progress counts the tokens of all variants: those of finished batches, and in this batch
         // those of finished variants.

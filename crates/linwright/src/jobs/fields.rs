@@ -108,7 +108,7 @@ impl Field {
     }
 
     /// Whether it has this name, in snake case.
-    pub(super) fn is_called(&self, key: &str) -> bool {
+    pub(crate) fn is_called(&self, key: &str) -> bool {
         self.key == key || self.aliases.iter().any(|alias| alias.replace('-', "_") == key)
     }
 

@@ -1,58 +1,59 @@
-//! Jobs: what a command does, as plain data.
+//! Jobs: what a command does, as plain data that runs.
 //!
 //! A job is read from the flags of a command, from a recipe or from Python, always through its JSON
 //! schema: [`fields`] lists its options with their types, defaults and one sentence each, and
 //! [`read`] turns a map of options into the job. The command line builds its flags from the same
 //! list, so a flag, a key of a recipe and a keyword cannot differ.
 //!
-//! An option has one name everywhere: `no_share` is the key, `--no-share` the flag.
+//! An option has one name everywhere: `no_share` is the key, `--no-share` the flag. [`VERBS`] lists
+//! all jobs; [`AnyJob::run`] runs one in a [`Session`], and its [`Outcome`] is data and a report.
 
 mod batch;
 mod byte_size;
-mod compose;
-mod compress;
+mod component_store;
 mod cuts;
 mod error;
-mod eval;
 mod evaluation;
-mod export;
+mod failure;
 mod fields;
 mod form;
-mod import;
-mod inspect;
-mod laser;
 mod layers;
+pub(crate) mod measured;
 mod named;
+pub(crate) mod outcome;
+pub mod outputs;
 mod precision;
 mod read;
+mod saving;
+mod session;
+mod shell;
 mod slots;
-mod sweep;
-mod train_lm;
+pub mod source;
+pub(crate) mod tasks;
+mod verb;
 
 pub use batch::BatchSize;
 pub use byte_size::ByteSize;
-pub use compose::Compose;
-pub use compress::{Compress, Heal, MethodName, StoredDType};
+pub use compress::{Heal, MethodName, StoredDType};
 pub use cuts::CutOptions;
 pub use error::JobError;
-pub use eval::Eval;
 pub use evaluation::EvaluationOptions;
-pub use export::Export;
+pub use failure::{Failure, FailureKind, is_full, message_of};
 pub use fields::{Field, Kind, Name, fields, flag_of, schema};
 pub use form::SavedForm;
-pub use import::Import;
-pub use inspect::Inspect;
-pub use laser::Laser;
 pub use layers::parse_layers;
+pub use outcome::{Outcome, write_pages};
 pub use precision::PrecisionOptions;
 pub use read::read;
+pub use session::{Host, Session, to_yaml};
+pub use shell::{arguments, command};
 pub use slots::SlotOptions;
-pub use sweep::Sweep;
-pub use train_lm::TrainLm;
+pub use verb::{AnyJob, Verb, recipe_of};
 
 use schemars::JsonSchema;
 use serde::Serialize;
 use serde::de::DeserializeOwned;
+use std::fmt::Debug;
 
 /// Options of a job, or a group of them.
 pub trait Options: Clone + Default + PartialEq + Serialize + DeserializeOwned + JsonSchema {}
@@ -60,9 +61,41 @@ pub trait Options: Clone + Default + PartialEq + Serialize + DeserializeOwned + 
 impl<T: Clone + Default + PartialEq + Serialize + DeserializeOwned + JsonSchema> Options for T {}
 
 /// What a command does.
-pub trait Job: Options {
+pub trait Job: Options + Debug + 'static {
     /// Name of the command.
     const VERB: &'static str;
     /// What it does: a sentence, and paragraphs for its long help.
     const ABOUT: &'static str;
+    /// Whether it writes a model that other jobs can read.
+    const WRITES_MODEL: bool = false;
+    /// Ending of the name of its output in a recipe's directory: empty for a directory.
+    const OUTPUT_ENDING: &'static str = "";
+
+    /// Runs the job.
+    ///
+    /// # Errors
+    /// [`Failure`] with the exit code of the command.
+    fn run(&self, session: &mut Session<'_>) -> Result<Outcome, Failure>;
+}
+
+macro_rules! jobs {
+    ($($module:ident => $name:ident;)*) => {
+        $(pub(crate) mod $module; pub use $module::$name;)*
+
+        /// All jobs, in the order of the help.
+        pub static VERBS: &[Verb] = &[$(Verb::of::<$name>()),*];
+    };
+}
+
+jobs! {
+    inspect => Inspect;
+    compress => Compress;
+    laser => Laser;
+    sweep => Sweep;
+    compose => Compose;
+    eval => Eval;
+    run => Run;
+    export => Export;
+    import => Import;
+    train_lm => TrainLm;
 }

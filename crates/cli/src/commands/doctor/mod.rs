@@ -8,7 +8,7 @@ use super::{print, print_json};
 use crate::args::Shared;
 use crate::build::VERSION;
 use crate::failure::Failure;
-use crate::source::variable;
+use crate::host::variable;
 use clap::Args;
 use finding::{Finding, Status};
 use linwright::bench::check_product;

@@ -2,7 +2,7 @@
 
 use super::finding::{Finding, Status};
 use crate::failure::message_of;
-use crate::source::cache_home_of;
+use linwright::jobs::source::cache_home_of;
 use linwright::files::hub::{HubError, HubSettings, datasets_cache};
 use linwright::report::number::bytes;
 use linwright::run::shown;

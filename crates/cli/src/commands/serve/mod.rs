@@ -19,7 +19,7 @@ use crate::console::Console;
 use crate::face::Face;
 use crate::failure::Failure;
 use crate::interrupt;
-use crate::source::open_model_as;
+use linwright::jobs::source::open_model_as;
 use answer::TokenTexts;
 use clap::Args;
 use clap::builder::RangedU64ValueParser;
@@ -31,6 +31,7 @@ use linwright::jobs::PrecisionOptions;
 use linwright::model::Transformer;
 use linwright::model::checkpoint::LoadedModel;
 use linwright::model::tokenizer::Tokenizer;
+use linwright::run::Monitor;
 use protocol::Rules;
 use serde_json::{Value, json};
 use std::net::{IpAddr, SocketAddr, TcpListener, TcpStream};
@@ -171,7 +172,7 @@ pub(crate) fn run(args: &ServeArgs, shared: &Shared) -> Result<(), Failure> {
             .hint("choose another --port, or 0 for any free port")
     })?;
     let address = listener.local_addr().map_err(|error| Failure::io("the address", &error))?;
-    let mut loaded = open_model_as(&args.model, args.precision.dtype, &mut console)?.loaded;
+    let mut loaded = open_model_as(&args.model, args.precision.dtype, &mut console.session())?.loaded;
     let tokenizer = speaker(&args.model, &mut loaded)?;
     tokenizer.first(args.bos)?;
     console.finish();

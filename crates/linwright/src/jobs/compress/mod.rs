@@ -2,9 +2,12 @@
 
 mod names;
 mod plan;
+mod run;
+mod state;
+mod summary;
 
 use super::named::{EditedForms, Names};
-use super::{EvaluationOptions, Job, JobError, SavedForm};
+use super::{EvaluationOptions, Failure, Job, JobError, Outcome, SavedForm, Session};
 use linwright_compress::pipeline::Plan;
 use linwright_model::Transformer;
 use linwright_ops::Role;
@@ -110,6 +113,11 @@ impl Job for Compress {
     const VERB: &str = "compress";
     const ABOUT: &str = "Replace linear layers by smaller ones fitted to calibration text, and \
         save the model.";
+    const WRITES_MODEL: bool = true;
+
+    fn run(&self, session: &mut Session<'_>) -> Result<Outcome, Failure> {
+        run::run(self, session)
+    }
 }
 
 impl Compress {

@@ -44,6 +44,9 @@ pub(super) fn write(
     writer.text("README.md", card.as_bytes())?;
     let record = card::reproduce(&options.reproduce, source, form.name(), dtype);
     writer.text("reproduce.json", &record)?;
+    for (name, bytes) in &options.beside {
+        writer.text(name, bytes)?;
+    }
     writer.checksums()?;
     let files = writer.files.clone();
     writer.commit()?;

@@ -55,6 +55,8 @@ pub struct LoraOptions {
     pub card: Card,
     /// Provenance: command line, inputs and their hashes.
     pub reproduce: Map<String, Value>,
+    /// Further files, such as the job as a recipe and what was measured: name and content.
+    pub beside: Vec<(String, Vec<u8>)>,
 }
 
 impl Default for LoraOptions {
@@ -67,6 +69,7 @@ impl Default for LoraOptions {
             max_bytes: None,
             card: Card::default(),
             reproduce: Map::new(),
+            beside: Vec::new(),
         }
     }
 }
@@ -159,6 +162,9 @@ pub fn export_lora(
     writer.text("README.md", text(source, &sites, &warnings, options, resolution).as_bytes())?;
     let record = card::reproduce(&options.reproduce, source, "lora", options.dtype);
     writer.text("reproduce.json", &record)?;
+    for (name, bytes) in &options.beside {
+        writer.text(name, bytes)?;
+    }
     writer.checksums()?;
     check_tokens(writer.target.path(), source, model.config())?;
     read_back(&opened, model, &sites, writer.target.path(), resolution, options.dtype)?;

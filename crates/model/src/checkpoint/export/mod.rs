@@ -108,6 +108,8 @@ pub struct ExportOptions {
     pub card: Card,
     /// Provenance: command line, inputs and their hashes. Form and version are added.
     pub reproduce: Map<String, Value>,
+    /// Further files, such as the job as a recipe and what was measured: name and content.
+    pub beside: Vec<(String, Vec<u8>)>,
 }
 
 impl Default for ExportOptions {
@@ -120,6 +122,7 @@ impl Default for ExportOptions {
             max_bytes: None,
             card: Card::default(),
             reproduce: Map::new(),
+            beside: Vec::new(),
         }
     }
 }
@@ -290,6 +293,7 @@ pub fn export(
         "reproduce.json".into(),
         card::reproduce(&options.reproduce, &source, form.name(), dtype),
     ));
+    save_options.files.extend(options.beside.iter().cloned());
     if form == ExportForm::Blocks {
         save_options.files.push((BLOCKS_FILE.into(), BLOCKS_MODELLING.into()));
     }

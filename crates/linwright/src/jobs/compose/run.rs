@@ -1,0 +1,89 @@
+//! `linwright compose`: greedy combination of edits, each kept if the model does not get worse.
+
+use super::Compose;
+use crate::jobs::component_store::component_store;
+use crate::jobs::outcome::text;
+use crate::jobs::sweep::{Opened, grid, left_nothing};
+use crate::jobs::{Failure, Outcome, Session};
+use linwright_compress::intervention::apply_edits;
+use linwright_compress::intervention::compose::{Composed, best_first, compose, fingerprint};
+use linwright_compress::intervention::report::{edits_table, steps, test_table};
+use linwright_compress::intervention::sweep::{Place, Swept, places};
+use linwright_report::Block;
+use linwright_run::atomic::write_atomic;
+use linwright_run::{Monitor, RunDirectory, input, shown_reason};
+use serde_json::{Value, json};
+use std::path::Path;
+
+/// Largest `result.json` of a sweep that is read, in bytes.
+const SWEEP_BYTES: u64 = 1 << 28;
+
+pub(super) fn run(job: &Compose, session: &mut Session<'_>) -> Result<Outcome, Failure> {
+    let grid = grid(&job.slots, &job.cut)?;
+    let order = job.sweep.as_deref().map(order_of).transpose()?;
+    let opened = Opened::new(&job.model, &job.evaluation, job.shuffle, session)?;
+    let store = component_store(&job.cut, session)?;
+    let known = places(&grid, &opened.model.loaded.decoder)?;
+    let order =
+        order.map(|order| order.into_iter().filter(|place| known.contains(place)).collect());
+    if order.as_ref().is_some_and(|order: &Vec<Place>| order.len() != known.len()) {
+        return Err(Failure::usage("the sweep does not cover all weights of this grid")
+            .hint("give the same --lname and --lnum as to the sweep"));
+    }
+    let work = opened.work(&job.evaluation, job.metric.as_deref(), &store)?;
+    let fingerprint = fingerprint(&work, &grid, order.as_deref());
+    let own = || Path::new("runs").join(format!("compose-{}", &fingerprint.0[..8]));
+    let output = job.output.clone().unwrap_or_else(own);
+    let directory = RunDirectory::open(&output, &fingerprint)?;
+    let composed = compose(&work, &grid, order, &directory, session);
+    let composed = composed.map_err(|error| left_nothing(&directory, error.into()))?;
+    let mut edited = opened.model.loaded.decoder.clone();
+    let sites = apply_edits(&mut edited, &composed.edits, &store, session)?;
+    session.finish();
+    let json = result(&opened, &composed, session)?;
+    let edits = serde_json::to_value(&composed.edits)
+        .map_err(|error| Failure::general(format!("cannot write the edits as JSON: {error}")))?;
+    write_atomic(&output.join("edits.json"), format!("{edits:#}\n").as_bytes())?;
+    write_atomic(&output.join("result.json"), format!("{json:#}\n").as_bytes())?;
+    let mut blocks = vec![Block::Table(steps(&composed))];
+    if !sites.is_empty() {
+        blocks.push(Block::Table(edits_table(&sites)));
+    }
+    blocks.extend(composed.test.as_ref().map(|test| Block::Table(test_table(test))));
+    blocks.push(text([format!("edits: {}", output.join("edits.json").display())]));
+    Outcome::new(&json, blocks)
+}
+
+/// The weights of a sweep, best first.
+fn order_of(path: &Path) -> Result<Vec<Place>, Failure> {
+    let shown = path.display().to_string();
+    let io = |error: std::io::Error| Failure::io(&shown, &error);
+    let text = input::read_text(path, SWEEP_BYTES).map_err(io)?;
+    let wrong = |error: serde_json::Error| {
+        Failure::usage(format!(
+            "{shown} is not the result of a sweep: {}",
+            shown_reason(&error.to_string())
+        ))
+        .hint("give the result.json of `linwright sweep`")
+    };
+    let value: Value = serde_json::from_str(&text).map_err(wrong)?;
+    let swept: Swept = serde_json::from_value(value["sweep"].clone()).map_err(wrong)?;
+    Ok(best_first(&swept))
+}
+
+fn result(
+    opened: &Opened,
+    composed: &Composed,
+    session: &Session<'_>,
+) -> Result<Value, Failure> {
+    let value = serde_json::to_value(composed).map_err(|error| {
+        Failure::general(format!("cannot write the composition as JSON: {error}"))
+    })?;
+    let mut provenance = session.provenance(
+        "linwright compose",
+        &opened.model.loaded,
+        std::slice::from_ref(&composed.dense),
+    );
+    provenance.seeds = vec![composed.grid.cut.seed];
+    Ok(json!({"model": opened.model.place.name, "compose": value, "provenance": provenance}))
+}

@@ -1,0 +1,190 @@
+//! `linwright compress`: replace linear layers and save the model.
+
+use super::summary::{self, Summary};
+use super::{Compress, MethodName, StoredDType, state};
+use crate::jobs::saving::{self, Saving};
+use crate::jobs::source::{OpenModel, POCKET, open_model, text_file};
+use crate::jobs::tasks::{Judged, Tasks, before_and_after, check_tasks};
+use crate::jobs::{Failure, Outcome, Session, outputs};
+use linwright_compress::fit_store::FitStore;
+use linwright_compress::pipeline::{Context, Edited, Plan, SiteOutcome, apply};
+use linwright_compress::study;
+use linwright_data::Corpus;
+use linwright_evaluate::{ParameterCounts, Task, tokens_per_second};
+use linwright_measure::calibration::{Calibration, Split};
+use linwright_measure::capture::Bounds;
+use linwright_model::Transformer;
+use linwright_model::checkpoint::LoadedModel;
+use linwright_model::checkpoint::export::Exported;
+use linwright_ops::{Op, SiteId, Sites};
+use linwright_run::{Monitor, RunDirectory};
+use serde_json::json;
+use std::path::{Path, PathBuf};
+
+pub(super) fn run(job: &Compress, session: &mut Session<'_>) -> Result<Outcome, Failure> {
+    if !job.dry_run {
+        let inputs = inputs(job, session);
+        outputs::directory(&job.output, job.force, &inputs, session)?;
+    }
+    if job.form.is_dense() && matches!(job.method, Some(MethodName::Rotor)) {
+        return Err(Failure::usage("a rotor network is not linear and has no dense form")
+            .hint("give --form native"));
+    }
+    let dataset = job.dataset.as_deref().map(Path::new);
+    job.evaluation.check_text_field(dataset.as_slice())?;
+    // Errors in tasks are reported before a model is loaded.
+    let tasks = Tasks::open_if_any(&job.evaluation, session)?;
+    let model = open_model(&job.model, session)?;
+    let OpenModel { loaded, place } = &model;
+    check_tasks(tasks.iter().map(AsRef::as_ref), &model)?;
+    let plan = job.plan(&loaded.decoder)?;
+    plan.sites(&loaded.decoder)?;
+    if job.form.is_dense() {
+        check_dense(&plan, &loaded.decoder)?;
+    }
+    let calibration = calibration(job, loaded, session)?;
+    if job.dry_run {
+        session.finish();
+        return summary::dry_run(&plan, &loaded.decoder, &calibration);
+    }
+    let state = state::directory(&job.output)?;
+    let fingerprint = study::plan_fingerprint(&plan, &loaded.hash, &calibration);
+    let directory = state::open(&state, &fingerprint, job.force)?;
+    let work = Work { model: &model, plan: &plan, calibration: &calibration, tasks: &tasks };
+    let done = fit_and_save(job, &work, &directory, session)
+        .map_err(|failure| state::tidy(&state, failure))?;
+    state::remove(&state)?;
+    let stages = session.finish();
+    let summary = Summary::new(&done, &loaded.decoder, &place.path);
+    let result = json!({
+        "model": place.name, "output": job.output, "plan": plan,
+        "saved": saving::summary(&done.saved), "summary": summary, "sites": done.edited.sites,
+        "stages": stages, "dense": done.judged.dense, "results": done.judged.results,
+        "comparisons": done.judged.comparisons,
+    });
+    let mut blocks = summary.blocks(&done, &job.output);
+    blocks.extend(done.judged.blocks());
+    Ok(Outcome { model: Some(job.output.clone()), ..Outcome::new(&result, blocks)? })
+}
+
+/// The input files, which no output may overwrite.
+fn inputs(job: &Compress, session: &mut Session<'_>) -> Vec<PathBuf> {
+    let mut inputs = outputs::of_model(&job.model, session);
+    inputs.extend(job.dataset.as_ref().map(PathBuf::from));
+    inputs.extend(job.evaluation.inputs());
+    inputs
+}
+
+/// Refuses before the work a dense form of a model that keeps a nonlinear operator.
+fn check_dense(plan: &Plan, model: &Transformer) -> Result<(), Failure> {
+    let edited = plan.sites(model)?;
+    let replaced = |site: &SiteId| edited.iter().any(|edit| edit.sites.contains(site));
+    let slots = model.slots();
+    let stays = slots.iter().find(|s| matches!(s.op(), Op::Map(_)) && !replaced(s.id()));
+    stays.map_or(Ok(()), |slot| {
+        let kind = slot.op().map().spec().kind();
+        Err(Failure::usage(format!("{} is a {kind}, which has no dense form", slot.id()))
+            .hint("give --form native"))
+    })
+}
+
+/// An edited and saved model.
+pub(super) struct Done {
+    pub(super) edited: Edited,
+    pub(super) judged: Judged,
+    pub(super) saved: Exported,
+    /// Scoring speed of the original and the edited model, in tokens per second.
+    pub(super) speeds: [f64; 2],
+}
+
+/// Everything that a model is compressed with.
+struct Work<'a> {
+    model: &'a OpenModel,
+    plan: &'a Plan,
+    calibration: &'a Calibration,
+    /// The evaluation before and after, if any.
+    tasks: &'a [Box<dyn Task>],
+}
+
+fn fit_and_save(
+    job: &Compress,
+    work: &Work<'_>,
+    directory: &RunDirectory,
+    session: &mut Session<'_>,
+) -> Result<Done, Failure> {
+    let Work { model, plan, calibration, tasks } = *work;
+    let loaded = &model.loaded;
+    let store = FitStore::open(&directory.path().join("fits"))?;
+    let context =
+        Context { model_hash: &loaded.hash, bounds: Bounds::default(), store: Some(&store) };
+    let edited = apply(&loaded.decoder, calibration, plan, &context, session)?;
+    for site in &edited.sites {
+        session.trace(|| fit_told(site));
+    }
+    let replaced = edited.sites.iter().map(|site| &site.site);
+    let judged = before_and_after(tasks, &job.evaluation, model, &edited.model, replaced, session)?;
+    session.step("timing both models");
+    let both = [&loaded.decoder, &edited.model];
+    let speeds = tokens_per_second(&both, calibration.windows(), session.cancelled())?;
+    let dtype = job.dtype.map(StoredDType::dtype);
+    let result = json!({
+        "plan": plan, "parameters": parameters_of(&edited, &loaded.decoder),
+        "sites": edited.sites, "dense": judged.dense, "results": judged.results,
+        "comparisons": judged.comparisons,
+        "tokens_per_second_before": speeds[0], "tokens_per_second": speeds[1],
+    });
+    let (force, output) = (job.force, &*job.output);
+    let saving = Saving { form: job.form, dtype, force, output, result };
+    let saved = saving.write(&edited.model, model, session)?;
+    Ok(Done { edited, judged, saved, speeds: [speeds[0], speeds[1]] })
+}
+
+/// Parameters of the replaced layers and of the model, after and before.
+pub(super) fn parameters_of(edited: &Edited, original: &Transformer) -> ParameterCounts {
+    // Refitted projections are not counted: they keep their size.
+    let replaced = || edited.sites.iter().filter(|site| !site.heals);
+    ParameterCounts {
+        targeted: replaced().map(|site| site.parameters as u64).sum(),
+        targeted_dense: replaced().map(|site| site.dense_parameters as u64).sum(),
+        model: edited.model.parameters(),
+        model_dense: original.config().parameters(),
+    }
+}
+
+/// One line about the fit of a site.
+fn fit_told(SiteOutcome { site, method, fit, parameters, .. }: &SiteOutcome) -> String {
+    let (error, seconds) = (fit.relative_error, fit.seconds);
+    format!("{site}: {method}, {parameters} parameters, relative error {error:.3e}, {seconds:.2} s")
+}
+
+fn calibration(
+    job: &Compress,
+    loaded: &LoadedModel,
+    session: &mut Session<'_>,
+) -> Result<Calibration, Failure> {
+    let dataset = job
+        .dataset
+        .as_deref()
+        .or((job.model == POCKET).then_some(POCKET));
+    let dataset = dataset.ok_or_else(|| {
+        Failure::usage("no calibration text")
+            .hint("give --dataset FILE: a text or JSONL file like the inputs of the model in use")
+    })?;
+    let field = job.evaluation.text_field.as_deref();
+    let (path, field) = text_file(dataset, "calibration.jsonl", field, session)?;
+    let corpus = Corpus::open(&path, field)?;
+    let tokenizer = loaded
+        .tokenizer
+        .as_ref()
+        .ok_or_else(|| Failure::general(format!("{} has no tokenizer.json", job.model)))?;
+    let calibration = Calibration::encode(
+        corpus.documents.iter().map(|document| (document.line, document.text.as_str())),
+        tokenizer,
+        job.evaluation.bos,
+        job.seq_len,
+        job.num_tokens,
+        Split::Contiguous,
+    )?;
+    calibration.check_positions(loaded.decoder.config().max_positions)?;
+    Ok(calibration)
+}

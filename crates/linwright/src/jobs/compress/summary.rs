@@ -1,0 +1,149 @@
+//! The summary of `linwright compress`, and its estimate for `--dry-run`.
+
+use super::run::{Done, parameters_of};
+use crate::jobs::outcome::{table, text};
+use crate::jobs::{Failure, Outcome};
+use linwright_compress::pipeline::Plan;
+use linwright_compress::{Rates, study};
+use linwright_measure::calibration::Calibration;
+use linwright_model::Transformer;
+use linwright_report::Block;
+use linwright_report::number::{bytes, grouped};
+use linwright_run::memory::peak_resident_bytes;
+use std::path::Path;
+
+/// Before and after.
+#[derive(serde::Serialize)]
+pub(super) struct Summary {
+    targeted_dense: u64,
+    targeted: u64,
+    keep: f64,
+    model_dense: u64,
+    model: u64,
+    weight_bytes_before: u64,
+    weight_bytes: u64,
+    tokens_per_second_before: f64,
+    tokens_per_second: f64,
+    peak_resident_bytes: Option<u64>,
+    max_logit_difference: f64,
+}
+
+impl Summary {
+    pub(super) fn new(done: &Done, original: &Transformer, source: &Path) -> Self {
+        let Done { edited, saved, speeds, .. } = done;
+        let counts = parameters_of(edited, original);
+        Self {
+            targeted_dense: counts.targeted_dense,
+            targeted: counts.targeted,
+            keep: counts.keep(),
+            model_dense: counts.model_dense,
+            model: counts.model,
+            weight_bytes_before: weight_bytes(source),
+            weight_bytes: weight_bytes(&saved.saved.dir),
+            tokens_per_second_before: speeds[0],
+            tokens_per_second: speeds[1],
+            peak_resident_bytes: peak_resident_bytes(),
+            max_logit_difference: f64::from(saved.saved.max_difference),
+        }
+    }
+
+    pub(super) fn blocks(&self, done: &Done, output: &Path) -> Vec<Block> {
+        let choice = &done.saved.choice;
+        let rows: Vec<Vec<String>> = done
+            .edited
+            .sites
+            .iter()
+            .map(|site| {
+                vec![
+                    site.site.to_string(),
+                    site.method.clone(),
+                    grouped(site.dense_parameters as u64),
+                    grouped(site.parameters as u64),
+                    format!("{:.2e}", site.fit.relative_error),
+                ]
+            })
+            .collect();
+        vec![
+            table(&["site", "method", "dense", "now", "fit error"], rows),
+            text([
+                format!(
+                    "replaced layers: {} -> {} parameters (keep {:.4})",
+                    grouped(self.targeted_dense),
+                    grouped(self.targeted),
+                    self.keep,
+                ),
+                format!(
+                    "model: {} -> {} parameters, {} -> {} bytes of weights",
+                    grouped(self.model_dense),
+                    grouped(self.model),
+                    grouped(self.weight_bytes_before),
+                    grouped(self.weight_bytes),
+                ),
+                format!(
+                    "scoring text: {:.0} -> {:.0} tokens/s",
+                    self.tokens_per_second_before, self.tokens_per_second,
+                ),
+                self.peak_resident_bytes
+                    .map_or_else(String::new, |peak| format!("peak memory: {}", bytes(peak))),
+                format!("form {}: {}", choice.form.name(), choice.reason),
+                format!(
+                    "wrote {}; loaded back, logits differ by at most {:.1e}",
+                    output.display(),
+                    self.max_logit_difference,
+                ),
+            ]),
+        ]
+    }
+}
+
+/// The estimated cost of a plan.
+pub(super) fn dry_run(
+    plan: &Plan,
+    model: &Transformer,
+    calibration: &Calibration,
+) -> Result<Outcome, Failure> {
+    let estimate = study::estimate(plan, model, calibration, &mut Rates::default())?;
+    let rows: Vec<Vec<String>> = estimate
+        .sites
+        .iter()
+        .map(|site| {
+            vec![
+                site.site.to_string(),
+                site.method.clone(),
+                grouped(site.dense_parameters),
+                grouped(site.parameters),
+                site.asked.map_or_else(String::new, |keep| format!("{keep:.4}")),
+                format!("{:.4}", site.reached),
+            ]
+        })
+        .collect();
+    let seconds = match estimate.seconds {
+        seconds if seconds < 10.0 => format!("{seconds:.1}"),
+        seconds => format!("{seconds:.0}"),
+    };
+    let blocks = vec![
+        table(&["site", "method", "dense", "then", "asked", "reached"], rows),
+        text([
+            format!(
+                "parameters of these layers: {} -> {}",
+                grouped(estimate.targeted_dense),
+                grouped(estimate.targeted)
+            ),
+            format!("memory: about {} MB", grouped(estimate.memory_bytes >> 20)),
+            format!("time: about {seconds} s"),
+        ]),
+    ];
+    Outcome::new(&serde_json::json!({"plan": plan, "estimate": estimate}), blocks)
+}
+
+/// Size of the weight files in a directory.
+fn weight_bytes(path: &Path) -> u64 {
+    let weights = |name: &str| name.ends_with(".safetensors");
+    let entries = std::fs::read_dir(path).into_iter().flatten().flatten();
+    entries
+        .filter(|entry| weights(&entry.file_name().to_string_lossy()))
+        // Follows links: in the cache of the hub every file is one.
+        .filter_map(|entry| entry.path().metadata().ok())
+        .map(|metadata| metadata.len())
+        .sum()
+}

@@ -1,0 +1,60 @@
+//! Evaluation of a model.
+
+mod overlap;
+mod run;
+
+pub(in crate::jobs) use run::{comparison_table, metric_table};
+use crate::jobs::{ByteSize, EvaluationOptions, Failure, Job, Outcome, PrecisionOptions, Session};
+use schemars::JsonSchema;
+use serde::{Deserialize, Serialize};
+use std::path::PathBuf;
+
+/// A model scored on tasks, and compared with another.
+#[derive(Clone, Debug, Default, PartialEq, Serialize, Deserialize, JsonSchema)]
+#[serde(default)]
+pub struct Eval {
+    /// A checkpoint directory, `pocket` for the built-in model, or `owner/name[@revision]` on the
+    /// hub.
+    #[schemars(extend("x-positional" = true))]
+    pub model: String,
+    /// The tasks.
+    #[serde(flatten)]
+    pub evaluation: EvaluationOptions,
+    /// Memory limit of the whole program: `8GB`, `500MiB`, or bytes. Batches are made small enough;
+    /// texts that cannot fit are refused before anything is computed.
+    #[schemars(extend("x-value" = "SIZE"))]
+    pub max_memory: Option<ByteSize>,
+    /// Write requests and responses to `samples_TASK.jsonl` in this directory.
+    #[schemars(extend("x-value" = "DIR"))]
+    #[schemars(extend("x-path" = true))]
+    pub log_samples: Option<PathBuf>,
+    /// Calibration text of the model; documents of tasks that share 13-grams of words with it are
+    /// reported.
+    #[schemars(extend("x-value" = "FILE", "x-whole" = true, "x-many" = true))]
+    #[schemars(extend("x-path" = true))]
+    pub overlap_with: Vec<PathBuf>,
+    /// How the models are held in memory.
+    #[serde(flatten)]
+    pub precision: PrecisionOptions,
+    /// Also evaluate this model, as the dense baseline; same forms as MODEL.
+    pub baseline: Option<String>,
+    /// Fail with exit code 4 if the perplexity is above this.
+    #[schemars(range(min = 1.0), extend("examples" = [20.5]))]
+    pub max_ppl: Option<f64>,
+    /// Also write the result as JSON to this file.
+    #[schemars(extend("x-short" = "o"))]
+    #[schemars(extend("x-path" = true))]
+    pub output: Option<PathBuf>,
+    /// Overwrite existing results and samples.
+    pub force: bool,
+}
+
+impl Job for Eval {
+    const VERB: &str = "eval";
+    const ABOUT: &str = "Measure perplexity on text and accuracy on questions.";
+    const OUTPUT_ENDING: &str = ".json";
+
+    fn run(&self, session: &mut Session<'_>) -> Result<Outcome, Failure> {
+        run::run(self, session)
+    }
+}

@@ -1,0 +1,440 @@
+//! `linwright eval`: perplexity and accuracy of a model.
+
+use super::{Eval, overlap};
+use crate::jobs::outcome::table;
+use crate::jobs::source::{OpenModel, open_model_as};
+use crate::jobs::tasks::{Tasks, check_tasks};
+use crate::jobs::{ByteSize, Failure, FailureKind, Outcome, Session, outputs};
+use linwright_evaluate::room::{self, NoRoom, Texts};
+use linwright_evaluate::{
+    Comparison, EvaluationError, EvaluationRecord, FileJournal, Hooks, Journal, Metric,
+    ParameterCounts, Prompting, RunOptions, Sample, Subject, Task, TaskGroup, TaskResult, compare,
+    evaluate, journal_fingerprint, result_json,
+};
+use linwright_model::checkpoint::LoadedModel;
+use linwright_ops::Sites;
+use linwright_report::Block;
+use linwright_run::atomic::write_atomic;
+use linwright_run::memory::{peak_resident_bytes, resident_bytes};
+use linwright_run::{JournalError, Monitor};
+use serde_json::{Value, json};
+use std::ffi::OsString;
+use std::path::{Path, PathBuf};
+
+/// Results of one model.
+struct Scored {
+    model: OpenModel,
+    results: Vec<TaskResult>,
+    groups: Vec<TaskGroup>,
+    seconds: f64,
+}
+
+/// The input files, which no output may overwrite.
+fn inputs(job: &Eval, session: &mut Session<'_>) -> Vec<PathBuf> {
+    let mut inputs = outputs::of_model(&job.model, session);
+    if let Some(baseline) = job.baseline.as_deref() {
+        inputs.extend(outputs::of_model(baseline, session));
+    }
+    inputs.extend(job.evaluation.inputs());
+    inputs.extend(job.overlap_with.iter().cloned());
+    inputs
+}
+
+/// Checks before anything is computed that the outputs can be written.
+fn check_outputs(job: &Eval, session: &mut Session<'_>) -> Result<(), Failure> {
+    if let Some(path) = job.output.as_deref().filter(|path| path.is_dir()) {
+        return Err(Failure::usage(format!("--output {} is a directory", path.display()))
+            .hint("give a file; --log-samples takes a directory"));
+    }
+    if let Some(path) = &job.output {
+        let inputs = inputs(job, session);
+        outputs::json(path, job.force, &inputs, session)?;
+    }
+    match &job.log_samples {
+        Some(folder) if folder.exists() && !folder.is_dir() => {
+            Err(Failure::usage(format!("--log-samples {} is not a directory", folder.display())))
+        }
+        _ => Ok(()),
+    }
+}
+
+/// Checks that the samples of these tasks can be written.
+fn check_samples(
+    job: &Eval,
+    tasks: &[Box<dyn Task>],
+    session: &mut Session<'_>,
+) -> Result<(), Failure> {
+    let Some(folder) = job.log_samples.as_deref().filter(|folder| folder.exists()) else {
+        return Ok(());
+    };
+    let inputs = inputs(job, session);
+    let mut names = tasks.iter().map(|task| samples_of(folder, &task.id()));
+    names.try_for_each(|path| outputs::samples(&path, job.force, &inputs, session))
+}
+
+/// Path of the samples of a task.
+fn samples_of(folder: &Path, task: &str) -> PathBuf {
+    folder.join(format!("samples_{task}.jsonl"))
+}
+
+pub(super) fn run(job: &Eval, session: &mut Session<'_>) -> Result<Outcome, Failure> {
+    if job.max_ppl.is_some() && job.evaluation.text.is_none() {
+        return Err(Failure::usage("--max-ppl needs --text"));
+    }
+    check_outputs(job, session)?;
+    let fitted_to: Vec<&Path> = job.overlap_with.iter().map(PathBuf::as_path).collect();
+    job.evaluation.check_text_field(&fitted_to)?;
+    if let Some(ByteSize(allowed)) = job.max_memory {
+        let named =
+            [&job.evaluation.text, &job.evaluation.questions].into_iter().flatten().map(Path::new);
+        let data = job.evaluation.data.iter().map(|data| data.path.as_path());
+        room::check_files(named.chain(data), allowed).map_err(no_room)?;
+    }
+    let whole_texts = job.log_samples.is_some();
+    // Errors in tasks are reported before a model is loaded, unless its chat template writes
+    // prompts.
+    let plain = (!job.evaluation.apply_chat_template)
+        .then(|| Tasks::open(&job.evaluation, whole_texts, None, session))
+        .transpose()?;
+    let mut leak = None;
+    let mut score = |model: &str, session: &mut Session<'_>| -> Result<Scored, Failure> {
+        let model = open_model_as(model, job.precision.dtype, session)?;
+        let own;
+        let tasks = match &plain {
+            Some(tasks) => tasks,
+            None => {
+                own = Tasks::open(&job.evaluation, whole_texts, Some(&model), session)?;
+                &own
+            }
+        };
+        check_tasks(tasks.all.iter().map(AsRef::as_ref), &model)?;
+        check_samples(job, &tasks.all, session)?;
+        if leak.is_none() {
+            leak = Some(overlap::find_overlap(job, &tasks.all, session)?);
+        }
+        let began = session.seconds();
+        let results = measure(job, &model, &tasks.all, session)?;
+        let (groups, seconds) = (tasks.groups.clone(), session.seconds() - began);
+        Ok(Scored { model, results, groups, seconds })
+    };
+    let Scored { model, results, groups, seconds } = score(&job.model, session)?;
+    let OpenModel { loaded, place } = model;
+    let mut provenance = session.provenance("linwright eval", &loaded, &results);
+    let (prompting, parameters) = (prompting(job, &loaded), parameters(&loaded));
+    let positions = loaded.decoder.config().max_positions;
+    // One model at a time is in memory.
+    drop(loaded);
+    let baseline = job.baseline.as_deref().map(|model| score(model, session)).transpose()?;
+    let baseline = baseline.map(|scored| scored.results);
+    session.finish();
+    let comparisons = compare(&results, baseline.as_deref().unwrap_or_default());
+    let (overlap, calibration) = leak.unwrap_or_default();
+    provenance.data.extend(calibration);
+    print_notes(&results, session);
+    let record = EvaluationRecord {
+        model: &place.name,
+        results: &results,
+        baseline: baseline.as_deref(),
+        comparisons: &comparisons,
+        overlap: &overlap,
+        groups: &groups,
+        prompting: &prompting,
+        max_length: job.evaluation.max_length.unwrap_or(usize::MAX).min(positions),
+        peak_bytes: peak_resident_bytes(),
+        parameters,
+        provenance: &provenance,
+        seconds,
+    };
+    let json = result_json(&record);
+    let mut outcome = Outcome::new(&json, blocks(&record))?;
+    // The results took long to compute: if a file cannot be written, they are still shown.
+    outcome.failure = keep(job, &json, &results).and_then(|()| gate(job, &results)).err();
+    Ok(outcome)
+}
+
+/// Results as tables.
+fn blocks(record: &EvaluationRecord<'_>) -> Vec<Block> {
+    let mut blocks = vec![metric_table(record.results, record.baseline)];
+    if !record.groups.is_empty() {
+        blocks.push(group_table(record.groups, record.results));
+    }
+    if !record.comparisons.is_empty() {
+        blocks.push(comparison_table(record.comparisons));
+    }
+    blocks
+}
+
+/// Writes the requested files.
+fn keep(job: &Eval, json: &Value, results: &[TaskResult]) -> Result<(), Failure> {
+    if let Some(folder) = &job.log_samples {
+        write_samples(folder, results)?;
+    }
+    if let Some(path) = &job.output {
+        write_atomic(path, format!("{json:#}\n").as_bytes())?;
+        remove_journals(&journals(path))?;
+    }
+    Ok(())
+}
+
+/// Prints notes about the data.
+fn print_notes(results: &[TaskResult], session: &Session<'_>) {
+    for result in results {
+        for note in &result.notes {
+            session.note(&format!("note: {}: {note}", result.task));
+        }
+    }
+}
+
+/// Directory of the responses of an evaluation until its result is written.
+fn journals(output: &Path) -> PathBuf {
+    let mut name = OsString::from(".");
+    name.push(output.file_name().unwrap_or_default());
+    name.push(".linwright-state");
+    output.with_file_name(name)
+}
+
+/// Removes the journals after the result was written. Other files in the directory stay.
+fn remove_journals(folder: &Path) -> Result<(), Failure> {
+    let Ok(entries) = std::fs::read_dir(folder) else { return Ok(()) };
+    let shown = folder.display().to_string();
+    let io = |error: std::io::Error| Failure::io(&shown, &error);
+    let mut others = false;
+    for entry in entries {
+        let path = entry.map_err(io)?.path();
+        match FileJournal::is_one(&path) {
+            true => std::fs::remove_file(&path).map_err(io)?,
+            false => others = true,
+        }
+    }
+    if others { Ok(()) } else { std::fs::remove_dir(folder).map_err(io) }
+}
+
+/// The journal of one task, if the result is written to a file. Where the size of batches follows
+/// the free memory, a journal that is already there determines it.
+fn journal(
+    job: &Eval,
+    loaded: &LoadedModel,
+    task: &dyn Task,
+    subject: &Subject<'_>,
+    options: &mut RunOptions,
+    session: &Session<'_>,
+) -> Result<Option<FileJournal>, Failure> {
+    let Some(output) = &job.output else { return Ok(None) };
+    let folder = journals(output);
+    let shown = folder.display().to_string();
+    std::fs::create_dir_all(&folder).map_err(|error| Failure::io(&shown, &error))?;
+    let dtype = job.precision.dtype.name();
+    let name = format!("{}-{}.jsonl", task.id(), &loaded.hash[..loaded.hash.len().min(12)]);
+    let path = folder.join(name);
+    if let (Some(room), Some(tokens)) = (options.longest, FileJournal::batch_tokens_of(&path)) {
+        let fits = tokens <= room.min(job.evaluation.batch_size.tokens());
+        options.max_batch_tokens = if fits { tokens } else { options.max_batch_tokens };
+    }
+    let fingerprint = journal_fingerprint(loaded, dtype, task, subject, options);
+    match FileJournal::open(&path, &fingerprint) {
+        Ok(journal) => {
+            for damage in journal.damages() {
+                session.note(&format!("note: {damage}"));
+            }
+            if !journal.is_empty() {
+                let (known, id) = (journal.len(), task.id());
+                session.note(&format!("note: {id}: {known} batches are already computed"));
+            }
+            Ok(Some(journal))
+        }
+        // A failing journal must not stop the evaluation.
+        Err(EvaluationError::Journal(JournalError::Io { source, .. })) => {
+            session.note(&format!(
+                "note: {}: {source}; if this evaluation is stopped, it cannot be resumed",
+                path.display()
+            ));
+            // If it cannot be written it may not be removable either; the error was already
+            // reported.
+            drop(remove_journals(&folder));
+            Ok(None)
+        }
+        Err(error) => Err(error.into()),
+    }
+}
+
+fn measure(
+    job: &Eval,
+    model: &OpenModel,
+    tasks: &[Box<dyn Task>],
+    session: &mut Session<'_>,
+) -> Result<Vec<TaskResult>, Failure> {
+    let (loaded, tokenizer) = (&model.loaded, model.tokenizer()?);
+    session.step(&format!("evaluating {}", model.place.name));
+    let of_all = run_options(job, loaded, tasks)?;
+    let cancelled = session.cancelled();
+    let mut results = Vec::new();
+    for task in tasks {
+        let mut options = of_all;
+        let subject = Subject::new(&loaded.decoder, tokenizer)
+            .with_max_length(job.evaluation.max_length)
+            .with_sentence(model.sentence());
+        let mut journal =
+            journal(job, loaded, task.as_ref(), &subject, &mut options, session)?;
+        let mut hooks = Hooks {
+            progress: &mut |p| session.progress(p.done_tokens, p.total_tokens),
+            cancelled,
+            journal: journal.as_mut().map(|journal| journal as &mut dyn Journal),
+        };
+        let outcome = evaluate(task.as_ref(), &subject, &options, &mut hooks);
+        let result = outcome.and_then(|outcome| outcome.complete());
+        results.push(result.map_err(|error| match job.output {
+            Some(_) => Failure::from(error),
+            None => Failure::from(error).not_resumable(),
+        })?);
+    }
+    Ok(results)
+}
+
+fn no_room(error: NoRoom) -> Failure {
+    let NoRoom { what, allowed, needed } = error;
+    let least = needed / 1_000_000 + 1;
+    let reason = format!("{what}: more than --max-memory {allowed} allows");
+    Failure::new(FailureKind::Resources, reason)
+        .hint(format!("allow {least}MB, cut the text into documents (JSONL), or take a part of it"))
+}
+
+/// The size of batches, within the memory allowed.
+fn run_options(
+    job: &Eval,
+    loaded: &LoadedModel,
+    tasks: &[Box<dyn Task>],
+) -> Result<RunOptions, Failure> {
+    let max_batch_tokens = job.evaluation.batch_size.tokens();
+    let Some(ByteSize(allowed)) = job.max_memory else {
+        return Ok(RunOptions { max_batch_tokens, ..RunOptions::default() });
+    };
+    let resident = resident_bytes().ok_or_else(|| {
+        Failure::usage("this system does not report how much memory is used")
+            .hint("leave --max-memory out and choose --batch-size")
+    })?;
+    let bytes_per_token = loaded.decoder.bytes_per_token();
+    let tokens = room::batch_tokens(Texts::of(tasks), allowed, resident, bytes_per_token);
+    let tokens = tokens.map_err(no_room)?;
+    let max_batch_tokens = max_batch_tokens.min(tokens);
+    Ok(RunOptions { max_batch_tokens, longest: Some(tokens), ..RunOptions::default() })
+}
+
+/// Writes requests and responses, one file per task that logs samples. Each line names its program
+/// after the fields of the harness.
+fn write_samples(folder: &Path, results: &[TaskResult]) -> Result<(), Failure> {
+    let shown = folder.display().to_string();
+    std::fs::create_dir_all(folder).map_err(|error| Failure::io(&shown, &error))?;
+    for result in results.iter().filter(|result| !result.samples.is_empty()) {
+        let line = |sample: &Sample| {
+            let mut record = sample.record.clone();
+            record.insert("linwright".to_owned(), json!(env!("CARGO_PKG_VERSION")));
+            serde_json::to_string(&record)
+        };
+        let lines: Result<Vec<String>, _> = result.samples.iter().map(line).collect();
+        let lines = lines.map_err(|error| Failure::general(format!("{}: {error}", result.task)))?;
+        let path = samples_of(folder, &result.task);
+        write_atomic(&path, (lines.join("\n") + "\n").as_bytes())?;
+    }
+    Ok(())
+}
+
+/// Metrics of groups.
+fn group_table(groups: &[TaskGroup], results: &[TaskResult]) -> Block {
+    let rows = groups.iter().flat_map(|group| {
+        group.metrics(results).into_iter().map(|metric| {
+            vec![
+                group.alias.clone(),
+                name_of(&metric),
+                format!("{:.4}", metric.value),
+                metric.stderr.map_or_else(String::new, |e| format!("± {e:.4}")),
+                group.items(results).to_string(),
+            ]
+        })
+    });
+    table(&["group", "metric", "value", "error", "items"], rows.collect())
+}
+
+/// The prompt settings that the tasks do not record themselves.
+fn prompting(job: &Eval, loaded: &LoadedModel) -> Prompting {
+    let template = loaded.tokenizer.as_ref().and_then(|tokenizer| tokenizer.chat_template());
+    Prompting {
+        system_instruction: job.evaluation.system_instruction.clone(),
+        chat_template: template.filter(|_| job.evaluation.apply_chat_template).map(str::to_owned),
+        multiturn: job.evaluation.fewshot_as_multiturn,
+    }
+}
+
+/// Paired differences from the baseline.
+pub(in crate::jobs) fn comparison_table(comparisons: &[Comparison]) -> Block {
+    let row = |c: &Comparison| {
+        let only = c.only_one.map_or_else(String::new, |[own, other]| format!("{own} : {other}"));
+        let p = c.mcnemar_p.map_or_else(String::new, |p| format!("{p:.3}"));
+        let [difference, interval] = c.difference_and_interval();
+        vec![c.task.clone(), c.metric.clone(), difference, interval, only, p]
+    };
+    let rows: Vec<Vec<String>> = comparisons.iter().map(row).collect();
+    let names =
+        ["task", "metric", "minus baseline", "95 % interval", "only one right", "McNemar p"];
+    table(&names, rows)
+}
+
+fn parameters(loaded: &LoadedModel) -> ParameterCounts {
+    let slots = loaded.decoder.slots();
+    let targeted = slots.iter().map(|slot| slot.parameters() as u64).sum();
+    let targeted_dense =
+        slots.iter().map(|slot| slot.shape().dense_parameters() as u64).sum::<u64>();
+    ParameterCounts {
+        targeted,
+        targeted_dense,
+        model: loaded.decoder.parameters(),
+        model_dense: loaded.decoder.config().parameters(),
+    }
+}
+
+/// Metrics of tasks, beside those of the dense model.
+pub(in crate::jobs) fn metric_table(
+    results: &[TaskResult],
+    baseline: Option<&[TaskResult]>,
+) -> Block {
+    let mut rows = Vec::new();
+    for result in results {
+        for metric in &result.metrics {
+            let dense = baseline
+                .and_then(|b| b.iter().find(|b| b.task == result.task))
+                .and_then(|b| b.metrics.iter().find(|m| name_of(m) == name_of(metric)));
+            let number = |value: f64| format!("{value:.4}");
+            rows.push(vec![
+                result.task.clone(),
+                name_of(metric),
+                number(metric.value),
+                metric.stderr.map_or_else(String::new, |e| format!("± {e:.4}")),
+                dense.map_or_else(String::new, |m| number(m.value)),
+                result.protocol.clone(),
+            ]);
+        }
+    }
+    table(&["task", "metric", "value", "error", "dense", "protocol"], rows)
+}
+
+/// A metric with its filter, if it has one.
+fn name_of(metric: &Metric) -> String {
+    match metric.filter.as_str() {
+        "none" => metric.name.clone(),
+        filter => format!("{} ({filter})", metric.name),
+    }
+}
+
+fn gate(job: &Eval, results: &[TaskResult]) -> Result<(), Failure> {
+    let Some(limit) = job.max_ppl else {
+        return Ok(());
+    };
+    let perplexity = results.iter().find_map(|result| result.metric("token_perplexity"));
+    match perplexity {
+        Some(metric) if metric.value <= limit => Ok(()),
+        Some(metric) => Err(Failure::new(
+            FailureKind::Gate,
+            format!("perplexity {:.4} is above {limit}", metric.value),
+        )),
+        None => Err(Failure::general("the text has no perplexity")),
+    }
+}

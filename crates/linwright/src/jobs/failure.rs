@@ -1,0 +1,551 @@
+//! Failures of jobs: message, hint and exit code.
+
+use super::JobError;
+use crate::pocket::PocketError;
+use linwright_bench::BenchError;
+use linwright_bench::convergence::ConvergenceError;
+use linwright_compress::recipe::RecipeError;
+use linwright_compress::study::{StudyError, is_interruption};
+use linwright_compress::{CompressError, FitError};
+use linwright_data::DataError;
+use linwright_data::sets::SetError;
+use linwright_evaluate::EvaluationError;
+use linwright_files::FileError;
+use linwright_files::hub::HubError;
+use linwright_measure::capture::CaptureError;
+use linwright_measure::inspect::InspectError;
+use linwright_measure::vendi::{StoredError, VendiError};
+use linwright_model::checkpoint::CheckpointError;
+use linwright_model::checkpoint::export::ExportError;
+use linwright_model::generate::GenerateError;
+use linwright_model::tokenizer::TokenizerError;
+use linwright_report::ReportError;
+use linwright_run::atomic::OutputError;
+use linwright_run::{JournalError, RunError};
+use linwright_train::TrainError;
+use std::error::Error;
+use std::io;
+
+/// The documented exit codes.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum FailureKind {
+    /// Any other failure.
+    General = 1,
+    /// Wrong usage: options that contradict each other or the model.
+    Usage = 2,
+    /// An invalid recipe or configuration.
+    Recipe = 3,
+    /// A missed quality gate.
+    Gate = 4,
+    /// Out of memory or disk.
+    Resources = 5,
+    /// The folder holds another run.
+    Fingerprint = 6,
+    /// Interrupted by the user; the same command resumes.
+    Resumable = 75,
+    /// Interrupted by the user; nothing to resume.
+    Interrupted = 130,
+}
+
+/// A failed command.
+#[derive(Debug)]
+pub struct Failure {
+    kind: FailureKind,
+    message: String,
+    hint: Option<String>,
+    /// Whether the same command would fail again.
+    for_good: bool,
+}
+
+impl Failure {
+    /// A failure of a kind.
+    pub fn new(kind: FailureKind, message: impl Into<String>) -> Self {
+        Self { kind, message: message.into(), hint: None, for_good: false }
+    }
+
+    /// A failure of no other kind.
+    pub fn general(message: impl Into<String>) -> Self {
+        Self::new(FailureKind::General, message)
+    }
+
+    /// Options that contradict each other or the model.
+    pub fn usage(message: impl Into<String>) -> Self {
+        Self::new(FailureKind::Usage, message)
+    }
+
+    /// Whether the same command can resume.
+    #[must_use]
+    pub fn is_resumable(&self) -> bool {
+        self.kind == FailureKind::Resumable
+    }
+
+    /// Whether the same command would fail again, so that resuming is useless.
+    #[must_use]
+    pub fn is_for_good(&self) -> bool {
+        self.for_good
+    }
+
+    /// Its kind, which determines the exit code.
+    #[must_use]
+    pub fn kind(&self) -> FailureKind {
+        self.kind
+    }
+
+    /// The message.
+    #[must_use]
+    pub fn message(&self) -> &str {
+        &self.message
+    }
+
+    /// The hint, if there is one.
+    #[must_use]
+    pub fn advice(&self) -> Option<&str> {
+        self.hint.as_deref()
+    }
+
+    /// The failure with a hint: what to do next.
+    #[must_use]
+    pub fn hint(mut self, hint: impl Into<String>) -> Self {
+        self.hint = Some(hint.into());
+        self
+    }
+
+    /// Marks an interruption without anything to resume.
+    #[must_use]
+    pub fn not_resumable(mut self) -> Self {
+        if self.kind == FailureKind::Resumable {
+            self.kind = FailureKind::Interrupted;
+            self.hint = None;
+        }
+        self
+    }
+
+    /// An error of the system on a file.
+    pub fn io(what: &str, error: &io::Error) -> Self {
+        let kind = if is_full(error) { FailureKind::Resources } else { FailureKind::General };
+        Self::new(kind, format!("{what}: {}", message_of(error)))
+    }
+
+    fn interrupted(message: String) -> Self {
+        Self::new(FailureKind::Resumable, message).hint("run the same command again to resume")
+    }
+}
+
+/// The message of an error with all its causes. Most messages contain those of their causes;
+/// otherwise the cause is appended after a colon.
+pub fn message_of(error: &dyn Error) -> String {
+    let mut text = error.to_string();
+    let mut cause = error.source();
+    while let Some(error) = cause {
+        let said = error.to_string();
+        if !text.contains(&said) {
+            text = format!("{text}: {said}");
+        }
+        cause = error.source();
+    }
+    text
+}
+
+/// Whether the system ran out of disk or memory.
+pub fn is_full(error: &io::Error) -> bool {
+    use io::ErrorKind::{FileTooLarge, OutOfMemory, QuotaExceeded, StorageFull};
+    matches!(error.kind(), FileTooLarge | OutOfMemory | QuotaExceeded | StorageFull)
+}
+
+impl From<CaptureError> for Failure {
+    fn from(error: CaptureError) -> Self {
+        CompressError::from(error).into()
+    }
+}
+
+impl From<CompressError> for Failure {
+    fn from(error: CompressError) -> Self {
+        if error.is_interruption() {
+            return Self::interrupted("interrupted".into());
+        }
+        let (message, for_good) = (message_of(&error), error.is_final());
+        let failure = match error {
+            CompressError::Fit { source: FitError::Train(error), .. } => {
+                Self { message, ..Self::from(error) }
+            }
+            CompressError::Fit {
+                source: FitError::Budget { .. } | FitError::Operator(_), ..
+            }
+            | CompressError::Layer { .. }
+            | CompressError::Role { .. }
+            | CompressError::Inputs { .. }
+            | CompressError::Twice { .. }
+            | CompressError::Options { .. }
+            | CompressError::Slots { .. }
+            | CompressError::CutTwice { .. }
+            | CompressError::Pattern { .. }
+            | CompressError::Sweep { .. }
+            | CompressError::Capture(CaptureError::Window { .. }) => Self::usage(message),
+            CompressError::Evaluation(error) => error.into(),
+            CompressError::Output(error) => error.into(),
+            CompressError::Io { source, .. }
+            | CompressError::Capture(CaptureError::Io { source, .. })
+                if is_full(&source) =>
+            {
+                Self::new(FailureKind::Resources, message)
+            }
+            CompressError::Fit {
+                source:
+                    FitError::Numerics { .. }
+                    | FitError::Evidence { .. }
+                    | FitError::Side { .. }
+                    | FitError::NonFinite { .. }
+                    | FitError::TooFewSamples { .. },
+                ..
+            }
+            | CompressError::Model(_)
+            | CompressError::Capture(_)
+            | CompressError::Store { .. }
+            | CompressError::Io { .. }
+            | CompressError::Interrupted => Self::general(message),
+        };
+        Self { for_good, ..failure }
+    }
+}
+
+impl From<TrainError> for Failure {
+    fn from(error: TrainError) -> Self {
+        let message = message_of(&error);
+        match error {
+            TrainError::Interrupted { .. } => Self::interrupted(message),
+            TrainError::Fingerprint { .. } => Self::new(FailureKind::Fingerprint, message),
+            TrainError::Output(error) => error.into(),
+            TrainError::NonFinite { .. }
+            | TrainError::Diverged { .. }
+            | TrainError::Checkpoint { .. }
+            | TrainError::Io { .. }
+            | TrainError::Step { .. } => Self::general(message),
+        }
+    }
+}
+
+impl From<StudyError> for Failure {
+    fn from(error: StudyError) -> Self {
+        if is_interruption(&error) {
+            return Self::interrupted("interrupted".into());
+        }
+        match error {
+            StudyError::Compress(error) => error.into(),
+            StudyError::Capture(error) => CompressError::from(error).into(),
+            StudyError::Evaluation(error) => error.into(),
+            StudyError::Run(error) => error.into(),
+        }
+    }
+}
+
+impl From<RunError> for Failure {
+    fn from(error: RunError) -> Self {
+        let message = message_of(&error);
+        match error {
+            RunError::Output(error) => error.into(),
+            RunError::Fingerprint { .. } => Self::new(FailureKind::Fingerprint, message),
+            RunError::Io { path, source } => Self::io(&path.display().to_string(), &source),
+            RunError::Unusable { .. } | RunError::Busy { .. } => Self::general(message),
+        }
+    }
+}
+
+impl From<JournalError> for Failure {
+    fn from(error: JournalError) -> Self {
+        let message = message_of(&error);
+        match error {
+            JournalError::Io { path, source } => Self::io(&path.display().to_string(), &source),
+            JournalError::InUse { .. } => Self::general(message),
+            JournalError::OtherRun { .. } => Self::new(FailureKind::Fingerprint, message),
+        }
+    }
+}
+
+impl From<EvaluationError> for Failure {
+    fn from(error: EvaluationError) -> Self {
+        let message = message_of(&error);
+        match error {
+            EvaluationError::Interrupted { .. } => Self::interrupted(message),
+            EvaluationError::Journal(error) => error.into(),
+            EvaluationError::Set { source, .. }
+                if matches!(*source, SetError::Hub(HubError::Interrupted { .. })) =>
+            {
+                Self::interrupted(message)
+            }
+            EvaluationError::TooLong { .. } => Self::new(FailureKind::Resources, message),
+            EvaluationError::BadProtocol { .. }
+            | EvaluationError::WindowTooLong { .. }
+            | EvaluationError::NoBos { .. }
+            | EvaluationError::ShardWithoutJournal { .. }
+            | EvaluationError::UnknownTask { .. } => Self::usage(message),
+            EvaluationError::Data(_)
+            | EvaluationError::JournalAnswers { .. }
+            | EvaluationError::Contradiction { .. }
+            | EvaluationError::Incomplete { .. }
+            | EvaluationError::Set { .. }
+            | EvaluationError::NoRows { .. }
+            | EvaluationError::Tokenizer { .. }
+            | EvaluationError::Model { .. }
+            | EvaluationError::NonFinite { .. }
+            | EvaluationError::Continuation { .. }
+            | EvaluationError::TaskFile { .. }
+            | EvaluationError::Document { .. }
+            | EvaluationError::NoRoom { .. }
+            | EvaluationError::Masked { .. }
+            | EvaluationError::NoHead { .. }
+            | EvaluationError::NoVectors { .. }
+            | EvaluationError::Nothing { .. } => Self::general(message),
+        }
+    }
+}
+
+impl From<JobError> for Failure {
+    fn from(error: JobError) -> Self {
+        let failure = Self::usage(error.to_string());
+        error.hint.into_iter().fold(failure, Self::hint)
+    }
+}
+
+impl From<RecipeError> for Failure {
+    fn from(error: RecipeError) -> Self {
+        Self::new(FailureKind::Recipe, message_of(&error))
+    }
+}
+
+impl From<FileError> for Failure {
+    fn from(error: FileError) -> Self {
+        let message = message_of(&error);
+        match error {
+            FileError::Output(error) => error.into(),
+            FileError::Read { .. }
+            | FileError::NoWeights { .. }
+            | FileError::Malformed { .. }
+            | FileError::Dump { .. }
+            | FileError::Json { .. }
+            | FileError::MissingShard { .. }
+            | FileError::NotInShard { .. }
+            | FileError::TwoFiles { .. }
+            | FileError::ShardPath { .. }
+            | FileError::MissingTensor { .. }
+            | FileError::TensorShape { .. }
+            | FileError::TensorType { .. }
+            | FileError::NonFinite { .. }
+            | FileError::TooLarge { .. }
+            | FileError::Unstorable { .. } => Self::general(message),
+        }
+    }
+}
+
+impl From<CheckpointError> for Failure {
+    fn from(error: CheckpointError) -> Self {
+        let message = message_of(&error);
+        match error {
+            CheckpointError::Config { .. } => Self::new(FailureKind::Recipe, message),
+            CheckpointError::File(error) => error.into(),
+            CheckpointError::NotADirectory { .. }
+            | CheckpointError::Native { .. }
+            | CheckpointError::Operator { .. }
+            | CheckpointError::Tokenizer(_)
+            | CheckpointError::Differs { .. }
+            | CheckpointError::Says { .. }
+            | CheckpointError::Tokens { .. }
+            | CheckpointError::Check { .. }
+            | CheckpointError::Gguf { .. }
+            | CheckpointError::Llama2c { .. } => Self::general(message),
+            CheckpointError::NoGguf(_) => Self::usage(message),
+        }
+    }
+}
+
+impl From<ExportError> for Failure {
+    fn from(error: ExportError) -> Self {
+        let message = message_of(&error);
+        match error {
+            ExportError::Checkpoint(error) => error.into(),
+            ExportError::Form { .. } | ExportError::Option { .. } => Self::usage(message),
+            ExportError::FullRank { .. } => {
+                Self::general(message).hint("give --rank R or --energy SHARE")
+            }
+            ExportError::Base { .. }
+            | ExportError::Decomposition { .. }
+            | ExportError::Differs { .. } => Self::general(message),
+        }
+    }
+}
+
+impl From<HubError> for Failure {
+    fn from(error: HubError) -> Self {
+        let message = message_of(&error);
+        match error {
+            HubError::Interrupted { .. } => Self::interrupted(message),
+            HubError::Output(error) => Self { message, ..Self::from(error) },
+            HubError::Cache(error) => Self { message, ..Self::from(error) },
+            HubError::Revision { .. } | HubError::Endpoint => Self::usage(message),
+            HubError::NoCache
+            | HubError::Token { .. }
+            | HubError::Offline { .. }
+            | HubError::NotBuilt { .. }
+            | HubError::Unreachable { .. }
+            | HubError::Refused { .. }
+            | HubError::NotFound { .. }
+            | HubError::Answer { .. }
+            | HubError::FileName { .. }
+            | HubError::NoWeights { .. }
+            | HubError::Size { .. }
+            | HubError::TooLarge { .. }
+            | HubError::Damaged { .. } => Self::general(message),
+        }
+    }
+}
+
+impl From<OutputError> for Failure {
+    fn from(error: OutputError) -> Self {
+        let message = message_of(&error);
+        match error {
+            OutputError::Exists { .. } => {
+                Self::usage(message).hint("choose another output or give --force")
+            }
+            OutputError::NotOurs { .. } => Self::usage(message),
+            OutputError::Full { .. } => Self::new(FailureKind::Resources, message),
+            OutputError::NoParent { .. } | OutputError::NoName { .. } | OutputError::Io { .. } => {
+                Self::general(message)
+            }
+        }
+    }
+}
+
+impl From<InspectError> for Failure {
+    fn from(error: InspectError) -> Self {
+        let message = message_of(&error);
+        match error {
+            InspectError::File(error) => error.into(),
+            InspectError::Cache(error) => Self { message, ..Self::from(error) }
+                .hint("choose another directory with --cache, or none with --no-cache"),
+            InspectError::Pattern { .. } | InspectError::NothingMatches { .. } => {
+                Self::usage(message)
+            }
+            InspectError::Interrupted => Self::new(FailureKind::Interrupted, message),
+        }
+    }
+}
+
+impl From<PocketError> for Failure {
+    fn from(error: PocketError) -> Self {
+        let message = message_of(&error);
+        match error {
+            PocketError::Train(error) => error.into(),
+            PocketError::Checkpoint(error) => error.into(),
+            PocketError::Output(error) => error.into(),
+            PocketError::Unpack { source, .. } => Self::new(Self::from(source).kind, message),
+            PocketError::Tokenizer(_) | PocketError::Config(_) | PocketError::NotCarried => {
+                Self::general(message)
+            }
+        }
+    }
+}
+
+impl From<StoredError> for Failure {
+    fn from(error: StoredError) -> Self {
+        let message = message_of(&error);
+        match error {
+            StoredError::File(error) => error.into(),
+            StoredError::Unknown { .. } | StoredError::NotAMatrix { .. } => Self::usage(message)
+                .hint("see `linwright inspect MODEL --by tensor` for all names and shapes"),
+        }
+    }
+}
+
+impl From<VendiError> for Failure {
+    fn from(error: VendiError) -> Self {
+        let message = message_of(&error);
+        match error {
+            VendiError::Interrupted => Self::new(FailureKind::Interrupted, message),
+            VendiError::Rank { .. } | VendiError::Gamma(_) | VendiError::Order(_) => {
+                Self::usage(message)
+            }
+            VendiError::NotSquare { .. }
+            | VendiError::Empty { .. }
+            | VendiError::NonFinite { .. }
+            | VendiError::NotSymmetric { .. }
+            | VendiError::Diagonal { .. }
+            | VendiError::ZeroRow { .. }
+            | VendiError::Count { .. }
+            | VendiError::Negative { .. }
+            | VendiError::Sum { .. }
+            | VendiError::NoScale
+            | VendiError::Dependent { .. }
+            | VendiError::NoConvergence(_) => Self::general(message),
+        }
+    }
+}
+
+impl From<ConvergenceError> for Failure {
+    fn from(error: ConvergenceError) -> Self {
+        let message = message_of(&error);
+        match error {
+            ConvergenceError::Plan { .. } => Self::usage(message),
+            ConvergenceError::Numerics { .. } | ConvergenceError::Operator(_) => {
+                Self::general(message)
+            }
+            ConvergenceError::Interrupted => Self::new(FailureKind::Interrupted, message),
+        }
+    }
+}
+
+impl From<BenchError> for Failure {
+    fn from(error: BenchError) -> Self {
+        let message = message_of(&error);
+        match error {
+            BenchError::Plan { .. } | BenchError::Operator(_) | BenchError::Nothing { .. } => {
+                Self::usage(message)
+            }
+            BenchError::WrongAnswer { .. }
+            | BenchError::NonFinite { .. }
+            | BenchError::Model(_) => Self::general(message),
+            BenchError::Interrupted => Self::new(FailureKind::Interrupted, message),
+        }
+    }
+}
+
+macro_rules! general {
+    ($($error:ty),*) => {
+        $(impl From<$error> for Failure {
+            fn from(error: $error) -> Self {
+                Self::general(message_of(&error))
+            }
+        })*
+    };
+}
+
+general!(DataError, GenerateError, ReportError, TokenizerError);
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use std::fmt;
+
+    /// An error with its own message and an optional cause.
+    #[derive(Debug)]
+    struct Link(&'static str, Option<Box<Self>>);
+
+    impl fmt::Display for Link {
+        fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+            f.write_str(self.0)
+        }
+    }
+
+    impl Error for Link {
+        fn source(&self) -> Option<&(dyn Error + 'static)> {
+            self.1.as_deref().map(|link| link as &(dyn Error + 'static))
+        }
+    }
+
+    #[test]
+    fn every_cause_is_told_once() {
+        let inner = Link("no such bit", None);
+        let shown = Link("site q: no such bit", Some(Box::new(inner)));
+        let hidden = Link("the model failed", Some(Box::new(shown)));
+        assert_eq!(message_of(&hidden), "the model failed: site q: no such bit");
+        assert_eq!(message_of(&Link("alone", None)), "alone");
+    }
+}

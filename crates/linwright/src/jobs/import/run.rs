@@ -1,0 +1,47 @@
+//! `linwright import`: converts checkpoints of other programs.
+
+use super::Import;
+use crate::jobs::outcome::text;
+use crate::jobs::{Failure, Outcome, Session, outputs};
+use linwright_files::FileError;
+use linwright_files::dump::import_tensors;
+use linwright_model::checkpoint::llama2c::import_llama2c;
+use linwright_report::Block;
+use linwright_report::number::grouped;
+use serde_json::json;
+use std::collections::BTreeMap;
+
+pub(super) fn run(job: &Import, session: &mut Session<'_>) -> Result<Outcome, Failure> {
+    let inputs: Vec<_> =
+        [Some(&job.model), job.tokenizer.as_ref()].into_iter().flatten().cloned().collect();
+    outputs::directory(&job.output, job.force, &inputs, session)?;
+    let Some(tokenizer) = &job.tokenizer else { return tensors(job) };
+    let parameters = import_llama2c(&job.model, tokenizer, &job.output, job.force)?.parameters;
+    let line = format!("wrote {} ({} parameters)", job.output.display(), grouped(parameters));
+    let result = json!({ "output": job.output, "parameters": parameters });
+    Ok(Outcome { model: Some(job.output.clone()), ..Outcome::new(&result, vec![text([line])])? })
+}
+
+/// Imports tensors that have no model configuration.
+fn tensors(job: &Import) -> Result<Outcome, Failure> {
+    let imported = import_tensors(&job.model, &job.output, job.force);
+    let imported = imported.map_err(|error| match error {
+        FileError::Malformed { .. } => Failure::from(error)
+            .hint("a llama2.c model needs --tokenizer, raw files need tensors.json"),
+        other => Failure::from(other),
+    })?;
+    let result = json!({
+        "output": job.output,
+        "parameters": imported.parameters(),
+        "tensors": imported.tensors.iter().cloned().collect::<BTreeMap<_, _>>(),
+        "notes": imported.notes,
+    });
+    let line = format!(
+        "wrote {} ({} tensors, {} parameters)",
+        job.output.display(),
+        imported.tensors.len(),
+        grouped(imported.parameters())
+    );
+    let notes = (!imported.notes.is_empty()).then(|| Block::Notes(imported.notes.clone()));
+    Outcome::new(&result, notes.into_iter().chain([text([line])]).collect())
+}

@@ -1,0 +1,81 @@
+//! `linwright inspect`: statistics of every tensor of a checkpoint, and spectra of its matrices.
+
+use super::{Inspect, slots};
+use crate::jobs::source::{Place, find_model};
+use crate::jobs::{Failure, Outcome, Session, outputs, parse_layers};
+use linwright_files::StoredType;
+use linwright_measure::inspect::report::document;
+use linwright_measure::inspect::{Inspection, NameFilter, Options, run as inspect};
+use linwright_measure::spectra::SpectrumCache;
+use linwright_report::html;
+use linwright_run::atomic::write_atomic;
+use linwright_run::{Monitor, shown};
+use std::path::Path;
+
+pub(super) fn run(job: &Inspect, session: &mut Session<'_>) -> Result<Outcome, Failure> {
+    if job.slots {
+        return slots::run(&job.model, session);
+    }
+    if let Some(page) = &job.html {
+        let inputs = outputs::of_model(&job.model, session);
+        outputs::page(page, job.force, &inputs, session)?;
+    }
+    let options = Options {
+        filter: job.filter.as_deref().map(NameFilter::parse).transpose()?,
+        layers: job.layers.as_deref().map(|text| parse_layers("layers", text)).transpose()?,
+        dtype: job.dtype.as_deref().map(parse_dtype).transpose()?,
+        spectra: job.spectra,
+        cache: if job.spectra { cache(job, session)? } else { None },
+    };
+    let Place { path, name, .. } = find_model(&job.model, session)?;
+    let mut found = run_inspection(&path, &options, session)?;
+    session.finish();
+    found.model = name;
+    if let Some(page) = &job.html {
+        write_atomic(page, html::render(&document(&found, job.by))?.as_bytes())?;
+        session.note(&format!("wrote {}", page.display()));
+    }
+    Ok(Outcome { report: document(&found, job.by), ..Outcome::new(&found, Vec::new())? })
+}
+
+fn run_inspection(
+    path: &Path,
+    options: &Options,
+    session: &mut Session<'_>,
+) -> Result<Inspection, Failure> {
+    Ok(inspect(path, options, session)?)
+}
+
+/// Parses the name of a storage type in any case.
+fn parse_dtype(name: &str) -> Result<StoredType, Failure> {
+    StoredType::parse(&name.to_uppercase()).ok_or_else(|| {
+        Failure::usage(format!(
+            "--dtype \"{}\": expected a storage type such as f32, f16, bf16 or i8",
+            shown(name)
+        ))
+    })
+}
+
+/// The cache given by the options, or the default one if it can be written.
+fn cache(job: &Inspect, session: &Session<'_>) -> Result<Option<SpectrumCache>, Failure> {
+    if job.no_cache {
+        return Ok(None);
+    }
+    if let Some(dir) = &job.cache {
+        return Ok(Some(SpectrumCache::open(dir)?));
+    }
+    let Some(dir) = session.cache_home().map(|home| home.join("linwright/spectra")) else {
+        session.note("note: neither XDG_CACHE_HOME nor HOME is set, so spectra are not cached");
+        return Ok(None);
+    };
+    match SpectrumCache::open(&dir) {
+        Ok(cache) => {
+            session.detail(|| format!("spectra are cached in {}", dir.display()));
+            Ok(Some(cache))
+        }
+        Err(error) => {
+            session.note(&format!("note: spectra are not cached: {error}"));
+            Ok(None)
+        }
+    }
+}

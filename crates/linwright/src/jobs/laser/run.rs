@@ -1,0 +1,163 @@
+//! `linwright laser`: edits weights as LASER does, evaluates before and after, saves the model.
+
+use super::Laser;
+use crate::jobs::component_store::component_store;
+use crate::jobs::outcome::text;
+use crate::jobs::saving::{self, Saving};
+use crate::jobs::tasks::{Judged, Tasks, before_and_after, check_tasks};
+use crate::jobs::{Failure, Outcome, Session, outputs};
+use crate::jobs::source::{OpenModel, open_model};
+use linwright_compress::intervention::report::edits_table;
+use linwright_compress::intervention::{Edit, Edits, SiteEdit, apply_edits};
+use linwright_model::checkpoint::SavedModel;
+use linwright_model::checkpoint::export::Exported;
+use linwright_report::Block;
+use linwright_report::number::grouped;
+use linwright_run::{Monitor, input, shown_reason};
+use serde_json::{Value, json};
+use std::path::Path;
+
+/// Largest plan that is read, in bytes.
+const PLAN_BYTES: u64 = 1 << 24;
+
+/// The edits and their evaluation.
+struct Done {
+    edits: Edits,
+    sites: Vec<SiteEdit>,
+    judged: Judged,
+    saved: Option<Exported>,
+}
+
+pub(super) fn run(job: &Laser, session: &mut Session<'_>) -> Result<Outcome, Failure> {
+    let edits = edits(job)?;
+    if let Some(output) = &job.output {
+        let mut inputs = outputs::of_model(&job.model, session);
+        inputs.extend(job.plan.clone());
+        inputs.extend(job.evaluation.inputs());
+        outputs::directory(output, job.force, &inputs, session)?;
+    }
+    job.evaluation.check_text_field(&[])?;
+    // Errors in tasks are reported before a model is loaded.
+    let tasks = Tasks::open_if_any(&job.evaluation, session)?;
+    let model = open_model(&job.model, session)?;
+    check_tasks(tasks.iter().map(AsRef::as_ref), &model)?;
+    let store = component_store(&job.cut, session)?;
+    let mut edited = model.loaded.decoder.clone();
+    let sites = apply_edits(&mut edited, &edits, &store, session)?;
+    let cut = sites.iter().map(|edit| &edit.site);
+    let judged = before_and_after(&tasks, &job.evaluation, &model, &edited, cut, session);
+    let judged = judged.map_err(Failure::not_resumable)?;
+    let mut done = Done { edits, sites, judged, saved: None };
+    if let Some(output) = &job.output {
+        let result = kept_result(&done);
+        let saving = Saving { form: job.form, dtype: None, force: job.force, output, result };
+        done.saved = Some(saving.write(&edited, &model, session)?);
+    }
+    session.finish();
+    let result = result(job, &model, &done, session);
+    Ok(Outcome { model: job.output.clone(), ..Outcome::new(&result, blocks(job, &done))? })
+}
+
+/// The edits that options describe.
+fn edits(job: &Laser) -> Result<Edits, Failure> {
+    if let Some(path) = &job.plan {
+        return read_plan(path);
+    }
+    let sizes = job.cut.sizes()?;
+    if sizes.len() > 1 {
+        let given: Vec<String> = sizes.iter().map(ToString::to_string).collect();
+        return Err(Failure::usage(format!("{} each give a size, expected one", given.join(", ")))
+            .hint("`linwright sweep` tries several"));
+    }
+    let cut = job.cut.cut(sizes[0]);
+    cut.check().map_err(Failure::usage)?;
+    let slots = job.slots.set(job.roles.clone(), job.site.clone())?;
+    Ok(Edits { edits: vec![Edit { slots, cut }] })
+}
+
+fn read_plan(path: &Path) -> Result<Edits, Failure> {
+    let shown = path.display().to_string();
+    let io = |error: std::io::Error| Failure::io(&shown, &error);
+    let text = input::read_text(path, PLAN_BYTES).map_err(io)?;
+    let edits: Edits = serde_json::from_str(&text).map_err(|error| {
+        let reason = shown_reason(&error.to_string());
+        Failure::usage(format!("{shown} is not a plan of edits: {reason}")).hint(
+            "expected {\"edits\": [{\"slots\": {\"lnames\": [\"fc_in\"], \"layers\": [3]}, \
+                   \"cut\": {\"intervention\": \"rank-reduction\", \"size\": {\"rate\": 9}}}]}",
+        )
+    })?;
+    for edit in &edits.edits {
+        edit.cut.check().map_err(|reason| Failure::usage(format!("{shown}: {reason}")))?;
+    }
+    Ok(edits)
+}
+
+/// What stands beside the saved model.
+fn kept_result(done: &Done) -> Value {
+    let (now, before) = parameters(&done.sites);
+    json!({
+        "edits": done.edits, "sites": done.sites, "targeted": now, "targeted_dense": before,
+        "dense": done.judged.dense, "results": done.judged.results,
+        "comparisons": done.judged.comparisons,
+    })
+}
+
+/// Parameters of the edited slots, after and before.
+fn parameters(sites: &[SiteEdit]) -> (u64, u64) {
+    let sum = |of: fn(&SiteEdit) -> usize| sites.iter().map(|edit| of(edit) as u64).sum();
+    (sum(|edit| edit.report.parameters), sum(|edit| edit.report.dense_parameters))
+}
+
+fn result(job: &Laser, model: &OpenModel, done: &Done, session: &Session<'_>) -> Value {
+    let results = &done.judged.results;
+    let mut provenance = session.provenance("linwright laser", &model.loaded, results);
+    provenance.seeds = done.edits.edits.iter().map(|edit| edit.cut.seed).collect();
+    let (now, before) = parameters(&done.sites);
+    let saved = done.saved.as_ref().map(|done| {
+        let saved = &done.saved;
+        let mut summary = saving::summary(done);
+        summary["output"] = json!(job.output);
+        summary["parameters"] = json!(saved.parameters);
+        summary["weight_bytes"] = json!(bytes(saved));
+        summary["max_logit_difference"] = json!(saved.max_difference);
+        summary
+    });
+    json!({
+        "model": model.place.name, "edits": done.edits, "sites": done.sites,
+        "targeted": now, "targeted_dense": before, "keep": now as f64 / before.max(1) as f64,
+        "dense": done.judged.dense, "results": done.judged.results,
+        "comparisons": done.judged.comparisons,
+        "saved": saved, "provenance": provenance,
+    })
+}
+
+/// Bytes of the weight files.
+fn bytes(saved: &SavedModel) -> u64 {
+    let weights = saved.files.iter().filter(|file| file.name.ends_with(".safetensors"));
+    weights.map(|file| file.bytes).sum()
+}
+
+fn blocks(job: &Laser, done: &Done) -> Vec<Block> {
+    let (now, before) = parameters(&done.sites);
+    let mut blocks = vec![
+        match done.sites.is_empty() {
+            true => text(["nothing is cut"]),
+            false => Block::Table(edits_table(&done.sites)),
+        },
+        text([format!(
+            "parameters of the edited weights: {} of {} (keep {:.4})",
+            grouped(now),
+            grouped(before),
+            now as f64 / before.max(1) as f64
+        )]),
+    ];
+    blocks.extend(done.judged.blocks());
+    if let (Some(saved), Some(output)) = (&done.saved, &job.output) {
+        let bytes = grouped(bytes(&saved.saved));
+        blocks.push(text([
+            format!("form {}: {}", saved.choice.form.name(), saved.choice.reason),
+            format!("saved to {}: {bytes} bytes of weights", output.display()),
+        ]));
+    }
+    blocks
+}

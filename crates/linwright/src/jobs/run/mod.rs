@@ -1,0 +1,46 @@
+//! Recipes as jobs.
+
+use crate::jobs::{Failure, Job, Outcome, Session};
+use crate::recipes::{self, RunSettings};
+use schemars::JsonSchema;
+use serde::{Deserialize, Serialize};
+use std::path::PathBuf;
+
+/// A recipe that is run.
+#[derive(Clone, Debug, Default, PartialEq, Serialize, Deserialize, JsonSchema)]
+#[serde(default)]
+pub struct Run {
+    /// A recipe file, or the name of a built-in one (`linwright ls presets`).
+    #[schemars(extend("x-short" = "r", "x-required" = true))]
+    #[schemars(extend("x-path" = true))]
+    pub recipe: PathBuf,
+    /// Directory of the run [default: runs/ and the recipe's name and fingerprint].
+    #[schemars(extend("x-short" = "o"))]
+    #[schemars(extend("x-path" = true))]
+    pub output: Option<PathBuf>,
+    /// Use this model instead of the recipe's: a directory, `pocket` or `owner/name[@revision]`.
+    #[schemars(extend("x-short" = "m"))]
+    pub model: Option<String>,
+    /// Replace a value of the recipe: `model=pocket`, `eval.window=256`, `compress-1.keep=0.7`, whose
+    /// value is YAML. May be given more than once.
+    #[schemars(extend("x-value" = "KEY=VALUE", "x-whole" = true, "examples" = ["seed=1"]))]
+    pub set: Vec<String>,
+    /// Check the recipe against the model, estimate the cost of each row, and stop.
+    pub dry_run: bool,
+}
+
+impl Job for Run {
+    const VERB: &str = "run";
+    const ABOUT: &str = "Run a recipe: capture, fit, evaluate, report. Run the same command again \
+        to resume.";
+
+    fn run(&self, session: &mut Session<'_>) -> Result<Outcome, Failure> {
+        let settings = RunSettings {
+            output: self.output.as_deref(),
+            model: self.model.as_deref(),
+            set: &self.set,
+            dry_run: self.dry_run,
+        };
+        recipes::run(&self.recipe, settings, session)
+    }
+}

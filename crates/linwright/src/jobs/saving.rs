@@ -1,0 +1,82 @@
+//! Saving an edited model.
+
+use super::source::{OpenModel, Place};
+use super::{Failure, SavedForm, Session, measured};
+use linwright_model::Transformer;
+use linwright_model::checkpoint::SHARD_BYTES;
+use linwright_model::checkpoint::export::{Card, ExportOptions, Exported, export};
+use linwright_run::Monitor;
+use linwright_tensor::dtype::DType;
+use serde_json::{Map, Value, json};
+use std::path::Path;
+
+/// Options of saving an edited model.
+pub(super) struct Saving<'a> {
+    pub(super) form: SavedForm,
+    pub(super) dtype: Option<DType>,
+    pub(super) force: bool,
+    pub(super) output: &'a Path,
+    /// What the job found, which stands beside the model.
+    pub(super) result: Value,
+}
+
+impl Saving<'_> {
+    /// Saves an edited model, loads it back, and prints warnings about its form.
+    pub(super) fn write(
+        &self,
+        edited: &Transformer,
+        model: &OpenModel,
+        session: &mut Session<'_>,
+    ) -> Result<Exported, Failure> {
+        session.step("saving and loading back");
+        let mut result = self.result.clone();
+        let measured = measured::split(&mut result);
+        let mut beside = session.files_beside(&measured)?;
+        if !result.is_null() {
+            beside.push(("results.json".to_owned(), format!("{result:#}\n").into_bytes()));
+        }
+        let options = ExportOptions {
+            form: self.form.whole(),
+            dtype: self.dtype,
+            force: self.force,
+            shard_bytes: SHARD_BYTES,
+            card: Card { base_model: model.place.on_hub.clone(), results: None },
+            reproduce: record(session, model, None),
+            beside,
+            ..ExportOptions::default()
+        };
+        let done = export(edited, &model.loaded.source, &options, self.output)?;
+        let choice = &done.choice;
+        session.detail(|| format!("form {}: {}", choice.form.name(), choice.reason));
+        for warning in &done.warnings {
+            session.note(&format!("note: {warning}"));
+        }
+        Ok(done)
+    }
+}
+
+/// The form that was written, why, and notes, for results in JSON.
+pub(super) fn summary(done: &Exported) -> Value {
+    json!({
+        "form": done.choice.form.name(), "reason": done.choice.reason, "warnings": done.warnings,
+    })
+}
+
+/// The job and its inputs.
+pub(super) fn record(
+    session: &Session<'_>,
+    model: &OpenModel,
+    base: Option<&Place>,
+) -> Map<String, Value> {
+    let mut inputs =
+        vec![json!({ "model": session.portable(&model.place.name), "sha256": model.loaded.hash })];
+    if let Some(base) = base {
+        // The base of an adapter; its weights are read when they are needed.
+        let config = base.path.join("config.json");
+        inputs.push(json!({ "base": session.portable(&base.name), "config": session.portable(&config.display().to_string()) }));
+    }
+    let mut record = Map::new();
+    record.insert("job".into(), session.job().clone().into());
+    record.insert("inputs".into(), json!(inputs));
+    record
+}

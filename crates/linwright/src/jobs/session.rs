@@ -1,0 +1,224 @@
+//! What a job runs in: progress, cancellation, environment, and the build for provenance.
+
+use super::Failure;
+use super::source::cache_home_of;
+use crate::pocket::{Unpacked, unpack};
+use linwright_compress::recipe::VERSION;
+use linwright_evaluate::{Build, TaskResult, provenance};
+use linwright_files::{MEASURED, hub};
+use linwright_model::checkpoint::LoadedModel;
+use linwright_run::memory::peak_resident_bytes;
+use linwright_run::{Monitor, Provenance, StepTime};
+use linwright_tensor::parallel;
+use serde_json::{Map, Value, json};
+use std::cell::RefCell;
+use std::ffi::OsString;
+use std::path::{Path, PathBuf};
+
+/// What the program that runs jobs provides.
+#[derive(Clone, Copy)]
+pub struct Host<'a> {
+    /// Reads a variable of the environment.
+    pub variable: &'a dyn Fn(&str) -> Option<OsString>,
+    /// Whether the user asked to stop.
+    pub cancelled: &'a dyn Fn() -> bool,
+    /// The program, for provenance.
+    pub build: Build<'static>,
+}
+
+/// The surroundings of a running job.
+pub struct Session<'a> {
+    monitor: &'a mut dyn Monitor,
+    host: Host<'a>,
+    /// The job as a recipe, for provenance.
+    job: Map<String, Value>,
+    /// Folder of the run: names below it are recorded without it.
+    folder: Option<PathBuf>,
+    /// The files of the built-in model, from first use until the end of the session.
+    built_in: Option<Unpacked>,
+}
+
+impl<'a> Session<'a> {
+    /// A session.
+    pub fn new(monitor: &'a mut dyn Monitor, host: Host<'a>) -> Self {
+        Self { monitor, host, job: Map::new(), folder: None, built_in: None }
+    }
+
+    /// Records a job, as a recipe, in what is written from now on, and the folder of the run below
+    /// which its inputs and outputs are.
+    pub(crate) fn record(&mut self, job: Map<String, Value>, folder: Option<&Path>) {
+        self.job = job;
+        self.folder = folder.map(Path::to_owned);
+    }
+
+    /// Whether a job is recorded.
+    pub(crate) fn has_record(&self) -> bool {
+        !self.job.is_empty()
+    }
+
+    /// The recorded job.
+    #[must_use]
+    pub fn job(&self) -> &Map<String, Value> {
+        &self.job
+    }
+
+    /// A name without the folder of the run.
+    #[must_use]
+    pub fn portable(&self, name: &str) -> String {
+        let folder = self.folder.as_ref().map(|folder| folder.display().to_string());
+        let below = folder.and_then(|folder| name.strip_prefix(&folder)?.strip_prefix('/'));
+        below.unwrap_or(name).to_owned()
+    }
+
+    /// Files that a directory of results holds beside them: the job as a recipe, and times and
+    /// machine in a file of their own.
+    ///
+    /// # Errors
+    /// [`Failure`] if the job cannot be written as YAML.
+    pub fn files_beside(&self, measured: &Value) -> Result<Vec<(String, Vec<u8>)>, Failure> {
+        let mut recipe = Map::from_iter([("version".to_owned(), VERSION.into())]);
+        recipe.extend(self.job.clone());
+        let recipe = to_yaml(&Value::Object(recipe))?;
+        let machine = json!({
+            "commit": self.host.build.commit,
+            "device": format!("cpu ({})", parallel::instruction_set()),
+            "threads": parallel::threads(),
+            "peak_resident_bytes": peak_resident_bytes(),
+        });
+        let measured = json!({ "machine": machine, "measured": measured });
+        Ok(vec![
+            ("recipe.yaml".to_owned(), recipe.into_bytes()),
+            (MEASURED.to_owned(), format!("{measured:#}\n").into_bytes()),
+        ])
+    }
+
+    /// A line for the user.
+    pub fn note(&self, line: &str) {
+        self.monitor.note(line);
+    }
+
+    /// A line about a choice and its reason, if details are wanted.
+    pub fn detail(&self, line: impl FnOnce() -> String) {
+        self.at_level(1, line);
+    }
+
+    /// A line about each fit or file, if they are wanted.
+    pub fn trace(&self, line: impl FnOnce() -> String) {
+        self.at_level(2, line);
+    }
+
+    fn at_level(&self, level: u8, line: impl FnOnce() -> String) {
+        if self.monitor.detail_level() >= level {
+            self.monitor.note(&format!("  {}", line()));
+        }
+    }
+
+    /// Whether the user asked to stop; independent of the session, for callbacks.
+    #[must_use]
+    pub fn cancelled(&self) -> &'a dyn Fn() -> bool {
+        self.host.cancelled
+    }
+
+    /// A variable of the environment.
+    #[must_use]
+    pub fn variable(&self, name: &str) -> Option<OsString> {
+        (self.host.variable)(name)
+    }
+
+    /// Reads variables of the environment; independent of the session, for callbacks.
+    #[must_use]
+    pub fn variables(&self) -> &'a dyn Fn(&str) -> Option<OsString> {
+        self.host.variable
+    }
+
+    /// The user's cache directory; none if the environment names no absolute directory.
+    #[must_use]
+    pub fn cache_home(&self) -> Option<PathBuf> {
+        cache_home_of(self.host.variable)
+    }
+
+    /// The program.
+    #[must_use]
+    pub fn build(&self) -> Build<'static> {
+        self.host.build
+    }
+
+    /// The folder of the built-in model.
+    ///
+    /// # Errors
+    /// [`Failure`] if this build has none, or it can be unpacked nowhere.
+    pub fn built_in_folder(&mut self) -> Result<PathBuf, Failure> {
+        if let Some(unpacked) = &self.built_in {
+            return Ok(unpacked.path().to_owned());
+        }
+        let unpacked = unpack(self.cache_home().as_deref())?;
+        if let Some(why) = unpacked.why_not_kept() {
+            self.note(&format!(
+                "note: the built-in model was unpacked for this run alone: {why}; set XDG_CACHE_HOME to a \
+                 folder that can be written"
+            ));
+        }
+        Ok(self.built_in.insert(unpacked).path().to_owned())
+    }
+
+    /// Provenance of results of a command.
+    #[must_use]
+    pub fn provenance(
+        &self,
+        command: &str,
+        loaded: &LoadedModel,
+        results: &[TaskResult],
+    ) -> Provenance {
+        Provenance { recipe: command.to_owned(), ..provenance(self.host.build, loaded, results) }
+    }
+
+    /// Calls `work` with the hooks of a download.
+    pub fn with_hub_hooks<R>(&mut self, work: impl FnOnce(hub::Hooks<'_>) -> R) -> R {
+        let cancelled = self.host.cancelled;
+        let monitor = RefCell::new(&mut *self.monitor);
+        work(hub::Hooks {
+            step: &mut |name| monitor.borrow_mut().step(name),
+            progress: &mut |done, total| monitor.borrow_mut().progress(done, total),
+            cancelled,
+        })
+    }
+}
+
+impl Monitor for Session<'_> {
+    fn step(&mut self, name: &str) {
+        self.monitor.step(name);
+    }
+
+    fn progress(&mut self, done: u64, total: u64) {
+        self.monitor.progress(done, total);
+    }
+
+    fn interrupted(&self) -> bool {
+        (self.host.cancelled)() || self.monitor.interrupted()
+    }
+
+    fn seconds(&self) -> f64 {
+        self.monitor.seconds()
+    }
+
+    fn note(&self, line: &str) {
+        self.monitor.note(line);
+    }
+
+    fn detail_level(&self) -> u8 {
+        self.monitor.detail_level()
+    }
+
+    fn finish(&mut self) -> Vec<StepTime> {
+        self.monitor.finish()
+    }
+}
+
+/// A value as YAML.
+///
+/// # Errors
+/// [`Failure`] if the writer of YAML refuses it.
+pub fn to_yaml(value: &Value) -> Result<String, Failure> {
+    serde_saphyr::to_string(value)
+        .map_err(|error| Failure::general(format!("cannot write YAML: {error}")))
+}

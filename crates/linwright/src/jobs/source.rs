@@ -1,0 +1,157 @@
+//! Finds models and texts: by path, as `pocket` (built in), or by name on the hub.
+
+use super::{Failure, Session};
+use linwright_files::hub::{self, HubId, HubSettings};
+use linwright_model::checkpoint::{LoadedModel, Precision, Sentence, load_as};
+use linwright_model::tokenizer::Tokenizer;
+use linwright_run::Monitor;
+use std::ffi::OsString;
+use std::path::{Path, PathBuf};
+
+/// The name of the built-in model and its data.
+pub const POCKET: &str = "pocket";
+
+/// Location of a model, and its name in results.
+#[derive(Debug)]
+pub struct Place {
+    /// Its directory or file.
+    pub path: PathBuf,
+    /// The argument of the user; for a hub model `owner/name@commit`, which identifies its files
+    /// for ever.
+    pub name: String,
+    /// `owner/name` of a hub model, for model cards.
+    pub on_hub: Option<String>,
+}
+
+/// Finds a model. `pocket` is always the built-in model, and `./pocket` a directory; an existing
+/// path is a path; otherwise `owner/name` is a hub model.
+pub fn find_model(model: &str, session: &mut Session<'_>) -> Result<Place, Failure> {
+    let name = model.to_owned();
+    if model == POCKET {
+        session.detail(|| "pocket is the built-in model".into());
+        return Ok(Place { path: session.built_in_folder()?, name, on_hub: None });
+    }
+    let path = PathBuf::from(model);
+    if path.exists() {
+        session.detail(|| format!("{model} is a path here"));
+        return Ok(Place { path, name, on_hub: None });
+    }
+    match HubId::parse(model)? {
+        Some(id) => from_hub(&id, session),
+        None => Ok(Place { path, name, on_hub: None }),
+    }
+}
+
+fn from_hub(id: &HubId, session: &mut Session<'_>) -> Result<Place, Failure> {
+    session.step(&format!("finding {id}"));
+    let settings = HubSettings::from_environment(session.variables())?;
+    let found = session.with_hub_hooks(|mut hooks| hub::find(id, &settings, &mut hooks))?;
+    for note in &found.notes {
+        session.note(&format!("note: {note}"));
+    }
+    let name = found.id.to_string();
+    let (offline, dir) = (settings.offline, found.dir.display());
+    session.detail(|| format!("{name} is in {dir}, offline: {offline}"));
+    if *id != found.id {
+        session.note(&format!("note: {id} is {name}"));
+    }
+    Ok(Place { path: found.dir, name, on_hub: Some(found.id.repository()) })
+}
+
+/// A model in memory, and where it is from.
+pub struct OpenModel {
+    /// The model.
+    pub loaded: LoadedModel,
+    /// Where it is from.
+    pub place: Place,
+}
+
+impl OpenModel {
+    /// The tokenizer, to evaluate the model on text.
+    pub fn tokenizer(&self) -> Result<&Tokenizer, Failure> {
+        self.loaded.tokenizer.as_ref().ok_or_else(|| {
+            Failure::general(format!("{} has no tokenizer.json", self.place.name))
+                .hint("text can only be scored with the model's tokenizer")
+        })
+    }
+
+    /// Pooling of a sentence encoder: that of its modules or, if it has none, the mean over all
+    /// tokens, as in sentence-transformers. None if its modules are not supported.
+    pub fn sentence(&self) -> Option<Sentence> {
+        let has_modules = || self.place.path.join("modules.json").is_file();
+        self.loaded.sentence.or_else(|| (!has_modules()).then_some(Sentence::MEAN))
+    }
+}
+
+/// Loads a model in `f32`.
+pub fn open_model(model: &str, session: &mut Session<'_>) -> Result<OpenModel, Failure> {
+    open_model_as(model, Precision::F32, session)
+}
+
+/// As [`open_model`], with weights in another data type.
+pub fn open_model_as(
+    model: &str,
+    precision: Precision,
+    session: &mut Session<'_>,
+) -> Result<OpenModel, Failure> {
+    let place = find_model(model, session)?;
+    session.step(&format!("loading {model}"));
+    if model == POCKET && Path::new(model).exists() {
+        session.note(
+            "note: pocket is the built-in model; for the directory of this name give ./pocket",
+        );
+    }
+    let loaded = load_as(&place.path, precision)?;
+    session.detail(|| held(&loaded));
+    for note in &loaded.notes {
+        session.note(&format!("note: {note}"));
+    }
+    Ok(OpenModel { loaded, place })
+}
+
+/// One line about a model and its tokenizer.
+fn held(loaded: &LoadedModel) -> String {
+    let config = loaded.decoder.config();
+    let weights = match loaded.decoder.held_in_half() {
+        None => "f32",
+        Some((_, half)) => half.name(),
+    };
+    let tokenizer = match &loaded.tokenizer {
+        None => "no tokenizer",
+        Some(tokenizer) if tokenizer.has_chat() => "a tokenizer with a chat template",
+        Some(_) => "a tokenizer without a chat template",
+    };
+    let (family, parameters) = (config.family.model_type, config.parameters());
+    format!("{family}, {parameters} parameters held in {weights}, {tokenizer}")
+}
+
+/// The path of a text or question file; `pocket` is the built-in one of this name.
+pub fn data_file(
+    name: &str,
+    built_in: &str,
+    session: &mut Session<'_>,
+) -> Result<PathBuf, Failure> {
+    if name == POCKET {
+        return Ok(session.built_in_folder()?.join(built_in));
+    }
+    Ok(PathBuf::from(name))
+}
+
+/// The path of a text as in [`data_file`], and the field with the text of a record: always `text`
+/// in built-in files.
+pub fn text_file<'a>(
+    name: &str,
+    built_in: &str,
+    field: Option<&'a str>,
+    session: &mut Session<'_>,
+) -> Result<(PathBuf, Option<&'a str>), Failure> {
+    Ok((data_file(name, built_in, session)?, field.filter(|_| name != POCKET)))
+}
+
+/// The user's cache directory by the XDG base directory specification; none if the environment
+/// names no absolute directory.
+#[must_use]
+pub fn cache_home_of(variable: &dyn Fn(&str) -> Option<OsString>) -> Option<PathBuf> {
+    let absolute = |name: &str| variable(name).map(PathBuf::from).filter(|path| path.is_absolute());
+    absolute("XDG_CACHE_HOME").or_else(|| Some(absolute("HOME")?.join(".cache")))
+}

@@ -1,0 +1,70 @@
+//! Sweeps: each weight cut to each of several sizes.
+
+pub(crate) mod run;
+
+pub(in crate::jobs) use run::{Opened, grid};
+pub(crate) use run::left_nothing;
+use crate::jobs::{CutOptions, EvaluationOptions, Failure, Job, Outcome, Session, SlotOptions};
+use schemars::JsonSchema;
+use serde::{Deserialize, Serialize};
+use std::path::PathBuf;
+
+/// Each weight cut to each of several sizes, every cut evaluated.
+#[derive(Clone, Debug, PartialEq, Serialize, Deserialize, JsonSchema)]
+#[serde(default)]
+pub struct Sweep {
+    /// A checkpoint directory, `pocket` for the built-in model, or `owner/name[@revision]` on the
+    /// hub.
+    #[schemars(extend("x-positional" = true))]
+    pub model: String,
+    /// Weights and layers.
+    #[serde(flatten)]
+    pub slots: SlotOptions,
+    /// Kind and sizes of the cuts.
+    #[serde(flatten)]
+    pub cut: CutOptions,
+    /// The task.
+    #[serde(flatten)]
+    pub evaluation: EvaluationOptions,
+    /// Metric by which cells are compared [default: the first of the task].
+    pub metric: Option<String>,
+    /// Shuffle the items with this seed before they are split into validation and test [default:
+    /// the order of the file].
+    #[schemars(extend("x-value" = "SEED"))]
+    pub shuffle: Option<u64>,
+    /// Evaluate each cell separately: slower, same results.
+    pub no_share: bool,
+    /// Title of the report.
+    pub title: String,
+    /// Directory of the run [default: runs/sweep- and its fingerprint].
+    #[schemars(extend("x-short" = "o"))]
+    #[schemars(extend("x-path" = true))]
+    pub output: Option<PathBuf>,
+}
+
+impl Default for Sweep {
+    fn default() -> Self {
+        Self {
+            model: String::new(),
+            slots: SlotOptions::default(),
+            cut: CutOptions::default(),
+            evaluation: EvaluationOptions::default(),
+            metric: None,
+            shuffle: None,
+            no_share: false,
+            title: "Sweep".to_owned(),
+            output: None,
+        }
+    }
+}
+
+impl Job for Sweep {
+    const VERB: &str = "sweep";
+    const ABOUT: &str = "Reduce weights of each layer to each of several sizes, evaluate every \
+        combination on the validation items of a task, and the best one on its test items.\n\n\
+        Run the same command again to resume.";
+
+    fn run(&self, session: &mut Session<'_>) -> Result<Outcome, Failure> {
+        run::run(self, session)
+    }
+}

@@ -1,0 +1,172 @@
+//! `linwright sweep`: evaluates every cut of a grid on a task.
+
+use super::Sweep;
+use crate::jobs::component_store::component_store;
+use crate::jobs::outcome::{text, write_pages};
+use crate::jobs::source::{OpenModel, open_model};
+use linwright_compress::intervention::ComponentStore;
+use linwright_compress::intervention::report::{
+    ranking, sweep_document, test_table, verdict,
+};
+use linwright_compress::intervention::sweep::{Grid, Swept, Work, places, sweep};
+use linwright_evaluate::RunOptions;
+use crate::jobs::tasks::{Division, Parts, check_tasks};
+use crate::jobs::{CutOptions, EvaluationOptions, Failure, Outcome, Session, SlotOptions};
+use linwright_report::{Block, Document};
+use linwright_run::atomic::write_atomic;
+use linwright_run::{Monitor, RunDirectory, StepTime};
+use serde_json::{Value, json};
+use std::path::{Path, PathBuf};
+
+/// The opened model and task of a sweep or composition.
+pub(in crate::jobs) struct Opened {
+    pub(in crate::jobs) model: OpenModel,
+    pub(in crate::jobs) parts: Parts,
+}
+
+impl Opened {
+    pub(in crate::jobs) fn new(
+        model: &str,
+        asked: &EvaluationOptions,
+        shuffle: Option<u64>,
+        session: &mut Session<'_>,
+    ) -> Result<Self, Failure> {
+        asked.check_text_field(&[])?;
+        // Errors in tasks are reported before a model is loaded.
+        let parts = Parts::open(asked, Division { shuffle }, session)?;
+        let model = open_model(model, session)?;
+        check_tasks([parts.validation.as_ref()], &model)?;
+        Ok(Self { model, parts })
+    }
+
+    /// The inputs of a sweep or composition.
+    pub(in crate::jobs) fn work<'a>(
+        &'a self,
+        asked: &EvaluationOptions,
+        metric: Option<&'a str>,
+        store: &'a ComponentStore,
+    ) -> Result<Work<'a>, Failure> {
+        Ok(Work {
+            model: &self.model.loaded.decoder,
+            tokenizer: self.model.tokenizer()?,
+            model_hash: &self.model.loaded.hash,
+            validation: self.parts.validation.as_ref(),
+            test: self.parts.test.as_deref(),
+            metric,
+            store,
+            run: RunOptions {
+                max_batch_tokens: asked.batch_size.tokens(),
+                ..RunOptions::default()
+            },
+            max_length: asked.max_length,
+            sentence: self.model.sentence(),
+            shares: true,
+        })
+    }
+}
+
+/// The grid that options describe.
+pub(in crate::jobs) fn grid(slots: &SlotOptions, cut: &CutOptions) -> Result<Grid, Failure> {
+    if slots.lname.is_empty() {
+        return Err(Failure::usage("no weights are selected")
+            .hint("give --lname NAME,..., such as fc_in,fc_out"));
+    }
+    let sizes = cut.sizes()?;
+    Ok(Grid {
+        lnames: slots.lname.clone(),
+        layers: slots.layers()?,
+        together: slots.all_at_once(),
+        cut: cut.cut(sizes[0]),
+        sizes,
+    })
+}
+
+pub(super) fn run(job: &Sweep, session: &mut Session<'_>) -> Result<Outcome, Failure> {
+    let Finished { result, output, swept } = swept(job, session)?;
+    let mut blocks = vec![Block::Table(ranking(&swept)), text([verdict(&swept)])];
+    blocks.extend(swept.test.as_ref().map(|test| Block::Table(test_table(test))));
+    blocks.push(text([format!("report: {}", output.join("report.html").display())]));
+    Outcome::new(&result, blocks)
+}
+
+/// A finished sweep with its files.
+pub(crate) struct Finished {
+    /// As the command prints it.
+    pub(crate) result: Value,
+    /// Its directory.
+    pub(crate) output: PathBuf,
+    /// Its cells.
+    pub(crate) swept: Swept,
+}
+
+/// Runs a sweep and writes its files.
+pub(crate) fn swept(job: &Sweep, session: &mut Session<'_>) -> Result<Finished, Failure> {
+    let grid = grid(&job.slots, &job.cut)?;
+    let opened = Opened::new(&job.model, &job.evaluation, job.shuffle, session)?;
+    let store = component_store(&job.cut, session)?;
+    places(&grid, &opened.model.loaded.decoder)?;
+    let work = Work {
+        shares: !job.no_share,
+        ..opened.work(&job.evaluation, job.metric.as_deref(), &store)?
+    };
+    let fingerprint = work.fingerprint(&grid);
+    let own = || Path::new("runs").join(format!("sweep-{}", &fingerprint.0[..8]));
+    let output = job.output.clone().unwrap_or_else(own);
+    let directory = RunDirectory::open(&output, &fingerprint)?;
+    let swept = sweep(&work, &grid, &directory, session);
+    let swept = swept.map_err(|error| left_nothing(&directory, error.into()))?;
+    let times = session.finish();
+    let result = result(&opened, &swept, &times, session)?;
+    let document = sweep_document(&job.title, &opened.model.place.name, &swept);
+    write(&output, &swept, &document, &result)?;
+    Ok(Finished { result, output, swept })
+}
+
+/// Writes `cells.jsonl`, `report.md`, `report.html` and `result.json`.
+fn write(
+    directory: &Path,
+    swept: &Swept,
+    document: &Document,
+    json: &Value,
+) -> Result<(), Failure> {
+    let text = |path: &str, text: String| write_atomic(&directory.join(path), text.as_bytes());
+    let mut lines = String::new();
+    for cell in &swept.cells {
+        let line = serde_json::to_string(cell)
+            .map_err(|error| Failure::general(format!("cannot write a cell as JSON: {error}")))?;
+        lines += &(line + "\n");
+    }
+    text("cells.jsonl", lines)?;
+    write_pages(document, directory)?;
+    // Last, so that it is there when all is.
+    Ok(text("result.json", format!("{json:#}\n"))?)
+}
+
+/// Removes what a run began that can never be finished.
+pub(crate) fn left_nothing(directory: &RunDirectory, failure: Failure) -> Failure {
+    if failure.is_for_good() && directory.is_new() {
+        // The original failure matters more than this one.
+        drop(std::fs::remove_dir_all(directory.path()));
+    }
+    failure
+}
+
+fn result(
+    opened: &Opened,
+    swept: &Swept,
+    times: &[StepTime],
+    session: &Session<'_>,
+) -> Result<Value, Failure> {
+    let sweep = serde_json::to_value(swept)
+        .map_err(|error| Failure::general(format!("cannot write the sweep as JSON: {error}")))?;
+    let results: Vec<_> = std::iter::once(&swept.dense)
+        .chain(swept.test.iter().map(|test| &test.dense))
+        .cloned()
+        .collect();
+    let mut provenance = session.provenance("linwright sweep", &opened.model.loaded, &results);
+    provenance.seeds = vec![swept.grid.cut.seed];
+    let seconds: f64 = times.iter().map(|step| step.seconds).sum();
+    Ok(json!({
+        "model": opened.model.place.name, "sweep": sweep, "provenance": provenance, "seconds": seconds,
+    }))
+}

@@ -1,0 +1,88 @@
+//! Evaluation of a model before and after its edits, in one run.
+
+use crate::jobs::EvaluationOptions;
+use crate::jobs::Failure;
+use crate::jobs::Session;
+use crate::jobs::eval::{comparison_table, metric_table};
+use crate::jobs::outcome::text;
+use crate::jobs::source::OpenModel;
+use linwright_compress::intervention::{Variant, Variants};
+use linwright_evaluate::{
+    Comparison, Hooks, RunOptions, Subject, Task, TaskResult, check_model, compare, evaluate_each,
+};
+use linwright_model::Transformer;
+use linwright_ops::SiteId;
+use linwright_report::Block;
+use linwright_run::Monitor;
+
+/// Results of the dense and of the edited model.
+#[derive(Default)]
+pub(crate) struct Judged {
+    pub(crate) dense: Vec<TaskResult>,
+    pub(crate) results: Vec<TaskResult>,
+    pub(crate) comparisons: Vec<Comparison>,
+}
+
+impl Judged {
+    /// Metrics, if any, and their paired differences.
+    pub(crate) fn blocks(&self) -> Vec<Block> {
+        if self.results.is_empty() {
+            return Vec::new();
+        }
+        let differences = match self.comparisons.is_empty() {
+            true => {
+                text(["no paired comparison: the tasks have a single item, or no scores per item"])
+            }
+            false => comparison_table(&self.comparisons),
+        };
+        vec![metric_table(&self.results, Some(&self.dense)), differences]
+    }
+}
+
+/// Refuses tasks that the model does not support, before any work.
+pub(crate) fn check_tasks<'a>(
+    tasks: impl IntoIterator<Item = &'a dyn Task>,
+    model: &OpenModel,
+) -> Result<(), Failure> {
+    for task in tasks {
+        let subject = Subject::new(&model.loaded.decoder, model.tokenizer()?);
+        check_model(task, &subject.with_sentence(model.sentence()))?;
+    }
+    Ok(())
+}
+
+/// Scores the dense model, and the model with the operators that an edited copy has in `sites`.
+pub(crate) fn before_and_after<'s>(
+    tasks: &[Box<dyn Task>],
+    asked: &EvaluationOptions,
+    model: &OpenModel,
+    edited: &Transformer,
+    sites: impl Iterator<Item = &'s SiteId>,
+    session: &mut Session<'_>,
+) -> Result<Judged, Failure> {
+    let mut judged = Judged::default();
+    if tasks.is_empty() {
+        return Ok(judged);
+    }
+    let variants = [Variant::default(), Variant::of(edited, sites)];
+    let max_batch_tokens = asked.batch_size.tokens();
+    let options = RunOptions { max_batch_tokens, ..RunOptions::default() };
+    let cancelled = session.cancelled();
+    for task in tasks {
+        session.step(&format!("{}: before and after", task.id()));
+        let decoder = &model.loaded.decoder;
+        let both = Variants::new(decoder, model.tokenizer()?, &variants, asked.max_length)
+            .with_sentence(model.sentence());
+        let mut hooks = Hooks {
+            progress: &mut |p| session.progress(p.done_tokens, p.total_tokens),
+            cancelled,
+            journal: None,
+        };
+        let found = evaluate_each(task.as_ref(), &both, &options, &mut hooks, |result| result)?;
+        let mut found = found.complete()?.into_iter();
+        judged.dense.extend(found.next());
+        judged.results.extend(found.next());
+    }
+    judged.comparisons = compare(&judged.results, &judged.dense);
+    Ok(judged)
+}

@@ -1,0 +1,73 @@
+//! `linwright train-lm`: trains the built-in model from its seed.
+
+use super::TrainLm;
+use crate::jobs::outcome::text;
+use crate::jobs::{Failure, FailureKind, Outcome, Session, outputs};
+use crate::pocket::{PocketRecipe, Prepared};
+use linwright_report::number::grouped;
+use linwright_run::Monitor;
+use linwright_train::{Control, Progress};
+use serde_json::json;
+
+pub(super) fn run(job: &TrainLm, session: &mut Session<'_>) -> Result<Outcome, Failure> {
+    if !job.dry_run {
+        let checkpoint: Vec<_> = job.checkpoint.iter().cloned().collect();
+        outputs::directory(&job.output, job.force, &checkpoint, session)?;
+    }
+    session.step("generating texts and tokenizer");
+    let mut recipe = PocketRecipe::default();
+    if let Some(seed) = job.seed {
+        recipe.world.seed = seed;
+    }
+    if let Some(epochs) = job.epochs {
+        recipe.epochs = epochs;
+    }
+    let prepared = Prepared::new(recipe)?;
+    if session.interrupted() {
+        return Err(Failure::new(FailureKind::Interrupted, "interrupted"));
+    }
+    if job.dry_run {
+        session.finish();
+        let result = json!({
+            "corpus_sha256": prepared.corpus_sha256(),
+            "tokenizer_sha256": prepared.tokenizer_sha256(),
+            "training_tokens": prepared.training_tokens(),
+        });
+        let line = format!("{} training tokens", grouped(prepared.training_tokens() as u64));
+        return Outcome::new(&result, vec![text([line])]);
+    }
+    let checkpoint = job.checkpoint.clone().unwrap_or_else(|| {
+        let mut name = job.output.file_name().unwrap_or_default().to_owned();
+        name.push(".ckpt");
+        job.output.with_file_name(name)
+    });
+    session.step("training");
+    let (decoder, outcome) = prepared.train(Some(&checkpoint), &mut Forward(session))?;
+    session.step("writing");
+    let saved = prepared.write(&decoder, &outcome, &job.output, job.force)?;
+    session.finish();
+    let result = json!({
+        "output": job.output, "parameters": saved.parameters, "bytes": saved.bytes(),
+        "validation_loss": outcome.best_loss,
+    });
+    let line = format!(
+        "wrote {} ({} parameters, {} bytes); validation loss {:.4}",
+        job.output.display(),
+        grouped(saved.parameters),
+        grouped(saved.bytes()),
+        outcome.best_loss
+    );
+    Ok(Outcome { model: Some(job.output.clone()), ..Outcome::new(&result, vec![text([line])])? })
+}
+
+struct Forward<'a, 's>(&'a mut Session<'s>);
+
+impl Control for Forward<'_, '_> {
+    fn progress(&mut self, progress: &Progress<'_>) {
+        self.0.progress(progress.step, progress.steps);
+    }
+
+    fn interrupted(&self) -> bool {
+        self.0.interrupted()
+    }
+}

@@ -1,0 +1,105 @@
+//! Jobs of any verb.
+
+use super::{Failure, Field, Job, JobError, Outcome, Session, fields, read, schema};
+use schemars::Schema;
+use serde_json::{Map, Value};
+use std::fmt::Debug;
+
+/// A kind of job.
+#[derive(Clone, Copy, Debug)]
+pub struct Verb {
+    /// Name of the command.
+    pub name: &'static str,
+    /// What it does: a sentence, and paragraphs for its long help.
+    pub about: &'static str,
+    /// Whether it writes a model that other jobs can read.
+    pub writes_model: bool,
+    /// Ending of the name of its output in a recipe's directory: empty for a directory.
+    pub output_ending: &'static str,
+    /// Its options, in order.
+    pub fields: fn() -> Vec<Field>,
+    /// Its JSON schema.
+    pub schema: fn() -> Schema,
+    /// Reads a job from its options.
+    pub read: fn(&Map<String, Value>) -> Result<Box<dyn AnyJob>, JobError>,
+}
+
+impl Verb {
+    /// The verb of a kind of job.
+    pub(super) const fn of<J: Job>() -> Self {
+        Self {
+            name: J::VERB,
+            about: J::ABOUT,
+            writes_model: J::WRITES_MODEL,
+            output_ending: J::OUTPUT_ENDING,
+            fields: fields::<J>,
+            schema: schema::<J>,
+            read: |options| Ok(Box::new(read::<J>(options)?)),
+        }
+    }
+
+    /// The verb with this name; hyphens and underscores are equal.
+    #[must_use]
+    pub fn named(name: &str) -> Option<&'static Self> {
+        let name = name.replace('_', "-");
+        super::VERBS.iter().find(|verb| verb.name == name)
+    }
+}
+
+/// A job of any verb.
+pub trait AnyJob: Debug {
+    /// Name of its command.
+    fn verb(&self) -> &'static str;
+
+    /// Its options, without those that have their default.
+    fn options(&self) -> Map<String, Value>;
+
+    /// All of its options.
+    fn all_options(&self) -> Map<String, Value>;
+
+    /// Runs the job; the session records it for provenance.
+    ///
+    /// # Errors
+    /// [`Failure`] with the exit code of the command.
+    fn run(&self, session: &mut Session<'_>) -> Result<Outcome, Failure>;
+}
+
+impl<J: Job> AnyJob for J {
+    fn verb(&self) -> &'static str {
+        J::VERB
+    }
+
+    fn options(&self) -> Map<String, Value> {
+        let defaults = values(&J::default());
+        let is_given = |(key, value): &(String, Value)| defaults.get(key) != Some(value);
+        values(self).into_iter().filter(is_given).collect()
+    }
+
+    fn all_options(&self) -> Map<String, Value> {
+        values(self)
+    }
+
+    fn run(&self, session: &mut Session<'_>) -> Result<Outcome, Failure> {
+        if !session.has_record() {
+            session.record(recipe_of(self), None);
+        }
+        Job::run(self, session)
+    }
+}
+
+/// A job as a recipe, without where it writes: the same wherever it is run.
+#[must_use]
+pub fn recipe_of(job: &dyn AnyJob) -> Map<String, Value> {
+    let mut options = job.options();
+    for key in ["output", "force", "dry_run"] {
+        options.shift_remove(key);
+    }
+    Map::from_iter([(job.verb().replace('-', "_"), options.into())])
+}
+
+fn values<J: Job>(job: &J) -> Map<String, Value> {
+    match serde_json::to_value(job) {
+        Ok(Value::Object(values)) => values,
+        other => unreachable!("options are a map of plain data: {other:?}"),
+    }
+}

@@ -1,0 +1,384 @@
+//! Recipes of jobs: one job, a list of jobs that may refer to one another, or the stages of a
+//! pipeline.
+//!
+//! ```yaml
+//! version: 1
+//! title: Two methods                     # heading of the report
+//! model: pocket                          # of every job that names none; so for any option
+//! jobs:
+//!   - compress: {keep: 0.8}              # named compress-1
+//!   - compress: {method: laser, keep: 0.8}
+//!     name: truncated
+//!   - eval: {model: {from: truncated}, baseline: pocket, text: pocket}
+//!   - export: {model: {from: compress-1}, form: dense}
+//! ```
+//!
+//! `stages` in place of `jobs` is a pipeline: a stage without `model` works on the model that the
+//! stages before it wrote, the first on that of the recipe, and `baseline: true` is the latter.
+
+use crate::jobs::{AnyJob, Failure, FailureKind, Field, VERBS, Verb};
+use linwright_compress::recipe::VERSION;
+use linwright_run::shown;
+use linwright_run::spelling::nearest_names;
+use serde_json::{Map, Value, json};
+use std::path::{Path, PathBuf};
+
+/// Keys of a recipe that are not options of jobs.
+const OWN_KEYS: [&str; 4] = ["version", "title", "jobs", "stages"];
+
+/// Verbs that read recipes or directories of earlier ones, which no recipe holds.
+const OUTSIDE: [&str; 1] = ["run"];
+
+/// A recipe of jobs.
+#[derive(Clone, Debug)]
+pub struct JobList {
+    /// Heading of the report.
+    pub title: String,
+    /// The jobs, in order.
+    pub entries: Vec<Entry>,
+}
+
+/// A job of a recipe.
+#[derive(Clone, Debug)]
+pub struct Entry {
+    /// Its name, which is unique: that given, or the verb and its place among those of the verb.
+    pub name: String,
+    /// What it does.
+    pub verb: &'static Verb,
+    /// Its options, in which `{from: NAME}` refers to an earlier job.
+    pub options: Map<String, Value>,
+}
+
+/// A job with the paths of those that it refers to.
+#[derive(Debug)]
+pub(super) struct Resolved {
+    /// The job.
+    pub(super) job: Box<dyn AnyJob>,
+    /// Where it writes, if it writes anything.
+    pub(super) output: Option<PathBuf>,
+}
+
+/// Verbs that a recipe can hold.
+pub(super) fn verbs() -> impl Iterator<Item = &'static Verb> {
+    VERBS.iter().filter(|verb| !OUTSIDE.contains(&verb.name))
+}
+
+/// Whether a recipe is a job or a list of jobs, by its keys.
+pub(super) fn is_list(recipe: &Map<String, Value>) -> bool {
+    recipe.keys().any(|key| matches!(key.as_str(), "jobs" | "stages") || verb_named(key).is_some())
+}
+
+fn verb_named(name: &str) -> Option<&'static Verb> {
+    Verb::named(name).filter(|verb| !OUTSIDE.contains(&verb.name))
+}
+
+fn wrong(message: impl Into<String>) -> Failure {
+    Failure::new(FailureKind::Recipe, message)
+}
+
+impl JobList {
+    /// Reads a recipe; `name` is that of its file, for messages and the title.
+    ///
+    /// # Errors
+    /// [`Failure`] naming the key or job that is wrong.
+    pub fn read(name: &str, recipe: &Map<String, Value>) -> Result<Self, Failure> {
+        if recipe.get("version") != Some(&json!(VERSION)) {
+            let found = recipe.get("version").map_or("missing".into(), Value::to_string);
+            let message = format!("{name}: version is {found}, this program supports {VERSION}");
+            return Err(wrong(message).hint(format!("write `version: {VERSION}`")));
+        }
+        let (entries, is_pipeline) = entries(name, recipe)?;
+        let title = match recipe.get("title") {
+            None => name.to_owned(),
+            Some(Value::String(title)) => title.clone(),
+            Some(other) => return Err(wrong(format!("{name}: title is {other}, expected text"))),
+        };
+        let mut list = Self { title, entries };
+        list.add_defaults(name, recipe, is_pipeline)?;
+        if is_pipeline {
+            list.chain(recipe.get("model"));
+        }
+        Ok(list)
+    }
+
+    /// Adds keys beside the jobs to every job that has such an option and does not give it.
+    fn add_defaults(
+        &mut self,
+        name: &str,
+        recipe: &Map<String, Value>,
+        is_pipeline: bool,
+    ) -> Result<(), Failure> {
+        for (key, value) in recipe {
+            let is_own = OWN_KEYS.contains(&key.as_str()) || verb_named(key).is_some();
+            if is_own || (is_pipeline && key == "model") {
+                continue;
+            }
+            let mut known = false;
+            for entry in &mut self.entries {
+                let fields = (entry.verb.fields)();
+                let Some(field) = field_named(&fields, key) else { continue };
+                known = true;
+                if !fields.iter().any(|f| f.key == field.key && given(&entry.options, f).is_some())
+                {
+                    entry.options.insert(field.key.clone(), value.clone());
+                }
+            }
+            if !known {
+                let options: Vec<Field> =
+                    self.entries.iter().flat_map(|entry| (entry.verb.fields)()).collect();
+                let names = options.iter().map(|field| field.key.as_str()).chain(OWN_KEYS);
+                let nearest = nearest_names(key, &names.collect::<Vec<_>>());
+                let message = format!("{name}: {} is an option of none of its jobs", shown(key));
+                return Err(wrong(message).hint(nearest));
+            }
+        }
+        Ok(())
+    }
+
+    /// Gives each stage the model of the stages before it.
+    fn chain(&mut self, model: Option<&Value>) {
+        let mut current = model.cloned();
+        for entry in &mut self.entries {
+            let fields = (entry.verb.fields)();
+            if let (Some(field), Some(current)) = (field_named(&fields, "model"), &current)
+                && given(&entry.options, field).is_none()
+            {
+                entry.options.insert("model".into(), current.clone());
+            }
+            if let (Some(true), Some(model)) =
+                (entry.options.get("baseline").and_then(Value::as_bool), model)
+            {
+                entry.options.insert("baseline".into(), model.clone());
+            }
+            if entry.verb.writes_model {
+                current = Some(json!({ "from": entry.name }));
+            }
+        }
+    }
+
+    /// Uses another model in every job that works on the first one.
+    ///
+    /// # Errors
+    /// [`Failure`] if no job names a model.
+    pub fn use_model(&mut self, model: &str) -> Result<(), Failure> {
+        let first = self.entries.iter().find_map(|entry| entry.options.get("model")).cloned();
+        let first = first.filter(Value::is_string).ok_or_else(|| {
+            Failure::usage("no job of the recipe names a model that --model could replace")
+        })?;
+        for entry in &mut self.entries {
+            for key in ["model", "baseline", "base"] {
+                if entry.options.get(key) == Some(&first) {
+                    entry.options.insert(key.to_owned(), model.into());
+                }
+            }
+        }
+        Ok(())
+    }
+
+    /// The jobs, each with its output in `folder` unless it names one, and references replaced by
+    /// paths.
+    ///
+    /// # Errors
+    /// [`Failure`] naming the job and the option that is wrong.
+    pub(super) fn resolve(&self, folder: &Path) -> Result<Vec<Resolved>, Failure> {
+        let mut resolved: Vec<Resolved> = Vec::new();
+        for (index, entry) in self.entries.iter().enumerate() {
+            let before = &self.entries[..index];
+            let mut options = Map::new();
+            for (key, value) in &entry.options {
+                let value = match reference(value) {
+                    None => value.clone(),
+                    Some(reference) => {
+                        let path = reference.path(entry, key, before, &resolved)?;
+                        Value::String(path.display().to_string())
+                    }
+                };
+                options.insert(key.clone(), value);
+            }
+            let output = entry.place(&mut options, folder);
+            let job = (entry.verb.read)(&options).map_err(|error| {
+                let failure = wrong(format!("{}: {error}", entry.name));
+                error.hint.into_iter().fold(failure, Failure::hint)
+            })?;
+            resolved.push(Resolved { job, output });
+        }
+        Ok(resolved)
+    }
+
+    /// The recipe in full, without places: the same list gives the same text wherever it runs.
+    #[must_use]
+    pub fn to_value(&self) -> Value {
+        let jobs = self.entries.iter().map(
+            |entry| json!({ entry.verb.name.replace('-', "_"): entry.options, "name": entry.name }),
+        );
+        json!({ "version": VERSION, "title": self.title, "jobs": jobs.collect::<Vec<_>>() })
+    }
+}
+
+impl Entry {
+    /// Puts the output of the job into a folder, unless it names one; gives its place.
+    fn place(&self, options: &mut Map<String, Value>, folder: &Path) -> Option<PathBuf> {
+        let fields = (self.verb.fields)();
+        let field = field_named(&fields, "output")?;
+        if let Some(given) = given(options, field).and_then(Value::as_str) {
+            return Some(PathBuf::from(given));
+        }
+        let path = folder.join(format!("{}{}", self.name, self.verb.output_ending));
+        options.insert(field.key.clone(), path.display().to_string().into());
+        // What an interrupted run left is its own.
+        if field_named(&fields, "force").is_some() {
+            options.insert("force".into(), true.into());
+        }
+        Some(path)
+    }
+}
+
+/// Entries of a recipe, and whether they are stages.
+fn entries(name: &str, recipe: &Map<String, Value>) -> Result<(Vec<Entry>, bool), Failure> {
+    let verbs: Vec<&String> = recipe.keys().filter(|key| verb_named(key).is_some()).collect();
+    let list = match (recipe.get("jobs"), recipe.get("stages"), verbs.as_slice()) {
+        (Some(list), None, []) => (list.clone(), false),
+        (None, Some(list), []) => (list.clone(), true),
+        (None, None, [verb]) => (json!([{ verb.as_str(): recipe[verb.as_str()] }]), false),
+        _ => {
+            return Err(wrong(format!(
+                "{name}: expected one of `jobs`, `stages` and a single job"
+            ))
+            .hint("put several jobs into a list: `jobs: [{compress: {..}}, {eval: {..}}]`"));
+        }
+    };
+    let (Value::Array(list), is_pipeline) = list else {
+        return Err(wrong(format!("{name}: its jobs are no list")));
+    };
+    if list.is_empty() {
+        return Err(wrong(format!("{name}: its list of jobs is empty")));
+    }
+    let mut all: Vec<Entry> = Vec::new();
+    for (index, value) in list.iter().enumerate() {
+        let entry = entry(name, index, value, &all)?;
+        if all.iter().any(|other| other.name == entry.name) {
+            return Err(wrong(format!("{name}: two jobs are named {}", shown(&entry.name))));
+        }
+        all.push(entry);
+    }
+    Ok((all, is_pipeline))
+}
+
+fn entry(name: &str, index: usize, value: &Value, before: &[Entry]) -> Result<Entry, Failure> {
+    let place = || format!("{name}: jobs[{index}]");
+    let Value::Object(map) = value else {
+        let message = format!("{} is {}, expected a job", place(), shown(&value.to_string()));
+        return Err(wrong(message).hint("such as `compress: {model: pocket, keep: 0.8}`"));
+    };
+    let (mut verb, mut own_name) = (None, None);
+    for (key, value) in map {
+        match verb_named(key) {
+            Some(found) if verb.is_none() => verb = Some((found, value)),
+            Some(found) => {
+                let message = format!("{} holds a second job, {}", place(), found.name);
+                return Err(wrong(message).hint("begin each job with a dash of its own"));
+            }
+            None if key == "name" => own_name = Some(value),
+            None => {
+                let names: Vec<&str> = verbs().map(|verb| verb.name).collect();
+                let message = format!("{}: there is no job {}", place(), shown(key));
+                return Err(wrong(message).hint(nearest_names(key, &names)));
+            }
+        }
+    }
+    let Some((verb, options)) = verb else {
+        return Err(wrong(format!("{} names no job", place())));
+    };
+    let options = match options {
+        Value::Object(options) => options.clone(),
+        Value::Null => Map::new(),
+        other => {
+            let message = format!("{}: {} is {other}, expected its options", place(), verb.name);
+            return Err(wrong(message));
+        }
+    };
+    let name = match own_name {
+        None => {
+            let same = before.iter().filter(|other| other.verb.name == verb.name).count();
+            format!("{}-{}", verb.name, same + 1)
+        }
+        Some(Value::String(text)) if is_name(text) => text.clone(),
+        Some(other) => {
+            let message = format!("{}: name is {}", place(), shown(&other.to_string()));
+            return Err(wrong(message).hint("a name has letters, digits, - and _"));
+        }
+    };
+    Ok(Entry { name, verb, options })
+}
+
+/// Whether a text can be the name of a job, and of its folder.
+fn is_name(text: &str) -> bool {
+    let is_part = |c: char| c.is_ascii_alphanumeric() || c == '-' || c == '_';
+    !text.is_empty() && text.len() <= 64 && text.chars().all(is_part)
+}
+
+fn field_named<'f>(fields: &'f [Field], key: &str) -> Option<&'f Field> {
+    let key = key.replace('-', "_");
+    fields.iter().find(|field| field.is_called(&key))
+}
+
+/// The value of an option by any of its names.
+fn given<'v>(options: &'v Map<String, Value>, field: &Field) -> Option<&'v Value> {
+    options.iter().find(|(key, _)| field.is_called(&key.replace('-', "_"))).map(|(_, value)| value)
+}
+
+/// `{from: NAME, file: FILE}`.
+struct Reference<'v> {
+    from: &'v str,
+    file: Option<&'v str>,
+}
+
+fn reference(value: &Value) -> Option<Reference<'_>> {
+    let map = value.as_object()?;
+    let from = map.get("from")?.as_str()?;
+    let is_reference = map.keys().all(|key| key == "from" || key == "file");
+    is_reference.then(|| Reference { from, file: map.get("file").and_then(Value::as_str) })
+}
+
+impl Reference<'_> {
+    /// The path that it stands for as the value of an option.
+    fn path(
+        &self,
+        entry: &Entry,
+        key: &str,
+        before: &[Entry],
+        resolved: &[Resolved],
+    ) -> Result<PathBuf, Failure> {
+        let Self { from, file } = *self;
+        let Some(index) = before.iter().position(|other| other.name == from) else {
+            let names: Vec<&str> = before.iter().map(|other| other.name.as_str()).collect();
+            let message =
+                format!("{}: {key} refers to {}, no job before it", entry.name, shown(from));
+            return Err(wrong(message).hint(nearest_names(from, &names)));
+        };
+        let refused =
+            |reason: String| wrong(format!("{}: {key} refers to {from}, {reason}", entry.name));
+        let output = resolved[index].output.clone();
+        let output = output.ok_or_else(|| refused("which writes nothing".into()))?;
+        let of_a_model = matches!(key, "model" | "baseline" | "base");
+        if of_a_model && file.is_none() && !before[index].verb.writes_model {
+            return Err(refused("which writes no model".into()));
+        }
+        // What an option reads of a job's directory.
+        let file = file.or(match key {
+            "sweep" => Some("result.json"),
+            "plan" => Some("edits.json"),
+            _ => None,
+        });
+        match file {
+            None => Ok(output),
+            Some(file) if Path::new(file).components().all(is_below) => Ok(output.join(file)),
+            Some(file) => Err(refused(format!("with the file {}", shown(file)))
+                .hint("name a file below the directory of that job")),
+        }
+    }
+}
+
+fn is_below(part: std::path::Component<'_>) -> bool {
+    matches!(part, std::path::Component::Normal(_))
+}

@@ -1,0 +1,135 @@
+//! Recipes: complete descriptions of runs, in YAML.
+
+mod list;
+mod presets;
+mod run_list;
+mod set;
+mod study;
+mod sweeps;
+
+pub use list::{Entry, JobList};
+pub use presets::{PRESETS, Preset};
+pub use study::write_report;
+
+use crate::jobs::{Failure, Outcome, Session};
+use linwright_compress::recipe;
+use linwright_compress::sweep_recipe::{SweepRecipe, parse_sweeps};
+use serde_json::Value;
+use std::path::Path;
+
+/// How a recipe is run.
+#[derive(Clone, Copy, Debug, Default)]
+pub struct RunSettings<'a> {
+    /// Directory of the run; `runs/` and the name of the recipe by default.
+    pub output: Option<&'a Path>,
+    /// Use this model instead of the recipe's.
+    pub model: Option<&'a str>,
+    /// Values that replace those of the recipe: `key=value`.
+    pub set: &'a [String],
+    /// Check the recipe and estimate its cost.
+    pub dry_run: bool,
+}
+
+/// Runs a recipe: a file, or the name of a built-in one.
+///
+/// # Errors
+/// [`Failure`].
+pub fn run(
+    path: &Path,
+    settings: RunSettings<'_>,
+    session: &mut Session<'_>,
+) -> Result<Outcome, Failure> {
+    let (name, text) = presets::open(path)?;
+    let RunSettings { output, model, set, dry_run } = settings;
+    match Recipe::read(path, &name, &text, set)? {
+        Recipe::Jobs(mut list) => {
+            if let Some(model) = model {
+                list.use_model(model)?;
+            }
+            run_list::run(&name, &list, output, dry_run, session)
+        }
+        Recipe::Sweeps(mut recipe) => {
+            if let Some(model) = model {
+                model.clone_into(&mut recipe.model);
+            }
+            sweeps::run(&name, &recipe, output, dry_run, session)
+        }
+        Recipe::Study(mut recipe) => {
+            if let Some(model) = model {
+                model.clone_into(&mut recipe.model);
+            }
+            study::run(&name, &recipe, output, dry_run, session)
+        }
+    }
+}
+
+/// A recipe of any kind.
+#[derive(Clone, Debug)]
+pub enum Recipe {
+    /// Jobs, which may refer to one another.
+    Jobs(JobList),
+    /// Sweeps of one model.
+    Sweeps(SweepRecipe),
+    /// Tables of methods on sets of layers.
+    Study(Box<recipe::Recipe>),
+}
+
+impl Recipe {
+    /// Reads a recipe; `path` is its name in messages, `name` that of its run. Values of `set`
+    /// replace its own.
+    ///
+    /// # Errors
+    /// [`Failure`] naming what is wrong.
+    pub fn read(path: &Path, name: &str, text: &str, set: &[String]) -> Result<Self, Failure> {
+        let keys = set::read(path, text, set)?;
+        // Read as text where nothing replaces it: messages then name the line.
+        let text = match set.is_empty() {
+            true => text.to_owned(),
+            false => Value::Object(keys.clone()).to_string(),
+        };
+        if list::is_list(&keys) {
+            return JobList::read(name, &keys).map(Self::Jobs);
+        }
+        if keys.contains_key("runs") {
+            return Ok(Self::Sweeps(parse_sweeps(path, &text)?));
+        }
+        Ok(Self::Study(Box::new(recipe::parse(path, &text)?)))
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use std::path::PathBuf;
+
+    /// Checks a recipe, including the options of its jobs.
+    fn check(path: &Path, text: &str) -> Result<(), String> {
+        let failed = |failure: Failure| format!("{failure:?}");
+        match Recipe::read(path, "a recipe", text, &[]).map_err(failed)? {
+            Recipe::Jobs(list) => list.resolve(Path::new("runs/a")).map(drop).map_err(failed),
+            Recipe::Sweeps(recipe) => sweeps::jobs("a recipe", &recipe).map(drop).map_err(failed),
+            Recipe::Study(_) => Ok(()),
+        }
+    }
+
+    #[test]
+    fn built_in_recipes_are_valid_and_told_apart() {
+        for (index, preset) in PRESETS.iter().enumerate() {
+            let read = check(Path::new(preset.name), preset.text);
+            assert!(read.is_ok(), "{}: {read:?}", preset.name);
+            assert!(PRESETS[..index].iter().all(|other| other.name != preset.name));
+        }
+    }
+
+    #[test]
+    fn every_recipe_of_the_repository_is_valid() {
+        let folder = Path::new(env!("CARGO_MANIFEST_DIR")).join("../../recipes");
+        let paths = std::fs::read_dir(folder).unwrap().map(|entry| entry.unwrap().path());
+        let files: Vec<PathBuf> = paths.filter(|path| path.is_file()).collect();
+        assert!(files.len() > 5, "{files:?}");
+        for path in files {
+            let read = check(&path, &std::fs::read_to_string(&path).unwrap());
+            assert!(read.is_ok(), "{}: {read:?}", path.display());
+        }
+    }
+}

@@ -1,0 +1,251 @@
+//! Studies: tables of methods on sets of layers.
+
+use crate::jobs::outcome::{table, text, write_pages};
+use crate::jobs::source::{OpenModel, data_file, open_model};
+use crate::jobs::sweep::left_nothing;
+use crate::jobs::tasks::check_tasks;
+use crate::jobs::{Failure, Outcome, Session};
+use linwright_compress::Rates;
+use linwright_compress::recipe::Recipe;
+use linwright_compress::report::{LayerError, ModelSummary, Report, SCHEMA};
+use linwright_compress::study::{self, Findings, Inputs};
+use linwright_data::{Corpus, MAX_FILE_BYTES};
+use linwright_evaluate::{Task, TaskOptions, TaskResult, open_task};
+use linwright_report::number::grouped;
+use linwright_run::atomic::write_atomic;
+use linwright_run::{DataSource, Monitor, Provenance, RunDirectory, input, sha256_hex};
+use serde_json::json;
+use std::path::{Path, PathBuf};
+
+/// Runs a study and writes its report. By default the output directory contains the start of the
+/// fingerprint: the same run resumes in it, another recipe or model gets its own.
+pub(super) fn run(
+    name: &str,
+    recipe: &Recipe,
+    output: Option<&Path>,
+    dry_run: bool,
+    session: &mut Session<'_>,
+) -> Result<Outcome, Failure> {
+    let model = open_model(&recipe.model, session)?;
+    let OpenModel { loaded, place } = &model;
+    // Records name the commit of a hub model.
+    let recipe = &Recipe { model: place.name.clone(), ..recipe.clone() };
+    study::check(recipe, &loaded.decoder)?;
+    let mut tasks = open_tasks(recipe, session)?;
+    check_tasks(tasks.iter().map(AsRef::as_ref), &model)?;
+    let (dataset, field) = (&recipe.calibration.dataset, &recipe.calibration.text_field);
+    let path = data_file(dataset, "calibration.jsonl", session)?;
+    let calibration = Corpus::open(&path, field.as_deref())?;
+    let left_out = study::leave_out_overlap(recipe, &calibration, &mut tasks)?;
+    let tokenizer = loaded
+        .tokenizer
+        .as_ref()
+        .ok_or_else(|| Failure::general(format!("{} has no tokenizer.json", recipe.model)))?;
+    let inputs = Inputs { model: loaded, tokenizer, calibration: &calibration, tasks: &tasks };
+    if dry_run {
+        session.finish();
+        return costs(recipe, &inputs);
+    }
+    // Before the directory belongs to this recipe: errors in it can still be corrected.
+    for &seed in &recipe.seeds {
+        study::calibrate(recipe, &inputs, seed)?;
+    }
+    let notes = [left_out, study::notes(recipe, &inputs)].concat();
+    notes.iter().for_each(|note| session.note(&format!("note: {note}")));
+    let data = data_hashes(recipe, session)?;
+    let fingerprint = study::fingerprint(recipe, &inputs, &data);
+    let own = || Path::new("runs").join(format!("{name}-{}", &fingerprint.0[..8]));
+    let output = output.map_or_else(own, Path::to_owned);
+    let directory = RunDirectory::open(&output, &fingerprint)?;
+    write_atomic(&output.join("recipe.json"), &recipe_json(recipe)?)?;
+    let findings = study::run(recipe, &inputs, &directory, session);
+    let findings = findings.map_err(|error| left_nothing(&directory, error.into()))?;
+    for LayerError { site, method, seed, relative_error: error, .. } in &findings.layer_errors {
+        session.trace(|| format!("{site}: {method}, seed {seed}, relative error {error:.3e}"));
+    }
+    session.finish();
+    let report = report(name, recipe, &inputs, notes, findings, session)?;
+    let html = write_report(&report, &output)?;
+    let result = serde_json::from_str(&report.to_json()?)
+        .map_err(|error| Failure::general(format!("cannot read the report again: {error}")))?;
+    let mut document = report.document();
+    document.blocks.push(text([format!("report: {}", html.display())]));
+    Ok(Outcome { result, report: document, ..Outcome::default() })
+}
+
+fn open_tasks(recipe: &Recipe, session: &mut Session<'_>) -> Result<Vec<Box<dyn Task>>, Failure> {
+    let eval = &recipe.eval;
+    let options = TaskOptions {
+        window: eval.window,
+        stride: eval.stride.unwrap_or(eval.window),
+        bos: eval.bos,
+        join: eval.join,
+        limit: eval.limit,
+        text_field: eval.text_field.clone(),
+    };
+    let mut tasks =
+        vec![open_task("text", &data_file(&eval.text, "stories-test.jsonl", session)?, &options)?];
+    if let Some(questions) = &eval.questions {
+        tasks.push(open_task(
+            "multiple_choice",
+            &data_file(questions, "facts.jsonl", session)?,
+            &options,
+        )?);
+    }
+    Ok(tasks)
+}
+
+fn data_hashes(recipe: &Recipe, session: &mut Session<'_>) -> Result<Vec<String>, Failure> {
+    let mut files = vec![data_file(&recipe.eval.text, "stories-test.jsonl", session)?];
+    if let Some(questions) = &recipe.eval.questions {
+        files.push(data_file(questions, "facts.jsonl", session)?);
+    }
+    files
+        .iter()
+        .map(|path| {
+            let bytes = input::read(path, MAX_FILE_BYTES)
+                .map_err(|error| Failure::io(&path.display().to_string(), &error))?;
+            Ok(sha256_hex(&bytes))
+        })
+        .collect()
+}
+
+fn report(
+    name: &str,
+    recipe: &Recipe,
+    inputs: &Inputs<'_>,
+    notes: Vec<String>,
+    findings: Findings,
+    session: &Session<'_>,
+) -> Result<Report, Failure> {
+    let Findings { baseline, rows, curves, layer_errors } = findings;
+    let config = inputs.model.decoder.config();
+    Ok(Report {
+        schema: SCHEMA,
+        title: recipe.title.clone(),
+        model: ModelSummary {
+            name: recipe.model.clone(),
+            family: config.family.model_type.to_owned(),
+            parameters: config.parameters(),
+            layers: config.layers.len(),
+            hidden: config.hidden,
+        },
+        provenance: provenance(name, recipe, inputs, &baseline, session)?,
+        baseline,
+        rows,
+        curves,
+        layer_errors,
+        notes: [inputs.model.notes.clone(), notes].concat(),
+    })
+}
+
+fn provenance(
+    name: &str,
+    recipe: &Recipe,
+    inputs: &Inputs<'_>,
+    baseline: &[TaskResult],
+    session: &Session<'_>,
+) -> Result<Provenance, Failure> {
+    let text = recipe_json(recipe)?;
+    let mut provenance = session.provenance(name, inputs.model, baseline);
+    provenance.recipe_sha256 = sha256_hex(&text);
+    provenance.seeds.clone_from(&recipe.seeds);
+    provenance.data.push(DataSource {
+        purpose: "calibration".into(),
+        path: recipe.calibration.dataset.clone(),
+        sha256: inputs.calibration.sha256.clone(),
+    });
+    Ok(provenance)
+}
+
+/// The recipe with all defaults written out; since JSON is YAML, `run -r` accepts it.
+fn recipe_json(recipe: &Recipe) -> Result<Vec<u8>, Failure> {
+    serde_json::to_vec_pretty(recipe)
+        .map_err(|error| Failure::general(format!("cannot write the recipe as JSON: {error}")))
+}
+
+/// Writes `report.json`, `report.md` and `report.html`; gives the path of the last.
+///
+/// # Errors
+/// [`Failure`] if a file cannot be written.
+pub fn write_report(report: &Report, directory: &Path) -> Result<PathBuf, Failure> {
+    write_atomic(&directory.join("report.json"), report.to_json()?.as_bytes())?;
+    write_pages(&report.document(), directory)
+}
+
+fn costs(recipe: &Recipe, inputs: &Inputs<'_>) -> Result<Outcome, Failure> {
+    let calibration = study::calibrate(recipe, inputs, recipe.seeds[0])?;
+    let mut lines = Vec::new();
+    let mut costs = Vec::new();
+    let mut rates = Rates::default();
+    let mut seconds = 0.0;
+    for table in &recipe.tables {
+        for layers in &table.layers {
+            for row in &table.methods {
+                let plan = table.plan(row, layers, recipe.seeds[0]);
+                let cost = study::estimate(&plan, &inputs.model.decoder, &calibration, &mut rates)?;
+                seconds += cost.seconds * recipe.seeds.len() as f64;
+                lines.push(vec![
+                    table.title.clone(),
+                    row.label(),
+                    format!("{layers:?}"),
+                    grouped(cost.targeted),
+                    grouped(cost.targeted_dense),
+                    grouped(cost.memory_bytes >> 20),
+                    format!("{:.1}", cost.seconds),
+                ]);
+                costs.push(json!({"table": table.title, "method": row.label(), "layers": layers, "estimate": cost}));
+            }
+        }
+    }
+    let header = ["table", "method", "layers", "parameters", "dense", "MB", "seconds"];
+    let all = text([format!("fits of all seeds: about {seconds:.0} s, evaluation apart")]);
+    let result = json!({"recipe": recipe, "cells": costs, "seconds": seconds});
+    Outcome::new(&result, vec![table(&header, lines), all])
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use crate::jobs::Host;
+    use crate::recipes::PRESETS;
+    use linwright_compress::recipe::parse;
+    use linwright_data::CalibrationText;
+    use linwright_evaluate::{Build, overlap};
+    use linwright_run::Silent;
+
+    #[test]
+    fn what_runs_first_asks_nothing_that_its_calibration_text_holds() {
+        let host = Host {
+            variable: &|_| None,
+            cancelled: &|| false,
+            build: Build { version: "0", commit: "" },
+        };
+        let mut silent = Silent;
+        let mut session = Session::new(&mut silent, host);
+        let folder = Path::new(env!("CARGO_MANIFEST_DIR")).join("../../assets/pocket");
+        let file = |name: &str| folder.join(name).display().to_string();
+        for name in ["main-job", "equal-parameters-pocket"] {
+            let preset = PRESETS.iter().find(|preset| preset.name == name).unwrap();
+            let mut recipe = parse(Path::new(name), preset.text).unwrap();
+            recipe.eval.text = file("stories-test.jsonl");
+            recipe.eval.questions = Some(file("facts.jsonl"));
+            let calibration = Corpus::open(Path::new(&file("calibration.jsonl")), None).unwrap();
+            let mut tasks = open_tasks(&recipe, &mut session).unwrap();
+            let counts = |tasks: &[Box<dyn Task>]| -> Vec<usize> {
+                tasks.iter().map(|task| task.items().len()).collect()
+            };
+            assert_eq!(counts(&tasks), [400, 1064]);
+            let notes = study::leave_out_overlap(&recipe, &calibration, &mut tasks).unwrap();
+            assert_eq!(counts(&tasks), [279, 871]);
+            assert!(
+                notes[0].starts_with("279 of 400 documents of task text are scored"),
+                "{notes:?}"
+            );
+            let text = CalibrationText::new(&[calibration]);
+            for task in &tasks {
+                assert_eq!(overlap(task.as_ref(), &text).overlapping, 0, "{name}: {}", task.id());
+            }
+        }
+    }
+}

@@ -1,0 +1,104 @@
+//! Sweep recipes: several sweeps of one model, and a table of their best cells.
+
+use crate::jobs::outcome::{table, text};
+use crate::jobs::sweep::run::{Finished, swept};
+use crate::jobs::{AnyJob, Failure, FailureKind, Outcome, Session, Sweep, command, read};
+use linwright_compress::intervention::report::cell_name;
+use linwright_compress::intervention::sweep::Swept;
+use linwright_compress::sweep_recipe::{SweepRecipe, SweepRun};
+use linwright_evaluate::TaskResult;
+use linwright_report::{Document, terminal};
+use linwright_run::atomic::write_atomic;
+use linwright_run::{Monitor, shown};
+use serde_json::json;
+use std::path::Path;
+
+/// The sweeps of a recipe.
+pub(super) fn jobs(name: &str, recipe: &SweepRecipe) -> Result<Vec<Sweep>, Failure> {
+    let job = |run: &SweepRun| {
+        read(&recipe.job(run)).map_err(|error| {
+            let failure = Failure::new(
+                FailureKind::Recipe,
+                format!("{name}, \"{}\": {error}", shown(&run.title)),
+            );
+            error.hint.into_iter().fold(failure, Failure::hint)
+        })
+    };
+    recipe.runs.iter().map(job).collect()
+}
+
+/// Runs every sweep of a recipe, each in its own folder.
+pub(super) fn run(
+    name: &str,
+    recipe: &SweepRecipe,
+    output: Option<&Path>,
+    dry_run: bool,
+    session: &mut Session<'_>,
+) -> Result<Outcome, Failure> {
+    let folder = output.map_or_else(|| Path::new("runs").join(name), Path::to_owned);
+    let mut all = jobs(name, recipe)?;
+    if dry_run {
+        let lines: Vec<String> = all.iter().map(|job| command(job as &dyn AnyJob)).collect();
+        return Outcome::new(&json!({ "commands": lines }), vec![text(lines)]);
+    }
+    for (run, job) in recipe.runs.iter().zip(&mut all) {
+        job.output = Some(folder.join(slug(&run.title)));
+    }
+    let (mut rows, mut results) = (Vec::new(), Vec::new());
+    for (run, job) in recipe.runs.iter().zip(&all) {
+        session.step(&format!("{}: {}", recipe.title, run.title));
+        let Finished { result, swept, .. } = swept(job, session)?;
+        rows.push(row(run, &swept));
+        results.push(json!({"title": run.title, "published": run.published, "result": result}));
+    }
+    let header = ["run", "best cell", "metric", "dense", "edited", "difference, 95 %", "published"];
+    let table = table(&header, rows);
+    let lines = terminal::blocks(std::slice::from_ref(&table));
+    write_atomic(&folder.join("table.txt"), format!("{}\n", lines.trim()).as_bytes())?;
+    let result = json!({"title": recipe.title, "model": recipe.model, "runs": results});
+    let blocks = vec![table, text([format!("reports: {}", folder.display())])];
+    Ok(Outcome {
+        report: Document { title: recipe.title.clone(), blocks, ..Document::default() },
+        ..Outcome::new(&result, Vec::new())?
+    })
+}
+
+/// The folder of a run.
+fn slug(title: &str) -> String {
+    let letter = |c: char| if c.is_ascii_alphanumeric() { c.to_ascii_lowercase() } else { '-' };
+    title.chars().map(letter).collect()
+}
+
+/// A table row with the best cell of a run, its evaluation, and the published result.
+fn row(run: &SweepRun, swept: &Swept) -> Vec<String> {
+    let best = &swept.cells[swept.best];
+    let metric = &swept.objective.metric;
+    let (dense, edited, interval) = match &swept.test {
+        Some(test) => {
+            let value = |result: &TaskResult| result.metric(metric).map_or(f64::NAN, |m| m.value);
+            let found = test.comparisons.iter().find(|c| c.metric == *metric);
+            let interval = found.map_or_else(String::new, |found| found.in_one_cell());
+            (value(&test.dense), value(&test.best), interval)
+        }
+        None => {
+            let dense = swept.dense.metric(metric).map_or(f64::NAN, |m| m.value);
+            let edited = best.score.metrics.iter().find(|m| m.name == *metric);
+            (dense, edited.map_or(f64::NAN, |m| m.value), String::new())
+        }
+    };
+    let published =
+        run.published.map_or_else(String::new, |p| format!("{} -> {} %", p.dense, p.edited));
+    let name = match swept.is_better {
+        true => cell_name(best),
+        false => format!("none significant, highest: {}", cell_name(best)),
+    };
+    vec![
+        run.title.clone(),
+        name,
+        metric.clone(),
+        format!("{dense:.4}"),
+        format!("{edited:.4}"),
+        interval,
+        published,
+    ]
+}
