@@ -1,5 +1,6 @@
 //! Errors of an evaluation.
 
+use crate::RegistryError;
 use linwright_data::DataError;
 use linwright_data::sets::SetError;
 use linwright_run::{JournalError, Shard, shown};
@@ -20,6 +21,9 @@ pub enum EvaluationError {
         /// All names, or the closest ones.
         known: String,
     },
+    /// Tasks, data or options that do not fit together.
+    #[error(transparent)]
+    Registry(#[from] RegistryError),
     /// An invalid task file.
     #[error("{origin}: {reason}")]
     TaskFile {

@@ -267,6 +267,9 @@ impl From<EvaluationError> for Failure {
         match error {
             EvaluationError::Interrupted { .. } => Self::interrupted(message),
             EvaluationError::Journal(error) => error.into(),
+            EvaluationError::Registry(error) => {
+                error.hint().into_iter().fold(Self::usage(message), Self::hint)
+            }
             EvaluationError::Set { source, .. }
                 if matches!(*source, SetError::Hub(HubError::Interrupted { .. })) =>
             {

@@ -3,7 +3,7 @@
 use super::{Eval, overlap};
 use crate::jobs::outcome::table;
 use crate::jobs::source::{OpenModel, open_model_as};
-use crate::jobs::tasks::{Tasks, check_tasks};
+use crate::jobs::tasks::{check_tasks, open_tasks};
 use crate::jobs::{ByteSize, Failure, FailureKind, Outcome, Session, outputs};
 use linwright_evaluate::room::{self, NoRoom, Texts};
 use linwright_evaluate::{
@@ -94,7 +94,7 @@ pub(super) fn run(job: &Eval, session: &mut Session<'_>) -> Result<Outcome, Fail
     // Errors in tasks are reported before a model is loaded, unless its chat template writes
     // prompts.
     let plain = (!job.evaluation.apply_chat_template)
-        .then(|| Tasks::open(&job.evaluation, whole_texts, None, session))
+        .then(|| open_tasks(&job.evaluation, whole_texts, None, session))
         .transpose()?;
     let mut leak = None;
     let mut score = |model: &str, session: &mut Session<'_>| -> Result<Scored, Failure> {
@@ -103,7 +103,7 @@ pub(super) fn run(job: &Eval, session: &mut Session<'_>) -> Result<Outcome, Fail
         let tasks = match &plain {
             Some(tasks) => tasks,
             None => {
-                own = Tasks::open(&job.evaluation, whole_texts, Some(&model), session)?;
+                own = open_tasks(&job.evaluation, whole_texts, Some(&model), session)?;
                 &own
             }
         };
