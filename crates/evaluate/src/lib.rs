@@ -5,7 +5,8 @@
 //! only way between tasks and models, so a task never sees a tensor and a model never sees a
 //! metric.
 //!
-//! A new task is one file and one line of the list below, [`TASKS`].
+//! A new task is one file and one line of the list below, [`TASKS`]. The registry, [`entries`], has
+//! all tasks: [`open_tasks`] opens those that a command names, [`open_parts`] divides one.
 
 mod cloze;
 mod compare;
