@@ -176,7 +176,7 @@ pub(super) fn infill(
 }
 
 #[cfg(test)]
-mod tests {
+pub(super) mod tests {
     use super::*;
     use crate::{
         Bos, Hooks, LASER_TASKS, LanguageModel, LaserOptions, LaserSet, LaserTask, Outcome,
@@ -193,7 +193,7 @@ mod tests {
     const MASK: u32 = 2;
 
     /// A random encoder with a head, and a tokenizer of single letters.
-    fn parts(has_mask: bool) -> (Transformer, Tokenizer) {
+    pub(crate) fn parts(has_mask: bool) -> (Transformer, Tokenizer) {
         let letters = SPECIAL.into_iter().map(str::to_owned);
         let letters = letters.chain((' '..='~').map(|letter| letter.to_string()));
         let vocabulary: serde_json::Map<_, _> =

@@ -404,7 +404,7 @@ fn the_list_opens_tasks_by_name() {
 }
 
 /// A random decoder and a tokenizer of single letters.
-fn subject() -> (Transformer, Tokenizer) {
+pub(super) fn subject() -> (Transformer, Tokenizer) {
     let config = serde_json::json!({
         "model_type": "llama", "hidden_size": 16, "intermediate_size": 24, "num_hidden_layers": 2,
         "num_attention_heads": 2, "num_key_value_heads": 1, "vocab_size": 28, "rms_norm_eps": 1e-5,

@@ -2,9 +2,10 @@
 
 use super::*;
 use crate::{
-    Cloze, Cut, DetailRequest, FileJournal, Join, Protocol, Request, TokenScore, TopLogprobs,
-    merge_journals, requests_digest,
+    Cloze, Cut, DetailRequest, FileJournal, Join, Protocol, Request, Subject, TokenScore,
+    TopLogprobs, merge_journals, requests_digest,
 };
+use linwright_model::checkpoint::Sentence;
 use linwright_run::JournalError;
 use serde_json::{Value, json};
 use std::cell::Cell;
@@ -581,4 +582,57 @@ fn progress_counts_what_is_computed_here() {
     evaluate_each(&task, &Both::new(false), &OPTIONS, &mut hooks, |_| ()).unwrap();
     assert!(totals.iter().all(|part| *part > 0));
     assert_eq!(totals.iter().sum::<u64>(), all);
+}
+
+/// Bits of the results of one model, whose batches other shards may have computed, and the number
+/// of batches known.
+fn bits_of(
+    task: &Asked,
+    model: &dyn LanguageModel,
+    shard: Shard,
+    path: Option<&Path>,
+) -> Outcome<String> {
+    let mut journal = path.map(|path| FileJournal::open(path, &fingerprint(task)).unwrap());
+    let mut hooks = Hooks {
+        progress: &mut |_| {},
+        cancelled: &|| false,
+        journal: journal.as_mut().map(|journal| journal as &mut dyn Journal),
+    };
+    let options = RunOptions { shard, ..OPTIONS };
+    match evaluate(task, model, &options, &mut hooks).unwrap() {
+        Outcome::Complete(result) => Outcome::Complete(result.protocol),
+        Outcome::Part { known, total } => Outcome::Part { known, total },
+    }
+}
+
+#[test]
+fn real_decoders_and_encoders_resume_and_merge_to_the_same_bits() {
+    let (decoder, letters) = crate::tests::subject();
+    let (encoder, characters) = crate::cloze::tests::parts(true);
+    let decoder = Subject::new(&decoder, &letters);
+    let encoder = Subject::new(&encoder, &characters).with_sentence(Some(Sentence::MEAN));
+    for (name, task, is_masked) in tasks() {
+        let model: &dyn LanguageModel = match name {
+            // The decoder has no pooling.
+            "all kinds" => continue,
+            "pairs" => &encoder,
+            _ if is_masked => &encoder,
+            _ => &decoder,
+        };
+        let whole = bits_of(&task, model, Shard::WHOLE, None);
+        assert!(matches!(whole, Outcome::Complete(_)), "{name}");
+        let folder = tempfile::tempdir().unwrap();
+        let paths = ["0", "1"].map(|name| folder.path().join(name));
+        for (index, path) in paths.iter().enumerate() {
+            let part = bits_of(&task, model, Shard::new(index, 2).unwrap(), Some(path));
+            assert!(matches!(part, Outcome::Part { known: 1.., .. }), "{name}: {part:?}");
+        }
+        // The second half on top of the first, as after an interruption.
+        let resumed = folder.path().join("resumed");
+        std::fs::copy(&paths[1], &resumed).unwrap();
+        assert_eq!(bits_of(&task, model, Shard::WHOLE, Some(&resumed)), whole, "{name}");
+        let merged = folder.path().join("merged");
+        merge_journals(&merged, &paths).unwrap();
+        assert_eq!(bits_of(&task, model, Shard::WHOLE, Some(&merged)), whole, "{name}");
+    }
 }
