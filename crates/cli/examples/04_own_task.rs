@@ -71,6 +71,6 @@ pub(crate) fn accuracy(model: &Path) -> Result<f64, Box<dyn Error>> {
     let tokenizer = loaded.tokenizer.as_ref().ok_or("the model has no tokenizer")?;
     let subject = Subject::new(&loaded.decoder, tokenizer);
     let mut hooks = Hooks { progress: &mut |_| {}, cancelled: &|| false, journal: None };
-    let result = evaluate(&WordOrder, &subject, &RunOptions::default(), &mut hooks)?;
+    let result = evaluate(&WordOrder, &subject, &RunOptions::default(), &mut hooks)?.complete()?;
     Ok(result.metrics[0].value)
 }

@@ -352,12 +352,9 @@ pub fn measure(
             cancelled: &|| monitor.borrow().interrupted(),
             journal: None,
         };
-        results.push(evaluate::evaluate(
-            task.as_ref(),
-            &model,
-            &RunOptions::default(),
-            &mut hooks,
-        )?);
+        let outcome =
+            evaluate::evaluate(task.as_ref(), &model, &RunOptions::default(), &mut hooks)?;
+        results.push(outcome.complete()?);
     }
     Ok(results)
 }

@@ -10,7 +10,7 @@ use linwright_compress::intervention::{
 };
 use linwright_compress::study::StudyError;
 use linwright_data::QuestionSet;
-use linwright_evaluate::{Bos, Hooks, MultipleChoice, RunOptions, Subject, evaluate};
+use linwright_evaluate::{Bos, Hooks, MultipleChoice, Outcome, RunOptions, Subject, evaluate};
 use linwright_model::tokenizer::Tokenizer;
 use linwright_model::{Transformer, TransformerConfig};
 use linwright_run::{Fingerprint, Monitor, RunDirectory, RunError, Silent};
@@ -90,7 +90,7 @@ impl Parts {
             test: Some(&self.test),
             metric: None,
             store: &self.store,
-            run: RunOptions { max_batch_tokens: 120, longest: None },
+            run: RunOptions { max_batch_tokens: 120, ..RunOptions::default() },
             max_length: None,
             sentence: None,
             shares,
@@ -161,8 +161,8 @@ fn a_cell_is_the_edited_model_as_evaluated_by_itself() {
         assert_eq!(done[0].report.kept.rank, cell.kept[0].rank);
         let mut hooks = Hooks { progress: &mut |_| {}, cancelled: &|| false, journal: None };
         let subject = Subject::new(&edited, &parts.tokenizer);
-        let found =
-            evaluate(&parts.validation, &subject, &RunOptions::default(), &mut hooks).unwrap();
+        let found = evaluate(&parts.validation, &subject, &RunOptions::default(), &mut hooks);
+        let found = found.and_then(Outcome::complete).unwrap();
         for (a, b) in found.metrics.iter().zip(&cell.score.metrics) {
             assert!(
                 (a.value - b.value).abs() < 1e-5,
@@ -266,8 +266,8 @@ fn a_composition_never_gets_worse_and_its_edits_make_the_model() {
         apply_edits(&mut edited, &composed.edits, &parts.store, &mut Silent).unwrap();
         let mut hooks = Hooks { progress: &mut |_| {}, cancelled: &|| false, journal: None };
         let subject = Subject::new(&edited, &parts.tokenizer);
-        let result =
-            evaluate(&parts.validation, &subject, &RunOptions::default(), &mut hooks).unwrap();
+        let result = evaluate(&parts.validation, &subject, &RunOptions::default(), &mut hooks);
+        let result = result.and_then(Outcome::complete).unwrap();
         for (a, b) in result.metrics.iter().zip(&composed.score.metrics) {
             assert!((a.value - b.value).abs() < 1e-5, "{} {}", a.value, b.value);
         }

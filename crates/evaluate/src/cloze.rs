@@ -176,11 +176,11 @@ pub(super) fn infill(
 }
 
 #[cfg(test)]
-mod tests {
+pub(super) mod tests {
     use super::*;
     use crate::{
-        Bos, Hooks, LASER_TASKS, LanguageModel, LaserOptions, LaserSet, LaserTask, RunOptions,
-        Subject, TaskOptions, evaluate, open_task,
+        Bos, Hooks, LASER_TASKS, LanguageModel, LaserOptions, LaserSet, LaserTask, Outcome,
+        RunOptions, Subject, TaskOptions, evaluate, open_task,
     };
     use linwright_model::TransformerConfig;
     use linwright_ops::NoProbe;
@@ -193,7 +193,7 @@ mod tests {
     const MASK: u32 = 2;
 
     /// A random encoder with a head, and a tokenizer of single letters.
-    fn parts(has_mask: bool) -> (Transformer, Tokenizer) {
+    pub(crate) fn parts(has_mask: bool) -> (Transformer, Tokenizer) {
         let letters = SPECIAL.into_iter().map(str::to_owned);
         let letters = letters.chain((' '..='~').map(|letter| letter.to_string()));
         let vocabulary: serde_json::Map<_, _> =
@@ -324,7 +324,8 @@ mod tests {
             LaserOptions { files: vec![file("rows.jsonl", rows)], ..LaserOptions::default() };
         for set in LASER_TASKS {
             if let Ok(task) = LaserTask::open(set, &options) {
-                let result = evaluate(&task, &subject, &RunOptions::default(), &mut hooks);
+                let result = evaluate(&task, &subject, &RunOptions::default(), &mut hooks)
+                    .and_then(Outcome::complete);
                 assert_eq!(result.is_ok(), set.has_cloze(), "{}: {result:?}", set.name);
                 let Ok(result) = result else { continue };
                 assert!(result.protocol.starts_with("laser-correct_masked"), "{}", result.protocol);
@@ -334,8 +335,9 @@ mod tests {
         let task = LaserTask::open(LaserSet::named("laser_fever").unwrap(), &options).unwrap();
         let run = |tokens| {
             let mut hooks = Hooks { progress: &mut |_| {}, cancelled: &|| false, journal: None };
-            let options = RunOptions { max_batch_tokens: tokens, longest: None };
-            evaluate(&task, &subject, &options, &mut hooks).unwrap().samples
+            let options = RunOptions { max_batch_tokens: tokens, ..RunOptions::default() };
+            let outcome = evaluate(&task, &subject, &options, &mut hooks).unwrap();
+            outcome.complete().unwrap().samples
         };
         let (alone, together) = (run(1), run(4096));
         for (a, b) in alone.iter().zip(&together) {

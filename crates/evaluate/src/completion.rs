@@ -7,14 +7,16 @@
 use super::questions::{Questions, VERSION, likelihoods};
 use super::result::accuracy;
 use super::task::remove_at;
-use super::{Bos, EvaluationError, Item, Reply, Request, Task, TaskEntry, TaskResult};
+use super::{Bos, EvaluationError, FileTask, Item, Reply, Request, Task, TaskResult};
 use linwright_data::QuestionSet;
 use std::borrow::Cow;
 
 /// Registry entry of this task.
-pub(super) const ENTRY: TaskEntry = TaskEntry {
+pub(super) const ENTRY: FileTask = FileTask {
     name: "completion",
     summary: "share of prompts that greedy decoding completes with the known answer",
+    reads: &[],
+    is_divided: true,
     open: |path, options| {
         let Questions { set, bos } = Questions::open(path, options)?;
         Ok(Box::new(Completion::new(set, bos)))

@@ -1,9 +1,11 @@
 //! Errors of an evaluation.
 
+use crate::RegistryError;
 use linwright_data::DataError;
 use linwright_data::sets::SetError;
-use linwright_run::{JournalError, shown};
+use linwright_run::{JournalError, Shard, shown};
 use std::error::Error;
+use std::path::PathBuf;
 
 /// An evaluation that cannot start or finish.
 #[derive(Debug, thiserror::Error)]
@@ -19,6 +21,9 @@ pub enum EvaluationError {
         /// All names, or the closest ones.
         known: String,
     },
+    /// Tasks, data or options that do not fit together.
+    #[error(transparent)]
+    Registry(#[from] RegistryError),
     /// An invalid task file.
     #[error("{origin}: {reason}")]
     TaskFile {
@@ -71,6 +76,42 @@ pub enum EvaluationError {
     /// An unusable journal of an interrupted evaluation.
     #[error(transparent)]
     Journal(#[from] JournalError),
+    /// A journal whose answers are not those to the requests, despite its fingerprint.
+    #[error(
+        "the journal's answers to batch {batch} do not fit the requests of this evaluation; remove the journal"
+    )]
+    JournalAnswers {
+        /// Number of the batch, from 0.
+        batch: usize,
+    },
+    /// Two journals of one evaluation with different answers.
+    #[error(
+        "{}: its answers to batch {batch} differ from those of another journal of this evaluation; evaluate this shard again on the same program and processor", path.display()
+    )]
+    Contradiction {
+        /// The second journal.
+        path: PathBuf,
+        /// Number of the batch, from 0.
+        batch: usize,
+    },
+    /// A shard without a journal for its results.
+    #[error(
+        "the results of shard {shard} are kept in a journal only, and this evaluation has none; name an output file"
+    )]
+    ShardWithoutJournal {
+        /// The shard.
+        shard: Shard,
+    },
+    /// Results of which other shards are missing.
+    #[error(
+        "{known} of {total} batches are known; evaluate the other shards and merge their journals"
+    )]
+    Incomplete {
+        /// Number of known batches.
+        known: usize,
+        /// Number of all batches.
+        total: usize,
+    },
     /// An invalid combination of window and stride.
     #[error("window {window} and stride {stride} do not fit: {reason}")]
     BadProtocol {

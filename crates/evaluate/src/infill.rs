@@ -70,29 +70,35 @@ impl MaskedInfill {
         self.text.tokens.len()
     }
 
-    /// Adds the predictions of the model to the response.
-    pub(super) fn add(
-        &self,
-        infilled: Infilled,
-        reply: &mut Reply,
-        place: &str,
-    ) -> Result<(), EvaluationError> {
-        let Reply::Infilled { answers, text, details, .. } = reply else { return Ok(()) };
-        for (&answer, found) in self.answers.iter().zip(infilled.log_likelihoods) {
+    /// Rejects non-finite predictions.
+    pub(super) fn check(&self, infilled: &Infilled, place: &str) -> Result<(), EvaluationError> {
+        for (answer, found) in self.answers.iter().zip(&infilled.log_likelihoods) {
             if !found.is_finite() {
                 let (place, token) = (format!("{place}, answer {answer}"), self.text.first);
                 return Err(EvaluationError::NonFinite { place, token, found: -found });
             }
-            answers[answer].0 = found;
+        }
+        Ok(())
+    }
+
+    /// Whether predictions are for as many answers.
+    pub(super) fn fits(&self, infilled: &Infilled) -> bool {
+        self.answers.len() == infilled.log_likelihoods.len()
+    }
+
+    /// Adds the predictions of the model to the response.
+    pub(super) fn add(&self, infilled: &Infilled, reply: &mut Reply) {
+        let Reply::Infilled { answers, text, details, .. } = reply else { return };
+        for (&answer, found) in self.answers.iter().zip(&infilled.log_likelihoods) {
+            answers[answer].0 = *found;
         }
         if self.is_gold {
             details.rank = infilled.top_logprobs.rank;
-            details.top_logprobs = infilled.top_logprobs.tokens;
+            details.top_logprobs.clone_from(&infilled.top_logprobs.tokens);
             details.context_tokens = self.text.tokens.len() - self.text.masks;
         }
         if self.gives_text {
-            *text = infilled.text;
+            text.clone_from(&infilled.text);
         }
-        Ok(())
     }
 }

@@ -1,51 +1,91 @@
-//! Journal of responses, from which an interrupted evaluation resumes.
+//! Journal of answers, from which an interrupted evaluation resumes and in which the shards of an
+//! evaluation come together.
 
-use super::{EvaluationError, Reply, Task};
+use super::{BatchAnswers, EvaluationError, Item, LanguageModel, RunOptions, Task};
 use linwright_model::checkpoint::LoadedModel;
-use linwright_run::{JournalFile, sha256_hex};
+use linwright_run::{Damage, Fingerprint, JournalError, JournalFile};
+use linwright_tensor::parallel;
 use serde::{Deserialize, Serialize};
 use serde_json::{Value, json};
 use std::collections::BTreeMap;
-use std::path::Path;
+use std::path::{Path, PathBuf};
 
 /// Subject in the first line of a journal.
 const SUBJECT: &str = "evaluation";
 
-/// Storage of the responses to items.
+/// Storage of the answers to batches.
 pub trait Journal {
-    /// The stored responses to an item.
-    fn find(&self, item: usize) -> Option<&[Reply]>;
+    /// The stored answers to a batch.
+    fn find(&self, batch: usize) -> Option<&BatchAnswers>;
 
-    /// Stores the responses to an item.
+    /// Stores the answers to a batch.
     ///
     /// # Errors
     /// [`EvaluationError::Journal`].
-    fn keep(&mut self, item: usize, replies: &[Reply]) -> Result<(), EvaluationError>;
+    fn keep(&mut self, batch: usize, answers: &BatchAnswers) -> Result<(), EvaluationError>;
 }
 
 /// A line of the journal.
-#[derive(Serialize, Deserialize)]
+#[derive(Deserialize)]
 struct Entry {
-    item: usize,
-    replies: Vec<Reply>,
+    batch: usize,
+    answers: BatchAnswers,
 }
 
-/// A journal in a file, one line per item.
+/// A line of the journal to be written.
+#[derive(Serialize)]
+struct EntryRef<'a> {
+    batch: usize,
+    answers: &'a BatchAnswers,
+}
+
+/// A journal in a file, one line per batch.
 #[derive(Debug)]
 pub struct FileJournal {
     file: JournalFile,
-    known: BTreeMap<usize, Vec<Reply>>,
+    fingerprint: Value,
+    known: BTreeMap<usize, BatchAnswers>,
+    damages: Vec<Damage>,
 }
 
 impl FileJournal {
     /// Opens or creates the journal of the evaluation with this fingerprint.
     ///
     /// # Errors
-    /// [`EvaluationError::Journal`] as [`JournalFile::open`].
+    /// [`EvaluationError::Journal`] as [`JournalFile::open`], [`EvaluationError::Contradiction`].
     pub fn open(path: &Path, fingerprint: &Value) -> Result<Self, EvaluationError> {
-        let (file, entries) = JournalFile::open::<Entry>(path, SUBJECT, fingerprint)?;
-        let known = entries.into_iter().map(|entry| (entry.item, entry.replies)).collect();
-        Ok(Self { file, known })
+        let (file, entries, damage) = JournalFile::open::<Entry>(path, SUBJECT, fingerprint)?;
+        Ok(Self {
+            file,
+            fingerprint: fingerprint.clone(),
+            known: collected(path, entries)?,
+            damages: damage.into_iter().collect(),
+        })
+    }
+
+    /// Adds the entries of the journal of another shard, or of an earlier run, of the same
+    /// evaluation, and returns the number of new ones. On an error this journal is as before.
+    ///
+    /// # Errors
+    /// [`EvaluationError::Journal`] as [`JournalFile::read`]: the journal of another evaluation, or
+    /// one that is being written; [`EvaluationError::Contradiction`] if a batch has other answers
+    /// there.
+    pub fn merge(&mut self, other: &Path) -> Result<usize, EvaluationError> {
+        let (entries, damage) = JournalFile::read::<Entry>(other, SUBJECT, &self.fingerprint)?;
+        let mut found = collected(other, entries)?;
+        for (batch, answers) in &found {
+            if self.known.get(batch).is_some_and(|known| !same(known, answers)) {
+                return Err(EvaluationError::Contradiction { path: other.into(), batch: *batch });
+            }
+        }
+        found.retain(|batch, _| !self.known.contains_key(batch));
+        for (batch, answers) in &found {
+            self.keep(*batch, answers)?;
+        }
+        let new = found.len();
+        self.known.append(&mut found);
+        self.damages.extend(damage);
+        Ok(new)
     }
 
     /// Whether a file is the journal of an evaluation, by its first line.
@@ -54,66 +94,145 @@ impl FileJournal {
         JournalFile::is_of(path, SUBJECT)
     }
 
-    /// Number of items with responses.
+    /// Largest number of tokens in a batch of the evaluation that wrote a journal. An evaluation
+    /// whose size of batches follows the free memory takes it from there, since other batches would
+    /// not resume.
+    #[must_use]
+    pub fn batch_tokens_of(path: &Path) -> Option<usize> {
+        let fingerprint = JournalFile::fingerprint_of(path, SUBJECT)?;
+        usize::try_from(fingerprint.get("max_batch_tokens")?.as_u64()?).ok()
+    }
+
+    /// Number of batches that were known when it was opened or merged.
     #[must_use]
     pub fn len(&self) -> usize {
         self.known.len()
     }
 
-    /// Whether it has no responses.
+    /// Whether it had no answers when it was opened.
     #[must_use]
     pub fn is_empty(&self) -> bool {
         self.known.is_empty()
     }
+
+    /// Unusable lines of the files read, to be reported: their batches are computed again.
+    #[must_use]
+    pub fn damages(&self) -> &[Damage] {
+        &self.damages
+    }
 }
 
-/// The data that determines the responses to a task: program, model, dtype, requests, options.
+/// Entries by batch. An entry may come twice.
+fn collected(
+    path: &Path,
+    entries: Vec<Entry>,
+) -> Result<BTreeMap<usize, BatchAnswers>, EvaluationError> {
+    let mut known: BTreeMap<usize, BatchAnswers> = BTreeMap::new();
+    for Entry { batch, answers } in entries {
+        if known.get(&batch).is_some_and(|first| !same(first, &answers)) {
+            return Err(EvaluationError::Contradiction { path: path.to_owned(), batch });
+        }
+        known.insert(batch, answers);
+    }
+    Ok(known)
+}
+
+/// Whether answers are the same bits: their JSON distinguishes -0 from 0.
+fn same(one: &BatchAnswers, other: &BatchAnswers) -> bool {
+    json!(one).to_string() == json!(other).to_string()
+}
+
+/// A merged journal.
+#[derive(Debug)]
+pub struct Merged {
+    /// Number of known batches.
+    pub batches: usize,
+    /// Unusable lines of the journals.
+    pub damages: Vec<Damage>,
+}
+
+/// Merges the journals of the shards of one evaluation, in any order, into the journal `into`,
+/// which is created or extended. A run over it computes only the batches that no journal has.
+///
+/// # Errors
+/// [`EvaluationError::Journal`] if a file is not the journal of that evaluation or is being
+/// written, [`EvaluationError::Contradiction`] if two journals have different answers to a batch.
+///
+/// # Panics
+/// If there is no journal to merge.
+pub fn merge_journals(into: &Path, journals: &[PathBuf]) -> Result<Merged, EvaluationError> {
+    let first = journals.first().expect("a journal to merge");
+    let fingerprint = JournalFile::fingerprint_of(first, SUBJECT).ok_or_else(|| {
+        let difference = "it is not a journal of an evaluation".to_owned();
+        JournalError::OtherRun { path: first.clone(), subject: SUBJECT, difference }
+    })?;
+    let mut merged = FileJournal::open(into, &fingerprint)?;
+    for journal in journals {
+        merged.merge(journal)?;
+    }
+    Ok(Merged { batches: merged.len(), damages: merged.damages })
+}
+
+/// Digest of the requests of a task, for decoders and masked language models.
+#[must_use]
+pub fn requests_digest(task: &dyn Task) -> String {
+    let digest = |items: Vec<Item<'_>>| -> Vec<Fingerprint> {
+        items.iter().map(|item| Fingerprint::of(&[("requests", &item.requests)])).collect()
+    };
+    let (items, cloze_items) = (digest(task.items()), task.cloze_items().map(digest));
+    Fingerprint::of(&[("items", &items), ("cloze_items", &cloze_items)]).0
+}
+
+/// The data that determines the answers to the batches of a task: program, instruction set, model,
+/// dtype, requests, options. `subject` is the model as it is evaluated.
 #[must_use]
 pub fn journal_fingerprint(
     model: &LoadedModel,
     dtype: &str,
     task: &dyn Task,
-    max_length: Option<usize>,
+    subject: &dyn LanguageModel,
+    options: &RunOptions,
 ) -> Value {
-    let items = task.items();
-    let requests = items.iter().flat_map(|item| &item.requests);
-    let requests: Vec<String> = requests.map(|request| format!("{request:?}")).collect();
     json!({
         "version": env!("CARGO_PKG_VERSION"),
+        "instruction_set": parallel::instruction_set(),
         "model_sha256": model.hash,
         "dtype": dtype,
         "task": task.id(),
-        "requests_sha256": sha256_hex(requests.join("\n").as_bytes()),
+        "requests": requests_digest(task),
         "bos": task.bos().name(),
-        "max_length": max_length,
+        "pooling": subject.pooling(),
+        "max_length": subject.max_positions(),
+        "max_batch_tokens": options.max_batch_tokens,
     })
 }
 
 impl Journal for FileJournal {
-    fn find(&self, item: usize) -> Option<&[Reply]> {
-        self.known.get(&item).map(Vec::as_slice)
+    fn find(&self, batch: usize) -> Option<&BatchAnswers> {
+        self.known.get(&batch)
     }
 
-    fn keep(&mut self, item: usize, replies: &[Reply]) -> Result<(), EvaluationError> {
-        Ok(self.file.append(&Entry { item, replies: replies.to_vec() })?)
+    fn keep(&mut self, batch: usize, answers: &BatchAnswers) -> Result<(), EvaluationError> {
+        Ok(self.file.append(&EntryRef { batch, answers })?)
     }
 }
 
 #[cfg(test)]
 mod tests {
     use super::*;
+    use crate::Answer;
     use linwright_run::JournalError;
     use std::fs::OpenOptions;
     use std::io::Write;
 
-    fn reply(value: f64) -> Vec<Reply> {
-        vec![Reply::LogLikelihood {
-            log_likelihood: value,
-            is_greedy: true,
+    fn answers(nll: f64) -> BatchAnswers {
+        vec![vec![Answer::Scored {
+            nll,
             tokens: 2,
-            truncated: 0,
-            details: None,
-        }]
+            is_greedy: true,
+            context_nll: None,
+            top_logprobs: None,
+        }]]
     }
 
     #[test]
@@ -123,36 +242,36 @@ mod tests {
         let fingerprint = json!({"model": "m", "task": "t"});
         let value = -1.0 / 3.0;
         let mut journal = FileJournal::open(&path, &fingerprint).unwrap();
-        journal.keep(3, &reply(value)).unwrap();
+        journal.keep(3, &answers(value)).unwrap();
         drop(journal);
         // A killed process leaves an incomplete line.
         let mut file = OpenOptions::new().append(true).open(&path).unwrap();
-        file.write_all(b"{\"item\":4,\"rep").unwrap();
+        file.write_all(b"{\"batch\":4,\"ans").unwrap();
         let mut journal = FileJournal::open(&path, &fingerprint).unwrap();
         assert_eq!((journal.len(), journal.find(4)), (1, None));
-        assert_eq!(journal.find(3), Some(&reply(value)[..]));
-        journal.keep(4, &reply(0.0)).unwrap();
+        assert_eq!(journal.find(3), Some(&answers(value)));
+        journal.keep(4, &answers(0.0)).unwrap();
         drop(journal);
         assert_eq!(FileJournal::open(&path, &fingerprint).unwrap().len(), 2);
     }
 
     #[test]
-    fn a_changed_number_is_noticed() {
+    fn a_batch_twice_is_the_same_or_refused_and_sizes_of_batches_are_read() {
         let folder = tempfile::tempdir().unwrap();
         let path = folder.path().join("a.jsonl");
-        let fingerprint = json!({"model": "m"});
+        let fingerprint = json!({"max_batch_tokens": 7});
+        assert_eq!(FileJournal::batch_tokens_of(&path), None);
         let mut journal = FileJournal::open(&path, &fingerprint).unwrap();
-        journal.keep(0, &reply(-1.5)).unwrap();
-        journal.keep(1, &reply(-2.5)).unwrap();
+        (0..2).for_each(|_| journal.keep(0, &answers(0.0)).unwrap());
         drop(journal);
-        let text = std::fs::read_to_string(&path).unwrap();
-        let changed = text.replace("-2.5", "-0.5");
-        assert_ne!(changed, text);
-        std::fs::write(&path, changed).unwrap();
-        let error = FileJournal::open(&path, &fingerprint).unwrap_err().to_string();
-        assert!(error.contains("line 3: its checksum differs"), "{error}");
-        std::fs::write(&path, text).unwrap();
-        assert_eq!(FileJournal::open(&path, &fingerprint).unwrap().len(), 2);
+        assert_eq!(FileJournal::batch_tokens_of(&path), Some(7));
+        let mut journal = FileJournal::open(&path, &fingerprint).unwrap();
+        assert_eq!(journal.len(), 1);
+        // The same number in other bits.
+        journal.keep(0, &answers(-0.0)).unwrap();
+        drop(journal);
+        let error = FileJournal::open(&path, &fingerprint).unwrap_err();
+        assert!(matches!(error, EvaluationError::Contradiction { batch: 0, .. }), "{error}");
     }
 
     #[test]
@@ -164,7 +283,7 @@ mod tests {
         assert!(matches!(second, EvaluationError::Journal(JournalError::InUse { .. })), "{second}");
         assert!(second.to_string().contains("a.jsonl is in use"), "{second}");
         // The second one cut and wrote nothing.
-        first.keep(0, &reply(0.0)).unwrap();
+        first.keep(0, &answers(0.0)).unwrap();
         drop(first);
         assert_eq!(FileJournal::open(&path, &json!({"model": "m"})).unwrap().len(), 1);
     }

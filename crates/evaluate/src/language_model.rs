@@ -2,6 +2,7 @@
 
 use super::{Cloze, Generation};
 use linwright_model::TokenScore;
+use serde::{Deserialize, Serialize};
 use std::error::Error;
 
 /// Any error of a model or tokenizer.
@@ -30,7 +31,7 @@ pub struct TopLogprobsRequest {
 }
 
 /// The most likely tokens at one position.
-#[derive(Clone, Debug, Default, PartialEq)]
+#[derive(Clone, Debug, Default, PartialEq, Serialize, Deserialize)]
 pub struct TopLogprobs {
     /// Rank of the target token, from 0; ties are broken by token id.
     pub rank: usize,
@@ -67,7 +68,7 @@ pub struct MaskedInput {
 }
 
 /// Predictions of a masked language model for a [`MaskedInput`].
-#[derive(Clone, Debug, PartialEq)]
+#[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
 pub struct Infilled {
     /// Log-likelihoods of the answers in nats.
     pub log_likelihoods: Vec<f64>,

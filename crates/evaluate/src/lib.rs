@@ -5,7 +5,8 @@
 //! only way between tasks and models, so a task never sees a tensor and a model never sees a
 //! metric.
 //!
-//! A new task is one file and one line of the list below, [`TASKS`].
+//! A new task is one file and one line of the list below, [`TASKS`]. The registry, [`entries`], has
+//! all tasks: [`open_tasks`] opens those that a command names, [`open_parts`] divides one.
 
 mod cloze;
 mod compare;
@@ -23,6 +24,7 @@ mod pair;
 mod paired;
 mod provenance;
 mod questions;
+mod registry;
 pub mod report;
 mod request;
 mod result;
@@ -40,11 +42,11 @@ mod top_tokens;
 mod tests;
 
 macro_rules! tasks {
-    ($($module:ident;)*) => {
-        $(mod $module;)*
+    ($($(#[$attribute:meta])* $module:ident;)*) => {
+        $($(#[$attribute])* mod $module;)*
 
         /// The tasks of one data file.
-        pub const TASKS: &[TaskEntry] = &[$($module::ENTRY),*];
+        pub const TASKS: &[FileTask] = &[$($(#[$attribute])* $module::ENTRY),*];
     };
 }
 
@@ -52,6 +54,9 @@ tasks! {
     perplexity;
     multiple_choice;
     completion;
+    // Shows that a new task is one file and one line here.
+    #[cfg(test)]
+    dummy;
 }
 
 pub use cloze::ClozeBatch;
@@ -62,12 +67,14 @@ pub use division::first_fifth;
 pub use error::EvaluationError;
 pub use harness::{ChatPrompts, DataFile, HarnessOptions, HarnessTask, STANDARD_TASKS, Selection};
 pub use harness::{StandardTask, TaskGroup, Validated, prompt_of_text, validate};
-pub use journal::{FileJournal, Journal, journal_fingerprint};
+pub use journal::{
+    FileJournal, Journal, Merged, journal_fingerprint, merge_journals, requests_digest,
+};
 pub use language_model::{
     Generated, Infilled, LanguageModel, LanguageModels, MaskedInput, ModelFailure, Scored,
     Sequence, TopLogprobs, TopLogprobsRequest,
 };
-pub use laser::{LASER_TASKS, LaserOptions, LaserSet, LaserTask, Scoring, Split, canonical_task};
+pub use laser::{LASER_TASKS, LaserOptions, LaserSet, LaserTask, Scoring, Split};
 pub use linwright_model::TokenScore;
 pub use linwright_model::tokenizer::Bos;
 pub use multiple_choice::MultipleChoice;
@@ -75,12 +82,18 @@ pub use overlap::{leave_out_overlap, overlap};
 pub use packed::{Packed, Wanted, last_stages};
 pub use perplexity::{Join, NamedProtocol, PROTOCOLS, Protocol, TextPerplexity};
 pub use provenance::{Build, provenance};
+pub use registry::{
+    OpenOptions, OpenTasks, Parts, RegistryError, TaskData, TaskEntry, TaskOption, TaskRequest,
+    canonical_task, entries, entry, open_parts, open_tasks,
+};
 pub use request::{Cloze, Cut, DetailRequest, Details, Generation, Item, Reply, Request};
 pub use result::{Counts, DataUsed, GroupResult, Metric, Sample, TaskResult};
 pub use result_json::{EvaluationRecord, ParameterCounts, Prompting, result_json};
-pub use runner::{Hooks, Progress, RunOptions, evaluate, evaluate_each};
-pub use sentences::{SENTENCE_TASKS, SentencePairs};
+pub use runner::{
+    Answer, BatchAnswers, Hooks, Outcome, Progress, RunOptions, evaluate, evaluate_each,
+};
+pub use sentences::{SENTENCE_TASKS, SentencePairs, SentenceTask};
 pub use similarity::Pairs;
 pub use suitable::check_model;
-pub use task::{OpenTask, Task, TaskEntry, TaskOptions, open_task};
+pub use task::{FileTask, OpenTask, Task, TaskOptions, open_task};
 pub use throughput::tokens_per_second;

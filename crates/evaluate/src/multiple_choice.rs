@@ -9,7 +9,7 @@ use super::questions::{Questions, VERSION, likelihoods};
 use super::result::accuracy;
 use super::task::remove_at;
 use super::{
-    Bos, EvaluationError, Item, Metric, Reply, Request, Sample, Task, TaskEntry, TaskResult,
+    Bos, EvaluationError, FileTask, Item, Metric, Reply, Request, Sample, Task, TaskResult,
 };
 use linwright_data::{Question, QuestionSet};
 use serde_json::{Value, json};
@@ -17,9 +17,11 @@ use std::borrow::Cow;
 use std::collections::BTreeMap;
 
 /// Registry entry of this task.
-pub(super) const ENTRY: TaskEntry = TaskEntry {
+pub(super) const ENTRY: FileTask = FileTask {
     name: "multiple_choice",
     summary: "accuracy of the most likely choice (acc) and of the most likely per character (acc_norm)",
+    reads: &[],
+    is_divided: true,
     open: |path, options| Ok(Box::new(MultipleChoice(Questions::open(path, options)?))),
 };
 

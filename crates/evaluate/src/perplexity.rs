@@ -18,8 +18,8 @@
 use super::request::Cut;
 use super::task::remove_at;
 use super::{
-    Bos, Counts, EvaluationError, Item, Metric, Reply, Request, Sample, Task, TaskEntry,
-    TaskOptions, TaskResult,
+    Bos, Counts, EvaluationError, FileTask, Item, Metric, OpenOptions, OpenTasks, Reply, Request,
+    Sample, Task, TaskData, TaskEntry, TaskOption, TaskOptions, TaskRequest, TaskResult,
 };
 use linwright_data::{Corpus, Document};
 use serde::{Deserialize, Serialize};
@@ -29,9 +29,11 @@ use std::ops::Range;
 use std::path::Path;
 
 /// Registry entry of this task.
-pub(super) const ENTRY: TaskEntry = TaskEntry {
+pub(super) const ENTRY: FileTask = FileTask {
     name: "text",
     summary: "perplexity per token of a text file or of the documents of a JSONL file",
+    reads: &[TaskOption::Window, TaskOption::Stride, TaskOption::Join, TaskOption::TextField],
+    is_divided: false,
     open: |path, options| Ok(Box::new(TextPerplexity::open(path, options)?)),
 };
 
@@ -122,6 +124,38 @@ pub const PROTOCOLS: &[NamedProtocol] = {
         },
     ]
 };
+
+impl TaskEntry for NamedProtocol {
+    fn name(&self) -> &'static str {
+        self.name
+    }
+
+    fn summary(&self) -> &'static str {
+        self.summary
+    }
+
+    fn data(&self) -> TaskData {
+        TaskData::File("text")
+    }
+
+    fn reads(&self, option: TaskOption) -> bool {
+        option == TaskOption::TextField
+    }
+
+    fn is_divided(&self) -> bool {
+        false
+    }
+
+    fn open(
+        &'static self,
+        request: &TaskRequest,
+        options: &OpenOptions<'_>,
+    ) -> Result<OpenTasks, EvaluationError> {
+        let path = request.file(options, "text")?;
+        let task = TextPerplexity::named(self, path, &request.text_options(options))?;
+        Ok(OpenTasks::one(task))
+    }
+}
 
 impl Protocol {
     /// Validates the options.

@@ -2,7 +2,7 @@
 
 use super::result::by_group;
 use super::{
-    Bos, Counts, EvaluationError, Item, Metric, Reply, Request, TaskEntry, TaskOptions, TaskResult,
+    Bos, Counts, EvaluationError, FileTask, Item, Metric, Reply, Request, TaskOptions, TaskResult,
 };
 use linwright_data::{Question, QuestionSet};
 use std::path::Path;
@@ -48,7 +48,7 @@ impl Questions {
     /// The result of the task `entry`; `figures` computes the metrics of a list of questions.
     pub(super) fn result(
         &self,
-        entry: &TaskEntry,
+        entry: &FileTask,
         protocol: &str,
         replies: &[Vec<Reply>],
         bos_used: bool,

@@ -8,8 +8,9 @@ use super::Protocol;
 use serde::{Deserialize, Serialize};
 use std::borrow::Cow;
 
-/// One request to a model.
-#[derive(Clone, Debug)]
+/// One request to a model. Its JSON identifies it in fingerprints.
+#[derive(Clone, Debug, Serialize)]
+#[serde(rename_all = "snake_case")]
 pub enum Request<'a> {
     /// How likely is `continuation` after `context`?
     LogLikelihood {
@@ -54,7 +55,7 @@ impl Request<'_> {
 }
 
 /// A text with a blank: `context`, a space, `before`, the blank, `after`.
-#[derive(Clone, Debug, PartialEq, Eq)]
+#[derive(Clone, Debug, PartialEq, Eq, Serialize)]
 pub struct Cloze<'a> {
     /// The start of the text, which is cut from the left where it is too long.
     pub context: Cow<'a, str>,
@@ -76,7 +77,7 @@ pub struct Cloze<'a> {
 }
 
 /// Details of a log-likelihood request. They cost logits that scoring alone does not need.
-#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+#[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize)]
 pub struct DetailRequest {
     /// Number of largest log-probabilities to report at the first token of the continuation.
     pub top_logprobs: usize,
@@ -103,7 +104,8 @@ pub struct Details {
 }
 
 /// How a text is split into windows.
-#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+#[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize)]
+#[serde(rename_all = "snake_case")]
 pub enum Cut {
     /// By a perplexity protocol.
     Protocol(Protocol),
@@ -114,7 +116,7 @@ pub enum Cut {
 }
 
 /// Stopping conditions of a continuation, which is decoded greedily.
-#[derive(Clone, Debug, PartialEq, Eq)]
+#[derive(Clone, Debug, PartialEq, Eq, Serialize)]
 pub struct Generation {
     /// Stop strings, which are not part of the continuation.
     pub until: Vec<String>,

@@ -6,15 +6,79 @@
 //! of Fisher's z mapped back, (1 − r²)/√(n − 3), for ranks with the factor √(1 + r²/2) of Bonett
 //! and Wright (2000).
 
-use super::{Bos, Counts, EvaluationError, Item, Metric, Reply, Request, Sample, Task, TaskResult};
+use super::registry::divided;
+use super::{
+    Bos, Counts, EvaluationError, Item, Metric, OpenOptions, OpenTasks, Parts, Reply, Request,
+    Sample, Task, TaskData, TaskEntry, TaskOption, TaskRequest, TaskResult,
+};
 use linwright_data::{DataError, Fields, Row, Table, TableFormat};
 use serde_json::{Map, Value, json};
 use std::borrow::Cow;
 use std::path::Path;
 
-/// Names of the sentence similarity tasks, with descriptions.
-pub const SENTENCE_TASKS: &[(&str, &str)] =
-    &[("stsb", "similarity of sentences by the embeddings of an encoder")];
+/// A sentence similarity task.
+#[derive(Clone, Copy, Debug)]
+pub struct SentenceTask {
+    /// Its name.
+    pub name: &'static str,
+    /// One sentence for the listing.
+    pub summary: &'static str,
+}
+
+/// The sentence similarity tasks.
+pub const SENTENCE_TASKS: &[SentenceTask] = &[SentenceTask {
+    name: "stsb",
+    summary: "similarity of sentences by the embeddings of an encoder",
+}];
+
+impl SentenceTask {
+    fn pairs(
+        self,
+        request: &TaskRequest,
+        options: &OpenOptions<'_>,
+    ) -> Result<SentencePairs, EvaluationError> {
+        SentencePairs::open(self.name, request.file(options, "pairs")?, options.text.limit)
+    }
+}
+
+impl TaskEntry for SentenceTask {
+    fn name(&self) -> &'static str {
+        self.name
+    }
+
+    fn summary(&self) -> &'static str {
+        self.summary
+    }
+
+    fn data(&self) -> TaskData {
+        TaskData::File("pairs")
+    }
+
+    fn reads(&self, _option: TaskOption) -> bool {
+        false
+    }
+
+    fn open(
+        &'static self,
+        request: &TaskRequest,
+        options: &OpenOptions<'_>,
+    ) -> Result<OpenTasks, EvaluationError> {
+        Ok(OpenTasks::one(self.pairs(request, options)?))
+    }
+
+    /// Each part has its own correlations.
+    fn parts(
+        &'static self,
+        request: &TaskRequest,
+        options: &OpenOptions<'_>,
+        shuffle: Option<u64>,
+    ) -> Result<Parts, EvaluationError> {
+        let pairs = self.pairs(request, options)?;
+        let (first, others) = divided(pairs.len(), shuffle)?;
+        let (validation, test) = (pairs.part(&first)?, pairs.part(&others)?);
+        Ok(Parts { validation: Box::new(validation), test: Some(Box::new(test)) })
+    }
+}
 
 /// Version of the scoring.
 const VERSION: f64 = 1.0;

@@ -42,21 +42,19 @@ impl PendingSimilarity {
         self.pair.iter().map(Vec::len).sum()
     }
 
-    /// Adds the cosine to the response.
-    pub(super) fn add(
-        &self,
-        found: f64,
-        reply: &mut Reply,
-        place: &str,
-    ) -> Result<(), EvaluationError> {
-        if !found.is_finite() {
-            let place = place.to_owned();
-            return Err(EvaluationError::NonFinite { place, token: 0, found });
+    /// Rejects a cosine that is not finite.
+    pub(super) fn check(&self, found: f64, place: &str) -> Result<(), EvaluationError> {
+        if found.is_finite() {
+            return Ok(());
         }
+        Err(EvaluationError::NonFinite { place: place.to_owned(), token: 0, found })
+    }
+
+    /// Adds the cosine to the response.
+    pub(super) fn add(&self, found: f64, reply: &mut Reply) {
         if let Reply::Similarity { cosine, .. } = reply {
             *cosine = found;
         }
-        Ok(())
     }
 }
 

@@ -8,7 +8,7 @@ pub(super) fn items_of<'a>(
     task: &'a dyn Task,
     model: &dyn LanguageModel,
 ) -> Result<Vec<Item<'a>>, EvaluationError> {
-    let pairs = SENTENCE_TASKS.iter().map(|(name, _)| *name);
+    let pairs = SENTENCE_TASKS.iter().map(|task| task.name);
     let items = if model.is_masked() { task.cloze_items() } else { Some(task.items()) };
     let is_pair = |request: &Request<'_>| matches!(request, Request::Similarity(_));
     let asks_tokens = |items: &Vec<Item<'_>>| {

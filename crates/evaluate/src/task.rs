@@ -1,6 +1,9 @@
-//! Tasks and their registry.
+//! Tasks, and those of one data file.
 
-use super::{Bos, EvaluationError, Item, Join, Reply, TASKS, TaskResult};
+use super::{
+    Bos, EvaluationError, HarnessOptions, Item, Join, LaserOptions, OpenOptions, OpenTasks, Reply,
+    TaskData, TaskEntry, TaskOption, TaskRequest, TaskResult, entry,
+};
 use std::path::Path;
 
 /// A task: requests, and the scoring of the responses.
@@ -78,22 +81,50 @@ impl Default for TaskOptions {
 /// Opens a task from a data file and options.
 pub type OpenTask = fn(&Path, &TaskOptions) -> Result<Box<dyn Task>, EvaluationError>;
 
-/// A registry entry.
+/// A task of one data file.
 #[derive(Clone, Copy, Debug)]
-pub struct TaskEntry {
+pub struct FileTask {
     /// Name on the command line.
     pub name: &'static str,
     /// One sentence for the listing.
     pub summary: &'static str,
+    /// Options that it reads besides limit and beginning-of-sequence token.
+    pub reads: &'static [TaskOption],
+    /// Whether its items are divided into validation and test; running text is all validation.
+    pub is_divided: bool,
     /// Reads the data file and builds the task.
     pub open: OpenTask,
 }
 
-impl TaskEntry {
-    /// The entry with this name.
-    #[must_use]
-    pub fn named(name: &str) -> Option<&'static Self> {
-        TASKS.iter().find(|entry| entry.name == name)
+impl TaskEntry for FileTask {
+    fn name(&self) -> &'static str {
+        self.name
+    }
+
+    fn summary(&self) -> &'static str {
+        self.summary
+    }
+
+    fn data(&self) -> TaskData {
+        TaskData::File("data")
+    }
+
+    fn reads(&self, option: TaskOption) -> bool {
+        self.reads.contains(&option)
+    }
+
+    fn is_divided(&self) -> bool {
+        self.is_divided
+    }
+
+    fn open(
+        &'static self,
+        request: &TaskRequest,
+        options: &OpenOptions<'_>,
+    ) -> Result<OpenTasks, EvaluationError> {
+        let path = request.file(options, "data")?;
+        let task = (self.open)(path, &request.text_options(options))?;
+        Ok(OpenTasks { all: vec![task], groups: Vec::new() })
     }
 }
 
@@ -106,13 +137,16 @@ pub fn open_task(
     data: &Path,
     options: &TaskOptions,
 ) -> Result<Box<dyn Task>, EvaluationError> {
-    let entry = TaskEntry::named(name).ok_or_else(|| EvaluationError::UnknownTask {
-        found: name.to_owned(),
-        known: format!("the tasks are {}", names().join(", ")),
-    })?;
-    (entry.open)(data, options)
-}
-
-fn names() -> Vec<&'static str> {
-    TASKS.iter().map(|entry| entry.name).collect()
+    let request = TaskRequest {
+        path: Some(data.to_owned()),
+        text_field: options.text_field.clone(),
+        ..TaskRequest::named(name)
+    };
+    let options = OpenOptions::new(
+        Vec::new(),
+        options.clone(),
+        HarnessOptions::default(),
+        LaserOptions::default(),
+    );
+    Ok(entry(name).open(&request, &options)?.single()?)
 }

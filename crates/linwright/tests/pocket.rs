@@ -5,7 +5,7 @@ use linwright::model::tokenizer::Bos;
 use linwright::pocket::{PocketRecipe, Prepared};
 use linwright::train::{Control, Progress, Schedule};
 use linwright_data::world::{Band, WorldSettings};
-use linwright_evaluate::{Hooks, RunOptions, Subject, TaskOptions, evaluate, open_task};
+use linwright_evaluate::{Hooks, Outcome, RunOptions, Subject, TaskOptions, evaluate, open_task};
 use std::path::Path;
 
 struct Quiet {
@@ -97,7 +97,8 @@ fn the_built_in_model_knows_its_world_and_leaves_room() {
         let options = TaskOptions { bos: Bos::Always, ..TaskOptions::default() };
         let task = open_task(name, &assets.join(file), &options).expect("opens");
         let mut hooks = Hooks { progress: &mut |_| {}, cancelled: &|| false, journal: None };
-        evaluate(task.as_ref(), &subject, &RunOptions::default(), &mut hooks).expect("scores")
+        let outcome = evaluate(task.as_ref(), &subject, &RunOptions::default(), &mut hooks);
+        outcome.and_then(Outcome::complete).expect("scores")
     };
     let questions = result("multiple_choice", "facts.jsonl");
     assert!(questions.counts.items >= 1000);

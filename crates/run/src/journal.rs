@@ -1,12 +1,16 @@
 //! Journals of finished work, from which an interrupted run resumes.
 
 use crate::{Checked, input};
+use serde::Serialize;
 use serde::de::DeserializeOwned;
-use serde::{Deserialize, Serialize};
 use serde_json::{Map, Value};
+use std::fmt;
 use std::fs::{File, OpenOptions, TryLockError};
 use std::io::{BufRead, BufReader, Error, ErrorKind, Read, Write};
 use std::path::{Path, PathBuf};
+
+/// Most bytes that a first line has.
+const MOST_OF_FIRST: u64 = 1 << 20;
 
 /// An unusable journal.
 #[derive(Debug, thiserror::Error)]
@@ -40,6 +44,28 @@ pub enum JournalError {
     },
 }
 
+/// The first unusable line of a journal. Neither it nor the lines after it are used.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct Damage {
+    /// The file.
+    pub path: PathBuf,
+    /// Number of the line, from 1.
+    pub line: usize,
+    /// What is wrong with it.
+    pub reason: String,
+}
+
+impl fmt::Display for Damage {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        let Self { path, line, reason } = self;
+        write!(
+            f,
+            "{}, line {line}: {reason}; it and the lines after it are computed again",
+            path.display()
+        )
+    }
+}
+
 /// A file with the fingerprint of its run in the first line, then one entry with checksum per line.
 /// An incomplete last line is ignored. One process at a time writes to it.
 #[derive(Debug)]
@@ -49,17 +75,17 @@ pub struct JournalFile {
 }
 
 impl JournalFile {
-    /// Opens or creates the journal of a `subject` with this fingerprint; also returns its entries.
+    /// Opens or creates the journal of a `subject` with this fingerprint; also returns its entries,
+    /// and the damage if a line was changed: the file is cut before that line.
     ///
     /// # Errors
     /// [`JournalError::OtherRun`] if the fingerprints differ, [`JournalError::InUse`] if another
-    /// process holds the file, [`JournalError::Io`] if it cannot be read or written, or an entry
-    /// was changed.
+    /// process holds the file, [`JournalError::Io`] if it cannot be read or written.
     pub fn open<E: DeserializeOwned>(
         path: &Path,
         subject: &'static str,
         fingerprint: &Value,
-    ) -> Result<(Self, Vec<E>), JournalError> {
+    ) -> Result<(Self, Vec<E>, Option<Damage>), JournalError> {
         let failed = |source| JournalError::Io { path: path.to_owned(), source };
         match input::open(path) {
             Err(error) if error.kind() != ErrorKind::NotFound => return Err(failed(error)),
@@ -70,38 +96,44 @@ impl JournalFile {
         let mut file = options.create(true).read(true).append(true).open(path).map_err(failed)?;
         // Locked before anything is read or cut; the system releases the lock when the process
         // ends.
-        file.try_lock().map_err(|error| match error {
-            TryLockError::WouldBlock => JournalError::InUse { path: path.to_owned() },
-            TryLockError::Error(source) => failed(source),
-        })?;
-        let mut text = String::new();
-        file.read_to_string(&mut text).map_err(failed)?;
-        // Text after the last newline is an incomplete entry.
-        let whole = text.rfind('\n').map_or("", |end| &text[..=end]);
-        let mut lines = whole.lines();
-        let first = Value::Object(Map::from_iter([(subject.to_owned(), fingerprint.clone())]));
-        let first = first.to_string();
-        let is_new = match lines.next() {
-            None => true,
-            Some(line) if line == first => false,
-            Some(line) => {
-                let found: Value = serde_json::from_str(line).unwrap_or_default();
-                let difference = difference(subject, &found[subject], fingerprint);
-                return Err(JournalError::OtherRun { path: path.to_owned(), subject, difference });
+        locked(path, file.try_lock())?;
+        let read = read(path, &file, subject)?;
+        match &read.fingerprint {
+            None => {
+                file.set_len(0).map_err(failed)?;
+                writeln!(file, "{}", first_line(subject, fingerprint)).map_err(failed)?;
             }
-        };
-        let entry = |(index, line): (usize, &str)| {
-            Checked::read(line.as_bytes()).map_err(|reason| {
-                let reason = format!("line {}: {reason}; remove the file", index + 2);
-                failed(Error::new(ErrorKind::InvalidData, reason))
-            })
-        };
-        let entries = lines.enumerate().map(entry).collect::<Result<_, _>>()?;
-        file.set_len(whole.len() as u64).map_err(failed)?;
-        if is_new {
-            writeln!(file, "{first}").map_err(failed)?;
+            Some(found) => {
+                check(path, subject, found, fingerprint)?;
+                file.set_len(read.usable_bytes).map_err(failed)?;
+            }
         }
-        Ok((Self { path: path.to_owned(), file }, entries))
+        Ok((Self { path: path.to_owned(), file }, read.entries, read.damage))
+    }
+
+    /// The entries of a journal that exists, which stays as it is, and its damage.
+    ///
+    /// # Errors
+    /// As [`Self::open`]; also [`JournalError::InUse`] while another process writes to it.
+    pub fn read<E: DeserializeOwned>(
+        path: &Path,
+        subject: &'static str,
+        fingerprint: &Value,
+    ) -> Result<(Vec<E>, Option<Damage>), JournalError> {
+        let file =
+            input::open(path).map_err(|source| JournalError::Io { path: path.into(), source })?;
+        locked(path, file.try_lock_shared())?;
+        let read = read(path, &file, subject)?;
+        check(path, subject, &read.fingerprint.unwrap_or_default(), fingerprint)?;
+        Ok((read.entries, read.damage))
+    }
+
+    /// The fingerprint in the first line of a journal of a `subject`; none if the file is another
+    /// one, empty or not there.
+    #[must_use]
+    pub fn fingerprint_of(path: &Path, subject: &str) -> Option<Value> {
+        let mut first = Map::from_iter(first_of(path)?);
+        first.remove(subject)
     }
 
     /// Appends an entry.
@@ -120,19 +152,86 @@ impl JournalFile {
     /// Whether a file is a journal of a `subject`, by its first line, or is empty.
     #[must_use]
     pub fn is_of(path: &Path, subject: &str) -> bool {
-        #[derive(Deserialize)]
-        #[serde(transparent)]
-        struct First(Map<String, Value>);
-        let is_file = path.symlink_metadata().is_ok_and(|data| data.is_file());
-        let mut line = Vec::new();
-        is_file
-            && File::open(path)
-                .and_then(|file| BufReader::new(file.take(1 << 20)).read_until(b'\n', &mut line))
-                .is_ok()
-            && (line.is_empty()
-                || serde_json::from_slice(&line)
-                    .is_ok_and(|First(fields)| fields.contains_key(subject)))
+        first_of(path).is_some_and(|first| first.is_empty() || first.contains_key(subject))
     }
+}
+
+/// The fields of the first line of a regular file; none of an empty file.
+fn first_of(path: &Path) -> Option<Map<String, Value>> {
+    let is_file = path.symlink_metadata().is_ok_and(|data| data.is_file());
+    let mut line = Vec::new();
+    let file = is_file.then(|| File::open(path).ok()).flatten()?;
+    BufReader::new(file.take(MOST_OF_FIRST)).read_until(b'\n', &mut line).ok()?;
+    if line.is_empty() { Some(Map::new()) } else { serde_json::from_slice(&line).ok() }
+}
+
+fn first_line(subject: &str, fingerprint: &Value) -> String {
+    Value::Object(Map::from_iter([(subject.to_owned(), fingerprint.clone())])).to_string()
+}
+
+fn locked(path: &Path, lock: Result<(), TryLockError>) -> Result<(), JournalError> {
+    lock.map_err(|error| match error {
+        TryLockError::WouldBlock => JournalError::InUse { path: path.to_owned() },
+        TryLockError::Error(source) => JournalError::Io { path: path.to_owned(), source },
+    })
+}
+
+/// What a journal holds.
+struct Content<E> {
+    /// Fingerprint in the first line, null if that is of another subject; none if the file has no
+    /// whole line.
+    fingerprint: Option<Value>,
+    entries: Vec<E>,
+    /// Length of the lines that are usable.
+    usable_bytes: u64,
+    damage: Option<Damage>,
+}
+
+/// Reads the usable lines of a journal, one at a time.
+fn read<E: DeserializeOwned>(
+    path: &Path,
+    file: &File,
+    subject: &str,
+) -> Result<Content<E>, JournalError> {
+    let mut content =
+        Content { fingerprint: None, entries: Vec::new(), usable_bytes: 0, damage: None };
+    let (mut reader, mut line) = (BufReader::new(file), Vec::new());
+    for number in 1.. {
+        line.clear();
+        reader
+            .read_until(b'\n', &mut line)
+            .map_err(|source| JournalError::Io { path: path.to_owned(), source })?;
+        // Text after the last newline is an incomplete entry.
+        let Some(text) = line.strip_suffix(b"\n") else { break };
+        if number == 1 {
+            let mut found: Value = serde_json::from_slice(text).unwrap_or_default();
+            content.fingerprint = Some(found.get_mut(subject).map(Value::take).unwrap_or_default());
+        } else {
+            match Checked::read(text) {
+                Ok(entry) => content.entries.push(entry),
+                Err(reason) => {
+                    content.damage = Some(Damage { path: path.to_owned(), line: number, reason });
+                    break;
+                }
+            }
+        }
+        content.usable_bytes += line.len() as u64;
+    }
+    Ok(content)
+}
+
+/// Refuses the journal of another run.
+fn check(
+    path: &Path,
+    subject: &'static str,
+    found: &Value,
+    expected: &Value,
+) -> Result<(), JournalError> {
+    if found == expected {
+        return Ok(());
+    }
+    let difference = difference(subject, found, expected);
+    Err(JournalError::OtherRun { path: path.to_owned(), subject, difference })
 }
 
 /// The first field in which two fingerprints differ.
@@ -159,15 +258,67 @@ mod tests {
         let path = folder.path().join("a.jsonl");
         let fingerprint = json!({"model": "m"});
         let open = || JournalFile::open::<(usize, f64)>(&path, "evaluation", &fingerprint).unwrap();
-        let (mut journal, entries) = open();
+        let (mut journal, entries, _) = open();
         assert_eq!(entries, []);
         journal.append(&(3, -1.0 / 3.0)).unwrap();
         drop(journal);
         let mut file = OpenOptions::new().append(true).open(&path).unwrap();
         file.write_all(b"{\"item\":4,\"rep").unwrap();
-        assert_eq!(open().1, [(3, -1.0 / 3.0)]);
+        let (_, entries, damage) = open();
+        assert_eq!((entries, damage), (vec![(3, -1.0 / 3.0)], None));
         assert!(JournalFile::is_of(&path, "evaluation") && !JournalFile::is_of(&path, "sweep"));
         let other = JournalFile::open::<f64>(&path, "sweep", &fingerprint).unwrap_err();
         assert!(matches!(&other, JournalError::OtherRun { subject: "sweep", .. }), "{other}");
+    }
+
+    #[test]
+    fn entries_from_a_changed_line_on_are_left_out_and_the_line_is_named() {
+        let folder = tempfile::tempdir().unwrap();
+        let path = folder.path().join("a.jsonl");
+        let fingerprint = json!({"model": "m"});
+        let open = || JournalFile::open::<f64>(&path, "evaluation", &fingerprint).unwrap();
+        let (mut journal, ..) = open();
+        (0..4).for_each(|entry| journal.append(&(f64::from(entry) + 0.5)).unwrap());
+        // Nobody reads what is still written.
+        let busy = JournalFile::read::<f64>(&path, "evaluation", &fingerprint).unwrap_err();
+        assert!(matches!(busy, JournalError::InUse { .. }), "{busy}");
+        drop(journal);
+        let whole = std::fs::read(&path).unwrap();
+        let at = whole.windows(3).position(|bytes| bytes == b"2.5").unwrap();
+        for byte in [b'7', 0xff, b'\n'] {
+            let mut changed = whole.clone();
+            changed[at] = byte;
+            std::fs::write(&path, &changed).unwrap();
+            let (entries, damage) =
+                JournalFile::read::<f64>(&path, "evaluation", &fingerprint).unwrap();
+            assert_eq!((entries, damage.map(|damage| damage.line)), (vec![0.5, 1.5], Some(4)));
+            assert_eq!(std::fs::read(&path).unwrap(), changed, "reading changes nothing");
+            let (mut journal, entries, damage) = open();
+            let damage = damage.unwrap().to_string();
+            assert!(damage.contains("a.jsonl, line 4: ") && damage.contains("again"), "{damage}");
+            assert_eq!(entries, [0.5, 1.5]);
+            journal.append(&2.5).unwrap();
+            journal.append(&3.5).unwrap();
+            drop(journal);
+            assert_eq!(std::fs::read(&path).unwrap(), whole);
+        }
+    }
+
+    #[test]
+    fn the_fingerprint_of_a_journal_is_in_its_first_line() {
+        let folder = tempfile::tempdir().unwrap();
+        let path = folder.path().join("a.jsonl");
+        let found = |text: &str| {
+            std::fs::write(&path, text).unwrap();
+            JournalFile::fingerprint_of(&path, "evaluation")
+        };
+        assert_eq!(found("{\"evaluation\":{\"a\":1}}\n{}\n"), Some(json!({"a": 1})));
+        for other in ["", "what\n", "[]\n", "{\"sweep\":{}}\n"] {
+            assert_eq!(found(other), None, "{other}");
+        }
+        assert_eq!(JournalFile::fingerprint_of(folder.path(), "evaluation"), None);
+        let missing = folder.path().join("b.jsonl");
+        let error = JournalFile::read::<f64>(&missing, "evaluation", &json!({})).unwrap_err();
+        assert!(error.to_string().contains("b.jsonl"), "{error}");
     }
 }

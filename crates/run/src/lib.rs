@@ -3,8 +3,9 @@
 //!
 //! [`atomic`] writes, [`input`] reads within size limits, [`Monitor`] reports progress,
 //! [`Fingerprint`] identifies a run by everything it depends on, [`RunDirectory`] and
-//! [`JournalFile`] store finished work, [`Provenance`] is part of results. [`shown`] and its like
-//! make external text safe to print. This crate knows no numbers, layers or models.
+//! [`JournalFile`] store finished work, a [`Shard`] is one process's share of it, [`Provenance`] is
+//! part of results. [`shown`] and its like make external text safe to print. This crate knows no
+//! numbers, layers or models.
 
 pub mod atomic;
 mod checked;
@@ -18,12 +19,14 @@ mod message;
 mod monitor;
 pub mod place;
 mod provenance;
+mod shard;
 pub mod spelling;
 
 pub use checked::Checked;
 pub use directory::{RunDirectory, RunError};
 pub use fingerprint::{Fingerprint, sha256_hex};
-pub use journal::{JournalError, JournalFile};
+pub use journal::{Damage, JournalError, JournalFile};
 pub use message::{is_plain, plain_lines, shown, shown_message, shown_reason};
 pub use monitor::{Monitor, Silent, StepTime, Stopped};
 pub use provenance::{DataSource, Provenance};
+pub use shard::{Shard, ShardError};

@@ -5,7 +5,7 @@ use crate::args::Shared;
 use crate::failure::Failure;
 use clap::{Args, ValueEnum};
 use linwright::compress::MethodSpec;
-use linwright::evaluate::{LASER_TASKS, PROTOCOLS, SENTENCE_TASKS, STANDARD_TASKS, TASKS};
+use linwright::evaluate::entries;
 use linwright::model::families::FAMILIES;
 use linwright::ops::{OpSpec, Shape, Summary};
 use linwright::recipes::PRESETS;
@@ -72,11 +72,7 @@ pub(crate) fn run(args: &LsArgs, shared: &Shared) -> Result<(), Failure> {
 
 /// Names and descriptions of all tasks.
 pub(crate) fn tasks() -> impl Iterator<Item = (&'static str, &'static str)> {
-    let own = TASKS.iter().map(|task| (task.name, task.summary));
-    let standard = STANDARD_TASKS.iter().map(|task| (task.name, task.summary));
-    let protocols = PROTOCOLS.iter().map(|named| (named.name, named.summary));
-    let laser = LASER_TASKS.iter().map(|set| (set.name, set.summary));
-    own.chain(protocols).chain(SENTENCE_TASKS.iter().copied()).chain(standard).chain(laser)
+    entries().map(|task| (task.name(), task.summary()))
 }
 
 fn operators(shape: Shape, shared: &Shared) -> Result<(), Failure> {

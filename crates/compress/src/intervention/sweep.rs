@@ -17,15 +17,15 @@ use crate::study::{StudyError, finished_cell};
 use crate::{CompressError, FitError};
 use linwright_evaluate::{
     Comparison, FileJournal, GroupResult, Hooks, Journal, Metric, RunOptions, Sample, Task,
-    TaskResult, compare, evaluate_each,
+    TaskResult, compare, evaluate_each, requests_digest,
 };
 use linwright_model::Transformer;
 use linwright_model::checkpoint::Sentence;
 use linwright_model::tokenizer::Tokenizer;
 use linwright_ops::{Op, Shape, SiteId, Sites};
-use linwright_run::{Fingerprint, Monitor, RunDirectory, RunError, sha256_hex};
+use linwright_run::{Fingerprint, Monitor, RunDirectory, RunError};
 use linwright_tensor::linalg::Components;
-use linwright_tensor::{Mat, RngKey};
+use linwright_tensor::{Mat, RngKey, parallel};
 use serde::{Deserialize, Serialize};
 use serde_json::json;
 use std::cell::{self, RefCell};
@@ -247,18 +247,7 @@ impl Work<'_> {
     /// As [`Self::fingerprint`], with the name of the command.
     pub(super) fn fingerprint_of(&self, what: &str, grid: &Grid) -> Fingerprint {
         let asked = |task: &dyn Task| {
-            let requests: Vec<String> = task
-                .items()
-                .iter()
-                .flat_map(|item| item.requests.clone())
-                .map(|r| format!("{r:?}"))
-                .collect();
-            format!(
-                "{} {} {}",
-                task.id(),
-                task.bos().name(),
-                sha256_hex(requests.join("\n").as_bytes())
-            )
+            format!("{} {} {}", task.id(), task.bos().name(), requests_digest(task))
         };
         Fingerprint::of(&[
             ("version", &env!("CARGO_PKG_VERSION")),
@@ -269,6 +258,7 @@ impl Work<'_> {
             ("test", &self.test.map(asked)),
             ("metric", &self.metric),
             ("max_length", &self.max_length),
+            ("max_batch_tokens", &self.run.max_batch_tokens),
         ])
     }
 
@@ -284,8 +274,13 @@ impl Work<'_> {
     ) -> Result<Vec<R>, StudyError> {
         let Record { directory, print } = record;
         let path = directory.path().join(format!("{}.journal.jsonl", print.0));
-        let mut journal =
-            FileJournal::open(&path, &json!({"variants": variants.len(), "print": print.0}))?;
+        let made_by = json!({
+            "variants": variants.len(),
+            "print": print.0,
+            "instruction_set": parallel::instruction_set(),
+        });
+        let mut journal = FileJournal::open(&path, &made_by)?;
+        journal.damages().iter().for_each(|damage| monitor.note(&format!("note: {damage}")));
         let (shared, at) = (RefCell::new(monitor), cell::Cell::new((0u64, 0u64)));
         // Progress counts the tokens of all variants: those of finished batches, and in this batch
         // those of finished variants.
@@ -305,7 +300,7 @@ impl Work<'_> {
             cancelled: &|| shared.borrow().interrupted(),
             journal: Some(&mut journal as &mut dyn Journal),
         };
-        let results = evaluate_each(task, &asked, &self.run, &mut hooks, keep)?;
+        let results = evaluate_each(task, &asked, &self.run, &mut hooks, keep)?.complete()?;
         std::fs::remove_file(&path)
             .map_err(|source| RunError::Io { path: path.clone(), source })?;
         Ok(results)

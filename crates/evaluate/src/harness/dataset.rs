@@ -10,7 +10,7 @@
 use super::description::TaskFile;
 use super::functions::{Function, Kind};
 use super::prompt::Located;
-use crate::laser::canonical_task;
+use crate::canonical_task;
 use crate::{DataUsed, EvaluationError};
 use linwright_data::sets::{SetError, SetQuery, SetSource};
 use linwright_data::{DataError, Table, TableFormat};

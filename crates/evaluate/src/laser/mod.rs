@@ -30,7 +30,8 @@ mod tests;
 pub use set::LaserSet;
 
 use super::{
-    Bos, Cloze, DetailRequest, EvaluationError, Generation, Item, Reply, Request, Task, TaskResult,
+    Bos, Cloze, DetailRequest, EvaluationError, Generation, Item, OpenOptions, OpenTasks, Parts,
+    RegistryError, Reply, Request, Task, TaskData, TaskEntry, TaskOption, TaskRequest, TaskResult,
 };
 use linwright_data::{Table, TableFormat};
 use linwright_run::sha256_hex;
@@ -144,19 +145,11 @@ pub struct LaserOptions {
     pub whole_texts: bool,
 }
 
-/// The name of a task; LASER data sets may have the paper's names.
-#[must_use]
-pub fn canonical_task(name: &str) -> &str {
-    LaserSet::named(name).map_or(name, |set| set.name)
-}
-
 impl LaserSet {
     /// Finds a set by its name, or by that of the paper: `fever` is `laser_fever`.
     #[must_use]
     pub fn named(name: &str) -> Option<&'static Self> {
-        let is_called =
-            |set: &&Self| [Some(set.name), set.name.strip_prefix("laser_")].contains(&Some(name));
-        LASER_TASKS.iter().find(is_called)
+        LASER_TASKS.iter().find(|set| set.is_called(name))
     }
 
     /// Whether the set has a cloze form for masked language models.
@@ -169,6 +162,64 @@ impl LaserSet {
     #[must_use]
     pub fn is_generated(&self) -> bool {
         matches!(self.form, Form::Generated { .. })
+    }
+}
+
+impl TaskEntry for LaserSet {
+    fn name(&self) -> &'static str {
+        self.name
+    }
+
+    fn summary(&self) -> &'static str {
+        self.summary
+    }
+
+    fn data(&self) -> TaskData {
+        TaskData::Files
+    }
+
+    fn reads(&self, option: TaskOption) -> bool {
+        matches!(option, TaskOption::Scoring | TaskOption::Split)
+            || (option == TaskOption::NewTokens && self.is_generated())
+    }
+
+    fn is_called(&self, name: &str) -> bool {
+        [Some(self.name), self.name.strip_prefix("laser_")].contains(&Some(name))
+    }
+
+    fn open(
+        &'static self,
+        request: &TaskRequest,
+        options: &OpenOptions<'_>,
+    ) -> Result<OpenTasks, EvaluationError> {
+        let mut files: Vec<PathBuf> = request.path.iter().cloned().collect();
+        for data in options.data.iter().filter(|data| data.task == self.name) {
+            if let Some(split) = &data.split {
+                let (task, split) = (self.name.to_owned(), split.clone());
+                return Err(RegistryError::NoSplit { task, split }.into());
+            }
+            files.push(data.path.clone());
+        }
+        let options = LaserOptions { files, ..options.laser.clone() };
+        Ok(OpenTasks::one(LaserTask::open(self, &options)?))
+    }
+
+    /// The paper's splits.
+    fn parts(
+        &'static self,
+        request: &TaskRequest,
+        options: &OpenOptions<'_>,
+        shuffle: Option<u64>,
+    ) -> Result<Parts, EvaluationError> {
+        if shuffle.is_some() {
+            return Err(RegistryError::Shuffled.into());
+        }
+        let part = |split| -> Result<_, EvaluationError> {
+            let mut options = options.clone();
+            options.laser.split = split;
+            Ok(self.open(request, &options)?.single()?)
+        };
+        Ok(Parts { validation: part(Split::Validation)?, test: Some(part(Split::Test)?) })
     }
 }
 

@@ -130,7 +130,7 @@ fn task(name: &str, rows: &[Value], options: &LaserOptions) -> Result<LaserTask,
 fn run(name: &str, rows: &[Value], options: &LaserOptions, model: &Ruled) -> TaskResult {
     let task = task(name, rows, options).unwrap();
     let mut hooks = Hooks { progress: &mut |_| {}, cancelled: &|| false, journal: None };
-    evaluate(&task, model, &RunOptions::default(), &mut hooks).unwrap()
+    evaluate(&task, model, &RunOptions::default(), &mut hooks).unwrap().complete().unwrap()
 }
 
 fn with(scoring: Scoring) -> LaserOptions {

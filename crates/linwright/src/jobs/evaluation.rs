@@ -3,9 +3,7 @@
 use super::named::Names;
 use super::{BatchSize, JobError};
 use linwright_data::Format;
-use linwright_evaluate::{
-    Bos, DataFile, Join, PROTOCOLS, Scoring, Split, TaskEntry, canonical_task,
-};
+use linwright_evaluate::{Bos, DataFile, Join, Scoring, Split, TaskOption, canonical_task, entry};
 use linwright_run::shown;
 use schemars::JsonSchema;
 use serde::{Deserialize, Deserializer, Serialize};
@@ -139,10 +137,7 @@ impl EvaluationOptions {
     /// [`JobError`].
     pub fn check_text_field(&self, more: &[&Path]) -> Result<(), JobError> {
         let Some(field) = &self.text_field else { return Ok(()) };
-        let is_text = |data: &&DataFile| {
-            let is_protocol = PROTOCOLS.iter().any(|named| named.name == data.task);
-            is_protocol || TaskEntry::named(&data.task).is_some()
-        };
+        let is_text = |data: &&DataFile| entry(&data.task).reads(TaskOption::TextField);
         let of_tasks = self.data.iter().filter(is_text).map(|data| data.path.as_path());
         let own = self.text.iter().map(Path::new);
         let mut texts = own.chain(of_tasks).chain(more.iter().copied());

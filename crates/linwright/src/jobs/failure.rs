@@ -267,6 +267,9 @@ impl From<EvaluationError> for Failure {
         match error {
             EvaluationError::Interrupted { .. } => Self::interrupted(message),
             EvaluationError::Journal(error) => error.into(),
+            EvaluationError::Registry(error) => {
+                error.hint().into_iter().fold(Self::usage(message), Self::hint)
+            }
             EvaluationError::Set { source, .. }
                 if matches!(*source, SetError::Hub(HubError::Interrupted { .. })) =>
             {
@@ -276,8 +279,12 @@ impl From<EvaluationError> for Failure {
             EvaluationError::BadProtocol { .. }
             | EvaluationError::WindowTooLong { .. }
             | EvaluationError::NoBos { .. }
+            | EvaluationError::ShardWithoutJournal { .. }
             | EvaluationError::UnknownTask { .. } => Self::usage(message),
             EvaluationError::Data(_)
+            | EvaluationError::JournalAnswers { .. }
+            | EvaluationError::Contradiction { .. }
+            | EvaluationError::Incomplete { .. }
             | EvaluationError::Set { .. }
             | EvaluationError::NoRows { .. }
             | EvaluationError::Tokenizer { .. }

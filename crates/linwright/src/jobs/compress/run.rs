@@ -4,7 +4,7 @@ use super::summary::{self, Summary};
 use super::{Compress, MethodName, StoredDType, state};
 use crate::jobs::saving::{self, Saving};
 use crate::jobs::source::{OpenModel, POCKET, open_model, text_file};
-use crate::jobs::tasks::{Judged, Tasks, before_and_after, check_tasks};
+use crate::jobs::tasks::{Judged, before_and_after, check_tasks, open_tasks_if_any};
 use crate::jobs::{Failure, Outcome, Session, outputs};
 use linwright_compress::fit_store::FitStore;
 use linwright_compress::pipeline::{Context, Edited, Plan, SiteOutcome, apply};
@@ -33,7 +33,7 @@ pub(super) fn run(job: &Compress, session: &mut Session<'_>) -> Result<Outcome, 
     let dataset = job.dataset.as_deref().map(Path::new);
     job.evaluation.check_text_field(dataset.as_slice())?;
     // Errors in tasks are reported before a model is loaded.
-    let tasks = Tasks::open_if_any(&job.evaluation, session)?;
+    let tasks = open_tasks_if_any(&job.evaluation, session)?;
     let model = open_model(&job.model, session)?;
     let OpenModel { loaded, place } = &model;
     check_tasks(tasks.iter().map(AsRef::as_ref), &model)?;

@@ -3,7 +3,7 @@
 use super::{Eval, overlap};
 use crate::jobs::outcome::table;
 use crate::jobs::source::{OpenModel, open_model_as};
-use crate::jobs::tasks::{Tasks, check_tasks};
+use crate::jobs::tasks::{check_tasks, open_tasks};
 use crate::jobs::{ByteSize, Failure, FailureKind, Outcome, Session, outputs};
 use linwright_evaluate::room::{self, NoRoom, Texts};
 use linwright_evaluate::{
@@ -19,7 +19,6 @@ use linwright_run::memory::{peak_resident_bytes, resident_bytes};
 use linwright_run::{JournalError, Monitor};
 use serde_json::{Value, json};
 use std::ffi::OsString;
-use std::io::ErrorKind;
 use std::path::{Path, PathBuf};
 
 /// Results of one model.
@@ -84,7 +83,7 @@ pub(super) fn run(job: &Eval, session: &mut Session<'_>) -> Result<Outcome, Fail
     // Errors in tasks are reported before a model is loaded, unless its chat template writes
     // prompts.
     let plain = (!job.evaluation.apply_chat_template)
-        .then(|| Tasks::open(&job.evaluation, whole_texts, None, session))
+        .then(|| open_tasks(&job.evaluation, whole_texts, None, session))
         .transpose()?;
     let mut leak = None;
     let mut score = |model: &str, session: &mut Session<'_>| -> Result<Scored, Failure> {
@@ -93,7 +92,7 @@ pub(super) fn run(job: &Eval, session: &mut Session<'_>) -> Result<Outcome, Fail
         let tasks = match &plain {
             Some(tasks) => tasks,
             None => {
-                own = Tasks::open(&job.evaluation, whole_texts, Some(&model), session)?;
+                own = open_tasks(&job.evaluation, whole_texts, Some(&model), session)?;
                 &own
             }
         };
@@ -199,11 +198,14 @@ fn remove_journals(folder: &Path) -> Result<(), Failure> {
     if others { Ok(()) } else { std::fs::remove_dir(folder).map_err(io) }
 }
 
-/// The journal of one task, if the result is written to a file.
+/// The journal of one task, if the result is written to a file. Where the size of batches follows
+/// the free memory, a journal that is already there determines it.
 fn journal(
     job: &Eval,
     loaded: &LoadedModel,
     task: &dyn Task,
+    subject: &Subject<'_>,
+    options: &mut RunOptions,
     session: &Session<'_>,
 ) -> Result<Option<FileJournal>, Failure> {
     let Some(output) = &job.output else { return Ok(None) };
@@ -211,22 +213,26 @@ fn journal(
     let shown = folder.display().to_string();
     std::fs::create_dir_all(&folder).map_err(|error| Failure::io(&shown, &error))?;
     let dtype = job.precision.dtype.name();
-    let fingerprint = journal_fingerprint(loaded, dtype, task, job.evaluation.max_length);
     let name = format!("{}-{}.jsonl", task.id(), &loaded.hash[..loaded.hash.len().min(12)]);
     let path = folder.join(name);
+    if let (Some(room), Some(tokens)) = (options.longest, FileJournal::batch_tokens_of(&path)) {
+        let fits = tokens <= room.min(job.evaluation.batch_size.tokens());
+        options.max_batch_tokens = if fits { tokens } else { options.max_batch_tokens };
+    }
+    let fingerprint = journal_fingerprint(loaded, dtype, task, subject, options);
     match FileJournal::open(&path, &fingerprint) {
         Ok(journal) => {
+            for damage in journal.damages() {
+                session.note(&format!("note: {damage}"));
+            }
             if !journal.is_empty() {
-                let (known, all) = (journal.len(), task.items().len());
-                let id = task.id();
-                session.note(&format!("note: {id}: {known} of {all} items are already computed"));
+                let (known, id) = (journal.len(), task.id());
+                session.note(&format!("note: {id}: {known} batches are already computed"));
             }
             Ok(Some(journal))
         }
         // A failing journal must not stop the evaluation.
-        Err(EvaluationError::Journal(JournalError::Io { source, .. }))
-            if source.kind() != ErrorKind::InvalidData =>
-        {
+        Err(EvaluationError::Journal(JournalError::Io { source, .. })) => {
             session.note(&format!(
                 "note: {}: {source}; if this evaluation is stopped, it cannot be resumed",
                 path.display()
@@ -248,20 +254,23 @@ fn measure(
 ) -> Result<Vec<TaskResult>, Failure> {
     let (loaded, tokenizer) = (&model.loaded, model.tokenizer()?);
     session.step(&format!("evaluating {}", model.place.name));
-    let options = run_options(job, loaded, tasks)?;
+    let of_all = run_options(job, loaded, tasks)?;
     let cancelled = session.cancelled();
     let mut results = Vec::new();
     for task in tasks {
-        let mut journal = journal(job, loaded, task.as_ref(), session)?;
+        let mut options = of_all;
+        let subject = Subject::new(&loaded.decoder, tokenizer)
+            .with_max_length(job.evaluation.max_length)
+            .with_sentence(model.sentence());
+        let mut journal =
+            journal(job, loaded, task.as_ref(), &subject, &mut options, session)?;
         let mut hooks = Hooks {
             progress: &mut |p| session.progress(p.done_tokens, p.total_tokens),
             cancelled,
             journal: journal.as_mut().map(|journal| journal as &mut dyn Journal),
         };
-        let subject = Subject::new(&loaded.decoder, tokenizer)
-            .with_max_length(job.evaluation.max_length)
-            .with_sentence(model.sentence());
-        let result = evaluate(task.as_ref(), &subject, &options, &mut hooks);
+        let outcome = evaluate(task.as_ref(), &subject, &options, &mut hooks);
+        let result = outcome.and_then(|outcome| outcome.complete());
         results.push(result.map_err(|error| match job.output {
             Some(_) => Failure::from(error),
             None => Failure::from(error).not_resumable(),
@@ -286,7 +295,7 @@ fn run_options(
 ) -> Result<RunOptions, Failure> {
     let max_batch_tokens = job.evaluation.batch_size.tokens();
     let Some(ByteSize(allowed)) = job.max_memory else {
-        return Ok(RunOptions { max_batch_tokens, longest: None });
+        return Ok(RunOptions { max_batch_tokens, ..RunOptions::default() });
     };
     let resident = resident_bytes().ok_or_else(|| {
         Failure::usage("this system does not report how much memory is used")
@@ -296,7 +305,7 @@ fn run_options(
     let tokens = room::batch_tokens(Texts::of(tasks), allowed, resident, bytes_per_token);
     let tokens = tokens.map_err(no_room)?;
     let max_batch_tokens = max_batch_tokens.min(tokens);
-    Ok(RunOptions { max_batch_tokens, longest: Some(tokens) })
+    Ok(RunOptions { max_batch_tokens, longest: Some(tokens), ..RunOptions::default() })
 }
 
 /// Writes requests and responses, one file per task that logs samples. Each line names its program

@@ -4,7 +4,7 @@ use super::Laser;
 use crate::jobs::component_store::component_store;
 use crate::jobs::outcome::text;
 use crate::jobs::saving::{self, Saving};
-use crate::jobs::tasks::{Judged, Tasks, before_and_after, check_tasks};
+use crate::jobs::tasks::{Judged, before_and_after, check_tasks, open_tasks_if_any};
 use crate::jobs::{Failure, Outcome, Session, outputs};
 use crate::jobs::source::{OpenModel, open_model};
 use linwright_compress::intervention::report::edits_table;
@@ -36,7 +36,7 @@ pub(super) fn run(job: &Laser, session: &mut Session<'_>) -> Result<Outcome, Fai
     }
     job.evaluation.check_text_field(&[])?;
     // Errors in tasks are reported before a model is loaded.
-    let tasks = Tasks::open_if_any(&job.evaluation, session)?;
+    let tasks = open_tasks_if_any(&job.evaluation, session)?;
     let model = open_model(&job.model, session)?;
     check_tasks(tasks.iter().map(AsRef::as_ref), &model)?;
     let store = component_store(&job.cut, session)?;

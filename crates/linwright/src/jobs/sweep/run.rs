@@ -9,8 +9,8 @@ use linwright_compress::intervention::report::{
     ranking, sweep_document, test_table, verdict,
 };
 use linwright_compress::intervention::sweep::{Grid, Swept, Work, places, sweep};
-use linwright_evaluate::RunOptions;
-use crate::jobs::tasks::{Division, Parts, check_tasks};
+use linwright_evaluate::{Parts, RunOptions};
+use crate::jobs::tasks::{check_tasks, open_parts};
 use crate::jobs::{CutOptions, EvaluationOptions, Failure, Outcome, Session, SlotOptions};
 use linwright_report::{Block, Document};
 use linwright_run::atomic::write_atomic;
@@ -33,7 +33,7 @@ impl Opened {
     ) -> Result<Self, Failure> {
         asked.check_text_field(&[])?;
         // Errors in tasks are reported before a model is loaded.
-        let parts = Parts::open(asked, Division { shuffle }, session)?;
+        let parts = open_parts(asked, shuffle, session)?;
         let model = open_model(model, session)?;
         check_tasks([parts.validation.as_ref()], &model)?;
         Ok(Self { model, parts })
@@ -54,7 +54,10 @@ impl Opened {
             test: self.parts.test.as_deref(),
             metric,
             store,
-            run: RunOptions { max_batch_tokens: asked.batch_size.tokens(), longest: None },
+            run: RunOptions {
+                max_batch_tokens: asked.batch_size.tokens(),
+                ..RunOptions::default()
+            },
             max_length: asked.max_length,
             sentence: self.model.sentence(),
             shares: true,

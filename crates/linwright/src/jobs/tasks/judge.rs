@@ -65,7 +65,8 @@ pub(crate) fn before_and_after<'s>(
         return Ok(judged);
     }
     let variants = [Variant::default(), Variant::of(edited, sites)];
-    let options = RunOptions { max_batch_tokens: asked.batch_size.tokens(), longest: None };
+    let max_batch_tokens = asked.batch_size.tokens();
+    let options = RunOptions { max_batch_tokens, ..RunOptions::default() };
     let cancelled = session.cancelled();
     for task in tasks {
         session.step(&format!("{}: before and after", task.id()));
@@ -78,7 +79,7 @@ pub(crate) fn before_and_after<'s>(
             journal: None,
         };
         let found = evaluate_each(task.as_ref(), &both, &options, &mut hooks, |result| result)?;
-        let mut found = found.into_iter();
+        let mut found = found.complete()?.into_iter();
         judged.dense.extend(found.next());
         judged.results.extend(found.next());
     }

@@ -1,7 +1,7 @@
 //! `--samples`: selects documents of tasks by index.
 
 use crate::jobs::Failure;
-use linwright_run::{input, shown, shown_reason};
+use linwright_run::{input, shown_reason};
 use std::collections::BTreeMap;
 use std::path::Path;
 
@@ -27,20 +27,4 @@ pub(super) fn read(samples: Option<&str>) -> Result<Selection, Failure> {
         return Err(Failure::usage(format!("{origin} names no task")));
     }
     Ok(selection)
-}
-
-/// Checks that every task of a selection has indexed documents.
-pub(super) fn check(selection: &Selection, tasks: &[String]) -> Result<(), Failure> {
-    match selection.keys().find(|task| !tasks.contains(task)) {
-        None => Ok(()),
-        Some(unknown) if tasks.is_empty() => {
-            let unknown = shown(unknown);
-            Err(Failure::usage(format!("--samples names {unknown}; it applies only to --tasks")))
-        }
-        Some(unknown) => Err(Failure::usage(format!(
-            "--samples names {}, which is not a task of this command; its tasks are {}",
-            shown(unknown),
-            tasks.join(", ")
-        ))),
-    }
 }
