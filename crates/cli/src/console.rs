@@ -5,7 +5,7 @@ use crate::interrupt;
 use crate::memory::peak_resident_bytes;
 use indicatif::{ProgressBar, ProgressStyle};
 use linwright::report::number::bytes;
-use linwright::run::{Monitor, input, plain_lines};
+use linwright::run::{Monitor, Store, input, plain_lines};
 use std::io::{IsTerminal, Write};
 use std::path::Path;
 use std::sync::atomic::{AtomicU64, Ordering};
@@ -86,6 +86,11 @@ impl Console {
             Some(bar) => bar.suspend(|| write_stderr(text)),
             None => write_stderr(text),
         }
+    }
+
+    /// Notes on damaged pieces of a store.
+    pub(crate) fn tell_damage(&self, store: &Store) {
+        store.take_notes().iter().for_each(|note| self.note(&format!("note: {note}")));
     }
 
     /// A line for `-v`: a choice and its reason.

@@ -19,7 +19,7 @@ use linwright::model::tokenizer::TokenizerError;
 use linwright::pocket::PocketError;
 use linwright::report::ReportError;
 use linwright::run::atomic::OutputError;
-use linwright::run::{JournalError, RunError, is_plain, shown, shown_message};
+use linwright::run::{JournalError, RunError, StoreError, is_plain, shown, shown_message};
 use linwright::train::TrainError;
 use serde_json::json;
 use std::error::Error;
@@ -255,9 +255,26 @@ impl From<RunError> for Failure {
         let message = message_of(&error);
         match error {
             RunError::Output(error) => error.into(),
+            RunError::Store(error) => error.into(),
             RunError::Fingerprint { .. } => Self::new(Kind::Fingerprint, message),
             RunError::Io { path, source } => Self::io(&path.display().to_string(), &source),
             RunError::Unusable { .. } | RunError::Busy { .. } => Self::general(message),
+        }
+    }
+}
+
+impl From<StoreError> for Failure {
+    fn from(error: StoreError) -> Self {
+        let message = message_of(&error);
+        match error {
+            StoreError::Output(error) => error.into(),
+            StoreError::Io { source, .. } if is_full(&source) => {
+                Self::new(Kind::Resources, message)
+            }
+            StoreError::Bound { .. } => Self::usage(message),
+            StoreError::Io { .. } | StoreError::Busy { .. } | StoreError::Value { .. } => {
+                Self::general(message)
+            }
         }
     }
 }

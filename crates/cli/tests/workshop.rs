@@ -165,6 +165,16 @@ pub(crate) fn names(dir: &Path) -> Vec<String> {
     names
 }
 
+/// Finished pieces of a kind in a store or run directory.
+pub(crate) fn pieces(root: &Path, kind: &str) -> Vec<PathBuf> {
+    let folders = names(&root.join(kind)).into_iter().map(|name| root.join(kind).join(name));
+    let is_piece = |path: &PathBuf| path.extension().is_none();
+    folders
+        .flat_map(|folder| names(&folder).into_iter().map(move |name| folder.join(name)))
+        .filter(is_piece)
+        .collect()
+}
+
 fn files() -> Vec<(String, Vec<u8>)> {
     let text = documents("text", DOCUMENTS);
     let calibration = documents("calibration", 30);

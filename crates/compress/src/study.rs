@@ -232,7 +232,7 @@ pub(crate) fn finished_cell<C: Serialize + DeserializeOwned>(
     fingerprint: &Fingerprint,
     compute: impl FnOnce() -> Result<C, StudyError>,
 ) -> Result<C, StudyError> {
-    directory.finished("cells", fingerprint, compute)
+    directory.finished("cell", fingerprint, compute)
 }
 
 /// Which cell of a recipe.

@@ -1,10 +1,11 @@
 //! Journals of finished work, from which an interrupted run resumes.
 
+use crate::lock::lock_file;
 use crate::{Checked, input};
 use serde::de::DeserializeOwned;
 use serde::{Deserialize, Serialize};
 use serde_json::{Map, Value};
-use std::fs::{File, OpenOptions, TryLockError};
+use std::fs::{File, OpenOptions};
 use std::io::{BufRead, BufReader, Error, ErrorKind, Read, Write};
 use std::path::{Path, PathBuf};
 
@@ -70,10 +71,9 @@ impl JournalFile {
         let mut file = options.create(true).read(true).append(true).open(path).map_err(failed)?;
         // Locked before anything is read or cut; the system releases the lock when the process
         // ends.
-        file.try_lock().map_err(|error| match error {
-            TryLockError::WouldBlock => JournalError::InUse { path: path.to_owned() },
-            TryLockError::Error(source) => failed(source),
-        })?;
+        if !lock_file(&file).map_err(failed)? {
+            return Err(JournalError::InUse { path: path.to_owned() });
+        }
         let mut text = String::new();
         file.read_to_string(&mut text).map_err(failed)?;
         // Text after the last newline is an incomplete entry.

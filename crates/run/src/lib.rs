@@ -1,9 +1,9 @@
-//! Common parts of long commands: atomic files and directories, progress and cancellation, journals
-//! and run directories for resuming, and provenance.
+//! Common parts of long commands: atomic files and directories, progress and cancellation, a store
+//! of finished pieces, journals and run directories for resuming, and provenance.
 //!
 //! [`atomic`] writes, [`input`] reads within size limits, [`Monitor`] reports progress,
-//! [`Fingerprint`] identifies a run by everything it depends on, [`RunDirectory`] and
-//! [`JournalFile`] store finished work, [`Provenance`] is part of results. [`shown`] and its like
+//! [`Fingerprint`] identifies a run by everything it depends on, [`Store`], [`RunDirectory`] and
+//! [`JournalFile`] keep finished work, [`Provenance`] is part of results. [`shown`] and its like
 //! make external text safe to print. This crate knows no numbers, layers or models.
 
 pub mod atomic;
@@ -18,6 +18,7 @@ mod monitor;
 pub mod place;
 mod provenance;
 pub mod spelling;
+pub mod store;
 
 pub use checked::Checked;
 pub use directory::{RunDirectory, RunError};
@@ -26,3 +27,4 @@ pub use journal::{JournalError, JournalFile};
 pub use message::{is_plain, plain_lines, shown, shown_message, shown_reason};
 pub use monitor::{Monitor, Silent, Stopped};
 pub use provenance::{DataSource, Provenance};
+pub use store::{PieceKey, Store, StoreError};

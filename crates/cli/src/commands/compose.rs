@@ -42,6 +42,7 @@ pub(crate) fn run(job: &Compose, shared: &Shared) -> Result<(), Failure> {
     let output = job.output.clone().unwrap_or_else(own);
     let directory = RunDirectory::open(&output, &fingerprint)?;
     let composed = compose(&work, &grid, order, &directory, &mut console);
+    console.tell_damage(directory.pieces());
     let composed = composed.map_err(|error| left_nothing(&directory, error.into()))?;
     let mut edited = opened.model.loaded.decoder.clone();
     let sites = apply_edits(&mut edited, &composed.edits, &store, &mut console)?;

@@ -118,6 +118,7 @@ fn swept(job: &Sweep, console: &mut Console) -> Result<Done, Failure> {
     let output = job.output.clone().unwrap_or_else(own);
     let directory = RunDirectory::open(&output, &fingerprint)?;
     let swept = sweep(&work, &grid, &directory, console);
+    console.tell_damage(directory.pieces());
     let swept = swept.map_err(|error| left_nothing(&directory, error.into()))?;
     let times = console.finish();
     let json = result(&opened, &swept, &times)?;
