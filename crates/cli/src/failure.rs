@@ -195,10 +195,8 @@ impl From<CompressError> for Failure {
             | CompressError::Capture(CaptureError::Window { .. }) => Self::usage(message),
             CompressError::Evaluation(error) => error.into(),
             CompressError::Output(error) => error.into(),
-            CompressError::Io { source, .. }
-            | CompressError::Capture(CaptureError::Io { source, .. })
-                if is_full(&source) =>
-            {
+            CompressError::Store(error) => error.into(),
+            CompressError::Capture(CaptureError::Io { source, .. }) if is_full(&source) => {
                 Self::new(Kind::Resources, message)
             }
             CompressError::Fit {
@@ -212,8 +210,7 @@ impl From<CompressError> for Failure {
             }
             | CompressError::Model(_)
             | CompressError::Capture(_)
-            | CompressError::Store { .. }
-            | CompressError::Io { .. }
+            | CompressError::Unstorable { .. }
             | CompressError::Interrupted => Self::general(message),
         };
         Self { for_good, ..failure }
@@ -444,7 +441,7 @@ impl From<InspectError> for Failure {
         let message = message_of(&error);
         match error {
             InspectError::File(error) => error.into(),
-            InspectError::Cache(error) => Self { message, ..Self::from(error) }
+            InspectError::Store(error) => Self { message, ..Self::from(error) }
                 .hint("choose another directory with --cache, or none with --no-cache"),
             InspectError::Pattern { .. } | InspectError::NothingMatches { .. } => {
                 Self::usage(message)

@@ -13,6 +13,7 @@ mod interrupt;
 mod memory;
 mod outputs;
 mod source;
+mod store;
 
 use clap::{CommandFactory, Parser};
 use command_line::Cli;

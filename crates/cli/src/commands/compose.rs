@@ -43,9 +43,12 @@ pub(crate) fn run(job: &Compose, shared: &Shared) -> Result<(), Failure> {
     let directory = RunDirectory::open(&output, &fingerprint)?;
     let composed = compose(&work, &grid, order, &directory, &mut console);
     console.tell_damage(directory.pieces());
+    console.tell_damage(&store);
     let composed = composed.map_err(|error| left_nothing(&directory, error.into()))?;
     let mut edited = opened.model.loaded.decoder.clone();
-    let sites = apply_edits(&mut edited, &composed.edits, &store, &mut console)?;
+    let sites = apply_edits(&mut edited, &composed.edits, &store, &mut console);
+    console.tell_damage(&store);
+    let sites = sites?;
     console.finish();
     let json = result(&opened, &composed)?;
     let edits = serde_json::to_value(&composed.edits)

@@ -12,7 +12,6 @@ use crate::face::Verb;
 use crate::failure::Failure;
 use crate::outputs;
 use crate::source::{OpenModel, open_model, text_file};
-use linwright::compress::fit_store::FitStore;
 use linwright::compress::pipeline::{Context, Edited, Plan, SiteOutcome, apply};
 use linwright::compress::study;
 use linwright::data::Corpus;
@@ -128,10 +127,11 @@ fn fit_and_save(
 ) -> Result<Done, Failure> {
     let Work { model, plan, calibration, tasks } = *work;
     let loaded = &model.loaded;
-    let store = FitStore::open(&directory.path().join("fits"))?;
-    let context =
-        Context { model_hash: &loaded.hash, bounds: Bounds::default(), store: Some(&store) };
-    let edited = apply(&loaded.decoder, calibration, plan, &context, console)?;
+    let store = Some(directory.pieces());
+    let context = Context { model_hash: &loaded.hash, bounds: Bounds::default(), store };
+    let edited = apply(&loaded.decoder, calibration, plan, &context, console);
+    console.tell_damage(directory.pieces());
+    let edited = edited?;
     for site in &edited.sites {
         console.trace(|| fit_told(site));
     }

@@ -6,12 +6,11 @@ use crate::console::Console;
 use crate::face::Verb;
 use crate::failure::Failure;
 use crate::outputs;
-use crate::source::{Place, cache_home, find_model};
+use crate::source::{Place, find_model};
 use linwright::files::StoredType;
 use linwright::jobs::{Inspect, parse_layers};
 use linwright::measure::inspect::report::document;
 use linwright::measure::inspect::{Inspection, NameFilter, Options, run as inspect};
-use linwright::measure::spectra::SpectrumCache;
 use linwright::report::{html, terminal};
 use linwright::run::atomic::write_atomic;
 use linwright::run::shown;
@@ -32,7 +31,11 @@ pub(crate) fn run(job: &Inspect, shared: &Shared) -> Result<(), Failure> {
         layers: job.layers.as_deref().map(|text| parse_layers("layers", text)).transpose()?,
         dtype: job.dtype.as_deref().map(parse_dtype).transpose()?,
         spectra: job.spectra,
-        cache: if job.spectra { cache(job, &console)? } else { None },
+        store: crate::store::open(
+            job.cache.as_deref(),
+            job.no_cache || !job.spectra,
+            &console,
+        )?,
     };
     let Place { path, name, .. } = find_model(&job.model, &mut console)?;
     let mut found = run_inspection(&path, &options, &mut console)?;
@@ -65,28 +68,4 @@ fn parse_dtype(name: &str) -> Result<StoredType, Failure> {
             shown(name)
         ))
     })
-}
-
-/// The cache given by the options, or the default one if it can be written.
-fn cache(job: &Inspect, console: &Console) -> Result<Option<SpectrumCache>, Failure> {
-    if job.no_cache {
-        return Ok(None);
-    }
-    if let Some(dir) = &job.cache {
-        return Ok(Some(SpectrumCache::open(dir)?));
-    }
-    let Some(dir) = cache_home().map(|home| home.join("linwright/spectra")) else {
-        console.note("note: neither XDG_CACHE_HOME nor HOME is set, so spectra are not cached");
-        return Ok(None);
-    };
-    match SpectrumCache::open(&dir) {
-        Ok(cache) => {
-            console.detail(|| format!("spectra are cached in {}", dir.display()));
-            Ok(Some(cache))
-        }
-        Err(error) => {
-            console.note(&format!("note: spectra are not cached: {error}"));
-            Ok(None)
-        }
-    }
 }

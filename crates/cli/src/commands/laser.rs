@@ -49,7 +49,9 @@ pub(crate) fn run(job: &Laser, shared: &Shared) -> Result<(), Failure> {
     check_tasks(tasks.iter().map(AsRef::as_ref), &model)?;
     let store = component_store(&job.cut, &console)?;
     let mut edited = model.loaded.decoder.clone();
-    let sites = apply_edits(&mut edited, &edits, &store, &mut console)?;
+    let sites = apply_edits(&mut edited, &edits, &store, &mut console);
+    console.tell_damage(&store);
+    let sites = sites?;
     let cut = sites.iter().map(|edit| &edit.site);
     let judged = before_and_after(&tasks, &job.evaluation, &model, &edited, cut, &mut console);
     let judged = judged.map_err(Failure::not_resumable)?;

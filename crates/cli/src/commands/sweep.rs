@@ -10,7 +10,6 @@ use crate::console::Console;
 use crate::face::{Verb, command};
 use crate::failure::{Failure, Kind};
 use crate::source::{OpenModel, open_model};
-use linwright::compress::intervention::ComponentStore;
 use linwright::compress::intervention::report::{
     cell_name, ranking, sweep_document, test_table, verdict,
 };
@@ -20,7 +19,7 @@ use linwright::evaluate::{RunOptions, TaskResult};
 use linwright::jobs::{self, CutOptions, EvaluationOptions, SlotOptions, Sweep};
 use linwright::report::Document;
 use linwright::run::atomic::write_atomic;
-use linwright::run::{Monitor, RunDirectory, shown};
+use linwright::run::{Monitor, RunDirectory, Store, shown};
 use serde_json::{Value, json};
 use std::path::{Path, PathBuf};
 
@@ -50,7 +49,7 @@ impl Opened {
         &'a self,
         asked: &EvaluationOptions,
         metric: Option<&'a str>,
-        store: &'a ComponentStore,
+        store: &'a Store,
     ) -> Result<Work<'a>, Failure> {
         Ok(Work {
             model: &self.model.loaded.decoder,
@@ -119,6 +118,7 @@ fn swept(job: &Sweep, console: &mut Console) -> Result<Done, Failure> {
     let directory = RunDirectory::open(&output, &fingerprint)?;
     let swept = sweep(&work, &grid, &directory, console);
     console.tell_damage(directory.pieces());
+    console.tell_damage(&store);
     let swept = swept.map_err(|error| left_nothing(&directory, error.into()))?;
     let times = console.finish();
     let json = result(&opened, &swept, &times)?;

@@ -112,6 +112,12 @@ impl Store {
         self.root.as_deref()
     }
 
+    /// Whether nothing is stored and nothing can be found, so that keys need not be computed.
+    #[must_use]
+    pub fn keeps_nothing(&self) -> bool {
+        self.root.is_none() && self.others.is_empty()
+    }
+
     /// Payload of a finished piece. A damaged one is moved aside, told and not returned.
     ///
     /// # Errors
