@@ -1,8 +1,8 @@
 //! Journal of responses, from which an interrupted evaluation resumes.
 
-use super::{EvaluationError, Reply, Task};
+use super::{EvaluationError, Reply, Task, requests_sha256};
 use linwright_model::checkpoint::LoadedModel;
-use linwright_run::{JournalFile, sha256_hex};
+use linwright_run::JournalFile;
 use serde::{Deserialize, Serialize};
 use serde_json::{Value, json};
 use std::collections::BTreeMap;
@@ -75,15 +75,12 @@ pub fn journal_fingerprint(
     task: &dyn Task,
     max_length: Option<usize>,
 ) -> Value {
-    let items = task.items();
-    let requests = items.iter().flat_map(|item| &item.requests);
-    let requests: Vec<String> = requests.map(|request| format!("{request:?}")).collect();
     json!({
         "version": env!("CARGO_PKG_VERSION"),
         "model_sha256": model.hash,
         "dtype": dtype,
         "task": task.id(),
-        "requests_sha256": sha256_hex(requests.join("\n").as_bytes()),
+        "requests_sha256": requests_sha256(&task.items()),
         "bos": task.bos().name(),
         "max_length": max_length,
     })

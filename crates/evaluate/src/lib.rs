@@ -75,7 +75,9 @@ pub use overlap::{leave_out_overlap, overlap};
 pub use packed::{Packed, Wanted, last_stages};
 pub use perplexity::{Join, NamedProtocol, PROTOCOLS, Protocol, TextPerplexity};
 pub use provenance::{Build, provenance};
-pub use request::{Cloze, Cut, DetailRequest, Details, Generation, Item, Reply, Request};
+pub use request::{
+    Cloze, Cut, DetailRequest, Details, Generation, Item, Reply, Request, requests_sha256,
+};
 pub use result::{Counts, DataUsed, GroupResult, Metric, Sample, TaskResult};
 pub use result_json::{EvaluationRecord, ParameterCounts, Prompting, result_json};
 pub use runner::{Hooks, Progress, RunOptions, evaluate, evaluate_each};

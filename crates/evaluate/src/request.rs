@@ -5,11 +5,13 @@
 //! requests, and encoders compare the embeddings of two texts.
 
 use super::Protocol;
+use linwright_run::sha256_hex;
 use serde::{Deserialize, Serialize};
 use std::borrow::Cow;
 
 /// One request to a model.
-#[derive(Clone, Debug)]
+#[derive(Clone, Debug, Serialize)]
+#[serde(rename_all = "snake_case")]
 pub enum Request<'a> {
     /// How likely is `continuation` after `context`?
     LogLikelihood {
@@ -53,8 +55,23 @@ impl Request<'_> {
     }
 }
 
+/// SHA-256 of the requests of all items, in order, as one line of JSON for each item: identifies what
+/// a task asks.
+///
+/// # Panics
+/// If a request cannot be written as JSON, which is always possible for texts and numbers.
+#[must_use]
+pub fn requests_sha256(items: &[Item<'_>]) -> String {
+    let mut lines = String::new();
+    for item in items {
+        lines += &serde_json::to_string(&item.requests).expect("texts and numbers are valid JSON");
+        lines.push('\n');
+    }
+    sha256_hex(lines.as_bytes())
+}
+
 /// A text with a blank: `context`, a space, `before`, the blank, `after`.
-#[derive(Clone, Debug, PartialEq, Eq)]
+#[derive(Clone, Debug, PartialEq, Eq, Serialize)]
 pub struct Cloze<'a> {
     /// The start of the text, which is cut from the left where it is too long.
     pub context: Cow<'a, str>,
@@ -76,7 +93,7 @@ pub struct Cloze<'a> {
 }
 
 /// Details of a log-likelihood request. They cost logits that scoring alone does not need.
-#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+#[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize)]
 pub struct DetailRequest {
     /// Number of largest log-probabilities to report at the first token of the continuation.
     pub top_logprobs: usize,
@@ -103,7 +120,8 @@ pub struct Details {
 }
 
 /// How a text is split into windows.
-#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+#[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize)]
+#[serde(rename_all = "snake_case")]
 pub enum Cut {
     /// By a perplexity protocol.
     Protocol(Protocol),
@@ -114,7 +132,7 @@ pub enum Cut {
 }
 
 /// Stopping conditions of a continuation, which is decoded greedily.
-#[derive(Clone, Debug, PartialEq, Eq)]
+#[derive(Clone, Debug, PartialEq, Eq, Serialize)]
 pub struct Generation {
     /// Stop strings, which are not part of the continuation.
     pub until: Vec<String>,
@@ -219,5 +237,71 @@ impl Item<'_> {
             }
         };
         self.requests.iter().enumerate().map(text).map(Cow::Owned).collect()
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    fn item(requests: Vec<Request<'_>>) -> Item<'_> {
+        Item { place: "a file".into(), requests, own: &[] }
+    }
+
+    fn continuation<'a>(context: &'a str, text: &'a str, details: bool) -> Request<'a> {
+        let details = details.then_some(DetailRequest { top_logprobs: 3, context: false });
+        Request::LogLikelihood { context: context.into(), continuation: text.into(), details }
+    }
+
+    #[test]
+    fn requests_are_identified_by_all_that_they_ask() {
+        let generate = |stop: &str, new_tokens| Request::Generate {
+            context: "a".into(),
+            generation: Generation { until: vec![stop.to_owned()], new_tokens },
+        };
+        let cloze = |gold| {
+            Request::Cloze(Cloze {
+                context: "a".into(),
+                max_context_tokens: None,
+                before: "".into(),
+                after: "c".into(),
+                answers: vec![" b".into()],
+                gold,
+                top_logprobs: 0,
+                filled_masks: 0,
+            })
+        };
+        let rolling = |cut| Request::Rolling { text: "a".into(), cut };
+        let protocol = Protocol::rotor_paper();
+        let (a, b) = (|| continuation("a", "b", false), || continuation("a", "b\n", false));
+        let all = [
+            vec![],
+            vec![item(vec![a()])],
+            vec![item(vec![b()])],
+            vec![item(vec![continuation("ab", "", false)])],
+            vec![item(vec![continuation("a", "b", true)])],
+            vec![item(vec![a(), a()])],
+            vec![item(vec![a()]), item(vec![a()])],
+            vec![item(vec![generate("x", 5)])],
+            vec![item(vec![generate("x", 6)])],
+            vec![item(vec![generate("xy", 5)])],
+            vec![item(vec![cloze(0)])],
+            vec![item(vec![cloze(1)])],
+            vec![item(vec![rolling(Cut::Harness)])],
+            vec![item(vec![rolling(Cut::Protocol(protocol))])],
+            vec![item(vec![Request::Similarity(["a".into(), "b".into()])])],
+        ];
+        let prints: Vec<String> = all.iter().map(|items| requests_sha256(items)).collect();
+        for (index, print) in prints.iter().enumerate() {
+            assert!(!prints[..index].contains(print), "{index}");
+        }
+        // Text is borrowed or owned, and where it is from does not matter.
+        let owned = Request::LogLikelihood {
+            context: String::from("a").into(),
+            continuation: String::from("b").into(),
+            details: None,
+        };
+        let same = Item { place: "another file".into(), ..item(vec![owned]) };
+        assert_eq!(requests_sha256(&[same]), prints[1]);
     }
 }

@@ -18,13 +18,13 @@ use crate::study::{StudyError, finished_cell};
 use crate::{CompressError, FitError};
 use linwright_evaluate::{
     Comparison, FileJournal, GroupResult, Hooks, Journal, Metric, RunOptions, Sample, Task,
-    TaskResult, compare, evaluate_each,
+    TaskResult, compare, evaluate_each, requests_sha256,
 };
 use linwright_model::Transformer;
 use linwright_model::checkpoint::Sentence;
 use linwright_model::tokenizer::Tokenizer;
 use linwright_ops::{Op, Shape, SiteId, Sites};
-use linwright_run::{Fingerprint, Monitor, RunDirectory, RunError, Store, sha256_hex};
+use linwright_run::{Fingerprint, Monitor, RunDirectory, RunError, Store};
 use linwright_tensor::linalg::Components;
 use linwright_tensor::{Mat, RngKey};
 use serde::{Deserialize, Serialize};
@@ -248,18 +248,7 @@ impl Work<'_> {
     /// As [`Self::fingerprint`], with the name of the command.
     pub(super) fn fingerprint_of(&self, what: &str, grid: &Grid) -> Fingerprint {
         let asked = |task: &dyn Task| {
-            let requests: Vec<String> = task
-                .items()
-                .iter()
-                .flat_map(|item| item.requests.clone())
-                .map(|r| format!("{r:?}"))
-                .collect();
-            format!(
-                "{} {} {}",
-                task.id(),
-                task.bos().name(),
-                sha256_hex(requests.join("\n").as_bytes())
-            )
+            [task.id(), task.bos().name().to_owned(), requests_sha256(&task.items())]
         };
         Fingerprint::of(&[
             ("version", &env!("CARGO_PKG_VERSION")),
