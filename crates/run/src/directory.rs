@@ -102,7 +102,7 @@ impl RunDirectory {
             }
             Err(error) => return Err(unusable(&marker, error)),
         }
-        Ok(Self { path: path.to_owned(), is_new, pieces: Store::inside(path), _lock: lock })
+        Ok(Self { path: path.to_owned(), is_new, pieces: Store::at(path), _lock: lock })
     }
 
     /// Whether it was created by this process, so there is nothing to resume.

@@ -46,6 +46,7 @@ commands! {
     import => Import(ImportArgs);
     train_lm => TrainLm(TrainLmArgs);
     ls => Ls(LsArgs);
+    cache => Cache(CacheArgs);
     bench => Bench(BenchArgs);
     rotor => Rotor(RotorArgs);
     select => Select(SelectArgs);

@@ -36,10 +36,11 @@ pub(super) fn components_of(
     }
     let found = compute()?;
     let Components { values, left, right } = &found;
+    // First: with components in the store, nobody would store what a killed command left out.
+    id.put_singular_values(store, values)?;
     let numbers: Vec<u8> = values.iter().flat_map(|value| value.to_le_bytes()).collect();
     let [left, right] = [left, right].map(|side| little_endian_bytes(side.data()));
     store.put(&key, &[&numbers, left, right])?;
-    id.put_singular_values(store, values)?;
     Ok(found)
 }
 

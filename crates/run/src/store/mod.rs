@@ -76,11 +76,13 @@ impl Store {
         if !tag.exists() {
             write_atomic(&tag, TAG_TEXT.as_bytes())?;
         }
-        Ok(Self::inside(root))
+        Ok(Self::at(root))
     }
 
-    /// A store inside a directory that is not a cache.
-    pub(crate) fn inside(root: &Path) -> Self {
+    /// A store in a directory that is not a cache, or that is only looked at: nothing is created
+    /// before the first piece is put.
+    #[must_use]
+    pub fn at(root: &Path) -> Self {
         Self { root: Some(root.to_owned()), ..Self::default() }
     }
 
