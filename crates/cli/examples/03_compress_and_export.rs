@@ -2,12 +2,10 @@
 //! transformers loads. `cargo run --example 03_compress_and_export -- MODEL_DIR OUTPUT_DIR`
 #![allow(clippy::print_stdout, reason = "an example shows what it found")]
 
-use linwright::compress::intervention::{
-    ComponentStore, Cut, Edit, Edits, Lname, SlotSet, apply_edits,
-};
+use linwright::compress::intervention::{Cut, Edit, Edits, Lname, SlotSet, apply_edits};
 use linwright::model::checkpoint::export::{ExportOptions, export};
 use linwright::model::checkpoint::load;
-use linwright::run::Silent;
+use linwright::run::{Silent, Store};
 use serde_json::json;
 use std::error::Error;
 use std::path::Path;
@@ -30,7 +28,7 @@ pub(crate) fn compress(model: &Path, output: &Path) -> Result<String, Box<dyn Er
     let slots = SlotSet::named(Lname::Mlp, None);
     let edits = Edits { edits: vec![Edit { slots, cut }] };
     let mut edited = loaded.decoder.clone();
-    apply_edits(&mut edited, &edits, &ComponentStore::none(), &mut Silent)?;
+    apply_edits(&mut edited, &edits, &Store::none(), &mut Silent)?;
     // Read back and compared with `edited` before it is put into place.
     export(&edited, &loaded.source, &ExportOptions::default(), output)?;
     let (before, after) = (loaded.decoder.parameters(), edited.parameters());

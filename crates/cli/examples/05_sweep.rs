@@ -2,7 +2,6 @@
 //! `cargo run --example 05_sweep -- MODEL_DIR QUESTIONS.jsonl RUN_DIR`
 #![allow(clippy::print_stdout, reason = "an example shows what it found")]
 
-use linwright::compress::intervention::ComponentStore;
 use linwright::compress::intervention::report::{sweep_document, verdict};
 use linwright::compress::intervention::sweep::{Grid, Work, sweep};
 use linwright::data::QuestionSet;
@@ -10,7 +9,7 @@ use linwright::evaluate::{Bos, MultipleChoice, RunOptions};
 use linwright::model::checkpoint::load;
 use linwright::report::html;
 use linwright::run::atomic::write_atomic;
-use linwright::run::{RunDirectory, Silent};
+use linwright::run::{RunDirectory, Silent, Store};
 use serde_json::json;
 use std::error::Error;
 use std::path::Path;
@@ -35,7 +34,7 @@ pub(crate) fn judge(model: &Path, questions: &Path, run: &Path) -> Result<String
         validation: &task,
         test: None,
         metric: None,
-        store: &ComponentStore::none(),
+        store: &Store::none(),
         run: RunOptions::default(),
         max_length: None,
         sentence: None,

@@ -1,6 +1,6 @@
 //! `laser`, `sweep`, `compose` and recipes of sweeps.
 
-use crate::workshop::Workshop;
+use crate::workshop::{Workshop, pieces};
 use serde_json::{Value, json};
 
 /// A workshop with questions.
@@ -129,8 +129,7 @@ fn a_sweep_leaves_its_files_and_goes_on() {
     let error = err(&w, &args.replace("--rate 9,5", "--rate 8"), 6);
     assert!(error.contains("run belongs to another run"), "{error}");
     // Components are kept for the next command.
-    let kept = std::fs::read_dir(w.path("spectra")).unwrap().count();
-    assert_eq!(kept, cells.len() / 2);
+    assert_eq!(pieces(&w.path("spectra"), "components").len(), cells.len() / 2);
     let alone = w.ok_json(&format!("{} --no-share", args.replace("-o run", "-o alone")));
     assert_eq!(alone["sweep"]["best"], json["sweep"]["best"]);
     let composed = w.ok_json(&format!(

@@ -1,6 +1,6 @@
 //! `inspect`: tensors, spectra, filters, the page and the cache.
 
-use crate::workshop::{VOCAB, Workshop};
+use crate::workshop::{Outcome, VOCAB, Workshop, pieces};
 use linwright::tensor::{RngKey, little_endian_bytes};
 use serde_json::{Map, Value, json};
 use std::fs;
@@ -72,7 +72,9 @@ fn spectra_are_kept_and_give_the_same_result() {
     let first = w.ok_json("inspect model --spectra --cache kept");
     let again = w.ok_json("inspect model --spectra --cache kept --threads 1");
     assert_eq!((&plain, &plain), (&first, &again));
-    assert_eq!(fs::read_dir(w.path("kept")).unwrap().count(), 2 * 7 + 2);
+    for kind in ["spectrum", "vendi"] {
+        assert_eq!(pieces(&w.path("kept"), kind).len(), 2 * 7 + 2);
+    }
     let query = plain["tensors"].as_array().unwrap().iter();
     let query = query.clone().find(|t| t["name"] == "model.layers.0.self_attn.q_proj.weight");
     let spectrum = &query.unwrap()["spectrum"];
@@ -90,16 +92,44 @@ fn spectra_are_kept_and_give_the_same_result() {
 }
 
 #[test]
-fn without_a_name_the_cache_is_where_caches_are() {
+fn without_a_name_the_store_is_where_caches_are() {
     let w = Workshop::new();
     let mut command = w.command("inspect model --spectra --layers 0 -q");
-    let output = command.env("XDG_CACHE_HOME", w.path("home")).output().unwrap();
-    assert!(output.status.success());
-    assert_eq!(fs::read_dir(w.path("home/linwright/spectra")).unwrap().count(), 7);
+    command.env_remove("LINWRIGHT_STORE").env("XDG_CACHE_HOME", w.path("home"));
+    Outcome::of(command).succeeded("a cache home");
+    assert_eq!(pieces(&w.path("home/linwright/store"), "spectrum").len(), 7);
+    w.ok("inspect model --spectra --layers 1 -q");
+    assert_eq!(pieces(w.store(), "spectrum").len(), 7);
     let mut command = w.command("inspect model --spectra --layers 0");
-    let output = command.env_remove("XDG_CACHE_HOME").env_remove("HOME").output().unwrap();
-    let stderr = String::from_utf8(output.stderr).unwrap();
-    assert!(output.status.success() && stderr.contains("spectra are not cached"), "{stderr}");
+    command.env_remove("LINWRIGHT_STORE").env_remove("XDG_CACHE_HOME").env_remove("HOME");
+    let outcome = Outcome::of(command);
+    assert!(outcome.stderr.contains("finished pieces are not kept"), "{}", outcome.stderr);
+    outcome.succeeded("no home");
+    let mut command = w.command("inspect model --spectra --layers 0");
+    command.env("LINWRIGHT_STORE_BYTES", "20 GB");
+    let words = ["LINWRIGHT_STORE_BYTES", "20 GB", "number of bytes"];
+    Outcome::of(command).failed("a bound in words", 2, &words);
+}
+
+#[test]
+fn one_spectrum_serves_inspect_and_laser() {
+    let plain = Workshop::new().ok_json("inspect model --spectra --no-cache");
+    let laser = "laser model --lname fc_in --lnum 0 --energy 0.5";
+    for first_inspect in [false, true] {
+        let w = Workshop::new();
+        if first_inspect {
+            assert_eq!(w.ok_json("inspect model --spectra"), plain);
+        }
+        let cut = w.ok_json(laser)["sites"].take();
+        let spectra = pieces(w.store(), "spectrum");
+        assert_eq!(spectra.len(), if first_inspect { 2 * 7 + 2 } else { 1 });
+        assert_eq!(pieces(w.store(), "components").len(), 1);
+        // The same bits, whichever came first.
+        assert_eq!(w.ok_json("inspect model --spectra"), plain);
+        assert_eq!(w.ok_json(laser)["sites"], cut);
+        assert_eq!(pieces(w.store(), "spectrum").len(), 2 * 7 + 2);
+        assert!(spectra.iter().all(|path| path.exists()));
+    }
 }
 
 #[test]

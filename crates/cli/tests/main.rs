@@ -7,6 +7,7 @@ mod bits;
 #[path = "../build.rs"]
 mod build_script;
 mod built_in;
+mod cache;
 mod compress;
 mod cuts;
 mod data;
@@ -25,6 +26,7 @@ mod inspect;
 mod installed;
 mod interruption;
 mod kept;
+mod killed;
 mod laser;
 mod long_values;
 mod outputs;

@@ -1,6 +1,6 @@
 //! `run` and `report`: a recipe with two tables and two seeds.
 
-use crate::workshop::{Workshop, names};
+use crate::workshop::{Workshop, pieces};
 use serde_json::Value;
 
 /// A recipe for the tiny model.
@@ -182,8 +182,8 @@ fn nested_sets_share_fits_and_seeds_differ() {
     assert_ne!(figures("rotor", 1, 0), figures("rotor", 1, 1));
     assert_ne!(figures("rotor", 1, 0), figures("rotor", 2, 0));
     // One file a fit: for each seed 2 methods x 2 layers x (3 and the output), and 2 of the MLP.
-    assert_eq!(names(&w.path("out/fits")).len(), 2 * (2 * 2 * 4 + 2));
-    assert_eq!(names(&w.path("out/cells")).len(), 1 + 2 * 5);
+    assert_eq!(pieces(&w.path("out"), "fit").len(), 2 * (2 * 2 * 4 + 2));
+    assert_eq!(pieces(&w.path("out"), "cell").len(), 1 + 2 * 5);
 }
 
 #[test]

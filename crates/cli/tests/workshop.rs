@@ -24,6 +24,8 @@ pub(crate) const QUESTIONS: usize = 4;
 /// What a workshop starts with: `model/`, `text.jsonl`, `calibration.jsonl`, `questions.jsonl`.
 pub(crate) struct Workshop {
     dir: TempDir,
+    /// The store of finished pieces, of this workshop alone.
+    store: TempDir,
 }
 
 /// How a command ended.
@@ -43,11 +45,16 @@ impl Workshop {
         for (name, bytes) in FILES.get_or_init(files) {
             fs::write(dir.path().join(name), bytes).unwrap();
         }
-        Self { dir }
+        Self { dir, store: tempfile::tempdir().unwrap() }
     }
 
     pub(crate) fn path(&self, name: &str) -> PathBuf {
         self.dir.path().join(name)
+    }
+
+    /// The directory of the store of finished pieces.
+    pub(crate) fn store(&self) -> &Path {
+        self.store.path()
     }
 
     pub(crate) fn read(&self, name: &str) -> Vec<u8> {
@@ -79,6 +86,8 @@ impl Workshop {
             .env("HF_HOME", self.path("home"))
             // The built-in model is unpacked once for all tests, and not for the user.
             .env("XDG_CACHE_HOME", concat!(env!("CARGO_TARGET_TMPDIR"), "/cache"))
+            .env("LINWRIGHT_STORE", self.store())
+            .env_remove("LINWRIGHT_STORE_BYTES")
             .env("HF_HUB_OFFLINE", "1")
             .stdin(Stdio::null())
             .stdout(Stdio::piped())
@@ -163,6 +172,16 @@ pub(crate) fn names(dir: &Path) -> Vec<String> {
         entries.map(|entry| entry.unwrap().file_name().into_string().unwrap()).collect();
     names.sort();
     names
+}
+
+/// Finished pieces of a kind in a store or run directory.
+pub(crate) fn pieces(root: &Path, kind: &str) -> Vec<PathBuf> {
+    let folders = names(&root.join(kind)).into_iter().map(|name| root.join(kind).join(name));
+    let is_piece = |path: &PathBuf| path.extension().is_none();
+    folders
+        .flat_map(|folder| names(&folder).into_iter().map(move |name| folder.join(name)))
+        .filter(is_piece)
+        .collect()
 }
 
 fn files() -> Vec<(String, Vec<u8>)> {

@@ -5,9 +5,8 @@ use linwright_measure::capture::CaptureError;
 use linwright_model::ModelError;
 use linwright_ops::{OpError, Shape, SiteId};
 use linwright_run::atomic::OutputError;
-use linwright_run::shown;
+use linwright_run::{StoreError, shown};
 use linwright_train::TrainError;
-use std::path::PathBuf;
 
 /// A method that failed on a site.
 #[derive(Debug, thiserror::Error)]
@@ -162,21 +161,16 @@ pub enum CompressError {
         /// The option, and what is wrong with it.
         reason: String,
     },
-    /// An unusable stored fit.
-    #[error("{path} is not a usable fit: {reason}; remove it and run again")]
-    Store {
-        /// The file.
-        path: PathBuf,
-        /// What is wrong.
+    /// The store of finished pieces cannot be used.
+    #[error(transparent)]
+    Store(#[from] StoreError),
+    /// A fit that cannot be stored.
+    #[error("the fit of {site} cannot be stored: {reason}")]
+    Unstorable {
+        /// The site.
+        site: SiteId,
+        /// The reason.
         reason: String,
-    },
-    /// Reading or writing failed.
-    #[error("{path}: {source}")]
-    Io {
-        /// The file.
-        path: PathBuf,
-        /// The error of the system.
-        source: std::io::Error,
     },
     /// Writing failed.
     #[error(transparent)]
@@ -203,9 +197,8 @@ impl CompressError {
         match self {
             Self::Fit { source: FitError::Train(error), .. } => !outside(error),
             Self::Interrupted
-            | Self::Io { .. }
             | Self::Output(_)
-            | Self::Store { .. }
+            | Self::Store(_)
             | Self::Capture(CaptureError::Interrupted | CaptureError::Io { .. })
             | Self::Evaluation(_) => false,
             _ => true,

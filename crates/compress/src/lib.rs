@@ -9,13 +9,13 @@ mod budget;
 mod error;
 mod estimate;
 pub mod fit;
-pub mod fit_store;
 pub mod intervention;
 pub mod methods;
 pub mod pipeline;
 mod rates;
 pub mod recipe;
 pub mod report;
+mod stored_fit;
 pub mod study;
 pub mod sweep_recipe;
 

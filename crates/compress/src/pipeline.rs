@@ -1,13 +1,13 @@
 //! Editing a model: layers in the given order, each with earlier edits active.
 
-use crate::fit_store::FitStore;
 use crate::methods::{Fit, FitProblem, FitReport, MethodSpec};
+use crate::stored_fit;
 use crate::{CompressError, FitError};
 use linwright_measure::calibration::Calibration;
 use linwright_measure::capture::{Bounds, Lockstep, SiteCapture};
 use linwright_model::Transformer;
 use linwright_ops::{LinearSlot, Role, SiteId, Sites};
-use linwright_run::{Fingerprint, Monitor};
+use linwright_run::{Fingerprint, Monitor, Store};
 use linwright_tensor::RngKey;
 use linwright_train::{Checkpoint, Control, Progress};
 use serde::{Deserialize, Serialize};
@@ -60,7 +60,7 @@ pub struct Context<'a> {
     /// Memory bounds.
     pub bounds: Bounds,
     /// Store of finished fits, if they are kept.
-    pub store: Option<&'a FitStore>,
+    pub store: Option<&'a Store>,
 }
 
 /// Result for one site.
@@ -233,13 +233,13 @@ fn roles(roles: &[Role]) -> String {
 
 /// Fits of all sites of an edit, if all are in the store.
 fn stored(
-    store: Option<&FitStore>,
+    store: Option<&Store>,
     prints: &[Fingerprint],
 ) -> Result<Option<Vec<Fit>>, CompressError> {
     let Some(store) = store else { return Ok(None) };
     let mut fits = Vec::new();
     for print in prints {
-        match store.get(print)? {
+        match stored_fit::get(store, print)? {
             Some(fit) => fits.push(fit),
             None => return Ok(None),
         }
@@ -267,7 +267,7 @@ fn fit_site(
 ) -> Result<Fit, CompressError> {
     let SiteJob { capture, slot, edit, seed, print } = *job;
     if let Some(store) = context.store
-        && let Some(fit) = store.get(print)?
+        && let Some(fit) = stored_fit::get(store, print)?
     {
         return Ok(fit);
     }
@@ -276,8 +276,12 @@ fn fit_site(
     }
     let site = &capture.site;
     monitor.step(&format!("{site}: fitting {}", edit.method.label()));
-    let checkpoint = context.store.map(|store| Checkpoint {
-        path: store.checkpoint_path(print),
+    // Checkpoints of the training, for one process at a time.
+    let what = format!("fit of {site}: {}", edit.method.label());
+    let unfinished = context.store.map(|store| store.unfinished(print, &what)).transpose()?;
+    let checkpoint = unfinished.as_ref().and_then(|work| work.file("training"));
+    let checkpoint = checkpoint.map(|path| Checkpoint {
+        path,
         every: CHECKPOINT_EVERY,
         fingerprint: print.0.clone(),
     });
@@ -297,7 +301,10 @@ fn fit_site(
         .map_err(|source| CompressError::Fit { site: site.clone(), source })?;
     fit.report.seconds = monitor.seconds() - began;
     if let Some(store) = context.store {
-        store.put(print, &fit)?;
+        stored_fit::put(store, print, site, &fit)?;
+    }
+    if let Some(unfinished) = unfinished {
+        unfinished.finish()?;
     }
     Ok(fit)
 }

@@ -6,7 +6,6 @@
 //! it stopped; another recipe in the same directory is an error.
 
 use crate::CompressError;
-use crate::fit_store::FitStore;
 use crate::pipeline::{Context, Edited, Plan, SiteOutcome, apply};
 use crate::recipe::{Recipe, Row as RecipeRow, Table};
 use linwright_measure::calibration::{Calibration, Split};
@@ -203,7 +202,6 @@ pub fn run(
     monitor: &mut dyn Monitor,
 ) -> Result<Findings, StudyError> {
     check(recipe, &inputs.model.decoder)?;
-    let fits = FitStore::open(&directory.path().join("fits"))?;
     let print = Fingerprint::of(&[("cell", &"dense"), ("eval", &recipe.eval)]);
     let baseline = finished_cell(directory, &print, || {
         monitor.step("evaluating the dense model");
@@ -217,7 +215,7 @@ pub fn run(
             for layers in &table.layers {
                 for row in &table.methods {
                     let spec = CellSpec { table, row, layers, seed };
-                    let cell = one_cell(spec, inputs, &calibration, directory, &fits, monitor)?;
+                    let cell = one_cell(spec, inputs, &calibration, directory, monitor)?;
                     findings.add(cell, table, row);
                 }
             }
@@ -232,7 +230,7 @@ pub(crate) fn finished_cell<C: Serialize + DeserializeOwned>(
     fingerprint: &Fingerprint,
     compute: impl FnOnce() -> Result<C, StudyError>,
 ) -> Result<C, StudyError> {
-    directory.finished("cells", fingerprint, compute)
+    directory.finished("cell", fingerprint, compute)
 }
 
 /// Which cell of a recipe.
@@ -249,7 +247,6 @@ fn one_cell(
     inputs: &Inputs<'_>,
     calibration: &Calibration,
     directory: &RunDirectory,
-    fits: &FitStore,
     monitor: &mut dyn Monitor,
 ) -> Result<Cell, StudyError> {
     let CellSpec { table, row, layers, seed } = spec;
@@ -257,8 +254,8 @@ fn one_cell(
     let print =
         Fingerprint::of(&[("cell", &plan), ("table", &table.title), ("label", &row.label())]);
     let original = &inputs.model.decoder;
-    let context =
-        Context { model_hash: &inputs.model.hash, bounds: Bounds::default(), store: Some(fits) };
+    let store = Some(directory.pieces());
+    let context = Context { model_hash: &inputs.model.hash, bounds: Bounds::default(), store };
     let mut cell = finished_cell(directory, &print, || {
         let edited = apply(original, calibration, &plan, &context, monitor)?;
         monitor.step(&format!("{} on layers {layers:?}, seed {seed}: evaluating", row.label()));

@@ -5,15 +5,13 @@ mod variants;
 
 use linwright_compress::intervention::compose::{best_first, compose};
 use linwright_compress::intervention::sweep::{Grid, Objective, Score, Swept, Work, sweep};
-use linwright_compress::intervention::{
-    ComponentStore, Cut, Intervention, Lname, Size, apply_edits,
-};
+use linwright_compress::intervention::{Cut, Intervention, Lname, Size, apply_edits};
 use linwright_compress::study::StudyError;
 use linwright_data::QuestionSet;
 use linwright_evaluate::{Bos, Hooks, MultipleChoice, Outcome, RunOptions, Subject, evaluate};
 use linwright_model::tokenizer::Tokenizer;
 use linwright_model::{Transformer, TransformerConfig};
-use linwright_run::{Fingerprint, Monitor, RunDirectory, RunError, Silent};
+use linwright_run::{Fingerprint, Monitor, RunDirectory, RunError, Silent, Store};
 use linwright_tensor::RngKey;
 use serde_json::json;
 use std::path::Path;
@@ -66,19 +64,13 @@ struct Parts {
     tokenizer: Tokenizer,
     validation: MultipleChoice,
     test: MultipleChoice,
-    store: ComponentStore,
+    store: Store,
 }
 
 impl Parts {
     fn new(kind: &str) -> Self {
         let (validation, test) = (questions(10, 0), questions(20, 10));
-        Self {
-            model: model(kind),
-            tokenizer: tokenizer(),
-            validation,
-            test,
-            store: ComponentStore::none(),
-        }
+        Self { model: model(kind), tokenizer: tokenizer(), validation, test, store: Store::none() }
     }
 
     fn work(&self, shares: bool) -> Work<'_> {

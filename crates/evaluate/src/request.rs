@@ -223,3 +223,69 @@ impl Item<'_> {
         self.requests.iter().enumerate().map(text).map(Cow::Owned).collect()
     }
 }
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    fn item(requests: Vec<Request<'_>>) -> Item<'_> {
+        Item { place: "a file".into(), requests, own: &[] }
+    }
+
+    fn continuation<'a>(context: &'a str, text: &'a str, details: bool) -> Request<'a> {
+        let details = details.then_some(DetailRequest { top_logprobs: 3, context: false });
+        Request::LogLikelihood { context: context.into(), continuation: text.into(), details }
+    }
+
+    #[test]
+    fn requests_are_identified_by_all_that_they_ask() {
+        let generate = |stop: &str, new_tokens| Request::Generate {
+            context: "a".into(),
+            generation: Generation { until: vec![stop.to_owned()], new_tokens },
+        };
+        let cloze = |gold| {
+            Request::Cloze(Cloze {
+                context: "a".into(),
+                max_context_tokens: None,
+                before: "".into(),
+                after: "c".into(),
+                answers: vec![" b".into()],
+                gold,
+                top_logprobs: 0,
+                filled_masks: 0,
+            })
+        };
+        let rolling = |cut| Request::Rolling { text: "a".into(), cut };
+        let protocol = Protocol::rotor_paper();
+        let (a, b) = (|| continuation("a", "b", false), || continuation("a", "b\n", false));
+        let all = [
+            vec![],
+            vec![item(vec![a()])],
+            vec![item(vec![b()])],
+            vec![item(vec![continuation("ab", "", false)])],
+            vec![item(vec![continuation("a", "b", true)])],
+            vec![item(vec![a(), a()])],
+            vec![item(vec![a()]), item(vec![a()])],
+            vec![item(vec![generate("x", 5)])],
+            vec![item(vec![generate("x", 6)])],
+            vec![item(vec![generate("xy", 5)])],
+            vec![item(vec![cloze(0)])],
+            vec![item(vec![cloze(1)])],
+            vec![item(vec![rolling(Cut::Harness)])],
+            vec![item(vec![rolling(Cut::Protocol(protocol))])],
+            vec![item(vec![Request::Similarity(["a".into(), "b".into()])])],
+        ];
+        let prints: Vec<String> = all.iter().map(|items| print_of(items)).collect();
+        for (index, print) in prints.iter().enumerate() {
+            assert!(!prints[..index].contains(print), "{index}");
+        }
+        // Text is borrowed or owned, and where it is from does not matter.
+        let owned = Request::LogLikelihood {
+            context: String::from("a").into(),
+            continuation: String::from("b").into(),
+            details: None,
+        };
+        let same = Item { place: "another file".into(), ..item(vec![owned]) };
+        assert_eq!(print_of(&[same]), prints[1]);
+    }
+}

@@ -21,7 +21,7 @@ use linwright_model::tokenizer::train::{TrainedTokenizer, train_bpe};
 use linwright_model::tokenizer::{Tokenizer, TokenizerError};
 use linwright_model::train_lm::{Batching, Documents, LanguageModeling};
 use linwright_model::{ConfigError, Transformer, TransformerConfig};
-use linwright_run::atomic;
+use linwright_run::{Fingerprint, atomic};
 use linwright_tensor::dtype::DType;
 use linwright_tensor::{RngKey, parallel};
 use linwright_train::{
@@ -247,10 +247,12 @@ impl Prepared {
         let checkpoint = checkpoint.map(|path| Checkpoint {
             path: path.to_owned(),
             every: self.recipe.validate_every,
-            fingerprint: bytes_sha256(
-                format!("{:?} {} {}", self.recipe, self.corpus_sha256, self.tokenizer_sha256())
-                    .as_bytes(),
-            ),
+            fingerprint: Fingerprint::of(&[
+                ("recipe", &self.recipe),
+                ("corpus", &self.corpus_sha256),
+                ("tokenizer", &self.tokenizer_sha256()),
+            ])
+            .0,
         });
         let outcome = train(&mut task, &settings, checkpoint.as_ref(), control)?;
         Ok((decoder, outcome))

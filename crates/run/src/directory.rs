@@ -1,8 +1,9 @@
 //! Run directories, which store finished work.
 
 use crate::atomic::{OutputError, write_atomic};
-use crate::lock::lock;
-use crate::{Checked, Fingerprint, input, shown};
+use crate::lock::{LockError, in_words, lock_directory};
+use crate::store::{PieceKey, Store, StoreError};
+use crate::{Fingerprint, input, shown};
 use serde::Serialize;
 use serde::de::DeserializeOwned;
 use std::fs::File;
@@ -25,7 +26,7 @@ pub enum RunError {
     #[error(
         "{} is in use by {}; wait for it to end, or choose another directory",
         path.display(),
-        process.map_or_else(|| "another process".to_owned(), |id| format!("process {id}"))
+        in_words(*process)
     )]
     Busy {
         /// The directory.
@@ -36,6 +37,9 @@ pub enum RunError {
     /// A write failed.
     #[error(transparent)]
     Output(#[from] OutputError),
+    /// A finished piece cannot be read or stored.
+    #[error(transparent)]
+    Store(#[from] StoreError),
     /// An unusable file of the run directory.
     #[error("{}: {reason}", path.display())]
     Unusable {
@@ -59,6 +63,7 @@ pub enum RunError {
 pub struct RunDirectory {
     path: PathBuf,
     is_new: bool,
+    pieces: Store,
     /// Locked while it is open.
     _lock: File,
 }
@@ -81,7 +86,11 @@ impl RunDirectory {
                 reason: "is not empty and is not a run directory; give a new one".into(),
             });
         }
-        let (lock, is_new) = (lock(path)?, !marker.exists());
+        let lock = lock_directory(path).map_err(|error| match error {
+            LockError::Busy { process } => RunError::Busy { path: path.to_owned(), process },
+            LockError::Io { path, source } => RunError::Io { path, source },
+        })?;
+        let is_new = !marker.exists();
         match input::read_text(&marker, input::MAX_SETTINGS_BYTES) {
             Ok(found) if found.trim() == fingerprint.0 => {}
             Ok(found) => {
@@ -93,7 +102,7 @@ impl RunDirectory {
             }
             Err(error) => return Err(unusable(&marker, error)),
         }
-        Ok(Self { path: path.to_owned(), is_new, _lock: lock })
+        Ok(Self { path: path.to_owned(), is_new, pieces: Store::at(path), _lock: lock })
     }
 
     /// Whether it was created by this process, so there is nothing to resume.
@@ -108,61 +117,38 @@ impl RunDirectory {
         &self.path
     }
 
-    /// Loads the result stored in `folder` under this fingerprint, or computes and stores it.
+    /// The finished pieces of the run, which are in the directory.
+    #[must_use]
+    pub fn pieces(&self) -> &Store {
+        &self.pieces
+    }
+
+    /// Loads the piece of this kind and fingerprint, or computes and stores it. A damaged one is
+    /// moved aside, told by [`Store::take_notes`] of [`Self::pieces`] and computed again.
     ///
     /// # Errors
-    /// [`RunError`] if the stored file is unusable or cannot be written, and errors of `compute`.
+    /// [`RunError`] if a file cannot be read or written, and errors of `compute`.
+    ///
+    /// # Panics
+    /// As [`PieceKey::new`].
+    #[track_caller]
     pub fn finished<C: Serialize + DeserializeOwned, E: From<RunError>>(
         &self,
-        folder: &str,
+        kind: &'static str,
         fingerprint: &Fingerprint,
         compute: impl FnOnce() -> Result<C, E>,
     ) -> Result<C, E> {
-        let path = self.path.join(folder).join(format!("{}.json", fingerprint.0));
-        if let Some(found) = read(&path)? {
-            return Ok(found);
-        }
-        let computed = compute()?;
-        store(&path, &computed)?;
-        Ok(computed)
-    }
-}
-
-impl RunDirectory {
-    /// Removes the result stored in `folder` under this fingerprint, if there is one.
-    ///
-    /// # Errors
-    /// [`RunError::Io`].
-    pub fn forget(&self, folder: &str, fingerprint: &Fingerprint) -> Result<(), RunError> {
-        let path = self.path.join(folder).join(format!("{}.json", fingerprint.0));
-        match std::fs::remove_file(&path) {
-            Err(error) if error.kind() != std::io::ErrorKind::NotFound => {
-                Err(unusable(&path, error))
+        /// An error of the store or of the computation.
+        struct Either<E>(E);
+        impl<E: From<RunError>> From<StoreError> for Either<E> {
+            fn from(error: StoreError) -> Self {
+                Self(RunError::from(error).into())
             }
-            _ => Ok(()),
         }
+        let key = PieceKey::new(kind, fingerprint.clone());
+        let found = self.pieces.finished(&key, || compute().map_err(Either));
+        found.map_err(|Either(error)| error)
     }
-}
-
-fn read<C: DeserializeOwned>(path: &Path) -> Result<Option<C>, RunError> {
-    match input::read(path, u64::MAX) {
-        Ok(bytes) => Checked::read(&bytes).map(Some).map_err(|reason| RunError::Unusable {
-            path: path.to_owned(),
-            reason: format!("not a finished cell ({reason}); remove the file and run again"),
-        }),
-        Err(error) if error.kind() == std::io::ErrorKind::NotFound => Ok(None),
-        Err(error) => Err(unusable(path, error)),
-    }
-}
-
-fn store(path: &Path, value: &impl Serialize) -> Result<(), RunError> {
-    if let Some(folder) = path.parent() {
-        std::fs::create_dir_all(folder).map_err(|error| unusable(folder, error))?;
-    }
-    let stored = Checked::of(value).and_then(|value| serde_json::to_vec_pretty(&value));
-    let bytes = stored
-        .map_err(|error| RunError::Unusable { path: path.to_owned(), reason: error.to_string() })?;
-    Ok(write_atomic(path, &bytes)?)
 }
 
 fn unusable(path: &Path, source: std::io::Error) -> RunError {

@@ -1,5 +1,6 @@
 //! Fingerprints of everything that a run depends on.
 
+use crate::shown;
 use serde::{Deserialize, Serialize};
 use sha2::{Digest, Sha256};
 use std::fmt::Write;
@@ -15,12 +16,43 @@ pub fn sha256_hex(bytes: &[u8]) -> String {
 }
 
 /// Identifies something by everything it depends on: the first sixteen bytes of a SHA-256, in
-/// hexadecimal.
-#[derive(Clone, Debug, PartialEq, Eq, Hash, Serialize, Deserialize)]
-#[serde(transparent)]
+/// lower-case hexadecimal.
+#[derive(Clone, Debug, PartialEq, Eq, PartialOrd, Ord, Hash, Serialize, Deserialize)]
+#[serde(try_from = "String", into = "String")]
 pub struct Fingerprint(pub String);
 
+/// Characters of a fingerprint.
+const DIGITS: usize = 32;
+
+impl TryFrom<String> for Fingerprint {
+    type Error = String;
+
+    fn try_from(text: String) -> Result<Self, String> {
+        if is_digits(&text, DIGITS) {
+            return Ok(Self(text));
+        }
+        Err(format!("\"{}\" is no fingerprint; expected {DIGITS} digits 0-9a-f", shown(&text)))
+    }
+}
+
+impl From<Fingerprint> for String {
+    fn from(fingerprint: Fingerprint) -> Self {
+        fingerprint.0
+    }
+}
+
+/// Whether a text is that many lower-case hexadecimal digits.
+pub(crate) fn is_digits(text: &str, count: usize) -> bool {
+    text.len() == count && text.bytes().all(|byte| matches!(byte, b'0'..=b'9' | b'a'..=b'f'))
+}
+
 impl Fingerprint {
+    /// Whether it has the form that [`Self::of`] gives, so that it is safe as a file name.
+    #[must_use]
+    pub fn is_valid(&self) -> bool {
+        is_digits(&self.0, DIGITS)
+    }
+
     /// Fingerprint of named parts, each serialised as JSON.
     ///
     /// # Panics
@@ -63,5 +95,18 @@ mod tests {
         assert_eq!(a, Fingerprint::of(&[("a", &"b"), ("c", &"d")]));
         assert_ne!(a, Fingerprint::of(&[("a", &"bc"), ("", &"d")]));
         assert_ne!(a, Fingerprint::of(&[("a", &"b")]));
+    }
+
+    #[test]
+    fn only_fingerprints_are_read_as_fingerprints() {
+        let print = Fingerprint::of(&[("a", &"b")]);
+        assert!(print.is_valid());
+        let json = serde_json::to_string(&print).unwrap();
+        assert_eq!(serde_json::from_str::<Fingerprint>(&json).unwrap(), print);
+        for text in ["", "../../etc/passwd", &print.0[1..], &print.0.to_uppercase()] {
+            let json = serde_json::to_string(text).unwrap();
+            let error = serde_json::from_str::<Fingerprint>(&json).unwrap_err().to_string();
+            assert!(error.contains("is no fingerprint"), "{error}");
+        }
     }
 }

@@ -1,5 +1,6 @@
 //! Journals of finished work, from which an interrupted run resumes.
 
+use crate::lock::lock_file;
 use crate::{Checked, input};
 use serde::Serialize;
 use serde::de::DeserializeOwned;

@@ -1,9 +1,9 @@
-//! Common parts of long commands: atomic files and directories, progress and cancellation, journals
-//! and run directories for resuming, and provenance.
+//! Common parts of long commands: atomic files and directories, progress and cancellation, a store
+//! of finished pieces, journals and run directories for resuming, and provenance.
 //!
 //! [`atomic`] writes, [`input`] reads within size limits, [`Monitor`] reports progress,
-//! [`Fingerprint`] identifies a run by everything it depends on, [`RunDirectory`] and
-//! [`JournalFile`] store finished work, a [`Shard`] is one process's share of it, [`Provenance`] is
+//! [`Fingerprint`] identifies a run by everything it depends on, [`Store`], [`RunDirectory`] and
+//! [`JournalFile`] keep finished work, a [`Shard`] is one process's share of it, [`Provenance`] is
 //! part of results. [`shown`] and its like make external text safe to print. This crate knows no
 //! numbers, layers or models.
 
@@ -21,6 +21,7 @@ pub mod place;
 mod provenance;
 mod shard;
 pub mod spelling;
+pub mod store;
 
 pub use checked::Checked;
 pub use directory::{RunDirectory, RunError};
@@ -30,3 +31,4 @@ pub use message::{is_plain, plain_lines, shown, shown_message, shown_reason};
 pub use monitor::{Monitor, Silent, StepTime, Stopped};
 pub use provenance::{DataSource, Provenance};
 pub use shard::{Shard, ShardError};
+pub use store::{PieceKey, Store, StoreError};

@@ -38,6 +38,7 @@ commands! {
     serve => Serve(ServeArgs);
     report => Report(ReportArgs);
     ls => Ls(LsArgs);
+    cache => Cache(CacheArgs);
     bench => Bench(BenchArgs);
     rotor => Rotor(RotorArgs);
     select => Select(SelectArgs);

@@ -1,10 +1,11 @@
 //! Applying cuts to slots of a model.
 
-use super::{ComponentStore, Cut, CutReport, Done, SlotSet, cut};
+use super::store::components_of;
+use super::{Cut, CutReport, Done, SlotSet, cut};
 use crate::{CompressError, FitError};
 use linwright_model::Transformer;
 use linwright_ops::{LinearSlot, Role, Shape, SiteId, Sites};
-use linwright_run::Monitor;
+use linwright_run::{Monitor, Store};
 use linwright_tensor::{Mat, RngKey};
 use serde::{Deserialize, Serialize};
 
@@ -59,14 +60,10 @@ pub(super) fn key_of(cut: &Cut, site: &SiteId) -> RngKey {
 }
 
 /// Cuts the weight of a slot without changing the slot.
-pub(super) fn cut_slot(
-    slot: &LinearSlot,
-    how: &Cut,
-    store: &ComponentStore,
-) -> Result<Done, CompressError> {
+pub(super) fn cut_slot(slot: &LinearSlot, how: &Cut, store: &Store) -> Result<Done, CompressError> {
     let weight = weight_of(slot)?;
     let components = match how.needs_components() {
-        true => Some(store.components(slot.id(), &weight)?.0),
+        true => Some(components_of(store, slot.id(), &weight)?),
         false => None,
     };
     cut(&weight, how, components.as_ref(), key_of(how, slot.id()))
@@ -81,7 +78,7 @@ pub(super) fn cut_slot(
 pub fn apply_edits(
     model: &mut Transformer,
     edits: &Edits,
-    store: &ComponentStore,
+    store: &Store,
     monitor: &mut dyn Monitor,
 ) -> Result<Vec<SiteEdit>, CompressError> {
     let mut work: Vec<(SiteId, Cut)> = Vec::new();

@@ -28,7 +28,6 @@ pub use names::Lname;
 pub use nested::NestedRanks;
 pub use size::{Kept, Size};
 pub use slots::SlotSet;
-pub use store::ComponentStore;
 pub use variants::{Variant, Variants};
 pub use vendi::VendiOptions;
 

@@ -1,154 +1,126 @@
-//! Singular components of weights on disk, by the content of the weight.
+//! Singular components of weights in a store, by the content of the weight.
 
 use super::failed;
 use crate::CompressError;
+use linwright_measure::spectra::MatrixId;
 use linwright_ops::SiteId;
-use linwright_run::atomic::write_atomic;
-use linwright_run::input;
+use linwright_run::Store;
 use linwright_tensor::linalg::Components;
 use linwright_tensor::{Mat, little_endian_bytes};
-use safetensors::tensor::{Dtype, SafeTensors, TensorView};
-use sha2::{Digest, Sha256};
-use std::collections::HashMap;
-use std::path::{Path, PathBuf};
 
-/// Version of format and definitions; entries of another version are not used.
-const VERSION: &str = "1";
+/// Kind of the pieces.
+const KIND: &str = "components";
 
-/// Decomposes each weight once. With a directory, components are stored there for all rates,
-/// interventions and runs: one safetensors file per weight, named by the digest of its entries and
-/// written atomically.
-#[derive(Clone, Debug, Default)]
-pub struct ComponentStore {
-    directory: Option<PathBuf>,
-}
-
-impl ComponentStore {
-    /// A store without a directory.
-    #[must_use]
-    pub fn none() -> Self {
-        Self::default()
-    }
-
-    /// Opens a directory, or creates it.
-    ///
-    /// # Errors
-    /// [`CompressError::Io`].
-    pub fn open(directory: &Path) -> Result<Self, CompressError> {
-        std::fs::create_dir_all(directory)
-            .map_err(|source| CompressError::Io { path: directory.to_owned(), source })?;
-        Ok(Self { directory: Some(directory.to_owned()) })
-    }
-
-    /// Components of a weight, and whether they were in the directory.
-    ///
-    /// # Errors
-    /// [`CompressError::Fit`] if the decomposition fails, [`CompressError::Store`] if the stored
-    /// file is damaged, [`CompressError::Output`] if it cannot be written.
-    pub fn components(
-        &self,
-        site: &SiteId,
-        weight: &Mat<f32>,
-    ) -> Result<(Components, bool), CompressError> {
-        let path = self.directory.as_ref().map(|directory| directory.join(name(weight)));
-        if let Some(path) = &path
-            && let Some(found) = read(path, weight)?
-        {
-            return Ok((found, true));
-        }
+/// Components of a weight, from the store or computed. Those that are computed are stored for all
+/// rates, interventions and runs, and so are the singular values, for `inspect`.
+///
+/// # Errors
+/// [`CompressError::Fit`] if the decomposition fails, [`CompressError::Store`] if the store fails.
+pub(super) fn components_of(
+    store: &Store,
+    site: &SiteId,
+    weight: &Mat<f32>,
+) -> Result<Components, CompressError> {
+    let compute = || {
         let found = Components::of(weight.view()).map_err(failed);
-        let found = found.map_err(|source| CompressError::Fit { site: site.clone(), source })?;
-        if let Some(path) = &path {
-            write_atomic(path, &bytes(&found).map_err(unusable(path))?)?;
-        }
-        Ok((found, false))
+        found.map_err(|source| CompressError::Fit { site: site.clone(), source })
+    };
+    if store.keeps_nothing() {
+        return compute();
     }
-}
-
-fn unusable<E: ToString>(path: &Path) -> impl Fn(E) -> CompressError {
-    move |error| CompressError::Store { path: path.to_owned(), reason: error.to_string() }
-}
-
-fn name(weight: &Mat<f32>) -> String {
-    let mut hash = Sha256::new();
-    hash.update((weight.rows() as u64).to_le_bytes());
-    hash.update((weight.cols() as u64).to_le_bytes());
-    hash.update(little_endian_bytes(weight.data()));
-    let digest: String = hash.finalize().iter().map(|byte| format!("{byte:02x}")).collect();
-    format!("{digest}-v{VERSION}.safetensors")
-}
-
-fn bytes(components: &Components) -> Result<Vec<u8>, safetensors::SafeTensorError> {
-    let Components { values, left, right } = components;
+    let id = MatrixId::of(weight.view());
+    let key = id.key(KIND);
+    let decode = |bytes: Vec<u8>| decode(&bytes, weight.rows(), weight.cols());
+    if let Some(found) = store.decoded(&key, decode)? {
+        return Ok(found);
+    }
+    let found = compute()?;
+    let Components { values, left, right } = &found;
+    // First: with components in the store, nobody would store what a killed command left out.
+    id.put_singular_values(store, values)?;
     let numbers: Vec<u8> = values.iter().flat_map(|value| value.to_le_bytes()).collect();
-    let shape = |m: &Mat<f32>| vec![m.rows(), m.cols()];
-    let views = [
-        ("left", TensorView::new(Dtype::F32, shape(left), little_endian_bytes(left.data()))?),
-        ("right", TensorView::new(Dtype::F32, shape(right), little_endian_bytes(right.data()))?),
-        ("values", TensorView::new(Dtype::F64, vec![values.len()], &numbers)?),
-    ];
-    let metadata = HashMap::from([("components".to_owned(), VERSION.to_owned())]);
-    safetensors::serialize(views, Some(metadata))
+    let [left, right] = [left, right].map(|side| little_endian_bytes(side.data()));
+    store.put(&key, &[&numbers, left, right])?;
+    Ok(found)
 }
 
-/// Contents of a file; `None` if it does not exist.
-fn read(path: &Path, weight: &Mat<f32>) -> Result<Option<Components>, CompressError> {
-    let bytes = match input::read(path, u64::MAX) {
-        Ok(bytes) => bytes,
-        Err(error) if error.kind() == std::io::ErrorKind::NotFound => return Ok(None),
-        Err(source) => return Err(CompressError::Io { path: path.to_owned(), source }),
-    };
-    let tensors = SafeTensors::deserialize(&bytes).map_err(unusable(path))?;
-    let (m, n) = (weight.rows(), weight.cols());
+/// Components of a matrix (m, n) from their numbers: values in f64, left and right in f32.
+fn decode(bytes: &[u8], m: usize, n: usize) -> Result<Components, String> {
     let side = m.min(n);
-    let matrix = |name: &str, rows: usize, cols: usize| {
-        let tensor = tensors.tensor(name).map_err(unusable(path))?;
-        if tensor.dtype() != Dtype::F32 || tensor.shape() != [rows, cols] {
-            let reason = format!("{name} is not a matrix of {rows} x {cols} numbers in f32");
-            return Err(unusable(path)(reason));
-        }
-        let numbers = tensor.data().as_chunks().0.iter().map(|b| f32::from_le_bytes(*b)).collect();
-        Ok(Mat::from_vec(rows, cols, numbers))
-    };
-    let (left, right) = (matrix("left", m, side)?, matrix("right", side, n)?);
-    let values = tensors.tensor("values").map_err(unusable(path))?;
-    if values.dtype() != Dtype::F64 || values.shape() != [side] {
-        return Err(unusable(path)(format!("values are not {side} numbers in f64")));
+    let expected = 8 * side + 4 * side * (m + n);
+    if bytes.len() != expected {
+        return Err(format!("it has {} bytes, components of {m} x {n} {expected}", bytes.len()));
     }
-    let values: Vec<f64> =
-        values.data().as_chunks().0.iter().map(|b| f64::from_le_bytes(*b)).collect();
+    let (values, vectors) = bytes.split_at(8 * side);
+    let (left, right) = vectors.split_at(4 * side * m);
+    let values: Vec<f64> = values.as_chunks().0.iter().map(|b| f64::from_le_bytes(*b)).collect();
+    let matrix = |bytes: &[u8], rows, cols| {
+        let numbers = bytes.as_chunks().0.iter().map(|b| f32::from_le_bytes(*b)).collect();
+        Mat::from_vec(rows, cols, numbers)
+    };
+    let (left, right) = (matrix(left, m, side), matrix(right, side, n));
     let finite = left.data().iter().chain(right.data()).all(|x| x.is_finite())
         && values.iter().all(|x| x.is_finite());
     if !finite {
-        return Err(unusable(path)("a number is not finite"));
+        return Err("a number is not finite".to_owned());
     }
-    Ok(Some(Components { values, left, right }))
+    Ok(Components { values, left, right })
 }
 
 #[cfg(test)]
 mod tests {
     use super::*;
+    use linwright_measure::spectra::Spectrum;
     use linwright_tensor::RngKey;
+
+    fn random(rows: usize, cols: usize) -> Mat<f32> {
+        Mat::from_vec(rows, cols, RngKey::new(1).stream().normals(rows * cols, 1.0))
+    }
 
     #[test]
     fn a_weight_is_decomposed_once_and_damage_is_told() {
         let folder = tempfile::tempdir().unwrap();
-        let store = ComponentStore::open(&folder.path().join("new")).unwrap();
-        let weight = Mat::from_vec(6, 4, RngKey::new(1).stream().normals(24, 1.0));
+        let store = Store::open(&folder.path().join("new")).unwrap();
         let site = SiteId("a".into());
-        let (first, known) = store.components(&site, &weight).unwrap();
-        assert!(!known);
-        assert_eq!(store.components(&site, &weight).unwrap(), (first.clone(), true));
-        let mut other = weight.clone();
-        *other.at_mut(0, 0) += 1.0;
-        assert!(!store.components(&site, &other).unwrap().1);
-        let path = folder.path().join("new").join(name(&weight));
-        let good = std::fs::read(&path).unwrap();
-        for damaged in [good[..good.len() - 1].to_vec(), b"{}".to_vec(), vec![0; 100]] {
-            std::fs::write(&path, damaged).unwrap();
-            let error = store.components(&site, &weight).unwrap_err();
-            assert!(matches!(error, CompressError::Store { .. }), "{error}");
+        for (rows, cols) in [(6, 4), (4, 6)] {
+            let weight = random(rows, cols);
+            let found = |store: &Store| components_of(store, &site, &weight).unwrap();
+            let expected = Components::of(weight.view()).unwrap();
+            assert_eq!(found(&Store::none()), expected);
+            assert_eq!(found(&store), expected);
+            assert_eq!(found(&store), expected);
+            let key = MatrixId::of(weight.view()).key(KIND);
+            let good = store.get(&key).unwrap().unwrap();
+            let nan = [&good[..good.len() - 4], &f32::NAN.to_le_bytes()].concat();
+            for damaged in [&good[1..], b"", &nan] {
+                store.put(&key, &[damaged]).unwrap();
+                assert_eq!(found(&store), expected);
+                assert_eq!(store.take_notes().len(), 1);
+                assert_eq!(store.get(&key).unwrap().unwrap(), good);
+            }
+            // What is stored is used: this is not a component of the weight.
+            let planted = [&good[..good.len() - 4], &7.0f32.to_le_bytes()].concat();
+            store.put(&key, &[&planted]).unwrap();
+            assert_eq!(found(&store).right.data().last(), Some(&7.0));
+            let mut other = weight.clone();
+            *other.at_mut(0, 0) += 1.0;
+            let of_other = components_of(&store, &site, &other).unwrap();
+            assert_eq!(of_other, Components::of(other.view()).unwrap());
         }
-        assert_eq!(ComponentStore::none().components(&site, &weight).unwrap(), (first, false));
+    }
+
+    #[test]
+    fn a_weight_that_was_cut_has_a_spectrum() {
+        let folder = tempfile::tempdir().unwrap();
+        let store = Store::open(folder.path()).unwrap();
+        let weight = random(7, 5);
+        components_of(&store, &SiteId("a".into()), &weight).unwrap();
+        let before = store.entries().unwrap();
+        assert_eq!(before.len(), 2);
+        let found = Spectrum::stored(&store, weight.view()).unwrap();
+        assert_eq!(found, Spectrum::of(weight.view()).unwrap(), "the same bits");
+        let after = store.entries().unwrap();
+        assert!(before.iter().all(|entry| after.iter().any(|other| other.path() == entry.path())));
+        assert_eq!(after.len(), 3, "only the Vendi score was missing");
     }
 }

@@ -9,9 +9,10 @@
 //! cell continues from the stage that it changes ([`Variants`]).
 
 use super::edit::{cut_slot, key_of, weight_of};
+use super::store::components_of;
 use super::{
-    ComponentStore, Cut, Decomposition, Done, Intervention, Kept, Lname, NestedRanks, Size,
-    SlotSet, Variant, Variants, cut, vendi,
+    Cut, Decomposition, Done, Intervention, Kept, Lname, NestedRanks, Size, SlotSet, Variant,
+    Variants, cut, vendi,
 };
 use crate::study::{StudyError, finished_cell};
 use crate::{CompressError, FitError};
@@ -23,7 +24,7 @@ use linwright_model::Transformer;
 use linwright_model::checkpoint::Sentence;
 use linwright_model::tokenizer::Tokenizer;
 use linwright_ops::{Op, Shape, SiteId, Sites};
-use linwright_run::{Fingerprint, Monitor, RunDirectory, RunError};
+use linwright_run::{Fingerprint, Monitor, RunDirectory, RunError, Store};
 use linwright_tensor::linalg::Components;
 use linwright_tensor::{Mat, RngKey, parallel};
 use serde::{Deserialize, Serialize};
@@ -216,8 +217,8 @@ pub struct Work<'a> {
     pub test: Option<&'a dyn Task>,
     /// The metric for comparisons; by default the task's first.
     pub metric: Option<&'a str>,
-    /// Store of singular components.
-    pub store: &'a ComponentStore,
+    /// Store of singular components and other finished pieces.
+    pub store: &'a Store,
     /// Batching options.
     pub run: RunOptions,
     /// Longest input in tokens; by default that of the model.
@@ -247,7 +248,7 @@ impl Work<'_> {
     /// As [`Self::fingerprint`], with the name of the command.
     pub(super) fn fingerprint_of(&self, what: &str, grid: &Grid) -> Fingerprint {
         let asked = |task: &dyn Task| {
-            format!("{} {} {}", task.id(), task.bos().name(), requests_digest(task))
+            [task.id(), task.bos().name().to_owned(), requests_digest(task)]
         };
         Fingerprint::of(&[
             ("version", &env!("CARGO_PKG_VERSION")),
@@ -348,7 +349,7 @@ pub(super) fn variants(
     place: &Place,
     grid: &Grid,
     model: &Transformer,
-    store: &ComponentStore,
+    store: &Store,
 ) -> Result<Vec<(Size, Vec<Kept>, Variant)>, CompressError> {
     let how = grid.cut;
     let is_nested = place.sites.len() == 1
@@ -365,8 +366,7 @@ pub(super) fn variants(
         let first = Cut { size: grid.sizes[0], ..how };
         let needed = grid.sizes.iter().any(|size| Cut { size: *size, ..how }.needs_components());
         let weight = weight_of(slot)?;
-        let components = needed.then(|| store.components(site, &weight)).transpose()?;
-        let components = components.map(|(components, _)| components);
+        let components = needed.then(|| components_of(store, site, &weight)).transpose()?;
         let failed = |source| CompressError::Fit { site: site.clone(), source };
         let mut chosen = ChosenRows::default();
         for (size, kept, variant) in &mut variants {
@@ -417,11 +417,11 @@ fn nested(
     site: &SiteId,
     grid: &Grid,
     model: &Transformer,
-    store: &ComponentStore,
+    store: &Store,
 ) -> Result<Vec<(Size, Vec<Kept>, Variant)>, CompressError> {
     let slot = model.slot(site).expect("a slot of the model");
     let weight = weight_of(slot)?;
-    let (components, _) = store.components(site, &weight)?;
+    let components = components_of(store, site, &weight)?;
     let values = components.values.clone();
     let shape = Shape { out: weight.rows(), inp: weight.cols() };
     let rank = |size: &Size| {

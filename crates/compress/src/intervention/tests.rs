@@ -196,8 +196,13 @@ fn all_layers_are_the_union_of_single_ones_and_nothing_else_is_touched() {
         }],
     };
     let apply = |model: &mut Transformer, layers| {
-        apply_edits(model, &edits(layers), &ComponentStore::none(), &mut linwright_run::Silent)
-            .unwrap()
+        apply_edits(
+            model,
+            &edits(layers),
+            &linwright_run::Store::none(),
+            &mut linwright_run::Silent,
+        )
+        .unwrap()
     };
     let mut whole = original.clone();
     let done = apply(&mut whole, None);
@@ -221,7 +226,7 @@ fn all_layers_are_the_union_of_single_ones_and_nothing_else_is_touched() {
     let none =
         Edits { edits: vec![Edit { slots: SlotSet::named(Lname::Dont, None), cut: reduction(1) }] };
     assert!(
-        apply_edits(&mut nothing, &none, &ComponentStore::none(), &mut linwright_run::Silent)
+        apply_edits(&mut nothing, &none, &linwright_run::Store::none(), &mut linwright_run::Silent)
             .unwrap()
             .is_empty()
     );
@@ -249,7 +254,8 @@ fn slots_that_are_not_there_are_told_with_those_that_are() {
             Edit { slots: SlotSet::named(Lname::FcIn, Some(vec![0])), cut: reduction(1) },
         ],
     };
-    let error = apply_edits(&mut copy, &twice, &ComponentStore::none(), &mut linwright_run::Silent)
-        .unwrap_err();
+    let error =
+        apply_edits(&mut copy, &twice, &linwright_run::Store::none(), &mut linwright_run::Silent)
+            .unwrap_err();
     assert!(error.to_string().contains("is cut twice"), "{error}");
 }

@@ -2,13 +2,12 @@
 
 use super::tokenizer;
 use linwright_compress::intervention::{
-    ComponentStore, Cut, Edit, Edits, Intervention, Lname, Size, SlotSet, Variant, Variants,
-    apply_edits,
+    Cut, Edit, Edits, Intervention, Lname, Size, SlotSet, Variant, Variants, apply_edits,
 };
 use linwright_evaluate::{Generation, LanguageModel, LanguageModels, MaskedInput, Subject};
 use linwright_model::{Transformer, TransformerConfig};
 use linwright_ops::Sites;
-use linwright_run::Silent;
+use linwright_run::{Silent, Store};
 use linwright_tensor::RngKey;
 use serde_json::json;
 use std::cell::Cell;
@@ -38,8 +37,7 @@ fn cut_models(model: &Transformer) -> (Vec<Variant>, Vec<Transformer>) {
         let edits = vec![Edit { slots, cut: Cut::new(Intervention::RankReduction, size) }];
         let mut edited = model.clone();
         let sites =
-            apply_edits(&mut edited, &Edits { edits }, &ComponentStore::none(), &mut Silent)
-                .unwrap();
+            apply_edits(&mut edited, &Edits { edits }, &Store::none(), &mut Silent).unwrap();
         variants.push(Variant::of(&edited, sites.iter().map(|edit| &edit.site)));
         models.push(edited);
     }
@@ -123,7 +121,7 @@ fn a_part_of_a_fused_weight_is_cut_alone() {
     assert_eq!(sites.len(), 1);
     let edits = vec![Edit { slots, cut: Cut::new(Intervention::RankReduction, Size::Rank(1)) }];
     let mut edited = model.clone();
-    apply_edits(&mut edited, &Edits { edits }, &ComponentStore::none(), &mut Silent).unwrap();
+    apply_edits(&mut edited, &Edits { edits }, &Store::none(), &mut Silent).unwrap();
     for (before, after) in model.slots().iter().zip(edited.slots()) {
         let is_same = before.op().to_dense().unwrap() == after.op().to_dense().unwrap();
         assert_eq!(is_same, *before.id() != sites[0], "{}", before.id());

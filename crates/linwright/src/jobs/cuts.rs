@@ -53,12 +53,12 @@ pub struct CutOptions {
     pub gamma: Option<f64>,
     /// Seed of random numbers.
     pub seed: u64,
-    /// Directory that caches decompositions of weights [default: linwright/components in the
-    /// user's cache].
+    /// Store of decompositions and other finished pieces [default: $LINWRIGHT_STORE, or
+    /// linwright/store in $XDG_CACHE_HOME or ~/.cache].
     #[schemars(extend("x-value" = "DIR", "x-conflicts" = ["no_cache"]))]
     #[schemars(extend("x-path" = true))]
     pub cache: Option<PathBuf>,
-    /// Do not cache decompositions of weights.
+    /// Neither read nor store decompositions of weights.
     pub no_cache: bool,
 }
 

@@ -21,7 +21,7 @@ use linwright_model::generate::GenerateError;
 use linwright_model::tokenizer::TokenizerError;
 use linwright_report::ReportError;
 use linwright_run::atomic::OutputError;
-use linwright_run::{JournalError, RunError};
+use linwright_run::{JournalError, RunError, StoreError};
 use linwright_train::TrainError;
 use std::error::Error;
 use std::io;
@@ -183,10 +183,8 @@ impl From<CompressError> for Failure {
             | CompressError::Capture(CaptureError::Window { .. }) => Self::usage(message),
             CompressError::Evaluation(error) => error.into(),
             CompressError::Output(error) => error.into(),
-            CompressError::Io { source, .. }
-            | CompressError::Capture(CaptureError::Io { source, .. })
-                if is_full(&source) =>
-            {
+            CompressError::Store(error) => error.into(),
+            CompressError::Capture(CaptureError::Io { source, .. }) if is_full(&source) => {
                 Self::new(FailureKind::Resources, message)
             }
             CompressError::Fit {
@@ -200,8 +198,7 @@ impl From<CompressError> for Failure {
             }
             | CompressError::Model(_)
             | CompressError::Capture(_)
-            | CompressError::Store { .. }
-            | CompressError::Io { .. }
+            | CompressError::Unstorable { .. }
             | CompressError::Interrupted => Self::general(message),
         };
         Self { for_good, ..failure }
@@ -243,9 +240,26 @@ impl From<RunError> for Failure {
         let message = message_of(&error);
         match error {
             RunError::Output(error) => error.into(),
+            RunError::Store(error) => error.into(),
             RunError::Fingerprint { .. } => Self::new(FailureKind::Fingerprint, message),
             RunError::Io { path, source } => Self::io(&path.display().to_string(), &source),
             RunError::Unusable { .. } | RunError::Busy { .. } => Self::general(message),
+        }
+    }
+}
+
+impl From<StoreError> for Failure {
+    fn from(error: StoreError) -> Self {
+        let message = message_of(&error);
+        match error {
+            StoreError::Output(error) => error.into(),
+            StoreError::Io { source, .. } if is_full(&source) => {
+                Self::new(FailureKind::Resources, message)
+            }
+            StoreError::Bound { .. } => Self::usage(message),
+            StoreError::Io { .. } | StoreError::Busy { .. } | StoreError::Value { .. } => {
+                Self::general(message)
+            }
         }
     }
 }
@@ -422,7 +436,7 @@ impl From<InspectError> for Failure {
         let message = message_of(&error);
         match error {
             InspectError::File(error) => error.into(),
-            InspectError::Cache(error) => Self { message, ..Self::from(error) }
+            InspectError::Store(error) => Self { message, ..Self::from(error) }
                 .hint("choose another directory with --cache, or none with --no-cache"),
             InspectError::Pattern { .. } | InspectError::NothingMatches { .. } => {
                 Self::usage(message)

@@ -10,7 +10,6 @@
 
 mod batch;
 mod byte_size;
-mod component_store;
 mod cuts;
 mod error;
 mod evaluation;
@@ -29,6 +28,7 @@ mod saving;
 mod session;
 mod shell;
 mod slots;
+pub(crate) mod store;
 pub mod source;
 pub(crate) mod tasks;
 mod verb;

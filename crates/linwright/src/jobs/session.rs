@@ -9,7 +9,7 @@ use linwright_evaluate::{Build, TaskResult, provenance};
 use linwright_files::{MEASURED, hub};
 use linwright_model::checkpoint::LoadedModel;
 use linwright_run::memory::peak_resident_bytes;
-use linwright_run::{Monitor, Provenance, StepTime};
+use linwright_run::{Monitor, Provenance, StepTime, Store};
 use linwright_tensor::parallel;
 use serde_json::{Map, Value, json};
 use std::cell::RefCell;
@@ -116,6 +116,11 @@ impl<'a> Session<'a> {
     /// A line for the user.
     pub fn note(&self, line: &str) {
         self.monitor.note(line);
+    }
+
+    /// Notes on damaged pieces of a store.
+    pub(crate) fn tell_damage(&self, store: &Store) {
+        store.take_notes().iter().for_each(|note| self.note(&format!("note: {note}")));
     }
 
     /// A line about a choice and its reason, if details are wanted.

@@ -7,7 +7,7 @@ use crate::jobs::{Failure, Outcome, Session, command, measured, to_yaml};
 use linwright_files::MEASURED;
 use linwright_report::{Block, Document, Table};
 use linwright_run::atomic::write_atomic;
-use linwright_run::{Fingerprint, Monitor, RunDirectory, input, sha256_hex};
+use linwright_run::{Fingerprint, Monitor, PieceKey, RunDirectory, input, sha256_hex};
 use serde::{Deserialize, Serialize};
 use serde_json::{Map, Value, json};
 use std::path::{Path, PathBuf};
@@ -89,10 +89,11 @@ fn one(
         ("options", &entry.options),
     ]);
     let is_there = resolved.output.as_ref().is_none_or(|output| output.exists());
+    let key = PieceKey::new("job", print.clone());
     if !is_there {
-        directory.forget("jobs", &print)?;
+        directory.pieces().forget(&key)?;
     }
-    directory.finished("jobs", &print, || {
+    directory.finished("job", &print, || {
         let outcome = resolved.job.run(session)?;
         if let Some(failure) = outcome.failure {
             return Err(failure);

@@ -59,6 +59,7 @@ pub(super) fn run(
     let directory = RunDirectory::open(&output, &fingerprint)?;
     write_atomic(&output.join("recipe.json"), &recipe_json(recipe)?)?;
     let findings = study::run(recipe, &inputs, &directory, session);
+    session.tell_damage(directory.pieces());
     let findings = findings.map_err(|error| left_nothing(&directory, error.into()))?;
     for LayerError { site, method, seed, relative_error: error, .. } in &findings.layer_errors {
         session.trace(|| format!("{site}: {method}, seed {seed}, relative error {error:.3e}"));

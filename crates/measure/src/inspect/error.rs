@@ -1,8 +1,7 @@
 //! Errors of an inspection.
 
 use linwright_files::FileError;
-use linwright_run::atomic::OutputError;
-use linwright_run::shown;
+use linwright_run::{StoreError, shown};
 
 /// An inspection that cannot finish.
 #[derive(Debug, thiserror::Error)]
@@ -10,9 +9,9 @@ pub enum InspectError {
     /// A weight file that cannot be read.
     #[error(transparent)]
     File(#[from] FileError),
-    /// The cache of spectra cannot be written.
-    #[error("spectrum cache: {0}")]
-    Cache(#[source] OutputError),
+    /// The store of spectra cannot be read or written.
+    #[error("store of spectra: {0}")]
+    Store(#[from] StoreError),
     /// An invalid pattern.
     #[error("the pattern \"{pattern}\" is not valid: {reason}", pattern = shown(pattern))]
     Pattern {

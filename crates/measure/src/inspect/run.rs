@@ -7,9 +7,9 @@ use super::record::{
 };
 use super::source::{Source, Stored};
 use super::{InspectError, NameFilter, groups, layer_of, natural_order, pattern_of};
-use crate::spectra::{CacheKey, Cached, SpectralStatistics, Spectrum, SpectrumCache};
+use crate::spectra::{SpectralStatistics, Spectrum, SpectrumError};
 use linwright_files::StoredType;
-use linwright_run::Monitor;
+use linwright_run::{Monitor, Store};
 use linwright_tensor::kernels::statistics::Statistics;
 use linwright_tensor::{MatRef, parallel};
 use std::collections::BTreeMap;
@@ -29,8 +29,8 @@ pub struct Options {
     pub dtype: Option<StoredType>,
     /// Whether to compute singular values.
     pub spectra: bool,
-    /// Cache of spectra.
-    pub cache: Option<SpectrumCache>,
+    /// Store of spectra.
+    pub store: Store,
 }
 
 impl Options {
@@ -80,7 +80,10 @@ pub fn run(
     // Empty unless requested: a file may have very many tensors.
     let mut spectra = Vec::new();
     if options.spectra {
-        spectra = all_spectra(&tensors, &contents, &first, options, monitor, &mut notes)?;
+        spectra = all_spectra(&tensors, &contents, &first, options, monitor)?;
+        // Matrices are processed in parallel.
+        notes = options.store.take_notes();
+        notes.sort();
     }
     let mut records: Vec<TensorRecord> = Vec::with_capacity(tensors.len());
     for (place, (tensor, contents)) in tensors.iter().zip(&contents).enumerate() {
@@ -191,7 +194,6 @@ fn all_spectra(
     first: &[usize],
     options: &Options,
     monitor: &mut dyn Monitor,
-    notes: &mut Vec<String>,
 ) -> Result<Vec<SpectrumResult>, InspectError> {
     monitor.step("singular values");
     let mut spectra: Vec<SpectrumResult> =
@@ -209,13 +211,10 @@ fn all_spectra(
             numbers <= BATCH
         });
         let (batch, later) = rest.split_at(fits.count().max(1));
-        let found = parallel::map(batch.to_vec(), |_, place| {
-            spectrum(&tensors[place], options.cache.as_ref())
-        });
+        let found =
+            parallel::map(batch.to_vec(), |_, place| spectrum(&tensors[place], &options.store));
         for (&place, found) in batch.iter().zip(found) {
-            let (figures, note) = found?;
-            spectra[place] = figures.map(Box::new).map_err(Some);
-            notes.extend(note);
+            spectra[place] = found?.map(Box::new).map_err(Some);
             done += effort(tensors[place].shape());
         }
         if monitor.interrupted() {
@@ -252,26 +251,16 @@ fn effort(shape: &[usize]) -> u64 {
     (small * small).saturating_mul(large + 2 * small)
 }
 
-type Found = (Result<SpectralStatistics, String>, Option<String>);
-
-/// Statistics of a matrix's spectrum, from the cache if possible, and a note on the cache.
-fn spectrum(tensor: &Stored<'_>, cache: Option<&SpectrumCache>) -> Result<Found, InspectError> {
+/// Statistics of a matrix's spectrum, from the store if possible, or the reason why it has none.
+fn spectrum(
+    tensor: &Stored<'_>,
+    store: &Store,
+) -> Result<Result<SpectralStatistics, String>, InspectError> {
     let read = tensor.read()?;
     let (rows, cols) = (tensor.shape()[0], tensor.shape()[1]);
-    let key = CacheKey { digest: read.digest, dtype: tensor.dtype().name(), rows, cols };
-    let mut note = None;
-    match cache.map(|cache| cache.load(&key)) {
-        Some(Cached::Found(spectrum)) => return Ok((Ok(SpectralStatistics::of(&spectrum)), None)),
-        Some(Cached::Unusable(reason)) => note = Some(format!("computed again: {reason}")),
-        Some(Cached::Absent) | None => {}
-    }
-    match Spectrum::of(MatRef::new(&read.values, rows, cols)) {
-        Err(error) => Ok((Err(error.to_string()), note)),
-        Ok(spectrum) => {
-            if let Some(cache) = cache {
-                cache.store(&key, &spectrum).map_err(InspectError::Cache)?;
-            }
-            Ok((Ok(SpectralStatistics::of(&spectrum)), note))
-        }
+    match Spectrum::stored(store, MatRef::new(&read.values, rows, cols)) {
+        Ok(spectrum) => Ok(Ok(SpectralStatistics::of(&spectrum))),
+        Err(SpectrumError::NoConvergence(error)) => Ok(Err(error.to_string())),
+        Err(SpectrumError::Store(error)) => Err(error.into()),
     }
 }

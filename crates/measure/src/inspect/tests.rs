@@ -1,9 +1,8 @@
 //! Whole inspections of files made by hand.
 
 use super::{InspectError, Inspection, NameFilter, Options, TensorRecord, run};
-use crate::spectra::SpectrumCache;
 use linwright_files::StoredType;
-use linwright_run::Monitor;
+use linwright_run::{Monitor, Store};
 use linwright_tensor::{RngKey, parallel};
 use serde_json::{Map, Value, json};
 use std::fs;
@@ -61,9 +60,9 @@ impl Monitor for Asked {
     }
 }
 
-fn with_spectra(cache: Option<&Path>) -> Options {
-    let cache = cache.map(|dir| SpectrumCache::open(dir).unwrap());
-    Options { spectra: true, cache, ..Options::default() }
+fn with_spectra(store: Option<&Store>) -> Options {
+    let store = store.cloned().unwrap_or_default();
+    Options { spectra: true, store, ..Options::default() }
 }
 
 fn tensor<'a>(found: &'a Inspection, name: &str) -> &'a TensorRecord {
@@ -192,21 +191,41 @@ fn filters_choose_and_say_so() {
 }
 
 #[test]
-fn the_cache_gives_the_same_figures_and_its_damage_is_told() {
+fn the_store_gives_the_same_figures_and_its_damage_is_told() {
     let dir = tempfile::tempdir().unwrap();
-    let (path, cache) = (dir.path().join("m.safetensors"), dir.path().join("cache"));
+    let path = dir.path().join("m.safetensors");
     write(&path, &[random("w", [20, 30], 1), random("v", [30, 20], 2)]);
     let plain = inspect(&path, &with_spectra(None)).unwrap();
-    let first = inspect(&path, &with_spectra(Some(&cache))).unwrap();
-    let entries =
-        || -> Vec<_> { fs::read_dir(&cache).unwrap().map(|entry| entry.unwrap().path()).collect() };
-    assert_eq!(entries().len(), 2);
-    assert_eq!((&first, &inspect(&path, &with_spectra(Some(&cache))).unwrap()), (&plain, &plain));
-    fs::write(&entries()[0], "damaged").unwrap();
-    let mended = inspect(&path, &with_spectra(Some(&cache))).unwrap();
-    assert_eq!(mended.tensors, plain.tensors);
-    assert!(mended.notes[0].contains("computed again"), "{:?}", mended.notes);
-    assert!(inspect(&path, &with_spectra(Some(&cache))).unwrap().notes.is_empty());
+    let store = Store::open(&dir.path().join("store")).unwrap();
+    let with = with_spectra(Some(&store));
+    assert_eq!(inspect(&path, &with).unwrap(), plain);
+    let entries = store.entries().unwrap();
+    assert_eq!(entries.len(), 4, "singular values and Vendi scores of two matrices");
+    assert_eq!(inspect(&path, &with).unwrap(), plain);
+    for entry in &entries {
+        fs::write(entry.path(), "damaged").unwrap();
+        let mended = inspect(&path, &with).unwrap();
+        assert_eq!(mended.tensors, plain.tensors);
+        assert!(mended.notes[0].contains("computed again"), "{:?}", mended.notes);
+        assert!(inspect(&path, &with).unwrap().notes.is_empty());
+    }
+}
+
+#[test]
+fn a_weight_is_known_again_in_another_type() {
+    let dir = tempfile::tempdir().unwrap();
+    let store = Store::open(&dir.path().join("store")).unwrap();
+    // Numbers that bf16 represents.
+    let values: Vec<f32> = (0..42u16).map(|i| f32::from(i * i % 37) - 11.0).collect();
+    let half = values.iter().flat_map(|v| (v.to_bits() >> 16).to_le_bytes()[..2].to_vec());
+    let (wide, narrow) = (dir.path().join("f32.safetensors"), dir.path().join("bf16.safetensors"));
+    write(&wide, &[floats("w", [6, 7], values.clone())]);
+    write(&narrow, &[("w", "BF16", vec![6, 7], half.collect())]);
+    let of = |path: &Path| inspect(path, &with_spectra(Some(&store))).unwrap();
+    let first = tensor(&of(&wide), "w").spectrum.clone();
+    assert_eq!(store.entries().unwrap().len(), 2);
+    assert_eq!(tensor(&of(&narrow), "w").spectrum, first);
+    assert_eq!(store.entries().unwrap().len(), 2, "nothing was computed again");
 }
 
 #[test]

@@ -1,18 +1,18 @@
 //! Singular values of matrices and their statistics.
 //!
-//! A [`Spectrum`] is computed once, stored in a [`SpectrumCache`] by the content digest of the
-//! tensor, and summarised by [`SpectralStatistics`]. Definitions and sources are in `docs/math.md`,
+//! A [`Spectrum`] is computed once, kept in a store by the content of the matrix ([`MatrixId`]),
+//! and summarised by [`SpectralStatistics`]. Definitions and sources are in `docs/math.md`,
 //! "Spectra of weights".
 
-mod cache;
 mod figures;
 mod noise;
 mod power_law;
+mod stored;
 
-pub use cache::{CacheKey, Cached, SpectrumCache};
 pub use figures::SpectralStatistics;
 pub use noise::{Noise, marchenko_pastur_median};
 pub use power_law::{MIN_TAIL, PowerLaw};
+pub use stored::{MatrixId, SpectrumError};
 
 use linwright_tensor::MatRef;
 use linwright_tensor::linalg::{NoConvergence, eigenvalues, gram, singular_values};

@@ -20,6 +20,8 @@ use std::sync::atomic::{AtomicU64, Ordering};
 
 /// Name of the lock inside an unfinished directory.
 const LOCK: &str = ".lock";
+/// Attempts to create a hidden sibling that no other process removes at once.
+const MAX_ATTEMPTS: usize = 100;
 
 /// An output that could not be written. Nothing partial is left.
 #[derive(Debug, thiserror::Error)]
@@ -94,22 +96,56 @@ impl OutputError {
 /// # Errors
 /// [`OutputError`]; an existing file is then unchanged.
 pub fn write_atomic(path: &Path, bytes: &[u8]) -> Result<(), OutputError> {
+    write_atomic_parts(path, &[bytes])
+}
+
+/// As [`write_atomic`], of parts one after another, so that long ones need not be joined.
+///
+/// # Errors
+/// [`OutputError`]; an existing file is then unchanged.
+pub fn write_atomic_parts(path: &Path, parts: &[&[u8]]) -> Result<(), OutputError> {
+    let write = |file: &mut File, path: &Path| {
+        let mut parts = parts.iter();
+        let written = parts.try_for_each(|part| file.write_all(part));
+        written.map_err(|e| OutputError::io("write", path, e))
+    };
     if is_stream(path) {
         let opened = OpenOptions::new().write(true).open(path);
         let mut file = opened.map_err(|e| OutputError::io("open", path, e))?;
-        return file.write_all(bytes).map_err(|e| OutputError::io("write", path, e));
+        return write(&mut file, path);
     }
     let (parent, name) = place(path)?;
     remove_stale(&parent, &name);
-    let temp = parent.join(partial_name(&name));
+    let (mut file, temp) = create_partial(&parent, &name)?;
     let guard = RemoveOnDrop(Some(temp.clone()));
-    let mut file = create_locked(&temp)?;
-    file.write_all(bytes).map_err(|e| OutputError::io("write", path, e))?;
+    write(&mut file, path)?;
     file.sync_all().map_err(|e| OutputError::io("write", path, e))?;
     fs::rename(&temp, path).map_err(|e| OutputError::io("rename to", path, e))?;
     guard.keep();
     sync_directory(&parent);
     Ok(())
+}
+
+/// Creates and locks the hidden sibling of a file.
+fn create_partial(parent: &Path, name: &OsString) -> Result<(File, PathBuf), OutputError> {
+    let mut attempts = 0;
+    loop {
+        let temp = parent.join(partial_name(name));
+        let created = create_locked(&temp);
+        // A writer of the same file may take the new sibling for a stale one before it is locked,
+        // and remove it. A process with the same number can exist on another machine.
+        let is_lost = match &created {
+            Ok(_) => temp.symlink_metadata().is_err(),
+            Err(OutputError::Io { source, .. }) => {
+                matches!(source.kind(), io::ErrorKind::WouldBlock | io::ErrorKind::AlreadyExists)
+            }
+            Err(_) => false,
+        };
+        attempts += 1;
+        if !is_lost || attempts == MAX_ATTEMPTS {
+            return created.map(|file| (file, temp));
+        }
+    }
 }
 
 /// Whether a file is written to directly instead of being replaced: a pipe or a character device
@@ -331,10 +367,30 @@ fn remove_stale(parent: &Path, name: &OsString) {
         let path = entry.path();
         let name = entry.file_name();
         let number = name.as_encoded_bytes().strip_prefix(prefix.as_encoded_bytes());
-        if number.is_some_and(is_partial) && !is_locked(&path) {
-            drop(remove(&path));
+        if number.is_some_and(is_partial) {
+            // What cannot be removed is in nobody's way.
+            drop(remove_partial(&path));
         }
     }
+}
+
+/// Removes a partial output unless its writer is alive; returns whether it did.
+pub(crate) fn remove_partial(path: &Path) -> io::Result<bool> {
+    let lock = if path.is_dir() { path.join(LOCK) } else { path.to_path_buf() };
+    // Held while the output is removed: its writer may be about to lock it.
+    let held = File::open(&lock).ok();
+    let is_busy = |file: &File| matches!(file.try_lock(), Err(fs::TryLockError::WouldBlock));
+    if held.as_ref().is_some_and(is_busy) {
+        return Ok(false);
+    }
+    remove(path).map(|()| true)
+}
+
+/// Whether a hidden name is that of a partial output of a file with this name.
+pub(crate) fn is_partial_of(hidden_name: &str, name: &str) -> bool {
+    let rest = hidden_name.strip_prefix('.').and_then(|rest| rest.strip_prefix(name));
+    rest.and_then(|rest| rest.strip_prefix(".partial-"))
+        .is_some_and(|end| is_partial(end.as_bytes()))
 }
 
 /// Whether a name suffix is that of a partial output: a process number and a write number.
@@ -343,14 +399,6 @@ fn is_partial(end: &[u8]) -> bool {
     let mut is_number =
         || numbers.next().is_some_and(|n| !n.is_empty() && n.iter().all(u8::is_ascii_digit));
     is_number() && is_number() && numbers.next().is_none()
-}
-
-fn is_locked(path: &Path) -> bool {
-    let lock = if path.is_dir() { path.join(LOCK) } else { path.to_path_buf() };
-    match File::open(&lock) {
-        Ok(file) => matches!(file.try_lock(), Err(fs::TryLockError::WouldBlock)),
-        Err(_) => false,
-    }
 }
 
 /// Completes a replacement that was interrupted between its two renames: restores the old directory

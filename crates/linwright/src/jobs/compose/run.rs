@@ -1,7 +1,7 @@
 //! `linwright compose`: greedy combination of edits, each kept if the model does not get worse.
 
 use super::Compose;
-use crate::jobs::component_store::component_store;
+use crate::jobs::store;
 use crate::jobs::outcome::text;
 use crate::jobs::sweep::{Opened, grid, left_nothing};
 use crate::jobs::{Failure, Outcome, Session};
@@ -22,7 +22,7 @@ pub(super) fn run(job: &Compose, session: &mut Session<'_>) -> Result<Outcome, F
     let grid = grid(&job.slots, &job.cut)?;
     let order = job.sweep.as_deref().map(order_of).transpose()?;
     let opened = Opened::new(&job.model, &job.evaluation, job.shuffle, session)?;
-    let store = component_store(&job.cut, session)?;
+    let store = store::open(job.cut.cache.as_deref(), job.cut.no_cache, session)?;
     let known = places(&grid, &opened.model.loaded.decoder)?;
     let order =
         order.map(|order| order.into_iter().filter(|place| known.contains(place)).collect());
@@ -36,9 +36,13 @@ pub(super) fn run(job: &Compose, session: &mut Session<'_>) -> Result<Outcome, F
     let output = job.output.clone().unwrap_or_else(own);
     let directory = RunDirectory::open(&output, &fingerprint)?;
     let composed = compose(&work, &grid, order, &directory, session);
+    session.tell_damage(directory.pieces());
+    session.tell_damage(&store);
     let composed = composed.map_err(|error| left_nothing(&directory, error.into()))?;
     let mut edited = opened.model.loaded.decoder.clone();
-    let sites = apply_edits(&mut edited, &composed.edits, &store, session)?;
+    let sites = apply_edits(&mut edited, &composed.edits, &store, session);
+    session.tell_damage(&store);
+    let sites = sites?;
     session.finish();
     let json = result(&opened, &composed, session)?;
     let edits = serde_json::to_value(&composed.edits)

@@ -6,7 +6,6 @@ use crate::jobs::saving::{self, Saving};
 use crate::jobs::source::{OpenModel, POCKET, open_model, text_file};
 use crate::jobs::tasks::{Judged, before_and_after, check_tasks, open_tasks_if_any};
 use crate::jobs::{Failure, Outcome, Session, outputs};
-use linwright_compress::fit_store::FitStore;
 use linwright_compress::pipeline::{Context, Edited, Plan, SiteOutcome, apply};
 use linwright_compress::study;
 use linwright_data::Corpus;
@@ -106,10 +105,11 @@ fn fit_and_save(
 ) -> Result<Done, Failure> {
     let Work { model, plan, calibration, tasks } = *work;
     let loaded = &model.loaded;
-    let store = FitStore::open(&directory.path().join("fits"))?;
-    let context =
-        Context { model_hash: &loaded.hash, bounds: Bounds::default(), store: Some(&store) };
-    let edited = apply(&loaded.decoder, calibration, plan, &context, session)?;
+    let store = Some(directory.pieces());
+    let context = Context { model_hash: &loaded.hash, bounds: Bounds::default(), store };
+    let edited = apply(&loaded.decoder, calibration, plan, &context, session);
+    session.tell_damage(directory.pieces());
+    let edited = edited?;
     for site in &edited.sites {
         session.trace(|| fit_told(site));
     }

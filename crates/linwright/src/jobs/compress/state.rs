@@ -42,7 +42,7 @@ pub(super) fn tidy(state: &Path, failure: Failure) -> Failure {
     if failure.is_resumable() {
         return failure;
     }
-    let fits = std::fs::read_dir(state.join("fits"));
+    let fits = std::fs::read_dir(state.join("fit"));
     if !failure.is_for_good() && fits.is_ok_and(|mut fits| fits.next().is_some()) {
         return failure.hint(format!(
             "the finished fits are kept in {}; run the same command again to resume",
@@ -64,13 +64,14 @@ mod tests {
     use super::*;
     use linwright_compress::{CompressError, FitError};
     use linwright_ops::SiteId;
+    use linwright_run::StoreError;
 
     /// What is left of a state with one fit, and the hint, after a failure.
     fn after(failure: Failure) -> (bool, String) {
         let folder = tempfile::tempdir().unwrap();
         let state = folder.path().join(".out.linwright-state");
-        std::fs::create_dir_all(state.join("fits")).unwrap();
-        std::fs::write(state.join("fits/a.safetensors"), "a fit").unwrap();
+        std::fs::create_dir_all(state.join("fit")).unwrap();
+        std::fs::write(state.join("fit/00"), "a fit").unwrap();
         let reported = format!("{:?}", tidy(&state, failure));
         (state.exists(), reported)
     }
@@ -82,7 +83,8 @@ mod tests {
         let (kept, reported) = after(error.into());
         assert!(!kept && !reported.contains("goes on"), "{reported}");
         let source = std::io::Error::from(std::io::ErrorKind::PermissionDenied);
-        let (kept, reported) = after(CompressError::Io { path: "out".into(), source }.into());
+        let error = StoreError::Io { action: "read", path: "out".into(), source };
+        let (kept, reported) = after(CompressError::from(error).into());
         assert!(kept && reported.contains("run the same command again to resume"), "{reported}");
     }
 }

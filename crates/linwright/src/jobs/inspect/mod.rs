@@ -39,11 +39,12 @@ pub struct Inspect {
     /// Overwrite an existing page.
     #[schemars(extend("x-requires" = ["html"]))]
     pub force: bool,
-    /// Directory that caches spectra [default: linwright/spectra in $XDG_CACHE_HOME or ~/.cache].
+    /// Store of spectra and other finished pieces [default: $LINWRIGHT_STORE, or linwright/store in
+    /// $XDG_CACHE_HOME or ~/.cache].
     #[schemars(extend("x-value" = "DIR", "x-requires" = ["spectra"]))]
     #[schemars(extend("x-path" = true))]
     pub cache: Option<PathBuf>,
-    /// Neither read nor write cached spectra.
+    /// Neither read nor store spectra.
     #[schemars(extend("x-requires" = ["spectra"], "x-conflicts" = ["cache"]))]
     pub no_cache: bool,
     /// Instead, load the model and list the linear layers that can be replaced.

@@ -2,11 +2,10 @@
 
 use super::{Inspect, slots};
 use crate::jobs::source::{Place, find_model};
-use crate::jobs::{Failure, Outcome, Session, outputs, parse_layers};
+use crate::jobs::{Failure, Outcome, Session, outputs, parse_layers, store};
 use linwright_files::StoredType;
 use linwright_measure::inspect::report::document;
 use linwright_measure::inspect::{Inspection, NameFilter, Options, run as inspect};
-use linwright_measure::spectra::SpectrumCache;
 use linwright_report::html;
 use linwright_run::atomic::write_atomic;
 use linwright_run::{Monitor, shown};
@@ -25,7 +24,7 @@ pub(super) fn run(job: &Inspect, session: &mut Session<'_>) -> Result<Outcome, F
         layers: job.layers.as_deref().map(|text| parse_layers("layers", text)).transpose()?,
         dtype: job.dtype.as_deref().map(parse_dtype).transpose()?,
         spectra: job.spectra,
-        cache: if job.spectra { cache(job, session)? } else { None },
+        store: store::open(job.cache.as_deref(), job.no_cache || !job.spectra, session)?,
     };
     let Place { path, name, .. } = find_model(&job.model, session)?;
     let mut found = run_inspection(&path, &options, session)?;
@@ -54,28 +53,4 @@ fn parse_dtype(name: &str) -> Result<StoredType, Failure> {
             shown(name)
         ))
     })
-}
-
-/// The cache given by the options, or the default one if it can be written.
-fn cache(job: &Inspect, session: &Session<'_>) -> Result<Option<SpectrumCache>, Failure> {
-    if job.no_cache {
-        return Ok(None);
-    }
-    if let Some(dir) = &job.cache {
-        return Ok(Some(SpectrumCache::open(dir)?));
-    }
-    let Some(dir) = session.cache_home().map(|home| home.join("linwright/spectra")) else {
-        session.note("note: neither XDG_CACHE_HOME nor HOME is set, so spectra are not cached");
-        return Ok(None);
-    };
-    match SpectrumCache::open(&dir) {
-        Ok(cache) => {
-            session.detail(|| format!("spectra are cached in {}", dir.display()));
-            Ok(Some(cache))
-        }
-        Err(error) => {
-            session.note(&format!("note: spectra are not cached: {error}"));
-            Ok(None)
-        }
-    }
 }

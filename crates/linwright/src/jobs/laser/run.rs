@@ -1,7 +1,7 @@
 //! `linwright laser`: edits weights as LASER does, evaluates before and after, saves the model.
 
 use super::Laser;
-use crate::jobs::component_store::component_store;
+use crate::jobs::store;
 use crate::jobs::outcome::text;
 use crate::jobs::saving::{self, Saving};
 use crate::jobs::tasks::{Judged, before_and_after, check_tasks, open_tasks_if_any};
@@ -39,9 +39,11 @@ pub(super) fn run(job: &Laser, session: &mut Session<'_>) -> Result<Outcome, Fai
     let tasks = open_tasks_if_any(&job.evaluation, session)?;
     let model = open_model(&job.model, session)?;
     check_tasks(tasks.iter().map(AsRef::as_ref), &model)?;
-    let store = component_store(&job.cut, session)?;
+    let store = store::open(job.cut.cache.as_deref(), job.cut.no_cache, session)?;
     let mut edited = model.loaded.decoder.clone();
-    let sites = apply_edits(&mut edited, &edits, &store, session)?;
+    let sites = apply_edits(&mut edited, &edits, &store, session);
+    session.tell_damage(&store);
+    let sites = sites?;
     let cut = sites.iter().map(|edit| &edit.site);
     let judged = before_and_after(&tasks, &job.evaluation, &model, &edited, cut, session);
     let judged = judged.map_err(Failure::not_resumable)?;

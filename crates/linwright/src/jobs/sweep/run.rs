@@ -1,10 +1,9 @@
 //! `linwright sweep`: evaluates every cut of a grid on a task.
 
 use super::Sweep;
-use crate::jobs::component_store::component_store;
+use crate::jobs::store;
 use crate::jobs::outcome::{text, write_pages};
 use crate::jobs::source::{OpenModel, open_model};
-use linwright_compress::intervention::ComponentStore;
 use linwright_compress::intervention::report::{
     ranking, sweep_document, test_table, verdict,
 };
@@ -14,7 +13,7 @@ use crate::jobs::tasks::{check_tasks, open_parts};
 use crate::jobs::{CutOptions, EvaluationOptions, Failure, Outcome, Session, SlotOptions};
 use linwright_report::{Block, Document};
 use linwright_run::atomic::write_atomic;
-use linwright_run::{Monitor, RunDirectory, StepTime};
+use linwright_run::{Monitor, RunDirectory, StepTime, Store};
 use serde_json::{Value, json};
 use std::path::{Path, PathBuf};
 
@@ -44,7 +43,7 @@ impl Opened {
         &'a self,
         asked: &EvaluationOptions,
         metric: Option<&'a str>,
-        store: &'a ComponentStore,
+        store: &'a Store,
     ) -> Result<Work<'a>, Failure> {
         Ok(Work {
             model: &self.model.loaded.decoder,
@@ -103,7 +102,7 @@ pub(crate) struct Finished {
 pub(crate) fn swept(job: &Sweep, session: &mut Session<'_>) -> Result<Finished, Failure> {
     let grid = grid(&job.slots, &job.cut)?;
     let opened = Opened::new(&job.model, &job.evaluation, job.shuffle, session)?;
-    let store = component_store(&job.cut, session)?;
+    let store = store::open(job.cut.cache.as_deref(), job.cut.no_cache, session)?;
     places(&grid, &opened.model.loaded.decoder)?;
     let work = Work {
         shares: !job.no_share,
@@ -114,6 +113,8 @@ pub(crate) fn swept(job: &Sweep, session: &mut Session<'_>) -> Result<Finished, 
     let output = job.output.clone().unwrap_or_else(own);
     let directory = RunDirectory::open(&output, &fingerprint)?;
     let swept = sweep(&work, &grid, &directory, session);
+    session.tell_damage(directory.pieces());
+    session.tell_damage(&store);
     let swept = swept.map_err(|error| left_nothing(&directory, error.into()))?;
     let times = session.finish();
     let result = result(&opened, &swept, &times, session)?;

@@ -22,6 +22,7 @@ mod tridiagonal;
 use super::{NoConvergence, to_faer};
 use crate::{Mat, MatRef, Scalar};
 pub(super) use band::BLOCK;
+use tridiagonal::Tridiagonal;
 
 /// Matrices with fewer rows than this, per byte of a scalar, are passed to the library: it keeps
 /// them in cache and moves each number once. Measured with one and two threads.
@@ -59,28 +60,71 @@ pub fn eigh(a: MatRef<'_, f64>) -> Result<Eigh, NoConvergence> {
 /// # Panics
 /// If the matrix is not square.
 #[track_caller]
-pub(super) fn eigenvectors<T: Scalar>(
+fn eigenvectors<T: Scalar>(mut a: Mat<f64>) -> Result<(Vec<f64>, Mat<T>), NoConvergence> {
+    let n = a.rows();
+    let Some(scale) = scale(&mut a)? else {
+        return Ok((vec![0.0; n], Mat::identity(n)));
+    };
+    let (mut values, rows) = if is_small::<T>(n) {
+        let Eigh { values, vectors } = whole(a.view())?;
+        (values, vectors.transpose().cast())
+    } else {
+        by_band(a, &mut |_| Ok(()))?
+    };
+    values.iter_mut().for_each(|value| *value /= scale);
+    Ok((values, rows))
+}
+
+/// As [`eigenvectors`], with the bits that [`eigenvalues`] gives for the values, in ascending order:
+/// they belong to the vectors within the accuracy of either.
+///
+/// # Errors
+/// As [`eigenvectors`].
+///
+/// # Panics
+/// If the matrix is not square.
+#[track_caller]
+pub(super) fn eigenvectors_of_values<T: Scalar>(
     mut a: Mat<f64>,
 ) -> Result<(Vec<f64>, Mat<T>), NoConvergence> {
     let n = a.rows();
     let Some(scale) = scale(&mut a)? else {
         return Ok((vec![0.0; n], Mat::identity(n)));
     };
-    let (mut values, rows) = if n < SIDE_PER_BYTE * size_of::<T>() {
-        let Eigh { values, vectors } = whole(a.view())?;
-        (values, vectors.transpose().cast())
+    let (mut values, rows) = if is_small::<T>(n) {
+        let vectors = whole(a.view())?.vectors;
+        let tridiagonal = band::to_band(a, None).into_tridiagonal(None);
+        (tridiagonal::eigenvalues(tridiagonal)?, vectors.transpose().cast())
     } else {
-        by_band(a)?
+        // Once more from the tridiagonal matrix takes n² steps only.
+        let mut values = Vec::new();
+        let rows = by_band(a, &mut |tridiagonal| {
+            values = tridiagonal::eigenvalues(tridiagonal.clone())?;
+            Ok(())
+        })?
+        .1;
+        (values, rows)
     };
     values.iter_mut().for_each(|value| *value /= scale);
+    values.sort_by(f64::total_cmp);
     Ok((values, rows))
 }
 
-/// The same for a matrix whose largest entry is near one. The last steps of the vectors run in T.
-fn by_band<T: Scalar>(a: Mat<f64>) -> Result<(Vec<f64>, Mat<T>), NoConvergence> {
+/// Whether the library decomposes a matrix of n rows.
+fn is_small<T>(n: usize) -> bool {
+    n < SIDE_PER_BYTE * size_of::<T>()
+}
+
+/// The same for a matrix whose largest entry is near one; `look` sees the tridiagonal matrix. The
+/// last steps of the vectors run in T.
+fn by_band<T: Scalar>(
+    a: Mat<f64>,
+    look: &mut dyn FnMut(&Tridiagonal) -> Result<(), NoConvergence>,
+) -> Result<(Vec<f64>, Mat<T>), NoConvergence> {
     let n = a.rows();
     let (mut panels, mut sweeps) = (Vec::new(), Vec::new());
     let tridiagonal = band::to_band(a, Some(&mut panels)).into_tridiagonal(Some(&mut sweeps));
+    look(&tridiagonal)?;
     let divide::Parts { values, order, vectors } = divide::eigenvectors::<T>(tridiagonal)?;
     let mut rows = Mat::zeros(n, n);
     for (to, from) in order.iter().enumerate() {
@@ -188,7 +232,7 @@ mod tests {
         let largest = a.data().iter().fold(0.0f64, |most, x| most.max(x.abs()));
         let lower = Mat::from_fn(n, n, |i, j| if j <= i { a.at(i, j) } else { f64::NAN });
         let expected = whole(a.view()).unwrap().values;
-        let (values, rows) = by_band::<f64>(lower.clone()).unwrap();
+        let (values, rows) = by_band::<f64>(lower.clone(), &mut |_| Ok(())).unwrap();
         for (found, expected) in values.iter().zip(&expected) {
             assert!(
                 (found - expected).abs() <= 1e-13 * largest * n as f64,
@@ -198,7 +242,7 @@ mod tests {
         let (orthogonal, equation) = errors(a, &values, &rows);
         assert!(orthogonal < 1e-13 * (n as f64).sqrt().max(10.0), "{what}: {orthogonal}");
         assert!(equation <= 1e-14 * largest * n.max(10) as f64, "{what}: {equation} {largest}");
-        let (same, short) = by_band::<f32>(lower).unwrap();
+        let (same, short) = by_band::<f32>(lower, &mut |_| Ok(())).unwrap();
         assert_eq!(same, values, "{what}");
         let (orthogonal, equation) = errors(a, &values, &short);
         assert!(orthogonal < 3e-6, "{what}: {orthogonal}");
@@ -308,7 +352,12 @@ mod tests {
     fn bits_do_not_depend_on_the_number_of_threads() {
         let a = random(333, 5);
         let with = |threads| {
-            let both = || (by_band::<f32>(a.clone()).unwrap(), by_band::<f64>(a.clone()).unwrap());
+            let both = || {
+                (
+                    by_band::<f32>(a.clone(), &mut |_| Ok(())).unwrap(),
+                    by_band::<f64>(a.clone(), &mut |_| Ok(())).unwrap(),
+                )
+            };
             parallel::with_threads(threads, both).unwrap()
         };
         assert_eq!(with(1), with(3));

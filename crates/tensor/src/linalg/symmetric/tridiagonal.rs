@@ -28,6 +28,7 @@ pub(super) struct Band {
 }
 
 /// A symmetric tridiagonal matrix.
+#[derive(Clone)]
 pub(super) struct Tridiagonal {
     pub(super) diagonal: Vec<f64>,
     /// Off-diagonal entries, one fewer.

@@ -1,0 +1,96 @@
+//! Commands that are killed at any finished piece, again and again: the last one gives the bytes of
+//! an undisturbed one.
+
+use crate::workshop::{Workshop, names};
+use std::path::Path;
+use std::process::Stdio;
+use std::time::Duration;
+
+/// Commands, and the outputs to compare beside their stdout; no output has a time in it.
+const CASES: &[(&str, &[&str])] = &[
+    ("inspect model --spectra --json", &[]),
+    ("laser model --lname mlp --rank 3 -o out --force --json", &["out/model.safetensors"]),
+    (
+        "sweep model --lname fc_in,fc_out --rate 9,5 --text text.jsonl --window 64 -o out",
+        &["out/cells.jsonl"],
+    ),
+    (
+        "compose model --lname fc_in,fc_out --rate 9,5 --text text.jsonl --window 64 -o out",
+        &["out/edits.json"],
+    ),
+    (
+        "compress model --keep 0.5 --dataset calibration.jsonl --num-tokens 1500 --seq-len 64 -o out --force",
+        &["out/model.safetensors"],
+    ),
+];
+
+/// Finished pieces to wait for before a kill, in addition to those that are there.
+const STEPS: [usize; 7] = [1, 2, 1, 3, 1, 5, 2];
+
+/// Number of finished pieces below a directory: files in `<kind>/<two digits>/`.
+fn pieces_below(directory: &Path) -> usize {
+    let Ok(entries) = std::fs::read_dir(directory) else { return 0 };
+    let paths = entries.flatten().map(|entry| entry.path());
+    let count = |path: std::path::PathBuf| {
+        let name = path.file_name().map_or(0, |name| name.len());
+        let is_piece = name == 32 && !path.to_string_lossy().contains("unfinished");
+        if path.is_dir() { pieces_below(&path) } else { usize::from(is_piece) }
+    };
+    paths.map(count).sum()
+}
+
+/// Finished pieces of the store and below the workshop.
+fn finished(w: &Workshop) -> usize {
+    pieces_below(w.store()) + pieces_below(&w.path("."))
+}
+
+/// Runs a command and kills it as soon as so many pieces are finished; whether it was killed.
+fn killed(w: &Workshop, line: &str, pieces: usize) -> bool {
+    let mut command = w.command(line);
+    let mut child = command.stdout(Stdio::null()).stderr(Stdio::null()).spawn().unwrap();
+    loop {
+        if let Some(status) = child.try_wait().unwrap() {
+            assert!(status.success(), "{line}: {status}");
+            return false;
+        }
+        if finished(w) >= pieces {
+            child.kill().unwrap();
+            return child.wait().unwrap().code().is_none();
+        }
+        std::thread::sleep(Duration::from_millis(1));
+    }
+}
+
+#[test]
+fn killed_at_any_piece_a_command_ends_with_the_same_bytes() {
+    for (line, outputs) in CASES {
+        let undisturbed = Workshop::new();
+        let stdout = undisturbed.ok(line);
+        let w = Workshop::new();
+        let mut kills = 0;
+        for step in STEPS {
+            let before = finished(&w);
+            if !killed(&w, line, before + step) {
+                break;
+            }
+            assert!(finished(&w) >= before, "{line}: finished pieces stay");
+            kills += 1;
+        }
+        assert!(kills > 0, "{line}: was never killed");
+        let last = w.run(line);
+        assert!(!last.stderr.contains("note: "), "{line}: nothing is damaged: {}", last.stderr);
+        let found = last.succeeded(line);
+        if line.contains("--json") && !line.contains("-o out") {
+            assert_eq!(found, stdout, "{line}");
+        }
+        for output in *outputs {
+            assert!(w.read(output) == undisturbed.read(output), "{line}: {output} differs");
+        }
+        assert_eq!(names(&w.path(".")), names(&undisturbed.path(".")), "{line}: nothing is left");
+        let list = w.ok_json("cache list");
+        let kinds = list["kinds"].as_array().unwrap().iter().map(|kind| kind["kind"].to_string());
+        let mut odd = kinds.filter(|kind| kind.contains('('));
+        assert_eq!(odd.next(), None, "{line}: neither damage nor waste");
+        assert_eq!(list["unfinished"].as_array().unwrap().len(), 0, "{line}");
+    }
+}

@@ -1,0 +1,123 @@
+//! Unfinished work: checkpoints and journals of one job, for one process at a time.
+
+use super::{Store, StoreError};
+use crate::Fingerprint;
+use crate::atomic::write_atomic;
+use crate::lock::{self, LockError, lock_directory};
+use std::ffi::OsStr;
+use std::fs::{self, File};
+use std::io;
+use std::path::{Path, PathBuf};
+use std::sync::atomic::{AtomicU64, Ordering};
+
+/// Folder of unfinished work in a store.
+pub(super) const FOLDER: &str = "unfinished";
+/// File with the description of the work.
+pub(super) const WHAT: &str = "what";
+/// Start of the name of a directory that is being removed.
+pub(super) const REMOVED: &str = ".removed-";
+
+/// The directory of unfinished work, locked for this process. Dropped, it stays for the next
+/// attempt, unless nothing was put into it.
+#[derive(Debug)]
+pub struct Unfinished {
+    held: Option<Held>,
+}
+
+#[derive(Debug)]
+struct Held {
+    path: PathBuf,
+    is_new: bool,
+    /// Locked while it is open.
+    _lock: File,
+}
+
+impl Store {
+    /// Opens the directory of the unfinished work with this fingerprint, or creates it. `what`
+    /// describes the work to users. A store that keeps nothing has no directory.
+    ///
+    /// # Errors
+    /// [`StoreError::Busy`] if another process does this work.
+    ///
+    /// # Panics
+    /// If the fingerprint was not made by [`Fingerprint::of`].
+    #[track_caller]
+    pub fn unfinished(
+        &self,
+        fingerprint: &Fingerprint,
+        what: &str,
+    ) -> Result<Unfinished, StoreError> {
+        assert!(fingerprint.is_valid(), "{fingerprint:?} is no fingerprint");
+        let Some(root) = self.root() else { return Ok(Unfinished { held: None }) };
+        let path = root.join(FOLDER).join(&fingerprint.0);
+        let lock = lock_directory(&path).map_err(|error| match error {
+            LockError::Busy { process } => {
+                StoreError::Busy { what: what.to_owned(), path: path.clone(), process }
+            }
+            LockError::Io { path, source } => StoreError::Io { action: "lock", path, source },
+        })?;
+        let is_new = is_empty(&path);
+        write_atomic(&path.join(WHAT), what.as_bytes())?;
+        Ok(Unfinished { held: Some(Held { path, is_new, _lock: lock }) })
+    }
+}
+
+impl Unfinished {
+    /// The directory, if the store keeps anything.
+    #[must_use]
+    pub fn path(&self) -> Option<&Path> {
+        self.held.as_ref().map(|held| held.path.as_path())
+    }
+
+    /// Path of a file in the directory, if the store keeps anything.
+    #[must_use]
+    pub fn file(&self, name: &str) -> Option<PathBuf> {
+        self.path().map(|path| path.join(name))
+    }
+
+    /// Whether there was nothing to continue when it was opened.
+    #[must_use]
+    pub fn is_new(&self) -> bool {
+        self.held.as_ref().is_none_or(|held| held.is_new)
+    }
+
+    /// Removes the directory: the work is finished, or is to be done from the start.
+    ///
+    /// # Errors
+    /// [`StoreError::Io`].
+    pub fn finish(mut self) -> Result<(), StoreError> {
+        match self.held.take() {
+            Some(held) => remove(&held.path).map_err(StoreError::io("remove", &held.path)),
+            None => Ok(()),
+        }
+    }
+}
+
+impl Drop for Unfinished {
+    fn drop(&mut self) {
+        if let Some(held) = &self.held
+            && is_empty(&held.path)
+        {
+            // An empty directory in a store does no harm.
+            drop(remove(&held.path));
+        }
+    }
+}
+
+/// Removes a directory whose lock is held. It gets another name first, so that no other process
+/// locks a directory that is being removed.
+pub(super) fn remove(path: &Path) -> io::Result<()> {
+    static COUNTER: AtomicU64 = AtomicU64::new(0);
+    let n = COUNTER.fetch_add(1, Ordering::Relaxed);
+    let away = path.with_file_name(format!("{REMOVED}{}-{n}", std::process::id()));
+    fs::rename(path, &away)?;
+    fs::remove_dir_all(&away)
+}
+
+/// Whether a directory of unfinished work has no work.
+fn is_empty(path: &Path) -> bool {
+    let ours = [OsStr::new(lock::NAME), OsStr::new(WHAT)];
+    fs::read_dir(path).is_ok_and(|mut entries| {
+        entries.all(|entry| entry.is_ok_and(|entry| ours.contains(&&*entry.file_name())))
+    })
+}
