@@ -357,7 +357,7 @@ fn options() -> Vec<Case> {
             |_| {},
             "compress model --rank 0 --dataset calibration.jsonl -o out",
             2,
-            &["rank 0"],
+            &["rank is 0"],
         ),
         case(
             "the dense form of a rotor network",
@@ -504,11 +504,11 @@ fn recipes() -> Vec<Case> {
             &["tables[0].targets", "output_projection: null"],
         ),
         case(
-            "roles that read different inputs",
-            |w| recipe(w, "[up, gate]", "[up, down]"),
+            "a size inside its method",
+            |w| recipe(w, "method: low_rank}", "method: low_rank, rank: 2}"),
             RUN,
-            2,
-            &["targets up and down read different inputs"],
+            3,
+            &["unknown field `rank`", "write `size: {rank: ...}`"],
         ),
     ]
 }

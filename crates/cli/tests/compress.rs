@@ -194,9 +194,9 @@ fn options_that_do_not_go_together_are_a_matter_of_usage() {
     let before = w.names();
     for (args, words) in [
         ("--keep 0.5 --rank 3", &["--keep", "--rank"][..]),
-        ("", &["budget", "--keep SHARE or --rank N"]),
-        ("--method rotor --rank 3", &["--rank", "low_rank"]),
-        ("--method block-hadamard --keep 1.5", &["keep 1.5", "between 0 and 1"]),
+        ("", &["low_rank needs a size", "--keep SHARE or --rank N"]),
+        ("--method rotor --rank 3", &["rotor has no rank", "given by keep"]),
+        ("--method block-hadamard --keep 1.5", &["keep is 1.5", "from 0 to 1"]),
         ("--method rotor --trained", &["--trained", "low_rank"]),
         ("--keep 0.5 --layers 1-x", &["--layers", "27-17 or 0,3"]),
         ("--keep 0.5 --layers 1,1", &["twice"]),
@@ -206,7 +206,7 @@ fn options_that_do_not_go_together_are_a_matter_of_usage() {
         ("--method structured", &["operator", "ls operators"]),
         ("--operator monarc", &["monarc", "did you mean `monarch`"]),
         ("--operator rotor_network", &["not linear", "method rotor"]),
-        ("--method monarch --rank 3", &["--rank", "low_rank"]),
+        ("--method monarch --rank 3", &["monarch has no rank", "given by keep"]),
         ("--operator butterfly", &["butterfly", "power of two"]),
         ("--operator circulant_diagonal --keep 0.2", &["circulant_diagonal", "square", "k_proj"]),
     ] {

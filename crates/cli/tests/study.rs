@@ -16,7 +16,7 @@ tables:
     layers: [[1], [1, 0]]
     methods:
       - {label: rotor, fit: {method: rotor, training: {epochs: 2}}}
-      - {label: LR2-closed, fit: {method: low_rank, rank: 2}}
+      - {label: LR2-closed, fit: {method: low_rank}, size: {rank: 2}}
   - title: Up and gate
     layers: [[0]]
     targets: [up, gate]

@@ -209,6 +209,7 @@ mod tests {
             dropped_directions: 0,
             curve: Vec::new(),
             seconds: 1.5,
+            cut: None,
         };
         Fit { op, bias_shift: Some(vec![0.1, -2.0, 3.5e-8, 0.0, 1.0, 7.25]), report }
     }

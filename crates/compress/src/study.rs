@@ -7,10 +7,11 @@
 
 use crate::CompressError;
 use crate::fit_store::FitStore;
-use crate::pipeline::{Context, Edited, Plan, SiteOutcome, apply};
+use crate::pipeline::{Context, Edited, SiteOutcome, apply};
+use crate::plan::Plan;
 use crate::recipe::{Recipe, Row as RecipeRow, Table};
 use linwright_measure::calibration::{Calibration, Split};
-use linwright_measure::capture::{Bounds, CaptureError};
+use linwright_measure::capture::CaptureError;
 use linwright_run::{Fingerprint, Monitor, RunDirectory, RunError};
 use linwright_tensor::{RngKey, parallel};
 
@@ -33,6 +34,8 @@ use std::cell::RefCell;
 
 /// Rows for timing replaced sites: a window of text.
 const TIMED_ROWS: usize = 256;
+/// Step between tokens of a window without text; a prime, so that they differ.
+const TOKEN_STEP: usize = 7919;
 /// Rounds of timing, whose median is reported.
 const TIMED_ROUNDS: usize = 11;
 
@@ -257,10 +260,9 @@ fn one_cell(
     let print =
         Fingerprint::of(&[("cell", &plan), ("table", &table.title), ("label", &row.label())]);
     let original = &inputs.model.decoder;
-    let context =
-        Context { model_hash: &inputs.model.hash, bounds: Bounds::default(), store: Some(fits) };
+    let context = Context { store: Some(fits), ..Context::new(&inputs.model.hash) };
     let mut cell = finished_cell(directory, &print, || {
-        let edited = apply(original, calibration, &plan, &context, monitor)?;
+        let edited = apply(original, Some(calibration), &plan, &context, monitor)?;
         monitor.step(&format!("{} on layers {layers:?}, seed {seed}: evaluating", row.label()));
         let results = measure(&edited.model, inputs.tokenizer, inputs.tasks, monitor)?;
         let targets: Vec<&SiteOutcome> = edited.sites.iter().filter(|site| !site.heals).collect();
@@ -287,7 +289,7 @@ fn one_cell(
     // fits.
     let print = Fingerprint::of(&[("speed", &plan), ("threads", &parallel::threads())]);
     cell.row.speed = Some(directory.finished("speed", &print, || {
-        let edited = apply(original, calibration, &plan, &context, monitor)?;
+        let edited = apply(original, Some(calibration), &plan, &context, monitor)?;
         Ok::<_, StudyError>(speed(original, &edited.model, &targets))
     })?);
     Ok(cell)
@@ -412,13 +414,26 @@ pub fn is_interruption(error: &StudyError) -> bool {
     }
 }
 
+/// Windows of text to time a model on where no text is given: tokens in steps through the
+/// vocabulary.
+#[must_use]
+pub fn windows_without_text(model: &Transformer) -> Vec<Vec<u32>> {
+    let config = model.config();
+    let length = config.max_positions.min(TIMED_ROWS);
+    vec![(0..length).map(|i| (i * TOKEN_STEP % config.vocab) as u32).collect()]
+}
+
 /// Fingerprint of a plan outside a recipe, as in `linwright compress`.
 #[must_use]
-pub fn plan_fingerprint(plan: &Plan, model_hash: &str, calibration: &Calibration) -> Fingerprint {
+pub fn plan_fingerprint(
+    plan: &Plan,
+    model_hash: &str,
+    calibration: Option<&Calibration>,
+) -> Fingerprint {
     Fingerprint::of(&[
         ("version", &env!("CARGO_PKG_VERSION")),
         ("plan", plan),
         ("model", &model_hash),
-        ("windows", &calibration.windows()),
+        ("windows", &calibration.map(Calibration::windows)),
     ])
 }

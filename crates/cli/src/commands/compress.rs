@@ -13,13 +13,12 @@ use crate::failure::Failure;
 use crate::outputs;
 use crate::source::{OpenModel, open_model, text_file};
 use linwright::compress::fit_store::FitStore;
-use linwright::compress::pipeline::{Context, Edited, Plan, SiteOutcome, apply};
-use linwright::compress::study;
+use linwright::compress::pipeline::{Context, Edited, SiteOutcome, apply};
+use linwright::compress::{Plan, study};
 use linwright::data::Corpus;
 use linwright::evaluate::{Task, tokens_per_second};
-use linwright::jobs::{Compress, MethodName, StoredDType};
+use linwright::jobs::{Compress, StoredDType};
 use linwright::measure::calibration::{Calibration, Split};
-use linwright::measure::capture::Bounds;
 use linwright::model::Transformer;
 use linwright::model::checkpoint::LoadedModel;
 use linwright::model::checkpoint::export::Exported;
@@ -35,10 +34,7 @@ pub(crate) fn run(job: &Compress, shared: &Shared) -> Result<(), Failure> {
     if !job.dry_run {
         outputs::directory(&job.output, job.force, &inputs(job))?;
     }
-    if job.form.is_dense() && matches!(job.method, Some(MethodName::Rotor)) {
-        return Err(Failure::usage("a rotor network is not linear and has no dense form")
-            .hint("give --form native"));
-    }
+    job.check()?;
     let dataset = job.dataset.as_deref().map(Path::new);
     job.evaluation.check_text_field(dataset.as_slice())?;
     // Errors in tasks are reported before a model is loaded.
@@ -47,19 +43,24 @@ pub(crate) fn run(job: &Compress, shared: &Shared) -> Result<(), Failure> {
     let OpenModel { loaded, place } = &model;
     check_tasks(tasks.iter().map(AsRef::as_ref), &model)?;
     let plan = job.plan(&loaded.decoder)?;
-    plan.sites(&loaded.decoder)?;
+    if plan.sites(&loaded.decoder)?.is_empty() {
+        return Err(Failure::usage("the plan selects no layer, so the model would stay as it is"));
+    }
     if job.form.is_dense() {
         check_dense(&plan, &loaded.decoder)?;
     }
-    let calibration = calibration(job, loaded)?;
+    // Without text, methods that read weights alone are fitted all the same.
+    let has_text = plan.needs_text() || job.dataset.is_some();
+    let calibration = has_text.then(|| calibration(job, loaded)).transpose()?;
+    let calibration = calibration.as_ref();
     if job.dry_run {
         console.finish();
-        return summary::dry_run(&plan, &loaded.decoder, &calibration, shared);
+        return summary::dry_run(&plan, &loaded.decoder, calibration, shared);
     }
     let state = state::directory(&job.output)?;
-    let fingerprint = study::plan_fingerprint(&plan, &loaded.hash, &calibration);
+    let fingerprint = study::plan_fingerprint(&plan, &loaded.hash, calibration);
     let directory = state::open(&state, &fingerprint, job.force)?;
-    let work = Work { model: &model, plan: &plan, calibration: &calibration, tasks: &tasks };
+    let work = Work { model: &model, plan: &plan, calibration, tasks: &tasks };
     let done = fit_and_save(job, &work, &directory, &mut console)
         .map_err(|failure| state::tidy(&state, failure))?;
     state::remove(&state)?;
@@ -85,6 +86,7 @@ pub(crate) fn run(job: &Compress, shared: &Shared) -> Result<(), Failure> {
 fn inputs(job: &Compress) -> Vec<PathBuf> {
     let mut inputs = outputs::of_model(&job.model);
     inputs.extend(job.dataset.as_ref().map(PathBuf::from));
+    inputs.extend(job.plan.clone());
     inputs.extend(job.evaluation.inputs());
     inputs
 }
@@ -92,6 +94,13 @@ fn inputs(job: &Compress) -> Vec<PathBuf> {
 /// Refuses before the work a dense form of a model that keeps a nonlinear operator.
 fn check_dense(plan: &Plan, model: &Transformer) -> Result<(), Failure> {
     let edited = plan.sites(model)?;
+    if let Some(edit) = edited.iter().find(|edit| !edit.edit.method.is_linear()) {
+        let (method, site) = (edit.edit.method.id(), &edit.sites[0]);
+        return Err(Failure::usage(format!(
+            "{site} gets method {method}, whose operator is not linear and has no dense form"
+        ))
+        .hint("give --form native"));
+    }
     let replaced = |site: &SiteId| edited.iter().any(|edit| edit.sites.contains(site));
     let slots = model.slots();
     let stays = slots.iter().find(|s| matches!(s.op(), Op::Map(_)) && !replaced(s.id()));
@@ -115,7 +124,8 @@ struct Done {
 struct Work<'a> {
     model: &'a OpenModel,
     plan: &'a Plan,
-    calibration: &'a Calibration,
+    /// The calibration text, if any is needed or given.
+    calibration: Option<&'a Calibration>,
     /// The evaluation before and after, if any.
     tasks: &'a [Box<dyn Task>],
 }
@@ -129,8 +139,7 @@ fn fit_and_save(
     let Work { model, plan, calibration, tasks } = *work;
     let loaded = &model.loaded;
     let store = FitStore::open(&directory.path().join("fits"))?;
-    let context =
-        Context { model_hash: &loaded.hash, bounds: Bounds::default(), store: Some(&store) };
+    let context = Context { store: Some(&store), ..Context::new(&loaded.hash) };
     let edited = apply(&loaded.decoder, calibration, plan, &context, console)?;
     for site in &edited.sites {
         console.trace(|| fit_told(site));
@@ -138,10 +147,12 @@ fn fit_and_save(
     let replaced = edited.sites.iter().map(|site| &site.site);
     let judged = before_and_after(tasks, &job.evaluation, model, &edited.model, replaced, console)?;
     console.step("timing both models");
-    let speeds =
-        tokens_per_second(&[&loaded.decoder, &edited.model], calibration.windows(), &|| {
-            console.interrupted()
-        })?;
+    let windows = calibration.map_or_else(
+        || study::windows_without_text(&loaded.decoder),
+        |calibration| calibration.windows().to_vec(),
+    );
+    let models = [&loaded.decoder, &edited.model];
+    let speeds = tokens_per_second(&models, &windows, &|| console.interrupted())?;
     let dtype = job.dtype.map(StoredDType::dtype);
     let saving = Saving { form: job.form, dtype, force: job.force, output: &job.output };
     let saved = saving.write(&edited.model, model, console)?;

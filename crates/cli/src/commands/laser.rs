@@ -11,21 +11,17 @@ use crate::face::Verb;
 use crate::failure::Failure;
 use crate::outputs;
 use crate::source::{OpenModel, open_model};
+use linwright::compress::Plan;
 use linwright::compress::intervention::report::edits_table;
-use linwright::compress::intervention::{Edit, Edits, SiteEdit, apply_edits};
+use linwright::compress::intervention::{SiteEdit, apply_edits};
 use linwright::jobs::Laser;
 use linwright::model::checkpoint::SavedModel;
 use linwright::model::checkpoint::export::Exported;
-use linwright::run::{input, shown_reason};
 use serde_json::json;
-use std::path::Path;
-
-/// Largest plan that is read, in bytes.
-const PLAN_BYTES: u64 = 1 << 24;
 
 /// The edits and their evaluation.
 struct Done {
-    edits: Edits,
+    edits: Plan,
     sites: Vec<SiteEdit>,
     judged: Judged,
     saved: Option<Exported>,
@@ -35,7 +31,7 @@ pub(crate) type LaserArgs = Verb<Laser>;
 
 pub(crate) fn run(job: &Laser, shared: &Shared) -> Result<(), Failure> {
     let mut console = Console::new(shared);
-    let edits = edits(job)?;
+    let edits = job.edits()?;
     if let Some(output) = &job.output {
         let mut inputs = outputs::of_model(&job.model);
         inputs.extend(job.plan.clone());
@@ -65,40 +61,6 @@ pub(crate) fn run(job: &Laser, shared: &Shared) -> Result<(), Failure> {
     show(job, &done)
 }
 
-/// The edits that options describe.
-fn edits(job: &Laser) -> Result<Edits, Failure> {
-    if let Some(path) = &job.plan {
-        return read_plan(path);
-    }
-    let sizes = job.cut.sizes()?;
-    if sizes.len() > 1 {
-        let given: Vec<String> = sizes.iter().map(ToString::to_string).collect();
-        return Err(Failure::usage(format!("{} each give a size, expected one", given.join(", ")))
-            .hint("`linwright sweep` tries several"));
-    }
-    let cut = job.cut.cut(sizes[0]);
-    cut.check().map_err(Failure::usage)?;
-    let slots = job.slots.set(job.roles.clone(), job.site.clone())?;
-    Ok(Edits { edits: vec![Edit { slots, cut }] })
-}
-
-fn read_plan(path: &Path) -> Result<Edits, Failure> {
-    let shown = path.display().to_string();
-    let io = |error: std::io::Error| Failure::io(&shown, &error);
-    let text = input::read_text(path, PLAN_BYTES).map_err(io)?;
-    let edits: Edits = serde_json::from_str(&text).map_err(|error| {
-        let reason = shown_reason(&error.to_string());
-        Failure::usage(format!("{shown} is not a plan of edits: {reason}")).hint(
-            "expected {\"edits\": [{\"slots\": {\"lnames\": [\"fc_in\"], \"layers\": [3]}, \
-                   \"cut\": {\"intervention\": \"rank-reduction\", \"size\": {\"rate\": 9}}}]}",
-        )
-    })?;
-    for edit in &edits.edits {
-        edit.cut.check().map_err(|reason| Failure::usage(format!("{shown}: {reason}")))?;
-    }
-    Ok(edits)
-}
-
 /// Parameters of the edited slots, after and before.
 fn parameters(sites: &[SiteEdit]) -> (u64, u64) {
     let sum = |of: fn(&SiteEdit) -> usize| sites.iter().map(|edit| of(edit) as u64).sum();
@@ -107,7 +69,7 @@ fn parameters(sites: &[SiteEdit]) -> (u64, u64) {
 
 fn result(job: &Laser, model: &OpenModel, done: &Done) -> Result<serde_json::Value, Failure> {
     let mut provenance = provenance_of("linwright laser", &model.loaded, &done.judged.results);
-    provenance.seeds = done.edits.edits.iter().map(|edit| edit.cut.seed).collect();
+    provenance.seeds = vec![done.edits.seed];
     let (now, before) = parameters(&done.sites);
     let saved = done.saved.as_ref().map(|done| {
         let saved = &done.saved;

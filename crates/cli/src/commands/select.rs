@@ -7,7 +7,7 @@ use crate::failure::{Failure, Kind, message_of};
 use crate::source::{OpenModel, find_model, open_model};
 use crate::{interrupt, outputs};
 use clap::{ArgGroup, Args};
-use linwright::compress::intervention::Size;
+use linwright::compress::Size;
 use linwright::measure::vendi::{
     Criterion, Diversity, Gamma, Goal, Reconstruction, Selected, StoredError, VendiError,
     reconstruct, select, stored_matrix,

@@ -79,7 +79,8 @@ pub(super) fn grid(slots: &SlotOptions, cut: &CutOptions) -> Result<Grid, Failur
         lnames: slots.lname.clone(),
         layers: slots.layers()?,
         together: slots.all_at_once(),
-        cut: cut.cut(sizes[0]),
+        method: cut.method(),
+        seed: cut.seed,
         sizes,
     })
 }
@@ -256,7 +257,7 @@ fn result(opened: &Opened, swept: &Swept, times: &[(String, f64)]) -> Result<Val
         .cloned()
         .collect();
     let mut provenance = provenance_of("linwright sweep", &opened.model.loaded, &results);
-    provenance.seeds = vec![swept.grid.cut.seed];
+    provenance.seeds = vec![swept.grid.seed];
     let seconds: f64 = times.iter().map(|(_, seconds)| seconds).sum();
     Ok(json!({
         "model": opened.model.place.name, "sweep": sweep, "provenance": provenance, "seconds": seconds,

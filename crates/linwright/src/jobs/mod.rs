@@ -23,6 +23,7 @@ mod inspect;
 mod laser;
 mod layers;
 mod named;
+mod plan_file;
 mod precision;
 mod read;
 mod slots;

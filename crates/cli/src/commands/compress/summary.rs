@@ -4,8 +4,7 @@ use super::Done;
 use crate::args::Shared;
 use crate::commands::{grouped, print, print_json, table};
 use crate::failure::Failure;
-use linwright::compress::pipeline::Plan;
-use linwright::compress::{Rates, study};
+use linwright::compress::{Plan, Rates, study};
 use linwright::measure::calibration::Calibration;
 use linwright::model::Transformer;
 use std::path::Path;
@@ -86,7 +85,7 @@ impl Summary {
 pub(super) fn dry_run(
     plan: &Plan,
     model: &Transformer,
-    calibration: &Calibration,
+    calibration: Option<&Calibration>,
     shared: &Shared,
 ) -> Result<(), Failure> {
     let estimate = study::estimate(plan, model, calibration, &mut Rates::default())?;
