@@ -34,9 +34,9 @@ pub(crate) fn run(job: &Compress, shared: &Shared) -> Result<(), Failure> {
     if !job.dry_run {
         outputs::directory(&job.output, job.force, &inputs(job))?;
     }
-    job.check()?;
     let dataset = job.dataset.as_deref().map(Path::new);
     job.evaluation.check_text_field(dataset.as_slice())?;
+    job.check()?;
     // Errors in tasks are reported before a model is loaded.
     let tasks = Tasks::open_if_any(&job.evaluation, &mut console)?;
     let model = open_model(&job.model, &mut console)?;

@@ -443,8 +443,9 @@ impl MethodSpec {
     pub fn check_size(&self, size: Option<Size>) -> Result<(), SizeError> {
         let takes = self.units();
         let method = match self {
-            // It is the operator that has sizes.
+            // It is the operator, or the intervention, that has sizes.
             Self::Structured(structured) => structured.label(None),
+            Self::Laser(laser) => laser.label(None),
             other => other.id().to_owned(),
         };
         match size {
