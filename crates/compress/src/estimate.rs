@@ -77,13 +77,15 @@ pub fn estimate(
             let slot = model.slot(id).expect("the site was found in the plan");
             let fit = |source| CompressError::Fit { site: id.clone(), source };
             let parameters = edit.method.parameters(edit.size, slot.shape()).map_err(fit)?;
-            if edit.method.needs() == Needs::Stats {
+            if calibration.is_some() && edit.method.needs() == Needs::Stats {
                 seconds += tokens * rates.sum_seconds(slot.shape(), index == 0);
             }
             let of_fit =
                 rates.fit_seconds(&edit.method, edit.size, slot.shape(), rows).map_err(fit)?;
             seconds += of_fit;
-            capture += capture_bytes(&edit.method, slot, tokens);
+            if calibration.is_some() {
+                capture += capture_bytes(&edit.method, slot, tokens);
+            }
             sites.push(SiteEstimate {
                 site: id.clone(),
                 heals: edit.heals,

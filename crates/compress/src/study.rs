@@ -101,7 +101,7 @@ pub fn fingerprint(recipe: &Recipe, inputs: &Inputs<'_>, data: &[String]) -> Fin
     ])
 }
 
-/// Checks all sets of layers and all budgets of a recipe against a model, before any work.
+/// Checks all sets of layers and all sizes of a recipe against a model, before any work.
 ///
 /// # Errors
 /// As [`Plan::sites`].

@@ -27,12 +27,7 @@ pub struct BlockHadamardMethod {
 impl Default for BlockHadamardMethod {
     fn default() -> Self {
         let BlockHadamardSpec { depth, block, blocks } = BlockHadamardSpec::default();
-        Self {
-            depth,
-            block,
-            blocks,
-            training: Training { rate: 0.01, ..Training::default() },
-        }
+        Self { depth, block, blocks, training: Training { rate: 0.01, ..Training::default() } }
     }
 }
 

@@ -75,7 +75,8 @@ impl Method for LowRankMethod {
     }
 
     fn work(&self, size: Option<Size>, shape: Shape, rows: SampleRows) -> Result<f64, FitError> {
-        let ((out, inp), rank) = (work::sides(shape), rank_bound(given(size, shape)?, shape, None)?);
+        let ((out, inp), rank) =
+            (work::sides(shape), rank_bound(given(size, shape)?, shape, None)?);
         match self.fit {
             How::Closed => {
                 let around = 2.0 * out * inp * inp + rank as f64 * inp * (out + inp);

@@ -112,7 +112,7 @@ impl Method for StructuredMethod {
         let circulant = matches!(self.operator, OpSpec::CirculantDiagonal(_));
         let starts = if circulant { self.starts } else { 1 };
         let iterations = self.iterations.min(work::timed_iterations(&self.operator));
-        Self { operator: work::shrunk(&self.operator, by), starts, iterations, ..self.clone() }
+        Self { operator: work::shrunk(&self.operator, by), starts, iterations }
     }
 
     fn brief(&self) -> Option<Self> {
@@ -209,7 +209,12 @@ mod tests {
             method.check(None).expect("makes sense");
             let fit = method.fit(&problem, &mut Losses::default()).expect("fits");
             let (report, map) = (&fit.report, fit.op.map());
-            assert!(report.relative_error < 1.0, "{}: {}", method.label(None), report.relative_error);
+            assert!(
+                report.relative_error < 1.0,
+                "{}: {}",
+                method.label(None),
+                report.relative_error
+            );
             assert_eq!(map.shape(), shape);
             let parameters = linwright_ops::parameter_count(&map.params());
             assert_eq!(parameters, method.parameters(None, shape).expect("exists"));
@@ -224,10 +229,15 @@ mod tests {
     #[test]
     fn options_without_sense_are_refused_and_labels_name_the_parts() {
         let network = OpSpec::default_of("rotor_network").expect("has defaults");
-        assert!(StructuredMethod::new(network).check(None).expect_err("not linear").contains("rotor"));
+        assert!(
+            StructuredMethod::new(network).check(None).expect_err("not linear").contains("rotor")
+        );
         let json = r#"{"operator":{"kind":"sum","terms":[{"kind":"monarch"},{"kind":"low_rank","rank":2}]},"starts":0}"#;
         let method: StructuredMethod = serde_json::from_str(json).expect("parses");
         assert_eq!(method.label(None), "monarch+low_rank");
-        assert_eq!(method.check(None).expect_err("no starts"), "has starts 0, at least 1 is needed");
+        assert_eq!(
+            method.check(None).expect_err("no starts"),
+            "has starts 0, at least 1 is needed"
+        );
     }
 }

@@ -304,7 +304,7 @@ fn every_method_has_every_size_or_says_which_it_has() {
         match method.check_size(None) {
             Ok(()) => assert!(!method.needs_size(), "{id}"),
             Err(error) => {
-                assert!(error.to_string().contains("needs a size: keep, rank"), "{error}")
+                assert!(error.to_string().contains("needs a size: keep, rank"), "{error}");
             }
         }
     }
