@@ -2,12 +2,11 @@
 //! `cargo run --example 02_fit_one_layer -- MODEL_DIR TEXT_FILE`
 #![allow(clippy::print_stdout, reason = "an example shows what it found")]
 
-use linwright::compress::MethodSpec;
 use linwright::compress::methods::LowRankMethod;
-use linwright::compress::pipeline::{Context, Edit, Plan, apply};
+use linwright::compress::pipeline::{Context, apply};
+use linwright::compress::{Edit, MethodSpec, Plan, Size, SlotSet};
 use linwright::data::Corpus;
 use linwright::measure::calibration::{Calibration, Split};
-use linwright::measure::capture::Bounds;
 use linwright::model::checkpoint::load;
 use linwright::model::tokenizer::Bos;
 use linwright::ops::Sites;
@@ -34,15 +33,15 @@ pub(crate) fn fit(model: &Path, text: &Path, window: usize) -> Result<String, Bo
     let (bos, split) = (Bos::Auto, Split::Contiguous);
     let calibration = Calibration::encode(documents, tokenizer, bos, window, 8192, split)?;
     let role = loaded.decoder.slots()[0].role();
-    let context = Context { model_hash: &loaded.hash, bounds: Bounds::default(), store: None };
+    let context = Context::new(&loaded.hash);
     let mut report = String::new();
     for keep in [0.25, 0.5, 0.75] {
-        let low_rank: LowRankMethod = serde_json::from_value(serde_json::json!({"keep": keep}))?;
-        let method = MethodSpec::LowRank(low_rank);
-        let edit = Edit { roles: vec![role], method, heals: false };
-        let plan = Plan { layers: vec![0], edits: vec![edit], seed: 0 };
+        let method = MethodSpec::LowRank(LowRankMethod::default());
+        let sites = SlotSet::with_roles(vec![role], Some(vec![0]));
+        let edit = Edit { sites, method, size: Some(Size::Keep(keep)), heals: false };
+        let plan = Plan { edits: vec![edit], seed: 0 };
         // The original model stays as it is; the edited copy shares its other weights.
-        let edited = apply(&loaded.decoder, &calibration, &plan, &context, &mut Silent)?;
+        let edited = apply(&loaded.decoder, Some(&calibration), &plan, &context, &mut Silent)?;
         let site = &edited.sites[0];
         writeln!(report, "{} keep {keep}: error {:.4}", site.site, site.fit.relative_error)?;
     }

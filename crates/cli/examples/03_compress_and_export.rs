@@ -2,7 +2,8 @@
 //! transformers loads. `cargo run --example 03_compress_and_export -- MODEL_DIR OUTPUT_DIR`
 #![allow(clippy::print_stdout, reason = "an example shows what it found")]
 
-use linwright::compress::intervention::{Cut, Edit, Edits, Lname, SlotSet, apply_edits};
+use linwright::compress::Plan;
+use linwright::compress::intervention::apply_edits;
 use linwright::model::checkpoint::export::{ExportOptions, export};
 use linwright::model::checkpoint::load;
 use linwright::run::{Silent, Store};
@@ -22,13 +23,11 @@ fn main() -> Result<(), Box<dyn Error>> {
 /// Parameters before and after, and where the model is.
 pub(crate) fn compress(model: &Path, output: &Path) -> Result<String, Box<dyn Error>> {
     let loaded = load(model)?;
-    let cut: Cut = serde_json::from_value(json!({
-        "intervention": "rank-reduction", "size": {"keep": 0.5},
+    let plan: Plan = serde_json::from_value(json!({
+        "edits": [{"sites": {"lnames": ["mlp"]}, "method": {"method": "laser"}, "size": {"keep": 0.5}}],
     }))?;
-    let slots = SlotSet::named(Lname::Mlp, None);
-    let edits = Edits { edits: vec![Edit { slots, cut }] };
     let mut edited = loaded.decoder.clone();
-    apply_edits(&mut edited, &edits, &Store::none(), &mut Silent)?;
+    apply_edits(&mut edited, &plan, &Store::none(), &mut Silent)?;
     // Read back and compared with `edited` before it is put into place.
     export(&edited, &loaded.source, &ExportOptions::default(), output)?;
     let (before, after) = (loaded.decoder.parameters(), edited.parameters());

@@ -43,7 +43,7 @@ pub(crate) fn judge(model: &Path, questions: &Path, run: &Path) -> Result<String
     let grid: Grid = serde_json::from_value(json!({
         "lnames": ["fc_in", "fc_out"],
         "sizes": [{"rho": 0.5}, {"rho": 0.1}],
-        "cut": {"intervention": "rank-reduction", "size": {"rho": 0.5}},
+        "method": {"intervention": "rank-reduction"},
     }))?;
     // Finished cells are kept here: the same call continues a sweep that was stopped.
     let directory = RunDirectory::open(run, &work.fingerprint(&grid))?;

@@ -336,7 +336,7 @@ fn options() -> Vec<Case> {
             |_| {},
             "compress model --keep 1.5 --dataset calibration.jsonl -o out",
             2,
-            &["keep 1.5", "between 0 and 1"],
+            &["keep is 1.5", "from 0 to 1"],
         ),
         case(
             "keep that is no number",
@@ -357,7 +357,7 @@ fn options() -> Vec<Case> {
             |_| {},
             "compress model --rank 0 --dataset calibration.jsonl -o out",
             2,
-            &["rank 0"],
+            &["rank is 0"],
         ),
         case(
             "the dense form of a rotor network",
@@ -498,17 +498,17 @@ fn recipes() -> Vec<Case> {
         ),
         case(
             "an output that would be replaced twice",
-            |w| recipe(w, "layers: [[1], [1, 0]]", "layers: [[1]]\n    targets: [output]"),
+            |w| recipe(w, "layers: [[0], [0, 1]]", "layers: [[1]]\n    targets: [output]"),
             RUN,
             3,
             &["tables[0].targets", "output_projection: null"],
         ),
         case(
-            "roles that read different inputs",
-            |w| recipe(w, "[up, gate]", "[up, down]"),
+            "a size inside its method",
+            |w| recipe(w, "method: low_rank}", "method: low_rank, rank: 2}"),
             RUN,
-            2,
-            &["targets up and down read different inputs"],
+            3,
+            &["unknown field `rank`", "write `size: {rank: ...}`"],
         ),
     ]
 }
@@ -532,7 +532,7 @@ fn recipe_values() -> Vec<Case> {
         case("a seed twice", |w| recipe(w, "[0, 1]", "[4, 4]"), RUN, 3, &["seeds has 4 twice"]),
         case(
             "a set of layers twice",
-            |w| recipe(w, "[[1], [1, 0]]", "[[1], [1]]"),
+            |w| recipe(w, "[[0], [0, 1]]", "[[1], [1]]"),
             RUN,
             3,
             &["tables[0].layers", "[1] twice"],

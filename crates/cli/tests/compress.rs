@@ -1,7 +1,8 @@
 //! `compress`: methods, forms, plans.
 
 use crate::workshop::Workshop;
-use serde_json::Value;
+use linwright::compress::{MethodSpec, Plan};
+use serde_json::{Value, json};
 
 const DATA: &str = "--dataset calibration.jsonl --num-tokens 1500 --seq-len 64";
 
@@ -189,14 +190,152 @@ fn every_method_takes_a_share_and_a_dry_run_tells_what_it_reaches() {
 }
 
 #[test]
+fn every_method_of_the_registry_is_applied_or_refused_before_any_work() {
+    let w = Workshop::new();
+    for id in MethodSpec::IDS {
+        let plan = format!(
+            "compress model --method {id} --targets q_proj --layers 1 --epochs 1 --heal none {DATA}"
+        );
+        let sites = |args: &str| w.ok_json(&format!("{plan} {args} -o {id}"))["sites"].clone();
+        let before = w.names();
+        let sites = match *id {
+            "low_rank" | "laser" => {
+                w.fails(&format!("{plan} -o {id}"), 2, &["needs a size: keep, rank", "--keep"]);
+                assert_eq!(w.names(), before);
+                sites("--rho 0.25")
+            }
+            "structured" => {
+                w.fails(&format!("{plan} -o {id}"), 2, &["needs an operator"]);
+                w.fails(&format!("{plan} --operator monarch --rho 0.5 -o {id}"), 2, &["keep"]);
+                assert_eq!(w.names(), before);
+                sites("--operator diagonal_low_rank --rate 8")
+            }
+            "dense" => {
+                w.fails(&format!("{plan} --keep 0.5 -o {id}"), 2, &["leave the size out"]);
+                assert_eq!(w.names(), before);
+                sites("--trained")
+            }
+            _ => {
+                w.fails(&format!("{plan} --energy 0.5 -o {id}"), 2, &["has no energy", "keep"]);
+                assert_eq!(w.names(), before);
+                sites("")
+            }
+        };
+        assert_eq!(sites.as_array().unwrap().len(), 1, "{id}");
+        let error = sites[0]["fit"]["relative_error"].as_f64().unwrap();
+        assert!(error > 0.0 && error < 3.0, "{id}: {sites}");
+        let role = operators(&w, id).remove(7);
+        assert_eq!(sites[0]["parameters"], role.2, "{id}: {role:?}");
+    }
+}
+
+#[test]
+fn cuts_need_no_text_and_are_those_of_laser() {
+    let w = Workshop::new();
+    let cut = w.ok_json("compress model --method laser --rho 0.25 --targets gate -o one");
+    w.ok("laser model --no-cache --lname fc_in --rho 0.25 -o other");
+    assert_eq!(w.weights("one"), w.weights("other"));
+    let report = &cut["sites"][0]["fit"]["cut"];
+    assert_eq!(report["relative_error"], cut["sites"][0]["fit"]["relative_error"]);
+    assert!(cut["summary"]["tokens_per_second"].as_f64().unwrap() > 0.0);
+    let dry = "compress model --method laser --intervention dropout --rate 5 -o out --dry-run";
+    assert_eq!(w.ok_json(dry)["estimate"]["sites"].as_array().unwrap().len(), 14);
+    // With text the error is that of the outputs.
+    let text = w
+        .ok_json(&format!("compress model --method laser --rho 0.25 --targets gate {DATA} -o two"));
+    assert_eq!(w.weights("one"), w.weights("two"));
+    assert_ne!(text["sites"][0]["fit"]["relative_error"], report["relative_error"]);
+    for (args, expected) in [
+        (
+            "--method rotor --intervention zero --keep 0.5",
+            "--intervention goes with --method laser",
+        ),
+        ("--method laser --intervention dropout --rank 2", "dropout has no rank"),
+        ("--method laser --trained --rank 2", "--trained goes with --method dense or low_rank"),
+        ("--method laser --rank 2 --targets q_proj --heal ridge", "no calibration text"),
+    ] {
+        w.fails(&format!("compress model {args} -o refused"), 2, &[expected]);
+    }
+}
+
+#[test]
+fn sites_are_chosen_by_name_and_sizes_by_spectrum() {
+    let w = Workshop::new();
+    let plan = format!("compress model {DATA} --sites *.mlp.* --sites re:q_proj$ --ignore *.1.*");
+    let chosen = |args: &str| {
+        let json = w.ok_json(&format!("{plan} {args} --heal none --force -o out"));
+        let sites = json["sites"].as_array().unwrap().clone();
+        assert_eq!(sites.len(), 4, "{args}");
+        assert!(sites.iter().all(|site| site["layer"] == 0), "{args}");
+        sites.iter().map(|site| site["parameters"].as_u64().unwrap()).sum::<u64>()
+    };
+    assert!(chosen("--energy 0.2") <= chosen("--energy 0.3"));
+    let edge = w.ok_json("compress model --method laser --marchenko-pastur --layers 0 -o edge");
+    assert_eq!(edge["sites"].as_array().unwrap().len(), 7);
+    let wrong = [("--sites *.q_prj", "*.q_prj matches no slot"), ("--ignore re:(", "re:(")];
+    for (args, expected) in wrong {
+        w.fails(&format!("compress model --keep 0.5 {DATA} {args} -o refused"), 2, &[expected]);
+    }
+}
+
+#[test]
+fn a_plan_gives_layers_their_own_methods_and_sizes() {
+    let w = Workshop::new();
+    let low_rank = |layer: u32, rank: u32| {
+        json!({
+            "sites": {"roles": ["query"], "layers": [layer]},
+            "method": {"method": "low_rank"}, "size": {"rank": rank},
+        })
+    };
+    let cut = json!({"sites": {"lnames": ["fc_out"], "layers": [1]}, "method": {"method": "laser"}, "size": {"rho": 0.25}});
+    let plan = json!({"seed": 1, "edits": [low_rank(0, 2), low_rank(1, 3), cut]});
+    w.write("plan.json", plan.to_string());
+    let done = w.ok_json(&format!("compress model --plan plan.json {DATA} -o out --form native"));
+    let read = |plan: &Value| serde_json::from_value::<Plan>(plan.clone()).unwrap();
+    assert_eq!(read(&done["plan"]), read(&plan));
+    let labels: Vec<&str> = done["sites"]
+        .as_array()
+        .unwrap()
+        .iter()
+        .map(|site| site["method"].as_str().unwrap())
+        .collect();
+    assert_eq!(labels, ["LR2-closed", "LR3-closed", "rank-reduction at rho 0.25"]);
+    let found = operators(&w, "out");
+    let low_rank: Vec<_> = found.iter().filter(|(_, kind, _)| kind == "low_rank").collect();
+    assert_eq!(low_rank.len(), 3, "{found:?}");
+    let yaml = "edits:\n  - {sites: {roles: [up]}, method: {method: laser}, size: {keep: 0.5}}\n";
+    w.write("plan.yaml", yaml);
+    let cuts = w.ok_json("compress model --plan plan.yaml -o cuts");
+    let same = w.ok_json("laser model --no-cache --plan plan.yaml");
+    assert_eq!(cuts["sites"].as_array().unwrap().len(), same["sites"].as_array().unwrap().len());
+    w.write("typo.yaml", yaml.replace("size:", "siz:"));
+    w.write("none.yaml", "edits: []\n");
+    w.write("rotor.yaml", "edits: [{sites: {}, method: {method: rotor}}]\n");
+    let before = w.names();
+    for (args, expected) in [
+        ("--plan typo.yaml", "did you mean `size`?"),
+        ("--plan none.yaml", "selects no layer"),
+        ("--plan missing.yaml", "missing.yaml"),
+        ("--plan plan.json", "no calibration text"),
+        ("--plan plan.yaml --keep 0.5", "cannot be used with"),
+        ("--plan plan.yaml --seed 3", "cannot be used with"),
+        ("--plan rotor.yaml --form dense --dataset calibration.jsonl", "not linear"),
+    ] {
+        w.fails(&format!("compress model {args} -o refused"), 2, &[expected]);
+    }
+    w.fails("laser model --plan plan.json --no-cache", 2, &["LR2-closed", "compress --plan"]);
+    assert_eq!(w.names(), before);
+}
+
+#[test]
 fn options_that_do_not_go_together_are_a_matter_of_usage() {
     let w = Workshop::new();
     let before = w.names();
     for (args, words) in [
         ("--keep 0.5 --rank 3", &["--keep", "--rank"][..]),
-        ("", &["budget", "--keep SHARE or --rank N"]),
-        ("--method rotor --rank 3", &["--rank", "low_rank"]),
-        ("--method block-hadamard --keep 1.5", &["keep 1.5", "between 0 and 1"]),
+        ("", &["low_rank needs a size", "--keep SHARE or --rank N"]),
+        ("--method rotor --rank 3", &["rotor has no rank", "given by keep"]),
+        ("--method block-hadamard --keep 1.5", &["keep is 1.5", "from 0 to 1"]),
         ("--method rotor --trained", &["--trained", "low_rank"]),
         ("--keep 0.5 --layers 1-x", &["--layers", "27-17 or 0,3"]),
         ("--keep 0.5 --layers 1,1", &["twice"]),
@@ -206,7 +345,7 @@ fn options_that_do_not_go_together_are_a_matter_of_usage() {
         ("--method structured", &["operator", "ls operators"]),
         ("--operator monarc", &["monarc", "did you mean `monarch`"]),
         ("--operator rotor_network", &["not linear", "method rotor"]),
-        ("--method monarch --rank 3", &["--rank", "low_rank"]),
+        ("--method monarch --rank 3", &["monarch has no rank", "given by keep"]),
         ("--operator butterfly", &["butterfly", "power of two"]),
         ("--operator circulant_diagonal --keep 0.2", &["circulant_diagonal", "square", "k_proj"]),
     ] {

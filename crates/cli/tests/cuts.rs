@@ -172,7 +172,7 @@ runs:
                  '--title=Rank reduction'";
     assert_eq!(plan.lines().next(), Some(first));
     let json = w.ok_json("run -r r.yaml -o out");
-    assert_eq!(json["runs"][1]["result"]["sweep"]["grid"]["cut"]["intervention"], "vendi");
+    assert_eq!(json["runs"][1]["result"]["sweep"]["grid"]["method"]["intervention"], "vendi");
     let table = w.text("out/table.txt");
     assert!(
         table.contains("50 -> 51.5 %") && w.text("out/rank-reduction/report.html").len() > 100,
@@ -210,7 +210,7 @@ fn what_makes_no_sense_is_refused_with_what_there_is() {
         ("--lname fc_in --rank 9999", "above the full rank"),
         ("--lname fc_in --lnum 99 --rate 9", "layer 99 is out of range"),
         ("--lname fc_in --lnum x --rate 9", "expected layers from zero"),
-        ("--site nothing* --rate 9", "no slot of the model is in"),
+        ("--site nothing* --rate 9", "pattern nothing* matches no slot"),
         ("--lname fc_in --rate 9,8", "expected one"),
         ("--lname fc_in --intervention dropout --rank 3", "dropout has no rank"),
         ("--plan q.jsonl", "is not a plan of edits"),

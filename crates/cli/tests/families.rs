@@ -116,7 +116,7 @@ tables:
     targets: [output]
     output_projection: null
     methods:
-      - {label: LR1, fit: {method: low_rank, rank: 1}}
+      - {label: LR1, fit: {method: low_rank}, size: {rank: 1}}
 ";
 
 /// A tiny checkpoint.

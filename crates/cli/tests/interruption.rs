@@ -141,7 +141,7 @@ fn a_stopped_study_goes_on_to_the_same_report() {
         ("evaluating the dense model", "-KILL", None),
         ("layer 1: capturing", "-INT", Some(75)),
         ("fitting rotor", "-KILL", None),
-        ("rotor on layers [1, 0], seed 0: evaluating", "-INT", Some(75)),
+        ("rotor on layers [0, 1], seed 0: evaluating", "-INT", Some(75)),
         ("BH1 on layers [0], seed 0: evaluating", "-KILL", None),
         ("seed 1: evaluating", "-TERM", Some(75)),
     ] {

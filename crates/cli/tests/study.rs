@@ -13,10 +13,10 @@ calibration: {dataset: calibration.jsonl, num_tokens: 1200, seq_len: 64}
 eval: {text: text.jsonl, window: 64, bos: always, questions: questions.jsonl, limit: 3}
 tables:
   - title: Nested layers
-    layers: [[1], [1, 0]]
+    layers: [[0], [0, 1]]
     methods:
       - {label: rotor, fit: {method: rotor, training: {epochs: 2}}}
-      - {label: LR2-closed, fit: {method: low_rank, rank: 2}}
+      - {label: LR2-closed, fit: {method: low_rank}, size: {rank: 2}}
   - title: Up and gate
     layers: [[0]]
     targets: [up, gate]

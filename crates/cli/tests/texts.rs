@@ -42,7 +42,7 @@ tables:
     targets: [output]
     output_projection: null
     methods:
-      - {label: LR1, fit: {method: low_rank, rank: 1}}
+      - {label: LR1, fit: {method: low_rank}, size: {rank: 1}}
 ";
 
 /// A workshop with its texts in the column `content` of files of several forms.

@@ -9,7 +9,9 @@
 //! vectors are from orthogonal, and all components together from the matrix.
 #![allow(clippy::print_stdout, reason = "an example prints its result")]
 
-use linwright_compress::intervention::{Cut, Intervention, Size, cut};
+use linwright_compress::Size;
+use linwright_compress::intervention::cut;
+use linwright_compress::methods::LaserMethod;
 use linwright_tensor::kernels::gemm::{Arg, Write, product};
 use linwright_tensor::linalg::Components;
 use linwright_tensor::{Mat, RngKey};
@@ -29,8 +31,8 @@ fn main() {
         let all = Components::of(weight.view()).expect("decomposes");
         decompose.push(began.elapsed().as_secs_f64());
         for rate in RATES {
-            let how = Cut::new(Intervention::RankReduction, Size::Rate(rate));
-            cut(&weight, &how, Some(&all), RngKey::new(0)).expect("is cut");
+            let (how, size) = (LaserMethod::default(), Size::Rate(rate));
+            cut(&weight, &how, size, Some(&all), RngKey::new(0)).expect("is cut");
         }
         cuts.push(began.elapsed().as_secs_f64());
     }

@@ -1,5 +1,6 @@
 //! Errors of changing a model.
 
+use crate::SizeError;
 use linwright_evaluate::EvaluationError;
 use linwright_measure::capture::CaptureError;
 use linwright_model::ModelError;
@@ -11,9 +12,9 @@ use linwright_train::TrainError;
 /// A method that failed on a site.
 #[derive(Debug, thiserror::Error)]
 pub enum FitError {
-    /// An impossible budget for the shape.
-    #[error("budget for {} -> {}: {reason}", shape.inp, shape.out)]
-    Budget {
+    /// A size that is impossible for the shape.
+    #[error("size for {} -> {}: {reason}", shape.inp, shape.out)]
+    Size {
         /// Shape of the site.
         shape: Shape,
         /// The reason.
@@ -116,11 +117,65 @@ pub enum CompressError {
         /// The roles of its slots.
         roles: String,
     },
-    /// A slot in two edits.
-    #[error("{site} is cut twice; edits apply to the original weights, so name each slot once")]
+    /// A role that no layer has.
+    #[error("no layer has a slot of role {role}; there are {has}")]
+    NoRole {
+        /// The role.
+        role: String,
+        /// The roles of slots in layers.
+        has: String,
+    },
+    /// A pattern that no slot matches.
+    #[error("pattern {pattern} matches no slot of a layer; they have names such as {example}", pattern = shown(pattern))]
+    Unused {
+        /// The pattern.
+        pattern: String,
+        /// Name of the first slot.
+        example: String,
+    },
+    /// A slot in two places of a composition.
+    #[error("{site} is cut twice; cuts apply to the original weights, so name each slot once")]
     CutTwice {
         /// The slot.
         site: SiteId,
+    },
+    /// A size that a method does not have.
+    #[error("edit {edit}: {source}")]
+    Size {
+        /// Number of the edit, from one.
+        edit: usize,
+        /// What is wrong with it.
+        source: SizeError,
+    },
+    /// Two edits of the same set of slots.
+    #[error(
+        "edits {first} and {second} select the same slots, so the first would do nothing; remove one of them"
+    )]
+    SameSites {
+        /// Number of one edit, from one.
+        first: usize,
+        /// Number of the other.
+        second: usize,
+    },
+    /// A slot that one edit heals and another one selects, too.
+    #[error(
+        "{site} is in edits {first} and {second}, one of which heals it; a slot that is healed cannot be replaced"
+    )]
+    Healed {
+        /// The slot.
+        site: SiteId,
+        /// Number of one edit, from one.
+        first: usize,
+        /// Number of the other.
+        second: usize,
+    },
+    /// A method that is fitted to text, without text.
+    #[error("{site}: method {method} is fitted to calibration text, and none is given")]
+    NoText {
+        /// The first such site.
+        site: SiteId,
+        /// Label of the method.
+        method: String,
     },
     /// An invalid name pattern.
     #[error("{reason}")]
@@ -137,22 +192,6 @@ pub enum CompressError {
     /// An error in the evaluation of a model.
     #[error(transparent)]
     Evaluation(#[from] EvaluationError),
-    /// Roles of one edit with different inputs.
-    #[error(
-        "targets {first} and {second} read different inputs; put them into separate tables", first = shown(first), second = shown(second)
-    )]
-    Inputs {
-        /// One role.
-        first: String,
-        /// Another.
-        second: String,
-    },
-    /// A repeated role in one edit.
-    #[error("targets name {role} twice")]
-    Twice {
-        /// The role.
-        role: String,
-    },
     /// Invalid options of a method.
     #[error("method {method} {reason}")]
     Options {

@@ -2,7 +2,7 @@
 
 use crate::CompressError;
 use crate::methods::{MethodSpec, SampleRows};
-use crate::pipeline::{LayerEdit, Plan};
+use crate::plan::{LayerEdit, Plan};
 use crate::rates::{Rates, fastest};
 use linwright_measure::calibration::Calibration;
 use linwright_measure::capture::{Bounds, Needs};
@@ -55,35 +55,44 @@ pub struct Estimate {
 pub fn estimate(
     plan: &Plan,
     model: &Transformer,
-    calibration: &Calibration,
+    calibration: Option<&Calibration>,
     rates: &mut Rates,
 ) -> Result<Estimate, CompressError> {
-    let train = calibration.train_tokens();
-    let rows = SampleRows { train, validation: calibration.tokens() - train };
-    let tokens = calibration.tokens() as f64;
+    let train = calibration.map_or(0, Calibration::train_tokens);
+    let all = calibration.map_or(0, Calibration::tokens);
+    let rows = SampleRows { train, validation: all - train };
+    let tokens = all as f64;
     let edits = plan.sites(model)?;
-    let passes = layer_passes(&edits, model, calibration);
-    let mut seconds = passes * tokens * layer_seconds(model, calibration)?;
+    let mut seconds = match calibration {
+        Some(calibration) => {
+            let passes = layer_passes(&edits, model, calibration);
+            passes * tokens * layer_seconds(model, calibration)?
+        }
+        None => 0.0,
+    };
     let (mut sites, mut largest_capture) = (Vec::new(), 0u64);
     for LayerEdit { edit, sites: ids, .. } in edits {
         let mut capture = 0;
         for (index, id) in ids.iter().enumerate() {
             let slot = model.slot(id).expect("the site was found in the plan");
             let fit = |source| CompressError::Fit { site: id.clone(), source };
-            let parameters = edit.method.parameters(slot.shape()).map_err(fit)?;
-            if edit.method.needs() == Needs::Stats {
+            let parameters = edit.method.parameters(edit.size, slot.shape()).map_err(fit)?;
+            if calibration.is_some() && edit.method.needs() == Needs::Stats {
                 seconds += tokens * rates.sum_seconds(slot.shape(), index == 0);
             }
-            let of_fit = rates.fit_seconds(&edit.method, slot.shape(), rows).map_err(fit)?;
+            let of_fit =
+                rates.fit_seconds(&edit.method, edit.size, slot.shape(), rows).map_err(fit)?;
             seconds += of_fit;
-            capture += capture_bytes(&edit.method, slot, tokens);
+            if calibration.is_some() {
+                capture += capture_bytes(&edit.method, slot, tokens);
+            }
             sites.push(SiteEstimate {
                 site: id.clone(),
                 heals: edit.heals,
-                method: edit.method.label(),
+                method: edit.label(),
                 dense_parameters: slot.shape().dense_parameters() as u64,
                 parameters: parameters as u64,
-                asked: edit.method.keep(),
+                asked: edit.size.and_then(|size| size.keep()),
                 reached: parameters as f64 / slot.shape().dense_parameters().max(1) as f64,
                 seconds: of_fit,
             });

@@ -1,26 +1,33 @@
 //! Changing a model: capture, fit, apply, heal. No other crate changes models.
 //!
 //! A [`Method`] turns statistics or samples of a site into an operator, without access to the
-//! model. The [`pipeline`] visits layers in the given order, captures the inputs of a site in the
+//! model. A [`Plan`] says which method and [`Size`] each site gets. The [`pipeline`] carries it out
+//! in the order of computation: it captures the inputs of a site in the
 //! *edited* model and its outputs in the *original* one, fits an operator, and puts it into its
 //! slot.
 
-mod budget;
 mod error;
 mod estimate;
 pub mod fit;
 pub mod intervention;
 pub mod methods;
+mod operator_size;
 pub mod pipeline;
+pub mod plan;
 mod rates;
 pub mod recipe;
 pub mod report;
+mod size;
 mod stored_fit;
 pub mod study;
 pub mod sweep_recipe;
+#[cfg(test)]
+mod tiny;
 
-pub use budget::{Budget, low_rank_for, operator_for};
 pub use error::{CompressError, FitError};
 pub use estimate::{Estimate, SiteEstimate, estimate};
 pub use methods::{Fit, FitProblem, Method, MethodSpec};
+pub use operator_size::{low_rank_for, operator_for};
+pub use plan::{Edit, Plan, SlotSet};
 pub use rates::Rates;
+pub use size::{Size, SizeError, Unit};

@@ -1,10 +1,12 @@
-//! Editing a model: layers in the given order, each with earlier edits active.
+//! Editing a model: sites in the order of computation, each with earlier edits active.
 
-use crate::methods::{Fit, FitProblem, FitReport, MethodSpec};
+use crate::intervention::{components_of, weight_of};
+use crate::methods::{Fit, FitProblem, FitReport};
+use crate::plan::{Edit, LayerEdit, Plan};
 use crate::stored_fit;
 use crate::{CompressError, FitError};
 use linwright_measure::calibration::Calibration;
-use linwright_measure::capture::{Bounds, Lockstep, SiteCapture};
+use linwright_measure::capture::{Bounds, Evidence, Lockstep, SiteCapture};
 use linwright_model::Transformer;
 use linwright_ops::{LinearSlot, Role, SiteId, Sites};
 use linwright_run::{Fingerprint, Monitor, Store};
@@ -12,45 +14,8 @@ use linwright_tensor::RngKey;
 use linwright_train::{Checkpoint, Control, Progress};
 use serde::{Deserialize, Serialize};
 
-/// Roles of a layer in groups with a common input, in the order of computation.
-pub const INPUTS: [&[Role]; 8] = [
-    &[Role::Query, Role::Key, Role::Value],
-    &[Role::QueryKeyValue],
-    &[Role::Output],
-    &[Role::Gate, Role::Up],
-    &[Role::GateUp],
-    &[Role::FcIn],
-    &[Role::Down],
-    &[Role::FcOut],
-];
-
 /// Training steps between two checkpoints.
 const CHECKPOINT_EVERY: u64 = 500;
-
-/// The edit of some slots of a layer.
-#[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
-#[serde(deny_unknown_fields)]
-pub struct Edit {
-    /// Roles of the slots, which must have a common input.
-    pub roles: Vec<Role>,
-    /// The method that replaces them.
-    pub method: MethodSpec,
-    /// Whether the edit heals, so its slots do not count as replaced.
-    #[serde(default)]
-    pub heals: bool,
-}
-
-/// Layers to edit and their edits, as plain data.
-#[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
-#[serde(deny_unknown_fields)]
-pub struct Plan {
-    /// Layers in the order of editing.
-    pub layers: Vec<usize>,
-    /// Edits of each layer, in order.
-    pub edits: Vec<Edit>,
-    /// Seed of random numbers.
-    pub seed: u64,
-}
 
 /// Model hash, memory bounds and store for the application of a plan.
 #[derive(Clone, Debug)]
@@ -61,6 +26,16 @@ pub struct Context<'a> {
     pub bounds: Bounds,
     /// Store of finished fits, if they are kept.
     pub store: Option<&'a Store>,
+    /// Store of singular components of weights, if they are kept.
+    pub components: Option<&'a Store>,
+}
+
+impl<'a> Context<'a> {
+    /// A context without stores.
+    #[must_use]
+    pub fn new(model_hash: &'a str) -> Self {
+        Self { model_hash, bounds: Bounds::default(), store: None, components: None }
+    }
 }
 
 /// Result for one site.
@@ -96,113 +71,66 @@ pub struct Edited {
     pub sites: Vec<SiteOutcome>,
 }
 
-/// One edit of one layer.
-#[derive(Clone, Debug, PartialEq)]
-pub struct LayerEdit<'a> {
-    /// The layer.
-    pub layer: usize,
-    /// The edit.
-    pub edit: &'a Edit,
-    /// The edited sites.
-    pub sites: Vec<SiteId>,
-}
-
-impl Plan {
-    /// Checks the plan against a model, and returns the sites of every edit of a layer.
-    ///
-    /// # Errors
-    /// [`CompressError`] for a layer out of range, a role that the layer lacks, roles of an edit
-    /// with different inputs, invalid options, or an impossible budget for a shape.
-    pub fn sites(&self, model: &Transformer) -> Result<Vec<LayerEdit<'_>>, CompressError> {
-        for edit in &self.edits {
-            check_inputs(&edit.roles)?;
-            edit.method
-                .check()
-                .map_err(|reason| CompressError::Options { method: edit.method.label(), reason })?;
-        }
-        let last = model.config().layers.len() - 1;
-        let mut all = Vec::new();
-        for &layer in &self.layers {
-            if layer > last {
-                return Err(CompressError::Layer { layer, last });
-            }
-            for edit in &self.edits {
-                let mut sites = Vec::new();
-                for &role in &edit.roles {
-                    let slot = find(model, layer, role)?;
-                    let checked = edit.method.parameters(slot.shape());
-                    checked
-                        .map_err(|source| CompressError::Fit { site: slot.id().clone(), source })?;
-                    sites.push(slot.id().clone());
-                }
-                all.push(LayerEdit { layer, edit, sites });
-            }
-        }
-        Ok(all)
-    }
-}
-
-fn find(model: &Transformer, layer: usize, role: Role) -> Result<&LinearSlot, CompressError> {
-    let slots: Vec<&LinearSlot> =
-        model.slots().into_iter().filter(|slot| slot.layer() == Some(layer)).collect();
-    slots.iter().copied().find(|slot| slot.role() == role).ok_or_else(|| {
-        let has: Vec<Role> = slots.iter().map(|slot| slot.role()).collect();
-        CompressError::Role { layer, role: role.to_string(), has: roles(&has) }
-    })
-}
-
-/// Applies a plan to a copy of `original`.
+/// Applies a plan to a copy of `original`, in the order of computation.
 ///
 /// Inputs are those of a site in the edited model; targets are its outputs in the original model,
-/// without the bias. If a slot has a bias, operator and bias are fitted together. With a store,
-/// existing fits are reused.
+/// without the bias. If a slot has a bias, operator and bias are fitted together. Methods that read
+/// the weight alone read the original one, and their error is that on the text if there is any.
+/// With a store, existing fits are reused.
 ///
 /// # Errors
-/// [`CompressError`].
+/// [`CompressError`]; [`CompressError::NoText`] without calibration text for a method that is
+/// fitted to it.
 pub fn apply(
     original: &Transformer,
-    calibration: &Calibration,
+    calibration: Option<&Calibration>,
     plan: &Plan,
     context: &Context<'_>,
     monitor: &mut dyn Monitor,
 ) -> Result<Edited, CompressError> {
+    let work = plan.sites(original)?;
+    if calibration.is_none() {
+        check_needs_no_text(&work)?;
+    }
     let mut model = original.clone();
-    let mut lockstep = Lockstep::new(original, calibration, context.bounds.clone());
+    let mut lockstep = calibration.map(|c| Lockstep::new(original, c, context.bounds.clone()));
     let mut sites = Vec::new();
     let mut chain = Fingerprint::of(&[
         ("version", &env!("CARGO_PKG_VERSION")),
         ("biases", &"fitted along"),
         ("model", &context.model_hash),
-        ("windows", &calibration.windows()),
-        ("training windows", &calibration.train_tokens()),
+        ("windows", &calibration.map(Calibration::windows)),
+        ("training windows", &calibration.map(Calibration::train_tokens)),
         ("seed", &plan.seed),
     ]);
-    for LayerEdit { layer, edit, sites: ids } in plan.sites(original)? {
-        let prints: Vec<Fingerprint> = ids
-            .iter()
-            .map(|id| Fingerprint::of(&[("chain", &chain), ("site", id), ("method", &edit.method)]))
-            .collect();
+    let total = work.iter().map(|group| group.sites.len() as u64).sum();
+    for group in work {
+        let prints = prints(&group, &chain);
         let fits = match stored(context.store, &prints)? {
             Some(fits) => fits,
             None => {
-                monitor.step(&format!("layer {layer}: capturing {} inputs", roles(&edit.roles)));
-                let captures =
-                    lockstep.capture(&model, layer, &ids, edit.method.needs(), monitor)?;
-                let work = captures.iter().zip(&prints);
-                work.map(|(capture, print)| {
-                    let slot =
-                        original.slot(&capture.site).expect("the site was found in the plan");
-                    let job = SiteJob { capture, slot, edit, seed: plan.seed, print };
-                    fit_site(&job, context, monitor)
-                })
-                .collect::<Result<Vec<_>, _>>()?
+                let captures = match &mut lockstep {
+                    Some(lockstep) => capture(lockstep, &group, &model, monitor)?,
+                    None => Vec::new(),
+                };
+                let mut fits = Vec::new();
+                for (index, (id, print)) in group.sites.iter().zip(&prints).enumerate() {
+                    let slot = original.slot(id).expect("the site was found in the plan");
+                    let evidence = captures.get(index).map(|capture| &capture.evidence);
+                    let job = SiteJob { evidence, slot, edit: group.edit, seed: plan.seed, print };
+                    fits.push(fit_site(&job, context, monitor)?);
+                }
+                fits
             }
         };
-        for (id, fit) in ids.iter().zip(fits) {
+        for (id, fit) in group.sites.iter().zip(fits) {
             let bias = original.slot(id).and_then(LinearSlot::bias);
-            sites.push(put(&mut model, id, bias, edit, fit)?);
+            sites.push(put(&mut model, id, bias, group.edit, fit)?);
         }
-        lockstep.note_edit(layer);
+        match &mut lockstep {
+            Some(lockstep) => lockstep.note_edit(group.layer),
+            None => monitor.progress(sites.len() as u64, total),
+        }
         chain = Fingerprint::of(&[("prints", &prints)]);
     }
     original.release_scratch();
@@ -210,25 +138,35 @@ pub fn apply(
     Ok(Edited { model, sites })
 }
 
-/// Checks that the roles of an edit, which are captured together, have a common input.
-fn check_inputs(roles: &[Role]) -> Result<(), CompressError> {
-    let input = |role: Role| INPUTS.iter().position(|group| group.contains(&role));
-    for (k, &role) in roles.iter().enumerate() {
-        if roles[..k].contains(&role) {
-            return Err(CompressError::Twice { role: role.to_string() });
+fn check_needs_no_text(work: &[LayerEdit<'_>]) -> Result<(), CompressError> {
+    match work.iter().find(|group| group.edit.method.needs_text()) {
+        Some(LayerEdit { edit, sites, .. }) => {
+            Err(CompressError::NoText { site: sites[0].clone(), method: edit.label() })
         }
+        None => Ok(()),
     }
-    for pair in roles.windows(2) {
-        if input(pair[0]) != input(pair[1]) {
-            let [first, second] = [pair[0], pair[1]].map(|role| role.to_string());
-            return Err(CompressError::Inputs { first, second });
-        }
-    }
-    Ok(())
 }
 
-fn roles(roles: &[Role]) -> String {
-    roles.iter().map(ToString::to_string).collect::<Vec<_>>().join(", ")
+/// Identifies each fit of a group by everything that it depends on.
+fn prints(group: &LayerEdit<'_>, chain: &Fingerprint) -> Vec<Fingerprint> {
+    let (method, size) = (&group.edit.method, &group.edit.size);
+    let print = |site: &SiteId| {
+        Fingerprint::of(&[("chain", chain), ("site", site), ("method", method), ("size", size)])
+    };
+    group.sites.iter().map(print).collect()
+}
+
+fn capture(
+    lockstep: &mut Lockstep<'_>,
+    group: &LayerEdit<'_>,
+    model: &Transformer,
+    monitor: &mut dyn Monitor,
+) -> Result<Vec<SiteCapture>, CompressError> {
+    let LayerEdit { layer, edit, sites } = group;
+    let role = |id: &SiteId| model.slot(id).map_or_else(String::new, |s| s.role().to_string());
+    let roles: Vec<String> = sites.iter().map(role).collect();
+    monitor.step(&format!("layer {layer}: capturing {} inputs", roles.join(", ")));
+    Ok(lockstep.capture(model, *layer, sites, edit.method.needs(), monitor)?)
 }
 
 /// Fits of all sites of an edit, if all are in the store.
@@ -249,8 +187,8 @@ fn stored(
 
 /// A site that an edit changes.
 struct SiteJob<'a> {
-    /// What goes into it and should come out.
-    capture: &'a SiteCapture,
+    /// What goes into it and should come out, if there is calibration text.
+    evidence: Option<&'a Evidence>,
     /// The slot of the original model.
     slot: &'a LinearSlot,
     edit: &'a Edit,
@@ -265,7 +203,7 @@ fn fit_site(
     context: &Context<'_>,
     monitor: &mut dyn Monitor,
 ) -> Result<Fit, CompressError> {
-    let SiteJob { capture, slot, edit, seed, print } = *job;
+    let SiteJob { evidence, slot, edit, seed, print } = *job;
     if let Some(store) = context.store
         && let Some(fit) = stored_fit::get(store, print)?
     {
@@ -274,10 +212,10 @@ fn fit_site(
     if monitor.interrupted() {
         return Err(CompressError::Interrupted);
     }
-    let site = &capture.site;
-    monitor.step(&format!("{site}: fitting {}", edit.method.label()));
+    let site = slot.id();
+    monitor.step(&format!("{site}: fitting {}", edit.label()));
     // Checkpoints of the training, for one process at a time.
-    let what = format!("fit of {site}: {}", edit.method.label());
+    let what = format!("fit of {site}: {}", edit.label());
     let unfinished = context.store.map(|store| store.unfinished(print, &what)).transpose()?;
     let checkpoint = unfinished.as_ref().and_then(|work| work.file("training"));
     let checkpoint = checkpoint.map(|path| Checkpoint {
@@ -285,16 +223,24 @@ fn fit_site(
         every: CHECKPOINT_EVERY,
         fingerprint: print.0.clone(),
     });
+    let began = monitor.seconds();
+    let components = match context.components {
+        Some(store) if edit.method.needs_components(edit.size) => {
+            Some(components_of(store, site, &weight_of(slot)?)?)
+        }
+        _ => None,
+    };
     let problem = FitProblem {
         site,
-        shape: capture.shape,
+        shape: slot.shape(),
         original: slot.op(),
-        evidence: &capture.evidence,
+        size: edit.size,
+        evidence,
+        components: components.as_ref(),
         biased: slot.bias().is_some(),
-        key: RngKey::new(seed).fold(&site.0).fold(&edit.method.label()),
+        key: key_of(seed, site, edit),
         checkpoint: checkpoint.as_ref(),
     };
-    let began = monitor.seconds();
     let mut fit = edit
         .method
         .fit(&problem, &mut Forward(monitor))
@@ -307,6 +253,11 @@ fn fit_site(
         unfinished.finish()?;
     }
     Ok(fit)
+}
+
+/// Random key of a fit.
+fn key_of(seed: u64, site: &SiteId, edit: &Edit) -> RngKey {
+    RngKey::new(seed).fold(&site.0).fold(&edit.method.stream(edit.size))
 }
 
 /// Passes the progress of a training on to the monitor.
@@ -346,7 +297,7 @@ fn put(
         role: slot.role(),
         layer: slot.layer().unwrap_or_default(),
         heals: edit.heals,
-        method: edit.method.label(),
+        method: edit.label(),
         parameters: slot.parameters(),
         dense_parameters,
         macs_per_row: slot.op().map().macs_per_row(),
@@ -358,47 +309,26 @@ fn put(
 mod tests {
     use super::*;
     use crate::fit::regression::multiply;
-    use crate::methods::{LowRankMethod, reduced_rank_regression};
-    use linwright_measure::calibration::Split;
-    use linwright_measure::capture::Evidence;
+    use crate::methods::{LowRankMethod, MethodSpec, reduced_rank_regression};
+    use crate::plan::SlotSet;
+    use crate::{Size, tiny};
     use linwright_measure::capture::Needs;
-    use linwright_model::checkpoint::{Form, LoadedModel, SaveOptions, load, save};
+    use linwright_model::checkpoint::{Form, SaveOptions, load, save};
     use linwright_run::Silent;
-    use std::path::Path;
-
-    /// A checkpoint of `testdata` in the layout of a model directory.
-    fn checkpoint(stem: &str) -> LoadedModel {
-        let sets = Path::new(env!("CARGO_MANIFEST_DIR")).join("../../testdata/decoder");
-        let record = std::fs::read(sets.join(format!("{stem}.json"))).expect("a record");
-        let record: serde_json::Value = serde_json::from_slice(&record).expect("JSON");
-        let weights = std::fs::read(sets.join(format!("{stem}.safetensors"))).expect("weights");
-        let dir = tempfile::tempdir().expect("a folder");
-        std::fs::write(dir.path().join("config.json"), record["config"].to_string())
-            .expect("writes");
-        std::fs::write(dir.path().join("model.safetensors"), weights).expect("writes");
-        load(dir.path()).expect("loads")
-    }
 
     #[test]
     fn biases_are_fitted_with_the_operators_and_saved() {
-        let loaded = checkpoint("qwen2-biases");
+        let loaded = tiny::checkpoint("qwen2-biases");
         let original = &loaded.decoder;
-        let mut stream = RngKey::new(6).stream();
-        let vocab = original.config().vocab;
-        let text: Vec<u32> = (0..4000).map(|_| stream.below(vocab) as u32).collect();
-        let calibration = Calibration::new(&[text], 32, 4000, Split::Contiguous).expect("enough");
-        let rank = |rank| LowRankMethod {
-            rank: Some(rank),
-            keep: None,
-            fit: crate::methods::How::Closed,
-            training: crate::methods::Training::default(),
-        };
-        let method = MethodSpec::LowRank(rank(2));
+        let calibration = tiny::calibration(original, 4000);
+        let method = MethodSpec::LowRank(LowRankMethod::default());
         let targets = vec![Role::Query, Role::Key, Role::Value];
-        let edits = vec![Edit { roles: targets, method, heals: false }];
-        let plan = Plan { layers: vec![0], edits, seed: 0 };
-        let context = Context { model_hash: &loaded.hash, bounds: Bounds::default(), store: None };
-        let edited = apply(original, &calibration, &plan, &context, &mut Silent).expect("applies");
+        let sites = SlotSet::with_roles(targets, Some(vec![0]));
+        let edits = vec![Edit { sites, method, size: Some(Size::Rank(2)), heals: false }];
+        let plan = Plan { edits, seed: 0 };
+        let context = Context::new(&loaded.hash);
+        let edited = apply(original, Some(&calibration), &plan, &context, &mut Silent);
+        let edited = edited.expect("applies");
 
         let sites: Vec<SiteId> = edited.sites.iter().map(|site| site.site.clone()).collect();
         let mut lockstep = Lockstep::new(original, &calibration, Bounds::default());

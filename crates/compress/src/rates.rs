@@ -5,7 +5,7 @@
 //! random numbers with a planted weight, and its speed is extrapolated.
 
 use crate::methods::{FitProblem, MethodSpec, SampleRows};
-use crate::{CompressError, FitError};
+use crate::{CompressError, FitError, Size};
 use linwright_measure::capture::{Evidence, Needs};
 use linwright_measure::samples::{Rows, Samples};
 use linwright_measure::stats::SiteStats;
@@ -66,20 +66,22 @@ impl Rates {
     pub fn fit_seconds(
         &mut self,
         method: &MethodSpec,
+        size: Option<Size>,
         shape: Shape,
         rows: SampleRows,
     ) -> Result<f64, FitError> {
-        let key = (serde_json::to_string(method).unwrap_or_else(|_| method.label()), shape);
+        let named = serde_json::to_string(&(method, size));
+        let key = (named.unwrap_or_else(|_| method.label(size)), shape);
         let rate = match self.fits.get(&key) {
             Some(rate) => *rate,
             None => {
-                let rate = measured(method, shape)?;
+                let rate = measured(method, size, shape)?;
                 self.fits.insert(key, rate);
                 rate
             }
         };
-        let all = method.work(shape, rows)?;
-        let first = method.brief().map_or(Ok(all), |brief| brief.work(shape, rows))?;
+        let all = method.work(size, shape, rows)?;
+        let first = method.brief().map_or(Ok(all), |brief| brief.work(size, shape, rows))?;
         Ok(first * rate.first + (all - first) * rate.further)
     }
 
@@ -125,16 +127,16 @@ pub(crate) fn fastest(
 }
 
 /// Speed of a method, measured on a smaller layer.
-fn measured(method: &MethodSpec, shape: Shape) -> Result<Rate, FitError> {
-    let (smaller, small, rows) = timed(method, shape)?;
+fn measured(method: &MethodSpec, size: Option<Size>, shape: Shape) -> Result<Rate, FitError> {
+    let Smaller { method: smaller, size, shape: small, rows } = timed(method, size, shape)?;
     let problem = Planted::new(&smaller, small, rows);
     let timed = |method: &MethodSpec| {
         let seconds = fastest(|| {
             let failed = |source| CompressError::Fit { site: problem.site.clone(), source };
-            problem.fit(method).map_err(failed)
+            problem.fit(method, size).map_err(failed)
         });
         match seconds {
-            Ok(seconds) => Ok((seconds, method.work(small, rows)?)),
+            Ok(seconds) => Ok((seconds, method.work(size, small, rows)?)),
             Err(CompressError::Fit { source, .. }) => Err(source),
             Err(other) => unreachable!("a timed fit fails as fits do: {other}"),
         }
@@ -154,8 +156,16 @@ fn measured(method: &MethodSpec, shape: Shape) -> Result<Rate, FitError> {
     Ok(Rate { first: before / first, further })
 }
 
+/// A fit that is timed.
+struct Smaller {
+    method: MethodSpec,
+    size: Option<Size>,
+    shape: Shape,
+    rows: SampleRows,
+}
+
 /// The largest layer within the time limit, by halving; the smallest possible one if none is.
-fn timed(method: &MethodSpec, shape: Shape) -> Result<(MethodSpec, Shape, SampleRows), FitError> {
+fn timed(method: &MethodSpec, size: Option<Size>, shape: Shape) -> Result<Smaller, FitError> {
     let mut found = None;
     let mut refused = None;
     for halvings in 0..usize::BITS as usize {
@@ -164,12 +174,12 @@ fn timed(method: &MethodSpec, shape: Shape) -> Result<(MethodSpec, Shape, Sample
         if halvings > 0 && small.out.min(small.inp) < method.least_side() {
             break;
         }
-        let smaller = method.shrunk(by);
+        let (smaller, size) = (method.shrunk(by), size.map(|size| size.shrunk(by)));
         let rows = rows_of(&smaller);
-        match smaller.work(small, rows) {
+        match smaller.work(size, small, rows) {
             Ok(work) => {
                 let most = if method.needs() == Needs::Stats { TIMED_SUMS } else { TIMED };
-                found = Some((smaller, small, rows));
+                found = Some(Smaller { method: smaller, size, shape: small, rows });
                 if work <= most {
                     break;
                 }
@@ -234,12 +244,14 @@ impl Planted {
         Self { site: SiteId("a timed fit".into()), shape, weight, evidence }
     }
 
-    fn fit(&self, method: &MethodSpec) -> Result<(), FitError> {
+    fn fit(&self, method: &MethodSpec, size: Option<Size>) -> Result<(), FitError> {
         let problem = FitProblem {
             site: &self.site,
             shape: self.shape,
             original: &self.weight,
-            evidence: &self.evidence,
+            size,
+            evidence: Some(&self.evidence),
+            components: None,
             biased: false,
             key: RngKey::new(3),
             checkpoint: None,
@@ -252,7 +264,6 @@ impl Planted {
 mod tests {
     use super::*;
     use crate::fit::counted;
-    use crate::intervention::{Cut, Intervention, Size};
     use crate::methods::{
         BlockHadamardMethod, DenseMethod, How, LaserMethod, LowRankMethod, RotorMethod,
         StructuredMethod, Training,
@@ -270,20 +281,18 @@ mod tests {
     use std::path::Path;
 
     /// All methods in all variants, and all kinds of `structured`, with little work.
-    fn methods() -> Vec<MethodSpec> {
+    fn methods() -> Vec<(MethodSpec, Option<Size>)> {
         let training = Training { epochs: 1, batch: 64, ..Training::default() };
         let dense =
             |fit| MethodSpec::Dense(DenseMethod { fit, training, ..DenseMethod::default() });
-        let low_rank =
-            |fit| MethodSpec::LowRank(LowRankMethod { rank: Some(16), keep: None, fit, training });
-        let cut = Cut::new(Intervention::RankReduction, Size::Rank(16));
+        let low_rank = |fit| MethodSpec::LowRank(LowRankMethod { fit, training });
         let blocks = BlockHadamardMethod { depth: 2, training, ..Default::default() };
         let mut all = vec![
             dense(How::Closed),
             dense(How::Trained),
             low_rank(How::Closed),
             low_rank(How::Trained),
-            MethodSpec::Laser(LaserMethod { cut }),
+            MethodSpec::Laser(LaserMethod::default()),
             MethodSpec::BlockHadamard(blocks),
             MethodSpec::Rotor(RotorMethod { training, ..RotorMethod::default() }),
         ];
@@ -314,7 +323,11 @@ mod tests {
                 StructuredMethod { starts: 1, iterations, ..StructuredMethod::new(operator) };
             all.push(MethodSpec::Structured(method));
         }
-        all
+        let sized = |method: MethodSpec| {
+            let size = method.needs_size().then_some(Size::Rank(16));
+            (method, size)
+        };
+        all.into_iter().map(sized).collect()
     }
 
     /// Work of all iterations of a fit except the first: estimated over counted multiply-adds.
@@ -327,9 +340,9 @@ mod tests {
             (Shape { out: side, inp: side }, SampleRows { train: 0, validation: 0 });
         let problem = Planted::new(&method, shape, rows);
         let [all, first] = [&method, &brief].map(|method| {
-            let (counted, fit) = counted::by(|| problem.fit(method));
+            let (counted, fit) = counted::by(|| problem.fit(method, None));
             fit.expect("fits");
-            (method.work(shape, rows).expect("is estimated"), counted)
+            (method.work(None, shape, rows).expect("is estimated"), counted)
         });
         (all.0 - first.0) / (all.1 - first.1)
     }
@@ -385,7 +398,7 @@ mod tests {
             captured.expect("captures")[0].evidence.clone()
         });
         let mut ratios = Vec::new();
-        for method in methods() {
+        for (method, size) in methods() {
             let evidence = if method.needs() == Needs::Stats { &sums } else { &samples }.clone();
             let planted =
                 Planted { site: site.clone(), shape, weight: slot.op().clone(), evidence };
@@ -393,9 +406,10 @@ mod tests {
             let mut nearest = f64::INFINITY;
             for _ in 0..3 {
                 rates.fits.clear();
-                let estimated = rates.fit_seconds(&method, shape, rows).expect("is estimated");
+                let estimated =
+                    rates.fit_seconds(&method, size, shape, rows).expect("is estimated");
                 let began = Instant::now();
-                planted.fit(&method).expect("fits");
+                planted.fit(&method, size).expect("fits");
                 let ratio = estimated / began.elapsed().as_secs_f64();
                 if ratio.ln().abs() < nearest.ln().abs() {
                     nearest = ratio;
@@ -404,7 +418,7 @@ mod tests {
                     break;
                 }
             }
-            ratios.push(format!("{} {nearest:.2}", method.label()));
+            ratios.push(format!("{} {nearest:.2}", method.label(size)));
         }
         let far = |line: &String| {
             let ratio: f64 = line.rsplit(' ').next().and_then(|n| n.parse().ok()).unwrap_or(0.0);

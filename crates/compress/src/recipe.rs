@@ -4,7 +4,8 @@
 //! calibration text, the evaluation, and one or more tables of methods on nested sets of layers.
 
 use crate::methods::{DenseMethod, MethodSpec};
-use crate::pipeline::{Edit, Plan};
+use crate::plan::{Edit, Plan, SlotSet};
+use crate::{Size, Unit};
 use linwright_data::Format;
 use linwright_evaluate::{Bos, Join};
 use linwright_measure::calibration::Split;
@@ -107,9 +108,9 @@ pub struct Evaluation {
 pub struct Table {
     /// Heading.
     pub title: String,
-    /// Sets of layers, each in the order in which they are edited.
+    /// Sets of layers.
     pub layers: Vec<Vec<usize>>,
-    /// Replaced roles; they must have a common input.
+    /// Replaced roles.
     #[serde(default = "Table::default_targets")]
     pub targets: Vec<Role>,
     /// Method that heals the output projection after the replacement; `null` leaves it unchanged.
@@ -128,6 +129,9 @@ pub struct Row {
     pub label: Option<String>,
     /// The method with its options.
     pub fit: MethodSpec,
+    /// Size of what it fits; the method's standard one by default.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub size: Option<Size>,
 }
 
 impl Recipe {
@@ -165,13 +169,15 @@ impl Table {
     /// The plan of a row for a set of layers.
     #[must_use]
     pub fn plan(&self, row: &Row, layers: &[usize], seed: u64) -> Plan {
-        let method = row.fit.clone();
-        let mut edits = vec![Edit { roles: self.targets.clone(), method, heals: false }];
+        let sites = |roles| SlotSet::with_roles(roles, Some(layers.to_vec()));
+        let (method, size) = (row.fit.clone(), row.size);
+        let mut edits =
+            vec![Edit { sites: sites(self.targets.clone()), method, size, heals: false }];
         if let Some(output) = self.output_projection {
-            let method = MethodSpec::Dense(output);
-            edits.push(Edit { roles: vec![Role::Output], method, heals: true });
+            let (sites, method) = (sites(vec![Role::Output]), MethodSpec::Dense(output));
+            edits.push(Edit { sites, method, size: None, heals: true });
         }
-        Plan { layers: layers.to_vec(), edits, seed }
+        Plan { edits, seed }
     }
 }
 
@@ -179,7 +185,7 @@ impl Row {
     /// Label in the table.
     #[must_use]
     pub fn label(&self) -> String {
-        self.label.clone().unwrap_or_else(|| self.fit.label())
+        self.label.clone().unwrap_or_else(|| self.fit.label(self.size))
     }
 }
 
@@ -360,11 +366,14 @@ fn check_table(index: usize, table: &Table) -> Result<(), Wrong> {
         );
     }
     for (row, method) in table.methods.iter().enumerate() {
-        if let Err(reason) = method.fit.check() {
+        if let Err(error) = method.fit.check_size(method.size) {
+            return wrong(key(&format!("methods[{row}].size")), format!("is wrong: {error}"));
+        }
+        if let Err(reason) = method.fit.check(method.size) {
             return wrong(key(&format!("methods[{row}].fit")), reason);
         }
     }
-    match table.output_projection.map(|output| MethodSpec::Dense(output).check()) {
+    match table.output_projection.map(|output| MethodSpec::Dense(output).check(None)) {
         Some(Err(reason)) => wrong(key("output_projection"), reason),
         _ => Ok(()),
     }
@@ -375,7 +384,10 @@ fn check_names(recipe: &Recipe) -> Result<(), Wrong> {
     let rows: Vec<&Row> = recipe.tables.iter().flat_map(|table| &table.methods).collect();
     for (k, row) in rows.iter().enumerate() {
         let label = row.label();
-        if rows[..k].iter().any(|other| other.label() == label && other.fit != row.fit) {
+        if rows[..k]
+            .iter()
+            .any(|other| other.label() == label && (&other.fit, other.size) != (&row.fit, row.size))
+        {
             return wrong(
                 "tables",
                 format!(
@@ -405,6 +417,11 @@ pub fn suggestion(message: &str) -> Option<String> {
 
 /// Advice about an unknown word.
 fn advice(message: &str) -> Option<String> {
+    let is_size = |unit: &Unit| message.contains(&format!("unknown field `{}`", unit.name()));
+    if let Some(unit) = Unit::ALL.iter().find(|unit| is_size(unit)) {
+        let name = unit.name();
+        return Some(format!("a size stands beside its method; write `size: {{{name}: ...}}`"));
+    }
     if let Some(key) = suggestion(message) {
         return Some(format!("did you mean `{key}`?"));
     }
@@ -432,8 +449,8 @@ tables:
   - title: One
     layers: [[1], [1, 2]]
     methods:
-      - fit: {method: low_rank, rank: 4}
-      - {label: LR4-trained, fit: {method: low_rank, rank: 4, fit: trained, training: {epochs: 2}}}
+      - {fit: {method: low_rank}, size: {rank: 4}}
+      - {label: LR4-trained, fit: {method: low_rank, fit: trained, training: {epochs: 2}}, size: {rank: 4}}
 ";
 
     fn error(text: &str) -> String {
@@ -445,7 +462,7 @@ tables:
         let recipe = parse(Path::new("r.yaml"), GOOD).expect("reads");
         assert_eq!(recipe.tables[0].methods[0].label(), "LR4-closed");
         let plan = recipe.tables[0].plan(&recipe.tables[0].methods[1], &[1, 2], 1);
-        assert_eq!((plan.edits.len(), plan.layers.len()), (2, 2));
+        assert_eq!((plan.edits.len(), plan.edits[0].sites.layers.clone()), (2, Some(vec![1, 2])));
         let json = serde_json::to_string(&recipe).expect("is plain data");
         assert_eq!(serde_json::from_str::<Recipe>(&json).expect("reads"), recipe);
     }
@@ -457,9 +474,10 @@ tables:
             ("num_tokens", "num_token", "`num_tokens`"),
             ("window:", "windw:", "`window`"),
             ("layers:", "layer:", "`layers`"),
-            ("rank: 4}\n", "rnk: 4}\n", "`rank`"),
+            ("size: {rank: 4}}\n", "size: {rnk: 4}}\n", "`rank`"),
+            ("size: {rank: 4}}\n", "siz: {rank: 4}}\n", "`size`"),
             ("epochs", "epoch", "`epochs`"),
-            ("method: low_rank, rank: 4}", "method: low_rnk, rank: 4}", "`low_rank`"),
+            ("method: low_rank}", "method: low_rnk}", "`low_rank`"),
         ] {
             let message = error(&GOOD.replacen(from, to, 1));
             assert!(
@@ -472,27 +490,27 @@ tables:
     #[test]
     fn an_operator_in_place_of_a_method_is_told() {
         for kind in ["kronecker", "butterfly", "diagonal_low_rank", "product"] {
-            let to = format!("method: {kind}, rank: 4}}");
-            let message = error(&GOOD.replacen("method: low_rank, rank: 4}", &to, 1));
+            let to = format!("method: {kind}}}");
+            let message = error(&GOOD.replacen("method: low_rank}", &to, 1));
             assert!(message.contains(kind), "{message}");
             let is_explained = message.contains("is an operator, not a method");
             assert!(is_explained || message.contains("did you mean `low_rank`?"), "{message}");
         }
-        let message = error(&GOOD.replacen("method: low_rank, rank: 4}", "method: kronecker}", 1));
+        let message = error(&GOOD.replacen("method: low_rank}", "method: kronecker}", 1));
         assert!(message.contains("operator: {kind: kronecker}"), "{message}");
     }
 
     #[test]
     fn any_operator_is_fitted_by_the_structured_method() {
         let sum = "operator: {kind: sum, terms: [{kind: monarch}, {kind: low_rank, rank: 2}]}";
-        let to = format!("method: structured, {sum}, starts: 3}}");
-        let text = GOOD.replacen("method: low_rank, rank: 4}", &to, 1);
+        let to = format!("method: structured, {sum}, starts: 3}}}}");
+        let text = GOOD.replacen("method: low_rank}, size: {rank: 4}}", &to, 1);
         let recipe = parse(Path::new("r.yaml"), &text).expect("parses");
         let rows: Vec<&Row> = recipe.tables.iter().flat_map(|table| &table.methods).collect();
-        assert!(rows.iter().any(|row| row.fit.label() == "monarch+low_rank"), "{rows:?}");
+        assert!(rows.iter().any(|row| row.label() == "monarch+low_rank"), "{rows:?}");
         let network = GOOD.replacen(
-            "method: low_rank, rank: 4}",
-            "method: structured, operator: {kind: rotor_network}}",
+            "method: low_rank}, size: {rank: 4}}",
+            "method: structured, operator: {kind: rotor_network}}}",
             1,
         );
         assert!(error(&network).contains("use method rotor"), "{}", error(&network));
@@ -504,8 +522,10 @@ tables:
             ("version: 1", "version: 2", "version is 2"),
             ("[0, 1]", "[]", "must not be empty"),
             ("[0, 1]", "[3, 3]", "seeds has 3 twice"),
-            ("rank: 4}", "rank: 0}", "rank 0"),
-            ("rank: 4}", "rank: 4, keep: 0.5}", "either rank or keep"),
+            ("rank: 4}", "rank: 0}", "tables[0].methods[0].size is wrong: rank is 0"),
+            ("low_rank}", "low_rank, rank: 4}", "beside its method; write `size: {rank: ...}`"),
+            ("rank: 4}", "keep: 1.0}", "keep is 1, expected a share between 0 and 1"),
+            (", size: {rank: 4}", "", "low_rank needs a size: keep, rank, rho"),
             ("window: 128", "window: 128, stride: 129", "eval.stride is 129"),
             ("window: 128", "text_field: content", "eval.text_field has no effect"),
             (
@@ -526,7 +546,8 @@ tables:
     #[test]
     fn one_name_is_one_method_in_all_tables() {
         let second = |rank: &str| {
-            let method = format!("{{label: LR4-closed, fit: {{method: low_rank, rank: {rank}}}}}");
+            let method =
+                format!("{{label: LR4-closed, fit: {{method: low_rank}}, size: {{rank: {rank}}}}}");
             format!("{GOOD}  - {{title: Two, layers: [[1]], methods: [{method}]}}\n")
         };
         assert_eq!(parse(Path::new("r.yaml"), &second("4")).expect("reads").tables.len(), 2);

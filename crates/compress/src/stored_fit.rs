@@ -129,6 +129,7 @@ mod tests {
         let op = OpSpec::LowRank(LowRankSpec { rank: 2 });
         let op = op.random(Shape { out: 6, inp: 4 }, RngKey::new(3)).expect("exists");
         let report = FitReport {
+            cut: None,
             relative_error: 0.25,
             train_relative_error: 0.2,
             target_power: 1.0,

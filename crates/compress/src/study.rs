@@ -6,10 +6,11 @@
 //! it stopped; another recipe in the same directory is an error.
 
 use crate::CompressError;
-use crate::pipeline::{Context, Edited, Plan, SiteOutcome, apply};
+use crate::pipeline::{Context, Edited, SiteOutcome, apply};
+use crate::plan::Plan;
 use crate::recipe::{Recipe, Row as RecipeRow, Table};
 use linwright_measure::calibration::{Calibration, Split};
-use linwright_measure::capture::{Bounds, CaptureError};
+use linwright_measure::capture::CaptureError;
 use linwright_run::{Fingerprint, Monitor, RunDirectory, RunError};
 use linwright_tensor::{RngKey, parallel};
 
@@ -32,6 +33,8 @@ use std::cell::RefCell;
 
 /// Rows for timing replaced sites: a window of text.
 const TIMED_ROWS: usize = 256;
+/// Step between tokens of a window without text; a prime, so that they differ.
+const TOKEN_STEP: usize = 7919;
 /// Rounds of timing, whose median is reported.
 const TIMED_ROUNDS: usize = 11;
 
@@ -97,7 +100,7 @@ pub fn fingerprint(recipe: &Recipe, inputs: &Inputs<'_>, data: &[String]) -> Fin
     ])
 }
 
-/// Checks all sets of layers and all budgets of a recipe against a model, before any work.
+/// Checks all sets of layers and all sizes of a recipe against a model, before any work.
 ///
 /// # Errors
 /// As [`Plan::sites`].
@@ -255,9 +258,9 @@ fn one_cell(
         Fingerprint::of(&[("cell", &plan), ("table", &table.title), ("label", &row.label())]);
     let original = &inputs.model.decoder;
     let store = Some(directory.pieces());
-    let context = Context { model_hash: &inputs.model.hash, bounds: Bounds::default(), store };
+    let context = Context { store, ..Context::new(&inputs.model.hash) };
     let mut cell = finished_cell(directory, &print, || {
-        let edited = apply(original, calibration, &plan, &context, monitor)?;
+        let edited = apply(original, Some(calibration), &plan, &context, monitor)?;
         monitor.step(&format!("{} on layers {layers:?}, seed {seed}: evaluating", row.label()));
         let results = measure(&edited.model, inputs.tokenizer, inputs.tasks, monitor)?;
         let targets: Vec<&SiteOutcome> = edited.sites.iter().filter(|site| !site.heals).collect();
@@ -284,7 +287,7 @@ fn one_cell(
     // fits.
     let print = Fingerprint::of(&[("speed", &plan), ("threads", &parallel::threads())]);
     cell.row.speed = Some(directory.finished("speed", &print, || {
-        let edited = apply(original, calibration, &plan, &context, monitor)?;
+        let edited = apply(original, Some(calibration), &plan, &context, monitor)?;
         Ok::<_, StudyError>(speed(original, &edited.model, &targets))
     })?);
     Ok(cell)
@@ -406,13 +409,26 @@ pub fn is_interruption(error: &StudyError) -> bool {
     }
 }
 
+/// Windows of text to time a model on where no text is given: tokens in steps through the
+/// vocabulary.
+#[must_use]
+pub fn windows_without_text(model: &Transformer) -> Vec<Vec<u32>> {
+    let config = model.config();
+    let length = config.max_positions.min(TIMED_ROWS);
+    vec![(0..length).map(|i| (i * TOKEN_STEP % config.vocab) as u32).collect()]
+}
+
 /// Fingerprint of a plan outside a recipe, as in `linwright compress`.
 #[must_use]
-pub fn plan_fingerprint(plan: &Plan, model_hash: &str, calibration: &Calibration) -> Fingerprint {
+pub fn plan_fingerprint(
+    plan: &Plan,
+    model_hash: &str,
+    calibration: Option<&Calibration>,
+) -> Fingerprint {
     Fingerprint::of(&[
         ("version", &env!("CARGO_PKG_VERSION")),
         ("plan", plan),
         ("model", &model_hash),
-        ("windows", &calibration.windows()),
+        ("windows", &calibration.map(Calibration::windows)),
     ])
 }

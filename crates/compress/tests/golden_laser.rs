@@ -7,9 +7,9 @@
     reason = "an environment variable gives the folder of the golden vectors"
 )]
 
-use linwright_compress::intervention::{
-    Cut, Intervention, Lname, Size, SlotSet, Storage, cut, pruned, pruned_compat,
-};
+use linwright_compress::intervention::{Intervention, Lname, Storage, cut, pruned, pruned_compat};
+use linwright_compress::methods::LaserMethod;
+use linwright_compress::{Size, SlotSet};
 use linwright_model::{Transformer, TransformerConfig};
 use linwright_ops::Shape;
 use linwright_tensor::linalg::{Components, Sketch};
@@ -110,9 +110,8 @@ fn golden_rank_reduction() {
             assert_eq!(rank as f64, number(&case["rank"]), "{id}");
             let tolerance = |name: &str| number(&case["tol"][name]);
             let all = Components::of(weight.view()).expect("decomposes");
-            let how =
-                Cut { storage: Storage::Dense, ..Cut::new(Intervention::RankReduction, size) };
-            let done = cut(&weight, &how, Some(&all), RngKey::new(0)).expect("is cut");
+            let how = LaserMethod { storage: Storage::Dense, ..LaserMethod::default() };
+            let done = cut(&weight, &how, size, Some(&all), RngKey::new(0)).expect("is cut");
             let found: Mat<f64> = done.op.to_dense().expect("is linear").cast();
             let off = norm(&minus(&found, &exact));
             assert!(off <= tolerance("exact_mode_rel_fro") * norm(&w), "{id}: {off}");
@@ -167,8 +166,8 @@ fn golden_pruning() {
             assert!(count > 2, "{id} has rates");
             assert_eq!(case["rate_10_raises"], "IndexError");
             assert!(pruned_compat(&weight, 10.0).is_err());
-            let nothing = Cut::new(Intervention::Dropout, Size::Rate(10.0));
-            let done = cut(&weight, &nothing, None, RngKey::new(0)).expect("is cut");
+            let (how, nothing) = (LaserMethod::new(Intervention::Dropout), Size::Rate(10.0));
+            let done = cut(&weight, &how, nothing, None, RngKey::new(0)).expect("is cut");
             assert!(done.op.to_dense().expect("is linear").data().iter().all(|x| *x == 0.0));
         }
     }

@@ -5,8 +5,10 @@ mod variants;
 
 use linwright_compress::intervention::compose::{best_first, compose};
 use linwright_compress::intervention::sweep::{Grid, Objective, Score, Swept, Work, sweep};
-use linwright_compress::intervention::{Cut, Intervention, Lname, Size, apply_edits};
+use linwright_compress::intervention::{Intervention, Lname, apply_edits};
+use linwright_compress::methods::LaserMethod;
 use linwright_compress::study::StudyError;
+use linwright_compress::{Edit, MethodSpec, Plan, Size, SlotSet};
 use linwright_data::QuestionSet;
 use linwright_evaluate::{Bos, Hooks, MultipleChoice, Outcome, RunOptions, Subject, evaluate};
 use linwright_model::tokenizer::Tokenizer;
@@ -55,7 +57,8 @@ fn grid(intervention: Intervention) -> Grid {
         layers: Some(vec![2, 0]),
         together: false,
         sizes: vec![Size::Rate(9.0), Size::Rate(5.0), Size::Rate(10.0)],
-        cut: Cut::new(intervention, Size::Rate(9.0)),
+        method: LaserMethod::new(intervention),
+        seed: 0,
     }
 }
 
@@ -138,16 +141,9 @@ fn a_cell_is_the_edited_model_as_evaluated_by_itself() {
     let grid = grid(Intervention::RankReduction);
     let swept = parts.swept(&grid, true, &mut Silent).unwrap();
     for cell in &swept.cells {
-        let slots = linwright_compress::intervention::SlotSet::named(
-            cell.place.lname,
-            cell.place.layer.map(|l| vec![l]),
-        );
-        let edits = linwright_compress::intervention::Edits {
-            edits: vec![linwright_compress::intervention::Edit {
-                slots,
-                cut: Cut { size: cell.size, ..grid.cut },
-            }],
-        };
+        let sites = SlotSet::named(cell.place.lname, cell.place.layer.map(|l| vec![l]));
+        let (method, size) = (MethodSpec::Laser(grid.method), Some(cell.size));
+        let edits = Plan { seed: 0, edits: vec![Edit { sites, method, size, heals: false }] };
         let mut edited = parts.model.clone();
         let done = apply_edits(&mut edited, &edits, &parts.store, &mut Silent).unwrap();
         assert_eq!(done[0].report.kept.rank, cell.kept[0].rank);

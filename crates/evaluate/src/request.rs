@@ -227,6 +227,7 @@ impl Item<'_> {
 #[cfg(test)]
 mod tests {
     use super::*;
+    use linwright_run::Fingerprint;
 
     fn item(requests: Vec<Request<'_>>) -> Item<'_> {
         Item { place: "a file".into(), requests, own: &[] }
@@ -275,7 +276,11 @@ mod tests {
             vec![item(vec![rolling(Cut::Protocol(protocol))])],
             vec![item(vec![Request::Similarity(["a".into(), "b".into()])])],
         ];
-        let prints: Vec<String> = all.iter().map(|items| print_of(items)).collect();
+        let print_of = |items: &[Item<'_>]| {
+            let requests: Vec<_> = items.iter().map(|item| &item.requests).collect();
+            Fingerprint::of(&[("requests", &requests)])
+        };
+        let prints: Vec<Fingerprint> = all.iter().map(|items| print_of(items)).collect();
         for (index, print) in prints.iter().enumerate() {
             assert!(!prints[..index].contains(print), "{index}");
         }

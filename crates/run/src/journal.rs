@@ -1,6 +1,5 @@
 //! Journals of finished work, from which an interrupted run resumes.
 
-use crate::lock::lock_file;
 use crate::{Checked, input};
 use serde::Serialize;
 use serde::de::DeserializeOwned;

@@ -9,7 +9,7 @@ use crate::failure::Failure;
 use crate::host::variable;
 use clap::{ArgGroup, Args, Subcommand};
 use linwright::report::number::bytes;
-use linwright::run::shown;
+use linwright::run::{Monitor, shown};
 use linwright::run::store::{Entry, Place, ROOT_VARIABLE, State, Store, place};
 use serde_json::{Value, json};
 use std::collections::BTreeMap;

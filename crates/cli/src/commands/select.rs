@@ -8,7 +8,7 @@ use linwright::jobs::source::{OpenModel, find_model, open_model};
 use crate::interrupt;
 use linwright::jobs::{Session, outputs};
 use clap::{ArgGroup, Args};
-use linwright::compress::intervention::Size;
+use linwright::compress::Size;
 use linwright::measure::vendi::{
     Criterion, Diversity, Gamma, Goal, Reconstruction, Selected, VendiError,
     reconstruct, select, stored_matrix,

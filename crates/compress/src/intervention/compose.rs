@@ -9,9 +9,11 @@ use super::sweep::{
     Grid, Objective, Place, Record, Score, Swept, Tested, Work, dense, places, tested_variant,
     variants,
 };
-use super::{Cut, Edit, Edits, Kept, Size, SlotSet, Variant};
-use crate::CompressError;
+use super::{Kept, Variant};
+use crate::methods::MethodSpec;
+use crate::plan::{Edit, Plan, SlotSet};
 use crate::study::{StudyError, finished_cell};
+use crate::{CompressError, Size};
 use linwright_evaluate::TaskResult;
 use linwright_ops::Sites;
 use linwright_run::{Fingerprint, Monitor, RunDirectory};
@@ -54,7 +56,7 @@ pub struct Composed {
     /// accepted.
     pub score: Score,
     /// Accepted edits, for [`apply_edits`](super::apply_edits).
-    pub edits: Edits,
+    pub edits: Plan,
     /// Result on test items.
     pub test: Option<Tested>,
 }
@@ -109,7 +111,7 @@ pub fn compose(
         score: Score::of(&dense),
         dense,
         steps: Vec::new(),
-        edits: Edits::default(),
+        edits: Plan { seed: grid.seed, edits: Vec::new() },
         test: None,
     };
     let mut accepted = Variant::default();
@@ -176,7 +178,12 @@ fn edit(place: &Place, grid: &Grid, size: Size) -> Edit {
         (Some(layer), _) => Some(vec![layer]),
         (None, layers) => layers.clone(),
     };
-    Edit { slots: SlotSet::named(place.lname, layers), cut: Cut { size, ..grid.cut } }
+    Edit {
+        sites: SlotSet::named(place.lname, layers),
+        method: MethodSpec::Laser(grid.method),
+        size: Some(size),
+        heals: false,
+    }
 }
 
 /// Checks that all slots exist and none is cut twice.

@@ -1,24 +1,29 @@
 //! Magnitude pruning, called dropout in the paper: the smallest entries of a weight become zero.
 
-use super::{Cut, Kept, Size};
-use crate::FitError;
+use super::Kept;
+use crate::methods::LaserMethod;
+use crate::{FitError, Size};
 use linwright_ops::Shape;
 use linwright_tensor::Mat;
 
-pub(super) fn cut(weight: &Mat<f32>, cut: &Cut) -> Result<(Mat<f32>, Kept), FitError> {
+pub(super) fn cut(
+    weight: &Mat<f32>,
+    cut: &LaserMethod,
+    size: Size,
+) -> Result<(Mat<f32>, Kept), FitError> {
     let shape = Shape { out: weight.rows(), inp: weight.cols() };
     let all = weight.data().len();
-    let left = match (cut.compat, cut.size) {
+    let left = match (cut.compat, size) {
         (true, Size::Rate(rate)) => {
-            pruned_compat(weight, rate).map_err(|reason| FitError::Budget { shape, reason })?
+            pruned_compat(weight, rate).map_err(|reason| FitError::Size { shape, reason })?
         }
         (true, size) => {
             let reason = format!("the paper's code has rates only, not {size}");
-            return Err(FitError::Budget { shape, reason });
+            return Err(FitError::Size { shape, reason });
         }
         (false, Size::Rate(rate)) => pruned(weight, (rate * 0.1 * all as f64) as usize),
         (false, size) => {
-            let share = size.share_of_numbers().ok_or_else(|| FitError::Budget {
+            let share = size.share_of_numbers().ok_or_else(|| FitError::Size {
                 shape,
                 reason: format!("dropout has no rank; give rate, rho or keep, not {size}"),
             })?;

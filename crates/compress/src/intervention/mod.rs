@@ -1,7 +1,8 @@
 //! Interventions of LASER: cuts of a weight without any text.
 //!
 //! An [`Intervention`] removes part of one weight matrix; [`Size`] is the part that is kept, in any
-//! unit of the literature. A [`Cut`] combines both with options, as plain data for plans and logs.
+//! unit of the literature. [`LaserMethod`] has the options, so a cut is a method like others, and
+//! its edits stand in plans beside theirs.
 //!
 //! Source: Sharma, Ash and Misra 2023, The Truth is in There (arXiv:2312.13558), and its code. Rank
 //! reduction here is the exact truncation, stored as two factors; the code's is an unseeded random
@@ -10,10 +11,9 @@
 
 mod dropout;
 mod edit;
+mod kept;
 mod names;
 mod nested;
-mod size;
-mod slots;
 mod store;
 mod variants;
 mod vendi;
@@ -23,15 +23,17 @@ pub mod report;
 pub mod sweep;
 
 pub use dropout::{pruned, pruned_compat};
-pub use edit::{Edit, Edits, SiteEdit, apply_edits};
+pub(crate) use edit::weight_of;
+pub use edit::{SiteEdit, apply_edits};
+pub use kept::Kept;
 pub use names::Lname;
 pub use nested::NestedRanks;
-pub use size::{Kept, Size};
-pub use slots::SlotSet;
+pub(crate) use store::components_of;
 pub use variants::{Variant, Variants};
 pub use vendi::VendiOptions;
 
-use crate::FitError;
+use crate::methods::LaserMethod;
+use crate::{FitError, Size};
 use linwright_ops::{Dense, LowRank, Op, Shape};
 use linwright_tensor::kernels::gemm::{Arg, Write, product};
 use linwright_tensor::linalg::{Components, Sketch};
@@ -39,10 +41,11 @@ use linwright_tensor::{Mat, RngKey};
 use serde::{Deserialize, Serialize};
 
 /// The removed part of a weight.
-#[derive(Clone, Copy, Debug, PartialEq, Serialize, Deserialize)]
+#[derive(Clone, Copy, Debug, Default, PartialEq, Serialize, Deserialize)]
 #[serde(rename_all = "kebab-case")]
 pub enum Intervention {
     /// All but the components with the largest singular values.
+    #[default]
     RankReduction,
     /// All but the components with the smallest singular values, as many as `RankReduction` keeps.
     BottomK,
@@ -125,109 +128,6 @@ impl Storage {
     }
 }
 
-/// An intervention with its options.
-#[derive(Clone, Copy, Debug, PartialEq, Serialize, Deserialize)]
-#[serde(deny_unknown_fields)]
-pub struct Cut {
-    /// The removed part.
-    pub intervention: Intervention,
-    /// The kept part; ignored by `zero`.
-    pub size: Size,
-    /// Computation of components.
-    #[serde(default)]
-    pub decomposition: Decomposition,
-    /// Storage of the result.
-    #[serde(default)]
-    pub storage: Storage,
-    /// As in the paper's code where it differs: `rank-reduction` by a sketch of exactly the rank,
-    /// `dropout` of one entry more and of ties, `vendi` with a kernel of width 1.
-    #[serde(default)]
-    pub compat: bool,
-    /// Options of `vendi`.
-    #[serde(default)]
-    pub vendi: VendiOptions,
-    /// Seed of random numbers.
-    #[serde(default)]
-    pub seed: u64,
-}
-
-impl Cut {
-    /// A cut with default options.
-    #[must_use]
-    pub fn new(intervention: Intervention, size: Size) -> Self {
-        Self {
-            intervention,
-            size,
-            decomposition: Decomposition::default(),
-            storage: Storage::default(),
-            compat: false,
-            vendi: VendiOptions::default(),
-            seed: 0,
-        }
-    }
-
-    /// Checks options independently of a weight.
-    ///
-    /// # Errors
-    /// What is wrong, for a message.
-    pub fn check(&self) -> Result<(), String> {
-        self.size.check()?;
-        let by_numbers = matches!(self.size, Size::Rate(_) | Size::Rho(_) | Size::Keep(_));
-        if self.intervention == Intervention::Dropout && !by_numbers {
-            return Err(format!("dropout has no rank; give rate, rho or keep, not {}", self.size));
-        }
-        let by_rank =
-            self.intervention.reads_components() || self.intervention == Intervention::Vendi;
-        let name = self.intervention.name();
-        if self.storage == Storage::Factored && !by_rank {
-            return Err(format!("{name} has no factors to store"));
-        }
-        if self.vendi != VendiOptions::default() && self.intervention != Intervention::Vendi {
-            return Err(format!(
-                "{name} selects no rows: quality, minimise and gamma are for vendi"
-            ));
-        }
-        let is_in_code = matches!(
-            self.intervention,
-            Intervention::RankReduction | Intervention::Dropout | Intervention::Vendi
-        );
-        if self.compat && !is_in_code {
-            return Err(format!("{name} already equals the paper's code; leave compat out"));
-        }
-        if self.decomposition != Decomposition::Exact && !self.intervention.reads_components() {
-            return Err(format!("{name} needs no decomposition; leave randomised out"));
-        }
-        let is_exact = self.decomposition == Decomposition::Exact;
-        let needs_all = matches!(self.intervention, Intervention::BottomK | Intervention::RandomK);
-        if needs_all && !is_exact {
-            return Err(format!(
-                "{name} needs all components; a randomised decomposition computes only the largest"
-            ));
-        }
-        if matches!(self.size, Size::Energy(_) | Size::MarchenkoPastur)
-            && (!is_exact || self.compat)
-        {
-            return Err(format!("{} needs all singular values; decompose exactly", self.size));
-        }
-        Ok(())
-    }
-
-    /// Whether its size depends on singular values.
-    #[must_use]
-    pub fn needs_values(&self) -> bool {
-        matches!(self.size, Size::Energy(_) | Size::MarchenkoPastur)
-    }
-
-    /// Whether it needs all components of a weight.
-    #[must_use]
-    pub fn needs_components(&self) -> bool {
-        let by_values = self.needs_values();
-        let chooses =
-            self.intervention.reads_components() && self.decomposition == Decomposition::Exact;
-        (chooses && !self.compat) || (by_values && self.intervention != Intervention::Zero)
-    }
-}
-
 /// Result of a cut.
 #[derive(Clone, Debug)]
 pub struct Done {
@@ -255,8 +155,8 @@ pub struct CutReport {
     pub rows: Vec<usize>,
 }
 
-/// Cuts a weight (out, inp). `components` are its singular components, if
-/// [`Cut::needs_components`].
+/// Cuts a weight (out, inp) to a size, which `zero` does not read. `components` are its singular
+/// components, if [`Method::needs_components`](crate::Method::needs_components).
 ///
 /// # Errors
 /// [`FitError`] for a size that does not suit the shape, or a failed decomposition.
@@ -265,12 +165,13 @@ pub struct CutReport {
 /// If components are needed and missing.
 pub fn cut(
     weight: &Mat<f32>,
-    cut: &Cut,
+    cut: &LaserMethod,
+    size: Size,
     components: Option<&Components>,
     key: RngKey,
 ) -> Result<Done, FitError> {
     let shape = Shape { out: weight.rows(), inp: weight.cols() };
-    cut.check().map_err(|reason| FitError::Budget { shape, reason })?;
+    cut.check_with(size).map_err(|reason| FitError::Size { shape, reason })?;
     check_finite(weight)?;
     if cut.intervention == Intervention::Zero {
         return Ok(done(
@@ -282,10 +183,10 @@ pub fn cut(
     }
     let values = components.map(|all| all.values.as_slice());
     if cut.intervention == Intervention::Dropout {
-        let (left, kept) = dropout::cut(weight, cut)?;
+        let (left, kept) = dropout::cut(weight, cut, size)?;
         return Ok(done(weight, Parts::Dense(left), cut, kept));
     }
-    let rank = cut.size.rank(shape, values)?;
+    let rank = size.rank(shape, values)?;
     let mut kept = Kept::of_rank(rank, shape, values);
     if rank == 0 {
         return Ok(done(weight, Parts::Dense(Mat::zeros(shape.out, shape.inp)), cut, kept));
@@ -377,7 +278,7 @@ fn multiplied(u: &Mat<f32>, v: &Mat<f32>) -> Mat<f32> {
     dense
 }
 
-fn done(weight: &Mat<f32>, parts: Parts, cut: &Cut, kept: Kept) -> Done {
+fn done(weight: &Mat<f32>, parts: Parts, cut: &LaserMethod, kept: Kept) -> Done {
     let dense_parameters = weight.data().len();
     let (op, relative_error, factored, parameters) = match parts {
         Parts::Factors { u, v, relative_error: lost } => {

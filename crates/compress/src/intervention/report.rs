@@ -155,7 +155,7 @@ fn heat_map(swept: &Swept, lname: Lname, dense: &Metric) -> HeatMap {
         cells.map(|cell| value(&cell.score, metric)).collect()
     };
     HeatMap {
-        title: format!("{metric} of {} ({})", lname.name(), swept.grid.cut.intervention.name()),
+        title: format!("{metric} of {} ({})", lname.name(), swept.grid.method.intervention.name()),
         axis: "layer".into(),
         rows: layers.iter().map(name).collect(),
         columns: swept.grid.sizes.iter().map(ToString::to_string).collect(),

@@ -16,7 +16,7 @@ const KIND: &str = "components";
 ///
 /// # Errors
 /// [`CompressError::Fit`] if the decomposition fails, [`CompressError::Store`] if the store fails.
-pub(super) fn components_of(
+pub(crate) fn components_of(
     store: &Store,
     site: &SiteId,
     weight: &Mat<f32>,

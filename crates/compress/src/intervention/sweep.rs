@@ -11,11 +11,12 @@
 use super::edit::{cut_slot, key_of, weight_of};
 use super::store::components_of;
 use super::{
-    Cut, Decomposition, Done, Intervention, Kept, Lname, NestedRanks, Size, SlotSet, Variant,
-    Variants, cut, vendi,
+    Decomposition, Done, Intervention, Kept, Lname, NestedRanks, Variant, Variants, cut, vendi,
 };
+use crate::methods::{LaserMethod, MethodSpec};
+use crate::plan::SlotSet;
 use crate::study::{StudyError, finished_cell};
-use crate::{CompressError, FitError};
+use crate::{CompressError, FitError, Size};
 use linwright_evaluate::{
     Comparison, FileJournal, GroupResult, Hooks, Journal, Metric, RunOptions, Sample, Task,
     TaskResult, compare, evaluate_each, requests_digest,
@@ -50,8 +51,11 @@ pub struct Grid {
     pub together: bool,
     /// Sizes.
     pub sizes: Vec<Size>,
-    /// The intervention with its options; its own size is ignored.
-    pub cut: Cut,
+    /// The intervention with its options.
+    pub method: LaserMethod,
+    /// Seed of random numbers.
+    #[serde(default)]
+    pub seed: u64,
 }
 
 /// Slots that are cut together.
@@ -247,9 +251,8 @@ impl Work<'_> {
 
     /// As [`Self::fingerprint`], with the name of the command.
     pub(super) fn fingerprint_of(&self, what: &str, grid: &Grid) -> Fingerprint {
-        let asked = |task: &dyn Task| {
-            [task.id(), task.bos().name().to_owned(), requests_digest(task)]
-        };
+        let asked =
+            |task: &dyn Task| [task.id(), task.bos().name().to_owned(), requests_digest(task)];
         Fingerprint::of(&[
             ("version", &env!("CARGO_PKG_VERSION")),
             ("what", &what),
@@ -318,9 +321,9 @@ pub fn places(grid: &Grid, model: &Transformer) -> Result<Vec<Place>, CompressEr
         return Err(empty(if grid.lnames.is_empty() { "names" } else { "sizes" }));
     }
     for size in &grid.sizes {
-        let method = grid.cut.intervention.name().to_owned();
-        Cut { size: *size, ..grid.cut }
-            .check()
+        let method = grid.method.intervention.name().to_owned();
+        MethodSpec::Laser(grid.method)
+            .check(Some(*size))
             .map_err(|reason| CompressError::Options { method, reason })?;
     }
     let layers = match &grid.layers {
@@ -351,7 +354,7 @@ pub(super) fn variants(
     model: &Transformer,
     store: &Store,
 ) -> Result<Vec<(Size, Vec<Kept>, Variant)>, CompressError> {
-    let how = grid.cut;
+    let how = grid.method;
     let is_nested = place.sites.len() == 1
         && how.intervention == Intervention::RankReduction
         && how.decomposition == Decomposition::Exact
@@ -363,17 +366,16 @@ pub(super) fn variants(
     let mut variants: Vec<_> = grid.sizes.iter().map(empty).collect();
     for site in &place.sites {
         let slot = model.slot(site).expect("a slot of the model");
-        let first = Cut { size: grid.sizes[0], ..how };
-        let needed = grid.sizes.iter().any(|size| Cut { size: *size, ..how }.needs_components());
+        let needed = grid.sizes.iter().any(|size| how.reads_components(*size));
         let weight = weight_of(slot)?;
         let components = needed.then(|| components_of(store, site, &weight)).transpose()?;
         let failed = |source| CompressError::Fit { site: site.clone(), source };
         let mut chosen = ChosenRows::default();
         for (size, kept, variant) in &mut variants {
-            let how = Cut { size: *size, ..first };
+            let components = components.as_ref();
             let done = match how.intervention {
-                Intervention::Vendi => chosen.cut(&weight, &how, components.as_ref(), grid),
-                _ => cut(&weight, &how, components.as_ref(), key_of(&how, site)),
+                Intervention::Vendi => chosen.cut(&weight, *size, components, grid),
+                _ => cut(&weight, &how, *size, components, key_of(grid.seed, &how, site)),
             };
             let done = done.map_err(failed)?;
             kept.push(done.report.kept);
@@ -392,16 +394,17 @@ impl ChosenRows {
     fn cut(
         &mut self,
         weight: &Mat<f32>,
-        how: &Cut,
+        size: Size,
         components: Option<&Components>,
         grid: &Grid,
     ) -> Result<Done, FitError> {
         let shape = Shape { out: weight.rows(), inp: weight.cols() };
         let values = components.map(|all| all.values.as_slice());
         let rank = |size: &Size| size.rank(shape, values);
-        let own = rank(&how.size)?;
+        let (own, how) = (rank(&size)?, &grid.method);
         if own == 0 {
-            return cut(weight, &Cut::new(Intervention::Zero, how.size), None, RngKey::new(0));
+            let zero = LaserMethod::new(Intervention::Zero);
+            return cut(weight, &zero, size, None, RngKey::new(0));
         }
         if self.0.is_empty() {
             let ranks: Vec<usize> = grid.sizes.iter().map(rank).collect::<Result<_, _>>()?;
@@ -437,7 +440,7 @@ fn nested(
     for (size, rank) in grid.sizes.iter().zip(ranks) {
         let op = match rising.iter().position(|known| *known == rank) {
             Some(level) => Op::Linear(Box::new(nested[level].clone())),
-            None => cut_slot(slot, &Cut { size: Size::Rate(10.0), ..grid.cut }, store)?.op,
+            None => cut_slot(slot, (&grid.method, Size::Rate(10.0)), grid.seed, store)?.op,
         };
         let kept = vec![Kept::of_rank(rank, shape, Some(&values))];
         variants.push((

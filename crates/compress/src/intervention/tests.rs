@@ -1,6 +1,8 @@
 //! Properties of cuts.
 
 use super::*;
+use crate::methods::MethodSpec;
+use crate::plan::{Edit, Plan, SlotSet};
 use linwright_model::{Transformer, TransformerConfig};
 use linwright_ops::{Role, Sites};
 use serde_json::json;
@@ -9,9 +11,12 @@ fn random(rows: usize, cols: usize, seed: u64) -> Mat<f32> {
     Mat::from_vec(rows, cols, RngKey::new(seed).stream().normals(rows * cols, 1.0))
 }
 
-fn done(weight: &Mat<f32>, how: &Cut) -> Done {
+/// A method and the size of its cut.
+type Cut = (LaserMethod, Size);
+
+fn done(weight: &Mat<f32>, (how, size): &Cut) -> Done {
     let components = Components::of(weight.view()).unwrap();
-    cut(weight, how, Some(&components), RngKey::new(3)).unwrap()
+    cut(weight, how, *size, Some(&components), RngKey::new(3)).unwrap()
 }
 
 fn dense(weight: &Mat<f32>, how: &Cut) -> Mat<f32> {
@@ -25,7 +30,7 @@ fn distance(a: &Mat<f32>, b: &Mat<f32>) -> f64 {
 }
 
 fn reduction(rank: usize) -> Cut {
-    Cut::new(Intervention::RankReduction, Size::Rank(rank))
+    (LaserMethod::default(), Size::Rank(rank))
 }
 
 #[test]
@@ -54,7 +59,7 @@ fn rank_reduction_is_a_projection_that_commutes_with_what_it_should() {
 #[test]
 fn the_more_stays_the_less_is_lost_and_all_is_the_weight_itself() {
     let weight = random(18, 30, 2);
-    let error = |size: Size| done(&weight, &Cut::new(Intervention::RankReduction, size)).report;
+    let error = |size: Size| done(&weight, &(LaserMethod::default(), size)).report;
     let mut last = 1.1;
     for rate in [10.0, 9.0, 7.0, 5.0, 2.0, 0.0] {
         let report = error(Size::Rate(rate));
@@ -71,13 +76,17 @@ fn the_more_stays_the_less_is_lost_and_all_is_the_weight_itself() {
 fn the_bottom_is_what_the_top_leaves_and_drawn_components_are_those_of_the_seed() {
     let weight = random(14, 10, 3);
     let top = dense(&weight, &reduction(4));
-    let bottom = dense(&weight, &Cut::new(Intervention::BottomK, Size::Rank(6)));
+    let bottom = dense(&weight, &(LaserMethod::new(Intervention::BottomK), Size::Rank(6)));
     let both = Mat::from_fn(14, 10, |i, j| top.at(i, j) + bottom.at(i, j));
     assert!(distance(&both, &weight) < 1e-4);
     let drawn = |seed| {
-        let how = Cut::new(Intervention::RandomK, Size::Rank(4));
+        let how = LaserMethod::new(Intervention::RandomK);
         let components = Components::of(weight.view()).unwrap();
-        cut(&weight, &how, Some(&components), RngKey::new(seed)).unwrap().op.to_dense().unwrap()
+        cut(&weight, &how, Size::Rank(4), Some(&components), RngKey::new(seed))
+            .unwrap()
+            .op
+            .to_dense()
+            .unwrap()
     };
     assert_eq!(drawn(1), drawn(1));
     assert!(distance(&drawn(1), &drawn(2)) > 0.1);
@@ -98,17 +107,19 @@ fn factors_are_kept_where_they_are_smaller_and_equal_the_product() {
         assert_eq!(report.parameters, if factored { rank * 80 } else { 1600 });
         assert_eq!(report.kept.keep, rank as f64 / 20.0);
     }
-    let as_is = |storage| dense(&weight, &Cut { storage, ..reduction(7) });
+    let stored =
+        |storage, rank| (LaserMethod { storage, ..LaserMethod::default() }, Size::Rank(rank));
+    let as_is = |storage| dense(&weight, &stored(storage, 7));
     assert!(distance(&as_is(Storage::Dense), &as_is(Storage::Factored)) < 1e-4);
-    assert!(done(&weight, &Cut { storage: Storage::Factored, ..reduction(30) }).report.factored);
+    assert!(done(&weight, &stored(Storage::Factored, 30)).report.factored);
 }
 
 #[test]
 fn vendi_keeps_the_chosen_rows_and_projects_the_others() {
     let weight = random(16, 10, 5);
     for compat in [false, true] {
-        let how = Cut { compat, ..Cut::new(Intervention::Vendi, Size::Rank(4)) };
-        let done = done(&weight, &how);
+        let how = LaserMethod { compat, ..LaserMethod::new(Intervention::Vendi) };
+        let done = done(&weight, &(how, Size::Rank(4)));
         let (rows, found) = (done.report.rows.clone(), done.op.to_dense().unwrap());
         assert_eq!((rows.len(), rows[0]), (4, 0));
         for &row in &rows {
@@ -131,8 +142,8 @@ fn vendi_keeps_the_chosen_rows_and_projects_the_others() {
         );
     }
     let twice = Mat::from_fn(4, 3, |_, j| j as f32 + 1.0);
-    let how = Cut { compat: true, ..Cut::new(Intervention::Vendi, Size::Rank(2)) };
-    let error = cut(&twice, &how, None, RngKey::new(0)).unwrap_err().to_string();
+    let how = LaserMethod { compat: true, ..LaserMethod::new(Intervention::Vendi) };
+    let error = cut(&twice, &how, Size::Rank(2), None, RngKey::new(0)).unwrap_err().to_string();
     assert!(error.contains("linearly dependent on earlier ones"), "{error}");
 }
 
@@ -140,37 +151,44 @@ fn vendi_keeps_the_chosen_rows_and_projects_the_others() {
 fn zeros_and_what_is_not_finite() {
     let zeros = Mat::zeros(6, 4);
     for intervention in Intervention::ALL.into_iter().filter(|i| *i != Intervention::Vendi) {
-        let done = done(&zeros, &Cut::new(intervention, Size::Rate(5.0)));
+        let done = done(&zeros, &(LaserMethod::new(intervention), Size::Rate(5.0)));
         assert_eq!(done.op.to_dense().unwrap(), zeros, "{}", intervention.name());
         assert_eq!(done.report.relative_error, 0.0);
     }
     let mut weight = random(6, 4, 1);
     *weight.at_mut(2, 1) = f32::NAN;
-    let error = cut(&weight, &reduction(2), None, RngKey::new(0)).unwrap_err().to_string();
+    let error = cut(&weight, &LaserMethod::default(), Size::Rank(2), None, RngKey::new(0))
+        .unwrap_err()
+        .to_string();
     assert_eq!(error, "row 2, column 1 of the weight is not finite");
 }
 
 #[test]
 fn options_that_make_no_sense_are_refused() {
+    let randomised = Decomposition::Randomised { oversample: 8, power: 2 };
+    let bottom = LaserMethod::new(Intervention::BottomK);
     let wrong = [
-        Cut::new(Intervention::RankReduction, Size::Rate(11.0)),
-        Cut::new(Intervention::Dropout, Size::Rank(2)),
-        Cut {
-            decomposition: Decomposition::Randomised { oversample: 8, power: 2 },
-            ..Cut::new(Intervention::BottomK, Size::Rho(0.5))
-        },
-        Cut { compat: true, ..Cut::new(Intervention::RankReduction, Size::Energy(0.5)) },
+        (LaserMethod::default(), Size::Rate(11.0)),
+        (LaserMethod::new(Intervention::Dropout), Size::Rank(2)),
+        (LaserMethod { decomposition: randomised, ..bottom }, Size::Rho(0.5)),
+        (LaserMethod { compat: true, ..LaserMethod::default() }, Size::Energy(0.5)),
     ];
-    for how in wrong {
-        assert!(how.check().is_err(), "{how:?}");
+    for (how, size) in wrong {
+        assert!(MethodSpec::Laser(how).check(Some(size)).is_err(), "{how:?}");
     }
-    let json = r#"{"intervention":"bottom-k","size":{"rho":0.25}}"#;
-    let read: Cut = serde_json::from_str(json).unwrap();
-    assert_eq!(read, Cut::new(Intervention::BottomK, Size::Rho(0.25)));
-    assert!(
-        serde_json::from_str::<Cut>(r#"{"intervention":"zero","size":"marchenko_pastur","x":1}"#)
-            .is_err()
-    );
+    let read: LaserMethod = serde_json::from_str(r#"{"intervention":"bottom-k"}"#).unwrap();
+    assert_eq!(read, bottom);
+    assert!(serde_json::from_str::<LaserMethod>(r#"{"intervention":"zero","x":1}"#).is_err());
+}
+
+/// A plan that cuts one set of slots.
+fn plan(sites: SlotSet, rank: usize) -> Plan {
+    Plan { seed: 0, edits: vec![edit(sites, rank)] }
+}
+
+fn edit(sites: SlotSet, rank: usize) -> Edit {
+    let method = MethodSpec::Laser(LaserMethod::default());
+    Edit { sites, method, size: Some(Size::Rank(rank)), heals: false }
 }
 
 fn model(kind: &str) -> Transformer {
@@ -189,12 +207,7 @@ fn model(kind: &str) -> Transformer {
 #[test]
 fn all_layers_are_the_union_of_single_ones_and_nothing_else_is_touched() {
     let original = model("llama");
-    let edits = |layers: Option<Vec<usize>>| Edits {
-        edits: vec![Edit {
-            slots: SlotSet::named(Lname::FcIn, layers),
-            cut: Cut::new(Intervention::RankReduction, Size::Rank(2)),
-        }],
-    };
+    let edits = |layers| plan(SlotSet::named(Lname::FcIn, layers), 2);
     let apply = |model: &mut Transformer, layers| {
         apply_edits(
             model,
@@ -223,8 +236,7 @@ fn all_layers_are_the_union_of_single_ones_and_nothing_else_is_touched() {
     };
     assert_eq!(table(&whole), table(&original));
     let mut nothing = original.clone();
-    let none =
-        Edits { edits: vec![Edit { slots: SlotSet::named(Lname::Dont, None), cut: reduction(1) }] };
+    let none = plan(SlotSet::named(Lname::Dont, None), 1);
     assert!(
         apply_edits(&mut nothing, &none, &linwright_run::Store::none(), &mut linwright_run::Silent)
             .unwrap()
@@ -244,18 +256,25 @@ fn slots_that_are_not_there_are_told_with_those_that_are() {
     let error = SlotSet::named(Lname::FcIn, Some(vec![3])).of(&model).unwrap_err().to_string();
     assert!(error.contains("layer 3 is out of range"), "{error}");
     let pattern =
-        |pattern: &str| SlotSet { pattern: Some(pattern.into()), ..SlotSet::default() }.of(&model);
+        |pattern: &str| SlotSet { patterns: vec![pattern.into()], ..SlotSet::default() }.of(&model);
     assert_eq!(pattern("*.1.mlp.*").unwrap().len(), 2);
     assert!(matches!(pattern("re:("), Err(crate::CompressError::Pattern { .. })));
-    let mut copy = model.clone();
-    let twice = Edits {
-        edits: vec![
-            Edit { slots: SlotSet::named(Lname::Mlp, None), cut: reduction(1) },
-            Edit { slots: SlotSet::named(Lname::FcIn, Some(vec![0])), cut: reduction(1) },
-        ],
-    };
-    let error =
-        apply_edits(&mut copy, &twice, &linwright_run::Store::none(), &mut linwright_run::Silent)
-            .unwrap_err();
-    assert!(error.to_string().contains("is cut twice"), "{error}");
+    let error = pattern("*.nothing").unwrap_err().to_string();
+    assert!(error.contains("*.nothing matches no slot") && error.contains("h.0."), "{error}");
+}
+
+#[test]
+fn the_last_edit_of_a_slot_counts() {
+    let model = model("gptj");
+    let all = edit(SlotSet::named(Lname::Mlp, None), 1);
+    let first = edit(SlotSet::named(Lname::FcIn, Some(vec![0])), 3);
+    for (edits, rank) in [(vec![all.clone(), first.clone()], 3), (vec![first, all], 1)] {
+        let mut copy = model.clone();
+        let plan = Plan { seed: 0, edits };
+        let none = linwright_run::Store::none();
+        let done = apply_edits(&mut copy, &plan, &none, &mut linwright_run::Silent).unwrap();
+        assert_eq!(done.len(), 6);
+        let ranks: Vec<_> = done.iter().map(|edit| edit.report.kept.rank.unwrap()).collect();
+        assert_eq!(ranks, [rank, 1, 1, 1, 1, 1]);
+    }
 }

@@ -5,8 +5,9 @@
 //! selects rows by the Vendi score, for which no accuracy is published; see
 //! [`linwright_measure::vendi`].
 
-use super::{Cut, Done, Kept, Parts, done};
+use super::{Done, Kept, Parts, done};
 use crate::FitError;
+use crate::methods::LaserMethod;
 use linwright_measure::vendi::{
     Criterion, Diversity, Gamma, Goal, VendiError, reconstruct, select,
 };
@@ -40,7 +41,11 @@ impl VendiOptions {
 }
 
 /// Selects `count` rows of a weight, in the order of selection.
-pub(super) fn rows(weight: &Mat<f32>, count: usize, cut: &Cut) -> Result<Vec<usize>, FitError> {
+pub(super) fn rows(
+    weight: &Mat<f32>,
+    count: usize,
+    cut: &LaserMethod,
+) -> Result<Vec<usize>, FitError> {
     let criterion = cut.vendi.criterion(cut.compat);
     let selected = select(weight.view(), count, &criterion, &mut |_, _| true);
     selected.map(|selected| selected.indices).map_err(failed)
@@ -50,7 +55,7 @@ pub(super) fn rows(weight: &Mat<f32>, count: usize, cut: &Cut) -> Result<Vec<usi
 pub(super) fn by_rows(
     weight: &Mat<f32>,
     rows: &[usize],
-    cut: &Cut,
+    cut: &LaserMethod,
     kept: Kept,
 ) -> Result<Done, FitError> {
     let found = reconstruct(weight.view(), rows).map_err(failed)?;
@@ -61,7 +66,12 @@ pub(super) fn by_rows(
     Ok(done)
 }
 
-pub(super) fn cut(weight: &Mat<f32>, rank: usize, cut: &Cut, kept: Kept) -> Result<Done, FitError> {
+pub(super) fn cut(
+    weight: &Mat<f32>,
+    rank: usize,
+    cut: &LaserMethod,
+    kept: Kept,
+) -> Result<Done, FitError> {
     by_rows(weight, &rows(weight, rank, cut)?, cut, kept)
 }
 

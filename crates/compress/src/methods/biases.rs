@@ -4,8 +4,8 @@ use super::{
     BlockHadamardMethod, DenseMethod, Fit, FitProblem, How, LaserMethod, LowRankMethod, MethodSpec,
     RotorMethod, StructuredMethod, Training,
 };
+use crate::Size;
 use crate::fit::planted::Losses;
-use crate::intervention::{Cut, Intervention, Size};
 use linwright_measure::capture::{Evidence, Needs};
 use linwright_measure::samples::{Rows, Samples};
 use linwright_measure::stats::SiteStats;
@@ -54,14 +54,16 @@ impl Planted {
         Evidence::Stats { train: part(0, TRAIN), validation: part(TRAIN, ROWS - TRAIN) }
     }
 
-    fn fit(&self, method: &MethodSpec, biased: bool) -> Fit {
+    fn fit(&self, (method, size): &(MethodSpec, Option<Size>), biased: bool) -> Fit {
         let (site, evidence) = (SiteId("a site".into()), self.evidence(method.needs()));
         let original = Op::Linear(Box::new(Dense::new(self.weight.clone())));
         let problem = FitProblem {
             site: &site,
             shape: SHAPE,
             original: &original,
-            evidence: &evidence,
+            size: *size,
+            evidence: Some(&evidence),
+            components: None,
             biased,
             key: RngKey::new(5),
             checkpoint: None,
@@ -83,13 +85,12 @@ impl Planted {
     }
 }
 
-fn methods() -> Vec<MethodSpec> {
+fn methods() -> Vec<(MethodSpec, Option<Size>)> {
     let training = Training { epochs: 30, batch: 64, rate: 0.05, ..Training::default() };
-    let low_rank =
-        |fit| MethodSpec::LowRank(LowRankMethod { rank: Some(2), keep: None, fit, training });
+    let low_rank = |fit| MethodSpec::LowRank(LowRankMethod { fit, training });
     let dense = DenseMethod { ridge: 0.0, ..DenseMethod::default() };
     let structured = |spec| MethodSpec::Structured(StructuredMethod::new(spec));
-    vec![
+    let all = vec![
         MethodSpec::Dense(dense),
         MethodSpec::Dense(DenseMethod { fit: How::Trained, training, ..dense }),
         low_rank(How::Closed),
@@ -106,14 +107,19 @@ fn methods() -> Vec<MethodSpec> {
             blocks: Some(2),
             ..Default::default()
         })),
-    ]
+    ];
+    let sized = |method: MethodSpec| {
+        let size = method.needs_size().then_some(Size::Rank(2));
+        (method, size)
+    };
+    all.into_iter().map(sized).collect()
 }
 
 #[test]
 fn a_planted_shift_goes_to_the_bias_with_every_method() {
     let planted = planted();
     for method in methods() {
-        let label = method.label();
+        let label = method.0.label(method.1);
         let (with, without) = (planted.fit(&method, true), planted.fit(&method, false));
         assert!(without.bias_shift.is_none(), "{label}: a slot without a bias gets none");
         let (residual, train) = planted.judge(&with, 0..TRAIN);
@@ -137,19 +143,19 @@ fn a_planted_map_and_its_shift_are_recovered_in_closed_form() {
     for index in [0, 2, 6] {
         let method = &methods()[index];
         let fit = planted.fit(method, true);
-        assert!(fit.report.relative_error < 1e-9, "{}: {:?}", method.label(), fit.report);
+        let label = method.0.label(method.1);
+        assert!(fit.report.relative_error < 1e-9, "{label}: {:?}", fit.report);
         let weight = fit.op.to_dense().expect("is linear");
         let close = |a: &[f32], b: &[f32]| a.iter().zip(b).all(|(a, b)| (a - b).abs() < 1e-4);
-        assert!(close(weight.data(), planted.weight.data()), "{}", method.label());
+        assert!(close(weight.data(), planted.weight.data()), "{label}");
         let shift = fit.bias_shift.expect("the slot has a bias");
-        assert!(close(&shift, &planted.shift), "{}: {shift:?}", method.label());
+        assert!(close(&shift, &planted.shift), "{label}: {shift:?}");
     }
 }
 
 #[test]
 fn a_cut_leaves_the_bias_alone() {
-    let cut = Cut::new(Intervention::RankReduction, Size::Rank(1));
-    let method = MethodSpec::Laser(LaserMethod { cut });
+    let method = (MethodSpec::Laser(LaserMethod::default()), Some(Size::Rank(1)));
     let fits = [true, false].map(|biased| planted().fit(&method, biased));
     assert!(fits[0].bias_shift.is_none());
     assert_eq!(fits[0].report, fits[1].report);

@@ -3,8 +3,8 @@
 //! Source: the BH-m baseline of arXiv:2507.11688: Adam, learning rate 0.01, batch size 256.
 
 use super::{Fit, FitProblem, Method, SampleRows, Training};
-use crate::FitError;
-use crate::budget::{check_keep, operator_for};
+use crate::operator_size::operator_for;
+use crate::{FitError, Size, Unit};
 use linwright_measure::capture::Needs;
 use linwright_ops::{BlockHadamardSpec, OpSpec, Shape};
 use linwright_train::Control;
@@ -18,11 +18,8 @@ pub struct BlockHadamardMethod {
     pub depth: usize,
     /// Side of the blocks of the inner maps.
     pub block: usize,
-    /// Number of blocks of the final map; by default as the operator determines it.
+    /// Number of blocks of the final map; by default as the operator or the size determines it.
     pub blocks: Option<usize>,
-    /// Share of the dense parameters kept, as near as block sizes allow; exclusive with `blocks`.
-    #[serde(default, skip_serializing_if = "Option::is_none")]
-    pub keep: Option<f64>,
     /// Training options.
     pub training: Training,
 }
@@ -30,21 +27,15 @@ pub struct BlockHadamardMethod {
 impl Default for BlockHadamardMethod {
     fn default() -> Self {
         let BlockHadamardSpec { depth, block, blocks } = BlockHadamardSpec::default();
-        Self {
-            depth,
-            block,
-            blocks,
-            keep: None,
-            training: Training { rate: 0.01, ..Training::default() },
-        }
+        Self { depth, block, blocks, training: Training { rate: 0.01, ..Training::default() } }
     }
 }
 
 impl BlockHadamardMethod {
-    fn spec(&self, shape: Shape) -> Result<OpSpec, FitError> {
-        let Self { depth, block, blocks, keep, .. } = *self;
+    fn spec(&self, size: Option<Size>, shape: Shape) -> Result<OpSpec, FitError> {
+        let Self { depth, block, blocks, .. } = *self;
         let spec = OpSpec::BlockHadamard(BlockHadamardSpec { depth, block, blocks });
-        keep.map_or_else(|| Ok(spec.clone()), |keep| operator_for(&spec, keep, shape))
+        size.map_or_else(|| Ok(spec.clone()), |size| operator_for(&spec, size, shape, None))
     }
 }
 
@@ -53,15 +44,15 @@ impl Method for BlockHadamardMethod {
     const SUMMARY: &'static str =
         "block-diagonal maps with Hadamard transforms between them, trained";
 
-    fn label(&self) -> String {
-        super::with_keep(format!("BH{}", self.depth), self.keep)
+    fn label(&self, size: Option<Size>) -> String {
+        super::with_size(format!("BH{}", self.depth), size)
     }
 
-    fn check(&self) -> Result<(), String> {
-        if let (Some(keep), Some(blocks)) = (self.keep, self.blocks) {
-            return Err(format!("has keep {keep} and blocks {blocks}; give one of them"));
+    fn check(&self, size: Option<Size>) -> Result<(), String> {
+        if let (Some(size), Some(blocks)) = (size, self.blocks) {
+            return Err(format!("has {size} and blocks {blocks}; give one of them"));
         }
-        check_keep(self.keep)?;
+        super::check_saves(size)?;
         self.training.check()
     }
 

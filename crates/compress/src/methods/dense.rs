@@ -5,7 +5,7 @@
 //! decay 1e-2, 15 epochs, batch size 256).
 
 use super::{Fit, FitProblem, How, Method, SampleRows, Training, work};
-use crate::FitError;
+use crate::{FitError, Size, Unit};
 use linwright_measure::capture::Needs;
 use linwright_ops::{Dense, DenseSpec, Op, OpSpec, Shape};
 use linwright_tensor::linalg::solve_spd;
@@ -47,14 +47,18 @@ impl Method for DenseMethod {
     const ID: &'static str = "dense";
     const SUMMARY: &'static str = "a dense weight refitted by ridge regression or trained, with which the output projection heals";
 
-    fn label(&self) -> String {
+    fn label(&self, _size: Option<Size>) -> String {
         match self.fit {
             How::Closed => "dense-ridge".into(),
             How::Trained => "dense-trained".into(),
         }
     }
 
-    fn check(&self) -> Result<(), String> {
+    fn units(&self) -> &'static [Unit] {
+        &[]
+    }
+
+    fn check(&self, _size: Option<Size>) -> Result<(), String> {
         if !(self.ridge.is_finite() && self.ridge >= 0.0) {
             return Err(format!("has ridge {}, expected 0 or more", self.ridge));
         }
@@ -68,11 +72,11 @@ impl Method for DenseMethod {
         }
     }
 
-    fn parameters(&self, shape: Shape) -> Result<usize, FitError> {
+    fn parameters(&self, _size: Option<Size>, shape: Shape) -> Result<usize, FitError> {
         Ok(shape.dense_parameters())
     }
 
-    fn work(&self, shape: Shape, rows: SampleRows) -> Result<f64, FitError> {
+    fn work(&self, _size: Option<Size>, shape: Shape, rows: SampleRows) -> Result<f64, FitError> {
         let (out, inp) = work::sides(shape);
         match self.fit {
             How::Closed => Ok(inp.powi(3) / 3.0 + out * inp * inp + work::report(shape)),

@@ -1,86 +1,196 @@
-//! A LASER cut as a method, for comparison with methods that are fitted to text.
+//! LASER's cut of a weight, which reads no text.
 //!
-//! The replacement depends on the weight alone ([`crate::intervention`]); its error on the
-//! calibration text is reported as for every method, so that table rows are comparable. Options are
-//! those of a [`Cut`]: `{method: laser, cut: {intervention: rank-reduction, size: {keep: 0.5}}}`.
+//! The replacement depends on the weight alone ([`crate::intervention`]). With calibration text, its
+//! error is reported on the text, as for every method, so that table rows are comparable.
+//!
+//! Source: Sharma, Ash and Misra 2023, The Truth is in There (arXiv:2312.13558), and its code. Rank
+//! reduction here is the exact truncation, stored as two factors; the code's is an unseeded random
+//! sketch, multiplied out.
 
 use super::{Fit, FitProblem, FitReport, Method, SampleRows, work};
-use crate::FitError;
-use crate::intervention::{Cut, Intervention, Size, Storage, cut};
+use crate::intervention::{Decomposition, Done, Intervention, Storage, VendiOptions, cut};
+use crate::{FitError, Size, Unit};
 use linwright_measure::capture::Needs;
 use linwright_ops::Shape;
-use linwright_tensor::linalg::Components;
-use linwright_train::Control;
+use linwright_train::{Control, Curve};
 use serde::{Deserialize, Serialize};
 
-/// Replaces a weight by a cut of it.
-#[derive(Clone, Copy, Debug, PartialEq, Serialize, Deserialize)]
-#[serde(deny_unknown_fields)]
+/// A cut of a weight: an intervention with its options. Its size is the part that is kept.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Serialize, Deserialize)]
+#[serde(deny_unknown_fields, default)]
 pub struct LaserMethod {
-    /// The cut.
-    pub cut: Cut,
+    /// The removed part.
+    pub intervention: Intervention,
+    /// Computation of components.
+    pub decomposition: Decomposition,
+    /// Storage of the result.
+    pub storage: Storage,
+    /// As in the paper's code where it differs: `rank-reduction` by a sketch of exactly the rank,
+    /// `dropout` of one entry more and of ties, `vendi` with a kernel of width 1.
+    pub compat: bool,
+    /// Options of `vendi`.
+    pub vendi: VendiOptions,
+}
+
+impl LaserMethod {
+    /// An intervention with default options.
+    #[must_use]
+    pub fn new(intervention: Intervention) -> Self {
+        Self { intervention, ..Self::default() }
+    }
+
+    /// Checks options and size independently of a weight.
+    ///
+    /// # Errors
+    /// What is wrong, for a message.
+    pub(crate) fn check_with(&self, size: Size) -> Result<(), String> {
+        size.check().map_err(|error| error.to_string())?;
+        let name = self.intervention.name();
+        if !self.units().contains(&size.unit()) {
+            return Err(format!("{name} has no rank; give rate, rho or keep, not {size}"));
+        }
+        let by_rank =
+            self.intervention.reads_components() || self.intervention == Intervention::Vendi;
+        if self.storage == Storage::Factored && !by_rank {
+            return Err(format!("{name} has no factors to store"));
+        }
+        if self.vendi != VendiOptions::default() && self.intervention != Intervention::Vendi {
+            return Err(format!(
+                "{name} selects no rows: quality, minimise and gamma are for vendi"
+            ));
+        }
+        let is_in_code = matches!(
+            self.intervention,
+            Intervention::RankReduction | Intervention::Dropout | Intervention::Vendi
+        );
+        if self.compat && !is_in_code {
+            return Err(format!("{name} already equals the paper's code; leave compat out"));
+        }
+        if self.decomposition != Decomposition::Exact && !self.intervention.reads_components() {
+            return Err(format!("{name} needs no decomposition; leave randomised out"));
+        }
+        let is_exact = self.decomposition == Decomposition::Exact;
+        let needs_all = matches!(self.intervention, Intervention::BottomK | Intervention::RandomK);
+        if needs_all && !is_exact {
+            return Err(format!(
+                "{name} needs all components; a randomised decomposition computes only the largest"
+            ));
+        }
+        if size.needs_values() && (!is_exact || self.compat) {
+            return Err(format!("{size} needs all singular values; decompose exactly"));
+        }
+        Ok(())
+    }
+
+    /// Whether a cut of this size needs all components of a weight.
+    pub(crate) fn reads_components(&self, size: Size) -> bool {
+        let chooses =
+            self.intervention.reads_components() && self.decomposition == Decomposition::Exact;
+        (chooses && !self.compat)
+            || (size.needs_values() && self.intervention != Intervention::Zero)
+    }
+
+    /// The size, which `zero` does not read.
+    fn size(&self, size: Option<Size>) -> Size {
+        size.unwrap_or(Size::Rate(10.0))
+    }
 }
 
 impl Method for LaserMethod {
     const ID: &'static str = "laser";
     const SUMMARY: &'static str =
-        "a LASER cut of the weight by rank, magnitude or rows, which ignores inputs";
+        "a LASER cut of the weight by rank, magnitude or rows, which needs no calibration text";
 
-    fn label(&self) -> String {
-        format!("{} at {}", self.cut.intervention.name(), self.cut.size)
+    fn label(&self, size: Option<Size>) -> String {
+        let name = self.intervention.name();
+        size.map_or_else(|| name.to_owned(), |size| format!("{name} at {size}"))
     }
 
-    fn check(&self) -> Result<(), String> {
-        self.cut.check().map_err(|reason| format!("has a cut whose {reason}"))
+    /// Cuts of all sizes draw the same components.
+    fn stream(&self, _size: Option<Size>) -> String {
+        self.intervention.name().to_owned()
+    }
+
+    fn units(&self) -> &'static [Unit] {
+        match self.intervention {
+            Intervention::Dropout => &[Unit::Rate, Unit::Rho, Unit::Keep],
+            _ => &Unit::ALL,
+        }
+    }
+
+    fn needs_size(&self) -> bool {
+        self.intervention != Intervention::Zero
+    }
+
+    fn check(&self, size: Option<Size>) -> Result<(), String> {
+        self.check_with(self.size(size))
     }
 
     fn needs(&self) -> Needs {
         Needs::Stats
     }
 
+    fn needs_text(&self) -> bool {
+        false
+    }
+
+    fn needs_components(&self, size: Option<Size>) -> bool {
+        self.reads_components(self.size(size))
+    }
+
     /// Upper bound: sizes that depend on singular values are known only after the decomposition.
-    fn parameters(&self, shape: Shape) -> Result<usize, FitError> {
-        let Shape { out, inp } = shape;
+    fn parameters(&self, size: Option<Size>, shape: Shape) -> Result<usize, FitError> {
+        let (Shape { out, inp }, size) = (shape, self.size(size));
         let dense = shape.dense_parameters();
-        let by_rank = !matches!(self.cut.intervention, Intervention::Dropout | Intervention::Zero);
-        let rank =
-            if self.cut.needs_values() { out.min(inp) } else { self.cut.size.rank(shape, None)? };
+        let by_rank = !matches!(self.intervention, Intervention::Dropout | Intervention::Zero);
+        let rank = match by_rank && !size.needs_values() {
+            true => size.rank(shape, None)?,
+            false => out.min(inp),
+        };
         let factors = rank * (out + inp);
-        Ok(match self.cut.storage {
+        Ok(match self.storage {
             Storage::Factored if by_rank && rank > 0 => factors,
             Storage::Auto if by_rank && rank > 0 => factors.min(dense),
             _ => dense,
         })
     }
 
-    fn work(&self, shape: Shape, _rows: SampleRows) -> Result<f64, FitError> {
+    fn work(&self, size: Option<Size>, shape: Shape, _rows: SampleRows) -> Result<f64, FitError> {
         let (out, inp) = work::sides(shape);
-        let decomposed = if self.cut.needs_components() { work::singular(out, inp) } else { 0.0 };
+        let needed = self.needs_components(size);
+        let decomposed = if needed { work::singular(out, inp) } else { 0.0 };
         Ok(decomposed + out * inp * out.min(inp) + work::report(shape))
     }
 
-    fn shrunk(&self, by: usize) -> Self {
-        let mut shrunk = *self;
-        if let Size::Rank(rank) = &mut shrunk.cut.size {
-            *rank = rank.div_ceil(by);
-        }
-        shrunk
+    fn shrunk(&self, _by: usize) -> Self {
+        *self
     }
 
     fn fit(&self, problem: &FitProblem<'_>, _control: &mut dyn Control) -> Result<Fit, FitError> {
-        let (train, validation) = problem.stats()?;
         let weight = problem.original.to_dense()?;
-        let components =
-            self.cut.needs_components().then(|| Components::of(weight.view())).transpose();
-        let components = components.map_err(|error| FitError::Numerics {
-            what: "singular components of the weight",
-            reason: error.to_string(),
-        })?;
-        let done = cut(&weight, &self.cut, components.as_ref(), problem.key)?;
-        let dense = done.op.to_dense()?.cast();
+        let needed = self.needs_components(problem.size);
+        let components = needed.then(|| problem.components()).transpose()?;
+        let size = self.size(problem.size);
+        let Done { op, report: cut } =
+            cut(&weight, self, size, components.as_deref(), problem.key)?;
         // The bias stays: a cut depends on the weight alone.
-        let report = FitReport::of_sums(train, validation, &dense, None);
-        Ok(Fit { op: done.op, bias_shift: None, report })
+        let report = match problem.evidence {
+            Some(_) => {
+                let (train, validation) = problem.stats()?;
+                FitReport::of_sums(train, validation, &op.to_dense()?.cast(), None)
+            }
+            None => FitReport {
+                relative_error: cut.relative_error,
+                train_relative_error: cut.relative_error,
+                target_power: 0.0,
+                ridge: None,
+                dropped_directions: 0,
+                curve: Curve::new(),
+                seconds: 0.0,
+                cut: None,
+            },
+        };
+        Ok(Fit { op, bias_shift: None, report: FitReport { cut: Some(cut), ..report } })
     }
 }
 
@@ -109,30 +219,35 @@ mod tests {
             site: &site,
             shape,
             original: &original,
-            evidence: &evidence,
+            size: None,
+            evidence: Some(&evidence),
+            components: None,
             biased: false,
             key: RngKey::new(1),
             checkpoint: None,
         };
         let mut last = f64::INFINITY;
         for rank in [1, 3, 8] {
-            let how = Cut::new(Intervention::RankReduction, Size::Rank(rank));
-            let method = LaserMethod { cut: how };
-            method.check().expect("makes sense");
+            let (method, size) = (LaserMethod::default(), Some(Size::Rank(rank)));
+            method.check(size).expect("makes sense");
+            let problem = FitProblem { size, ..problem };
             let fit = method.fit(&problem, &mut Losses::default()).expect("fits");
             let dense = fit.op.to_dense().expect("is linear").cast();
             let error = train.squared_error(&dense) / train.target_power();
             assert!((fit.report.train_relative_error - error).abs() < 1e-9, "rank {rank}");
             assert!(error < last, "rank {rank}: {error}");
             assert_eq!(
-                method.parameters(shape).expect("exists"),
+                method.parameters(size, shape).expect("exists"),
                 if rank < 4 { 16 * rank } else { 64 }
             );
             last = error;
         }
         assert!(last < 1e-9, "all components are the weight");
-        let json = r#"{"cut":{"intervention":"rank-reduction","size":{"rate":11}}}"#;
-        let wrong: LaserMethod = serde_json::from_str(json).expect("parses");
-        assert!(wrong.check().expect_err("out of range").contains("rate is 11"));
+        let text = FitProblem { size: Some(Size::Rank(3)), evidence: None, ..problem };
+        let fit = LaserMethod::default().fit(&text, &mut Losses::default()).expect("fits");
+        let cut = fit.report.cut.expect("is a cut");
+        assert_eq!((cut.kept.rank, fit.report.relative_error), (Some(3), cut.relative_error));
+        let wrong = LaserMethod::default().check(Some(Size::Rate(11.0))).expect_err("too much");
+        assert!(wrong.contains("rate is 11"), "{wrong}");
     }
 }

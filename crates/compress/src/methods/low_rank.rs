@@ -8,9 +8,10 @@
 //! notes: sums and decompositions in double precision; input directions with eigenvalues of S below
 //! `1e-9` of the largest are without data and ignored, and their number is reported.
 
-use super::{Fit, FitProblem, How, Method, SampleRows, Training, work};
+use super::{Fit, FitProblem, How, Method, SampleRows, Training, check_saves, work};
 use crate::fit::regression::{Inputs, Regression, multiply};
-use crate::{Budget, FitError, fit, low_rank_for};
+use crate::operator_size::{low_rank_for, rank_bound};
+use crate::{FitError, Size, Unit, fit};
 use linwright_measure::capture::Needs;
 use linwright_measure::stats::SiteStats;
 use linwright_ops::{LowRank, LowRankSpec, Op, OpSpec, Shape};
@@ -19,31 +20,18 @@ use linwright_train::Control;
 use serde::{Deserialize, Serialize};
 
 /// Replaces a weight by U V.
-#[derive(Clone, Copy, Debug, PartialEq, Serialize, Deserialize)]
-#[serde(deny_unknown_fields)]
+#[derive(Clone, Copy, Debug, Default, PartialEq, Serialize, Deserialize)]
+#[serde(deny_unknown_fields, default)]
 pub struct LowRankMethod {
-    /// Rank; exclusive with `keep`.
-    #[serde(default, skip_serializing_if = "Option::is_none")]
-    pub rank: Option<usize>,
-    /// Share of the dense parameters kept; exclusive with `rank`.
-    #[serde(default, skip_serializing_if = "Option::is_none")]
-    pub keep: Option<f64>,
     /// Closed form or training.
-    #[serde(default)]
     pub fit: How,
     /// Options of a trained fit.
-    #[serde(default)]
     pub training: Training,
 }
 
-impl LowRankMethod {
-    fn rank(&self, shape: Shape) -> Result<usize, FitError> {
-        match (self.rank, self.keep) {
-            (Some(rank), None) => low_rank_for(Budget::Rank(rank), shape),
-            (None, Some(keep)) => low_rank_for(Budget::Keep(keep), shape),
-            _ => Err(FitError::Budget { shape, reason: "give either rank or keep".into() }),
-        }
-    }
+/// The given size.
+fn given(size: Option<Size>, shape: Shape) -> Result<Size, FitError> {
+    size.ok_or_else(|| FitError::Size { shape, reason: "low rank needs a size".into() })
 }
 
 impl Method for LowRankMethod {
@@ -51,11 +39,10 @@ impl Method for LowRankMethod {
     const SUMMARY: &'static str =
         "low-rank factors by reduced-rank regression (whitened SVD), or trained";
 
-    fn label(&self) -> String {
-        let size = match (self.rank, self.keep) {
-            (Some(rank), _) => format!("LR{rank}"),
-            (None, Some(keep)) => format!("LR-keep{keep}"),
-            (None, None) => "LR".to_owned(),
+    fn label(&self, size: Option<Size>) -> String {
+        let size = match size {
+            Some(Size::Rank(rank)) => format!("LR{rank}"),
+            other => super::with_size("LR".to_owned(), other),
         };
         match self.fit {
             How::Closed => format!("{size}-closed"),
@@ -63,14 +50,17 @@ impl Method for LowRankMethod {
         }
     }
 
-    fn check(&self) -> Result<(), String> {
-        match (self.rank, self.keep) {
-            (Some(0), None) => Err("has rank 0, at least 1 is needed".into()),
-            (Some(_), None) => self.training.check(),
-            (None, Some(keep)) if keep > 0.0 && keep < 1.0 => self.training.check(),
-            (None, Some(keep)) => Err(format!("has keep {keep}, expected a share between 0 and 1")),
-            _ => Err("needs either rank or keep".into()),
-        }
+    fn units(&self) -> &'static [Unit] {
+        &Unit::ALL
+    }
+
+    fn needs_size(&self) -> bool {
+        true
+    }
+
+    fn check(&self, size: Option<Size>) -> Result<(), String> {
+        check_saves(size)?;
+        self.training.check()
     }
 
     fn needs(&self) -> Needs {
@@ -80,16 +70,13 @@ impl Method for LowRankMethod {
         }
     }
 
-    fn parameters(&self, shape: Shape) -> Result<usize, FitError> {
-        Ok(self.rank(shape)? * (shape.out + shape.inp))
+    fn parameters(&self, size: Option<Size>, shape: Shape) -> Result<usize, FitError> {
+        Ok(rank_bound(given(size, shape)?, shape, None)? * (shape.out + shape.inp))
     }
 
-    fn keep(&self) -> Option<f64> {
-        self.keep
-    }
-
-    fn work(&self, shape: Shape, rows: SampleRows) -> Result<f64, FitError> {
-        let ((out, inp), rank) = (work::sides(shape), self.rank(shape)?);
+    fn work(&self, size: Option<Size>, shape: Shape, rows: SampleRows) -> Result<f64, FitError> {
+        let ((out, inp), rank) =
+            (work::sides(shape), rank_bound(given(size, shape)?, shape, None)?);
         match self.fit {
             How::Closed => {
                 let around = 2.0 * out * inp * inp + rank as f64 * inp * (out + inp);
@@ -104,13 +91,14 @@ impl Method for LowRankMethod {
         self.training.batch
     }
 
-    fn shrunk(&self, by: usize) -> Self {
-        let rank = self.rank.map(|rank| (rank / by).max(1));
-        Self { rank, training: self.training.shrunk(), ..*self }
+    fn shrunk(&self, _by: usize) -> Self {
+        Self { training: self.training.shrunk(), ..*self }
     }
 
     fn fit(&self, problem: &FitProblem<'_>, control: &mut dyn Control) -> Result<Fit, FitError> {
-        let rank = self.rank(problem.shape)?;
+        let components = problem.components_of_size()?;
+        let values = components.as_ref().map(|all| all.values.as_slice());
+        let rank = low_rank_for(given(problem.size, problem.shape)?, problem.shape, values)?;
         match self.fit {
             How::Trained => {
                 self.training.run(&OpSpec::LowRank(LowRankSpec { rank }), problem, control)

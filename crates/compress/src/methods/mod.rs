@@ -6,11 +6,13 @@ mod biases;
 mod trained;
 mod work;
 
-use crate::FitError;
+use crate::intervention::CutReport;
+use crate::{FitError, Size, SizeError, Unit};
 use linwright_measure::capture::{Evidence, Needs};
 use linwright_measure::samples::Samples;
 use linwright_measure::stats::SiteStats;
 use linwright_ops::{Op, Shape, SiteId};
+use linwright_tensor::linalg::Components;
 use linwright_tensor::{Mat, RngKey};
 use linwright_train::{Checkpoint, Control, Curve};
 use serde::{Deserialize, Serialize};
@@ -28,8 +30,13 @@ pub struct FitProblem<'a> {
     pub shape: Shape,
     /// Operator of the original model.
     pub original: &'a Op<f32>,
-    /// Captured data, in the form of [`Method::needs`].
-    pub evidence: &'a Evidence,
+    /// Requested size, if any.
+    pub size: Option<Size>,
+    /// Captured data, in the form of [`Method::needs`]; none if no text was given, which only
+    /// methods with [`Method::needs_text`] refuse.
+    pub evidence: Option<&'a Evidence>,
+    /// Singular components of the weight, if they are known already.
+    pub components: Option<&'a Components>,
     /// Whether the slot has a bias, which is then fitted, too.
     pub biased: bool,
     /// Random key.
@@ -42,8 +49,8 @@ impl FitProblem<'_> {
     /// Training and validation sums.
     fn stats(&self) -> Result<(&SiteStats, &SiteStats), FitError> {
         match self.evidence {
-            Evidence::Stats { train, validation } => Ok((train, validation)),
-            Evidence::Samples(_) => Err(FitError::Evidence { needed: "sums", found: "samples" }),
+            Some(Evidence::Stats { train, validation }) => Ok((train, validation)),
+            other => Err(missing("sums", other)),
         }
     }
 
@@ -76,10 +83,37 @@ impl FitProblem<'_> {
 
     fn samples(&self) -> Result<&Samples, FitError> {
         match self.evidence {
-            Evidence::Samples(samples) => Ok(samples),
-            Evidence::Stats { .. } => Err(FitError::Evidence { needed: "samples", found: "sums" }),
+            Some(Evidence::Samples(samples)) => Ok(samples),
+            other => Err(missing("samples", other)),
         }
     }
+
+    /// Singular components of the weight, computed if they are not known.
+    fn components(&self) -> Result<Cow<'_, Components>, FitError> {
+        if let Some(known) = self.components {
+            return Ok(Cow::Borrowed(known));
+        }
+        let found = Components::of(self.original.to_dense()?.view());
+        found.map(Cow::Owned).map_err(|error| FitError::Numerics {
+            what: "singular components of the weight",
+            reason: error.to_string(),
+        })
+    }
+
+    /// Singular components of the weight, if the size depends on its singular values.
+    fn components_of_size(&self) -> Result<Option<Cow<'_, Components>>, FitError> {
+        let needed = self.size.is_some_and(|size| size.needs_values());
+        needed.then(|| self.components()).transpose()
+    }
+}
+
+fn missing(needed: &'static str, found: Option<&Evidence>) -> FitError {
+    let found = match found {
+        Some(Evidence::Stats { .. }) => "sums",
+        Some(Evidence::Samples(_)) => "samples",
+        None => "no calibration text",
+    };
+    FitError::Evidence { needed, found }
 }
 
 /// Result of a method.
@@ -98,7 +132,7 @@ pub struct Fit {
 #[serde(deny_unknown_fields)]
 pub struct FitReport {
     /// Mean of `|y - op(x) - shift|²` over validation samples, divided by that of `|y|²` unless
-    /// this is zero.
+    /// this is zero. Without calibration text, that of the weight: `|W - W'|² / |W|²`.
     pub relative_error: f64,
     /// The same over training samples.
     pub train_relative_error: f64,
@@ -112,6 +146,9 @@ pub struct FitReport {
     pub curve: Curve,
     /// Time of the fit in seconds, without capture; set by the pipeline.
     pub seconds: f64,
+    /// Sizes and error of a cut of the weight.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub cut: Option<CutReport>,
 }
 
 /// A fit algorithm: from captured data to an operator.
@@ -123,34 +160,59 @@ pub trait Method: Clone {
     const SUMMARY: &'static str;
 
     /// Label of its table rows, such as `LR4-closed`.
-    fn label(&self) -> String;
+    fn label(&self, size: Option<Size>) -> String;
 
-    /// Checks options independently of a shape.
+    /// Name of its stream of random numbers at a site.
+    fn stream(&self, size: Option<Size>) -> String {
+        self.label(size)
+    }
+
+    /// Units in which it takes a size; none if it has a single size.
+    fn units(&self) -> &'static [Unit];
+
+    /// Whether it has no standard size, so that one must be given.
+    fn needs_size(&self) -> bool {
+        false
+    }
+
+    /// Checks options, and their agreement with a size that suits [`Self::units`], independently of
+    /// a shape.
     ///
     /// # Errors
     /// The option and what is wrong with it, for a message.
-    fn check(&self) -> Result<(), String>;
+    fn check(&self, size: Option<Size>) -> Result<(), String>;
 
     /// Form of the captured data.
     fn needs(&self) -> Needs;
 
-    /// Number of parameters of the operator for a shape.
+    /// Whether it is fitted to text. Other methods read the weight alone; text only shows their
+    /// error.
+    fn needs_text(&self) -> bool {
+        true
+    }
+
+    /// Whether it reads all singular components of the weight.
+    fn needs_components(&self, size: Option<Size>) -> bool {
+        size.is_some_and(|size| size.needs_values())
+    }
+
+    /// Whether its operator is a matrix.
+    fn is_linear(&self) -> bool {
+        true
+    }
+
+    /// Number of parameters of the operator for a shape; an upper bound for a size that depends on
+    /// singular values.
     ///
     /// # Errors
-    /// If there is no operator for this shape.
-    fn parameters(&self, shape: Shape) -> Result<usize, FitError>;
-
-    /// Requested share of the dense parameters, if any; [`Self::parameters`] gives the actual
-    /// number.
-    fn keep(&self) -> Option<f64> {
-        None
-    }
+    /// If there is no operator of this size for this shape.
+    fn parameters(&self, size: Option<Size>, shape: Shape) -> Result<usize, FitError>;
 
     /// Multiply-adds of a fit, for estimates of time.
     ///
     /// # Errors
-    /// If there is no operator for this shape.
-    fn work(&self, shape: Shape, rows: SampleRows) -> Result<f64, FitError>;
+    /// If there is no operator of this size for this shape.
+    fn work(&self, size: Option<Size>, shape: Shape, rows: SampleRows) -> Result<f64, FitError>;
 
     /// Batch size of its training; irrelevant for closed forms.
     fn batch(&self) -> usize {
@@ -180,23 +242,28 @@ pub trait Method: Clone {
     fn fit(&self, problem: &FitProblem<'_>, control: &mut dyn Control) -> Result<Fit, FitError>;
 }
 
-/// Common parts of methods that train one operator; each has its own `spec`, `keep` and `training`.
+/// Common parts of methods that train one operator; each has its own `spec` and `training`.
 macro_rules! trains_its_spec {
     () => {
         fn needs(&self) -> Needs {
             Needs::Samples
         }
 
-        fn parameters(&self, shape: Shape) -> Result<usize, FitError> {
-            Ok(self.spec(shape)?.cost(shape)?.parameters)
+        fn units(&self) -> &'static [Unit] {
+            &[Unit::Keep]
         }
 
-        fn keep(&self) -> Option<f64> {
-            self.keep
+        fn parameters(&self, size: Option<Size>, shape: Shape) -> Result<usize, FitError> {
+            Ok(self.spec(size, shape)?.cost(shape)?.parameters)
         }
 
-        fn work(&self, shape: Shape, rows: SampleRows) -> Result<f64, FitError> {
-            self.training.work(&self.spec(shape)?, shape, rows)
+        fn work(
+            &self,
+            size: Option<Size>,
+            shape: Shape,
+            rows: SampleRows,
+        ) -> Result<f64, FitError> {
+            self.training.work(&self.spec(size, shape)?, shape, rows)
         }
 
         fn batch(&self) -> usize {
@@ -208,7 +275,7 @@ macro_rules! trains_its_spec {
             problem: &FitProblem<'_>,
             control: &mut dyn Control,
         ) -> Result<Fit, FitError> {
-            self.training.run(&self.spec(problem.shape)?, problem, control)
+            self.training.run(&self.spec(problem.size, problem.shape)?, problem, control)
         }
     };
 }
@@ -241,16 +308,53 @@ macro_rules! methods {
 
             /// See [`Method::label`].
             #[must_use]
-            pub fn label(&self) -> String {
-                match self { $(Self::$variant(method) => method.label(),)* }
+            pub fn label(&self, size: Option<Size>) -> String {
+                match self { $(Self::$variant(method) => method.label(size),)* }
             }
 
-            /// See [`Method::check`].
+            /// See [`Method::stream`].
+            #[must_use]
+            pub fn stream(&self, size: Option<Size>) -> String {
+                match self { $(Self::$variant(method) => method.stream(size),)* }
+            }
+
+            /// See [`Method::units`].
+            #[must_use]
+            pub fn units(&self) -> &'static [Unit] {
+                match self { $(Self::$variant(method) => method.units(),)* }
+            }
+
+            /// See [`Method::needs_size`].
+            #[must_use]
+            pub fn needs_size(&self) -> bool {
+                match self { $(Self::$variant(method) => method.needs_size(),)* }
+            }
+
+            /// Checks options and size independently of a shape.
             ///
             /// # Errors
-            /// As there.
-            pub fn check(&self) -> Result<(), String> {
-                match self { $(Self::$variant(method) => method.check(),)* }
+            /// As [`Self::check_size`], and as [`Method::check`].
+            pub fn check(&self, size: Option<Size>) -> Result<(), String> {
+                self.check_size(size).map_err(|error| error.to_string())?;
+                match self { $(Self::$variant(method) => method.check(size),)* }
+            }
+
+            /// See [`Method::needs_text`].
+            #[must_use]
+            pub fn needs_text(&self) -> bool {
+                match self { $(Self::$variant(method) => method.needs_text(),)* }
+            }
+
+            /// See [`Method::needs_components`].
+            #[must_use]
+            pub fn needs_components(&self, size: Option<Size>) -> bool {
+                match self { $(Self::$variant(method) => method.needs_components(size),)* }
+            }
+
+            /// See [`Method::is_linear`].
+            #[must_use]
+            pub fn is_linear(&self) -> bool {
+                match self { $(Self::$variant(method) => method.is_linear(),)* }
             }
 
             /// See [`Method::needs`].
@@ -259,18 +363,12 @@ macro_rules! methods {
                 match self { $(Self::$variant(method) => method.needs(),)* }
             }
 
-            /// See [`Method::keep`].
-            #[must_use]
-            pub fn keep(&self) -> Option<f64> {
-                match self { $(Self::$variant(method) => method.keep(),)* }
-            }
-
             /// See [`Method::work`].
             ///
             /// # Errors
             /// As there.
-            pub fn work(&self, shape: Shape, rows: SampleRows) -> Result<f64, FitError> {
-                match self { $(Self::$variant(method) => method.work(shape, rows),)* }
+            pub fn work(&self, size: Option<Size>, shape: Shape, rows: SampleRows) -> Result<f64, FitError> {
+                match self { $(Self::$variant(method) => method.work(size, shape, rows),)* }
             }
 
             /// See [`Method::batch`].
@@ -301,8 +399,8 @@ macro_rules! methods {
             ///
             /// # Errors
             /// As there.
-            pub fn parameters(&self, shape: Shape) -> Result<usize, FitError> {
-                match self { $(Self::$variant(method) => method.parameters(shape),)* }
+            pub fn parameters(&self, size: Option<Size>, shape: Shape) -> Result<usize, FitError> {
+                match self { $(Self::$variant(method) => method.parameters(size, shape),)* }
             }
 
             /// See [`Method::fit`].
@@ -336,12 +434,42 @@ pub enum How {
     Trained,
 }
 
-/// Label with the requested share.
-fn with_keep(label: String, keep: Option<f64>) -> String {
-    match keep {
-        Some(keep) => format!("{label}-keep{keep}"),
+impl MethodSpec {
+    /// Checks that the method has a size, independently of a shape.
+    ///
+    /// # Errors
+    /// [`SizeError`] for a number out of range, a unit that the method does not have, or a missing
+    /// size.
+    pub fn check_size(&self, size: Option<Size>) -> Result<(), SizeError> {
+        let takes = self.units();
+        let method = match self {
+            // It is the operator, or the intervention, that has sizes.
+            Self::Structured(structured) => structured.label(None),
+            Self::Laser(laser) => laser.label(None),
+            other => other.id().to_owned(),
+        };
+        match size {
+            None if self.needs_size() => Err(SizeError::Missing { method, takes }),
+            None => Ok(()),
+            Some(size) if !takes.contains(&size.unit()) => {
+                Err(SizeError::Unit { method, size, takes })
+            }
+            Some(size) => size.check(),
+        }
+    }
+}
+
+/// Label with the requested size.
+fn with_size(label: String, size: Option<Size>) -> String {
+    match size {
+        Some(size) => format!("{label}-{}", size.label()),
         None => label,
     }
+}
+
+/// Checks that a size leaves some parameters and saves some.
+fn check_saves(size: Option<Size>) -> Result<(), String> {
+    size.map_or(Ok(()), |size| size.check_saves()).map_err(|error| error.to_string())
 }
 
 /// Error relative to the power of the target; the error itself if the target is zero, as after a
@@ -371,6 +499,7 @@ impl FitReport {
             dropped_directions: 0,
             curve: Curve::new(),
             seconds: 0.0,
+            cut: None,
         }
     }
 }

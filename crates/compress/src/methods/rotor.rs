@@ -5,32 +5,30 @@
 //! unless given: 895 parameters for 2048 -> 2048, 1,076 for 2048 -> 512.
 
 use super::{Fit, FitProblem, Method, SampleRows, Training};
-use crate::FitError;
-use crate::budget::{check_keep, operator_for};
+use crate::operator_size::operator_for;
+use crate::{FitError, Size, Unit};
 use linwright_measure::capture::Needs;
 use linwright_ops::{OpSpec, RotorNetworkSpec, Shape};
 use linwright_train::Control;
 use serde::{Deserialize, Serialize};
 
-/// Replaces a weight by a rotor network.
+/// Replaces a weight by a rotor network. Of a size, it has the nearest numbers of layers and
+/// branches.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Serialize, Deserialize)]
 #[serde(deny_unknown_fields, default)]
 pub struct RotorMethod {
     /// Shape of the network.
     pub network: RotorNetworkSpec,
-    /// Share of the dense parameters kept, as near as numbers of layers and branches allow.
-    #[serde(default, skip_serializing_if = "Option::is_none")]
-    pub keep: Option<f64>,
     /// Training options.
     pub training: Training,
 }
 
 impl RotorMethod {
-    fn spec(&self, shape: Shape) -> Result<OpSpec, FitError> {
+    fn spec(&self, size: Option<Size>, shape: Shape) -> Result<OpSpec, FitError> {
         let largest_power = 1 << shape.inp.max(1).ilog2();
         let hidden_width = self.network.hidden_width.or(Some(largest_power));
         let spec = OpSpec::RotorNetwork(RotorNetworkSpec { hidden_width, ..self.network });
-        self.keep.map_or_else(|| Ok(spec.clone()), |keep| operator_for(&spec, keep, shape))
+        size.map_or_else(|| Ok(spec.clone()), |size| operator_for(&spec, size, shape, None))
     }
 }
 
@@ -38,19 +36,23 @@ impl Method for RotorMethod {
     const ID: &'static str = "rotor";
     const SUMMARY: &'static str = "a rotor network, trained";
 
-    fn label(&self) -> String {
-        super::with_keep(Self::ID.to_owned(), self.keep)
+    fn label(&self, size: Option<Size>) -> String {
+        super::with_size(Self::ID.to_owned(), size)
     }
 
-    fn check(&self) -> Result<(), String> {
-        check_keep(self.keep)?;
+    fn is_linear(&self) -> bool {
+        false
+    }
+
+    fn check(&self, size: Option<Size>) -> Result<(), String> {
+        super::check_saves(size)?;
         self.training.check()
     }
 
     fn shrunk(&self, by: usize) -> Self {
         let hidden_width = self.network.hidden_width.map(|width| (width / by).max(1));
         let network = RotorNetworkSpec { hidden_width, ..self.network };
-        Self { network, training: self.training.shrunk(), ..*self }
+        Self { network, training: self.training.shrunk() }
     }
 
     trains_its_spec!();
@@ -63,7 +65,7 @@ mod tests {
     #[test]
     fn parameters_are_those_of_the_paper() {
         let method = RotorMethod::default();
-        let count = |out, inp| method.parameters(Shape { out, inp }).expect("exists");
+        let count = |out, inp| method.parameters(None, Shape { out, inp }).expect("exists");
         assert_eq!((count(2048, 2048), count(512, 2048)), (895, 1076));
     }
 }

@@ -4,9 +4,9 @@
 //! starts: see [`crate::fit`].
 
 use super::{Fit, FitProblem, Method, SampleRows, work};
-use crate::FitError;
-use crate::budget::{check_keep, operator_for};
 use crate::fit::{FitOptions, Target, fit_operator};
+use crate::operator_size::{operator_for, units_of};
+use crate::{FitError, Size, Unit};
 use linwright_measure::capture::Needs;
 use linwright_ops::{Op, OpSpec, Shape};
 use linwright_tensor::Scalar;
@@ -17,12 +17,8 @@ use serde::{Deserialize, Serialize};
 #[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
 #[serde(deny_unknown_fields)]
 pub struct StructuredMethod {
-    /// The operator with its options.
+    /// The operator with its options; a size replaces that in them.
     pub operator: OpSpec,
-    /// Share of the dense parameters kept, as near as the sizes of the kind allow; replaces the
-    /// size in `operator`.
-    #[serde(default, skip_serializing_if = "Option::is_none")]
-    pub keep: Option<f64>,
     /// Number of starts of a fit that is not closed; the best is kept.
     #[serde(default = "StructuredMethod::default_starts")]
     pub starts: u32,
@@ -36,12 +32,17 @@ impl StructuredMethod {
     #[must_use]
     pub fn new(operator: OpSpec) -> Self {
         let (starts, iterations) = (Self::default_starts(), Self::default_iterations());
-        Self { operator, keep: None, starts, iterations }
+        Self { operator, starts, iterations }
     }
 
-    fn spec(&self, shape: Shape) -> Result<OpSpec, FitError> {
-        match self.keep {
-            Some(keep) => operator_for(&self.operator, keep, shape),
+    fn spec(
+        &self,
+        size: Option<Size>,
+        shape: Shape,
+        values: Option<&[f64]>,
+    ) -> Result<OpSpec, FitError> {
+        match size {
+            Some(size) => operator_for(&self.operator, size, shape, values),
             None => Ok(self.operator.clone()),
         }
     }
@@ -59,16 +60,20 @@ impl Method for StructuredMethod {
     const ID: &'static str = "structured";
     const SUMMARY: &'static str = "any linear operator, in closed form, by alternating least squares or by L-BFGS, as its kind is fitted";
 
-    fn label(&self) -> String {
+    fn label(&self, size: Option<Size>) -> String {
         let kind = match &self.operator {
             OpSpec::Sum(sum) => joined(&sum.terms, "+"),
             OpSpec::Product(product) => joined(&product.factors, "*"),
             operator => operator.kind().to_owned(),
         };
-        super::with_keep(kind, self.keep)
+        super::with_size(kind, size)
     }
 
-    fn check(&self) -> Result<(), String> {
+    fn units(&self) -> &'static [Unit] {
+        units_of(&self.operator)
+    }
+
+    fn check(&self, size: Option<Size>) -> Result<(), String> {
         if !self.operator.is_linear() {
             let instead = match self.operator {
                 OpSpec::RotorNetwork(_) => "; use method rotor",
@@ -76,7 +81,7 @@ impl Method for StructuredMethod {
             };
             return Err(format!("has a {}, which is not linear{instead}", self.operator.kind()));
         }
-        check_keep(self.keep)?;
+        super::check_saves(size)?;
         let least = [("starts", self.starts), ("iterations", self.iterations)];
         match least.into_iter().find(|(_, value)| *value == 0) {
             Some((name, _)) => Err(format!("has {name} 0, at least 1 is needed")),
@@ -88,16 +93,12 @@ impl Method for StructuredMethod {
         Needs::Stats
     }
 
-    fn parameters(&self, shape: Shape) -> Result<usize, FitError> {
-        Ok(self.spec(shape)?.cost(shape)?.parameters)
+    fn parameters(&self, size: Option<Size>, shape: Shape) -> Result<usize, FitError> {
+        Ok(self.spec(size, shape, None)?.cost(shape)?.parameters)
     }
 
-    fn keep(&self) -> Option<f64> {
-        self.keep
-    }
-
-    fn work(&self, shape: Shape, _rows: SampleRows) -> Result<f64, FitError> {
-        work::structured(&self.spec(shape)?, shape, self.starts, self.iterations)
+    fn work(&self, size: Option<Size>, shape: Shape, _rows: SampleRows) -> Result<f64, FitError> {
+        work::structured(&self.spec(size, shape, None)?, shape, self.starts, self.iterations)
     }
 
     fn least_side(&self) -> usize {
@@ -111,7 +112,7 @@ impl Method for StructuredMethod {
         let circulant = matches!(self.operator, OpSpec::CirculantDiagonal(_));
         let starts = if circulant { self.starts } else { 1 };
         let iterations = self.iterations.min(work::timed_iterations(&self.operator));
-        Self { operator: work::shrunk(&self.operator, by), starts, iterations, ..self.clone() }
+        Self { operator: work::shrunk(&self.operator, by), starts, iterations }
     }
 
     fn brief(&self) -> Option<Self> {
@@ -126,7 +127,10 @@ impl Method for StructuredMethod {
             Target::Moments { second: train.sxx.view(), cross: train.syx.view(), power: train.syy };
         let Self { starts, iterations, .. } = *self;
         let options = FitOptions { starts, iterations, key: problem.key, ..FitOptions::default() };
-        let fit = fit_operator(&self.spec(problem.shape)?, &target, &options, control)?;
+        let components = problem.components_of_size()?;
+        let values = components.as_ref().map(|all| all.values.as_slice());
+        let spec = self.spec(problem.size, problem.shape, values)?;
+        let fit = fit_operator(&spec, &target, &options, control)?;
         let op = cast(&fit.op)?;
         let dense = op.to_dense()?.cast();
         problem.closed(op, &dense, None, fit.dropped_directions)
@@ -187,7 +191,9 @@ mod tests {
             site: &site,
             shape,
             original: &original,
-            evidence: &evidence,
+            size: None,
+            evidence: Some(&evidence),
+            components: None,
             biased: false,
             key: RngKey::new(1),
             checkpoint: None,
@@ -200,13 +206,18 @@ mod tests {
         assert_eq!(kinds, all, "a kind has no example that fits {shape:?}");
         for operator in found {
             let method = StructuredMethod::new(operator);
-            method.check().expect("makes sense");
+            method.check(None).expect("makes sense");
             let fit = method.fit(&problem, &mut Losses::default()).expect("fits");
             let (report, map) = (&fit.report, fit.op.map());
-            assert!(report.relative_error < 1.0, "{}: {}", method.label(), report.relative_error);
+            assert!(
+                report.relative_error < 1.0,
+                "{}: {}",
+                method.label(None),
+                report.relative_error
+            );
             assert_eq!(map.shape(), shape);
             let parameters = linwright_ops::parameter_count(&map.params());
-            assert_eq!(parameters, method.parameters(shape).expect("exists"));
+            assert_eq!(parameters, method.parameters(None, shape).expect("exists"));
             let dense = fit.op.to_dense().expect("is linear").cast();
             let error = train.squared_error(&dense) / train.target_power();
             assert!((report.train_relative_error - error).abs() < 1e-9);
@@ -218,10 +229,15 @@ mod tests {
     #[test]
     fn options_without_sense_are_refused_and_labels_name_the_parts() {
         let network = OpSpec::default_of("rotor_network").expect("has defaults");
-        assert!(StructuredMethod::new(network).check().expect_err("not linear").contains("rotor"));
+        assert!(
+            StructuredMethod::new(network).check(None).expect_err("not linear").contains("rotor")
+        );
         let json = r#"{"operator":{"kind":"sum","terms":[{"kind":"monarch"},{"kind":"low_rank","rank":2}]},"starts":0}"#;
         let method: StructuredMethod = serde_json::from_str(json).expect("parses");
-        assert_eq!(method.label(), "monarch+low_rank");
-        assert_eq!(method.check().expect_err("no starts"), "has starts 0, at least 1 is needed");
+        assert_eq!(method.label(None), "monarch+low_rank");
+        assert_eq!(
+            method.check(None).expect_err("no starts"),
+            "has starts 0, at least 1 is needed"
+        );
     }
 }

@@ -157,6 +157,7 @@ impl Training {
                 dropped_directions: 0,
                 curve: outcome.curve,
                 seconds: 0.0,
+                cut: None,
             },
             bias_shift: regression.shift.map(|shift| shift.values),
             op: regression.op,

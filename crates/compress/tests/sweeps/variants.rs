@@ -1,9 +1,9 @@
 //! Edits of one model, asked together, against each edited model asked alone.
 
 use super::tokenizer;
-use linwright_compress::intervention::{
-    Cut, Edit, Edits, Intervention, Lname, Size, SlotSet, Variant, Variants, apply_edits,
-};
+use linwright_compress::intervention::{Lname, Variant, Variants, apply_edits};
+use linwright_compress::methods::LaserMethod;
+use linwright_compress::{Edit, MethodSpec, Plan, Size, SlotSet};
 use linwright_evaluate::{Generation, LanguageModel, LanguageModels, MaskedInput, Subject};
 use linwright_model::{Transformer, TransformerConfig};
 use linwright_ops::Sites;
@@ -23,6 +23,12 @@ fn model(architecture: &str, kind: &str) -> Transformer {
     Transformer::random(TransformerConfig::from_json(&config).unwrap(), RngKey::new(4))
 }
 
+/// A plan that cuts one set of slots.
+fn plan(sites: SlotSet, size: Size) -> Plan {
+    let method = MethodSpec::Laser(LaserMethod::default());
+    Plan { seed: 0, edits: vec![Edit { sites, method, size: Some(size), heals: false }] }
+}
+
 /// The model as it is and cut in several places, as edits of it and as models of their own.
 fn cut_models(model: &Transformer) -> (Vec<Variant>, Vec<Transformer>) {
     let mut variants = vec![Variant::default()];
@@ -33,11 +39,9 @@ fn cut_models(model: &Transformer) -> (Vec<Variant>, Vec<Transformer>) {
         (Lname::OutProj, None, Size::Rank(1)),
         (Lname::FcIn, Some(vec![1]), Size::Rank(3)),
     ] {
-        let slots = SlotSet::named(lname, layer);
-        let edits = vec![Edit { slots, cut: Cut::new(Intervention::RankReduction, size) }];
+        let plan = plan(SlotSet::named(lname, layer), size);
         let mut edited = model.clone();
-        let sites =
-            apply_edits(&mut edited, &Edits { edits }, &Store::none(), &mut Silent).unwrap();
+        let sites = apply_edits(&mut edited, &plan, &Store::none(), &mut Silent).unwrap();
         variants.push(Variant::of(&edited, sites.iter().map(|edit| &edit.site)));
         models.push(edited);
     }
@@ -119,9 +123,9 @@ fn a_part_of_a_fused_weight_is_cut_alone() {
     let slots = SlotSet::named(Lname::KProj, Some(vec![1]));
     let sites = slots.of(&model).unwrap();
     assert_eq!(sites.len(), 1);
-    let edits = vec![Edit { slots, cut: Cut::new(Intervention::RankReduction, Size::Rank(1)) }];
     let mut edited = model.clone();
-    apply_edits(&mut edited, &Edits { edits }, &Store::none(), &mut Silent).unwrap();
+    let plan = plan(slots, Size::Rank(1));
+    apply_edits(&mut edited, &plan, &Store::none(), &mut Silent).unwrap();
     for (before, after) in model.slots().iter().zip(edited.slots()) {
         let is_same = before.op().to_dense().unwrap() == after.op().to_dense().unwrap();
         assert_eq!(is_same, *before.id() != sites[0], "{}", before.id());

@@ -2,9 +2,9 @@
 
 use super::JobError;
 use super::named::Names;
-use linwright_compress::intervention::{
-    Cut, Decomposition, Intervention, Size, Storage, VendiOptions,
-};
+use linwright_compress::Size;
+use linwright_compress::intervention::{Decomposition, Intervention, Storage, VendiOptions};
+use linwright_compress::methods::LaserMethod;
 use schemars::JsonSchema;
 use serde::{Deserialize, Serialize};
 use std::path::PathBuf;
@@ -105,7 +105,7 @@ impl CutOptions {
                 .hint("give --rate, --rho, --keep, --rank, --energy or --marchenko-pastur"));
         }
         for size in &sizes {
-            size.check().map_err(JobError::new)?;
+            size.check().map_err(|error| JobError::new(error.to_string()))?;
         }
         for (index, size) in sizes.iter().enumerate() {
             if sizes[..index].contains(size) {
@@ -115,18 +115,17 @@ impl CutOptions {
         Ok(sizes)
     }
 
-    /// The intervention with this size.
+    /// The intervention with its options.
     #[must_use]
-    pub fn cut(&self, size: Size) -> Cut {
+    pub fn method(&self) -> LaserMethod {
         let vendi =
             VendiOptions { quality: self.quality, minimise: self.minimise, gamma: self.gamma };
-        Cut {
+        LaserMethod {
+            intervention: self.intervention,
             decomposition: if self.randomised { RANDOMISED } else { Decomposition::Exact },
             storage: self.storage,
             compat: self.compat,
             vendi,
-            seed: self.seed,
-            ..Cut::new(self.intervention, size)
         }
     }
 }

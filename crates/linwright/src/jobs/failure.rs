@@ -169,12 +169,16 @@ impl From<CompressError> for Failure {
                 Self { message, ..Self::from(error) }
             }
             CompressError::Fit {
-                source: FitError::Budget { .. } | FitError::Operator(_), ..
+                source: FitError::Size { .. } | FitError::Operator(_), ..
             }
             | CompressError::Layer { .. }
             | CompressError::Role { .. }
-            | CompressError::Inputs { .. }
-            | CompressError::Twice { .. }
+            | CompressError::NoRole { .. }
+            | CompressError::Unused { .. }
+            | CompressError::Size { .. }
+            | CompressError::SameSites { .. }
+            | CompressError::Healed { .. }
+            | CompressError::NoText { .. }
             | CompressError::Options { .. }
             | CompressError::Slots { .. }
             | CompressError::CutTwice { .. }

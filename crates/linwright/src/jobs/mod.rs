@@ -22,14 +22,15 @@ pub(crate) mod measured;
 mod named;
 pub(crate) mod outcome;
 pub mod outputs;
+mod plan_file;
 mod precision;
 mod read;
 mod saving;
 mod session;
 mod shell;
 mod slots;
-pub(crate) mod store;
 pub mod source;
+pub(crate) mod store;
 pub(crate) mod tasks;
 mod verb;
 

@@ -2,7 +2,8 @@
 
 use super::named::Names;
 use super::{JobError, parse_layers};
-use linwright_compress::intervention::{Lname, SlotSet};
+use linwright_compress::SlotSet;
+use linwright_compress::intervention::Lname;
 use linwright_ops::Role;
 use schemars::JsonSchema;
 use serde::{Deserialize, Serialize};
@@ -50,6 +51,7 @@ impl SlotOptions {
             return Err(JobError::new("no weights are selected")
                 .hint("give --lname NAME, --roles ROLE or --site PATTERN, and --lnum LAYER"));
         }
-        Ok(SlotSet { lnames: self.lname.clone(), roles, layers: self.layers()?, pattern })
+        let (lnames, patterns) = (self.lname.clone(), pattern.into_iter().collect());
+        Ok(SlotSet { lnames, roles, layers: self.layers()?, patterns, ignore: Vec::new() })
     }
 }

@@ -184,7 +184,8 @@ fn costs(recipe: &Recipe, inputs: &Inputs<'_>) -> Result<Outcome, Failure> {
         for layers in &table.layers {
             for row in &table.methods {
                 let plan = table.plan(row, layers, recipe.seeds[0]);
-                let cost = study::estimate(&plan, &inputs.model.decoder, &calibration, &mut rates)?;
+                let cost =
+                    study::estimate(&plan, &inputs.model.decoder, Some(&calibration), &mut rates)?;
                 seconds += cost.seconds * recipe.seeds.len() as f64;
                 lines.push(vec![
                     table.title.clone(),

@@ -88,6 +88,6 @@ fn result(
         &opened.model.loaded,
         std::slice::from_ref(&composed.dense),
     );
-    provenance.seeds = vec![composed.grid.cut.seed];
+    provenance.seeds = vec![composed.grid.seed];
     Ok(json!({"model": opened.model.place.name, "compose": value, "provenance": provenance}))
 }

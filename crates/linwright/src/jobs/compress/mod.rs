@@ -8,7 +8,8 @@ mod summary;
 
 use super::named::{EditedForms, Names};
 use super::{EvaluationOptions, Failure, Job, JobError, Outcome, SavedForm, Session};
-use linwright_compress::pipeline::Plan;
+use linwright_compress::intervention::Intervention;
+use linwright_compress::{Plan, Size};
 use linwright_model::Transformer;
 use linwright_ops::Role;
 use names::LayerRoles;
@@ -25,7 +26,8 @@ pub struct Compress {
     /// hub.
     #[schemars(extend("x-positional" = true))]
     pub model: String,
-    /// Method of replacement [default: low_rank, or structured with --operator].
+    /// Method of replacement (`linwright ls methods`), or a kind of operator [default: low_rank, or
+    /// structured with --operator].
     #[schemars(with = "Option<Names<MethodName>>")]
     pub method: Option<MethodName>,
     /// Operator for --method structured: a kind (`linwright ls operators`) or a specification as in
@@ -34,25 +36,57 @@ pub struct Compress {
     pub operator: Option<String>,
     /// Share of parameters kept in the targeted layers. A method may only have some sizes: the
     /// nearest is used, and --dry-run shows it; low rank never keeps more than this share.
-    #[schemars(extend("x-conflicts" = ["rank"]))]
+    #[schemars(extend("x-conflicts" = ["rank", "rho", "energy", "rate", "marchenko_pastur"]))]
     pub keep: Option<f64>,
-    /// Rank of the factors (low_rank).
+    /// Rank of the factors, for methods that have one.
+    #[schemars(extend("x-conflicts" = ["rho", "energy", "rate", "marchenko_pastur"]))]
     pub rank: Option<usize>,
-    /// Train low-rank factors instead of computing them in closed form.
+    /// Share of the full rank to keep.
+    #[schemars(extend("x-value" = "SHARE"))]
+    #[schemars(extend("x-conflicts" = ["energy", "rate", "marchenko_pastur"]))]
+    pub rho: Option<f64>,
+    /// Keep the smallest rank with this share of the sum of squared singular values of the weight.
+    #[schemars(extend("x-value" = "SHARE", "x-conflicts" = ["rate", "marchenko_pastur"]))]
+    pub energy: Option<f64>,
+    /// Rate of reduction as in LASER, from 0 to 10: keep (10 - rate) / 10 of the full rank.
+    #[schemars(extend("x-conflicts" = ["marchenko_pastur"]))]
+    pub rate: Option<f64>,
+    /// Keep the rank above the Marchenko–Pastur edge of a random matrix.
+    pub marchenko_pastur: bool,
+    /// Kind of cut (laser) [default: rank-reduction].
+    #[schemars(with = "Option<Names<Intervention>>")]
+    pub intervention: Option<Intervention>,
+    /// Train the replacement from a random start instead of computing it in closed form (low_rank,
+    /// dense).
     pub trained: bool,
     /// Epochs over the calibration samples, for trained methods.
     #[schemars(range(min = 1))]
     pub epochs: u32,
-    /// Layers to replace, in this order: `3`, `3,5`, `0-7` [default: all].
+    /// Layers to replace: `3`, `3,5`, `0-7` [default: all].
     pub layers: Option<String>,
     /// Roles to replace [default: all linear layers of a transformer layer].
     #[schemars(with = "Vec<Names<LayerRoles>>")]
     pub targets: Vec<Role>,
-    /// How to refit the output projection after query, key or value were replaced and it was not.
-    #[schemars(with = "Names<Heal>")]
-    pub heal: Heal,
+    /// Names of layers to replace: a glob such as `*.mlp.*`, or a regular expression after `re:`
+    /// [default: all].
+    #[schemars(extend("x-value" = "PATTERN", "x-whole" = true))]
+    pub sites: Vec<String>,
+    /// Names of layers to leave as they are: a glob or, after `re:`, a regular expression.
+    #[schemars(extend("x-value" = "PATTERN", "x-whole" = true))]
+    pub ignore: Vec<String>,
+    /// Replace what this plan says instead: a JSON or YAML file that gives sites their method and
+    /// size.
+    #[schemars(extend("x-value" = "FILE", "x-path" = true, "x-conflicts" = [
+        "method", "operator", "keep", "rank", "rho", "energy", "rate", "marchenko_pastur",
+        "intervention", "trained", "epochs", "layers", "targets", "sites", "ignore", "heal", "seed"
+    ]))]
+    pub plan: Option<PathBuf>,
+    /// How to refit the output projection after query, key or value were replaced and it was not
+    /// [default: ridge; none with laser].
+    #[schemars(with = "Option<Names<Heal>>")]
+    pub heal: Option<Heal>,
     /// Calibration text: a file, rows with a `text` field as for --text, or `pocket`. It should not
-    /// overlap with the evaluation text.
+    /// overlap with the evaluation text. Cuts of laser need none.
     pub dataset: Option<String>,
     /// Largest number of calibration tokens.
     pub num_tokens: usize,
@@ -90,11 +124,19 @@ impl Default for Compress {
             operator: None,
             keep: None,
             rank: None,
+            rho: None,
+            energy: None,
+            rate: None,
+            marchenko_pastur: false,
+            intervention: None,
             trained: false,
             epochs: 8,
             layers: None,
             targets: Vec::new(),
-            heal: Heal::Ridge,
+            sites: Vec::new(),
+            ignore: Vec::new(),
+            plan: None,
+            heal: None,
             dataset: None,
             num_tokens: 40_000,
             seq_len: 256,
@@ -112,12 +154,16 @@ impl Default for Compress {
 impl Job for Compress {
     const VERB: &str = "compress";
     const ABOUT: &str = "Replace linear layers by smaller ones fitted to calibration text, and \
-        save the model.";
+        save the model.\n\n\
+        A plan gives layers different methods and sizes: {\"edits\": [{\"sites\": {\"roles\": \
+        [\"down\"], \"layers\": [0, 1]}, \"method\": {\"method\": \"low_rank\"}, \"size\": \
+        {\"rank\": 8}}]}. Of several edits that select a layer, the last counts.";
     const WRITES_MODEL: bool = true;
 
     fn inputs(&self) -> Vec<PathBuf> {
         let mut inputs = vec![PathBuf::from(&self.model)];
         inputs.extend(self.dataset.as_ref().map(PathBuf::from));
+        inputs.extend(self.plan.clone());
         inputs.extend(self.evaluation.inputs());
         inputs
     }
@@ -128,11 +174,29 @@ impl Job for Compress {
 }
 
 impl Compress {
-    /// The edits of a model, in order of computation.
+    /// Checks what needs no model: method, size and plan.
     ///
     /// # Errors
-    /// [`JobError`] if the method lacks a size, or options contradict each other.
+    /// [`JobError`] if the method lacks a size or cannot have it, if options contradict each other,
+    /// or if the plan cannot be read.
+    pub fn check(&self) -> Result<(), JobError> {
+        plan::check(self)
+    }
+
+    /// The edits of a model.
+    ///
+    /// # Errors
+    /// As [`Self::check`], and if nothing of the model is selected.
     pub fn plan(&self, model: &Transformer) -> Result<Plan, JobError> {
         plan::plan(self, model)
+    }
+
+    /// The given size.
+    #[must_use]
+    pub fn size(&self) -> Option<Size> {
+        let keep = self.keep.map(Size::Keep).or(self.rank.map(Size::Rank));
+        let share = self.rho.map(Size::Rho).or(self.energy.map(Size::Energy));
+        let rate = self.rate.map(Size::Rate);
+        keep.or(share).or(rate).or(self.marchenko_pastur.then_some(Size::MarchenkoPastur))
     }
 }

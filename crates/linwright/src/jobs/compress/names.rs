@@ -3,61 +3,42 @@
 use super::plan::{ROLES, kinds};
 use crate::jobs::fields::Name;
 use crate::jobs::named::NameList;
+use linwright_compress::MethodSpec;
 use linwright_tensor::dtype::DType;
 use serde::{Deserialize, Deserializer, Serialize, Serializer};
 use std::sync::LazyLock;
 
-/// A method of replacement.
+/// A method of the registry, or a kind of operator, which stands for `structured` with this
+/// operator.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub enum MethodName {
-    /// Two low-rank factors.
-    LowRank,
-    /// A rotor network.
-    Rotor,
-    /// A block-diagonal map.
-    BlockHadamard,
-    /// Any linear operator.
-    Structured,
-    /// `structured`, with an operator of this kind and its default options.
-    Kind(&'static str),
-}
+pub struct MethodName(&'static str);
 
-static METHODS: LazyLock<Vec<MethodName>> = LazyLock::new(|| {
-    let own =
-        [MethodName::LowRank, MethodName::Rotor, MethodName::BlockHadamard, MethodName::Structured];
-    own.into_iter().chain(kinds().into_iter().map(MethodName::Kind)).collect()
-});
+static METHODS: LazyLock<Vec<MethodName>> =
+    LazyLock::new(|| MethodSpec::IDS.iter().copied().chain(kinds()).map(MethodName).collect());
 
 impl MethodName {
-    /// All methods.
+    /// All names.
     #[must_use]
     pub fn all() -> &'static [Self] {
         &METHODS
     }
 
-    /// Its name.
+    /// The name.
     #[must_use]
     pub fn name(self) -> &'static str {
-        match self {
-            Self::LowRank => "low_rank",
-            Self::Rotor => "rotor",
-            Self::BlockHadamard => "block_hadamard",
-            Self::Structured => "structured",
-            Self::Kind(kind) => kind,
-        }
+        self.0
+    }
+
+    /// Whether it is a kind of operator.
+    pub(super) fn is_kind(self) -> bool {
+        !MethodSpec::IDS.contains(&self.0)
     }
 
     fn help(self) -> String {
-        let help = match self {
-            Self::LowRank => {
-                "Two low-rank factors; with all targets and --keep, whitened SVD of the whole model"
-            }
-            Self::Rotor => "A rotor network",
-            Self::BlockHadamard => "A block-diagonal map: block-Hadamard of depth 1",
-            Self::Structured => "Any linear operator: give --operator",
-            Self::Kind(kind) => return format!("Structured, with --operator {kind}"),
-        };
-        help.to_owned()
+        match MethodSpec::IDS.iter().position(|id| *id == self.0) {
+            Some(index) => MethodSpec::SUMMARIES[index].to_owned(),
+            None => format!("structured, with --operator {}", self.0),
+        }
     }
 }
 

@@ -1,15 +1,14 @@
 //! From options to a plan.
 
 use super::{Compress, Heal, MethodName};
-use crate::jobs::{JobError, parse_layers};
-use linwright_compress::methods::{
-    BlockHadamardMethod, DenseMethod, How, LowRankMethod, Method, RotorMethod, StructuredMethod,
-    Training,
-};
-use linwright_compress::pipeline::{Edit, INPUTS, Plan};
-use linwright_compress::{MethodSpec, recipe};
+use crate::jobs::plan_file::read_plan_file;
+use crate::jobs::{JobError, flag_of, parse_layers};
+use linwright_compress::methods::{DenseMethod, How};
+use linwright_compress::plan::{Edit, INPUTS, Plan, SlotSet};
+use linwright_compress::{MethodSpec, Size, SizeError, recipe};
 use linwright_model::Transformer;
-use linwright_ops::{OpSpec, Role, Sites};
+use linwright_ops::{OpSpec, Role, SiteId, Sites};
+use serde_json::{Map, Value, json};
 
 /// Roles that `--targets` takes: those of a layer.
 pub(super) const ROLES: [Role; 11] = [
@@ -26,108 +25,174 @@ pub(super) const ROLES: [Role; 11] = [
     Role::FcOut,
 ];
 
-pub(super) fn plan(job: &Compress, model: &Transformer) -> Result<Plan, JobError> {
-    let layers = match &job.layers {
-        Some(text) => parse_layers("layers", text)?,
-        None => (0..model.config().layers.len()).collect(),
-    };
-    let method = method(job)?;
-    let targets = if job.targets.is_empty() {
-        let layer: Vec<Role> =
-            model.slots().iter().filter(|s| s.layer().is_some()).map(|s| s.role()).collect();
-        INPUTS.concat().into_iter().filter(|role| layer.contains(role)).collect()
-    } else {
-        job.targets.clone()
-    };
-    let attention = INPUTS[..2].concat().iter().any(|role| targets.contains(role));
-    let mut edits = Vec::new();
-    for group in INPUTS {
-        let roles: Vec<Role> =
-            group.iter().copied().filter(|role| targets.contains(role)).collect();
-        if !roles.is_empty() {
-            edits.push(Edit { roles, method: method.clone(), heals: false });
-        } else if group == [Role::Output] && attention && job.heal != Heal::None {
-            let fit = if job.heal == Heal::Trained { How::Trained } else { How::Closed };
-            let heal = MethodSpec::Dense(DenseMethod { fit, ..DenseMethod::default() });
-            edits.push(Edit { roles: vec![Role::Output], method: heal, heals: true });
+pub(super) fn check(job: &Compress) -> Result<(), JobError> {
+    match &job.plan {
+        Some(path) => read_plan_file(path).map(drop),
+        None => {
+            layers(job)?;
+            method(job).map(drop)
         }
     }
-    Ok(Plan { layers, edits, seed: job.seed })
+}
+
+pub(super) fn plan(job: &Compress, model: &Transformer) -> Result<Plan, JobError> {
+    if let Some(path) = &job.plan {
+        return read_plan_file(path);
+    }
+    let sites = SlotSet {
+        roles: job.targets.clone(),
+        layers: layers(job)?,
+        patterns: job.sites.clone(),
+        ignore: job.ignore.clone(),
+        ..SlotSet::default()
+    };
+    let (method, size) = (method(job)?, job.size());
+    let replaced = sites.of(model).map_err(|error| JobError::new(error.to_string()))?;
+    let standard = if method.needs_text() { Heal::Ridge } else { Heal::None };
+    let healed = healed(model, &replaced);
+    let mut plan = Plan { seed: job.seed, edits: vec![Edit { sites, method, size, heals: false }] };
+    let fit = match job.heal.unwrap_or(standard) {
+        Heal::Ridge => How::Closed,
+        Heal::Trained => How::Trained,
+        Heal::None => return Ok(plan),
+    };
+    if !healed.is_empty() {
+        let sites = SlotSet::with_roles(vec![Role::Output], Some(healed));
+        let method = MethodSpec::Dense(DenseMethod { fit, ..DenseMethod::default() });
+        plan.edits.push(Edit { sites, method, size: None, heals: true });
+    }
+    Ok(plan)
+}
+
+fn layers(job: &Compress) -> Result<Option<Vec<usize>>, JobError> {
+    job.layers.as_deref().map(|text| parse_layers("layers", text)).transpose()
+}
+
+/// Layers with an output projection that stays after query, key or value are replaced.
+fn healed(model: &Transformer, replaced: &[SiteId]) -> Vec<usize> {
+    let attention = INPUTS[..2].concat();
+    let slots = model.slots();
+    let has = |layer: usize, of: &dyn Fn(Role) -> bool, is_replaced: bool| {
+        let mut here = slots.iter().filter(|slot| slot.layer() == Some(layer));
+        here.any(|slot| of(slot.role()) && replaced.contains(slot.id()) == is_replaced)
+    };
+    let heals = |layer: &usize| {
+        has(*layer, &|role| attention.contains(&role), true)
+            && has(*layer, &|role| role == Role::Output, false)
+    };
+    (0..model.config().layers.len()).filter(heals).collect()
 }
 
 /// Kinds of operators whose names `--method` accepts: they need no options, and no method has the
 /// same name.
 pub(super) fn kinds() -> Vec<&'static str> {
     let kinds = OpSpec::KINDS.iter().copied().filter(|kind| !MethodSpec::IDS.contains(kind));
-    kinds.filter(|kind| structured(kind, None).is_ok()).collect()
+    let is_structured = |kind: &&str| {
+        let spec = recipe::operator(kind);
+        spec.is_ok_and(|operator| operator.is_linear())
+    };
+    kinds.filter(is_structured).collect()
 }
 
-/// The method that fits an operator: a kind with its default options, or a specification. With
-/// `--keep` a kind needs no rank, which follows from the share.
-fn structured(operator: &str, keep: Option<f64>) -> Result<StructuredMethod, JobError> {
-    let ranked = format!("{{kind: {}, rank: 1}}", operator.replace('-', "_"));
-    let operator = match keep.is_some() && recipe::operator(operator).is_err() {
+/// An operator: a kind with its default options, or a specification. With a size a kind needs no
+/// rank, which follows from it.
+fn operator(text: &str, size: Option<Size>) -> Result<OpSpec, JobError> {
+    let ranked = format!("{{kind: {}, rank: 1}}", text.replace('-', "_"));
+    let text = match size.is_some() && recipe::operator(text).is_err() {
         true if recipe::operator(&ranked).is_ok() => &ranked,
-        _ => operator,
+        _ => text,
     };
-    let operator = recipe::operator(operator).map_err(|error| JobError::new(error.to_string()))?;
-    let method = StructuredMethod { keep, ..StructuredMethod::new(operator) };
-    method.check().map_err(|reason| JobError::new(format!("--operator {reason}")))?;
-    Ok(method)
+    recipe::operator(text).map_err(|error| JobError::new(error.to_string()))
 }
 
+/// The method, from its options: each is one of those that the method has by itself.
 fn method(job: &Compress) -> Result<MethodSpec, JobError> {
-    let low_rank_only = |present: bool, flag: &str| {
-        if present {
-            Err(JobError::new(format!("{flag} goes with --method low_rank")))
-        } else {
-            Ok(())
-        }
-    };
-    let epochs = job.epochs;
-    let standard =
-        if job.operator.is_some() { MethodName::Structured } else { MethodName::LowRank };
-    let chosen = job.method.unwrap_or(standard);
-    if job.operator.is_some() && !matches!(chosen, MethodName::Structured) {
+    let standard = if job.operator.is_some() { "structured" } else { "low_rank" };
+    let chosen = job.method.map_or(standard, MethodName::name);
+    let mut options = Map::new();
+    let is_kind = job.method.is_some_and(MethodName::is_kind);
+    let id = if is_kind { "structured" } else { chosen };
+    options.insert("method".into(), id.into());
+    let operator_text = if is_kind { Some(chosen) } else { job.operator.as_deref() };
+    if job.operator.is_some() && (is_kind || !has(id, "operator")) {
         return Err(JobError::new("--operator goes with --method structured"));
     }
-    Ok(match chosen {
-        MethodName::LowRank => {
-            if job.rank.is_none() && job.keep.is_none() {
-                return Err(
-                    JobError::new("low rank needs a budget").hint("give --keep SHARE or --rank N")
-                );
-            }
-            let fit = if job.trained { How::Trained } else { How::Closed };
-            let training = Training { epochs, ..Training::default() };
-            MethodSpec::LowRank(LowRankMethod { rank: job.rank, keep: job.keep, fit, training })
+    match operator_text {
+        Some(text) => {
+            options.insert("operator".into(), json!(operator(text, job.size())?));
         }
-        MethodName::Rotor | MethodName::BlockHadamard => {
-            low_rank_only(job.rank.is_some(), "--rank")?;
-            low_rank_only(job.trained, "--trained")?;
-            if matches!(chosen, MethodName::Rotor) {
-                let mut method = RotorMethod { keep: job.keep, ..RotorMethod::default() };
-                method.training.epochs = epochs;
-                MethodSpec::Rotor(method)
-            } else {
-                let mut method =
-                    BlockHadamardMethod { keep: job.keep, ..BlockHadamardMethod::default() };
-                method.training.epochs = epochs;
-                MethodSpec::BlockHadamard(method)
-            }
+        None if has(id, "operator") => {
+            return Err(JobError::new(format!("{id} needs an operator"))
+                .hint("give --operator KIND; `linwright ls operators` lists the kinds"));
         }
-        MethodName::Structured | MethodName::Kind(_) => {
-            low_rank_only(job.rank.is_some(), "--rank")?;
-            low_rank_only(job.trained, "--trained")?;
-            let operator = match (chosen, &job.operator) {
-                (MethodName::Kind(kind), _) => kind,
-                (_, Some(operator)) => operator,
-                (_, None) => {
-                    return Err(JobError::new("structured needs an operator")
-                        .hint("give --operator KIND; `linwright ls operators` lists the kinds"));
-                }
-            };
-            MethodSpec::Structured(structured(operator, job.keep)?)
+        None => {}
+    }
+    if let Some(intervention) = job.intervention {
+        add(&mut options, "intervention", "intervention", json!(intervention))?;
+    }
+    if job.trained {
+        add(&mut options, "trained", "fit", json!(How::Trained))?;
+    }
+    let mut method = read(&options)?;
+    // The options of training that are not given are those of the method.
+    if let Ok(Value::Object(mut all)) = serde_json::to_value(&method)
+        && let Some(epochs) =
+            all.get_mut("training").and_then(|training| training.get_mut("epochs"))
+    {
+        *epochs = job.epochs.into();
+        method = read(&all)?;
+    }
+    checked(method, job)
+}
+
+fn read(options: &Map<String, Value>) -> Result<MethodSpec, JobError> {
+    let read = serde_json::from_value(Value::Object(options.clone()));
+    read.map_err(|error| JobError::new(error.to_string()))
+}
+
+/// Whether the method with this name has an option.
+fn has(id: &str, option: &str) -> bool {
+    let mut options = Map::new();
+    options.insert("method".into(), id.into());
+    options.insert(option.into(), Value::Null);
+    // An option that it has may be of another type; one that it lacks is unknown.
+    !read(&options).is_err_and(|error| error.message.contains("unknown field"))
+}
+
+/// Adds the option `key` of a method, which is called `flag` here.
+fn add(
+    options: &mut Map<String, Value>,
+    flag: &str,
+    key: &str,
+    value: Value,
+) -> Result<(), JobError> {
+    let id = options.get("method").and_then(Value::as_str).unwrap_or_default();
+    if !has(id, key) {
+        let with: Vec<&str> = MethodSpec::IDS.iter().copied().filter(|id| has(id, key)).collect();
+        let (flag, with) = (flag_of(flag), with.join(" or "));
+        return Err(JobError::new(format!("--{flag} goes with --method {with}")));
+    }
+    options.insert(key.into(), value);
+    Ok(())
+}
+
+/// The method, if it can have its options and the given size.
+fn checked(method: MethodSpec, job: &Compress) -> Result<MethodSpec, JobError> {
+    let size = job.size();
+    match method.check_size(size) {
+        Err(error @ SizeError::Missing { .. }) => {
+            let message = error.to_string();
+            return Err(
+                JobError::new(message).hint("give --keep SHARE or --rank N, or another size")
+            );
         }
-    })
+        Err(error) => return Err(JobError::new(error.to_string())),
+        Ok(()) => {}
+    }
+    let label = method.label(None);
+    method.check(size).map_err(|reason| {
+        let what = if job.operator.is_some() { "--operator" } else { &label };
+        JobError::new(format!("{what} {reason}"))
+    })?;
+    Ok(method)
 }

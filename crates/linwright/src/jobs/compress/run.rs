@@ -1,17 +1,16 @@
 //! `linwright compress`: replace linear layers and save the model.
 
 use super::summary::{self, Summary};
-use super::{Compress, MethodName, StoredDType, state};
+use super::{Compress, StoredDType, state};
 use crate::jobs::saving::{self, Saving};
 use crate::jobs::source::{OpenModel, POCKET, open_model, text_file};
 use crate::jobs::tasks::{Judged, before_and_after, check_tasks, open_tasks_if_any};
 use crate::jobs::{Failure, Outcome, Session, outputs};
-use linwright_compress::pipeline::{Context, Edited, Plan, SiteOutcome, apply};
-use linwright_compress::study;
+use linwright_compress::pipeline::{Context, Edited, SiteOutcome, apply};
+use linwright_compress::{Plan, study};
 use linwright_data::Corpus;
 use linwright_evaluate::{ParameterCounts, Task, tokens_per_second};
 use linwright_measure::calibration::{Calibration, Split};
-use linwright_measure::capture::Bounds;
 use linwright_model::Transformer;
 use linwright_model::checkpoint::LoadedModel;
 use linwright_model::checkpoint::export::Exported;
@@ -25,31 +24,33 @@ pub(super) fn run(job: &Compress, session: &mut Session<'_>) -> Result<Outcome, 
         let inputs = outputs::inputs_of(job, session);
         outputs::directory(&job.output, job.force, &inputs, session)?;
     }
-    if job.form.is_dense() && matches!(job.method, Some(MethodName::Rotor)) {
-        return Err(Failure::usage("a rotor network is not linear and has no dense form")
-            .hint("give --form native"));
-    }
     let dataset = job.dataset.as_deref().map(Path::new);
     job.evaluation.check_text_field(dataset.as_slice())?;
+    job.check()?;
     // Errors in tasks are reported before a model is loaded.
     let tasks = open_tasks_if_any(&job.evaluation, session)?;
     let model = open_model(&job.model, session)?;
     let OpenModel { loaded, place } = &model;
     check_tasks(tasks.iter().map(AsRef::as_ref), &model)?;
     let plan = job.plan(&loaded.decoder)?;
-    plan.sites(&loaded.decoder)?;
+    if plan.sites(&loaded.decoder)?.is_empty() {
+        return Err(Failure::usage("the plan selects no layer, so the model would stay as it is"));
+    }
     if job.form.is_dense() {
         check_dense(&plan, &loaded.decoder)?;
     }
-    let calibration = calibration(job, loaded, session)?;
+    // Without text, methods that read weights alone are fitted all the same.
+    let has_text = plan.needs_text() || job.dataset.is_some();
+    let calibration = has_text.then(|| calibration(job, loaded, session)).transpose()?;
+    let calibration = calibration.as_ref();
     if job.dry_run {
         session.finish();
-        return summary::dry_run(&plan, &loaded.decoder, &calibration);
+        return summary::dry_run(&plan, &loaded.decoder, calibration);
     }
     let state = state::directory(&job.output)?;
-    let fingerprint = study::plan_fingerprint(&plan, &loaded.hash, &calibration);
+    let fingerprint = study::plan_fingerprint(&plan, &loaded.hash, calibration);
     let directory = state::open(&state, &fingerprint, job.force)?;
-    let work = Work { model: &model, plan: &plan, calibration: &calibration, tasks: &tasks };
+    let work = Work { model: &model, plan: &plan, calibration, tasks: &tasks };
     let done = fit_and_save(job, &work, &directory, session)
         .map_err(|failure| state::tidy(&state, failure))?;
     state::remove(&state)?;
@@ -69,6 +70,13 @@ pub(super) fn run(job: &Compress, session: &mut Session<'_>) -> Result<Outcome, 
 /// Refuses before the work a dense form of a model that keeps a nonlinear operator.
 fn check_dense(plan: &Plan, model: &Transformer) -> Result<(), Failure> {
     let edited = plan.sites(model)?;
+    if let Some(edit) = edited.iter().find(|edit| !edit.edit.method.is_linear()) {
+        let (method, site) = (edit.edit.method.id(), &edit.sites[0]);
+        return Err(Failure::usage(format!(
+            "{site} gets method {method}, whose operator is not linear and has no dense form"
+        ))
+        .hint("give --form native"));
+    }
     let replaced = |site: &SiteId| edited.iter().any(|edit| edit.sites.contains(site));
     let slots = model.slots();
     let stays = slots.iter().find(|s| matches!(s.op(), Op::Map(_)) && !replaced(s.id()));
@@ -92,7 +100,8 @@ pub(super) struct Done {
 struct Work<'a> {
     model: &'a OpenModel,
     plan: &'a Plan,
-    calibration: &'a Calibration,
+    /// The calibration text, if any is needed or given.
+    calibration: Option<&'a Calibration>,
     /// The evaluation before and after, if any.
     tasks: &'a [Box<dyn Task>],
 }
@@ -105,8 +114,7 @@ fn fit_and_save(
 ) -> Result<Done, Failure> {
     let Work { model, plan, calibration, tasks } = *work;
     let loaded = &model.loaded;
-    let store = Some(directory.pieces());
-    let context = Context { model_hash: &loaded.hash, bounds: Bounds::default(), store };
+    let context = Context { store: Some(directory.pieces()), ..Context::new(&loaded.hash) };
     let edited = apply(&loaded.decoder, calibration, plan, &context, session);
     session.tell_damage(directory.pieces());
     let edited = edited?;
@@ -116,8 +124,12 @@ fn fit_and_save(
     let replaced = edited.sites.iter().map(|site| &site.site);
     let judged = before_and_after(tasks, &job.evaluation, model, &edited.model, replaced, session)?;
     session.step("timing both models");
+    let windows = calibration.map_or_else(
+        || study::windows_without_text(&loaded.decoder),
+        |calibration| calibration.windows().to_vec(),
+    );
     let both = [&loaded.decoder, &edited.model];
-    let speeds = tokens_per_second(&both, calibration.windows(), session.cancelled())?;
+    let speeds = tokens_per_second(&both, &windows, session.cancelled())?;
     let dtype = job.dtype.map(StoredDType::dtype);
     let result = json!({
         "plan": plan, "parameters": parameters_of(&edited, &loaded.decoder),

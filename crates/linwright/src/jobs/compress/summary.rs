@@ -3,8 +3,7 @@
 use super::run::{Done, parameters_of};
 use crate::jobs::outcome::{table, text};
 use crate::jobs::{Failure, Outcome};
-use linwright_compress::pipeline::Plan;
-use linwright_compress::{Rates, study};
+use linwright_compress::{Plan, Rates, study};
 use linwright_measure::calibration::Calibration;
 use linwright_model::Transformer;
 use linwright_report::Block;
@@ -104,7 +103,7 @@ impl Summary {
 pub(super) fn dry_run(
     plan: &Plan,
     model: &Transformer,
-    calibration: &Calibration,
+    calibration: Option<&Calibration>,
 ) -> Result<Outcome, Failure> {
     let estimate = study::estimate(plan, model, calibration, &mut Rates::default())?;
     let rows: Vec<Vec<String>> = estimate

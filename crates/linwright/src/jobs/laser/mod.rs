@@ -3,7 +3,11 @@
 mod run;
 
 use crate::jobs::named::{EditedForms, Names};
-use crate::jobs::{CutOptions, EvaluationOptions, Failure, Job, Outcome, SavedForm, Session, SlotOptions};
+use crate::jobs::plan_file::read_plan_file;
+use crate::jobs::{
+    CutOptions, EvaluationOptions, Failure, Job, JobError, Outcome, SavedForm, Session, SlotOptions,
+};
+use linwright_compress::{Edit, MethodSpec, Plan};
 use linwright_ops::Role;
 use schemars::JsonSchema;
 use serde::{Deserialize, Serialize};
@@ -27,7 +31,7 @@ pub struct Laser {
     /// `re:`.
     #[schemars(extend("x-value" = "PATTERN"))]
     pub site: Option<String>,
-    /// Apply these edits instead: the JSON file of `linwright compose`.
+    /// Apply these edits instead: a plan in JSON or YAML, such as the one of `linwright compose`.
     #[schemars(extend("x-value" = "FILE", "x-conflicts" = ["lname", "lnum", "roles", "site"]))]
     #[schemars(extend("x-path" = true))]
     pub plan: Option<PathBuf>,
@@ -64,5 +68,39 @@ impl Job for Laser {
 
     fn run(&self, session: &mut Session<'_>) -> Result<Outcome, Failure> {
         run::run(self, session)
+    }
+}
+
+impl Laser {
+    /// The edits, from the options or from the plan.
+    ///
+    /// # Errors
+    /// [`JobError`] if no weights or not exactly one size are given, the cut cannot have the size,
+    /// or the plan cannot be read or has methods that are fitted to text.
+    pub fn edits(&self) -> Result<Plan, JobError> {
+        if let Some(path) = &self.plan {
+            let plan = read_plan_file(path)?;
+            let fitted = |edit: &&Edit| edit.method.needs_text();
+            return match plan.edits.iter().find(fitted) {
+                Some(edit) => Err(JobError::new(format!(
+                    "{}: method {} is fitted to calibration text",
+                    path.display(),
+                    edit.label()
+                ))
+                .hint("`linwright compress --plan FILE --dataset TEXT` carries it out")),
+                None => Ok(plan),
+            };
+        }
+        let sizes = self.cut.sizes()?;
+        if sizes.len() > 1 {
+            let given: Vec<String> = sizes.iter().map(ToString::to_string).collect();
+            let message = format!("{} each give a size, expected one", given.join(", "));
+            return Err(JobError::new(message).hint("`linwright sweep` tries several"));
+        }
+        let (method, size) = (MethodSpec::Laser(self.cut.method()), Some(sizes[0]));
+        method.check(size).map_err(JobError::new)?;
+        let sites = self.slots.set(self.roles.clone(), self.site.clone())?;
+        let edits = vec![Edit { sites, method, size, heals: false }];
+        Ok(Plan { seed: self.cut.seed, edits })
     }
 }

@@ -1,35 +1,31 @@
 //! `linwright laser`: edits weights as LASER does, evaluates before and after, saves the model.
 
 use super::Laser;
-use crate::jobs::store;
 use crate::jobs::outcome::text;
 use crate::jobs::saving::{self, Saving};
-use crate::jobs::tasks::{Judged, before_and_after, check_tasks, open_tasks_if_any};
-use crate::jobs::{Failure, Outcome, Session, outputs};
 use crate::jobs::source::{OpenModel, open_model};
+use crate::jobs::tasks::{Judged, before_and_after, check_tasks, open_tasks_if_any};
+use crate::jobs::{Failure, Outcome, Session, outputs, store};
+use linwright_compress::Plan;
 use linwright_compress::intervention::report::edits_table;
-use linwright_compress::intervention::{Edit, Edits, SiteEdit, apply_edits};
+use linwright_compress::intervention::{SiteEdit, apply_edits};
 use linwright_model::checkpoint::SavedModel;
 use linwright_model::checkpoint::export::Exported;
 use linwright_report::Block;
 use linwright_report::number::grouped;
-use linwright_run::{Monitor, input, shown_reason};
+use linwright_run::Monitor;
 use serde_json::{Value, json};
-use std::path::Path;
-
-/// Largest plan that is read, in bytes.
-const PLAN_BYTES: u64 = 1 << 24;
 
 /// The edits and their evaluation.
 struct Done {
-    edits: Edits,
+    edits: Plan,
     sites: Vec<SiteEdit>,
     judged: Judged,
     saved: Option<Exported>,
 }
 
 pub(super) fn run(job: &Laser, session: &mut Session<'_>) -> Result<Outcome, Failure> {
-    let edits = edits(job)?;
+    let edits = job.edits()?;
     if let Some(output) = &job.output {
         let inputs = outputs::inputs_of(job, session);
         outputs::directory(output, job.force, &inputs, session)?;
@@ -58,40 +54,6 @@ pub(super) fn run(job: &Laser, session: &mut Session<'_>) -> Result<Outcome, Fai
     Outcome::new(&result, blocks(job, &done))
 }
 
-/// The edits that options describe.
-fn edits(job: &Laser) -> Result<Edits, Failure> {
-    if let Some(path) = &job.plan {
-        return read_plan(path);
-    }
-    let sizes = job.cut.sizes()?;
-    if sizes.len() > 1 {
-        let given: Vec<String> = sizes.iter().map(ToString::to_string).collect();
-        return Err(Failure::usage(format!("{} each give a size, expected one", given.join(", ")))
-            .hint("`linwright sweep` tries several"));
-    }
-    let cut = job.cut.cut(sizes[0]);
-    cut.check().map_err(Failure::usage)?;
-    let slots = job.slots.set(job.roles.clone(), job.site.clone())?;
-    Ok(Edits { edits: vec![Edit { slots, cut }] })
-}
-
-fn read_plan(path: &Path) -> Result<Edits, Failure> {
-    let shown = path.display().to_string();
-    let io = |error: std::io::Error| Failure::io(&shown, &error);
-    let text = input::read_text(path, PLAN_BYTES).map_err(io)?;
-    let edits: Edits = serde_json::from_str(&text).map_err(|error| {
-        let reason = shown_reason(&error.to_string());
-        Failure::usage(format!("{shown} is not a plan of edits: {reason}")).hint(
-            "expected {\"edits\": [{\"slots\": {\"lnames\": [\"fc_in\"], \"layers\": [3]}, \
-                   \"cut\": {\"intervention\": \"rank-reduction\", \"size\": {\"rate\": 9}}}]}",
-        )
-    })?;
-    for edit in &edits.edits {
-        edit.cut.check().map_err(|reason| Failure::usage(format!("{shown}: {reason}")))?;
-    }
-    Ok(edits)
-}
-
 /// What stands beside the saved model.
 fn kept_result(done: &Done) -> Value {
     let (now, before) = parameters(&done.sites);
@@ -111,7 +73,7 @@ fn parameters(sites: &[SiteEdit]) -> (u64, u64) {
 fn result(job: &Laser, model: &OpenModel, done: &Done, session: &Session<'_>) -> Value {
     let results = &done.judged.results;
     let mut provenance = session.provenance("linwright laser", &model.loaded, results);
-    provenance.seeds = done.edits.edits.iter().map(|edit| edit.cut.seed).collect();
+    provenance.seeds = vec![done.edits.seed];
     let (now, before) = parameters(&done.sites);
     let saved = done.saved.as_ref().map(|done| {
         let saved = &done.saved;

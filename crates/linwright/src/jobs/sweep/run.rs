@@ -75,7 +75,8 @@ pub(in crate::jobs) fn grid(slots: &SlotOptions, cut: &CutOptions) -> Result<Gri
         lnames: slots.lname.clone(),
         layers: slots.layers()?,
         together: slots.all_at_once(),
-        cut: cut.cut(sizes[0]),
+        method: cut.method(),
+        seed: cut.seed,
         sizes,
     })
 }
@@ -165,7 +166,7 @@ fn result(
         .cloned()
         .collect();
     let mut provenance = session.provenance("linwright sweep", &opened.model.loaded, &results);
-    provenance.seeds = vec![swept.grid.cut.seed];
+    provenance.seeds = vec![swept.grid.seed];
     let seconds: f64 = times.iter().map(|step| step.seconds).sum();
     Ok(json!({
         "model": opened.model.place.name, "sweep": sweep, "provenance": provenance, "seconds": seconds,

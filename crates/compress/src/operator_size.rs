@@ -1,45 +1,34 @@
-//! Budgets: the number of parameters of an operator.
+//! Operators of a given size.
 
-use crate::FitError;
+use crate::{FitError, Size, SizeError, Unit};
 use linwright_ops::{
     BlockHadamardSpec, ButterflySpec, CirculantDiagonalSpec, DiagonalLowRankSpec, KroneckerSpec,
     LowRankSpec, MonarchSpec, OpSpec, ProductSpec, RotorNetworkSpec, RotorSpec, Shape, SumSpec,
 };
 use linwright_tensor::RngKey;
-use serde::{Deserialize, Serialize};
 
-/// Budget of a low-rank operator, as rank or as share of parameters.
-#[derive(Clone, Copy, Debug, PartialEq, Serialize, Deserialize)]
-#[serde(rename_all = "snake_case")]
-pub enum Budget {
-    /// Rank.
-    Rank(usize),
-    /// Kept over original parameters, in (0, 1).
-    Keep(f64),
+/// The largest rank with r (out + inp) < out · inp: more do not save parameters.
+pub(crate) fn largest_rank(Shape { out, inp }: Shape) -> usize {
+    (out * inp).saturating_sub(1) / (out + inp).max(1)
 }
 
-/// The rank for a budget and a shape.
+/// The rank of two factors of a size. `values` are the singular values of the weight, for sizes
+/// that need them.
 ///
 /// # Errors
-/// [`FitError::Budget`] if the rank is zero, above the full rank, or at or above break-even, where
+/// [`FitError::Size`] if the rank is zero, above the full rank, or at or above break-even, where
 /// two factors have at least as many parameters as the dense weight.
-pub fn low_rank_for(budget: Budget, shape: Shape) -> Result<usize, FitError> {
+pub fn low_rank_for(size: Size, shape: Shape, values: Option<&[f64]>) -> Result<usize, FitError> {
     let Shape { out, inp } = shape;
-    let refuse = |reason: String| Err(FitError::Budget { shape, reason });
-    // The largest rank with r (out + inp) < out · inp.
-    let largest = (out * inp).saturating_sub(1) / (out + inp).max(1);
-    let rank = match budget {
-        Budget::Rank(rank) => rank,
-        Budget::Keep(keep) if keep > 0.0 && keep < 1.0 => {
-            (keep * (out * inp) as f64 / (out + inp) as f64) as usize
-        }
-        Budget::Keep(keep) => {
-            return refuse(format!("keep is {keep}, expected a share between 0 and 1"));
-        }
-    };
+    let refuse = |reason: String| Err(FitError::Size { shape, reason });
+    if let Err(error) = size.check_saves() {
+        return refuse(error.to_string());
+    }
+    let largest = largest_rank(shape);
+    let rank = size.rank(shape, values)?;
     if rank == 0 {
         return refuse(format!(
-            "{budget:?} leaves rank 0; at least {:.4} of the parameters are needed",
+            "{size} leaves rank 0; at least {:.4} of the parameters are needed",
             (out + inp) as f64 / (out * inp) as f64
         ));
     }
@@ -53,6 +42,18 @@ pub fn low_rank_for(budget: Budget, shape: Shape) -> Result<usize, FitError> {
     Ok(rank)
 }
 
+/// As [`low_rank_for`], or an upper bound while the singular values are not known.
+pub(crate) fn rank_bound(
+    size: Size,
+    shape: Shape,
+    values: Option<&[f64]>,
+) -> Result<usize, FitError> {
+    match (size.needs_values(), values) {
+        (true, None) => Ok(largest_rank(shape).max(1)),
+        _ => low_rank_for(size, shape, values),
+    }
+}
+
 /// Limits of the number of butterfly factors, relative to those that connect all features once, and
 /// of the number of diagonals between circulants: larger ones are slow to fit and gain little.
 const CYCLES: usize = 2;
@@ -60,29 +61,60 @@ const DIAGONALS: usize = 16;
 /// Limits of the number of hidden layers of a rotor network, and of branches of each.
 const NETWORK: (usize, usize) = (4, 8);
 
-/// Checks a share of parameters.
-///
-/// # Errors
-/// What is wrong, for a message.
-pub(crate) fn check_keep(keep: Option<f64>) -> Result<(), String> {
-    match keep {
-        Some(keep) if !(keep > 0.0 && keep < 1.0) => {
-            Err(format!("has keep {keep}, expected a share between 0 and 1"))
+/// Units of the sizes that an operator of a kind can have.
+pub(crate) fn units_of(spec: &OpSpec) -> &'static [Unit] {
+    if with_rank(spec, 1).is_some() { &Unit::ALL } else { &[Unit::Keep] }
+}
+
+/// The operator with another rank; the last ranked part of a composite one. None if it has no rank.
+fn with_rank(spec: &OpSpec, rank: usize) -> Option<OpSpec> {
+    let in_last = |parts: &[OpSpec]| {
+        let mut parts = parts.to_vec();
+        let ranked = parts.iter_mut().rev().find_map(|part| {
+            let found = with_rank(part, rank)?;
+            *part = found;
+            Some(())
+        });
+        ranked.map(|()| parts)
+    };
+    match spec {
+        OpSpec::LowRank(_) => Some(OpSpec::LowRank(LowRankSpec { rank })),
+        OpSpec::DiagonalLowRank(_) => Some(OpSpec::DiagonalLowRank(DiagonalLowRankSpec { rank })),
+        OpSpec::Sum(SumSpec { terms }) => {
+            in_last(terms).map(|terms| OpSpec::Sum(SumSpec { terms }))
         }
-        _ => Ok(()),
+        OpSpec::Product(product) => in_last(&product.factors).map(|factors| {
+            OpSpec::Product(ProductSpec { factors, widths: product.widths.clone() })
+        }),
+        _ => None,
     }
 }
 
-/// The operator of a kind whose number of parameters is nearest to a share of the dense ones; of
-/// two equally near, the smaller. Each kind has its own set of sizes, which may all be far from the
-/// share; [`OpSpec::cost`] gives the actual number.
+/// The operator of a kind with a size. A share of parameters gives the one whose number of
+/// parameters is nearest; of two equally near, the smaller. Each kind has its own set of sizes,
+/// which may all be far from the share; [`OpSpec::cost`] gives the actual number. The other units
+/// give a rank, which must save parameters; it is an upper bound while `values`, the singular
+/// values of the weight, are needed and not given.
 ///
 /// # Errors
-/// [`FitError::Budget`] if the share is not between 0 and 1, or if no size of this kind exists for
-/// the shape.
-pub fn operator_for(spec: &OpSpec, keep: f64, shape: Shape) -> Result<OpSpec, FitError> {
-    check_keep(Some(keep))
-        .map_err(|reason| FitError::Budget { shape, reason: format!("it {reason}") })?;
+/// [`FitError::Size`] if the kind has no such size for the shape, or the size is out of range.
+pub fn operator_for(
+    spec: &OpSpec,
+    size: Size,
+    shape: Shape,
+    values: Option<&[f64]>,
+) -> Result<OpSpec, FitError> {
+    let refuse = |error: SizeError| FitError::Size { shape, reason: error.to_string() };
+    size.check_saves().map_err(refuse)?;
+    let keep = match size {
+        Size::Keep(keep) => keep,
+        size => {
+            let rank = rank_bound(size, shape, values)?;
+            let (method, takes) = (spec.kind().to_owned(), units_of(spec));
+            return with_rank(spec, rank)
+                .ok_or_else(|| refuse(SizeError::Unit { method, size, takes }));
+        }
+    };
     let asked = keep * shape.dense_parameters() as f64;
     let mut sizes: Vec<(u64, OpSpec)> =
         sizes(spec, shape).into_iter().map(|spec| (parameters(&spec, shape), spec)).collect();
@@ -96,7 +128,7 @@ pub fn operator_for(spec: &OpSpec, keep: f64, shape: Shape) -> Result<OpSpec, Fi
         }
     }
     Err(refused.map_or_else(
-        || FitError::Budget { shape, reason: format!("{} has no size here", spec.kind()) },
+        || FitError::Size { shape, reason: format!("{} has no size here", spec.kind()) },
         FitError::Operator,
     ))
 }
@@ -116,8 +148,7 @@ fn parameters(spec: &OpSpec, shape: Shape) -> u64 {
 /// Specifications of a kind with all sizes for a shape: the one given where a kind has one size.
 fn sizes(spec: &OpSpec, shape: Shape) -> Vec<OpSpec> {
     let Shape { out, inp } = shape;
-    // The largest rank of two factors with fewer parameters than the dense weight.
-    let ranks = (out * inp).saturating_sub(1) / (out + inp).max(1);
+    let ranks = largest_rank(shape);
     let powers = |most: usize| (0..=most.max(1).ilog2()).map(|power| 1usize << power);
     match spec {
         OpSpec::LowRank(_) => {
@@ -218,7 +249,7 @@ mod tests {
     #[test]
     fn keep_buys_at_most_its_share() {
         for keep in [0.05, 0.3, 0.5, 0.8, 0.99] {
-            let rank = low_rank_for(Budget::Keep(keep), SHAPE).expect("a rank");
+            let rank = low_rank_for(Size::Keep(keep), SHAPE, None).expect("a rank");
             assert!(
                 (rank * 384) as f64 <= keep * 32768.0 && ((rank + 1) * 384) as f64 > keep * 32768.0
             );
@@ -227,18 +258,20 @@ mod tests {
 
     #[test]
     fn ranks_past_break_even_and_shares_outside_the_open_interval_are_refused() {
-        assert!(low_rank_for(Budget::Rank(85), SHAPE).is_ok());
-        for budget in [
-            Budget::Rank(86),
-            Budget::Rank(0),
-            Budget::Keep(0.0),
-            Budget::Keep(1.0),
-            Budget::Keep(f64::NAN),
-            Budget::Keep(1e-6),
+        assert!(low_rank_for(Size::Rank(85), SHAPE, None).is_ok());
+        for size in [
+            Size::Rank(86),
+            Size::Rank(0),
+            Size::Keep(0.0),
+            Size::Keep(1.0),
+            Size::Keep(f64::NAN),
+            Size::Keep(1e-6),
+            Size::Rho(0.9),
+            Size::Rate(10.0),
         ] {
             assert!(
-                matches!(low_rank_for(budget, SHAPE), Err(FitError::Budget { .. })),
-                "{budget:?}"
+                matches!(low_rank_for(size, SHAPE, None), Err(FitError::Size { .. })),
+                "{size:?}"
             );
         }
     }
@@ -247,13 +280,16 @@ mod tests {
     fn every_kind_takes_the_size_nearest_to_a_share_first() {
         let square = Shape { out: 64, inp: 64 };
         for spec in OpSpec::examples().into_iter().map(|(spec, _)| spec) {
-            let Ok(chosen) = operator_for(&spec, 0.3, square) else { continue };
+            let Ok(chosen) = operator_for(&spec, Size::Keep(0.3), square, None) else { continue };
             let far = |spec: &OpSpec| {
                 let cost = spec.cost(square).expect("exists");
                 (cost.keep - 0.3).abs()
             };
             let (kind, chosen) = (spec.kind(), far(&chosen));
-            assert_eq!(operator_for(&spec, 0.3, square).expect("exists").kind(), kind);
+            assert_eq!(
+                operator_for(&spec, Size::Keep(0.3), square, None).expect("exists").kind(),
+                kind
+            );
             for other in sizes(&spec, square).iter().filter(|spec| spec.cost(square).is_ok()) {
                 // Products of them also store permutations and signs, which are not parameters.
                 assert!(chosen <= far(other) + 0.02, "{kind}: {chosen} is not nearest: {other:?}");
@@ -269,7 +305,7 @@ mod tests {
                 "diagonal_low_rank" => OpSpec::DiagonalLowRank(DiagonalLowRankSpec { rank: 1 }),
                 kind => OpSpec::default_of(kind).expect("has defaults"),
             };
-            let spec = operator_for(&spec, keep, shape).expect("exists");
+            let spec = operator_for(&spec, Size::Keep(keep), shape, None).expect("exists");
             spec.cost(shape).expect("exists").keep
         };
         for keep in [0.1, 0.3, 0.6] {
@@ -285,13 +321,15 @@ mod tests {
         assert_eq!(of("butterfly", 0.99, square), 2.0 * 64.0 * 12.0 / 4096.0);
         assert_eq!(of("circulant_diagonal", 0.05, square), 3.0 * 64.0 / 4096.0);
         let butterfly = OpSpec::default_of("butterfly").expect("has defaults");
-        assert!(operator_for(&butterfly, 0.3, shape).is_err(), "it is square");
+        assert!(operator_for(&butterfly, Size::Keep(0.3), shape, None).is_err(), "it is square");
         for keep in [0.0, 1.0, -0.5, f64::NAN] {
-            let error = operator_for(&butterfly, keep, square).expect_err("no share").to_string();
+            let error = operator_for(&butterfly, Size::Keep(keep), square, None);
+            let error = error.expect_err("no share").to_string();
             assert!(error.contains("between 0 and 1"), "{error}");
         }
         let terms = vec![butterfly, OpSpec::LowRank(LowRankSpec { rank: 1 })];
-        let sum = operator_for(&OpSpec::Sum(SumSpec { terms }), 0.5, square).expect("exists");
+        let sum = operator_for(&OpSpec::Sum(SumSpec { terms }), Size::Keep(0.5), square, None)
+            .expect("exists");
         let reached = sum.cost(square).expect("exists").keep;
         assert!((reached - 0.5).abs() < 0.02, "{sum:?} has {reached}");
     }
