@@ -57,8 +57,17 @@ fn tasks_of_one_data_file_have_names_like_others() {
     assert!(named["results"]["multiple_choice"]["acc,none"].is_number(), "{named}");
     w.ok_json(&format!("{args} --text-field text"));
     w.fails("eval model --tasks completion", 2, &["--data completion=FILE"]);
-    let cut = "--no-cache --lname fc_out --lnum 0 --rank 1 -o out";
-    w.fails(&format!("sweep model --tasks text --data text=text.jsonl {cut}"), 2, &["--text FILE"]);
+    // Sweeps divide them as those of --text and --questions.
+    let cut = "sweep model --no-cache --lname fc_in --lnum 0 --rate 9";
+    w.ok(&format!("{cut} --tasks text --data text=text.jsonl --window 64 -o texts"));
+    let data = "--data multiple_choice=questions.jsonl";
+    let named = w.ok_json(&format!("{cut} --tasks multiple_choice {data} -o named"));
+    let own = w.ok_json(&format!("{cut} --questions questions.jsonl -o own"));
+    assert!(named["cells"].as_array().is_some_and(|cells| !cells.is_empty()), "{named}");
+    assert_eq!(named["cells"], own["cells"]);
+    // An option that none of the tasks reads.
+    let unread = "eval model --questions questions.jsonl --window 64";
+    w.fails(unread, 2, &["--window applies to none of the tasks", "--text"]);
 }
 
 #[test]

@@ -139,7 +139,8 @@ fn collected(
 
 /// Whether answers are the same bits: their JSON distinguishes -0 from 0.
 fn same(one: &BatchAnswers, other: &BatchAnswers) -> bool {
-    json!(one).to_string() == json!(other).to_string()
+    let text = |answers: &BatchAnswers| json!(answers).to_string();
+    text(one) == text(other)
 }
 
 /// A merged journal.
