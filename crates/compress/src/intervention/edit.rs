@@ -66,7 +66,8 @@ pub(super) fn cut_slot(
 /// [`apply`](crate::pipeline::apply) without calibration text. On an error the model is unchanged.
 ///
 /// # Errors
-/// [`CompressError`] for a set without slots, an impossible cut, or a method that is fitted to text.
+/// [`CompressError`] for a set without slots, an impossible cut, or a method that is fitted to
+/// text.
 pub fn apply_edits(
     model: &mut Transformer,
     plan: &Plan,

@@ -1,7 +1,7 @@
 //! LASER's cut of a weight, which reads no text.
 //!
-//! The replacement depends on the weight alone ([`crate::intervention`]). With calibration text, its
-//! error is reported on the text, as for every method, so that table rows are comparable.
+//! The replacement depends on the weight alone ([`crate::intervention`]). With calibration text,
+//! its error is reported on the text, as for every method, so that table rows are comparable.
 //!
 //! Source: Sharma, Ash and Misra 2023, The Truth is in There (arXiv:2312.13558), and its code. Rank
 //! reduction here is the exact truncation, stored as two factors; the code's is an unseeded random

@@ -8,7 +8,7 @@
 //! ```json
 //! {"edits": [
 //!   {"sites": {}, "method": {"method": "low_rank"}, "size": {"keep": 0.8}},
-//!   {"sites": {"roles": ["down"], "layers": [0, 1]}, "method": {"method": "low_rank"}, "size": {"rank": 64}}
+//!   {"sites": {"roles": ["down"]}, "method": {"method": "low_rank"}, "size": {"rank": 64}}
 //! ]}
 //! ```
 

@@ -1,7 +1,8 @@
-//! Readers of task files and recipes. Their messages may quote lines of the file.
+//! Readers of task files, recipes and plans. Their messages may quote lines of the file.
 
 use super::few;
 use crate::signature::signature;
+use linwright_compress::plan::parse_plan;
 use linwright_compress::{recipe, sweep_recipe};
 use linwright_evaluate::prompt_of_text;
 use serde_json::{Map, Value, json};
@@ -43,5 +44,14 @@ pub(super) fn recipe(bytes: &[u8]) -> String {
     outcome(recipe::parse(path, text).map(|recipe| {
         let rows = recipe.tables.iter().map(|table| table.methods.len()).sum();
         format!("{} tables, {} rows", few(recipe.tables.len()), few(rows))
+    }))
+}
+
+/// Reads a plan of edits.
+pub(super) fn plan(bytes: &[u8]) -> String {
+    let Ok(text) = std::str::from_utf8(bytes) else { return "no text".into() };
+    outcome(parse_plan(Path::new("plan"), text).map(|plan| {
+        let text = if plan.needs_text() { "fits" } else { "cuts" };
+        format!("{} edits, {text}", few(plan.edits.len()))
     }))
 }
