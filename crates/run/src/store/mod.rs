@@ -125,7 +125,7 @@ impl Store {
     /// # Errors
     /// [`StoreError::Io`] if a file exists and cannot be read.
     pub fn get(&self, key: &PieceKey) -> Result<Option<Vec<u8>>, StoreError> {
-        self.decoded(key, |payload| Ok(payload))
+        self.decoded(key, Ok)
     }
 
     /// As [`Self::get`], for pieces with their own encoding. A payload that `decode` rejects with a

@@ -2,7 +2,6 @@
 
 use super::{Store, StoreError};
 use crate::Fingerprint;
-use crate::atomic::write_atomic;
 use crate::lock::{self, LockError, lock_directory};
 use std::ffi::OsStr;
 use std::fs::{self, File};
@@ -57,7 +56,9 @@ impl Store {
             LockError::Io { path, source } => StoreError::Io { action: "lock", path, source },
         })?;
         let is_new = is_empty(&path);
-        write_atomic(&path.join(WHAT), what.as_bytes())?;
+        // Only shown to users, so it need not survive a loss of power.
+        let name = path.join(WHAT);
+        fs::write(&name, what).map_err(StoreError::io("write", &name))?;
         Ok(Unfinished { held: Some(Held { path, is_new, _lock: lock }) })
     }
 }
