@@ -47,7 +47,7 @@ pub(crate) fn judge(model: &Path, questions: &Path, run: &Path) -> Result<String
     }))?;
     // Finished cells are kept here: the same call continues a sweep that was stopped.
     let directory = RunDirectory::open(run, &work.fingerprint(&grid))?;
-    let swept = sweep(&work, &grid, &directory, &mut Silent)?;
+    let swept = sweep(&work, &grid, &directory, &mut Silent)?.complete()?;
     let page = html::render(&sweep_document("Which layers need their rank?", "model", &swept))?;
     write_atomic(&run.join("report.html"), page.as_bytes())?;
     Ok(verdict(&swept))

@@ -5,7 +5,9 @@ use crate::failure::{Failure, message_of};
 use crate::host::variable;
 use clap::builder::{PossibleValue, PossibleValuesParser, RangedU64ValueParser, TypedValueParser};
 use clap::{ArgAction, Args};
+use linwright::run::Shard;
 use std::ffi::OsStr;
+use std::str::FromStr;
 
 /// Most threads, however they are asked for.
 const MAX_THREADS: usize = 1024;
@@ -28,6 +30,13 @@ pub(crate) struct Shared {
     /// why; given twice, also each file opened and the fit of each layer.
     #[arg(short, long, global = true, action = ArgAction::Count, conflicts_with = "quiet")]
     pub(crate) verbose: u8,
+    /// Do one of N shares of the work, counted from 0, and keep it in --output; `linwright merge`
+    /// makes the result of all.
+    #[arg(long, global = true, value_name = "i/N", value_parser = Shard::from_str)]
+    pub(crate) shard: Option<Shard>,
+    /// Print the command as a recipe, and stop.
+    #[arg(long, global = true, alias = "print_recipe")]
+    pub(crate) print_recipe: bool,
     /// Print progress as plain lines instead of a bar.
     #[arg(long, global = true, alias = "no_progress")]
     pub(crate) no_progress: bool,

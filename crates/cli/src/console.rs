@@ -204,8 +204,15 @@ mod tests {
 
     #[test]
     fn steps_are_timed_in_order() {
-        let shared =
-            Shared { threads: 0, json: false, quiet: true, verbose: 0, no_progress: false };
+        let shared = Shared {
+            threads: 0,
+            json: false,
+            quiet: true,
+            verbose: 0,
+            shard: None,
+            print_recipe: false,
+            no_progress: false,
+        };
         let mut console = Console::new(&shared);
         console.step("one");
         console.step("two");

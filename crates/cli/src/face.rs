@@ -116,7 +116,8 @@ fn argument(field: &Field) -> Arg {
         let default = default.as_str().map_or_else(|| default.to_string(), str::to_owned);
         arg = arg.default_value(default);
     }
-    arg = if field.takes_many { arg.num_args(1..) } else { arg };
+    let takes_many = field.takes_many || (field.is_positional && field.is_list);
+    arg = if takes_many { arg.num_args(1..) } else { arg };
     match field.is_list {
         true if field.is_delimited => arg.action(ArgAction::Append).value_delimiter(','),
         true => arg.action(ArgAction::Append),
@@ -205,7 +206,11 @@ mod tests {
         let fields = (verb.fields)();
         let mut required = Map::new();
         for field in fields.iter().filter(|field| field.is_required) {
-            required.insert(field.key.clone(), "pocket".into());
+            let value = match field.is_list {
+                true => vec!["pocket", "b c"].into(),
+                false => "pocket".into(),
+            };
+            required.insert(field.key.clone(), value);
         }
         let plain = round_trip(verb, &required);
         for field in fields.iter().filter(|field| !field.is_required) {

@@ -11,7 +11,7 @@ use crate::plan::Plan;
 use crate::recipe::{Recipe, Row as RecipeRow, Table};
 use linwright_measure::calibration::{Calibration, Split};
 use linwright_measure::capture::CaptureError;
-use linwright_run::{Fingerprint, Monitor, RunDirectory, RunError};
+use linwright_run::{Fingerprint, Monitor, PieceKey, RunDirectory, RunError, Shard};
 use linwright_tensor::{RngKey, parallel};
 
 pub use crate::estimate::estimate;
@@ -19,8 +19,8 @@ use crate::report::{Curve, LayerError, MacCounts, Row, SiteSpeed};
 use linwright_data::{CalibrationText, Corpus, Overlap};
 use linwright_evaluate as evaluate;
 use linwright_evaluate::{
-    EvaluationError, Hooks, ParameterCounts, Progress, RunOptions, Subject, Task, TaskResult,
-    overlap,
+    EvaluationError, Hooks, Outcome, ParameterCounts, Progress, RunOptions, Subject, Task,
+    TaskResult, overlap,
 };
 use linwright_measure::timing::time_beside;
 use linwright_model::Transformer;
@@ -194,7 +194,8 @@ pub fn notes(recipe: &Recipe, inputs: &Inputs<'_>) -> Vec<String> {
     notes
 }
 
-/// Computes all cells of a recipe, the dense model first.
+/// Computes all cells of a recipe, the dense model first, or those of a shard. Cells that are in the
+/// directory are taken from there.
 ///
 /// # Errors
 /// [`StudyError`].
@@ -202,8 +203,9 @@ pub fn run(
     recipe: &Recipe,
     inputs: &Inputs<'_>,
     directory: &RunDirectory,
+    shard: Shard,
     monitor: &mut dyn Monitor,
-) -> Result<Findings, StudyError> {
+) -> Result<Outcome<Findings>, StudyError> {
     check(recipe, &inputs.model.decoder)?;
     let print = Fingerprint::of(&[("cell", &"dense"), ("eval", &recipe.eval)]);
     let baseline = finished_cell(directory, &print, || {
@@ -212,20 +214,39 @@ pub fn run(
     })?;
     let mut findings =
         Findings { baseline, rows: Vec::new(), curves: Vec::new(), layer_errors: Vec::new() };
+    let (mut known, mut total) = (0, 0);
     for &seed in &recipe.seeds {
         let calibration = calibrate(recipe, inputs, seed)?;
-        for table in &recipe.tables {
-            for layers in &table.layers {
-                for row in &table.methods {
-                    let spec = CellSpec { table, row, layers, seed };
-                    let cell = one_cell(spec, inputs, &calibration, directory, monitor)?;
-                    findings.add(cell, table, row);
-                }
+        for spec in cells_of(recipe, seed) {
+            let is_own = shard.owns(total);
+            total += 1;
+            if !is_own && !directory.pieces().contains(&PieceKey::new(CELL, spec.print())) {
+                continue;
             }
+            let cell = one_cell(spec, inputs, &calibration, directory, monitor)?;
+            findings.add(cell, spec.table, spec.row);
+            known += 1;
         }
     }
-    Ok(findings)
+    Ok(match known == total {
+        true => Outcome::Complete(findings),
+        false => Outcome::Part { known, total },
+    })
 }
+
+/// The cells of a recipe with one seed, in order.
+fn cells_of(recipe: &Recipe, seed: u64) -> Vec<CellSpec<'_>> {
+    let mut cells = Vec::new();
+    for table in &recipe.tables {
+        for layers in &table.layers {
+            cells.extend(table.methods.iter().map(|row| CellSpec { table, row, layers, seed }));
+        }
+    }
+    cells
+}
+
+/// Kind of the pieces that hold cells.
+pub(crate) const CELL: &str = "cell";
 
 /// Loads a cell of an earlier run, or computes and stores it.
 pub(crate) fn finished_cell<C: Serialize + DeserializeOwned>(
@@ -233,7 +254,7 @@ pub(crate) fn finished_cell<C: Serialize + DeserializeOwned>(
     fingerprint: &Fingerprint,
     compute: impl FnOnce() -> Result<C, StudyError>,
 ) -> Result<C, StudyError> {
-    directory.finished("cell", fingerprint, compute)
+    directory.finished(CELL, fingerprint, compute)
 }
 
 /// Which cell of a recipe.
@@ -245,6 +266,18 @@ struct CellSpec<'a> {
     seed: u64,
 }
 
+impl CellSpec<'_> {
+    fn plan(&self) -> Plan {
+        self.table.plan(self.row, self.layers, self.seed)
+    }
+
+    /// Identifies the cell.
+    fn print(&self) -> Fingerprint {
+        let (plan, label) = (self.plan(), self.row.label());
+        Fingerprint::of(&[("cell", &plan), ("table", &self.table.title), ("label", &label)])
+    }
+}
+
 fn one_cell(
     spec: CellSpec<'_>,
     inputs: &Inputs<'_>,
@@ -253,9 +286,7 @@ fn one_cell(
     monitor: &mut dyn Monitor,
 ) -> Result<Cell, StudyError> {
     let CellSpec { table, row, layers, seed } = spec;
-    let plan = table.plan(row, layers, seed);
-    let print =
-        Fingerprint::of(&[("cell", &plan), ("table", &table.title), ("label", &row.label())]);
+    let (plan, print) = (spec.plan(), spec.print());
     let original = &inputs.model.decoder;
     let store = Some(directory.pieces());
     let context = Context { store, ..Context::new(&inputs.model.hash) };

@@ -123,6 +123,35 @@ impl RunDirectory {
         &self.pieces
     }
 
+    /// The run, which also takes finished pieces from other directories: those of its shards. They
+    /// are only read.
+    #[must_use]
+    pub fn reading_also(mut self, directories: Vec<PathBuf>) -> Self {
+        self.pieces = self.pieces.reading_also(directories);
+        self
+    }
+
+    /// Loads the piece of this kind and fingerprint, if it is there. A damaged one is moved aside.
+    ///
+    /// # Errors
+    /// [`RunError`] if the file cannot be read.
+    ///
+    /// # Panics
+    /// As [`PieceKey::new`].
+    #[track_caller]
+    pub fn stored<C: DeserializeOwned>(
+        &self,
+        kind: &'static str,
+        fingerprint: &Fingerprint,
+    ) -> Result<Option<C>, RunError> {
+        let key = PieceKey::new(kind, fingerprint.clone());
+        let read = |payload: Vec<u8>| {
+            serde_json::from_slice(&payload)
+                .map_err(|error| format!("its content is not what is expected: {error}"))
+        };
+        Ok(self.pieces.decoded(&key, read)?)
+    }
+
     /// Loads the piece of this kind and fingerprint, or computes and stores it. A damaged one is
     /// moved aside, told by [`Store::take_notes`] of [`Self::pieces`] and computed again.
     ///

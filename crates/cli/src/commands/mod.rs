@@ -8,9 +8,11 @@ use crate::console::Console;
 use crate::face;
 use crate::failure::Failure;
 use clap::{ArgMatches, Error, FromArgMatches, Subcommand};
-use linwright::jobs::{AnyJob, VERBS, Verb};
+use linwright::compress::recipe::VERSION;
+use linwright::jobs::{AnyJob, VERBS, Verb, to_yaml};
 use linwright::report::{Block, Table, terminal};
 use linwright::run::Monitor;
+use serde_json::Map;
 use std::io::{self, ErrorKind, Write};
 
 macro_rules! commands {
@@ -59,7 +61,18 @@ pub(crate) enum Command {
 impl Command {
     pub(crate) fn run(&self, shared: &Shared) -> Result<(), Failure> {
         match self {
+            Self::Job(job) if shared.print_recipe => {
+                let mut recipe = Map::from_iter([("version".to_owned(), VERSION.into())]);
+                recipe.insert(job.verb().replace('-', "_"), job.options().into());
+                print(to_yaml(&recipe.into())?.trim_end())
+            }
             Self::Job(job) => run(job.as_ref(), shared),
+            Self::Own(_) if shared.print_recipe => {
+                Err(Failure::usage("--print-recipe: this command is no job of recipes"))
+            }
+            Self::Own(_) if shared.shard.is_some() => {
+                Err(Failure::usage("--shard: this command has no work to divide"))
+            }
             Self::Own(own) => own.run(shared),
         }
     }
@@ -108,7 +121,8 @@ impl FromArgMatches for Command {
 /// Runs a job and prints its outcome.
 fn run(job: &dyn AnyJob, shared: &Shared) -> Result<(), Failure> {
     let mut console = Console::new(shared);
-    let outcome = job.run(&mut console.session());
+    let shard = shared.shard.unwrap_or_default();
+    let outcome = job.run(&mut console.session().with_shard(shard));
     console.finish();
     let outcome = outcome?;
     if shared.json {

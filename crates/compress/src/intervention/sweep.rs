@@ -15,17 +15,17 @@ use super::{
 };
 use crate::methods::{LaserMethod, MethodSpec};
 use crate::plan::SlotSet;
-use crate::study::{StudyError, finished_cell};
+use crate::study::{CELL, StudyError, finished_cell};
 use crate::{CompressError, FitError, Size};
 use linwright_evaluate::{
-    Comparison, FileJournal, GroupResult, Hooks, Journal, Metric, RunOptions, Sample, Task,
-    TaskResult, compare, evaluate_each, requests_digest,
+    Comparison, FileJournal, GroupResult, Hooks, Journal, Metric, Outcome, RunOptions, Sample,
+    Task, TaskResult, compare, evaluate_each, requests_digest,
 };
 use linwright_model::Transformer;
 use linwright_model::checkpoint::Sentence;
 use linwright_model::tokenizer::Tokenizer;
 use linwright_ops::{Op, Shape, SiteId, Sites};
-use linwright_run::{Fingerprint, Monitor, RunDirectory, RunError, Store};
+use linwright_run::{Fingerprint, Monitor, RunDirectory, RunError, Shard, Store};
 use linwright_tensor::linalg::Components;
 use linwright_tensor::{Mat, RngKey, parallel};
 use serde::{Deserialize, Serialize};
@@ -304,7 +304,9 @@ impl Work<'_> {
             cancelled: &|| shared.borrow().interrupted(),
             journal: Some(&mut journal as &mut dyn Journal),
         };
-        let results = evaluate_each(task, &asked, &self.run, &mut hooks, keep)?.complete()?;
+        // Cells are divided over shards, not the batches of one.
+        let run = RunOptions { shard: Shard::WHOLE, ..self.run };
+        let results = evaluate_each(task, &asked, &run, &mut hooks, keep)?.complete()?;
         std::fs::remove_file(&path)
             .map_err(|source| RunError::Io { path: path.clone(), source })?;
         Ok(results)
@@ -452,7 +454,8 @@ fn nested(
     Ok(variants)
 }
 
-/// Evaluates every cell of a grid. Finished parts are read from the directory.
+/// Evaluates every cell of a grid, or those of the places of a shard. Finished parts are read from
+/// the directory.
 ///
 /// # Errors
 /// [`StudyError`].
@@ -461,24 +464,32 @@ pub fn sweep(
     grid: &Grid,
     directory: &RunDirectory,
     monitor: &mut dyn Monitor,
-) -> Result<Swept, StudyError> {
+) -> Result<Outcome<Swept>, StudyError> {
     let places = places(grid, work.model)?;
     let dense = dense(work, work.validation, directory, monitor)?;
     let objective = Objective::of(&dense, work.metric)?;
-    let mut cells: Vec<Cell> = Vec::new();
-    let per_place = grid.sizes.len();
-    for (index, group) in grouped(&places, work.model).into_iter().enumerate() {
-        let print = Fingerprint::of(&[("group", &group), ("index", &index)]);
-        let found = finished_cell(directory, &print, || {
-            evaluate_group(work, grid, group, &dense, Record { directory, print: &print }, monitor)
-        })?;
-        monitor.step(&format!(
-            "{} of {} cells",
-            cells.len() + found.len(),
-            places.len() * per_place
-        ));
-        cells.extend::<Vec<Cell>>(found);
+    let mut known = known_cells(&places, directory)?;
+    let shard = work.run.shard;
+    let is_open = |index: &usize| known[*index].is_none() && shard.owns(*index);
+    let open: Vec<usize> = (0..places.len()).filter(is_open).collect();
+    for group in grouped(&open, &places, work.model) {
+        let chosen: Vec<&Place> = group.iter().map(|index| &places[*index]).collect();
+        let print = Fingerprint::of(&[("group", &chosen)]);
+        let record = Record { directory, print: &print };
+        let mut found = evaluate_group(work, grid, &chosen, &dense, record, monitor)?.into_iter();
+        for index in group {
+            let cells: Vec<Cell> = found.by_ref().take(grid.sizes.len()).collect();
+            let print = print_of(&places[index]);
+            known[index] = Some(finished_cell(directory, &print, || Ok(cells))?);
+        }
+        let done = known.iter().flatten().flatten().count();
+        monitor.step(&format!("{done} of {} cells", places.len() * grid.sizes.len()));
     }
+    let (known_places, total) = (known.iter().flatten().count(), places.len());
+    if known_places < total {
+        return Ok(Outcome::Part { known: known_places, total });
+    }
+    let cells: Vec<Cell> = known.into_iter().flatten().flatten().collect();
     let mut best = 0;
     for (index, cell) in cells.iter().enumerate() {
         if objective.is_better(&cell.score, &cells[best].score) {
@@ -489,7 +500,22 @@ pub fn sweep(
     let test = test.transpose()?;
     let shown = test.as_ref().map_or(&cells[best].score.comparisons, |test| &test.comparisons);
     let is_better = objective.is_shown_better(shown);
-    Ok(Swept { grid: grid.clone(), objective, dense, cells, best, is_better, test })
+    let grid = grid.clone();
+    Ok(Outcome::Complete(Swept { grid, objective, dense, cells, best, is_better, test }))
+}
+
+/// Identifies the cells of a place in the directory of a sweep.
+fn print_of(place: &Place) -> Fingerprint {
+    Fingerprint::of(&[("place", place)])
+}
+
+/// The cells of each place that are finished.
+fn known_cells(
+    places: &[Place],
+    directory: &RunDirectory,
+) -> Result<Vec<Option<Vec<Cell>>>, StudyError> {
+    let stored = |place: &Place| directory.stored(CELL, &print_of(place)).map_err(Into::into);
+    places.iter().map(stored).collect()
 }
 
 /// Evaluates the dense model.
@@ -522,8 +548,8 @@ struct DenseScores {
     items: Vec<(String, BTreeMap<String, f64>)>,
 }
 
-/// Groups of places whose operators fit in memory together, in order.
-fn grouped<'p>(places: &'p [Place], model: &Transformer) -> Vec<&'p [Place]> {
+/// Groups of places, by index, whose operators fit in memory together, in order.
+fn grouped(open: &[usize], places: &[Place], model: &Transformer) -> Vec<Vec<usize>> {
     let numbers = |place: &Place| -> usize {
         let of = |site: &SiteId| {
             let shape = model.slot(site).expect("a slot of the model").shape();
@@ -531,23 +557,28 @@ fn grouped<'p>(places: &'p [Place], model: &Transformer) -> Vec<&'p [Place]> {
         };
         place.sites.iter().map(of).sum()
     };
-    let (mut groups, mut start, mut held) = (Vec::new(), 0, 0);
-    for (index, place) in places.iter().enumerate() {
-        let own = numbers(place);
-        if index > start && held + own > NUMBERS_AT_ONCE {
-            groups.push(&places[start..index]);
-            (start, held) = (index, 0);
+    let mut groups: Vec<Vec<usize>> = Vec::new();
+    let mut held = 0;
+    for &index in open {
+        let own = numbers(&places[index]);
+        match groups.last_mut() {
+            Some(group) if held + own <= NUMBERS_AT_ONCE => {
+                group.push(index);
+                held += own;
+            }
+            _ => {
+                groups.push(vec![index]);
+                held = own;
+            }
         }
-        held += own;
     }
-    groups.push(&places[start..]);
     groups
 }
 
 fn evaluate_group(
     work: &Work<'_>,
     grid: &Grid,
-    group: &[Place],
+    group: &[&Place],
     dense: &TaskResult,
     record: Record<'_>,
     monitor: &mut dyn Monitor,
@@ -561,7 +592,7 @@ fn evaluate_group(
         monitor.step(&format!("{layer}: cutting {}", place.lname.name()));
         monitor.progress(index as u64, group.len() as u64);
         for (size, kept, variant) in variants(place, grid, work.model, work.store)? {
-            cells.push((place.clone(), size, kept));
+            cells.push(((*place).clone(), size, kept));
             edits.push(variant);
         }
     }

@@ -27,6 +27,7 @@ mod precision;
 mod read;
 mod saving;
 mod session;
+pub(crate) mod shards;
 mod shell;
 mod slots;
 pub mod source;
@@ -71,6 +72,8 @@ pub trait Job: Options + Debug + 'static {
     const ABOUT: &'static str;
     /// Whether it writes a model that other jobs can read.
     const WRITES_MODEL: bool = false;
+    /// Whether several processes can divide its work.
+    const HAS_SHARDS: bool = false;
     /// Ending of the name of its output in a recipe's directory: empty for a directory.
     const OUTPUT_ENDING: &'static str = "";
 
@@ -106,5 +109,6 @@ jobs! {
     export => Export;
     import => Import;
     train_lm => TrainLm;
+    merge => Merge;
     reproduce => Reproduce;
 }

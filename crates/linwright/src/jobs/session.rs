@@ -9,7 +9,7 @@ use linwright_evaluate::{Build, TaskResult, provenance};
 use linwright_files::{MEASURED, hub};
 use linwright_model::checkpoint::LoadedModel;
 use linwright_run::memory::peak_resident_bytes;
-use linwright_run::{Monitor, Provenance, StepTime, Store};
+use linwright_run::{Monitor, Provenance, Shard, StepTime, Store};
 use linwright_tensor::parallel;
 use serde_json::{Map, Value, json};
 use std::cell::RefCell;
@@ -35,6 +35,10 @@ pub struct Session<'a> {
     job: Map<String, Value>,
     /// Files that the job reads, with their hashes.
     data: Vec<InputHash>,
+    /// The share of the work that this process does.
+    shard: Shard,
+    /// Directories of shards, whose finished pieces are read.
+    sources: Vec<PathBuf>,
     /// Folder of the run: names below it are recorded without it.
     folder: Option<PathBuf>,
     /// The files of the built-in model, from first use until the end of the session.
@@ -44,7 +48,51 @@ pub struct Session<'a> {
 impl<'a> Session<'a> {
     /// A session.
     pub fn new(monitor: &'a mut dyn Monitor, host: Host<'a>) -> Self {
-        Self { monitor, host, job: Map::new(), data: Vec::new(), folder: None, built_in: None }
+        Self {
+            monitor,
+            host,
+            job: Map::new(),
+            data: Vec::new(),
+            shard: Shard::WHOLE,
+            sources: Vec::new(),
+            folder: None,
+            built_in: None,
+        }
+    }
+
+    /// The session of one of several processes that divide the work of a job.
+    #[must_use]
+    pub fn with_shard(mut self, shard: Shard) -> Self {
+        self.shard = shard;
+        self
+    }
+
+    /// The share of the work that this process does.
+    #[must_use]
+    pub fn shard(&self) -> Shard {
+        self.shard
+    }
+
+    /// The share of the work, which a recipe divides by itself: its jobs then run whole.
+    pub(crate) fn take_shard(&mut self) -> Shard {
+        std::mem::take(&mut self.shard)
+    }
+
+    /// Gives the share of the work back after [`Self::take_shard`].
+    pub(crate) fn dividing(&mut self, shard: Shard) -> &Self {
+        self.shard = shard;
+        self
+    }
+
+    /// Directories of shards, whose finished pieces are read.
+    #[must_use]
+    pub fn sources(&self) -> &[PathBuf] {
+        &self.sources
+    }
+
+    /// Reads the finished pieces of these directories from now on.
+    pub(crate) fn read_from(&mut self, sources: Vec<PathBuf>) {
+        self.sources = sources;
     }
 
     /// Records a job, as a recipe, in what is written from now on, and the folder of the run below

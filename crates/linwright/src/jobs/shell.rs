@@ -20,7 +20,10 @@ pub fn arguments(job: &dyn AnyJob) -> Vec<String> {
     for field in fields {
         let flag = field.flag();
         if field.is_positional {
-            positional.push(text(&all[&field.key]));
+            match &all[&field.key] {
+                Value::Array(values) => positional.extend(values.iter().map(text)),
+                value => positional.push(text(value)),
+            }
             continue;
         }
         match given.get(&field.key) {

@@ -18,6 +18,8 @@ pub struct Verb {
     pub about: &'static str,
     /// Whether it writes a model that other jobs can read.
     pub writes_model: bool,
+    /// Whether several processes can divide its work.
+    pub has_shards: bool,
     /// Ending of the name of its output in a recipe's directory: empty for a directory.
     pub output_ending: &'static str,
     /// Its options, in order.
@@ -35,6 +37,7 @@ impl Verb {
             name: J::VERB,
             about: J::ABOUT,
             writes_model: J::WRITES_MODEL,
+            has_shards: J::HAS_SHARDS,
             output_ending: J::OUTPUT_ENDING,
             fields: fields::<J>,
             schema: schema::<J>,
@@ -91,6 +94,12 @@ impl<J: Job> AnyJob for J {
     }
 
     fn run(&self, session: &mut Session<'_>) -> Result<Outcome, Failure> {
+        if !session.shard().is_whole() && !J::HAS_SHARDS {
+            let able = super::VERBS.iter().filter(|verb| verb.has_shards).map(|verb| verb.name);
+            let able = able.collect::<Vec<_>>().join(", ");
+            return Err(Failure::usage(format!("--shard: {} is not divided", J::VERB))
+                .hint(format!("these commands are: {able}; a recipe divides its jobs")));
+        }
         if !session.has_record() {
             session.record(recipe_of(self), None);
         }

@@ -27,7 +27,7 @@ use std::path::{Path, PathBuf};
 const OWN_KEYS: [&str; 4] = ["version", "title", "jobs", "stages"];
 
 /// Verbs that read recipes or directories of earlier ones, which no recipe holds.
-const OUTSIDE: [&str; 2] = ["run", "reproduce"];
+const OUTSIDE: [&str; 3] = ["run", "merge", "reproduce"];
 
 /// A recipe of jobs.
 #[derive(Clone, Debug)]
@@ -63,8 +63,11 @@ pub(super) fn verbs() -> impl Iterator<Item = &'static Verb> {
     VERBS.iter().filter(|verb| !OUTSIDE.contains(&verb.name))
 }
 
-/// Whether a recipe is a job or a list of jobs, by its keys.
+/// Whether a recipe is a job or a list of jobs, by its keys. A study has a key `eval`, too.
 pub(super) fn is_list(recipe: &Map<String, Value>) -> bool {
+    if recipe.contains_key("tables") || recipe.contains_key("runs") {
+        return false;
+    }
     recipe.keys().any(|key| matches!(key.as_str(), "jobs" | "stages") || verb_named(key).is_some())
 }
 
@@ -203,6 +206,40 @@ impl JobList {
             resolved.push(Resolved { job, output });
         }
         Ok(resolved)
+    }
+
+    /// The share that each job belongs to when several processes divide the recipe: jobs that refer
+    /// to one another stay together.
+    pub(super) fn shares(&self) -> Vec<usize> {
+        let mut shares: Vec<usize> = Vec::new();
+        let mut next = 0;
+        for entry in &self.entries {
+            let earlier = entry.options.values().filter_map(reference).filter_map(|reference| {
+                self.entries.iter().position(|other| other.name == reference.from)
+            });
+            let mut earlier: Vec<usize> =
+                earlier.filter_map(|index| shares.get(index).copied()).collect();
+            earlier.sort_unstable();
+            match earlier.first().copied() {
+                None => {
+                    shares.push(next);
+                    next += 1;
+                }
+                // It joins all that it refers to.
+                Some(first) => {
+                    for share in &mut shares {
+                        *share = if earlier.contains(share) { first } else { *share };
+                    }
+                    shares.push(first);
+                }
+            }
+        }
+        // Shares that were joined leave no gap.
+        let mut used = shares.clone();
+        used.sort_unstable();
+        used.dedup();
+        let place = |share: &usize| used.iter().position(|other| other == share).unwrap_or(0);
+        shares.iter().map(place).collect()
     }
 
     /// The recipe in full, without places: the same list gives the same text wherever it runs.

@@ -3,7 +3,7 @@
 use super::list::{Entry, JobList, Resolved};
 use crate::jobs::inputs::hashes;
 use crate::jobs::outcome::{text, write_pages};
-use crate::jobs::{Failure, Outcome, Session, command, measured, to_yaml};
+use crate::jobs::{Failure, Outcome, Session, command, measured, shards, to_yaml};
 use linwright_files::MEASURED;
 use linwright_report::{Block, Document, Table};
 use linwright_run::atomic::write_atomic;
@@ -38,14 +38,27 @@ pub(crate) fn run(
         let lines: Vec<String> = resolved.iter().map(|one| command(one.job.as_ref())).collect();
         return Outcome::new(&json!({ "recipe": recipe, "commands": lines }), vec![text(lines)]);
     }
+    shards::output_of(session, output)?;
     let directory = RunDirectory::open(&folder, &fingerprint)?;
+    shards::mark(session, &folder)?;
+    let directory = directory.reading_also(shards::sources(session, Path::new("")));
+    let shard = session.take_shard();
+    let shares = list.shares();
     write_atomic(&folder.join("recipe.yaml"), to_yaml(&recipe)?.as_bytes())?;
-    let (mut finished, mut measured) = (Vec::new(), measured_before(&folder));
-    for (entry, resolved) in list.entries.iter().zip(&resolved) {
+    let (mut finished, mut measured) = (Vec::new(), measured_before(&folder, session));
+    for ((entry, resolved), share) in list.entries.iter().zip(&resolved).zip(&shares) {
+        if !shard.owns(*share) {
+            continue;
+        }
         session.step(&format!("{} of {}", entry.name, list.title));
         session.record(recorded(entry), Some(&folder));
         finished.push(one(entry, resolved, &directory, &mut measured, session)?);
         write_measured(&measured, &folder, session)?;
+    }
+    if finished.len() < list.entries.len() {
+        session.finish();
+        let divided = session.dividing(shard);
+        return shards::part(divided, &folder, finished.len(), list.entries.len());
     }
     let inputs: Vec<PathBuf> = resolved.iter().flat_map(|one| one.job.inputs()).collect();
     let outside: Vec<PathBuf> =
@@ -88,11 +101,14 @@ fn one(
         ("verb", &entry.verb.name),
         ("options", &entry.options),
     ]);
-    let is_there = resolved.output.as_ref().is_none_or(|output| output.exists());
-    let key = PieceKey::new("job", print.clone());
-    if !is_there {
-        directory.pieces().forget(&key)?;
+    let stored: Option<Finished> = directory.stored("job", &print)?;
+    if let Some(stored) = stored
+        && brought(resolved, directory, session)?
+    {
+        return Ok(stored);
     }
+    // A job whose output was removed runs again.
+    directory.pieces().forget(&PieceKey::new("job", print.clone()))?;
     directory.finished("job", &print, || {
         let outcome = resolved.job.run(session)?;
         if let Some(failure) = outcome.failure {
@@ -112,14 +128,68 @@ fn one(
     })
 }
 
-/// Times of the jobs that were finished before, as far as they are known.
-fn measured_before(folder: &Path) -> Map<String, Value> {
-    let text = input::read_text(&folder.join(MEASURED), input::MAX_SETTINGS_BYTES).ok();
-    let read = text.and_then(|text| serde_json::from_str::<Value>(&text).ok());
-    match read.map(|mut value| value["measured"]["jobs"].take()) {
-        Some(Value::Object(known)) => known,
-        _ => Map::new(),
+/// Whether the output of a finished job is there, or could be brought from the directory of a shard.
+fn brought(
+    resolved: &Resolved,
+    directory: &RunDirectory,
+    session: &Session<'_>,
+) -> Result<bool, Failure> {
+    let Some(output) = &resolved.output else { return Ok(true) };
+    if output.exists() {
+        return Ok(true);
     }
+    let Ok(below) = output.strip_prefix(directory.path()) else { return Ok(false) };
+    match shards::sources(session, below).first() {
+        Some(source) => copy(source, output).map(|()| true),
+        None => Ok(false),
+    }
+}
+
+/// Copies a file or a directory, which appears whole or not at all.
+fn copy(from: &Path, to: &Path) -> Result<(), Failure> {
+    let failed = |path: &Path| {
+        let shown = path.display().to_string();
+        move |error: std::io::Error| Failure::io(&shown, &error)
+    };
+    let partial = to.with_file_name(format!(
+        ".{}.partial-copy",
+        to.file_name().unwrap_or_default().to_string_lossy()
+    ));
+    // What a killed process left.
+    drop(std::fs::remove_dir_all(&partial));
+    copy_below(from, &partial)?;
+    std::fs::rename(&partial, to).map_err(failed(to))
+}
+
+fn copy_below(from: &Path, to: &Path) -> Result<(), Failure> {
+    let failed = |path: &Path| {
+        let shown = path.display().to_string();
+        move |error: std::io::Error| Failure::io(&shown, &error)
+    };
+    if from.is_file() {
+        return std::fs::copy(from, to).map(drop).map_err(failed(to));
+    }
+    std::fs::create_dir(to).map_err(failed(to))?;
+    for entry in std::fs::read_dir(from).map_err(failed(from))? {
+        let name = entry.map_err(failed(from))?.file_name();
+        copy_below(&from.join(&name), &to.join(&name))?;
+    }
+    Ok(())
+}
+
+/// Times of the jobs that were finished before, as far as they are known.
+fn measured_before(folder: &Path, session: &Session<'_>) -> Map<String, Value> {
+    let own = folder.join(MEASURED);
+    let files = shards::sources(session, Path::new(MEASURED)).into_iter().chain([own]);
+    let mut known = Map::new();
+    for file in files {
+        let text = input::read_text(&file, input::MAX_SETTINGS_BYTES).ok();
+        let read = text.and_then(|text| serde_json::from_str::<Value>(&text).ok());
+        if let Some(Value::Object(jobs)) = read.map(|mut value| value["measured"]["jobs"].take()) {
+            known.extend(jobs);
+        }
+    }
+    known
 }
 
 /// Writes the times of the jobs so far.

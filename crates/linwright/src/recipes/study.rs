@@ -4,12 +4,13 @@ use crate::jobs::outcome::{table, text, write_pages};
 use crate::jobs::source::{OpenModel, data_file, open_model};
 use crate::jobs::sweep::left_nothing;
 use crate::jobs::tasks::check_tasks;
-use crate::jobs::{Failure, Outcome, Session};
+use crate::jobs::{Failure, Outcome, Session, shards};
 use linwright_compress::Rates;
 use linwright_compress::recipe::Recipe;
 use linwright_compress::report::{LayerError, ModelSummary, Report, SCHEMA};
 use linwright_compress::study::{self, Findings, Inputs};
 use linwright_data::{Corpus, MAX_FILE_BYTES};
+use linwright_evaluate::Outcome as Part;
 use linwright_evaluate::{Task, TaskOptions, TaskResult, open_task};
 use linwright_report::number::grouped;
 use linwright_run::atomic::write_atomic;
@@ -26,6 +27,7 @@ pub(super) fn run(
     dry_run: bool,
     session: &mut Session<'_>,
 ) -> Result<Outcome, Failure> {
+    shards::output_of(session, output)?;
     let model = open_model(&recipe.model, session)?;
     let OpenModel { loaded, place } = &model;
     // Records name the commit of a hub model.
@@ -57,10 +59,19 @@ pub(super) fn run(
     let own = || Path::new("runs").join(format!("{name}-{}", &fingerprint.0[..8]));
     let output = output.map_or_else(own, Path::to_owned);
     let directory = RunDirectory::open(&output, &fingerprint)?;
+    shards::mark(session, &output)?;
+    let directory = directory.reading_also(shards::sources(session, Path::new("")));
     write_atomic(&output.join("recipe.json"), &recipe_json(recipe)?)?;
-    let findings = study::run(recipe, &inputs, &directory, session);
+    let shard = session.shard();
+    let findings = study::run(recipe, &inputs, &directory, shard, session);
     session.tell_damage(directory.pieces());
-    let findings = findings.map_err(|error| left_nothing(&directory, error.into()))?;
+    let findings = match findings.map_err(|error| left_nothing(&directory, error.into()))? {
+        Part::Complete(findings) => findings,
+        Part::Part { known, total } => {
+            session.finish();
+            return shards::part(session, &output, known, total);
+        }
+    };
     for LayerError { site, method, seed, relative_error: error, .. } in &findings.layer_errors {
         session.trace(|| format!("{site}: {method}, seed {seed}, relative error {error:.3e}"));
     }

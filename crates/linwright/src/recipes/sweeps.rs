@@ -1,10 +1,10 @@
 //! Sweep recipes: several sweeps of one model, and a table of their best cells.
 
 use crate::jobs::outcome::{table, text};
-use crate::jobs::sweep::run::{Finished, swept};
+use crate::jobs::sweep::run::{Finished, Swept, swept};
 use crate::jobs::{AnyJob, Failure, FailureKind, Outcome, Session, Sweep, command, read};
 use linwright_compress::intervention::report::cell_name;
-use linwright_compress::intervention::sweep::Swept;
+use linwright_compress::intervention::sweep::Swept as SweepResult;
 use linwright_compress::sweep_recipe::{SweepRecipe, SweepRun};
 use linwright_evaluate::TaskResult;
 use linwright_report::{Document, terminal};
@@ -37,6 +37,10 @@ pub(super) fn run(
 ) -> Result<Outcome, Failure> {
     let folder = output.map_or_else(|| Path::new("runs").join(name), Path::to_owned);
     let mut all = jobs(name, recipe)?;
+    if !session.shard().is_whole() {
+        return Err(Failure::usage("a recipe with `runs` is not divided")
+            .hint("write its sweeps as `jobs`, or give --shard to `linwright sweep`"));
+    }
     if dry_run {
         let lines: Vec<String> = all.iter().map(|job| command(job as &dyn AnyJob)).collect();
         return Outcome::new(&json!({ "commands": lines }), vec![text(lines)]);
@@ -47,7 +51,10 @@ pub(super) fn run(
     let (mut rows, mut results) = (Vec::new(), Vec::new());
     for (run, job) in recipe.runs.iter().zip(&all) {
         session.step(&format!("{}: {}", recipe.title, run.title));
-        let Finished { result, swept, .. } = swept(job, session)?;
+        let Finished { result, swept, .. } = match swept(job, session)? {
+            Swept::Whole(finished) => *finished,
+            Swept::Part(outcome) => return Ok(outcome),
+        };
         rows.push(row(run, &swept));
         results.push(json!({"title": run.title, "published": run.published, "result": result}));
     }
@@ -70,7 +77,7 @@ fn slug(title: &str) -> String {
 }
 
 /// A table row with the best cell of a run, its evaluation, and the published result.
-fn row(run: &SweepRun, swept: &Swept) -> Vec<String> {
+fn row(run: &SweepRun, swept: &SweepResult) -> Vec<String> {
     let best = &swept.cells[swept.best];
     let metric = &swept.objective.metric;
     let (dense, edited, interval) = match &swept.test {

@@ -53,6 +53,7 @@ impl Job for Eval {
     const VERB: &str = "eval";
     const ABOUT: &str = "Measure perplexity on text and accuracy on questions.";
     const OUTPUT_ENDING: &str = ".json";
+    const HAS_SHARDS: bool = true;
 
     fn inputs(&self) -> Vec<PathBuf> {
         let mut inputs = vec![PathBuf::from(&self.model)];

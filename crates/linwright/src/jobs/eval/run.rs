@@ -4,7 +4,8 @@ use super::{Eval, overlap};
 use crate::jobs::outcome::table;
 use crate::jobs::source::{OpenModel, open_model_as};
 use crate::jobs::tasks::{check_tasks, open_tasks};
-use crate::jobs::{ByteSize, Failure, FailureKind, Outcome, Session, outputs};
+use crate::jobs::{ByteSize, Failure, FailureKind, Outcome, Session, outputs, shards};
+use linwright_evaluate::Outcome as Batches;
 use linwright_evaluate::room::{self, NoRoom, Texts};
 use linwright_evaluate::{
     Comparison, EvaluationError, EvaluationRecord, FileJournal, Hooks, Journal, Metric,
@@ -21,8 +22,44 @@ use serde_json::{Value, json};
 use std::ffi::OsString;
 use std::path::{Path, PathBuf};
 
+/// Results of all tasks, or how far a shard brought them.
+enum Measured {
+    /// The results.
+    All(Vec<TaskResult>),
+    /// Batches of other shards are missing.
+    Part {
+        /// Known batches.
+        known: usize,
+        /// All batches.
+        total: usize,
+    },
+}
+
+/// Results of one model, or how far a shard brought them.
+enum Scored {
+    /// The results.
+    All(Box<AllScored>),
+    /// Batches of other shards are missing.
+    Part {
+        /// Known batches.
+        known: usize,
+        /// All batches.
+        total: usize,
+    },
+}
+
+impl Scored {
+    /// Known and all batches; of a complete evaluation their number is not told.
+    fn batches(&self) -> [usize; 2] {
+        match self {
+            Self::All(_) => [0, 0],
+            Self::Part { known, total } => [*known, *total],
+        }
+    }
+}
+
 /// Results of one model.
-struct Scored {
+struct AllScored {
     model: OpenModel,
     results: Vec<TaskResult>,
     groups: Vec<TaskGroup>,
@@ -31,6 +68,9 @@ struct Scored {
 
 /// Checks before anything is computed that the outputs can be written.
 fn check_outputs(job: &Eval, session: &mut Session<'_>) -> Result<(), Failure> {
+    if !session.shard().is_whole() {
+        return Ok(());
+    }
     if let Some(path) = job.output.as_deref().filter(|path| path.is_dir()) {
         return Err(Failure::usage(format!("--output {} is a directory", path.display()))
             .hint("give a file; --log-samples takes a directory"));
@@ -70,6 +110,7 @@ pub(super) fn run(job: &Eval, session: &mut Session<'_>) -> Result<Outcome, Fail
     if job.max_ppl.is_some() && job.evaluation.text.is_none() {
         return Err(Failure::usage("--max-ppl needs --text"));
     }
+    shards::output_of(session, job.output.as_deref())?;
     check_outputs(job, session)?;
     let fitted_to: Vec<&Path> = job.overlap_with.iter().map(PathBuf::as_path).collect();
     job.evaluation.check_text_field(&fitted_to)?;
@@ -102,11 +143,28 @@ pub(super) fn run(job: &Eval, session: &mut Session<'_>) -> Result<Outcome, Fail
             leak = Some(overlap::find_overlap(job, &tasks.all, session)?);
         }
         let began = session.seconds();
-        let results = measure(job, &model, &tasks.all, session)?;
+        let results = match measure(job, &model, &tasks.all, session)? {
+            Measured::All(results) => results,
+            Measured::Part { known, total } => {
+                return Ok(Scored::Part { known, total });
+            }
+        };
         let (groups, seconds) = (tasks.groups.clone(), session.seconds() - began);
-        Ok(Scored { model, results, groups, seconds })
+        Ok(Scored::All(Box::new(AllScored { model, results, groups, seconds })))
     };
-    let Scored { model, results, groups, seconds } = score(&job.model, session)?;
+    let first = score(&job.model, session)?;
+    if let (false, Some(output)) = (session.shard().is_whole(), &job.output) {
+        let second = job.baseline.as_deref().map(|model| score(model, session)).transpose()?;
+        let parts = [Some(first), second];
+        let [known, total] = parts.iter().flatten().map(Scored::batches).fold(
+            [0, 0],
+            |[known, total], [more_known, more]| [known + more_known, total + more],
+        );
+        session.finish();
+        return shards::part(session, output, known, total);
+    }
+    let Scored::All(first) = first else { return Err(incomplete()) };
+    let AllScored { model, results, groups, seconds } = *first;
     let OpenModel { loaded, place } = model;
     let mut provenance = session.provenance("linwright eval", &loaded, &results);
     let (prompting, parameters) = (prompting(job, &loaded), parameters(&loaded));
@@ -114,7 +172,11 @@ pub(super) fn run(job: &Eval, session: &mut Session<'_>) -> Result<Outcome, Fail
     // One model at a time is in memory.
     drop(loaded);
     let baseline = job.baseline.as_deref().map(|model| score(model, session)).transpose()?;
-    let baseline = baseline.map(|scored| scored.results);
+    let baseline = match baseline {
+        Some(Scored::All(scored)) => Some(scored.results),
+        Some(Scored::Part { .. }) => return Err(incomplete()),
+        None => None,
+    };
     session.finish();
     let comparisons = compare(&results, baseline.as_deref().unwrap_or_default());
     let (overlap, calibration) = leak.unwrap_or_default();
@@ -137,7 +199,7 @@ pub(super) fn run(job: &Eval, session: &mut Session<'_>) -> Result<Outcome, Fail
     let json = result_json(&record);
     let mut outcome = Outcome::new(&json, blocks(&record))?;
     // The results took long to compute: if a file cannot be written, they are still shown.
-    outcome.failure = keep(job, &json, &results).and_then(|()| gate(job, &results)).err();
+    outcome.failure = keep(job, &json, &results, session).and_then(|()| gate(job, &results)).err();
     Ok(outcome)
 }
 
@@ -154,13 +216,18 @@ fn blocks(record: &EvaluationRecord<'_>) -> Vec<Block> {
 }
 
 /// Writes the requested files.
-fn keep(job: &Eval, json: &Value, results: &[TaskResult]) -> Result<(), Failure> {
+fn keep(
+    job: &Eval,
+    json: &Value,
+    results: &[TaskResult],
+    session: &Session<'_>,
+) -> Result<(), Failure> {
     if let Some(folder) = &job.log_samples {
         write_samples(folder, results)?;
     }
     if let Some(path) = &job.output {
         write_atomic(path, format!("{json:#}\n").as_bytes())?;
-        remove_journals(&journals(path))?;
+        remove_journals(&journals(path, session))?;
     }
     Ok(())
 }
@@ -174,8 +241,16 @@ fn print_notes(results: &[TaskResult], session: &Session<'_>) {
     }
 }
 
-/// Directory of the responses of an evaluation until its result is written.
-fn journals(output: &Path) -> PathBuf {
+/// Batches are missing where only a shard leaves some out.
+fn incomplete() -> Failure {
+    Failure::general("the evaluation is incomplete, though it is not divided into shards")
+}
+
+/// Directory of the responses of an evaluation until its result is written; of a shard, its output.
+fn journals(output: &Path, session: &Session<'_>) -> PathBuf {
+    if !session.shard().is_whole() {
+        return output.to_owned();
+    }
     let mut name = OsString::from(".");
     name.push(output.file_name().unwrap_or_default());
     name.push(".linwright-state");
@@ -209,19 +284,23 @@ fn journal(
     session: &Session<'_>,
 ) -> Result<Option<FileJournal>, Failure> {
     let Some(output) = &job.output else { return Ok(None) };
-    let folder = journals(output);
+    let folder = journals(output, session);
     let shown = folder.display().to_string();
     std::fs::create_dir_all(&folder).map_err(|error| Failure::io(&shown, &error))?;
+    shards::mark(session, &folder)?;
     let dtype = job.precision.dtype.name();
     let name = format!("{}-{}.jsonl", task.id(), &loaded.hash[..loaded.hash.len().min(12)]);
-    let path = folder.join(name);
+    let path = folder.join(&name);
     if let (Some(room), Some(tokens)) = (options.longest, FileJournal::batch_tokens_of(&path)) {
         let fits = tokens <= room.min(job.evaluation.batch_size.tokens());
         options.max_batch_tokens = if fits { tokens } else { options.max_batch_tokens };
     }
     let fingerprint = journal_fingerprint(loaded, dtype, task, subject, options);
     match FileJournal::open(&path, &fingerprint) {
-        Ok(journal) => {
+        Ok(mut journal) => {
+            for source in shards::sources(session, Path::new(&name)) {
+                journal.merge(&source)?;
+            }
             for damage in journal.damages() {
                 session.note(&format!("note: {damage}"));
             }
@@ -251,14 +330,14 @@ fn measure(
     model: &OpenModel,
     tasks: &[Box<dyn Task>],
     session: &mut Session<'_>,
-) -> Result<Vec<TaskResult>, Failure> {
+) -> Result<Measured, Failure> {
     let (loaded, tokenizer) = (&model.loaded, model.tokenizer()?);
     session.step(&format!("evaluating {}", model.place.name));
     let of_all = run_options(job, loaded, tasks)?;
     let cancelled = session.cancelled();
-    let mut results = Vec::new();
+    let (mut results, mut batches) = (Vec::new(), [0, 0]);
     for task in tasks {
-        let mut options = of_all;
+        let mut options = RunOptions { shard: session.shard(), ..of_all };
         let subject = Subject::new(&loaded.decoder, tokenizer)
             .with_max_length(job.evaluation.max_length)
             .with_sentence(model.sentence());
@@ -270,13 +349,22 @@ fn measure(
             journal: journal.as_mut().map(|journal| journal as &mut dyn Journal),
         };
         let outcome = evaluate(task.as_ref(), &subject, &options, &mut hooks);
-        let result = outcome.and_then(|outcome| outcome.complete());
-        results.push(result.map_err(|error| match job.output {
+        let outcome = outcome.map_err(|error| match job.output {
             Some(_) => Failure::from(error),
             None => Failure::from(error).not_resumable(),
-        })?);
+        })?;
+        match outcome {
+            Batches::Complete(result) => {
+                batches = batches.map(|count| count + journal.as_ref().map_or(0, FileJournal::len));
+                results.push(result);
+            }
+            Batches::Part { known, total } => batches = [batches[0] + known, batches[1] + total],
+        }
     }
-    Ok(results)
+    Ok(match results.len() == tasks.len() {
+        true => Measured::All(results),
+        false => Measured::Part { known: batches[0], total: batches[1] },
+    })
 }
 
 fn no_room(error: NoRoom) -> Failure {

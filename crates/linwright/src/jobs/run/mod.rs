@@ -33,6 +33,7 @@ impl Job for Run {
     const VERB: &str = "run";
     const ABOUT: &str = "Run a recipe: capture, fit, evaluate, report. Run the same command again \
         to resume.";
+    const HAS_SHARDS: bool = true;
 
     fn run(&self, session: &mut Session<'_>) -> Result<Outcome, Failure> {
         let settings = RunSettings {

@@ -63,6 +63,7 @@ impl Job for Sweep {
     const ABOUT: &str = "Reduce weights of each layer to each of several sizes, evaluate every \
         combination on the validation items of a task, and the best one on its test items.\n\n\
         Run the same command again to resume.";
+    const HAS_SHARDS: bool = true;
 
     fn inputs(&self) -> Vec<PathBuf> {
         [vec![PathBuf::from(&self.model)], self.evaluation.inputs()].concat()

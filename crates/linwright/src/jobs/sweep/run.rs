@@ -7,10 +7,12 @@ use crate::jobs::source::{OpenModel, open_model};
 use linwright_compress::intervention::report::{
     ranking, sweep_document, test_table, verdict,
 };
-use linwright_compress::intervention::sweep::{Grid, Swept, Work, places, sweep};
-use linwright_evaluate::{Parts, RunOptions};
+use linwright_compress::intervention::sweep::{
+    Grid, Swept as SweepResult, Work, places, sweep,
+};
+use linwright_evaluate::{Outcome as Part, Parts, RunOptions};
 use crate::jobs::tasks::{check_tasks, open_parts};
-use crate::jobs::{CutOptions, EvaluationOptions, Failure, Outcome, Session, SlotOptions};
+use crate::jobs::{CutOptions, EvaluationOptions, Failure, Outcome, Session, SlotOptions, shards};
 use linwright_report::{Block, Document};
 use linwright_run::atomic::write_atomic;
 use linwright_run::{Monitor, RunDirectory, StepTime, Store};
@@ -82,7 +84,10 @@ pub(in crate::jobs) fn grid(slots: &SlotOptions, cut: &CutOptions) -> Result<Gri
 }
 
 pub(super) fn run(job: &Sweep, session: &mut Session<'_>) -> Result<Outcome, Failure> {
-    let Finished { result, output, swept } = swept(job, session)?;
+    let Finished { result, output, swept } = match swept(job, session)? {
+        Swept::Whole(finished) => *finished,
+        Swept::Part(outcome) => return Ok(outcome),
+    };
     let mut blocks = vec![Block::Table(ranking(&swept)), text([verdict(&swept)])];
     blocks.extend(swept.test.as_ref().map(|test| Block::Table(test_table(test))));
     blocks.push(text([format!("report: {}", output.join("report.html").display())]));
@@ -96,38 +101,54 @@ pub(crate) struct Finished {
     /// Its directory.
     pub(crate) output: PathBuf,
     /// Its cells.
-    pub(crate) swept: Swept,
+    pub(crate) swept: SweepResult,
+}
+
+/// A sweep, or the part of it that a shard did.
+pub(crate) enum Swept {
+    /// Every cell.
+    Whole(Box<Finished>),
+    /// The cells of a shard.
+    Part(Outcome),
 }
 
 /// Runs a sweep and writes its files.
-pub(crate) fn swept(job: &Sweep, session: &mut Session<'_>) -> Result<Finished, Failure> {
+pub(crate) fn swept(job: &Sweep, session: &mut Session<'_>) -> Result<Swept, Failure> {
+    shards::output_of(session, job.output.as_deref())?;
     let grid = grid(&job.slots, &job.cut)?;
     let opened = Opened::new(&job.model, &job.evaluation, job.shuffle, session)?;
     let store = store::open(job.cut.cache.as_deref(), job.cut.no_cache, session)?;
     places(&grid, &opened.model.loaded.decoder)?;
-    let work = Work {
-        shares: !job.no_share,
-        ..opened.work(&job.evaluation, job.metric.as_deref(), &store)?
-    };
+    let mut work = opened.work(&job.evaluation, job.metric.as_deref(), &store)?;
+    work.shares = !job.no_share;
+    work.run.shard = session.shard();
     let fingerprint = work.fingerprint(&grid);
     let own = || Path::new("runs").join(format!("sweep-{}", &fingerprint.0[..8]));
     let output = job.output.clone().unwrap_or_else(own);
     let directory = RunDirectory::open(&output, &fingerprint)?;
+    shards::mark(session, &output)?;
+    let directory = directory.reading_also(shards::sources(session, Path::new("")));
     let swept = sweep(&work, &grid, &directory, session);
     session.tell_damage(directory.pieces());
     session.tell_damage(&store);
-    let swept = swept.map_err(|error| left_nothing(&directory, error.into()))?;
+    let swept = match swept.map_err(|error| left_nothing(&directory, error.into()))? {
+        Part::Complete(swept) => swept,
+        Part::Part { known, total } => {
+            session.finish();
+            return shards::part(session, &output, known, total).map(Swept::Part);
+        }
+    };
     let times = session.finish();
     let result = result(&opened, &swept, &times, session)?;
     let document = sweep_document(&job.title, &opened.model.place.name, &swept);
     write(&output, &swept, &document, &result)?;
-    Ok(Finished { result, output, swept })
+    Ok(Swept::Whole(Box::new(Finished { result, output, swept })))
 }
 
 /// Writes `cells.jsonl`, `report.md`, `report.html` and `result.json`.
 fn write(
     directory: &Path,
-    swept: &Swept,
+    swept: &SweepResult,
     document: &Document,
     json: &Value,
 ) -> Result<(), Failure> {
@@ -155,7 +176,7 @@ pub(crate) fn left_nothing(directory: &RunDirectory, failure: Failure) -> Failur
 
 fn result(
     opened: &Opened,
-    swept: &Swept,
+    swept: &SweepResult,
     times: &[StepTime],
     session: &Session<'_>,
 ) -> Result<Value, Failure> {

@@ -1,0 +1,67 @@
+//! `linwright merge`: reads what shards computed, and finishes their job.
+
+use super::Merge;
+use crate::jobs::shards::ShardRecord;
+use crate::jobs::{Failure, FailureKind, Outcome, Session, Verb};
+use linwright_run::shown;
+use serde_json::{Map, Value};
+
+pub(super) fn run(job: &Merge, session: &mut Session<'_>) -> Result<Outcome, Failure> {
+    let mut records = Vec::new();
+    for directory in &job.directories {
+        records.push((directory, ShardRecord::read(directory)?));
+    }
+    let (first_directory, first) = &records[0];
+    for (directory, record) in &records {
+        if !record.is_of_job(first) {
+            let message = format!(
+                "{} and {} are shards of different jobs",
+                first_directory.display(),
+                directory.display()
+            );
+            return Err(Failure::new(FailureKind::Fingerprint, message)
+                .hint("merge shards of one command, version and data"));
+        }
+    }
+    check_version(first, session)?;
+    let held: Vec<usize> = records.iter().map(|(_, record)| record.shard.index()).collect();
+    let count = first.shard.count();
+    let missing = (0..count).filter(|index| !held.contains(index));
+    let missing: Vec<String> = missing.map(|index| format!("{index}/{count}")).collect();
+    if !missing.is_empty() && !job.fill {
+        let message = format!("shards {} are missing", missing.join(", "));
+        return Err(Failure::general(message)
+            .hint("give their directories, or --fill to compute what they would have done"));
+    }
+    let again = read(&first.job, job)?;
+    session.read_from(job.directories.clone());
+    session.record(first.job.clone(), None);
+    again.run(session)
+}
+
+fn check_version(record: &ShardRecord, session: &Session<'_>) -> Result<(), Failure> {
+    let version = session.build().version;
+    if record.linwright == version {
+        return Ok(());
+    }
+    let message = format!(
+        "the shards were computed by version {}, this is {version}",
+        shown(&record.linwright)
+    );
+    Err(Failure::new(FailureKind::Fingerprint, message)
+        .hint("merge them with that version, or compute them again"))
+}
+
+/// The job of the shards, with the output of the merge.
+fn read(
+    recipe: &Map<String, Value>,
+    job: &Merge,
+) -> Result<Box<dyn crate::jobs::AnyJob>, Failure> {
+    let found = recipe.iter().find_map(|(key, value)| Some((Verb::named(key)?, value.as_object()?)));
+    let Some((verb, options)) = found else {
+        return Err(Failure::general("the shards name no job that this version has"));
+    };
+    let mut options = options.clone();
+    options.insert("output".into(), job.output.display().to_string().into());
+    Ok((verb.read)(&options)?)
+}
