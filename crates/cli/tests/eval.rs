@@ -66,8 +66,9 @@ fn tasks_of_one_data_file_have_names_like_others() {
     let data = "--data multiple_choice=twice.jsonl";
     let named = w.ok_json(&format!("{cut} --tasks multiple_choice {data} -o named"));
     let own = w.ok_json(&format!("{cut} --questions twice.jsonl -o own"));
-    assert!(named["cells"].as_array().is_some_and(|cells| !cells.is_empty()), "{named}");
-    assert_eq!(named["cells"], own["cells"]);
+    let cells = |found: &Value| found["sweep"]["cells"].clone();
+    assert!(cells(&named).as_array().is_some_and(|cells| !cells.is_empty()), "{named}");
+    assert_eq!(cells(&named), cells(&own));
     // An option that none of the tasks reads.
     let unread = "eval model --questions questions.jsonl --window 64";
     w.fails(unread, 2, &["--window applies to none of the tasks", "--text"]);
