@@ -195,7 +195,8 @@ fn a_sweep_that_was_stopped_goes_on_and_another_one_is_refused() {
     let mut stops = 0;
     for patience in 3.. {
         let directory = RunDirectory::open(&path, &print).unwrap();
-        match sweep(&work, &grid, &directory, &mut Stops(patience.into())) {
+        let found = sweep(&work, &grid, &directory, &mut Stops(patience.into()));
+        match found.and_then(|found| Ok(found.complete()?)) {
             Ok(swept) => {
                 assert_eq!((figures(&swept), swept.best), (figures(&whole), whole.best));
                 // Items of the model as it is are kept, so that cells compare with them after a
