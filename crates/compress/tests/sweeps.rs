@@ -101,7 +101,7 @@ impl Parts {
         let folder = tempfile::tempdir().unwrap();
         let work = self.work(shares);
         let directory = RunDirectory::open(&folder.path().join("run"), &work.fingerprint(grid))?;
-        sweep(&work, grid, &directory, monitor)
+        Ok(sweep(&work, grid, &directory, monitor)?.complete()?)
     }
 }
 
