@@ -6,6 +6,7 @@ use linwright_model::Transformer;
 use linwright_model::checkpoint::SHARD_BYTES;
 use linwright_model::checkpoint::export::{Card, ExportOptions, Exported, export};
 use linwright_run::Monitor;
+use linwright_run::atomic::write_atomic;
 use linwright_tensor::dtype::DType;
 use serde_json::{Map, Value, json};
 use std::path::Path;
@@ -80,4 +81,23 @@ pub(super) fn record(
     record.insert("inputs".into(), json!(inputs));
     record.insert("data".into(), json!(session.data()));
     record
+}
+
+/// Writes beside the results of a job the job as a recipe, times and machine, and the record by
+/// which `linwright reproduce` runs it again.
+pub(super) fn write_beside(
+    session: &Session<'_>,
+    model: &OpenModel,
+    measured: &Value,
+    directory: &Path,
+) -> Result<(), Failure> {
+    let own = [("schema", json!(1)), ("linwright", json!(session.build().version))];
+    let own = own.into_iter().map(|(key, value)| (key.to_owned(), value));
+    let record: Map<String, Value> = own.chain(record(session, model, None)).collect();
+    let record = format!("{:#}\n", Value::Object(record)).into_bytes();
+    let files = session.files_beside(measured)?.into_iter();
+    for (name, bytes) in files.chain([("reproduce.json".to_owned(), record)]) {
+        write_atomic(&directory.join(name), &bytes)?;
+    }
+    Ok(())
 }

@@ -7,7 +7,7 @@ use crate::jobs::{Failure, Outcome, Session, command, measured, shards, to_yaml}
 use linwright_files::MEASURED;
 use linwright_report::{Block, Document, Table};
 use linwright_run::atomic::write_atomic;
-use linwright_run::{Fingerprint, Monitor, PieceKey, RunDirectory, input, sha256_hex};
+use linwright_run::{Fingerprint, Monitor, PieceKey, RunDirectory, RunError, input, sha256_hex};
 use serde::{Deserialize, Serialize};
 use serde_json::{Map, Value, json};
 use std::path::{Path, PathBuf};
@@ -102,13 +102,17 @@ fn one(
         ("options", &entry.options),
     ]);
     let stored: Option<Finished> = directory.stored("job", &print)?;
+    let key = PieceKey::new("job", print.clone());
     if let Some(stored) = stored
         && brought(resolved, directory, session)?
     {
+        // Of its own from now on, if it came from the directory of a shard.
+        let json = serde_json::to_vec(&stored).map_err(|error| unreadable(&error))?;
+        directory.pieces().put(&key, &[&json]).map_err(RunError::from)?;
         return Ok(stored);
     }
     // A job whose output was removed runs again.
-    directory.pieces().forget(&PieceKey::new("job", print.clone()))?;
+    directory.pieces().forget(&key).map_err(RunError::from)?;
     directory.finished("job", &print, || {
         let outcome = resolved.job.run(session)?;
         if let Some(failure) = outcome.failure {

@@ -2,7 +2,9 @@
 
 use super::Compose;
 use crate::jobs::store;
+use crate::jobs::measured;
 use crate::jobs::outcome::text;
+use crate::jobs::saving::write_beside;
 use crate::jobs::sweep::{Opened, grid, left_nothing};
 use crate::jobs::{Failure, Outcome, Session};
 use linwright_compress::intervention::apply_edits;
@@ -48,7 +50,10 @@ pub(super) fn run(job: &Compose, session: &mut Session<'_>) -> Result<Outcome, F
     let edits = serde_json::to_value(&composed.edits)
         .map_err(|error| Failure::general(format!("cannot write the edits as JSON: {error}")))?;
     write_atomic(&output.join("edits.json"), format!("{edits:#}\n").as_bytes())?;
-    write_atomic(&output.join("result.json"), format!("{json:#}\n").as_bytes())?;
+    let mut kept = json.clone();
+    let measured = measured::split(&mut kept);
+    write_beside(session, &opened.model, &measured, &output)?;
+    write_atomic(&output.join("result.json"), format!("{kept:#}\n").as_bytes())?;
     let mut blocks = vec![Block::Table(steps(&composed))];
     if !sites.is_empty() {
         blocks.push(Block::Table(edits_table(&sites)));

@@ -12,7 +12,8 @@ use linwright_compress::intervention::sweep::{
 };
 use linwright_evaluate::{Outcome as Part, Parts, RunOptions};
 use crate::jobs::tasks::{check_tasks, open_parts};
-use crate::jobs::{CutOptions, EvaluationOptions, Failure, Outcome, Session, SlotOptions, shards};
+use crate::jobs::saving::write_beside;
+use crate::jobs::{measured, CutOptions, EvaluationOptions, Failure, Outcome, Session, SlotOptions, shards};
 use linwright_report::{Block, Document};
 use linwright_run::atomic::write_atomic;
 use linwright_run::{Monitor, RunDirectory, StepTime, Store};
@@ -141,7 +142,10 @@ pub(crate) fn swept(job: &Sweep, session: &mut Session<'_>) -> Result<Swept, Fai
     let times = session.finish();
     let result = result(&opened, &swept, &times, session)?;
     let document = sweep_document(&job.title, &opened.model.place.name, &swept);
-    write(&output, &swept, &document, &result)?;
+    let mut kept = result.clone();
+    let measured = measured::split(&mut kept);
+    write_beside(session, &opened.model, &measured, &output)?;
+    write(&output, &swept, &document, &kept)?;
     Ok(Swept::Whole(Box::new(Finished { result, output, swept })))
 }
 

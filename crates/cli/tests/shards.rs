@@ -1,0 +1,101 @@
+//! Jobs divided over several processes: what is merged has the bytes of a single one.
+
+use crate::recipes::{JOBS, differences};
+use crate::study::RECIPE;
+use crate::workshop::Workshop;
+use serde_json::Value;
+use std::fs;
+
+/// Runs the shards of a command in some order, each in a directory of its own.
+fn shards(w: &Workshop, line: &str, order: &[usize], count: usize) {
+    for index in order {
+        let said = w.ok(&format!("{line} --shard {index}/{count} -o part{index}"));
+        assert!(said.contains(&format!("shard {index}/{count}: ")), "{said}");
+    }
+}
+
+#[test]
+fn a_sweep_has_the_same_bytes_from_shards_in_any_order_and_number() {
+    let w = Workshop::new();
+    let line = "sweep model --lname fc_in,fc_out --rate 9,5 --text text.jsonl --window 64";
+    w.ok(&format!("{line} -o whole"));
+    shards(&w, line, &[2, 0, 1], 3);
+    w.ok("merge part1 part0 part2 part1 -o merged");
+    assert_eq!(differences(&w, "whole", "merged"), [""; 0]);
+    // A shard again, in its own directory, computes nothing; in that of another it is refused.
+    let again = w.run(&format!("{line} --shard 1/3 -o part1"));
+    assert!(!again.stderr.contains("judging"), "{}", again.stderr);
+    w.fails(&format!("{line} --shard 0/3 -o part1"), 6, &["part1", "shard 1/3", "this job"]);
+    // A missing shard is named, or computed.
+    w.fails("merge part0 part2 -o other", 1, &["shards 1/3 are missing", "--fill"]);
+    w.ok("merge part0 part2 -o other --fill");
+    assert_eq!(differences(&w, "whole", "other"), [""; 0]);
+}
+
+#[test]
+fn a_shard_that_was_killed_is_completed_by_the_merge() {
+    let w = Workshop::new();
+    let line = "sweep model --lname fc_in,fc_out --rate 9,5 --text text.jsonl --window 64";
+    w.ok(&format!("{line} -o whole"));
+    shards(&w, line, &[0, 1], 2);
+    // As if it had been killed before its last cells.
+    fs::remove_dir_all(w.path("part1/cell")).unwrap();
+    w.ok("merge part0 part1 -o merged");
+    assert_eq!(differences(&w, "whole", "merged"), [""; 0]);
+}
+
+#[test]
+fn an_evaluation_is_divided_over_its_batches() {
+    let w = Workshop::new();
+    let line = "eval model --text text.jsonl --window 64 --questions questions.jsonl --baseline model -b 1";
+    let whole = w.ok_json(line);
+    shards(&w, line, &[1, 0], 2);
+    w.ok("merge part0 part1 -o merged.json");
+    let merged: Value = w.json("merged.json");
+    for key in ["results", "n-samples", "task_hashes", "versions"] {
+        assert_eq!(merged[key], whole[key], "{key}");
+    }
+    assert_eq!(merged["linwright"]["baseline"], whole["linwright"]["baseline"]);
+    assert_eq!(merged["linwright"]["comparisons"], whole["linwright"]["comparisons"]);
+}
+
+#[test]
+fn a_study_is_divided_over_its_cells() {
+    let w = Workshop::new();
+    w.write("tiny.yaml", RECIPE);
+    w.ok("run -r tiny.yaml -o whole");
+    shards(&w, "run -r tiny.yaml", &[0, 1], 2);
+    w.ok("merge part0 part1 -o merged");
+    let rows = |name: &str| crate::study::rows(&w.json(&format!("{name}/report.json")));
+    assert_eq!(rows("merged"), rows("whole"));
+}
+
+#[test]
+fn a_recipe_is_divided_over_its_jobs() {
+    let w = Workshop::new();
+    w.write("jobs.yaml", JOBS);
+    w.ok("run -r jobs.yaml -o whole");
+    shards(&w, "run -r jobs.yaml", &[0, 1], 2);
+    assert!(w.path("part0/export-1").is_dir() && !w.path("part0/cut").exists());
+    w.ok("merge part1 part0 -o merged");
+    assert_eq!(differences(&w, "whole", "merged"), [""; 0]);
+}
+
+#[test]
+fn shards_of_different_jobs_are_not_merged_and_other_commands_have_none() {
+    let w = Workshop::new();
+    let line = "sweep model --lname fc_in --lnum 0 --rate 9 --text text.jsonl --window 64";
+    w.ok(&format!("{line} --shard 0/2 -o part0"));
+    w.ok(&format!("{} --shard 1/2 -o part1", line.replace("rate 9", "rate 8")));
+    w.fails("merge part0 part1 -o out", 6, &["part0", "part1", "different jobs"]);
+    w.fails("merge model part0 -o out", 1, &["shard.json", "--shard"]);
+    w.fails(&format!("{line} --shard 0/2"), 2, &["needs an output directory"]);
+    w.fails("eval model --text text.jsonl --shard 2/2 -o a", 2, &["--shard", "less than"]);
+    w.fails(
+        "laser model --lname fc_in --rate 9 --shard 0/2",
+        2,
+        &["laser is not divided", "sweep"],
+    );
+    w.fails("ls operators --shard 0/2", 2, &["no work to divide"]);
+    assert!(!w.path("out").exists());
+}
