@@ -24,7 +24,7 @@ pub(crate) fn report(failure: &Failure, as_json: bool) -> ExitCode {
 }
 
 /// Shortens and escapes the arguments of the command in a message: many messages quote a path.
-pub(crate) fn arguments_shown(message: &str) -> String {
+fn arguments_shown(message: &str) -> String {
     let mut message_of = message.to_owned();
     for arg in std::env::args_os().skip(1) {
         let arg = arg.to_string_lossy();

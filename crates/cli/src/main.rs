@@ -12,11 +12,11 @@ mod failure;
 mod host;
 mod interrupt;
 
-use clap::{CommandFactory, Parser};
+use clap::{CommandFactory, FromArgMatches, Parser};
 use command_line::Cli;
 use commands::{Command, Own};
-use failure::{Failure, Kind, arguments_shown, report};
-use linwright::run::{is_plain, shown_message};
+use failure::{Failure, Kind, report};
+use linwright::run::{is_plain, shown, shown_message};
 use std::io::ErrorKind;
 use std::process::ExitCode;
 
@@ -63,13 +63,16 @@ fn not_run(said: &clap::Error) -> ExitCode {
 
 /// The same error with escaped arguments, since clap quotes them verbatim.
 fn readable(said: clap::Error) -> clap::Error {
-    let is_readable = || std::env::args_os().all(|arg| is_plain(&arg.to_string_lossy()));
-    if !said.use_stderr() || is_readable() {
+    let given: Vec<String> =
+        std::env::args_os().map(|arg| arg.to_string_lossy().into_owned()).collect();
+    if !said.use_stderr() || given.iter().all(|arg| is_plain(arg)) {
         return said;
     }
-    let text = shown_message(&arguments_shown(&said.render().to_string()));
-    let text = text.strip_prefix("error: ").unwrap_or(&text).trim_end().to_owned() + "\n";
-    clap::Error::raw(said.kind(), text).with_cmd(&Cli::command())
+    let read = Cli::command().try_get_matches_from(given.iter().map(|arg| shown(arg)));
+    match read.and_then(|matches| Cli::from_arg_matches(&matches)) {
+        Err(shown) if shown.use_stderr() => shown,
+        _ => Cli::command().error(said.kind(), shown_message(&said.to_string())),
+    }
 }
 
 fn run(cli: Cli) -> Result<(), Failure> {

@@ -35,7 +35,8 @@ fn auto_says_in_one_line_what_it_chose_and_the_model_is_the_same() {
     }
     assert!((perplexity(&w, "factored") / expected - 1.0).abs() < 1e-6);
     let record = w.json("factored/reproduce.json");
-    assert_eq!(record["command"][1], "export");
+    assert_eq!(record["job"]["export"]["model"], "native");
+    assert!(w.text("factored/recipe.yaml").contains("export:\n  model: native"));
     assert_eq!(record["inputs"][0]["sha256"].as_str().map(str::len), Some(64));
 }
 
@@ -44,7 +45,17 @@ fn gguf_is_one_file_that_is_read_again() {
     let w = Workshop::new();
     let shown = w.ok("export model -o one --form gguf --dtype f32");
     assert!(shown.starts_with("form gguf: asked for"), "{shown}");
-    let expected = [".linwright", "README.md", "SHA256SUMS", "model-F32.gguf", "reproduce.json"];
+    let expected = [
+        ".linwright",
+        "README.md",
+        "SHA256SUMS",
+        "measured.json",
+        "model-F32.gguf",
+        "recipe.yaml",
+        "reproduce.json",
+    ];
+    let sums = w.text("one/SHA256SUMS");
+    assert!(sums.contains("recipe.yaml") && !sums.contains("measured.json"), "{sums}");
     assert_eq!(names(&w.path("one")), expected);
     let (own, read) = (perplexity(&w, "model"), perplexity(&w, "one/model-F32.gguf"));
     assert!((own / read - 1.0).abs() < 1e-4, "{own} and {read}");

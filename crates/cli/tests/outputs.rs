@@ -24,6 +24,9 @@ const RUNS: [&str; 3] = [
     "run --recipe tiny.yaml --output",
 ];
 
+/// Commands that run a job of another directory again.
+const AGAIN: [&str; 2] = ["merge part0 part1 --output", "reproduce mixed --output"];
+
 /// Commands that write a file.
 const FILES: [&str; 3] = [
     "eval model --text text.jsonl --output",
@@ -129,6 +132,19 @@ fn runs_begin_in_no_directory_that_holds_something() {
 }
 
 #[test]
+fn jobs_are_run_again_in_no_directory_that_holds_something() {
+    let w = furnished();
+    let sweep = RUNS[0].trim_end_matches(" --output");
+    w.ok(&format!("{sweep} --shard 0/2 --output part0"));
+    w.ok(&format!("{sweep} --shard 1/2 --output part1"));
+    for command in AGAIN {
+        for target in ["thesis", "notes.txt", "link", "model", "mixed", "house", "/dev/null"] {
+            refused(&w, &format!("{command} {target}"), &[1, 2]);
+        }
+    }
+}
+
+#[test]
 fn files_replace_nothing_that_is_not_ours() {
     let w = furnished();
     for command in FILES {
@@ -222,7 +238,7 @@ fn no_command_that_writes_is_forgotten() {
     let listed = top.split_once("Commands:\n").unwrap().1.split_once("\n\n").unwrap().0;
     let commands = listed.lines().filter_map(|line| line.strip_prefix("  "));
     let commands = commands.filter(|line| !line.starts_with(' '));
-    let tables = [&DIRECTORIES[..], &RUNS, &FILES, &ADDING].concat();
+    let tables = [&DIRECTORIES[..], &RUNS, &AGAIN, &FILES, &ADDING].concat();
     let mut seen = 0;
     for command in commands.filter_map(|line| line.split(' ').next()).filter(|name| *name != "help")
     {

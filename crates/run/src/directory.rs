@@ -123,11 +123,11 @@ impl RunDirectory {
         &self.pieces
     }
 
-    /// The run, which also takes finished pieces from other directories: those of its shards. They
+    /// The run, which also takes finished pieces from other directories: those of its shards, which
     /// are only read.
     #[must_use]
     pub fn reading_also(mut self, directories: Vec<PathBuf>) -> Self {
-        self.pieces = self.pieces.reading_also(directories);
+        self.pieces = self.pieces.adopting(directories);
         self
     }
 

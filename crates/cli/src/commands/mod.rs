@@ -9,7 +9,7 @@ use crate::face;
 use crate::failure::Failure;
 use clap::{ArgMatches, Error, FromArgMatches, Subcommand};
 use linwright::compress::recipe::VERSION;
-use linwright::jobs::{AnyJob, VERBS, Verb, to_yaml};
+use linwright::jobs::{AnyJob, Findings, VERBS, Verb, to_yaml};
 use linwright::report::{Block, Table, terminal};
 use linwright::run::Monitor;
 use serde_json::Map;
@@ -126,13 +126,14 @@ fn run(job: &dyn AnyJob, shared: &Shared) -> Result<(), Failure> {
     console.finish();
     let outcome = outcome?;
     if shared.json {
-        print_json(&outcome.result)?;
+        print_findings(outcome.result.as_ref())?;
     } else {
         let report = &outcome.report;
         let text = match report.title.is_empty() {
             true => terminal::blocks(&report.blocks),
             false => terminal::render(report),
         };
+        let text = text + &terminal::blocks(&outcome.measured);
         print(text.trim_matches('\n'))?;
     }
     outcome.failure.map_or(Ok(()), Err)
@@ -179,9 +180,14 @@ impl Pieces {
 
 /// Prints a value as JSON to stdout.
 pub(crate) fn print_json(value: &impl serde::Serialize) -> Result<(), Failure> {
+    print_findings(&value)
+}
+
+/// Prints what a job found as JSON to stdout.
+fn print_findings(findings: &dyn Findings) -> Result<(), Failure> {
     // Piece by piece: the JSON may be much longer than the data behind it.
     let mut out = std::io::BufWriter::new(std::io::stdout().lock());
-    let written = serde_json::to_writer_pretty(&mut out, value).map_err(std::io::Error::from);
+    let written = findings.write(&mut out).map_err(std::io::Error::from);
     match written.and_then(|()| writeln!(out)).and_then(|()| out.flush()) {
         // The reader closed the pipe, as `head` does: no error.
         Err(error) if error.kind() == std::io::ErrorKind::BrokenPipe => Ok(()),

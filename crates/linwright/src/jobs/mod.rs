@@ -45,7 +45,7 @@ pub use failure::{Failure, FailureKind, is_full, message_of};
 pub use fields::{Field, Kind, Name, fields, flag_of, schema};
 pub use form::SavedForm;
 pub use layers::parse_layers;
-pub use outcome::{Outcome, write_pages};
+pub use outcome::{Findings, Outcome, write_pages};
 pub use precision::PrecisionOptions;
 pub use read::read;
 pub use session::{Host, Session, to_yaml};

@@ -5,13 +5,39 @@ use linwright_report::{Block, Document, Table, html, markdown};
 use linwright_run::atomic::write_atomic;
 use serde::Serialize;
 use serde_json::Value;
+use std::io::Write;
 use std::path::{Path, PathBuf};
 
+/// Plain data that is written as JSON. It may be much larger as a [`Value`], so that it becomes one
+/// only where it is taken apart.
+pub trait Findings {
+    /// Writes it as indented JSON.
+    ///
+    /// # Errors
+    /// Those of the writer.
+    fn write(&self, out: &mut dyn Write) -> serde_json::Result<()>;
+
+    /// The data as a value.
+    ///
+    /// # Errors
+    /// If it cannot be written as JSON.
+    fn to_value(&self) -> serde_json::Result<Value>;
+}
+
+impl<T: Serialize> Findings for T {
+    fn write(&self, out: &mut dyn Write) -> serde_json::Result<()> {
+        serde_json::to_writer_pretty(out, self)
+    }
+
+    fn to_value(&self) -> serde_json::Result<Value> {
+        serde_json::to_value(self)
+    }
+}
+
 /// What a job found: data, and the same for readers.
-#[derive(Debug, Default)]
 pub struct Outcome {
     /// The result.
-    pub result: Value,
+    pub result: Box<dyn Findings>,
     /// The result for readers; its title may be empty.
     pub report: Document,
     /// Times and memory for readers; they stand in no file but `measured.json`.
@@ -22,15 +48,20 @@ pub struct Outcome {
 
 impl Outcome {
     /// An outcome with a result.
+    #[must_use]
+    pub fn new(result: impl Serialize + 'static, blocks: Vec<Block>) -> Self {
+        let report = Document { blocks, ..Document::default() };
+        Self { result: Box::new(result), report, measured: Vec::new(), failure: None }
+    }
+
+    /// The result as a value.
     ///
     /// # Errors
-    /// [`Failure`] if the result cannot be written as JSON.
-    pub fn new(result: &impl Serialize, blocks: Vec<Block>) -> Result<Self, Failure> {
-        let result = serde_json::to_value(result).map_err(|error| {
-            Failure::general(format!("cannot write the result as JSON: {error}"))
-        })?;
-        let report = Document { blocks, ..Document::default() };
-        Ok(Self { result, report, ..Self::default() })
+    /// [`Failure`] if it cannot be written as JSON.
+    pub fn value(&self) -> Result<Value, Failure> {
+        self.result
+            .to_value()
+            .map_err(|error| Failure::general(format!("cannot write the result as JSON: {error}")))
     }
 }
 

@@ -109,7 +109,7 @@ pub(crate) fn part(
         format!("shard {shard}: {known} of {total} pieces are in {}", directory.display()),
         "when all shards are done: linwright merge DIR... --output OUT".to_owned(),
     ];
-    Outcome::new(&result, vec![text(lines)])
+    Ok(Outcome::new(result, vec![text(lines)]))
 }
 
 /// Directories of shards from which a merge reads, with the same relative path in each.

@@ -36,7 +36,8 @@ pub(crate) fn run(
     let resolved = list.resolve(&folder)?;
     if dry_run {
         let lines: Vec<String> = resolved.iter().map(|one| command(one.job.as_ref())).collect();
-        return Outcome::new(&json!({ "recipe": recipe, "commands": lines }), vec![text(lines)]);
+        let result = json!({ "recipe": recipe, "commands": lines });
+        return Ok(Outcome::new(result, vec![text(lines)]));
     }
     shards::output_of(session, output)?;
     let directory = RunDirectory::open(&folder, &fingerprint)?;
@@ -106,9 +107,6 @@ fn one(
     if let Some(stored) = stored
         && brought(resolved, directory, session)?
     {
-        // Of its own from now on, if it came from the directory of a shard.
-        let json = serde_json::to_vec(&stored).map_err(|error| unreadable(&error))?;
-        directory.pieces().put(&key, &[&json]).map_err(RunError::from)?;
         return Ok(stored);
     }
     // A job whose output was removed runs again.
@@ -119,7 +117,7 @@ fn one(
             return Err(failure);
         }
         let folder = directory.path().display().to_string();
-        let (mut result, mut report) = (outcome.result, plain(&outcome.report)?);
+        let (mut result, mut report) = (outcome.value()?, plain(&outcome.report)?);
         measurements.insert(entry.name.clone(), measured::split(&mut result));
         measured::without_folder(&mut result, &folder);
         measured::without_folder(&mut report, &folder);
@@ -246,7 +244,7 @@ fn write_results(
     write_atomic(&folder.join("results.json"), format!("{results:#}\n").as_bytes())?;
     document.blocks.pop();
     document.blocks.push(text([format!("report: {}", page.display())]));
-    Ok(Outcome { report: document, ..Outcome::new(&results, Vec::new())? })
+    Ok(Outcome { report: document, ..Outcome::new(results, Vec::new()) })
 }
 
 /// Version, recipe and data of a run.

@@ -78,11 +78,11 @@ pub(super) fn run(
     session.finish();
     let report = report(name, recipe, &inputs, notes, findings, session)?;
     let html = write_report(&report, &output)?;
-    let result = serde_json::from_str(&report.to_json()?)
+    let result: serde_json::Value = serde_json::from_str(&report.to_json()?)
         .map_err(|error| Failure::general(format!("cannot read the report again: {error}")))?;
     let mut document = report.document();
     document.blocks.push(text([format!("report: {}", html.display())]));
-    Ok(Outcome { result, report: document, ..Outcome::default() })
+    Ok(Outcome { report: document, ..Outcome::new(result, Vec::new()) })
 }
 
 fn open_tasks(recipe: &Recipe, session: &mut Session<'_>) -> Result<Vec<Box<dyn Task>>, Failure> {
@@ -214,7 +214,7 @@ fn costs(recipe: &Recipe, inputs: &Inputs<'_>) -> Result<Outcome, Failure> {
     let header = ["table", "method", "layers", "parameters", "dense", "MB", "seconds"];
     let all = text([format!("fits of all seeds: about {seconds:.0} s, evaluation apart")]);
     let result = json!({"recipe": recipe, "cells": costs, "seconds": seconds});
-    Outcome::new(&result, vec![table(&header, lines), all])
+    Ok(Outcome::new(result, vec![table(&header, lines), all]))
 }
 
 #[cfg(test)]

@@ -43,7 +43,7 @@ pub(super) fn run(
     }
     if dry_run {
         let lines: Vec<String> = all.iter().map(|job| command(job as &dyn AnyJob)).collect();
-        return Outcome::new(&json!({ "commands": lines }), vec![text(lines)]);
+        return Ok(Outcome::new(json!({ "commands": lines.clone() }), vec![text(lines)]));
     }
     for (run, job) in recipe.runs.iter().zip(&mut all) {
         job.output = Some(folder.join(slug(&run.title)));
@@ -53,7 +53,7 @@ pub(super) fn run(
         session.step(&format!("{}: {}", recipe.title, run.title));
         let Finished { result, swept, .. } = match swept(job, session)? {
             Swept::Whole(finished) => *finished,
-            Swept::Part(outcome) => return Ok(outcome),
+            Swept::Part(outcome) => return Ok(*outcome),
         };
         rows.push(row(run, &swept));
         results.push(json!({"title": run.title, "published": run.published, "result": result}));
@@ -66,7 +66,7 @@ pub(super) fn run(
     let blocks = vec![table, text([format!("reports: {}", folder.display())])];
     Ok(Outcome {
         report: Document { title: recipe.title.clone(), blocks, ..Document::default() },
-        ..Outcome::new(&result, Vec::new())?
+        ..Outcome::new(result, Vec::new())
     })
 }
 

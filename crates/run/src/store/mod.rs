@@ -47,6 +47,8 @@ pub struct Store {
     root: Option<PathBuf>,
     /// Further stores, which are only read.
     others: Vec<PathBuf>,
+    /// Whether what is found in them is put into this one.
+    adopts: bool,
     bound_bytes: Option<u64>,
     shared: Arc<Shared>,
 }
@@ -100,6 +102,13 @@ impl Store {
         self
     }
 
+    /// As [`Self::reading_also`]; what is found there is also put into this store, so that it is
+    /// complete in the end.
+    #[must_use]
+    pub fn adopting(self, roots: Vec<PathBuf>) -> Self {
+        Self { adopts: true, ..self.reading_also(roots) }
+    }
+
     /// Limits the size of the store: after each piece that exceeds it, pieces are removed as by
     /// [`Self::evict`].
     #[must_use]
@@ -146,13 +155,17 @@ impl Store {
             let reason = match found {
                 Found::Nothing => continue,
                 Found::Damaged(reason) => reason,
-                Found::Whole(payload) => match decode(payload) {
-                    Ok(value) => {
-                        open(&self.shared.used).insert(path);
-                        return Ok(Some(value));
+                Found::Whole(payload) => {
+                    let copy = (self.adopts && !is_ours).then(|| payload.clone());
+                    match decode(payload) {
+                        Ok(value) => {
+                            open(&self.shared.used).insert(path);
+                            copy.map_or(Ok(()), |copy| self.put(key, &[&copy]))?;
+                            return Ok(Some(value));
+                        }
+                        Err(reason) => reason,
                     }
-                    Err(reason) => reason,
-                },
+                }
             };
             self.tell_damage(&path, &reason, is_ours);
         }

@@ -60,7 +60,7 @@ pub(super) fn run(job: &Compose, session: &mut Session<'_>) -> Result<Outcome, F
     }
     blocks.extend(composed.test.as_ref().map(|test| Block::Table(test_table(test))));
     blocks.push(text([format!("edits: {}", output.join("edits.json").display())]));
-    Outcome::new(&json, blocks)
+    Ok(Outcome::new(json, blocks))
 }
 
 /// The weights of a sweep, best first.

@@ -64,7 +64,7 @@ pub(super) fn run(job: &Compress, session: &mut Session<'_>) -> Result<Outcome, 
     });
     let mut blocks = summary.blocks(&done, &job.output);
     blocks.extend(done.judged.blocks());
-    Ok(Outcome { measured: summary.measured(), ..Outcome::new(&result, blocks)? })
+    Ok(Outcome { measured: summary.measured(), ..Outcome::new(result, blocks) })
 }
 
 /// Refuses before the work a dense form of a model that keeps a nonlinear operator.

@@ -136,7 +136,7 @@ pub(super) fn dry_run(
             format!("time: about {seconds} s"),
         ]),
     ];
-    Outcome::new(&serde_json::json!({"plan": plan, "estimate": estimate}), blocks)
+    Ok(Outcome::new(serde_json::json!({"plan": plan, "estimate": estimate}), blocks))
 }
 
 /// Size of the weight files in a directory.

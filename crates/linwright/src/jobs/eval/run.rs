@@ -197,10 +197,10 @@ pub(super) fn run(job: &Eval, session: &mut Session<'_>) -> Result<Outcome, Fail
         seconds,
     };
     let json = result_json(&record);
-    let mut outcome = Outcome::new(&json, blocks(&record))?;
+    let blocks = blocks(&record);
     // The results took long to compute: if a file cannot be written, they are still shown.
-    outcome.failure = keep(job, &json, &results, session).and_then(|()| gate(job, &results)).err();
-    Ok(outcome)
+    let failure = keep(job, &json, &results, session).and_then(|()| gate(job, &results)).err();
+    Ok(Outcome { failure, ..Outcome::new(json, blocks) })
 }
 
 /// Results as tables.

@@ -152,7 +152,7 @@ fn outcome(job: &Export, done: &Exported) -> Result<Outcome, Failure> {
         ),
         job.output.display().to_string(),
     ]);
-    Outcome::new(&result, vec![block])
+    Ok(Outcome::new(result, vec![block]))
 }
 
 fn adapter_outcome(job: &Export, adapter: &Adapter) -> Result<Outcome, Failure> {
@@ -176,5 +176,5 @@ fn adapter_outcome(job: &Export, adapter: &Adapter) -> Result<Outcome, Failure> 
         ),
         job.output.display().to_string(),
     ]);
-    Outcome::new(&result, vec![block])
+    Ok(Outcome::new(result, vec![block]))
 }

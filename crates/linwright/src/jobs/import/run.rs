@@ -18,7 +18,7 @@ pub(super) fn run(job: &Import, session: &mut Session<'_>) -> Result<Outcome, Fa
     let parameters = import_llama2c(&job.model, tokenizer, &job.output, job.force)?.parameters;
     let line = format!("wrote {} ({} parameters)", job.output.display(), grouped(parameters));
     let result = json!({ "output": job.output, "parameters": parameters });
-    Outcome::new(&result, vec![text([line])])
+    Ok(Outcome::new(result, vec![text([line])]))
 }
 
 /// Imports tensors that have no model configuration.
@@ -42,5 +42,5 @@ fn tensors(job: &Import) -> Result<Outcome, Failure> {
         grouped(imported.parameters())
     );
     let notes = (!imported.notes.is_empty()).then(|| Block::Notes(imported.notes.clone()));
-    Outcome::new(&result, notes.into_iter().chain([text([line])]).collect())
+    Ok(Outcome::new(result, notes.into_iter().chain([text([line])]).collect()))
 }

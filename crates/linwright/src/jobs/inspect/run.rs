@@ -34,7 +34,7 @@ pub(super) fn run(job: &Inspect, session: &mut Session<'_>) -> Result<Outcome, F
         write_atomic(page, html::render(&document(&found, job.by))?.as_bytes())?;
         session.note(&format!("wrote {}", page.display()));
     }
-    Ok(Outcome { report: document(&found, job.by), ..Outcome::new(&found, Vec::new())? })
+    Ok(Outcome { report: document(&found, job.by), ..Outcome::new(found, Vec::new()) })
 }
 
 fn run_inspection(

@@ -73,7 +73,8 @@ pub(super) fn run(model: &str, session: &mut Session<'_>) -> Result<Outcome, Fai
         sites,
         notes: loaded.notes,
     };
-    Outcome::new(&slots, blocks(&slots))
+    let blocks = blocks(&slots);
+    Ok(Outcome::new(slots, blocks))
 }
 
 fn blocks(slots: &Slots) -> Vec<Block> {

@@ -51,7 +51,7 @@ pub(super) fn run(job: &Laser, session: &mut Session<'_>) -> Result<Outcome, Fai
     }
     session.finish();
     let result = result(job, &model, &done, session);
-    Outcome::new(&result, blocks(job, &done))
+    Ok(Outcome::new(result, blocks(job, &done)))
 }
 
 /// What stands beside the saved model.

@@ -142,5 +142,5 @@ fn outcome(
         "directory": job.directory, "output": job.output, "same": same, "files": files,
     });
     let failure = (!others.is_empty()).then(|| Failure::general(line));
-    Ok(Outcome { failure, ..Outcome::new(&result, blocks)? })
+    Ok(Outcome { failure, ..Outcome::new(result, blocks) })
 }

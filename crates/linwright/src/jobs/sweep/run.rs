@@ -87,12 +87,12 @@ pub(in crate::jobs) fn grid(slots: &SlotOptions, cut: &CutOptions) -> Result<Gri
 pub(super) fn run(job: &Sweep, session: &mut Session<'_>) -> Result<Outcome, Failure> {
     let Finished { result, output, swept } = match swept(job, session)? {
         Swept::Whole(finished) => *finished,
-        Swept::Part(outcome) => return Ok(outcome),
+        Swept::Part(outcome) => return Ok(*outcome),
     };
     let mut blocks = vec![Block::Table(ranking(&swept)), text([verdict(&swept)])];
     blocks.extend(swept.test.as_ref().map(|test| Block::Table(test_table(test))));
     blocks.push(text([format!("report: {}", output.join("report.html").display())]));
-    Outcome::new(&result, blocks)
+    Ok(Outcome::new(result, blocks))
 }
 
 /// A finished sweep with its files.
@@ -110,7 +110,7 @@ pub(crate) enum Swept {
     /// Every cell.
     Whole(Box<Finished>),
     /// The cells of a shard.
-    Part(Outcome),
+    Part(Box<Outcome>),
 }
 
 /// Runs a sweep and writes its files.
@@ -136,7 +136,8 @@ pub(crate) fn swept(job: &Sweep, session: &mut Session<'_>) -> Result<Swept, Fai
         Part::Complete(swept) => swept,
         Part::Part { known, total } => {
             session.finish();
-            return shards::part(session, &output, known, total).map(Swept::Part);
+            let part = shards::part(session, &output, known, total)?;
+            return Ok(Swept::Part(Box::new(part)));
         }
     };
     let times = session.finish();

@@ -34,7 +34,7 @@ pub(super) fn run(job: &TrainLm, session: &mut Session<'_>) -> Result<Outcome, F
             "training_tokens": prepared.training_tokens(),
         });
         let line = format!("{} training tokens", grouped(prepared.training_tokens() as u64));
-        return Outcome::new(&result, vec![text([line])]);
+        return Ok(Outcome::new(result, vec![text([line])]));
     }
     let checkpoint = job.checkpoint.clone().unwrap_or_else(|| {
         let mut name = job.output.file_name().unwrap_or_default().to_owned();
@@ -57,7 +57,7 @@ pub(super) fn run(job: &TrainLm, session: &mut Session<'_>) -> Result<Outcome, F
         grouped(saved.bytes()),
         outcome.best_loss
     );
-    Outcome::new(&result, vec![text([line])])
+    Ok(Outcome::new(result, vec![text([line])]))
 }
 
 struct Forward<'a, 's>(&'a mut Session<'s>);
