@@ -14,7 +14,7 @@ With a model of your own (a directory, a .gguf file, or owner/name on the hub):
   linwright eval smaller --text OTHER-TEXT --baseline MODEL";
 
 pub(crate) fn run(shared: &Shared) -> Result<(), Failure> {
-    let job = Run { recipe: PRESETS[0].name.into(), ..Run::default() };
+    let job = Run { recipe: Some(PRESETS[0].name.into()), ..Run::default() };
     super::run(&job, shared)?;
     // Next steps are not part of the result.
     if shared.json || shared.quiet {

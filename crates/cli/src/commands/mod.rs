@@ -122,7 +122,9 @@ impl FromArgMatches for Command {
 fn run(job: &dyn AnyJob, shared: &Shared) -> Result<(), Failure> {
     let mut console = Console::new(shared);
     let shard = shared.shard.unwrap_or_default();
-    let outcome = job.run(&mut console.session().with_shard(shard));
+    let session = console.session().with_shard(shard);
+    let mut session = if shared.json { session.without_readers() } else { session };
+    let outcome = job.run(&mut session);
     console.finish();
     let outcome = outcome?;
     if shared.json {

@@ -35,6 +35,8 @@ pub struct Session<'a> {
     job: Map<String, Value>,
     /// Files that the job reads, with their hashes.
     data: Vec<InputHash>,
+    /// Whether somebody reads the report, which can be larger than the result.
+    has_readers: bool,
     /// The share of the work that this process does.
     shard: Shard,
     /// Directories of shards, whose finished pieces are read.
@@ -53,6 +55,7 @@ impl<'a> Session<'a> {
             host,
             job: Map::new(),
             data: Vec::new(),
+            has_readers: true,
             shard: Shard::WHOLE,
             sources: Vec::new(),
             folder: None,
@@ -65,6 +68,23 @@ impl<'a> Session<'a> {
     pub fn with_shard(mut self, shard: Shard) -> Self {
         self.shard = shard;
         self
+    }
+
+    /// The session of a program that shows no report, so that none need be made.
+    #[must_use]
+    pub fn without_readers(mut self) -> Self {
+        self.has_readers = false;
+        self
+    }
+
+    /// Whether somebody reads the report.
+    pub(crate) fn has_readers(&self) -> bool {
+        self.has_readers
+    }
+
+    /// A report is written to a directory, so it is read.
+    pub(crate) fn find_readers(&mut self) {
+        self.has_readers = true;
     }
 
     /// The share of the work that this process does.

@@ -2,6 +2,7 @@
 
 mod list;
 mod presets;
+mod reference;
 mod run_list;
 mod set;
 mod study;
@@ -9,6 +10,7 @@ mod sweeps;
 
 pub use list::{Entry, JobList};
 pub use presets::{PRESETS, Preset};
+pub use reference::{page, schema};
 pub(crate) use run_list::run as run_jobs;
 pub use study::write_report;
 

@@ -44,6 +44,7 @@ pub(crate) fn run(
     shards::mark(session, &folder)?;
     let directory = directory.reading_also(shards::sources(session, Path::new("")));
     let shard = session.take_shard();
+    session.find_readers();
     let shares = list.shares();
     write_atomic(&folder.join("recipe.yaml"), to_yaml(&recipe)?.as_bytes())?;
     let (mut finished, mut measured) = (Vec::new(), measured_before(&folder, session));

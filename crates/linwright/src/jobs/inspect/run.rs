@@ -6,7 +6,7 @@ use crate::jobs::{Failure, Outcome, Session, outputs, parse_layers, store};
 use linwright_files::StoredType;
 use linwright_measure::inspect::report::document;
 use linwright_measure::inspect::{Inspection, NameFilter, Options, run as inspect};
-use linwright_report::html;
+use linwright_report::{Document, html};
 use linwright_run::atomic::write_atomic;
 use linwright_run::{Monitor, shown};
 use std::path::Path;
@@ -34,7 +34,11 @@ pub(super) fn run(job: &Inspect, session: &mut Session<'_>) -> Result<Outcome, F
         write_atomic(page, html::render(&document(&found, job.by))?.as_bytes())?;
         session.note(&format!("wrote {}", page.display()));
     }
-    Ok(Outcome { report: document(&found, job.by), ..Outcome::new(found, Vec::new()) })
+    let report = match session.has_readers() {
+        true => document(&found, job.by),
+        false => Document::default(),
+    };
+    Ok(Outcome { report, ..Outcome::new(found, Vec::new()) })
 }
 
 fn run_inspection(

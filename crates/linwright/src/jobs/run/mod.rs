@@ -1,6 +1,7 @@
 //! Recipes as jobs.
 
 use crate::jobs::{Failure, Job, Outcome, Session};
+use crate::jobs::outcome::text;
 use crate::recipes::{self, RunSettings};
 use schemars::JsonSchema;
 use serde::{Deserialize, Serialize};
@@ -11,9 +12,8 @@ use std::path::PathBuf;
 #[serde(default)]
 pub struct Run {
     /// A recipe file, or the name of a built-in one (`linwright ls presets`).
-    #[schemars(extend("x-short" = "r", "x-required" = true))]
-    #[schemars(extend("x-path" = true))]
-    pub recipe: PathBuf,
+    #[schemars(extend("x-short" = "r", "x-path" = true))]
+    pub recipe: Option<PathBuf>,
     /// Directory of the run [default: runs/ and the recipe's name and fingerprint].
     #[schemars(extend("x-short" = "o"))]
     #[schemars(extend("x-path" = true))]
@@ -27,6 +27,10 @@ pub struct Run {
     pub set: Vec<String>,
     /// Check the recipe against the model, estimate the cost of each row, and stop.
     pub dry_run: bool,
+    /// Print the JSON schema of recipes of jobs, and stop.
+    pub print_schema: bool,
+    /// Print the page on recipes, in Markdown, and stop.
+    pub print_reference: bool,
 }
 
 impl Job for Run {
@@ -35,13 +39,28 @@ impl Job for Run {
         to resume.";
     const HAS_SHARDS: bool = true;
 
+    fn inputs(&self) -> Vec<PathBuf> {
+        self.recipe.iter().cloned().collect()
+    }
+
     fn run(&self, session: &mut Session<'_>) -> Result<Outcome, Failure> {
+        if self.print_schema || self.print_reference {
+            let lines: Vec<String> = match self.print_schema {
+                true => format!("{:#}", recipes::schema()).lines().map(str::to_owned).collect(),
+                false => recipes::page().lines().map(str::to_owned).collect(),
+            };
+            return Ok(Outcome::new(recipes::schema(), vec![text(lines)]));
+        }
+        let recipe = self.recipe.as_deref().ok_or_else(|| {
+            Failure::usage("no recipe is given")
+                .hint("give --recipe FILE, or the name of a built-in one: `linwright ls presets`")
+        })?;
         let settings = RunSettings {
             output: self.output.as_deref(),
             model: self.model.as_deref(),
             set: &self.set,
             dry_run: self.dry_run,
         };
-        recipes::run(&self.recipe, settings, session)
+        recipes::run(recipe, settings, session)
     }
 }
