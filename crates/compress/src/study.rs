@@ -194,8 +194,8 @@ pub fn notes(recipe: &Recipe, inputs: &Inputs<'_>) -> Vec<String> {
     notes
 }
 
-/// Computes all cells of a recipe, the dense model first, or those of a shard. Cells that are in the
-/// directory are taken from there.
+/// Computes all cells of a recipe, the dense model first, or those of a shard. Cells that are in
+/// the directory are taken from there.
 ///
 /// # Errors
 /// [`StudyError`].

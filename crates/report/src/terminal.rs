@@ -9,7 +9,8 @@ const WIDTH: usize = 100;
 /// Mark for omitted parts of a name.
 const LEFT_OUT: &str = "…";
 
-/// Headline, tables, paragraphs and notes, without colours; lines end in `\n`. Control characters are removed, so that a name cannot move the cursor.
+/// Headline, tables, paragraphs and notes, without colours; lines end in `\n`. Control characters
+/// are removed, so that a name cannot move the cursor.
 #[must_use]
 pub fn render(document: &Document) -> String {
     let mut text = format!("{}\n", printable(&document.title));

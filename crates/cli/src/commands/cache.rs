@@ -9,8 +9,8 @@ use crate::failure::Failure;
 use crate::host::variable;
 use clap::{ArgGroup, Args, Subcommand};
 use linwright::report::number::bytes;
-use linwright::run::{Monitor, shown};
 use linwright::run::store::{Entry, Place, ROOT_VARIABLE, State, Store, place};
+use linwright::run::{Monitor, shown};
 use serde_json::{Value, json};
 use std::collections::BTreeMap;
 use std::path::PathBuf;
@@ -144,7 +144,8 @@ fn list(args: &ListArgs, shared: &Shared) -> Result<(), Failure> {
     let old = old::caches();
     if shared.json {
         let kinds: Vec<Value> = sums.iter().map(|(kind, sum)| sum.json(kind)).collect();
-        let unfinished: Vec<Value> = unfinished.iter().map(|entry| unfinished_json(entry)).collect();
+        let unfinished: Vec<Value> =
+            unfinished.iter().map(|entry| unfinished_json(entry)).collect();
         let old: Vec<Value> = old.iter().map(old::Cache::json).collect();
         return print_json(&json!({
             "store": root, "bytes": total, "bound_bytes": bound_bytes, "kinds": kinds,
@@ -286,9 +287,13 @@ mod tests {
 
     #[test]
     fn ages_have_one_unit() {
-        for (seconds, expected) in
-            [(0, "0 s ago"), (59, "59 s ago"), (60, "1 min ago"), (7300, "2 h ago"), (200_000, "2 d ago")]
-        {
+        for (seconds, expected) in [
+            (0, "0 s ago"),
+            (59, "59 s ago"),
+            (60, "1 min ago"),
+            (7300, "2 h ago"),
+            (200_000, "2 d ago"),
+        ] {
             assert_eq!(in_one_unit(Duration::from_secs(seconds)), expected);
         }
     }

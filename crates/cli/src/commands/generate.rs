@@ -6,10 +6,10 @@ use crate::console::Console;
 use crate::face::Face;
 use crate::failure::{Failure, Kind};
 use crate::interrupt;
-use linwright::jobs::source::open_model_as;
 use clap::Args;
 use clap::builder::RangedU64ValueParser;
 use linwright::evaluate::Bos;
+use linwright::jobs::source::open_model_as;
 use linwright::jobs::{PrecisionOptions, Session};
 use linwright::model::checkpoint::LoadedModel;
 use linwright::model::generate::{Generated, SamplingSettings, Stopping, TextEnd, generate_text};
@@ -96,11 +96,7 @@ pub(super) fn end_tokens(own: Vec<u32>, loaded: &LoadedModel, tokenizer: &Tokeni
 
 impl SamplingArgs {
     /// Opens a model, and combines its generation configuration with the options.
-    pub(crate) fn writer(
-        &self,
-        model: &str,
-        session: &mut Session<'_>,
-    ) -> Result<Writer, Failure> {
+    pub(crate) fn writer(&self, model: &str, session: &mut Session<'_>) -> Result<Writer, Failure> {
         let mut loaded = open_model_as(model, self.precision.dtype, session)?.loaded;
         if !loaded.decoder.has_head() || !loaded.decoder.config().is_causal() {
             return Err(Failure::general(format!(

@@ -3,11 +3,11 @@
 use super::{print, print_json};
 use crate::args::Shared;
 use crate::command_line::Cli;
-use crate::failure::Failure;
 use crate::console::Console;
-use linwright::jobs::outputs;
+use crate::failure::Failure;
 use clap::{Args, Command, CommandFactory};
 use clap_mangen::Man;
+use linwright::jobs::outputs;
 use linwright::run::atomic::AtomicDir;
 use serde_json::json;
 use std::path::PathBuf;

@@ -1,5 +1,5 @@
-//! The commands: those of jobs, and those of this list. A new job is a file in the library and a line
-//! of its list; another command is a file here and a line below.
+//! The commands: those of jobs, and those of this list. A new job is a file in the library and a
+//! line of its list; another command is a file here and a line below.
 
 pub(crate) mod main_job;
 

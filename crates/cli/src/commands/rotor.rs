@@ -6,9 +6,7 @@ use crate::console::Console;
 use crate::failure::Failure;
 use clap::{Args, Subcommand};
 use linwright::bench::convergence::report::{drawn, rotor_convergence, tables};
-use linwright::bench::convergence::{
-    Convergence, ConvergencePlan, run as run_experiment,
-};
+use linwright::bench::convergence::{Convergence, ConvergencePlan, run as run_experiment};
 use linwright::run::Monitor;
 use linwright::run::atomic::write_atomic;
 use std::path::{Path, PathBuf};

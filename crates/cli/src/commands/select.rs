@@ -4,14 +4,14 @@ use super::{print, print_json, table};
 use crate::args::{Shared, one_of};
 use crate::console::Console;
 use crate::failure::{Failure, message_of};
-use linwright::jobs::source::{OpenModel, find_model, open_model};
 use crate::interrupt;
-use linwright::jobs::{Session, outputs};
 use clap::{ArgGroup, Args};
 use linwright::compress::Size;
+use linwright::jobs::source::{OpenModel, find_model, open_model};
+use linwright::jobs::{Session, outputs};
 use linwright::measure::vendi::{
-    Criterion, Diversity, Gamma, Goal, Reconstruction, Selected, VendiError,
-    reconstruct, select, stored_matrix,
+    Criterion, Diversity, Gamma, Goal, Reconstruction, Selected, VendiError, reconstruct, select,
+    stored_matrix,
 };
 use linwright::ops::{OpError, Shape, Sites};
 use linwright::run::atomic::write_atomic;

@@ -133,8 +133,8 @@ fn a_planted_shift_goes_to_the_bias_with_every_method() {
             "{label}: reported {reported:?}, found {validation}"
         );
         let before = without.report.relative_error;
-        // A network with a nonlinearity can make part of a shift by itself, and ends in other minima
-        // on other instruction sets.
+        // A network with a nonlinearity can make part of a shift by itself, and ends in other
+        // minima on other instruction sets.
         let most = if method.0.is_linear() { 0.98 } else { 1.25 };
         assert!(validation < most * before, "{label}: {validation} with a bias, {before} without");
     }

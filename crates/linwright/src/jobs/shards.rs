@@ -2,8 +2,8 @@
 //!
 //! A process with `--shard i/N` computes the pieces that it owns and keeps them in its output
 //! directory, beside a record of the job. [`Merge`](super::Merge) runs the job over these pieces:
-//! what a shard did is read, what no shard did is computed. The result has the same bytes as that of
-//! a single process, since every piece is a function of the job alone.
+//! what a shard did is read, what no shard did is computed. The result has the same bytes as that
+//! of a single process, since every piece is a function of the job alone.
 
 use super::inputs::InputHash;
 use super::{Failure, FailureKind, Session};

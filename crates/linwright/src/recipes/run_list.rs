@@ -131,7 +131,8 @@ fn one(
     })
 }
 
-/// Whether the output of a finished job is there, or could be brought from the directory of a shard.
+/// Whether the output of a finished job is there, or could be brought from the directory of a
+/// shard.
 fn brought(
     resolved: &Resolved,
     directory: &RunDirectory,

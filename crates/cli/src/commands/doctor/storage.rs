@@ -2,8 +2,8 @@
 
 use super::finding::{Finding, Status};
 use crate::failure::message_of;
-use linwright::jobs::source::cache_home_of;
 use linwright::files::hub::{HubError, HubSettings, datasets_cache};
+use linwright::jobs::source::cache_home_of;
 use linwright::report::number::bytes;
 use linwright::run::shown;
 use serde_json::{Value, json};

@@ -19,7 +19,6 @@ use crate::console::Console;
 use crate::face::Face;
 use crate::failure::Failure;
 use crate::interrupt;
-use linwright::jobs::source::open_model_as;
 use answer::TokenTexts;
 use clap::Args;
 use clap::builder::RangedU64ValueParser;
@@ -28,6 +27,7 @@ use http::{Limits, Link};
 use linwright::evaluate::Bos;
 use linwright::jobs::BatchSize;
 use linwright::jobs::PrecisionOptions;
+use linwright::jobs::source::open_model_as;
 use linwright::model::Transformer;
 use linwright::model::checkpoint::LoadedModel;
 use linwright::model::tokenizer::Tokenizer;
@@ -172,7 +172,8 @@ pub(crate) fn run(args: &ServeArgs, shared: &Shared) -> Result<(), Failure> {
             .hint("choose another --port, or 0 for any free port")
     })?;
     let address = listener.local_addr().map_err(|error| Failure::io("the address", &error))?;
-    let mut loaded = open_model_as(&args.model, args.precision.dtype, &mut console.session())?.loaded;
+    let mut loaded =
+        open_model_as(&args.model, args.precision.dtype, &mut console.session())?.loaded;
     let tokenizer = speaker(&args.model, &mut loaded)?;
     tokenizer.first(args.bos)?;
     console.finish();

@@ -1,10 +1,10 @@
 //! `linwright compose`: greedy combination of edits, each kept if the model does not get worse.
 
 use super::Compose;
-use crate::jobs::store;
 use crate::jobs::measured;
 use crate::jobs::outcome::text;
 use crate::jobs::saving::write_beside;
+use crate::jobs::store;
 use crate::jobs::sweep::{Opened, grid, left_nothing};
 use crate::jobs::{Failure, Outcome, Session};
 use linwright_compress::intervention::apply_edits;
@@ -80,11 +80,7 @@ fn order_of(path: &Path) -> Result<Vec<Place>, Failure> {
     Ok(best_first(&swept))
 }
 
-fn result(
-    opened: &Opened,
-    composed: &Composed,
-    session: &Session<'_>,
-) -> Result<Value, Failure> {
+fn result(opened: &Opened, composed: &Composed, session: &Session<'_>) -> Result<Value, Failure> {
     let value = serde_json::to_value(composed).map_err(|error| {
         Failure::general(format!("cannot write the composition as JSON: {error}"))
     })?;

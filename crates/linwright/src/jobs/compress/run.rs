@@ -166,10 +166,7 @@ fn calibration(
     loaded: &LoadedModel,
     session: &mut Session<'_>,
 ) -> Result<Calibration, Failure> {
-    let dataset = job
-        .dataset
-        .as_deref()
-        .or((job.model == POCKET).then_some(POCKET));
+    let dataset = job.dataset.as_deref().or((job.model == POCKET).then_some(POCKET));
     let dataset = dataset.ok_or_else(|| {
         Failure::usage("no calibration text")
             .hint("give --dataset FILE: a text or JSONL file like the inputs of the model in use")

@@ -3,8 +3,8 @@
 mod overlap;
 mod run;
 
-pub(in crate::jobs) use run::{comparison_table, metric_table};
 use crate::jobs::{ByteSize, EvaluationOptions, Failure, Job, Outcome, PrecisionOptions, Session};
+pub(in crate::jobs) use run::{comparison_table, metric_table};
 use schemars::JsonSchema;
 use serde::{Deserialize, Serialize};
 use std::path::PathBuf;

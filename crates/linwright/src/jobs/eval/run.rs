@@ -5,10 +5,11 @@ use crate::jobs::outcome::table;
 use crate::jobs::source::{OpenModel, open_model_as};
 use crate::jobs::tasks::{check_tasks, open_tasks};
 use crate::jobs::{ByteSize, Failure, FailureKind, Outcome, Session, outputs, shards};
+use linwright_data::Overlap;
 use linwright_evaluate::Outcome as Batches;
 use linwright_evaluate::room::{self, NoRoom, Texts};
 use linwright_evaluate::{
-    Comparison, EvaluationError, EvaluationRecord, FileJournal, Hooks, Journal, Metric,
+    Comparison, EvaluationError, EvaluationRecord, FileJournal, Hooks, Journal, Metric, OpenTasks,
     ParameterCounts, Prompting, RunOptions, Sample, Subject, Task, TaskGroup, TaskResult, compare,
     evaluate, journal_fingerprint, result_json,
 };
@@ -17,7 +18,7 @@ use linwright_ops::Sites;
 use linwright_report::Block;
 use linwright_run::atomic::write_atomic;
 use linwright_run::memory::{peak_resident_bytes, resident_bytes};
-use linwright_run::{JournalError, Monitor};
+use linwright_run::{DataSource, JournalError, Monitor};
 use serde_json::{Value, json};
 use std::ffi::OsString;
 use std::path::{Path, PathBuf};
@@ -49,10 +50,10 @@ enum Scored {
 }
 
 impl Scored {
-    /// Known and all batches; of a complete evaluation their number is not told.
+    /// Known and all batches; a complete evaluation counts its tasks.
     fn batches(&self) -> [usize; 2] {
         match self {
-            Self::All(_) => [0, 0],
+            Self::All(scored) => [scored.results.len(); 2],
             Self::Part { known, total } => [*known, *total],
         }
     }
@@ -120,66 +121,89 @@ pub(super) fn run(job: &Eval, session: &mut Session<'_>) -> Result<Outcome, Fail
         let data = job.evaluation.data.iter().map(|data| data.path.as_path());
         room::check_files(named.chain(data), allowed).map_err(no_room)?;
     }
-    let whole_texts = job.log_samples.is_some();
     // Errors in tasks are reported before a model is loaded, unless its chat template writes
     // prompts.
     let plain = (!job.evaluation.apply_chat_template)
-        .then(|| open_tasks(&job.evaluation, whole_texts, None, session))
+        .then(|| open_tasks(&job.evaluation, job.log_samples.is_some(), None, session))
         .transpose()?;
-    let mut leak = None;
-    let mut score = |model: &str, session: &mut Session<'_>| -> Result<Scored, Failure> {
+    let mut scoring = Scoring { job, plain, overlap: None };
+    let first = scoring.score(&job.model, session)?;
+    if let (false, Some(output)) = (session.shard().is_whole(), &job.output) {
+        let second = match &job.baseline {
+            Some(baseline) => Some(scoring.score(baseline, session)?),
+            None => None,
+        };
+        let parts = [Some(first), second];
+        let counts = || parts.iter().flatten().map(Scored::batches);
+        session.finish();
+        let (known, total) = (counts().map(|all| all[0]).sum(), counts().map(|all| all[1]).sum());
+        return shards::part(session, output, known, total);
+    }
+    let Scored::All(first) = first else { return Err(incomplete()) };
+    outcome(*first, scoring, session)
+}
+
+/// Scores models on the tasks of a job, one after the other.
+struct Scoring<'a> {
+    job: &'a Eval,
+    /// The tasks, unless the chat template of the model writes their prompts.
+    plain: Option<OpenTasks>,
+    /// Overlap of the tasks with calibration text, once it is known, and the files of that text.
+    overlap: Option<(Vec<Overlap>, Vec<DataSource>)>,
+}
+
+impl Scoring<'_> {
+    fn score(&mut self, model: &str, session: &mut Session<'_>) -> Result<Scored, Failure> {
+        let job = self.job;
         let model = open_model_as(model, job.precision.dtype, session)?;
         let own;
-        let tasks = match &plain {
+        let tasks = match &self.plain {
             Some(tasks) => tasks,
             None => {
+                let whole_texts = job.log_samples.is_some();
                 own = open_tasks(&job.evaluation, whole_texts, Some(&model), session)?;
                 &own
             }
         };
         check_tasks(tasks.all.iter().map(AsRef::as_ref), &model)?;
         check_samples(job, &tasks.all, session)?;
-        if leak.is_none() {
-            leak = Some(overlap::find_overlap(job, &tasks.all, session)?);
+        if self.overlap.is_none() {
+            self.overlap = Some(overlap::find_overlap(job, &tasks.all, session)?);
         }
         let began = session.seconds();
         let results = match measure(job, &model, &tasks.all, session)? {
             Measured::All(results) => results,
-            Measured::Part { known, total } => {
-                return Ok(Scored::Part { known, total });
-            }
+            Measured::Part { known, total } => return Ok(Scored::Part { known, total }),
         };
         let (groups, seconds) = (tasks.groups.clone(), session.seconds() - began);
         Ok(Scored::All(Box::new(AllScored { model, results, groups, seconds })))
-    };
-    let first = score(&job.model, session)?;
-    if let (false, Some(output)) = (session.shard().is_whole(), &job.output) {
-        let second = job.baseline.as_deref().map(|model| score(model, session)).transpose()?;
-        let parts = [Some(first), second];
-        let [known, total] = parts.iter().flatten().map(Scored::batches).fold(
-            [0, 0],
-            |[known, total], [more_known, more]| [known + more_known, total + more],
-        );
-        session.finish();
-        return shards::part(session, output, known, total);
     }
-    let Scored::All(first) = first else { return Err(incomplete()) };
-    let AllScored { model, results, groups, seconds } = *first;
+}
+
+/// Scores the baseline, and reports both models.
+fn outcome(
+    first: AllScored,
+    mut scoring: Scoring<'_>,
+    session: &mut Session<'_>,
+) -> Result<Outcome, Failure> {
+    let job = scoring.job;
+    let AllScored { model, results, groups, seconds } = first;
     let OpenModel { loaded, place } = model;
     let mut provenance = session.provenance("linwright eval", &loaded, &results);
     let (prompting, parameters) = (prompting(job, &loaded), parameters(&loaded));
     let positions = loaded.decoder.config().max_positions;
     // One model at a time is in memory.
     drop(loaded);
-    let baseline = job.baseline.as_deref().map(|model| score(model, session)).transpose()?;
-    let baseline = match baseline {
-        Some(Scored::All(scored)) => Some(scored.results),
-        Some(Scored::Part { .. }) => return Err(incomplete()),
+    let baseline = match job.baseline.as_deref().map(|model| scoring.score(model, session)) {
+        Some(scored) => match scored? {
+            Scored::All(scored) => Some(scored.results),
+            Scored::Part { .. } => return Err(incomplete()),
+        },
         None => None,
     };
     session.finish();
     let comparisons = compare(&results, baseline.as_deref().unwrap_or_default());
-    let (overlap, calibration) = leak.unwrap_or_default();
+    let (overlap, calibration) = scoring.overlap.unwrap_or_default();
     provenance.data.extend(calibration);
     print_notes(&results, session);
     let record = EvaluationRecord {
@@ -341,8 +365,7 @@ fn measure(
         let subject = Subject::new(&loaded.decoder, tokenizer)
             .with_max_length(job.evaluation.max_length)
             .with_sentence(model.sentence());
-        let mut journal =
-            journal(job, loaded, task.as_ref(), &subject, &mut options, session)?;
+        let mut journal = journal(job, loaded, task.as_ref(), &subject, &mut options, session)?;
         let mut hooks = Hooks {
             progress: &mut |p| session.progress(p.done_tokens, p.total_tokens),
             cancelled,

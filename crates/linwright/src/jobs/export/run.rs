@@ -35,7 +35,8 @@ pub(super) fn run(job: &Export, session: &mut Session<'_>) -> Result<Outcome, Fa
     match job.form {
         SavedForm::Lora => {
             let base = base.ok_or_else(|| Failure::usage("form lora needs --base"))?;
-            let adapter = write_adapter(job, &model.loaded, &base, Record { card, reproduce, beside })?;
+            let adapter =
+                write_adapter(job, &model.loaded, &base, Record { card, reproduce, beside })?;
             for warning in &adapter.warnings {
                 session.note(&format!("note: {warning}"));
             }

@@ -3,8 +3,8 @@
 mod run;
 mod slots;
 
-use crate::jobs::{Failure, Job, Outcome, Session};
 use crate::jobs::named::Names;
+use crate::jobs::{Failure, Job, Outcome, Session};
 use linwright_measure::inspect::report::By;
 use schemars::JsonSchema;
 use serde::{Deserialize, Serialize};

@@ -1,8 +1,8 @@
 //! `linwright inspect --slots`: the replaceable linear layers of a model.
 
 use crate::jobs::outcome::{table, text};
-use crate::jobs::{Failure, Outcome, Session};
 use crate::jobs::source::{OpenModel, open_model};
+use crate::jobs::{Failure, Outcome, Session};
 use linwright_ops::{Sites, parameter_count};
 use linwright_report::Block;
 use linwright_report::number::grouped;

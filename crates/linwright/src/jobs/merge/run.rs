@@ -53,11 +53,9 @@ fn check_version(record: &ShardRecord, session: &Session<'_>) -> Result<(), Fail
 }
 
 /// The job of the shards, with the output of the merge.
-fn read(
-    recipe: &Map<String, Value>,
-    job: &Merge,
-) -> Result<Box<dyn crate::jobs::AnyJob>, Failure> {
-    let found = recipe.iter().find_map(|(key, value)| Some((Verb::named(key)?, value.as_object()?)));
+fn read(recipe: &Map<String, Value>, job: &Merge) -> Result<Box<dyn crate::jobs::AnyJob>, Failure> {
+    let found =
+        recipe.iter().find_map(|(key, value)| Some((Verb::named(key)?, value.as_object()?)));
     let Some((verb, options)) = found else {
         return Err(Failure::general("the shards name no job that this version has"));
     };

@@ -40,7 +40,10 @@ impl Compared {
 }
 
 /// Compares all files of two directories but those with times.
-pub(super) fn directories(first: &Path, second: &Path) -> Result<Vec<(PathBuf, Compared)>, Failure> {
+pub(super) fn directories(
+    first: &Path,
+    second: &Path,
+) -> Result<Vec<(PathBuf, Compared)>, Failure> {
     let (old, new) = (files(first)?, files(second)?);
     let mut found = Vec::new();
     for path in old.union(&new) {

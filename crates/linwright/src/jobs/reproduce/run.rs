@@ -108,8 +108,8 @@ fn run_one(
     }
     let mut options = options.clone();
     options.insert("output".into(), job.output.display().to_string().into());
-    let again = (verb.read)(&options)
-        .map_err(|error| no_record(&job.directory, &error.to_string()))?;
+    let again =
+        (verb.read)(&options).map_err(|error| no_record(&job.directory, &error.to_string()))?;
     session.record(recipe.clone(), None);
     match again.run(session)?.failure {
         Some(failure) => Err(failure),
@@ -134,10 +134,8 @@ fn outcome(
     if !rows.is_empty() {
         blocks.push(table(&["file", "compared"], rows));
     }
-    let files: Map<String, Value> = compared
-        .iter()
-        .map(|(path, how)| (path.display().to_string(), json!(how)))
-        .collect();
+    let files: Map<String, Value> =
+        compared.iter().map(|(path, how)| (path.display().to_string(), json!(how))).collect();
     let result = json!({
         "directory": job.directory, "output": job.output, "same": same, "files": files,
     });

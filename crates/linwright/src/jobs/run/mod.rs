@@ -1,7 +1,7 @@
 //! Recipes as jobs.
 
-use crate::jobs::{Failure, Job, Outcome, Session};
 use crate::jobs::outcome::text;
+use crate::jobs::{Failure, Job, Outcome, Session};
 use crate::recipes::{self, RunSettings};
 use schemars::JsonSchema;
 use serde::{Deserialize, Serialize};
@@ -21,8 +21,8 @@ pub struct Run {
     /// Use this model instead of the recipe's: a directory, `pocket` or `owner/name[@revision]`.
     #[schemars(extend("x-short" = "m"))]
     pub model: Option<String>,
-    /// Replace a value of the recipe: `model=pocket`, `eval.window=256`, `compress-1.keep=0.7`, whose
-    /// value is YAML. May be given more than once.
+    /// Replace a value of the recipe: `model=pocket`, `eval.window=256`, `compress-1.keep=0.7`,
+    /// whose value is YAML. May be given more than once.
     #[schemars(extend("x-value" = "KEY=VALUE", "x-whole" = true, "examples" = ["seed=1"]))]
     pub set: Vec<String>,
     /// Check the recipe against the model, estimate the cost of each row, and stop.

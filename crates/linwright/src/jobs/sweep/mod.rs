@@ -2,9 +2,9 @@
 
 pub(crate) mod run;
 
-pub(in crate::jobs) use run::{Opened, grid};
-pub(crate) use run::left_nothing;
 use crate::jobs::{CutOptions, EvaluationOptions, Failure, Job, Outcome, Session, SlotOptions};
+pub(crate) use run::left_nothing;
+pub(in crate::jobs) use run::{Opened, grid};
 use schemars::JsonSchema;
 use serde::{Deserialize, Serialize};
 use std::path::PathBuf;

@@ -1,19 +1,17 @@
 //! `linwright sweep`: evaluates every cut of a grid on a task.
 
 use super::Sweep;
-use crate::jobs::store;
 use crate::jobs::outcome::{text, write_pages};
-use crate::jobs::source::{OpenModel, open_model};
-use linwright_compress::intervention::report::{
-    ranking, sweep_document, test_table, verdict,
-};
-use linwright_compress::intervention::sweep::{
-    Grid, Swept as SweepResult, Work, places, sweep,
-};
-use linwright_evaluate::{Outcome as Part, Parts, RunOptions};
-use crate::jobs::tasks::{check_tasks, open_parts};
 use crate::jobs::saving::write_beside;
-use crate::jobs::{measured, CutOptions, EvaluationOptions, Failure, Outcome, Session, SlotOptions, shards};
+use crate::jobs::source::{OpenModel, open_model};
+use crate::jobs::store;
+use crate::jobs::tasks::{check_tasks, open_parts};
+use crate::jobs::{
+    CutOptions, EvaluationOptions, Failure, Outcome, Session, SlotOptions, measured, shards,
+};
+use linwright_compress::intervention::report::{ranking, sweep_document, test_table, verdict};
+use linwright_compress::intervention::sweep::{Grid, Swept as SweepResult, Work, places, sweep};
+use linwright_evaluate::{Outcome as Part, Parts, RunOptions};
 use linwright_report::{Block, Document};
 use linwright_run::atomic::write_atomic;
 use linwright_run::{Monitor, RunDirectory, StepTime, Store};

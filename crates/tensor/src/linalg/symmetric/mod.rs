@@ -75,8 +75,8 @@ fn eigenvectors<T: Scalar>(mut a: Mat<f64>) -> Result<(Vec<f64>, Mat<T>), NoConv
     Ok((values, rows))
 }
 
-/// As [`eigenvectors`], with the bits that [`eigenvalues`] gives for the values, in ascending order:
-/// they belong to the vectors within the accuracy of either.
+/// As [`eigenvectors`], with the bits that [`eigenvalues`] gives for the values, in ascending
+/// order: they belong to the vectors within the accuracy of either.
 ///
 /// # Errors
 /// As [`eigenvectors`].
