@@ -1,6 +1,7 @@
 //! Commands that are killed at any finished piece, again and again: the last one gives the bytes of
 //! an undisturbed one.
 
+use crate::recipes::JOBS;
 use crate::workshop::{Workshop, names};
 use std::path::Path;
 use std::process::Stdio;
@@ -22,7 +23,21 @@ const CASES: &[(&str, &[&str])] = &[
         "compress model --keep 0.5 --dataset calibration.jsonl --num-tokens 1500 --seq-len 64 -o out --force",
         &["out/model.safetensors"],
     ),
+    (
+        "run -r jobs.yaml -o out",
+        &["out/results.json", "out/report.html", "out/export-1/model.safetensors"],
+    ),
 ];
+
+/// Recipes that the cases run.
+const RECIPES: [(&str, &str); 1] = [("jobs.yaml", JOBS)];
+
+/// A workshop with the recipes.
+fn workshop() -> Workshop {
+    let w = Workshop::new();
+    RECIPES.iter().for_each(|(name, recipe)| w.write(name, recipe));
+    w
+}
 
 /// Finished pieces to wait for before a kill, in addition to those that are there.
 const STEPS: [usize; 7] = [1, 2, 1, 3, 1, 5, 2];
@@ -64,9 +79,9 @@ fn killed(w: &Workshop, line: &str, pieces: usize) -> bool {
 #[test]
 fn killed_at_any_piece_a_command_ends_with_the_same_bytes() {
     for (line, outputs) in CASES {
-        let undisturbed = Workshop::new();
+        let undisturbed = workshop();
         let stdout = undisturbed.ok(line);
-        let w = Workshop::new();
+        let w = workshop();
         let mut kills = 0;
         for step in STEPS {
             let before = finished(&w);

@@ -81,6 +81,9 @@ fn a_list_of_jobs_writes_a_directory_that_can_be_reproduced() {
     let said = w.ok("reproduce out -o again");
     assert!(said.contains("have the same bytes"), "{said}");
     assert_eq!(differences(&w, "out", "again"), [""; 0]);
+    // A command with the same options writes the same directory.
+    w.ok("compress model --method laser --rank 3 --targets up,gate --text text.jsonl --window 64 -o flags");
+    assert_eq!(differences(&w, "out/cut", "flags"), [""; 0]);
     // The recipe that a directory holds is one.
     w.ok("run -r out/recipe.yaml -o third");
     assert_eq!(differences(&w, "out", "third"), [""; 0]);

@@ -1,4 +1,4 @@
-//! `linwright ls`: lists of operators, methods, tasks, families and presets.
+//! `linwright ls`: lists of operators, methods, tasks, families, presets and jobs.
 
 use super::{print, print_json, table};
 use crate::args::Shared;
@@ -6,12 +6,13 @@ use crate::failure::Failure;
 use clap::{Args, ValueEnum};
 use linwright::compress::MethodSpec;
 use linwright::evaluate::entries;
+use linwright::jobs::VERBS;
 use linwright::model::families::FAMILIES;
 use linwright::ops::{OpSpec, Shape, Summary};
 use linwright::recipes::PRESETS;
 use serde_json::{Value, json};
 
-/// List operators, methods, tasks, families or presets.
+/// List operators, methods, tasks, families, presets or jobs.
 #[derive(Debug, Args)]
 pub(crate) struct LsArgs {
     /// The kind of things to list.
@@ -42,6 +43,8 @@ enum What {
     Families,
     /// Built-in recipes.
     Presets,
+    /// Jobs: commands that recipes can hold.
+    Jobs,
 }
 
 pub(crate) fn run(args: &LsArgs, shared: &Shared) -> Result<(), Failure> {
@@ -59,6 +62,11 @@ pub(crate) fn run(args: &LsArgs, shared: &Shared) -> Result<(), Failure> {
         What::Presets => PRESETS
             .iter()
             .map(|preset| (preset.name.to_owned(), preset.summary.to_owned()))
+            .collect(),
+        What::Jobs => VERBS
+            .iter()
+            .map(|verb| (verb.name.to_owned(), verb.about.split("\n\n").next().unwrap_or_default()))
+            .map(|(name, about)| (name, about.to_owned()))
             .collect(),
     };
     if shared.json {

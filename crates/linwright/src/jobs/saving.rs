@@ -19,6 +19,8 @@ pub(super) struct Saving<'a> {
     pub(super) output: &'a Path,
     /// What the job found, which stands beside the model.
     pub(super) result: Value,
+    /// Training curves as lines of JSON, which stand beside it as well; may be empty.
+    pub(super) curves: String,
 }
 
 impl Saving<'_> {
@@ -35,6 +37,9 @@ impl Saving<'_> {
         let mut beside = session.files_beside(&measured)?;
         if !result.is_null() {
             beside.push(("results.json".to_owned(), format!("{result:#}\n").into_bytes()));
+        }
+        if !self.curves.is_empty() {
+            beside.push(("curves.jsonl".to_owned(), self.curves.clone().into_bytes()));
         }
         let options = ExportOptions {
             form: self.form.whole(),

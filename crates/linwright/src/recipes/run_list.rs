@@ -3,7 +3,7 @@
 use super::list::{Entry, JobList, Resolved};
 use crate::jobs::inputs::hashes;
 use crate::jobs::outcome::{text, write_pages};
-use crate::jobs::{Failure, Outcome, Session, command, measured, shards, to_yaml};
+use crate::jobs::{Failure, Outcome, Session, command, measured, recipe_of, shards, to_yaml};
 use linwright_files::MEASURED;
 use linwright_report::{Block, Document, Table};
 use linwright_run::atomic::write_atomic;
@@ -53,7 +53,7 @@ pub(crate) fn run(
             continue;
         }
         session.step(&format!("{} of {}", entry.name, list.title));
-        session.record(recorded(entry), Some(&folder));
+        session.record(recorded(entry, resolved), Some(&folder));
         finished.push(one(entry, resolved, &directory, &mut measured, session)?);
         write_measured(&measured, &folder, session)?;
     }
@@ -81,13 +81,19 @@ pub(crate) fn run(
     write_results(list, &reproduce, &finished, &folder, session)
 }
 
-/// A job as the recipe that its own directory holds: with its references, without its place.
-fn recorded(entry: &Entry) -> Map<String, Value> {
-    let mut options = entry.options.clone();
-    for key in ["output", "force"] {
-        options.shift_remove(key);
+/// A job as the recipe that its own directory holds: as the command would record it, but with
+/// references.
+fn recorded(entry: &Entry, resolved: &Resolved) -> Map<String, Value> {
+    let mut recipe = recipe_of(resolved.job.as_ref());
+    for options in recipe.values_mut().filter_map(Value::as_object_mut) {
+        for (key, value) in options.iter_mut() {
+            let given = entry.options.iter().find(|(name, _)| name.replace('-', "_") == *key);
+            if let Some((_, reference)) = given.filter(|(_, given)| given.get("from").is_some()) {
+                value.clone_from(reference);
+            }
+        }
     }
-    Map::from_iter([(entry.verb.name.replace('-', "_"), options.into())])
+    recipe
 }
 
 /// Runs a job, or reads its outcome.

@@ -138,7 +138,8 @@ fn fit_and_save(
         "tokens_per_second_before": speeds[0], "tokens_per_second": speeds[1],
     });
     let (force, output) = (job.force, &*job.output);
-    let saving = Saving { form: job.form, dtype, force, output, result };
+    let curves = curves(&edited);
+    let saving = Saving { form: job.form, dtype, force, output, result, curves };
     let saved = saving.write(&edited.model, model, session)?;
     Ok(Done { edited, judged, saved, speeds: [speeds[0], speeds[1]] })
 }
@@ -153,6 +154,17 @@ pub(super) fn parameters_of(edited: &Edited, original: &Transformer) -> Paramete
         model: edited.model.parameters(),
         model_dense: original.config().parameters(),
     }
+}
+
+/// Training curves of the fits, one line of JSON for each point.
+fn curves(edited: &Edited) -> String {
+    let mut lines = String::new();
+    for site in &edited.sites {
+        for point in &site.fit.curve {
+            lines += &format!("{}\n", json!({ "site": site.site, "point": point }));
+        }
+    }
+    lines
 }
 
 /// One line about the fit of a site.

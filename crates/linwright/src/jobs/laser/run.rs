@@ -46,7 +46,14 @@ pub(super) fn run(job: &Laser, session: &mut Session<'_>) -> Result<Outcome, Fai
     let mut done = Done { edits, sites, judged, saved: None };
     if let Some(output) = &job.output {
         let result = kept_result(&done);
-        let saving = Saving { form: job.form, dtype: None, force: job.force, output, result };
+        let saving = Saving {
+            form: job.form,
+            dtype: None,
+            force: job.force,
+            output,
+            result,
+            curves: String::new(),
+        };
         done.saved = Some(saving.write(&edited, &model, session)?);
     }
     session.finish();
