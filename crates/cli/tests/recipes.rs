@@ -141,6 +141,17 @@ fn a_command_is_a_recipe_and_values_come_from_outside() {
 }
 
 #[test]
+fn the_schema_and_the_page_are_printed() {
+    let w = Workshop::new();
+    let schema: serde_json::Value = serde_json::from_str(&w.ok("run --print-schema")).unwrap();
+    assert_eq!(schema, w.ok_json("run --print-schema"));
+    let keep = &schema["$defs"]["compress"]["properties"]["keep"]["anyOf"][0]["description"];
+    assert!(keep.as_str().unwrap().contains("Share of parameters"), "{keep}");
+    assert!(w.ok("run --print-reference").starts_with("# Recipes"));
+    w.fails("run", 2, &["no recipe is given", "--recipe"]);
+}
+
+#[test]
 fn wrong_recipes_are_refused_before_any_work() {
     let w = Workshop::new();
     let job = "version: 1\njobs:\n  - eval: {model: model, text: text.jsonl}\n";
