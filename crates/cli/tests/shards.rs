@@ -60,6 +60,27 @@ fn an_evaluation_is_divided_over_its_batches() {
 }
 
 #[test]
+fn a_shard_of_an_evaluation_writes_into_no_directory_of_others() {
+    let w = Workshop::new();
+    w.write("notes.txt", "mine");
+    for (target, words) in [
+        ("model", "is the input"),
+        (".", "contains the input"),
+        ("notes.txt", "is no directory"),
+        ("home", "of no shard"),
+    ] {
+        fs::create_dir_all(w.path("home")).unwrap();
+        w.write("home/a", "mine");
+        let before = w.names();
+        w.fails(&format!("eval model --text text.jsonl --shard 0/2 -o {target}"), 2, &[words]);
+        assert_eq!(w.names(), before, "{target}");
+    }
+    assert_eq!(w.text("notes.txt"), "mine");
+    fs::create_dir(w.path("empty")).unwrap();
+    w.ok("eval model --text text.jsonl --window 64 --shard 0/2 -o empty");
+}
+
+#[test]
 fn a_study_is_divided_over_its_cells() {
     let w = Workshop::new();
     w.write("tiny.yaml", RECIPE);

@@ -6,7 +6,7 @@
 //! of a single process, since every piece is a function of the job alone.
 
 use super::inputs::InputHash;
-use super::{Failure, FailureKind, Session};
+use super::{Failure, FailureKind, Session, outputs};
 use crate::jobs::Outcome;
 use crate::jobs::outcome::text;
 use linwright_run::atomic::write_atomic;
@@ -61,6 +61,29 @@ pub(crate) fn output_of(session: &Session<'_>, output: Option<&Path>) -> Result<
     }
     Err(Failure::usage(format!("--shard {} needs an output directory", session.shard()))
         .hint("give --output DIR, another one to each shard"))
+}
+
+/// Checks, before any work, that a directory can become that of a shard: it does not exist, or is
+/// empty, or is one already; never an input.
+pub(crate) fn check_directory(
+    path: &Path,
+    inputs: &[PathBuf],
+    session: &Session<'_>,
+) -> Result<(), Failure> {
+    outputs::check_place(path, inputs, session)?;
+    let shown = path.display();
+    let Ok(mut entries) = std::fs::read_dir(path) else {
+        return match path.symlink_metadata() {
+            Ok(_) => Err(Failure::usage(format!("output {shown} is no directory"))
+                .hint("a shard keeps what it computed in a directory")),
+            Err(_) => Ok(()),
+        };
+    };
+    match path.join(RECORD).is_file() || entries.next().is_none() {
+        true => Ok(()),
+        false => Err(Failure::usage(format!("output {shown} is not empty and is of no shard"))
+            .hint("choose another directory")),
+    }
 }
 
 /// Marks a directory as that of the session's shard, if the job is divided.

@@ -69,8 +69,9 @@ struct AllScored {
 
 /// Checks before anything is computed that the outputs can be written.
 fn check_outputs(job: &Eval, session: &mut Session<'_>) -> Result<(), Failure> {
-    if !session.shard().is_whole() {
-        return Ok(());
+    if let (false, Some(path)) = (session.shard().is_whole(), &job.output) {
+        let inputs = outputs::inputs_of(job, session);
+        return shards::check_directory(path, &inputs, session);
     }
     if let Some(path) = job.output.as_deref().filter(|path| path.is_dir()) {
         return Err(Failure::usage(format!("--output {} is a directory", path.display()))
