@@ -1,6 +1,7 @@
 //! Ctrl-C, `kill -9` and a full disk in every stage, and the same command again: what it then gives
 //! is what it gives undisturbed, bit for bit.
 
+use crate::recipes::JOBS;
 use crate::study::{RECIPE, rows};
 use crate::workshop::{Outcome, Workshop};
 use std::io::{BufRead, BufReader, Read};
@@ -72,6 +73,31 @@ fn ctrl_c_says_that_the_same_command_goes_on_and_it_does() {
     last.succeeded("the last");
     assert!(w.weights("out") == expected, "other bits than undisturbed");
     only_the_output_remains(&w);
+}
+
+#[test]
+fn a_stopped_recipe_goes_on_at_the_job_where_it_stopped() {
+    let whole = Workshop::new();
+    whole.write("jobs.yaml", JOBS);
+    whole.ok("run -r jobs.yaml -o out");
+    let w = Workshop::new();
+    w.write("jobs.yaml", JOBS);
+    for (stage, name) in [
+        ("layers.0.mlp.down_proj: fitting", "-INT"),
+        ("cut of Two methods", "-TERM"),
+        ("eval-1 of Two methods", "-INT"),
+    ] {
+        let (status, said) = stop_at(&w, "run -r jobs.yaml -o out", stage, name);
+        assert_eq!(status.code(), Some(75), "{stage}: {said}");
+        assert!(said.contains("same command again"), "{stage}: {said}");
+    }
+    let last = w.run("run -r jobs.yaml -o out");
+    assert!(!last.stderr.contains("fitting"), "{}", last.stderr);
+    last.succeeded("the last");
+    for file in ["results.json", "report.html", "export-1/model.safetensors", "eval-1.json"] {
+        let file = format!("out/{file}");
+        assert!(w.read(&file) == whole.read(&file), "{file}");
+    }
 }
 
 #[test]

@@ -120,6 +120,15 @@ impl Failure {
         self
     }
 
+    /// Marks an interruption as one that the same command continues.
+    #[must_use]
+    pub fn resumable(self) -> Self {
+        match self.kind {
+            FailureKind::Interrupted => Self::interrupted(self.message),
+            _ => self,
+        }
+    }
+
     /// An error of the system on a file.
     pub fn io(what: &str, error: &io::Error) -> Self {
         let kind = if is_full(error) { FailureKind::Resources } else { FailureKind::General };

@@ -119,7 +119,8 @@ fn one(
     // A job whose output was removed runs again.
     directory.pieces().forget(&key).map_err(RunError::from)?;
     directory.finished("job", &print, || {
-        let outcome = resolved.job.run(session)?;
+        // What earlier jobs did is kept.
+        let outcome = resolved.job.run(session).map_err(Failure::resumable)?;
         if let Some(failure) = outcome.failure {
             return Err(failure);
         }
