@@ -45,6 +45,11 @@ pub const PRESETS: &[Preset] = &[
         text: include_str!("../../../../recipes/laser-pocket.yaml"),
     },
     Preset {
+        name: "two-methods-pocket",
+        summary: "a list of jobs: all layers of the built-in model by two methods, one exported",
+        text: include_str!("../../../../recipes/two-methods-pocket.yaml"),
+    },
+    Preset {
         name: "laser-pocket-finding",
         summary: "whether LASER and Vendi-LASER help the built-in model, by frequency of the facts",
         text: include_str!("../../../../recipes/laser-pocket-finding.yaml"),
