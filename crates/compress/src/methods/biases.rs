@@ -132,11 +132,14 @@ fn a_planted_shift_goes_to_the_bias_with_every_method() {
             (reported.1 - validation).abs() < 1e-5,
             "{label}: reported {reported:?}, found {validation}"
         );
+        let (_, unshifted) = planted.judge(&Fit { bias_shift: None, ..with.clone() }, TRAIN..ROWS);
+        assert!(validation < 0.8 * unshifted, "{label}: {validation}, unshifted {unshifted}");
+        // A network with a nonlinearity can make part of a shift by itself, and ends in another
+        // minimum with a bias than without.
         let before = without.report.relative_error;
-        // A network with a nonlinearity can make part of a shift by itself, and ends in other
-        // minima on other instruction sets.
-        let most = if method.0.is_linear() { 0.98 } else { 1.25 };
-        assert!(validation < most * before, "{label}: {validation} with a bias, {before} without");
+        if method.0.is_linear() {
+            assert!(validation < 0.98 * before, "{label}: {validation}, without bias {before}");
+        }
     }
 }
 
