@@ -1,7 +1,7 @@
 //! Recipes of jobs: references, stages, values from outside, resumption, reproduction.
 
 use crate::workshop::{Workshop, names};
-use serde_json::json;
+use serde_json::{Value, json};
 use std::fs;
 
 /// Two methods, one evaluated, the other exported.
@@ -65,7 +65,12 @@ fn a_list_of_jobs_writes_a_directory_that_can_be_reproduced() {
     let export = w.json("out/export-1/reproduce.json");
     assert_eq!(export["source"]["job"]["compress"]["rank"], 2, "{export}");
     let record = w.json("out/reproduce.json");
-    assert_eq!(record["data"][0]["path"], "calibration.jsonl", "{record}");
+    let read: Vec<&Value> =
+        record["data"].as_array().unwrap().iter().map(|one| &one["path"]).collect();
+    // In the order in which jobs name them; what one writes for another is left out.
+    assert_eq!(read, ["model", "calibration.jsonl", "text.jsonl"], "{record}");
+    let report = w.text("out/report.md");
+    assert!(report.contains("wrote compress-1;") && !report.contains("out/"), "{report}");
     let results = w.json("out/results.json");
     let perplexity = &results["jobs"]["eval-1"]["results"]["text"]["token_perplexity,none"];
     assert!(perplexity.as_f64().unwrap() > 1.0, "{results}");
@@ -141,6 +146,25 @@ fn a_command_is_a_recipe_and_values_come_from_outside() {
 }
 
 #[test]
+fn a_place_that_a_recipe_names_is_not_part_of_it() {
+    let w = Workshop::new();
+    w.write(
+        "job.yaml",
+        "version: 1\njobs:\n  - laser: {model: model, lname: fc_in, lnum: 0, rate: 9, output: saved}\n  \
+         - export: {model: {from: laser-1}, form: dense}\n",
+    );
+    w.ok("run -r job.yaml -o out");
+    assert!(w.path("saved/config.json").is_file() && !w.path("out/laser-1").exists());
+    let again = w.run("run -r job.yaml -o out");
+    assert!(!again.stderr.contains("loading model"), "{}", again.stderr);
+    again.succeeded("the model that it wrote is none of its data");
+    assert!(!w.text("out/recipe.yaml").contains("saved"), "{}", w.text("out/recipe.yaml"));
+    // It writes below its own directory when it is reproduced, and not over what is there.
+    w.run("reproduce out -o again");
+    assert!(w.path("again/laser-1/config.json").is_file());
+}
+
+#[test]
 fn the_schema_and_the_page_are_printed() {
     let w = Workshop::new();
     let schema: serde_json::Value = serde_json::from_str(&w.ok("run --print-schema")).unwrap();
@@ -200,6 +224,11 @@ fn another_recipe_in_the_same_directory_is_refused() {
     w.write("job.yaml", "version: 1\nlaser: {model: model, lname: fc_in, lnum: 0, rate: 9}\n");
     w.ok("run -r job.yaml -o out");
     w.fails("run -r job.yaml -o out --set laser.rate=8", 6, &["belongs to another run"]);
+    // So are changed texts and models: the jobs would not belong together.
+    let config = w.text("model/config.json");
+    w.write("model/config.json", config.clone() + "\n");
+    w.fails("run -r job.yaml -o out", 6, &["belongs to another run", "its data"]);
+    w.write("model/config.json", config);
     // A job whose output was removed runs again, and the others do not.
     fs::remove_dir_all(w.path("out/laser-1")).unwrap();
     w.ok("run -r job.yaml -o out");

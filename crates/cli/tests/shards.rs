@@ -100,6 +100,9 @@ fn a_recipe_is_divided_over_its_jobs() {
     assert!(w.path("part0/export-1").is_dir() && !w.path("part0/cut").exists());
     w.ok("merge part1 part0 -o merged");
     assert_eq!(differences(&w, "whole", "merged"), [""; 0]);
+    // What they read is no longer what the merge would record.
+    w.write("text.jsonl", w.text("text.jsonl") + "{\"text\": \"more\"}\n");
+    w.fails("merge part1 part0 -o late", 6, &["text.jsonl", "another content"]);
 }
 
 #[test]

@@ -1,14 +1,38 @@
 //! Fingerprints of everything that a run depends on.
 
+use crate::input;
 use crate::shown;
 use serde::{Deserialize, Serialize};
 use sha2::{Digest, Sha256};
 use std::fmt::Write;
+use std::io::Read;
+use std::path::Path;
 
 /// SHA-256 of `bytes` in lower-case hexadecimal.
 #[must_use]
 pub fn sha256_hex(bytes: &[u8]) -> String {
-    Sha256::digest(bytes).iter().fold(String::with_capacity(64), |mut hex, byte| {
+    hex(&Sha256::digest(bytes))
+}
+
+/// SHA-256 of the bytes of a regular file of any size, in lower-case hexadecimal.
+///
+/// # Errors
+/// As [`input::open`], and errors of reading.
+pub fn sha256_of_file(path: &Path) -> std::io::Result<String> {
+    let mut file = input::open(path)?;
+    let (mut hash, mut bytes) = (Sha256::new(), vec![0; 1 << 16]);
+    loop {
+        match file.read(&mut bytes) {
+            Ok(0) => return Ok(hex(&hash.finalize())),
+            Ok(count) => hash.update(&bytes[..count]),
+            Err(error) if error.kind() == std::io::ErrorKind::Interrupted => {}
+            Err(error) => return Err(error),
+        }
+    }
+}
+
+fn hex(bytes: &[u8]) -> String {
+    bytes.iter().fold(String::with_capacity(2 * bytes.len()), |mut hex, byte| {
         // Writing to a string cannot fail.
         let _ = write!(hex, "{byte:02x}");
         hex
@@ -66,7 +90,7 @@ impl Fingerprint {
             hash.update(part.json().as_bytes());
             hash.update([0]);
         }
-        Self(hash.finalize().iter().take(16).map(|byte| format!("{byte:02x}")).collect())
+        Self(hex(&hash.finalize()[..DIGITS / 2]))
     }
 }
 
@@ -95,6 +119,19 @@ mod tests {
         assert_eq!(a, Fingerprint::of(&[("a", &"b"), ("c", &"d")]));
         assert_ne!(a, Fingerprint::of(&[("a", &"bc"), ("", &"d")]));
         assert_ne!(a, Fingerprint::of(&[("a", &"b")]));
+    }
+
+    #[test]
+    fn a_file_has_the_hash_of_its_bytes() {
+        let folder = tempfile::tempdir().unwrap();
+        let path = folder.path().join("long");
+        let bytes: Vec<u8> = (0..200_000_u32).map(|i| (i % 251) as u8).collect();
+        std::fs::write(&path, &bytes).unwrap();
+        assert_eq!(sha256_of_file(&path).unwrap(), sha256_hex(&bytes));
+        std::fs::write(&path, "abc").unwrap();
+        let known = "ba7816bf8f01cfea414140de5dae2223b00361a396177a9cb410ff61f20015ad";
+        assert_eq!(sha256_of_file(&path).unwrap(), known);
+        assert!(sha256_of_file(folder.path()).is_err());
     }
 
     #[test]

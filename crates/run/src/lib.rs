@@ -25,7 +25,7 @@ pub mod store;
 
 pub use checked::Checked;
 pub use directory::{RunDirectory, RunError};
-pub use fingerprint::{Fingerprint, sha256_hex};
+pub use fingerprint::{Fingerprint, sha256_hex, sha256_of_file};
 pub use journal::{Damage, JournalError, JournalFile};
 pub use message::{is_plain, plain_lines, shown, shown_message, shown_reason};
 pub use monitor::{Monitor, Silent, StepTime, Stopped};

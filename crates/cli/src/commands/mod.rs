@@ -9,7 +9,7 @@ use crate::face;
 use crate::failure::Failure;
 use clap::{ArgMatches, Error, FromArgMatches, Subcommand};
 use linwright::compress::recipe::VERSION;
-use linwright::jobs::{AnyJob, Findings, VERBS, Verb, to_yaml};
+use linwright::jobs::{AnyJob, ResultData, VERBS, Verb, to_yaml};
 use linwright::report::{Block, Table, terminal};
 use linwright::run::Monitor;
 use serde_json::Map;
@@ -123,12 +123,12 @@ fn run(job: &dyn AnyJob, shared: &Shared) -> Result<(), Failure> {
     let mut console = Console::new(shared);
     let shard = shared.shard.unwrap_or_default();
     let session = console.session().with_shard(shard);
-    let mut session = if shared.json { session.without_readers() } else { session };
+    let mut session = if shared.json { session.without_report() } else { session };
     let outcome = job.run(&mut session);
     console.finish();
     let outcome = outcome?;
     if shared.json {
-        print_findings(outcome.result.as_ref())?;
+        print_result(outcome.result.as_ref())?;
     } else {
         let report = &outcome.report;
         let text = match report.title.is_empty() {
@@ -182,14 +182,14 @@ impl Pieces {
 
 /// Prints a value as JSON to stdout.
 pub(crate) fn print_json(value: &impl serde::Serialize) -> Result<(), Failure> {
-    print_findings(&value)
+    print_result(&value)
 }
 
 /// Prints what a job found as JSON to stdout.
-fn print_findings(findings: &dyn Findings) -> Result<(), Failure> {
+fn print_result(result: &dyn ResultData) -> Result<(), Failure> {
     // Piece by piece: the JSON may be much longer than the data behind it.
     let mut out = std::io::BufWriter::new(std::io::stdout().lock());
-    let written = findings.write(&mut out).map_err(std::io::Error::from);
+    let written = result.write(&mut out).map_err(std::io::Error::from);
     match written.and_then(|()| writeln!(out)).and_then(|()| out.flush()) {
         // The reader closed the pipe, as `head` does: no error.
         Err(error) if error.kind() == std::io::ErrorKind::BrokenPipe => Ok(()),

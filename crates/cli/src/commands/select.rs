@@ -15,6 +15,7 @@ use linwright::measure::vendi::{
 };
 use linwright::ops::{OpError, Shape, Sites};
 use linwright::run::atomic::write_atomic;
+use linwright::run::place::is_result;
 use linwright::run::spelling::nearest_names;
 use linwright::run::{Monitor, sha256_hex, shown};
 use linwright::tensor::parallel::{instruction_set, threads};
@@ -98,7 +99,7 @@ pub(crate) fn run(args: &SelectArgs, shared: &Shared) -> Result<(), Failure> {
     let mut session = console.session();
     if let Some(path) = &args.output {
         let inputs = outputs::of_model(&args.model, &mut session);
-        outputs::json(path, args.force, &inputs, &session)?;
+        outputs::file(path, args.force, &inputs, &session, is_result)?;
     }
     let criterion = Criterion {
         diversity: args.order,

@@ -6,72 +6,58 @@
 
 use serde_json::{Map, Value};
 
-/// Keys of measurements, wherever they stand in a result.
-const KEYS: [&str; 20] = [
-    "date",
-    "date_unix_seconds",
-    "device",
-    "evaluate_seconds",
-    "git_hash",
-    "commit",
-    "memory_bytes",
-    "peak_resident_bytes",
-    "seconds",
-    "speed",
-    "speeds",
-    "stages",
-    "threads",
-    "timing",
-    "tokens_per_second",
-    "tokens_per_second_before",
-    "peak_bytes",
-    "total_evaluation_time_seconds",
-    "milliseconds",
-    "milliseconds_dense",
+/// Where provenance of a result names the machine and the time.
+pub(super) const PROVENANCE: [&str; 4] = [
+    "provenance/commit",
+    "provenance/date_unix_seconds",
+    "provenance/device",
+    "provenance/threads",
 ];
 
 /// Moves measurements out of a result into a value of the same form; null if there are none.
-pub(crate) fn split(result: &mut Value) -> Value {
-    match result {
+/// `paths` says where they are, see [`Job::MEASURED`](super::Job::MEASURED).
+pub(crate) fn split(result: &mut Value, paths: &[&str]) -> Value {
+    let paths: Vec<Vec<&str>> = paths.iter().map(|path| path.split('/').collect()).collect();
+    let all: Vec<&[&str]> = paths.iter().map(Vec::as_slice).collect();
+    split_below(result, &all)
+}
+
+/// As [`split`], with paths from this value on.
+fn split_below(value: &mut Value, paths: &[&[&str]]) -> Value {
+    let below = |key: &str| -> Vec<&[&str]> {
+        let matching = paths.iter().filter_map(|path| path.split_first());
+        matching
+            .filter(|(first, _)| **first == "*" || **first == key)
+            .map(|(_, rest)| rest)
+            .collect()
+    };
+    match value {
         Value::Object(map) => {
             let mut measured = Map::new();
             let keys: Vec<String> = map.keys().cloned().collect();
             for key in keys {
-                if KEYS.contains(&key.as_str()) {
+                let rest = below(&key);
+                if rest.iter().any(|rest| rest.is_empty()) {
                     measured.extend(map.shift_remove(&key).map(|value| (key, value)));
-                } else if let Some(value) = map.get_mut(&key) {
-                    let below = split(value);
-                    if !below.is_null() {
-                        measured.insert(key, below);
+                } else if let (false, Some(value)) = (rest.is_empty(), map.get_mut(&key)) {
+                    let found = split_below(value, &rest);
+                    if !found.is_null() {
+                        measured.insert(key, found);
                     }
                 }
             }
             if measured.is_empty() { Value::Null } else { Value::Object(measured) }
         }
         Value::Array(list) => {
-            let measured: Vec<Value> = list.iter_mut().map(split).collect();
+            let rest = below("*");
+            let measured: Vec<Value> =
+                list.iter_mut().map(|item| split_below(item, &rest)).collect();
             match measured.iter().all(Value::is_null) {
                 true => Value::Null,
                 false => Value::Array(measured),
             }
         }
         _ => Value::Null,
-    }
-}
-
-/// Replaces paths below a folder by their ends, so that a result does not depend on its place.
-pub(crate) fn without_folder(value: &mut Value, folder: &str) {
-    match value {
-        Value::String(text) => {
-            if let Some(end) = text.strip_prefix(folder).and_then(|end| end.strip_prefix('/')) {
-                *text = end.to_owned();
-            } else if text.contains(&format!("{folder}/")) {
-                *text = text.replace(&format!("{folder}/"), "");
-            }
-        }
-        Value::Array(list) => list.iter_mut().for_each(|value| without_folder(value, folder)),
-        Value::Object(map) => map.values_mut().for_each(|value| without_folder(value, folder)),
-        Value::Null | Value::Bool(_) | Value::Number(_) => {}
     }
 }
 
@@ -83,23 +69,17 @@ mod tests {
     #[test]
     fn what_was_measured_has_the_same_form_and_is_gone_from_the_result() {
         let mut result = json!({
-            "score": 1.5, "date": 7.0,
+            "score": 1.5, "date": 7.0, "plan": {"seconds": "a name"},
             "sites": [{"site": "a", "fit": {"error": 0.1, "seconds": 2.0}}, {"site": "b"}],
         });
-        let measured = split(&mut result);
+        let paths = ["date", "sites/*/fit/seconds", "missing/key", "score/below"];
+        let measured = split(&mut result, &paths);
         assert_eq!(measured, json!({"date": 7.0, "sites": [{"fit": {"seconds": 2.0}}, null]}));
         let rest = json!({
-            "score": 1.5, "sites": [{"site": "a", "fit": {"error": 0.1}}, {"site": "b"}],
+            "score": 1.5, "plan": {"seconds": "a name"},
+            "sites": [{"site": "a", "fit": {"error": 0.1}}, {"site": "b"}],
         });
         assert_eq!(result, rest);
-        assert_eq!(split(&mut result), Value::Null);
-    }
-
-    #[test]
-    fn places_are_left_out() {
-        let mut result =
-            json!({"output": "runs/a/b", "notes": ["wrote runs/a/c; runs/ab", "runs/a"]});
-        without_folder(&mut result, "runs/a");
-        assert_eq!(result, json!({"output": "b", "notes": ["wrote c; runs/ab", "runs/a"]}));
+        assert_eq!(split(&mut result, &paths), Value::Null);
     }
 }

@@ -33,7 +33,7 @@ mod slots;
 pub mod source;
 pub(crate) mod store;
 pub(crate) mod tasks;
-mod verb;
+pub(crate) mod verb;
 
 pub use batch::BatchSize;
 pub use byte_size::ByteSize;
@@ -45,7 +45,7 @@ pub use failure::{Failure, FailureKind, is_full, message_of};
 pub use fields::{Field, Kind, Name, fields, flag_of, schema};
 pub use form::SavedForm;
 pub use layers::parse_layers;
-pub use outcome::{Findings, Outcome, write_pages};
+pub use outcome::{Outcome, ResultData, write_pages};
 pub use precision::PrecisionOptions;
 pub use read::read;
 pub use session::{Host, Session, to_yaml};
@@ -76,6 +76,9 @@ pub trait Job: Options + Debug + 'static {
     const HAS_SHARDS: bool = false;
     /// Ending of the name of its output in a recipe's directory: empty for a directory.
     const OUTPUT_ENDING: &'static str = "";
+    /// Where times, memory and machine stand in its result: keys joined by `/`, in which `*` is any
+    /// key or any item of a list. A path that a result lacks has no effect.
+    const MEASURED: &'static [&'static str] = &[];
 
     /// Models, texts and data that it reads, as it names them.
     fn inputs(&self) -> Vec<PathBuf> {

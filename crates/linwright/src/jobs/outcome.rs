@@ -10,7 +10,7 @@ use std::path::{Path, PathBuf};
 
 /// Plain data that is written as JSON. It may be much larger as a [`Value`], so that it becomes one
 /// only where it is taken apart.
-pub trait Findings {
+pub trait ResultData {
     /// Writes it as indented JSON.
     ///
     /// # Errors
@@ -24,7 +24,7 @@ pub trait Findings {
     fn to_value(&self) -> serde_json::Result<Value>;
 }
 
-impl<T: Serialize> Findings for T {
+impl<T: Serialize> ResultData for T {
     fn write(&self, out: &mut dyn Write) -> serde_json::Result<()> {
         serde_json::to_writer_pretty(out, self)
     }
@@ -37,7 +37,7 @@ impl<T: Serialize> Findings for T {
 /// What a job found: data, and the same for readers.
 pub struct Outcome {
     /// The result.
-    pub result: Box<dyn Findings>,
+    pub result: Box<dyn ResultData>,
     /// The result for readers; its title may be empty.
     pub report: Document,
     /// Times and memory for readers; they stand in no file but `measured.json`.

@@ -4,7 +4,7 @@ use super::Failure;
 use super::source::POCKET;
 use super::{AnyJob, Session};
 use linwright_run::atomic::{check_directory, check_file};
-use linwright_run::place::{self, is_page, is_result, is_samples};
+use linwright_run::place;
 use std::path::{Path, PathBuf};
 
 /// Checks a directory that a command will write.
@@ -18,37 +18,16 @@ pub fn directory(
     Ok(check_directory(path, force)?)
 }
 
-/// Checks an output file of results.
-pub fn json(
+/// Checks an output file, which `--force` replaces only if `is_ours` knows its content.
+pub fn file(
     path: &Path,
     force: bool,
     inputs: &[PathBuf],
     session: &Session<'_>,
+    is_ours: fn(&Path) -> bool,
 ) -> Result<(), Failure> {
     check_place(path, inputs, session)?;
-    Ok(check_file(path, force, is_result)?)
-}
-
-/// Checks an output page.
-pub fn page(
-    path: &Path,
-    force: bool,
-    inputs: &[PathBuf],
-    session: &Session<'_>,
-) -> Result<(), Failure> {
-    check_place(path, inputs, session)?;
-    Ok(check_file(path, force, is_page)?)
-}
-
-/// Checks an output file of samples.
-pub fn samples(
-    path: &Path,
-    force: bool,
-    inputs: &[PathBuf],
-    session: &Session<'_>,
-) -> Result<(), Failure> {
-    check_place(path, inputs, session)?;
-    Ok(check_file(path, force, is_samples)?)
+    Ok(check_file(path, force, is_ours)?)
 }
 
 /// Inputs of a job, in which `pocket` stands for the files of the built-in model.

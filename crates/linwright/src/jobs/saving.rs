@@ -19,6 +19,8 @@ pub(super) struct Saving<'a> {
     pub(super) output: &'a Path,
     /// What the job found, which stands beside the model.
     pub(super) result: Value,
+    /// Where times stand in it.
+    pub(super) measured: &'static [&'static str],
     /// Training curves as lines of JSON, which stand beside it as well; may be empty.
     pub(super) curves: String,
 }
@@ -33,7 +35,7 @@ impl Saving<'_> {
     ) -> Result<Exported, Failure> {
         session.step("saving and loading back");
         let mut result = self.result.clone();
-        let measured = measured::split(&mut result);
+        let measured = measured::split(&mut result, self.measured);
         let mut beside = session.files_beside(&measured)?;
         if !result.is_null() {
             beside.push(("results.json".to_owned(), format!("{result:#}\n").into_bytes()));
@@ -74,12 +76,12 @@ pub(super) fn record(
     model: &OpenModel,
     base: Option<&Place>,
 ) -> Map<String, Value> {
-    let mut inputs =
-        vec![json!({ "model": session.portable(&model.place.name), "sha256": model.loaded.hash })];
+    let name = session.portable(&model.place.name);
+    let mut inputs = vec![json!({ "model": name, "sha256": model.loaded.hash })];
     if let Some(base) = base {
         // The base of an adapter; its weights are read when they are needed.
-        let config = base.path.join("config.json");
-        inputs.push(json!({ "base": session.portable(&base.name), "config": session.portable(&config.display().to_string()) }));
+        let config = session.portable(base.path.join("config.json"));
+        inputs.push(json!({ "base": session.portable(&base.name), "config": config }));
     }
     let mut record = Map::new();
     record.insert("job".into(), session.job().clone().into());

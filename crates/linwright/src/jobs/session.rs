@@ -1,7 +1,7 @@
 //! What a job runs in: progress, cancellation, environment, and the build for provenance.
 
 use super::Failure;
-use super::inputs::{InputHash, hashes};
+use super::inputs::{InputHash, hash, is_data};
 use super::source::cache_home_of;
 use crate::pocket::{Unpacked, unpack};
 use linwright_compress::recipe::VERSION;
@@ -33,10 +33,12 @@ pub struct Session<'a> {
     host: Host<'a>,
     /// The job as a recipe, for provenance.
     job: Map<String, Value>,
-    /// Files that the job reads, with their hashes.
+    /// What the job reads, with hashes.
     data: Vec<InputHash>,
-    /// Whether somebody reads the report, which can be larger than the result.
-    has_readers: bool,
+    /// What was hashed in this session: jobs of a recipe read the same files.
+    hashed: Vec<InputHash>,
+    /// Whether the report is shown or written; it can be larger than the result.
+    wants_report: bool,
     /// The share of the work that this process does.
     shard: Shard,
     /// Directories of shards, whose finished pieces are read.
@@ -55,7 +57,8 @@ impl<'a> Session<'a> {
             host,
             job: Map::new(),
             data: Vec::new(),
-            has_readers: true,
+            hashed: Vec::new(),
+            wants_report: true,
             shard: Shard::WHOLE,
             sources: Vec::new(),
             folder: None,
@@ -72,19 +75,19 @@ impl<'a> Session<'a> {
 
     /// The session of a program that shows no report, so that none need be made.
     #[must_use]
-    pub fn without_readers(mut self) -> Self {
-        self.has_readers = false;
+    pub fn without_report(mut self) -> Self {
+        self.wants_report = false;
         self
     }
 
-    /// Whether somebody reads the report.
-    pub(crate) fn has_readers(&self) -> bool {
-        self.has_readers
+    /// Whether the report is shown or written.
+    pub(crate) fn wants_report(&self) -> bool {
+        self.wants_report
     }
 
-    /// A report is written to a directory, so it is read.
-    pub(crate) fn find_readers(&mut self) {
-        self.has_readers = true;
+    /// From now on the report is written to a directory.
+    pub(crate) fn want_report(&mut self) {
+        self.wants_report = true;
     }
 
     /// The share of the work that this process does.
@@ -129,12 +132,36 @@ impl<'a> Session<'a> {
     pub(crate) fn record_inputs(&mut self, inputs: &[PathBuf]) -> Result<(), Failure> {
         let below =
             |path: &&PathBuf| self.folder.as_ref().is_none_or(|folder| !path.starts_with(folder));
-        let outside: Vec<PathBuf> = inputs.iter().filter(below).cloned().collect();
-        self.data = hashes(&outside)?;
+        let outside: Vec<PathBuf> =
+            inputs.iter().filter(below).filter(|path| is_data(path)).cloned().collect();
+        self.data = self.hashes(&outside)?;
         Ok(())
     }
 
-    /// The files that the job reads, with their hashes.
+    /// Records what a recipe reads, with hashes.
+    pub(crate) fn record_data(&mut self, data: Vec<InputHash>) {
+        self.data = data;
+    }
+
+    /// Hashes of inputs, each once.
+    ///
+    /// # Errors
+    /// [`Failure`] if a file cannot be read.
+    pub(crate) fn hashes(&mut self, inputs: &[PathBuf]) -> Result<Vec<InputHash>, Failure> {
+        let mut found: Vec<InputHash> = Vec::new();
+        for path in inputs {
+            if found.iter().any(|other| other.path == *path) {
+                continue;
+            }
+            let known = self.hashed.iter().find(|known| known.path == *path).cloned();
+            let hash = known.map_or_else(|| hash(path), Ok)?;
+            self.hashed.push(hash.clone());
+            found.push(hash);
+        }
+        Ok(found)
+    }
+
+    /// What the job reads, with hashes.
     #[must_use]
     pub fn data(&self) -> &[InputHash] {
         &self.data
@@ -151,12 +178,12 @@ impl<'a> Session<'a> {
         &self.job
     }
 
-    /// A name without the folder of the run.
+    /// A path or name without the folder of the run.
     #[must_use]
-    pub fn portable(&self, name: &str) -> String {
-        let folder = self.folder.as_ref().map(|folder| folder.display().to_string());
-        let below = folder.and_then(|folder| name.strip_prefix(&folder)?.strip_prefix('/'));
-        below.unwrap_or(name).to_owned()
+    pub fn portable(&self, name: impl AsRef<Path>) -> String {
+        let name = name.as_ref();
+        let below = self.folder.as_ref().and_then(|folder| name.strip_prefix(folder).ok());
+        below.filter(|below| *below != Path::new("")).unwrap_or(name).display().to_string()
     }
 
     /// Files that a directory of results holds beside them: the job as a recipe, and times and

@@ -22,6 +22,8 @@ pub struct Verb {
     pub has_shards: bool,
     /// Ending of the name of its output in a recipe's directory: empty for a directory.
     pub output_ending: &'static str,
+    /// Where times, memory and machine stand in its result.
+    pub measured: &'static [&'static str],
     /// Its options, in order.
     pub fields: fn() -> Vec<Field>,
     /// Its JSON schema.
@@ -39,6 +41,7 @@ impl Verb {
             writes_model: J::WRITES_MODEL,
             has_shards: J::HAS_SHARDS,
             output_ending: J::OUTPUT_ENDING,
+            measured: J::MEASURED,
             fields: fields::<J>,
             schema: schema::<J>,
             read: |options| Ok(Box::new(read::<J>(options)?)),
@@ -108,11 +111,14 @@ impl<J: Job> AnyJob for J {
     }
 }
 
+/// Options that say where a job writes.
+pub(crate) const PLACES: [&str; 2] = ["output", "force"];
+
 /// A job as a recipe, without where it writes: the same wherever it is run.
 #[must_use]
 pub fn recipe_of(job: &dyn AnyJob) -> Map<String, Value> {
     let mut options = job.options();
-    for key in ["output", "force", "dry_run"] {
+    for key in PLACES.into_iter().chain(["dry_run"]) {
         options.shift_remove(key);
     }
     Map::from_iter([(job.verb().replace('-', "_"), options.into())])

@@ -16,6 +16,7 @@
 //! `stages` in place of `jobs` is a pipeline: a stage without `model` works on the model that the
 //! stages before it wrote, the first on that of the recipe, and `baseline: true` is the latter.
 
+use crate::jobs::verb::PLACES;
 use crate::jobs::{AnyJob, Failure, FailureKind, Field, VERBS, Verb};
 use linwright_compress::recipe::VERSION;
 use linwright_run::shown;
@@ -245,14 +246,26 @@ impl JobList {
     /// The recipe in full, without places: the same list gives the same text wherever it runs.
     #[must_use]
     pub fn to_value(&self) -> Value {
-        let jobs = self.entries.iter().map(
-            |entry| json!({ entry.verb.name.replace('-', "_"): entry.options, "name": entry.name }),
-        );
+        let jobs = self.entries.iter().map(|entry| {
+            let (verb, options) = (entry.verb.name.replace('-', "_"), entry.portable_options());
+            json!({ verb: options, "name": entry.name })
+        });
         json!({ "version": VERSION, "title": self.title, "jobs": jobs.collect::<Vec<_>>() })
     }
 }
 
 impl Entry {
+    /// The options without where it writes.
+    fn portable_options(&self) -> Map<String, Value> {
+        let fields = (self.verb.fields)();
+        let places = PLACES.iter().filter_map(|key| field_named(&fields, key));
+        let places: Vec<&Field> = places.collect();
+        let is_kept =
+            |key: &str| !places.iter().any(|field| field.is_called(&key.replace('-', "_")));
+        let kept = self.options.iter().filter(|(key, _)| is_kept(key));
+        kept.map(|(key, value)| (key.clone(), value.clone())).collect()
+    }
+
     /// Puts the output of the job into a folder, unless it names one; gives its place.
     fn place(&self, options: &mut Map<String, Value>, folder: &Path) -> Option<PathBuf> {
         let fields = (self.verb.fields)();

@@ -139,9 +139,10 @@ jobs:
 - Keys beside the jobs are options of every job that has them and does not give them.
 - `stages` in place of `jobs` is a pipeline: a stage without `model` works on the model that the stages before it
   wrote, the first on that of the recipe, and `baseline: true` is the latter.
-- `linwright run -r FILE -o DIR` runs it, and the same command resumes it. Each job writes to `DIR/NAME`. `DIR` holds
-  the recipe in full (`recipe.yaml`), the results (`results.json`, `report.html`, `report.md`), what is needed to run
-  it again (`reproduce.json`), and times and machine (`measured.json`).
+- `linwright run -r FILE -o DIR` runs it, and the same command resumes it, unless a text or a model (by path) has
+  changed since. Each job writes to `DIR/NAME`. `DIR` holds the recipe in full (`recipe.yaml`), the results
+  (`results.json`, `report.html`, `report.md`), what is needed to run it again with hashes of all that was read
+  (`reproduce.json`), and times and machine (`measured.json`).
 - `--set KEY=VALUE` replaces a value: `--set compress-1.keep=0.7`, `--set seed=1`.
 - `--shard i/N` does a share of the jobs; `linwright merge` makes one directory of all shares.
 - `linwright run --print-schema` prints the JSON schema of this page, for editors.

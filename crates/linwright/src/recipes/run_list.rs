@@ -1,7 +1,7 @@
 //! Runs a recipe of jobs: each job once, in order, and a report of all.
 
 use super::list::{Entry, JobList, Resolved};
-use crate::jobs::inputs::hashes;
+use crate::jobs::inputs::{InputHash, is_file_or_model};
 use crate::jobs::outcome::{text, write_pages};
 use crate::jobs::{Failure, Outcome, Session, command, measured, recipe_of, shards, to_yaml};
 use linwright_files::MEASURED;
@@ -29,8 +29,12 @@ pub(crate) fn run(
     session: &mut Session<'_>,
 ) -> Result<Outcome, Failure> {
     let recipe = list.to_value();
-    let fingerprint =
-        Fingerprint::of(&[("version", &env!("CARGO_PKG_VERSION")), ("recipe", &recipe)]);
+    let data = data_of(list, session)?;
+    let fingerprint = Fingerprint::of(&[
+        ("version", &env!("CARGO_PKG_VERSION")),
+        ("recipe", &recipe),
+        ("data", &data),
+    ]);
     let own = || Path::new("runs").join(format!("{name}-{}", &fingerprint.0[..8]));
     let folder = output.map_or_else(own, Path::to_owned);
     let resolved = list.resolve(&folder)?;
@@ -40,11 +44,12 @@ pub(crate) fn run(
         return Ok(Outcome::new(result, vec![text(lines)]));
     }
     shards::output_of(session, output)?;
-    let directory = RunDirectory::open(&folder, &fingerprint)?;
+    let directory = open(&folder, &fingerprint)?;
+    session.record_data([session.data(), &data].concat());
     shards::mark(session, &folder)?;
     let directory = directory.reading_also(shards::sources(session, Path::new("")));
     let shard = session.take_shard();
-    session.find_readers();
+    session.want_report();
     let shares = list.shares();
     write_atomic(&folder.join("recipe.yaml"), to_yaml(&recipe)?.as_bytes())?;
     let (mut finished, mut measured) = (Vec::new(), measured_before(&folder, session));
@@ -62,9 +67,6 @@ pub(crate) fn run(
         let divided = session.dividing(shard);
         return shards::part(divided, &folder, finished.len(), list.entries.len());
     }
-    let inputs: Vec<PathBuf> = resolved.iter().flat_map(|one| one.job.inputs()).collect();
-    let outside: Vec<PathBuf> =
-        inputs.into_iter().filter(|path| !path.starts_with(&folder)).collect();
     let seeds: Map<String, Value> = list
         .entries
         .iter()
@@ -76,9 +78,33 @@ pub(crate) fn run(
     let reproduce = json!({
         "schema": 1, "linwright": session.build().version, "recipe": recipe,
         "recipe_sha256": sha256_hex(to_yaml(&recipe)?.as_bytes()),
-        "seeds": seeds, "data": hashes(&outside)?,
+        "seeds": seeds, "data": data,
     });
     write_results(list, &reproduce, &finished, &folder, session)
+}
+
+/// What the jobs read, but for what other jobs of the recipe write: files, and models by path. A
+/// model of the hub is known by its name alone.
+fn data_of(list: &JobList, session: &mut Session<'_>) -> Result<Vec<InputHash>, Failure> {
+    // Any place will do: it is taken away again.
+    let folder = Path::new("runs").join(".data");
+    let resolved = list.resolve(&folder)?;
+    let written: Vec<&PathBuf> = resolved.iter().filter_map(|one| one.output.as_ref()).collect();
+    let inputs = resolved.iter().flat_map(|one| one.job.inputs());
+    let outside = inputs.filter(|path| !written.iter().any(|output| path.starts_with(output)));
+    let known: Vec<PathBuf> = outside.filter(|path| is_file_or_model(path)).collect();
+    session.hashes(&known)
+}
+
+/// Opens the directory of a recipe.
+fn open(folder: &Path, fingerprint: &Fingerprint) -> Result<RunDirectory, Failure> {
+    RunDirectory::open(folder, fingerprint).map_err(|error| match error {
+        RunError::Fingerprint { .. } => Failure::from(error).hint(
+            "a directory belongs to one recipe, its data and one version of the program; what \
+             changed is run in a directory of its own",
+        ),
+        other => other.into(),
+    })
 }
 
 /// A job as the recipe that its own directory holds: as the command would record it, but with
@@ -124,17 +150,14 @@ fn one(
         if let Some(failure) = outcome.failure {
             return Err(failure);
         }
-        let folder = directory.path().display().to_string();
-        let (mut result, mut report) = (outcome.value()?, plain(&outcome.report)?);
-        measurements.insert(entry.name.clone(), measured::split(&mut result));
-        measured::without_folder(&mut result, &folder);
-        measured::without_folder(&mut report, &folder);
+        let mut result = outcome.value()?;
+        let times = measured::split(&mut result, entry.verb.measured);
+        measurements.insert(entry.name.clone(), times);
         if let (false, Some(path)) = (entry.verb.output_ending.is_empty(), &resolved.output) {
             // Without times, so that it has the same bytes again.
             write_atomic(path, format!("{result:#}\n").as_bytes())?;
         }
-        let report = serde_json::from_value(report).map_err(|error| unreadable(&error))?;
-        Ok(Finished { result, report })
+        Ok(Finished { result, report: outcome.report })
     })
 }
 
@@ -216,15 +239,6 @@ fn write_measured(
     Ok(())
 }
 
-/// A report as JSON.
-fn plain(report: &Document) -> Result<Value, Failure> {
-    serde_json::to_value(report).map_err(|error| unreadable(&error))
-}
-
-fn unreadable(error: &serde_json::Error) -> Failure {
-    Failure::general(format!("cannot write the report as JSON: {error}"))
-}
-
 /// Writes `results.json`, `measured.json`, `reproduce.json` and the report.
 fn write_results(
     list: &JobList,
@@ -237,21 +251,17 @@ fn write_results(
     let all: Map<String, Value> =
         names.zip(finished.iter().map(|one| one.result.clone())).collect();
     let results = json!({ "title": list.title, "jobs": all });
-    let text_of_recipe = to_yaml(&reproduce["recipe"])?;
     let mut document = Document { title: list.title.clone(), ..Document::default() };
     for (entry, one) in list.entries.iter().zip(finished) {
         document.blocks.push(text([format!("{}: {}", entry.name, entry.verb.name)]));
         document.blocks.extend(one.report.blocks.iter().cloned());
     }
     document.blocks.push(Block::Provenance(provenance(reproduce)));
-    let lines = std::iter::once("recipe:").chain(text_of_recipe.lines());
-    document.blocks.push(text(lines));
     session.finish();
     write_atomic(&folder.join("reproduce.json"), format!("{reproduce:#}\n").as_bytes())?;
     let page = write_pages(&document, folder)?;
     // Last, so that it is there when all is.
     write_atomic(&folder.join("results.json"), format!("{results:#}\n").as_bytes())?;
-    document.blocks.pop();
     document.blocks.push(text([format!("report: {}", page.display())]));
     Ok(Outcome { report: document, ..Outcome::new(results, Vec::new()) })
 }

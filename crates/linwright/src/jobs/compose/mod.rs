@@ -2,6 +2,7 @@
 
 mod run;
 
+use crate::jobs::measured::PROVENANCE;
 use crate::jobs::{CutOptions, EvaluationOptions, Failure, Job, Outcome, Session, SlotOptions};
 use schemars::JsonSchema;
 use serde::{Deserialize, Serialize};
@@ -47,6 +48,7 @@ impl Job for Compose {
         accepted so far, and keep the best if the metric on validation items does not fall.\n\n\
         Run the same command again to resume. `linwright laser --plan DIR/edits.json` then writes \
         the model.";
+    const MEASURED: &'static [&'static str] = &PROVENANCE;
 
     fn inputs(&self) -> Vec<PathBuf> {
         let mut inputs = vec![PathBuf::from(&self.model)];

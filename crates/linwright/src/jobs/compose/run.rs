@@ -6,7 +6,7 @@ use crate::jobs::outcome::text;
 use crate::jobs::saving::write_beside;
 use crate::jobs::store;
 use crate::jobs::sweep::{Opened, grid, left_nothing};
-use crate::jobs::{Failure, Outcome, Session};
+use crate::jobs::{Failure, Job, Outcome, Session};
 use linwright_compress::intervention::apply_edits;
 use linwright_compress::intervention::compose::{Composed, best_first, compose, fingerprint};
 use linwright_compress::intervention::report::{edits_table, steps, test_table};
@@ -51,7 +51,7 @@ pub(super) fn run(job: &Compose, session: &mut Session<'_>) -> Result<Outcome, F
         .map_err(|error| Failure::general(format!("cannot write the edits as JSON: {error}")))?;
     write_atomic(&output.join("edits.json"), format!("{edits:#}\n").as_bytes())?;
     let mut kept = json.clone();
-    let measured = measured::split(&mut kept);
+    let measured = measured::split(&mut kept, Compose::MEASURED);
     write_beside(session, &opened.model, &measured, &output)?;
     write_atomic(&output.join("result.json"), format!("{kept:#}\n").as_bytes())?;
     let mut blocks = vec![Block::Table(steps(&composed))];
@@ -59,7 +59,7 @@ pub(super) fn run(job: &Compose, session: &mut Session<'_>) -> Result<Outcome, F
         blocks.push(Block::Table(edits_table(&sites)));
     }
     blocks.extend(composed.test.as_ref().map(|test| Block::Table(test_table(test))));
-    blocks.push(text([format!("edits: {}", output.join("edits.json").display())]));
+    blocks.push(text([format!("edits: {}", session.portable(output.join("edits.json")))]));
     Ok(Outcome::new(json, blocks))
 }
 

@@ -159,6 +159,15 @@ impl Job for Compress {
         [\"down\"], \"layers\": [0, 1]}, \"method\": {\"method\": \"low_rank\"}, \"size\": \
         {\"rank\": 8}}]}. Of several edits that select a layer, the last counts.";
     const WRITES_MODEL: bool = true;
+    const MEASURED: &'static [&'static str] = &[
+        "stages",
+        "sites/*/fit/seconds",
+        "summary/peak_resident_bytes",
+        "summary/tokens_per_second",
+        "summary/tokens_per_second_before",
+        "tokens_per_second",
+        "tokens_per_second_before",
+    ];
 
     fn inputs(&self) -> Vec<PathBuf> {
         let mut inputs = vec![PathBuf::from(&self.model)];

@@ -5,7 +5,7 @@ use super::{Compress, StoredDType, state};
 use crate::jobs::saving::{self, Saving};
 use crate::jobs::source::{OpenModel, POCKET, open_model, text_file};
 use crate::jobs::tasks::{Judged, before_and_after, check_tasks, open_tasks_if_any};
-use crate::jobs::{Failure, Outcome, Session, outputs};
+use crate::jobs::{Failure, Job, Outcome, Session, outputs};
 use linwright_compress::pipeline::{Context, Edited, SiteOutcome, apply};
 use linwright_compress::{Plan, study};
 use linwright_data::Corpus;
@@ -57,12 +57,12 @@ pub(super) fn run(job: &Compress, session: &mut Session<'_>) -> Result<Outcome, 
     let stages = session.finish();
     let summary = Summary::new(&done, &loaded.decoder, &place.path);
     let result = json!({
-        "model": place.name, "output": job.output, "plan": plan,
+        "model": place.name, "output": session.portable(&job.output), "plan": plan,
         "saved": saving::summary(&done.saved), "summary": summary, "sites": done.edited.sites,
         "stages": stages, "dense": done.judged.dense, "results": done.judged.results,
         "comparisons": done.judged.comparisons,
     });
-    let mut blocks = summary.blocks(&done, &job.output);
+    let mut blocks = summary.blocks(&done, &session.portable(&job.output));
     blocks.extend(done.judged.blocks());
     Ok(Outcome { measured: summary.measured(), ..Outcome::new(result, blocks) })
 }
@@ -139,7 +139,8 @@ fn fit_and_save(
     });
     let (force, output) = (job.force, &*job.output);
     let curves = curves(&edited);
-    let saving = Saving { form: job.form, dtype, force, output, result, curves };
+    let (form, measured) = (job.form, Compress::MEASURED);
+    let saving = Saving { form, dtype, force, output, result, measured, curves };
     let saved = saving.write(&edited.model, model, session)?;
     Ok(Done { edited, judged, saved, speeds: [speeds[0], speeds[1]] })
 }

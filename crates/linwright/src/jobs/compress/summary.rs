@@ -46,7 +46,7 @@ impl Summary {
         }
     }
 
-    pub(super) fn blocks(&self, done: &Done, output: &Path) -> Vec<Block> {
+    pub(super) fn blocks(&self, done: &Done, output: &str) -> Vec<Block> {
         let choice = &done.saved.choice;
         let rows: Vec<Vec<String>> = done
             .edited
@@ -80,8 +80,7 @@ impl Summary {
                 ),
                 format!("form {}: {}", choice.form.name(), choice.reason),
                 format!(
-                    "wrote {}; loaded back, logits differ by at most {:.1e}",
-                    output.display(),
+                    "wrote {output}; loaded back, logits differ by at most {:.1e}",
                     self.max_logit_difference,
                 ),
             ]),

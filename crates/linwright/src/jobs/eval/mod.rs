@@ -54,6 +54,15 @@ impl Job for Eval {
     const ABOUT: &str = "Measure perplexity on text and accuracy on questions.";
     const OUTPUT_ENDING: &str = ".json";
     const HAS_SHARDS: bool = true;
+    const MEASURED: &'static [&'static str] = &[
+        "config/device",
+        "date",
+        "git_hash",
+        "linwright/peak_resident_bytes",
+        "linwright/threads",
+        "linwright/timing",
+        "total_evaluation_time_seconds",
+    ];
 
     fn inputs(&self) -> Vec<PathBuf> {
         let mut inputs = vec![PathBuf::from(&self.model)];

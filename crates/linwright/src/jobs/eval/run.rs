@@ -18,6 +18,7 @@ use linwright_ops::Sites;
 use linwright_report::Block;
 use linwright_run::atomic::write_atomic;
 use linwright_run::memory::{peak_resident_bytes, resident_bytes};
+use linwright_run::place::{is_result, is_samples};
 use linwright_run::{DataSource, JournalError, Monitor};
 use serde_json::{Value, json};
 use std::ffi::OsString;
@@ -26,7 +27,12 @@ use std::path::{Path, PathBuf};
 /// Results of all tasks, or how far a shard brought them.
 enum Measured {
     /// The results.
-    All(Vec<TaskResult>),
+    All {
+        /// One for each task.
+        results: Vec<TaskResult>,
+        /// Batches in the journals.
+        batches: usize,
+    },
     /// Batches of other shards are missing.
     Part {
         /// Known batches.
@@ -50,10 +56,10 @@ enum Scored {
 }
 
 impl Scored {
-    /// Known and all batches; a complete evaluation counts its tasks.
+    /// Known and all batches of a shard.
     fn batches(&self) -> [usize; 2] {
         match self {
-            Self::All(scored) => [scored.results.len(); 2],
+            Self::All(scored) => [scored.batches; 2],
             Self::Part { known, total } => [*known, *total],
         }
     }
@@ -63,6 +69,8 @@ impl Scored {
 struct AllScored {
     model: OpenModel,
     results: Vec<TaskResult>,
+    /// Batches that a shard keeps.
+    batches: usize,
     groups: Vec<TaskGroup>,
     seconds: f64,
 }
@@ -79,7 +87,7 @@ fn check_outputs(job: &Eval, session: &mut Session<'_>) -> Result<(), Failure> {
     }
     if let Some(path) = &job.output {
         let inputs = outputs::inputs_of(job, session);
-        outputs::json(path, job.force, &inputs, session)?;
+        outputs::file(path, job.force, &inputs, session, is_result)?;
     }
     match &job.log_samples {
         Some(folder) if folder.exists() && !folder.is_dir() => {
@@ -100,7 +108,7 @@ fn check_samples(
     };
     let inputs = outputs::inputs_of(job, session);
     let mut names = tasks.iter().map(|task| samples_of(folder, &task.id()));
-    names.try_for_each(|path| outputs::samples(&path, job.force, &inputs, session))
+    names.try_for_each(|path| outputs::file(&path, job.force, &inputs, session, is_samples))
 }
 
 /// Path of the samples of a task.
@@ -172,12 +180,12 @@ impl Scoring<'_> {
             self.overlap = Some(overlap::find_overlap(job, &tasks.all, session)?);
         }
         let began = session.seconds();
-        let results = match measure(job, &model, &tasks.all, session)? {
-            Measured::All(results) => results,
+        let (results, batches) = match measure(job, &model, &tasks.all, session)? {
+            Measured::All { results, batches } => (results, batches),
             Measured::Part { known, total } => return Ok(Scored::Part { known, total }),
         };
         let (groups, seconds) = (tasks.groups.clone(), session.seconds() - began);
-        Ok(Scored::All(Box::new(AllScored { model, results, groups, seconds })))
+        Ok(Scored::All(Box::new(AllScored { model, results, batches, groups, seconds })))
     }
 }
 
@@ -188,7 +196,7 @@ fn outcome(
     session: &mut Session<'_>,
 ) -> Result<Outcome, Failure> {
     let job = scoring.job;
-    let AllScored { model, results, groups, seconds } = first;
+    let AllScored { model, results, groups, seconds, .. } = first;
     let OpenModel { loaded, place } = model;
     let mut provenance = session.provenance("linwright eval", &loaded, &results);
     let (prompting, parameters) = (prompting(job, &loaded), parameters(&loaded));
@@ -386,7 +394,7 @@ fn measure(
         }
     }
     Ok(match results.len() == tasks.len() {
-        true => Measured::All(results),
+        true => Measured::All { results, batches: batches[0] },
         false => Measured::Part { known: batches[0], total: batches[1] },
     })
 }

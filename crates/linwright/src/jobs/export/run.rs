@@ -30,6 +30,7 @@ pub(super) fn run(job: &Export, session: &mut Session<'_>) -> Result<Outcome, Fa
     let base_model = job.base_model.clone().or_else(|| origin.on_hub.clone());
     let card = Card { base_model, results };
     let reproduce = record(session, &model, base.as_ref());
+    let output = session.portable(&job.output);
     let beside = session.files_beside(&Value::Null)?;
     session.step("saving and loading back");
     match job.form {
@@ -41,7 +42,7 @@ pub(super) fn run(job: &Export, session: &mut Session<'_>) -> Result<Outcome, Fa
                 session.note(&format!("note: {warning}"));
             }
             session.finish();
-            adapter_outcome(job, &adapter)
+            adapter_outcome(output, &adapter)
         }
         SavedForm::Auto | SavedForm::Whole(_) => {
             let options = ExportOptions {
@@ -59,7 +60,7 @@ pub(super) fn run(job: &Export, session: &mut Session<'_>) -> Result<Outcome, Fa
                 session.note(&format!("note: {warning}"));
             }
             session.finish();
-            outcome(job, &done)
+            outcome(output, &done)
         }
     }
 }
@@ -132,10 +133,10 @@ fn write_adapter(
     Ok(export_lora(&loaded.decoder, &loaded.source, &base.path, &options, &job.output)?)
 }
 
-fn outcome(job: &Export, done: &Exported) -> Result<Outcome, Failure> {
+fn outcome(output: String, done: &Exported) -> Result<Outcome, Failure> {
     let (form, sizes) = (done.choice.form.name(), &done.sizes);
     let result = json!({
-        "output": job.output, "form": form, "reason": done.choice.reason,
+        "output": output, "form": form, "reason": done.choice.reason,
         "parameters": sizes, "warnings": done.warnings,
         "max_logit_difference": done.saved.max_difference,
         "files": done.saved.files.iter().filter(|file| file.name != MEASURED).map(|file| json!({
@@ -151,16 +152,16 @@ fn outcome(job: &Export, done: &Exported) -> Result<Outcome, Failure> {
             grouped(sizes.bytes),
             grouped(sizes.dense_bytes),
         ),
-        job.output.display().to_string(),
+        output,
     ]);
     Ok(Outcome::new(result, vec![block]))
 }
 
-fn adapter_outcome(job: &Export, adapter: &Adapter) -> Result<Outcome, Failure> {
+fn adapter_outcome(output: String, adapter: &Adapter) -> Result<Outcome, Failure> {
     let loss = adapter.sites.iter().map(|site| site.loss).fold(0.0, f64::max);
     let parameters: u64 = adapter.sites.iter().map(|site| site.parameters).sum();
     let result = json!({
-        "output": job.output, "form": "lora", "sites": adapter.sites,
+        "output": output, "form": "lora", "sites": adapter.sites,
         "parameters": parameters, "resolution": adapter.resolution, "max_loss": loss,
         "warnings": adapter.warnings,
     });
@@ -175,7 +176,7 @@ fn adapter_outcome(job: &Export, adapter: &Adapter) -> Result<Outcome, Failure> 
             adapter.sites.len(),
             grouped(parameters),
         ),
-        job.output.display().to_string(),
+        output,
     ]);
     Ok(Outcome::new(result, vec![block]))
 }

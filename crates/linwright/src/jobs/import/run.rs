@@ -14,30 +14,31 @@ use std::collections::BTreeMap;
 pub(super) fn run(job: &Import, session: &mut Session<'_>) -> Result<Outcome, Failure> {
     let inputs = outputs::inputs_of(job, session);
     outputs::directory(&job.output, job.force, &inputs, session)?;
-    let Some(tokenizer) = &job.tokenizer else { return tensors(job) };
+    let Some(tokenizer) = &job.tokenizer else { return tensors(job, session) };
     let parameters = import_llama2c(&job.model, tokenizer, &job.output, job.force)?.parameters;
-    let line = format!("wrote {} ({} parameters)", job.output.display(), grouped(parameters));
-    let result = json!({ "output": job.output, "parameters": parameters });
+    let output = session.portable(&job.output);
+    let line = format!("wrote {output} ({} parameters)", grouped(parameters));
+    let result = json!({ "output": output, "parameters": parameters });
     Ok(Outcome::new(result, vec![text([line])]))
 }
 
 /// Imports tensors that have no model configuration.
-fn tensors(job: &Import) -> Result<Outcome, Failure> {
+fn tensors(job: &Import, session: &Session<'_>) -> Result<Outcome, Failure> {
     let imported = import_tensors(&job.model, &job.output, job.force);
     let imported = imported.map_err(|error| match error {
         FileError::Malformed { .. } => Failure::from(error)
             .hint("a llama2.c model needs --tokenizer, raw files need tensors.json"),
         other => Failure::from(other),
     })?;
+    let output = session.portable(&job.output);
     let result = json!({
-        "output": job.output,
+        "output": output,
         "parameters": imported.parameters(),
         "tensors": imported.tensors.iter().cloned().collect::<BTreeMap<_, _>>(),
         "notes": imported.notes,
     });
     let line = format!(
-        "wrote {} ({} tensors, {} parameters)",
-        job.output.display(),
+        "wrote {output} ({} tensors, {} parameters)",
         imported.tensors.len(),
         grouped(imported.parameters())
     );

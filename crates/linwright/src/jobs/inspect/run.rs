@@ -8,6 +8,7 @@ use linwright_measure::inspect::report::document;
 use linwright_measure::inspect::{Inspection, NameFilter, Options, run as inspect};
 use linwright_report::{Document, html};
 use linwright_run::atomic::write_atomic;
+use linwright_run::place::is_page;
 use linwright_run::{Monitor, shown};
 use std::path::Path;
 
@@ -17,7 +18,7 @@ pub(super) fn run(job: &Inspect, session: &mut Session<'_>) -> Result<Outcome, F
     }
     if let Some(page) = &job.html {
         let inputs = outputs::of_model(&job.model, session);
-        outputs::page(page, job.force, &inputs, session)?;
+        outputs::file(page, job.force, &inputs, session, is_page)?;
     }
     let options = Options {
         filter: job.filter.as_deref().map(NameFilter::parse).transpose()?,
@@ -34,7 +35,7 @@ pub(super) fn run(job: &Inspect, session: &mut Session<'_>) -> Result<Outcome, F
         write_atomic(page, html::render(&document(&found, job.by))?.as_bytes())?;
         session.note(&format!("wrote {}", page.display()));
     }
-    let report = match session.has_readers() {
+    let report = match session.wants_report() {
         true => document(&found, job.by),
         false => Document::default(),
     };

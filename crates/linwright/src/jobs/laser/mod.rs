@@ -2,6 +2,7 @@
 
 mod run;
 
+use crate::jobs::measured::PROVENANCE;
 use crate::jobs::named::{EditedForms, Names};
 use crate::jobs::plan_file::read_plan_file;
 use crate::jobs::{
@@ -58,6 +59,7 @@ impl Job for Laser {
     const ABOUT: &str = "Reduce the rank of weights as LASER does, evaluate the model before and \
         after, and save it; factored weights make it smaller.";
     const WRITES_MODEL: bool = true;
+    const MEASURED: &'static [&'static str] = &PROVENANCE;
 
     fn inputs(&self) -> Vec<PathBuf> {
         let mut inputs = vec![PathBuf::from(&self.model)];

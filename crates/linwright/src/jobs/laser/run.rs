@@ -5,7 +5,7 @@ use crate::jobs::outcome::text;
 use crate::jobs::saving::{self, Saving};
 use crate::jobs::source::{OpenModel, open_model};
 use crate::jobs::tasks::{Judged, before_and_after, check_tasks, open_tasks_if_any};
-use crate::jobs::{Failure, Outcome, Session, outputs, store};
+use crate::jobs::{Failure, Job, Outcome, Session, outputs, store};
 use linwright_compress::Plan;
 use linwright_compress::intervention::report::edits_table;
 use linwright_compress::intervention::{SiteEdit, apply_edits};
@@ -52,13 +52,15 @@ pub(super) fn run(job: &Laser, session: &mut Session<'_>) -> Result<Outcome, Fai
             force: job.force,
             output,
             result,
+            measured: Laser::MEASURED,
             curves: String::new(),
         };
         done.saved = Some(saving.write(&edited, &model, session)?);
     }
     session.finish();
     let result = result(job, &model, &done, session);
-    Ok(Outcome::new(result, blocks(job, &done)))
+    let output = job.output.as_ref().map(|output| session.portable(output));
+    Ok(Outcome::new(result, blocks(output.as_deref(), &done)))
 }
 
 /// What stands beside the saved model.
@@ -85,7 +87,7 @@ fn result(job: &Laser, model: &OpenModel, done: &Done, session: &Session<'_>) ->
     let saved = done.saved.as_ref().map(|done| {
         let saved = &done.saved;
         let mut summary = saving::summary(done);
-        summary["output"] = json!(job.output);
+        summary["output"] = json!(job.output.as_ref().map(|output| session.portable(output)));
         summary["parameters"] = json!(saved.parameters);
         summary["weight_bytes"] = json!(bytes(saved));
         summary["max_logit_difference"] = json!(saved.max_difference);
@@ -106,7 +108,7 @@ fn bytes(saved: &SavedModel) -> u64 {
     weights.map(|file| file.bytes).sum()
 }
 
-fn blocks(job: &Laser, done: &Done) -> Vec<Block> {
+fn blocks(output: Option<&str>, done: &Done) -> Vec<Block> {
     let (now, before) = parameters(&done.sites);
     let mut blocks = vec![
         match done.sites.is_empty() {
@@ -121,11 +123,11 @@ fn blocks(job: &Laser, done: &Done) -> Vec<Block> {
         )]),
     ];
     blocks.extend(done.judged.blocks());
-    if let (Some(saved), Some(output)) = (&done.saved, &job.output) {
+    if let (Some(saved), Some(output)) = (&done.saved, output) {
         let bytes = grouped(bytes(&saved.saved));
         blocks.push(text([
             format!("form {}: {}", saved.choice.form.name(), saved.choice.reason),
-            format!("saved to {}: {bytes} bytes of weights", output.display()),
+            format!("saved to {output}: {bytes} bytes of weights"),
         ]));
     }
     blocks

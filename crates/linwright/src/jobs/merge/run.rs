@@ -1,6 +1,7 @@
 //! `linwright merge`: reads what shards computed, and finishes their job.
 
 use super::Merge;
+use crate::jobs::inputs::check_unchanged;
 use crate::jobs::shards::ShardRecord;
 use crate::jobs::{Failure, FailureKind, Outcome, Session, Verb};
 use linwright_run::shown;
@@ -24,6 +25,7 @@ pub(super) fn run(job: &Merge, session: &mut Session<'_>) -> Result<Outcome, Fai
         }
     }
     check_version(first, session)?;
+    check_unchanged(&first.data)?;
     let held: Vec<usize> = records.iter().map(|(_, record)| record.shard.index()).collect();
     let count = first.shard.count();
     let missing = (0..count).filter(|index| !held.contains(index));

@@ -2,9 +2,9 @@
 
 use super::Reproduce;
 use super::compare::{Compared, directories};
-use crate::jobs::inputs::{InputHash, hash};
+use crate::jobs::inputs::{InputHash, check_unchanged};
 use crate::jobs::outcome::{table, text};
-use crate::jobs::{Failure, FailureKind, Outcome, Session, Verb, outputs};
+use crate::jobs::{Failure, Outcome, Session, Verb, outputs};
 use crate::recipes::{JobList, run_jobs};
 use linwright_run::{Monitor, input, shown, shown_reason};
 use serde::Deserialize;
@@ -39,7 +39,7 @@ pub(super) fn run(job: &Reproduce, session: &mut Session<'_>) -> Result<Outcome,
             shown(&record.linwright)
         ));
     }
-    check_data(&record.data)?;
+    check_unchanged(&record.data)?;
     match (&record.recipe, &record.job) {
         (Some(recipe), _) => {
             let name = job.directory.display().to_string();
@@ -69,24 +69,6 @@ fn no_record(directory: &Path, reason: &str) -> Failure {
     let path = directory.join(RECORD);
     let message = format!("{} is no record of a job: {}", path.display(), shown_reason(reason));
     Failure::general(message).hint("directories of earlier versions cannot be reproduced")
-}
-
-/// Refuses data that changed: the result could not be the same.
-fn check_data(data: &[InputHash]) -> Result<(), Failure> {
-    for known in data {
-        let now = hash(&known.path)?;
-        if now.sha256 != known.sha256 {
-            let message = format!(
-                "{} has another content than when it was read: SHA-256 {}, then {}",
-                known.path.display(),
-                now.sha256,
-                shown(&known.sha256)
-            );
-            return Err(Failure::new(FailureKind::Fingerprint, message)
-                .hint("bring the file of then back, or run the recipe.yaml of the directory"));
-        }
-    }
-    Ok(())
 }
 
 /// Runs a single job, whose output is the directory itself.

@@ -2,6 +2,7 @@
 
 pub(crate) mod run;
 
+use crate::jobs::measured::PROVENANCE;
 use crate::jobs::{CutOptions, EvaluationOptions, Failure, Job, Outcome, Session, SlotOptions};
 pub(crate) use run::left_nothing;
 pub(in crate::jobs) use run::{Opened, grid};
@@ -64,6 +65,8 @@ impl Job for Sweep {
         combination on the validation items of a task, and the best one on its test items.\n\n\
         Run the same command again to resume.";
     const HAS_SHARDS: bool = true;
+    const MEASURED: &'static [&'static str] =
+        &[PROVENANCE[0], PROVENANCE[1], PROVENANCE[2], PROVENANCE[3], "seconds"];
 
     fn inputs(&self) -> Vec<PathBuf> {
         [vec![PathBuf::from(&self.model)], self.evaluation.inputs()].concat()

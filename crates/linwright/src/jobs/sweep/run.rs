@@ -7,7 +7,7 @@ use crate::jobs::source::{OpenModel, open_model};
 use crate::jobs::store;
 use crate::jobs::tasks::{check_tasks, open_parts};
 use crate::jobs::{
-    CutOptions, EvaluationOptions, Failure, Outcome, Session, SlotOptions, measured, shards,
+    CutOptions, EvaluationOptions, Failure, Job, Outcome, Session, SlotOptions, measured, shards,
 };
 use linwright_compress::intervention::report::{ranking, sweep_document, test_table, verdict};
 use linwright_compress::intervention::sweep::{Grid, Swept as SweepResult, Work, places, sweep};
@@ -89,7 +89,7 @@ pub(super) fn run(job: &Sweep, session: &mut Session<'_>) -> Result<Outcome, Fai
     };
     let mut blocks = vec![Block::Table(ranking(&swept)), text([verdict(&swept)])];
     blocks.extend(swept.test.as_ref().map(|test| Block::Table(test_table(test))));
-    blocks.push(text([format!("report: {}", output.join("report.html").display())]));
+    blocks.push(text([format!("report: {}", session.portable(output.join("report.html")))]));
     Ok(Outcome::new(result, blocks))
 }
 
@@ -142,7 +142,7 @@ pub(crate) fn swept(job: &Sweep, session: &mut Session<'_>) -> Result<Swept, Fai
     let result = result(&opened, &swept, &times, session)?;
     let document = sweep_document(&job.title, &opened.model.place.name, &swept);
     let mut kept = result.clone();
-    let measured = measured::split(&mut kept);
+    let measured = measured::split(&mut kept, Sweep::MEASURED);
     write_beside(session, &opened.model, &measured, &output)?;
     write(&output, &swept, &document, &kept)?;
     Ok(Swept::Whole(Box::new(Finished { result, output, swept })))

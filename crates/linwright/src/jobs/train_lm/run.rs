@@ -46,13 +46,13 @@ pub(super) fn run(job: &TrainLm, session: &mut Session<'_>) -> Result<Outcome, F
     session.step("writing");
     let saved = prepared.write(&decoder, &outcome, &job.output, job.force)?;
     session.finish();
+    let output = session.portable(&job.output);
     let result = json!({
-        "output": job.output, "parameters": saved.parameters, "bytes": saved.bytes(),
+        "output": output, "parameters": saved.parameters, "bytes": saved.bytes(),
         "validation_loss": outcome.best_loss,
     });
     let line = format!(
-        "wrote {} ({} parameters, {} bytes); validation loss {:.4}",
-        job.output.display(),
+        "wrote {output} ({} parameters, {} bytes); validation loss {:.4}",
         grouped(saved.parameters),
         grouped(saved.bytes()),
         outcome.best_loss
