@@ -4,7 +4,10 @@
 use crate::recipes::JOBS;
 use crate::study::{RECIPE, rows};
 use crate::workshop::{Outcome, Workshop};
+use serde_json::Value;
+use std::fs::File;
 use std::io::{BufRead, BufReader, Read};
+use std::path::Path;
 use std::process::{Child, Command, ExitStatus};
 use std::sync::OnceLock;
 
@@ -45,6 +48,7 @@ fn undisturbed() -> &'static [u8] {
 }
 
 fn only_the_output_remains(w: &Workshop) {
+    assert_eq!(w.unfinished(), [Value::Null; 0]);
     let expected = ["calibration.jsonl", "model", "out", "questions.jsonl", "text.jsonl"];
     assert_eq!(w.names(), expected);
 }
@@ -66,7 +70,9 @@ fn ctrl_c_says_that_the_same_command_goes_on_and_it_does() {
         assert_eq!(status.code(), Some(75), "{stage}: {said}");
         assert!(said.contains("same command again"), "{stage}: {said}");
         assert!(!w.path("out").exists(), "{stage}");
-        assert!(w.path(".out.linwright-state").is_dir(), "{stage}: {:?}", w.names());
+        let began = stage.contains("fitting");
+        let expected = if began { &["compress to out"][..] } else { &[] };
+        assert_eq!(w.unfinished().iter().map(|work| &work["what"]).collect::<Vec<_>>(), expected);
     }
     let last = w.run(&command);
     assert!(!last.stderr.contains("layers.0.self_attn.q_proj: fitting"), "{}", last.stderr);
@@ -183,14 +189,51 @@ fn a_stopped_study_goes_on_to_the_same_report() {
 }
 
 #[test]
-fn an_interrupted_evaluation_has_nothing_to_go_on_from() {
+fn an_evaluation_without_an_output_goes_on_where_there_is_a_store() {
     let w = Workshop::new();
     let long = w.text("text.jsonl").repeat(200);
     w.write("long.jsonl", long);
     let eval = "eval model --text long.jsonl --window 64 --stride 8";
     let (status, said) = stop_at(&w, eval, "evaluating", "-INT");
+    assert_eq!(status.code(), Some(75), "{said}");
+    assert!(said.contains("same command again"), "{said}");
+    // A second process does not wait for the first, and keeps nothing.
+    let lock = hold(&w);
+    let second = w.run(&format!("{eval} --limit 2"));
+    assert!(!second.stderr.contains("note: "), "another job: {}", second.stderr);
+    let (status, said) = stop_at(&w, eval, "evaluating", "-INT");
     assert_eq!(status.code(), Some(130), "{said}");
-    assert!(said.contains("interrupted") && !said.contains("same command"), "{said}");
+    for word in ["being done by process 4711", "cannot be resumed", "interrupted"] {
+        assert!(said.contains(word), "{word}: {said}");
+    }
+    assert!(!said.contains("same command again"), "{said}");
+    drop(lock);
+}
+
+/// Holds the only unfinished work as a command at work does.
+fn hold(w: &Workshop) -> File {
+    let [work] = &w.unfinished()[..] else { panic!("{:?}", w.unfinished()) };
+    let lock = Path::new(work["directory"].as_str().unwrap()).join(".lock");
+    let file = File::create(&lock).unwrap();
+    file.try_lock().unwrap();
+    std::fs::write(lock, "4711").unwrap();
+    file
+}
+
+#[test]
+fn a_second_command_with_the_same_output_is_told_who_is_at_work() {
+    for (command, stage) in [
+        (format!("{PLAN} -o out"), "layers.0.self_attn.k_proj: fitting"),
+        ("eval model --text long.jsonl --window 64 --stride 8 -o out.json".into(), "evaluating"),
+        ("train-lm --epochs 1 -o out".to_owned(), "training"),
+    ] {
+        let w = Workshop::new();
+        w.write("long.jsonl", w.text("text.jsonl").repeat(200));
+        stop_at(&w, &command, stage, "-KILL");
+        let lock = hold(&w);
+        w.fails(&command, 1, &["being done by process 4711", "wait for it to end"]);
+        drop(lock);
+    }
 }
 
 #[test]
@@ -199,10 +242,15 @@ fn another_plan_does_not_take_over_what_was_left() {
     let command = format!("{PLAN} -o out");
     stop_at(&w, &command, "layers.0.self_attn.k_proj: fitting", "-INT");
     let other = format!("{PLAN} --seed 9 -o out");
-    let words = [".out.linwright-state", "unfinished", "same command", "--force"];
-    w.fails(&other, 6, &words);
-    assert!(w.path(".out.linwright-state").is_dir(), "the unfinished work is kept");
-    w.ok(&format!("{other} --force"));
+    let done = w.run(&other);
+    assert!(done.stderr.contains("q_proj: fitting"), "{}", done.stderr);
+    done.succeeded(&other);
+    let left = w.unfinished();
+    assert_eq!(left[0]["what"], "compress to out", "what the first began stays: {left:?}");
+    let last = w.run(&format!("{command} --force"));
+    assert!(!last.stderr.contains("layers.0.self_attn.q_proj: fitting"), "{}", last.stderr);
+    last.succeeded("the first plan");
+    assert!(w.weights("out") == undisturbed());
     only_the_output_remains(&w);
 }
 
@@ -211,7 +259,7 @@ fn limited(w: &Workshop, args: &str, kib: u32) -> Outcome {
     let mut command = Command::new("bash");
     let script = format!("ulimit -f {kib} && exec {} {args}", env!("CARGO_BIN_EXE_linwright"));
     command.arg("-c").arg(script).current_dir(w.path("."));
-    command.env_remove("RAYON_NUM_THREADS");
+    command.env_remove("RAYON_NUM_THREADS").env("LINWRIGHT_STORE", w.store());
     Outcome::of(command)
 }
 
@@ -224,17 +272,15 @@ fn a_full_disk_has_a_code_of_its_own_and_room_lets_the_command_finish() {
     for kib in [1, 40, 100] {
         let outcome = limited(&w, &format!("{plan} -o out"), kib);
         outcome.failed("a full disk", 5, &["File too large"]);
-        let left: Vec<String> =
-            w.names().into_iter().filter(|name| !before.contains(name)).collect();
+        assert_eq!(w.names(), before, "{kib} KiB");
         // At 1 KiB there is no room for a fit, and so nothing worth keeping.
-        let kept = if kib == 1 { &[][..] } else { &[".out.linwright-state"] };
-        assert_eq!(left, kept, "{kib} KiB");
+        assert_eq!(w.unfinished().is_empty(), kib == 1, "{kib} KiB");
     }
     let roomy = w.run(&format!("{plan} -o out"));
     assert!(!roomy.stderr.contains("fitting"), "the fits were kept: {}", roomy.stderr);
     roomy.succeeded("with room");
     assert!(w.weights("out") == w.weights("expected"));
-    assert!(!w.path(".out.linwright-state").exists());
+    assert_eq!(w.unfinished(), [Value::Null; 0]);
     let eval = "eval model --text text.jsonl --window 64 --output big.json";
     let outcome = limited(&w, eval, 0);
     assert_eq!(outcome.code, Some(5), "{outcome:?}");

@@ -211,18 +211,6 @@ fn results_samples_and_pages_are_replaced_if_forced() {
     }
 }
 
-#[test]
-fn only_journals_go_with_the_state_of_an_evaluation() {
-    let w = Workshop::new();
-    let state = ".result.json.linwright-state";
-    fs::create_dir(w.path(state)).unwrap();
-    w.write(&format!("{state}/mine.txt"), "mine");
-    w.ok("eval model --text text.jsonl --output result.json");
-    assert_eq!(names(&w.path(state)), ["mine.txt"]);
-    w.ok("eval model --text text.jsonl --output other.json");
-    assert!(!w.path(".other.json.linwright-state").exists());
-}
-
 /// The options of a command that name what it writes.
 fn writing(help: &str) -> BTreeSet<String> {
     let names = ["--output", "--out", "--html", "--log-samples"];

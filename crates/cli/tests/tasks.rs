@@ -70,21 +70,23 @@ fn what_an_interrupted_evaluation_kept_is_used_and_another_is_refused() {
     let w = workshop();
     let args = "eval model --tasks boats.yaml --output result.json --force";
     let whole = w.ok_json(args);
-    let partial = w.path(".result.json.linwright-state");
-    assert!(!partial.exists(), "journals go once the result is written");
+    assert_eq!(w.unfinished(), [Value::Null; 0], "journals go once the result is written");
     std::fs::create_dir(w.path("folder")).unwrap();
     w.fails("eval model --tasks boats.yaml --output folder", 2, &["folder", "is a directory"]);
-    std::fs::create_dir(&partial).unwrap();
-    let journal = partial.join(format!("boats-{}.jsonl", hash(&whole)));
+    // A shard keeps the same journals in its own directory.
+    let shard = "eval model --tasks boats.yaml --output part --shard 0/2";
+    w.ok(shard);
+    let journal = w.path(&format!("part/boats-{}.jsonl", hash(&whole)));
+    let lines = std::fs::read(&journal).unwrap();
     std::fs::write(&journal, "{\"evaluation\":{\"version\":\"0\"}}\n").unwrap();
-    w.fails(args, 6, &["another evaluation", "version"]);
+    w.fails(shard, 6, &["another evaluation", "version"]);
+    std::fs::write(&journal, lines).unwrap();
     // Two at once would write each other's lines.
-    let held = std::fs::File::create(&journal).unwrap();
+    let held = std::fs::File::open(&journal).unwrap();
     held.lock().unwrap();
-    w.fails(args, 1, &["is in use by another process", "another output"]);
+    w.fails(shard, 1, &["is in use by another process", "another output"]);
     drop(held);
-    std::fs::remove_dir_all(&partial).unwrap();
-    assert_eq!(w.ok_json(args)["results"], whole["results"]);
+    w.ok(shard);
 }
 
 #[test]
@@ -96,14 +98,14 @@ fn an_evaluation_that_was_killed_goes_on() {
     let args =
         "eval model --tasks boats.yaml --output result.json --batch-size 1 --bootstrap-iters 9";
     let mut child = w.command(args).spawn().unwrap();
+    let lines_of = |folder: std::fs::DirEntry| {
+        let files = std::fs::read_dir(folder.path()).into_iter().flatten().flatten();
+        let text = |file: std::fs::DirEntry| std::fs::read_to_string(file.path());
+        files.map(|file| text(file).unwrap_or_default().lines().count()).sum::<usize>()
+    };
     let kept = || {
-        let files = std::fs::read_dir(w.path(".result.json.linwright-state"))
-            .into_iter()
-            .flatten()
-            .flatten();
-        files
-            .map(|file| std::fs::read_to_string(file.path()).unwrap_or_default().lines().count())
-            .sum()
+        let works = std::fs::read_dir(w.store().join("unfinished")).into_iter().flatten().flatten();
+        works.map(lines_of).sum()
     };
     let (mut lines, began): (usize, _) = (kept(), std::time::Instant::now());
     while lines < 50 {
@@ -119,7 +121,7 @@ fn an_evaluation_that_was_killed_goes_on() {
     again.succeeded(args);
     let undisturbed = w.ok_json("eval model --tasks boats.yaml --batch-size 1 --bootstrap-iters 9");
     assert_eq!(w.json("result.json")["results"], undisturbed["results"]);
-    assert!(!w.path(".result.json.linwright-state").exists());
+    assert_eq!(w.unfinished(), [Value::Null; 0]);
 }
 
 #[test]

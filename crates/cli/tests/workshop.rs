@@ -115,6 +115,12 @@ impl Workshop {
         self.run(args).failed(args, code, words)
     }
 
+    /// Unfinished work in the store.
+    pub(crate) fn unfinished(&self) -> Vec<Value> {
+        let list = self.ok_json("cache list");
+        list["unfinished"].as_array().expect("a list").clone()
+    }
+
     /// Everything in the directory, hidden entries included.
     pub(crate) fn names(&self) -> Vec<String> {
         names(self.dir.path())

@@ -448,18 +448,3 @@ pub fn windows_without_text(model: &Transformer) -> Vec<Vec<u32>> {
     let length = config.max_positions.min(TIMED_ROWS);
     vec![(0..length).map(|i| (i * TOKEN_STEP % config.vocab) as u32).collect()]
 }
-
-/// Fingerprint of a plan outside a recipe, as in `linwright compress`.
-#[must_use]
-pub fn plan_fingerprint(
-    plan: &Plan,
-    model_hash: &str,
-    calibration: Option<&Calibration>,
-) -> Fingerprint {
-    Fingerprint::of(&[
-        ("version", &env!("CARGO_PKG_VERSION")),
-        ("plan", plan),
-        ("model", &model_hash),
-        ("windows", &calibration.map(Calibration::windows)),
-    ])
-}

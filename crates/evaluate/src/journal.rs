@@ -88,12 +88,6 @@ impl FileJournal {
         Ok(new)
     }
 
-    /// Whether a file is the journal of an evaluation, by its first line.
-    #[must_use]
-    pub fn is_one(path: &Path) -> bool {
-        JournalFile::is_of(path, SUBJECT)
-    }
-
     /// Largest number of tokens in a batch of the evaluation that wrote a journal. An evaluation
     /// whose size of batches follows the free memory takes it from there, since other batches would
     /// not resume.

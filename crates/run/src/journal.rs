@@ -148,12 +148,6 @@ impl JournalFile {
         // A single write, so that another reader sees whole lines.
         self.file.write_all(line.as_bytes()).map_err(failed)
     }
-
-    /// Whether a file is a journal of a `subject`, by its first line, or is empty.
-    #[must_use]
-    pub fn is_of(path: &Path, subject: &str) -> bool {
-        first_of(path).is_some_and(|first| first.is_empty() || first.contains_key(subject))
-    }
 }
 
 /// The fields of the first line of a regular file; none of an empty file.
@@ -266,7 +260,6 @@ mod tests {
         file.write_all(b"{\"item\":4,\"rep").unwrap();
         let (_, entries, damage) = open();
         assert_eq!((entries, damage), (vec![(3, -1.0 / 3.0)], None));
-        assert!(JournalFile::is_of(&path, "evaluation") && !JournalFile::is_of(&path, "sweep"));
         let other = JournalFile::open::<f64>(&path, "sweep", &fingerprint).unwrap_err();
         assert!(matches!(&other, JournalError::OtherRun { subject: "sweep", .. }), "{other}");
     }

@@ -1,8 +1,8 @@
-//! The user's store of finished pieces.
+//! The user's store of finished pieces, and of what an interrupted command had done.
 
 use super::{Failure, Session};
-use linwright_run::Store;
-use linwright_run::store::{Place, ROOT_VARIABLE, place};
+use linwright_run::store::{Place, ROOT_VARIABLE, Unfinished, place};
+use linwright_run::{Fingerprint, Store, StoreError};
 use std::path::Path;
 
 /// The store in `directory`, or in the place that the environment names if it can be written, or
@@ -35,5 +35,88 @@ pub(crate) fn open(
             session.note(&format!("note: finished pieces are not kept: {error}"));
             Ok(Store::none())
         }
+    }
+}
+
+/// The place of what the session's job has done until its output is written, for one process at a
+/// time. The same job with the same output continues there. Without an output, a second process
+/// does the job all the same, and keeps nothing.
+pub(crate) fn unfinished(
+    output: Option<&Path>,
+    session: &Session<'_>,
+) -> Result<Unfinished, Failure> {
+    let store = open(None, false, session)?;
+    // Where a command writes is part of it, wherever it is started.
+    let place = output.map(std::path::absolute).transpose();
+    let place = place.map_err(|error| Failure::io("the working directory", &error))?;
+    let version = session.build().version;
+    let print = Fingerprint::of(&[
+        ("version", &version),
+        ("job", session.job()),
+        ("data", &session.data()),
+        ("output", &place.as_ref().map(|place| place.display().to_string())),
+    ]);
+    let verb = session.job().keys().next().map_or("a job", String::as_str);
+    let of = output.map_or_else(String::new, |output| format!(" to {}", output.display()));
+    match store.unfinished(&print, &format!("{}{of}", verb.replace('_', "-"))) {
+        Err(error @ StoreError::Busy { .. }) if output.is_none() => {
+            session.note(&format!("note: {error}; this one cannot be resumed"));
+            Ok(Unfinished::none())
+        }
+        // As in `open`: where nothing can be kept, the job is done all the same.
+        Err(error @ StoreError::Io { .. }) => {
+            session.note(&format!("note: unfinished work is not kept: {error}"));
+            Ok(Unfinished::none())
+        }
+        other => Ok(other?),
+    }
+}
+
+/// After a failure: removes unfinished work whose command would fail again; otherwise the hint names
+/// it. Where nothing is kept, the failure promises nothing.
+pub(super) fn tidy(unfinished: Unfinished, failure: Failure) -> Failure {
+    let Some(path) = unfinished.path() else { return failure.not_resumable() };
+    if failure.is_resumable() || unfinished.is_empty() {
+        return failure;
+    }
+    if failure.is_for_good() {
+        // The original failure matters more than this one.
+        drop(unfinished.finish());
+        return failure;
+    }
+    let kept = format!(
+        "what was finished is kept in {}; run the same command again to resume",
+        path.display()
+    );
+    failure.hint(kept)
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use linwright_compress::{CompressError, FitError};
+    use linwright_ops::SiteId;
+
+    /// Whether work is left after a failure, and the failure that is reported.
+    fn after(failure: Failure) -> (bool, String) {
+        let folder = tempfile::tempdir().unwrap();
+        let print = Fingerprint::of(&[("job", &1)]);
+        let unfinished = Store::at(folder.path()).unfinished(&print, "a job").unwrap();
+        let path = unfinished.path().unwrap().to_owned();
+        std::fs::write(path.join("work"), "half").unwrap();
+        let reported = format!("{:?}", tidy(unfinished, failure));
+        (path.exists(), reported)
+    }
+
+    #[test]
+    fn work_is_kept_where_the_same_command_can_go_on_and_nowhere_else() {
+        let source = FitError::NonFinite { what: "the target".into(), of: "a fit".into() };
+        let error = CompressError::Fit { site: SiteId("up".into()), source };
+        let (kept, reported) = after(error.into());
+        assert!(!kept && !reported.contains("to resume"), "{reported}");
+        let source = std::io::Error::from(std::io::ErrorKind::PermissionDenied);
+        let error = StoreError::Io { action: "read", path: "out".into(), source };
+        let (kept, reported) = after(CompressError::from(error).into());
+        assert!(kept && reported.contains("run the same command again to resume"), "{reported}");
     }
 }

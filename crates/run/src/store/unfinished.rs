@@ -47,7 +47,7 @@ impl Store {
         what: &str,
     ) -> Result<Unfinished, StoreError> {
         assert!(fingerprint.is_valid(), "{fingerprint:?} is no fingerprint");
-        let Some(root) = self.root() else { return Ok(Unfinished { held: None }) };
+        let Some(root) = self.root() else { return Ok(Unfinished::none()) };
         let path = root.join(FOLDER).join(&fingerprint.0);
         let lock = lock_directory(&path).map_err(|error| match error {
             LockError::Busy { process } => {
@@ -64,6 +64,12 @@ impl Store {
 }
 
 impl Unfinished {
+    /// Work of which nothing is kept.
+    #[must_use]
+    pub fn none() -> Self {
+        Self { held: None }
+    }
+
     /// The directory, if the store keeps anything.
     #[must_use]
     pub fn path(&self) -> Option<&Path> {
@@ -74,6 +80,12 @@ impl Unfinished {
     #[must_use]
     pub fn file(&self, name: &str) -> Option<PathBuf> {
         self.path().map(|path| path.join(name))
+    }
+
+    /// Whether there is nothing to continue now.
+    #[must_use]
+    pub fn is_empty(&self) -> bool {
+        self.path().is_none_or(is_empty)
     }
 
     /// Whether there was nothing to continue when it was opened.
@@ -115,10 +127,12 @@ pub(super) fn remove(path: &Path) -> io::Result<()> {
     fs::remove_dir_all(&away)
 }
 
-/// Whether a directory of unfinished work has no work.
+/// Whether a directory of unfinished work has no work: nothing but folders without files.
 fn is_empty(path: &Path) -> bool {
     let ours = [OsStr::new(lock::NAME), OsStr::new(WHAT)];
-    fs::read_dir(path).is_ok_and(|mut entries| {
-        entries.all(|entry| entry.is_ok_and(|entry| ours.contains(&&*entry.file_name())))
-    })
+    let is_nothing = |entry: fs::DirEntry| {
+        let is_folder = entry.file_type().is_ok_and(|kind| kind.is_dir());
+        ours.contains(&&*entry.file_name()) || is_folder && is_empty(&entry.path())
+    };
+    fs::read_dir(path).is_ok_and(|mut entries| entries.all(|entry| entry.is_ok_and(is_nothing)))
 }

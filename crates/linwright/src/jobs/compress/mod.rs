@@ -3,7 +3,6 @@
 mod names;
 mod plan;
 mod run;
-mod state;
 mod summary;
 
 use super::named::{EditedForms, Names};

@@ -1,11 +1,11 @@
 //! `linwright compress`: replace linear layers and save the model.
 
 use super::summary::{self, Summary};
-use super::{Compress, StoredDType, state};
+use super::{Compress, StoredDType};
 use crate::jobs::saving::{self, Saving};
 use crate::jobs::source::{OpenModel, POCKET, open_model, text_file};
 use crate::jobs::tasks::{Judged, before_and_after, check_tasks, open_tasks_if_any};
-use crate::jobs::{Failure, Job, Outcome, Session, outputs};
+use crate::jobs::{Failure, Job, Outcome, Session, outputs, store};
 use linwright_compress::pipeline::{Context, Edited, SiteOutcome, apply};
 use linwright_compress::{Plan, study};
 use linwright_data::Corpus;
@@ -15,7 +15,7 @@ use linwright_model::Transformer;
 use linwright_model::checkpoint::LoadedModel;
 use linwright_model::checkpoint::export::Exported;
 use linwright_ops::{Op, SiteId, Sites};
-use linwright_run::{Monitor, RunDirectory};
+use linwright_run::{Monitor, Store};
 use serde_json::json;
 use std::path::Path;
 
@@ -47,13 +47,14 @@ pub(super) fn run(job: &Compress, session: &mut Session<'_>) -> Result<Outcome, 
         session.finish();
         return summary::dry_run(&plan, &loaded.decoder, calibration);
     }
-    let state = state::directory(&job.output)?;
-    let fingerprint = study::plan_fingerprint(&plan, &loaded.hash, calibration);
-    let directory = state::open(&state, &fingerprint, job.force)?;
+    let unfinished = store::unfinished(Some(&job.output), session)?;
+    let pieces = unfinished.path().map_or_else(Store::none, Store::at);
     let work = Work { model: &model, plan: &plan, calibration, tasks: &tasks };
-    let done = fit_and_save(job, &work, &directory, session)
-        .map_err(|failure| state::tidy(&state, failure))?;
-    state::remove(&state)?;
+    let done = match fit_and_save(job, &work, &pieces, session) {
+        Ok(done) => done,
+        Err(failure) => return Err(store::tidy(unfinished, failure)),
+    };
+    unfinished.finish()?;
     let stages = session.finish();
     let summary = Summary::new(&done, &loaded.decoder, &place.path);
     let result = json!({
@@ -109,14 +110,14 @@ struct Work<'a> {
 fn fit_and_save(
     job: &Compress,
     work: &Work<'_>,
-    directory: &RunDirectory,
+    pieces: &Store,
     session: &mut Session<'_>,
 ) -> Result<Done, Failure> {
     let Work { model, plan, calibration, tasks } = *work;
     let loaded = &model.loaded;
-    let context = Context { store: Some(directory.pieces()), ..Context::new(&loaded.hash) };
+    let context = Context { store: Some(pieces), ..Context::new(&loaded.hash) };
     let edited = apply(&loaded.decoder, calibration, plan, &context, session);
-    session.tell_damage(directory.pieces());
+    session.tell_damage(pieces);
     let edited = edited?;
     for site in &edited.sites {
         session.trace(|| fit_told(site));

@@ -4,7 +4,7 @@ use super::{Eval, overlap};
 use crate::jobs::outcome::table;
 use crate::jobs::source::{OpenModel, open_model_as};
 use crate::jobs::tasks::{check_tasks, open_tasks};
-use crate::jobs::{ByteSize, Failure, FailureKind, Outcome, Session, outputs, shards};
+use crate::jobs::{ByteSize, Failure, FailureKind, Outcome, Session, outputs, shards, store};
 use linwright_data::Overlap;
 use linwright_evaluate::Outcome as Batches;
 use linwright_evaluate::room::{self, NoRoom, Texts};
@@ -19,9 +19,9 @@ use linwright_report::Block;
 use linwright_run::atomic::write_atomic;
 use linwright_run::memory::{peak_resident_bytes, resident_bytes};
 use linwright_run::place::{is_result, is_samples};
+use linwright_run::store::Unfinished;
 use linwright_run::{DataSource, JournalError, Monitor};
 use serde_json::{Value, json};
-use std::ffi::OsString;
 use std::path::{Path, PathBuf};
 
 /// Results of all tasks, or how far a shard brought them.
@@ -135,7 +135,28 @@ pub(super) fn run(job: &Eval, session: &mut Session<'_>) -> Result<Outcome, Fail
     let plain = (!job.evaluation.apply_chat_template)
         .then(|| open_tasks(&job.evaluation, job.log_samples.is_some(), None, session))
         .transpose()?;
-    let mut scoring = Scoring { job, plain, overlap: None };
+    let unfinished = match session.shard().is_whole() {
+        true => store::unfinished(job.output.as_deref(), session)?,
+        false => Unfinished::none(),
+    };
+    let mut scoring = Scoring { job, plain, unfinished, overlap: None };
+    let done = score_all(&mut scoring, session);
+    let unfinished = scoring.unfinished;
+    match done {
+        Ok((outcome, true)) => unfinished.finish().map(|()| outcome).map_err(Failure::from),
+        Ok((outcome, false)) => Ok(outcome),
+        // A shard keeps its batches in its output directory.
+        Err(failure) if !session.shard().is_whole() => Err(failure),
+        Err(failure) => Err(store::tidy(unfinished, failure)),
+    }
+}
+
+/// Scores the model and the baseline; whether all that was asked for is written.
+fn score_all(
+    scoring: &mut Scoring<'_>,
+    session: &mut Session<'_>,
+) -> Result<(Outcome, bool), Failure> {
+    let job = scoring.job;
     let first = scoring.score(&job.model, session)?;
     if let (false, Some(output)) = (session.shard().is_whole(), &job.output) {
         let second = match &job.baseline {
@@ -146,7 +167,7 @@ pub(super) fn run(job: &Eval, session: &mut Session<'_>) -> Result<Outcome, Fail
         let counts = || parts.iter().flatten().map(Scored::batches);
         session.finish();
         let (known, total) = (counts().map(|all| all[0]).sum(), counts().map(|all| all[1]).sum());
-        return shards::part(session, output, known, total);
+        return Ok((shards::part(session, output, known, total)?, true));
     }
     let Scored::All(first) = first else { return Err(incomplete()) };
     outcome(*first, scoring, session)
@@ -157,6 +178,8 @@ struct Scoring<'a> {
     job: &'a Eval,
     /// The tasks, unless the chat template of the model writes their prompts.
     plain: Option<OpenTasks>,
+    /// The responses until the result is written.
+    unfinished: Unfinished,
     /// Overlap of the tasks with calibration text, once it is known, and the files of that text.
     overlap: Option<(Vec<Overlap>, Vec<DataSource>)>,
 }
@@ -180,7 +203,8 @@ impl Scoring<'_> {
             self.overlap = Some(overlap::find_overlap(job, &tasks.all, session)?);
         }
         let began = session.seconds();
-        let (results, batches) = match measure(job, &model, &tasks.all, session)? {
+        let (results, batches) = match measure(job, &model, &tasks.all, &self.unfinished, session)?
+        {
             Measured::All { results, batches } => (results, batches),
             Measured::Part { known, total } => return Ok(Scored::Part { known, total }),
         };
@@ -189,12 +213,12 @@ impl Scoring<'_> {
     }
 }
 
-/// Scores the baseline, and reports both models.
+/// Scores the baseline, and reports both models; whether all that was asked for is written.
 fn outcome(
     first: AllScored,
-    mut scoring: Scoring<'_>,
+    scoring: &mut Scoring<'_>,
     session: &mut Session<'_>,
-) -> Result<Outcome, Failure> {
+) -> Result<(Outcome, bool), Failure> {
     let job = scoring.job;
     let AllScored { model, results, groups, seconds, .. } = first;
     let OpenModel { loaded, place } = model;
@@ -212,7 +236,7 @@ fn outcome(
     };
     session.finish();
     let comparisons = compare(&results, baseline.as_deref().unwrap_or_default());
-    let (overlap, calibration) = scoring.overlap.unwrap_or_default();
+    let (overlap, calibration) = scoring.overlap.take().unwrap_or_default();
     provenance.data.extend(calibration);
     print_notes(&results, session);
     let record = EvaluationRecord {
@@ -232,8 +256,10 @@ fn outcome(
     let json = result_json(&record);
     let blocks = blocks(&record);
     // The results took long to compute: if a file cannot be written, they are still shown.
-    let failure = keep(job, &json, &results, session).and_then(|()| gate(job, &results)).err();
-    Ok(Outcome { failure, ..Outcome::new(json, blocks) })
+    let written = keep(job, &json, &results);
+    let is_written = written.is_ok();
+    let failure = written.and_then(|()| gate(job, &results)).err();
+    Ok((Outcome { failure, ..Outcome::new(json, blocks) }, is_written))
 }
 
 /// Results as tables.
@@ -249,18 +275,12 @@ fn blocks(record: &EvaluationRecord<'_>) -> Vec<Block> {
 }
 
 /// Writes the requested files.
-fn keep(
-    job: &Eval,
-    json: &Value,
-    results: &[TaskResult],
-    session: &Session<'_>,
-) -> Result<(), Failure> {
+fn keep(job: &Eval, json: &Value, results: &[TaskResult]) -> Result<(), Failure> {
     if let Some(folder) = &job.log_samples {
         write_samples(folder, results)?;
     }
     if let Some(path) = &job.output {
         write_atomic(path, format!("{json:#}\n").as_bytes())?;
-        remove_journals(&journals(path, session))?;
     }
     Ok(())
 }
@@ -279,34 +299,7 @@ fn incomplete() -> Failure {
     Failure::general("the evaluation is incomplete, though it is not divided into shards")
 }
 
-/// Directory of the responses of an evaluation until its result is written; of a shard, its output.
-fn journals(output: &Path, session: &Session<'_>) -> PathBuf {
-    if !session.shard().is_whole() {
-        return output.to_owned();
-    }
-    let mut name = OsString::from(".");
-    name.push(output.file_name().unwrap_or_default());
-    name.push(".linwright-state");
-    output.with_file_name(name)
-}
-
-/// Removes the journals after the result was written. Other files in the directory stay.
-fn remove_journals(folder: &Path) -> Result<(), Failure> {
-    let Ok(entries) = std::fs::read_dir(folder) else { return Ok(()) };
-    let shown = folder.display().to_string();
-    let io = |error: std::io::Error| Failure::io(&shown, &error);
-    let mut others = false;
-    for entry in entries {
-        let path = entry.map_err(io)?.path();
-        match FileJournal::is_one(&path) {
-            true => std::fs::remove_file(&path).map_err(io)?,
-            false => others = true,
-        }
-    }
-    if others { Ok(()) } else { std::fs::remove_dir(folder).map_err(io) }
-}
-
-/// The journal of one task, if the result is written to a file. Where the size of batches follows
+/// The journal of one task: of a shard, in its output directory. Where the size of batches follows
 /// the free memory, a journal that is already there determines it.
 fn journal(
     job: &Eval,
@@ -314,13 +307,17 @@ fn journal(
     task: &dyn Task,
     subject: &Subject<'_>,
     options: &mut RunOptions,
+    unfinished: &Unfinished,
     session: &Session<'_>,
 ) -> Result<Option<FileJournal>, Failure> {
-    let Some(output) = &job.output else { return Ok(None) };
-    let folder = journals(output, session);
+    let folder = match session.shard().is_whole() {
+        true => unfinished.path(),
+        false => job.output.as_deref(),
+    };
+    let Some(folder) = folder else { return Ok(None) };
     let shown = folder.display().to_string();
-    std::fs::create_dir_all(&folder).map_err(|error| Failure::io(&shown, &error))?;
-    shards::mark(session, &folder)?;
+    std::fs::create_dir_all(folder).map_err(|error| Failure::io(&shown, &error))?;
+    shards::mark(session, folder)?;
     let dtype = job.precision.dtype.name();
     let name = format!("{}-{}.jsonl", task.id(), &loaded.hash[..loaded.hash.len().min(12)]);
     let path = folder.join(&name);
@@ -349,9 +346,6 @@ fn journal(
                 "note: {}: {source}; if this evaluation is stopped, it cannot be resumed",
                 path.display()
             ));
-            // If it cannot be written it may not be removable either; the error was already
-            // reported.
-            drop(remove_journals(&folder));
             Ok(None)
         }
         Err(error) => Err(error.into()),
@@ -362,6 +356,7 @@ fn measure(
     job: &Eval,
     model: &OpenModel,
     tasks: &[Box<dyn Task>],
+    unfinished: &Unfinished,
     session: &mut Session<'_>,
 ) -> Result<Measured, Failure> {
     let (loaded, tokenizer) = (&model.loaded, model.tokenizer()?);
@@ -374,18 +369,14 @@ fn measure(
         let subject = Subject::new(&loaded.decoder, tokenizer)
             .with_max_length(job.evaluation.max_length)
             .with_sentence(model.sentence());
-        let mut journal = journal(job, loaded, task.as_ref(), &subject, &mut options, session)?;
+        let (task, subject) = (task.as_ref(), &subject);
+        let mut journal = journal(job, loaded, task, subject, &mut options, unfinished, session)?;
         let mut hooks = Hooks {
             progress: &mut |p| session.progress(p.done_tokens, p.total_tokens),
             cancelled,
             journal: journal.as_mut().map(|journal| journal as &mut dyn Journal),
         };
-        let outcome = evaluate(task.as_ref(), &subject, &options, &mut hooks);
-        let outcome = outcome.map_err(|error| match job.output {
-            Some(_) => Failure::from(error),
-            None => Failure::from(error).not_resumable(),
-        })?;
-        match outcome {
+        match evaluate(task, subject, &options, &mut hooks)? {
             Batches::Complete(result) => {
                 batches = batches.map(|count| count + journal.as_ref().map_or(0, FileJournal::len));
                 results.push(result);

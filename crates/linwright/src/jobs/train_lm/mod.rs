@@ -20,7 +20,8 @@ pub struct TrainLm {
     /// Epochs over the training text.
     #[schemars(range(min = 1))]
     pub epochs: Option<u64>,
-    /// Training checkpoint [default: next to the output].
+    /// Training checkpoint, which stays when the model is written [default: in the user's store,
+    /// until then].
     #[schemars(extend("x-path" = true))]
     pub checkpoint: Option<PathBuf>,
     /// Replace the directory if it exists.

@@ -2,10 +2,11 @@
 
 use super::TrainLm;
 use crate::jobs::outcome::text;
-use crate::jobs::{Failure, FailureKind, Outcome, Session, outputs};
+use crate::jobs::{Failure, FailureKind, Outcome, Session, outputs, store};
 use crate::pocket::{PocketRecipe, Prepared};
 use linwright_report::number::grouped;
 use linwright_run::Monitor;
+use linwright_run::store::Unfinished;
 use linwright_train::{Control, Progress};
 use serde_json::json;
 
@@ -36,15 +37,24 @@ pub(super) fn run(job: &TrainLm, session: &mut Session<'_>) -> Result<Outcome, F
         let line = format!("{} training tokens", grouped(prepared.training_tokens() as u64));
         return Ok(Outcome::new(result, vec![text([line])]));
     }
-    let checkpoint = job.checkpoint.clone().unwrap_or_else(|| {
-        let mut name = job.output.file_name().unwrap_or_default().to_owned();
-        name.push(".ckpt");
-        job.output.with_file_name(name)
-    });
+    let unfinished = match &job.checkpoint {
+        Some(_) => Unfinished::none(),
+        None => store::unfinished(Some(&job.output), session)?,
+    };
+    let checkpoint = job.checkpoint.clone().or_else(|| unfinished.file("training"));
     session.step("training");
-    let (decoder, outcome) = prepared.train(Some(&checkpoint), &mut Forward(session))?;
-    session.step("writing");
-    let saved = prepared.write(&decoder, &outcome, &job.output, job.force)?;
+    let trained = prepared.train(checkpoint.as_deref(), &mut Forward(session));
+    let saved = trained.map_err(Failure::from).and_then(|(decoder, outcome)| {
+        session.step("writing");
+        let saved = prepared.write(&decoder, &outcome, &job.output, job.force)?;
+        Ok((saved, outcome))
+    });
+    let (saved, outcome) = match saved {
+        Ok(saved) => saved,
+        Err(failure) if job.checkpoint.is_some() => return Err(failure),
+        Err(failure) => return Err(store::tidy(unfinished, failure)),
+    };
+    unfinished.finish()?;
     session.finish();
     let output = session.portable(&job.output);
     let result = json!({
