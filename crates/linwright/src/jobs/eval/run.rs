@@ -299,56 +299,59 @@ fn incomplete() -> Failure {
     Failure::general("the evaluation is incomplete, though it is not divided into shards")
 }
 
-/// The journal of one task: of a shard, in its output directory. Where the size of batches follows
-/// the free memory, a journal that is already there determines it.
-fn journal(
-    job: &Eval,
-    loaded: &LoadedModel,
-    task: &dyn Task,
-    subject: &Subject<'_>,
-    options: &mut RunOptions,
-    unfinished: &Unfinished,
-    session: &Session<'_>,
-) -> Result<Option<FileJournal>, Failure> {
-    let folder = match session.shard().is_whole() {
-        true => unfinished.path(),
-        false => job.output.as_deref(),
-    };
-    let Some(folder) = folder else { return Ok(None) };
-    let shown = folder.display().to_string();
-    std::fs::create_dir_all(folder).map_err(|error| Failure::io(&shown, &error))?;
-    shards::mark(session, folder)?;
-    let dtype = job.precision.dtype.name();
-    let name = format!("{}-{}.jsonl", task.id(), &loaded.hash[..loaded.hash.len().min(12)]);
-    let path = folder.join(&name);
-    if let (Some(room), Some(tokens)) = (options.longest, FileJournal::batch_tokens_of(&path)) {
-        let fits = tokens <= room.min(job.evaluation.batch_size.tokens());
-        options.max_batch_tokens = if fits { tokens } else { options.max_batch_tokens };
-    }
-    let fingerprint = journal_fingerprint(loaded, dtype, task, subject, options);
-    match FileJournal::open(&path, &fingerprint) {
-        Ok(mut journal) => {
-            for source in shards::sources(session, Path::new(&name)) {
-                journal.merge(&source)?;
-            }
-            for damage in journal.damages() {
-                session.note(&format!("note: {damage}"));
-            }
-            if !journal.is_empty() {
-                let (known, id) = (journal.len(), task.id());
-                session.note(&format!("note: {id}: {known} batches are already computed"));
-            }
-            Ok(Some(journal))
+/// Where the responses of one model are kept.
+struct Journals<'a> {
+    job: &'a Eval,
+    loaded: &'a LoadedModel,
+    folder: &'a Path,
+}
+
+impl Journals<'_> {
+    /// The journal of one task. Where the size of batches follows the free memory, a journal that
+    /// is already there determines it.
+    fn open(
+        &self,
+        task: &dyn Task,
+        subject: &Subject<'_>,
+        options: &mut RunOptions,
+        session: &Session<'_>,
+    ) -> Result<Option<FileJournal>, Failure> {
+        let Self { job, loaded, folder } = *self;
+        let shown = folder.display().to_string();
+        std::fs::create_dir_all(folder).map_err(|error| Failure::io(&shown, &error))?;
+        shards::mark(session, folder)?;
+        let dtype = job.precision.dtype.name();
+        let name = format!("{}-{}.jsonl", task.id(), &loaded.hash[..loaded.hash.len().min(12)]);
+        let path = folder.join(&name);
+        if let (Some(room), Some(tokens)) = (options.longest, FileJournal::batch_tokens_of(&path)) {
+            let fits = tokens <= room.min(job.evaluation.batch_size.tokens());
+            options.max_batch_tokens = if fits { tokens } else { options.max_batch_tokens };
         }
-        // A failing journal must not stop the evaluation.
-        Err(EvaluationError::Journal(JournalError::Io { source, .. })) => {
-            session.note(&format!(
-                "note: {}: {source}; if this evaluation is stopped, it cannot be resumed",
-                path.display()
-            ));
-            Ok(None)
+        let fingerprint = journal_fingerprint(loaded, dtype, task, subject, options);
+        match FileJournal::open(&path, &fingerprint) {
+            Ok(mut journal) => {
+                for source in shards::sources(session, Path::new(&name)) {
+                    journal.merge(&source)?;
+                }
+                for damage in journal.damages() {
+                    session.note(&format!("note: {damage}"));
+                }
+                if !journal.is_empty() {
+                    let (known, id) = (journal.len(), task.id());
+                    session.note(&format!("note: {id}: {known} batches are already computed"));
+                }
+                Ok(Some(journal))
+            }
+            // A failing journal must not stop the evaluation.
+            Err(EvaluationError::Journal(JournalError::Io { source, .. })) => {
+                session.note(&format!(
+                    "note: {}: {source}; if this evaluation is stopped, it cannot be resumed",
+                    path.display()
+                ));
+                Ok(None)
+            }
+            Err(error) => Err(error.into()),
         }
-        Err(error) => Err(error.into()),
     }
 }
 
@@ -363,6 +366,12 @@ fn measure(
     session.step(&format!("evaluating {}", model.place.name));
     let of_all = run_options(job, loaded, tasks)?;
     let cancelled = session.cancelled();
+    // A shard keeps them in its output directory.
+    let folder = match session.shard().is_whole() {
+        true => unfinished.path(),
+        false => job.output.as_deref(),
+    };
+    let journals = folder.map(|folder| Journals { job, loaded, folder });
     let (mut results, mut batches) = (Vec::new(), [0, 0]);
     for task in tasks {
         let mut options = RunOptions { shard: session.shard(), ..of_all };
@@ -370,7 +379,8 @@ fn measure(
             .with_max_length(job.evaluation.max_length)
             .with_sentence(model.sentence());
         let (task, subject) = (task.as_ref(), &subject);
-        let mut journal = journal(job, loaded, task, subject, &mut options, unfinished, session)?;
+        let journal = journals.as_ref().map(|all| all.open(task, subject, &mut options, session));
+        let mut journal = journal.transpose()?.flatten();
         let mut hooks = Hooks {
             progress: &mut |p| session.progress(p.done_tokens, p.total_tokens),
             cancelled,
