@@ -87,8 +87,11 @@ fn a_study_is_divided_over_its_cells() {
     w.ok("run -r tiny.yaml -o whole");
     shards(&w, "run -r tiny.yaml", &[0, 1], 2);
     w.ok("merge part0 part1 -o merged");
-    let rows = |name: &str| crate::study::rows(&w.json(&format!("{name}/report.json")));
-    assert_eq!(rows("merged"), rows("whole"));
+    // Times differ, and fits stay where they were needed.
+    let apart = ["fit/", "time/", "speed/"];
+    let mut differing = differences(&w, "whole", "merged");
+    differing.retain(|name| !apart.iter().any(|kind| name.starts_with(kind)));
+    assert_eq!(differing, [""; 0]);
 }
 
 #[test]

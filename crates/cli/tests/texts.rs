@@ -108,7 +108,7 @@ fn recipes_name_the_field_of_each_text() {
     let w = workshop();
     w.write("own.yaml", RECIPE);
     w.ok("run -r own.yaml -o out");
-    assert_eq!(w.json("out/recipe.json")["eval"]["text_field"], "content");
+    assert_eq!(w.json("out/reproduce.json")["recipe"]["eval"]["text_field"], "content");
     w.write("own.yaml", RECIPE.replacen("text_field: content, ", "", 1));
     w.fails("run -r own.yaml -o other", 1, &["rows.csv, line 2: field `text`", "`content`"]);
     w.write("own.yaml", RECIPE.replace("text_field", "textfield"));

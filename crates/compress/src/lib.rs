@@ -21,6 +21,7 @@ mod size;
 mod stored_fit;
 pub mod study;
 pub mod sweep_recipe;
+mod times;
 #[cfg(test)]
 mod tiny;
 
@@ -31,3 +32,4 @@ pub use operator_size::{low_rank_for, operator_for};
 pub use plan::{Edit, Plan, SlotSet};
 pub use rates::Rates;
 pub use size::{Size, SizeError, Unit};
+pub use times::TIME;

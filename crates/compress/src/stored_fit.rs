@@ -1,10 +1,10 @@
 //! Finished fits in a store, from which an interrupted run resumes.
 //!
 //! A fit is stored under the fingerprint of everything it depends on: model, calibration, seed,
-//! method and every earlier edit. The payload is a safetensors file.
+//! method and every earlier edit. The payload is a safetensors file; its time is a piece of its own.
 
-use crate::CompressError;
 use crate::methods::{Fit, FitReport};
+use crate::{CompressError, times};
 use linwright_ops::SiteId;
 use linwright_ops::archive::{self, Header, Tensor, Tensors};
 use linwright_run::{Fingerprint, PieceKey, Store};
@@ -35,7 +35,11 @@ fn key(fingerprint: &Fingerprint) -> PieceKey {
 /// # Errors
 /// [`CompressError::Store`].
 pub(crate) fn get(store: &Store, fingerprint: &Fingerprint) -> Result<Option<Fit>, CompressError> {
-    Ok(store.decoded(&key(fingerprint), |bytes| parse(&bytes))?)
+    let Some(mut fit) = store.decoded(&key(fingerprint), |bytes| parse(&bytes))? else {
+        return Ok(None);
+    };
+    fit.report.seconds = times::get(store, fingerprint)?.unwrap_or_default();
+    Ok(Some(fit))
 }
 
 /// Stores the finished fit of a site.
@@ -50,12 +54,14 @@ pub(crate) fn put(
 ) -> Result<(), CompressError> {
     let bytes =
         encode(fit).map_err(|reason| CompressError::Unstorable { site: site.clone(), reason })?;
+    times::put(store, fingerprint, fit.report.seconds)?;
     Ok(store.put(&key(fingerprint), &[&bytes])?)
 }
 
 fn encode(fit: &Fit) -> Result<Vec<u8>, String> {
     let (header, tensors) = archive::save(&fit.op).map_err(|error| error.to_string())?;
-    let stored = Stored { header, report: fit.report.clone() };
+    let report = FitReport { seconds: 0.0, ..fit.report.clone() };
+    let stored = Stored { header, report };
     let stored = serde_json::to_string(&stored).map_err(|error| error.to_string())?;
     let shift = fit.bias_shift.as_ref().map(|shift| {
         let tensor = Tensor::Values(vec![shift.len()], shift.clone());

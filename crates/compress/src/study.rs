@@ -5,10 +5,11 @@
 //! fit; nested sets of layers share the fits of their common prefix. The same recipe resumes where
 //! it stopped; another recipe in the same directory is an error.
 
-use crate::CompressError;
+use crate::methods::FitReport;
 use crate::pipeline::{Context, Edited, SiteOutcome, apply};
 use crate::plan::Plan;
 use crate::recipe::{Recipe, Row as RecipeRow, Table};
+use crate::{CompressError, times};
 use linwright_measure::calibration::{Calibration, Split};
 use linwright_measure::capture::CaptureError;
 use linwright_run::{Fingerprint, Monitor, PieceKey, RunDirectory, RunError, Shard};
@@ -248,6 +249,9 @@ fn cells_of(recipe: &Recipe, seed: u64) -> Vec<CellSpec<'_>> {
 /// Kind of the pieces that hold cells.
 pub(crate) const CELL: &str = "cell";
 
+/// Kind of the pieces that hold times of cells.
+pub const SPEED: &str = "speed";
+
 /// Loads a cell of an earlier run, or computes and stores it.
 pub(crate) fn finished_cell<C: Serialize + DeserializeOwned>(
     directory: &RunDirectory,
@@ -278,6 +282,11 @@ impl CellSpec<'_> {
     }
 }
 
+/// A site as a cell stores it.
+fn without_time(site: SiteOutcome) -> SiteOutcome {
+    SiteOutcome { fit: FitReport { seconds: 0.0, ..site.fit }, ..site }
+}
+
 fn one_cell(
     spec: CellSpec<'_>,
     inputs: &Inputs<'_>,
@@ -296,6 +305,8 @@ fn one_cell(
         let results = measure(&edited.model, inputs.tokenizer, inputs.tasks, monitor)?;
         let targets: Vec<&SiteOutcome> = edited.sites.iter().filter(|site| !site.heals).collect();
         let errors = targets.iter().map(|site| site.fit.relative_error);
+        let seconds = edited.sites.iter().map(|site| site.fit.seconds).sum();
+        times::put(directory.pieces(), &print, seconds).map_err(RunError::from)?;
         Ok(Cell {
             row: Row {
                 comparison: table.title.clone(),
@@ -305,19 +316,20 @@ fn one_cell(
                 parameters: parameters(original, &edited, &targets),
                 results,
                 fit_error: Some(errors.sum::<f64>() / targets.len().max(1) as f64),
-                seconds: edited.sites.iter().map(|site| site.fit.seconds).sum(),
+                seconds: None,
                 macs: None,
                 speed: None,
             },
-            sites: edited.sites,
+            sites: edited.sites.into_iter().map(without_time).collect(),
         })
     })?;
+    cell.row.seconds = times::get(directory.pieces(), &print).map_err(RunError::from)?;
     let targets: Vec<&SiteOutcome> = cell.sites.iter().filter(|site| !site.heals).collect();
     cell.row.macs = Some(macs(original, &targets));
     // Stored separately, so that times can be measured again on an idle machine with the existing
     // fits.
     let print = Fingerprint::of(&[("speed", &plan), ("threads", &parallel::threads())]);
-    cell.row.speed = Some(directory.finished("speed", &print, || {
+    cell.row.speed = Some(directory.finished(SPEED, &print, || {
         let edited = apply(original, Some(calibration), &plan, &context, monitor)?;
         Ok::<_, StudyError>(speed(original, &edited.model, &targets))
     })?);

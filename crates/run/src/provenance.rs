@@ -19,17 +19,29 @@ pub struct Provenance {
     /// Seeds, each for the order of calibration documents and random starts.
     pub seeds: Vec<u64>,
     /// Description of the device.
+    #[serde(default)]
     pub device: String,
     /// Dtype of the computation.
     pub dtype: String,
     /// Number of threads.
+    #[serde(default)]
     pub threads: usize,
     /// Start of the run in seconds since 1970 (UTC).
+    #[serde(default)]
     pub date_unix_seconds: f64,
     /// Files read.
     pub data: Vec<DataSource>,
     /// Ids of the protocols; scores compare only under the same id.
     pub protocols: Vec<String>,
+}
+
+impl Provenance {
+    /// Whether device, threads and date are known: files that are to have the same bytes again have
+    /// them not.
+    #[must_use]
+    pub fn is_measured(&self) -> bool {
+        !self.device.is_empty()
+    }
 }
 
 /// A file that a run read.

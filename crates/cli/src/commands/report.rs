@@ -6,10 +6,9 @@ use crate::failure::Failure;
 use clap::{Args, ValueEnum};
 use linwright::bench;
 use linwright::compress::intervention;
-use linwright::compress::report::Report;
 use linwright::evaluate::report::{document as evaluation, is_evaluation};
 use linwright::measure::inspect;
-use linwright::recipes::write_report;
+use linwright::recipes::{read_report, write_report};
 use linwright::report::{Document, ReportError, html, markdown, terminal};
 use linwright::run::input;
 use serde_json::Value;
@@ -47,10 +46,10 @@ pub(crate) fn run(args: &ReportArgs, shared: &Shared) -> Result<(), Failure> {
     if let Some(document) = open(&text) {
         return show(&document?, &text, args.format, shared);
     }
-    let report = Report::from_json(&text)?;
+    let report = read_report(&text, &path)?;
     match args.format {
         None if !shared.json => {
-            let page = write_report(&report, &args.run)?;
+            let (page, _) = write_report(&report, &args.run)?;
             let text = terminal::render(&report.document());
             print(&format!("{text}\nreport: {}", page.display()))
         }

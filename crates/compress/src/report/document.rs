@@ -6,6 +6,10 @@ use super::summary::metric_of;
 use linwright_report::number::{count, percent, significant};
 use linwright_report::{Block, Document, iso_date};
 
+/// Note of a report whose times are not known.
+const NO_TIMES: &str = "Times and machine are in measured.json; linwright report shows them with \
+    the results.";
+
 impl Report {
     /// The report as blocks, for terminal, Markdown and HTML.
     #[must_use]
@@ -18,13 +22,17 @@ impl Report {
             let summary = format!("Show all {} runs", table.rows.len());
             blocks.push(Block::Details { summary, table });
         }
-        blocks.push(Block::Notes(self.notes.clone()));
+        let elsewhere = (!self.provenance.is_measured()).then(|| NO_TIMES.to_owned());
+        blocks.push(Block::Notes(self.notes.iter().cloned().chain(elsewhere).collect()));
         blocks.push(Block::Provenance(self.provenance_table()));
-        let date = iso_date(self.provenance.date_unix_seconds);
+        let date = self.provenance.is_measured().then(|| {
+            let date = iso_date(self.provenance.date_unix_seconds);
+            format!(" · {}", date.split('T').next().unwrap_or(""))
+        });
         Document {
             title: self.title.clone(),
             heading: None,
-            kicker: format!("Linwright report · {}", date.split('T').next().unwrap_or("")),
+            kicker: format!("Linwright report{}", date.unwrap_or_default()),
             headline: Some(self.headline()),
             facts: self.facts(),
             series: self.methods().into_iter().map(str::to_owned).collect(),

@@ -105,8 +105,9 @@ pub struct Row {
     pub results: Vec<TaskResult>,
     /// Mean over sites of the relative squared error on held-out activations.
     pub fit_error: Option<f64>,
-    /// Total time of the fits in seconds, without capture and evaluation.
-    pub seconds: f64,
+    /// Total time of the fits in seconds, without capture and evaluation; `None` if unknown.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub seconds: Option<f64>,
     /// Multiply-adds of the replaced sites, before and after; absent in older reports.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub macs: Option<MacCounts>,

@@ -30,14 +30,16 @@ impl Report {
         columns.extend(costs.iter().map(|(title, _)| (title.as_str(), true)));
         columns.push(("Kept", true));
         columns.extend(figures.iter().map(|figure| (figure.title.as_str(), true)));
-        columns.extend(["Fit error", "Whole model", "Time", "Runs"].map(|title| (title, true)));
+        columns.extend([("Fit error", true), ("Whole model", true)]);
+        columns.extend(self.has_times().then_some(("Time", true)));
+        columns.push(("Runs", true));
         self.comparisons()
             .into_iter()
             .map(|comparison| {
                 let mut rows = vec![self.dense_row(perplexity, costs.len(), &figures)];
                 let mut layers = 0;
                 for summary in summaries.iter().filter(|s| s.comparison == comparison) {
-                    let mut row = summary_row(summary, perplexity, &costs, &figures);
+                    let mut row = self.summary_row(summary, perplexity, &costs, &figures);
                     row.mark = self.mark(summary.method);
                     row.starts_block = summary.layer_count != layers;
                     layers = summary.layer_count;
@@ -46,6 +48,46 @@ impl Report {
                 Table { rows, ..Table::new(comparison, columns.iter().copied()) }
             })
             .collect()
+    }
+
+    /// Whether times are known: the file of results alone has none.
+    fn has_times(&self) -> bool {
+        self.rows.iter().any(|row| row.seconds.is_some())
+    }
+
+    fn summary_row(
+        &self,
+        summary: &Summary<'_>,
+        perplexity: Option<&str>,
+        costs: &[CostColumn],
+        figures: &[Figure<'_>],
+    ) -> Line {
+        let cell = |value: Option<Spread>, style: Style| {
+            value.map_or_else(dash, |value| spread(value, style))
+        };
+        let mut cells = vec![
+            summary.method.to_owned(),
+            summary.layer_count.to_string(),
+            count(summary.parameters(|p| p.targeted as f64)),
+        ];
+        if let Some(task) = perplexity {
+            cells.push(cell(summary.metric(task, "token_perplexity"), Style::Significant(4)));
+            cells.push(cell(summary.metric(task, "nll_nats_per_token"), Style::Fixed(3)));
+        }
+        cells.extend(costs.iter().map(|(_, cost)| cost(summary).unwrap_or_else(dash)));
+        cells.push(percent(summary.parameters(ParameterCounts::keep)));
+        for figure in figures {
+            cells.push(cell(summary.metric(figure.task, figure.metric), Style::Percent));
+        }
+        let fit_error = summary.spread(|row| row.fit_error);
+        let time = self.has_times().then(|| summary.spread(|row| row.seconds));
+        cells.extend([
+            fit_error.map_or_else(dash, |value| scientific(value.mean)),
+            count(summary.parameters(|p| p.model as f64)),
+        ]);
+        cells.extend(time.map(|time| time.map_or_else(dash, |value| seconds(value.mean))));
+        cells.push(summary.rows.len().to_string());
+        Line { cells, ..Line::default() }
     }
 
     /// Marker of a method.
@@ -112,7 +154,9 @@ impl Report {
             let value = metric_of(&self.baseline, figure.task, figure.metric);
             cells.push(value.map_or_else(dash, percent));
         }
-        cells.extend([dash(), count(self.model.parameters as f64), dash(), "1".to_owned()]);
+        cells.extend([dash(), count(self.model.parameters as f64)]);
+        cells.extend(self.has_times().then(dash));
+        cells.push("1".to_owned());
         Line { cells, mark: Mark::Baseline, starts_block: false }
     }
 
@@ -189,13 +233,15 @@ impl Report {
             ("Kept", true),
             ("Perplexity", true),
             ("Fit error", true),
-            ("Time", true),
         ];
+        let has_times = self.has_times();
+        let titles = titles.into_iter().chain(has_times.then_some(("Time", true)));
         let row = |row: &Row| {
             let layers: Vec<String> = row.layers.iter().map(usize::to_string).collect();
             let value = perplexity.and_then(|t| metric_of(&row.results, t, "token_perplexity"));
+            let time = has_times.then(|| row.seconds.map_or_else(dash, seconds));
             Line {
-                cells: vec![
+                cells: [
                     row.method.clone(),
                     row.comparison.clone(),
                     layers.join(" "),
@@ -204,8 +250,10 @@ impl Report {
                     percent(row.parameters.keep()),
                     value.map_or_else(dash, |value| significant(value, 5)),
                     row.fit_error.map_or_else(dash, scientific),
-                    seconds(row.seconds),
-                ],
+                ]
+                .into_iter()
+                .chain(time)
+                .collect(),
                 mark: self.mark(&row.method),
                 starts_block: false,
             }
@@ -241,9 +289,14 @@ impl Report {
                     None => p.version.clone(),
                 },
             ),
-            ("Device".to_owned(), format!("{}, {}, {} threads", p.device, p.dtype, p.threads)),
-            ("Date".to_owned(), iso_date(p.date_unix_seconds)),
         ];
+        pairs.extend(match p.is_measured() {
+            true => vec![
+                ("Device".to_owned(), format!("{}, {}, {} threads", p.device, p.dtype, p.threads)),
+                ("Date".to_owned(), iso_date(p.date_unix_seconds)),
+            ],
+            false => vec![("Data type".to_owned(), p.dtype.clone())],
+        });
         for source in &p.data {
             pairs.push((
                 format!("Data for {}", source.purpose),
@@ -252,39 +305,6 @@ impl Report {
         }
         Table::of_pairs("Provenance", pairs.into_iter().filter(|(_, value)| !value.is_empty()))
     }
-}
-
-fn summary_row(
-    summary: &Summary<'_>,
-    perplexity: Option<&str>,
-    costs: &[CostColumn],
-    figures: &[Figure<'_>],
-) -> Line {
-    let cell =
-        |value: Option<Spread>, style: Style| value.map_or_else(dash, |value| spread(value, style));
-    let mut cells = vec![
-        summary.method.to_owned(),
-        summary.layer_count.to_string(),
-        count(summary.parameters(|p| p.targeted as f64)),
-    ];
-    if let Some(task) = perplexity {
-        cells.push(cell(summary.metric(task, "token_perplexity"), Style::Significant(4)));
-        cells.push(cell(summary.metric(task, "nll_nats_per_token"), Style::Fixed(3)));
-    }
-    cells.extend(costs.iter().map(|(_, cost)| cost(summary).unwrap_or_else(dash)));
-    cells.push(percent(summary.parameters(ParameterCounts::keep)));
-    for figure in figures {
-        cells.push(cell(summary.metric(figure.task, figure.metric), Style::Percent));
-    }
-    let fit_error = summary.spread(|row| row.fit_error);
-    let time = summary.spread(|row| Some(row.seconds));
-    cells.extend([
-        fit_error.map_or_else(dash, |value| scientific(value.mean)),
-        count(summary.parameters(|p| p.model as f64)),
-        time.map_or_else(dash, |value| seconds(value.mean)),
-        summary.rows.len().to_string(),
-    ]);
-    Line { cells, ..Line::default() }
 }
 
 /// The first metric of a group of a task.

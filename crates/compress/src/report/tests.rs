@@ -112,7 +112,7 @@ fn rows() -> Vec<Row> {
                         },
                         results: results(nll, 0.8 - nll / 10.0),
                         fit_error: Some(loss * (1.0 + jitter)),
-                        seconds: 4.0 + size / 1000.0,
+                        seconds: Some(4.0 + size / 1000.0),
                         macs: Some(MacCounts { targeted: 3 * targeted, targeted_dense: dense }),
                         speed: Some(SiteSpeed {
                             rows: 256,
@@ -325,6 +325,16 @@ fn terminal_and_markdown_hold_the_same_table() {
     assert!(plain.contains("Multiply-adds (dense)  ms for 256 rows (dense)"), "{plain}");
     let text = markdown(&report);
     assert!(text.contains("| rotor | 1 | 1,352 | 3.747 ± 0.030 | 1.321 ± 0.008 | 4,056 (131,072) | 0.25 (0.50) | 1.0 % |"));
+    // The file of results alone has no times and machine.
+    let mut alone = report.clone();
+    alone.rows.iter_mut().for_each(|row| (row.seconds, row.speed) = (None, None));
+    alone.provenance = Provenance { device: String::new(), ..alone.provenance };
+    let alone = Report::from_json(&alone.to_json().unwrap()).unwrap();
+    for time in ["| Time |", "ms for 256 rows", "Device", "2026-"] {
+        assert!(text.contains(time) && !markdown(&alone).contains(time), "{time}");
+    }
+    let line = "| rotor | 1 | 1,352 | 3.747 ± 0.030 | 1.321 ± 0.008 | 4,056 (131,072) | 1.0 % |";
+    assert!(markdown(&alone).contains(line));
     // Older reports have no such columns.
     let mut older = report;
     older.rows.iter_mut().for_each(|row| (row.macs, row.speed) = (None, None));

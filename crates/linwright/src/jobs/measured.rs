@@ -7,7 +7,7 @@
 use serde_json::{Map, Value};
 
 /// Where provenance of a result names the machine and the time.
-pub(super) const PROVENANCE: [&str; 4] = [
+pub(crate) const PROVENANCE: [&str; 4] = [
     "provenance/commit",
     "provenance/date_unix_seconds",
     "provenance/device",
@@ -20,6 +20,24 @@ pub(crate) fn split(result: &mut Value, paths: &[&str]) -> Value {
     let paths: Vec<Vec<&str>> = paths.iter().map(|path| path.split('/').collect()).collect();
     let all: Vec<&[&str]> = paths.iter().map(Vec::as_slice).collect();
     split_below(result, &all)
+}
+
+/// Puts measurements that [`split`] took out back into a result.
+pub fn join(result: &mut Value, measured: Value) {
+    match (result, measured) {
+        (Value::Object(map), Value::Object(measured)) => {
+            for (key, measured) in measured {
+                match map.get_mut(&key) {
+                    Some(value) => join(value, measured),
+                    None => drop(map.insert(key, measured)),
+                }
+            }
+        }
+        (Value::Array(list), Value::Array(measured)) => {
+            list.iter_mut().zip(measured).for_each(|(value, measured)| join(value, measured));
+        }
+        _ => {}
+    }
 }
 
 /// As [`split`], with paths from this value on.
@@ -72,6 +90,7 @@ mod tests {
             "score": 1.5, "date": 7.0, "plan": {"seconds": "a name"},
             "sites": [{"site": "a", "fit": {"error": 0.1, "seconds": 2.0}}, {"site": "b"}],
         });
+        let whole = result.clone();
         let paths = ["date", "sites/*/fit/seconds", "missing/key", "score/below"];
         let measured = split(&mut result, &paths);
         assert_eq!(measured, json!({"date": 7.0, "sites": [{"fit": {"seconds": 2.0}}, null]}));
@@ -81,5 +100,7 @@ mod tests {
         });
         assert_eq!(result, rest);
         assert_eq!(split(&mut result, &paths), Value::Null);
+        join(&mut result, measured);
+        assert_eq!(result, whole);
     }
 }

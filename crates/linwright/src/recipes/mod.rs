@@ -11,8 +11,7 @@ mod sweeps;
 pub use list::{Entry, JobList};
 pub use presets::{PRESETS, Preset};
 pub use reference::{page, schema};
-pub(crate) use run_list::run as run_jobs;
-pub use study::write_report;
+pub use study::{read_report, write_report};
 
 use crate::jobs::{Failure, Outcome, Session};
 use linwright_compress::recipe;
@@ -43,25 +42,36 @@ pub fn run(
     session: &mut Session<'_>,
 ) -> Result<Outcome, Failure> {
     let (name, text) = presets::open(path)?;
-    let RunSettings { output, model, set, dry_run } = settings;
-    match Recipe::read(path, &name, &text, set)? {
+    let recipe = Recipe::read(path, &name, &text, settings.set)?;
+    run_recipe(&name, recipe, settings, session)
+}
+
+/// Runs a recipe of this name.
+pub(crate) fn run_recipe(
+    name: &str,
+    recipe: Recipe,
+    settings: RunSettings<'_>,
+    session: &mut Session<'_>,
+) -> Result<Outcome, Failure> {
+    let RunSettings { output, model, dry_run, .. } = settings;
+    match recipe {
         Recipe::Jobs(mut list) => {
             if let Some(model) = model {
                 list.use_model(model)?;
             }
-            run_list::run(&name, &list, output, dry_run, session)
+            run_list::run(name, &list, output, dry_run, session)
         }
         Recipe::Sweeps(mut recipe) => {
             if let Some(model) = model {
                 model.clone_into(&mut recipe.model);
             }
-            sweeps::run(&name, &recipe, output, dry_run, session)
+            sweeps::run(name, &recipe, output, dry_run, session)
         }
         Recipe::Study(mut recipe) => {
             if let Some(model) = model {
                 model.clone_into(&mut recipe.model);
             }
-            study::run(&name, &recipe, output, dry_run, session)
+            study::run(name, &recipe, output, dry_run, session)
         }
     }
 }

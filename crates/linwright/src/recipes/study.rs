@@ -1,10 +1,12 @@
 //! Studies: tables of methods on sets of layers.
 
+use crate::jobs::inputs::is_file_or_model;
+use crate::jobs::measured::{self, PROVENANCE};
 use crate::jobs::outcome::{table, text, write_pages};
 use crate::jobs::source::{OpenModel, data_file, open_model};
 use crate::jobs::sweep::left_nothing;
 use crate::jobs::tasks::check_tasks;
-use crate::jobs::{Failure, Outcome, Session, shards};
+use crate::jobs::{Failure, Outcome, Session, shards, to_yaml};
 use linwright_compress::Rates;
 use linwright_compress::recipe::Recipe;
 use linwright_compress::report::{LayerError, ModelSummary, Report, SCHEMA};
@@ -12,11 +14,16 @@ use linwright_compress::study::{self, Findings, Inputs};
 use linwright_data::{Corpus, MAX_FILE_BYTES};
 use linwright_evaluate::Outcome as Part;
 use linwright_evaluate::{Task, TaskOptions, TaskResult, open_task};
+use linwright_files::MEASURED as MEASURED_FILE;
 use linwright_report::number::grouped;
 use linwright_run::atomic::write_atomic;
 use linwright_run::{DataSource, Monitor, Provenance, RunDirectory, input, sha256_hex};
-use serde_json::json;
+use serde_json::{Value, json};
 use std::path::{Path, PathBuf};
+
+/// Where times and machine stand in a report.
+const MEASURED: [&str; 6] =
+    [PROVENANCE[0], PROVENANCE[1], PROVENANCE[2], PROVENANCE[3], "rows/*/seconds", "rows/*/speed"];
 
 /// Runs a study and writes its report. By default the output directory contains the start of the
 /// fingerprint: the same run resumes in it, another recipe or model gets its own.
@@ -56,12 +63,14 @@ pub(super) fn run(
     notes.iter().for_each(|note| session.note(&format!("note: {note}")));
     let data = data_hashes(recipe, session)?;
     let fingerprint = study::fingerprint(recipe, &inputs, &data);
+    let read = session.hashes(&read_by(recipe))?;
     let own = || Path::new("runs").join(format!("{name}-{}", &fingerprint.0[..8]));
     let output = output.map_or_else(own, Path::to_owned);
     let directory = RunDirectory::open(&output, &fingerprint)?;
+    session.record_data([session.data(), &read].concat());
     shards::mark(session, &output)?;
     let directory = directory.reading_also(shards::sources(session, Path::new("")));
-    write_atomic(&output.join("recipe.json"), &recipe_json(recipe)?)?;
+    write_atomic(&output.join("recipe.yaml"), recipe_yaml(recipe)?.as_bytes())?;
     let shard = session.shard();
     let findings = study::run(recipe, &inputs, &directory, shard, session);
     session.tell_damage(directory.pieces());
@@ -77,9 +86,17 @@ pub(super) fn run(
     }
     session.finish();
     let report = report(name, recipe, &inputs, notes, findings, session)?;
-    let html = write_report(&report, &output)?;
-    let result: serde_json::Value = serde_json::from_str(&report.to_json()?)
-        .map_err(|error| Failure::general(format!("cannot read the report again: {error}")))?;
+    let (html, measured) = write_report(&report, &output)?;
+    let files = session.files_beside(&measured)?.into_iter();
+    for (name, bytes) in files.filter(|(name, _)| name == MEASURED_FILE) {
+        write_atomic(&output.join(name), &bytes)?;
+    }
+    let record = json!({
+        "schema": 1, "linwright": session.build().version, "name": name, "recipe": recipe,
+        "recipe_sha256": report.provenance.recipe_sha256, "seeds": recipe.seeds, "data": read,
+    });
+    write_atomic(&output.join("reproduce.json"), format!("{record:#}\n").as_bytes())?;
+    let result = plain(&report)?;
     let mut document = report.document();
     document.blocks.push(text([format!("report: {}", html.display())]));
     Ok(Outcome { report: document, ..Outcome::new(result, Vec::new()) })
@@ -158,9 +175,9 @@ fn provenance(
     baseline: &[TaskResult],
     session: &Session<'_>,
 ) -> Result<Provenance, Failure> {
-    let text = recipe_json(recipe)?;
+    let text = recipe_yaml(recipe)?;
     let mut provenance = session.provenance(name, inputs.model, baseline);
-    provenance.recipe_sha256 = sha256_hex(&text);
+    provenance.recipe_sha256 = sha256_hex(text.as_bytes());
     provenance.seeds.clone_from(&recipe.seeds);
     provenance.data.push(DataSource {
         purpose: "calibration".into(),
@@ -170,19 +187,54 @@ fn provenance(
     Ok(provenance)
 }
 
-/// The recipe with all defaults written out; since JSON is YAML, `run -r` accepts it.
-fn recipe_json(recipe: &Recipe) -> Result<Vec<u8>, Failure> {
-    serde_json::to_vec_pretty(recipe)
-        .map_err(|error| Failure::general(format!("cannot write the recipe as JSON: {error}")))
+/// The recipe with all defaults written out.
+fn recipe_yaml(recipe: &Recipe) -> Result<String, Failure> {
+    let value = serde_json::to_value(recipe)
+        .map_err(|error| Failure::general(format!("cannot write the recipe as JSON: {error}")))?;
+    to_yaml(&value)
 }
 
-/// Writes `report.json`, `report.md` and `report.html`; gives the path of the last.
+/// What a study reads by path.
+fn read_by(recipe: &Recipe) -> Vec<PathBuf> {
+    let texts = [&recipe.model, &recipe.calibration.dataset, &recipe.eval.text];
+    let all = texts.into_iter().chain(&recipe.eval.questions).map(PathBuf::from);
+    all.filter(|path| is_file_or_model(path)).collect()
+}
+
+fn plain(report: &Report) -> Result<Value, Failure> {
+    serde_json::to_value(report)
+        .map_err(|error| Failure::general(format!("cannot write the report as JSON: {error}")))
+}
+
+/// Writes `report.json`, `report.md` and `report.html`, which have no times; gives the path of the
+/// last, and the times.
 ///
 /// # Errors
 /// [`Failure`] if a file cannot be written.
-pub fn write_report(report: &Report, directory: &Path) -> Result<PathBuf, Failure> {
-    write_atomic(&directory.join("report.json"), report.to_json()?.as_bytes())?;
-    write_pages(&report.document(), directory)
+pub fn write_report(report: &Report, directory: &Path) -> Result<(PathBuf, Value), Failure> {
+    let mut value = plain(report)?;
+    let measured = measured::split(&mut value, &MEASURED);
+    let text = format!("{value:#}");
+    write_atomic(&directory.join("report.json"), text.as_bytes())?;
+    Ok((write_pages(&Report::from_json(&text)?.document(), directory)?, measured))
+}
+
+/// A saved report, with the times that stand beside it if they do.
+///
+/// # Errors
+/// [`Failure`] if the text is no report.
+pub fn read_report(text: &str, path: &Path) -> Result<Report, Failure> {
+    let beside = path.with_file_name(MEASURED_FILE);
+    let times = input::read_text(&beside, MAX_FILE_BYTES).ok();
+    let times = times.and_then(|text| serde_json::from_str::<Value>(&text).ok());
+    let value = serde_json::from_str::<Value>(text).ok();
+    match (value, times) {
+        (Some(mut value), Some(mut times)) => {
+            measured::join(&mut value, times["measured"].take());
+            Ok(Report::from_json(&value.to_string())?)
+        }
+        _ => Ok(Report::from_json(text)?),
+    }
 }
 
 fn costs(recipe: &Recipe, inputs: &Inputs<'_>) -> Result<Outcome, Failure> {

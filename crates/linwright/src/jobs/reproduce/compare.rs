@@ -1,6 +1,8 @@
 //! Comparison of two directories, file by file.
 
 use crate::jobs::Failure;
+use linwright_compress::TIME;
+use linwright_compress::study::SPEED;
 use linwright_files::MEASURED;
 use serde::Serialize;
 use std::collections::BTreeSet;
@@ -69,7 +71,10 @@ fn files(root: &Path) -> Result<BTreeSet<PathBuf>, Failure> {
             let name = entry.file_name();
             let below = folder.join(&name);
             if entry.file_type().map_err(failed)?.is_dir() {
-                folders.push(below);
+                // Pieces with times, as measured.json.
+                if name != TIME && name != SPEED {
+                    folders.push(below);
+                }
             } else if name != MEASURED && !OF_THE_RUN.iter().any(|own| name == **own) {
                 found.insert(below);
             }

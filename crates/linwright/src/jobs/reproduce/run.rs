@@ -5,7 +5,7 @@ use super::compare::{Compared, directories};
 use crate::jobs::inputs::{InputHash, check_unchanged};
 use crate::jobs::outcome::{table, text};
 use crate::jobs::{Failure, Outcome, Session, Verb, outputs};
-use crate::recipes::{JobList, run_jobs};
+use crate::recipes::{Recipe, RunSettings, run_recipe};
 use linwright_run::{Monitor, input, shown, shown_reason};
 use serde::Deserialize;
 use serde_json::{Map, Value, json};
@@ -19,7 +19,9 @@ const RECORD: &str = "reproduce.json";
 struct Record {
     /// Version of the program.
     linwright: String,
-    /// Of the directory of a recipe: its jobs.
+    /// Name of the recipe, where the results hold it.
+    name: Option<String>,
+    /// Of the directory of a recipe: the recipe.
     recipe: Option<Map<String, Value>>,
     /// Of the directory of a job: the job.
     job: Option<Map<String, Value>>,
@@ -42,9 +44,12 @@ pub(super) fn run(job: &Reproduce, session: &mut Session<'_>) -> Result<Outcome,
     check_unchanged(&record.data)?;
     match (&record.recipe, &record.job) {
         (Some(recipe), _) => {
-            let name = job.directory.display().to_string();
-            let list = JobList::read(&name, recipe)?;
-            run_jobs(&name, &list, Some(&job.output), false, session)?;
+            let place = job.directory.join(RECORD);
+            let name = record.name.unwrap_or_else(|| job.directory.display().to_string());
+            let text = Value::Object(recipe.clone()).to_string();
+            let recipe = Recipe::read(&place, &name, &text, &[])?;
+            let output = Some(&*job.output);
+            run_recipe(&name, recipe, RunSettings { output, ..RunSettings::default() }, session)?;
         }
         (None, Some(map)) => run_one(map, job, session)?,
         (None, None) => return Err(no_record(&job.directory, "it names no job")),
