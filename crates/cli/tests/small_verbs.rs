@@ -208,6 +208,10 @@ fn import_makes_a_directory_that_evaluates() {
     let text = "--text text.jsonl --window 24 --limit 1 --quiet";
     let result = w.ok_json(&format!("eval imported {text}"));
     assert!(result["results"]["text"]["token_perplexity,none"].as_f64().unwrap() > 1.0);
+    let said = w.ok("reproduce imported -o reproduced");
+    assert!(said.starts_with("9 of 9 files have the same bytes"), "{said}");
+    let card = w.text("reproduced/README.md");
+    assert!(card.contains("linwright import") && card.contains("tiny.bin"), "{card}");
     let again = "import tiny.bin --tokenizer tok.bin --output imported";
     w.fails(again, 2, &["imported", "exists", "--force"]);
     assert!(w.ok(&format!("{again} --force")).contains("wrote imported"));
@@ -231,6 +235,9 @@ fn import_makes_a_directory_of_weights_without_a_tokenizer() {
     assert!(w.path("weights").join("model.safetensors").exists());
     assert!(w.ok("import weights/model.safetensors -o copy").contains("1 tensors, 6 parameters"));
     w.fails("import tensors.json -o weights", 2, &["weights", "exists", "--force"]);
+    assert!(w.ok("reproduce weights -o reproduced").starts_with("6 of 6 files"));
+    w.write("tensors.json", w.text("tensors.json") + "\n");
+    w.fails("reproduce weights -o changed", 6, &["tensors.json", "another content"]);
     w.write("tiny.bin", llama2c_weights());
     w.fails("import tiny.bin -o other", 1, &["tiny.bin", "--tokenizer"]);
     assert!(!w.path("other").exists());

@@ -23,7 +23,7 @@ fn big(values: &[f32]) -> Vec<u8> {
 fn import(path: &Path) -> Result<(ImportedTensors, TensorFile), FileError> {
     let dir = tempfile::tempdir().unwrap();
     let out = dir.path().join("out");
-    let imported = import_tensors(path, &out, false)?;
+    let imported = import_tensors(path, &out, false, &[])?;
     assert!(out.join("SHA256SUMS").exists());
     Ok((imported, TensorFile::open(&out.join("model.safetensors"))?))
 }
@@ -195,7 +195,7 @@ fn what_does_not_fit_is_refused_and_leaves_nothing() {
         fs::write(dir.path().join("nan"), little(&[1.0, 2.0, f32::NAN, 0.0, 0.0, 0.0])).unwrap();
         fs::write(dir.path().join("tensors.json"), list).unwrap();
         let out = dir.path().join("out");
-        let error = import_tensors(dir.path(), &out, false).unwrap_err().to_string();
+        let error = import_tensors(dir.path(), &out, false, &[]).unwrap_err().to_string();
         assert!(error.contains(said), "{said:?} in {error}");
         assert!(!out.exists());
     }

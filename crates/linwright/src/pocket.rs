@@ -259,7 +259,7 @@ impl Prepared {
     }
 
     /// Writes model, tokenizer, held-out stories, calibration text, questions and `world.json` to a
-    /// directory. With `force` it replaces an existing one.
+    /// directory, with the files of `beside`. With `force` it replaces an existing one.
     ///
     /// # Errors
     /// [`PocketError`]; an existing directory is then unchanged.
@@ -269,6 +269,7 @@ impl Prepared {
         outcome: &Outcome,
         out: &Path,
         force: bool,
+        beside: Vec<(String, Vec<u8>)>,
     ) -> Result<SavedModel, PocketError> {
         let generation = json!({"bos_token_id": 0, "eos_token_id": 1, "do_sample": false});
         let texts = |stories: &[Sample]| lines(stories.iter().map(|s| json!({"text": s.text})));
@@ -287,6 +288,7 @@ impl Prepared {
         let mut options = SaveOptions::new(Form::Dense);
         options.dtype = Some(DType::Bf16);
         options.force = force;
+        options.files = beside;
         Ok(save(decoder, &source, &options, out)?)
     }
 

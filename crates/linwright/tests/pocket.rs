@@ -76,7 +76,7 @@ fn a_small_world_trains_stops_goes_on_and_loads_back() {
     assert_eq!(outcome.resumed_at, Some(1));
     assert!(outcome.best_loss < outcome.curve[0].validation, "{:?}", outcome.curve);
     let out = dir.path().join("pocket");
-    again.write(&decoder, &outcome, &out, true).expect("writes");
+    again.write(&decoder, &outcome, &out, true, Vec::new()).expect("writes");
     let model = load(&out).expect("loads");
     let tokenizer = model.tokenizer.expect("has a tokenizer");
     let story = &again.world().test()[0].text;

@@ -176,7 +176,7 @@ fn logits_equal_those_of_the_original_layout() {
         let dir = tempfile::tempdir().unwrap();
         let weights = Weights::random(&mut RngKey::new(2).stream(), tied);
         let [bin, tok, out] = write_files(dir.path(), &weights);
-        let saved = import_llama2c(&bin, &tok, &out, false).unwrap();
+        let saved = import_llama2c(&bin, &tok, &out, false, Vec::new()).unwrap();
         assert_eq!(saved.max_difference, 0.0);
         let model = load(&out).unwrap();
         assert_eq!(model.decoder.config().tied_embeddings, tied);
@@ -200,7 +200,7 @@ fn an_imported_model_goes_on_to_gguf_with_the_same_tokens() {
     let dir = tempfile::tempdir().unwrap();
     let weights = Weights::random(&mut RngKey::new(2).stream(), true);
     let [bin, tok, out] = write_files(dir.path(), &weights);
-    import_llama2c(&bin, &tok, &out, false).unwrap();
+    import_llama2c(&bin, &tok, &out, false, Vec::new()).unwrap();
     let model = load(&out).unwrap();
     let gguf = dir.path().join("gguf");
     let options = ExportOptions { form: Some(ExportForm::Gguf), ..ExportOptions::default() };
@@ -237,13 +237,13 @@ fn damaged_files_are_refused_and_leave_nothing() {
         (&good[..20], "truncated"),
     ] {
         fs::write(&bin, bytes).unwrap();
-        let error = import_llama2c(&bin, &tok, &out, false).unwrap_err();
+        let error = import_llama2c(&bin, &tok, &out, false, Vec::new()).unwrap_err();
         assert!(matches!(error, CheckpointError::Llama2c { .. }), "{error}");
         assert!(error.to_string().contains("model.bin: ") && error.to_string().contains(said));
     }
     weights.wk[77] = f32::NAN;
     fs::write(&bin, weights.file()).unwrap();
-    let error = import_llama2c(&bin, &tok, &out, false).unwrap_err();
+    let error = import_llama2c(&bin, &tok, &out, false, Vec::new()).unwrap_err();
     assert!(
         matches!(error, CheckpointError::File(FileError::NonFinite { index: 77, .. })),
         "{error}"

@@ -63,11 +63,17 @@ enum Origin {
 
 /// Writes the tensors of `path` to `model.safetensors` in the folder `out`.
 ///
-/// Numbers keep their type, except that f64 becomes f32.
+/// Numbers keep their type, except that f64 becomes f32. `beside` are further files for the folder:
+/// name and content.
 ///
 /// # Errors
 /// [`FileError`]; nothing is then left at `out` that was not there before.
-pub fn import_tensors(path: &Path, out: &Path, force: bool) -> Result<ImportedTensors, FileError> {
+pub fn import_tensors(
+    path: &Path,
+    out: &Path,
+    force: bool,
+    beside: &[(String, Vec<u8>)],
+) -> Result<ImportedTensors, FileError> {
     let (plan, file) = plan(path)?;
     if plan.tensors.iter().any(|(planned, _)| planned.name == METADATA) {
         let reason = format!(
@@ -95,6 +101,9 @@ pub fn import_tensors(path: &Path, out: &Path, force: bool) -> Result<ImportedTe
         Ok(())
     })?;
     TensorFile::open(&writer.target.path().join(SINGLE))?;
+    for (name, bytes) in beside {
+        writer.text(name, bytes)?;
+    }
     writer.checksums()?;
     writer.commit()?;
     let tensors = plan.tensors.into_iter().map(|(p, _)| (p.name, p.shape)).collect();

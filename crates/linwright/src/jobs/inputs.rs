@@ -22,11 +22,10 @@ pub(super) fn is_data(path: &Path) -> bool {
     path.is_file() && !is_weights(path)
 }
 
-/// Whether an input is a file, or the directory of a model. The built-in model is part of the
-/// program, and the name of a model on the hub is no path.
-pub(crate) fn is_file_or_model(path: &Path) -> bool {
-    let is_built_in = path == Path::new(POCKET);
-    !is_built_in && (path.is_file() || path.join("config.json").is_file())
+/// Whether an input is a file or directory here. The built-in model is part of the program, and the
+/// name of a model on the hub is no path.
+pub(crate) fn is_local(path: &Path) -> bool {
+    path != Path::new(POCKET) && path.exists()
 }
 
 /// The hash of a file or of the directory of a model now.
@@ -133,10 +132,9 @@ mod tests {
         let path = |name: &str| folder.path().join(name);
         std::fs::write(path("text.jsonl"), "{}").unwrap();
         std::fs::write(path("model.gguf"), "GGUF").unwrap();
-        assert!(is_data(&path("text.jsonl")) && is_file_or_model(&path("text.jsonl")));
-        assert!(!is_data(&path("model.gguf")) && is_file_or_model(&path("model.gguf")));
-        assert!(!is_file_or_model(folder.path()), "an empty folder is no model");
-        assert!(!is_file_or_model(Path::new("owner/name")));
-        assert!(!is_file_or_model(Path::new(POCKET)));
+        assert!(is_data(&path("text.jsonl")) && is_local(&path("text.jsonl")));
+        assert!(!is_data(&path("model.gguf")) && is_local(&path("model.gguf")));
+        assert!(!is_local(Path::new("owner/name")));
+        assert!(!is_local(Path::new(POCKET)));
     }
 }

@@ -90,6 +90,28 @@ pub(super) fn record(
     record
 }
 
+/// What stands beside a model that was not loaded but made: the job as a recipe, times and machine,
+/// the record by which `linwright reproduce` makes it again, and a card that says `what` it is.
+pub(super) fn beside_new(
+    session: &Session<'_>,
+    what: &str,
+) -> Result<Vec<(String, Vec<u8>)>, Failure> {
+    let version = session.build().version;
+    let record = json!({
+        "schema": 1, "linwright": version, "job": session.job(), "inputs": [],
+        "data": session.data(),
+    });
+    let recipe = session.job().keys().next().map_or("", String::as_str).replace('_', "-");
+    let card = format!(
+        "# Model of linwright {recipe}\n\n{what} Made by Linwright {version}; `recipe.yaml` is the \
+         recipe, and `reproduce.json` has the hashes of what was read.\n"
+    );
+    let mut files = session.files_beside(&Value::Null)?;
+    files.push(("reproduce.json".to_owned(), format!("{record:#}\n").into_bytes()));
+    files.push(("README.md".to_owned(), card.into_bytes()));
+    Ok(files)
+}
+
 /// Writes beside the results of a job the job as a recipe, times and machine, and the record by
 /// which `linwright reproduce` runs it again.
 pub(super) fn write_beside(

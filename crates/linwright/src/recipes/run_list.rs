@@ -1,7 +1,7 @@
 //! Runs a recipe of jobs: each job once, in order, and a report of all.
 
 use super::list::{Entry, JobList, Resolved};
-use crate::jobs::inputs::{InputHash, is_file_or_model};
+use crate::jobs::inputs::{InputHash, is_local};
 use crate::jobs::outcome::{text, write_pages};
 use crate::jobs::{Failure, Outcome, Session, command, measured, recipe_of, shards, to_yaml};
 use linwright_files::MEASURED;
@@ -92,7 +92,7 @@ fn data_of(list: &JobList, session: &mut Session<'_>) -> Result<Vec<InputHash>, 
     let written: Vec<&PathBuf> = resolved.iter().filter_map(|one| one.output.as_ref()).collect();
     let inputs = resolved.iter().flat_map(|one| one.job.inputs());
     let outside = inputs.filter(|path| !written.iter().any(|output| path.starts_with(output)));
-    let known: Vec<PathBuf> = outside.filter(|path| is_file_or_model(path)).collect();
+    let known: Vec<PathBuf> = outside.filter(|path| is_local(path)).collect();
     session.hashes(&known)
 }
 

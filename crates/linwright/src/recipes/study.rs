@@ -1,6 +1,6 @@
 //! Studies: tables of methods on sets of layers.
 
-use crate::jobs::inputs::is_file_or_model;
+use crate::jobs::inputs::is_local;
 use crate::jobs::measured::{self, PROVENANCE};
 use crate::jobs::outcome::{table, text, write_pages};
 use crate::jobs::source::{OpenModel, data_file, open_model};
@@ -198,7 +198,7 @@ fn recipe_yaml(recipe: &Recipe) -> Result<String, Failure> {
 fn read_by(recipe: &Recipe) -> Vec<PathBuf> {
     let texts = [&recipe.model, &recipe.calibration.dataset, &recipe.eval.text];
     let all = texts.into_iter().chain(&recipe.eval.questions).map(PathBuf::from);
-    all.filter(|path| is_file_or_model(path)).collect()
+    all.filter(|path| is_local(path)).collect()
 }
 
 fn plain(report: &Report) -> Result<Value, Failure> {

@@ -1,8 +1,10 @@
 //! `linwright import`: converts checkpoints of other programs.
 
 use super::Import;
+use crate::jobs::inputs::is_local;
 use crate::jobs::outcome::text;
-use crate::jobs::{Failure, Outcome, Session, outputs};
+use crate::jobs::saving::beside_new;
+use crate::jobs::{Failure, Job, Outcome, Session, outputs};
 use linwright_files::FileError;
 use linwright_files::dump::import_tensors;
 use linwright_model::checkpoint::llama2c::import_llama2c;
@@ -10,12 +12,20 @@ use linwright_report::Block;
 use linwright_report::number::grouped;
 use serde_json::json;
 use std::collections::BTreeMap;
+use std::path::PathBuf;
 
 pub(super) fn run(job: &Import, session: &mut Session<'_>) -> Result<Outcome, Failure> {
     let inputs = outputs::inputs_of(job, session);
     outputs::directory(&job.output, job.force, &inputs, session)?;
-    let Some(tokenizer) = &job.tokenizer else { return tensors(job, session) };
-    let parameters = import_llama2c(&job.model, tokenizer, &job.output, job.force)?.parameters;
+    // The weights are data here: no model is loaded that would hash them.
+    let read: Vec<PathBuf> = job.inputs().into_iter().filter(|path| is_local(path)).collect();
+    let data = session.hashes(&read)?;
+    session.record_data(data);
+    let from = job.model.file_name().unwrap_or_default().to_string_lossy();
+    let beside = beside_new(session, &format!("Weights of {from} in another format."))?;
+    let Some(tokenizer) = &job.tokenizer else { return tensors(job, &beside, session) };
+    let saved = import_llama2c(&job.model, tokenizer, &job.output, job.force, beside)?;
+    let parameters = saved.parameters;
     let output = session.portable(&job.output);
     let line = format!("wrote {output} ({} parameters)", grouped(parameters));
     let result = json!({ "output": output, "parameters": parameters });
@@ -23,8 +33,12 @@ pub(super) fn run(job: &Import, session: &mut Session<'_>) -> Result<Outcome, Fa
 }
 
 /// Imports tensors that have no model configuration.
-fn tensors(job: &Import, session: &Session<'_>) -> Result<Outcome, Failure> {
-    let imported = import_tensors(&job.model, &job.output, job.force);
+fn tensors(
+    job: &Import,
+    beside: &[(String, Vec<u8>)],
+    session: &Session<'_>,
+) -> Result<Outcome, Failure> {
+    let imported = import_tensors(&job.model, &job.output, job.force, beside);
     let imported = imported.map_err(|error| match error {
         FileError::Malformed { .. } => Failure::from(error)
             .hint("a llama2.c model needs --tokenizer, raw files need tensors.json"),

@@ -2,6 +2,7 @@
 
 use super::TrainLm;
 use crate::jobs::outcome::text;
+use crate::jobs::saving::beside_new;
 use crate::jobs::{Failure, FailureKind, Outcome, Session, outputs, store};
 use crate::pocket::{PocketRecipe, Prepared};
 use linwright_report::number::grouped;
@@ -46,7 +47,9 @@ pub(super) fn run(job: &TrainLm, session: &mut Session<'_>) -> Result<Outcome, F
     let trained = prepared.train(checkpoint.as_deref(), &mut Forward(session));
     let saved = trained.map_err(Failure::from).and_then(|(decoder, outcome)| {
         session.step("writing");
-        let saved = prepared.write(&decoder, &outcome, &job.output, job.force)?;
+        let beside =
+            beside_new(session, "A language model trained on texts of a generated world.")?;
+        let saved = prepared.write(&decoder, &outcome, &job.output, job.force, beside)?;
         Ok((saved, outcome))
     });
     let (saved, outcome) = match saved {

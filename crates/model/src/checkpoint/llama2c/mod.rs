@@ -32,7 +32,7 @@ const TOKENIZER_BYTES: u64 = 1 << 26;
 /// The tokenizer gives the ids of llama2.c: a space is put before a text, which is split into
 /// characters (bytes where a character has no token), and the adjacent pair whose joined piece has
 /// the highest score is merged until none is left. Text that looks like a special token is ordinary
-/// text.
+/// text. `beside` are further files for the directory: name and content.
 ///
 /// # Errors
 /// [`CheckpointError`]; `out` is then unchanged.
@@ -41,6 +41,7 @@ pub fn import_llama2c(
     tokenizer: &Path,
     out: &Path,
     force: bool,
+    beside: Vec<(String, Vec<u8>)>,
 ) -> Result<SavedModel, CheckpointError> {
     let checkpoint = Checkpoint::open(bin)?;
     let config = checkpoint.config()?;
@@ -48,7 +49,7 @@ pub fn import_llama2c(
     let vocabulary = Vocabulary::parse(tokenizer, &bytes, config.vocab)?;
     let decoder = Transformer::from_source(config, &mut &checkpoint)?;
     let source = Source::of_new_model(decoder.config(), companions(decoder.config(), &vocabulary));
-    let options = SaveOptions { force, ..SaveOptions::new(Form::Dense) };
+    let options = SaveOptions { force, files: beside, ..SaveOptions::new(Form::Dense) };
     save(&decoder, &source, &options, out)
 }
 
