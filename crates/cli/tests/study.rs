@@ -83,6 +83,40 @@ fn a_study_is_reproduced_byte_for_byte() {
 }
 
 #[test]
+fn a_study_takes_further_texts_and_tasks() {
+    let w = crate::tasks::workshop();
+    w.write(
+        "verse.yaml",
+        "task: verse\ndataset_path: json\ndataset_kwargs: {data_files: {test: text.jsonl}}\n\
+         test_split: test\noutput_type: loglikelihood_rolling\ndoc_to_text: \"\"\n\
+         doc_to_target: \"{{text}}\"\nmetric_list: [{metric: word_perplexity}]\n",
+    );
+    let tasks = "limit: 3, tasks: [boats.yaml, verse.yaml], num_fewshot: 0}";
+    let recipe = RECIPE.replace("limit: 3}", tasks).replace("seeds: [0, 1]", "seeds: [0]");
+    w.write("tiny.yaml", &recipe);
+    let report = w.ok_json("run -r tiny.yaml -o out");
+    let names = |results: &Value| -> Vec<String> {
+        let all = results.as_array().unwrap().iter();
+        all.map(|result| result["task"].as_str().unwrap().to_owned()).collect()
+    };
+    let expected = ["text", "multiple_choice", "boats", "verse"];
+    assert_eq!(names(&report["baseline"]), expected);
+    assert_eq!(names(&report["rows"][0]["results"]), expected);
+    let boats = &report["baseline"][2];
+    assert_eq!(boats["counts"]["items"], 3, "the limit holds for tasks: {boats}");
+    let shown = w.text("out/report.md");
+    for column in ["Accuracy, multiple choice", "Accuracy, boats", "word perplexity"] {
+        assert!(shown.contains(&format!("| {column} |")), "{column}: {shown}");
+    }
+    // Another content of a task's data is another study.
+    w.write("rows.jsonl", w.text("rows.jsonl").replace("Mira did", "Mira"));
+    w.fails("run -r tiny.yaml -o out", 6, &["another run"]);
+    w.write("data.yaml", recipe.replace("tasks: [boats.yaml, verse.yaml], ", ""));
+    w.fails("run -r data.yaml -o other", 3, &["eval.num_fewshot", "eval.tasks"]);
+    assert!(!w.path("other").exists());
+}
+
+#[test]
 fn text_that_the_fit_saw_too_is_told() {
     let w = Workshop::new();
     let notes_of = |name: &str| {

@@ -7,7 +7,7 @@ use crate::methods::{DenseMethod, MethodSpec};
 use crate::plan::{Edit, Plan, SlotSet};
 use crate::{Size, Unit};
 use linwright_data::Format;
-use linwright_evaluate::{Bos, Join};
+use linwright_evaluate::{Bos, DataFile, Join};
 use linwright_measure::calibration::Split;
 use linwright_ops::{OpSpec, Role};
 use linwright_run::spelling::distance;
@@ -93,6 +93,15 @@ pub struct Evaluation {
     /// A file of questions with choices, or `pocket`.
     #[serde(default)]
     pub questions: Option<String>,
+    /// Further tasks: names, and paths of task files.
+    #[serde(default, skip_serializing_if = "Vec::is_empty")]
+    pub tasks: Vec<String>,
+    /// Data sets of these tasks, `TASK=FILE` or `TASK:SPLIT=FILE`.
+    #[serde(default, skip_serializing_if = "Vec::is_empty")]
+    pub data: Vec<DataFile>,
+    /// Number of few-shot examples of these tasks; by default that of the task.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub num_fewshot: Option<usize>,
     /// Number of documents and of questions to use, from the first; by default all.
     #[serde(default)]
     pub limit: Option<usize>,

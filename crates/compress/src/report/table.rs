@@ -2,7 +2,7 @@
 
 use super::summary::{first_appearances, metric_of};
 use super::{ParameterCounts, Report, Row, Summary};
-use linwright_evaluate::TaskResult;
+use linwright_evaluate::{Metric, TaskResult};
 use linwright_report::number::{Style, count, percent, scientific, seconds, significant, spread};
 use linwright_report::{Mark, Row as Line, Spread, Table, iso_date};
 
@@ -11,6 +11,7 @@ struct Figure<'a> {
     task: &'a str,
     metric: &'a str,
     title: String,
+    style: Style,
 }
 
 /// Title of a column, and its cell for a summary.
@@ -77,7 +78,7 @@ impl Report {
         cells.extend(costs.iter().map(|(_, cost)| cost(summary).unwrap_or_else(dash)));
         cells.push(percent(summary.parameters(ParameterCounts::keep)));
         for figure in figures {
-            cells.push(cell(summary.metric(figure.task, figure.metric), Style::Percent));
+            cells.push(cell(summary.metric(figure.task, figure.metric), figure.style));
         }
         let fit_error = summary.spread(|row| row.fit_error);
         let time = self.has_times().then(|| summary.spread(|row| row.seconds));
@@ -96,20 +97,29 @@ impl Report {
         place.map_or(Mark::Plain, Mark::Series)
     }
 
-    /// Metrics of tasks other than perplexity, in the order of the dense model's results.
+    /// Metrics of tasks other than the perplexity of the first text, in the order of the dense
+    /// model's results: those of which more is better, or else the first.
     fn figures(&self) -> Vec<Figure<'_>> {
         let mut figures: Vec<Figure<'_>> = Vec::new();
-        for result in self.all_results() {
-            for metric in result.metrics.iter().filter(|metric| metric.higher_is_better) {
-                let known =
-                    figures.iter().any(|f| f.task == result.task && f.metric == metric.name);
-                if !known {
-                    figures.push(Figure {
-                        task: &result.task,
-                        metric: &metric.name,
-                        title: title(&metric.name),
-                    });
+        let first = self.perplexity_task();
+        for result in self.all_results().filter(|result| first != Some(&result.task)) {
+            let better: Vec<&Metric> =
+                result.metrics.iter().filter(|metric| metric.higher_is_better).collect();
+            let style = if better.is_empty() { Style::Significant(4) } else { Style::Percent };
+            let shown =
+                if better.is_empty() { result.metrics.iter().take(1).collect() } else { better };
+            for metric in shown {
+                let (task, metric) = (result.task.as_str(), metric.name.as_str());
+                if !figures.iter().any(|f| (f.task, f.metric) == (task, metric)) {
+                    figures.push(Figure { task, metric, title: title(metric), style });
                 }
+            }
+        }
+        let titles: Vec<String> = figures.iter().map(|figure| figure.title.clone()).collect();
+        for figure in &mut figures {
+            // Of several tasks with one metric, each is named.
+            if titles.iter().filter(|title| **title == figure.title).count() > 1 {
+                figure.title = format!("{}, {}", figure.title, figure.task.replace('_', " "));
             }
         }
         figures
@@ -152,7 +162,10 @@ impl Report {
         cells.push(percent(1.0));
         for figure in figures {
             let value = metric_of(&self.baseline, figure.task, figure.metric);
-            cells.push(value.map_or_else(dash, percent));
+            cells.push(value.map_or_else(dash, |value| match figure.style {
+                Style::Percent => percent(value),
+                Style::Significant(_) | Style::Fixed(_) => significant(value, 4),
+            }));
         }
         cells.extend([dash(), count(self.model.parameters as f64)]);
         cells.extend(self.has_times().then(dash));

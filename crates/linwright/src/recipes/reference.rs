@@ -148,7 +148,8 @@ jobs:
 - `linwright run --print-schema` prints the JSON schema of this page, for editors.
 
 Two further forms are older: `tables` of methods on sets of layers, as in `recipes/rotor-paper-pocket.yaml`, and `runs`
-of sweeps, as in `recipes/laser-pocket.yaml`.
+of sweeps, as in `recipes/laser-pocket.yaml`. The `eval` of `tables` takes `text`, `questions`, and further `tasks`,
+names or task files, with their `data` and `num_fewshot`.
 ";
 
 #[cfg(test)]

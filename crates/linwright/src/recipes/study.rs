@@ -5,15 +5,17 @@ use crate::jobs::measured::{self, PROVENANCE};
 use crate::jobs::outcome::{table, text, write_pages};
 use crate::jobs::source::{OpenModel, data_file, open_model};
 use crate::jobs::sweep::left_nothing;
-use crate::jobs::tasks::check_tasks;
-use crate::jobs::{Failure, Outcome, Session, shards, to_yaml};
+use crate::jobs::tasks::{self, check_tasks};
+use crate::jobs::{EvaluationOptions, Failure, FailureKind, Outcome, Session, shards, to_yaml};
 use linwright_compress::Rates;
-use linwright_compress::recipe::Recipe;
+use linwright_compress::recipe::{Evaluation, Recipe};
 use linwright_compress::report::{LayerError, ModelSummary, Report, SCHEMA};
 use linwright_compress::study::{self, Findings, Inputs};
 use linwright_data::{Corpus, MAX_FILE_BYTES};
 use linwright_evaluate::Outcome as Part;
-use linwright_evaluate::{Task, TaskOptions, TaskResult, open_task};
+use linwright_evaluate::{
+    Task, TaskOptions, TaskResult, canonical_task, open_task, requests_digest,
+};
 use linwright_files::MEASURED as MEASURED_FILE;
 use linwright_report::number::grouped;
 use linwright_run::atomic::write_atomic;
@@ -61,7 +63,10 @@ pub(super) fn run(
     }
     let notes = [left_out, study::notes(recipe, &inputs)].concat();
     notes.iter().for_each(|note| session.note(&format!("note: {note}")));
-    let data = data_hashes(recipe, session)?;
+    let mut data = data_hashes(recipe, session)?;
+    // What named tasks ask is known only once their data sets are read.
+    let named = tasks.iter().skip(data.len());
+    data.extend(named.map(|task| requests_digest(task.as_ref())));
     let fingerprint = study::fingerprint(recipe, &inputs, &data);
     let read = session.hashes(&read_by(recipe))?;
     let own = || Path::new("runs").join(format!("{name}-{}", &fingerprint.0[..8]));
@@ -121,7 +126,23 @@ fn open_tasks(recipe: &Recipe, session: &mut Session<'_>) -> Result<Vec<Box<dyn 
             &options,
         )?);
     }
+    tasks.extend(named_tasks(recipe, session)?);
     Ok(tasks)
+}
+
+/// The further tasks of a recipe.
+fn named_tasks(recipe: &Recipe, session: &mut Session<'_>) -> Result<Vec<Box<dyn Task>>, Failure> {
+    let Evaluation { tasks, data, num_fewshot, limit, .. } = recipe.eval.clone();
+    if tasks.is_empty() && (!data.is_empty() || num_fewshot.is_some()) {
+        return Err(Failure::new(
+            FailureKind::Recipe,
+            "eval.data and eval.num_fewshot are of eval.tasks, which names none",
+        ));
+    }
+    let tasks = tasks.iter().map(|name| canonical_task(name).to_owned()).collect();
+    let options =
+        EvaluationOptions { tasks, data, num_fewshot, limit, ..EvaluationOptions::default() };
+    tasks::open_tasks_if_any(&options, session)
 }
 
 fn data_hashes(recipe: &Recipe, session: &mut Session<'_>) -> Result<Vec<String>, Failure> {
@@ -197,7 +218,9 @@ fn recipe_yaml(recipe: &Recipe) -> Result<String, Failure> {
 /// What a study reads by path.
 fn read_by(recipe: &Recipe) -> Vec<PathBuf> {
     let texts = [&recipe.model, &recipe.calibration.dataset, &recipe.eval.text];
-    let all = texts.into_iter().chain(&recipe.eval.questions).map(PathBuf::from);
+    let named = texts.into_iter().chain(&recipe.eval.questions).chain(&recipe.eval.tasks);
+    let data = recipe.eval.data.iter().map(|data| data.path.clone());
+    let all = named.map(PathBuf::from).chain(data);
     all.filter(|path| is_local(path)).collect()
 }
 
