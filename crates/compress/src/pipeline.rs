@@ -103,7 +103,7 @@ pub fn apply(
         ("training windows", &calibration.map(Calibration::train_tokens)),
         ("seed", &plan.seed),
     ]);
-    let total = work.iter().map(|group| group.sites.len() as u64).sum();
+    let total: usize = work.iter().map(|group| group.sites.len()).sum();
     for group in work {
         let prints = prints(&group, &chain);
         let fits = match stored(context.store, &prints)? {
@@ -117,7 +117,9 @@ pub fn apply(
                 for (index, (id, print)) in group.sites.iter().zip(&prints).enumerate() {
                     let slot = original.slot(id).expect("the site was found in the plan");
                     let evidence = captures.get(index).map(|capture| &capture.evidence);
-                    let job = SiteJob { evidence, slot, edit: group.edit, seed: plan.seed, print };
+                    let place = [sites.len() + index + 1, total];
+                    let edit = group.edit;
+                    let job = SiteJob { evidence, slot, edit, seed: plan.seed, print, place };
                     fits.push(fit_site(&job, context, monitor)?);
                 }
                 fits
@@ -129,7 +131,7 @@ pub fn apply(
         }
         match &mut lockstep {
             Some(lockstep) => lockstep.note_edit(group.layer),
-            None => monitor.progress(sites.len() as u64, total),
+            None => monitor.progress(sites.len() as u64, total as u64),
         }
         chain = Fingerprint::of(&[("prints", &prints)]);
     }
@@ -196,6 +198,8 @@ struct SiteJob<'a> {
     seed: u64,
     /// Identifies the fit.
     print: &'a Fingerprint,
+    /// Its number among all sites, from one, and how many there are.
+    place: [usize; 2],
 }
 
 fn fit_site(
@@ -203,7 +207,7 @@ fn fit_site(
     context: &Context<'_>,
     monitor: &mut dyn Monitor,
 ) -> Result<Fit, CompressError> {
-    let SiteJob { evidence, slot, edit, seed, print } = *job;
+    let SiteJob { evidence, slot, edit, seed, print, place: [number, total] } = *job;
     if let Some(store) = context.store
         && let Some(fit) = stored_fit::get(store, print)?
     {
@@ -213,7 +217,7 @@ fn fit_site(
         return Err(CompressError::Interrupted);
     }
     let site = slot.id();
-    monitor.step(&format!("{site}: fitting {}", edit.label()));
+    monitor.step(&format!("{site}: fitting {} ({number} of {total})", edit.label()));
     // Checkpoints of the training, for one process at a time.
     let what = format!("fit of {site}: {}", edit.label());
     let unfinished = context.store.map(|store| store.unfinished(print, &what)).transpose()?;

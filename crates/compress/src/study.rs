@@ -218,9 +218,12 @@ pub fn run(
     let (mut known, mut total) = (0, 0);
     for &seed in &recipe.seeds {
         let calibration = calibrate(recipe, inputs, seed)?;
-        for spec in cells_of(recipe, seed) {
+        let cells = cells_of(recipe, seed);
+        let all = cells.len() * recipe.seeds.len();
+        for spec in cells {
             let is_own = shard.owns(total);
             total += 1;
+            let spec = CellSpec { place: [total, all], ..spec };
             if !is_own && !directory.pieces().contains(&PieceKey::new(CELL, spec.print())) {
                 continue;
             }
@@ -240,7 +243,13 @@ fn cells_of(recipe: &Recipe, seed: u64) -> Vec<CellSpec<'_>> {
     let mut cells = Vec::new();
     for table in &recipe.tables {
         for layers in &table.layers {
-            cells.extend(table.methods.iter().map(|row| CellSpec { table, row, layers, seed }));
+            cells.extend(table.methods.iter().map(|row| CellSpec {
+                table,
+                row,
+                layers,
+                seed,
+                place: [0, 0],
+            }));
         }
     }
     cells
@@ -268,6 +277,8 @@ struct CellSpec<'a> {
     row: &'a RecipeRow,
     layers: &'a [usize],
     seed: u64,
+    /// Its number among all cells, from one, and how many there are.
+    place: [usize; 2],
 }
 
 impl CellSpec<'_> {
@@ -294,14 +305,17 @@ fn one_cell(
     directory: &RunDirectory,
     monitor: &mut dyn Monitor,
 ) -> Result<Cell, StudyError> {
-    let CellSpec { table, row, layers, seed } = spec;
+    let CellSpec { table, row, layers, seed, place: [number, all] } = spec;
     let (plan, print) = (spec.plan(), spec.print());
     let original = &inputs.model.decoder;
     let store = Some(directory.pieces());
     let context = Context { store, ..Context::new(&inputs.model.hash) };
     let mut cell = finished_cell(directory, &print, || {
         let edited = apply(original, Some(calibration), &plan, &context, monitor)?;
-        monitor.step(&format!("{} on layers {layers:?}, seed {seed}: evaluating", row.label()));
+        let label = row.label();
+        monitor.step(&format!(
+            "{label} on layers {layers:?}, seed {seed}: evaluating ({number} of {all})"
+        ));
         let results = measure(&edited.model, inputs.tokenizer, inputs.tasks, monitor)?;
         let targets: Vec<&SiteOutcome> = edited.sites.iter().filter(|site| !site.heals).collect();
         let errors = targets.iter().map(|site| site.fit.relative_error);

@@ -53,11 +53,14 @@ pub(crate) fn run(
     let shares = list.shares();
     write_atomic(&folder.join("recipe.yaml"), to_yaml(&recipe)?.as_bytes())?;
     let (mut finished, mut measured) = (Vec::new(), measured_before(&folder, session));
-    for ((entry, resolved), share) in list.entries.iter().zip(&resolved).zip(&shares) {
+    let total = list.entries.len();
+    for (index, ((entry, resolved), share)) in
+        list.entries.iter().zip(&resolved).zip(&shares).enumerate()
+    {
         if !shard.owns(*share) {
             continue;
         }
-        session.step(&format!("{} of {}", entry.name, list.title));
+        session.step(&format!("{} of {} ({} of {total})", entry.name, list.title, index + 1));
         session.record(recorded(entry, resolved), Some(&folder));
         finished.push(one(entry, resolved, &directory, &mut measured, session)?);
         write_measured(&measured, &folder, session)?;

@@ -363,7 +363,6 @@ fn measure(
     session: &mut Session<'_>,
 ) -> Result<Measured, Failure> {
     let (loaded, tokenizer) = (&model.loaded, model.tokenizer()?);
-    session.step(&format!("evaluating {}", model.place.name));
     let of_all = run_options(job, loaded, tasks)?;
     let cancelled = session.cancelled();
     // A shard keeps them in its output directory.
@@ -373,7 +372,9 @@ fn measure(
     };
     let journals = folder.map(|folder| Journals { job, loaded, folder });
     let (mut results, mut batches) = (Vec::new(), [0, 0]);
-    for task in tasks {
+    for (index, task) in tasks.iter().enumerate() {
+        let (name, id) = (&model.place.name, task.id());
+        session.step(&format!("evaluating {name}: {id} ({} of {})", index + 1, tasks.len()));
         let mut options = RunOptions { shard: session.shard(), ..of_all };
         let subject = Subject::new(&loaded.decoder, tokenizer)
             .with_max_length(job.evaluation.max_length)

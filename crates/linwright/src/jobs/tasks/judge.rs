@@ -68,8 +68,9 @@ pub(crate) fn before_and_after<'s>(
     let max_batch_tokens = asked.batch_size.tokens();
     let options = RunOptions { max_batch_tokens, ..RunOptions::default() };
     let cancelled = session.cancelled();
-    for task in tasks {
-        session.step(&format!("{}: before and after", task.id()));
+    for (index, task) in tasks.iter().enumerate() {
+        let (id, total) = (task.id(), tasks.len());
+        session.step(&format!("{id}: before and after ({} of {total})", index + 1));
         let decoder = &model.loaded.decoder;
         let both = Variants::new(decoder, model.tokenizer()?, &variants, asked.max_length)
             .with_sentence(model.sentence());
