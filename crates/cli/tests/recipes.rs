@@ -146,6 +146,43 @@ fn a_command_is_a_recipe_and_values_come_from_outside() {
 }
 
 #[test]
+fn a_dry_run_tells_what_the_evaluations_cost_and_writes_nothing() {
+    let w = Workshop::new();
+    w.write("jobs.yaml", JOBS);
+    let before = w.names();
+    let tasks = "--text text.jsonl --window 64 --questions questions.jsonl";
+    let eval = w.ok_json(&format!("eval model {tasks} --baseline model --dry-run -o out.json"));
+    let real = w.ok_json(&format!("eval model {tasks}"));
+    let counts = &real["linwright"]["counts"];
+    for (index, task) in ["text", "multiple_choice"].into_iter().enumerate() {
+        let cost = &eval["tasks"][index];
+        assert_eq!((&cost["task"], &cost["models"]), (&json!(task), &json!(2)), "{eval}");
+        // Contexts are read, too.
+        let tokens = cost["tokens"].as_u64().unwrap();
+        let counted = counts[task]["tokens_counted"].as_u64().unwrap();
+        assert!(tokens > counted, "{task}: {eval} {real}");
+    }
+    let both = |of: &Value| {
+        of["tasks"].as_array().unwrap().iter().map(|t| t["tokens"].as_u64().unwrap()).sum::<u64>()
+    };
+    let seconds = 2.0 * both(&eval) as f64 / eval["tokens_per_second"].as_f64().unwrap();
+    assert!((eval["seconds"].as_f64().unwrap() / seconds - 1.0).abs() < 1e-9, "{eval}");
+    let cut = "model --lname fc_in,fc_out --rate 9,5 --text text.jsonl --window 64";
+    for verb in ["sweep", "compose"] {
+        let cost = w.ok_json(&format!("{verb} {cut} --dry-run -o out"));
+        // Two weights in two layers at two sizes, and the dense model.
+        assert_eq!(cost["tasks"][0]["models"], 9, "{verb}: {cost}");
+    }
+    let laser = w.ok_json("laser model --lname mlp --rate 9 --text text.jsonl --dry-run -o out");
+    assert_eq!(laser["tasks"][0]["models"], 2, "{laser}");
+    let list = w.ok_json("run -r jobs.yaml --dry-run");
+    let names: Vec<&String> = list["costs"].as_object().unwrap().keys().collect();
+    assert_eq!(names, ["compress-1", "cut"], "the others read what these write");
+    assert_eq!(list["commands"].as_array().unwrap().len(), 4);
+    assert_eq!(w.names(), before);
+}
+
+#[test]
 fn a_place_that_a_recipe_names_is_not_part_of_it() {
     let w = Workshop::new();
     w.write(

@@ -106,6 +106,21 @@ pub fn evaluate(
     })
 }
 
+/// Tokens that an evaluation of a task would take, generated ones included.
+///
+/// # Errors
+/// As [`evaluate`], but for those of the model's work.
+pub fn tokens_of(
+    task: &dyn Task,
+    model: &dyn LanguageModel,
+    options: &RunOptions,
+    cancelled: &dyn Fn() -> bool,
+) -> Result<u64, EvaluationError> {
+    let bos = resolve(task.bos(), model)?;
+    let plan = RequestPlan::new(&items_of(task, model)?, model, bos, options, cancelled)?;
+    Ok(plan.batches.iter().map(|batch| batch.tokens as u64).sum())
+}
+
 /// Evaluates a task on several models, batch by batch, and returns the value of `keep` for each
 /// result, in the order of the models: the samples of hundreds of models would not fit in memory.
 /// The journal stores for each batch the answers of all models, one after the other.

@@ -267,7 +267,7 @@ impl Entry {
     }
 
     /// Puts the output of the job into a folder, unless it names one; gives its place.
-    fn place(&self, options: &mut Map<String, Value>, folder: &Path) -> Option<PathBuf> {
+    pub(super) fn place(&self, options: &mut Map<String, Value>, folder: &Path) -> Option<PathBuf> {
         let fields = (self.verb.fields)();
         let field = field_named(&fields, "output")?;
         if let Some(given) = given(options, field).and_then(Value::as_str) {

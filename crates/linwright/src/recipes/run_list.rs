@@ -39,9 +39,7 @@ pub(crate) fn run(
     let folder = output.map_or_else(own, Path::to_owned);
     let resolved = list.resolve(&folder)?;
     if dry_run {
-        let lines: Vec<String> = resolved.iter().map(|one| command(one.job.as_ref())).collect();
-        let result = json!({ "recipe": recipe, "commands": lines });
-        return Ok(Outcome::new(result, vec![text(lines)]));
+        return costs(list, &resolved, session);
     }
     shards::output_of(session, output)?;
     let directory = open(&folder, &fingerprint)?;
@@ -84,6 +82,34 @@ pub(crate) fn run(
         "seeds": seeds, "data": data,
     });
     write_results(list, &reproduce, &finished, &folder, session)
+}
+
+/// The command of each job, and its cost if it reads nothing that another job writes.
+fn costs(
+    list: &JobList,
+    resolved: &[Resolved],
+    session: &mut Session<'_>,
+) -> Result<Outcome, Failure> {
+    let commands: Vec<String> = resolved.iter().map(|one| command(one.job.as_ref())).collect();
+    let (mut blocks, mut costs) = (Vec::new(), Map::new());
+    for (entry, line) in list.entries.iter().zip(&commands) {
+        blocks.push(text([format!("{}: {line}", entry.name)]));
+        let has_estimate = (entry.verb.fields)().iter().any(|field| field.key == "dry_run");
+        let waits = entry.options.values().any(|value| value.get("from").is_some());
+        if waits || !has_estimate {
+            continue;
+        }
+        let mut options = entry.options.clone();
+        options.insert("dry_run".into(), true.into());
+        // A command asks for an output even where it writes none.
+        entry.place(&mut options, Path::new(""));
+        let job = (entry.verb.read)(&options)?;
+        let cost = job.run(session)?;
+        costs.insert(entry.name.clone(), cost.value()?);
+        blocks.extend(cost.report.blocks);
+    }
+    let result = json!({ "recipe": list.to_value(), "commands": commands, "costs": costs });
+    Ok(Outcome::new(result, blocks))
 }
 
 /// What the jobs read, but for what other jobs of the recipe write: files, and models by path. A

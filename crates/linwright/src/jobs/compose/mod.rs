@@ -40,6 +40,8 @@ pub struct Compose {
     #[schemars(extend("x-short" = "o"))]
     #[schemars(extend("x-path" = true))]
     pub output: Option<PathBuf>,
+    /// Count the tokens of the tasks, estimate the time, and stop.
+    pub dry_run: bool,
 }
 
 impl Job for Compose {

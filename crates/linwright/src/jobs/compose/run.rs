@@ -24,8 +24,11 @@ pub(super) fn run(job: &Compose, session: &mut Session<'_>) -> Result<Outcome, F
     let grid = grid(&job.slots, &job.cut)?;
     let order = job.sweep.as_deref().map(order_of).transpose()?;
     let opened = Opened::new(&job.model, &job.evaluation, job.shuffle, session)?;
-    let store = store::open(job.cut.cache.as_deref(), job.cut.no_cache, session)?;
     let known = places(&grid, &opened.model.loaded.decoder)?;
+    if job.dry_run {
+        return opened.cost(known.len() * grid.sizes.len(), &job.evaluation, session);
+    }
+    let store = store::open(job.cut.cache.as_deref(), job.cut.no_cache, session)?;
     let order =
         order.map(|order| order.into_iter().filter(|place| known.contains(place)).collect());
     if order.as_ref().is_some_and(|order: &Vec<Place>| order.len() != known.len()) {

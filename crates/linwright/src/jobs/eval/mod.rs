@@ -47,6 +47,8 @@ pub struct Eval {
     pub output: Option<PathBuf>,
     /// Overwrite existing results and samples.
     pub force: bool,
+    /// Count the tokens of the tasks, estimate the time, and stop.
+    pub dry_run: bool,
 }
 
 impl Job for Eval {

@@ -3,7 +3,7 @@
 use super::{Eval, overlap};
 use crate::jobs::outcome::table;
 use crate::jobs::source::{OpenModel, open_model_as};
-use crate::jobs::tasks::{check_tasks, open_tasks};
+use crate::jobs::tasks::{check_tasks, cost, open_tasks};
 use crate::jobs::{ByteSize, Failure, FailureKind, Outcome, Session, outputs, shards, store};
 use linwright_data::Overlap;
 use linwright_evaluate::Outcome as Batches;
@@ -116,9 +116,23 @@ fn samples_of(folder: &Path, task: &str) -> PathBuf {
     folder.join(format!("samples_{task}.jsonl"))
 }
 
+/// The cost of the evaluations.
+fn dry_run(job: &Eval, session: &mut Session<'_>) -> Result<Outcome, Failure> {
+    let model = open_model_as(&job.model, job.precision.dtype, session)?;
+    let chat = job.evaluation.apply_chat_template.then_some(&model);
+    let tasks = open_tasks(&job.evaluation, false, chat, session)?.all;
+    check_tasks(tasks.iter().map(AsRef::as_ref), &model)?;
+    let models = 1 + u64::from(job.baseline.is_some());
+    let tasks: Vec<(&dyn Task, u64)> = tasks.iter().map(|task| (task.as_ref(), models)).collect();
+    cost(&tasks, &model, &job.evaluation, session)
+}
+
 pub(super) fn run(job: &Eval, session: &mut Session<'_>) -> Result<Outcome, Failure> {
     if job.max_ppl.is_some() && job.evaluation.text.is_none() {
         return Err(Failure::usage("--max-ppl needs --text"));
+    }
+    if job.dry_run {
+        return dry_run(job, session);
     }
     shards::output_of(session, job.output.as_deref())?;
     check_outputs(job, session)?;

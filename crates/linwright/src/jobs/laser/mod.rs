@@ -52,6 +52,8 @@ pub struct Laser {
     pub form: SavedForm,
     /// Replace the directory if it exists.
     pub force: bool,
+    /// Count the tokens of the tasks, estimate the time, and stop.
+    pub dry_run: bool,
 }
 
 impl Job for Laser {

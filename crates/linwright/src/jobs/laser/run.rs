@@ -4,11 +4,12 @@ use super::Laser;
 use crate::jobs::outcome::text;
 use crate::jobs::saving::{self, Saving};
 use crate::jobs::source::{OpenModel, open_model};
-use crate::jobs::tasks::{Judged, before_and_after, check_tasks, open_tasks_if_any};
+use crate::jobs::tasks::{Judged, before_and_after, check_tasks, cost, open_tasks_if_any};
 use crate::jobs::{Failure, Job, Outcome, Session, outputs, store};
 use linwright_compress::Plan;
 use linwright_compress::intervention::report::edits_table;
 use linwright_compress::intervention::{SiteEdit, apply_edits};
+use linwright_evaluate::Task;
 use linwright_model::checkpoint::SavedModel;
 use linwright_model::checkpoint::export::Exported;
 use linwright_report::Block;
@@ -26,7 +27,7 @@ struct Done {
 
 pub(super) fn run(job: &Laser, session: &mut Session<'_>) -> Result<Outcome, Failure> {
     let edits = job.edits()?;
-    if let Some(output) = &job.output {
+    if let (Some(output), false) = (&job.output, job.dry_run) {
         let inputs = outputs::inputs_of(job, session);
         outputs::directory(output, job.force, &inputs, session)?;
     }
@@ -35,6 +36,10 @@ pub(super) fn run(job: &Laser, session: &mut Session<'_>) -> Result<Outcome, Fai
     let tasks = open_tasks_if_any(&job.evaluation, session)?;
     let model = open_model(&job.model, session)?;
     check_tasks(tasks.iter().map(AsRef::as_ref), &model)?;
+    if job.dry_run {
+        let both: Vec<(&dyn Task, u64)> = tasks.iter().map(|task| (task.as_ref(), 2)).collect();
+        return cost(&both, &model, &job.evaluation, session);
+    }
     let store = store::open(job.cut.cache.as_deref(), job.cut.no_cache, session)?;
     let mut edited = model.loaded.decoder.clone();
     let sites = apply_edits(&mut edited, &edits, &store, session);

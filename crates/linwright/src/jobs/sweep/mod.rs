@@ -41,6 +41,8 @@ pub struct Sweep {
     #[schemars(extend("x-short" = "o"))]
     #[schemars(extend("x-path" = true))]
     pub output: Option<PathBuf>,
+    /// Count the tokens of the tasks, estimate the time, and stop.
+    pub dry_run: bool,
 }
 
 impl Default for Sweep {
@@ -55,6 +57,7 @@ impl Default for Sweep {
             no_share: false,
             title: "Sweep".to_owned(),
             output: None,
+            dry_run: false,
         }
     }
 }

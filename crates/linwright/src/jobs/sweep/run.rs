@@ -5,7 +5,7 @@ use crate::jobs::outcome::{text, write_pages};
 use crate::jobs::saving::write_beside;
 use crate::jobs::source::{OpenModel, open_model};
 use crate::jobs::store;
-use crate::jobs::tasks::{check_tasks, open_parts};
+use crate::jobs::tasks::{check_tasks, cost, open_parts};
 use crate::jobs::{
     CutOptions, EvaluationOptions, Failure, Job, Outcome, Session, SlotOptions, measured, shards,
 };
@@ -37,6 +37,19 @@ impl Opened {
         let model = open_model(model, session)?;
         check_tasks([parts.validation.as_ref()], &model)?;
         Ok(Self { model, parts })
+    }
+
+    /// The cost of a sweep or composition of so many cells, beside the dense model.
+    pub(in crate::jobs) fn cost(
+        &self,
+        cells: usize,
+        asked: &EvaluationOptions,
+        session: &mut Session<'_>,
+    ) -> Result<Outcome, Failure> {
+        let validation = (self.parts.validation.as_ref(), 1 + cells as u64);
+        let test = self.parts.test.as_deref().map(|test| (test, 2));
+        let tasks: Vec<_> = std::iter::once(validation).chain(test).collect();
+        cost(&tasks, &self.model, asked, session)
     }
 
     /// The inputs of a sweep or composition.
@@ -83,6 +96,12 @@ pub(in crate::jobs) fn grid(slots: &SlotOptions, cut: &CutOptions) -> Result<Gri
 }
 
 pub(super) fn run(job: &Sweep, session: &mut Session<'_>) -> Result<Outcome, Failure> {
+    if job.dry_run {
+        let grid = grid(&job.slots, &job.cut)?;
+        let opened = Opened::new(&job.model, &job.evaluation, job.shuffle, session)?;
+        let cells = places(&grid, &opened.model.loaded.decoder)?.len() * grid.sizes.len();
+        return opened.cost(cells, &job.evaluation, session);
+    }
     let Finished { result, output, swept } = match swept(job, session)? {
         Swept::Whole(finished) => *finished,
         Swept::Part(outcome) => return Ok(*outcome),

@@ -1,0 +1,60 @@
+//! What the evaluations of a job cost, before any is made.
+
+use crate::jobs::outcome::{table, text};
+use crate::jobs::source::OpenModel;
+use crate::jobs::{EvaluationOptions, Failure, Outcome, Session};
+use linwright_compress::study::windows_without_text;
+use linwright_evaluate::{RunOptions, Subject, Task, tokens_of, tokens_per_second};
+use linwright_report::number::grouped;
+use linwright_run::Monitor;
+use serde::Serialize;
+use serde_json::json;
+
+/// The estimated evaluations of one task.
+#[derive(Clone, Debug, PartialEq, Serialize)]
+struct TaskCost {
+    task: String,
+    /// Tokens of its requests, generated ones included.
+    tokens: u64,
+    /// Models that are evaluated on it, at most.
+    models: u64,
+}
+
+/// The cost of evaluating `models` models of the size of `model` on each task. The time is that at
+/// the speed at which `model` scores text now, so that generated tokens take longer, and models that
+/// share layers less.
+pub(crate) fn cost(
+    tasks: &[(&dyn Task, u64)],
+    model: &OpenModel,
+    asked: &EvaluationOptions,
+    session: &mut Session<'_>,
+) -> Result<Outcome, Failure> {
+    session.step("counting tokens");
+    let decoder = &model.loaded.decoder;
+    let options =
+        RunOptions { max_batch_tokens: asked.batch_size.tokens(), ..RunOptions::default() };
+    let mut costs = Vec::new();
+    for (task, models) in tasks {
+        let subject = Subject::new(decoder, model.tokenizer()?)
+            .with_max_length(asked.max_length)
+            .with_sentence(model.sentence());
+        let tokens = tokens_of(*task, &subject, &options, session.cancelled())?;
+        costs.push(TaskCost { task: task.id(), tokens, models: *models });
+    }
+    session.step("timing the model");
+    let speed = tokens_per_second(
+        &[decoder],
+        &[windows_without_text(decoder)].concat(),
+        session.cancelled(),
+    )?[0];
+    session.finish();
+    let seconds = costs.iter().map(|cost| (cost.tokens * cost.models) as f64).sum::<f64>() / speed;
+    let row = |cost: &TaskCost| vec![cost.task.clone(), grouped(cost.tokens), grouped(cost.models)];
+    let rows = costs.iter().map(row).collect();
+    let lines = [
+        format!("time of the evaluations: about {seconds:.0} s at {speed:.0} tokens/s"),
+        "without loading and cutting; models that share layers take less".to_owned(),
+    ];
+    let result = json!({ "tasks": costs, "tokens_per_second": speed, "seconds": seconds });
+    Ok(Outcome::new(result, vec![table(&["task", "tokens", "models"], rows), text(lines)]))
+}
