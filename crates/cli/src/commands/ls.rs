@@ -57,7 +57,10 @@ pub(crate) fn run(args: &LsArgs, shared: &Shared) -> Result<(), Failure> {
         What::Tasks => tasks().map(|(name, about)| (name.to_owned(), about.to_owned())).collect(),
         What::Families => FAMILIES
             .iter()
-            .map(|family| (family.model_type.to_owned(), family.architecture.to_owned()))
+            .map(|family| {
+                let about = format!("{} ({})", family.about, family.architecture);
+                (family.model_type.to_owned(), about)
+            })
             .collect(),
         What::Presets => PRESETS
             .iter()

@@ -6,6 +6,7 @@ use super::{Default, Family, Head, Names, Role};
 /// Sanh et al. 2019 (arXiv:1910.01108).
 pub(super) const DISTILBERT: Family = Family {
     model_type: "distilbert",
+    about: "DistilBERT: BERT with half the layers and without segment embeddings",
     architecture: "DistilBertForMaskedLM",
     reads: &[],
     beyond: &[],

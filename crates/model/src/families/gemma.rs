@@ -24,6 +24,7 @@ const WINDOWED: &[&str] = &[
 /// Gemma team 2024 (arXiv:2403.08295): scaled embeddings, norms with weight 1 + w.
 pub(super) const GEMMA: Family = Family {
     model_type: "gemma",
+    about: "Gemma: Llama with scaled embeddings, norms that add one to their weight, and a GELU gate",
     aliases: &[],
     architecture: "GemmaForCausalLM",
     reads: &[ROTARY, HEADS, &["attention_bias"]],
@@ -47,6 +48,7 @@ pub(super) const GEMMA: Family = Family {
 /// soft caps.
 pub(super) const GEMMA2: Family = Family {
     model_type: "gemma2",
+    about: "Gemma 2: norms before and after each block, capped scores and logits, sliding windows in turn",
     architecture: "Gemma2ForCausalLM",
     reads: &[ROTARY, HEADS, WINDOWED, &["attn_logit_softcapping"]],
     activations: &[],
@@ -78,6 +80,7 @@ pub(super) const GEMMA2: Family = Family {
 /// separate rotary embedding in windowed layers.
 pub(super) const GEMMA3: Family = Family {
     model_type: "gemma3_text",
+    about: "Gemma 3, text models: query and key norms, five layers with sliding windows to one without",
     architecture: "Gemma3ForCausalLM",
     reads: &[ROTARY, HEADS, WINDOWED, &["sliding_window_pattern", "rope_local_base_freq"]],
     // Read but not applied by its code in transformers.

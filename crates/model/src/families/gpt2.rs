@@ -8,6 +8,7 @@ use super::{
 /// Radford et al. 2019, "Language Models are Unsupervised Multitask Learners".
 pub(super) const GPT2: Family = Family {
     model_type: "gpt2",
+    about: "GPT-2: learned positions, layer norms, a fused query-key-value projection, stored transposed",
     aliases: &[],
     architecture: "GPT2LMHeadModel",
     reads: &[&["scale_attn_weights", "scale_attn_by_inverse_layer_idx"]],

@@ -32,6 +32,7 @@ pub(super) const NAMES: Names = Names {
 /// Fox-1 (arXiv:2411.05281) has the same layout.
 pub(super) const LLAMA: Family = Family {
     model_type: "llama",
+    about: "Llama 1 to 3 and the many models of its architecture: RMS norms, rotary positions, a gated MLP",
     aliases: &["fox"],
     architecture: "LlamaForCausalLM",
     reads: &[ROTARY, HEADS, &["attention_bias", "mlp_bias"]],

@@ -5,6 +5,7 @@ use super::{BiasRule, Default, Family, HEADS, ROTARY, WindowRule, llama::LLAMA};
 /// Jiang et al. 2023 (arXiv:2310.06825).
 pub(super) const MISTRAL: Family = Family {
     model_type: "mistral",
+    about: "Mistral: Llama with an optional sliding window",
     aliases: &[],
     architecture: "MistralForCausalLM",
     reads: &[ROTARY, HEADS, &["sliding_window", "layer_types"]],

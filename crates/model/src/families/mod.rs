@@ -265,6 +265,8 @@ pub enum Head {
 pub struct Family {
     /// The `model_type` of its configurations.
     pub model_type: &'static str,
+    /// What it is, in a sentence without a period.
+    pub about: &'static str,
     /// Other model types with the same architecture.
     pub aliases: &'static [&'static str],
     /// The first of `architectures`.

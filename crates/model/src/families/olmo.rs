@@ -10,6 +10,7 @@ use super::{
 /// and values. Its norms have a fixed epsilon.
 pub(super) const OLMO: Family = Family {
     model_type: "olmo",
+    about: "OLMo: Llama with layer norms that have no parameters",
     aliases: &[],
     architecture: "OlmoForCausalLM",
     reads: &[ROTARY, HEADS, &["attention_bias", "clip_qkv"]],
@@ -27,6 +28,7 @@ pub(super) const OLMO: Family = Family {
 /// OLMo team 2024 (arXiv:2501.00656): post-norms of attention and MLP, query and key norms.
 pub(super) const OLMO2: Family = Family {
     model_type: "olmo2",
+    about: "OLMo 2: norms after each block, and norms of queries and keys",
     architecture: "Olmo2ForCausalLM",
     reads: &[ROTARY, HEADS, &["attention_bias"]],
     fields: &[],

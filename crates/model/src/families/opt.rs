@@ -10,6 +10,7 @@ use super::{
 /// Zhang et al. 2022 (arXiv:2205.01068).
 pub(super) const OPT: Family = Family {
     model_type: "opt",
+    about: "OPT: learned positions, layer norms, biases, and a ReLU MLP",
     aliases: &[],
     architecture: "OPTForCausalLM",
     reads: &[&[

@@ -6,6 +6,7 @@ use super::{BiasRule, Default, Family, HEADS, Names, ROTARY, Role, RotaryForm, W
 /// Abdin et al. 2024 (arXiv:2404.14219).
 pub(super) const PHI3: Family = Family {
     model_type: "phi3",
+    about: "Phi 3 and 4: Llama with fused query-key-value and gate-up projections",
     aliases: &[],
     architecture: "Phi3ForCausalLM",
     reads: &[ROTARY, HEADS, &["sliding_window", "layer_types"]],

@@ -8,6 +8,7 @@ use super::{
 /// Yang et al. 2024 (arXiv:2407.10671, arXiv:2412.15115): biases on query, key and value.
 pub(super) const QWEN2: Family = Family {
     model_type: "qwen2",
+    about: "Qwen 1.5 to 2.5: Llama with biases of queries, keys and values",
     aliases: &[],
     architecture: "Qwen2ForCausalLM",
     reads: &[ROTARY, HEADS, WINDOWS],
@@ -27,6 +28,7 @@ pub(super) const QWEN2: Family = Family {
 /// Yang et al. 2025 (arXiv:2505.09388): query and key norms instead of the biases.
 pub(super) const QWEN3: Family = Family {
     model_type: "qwen3",
+    about: "Qwen 3, dense models: norms of queries and keys, no biases",
     architecture: "Qwen3ForCausalLM",
     reads: &[ROTARY, HEADS, WINDOWS, &["attention_bias"]],
     defaults: &[

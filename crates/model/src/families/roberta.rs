@@ -6,6 +6,7 @@ use super::{Default, Family, FirstRow, Head, Names, Positions};
 /// Liu et al. 2019 (arXiv:1907.11692); Conneau et al. 2019 (arXiv:1911.02116).
 pub(super) const ROBERTA: Family = Family {
     model_type: "roberta",
+    about: "RoBERTa: BERT with positions from the padding id on",
     aliases: &["xlm-roberta"],
     architecture: "RobertaForMaskedLM",
     reads: &[&["type_vocab_size", "pad_token_id"]],

@@ -5,6 +5,7 @@ use super::{Default, Family, HEADS, ROTARY, WindowRule, llama::LLAMA};
 /// Bakouch et al. 2025, "SmolLM3".
 pub(super) const SMOLLM3: Family = Family {
     model_type: "smollm3",
+    about: "SmolLM3: Llama without rotary positions in every fourth layer",
     aliases: &[],
     architecture: "SmolLM3ForCausalLM",
     reads: &[

@@ -9,6 +9,7 @@ use super::{
 /// Bellagente et al. 2024 (arXiv:2402.17834).
 pub(super) const STABLELM: Family = Family {
     model_type: "stablelm",
+    about: "StableLM: layer norms, partly rotary positions, a gated MLP",
     aliases: &[],
     architecture: "StableLmForCausalLM",
     reads: &[ROTARY, HEADS, &["use_qkv_bias", "qk_layernorm", "use_parallel_residual"]],
