@@ -2,6 +2,7 @@
 
 use super::few;
 use crate::signature::signature;
+use linwright::recipes::Recipe;
 use linwright_compress::plan::parse_plan;
 use linwright_compress::{recipe, sweep_recipe};
 use linwright_evaluate::prompt_of_text;
@@ -44,6 +45,24 @@ pub(super) fn recipe(bytes: &[u8]) -> String {
     outcome(recipe::parse(path, text).map(|recipe| {
         let rows = recipe.tables.iter().map(|table| table.methods.len()).sum();
         format!("{} tables, {} rows", few(recipe.tables.len()), few(rows))
+    }))
+}
+
+/// Reads a recipe of jobs, with the options of each job, and what it writes of it.
+pub(super) fn jobs(bytes: &[u8]) -> String {
+    let Ok(text) = std::str::from_utf8(bytes) else { return "no text".into() };
+    let path = Path::new("recipe.yaml");
+    let Ok(Recipe::Jobs(list)) = Recipe::read(path, "recipe", text, &[]) else {
+        return "no jobs".into();
+    };
+    outcome(list.check().map(|()| {
+        let written = list.to_value().to_string();
+        match Recipe::read(path, "recipe", &written, &[]) {
+            Ok(Recipe::Jobs(again)) => assert_eq!(again.to_value(), list.to_value(), "{written}"),
+            other => panic!("{other:?}: {written}"),
+        }
+        let verbs: Vec<&str> = list.entries.iter().map(|entry| entry.verb.name).collect();
+        format!("{} jobs, first {:?}", few(verbs.len()), verbs.first())
     }))
 }
 

@@ -79,6 +79,7 @@ pub const TARGETS: &[Target] = &[
     Target::new("chat_request", tokenizers::chat_request).memory(OF_TEMPLATES),
     Target::new("task_file", descriptions::task_file).memory(OF_TEMPLATES),
     Target::new("recipe", descriptions::recipe),
+    Target::new("jobs", descriptions::jobs),
     Target::new("plan", descriptions::plan),
     Target::new("sentencepiece", tokenizers::sentencepiece).seeds(&[
         "tokenizers/albert/spiece.model",

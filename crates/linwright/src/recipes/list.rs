@@ -209,6 +209,14 @@ impl JobList {
         Ok(resolved)
     }
 
+    /// Checks the options of all jobs.
+    ///
+    /// # Errors
+    /// [`Failure`] naming the job and the option that is wrong.
+    pub fn check(&self) -> Result<(), Failure> {
+        self.resolve(Path::new("")).map(drop)
+    }
+
     /// The share that each job belongs to when several processes divide the recipe: jobs that refer
     /// to one another stay together.
     pub(super) fn shares(&self) -> Vec<usize> {

@@ -119,7 +119,7 @@ mod tests {
     fn check(path: &Path, text: &str) -> Result<(), String> {
         let failed = |failure: Failure| format!("{failure:?}");
         match Recipe::read(path, "a recipe", text, &[]).map_err(failed)? {
-            Recipe::Jobs(list) => list.resolve(Path::new("runs/a")).map(drop).map_err(failed),
+            Recipe::Jobs(list) => list.check().map_err(failed),
             Recipe::Sweeps(recipe) => sweeps::jobs("a recipe", &recipe).map(drop).map_err(failed),
             Recipe::Study(_) => Ok(()),
         }
