@@ -112,7 +112,7 @@ fn every_way_to_say_how_many() {
         ("--rank 41", &["41 rows", "40 x 20"]),
         ("--keep 0", &["--keep 0 asks for 0 rows"]),
         ("--keep 1.5", &["--keep is 1.5", "from 0 to 1"]),
-        ("--rho NaN", &["--rho is NaN"]),
+        ("--rho NaN", &["--rho", "it is not finite"]),
         ("--rho -1", &["--rho"]),
         ("--keep 0.01", &["asks for 0 rows"]),
         ("--rate 10", &["--rate 10 asks for 0 rows"]),
@@ -197,4 +197,22 @@ fn ctrl_c_ends_it_with_its_code() {
     stderr.read_to_string(&mut said).unwrap();
     assert_eq!(child.wait().unwrap().code(), Some(130), "{said}");
     assert!(said.contains("interrupted"), "{said}");
+}
+
+#[test]
+fn a_selection_is_a_job_of_recipes() {
+    let w = Workshop::new();
+    let line = format!("select model --tensor {QUERY} -r 3 --order 2");
+    w.write("rows.yaml", w.ok(&format!("{line} --print-recipe")));
+    let own = w.ok_json(&line);
+    let run = w.ok_json("run -r rows.yaml -o out");
+    assert_eq!(run["jobs"]["select-1"]["indices"], own["indices"]);
+    // Times are apart; a number is a name, too.
+    let kept = w.json("out/select-1.json");
+    assert_eq!((&kept["seconds"], &kept["threads"]), (&Value::Null, &Value::Null));
+    let times = &w.json("out/measured.json")["measured"]["jobs"]["select-1"]["seconds"];
+    assert!(times["selection"].is_f64(), "{times}");
+    w.write("rows.yaml", w.text("rows.yaml").replace("\"2\"", "2"));
+    let again = w.ok_json("run -r rows.yaml -o number");
+    assert_eq!(again["jobs"], run["jobs"]);
 }

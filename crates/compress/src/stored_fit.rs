@@ -1,7 +1,8 @@
 //! Finished fits in a store, from which an interrupted run resumes.
 //!
 //! A fit is stored under the fingerprint of everything it depends on: model, calibration, seed,
-//! method and every earlier edit. The payload is a safetensors file; its time is a piece of its own.
+//! method and every earlier edit. The payload is a safetensors file; its time is a piece of its
+//! own.
 
 use crate::methods::{Fit, FitReport};
 use crate::{CompressError, times};

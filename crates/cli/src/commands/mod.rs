@@ -43,7 +43,6 @@ commands! {
     cache => Cache(CacheArgs);
     bench => Bench(BenchArgs);
     rotor => Rotor(RotorArgs);
-    select => Select(SelectArgs);
     completions => Completions(CompletionsArgs);
     man => Man(ManArgs);
     doctor => Doctor(DoctorArgs);

@@ -22,7 +22,7 @@ pub(crate) fn split(result: &mut Value, paths: &[&str]) -> Value {
     split_below(result, &all)
 }
 
-/// Puts measurements that [`split`] took out back into a result.
+/// Puts measurements back into the result from which they were taken.
 pub fn join(result: &mut Value, measured: Value) {
     match (result, measured) {
         (Value::Object(map), Value::Object(measured)) => {

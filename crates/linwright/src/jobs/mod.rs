@@ -112,6 +112,7 @@ jobs! {
     export => Export;
     import => Import;
     train_lm => TrainLm;
+    select => Select;
     merge => Merge;
     reproduce => Reproduce;
 }

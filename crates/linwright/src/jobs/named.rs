@@ -4,6 +4,7 @@ use super::{Name, SavedForm};
 use linwright_compress::intervention::{Intervention, Lname, Storage};
 use linwright_evaluate::{Bos, Join, Scoring, Split};
 use linwright_measure::inspect::report::By;
+use linwright_measure::vendi::Diversity;
 use linwright_model::checkpoint::Precision;
 use linwright_ops::Role;
 use schemars::{JsonSchema, Schema, SchemaGenerator, json_schema};
@@ -41,6 +42,7 @@ macro_rules! named {
 
 named! {
     Bos;
+    Diversity;
     By;
     Intervention;
     Join;

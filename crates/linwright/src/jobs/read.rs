@@ -51,7 +51,7 @@ pub fn read<J: Options>(options: &Map<String, Value>) -> Result<J, JobError> {
 /// The value in the form of the schema.
 fn canonical(field: &Field, value: &Value) -> Value {
     let one = |value: &Value| match (value, &field.kind) {
-        (Value::Number(number), Kind::Text) => Value::String(number.to_string()),
+        (Value::Number(number), Kind::Text | Kind::Named(_)) => Value::String(number.to_string()),
         (Value::String(text), Kind::Named(names)) => {
             let is_called = |text: &str| {
                 names.iter().find(|name| name.name == text || name.others.iter().any(|o| o == text))

@@ -72,8 +72,8 @@ pub(crate) fn unfinished(
     }
 }
 
-/// After a failure: removes unfinished work whose command would fail again; otherwise the hint names
-/// it. Where nothing is kept, the failure promises nothing.
+/// After a failure: removes unfinished work whose command would fail again; otherwise the hint
+/// names it. Where nothing is kept, the failure promises nothing.
 pub(super) fn tidy(unfinished: Unfinished, failure: Failure) -> Failure {
     let Some(path) = unfinished.path() else { return failure.not_resumable() };
     if failure.is_resumable() || unfinished.is_empty() {

@@ -1,13 +1,16 @@
 //! Criterion and cost of a selection.
 
 use super::gaussian::Gamma;
+use serde::{Deserialize, Serialize};
 
 /// Order of the Vendi score of a selection.
-#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+#[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize, Deserialize)]
 pub enum Diversity {
     /// Order 1, Shannon entropy.
+    #[serde(rename = "1")]
     One,
     /// Order 2, which needs no eigenvalues.
+    #[serde(rename = "2")]
     Two,
 }
 

@@ -20,9 +20,9 @@ struct TaskCost {
     models: u64,
 }
 
-/// The cost of evaluating `models` models of the size of `model` on each task. The time is that at
-/// the speed at which `model` scores text now, so that generated tokens take longer, and models that
-/// share layers less.
+/// The cost of evaluating so many models of the size of `model` on each task. The time is that at
+/// the speed at which `model` scores text now: generated tokens take longer, and models that share
+/// layers less.
 pub(crate) fn cost(
     tasks: &[(&dyn Task, u64)],
     model: &OpenModel,

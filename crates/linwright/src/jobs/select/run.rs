@@ -1,79 +1,26 @@
 //! `linwright select`: selects rows of a matrix by their Vendi score.
 
-use super::{print, print_json, table};
-use crate::args::{Shared, one_of};
-use crate::console::Console;
-use crate::failure::{Failure, message_of};
-use crate::interrupt;
-use clap::{ArgGroup, Args};
-use linwright::compress::Size;
-use linwright::jobs::source::{OpenModel, find_model, open_model};
-use linwright::jobs::{Session, outputs};
-use linwright::measure::vendi::{
-    Criterion, Diversity, Gamma, Goal, Reconstruction, Selected, VendiError, reconstruct, select,
+use super::Select;
+use crate::jobs::outcome::{table, text};
+use crate::jobs::source::{OpenModel, find_model, open_model};
+use crate::jobs::{Failure, Outcome, Session, message_of, outputs};
+use linwright_compress::Size;
+use linwright_measure::vendi::{
+    Criterion, Gamma, Goal, Reconstruction, Selected, VendiError, reconstruct, select,
     stored_matrix,
 };
-use linwright::ops::{OpError, Shape, Sites};
-use linwright::run::atomic::write_atomic;
-use linwright::run::place::is_result;
-use linwright::run::spelling::nearest_names;
-use linwright::run::{Monitor, sha256_hex, shown};
-use linwright::tensor::parallel::{instruction_set, threads};
-use linwright::tensor::{Mat, little_endian_bytes};
+use linwright_ops::{OpError, Shape, Sites};
+use linwright_report::Block;
+use linwright_run::atomic::write_atomic;
+use linwright_run::place::is_result;
+use linwright_run::spelling::nearest_names;
+use linwright_run::{Monitor, sha256_hex, shown};
+use linwright_tensor::parallel::{instruction_set, threads};
+use linwright_tensor::{Mat, little_endian_bytes};
 use serde_json::{Value, json};
-use std::path::PathBuf;
-use std::time::Instant;
 
 /// Number of selected rows shown on the terminal; the JSON has all.
 const SHOWN: usize = 20;
-
-/// Select the most diverse rows of a matrix, greedily by the Vendi score of a Gaussian kernel, and
-/// report the residual of the matrix after projection onto their span.
-#[derive(Debug, Args)]
-#[command(group = ArgGroup::new("matrix").required(true), group = ArgGroup::new("size").required(true))]
-pub(crate) struct SelectArgs {
-    /// A weight file, a directory of them, `pocket` for the built-in model, or
-    /// `owner/name[@revision]` on the hub.
-    model: String,
-    /// Name of the tensor, which must be a matrix.
-    #[arg(long, value_name = "NAME", group = "matrix")]
-    tensor: Option<String>,
-    /// Linear layer by its name in `inspect --slots`; the rows of its weight are output features.
-    #[arg(long, value_name = "NAME", group = "matrix")]
-    site: Option<String>,
-    /// Number of rows to select.
-    #[arg(short, long, value_name = "R", group = "size")]
-    rank: Option<usize>,
-    /// Number of rows as a share of the smaller side of the matrix, rounded down.
-    #[arg(long, value_name = "SHARE", group = "size")]
-    rho: Option<f64>,
-    /// Number of rows such that two factors have this share of the parameters.
-    #[arg(long, value_name = "SHARE", group = "size")]
-    keep: Option<f64>,
-    /// Number of rows as in LASER: the share (10 - RATE) / 10 of the smaller side.
-    #[arg(long, value_name = "RATE", group = "size")]
-    rate: Option<f64>,
-    /// Weight the score by quality, the mean of exp(-|x|²) over the rows, which prefers rows of
-    /// small norm.
-    #[arg(long, alias = "use_quality")]
-    quality: bool,
-    /// Select the least diverse rows.
-    #[arg(long, aliases = ["min-diversity", "min_diversity"])]
-    minimise: bool,
-    /// Parameter G of the kernel exp(-G |x - y|² / 2): a number, or `median` for one over the
-    /// median squared distance.
-    #[arg(long, value_name = "G", default_value = "1", allow_hyphen_values = true)]
-    gamma: String,
-    /// Order of the Vendi score: 1 is Shannon entropy; 2 needs no eigenvalues and is faster.
-    #[arg(long, value_parser = one_of(&Diversity::ALL, Diversity::name), default_value = "1")]
-    order: Diversity,
-    /// Also write the result as JSON to this file.
-    #[arg(short, long, value_name = "FILE")]
-    output: Option<PathBuf>,
-    /// Overwrite an existing file.
-    #[arg(long, requires = "output")]
-    force: bool,
-}
 
 /// The matrix with the candidate rows.
 struct Matrix {
@@ -94,12 +41,13 @@ struct Found {
     projection_seconds: f64,
 }
 
-pub(crate) fn run(args: &SelectArgs, shared: &Shared) -> Result<(), Failure> {
-    let mut console = Console::new(shared);
-    let mut session = console.session();
+pub(super) fn run(args: &Select, session: &mut Session<'_>) -> Result<Outcome, Failure> {
+    if args.tensor.is_none() && args.site.is_none() {
+        return Err(Failure::usage("which matrix? Give --tensor or --site"));
+    }
     if let Some(path) = &args.output {
-        let inputs = outputs::of_model(&args.model, &mut session);
-        outputs::file(path, args.force, &inputs, &session, is_result)?;
+        let inputs = outputs::of_model(&args.model, session);
+        outputs::file(path, args.force, &inputs, session, is_result)?;
     }
     let criterion = Criterion {
         diversity: args.order,
@@ -107,9 +55,9 @@ pub(crate) fn run(args: &SelectArgs, shared: &Shared) -> Result<(), Failure> {
         gamma: parse_gamma(&args.gamma)?,
         quality: args.quality,
     };
-    let matrix = read(args, &mut session)?;
+    let matrix = read(args, session)?;
     let count = count(args, &matrix)?;
-    let found = compute(matrix, count, criterion, &mut session)?;
+    let found = compute(matrix, count, criterion, session)?;
     session.finish();
     if let Err(error) = &found.projection {
         session.note(&format!("note: {error}"));
@@ -121,11 +69,11 @@ pub(crate) fn run(args: &SelectArgs, shared: &Shared) -> Result<(), Failure> {
         write_atomic(path, (text + "\n").as_bytes())?;
         session.note(&format!("wrote {}", path.display()));
     }
-    if shared.json { print_json(&json) } else { print(&found.shown()) }
+    Ok(Outcome::new(json, found.blocks()))
 }
 
 /// Reads the tensor, or the weight of the site.
-fn read(args: &SelectArgs, session: &mut Session<'_>) -> Result<Matrix, Failure> {
+fn read(args: &Select, session: &mut Session<'_>) -> Result<Matrix, Failure> {
     if let Some(name) = &args.tensor {
         let place = find_model(&args.model, session)?;
         session.step("reading");
@@ -162,21 +110,21 @@ fn compute(
 ) -> Result<Found, Failure> {
     let rows = matrix.values.view();
     session.step(&format!("selecting {count} of {} rows", rows.rows()));
-    let start = Instant::now();
+    let began = session.seconds();
     let mut go_on = |done: usize, total: usize| {
         session.progress(done as u64, total as u64);
-        !interrupt::is_requested()
+        !session.interrupted()
     };
     let selected = select(rows, count, &criterion, &mut go_on)?;
-    let selection_seconds = start.elapsed().as_secs_f64();
+    let selection_seconds = session.seconds() - began;
     session.step("projecting onto their span");
-    let start = Instant::now();
+    let began = session.seconds();
     let projection = match reconstruct(rows, &selected.indices) {
         // The selection is valid without coefficients; the result gives the reason.
         Err(error @ VendiError::Dependent { .. }) => Err(error),
         other => Ok(other?),
     };
-    let projection_seconds = start.elapsed().as_secs_f64();
+    let projection_seconds = session.seconds() - began;
     Ok(Found { matrix, criterion, selected, projection, selection_seconds, projection_seconds })
 }
 
@@ -194,7 +142,7 @@ fn parse_gamma(text: &str) -> Result<Gamma, Failure> {
 }
 
 /// The number of rows, from the option that gives it.
-fn count(args: &SelectArgs, matrix: &Matrix) -> Result<usize, Failure> {
+fn count(args: &Select, matrix: &Matrix) -> Result<usize, Failure> {
     let (rows, cols) = (matrix.values.rows(), matrix.values.cols());
     let shares = [args.rho.map(Size::Rho), args.keep.map(Size::Keep), args.rate.map(Size::Rate)];
     let (count, what) = match (args.rank, shares.into_iter().flatten().next()) {
@@ -272,35 +220,33 @@ impl Found {
         })
     }
 
-    fn shown(&self) -> String {
+    fn blocks(&self) -> Vec<Block> {
         let (matrix, selected) = (&self.matrix, &self.selected);
         let picks = selected.indices.iter().zip(&selected.scores).enumerate();
         let line = |(place, (row, score)): (usize, (&usize, &f64))| {
             vec![(place + 1).to_string(), row.to_string(), format!("{score:.6}")]
         };
-        let mut text = format!(
-            "{}: {} x {}, {} of {} rows, gamma {:.6}\n\n{}",
-            matrix.name,
-            matrix.values.rows(),
-            matrix.values.cols(),
-            selected.indices.len(),
-            matrix.values.rows(),
-            selected.gamma,
-            table(&["pick", "row", "score"], &picks.take(SHOWN).map(line).collect::<Vec<_>>()),
+        let (rows, cols, count) =
+            (matrix.values.rows(), matrix.values.cols(), selected.indices.len());
+        let head = format!(
+            "{}: {rows} x {cols}, {count} of {rows} rows, gamma {:.6}",
+            matrix.name, selected.gamma
         );
-        if let Some(more) = selected.indices.len().checked_sub(SHOWN + 1) {
-            text += &format!("\nand {} more: see --json", more + 1);
-        }
-        if selected.duplicates > 0 {
-            text += &format!("\n{} selected rows equal an earlier one", selected.duplicates);
-        }
-        text += &match &self.projection {
+        let more =
+            count.checked_sub(SHOWN + 1).map(|more| format!("and {} more: see --json", more + 1));
+        let equal = (selected.duplicates > 0)
+            .then(|| format!("{} selected rows equal an earlier one", selected.duplicates));
+        let projection = match &self.projection {
             Ok(projection) => format!(
-                "\n\nprojection onto these rows: relative residual {:.6}, condition number {:.3e}",
+                "projection onto these rows: relative residual {:.6}, condition number {:.3e}",
                 projection.relative_residual, projection.condition
             ),
-            Err(error) => format!("\n\nno projection: {error}"),
+            Err(error) => format!("no projection: {error}"),
         };
-        text
+        vec![
+            text([head]),
+            table(&["pick", "row", "score"], picks.take(SHOWN).map(line).collect()),
+            text(more.into_iter().chain(equal).chain([projection])),
+        ]
     }
 }
