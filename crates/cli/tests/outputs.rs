@@ -28,10 +28,11 @@ const RUNS: [&str; 3] = [
 const AGAIN: [&str; 2] = ["merge part0 part1 --output", "reproduce mixed --output"];
 
 /// Commands that write a file.
-const FILES: [&str; 3] = [
+const FILES: [&str; 4] = [
     "eval model --text text.jsonl --output",
     "select model --site layers.0.query --rank 2 --output",
     "inspect model --html",
+    "inspect model --output",
 ];
 
 /// Options that name what is written, of commands that add files of their own names to a directory.
@@ -199,6 +200,7 @@ fn results_samples_and_pages_are_replaced_if_forced() {
         ("eval model --tasks boats.yaml --log-samples samples", "samples/samples_boats.jsonl"),
         ("select model --tensor lm_head.weight --rank 2 --output rows.json", "rows.json"),
         ("inspect model --html page.html", "page.html"),
+        ("inspect model --output tensors.json", "tensors.json"),
     ] {
         w.ok(args);
         let first = w.read(file);

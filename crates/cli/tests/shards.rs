@@ -81,6 +81,28 @@ fn a_shard_of_an_evaluation_writes_into_no_directory_of_others() {
 }
 
 #[test]
+fn spectra_are_divided_over_the_matrices() {
+    let w = Workshop::new();
+    let line = "inspect model --spectra --no-cache";
+    w.ok(&format!("{line} -o whole.json"));
+    shards(&w, line, &[2, 0, 1], 3);
+    let held = |part: &str| crate::workshop::pieces(&w.path(part), "spectrum").len();
+    let all = [held("part0"), held("part1"), held("part2")];
+    assert!(all.iter().all(|&count| count > 0), "{all:?}");
+    w.ok("merge part1 part0 part2 part1 -o merged.json");
+    assert!(w.read("merged.json") == w.read("whole.json"));
+    // A shard again computes nothing; values alone are not divided.
+    let before = fs::metadata(w.path("part1/spectrum")).unwrap().modified().unwrap();
+    w.ok(&format!("{line} --shard 1/3 -o part1"));
+    assert_eq!(fs::metadata(w.path("part1/spectrum")).unwrap().modified().unwrap(), before);
+    w.fails("inspect model --shard 0/2 -o values", 2, &["--shard", "--spectra"]);
+    w.fails(&format!("{line} --shard 0/2"), 2, &["--shard 0/2 needs an output directory"]);
+    w.ok(&format!("{line} -o whole.json --force"));
+    w.write("whole.json", "mine");
+    w.fails(&format!("{line} -o whole.json --force"), 2, &["was not written by linwright"]);
+}
+
+#[test]
 fn a_study_is_divided_over_its_cells() {
     let w = Workshop::new();
     w.write("tiny.yaml", RECIPE);

@@ -30,4 +30,4 @@ pub use record::{
     Duplicates, Group, Inspection, LayerTotals, RowCounts, SCHEMA, SpectralMeans, TensorRecord,
     Totals, ValueStatistics, WeightFile,
 };
-pub use run::{Options, run};
+pub use run::{Options, run, run_shard};

@@ -9,7 +9,7 @@ use super::source::{Source, Stored};
 use super::{InspectError, NameFilter, groups, layer_of, natural_order, pattern_of};
 use crate::spectra::{SpectralStatistics, Spectrum, SpectrumError};
 use linwright_files::StoredType;
-use linwright_run::{Monitor, Store};
+use linwright_run::{Monitor, Shard, Store};
 use linwright_tensor::kernels::statistics::Statistics;
 use linwright_tensor::{MatRef, parallel};
 use std::collections::BTreeMap;
@@ -62,20 +62,10 @@ pub fn run(
     monitor: &mut dyn Monitor,
 ) -> Result<Inspection, InspectError> {
     let source = Source::open(path)?;
-    let mut tensors = source.tensors();
-    let (all, name) = (tensors.len(), tensors.first().map(|tensor| tensor.name));
-    tensors.retain(|tensor| options.take(tensor));
-    if let (true, Some(first)) = (tensors.is_empty(), name) {
-        return Err(InspectError::NothingMatches {
-            tensors: all,
-            wanted: options.in_words(),
-            first: first.to_owned(),
-        });
-    }
+    let all = source.tensors().len();
+    let tensors = selected(&source, options)?;
     let contents = read_all(&tensors, monitor)?;
-    let prints: Vec<u128> = contents.iter().map(|contents| contents.fingerprint).collect();
-    let first = first_alike(&tensors, &prints, &|| monitor.interrupted())
-        .ok_or(InspectError::Interrupted)?;
+    let first = firsts(&tensors, &contents, monitor)?;
     let mut notes = Vec::new();
     // Empty unless requested: a file may have very many tensors.
     let mut spectra = Vec::new();
@@ -99,7 +89,7 @@ pub fn run(
         records.push(record);
     }
     let duplicates = duplicates(&tensors, &first);
-    drop((contents, prints, first, spectra));
+    drop((contents, first, spectra));
     // A stable sort: only files without a common index may repeat a name.
     let by_name = |a: &TensorRecord, b: &TensorRecord| {
         natural_order(&a.name, &b.name).then(a.file.cmp(&b.file))
@@ -124,6 +114,54 @@ pub fn run(
         duplicates,
         notes,
     })
+}
+
+/// Computes the singular values of the matrices of a shard and puts them into the store, where
+/// [`run`] finds them. Gives how many there are, and how many in all shards.
+///
+/// # Errors
+/// As [`run`].
+pub fn run_shard(
+    path: &Path,
+    options: &Options,
+    shard: Shard,
+    monitor: &mut dyn Monitor,
+) -> Result<[usize; 2], InspectError> {
+    let source = Source::open(path)?;
+    let tensors = selected(&source, options)?;
+    let contents = read_all(&tensors, monitor)?;
+    let first = firsts(&tensors, &contents, monitor)?;
+    let places = matrices(&tensors, &contents, &first);
+    let is_own = |(index, _): &(usize, &usize)| shard.owns(*index);
+    let own: Vec<usize> =
+        places.iter().enumerate().filter(is_own).map(|(_, place)| *place).collect();
+    spectra_at(&own, &tensors, options, monitor)?;
+    Ok([own.len(), places.len()])
+}
+
+/// The tensors that the options select.
+fn selected<'s>(source: &'s Source, options: &Options) -> Result<Vec<Stored<'s>>, InspectError> {
+    let mut tensors = source.tensors();
+    let (all, name) = (tensors.len(), tensors.first().map(|tensor| tensor.name));
+    tensors.retain(|tensor| options.take(tensor));
+    match (tensors.is_empty(), name) {
+        (true, Some(first)) => Err(InspectError::NothingMatches {
+            tensors: all,
+            wanted: options.in_words(),
+            first: first.to_owned(),
+        }),
+        _ => Ok(tensors),
+    }
+}
+
+/// Index of the first tensor equal to each.
+fn firsts(
+    tensors: &[Stored<'_>],
+    contents: &[Contents],
+    monitor: &mut dyn Monitor,
+) -> Result<Vec<usize>, InspectError> {
+    let prints: Vec<u128> = contents.iter().map(|contents| contents.fingerprint).collect();
+    first_alike(tensors, &prints, &|| monitor.interrupted()).ok_or(InspectError::Interrupted)
 }
 
 fn read_all(
@@ -195,15 +233,39 @@ fn all_spectra(
     options: &Options,
     monitor: &mut dyn Monitor,
 ) -> Result<Vec<SpectrumResult>, InspectError> {
-    monitor.step("singular values");
     let mut spectra: Vec<SpectrumResult> =
         tensors.iter().zip(contents).map(|(t, c)| Err(obstacle(t, c))).collect();
-    let wanted = |place: usize| tensors[place].shape().len() == 2 && spectra[place] == Err(None);
-    let places: Vec<usize> =
-        (0..tensors.len()).filter(|&place| first[place] == place && wanted(place)).collect();
+    let places = matrices(tensors, contents, first);
+    for (&place, found) in places.iter().zip(spectra_at(&places, tensors, options, monitor)?) {
+        spectra[place] = found.map(Box::new).map_err(Some);
+    }
+    for place in 0..tensors.len() {
+        if first[place] != place {
+            spectra[place] = spectra[first[place]].clone();
+        }
+    }
+    Ok(spectra)
+}
+
+/// Indices of the matrices that have spectra, equal ones once.
+fn matrices(tensors: &[Stored<'_>], contents: &[Contents], first: &[usize]) -> Vec<usize> {
+    let has_spectrum = |place: usize| {
+        tensors[place].shape().len() == 2 && obstacle(&tensors[place], &contents[place]).is_none()
+    };
+    (0..tensors.len()).filter(|&place| first[place] == place && has_spectrum(place)).collect()
+}
+
+/// Statistics of the spectra of matrices, or the reason why one has none.
+fn spectra_at(
+    places: &[usize],
+    tensors: &[Stored<'_>],
+    options: &Options,
+    monitor: &mut dyn Monitor,
+) -> Result<Vec<Result<SpectralStatistics, String>>, InspectError> {
+    monitor.step("singular values");
     let total = places.iter().map(|&place| effort(tensors[place].shape())).sum();
-    let mut done = 0;
-    let mut rest = &places[..];
+    let (mut spectra, mut done) = (Vec::with_capacity(places.len()), 0);
+    let mut rest = places;
     while !rest.is_empty() {
         let mut numbers = 0;
         let fits = rest.iter().take_while(|&&place| {
@@ -214,7 +276,7 @@ fn all_spectra(
         let found =
             parallel::map(batch.to_vec(), |_, place| spectrum(&tensors[place], &options.store));
         for (&place, found) in batch.iter().zip(found) {
-            spectra[place] = found?.map(Box::new).map_err(Some);
+            spectra.push(found?);
             done += effort(tensors[place].shape());
         }
         if monitor.interrupted() {
@@ -222,11 +284,6 @@ fn all_spectra(
         }
         monitor.progress(done, total);
         rest = later;
-    }
-    for place in 0..tensors.len() {
-        if first[place] != place {
-            spectra[place] = spectra[first[place]].clone();
-        }
     }
     Ok(spectra)
 }

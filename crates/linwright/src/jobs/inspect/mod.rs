@@ -36,8 +36,11 @@ pub struct Inspect {
     #[schemars(extend("x-value" = "FILE"))]
     #[schemars(extend("x-path" = true))]
     pub html: Option<PathBuf>,
-    /// Overwrite an existing page.
-    #[schemars(extend("x-requires" = ["html"]))]
+    /// Also write the result as JSON to this file; with --shard, the directory of the shard.
+    #[schemars(extend("x-short" = "o"))]
+    #[schemars(extend("x-path" = true))]
+    pub output: Option<PathBuf>,
+    /// Overwrite existing files.
     pub force: bool,
     /// Store of spectra and other finished pieces [default: $LINWRIGHT_STORE, or linwright/store in
     /// $XDG_CACHE_HOME or ~/.cache].
@@ -49,7 +52,7 @@ pub struct Inspect {
     pub no_cache: bool,
     /// Instead, load the model and list the linear layers that can be replaced.
     #[schemars(extend(
-        "x-conflicts" = ["spectra", "filter", "layers", "dtype", "by", "html"]
+        "x-conflicts" = ["spectra", "filter", "layers", "dtype", "by", "html", "output"]
     ))]
     pub slots: bool,
 }
@@ -59,6 +62,8 @@ impl Job for Inspect {
     const ABOUT: &str = "Report on every tensor of a checkpoint of any architecture and size, one \
         at a time: shape, type, value range, NaN and infinite values, zero rows, duplicates; with \
         --spectra also singular values and effective ranks.";
+    const OUTPUT_ENDING: &str = ".json";
+    const HAS_SHARDS: bool = true;
 
     fn inputs(&self) -> Vec<PathBuf> {
         vec![PathBuf::from(&self.model)]

@@ -2,32 +2,38 @@
 
 use super::{Inspect, slots};
 use crate::jobs::source::{Place, find_model};
-use crate::jobs::{Failure, Outcome, Session, outputs, parse_layers, store};
+use crate::jobs::{Failure, Outcome, Session, outputs, parse_layers, shards, store};
 use linwright_files::StoredType;
 use linwright_measure::inspect::report::document;
-use linwright_measure::inspect::{Inspection, NameFilter, Options, run as inspect};
+use linwright_measure::inspect::{Inspection, NameFilter, Options, run as inspect, run_shard};
 use linwright_report::{Document, html};
 use linwright_run::atomic::write_atomic;
 use linwright_run::place::is_page;
-use linwright_run::{Monitor, shown};
+use linwright_run::{Monitor, Store, shown};
+use std::fs::File;
+use std::io::Read;
 use std::path::Path;
+
+/// Bytes at the start of a file by which an inspection is known.
+const START_BYTES: u64 = 1 << 12;
 
 pub(super) fn run(job: &Inspect, session: &mut Session<'_>) -> Result<Outcome, Failure> {
     if job.slots {
         return slots::run(&job.model, session);
     }
-    if let Some(page) = &job.html {
-        let inputs = outputs::of_model(&job.model, session);
-        outputs::file(page, job.force, &inputs, session, is_page)?;
-    }
+    check_outputs(job, session)?;
     let options = Options {
         filter: job.filter.as_deref().map(NameFilter::parse).transpose()?,
         layers: job.layers.as_deref().map(|text| parse_layers("layers", text)).transpose()?,
         dtype: job.dtype.as_deref().map(parse_dtype).transpose()?,
         spectra: job.spectra,
-        store: store::open(job.cache.as_deref(), job.no_cache || !job.spectra, session)?,
+        store: store::open(job.cache.as_deref(), job.no_cache || !job.spectra, session)?
+            .reading_also(shards::sources(session, Path::new(""))),
     };
     let Place { path, name, .. } = find_model(&job.model, session)?;
+    if let (false, Some(output)) = (session.shard().is_whole(), &job.output) {
+        return shard(&path, options, output, session);
+    }
     let mut found = run_inspection(&path, &options, session)?;
     session.finish();
     found.model = name;
@@ -35,11 +41,63 @@ pub(super) fn run(job: &Inspect, session: &mut Session<'_>) -> Result<Outcome, F
         write_atomic(page, html::render(&document(&found, job.by))?.as_bytes())?;
         session.note(&format!("wrote {}", page.display()));
     }
+    if let Some(output) = &job.output {
+        let json = serde_json::to_string_pretty(&found)
+            .map_err(|error| Failure::general(format!("cannot write JSON: {error}")))?;
+        write_atomic(output, (json + "\n").as_bytes())?;
+        session.note(&format!("wrote {}", output.display()));
+    }
     let report = match session.wants_report() {
         true => document(&found, job.by),
         false => Document::default(),
     };
     Ok(Outcome { report, ..Outcome::new(found, Vec::new()) })
+}
+
+/// Checks before anything is read that the outputs can be written.
+fn check_outputs(job: &Inspect, session: &mut Session<'_>) -> Result<(), Failure> {
+    let inputs = outputs::of_model(&job.model, session);
+    if let Some(page) = &job.html {
+        outputs::file(page, job.force, &inputs, session, is_page)?;
+    }
+    if session.shard().is_whole() {
+        let Some(output) = &job.output else { return Ok(()) };
+        return outputs::file(output, job.force, &inputs, session, is_inspection);
+    }
+    if !job.spectra {
+        return Err(Failure::usage("--shard divides singular values, and there are none")
+            .hint("give --spectra; the other statistics take one reading of the file"));
+    }
+    shards::output_of(session, job.output.as_deref())?;
+    job.output.iter().try_for_each(|path| shards::check_directory(path, &inputs, session))
+}
+
+/// Whether a file begins as an inspection does.
+fn is_inspection(path: &Path) -> bool {
+    let mut start = Vec::new();
+    let read = File::open(path).and_then(|file| file.take(START_BYTES).read_to_end(&mut start));
+    let start = String::from_utf8_lossy(&start);
+    read.is_ok() && ["\"schema\"", "\"model\"", "\"files\""].iter().all(|key| start.contains(key))
+}
+
+/// Computes the spectra of a shard, which its directory keeps.
+fn shard(
+    path: &Path,
+    options: Options,
+    output: &Path,
+    session: &mut Session<'_>,
+) -> Result<Outcome, Failure> {
+    std::fs::create_dir_all(output)
+        .map_err(|error| Failure::io(&output.display().to_string(), &error))?;
+    shards::mark(session, output)?;
+    let store = Store::at(output);
+    let options = Options { store: store.clone(), ..options };
+    let part = session.shard();
+    let found = run_shard(path, &options, part, session);
+    session.tell_damage(&store);
+    let [own, total] = found?;
+    session.finish();
+    shards::part(session, output, own, total)
 }
 
 fn run_inspection(
