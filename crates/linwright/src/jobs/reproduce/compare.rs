@@ -4,8 +4,10 @@ use crate::jobs::Failure;
 use linwright_compress::TIME;
 use linwright_compress::study::SPEED;
 use linwright_files::MEASURED;
+use linwright_run::Fingerprint;
 use serde::Serialize;
 use std::collections::BTreeSet;
+use std::ffi::OsStr;
 use std::fs::File;
 use std::io::{BufReader, Read};
 use std::path::{Path, PathBuf};
@@ -71,10 +73,9 @@ fn files(root: &Path) -> Result<BTreeSet<PathBuf>, Failure> {
             let name = entry.file_name();
             let below = folder.join(&name);
             if entry.file_type().map_err(failed)?.is_dir() {
-                // Pieces with times, as measured.json.
-                if name != TIME && name != SPEED {
-                    folders.push(below);
-                }
+                folders.push(below);
+            } else if is_time(&below) {
+                // A piece with a time, as measured.json.
             } else if name != MEASURED && !OF_THE_RUN.iter().any(|own| name == **own) {
                 found.insert(below);
             }
@@ -85,6 +86,15 @@ fn files(root: &Path) -> Result<BTreeSet<PathBuf>, Failure> {
         }
     }
     Ok(found)
+}
+
+/// Whether a path is that of a finished piece with a time: kind, two digits, fingerprint. A job
+/// may have the name of the kind.
+fn is_time(path: &Path) -> bool {
+    let parts: Vec<&str> = path.iter().filter_map(OsStr::to_str).collect();
+    let [.., kind, digits, print] = parts[..] else { return false };
+    let is_print = Fingerprint(print.to_owned()).is_valid() && print.starts_with(digits);
+    [TIME, SPEED].contains(&kind) && digits.len() == 2 && is_print
 }
 
 fn are_equal(first: &Path, second: &Path) -> Result<bool, Failure> {
@@ -119,11 +129,30 @@ mod tests {
     fn every_file_but_measurements_is_compared() {
         let folder = tempfile::tempdir().unwrap();
         let (first, second) = (folder.path().join("a"), folder.path().join("b"));
+        let piece = "time/0f/0f0f0f0f0f0f0f0f0f0f0f0f0f0f0f0f";
         for (root, files) in [
-            (&first, [("same", "1"), ("sub/other", "12"), ("gone", "3"), ("measured.json", "4")]),
-            (&second, [("same", "1"), ("sub/other", "13"), ("new", "3"), ("measured.json", "5")]),
+            (
+                &first,
+                [
+                    ("same", "1"),
+                    ("time/a", "12"),
+                    ("gone", "3"),
+                    ("measured.json", "4"),
+                    (piece, "1"),
+                ],
+            ),
+            (
+                &second,
+                [
+                    ("same", "1"),
+                    ("time/a", "13"),
+                    ("new", "3"),
+                    ("measured.json", "5"),
+                    (piece, "2"),
+                ],
+            ),
         ] {
-            std::fs::create_dir_all(root.join("sub")).unwrap();
+            std::fs::create_dir_all(root.join("time/0f")).unwrap();
             files.iter().for_each(|(name, text)| std::fs::write(root.join(name), text).unwrap());
         }
         let found = directories(&first, &second).unwrap();
@@ -131,7 +160,7 @@ mod tests {
             ("gone", Compared::Missing),
             ("new", Compared::New),
             ("same", Compared::Same),
-            ("sub/other", Compared::Different),
+            ("time/a", Compared::Different),
         ];
         assert_eq!(found, expected.map(|(name, compared)| (PathBuf::from(name), compared)));
     }
