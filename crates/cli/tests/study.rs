@@ -108,6 +108,11 @@ fn a_study_takes_further_texts_and_tasks() {
     for column in ["Accuracy, multiple choice", "Accuracy, boats", "word perplexity"] {
         assert!(shown.contains(&format!("| {column} |")), "{column}: {shown}");
     }
+    let again = "tasks: [text], data: [\"text=text.jsonl\"]";
+    w.write("twice.yaml", recipe.replace("tasks: [boats.yaml, verse.yaml], num_fewshot: 0", again));
+    w.fails("run -r twice.yaml -o other", 3, &["a task text already"]);
+    // The token at the start is that of the study.
+    assert_eq!(boats["protocol"], "lm-eval_0-shot_bos-always", "{boats}");
     // Another content of a task's data is another study.
     w.write("rows.jsonl", w.text("rows.jsonl").replace("Mira did", "Mira"));
     w.fails("run -r tiny.yaml -o out", 6, &["another run"]);
@@ -288,6 +293,8 @@ fn report_renders_a_finished_run_again() {
     std::fs::remove_file(w.path("out/measured.json")).unwrap();
     assert_eq!(w.ok("report out --format markdown").trim_end(), markdown.trim_end());
     assert_eq!(w.ok("report out --format html").trim_end(), html.trim_end());
+    w.write("out/measured.json", &times[..times.len() / 2]);
+    w.fails("report out", 1, &["measured.json", "no file of times", "remove it"]);
     w.write("out/measured.json", times);
     w.fails("report model", 1, &["report.json", "directory of a finished run"]);
     w.write("other.json", "{\"model\": \"m\", \"sweep\": {}}");

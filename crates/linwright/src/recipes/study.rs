@@ -17,9 +17,12 @@ use linwright_evaluate::{
     Task, TaskOptions, TaskResult, canonical_task, open_task, requests_digest,
 };
 use linwright_files::MEASURED as MEASURED_FILE;
+use linwright_report::ReportError;
 use linwright_report::number::grouped;
 use linwright_run::atomic::write_atomic;
-use linwright_run::{DataSource, Monitor, Provenance, RunDirectory, input, sha256_hex};
+use linwright_run::{
+    DataSource, Monitor, Provenance, RunDirectory, input, sha256_hex, shown_reason,
+};
 use serde_json::{Value, json};
 use std::path::{Path, PathBuf};
 
@@ -63,12 +66,11 @@ pub(super) fn run(
     }
     let notes = [left_out, study::notes(recipe, &inputs)].concat();
     notes.iter().for_each(|note| session.note(&format!("note: {note}")));
-    let mut data = data_hashes(recipe, session)?;
-    // What named tasks ask is known only once their data sets are read.
-    let named = tasks.iter().skip(data.len());
-    data.extend(named.map(|task| requests_digest(task.as_ref())));
-    let fingerprint = study::fingerprint(recipe, &inputs, &data);
     let read = session.hashes(&read_by(recipe))?;
+    // What tasks ask, too: data sets may be named only.
+    let asked = tasks.iter().map(|task| requests_digest(task.as_ref()));
+    let data: Vec<String> = read.iter().map(|read| read.sha256.clone()).chain(asked).collect();
+    let fingerprint = study::fingerprint(recipe, &inputs, &data);
     let own = || Path::new("runs").join(format!("{name}-{}", &fingerprint.0[..8]));
     let output = output.map_or_else(own, Path::to_owned);
     let directory = RunDirectory::open(&output, &fingerprint)?;
@@ -127,12 +129,19 @@ fn open_tasks(recipe: &Recipe, session: &mut Session<'_>) -> Result<Vec<Box<dyn 
         )?);
     }
     tasks.extend(named_tasks(recipe, session)?);
-    Ok(tasks)
+    let ids: Vec<String> = tasks.iter().map(|task| task.id()).collect();
+    match (1..ids.len()).find(|&index| ids[..index].contains(&ids[index])) {
+        None => Ok(tasks),
+        Some(index) => Err(Failure::new(
+            FailureKind::Recipe,
+            format!("eval.tasks: there is a task {} already", ids[index]),
+        )),
+    }
 }
 
 /// The further tasks of a recipe.
 fn named_tasks(recipe: &Recipe, session: &mut Session<'_>) -> Result<Vec<Box<dyn Task>>, Failure> {
-    let Evaluation { tasks, data, num_fewshot, limit, .. } = recipe.eval.clone();
+    let Evaluation { tasks, data, num_fewshot, limit, bos, .. } = recipe.eval.clone();
     if tasks.is_empty() && (!data.is_empty() || num_fewshot.is_some()) {
         return Err(Failure::new(
             FailureKind::Recipe,
@@ -141,23 +150,8 @@ fn named_tasks(recipe: &Recipe, session: &mut Session<'_>) -> Result<Vec<Box<dyn
     }
     let tasks = tasks.iter().map(|name| canonical_task(name).to_owned()).collect();
     let options =
-        EvaluationOptions { tasks, data, num_fewshot, limit, ..EvaluationOptions::default() };
+        EvaluationOptions { tasks, data, num_fewshot, limit, bos, ..EvaluationOptions::default() };
     tasks::open_tasks_if_any(&options, session)
-}
-
-fn data_hashes(recipe: &Recipe, session: &mut Session<'_>) -> Result<Vec<String>, Failure> {
-    let mut files = vec![data_file(&recipe.eval.text, "stories-test.jsonl", session)?];
-    if let Some(questions) = &recipe.eval.questions {
-        files.push(data_file(questions, "facts.jsonl", session)?);
-    }
-    files
-        .iter()
-        .map(|path| {
-            let bytes = input::read(path, MAX_FILE_BYTES)
-                .map_err(|error| Failure::io(&path.display().to_string(), &error))?;
-            Ok(sha256_hex(&bytes))
-        })
-        .collect()
 }
 
 fn report(
@@ -245,19 +239,25 @@ pub fn write_report(report: &Report, directory: &Path) -> Result<(PathBuf, Value
 /// A saved report, with the times that stand beside it if they do.
 ///
 /// # Errors
-/// [`Failure`] if the text is no report.
+/// [`Failure`] if the text is no report, or the times cannot be read.
 pub fn read_report(text: &str, path: &Path) -> Result<Report, Failure> {
+    let report = Report::from_json(text)?;
     let beside = path.with_file_name(MEASURED_FILE);
-    let times = input::read_text(&beside, MAX_FILE_BYTES).ok();
-    let times = times.and_then(|text| serde_json::from_str::<Value>(&text).ok());
-    let value = serde_json::from_str::<Value>(text).ok();
-    match (value, times) {
-        (Some(mut value), Some(mut times)) => {
-            measured::join(&mut value, times["measured"].take());
-            Ok(Report::from_json(&value.to_string())?)
-        }
-        _ => Ok(Report::from_json(text)?),
+    if !beside.exists() {
+        return Ok(report);
     }
+    let shown = beside.display().to_string();
+    let times = input::read_text(&beside, MAX_FILE_BYTES);
+    let times = times.map_err(|error| Failure::io(&shown, &error))?;
+    let mut times: Value = serde_json::from_str(&times).map_err(|error| {
+        let reason = shown_reason(&error.to_string());
+        Failure::general(format!("{shown} is no file of times: {reason}"))
+            .hint("remove it to see the results without times")
+    })?;
+    // As it is saved: a report in memory has places for times.
+    let mut value: Value = serde_json::from_str(text).map_err(ReportError::from)?;
+    measured::join(&mut value, times["measured"].take());
+    Ok(Report::from_json(&value.to_string())?)
 }
 
 fn costs(recipe: &Recipe, inputs: &Inputs<'_>) -> Result<Outcome, Failure> {
