@@ -11,6 +11,8 @@ pub const SCHEMA: u32 = 1;
 pub struct Inspection {
     /// Version of the schema, [`SCHEMA`].
     pub schema: u32,
+    /// Version of this program.
+    pub linwright: String,
     /// The path as the user gave it.
     pub model: String,
     /// Files read.

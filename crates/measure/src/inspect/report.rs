@@ -333,6 +333,7 @@ pub(super) mod tests {
         let layer = |layer| LayerTotals { layer: Some(layer), totals: Totals::of(&tensors[..1]) };
         Inspection {
             schema: SCHEMA,
+            linwright: "0.0.0".into(),
             model: "some/\u{1b}[31mmodel".into(),
             files: vec![WeightFile { path: "some/model".into(), tensors: 2, bytes: 4800 }],
             totals,

@@ -105,6 +105,7 @@ pub fn run(
     }
     Ok(Inspection {
         schema: SCHEMA,
+        linwright: env!("CARGO_PKG_VERSION").to_owned(),
         model: path.display().to_string(),
         files: files.collect(),
         totals: Totals::of(&records),

@@ -8,14 +8,9 @@ use linwright_measure::inspect::report::document;
 use linwright_measure::inspect::{Inspection, NameFilter, Options, run as inspect, run_shard};
 use linwright_report::{Document, html};
 use linwright_run::atomic::write_atomic;
-use linwright_run::place::is_page;
+use linwright_run::place::{is_page, is_result};
 use linwright_run::{Monitor, Store, shown};
-use std::fs::File;
-use std::io::Read;
 use std::path::Path;
-
-/// Bytes at the start of a file by which an inspection is known.
-const START_BYTES: u64 = 1 << 12;
 
 pub(super) fn run(job: &Inspect, session: &mut Session<'_>) -> Result<Outcome, Failure> {
     if job.slots {
@@ -56,13 +51,16 @@ pub(super) fn run(job: &Inspect, session: &mut Session<'_>) -> Result<Outcome, F
 
 /// Checks before anything is read that the outputs can be written.
 fn check_outputs(job: &Inspect, session: &mut Session<'_>) -> Result<(), Failure> {
+    if job.force && job.html.is_none() && job.output.is_none() {
+        return Err(Failure::usage("--force: nothing is written").hint("give --html or --output"));
+    }
     let inputs = outputs::of_model(&job.model, session);
     if let Some(page) = &job.html {
         outputs::file(page, job.force, &inputs, session, is_page)?;
     }
     if session.shard().is_whole() {
         let Some(output) = &job.output else { return Ok(()) };
-        return outputs::file(output, job.force, &inputs, session, is_inspection);
+        return outputs::file(output, job.force, &inputs, session, is_result);
     }
     if !job.spectra {
         return Err(Failure::usage("--shard divides singular values, and there are none")
@@ -70,14 +68,6 @@ fn check_outputs(job: &Inspect, session: &mut Session<'_>) -> Result<(), Failure
     }
     shards::output_of(session, job.output.as_deref())?;
     job.output.iter().try_for_each(|path| shards::check_directory(path, &inputs, session))
-}
-
-/// Whether a file begins as an inspection does.
-fn is_inspection(path: &Path) -> bool {
-    let mut start = Vec::new();
-    let read = File::open(path).and_then(|file| file.take(START_BYTES).read_to_end(&mut start));
-    let start = String::from_utf8_lossy(&start);
-    read.is_ok() && ["\"schema\"", "\"model\"", "\"files\""].iter().all(|key| start.contains(key))
 }
 
 /// Computes the spectra of a shard, which its directory keeps.
@@ -90,7 +80,9 @@ fn shard(
     std::fs::create_dir_all(output)
         .map_err(|error| Failure::io(&output.display().to_string(), &error))?;
     shards::mark(session, output)?;
-    let store = Store::at(output);
+    // What the user's store has is taken from there.
+    let known = options.store.root().map(Path::to_owned);
+    let store = Store::at(output).adopting(known.into_iter().collect());
     let options = Options { store: store.clone(), ..options };
     let part = session.shard();
     let found = run_shard(path, &options, part, session);
