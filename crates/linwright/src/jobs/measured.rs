@@ -23,7 +23,7 @@ pub(crate) fn split(result: &mut Value, paths: &[&str]) -> Value {
 }
 
 /// Puts measurements back into the result from which they were taken.
-pub fn join(result: &mut Value, measured: Value) {
+pub(crate) fn join(result: &mut Value, measured: Value) {
     match (result, measured) {
         (Value::Object(map), Value::Object(measured)) => {
             for (key, measured) in measured {

@@ -18,7 +18,7 @@ mod fields;
 mod form;
 pub mod inputs;
 mod layers;
-pub mod measured;
+pub(crate) mod measured;
 mod named;
 pub(crate) mod outcome;
 pub mod outputs;

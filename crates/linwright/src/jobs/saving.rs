@@ -83,11 +83,24 @@ pub(super) fn record(
         let config = session.portable(base.path.join("config.json"));
         inputs.push(json!({ "base": session.portable(&base.name), "config": config }));
     }
+    record_of(session, inputs)
+}
+
+/// The job, the models in `inputs`, and the data.
+fn record_of(session: &Session<'_>, inputs: Vec<Value>) -> Map<String, Value> {
     let mut record = Map::new();
     record.insert("job".into(), session.job().clone().into());
-    record.insert("inputs".into(), json!(inputs));
+    record.insert("inputs".into(), inputs.into());
     record.insert("data".into(), json!(session.data()));
     record
+}
+
+/// The file by which `linwright reproduce` runs a job again.
+fn reproduce_file(session: &Session<'_>, record: Map<String, Value>) -> (String, Vec<u8>) {
+    let own = [("schema", json!(1)), ("linwright", json!(session.build().version))];
+    let own = own.into_iter().map(|(key, value)| (key.to_owned(), value));
+    let record = Value::Object(own.chain(record).collect());
+    ("reproduce.json".to_owned(), format!("{record:#}\n").into_bytes())
 }
 
 /// What stands beside a model that was not loaded but made: the job as a recipe, times and machine,
@@ -97,17 +110,13 @@ pub(super) fn beside_new(
     what: &str,
 ) -> Result<Vec<(String, Vec<u8>)>, Failure> {
     let version = session.build().version;
-    let record = json!({
-        "schema": 1, "linwright": version, "job": session.job(), "inputs": [],
-        "data": session.data(),
-    });
     let recipe = session.job().keys().next().map_or("", String::as_str).replace('_', "-");
     let card = format!(
         "# Model of linwright {recipe}\n\n{what} Made by Linwright {version}; `recipe.yaml` is the \
          recipe, and `reproduce.json` has the hashes of what was read.\n"
     );
     let mut files = session.files_beside(&Value::Null)?;
-    files.push(("reproduce.json".to_owned(), format!("{record:#}\n").into_bytes()));
+    files.push(reproduce_file(session, record_of(session, Vec::new())));
     files.push(("README.md".to_owned(), card.into_bytes()));
     Ok(files)
 }
@@ -120,12 +129,8 @@ pub(super) fn write_beside(
     measured: &Value,
     directory: &Path,
 ) -> Result<(), Failure> {
-    let own = [("schema", json!(1)), ("linwright", json!(session.build().version))];
-    let own = own.into_iter().map(|(key, value)| (key.to_owned(), value));
-    let record: Map<String, Value> = own.chain(record(session, model, None)).collect();
-    let record = format!("{:#}\n", Value::Object(record)).into_bytes();
-    let files = session.files_beside(measured)?.into_iter();
-    for (name, bytes) in files.chain([("reproduce.json".to_owned(), record)]) {
+    let record = reproduce_file(session, record(session, model, None));
+    for (name, bytes) in session.files_beside(measured)?.into_iter().chain([record]) {
         write_atomic(&directory.join(name), &bytes)?;
     }
     Ok(())

@@ -153,8 +153,11 @@ impl<'a> Session<'a> {
             if found.iter().any(|other| other.path == *path) {
                 continue;
             }
-            let known = self.hashed.iter().find(|known| known.path == *path).cloned();
-            let hash = known.map_or_else(|| hash(path), Ok)?;
+            if let Some(known) = self.hashed.iter().find(|known| known.path == *path) {
+                found.push(known.clone());
+                continue;
+            }
+            let hash = hash(path)?;
             self.hashed.push(hash.clone());
             found.push(hash);
         }

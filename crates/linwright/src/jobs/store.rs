@@ -1,6 +1,6 @@
 //! The user's store of finished pieces, and of what an interrupted command had done.
 
-use super::{Failure, Session};
+use super::{AnyJob, Failure, Session, recipe_of};
 use linwright_run::store::{Place, ROOT_VARIABLE, Unfinished, place};
 use linwright_run::{Fingerprint, Store, StoreError};
 use std::path::Path;
@@ -38,10 +38,11 @@ pub(crate) fn open(
     }
 }
 
-/// The place of what the session's job has done until its output is written, for one process at a
+/// The place of what a job has done until its output is written, for one process at a
 /// time. The same job with the same output continues there. Without an output, a second process
 /// does the job all the same, and keeps nothing.
 pub(crate) fn unfinished(
+    job: &dyn AnyJob,
     output: Option<&Path>,
     session: &Session<'_>,
 ) -> Result<Unfinished, Failure> {
@@ -52,13 +53,12 @@ pub(crate) fn unfinished(
     let version = session.build().version;
     let print = Fingerprint::of(&[
         ("version", &version),
-        ("job", session.job()),
+        ("job", &recipe_of(job)),
         ("data", &session.data()),
         ("output", &place.as_ref().map(|place| place.display().to_string())),
     ]);
-    let verb = session.job().keys().next().map_or("a job", String::as_str);
     let of = output.map_or_else(String::new, |output| format!(" to {}", output.display()));
-    match store.unfinished(&print, &format!("{}{of}", verb.replace('_', "-"))) {
+    match store.unfinished(&print, &format!("{}{of}", job.verb())) {
         Err(error @ StoreError::Busy { .. }) if output.is_none() => {
             session.note(&format!("note: {error}; this one cannot be resumed"));
             Ok(Unfinished::none())

@@ -47,7 +47,7 @@ pub(super) fn run(job: &Compress, session: &mut Session<'_>) -> Result<Outcome, 
         session.finish();
         return summary::dry_run(&plan, &loaded.decoder, calibration);
     }
-    let unfinished = store::unfinished(Some(&job.output), session)?;
+    let unfinished = store::unfinished(job, Some(&job.output), session)?;
     let pieces = unfinished.path().map_or_else(Store::none, Store::at);
     let work = Work { model: &model, plan: &plan, calibration, tasks: &tasks };
     let done = match fit_and_save(job, &work, &pieces, session) {

@@ -150,7 +150,7 @@ pub(super) fn run(job: &Eval, session: &mut Session<'_>) -> Result<Outcome, Fail
         .then(|| open_tasks(&job.evaluation, job.log_samples.is_some(), None, session))
         .transpose()?;
     let unfinished = match session.shard().is_whole() {
-        true => store::unfinished(job.output.as_deref(), session)?,
+        true => store::unfinished(job, job.output.as_deref(), session)?,
         false => Unfinished::none(),
     };
     let mut scoring = Scoring { job, plain, unfinished, overlap: None };

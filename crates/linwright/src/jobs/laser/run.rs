@@ -41,7 +41,7 @@ pub(super) fn run(job: &Laser, session: &mut Session<'_>) -> Result<Outcome, Fai
         return cost(&both, &model, &job.evaluation, session);
     }
     // Nothing is kept there, but one process at a time writes the model.
-    let at_work = job.output.as_deref().map(|output| store::unfinished(Some(output), session));
+    let at_work = job.output.as_deref().map(|output| store::unfinished(job, Some(output), session));
     let _at_work = at_work.transpose()?;
     let store = store::open(job.cut.cache.as_deref(), job.cut.no_cache, session)?;
     let mut edited = model.loaded.decoder.clone();

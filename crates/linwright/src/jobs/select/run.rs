@@ -41,29 +41,29 @@ struct Found {
     projection_seconds: f64,
 }
 
-pub(super) fn run(args: &Select, session: &mut Session<'_>) -> Result<Outcome, Failure> {
-    if args.tensor.is_none() && args.site.is_none() {
+pub(super) fn run(job: &Select, session: &mut Session<'_>) -> Result<Outcome, Failure> {
+    if job.tensor.is_none() && job.site.is_none() {
         return Err(Failure::usage("which matrix? Give --tensor or --site"));
     }
-    if let Some(path) = &args.output {
-        let inputs = outputs::of_model(&args.model, session);
-        outputs::file(path, args.force, &inputs, session, is_result)?;
+    if let Some(path) = &job.output {
+        let inputs = outputs::of_model(&job.model, session);
+        outputs::file(path, job.force, &inputs, session, is_result)?;
     }
     let criterion = Criterion {
-        diversity: args.order,
-        goal: if args.minimise { Goal::Least } else { Goal::Most },
-        gamma: parse_gamma(&args.gamma)?,
-        quality: args.quality,
+        diversity: job.order,
+        goal: if job.minimise { Goal::Least } else { Goal::Most },
+        gamma: parse_gamma(&job.gamma)?,
+        quality: job.quality,
     };
-    let matrix = read(args, session)?;
-    let count = count(args, &matrix)?;
+    let matrix = read(job, session)?;
+    let count = count(job, &matrix)?;
     let found = compute(matrix, count, criterion, session)?;
     session.finish();
     if let Err(error) = &found.projection {
         session.note(&format!("note: {error}"));
     }
     let json = found.json();
-    if let Some(path) = &args.output {
+    if let Some(path) = &job.output {
         let text = serde_json::to_string_pretty(&json)
             .map_err(|error| Failure::general(format!("cannot write JSON: {error}")))?;
         write_atomic(path, (text + "\n").as_bytes())?;
@@ -73,16 +73,16 @@ pub(super) fn run(args: &Select, session: &mut Session<'_>) -> Result<Outcome, F
 }
 
 /// Reads the tensor, or the weight of the site.
-fn read(args: &Select, session: &mut Session<'_>) -> Result<Matrix, Failure> {
-    if let Some(name) = &args.tensor {
-        let place = find_model(&args.model, session)?;
+fn read(job: &Select, session: &mut Session<'_>) -> Result<Matrix, Failure> {
+    if let Some(name) = &job.tensor {
+        let place = find_model(&job.model, session)?;
         session.step("reading");
         let stored = stored_matrix(&place.path, name)?;
         let (values, dtype, sha256) = (stored.values, stored.dtype, stored.sha256);
         return Ok(Matrix { model: place.name, name: name.clone(), values, dtype, sha256 });
     }
-    let name = args.site.clone().unwrap_or_default();
-    let OpenModel { loaded, place } = open_model(&args.model, session)?;
+    let name = job.site.clone().unwrap_or_default();
+    let OpenModel { loaded, place } = open_model(&job.model, session)?;
     let slots = loaded.decoder.slots();
     let Some(slot) = slots.iter().find(|slot| slot.id().to_string() == name) else {
         let names: Vec<String> = slots.iter().map(|slot| slot.id().to_string()).collect();
@@ -142,10 +142,10 @@ fn parse_gamma(text: &str) -> Result<Gamma, Failure> {
 }
 
 /// The number of rows, from the option that gives it.
-fn count(args: &Select, matrix: &Matrix) -> Result<usize, Failure> {
+fn count(job: &Select, matrix: &Matrix) -> Result<usize, Failure> {
     let (rows, cols) = (matrix.values.rows(), matrix.values.cols());
-    let shares = [args.rho.map(Size::Rho), args.keep.map(Size::Keep), args.rate.map(Size::Rate)];
-    let (count, what) = match (args.rank, shares.into_iter().flatten().next()) {
+    let shares = [job.rho.map(Size::Rho), job.keep.map(Size::Keep), job.rate.map(Size::Rate)];
+    let (count, what) = match (job.rank, shares.into_iter().flatten().next()) {
         // Not a size: more rows than columns can be chosen, though they depend on each other.
         (Some(rank), _) => (rank, format!("rank {rank}")),
         (None, Some(size)) => {

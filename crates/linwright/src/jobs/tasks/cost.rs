@@ -42,11 +42,8 @@ pub(crate) fn cost(
         costs.push(TaskCost { task: task.id(), tokens, models: *models });
     }
     session.step("timing the model");
-    let speed = tokens_per_second(
-        &[decoder],
-        &[windows_without_text(decoder)].concat(),
-        session.cancelled(),
-    )?[0];
+    let speed =
+        tokens_per_second(&[decoder], &windows_without_text(decoder), session.cancelled())?[0];
     session.finish();
     let seconds = costs.iter().map(|cost| (cost.tokens * cost.models) as f64).sum::<f64>() / speed;
     let row = |cost: &TaskCost| vec![cost.task.clone(), grouped(cost.tokens), grouped(cost.models)];

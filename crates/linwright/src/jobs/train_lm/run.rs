@@ -40,7 +40,7 @@ pub(super) fn run(job: &TrainLm, session: &mut Session<'_>) -> Result<Outcome, F
     }
     let unfinished = match &job.checkpoint {
         Some(_) => Unfinished::none(),
-        None => store::unfinished(Some(&job.output), session)?,
+        None => store::unfinished(job, Some(&job.output), session)?,
     };
     let checkpoint = job.checkpoint.clone().or_else(|| unfinished.file("training"));
     session.step("training");
