@@ -3,7 +3,7 @@
 //!
 //! [`TensorFile`] is a mapped file of any [`Format`], [`Weights`] all files of a model;
 //! [`DirWriter`] and [`writer`] write safetensors; [`dump`] imports files of one tensor each;
-//! [`gguf`] reads the container of GGUF; [`hub`] finds and downloads files of models and data sets.
+//! [`gguf`] reads the container of GGUF; [`NpyHeader`] that of a numpy array; [`hub`] finds and downloads files of models and data sets.
 //!
 //! Nothing that a file says is trusted: sizes, offsets, names, types and numbers are checked and
 //! refused with a [`FileError`] before they are used, and nothing in a file is ever executed. Files
@@ -22,6 +22,7 @@ pub mod gguf;
 mod header;
 pub mod hub;
 pub mod json;
+mod npy;
 mod pickle;
 mod safetensors;
 mod tensor_file;
@@ -37,6 +38,7 @@ pub use error::FileError;
 pub use fault::FileFault;
 pub use format::{Format, GGUF_MAGIC};
 pub use header::{Header, StoredType, TensorInfo};
+pub use npy::{NPY_MAGIC, NpyHeader};
 pub use pickle::PickleFault;
 pub use tensor_file::{HalfTensor, Tensor, TensorFile};
 pub use weights::weights_among;
