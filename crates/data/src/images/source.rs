@@ -163,7 +163,8 @@ pub fn open_images(source: &ImageSource) -> Result<Images, ImageError> {
         let reason = "is an empty list, expected at least one file".into();
         return Err(ImageError::BadOption { option: "images", reason });
     };
-    let mut set = Set { source, first, images: None, digests: Vec::new() };
+    let mut set =
+        Set { source, first, images: None, first_file: first.into(), digests: Vec::new() };
     match &source.images {
         ImageFiles::One(path) if path.is_dir() => set.read_folder(path)?,
         ImageFiles::One(_) | ImageFiles::Several(_) => set.read_files()?,
@@ -174,8 +175,11 @@ pub fn open_images(source: &ImageSource) -> Result<Images, ImageError> {
 /// A set that is being read.
 struct Set<'a> {
     source: &'a ImageSource,
+    /// The first path of the source.
     first: &'a Path,
     images: Option<Images>,
+    /// The first file of `images`.
+    first_file: PathBuf,
     /// Name and SHA-256 of each file.
     digests: Vec<(String, String)>,
 }
@@ -224,8 +228,9 @@ impl Set<'_> {
             images.set_labels(vec![class]);
         }
         match &mut self.images {
-            Some(all) => all.append(images, path, self.first),
+            Some(all) => all.append(images, path, &self.first_file),
             None => {
+                path.clone_into(&mut self.first_file);
                 self.images = Some(images);
                 Ok(())
             }

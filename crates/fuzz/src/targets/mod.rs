@@ -1,6 +1,7 @@
 //! The fuzzed readers.
 
 mod descriptions;
+mod images;
 mod settings;
 mod tokenizers;
 mod weights;
@@ -28,6 +29,9 @@ pub struct Target {
 const MEMORY: usize = 1 << 23;
 /// Memory allowance of a template in bytes.
 const OF_TEMPLATES: usize = 300 << 20;
+/// Memory allowance of a PNG file in bytes: a kilobyte can hold a million bytes of pixels, each of
+/// eight, which become four bytes each.
+const OF_PNG: usize = 1 << 27;
 
 impl Target {
     /// A target with seeds in its own folder.
@@ -95,6 +99,10 @@ pub const TARGETS: &[Target] = &[
     Target::new("word_pieces", tokenizers::word_pieces)
         .seeds(&["tokenizers/bert-cased/vocab.txt", "tokenizers/bert-uncased/vocab.txt"]),
     Target::new("llama2c_tokenizer", tokenizers::llama2c),
+    Target::new("image_idx", images::idx),
+    Target::new("image_cifar", images::cifar),
+    Target::new("image_npy", images::npy),
+    Target::new("image_png", images::png).memory(OF_PNG),
 ];
 
 /// Outcome for an input: `read ...`, or the kind of error.
