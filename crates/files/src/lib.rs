@@ -3,7 +3,8 @@
 //!
 //! [`TensorFile`] is a mapped file of any [`Format`], [`Weights`] all files of a model;
 //! [`DirWriter`] and [`writer`] write safetensors; [`dump`] imports files of one tensor each;
-//! [`gguf`] reads the container of GGUF; [`NpyHeader`] that of a numpy array; [`hub`] finds and downloads files of models and data sets.
+//! [`gguf`] reads the container of GGUF, [`NpyHeader`] the header of a numpy array; [`hub`] finds
+//! and downloads files of models and data sets.
 //!
 //! Nothing that a file says is trusted: sizes, offsets, names, types and numbers are checked and
 //! refused with a [`FileError`] before they are used, and nothing in a file is ever executed. Files

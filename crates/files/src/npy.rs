@@ -1,7 +1,7 @@
 //! The header of numpy arrays.
 //!
-//! A `.npy` file is magic, version, length of a header, the header as the text of a Python dict with
-//! `descr`, `fortran_order` and `shape`, then the numbers.
+//! A `.npy` file is magic, version, length of a header, the header as the text of a Python dict
+//! with `descr`, `fortran_order` and `shape`, then the numbers.
 //! Source: the format's description in `numpy.lib.format`.
 
 use crate::StoredType;

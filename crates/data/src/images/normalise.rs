@@ -1,6 +1,7 @@
 //! Rows of `f32` from pixels.
 
 use super::{ImageError, Images, Pixels};
+use linwright_tensor::dtype::has_non_finite;
 use serde::{Deserialize, Serialize};
 
 /// Values of a byte.
@@ -83,7 +84,7 @@ impl Images {
     /// last: each pixel is a run of its channels. Computed in f64.
     ///
     /// # Errors
-    /// As [`Normalisation::check`], and if a float leaves the range of f32.
+    /// As [`Normalisation::check`], and if a number leaves the range of f32.
     ///
     /// # Panics
     /// If there is no image at an index, or `into` has another size.
@@ -101,17 +102,20 @@ impl Images {
         normalisation.check(channels)?;
         let scaled = |x: f64, c: usize| ((x - normalisation.mean[c]) / normalisation.std[c]) as f32;
         let rows = indices.iter().zip(into.chunks_exact_mut(numbers));
-        match &self.pixels {
+        let finite = match &self.pixels {
             Pixels::Bytes(values) => {
-                let table: Vec<f32> = (0..channels * BYTES)
-                    .map(|at| scaled((at % BYTES) as f64 / 255.0, at / BYTES))
-                    .collect();
+                let table = |c| std::array::from_fn(|x| scaled(x as f64 / 255.0, c));
+                let tables: Vec<[f32; BYTES]> = (0..channels).map(table).collect();
                 for (&index, row) in rows {
                     let image = &values[index * numbers..][..numbers];
-                    for (at, (out, &x)) in row.iter_mut().zip(image).enumerate() {
-                        *out = table[at % channels * BYTES + usize::from(x)];
+                    for (c, table) in tables.iter().enumerate() {
+                        let pixels = image.iter().skip(c).step_by(channels);
+                        for (out, &x) in row.iter_mut().skip(c).step_by(channels).zip(pixels) {
+                            *out = table[usize::from(x)];
+                        }
                     }
                 }
+                !has_non_finite(tables.as_flattened())
             }
             Pixels::Floats(values) => {
                 for (&index, row) in rows {
@@ -120,11 +124,12 @@ impl Images {
                         *out = scaled(x.into(), at % channels);
                     }
                 }
+                !has_non_finite(into)
             }
-        }
-        match linwright_tensor::dtype::has_non_finite(into) {
-            false => Ok(()),
-            true => Err(wrong("normalised pixels leave the range of f32".into())),
+        };
+        match finite {
+            true => Ok(()),
+            false => Err(wrong("normalised pixels leave the range of f32".into())),
         }
     }
 }
