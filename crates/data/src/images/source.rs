@@ -98,8 +98,8 @@ pub enum ImageFormat {
 }
 
 impl ImageFormat {
-    /// The format of a file with these bytes. A file called `.bin` is of CIFAR if its size is, since
-    /// its first bytes are pixels, which may look like any format.
+    /// The format of a file with these bytes. A file called `.bin` is of CIFAR if its size is: its
+    /// first bytes are pixels, which may look like any format.
     fn of(path: &Path, bytes: &[u8]) -> Result<Self, ImageError> {
         let is_bin = path.extension().is_some_and(|extension| extension == "bin");
         if is_bin && let Some(format) = cifar::of_size(path, bytes.len())? {

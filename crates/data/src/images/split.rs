@@ -8,8 +8,8 @@ use serde::{Deserialize, Serialize};
 ///
 /// Without a key, training takes the first images, validation the next, test the last; with one,
 /// images are drawn. Stratified, every class is divided in the same proportion: numbers are rounded
-/// by largest remainders, the lower class first where these are equal, so that the parts have exactly
-/// the sizes that they have otherwise.
+/// by largest remainders, the lower class first where these are equal, so that the parts have
+/// exactly the sizes that they have otherwise.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Serialize, Deserialize)]
 #[serde(default, deny_unknown_fields)]
 pub struct Split {
