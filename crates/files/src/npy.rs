@@ -76,7 +76,7 @@ fn value<'a>(text: &'a str, key: &str) -> Result<&'a str, String> {
 
 /// Type and byte order of a `descr` such as `<f4`.
 fn number_type(descr: &str) -> Result<(StoredType, bool), String> {
-    let unknown = || format!("holds {}, expected integers or floats", shown(descr));
+    let unknown = || format!("holds `{}`, expected integers or floats", shown(descr));
     let mut letters = descr.chars();
     let big_endian = match letters.next() {
         Some('<' | '|') => false,
@@ -129,7 +129,7 @@ mod tests {
             (NPY_MAGIC.to_vec(), "truncated"),
             (array(good, 0)[..20].to_vec(), "broken header"),
             (array("{}", 0), "no descr"),
-            (array(&good.replace(">f4", "|O"), 0), "holds |O"),
+            (array(&good.replace(">f4", "|O"), 0), "holds `|O`"),
             (array(&good.replace("'>f4'", "[('a', '<f4')]"), 0), "a record"),
             (array(&good.replace("True", "1"), 0), "neither True nor False"),
             (array(&good.replace("(3, 4)", "3"), 0), "no tuple"),
