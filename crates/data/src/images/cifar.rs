@@ -1,7 +1,7 @@
 //! Binary files of CIFAR-10 and CIFAR-100.
 //!
-//! Records without a header: one label (CIFAR-100: a coarse and a fine one), then 32 x 32 red bytes,
-//! as many green ones, as many blue ones.
+//! Records without a header: one label (CIFAR-100: a coarse and a fine one), then 32 x 32 red
+//! bytes, as many green ones, as many blue ones.
 //! Source: Krizhevsky, "Learning multiple layers of features from tiny images", and the page of the
 //! data sets.
 

@@ -1,8 +1,8 @@
 //! Folders of PNG files: one sub-folder for each class, or files without classes.
 //!
-//! Classes are the sub-folders and images the files, both sorted by name byte for byte, so that `10`
-//! comes before `2`. Names that begin with a dot are left out; anything else that does not belong
-//! there is refused.
+//! Classes are the sub-folders and images the files, both sorted by name byte for byte, so that
+//! `10` comes before `2`. Names that begin with a dot are left out; anything else that does not
+//! belong there is refused.
 
 use super::{ImageError, MAX_CLASSES, invalid};
 use std::ffi::OsString;

@@ -1,9 +1,9 @@
 //! Labelled images in memory.
 //!
-//! [`open_images`] reads idx files (MNIST), CIFAR's binary files, folders of PNG files, one for each
-//! class, and numpy arrays, and finds the format by what is there. Images of a set have one shape;
-//! pixels are stored channels last. [`Split`] divides a set into parts, [`Normalisation`] gives
-//! rows of `f32` to a model.
+//! [`open_images`] reads idx files (MNIST), CIFAR's binary files, folders of PNG files, one for
+//! each class, and numpy arrays, and finds the format by what is there. Images of a set have one
+//! shape; pixels are stored channels last. [`Split`] divides a set into parts, [`Normalisation`]
+//! gives rows of `f32` to a model.
 //!
 //! Memory is bounded by the bytes of the files: a header is compared with them before anything is
 //! allocated. Images, labels, rows and columns are counted from zero, in messages too.
@@ -234,9 +234,9 @@ impl Images {
         &self.class_names
     }
 
-    /// SHA-256 of the bytes of the file, hexadecimal. Of several files, labels included: that of the
-    /// lines that `sha256sum` prints for their names, without folders except that of the class. A
-    /// part of a set, or a resized one, has that of the files. Empty for images from memory.
+    /// SHA-256 of the bytes of the file, hexadecimal. Of several files, labels included: that of
+    /// the lines that `sha256sum` prints for their names, without folders except that of the class.
+    /// A part of a set, or a resized one, has that of the files. Empty for images from memory.
     #[must_use]
     pub fn sha256(&self) -> &str {
         &self.sha256

@@ -1,9 +1,9 @@
 //! One image in a PNG file.
 //!
-//! Grey or RGB, in at most 8 bits; a palette, and grey of fewer bits, are expanded. An alpha channel
-//! is dropped if every pixel is opaque, and refused otherwise, since the colour behind it is
-//! unknown. Refused as well are 16 bits, which would have to be reduced, and animations. Gamma and
-//! colour profiles are not applied.
+//! Grey or RGB, in at most 8 bits; a palette, and grey of fewer bits, are expanded. An alpha
+//! channel is dropped if every pixel is opaque, and refused otherwise, since the colour behind it
+//! is unknown. Refused as well are 16 bits, which would have to be reduced, and animations. Gamma
+//! and colour profiles are not applied.
 
 use super::gzip::DEFLATE_FACTOR;
 use super::{ImageError, ImageShape, Images, Pixels, invalid};

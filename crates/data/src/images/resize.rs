@@ -3,12 +3,13 @@
 //! Output pixel `i` of an axis of `out` pixels covers `[i, i + 1) · inp / out` of the `inp` input
 //! pixels; its value is the mean over the area that it covers, in both axes. Input pixels at the
 //! edges count by the share that is covered, so that the weights of every input pixel sum to the
-//! same over all outputs, and the mean of the image is kept. Enlarging repeats pixels and mixes them
-//! at their borders.
+//! same over all outputs, and the mean of the image is kept. Enlarging repeats pixels and mixes
+//! them at their borders.
 //!
 //! In units of `1 / out` of an input pixel all borders are integers: the weights are exact. Bytes
-//! are summed in integers and rounded to the nearest, halves up; floats are summed in f64 in a fixed
-//! order and rounded to f32. Cost: `(h_inp + h_out) · (w_inp + w_out)` multiply-adds a channel.
+//! are summed in integers and rounded to the nearest, halves up; floats are summed in f64 in a
+//! fixed order and rounded to f32. Cost: `(h_inp + h_out) · (w_inp + w_out)` multiply-adds a
+//! channel.
 
 use super::{ImageError, ImageShape, Images, MAX_IMAGE_BYTES, Pixels};
 use std::ops::AddAssign;
