@@ -103,6 +103,17 @@ pub enum DataError {
         /// The field that probably has the text.
         likely: Option<String>,
     },
+    /// A separator of documents that the text lacks.
+    #[error(
+        "{} nowhere has the separator \"{}\"; without one, documents end at blank lines",
+        path.display(), shown(separator)
+    )]
+    NoSeparator {
+        /// The file.
+        path: PathBuf,
+        /// The separator.
+        separator: String,
+    },
     /// A document with empty text.
     #[error("{}, line {line}: the text is empty; remove the document or give it text", path.display())]
     EmptyText {

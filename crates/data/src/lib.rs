@@ -1,6 +1,6 @@
 //! Texts, questions, tables and images from files.
 //!
-//! A text file is one document; in a JSONL file each line is one, in its field `text` or another
+//! A text file is one document, which [`Corpus::cut`] divides; in a JSONL file each line is one, in its field `text` or another
 //! given one, and so is each row of a CSV or TSV file. Question files are JSONL. Texts and
 //! questions may also be columns of Parquet or Arrow files, with the feature `parquet`. Errors name
 //! the file and the line, from one. [`images`] reads labelled images. Every source records the
@@ -9,6 +9,7 @@
 #[cfg(feature = "parquet")]
 mod columns;
 mod corpus;
+mod cut;
 mod error;
 mod file;
 mod ids;

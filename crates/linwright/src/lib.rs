@@ -55,5 +55,6 @@ pub use linwright_tensor as tensor;
 pub use linwright_train as train;
 
 pub mod jobs;
+mod lm;
 pub mod pocket;
 pub mod recipes;

@@ -12,26 +12,21 @@ mod carried;
 
 pub use carried::{Unpacked, unpack};
 
+use crate::lm::{self, Length, LmTraining, Shape, lines, pretty};
 use linwright_data::world::{
     FactQuestion, Sample, World, WorldSettings, bytes_sha256, documents_sha256,
 };
 use linwright_model::checkpoint::{CheckpointError, Form, SaveOptions, SavedModel, Source, save};
-use linwright_model::families::FAMILIES;
 use linwright_model::tokenizer::train::{TrainedTokenizer, train_bpe};
 use linwright_model::tokenizer::{Tokenizer, TokenizerError};
-use linwright_model::train_lm::{Batching, Documents, LanguageModeling};
+use linwright_model::train_lm::{Batching, Documents};
 use linwright_model::{ConfigError, Transformer, TransformerConfig};
 use linwright_run::{Fingerprint, atomic};
+use linwright_tensor::RngKey;
 use linwright_tensor::dtype::DType;
-use linwright_tensor::{RngKey, parallel};
-use linwright_train::{
-    Checkpoint, Control, OptimizerSettings, Outcome, Problem, Schedule, Slice, TrainError,
-    TrainSettings, train,
-};
+use linwright_train::{Checkpoint, Control, OptimizerSettings, Outcome, Schedule, TrainError};
 use serde::{Deserialize, Serialize};
 use serde_json::{Value, json};
-use std::convert::Infallible;
-use std::error::Error;
 use std::path::Path;
 
 /// Longest sequence of the model, in tokens.
@@ -71,12 +66,7 @@ impl Default for PocketRecipe {
             batch_tokens: 1024,
             epochs: 1,
             schedule: Schedule { peak: 1e-3, warmup: 150, floor: 1e-5 },
-            optimizer: OptimizerSettings {
-                beta2: 0.95,
-                weight_decay: 0.1,
-                clip_norm: Some(1.0),
-                ..OptimizerSettings::default()
-            },
+            optimizer: lm::optimizer(),
             validate_every: 100,
         }
     }
@@ -160,9 +150,9 @@ impl Prepared {
             trained_tokenizer.json.as_bytes(),
             Some(&trained_tokenizer.config),
         )?;
-        let train = encode(&tokenizer, &training.documents, true)?;
+        let train = lm::encode(&tokenizer, &training.documents, true, None)?;
         let held_out: Vec<&str> = world.validation().iter().map(|s| s.text.as_str()).collect();
-        let validation = encode(&tokenizer, &held_out, false)?;
+        let validation = lm::encode(&tokenizer, &held_out, false, None)?;
         training.documents.truncate(recipe.calibration_documents);
         Ok(Self {
             recipe,
@@ -231,18 +221,16 @@ impl Prepared {
         control: &mut dyn Control,
     ) -> Result<(Transformer, Outcome), PocketError> {
         let key = RngKey::new(self.recipe.world.seed).fold("pocket");
-        let mut decoder = start(config(self.recipe.vocab)?, key.fold("weights"));
         let batching = Batching { tokens: self.recipe.batch_tokens, key: key.fold("batches") };
-        let mut task =
-            Task(LanguageModeling::new(&mut decoder, &self.train, &self.validation, batching));
-        let settings = TrainSettings {
-            name: "pocket".to_owned(),
-            steps: task.0.steps(self.recipe.epochs),
+        let training = LmTraining {
+            name: "pocket",
+            config: config(self.recipe.vocab)?,
+            weights: key.fold("weights"),
+            train: &self.train,
+            validation: &self.validation,
+            batching,
             schedule: self.recipe.schedule,
             optimizer: self.recipe.optimizer,
-            validate_every: self.recipe.validate_every,
-            keep_best: false,
-            divergence_factor: 2.0,
         };
         let checkpoint = checkpoint.map(|path| Checkpoint {
             path: path.to_owned(),
@@ -254,8 +242,11 @@ impl Prepared {
             ])
             .0,
         });
-        let outcome = train(&mut task, &settings, checkpoint.as_ref(), control)?;
-        Ok((decoder, outcome))
+        let length = Length {
+            steps: batching.steps(&self.train, self.recipe.epochs),
+            validate_every: self.recipe.validate_every,
+        };
+        Ok(training.run(length, checkpoint.as_ref(), control)?)
     }
 
     /// Writes model, tokenizer, held-out stories, calibration text, questions and `world.json` to a
@@ -271,7 +262,7 @@ impl Prepared {
         force: bool,
         beside: Vec<(String, Vec<u8>)>,
     ) -> Result<SavedModel, PocketError> {
-        let generation = json!({"bos_token_id": 0, "eos_token_id": 1, "do_sample": false});
+        let generation = lm::generation_config(Some(0), Some(1));
         let texts = |stories: &[Sample]| lines(stories.iter().map(|s| json!({"text": s.text})));
         let files = [
             ("tokenizer.json", self.trained_tokenizer.json.clone().into_bytes()),
@@ -329,120 +320,17 @@ impl Prepared {
 
 /// Configuration of the model.
 fn config(vocab: usize) -> Result<TransformerConfig, ConfigError> {
-    TransformerConfig::from_json(&json!({
-        "architectures": [FAMILIES[0].architecture],
-        "model_type": FAMILIES[0].model_type,
-        "hidden_size": 256,
-        "intermediate_size": 256,
-        "num_hidden_layers": 8,
-        "num_attention_heads": 8,
-        "num_key_value_heads": 4,
-        "hidden_act": "silu",
-        "max_position_embeddings": CONTEXT,
-        "rms_norm_eps": 1e-5,
-        "rope_theta": 10_000.0,
-        "tie_word_embeddings": true,
-        "vocab_size": vocab,
-        "bos_token_id": 0,
-        "eos_token_id": 1,
-    }))
-}
-
-/// Initial gain with which a head copies the tokens it attends to.
-const COPY: f32 = 0.1;
-
-/// Initial weights: normal with deviation `1 / sqrt(inp)`, scaled by `1 / sqrt(2 layers)` for those
-/// that write into the residual stream. The output projection starts as [`COPY`] times the
-/// transpose of the value projection, head by head, so that a head initially copies what it attends
-/// to; otherwise a small model needs millions of tokens to learn that names repeat. Source:
-/// Trockman and Kolter 2023, arXiv:2305.09828, section 3; their sign is negative and fitted to
-/// images.
-fn start(config: TransformerConfig, key: RngKey) -> Transformer {
-    let residual = 1.0 / (2.0 * config.layers.len() as f64).sqrt();
-    let (head_dim, query_width) = (config.head_dim, config.query_width());
-    let (mut value, mut group) = (Vec::new(), 1);
-    let built = Transformer::from_tensors::<Infallible>(config, &mut |name, shape| {
-        let count = shape.iter().product();
-        let [_, inp] = *shape else { return Ok(vec![1.0; count]) };
-        let writes = name.contains("o_proj") || name.contains("down_proj");
-        let scale = if writes { residual } else { 1.0 } / (inp as f64).sqrt();
-        let mut weight: Vec<f32> = key.fold(name).stream().normals(count, scale);
-        if name.contains("v_proj") {
-            value.clone_from(&weight);
-            group = query_width / (count / inp);
-        } else if name.contains("o_proj") {
-            let hidden = count / inp;
-            for (at, number) in weight.iter_mut().enumerate() {
-                let (out, feature) = (at / inp, at % inp);
-                let row = feature / head_dim / group * head_dim + feature % head_dim;
-                *number += COPY * value[row * hidden + out];
-            }
-        }
-        Ok(weight)
-    });
-    match built {
-        Ok(decoder) => decoder,
-        Err(never) => match never {},
-    }
-}
-
-/// Documents encoded per work item.
-const PIECE: usize = 512;
-
-/// Tokens of documents, with the beginning-of-sequence token before and optionally the
-/// end-of-sequence token after each.
-fn encode<S: AsRef<str> + Sync>(
-    tokenizer: &Tokenizer,
-    documents: &[S],
-    end: bool,
-) -> Result<Documents, TokenizerError> {
-    let eos = tokenizer.eos().filter(|_| end);
-    let pieces = parallel::map(documents.chunks(PIECE).collect(), |_, piece: &[S]| {
-        let one = |document: &S| {
-            let mut tokens = tokenizer
-                .encode_document(document.as_ref(), linwright_model::tokenizer::Bos::Always)?;
-            tokens.extend(eos);
-            Ok(tokens)
-        };
-        piece.iter().map(one).collect::<Result<Vec<_>, TokenizerError>>()
-    });
-    let mut all = Documents::default();
-    for piece in pieces {
-        for tokens in piece? {
-            all.push(&tokens);
-        }
-    }
-    Ok(all)
+    let shape = Shape {
+        hidden: 256,
+        intermediate: 256,
+        layers: 8,
+        heads: 8,
+        kv_heads: 4,
+        context: CONTEXT,
+    };
+    shape.config(vocab, Some(0), Some(1))
 }
 
 fn question(question: &FactQuestion) -> Value {
     serde_json::to_value(question).expect("a question is plain data")
-}
-
-fn lines(values: impl Iterator<Item = Value>) -> Vec<u8> {
-    values.map(|value| format!("{value}\n")).collect::<String>().into_bytes()
-}
-
-fn pretty(value: &Value) -> Vec<u8> {
-    format!("{value:#}\n").into_bytes()
-}
-
-/// Adapter of language-model training to the training loop.
-struct Task<'a>(LanguageModeling<'a>);
-
-impl Problem for Task<'_> {
-    fn slices(&mut self) -> Vec<Slice<'_>> {
-        let params = self.0.params().into_iter();
-        params
-            .map(|p| Slice { name: p.name, values: p.values, gradient: p.gradient, decay: p.decay })
-            .collect()
-    }
-
-    fn step(&mut self, step: u64) -> Result<f64, Box<dyn Error + Send + Sync>> {
-        Ok(self.0.step(step)?)
-    }
-
-    fn validate(&mut self) -> Result<f64, Box<dyn Error + Send + Sync>> {
-        Ok(self.0.validate()?)
-    }
 }

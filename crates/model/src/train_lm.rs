@@ -1,8 +1,9 @@
 //! Language-model training on documents: batches of whole documents, loss and gradients.
 //!
 //! A batch is packed with whole documents until the next one would not fit; attention stays within
-//! a document. Documents are neither truncated nor padded. Every epoch has its own order, derived
-//! from a key, so the batch of a step depends only on the step number.
+//! a document. Documents are neither truncated nor padded; long ones can be cut into windows. Every
+//! epoch has its own order, derived from a key, so the batch of a step depends only on the step
+//! number.
 //!
 //! The training loop, the optimiser and checkpoints are in `linwright-train`; this module computes
 //! the step.
@@ -27,6 +28,32 @@ impl Documents {
     pub fn push(&mut self, tokens: &[u32]) {
         self.tokens.extend_from_slice(tokens);
         self.ends.push(self.tokens.len());
+    }
+
+    /// Adds a document with all its special tokens, cut into windows of at most `context` tokens. A
+    /// window begins with the last token of the one before, so every token but the first of the
+    /// document is predicted once.
+    ///
+    /// # Panics
+    /// If `context` is less than two.
+    pub fn push_windows(&mut self, tokens: &[u32], context: usize) {
+        assert!(context > 1, "a window of {context} tokens predicts nothing");
+        let mut start = 0;
+        loop {
+            let end = tokens.len().min(start + context);
+            self.push(&tokens[start..end]);
+            if end == tokens.len() {
+                return;
+            }
+            start = end - 1;
+        }
+    }
+
+    /// Number of tokens that are predicted: all but the first of each document or window.
+    #[must_use]
+    pub fn predicted_count(&self) -> usize {
+        let starts = std::iter::once(0).chain(self.ends.iter().copied());
+        starts.zip(&self.ends).map(|(start, end)| (end - start).saturating_sub(1)).sum()
     }
 
     /// The tokens of one document.
@@ -85,6 +112,20 @@ pub struct Batching {
     pub key: RngKey,
 }
 
+impl Batching {
+    /// Number of steps of the first `epochs` epochs over `train`.
+    #[must_use]
+    pub fn steps(&self, train: &Documents, epochs: u64) -> u64 {
+        (0..epochs).map(|epoch| self.arrange(train, epoch, 0).batches.len() as u64).sum()
+    }
+
+    fn arrange(&self, train: &Documents, index: u64, first_step: u64) -> Epoch {
+        let order = self.key.fold_index(index).stream().permutation(train.len());
+        let batches = train.batches(&order, self.tokens);
+        Epoch { index, first_step, order, batches }
+    }
+}
+
 /// A parameter, its gradient, and whether weight decay applies to it.
 #[derive(Debug)]
 pub struct Trained<'a> {
@@ -114,6 +155,8 @@ pub struct LanguageModeling<'a> {
 #[derive(Debug)]
 struct Epoch {
     index: u64,
+    /// The step of its first batch.
+    first_step: u64,
     order: Vec<u32>,
     batches: Vec<Range<usize>>,
 }
@@ -139,7 +182,7 @@ impl<'a> LanguageModeling<'a> {
     /// Number of steps of the first `epochs` epochs.
     #[must_use]
     pub fn steps(&self, epochs: u64) -> u64 {
-        (0..epochs).map(|epoch| self.arrange(epoch).batches.len() as u64).sum()
+        self.batching.steps(self.train, epochs)
     }
 
     /// Every parameter with its gradient, in a fixed order.
@@ -201,25 +244,18 @@ impl<'a> LanguageModeling<'a> {
 
     fn batch(&mut self, step: u64) -> Batch {
         assert!(self.train.token_count() > 0, "training documents hold tokens");
-        let (mut epoch, mut left) = (0, step);
+        let held = self.epoch.take().filter(|held| held.first_step <= step);
+        let mut epoch = held.unwrap_or_else(|| self.batching.arrange(self.train, 0, 0));
         loop {
-            if self.epoch.as_ref().is_none_or(|held| held.index != epoch) {
-                self.epoch = Some(self.arrange(epoch));
+            let next = epoch.first_step + epoch.batches.len() as u64;
+            if step < next {
+                let rows = epoch.batches[(step - epoch.first_step) as usize].clone();
+                let batch = pack(self.train, &epoch.order[rows]);
+                self.epoch = Some(epoch);
+                return batch;
             }
-            if let Some(Epoch { order, batches, .. }) = &self.epoch {
-                if let Some(range) = batches.get(left as usize) {
-                    return pack(self.train, &order[range.clone()]);
-                }
-                left -= batches.len() as u64;
-            }
-            epoch += 1;
+            epoch = self.batching.arrange(self.train, epoch.index + 1, next);
         }
-    }
-
-    fn arrange(&self, index: u64) -> Epoch {
-        let order = self.batching.key.fold_index(index).stream().permutation(self.train.len());
-        let batches = self.train.batches(&order, self.batching.tokens);
-        Epoch { index, order, batches }
     }
 }
 
@@ -282,6 +318,22 @@ mod tests {
         assert_eq!(sorted(first.clone()), all);
         assert_eq!(sorted(second), all);
         assert_eq!(epoch(&mut training, 0..steps), first, "a step does not depend on those before");
+    }
+
+    #[test]
+    fn windows_predict_every_token_of_a_document_once() {
+        for len in 1..20u32 {
+            let tokens: Vec<u32> = (0..len).collect();
+            let mut documents = Documents::default();
+            documents.push(&[7, 8]);
+            documents.push_windows(&tokens, 5);
+            let windows: Vec<&[u32]> = (1..documents.len()).map(|at| documents.get(at)).collect();
+            let predicted: Vec<u32> =
+                windows.iter().flat_map(|window| &window[1..]).copied().collect();
+            assert_eq!(predicted, tokens[1..], "{len}");
+            assert!(windows.iter().all(|window| window.len() <= 5), "{len}");
+            assert_eq!(documents.predicted_count(), 1 + predicted.len(), "{len}");
+        }
     }
 
     #[test]

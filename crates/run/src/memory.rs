@@ -1,4 +1,4 @@
-//! Memory of this process, if the system reports it.
+//! Memory of this process and of the machine, if the system reports it.
 
 /// Peak resident set size in bytes.
 #[must_use]
@@ -12,8 +12,18 @@ pub fn resident_bytes() -> Option<u64> {
     status("VmRSS:")
 }
 
+/// Memory in bytes that the machine has left for new work.
+#[must_use]
+pub fn available_bytes() -> Option<u64> {
+    entry("/proc/meminfo", "MemAvailable:")
+}
+
 fn status(key: &str) -> Option<u64> {
-    let status = std::fs::read_to_string("/proc/self/status").ok()?;
-    let line = status.lines().find_map(|line| line.strip_prefix(key))?;
+    entry("/proc/self/status", key)
+}
+
+fn entry(file: &str, key: &str) -> Option<u64> {
+    let entries = std::fs::read_to_string(file).ok()?;
+    let line = entries.lines().find_map(|line| line.strip_prefix(key))?;
     line.trim().strip_suffix(" kB")?.parse::<u64>().ok().map(|kilobytes| 1024 * kilobytes)
 }

@@ -103,11 +103,13 @@ fn reproduce_file(session: &Session<'_>, record: Map<String, Value>) -> (String,
     ("reproduce.json".to_owned(), format!("{record:#}\n").into_bytes())
 }
 
-/// What stands beside a model that was not loaded but made: the job as a recipe, times and machine,
-/// the record by which `linwright reproduce` makes it again, and a card that says `what` it is.
+/// What stands beside a model that was not loaded but made: the job as a recipe, what was
+/// `measured` and the machine, the record by which `linwright reproduce` makes it again, and a card
+/// that says `what` it is.
 pub(super) fn beside_new(
     session: &Session<'_>,
     what: &str,
+    measured: &Value,
 ) -> Result<Vec<(String, Vec<u8>)>, Failure> {
     let version = session.build().version;
     let recipe = session.job().keys().next().map_or("", String::as_str).replace('_', "-");
@@ -115,7 +117,7 @@ pub(super) fn beside_new(
         "# Model of linwright {recipe}\n\n{what} Made by Linwright {version}; `recipe.yaml` is the \
          recipe, and `reproduce.json` has the hashes of what was read.\n"
     );
-    let mut files = session.files_beside(&Value::Null)?;
+    let mut files = session.files_beside(measured)?;
     files.push(reproduce_file(session, record_of(session, Vec::new())));
     files.push(("README.md".to_owned(), card.into_bytes()));
     Ok(files)

@@ -10,7 +10,7 @@ use linwright_files::dump::import_tensors;
 use linwright_model::checkpoint::llama2c::import_llama2c;
 use linwright_report::Block;
 use linwright_report::number::grouped;
-use serde_json::json;
+use serde_json::{Value, json};
 use std::collections::BTreeMap;
 use std::path::PathBuf;
 
@@ -22,7 +22,8 @@ pub(super) fn run(job: &Import, session: &mut Session<'_>) -> Result<Outcome, Fa
     let data = session.hashes(&read)?;
     session.record_data(data);
     let from = job.model.file_name().unwrap_or_default().to_string_lossy();
-    let beside = beside_new(session, &format!("Weights of {from} in another format."))?;
+    let beside =
+        beside_new(session, &format!("Weights of {from} in another format."), &Value::Null)?;
     let Some(tokenizer) = &job.tokenizer else { return tensors(job, &beside, session) };
     let saved = import_llama2c(&job.model, tokenizer, &job.output, job.force, beside)?;
     let parameters = saved.parameters;

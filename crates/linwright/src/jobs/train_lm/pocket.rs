@@ -1,6 +1,6 @@
-//! `linwright train-lm`: trains the built-in model from its seed.
+//! `linwright train-lm` without a text: trains the built-in model from its seed.
 
-use super::TrainLm;
+use super::{Forward, TrainLm};
 use crate::jobs::outcome::text;
 use crate::jobs::saving::beside_new;
 use crate::jobs::{Failure, FailureKind, Outcome, Session, outputs, store};
@@ -8,8 +8,7 @@ use crate::pocket::{PocketRecipe, Prepared};
 use linwright_report::number::grouped;
 use linwright_run::Monitor;
 use linwright_run::store::Unfinished;
-use linwright_train::{Control, Progress};
-use serde_json::json;
+use serde_json::{Value, json};
 
 pub(super) fn run(job: &TrainLm, session: &mut Session<'_>) -> Result<Outcome, Failure> {
     if !job.dry_run {
@@ -44,11 +43,14 @@ pub(super) fn run(job: &TrainLm, session: &mut Session<'_>) -> Result<Outcome, F
     };
     let checkpoint = job.checkpoint.clone().or_else(|| unfinished.file("training"));
     session.step("training");
-    let trained = prepared.train(checkpoint.as_deref(), &mut Forward(session));
+    let trained = prepared.train(checkpoint.as_deref(), &mut Forward { session, steps: 0 });
     let saved = trained.map_err(Failure::from).and_then(|(decoder, outcome)| {
         session.step("writing");
-        let beside =
-            beside_new(session, "A language model trained on texts of a generated world.")?;
+        let beside = beside_new(
+            session,
+            "A language model trained on texts of a generated world.",
+            &Value::Null,
+        )?;
         let saved = prepared.write(&decoder, &outcome, &job.output, job.force, beside)?;
         Ok((saved, outcome))
     });
@@ -71,16 +73,4 @@ pub(super) fn run(job: &TrainLm, session: &mut Session<'_>) -> Result<Outcome, F
         outcome.best_loss
     );
     Ok(Outcome::new(result, vec![text([line])]))
-}
-
-struct Forward<'a, 's>(&'a mut Session<'s>);
-
-impl Control for Forward<'_, '_> {
-    fn progress(&mut self, progress: &Progress<'_>) {
-        self.0.progress(progress.step, progress.steps);
-    }
-
-    fn interrupted(&self) -> bool {
-        self.0.interrupted()
-    }
 }
