@@ -22,7 +22,7 @@ fn signal(child: &Child, name: &str) {
 
 /// Starts a command and signals it as soon as stderr tells of a stage; gives how it ended and what
 /// it said.
-fn stop_at(w: &Workshop, args: &str, stage: &str, name: &str) -> (ExitStatus, String) {
+pub(crate) fn stop_at(w: &Workshop, args: &str, stage: &str, name: &str) -> (ExitStatus, String) {
     let mut child = w.command(args).spawn().unwrap();
     let mut stderr = BufReader::new(child.stderr.take().unwrap());
     let mut said = String::new();

@@ -40,5 +40,6 @@ mod small_verbs;
 mod study;
 mod tasks;
 mod texts;
+mod train_text;
 mod transcript;
 mod workshop;

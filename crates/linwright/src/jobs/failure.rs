@@ -225,11 +225,13 @@ impl From<TrainError> for Failure {
             TrainError::Interrupted { .. } => Self::interrupted(message),
             TrainError::Fingerprint { .. } => Self::new(FailureKind::Fingerprint, message),
             TrainError::Output(error) => error.into(),
-            TrainError::NonFinite { .. }
-            | TrainError::Diverged { .. }
-            | TrainError::Checkpoint { .. }
-            | TrainError::Io { .. }
-            | TrainError::Step { .. } => Self::general(message),
+            // The same steps follow from the same checkpoint.
+            TrainError::NonFinite { .. } | TrainError::Diverged { .. } => {
+                Self { for_good: true, ..Self::general(message) }
+            }
+            TrainError::Checkpoint { .. } | TrainError::Io { .. } | TrainError::Step { .. } => {
+                Self::general(message)
+            }
         }
     }
 }

@@ -69,10 +69,13 @@ impl Texts {
         let options = &job.documents;
         let corpus = read(name, options, session)?;
         let count = corpus.documents.len();
-        let other = options.held_out.as_ref().map(|path| path.display().to_string());
-        let other =
-            other.map(|name| Ok::<_, Failure>((name.clone(), read(&name, options, session)?)));
-        let other = other.transpose()?;
+        let other = match &options.held_out {
+            Some(path) => {
+                let corpus = read(&path.to_string_lossy(), options, session)?;
+                Some((session.portable(path), corpus))
+            }
+            None => None,
+        };
         let held_out = match other {
             Some(_) => BTreeSet::new(),
             None => held_out(count, options.held_out_share, key)?,
@@ -99,7 +102,8 @@ impl Texts {
             );
             return Err(Failure::usage(message));
         }
-        Ok(Self { name: name.to_owned(), corpus, training, held_out, other })
+        let name = session.portable(name);
+        Ok(Self { name, corpus, training, held_out, other })
     }
 
     /// The documents that are trained on.

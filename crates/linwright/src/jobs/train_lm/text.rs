@@ -8,16 +8,16 @@ use crate::jobs::outcome::text;
 use crate::jobs::saving::beside_new;
 use crate::jobs::{Failure, FailureKind, Outcome, Session, message_of, outputs, store};
 use crate::lm::{Length, LmTraining, Shape, generation_config, lines, optimizer, pretty};
-use linwright_model::checkpoint::{Form, SaveOptions, SavedModel, Source, save};
+use linwright_model::checkpoint::{Form, SaveOptions, Source, save};
 use linwright_model::train_lm::{Batching, Documents};
 use linwright_model::{Transformer, TransformerConfig};
 use linwright_report::Block;
-use linwright_report::number::{bytes, grouped, seconds};
+use linwright_report::number::{bytes, grouped, seconds as duration};
 use linwright_run::memory::peak_resident_bytes;
 use linwright_run::store::Unfinished;
 use linwright_run::{Fingerprint, Monitor};
 use linwright_tensor::RngKey;
-use linwright_train::{Checkpoint, Control, Outcome as Trained, Progress};
+use linwright_train::{Checkpoint, Control, Outcome as Trained, Progress, TrainError};
 use serde_json::{Value, json};
 use std::f64::consts::LN_2;
 
@@ -142,7 +142,8 @@ impl<'a> Planned<'a> {
         let began = session.seconds();
         let mut control = Forward { session: &mut *session, steps: 0 };
         let training = self.training(&self.tokens.held_out);
-        let (decoder, trained) = training.run(self.length, checkpoint, &mut control)?;
+        let trained = training.run(self.length, checkpoint, &mut control);
+        let (decoder, trained) = trained.map_err(advised)?;
         let steps = control.steps;
         let seconds = session.seconds() - began;
         session.step("writing");
@@ -151,20 +152,19 @@ impl<'a> Planned<'a> {
             "seconds": seconds,
             "tokens_per_second": self.tokens_per_step() * steps as f64 / seconds,
         });
-        let saved = self.write(&decoder, &trained, &found, &measured, session)?;
+        self.write(&decoder, &trained, &found, &measured, session)?;
         let output = session.portable(&self.job.output);
         let mut result = found;
         result["output"] = json!(output);
-        result["bytes"] = json!(saved.bytes());
         for (key, value) in measured.as_object().into_iter().flatten() {
             result[key] = value.clone();
         }
         let speed = format!(
             "training: {}, {:.0} tokens/s",
-            linwright_report::number::seconds(seconds),
+            duration(seconds),
             self.tokens_per_step() * steps as f64 / seconds
         );
-        let blocks = self.blocks(&result, &output, &saved);
+        let blocks = self.blocks(&result, &output);
         Ok(Outcome { measured: vec![text([speed])], ..Outcome::new(result, blocks) })
     }
 
@@ -216,7 +216,7 @@ impl<'a> Planned<'a> {
         found: &Value,
         measured: &Value,
         session: &Session<'_>,
-    ) -> Result<SavedModel, Failure> {
+    ) -> Result<(), Failure> {
         let job = self.job;
         let (bos, eos) = (self.tokens.tokenizer.bos(), self.tokens.tokenizer.eos());
         let mut companions = self.tokens.files.clone();
@@ -235,7 +235,8 @@ impl<'a> Planned<'a> {
         options.files.push(("results.json".to_owned(), pretty(found)));
         let curve = trained.curve.iter().map(|point| json!(point));
         options.files.push(("curves.jsonl".to_owned(), lines(curve)));
-        Ok(save(decoder, &source, &options, &job.output)?)
+        save(decoder, &source, &options, &job.output)?;
+        Ok(())
     }
 
     /// Size, steps, time and memory, from a few steps without a checkpoint.
@@ -245,7 +246,7 @@ impl<'a> Planned<'a> {
         one.push(self.tokens.held_out.get(0));
         let length = Length { steps: TIMED, validate_every: TIMED };
         let mut clock = Clock { session: &mut *session, times: Vec::new() };
-        self.training(&one).run(length, None, &mut clock)?;
+        self.training(&one).run(length, None, &mut clock).map_err(advised)?;
         let times = clock.times;
         let step = (times[times.len() - 1] - times[0]) / (TIMED - 1) as f64;
         session.finish();
@@ -271,7 +272,7 @@ impl<'a> Planned<'a> {
         let memory = memory.map(|memory| format!(", {} of memory", bytes(memory)));
         let cost = format!(
             "about {} at {:.0} tokens/s{}",
-            seconds(total),
+            duration(total),
             1.0 / token,
             memory.unwrap_or_default()
         );
@@ -310,7 +311,7 @@ impl<'a> Planned<'a> {
         ]
     }
 
-    fn blocks(&self, result: &Value, output: &str, saved: &SavedModel) -> Vec<Block> {
+    fn blocks(&self, result: &Value, output: &str) -> Vec<Block> {
         let number = |key: &str| result[key].as_f64().unwrap_or(f64::NAN);
         let mut lines = self.plan_lines();
         lines.push(format!(
@@ -319,7 +320,7 @@ impl<'a> Planned<'a> {
             number("perplexity"),
             number("bits_per_byte")
         ));
-        lines.push(format!("wrote {output} ({} bytes)", grouped(saved.bytes())));
+        lines.push(format!("wrote {output}"));
         vec![text(lines)]
     }
 
@@ -338,6 +339,13 @@ impl<'a> Planned<'a> {
 
 fn batching(job: &TrainLm, key: RngKey) -> Batching {
     Batching { tokens: job.training.batch_tokens, key: key.fold("batches") }
+}
+
+/// The failure of a training, with what to do about it.
+fn advised(error: TrainError) -> Failure {
+    let diverged = matches!(error, TrainError::Diverged { .. } | TrainError::NonFinite { .. });
+    let failure = Failure::from(error);
+    if diverged { failure.hint("give a smaller --rate, or a longer --warmup") } else { failure }
 }
 
 /// Notes when each step ends.
