@@ -1,4 +1,4 @@
-//! Training of a new language model on tokenised documents, for the built-in model and for any text.
+//! Training of a new language model on tokenised documents, for the built-in model and any text.
 
 use linwright_model::families::FAMILIES;
 use linwright_model::tokenizer::{Bos, Tokenizer, TokenizerError};

@@ -151,9 +151,10 @@ pub struct TrainingOptions {
     /// Largest number of tokens in a batch.
     #[schemars(range(min = 2), extend("x-requires" = ["text"]))]
     pub batch_tokens: usize,
-    /// Largest learning rate of AdamW; it falls to a hundredth along a cosine.
+    /// Largest learning rate of AdamW; it falls to a hundredth along a cosine [default: 0.003, and
+    /// above 256 --hidden features less in proportion].
     #[schemars(extend("x-requires" = ["text"]))]
-    pub rate: f64,
+    pub rate: Option<f64>,
     /// Updates during which the rate rises [default: a twentieth of all, at most 200].
     #[schemars(extend("x-requires" = ["text"]))]
     pub warmup: Option<u64>,
@@ -171,7 +172,7 @@ impl Default for TrainingOptions {
         Self {
             steps: None,
             batch_tokens: 1024,
-            rate: 1e-3,
+            rate: None,
             warmup: None,
             validate_every: None,
             dtype: StoredDType::F32,

@@ -14,6 +14,11 @@ const HEAD_DIMS: [usize; 2] = [32, 64];
 const WIDE: usize = 512;
 /// The default number of features in an MLP is a multiple of this.
 const MULTIPLE: usize = 16;
+/// Default learning rate: from 0.001 to 0.003, the highest gave the lowest held-out loss, with
+/// `--hidden 128 --layers 4 --epochs 2` on 1.1 MB and `--hidden 256 --layers 5` on 2.2 MB of text.
+const RATE: f64 = 3e-3;
+/// Models of more features have a smaller rate.
+const RATE_WIDTH: f64 = 256.0;
 /// The learning rate ends at this share of its peak.
 const FLOOR: f64 = 0.01;
 /// Bytes in training for each parameter: value, gradient and two moments.
@@ -31,13 +36,13 @@ impl ModelOptions {
                 JobError::new(format!("--hidden {hidden}: heads need an even number of features"))
             })?,
         };
-        if hidden % heads != 0 || (hidden / heads) % 2 != 0 {
+        if !hidden.is_multiple_of(heads) || !(hidden / heads).is_multiple_of(2) {
             return Err(JobError::new(format!(
                 "--hidden {hidden} does not divide into {heads} heads with an even number of features"
             )));
         }
         let kv_heads = self.kv_heads.unwrap_or(heads);
-        if heads % kv_heads != 0 {
+        if !heads.is_multiple_of(kv_heads) {
             return Err(JobError::new(format!(
                 "--kv-heads {kv_heads}: {heads} heads cannot share them evenly"
             )));
@@ -53,24 +58,27 @@ impl ModelOptions {
 /// The fewest heads whose features are an even number and not too many.
 fn heads_of(hidden: usize) -> Option<usize> {
     let most = HEAD_DIMS[usize::from(hidden >= WIDE)];
-    let dim = (1..=most / 2).rev().map(|half| 2 * half).find(|dim| hidden % dim == 0)?;
+    let dim = (1..=most / 2).rev().map(|half| 2 * half).find(|dim| hidden.is_multiple_of(*dim))?;
     Some(hidden / dim)
 }
 
 impl TrainingOptions {
     /// Checks what needs no text.
     pub(super) fn check(&self) -> Result<(), JobError> {
-        let rate = self.rate;
-        if rate > 0.0 && rate.is_finite() {
-            return Ok(());
+        match self.rate {
+            Some(rate) if rate <= 0.0 || !rate.is_finite() => {
+                Err(JobError::new(format!("--rate {rate}: expected a finite number above zero")))
+            }
+            _ => Ok(()),
         }
-        Err(JobError::new(format!("--rate {rate}: expected a finite number above zero")))
     }
 
-    /// The schedule of `steps` updates.
-    pub(super) fn schedule(&self, steps: u64) -> Schedule {
+    /// The schedule of `steps` updates of a model with `hidden` features.
+    pub(super) fn schedule(&self, hidden: usize, steps: u64) -> Schedule {
+        let narrow = (RATE_WIDTH / hidden as f64).min(1.0);
+        let peak = self.rate.unwrap_or(RATE * narrow);
         let warmup = self.warmup.unwrap_or((steps / 20).min(200));
-        Schedule { peak: self.rate, warmup: warmup.min(steps), floor: FLOOR * self.rate }
+        Schedule { peak, warmup: warmup.min(steps), floor: FLOOR * peak }
     }
 
     /// Length and curve of a training of `steps` updates.
@@ -145,10 +153,12 @@ mod tests {
     fn the_rate_rises_before_it_falls_in_short_and_long_trainings() {
         let options = TrainingOptions::default();
         for (steps, warmup, every) in [(1, 0, 1), (100, 5, 10), (10_000, 200, 1000)] {
-            let (schedule, length) = (options.schedule(steps), options.length(steps));
+            let (schedule, length) = (options.schedule(256, steps), options.length(steps));
             assert_eq!((schedule.warmup, length.validate_every), (warmup, every), "{steps}");
             assert!(schedule.rate(0, steps) > 0.0 && schedule.rate(steps, steps) < 1e-4);
         }
-        assert!(TrainingOptions { rate: 0.0, ..options }.check().is_err());
+        let wide = options.schedule(1024, 9).peak;
+        assert!((wide - RATE / 4.0).abs() < 1e-9, "{wide}");
+        assert!(TrainingOptions { rate: Some(0.0), ..options }.check().is_err());
     }
 }

@@ -17,7 +17,7 @@ use linwright_run::memory::peak_resident_bytes;
 use linwright_run::store::Unfinished;
 use linwright_run::{Fingerprint, Monitor};
 use linwright_tensor::RngKey;
-use linwright_train::{Checkpoint, Control, Outcome as Trained, Progress, TrainError};
+use linwright_train::{Checkpoint, Control, Outcome as Trained, Progress, Schedule, TrainError};
 use serde_json::{Value, json};
 use std::f64::consts::LN_2;
 
@@ -111,14 +111,17 @@ impl<'a> Planned<'a> {
             train: &self.tokens.train,
             validation,
             batching: batching(self.job, self.key),
-            schedule: self.job.training.schedule(self.length.steps),
+            schedule: self.schedule(),
             optimizer: optimizer(),
         }
     }
 
+    fn schedule(&self) -> Schedule {
+        self.job.training.schedule(self.shape.hidden, self.length.steps)
+    }
+
     /// Identifies the training in its checkpoint.
     fn fingerprint(&self) -> String {
-        let schedule = self.job.training.schedule(self.length.steps);
         let other = self.texts.other.as_ref().map(|(_, corpus)| &corpus.sha256);
         Fingerprint::of(&[
             ("text", &self.texts.corpus.sha256),
@@ -128,7 +131,7 @@ impl<'a> Planned<'a> {
             ("tokenizer", &self.tokens.sha256),
             ("shape", &self.shape),
             ("seed", &self.job.seed),
-            ("training", &(self.length, schedule, self.job.training.batch_tokens)),
+            ("training", &(self.length, self.schedule(), self.job.training.batch_tokens)),
         ])
         .0
     }
