@@ -8,7 +8,7 @@ use std::collections::BTreeSet;
 use std::fs;
 
 /// Every command that takes texts, and options that name all the texts it can take.
-const CASES: [(&str, &str); 6] = [
+const CASES: [(&str, &str); 7] = [
     (
         "compress",
         "model --rank 1 --targets output --layers 0 --dataset rows.csv --num-tokens 300 --seq-len 16 \
@@ -28,6 +28,10 @@ const CASES: [(&str, &str); 6] = [
     ),
     ("eval", "model --text rows.jsonl --overlap-with rows.csv rows.tsv --limit 1 --window 16"),
     ("eval", "model --tasks rotor_paper --data rotor_paper=rows.csv --limit 1"),
+    (
+        "train-lm",
+        "--text rows.csv --held-out rows.jsonl --vocab 300 --hidden 16 --layers 1 --steps 1 -o out",
+    ),
 ];
 
 const RECIPE: &str = "

@@ -9,15 +9,15 @@ const ENOUGH_BYTES: usize = 1024;
 const MOST_BYTES: usize = 4 * ENOUGH_BYTES;
 
 impl Corpus {
-    /// Cuts each document into several: at every `separator`, which belongs to none of them; without
-    /// one, at the first blank line after each 1024 bytes, or at the first end of a line after 4096.
-    /// Blank lines around a document are dropped, and so are documents of white space alone. The
-    /// indices of the documents thus depend on the text and the separator only. An empty separator
-    /// counts as none.
+    /// Cuts each document into several: at every `separator`, which belongs to none of them;
+    /// without one, at the first blank line after each 1024 bytes, or at the first end of a line
+    /// after 4096. Blank lines around a document are dropped, and so are documents of white space
+    /// alone. The indices of the documents thus depend on the text and the separator only. An empty
+    /// separator counts as none.
     ///
     /// # Errors
-    /// [`DataError::NoSeparator`] if the separator occurs nowhere, [`DataError::NoRecords`] if there
-    /// is nothing else.
+    /// [`DataError::NoSeparator`] if the separator occurs nowhere, [`DataError::NoRecords`] if
+    /// there is nothing else.
     pub fn cut(mut self, separator: Option<&str>) -> Result<Self, DataError> {
         let separator = separator.filter(|separator| !separator.is_empty());
         if let Some(separator) = separator
