@@ -174,7 +174,7 @@ impl<T: Scalar> Candidate<T> {
         grads.clear();
         let began = Instant::now();
         let (x, dy, dx) = (rows.x.view(), rows.dy.view(), Some(rows.dx.view_mut()));
-        op.map().backward(Backward { x, dy, tape, dx, grads }, ws);
+        op.map().backward(Backward { x, dy, tape, dx, grads: Some(grads) }, ws);
         let taken = began.elapsed();
         self.finite(Pass::Backward, rows.dx.data())?;
         Ok(taken)

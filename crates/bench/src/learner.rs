@@ -38,7 +38,7 @@ impl Learner {
         op.map().forward(x.view(), y.view_mut(), Some(tape), ws);
         mean_square_gradient(y, target);
         grads.clear();
-        let args = Backward { x: x.view(), dy: y.view(), tape, dx: None, grads };
+        let args = Backward { x: x.view(), dy: y.view(), tape, dx: None, grads: Some(grads) };
         op.map().backward(args, ws);
         let params = op.map_mut().params_mut().into_iter().zip(grads.iter_mut());
         let slices = params

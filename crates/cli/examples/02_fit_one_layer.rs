@@ -6,9 +6,9 @@ use linwright::compress::methods::LowRankMethod;
 use linwright::compress::pipeline::{Context, apply};
 use linwright::compress::{Edit, MethodSpec, Plan, Size, SlotSet};
 use linwright::data::Corpus;
-use linwright::measure::calibration::{Calibration, Split};
 use linwright::model::checkpoint::load;
 use linwright::model::tokenizer::Bos;
+use linwright::model::{Split, Windows};
 use linwright::ops::Sites;
 use linwright::run::Silent;
 use std::error::Error;
@@ -31,17 +31,17 @@ pub(crate) fn fit(model: &Path, text: &Path, window: usize) -> Result<String, Bo
     let corpus = Corpus::open(text, None)?;
     let documents = corpus.documents.iter().map(|document| (document.line, &*document.text));
     let (bos, split) = (Bos::Auto, Split::Contiguous);
-    let calibration = Calibration::encode(documents, tokenizer, bos, window, 8192, split)?;
+    let windows = Windows::encode(documents, tokenizer, bos, window, 8192, split)?;
     let role = loaded.decoder.slots()[0].role();
     let context = Context::new(&loaded.hash);
     let mut report = String::new();
     for keep in [0.25, 0.5, 0.75] {
         let method = MethodSpec::LowRank(LowRankMethod::default());
-        let sites = SlotSet::with_roles(vec![role], Some(vec![0]));
+        let sites = SlotSet::with_roles(&[role], Some(vec![0]));
         let edit = Edit { sites, method, size: Some(Size::Keep(keep)), heals: false };
         let plan = Plan { edits: vec![edit], seed: 0 };
         // The original model stays as it is; the edited copy shares its other weights.
-        let edited = apply(&loaded.decoder, Some(&calibration), &plan, &context, &mut Silent)?;
+        let edited = apply(&loaded.decoder, Some(&windows), &plan, &context, &mut Silent)?;
         let site = &edited.sites[0];
         writeln!(report, "{} keep {keep}: error {:.4}", site.site, site.fit.relative_error)?;
     }

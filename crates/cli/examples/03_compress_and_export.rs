@@ -6,6 +6,7 @@ use linwright::compress::Plan;
 use linwright::compress::intervention::apply_edits;
 use linwright::model::checkpoint::export::{ExportOptions, export};
 use linwright::model::checkpoint::load;
+use linwright::ops::Network;
 use linwright::run::{Silent, Store};
 use serde_json::json;
 use std::error::Error;

@@ -3,8 +3,8 @@
 #![allow(clippy::print_stdout, reason = "an example shows what it found")]
 
 use linwright::ops::{
-    Backward, LinearOp, LinearSlot, Map, Op, OpSpec, Param, ParamMut, Role, Shape, SiteId, Tape,
-    Workspace, conformance,
+    Backward, InputId, LinearOp, LinearSlot, Map, Op, OpSpec, Param, ParamMut, Place, Shape,
+    SiteId, SlotRole, Tape, Workspace, conformance,
 };
 use linwright::tensor::{Mat, MatMut, MatRef, Scalar};
 
@@ -41,11 +41,13 @@ impl<T: Scalar> Map<T> for ShiftedDiagonal<T> {
         }
     }
     fn backward(&self, args: Backward<'_, '_, T>, _ws: &mut Workspace<T>) {
-        let Backward { x, dy, mut dx, grads, .. } = args;
+        let Backward { x, dy, mut dx, mut grads, .. } = args;
         for row in 0..x.rows() {
             for (i, &d) in self.0.iter().enumerate() {
                 let from = (i + 1) % self.0.len();
-                grads.get_mut(0)[i] += dy.at(row, i) * x.at(row, from);
+                if let Some(grads) = &mut grads {
+                    grads.get_mut(0)[i] += dy.at(row, i) * x.at(row, from);
+                }
                 if let Some(dx) = &mut dx {
                     dx.row_mut(row)[from] = d * dy.at(row, i);
                 }
@@ -64,7 +66,9 @@ fn main() -> Result<(), conformance::Failure> {
     conformance::check(&ShiftedDiagonal(vec![1.0, -2.0, 3.0, 0.5, 4.0]).clone_op())?;
 
     let op = ShiftedDiagonal(vec![1.0_f32, 2.0, 3.0]).clone_op();
-    let slot = LinearSlot::new(SiteId("example".into()), Role::Up, None, op, Some(vec![0.5; 3]));
+    let (reads, role) = (InputId("rows".into()), SlotRole::new("example", &[]));
+    let place = Place { reads, role, layer: None, stage: None };
+    let slot = LinearSlot::new(SiteId("example".into()), place, op, Some(vec![0.5; 3]));
     let (x, mut y) = (Mat::from_vec(1, 3, vec![10.0, 20.0, 30.0]), Mat::zeros(1, 3));
     slot.forward(x.view(), y.view_mut(), None, &mut Workspace::default());
     println!("the operator conforms; in its slot it maps {:?} to {:?}", x.data(), y.data());

@@ -8,6 +8,7 @@ use linwright_ops::{OpError, Shape, SiteId};
 use linwright_run::atomic::OutputError;
 use linwright_run::{StoreError, shown};
 use linwright_train::TrainError;
+use std::error::Error;
 
 /// A method that failed on a site.
 #[derive(Debug, thiserror::Error)]
@@ -86,9 +87,9 @@ pub enum CompressError {
     /// Activations could not be captured.
     #[error(transparent)]
     Capture(#[from] CaptureError),
-    /// The model could not run.
+    /// The network could not run.
     #[error(transparent)]
-    Model(#[from] ModelError),
+    Network(Box<dyn Error + Send + Sync>),
     /// A layer that the model does not have.
     #[error("layer {layer} is out of range; the model has layers 0 to {last}")]
     Layer {
@@ -217,6 +218,12 @@ pub enum CompressError {
     /// Cancelled by the user.
     #[error("interrupted; the same command resumes")]
     Interrupted,
+}
+
+impl From<ModelError> for CompressError {
+    fn from(error: ModelError) -> Self {
+        Self::Network(Box::new(error))
+    }
 }
 
 impl CompressError {

@@ -1,8 +1,11 @@
-//! Changing a model: capture, fit, apply, heal. No other crate changes models.
+//! Changing a network: capture, fit, apply, heal. No other crate changes one.
+//!
+//! Everything here but text and its tasks is written against [`Network`](linwright_ops::Network),
+//! so it works on language models, classifiers of images, flows and potentials alike.
 //!
 //! A [`Method`] turns statistics or samples of a site into an operator, without access to the
-//! model. A [`Plan`] says which method and [`Size`] each site gets. The [`pipeline`] carries it out
-//! in the order of computation: it captures the inputs of a site in the
+//! network. A [`Plan`] says which method and [`Size`] each site gets. The [`pipeline`] carries it
+//! out in the order of computation: it captures the inputs of a site in the
 //! *edited* model and its outputs in the *original* one, fits an operator, and puts it into its
 //! slot.
 
@@ -12,6 +15,7 @@ pub mod fit;
 pub mod intervention;
 pub mod methods;
 mod operator_size;
+mod passes;
 pub mod pipeline;
 pub mod plan;
 mod rates;

@@ -1,14 +1,12 @@
-//! Editing a model: sites in the order of computation, each with earlier edits active.
+//! Editing a network: sites in the order of computation, each with earlier edits active.
 
 use crate::intervention::{components_of, weight_of};
 use crate::methods::{Fit, FitProblem, FitReport};
-use crate::plan::{Edit, LayerEdit, Plan};
+use crate::plan::{Edit, InputEdits, Plan, SlotEdit};
 use crate::stored_fit;
 use crate::{CompressError, FitError};
-use linwright_measure::calibration::Calibration;
-use linwright_measure::capture::{Bounds, Evidence, Lockstep, SiteCapture};
-use linwright_model::Transformer;
-use linwright_ops::{LinearSlot, Role, SiteId, Sites};
+use linwright_measure::capture::{Bounds, Evidence, Lockstep, SiteCapture, Wanted};
+use linwright_ops::{Examples, LinearSlot, Network, SiteId, Sites};
 use linwright_run::{Fingerprint, Monitor, Store};
 use linwright_tensor::RngKey;
 use linwright_train::{Checkpoint, Control, Progress};
@@ -17,10 +15,10 @@ use serde::{Deserialize, Serialize};
 /// Training steps between two checkpoints.
 const CHECKPOINT_EVERY: u64 = 500;
 
-/// Model hash, memory bounds and store for the application of a plan.
+/// Model hash, memory bounds and stores for the application of a plan.
 #[derive(Clone, Debug)]
 pub struct Context<'a> {
-    /// Hash of the original model.
+    /// Hash of the original network.
     pub model_hash: &'a str,
     /// Memory bounds.
     pub bounds: Bounds,
@@ -45,7 +43,7 @@ pub struct SiteOutcome {
     /// The site.
     pub site: SiteId,
     /// Its role.
-    pub role: Role,
+    pub role: String,
     /// Its layer.
     pub layer: usize,
     /// Whether it healed, so the site does not count as replaced.
@@ -62,113 +60,119 @@ pub struct SiteOutcome {
     pub fit: FitReport,
 }
 
-/// An edited model.
+/// An edited network.
 #[derive(Clone, Debug)]
-pub struct Edited {
-    /// The model.
-    pub model: Transformer,
+pub struct Edited<N> {
+    /// The network.
+    pub network: N,
     /// Results of all edited sites, in order.
     pub sites: Vec<SiteOutcome>,
 }
 
 /// Applies a plan to a copy of `original`, in the order of computation.
 ///
-/// Inputs are those of a site in the edited model; targets are its outputs in the original model,
+/// Inputs are those of a site in the edited network; targets are its outputs in the original one,
 /// without the bias. If a slot has a bias, operator and bias are fitted together. Methods that read
-/// the weight alone read the original one, and their error is that on the text if there is any.
-/// With a store, existing fits are reused.
+/// the weight alone read the original one, and their error is that on the examples if there are
+/// any. With a store, existing fits are reused.
 ///
 /// # Errors
-/// [`CompressError`]; [`CompressError::NoText`] without calibration text for a method that is
-/// fitted to it.
-pub fn apply(
-    original: &Transformer,
-    calibration: Option<&Calibration>,
+/// [`CompressError`]; [`CompressError::NoText`] without examples for a method that is fitted to
+/// them.
+pub fn apply<N: Network>(
+    original: &N,
+    examples: Option<&dyn Examples<N::Input>>,
     plan: &Plan,
     context: &Context<'_>,
     monitor: &mut dyn Monitor,
-) -> Result<Edited, CompressError> {
+) -> Result<Edited<N>, CompressError> {
     let work = plan.sites(original)?;
-    if calibration.is_none() {
+    if examples.is_none() {
         check_needs_no_text(&work)?;
     }
-    let mut model = original.clone();
-    let mut lockstep = calibration.map(|c| Lockstep::new(original, c, context.bounds.clone()));
+    let mut network = original.clone();
+    let mut lockstep = examples.map(|e| Lockstep::new(original, e, context.bounds.clone()));
     let mut sites = Vec::new();
     let mut chain = Fingerprint::of(&[
         ("version", &env!("CARGO_PKG_VERSION")),
         ("biases", &"fitted along"),
         ("model", &context.model_hash),
-        ("windows", &calibration.map(Calibration::windows)),
-        ("training windows", &calibration.map(Calibration::train_tokens)),
+        ("examples", &examples.map(Examples::identity)),
         ("seed", &plan.seed),
     ]);
-    let total: usize = work.iter().map(|group| group.sites.len()).sum();
+    let total: usize = work.iter().map(|group| group.slots.len()).sum();
     for group in work {
         let prints = prints(&group, &chain);
         let fits = match stored(context.store, &prints)? {
             Some(fits) => fits,
             None => {
                 let captures = match &mut lockstep {
-                    Some(lockstep) => capture(lockstep, &group, &model, monitor)?,
+                    Some(lockstep) => capture(lockstep, &group, &network, monitor)?,
                     None => Vec::new(),
                 };
                 let mut fits = Vec::new();
-                for (index, (id, print)) in group.sites.iter().zip(&prints).enumerate() {
-                    let slot = original.slot(id).expect("the site was found in the plan");
+                for (index, (slot_edit, print)) in group.slots.iter().zip(&prints).enumerate() {
+                    let SlotEdit { site, edit, .. } = slot_edit;
+                    let slot = original.slot(site).expect("the site was found in the plan");
                     let evidence = captures.get(index).map(|capture| &capture.evidence);
                     let place = [sites.len() + index + 1, total];
-                    let edit = group.edit;
                     let job = SiteJob { evidence, slot, edit, seed: plan.seed, print, place };
                     fits.push(fit_site(&job, context, monitor)?);
                 }
                 fits
             }
         };
-        for (id, fit) in group.sites.iter().zip(fits) {
-            let bias = original.slot(id).and_then(LinearSlot::bias);
-            sites.push(put(&mut model, id, bias, group.edit, fit)?);
+        for (SlotEdit { site, stage, edit }, fit) in group.slots.iter().zip(fits) {
+            let bias = original.slot(site).and_then(LinearSlot::bias);
+            sites.push(put(&mut network, site, bias, edit, fit)?);
+            if let Some(lockstep) = &mut lockstep {
+                lockstep.note_edit(*stage);
+            }
         }
-        match &mut lockstep {
-            Some(lockstep) => lockstep.note_edit(group.layer),
-            None => monitor.progress(sites.len() as u64, total as u64),
+        if lockstep.is_none() {
+            monitor.progress(sites.len() as u64, total as u64);
         }
         chain = Fingerprint::of(&[("prints", &prints)]);
     }
     original.release_scratch();
-    model.release_scratch();
-    Ok(Edited { model, sites })
+    network.release_scratch();
+    Ok(Edited { network, sites })
 }
 
-fn check_needs_no_text(work: &[LayerEdit<'_>]) -> Result<(), CompressError> {
-    match work.iter().find(|group| group.edit.method.needs_text()) {
-        Some(LayerEdit { edit, sites, .. }) => {
-            Err(CompressError::NoText { site: sites[0].clone(), method: edit.label() })
+fn check_needs_no_text(work: &[InputEdits<'_>]) -> Result<(), CompressError> {
+    let mut slots = work.iter().flat_map(|group| &group.slots);
+    match slots.find(|slot| slot.edit.method.needs_text()) {
+        Some(SlotEdit { site, edit, .. }) => {
+            Err(CompressError::NoText { site: site.clone(), method: edit.label() })
         }
         None => Ok(()),
     }
 }
 
 /// Identifies each fit of a group by everything that it depends on.
-fn prints(group: &LayerEdit<'_>, chain: &Fingerprint) -> Vec<Fingerprint> {
-    let (method, size) = (&group.edit.method, &group.edit.size);
-    let print = |site: &SiteId| {
+fn prints(group: &InputEdits<'_>, chain: &Fingerprint) -> Vec<Fingerprint> {
+    let print = |SlotEdit { site, edit, .. }: &SlotEdit<'_>| {
+        let (method, size) = (&edit.method, &edit.size);
         Fingerprint::of(&[("chain", chain), ("site", site), ("method", method), ("size", size)])
     };
-    group.sites.iter().map(print).collect()
+    group.slots.iter().map(print).collect()
 }
 
-fn capture(
-    lockstep: &mut Lockstep<'_>,
-    group: &LayerEdit<'_>,
-    model: &Transformer,
+fn capture<N: Network>(
+    lockstep: &mut Lockstep<'_, N>,
+    group: &InputEdits<'_>,
+    network: &N,
     monitor: &mut dyn Monitor,
 ) -> Result<Vec<SiteCapture>, CompressError> {
-    let LayerEdit { layer, edit, sites } = group;
-    let role = |id: &SiteId| model.slot(id).map_or_else(String::new, |s| s.role().to_string());
-    let roles: Vec<String> = sites.iter().map(role).collect();
-    monitor.step(&format!("layer {layer}: capturing {} inputs", roles.join(", ")));
-    Ok(lockstep.capture(model, *layer, sites, edit.method.needs(), monitor)?)
+    let role = |slot: &SlotEdit<'_>| {
+        network.slot(&slot.site).map_or_else(String::new, |s| s.role().to_string())
+    };
+    let roles: Vec<String> = group.slots.iter().map(role).collect();
+    monitor.step(&format!("layer {}: capturing {} inputs", group.layer, roles.join(", ")));
+    let slots = group.slots.iter();
+    let wanted: Vec<Wanted<'_>> =
+        slots.map(|slot| Wanted { site: &slot.site, needs: slot.edit.method.needs() }).collect();
+    Ok(lockstep.capture(network, &wanted, monitor)?)
 }
 
 /// Fits of all sites of an edit, if all are in the store.
@@ -278,13 +282,13 @@ impl Control for Forward<'_> {
 }
 
 fn put(
-    model: &mut Transformer,
+    network: &mut impl Sites,
     id: &SiteId,
     original_bias: Option<&[f32]>,
     edit: &Edit,
     fit: Fit,
 ) -> Result<SiteOutcome, CompressError> {
-    let slot = model.slot_mut(id).expect("the site was found in the plan");
+    let slot = network.slot_mut(id).expect("the site was found in the plan");
     let dense_parameters = slot.shape().dense_parameters();
     slot.replace(fit.op).map_err(|source| CompressError::Fit {
         site: id.clone(),
@@ -298,7 +302,7 @@ fn put(
     }
     Ok(SiteOutcome {
         site: id.clone(),
-        role: slot.role(),
+        role: slot.role().to_string(),
         layer: slot.layer().unwrap_or_default(),
         heals: edit.heals,
         method: edit.label(),
@@ -318,6 +322,7 @@ mod tests {
     use crate::{Size, tiny};
     use linwright_measure::capture::Needs;
     use linwright_model::checkpoint::{Form, SaveOptions, load, save};
+    use linwright_model::{Role, Transformer};
     use linwright_run::Silent;
 
     #[test]
@@ -326,8 +331,7 @@ mod tests {
         let original = &loaded.decoder;
         let calibration = tiny::calibration(original, 4000);
         let method = MethodSpec::LowRank(LowRankMethod::default());
-        let targets = vec![Role::Query, Role::Key, Role::Value];
-        let sites = SlotSet::with_roles(targets, Some(vec![0]));
+        let sites = SlotSet::with_roles(&[Role::Query, Role::Key, Role::Value], Some(vec![0]));
         let edits = vec![Edit { sites, method, size: Some(Size::Rank(2)), heals: false }];
         let plan = Plan { edits, seed: 0 };
         let context = Context::new(&loaded.hash);
@@ -336,13 +340,15 @@ mod tests {
 
         let sites: Vec<SiteId> = edited.sites.iter().map(|site| site.site.clone()).collect();
         let mut lockstep = Lockstep::new(original, &calibration, Bounds::default());
-        let captured = lockstep.capture(original, 0, &sites, Needs::Stats, &mut Silent);
+        let wanted: Vec<Wanted<'_>> =
+            sites.iter().map(|site| Wanted { site, needs: Needs::Stats }).collect();
+        let captured = lockstep.capture(original, &wanted, &mut Silent);
         for (capture, outcome) in captured.expect("captures").iter().zip(&edited.sites) {
             let Evidence::Stats { train, .. } = &capture.evidence else {
                 panic!("sums were asked for")
             };
             let slot = |model: &Transformer| model.slot(&capture.site).expect("is a slot").clone();
-            let (old, new) = (slot(original), slot(&edited.model));
+            let (old, new) = (slot(original), slot(&edited.network));
             let weight = new.op().to_dense().expect("is linear").cast();
             let biases = old.bias().zip(new.bias()).expect("qwen2 has biases here");
             let shift: Vec<f64> =
@@ -359,13 +365,14 @@ mod tests {
 
         let out = tempfile::tempdir().expect("a folder");
         let out = out.path().join("saved");
-        save(&edited.model, &loaded.source, &SaveOptions::new(Form::Native), &out).expect("saves");
+        save(&edited.network, &loaded.source, &SaveOptions::new(Form::Native), &out)
+            .expect("saves");
         let read = load(&out).expect("loads").decoder;
         for site in &sites {
             let bias = |model: &Transformer| {
                 model.slot(site).and_then(LinearSlot::bias).map(<[f32]>::to_vec)
             };
-            assert_eq!(bias(&read), bias(&edited.model), "{site}");
+            assert_eq!(bias(&read), bias(&edited.network), "{site}");
             assert_ne!(bias(&read), bias(original), "{site}");
         }
     }

@@ -269,10 +269,10 @@ mod tests {
         StructuredMethod, Training,
     };
     use linwright_data::Corpus;
-    use linwright_measure::calibration::{Calibration, Split};
-    use linwright_measure::capture::{Bounds, Lockstep};
+    use linwright_measure::capture::{Bounds, Lockstep, Wanted};
     use linwright_model::checkpoint::load;
     use linwright_model::tokenizer::Bos;
+    use linwright_model::{Split, Windows};
     use linwright_ops::{
         BlockHadamardSpec, ButterflySpec, DiagonalLowRankSpec, LowRankSpec, OpSpec, ProductSpec,
         Sites, SumSpec,
@@ -378,8 +378,7 @@ mod tests {
         let (model, tokenizer) = (&loaded.decoder, loaded.tokenizer.as_ref().expect("has one"));
         let corpus = Corpus::open(&assets.join("calibration.jsonl"), None).expect("opens");
         let texts = corpus.documents.iter().map(|d| (d.line, d.text.as_str()));
-        let calibration =
-            Calibration::encode(texts, tokenizer, Bos::Auto, 128, 800, Split::Contiguous);
+        let calibration = Windows::encode(texts, tokenizer, Bos::Auto, 128, 800, Split::Contiguous);
         let calibration = calibration.expect("enough text");
         let train = calibration.train_tokens();
         let rows = SampleRows { train, validation: calibration.tokens() - train };
@@ -393,8 +392,7 @@ mod tests {
         let mut rates = Rates::default();
         let mut lockstep = Lockstep::new(model, &calibration, Bounds::default());
         let [sums, samples] = [Needs::Stats, Needs::Samples].map(|needs| {
-            let sites = std::slice::from_ref(&site);
-            let captured = lockstep.capture(model, 1, sites, needs, &mut Silent);
+            let captured = lockstep.capture(model, &[Wanted { site: &site, needs }], &mut Silent);
             captured.expect("captures")[0].evidence.clone()
         });
         let mut ratios = Vec::new();

@@ -8,8 +8,8 @@ use crate::plan::{Edit, Plan, SlotSet};
 use crate::{Size, Unit};
 use linwright_data::Format;
 use linwright_evaluate::{Bos, DataFile, Join};
-use linwright_measure::calibration::Split;
-use linwright_ops::{OpSpec, Role};
+use linwright_model::{Role, Split};
+use linwright_ops::OpSpec;
 use linwright_run::spelling::distance;
 use linwright_run::{input, shown, shown_reason};
 use serde::{Deserialize, Serialize};
@@ -121,7 +121,7 @@ pub struct Table {
     pub layers: Vec<Vec<usize>>,
     /// Replaced roles.
     #[serde(default = "Table::default_targets")]
-    pub targets: Vec<Role>,
+    pub targets: Vec<String>,
     /// Method that heals the output projection after the replacement; `null` leaves it unchanged.
     #[serde(default = "Table::default_output")]
     pub output_projection: Option<DenseMethod>,
@@ -166,8 +166,8 @@ impl Evaluation {
 }
 
 impl Table {
-    fn default_targets() -> Vec<Role> {
-        vec![Role::Query, Role::Key, Role::Value]
+    fn default_targets() -> Vec<String> {
+        [Role::Query, Role::Key, Role::Value].map(|role| role.name().to_owned()).into()
     }
 
     #[allow(clippy::unnecessary_wraps, reason = "serde wants the type of the field")]
@@ -178,12 +178,11 @@ impl Table {
     /// The plan of a row for a set of layers.
     #[must_use]
     pub fn plan(&self, row: &Row, layers: &[usize], seed: u64) -> Plan {
-        let sites = |roles| SlotSet::with_roles(roles, Some(layers.to_vec()));
+        let sites = |roles: &[String]| SlotSet::with_roles(roles, Some(layers.to_vec()));
         let (method, size) = (row.fit.clone(), row.size);
-        let mut edits =
-            vec![Edit { sites: sites(self.targets.clone()), method, size, heals: false }];
+        let mut edits = vec![Edit { sites: sites(&self.targets), method, size, heals: false }];
         if let Some(output) = self.output_projection {
-            let (sites, method) = (sites(vec![Role::Output]), MethodSpec::Dense(output));
+            let (sites, method) = (sites(&[Role::Output.to_string()]), MethodSpec::Dense(output));
             edits.push(Edit { sites, method, size: None, heals: true });
         }
         Plan { edits, seed }
@@ -355,7 +354,9 @@ fn check_table(index: usize, table: &Table) -> Result<(), Wrong> {
     if let Some(role) = repeated(&table.targets) {
         return wrong(key("targets"), format!("has {role} twice"));
     }
-    if table.output_projection.is_some() && table.targets.contains(&Role::Output) {
+    if table.output_projection.is_some()
+        && table.targets.iter().any(|word| Role::parse(word) == Some(Role::Output))
+    {
         return wrong(
             key("targets"),
             "has output, which output_projection would replace again; set output_projection: null",

@@ -1,8 +1,7 @@
 //! Tiny models of `testdata`, for tests.
 
-use linwright_measure::calibration::{Calibration, Split};
-use linwright_model::Transformer;
 use linwright_model::checkpoint::{LoadedModel, load};
+use linwright_model::{Split, Transformer, Windows};
 use linwright_tensor::RngKey;
 use std::path::Path;
 
@@ -19,9 +18,9 @@ pub(crate) fn checkpoint(stem: &str) -> LoadedModel {
 }
 
 /// Random tokens as calibration text.
-pub(crate) fn calibration(model: &Transformer, tokens: usize) -> Calibration {
+pub(crate) fn calibration(model: &Transformer, tokens: usize) -> Windows {
     let mut stream = RngKey::new(6).stream();
     let vocab = model.config().vocab;
     let text: Vec<u32> = (0..tokens).map(|_| stream.below(vocab) as u32).collect();
-    Calibration::new(&[text], 32, tokens, Split::Contiguous).expect("enough")
+    Windows::new(&[text], 32, tokens, Split::Contiguous).expect("enough")
 }

@@ -3,8 +3,8 @@
 //! A text file is one document, which [`Corpus::cut`] divides; in a JSONL file each line is one, in
 //! its field `text` or another given one, and so is each row of a CSV or TSV file. Question files
 //! are JSONL. Texts and questions may also be columns of Parquet or Arrow files, with the feature
-//! `parquet`. Errors name the file and the line, from one. Every source records the SHA-256 of its
-//! bytes for provenance.
+//! `parquet`. Errors name the file and the line, from one. [`images`] reads labelled images. Every
+//! source records the SHA-256 of its bytes for provenance.
 
 #[cfg(feature = "parquet")]
 mod columns;

@@ -5,6 +5,7 @@ use super::top_tokens::TopTokens;
 use super::{Sequence, TokenScore};
 use linwright_model::tokenizer::Tokenizer;
 use linwright_model::{Batch, ModelError, ShowLogits, Stream, Transformer};
+use linwright_ops::{Network, NoProbe};
 use linwright_tensor::Mat;
 use std::collections::{BTreeMap, BTreeSet};
 
@@ -225,15 +226,15 @@ pub fn last_stages(
     let stages = model.stages();
     let read: BTreeSet<usize> = wanted.iter().map(|(row, _)| *row).collect();
     if stage == stages || 2 * read.len() >= batch.len() {
-        model.run_stages(&mut stream, batch, stage..stages)?;
+        model.run_stages(&mut stream, batch, stage..stages, &mut NoProbe)?;
         return Ok((stream.into_rows(), wanted.to_vec()));
     }
-    model.run_stages(&mut stream, batch, stage..stages - 1)?;
+    model.run_stages(&mut stream, batch, stage..stages - 1, &mut NoProbe)?;
     let rows: Vec<usize> = read.into_iter().collect();
     let tokens: Vec<[u32; 1]> = rows.iter().map(|row| [batch.tokens()[*row]]).collect();
     let alone = Batch::new(&tokens.iter().map(|token| &token[..]).collect::<Vec<_>>());
     let mut chosen = stream.chosen(&rows);
-    model.run_stages(&mut chosen, &alone, stages - 1..stages)?;
+    model.run_stages(&mut chosen, &alone, stages - 1..stages, &mut NoProbe)?;
     let index = |row: usize| rows.binary_search(&row).expect("a row that is read");
     let wanted = wanted.iter().map(|(row, token)| (index(*row), *token)).collect();
     Ok((chosen.into_rows(), wanted))

@@ -3,7 +3,7 @@
 use super::decoder::score;
 use super::{EvaluationError, Sequence};
 use linwright_model::{Batch, Transformer};
-use linwright_ops::NoProbe;
+use linwright_ops::{Network, NoProbe};
 use std::time::{Duration, Instant};
 
 /// Largest number of tokens in one pass, unless the first window is longer.

@@ -135,4 +135,7 @@ pub enum ModelError {
     /// A batch without targets.
     #[error("no row of the batch has a target; there is nothing to train on")]
     NoTargets,
+    /// A model without a head.
+    #[error("the model has no language-model head, so its output has no loss of tokens")]
+    NoHead,
 }

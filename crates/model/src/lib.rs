@@ -12,14 +12,18 @@ pub mod error;
 pub mod families;
 pub mod generate;
 mod parts;
+mod role;
 pub mod template;
 pub mod tokenizer;
 pub mod train_lm;
 pub mod transformer;
+pub mod windows;
 
 pub use batch::Batch;
 pub use config::TransformerConfig;
 pub use error::{ConfigError, ModelError};
+pub use role::Role;
 pub use transformer::{
     ShowLogits, Stream, TensorSource, TokenScore, TrainingMemory, Transformer, TransformerGrads,
 };
+pub use windows::{Split, Windows, WindowsError};

@@ -77,8 +77,9 @@ pub(crate) trait Convert<T, N, S> {
 
     fn table(&mut self, table: T) -> Result<Self::Table, Self::Error>;
     fn norm(&mut self, norm: N) -> Result<Self::Norm, Self::Error>;
-    /// Converts a slot of layer `layer`, counted from zero.
-    fn slot(&mut self, slot: S, layer: Option<usize>) -> Result<Self::Slot, Self::Error>;
+    /// Converts a slot of a stage, counted from zero: attention and MLP of layer i are the stages
+    /// 2i and 2i + 1.
+    fn slot(&mut self, slot: S, stage: Option<usize>) -> Result<Self::Slot, Self::Error>;
 }
 
 macro_rules! each {
@@ -149,8 +150,8 @@ impl<T, N, S> Parts<T, N, S> {
         let project_in = self.project_in.map(|slot| convert.slot(slot, None)).transpose()?;
         let mut layers = Vec::with_capacity(self.layers.len());
         for (index, layer) in self.layers.into_iter().enumerate() {
-            let attention = layer.attention.map(|b| b.convert(convert, index)).transpose()?;
-            let mlp = layer.mlp.map(|b| b.convert(convert, index)).transpose()?;
+            let attention = layer.attention.map(|b| b.convert(convert, 2 * index)).transpose()?;
+            let mlp = layer.mlp.map(|b| b.convert(convert, 2 * index + 1)).transpose()?;
             layers.push(LayerOf { attention, mlp });
         }
         let final_norm = self.final_norm.map(|norm| convert.norm(norm)).transpose()?;
@@ -220,14 +221,14 @@ impl<N, S> BranchOf<N, S> {
     fn convert<T, C: Convert<T, N, S>>(
         self,
         convert: &mut C,
-        layer: usize,
+        stage: usize,
     ) -> Result<BranchOf<C::Norm, C::Slot>, C::Error> {
         let before = self.before.map(|norm| convert.norm(norm)).transpose()?;
-        let slots = self.inputs.into_iter().map(|slot| convert.slot(slot, Some(layer)));
+        let slots = self.inputs.into_iter().map(|slot| convert.slot(slot, Some(stage)));
         let inputs = slots.collect::<Result<_, _>>()?;
         let norms = self.inner.into_iter().map(|norm| convert.norm(norm));
         let inner = norms.collect::<Result<_, _>>()?;
-        let output = convert.slot(self.output, Some(layer))?;
+        let output = convert.slot(self.output, Some(stage))?;
         let after = self.after.map(|norm| convert.norm(norm)).transpose()?;
         let on_sum = self.on_sum.map(|norm| convert.norm(norm)).transpose()?;
         Ok(BranchOf { before, inputs, inner, output, after, on_sum })

@@ -8,7 +8,7 @@ use linwright_model::checkpoint::export::{
 use linwright_model::checkpoint::{Form, SaveOptions, Source, load, save};
 use linwright_model::transformer::{KeptHeads, KeptWidths};
 use linwright_model::{Transformer, TransformerConfig};
-use linwright_ops::{Op, OpSpec, Sites};
+use linwright_ops::{Network, Op, OpSpec, Sites};
 use linwright_tensor::RngKey;
 use linwright_tensor::dtype::DType;
 use serde_json::{Value, json};

@@ -6,7 +6,7 @@ use linwright_files::TensorFile;
 use linwright_model::Transformer;
 use linwright_model::checkpoint::export::lora::{LoraOptions, export_lora};
 use linwright_model::checkpoint::{Form, SaveOptions, save};
-use linwright_ops::{Dense, LowRank, Op, SiteId, Sites};
+use linwright_ops::{Dense, LowRank, Network, Op, SiteId, Sites};
 use linwright_tensor::{Mat, RngKey};
 use serde_json::{Value, json};
 use std::fs;

@@ -7,7 +7,7 @@ use linwright_model::checkpoint::gguf::save_gguf;
 use linwright_model::checkpoint::{Form, Precision, SaveOptions, load, load_as, save};
 use linwright_model::generate::{Choice, Limits, generate};
 use linwright_model::{Batch, ModelError, TrainingMemory, Transformer, TransformerGrads};
-use linwright_ops::{Dense, Op, Sites};
+use linwright_ops::{Dense, Network, Op, Sites};
 use linwright_tensor::dtype::DType;
 use linwright_tensor::{HalfType, Mat};
 use std::fs;

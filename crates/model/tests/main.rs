@@ -10,6 +10,7 @@ mod export_gguf;
 mod export_lora;
 mod held_in_half;
 mod reference;
+mod slot_gradients;
 mod tiny;
 mod tokenizers;
 mod transformer_gradients;

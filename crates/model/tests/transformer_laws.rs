@@ -2,7 +2,7 @@
 
 use crate::tiny;
 use linwright_model::{Batch, ModelError, TrainingMemory, Transformer, TransformerGrads};
-use linwright_ops::{NoProbe, Probe, SiteId, Sites};
+use linwright_ops::{ExampleRows, NoProbe, Probe, Seen, SiteId, Sites};
 use linwright_tensor::{Mat, MatRef};
 use serde_json::json;
 
@@ -69,7 +69,9 @@ impl Probe for Recheck<'_> {
         !site.0.ends_with("up_proj")
     }
 
-    fn on_forward(&mut self, site: &SiteId, x: MatRef<'_, f32>, y: MatRef<'_, f32>) {
+    fn on_forward(&mut self, site: &SiteId, seen: Seen<'_>) {
+        let Seen { x, y, examples } = seen;
+        assert_eq!(examples, [ExampleRows { example: 0, rows: 0..x.rows() }]);
         let slot = self.decoder.slot(site).expect("a site of the decoder");
         let weight = slot.op().to_dense().expect("dense weights");
         let bias = slot.bias().expect("a bias in this configuration");

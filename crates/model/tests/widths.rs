@@ -3,10 +3,11 @@
 use crate::checkpoint_common::{logits, small_model};
 use crate::reference::Set;
 use crate::tiny;
+use linwright_model::Role;
 use linwright_model::Transformer;
 use linwright_model::config::{AttentionConfig, MlpConfig};
 use linwright_model::transformer::{KeptHeads, KeptWidths, WidthError};
-use linwright_ops::{Op, OpSpec, Role, Sites};
+use linwright_ops::{Network, Op, OpSpec, Sites};
 use linwright_tensor::RngKey;
 use serde_json::json;
 
@@ -31,7 +32,7 @@ fn gap(a: &[f32], b: &[f32]) -> f32 {
 
 /// Sets the columns of what leads out of a branch to zero, but for those that `stays` names.
 fn silence(model: &mut Transformer, roles: &[Role], stays: &dyn Fn(usize) -> bool) {
-    let slots = model.slots_mut().into_iter().filter(|slot| roles.contains(&slot.role()));
+    let slots = model.slots_mut().into_iter().filter(|slot| roles.contains(&Role::of(slot)));
     for slot in slots.filter(|slot| slot.layer().is_some()) {
         let inp = slot.shape().inp;
         let weight = slot.op_mut().map_mut().params_mut().remove(0);
@@ -126,7 +127,7 @@ fn query_heads_may_share_the_key_heads_that_are_left() {
     let mut equal = model.clone();
     let size = model.config().head_dim;
     for slot in equal.slots_mut() {
-        if slot.layer() == Some(0) && matches!(slot.role(), Role::Key | Role::Value) {
+        if slot.layer() == Some(0) && matches!(Role::of(slot), Role::Key | Role::Value) {
             let inp = slot.shape().inp;
             let (op, bias) = slot.parts_mut();
             let weight = op.map_mut().params_mut().remove(0).values;
@@ -150,7 +151,7 @@ fn low_rank_stays_low_rank_and_other_kinds_are_refused() {
     let put = |model: &mut Transformer, json: &str| {
         let spec: OpSpec = serde_json::from_str(json).unwrap();
         for slot in model.slots_mut() {
-            if matches!(slot.role(), Role::Gate | Role::Down) {
+            if matches!(Role::of(slot), Role::Gate | Role::Down) {
                 let op: Op<f32> = spec.random(slot.shape(), RngKey::new(2)).unwrap();
                 slot.replace(op).unwrap();
             }

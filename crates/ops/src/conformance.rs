@@ -56,6 +56,7 @@ pub fn check(op: &Op<f64>) -> Result<(), Failure> {
     suite.tapes_may_be_used_again()?;
     suite.gradients_are_central_differences()?;
     suite.gradients_are_added()?;
+    suite.input_gradients_stand_alone()?;
     if op.map().spec().external().is_none() {
         suite.numbers_are_foretold()?;
         suite.archive_is_exact()?;
@@ -162,7 +163,7 @@ impl<'a> Suite<'a> {
             dy: self.weight.view(),
             tape,
             dx: Some(dx.view_mut()),
-            grads: &mut grads,
+            grads: Some(&mut grads),
         };
         map.backward(args, ws);
         (y, dx, grads)
@@ -247,7 +248,7 @@ impl<'a> Suite<'a> {
         let mut grads = Grads::zeros(&map.params());
         map.forward(x.view(), y.view_mut(), Some(&mut tape), &mut ws);
         let dy = Mat::zeros(0, out);
-        let (dx, grads_ref) = (Some(dx.view_mut()), &mut grads);
+        let (dx, grads_ref) = (Some(dx.view_mut()), Some(&mut grads));
         let args = Backward { x: x.view(), dy: dy.view(), tape: &tape, dx, grads: grads_ref };
         map.backward(args, &mut ws);
         if grads.iter().flatten().any(|&g| g != 0.0) {
@@ -307,6 +308,16 @@ impl<'a> Suite<'a> {
         Ok(())
     }
 
+    /// The gradient of the input is the same without those of the parameters.
+    fn input_gradients_stand_alone(&self) -> Result<(), Failure> {
+        let (map, mut tape, mut ws) = (self.op.map(), Tape::default(), Workspace::default());
+        let (mut y, mut dx) = (self.y.clone(), Mat::from_fn(ROWS, self.x.cols(), |_, _| f64::NAN));
+        map.forward(self.x.view(), y.view_mut(), Some(&mut tape), &mut ws);
+        let (x, dy, d_view) = (self.x.view(), self.weight.view(), Some(dx.view_mut()));
+        map.backward(Backward { x, dy, tape: &tape, dx: d_view, grads: None }, &mut ws);
+        self.close("gradients of inputs stand alone", &dx, &self.dx, ROUNDING)
+    }
+
     /// Backward adds to gradients, independently of whether `dx` is requested.
     fn gradients_are_added(&self) -> Result<(), Failure> {
         let (map, mut tape, mut ws) = (self.op.map(), Tape::default(), Workspace::default());
@@ -314,7 +325,7 @@ impl<'a> Suite<'a> {
         map.forward(self.x.view(), y.view_mut(), Some(&mut tape), &mut ws);
         let mut grads = self.grads.clone();
         let (x, dy) = (self.x.view(), self.weight.view());
-        map.backward(Backward { x, dy, tape: &tape, dx: None, grads: &mut grads }, &mut ws);
+        map.backward(Backward { x, dy, tape: &tape, dx: None, grads: Some(&mut grads) }, &mut ws);
         for (k, (sum, once)) in grads.iter().zip(self.grads.iter()).enumerate() {
             let sum = Mat::from_vec(1, sum.len(), sum.to_vec());
             let twice = Mat::from_fn(1, once.len(), |_, j| 2.0 * once[j]);
@@ -488,7 +499,8 @@ mod tests {
             if self.has_gradient {
                 let mut sums = [0.0; 2];
                 add_gradient(args.dy, args.x, &mut sums);
-                args.grads.get_mut(0)[0] += sums[0] + sums[1];
+                let sum = sums[0] + sums[1];
+                args.grads.into_iter().for_each(|grads| grads.get_mut(0)[0] += sum);
             }
             if let Some(mut dx) = args.dx {
                 dx.fill(0.0);

@@ -3,12 +3,13 @@
 //! `y = x Wᵀ`, W: (out, inp), in half the memory of [`Dense`](crate::Dense). Products widen the
 //! numbers, which is exact, and compute in `f32`: results differ from those with `f32` weights at
 //! most in the order of sums. Its kind is `dense`, and it is saved as such. It is not trainable: it
-//! has no parameters, and [`Map::weight`] returns its numbers.
+//! has no parameters, and [`Map::weight`] returns its numbers. Gradients pass through it to its
+//! input, and it is never widened as a whole.
 
 use crate::{
     Backward, DenseSpec, LinearOp, Map, Op, OpSpec, Param, ParamMut, Shape, Tape, Workspace,
 };
-use linwright_tensor::kernels::gemm::{Weight, linears};
+use linwright_tensor::kernels::gemm::{Weight, linears, through_weight};
 use linwright_tensor::{Halves, Mat, MatMut, MatRef};
 use std::sync::Arc;
 
@@ -61,12 +62,10 @@ impl Map<f32> for HalfDense {
         linears(x, &mut [(Weight::Half(&self.weight), y)]);
     }
 
-    /// # Panics
-    /// Always: training of a model with such a weight is rejected earlier.
-    #[track_caller]
-    fn backward(&self, _args: Backward<'_, '_, f32>, _ws: &mut Workspace<f32>) {
-        let Shape { out, inp } = self.shape();
-        panic!("gradients of a {out} x {inp} weight held in {:?}", self.weight.half_type());
+    fn backward(&self, args: Backward<'_, '_, f32>, _ws: &mut Workspace<f32>) {
+        if let Some(dx) = args.dx {
+            through_weight(args.dy, Weight::Half(&self.weight), dx);
+        }
     }
 
     fn clone_op(&self) -> Op<f32> {
@@ -83,7 +82,7 @@ impl LinearOp<f32> for HalfDense {
 #[cfg(test)]
 mod tests {
     use super::*;
-    use crate::{Dense, LinearSlot, Role, SiteId, archive};
+    use crate::{Dense, InputId, LinearSlot, Place, SiteId, SlotRole, archive};
     use linwright_tensor::{HalfType, RngKey};
 
     fn pair(of: HalfType) -> (HalfDense, Dense<f32>) {
@@ -114,25 +113,34 @@ mod tests {
     fn slots_count_it_and_archives_hold_it_as_any_dense_weight() {
         let (half, wide) = pair(HalfType::Bf16);
         let id = SiteId("a".into());
-        let slot = LinearSlot::new(id, Role::Query, None, half.clone_op(), None);
+        let (reads, role) = (InputId("x".into()), SlotRole::new("query", &[]));
+        let place = Place { reads, role, layer: None, stage: None };
+        let slot = LinearSlot::new(id, place, half.clone_op(), None);
         assert_eq!(slot.parameters(), 70 * 130);
         let saved = [half.clone_op(), wide.clone_op()].map(|op| archive::save(&op).unwrap());
         assert_eq!(saved[0], saved[1]);
     }
 
     #[test]
-    #[should_panic(expected = "gradients of a 70 x 130 weight held in Bf16")]
-    fn it_has_no_gradients() {
-        let (half, _) = pair(HalfType::Bf16);
-        let (x, dy) = (Mat::zeros(1, 130), Mat::zeros(1, 70));
-        let mut grads = crate::Grads::zeros(&half.params());
-        let args = Backward {
-            x: x.view(),
-            dy: dy.view(),
-            tape: &Tape::default(),
-            dx: None,
-            grads: &mut grads,
-        };
-        half.backward(args, &mut Workspace::default());
+    fn gradients_pass_through_it_as_through_the_same_numbers_in_f32() {
+        for of in HalfType::ALL {
+            let (half, wide) = pair(of);
+            for rows in [1, 5, 130] {
+                let x = Mat::zeros(rows, 130);
+                let dy: Mat<f32> =
+                    Mat::from_vec(rows, 70, RngKey::new(3).stream().normals(rows * 70, 1.0));
+                let through = |op: &dyn Map<f32>| {
+                    let (mut dx, tape) = (Mat::zeros(rows, 130), Tape::default());
+                    let (x, dy, d_view) = (x.view(), dy.view(), Some(dx.view_mut()));
+                    let args = Backward { x, dy, tape: &tape, dx: d_view, grads: None };
+                    op.backward(args, &mut Workspace::default());
+                    dx
+                };
+                let (a, b) = (through(&half), through(&wide));
+                for (a, b) in a.data().iter().zip(b.data()) {
+                    assert!((a - b).abs() < 2e-5, "{of:?}, {rows} rows: {a} and {b}");
+                }
+            }
+        }
     }
 }

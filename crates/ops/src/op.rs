@@ -84,8 +84,8 @@ pub trait Map<T: Scalar>: Debug + Send + Sync {
     );
 
     /// From `dy` (rows, out), the gradient of a loss with respect to the output, adds the gradient
-    /// of every parameter to `grads` and, if requested, writes that of the input to `dx` (rows,
-    /// inp). `tape` must come from [`Self::forward`] with the same `x`.
+    /// of every parameter to `grads` and writes that of the input to `dx` (rows, inp), each if
+    /// requested. `tape` must come from [`Self::forward`] with the same `x`.
     ///
     /// # Panics
     /// If the shapes do not match or the tape is another operator's.
@@ -117,8 +117,9 @@ pub struct Backward<'a, 'b, T> {
     pub tape: &'a Tape<T>,
     /// Gradient of the input, (rows, inp), overwritten; none if not requested.
     pub dx: Option<MatMut<'b, T>>,
-    /// Parameter gradients, added to.
-    pub grads: &'b mut Grads<T>,
+    /// Parameter gradients, added to; none if not requested: then no operator allocates or computes
+    /// a dense one, and a [`crate::HalfDense`] weight has a backward pass.
+    pub grads: Option<&'b mut Grads<T>>,
 }
 
 /// A linear map: `y = x Aᵀ`.

@@ -2,23 +2,90 @@
 
 use crate::SiteId;
 use linwright_tensor::MatRef;
+use std::ops::Range;
 
-/// Receives inputs and outputs of the slots of a model.
+/// Receives inputs and outputs of the slots of a network, and gradients of the outputs.
+///
+/// A slot may be shown several times in one pass, each time with other rows: the head of a language
+/// model is computed in blocks of rows.
 pub trait Probe {
-    /// Whether to show this site; others cost nothing.
+    /// Whether to show this site in the forward pass; others cost nothing.
     fn wants(&self, site: &SiteId) -> bool;
 
-    /// The input `x` (rows, inp) of a slot and its output `y` (rows, out), bias included.
-    fn on_forward(&mut self, site: &SiteId, x: MatRef<'_, f32>, y: MatRef<'_, f32>);
+    /// What a slot computed in the forward pass.
+    fn on_forward(&mut self, site: &SiteId, seen: Seen<'_>);
 
-    /// Whether everything needed was captured, so that the pass may end early. Called after the
-    /// attention of each layer; the output of the pass is then unspecified.
+    /// Whether everything needed was captured, so that the pass may end early. Called after each
+    /// stage; the output of the pass is then unspecified.
     fn satisfied(&self) -> bool {
         false
     }
 
-    /// The input `x` (rows, inp) of a slot and the gradient `dy` (rows, out) of its output.
-    fn on_backward(&mut self, _site: &SiteId, _x: MatRef<'_, f32>, _dy: MatRef<'_, f32>) {}
+    /// Whether to show the gradient of this site in the backward pass. The pass ends below the
+    /// first site for which this holds.
+    fn wants_gradient(&self, _site: &SiteId) -> bool {
+        false
+    }
+
+    /// Whether the backward pass shows the input of this site, too, which it then keeps or computes
+    /// again. A probe that takes what it needs in [`Self::on_forward`] says no.
+    fn wants_input_again(&self, _site: &SiteId) -> bool {
+        false
+    }
+
+    /// The gradient of the output of a slot, in the backward pass.
+    fn on_backward(&mut self, _site: &SiteId, _seen: SeenGradient<'_>) {}
+}
+
+/// Rows of one example: of a token sequence, of an image.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct ExampleRows {
+    /// Number of the example in its batch, from zero.
+    pub example: usize,
+    /// Its rows, or those of them that are shown.
+    pub rows: Range<usize>,
+}
+
+impl ExampleRows {
+    /// The examples of a batch that have all these rows, one after the other.
+    #[must_use]
+    pub fn of_spans(spans: &[Range<usize>]) -> Vec<Self> {
+        let numbered = spans.iter().enumerate();
+        numbered.map(|(example, rows)| Self { example, rows: rows.clone() }).collect()
+    }
+
+    /// The part of these rows in a block of rows, counted from its start; empty parts are left out.
+    #[must_use]
+    pub fn within(all: &[Self], block: &Range<usize>) -> Vec<Self> {
+        let part = |Self { example, rows }: &Self| {
+            let (start, end) = (rows.start.max(block.start), rows.end.min(block.end));
+            let rows = start.saturating_sub(block.start)..end.saturating_sub(block.start);
+            (start < end).then_some(Self { example: *example, rows })
+        };
+        all.iter().filter_map(part).collect()
+    }
+}
+
+/// Rows of a slot in a forward pass.
+#[derive(Clone, Copy, Debug)]
+pub struct Seen<'a> {
+    /// Input (rows, inp).
+    pub x: MatRef<'a, f32>,
+    /// Output (rows, out), bias included.
+    pub y: MatRef<'a, f32>,
+    /// Which rows belong to which example.
+    pub examples: &'a [ExampleRows],
+}
+
+/// Rows of a slot in a backward pass.
+#[derive(Clone, Copy, Debug)]
+pub struct SeenGradient<'a> {
+    /// Input (rows, inp), if the probe asked for it.
+    pub x: Option<MatRef<'a, f32>>,
+    /// Gradient of the loss with respect to the output (rows, out).
+    pub dy: MatRef<'a, f32>,
+    /// Which rows belong to which example.
+    pub examples: &'a [ExampleRows],
 }
 
 /// A probe that captures nothing.
@@ -30,5 +97,19 @@ impl Probe for NoProbe {
         false
     }
 
-    fn on_forward(&mut self, _site: &SiteId, _x: MatRef<'_, f32>, _y: MatRef<'_, f32>) {}
+    fn on_forward(&mut self, _site: &SiteId, _seen: Seen<'_>) {}
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn blocks_hold_the_parts_of_the_examples_in_them() {
+        let all = ExampleRows::of_spans(&[0..3, 3..3, 3..9]);
+        assert_eq!(ExampleRows::within(&all, &(0..9)).len(), 2);
+        let part = |example, rows| ExampleRows { example, rows };
+        assert_eq!(ExampleRows::within(&all, &(2..5)), [part(0, 0..1), part(2, 1..3)]);
+        assert_eq!(ExampleRows::within(&all, &(5..9)), [part(2, 0..4)]);
+    }
 }

@@ -2,7 +2,7 @@
 
 use crate::{Backward, Grads, Op, OpError, Shape, Tape, Workspace, parameter_count};
 use linwright_tensor::kernels::gemm::linears;
-use linwright_tensor::{Mat, MatMut, MatRef, parallel};
+use linwright_tensor::{Mat, MatMut, MatRef, Scalar, parallel};
 use serde::{Deserialize, Serialize};
 use std::fmt;
 
@@ -18,169 +18,80 @@ impl fmt::Display for SiteId {
     }
 }
 
-/// Role of a slot in its model.
-#[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord, Hash, Serialize)]
-#[serde(rename_all = "snake_case")]
-pub enum Role {
-    /// Query projection.
-    Query,
-    /// Key projection.
-    Key,
-    /// Value projection.
-    Value,
-    /// Query, key and value projection in one matrix.
-    QueryKeyValue,
-    /// Output projection of attention.
-    Output,
-    /// Gate of a gated MLP.
-    Gate,
-    /// Up projection of a gated MLP.
-    Up,
-    /// Gate and up projection in one matrix.
-    GateUp,
-    /// Down projection of a gated MLP.
-    Down,
-    /// The first layer of an MLP without a gate.
-    FcIn,
-    /// The second layer of an MLP without a gate.
-    FcOut,
-    /// Projection from an embedding to a residual stream of another width.
-    ProjectIn,
-    /// Projection from a residual stream to a head of another width.
-    ProjectOut,
-    /// Linear layer before the output matrix of a masked language model.
-    Transform,
-    /// Output matrix (language-model head).
-    Head,
-    /// Pooler of the first token.
-    Pooler,
+/// What a slot does in its network, as a word of that network: `query`, `conv`.
+///
+/// Options, recipes and reports select slots by it.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord, Hash)]
+pub struct SlotRole {
+    name: &'static str,
+    other_names: &'static [&'static str],
 }
 
-impl Role {
-    /// Every role, in the order of computation.
-    pub const ALL: [Self; 16] = [
-        Self::Query,
-        Self::Key,
-        Self::Value,
-        Self::QueryKeyValue,
-        Self::Output,
-        Self::Gate,
-        Self::Up,
-        Self::GateUp,
-        Self::Down,
-        Self::FcIn,
-        Self::FcOut,
-        Self::ProjectIn,
-        Self::ProjectOut,
-        Self::Transform,
-        Self::Head,
-        Self::Pooler,
-    ];
+impl SlotRole {
+    /// A role with its name, and aliases that options accept for it.
+    #[must_use]
+    pub const fn new(name: &'static str, other_names: &'static [&'static str]) -> Self {
+        Self { name, other_names }
+    }
 
-    /// Name in options, recipes and reports.
+    /// Its name, the one that is printed.
     #[must_use]
     pub const fn name(self) -> &'static str {
-        match self {
-            Self::Query => "query",
-            Self::Key => "key",
-            Self::Value => "value",
-            Self::QueryKeyValue => "query_key_value",
-            Self::Output => "output",
-            Self::Gate => "gate",
-            Self::Up => "up",
-            Self::GateUp => "gate_up",
-            Self::Down => "down",
-            Self::FcIn => "fc_in",
-            Self::FcOut => "fc_out",
-            Self::ProjectIn => "project_in",
-            Self::ProjectOut => "project_out",
-            Self::Transform => "transform",
-            Self::Head => "head",
-            Self::Pooler => "pooler",
-        }
+        self.name
     }
 
-    /// Aliases of a role: module names in checkpoints. Options and recipes accept them wherever
-    /// they accept [`Self::name`]; they are never printed.
+    /// Whether a word is its name or an alias.
     #[must_use]
-    pub fn other_names(self) -> &'static [&'static str] {
-        match self {
-            Self::Query => &["q_proj"],
-            Self::Key => &["k_proj"],
-            Self::Value => &["v_proj"],
-            Self::QueryKeyValue => &["qkv", "qkv_proj", "c_attn"],
-            Self::Output => &["o_proj", "out_proj"],
-            Self::Gate => &["gate_proj"],
-            Self::Up => &["up_proj", "fc_up"],
-            Self::GateUp => &["gate_up_proj"],
-            Self::Down => &["down_proj"],
-            Self::FcIn => &["fc1", "c_fc"],
-            Self::FcOut => &["fc2"],
-            Self::Head => &["lm_head"],
-            Self::ProjectIn | Self::ProjectOut | Self::Transform | Self::Pooler => &[],
-        }
-    }
-
-    /// The role with this name or alias.
-    #[must_use]
-    pub fn parse(word: &str) -> Option<Self> {
-        let is_called = |role: &Self| role.name() == word || role.other_names().contains(&word);
-        Self::ALL.into_iter().find(is_called)
+    pub fn is_called(self, word: &str) -> bool {
+        self.name == word || self.other_names.contains(&word)
     }
 }
 
-/// Every [`Role::name`], for messages.
-const ROLE_NAMES: [&str; 16] = {
-    let mut names = [""; 16];
-    let mut k = 0;
-    while k < names.len() {
-        names[k] = Role::ALL[k].name();
-        k += 1;
-    }
-    names
-};
-
-impl<'de> Deserialize<'de> for Role {
-    fn deserialize<D: serde::Deserializer<'de>>(deserializer: D) -> Result<Self, D::Error> {
-        let word = String::deserialize(deserializer)?;
-        Self::parse(&word).ok_or_else(|| serde::de::Error::unknown_variant(&word, &ROLE_NAMES))
-    }
-}
-
-impl fmt::Display for Role {
+impl fmt::Display for SlotRole {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        f.write_str(self.name())
+        f.write_str(self.name)
     }
+}
+
+/// The name of an input of linear layers in a network. Slots that read the same input are captured
+/// together, and share the sums over it: query, key and value; gate and up.
+#[derive(Clone, Debug, PartialEq, Eq, PartialOrd, Ord, Hash)]
+pub struct InputId(pub String);
+
+/// Place of a slot in its network.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct Place {
+    /// The input that it reads.
+    pub reads: InputId,
+    /// What it does.
+    pub role: SlotRole,
+    /// Index of its layer, from zero; absent outside the layers.
+    pub layer: Option<usize>,
+    /// Index of the stage that computes it, from zero; absent outside the stages.
+    pub stage: Option<usize>,
 }
 
 /// Slot of one linear layer: an operator and a bias.
 #[derive(Clone, Debug)]
-pub struct LinearSlot {
+pub struct LinearSlot<T: Scalar = f32> {
     id: SiteId,
-    role: Role,
-    layer: Option<usize>,
-    op: Op<f32>,
-    bias: Option<Vec<f32>>,
+    place: Place,
+    op: Op<T>,
+    bias: Option<Vec<T>>,
 }
 
-impl LinearSlot {
-    /// A slot; `layer` counts from zero, and is absent outside the layers.
+impl<T: Scalar> LinearSlot<T> {
+    /// A slot at its place.
     ///
     /// # Panics
     /// If the bias has another length than the operator has outputs.
     #[must_use]
     #[track_caller]
-    pub fn new(
-        id: SiteId,
-        role: Role,
-        layer: Option<usize>,
-        op: Op<f32>,
-        bias: Option<Vec<f32>>,
-    ) -> Self {
+    pub fn new(id: SiteId, place: Place, op: Op<T>, bias: Option<Vec<T>>) -> Self {
         if let Some(bias) = &bias {
             assert_eq!(bias.len(), op.map().shape().out, "bias of {id}");
         }
-        Self { id, role, layer, op, bias }
+        Self { id, place, op, bias }
     }
 
     /// The name.
@@ -189,42 +100,60 @@ impl LinearSlot {
         &self.id
     }
 
-    /// The role.
+    /// Its place in the network.
     #[must_use]
-    pub fn role(&self) -> Role {
-        self.role
+    pub fn place(&self) -> &Place {
+        &self.place
     }
 
-    /// Index of its layer, from zero.
+    /// The input that it reads.
+    #[must_use]
+    pub fn reads(&self) -> &InputId {
+        &self.place.reads
+    }
+
+    /// What it does in its network.
+    #[must_use]
+    pub fn role(&self) -> SlotRole {
+        self.place.role
+    }
+
+    /// Index of its layer, from zero; none outside the layers.
     #[must_use]
     pub fn layer(&self) -> Option<usize> {
-        self.layer
+        self.place.layer
+    }
+
+    /// Index of its stage, from zero; none outside the stages of its network.
+    #[must_use]
+    pub fn stage(&self) -> Option<usize> {
+        self.place.stage
     }
 
     /// The operator.
     #[must_use]
-    pub fn op(&self) -> &Op<f32> {
+    pub fn op(&self) -> &Op<T> {
         &self.op
     }
 
     /// The operator, mutable: for training its parameters in place.
-    pub fn op_mut(&mut self) -> &mut Op<f32> {
+    pub fn op_mut(&mut self) -> &mut Op<T> {
         &mut self.op
     }
 
     /// The bias (out).
     #[must_use]
-    pub fn bias(&self) -> Option<&[f32]> {
+    pub fn bias(&self) -> Option<&[T]> {
         self.bias.as_deref()
     }
 
     /// The bias (out), mutable.
-    pub fn bias_mut(&mut self) -> Option<&mut [f32]> {
+    pub fn bias_mut(&mut self) -> Option<&mut [T]> {
         self.bias.as_deref_mut()
     }
 
     /// Operator and bias at once, mutable: for optimisers that hold all parameters together.
-    pub fn parts_mut(&mut self) -> (&mut Op<f32>, Option<&mut [f32]>) {
+    pub fn parts_mut(&mut self) -> (&mut Op<T>, Option<&mut [T]>) {
         (&mut self.op, self.bias.as_deref_mut())
     }
 
@@ -247,7 +176,7 @@ impl LinearSlot {
     ///
     /// # Errors
     /// [`OpError::Unsupported`] if the shapes differ.
-    pub fn replace(&mut self, op: Op<f32>) -> Result<Op<f32>, OpError> {
+    pub fn replace(&mut self, op: Op<T>) -> Result<Op<T>, OpError> {
         let (have, want) = (op.map().shape(), self.shape());
         if have != want {
             return Err(OpError::Unsupported {
@@ -262,15 +191,48 @@ impl LinearSlot {
     /// `y = op(x) + bias`.
     pub fn forward(
         &self,
-        x: MatRef<'_, f32>,
-        mut y: MatMut<'_, f32>,
-        tape: Option<&mut Tape<f32>>,
-        ws: &mut Workspace<f32>,
+        x: MatRef<'_, T>,
+        mut y: MatMut<'_, T>,
+        tape: Option<&mut Tape<T>>,
+        ws: &mut Workspace<T>,
     ) {
         self.op.map().forward(x, y.reborrow(), tape, ws);
         self.add_bias(y);
     }
 
+    fn add_bias(&self, y: MatMut<'_, T>) {
+        if let Some(bias) = &self.bias {
+            parallel::for_each(y.row_blocks(parallel::ROW_BLOCK), |_, mut y| {
+                for i in 0..y.rows() {
+                    y.row_mut(i).iter_mut().zip(bias).for_each(|(y, b)| *y += *b);
+                }
+            });
+        }
+    }
+
+    /// Gradients of operator, input and, in `bias_grad`, bias.
+    pub fn backward(
+        &self,
+        args: Backward<'_, '_, T>,
+        bias_grad: Option<&mut [T]>,
+        ws: &mut Workspace<T>,
+    ) {
+        if let Some(grad) = bias_grad {
+            for i in 0..args.dy.rows() {
+                grad.iter_mut().zip(args.dy.row(i)).for_each(|(g, d)| *g += *d);
+            }
+        }
+        self.op.map().backward(args, ws);
+    }
+
+    /// Zero gradients for the operator.
+    #[must_use]
+    pub fn zero_grads(&self) -> Grads<T> {
+        Grads::zeros(&self.op.map().params())
+    }
+}
+
+impl LinearSlot {
     /// [`Self::forward`] of several slots with the same input; faster for dense weights. Returns
     /// false, and computes nothing, if one of them holds another operator.
     ///
@@ -287,37 +249,6 @@ impl LinearSlot {
         linears(x, &mut into);
         slots.iter().zip(ys).for_each(|(slot, y)| slot.add_bias(y.view_mut()));
         true
-    }
-
-    fn add_bias(&self, y: MatMut<'_, f32>) {
-        if let Some(bias) = &self.bias {
-            parallel::for_each(y.row_blocks(parallel::ROW_BLOCK), |_, mut y| {
-                for i in 0..y.rows() {
-                    y.row_mut(i).iter_mut().zip(bias).for_each(|(y, b)| *y += b);
-                }
-            });
-        }
-    }
-
-    /// Gradients of operator, input and, in `bias_grad`, bias.
-    pub fn backward(
-        &self,
-        args: Backward<'_, '_, f32>,
-        bias_grad: Option<&mut [f32]>,
-        ws: &mut Workspace<f32>,
-    ) {
-        if let Some(grad) = bias_grad {
-            for i in 0..args.dy.rows() {
-                grad.iter_mut().zip(args.dy.row(i)).for_each(|(g, d)| *g += d);
-            }
-        }
-        self.op.map().backward(args, ws);
-    }
-
-    /// Zero gradients for the operator.
-    #[must_use]
-    pub fn zero_grads(&self) -> Grads<f32> {
-        Grads::zeros(&self.op.map().params())
     }
 }
 

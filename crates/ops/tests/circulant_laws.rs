@@ -186,7 +186,8 @@ fn gradients_of_parts_add_up_and_repeat_bit_by_bit() {
         let mut grads = Grads::zeros(&op.params());
         for &(start, count) in parts {
             let (x, dy) = (x.view().rows_range(start, count), dy.view().rows_range(start, count));
-            let args = Backward { x, dy, tape: &Tape::default(), dx: None, grads: &mut grads };
+            let args =
+                Backward { x, dy, tape: &Tape::default(), dx: None, grads: Some(&mut grads) };
             op.backward(args, &mut Workspace::default());
         }
         grads

@@ -129,7 +129,7 @@ fn gradients<T: Scalar>() {
             let mut grads = Grads::zeros(&map.params());
             map.forward(x.view(), y.view_mut(), Some(&mut tape), &mut ws);
             let (view, dx_view) = (x.view(), Some(dx.view_mut()));
-            let (dy, grads_view) = (dy.view(), &mut grads);
+            let (dy, grads_view) = (dy.view(), Some(&mut grads));
             let args = Backward { x: view, dy, tape: &tape, dx: dx_view, grads: grads_view };
             map.backward(args, &mut ws);
             // With the gradient of y come those of x and of every parameter.

@@ -86,7 +86,7 @@ fn pull_back(map: &dyn Map<f64>, x: &Mat<f64>, dy: &Mat<f64>) -> Mat<f64> {
     let mut dx = Mat::from_fn(x.rows(), x.cols(), |_, _| f64::NAN);
     let mut grads = Grads::zeros(&map.params());
     map.forward(x.view(), y.view_mut(), Some(&mut tape), &mut ws);
-    let (dx_view, grads_here) = (Some(dx.view_mut()), &mut grads);
+    let (dx_view, grads_here) = (Some(dx.view_mut()), Some(&mut grads));
     let args = Backward { x: x.view(), dy: dy.view(), tape: &tape, dx: dx_view, grads: grads_here };
     map.backward(args, &mut ws);
     dx

@@ -18,7 +18,7 @@ fn bits(spec: &OpSpec, shape: Shape) -> Vec<u32> {
     let (mut y, mut dx) = (Mat::zeros(ROWS, shape.out), Mat::zeros(ROWS, shape.inp));
     let mut grads = Grads::zeros(&map.params());
     map.forward(x.view(), y.view_mut(), Some(&mut tape), &mut ws);
-    let (dx_view, grads_here) = (Some(dx.view_mut()), &mut grads);
+    let (dx_view, grads_here) = (Some(dx.view_mut()), Some(&mut grads));
     let args = Backward { x: x.view(), dy: dy.view(), tape: &tape, dx: dx_view, grads: grads_here };
     map.backward(args, &mut ws);
     let numbers = y.data().iter().chain(dx.data()).chain(grads.iter().flatten());

@@ -16,7 +16,7 @@ use linwright::compress::recipe;
 use linwright::jobs::PrecisionOptions;
 use linwright::jobs::source::{OpenModel, open_model_as};
 use linwright::measure::timing::MedianRange;
-use linwright::ops::{OpSpec, Shape};
+use linwright::ops::{Network, OpSpec, Shape};
 use linwright::run::Monitor;
 use linwright::run::atomic::write_atomic;
 use linwright::run::memory::peak_resident_bytes;

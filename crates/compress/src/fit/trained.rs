@@ -144,7 +144,7 @@ impl<'a> Descent<'a> {
         self.predicted.data_mut().iter_mut().for_each(|v| *v *= 2.0);
         self.grads.clear();
         let dy = self.predicted.view();
-        let args = Backward { x, dy, tape: &self.tape, dx: None, grads: &mut self.grads };
+        let args = Backward { x, dy, tape: &self.tape, dx: None, grads: Some(&mut self.grads) };
         map.backward(args, &mut self.ws);
         let all = self.grads.iter().flatten();
         gradient.iter_mut().zip(all).for_each(|(to, from)| *to = *from);
@@ -276,7 +276,8 @@ mod tests {
             let of_row = |i: usize| -> f64 {
                 args.dy.row(i).iter().zip(args.x.row(i)).map(|(dy, x)| dy * x).sum()
             };
-            args.grads.get_mut(0)[0] += rows.map(of_row).sum::<f64>();
+            let sum = rows.map(of_row).sum::<f64>();
+            args.grads.into_iter().for_each(|grads| grads.get_mut(0)[0] += sum);
         }
 
         fn clone_op(&self) -> Op<f64> {

@@ -4,10 +4,10 @@ use super::store::components_of;
 use super::{CutReport, Done, cut};
 use crate::methods::{LaserMethod, Method, MethodSpec};
 use crate::pipeline::{Context, apply};
-use crate::plan::Plan;
+use crate::plan::{Plan, SlotEdit};
 use crate::{CompressError, FitError, Size};
 use linwright_model::Transformer;
-use linwright_ops::{LinearSlot, Role, Shape, SiteId, Sites};
+use linwright_ops::{LinearSlot, Shape, SiteId, Sites};
 use linwright_run::{Monitor, Store};
 use linwright_tensor::{Mat, RngKey};
 use serde::{Deserialize, Serialize};
@@ -18,7 +18,7 @@ pub struct SiteEdit {
     /// The slot.
     pub site: SiteId,
     /// Its role.
-    pub role: Role,
+    pub role: String,
     /// Its layer.
     pub layer: usize,
     /// Shape of the weight.
@@ -78,20 +78,20 @@ pub fn apply_edits(
     let edited = apply(model, None, plan, &context, monitor)?;
     let mut cuts = Vec::new();
     for group in plan.sites(model)? {
-        let MethodSpec::Laser(method) = &group.edit.method else { continue };
-        for site in group.sites {
+        for SlotEdit { site, edit, .. } in group.slots {
+            let MethodSpec::Laser(method) = &edit.method else { continue };
             let done = edited.sites.iter().find(|outcome| outcome.site == site);
             let slot = model.slot(&site);
             if let (Some(outcome), Some(slot)) = (done, slot)
                 && let Some(report) = outcome.fit.cut.clone()
             {
-                let (role, layer, shape) = (outcome.role, outcome.layer, slot.shape());
-                let (method, size) = (*method, group.edit.size);
+                let (role, layer, shape) = (outcome.role.clone(), outcome.layer, slot.shape());
+                let (method, size) = (*method, edit.size);
                 cuts.push(SiteEdit { site, role, layer, shape, method, size, report });
             }
         }
     }
-    *model = edited.model;
+    *model = edited.network;
     Ok(cuts)
 }
 

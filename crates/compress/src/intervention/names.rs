@@ -1,6 +1,7 @@
 //! Names of weights in the paper.
 
-use linwright_ops::Role;
+use linwright_model::Role;
+use linwright_ops::SlotRole;
 use serde::{Deserialize, Deserializer, Serialize};
 
 /// A value of `--lname` in the paper's scripts: one or several weights of a layer.
@@ -111,6 +112,12 @@ impl Lname {
         let roles = Role::ALL.into_iter().filter(|role| Self::of(*role) == Some(self));
         let words = roles.flat_map(|role| [&[role.name()], role.other_names()].concat());
         words.filter(|word| *word != self.name()).collect()
+    }
+
+    /// Whether weights of this role belong to it; none of a network that is no language model do.
+    #[must_use]
+    pub fn covers(self, role: SlotRole) -> bool {
+        self.roles().iter().any(|own| own.of_slots() == role)
     }
 
     /// Roles of its weights, of which a layer has some.

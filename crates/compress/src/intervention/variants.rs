@@ -9,7 +9,7 @@ use linwright_evaluate::{
 use linwright_model::checkpoint::Sentence;
 use linwright_model::tokenizer::Tokenizer;
 use linwright_model::{Batch, Stream, Transformer};
-use linwright_ops::{Op, SiteId, Sites};
+use linwright_ops::{Network, NoProbe, Op, SiteId, Sites};
 use linwright_tensor::Mat;
 use std::cell::RefCell;
 
@@ -79,7 +79,7 @@ impl<'a> Variants<'a> {
     ) -> Self {
         let stage = |site: &SiteId| {
             let slot = model.slot(site).expect("a slot of the model");
-            model.stage_of(slot).expect("a slot of a layer")
+            slot.stage().expect("a slot of a layer")
         };
         let first = |variant: &Variant| {
             variant.ops.iter().map(|(site, _)| stage(site)).min().unwrap_or(model.stages())
@@ -172,7 +172,7 @@ impl<'a> Variants<'a> {
             self.check(done)?;
             let first = if self.shares { self.stages[index] } else { 0 };
             if stage < first {
-                self.model.run_stages(&mut stream, batch, stage..first)?;
+                self.model.run_stages(&mut stream, batch, stage..first, &mut NoProbe)?;
                 stage = first;
             }
             let result = self.with(index, |model| {

@@ -314,7 +314,7 @@ impl Problem for Regression<'_> {
             }
         }
         let (x, dy) = (self.x.view(), self.predicted.view());
-        let args = Backward { x, dy, tape: &self.tape, dx: None, grads: &mut self.grads };
+        let args = Backward { x, dy, tape: &self.tape, dx: None, grads: Some(&mut self.grads) };
         self.op.map().backward(args, &mut self.ws);
         Ok(loss)
     }

@@ -37,7 +37,7 @@ const SMALL: f64 = 30.0;
 const CIRCULANT_DERIVATIVES: f64 = 16_777_216.0;
 
 /// Numbers of samples of a trained fit.
-#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 pub struct SampleRows {
     /// Training samples.
     pub train: usize,

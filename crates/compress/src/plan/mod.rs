@@ -3,7 +3,7 @@
 //! A [`Plan`] is a list of [`Edit`]s, each of which selects slots and names a method and a size.
 //! Where several edits select a slot, the last one counts, so a general edit comes first and
 //! exceptions follow. The order of edits has no other meaning: [`Plan::sites`] arranges the work in
-//! the order of computation of the model.
+//! the order of computation of the network.
 //!
 //! ```json
 //! {"edits": [
@@ -17,25 +17,12 @@ mod slots;
 
 use crate::methods::MethodSpec;
 use crate::{CompressError, Size};
-use linwright_model::Transformer;
-use linwright_ops::{LinearSlot, Role, SiteId, Sites};
+use linwright_ops::{InputId, SiteId, Sites};
 use serde::{Deserialize, Serialize};
 use std::collections::BTreeMap;
 
 pub use read::{MAX_PLAN_BYTES, parse_plan, read_plan};
 pub use slots::SlotSet;
-
-/// Roles of a layer in groups with a common input, in the order of computation.
-pub const INPUTS: [&[Role]; 8] = [
-    &[Role::Query, Role::Key, Role::Value],
-    &[Role::QueryKeyValue],
-    &[Role::Output],
-    &[Role::Gate, Role::Up],
-    &[Role::GateUp],
-    &[Role::FcIn],
-    &[Role::Down],
-    &[Role::FcOut],
-];
 
 /// One method and size for a set of slots.
 #[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
@@ -72,15 +59,24 @@ pub struct Plan {
     pub edits: Vec<Edit>,
 }
 
-/// Slots of one layer with a common input and the same edit, which are captured together.
+/// Slots that read one input, which are captured together, with their edits.
 #[derive(Clone, Debug, PartialEq)]
-pub struct LayerEdit<'a> {
+pub struct InputEdits<'a> {
     /// The layer.
     pub layer: usize,
+    /// The slots, in the order of computation.
+    pub slots: Vec<SlotEdit<'a>>,
+}
+
+/// A slot and its edit.
+#[derive(Clone, Debug, PartialEq)]
+pub struct SlotEdit<'a> {
+    /// The slot.
+    pub site: SiteId,
+    /// Its stage.
+    pub stage: usize,
     /// The edit.
     pub edit: &'a Edit,
-    /// The slots.
-    pub sites: Vec<SiteId>,
 }
 
 impl Plan {
@@ -111,18 +107,43 @@ impl Plan {
         Ok(())
     }
 
-    /// Checks the plan against a model, and returns its work in the order of computation: layers
-    /// ascend; within a layer, slots are in groups with a common input.
+    /// Checks the plan against a network, and returns its work in the order of computation, slots
+    /// that read one input together.
     ///
     /// # Errors
     /// As [`Self::check`] and [`SlotSet::of`]; [`CompressError::Healed`] for a slot that one edit
     /// replaces and another one heals, [`CompressError::Fit`] for a size that a shape cannot have.
-    pub fn sites(&self, model: &Transformer) -> Result<Vec<LayerEdit<'_>>, CompressError> {
+    pub fn sites(&self, network: &impl Sites) -> Result<Vec<InputEdits<'_>>, CompressError> {
         self.check()?;
-        // The last edit of each slot.
+        let chosen = self.chosen(network)?;
+        let mut all: Vec<InputEdits<'_>> = Vec::new();
+        let mut inputs: Vec<&InputId> = Vec::new();
+        for slot in network.slots() {
+            let (Some(&index), Some(layer)) = (chosen.get(slot.id()), slot.layer()) else {
+                continue;
+            };
+            let edit = &self.edits[index];
+            edit.method
+                .parameters(edit.size, slot.shape())
+                .map_err(|source| CompressError::Fit { site: slot.id().clone(), source })?;
+            let stage = slot.stage().expect("a slot of a layer has a stage");
+            let slot_edit = SlotEdit { site: slot.id().clone(), stage, edit };
+            match inputs.iter().position(|input| *input == slot.reads()) {
+                Some(known) => all[known].slots.push(slot_edit),
+                None => {
+                    inputs.push(slot.reads());
+                    all.push(InputEdits { layer, slots: vec![slot_edit] });
+                }
+            }
+        }
+        Ok(all)
+    }
+
+    /// The last edit of each slot, by its index.
+    fn chosen(&self, network: &impl Sites) -> Result<BTreeMap<SiteId, usize>, CompressError> {
         let mut chosen: BTreeMap<SiteId, usize> = BTreeMap::new();
         for (index, edit) in self.edits.iter().enumerate() {
-            for site in edit.sites.of(model)? {
+            for site in edit.sites.of(network)? {
                 if let Some(before) = chosen.insert(site.clone(), index)
                     && (edit.heals || self.edits[before].heals)
                 {
@@ -134,41 +155,8 @@ impl Plan {
                 }
             }
         }
-        let mut slots: Vec<(usize, usize, &LinearSlot, usize)> = Vec::new();
-        for slot in model.slots() {
-            if let (Some(layer), Some(&edit)) = (slot.layer(), chosen.get(slot.id())) {
-                slots.push((layer, input_of(slot.role()), slot, edit));
-            }
-        }
-        // A stable sort: slots with a common input keep the order of the model.
-        slots.sort_by_key(|(layer, input, ..)| (*layer, *input));
-        let mut all: Vec<LayerEdit<'_>> = Vec::new();
-        let mut last = None;
-        let mut start = 0;
-        for (layer, input, slot, index) in slots {
-            let edit = &self.edits[index];
-            edit.method
-                .parameters(edit.size, slot.shape())
-                .map_err(|source| CompressError::Fit { site: slot.id().clone(), source })?;
-            if last.replace((layer, input)) != Some((layer, input)) {
-                start = all.len();
-            }
-            let known = all[start..].iter_mut().find(|group| {
-                (&group.edit.method, group.edit.size, group.edit.heals)
-                    == (&edit.method, edit.size, edit.heals)
-            });
-            match known {
-                Some(group) => group.sites.push(slot.id().clone()),
-                None => all.push(LayerEdit { layer, edit, sites: vec![slot.id().clone()] }),
-            }
-        }
-        Ok(all)
+        Ok(chosen)
     }
-}
-
-/// Place of a role's input in the order of computation.
-fn input_of(role: Role) -> usize {
-    INPUTS.iter().position(|group| group.contains(&role)).unwrap_or(INPUTS.len())
 }
 
 #[cfg(test)]

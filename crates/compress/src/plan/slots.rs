@@ -1,9 +1,9 @@
-//! Selection of slots of a model.
+//! Selection of slots of a network.
 
 use crate::CompressError;
 use crate::intervention::Lname;
 use linwright_measure::inspect::NameFilter;
-use linwright_ops::{LinearSlot, Role, SiteId, Sites};
+use linwright_ops::{LinearSlot, SiteId, Sites, SlotRole};
 use serde::{Deserialize, Serialize};
 use std::collections::BTreeSet;
 
@@ -15,9 +15,9 @@ pub struct SlotSet {
     /// The paper's names.
     #[serde(skip_serializing_if = "Vec::is_empty")]
     pub lnames: Vec<Lname>,
-    /// Roles.
+    /// Roles, by name or alias.
     #[serde(skip_serializing_if = "Vec::is_empty")]
-    pub roles: Vec<Role>,
+    pub roles: Vec<String>,
     /// Layers, from zero; all by default.
     #[serde(skip_serializing_if = "Option::is_none")]
     pub layers: Option<Vec<usize>>,
@@ -32,7 +32,8 @@ pub struct SlotSet {
 impl SlotSet {
     /// The slots with these roles in some layers.
     #[must_use]
-    pub fn with_roles(roles: Vec<Role>, layers: Option<Vec<usize>>) -> Self {
+    pub fn with_roles<R: ToString>(roles: &[R], layers: Option<Vec<usize>>) -> Self {
+        let roles = roles.iter().map(ToString::to_string).collect();
         Self { roles, layers, ..Self::default() }
     }
 
@@ -62,16 +63,17 @@ impl SlotSet {
         }
         self.check_roles(&slots)?;
         let (patterns, ignored) = (parsed(&self.patterns, &slots)?, parsed(&self.ignore, &slots)?);
-        let of_name: Vec<Role> =
-            self.lnames.iter().flat_map(|name| name.roles()).copied().collect();
         let any_role = self.lnames.is_empty() && self.roles.is_empty();
         let chosen: Vec<SiteId> = slots
             .iter()
             .filter(|slot| {
                 let role = slot.role();
+                let has_role = |word: &String| role.is_called(word);
                 slot.layer()
                     .is_some_and(|layer| self.layers.as_ref().is_none_or(|l| l.contains(&layer)))
-                    && (any_role || of_name.contains(&role) || self.roles.contains(&role))
+                    && (any_role
+                        || self.lnames.iter().any(|name| name.covers(role))
+                        || self.roles.iter().any(has_role))
                     && (patterns.is_empty() || any(&patterns, slot))
                     && !any(&ignored, slot)
             })
@@ -81,7 +83,7 @@ impl SlotSet {
             return Ok(chosen);
         }
         let roles = roles_of(&slots, |layer| layer.is_some());
-        let knows = |name: &Lname| name.roles().iter().any(|role| roles.contains(role));
+        let knows = |name: &Lname| roles.iter().any(|role| name.covers(*role));
         let names = Lname::ALL.into_iter().filter(knows).map(Lname::name);
         Err(CompressError::Slots {
             wanted: serde_json::to_string(self).unwrap_or_default(),
@@ -94,25 +96,35 @@ impl SlotSet {
     fn check_roles(&self, slots: &[&LinearSlot]) -> Result<(), CompressError> {
         for &layer in self.layers.iter().flatten() {
             let has = roles_of(slots, |own| own == Some(layer));
-            if let Some(role) = self.roles.iter().find(|role| !has.contains(role)) {
-                let (role, has) = (role.to_string(), joined(&has));
+            if let Some(role) = self.roles.iter().find(|role| !has_any(&has, role)) {
+                let (role, has) = (role.clone(), joined(&has));
                 return Err(CompressError::Role { layer, role, has });
             }
         }
         let has = roles_of(slots, |layer| layer.is_some());
-        match self.roles.iter().find(|role| !has.contains(role)) {
-            Some(role) => Err(CompressError::NoRole { role: role.to_string(), has: joined(&has) }),
+        match self.roles.iter().find(|role| !has_any(&has, role)) {
+            Some(role) => Err(CompressError::NoRole { role: role.clone(), has: joined(&has) }),
             None => Ok(()),
         }
     }
 }
 
-/// Roles of slots in some layers.
-fn roles_of(slots: &[&LinearSlot], layers: impl Fn(Option<usize>) -> bool) -> BTreeSet<Role> {
-    slots.iter().filter(|slot| layers(slot.layer())).map(|slot| slot.role()).collect()
+/// Roles of slots in some layers, each once, in the order of computation.
+fn roles_of(slots: &[&LinearSlot], layers: impl Fn(Option<usize>) -> bool) -> Vec<SlotRole> {
+    let mut roles = Vec::new();
+    for slot in slots.iter().filter(|slot| layers(slot.layer())) {
+        if !roles.contains(&slot.role()) {
+            roles.push(slot.role());
+        }
+    }
+    roles
 }
 
-fn joined(roles: &BTreeSet<Role>) -> String {
+fn has_any(roles: &[SlotRole], word: &str) -> bool {
+    roles.iter().any(|role| role.is_called(word))
+}
+
+fn joined(roles: &[SlotRole]) -> String {
     roles.iter().map(ToString::to_string).collect::<Vec<_>>().join(", ")
 }
 

@@ -5,10 +5,10 @@ use crate::methods::{FitProblem, LaserMethod, LowRankMethod};
 use crate::pipeline::{Context, Edited, apply};
 use crate::recipe::{Row, Table};
 use crate::{FitError, SizeError, Unit, tiny};
-use linwright_measure::calibration::Calibration;
-use linwright_measure::capture::{Bounds, Lockstep};
+use linwright_measure::capture::{Bounds, Lockstep, Wanted};
 use linwright_model::checkpoint::LoadedModel;
-use linwright_ops::{OpSpec, Shape};
+use linwright_model::{Role, Transformer, Windows};
+use linwright_ops::{LinearSlot, OpSpec, Shape};
 use linwright_run::Silent;
 use linwright_tensor::RngKey;
 use linwright_train::{Control, Progress};
@@ -21,14 +21,15 @@ fn parsed(plan: Value) -> Plan {
     parse_plan(Path::new("plan.json"), &plan.to_string()).expect("a plan")
 }
 
-fn applied(loaded: &LoadedModel, plan: &Plan, tokens: Option<usize>) -> Edited {
+fn applied(loaded: &LoadedModel, plan: &Plan, tokens: Option<usize>) -> Edited<Transformer> {
     let calibration = tokens.map(|tokens| tiny::calibration(&loaded.decoder, tokens));
     let context = Context::new(&loaded.hash);
-    apply(&loaded.decoder, calibration.as_ref(), plan, &context, &mut Silent).expect("applies")
+    apply(&loaded.decoder, calibration.as_ref().map(|c| c as _), plan, &context, &mut Silent)
+        .expect("applies")
 }
 
-fn ranks(edited: &Edited) -> Vec<(usize, usize)> {
-    let rank = |site: &SiteId| match edited.model.slot(site).expect("a slot").op().map().spec() {
+fn ranks(edited: &Edited<Transformer>) -> Vec<(usize, usize)> {
+    let rank = |site: &SiteId| match edited.network.slot(site).expect("a slot").op().map().spec() {
         OpSpec::LowRank(low_rank) => low_rank.rank,
         other => panic!("{site} is a {}", other.kind()),
     };
@@ -78,7 +79,9 @@ fn work_is_in_the_order_of_computation_whatever_the_order_of_the_file() {
     let (one, other) = (plan(edits.clone()), plan(edits.into_iter().rev().collect()));
     let groups = |plan: &Plan| -> Vec<(usize, Vec<SiteId>)> {
         let work = plan.sites(&loaded.decoder).expect("resolves");
-        work.into_iter().map(|group| (group.layer, group.sites)).collect()
+        work.into_iter()
+            .map(|g| (g.layer, g.slots.into_iter().map(|slot| slot.site).collect()))
+            .collect()
     };
     assert_eq!(groups(&one), groups(&other));
     let names: Vec<String> = groups(&one)
@@ -97,7 +100,7 @@ fn work_is_in_the_order_of_computation_whatever_the_order_of_the_file() {
     let (a, b) = (applied(&loaded, &one, Some(600)), applied(&loaded, &other, Some(600)));
     for (x, y) in a.sites.iter().zip(&b.sites) {
         assert_eq!(x.site, y.site);
-        assert_eq!(dense(&a.model, &x.site), dense(&b.model, &y.site), "{}", x.site);
+        assert_eq!(dense(&a.network, &x.site), dense(&b.network, &y.site), "{}", x.site);
     }
 }
 
@@ -130,7 +133,7 @@ impl Control for Quiet {
 /// with random numbers named by seed, site and label.
 fn one_layer_after_another(
     loaded: &LoadedModel,
-    calibration: &Calibration,
+    calibration: &Windows,
     steps: &[(&[Role], Edit, &str)],
     seed: u64,
 ) -> Transformer {
@@ -141,11 +144,11 @@ fn one_layer_after_another(
         for (roles, edit, label) in steps {
             let slots = original.slots();
             let here =
-                slots.iter().filter(|s| s.layer() == Some(layer) && roles.contains(&s.role()));
+                slots.iter().filter(|s| s.layer() == Some(layer) && roles.contains(&Role::of(s)));
             let sites: Vec<SiteId> = here.map(|slot| slot.id().clone()).collect();
-            let captures = lockstep
-                .capture(&model, layer, &sites, edit.method.needs(), &mut Silent)
-                .expect("captures");
+            let needs = edit.method.needs();
+            let wanted: Vec<Wanted<'_>> = sites.iter().map(|site| Wanted { site, needs }).collect();
+            let captures = lockstep.capture(&model, &wanted, &mut Silent).expect("captures");
             for capture in captures {
                 let slot = original.slot(&capture.site).expect("a slot");
                 let problem = FitProblem {
@@ -168,7 +171,8 @@ fn one_layer_after_another(
                     bias.iter_mut().zip(sums).for_each(|(bias, sum)| *bias = sum);
                 }
             }
-            lockstep.note_edit(layer);
+            let stage = original.slot(&sites[0]).and_then(LinearSlot::stage);
+            lockstep.note_edit(stage.expect("a stage"));
         }
     }
     model
@@ -197,11 +201,11 @@ fn the_plan_of_a_table_fits_targets_and_output_layer_by_layer_with_the_numbers_o
     assert_eq!(edited.sites.len(), 8);
     for outcome in &edited.sites {
         let site = &outcome.site;
-        assert_eq!(dense(&edited.model, site), dense(&expected, site), "{site}");
+        assert_eq!(dense(&edited.network, site), dense(&expected, site), "{site}");
         let bias =
             |model: &Transformer| model.slot(site).and_then(|s| s.bias().map(<[f32]>::to_vec));
-        assert_eq!(bias(&edited.model), bias(&expected), "{site}");
-        assert_eq!(outcome.heals, outcome.role == Role::Output);
+        assert_eq!(bias(&edited.network), bias(&expected), "{site}");
+        assert_eq!(outcome.heals, outcome.role == Role::Output.name());
     }
 }
 
@@ -218,7 +222,7 @@ fn cuts_need_no_text_and_read_original_weights_and_stand_beside_fits() {
     let both = applied(&loaded, &mixed, Some(1000));
     assert_eq!(both.sites.len(), cuts.sites.len() + 1);
     for outcome in &cuts.sites {
-        assert_eq!(dense(&cuts.model, &outcome.site), dense(&both.model, &outcome.site));
+        assert_eq!(dense(&cuts.network, &outcome.site), dense(&both.network, &outcome.site));
         let report = outcome.fit.cut.as_ref().expect("is a cut");
         assert_eq!(report.kept.rank, Some(2));
         assert_eq!(report.relative_error, outcome.fit.relative_error, "that of the weight");

@@ -2,7 +2,6 @@
 
 use super::summary::{first_appearances, metric_of};
 use super::{Curve, Report, Summary};
-use linwright_ops::Role;
 use linwright_report::plot::{Axis, Baseline, Plot, Series, Style, whole_ticks};
 use linwright_report::{Figure, Scale, Spread};
 
@@ -160,15 +159,13 @@ fn bare(line: Vec<(f64, f64)>) -> Vec<(f64, f64, Option<f64>)> {
 fn errors(report: &Report) -> Option<Figure> {
     let all = &report.layer_errors;
     let y = Scale::around(all.iter().map(|error| error.relative_error), true)?;
-    let mut roles: Vec<Role> = all.iter().map(|error| error.role).collect();
-    roles.sort_unstable();
-    roles.dedup();
+    let roles = first_appearances(all.iter().map(|error| error.role.as_str()));
     let mut layers: Vec<usize> = all.iter().map(|error| error.layer).collect();
     layers.sort_unstable();
     layers.dedup();
     let (first, last) = (*layers.first()? as f64, *layers.last()? as f64);
     let methods = first_appearances(all.iter().map(|error| error.method.as_str()));
-    let panel = |&role: &Role| {
+    let panel = |&role: &&str| {
         let series = methods.iter().map(|&method| {
             let points = layers.iter().filter_map(|&layer| {
                 let values: Vec<f64> = all
@@ -182,7 +179,7 @@ fn errors(report: &Report) -> Option<Figure> {
             Series { index: place(report, method), points: points.collect(), style: Style::Marked }
         });
         Plot {
-            title: capitalised(Role::name(role)),
+            title: capitalised(role),
             x: Axis {
                 title: "layer".to_owned(),
                 scale: Scale::linear(first - 0.5, last + 0.5),

@@ -15,7 +15,7 @@ mod tests;
 pub use summary::Summary;
 
 use linwright_evaluate::{ParameterCounts, TaskResult};
-use linwright_ops::{Role, SiteId};
+use linwright_ops::SiteId;
 use linwright_report::ReportError;
 use linwright_run::Provenance;
 use linwright_train::CurvePoint;
@@ -165,7 +165,7 @@ pub struct LayerError {
     /// The site.
     pub site: SiteId,
     /// Role of the site.
-    pub role: Role,
+    pub role: String,
     /// Its layer, from zero.
     pub layer: usize,
     /// Seed of the fit.

@@ -132,7 +132,7 @@ fn rows() -> Vec<Row> {
 fn sample() -> Report {
     let rows = rows();
     let (mut curves, mut layer_errors) = (Vec::new(), Vec::new());
-    let roles = [("q", Role::Query, 1.0), ("k", Role::Key, 0.7), ("v", Role::Value, 2.2)];
+    let roles = [("q", "query", 1.0), ("k", "key", 0.7), ("v", "value", 2.2)];
     for (method, _, loss) in METHODS {
         for (layer, seed) in (2..5).flat_map(|layer| (0..3).map(move |seed| (layer, seed))) {
             for (letter, role, weight) in roles {
@@ -142,7 +142,7 @@ fn sample() -> Report {
                     comparison: String::from("as in the paper"),
                     method: method.to_owned(),
                     site: site.clone(),
-                    role,
+                    role: role.to_owned(),
                     layer,
                     seed,
                     relative_error: end,

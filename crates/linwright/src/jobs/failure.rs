@@ -15,6 +15,7 @@ use linwright_files::hub::HubError;
 use linwright_measure::capture::CaptureError;
 use linwright_measure::inspect::InspectError;
 use linwright_measure::vendi::{StoredError, VendiError};
+use linwright_model::WindowsError;
 use linwright_model::checkpoint::CheckpointError;
 use linwright_model::checkpoint::export::ExportError;
 use linwright_model::generate::GenerateError;
@@ -192,8 +193,7 @@ impl From<CompressError> for Failure {
             | CompressError::Slots { .. }
             | CompressError::CutTwice { .. }
             | CompressError::Pattern { .. }
-            | CompressError::Sweep { .. }
-            | CompressError::Capture(CaptureError::Window { .. }) => Self::usage(message),
+            | CompressError::Sweep { .. } => Self::usage(message),
             CompressError::Evaluation(error) => error.into(),
             CompressError::Output(error) => error.into(),
             CompressError::Store(error) => error.into(),
@@ -209,12 +209,22 @@ impl From<CompressError> for Failure {
                     | FitError::TooFewSamples { .. },
                 ..
             }
-            | CompressError::Model(_)
+            | CompressError::Network(_)
             | CompressError::Capture(_)
             | CompressError::Unstorable { .. }
             | CompressError::Interrupted => Self::general(message),
         };
         Self { for_good, ..failure }
+    }
+}
+
+impl From<WindowsError> for Failure {
+    fn from(error: WindowsError) -> Self {
+        let message = message_of(&error);
+        match error {
+            WindowsError::TooLong { .. } => Self::usage(message),
+            WindowsError::TooShort { .. } | WindowsError::Text { .. } => Self::general(message),
+        }
     }
 }
 
@@ -243,7 +253,7 @@ impl From<StudyError> for Failure {
         }
         match error {
             StudyError::Compress(error) => error.into(),
-            StudyError::Capture(error) => CompressError::from(error).into(),
+            StudyError::Windows(error) => error.into(),
             StudyError::Evaluation(error) => error.into(),
             StudyError::Run(error) => error.into(),
         }

@@ -4,7 +4,7 @@ use super::named::Names;
 use super::{JobError, parse_layers};
 use linwright_compress::SlotSet;
 use linwright_compress::intervention::Lname;
-use linwright_ops::Role;
+use linwright_model::Role;
 use schemars::JsonSchema;
 use serde::{Deserialize, Serialize};
 
@@ -52,6 +52,7 @@ impl SlotOptions {
                 .hint("give --lname NAME, --roles ROLE or --site PATTERN, and --lnum LAYER"));
         }
         let (lnames, patterns) = (self.lname.clone(), pattern.into_iter().collect());
+        let roles = roles.iter().map(ToString::to_string).collect();
         Ok(SlotSet { lnames, roles, layers: self.layers()?, patterns, ignore: Vec::new() })
     }
 }

@@ -10,7 +10,7 @@ use crate::jobs::{EvaluationOptions, Failure, FailureKind, Outcome, Session, sha
 use linwright_compress::Rates;
 use linwright_compress::recipe::{Evaluation, Recipe};
 use linwright_compress::report::{LayerError, ModelSummary, Report, SCHEMA};
-use linwright_compress::study::{self, Findings, Inputs};
+use linwright_compress::study::{self, Findings, TextTrial};
 use linwright_data::{Corpus, MAX_FILE_BYTES};
 use linwright_evaluate::Outcome as Part;
 use linwright_evaluate::{
@@ -55,14 +55,15 @@ pub(super) fn run(
         .tokenizer
         .as_ref()
         .ok_or_else(|| Failure::general(format!("{} has no tokenizer.json", recipe.model)))?;
-    let inputs = Inputs { model: loaded, tokenizer, calibration: &calibration, tasks: &tasks };
+    let (source, tasks) = (&recipe.calibration, tasks.as_slice());
+    let inputs = TextTrial { model: loaded, tokenizer, calibration: &calibration, source, tasks };
     if dry_run {
         session.finish();
         return costs(recipe, &inputs);
     }
     // Before the directory belongs to this recipe: errors in it can still be corrected.
     for &seed in &recipe.seeds {
-        study::calibrate(recipe, &inputs, seed)?;
+        inputs.windows(seed)?;
     }
     let notes = [left_out, study::notes(recipe, &inputs)].concat();
     notes.iter().for_each(|note| session.note(&format!("note: {note}")));
@@ -157,7 +158,7 @@ fn named_tasks(recipe: &Recipe, session: &mut Session<'_>) -> Result<Vec<Box<dyn
 fn report(
     name: &str,
     recipe: &Recipe,
-    inputs: &Inputs<'_>,
+    inputs: &TextTrial<'_>,
     notes: Vec<String>,
     findings: Findings,
     session: &Session<'_>,
@@ -186,7 +187,7 @@ fn report(
 fn provenance(
     name: &str,
     recipe: &Recipe,
-    inputs: &Inputs<'_>,
+    inputs: &TextTrial<'_>,
     baseline: &[TaskResult],
     session: &Session<'_>,
 ) -> Result<Provenance, Failure> {
@@ -260,8 +261,8 @@ pub fn read_report(text: &str, path: &Path) -> Result<Report, Failure> {
     Ok(Report::from_json(&value.to_string())?)
 }
 
-fn costs(recipe: &Recipe, inputs: &Inputs<'_>) -> Result<Outcome, Failure> {
-    let calibration = study::calibrate(recipe, inputs, recipe.seeds[0])?;
+fn costs(recipe: &Recipe, inputs: &TextTrial<'_>) -> Result<Outcome, Failure> {
+    let windows = inputs.windows(recipe.seeds[0])?;
     let mut lines = Vec::new();
     let mut costs = Vec::new();
     let mut rates = Rates::default();
@@ -271,7 +272,7 @@ fn costs(recipe: &Recipe, inputs: &Inputs<'_>) -> Result<Outcome, Failure> {
             for row in &table.methods {
                 let plan = table.plan(row, layers, recipe.seeds[0]);
                 let cost =
-                    study::estimate(&plan, &inputs.model.decoder, Some(&calibration), &mut rates)?;
+                    study::estimate(&plan, &inputs.model.decoder, Some(&windows), &mut rates)?;
                 seconds += cost.seconds * recipe.seeds.len() as f64;
                 lines.push(vec![
                     table.title.clone(),

@@ -9,6 +9,7 @@ use super::native::{self, Headers};
 use super::same_tokens::same_tokens;
 use super::source::Source;
 use super::verify::{fixed_prompts, verify};
+use crate::Role;
 use crate::config::TransformerConfig;
 use crate::transformer::{Orientation, Shown, Transformer};
 use linwright_files::writer::{Planned, header_bytes, write_values};
@@ -344,7 +345,7 @@ impl<'a> WeightLayout<'a> {
 
     /// The stored form of a slot's weight.
     fn orientation(&self, slot: &LinearSlot) -> Orientation {
-        match self.decoder.config().is_transposed(slot.role()) {
+        match self.decoder.config().is_transposed(Role::of(slot)) {
             true => Orientation::Inputs,
             false => Orientation::Outputs,
         }

@@ -1,14 +1,20 @@
 //! Names and shapes of the tensors of a configuration.
 
 use super::{AttentionConfig, HeadsConfig, MlpConfig, ParallelNorms, Placement, TransformerConfig};
+use crate::Role;
 use crate::families::{Head, Named, Positions, QueryKeyNorm, Scope};
 use crate::parts::{BranchOf, LayerOf, Part, Parts};
-use linwright_ops::{Role, Shape};
+use linwright_ops::Shape;
 use std::ops::Range;
 
 /// Names of the linear layers that replace attention and MLP in some models.
 const LINEAR_ATTENTION: &str = "self_attn.linear_attn";
 const LINEAR_MLP: &str = "mlp.linear_mlp";
+/// Inputs of the linear layers of a layer; attention and MLP side by side may share theirs.
+const ATTENTION_INPUT: &str = "attention.input";
+const ATTENDED: &str = "attention.attended";
+const MLP_INPUT: &str = "mlp.input";
+const MLP_INNER: &str = "mlp.inner";
 /// Names of the projections between an embedding and a residual stream of another width.
 const PROJECT_IN: &str = "project_in";
 const PROJECT_OUT: &str = "project_out";
@@ -18,6 +24,8 @@ const PROJECT_OUT: &str = "project_out";
 pub(crate) struct Linear {
     /// Its site.
     pub(crate) site: String,
+    /// The input that it reads.
+    pub(crate) reads: String,
     /// Its role.
     pub(crate) role: Role,
     /// Its shape.
@@ -63,6 +71,10 @@ struct Stage<'a> {
     norms: &'a [&'a str],
     /// Its input projections.
     inputs: &'a [Named],
+    /// The input of its input projections, or of the only linear layer.
+    reads: &'a str,
+    /// The input of its output projection.
+    inner_reads: &'a str,
     /// Features out of an input projection.
     width: &'a dyn Fn(Role) -> usize,
     /// Whether the input projections have a bias.
@@ -167,13 +179,16 @@ impl TransformerConfig {
             tied_bias: self.tied_bias(),
             pooler: names.pooler.filter(|_| self.pooler).map(|name| {
                 let shape = Shape { out: wide, inp: wide };
-                Linear { site: self.full(name), role: Role::Pooler, shape, bias: true }
+                let reads = self.full("output");
+                Linear { site: self.full(name), reads, role: Role::Pooler, shape, bias: true }
             }),
         }
     }
 
     fn projection(&self, name: &str, role: Role, shape: Shape) -> Option<Linear> {
-        (shape.out != shape.inp).then(|| Linear { site: self.full(name), role, shape, bias: false })
+        let site = self.full(name);
+        let reads = format!("{site}.input");
+        (shape.out != shape.inp).then_some(Linear { site, reads, role, shape, bias: false })
     }
 
     /// The linear layer and the norm before the output of a masked language model.
@@ -185,7 +200,8 @@ impl TransformerConfig {
             return None;
         }
         let shape = Shape { out: self.hidden, inp: self.hidden };
-        let linear = Linear { site: dense.into(), role: Role::Transform, shape, bias: true };
+        let (site, reads) = (dense.to_owned(), format!("{dense}.input"));
+        let linear = Linear { site, reads, role: Role::Transform, shape, bias: true };
         Some((linear, self.norm_site(norm.into())))
     }
 
@@ -197,7 +213,8 @@ impl TransformerConfig {
             Head::Masked { .. } => return None,
         };
         let shape = Shape { out: self.vocab, inp: self.embedding_width };
-        (!self.tied_embeddings).then(|| Linear { site: name.into(), role: Role::Head, shape, bias })
+        let (site, reads) = (name.to_owned(), format!("{name}.input"));
+        (!self.tied_embeddings).then_some(Linear { site, reads, role: Role::Head, shape, bias })
     }
 
     /// The bias of a tied output matrix.
@@ -219,9 +236,12 @@ impl TransformerConfig {
         let output_bias = self.biases.output;
         match self.layers[index].attention {
             AttentionConfig::Absent => None,
-            AttentionConfig::Linear => {
-                Some(self.replaced(index, norms, (LINEAR_ATTENTION, Role::Output), output_bias))
-            }
+            AttentionConfig::Linear => Some(self.replaced(
+                index,
+                (norms, ATTENTION_INPUT),
+                (LINEAR_ATTENTION, Role::Output),
+                output_bias,
+            )),
             AttentionConfig::Heads(heads) => {
                 let (query, kv) = (self.query_width(), heads.kv_heads * self.head_dim);
                 let width = |role| match role {
@@ -233,6 +253,8 @@ impl TransformerConfig {
                     index,
                     norms,
                     inputs: names.attention,
+                    reads: ATTENTION_INPUT,
+                    inner_reads: ATTENDED,
                     width: &width,
                     input_bias: self.biases.query_key_value,
                     output: (names.output, Role::Output),
@@ -250,16 +272,21 @@ impl TransformerConfig {
         let names = &self.family.names;
         let shared = self.parallel == Some(ParallelNorms::Shared);
         let norms = if shared { &[] } else { names.mlp_norms };
+        let reads = if shared { ATTENTION_INPUT } else { MLP_INPUT };
         let bias = self.biases.mlp;
         match self.layers[index].mlp {
             MlpConfig::Absent => None,
-            MlpConfig::Linear => Some(self.replaced(index, norms, (LINEAR_MLP, Role::Down), bias)),
+            MlpConfig::Linear => {
+                Some(self.replaced(index, (norms, reads), (LINEAR_MLP, Role::Down), bias))
+            }
             MlpConfig::Inner(inner) => {
                 let width = |role| if role == Role::GateUp { 2 * inner } else { inner };
                 Some(self.branch(Stage {
                     index,
                     norms,
                     inputs: names.mlp,
+                    reads,
+                    inner_reads: MLP_INNER,
                     width: &width,
                     input_bias: bias,
                     output: names.mlp_output,
@@ -271,18 +298,20 @@ impl TransformerConfig {
     }
 
     fn branch(&self, stage: Stage<'_>) -> Branch {
-        let Stage { index, norms, inputs, width, input_bias, output, inner, output_bias } = stage;
-        let linear = |(name, role): Named, out, inp, bias| Linear {
+        let Stage { index, norms, inputs, reads, inner_reads, width, input_bias, .. } = stage;
+        let linear = |(name, role): Named, reads, out, inp, bias| Linear {
             site: self.in_layer(index, name),
+            reads: self.in_layer(index, reads),
             role,
             shape: Shape { out, inp },
             bias,
         };
         let inputs = inputs
             .iter()
-            .map(|&named| linear(named, width(named.1), self.hidden, input_bias))
+            .map(|&named| linear(named, reads, width(named.1), self.hidden, input_bias))
             .collect();
-        let output = linear(output, self.hidden, inner, output_bias);
+        let Stage { output, inner, output_bias, .. } = stage;
+        let output = linear(output, inner_reads, self.hidden, inner, output_bias);
         let norm = |nth: usize| norms.get(nth).map(|n| self.norm_site(self.in_layer(index, n)));
         let (before, after, on_sum) = match self.placement {
             Placement::Before => (norm(0), None, None),
@@ -294,11 +323,19 @@ impl TransformerConfig {
     }
 
     /// One linear layer in place of attention or MLP.
-    fn replaced(&self, index: usize, norms: &[&str], name: Named, bias: bool) -> Branch {
+    fn replaced(
+        &self,
+        index: usize,
+        (norms, reads): (&[&str], &str),
+        name: Named,
+        bias: bool,
+    ) -> Branch {
         self.branch(Stage {
             index,
             norms,
             inputs: &[],
+            reads,
+            inner_reads: reads,
             width: &|_| 0,
             input_bias: bias,
             output: name,

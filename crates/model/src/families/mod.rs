@@ -22,7 +22,7 @@ const NO_DECODER: &[&str] = &["is_decoder"];
 /// Features that a decoder must not have.
 const BIDIRECTIONAL: &[&str] = &["use_bidirectional_attention"];
 
-use linwright_ops::Role;
+use crate::Role;
 use linwright_tensor::kernels::activation::Activation;
 use linwright_tensor::kernels::norm::NormKind;
 use linwright_tensor::kernels::rope::Pairing;

@@ -3,11 +3,12 @@
 //! on the others.
 
 use super::{Choice, Finish, Limits, choose};
+use crate::Role;
 use crate::batch::Batch;
 use crate::config::RopeScaling;
 use crate::error::ModelError;
 use crate::transformer::{Cache, Ranked, Transformer};
-use linwright_ops::{Role, SiteId, Sites};
+use linwright_ops::{SiteId, Sites};
 use linwright_tensor::{Mat, MatRef};
 
 /// A request for one sequence.
@@ -290,6 +291,6 @@ fn changes_frequencies(model: &Transformer, from: usize, to: usize) -> bool {
 }
 
 fn head(model: &Transformer) -> SiteId {
-    let named = model.slots().into_iter().rfind(|slot| slot.role() == Role::Head);
+    let named = model.slots().into_iter().rfind(|slot| Role::of(slot) == Role::Head);
     named.map_or_else(|| SiteId("head".into()), |slot| slot.id().clone())
 }

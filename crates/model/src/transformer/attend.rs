@@ -1,10 +1,8 @@
 //! Attention: projections, rotary embedding, scores, and output.
 
-use super::backward::{
-    BackwardPass, BranchBackward, SlotBackward, SlotsBackward, slot_backward, slots_backward,
-};
+use super::backward::{BackwardPass, BranchBackward, SlotBackward, SlotsBackward};
 use super::forward::{Pass, finite};
-use super::grads::BranchGrads;
+use super::grads::{BranchGrads, NormGrads};
 use super::memory::BranchTape;
 use super::weights::Branch;
 use crate::config::{AttentionConfig, HeadsConfig, TransformerConfig};
@@ -191,27 +189,31 @@ impl Pass<'_> {
 impl BackwardPass<'_> {
     /// Gradients of attention.
     pub(super) fn attention(&mut self, branch: &Branch, args: BranchBackward<'_>) {
-        let BranchBackward { x, dy, tape, dx, grads } = args;
+        let BranchBackward { x, dy, tape, dx, mut grads } = args;
+        let of_output = grads.as_mut().map(|grads| &mut grads.output);
         let AttentionConfig::Heads(heads) = self.config.layers[self.index].attention else {
-            let args = SlotBackward { x, dy, tape: &tape.ops[0], dx, grads: &mut grads.output };
-            slot_backward(&branch.output, args, self.workspace);
-            return;
+            let args = SlotBackward { x, dy, tape: &tape.ops[0], dx, grads: of_output };
+            return self.slot(&branch.output, args);
         };
         let mut d_inner = self.workspace.take(dy.rows(), self.config.query_width());
         let args = SlotBackward {
-            x: &tape.inner,
+            x: Some(&tape.inner),
             dy,
             tape: &tape.ops[branch.inputs.len()],
             dx: d_inner.view_mut(),
-            grads: &mut grads.output,
+            grads: of_output,
         };
-        slot_backward(&branch.output, args, self.workspace);
+        self.slot(&branch.output, args);
+        if self.lens.is_done() {
+            return self.workspace.give(d_inner);
+        }
         let mut d_ready = self.attend_backward(branch, heads, tape, &d_inner);
         self.workspace.give(d_inner);
-        self.prepare_backward(branch, heads, tape, grads, &mut d_ready);
+        self.prepare_backward(branch, heads, tape, grads.as_deref_mut(), &mut d_ready);
         let tapes = &tape.ops[..branch.inputs.len()];
-        let args = SlotsBackward { x, dy: &d_ready, tapes, dx, grads: &mut grads.inputs };
-        slots_backward(&branch.inputs, args, self.workspace);
+        let of_inputs = grads.map(|grads| grads.inputs.as_mut_slice());
+        let args = SlotsBackward { x, dy: &d_ready, tapes, dx, grads: of_inputs };
+        self.slots(&branch.inputs, args);
         d_ready.into_iter().for_each(|mat| self.workspace.give(mat));
     }
 
@@ -251,7 +253,7 @@ impl BackwardPass<'_> {
         branch: &Branch,
         heads: HeadsConfig,
         tape: &BranchTape,
-        grads: &mut BranchGrads,
+        mut grads: Option<&mut BranchGrads>,
         d_ready: &mut Vec<Mat<f32>>,
     ) {
         let config = self.config;
@@ -267,14 +269,20 @@ impl BackwardPass<'_> {
             let mut d_raw = self.workspace.take(raw.rows(), raw.cols());
             d_raw.data_mut().fill(0.0);
             let group = config.query_key_group(raw.cols());
-            let grads = &mut grads.inner[i];
+            let (weight, bias) = match &mut grads {
+                Some(grads) => {
+                    let NormGrads { weight, bias, .. } = &mut grads.inner[i];
+                    (weight.as_deref_mut(), bias.as_deref_mut())
+                }
+                None => (None, None),
+            };
             norm_backward(
                 raw.view(),
                 &weights.of(&config.norm, group),
                 d_ready[i].view(),
                 d_raw.view_mut(),
-                grads.weight.as_deref_mut(),
-                grads.bias.as_deref_mut(),
+                weight,
+                bias,
             );
             self.workspace.give(std::mem::replace(&mut d_ready[i], d_raw));
         }

@@ -1,23 +1,28 @@
-//! The backward pass, for training.
+//! The backward pass: for training, and to the slots whose gradient a probe wants.
 //!
 //! The forward pass keeps for each layer the residual stream before each of its two stages
 //! (attention, MLP), the projections, the attended queries, keys and values, the output of
 //! attention, and the inputs of post-norms. Pre-norms and the activations of the MLP are cheap and
-//! are recomputed.
+//! are recomputed. A pass to slots keeps nothing below the first of them, computes gradients of
+//! inputs alone, and ends there.
 
-use super::forward::Pass;
+use super::forward::{Pass, Stream};
 use super::grads::{BranchGrads, LayerGrads, NormGrads, SlotGrads};
+use super::lens::Lens;
 use super::memory::{BranchTape, LayerTape, Rotations};
 use super::weights::{Branch, Layer, NormWeights};
 use super::{TrainingMemory, Transformer, TransformerGrads};
 use crate::batch::Batch;
 use crate::config::{ParallelNorms, TransformerConfig};
 use crate::error::ModelError;
-use linwright_ops::{Backward, LinearSlot, NoProbe, Tape, Workspace};
+use linwright_ops::{
+    Backward, CrossEntropy, Differentiable, LinearSlot, Network, NoProbe, OutputLoss, Probe, Sites,
+    Tape, Workspace,
+};
 use linwright_tensor::kernels::cross_entropy::IGNORE;
 use linwright_tensor::kernels::elementwise::add;
 use linwright_tensor::kernels::norm::{norm, norm_backward};
-use linwright_tensor::{Mat, MatMut};
+use linwright_tensor::{Mat, MatMut, MatRef};
 use std::ops::Range;
 
 impl Transformer {
@@ -40,113 +45,165 @@ impl Transformer {
         if let Some((name, _)) = self.held_in_half() {
             return Err(ModelError::HeldInHalf { name });
         }
-        let targets = self.check_targets(batch, targets)?;
+        self.check_targets(batch, targets)?;
+        let mut loss = CrossEntropy::mean(targets);
+        self.differentiate(batch, &mut loss, Some(grads), &mut NoProbe, memory)
+    }
+
+    /// Loss of a batch, and gradients of all parameters or, without `grads`, of the slots that the
+    /// probe wants.
+    fn differentiate(
+        &self,
+        batch: &Batch,
+        loss: &mut dyn OutputLoss,
+        mut grads: Option<&mut TransformerGrads>,
+        probe: &mut dyn Probe,
+        memory: &mut TrainingMemory,
+    ) -> Result<f64, ModelError> {
+        let reach = match grads {
+            Some(_) => Reach { first: Some(0), slots: usize::MAX },
+            None => self.reach(probe),
+        };
+        let first = reach.first.unwrap_or(self.stages());
         let rotations = self.memory.rotations(&self.config, batch);
-        let TrainingMemory { layers, workspace, embedded, head, hidden, d_hidden, logits } = memory;
+        let TrainingMemory { layers, below, workspace, embedded, head, hidden, d_hidden, logits } =
+            memory;
         layers.resize_with(self.weights.layers.len(), LayerTape::default);
-        self.embed_into(batch, hidden, workspace, Some(embedded))?;
+        let mut lens = Lens::new(probe, batch);
+        self.embed_into(batch, hidden, workspace, Some((embedded, &mut lens)))?;
         let mut pass = Pass {
             config: &self.config,
             batch,
             rotations: &rotations,
-            probe: &mut NoProbe,
+            lens,
             workspace,
             cache: None,
             index: 0,
-            keep: true,
+            keep: false,
         };
-        for (index, (layer, tape)) in self.weights.layers.iter().zip(&mut *layers).enumerate() {
-            pass.index = index;
-            pass.layer(layer, hidden, tape)?;
+        let mut stream = Stream::new(std::mem::take(hidden));
+        for stage in 0..self.stages() {
+            pass.keep = stage >= first;
+            let tape = if pass.keep { &mut layers[stage / 2] } else { &mut *below };
+            pass.stage(&self.weights.layers[stage / 2], stage, &mut stream, tape)?;
         }
-        let mut output = super::head::Output { logits, tape: head, workspace };
-        let loss = self.head_backward(hidden, targets, grads, d_hidden, &mut output)?;
-        let mut back = BackwardPass {
-            config: &self.config,
-            spans: batch.spans(),
-            rotations: &rotations,
-            workspace,
-            index: 0,
-        };
-        let all = self.weights.layers.iter().zip(layers).zip(&mut grads.parts.layers);
-        for (index, ((layer, tape), grads)) in all.enumerate().rev() {
+        let Pass { mut lens, workspace, .. } = pass;
+        *hidden = stream.into_rows();
+        lens.ends_after(reach.slots);
+        let mut output = super::head::Output { logits, tape: head, workspace, lens: &mut lens };
+        let loss = self.head_backward(hidden, loss, grads.as_deref_mut(), d_hidden, &mut output)?;
+        let (config, spans, rotations) = (&self.config, batch.spans(), &rotations);
+        let mut back = BackwardPass { config, spans, rotations, workspace, index: 0, lens };
+        for (index, layer) in self.weights.layers.iter().enumerate().skip(first / 2).rev() {
+            if back.lens.is_done() {
+                return Ok(loss);
+            }
             back.index = index;
-            back.layer(layer, tape, grads, d_hidden);
+            let grads = grads.as_mut().map(|grads| &mut grads.parts.layers[index]);
+            back.layer(layer, &mut layers[index], grads, d_hidden);
         }
-        self.embed_backward(batch, embedded, d_hidden, grads, workspace);
+        let BackwardPass { mut lens, workspace, .. } = back;
+        if !lens.is_done() {
+            self.embed_backward(batch, embedded, d_hidden, grads, (workspace, &mut lens));
+        }
         Ok(loss)
     }
 
-    fn check_targets<'a>(
-        &self,
-        batch: &Batch,
-        tokens: &'a [u32],
-    ) -> Result<Targets<'a>, ModelError> {
+    /// How far back the pass goes for the gradients that a probe wants.
+    fn reach(&self, probe: &dyn Probe) -> Reach {
+        let wants = |slot: &&LinearSlot| probe.wants_gradient(slot.id());
+        let in_stages = self.slots().into_iter().filter(wants).filter_map(LinearSlot::stage);
+        let in_stages: Vec<usize> = in_stages.collect();
+        let embeds = self.weights.project_in.as_ref().is_some_and(|slot| wants(&slot));
+        let first = if embeds { Some(0) } else { in_stages.iter().min().copied() };
+        // Attention and MLP side by side share what the stage of attention keeps.
+        let first =
+            first.map(|stage| if self.config.parallel.is_some() { stage & !1 } else { stage });
+        Reach { first, slots: in_stages.len() + usize::from(embeds) }
+    }
+
+    fn check_targets(&self, batch: &Batch, tokens: &[u32]) -> Result<(), ModelError> {
         assert_eq!(tokens.len(), batch.len(), "one target a row");
         let vocab = self.config.vocab;
-        let mut counted = 0;
-        for (row, &token) in tokens.iter().enumerate().filter(|(_, token)| **token != IGNORE) {
-            if token as usize >= vocab {
-                return Err(ModelError::TokenOutOfRange { token, row, vocab });
-            }
-            counted += 1;
+        let mut counted = tokens.iter().enumerate().filter(|(_, token)| **token != IGNORE);
+        if counted.clone().next().is_none() {
+            return Err(ModelError::NoTargets);
         }
-        if counted == 0 { Err(ModelError::NoTargets) } else { Ok(Targets { tokens, counted }) }
+        match counted.find(|(_, token)| **token as usize >= vocab) {
+            Some((row, &token)) => Err(ModelError::TokenOutOfRange { token, row, vocab }),
+            None => Ok(()),
+        }
     }
 }
 
-/// Targets that are within the vocabulary.
-#[derive(Clone, Copy)]
-pub(super) struct Targets<'a> {
-    /// One for each row.
-    pub(super) tokens: &'a [u32],
-    /// Number of rows with a target, at least one.
-    pub(super) counted: usize,
+impl Differentiable for Transformer {
+    /// The loss of the logits (rows, vocab), which come in blocks of rows. Its targets must be
+    /// below the size of the vocabulary.
+    fn loss_to_slots(
+        &self,
+        batch: &Batch,
+        loss: &mut dyn OutputLoss,
+        probe: &mut dyn Probe,
+    ) -> Result<f64, ModelError> {
+        if !self.has_head() {
+            return Err(ModelError::NoHead);
+        }
+        self.memory
+            .lend(|memory| self.differentiate(batch, loss, None, probe, &mut memory.training))
+    }
+}
+
+/// How far back a pass goes.
+struct Reach {
+    /// The first stage of which something is kept; none if no slot of a stage is wanted.
+    first: Option<usize>,
+    /// Number of slots to show, after which it ends.
+    slots: usize,
 }
 
 /// Arguments of the backward pass of attention or MLP, without its norms.
 pub(super) struct BranchBackward<'a> {
-    /// Its input (rows, hidden).
-    pub(super) x: &'a Mat<f32>,
+    /// Its input (rows, hidden), if its input projections need it.
+    pub(super) x: Option<&'a Mat<f32>>,
     /// Gradient of its output, of the same shape.
     pub(super) dy: &'a Mat<f32>,
     /// Results of its forward pass.
     pub(super) tape: &'a mut BranchTape,
     /// Receives the gradient of the input.
     pub(super) dx: MatMut<'a, f32>,
-    /// The gradients of its parameters are added to these.
-    pub(super) grads: &'a mut BranchGrads,
+    /// The gradients of its parameters are added to these, if they are wanted.
+    pub(super) grads: Option<&'a mut BranchGrads>,
 }
 
 /// Arguments of the backward pass of a slot.
 pub(super) struct SlotBackward<'a> {
-    /// Its input (rows, inp).
-    pub(super) x: &'a Mat<f32>,
+    /// Its input (rows, inp), if it needs it.
+    pub(super) x: Option<&'a Mat<f32>>,
     /// Gradient of its output (rows, out).
     pub(super) dy: &'a Mat<f32>,
     /// What its forward pass saved.
     pub(super) tape: &'a Tape<f32>,
     /// Receives the gradient of the input.
     pub(super) dx: MatMut<'a, f32>,
-    /// The gradients of its parameters are added to these.
-    pub(super) grads: &'a mut SlotGrads,
+    /// The gradients of its parameters are added to these, if they are wanted.
+    pub(super) grads: Option<&'a mut SlotGrads>,
 }
 
 /// Arguments of the backward pass of slots with the same input, see [`SlotBackward`].
 pub(super) struct SlotsBackward<'a> {
-    /// Their input.
-    pub(super) x: &'a Mat<f32>,
+    /// Their input, if one of them needs it.
+    pub(super) x: Option<&'a Mat<f32>>,
     /// Gradient of each output.
     pub(super) dy: &'a [Mat<f32>],
     /// What the forward pass of each saved.
     pub(super) tapes: &'a [Tape<f32>],
     /// Receives the sum of the gradients of the input.
     pub(super) dx: MatMut<'a, f32>,
-    /// The gradients of the parameters of each are added to these.
-    pub(super) grads: &'a mut [SlotGrads],
+    /// The gradients of the parameters of each are added to these, if they are wanted.
+    pub(super) grads: Option<&'a mut [SlotGrads]>,
 }
 
-/// State of a backward pass.
+/// State of a backward pass. Once its lens is done, what it would compute next is unspecified.
 pub(super) struct BackwardPass<'a> {
     pub(super) config: &'a TransformerConfig,
     pub(super) spans: &'a [Range<usize>],
@@ -154,6 +211,7 @@ pub(super) struct BackwardPass<'a> {
     pub(super) workspace: &'a mut Workspace<f32>,
     /// Index of the current layer.
     pub(super) index: usize,
+    pub(super) lens: Lens<'a>,
 }
 
 impl BackwardPass<'_> {
@@ -162,19 +220,23 @@ impl BackwardPass<'_> {
         &mut self,
         layer: &Layer,
         tape: &mut LayerTape,
-        grads: &mut LayerGrads,
+        grads: Option<&mut LayerGrads>,
         d_hidden: &mut Mat<f32>,
     ) {
         if let (Some(_), Some(attention), Some(mlp)) =
             (self.config.parallel, &layer.attention, &layer.mlp)
         {
-            return self.side_by_side(attention, mlp, tape, grads, d_hidden);
+            return self.side_by_side([attention, mlp], tape, grads, d_hidden);
         }
-        if let (Some(mlp), Some(grads)) = (&layer.mlp, &mut grads.mlp) {
-            self.branch(mlp, &mut tape.mlp, grads, d_hidden, Self::mlp);
+        let (of_attention, of_mlp) = match grads {
+            Some(LayerGrads { attention, mlp }) => (attention.as_mut(), mlp.as_mut()),
+            None => (None, None),
+        };
+        if let Some(mlp) = &layer.mlp {
+            self.branch(mlp, &mut tape.mlp, of_mlp, d_hidden, Self::mlp);
         }
-        if let (Some(attention), Some(grads)) = (&layer.attention, &mut grads.attention) {
-            self.branch(attention, &mut tape.attention, grads, d_hidden, Self::attention);
+        if let Some(attention) = layer.attention.as_ref().filter(|_| !self.lens.is_done()) {
+            self.branch(attention, &mut tape.attention, of_attention, d_hidden, Self::attention);
         }
     }
 
@@ -183,76 +245,72 @@ impl BackwardPass<'_> {
         &mut self,
         branch: &Branch,
         tape: &mut BranchTape,
-        grads: &mut BranchGrads,
+        mut grads: Option<&mut BranchGrads>,
         d_hidden: &mut Mat<f32>,
         compute: Compute<Self>,
     ) {
-        if let (Some(weights), Some(grads)) = (&branch.on_sum, &mut grads.on_sum) {
+        if let Some(weights) = &branch.on_sum {
+            let grads = grads.as_mut().and_then(|grads| grads.on_sum.as_mut());
             let before = self.before_norm(weights, &tape.sum, d_hidden, grads);
             self.workspace.give(std::mem::replace(d_hidden, before));
         }
-        let d_output = match (&branch.after, &mut grads.after) {
-            (Some(weights), Some(grads)) => {
-                Some(self.before_norm(weights, &tape.output, d_hidden, grads))
-            }
-            _ => None,
-        };
-        let input = self.input(branch.before.as_ref(), &tape.input);
+        let d_output = branch.after.as_ref().map(|weights| {
+            let grads = grads.as_mut().and_then(|grads| grads.after.as_mut());
+            self.before_norm(weights, &tape.output, d_hidden, grads)
+        });
+        let input = self.input(branch, branch.before.as_ref(), &tape.input, grads.is_some());
         let mut dx = self.workspace.take(d_hidden.rows(), d_hidden.cols());
         let dy = d_output.as_ref().unwrap_or(d_hidden);
-        let args = BranchBackward { x: &input, dy, tape, dx: dx.view_mut(), grads };
+        let (x, of_branch) = (input.as_ref(), grads.as_deref_mut());
+        let args = BranchBackward { x, dy, tape, dx: dx.view_mut(), grads: of_branch };
         compute(self, branch, args);
-        self.workspace.give(input);
-        d_output.into_iter().for_each(|mat| self.workspace.give(mat));
+        input.into_iter().chain(d_output).for_each(|mat| self.workspace.give(mat));
         self.add_to_residual(branch, tape, dx, d_hidden, grads);
     }
 
     /// The same for parallel attention and MLP.
     fn side_by_side(
         &mut self,
-        attention: &Branch,
-        mlp: &Branch,
+        [attention, mlp]: [&Branch; 2],
         tape: &mut LayerTape,
-        grads: &mut LayerGrads,
+        grads: Option<&mut LayerGrads>,
         d_hidden: &mut Mat<f32>,
     ) {
-        let LayerGrads { attention: Some(attention_grads), mlp: Some(mlp_grads) } = grads else {
-            unreachable!("gradients of a model have its parts");
+        let (mut of_attention, mut of_mlp) = match grads {
+            Some(LayerGrads { attention, mlp }) => (attention.as_mut(), mlp.as_mut()),
+            None => (None, None),
         };
-        let input = self.input(attention.before.as_ref(), &tape.attention.input);
-        let own = (self.config.parallel == Some(ParallelNorms::Own))
-            .then(|| self.input(mlp.before.as_ref(), &tape.attention.input));
-        let [mut dx, mut dz] =
-            [(); 2].map(|()| self.workspace.take(d_hidden.rows(), d_hidden.cols()));
-        let x = own.as_ref().unwrap_or(&input);
+        let has_own = self.config.parallel == Some(ParallelNorms::Own);
+        let norm = if has_own { &mlp.before } else { &attention.before };
+        let rows = &tape.attention.input;
+        let all = of_mlp.is_some();
+        let input = self.input(mlp, norm.as_ref(), rows, all);
+        let mut dz = self.workspace.take(d_hidden.rows(), d_hidden.cols());
+        let (x, dx, own) = (input.as_ref(), dz.view_mut(), of_mlp.as_deref_mut());
+        self.mlp(mlp, BranchBackward { x, dy: d_hidden, tape: &mut tape.mlp, dx, grads: own });
+        input.into_iter().for_each(|mat| self.workspace.give(mat));
+        if self.lens.is_done() {
+            return self.workspace.give(dz);
+        }
+        let input = self.input(attention, attention.before.as_ref(), rows, all);
+        let mut dx = self.workspace.take(d_hidden.rows(), d_hidden.cols());
         let args = BranchBackward {
-            x,
-            dy: d_hidden,
-            tape: &mut tape.mlp,
-            dx: dz.view_mut(),
-            grads: mlp_grads,
-        };
-        self.mlp(mlp, args);
-        let args = BranchBackward {
-            x: &input,
+            x: input.as_ref(),
             dy: d_hidden,
             tape: &mut tape.attention,
             dx: dx.view_mut(),
-            grads: attention_grads,
+            grads: of_attention.as_deref_mut(),
         };
         self.attention(attention, args);
-        match own {
-            Some(own) => {
-                self.workspace.give(own);
-                self.add_to_residual(mlp, &tape.attention, dz, d_hidden, mlp_grads);
-            }
-            None => {
+        input.into_iter().for_each(|mat| self.workspace.give(mat));
+        match has_own {
+            true => self.add_to_residual(mlp, &tape.attention, dz, d_hidden, of_mlp),
+            false => {
                 add(dx.data_mut(), dz.data());
                 self.workspace.give(dz);
             }
         }
-        self.workspace.give(input);
-        self.add_to_residual(attention, &tape.attention, dx, d_hidden, attention_grads);
+        self.add_to_residual(attention, &tape.attention, dx, d_hidden, of_attention);
     }
 
     /// Adds the gradient of a stage's input to that of the residual stream, through its norm.
@@ -262,13 +320,15 @@ impl BackwardPass<'_> {
         tape: &BranchTape,
         dx: Mat<f32>,
         d_hidden: &mut Mat<f32>,
-        grads: &mut BranchGrads,
+        grads: Option<&mut BranchGrads>,
     ) {
-        match (&branch.before, &mut grads.before) {
-            (Some(weights), Some(grads)) => {
-                through_norm(self.config, weights, &tape.input, &dx, d_hidden, grads);
+        match &branch.before {
+            _ if self.lens.is_done() => {}
+            Some(weights) => {
+                let grads = grads.and_then(|grads| grads.before.as_mut());
+                through_norm((self.config, weights), &tape.input, &dx, d_hidden, grads);
             }
-            _ => add(d_hidden.data_mut(), dx.data()),
+            None => add(d_hidden.data_mut(), dx.data()),
         }
         self.workspace.give(dx);
     }
@@ -279,16 +339,30 @@ impl BackwardPass<'_> {
         weights: &NormWeights,
         rows: &Mat<f32>,
         d_normed: &Mat<f32>,
-        grads: &mut NormGrads,
+        grads: Option<&mut NormGrads>,
     ) -> Mat<f32> {
         let mut before = self.workspace.take(d_normed.rows(), d_normed.cols());
         before.data_mut().fill(0.0);
-        through_norm(self.config, weights, rows, d_normed, &mut before, grads);
+        through_norm((self.config, weights), rows, d_normed, &mut before, grads);
         before
     }
 
-    /// Recomputes the input of attention or MLP.
-    fn input(&mut self, weights: Option<&NormWeights>, rows: &Mat<f32>) -> Mat<f32> {
+    /// Recomputes the input of attention or MLP, if its input projections need it: for their
+    /// gradients, for the probe, or for operators without a weight.
+    fn input(
+        &mut self,
+        branch: &Branch,
+        weights: Option<&NormWeights>,
+        rows: &Mat<f32>,
+        always: bool,
+    ) -> Option<Mat<f32>> {
+        let readers = match branch.inputs.as_slice() {
+            [] => std::slice::from_ref(&branch.output),
+            inputs => inputs,
+        };
+        if !always && !readers.iter().any(|slot| self.lens.needs_input(slot)) {
+            return None;
+        }
         let mut input = self.workspace.take(rows.rows(), rows.cols());
         match weights {
             Some(weights) => {
@@ -296,7 +370,38 @@ impl BackwardPass<'_> {
             }
             None => input.view_mut().copy_from(rows.view()),
         }
-        input
+        Some(input)
+    }
+
+    /// Shows the gradient of a slot, and computes those of its input and parameters.
+    pub(super) fn slot(&mut self, slot: &LinearSlot, args: SlotBackward<'_>) {
+        self.lens.show_gradient(slot, args.x.map(Mat::view), args.dy.view());
+        if !self.lens.is_done() {
+            slot_backward(slot, args, self.workspace);
+        }
+    }
+
+    /// The same for slots with one input.
+    pub(super) fn slots(&mut self, slots: &[LinearSlot], args: SlotsBackward<'_>) {
+        let SlotsBackward { x, dy, tapes, mut dx, grads } = args;
+        for (slot, dy) in slots.iter().zip(dy) {
+            self.lens.show_gradient(slot, x.map(Mat::view), dy.view());
+        }
+        if self.lens.is_done() {
+            return;
+        }
+        let mut grads = grads.map(|grads| grads.iter_mut());
+        let mut part = self.workspace.take(dx.rows(), dx.cols());
+        for (i, (slot, dy)) in slots.iter().zip(dy).enumerate() {
+            let target = if i == 0 { dx.reborrow() } else { part.view_mut() };
+            let grads = grads.as_mut().and_then(Iterator::next);
+            let args = SlotBackward { x, dy, tape: &tapes[i], dx: target, grads };
+            slot_backward(slot, args, self.workspace);
+            if i > 0 {
+                linwright_tensor::kernels::elementwise::add_rows(dx.reborrow(), part.view());
+            }
+        }
+        self.workspace.give(part);
     }
 }
 
@@ -305,49 +410,38 @@ type Compute<P> = fn(&mut P, &Branch, BranchBackward<'_>);
 
 /// Adds the gradient of a norm's input `rows` to `into`, from that of its output.
 pub(super) fn through_norm(
-    config: &TransformerConfig,
-    weights: &NormWeights,
+    (config, weights): (&TransformerConfig, &NormWeights),
     rows: &Mat<f32>,
     d_normed: &Mat<f32>,
     into: &mut Mat<f32>,
-    grads: &mut NormGrads,
+    grads: Option<&mut NormGrads>,
 ) {
+    let (weight, bias) = match grads {
+        Some(NormGrads { weight, bias, .. }) => (weight.as_deref_mut(), bias.as_deref_mut()),
+        None => (None, None),
+    };
     norm_backward(
         rows.view(),
         &weights.of(&config.norm, rows.cols()),
         d_normed.view(),
         into.view_mut(),
-        grads.weight.as_deref_mut(),
-        grads.bias.as_deref_mut(),
+        weight,
+        bias,
     );
 }
 
-/// Gradients of a slot.
+/// Gradients of input and parameters of a slot.
 pub(super) fn slot_backward(
     slot: &LinearSlot,
     args: SlotBackward<'_>,
     workspace: &mut Workspace<f32>,
 ) {
     let SlotBackward { x, dy, tape, dx, grads } = args;
-    let (x, dy) = (x.view(), dy.view());
-    let args = Backward { x, dy, tape, dx: Some(dx), grads: &mut grads.op };
-    slot.backward(args, grads.bias.as_deref_mut(), workspace);
-}
-
-/// Gradients of slots with the same input.
-pub(super) fn slots_backward(
-    slots: &[LinearSlot],
-    args: SlotsBackward<'_>,
-    workspace: &mut Workspace<f32>,
-) {
-    let SlotsBackward { x, dy, tapes, mut dx, grads } = args;
-    let mut part = workspace.take(dx.rows(), dx.cols());
-    for (i, ((slot, dy), grads)) in slots.iter().zip(dy).zip(grads).enumerate() {
-        let target = if i == 0 { dx.reborrow() } else { part.view_mut() };
-        slot_backward(slot, SlotBackward { x, dy, tape: &tapes[i], dx: target, grads }, workspace);
-        if i > 0 {
-            linwright_tensor::kernels::elementwise::add_rows(dx.reborrow(), part.view());
-        }
-    }
-    workspace.give(part);
+    // Operators with a weight read no input for the gradient of the input.
+    let x = x.map_or(MatRef::new(&[], 0, 0), Mat::view);
+    let (op, bias) = match grads {
+        Some(SlotGrads { op, bias }) => (Some(op), bias.as_deref_mut()),
+        None => (None, None),
+    };
+    slot.backward(Backward { x, dy: dy.view(), tape, dx: Some(dx), grads: op }, bias, workspace);
 }

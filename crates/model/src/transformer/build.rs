@@ -5,7 +5,7 @@ use super::memory::Memory;
 use super::weights::{NormWeights, TableValues, TableWeights};
 use crate::config::{Linear, NormSite, Table, TransformerConfig};
 use crate::parts::Convert;
-use linwright_ops::{Dense, HalfDense, LinearSlot, Op, Shape, SiteId};
+use linwright_ops::{Dense, HalfDense, InputId, LinearSlot, Op, Place, Shape, SiteId};
 use linwright_tensor::{HalfType, Halves, Mat, RngKey};
 use std::convert::Infallible;
 use std::sync::Arc;
@@ -248,8 +248,8 @@ impl<S: TensorSource> Convert<Table, NormSite, Linear> for Builder<'_, S> {
         Ok(NormWeights { site, weight, bias })
     }
 
-    fn slot(&mut self, linear: Linear, layer: Option<usize>) -> Result<LinearSlot, S::Error> {
-        let Linear { site, role, shape, bias } = linear;
+    fn slot(&mut self, linear: Linear, stage: Option<usize>) -> Result<LinearSlot, S::Error> {
+        let Linear { site, reads, role, shape, bias } = linear;
         let orientation = match self.config.is_transposed(role) {
             true => Orientation::Inputs,
             false => Orientation::Outputs,
@@ -261,6 +261,7 @@ impl<S: TensorSource> Convert<Table, NormSite, Linear> for Builder<'_, S> {
             true => Some(self.values(&format!("{id}.bias"), &[shape.out])?),
             false => None,
         };
-        Ok(LinearSlot::new(id, role, layer, op, bias))
+        let (reads, role, layer) = (InputId(reads), role.of_slots(), stage.map(|stage| stage / 2));
+        Ok(LinearSlot::new(id, Place { reads, role, layer, stage }, op, bias))
     }
 }

@@ -3,6 +3,7 @@
 use super::Transformer;
 use super::backward::{SlotBackward, slot_backward, through_norm};
 use super::grads::TransformerGrads;
+use super::lens::Lens;
 use crate::batch::Batch;
 use crate::config::TransformerConfig;
 use crate::error::ModelError;
@@ -39,7 +40,7 @@ impl Transformer {
         batch: &Batch,
         into: &mut Mat<f32>,
         workspace: &mut Workspace<f32>,
-        mut keep: Option<&mut Embedded>,
+        mut keep: Option<(&mut Embedded, &mut Lens<'_>)>,
     ) -> Result<(), ModelError> {
         let TransformerConfig { vocab, hidden, embedding_width, .. } = self.config;
         self.check_lengths(batch)?;
@@ -55,14 +56,17 @@ impl Transformer {
         }
         if let Some(project) = &self.weights.project_in {
             let mut wide = workspace.take(batch.len(), hidden);
-            let tape = keep.as_mut().map(|keep| {
+            let tape = keep.as_mut().map(|(keep, _)| {
                 keep.project.clear();
                 &mut keep.project
             });
             project.forward(into.view(), wide.view_mut(), tape, workspace);
+            if let Some((_, lens)) = &mut keep {
+                lens.show(project, into.view(), wide.view());
+            }
             std::mem::swap(into, &mut wide);
             match &mut keep {
-                Some(keep) => keep.narrow = wide,
+                Some((keep, _)) => keep.narrow = wide,
                 None => workspace.give(wide),
             }
         }
@@ -72,7 +76,7 @@ impl Transformer {
             norm(into.view(), &weights.of(&self.config.norm, hidden), normed.view_mut());
             std::mem::swap(into, &mut normed);
             match &mut keep {
-                Some(keep) => keep.sum = normed,
+                Some((keep, _)) => keep.sum = normed,
                 None => workspace.give(normed),
             }
         }
@@ -109,8 +113,35 @@ impl Transformer {
         })
     }
 
-    /// Adds the gradients of all embedding parameters, from that of the embeddings.
+    /// Shows the gradient of the embedding's projection, and adds those of all embedding
+    /// parameters, if they are wanted, from that of the embeddings.
     pub(super) fn embed_backward(
+        &self,
+        batch: &Batch,
+        embedded: &Embedded,
+        d_hidden: &mut Mat<f32>,
+        mut grads: Option<&mut TransformerGrads>,
+        (workspace, lens): (&mut Workspace<f32>, &mut Lens<'_>),
+    ) {
+        if let Some(weights) = &self.weights.embedding_norm {
+            let grads = grads.as_mut().and_then(|grads| grads.parts.embedding_norm.as_mut());
+            let mut before = workspace.take(d_hidden.rows(), d_hidden.cols());
+            before.data_mut().fill(0.0);
+            let of = (&self.config, weights);
+            through_norm(of, &embedded.sum, d_hidden, &mut before, grads);
+            std::mem::swap(d_hidden, &mut before);
+            workspace.give(before);
+        }
+        if let Some(slot) = &self.weights.project_in {
+            lens.show_gradient(slot, Some(embedded.narrow.view()), d_hidden.view());
+        }
+        if let Some(grads) = grads {
+            self.tables_backward(batch, embedded, d_hidden, grads, workspace);
+        }
+    }
+
+    /// Adds the gradients of the tables and of the projection between them.
+    fn tables_backward(
         &self,
         batch: &Batch,
         embedded: &Embedded,
@@ -122,15 +153,6 @@ impl Transformer {
         let add_row = |grad: &mut [f32], at: usize, d: &[f32]| {
             add(&mut grad[at * d.len()..(at + 1) * d.len()], d);
         };
-        if let (Some(weights), Some(grads)) =
-            (&self.weights.embedding_norm, &mut parts.embedding_norm)
-        {
-            let mut before = workspace.take(d_hidden.rows(), d_hidden.cols());
-            before.data_mut().fill(0.0);
-            through_norm(&self.config, weights, &embedded.sum, d_hidden, &mut before, grads);
-            std::mem::swap(d_hidden, &mut before);
-            workspace.give(before);
-        }
         if let Some(grad) = &mut parts.positions {
             for (row, at) in self.position_rows(batch) {
                 add_row(grad, at, d_hidden.row(row));
@@ -145,11 +167,11 @@ impl Transformer {
         if let (Some(slot), Some(grads)) = (&self.weights.project_in, &mut parts.project_in) {
             let mut narrow = workspace.take(d_hidden.rows(), self.config.embedding_width);
             let args = SlotBackward {
-                x: &embedded.narrow,
+                x: Some(&embedded.narrow),
                 dy: d_hidden,
                 tape: &embedded.project,
                 dx: narrow.view_mut(),
-                grads,
+                grads: Some(grads),
             };
             slot_backward(slot, args, workspace);
             std::mem::swap(d_hidden, &mut narrow);

@@ -2,12 +2,13 @@
 
 use super::Transformer;
 use super::cache::Cache;
+use super::lens::Lens;
 use super::memory::{BranchTape, LayerTape, Rotations};
 use super::weights::{Branch, Layer, NormWeights};
 use crate::batch::Batch;
 use crate::config::{ParallelNorms, TransformerConfig};
 use crate::error::ModelError;
-use linwright_ops::{LinearSlot, NoProbe, Probe, Role, SiteId, Tape, Workspace};
+use linwright_ops::{LinearSlot, Network, NoProbe, Probe, SiteId, Sites, Tape, Workspace};
 use linwright_tensor::kernels::elementwise::{add, all_finite};
 use linwright_tensor::kernels::norm::norm;
 use linwright_tensor::{Mat, MatRef};
@@ -59,34 +60,34 @@ impl Transformer {
         Ok(())
     }
 
-    /// Number of stages, two per layer: attention and MLP.
-    #[must_use]
-    pub fn stages(&self) -> usize {
-        2 * self.config.layers.len()
+    fn run(
+        &self,
+        hidden: &mut Mat<f32>,
+        batch: &Batch,
+        layers: Range<usize>,
+        probe: &mut dyn Probe,
+        cache: Option<&mut Cache>,
+    ) -> Result<(), ModelError> {
+        let count = self.weights.layers.len();
+        if layers.start > layers.end || layers.end > count {
+            return Err(ModelError::LayersOutOfRange { range: layers, layers: count });
+        }
+        let mut stream = Stream::new(std::mem::take(hidden));
+        let outcome =
+            self.run_stream(&mut stream, batch, 2 * layers.start..2 * layers.end, probe, cache);
+        *hidden = stream.rows;
+        outcome
     }
 
-    /// The stage of a slot; none for a slot outside the layers.
-    #[must_use]
-    pub fn stage_of(&self, slot: &LinearSlot) -> Option<usize> {
-        let inner = [Role::Gate, Role::Up, Role::GateUp, Role::Down, Role::FcIn, Role::FcOut];
-        Some(2 * slot.layer()? + usize::from(inner.contains(&slot.role())))
-    }
-
-    /// Runs some stages, in place: [`Self::run_layers`] at the granularity of attention and MLP.
-    /// The MLP stage mixes no rows.
-    ///
-    /// # Errors
-    /// As [`Self::run_layers`].
-    ///
-    /// # Panics
-    /// As [`Self::run_layers`], or if a stage does not exist.
-    pub fn run_stages(
+    /// Runs stages on a stream.
+    fn run_stream(
         &self,
         stream: &mut Stream,
         batch: &Batch,
         stages: Range<usize>,
+        probe: &mut dyn Probe,
+        cache: Option<&mut Cache>,
     ) -> Result<(), ModelError> {
-        assert!(stages.end <= self.stages(), "{stages:?} of {} stages", self.stages());
         let shape = (stream.rows.rows(), stream.rows.cols());
         assert_eq!(shape, (batch.len(), self.config.hidden), "hidden");
         self.check_lengths(batch)?;
@@ -96,51 +97,15 @@ impl Transformer {
                 config: &self.config,
                 batch,
                 rotations: &rotations,
-                probe: &mut NoProbe,
-                workspace: &mut memory.workspace,
-                cache: None,
-                index: 0,
-                keep: false,
-            };
-            for stage in stages {
-                let layer = &self.weights.layers[stage / 2];
-                pass.index = stage / 2;
-                pass.stage(layer, stage % 2 == 1, stream, &mut memory.layer)?;
-            }
-            Ok(())
-        })
-    }
-
-    fn run(
-        &self,
-        hidden: &mut Mat<f32>,
-        batch: &Batch,
-        layers: Range<usize>,
-        probe: &mut dyn Probe,
-        cache: Option<&mut Cache>,
-    ) -> Result<(), ModelError> {
-        assert_eq!((hidden.rows(), hidden.cols()), (batch.len(), self.config.hidden), "hidden");
-        let count = self.weights.layers.len();
-        let chosen = self.weights.layers.get(layers.clone());
-        let chosen =
-            chosen.ok_or(ModelError::LayersOutOfRange { range: layers.clone(), layers: count })?;
-        self.check_lengths(batch)?;
-        let rotations = self.memory.rotations(&self.config, batch);
-        self.memory.lend(|memory| {
-            let mut pass = Pass {
-                config: &self.config,
-                batch,
-                rotations: &rotations,
-                probe,
+                lens: Lens::new(probe, batch),
                 workspace: &mut memory.workspace,
                 cache,
                 index: 0,
                 keep: false,
             };
-            for (index, layer) in layers.zip(chosen) {
-                pass.index = index;
-                pass.layer(layer, hidden, &mut memory.layer)?;
-                if pass.probe.satisfied() {
+            for stage in stages {
+                pass.stage(&self.weights.layers[stage / 2], stage, stream, &mut memory.layer)?;
+                if pass.lens.is_satisfied() {
                     break;
                 }
             }
@@ -157,6 +122,46 @@ impl Transformer {
             }
         }
         Ok(())
+    }
+}
+
+impl Network for Transformer {
+    type Input = Batch;
+    type State = Stream;
+    type Error = ModelError;
+
+    /// Two per layer: attention and MLP. The MLP mixes no rows.
+    fn stages(&self) -> usize {
+        2 * self.config.layers.len()
+    }
+
+    fn begin(&self, batch: &Batch) -> Result<Stream, ModelError> {
+        Ok(Stream::new(self.embed(batch)?))
+    }
+
+    fn run_stages(
+        &self,
+        stream: &mut Stream,
+        batch: &Batch,
+        stages: Range<usize>,
+        probe: &mut dyn Probe,
+    ) -> Result<(), ModelError> {
+        assert!(stages.end <= self.stages(), "{stages:?} of {} stages", self.stages());
+        self.run_stream(stream, batch, stages, probe, None)
+    }
+
+    fn state_bytes(Stream { rows, beside }: &Stream) -> usize {
+        4 * (rows.data().len() + beside.as_ref().map_or(0, |rows| rows.data().len()))
+    }
+
+    fn other_parameters(&self) -> u64 {
+        let slots = self.slots().into_iter();
+        let dense: usize = slots.map(|slot| slot.shape().dense_parameters()).sum();
+        self.config.parameters() - dense as u64
+    }
+
+    fn release_scratch(&self) {
+        self.memory.clear();
     }
 }
 
@@ -209,7 +214,7 @@ pub(super) struct Pass<'a> {
     pub(super) config: &'a TransformerConfig,
     pub(super) batch: &'a Batch,
     pub(super) rotations: &'a Rotations,
-    pub(super) probe: &'a mut dyn Probe,
+    pub(super) lens: Lens<'a>,
     pub(super) workspace: &'a mut Workspace<f32>,
     /// The KV cache.
     pub(super) cache: Option<&'a mut Cache>,
@@ -221,38 +226,24 @@ pub(super) struct Pass<'a> {
 }
 
 impl Pass<'_> {
-    /// Runs one layer, in place.
-    pub(super) fn layer(
+    /// Runs a stage, in place: attention or MLP of a layer.
+    pub(super) fn stage(
         &mut self,
         layer: &Layer,
-        hidden: &mut Mat<f32>,
-        tape: &mut LayerTape,
-    ) -> Result<(), ModelError> {
-        if let (Some(_), Some(attention), Some(mlp)) =
-            (self.config.parallel, &layer.attention, &layer.mlp)
-        {
-            return self.side_by_side(attention, mlp, hidden, tape);
-        }
-        self.half(layer, false, hidden, tape)?;
-        if self.probe.satisfied() {
-            return Ok(());
-        }
-        self.half(layer, true, hidden, tape)
-    }
-
-    /// Runs attention or MLP of a layer, in place.
-    fn stage(
-        &mut self,
-        layer: &Layer,
-        is_mlp: bool,
+        stage: usize,
         stream: &mut Stream,
         tape: &mut LayerTape,
     ) -> Result<(), ModelError> {
+        self.index = stage / 2;
+        let is_mlp = stage % 2 == 1;
         let (Some(norms), Some(attention), Some(mlp)) =
             (self.config.parallel, &layer.attention, &layer.mlp)
         else {
             return self.half(layer, is_mlp, &mut stream.rows, tape);
         };
+        if !is_mlp {
+            self.keep_input(&stream.rows, &mut tape.attention);
+        }
         let norm = if is_mlp && norms == ParallelNorms::Own { mlp } else { attention };
         let input = self.normed_or_copied(norm.before.as_ref(), &stream.rows);
         let mut y = self.workspace.take(stream.rows.rows(), stream.rows.cols());
@@ -313,34 +304,6 @@ impl Pass<'_> {
         outcome
     }
 
-    /// Runs parallel attention and MLP, in place.
-    fn side_by_side(
-        &mut self,
-        attention: &Branch,
-        mlp: &Branch,
-        hidden: &mut Mat<f32>,
-        tape: &mut LayerTape,
-    ) -> Result<(), ModelError> {
-        self.keep_input(hidden, &mut tape.attention);
-        let input = self.normed_or_copied(attention.before.as_ref(), hidden);
-        let mut y = self.workspace.take(hidden.rows(), hidden.cols());
-        let mut outcome = self.attention(attention, input.view(), &mut y, &mut tape.attention);
-        if outcome.is_ok() && !self.probe.satisfied() {
-            let own = (self.config.parallel == Some(ParallelNorms::Own))
-                .then(|| self.normed_or_copied(mlp.before.as_ref(), hidden));
-            let mut z = self.workspace.take(hidden.rows(), hidden.cols());
-            let x = own.as_ref().unwrap_or(&input);
-            outcome = self.mlp(mlp, x.view(), &mut z, &mut tape.mlp);
-            add(hidden.data_mut(), z.data());
-            self.workspace.give(z);
-            own.into_iter().for_each(|own| self.workspace.give(own));
-        }
-        add(hidden.data_mut(), y.data());
-        self.workspace.give(y);
-        self.workspace.give(input);
-        outcome
-    }
-
     fn keep_input(&self, hidden: &Mat<f32>, tape: &mut BranchTape) {
         if self.keep {
             tape.input.view_mut_of(hidden.rows(), hidden.cols()).copy_from(hidden.view());
@@ -396,13 +359,7 @@ impl Pass<'_> {
             }
         }
         for (slot, y) in slots.iter().zip(ys) {
-            self.show(slot, x, y);
-        }
-    }
-
-    fn show(&mut self, slot: &LinearSlot, x: MatRef<'_, f32>, y: &Mat<f32>) {
-        if self.probe.wants(slot.id()) {
-            self.probe.on_forward(slot.id(), x, y.view());
+            self.lens.show(slot, x, y.view());
         }
     }
 
@@ -417,7 +374,7 @@ impl Pass<'_> {
         y.resize(x.rows(), slot.shape().out);
         tape.clear();
         slot.forward(x, y.view_mut(), self.keep.then_some(tape), self.workspace);
-        self.show(slot, x, y);
+        self.lens.show(slot, x, y.view());
     }
 }
 

@@ -1,15 +1,16 @@
 //! The head: from the output of the last layer to logits, and its backward pass.
 
-use super::backward::{SlotBackward, Targets, slot_backward, through_norm};
+use super::backward::{SlotBackward, slot_backward, through_norm};
+use super::lens::Lens;
 use super::{Transformer, TransformerGrads};
 use crate::error::ModelError;
-use linwright_ops::{Tape, Workspace};
-use linwright_tensor::kernels::cross_entropy::cross_entropy;
+use linwright_ops::{LinearSlot, OutputLoss, Tape, Workspace};
 use linwright_tensor::kernels::elementwise::{add_rows, multiply, softcap};
 use linwright_tensor::kernels::feed_forward::{activate, activate_backward};
-use linwright_tensor::kernels::gemm::{Arg, Write, linears, product};
+use linwright_tensor::kernels::gemm::{Arg, Write, linears, product, through_weight};
 use linwright_tensor::kernels::norm::norm;
 use linwright_tensor::{Mat, MatMut, MatRef};
+use std::ops::Range;
 
 /// Intermediate results of the head, also for its backward pass.
 #[derive(Debug, Default)]
@@ -29,11 +30,18 @@ pub(super) struct HeadTape {
     ops: [Tape<f32>; 3],
 }
 
-/// Memory of the loss computation.
-pub(super) struct Output<'a> {
+/// Memory of the loss computation, and the lens that sees it.
+pub(super) struct Output<'a, 'p> {
     pub(super) logits: &'a mut Mat<f32>,
     pub(super) tape: &'a mut HeadTape,
     pub(super) workspace: &'a mut Workspace<f32>,
+    pub(super) lens: &'a mut Lens<'p>,
+}
+
+/// A block of rows whose slots are shown.
+pub(super) struct Block<'a, 'p> {
+    pub(super) lens: &'a mut Lens<'p>,
+    pub(super) rows: Range<usize>,
 }
 
 impl Transformer {
@@ -62,17 +70,18 @@ impl Transformer {
     pub fn logits_to(&self, hidden: MatRef<'_, f32>, logits: &mut Mat<f32>) {
         let target = logits.view_mut_of(hidden.rows(), self.config.vocab);
         self.memory.lend(|memory| {
-            self.logits_into(hidden, &mut memory.head, target, false, &mut memory.workspace);
+            self.logits_into(hidden, &mut memory.head, target, None, &mut memory.workspace);
         });
     }
 
-    /// Writes the logits (rows, vocab), and keeps what a backward pass needs if requested.
+    /// Writes the logits (rows, vocab); with `keep`, keeps what a backward pass needs, and shows
+    /// the slots.
     pub(super) fn logits_into(
         &self,
         hidden: MatRef<'_, f32>,
         tape: &mut HeadTape,
         mut logits: MatMut<'_, f32>,
-        keep: bool,
+        mut keep: Option<Block<'_, '_>>,
         workspace: &mut Workspace<f32>,
     ) {
         assert!(self.has_head(), "a model without a head has no logits");
@@ -81,6 +90,12 @@ impl Transformer {
         let [transform_tape, project_tape, head_tape] = ops;
         ops_clear([&mut *transform_tape, &mut *project_tape, &mut *head_tape]);
         let mut x = hidden;
+        let mut forward = |slot: &LinearSlot, x, mut y: MatMut<'_, f32>, tape| {
+            slot.forward(x, y.reborrow(), keep.is_some().then_some(tape), workspace);
+            if let Some(block) = &mut keep {
+                block.lens.show_block(slot, &block.rows, [x, y.as_ref()]);
+            }
+        };
         if let Some(weights) = &self.weights.final_norm {
             normed.resize(rows, config.hidden);
             norm(x, &weights.of(&config.norm, config.hidden), normed.view_mut());
@@ -90,7 +105,7 @@ impl Transformer {
             for mat in [&mut *dense, &mut *acted, &mut *transformed] {
                 mat.resize(rows, config.hidden);
             }
-            slot.forward(x, dense.view_mut(), keep.then_some(transform_tape), workspace);
+            forward(slot, x, dense.view_mut(), transform_tape);
             activate(config.head_activation(), dense.view(), acted.view_mut());
             let weights = weights.of(&config.norm, config.hidden);
             norm(acted.view(), &weights, transformed.view_mut());
@@ -98,13 +113,11 @@ impl Transformer {
         }
         if let Some(slot) = &self.weights.project_out {
             projected.resize(rows, config.embedding_width);
-            slot.forward(x, projected.view_mut(), keep.then_some(project_tape), workspace);
+            forward(slot, x, projected.view_mut(), project_tape);
             x = projected.view();
         }
         match &self.weights.head {
-            Some(head) => {
-                head.forward(x, logits.reborrow(), keep.then_some(head_tape), workspace);
-            }
+            Some(head) => forward(head, x, logits.reborrow(), head_tape),
             None => linears(x, &mut [(self.weights.embedding.weight(), logits.reborrow())]),
         }
         if let Some(bias) = &self.weights.tied_bias {
@@ -114,41 +127,40 @@ impl Transformer {
             }
         }
         if let Some(cap) = config.logit_cap {
-            let slopes = keep.then(|| slopes.view_mut_of(rows, config.vocab));
+            let slopes = keep.is_some().then(|| slopes.view_mut_of(rows, config.vocab));
             softcap(logits, cap, slopes);
         }
     }
 
     /// Loss and gradients of the head, a block of rows at a time; writes the gradient of the last
-    /// layer's output to `d_hidden`.
+    /// layer's output to `d_hidden`, if a slot below the head is wanted.
     pub(super) fn head_backward(
         &self,
         hidden: &Mat<f32>,
-        Targets { tokens, counted }: Targets<'_>,
-        grads: &mut TransformerGrads,
+        loss: &mut dyn OutputLoss,
+        mut grads: Option<&mut TransformerGrads>,
         d_hidden: &mut Mat<f32>,
-        memory: &mut Output<'_>,
+        memory: &mut Output<'_, '_>,
     ) -> Result<f64, ModelError> {
-        let (scale, block) = (1.0 / counted as f32, self.rows_of_logits());
         d_hidden.resize(hidden.rows(), self.config.hidden);
         d_hidden.data_mut().fill(0.0);
         let mut total = 0.0;
-        for (index, tokens) in tokens.chunks(block).enumerate() {
-            let Output { logits, tape, workspace } = &mut *memory;
-            let (start, count) = (index * block, tokens.len());
-            let rows = hidden.view().rows_range(start, count);
+        for start in (0..hidden.rows()).step_by(self.rows_of_logits()) {
+            let Output { logits, tape, workspace, lens } = &mut *memory;
+            let count = self.rows_of_logits().min(hidden.rows() - start);
+            let (rows, block) = (hidden.view().rows_range(start, count), start..start + count);
             let target = logits.view_mut_of(count, self.config.vocab);
-            self.logits_into(rows, tape, target, true, workspace);
-            total += cross_entropy(logits, tokens, scale);
+            let keep = Some(Block { lens, rows: block.clone() });
+            self.logits_into(rows, tape, target, keep, workspace);
+            total += loss.of_rows(start, logits.view_mut());
             if self.config.logit_cap.is_some() {
                 multiply(logits.view_mut(), tape.slopes.view());
             }
             let d_rows = d_hidden.view_mut().rows_range(start, count);
-            self.logits_backward(rows, memory, grads, d_rows);
+            self.logits_backward((rows, block), memory, grads.as_deref_mut(), d_rows);
         }
-        let loss = total / counted as f64;
-        match loss.is_finite() {
-            true => Ok(loss),
+        match total.is_finite() {
+            true => Ok(total),
             false => Err(ModelError::NonFinite { site: self.head_site(), what: "loss" }),
         }
     }
@@ -157,80 +169,103 @@ impl Transformer {
     /// of the rows to `d_rows`.
     fn logits_backward(
         &self,
-        rows: MatRef<'_, f32>,
-        memory: &mut Output<'_>,
-        grads: &mut TransformerGrads,
+        (rows, block): (MatRef<'_, f32>, Range<usize>),
+        memory: &mut Output<'_, '_>,
+        mut grads: Option<&mut TransformerGrads>,
         d_rows: MatMut<'_, f32>,
     ) {
-        let Output { logits: d_logits, tape, workspace } = memory;
-        let (config, parts) = (&self.config, &mut grads.parts);
+        let Output { logits: d_logits, tape, workspace, lens } = memory;
         let [transform_tape, project_tape, head_tape] = &tape.ops;
-        let count = rows.rows();
+        let (config, count) = (&self.config, rows.rows());
         // The input of each step, from the first to the last.
         let rows = rows.to_mat();
         let normed = if self.weights.final_norm.is_some() { &tape.normed } else { &rows };
         let transformed = if self.weights.transform.is_some() { &tape.transformed } else { normed };
         let projected =
             if self.weights.project_out.is_some() { &tape.projected } else { transformed };
-        if let Some(grad) = &mut parts.tied_bias {
-            for i in 0..count {
-                linwright_tensor::kernels::elementwise::add(grad, d_logits.row(i));
-            }
+        if let Some(head) = &self.weights.head {
+            lens.show_block_gradient(head, &block, [projected.view(), d_logits.view()]);
+        }
+        let transform = self.weights.transform.as_ref().map(|(slot, _)| slot);
+        let mut above = self.weights.project_out.iter().chain(transform);
+        if grads.is_none() && lens.is_done() && !above.any(|slot| lens.wants_gradient(slot)) {
+            return;
         }
         let mut d = workspace.take(count, config.embedding_width);
-        match (&self.weights.head, &mut parts.head) {
-            (Some(head), Some(grads)) => {
-                let (dy, tape, dx) = (&**d_logits, head_tape, d.view_mut());
-                slot_backward(head, SlotBackward { x: projected, dy, tape, dx, grads }, workspace);
-            }
-            _ => {
-                let embedding = self.weights.embedding.trained().expect("checked before");
-                let grad = MatMut::new(&mut parts.embedding, config.vocab, config.embedding_width);
-                let (rows, of) = (Arg::Plain(projected.view()), Arg::Transposed(d_logits.view()));
-                product(1.0, of, rows, grad, Write::Add);
-                let of = Arg::Plain(d_logits.view());
-                product(1.0, of, embedding.into(), d.view_mut(), Write::Set);
-            }
-        }
+        self.output_backward(
+            d_logits,
+            (projected, head_tape),
+            grads.as_deref_mut(),
+            &mut d,
+            workspace,
+        );
         let mut next = workspace.take(count, config.hidden);
-        if let (Some(slot), Some(grads)) = (&self.weights.project_out, &mut parts.project_out) {
+        if let Some(slot) = &self.weights.project_out {
+            lens.show_block_gradient(slot, &block, [transformed.view(), d.view()]);
+            let grads = grads.as_mut().and_then(|grads| grads.parts.project_out.as_mut());
             let (tape, dx) = (project_tape, next.view_mut());
-            slot_backward(
-                slot,
-                SlotBackward { x: transformed, dy: &d, tape, dx, grads },
-                workspace,
-            );
+            let args = SlotBackward { x: Some(transformed), dy: &d, tape, dx, grads };
+            slot_backward(slot, args, workspace);
             std::mem::swap(&mut d, &mut next);
             next.resize(count, config.hidden);
         }
-        if let (Some((slot, weights)), Some((slot_grads, norm_grads))) =
-            (&self.weights.transform, &mut parts.transform)
-        {
+        if let Some((slot, weights)) = &self.weights.transform {
+            let of_transform = grads.as_mut().and_then(|grads| grads.parts.transform.as_mut());
+            let (of_slot, of_norm) = match of_transform {
+                Some((slot, norm)) => (Some(slot), Some(norm)),
+                None => (None, None),
+            };
             next.data_mut().fill(0.0);
-            through_norm(config, weights, &tape.acted, &d, &mut next, norm_grads);
+            through_norm((config, weights), &tape.acted, &d, &mut next, of_norm);
             let mut dense = workspace.take(count, config.hidden);
             dense.view_mut().copy_from(tape.dense.view());
             activate_backward(config.head_activation(), dense.view_mut(), next.view());
-            let args = SlotBackward {
-                x: normed,
-                dy: &dense,
-                tape: transform_tape,
-                dx: d.view_mut(),
-                grads: slot_grads,
-            };
+            lens.show_block_gradient(slot, &block, [normed.view(), dense.view()]);
+            let (tape, dx) = (transform_tape, d.view_mut());
+            let args = SlotBackward { x: Some(normed), dy: &dense, tape, dx, grads: of_slot };
             slot_backward(slot, args, workspace);
             workspace.give(dense);
         }
-        match (&self.weights.final_norm, &mut parts.final_norm) {
-            (Some(weights), Some(grads)) => {
+        match &self.weights.final_norm {
+            Some(weights) => {
+                let grads = grads.and_then(|grads| grads.parts.final_norm.as_mut());
                 next.data_mut().fill(0.0);
-                through_norm(config, weights, &rows, &d, &mut next, grads);
+                through_norm((config, weights), &rows, &d, &mut next, grads);
                 add_rows(d_rows, next.view());
             }
-            _ => add_rows(d_rows, d.view()),
+            None => add_rows(d_rows, d.view()),
         }
         workspace.give(d);
         workspace.give(next);
+    }
+
+    /// Gradients of the output matrix, its bias and, in `d`, its input.
+    fn output_backward(
+        &self,
+        d_logits: &Mat<f32>,
+        (x, tape): (&Mat<f32>, &Tape<f32>),
+        mut grads: Option<&mut TransformerGrads>,
+        d: &mut Mat<f32>,
+        workspace: &mut Workspace<f32>,
+    ) {
+        if let Some(grad) = grads.as_mut().and_then(|grads| grads.parts.tied_bias.as_mut()) {
+            for i in 0..d_logits.rows() {
+                linwright_tensor::kernels::elementwise::add(grad, d_logits.row(i));
+            }
+        }
+        if let Some(head) = &self.weights.head {
+            let grads = grads.and_then(|grads| grads.parts.head.as_mut());
+            let dx = d.view_mut();
+            let args = SlotBackward { x: Some(x), dy: d_logits, tape, dx, grads };
+            return slot_backward(head, args, workspace);
+        }
+        if let Some(grads) = grads {
+            let (vocab, width) = (self.config.vocab, self.config.embedding_width);
+            let grad = MatMut::new(&mut grads.parts.embedding, vocab, width);
+            let of = Arg::Transposed(d_logits.view());
+            product(1.0, of, Arg::Plain(x.view()), grad, Write::Add);
+        }
+        through_weight(d_logits.view(), self.weights.embedding.weight(), d.view_mut());
     }
 }
 

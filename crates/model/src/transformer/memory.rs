@@ -17,6 +17,8 @@ pub(super) struct Scratch {
     pub(super) layer: LayerTape,
     pub(super) head: HeadTape,
     pub(super) logits: Mat<f32>,
+    /// Of passes to slots.
+    pub(super) training: TrainingMemory,
 }
 
 /// Spare scratch memory and rotary tables of a transformer. It is a cache: clones start empty, and
@@ -120,6 +122,8 @@ impl Memory {
 #[derive(Debug, Default)]
 pub struct TrainingMemory {
     pub(super) layers: Vec<LayerTape>,
+    /// Scratch of stages of which nothing is kept.
+    pub(super) below: LayerTape,
     pub(super) workspace: Workspace<f32>,
     pub(super) embedded: Embedded,
     pub(super) head: HeadTape,

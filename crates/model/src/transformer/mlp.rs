@@ -1,14 +1,14 @@
 //! The MLP, gated or not.
 
-use super::backward::{
-    BackwardPass, BranchBackward, SlotBackward, SlotsBackward, slot_backward, slots_backward,
-};
+use super::backward::{BackwardPass, BranchBackward, SlotBackward, SlotsBackward};
 use super::forward::{Pass, finite};
+use super::grads::BranchGrads;
 use super::memory::BranchTape;
 use super::weights::Branch;
+use crate::Role;
 use crate::config::TransformerConfig;
 use crate::error::ModelError;
-use linwright_ops::{Role, Tape};
+use linwright_ops::Tape;
 use linwright_tensor::kernels::feed_forward::{
     activate, activate_backward, gated, gated_backward, gated_halves_backward,
 };
@@ -50,39 +50,45 @@ impl BackwardPass<'_> {
     /// Gradients of the MLP. Overwrites the results of the input projections on the tape.
     pub(super) fn mlp(&mut self, branch: &Branch, args: BranchBackward<'_>) {
         let BranchBackward { x, dy, tape, dx, grads } = args;
+        let (of_inputs, of_output) = match grads {
+            Some(BranchGrads { inputs, output, .. }) => (Some(inputs), Some(output)),
+            None => (None, None),
+        };
         if branch.inputs.is_empty() {
-            let args = SlotBackward { x, dy, tape: &tape.ops[0], dx, grads: &mut grads.output };
-            slot_backward(&branch.output, args, self.workspace);
-            return;
+            let args = SlotBackward { x, dy, tape: &tape.ops[0], dx, grads: of_output };
+            return self.slot(&branch.output, args);
         }
         let BranchTape { raw, ops, .. } = tape;
         let (ops, output) = ops.split_at(branch.inputs.len());
         let width = branch.output.shape().inp;
-        let mut inner = self.workspace.take(dy.rows(), width);
+        let needs_inner = of_output.is_some() || self.lens.needs_input(&branch.output);
+        let inner = needs_inner.then(|| {
+            let mut inner = self.workspace.take(dy.rows(), width);
+            inside(self.config, branch, raw, inner.view_mut());
+            inner
+        });
         let mut d_inner = self.workspace.take(dy.rows(), width);
-        inside(self.config, branch, raw, inner.view_mut());
-        let args = SlotBackward {
-            x: &inner,
-            dy,
-            tape: &output[0],
-            dx: d_inner.view_mut(),
-            grads: &mut grads.output,
-        };
-        slot_backward(&branch.output, args, self.workspace);
-        self.workspace.give(inner);
+        let (x_of_output, tape) = (inner.as_ref(), &output[0]);
+        let d_view = d_inner.view_mut();
+        let args = SlotBackward { x: x_of_output, dy, tape, dx: d_view, grads: of_output };
+        self.slot(&branch.output, args);
+        inner.into_iter().for_each(|mat| self.workspace.give(mat));
+        if self.lens.is_done() {
+            return self.workspace.give(d_inner);
+        }
         let activation = self.config.activation;
         match raw.as_mut_slice() {
             [gate, up] => {
                 gated_backward(activation, gate.view_mut(), up.view_mut(), d_inner.view());
             }
-            [both] if branch.inputs[0].role() == Role::GateUp => {
+            [both] if Role::of(&branch.inputs[0]) == Role::GateUp => {
                 gated_halves_backward(activation, both.view_mut(), d_inner.view());
             }
             raw => activate_backward(activation, raw[0].view_mut(), d_inner.view()),
         }
         self.workspace.give(d_inner);
-        let args = SlotsBackward { x, dy: raw, tapes: ops, dx, grads: &mut grads.inputs };
-        slots_backward(&branch.inputs, args, self.workspace);
+        let of_inputs = of_inputs.map(Vec::as_mut_slice);
+        self.slots(&branch.inputs, SlotsBackward { x, dy: raw, tapes: ops, dx, grads: of_inputs });
     }
 }
 
@@ -91,7 +97,7 @@ fn inside(config: &TransformerConfig, branch: &Branch, raw: &[Mat<f32>], inner: 
     let width = inner.cols();
     match raw {
         [gate, up] => gated(config.activation, gate.view(), up.view(), inner),
-        [both] if branch.inputs[0].role() == Role::GateUp => {
+        [both] if Role::of(&branch.inputs[0]) == Role::GateUp => {
             let [gate, up] = [0, width].map(|first| both.view().columns(first, width));
             gated(config.activation, gate, up, inner);
         }

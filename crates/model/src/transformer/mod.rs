@@ -24,6 +24,7 @@ mod embed;
 mod forward;
 mod grads;
 mod head;
+mod lens;
 mod memory;
 mod mlp;
 mod pool;
@@ -63,20 +64,6 @@ impl Transformer {
     #[must_use]
     pub fn config(&self) -> &TransformerConfig {
         &self.config
-    }
-
-    /// Frees memory that forward passes keep for reuse: some hundred megabytes after large batches.
-    pub fn release_scratch(&self) {
-        self.memory.clear();
-    }
-
-    /// Number of parameters, with operators counted instead of the dense weights they replaced.
-    #[must_use]
-    pub fn parameters(&self) -> u64 {
-        let slots = self.slots();
-        let now: usize = slots.iter().map(|slot| slot.parameters()).sum();
-        let dense: usize = slots.iter().map(|slot| slot.shape().dense_parameters()).sum();
-        self.config.parameters() + now as u64 - dense as u64
     }
 
     /// Name and type of the first weight held in 16 bits, which cannot be trained, if there is one.

@@ -94,7 +94,7 @@ impl Transformer {
                     chosen.row_mut(i).copy_from_slice(hidden.row(row));
                 }
                 let logits = memory.logits.view_mut_of(wanted.len(), self.config.vocab);
-                self.logits_into(chosen.view(), &mut memory.head, logits, false, workspace);
+                self.logits_into(chosen.view(), &mut memory.head, logits, None, workspace);
                 workspace.give(chosen);
                 let targets: Vec<u32> = wanted.iter().map(|&(_, token)| token).collect();
                 for (i, found) in score(memory.logits.view(), &targets).into_iter().enumerate() {

@@ -8,9 +8,10 @@
 
 use super::Transformer;
 use super::weights::{Branch, NormWeights};
+use crate::Role;
 use crate::config::{AttentionConfig, HeadsConfig, MlpConfig, TransformerConfig};
 use crate::families::{Fused, Scope};
-use linwright_ops::{Dense, LinearSlot, LowRank, Op, OpSpec, Role, SiteId};
+use linwright_ops::{Dense, LinearSlot, LowRank, Op, OpSpec, SiteId};
 use linwright_tensor::Mat;
 use linwright_tensor::kernels::gemm::Weight;
 
@@ -229,7 +230,7 @@ impl HeadPruning {
         let size = old.head_dim;
         let (query, kv) = (features(&self.query, size, 0), features(&self.kv, size, 0));
         for slot in &mut branch.inputs {
-            let rows = match slot.role() {
+            let rows = match Role::of(slot) {
                 Role::Query => query.clone(),
                 Role::QueryKeyValue if old.family.fused == Fused::ByHead => {
                     features(&self.query, 3 * size, 0)
@@ -260,7 +261,7 @@ impl HeadPruning {
 
 fn take_mlp(branch: &mut Branch, kept: &[usize]) -> Result<(), WidthError> {
     for slot in &mut branch.inputs {
-        let rows = match slot.role() {
+        let rows = match Role::of(slot) {
             Role::GateUp => {
                 let inner = slot.shape().out / 2;
                 let up = kept.iter().map(|feature| inner + feature);
@@ -332,5 +333,5 @@ fn taken(
         None => bias.to_vec(),
     };
     let bias = slot.bias().map(all);
-    Ok(LinearSlot::new(slot.id().clone(), slot.role(), slot.layer(), op, bias))
+    Ok(LinearSlot::new(slot.id().clone(), slot.place().clone(), op, bias))
 }

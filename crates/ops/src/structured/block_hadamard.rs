@@ -179,9 +179,11 @@ impl<T: Scalar> BlockHadamard<T> {
             }
             let input = if k == 0 { &first[..] } else { &saved[(k - 1) * len..][..len] };
             let weights = self.inner.get(k).unwrap_or(&self.last).weights.data().len();
-            let (before, own) = grads.split_at_mut(grads.len() - weights);
-            map.add_gradient(&d_here, input, width, own);
-            grads = before;
+            grads = grads.map(|grads| {
+                let (before, own) = grads.split_at_mut(grads.len() - weights);
+                map.add_gradient(&d_here, input, width, own);
+                before
+            });
             let mut d_next = Scratch::new(len);
             let to = Destination { y: &mut d_next[..], scale: T::ONE, write: Write::Set };
             map.apply(Direction::Back, &d_here, width, to);

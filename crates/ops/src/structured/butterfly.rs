@@ -119,12 +119,16 @@ impl<T: Scalar> Butterfly<T> {
         let Block { x, dy, dx, grads, .. } = block;
         let width = RowBlocks::width(x.rows());
         let (x, mut d) = (columns_of(x, width), columns_of(dy, width));
-        if self.orthogonal {
-            let mut d_turns = Scratch::zeros(4 * grads.len());
-            back(self.factors(), &x, &mut d, &mut d_turns);
-            add_gradient_of_turns(self.weights(), &d_turns, grads);
-        } else {
-            back(self.factors(), &x, &mut d, grads);
+        match grads {
+            Some(grads) if !self.orthogonal => back(self.factors(), &x, &mut d, grads),
+            grads => {
+                // The kernel computes both gradients at once: they share every load.
+                let mut d_pairs = Scratch::zeros(self.weights().len());
+                back(self.factors(), &x, &mut d, &mut d_pairs);
+                if let Some(grads) = grads {
+                    add_gradient_of_turns(self.weights(), &d_pairs, grads);
+                }
+            }
         }
         if let Some(mut dx) = dx {
             from_columns(&d, width, &mut dx);

@@ -354,8 +354,10 @@ impl<T: Scalar> Map<T> for CirculantDiagonal<T> {
     fn backward(&self, args: Backward<'_, '_, T>, _ws: &mut Workspace<T>) {
         let Backward { x, dy, dx, grads, .. } = args;
         let back = self.chain().backward(x, dy, dx);
-        let (values, transform) = (self.values(), &self.transform);
-        self.parameters.pull_back(values, &back.diagonals, &back.columns, transform, grads);
+        if let Some(grads) = grads {
+            let (values, transform) = (self.values(), &self.transform);
+            self.parameters.pull_back(values, &back.diagonals, &back.columns, transform, grads);
+        }
     }
 
     fn clone_op(&self) -> Op<T> {

@@ -74,9 +74,11 @@ impl<T: Scalar> Map<T> for Dense<T> {
 
     fn backward(&self, args: Backward<'_, '_, T>, _ws: &mut Workspace<T>) {
         let Backward { x, dy, dx, grads, .. } = args;
-        let Shape { out, inp } = self.shape();
-        let grad = MatMut::new(grads.get_mut(0), out, inp);
-        product(T::ONE, Arg::Transposed(dy), Arg::Plain(x), grad, Write::Add);
+        if let Some(grads) = grads {
+            let Shape { out, inp } = self.shape();
+            let grad = MatMut::new(grads.get_mut(0), out, inp);
+            product(T::ONE, Arg::Transposed(dy), Arg::Plain(x), grad, Write::Add);
+        }
         if let Some(dx) = dx {
             product(T::ONE, Arg::Plain(dy), Arg::Plain(self.weight.view()), dx, Write::Set);
         }

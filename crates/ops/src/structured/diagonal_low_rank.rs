@@ -103,18 +103,24 @@ impl<T: Scalar> Map<T> for DiagonalLowRank<T> {
     }
 
     fn backward(&self, args: Backward<'_, '_, T>, ws: &mut Workspace<T>) {
-        let Backward { x, dy, tape, mut dx, grads } = args;
-        let mut grad_d = grads.take(1);
-        add_gradient(dy, x, grad_d.get_mut(0));
+        let Backward { x, dy, tape, mut dx, mut grads } = args;
+        let grad_d = grads.as_mut().map(|grads| {
+            let mut grad_d = grads.take(1);
+            add_gradient(dy, x, grad_d.get_mut(0));
+            grad_d
+        });
         let d_thin = dx.as_mut().map(MatMut::reborrow);
-        self.thin.backward(Backward { x, dy, tape, dx: d_thin, grads }, ws);
+        let of_thin = grads.as_deref_mut();
+        self.thin.backward(Backward { x, dy, tape, dx: d_thin, grads: of_thin }, ws);
         if let Some(dx) = dx {
             add_scaled(dy, &self.d, dx);
         }
-        // The diagonal's parameters come first.
-        let rest = grads.take(grads.len());
-        grads.append(grad_d);
-        grads.append(rest);
+        if let (Some(grads), Some(grad_d)) = (grads, grad_d) {
+            // The diagonal's parameters come first.
+            let rest = grads.take(grads.len());
+            grads.append(grad_d);
+            grads.append(rest);
+        }
     }
 
     fn clone_op(&self) -> Op<T> {

@@ -151,15 +151,18 @@ impl<T: Scalar> Kronecker<T> {
         let Block { x, dy, dx, grads, .. } = block;
         let (left, right, rows) = (self.left(), self.right(), x.rows());
         let wide = right.out * rows;
-        let (grad_a, grad_b) = grads.split_at_mut(self.a.data().len());
+        let (mut grad_a, mut grad_b) = self.halves(grads);
         let (hidden, d_columns) = (self.hidden_of_right(x), columns_of(dy, dy.rows()));
         let hidden = MatRef::new(&hidden, left.inp, self.terms * wide);
         let d_columns = MatRef::new(&d_columns, left.out, wide);
         let mut d_hidden = Scratch::new(left.inp * self.terms * wide);
-        for (k, grad) in grad_a.chunks_exact_mut(left.out * left.inp).enumerate() {
-            let grad = MatMut::new(grad, left.out, left.inp);
-            let input = Arg::Transposed(hidden.columns(k * wide, wide));
-            multiply(T::ONE, d_columns.into(), input, grad, Write::Add);
+        for k in 0..self.terms {
+            if let Some(grad) = &mut grad_a {
+                let grad = &mut grad[k * left.out * left.inp..][..left.out * left.inp];
+                let grad = MatMut::new(grad, left.out, left.inp);
+                let input = Arg::Transposed(hidden.columns(k * wide, wide));
+                multiply(T::ONE, d_columns.into(), input, grad, Write::Add);
+            }
             let into = MatMut::new(&mut d_hidden, left.inp, self.terms * wide);
             let into = into.columns(k * wide, wide);
             multiply(T::ONE, Arg::Transposed(self.a(k)), d_columns.into(), into, Write::Set);
@@ -167,7 +170,8 @@ impl<T: Scalar> Kronecker<T> {
         let parts = d_hidden.chunks_exact(self.terms * wide);
         let parts = parts.map(|part| MatRef::new(part, self.b.rows(), rows));
         for (i, part) in parts.clone().enumerate() {
-            let grad = MatMut::new(grad_b, self.b.rows(), right.inp);
+            let Some(grad) = &mut grad_b else { break };
+            let grad = MatMut::new(grad, self.b.rows(), right.inp);
             let x = x.columns(i * right.inp, right.inp);
             multiply(T::ONE, part.into(), x.into(), grad, Write::Add);
         }
@@ -178,6 +182,11 @@ impl<T: Scalar> Kronecker<T> {
                 multiply(T::ONE, Arg::Transposed(part), weight, dx, Write::Set);
             }
         }
+    }
+
+    /// Gradients of A and of B, if requested.
+    fn halves<'a>(&self, grads: Option<&'a mut [T]>) -> (Option<&'a mut [T]>, Option<&'a mut [T]>) {
+        grads.map(|grads| grads.split_at_mut(self.a.data().len())).unzip()
     }
 
     /// All `A_k X`, for the columns of x: (t · o1, i2 · rows).
@@ -203,7 +212,7 @@ impl<T: Scalar> Kronecker<T> {
     fn backward_left_first(&self, block: Block<'_, T>) {
         let Block { x, dy, dx, grads, .. } = block;
         let (left, right, rows) = (self.left(), self.right(), x.rows());
-        let (grad_a, grad_b) = grads.split_at_mut(self.a.data().len());
+        let (mut grad_a, mut grad_b) = self.halves(grads);
         let (columns, wide) = (columns_of(x, x.rows()), right.inp * rows);
         let columns = MatRef::new(&columns, left.inp, wide);
         let hidden = self.hidden_of_left(columns);
@@ -214,14 +223,18 @@ impl<T: Scalar> Kronecker<T> {
             let (k, o) = (at / left.out, at % left.out);
             let dy = Arg::Transposed(dy.columns(o * right.out, right.out));
             let hidden = Arg::Transposed(MatRef::new(hidden, right.inp, rows));
-            let grad = MatMut::new(&mut grad_b[k * size..][..size], right.out, right.inp);
-            multiply(T::ONE, dy, hidden, grad, Write::Add);
+            if let Some(grad) = &mut grad_b {
+                let grad = MatMut::new(&mut grad[k * size..][..size], right.out, right.inp);
+                multiply(T::ONE, dy, hidden, grad, Write::Add);
+            }
             let into = MatMut::new(d_hidden, right.inp, rows);
             multiply(T::ONE, Arg::Transposed(self.b(k)), dy, into, Write::Set);
         }
         let d_hidden = MatRef::new(&d_hidden, self.a.rows(), wide);
-        let grad = MatMut::new(grad_a, self.a.rows(), left.inp);
-        multiply(T::ONE, d_hidden.into(), Arg::Transposed(columns), grad, Write::Add);
+        if let Some(grad) = &mut grad_a {
+            let grad = MatMut::new(grad, self.a.rows(), left.inp);
+            multiply(T::ONE, d_hidden.into(), Arg::Transposed(columns), grad, Write::Add);
+        }
         if let Some(mut dx) = dx {
             let mut d_columns = Scratch::new(left.inp * wide);
             let into = MatMut::new(&mut d_columns, left.inp, wide);

@@ -109,13 +109,15 @@ impl<T: Scalar> Map<T> for LowRank<T> {
     fn backward(&self, args: Backward<'_, '_, T>, ws: &mut Workspace<T>) {
         let Backward { x, dy, tape, dx, grads } = args;
         let (Shape { out, inp }, rank) = (self.shape(), self.u.cols());
-        let hidden = tape.saved(0).view();
-        let grad_u = MatMut::new(grads.get_mut(0), out, rank);
-        product(T::ONE, Arg::Transposed(dy), Arg::Plain(hidden), grad_u, Write::Add);
         let mut d_hidden = ws.take(x.rows(), rank);
         product(T::ONE, dy.into(), self.u.view().into(), d_hidden.view_mut(), Write::Set);
-        let grad_v = MatMut::new(grads.get_mut(1), rank, inp);
-        product(T::ONE, Arg::Transposed(d_hidden.view()), x.into(), grad_v, Write::Add);
+        if let Some(grads) = grads {
+            let hidden = tape.saved(0).view();
+            let grad_u = MatMut::new(grads.get_mut(0), out, rank);
+            product(T::ONE, Arg::Transposed(dy), Arg::Plain(hidden), grad_u, Write::Add);
+            let grad_v = MatMut::new(grads.get_mut(1), rank, inp);
+            product(T::ONE, Arg::Transposed(d_hidden.view()), x.into(), grad_v, Write::Add);
+        }
         if let Some(dx) = dx {
             product(T::ONE, d_hidden.view().into(), self.v.view().into(), dx, Write::Set);
         }

@@ -103,12 +103,17 @@ impl<T: Scalar> Monarch<T> {
         let Block { x, dy, dx, grads, .. } = block;
         let ([left, right], width) = (self.packed(), RowBlocks::width(x.rows()));
         let Shape { out, inp } = self.shape;
-        let (grad_left, grad_right) = grads.split_at_mut(self.left.data().len());
+        let grads = grads.map(|grads| grads.split_at_mut(self.left.data().len()));
+        let (grad_left, grad_right) = grads.unzip();
         let (x, dy) = (columns_of(x, width), columns_of(dy, width));
-        let hidden = through(right, Direction::Forward, &x, out, width);
-        left.add_gradient(&dy, &hidden, width, grad_left);
+        if let Some(grad) = grad_left {
+            let hidden = through(right, Direction::Forward, &x, out, width);
+            left.add_gradient(&dy, &hidden, width, grad);
+        }
         let d_hidden = through(left, Direction::Back, &dy, out, width);
-        right.add_gradient(&d_hidden, &x, width, grad_right);
+        if let Some(grad) = grad_right {
+            right.add_gradient(&d_hidden, &x, width, grad);
+        }
         if let Some(mut dx) = dx {
             let columns = through(right, Direction::Back, &d_hidden, inp, width);
             from_columns(&columns, width, &mut dx);

@@ -172,12 +172,12 @@ impl<T: Scalar> Map<T> for Product<T> {
     }
 
     fn backward(&self, args: Backward<'_, '_, T>, ws: &mut Workspace<T>) {
-        let Backward { x, dy, tape, mut dx, grads } = args;
+        let Backward { x, dy, tape, mut dx, mut grads } = args;
         let last = self.factors.len() - 1;
         let mut here: Option<Mat<T>> = None;
         for (k, factor) in self.factors.iter().enumerate() {
             let map = factor.map();
-            let mut own = grads.take(map.params().len());
+            let mut own = grads.as_mut().map(|grads| grads.take(map.params().len()));
             let dy = here.as_ref().map_or(dy, Mat::view);
             let tape_of = tape.child_at(last - k);
             let mut next = None;
@@ -187,12 +187,12 @@ impl<T: Scalar> Map<T> for Product<T> {
                 let next = next.insert(ws.take(x.rows(), self.width(k)));
                 (tape.saved(last - 1 - k).view(), Some(next.view_mut()))
             };
-            map.backward(Backward { x, dy, tape: tape_of, dx, grads: &mut own }, ws);
+            map.backward(Backward { x, dy, tape: tape_of, dx, grads: own.as_mut() }, ws);
             if let Some(used) = std::mem::replace(&mut here, next) {
                 ws.give(used);
             }
             // Gradients rotate: after all factors they are in their order again.
-            grads.append(own);
+            grads.iter_mut().zip(own).for_each(|(grads, own)| grads.append(own));
         }
     }
 

@@ -254,7 +254,7 @@ impl<T: Scalar> Map<T> for Rotor<T> {
         };
         let (rows, numbers) = (x.rows(), self.numbers_of_sums());
         let sums = row_pieces::sum_of_pieces(piece, rows, dx, numbers, work, RotorSums::add);
-        if let Some(sums) = sums {
+        if let (Some(sums), Some(grads)) = (sums, grads) {
             self.add_grads(&sums, grads);
         }
     }

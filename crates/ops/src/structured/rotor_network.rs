@@ -385,7 +385,7 @@ impl<T: Scalar> Map<T> for RotorNetwork<T> {
         let rotors = self.layers.iter().flat_map(|layer| &layer.branches);
         let numbers = rotors.map(|branch| branch.rotor.numbers_of_sums()).sum();
         let sums = row_pieces::sum_of_pieces(piece, rows, dx, numbers, work, add);
-        if let Some(sums) = sums {
+        if let (Some(sums), Some(grads)) = (sums, grads) {
             self.add_grads(&sums, grads);
         }
     }

@@ -275,7 +275,7 @@ fn single_precision_follows_double_in_every_dimension_and_length_of_batch() {
                 dy: dy32.view(),
                 tape: &Tape::default(),
                 dx: Some(dx.view_mut()),
-                grads: &mut grads,
+                grads: Some(&mut grads),
             };
             single.backward(args, &mut Workspace::default());
             // The map is orthogonal, so that the gradient of its input goes back to that of its
@@ -327,7 +327,7 @@ fn gradients(op: &dyn Map<f64>, x: &Mat<f64>, dy: &Mat<f64>, tape: &mut Tape<f64
     let mut y = Mat::zeros(x.rows(), op.shape().out);
     tape.clear();
     op.forward(x.view(), y.view_mut(), Some(tape), &mut ws);
-    let args = Backward { x: x.view(), dy: dy.view(), tape, dx: None, grads: &mut grads };
+    let args = Backward { x: x.view(), dy: dy.view(), tape, dx: None, grads: Some(&mut grads) };
     op.backward(args, &mut ws);
     grads
 }

@@ -23,8 +23,8 @@ pub(super) struct Block<'a, T> {
     pub dy: MatRef<'a, T>,
     /// Gradient of the input.
     pub dx: Option<MatMut<'a, T>>,
-    /// Gradients of all parameters, contiguous, added to.
-    pub grads: &'a mut [T],
+    /// Gradients of all parameters, contiguous, added to, if requested.
+    pub grads: Option<&'a mut [T]>,
 }
 
 /// Rows of a block for this many features.
@@ -106,12 +106,15 @@ pub(super) fn backward<T: Scalar>(
         return;
     }
     let piece = rows.div_ceil(PIECES).next_multiple_of(block);
-    let count: usize = grads.iter().map(<[T]>::len).sum();
-    let mut sums = ws.take(rows.div_ceil(piece), count);
-    sums.view_mut().fill(T::ZERO);
+    let mut sums = grads.as_ref().map(|grads| {
+        let mut sums = ws.take(rows.div_ceil(piece), grads.iter().map(<[T]>::len).sum());
+        sums.view_mut().fill(T::ZERO);
+        sums
+    });
     let mut d_pieces = dx.map(|dx| dx.row_blocks(piece)).unwrap_or_default().into_iter();
-    let pieces = sums.view_mut().row_blocks(1).into_iter().zip((0..rows).step_by(piece));
-    let pieces = pieces.map(|(sums, start)| (start, d_pieces.next(), sums)).collect();
+    let mut sum_rows = sums.iter_mut().flat_map(|sums| sums.view_mut().row_blocks(1));
+    let starts = (0..rows).step_by(piece);
+    let pieces = starts.map(|start| (start, d_pieces.next(), sum_rows.next())).collect();
     parallel::for_each(pieces, |_, (start, dx, mut sums)| {
         let last = rows.min(start + piece);
         let mut d_blocks = dx.map(|dx: MatMut<'_, T>| dx.row_blocks(block));
@@ -119,13 +122,14 @@ pub(super) fn backward<T: Scalar>(
         for start in (start..last).step_by(block) {
             let (index, rows) = (start / block, block.min(last - start));
             let (x, dy) = (x.rows_range(start, rows), dy.rows_range(start, rows));
-            work(Block { index, x, dy, dx: d_blocks.next(), grads: sums.row_mut(0) });
+            let grads = sums.as_mut().map(|sums| sums.row_mut(0));
+            work(Block { index, x, dy, dx: d_blocks.next(), grads });
         }
     });
-    for piece in 0..sums.rows() {
-        add_flat(grads, sums.row(piece));
+    if let (Some(grads), Some(sums)) = (grads, sums) {
+        (0..sums.rows()).for_each(|piece| add_flat(grads, sums.row(piece)));
+        ws.give(sums);
     }
-    ws.give(sums);
 }
 
 /// Adds contiguous gradients.
@@ -156,7 +160,7 @@ mod tests {
         let (mut tape, mut ws) = (Tape::default(), Workspace::default());
         let (mut y, mut dx) = (Mat::zeros(x.rows(), SHAPE.out), Mat::zeros(x.rows(), SHAPE.inp));
         op.map().forward(x, y.view_mut(), Some(&mut tape), &mut ws);
-        let args = Backward { x, dy, tape: &tape, dx: Some(dx.view_mut()), grads };
+        let args = Backward { x, dy, tape: &tape, dx: Some(dx.view_mut()), grads: Some(grads) };
         op.map().backward(args, &mut ws);
         dx.into_vec()
     }

@@ -141,22 +141,22 @@ impl<T: Scalar> Map<T> for Sum<T> {
     }
 
     fn backward(&self, args: Backward<'_, '_, T>, ws: &mut Workspace<T>) {
-        let Backward { x, dy, tape, mut dx, grads } = args;
+        let Backward { x, dy, tape, mut dx, mut grads } = args;
         let mut term_dx = ws.take(x.rows(), self.shape.inp);
         for (k, term) in self.terms.iter().enumerate() {
             let (map, tape) = (term.map(), tape.child_at(k));
-            let mut own = grads.take(map.params().len());
+            let mut own = grads.as_mut().map(|grads| grads.take(map.params().len()));
             let into = match (&mut dx, k) {
                 (None, _) => None,
                 (Some(dx), 0) => Some(dx.reborrow()),
                 (Some(_), _) => Some(term_dx.view_mut()),
             };
-            map.backward(Backward { x, dy, tape, dx: into, grads: &mut own }, ws);
+            map.backward(Backward { x, dy, tape, dx: into, grads: own.as_mut() }, ws);
             if let (Some(dx), 1..) = (&mut dx, k) {
                 add_rows(dx.reborrow(), term_dx.view());
             }
             // Gradients rotate: after all terms they are in their order again.
-            grads.append(own);
+            grads.iter_mut().zip(own).for_each(|(grads, own)| grads.append(own));
         }
         ws.give(term_dx);
     }

@@ -7,7 +7,7 @@
 use super::instructions::vectorised;
 use super::lanes;
 use crate::parallel;
-use crate::{Mat, MatRef};
+use crate::{MatMut, MatRef};
 
 /// Target of a row without a prediction.
 pub const IGNORE: u32 = u32::MAX;
@@ -58,9 +58,9 @@ pub fn log_sums(logits: MatRef<'_, f32>) -> Vec<f64> {
 /// # Panics
 /// If there is not one target, below the vocabulary's size or [`IGNORE`], for each row.
 #[track_caller]
-pub fn cross_entropy(logits: &mut Mat<f32>, targets: &[u32], scale: f32) -> f64 {
+pub fn cross_entropy(logits: MatMut<'_, f32>, targets: &[u32], scale: f32) -> f64 {
     assert_eq!(logits.rows(), targets.len(), "targets of rows");
-    let blocks = logits.view_mut().row_blocks(ROWS);
+    let blocks = logits.row_blocks(ROWS);
     let sums = parallel::map(blocks, |block, mut rows| {
         let mut sum = 0.0;
         for i in 0..rows.rows() {
@@ -104,7 +104,7 @@ vectorised! {
 #[cfg(test)]
 mod tests {
     use super::*;
-    use crate::RngKey;
+    use crate::{Mat, RngKey};
 
     fn naive(row: &[f64], target: usize) -> f64 {
         row.iter().map(|z| (z - row[target]).exp()).sum::<f64>().ln()
@@ -142,7 +142,7 @@ mod tests {
         let (logits, mut targets) = problem();
         targets[5] = IGNORE;
         let mut gradient = logits.clone();
-        let total = cross_entropy(&mut gradient, &targets, 0.5);
+        let total = cross_entropy(gradient.view_mut(), &targets, 0.5);
         let wide = logits.cast::<f64>();
         let kept = || (0..19).filter(|&i| i != 5);
         let want: f64 = kept().map(|i| naive(wide.row(i), targets[i] as usize)).sum();

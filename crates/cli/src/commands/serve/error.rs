@@ -96,7 +96,8 @@ impl From<ModelError> for ApiError {
             | ModelError::TypeOutOfRange { .. }
             | ModelError::LayersOutOfRange { .. }
             | ModelError::HeldInHalf { .. }
-            | ModelError::NoTargets => "model",
+            | ModelError::NoTargets
+            | ModelError::NoHead => "model",
         };
         Self::new(500, message_of(&error)).code(code)
     }

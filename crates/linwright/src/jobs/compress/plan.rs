@@ -4,10 +4,10 @@ use super::{Compress, Heal, MethodName};
 use crate::jobs::plan_file::read_plan_file;
 use crate::jobs::{JobError, flag_of, parse_layers};
 use linwright_compress::methods::{DenseMethod, How};
-use linwright_compress::plan::{Edit, INPUTS, Plan, SlotSet};
+use linwright_compress::plan::{Edit, Plan, SlotSet};
 use linwright_compress::{MethodSpec, Size, SizeError, recipe};
-use linwright_model::Transformer;
-use linwright_ops::{OpSpec, Role, SiteId, Sites};
+use linwright_model::{Role, Transformer};
+use linwright_ops::{OpSpec, SiteId, Sites};
 use serde_json::{Map, Value, json};
 
 /// Roles that `--targets` takes: those of a layer.
@@ -40,7 +40,7 @@ pub(super) fn plan(job: &Compress, model: &Transformer) -> Result<Plan, JobError
         return read_plan_file(path);
     }
     let sites = SlotSet {
-        roles: job.targets.clone(),
+        roles: job.targets.iter().map(ToString::to_string).collect(),
         layers: layers(job)?,
         patterns: job.sites.clone(),
         ignore: job.ignore.clone(),
@@ -57,7 +57,7 @@ pub(super) fn plan(job: &Compress, model: &Transformer) -> Result<Plan, JobError
         Heal::None => return Ok(plan),
     };
     if !healed.is_empty() {
-        let sites = SlotSet::with_roles(vec![Role::Output], Some(healed));
+        let sites = SlotSet::with_roles(&[Role::Output], Some(healed));
         let method = MethodSpec::Dense(DenseMethod { fit, ..DenseMethod::default() });
         plan.edits.push(Edit { sites, method, size: None, heals: true });
     }
@@ -70,11 +70,11 @@ fn layers(job: &Compress) -> Result<Option<Vec<usize>>, JobError> {
 
 /// Layers with an output projection that stays after query, key or value are replaced.
 fn healed(model: &Transformer, replaced: &[SiteId]) -> Vec<usize> {
-    let attention = INPUTS[..2].concat();
+    let attention = [Role::Query, Role::Key, Role::Value, Role::QueryKeyValue];
     let slots = model.slots();
     let has = |layer: usize, of: &dyn Fn(Role) -> bool, is_replaced: bool| {
         let mut here = slots.iter().filter(|slot| slot.layer() == Some(layer));
-        here.any(|slot| of(slot.role()) && replaced.contains(slot.id()) == is_replaced)
+        here.any(|slot| of(Role::of(slot)) && replaced.contains(slot.id()) == is_replaced)
     };
     let heals = |layer: &usize| {
         has(*layer, &|role| attention.contains(&role), true)

@@ -7,14 +7,14 @@ use crate::jobs::source::{OpenModel, POCKET, open_model, text_file};
 use crate::jobs::tasks::{Judged, before_and_after, check_tasks, open_tasks_if_any};
 use crate::jobs::{Failure, Job, Outcome, Session, outputs, store};
 use linwright_compress::pipeline::{Context, Edited, SiteOutcome, apply};
+use linwright_compress::plan::SlotEdit;
 use linwright_compress::{Plan, study};
 use linwright_data::Corpus;
 use linwright_evaluate::{ParameterCounts, Task, tokens_per_second};
-use linwright_measure::calibration::{Calibration, Split};
-use linwright_model::Transformer;
 use linwright_model::checkpoint::LoadedModel;
 use linwright_model::checkpoint::export::Exported;
-use linwright_ops::{Op, SiteId, Sites};
+use linwright_model::{Batch, Split, Transformer, Windows};
+use linwright_ops::{Examples, Network, Op, SiteId, Sites};
 use linwright_run::{Monitor, Store};
 use serde_json::json;
 use std::path::Path;
@@ -70,15 +70,16 @@ pub(super) fn run(job: &Compress, session: &mut Session<'_>) -> Result<Outcome, 
 
 /// Refuses before the work a dense form of a model that keeps a nonlinear operator.
 fn check_dense(plan: &Plan, model: &Transformer) -> Result<(), Failure> {
-    let edited = plan.sites(model)?;
-    if let Some(edit) = edited.iter().find(|edit| !edit.edit.method.is_linear()) {
-        let (method, site) = (edit.edit.method.id(), &edit.sites[0]);
+    let edited: Vec<SlotEdit<'_>> =
+        plan.sites(model)?.into_iter().flat_map(|group| group.slots).collect();
+    if let Some(SlotEdit { site, edit, .. }) = edited.iter().find(|e| !e.edit.method.is_linear()) {
+        let method = edit.method.id();
         return Err(Failure::usage(format!(
             "{site} gets method {method}, whose operator is not linear and has no dense form"
         ))
         .hint("give --form native"));
     }
-    let replaced = |site: &SiteId| edited.iter().any(|edit| edit.sites.contains(site));
+    let replaced = |site: &SiteId| edited.iter().any(|edit| edit.site == *site);
     let slots = model.slots();
     let stays = slots.iter().find(|s| matches!(s.op(), Op::Map(_)) && !replaced(s.id()));
     stays.map_or(Ok(()), |slot| {
@@ -90,7 +91,7 @@ fn check_dense(plan: &Plan, model: &Transformer) -> Result<(), Failure> {
 
 /// An edited and saved model.
 pub(super) struct Done {
-    pub(super) edited: Edited,
+    pub(super) edited: Edited<Transformer>,
     pub(super) judged: Judged,
     pub(super) saved: Exported,
     /// Scoring speed of the original and the edited model, in tokens per second.
@@ -102,7 +103,7 @@ struct Work<'a> {
     model: &'a OpenModel,
     plan: &'a Plan,
     /// The calibration text, if any is needed or given.
-    calibration: Option<&'a Calibration>,
+    calibration: Option<&'a Windows>,
     /// The evaluation before and after, if any.
     tasks: &'a [Box<dyn Task>],
 }
@@ -116,20 +117,22 @@ fn fit_and_save(
     let Work { model, plan, calibration, tasks } = *work;
     let loaded = &model.loaded;
     let context = Context { store: Some(pieces), ..Context::new(&loaded.hash) };
-    let edited = apply(&loaded.decoder, calibration, plan, &context, session);
+    let examples = calibration.map(|windows| windows as &dyn Examples<Batch>);
+    let edited = apply(&loaded.decoder, examples, plan, &context, session);
     session.tell_damage(pieces);
     let edited = edited?;
     for site in &edited.sites {
         session.trace(|| fit_told(site));
     }
     let replaced = edited.sites.iter().map(|site| &site.site);
-    let judged = before_and_after(tasks, &job.evaluation, model, &edited.model, replaced, session)?;
+    let judged =
+        before_and_after(tasks, &job.evaluation, model, &edited.network, replaced, session)?;
     session.step("timing both models");
     let windows = calibration.map_or_else(
         || study::windows_without_text(&loaded.decoder),
         |calibration| calibration.windows().to_vec(),
     );
-    let both = [&loaded.decoder, &edited.model];
+    let both = [&loaded.decoder, &edited.network];
     let speeds = tokens_per_second(&both, &windows, session.cancelled())?;
     let dtype = job.dtype.map(StoredDType::dtype);
     let result = json!({
@@ -142,24 +145,27 @@ fn fit_and_save(
     let curves = curves(&edited);
     let (form, measured) = (job.form, Compress::MEASURED);
     let saving = Saving { form, dtype, force, output, result, measured, curves };
-    let saved = saving.write(&edited.model, model, session)?;
+    let saved = saving.write(&edited.network, model, session)?;
     Ok(Done { edited, judged, saved, speeds: [speeds[0], speeds[1]] })
 }
 
 /// Parameters of the replaced layers and of the model, after and before.
-pub(super) fn parameters_of(edited: &Edited, original: &Transformer) -> ParameterCounts {
+pub(super) fn parameters_of(
+    edited: &Edited<Transformer>,
+    original: &Transformer,
+) -> ParameterCounts {
     // Refitted projections are not counted: they keep their size.
     let replaced = || edited.sites.iter().filter(|site| !site.heals);
     ParameterCounts {
         targeted: replaced().map(|site| site.parameters as u64).sum(),
         targeted_dense: replaced().map(|site| site.dense_parameters as u64).sum(),
-        model: edited.model.parameters(),
-        model_dense: original.config().parameters(),
+        model: edited.network.parameters(),
+        model_dense: original.dense_parameters(),
     }
 }
 
 /// Training curves of the fits, one line of JSON for each point.
-fn curves(edited: &Edited) -> String {
+fn curves(edited: &Edited<Transformer>) -> String {
     let mut lines = String::new();
     for site in &edited.sites {
         for point in &site.fit.curve {
@@ -179,7 +185,7 @@ fn calibration(
     job: &Compress,
     loaded: &LoadedModel,
     session: &mut Session<'_>,
-) -> Result<Calibration, Failure> {
+) -> Result<Windows, Failure> {
     let dataset = job.dataset.as_deref().or((job.model == POCKET).then_some(POCKET));
     let dataset = dataset.ok_or_else(|| {
         Failure::usage("no calibration text")
@@ -192,7 +198,7 @@ fn calibration(
         .tokenizer
         .as_ref()
         .ok_or_else(|| Failure::general(format!("{} has no tokenizer.json", job.model)))?;
-    let calibration = Calibration::encode(
+    let calibration = Windows::encode(
         corpus.documents.iter().map(|document| (document.line, document.text.as_str())),
         tokenizer,
         job.evaluation.bos,

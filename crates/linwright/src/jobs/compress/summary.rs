@@ -4,8 +4,8 @@ use super::run::{Done, parameters_of};
 use crate::jobs::outcome::{table, text};
 use crate::jobs::{Failure, Outcome};
 use linwright_compress::{Plan, Rates, study};
-use linwright_measure::calibration::Calibration;
-use linwright_model::Transformer;
+use linwright_model::{Batch, Transformer, Windows};
+use linwright_ops::Examples;
 use linwright_report::Block;
 use linwright_report::number::{bytes, grouped};
 use linwright_run::memory::peak_resident_bytes;
@@ -102,9 +102,10 @@ impl Summary {
 pub(super) fn dry_run(
     plan: &Plan,
     model: &Transformer,
-    calibration: Option<&Calibration>,
+    calibration: Option<&Windows>,
 ) -> Result<Outcome, Failure> {
-    let estimate = study::estimate(plan, model, calibration, &mut Rates::default())?;
+    let examples = calibration.map(|windows| windows as &dyn Examples<Batch>);
+    let estimate = study::estimate(plan, model, examples, &mut Rates::default())?;
     let rows: Vec<Vec<String>> = estimate
         .sites
         .iter()

@@ -14,7 +14,7 @@ use linwright_evaluate::{
     evaluate, journal_fingerprint, result_json,
 };
 use linwright_model::checkpoint::LoadedModel;
-use linwright_ops::Sites;
+use linwright_ops::{Network, Sites};
 use linwright_report::Block;
 use linwright_run::atomic::write_atomic;
 use linwright_run::memory::{peak_resident_bytes, resident_bytes};

@@ -9,7 +9,7 @@ use crate::jobs::{
     CutOptions, EvaluationOptions, Failure, Job, JobError, Outcome, SavedForm, Session, SlotOptions,
 };
 use linwright_compress::{Edit, MethodSpec, Plan};
-use linwright_ops::Role;
+use linwright_model::Role;
 use schemars::JsonSchema;
 use serde::{Deserialize, Serialize};
 use std::path::PathBuf;

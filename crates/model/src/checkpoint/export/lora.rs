@@ -17,6 +17,7 @@ use super::super::source::Source;
 use super::card::{self, Card};
 use super::error::ExportError;
 use super::sizes;
+use crate::Role;
 use crate::config::TransformerConfig;
 use crate::families::module_name;
 use crate::transformer::{Orientation, TensorSource, Transformer};
@@ -290,7 +291,7 @@ impl<'a> Base<'a> {
         slot: &LinearSlot,
         config: &TransformerConfig,
     ) -> Result<Option<Difference>, ExportError> {
-        let orientation = match config.is_transposed(slot.role()) {
+        let orientation = match config.is_transposed(Role::of(slot)) {
             true => Orientation::Inputs,
             false => Orientation::Outputs,
         };

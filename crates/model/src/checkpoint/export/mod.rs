@@ -35,7 +35,7 @@ use super::save::{self, Form, SHARD_BYTES, SaveOptions, SavedModel, WeightLayout
 use super::source::Source;
 use crate::families::BLOCKS;
 use crate::transformer::Transformer;
-use linwright_ops::{LinearSlot, Op, OpSpec, Sites};
+use linwright_ops::{LinearSlot, Network, Op, OpSpec, Sites};
 use linwright_tensor::dtype::DType;
 use serde_json::{Map, Value};
 use std::path::Path;

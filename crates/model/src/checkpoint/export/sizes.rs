@@ -2,7 +2,7 @@
 
 use super::{BLOCKS, ExportForm, factored, is_dense};
 use crate::transformer::Transformer;
-use linwright_ops::{LinearSlot, Sites};
+use linwright_ops::{LinearSlot, Network, Sites};
 
 /// The first few entries of a list, and the number of others.
 pub(super) fn listed(all: &[String]) -> String {

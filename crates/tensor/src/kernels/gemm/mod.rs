@@ -228,6 +228,32 @@ fn widened(x: MatRef<'_, f32>, w: &Halves, mut y: MatMut<'_, f32>) {
     }
 }
 
+/// `dx = dy W`: the gradient of the input (rows, inp) of a linear layer from that of its output
+/// `dy` (rows, out). A weight in 16 bits is widened block by block.
+///
+/// # Panics
+/// If the shapes do not match.
+#[track_caller]
+pub fn through_weight(dy: MatRef<'_, f32>, w: Weight<'_, f32>, mut dx: MatMut<'_, f32>) {
+    let halves = match w {
+        Weight::Full(w) => return product(1.0, dy.into(), w.into(), dx, Write::Set),
+        Weight::Half(halves) => halves,
+    };
+    let (out, inp) = (halves.rows(), halves.cols());
+    let found = (dy.cols(), dx.rows(), dx.cols());
+    assert_eq!(found, (out, dy.rows(), inp), "gradients of {} rows through a weight", dy.rows());
+    fill_zero(&mut dx);
+    let high = (WIDENED / inp.max(1)).max(1);
+    for first in (0..out).step_by(high) {
+        let count = high.min(out - first);
+        let mut wide = Scratch::<f32>::new(count * inp);
+        let bits = &halves.bits()[first * inp..(first + count) * inp];
+        halves.half_type().widen(bits, &mut wide);
+        let (wide, dy) = (MatRef::new(&wide, count, inp), dy.columns(first, count));
+        product(1.0, dy.into(), wide.into(), dx.reborrow(), Write::Add);
+    }
+}
+
 fn fill_zero(y: &mut MatMut<'_, f32>) {
     (0..y.rows()).for_each(|i| y.row_mut(i).fill(0.0));
 }

@@ -1,6 +1,7 @@
 //! Saving of a model as a GGUF file.
 
 use super::{GgufWriter, Model};
+use crate::Role;
 use crate::checkpoint::error::{CheckpointError, WriteError};
 use crate::checkpoint::gguf::verify::verify;
 use crate::checkpoint::source::Source;
@@ -163,7 +164,7 @@ fn visit(decoder: &Transformer, show: &mut dyn FnMut(String, Vec<usize>, Content
     for slot in decoder.slots() {
         let shape = slot.op().map().shape();
         let name = format!("{}.weight", slot.id());
-        let orientation = match decoder.config().is_transposed(slot.role()) {
+        let orientation = match decoder.config().is_transposed(Role::of(slot)) {
             true => Orientation::Inputs,
             false => Orientation::Outputs,
         };

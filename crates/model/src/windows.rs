@@ -1,7 +1,9 @@
-//! Calibration windows: token windows for statistics and training samples.
+//! Windows of text in a training and a validation part: what a language model is captured on.
 
-use crate::capture::CaptureError;
-use linwright_model::tokenizer::{Bos, Tokenizer};
+use crate::batch::Batch;
+use crate::tokenizer::{Bos, Tokenizer, TokenizerError};
+use linwright_ops::Examples;
+use linwright_run::Fingerprint;
 use linwright_tensor::RngKey;
 use serde::{Deserialize, Serialize};
 
@@ -21,25 +23,61 @@ pub enum Split {
 /// Share of the windows for validation.
 const VALIDATION: f64 = 0.2;
 
+/// Tokens of a batch.
+const BATCH_TOKENS: usize = 2048;
+
+/// Unusable text.
+#[derive(Debug, thiserror::Error)]
+pub enum WindowsError {
+    /// Too little text.
+    #[error(
+        "calibration text gives {found} tokens in {windows} windows; both a training and a validation part need at least one window"
+    )]
+    TooShort {
+        /// Number of tokens.
+        found: usize,
+        /// Number of windows.
+        windows: usize,
+    },
+    /// A window longer than the model's positions.
+    #[error(
+        "a calibration window of {window} tokens is longer than the model's {positions} positions; use seq_len {positions} or less"
+    )]
+    TooLong {
+        /// Window in tokens.
+        window: usize,
+        /// Positions of the model.
+        positions: usize,
+    },
+    /// Text that the tokenizer rejects.
+    #[error("calibration text, line {line}: {source}")]
+    Text {
+        /// Line of the file.
+        line: usize,
+        /// The error of the tokenizer.
+        source: TokenizerError,
+    },
+}
+
 /// Token windows, training windows first.
 #[derive(Clone, Debug, PartialEq, Eq)]
-pub struct Calibration {
+pub struct Windows {
     windows: Vec<Vec<u32>>,
     train: usize,
     split: Split,
 }
 
-impl Calibration {
+impl Windows {
     /// Splits documents into windows of at most `window` tokens, up to `max_tokens` in all.
     ///
     /// # Errors
-    /// [`CaptureError::Calibration`] if a part would be empty.
+    /// [`WindowsError::TooShort`] if a part would be empty.
     pub fn new(
         documents: &[Vec<u32>],
         window: usize,
         max_tokens: usize,
         split: Split,
-    ) -> Result<Self, CaptureError> {
+    ) -> Result<Self, WindowsError> {
         let mut windows: Vec<Vec<u32>> = Vec::new();
         let mut left = max_tokens;
         match split {
@@ -72,7 +110,7 @@ impl Calibration {
             train -= 1;
         }
         if train == 0 {
-            return Err(CaptureError::Calibration { found, windows: windows.len() });
+            return Err(WindowsError::TooShort { found, windows: windows.len() });
         }
         Ok(Self { windows, train, split })
     }
@@ -81,7 +119,7 @@ impl Calibration {
     /// [`Self::new`] does.
     ///
     /// # Errors
-    /// [`CaptureError::Text`] if a text cannot be encoded, and the errors of [`Self::new`].
+    /// [`WindowsError::Text`] if a text cannot be encoded, and the errors of [`Self::new`].
     pub fn encode<'t>(
         texts: impl IntoIterator<Item = (usize, &'t str)>,
         tokenizer: &Tokenizer,
@@ -89,13 +127,13 @@ impl Calibration {
         window: usize,
         max_tokens: usize,
         split: Split,
-    ) -> Result<Self, CaptureError> {
+    ) -> Result<Self, WindowsError> {
         let mut documents = Vec::new();
         let mut tokens = 0;
         for (line, text) in texts {
             let encoded = tokenizer
                 .encode_document(text, bos)
-                .map_err(|source| CaptureError::Text { line, source })?;
+                .map_err(|source| WindowsError::Text { line, source })?;
             tokens += encoded.len();
             documents.push(encoded);
             if tokens >= max_tokens {
@@ -114,11 +152,11 @@ impl Calibration {
     /// Checks that no window is longer than `positions`.
     ///
     /// # Errors
-    /// [`CaptureError::Window`].
-    pub fn check_positions(&self, positions: usize) -> Result<(), CaptureError> {
+    /// [`WindowsError::TooLong`].
+    pub fn check_positions(&self, positions: usize) -> Result<(), WindowsError> {
         let window = self.windows.iter().map(Vec::len).max().unwrap_or(0);
         if window > positions {
-            return Err(CaptureError::Window { window, positions });
+            return Err(WindowsError::TooLong { window, positions });
         }
         Ok(())
     }
@@ -144,7 +182,7 @@ impl Calibration {
     /// Batches of at most `tokens` tokens (or one window). No batch contains both training and
     /// validation windows.
     #[must_use]
-    pub fn batches(&self, tokens: usize) -> Vec<&[Vec<u32>]> {
+    pub fn batches_of(&self, tokens: usize) -> Vec<&[Vec<u32>]> {
         let (train, validation) = self.windows.split_at(self.train);
         let mut batches = Vec::new();
         for mut part in [train, validation] {
@@ -164,6 +202,39 @@ impl Calibration {
     }
 }
 
+impl Examples<Batch> for Windows {
+    fn batches(&self) -> usize {
+        self.batches_of(BATCH_TOKENS).len()
+    }
+
+    fn training_batches(&self) -> usize {
+        let mut tokens = 0;
+        let batches = self.batches_of(BATCH_TOKENS);
+        let is_training = |batch: &&&[Vec<u32>]| {
+            tokens += batch.iter().map(Vec::len).sum::<usize>();
+            tokens <= self.train_tokens()
+        };
+        batches.iter().take_while(is_training).count()
+    }
+
+    fn batch(&self, index: usize) -> Batch {
+        let windows = self.batches_of(BATCH_TOKENS)[index];
+        Batch::new(&windows.iter().map(Vec::as_slice).collect::<Vec<_>>())
+    }
+
+    fn rows(&self, index: usize) -> usize {
+        self.batches_of(BATCH_TOKENS)[index].iter().map(Vec::len).sum()
+    }
+
+    fn small(&self) -> (Batch, usize) {
+        (Batch::new(&[&self.windows[0]]), self.windows[0].len())
+    }
+
+    fn identity(&self) -> String {
+        Fingerprint::of(&[("windows", &self.windows), ("training windows", &self.train)]).0
+    }
+}
+
 #[cfg(test)]
 mod tests {
     use super::*;
@@ -174,8 +245,7 @@ mod tests {
 
     #[test]
     fn contiguous_windows_are_disjoint_ordered_and_validation_is_the_end_of_the_text() {
-        let calibration =
-            Calibration::new(&documents(), 10, 1000, Split::Contiguous).expect("splits");
+        let calibration = Windows::new(&documents(), 10, 1000, Split::Contiguous).expect("splits");
         let all: Vec<u32> = calibration.windows().iter().flatten().copied().collect();
         assert_eq!(all, (0..120).collect::<Vec<u32>>());
         let share = calibration.train_tokens() as f64 / 120.0;
@@ -184,9 +254,8 @@ mod tests {
 
     #[test]
     fn batches_cover_all_windows_and_never_mix_the_parts() {
-        let calibration =
-            Calibration::new(&documents(), 10, 1000, Split::Contiguous).expect("splits");
-        let batches = calibration.batches(25);
+        let calibration = Windows::new(&documents(), 10, 1000, Split::Contiguous).expect("splits");
+        let batches = calibration.batches_of(25);
         let all: Vec<u32> = batches.iter().flat_map(|b| b.iter()).flatten().copied().collect();
         assert_eq!(all, (0..120).collect::<Vec<u32>>());
         let mut seen = 0;
@@ -202,8 +271,7 @@ mod tests {
 
     #[test]
     fn the_papers_split_overlaps_and_is_marked() {
-        let calibration =
-            Calibration::new(&documents(), 10, 1000, Split::RotorPaper).expect("splits");
+        let calibration = Windows::new(&documents(), 10, 1000, Split::RotorPaper).expect("splits");
         assert_eq!(calibration.tokens(), 230, "23 windows of 10 with stride 5");
         assert_eq!(calibration.split(), Split::RotorPaper);
     }
@@ -212,8 +280,8 @@ mod tests {
     fn text_too_short_for_two_parts_is_an_error() {
         for documents in [vec![], vec![vec![1, 2, 3]]] {
             let error =
-                Calibration::new(&documents, 10, 100, Split::Contiguous).expect_err("too short");
-            assert!(matches!(error, CaptureError::Calibration { .. }));
+                Windows::new(&documents, 10, 100, Split::Contiguous).expect_err("too short");
+            assert!(matches!(error, WindowsError::TooShort { .. }));
         }
     }
 }
