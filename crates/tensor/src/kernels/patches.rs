@@ -1,0 +1,138 @@
+//! Patches of images, for convolutions and pooling. Rows of an image are its places, row by row;
+//! columns are channels.
+
+use crate::{MatMut, MatRef, Scalar};
+use std::ops::Range;
+
+/// Square windows over images of one size.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub struct Patches {
+    /// Rows of an image.
+    pub height: usize,
+    /// Columns of an image.
+    pub width: usize,
+    /// Side of a window.
+    pub size: usize,
+    /// Distance of windows.
+    pub stride: usize,
+    /// Zeros around an image.
+    pub padding: usize,
+}
+
+impl Patches {
+    /// Windows below each other, and beside each other.
+    #[must_use]
+    pub fn windows(&self) -> (usize, usize) {
+        let along = |length: usize| (length + 2 * self.padding - self.size) / self.stride + 1;
+        (along(self.height), along(self.width))
+    }
+
+    /// Calls `visit(window, offset, place)` for every place of every window inside the image, where
+    /// offset is the place's number in its window.
+    pub fn visit(&self, mut visit: impl FnMut(usize, usize, usize)) {
+        let (down, across) = self.windows();
+        for window in 0..down * across {
+            let (top, left) = (window / across * self.stride, window % across * self.stride);
+            let inside = |start: usize, length: usize| -> Range<usize> {
+                let end = (length + self.padding).saturating_sub(start).min(self.size);
+                self.padding.saturating_sub(start).min(end)..end
+            };
+            for i in inside(top, self.height) {
+                let row = (top + i - self.padding) * self.width;
+                for j in inside(left, self.width) {
+                    visit(window, i * self.size + j, row + left + j - self.padding);
+                }
+            }
+        }
+    }
+
+    /// The patches (examples * windows, channels * size²) of images (examples * places, channels),
+    /// columns in the order channel, row, column.
+    ///
+    /// # Panics
+    /// If the shapes do not match.
+    #[track_caller]
+    pub fn gather<T: Scalar>(&self, x: MatRef<'_, T>, mut patches: MatMut<'_, T>) {
+        let (places, windows, area) = self.check(x, patches.as_ref());
+        patches.fill(T::ZERO);
+        for example in 0..x.rows() / places {
+            self.visit(|window, offset, place| {
+                let row = patches.row_mut(example * windows + window);
+                let numbers = x.row(example * places + place);
+                for (to, from) in row[offset..].iter_mut().step_by(area).zip(numbers) {
+                    *to = *from;
+                }
+            });
+        }
+    }
+
+    /// The transpose of [`Self::gather`]: adds every patch to its places.
+    ///
+    /// # Panics
+    /// If the shapes do not match.
+    #[track_caller]
+    pub fn scatter<T: Scalar>(&self, patches: MatRef<'_, T>, mut x: MatMut<'_, T>) {
+        let (places, windows, area) = self.check(x.as_ref(), patches);
+        x.fill(T::ZERO);
+        for example in 0..x.rows() / places {
+            self.visit(|window, offset, place| {
+                let row = patches.row(example * windows + window);
+                let numbers = x.row_mut(example * places + place);
+                for (from, to) in row[offset..].iter().step_by(area).zip(numbers) {
+                    *to += *from;
+                }
+            });
+        }
+    }
+
+    #[track_caller]
+    fn check<T: Scalar>(&self, x: MatRef<'_, T>, patches: MatRef<'_, T>) -> (usize, usize, usize) {
+        let (places, area) = (self.height * self.width, self.size * self.size);
+        let (down, across) = self.windows();
+        let examples = x.rows() / places;
+        let want = (examples * places, examples * down * across, area * x.cols());
+        assert_eq!((x.rows(), patches.rows(), patches.cols()), want, "images and their patches");
+        (places, down * across, area)
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use crate::{Mat, RngKey};
+
+    const GEOMETRY: Patches = Patches { height: 5, width: 4, size: 3, stride: 2, padding: 1 };
+
+    fn random(rows: usize, cols: usize) -> Mat<f64> {
+        Mat::from_vec(rows, cols, RngKey::new(5).stream().normals(rows * cols, 1.0))
+    }
+
+    #[test]
+    fn patches_are_those_of_the_definition() {
+        let x = random(40, 2);
+        let mut patches = Mat::zeros(12, 18);
+        GEOMETRY.gather(x.view(), patches.view_mut());
+        let naive = Mat::from_fn(12, 18, |row, col| {
+            let (example, window) = (row / 6, row % 6);
+            let i = (window / 2 * 2 + col % 9 / 3) as isize - 1;
+            let j = (window % 2 * 2 + col % 3) as isize - 1;
+            match (0..5).contains(&i) && (0..4).contains(&j) {
+                true => x.at(example * 20 + (i * 4 + j) as usize, col / 9),
+                false => 0.0,
+            }
+        });
+        assert_eq!(patches, naive);
+    }
+
+    #[test]
+    fn scatter_is_the_transpose_of_gather() {
+        let (x, p) = (random(40, 2), random(12, 18));
+        let (mut gathered, mut scattered) = (Mat::zeros(12, 18), Mat::zeros(40, 2));
+        GEOMETRY.gather(x.view(), gathered.view_mut());
+        GEOMETRY.scatter(p.view(), scattered.view_mut());
+        let dot = |a: &Mat<f64>, b: &Mat<f64>| -> f64 {
+            a.data().iter().zip(b.data()).map(|(a, b)| a * b).sum()
+        };
+        assert!((dot(&gathered, &p) - dot(&x, &scattered)).abs() < 1e-12);
+    }
+}
