@@ -65,6 +65,26 @@ impl<T: Scalar> Net<T> {
         Ok(Self { spec: spec.clone(), input, steps })
     }
 
+    /// A network with random weights: normal with standard deviation `sqrt(2 / inp)` (He et al.
+    /// 2015, arXiv:1502.01852, eq. 10), biases zero, norms one, running statistics those of numbers
+    /// with mean zero and variance one. Every tensor has its own stream under `key`.
+    ///
+    /// # Errors
+    /// [`NetError::Layer`] if the layers do not fit.
+    pub fn random(spec: &NetSpec, key: RngKey) -> Result<Self, NetError> {
+        Self::build(spec, |name, shape| {
+            let count = shape.iter().product();
+            let inputs: usize = shape[1..].iter().product();
+            Ok(match shape.len() {
+                1 if name.ends_with(".weight") || name.ends_with(".running_var") => {
+                    vec![T::ONE; count]
+                }
+                1 => vec![T::ZERO; count],
+                _ => key.fold(name).stream().normals(count, (2.0 / inputs.max(1) as f64).sqrt()),
+            })
+        })
+    }
+
     /// A network with the weights of a file; counters of batches are left aside.
     ///
     /// # Errors

@@ -169,3 +169,21 @@ fn sums_of_slots_are_gradients_of_weights_and_those_of_each_example_alone() {
         assert_eq!(compared, all.len(), "{layers}");
     }
 }
+
+#[test]
+fn random_networks_keep_the_size_of_activations_and_differ_by_key() {
+    let text = "{input: {channels: 400}, layers: [{linear: {name: a, out: 400}}, relu, {linear: {name: b, out: 400}}, {batch_norm: {name: n}}]}";
+    let spec: NetSpec = serde_saphyr::from_str(text).unwrap();
+    let rows = Mat::from_vec(50, 400, RngKey::new(2).stream().normals(20_000, 1.0));
+    let batch = Batch::<f32> { rows, examples: 50 };
+    let output = |seed| {
+        let net = Net::random(&spec, RngKey::new(seed)).unwrap();
+        net.pass(&batch, None).unwrap().0
+    };
+    let y = output(1);
+    let power = y.data().iter().map(|y| f64::from(*y).powi(2)).sum::<f64>() / 20_000.0;
+    // Each linear layer doubles the power, and the activation halves it.
+    assert!((1.5..2.7).contains(&power), "{power}");
+    assert_eq!(y, output(1));
+    assert_ne!(y, output(2));
+}
