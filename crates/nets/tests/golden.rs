@@ -50,7 +50,7 @@ fn forward<T: Scalar>(
 }
 
 fn back<T: Scalar>(net: &mut Net<T>, passed: Passed<T>, dy: Mat<T>) -> (Vec<Gradient<T>>, Mat<T>) {
-    let (all, dx) = net.gradients(&passed, dy);
+    let (all, dx) = net.gradients(passed, dy);
     let tensors = net.tensors_mut().into_iter().zip(all);
     let named = tensors.map(|(tensor, values)| Gradient {
         name: tensor.name,
