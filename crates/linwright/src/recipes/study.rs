@@ -173,7 +173,7 @@ fn report(
             family: config.family.model_type.to_owned(),
             parameters: config.parameters(),
             layers: config.layers.len(),
-            hidden: config.hidden,
+            hidden: Some(config.hidden),
         },
         provenance: provenance(name, recipe, inputs, &baseline, session)?,
         baseline,
