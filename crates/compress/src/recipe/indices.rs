@@ -41,6 +41,12 @@ impl Indices {
         self.0.last().map_or(0, |(_, last)| *last)
     }
 
+    /// Whether an index is among them.
+    #[must_use]
+    pub fn contains(&self, index: usize) -> bool {
+        self.0.iter().any(|&(first, last)| (first..=last).contains(&index))
+    }
+
     /// All indices, in ascending order.
     pub fn iter(&self) -> impl Iterator<Item = usize> {
         self.0.iter().flat_map(|&(first, last)| first..=last)

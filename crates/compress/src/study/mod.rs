@@ -5,6 +5,7 @@
 //! fit; nested sets of layers share the fits of their common prefix. The same recipe resumes where
 //! it stopped; another recipe in the same directory is an error.
 
+mod images;
 mod text;
 
 use crate::methods::FitReport;
@@ -23,6 +24,7 @@ use serde::de::DeserializeOwned;
 use serde::{Deserialize, Serialize};
 
 pub use crate::estimate::estimate;
+pub use images::{ImageStudyError, ImageTrial, open_images};
 pub use linwright_evaluate::{Metric, Outcome, TaskResult};
 pub use text::{TextTrial, leave_out_overlap, notes, windows_without_text};
 
@@ -90,6 +92,9 @@ pub enum StudyError {
     /// An error in the evaluation.
     #[error(transparent)]
     Evaluation(#[from] EvaluationError),
+    /// Unusable images, or a network that does not suit them.
+    #[error(transparent)]
+    Images(#[from] ImageStudyError),
     /// An unusable run directory.
     #[error(transparent)]
     Run(#[from] RunError),
@@ -372,6 +377,6 @@ pub fn is_interruption(error: &StudyError) -> bool {
     match error {
         StudyError::Compress(error) => error.is_interruption(),
         StudyError::Evaluation(error) => matches!(error, EvaluationError::Interrupted { .. }),
-        StudyError::Windows(_) | StudyError::Run(_) => false,
+        StudyError::Windows(_) | StudyError::Images(_) | StudyError::Run(_) => false,
     }
 }
