@@ -1,126 +1,172 @@
 //! From descriptions to steps.
 
-use crate::layers::{
-    Activate, Affine, Attention, BatchNorm, Branch, Conv, Dropout, Flatten, Join, LayerNorm,
-    Linear, Nonlinearity, Pool,
-};
+use crate::affine::Affine;
+use crate::layers::LayerSpec;
+use crate::spec::{Chain, label};
 use crate::step::Step;
-use crate::{Extent, LayerSpec, NetError};
-use linwright_ops::{Dense, InputId, LinearSlot, Op, Place, SiteId, SlotRole};
-use linwright_tensor::kernels::activation::Activation;
-use linwright_tensor::kernels::patches::Patches;
-use linwright_tensor::kernels::softmax_attention::AttentionShape;
+use crate::{Extent, NetError, NetSpec};
+use linwright_ops::archive::Header;
+use linwright_ops::{Dense, InputId, LinearSlot, Op, OpSpec, Place, Shape, SiteId, SlotRole};
 use linwright_tensor::{Mat, Scalar};
+use std::collections::{BTreeMap, BTreeSet};
 
-/// Gives the numbers of a tensor of this name and shape.
-pub(crate) type Source<'a, T> = dyn FnMut(&str, &[usize]) -> Result<Vec<T>, NetError> + 'a;
+/// Most numbers that the tensors of a network may have: a description comes from outside.
+const MOST_PARAMETERS: usize = 1 << 31;
+
+/// Where the numbers of a network come from.
+pub(crate) trait Source<T: Scalar> {
+    /// The numbers of a tensor.
+    fn tensor(&mut self, name: &str, shape: &[usize]) -> Result<Vec<T>, NetError>;
+
+    /// The operator of a slot, which is no dense weight.
+    fn operator(&mut self, slot: &str, header: &Header) -> Result<Op<T>, NetError>;
+}
+
+/// One stage of a network: a step with the number and name of its layer.
+#[derive(Debug)]
+pub(crate) struct Stage<T: Scalar> {
+    pub(crate) label: String,
+    pub(crate) step: Box<dyn Step<T>>,
+}
+
+impl<T: Scalar> Clone for Stage<T> {
+    fn clone(&self) -> Self {
+        Self { label: self.label.clone(), step: self.step.clone_step() }
+    }
+}
+
+/// A slot to be built.
+pub(crate) struct SlotPlan<'a> {
+    /// Its name.
+    pub(crate) id: &'a str,
+    /// The input that it reads.
+    pub(crate) reads: &'a str,
+    pub(crate) role: SlotRole,
+    /// Shape of its dense weight in files, features out first.
+    pub(crate) shape: Vec<usize>,
+    pub(crate) bias: bool,
+}
 
 /// Builds the steps of a network whose description was checked.
 pub(crate) struct Builder<'a, T: Scalar> {
-    pub(crate) source: &'a mut Source<'a, T>,
+    /// Extent in front of the layer that is built.
     pub(crate) extent: Extent,
-    pub(crate) steps: Vec<Box<dyn Step<T>>>,
-    pub(crate) layers: usize,
+    source: &'a mut dyn Source<T>,
+    operators: BTreeMap<&'a str, &'a OpSpec>,
+    stages: Vec<Stage<T>>,
+    layers: usize,
+    tensors: BTreeSet<String>,
+    numbers: usize,
+    label: String,
 }
 
-impl<T: Scalar> Builder<'_, T> {
-    pub(crate) fn layers(&mut self, layers: &[LayerSpec]) -> Result<(), NetError> {
+impl<'a, T: Scalar> Builder<'a, T> {
+    /// The stages of a network, from checked and described layers.
+    pub(crate) fn run(
+        spec: &'a NetSpec,
+        source: &'a mut dyn Source<T>,
+    ) -> Result<Vec<Stage<T>>, NetError> {
+        spec.check()?;
+        let mut builder = Self {
+            extent: spec.input.extent()?,
+            source,
+            operators: spec.operators.iter().map(|(slot, op)| (slot.as_str(), op)).collect(),
+            stages: Vec::new(),
+            layers: 0,
+            tensors: BTreeSet::new(),
+            numbers: 0,
+            label: String::new(),
+        };
+        builder.all(&spec.layers, "")?;
+        match builder.operators.keys().next() {
+            Some(slot) => Err(NetError::layer(slot, "an operator", "a slot of this name")),
+            None => Ok(builder.stages),
+        }
+    }
+
+    fn all(&mut self, layers: &[LayerSpec], prefix: &str) -> Result<(), NetError> {
         for (index, layer) in layers.iter().enumerate() {
-            if let LayerSpec::Residual { layers } = layer {
-                self.steps.push(Box::new(Branch));
-                self.layers(layers)?;
-                self.steps.push(Box::new(Join));
-                continue;
-            }
-            let step = self.step(layer)?;
-            self.layers += usize::from(!step.slots().is_empty());
-            self.steps.push(step);
-            self.extent = layer.output(self.extent, &layer.label("", index))?;
+            self.label = label(layer, prefix, index);
+            let output = layer.output(self.extent, &mut Chain::default())?;
+            layer.build(self)?;
+            self.extent = output;
         }
         Ok(())
     }
 
-    fn step(&mut self, layer: &LayerSpec) -> Result<Box<dyn Step<T>>, NetError> {
-        let Extent { height, width, channels } = self.extent;
-        let activate = |kind| Box::new(Activate(Nonlinearity::Kernel(kind)));
-        let windows = |size, stride, padding| Patches { height, width, size, stride, padding };
-        Ok(match layer {
-            LayerSpec::Linear { name, out, bias } => {
-                let role = SlotRole::new("linear", &[]);
-                Box::new(Linear(self.slot(name, (name, role), &[*out, channels], *bias)?))
-            }
-            LayerSpec::Conv { name, out, kernel, stride, padding, bias } => {
-                let shape = [*out, channels, *kernel, *kernel];
-                let slot = self.slot(name, (name, SlotRole::new("conv", &[])), &shape, *bias)?;
-                Box::new(Conv { slot, patches: windows(*kernel, *stride, *padding) })
-            }
-            LayerSpec::Relu => activate(Activation::Relu),
-            LayerSpec::Gelu => activate(Activation::Gelu),
-            LayerSpec::Silu => activate(Activation::Silu),
-            LayerSpec::Tanh => Box::new(Activate(Nonlinearity::Tanh)),
-            LayerSpec::Flatten => Box::new(Flatten { places: self.extent.places() }),
-            LayerSpec::BatchNorm { name, eps, momentum } => Box::new(BatchNorm {
-                affine: self.affine(name)?,
-                mean: (self.source)(&format!("{name}.running_mean"), &[channels])?,
-                variance: (self.source)(&format!("{name}.running_var"), &[channels])?,
-                eps: *eps,
-                momentum: *momentum,
-            }),
-            LayerSpec::LayerNorm { name, eps, affine } => {
-                let affine = if *affine { Some(self.affine(name)?) } else { None };
-                Box::new(LayerNorm { affine, eps: *eps })
-            }
-            LayerSpec::MaxPool { size, stride } | LayerSpec::MeanPool { size, stride } => {
-                let max = matches!(layer, LayerSpec::MaxPool { .. });
-                Box::new(Pool { windows: windows(*size, stride.unwrap_or(*size), 0), max })
-            }
-            LayerSpec::Attention { name, heads, causal, output, bias } => {
-                let (places, shape) = (self.extent.places(), [channels, channels]);
-                let mut slots = Vec::new();
-                for role in ["query", "key", "value", "output"] {
-                    let input =
-                        if role == "output" { format!("{name}.mixed") } else { name.clone() };
-                    if role != "output" || *output {
-                        let id = format!("{name}.{role}");
-                        let role = SlotRole::new(role, &[]);
-                        slots.push(self.slot(&id, (&input, role), &shape, *bias)?);
-                    }
-                }
-                let shape = AttentionShape { places, heads: *heads, causal: *causal };
-                Box::new(Attention { slots, shape })
-            }
-            LayerSpec::Dropout { share } => Box::new(Dropout { share: *share }),
-            LayerSpec::Residual { .. } => unreachable!("residual layers are flattened"),
-        })
+    /// Builds the layers inside one.
+    pub(crate) fn inside(&mut self, layers: &[LayerSpec]) -> Result<(), NetError> {
+        let own = std::mem::take(&mut self.label);
+        self.all(layers, &format!("{own}."))?;
+        self.label = own;
+        Ok(())
     }
 
-    fn affine(&mut self, name: &str) -> Result<Affine<T>, NetError> {
+    /// Adds a step.
+    pub(crate) fn push(&mut self, step: impl Step<T> + 'static) {
+        self.layers += usize::from(!step.slots().is_empty());
+        self.stages.push(Stage { label: self.label.clone(), step: Box::new(step) });
+    }
+
+    /// The numbers of a tensor.
+    pub(crate) fn tensor(&mut self, name: &str, shape: &[usize]) -> Result<Vec<T>, NetError> {
+        self.count(name, shape)?;
+        self.source.tensor(name, shape)
+    }
+
+    /// Counts the numbers of a tensor, before there is memory for them.
+    fn count(&mut self, name: &str, shape: &[usize]) -> Result<(), NetError> {
+        if !self.tensors.insert(name.to_owned()) {
+            let found = format!("a second tensor {name}");
+            return Err(NetError::layer(&self.label, found, "another name"));
+        }
+        let own = shape.iter().try_fold(1usize, |product, side| product.checked_mul(*side));
+        let sum = own.and_then(|own| self.numbers.checked_add(own));
+        self.numbers = sum.filter(|sum| *sum <= MOST_PARAMETERS).ok_or_else(|| {
+            let found = format!("{name} with shape {shape:?}");
+            let expected = format!("at most {MOST_PARAMETERS} parameters in all");
+            NetError::layer(&self.label, found, expected)
+        })?;
+        Ok(())
+    }
+
+    /// Scale and shift of the channels.
+    pub(crate) fn affine(&mut self, name: &str) -> Result<Affine<T>, NetError> {
         let channels = [self.extent.channels];
-        let scale = (self.source)(&format!("{name}.weight"), &channels)?;
-        let shift = (self.source)(&format!("{name}.bias"), &channels)?;
+        let scale = self.tensor(&format!("{name}.weight"), &channels)?;
+        let shift = self.tensor(&format!("{name}.bias"), &channels)?;
         Ok(Affine { name: name.into(), scale, shift })
     }
 
-    fn slot(
-        &mut self,
-        id: &str,
-        (input, role): (&str, SlotRole),
-        shape: &[usize],
-        bias: bool,
-    ) -> Result<LinearSlot<T>, NetError> {
-        let weight = (self.source)(&format!("{id}.weight"), shape)?;
+    /// A slot, with the operator that the description names, or a dense weight.
+    pub(crate) fn slot(&mut self, plan: SlotPlan<'_>) -> Result<LinearSlot<T>, NetError> {
+        let SlotPlan { id, reads, role, shape, bias } = plan;
+        let (out, inp) = (shape[0], shape[1..].iter().product());
+        let weight = format!("{id}.weight");
+        let op = match self.operators.remove(id) {
+            Some(spec) => {
+                let header = Header { spec: spec.clone(), shape: Shape { out, inp } };
+                self.count(
+                    &weight,
+                    &[usize::try_from(spec.numbers(header.shape)).unwrap_or(usize::MAX)],
+                )?;
+                self.source.operator(id, &header)?
+            }
+            None => {
+                let weight = self.tensor(&weight, &shape)?;
+                Op::Linear(Box::new(Dense::new(Mat::from_vec(out, inp, weight))))
+            }
+        };
         let bias = match bias {
-            true => Some((self.source)(&format!("{id}.bias"), &shape[..1])?),
+            true => Some(self.tensor(&format!("{id}.bias"), &[out])?),
             false => None,
         };
         let place = Place {
-            reads: InputId(format!("{input}.input")),
+            reads: InputId(format!("{reads}.input")),
             role,
             layer: Some(self.layers),
-            stage: Some(self.steps.len()),
+            stage: Some(self.stages.len()),
         };
-        let weight = Mat::from_vec(shape[0], shape[1..].iter().product(), weight);
-        let op = Op::Linear(Box::new(Dense::new(weight)));
         Ok(LinearSlot::new(SiteId(id.into()), place, op, bias))
     }
 }

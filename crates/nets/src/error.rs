@@ -1,6 +1,7 @@
 //! Errors of networks.
 
 use linwright_files::FileError;
+use linwright_ops::OpError;
 use linwright_run::shown;
 use std::path::PathBuf;
 
@@ -17,9 +18,33 @@ pub enum NetError {
         /// What would fit.
         expected: String,
     },
+    /// An operator that a slot cannot hold.
+    #[error("slot {}: {source}", shown(slot))]
+    Operator {
+        /// The slot.
+        slot: String,
+        /// What is wrong.
+        source: OpError,
+    },
     /// A file that could not be read or written.
     #[error(transparent)]
     File(#[from] FileError),
+    /// A description that could not be read.
+    #[error("{}: {reason}", path.display())]
+    Description {
+        /// The file.
+        path: PathBuf,
+        /// What is wrong, where, and what to do.
+        reason: String,
+    },
+    /// A network that was not read back as it was written.
+    #[error("{}: tensor {} differs from what was written; check the disk", path.display(), shown(name))]
+    NotSame {
+        /// The directory.
+        path: PathBuf,
+        /// The tensor.
+        name: String,
+    },
     /// A tensor that no layer has.
     #[error("{}: tensor {} belongs to no layer; correct the description, or remove it", path.display(), shown(name))]
     UnknownTensor {
@@ -44,12 +69,31 @@ pub enum NetError {
         /// Channels of the input.
         expected_channels: usize,
     },
+    /// An input with numbers that are not finite.
+    #[error("the input has numbers that are not finite")]
+    InputNotFinite,
     /// Numbers that are not finite.
-    #[error("output of layer {layer} is not finite; check weights and input")]
+    #[error("output of layer {} is not finite; check weights and input", shown(layer))]
     NotFinite {
-        /// Name or number of the step.
+        /// Number and name of the layer.
         layer: String,
     },
+    /// A loss that is not finite.
+    #[error("the loss is not finite; check outputs and targets")]
+    LossNotFinite,
+    /// Examples that do not suit a network, or each other.
+    #[error("{what}: {found}; expected {expected}")]
+    Examples {
+        /// What does not suit.
+        what: &'static str,
+        /// What was found.
+        found: String,
+        /// What would suit.
+        expected: String,
+    },
+    /// The user cancelled.
+    #[error("interrupted")]
+    Interrupted,
 }
 
 impl NetError {

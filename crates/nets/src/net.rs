@@ -1,18 +1,18 @@
 //! Networks.
 
-use crate::build::Builder;
-use crate::step::{Back, Blind, Kept, NetTensor, Pass, Step, Watch};
+use crate::build::{Builder, Source, Stage};
+use crate::source::{Asked, Random, Stored};
+use crate::step::{Back, Blind, Keep, Kept, NetTensor, Pass};
 use crate::{Extent, NetError, NetSpec};
 use linwright_files::Weights;
-use linwright_ops::{
-    Differentiable, ExampleRows, LinearSlot, Network, OutputLoss, Probe, Seen, SeenGradient, Sites,
-};
-use linwright_tensor::{Mat, MatRef, RngKey, Scalar};
-use std::ops::Range;
+use linwright_ops::Workspace;
+use linwright_tensor::kernels::batch_norm::normalise_columns;
+use linwright_tensor::kernels::elementwise::all_finite;
+use linwright_tensor::{Mat, RngKey, Scalar};
 use std::path::Path;
 
 /// Examples: their places as rows (examples * places, channels).
-#[derive(Clone, Debug)]
+#[derive(Clone, Debug, PartialEq)]
 pub struct Batch<T = f32> {
     /// The numbers.
     pub rows: Mat<T>,
@@ -25,7 +25,7 @@ pub struct Batch<T = f32> {
 pub struct NetState<T = f32> {
     /// The places of all examples.
     pub rows: Mat<T>,
-    stack: Vec<Mat<T>>,
+    pub(crate) stack: Vec<Mat<T>>,
 }
 
 /// What a pass forward leaves for the pass back.
@@ -33,56 +33,42 @@ pub struct NetState<T = f32> {
 pub struct Passed<T>(Vec<Kept<T>>);
 
 /// A network with its numbers.
-#[derive(Debug)]
+#[derive(Clone, Debug)]
 pub struct Net<T: Scalar = f32> {
     spec: NetSpec,
     input: Extent,
-    steps: Vec<Box<dyn Step<T>>>,
-}
-
-impl<T: Scalar> Clone for Net<T> {
-    fn clone(&self) -> Self {
-        let steps = self.steps.iter().map(|step| step.clone_step()).collect();
-        Self { spec: self.spec.clone(), input: self.input, steps }
-    }
+    output: Extent,
+    pub(crate) stages: Vec<Stage<T>>,
 }
 
 impl<T: Scalar> Net<T> {
-    /// A network whose tensors come from a source, by name and shape.
+    pub(crate) fn of(spec: &NetSpec, source: &mut dyn Source<T>) -> Result<Self, NetError> {
+        let stages = Builder::run(spec, source)?;
+        let (input, output) = (spec.input.extent()?, spec.check()?);
+        Ok(Self { spec: spec.clone(), input, output, stages })
+    }
+
+    /// A network whose tensors come from a function, by name and shape, without operators.
     ///
     /// # Errors
-    /// [`NetError::Layer`] if the layers do not fit, and what the source says.
+    /// [`NetError::Layer`] if the layers do not fit, and what the function says.
     pub fn build(
         spec: &NetSpec,
-        mut source: impl FnMut(&str, &[usize]) -> Result<Vec<T>, NetError>,
+        tensors: impl FnMut(&str, &[usize]) -> Result<Vec<T>, NetError>,
     ) -> Result<Self, NetError> {
-        spec.check()?;
-        let input = spec.input.extent()?;
-        let mut builder =
-            Builder { source: &mut source, extent: input, steps: Vec::new(), layers: 0 };
-        builder.layers(&spec.layers)?;
-        let steps = builder.steps;
-        Ok(Self { spec: spec.clone(), input, steps })
+        Self::of(spec, &mut Asked(tensors))
     }
 
     /// A network with random weights: normal with standard deviation `sqrt(2 / inp)` (He et al.
     /// 2015, arXiv:1502.01852, eq. 10), biases zero, norms one, running statistics those of numbers
-    /// with mean zero and variance one. Every tensor has its own stream under `key`.
+    /// with mean zero and variance one; operators as their registry starts them. Every tensor has
+    /// its own stream under `key`.
     ///
     /// # Errors
-    /// [`NetError::Layer`] if the layers do not fit.
+    /// [`NetError::Layer`] if the layers do not fit, [`NetError::Operator`] for an operator that
+    /// the shape of its slot does not suit.
     pub fn random(spec: &NetSpec, key: RngKey) -> Result<Self, NetError> {
-        Self::build(spec, |name, shape| {
-            let count = shape.iter().product();
-            let inputs: usize = shape[1..].iter().product();
-            Ok(match shape.len() {
-                1 if name.ends_with(".weight") || name.ends_with(".running_var") => {
-                    vec![T::ONE; count]
-                }
-                1 => vec![T::ZERO; count],
-                _ => key.fold(name).stream().normals(count, (2.0 / inputs.max(1) as f64).sqrt()),
-            })
-        })
+        Self::of(spec, &mut Random(key))
     }
 
     /// A network with the weights of a file; counters of batches are left aside.
@@ -90,36 +76,53 @@ impl<T: Scalar> Net<T> {
     /// # Errors
     /// [`NetError`] naming the missing, wrong or unknown tensor.
     pub fn load(spec: &NetSpec, path: &Path) -> Result<Self, NetError> {
+        Self::load_hashed(spec, path).map(|(net, _)| net)
+    }
+
+    /// A network with the weights of a file, and the SHA-256 of description and weights.
+    pub(crate) fn load_hashed(spec: &NetSpec, path: &Path) -> Result<(Self, String), NetError> {
         let weights = Weights::open(path)?;
-        let mut used = Vec::new();
-        let net = Self::build(spec, |name, shape| {
-            used.push(name.to_owned());
-            let values = weights.read(name, shape)?.values;
-            Ok(values.into_iter().map(|value| T::from_f64(value.into())).collect())
-        })?;
-        let counted = |name: &str| name.ends_with(".num_batches_tracked");
-        match weights.names().find(|name| !counted(name) && !used.iter().any(|u| u == name)) {
+        let mut stored = Stored::of(&weights);
+        let net = Self::of(spec, &mut stored)?;
+        match stored.unused() {
             Some(name) => Err(NetError::UnknownTensor { path: path.into(), name: name.into() }),
-            None => Ok(net),
+            None => Ok((net, stored.hash(spec))),
         }
     }
 
-    /// Its description.
+    /// The description that it was built from.
     #[must_use]
     pub fn spec(&self) -> &NetSpec {
         &self.spec
     }
 
+    /// Extent of an example that it reads.
+    #[must_use]
+    pub fn input(&self) -> Extent {
+        self.input
+    }
+
+    /// Extent of what it makes of one.
+    #[must_use]
+    pub fn output(&self) -> Extent {
+        self.output
+    }
+
     /// All tensors, in the order of the steps.
     pub fn tensors_mut(&mut self) -> Vec<NetTensor<'_, T>> {
-        self.steps.iter_mut().flat_map(|step| step.tensors_mut()).collect()
+        self.stages.iter_mut().flat_map(|stage| stage.step.tensors_mut()).collect()
     }
 
     /// The state before the first step.
     ///
     /// # Errors
-    /// [`NetError::Input`] for another extent.
+    /// [`NetError::Input`] for another extent, [`NetError::NotFinite`] for an input that is not
+    /// finite.
     pub fn start(&self, batch: &Batch<T>) -> Result<NetState<T>, NetError> {
+        self.start_with(batch.clone())
+    }
+
+    fn start_with(&self, batch: Batch<T>) -> Result<NetState<T>, NetError> {
         let (rows, channels) = (batch.rows.rows(), batch.rows.cols());
         let expected_rows = self.input.places().saturating_mul(batch.examples);
         let expected_channels = self.input.channels;
@@ -133,13 +136,19 @@ impl<T: Scalar> Net<T> {
                 expected_channels,
             });
         }
-        let mut rows = batch.rows.clone();
-        for i in 0..rows.rows() {
-            let row = rows.row_mut(i);
-            let means = row.iter_mut().zip(&self.spec.input.mean);
-            means.for_each(|(x, mean)| *x -= T::from_f64((*mean).into()));
-            let divisors = row.iter_mut().zip(&self.spec.input.std);
-            divisors.for_each(|(x, std)| *x = *x / T::from_f64((*std).into()));
+        let mut rows = batch.rows;
+        let (mean, std) = (&self.spec.input.mean, &self.spec.input.std);
+        if !(mean.is_empty() && std.is_empty()) {
+            let one = |numbers: &[f32], at: usize, default: f32| {
+                f64::from(numbers.get(at).copied().unwrap_or(default))
+            };
+            let means: Vec<T> = (0..channels).map(|c| T::from_f64(one(mean, c, 0.0))).collect();
+            let scales: Vec<T> =
+                (0..channels).map(|c| T::from_f64(1.0 / one(std, c, 1.0))).collect();
+            normalise_columns(rows.view_mut(), &means, &scales);
+        }
+        if !all_finite(rows.data()) {
+            return Err(NetError::InputNotFinite);
         }
         Ok(NetState { rows, stack: Vec::new() })
     }
@@ -153,168 +162,97 @@ impl<T: Scalar> Net<T> {
         batch: &Batch<T>,
         training: Option<RngKey>,
     ) -> Result<(Mat<T>, Passed<T>), NetError> {
-        let mut state = self.start(batch)?;
-        let mut kept = Vec::new();
-        for index in 0..self.steps.len() {
+        self.pass_in(batch.clone(), training, &mut Workspace::default())
+    }
+
+    /// [`Self::pass`] in memory that is used again.
+    pub(crate) fn pass_in(
+        &self,
+        batch: Batch<T>,
+        training: Option<RngKey>,
+        ws: &mut Workspace<T>,
+    ) -> Result<(Mat<T>, Passed<T>), NetError> {
+        let mut state = self.start_with(batch)?;
+        let mut kept = Vec::with_capacity(self.stages.len());
+        for index in 0..self.stages.len() {
             let training = training.map(|key| key.fold_index(index as u64));
-            kept.push(self.one(&mut state, index, (true, training), &mut Blind)?);
+            let (stack, keep) = (&mut state.stack, Keep::ForTensors);
+            let mut pass = Pass { stack, watch: &mut Blind, keep, training, ws: &mut *ws };
+            kept.push(self.step(index, &mut state.rows, &mut pass)?);
         }
         Ok((state.rows, Passed(kept)))
     }
 
+    /// The output of a batch, as in use.
+    ///
+    /// # Errors
+    /// As [`Self::pass`].
+    pub fn outputs(&self, batch: &Batch<T>) -> Result<Mat<T>, NetError> {
+        let mut state = self.start(batch)?;
+        let ws = &mut Workspace::default();
+        for index in 0..self.stages.len() {
+            let (stack, keep) = (&mut state.stack, Keep::Nothing);
+            let mut pass = Pass { stack, watch: &mut Blind, keep, training: None, ws: &mut *ws };
+            self.step(index, &mut state.rows, &mut pass)?;
+        }
+        Ok(state.rows)
+    }
+
     /// Gradients of all tensors, in the order of [`Self::tensors_mut`], and of the normalised
     /// input, from that of the output. Those of statistics are zero.
-    pub fn gradients(&mut self, passed: &Passed<T>, dy: Mat<T>) -> (Vec<Vec<T>>, Mat<T>) {
-        let (mut dy, mut stack, mut all) = (dy, Vec::new(), Vec::new());
-        for (step, kept) in self.steps.iter_mut().zip(&passed.0).rev() {
-            let lengths = step.tensors_mut().into_iter().map(|tensor| tensor.values.len());
-            let mut grads: Vec<Vec<T>> = lengths.map(|length| vec![T::ZERO; length]).collect();
-            let (stack, watch) = (&mut stack, &mut Blind);
-            let mut back = Back { stack, watch, grads: Some(&mut grads), needs_dx: true };
-            dy = step.backward(dy, kept, &mut back);
-            all.push(grads);
+    pub fn gradients(&mut self, passed: Passed<T>, dy: Mat<T>) -> (Vec<Vec<T>>, Mat<T>) {
+        let lengths = self.tensors_mut().into_iter().map(|tensor| tensor.values.len());
+        let mut all: Vec<Vec<T>> = lengths.map(|length| vec![T::ZERO; length]).collect();
+        let dx = self.gradients_in(passed, dy, &mut all, true, &mut Workspace::default());
+        (all, dx)
+    }
+
+    /// [`Self::gradients`] overwriting old ones, in memory that is used again; the gradient of the
+    /// input is empty unless needed.
+    pub(crate) fn gradients_in(
+        &mut self,
+        passed: Passed<T>,
+        mut dy: Mat<T>,
+        all: &mut [Vec<T>],
+        needs_dx: bool,
+        ws: &mut Workspace<T>,
+    ) -> Mat<T> {
+        let (mut stack, mut end) = (Vec::new(), all.len());
+        let kept = passed.0.into_iter().enumerate().rev();
+        for ((index, kept), stage) in kept.zip(self.stages.iter_mut().rev()) {
+            let start = end - stage.step.tensors_mut().len();
+            let mut back = Back {
+                stack: &mut stack,
+                watch: &mut Blind,
+                grads: Some(&mut all[start..end]),
+                needs_dx: needs_dx || index > 0,
+                ws: &mut *ws,
+            };
+            dy = stage.step.backward(dy, kept, &mut back);
+            end = start;
         }
-        (all.into_iter().rev().flatten().collect(), dy)
+        dy
     }
 
     /// Takes the statistics of a pass in training.
     pub fn learn(&mut self, passed: &Passed<T>) {
-        self.steps.iter_mut().zip(&passed.0).for_each(|(step, kept)| step.learn(kept));
+        self.stages.iter_mut().zip(&passed.0).for_each(|(stage, kept)| stage.step.learn(kept));
     }
 
-    fn one(
+    /// Runs one step on the rows, in place.
+    pub(crate) fn step(
         &self,
-        state: &mut NetState<T>,
         index: usize,
-        (keep, training): (bool, Option<RngKey>),
-        watch: &mut dyn Watch<T>,
+        rows: &mut Mat<T>,
+        pass: &mut Pass<'_, T>,
     ) -> Result<Kept<T>, NetError> {
-        let mut pass = Pass { stack: &mut state.stack, watch, keep, training };
-        let (rows, kept) = self.steps[index].forward(std::mem::take(&mut state.rows), &mut pass);
-        if !rows.data().iter().all(|value| value.is_finite()) {
-            let slot = self.steps[index].slots().first().map(|slot| slot.id().to_string());
-            let layer = slot.unwrap_or_else(|| format!("of step {index}"));
-            return Err(NetError::NotFinite { layer });
+        let Stage { label, step } = &self.stages[index];
+        let (y, kept) = step.forward(std::mem::take(rows), pass);
+        // In training, the loss tells.
+        if pass.training.is_none() && !all_finite(y.data()) {
+            return Err(NetError::NotFinite { layer: label.clone() });
         }
-        state.rows = rows;
+        *rows = y;
         Ok(kept)
-    }
-}
-
-impl Sites for Net {
-    fn slots(&self) -> Vec<&LinearSlot> {
-        self.steps.iter().flat_map(|step| step.slots()).collect()
-    }
-
-    fn slots_mut(&mut self) -> Vec<&mut LinearSlot> {
-        self.steps.iter_mut().flat_map(|step| step.slots_mut()).collect()
-    }
-}
-
-/// Shows slots to a probe.
-struct Probing<'a> {
-    probe: &'a mut dyn Probe,
-    examples: usize,
-}
-
-impl Probing<'_> {
-    /// Rows of each example, of which all have equally many.
-    fn examples(&self, rows: usize) -> Vec<ExampleRows> {
-        let each = rows / self.examples.max(1);
-        let spans: Vec<_> = (0..self.examples).map(|i| i * each..(i + 1) * each).collect();
-        ExampleRows::of_spans(&spans)
-    }
-}
-
-impl Watch<f32> for Probing<'_> {
-    fn forward(&mut self, slot: &LinearSlot, x: MatRef<'_, f32>, y: MatRef<'_, f32>) {
-        if self.probe.wants(slot.id()) {
-            let examples = &self.examples(x.rows());
-            self.probe.on_forward(slot.id(), Seen { x, y, examples });
-        }
-    }
-
-    fn backward(&mut self, slot: &LinearSlot, x: MatRef<'_, f32>, dy: MatRef<'_, f32>) {
-        if self.probe.wants_gradient(slot.id()) {
-            let examples = &self.examples(dy.rows());
-            let x = self.probe.wants_input_again(slot.id()).then_some(x);
-            self.probe.on_backward(slot.id(), SeenGradient { x, dy, examples });
-        }
-    }
-}
-
-impl Differentiable for Net {
-    /// The loss of the output's rows (examples * places, channels). Batch norms use their running
-    /// statistics, and nothing is dropped.
-    fn loss_to_slots(
-        &self,
-        input: &Batch,
-        loss: &mut dyn OutputLoss,
-        probe: &mut dyn Probe,
-    ) -> Result<f64, NetError> {
-        let slots = self.slots().into_iter();
-        let wanted = slots.filter(|slot| probe.wants_gradient(slot.id()));
-        let first = wanted.filter_map(LinearSlot::stage).min().unwrap_or(self.steps.len());
-        let mut watch = Probing { probe, examples: input.examples };
-        let mut state = self.start(input)?;
-        let mut kept = Vec::new();
-        for index in 0..self.steps.len() {
-            let of_step = self.one(&mut state, index, (index >= first, None), &mut watch)?;
-            if index >= first {
-                kept.push(of_step);
-            }
-        }
-        let mut dy = state.rows;
-        let total = loss.of_rows(0, dy.view_mut());
-        if !total.is_finite() {
-            return Err(NetError::NotFinite { layer: "of the loss".into() });
-        }
-        let mut stack = Vec::new();
-        for (index, kept) in (first..self.steps.len()).zip(&kept).rev() {
-            let (stack, watch, needs_dx) = (&mut stack, &mut watch, index > first);
-            let mut back = Back { stack, watch, grads: None, needs_dx };
-            dy = self.steps[index].backward(dy, kept, &mut back);
-        }
-        Ok(total)
-    }
-}
-
-impl Network for Net {
-    type Input = Batch;
-    type State = NetState;
-    type Error = NetError;
-
-    fn stages(&self) -> usize {
-        self.steps.len()
-    }
-
-    fn begin(&self, input: &Batch) -> Result<NetState, NetError> {
-        self.start(input)
-    }
-
-    fn run_stages(
-        &self,
-        state: &mut NetState,
-        input: &Batch,
-        stages: Range<usize>,
-        probe: &mut dyn Probe,
-    ) -> Result<(), NetError> {
-        for index in stages {
-            let mut watch = Probing { probe: &mut *probe, examples: input.examples };
-            self.one(state, index, (false, None), &mut watch)?;
-            if probe.satisfied() {
-                break;
-            }
-        }
-        Ok(())
-    }
-
-    fn state_bytes(state: &NetState) -> usize {
-        let numbers = |mat: &Mat<f32>| mat.data().len();
-        (numbers(&state.rows) + state.stack.iter().map(numbers).sum::<usize>()) * size_of::<f32>()
-    }
-
-    fn other_parameters(&self) -> u64 {
-        self.steps.iter().map(|step| step.other_parameters() as u64).sum()
     }
 }

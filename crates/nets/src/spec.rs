@@ -1,12 +1,12 @@
 //! Descriptions of networks: plain data, from which shapes follow.
 
-use crate::NetError;
+use crate::layers::LayerSpec;
+use crate::{Extent, NetError};
+use linwright_ops::OpSpec;
 use serde::{Deserialize, Serialize};
+use std::collections::BTreeMap;
 
-/// Most numbers that one example may have between two layers: a description comes from outside.
-const MOST_NUMBERS: usize = 1 << 28;
-
-/// A network: its input and its layers.
+/// A network: its input, its layers, and operators in place of dense weights.
 #[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
 #[serde(deny_unknown_fields)]
 pub struct NetSpec {
@@ -14,6 +14,9 @@ pub struct NetSpec {
     pub input: InputSpec,
     /// Its layers, the first one first.
     pub layers: Vec<LayerSpec>,
+    /// Operators of slots, by name of the slot; the others have dense weights.
+    #[serde(default, skip_serializing_if = "BTreeMap::is_empty")]
+    pub operators: BTreeMap<String, OpSpec>,
 }
 
 /// The input of a network.
@@ -36,169 +39,12 @@ pub struct InputSpec {
     pub std: Vec<f32>,
 }
 
-/// One layer.
-#[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
-#[serde(rename_all = "snake_case", deny_unknown_fields)]
-pub enum LayerSpec {
-    /// A linear map of the channels of each place.
-    Linear {
-        /// Name of its slot and tensors.
-        name: String,
-        /// Channels out.
-        out: usize,
-        /// Whether it adds a bias.
-        #[serde(default = "yes")]
-        bias: bool,
-    },
-    /// A convolution: a linear map of the patch around each place.
-    Conv {
-        /// Name of its slot and tensors.
-        name: String,
-        /// Channels out.
-        out: usize,
-        /// Side of a patch.
-        kernel: usize,
-        /// Distance of patches.
-        #[serde(default = "one")]
-        stride: usize,
-        /// Zeros around the image.
-        #[serde(default)]
-        padding: usize,
-        /// Whether it adds a bias.
-        #[serde(default = "yes")]
-        bias: bool,
-    },
-    /// `max(x, 0)`.
-    Relu,
-    /// The exact `gelu`.
-    Gelu,
-    /// `x / (1 + exp(-x))`.
-    Silu,
-    /// Hyperbolic tangent.
-    Tanh,
-    /// All numbers of an example as channels of one place, in the order channel, row, column.
-    Flatten,
-    /// Batch normalisation of each channel, with scale and shift.
-    BatchNorm {
-        /// Name of its tensors.
-        name: String,
-        /// Added to the variance.
-        #[serde(default = "epsilon")]
-        eps: f64,
-        /// Part of a batch in the running statistics.
-        #[serde(default = "momentum")]
-        momentum: f64,
-    },
-    /// Normalisation over the channels of each place.
-    LayerNorm {
-        /// Name of its tensors.
-        name: String,
-        /// Added to the variance.
-        #[serde(default = "epsilon")]
-        eps: f64,
-        /// Whether it has scale and shift.
-        #[serde(default = "yes")]
-        affine: bool,
-    },
-    /// The sum of its input and of what these layers make of it.
-    Residual {
-        /// The layers.
-        layers: Vec<Self>,
-    },
-    /// The maximum of each channel in windows.
-    MaxPool {
-        /// Side of a window.
-        size: usize,
-        /// Distance of windows; the side if absent.
-        #[serde(default)]
-        stride: Option<usize>,
-    },
-    /// The mean of each channel in windows.
-    MeanPool {
-        /// Side of a window.
-        size: usize,
-        /// Distance of windows; the side if absent.
-        #[serde(default)]
-        stride: Option<usize>,
-    },
-    /// Attention between the places of an example.
-    Attention {
-        /// Prefix of its slots `query`, `key`, `value` and `output`.
-        name: String,
-        /// Number of heads, which divide the channels.
-        heads: usize,
-        /// Whether a place sees only itself and those before it.
-        #[serde(default)]
-        causal: bool,
-        /// Whether a projection follows.
-        #[serde(default = "yes")]
-        output: bool,
-        /// Whether the projections add biases.
-        #[serde(default = "yes")]
-        bias: bool,
-    },
-    /// In training, sets a random share of the numbers to zero and scales the others up.
-    Dropout {
-        /// The share.
-        share: f64,
-    },
-}
-
-fn one() -> usize {
+pub(crate) fn one() -> usize {
     1
 }
 
-fn yes() -> bool {
+pub(crate) fn yes() -> bool {
     true
-}
-
-fn epsilon() -> f64 {
-    1e-5
-}
-
-fn momentum() -> f64 {
-    0.1
-}
-
-/// Extent of one example between two layers. In memory its places are rows, channels last.
-#[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub struct Extent {
-    /// Rows of places.
-    pub height: usize,
-    /// Places of a row.
-    pub width: usize,
-    /// Numbers of a place.
-    pub channels: usize,
-}
-
-impl Extent {
-    /// Number of places.
-    #[must_use]
-    pub fn places(self) -> usize {
-        self.height * self.width
-    }
-
-    /// Number of numbers.
-    #[must_use]
-    pub fn numbers(self) -> usize {
-        self.places() * self.channels
-    }
-
-    /// This extent, if it is neither empty nor too large.
-    fn bounded(self, layer: &str) -> Result<Self, NetError> {
-        let numbers = self.height.checked_mul(self.width);
-        match numbers.and_then(|places| places.checked_mul(self.channels)) {
-            Some(1..=MOST_NUMBERS) => Ok(self),
-            _ => Err(NetError::layer(
-                layer,
-                format!(
-                    "gives {} x {} places of {} channels",
-                    self.height, self.width, self.channels
-                ),
-                format!("between 1 and {MOST_NUMBERS} numbers"),
-            )),
-        }
-    }
 }
 
 impl NetSpec {
@@ -208,8 +54,7 @@ impl NetSpec {
     /// [`NetError::Layer`] naming the first layer that does not fit.
     pub fn check(&self) -> Result<Extent, NetError> {
         let extent = self.input.extent()?;
-        let mut names = Vec::new();
-        chain(&self.layers, extent, "", 0, &mut names)
+        Chain::default().through(&self.layers, extent)
     }
 }
 
@@ -239,130 +84,87 @@ impl InputSpec {
 /// Most residual branches inside each other.
 const MOST_DEPTH: usize = 32;
 
-fn chain(
-    layers: &[LayerSpec],
-    mut extent: Extent,
-    prefix: &str,
+/// Where the check of a description stands.
+#[derive(Debug, Default)]
+pub(crate) struct Chain {
+    /// The layer that is checked: its number and name.
+    label: String,
+    prefix: String,
     depth: usize,
-    names: &mut Vec<String>,
-) -> Result<Extent, NetError> {
-    for (index, layer) in layers.iter().enumerate() {
-        let label = layer.label(prefix, index);
-        if let Some(name) = layer.name() {
-            if name.is_empty() || names.iter().any(|other| other == name) {
-                let found = format!("the name \"{name}\" is empty or used twice");
-                return Err(NetError::layer(&label, found, "another name"));
-            }
-            names.push(name.to_owned());
-        }
-        extent = match layer {
-            LayerSpec::Residual { layers } => {
-                if depth == MOST_DEPTH {
-                    let expected = format!("at most {MOST_DEPTH} inside each other");
-                    return Err(NetError::layer(&label, "too many residual layers", expected));
-                }
-                let inner = chain(layers, extent, &format!("{label}."), depth + 1, names)?;
-                if inner != extent {
-                    let found = format!("its branch turns {extent:?} into {inner:?}");
-                    return Err(NetError::layer(&label, found, "the same extent"));
-                }
-                extent
-            }
-            layer => layer.output(extent, &label)?,
-        };
-    }
-    Ok(extent)
+    names: Vec<String>,
 }
 
-impl LayerSpec {
-    /// Its name, if it has one.
-    #[must_use]
-    pub fn name(&self) -> Option<&str> {
-        match self {
-            Self::Linear { name, .. }
-            | Self::Conv { name, .. }
-            | Self::BatchNorm { name, .. }
-            | Self::LayerNorm { name, .. }
-            | Self::Attention { name, .. } => Some(name),
-            _ => None,
+impl Chain {
+    /// The extent behind some layers.
+    pub(crate) fn through(
+        &mut self,
+        layers: &[LayerSpec],
+        mut extent: Extent,
+    ) -> Result<Extent, NetError> {
+        for (index, layer) in layers.iter().enumerate() {
+            self.label = label(layer, &self.prefix, index);
+            self.name(layer)?;
+            extent = layer.output(extent, self)?;
         }
+        Ok(extent)
     }
 
-    pub(crate) fn label(&self, prefix: &str, index: usize) -> String {
-        match self.name() {
-            Some(name) => format!("{prefix}{index} ({name})"),
-            None => format!("{prefix}{index}"),
+    /// The extent behind the layers inside one.
+    pub(crate) fn inside(
+        &mut self,
+        layers: &[LayerSpec],
+        extent: Extent,
+    ) -> Result<Extent, NetError> {
+        if self.depth == MOST_DEPTH {
+            let expected = format!("at most {MOST_DEPTH} inside each other");
+            return Err(self.refuse("too many residual layers", expected));
         }
+        let (prefix, own) = (self.prefix.clone(), self.label.clone());
+        self.prefix = format!("{own}.");
+        self.depth += 1;
+        let inner = self.through(layers, extent)?;
+        self.depth -= 1;
+        (self.prefix, self.label) = (prefix, own);
+        Ok(inner)
     }
 
-    /// The extent of its output.
-    pub(crate) fn output(&self, extent: Extent, label: &str) -> Result<Extent, NetError> {
-        let positive = |what: &str, value: f64, below: f64| match value >= 0.0 && value < below {
+    fn name(&mut self, layer: &LayerSpec) -> Result<(), NetError> {
+        let Some(name) = layer.name() else { return Ok(()) };
+        if name.is_empty() || self.names.iter().any(|other| other == name) {
+            let found = format!("the name \"{name}\" is empty or used twice");
+            return Err(self.refuse(found, "another name"));
+        }
+        self.names.push(name.to_owned());
+        Ok(())
+    }
+
+    /// The layer that is checked: its number and name.
+    pub(crate) fn label(&self) -> &str {
+        &self.label
+    }
+
+    /// An error of the layer that is checked.
+    pub(crate) fn refuse(&self, found: impl Into<String>, expected: impl Into<String>) -> NetError {
+        NetError::layer(&self.label, found, expected)
+    }
+
+    /// Checks that an option is at least zero and below a bound.
+    pub(crate) fn below(&self, what: &str, value: f64, bound: f64) -> Result<(), NetError> {
+        match value >= 0.0 && value < bound {
             true => Ok(()),
             false => {
-                let range = format!("at least 0 and below {below}");
-                Err(NetError::layer(label, format!("{what} {value}"), range))
+                let expected = format!("at least 0 and below {bound}");
+                Err(self.refuse(format!("{what} {value}"), expected))
             }
-        };
-        match self {
-            Self::Linear { out, .. } => Extent { channels: *out, ..extent }.bounded(label),
-            Self::Conv { out, kernel, stride, padding, .. } => {
-                let windows = Windows { size: *kernel, stride: *stride, padding: *padding };
-                let output = windows.over(extent, label)?;
-                // The matrix of patches is larger than input and output.
-                let patch = kernel.saturating_mul(*kernel).saturating_mul(extent.channels);
-                Extent { channels: patch, ..output }.bounded(label)?;
-                Extent { channels: *out, ..output }.bounded(label)
-            }
-            Self::MaxPool { size, stride } | Self::MeanPool { size, stride } => {
-                let windows = Windows { size: *size, stride: stride.unwrap_or(*size), padding: 0 };
-                windows.over(extent, label)
-            }
-            Self::Flatten => Ok(Extent { height: 1, width: 1, channels: extent.numbers() }),
-            Self::BatchNorm { eps, momentum, .. } => {
-                positive("momentum", *momentum, 1.0 + f64::EPSILON)?;
-                positive("eps", *eps, f64::INFINITY).map(|()| extent)
-            }
-            Self::LayerNorm { eps, .. } => positive("eps", *eps, f64::INFINITY).map(|()| extent),
-            Self::Dropout { share } => positive("share", *share, 1.0).map(|()| extent),
-            Self::Attention { heads, .. } => {
-                if *heads == 0 || !extent.channels.is_multiple_of(*heads) {
-                    let found = format!("{heads} heads for {} channels", extent.channels);
-                    return Err(NetError::layer(label, found, "heads that divide the channels"));
-                }
-                let weights = extent.places().saturating_mul(*heads);
-                Extent { channels: weights, ..extent }.bounded(label).map(|_| extent)
-            }
-            _ => Ok(extent),
         }
     }
 }
 
-/// Square windows over an image.
-struct Windows {
-    size: usize,
-    stride: usize,
-    padding: usize,
-}
-
-impl Windows {
-    fn over(&self, extent: Extent, label: &str) -> Result<Extent, NetError> {
-        let along = |length: usize| {
-            let padded = self.padding.checked_mul(2)?.checked_add(length)?;
-            let steps = padded.checked_sub(self.size)?.checked_div(self.stride)?;
-            (self.size > 0).then_some(steps + 1)
-        };
-        match (along(extent.height), along(extent.width)) {
-            (Some(height), Some(width)) => Extent { height, width, ..extent }.bounded(label),
-            _ => {
-                let Self { size, stride, padding } = self;
-                let found = format!(
-                    "size {size}, stride {stride}, padding {padding} over {} x {} places",
-                    extent.height, extent.width
-                );
-                Err(NetError::layer(label, found, "windows inside the image, positive stride"))
-            }
-        }
+/// Number and name of a layer.
+pub(crate) fn label(layer: &LayerSpec, prefix: &str, index: usize) -> String {
+    match layer.name() {
+        Some(name) => format!("{prefix}{index} ({name})"),
+        None => format!("{prefix}{index}"),
     }
 }
 
@@ -390,6 +192,7 @@ mod tests {
             ("[{linear: {name: a, out: 0}}]", "0 (a)"),
             ("[{linear: {name: a, out: 3}}, {linear: {name: a, out: 3}}]", "1 (a)"),
             ("[{residual: {layers: [{linear: {name: a, out: 3}}]}}]", "0"),
+            ("[relu, {residual: {layers: [tanh, {linear: {name: a, out: 0}}]}}]", "1.1 (a)"),
             ("[{attention: {name: a, heads: 3}}]", "0 (a)"),
             ("[{dropout: {share: 1.0}}]", "0"),
             ("[{linear: {name: a, out: 18446744073709551615}}]", "0 (a)"),
@@ -401,5 +204,16 @@ mod tests {
                 "{layers}: {error}"
             );
         }
+    }
+
+    #[test]
+    fn residual_layers_are_bounded_in_depth() {
+        let mut layers = vec![LayerSpec::Relu];
+        for _ in 0..=MOST_DEPTH {
+            layers = vec![LayerSpec::Residual(crate::layers::Residual { layers })];
+        }
+        let input = InputSpec { channels: 1, height: 1, width: 1, mean: vec![], std: vec![] };
+        let error = NetSpec { input, layers, operators: BTreeMap::new() }.check().unwrap_err();
+        assert!(error.to_string().contains("at most 32"), "{error}");
     }
 }

@@ -1,7 +1,9 @@
 //! Steps: what a network computes one after the other.
 
 use linwright_ops::{Backward, LinearSlot, Tape, Workspace};
-use linwright_tensor::{Mat, MatRef, RngKey, Scalar};
+use linwright_tensor::kernels::batch_norm::column_sums;
+use linwright_tensor::kernels::gemm::{Arg, Weight, Write, product};
+use linwright_tensor::{Mat, MatMut, MatRef, RngKey, Scalar};
 use std::fmt::Debug;
 
 /// What a tensor of a network is for.
@@ -28,10 +30,23 @@ pub struct NetTensor<'a, T> {
     pub purpose: TensorUse,
 }
 
+impl<'a, T> NetTensor<'a, T> {
+    /// A vector of this name.
+    pub(crate) fn vector(name: String, values: &'a mut [T], purpose: TensorUse) -> Self {
+        Self { name, shape: vec![values.len()], values, purpose }
+    }
+}
+
 /// Sees the slots of a pass.
 pub(crate) trait Watch<T: Scalar> {
     fn forward(&mut self, _slot: &LinearSlot<T>, _x: MatRef<'_, T>, _y: MatRef<'_, T>) {}
-    fn backward(&mut self, _slot: &LinearSlot<T>, _x: MatRef<'_, T>, _dy: MatRef<'_, T>) {}
+
+    /// Whether [`Self::backward`] wants the input of a slot, too.
+    fn wants_input(&self, _slot: &LinearSlot<T>) -> bool {
+        false
+    }
+
+    fn backward(&mut self, _slot: &LinearSlot<T>, _x: Option<&Mat<T>>, _dy: &Mat<T>) {}
 }
 
 /// Sees nothing.
@@ -39,25 +54,83 @@ pub(crate) struct Blind;
 
 impl<T: Scalar> Watch<T> for Blind {}
 
+/// What a pass forward keeps for the pass back.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(crate) enum Keep {
+    /// Nothing.
+    Nothing,
+    /// What gradients of inputs need.
+    ForInputs,
+    /// What gradients of tensors need, too.
+    ForTensors,
+}
+
 /// A pass forward, at one step.
 pub(crate) struct Pass<'a, T: Scalar> {
     /// Inputs of the residual branches around this step.
     pub(crate) stack: &'a mut Vec<Mat<T>>,
     /// Sees the slots.
     pub(crate) watch: &'a mut dyn Watch<T>,
-    /// Whether to keep what the pass back needs.
-    pub(crate) keep: bool,
+    /// What to keep.
+    pub(crate) keep: Keep,
     /// In training, the key of the step.
     pub(crate) training: Option<RngKey>,
+    /// Memory.
+    pub(crate) ws: &'a mut Workspace<T>,
+}
+
+impl<T: Scalar> Pass<'_, T> {
+    /// Whether anything is kept.
+    pub(crate) fn keeps(&self) -> bool {
+        self.keep != Keep::Nothing
+    }
+
+    /// The output of a slot, which the watcher sees, and its tape.
+    pub(crate) fn through(&mut self, slot: &LinearSlot<T>, x: &Mat<T>) -> (Mat<T>, Tape<T>) {
+        let (mut y, mut tape) = (self.ws.take(x.rows(), slot.shape().out), Tape::default());
+        let into = self.keeps().then_some(&mut tape);
+        slot.forward(x.view(), y.view_mut(), into, self.ws);
+        self.watch.forward(slot, x.view(), y.view());
+        (y, tape)
+    }
+
+    /// Keeps the input of slots if the pass back reads it; otherwise its memory is used again.
+    pub(crate) fn keep_input(&mut self, slots: &[&LinearSlot<T>], x: Mat<T>) -> Option<Mat<T>> {
+        let reads =
+            |slot: &&LinearSlot<T>| dense_weight(slot).is_none() || self.watch.wants_input(slot);
+        let kept = match self.keep {
+            Keep::Nothing => false,
+            Keep::ForInputs => slots.iter().any(reads),
+            Keep::ForTensors => true,
+        };
+        if kept {
+            return Some(x);
+        }
+        self.ws.give(x);
+        None
+    }
 }
 
 /// What a step keeps for the pass back.
 #[derive(Debug, Default)]
 pub(crate) struct Kept<T> {
     pub(crate) mats: Vec<Mat<T>>,
+    pub(crate) input: Option<Mat<T>>,
     pub(crate) tapes: Vec<Tape<T>>,
     pub(crate) vectors: Vec<Vec<T>>,
     pub(crate) picks: Vec<u32>,
+}
+
+impl<T: Scalar> Kept<T> {
+    /// A matrix alone.
+    pub(crate) fn of(mat: Mat<T>) -> Self {
+        Self { mats: vec![mat], ..Self::default() }
+    }
+
+    /// Gives the memory back.
+    pub(crate) fn release(self, ws: &mut Workspace<T>) {
+        self.mats.into_iter().chain(self.input).for_each(|mat| ws.give(mat));
+    }
 }
 
 /// A pass back, at one step.
@@ -66,14 +139,84 @@ pub(crate) struct Back<'a, T: Scalar> {
     pub(crate) stack: &'a mut Vec<Mat<T>>,
     /// Sees the slots.
     pub(crate) watch: &'a mut dyn Watch<T>,
-    /// Gradients of the tensors, in the order of [`Step::tensors_mut`], added to.
+    /// Gradients of the tensors, in the order of [`Step::tensors_mut`], overwritten.
     pub(crate) grads: Option<&'a mut [Vec<T>]>,
     /// Whether the gradient of the input is needed; it may be empty otherwise.
     pub(crate) needs_dx: bool,
+    /// Memory.
+    pub(crate) ws: &'a mut Workspace<T>,
 }
 
-/// One step. A kind of layer is one file with an implementation, and its lines in `spec` and
-/// `build`.
+/// A slot in a pass back.
+pub(crate) struct SlotBack<'a, T: Scalar> {
+    pub(crate) slot: &'a LinearSlot<T>,
+    /// Its input, if it was kept.
+    pub(crate) x: Option<&'a Mat<T>>,
+    pub(crate) tape: &'a Tape<T>,
+    /// Gradient of its output.
+    pub(crate) dy: &'a Mat<T>,
+    /// Number of its first tensor in the step.
+    pub(crate) first_tensor: usize,
+    /// Whether the gradient of its input is needed.
+    pub(crate) needs_dx: bool,
+}
+
+impl<T: Scalar> Back<'_, T> {
+    /// The gradient of a slot's input, empty unless needed.
+    ///
+    /// # Panics
+    /// If the input was not kept, and is needed.
+    pub(crate) fn through(&mut self, at: &SlotBack<'_, T>) -> Mat<T> {
+        let SlotBack { slot, x, tape, dy, first_tensor, needs_dx } = *at;
+        self.watch.backward(slot, x, dy);
+        let mut dx = match needs_dx {
+            true => self.ws.take(dy.rows(), slot.shape().inp),
+            false => Mat::default(),
+        };
+        let mut grads = self.grads.as_deref_mut().map(|grads| &mut grads[first_tensor..]);
+        if let Some(weight) = dense_weight(slot) {
+            if let Some(grads) = &mut grads {
+                let x = x.expect("the input of a slot with gradients is kept");
+                let into = MatMut::new(&mut grads[0], weight.rows(), weight.cols());
+                let (dy, x) = (Arg::Transposed(dy.view()), Arg::Plain(x.view()));
+                product(T::ONE, dy, x, into, Write::Set);
+            }
+            if needs_dx {
+                let (dy, weight) = (Arg::Plain(dy.view()), Arg::Plain(weight));
+                product(T::ONE, dy, weight, dx.view_mut(), Write::Set);
+            }
+        } else {
+            let x = x.expect("the input of an operator is kept").view();
+            let mut own = grads.is_some().then(|| slot.zero_grads());
+            let into = needs_dx.then(|| dx.view_mut());
+            let args = Backward { x, dy: dy.view(), tape, dx: into, grads: own.as_mut() };
+            slot.op().map().backward(args, self.ws);
+            if let Some((grads, own)) = grads.as_mut().zip(own) {
+                grads.iter_mut().zip(own.iter()).for_each(|(to, own)| to.copy_from_slice(own));
+            }
+        }
+        if let Some((grads, _)) = grads.zip(slot.bias()) {
+            let sums = column_sums(dy.view()).into_iter().map(T::from_f64);
+            grads[tensors_of(slot) - 1].iter_mut().zip(sums).for_each(|(to, sum)| *to = sum);
+        }
+        dx
+    }
+}
+
+/// The weight of a slot with an ordinary dense one.
+fn dense_weight<T: Scalar>(slot: &LinearSlot<T>) -> Option<MatRef<'_, T>> {
+    match slot.op().map().weight() {
+        Some(Weight::Full(weight)) => Some(weight),
+        Some(Weight::Half(_)) | None => None,
+    }
+}
+
+/// Number of tensors of a slot.
+pub(crate) fn tensors_of<T: Scalar>(slot: &LinearSlot<T>) -> usize {
+    slot.op().map().params().len() + usize::from(slot.bias().is_some())
+}
+
+/// One step, of which layers are made.
 pub(crate) trait Step<T: Scalar>: Debug + Send + Sync {
     fn clone_step(&self) -> Box<dyn Step<T>>;
 
@@ -85,9 +228,29 @@ pub(crate) trait Step<T: Scalar>: Debug + Send + Sync {
         Vec::new()
     }
 
+    /// Shape in files of the dense weights of its slots, if they are not matrices there.
+    fn weight_shape(&self) -> Option<Vec<usize>> {
+        None
+    }
+
+    /// Tensors outside the slots: names and numbers.
+    fn vectors(&self) -> Vec<(String, &[T])> {
+        Vec::new()
+    }
+
+    /// Tensors outside the slots, mutable, in the same order.
+    fn vectors_mut(&mut self) -> Vec<NetTensor<'_, T>> {
+        Vec::new()
+    }
+
+    /// All tensors.
     fn tensors_mut(&mut self) -> Vec<NetTensor<'_, T>> {
+        if self.slots().is_empty() {
+            return self.vectors_mut();
+        }
+        let shape = self.weight_shape();
         let slots = self.slots_mut().into_iter();
-        slots.flat_map(|slot| slot_tensors(slot, None)).collect()
+        slots.flat_map(|slot| slot_tensors(slot, shape.as_deref())).collect()
     }
 
     /// Number of trained numbers outside the operators of slots.
@@ -97,78 +260,30 @@ pub(crate) trait Step<T: Scalar>: Debug + Send + Sync {
 
     fn forward(&self, x: Mat<T>, pass: &mut Pass<'_, T>) -> (Mat<T>, Kept<T>);
 
-    fn backward(&self, dy: Mat<T>, kept: &Kept<T>, back: &mut Back<'_, T>) -> Mat<T>;
+    fn backward(&self, dy: Mat<T>, kept: Kept<T>, back: &mut Back<'_, T>) -> Mat<T>;
 
     /// Takes statistics of a pass in training.
     fn learn(&mut self, _kept: &Kept<T>) {}
 }
 
 /// The tensors of a slot; a dense weight has this shape in files, if given.
-pub(crate) fn slot_tensors<'a, T: Scalar>(
+fn slot_tensors<'a, T: Scalar>(
     slot: &'a mut LinearSlot<T>,
     shape: Option<&[usize]>,
 ) -> Vec<NetTensor<'a, T>> {
     let id = slot.id().clone();
-    let dense = slot.op().map().weight().is_some();
+    let shape = shape.filter(|_| slot.op().map().weight().is_some()).map(<[usize]>::to_vec);
     let (op, bias) = slot.parts_mut();
-    let mut tensors: Vec<_> = op
-        .map_mut()
-        .params_mut()
-        .into_iter()
+    let params = op.map_mut().params_mut().into_iter();
+    let mut tensors: Vec<_> = params
         .map(|param| NetTensor {
             name: format!("{id}.{}", param.name),
-            shape: shape.filter(|_| dense).map_or(param.shape, <[usize]>::to_vec),
+            shape: shape.clone().unwrap_or(param.shape),
             values: param.values,
             purpose: TensorUse::Weight,
         })
         .collect();
-    tensors.extend(bias.map(|values| NetTensor {
-        name: format!("{id}.bias"),
-        shape: vec![values.len()],
-        values,
-        purpose: TensorUse::Vector,
-    }));
+    let bias = bias.map(|bias| NetTensor::vector(format!("{id}.bias"), bias, TensorUse::Vector));
+    tensors.extend(bias);
     tensors
-}
-
-/// The output of a slot, which the watcher sees, and its tape.
-pub(crate) fn slot_forward<T: Scalar>(
-    slot: &LinearSlot<T>,
-    x: &Mat<T>,
-    pass: &mut Pass<'_, T>,
-) -> (Mat<T>, Tape<T>) {
-    let (mut y, mut tape) = (Mat::zeros(x.rows(), slot.shape().out), Tape::default());
-    let into = pass.keep.then_some(&mut tape);
-    slot.forward(x.view(), y.view_mut(), into, &mut Workspace::default());
-    pass.watch.forward(slot, x.view(), y.view());
-    (y, tape)
-}
-
-/// The gradient of a slot's input, empty unless needed; `first` is the number of its first tensor
-/// in the step.
-pub(crate) fn slot_backward<T: Scalar>(
-    slot: &LinearSlot<T>,
-    (x, tape): (&Mat<T>, &Tape<T>),
-    dy: &Mat<T>,
-    back: &mut Back<'_, T>,
-    (first, needs_dx): (usize, bool),
-) -> Mat<T> {
-    back.watch.backward(slot, x.view(), dy.view());
-    let mut dx = if needs_dx { Mat::zeros(x.rows(), x.cols()) } else { Mat::default() };
-    let mut own = back.grads.is_some().then(|| slot.zero_grads());
-    let count = own.as_ref().map_or(0, linwright_ops::Grads::len);
-    let mut of_slot = back.grads.as_deref_mut().map(|grads| &mut grads[first..]);
-    let bias = match (slot.bias(), &mut of_slot) {
-        (Some(_), Some(grads)) => Some(&mut grads[count][..]),
-        _ => None,
-    };
-    let into = needs_dx.then(|| dx.view_mut());
-    let args = Backward { x: x.view(), dy: dy.view(), tape, dx: into, grads: own.as_mut() };
-    slot.backward(args, bias, &mut Workspace::default());
-    if let (Some(own), Some(grads)) = (own, of_slot) {
-        for (sum, own) in grads.iter_mut().zip(own.iter()) {
-            sum.iter_mut().zip(own).for_each(|(sum, own)| *sum += *own);
-        }
-    }
-    dx
 }

@@ -26,6 +26,7 @@ fn gradients_of_every_layer_are_finite_differences() {
         "flatten",
         "batch_norm: {name: a}",
         "layer_norm: {name: a}",
+        "layer_norm: {name: a, affine: false}",
         "residual: {layers: [tanh, {linear: {name: a, out: 4}}]}",
         "max_pool: {size: 2}",
         "mean_pool: {size: 2, stride: 1}",
@@ -45,7 +46,7 @@ fn gradients_of_every_layer_are_finite_differences() {
         let (y, passed) = net.pass(&batch, Some(RngKey::new(KEY))).unwrap();
         let direction: Vec<f64> = RngKey::new(3).stream().normals(y.data().len(), 1.0);
         let dy = Mat::from_vec(y.rows(), y.cols(), direction.clone());
-        let (gradients, dx) = net.gradients(&passed, dy);
+        let (gradients, dx) = net.gradients(passed, dy);
         let step = 1e-5;
         for i in 0..48 {
             let mut at = |by: f64| {
@@ -155,7 +156,7 @@ fn sums_of_slots_are_gradients_of_weights_and_those_of_each_example_alone() {
         assert!(last.len() < all.len() && last.iter().all(|(site, sums)| sums == &all[site]));
         let (mut y, passed) = net.pass(&batch, None).unwrap();
         CrossEntropy::sum(&targets).of_rows(0, y.view_mut());
-        let (gradients, _) = net.gradients(&passed, y);
+        let (gradients, _) = net.gradients(passed, y);
         let mut compared = 0;
         for (tensor, gradient) in net.tensors_mut().into_iter().zip(gradients) {
             let site = SiteId(tensor.name.trim_end_matches(".weight").into());

@@ -33,8 +33,12 @@ struct Scalars {
 impl Checkpoint {
     /// Writes the training state.
     pub(crate) fn write(&self, problem: &mut dyn Problem, state: &State) -> Result<(), TrainError> {
+        let buffers: Vec<(String, Vec<f32>)> =
+            problem.buffers().into_iter().map(|b| (b.name, b.values.to_vec())).collect();
         let slices = problem.slices();
         let mut tensors: Vec<(String, &[f32])> = Vec::new();
+        tensors
+            .extend(buffers.iter().map(|(name, values)| (format!("buffer.{name}"), &values[..])));
         for (index, slice) in slices.iter().enumerate() {
             let name = &slice.name;
             tensors.push((format!("values.{name}"), slice.values));
@@ -49,6 +53,8 @@ impl Checkpoint {
             tensors.extend(
                 named.map(|(slice, values)| (format!("best.{}", slice.name), values.as_slice())),
             );
+            let named = buffers.iter().zip(&best.buffers);
+            tensors.extend(named.map(|((name, _), v)| (format!("best_buffer.{name}"), &v[..])));
         }
         let scalars = Scalars {
             step: state.step,
@@ -99,7 +105,12 @@ impl Checkpoint {
         let scalars: Scalars = serde_json::from_str(run).map_err(|error| self.unusable(error))?;
         let tensors = SafeTensors::deserialize(&bytes).map_err(|error| self.unusable(error))?;
         let read = |name: &str, len: usize| self.read(&tensors, name, len);
-        let mut best = scalars.best.map(|(step, loss)| Best { step, loss, values: Vec::new() });
+        let mut best = scalars.best.map(|(step, loss)| Best {
+            step,
+            loss,
+            values: Vec::new(),
+            buffers: Vec::new(),
+        });
         for slice in problem.slices() {
             let (name, len) = (&slice.name, slice.values.len());
             slice.values.copy_from_slice(&read(&format!("values.{name}"), len)?);
@@ -109,6 +120,13 @@ impl Checkpoint {
             }
             if let Some(best) = &mut best {
                 best.values.push(read(&format!("best.{name}"), len)?);
+            }
+        }
+        for buffer in problem.buffers() {
+            let (name, len) = (&buffer.name, buffer.values.len());
+            buffer.values.copy_from_slice(&read(&format!("buffer.{name}"), len)?);
+            if let Some(best) = &mut best {
+                best.buffers.push(read(&format!("best_buffer.{name}"), len)?);
             }
         }
         let Scalars { step, curve, train_sum, train_count, .. } = scalars;

@@ -16,6 +16,6 @@ pub use error::TrainError;
 pub use lbfgs::{LbfgsSettings, Minimum, lbfgs};
 pub use optimizer::{Optimizer, OptimizerSettings};
 pub use run::{
-    Control, Curve, CurvePoint, Outcome, Problem, Progress, Slice, TrainSettings, train,
+    Buffer, Control, Curve, CurvePoint, Outcome, Problem, Progress, Slice, TrainSettings, train,
 };
 pub use schedule::Schedule;

@@ -16,10 +16,25 @@ pub struct Slice<'a> {
     pub decay: bool,
 }
 
+/// Numbers that steps change beside the parameters, such as running statistics.
+#[derive(Debug)]
+pub struct Buffer<'a> {
+    /// Unique and stable name.
+    pub name: String,
+    /// The numbers.
+    pub values: &'a mut [f32],
+}
+
 /// A training problem: parameters, and closures for a step and for validation.
 pub trait Problem {
     /// All parameters with their gradients, in a fixed order.
     fn slices(&mut self) -> Vec<Slice<'_>>;
+
+    /// Numbers that steps change beside the parameters, in a fixed order. They are part of
+    /// checkpoints, and of the best parameters.
+    fn buffers(&mut self) -> Vec<Buffer<'_>> {
+        Vec::new()
+    }
 
     /// Computes loss and gradients (overwriting old ones) on the batch of this step, which must
     /// depend on the step number only, so that an interrupted run can continue.
@@ -121,6 +136,7 @@ pub(crate) struct Best {
     pub(crate) step: u64,
     pub(crate) loss: f64,
     pub(crate) values: Vec<Vec<f32>>,
+    pub(crate) buffers: Vec<Vec<f32>>,
 }
 
 /// Trains `problem` in place.
@@ -226,7 +242,8 @@ fn validate(
     }
     if settings.keep_best && state.best.as_ref().is_none_or(|best| validation < best.loss) {
         let values = problem.slices().into_iter().map(|slice| slice.values.to_vec()).collect();
-        state.best = Some(Best { step, loss: validation, values });
+        let buffers = problem.buffers().into_iter().map(|buffer| buffer.values.to_vec()).collect();
+        state.best = Some(Best { step, loss: validation, values, buffers });
     }
     Ok(())
 }
@@ -245,6 +262,9 @@ fn finish(
         (best_step, best_loss) = (best.step, best.loss);
         for (slice, values) in problem.slices().into_iter().zip(&best.values) {
             slice.values.copy_from_slice(values);
+        }
+        for (buffer, values) in problem.buffers().into_iter().zip(&best.buffers) {
+            buffer.values.copy_from_slice(values);
         }
     }
     Outcome { curve: state.curve, best_step, best_loss, resumed_at }

@@ -199,11 +199,12 @@ fn read_activation(fields: &Fields<'_>, family: &Family) -> Result<Activation<f3
         "quick_gelu" => Ok(Activation::QuickGelu),
         "relu" => Ok(Activation::Relu),
         "relu2" => Ok(Activation::ReluSquared),
+        "tanh" => Ok(Activation::Tanh),
         other => Err(ConfigError::Unsupported {
             field: fields.name("hidden_act"),
             found: format!("{other:?}"),
             supported: "silu, swish, gelu, gelu_new, gelu_pytorch_tanh, gelu_fast, quick_gelu, \
-                        relu, relu2",
+                        relu, relu2, tanh",
         }),
     }
 }

@@ -103,6 +103,7 @@ impl TransformerConfig {
             Activation::QuickGelu => "quick_gelu",
             Activation::Relu => "relu",
             Activation::ReluSquared => "relu2",
+            Activation::Tanh => "tanh",
             _ => "silu",
         }
     }

@@ -1,78 +1,162 @@
 //! Attention between the places of an example.
 
-use crate::step::{Back, Kept, Pass, Step, slot_backward, slot_forward};
-use linwright_ops::LinearSlot;
+use super::Layer;
+use crate::build::{Builder, SlotPlan};
+use crate::spec::{Chain, yes};
+use crate::step::{Back, Kept, Pass, SlotBack, Step, tensors_of};
+use crate::{Extent, NetError};
+use linwright_ops::{LinearSlot, SlotRole};
+use linwright_tensor::kernels::elementwise::add;
 use linwright_tensor::kernels::softmax_attention::{
     AttentionShape, Projections, attend, attend_backward,
 };
 use linwright_tensor::{Mat, Scalar};
+use serde::{Deserialize, Serialize};
+
+/// Attention between the places of an example.
+#[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
+#[serde(deny_unknown_fields)]
+pub struct Attention {
+    /// Prefix of its slots `query`, `key`, `value` and `output`.
+    pub name: String,
+    /// Number of heads, which divide the channels.
+    pub heads: usize,
+    /// Whether a place sees only itself and those before it.
+    #[serde(default)]
+    pub causal: bool,
+    /// Whether a projection follows.
+    #[serde(default = "yes")]
+    pub output: bool,
+    /// Whether the projections add biases.
+    #[serde(default = "yes")]
+    pub bias: bool,
+}
+
+impl Layer for Attention {
+    fn name(&self) -> Option<&str> {
+        Some(&self.name)
+    }
+
+    fn output(&self, input: Extent, chain: &mut Chain) -> Result<Extent, NetError> {
+        if self.heads == 0 || !input.channels.is_multiple_of(self.heads) {
+            let found = format!("{} heads for {} channels", self.heads, input.channels);
+            return Err(chain.refuse(found, "heads that divide the channels"));
+        }
+        let weights = input.places().saturating_mul(self.heads);
+        Extent { channels: weights, ..input }.bounded(chain.label()).map(|_| input)
+    }
+
+    fn build<T: Scalar>(&self, builder: &mut Builder<'_, T>) -> Result<(), NetError> {
+        let Extent { channels, .. } = builder.extent;
+        let name = &self.name;
+        let mut slot = |role: &'static str, reads: &str| {
+            builder.slot(SlotPlan {
+                id: &format!("{name}.{role}"),
+                reads,
+                role: SlotRole::new(role, &[]),
+                shape: vec![channels, channels],
+                bias: self.bias,
+            })
+        };
+        let inputs = [slot("query", name)?, slot("key", name)?, slot("value", name)?];
+        let output = match self.output {
+            true => Some(slot("output", &format!("{name}.mixed"))?),
+            false => None,
+        };
+        let places = builder.extent.places();
+        let shape = AttentionShape { places, heads: self.heads, causal: self.causal };
+        builder.push(AttentionStep { inputs, output, shape });
+        Ok(())
+    }
+}
 
 /// Attention with slots for queries, keys, values and, if there is one, the output.
 #[derive(Clone, Debug)]
-pub(crate) struct Attention<T: Scalar> {
-    pub(crate) slots: Vec<LinearSlot<T>>,
-    pub(crate) shape: AttentionShape,
+struct AttentionStep<T: Scalar> {
+    inputs: [LinearSlot<T>; 3],
+    output: Option<LinearSlot<T>>,
+    shape: AttentionShape,
 }
 
-impl<T: Scalar> Step<T> for Attention<T> {
+impl<T: Scalar> AttentionStep<T> {
+    /// Number of the first tensor of a slot.
+    fn first_tensor(&self, slot: usize) -> usize {
+        self.inputs[..slot].iter().map(tensors_of).sum()
+    }
+}
+
+/// Queries, keys and values.
+fn projections<T: Scalar>(mats: &[Mat<T>]) -> Projections<'_, T> {
+    Projections { query: mats[0].view(), key: mats[1].view(), value: mats[2].view() }
+}
+
+impl<T: Scalar> Step<T> for AttentionStep<T> {
     fn clone_step(&self) -> Box<dyn Step<T>> {
         Box::new(self.clone())
     }
 
     fn slots(&self) -> Vec<&LinearSlot<T>> {
-        self.slots.iter().collect()
+        self.inputs.iter().chain(&self.output).collect()
     }
 
     fn slots_mut(&mut self) -> Vec<&mut LinearSlot<T>> {
-        self.slots.iter_mut().collect()
+        self.inputs.iter_mut().chain(&mut self.output).collect()
     }
 
     fn forward(&self, x: Mat<T>, pass: &mut Pass<'_, T>) -> (Mat<T>, Kept<T>) {
         let mut kept = Kept::default();
-        let mut projected = Vec::new();
-        for slot in &self.slots[..3] {
-            let (y, tape) = slot_forward(slot, &x, pass);
-            projected.push(y);
+        for slot in &self.inputs {
+            let (y, tape) = pass.through(slot, &x);
+            kept.mats.push(y);
             kept.tapes.push(tape);
         }
-        let [query, key, value] = [0, 1, 2].map(|i: usize| projected[i].view());
-        let (mixed, weights) = attend(self.shape, Projections { query, key, value });
-        kept.mats = vec![x];
-        kept.mats.append(&mut projected);
+        let (mut mixed, weights) = attend(self.shape, projections(&kept.mats));
         kept.mats.push(weights);
-        let Some(output) = self.slots.get(3) else {
+        kept.input = pass.keep_input(&self.inputs.each_ref(), x);
+        if let Some(output) = &self.output {
+            let (y, tape) = pass.through(output, &mixed);
+            kept.tapes.push(tape);
+            kept.mats.extend(pass.keep_input(&[output], mixed));
+            mixed = y;
+        }
+        if pass.keeps() {
             return (mixed, kept);
-        };
-        let (y, tape) = slot_forward(output, &mixed, pass);
-        kept.tapes.push(tape);
-        kept.mats.push(mixed);
-        (y, if pass.keep { kept } else { Kept::default() })
+        }
+        kept.release(pass.ws);
+        (mixed, Kept::default())
     }
 
-    fn backward(&self, dy: Mat<T>, kept: &Kept<T>, back: &mut Back<'_, T>) -> Mat<T> {
-        let counts = self
-            .slots
-            .iter()
-            .map(|slot| slot.op().map().params().len() + usize::from(slot.bias().is_some()));
-        let counts: Vec<usize> = counts.collect();
-        let first = |slot: usize| counts[..slot].iter().sum::<usize>();
-        let dy = match self.slots.get(3) {
-            Some(output) => {
-                let input = (&kept.mats[5], &kept.tapes[3]);
-                slot_backward(output, input, &dy, back, (first(3), true))
-            }
-            None => dy,
-        };
-        let [query, key, value] = [1, 2, 3].map(|i: usize| kept.mats[i].view());
-        let of = Projections { query, key, value };
-        let parts = attend_backward(self.shape, of, kept.mats[4].view(), dy.view());
-        let (x, needs) = (&kept.mats[0], back.needs_dx);
-        let mut dx = Mat::zeros(x.rows(), x.cols());
-        for (i, part) in parts.iter().enumerate() {
-            let input = (x, &kept.tapes[i]);
-            let added = slot_backward(&self.slots[i], input, part, back, (first(i), needs));
-            dx.data_mut().iter_mut().zip(added.data()).for_each(|(dx, added)| *dx += *added);
+    fn backward(&self, mut dy: Mat<T>, kept: Kept<T>, back: &mut Back<'_, T>) -> Mat<T> {
+        if let Some(output) = &self.output {
+            dy = back.through(&SlotBack {
+                slot: output,
+                x: kept.mats.get(4),
+                tape: &kept.tapes[3],
+                dy: &dy,
+                first_tensor: self.first_tensor(3),
+                needs_dx: true,
+            });
         }
+        let of = projections(&kept.mats);
+        let parts = attend_backward(self.shape, of, kept.mats[3].view(), dy.view());
+        let mut dx = Mat::default();
+        for (i, part) in parts.iter().enumerate() {
+            let added = back.through(&SlotBack {
+                slot: &self.inputs[i],
+                x: kept.input.as_ref(),
+                tape: &kept.tapes[i],
+                dy: part,
+                first_tensor: self.first_tensor(i),
+                needs_dx: back.needs_dx,
+            });
+            if i == 0 {
+                dx = added;
+            } else {
+                add(dx.data_mut(), added.data());
+                back.ws.give(added);
+            }
+        }
+        kept.release(back.ws);
         dx
     }
 }

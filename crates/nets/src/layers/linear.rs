@@ -1,14 +1,55 @@
 //! Linear layers.
 
-use crate::step::{Back, Kept, Pass, Step, slot_backward, slot_forward};
-use linwright_ops::LinearSlot;
+use super::Layer;
+use crate::build::{Builder, SlotPlan};
+use crate::spec::{Chain, yes};
+use crate::step::{Back, Kept, Pass, SlotBack, Step};
+use crate::{Extent, NetError};
+use linwright_ops::{LinearSlot, SlotRole};
 use linwright_tensor::{Mat, Scalar};
+use serde::{Deserialize, Serialize};
 
-/// A linear map of each place.
+/// A linear map of the channels of each place.
+#[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
+#[serde(deny_unknown_fields)]
+pub struct Linear {
+    /// Name of its slot and tensors.
+    pub name: String,
+    /// Channels out.
+    pub out: usize,
+    /// Whether it adds a bias.
+    #[serde(default = "yes")]
+    pub bias: bool,
+}
+
+impl Layer for Linear {
+    fn name(&self) -> Option<&str> {
+        Some(&self.name)
+    }
+
+    fn output(&self, input: Extent, chain: &mut Chain) -> Result<Extent, NetError> {
+        Extent { channels: self.out, ..input }.bounded(chain.label())
+    }
+
+    fn build<T: Scalar>(&self, builder: &mut Builder<'_, T>) -> Result<(), NetError> {
+        let shape = vec![self.out, builder.extent.channels];
+        let role = SlotRole::new("linear", &[]);
+        let slot = builder.slot(SlotPlan {
+            id: &self.name,
+            reads: &self.name,
+            role,
+            shape,
+            bias: self.bias,
+        })?;
+        builder.push(LinearStep(slot));
+        Ok(())
+    }
+}
+
 #[derive(Clone, Debug)]
-pub(crate) struct Linear<T: Scalar>(pub(crate) LinearSlot<T>);
+struct LinearStep<T: Scalar>(LinearSlot<T>);
 
-impl<T: Scalar> Step<T> for Linear<T> {
+impl<T: Scalar> Step<T> for LinearStep<T> {
     fn clone_step(&self) -> Box<dyn Step<T>> {
         Box::new(self.clone())
     }
@@ -22,13 +63,22 @@ impl<T: Scalar> Step<T> for Linear<T> {
     }
 
     fn forward(&self, x: Mat<T>, pass: &mut Pass<'_, T>) -> (Mat<T>, Kept<T>) {
-        let (y, tape) = slot_forward(&self.0, &x, pass);
-        let mats = if pass.keep { vec![x] } else { Vec::new() };
-        (y, Kept { mats, tapes: vec![tape], ..Kept::default() })
+        let (y, tape) = pass.through(&self.0, &x);
+        let input = pass.keep_input(&[&self.0], x);
+        (y, Kept { input, tapes: vec![tape], ..Kept::default() })
     }
 
-    fn backward(&self, dy: Mat<T>, kept: &Kept<T>, back: &mut Back<'_, T>) -> Mat<T> {
-        let needs = back.needs_dx;
-        slot_backward(&self.0, (&kept.mats[0], &kept.tapes[0]), &dy, back, (0, needs))
+    fn backward(&self, dy: Mat<T>, kept: Kept<T>, back: &mut Back<'_, T>) -> Mat<T> {
+        let dx = back.through(&SlotBack {
+            slot: &self.0,
+            x: kept.input.as_ref(),
+            tape: &kept.tapes[0],
+            dy: &dy,
+            first_tensor: 0,
+            needs_dx: back.needs_dx,
+        });
+        kept.release(back.ws);
+        back.ws.give(dy);
+        dx
     }
 }

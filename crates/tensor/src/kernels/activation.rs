@@ -5,7 +5,10 @@
 //! time through libm; matrices of `f32` use [`feed_forward`](super::feed_forward), whose tests take
 //! these methods as naive twins.
 
-use crate::Scalar;
+use super::feed_forward;
+use crate::parallel::{self, rows_of_piece};
+use crate::{MatMut, MatRef, Scalar};
+use std::any::TypeId;
 
 /// A nonlinearity, with its constants.
 #[derive(Clone, Copy, Debug, PartialEq)]
@@ -32,6 +35,8 @@ pub enum Activation<T> {
     Silu,
     /// `x` above zero, `exp(x) - 1` below.
     Elu,
+    /// Hyperbolic tangent.
+    Tanh,
 }
 
 impl<T: Scalar> Activation<T> {
@@ -69,6 +74,7 @@ impl<T: Scalar> Activation<T> {
                     T::from_f64(libm::expm1(x.to_f64()))
                 }
             }
+            Self::Tanh => T::from_f64(libm::tanh(x.to_f64())),
         }
     }
 
@@ -113,8 +119,72 @@ impl<T: Scalar> Activation<T> {
                     x.exp()
                 }
             }
+            Self::Tanh => {
+                let tanh = Self::Tanh.value(x);
+                T::ONE - tanh * tanh
+            }
         }
     }
+
+    /// The same with constants of another scalar.
+    #[must_use]
+    pub fn cast<U: Scalar>(self) -> Activation<U> {
+        match self {
+            Self::Identity => Activation::Identity,
+            Self::Relu => Activation::Relu,
+            Self::ReluSquared => Activation::ReluSquared,
+            Self::Leaky { slope } => Activation::Leaky { slope: U::from_f64(slope.to_f64()) },
+            Self::Gelu => Activation::Gelu,
+            Self::GeluTanh => Activation::GeluTanh,
+            Self::QuickGelu => Activation::QuickGelu,
+            Self::Silu => Activation::Silu,
+            Self::Elu => Activation::Elu,
+            Self::Tanh => Activation::Tanh,
+        }
+    }
+}
+
+/// Writes `f(x)` into `y` in any scalar, both of one shape: `f32` by
+/// [`activate`](super::feed_forward::activate), others one number at a time.
+///
+/// # Panics
+/// If the shapes differ.
+#[track_caller]
+pub fn activate_any<T: Scalar>(f: Activation<T>, x: MatRef<'_, T>, y: MatMut<'_, T>) {
+    if is_f32::<T>() {
+        return feed_forward::activate(f.cast(), x.of_scalar(), y.of_scalar());
+    }
+    assert_eq!((x.rows(), x.cols()), (y.rows(), y.cols()), "numbers and their activations");
+    let block = rows_of_piece(y.cols());
+    parallel::for_each(y.row_blocks(block), |k, mut y| {
+        for i in 0..y.rows() {
+            let numbers = y.row_mut(i).iter_mut().zip(x.row(k * block + i));
+            numbers.for_each(|(y, x)| *y = f.value(*x));
+        }
+    });
+}
+
+/// Backward pass of [`activate_any`]: `x` is overwritten by its gradient, from that of the output.
+///
+/// # Panics
+/// If the shapes differ.
+#[track_caller]
+pub fn activate_any_backward<T: Scalar>(f: Activation<T>, x: MatMut<'_, T>, dy: MatRef<'_, T>) {
+    if is_f32::<T>() {
+        return feed_forward::activate_backward(f.cast(), x.of_scalar(), dy.of_scalar());
+    }
+    assert_eq!((x.rows(), x.cols()), (dy.rows(), dy.cols()), "numbers and their gradients");
+    let block = rows_of_piece(x.cols());
+    parallel::for_each(x.row_blocks(block), |k, mut x| {
+        for i in 0..x.rows() {
+            let numbers = x.row_mut(i).iter_mut().zip(dy.row(k * block + i));
+            numbers.for_each(|(x, dy)| *x = *dy * f.slope(*x));
+        }
+    });
+}
+
+fn is_f32<T: Scalar>() -> bool {
+    TypeId::of::<T>() == TypeId::of::<f32>()
 }
 
 /// Factor in the sigmoid of [`Activation::QuickGelu`].
@@ -145,6 +215,7 @@ fn normal_distribution<T: Scalar>(x: T) -> T {
 #[cfg(test)]
 mod tests {
     use super::*;
+    use crate::Mat;
 
     #[test]
     fn slopes_are_central_differences_and_values_are_known_ones() {
@@ -158,6 +229,7 @@ mod tests {
             Activation::QuickGelu,
             Activation::Silu,
             Activation::Elu,
+            Activation::Tanh,
         ];
         for f in all {
             for x in [-6.0f64, -1.3, -0.2, 0.4, 2.0, 7.0] {
@@ -165,11 +237,31 @@ mod tests {
                 assert!((slope - f.slope(x)).abs() < 1e-9, "{f:?} at {x}");
             }
         }
+        assert_eq!(Activation::Tanh.value(-0.5f64), (-0.5f64).tanh());
         assert!((Activation::Gelu.value(1.0f64) - 0.841_344_746_068_542_9).abs() < 1e-15);
         assert!((Activation::GeluTanh.value(1.0f64) - 0.841_191_990_608_276_8).abs() < 1e-15);
         assert!((Activation::QuickGelu.value(1.0f64) - 0.845_795_765_932_821_2).abs() < 1e-15);
         assert_eq!(Activation::ReluSquared.value(-3.0f64), 0.0);
         assert_eq!(Activation::ReluSquared.value(3.0f64), 9.0);
         assert!((Activation::Silu.value(1.0f64) - 0.731_058_578_630_004_9).abs() < 1e-15);
+    }
+
+    #[test]
+    fn any_scalar_gives_the_numbers_of_f32() {
+        let numbers = crate::RngKey::new(6).stream().normals::<f64>(900 * 70, 2.0);
+        let x = Mat::from_vec(900, 70, numbers);
+        for f in [Activation::Tanh, Activation::Gelu, Activation::Leaky { slope: 0.25 }] {
+            let (mut y, mut dx) = (Mat::zeros(900, 70), x.clone());
+            activate_any(f, x.view(), y.view_mut());
+            activate_any_backward(f, dx.view_mut(), x.view());
+            let (mut y32, mut dx32) = (Mat::<f32>::zeros(900, 70), x.cast::<f32>());
+            activate_any(f.cast(), x.cast().view(), y32.view_mut());
+            activate_any_backward(f.cast(), dx32.view_mut(), x.cast().view());
+            for (wide, narrow) in [(&y, &y32), (&dx, &dx32)] {
+                let close =
+                    |(a, b): (&f64, &f32)| (a - f64::from(*b)).abs() < 2e-6 * a.abs().max(1.0);
+                assert!(wide.data().iter().zip(narrow.data()).all(close), "{f:?}");
+            }
+        }
     }
 }

@@ -1,7 +1,7 @@
 //! The nonlinearities of [`Activation`](super::activation::Activation) on `f32`, each its own type,
 //! so that a loop over one of them has no branches and vectorises.
 
-use super::functions::{exp_less_one, normal, sigmoid};
+use super::functions::{exp_less_one, normal, sigmoid, tanh};
 use super::lanes::multiply_add;
 
 /// A branch-free nonlinearity.
@@ -40,6 +40,8 @@ curve!(ReluSquared, FUSED, |x| {
     let above = above_zero(x);
     (above * above, 2.0 * above)
 });
+
+curve!(Tanh, FUSED, |x| tanh::<FUSED>(x));
 
 curve!(Gelu, FUSED, |x| {
     let (below, density) = normal::<FUSED>(x);

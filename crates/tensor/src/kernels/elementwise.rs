@@ -5,6 +5,7 @@ use super::instructions::vectorised;
 use super::lanes::{each, map};
 use crate::parallel::rows_of_piece;
 use crate::{MatMut, MatRef, Scalar, parallel};
+use std::any::TypeId;
 
 /// Numbers per work item.
 const PIECE: usize = 1 << 15;
@@ -91,9 +92,18 @@ pub fn softcap(x: MatMut<'_, f32>, cap: f32, slope: Option<MatMut<'_, f32>>) {
 
 /// Whether no number is infinite or NaN.
 #[must_use]
-pub fn all_finite(a: &[f32]) -> bool {
+pub fn all_finite<T: Scalar>(a: &[T]) -> bool {
+    let finite = |piece: &[T]| match as_f32(piece) {
+        Some(piece) => finite_slice(piece),
+        None => piece.iter().all(|a| a.is_finite()),
+    };
     let pieces = a.chunks(PIECE).collect();
-    parallel::map(pieces, |_, piece| finite_slice(piece)).into_iter().all(|finite| finite)
+    parallel::map(pieces, |_, piece| finite(piece)).into_iter().all(|finite| finite)
+}
+
+/// The slice itself, if its numbers are `f32`.
+fn as_f32<T: Scalar>(a: &[T]) -> Option<&[f32]> {
+    (TypeId::of::<T>() == TypeId::of::<f32>()).then(|| bytemuck::cast_slice(a))
 }
 
 vectorised! {
@@ -205,7 +215,8 @@ mod tests {
     #[test]
     fn one_bad_number_is_found_wherever_it_stands() {
         let mut a = vec![f32::MAX; 40_000];
-        assert!(all_finite(&a) && all_finite(&[]));
+        assert!(all_finite(&a) && all_finite::<f32>(&[]));
+        assert!(all_finite(&[f64::MAX]) && !all_finite(&[0.0, f64::NAN]));
         for (at, bad) in [(0, f32::NAN), (39_999, f32::INFINITY), (20_000, f32::NEG_INFINITY)] {
             a[at] = bad;
             assert!(!all_finite(&a), "{bad} at {at}");

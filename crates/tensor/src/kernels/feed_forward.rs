@@ -15,7 +15,7 @@ macro_rules! with_curve {
     ($activation:expr, |$f:ident| $run:expr) => {
         with_curve!(
             $activation, |$f| $run,
-            [Identity, Relu, ReluSquared, Gelu, GeluTanh, QuickGelu, Silu, Elu]
+            [Identity, Relu, ReluSquared, Gelu, GeluTanh, QuickGelu, Silu, Elu, Tanh]
         )
     };
     ($activation:expr, |$f:ident| $run:expr, [$($plain:ident),*]) => {
@@ -176,7 +176,7 @@ mod tests {
     const SHAPE: (usize, usize) = (300, 141);
     const COUNT: usize = SHAPE.0 * SHAPE.1;
 
-    const ALL: [Activation<f32>; 9] = [
+    const ALL: [Activation<f32>; 10] = [
         Activation::Identity,
         Activation::Relu,
         Activation::ReluSquared,
@@ -186,20 +186,11 @@ mod tests {
         Activation::QuickGelu,
         Activation::Silu,
         Activation::Elu,
+        Activation::Tanh,
     ];
 
     fn twin(activation: Activation<f32>) -> Activation<f64> {
-        match activation {
-            Activation::Identity => Activation::Identity,
-            Activation::Relu => Activation::Relu,
-            Activation::ReluSquared => Activation::ReluSquared,
-            Activation::Leaky { slope } => Activation::Leaky { slope: f64::from(slope) },
-            Activation::Gelu => Activation::Gelu,
-            Activation::GeluTanh => Activation::GeluTanh,
-            Activation::QuickGelu => Activation::QuickGelu,
-            Activation::Silu => Activation::Silu,
-            Activation::Elu => Activation::Elu,
-        }
+        activation.cast()
     }
 
     fn random(seed: u64) -> Mat<f32> {

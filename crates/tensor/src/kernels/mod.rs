@@ -7,6 +7,7 @@ pub mod attention;
 pub mod batch_norm;
 pub mod branch;
 pub mod butterfly;
+pub mod channels;
 pub mod circulant;
 pub mod cross_entropy;
 mod curves;

@@ -1,7 +1,7 @@
 //! Patches of images, for convolutions and pooling. Rows of an image are its places, row by row;
 //! columns are channels.
 
-use crate::{MatMut, MatRef, Scalar};
+use crate::{MatMut, MatRef, Scalar, parallel};
 use std::ops::Range;
 
 /// Square windows over images of one size.
@@ -52,18 +52,20 @@ impl Patches {
     /// # Panics
     /// If the shapes do not match.
     #[track_caller]
-    pub fn gather<T: Scalar>(&self, x: MatRef<'_, T>, mut patches: MatMut<'_, T>) {
+    pub fn gather<T: Scalar>(&self, x: MatRef<'_, T>, patches: MatMut<'_, T>) {
         let (places, windows, area) = self.check(x, patches.as_ref());
-        patches.fill(T::ZERO);
-        for example in 0..x.rows() / places {
+        parallel::for_each(patches.row_blocks(windows), |example, mut patches| {
+            if self.padding > 0 {
+                patches.fill(T::ZERO);
+            }
             self.visit(|window, offset, place| {
-                let row = patches.row_mut(example * windows + window);
+                let row = patches.row_mut(window);
                 let numbers = x.row(example * places + place);
                 for (to, from) in row[offset..].iter_mut().step_by(area).zip(numbers) {
                     *to = *from;
                 }
             });
-        }
+        });
     }
 
     /// The transpose of [`Self::gather`]: adds every patch to its places.
@@ -71,18 +73,17 @@ impl Patches {
     /// # Panics
     /// If the shapes do not match.
     #[track_caller]
-    pub fn scatter<T: Scalar>(&self, patches: MatRef<'_, T>, mut x: MatMut<'_, T>) {
+    pub fn scatter<T: Scalar>(&self, patches: MatRef<'_, T>, x: MatMut<'_, T>) {
         let (places, windows, area) = self.check(x.as_ref(), patches);
-        x.fill(T::ZERO);
-        for example in 0..x.rows() / places {
+        parallel::for_each(x.row_blocks(places), |example, mut x| {
+            x.fill(T::ZERO);
             self.visit(|window, offset, place| {
                 let row = patches.row(example * windows + window);
-                let numbers = x.row_mut(example * places + place);
-                for (from, to) in row[offset..].iter().step_by(area).zip(numbers) {
+                for (from, to) in row[offset..].iter().step_by(area).zip(x.row_mut(place)) {
                     *to += *from;
                 }
             });
-        }
+        });
     }
 
     #[track_caller]

@@ -1,6 +1,6 @@
 //! Attention with softmax between the rows of an example, in any scalar: one pair at a time.
 
-use crate::{Mat, MatRef, Scalar};
+use crate::{Mat, MatMut, MatRef, Scalar, parallel};
 
 /// Which rows attend to which, and in how many heads.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -42,23 +42,31 @@ pub fn attend<T: Scalar>(shape: AttentionShape, of: Projections<'_, T>) -> (Mat<
     let scale = T::from_f64(1.0 / (width as f64).sqrt());
     let mut y = Mat::zeros(rows, of.query.cols());
     let mut weights = Mat::zeros(rows, shape.heads * shape.places);
-    for row in 0..rows {
-        for head in 0..shape.heads {
-            let part = head * width..(head + 1) * width;
-            let seen = shape.seen(row);
-            let weights = &mut weights.row_mut(row)[head * shape.places..][..seen.len()];
-            for (weight, j) in weights.iter_mut().zip(seen.clone()) {
-                *weight =
-                    scale * dot(&of.query.row(row)[part.clone()], &of.key.row(j)[part.clone()]);
+    let examples = y.view_mut().row_blocks(shape.places).into_iter();
+    let examples = examples.zip(weights.view_mut().row_blocks(shape.places)).collect();
+    parallel::for_each(
+        examples,
+        |example, (mut y, mut weights): (MatMut<'_, T>, MatMut<'_, T>)| {
+            for own in 0..y.rows() {
+                let row = example * shape.places + own;
+                for head in 0..shape.heads {
+                    let part = head * width..(head + 1) * width;
+                    let seen = shape.seen(row);
+                    let weights = &mut weights.row_mut(own)[head * shape.places..][..seen.len()];
+                    let query = &of.query.row(row)[part.clone()];
+                    for (weight, j) in weights.iter_mut().zip(seen.clone()) {
+                        *weight = scale * dot(query, &of.key.row(j)[part.clone()]);
+                    }
+                    softmax(weights);
+                    let y = &mut y.row_mut(own)[part.clone()];
+                    for (weight, j) in weights.iter().zip(seen) {
+                        let value = &of.value.row(j)[part.clone()];
+                        y.iter_mut().zip(value).for_each(|(y, value)| *y += *weight * *value);
+                    }
+                }
             }
-            softmax(weights);
-            for (weight, j) in weights.iter().zip(seen) {
-                let y = &mut y.row_mut(row)[part.clone()];
-                let value = &of.value.row(j)[part.clone()];
-                y.iter_mut().zip(value).for_each(|(y, value)| *y += *weight * *value);
-            }
-        }
-    }
+        },
+    );
     (y, weights)
 }
 
@@ -80,27 +88,33 @@ pub fn attend_backward<T: Scalar>(
     let (rows, cols) = (dy.rows(), dy.cols());
     let width = cols / shape.heads;
     let scale = T::from_f64(1.0 / (width as f64).sqrt());
-    let [mut dq, mut dk, mut dv] = [(); 3].map(|()| Mat::zeros(rows, cols));
-    for row in 0..rows {
-        for head in 0..shape.heads {
-            let part = head * width..(head + 1) * width;
-            let seen = shape.seen(row);
-            let weights = &weights.row(row)[head * shape.places..][..seen.len()];
-            let dy = &dy.row(row)[part.clone()];
-            let slopes: Vec<T> =
-                seen.clone().map(|j| dot(dy, &of.value.row(j)[part.clone()])).collect();
-            let mean = dot(weights, &slopes);
-            for ((weight, slope), j) in weights.iter().zip(&slopes).zip(seen) {
-                let factor = scale * *weight * (*slope - mean);
-                for (at, c) in part.clone().enumerate() {
-                    dv.row_mut(j)[c] += *weight * dy[at];
-                    dk.row_mut(j)[c] += factor * of.query.at(row, c);
-                    dq.row_mut(row)[c] += factor * of.key.at(j, c);
+    let mut all = [(); 3].map(|()| Mat::zeros(rows, cols));
+    let [dq, dk, dv] = all.each_mut().map(|mat| mat.view_mut().row_blocks(shape.places));
+    let examples = dq.into_iter().zip(dk).zip(dv).map(|((dq, dk), dv)| [dq, dk, dv]).collect();
+    parallel::for_each(examples, |example, [mut dq, mut dk, mut dv]: [MatMut<'_, T>; 3]| {
+        for own in 0..dq.rows() {
+            let row = example * shape.places + own;
+            for head in 0..shape.heads {
+                let part = head * width..(head + 1) * width;
+                let seen = shape.seen(row);
+                let weights = &weights.row(row)[head * shape.places..][..seen.len()];
+                let dy = &dy.row(row)[part.clone()];
+                let slopes: Vec<T> =
+                    seen.clone().map(|j| dot(dy, &of.value.row(j)[part.clone()])).collect();
+                let mean = dot(weights, &slopes);
+                for (((weight, slope), j), other) in weights.iter().zip(&slopes).zip(seen).zip(0..)
+                {
+                    let factor = scale * *weight * (*slope - mean);
+                    for (at, c) in part.clone().enumerate() {
+                        dv.row_mut(other)[c] += *weight * dy[at];
+                        dk.row_mut(other)[c] += factor * of.query.at(row, c);
+                        dq.row_mut(own)[c] += factor * of.key.at(j, c);
+                    }
                 }
             }
         }
-    }
-    [dq, dk, dv]
+    });
+    all
 }
 
 #[cfg(test)]

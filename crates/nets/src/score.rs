@@ -1,0 +1,86 @@
+//! Scores of networks on labelled examples.
+
+use crate::training::{Loss, loss_of};
+use crate::{Labelled, Net, NetError, Targets};
+use linwright_run::Monitor;
+use linwright_tensor::kernels::cross_entropy;
+
+/// Examples in a batch.
+const BATCH: usize = 256;
+
+/// A mean with its standard error.
+#[derive(Clone, Copy, Debug, PartialEq)]
+pub struct Mean {
+    /// The mean.
+    pub value: f64,
+    /// The deviation of one term over the root of their number; zero for one term.
+    pub stderr: f64,
+}
+
+impl Mean {
+    fn of(terms: &[f64]) -> Self {
+        let count = terms.len() as f64;
+        let value = terms.iter().sum::<f64>() / count;
+        let squares: f64 = terms.iter().map(|term| (term - value).powi(2)).sum();
+        Self { value, stderr: (squares / (count - 1.0).max(1.0) / count).sqrt() }
+    }
+}
+
+/// How well a network does on examples.
+#[derive(Clone, Copy, Debug, PartialEq)]
+pub struct Scores {
+    /// Number of examples.
+    pub examples: usize,
+    /// For classes, negative log-likelihood of the label in nats; for values, half the squared
+    /// error of an example.
+    pub loss: Mean,
+    /// For classes, the share of examples whose label has the largest output; of equal ones, the
+    /// first counts.
+    pub accuracy: Option<Mean>,
+}
+
+/// Scores a network, as in use.
+///
+/// # Errors
+/// [`NetError`] for examples that do not suit it, numbers that are not finite, and if cancelled.
+pub fn score(
+    net: &Net,
+    examples: &Labelled,
+    monitor: &mut dyn Monitor,
+) -> Result<Scores, NetError> {
+    examples.check(net)?;
+    let (mut losses, mut right) = (Vec::new(), Vec::new());
+    let all: Vec<u32> = (0..examples.len() as u32).collect();
+    for batch in all.chunks(BATCH) {
+        if monitor.interrupted() {
+            return Err(NetError::Interrupted);
+        }
+        let mut outputs = net.outputs(&examples.batch(batch))?;
+        match examples.targets().of(batch) {
+            Targets::Classes(classes) => {
+                for prediction in cross_entropy::score(outputs.view(), &classes) {
+                    losses.push(prediction.nll);
+                    right.push(f64::from(u8::from(prediction.is_greedy)));
+                }
+            }
+            Targets::Values(values) => {
+                for (row, target) in (0..outputs.rows()).zip(values.data().chunks(values.cols())) {
+                    let output = outputs.view_mut().rows_range(row, 1);
+                    let of_row = Targets::Values(linwright_tensor::Mat::from_vec(
+                        1,
+                        target.len(),
+                        target.to_vec(),
+                    ));
+                    losses.push(loss_of(Loss::SquaredError, output, &of_row));
+                }
+            }
+        }
+        monitor.progress(losses.len() as u64, examples.len() as u64);
+    }
+    let loss = Mean::of(&losses);
+    if !loss.value.is_finite() {
+        return Err(NetError::LossNotFinite);
+    }
+    let accuracy = (!right.is_empty()).then(|| Mean::of(&right));
+    Ok(Scores { examples: examples.len(), loss, accuracy })
+}
