@@ -501,7 +501,24 @@ fn recipes() -> Vec<Case> {
             |w| recipe(w, "layers: [[0], [0, 1]]", "layers: [[1]]\n    targets: [output]"),
             RUN,
             3,
-            &["tables[0].targets", "output_projection: null"],
+            &["tables[0].targets", "heal: []"],
+        ),
+        case(
+            "the key of earlier versions for healing",
+            |w| recipe(w, "heal: []", "output_projection: null"),
+            RUN,
+            3,
+            &[
+                "unknown field `output_projection`",
+                "write `heal: []` for `output_projection: null`",
+            ],
+        ),
+        case(
+            "healing of no slots",
+            |w| recipe(w, "heal: []", "heal: [{ridge: 0.1}]"),
+            RUN,
+            3,
+            &["tables[1].heal[0] selects no slots", "give roles or patterns"],
         ),
         case(
             "a size inside its method",

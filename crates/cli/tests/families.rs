@@ -114,7 +114,7 @@ tables:
   - title: The first layer
     layers: [[LAYER]]
     targets: [output]
-    output_projection: null
+    heal: []
     methods:
       - {label: LR1, fit: {method: low_rank}, size: {rank: 1}}
 ";

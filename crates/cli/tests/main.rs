@@ -22,6 +22,7 @@ mod flags;
 mod generate;
 mod harness;
 mod hub;
+mod image_study;
 mod inspect;
 mod installed;
 mod interruption;

@@ -20,7 +20,7 @@ tables:
   - title: Up and gate
     layers: [[0]]
     targets: [up, gate]
-    output_projection: null
+    heal: []
     methods:
       - {label: BH1, fit: {method: block_hadamard, training: {epochs: 2, rate: 0.01}}}
 ";

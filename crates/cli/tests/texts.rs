@@ -44,7 +44,7 @@ tables:
   - title: The first layer
     layers: [[0]]
     targets: [output]
-    output_projection: null
+    heal: []
     methods:
       - {label: LR1, fit: {method: low_rank}, size: {rank: 1}}
 ";

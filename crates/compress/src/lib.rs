@@ -1,6 +1,6 @@
 //! Changing a network: capture, fit, apply, heal. No other crate changes one.
 //!
-//! Everything here but text and its tasks is written against [`Network`](linwright_ops::Network),
+//! Everything here but the data of studies is written against [`Network`](linwright_ops::Network),
 //! so it works on language models, classifiers of images, flows and potentials alike.
 //!
 //! A [`Method`] turns statistics or samples of a site into an operator, without access to the

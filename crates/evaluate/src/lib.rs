@@ -81,7 +81,7 @@ pub use multiple_choice::MultipleChoice;
 pub use overlap::{leave_out_overlap, overlap};
 pub use packed::{Packed, Wanted, last_stages};
 pub use perplexity::{Join, NamedProtocol, PROTOCOLS, Protocol, TextPerplexity};
-pub use provenance::{Build, provenance};
+pub use provenance::{Build, provenance, provenance_of};
 pub use registry::{
     OpenOptions, OpenTasks, Parts, RegistryError, TaskData, TaskEntry, TaskOption, TaskRequest,
     canonical_task, entries, entry, open_parts, open_tasks,

@@ -18,6 +18,21 @@ pub struct Build<'a> {
 /// Provenance of the results of tasks on a model; the caller adds recipe and seeds.
 #[must_use]
 pub fn provenance(build: Build<'_>, loaded: &LoadedModel, results: &[TaskResult]) -> Provenance {
+    let dtype = match loaded.decoder.held_in_half() {
+        None => "f32".into(),
+        Some((_, half)) => format!("f32, weights held in {}", half.name()),
+    };
+    provenance_of(build, &loaded.hash, dtype, results)
+}
+
+/// As [`provenance`], for a network whose weights have this SHA-256 and are held in this data type.
+#[must_use]
+pub fn provenance_of(
+    build: Build<'_>,
+    model_sha256: &str,
+    dtype: String,
+    results: &[TaskResult],
+) -> Provenance {
     let mut protocols: Vec<String> = results.iter().map(|result| result.protocol.clone()).collect();
     protocols.dedup();
     let mut data: Vec<DataSource> = results.iter().flat_map(data_of).collect();
@@ -27,14 +42,11 @@ pub fn provenance(build: Build<'_>, loaded: &LoadedModel, results: &[TaskResult]
         commit: (!build.commit.is_empty()).then(|| build.commit.to_owned()),
         recipe: String::new(),
         recipe_sha256: String::new(),
-        model_sha256: loaded.hash.clone(),
+        model_sha256: model_sha256.to_owned(),
         seeds: Vec::new(),
         // Results differ in the last bits between instruction sets.
         device: format!("cpu ({})", parallel::instruction_set()),
-        dtype: match loaded.decoder.held_in_half() {
-            None => "f32".into(),
-            Some((_, half)) => format!("f32, weights held in {}", half.name()),
-        },
+        dtype,
         threads: parallel::threads(),
         date_unix_seconds: SystemTime::now()
             .duration_since(UNIX_EPOCH)

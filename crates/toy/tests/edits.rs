@@ -157,7 +157,7 @@ tables:
   - title: Inner layers
     layers: [[0], [0, 1]]
     targets: [inner]
-    output_projection: null
+    heal: []
     methods:
       - {label: LR1, fit: {method: low_rank}, size: {rank: 1}}
       - {label: LR3, fit: {method: low_rank}, size: {rank: 3}}

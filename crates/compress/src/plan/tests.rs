@@ -187,9 +187,11 @@ fn the_plan_of_a_table_fits_targets_and_output_layer_by_layer_with_the_numbers_o
         "size": {"rank": 2},
     }))
     .expect("a row");
-    let table: Table =
-        serde_json::from_value(json!({"title": "t", "layers": [[0, 1]], "methods": []}))
-            .expect("a table");
+    let table: Table = serde_json::from_value(json!({
+        "title": "t", "layers": [[0, 1]], "methods": [],
+        "targets": ["query", "key", "value"], "heal": [{"roles": ["output"]}],
+    }))
+    .expect("a table");
     let plan = table.plan(&row, &[0, 1], 5);
     let context = Context::new(&loaded.hash);
     let edited = apply(&loaded.decoder, Some(&calibration), &plan, &context, &mut Silent);

@@ -2,7 +2,6 @@
 
 use super::Report;
 use super::figures::figures;
-use super::summary::metric_of;
 use linwright_report::number::{count, percent, significant};
 use linwright_report::{Block, Document, iso_date};
 
@@ -45,9 +44,12 @@ impl Report {
             ("Model".to_owned(), self.model.name.clone()),
             ("Parameters".to_owned(), count(self.model.parameters as f64)),
         ];
-        let task = self.perplexity_task();
-        let dense = task.and_then(|task| metric_of(&self.baseline, task, "token_perplexity"));
-        facts.extend(dense.map(|dense| ("Dense perplexity".to_owned(), significant(dense, 4))));
+        let dense = self.quality().and_then(|quality| Some((quality, quality.of(&self.baseline)?)));
+        facts.extend(
+            dense.map(|(quality, dense)| {
+                (format!("Dense {}", quality.name()), significant(dense, 4))
+            }),
+        );
         for result in &self.baseline {
             let accuracy = result.metrics.iter().find(|metric| metric.higher_is_better);
             facts.extend(accuracy.map(|metric| {

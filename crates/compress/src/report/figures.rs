@@ -1,6 +1,6 @@
 //! Plots of a study.
 
-use super::summary::{first_appearances, metric_of};
+use super::summary::first_appearances;
 use super::{Curve, Report, Summary};
 use linwright_report::plot::{Axis, Baseline, Plot, Series, Style, whole_ticks};
 use linwright_report::{Figure, Scale, Spread};
@@ -20,12 +20,12 @@ pub(super) fn figures(report: &Report) -> Vec<Figure> {
     figures
 }
 
-/// Parameters against log-perplexity, one panel per number of layers.
+/// Parameters against the main figure in nats, one panel per number of layers.
 fn quality(report: &Report, comparison: &str) -> Option<Figure> {
-    let task = report.perplexity_task()?;
-    let value = |summary: &Summary<'_>| summary.metric(task, "nll_nats_per_token");
+    let quality = report.quality()?;
+    let value = |summary: &Summary<'_>| quality.mean_nats(summary);
     let size = |summary: &Summary<'_>| summary.parameters(|p| p.targeted as f64);
-    let dense = metric_of(&report.baseline, task, "nll_nats_per_token");
+    let dense = quality.nats(&report.baseline);
     let summaries: Vec<Summary<'_>> = report
         .summaries()
         .into_iter()
@@ -73,7 +73,7 @@ fn quality(report: &Report, comparison: &str) -> Option<Figure> {
         note: "Lower and further left is better. Marks are means over runs, bars one standard \
                deviation; the dashed line is the dense model."
             .to_owned(),
-        y_title: "log-perplexity, nats per token".to_owned(),
+        y_title: quality.axis().to_owned(),
         panels: panels.collect(),
     })
 }

@@ -3,7 +3,7 @@
 //! Only methods of equal size are compared, and a method is named as the best only if paired
 //! differences by seed and layers, from every other one, are significant.
 
-use super::summary::metric_of;
+use super::quality::Quality;
 use super::{Report, Row, Summary};
 use linwright_evaluate::ParameterCounts;
 use linwright_report::Spread;
@@ -19,10 +19,10 @@ const STUDENT: [f64; 20] = [
     2.145, 2.131, 2.120, 2.110, 2.101, 2.093, 2.086,
 ];
 
-/// A method with its mean perplexity.
+/// A method with the mean of the main figure.
 struct Entry<'a, 'b> {
     summary: &'b Summary<'a>,
-    perplexity: Spread,
+    figure: Spread,
 }
 
 impl Entry<'_, '_> {
@@ -30,16 +30,14 @@ impl Entry<'_, '_> {
         self.summary.parameters(|p| p.targeted as f64)
     }
 
-    /// The perplexity, with the number of parameters if methods differ in it.
+    /// The figure, with the number of parameters if methods differ in it.
     fn shown(&self, with_size: bool) -> String {
-        let perplexity = spread(self.perplexity, Style::Significant(4));
+        let figure = spread(self.figure, Style::Significant(4));
         match with_size {
-            true => format!(
-                "{} {perplexity} with {} parameters",
-                self.summary.method,
-                count(self.size())
-            ),
-            false => format!("{} {perplexity}", self.summary.method),
+            true => {
+                format!("{} {figure} with {} parameters", self.summary.method, count(self.size()))
+            }
+            false => format!("{} {figure}", self.summary.method),
         }
     }
 }
@@ -49,15 +47,15 @@ impl Report {
     /// first table that has such methods.
     #[must_use]
     pub fn headline(&self) -> String {
-        let Some(task) = self.perplexity_task() else {
+        let Some(quality) = self.quality() else {
             return format!("{} runs, without a perplexity among their figures.", self.rows.len());
         };
-        let dense = metric_of(&self.baseline, task, "token_perplexity");
+        let (name, dense) = (quality.name(), quality.of(&self.baseline));
         let summaries = self.summaries();
-        let Some(Compared { all, smaller, has_equal }) = of_most_layers(&summaries, task) else {
+        let Some(Compared { all, smaller, has_equal }) = of_most_layers(&summaries, quality) else {
             return match dense {
                 Some(dense) => format!(
-                    "The dense model has perplexity {}; nothing was replaced.",
+                    "The dense model has {name} {}; nothing was replaced.",
                     significant(dense, 4)
                 ),
                 None => "Nothing was measured.".to_owned(),
@@ -68,22 +66,22 @@ impl Report {
         });
         match (all.first(), all.len()) {
             (Some(one), 1) => format!(
-                "With {}, {} has perplexity {}{against}, with {}.",
+                "With {}, {} has {name} {}{against}, with {}.",
                 layers_of(one),
                 one.summary.method,
-                spread(one.perplexity, Style::Significant(4)),
+                spread(one.figure, Style::Significant(4)),
                 sizes(one)
             ),
             _ if !has_equal => {
                 let shown: Vec<String> = all.iter().map(|one| one.shown(true)).collect();
                 format!(
-                    "With {}, no two methods have the same size, so that none is ahead by perplexity \
+                    "With {}, no two methods have the same size, so that none is ahead by {name} \
                      alone: {}{against}.",
                     layers_of(&all[0]),
                     shown.join(", ")
                 )
             }
-            _ => at_equal_size(&all, task, &against) + &smaller_ones(&smaller),
+            _ => at_equal_size(&all, quality, &against) + &smaller_ones(&smaller),
         }
     }
 }
@@ -106,24 +104,26 @@ fn sizes(one: &Entry<'_, '_>) -> String {
     )
 }
 
-/// Sentence about methods of one size, given in ascending order of perplexity.
-fn at_equal_size(all: &[Entry<'_, '_>], task: &str, against: &str) -> String {
+/// Sentence about methods of one size, given in ascending order of the figure.
+fn at_equal_size(all: &[Entry<'_, '_>], quality: Quality<'_>, against: &str) -> String {
     let (best, others) = all.split_first().expect("methods of one size");
-    let is_ahead = others.iter().all(|other| is_below(best.summary, other.summary, task));
+    let is_ahead = others.iter().all(|other| is_below(best.summary, other.summary, quality));
     let (layers, sizes) = (layers_of(best), sizes(best));
     if is_ahead {
         return format!(
-            "With {layers}, at equal size {} comes closest: perplexity {}{against}, with {sizes}.",
+            "With {layers}, at equal size {} comes closest: {} {}{against}, with {sizes}.",
             best.summary.method,
-            spread(best.perplexity, Style::Significant(4)),
+            quality.name(),
+            spread(best.figure, Style::Significant(4)),
         );
     }
-    let tied = others.iter().filter(|other| !is_below(best.summary, other.summary, task));
+    let tied = others.iter().filter(|other| !is_below(best.summary, other.summary, quality));
     let shown: Vec<String> =
         std::iter::once(best).chain(tied).map(|one| one.shown(false)).collect();
     format!(
-        "With {layers}, at equal size no method is shown to come closest: perplexities {}{against}, with \
+        "With {layers}, at equal size no method is shown to come closest: {} {}{against}, with \
          {sizes}.",
+        quality.plural(),
         shown.join(", ")
     )
 }
@@ -137,11 +137,11 @@ fn smaller_ones(smaller: &[Entry<'_, '_>]) -> String {
     }
 }
 
-/// Methods of a headline, in ascending order of perplexity.
+/// Methods of a headline, in ascending order of the figure.
 struct Compared<'a, 'b> {
     /// Methods of one size, or all if no two have the same size.
     all: Vec<Entry<'a, 'b>>,
-    /// Smaller methods with at most the perplexity of the best of `all`.
+    /// Smaller methods with at most the figure of the best of `all`.
     smaller: Vec<Entry<'a, 'b>>,
     /// Whether several methods have the same size.
     has_equal: bool,
@@ -149,24 +149,26 @@ struct Compared<'a, 'b> {
 
 /// Methods that replaced most layers: those of the first table with several of equal size, else all
 /// of the first table.
-fn of_most_layers<'a, 'b>(summaries: &'b [Summary<'a>], task: &str) -> Option<Compared<'a, 'b>> {
+fn of_most_layers<'a, 'b>(
+    summaries: &'b [Summary<'a>],
+    quality: Quality<'_>,
+) -> Option<Compared<'a, 'b>> {
     let mut names: Vec<&str> = summaries.iter().map(|summary| summary.comparison).collect();
     names.dedup();
     let mut first = None;
     for name in names {
         let own = || summaries.iter().filter(|summary| summary.comparison == name);
         let most = own().map(|summary| summary.layer_count).max()?;
-        let entry = |summary: &'b Summary<'a>| {
-            Some(Entry { summary, perplexity: summary.metric(task, "token_perplexity")? })
-        };
+        let entry =
+            |summary: &'b Summary<'a>| Some(Entry { summary, figure: quality.mean(summary)? });
         let mut all: Vec<Entry<'a, 'b>> =
             own().filter(|summary| summary.layer_count == most).filter_map(entry).collect();
-        all.sort_by(|a, b| a.perplexity.mean.total_cmp(&b.perplexity.mean));
+        all.sort_by(|a, b| a.figure.mean.total_cmp(&b.figure.mean));
         if let Some(size) = commonest_size(&all) {
             let (all, mut smaller): (Vec<_>, Vec<_>) =
                 all.into_iter().partition(|one| is_equal(one.size(), size));
-            let best = all[0].perplexity.mean;
-            smaller.retain(|one| one.size() < size && one.perplexity.mean <= best);
+            let best = all[0].figure.mean;
+            smaller.retain(|one| one.size() < size && one.figure.mean <= best);
             return Some(Compared { all, smaller, has_equal: true });
         }
         if first.is_none() && !all.is_empty() {
@@ -187,13 +189,12 @@ fn is_equal(a: f64, b: f64) -> bool {
     (a - b).abs() <= EQUAL * a.max(b)
 }
 
-/// Whether the perplexity of one method is significantly below that of another: the 95 % interval
-/// of the mean difference of logarithms, over runs with the same seed and layers, is below zero.
-fn is_below(one: &Summary<'_>, other: &Summary<'_>, task: &str) -> bool {
-    let loss = |row: &Row| Some(metric_of(&row.results, task, "token_perplexity")?.ln());
+/// Whether the figure of one method is significantly below that of another: the 95 % interval of
+/// the mean difference in nats, over runs with the same seed and layers, is below zero.
+fn is_below(one: &Summary<'_>, other: &Summary<'_>, quality: Quality<'_>) -> bool {
     let difference = |row: &&Row| {
         let pair = other.rows.iter().find(|o| (o.seed, &o.layers) == (row.seed, &row.layers))?;
-        Some(loss(row)? - loss(pair)?)
+        Some(quality.loss(row)? - quality.loss(pair)?)
     };
     let differences: Vec<f64> = one.rows.iter().filter_map(difference).collect();
     let n = differences.len();

@@ -6,6 +6,7 @@
 mod document;
 mod figures;
 mod headline;
+mod quality;
 mod summary;
 mod table;
 
@@ -82,10 +83,11 @@ pub struct ModelSummary {
     pub family: String,
     /// Number of parameters.
     pub parameters: u64,
-    /// Number of layers.
+    /// Number of layers; of a small network, of those with slots.
     pub layers: usize,
-    /// Width of the residual stream.
-    pub hidden: usize,
+    /// Width of the residual stream, if there is one.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub hidden: Option<usize>,
 }
 
 /// Results of one edited model: method, layers, seed and scores.
@@ -116,7 +118,7 @@ pub struct Row {
     pub speed: Option<SiteSpeed>,
 }
 
-/// Multiply-adds of the replaced sites per row, which is one token.
+/// Multiply-adds of the replaced sites per row, which is one token, or one place of an image.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize, Deserialize)]
 pub struct MacCounts {
     /// In the edited model.

@@ -82,15 +82,6 @@ impl Report {
         let errors = self.layer_errors.iter().map(|error| error.method.as_str());
         first_appearances(rows.chain(curves).chain(errors))
     }
-
-    /// Name of the task whose perplexity is the main metric, if there is one.
-    pub(super) fn perplexity_task(&self) -> Option<&str> {
-        self.baseline
-            .iter()
-            .chain(self.rows.iter().flat_map(|row| &row.results))
-            .find(|result| result.metric("token_perplexity").is_some())
-            .map(|result| result.task.as_str())
-    }
 }
 
 /// The value of a metric of a task.

@@ -1,5 +1,6 @@
 //! Tables of a study.
 
+use super::quality::Quality;
 use super::summary::{first_appearances, metric_of};
 use super::{ParameterCounts, Report, Row, Summary};
 use linwright_evaluate::{Metric, TaskResult};
@@ -22,11 +23,9 @@ impl Report {
     pub(super) fn result_tables(&self) -> Vec<Table> {
         let summaries = self.summaries();
         let figures = self.figures();
-        let perplexity = self.perplexity_task();
+        let main = self.main_columns();
         let mut columns = vec![("Method", false), ("Layers", true), ("Parameters", true)];
-        if perplexity.is_some() {
-            columns.extend([("Perplexity", true), ("Log-perplexity", true)]);
-        }
+        columns.extend(main.iter().map(|figure| (figure.title.as_str(), true)));
         let costs = self.cost_columns();
         columns.extend(costs.iter().map(|(title, _)| (title.as_str(), true)));
         columns.push(("Kept", true));
@@ -37,10 +36,10 @@ impl Report {
         self.comparisons()
             .into_iter()
             .map(|comparison| {
-                let mut rows = vec![self.dense_row(perplexity, costs.len(), &figures)];
+                let mut rows = vec![self.dense_row(&main, costs.len(), &figures)];
                 let mut layers = 0;
                 for summary in summaries.iter().filter(|s| s.comparison == comparison) {
-                    let mut row = self.summary_row(summary, perplexity, &costs, &figures);
+                    let mut row = self.summary_row(summary, &main, &costs, &figures);
                     row.mark = self.mark(summary.method);
                     row.starts_block = summary.layer_count != layers;
                     layers = summary.layer_count;
@@ -59,7 +58,7 @@ impl Report {
     fn summary_row(
         &self,
         summary: &Summary<'_>,
-        perplexity: Option<&str>,
+        main: &[Figure<'_>],
         costs: &[CostColumn],
         figures: &[Figure<'_>],
     ) -> Line {
@@ -71,9 +70,8 @@ impl Report {
             summary.layer_count.to_string(),
             count(summary.parameters(|p| p.targeted as f64)),
         ];
-        if let Some(task) = perplexity {
-            cells.push(cell(summary.metric(task, "token_perplexity"), Style::Significant(4)));
-            cells.push(cell(summary.metric(task, "nll_nats_per_token"), Style::Fixed(3)));
+        for figure in main {
+            cells.push(cell(summary.metric(figure.task, figure.metric), figure.style));
         }
         cells.extend(costs.iter().map(|(_, cost)| cost(summary).unwrap_or_else(dash)));
         cells.push(percent(summary.parameters(ParameterCounts::keep)));
@@ -97,17 +95,33 @@ impl Report {
         place.map_or(Mark::Plain, Mark::Series)
     }
 
-    /// Metrics of tasks other than the perplexity of the first text, in the order of the dense
-    /// model's results: those of which more is better, or else the first.
+    /// Columns of the main figure.
+    fn main_columns(&self) -> Vec<Figure<'_>> {
+        let Some(quality) = self.quality() else { return Vec::new() };
+        let columns = quality.columns().iter();
+        let figure = |&(metric, title, style): &(&'static str, &str, Style)| Figure {
+            task: quality.task,
+            metric,
+            title: title.to_owned(),
+            style,
+        };
+        columns.map(figure).collect()
+    }
+
+    /// Further metrics, in the order of the dense model's results: those of which more is better,
+    /// or else, of tasks without the main figure, the first.
     fn figures(&self) -> Vec<Figure<'_>> {
         let mut figures: Vec<Figure<'_>> = Vec::new();
-        let first = self.perplexity_task();
-        for result in self.all_results().filter(|result| first != Some(&result.task)) {
+        let first = self.quality().map(|quality| quality.task);
+        for result in self.all_results() {
             let better: Vec<&Metric> =
                 result.metrics.iter().filter(|metric| metric.higher_is_better).collect();
             let style = if better.is_empty() { Style::Significant(4) } else { Style::Percent };
-            let shown =
-                if better.is_empty() { result.metrics.iter().take(1).collect() } else { better };
+            let is_main = first == Some(&result.task);
+            let shown = match better.is_empty() {
+                true => result.metrics.iter().take(usize::from(!is_main)).collect(),
+                false => better,
+            };
             for metric in shown {
                 let (task, metric) = (result.task.as_str(), metric.name.as_str());
                 if !figures.iter().any(|f| (f.task, f.metric) == (task, metric)) {
@@ -147,30 +161,26 @@ impl Report {
         columns
     }
 
-    fn all_results(&self) -> impl Iterator<Item = &TaskResult> {
-        self.baseline.iter().chain(self.rows.iter().flat_map(|row| &row.results))
-    }
-
-    fn dense_row(&self, perplexity: Option<&str>, costs: usize, figures: &[Figure<'_>]) -> Line {
+    fn dense_row(&self, main: &[Figure<'_>], costs: usize, figures: &[Figure<'_>]) -> Line {
         let mut cells = vec!["dense".to_owned(), "0".to_owned(), dash()];
-        if let Some(task) = perplexity {
-            let value = |name| metric_of(&self.baseline, task, name);
-            cells.push(value("token_perplexity").map_or_else(dash, |v| significant(v, 4)));
-            cells.push(value("nll_nats_per_token").map_or_else(dash, |v| format!("{v:.3}")));
-        }
+        cells.extend(main.iter().map(|figure| self.dense_cell(figure)));
         cells.extend(std::iter::repeat_with(dash).take(costs));
         cells.push(percent(1.0));
-        for figure in figures {
-            let value = metric_of(&self.baseline, figure.task, figure.metric);
-            cells.push(value.map_or_else(dash, |value| match figure.style {
-                Style::Percent => percent(value),
-                Style::Significant(_) | Style::Fixed(_) => significant(value, 4),
-            }));
-        }
+        cells.extend(figures.iter().map(|figure| self.dense_cell(figure)));
         cells.extend([dash(), count(self.model.parameters as f64)]);
         cells.extend(self.has_times().then(dash));
         cells.push("1".to_owned());
         Line { cells, mark: Mark::Baseline, starts_block: false }
+    }
+
+    /// A figure of the dense model.
+    fn dense_cell(&self, figure: &Figure<'_>) -> String {
+        let value = metric_of(&self.baseline, figure.task, figure.metric);
+        value.map_or_else(dash, |value| match figure.style {
+            Style::Percent => percent(value),
+            Style::Significant(digits) => significant(value, digits),
+            Style::Fixed(digits) => format!("{value:.digits$}"),
+        })
     }
 
     /// Accuracy by group of questions, one table per comparison; none if no task has groups.
@@ -236,7 +246,7 @@ impl Report {
 
     /// Table of all runs.
     pub(super) fn run_table(&self) -> Table {
-        let perplexity = self.perplexity_task();
+        let quality = self.quality();
         let titles = [
             ("Method", false),
             ("Comparison", false),
@@ -244,14 +254,14 @@ impl Report {
             ("Seed", true),
             ("Parameters", true),
             ("Kept", true),
-            ("Perplexity", true),
+            (quality.map_or("Perplexity", Quality::title), true),
             ("Fit error", true),
         ];
         let has_times = self.has_times();
         let titles = titles.into_iter().chain(has_times.then_some(("Time", true)));
         let row = |row: &Row| {
             let layers: Vec<String> = row.layers.iter().map(usize::to_string).collect();
-            let value = perplexity.and_then(|t| metric_of(&row.results, t, "token_perplexity"));
+            let value = quality.and_then(|quality| quality.of(&row.results));
             let time = has_times.then(|| row.seconds.map_or_else(dash, seconds));
             Line {
                 cells: [
@@ -278,15 +288,15 @@ impl Report {
     pub(super) fn provenance_table(&self) -> Table {
         let p = &self.provenance;
         let model = &self.model;
+        let width = model.hidden.map_or_else(String::new, |width| format!("width {width}, "));
         let mut pairs = vec![
             ("Model".to_owned(), model.name.clone()),
             (
                 "Shape".to_owned(),
                 format!(
-                    "{}, {} layers, width {}, {} parameters",
+                    "{}, {} layers, {width}{} parameters",
                     model.family,
                     model.layers,
-                    model.hidden,
                     count(model.parameters as f64)
                 ),
             ),

@@ -171,7 +171,7 @@ fn sample() -> Report {
             family: "llama".to_owned(),
             parameters: 2_600_000,
             layers: 8,
-            hidden: 256,
+            hidden: Some(256),
         },
         baseline: results(1.266, 0.71),
         rows,
@@ -311,6 +311,52 @@ fn the_headline_names_no_method_where_seeds_disagree_or_there_is_one_run() {
     report.rows.retain(|row| row.seed == 1);
     let said = report.headline();
     assert!(said.contains("no method is shown to come closest") && said.contains("LR1"), "{said}");
+}
+
+/// The sample as a report on images: cross-entropy in place of the perplexity.
+fn of_images() -> Report {
+    let mut report = sample();
+    (report.model.family, report.model.hidden) = ("net".to_owned(), None);
+    let all = report.rows.iter_mut().map(|row| &mut row.results);
+    for results in std::iter::once(&mut report.baseline).chain(all) {
+        let nll = results[0].metric("nll_nats_per_token").unwrap().value;
+        "image_classification".clone_into(&mut results[0].task);
+        results[0].metrics =
+            vec![metric("cross_entropy", nll, false), metric("acc", 1.0 - nll / 10.0, true)];
+        results.truncate(1);
+    }
+    report
+}
+
+#[test]
+fn reports_without_a_perplexity_compare_cross_entropies_by_the_same_rule() {
+    let mut report = of_images();
+    assert_eq!(
+        report.headline(),
+        "With 3 layers replaced, at equal size rotor comes closest: cross-entropy 1.472 ± 0.008 \
+         against 1.266 of the dense model, with 7,680 parameters in place of 393,216 (2.0 %)."
+    );
+    let text = markdown(&report);
+    for said in [
+        "| Method | Layers | Parameters | Cross-entropy | Multiply-adds (dense) |",
+        "| Kept | Accuracy | Fit error |",
+        "| rotor | 1 | 1,352 | 1.321 ± 0.008 | 4,056 (131,072) |",
+        "| Shape | net, 8 layers, 2,600,000 parameters |",
+    ] {
+        assert!(text.contains(said), "{said}: {text}");
+    }
+    assert!(!text.to_lowercase().contains("perplexit"), "{text}");
+    let page = html(&report).unwrap();
+    for said in ["cross-entropy, nats per example", "Dense cross-entropy", "Dense, image class"] {
+        assert!(page.contains(said), "{said}");
+    }
+    assert_eq!(report.run_table().columns[6].head, "Cross-entropy");
+    let read = Report::from_json(&report.to_json().unwrap()).unwrap();
+    assert_eq!((read.model.hidden, markdown(&read)), (None, text));
+    // Single runs are not told apart.
+    report.rows.retain(|row| row.seed == 1);
+    let said = report.headline();
+    assert!(said.contains("no method is shown to come closest: cross-entropies rotor"), "{said}");
 }
 
 #[test]

@@ -5,6 +5,7 @@
 //! fit; nested sets of layers share the fits of their common prefix. The same recipe resumes where
 //! it stopped; another recipe in the same directory is an error.
 
+mod images;
 mod text;
 
 use crate::methods::FitReport;
@@ -23,6 +24,7 @@ use serde::de::DeserializeOwned;
 use serde::{Deserialize, Serialize};
 
 pub use crate::estimate::estimate;
+pub use images::{ImageStudyError, ImageTrial, open_images};
 pub use linwright_evaluate::{Metric, Outcome, TaskResult};
 pub use text::{TextTrial, leave_out_overlap, notes, windows_without_text};
 
@@ -90,6 +92,9 @@ pub enum StudyError {
     /// An error in the evaluation.
     #[error(transparent)]
     Evaluation(#[from] EvaluationError),
+    /// Unusable images, or a network that does not suit them.
+    #[error(transparent)]
+    Images(#[from] ImageStudyError),
     /// An unusable run directory.
     #[error(transparent)]
     Run(#[from] RunError),
@@ -103,9 +108,13 @@ struct Cell {
     sites: Vec<SiteOutcome>,
 }
 
-/// Identifies a run: recipe, model, calibration text and task data.
+/// Identifies a run: recipe, model, calibration and evaluation data.
 #[must_use]
-pub fn fingerprint(recipe: &Recipe, trial: &impl Trial, data: &[String]) -> Fingerprint {
+pub fn fingerprint<C: Serialize, E: Serialize>(
+    recipe: &Recipe<C, E>,
+    trial: &impl Trial,
+    data: &[String],
+) -> Fingerprint {
     Fingerprint::of(&[
         ("version", &env!("CARGO_PKG_VERSION")),
         ("recipe", recipe),
@@ -119,7 +128,7 @@ pub fn fingerprint(recipe: &Recipe, trial: &impl Trial, data: &[String]) -> Fing
 ///
 /// # Errors
 /// As [`Plan::sites`].
-pub fn check(recipe: &Recipe, network: &impl Sites) -> Result<(), CompressError> {
+pub fn check<C, E>(recipe: &Recipe<C, E>, network: &impl Sites) -> Result<(), CompressError> {
     for table in &recipe.tables {
         for row in &table.methods {
             for layers in &table.layers {
@@ -135,8 +144,8 @@ pub fn check(recipe: &Recipe, network: &impl Sites) -> Result<(), CompressError>
 ///
 /// # Errors
 /// [`StudyError`].
-pub fn run<T: Trial>(
-    recipe: &Recipe,
+pub fn run<C, E: Serialize, T: Trial>(
+    recipe: &Recipe<C, E>,
     trial: &T,
     directory: &RunDirectory,
     shard: Shard,
@@ -153,7 +162,7 @@ pub fn run<T: Trial>(
     let (mut known, mut total) = (0, 0);
     for &seed in &recipe.seeds {
         let examples = trial.examples(seed)?;
-        let cells = cells_of(recipe, seed);
+        let cells = cells_of(&recipe.tables, seed);
         let all = cells.len() * recipe.seeds.len();
         for spec in cells {
             let is_own = shard.owns(total);
@@ -173,10 +182,10 @@ pub fn run<T: Trial>(
     })
 }
 
-/// The cells of a recipe with one seed, in order.
-fn cells_of(recipe: &Recipe, seed: u64) -> Vec<CellSpec<'_>> {
+/// The cells of tables with one seed, in order.
+fn cells_of(tables: &[Table], seed: u64) -> Vec<CellSpec<'_>> {
     let mut cells = Vec::new();
-    for table in &recipe.tables {
+    for table in tables {
         for layers in &table.layers {
             cells.extend(table.methods.iter().map(|row| CellSpec {
                 table,
@@ -368,6 +377,6 @@ pub fn is_interruption(error: &StudyError) -> bool {
     match error {
         StudyError::Compress(error) => error.is_interruption(),
         StudyError::Evaluation(error) => matches!(error, EvaluationError::Interrupted { .. }),
-        StudyError::Windows(_) | StudyError::Run(_) => false,
+        StudyError::Windows(_) | StudyError::Images(_) | StudyError::Run(_) => false,
     }
 }

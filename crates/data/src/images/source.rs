@@ -52,6 +52,24 @@ impl ImageSource {
             resize: None,
         }
     }
+
+    /// Every file and folder that is read, labels included.
+    #[must_use]
+    pub fn paths(&self) -> Vec<PathBuf> {
+        [self.images.paths(), &self.label_files()].concat()
+    }
+
+    /// Files of labels, as named or found beside those of images; none if there are none of their
+    /// own.
+    fn label_files(&self) -> Vec<PathBuf> {
+        match &self.labels {
+            Some(files) => files.paths().to_vec(),
+            None => {
+                let images = self.images.paths();
+                images.iter().filter_map(|path| idx::labels_beside(path)).collect()
+            }
+        }
+    }
 }
 
 fn is_zero(number: &usize) -> bool {
@@ -269,13 +287,7 @@ impl Set<'_> {
 
     /// Labels of files of their own, one for each image.
     fn labels(&mut self) -> Result<Option<Vec<u32>>, ImageError> {
-        let paths = match &self.source.labels {
-            Some(files) => files.paths().to_vec(),
-            None => {
-                let images = self.source.images.paths();
-                images.iter().filter_map(|path| idx::labels_beside(path)).collect()
-            }
-        };
+        let paths = self.source.label_files();
         let Some(labels_path) = paths.first().cloned() else { return Ok(None) };
         if self.images.as_ref().is_some_and(|images| images.labels.is_some()) {
             let reason = "has labels of its own; leave out `labels`";

@@ -5,7 +5,7 @@ use crate::pocket::PocketError;
 use linwright_bench::BenchError;
 use linwright_bench::convergence::ConvergenceError;
 use linwright_compress::recipe::RecipeError;
-use linwright_compress::study::{StudyError, is_interruption};
+use linwright_compress::study::{ImageStudyError, StudyError, is_interruption};
 use linwright_compress::{CompressError, FitError};
 use linwright_data::DataError;
 use linwright_data::sets::SetError;
@@ -20,6 +20,7 @@ use linwright_model::checkpoint::CheckpointError;
 use linwright_model::checkpoint::export::ExportError;
 use linwright_model::generate::GenerateError;
 use linwright_model::tokenizer::TokenizerError;
+use linwright_nets::NetError;
 use linwright_report::ReportError;
 use linwright_run::atomic::OutputError;
 use linwright_run::{JournalError, RunError, StoreError};
@@ -255,7 +256,36 @@ impl From<StudyError> for Failure {
             StudyError::Compress(error) => error.into(),
             StudyError::Windows(error) => error.into(),
             StudyError::Evaluation(error) => error.into(),
+            StudyError::Images(error) => error.into(),
             StudyError::Run(error) => error.into(),
+        }
+    }
+}
+
+impl From<ImageStudyError> for Failure {
+    fn from(error: ImageStudyError) -> Self {
+        let message = message_of(&error);
+        match error {
+            ImageStudyError::Net(error) => error.into(),
+            ImageStudyError::NoLabels { .. }
+            | ImageStudyError::Range { .. }
+            | ImageStudyError::TooFew { .. }
+            | ImageStudyError::Common { .. } => Self::new(FailureKind::Recipe, message),
+            ImageStudyError::Shape { .. } | ImageStudyError::Output { .. } => Self::usage(message),
+            ImageStudyError::Images(_) | ImageStudyError::Label { .. } => Self::general(message),
+        }
+    }
+}
+
+impl From<NetError> for Failure {
+    fn from(error: NetError) -> Self {
+        let message = message_of(&error);
+        match error {
+            NetError::Layer { .. } => Self::new(FailureKind::Recipe, message),
+            NetError::File(error) => error.into(),
+            NetError::UnknownTensor { .. }
+            | NetError::Input { .. }
+            | NetError::NotFinite { .. } => Self::general(message),
         }
     }
 }

@@ -5,7 +5,7 @@ use super::inputs::{InputHash, hash, is_data};
 use super::source::cache_home_of;
 use crate::pocket::{Unpacked, unpack};
 use linwright_compress::recipe::VERSION;
-use linwright_evaluate::{Build, TaskResult, provenance};
+use linwright_evaluate::{Build, TaskResult, provenance, provenance_of};
 use linwright_files::{MEASURED, hub};
 use linwright_model::checkpoint::LoadedModel;
 use linwright_run::memory::peak_resident_bytes;
@@ -292,6 +292,17 @@ impl<'a> Session<'a> {
         results: &[TaskResult],
     ) -> Provenance {
         Provenance { recipe: command.to_owned(), ..provenance(self.host.build, loaded, results) }
+    }
+
+    /// As [`Self::provenance`], for a network in f32 whose weights have this SHA-256.
+    pub(crate) fn provenance_of(
+        &self,
+        command: &str,
+        model_sha256: &str,
+        results: &[TaskResult],
+    ) -> Provenance {
+        let provenance = provenance_of(self.host.build, model_sha256, "f32".into(), results);
+        Provenance { recipe: command.to_owned(), ..provenance }
     }
 
     /// Calls `work` with the hooks of a download.

@@ -71,7 +71,13 @@ pub(crate) fn run_recipe(
             if let Some(model) = model {
                 model.clone_into(&mut recipe.model);
             }
-            study::run(name, &recipe, output, dry_run, session)
+            study::run_text(name, &recipe, output, dry_run, session)
+        }
+        Recipe::ImageStudy(mut recipe) => {
+            if let Some(model) = model {
+                model.clone_into(&mut recipe.model);
+            }
+            study::run_images(name, &recipe, output, dry_run, session)
         }
     }
 }
@@ -83,8 +89,10 @@ pub enum Recipe {
     Jobs(JobList),
     /// Sweeps of one model.
     Sweeps(SweepRecipe),
-    /// Tables of methods on sets of layers.
+    /// Tables of methods on sets of layers of a language model.
     Study(Box<recipe::Recipe>),
+    /// The same of a small network for images.
+    ImageStudy(Box<recipe::ImageRecipe>),
 }
 
 impl Recipe {
@@ -106,6 +114,9 @@ impl Recipe {
         if keys.contains_key("runs") {
             return Ok(Self::Sweeps(parse_sweeps(path, &text)?));
         }
+        if keys.get("calibration").is_some_and(|data| data.get("images").is_some()) {
+            return Ok(Self::ImageStudy(Box::new(recipe::parse_images(path, &text)?)));
+        }
         Ok(Self::Study(Box::new(recipe::parse(path, &text)?)))
     }
 }
@@ -121,7 +132,7 @@ mod tests {
         match Recipe::read(path, "a recipe", text, &[]).map_err(failed)? {
             Recipe::Jobs(list) => list.check().map_err(failed),
             Recipe::Sweeps(recipe) => sweeps::jobs("a recipe", &recipe).map(drop).map_err(failed),
-            Recipe::Study(_) => Ok(()),
+            Recipe::Study(_) | Recipe::ImageStudy(_) => Ok(()),
         }
     }
 

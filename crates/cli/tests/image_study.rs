@@ -1,0 +1,180 @@
+//! `run` with a recipe of images: a small network with given weights tells four classes apart.
+
+use crate::workshop::Workshop;
+use serde_json::{Value, json};
+
+const RECIPE: &str = "
+version: 1
+title: A small network
+model: net.yaml
+seeds: [0, 1]
+calibration: {images: a-images-idx3-ubyte, examples: 0-79, batch: 16, validation: 0.2}
+eval: {images: a-images-idx3-ubyte, labels: a-labels-idx1-ubyte, examples: 80-119, batch: 16}
+tables:
+  - title: Replaced
+    layers: [[0], [1]]
+    methods: &methods
+      - {label: LR1, fit: {method: low_rank}, size: {rank: 1}}
+      - {label: rotor, fit: {method: rotor, training: {epochs: 1}}}
+      - {label: BH1, fit: {method: block_hadamard, training: {epochs: 1, rate: 0.01}}}
+  - title: Healed
+    layers: [[0]]
+    targets: [conv]
+    heal: [{roles: [linear], layers: [1]}]
+    methods: *methods
+";
+
+const NET: &str = "
+weights: net.safetensors
+input: {channels: 1, height: 8, width: 8, mean: [0.2], std: [0.5]}
+layers:
+  - conv: {name: conv, out: 4, kernel: 3, padding: 1}
+  - relu
+  - mean_pool: {size: 4}
+  - flatten
+  - linear: {name: fc, out: 4}
+";
+
+const RUN: &str = "run -r images.yaml -o out";
+
+/// 120 images of 8 x 8 pixels, of which one quarter is bright: it is the class.
+fn images() -> Vec<u8> {
+    let mut bytes = [0x803_u32, 120, 8, 8].map(u32::to_be_bytes).concat();
+    for image in 0..120_usize {
+        for (row, column) in (0..64).map(|pixel| (pixel / 8, pixel % 8)) {
+            let is_bright = row / 4 * 2 + column / 4 == image % 4;
+            let noise = (image * 31 + row * 17 + column * 7) * 2_654_435_761 % 97;
+            bytes.push(noise as u8 + if is_bright { 100 } else { 0 });
+        }
+    }
+    bytes
+}
+
+fn labels(last: u8) -> Vec<u8> {
+    let mut bytes = [0x801_u32, 120].map(u32::to_be_bytes).concat();
+    bytes.extend((0..120).map(|image| if image == 119 { last } else { image % 4 }));
+    bytes
+}
+
+/// Weights that take the mean of each quarter; other channels add little.
+fn weights() -> Vec<u8> {
+    let small = |i: usize| ((i * 29 % 13) as f32 - 6.0) / 60.0;
+    let conv = (0..36).map(|i| if i < 9 { 1.0 / 9.0 } else { small(i) });
+    let fc = (0..64).map(|i| if i % 16 == i / 16 { 8.0 } else { small(i) });
+    let zeros = std::iter::repeat_n(0.0, 4);
+    let tensors: [(&str, &[usize], Vec<f32>); 4] = [
+        ("conv.weight", &[4, 1, 3, 3], conv.collect()),
+        ("conv.bias", &[4], zeros.clone().collect()),
+        ("fc.weight", &[4, 16], fc.collect()),
+        ("fc.bias", &[4], zeros.collect()),
+    ];
+    let (mut header, mut bytes) = (serde_json::Map::new(), Vec::new());
+    for (name, shape, values) in tensors {
+        let start = bytes.len();
+        bytes.extend(values.iter().flat_map(|value| value.to_le_bytes()));
+        let offsets = [start, bytes.len()];
+        let entry = json!({"dtype": "F32", "shape": shape, "data_offsets": offsets});
+        header.insert(name.to_owned(), entry);
+    }
+    let header = Value::Object(header).to_string();
+    [&(header.len() as u64).to_le_bytes(), header.as_bytes(), &bytes].concat()
+}
+
+fn workshop() -> Workshop {
+    let w = Workshop::new();
+    w.write("images.yaml", RECIPE);
+    w.write("net.yaml", NET);
+    w.write("net.safetensors", weights());
+    w.write("a-images-idx3-ubyte", images());
+    w.write("a-labels-idx1-ubyte", labels(3));
+    w
+}
+
+fn metric(results: &Value, name: &str) -> f64 {
+    let metrics = results[0]["metrics"].as_array().unwrap();
+    metrics.iter().find(|metric| metric["name"] == name).unwrap()["value"].as_f64().unwrap()
+}
+
+#[test]
+fn a_recipe_of_images_gives_a_report_and_again_the_same() {
+    let w = workshop();
+    let shown = w.ok(RUN);
+    for said in ["cross-entropy", "Replaced", "Healed", "Cross-entropy", "Kept", "Accuracy"] {
+        assert!(shown.contains(said), "{said:?} in {shown}");
+    }
+    let report = w.json("out/report.json");
+    let (baseline, rows) = (&report["baseline"], report["rows"].as_array().unwrap());
+    assert_eq!(rows.len(), 2 * (2 * 3 + 3), "seeds x cells");
+    assert_eq!(baseline[0]["counts"]["items"], 40);
+    assert_eq!(metric(baseline, "acc"), 1.0, "the weights tell the classes apart");
+    let mean = |table: &str, method: &str, layer: usize| {
+        let own = rows.iter().filter(|row| {
+            (&row["comparison"], &row["method"]) == (&json!(table), &json!(method))
+                && row["layers"] == json!([layer])
+        });
+        let values: Vec<f64> = own.map(|row| metric(&row["results"], "cross_entropy")).collect();
+        values.iter().sum::<f64>() / values.len() as f64
+    };
+    assert!(mean("Replaced", "LR1", 1) > metric(baseline, "cross_entropy"));
+    for method in ["LR1", "rotor", "BH1"] {
+        let [plain, healed] = ["Replaced", "Healed"].map(|table| mean(table, method, 0));
+        assert!(healed < plain, "{method}: {healed} healed, {plain} not");
+    }
+    let model = json!({"name": "net.yaml", "family": "net", "parameters": 108, "layers": 2});
+    assert_eq!(report["model"], model);
+    assert_eq!(rows[0]["parameters"]["targeted_dense"], 36);
+    let purposes = report["provenance"]["data"].as_array().unwrap();
+    assert_eq!(purposes.len(), 4, "images and labels, for evaluation and calibration: {purposes:?}");
+
+    let again = w.run(RUN);
+    assert!(!again.stderr.contains("fitting"), "nothing is done twice: {}", again.stderr);
+    assert!(!again.stderr.contains("evaluating"), "{}", again.stderr);
+    again.succeeded("again");
+    assert_eq!(w.json("out/report.json"), report);
+    let said = w.ok("reproduce out -o copy");
+    assert!(said.contains("files have the same bytes"), "{said}");
+    // Another description is another network, even with the same weights.
+    w.write("net.yaml", NET.replace("relu", "tanh"));
+    w.fails(RUN, 6, &["another run"]);
+}
+
+#[test]
+fn a_dry_run_writes_nothing_and_shards_give_the_same_report() {
+    let w = workshop();
+    w.write("other.yaml", NET);
+    let before = w.names();
+    let costs = w.ok_json("run -r images.yaml --model other.yaml --set seeds=[3] --dry-run");
+    assert_eq!(costs["cells"].as_array().unwrap().len(), 9);
+    assert!(costs["cells"][0]["estimate"]["targeted_dense"] == 36, "{costs}");
+    assert_eq!(w.names(), before);
+    w.ok(RUN);
+    w.ok("run -r images.yaml -o one --shard 1/2");
+    w.ok("run -r images.yaml -o two --shard 2/2");
+    w.ok("merge one two -o both");
+    assert_eq!(w.text("both/report.json"), w.text("out/report.json"));
+}
+
+#[test]
+fn unusable_images_and_networks_are_refused_before_anything_is_written() {
+    let whole = images();
+    let cases: [(&str, Vec<u8>, i32, &[&str]); 8] = [
+        ("a-images-idx3-ubyte", whole[..5000].to_vec(), 1, &["a-images", "is truncated"]),
+        ("a-labels-idx1-ubyte", labels(9), 1, &["label of image 39 is 9", "0 to 3"]),
+        ("net.yaml", NET.replace("8,", "7,").into(), 2, &["8 x 8 x 1", "7 x 8 x 1"]),
+        ("net.yaml", NET.replace("kernel: 3", "kernel: 30").into(), 3, &["0 (conv)"]),
+        ("net.yaml", NET.replace("name: fc", "name: f").into(), 1, &["f.weight"]),
+        ("images.yaml", RECIPE.replace("80-119", "80-120").into(), 3, &["no image 120"]),
+        ("images.yaml", RECIPE.replace("80-119", "70-119").into(), 3, &["share 10 images"]),
+        ("images.yaml", RECIPE.replace("layers: [1]", "layers: [0]").into(), 2, &["layer 0"]),
+    ];
+    for (name, content, code, words) in cases {
+        let w = workshop();
+        w.write(name, content);
+        w.fails(RUN, code, words);
+        assert!(!w.path("out").exists(), "{words:?}");
+    }
+    let w = workshop();
+    std::fs::remove_file(w.path("a-labels-idx1-ubyte")).unwrap();
+    w.write("images.yaml", RECIPE.replace("labels: a-labels-idx1-ubyte, ", ""));
+    w.fails(RUN, 3, &["calibration", "has no labels"]);
+}

@@ -1,0 +1,96 @@
+//! Errors of studies of images.
+
+use linwright_data::images::ImageError;
+use linwright_nets::{Extent, NetError};
+use std::path::PathBuf;
+
+/// Images that cannot be studied, or a network that does not suit them. Images are counted from
+/// zero.
+#[derive(Debug, thiserror::Error)]
+pub enum ImageStudyError {
+    /// Unusable files.
+    #[error(transparent)]
+    Images(#[from] ImageError),
+    /// An unusable network.
+    #[error(transparent)]
+    Net(NetError),
+    /// Images without labels.
+    #[error("{of}: {} has no labels; name their file as {of}.labels", path.display())]
+    NoLabels {
+        /// Key of the recipe.
+        of: &'static str,
+        /// The first file.
+        path: PathBuf,
+    },
+    /// Indices beyond the set.
+    #[error("{of}.examples: there is no image {last}: the set has {images}, from zero")]
+    Range {
+        /// Key of the recipe.
+        of: &'static str,
+        /// The largest index.
+        last: usize,
+        /// Number of images.
+        images: usize,
+    },
+    /// Too few images to fit to.
+    #[error(
+        "calibration has {found} images, expected at least 2: one for training, one for validation"
+    )]
+    TooFew {
+        /// Number of images.
+        found: usize,
+    },
+    /// Images of another shape.
+    #[error(
+        "{of}: images are {}, the input of the network is {}; give other images, or their size as {of}.resize",
+        shown(found),
+        shown(expected)
+    )]
+    Shape {
+        /// Key of the recipe.
+        of: &'static str,
+        /// Shape of the images.
+        found: Extent,
+        /// Input of the network.
+        expected: Extent,
+    },
+    /// A label without an output.
+    #[error(
+        "{of}: label of image {index} is {label}, expected 0 to {}: the network has {classes} outputs",
+        classes.saturating_sub(1)
+    )]
+    Label {
+        /// Key of the recipe.
+        of: &'static str,
+        /// The image, among those that were chosen.
+        index: usize,
+        /// Its label.
+        label: u32,
+        /// Outputs of the network.
+        classes: usize,
+    },
+    /// A network that is no classifier.
+    #[error(
+        "the output of the network has {places} places of {channels} channels, expected one place with a channel for each class; end with flatten and linear"
+    )]
+    Output {
+        /// Places.
+        places: usize,
+        /// Channels.
+        channels: usize,
+    },
+    /// Images that are both fitted to and scored.
+    #[error(
+        "calibration and eval share {count} images of one set, the first is {first}; choose others with `examples`"
+    )]
+    Common {
+        /// The first image.
+        first: usize,
+        /// Number of images.
+        count: usize,
+    },
+}
+
+fn shown(extent: &Extent) -> String {
+    format!("{} x {} x {}", extent.height, extent.width, extent.channels)
+}

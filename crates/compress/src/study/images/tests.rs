@@ -1,0 +1,153 @@
+//! Studies of a small network on generated images.
+
+use super::*;
+use crate::recipe::parse_images;
+use crate::study::{self, Outcome};
+use linwright_nets::NetSpec;
+use linwright_run::{RunDirectory, Shard, Silent};
+use std::path::Path;
+use tempfile::TempDir;
+
+const NET: &str = "
+input: {channels: 1, height: 6, width: 6, mean: [0.5], std: [0.5]}
+layers: [{conv: {name: conv, out: 4, kernel: 3}}, relu, flatten, {linear: {name: fc, out: 4}}]
+";
+
+fn net() -> Net {
+    let spec: NetSpec = serde_saphyr::from_str(NET).unwrap();
+    Net::random(&spec, RngKey::new(1)).unwrap()
+}
+
+/// A folder with 60 images of 6 x 6 pixels in idx files, of four classes.
+fn folder(labels: impl Fn(usize) -> u8) -> TempDir {
+    let folder = tempfile::tempdir().unwrap();
+    let mut images = [0x803_u32, 60, 6, 6].map(u32::to_be_bytes).concat();
+    images.extend((0..60 * 36).map(|i: usize| (i * 37 % 251 + i / 36) as u8));
+    let mut bytes = [0x801_u32, 60].map(u32::to_be_bytes).concat();
+    bytes.extend((0..60).map(labels));
+    std::fs::write(folder.path().join("a-images-idx3-ubyte"), images).unwrap();
+    std::fs::write(folder.path().join("a-labels-idx1-ubyte"), bytes).unwrap();
+    folder
+}
+
+fn recipe(folder: &TempDir, calibration: &str, eval: &str) -> ImageRecipe {
+    let images = folder.path().join("a-images-idx3-ubyte");
+    let images = images.display();
+    let text = format!(
+        "
+version: 1
+title: Images
+model: net.yaml
+calibration: {{images: '{images}', {calibration}}}
+eval: {{images: '{images}', {eval}}}
+tables:
+  - title: All layers
+    layers: [[0], [0, 1]]
+    methods: [{{fit: {{method: low_rank}}, size: {{rank: 2}}}}]
+"
+    );
+    parse_images(Path::new("r.yaml"), &text).unwrap()
+}
+
+#[test]
+fn a_seed_draws_the_order_of_images_and_the_last_are_for_validation() {
+    let (net, folder) = (net(), folder(|i| (i % 4) as u8));
+    let recipe = recipe(&folder, "examples: 0-29, batch: 8, validation: 0.2", "examples: 30-59");
+    let trial = ImageTrial::open(&net, "weights", &recipe).unwrap();
+    let [first, again, other] = [0, 0, 1].map(|seed| trial.examples(seed).unwrap());
+    assert_eq!((first.training_batches(), first.batches()), (3, 4));
+    let sizes: Vec<usize> = (0..4).map(|index| first.batch(index).examples).collect();
+    assert_eq!(sizes, [8, 8, 8, 6]);
+    assert_eq!((first.rows(3), first.all_rows()), (6 * 36, 30 * 36));
+    assert_eq!(first.identity(), again.identity());
+    assert_ne!(first.identity(), other.identity());
+    let one = first.batch(0).rows;
+    assert!(one.data().iter().all(|x| (0.0..=1.0).contains(x)), "pixels are divided by 255");
+    assert_ne!(one.data(), other.batch(0).rows.data());
+}
+
+#[test]
+fn scores_are_those_of_the_outputs_and_a_study_keeps_its_cells() {
+    let (net, folder) = (net(), folder(|i| (i % 4) as u8));
+    let recipe = recipe(&folder, "examples: 0-29", "examples: 30-59, batch: 7");
+    let trial = ImageTrial::open(&net, "weights", &recipe).unwrap();
+    let scores = trial.scores(&net, &mut Silent).unwrap();
+    let [result] = &scores[..] else { panic!("{scores:?}") };
+    let metric = |name| result.metric(name).unwrap();
+    let images = open_images("eval", &recipe.eval.source(), None).unwrap();
+    let (mut loss, mut right) = (0.0, 0);
+    for index in 30..60 {
+        let (outputs, _) = net.pass(&examples::batch(&images, &[index]), None).unwrap();
+        let exps: Vec<f64> = outputs.data().iter().map(|x| f64::from(*x).exp()).collect();
+        loss -= (exps[index % 4] / exps.iter().sum::<f64>()).ln() / 30.0;
+        right += usize::from(exps.iter().all(|x| *x <= exps[index % 4]));
+    }
+    assert!((metric("cross_entropy").value - loss).abs() < 1e-4, "{result:?}");
+    assert_eq!(metric("acc").value, right as f64 / 30.0);
+    assert!(metric("cross_entropy").stderr.unwrap() > 0.0 && result.counts.items == 30);
+    assert_eq!(result.protocol, "image_classification_6x6x1");
+
+    let runs = tempfile::tempdir().unwrap();
+    let print = study::fingerprint(&recipe, &trial, &[]);
+    let run = || {
+        let directory = RunDirectory::open(runs.path(), &print).unwrap();
+        match study::run(&recipe, &trial, &directory, Shard::WHOLE, &mut Silent).unwrap() {
+            Outcome::Complete(findings) => findings,
+            Outcome::Part { .. } => panic!("it is no shard"),
+        }
+    };
+    let findings = run();
+    assert_eq!((&findings.baseline, findings.rows.len()), (&scores, 2));
+    assert_eq!(run(), findings);
+}
+
+#[test]
+fn what_does_not_suit_the_network_is_refused_before_any_work() {
+    let (net, good) = (net(), folder(|i| (i % 4) as u8));
+    let refused = |folder: &TempDir, calibration: &str, eval: &str| {
+        let recipe = recipe(folder, calibration, eval);
+        ImageTrial::open(&net, "weights", &recipe).unwrap_err().to_string()
+    };
+    for (calibration, eval, expected) in [
+        ("examples: 0-9", "examples: 9-60", "eval.examples: there is no image 60: the set has 60"),
+        ("examples: 0", "examples: 1-9", "calibration has 1 images, expected at least 2"),
+        ("examples: 0-9", "examples: 8-20", "share 2 images of one set, the first is 8"),
+        ("examples: 0-9", "batch: 5", "share 10 images"),
+        ("examples: 0-9, resize: [3, 3]", "batch: 5", "calibration: images are 3 x 3 x 1, the in"),
+    ] {
+        let message = refused(&good, calibration, eval);
+        assert!(message.contains(expected), "{message}");
+    }
+    let wrong = folder(|i| if i == 33 { 4 } else { 0 });
+    let message = refused(&wrong, "examples: 0-29", "examples: 30-59");
+    assert!(message.contains("eval: label of image 3 is 4, expected 0 to 3"), "{message}");
+    std::fs::remove_file(wrong.path().join("a-labels-idx1-ubyte")).unwrap();
+    let message = refused(&wrong, "examples: 0-29", "examples: 30-59");
+    assert!(message.contains("has no labels; name their file as calibration.labels"), "{message}");
+}
+
+#[test]
+fn networks_that_are_no_classifiers_are_refused_and_numbers_that_are_not_finite_name_a_layer() {
+    let folder = folder(|i| (i % 4) as u8);
+    let recipe = recipe(&folder, "examples: 0-29", "examples: 30-59");
+    let spec: NetSpec = serde_saphyr::from_str(&NET.replace(", flatten,", ",")).unwrap();
+    let places = Net::random(&spec, RngKey::new(1)).unwrap();
+    let message = ImageTrial::open(&places, "weights", &recipe).unwrap_err().to_string();
+    assert!(message.contains("the network has 16 places of 4 channels"), "{message}");
+    let net = net();
+    let trial = ImageTrial::open(&net, "weights", &recipe).unwrap();
+    let mut broken = net.clone();
+    broken.tensors_mut()[0].values[0] = f32::NAN;
+    let message = trial.scores(&broken, &mut Silent).unwrap_err().to_string();
+    assert!(message.contains("output of layer conv is not finite"), "{message}");
+}
+
+#[test]
+fn images_that_are_scored_too_are_told() {
+    let (net, one, two) = (net(), folder(|i| (i % 4) as u8), folder(|_| 0));
+    let mut recipe = recipe(&one, "examples: 0-29", "examples: 0-29");
+    recipe.eval.images = self::recipe(&two, "batch: 5", "batch: 5").eval.images;
+    let notes = ImageTrial::open(&net, "weights", &recipe).unwrap().notes();
+    assert_eq!(notes.len(), 1);
+    assert!(notes[0].starts_with("30 of 30 scored images are also among"), "{notes:?}");
+}

@@ -1,0 +1,204 @@
+//! Studies: tables of methods on sets of layers. What is particular to language models is in
+//! `text`, to small networks for images in `images`; the rest runs both.
+
+mod images;
+mod net;
+mod saved;
+mod text;
+
+use crate::jobs::inputs::InputHash;
+use crate::jobs::outcome::{table, text as lines_of};
+use crate::jobs::sweep::left_nothing;
+use crate::jobs::{Failure, Outcome, Session, shards, to_yaml};
+use linwright_compress::Rates;
+use linwright_compress::recipe::Recipe;
+use linwright_compress::report::{LayerError, ModelSummary, Report, SCHEMA};
+use linwright_compress::study::{self, Findings, Trial};
+use linwright_evaluate::Outcome as Part;
+use linwright_evaluate::TaskResult;
+use linwright_files::MEASURED as MEASURED_FILE;
+use linwright_report::number::grouped;
+use linwright_run::atomic::write_atomic;
+use linwright_run::{Monitor, Provenance, RunDirectory, sha256_hex};
+use serde::Serialize;
+use serde_json::json;
+use std::path::{Path, PathBuf};
+
+pub(super) use images::run as run_images;
+pub use saved::{read_report, write_report};
+pub(super) use text::run as run_text;
+
+/// A study whose model and data are open.
+trait Study {
+    /// Calibration of its recipe.
+    type Calibration: Serialize;
+    /// Evaluation of its recipe.
+    type Evaluation: Serialize;
+    /// What it runs.
+    type Trial: Trial;
+
+    fn recipe(&self) -> &Recipe<Self::Calibration, Self::Evaluation>;
+
+    fn trial(&self) -> &Self::Trial;
+
+    fn model(&self) -> ModelSummary;
+
+    /// Notes on the model, which were told as it was loaded.
+    fn model_notes(&self) -> Vec<String>;
+
+    /// Notes on the data.
+    fn notes(&self) -> Vec<String>;
+
+    /// What it reads by path.
+    fn reads(&self) -> Vec<PathBuf>;
+
+    /// Digests of what else its results depend on.
+    fn digests(&self) -> Vec<String>;
+
+    /// Provenance of model, data and results, without the recipe.
+    fn provenance(
+        &self,
+        name: &str,
+        results: &[TaskResult],
+        read: &[InputHash],
+        session: &Session<'_>,
+    ) -> Provenance;
+}
+
+/// Runs a study and writes its report. By default the output directory contains the start of the
+/// fingerprint: the same run resumes in it, another recipe or model gets its own.
+fn run(
+    name: &str,
+    opened: &impl Study,
+    output: Option<&Path>,
+    dry_run: bool,
+    session: &mut Session<'_>,
+) -> Result<Outcome, Failure> {
+    let (recipe, trial) = (opened.recipe(), opened.trial());
+    if dry_run {
+        session.finish();
+        return costs(recipe, trial);
+    }
+    // Before the directory belongs to this recipe: errors in it can still be corrected.
+    for &seed in &recipe.seeds {
+        trial.examples(seed)?;
+    }
+    let notes = opened.notes();
+    notes.iter().for_each(|note| session.note(&format!("note: {note}")));
+    let read = session.hashes(&opened.reads())?;
+    let hashes = read.iter().map(|read| read.sha256.clone());
+    let data: Vec<String> = hashes.chain(opened.digests()).collect();
+    let fingerprint = study::fingerprint(recipe, trial, &data);
+    let own = || Path::new("runs").join(format!("{name}-{}", &fingerprint.0[..8]));
+    let output = output.map_or_else(own, Path::to_owned);
+    let directory = RunDirectory::open(&output, &fingerprint)?;
+    session.record_data([session.data(), &read].concat());
+    shards::mark(session, &output)?;
+    let directory = directory.reading_also(shards::sources(session, Path::new("")));
+    write_atomic(&output.join("recipe.yaml"), recipe_yaml(recipe)?.as_bytes())?;
+    let shard = session.shard();
+    let findings = study::run(recipe, trial, &directory, shard, session);
+    session.tell_damage(directory.pieces());
+    let findings = match findings.map_err(|error| left_nothing(&directory, error.into()))? {
+        Part::Complete(findings) => findings,
+        Part::Part { known, total } => {
+            session.finish();
+            return shards::part(session, &output, known, total);
+        }
+    };
+    for LayerError { site, method, seed, relative_error: error, .. } in &findings.layer_errors {
+        session.trace(|| format!("{site}: {method}, seed {seed}, relative error {error:.3e}"));
+    }
+    session.finish();
+    let mut provenance = opened.provenance(name, &findings.baseline, &read, session);
+    provenance.recipe_sha256 = sha256_hex(recipe_yaml(recipe)?.as_bytes());
+    provenance.seeds.clone_from(&recipe.seeds);
+    let report = report(opened, notes, findings, provenance);
+    finish(name, recipe, &report, (&output, &read), session)
+}
+
+fn report(
+    opened: &impl Study,
+    notes: Vec<String>,
+    findings: Findings,
+    provenance: Provenance,
+) -> Report {
+    let Findings { baseline, rows, curves, layer_errors } = findings;
+    Report {
+        schema: SCHEMA,
+        title: opened.recipe().title.clone(),
+        model: opened.model(),
+        provenance,
+        baseline,
+        rows,
+        curves,
+        layer_errors,
+        notes: [opened.model_notes(), notes].concat(),
+    }
+}
+
+/// Writes the report, and what is needed to run the study again.
+fn finish(
+    name: &str,
+    recipe: &impl Serialize,
+    report: &Report,
+    (output, read): (&Path, &[InputHash]),
+    session: &Session<'_>,
+) -> Result<Outcome, Failure> {
+    let (html, measured) = write_report(report, output)?;
+    let files = session.files_beside(&measured)?.into_iter();
+    for (name, bytes) in files.filter(|(name, _)| name == MEASURED_FILE) {
+        write_atomic(&output.join(name), &bytes)?;
+    }
+    let Provenance { recipe_sha256, seeds, .. } = &report.provenance;
+    let record = json!({
+        "schema": 1, "linwright": session.build().version, "name": name, "recipe": recipe,
+        "recipe_sha256": recipe_sha256, "seeds": seeds, "data": read,
+    });
+    write_atomic(&output.join("reproduce.json"), format!("{record:#}\n").as_bytes())?;
+    let result = saved::plain(report)?;
+    let mut document = report.document();
+    document.blocks.push(lines_of([format!("report: {}", html.display())]));
+    Ok(Outcome { report: document, ..Outcome::new(result, Vec::new()) })
+}
+
+/// The recipe with all defaults written out.
+fn recipe_yaml(recipe: &impl Serialize) -> Result<String, Failure> {
+    let value = serde_json::to_value(recipe)
+        .map_err(|error| Failure::general(format!("cannot write the recipe as JSON: {error}")))?;
+    to_yaml(&value)
+}
+
+/// What the cells of a study cost.
+fn costs<C: Serialize, E: Serialize>(
+    recipe: &Recipe<C, E>,
+    trial: &impl Trial,
+) -> Result<Outcome, Failure> {
+    let examples = trial.examples(recipe.seeds[0])?;
+    let (mut lines, mut costs) = (Vec::new(), Vec::new());
+    let (mut rates, mut seconds) = (Rates::default(), 0.0);
+    for table in &recipe.tables {
+        for layers in &table.layers {
+            for row in &table.methods {
+                let plan = table.plan(row, layers, recipe.seeds[0]);
+                let examples = Some(examples.as_ref());
+                let cost = study::estimate(&plan, trial.network(), examples, &mut rates)?;
+                seconds += cost.seconds * recipe.seeds.len() as f64;
+                lines.push(vec![
+                    table.title.clone(),
+                    row.label(),
+                    format!("{layers:?}"),
+                    grouped(cost.targeted),
+                    grouped(cost.targeted_dense),
+                    grouped(cost.memory_bytes >> 20),
+                    format!("{:.1}", cost.seconds),
+                ]);
+                costs.push(json!({"table": table.title, "method": row.label(), "layers": layers, "estimate": cost}));
+            }
+        }
+    }
+    let header = ["table", "method", "layers", "parameters", "dense", "MB", "seconds"];
+    let all = lines_of([format!("fits of all seeds: about {seconds:.0} s, evaluation apart")]);
+    let result = json!({"recipe": recipe, "cells": costs, "seconds": seconds});
+    Ok(Outcome::new(result, vec![table(&header, lines), all]))
+}

@@ -1,0 +1,60 @@
+//! Reports of studies as files.
+
+use crate::jobs::Failure;
+use crate::jobs::measured::{self, PROVENANCE};
+use crate::jobs::outcome::write_pages;
+use linwright_compress::report::Report;
+use linwright_data::MAX_FILE_BYTES;
+use linwright_files::MEASURED as MEASURED_FILE;
+use linwright_report::ReportError;
+use linwright_run::atomic::write_atomic;
+use linwright_run::{input, shown_reason};
+use serde_json::Value;
+use std::path::{Path, PathBuf};
+
+/// Where times and machine stand in a report.
+const MEASURED: [&str; 6] =
+    [PROVENANCE[0], PROVENANCE[1], PROVENANCE[2], PROVENANCE[3], "rows/*/seconds", "rows/*/speed"];
+
+/// Writes `report.json`, `report.md` and `report.html`, which have no times; gives the path of the
+/// last, and the times.
+///
+/// # Errors
+/// [`Failure`] if a file cannot be written.
+pub fn write_report(report: &Report, directory: &Path) -> Result<(PathBuf, Value), Failure> {
+    let mut value = plain(report)?;
+    let measured = measured::split(&mut value, &MEASURED);
+    let text = format!("{value:#}");
+    write_atomic(&directory.join("report.json"), text.as_bytes())?;
+    Ok((write_pages(&Report::from_json(&text)?.document(), directory)?, measured))
+}
+
+/// A saved report, with the times that stand beside it if they do.
+///
+/// # Errors
+/// [`Failure`] if the text is no report, or the times cannot be read.
+pub fn read_report(text: &str, path: &Path) -> Result<Report, Failure> {
+    let report = Report::from_json(text)?;
+    let beside = path.with_file_name(MEASURED_FILE);
+    if !beside.exists() {
+        return Ok(report);
+    }
+    let shown = beside.display().to_string();
+    let times = input::read_text(&beside, MAX_FILE_BYTES);
+    let times = times.map_err(|error| Failure::io(&shown, &error))?;
+    let mut times: Value = serde_json::from_str(&times).map_err(|error| {
+        let reason = shown_reason(&error.to_string());
+        Failure::general(format!("{shown} is no file of times: {reason}"))
+            .hint("remove it to see the results without times")
+    })?;
+    // As it is saved: a report in memory has places for times.
+    let mut value: Value = serde_json::from_str(text).map_err(ReportError::from)?;
+    measured::join(&mut value, times["measured"].take());
+    Ok(Report::from_json(&value.to_string())?)
+}
+
+/// The report as JSON.
+pub(super) fn plain(report: &Report) -> Result<Value, Failure> {
+    serde_json::to_value(report)
+        .map_err(|error| Failure::general(format!("cannot write the report as JSON: {error}")))
+}

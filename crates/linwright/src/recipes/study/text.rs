@@ -1,0 +1,207 @@
+//! Studies of language models.
+
+use super::Study;
+use crate::jobs::inputs::{InputHash, is_local};
+use crate::jobs::source::{OpenModel, data_file, open_model};
+use crate::jobs::tasks::{self, check_tasks};
+use crate::jobs::{EvaluationOptions, Failure, FailureKind, Outcome, Session, shards};
+use linwright_compress::recipe::{CalibrationSource, Evaluation, Recipe};
+use linwright_compress::report::ModelSummary;
+use linwright_compress::study::{self, TextTrial};
+use linwright_data::Corpus;
+use linwright_evaluate::{
+    Task, TaskOptions, TaskResult, canonical_task, open_task, requests_digest,
+};
+use linwright_run::{DataSource, Provenance};
+use std::path::{Path, PathBuf};
+
+/// A study of a language model.
+struct TextStudy<'a> {
+    recipe: &'a Recipe,
+    trial: TextTrial<'a>,
+    /// Notes on what was left out of the tasks.
+    left_out: Vec<String>,
+}
+
+/// Runs a study of a language model.
+pub(in crate::recipes) fn run(
+    name: &str,
+    recipe: &Recipe,
+    output: Option<&Path>,
+    dry_run: bool,
+    session: &mut Session<'_>,
+) -> Result<Outcome, Failure> {
+    shards::output_of(session, output)?;
+    let model = open_model(&recipe.model, session)?;
+    let OpenModel { loaded, place } = &model;
+    // Records name the commit of a hub model.
+    let recipe = &Recipe { model: place.name.clone(), ..recipe.clone() };
+    study::check(recipe, &loaded.decoder)?;
+    let mut tasks = open_tasks(recipe, session)?;
+    check_tasks(tasks.iter().map(AsRef::as_ref), &model)?;
+    let (dataset, field) = (&recipe.calibration.dataset, &recipe.calibration.text_field);
+    let path = data_file(dataset, "calibration.jsonl", session)?;
+    let calibration = Corpus::open(&path, field.as_deref())?;
+    let left_out = study::leave_out_overlap(recipe, &calibration, &mut tasks)?;
+    let tokenizer = loaded
+        .tokenizer
+        .as_ref()
+        .ok_or_else(|| Failure::general(format!("{} has no tokenizer.json", recipe.model)))?;
+    let (source, tasks) = (&recipe.calibration, tasks.as_slice());
+    let trial = TextTrial { model: loaded, tokenizer, calibration: &calibration, source, tasks };
+    super::run(name, &TextStudy { recipe, trial, left_out }, output, dry_run, session)
+}
+
+impl<'a> Study for TextStudy<'a> {
+    type Calibration = CalibrationSource;
+    type Evaluation = Evaluation;
+    type Trial = TextTrial<'a>;
+
+    fn recipe(&self) -> &Recipe {
+        self.recipe
+    }
+
+    fn trial(&self) -> &TextTrial<'a> {
+        &self.trial
+    }
+
+    fn model(&self) -> ModelSummary {
+        let config = self.trial.model.decoder.config();
+        ModelSummary {
+            name: self.recipe.model.clone(),
+            family: config.family.model_type.to_owned(),
+            parameters: config.parameters(),
+            layers: config.layers.len(),
+            hidden: Some(config.hidden),
+        }
+    }
+
+    fn model_notes(&self) -> Vec<String> {
+        self.trial.model.notes.clone()
+    }
+
+    fn notes(&self) -> Vec<String> {
+        [self.left_out.clone(), study::notes(self.recipe, &self.trial)].concat()
+    }
+
+    fn reads(&self) -> Vec<PathBuf> {
+        let Recipe { model, calibration, eval, .. } = self.recipe;
+        let texts = [model, &calibration.dataset, &eval.text];
+        let named = texts.into_iter().chain(&eval.questions).chain(&eval.tasks);
+        let data = eval.data.iter().map(|data| data.path.clone());
+        let all = named.map(PathBuf::from).chain(data);
+        all.filter(|path| is_local(path)).collect()
+    }
+
+    /// What tasks ask: data sets may be named only.
+    fn digests(&self) -> Vec<String> {
+        self.trial.tasks.iter().map(|task| requests_digest(task.as_ref())).collect()
+    }
+
+    fn provenance(
+        &self,
+        name: &str,
+        results: &[TaskResult],
+        _read: &[InputHash],
+        session: &Session<'_>,
+    ) -> Provenance {
+        let mut provenance = session.provenance(name, self.trial.model, results);
+        provenance.data.push(DataSource {
+            purpose: "calibration".into(),
+            path: self.recipe.calibration.dataset.clone(),
+            sha256: self.trial.calibration.sha256.clone(),
+        });
+        provenance
+    }
+}
+
+fn open_tasks(recipe: &Recipe, session: &mut Session<'_>) -> Result<Vec<Box<dyn Task>>, Failure> {
+    let eval = &recipe.eval;
+    let options = TaskOptions {
+        window: eval.window,
+        stride: eval.stride.unwrap_or(eval.window),
+        bos: eval.bos,
+        join: eval.join,
+        limit: eval.limit,
+        text_field: eval.text_field.clone(),
+    };
+    let mut tasks =
+        vec![open_task("text", &data_file(&eval.text, "stories-test.jsonl", session)?, &options)?];
+    if let Some(questions) = &eval.questions {
+        tasks.push(open_task(
+            "multiple_choice",
+            &data_file(questions, "facts.jsonl", session)?,
+            &options,
+        )?);
+    }
+    tasks.extend(named_tasks(recipe, session)?);
+    let ids: Vec<String> = tasks.iter().map(|task| task.id()).collect();
+    match (1..ids.len()).find(|&index| ids[..index].contains(&ids[index])) {
+        None => Ok(tasks),
+        Some(index) => Err(Failure::new(
+            FailureKind::Recipe,
+            format!("eval.tasks: there is a task {} already", ids[index]),
+        )),
+    }
+}
+
+/// The further tasks of a recipe.
+fn named_tasks(recipe: &Recipe, session: &mut Session<'_>) -> Result<Vec<Box<dyn Task>>, Failure> {
+    let Evaluation { tasks, data, num_fewshot, limit, bos, .. } = recipe.eval.clone();
+    if tasks.is_empty() && (!data.is_empty() || num_fewshot.is_some()) {
+        return Err(Failure::new(
+            FailureKind::Recipe,
+            "eval.data and eval.num_fewshot are of eval.tasks, which names none",
+        ));
+    }
+    let tasks = tasks.iter().map(|name| canonical_task(name).to_owned()).collect();
+    let options =
+        EvaluationOptions { tasks, data, num_fewshot, limit, bos, ..EvaluationOptions::default() };
+    tasks::open_tasks_if_any(&options, session)
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use crate::jobs::Host;
+    use crate::recipes::PRESETS;
+    use linwright_compress::recipe::parse;
+    use linwright_data::CalibrationText;
+    use linwright_evaluate::{Build, overlap};
+    use linwright_run::Silent;
+
+    #[test]
+    fn what_runs_first_asks_nothing_that_its_calibration_text_holds() {
+        let host = Host {
+            variable: &|_| None,
+            cancelled: &|| false,
+            build: Build { version: "0", commit: "" },
+        };
+        let mut silent = Silent;
+        let mut session = Session::new(&mut silent, host);
+        let folder = Path::new(env!("CARGO_MANIFEST_DIR")).join("../../assets/pocket");
+        let file = |name: &str| folder.join(name).display().to_string();
+        for name in ["main-job", "equal-parameters-pocket"] {
+            let preset = PRESETS.iter().find(|preset| preset.name == name).unwrap();
+            let mut recipe = parse(Path::new(name), preset.text).unwrap();
+            recipe.eval.text = file("stories-test.jsonl");
+            recipe.eval.questions = Some(file("facts.jsonl"));
+            let calibration = Corpus::open(Path::new(&file("calibration.jsonl")), None).unwrap();
+            let mut tasks = open_tasks(&recipe, &mut session).unwrap();
+            let counts = |tasks: &[Box<dyn Task>]| -> Vec<usize> {
+                tasks.iter().map(|task| task.items().len()).collect()
+            };
+            assert_eq!(counts(&tasks), [400, 1064]);
+            let notes = study::leave_out_overlap(&recipe, &calibration, &mut tasks).unwrap();
+            assert_eq!(counts(&tasks), [279, 871]);
+            assert!(
+                notes[0].starts_with("279 of 400 documents of task text are scored"),
+                "{notes:?}"
+            );
+            let text = CalibrationText::new(&[calibration]);
+            for task in &tasks {
+                assert_eq!(overlap(task.as_ref(), &text).overlapping, 0, "{name}: {}", task.id());
+            }
+        }
+    }
+}
