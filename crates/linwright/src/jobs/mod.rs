@@ -33,6 +33,7 @@ mod slots;
 pub mod source;
 pub(crate) mod store;
 pub(crate) mod tasks;
+mod training;
 pub(crate) mod verb;
 
 pub use batch::BatchSize;
@@ -112,6 +113,7 @@ jobs! {
     export => Export;
     import => Import;
     train_lm => TrainLm;
+    train_net => TrainNet;
     select => Select;
     merge => Merge;
     reproduce => Reproduce;
