@@ -9,7 +9,7 @@ title: A small network
 model: net.yaml
 seeds: [0, 1]
 calibration: {images: a-images-idx3-ubyte, examples: 0-79, batch: 16, validation: 0.2}
-eval: {images: a-images-idx3-ubyte, labels: a-labels-idx1-ubyte, examples: 80-119, batch: 16}
+eval: {images: a-images-idx3-ubyte, labels: a-labels-idx1-ubyte, examples: 80-119}
 tables:
   - title: Replaced
     layers: [[0], [1]]
@@ -124,7 +124,11 @@ fn a_recipe_of_images_gives_a_report_and_again_the_same() {
     assert_eq!(report["model"], model);
     assert_eq!(rows[0]["parameters"]["targeted_dense"], 36);
     let purposes = report["provenance"]["data"].as_array().unwrap();
-    assert_eq!(purposes.len(), 4, "images and labels, for evaluation and calibration: {purposes:?}");
+    assert_eq!(
+        purposes.len(),
+        4,
+        "images and labels, for evaluation and calibration: {purposes:?}"
+    );
 
     let again = w.run(RUN);
     assert!(!again.stderr.contains("fitting"), "nothing is done twice: {}", again.stderr);
@@ -148,8 +152,8 @@ fn a_dry_run_writes_nothing_and_shards_give_the_same_report() {
     assert!(costs["cells"][0]["estimate"]["targeted_dense"] == 36, "{costs}");
     assert_eq!(w.names(), before);
     w.ok(RUN);
-    w.ok("run -r images.yaml -o one --shard 1/2");
-    w.ok("run -r images.yaml -o two --shard 2/2");
+    w.ok("run -r images.yaml -o one --shard 0/2");
+    w.ok("run -r images.yaml -o two --shard 1/2");
     w.ok("merge one two -o both");
     assert_eq!(w.text("both/report.json"), w.text("out/report.json"));
 }
@@ -160,7 +164,12 @@ fn unusable_images_and_networks_are_refused_before_anything_is_written() {
     let cases: [(&str, Vec<u8>, i32, &[&str]); 8] = [
         ("a-images-idx3-ubyte", whole[..5000].to_vec(), 1, &["a-images", "is truncated"]),
         ("a-labels-idx1-ubyte", labels(9), 1, &["label of image 39 is 9", "0 to 3"]),
-        ("net.yaml", NET.replace("8,", "7,").into(), 2, &["8 x 8 x 1", "7 x 8 x 1"]),
+        (
+            "net.yaml",
+            NET.replace("height: 8", "height: 9").into(),
+            2,
+            &["8 x 8 places", "9 x 8 places"],
+        ),
         ("net.yaml", NET.replace("kernel: 3", "kernel: 30").into(), 3, &["0 (conv)"]),
         ("net.yaml", NET.replace("name: fc", "name: f").into(), 1, &["f.weight"]),
         ("images.yaml", RECIPE.replace("80-119", "80-120").into(), 3, &["no image 120"]),

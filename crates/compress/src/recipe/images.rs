@@ -52,9 +52,6 @@ pub struct ImageEvaluation {
     /// Which of the images are used; all by default.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub examples: Option<Indices>,
-    /// Images of a batch.
-    #[serde(default = "default_batch")]
-    pub batch: usize,
 }
 
 fn default_batch() -> usize {
@@ -107,10 +104,8 @@ impl Kind for ImageCalibration {
     }
 
     fn check(&self, eval: &ImageEvaluation) -> Result<(), Wrong> {
-        for (key, batch) in [("calibration.batch", self.batch), ("eval.batch", eval.batch)] {
-            if batch == 0 {
-                return wrong(key, "is 0, expected at least 1");
-            }
+        if self.batch == 0 {
+            return wrong("calibration.batch", "is 0, expected at least 1");
         }
         let share = self.validation;
         if !(share > 0.0 && share < 1.0) {

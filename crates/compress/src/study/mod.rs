@@ -94,10 +94,16 @@ pub enum StudyError {
     Evaluation(#[from] EvaluationError),
     /// Unusable images, or a network that does not suit them.
     #[error(transparent)]
-    Images(#[from] ImageStudyError),
+    Images(Box<ImageStudyError>),
     /// An unusable run directory.
     #[error(transparent)]
     Run(#[from] RunError),
+}
+
+impl From<ImageStudyError> for StudyError {
+    fn from(error: ImageStudyError) -> Self {
+        Self::Images(Box::new(error))
+    }
 }
 
 /// A finished cell, as stored.

@@ -256,7 +256,7 @@ impl From<StudyError> for Failure {
             StudyError::Compress(error) => error.into(),
             StudyError::Windows(error) => error.into(),
             StudyError::Evaluation(error) => error.into(),
-            StudyError::Images(error) => error.into(),
+            StudyError::Images(error) => (*error).into(),
             StudyError::Run(error) => error.into(),
         }
     }
@@ -281,11 +281,18 @@ impl From<NetError> for Failure {
     fn from(error: NetError) -> Self {
         let message = message_of(&error);
         match error {
-            NetError::Layer { .. } => Self::new(FailureKind::Recipe, message),
+            NetError::Layer { .. } | NetError::Description { .. } | NetError::Operator { .. } => {
+                Self::new(FailureKind::Recipe, message)
+            }
             NetError::File(error) => error.into(),
+            NetError::Interrupted => Self::interrupted(message),
+            NetError::Examples { .. } => Self::usage(message),
             NetError::UnknownTensor { .. }
+            | NetError::NotSame { .. }
             | NetError::Input { .. }
-            | NetError::NotFinite { .. } => Self::general(message),
+            | NetError::InputNotFinite
+            | NetError::NotFinite { .. }
+            | NetError::LossNotFinite => Self::general(message),
         }
     }
 }

@@ -13,7 +13,7 @@ pub enum ImageStudyError {
     Images(#[from] ImageError),
     /// An unusable network.
     #[error(transparent)]
-    Net(NetError),
+    Net(#[from] NetError),
     /// Images without labels.
     #[error("{of}: {} has no labels; name their file as {of}.labels", path.display())]
     NoLabels {
@@ -42,9 +42,7 @@ pub enum ImageStudyError {
     },
     /// Images of another shape.
     #[error(
-        "{of}: images are {}, the input of the network is {}; give other images, or their size as {of}.resize",
-        shown(found),
-        shown(expected)
+        "{of}: images have {found}, the input of the network {expected}; give other images, or their size as {of}.resize"
     )]
     Shape {
         /// Key of the recipe.
@@ -71,13 +69,11 @@ pub enum ImageStudyError {
     },
     /// A network that is no classifier.
     #[error(
-        "the output of the network has {places} places of {channels} channels, expected one place with a channel for each class; end with flatten and linear"
+        "the output of the network has {found}, expected one place with a channel for each class; end with flatten and linear"
     )]
     Output {
-        /// Places.
-        places: usize,
-        /// Channels.
-        channels: usize,
+        /// Its output.
+        found: Extent,
     },
     /// Images that are both fitted to and scored.
     #[error(
@@ -89,8 +85,4 @@ pub enum ImageStudyError {
         /// Number of images.
         count: usize,
     },
-}
-
-fn shown(extent: &Extent) -> String {
-    format!("{} x {} x {}", extent.height, extent.width, extent.channels)
 }

@@ -1,33 +1,38 @@
 //! Studies of small networks for images: labelled images to fit to, and others to score.
 
 mod error;
-mod examples;
-mod score;
 #[cfg(test)]
 mod tests;
 
 use super::{ExamplesOf, StudyError, Trial};
+use crate::CompressError;
 use crate::recipe::{ImageCalibration, ImageEvaluation, ImageRecipe, Indices};
-use examples::Shuffled;
-use linwright_data::images::{self, ImageSource, Images, Pixels};
-use linwright_evaluate::TaskResult;
-use linwright_nets::{Extent, Net};
-use linwright_run::{Fingerprint, Monitor};
-use linwright_tensor::RngKey;
+use linwright_data::images::{self, ImageShape, ImageSource, Images, Normalisation, Pixels};
+use linwright_evaluate::{Counts, Metric, TaskResult};
+use linwright_nets::{
+    Extent, Labelled, LabelledBatches, Mean, Net, NetError, Scores, Targets, score,
+};
+use linwright_run::Monitor;
+use linwright_tensor::{Mat, RngKey};
 use std::collections::BTreeSet;
-use std::sync::Arc;
 
 pub use error::ImageStudyError;
+
+/// Name of the task.
+const TASK: &str = "image_classification";
 
 /// A small network, images to fit its slots to, and others to score it on.
 #[derive(Debug)]
 pub struct ImageTrial<'a> {
     network: &'a Net,
-    hash: String,
+    hash: &'a str,
     source: &'a ImageCalibration,
-    evaluation: &'a ImageEvaluation,
-    calibration: Arc<Images>,
-    scored: Images,
+    calibration: Labelled,
+    calibration_sha256: String,
+    scored: Labelled,
+    scored_sha256: String,
+    shape: ImageShape,
+    notes: Vec<String>,
 }
 
 /// Reads the chosen images of a data set; `of` is its key in the recipe, for messages.
@@ -52,7 +57,7 @@ pub fn open_images(
 }
 
 impl<'a> ImageTrial<'a> {
-    /// Reads the images of a recipe; `weights` is the SHA-256 of the network's.
+    /// Reads the images of a recipe; `hash` is that of the network.
     ///
     /// # Errors
     /// [`ImageStudyError`] for unusable images, images of another shape than the network's input,
@@ -60,7 +65,7 @@ impl<'a> ImageTrial<'a> {
     /// are both fitted to and scored.
     pub fn open(
         network: &'a Net,
-        weights: &str,
+        hash: &'a str,
         recipe: &'a ImageRecipe,
     ) -> Result<Self, ImageStudyError> {
         let (source, eval) = (&recipe.calibration, &recipe.eval);
@@ -69,62 +74,96 @@ impl<'a> ImageTrial<'a> {
         if calibration.len() < 2 {
             return Err(ImageStudyError::TooFew { found: calibration.len() });
         }
-        let classes = outputs(network)?;
         for (of, images) in [("calibration", &calibration), ("eval", &scored)] {
-            check_suits(of, images, network, classes)?;
+            check_suits(of, images, network)?;
         }
         check_apart(source, &calibration, eval, &scored)?;
-        let hash = Fingerprint::of(&[("network", network.spec()), ("weights", &weights)]).0;
-        let calibration = Arc::new(calibration);
-        Ok(Self { network, hash, source, evaluation: eval, calibration, scored })
+        Ok(Self {
+            network,
+            hash,
+            source,
+            notes: notes(&calibration, &scored),
+            shape: scored.shape(),
+            calibration_sha256: calibration.sha256().to_owned(),
+            scored_sha256: scored.sha256().to_owned(),
+            calibration: labelled(calibration)?,
+            scored: labelled(scored)?,
+        })
     }
 
     /// SHA-256 of the files of the scored images and their labels.
     #[must_use]
     pub fn scored_sha256(&self) -> &str {
-        self.scored.sha256()
+        &self.scored_sha256
     }
 
     /// Notes on the data for the report.
     #[must_use]
-    pub fn notes(&self) -> Vec<String> {
-        let known: BTreeSet<Vec<u8>> =
-            (0..self.calibration.len()).map(|index| content(&self.calibration, index)).collect();
-        let all = self.scored.len();
-        let common = (0..all).filter(|&index| known.contains(&content(&self.scored, index)));
-        match common.count() {
-            0 => Vec::new(),
-            common => vec![format!(
-                "{common} of {all} scored images are also among those of the calibration, which \
-                 flatters the figures"
-            )],
+    pub fn notes(&self) -> &[String] {
+        &self.notes
+    }
+
+    /// Scores of the images as the result of a task.
+    fn result(&self, scores: &Scores) -> TaskResult {
+        let Scores { examples, loss, accuracy } = *scores;
+        let metric = |name, Mean { value, stderr }: Mean, higher_is_better| {
+            Metric::new(name, value, (examples > 1).then_some(stderr), higher_is_better)
+        };
+        let ImageShape { height, width, channels } = self.shape;
+        TaskResult {
+            task: TASK.to_owned(),
+            protocol: format!("{TASK}_{height}x{width}x{channels}"),
+            version: 1.0,
+            data_sha256: self.scored_sha256.clone(),
+            metrics: std::iter::once(metric("cross_entropy", loss, false))
+                .chain(accuracy.map(|accuracy| metric("acc", accuracy, true)))
+                .collect(),
+            counts: Counts { items: examples, ..Counts::default() },
+            original: examples,
+            ..TaskResult::default()
         }
     }
 }
 
-/// Number of outputs of a classifier.
-fn outputs(network: &Net) -> Result<usize, ImageStudyError> {
-    let output = network.spec().check().map_err(ImageStudyError::Net)?;
-    match output.places() {
-        1 => Ok(output.channels),
-        places => Err(ImageStudyError::Output { places, channels: output.channels }),
+/// Images as rows for each pixel, bytes divided by 255. The network normalises.
+fn labelled(images: Images) -> Result<Labelled, ImageStudyError> {
+    let (shape, count) = (images.shape(), images.len());
+    let mut numbers = vec![0.0; count * shape.numbers()];
+    let all: Vec<usize> = (0..count).collect();
+    images.rows(&all, &Normalisation::none(shape.channels), &mut numbers)?;
+    let (labels, places) = (images.labels().unwrap_or_default(), shape.height * shape.width);
+    let rows = Mat::from_vec(count * places, shape.channels, numbers);
+    Ok(Labelled::new(rows, places, Targets::Classes(labels.to_vec()))?)
+}
+
+/// A note on images that are scored although fits read equal ones.
+fn notes(calibration: &Images, scored: &Images) -> Vec<String> {
+    let known: BTreeSet<Vec<u8>> =
+        (0..calibration.len()).map(|index| content(calibration, index)).collect();
+    let all = scored.len();
+    match (0..all).filter(|&index| known.contains(&content(scored, index))).count() {
+        0 => Vec::new(),
+        common => vec![format!(
+            "{common} of {all} scored images are also among those of the calibration, which \
+             flatters the figures"
+        )],
     }
 }
 
-fn check_suits(
-    of: &'static str,
-    images: &Images,
-    network: &Net,
-    classes: usize,
-) -> Result<(), ImageStudyError> {
-    let shape = images.shape();
-    let found = Extent { height: shape.height, width: shape.width, channels: shape.channels };
-    let expected = network.spec().input.extent().map_err(ImageStudyError::Net)?;
+/// Checks that a network is a classifier of some images.
+fn check_suits(of: &'static str, images: &Images, network: &Net) -> Result<(), ImageStudyError> {
+    let (expected, output) = (network.input(), network.output());
+    if output.places() != 1 {
+        return Err(ImageStudyError::Output { found: output });
+    }
+    let ImageShape { height, width, channels } = images.shape();
+    let found = Extent { height, width, channels };
     if found != expected {
         return Err(ImageStudyError::Shape { of, found, expected });
     }
-    let labels = images.labels().into_iter().flatten().enumerate();
-    match labels.into_iter().find(|(_, label)| **label as usize >= classes) {
+    let classes = output.channels;
+    let mut labels = images.labels().into_iter().flatten().enumerate();
+    match labels.find(|(_, label)| **label as usize >= classes) {
         Some((index, &label)) => Err(ImageStudyError::Label { of, index, label, classes }),
         None => Ok(()),
     }
@@ -173,17 +212,21 @@ impl Trial for ImageTrial<'_> {
     }
 
     fn hash(&self) -> &str {
-        &self.hash
+        self.hash
     }
 
     fn calibration_sha256(&self) -> &str {
-        self.calibration.sha256()
+        &self.calibration_sha256
     }
 
-    /// Images in an order drawn from the seed, the last ones for validation.
+    /// Images in an order drawn with the seed, the last ones for validation.
     fn examples(&self, seed: u64) -> Result<Box<ExamplesOf<Self>>, StudyError> {
-        let key = RngKey::new(seed).fold("calibration images");
-        Ok(Box::new(Shuffled::new(&self.calibration, self.source, key)))
+        let count = self.calibration.len();
+        let mut order: Vec<u32> = (0..count as u32).collect();
+        RngKey::new(seed).fold("calibration images").stream().shuffle(&mut order);
+        let training = count - self.source.validation_of(count);
+        let examples = self.calibration.select(&order);
+        Ok(Box::new(LabelledBatches::new(examples, self.source.batch, training)))
     }
 
     fn scores(
@@ -191,7 +234,10 @@ impl Trial for ImageTrial<'_> {
         network: &Net,
         monitor: &mut dyn Monitor,
     ) -> Result<Vec<TaskResult>, StudyError> {
-        let result = score::classification(network, &self.scored, self.evaluation.batch, monitor)?;
-        Ok(vec![result])
+        let scores = score(network, &self.scored, monitor).map_err(|error| match error {
+            NetError::Interrupted => StudyError::from(CompressError::Interrupted),
+            error => ImageStudyError::from(error).into(),
+        })?;
+        Ok(vec![self.result(&scores)])
     }
 }

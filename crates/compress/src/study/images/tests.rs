@@ -69,15 +69,15 @@ fn a_seed_draws_the_order_of_images_and_the_last_are_for_validation() {
 #[test]
 fn scores_are_those_of_the_outputs_and_a_study_keeps_its_cells() {
     let (net, folder) = (net(), folder(|i| (i % 4) as u8));
-    let recipe = recipe(&folder, "examples: 0-29", "examples: 30-59, batch: 7");
+    let recipe = recipe(&folder, "examples: 0-29", "examples: 30-59");
     let trial = ImageTrial::open(&net, "weights", &recipe).unwrap();
     let scores = trial.scores(&net, &mut Silent).unwrap();
     let [result] = &scores[..] else { panic!("{scores:?}") };
     let metric = |name| result.metric(name).unwrap();
-    let images = open_images("eval", &recipe.eval.source(), None).unwrap();
+    let images = labelled(open_images("eval", &recipe.eval.source(), None).unwrap()).unwrap();
     let (mut loss, mut right) = (0.0, 0);
     for index in 30..60 {
-        let (outputs, _) = net.pass(&examples::batch(&images, &[index]), None).unwrap();
+        let (outputs, _) = net.pass(&images.batch(&[index as u32]), None).unwrap();
         let exps: Vec<f64> = outputs.data().iter().map(|x| f64::from(*x).exp()).collect();
         loss -= (exps[index % 4] / exps.iter().sum::<f64>()).ln() / 30.0;
         right += usize::from(exps.iter().all(|x| *x <= exps[index % 4]));
@@ -112,8 +112,12 @@ fn what_does_not_suit_the_network_is_refused_before_any_work() {
         ("examples: 0-9", "examples: 9-60", "eval.examples: there is no image 60: the set has 60"),
         ("examples: 0", "examples: 1-9", "calibration has 1 images, expected at least 2"),
         ("examples: 0-9", "examples: 8-20", "share 2 images of one set, the first is 8"),
-        ("examples: 0-9", "batch: 5", "share 10 images"),
-        ("examples: 0-9, resize: [3, 3]", "batch: 5", "calibration: images are 3 x 3 x 1, the in"),
+        ("examples: 0-9", "examples: 0-59", "share 10 images"),
+        (
+            "examples: 0-9, resize: [3, 3]",
+            "examples: 0-59",
+            "calibration: images have 3 x 3 places",
+        ),
     ] {
         let message = refused(&good, calibration, eval);
         assert!(message.contains(expected), "{message}");
@@ -133,21 +137,22 @@ fn networks_that_are_no_classifiers_are_refused_and_numbers_that_are_not_finite_
     let spec: NetSpec = serde_saphyr::from_str(&NET.replace(", flatten,", ",")).unwrap();
     let places = Net::random(&spec, RngKey::new(1)).unwrap();
     let message = ImageTrial::open(&places, "weights", &recipe).unwrap_err().to_string();
-    assert!(message.contains("the network has 16 places of 4 channels"), "{message}");
+    assert!(message.contains("the network has 4 x 4 places of 4 channels"), "{message}");
     let net = net();
     let trial = ImageTrial::open(&net, "weights", &recipe).unwrap();
     let mut broken = net.clone();
     broken.tensors_mut()[0].values[0] = f32::NAN;
     let message = trial.scores(&broken, &mut Silent).unwrap_err().to_string();
-    assert!(message.contains("output of layer conv is not finite"), "{message}");
+    assert!(message.contains("output of layer 0 (conv) is not finite"), "{message}");
 }
 
 #[test]
 fn images_that_are_scored_too_are_told() {
     let (net, one, two) = (net(), folder(|i| (i % 4) as u8), folder(|_| 0));
     let mut recipe = recipe(&one, "examples: 0-29", "examples: 0-29");
-    recipe.eval.images = self::recipe(&two, "batch: 5", "batch: 5").eval.images;
-    let notes = ImageTrial::open(&net, "weights", &recipe).unwrap().notes();
+    recipe.eval.images = self::recipe(&two, "examples: 0-59", "examples: 0-59").eval.images;
+    let trial = ImageTrial::open(&net, "weights", &recipe).unwrap();
+    let notes = trial.notes();
     assert_eq!(notes.len(), 1);
     assert!(notes[0].starts_with("30 of 30 scored images are also among"), "{notes:?}");
 }

@@ -1,13 +1,13 @@
 //! Studies of small networks for images.
 
 use super::Study;
-use super::net::{OpenNet, open_net};
 use crate::jobs::inputs::InputHash;
 use crate::jobs::{Failure, Outcome, Session, shards};
 use linwright_compress::recipe::{ImageCalibration, ImageEvaluation, ImageRecipe};
 use linwright_compress::report::ModelSummary;
 use linwright_compress::study::{self, ImageTrial};
 use linwright_evaluate::TaskResult;
+use linwright_nets::{Net, NetError, NetSpec, OpenedNet};
 use linwright_ops::{LinearSlot, Network, Sites};
 use linwright_run::{DataSource, Monitor, Provenance};
 use std::path::{Path, PathBuf};
@@ -15,7 +15,9 @@ use std::path::{Path, PathBuf};
 /// A study of a small network for images.
 struct ImageStudy<'a> {
     recipe: &'a ImageRecipe,
-    model: &'a OpenNet,
+    model: &'a OpenedNet,
+    /// Description and weights, or the directory of both.
+    files: Vec<PathBuf>,
     trial: ImageTrial<'a>,
 }
 
@@ -29,11 +31,18 @@ pub(in crate::recipes) fn run(
 ) -> Result<Outcome, Failure> {
     shards::output_of(session, output)?;
     session.step(&format!("loading {}", recipe.model));
-    let model = &open_net(Path::new(&recipe.model))?;
+    let path = Path::new(&recipe.model);
+    let (model, files) = (&Net::open(path)?, files_of(path)?);
     study::check(recipe, &model.net)?;
     session.step("reading the images");
-    let trial = ImageTrial::open(&model.net, &model.sha256, recipe)?;
-    super::run(name, &ImageStudy { recipe, model, trial }, output, dry_run, session)
+    let trial = ImageTrial::open(&model.net, &model.hash, recipe)?;
+    super::run(name, &ImageStudy { recipe, model, files, trial }, output, dry_run, session)
+}
+
+/// What [`Net::open`] reads.
+fn files_of(path: &Path) -> Result<Vec<PathBuf>, NetError> {
+    let weights = if path.is_dir() { None } else { NetSpec::read(path)?.1 };
+    Ok(std::iter::once(path.to_owned()).chain(weights).collect())
 }
 
 impl<'a> Study for ImageStudy<'a> {
@@ -66,12 +75,12 @@ impl<'a> Study for ImageStudy<'a> {
     }
 
     fn notes(&self) -> Vec<String> {
-        self.trial.notes()
+        self.trial.notes().to_vec()
     }
 
     fn reads(&self) -> Vec<PathBuf> {
         let [calibration, scored] = self.sources();
-        [self.model.files.clone(), calibration, scored].concat()
+        [self.files.clone(), calibration, scored].concat()
     }
 
     fn digests(&self) -> Vec<String> {
@@ -85,7 +94,7 @@ impl<'a> Study for ImageStudy<'a> {
         read: &[InputHash],
         session: &Session<'_>,
     ) -> Provenance {
-        let mut provenance = session.provenance_of(name, &self.model.sha256, results);
+        let mut provenance = session.provenance_of(name, &self.model.hash, results);
         let [calibration, scored] = self.sources();
         let all = [("evaluation", scored), ("calibration", calibration)];
         let data = all.iter().flat_map(|(purpose, paths)| {

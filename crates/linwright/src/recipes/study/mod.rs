@@ -2,7 +2,6 @@
 //! `text`, to small networks for images in `images`; the rest runs both.
 
 mod images;
-mod net;
 mod saved;
 mod text;
 
