@@ -1,9 +1,9 @@
 //! `linwright train-lm --text`: trains tokenizer and model on any text.
 
+use super::TrainLm;
 use super::documents::{Texts, listed};
 use super::shape::{check_memory, training_bytes};
 use super::tokens::Tokens;
-use super::TrainLm;
 use crate::jobs::outcome::text;
 use crate::jobs::saving::beside_new;
 use crate::jobs::training::{Forward, advised};

@@ -1,7 +1,7 @@
 //! The images that a network is trained on, and those that are held out.
 
 use super::ImageOptions;
-use crate::jobs::{Failure, JobError};
+use crate::jobs::{Failure, FailureKind, JobError};
 use linwright_compress::recipe::Indices;
 use linwright_compress::study::{labelled, open_images};
 use linwright_data::images::{ImageFiles, ImageSource, Images, Share, Split, SplitParts};
@@ -54,12 +54,21 @@ impl ImageOptions {
     /// images.
     pub(super) fn read(&self, key: RngKey) -> Result<Divided, Failure> {
         let examples = match &self.examples {
-            Some(list) => Some(Indices::parse(list).map_err(|why| {
-                Failure::usage(format!("--examples {}: {why}", shown(list)))
-            })?),
+            Some(list) => Some(
+                Indices::parse(list)
+                    .map_err(|why| Failure::usage(format!("--examples {}: {why}", shown(list))))?,
+            ),
             None => None,
         };
-        let images = open_images("--images", &self.source()?, examples.as_ref())?;
+        let images =
+            open_images("--images", &self.source()?, examples.as_ref()).map_err(|error| {
+                let failure = Failure::from(error);
+                // What is wrong in a recipe of a study is wrong in an option here.
+                match failure.kind() {
+                    FailureKind::Recipe => Failure::usage(failure.message()),
+                    _ => failure,
+                }
+            })?;
         let count = images.len();
         if count < 2 {
             return Err(Failure::usage(format!("{count} images, expected at least two"))

@@ -15,8 +15,8 @@ use linwright_run::memory::available_bytes;
 use linwright_run::store::Unfinished;
 use linwright_run::{Fingerprint, Monitor};
 use linwright_tensor::RngKey;
-use linwright_train::{Checkpoint, OptimizerSettings, Schedule, TrainSettings, train};
 use linwright_train::Outcome as Trained;
+use linwright_train::{Checkpoint, OptimizerSettings, Schedule, TrainSettings, train};
 use serde_json::{Value, json};
 
 /// Factor of the first held-out loss beyond which training is stopped.
