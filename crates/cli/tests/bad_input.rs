@@ -504,6 +504,18 @@ fn recipes() -> Vec<Case> {
             &["tables[0].targets", "heal: []"],
         ),
         case(
+            "a size inside its method",
+            |w| recipe(w, "method: low_rank}", "method: low_rank, rank: 2}"),
+            RUN,
+            3,
+            &["unknown field `rank`", "write `size: {rank: ...}`"],
+        ),
+    ]
+}
+
+fn recipe_values() -> Vec<Case> {
+    vec![
+        case(
             "the key of earlier versions for healing",
             |w| recipe(w, "heal: []", "output_projection: null"),
             RUN,
@@ -520,18 +532,6 @@ fn recipes() -> Vec<Case> {
             3,
             &["tables[1].heal[0] selects no slots", "give roles or patterns"],
         ),
-        case(
-            "a size inside its method",
-            |w| recipe(w, "method: low_rank}", "method: low_rank, rank: 2}"),
-            RUN,
-            3,
-            &["unknown field `rank`", "write `size: {rank: ...}`"],
-        ),
-    ]
-}
-
-fn recipe_values() -> Vec<Case> {
-    vec![
         case(
             "a target twice",
             |w| recipe(w, "[up, gate]", "[gate, up, gate]"),

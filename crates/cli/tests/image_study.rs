@@ -163,7 +163,7 @@ fn unusable_images_and_networks_are_refused_before_anything_is_written() {
     let whole = images();
     let cases: [(&str, Vec<u8>, i32, &[&str]); 8] = [
         ("a-images-idx3-ubyte", whole[..5000].to_vec(), 1, &["a-images", "is truncated"]),
-        ("a-labels-idx1-ubyte", labels(9), 1, &["label of image 39 is 9", "0 to 3"]),
+        ("a-labels-idx1-ubyte", labels(9), 1, &["label of image 119 is 9", "0 to 3"]),
         (
             "net.yaml",
             NET.replace("height: 8", "height: 9").into(),

@@ -64,7 +64,7 @@ pub enum FitError {
         of: String,
     },
     /// Too few samples.
-    #[error("{found} calibration tokens, at least {needed} are needed")]
+    #[error("{found} calibration rows (tokens, places of images), at least {needed} are needed")]
     TooFewSamples {
         /// Number of samples.
         found: usize,

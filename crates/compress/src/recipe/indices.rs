@@ -44,7 +44,8 @@ impl Indices {
     /// Whether an index is among them.
     #[must_use]
     pub fn contains(&self, index: usize) -> bool {
-        self.0.iter().any(|&(first, last)| (first..=last).contains(&index))
+        let after = self.0.partition_point(|(first, _)| *first <= index);
+        after > 0 && self.0[after - 1].1 >= index
     }
 
     /// All indices, in ascending order.
@@ -111,6 +112,8 @@ mod tests {
             let indices = Indices::parse(text).unwrap();
             assert_eq!((indices.last(), indices.iter().count()), (last, count), "{text}");
             assert_eq!(Indices::parse(&indices.to_string()).unwrap(), indices);
+            let listed: Vec<usize> = (0..120).filter(|index| indices.contains(*index)).collect();
+            assert_eq!(listed, indices.iter().collect::<Vec<_>>());
         }
         let read: Indices = serde_saphyr::from_str("7").unwrap();
         assert_eq!(read.iter().collect::<Vec<_>>(), [7]);

@@ -4,7 +4,8 @@ use super::few;
 use crate::signature::signature;
 use linwright::recipes::Recipe;
 use linwright_compress::plan::parse_plan;
-use linwright_compress::{recipe, sweep_recipe};
+use linwright_compress::recipe::{self, Table};
+use linwright_compress::sweep_recipe;
 use linwright_evaluate::prompt_of_text;
 use serde_json::{Map, Value, json};
 use std::fmt::Debug;
@@ -32,7 +33,7 @@ pub(super) fn task_file(bytes: &[u8]) -> String {
     }))
 }
 
-/// Reads a recipe of a study, or one of a sweep.
+/// Reads a recipe of a study, on text or on images, or one of a sweep.
 pub(super) fn recipe(bytes: &[u8]) -> String {
     let Ok(text) = std::str::from_utf8(bytes) else { return "no text".into() };
     let path = Path::new("recipe.yaml");
@@ -42,10 +43,14 @@ pub(super) fn recipe(bytes: &[u8]) -> String {
             format!("{} sweeps of {}", few(sweeps.runs.len()), few(options / 4))
         }));
     }
-    outcome(recipe::parse(path, text).map(|recipe| {
-        let rows = recipe.tables.iter().map(|table| table.methods.len()).sum();
-        format!("{} tables, {} rows", few(recipe.tables.len()), few(rows))
-    }))
+    let shown = |tables: &[Table]| {
+        let rows = tables.iter().map(|table| table.methods.len()).sum();
+        format!("{} tables, {} rows", few(tables.len()), few(rows))
+    };
+    if text.contains("images:") {
+        return outcome(recipe::parse_images(path, text).map(|recipe| shown(&recipe.tables)));
+    }
+    outcome(recipe::parse(path, text).map(|recipe| shown(&recipe.tables)))
 }
 
 /// Reads a recipe of jobs, with the options of each job, and what it writes of it.

@@ -156,4 +156,16 @@ mod tests {
             assert!(read.is_ok(), "{}: {read:?}", path.display());
         }
     }
+
+    #[test]
+    fn networks_of_the_repository_are_valid_and_name_their_weights() {
+        let folder = Path::new(env!("CARGO_MANIFEST_DIR")).join("../../recipes/nets");
+        let paths: Vec<PathBuf> =
+            std::fs::read_dir(folder).unwrap().map(|entry| entry.unwrap().path()).collect();
+        assert!(!paths.is_empty());
+        for path in paths {
+            let (_, weights) = linwright_nets::NetSpec::read(&path).unwrap();
+            assert!(weights.is_some(), "{}", path.display());
+        }
+    }
 }

@@ -147,14 +147,61 @@ jobs:
 - `--shard i/N` does a share of the jobs; `linwright merge` makes one directory of all shares.
 - `linwright run --print-schema` prints the JSON schema of this page, for editors.
 
-Two further forms are older: `tables` of methods on sets of layers, as in `recipes/rotor-paper-pocket.yaml`, and `runs`
-of sweeps, as in `recipes/laser-pocket.yaml`. The `eval` of `tables` takes `text`, `questions`, and further `tasks`,
-names or task files, with their `data` and `num_fewshot`.
+Two further forms are older: `runs` of sweeps, as in `recipes/laser-pocket.yaml`, and `tables`, as below.
+
+## tables
+
+Methods on sets of layers, with the dense network scored in the same run. Of a language model on text, as in
+`recipes/rotor-paper-pocket.yaml`:
+
+```yaml
+version: 1
+title: Two methods
+model: pocket
+seeds: [0, 1]
+calibration: {dataset: pocket, num_tokens: 40000, seq_len: 256}   # text_field, split, bos
+eval: {text: pocket, window: 512, questions: pocket}              # stride, join, limit, tasks, data, num_fewshot
+tables:
+  - title: Query, key and value
+    layers: [[6], [6, 7]]             # sets, each edited by itself
+    targets: [query, key, value]      # roles of the replaced slots; these by default
+    heal: [{roles: [output]}]         # slots that are refitted after it; these by default, `[]` for none
+    methods:
+      - {fit: {method: rotor}}
+      - {label: LR4, fit: {method: low_rank}, size: {rank: 4}}
+```
+
+Of a small network on labelled images, as in `recipes/mnist-cnn.yaml`; `calibration.images` tells it apart:
+
+```yaml
+version: 1
+title: Two methods
+model: net.yaml                       # a description with its weights, or a saved network
+calibration: {images: a-images-idx3-ubyte.gz, examples: 0-1999, batch: 50, validation: 0.1}
+eval: {images: a-images-idx3-ubyte.gz, examples: 2000-9999}
+tables:
+  - title: Convolutions
+    layers: [[0], [1], [0, 1]]        # counted over layers with slots
+    targets: [conv]                   # every slot of the layers by default
+    heal: [{roles: [linear], layers: [4], ridge: 0.001}]          # none by default
+    methods:
+      - {fit: {method: low_rank}, size: {rank: 4}}
+```
+
+- `images` is a file (idx, CIFAR, npy, PNG), a list of files, or a folder of classes; `labels` are by default those beside
+  the images or in them; `format` and `resize: [height, width]` are found by what is there. `examples` are indices from
+  zero such as `0-99,120`, by default all.
+- The seed draws the order of the calibration images, of which the last share, `validation`, validates fits. No image of
+  one set may be in both parts; equal images of two sets are told in the report.
+- Networks are compared by perplexity, or on images by cross-entropy in nats, beside the accuracy.
+- `heal` selects slots by `roles` or `patterns`, in the layers of the edited set unless it says `layers`, and refits them
+  by `fit: closed` with `ridge`, or `fit: trained` with `training`.
 ";
 
 #[cfg(test)]
 mod tests {
     use super::*;
+    use crate::recipes::Recipe;
     use std::path::Path;
 
     #[test]
@@ -167,6 +214,23 @@ mod tests {
             "docs/recipes.md differs from line {at:?}; write it again with \
              `cargo run -- run --print-reference > docs/recipes.md`"
         );
+    }
+
+    #[test]
+    fn examples_of_the_page_are_recipes() {
+        let blocks: Vec<&str> = HEAD.split("```").skip(1).step_by(2).collect();
+        assert_eq!(blocks.len(), 3);
+        for block in blocks {
+            let text = block.strip_prefix("yaml\n").unwrap();
+            let read = Recipe::read(Path::new("example"), "example", text, &[]);
+            let is_expected = match &read {
+                Ok(Recipe::Jobs(list)) => list.check().is_ok(),
+                Ok(Recipe::ImageStudy(_)) => text.contains("images:"),
+                Ok(Recipe::Study(_)) => text.contains("dataset:"),
+                _ => false,
+            };
+            assert!(is_expected, "{read:?}");
+        }
     }
 
     #[test]

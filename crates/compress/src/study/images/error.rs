@@ -60,7 +60,7 @@ pub enum ImageStudyError {
     Label {
         /// Key of the recipe.
         of: &'static str,
-        /// The image, among those that were chosen.
+        /// The image.
         index: usize,
         /// Its label.
         label: u32,

@@ -74,9 +74,8 @@ impl<'a> ImageTrial<'a> {
         if calibration.len() < 2 {
             return Err(ImageStudyError::TooFew { found: calibration.len() });
         }
-        for (of, images) in [("calibration", &calibration), ("eval", &scored)] {
-            check_suits(of, images, network)?;
-        }
+        check_suits("calibration", &calibration, source.examples.as_ref(), network)?;
+        check_suits("eval", &scored, eval.examples.as_ref(), network)?;
         check_apart(source, &calibration, eval, &scored)?;
         Ok(Self {
             network,
@@ -153,8 +152,13 @@ fn notes(calibration: &Images, scored: &Images) -> Vec<String> {
     }
 }
 
-/// Checks that a network is a classifier of some images.
-fn check_suits(of: &'static str, images: &Images, network: &Net) -> Result<(), ImageStudyError> {
+/// Checks that a network is a classifier of the chosen images of a set.
+fn check_suits(
+    of: &'static str,
+    images: &Images,
+    chosen: Option<&Indices>,
+    network: &Net,
+) -> Result<(), ImageStudyError> {
     let (expected, output) = (network.input(), network.output());
     if output.places() != 1 {
         return Err(ImageStudyError::Output { found: output });
@@ -167,7 +171,10 @@ fn check_suits(of: &'static str, images: &Images, network: &Net) -> Result<(), I
     let classes = output.channels;
     let mut labels = images.labels().into_iter().flatten().enumerate();
     match labels.find(|(_, label)| **label as usize >= classes) {
-        Some((index, &label)) => Err(ImageStudyError::Label { of, index, label, classes }),
+        Some((place, &label)) => {
+            let index = chosen.and_then(|chosen| chosen.iter().nth(place)).unwrap_or(place);
+            Err(ImageStudyError::Label { of, index, label, classes })
+        }
         None => Ok(()),
     }
 }

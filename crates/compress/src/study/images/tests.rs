@@ -124,7 +124,7 @@ fn what_does_not_suit_the_network_is_refused_before_any_work() {
     }
     let wrong = folder(|i| if i == 33 { 4 } else { 0 });
     let message = refused(&wrong, "examples: 0-29", "examples: 30-59");
-    assert!(message.contains("eval: label of image 3 is 4, expected 0 to 3"), "{message}");
+    assert!(message.contains("eval: label of image 33 is 4, expected 0 to 3"), "{message}");
     std::fs::remove_file(wrong.path().join("a-labels-idx1-ubyte")).unwrap();
     let message = refused(&wrong, "examples: 0-29", "examples: 30-59");
     assert!(message.contains("has no labels; name their file as calibration.labels"), "{message}");

@@ -33,6 +33,8 @@ pub(in crate::recipes) fn run(
     session.step(&format!("loading {}", recipe.model));
     let path = Path::new(&recipe.model);
     let (model, files) = (&Net::open(path)?, files_of(path)?);
+    // Results do not depend on the folder of the run.
+    let recipe = &ImageRecipe { model: session.portable(&recipe.model), ..recipe.clone() };
     study::check(recipe, &model.net)?;
     session.step("reading the images");
     let trial = ImageTrial::open(&model.net, &model.hash, recipe)?;
