@@ -19,19 +19,26 @@ pub(super) fn is_mlp(net: &str) -> bool {
 /// The description of the network: that of a file, or linear layers for these images.
 ///
 /// # Errors
-/// [`Failure`] for a description that cannot be read or has weights, and widths that are none.
+/// [`Failure`] as of [`check`], and for widths without outputs.
 pub(super) fn described(
     net: &str,
     images: &Images,
     training: &[usize],
 ) -> Result<NetSpec, Failure> {
-    if is_mlp(net) {
-        return mlp(net, images, training);
+    match is_mlp(net) {
+        true => mlp(&widths(net)?, images, training),
+        false => Ok(NetSpec::read(Path::new(net))?.0),
     }
-    let (spec, weights) = NetSpec::read(Path::new(net))?;
-    match weights {
-        None => Ok(spec),
-        Some(weights) => Err(Failure::usage(format!(
+}
+
+/// Checks what needs no images.
+pub(super) fn check(net: &str) -> Result<(), Failure> {
+    if is_mlp(net) {
+        return widths(net).map(drop);
+    }
+    match NetSpec::read(Path::new(net))? {
+        (_, None) => Ok(()),
+        (_, Some(weights)) => Err(Failure::usage(format!(
             "{net} names weights, {}, and training starts from random ones",
             weights.display()
         ))
@@ -39,15 +46,18 @@ pub(super) fn described(
     }
 }
 
-/// Linear layers of the widths in `mlp:512,256` with ReLU between them.
-fn mlp(net: &str, images: &Images, training: &[usize]) -> Result<NetSpec, Failure> {
+/// The widths in `mlp:512,256`.
+fn widths(net: &str) -> Result<Vec<usize>, Failure> {
     let widths = net.strip_prefix("mlp:").unwrap_or_default();
     let parts = widths.split(',').map(str::trim).filter(|part| !part.is_empty());
     let wrong = || {
         Failure::usage(format!("\"{}\": expected widths of layers such as mlp:512,256", shown(net)))
     };
-    let widths: Vec<usize> =
-        parts.map(|part| part.parse().map_err(|_| wrong())).collect::<Result<_, _>>()?;
+    parts.map(|part| part.parse().map_err(|_| wrong())).collect()
+}
+
+/// Linear layers of these widths with ReLU between them.
+fn mlp(widths: &[usize], images: &Images, training: &[usize]) -> Result<NetSpec, Failure> {
     let (shape, normalisation) = (images.shape(), Normalisation::of(images, training)?);
     let narrow = |numbers: &[f64]| numbers.iter().map(|number| *number as f32).collect();
     let input = InputSpec {
@@ -58,7 +68,7 @@ fn mlp(net: &str, images: &Images, training: &[usize]) -> Result<NetSpec, Failur
         std: narrow(&normalisation.std),
     };
     let mut layers = vec![LayerSpec::Flatten];
-    for (index, out) in widths.into_iter().enumerate() {
+    for (index, &out) in widths.iter().enumerate() {
         let name = format!("fc{}", index + 1);
         layers.extend([LayerSpec::Linear(Linear { name, out, bias: true }), LayerSpec::Relu]);
     }

@@ -1,7 +1,7 @@
 //! The training.
 
 use super::images::Divided;
-use super::network::described;
+use super::network::{self, described};
 use super::{NetTrainingOptions, TrainNet};
 use crate::jobs::outcome::text;
 use crate::jobs::saving::beside_new;
@@ -62,6 +62,7 @@ impl NetTrainingOptions {
 pub(super) fn run(job: &TrainNet, session: &mut Session<'_>) -> Result<Outcome, Failure> {
     job.images.check()?;
     job.training.check()?;
+    network::check(&job.net)?;
     if !job.dry_run {
         let mut inputs = outputs::inputs_of(job, session);
         inputs.extend(job.checkpoint.clone());
