@@ -38,6 +38,16 @@ fn an_mlp_is_trained_and_its_layers_are_replaced_by_the_recipe_of_other_networks
     let again = w.ok("reproduce mlp -o again");
     assert!(again.contains("have the same bytes"), "{again}");
 
+    let scores = w.ok_json("eval-net mlp --images a-images-idx3-ubyte -o scores.json");
+    assert_eq!((&scores["examples"], &scores["acc"]), (&json!(120), &json!(1.0)));
+    assert_eq!((&scores["net_sha256"], &scores), (&said["sha256"], &w.json("scores.json")));
+    let slots = w.ok_json("inspect mlp --slots");
+    assert_eq!(slots["sites"].as_array().unwrap().len(), 3);
+    assert_eq!((&slots["parameters"], &slots["family"]), (&found["parameters"], &json!("net")));
+    for command in ["compress mlp --method low-rank --keep 0.5 -o no", "export mlp -o no"] {
+        w.fails(command, 2, &["small network", "eval-net"]);
+    }
+
     let recipe = RECIPE.replace("net.yaml", "mlp").replace("targets: [conv]", "targets: [linear]");
     w.write("images.yaml", recipe);
     w.ok("run -r images.yaml -o out");

@@ -5,8 +5,7 @@ mod network;
 mod run;
 
 use crate::jobs::named::Names;
-use crate::jobs::{Failure, Job, Outcome, Session};
-use linwright_data::images::ImageFormat;
+use crate::jobs::{Failure, ImageOptions, Job, Outcome, Session};
 use linwright_nets::Loss;
 use schemars::JsonSchema;
 use serde::{Deserialize, Serialize};
@@ -20,9 +19,13 @@ pub struct TrainNet {
     /// these widths with ReLU between them, one output for each class and normalised pixels.
     #[schemars(extend("x-positional" = true))]
     pub net: String,
-    /// The images and how they are divided.
+    /// The images.
     #[serde(flatten)]
     pub images: ImageOptions,
+    /// Share of the images that is held out, at least one, for the curve and the choice of the best
+    /// step [default: 0.1].
+    #[schemars(extend("x-value" = "SHARE"))]
+    pub held_out_share: Option<f64>,
     /// Batches and step sizes.
     #[serde(flatten)]
     pub training: NetTrainingOptions,
@@ -39,46 +42,6 @@ pub struct TrainNet {
     pub force: bool,
     /// Print size and steps, and stop.
     pub dry_run: bool,
-}
-
-/// Labelled images, and which of them are held out.
-#[derive(Clone, Debug, PartialEq, Serialize, Deserialize, JsonSchema)]
-#[serde(default)]
-pub struct ImageOptions {
-    /// Images: an idx or npy file, binary records of CIFAR, or a folder with a sub-folder of PNG
-    /// files for each class.
-    #[schemars(extend("x-value" = "FILE", "x-path" = true, "x-required" = true))]
-    pub images: PathBuf,
-    /// Labels, idx or npy [default: the file beside one called ..images-idx3.., or in the images].
-    #[schemars(extend("x-value" = "FILE", "x-path" = true))]
-    pub labels: Option<PathBuf>,
-    /// Format of the images [default: found by what is there].
-    #[schemars(with = "Option<Names<ImageFormat>>")]
-    pub format: Option<ImageFormat>,
-    /// Use these images only: indices from zero such as `0-7999`.
-    #[schemars(extend("x-value" = "LIST"))]
-    pub examples: Option<String>,
-    /// Resize the images to this height and width, such as `16,16`: means of areas, or linear
-    /// between pixels.
-    #[schemars(extend("x-value" = "H,W"))]
-    pub resize: Option<String>,
-    /// Share of the images that is held out, at least one, for the curve and the choice of the best
-    /// step.
-    #[schemars(extend("x-value" = "SHARE"))]
-    pub held_out_share: f64,
-}
-
-impl Default for ImageOptions {
-    fn default() -> Self {
-        Self {
-            images: PathBuf::new(),
-            labels: None,
-            format: None,
-            examples: None,
-            resize: None,
-            held_out_share: 0.1,
-        }
-    }
 }
 
 /// Loss, length, batches and step sizes of the training of a small network.
@@ -138,8 +101,7 @@ impl Job for TrainNet {
 
     fn inputs(&self) -> Vec<PathBuf> {
         let description = (!network::is_mlp(&self.net)).then(|| PathBuf::from(&self.net));
-        let images = [self.images.images.clone()];
-        description.into_iter().chain(images).chain(self.images.labels.clone()).collect()
+        description.into_iter().chain(self.images.inputs()).collect()
     }
 
     fn run(&self, session: &mut Session<'_>) -> Result<Outcome, Failure> {

@@ -60,7 +60,7 @@ impl NetTrainingOptions {
 }
 
 pub(super) fn run(job: &TrainNet, session: &mut Session<'_>) -> Result<Outcome, Failure> {
-    job.images.check()?;
+    job.share()?;
     job.training.check()?;
     network::check(&job.net)?;
     if !job.dry_run {
@@ -110,7 +110,7 @@ struct Planned<'a> {
 impl<'a> Planned<'a> {
     fn new(job: &'a TrainNet) -> Result<Self, Failure> {
         let key = RngKey::new(job.seed).fold("net");
-        let divided = job.images.read(key)?;
+        let divided = Divided::read(job, key)?;
         let [training, held_out] = divided.labelled()?;
         let spec = described(&job.net, &divided.images, &divided.training)?;
         let net = Net::random(&spec, key.fold("weights"))?;
