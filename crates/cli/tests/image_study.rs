@@ -3,7 +3,7 @@
 use crate::workshop::Workshop;
 use serde_json::{Value, json};
 
-const RECIPE: &str = "
+pub(crate) const RECIPE: &str = "
 version: 1
 title: A small network
 model: net.yaml
@@ -24,7 +24,7 @@ tables:
     methods: *methods
 ";
 
-const NET: &str = "
+pub(crate) const NET: &str = "
 weights: net.safetensors
 input: {channels: 1, height: 8, width: 8, mean: [0.2], std: [0.5]}
 layers:
@@ -38,7 +38,7 @@ layers:
 const RUN: &str = "run -r images.yaml -o out";
 
 /// 120 images of 8 x 8 pixels, of which one quarter is bright: it is the class.
-fn images() -> Vec<u8> {
+pub(crate) fn images() -> Vec<u8> {
     let mut bytes = [0x803_u32, 120, 8, 8].map(u32::to_be_bytes).concat();
     for image in 0..120_usize {
         for (row, column) in (0..64).map(|pixel| (pixel / 8, pixel % 8)) {
@@ -50,7 +50,7 @@ fn images() -> Vec<u8> {
     bytes
 }
 
-fn labels(last: u8) -> Vec<u8> {
+pub(crate) fn labels(last: u8) -> Vec<u8> {
     let mut bytes = [0x801_u32, 120].map(u32::to_be_bytes).concat();
     bytes.extend((0..120).map(|image| if image == 119 { last } else { image % 4 }));
     bytes

@@ -41,6 +41,7 @@ mod small_verbs;
 mod study;
 mod tasks;
 mod texts;
+mod train_net;
 mod train_text;
 mod transcript;
 mod workshop;

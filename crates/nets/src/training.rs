@@ -22,6 +22,20 @@ pub enum Loss {
     SquaredError,
 }
 
+impl Loss {
+    /// All losses.
+    pub const ALL: [Self; 2] = [Self::CrossEntropy, Self::SquaredError];
+
+    /// Its name in options and files.
+    #[must_use]
+    pub fn name(self) -> &'static str {
+        match self {
+            Self::CrossEntropy => "cross_entropy",
+            Self::SquaredError => "squared_error",
+        }
+    }
+}
+
 /// How a network is trained, but for the settings of the loop.
 #[derive(Clone, Copy, Debug, PartialEq)]
 pub struct TrainingPlan {

@@ -49,9 +49,13 @@ impl Optimizer {
         step: u64,
         slices: Vec<Slice<'_>>,
     ) -> f64 {
-        let norm = slices.iter().map(|s| squares(s.gradient)).sum::<f64>().sqrt();
-        let scale =
-            settings.clip_norm.map_or(1.0, |limit| (limit / norm.max(1e-30)).min(1.0)) as f32;
+        // The norm, if it clips, and the factor.
+        let clipped = settings.clip_norm.map(|limit| {
+            let squares =
+                parallel::map(slices.iter().collect(), |_, s: &Slice<'_>| squares(s.gradient));
+            let norm = squares.into_iter().sum::<f64>().sqrt();
+            (norm, (limit / norm.max(1e-30)).min(1.0) as f32)
+        });
         self.first.resize_with(slices.len(), Vec::new);
         self.second.resize_with(slices.len(), Vec::new);
         let mut pieces = Vec::new();
@@ -64,15 +68,24 @@ impl Optimizer {
             let moments = first.chunks_mut(PIECE).zip(second.chunks_mut(PIECE));
             pieces.extend(parts.zip(moments).map(|((p, g), (m, v))| (decay, p, g, m, v)));
         }
-        parallel::for_each(pieces, |_, (weight_decay, values, gradient, first, second)| {
-            if scale < 1.0 {
-                gradient.iter_mut().for_each(|g| *g *= scale);
-            }
-            let OptimizerSettings { beta1, beta2, epsilon, .. } = *settings;
-            let constants = Adam { rate, beta1, beta2, epsilon, weight_decay };
-            adam(&constants, step, values, gradient, first, second);
-        });
-        norm
+        let of_pieces =
+            parallel::map(pieces, |_, (weight_decay, values, gradient, first, second)| {
+                let own = match clipped {
+                    Some((_, scale)) => {
+                        if scale < 1.0 {
+                            gradient.iter_mut().for_each(|g| *g *= scale);
+                        }
+                        0.0
+                    }
+                    // Read once, with the update.
+                    None => squares(gradient),
+                };
+                let OptimizerSettings { beta1, beta2, epsilon, .. } = *settings;
+                let constants = Adam { rate, beta1, beta2, epsilon, weight_decay };
+                adam(&constants, step, values, gradient, first, second);
+                own
+            });
+        clipped.map_or_else(|| of_pieces.into_iter().sum::<f64>().sqrt(), |(norm, _)| norm)
     }
 }
 

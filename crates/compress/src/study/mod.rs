@@ -24,7 +24,7 @@ use serde::de::DeserializeOwned;
 use serde::{Deserialize, Serialize};
 
 pub use crate::estimate::estimate;
-pub use images::{ImageStudyError, ImageTrial, open_images};
+pub use images::{ImageStudyError, ImageTrial, labelled, open_images};
 pub use linwright_evaluate::{Metric, Outcome, TaskResult};
 pub use text::{TextTrial, leave_out_overlap, notes, windows_without_text};
 

@@ -116,6 +116,23 @@ pub enum ImageFormat {
 }
 
 impl ImageFormat {
+    /// All formats.
+    pub const ALL: [Self; 6] =
+        [Self::Idx, Self::Cifar10, Self::Cifar100, Self::Cifar100Coarse, Self::Png, Self::Npy];
+
+    /// Its name in options and files.
+    #[must_use]
+    pub fn name(self) -> &'static str {
+        match self {
+            Self::Idx => "idx",
+            Self::Cifar10 => "cifar10",
+            Self::Cifar100 => "cifar100",
+            Self::Cifar100Coarse => "cifar100_coarse",
+            Self::Png => "png",
+            Self::Npy => "npy",
+        }
+    }
+
     /// The format of a file with these bytes. A file called `.bin` is of CIFAR if its size is: its
     /// first bytes are pixels, which may look like any format.
     fn of(path: &Path, bytes: &[u8]) -> Result<Self, ImageError> {

@@ -8,6 +8,7 @@ use linwright_compress::recipe::RecipeError;
 use linwright_compress::study::{ImageStudyError, StudyError, is_interruption};
 use linwright_compress::{CompressError, FitError};
 use linwright_data::DataError;
+use linwright_data::images::ImageError;
 use linwright_data::sets::SetError;
 use linwright_evaluate::EvaluationError;
 use linwright_files::FileError;
@@ -596,7 +597,7 @@ macro_rules! general {
     };
 }
 
-general!(DataError, GenerateError, ReportError, TokenizerError);
+general!(DataError, GenerateError, ImageError, ReportError, TokenizerError);
 
 #[cfg(test)]
 mod tests {

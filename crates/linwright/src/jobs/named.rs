@@ -2,11 +2,13 @@
 
 use super::{Name, SavedForm};
 use linwright_compress::intervention::{Intervention, Lname, Storage};
+use linwright_data::images::ImageFormat;
 use linwright_evaluate::{Bos, Join, Scoring, Split};
 use linwright_measure::inspect::report::By;
 use linwright_measure::vendi::Diversity;
 use linwright_model::Role;
 use linwright_model::checkpoint::Precision;
+use linwright_nets::Loss;
 use schemars::{JsonSchema, Schema, SchemaGenerator, json_schema};
 use std::borrow::Cow;
 use std::marker::PhantomData;
@@ -44,9 +46,11 @@ named! {
     Bos;
     Diversity;
     By;
+    ImageFormat;
     Intervention;
     Join;
     Lname, Lname::other_names;
+    Loss;
     Precision;
     Role, |role| role.other_names().to_vec();
     SavedForm;

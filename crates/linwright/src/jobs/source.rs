@@ -4,6 +4,7 @@ use super::{Failure, Session};
 use linwright_files::hub::{self, HubId, HubSettings};
 use linwright_model::checkpoint::{LoadedModel, Precision, Sentence, load_as};
 use linwright_model::tokenizer::Tokenizer;
+use linwright_nets::Net;
 use linwright_run::Monitor;
 use std::ffi::OsString;
 use std::path::{Path, PathBuf};
@@ -101,6 +102,10 @@ pub fn open_model_as(
         session.note(
             "note: pocket is the built-in model; for the directory of this name give ./pocket",
         );
+    }
+    if Net::is_saved_at(&place.path) {
+        return Err(Failure::usage(format!("{model} is a small network, no language model"))
+            .hint("a recipe of images replaces its layers, eval-net scores it, inspect --slots lists them"));
     }
     let loaded = load_as(&place.path, precision)?;
     session.detail(|| held(&loaded));

@@ -1,5 +1,6 @@
 //! The update of Adam and AdamW, fused: one pass over parameter, gradient and both moments.
 
+use super::instructions::vectorised;
 use crate::Scalar;
 
 /// Constants of one update.
@@ -50,10 +51,38 @@ pub fn adam<T: Scalar>(
     let (keep1, new1) = (T::from_f64(beta1), T::from_f64(1.0 - beta1));
     let (keep2, new2) = (T::from_f64(beta2), T::from_f64(1.0 - beta2));
     let (decay, epsilon) = (T::from_f64(1.0 - rate * weight_decay), T::from_f64(epsilon));
-    for (((p, &g), m), v) in parameter.iter_mut().zip(gradient).zip(first).zip(second) {
-        *m = keep1 * *m + new1 * g;
-        *v = keep2 * *v + new2 * g * g;
-        *p = decay * *p - scale * *m / (v.sqrt() * root + epsilon);
+    let factors = Factors { keep1, new1, keep2, new2, decay, scale, root, epsilon };
+    update(&factors, parameter, gradient, first, second);
+}
+
+/// [`Adam`] at one step, in the scalar of the parameters.
+#[derive(Clone, Copy)]
+struct Factors<T> {
+    keep1: T,
+    new1: T,
+    keep2: T,
+    new2: T,
+    decay: T,
+    scale: T,
+    root: T,
+    epsilon: T,
+}
+
+vectorised! {
+    // No multiply-add is fused, so that all instruction sets give the same bits.
+    fn update<const FUSED: bool, T: Scalar>(
+        factors: &Factors<T>,
+        parameter: &mut [T],
+        gradient: &[T],
+        first: &mut [T],
+        second: &mut [T],
+    ) {
+        let Factors { keep1, new1, keep2, new2, decay, scale, root, epsilon } = *factors;
+        for (((p, &g), m), v) in parameter.iter_mut().zip(gradient).zip(first).zip(second) {
+            *m = keep1 * *m + new1 * g;
+            *v = keep2 * *v + new2 * g * g;
+            *p = decay * *p - scale * *m / (v.sqrt() * root + epsilon);
+        }
     }
 }
 

@@ -85,8 +85,8 @@ impl<'a> ImageTrial<'a> {
             shape: scored.shape(),
             calibration_sha256: calibration.sha256().to_owned(),
             scored_sha256: scored.sha256().to_owned(),
-            calibration: labelled(calibration)?,
-            scored: labelled(scored)?,
+            calibration: labelled(&calibration)?,
+            scored: labelled(&scored)?,
         })
     }
 
@@ -124,8 +124,11 @@ impl<'a> ImageTrial<'a> {
     }
 }
 
-/// Images as rows for each pixel, bytes divided by 255. The network normalises.
-fn labelled(images: Images) -> Result<Labelled, ImageStudyError> {
+/// Images as rows for each pixel, bytes divided by 255, with their labels. The network normalises.
+///
+/// # Errors
+/// [`ImageStudyError::Net`] if there are none, or a number is not finite.
+pub fn labelled(images: &Images) -> Result<Labelled, ImageStudyError> {
     let (shape, count) = (images.shape(), images.len());
     let mut numbers = vec![0.0; count * shape.numbers()];
     let all: Vec<usize> = (0..count).collect();

@@ -15,7 +15,7 @@ use std::path::PathBuf;
 #[serde(default)]
 pub struct Inspect {
     /// A weight file, a directory of them, `pocket` for the built-in model, or
-    /// `owner/name[@revision]` on the hub.
+    /// `owner/name[@revision]` on the hub; with --slots also a file that describes a small network.
     #[schemars(extend("x-positional" = true))]
     pub model: String,
     /// Compute the singular values of every matrix, effective ranks, power-law exponents and noise

@@ -3,11 +3,14 @@
 use crate::jobs::outcome::{table, text};
 use crate::jobs::source::{OpenModel, open_model};
 use crate::jobs::{Failure, Outcome, Session};
-use linwright_ops::{Sites, parameter_count};
+use linwright_nets::{Net, OpenedNet};
+use linwright_ops::{LinearSlot, Network, Sites, parameter_count};
 use linwright_report::Block;
 use linwright_report::number::grouped;
 use linwright_run::Monitor;
 use serde::Serialize;
+use std::collections::BTreeSet;
+use std::path::Path;
 
 #[derive(Serialize)]
 struct Slots {
@@ -15,8 +18,10 @@ struct Slots {
     model_hash: String,
     family: String,
     layers: usize,
-    hidden: usize,
-    vocab: usize,
+    #[serde(skip_serializing_if = "Option::is_none")]
+    hidden: Option<usize>,
+    #[serde(skip_serializing_if = "Option::is_none")]
+    vocab: Option<usize>,
     parameters: u64,
     linear_parameters: u64,
     sites: Vec<Site>,
@@ -37,44 +42,77 @@ struct Site {
 }
 
 pub(super) fn run(model: &str, session: &mut Session<'_>) -> Result<Outcome, Failure> {
-    let OpenModel { loaded, place } = open_model(model, session)?;
+    let slots = match is_net(model) {
+        true => of_net(model, session)?,
+        false => of_model(model, session)?,
+    };
     session.finish();
-    let decoder = &loaded.decoder;
-    let sites: Vec<Site> = decoder
-        .slots()
-        .into_iter()
-        .map(|slot| {
-            let map = slot.op().map();
-            Site {
-                site: slot.id().to_string(),
-                role: slot.role().to_string(),
-                out: slot.shape().out,
-                inp: slot.shape().inp,
-                operator: map.spec().kind().to_owned(),
-                parameters: parameter_count(&map.params()) as u64,
-                dense_parameters: slot.shape().dense_parameters() as u64,
-                macs_per_row: map.macs_per_row(),
-                bias: slot.bias().is_some(),
-            }
-        })
-        .collect();
-    let config = decoder.config();
+    let blocks = blocks(&slots);
+    Ok(Outcome::new(slots, blocks))
+}
+
+/// Whether a name is that of a small network: a saved one, or a description.
+fn is_net(model: &str) -> bool {
+    let path = Path::new(model);
+    let ending = path.extension().and_then(|ending| ending.to_str());
+    Net::is_saved_at(path) || (path.is_file() && matches!(ending, Some("yaml" | "yml" | "json")))
+}
+
+fn of_net(model: &str, session: &mut Session<'_>) -> Result<Slots, Failure> {
+    session.step(&format!("loading {model}"));
+    let OpenedNet { net, hash } = Net::open(Path::new(model))?;
+    let sites = sites_of(&net);
+    let layers: BTreeSet<usize> = net.slots().iter().filter_map(|slot| slot.layer()).collect();
+    Ok(Slots {
+        model: model.to_owned(),
+        model_hash: hash,
+        family: "net".to_owned(),
+        layers: layers.len(),
+        hidden: None,
+        vocab: None,
+        parameters: net.parameters(),
+        linear_parameters: sites.iter().map(|site| site.parameters).sum(),
+        sites,
+        notes: Vec::new(),
+    })
+}
+
+fn of_model(model: &str, session: &mut Session<'_>) -> Result<Slots, Failure> {
+    let OpenModel { loaded, place } = open_model(model, session)?;
+    let sites = sites_of(&loaded.decoder);
+    let config = loaded.decoder.config();
     let linear_parameters = sites.iter().map(|site| site.parameters).sum();
     let dense_total: u64 = sites.iter().map(|site| site.dense_parameters).sum();
-    let slots = Slots {
+    Ok(Slots {
         model: place.name,
         model_hash: loaded.hash,
         family: config.family.model_type.to_owned(),
         layers: config.layers.len(),
-        hidden: config.hidden,
-        vocab: config.vocab,
+        hidden: Some(config.hidden),
+        vocab: Some(config.vocab),
         parameters: config.parameters() + linear_parameters - dense_total,
         linear_parameters,
         sites,
         notes: loaded.notes,
+    })
+}
+
+fn sites_of(network: &impl Sites) -> Vec<Site> {
+    let site = |slot: &LinearSlot| {
+        let map = slot.op().map();
+        Site {
+            site: slot.id().to_string(),
+            role: slot.role().to_string(),
+            out: slot.shape().out,
+            inp: slot.shape().inp,
+            operator: map.spec().kind().to_owned(),
+            parameters: parameter_count(&map.params()) as u64,
+            dense_parameters: slot.shape().dense_parameters() as u64,
+            macs_per_row: map.macs_per_row(),
+            bias: slot.bias().is_some(),
+        }
     };
-    let blocks = blocks(&slots);
-    Ok(Outcome::new(slots, blocks))
+    network.slots().into_iter().map(site).collect()
 }
 
 fn blocks(slots: &Slots) -> Vec<Block> {
@@ -92,11 +130,18 @@ fn blocks(slots: &Slots) -> Vec<Block> {
             ]
         })
         .collect();
-    let header = ["site", "role", "out x inp", "operator", "parameters", "MACs per token"];
+    let row = if slots.vocab.is_some() { "token" } else { "row" };
+    let macs = format!("MACs per {row}");
+    let header = ["site", "role", "out x inp", "operator", "parameters", &macs];
+    let sizes = [("hidden", slots.hidden), ("vocabulary", slots.vocab)];
+    let sizes = sizes.into_iter().filter_map(|(name, size)| Some(format!(", {name} {}", size?)));
     let facts = [
         format!(
-            "{}: {}, {} layers, hidden {}, vocabulary {}",
-            slots.model, slots.family, slots.layers, slots.hidden, slots.vocab
+            "{}: {}, {} layers{}",
+            slots.model,
+            slots.family,
+            slots.layers,
+            sizes.collect::<String>()
         ),
         format!(
             "{} parameters, {} in linear layers",

@@ -10,8 +10,6 @@ use crate::jobs::compress::StoredDType;
 use crate::jobs::named::Names;
 use crate::jobs::{Failure, Job, Outcome, Session};
 use linwright_files::TOKENIZER_FILES;
-use linwright_run::Monitor;
-use linwright_train::{Control, Progress};
 use schemars::JsonSchema;
 use serde::{Deserialize, Serialize};
 use std::path::PathBuf;
@@ -207,23 +205,5 @@ impl Job for TrainLm {
             Some(name) => text::run(self, name, session),
             None => pocket::run(self, session),
         }
-    }
-}
-
-/// Reports the steps of a training to the session.
-struct Forward<'a, 's> {
-    session: &'a mut Session<'s>,
-    /// Steps made in this process.
-    steps: u64,
-}
-
-impl Control for Forward<'_, '_> {
-    fn progress(&mut self, progress: &Progress<'_>) {
-        self.steps += 1;
-        self.session.progress(progress.step, progress.steps);
-    }
-
-    fn interrupted(&self) -> bool {
-        self.session.interrupted()
     }
 }

@@ -1,8 +1,9 @@
 //! `linwright train-lm` without a text: trains the built-in model from its seed.
 
-use super::{Forward, TrainLm};
+use super::TrainLm;
 use crate::jobs::outcome::text;
 use crate::jobs::saving::beside_new;
+use crate::jobs::training::Forward;
 use crate::jobs::{Failure, FailureKind, Outcome, Session, outputs, store};
 use crate::pocket::{PocketRecipe, Prepared};
 use linwright_report::number::grouped;

@@ -1,11 +1,12 @@
 //! `linwright train-lm --text`: trains tokenizer and model on any text.
 
+use super::TrainLm;
 use super::documents::{Texts, listed};
 use super::shape::{check_memory, training_bytes};
 use super::tokens::Tokens;
-use super::{Forward, TrainLm};
 use crate::jobs::outcome::text;
 use crate::jobs::saving::beside_new;
+use crate::jobs::training::{Forward, advised};
 use crate::jobs::{Failure, FailureKind, Outcome, Session, message_of, outputs, store};
 use crate::lm::{Length, LmTraining, Shape, generation_config, lines, optimizer, pretty};
 use linwright_model::checkpoint::{Form, SaveOptions, Source, save};
@@ -17,7 +18,7 @@ use linwright_run::memory::peak_resident_bytes;
 use linwright_run::store::Unfinished;
 use linwright_run::{Fingerprint, Monitor};
 use linwright_tensor::RngKey;
-use linwright_train::{Checkpoint, Control, Outcome as Trained, Progress, Schedule, TrainError};
+use linwright_train::{Checkpoint, Control, Outcome as Trained, Progress, Schedule};
 use serde_json::{Value, json};
 use std::f64::consts::LN_2;
 
@@ -342,13 +343,6 @@ impl<'a> Planned<'a> {
 
 fn batching(job: &TrainLm, key: RngKey) -> Batching {
     Batching { tokens: job.training.batch_tokens, key: key.fold("batches") }
-}
-
-/// The failure of a training, with what to do about it.
-fn advised(error: TrainError) -> Failure {
-    let diverged = matches!(error, TrainError::Diverged { .. } | TrainError::NonFinite { .. });
-    let failure = Failure::from(error);
-    if diverged { failure.hint("give a smaller --rate, or a longer --warmup") } else { failure }
 }
 
 /// Notes when each step ends.
