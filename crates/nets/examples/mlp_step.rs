@@ -50,11 +50,12 @@ fn main() -> Result<(), Box<dyn Error>> {
     for _ in 0..WARM {
         one()?;
     }
-    println!("ready");
+    let mut out = stdout();
+    writeln!(out, "ready")?;
     for line in stdin().lock().lines() {
         line?;
-        println!("{}", one()?);
-        stdout().flush()?;
+        writeln!(out, "{}", one()?)?;
+        out.flush()?;
     }
     Ok(())
 }

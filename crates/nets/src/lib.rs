@@ -1,8 +1,8 @@
 //! Small networks made of slots, from a plain description, with explicit gradients.
 //!
-//! A [`NetSpec`] lists layers; a [`Net`] has their numbers. [`Net::open`] and [`Net::save`] read and
-//! write directories, [`NetTraining`] is a problem of the training loop, and [`score`] measures a
-//! network on [`Labelled`] examples.
+//! A [`NetSpec`] lists layers; a [`Net`] has their numbers. [`Net::open`] and [`Net::save`] read
+//! and write directories, [`NetTraining`] is a problem of the training loop, and [`score`] measures
+//! a network on [`Labelled`] examples.
 
 mod affine;
 mod build;
