@@ -42,7 +42,12 @@ impl Learner {
         op.map().backward(args, ws);
         let params = op.map_mut().params_mut().into_iter().zip(grads.iter_mut());
         let slices = params
-            .map(|(p, gradient)| Slice { name: p.name, values: p.values, gradient, decay: false })
+            .map(|(p, gradient)| Slice {
+                name: p.name,
+                values: p.values,
+                gradient: gradient.into(),
+                decay: false,
+            })
             .collect();
         optimizer.update(&OptimizerSettings::default(), rate, *steps, slices);
     }

@@ -210,7 +210,12 @@ impl Problem for Task<'_> {
     fn slices(&mut self) -> Vec<Slice<'_>> {
         let params = self.0.params().into_iter();
         params
-            .map(|p| Slice { name: p.name, values: p.values, gradient: p.gradient, decay: p.decay })
+            .map(|p| Slice {
+                name: p.name,
+                values: p.values,
+                gradient: p.gradient.into(),
+                decay: p.decay,
+            })
             .collect()
     }
 

@@ -2,7 +2,7 @@
 
 use crate::build::{Builder, Source, Stage};
 use crate::source::{Asked, Random, Stored};
-use crate::step::{Back, Blind, Keep, Kept, NetTensor, Pass};
+use crate::step::{Back, Blind, Keep, Kept, NetTensor, Pass, TensorGrads};
 use crate::{Extent, NetError, NetSpec};
 use linwright_files::Weights;
 use linwright_ops::Workspace;
@@ -10,6 +10,9 @@ use linwright_tensor::kernels::batch_norm::normalise_columns;
 use linwright_tensor::kernels::elementwise::all_finite;
 use linwright_tensor::{Mat, RngKey, Scalar};
 use std::path::Path;
+
+/// Most rows of a batch at which the gradient of a large weight is better not formed.
+const FEW_ROWS: usize = 512;
 
 /// Examples: their places as rows (examples * places, channels).
 #[derive(Clone, Debug, PartialEq)]
@@ -203,7 +206,8 @@ impl<T: Scalar> Net<T> {
     pub fn gradients(&mut self, passed: Passed<T>, dy: Mat<T>) -> (Vec<Vec<T>>, Mat<T>) {
         let lengths = self.tensors_mut().into_iter().map(|tensor| tensor.values.len());
         let mut all: Vec<Vec<T>> = lengths.map(|length| vec![T::ZERO; length]).collect();
-        let dx = self.gradients_in(passed, dy, &mut all, true, &mut Workspace::default());
+        let grads = TensorGrads { numbers: &mut all, factors: &mut [] };
+        let dx = self.gradients_in(passed, dy, grads, true, &mut Workspace::default());
         (all, dx)
     }
 
@@ -213,18 +217,20 @@ impl<T: Scalar> Net<T> {
         &mut self,
         passed: Passed<T>,
         mut dy: Mat<T>,
-        all: &mut [Vec<T>],
+        grads: TensorGrads<'_, T>,
         needs_dx: bool,
         ws: &mut Workspace<T>,
     ) -> Mat<T> {
-        let (mut stack, mut end) = (Vec::new(), all.len());
+        let TensorGrads { numbers, factors } = grads;
+        let (mut stack, mut end) = (Vec::new(), numbers.len());
         let kept = passed.0.into_iter().enumerate().rev();
         for ((index, kept), stage) in kept.zip(self.stages.iter_mut().rev()) {
             let start = end - stage.step.tensors_mut().len();
+            let factors = if factors.is_empty() { &mut [] } else { &mut factors[start..end] };
             let mut back = Back {
                 stack: &mut stack,
                 watch: &mut Blind,
-                grads: Some(&mut all[start..end]),
+                grads: Some(TensorGrads { numbers: &mut numbers[start..end], factors }),
                 needs_dx: needs_dx || index > 0,
                 ws: &mut *ws,
             };
@@ -232,6 +238,18 @@ impl<T: Scalar> Net<T> {
             end = start;
         }
         dy
+    }
+
+    /// For every tensor, whether its gradient is a product that is better not formed, with batches
+    /// of this many examples: that of a large dense weight in a linear layer, from few rows.
+    pub(crate) fn are_products(&mut self, batch: usize) -> Vec<bool> {
+        let of_stage = |stage: &mut Stage<T>| {
+            let rows = stage.step.factor_rows().map(|rows| batch.saturating_mul(rows));
+            let few = rows.is_some_and(|rows| rows <= FEW_ROWS);
+            let count = stage.step.tensors_mut().len();
+            (0..count).map(move |tensor| few && tensor == 0).collect::<Vec<_>>()
+        };
+        self.stages.iter_mut().flat_map(of_stage).collect()
     }
 
     /// Takes the statistics of a pass in training.

@@ -133,14 +133,29 @@ impl<T: Scalar> Kept<T> {
     }
 }
 
+/// Factors of the gradient `dyᵀ x` of a weight.
+#[derive(Debug)]
+pub(crate) struct Factors<T> {
+    pub(crate) dy: Mat<T>,
+    pub(crate) x: Mat<T>,
+}
+
+/// Gradients of tensors.
+pub(crate) struct TensorGrads<'a, T> {
+    /// Their numbers, overwritten. They are empty where only factors are wanted.
+    pub(crate) numbers: &'a mut [Vec<T>],
+    /// Factors of those that are a product, in place of old ones; may be empty.
+    pub(crate) factors: &'a mut [Option<Factors<T>>],
+}
+
 /// A pass back, at one step.
 pub(crate) struct Back<'a, T: Scalar> {
     /// Gradients for the inputs of residual branches.
     pub(crate) stack: &'a mut Vec<Mat<T>>,
     /// Sees the slots.
     pub(crate) watch: &'a mut dyn Watch<T>,
-    /// Gradients of the tensors, in the order of [`Step::tensors_mut`], overwritten.
-    pub(crate) grads: Option<&'a mut [Vec<T>]>,
+    /// Gradients of the tensors, in the order of [`Step::tensors_mut`].
+    pub(crate) grads: Option<TensorGrads<'a, T>>,
     /// Whether the gradient of the input is needed; it may be empty otherwise.
     pub(crate) needs_dx: bool,
     /// Memory.
@@ -173,9 +188,10 @@ impl<T: Scalar> Back<'_, T> {
             true => self.ws.take(dy.rows(), slot.shape().inp),
             false => Mat::default(),
         };
-        let mut grads = self.grads.as_deref_mut().map(|grads| &mut grads[first_tensor..]);
+        let grads = self.grads.as_mut();
+        let mut grads = grads.map(|grads| &mut grads.numbers[first_tensor..]);
         if let Some(weight) = dense_weight(slot) {
-            if let Some(grads) = &mut grads {
+            if let Some(grads) = grads.as_mut().filter(|grads| !grads[0].is_empty()) {
                 let x = x.expect("the input of a slot with gradients is kept");
                 let into = MatMut::new(&mut grads[0], weight.rows(), weight.cols());
                 let (dy, x) = (Arg::Transposed(dy.view()), Arg::Plain(x.view()));
@@ -201,10 +217,30 @@ impl<T: Scalar> Back<'_, T> {
         }
         dx
     }
+
+    /// Numbers of the gradients of a step from a tensor on, if they are wanted.
+    pub(crate) fn numbers(&mut self, first_tensor: usize) -> Option<&mut [Vec<T>]> {
+        self.grads.as_mut().map(|grads| &mut grads.numbers[first_tensor..])
+    }
+
+    /// Takes the factors of the gradient of a step's first tensor, if only they are wanted, or uses
+    /// their memory again.
+    pub(crate) fn take_factors(&mut self, dy: Mat<T>, x: Option<Mat<T>>) {
+        let wanted = self.grads.as_mut().filter(|grads| grads.numbers[0].is_empty());
+        let place = wanted.and_then(|grads| grads.factors.first_mut());
+        let unused = match (place, x) {
+            (Some(place), Some(x)) => place.replace(Factors { dy, x }),
+            (_, x) => Some(Factors { dy, x: x.unwrap_or_default() }),
+        };
+        if let Some(Factors { dy, x }) = unused {
+            self.ws.give(dy);
+            self.ws.give(x);
+        }
+    }
 }
 
 /// The weight of a slot with an ordinary dense one.
-fn dense_weight<T: Scalar>(slot: &LinearSlot<T>) -> Option<MatRef<'_, T>> {
+pub(crate) fn dense_weight<T: Scalar>(slot: &LinearSlot<T>) -> Option<MatRef<'_, T>> {
     match slot.op().map().weight() {
         Some(Weight::Full(weight)) => Some(weight),
         Some(Weight::Half(_)) | None => None,
@@ -230,6 +266,12 @@ pub(crate) trait Step<T: Scalar>: Debug + Send + Sync {
 
     /// Shape in files of the dense weights of its slots, if they are not matrices there.
     fn weight_shape(&self) -> Option<Vec<usize>> {
+        None
+    }
+
+    /// Rows for each example of the factors of its first tensor's gradient, if that is large and
+    /// such a product.
+    fn factor_rows(&self) -> Option<usize> {
         None
     }
 

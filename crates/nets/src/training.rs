@@ -1,9 +1,10 @@
 //! Networks as a problem of the training loop.
 
+use crate::step::{Factors, TensorGrads};
 use crate::{Labelled, Net, NetError, Targets, TensorUse};
 use linwright_ops::{CrossEntropy, OutputLoss, SquaredError, Workspace};
 use linwright_tensor::{Mat, MatMut, RngKey};
-use linwright_train::{Buffer, Problem, Slice};
+use linwright_train::{Buffer, Gradient, Problem, Slice};
 use serde::{Deserialize, Serialize};
 use std::error::Error;
 
@@ -56,6 +57,8 @@ pub struct NetTraining<'a> {
     validation: &'a Labelled,
     plan: TrainingPlan,
     gradients: Vec<Vec<f32>>,
+    /// Factors of gradients that are not formed.
+    factors: Vec<Option<Factors<f32>>>,
     epoch: Option<u64>,
     order: Vec<u32>,
     ws: Workspace<f32>,
@@ -87,13 +90,18 @@ impl<'a> NetTraining<'a> {
             let (found, expected) = ("no example".into(), "at least one".into());
             return Err(NetError::Examples { what: "batch", found, expected });
         }
-        let lengths = net.tensors_mut().into_iter().map(|tensor| match tensor.purpose {
-            TensorUse::Statistic => 0,
-            TensorUse::Weight | TensorUse::Vector => tensor.values.len(),
-        });
-        let gradients = lengths.map(|length| vec![0.0; length]).collect();
+        let are_products = net.are_products(plan.batch);
+        let lengths = net.tensors_mut().into_iter().zip(are_products).map(
+            |(tensor, is_product)| match tensor.purpose {
+                TensorUse::Statistic => 0,
+                _ if is_product => 0,
+                TensorUse::Weight | TensorUse::Vector => tensor.values.len(),
+            },
+        );
+        let gradients: Vec<Vec<f32>> = lengths.map(|length| vec![0.0; length]).collect();
+        let factors = gradients.iter().map(|_| None).collect();
         let (epoch, order, ws) = (None, Vec::new(), Workspace::default());
-        Ok(Self { net, training, validation, plan, gradients, epoch, order, ws })
+        Ok(Self { net, training, validation, plan, gradients, factors, epoch, order, ws })
     }
 
     /// Steps of an epoch.
@@ -123,7 +131,8 @@ impl<'a> NetTraining<'a> {
         let (mut outputs, passed) = self.net.pass_in(batch, Some(key), &mut self.ws)?;
         self.net.learn(&passed);
         let loss = loss_of(self.plan.loss, outputs.view_mut(), &targets);
-        self.net.gradients_in(passed, outputs, &mut self.gradients, false, &mut self.ws);
+        let grads = TensorGrads { numbers: &mut self.gradients, factors: &mut self.factors };
+        self.net.gradients_in(passed, outputs, grads, false, &mut self.ws);
         Ok(loss)
     }
 
@@ -159,13 +168,17 @@ pub(crate) fn loss_of(loss: Loss, outputs: MatMut<'_, f32>, targets: &Targets) -
 
 impl Problem for NetTraining<'_> {
     fn slices(&mut self) -> Vec<Slice<'_>> {
-        let tensors = self.net.tensors_mut().into_iter().zip(&mut self.gradients);
+        let gradients = self.gradients.iter_mut().zip(&self.factors);
+        let tensors = self.net.tensors_mut().into_iter().zip(gradients);
         let trained = tensors.filter(|(tensor, _)| tensor.purpose != TensorUse::Statistic);
         trained
-            .map(|(tensor, gradient)| Slice {
+            .map(|(tensor, (numbers, factors))| Slice {
                 name: tensor.name,
                 values: tensor.values,
-                gradient,
+                gradient: match factors {
+                    Some(Factors { dy, x }) => Gradient::Product { dy: dy.view(), x: x.view() },
+                    None => numbers.as_mut_slice().into(),
+                },
                 decay: tensor.purpose == TensorUse::Weight,
             })
             .collect()

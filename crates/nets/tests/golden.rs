@@ -231,7 +231,7 @@ fn update(
         decay: tensor.purpose == TensorUse::Weight,
         name: tensor.name,
         values: tensor.values,
-        gradient: &mut gradient.values,
+        gradient: gradient.values.as_mut_slice().into(),
     });
     assert!(optimise(slices.collect()) > 0.0, "a gradient");
 }

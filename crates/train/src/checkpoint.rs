@@ -187,6 +187,7 @@ mod tests {
     impl Problem for Quadratic {
         fn slices(&mut self) -> Vec<Slice<'_>> {
             let Self { values, gradient } = self;
+            let gradient = gradient.as_mut_slice().into();
             vec![Slice { name: "x".into(), values, gradient, decay: false }]
         }
 

@@ -1,6 +1,7 @@
 //! The training loop.
 
 use crate::{Checkpoint, Optimizer, OptimizerSettings, Schedule, TrainError};
+use linwright_tensor::MatRef;
 use serde::{Deserialize, Serialize};
 
 /// One parameter tensor with its gradient.
@@ -11,9 +12,30 @@ pub struct Slice<'a> {
     /// The numbers.
     pub values: &'a mut [f32],
     /// Gradient of the last step.
-    pub gradient: &'a mut [f32],
+    pub gradient: Gradient<'a>,
     /// Whether weight decay applies.
     pub decay: bool,
+}
+
+/// Gradient of a parameter tensor.
+#[derive(Debug)]
+pub enum Gradient<'a> {
+    /// One number for each of the tensor.
+    Numbers(&'a mut [f32]),
+    /// `dyᵀ x` with the gradient `dy` (n, out) of a linear layer's outputs and its inputs `x`
+    /// (n, inp): that of its weight (out, inp). It is used as it is computed, block by block.
+    Product {
+        /// Gradient of the outputs.
+        dy: MatRef<'a, f32>,
+        /// Inputs.
+        x: MatRef<'a, f32>,
+    },
+}
+
+impl<'a> From<&'a mut [f32]> for Gradient<'a> {
+    fn from(numbers: &'a mut [f32]) -> Self {
+        Self::Numbers(numbers)
+    }
 }
 
 /// Numbers that steps change beside the parameters, such as running statistics.

@@ -274,11 +274,16 @@ impl Problem for Regression<'_> {
         let Self { op, grads, shift, .. } = self;
         let params = op.map_mut().params_mut().into_iter().zip(grads.iter_mut());
         params
-            .map(|(p, gradient)| Slice { name: p.name, values: p.values, gradient, decay: true })
+            .map(|(p, gradient)| Slice {
+                name: p.name,
+                values: p.values,
+                gradient: gradient.into(),
+                decay: true,
+            })
             .chain(shift.as_mut().map(|Shift { values, gradient }| Slice {
                 name: "slot.bias_shift".into(),
                 values,
-                gradient,
+                gradient: gradient.as_mut_slice().into(),
                 decay: false,
             }))
             .collect()

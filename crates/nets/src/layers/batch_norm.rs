@@ -116,7 +116,7 @@ impl<T: Scalar> Step<T> for BatchNormStep<T> {
 
     fn backward(&self, mut dy: Mat<T>, kept: Kept<T>, back: &mut Back<'_, T>) -> Mat<T> {
         let (h, scales) = (&kept.mats[0], &kept.vectors[0]);
-        self.affine.backward(&mut dy, h, back.grads.as_deref_mut());
+        self.affine.backward(&mut dy, h, back.numbers(0));
         match kept.vectors.len() {
             1 => scale_columns(dy.view_mut(), scales),
             _ => columns_backward(h.view(), scales, dy.view_mut()),

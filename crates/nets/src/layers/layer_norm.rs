@@ -81,7 +81,7 @@ impl<T: Scalar> Step<T> for LayerNormStep<T> {
     fn backward(&self, mut dy: Mat<T>, kept: Kept<T>, back: &mut Back<'_, T>) -> Mat<T> {
         let h = &kept.mats[0];
         if let Some(affine) = &self.affine {
-            affine.backward(&mut dy, h, back.grads.as_deref_mut());
+            affine.backward(&mut dy, h, back.numbers(0));
         }
         rows_backward(h.view(), &kept.vectors[0], dy.view_mut());
         kept.release(back.ws);

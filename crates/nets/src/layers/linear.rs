@@ -3,7 +3,7 @@
 use super::Layer;
 use crate::build::{Builder, SlotPlan};
 use crate::spec::{Chain, yes};
-use crate::step::{Back, Kept, Pass, SlotBack, Step};
+use crate::step::{Back, Kept, Pass, SlotBack, Step, dense_weight};
 use crate::{Extent, NetError};
 use linwright_ops::{LinearSlot, SlotRole};
 use linwright_tensor::{Mat, Scalar};
@@ -41,13 +41,19 @@ impl Layer for Linear {
             shape,
             bias: self.bias,
         })?;
-        builder.push(LinearStep(slot));
+        builder.push(LinearStep { slot, places: builder.extent.places() });
         Ok(())
     }
 }
 
+/// Smallest weight whose gradient is better not formed from few rows: it exceeds caches.
+const LARGE: usize = 1 << 19;
+
 #[derive(Clone, Debug)]
-struct LinearStep<T: Scalar>(LinearSlot<T>);
+struct LinearStep<T: Scalar> {
+    slot: LinearSlot<T>,
+    places: usize,
+}
 
 impl<T: Scalar> Step<T> for LinearStep<T> {
     fn clone_step(&self) -> Box<dyn Step<T>> {
@@ -55,30 +61,34 @@ impl<T: Scalar> Step<T> for LinearStep<T> {
     }
 
     fn slots(&self) -> Vec<&LinearSlot<T>> {
-        vec![&self.0]
+        vec![&self.slot]
     }
 
     fn slots_mut(&mut self) -> Vec<&mut LinearSlot<T>> {
-        vec![&mut self.0]
+        vec![&mut self.slot]
+    }
+
+    fn factor_rows(&self) -> Option<usize> {
+        let weight = dense_weight(&self.slot)?;
+        (weight.rows() * weight.cols() >= LARGE).then_some(self.places)
     }
 
     fn forward(&self, x: Mat<T>, pass: &mut Pass<'_, T>) -> (Mat<T>, Kept<T>) {
-        let (y, tape) = pass.through(&self.0, &x);
-        let input = pass.keep_input(&[&self.0], x);
+        let (y, tape) = pass.through(&self.slot, &x);
+        let input = pass.keep_input(&[&self.slot], x);
         (y, Kept { input, tapes: vec![tape], ..Kept::default() })
     }
 
     fn backward(&self, dy: Mat<T>, kept: Kept<T>, back: &mut Back<'_, T>) -> Mat<T> {
         let dx = back.through(&SlotBack {
-            slot: &self.0,
+            slot: &self.slot,
             x: kept.input.as_ref(),
             tape: &kept.tapes[0],
             dy: &dy,
             first_tensor: 0,
             needs_dx: back.needs_dx,
         });
-        kept.release(back.ws);
-        back.ws.give(dy);
+        back.take_factors(dy, kept.input);
         dx
     }
 }

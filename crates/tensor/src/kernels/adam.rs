@@ -1,7 +1,12 @@
 //! The update of Adam and AdamW, fused: one pass over parameter, gradient and both moments.
 
+#![allow(unsafe_code, reason = "threads update disjoint parts of one matrix")]
+
+use super::gemm::consumed::{Block, Consumer, consumed_product};
+use super::gemm::{Arg, Pointer};
 use super::instructions::vectorised;
-use crate::Scalar;
+use super::lanes::sum_of;
+use crate::{MatRef, Scalar};
 
 /// Constants of one update.
 #[derive(Clone, Copy, Debug, PartialEq)]
@@ -44,15 +49,88 @@ pub fn adam<T: Scalar>(
             && second.len() == parameter.len(),
         "slices of one parameter differ in length"
     );
-    let Adam { rate, beta1, beta2, epsilon, weight_decay } = *constants;
-    let exponent = step.min(i32::MAX as u64) as i32;
-    let scale = T::from_f64(rate / (1.0 - beta1.powi(exponent)));
-    let root = T::from_f64(1.0 / (1.0 - beta2.powi(exponent)).sqrt());
-    let (keep1, new1) = (T::from_f64(beta1), T::from_f64(1.0 - beta1));
-    let (keep2, new2) = (T::from_f64(beta2), T::from_f64(1.0 - beta2));
-    let (decay, epsilon) = (T::from_f64(1.0 - rate * weight_decay), T::from_f64(epsilon));
-    let factors = Factors { keep1, new1, keep2, new2, decay, scale, root, epsilon };
-    update(&factors, parameter, gradient, first, second);
+    update(&constants.factors(step), parameter, gradient, first, second);
+}
+
+/// [`adam`] of a matrix (rows, cols) whose gradient is `scale dyᵀ x`, with `dy` (n, rows) and `x`
+/// (n, cols): the gradient of a linear layer's weight. It is computed block by block and never
+/// stored as a whole. Returns the sum of its squares.
+///
+/// # Panics
+/// If the shapes do not match.
+#[track_caller]
+pub fn adam_of_product(
+    constants: &Adam,
+    step: u64,
+    parameter: [&mut [f32]; 3],
+    gradient: ProductGradient<'_>,
+) -> f64 {
+    let ProductGradient { dy, x, scale } = gradient;
+    let (rows, cols) = (dy.cols(), x.cols());
+    assert_eq!(dy.rows(), x.rows(), "rows of a gradient's factors");
+    assert!(parameter.iter().all(|part| part.len() == rows * cols), "parameter of its gradient");
+    let arrays = parameter.map(|part| Pointer(part.as_mut_ptr()));
+    let reads = [0, 1, 2].map(|k: usize| arrays[k].0.cast_const());
+    let updates = Updates { factors: constants.factors(step), scale, arrays, reads, cols };
+    consumed_product(Arg::Transposed(dy), Arg::Plain(x), &updates)
+}
+
+/// Updates of blocks of a parameter and its moments.
+struct Updates {
+    factors: Factors<f32>,
+    scale: f32,
+    arrays: [Pointer<f32>; 3],
+    reads: [*const f32; 3],
+    cols: usize,
+}
+
+// SAFETY: blocks of a product are disjoint, and each is updated by one thread.
+unsafe impl Sync for Updates {}
+
+impl Consumer for Updates {
+    fn consume(&self, block: &Block<'_>) -> f64 {
+        let Block { rows, cols, numbers, stride } = block;
+        let mut sum = 0.0;
+        for (row, gradient) in rows.clone().zip(numbers.chunks(*stride)) {
+            // SAFETY: the row and the columns are within the matrix, whose size was checked, and
+            // no other block has them.
+            let [parameter, first, second] = self.arrays.each_ref().map(|array| unsafe {
+                let at = array.0.add(row * self.cols + cols.start);
+                std::slice::from_raw_parts_mut(at, cols.len())
+            });
+            let gradient = &gradient[..cols.len()];
+            sum += scaled_update(&self.factors, self.scale, parameter, gradient, first, second);
+        }
+        sum
+    }
+
+    fn reads(&self) -> &[*const f32] {
+        &self.reads
+    }
+}
+
+/// The gradient `scale dyᵀ x`.
+#[derive(Clone, Copy, Debug)]
+pub struct ProductGradient<'a> {
+    /// Gradient of the outputs (n, rows).
+    pub dy: MatRef<'a, f32>,
+    /// Inputs (n, cols).
+    pub x: MatRef<'a, f32>,
+    /// Factor of the product.
+    pub scale: f32,
+}
+
+impl Adam {
+    fn factors<T: Scalar>(&self, step: u64) -> Factors<T> {
+        let Self { rate, beta1, beta2, epsilon, weight_decay } = *self;
+        let exponent = step.min(i32::MAX as u64) as i32;
+        let scale = T::from_f64(rate / (1.0 - beta1.powi(exponent)));
+        let root = T::from_f64(1.0 / (1.0 - beta2.powi(exponent)).sqrt());
+        let (keep1, new1) = (T::from_f64(beta1), T::from_f64(1.0 - beta1));
+        let (keep2, new2) = (T::from_f64(beta2), T::from_f64(1.0 - beta2));
+        let (decay, epsilon) = (T::from_f64(1.0 - rate * weight_decay), T::from_f64(epsilon));
+        Factors { keep1, new1, keep2, new2, decay, scale, root, epsilon }
+    }
 }
 
 /// [`Adam`] at one step, in the scalar of the parameters.
@@ -86,9 +164,61 @@ vectorised! {
     }
 }
 
+vectorised! {
+    /// [`update`] with a factor of the gradient; returns the sum of squares of the scaled gradient.
+    fn scaled_update<const FUSED: bool>(
+        factors: &Factors<f32>,
+        by: f32,
+        parameter: &mut [f32],
+        gradient: &[f32],
+        first: &mut [f32],
+        second: &mut [f32],
+    ) -> f64 {
+        let Factors { keep1, new1, keep2, new2, decay, scale, root, epsilon } = *factors;
+        for (((p, &g), m), v) in parameter.iter_mut().zip(gradient).zip(first).zip(second) {
+            let g = by * g;
+            *m = keep1 * *m + new1 * g;
+            *v = keep2 * *v + new2 * g * g;
+            *p = decay * *p - scale * *m / (v.sqrt() * root + epsilon);
+        }
+        let by = f64::from(by);
+        by * by * f64::from(sum_of([gradient], |[g]| g * g))
+    }
+}
+
 #[cfg(test)]
 mod tests {
     use super::*;
+    use crate::kernels::gemm::{Write, product};
+    use crate::{Mat, RngKey};
+
+    #[test]
+    fn the_gradient_of_a_product_need_not_be_formed() {
+        for (n, rows, cols) in [(256, 300, 200), (7, 5, 9), (600, 130, 70)] {
+            let random = |rows: usize, cols: usize, key| -> Mat<f32> {
+                Mat::from_vec(rows, cols, RngKey::new(key).stream().normals(rows * cols, 1.0))
+            };
+            let (dy, x) = (random(n, rows, 1), random(n, cols, 2));
+            let start = [3, 4, 5].map(|key| random(rows, cols, key).into_vec());
+            let start =
+                [start[0].clone(), start[1].clone(), start[2].iter().map(|v| v * v).collect()];
+            let constants = Adam { rate: 0.1, weight_decay: 0.5, ..Adam::default() };
+            let [mut p, mut m, mut v] = start.clone();
+            let of = ProductGradient { dy: dy.view(), x: x.view(), scale: 0.5 };
+            let squares = adam_of_product(&constants, 3, [&mut p, &mut m, &mut v], of);
+            let mut gradient = Mat::zeros(rows, cols);
+            let (a, b) = (Arg::Transposed(dy.view()), Arg::Plain(x.view()));
+            product(0.5, a, b, gradient.view_mut(), Write::Set);
+            let [mut p2, mut m2, mut v2] = start;
+            adam(&constants, 3, &mut p2, gradient.data(), &mut m2, &mut v2);
+            for (a, b) in [(p, p2), (m, m2), (v, v2)] {
+                let close = |(a, b): (&f32, &f32)| (a - b).abs() < 1e-5 * b.abs().max(1.0);
+                assert!(a.iter().zip(&b).all(close), "{n} x {rows} x {cols}");
+            }
+            let want: f64 = gradient.data().iter().map(|g| f64::from(*g).powi(2)).sum();
+            assert!((squares / want - 1.0).abs() < 1e-5, "{squares} is not {want}");
+        }
+    }
 
     #[test]
     fn first_step_moves_by_the_rate_against_the_sign_of_the_gradient() {

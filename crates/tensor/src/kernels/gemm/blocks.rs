@@ -20,7 +20,7 @@ use crate::{Halves, MatMut, Scratch};
 use std::ops::Range;
 
 /// Depth of a round (inner dimension): a panel of 14 rows then fills most of 32 KB.
-const DEPTH: usize = 512;
+pub(super) const DEPTH: usize = 512;
 /// Columns per work item, of which a round has 512 KB; fewer if there would be too few work items
 /// for many threads.
 const COLS: [(usize, usize); 3] = [(256, 16), (128, 8), (64, 0)];
@@ -37,7 +37,7 @@ const PANELS: usize = 4;
 /// Depth widened at a time: a panel of that depth stays in the first-level cache.
 const WIDENED: usize = 128;
 /// Numbers of a cache line.
-const CACHE_LINE: usize = 16;
+pub(super) const CACHE_LINE: usize = 16;
 
 /// Smallest number of rows: with fewer, packing the right factor costs more than it saves.
 const MIN_ROWS: usize = 48;
@@ -67,7 +67,13 @@ impl<'a> Right<'a> {
     }
 
     /// Packs a depth range of some columns, panel by panel.
-    fn pack(self, tile: Tile, cols: Range<usize>, numbers: Range<usize>, packed: &mut [f32]) {
+    pub(super) fn pack(
+        self,
+        tile: Tile,
+        cols: Range<usize>,
+        numbers: Range<usize>,
+        packed: &mut [f32],
+    ) {
         let panels = packed.chunks_exact_mut(tile.cols * numbers.len());
         for (first, panel) in cols.clone().step_by(tile.cols).zip(panels) {
             let count = tile.cols.min(cols.end - first);
@@ -107,13 +113,18 @@ fn pack_widened(
 }
 
 /// Some rows of the left factor, packed round by round, panel by panel.
-struct Left {
+pub(super) struct Left {
     rows: usize,
     data: Scratch<f32>,
 }
 
 impl Left {
-    fn pack(tile: Tile, lines: Lines<'_>, (rows, depth): (usize, usize), alone: bool) -> Self {
+    pub(super) fn pack(
+        tile: Tile,
+        lines: Lines<'_>,
+        (rows, depth): (usize, usize),
+        alone: bool,
+    ) -> Self {
         let whole = rows.next_multiple_of(tile.rows);
         let mut data = Scratch::new(whole * depth);
         let pack = |numbers: &Range<usize>, first: usize, panels: &mut [f32]| {
@@ -143,7 +154,7 @@ impl Left {
     }
 
     /// The panel of the rows from `top` on.
-    fn panel(&self, tile: Tile, top: usize, numbers: &Range<usize>) -> &[f32] {
+    pub(super) fn panel(&self, tile: Tile, top: usize, numbers: &Range<usize>) -> &[f32] {
         let start = self.rows * numbers.start + top * numbers.len();
         &self.data[start..start + tile.rows * numbers.len()]
     }
@@ -226,18 +237,25 @@ fn parts(total: Range<usize>, most: usize, multiple: usize) -> impl Iterator<Ite
 }
 
 /// A work item.
-struct Piece {
+pub(super) struct Piece {
     /// Index of the target.
     index: usize,
     /// Rows of the band.
-    rows: Range<usize>,
-    cols: Range<usize>,
+    pub(super) rows: Range<usize>,
+    pub(super) cols: Range<usize>,
 }
 
 /// Packed panels of both factors, of one depth.
 struct Factors<'a> {
     left: &'a [f32],
     right: &'a [f32],
+}
+
+/// The work items of one product of this shape, a function of the shape alone.
+pub(super) fn pieces_of(tile: Tile, rows: usize, cols: usize) -> Vec<Piece> {
+    let right = Right::Full(Lines { data: &[], stride: 0, along: true });
+    let into = Pointer(std::ptr::null_mut());
+    pieces(tile, rows, &[Target { right, into, stride: 0, cols }])
 }
 
 /// A function of the shapes alone.
@@ -291,7 +309,11 @@ impl Products<'_> {
         (height, width): (usize, usize),
         add: bool,
     ) {
-        let Tile { rows, cols, multiply, .. } = self.tile;
+        let Tile { rows, cols, .. } = self.tile;
+        let multiply = match 2 * height <= rows {
+            true => self.tile.multiply_half,
+            false => self.tile.multiply,
+        };
         let (numbers, stride) = (right.len() / cols, target.stride);
         assert!(left.len() >= numbers * rows, "panel out of bounds");
         let right = Place { at: right.as_ptr(), row: cols, register: cols / 2 };

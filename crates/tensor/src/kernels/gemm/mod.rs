@@ -9,6 +9,7 @@
 )]
 
 mod blocks;
+pub(super) mod consumed;
 mod dots;
 mod few_rows;
 pub(super) mod form;
@@ -446,7 +447,7 @@ fn product_in_pieces<T: Scalar>(
 }
 
 /// A pointer that threads may share, since each writes its own part.
-struct Pointer<T>(*mut T);
+pub(super) struct Pointer<T>(pub(super) *mut T);
 // SAFETY: used only where every thread writes elements of its own.
 unsafe impl<T: Send> Send for Pointer<T> {}
 // SAFETY: as above.

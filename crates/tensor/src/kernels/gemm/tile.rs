@@ -50,6 +50,26 @@ pub(super) struct Scaling {
 pub(super) type Multiply =
     unsafe fn(usize, *const f32, Place<*const f32>, Place<*mut f32>, usize, Scaling);
 
+/// Memory that is fetched during a product: a line for every [`Fetch::EVERY`] numbers of depth.
+#[derive(Clone, Copy, Debug)]
+#[cfg_attr(not(target_arch = "x86_64"), allow(dead_code, reason = "only tiles look inside"))]
+pub(super) struct Fetch {
+    /// Addresses of lines.
+    pub lines: *const *const f32,
+    /// Numbers to go on from each.
+    pub shift: usize,
+}
+
+impl Fetch {
+    /// Numbers of depth for each line.
+    pub(super) const EVERY: usize = 3;
+}
+
+/// A [`Multiply`] that fetches lines into the second-level cache meanwhile, for what is done with
+/// the result. Lines that are only fetched need not exist.
+pub(super) type MultiplyFetching =
+    unsafe fn(usize, *const f32, Place<*const f32>, Place<*mut f32>, usize, Scaling, Fetch);
+
 /// A tile: the part of a result that stays in registers during the inner loop.
 #[derive(Clone, Copy, Debug)]
 pub(super) struct Tile {
@@ -60,6 +80,9 @@ pub(super) struct Tile {
     /// Packs columns of the right factor, `cols` per panel.
     pub pack_right: Pack,
     pub multiply: Multiply,
+    /// [`Self::multiply`] of the same left panels, for results of at most half the height.
+    pub multiply_half: Multiply,
+    pub multiply_fetching: MultiplyFetching,
 }
 
 impl Tile {

@@ -4,17 +4,20 @@
     reason = "vector loads and stores take raw pointers; every function states its bounds"
 )]
 
-use super::tile::{Lines, Place, Scaling, Tile};
+use super::tile::{Fetch, Lines, Place, Scaling, Tile};
 use crate::kernels::instructions::Instructions;
 use crate::kernels::transpose::x86::transpose;
 use std::arch::x86_64::{
-    _MM_HINT_T0, _mm_prefetch, _mm256_add_ps, _mm256_fmadd_ps, _mm256_loadu_ps, _mm256_mul_ps,
-    _mm256_set1_ps, _mm256_setzero_ps, _mm256_storeu_ps, _mm512_add_ps, _mm512_fmadd_ps,
-    _mm512_loadu_ps, _mm512_mul_ps, _mm512_set1_ps, _mm512_setzero_ps, _mm512_storeu_ps,
+    _MM_HINT_T0, _MM_HINT_T1, _mm_prefetch, _mm256_add_ps, _mm256_fmadd_ps, _mm256_loadu_ps,
+    _mm256_mul_ps, _mm256_set1_ps, _mm256_setzero_ps, _mm256_storeu_ps, _mm512_add_ps,
+    _mm512_fmadd_ps, _mm512_loadu_ps, _mm512_mul_ps, _mm512_set1_ps, _mm512_setzero_ps,
+    _mm512_storeu_ps,
 };
 
 /// Numbers of the right panel fetched ahead of their use.
 const AHEAD: usize = 8;
+/// Rows fetched ahead of their packing: they are far apart in memory.
+const LINES_AHEAD: usize = 16;
 /// The lowest tile of at least `rows` rows, or the highest: of 32 registers, 28 hold the result
 /// with AVX-512; of 16, 12 hold that with AVX2.
 pub(super) fn tile_of(rows: usize) -> Option<Tile> {
@@ -26,47 +29,97 @@ pub(super) fn tile_of(rows: usize) -> Option<Tile> {
 }
 
 fn avx512(rows: usize) -> Tile {
-    fn of<const ROWS: usize>() -> Tile {
+    fn of<const ROWS: usize, const HALF: usize>() -> Tile {
         const { assert!(ROWS * 32 <= Tile::MOST) }
         let (pack_left, pack_right) = (pack::<ROWS> as _, pack::<32> as _);
-        Tile { rows: ROWS, cols: 32, pack_left, pack_right, multiply: multiply_avx512::<ROWS> }
+        let (multiply, half) = (multiply_avx512::<ROWS, ROWS>, multiply_avx512::<HALF, ROWS>);
+        let multiply_fetching = multiply_fetching_avx512::<ROWS, ROWS, true>;
+        Tile {
+            rows: ROWS,
+            cols: 32,
+            pack_left,
+            pack_right,
+            multiply,
+            multiply_half: half,
+            multiply_fetching,
+        }
     }
     match rows {
-        ..=8 => of::<8>(),
-        9..=11 => of::<11>(),
-        12 | 13 => of::<13>(),
-        14.. => of::<14>(),
+        ..=8 => of::<8, 4>(),
+        9..=11 => of::<11, 5>(),
+        12 | 13 => of::<13, 6>(),
+        14.. => of::<14, 7>(),
     }
 }
 
 fn avx2(rows: usize) -> Tile {
-    fn of<const ROWS: usize>() -> Tile {
+    fn of<const ROWS: usize, const HALF: usize>() -> Tile {
         const { assert!(ROWS * 32 <= Tile::MOST) }
         let (pack_left, pack_right) = (pack::<ROWS> as _, pack::<16> as _);
-        Tile { rows: ROWS, cols: 16, pack_left, pack_right, multiply: multiply_avx2::<ROWS> }
+        let (multiply, half) = (multiply_avx2::<ROWS, ROWS>, multiply_avx2::<HALF, ROWS>);
+        let multiply_fetching = multiply_fetching_avx2::<ROWS, ROWS, true>;
+        Tile {
+            rows: ROWS,
+            cols: 16,
+            pack_left,
+            pack_right,
+            multiply,
+            multiply_half: half,
+            multiply_fetching,
+        }
     }
     match rows {
-        ..=4 => of::<4>(),
-        5 => of::<5>(),
-        6.. => of::<6>(),
+        ..=4 => of::<4, 2>(),
+        5 => of::<5, 2>(),
+        6.. => of::<6, 3>(),
     }
 }
 
 /// A [`super::tile::Multiply`] of two registers of `$lanes` numbers a row.
 macro_rules! multiply {
-    ($name:ident, $features:literal, $zero:ident, $set:ident, $load:ident,
+    ($name:ident, $fetching:ident, $features:literal, $zero:ident, $set:ident, $load:ident,
      $store:ident, $fused:ident, $times:ident, $plus:ident) => {
         /// # Safety
-        /// The left panel holds `depth` times `ROWS` numbers, `right` as many rows and `into`
-        /// `height` rows of two registers; nobody else has access to those of `into`.
+        /// The left panel holds `depth` times `PITCH` numbers, of which the first `ROWS` count,
+        /// `right` as many rows and `into` `height` rows of two registers, at most `ROWS`; nobody
+        /// else has access to those of `into`.
         #[target_feature(enable = $features)]
-        unsafe fn $name<const ROWS: usize>(
+        unsafe fn $name<const ROWS: usize, const PITCH: usize>(
+            depth: usize,
+            left: *const f32,
+            right: Place<*const f32>,
+            into: Place<*mut f32>,
+            height: usize,
+            scaling: Scaling,
+        ) {
+            // SAFETY: the caller's contract.
+            unsafe {
+                $fetching::<ROWS, PITCH, false>(
+                    depth,
+                    left,
+                    right,
+                    into,
+                    height,
+                    scaling,
+                    Fetch { lines: std::ptr::null(), shift: 0 },
+                );
+            }
+        }
+
+        /// As above; with `FETCH`, there is a line for every [`Fetch::EVERY`] numbers.
+        ///
+        /// # Safety
+        /// As above.
+        #[target_feature(enable = $features)]
+        #[inline]
+        unsafe fn $fetching<const ROWS: usize, const PITCH: usize, const FETCH: bool>(
             depth: usize,
             mut left: *const f32,
             right: Place<*const f32>,
             into: Place<*mut f32>,
             height: usize,
             Scaling { alpha, add }: Scaling,
+            fetch: Fetch,
         ) {
             let mut sums = [[$zero(); 2]; ROWS];
             let (mut low, mut high) = (right.at, right.at.wrapping_add(right.register));
@@ -78,7 +131,11 @@ macro_rules! multiply {
                     _mm_prefetch::<_MM_HINT_T0>(to.cast());
                     _mm_prefetch::<_MM_HINT_T0>(to.wrapping_add(into.register).cast());
                 }
-                for _ in 0..depth {
+                for number in 0..depth {
+                    if FETCH && number % Fetch::EVERY == 0 {
+                        let line = *fetch.lines.add(number / Fetch::EVERY);
+                        _mm_prefetch::<_MM_HINT_T1>(line.wrapping_add(fetch.shift).cast());
+                    }
                     _mm_prefetch::<_MM_HINT_T0>(low.wrapping_add(ahead).cast());
                     _mm_prefetch::<_MM_HINT_T0>(high.wrapping_add(ahead).cast());
                     let (first, second) = ($load(low), $load(high));
@@ -87,7 +144,7 @@ macro_rules! multiply {
                         sums[row][0] = $fused(factor, first, sums[row][0]);
                         sums[row][1] = $fused(factor, second, sums[row][1]);
                     }
-                    left = left.add(ROWS);
+                    left = left.add(PITCH);
                     low = low.wrapping_add(right.row);
                     high = high.wrapping_add(right.row);
                 }
@@ -108,6 +165,7 @@ macro_rules! multiply {
 
 multiply!(
     multiply_avx512,
+    multiply_fetching_avx512,
     "avx512f",
     _mm512_setzero_ps,
     _mm512_set1_ps,
@@ -120,6 +178,7 @@ multiply!(
 
 multiply!(
     multiply_avx2,
+    multiply_fetching_avx2,
     "avx2,fma",
     _mm256_setzero_ps,
     _mm256_set1_ps,
@@ -141,7 +200,16 @@ fn pack<const WIDTH: usize>(lines: Lines<'_>, count: usize, depth: usize, panel:
         transpose(lines.data, lines.stride, panel, WIDTH, count, depth);
     } else if count == WIDTH {
         for (q, group) in panel.chunks_exact_mut(WIDTH).enumerate() {
-            group.copy_from_slice(&lines.data[q * lines.stride..][..WIDTH]);
+            let from = &lines.data[q * lines.stride..][..WIDTH];
+            let ahead = from.as_ptr().wrapping_add(LINES_AHEAD * lines.stride);
+            for line in (0..WIDTH).step_by(16) {
+                _mm_prefetch::<_MM_HINT_T0>(ahead.wrapping_add(line).cast());
+            }
+            // Register by register: so short a copy of a slice would call a function.
+            let (to, rest) = group.as_chunks_mut::<8>();
+            let (registers, others) = from.as_chunks::<8>();
+            to.iter_mut().zip(registers).for_each(|(to, from)| *to = *from);
+            rest.iter_mut().zip(others).for_each(|(to, from)| *to = *from);
         }
     } else {
         for (q, group) in panel.chunks_exact_mut(WIDTH).enumerate() {
