@@ -13,7 +13,7 @@
     reason = "threads write disjoint parts of one result; bounds are checked here"
 )]
 
-use super::tile::{Lines, Place, Scaling, Tile};
+use super::tile::{Lines, Output, Place, Scaling, Tile};
 use super::{Arg, Pointer, Write};
 use crate::parallel;
 use crate::{Halves, MatMut, Scratch};
@@ -324,12 +324,18 @@ impl Products<'_> {
             if width == cols {
                 let into = Place { at: corner, row: stride, register: cols / 2 };
                 let scaling = Scaling { alpha: self.alpha, add };
-                return multiply(numbers, left.as_ptr(), right, into, height, scaling);
+                return multiply(
+                    numbers,
+                    left.as_ptr(),
+                    right,
+                    Output { place: into, height },
+                    scaling,
+                );
             }
             let mut whole = [0.0; Tile::MOST];
             let into = Place { at: whole.as_mut_ptr(), row: cols, register: cols / 2 };
             let scaling = Scaling { alpha: self.alpha, add: false };
-            multiply(numbers, left.as_ptr(), right, into, height, scaling);
+            multiply(numbers, left.as_ptr(), right, Output { place: into, height }, scaling);
             for i in 0..height {
                 for j in 0..width {
                     let to = corner.add(i * stride + j);

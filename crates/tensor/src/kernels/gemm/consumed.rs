@@ -5,7 +5,7 @@
 )]
 
 use super::blocks::{self, CACHE_LINE, DEPTH, Left, Piece, Right, lines_of_left, pieces_of};
-use super::tile::{Fetch, Place, Scaling, Tile};
+use super::tile::{Fetch, Output, Place, Scaling, Tile};
 use super::{Arg, Write, product_on_this_thread};
 use crate::{MatMut, Scratch, parallel};
 use std::ops::Range;
@@ -121,8 +121,7 @@ impl Product<'_> {
                         depth,
                         left.as_ptr(),
                         right,
-                        into,
-                        height,
+                        Output { place: into, height },
                         scaling,
                         fetch,
                     );

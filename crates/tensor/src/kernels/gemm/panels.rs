@@ -5,7 +5,7 @@
 )]
 
 use super::blocks::lines_of_left;
-use super::tile::{Place, Scaling, Tile};
+use super::tile::{Output, Place, Scaling, Tile};
 use super::{Arg, Destination, Write};
 
 /// A matrix as a left factor, packed for the tiles of this machine.
@@ -138,7 +138,13 @@ impl<'a> PanelsRef<'a> {
                     let from = Place { at: x.as_ptr().add(start), row, register };
                     let at = y.as_mut_ptr().add(start + first * row);
                     let into = Place { at, row, register };
-                    (tile.multiply)(depth, panel.as_ptr(), from, into, height, scaling);
+                    (tile.multiply)(
+                        depth,
+                        panel.as_ptr(),
+                        from,
+                        Output { place: into, height },
+                        scaling,
+                    );
                 }
             }
         }

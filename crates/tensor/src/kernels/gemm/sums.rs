@@ -5,7 +5,7 @@
 )]
 
 use super::panels::Columns;
-use super::tile::{Lines, Place, Scaling, Tile};
+use super::tile::{Lines, Output, Place, Scaling, Tile};
 use super::{Arg, Write, dots, product_on_this_thread};
 use crate::{MatMut, MatRef, Scalar, Scratch};
 use std::any::TypeId;
@@ -58,7 +58,13 @@ fn in_tiles(tile: Tile, a: &[f32], b: &[f32], columns: Columns, mut sums: MatMut
             // SAFETY: both panels hold `depth` groups of numbers and `product` a whole tile.
             unsafe {
                 let scaling = Scaling { alpha: 1.0, add: false };
-                (tile.multiply)(depth, left.as_ptr(), from, into, tile.rows, scaling);
+                (tile.multiply)(
+                    depth,
+                    left.as_ptr(),
+                    from,
+                    Output { place: into, height: tile.rows },
+                    scaling,
+                );
             }
             let (first, column) = (i * tile.rows, j * tile.cols);
             let rows = first..sums.rows().min(first + tile.rows);

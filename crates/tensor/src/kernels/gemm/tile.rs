@@ -36,6 +36,13 @@ pub(super) struct Place<P> {
     pub register: usize,
 }
 
+/// Where a product is written: the layout, and how many rows there are, at most those of the tile.
+#[derive(Clone, Copy, Debug)]
+pub(super) struct Output {
+    pub place: Place<*mut f32>,
+    pub height: usize,
+}
+
 /// How a product is written.
 #[derive(Clone, Copy, Debug)]
 pub(super) struct Scaling {
@@ -46,9 +53,8 @@ pub(super) struct Scaling {
 }
 
 /// Writes or adds `alpha left right`. Arguments: depth, left panel, rows of the right factor, rows
-/// of the result, height of the result, and how it is written.
-pub(super) type Multiply =
-    unsafe fn(usize, *const f32, Place<*const f32>, Place<*mut f32>, usize, Scaling);
+/// of the result, and how it is written.
+pub(super) type Multiply = unsafe fn(usize, *const f32, Place<*const f32>, Output, Scaling);
 
 /// Memory that is fetched during a product: a line for every [`Fetch::EVERY`] numbers of depth.
 #[derive(Clone, Copy, Debug)]
@@ -68,7 +74,7 @@ impl Fetch {
 /// A [`Multiply`] that fetches lines into the second-level cache meanwhile, for what is done with
 /// the result. Lines that are only fetched need not exist.
 pub(super) type MultiplyFetching =
-    unsafe fn(usize, *const f32, Place<*const f32>, Place<*mut f32>, usize, Scaling, Fetch);
+    unsafe fn(usize, *const f32, Place<*const f32>, Output, Scaling, Fetch);
 
 /// A tile: the part of a result that stays in registers during the inner loop.
 #[derive(Clone, Copy, Debug)]

@@ -4,7 +4,7 @@
     reason = "vector loads and stores take raw pointers; every function states its bounds"
 )]
 
-use super::tile::{Fetch, Lines, Place, Scaling, Tile};
+use super::tile::{Fetch, Lines, Output, Place, Scaling, Tile};
 use crate::kernels::instructions::Instructions;
 use crate::kernels::transpose::x86::transpose;
 use std::arch::x86_64::{
@@ -88,8 +88,7 @@ macro_rules! multiply {
             depth: usize,
             left: *const f32,
             right: Place<*const f32>,
-            into: Place<*mut f32>,
-            height: usize,
+            into: Output,
             scaling: Scaling,
         ) {
             // SAFETY: the caller's contract.
@@ -99,7 +98,6 @@ macro_rules! multiply {
                     left,
                     right,
                     into,
-                    height,
                     scaling,
                     Fetch { lines: std::ptr::null(), shift: 0 },
                 );
@@ -116,8 +114,7 @@ macro_rules! multiply {
             depth: usize,
             mut left: *const f32,
             right: Place<*const f32>,
-            into: Place<*mut f32>,
-            height: usize,
+            Output { place: into, height }: Output,
             Scaling { alpha, add }: Scaling,
             fetch: Fetch,
         ) {
