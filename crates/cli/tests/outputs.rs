@@ -1,5 +1,6 @@
 //! What commands write replaces no input, and with --force only what the program wrote itself.
 
+use crate::image_study::{images, labels};
 use crate::study::RECIPE;
 use crate::tasks;
 use crate::workshop::{Outcome, Workshop, names};
@@ -8,13 +9,14 @@ use std::fs;
 use std::path::Path;
 
 /// Commands that write a directory, each with all it needs but the directory.
-const DIRECTORIES: [&str; 6] = [
+const DIRECTORIES: [&str; 7] = [
     "compress model --method low-rank --keep 0.5 --dataset calibration.jsonl --output",
     "laser model --no-cache --lname mlp --rank 1 --output",
     "export model --output",
     "import model/model.safetensors --output",
     "train-lm --epochs 1 --output",
     "man --output",
+    "train-net mlp:2 --images a-images-idx3-ubyte --steps 1 --output",
 ];
 
 /// Commands that go on in the directory of a run.
@@ -28,11 +30,12 @@ const RUNS: [&str; 3] = [
 const AGAIN: [&str; 2] = ["merge part0 part1 --output", "reproduce mixed --output"];
 
 /// Commands that write a file.
-const FILES: [&str; 4] = [
+const FILES: [&str; 5] = [
     "eval model --text text.jsonl --output",
     "select model --site layers.0.query --rank 2 --output",
     "inspect model --html",
     "inspect model --output",
+    "eval-net net --images a-images-idx3-ubyte --output",
 ];
 
 /// Options that name what is written, of commands that add files of their own names to a directory.
@@ -68,6 +71,9 @@ fn furnished() -> Workshop {
     std::os::unix::fs::symlink(w.path("thesis"), w.path("link")).unwrap();
     std::os::unix::fs::symlink(w.path("notes.txt"), w.path("filelink")).unwrap();
     fs::create_dir_all(w.path("house/.config")).unwrap();
+    w.write("a-images-idx3-ubyte", images());
+    w.write("a-labels-idx1-ubyte", labels(3));
+    w.ok("train-net mlp:2 --images a-images-idx3-ubyte --steps 1 -o net");
     w.ok("export model -o mixed --form native");
     w.write("mixed/my-results.csv", "1,2");
     w

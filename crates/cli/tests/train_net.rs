@@ -98,6 +98,11 @@ fn stopped_and_killed_the_same_command_ends_with_the_same_bytes() {
         assert!(w.read(&file) == undisturbed.read(&file), "{file}");
     }
     assert_eq!(w.unfinished(), [Value::Null; 0]);
+    let fast = MLP.replace("--rate 0.01", "--rate 0.3 --steps 40");
+    let last = w.ok_json(&format!("{fast} --last -o last"));
+    let best = w.ok_json(&format!("{fast} -o best"));
+    assert_eq!((&last["best_step"], last["best_step"] == best["best_step"]), (&json!(40), false));
+    assert!(best["cross_entropy"].as_f64() <= last["cross_entropy"].as_f64(), "{best}");
     // With a checkpoint of one's own, which stays.
     let own = format!("{MLP} --steps 2 --checkpoint net.ckpt -o own");
     w.ok(&own);
@@ -129,6 +134,7 @@ fn what_cannot_be_trained_is_refused_before_anything_is_written() {
         ("0-79", "x", 2, &["--examples x"]),
         ("0.2", "1.5", 2, &["--held-out-share 1.5"]),
         ("0.01", "0", 2, &["--rate 0"]),
+        ("--batch 16", "--weight-decay nan", 2, &["weight-decay"]),
         ("--batch 16", "--resize 8", 2, &["--resize 8", "16,16"]),
         ("--batch 16", "--format png", 1, &["PNG"]),
     ] {
