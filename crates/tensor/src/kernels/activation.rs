@@ -2,8 +2,8 @@
 //!
 //! Sources: GELU and its tanh form from Hendrycks and Gimpel 2016, arXiv:1606.08415, section 2;
 //! squared ReLU from So et al. 2021, arXiv:2109.08668. The methods here compute one number at a
-//! time through libm; matrices of `f32` use [`feed_forward`](super::feed_forward), whose tests take
-//! these methods as naive twins.
+//! time through libm; matrices of `f32` use [`feed_forward`], whose tests take these methods as
+//! naive twins.
 
 use super::feed_forward;
 use crate::parallel::{self, rows_of_piece};
