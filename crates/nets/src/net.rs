@@ -44,24 +44,8 @@ pub struct Net<T: Scalar = f32> {
     pub(crate) stages: Vec<Stage<T>>,
 }
 
-impl<T: Scalar> Net<T> {
-    pub(crate) fn of(spec: &NetSpec, source: &mut dyn Source<T>) -> Result<Self, NetError> {
-        let stages = Builder::run(spec, source)?;
-        let (input, output) = (spec.input.extent()?, spec.check()?);
-        Ok(Self { spec: spec.clone(), input, output, stages })
-    }
-
-    /// A network whose tensors come from a function, by name and shape, without operators.
-    ///
-    /// # Errors
-    /// [`NetError::Layer`] if the layers do not fit, and what the function says.
-    pub fn build(
-        spec: &NetSpec,
-        tensors: impl FnMut(&str, &[usize]) -> Result<Vec<T>, NetError>,
-    ) -> Result<Self, NetError> {
-        Self::of(spec, &mut Asked(tensors))
-    }
-
+// Not for any scalar, so that the steps are compiled here, with the optimisation of this crate.
+impl Net {
     /// A network with random weights: normal with standard deviation `sqrt(2 / inp)` (He et al.
     /// 2015, arXiv:1502.01852, eq. 10), biases zero, norms one, running statistics those of numbers
     /// with mean zero and variance one; operators as their registry starts them. Every tensor has
@@ -91,6 +75,25 @@ impl<T: Scalar> Net<T> {
             Some(name) => Err(NetError::UnknownTensor { path: path.into(), name: name.into() }),
             None => Ok((net, stored.hash(spec))),
         }
+    }
+}
+
+impl<T: Scalar> Net<T> {
+    pub(crate) fn of(spec: &NetSpec, source: &mut dyn Source<T>) -> Result<Self, NetError> {
+        let stages = Builder::run(spec, source)?;
+        let (input, output) = (spec.input.extent()?, spec.check()?);
+        Ok(Self { spec: spec.clone(), input, output, stages })
+    }
+
+    /// A network whose tensors come from a function, by name and shape, without operators.
+    ///
+    /// # Errors
+    /// [`NetError::Layer`] if the layers do not fit, and what the function says.
+    pub fn build(
+        spec: &NetSpec,
+        tensors: impl FnMut(&str, &[usize]) -> Result<Vec<T>, NetError>,
+    ) -> Result<Self, NetError> {
+        Self::of(spec, &mut Asked(tensors))
     }
 
     /// The description that it was built from.

@@ -70,10 +70,18 @@ pub struct Workspace<T> {
 }
 
 impl<T: Scalar> Workspace<T> {
-    /// Takes a matrix with unspecified contents. Return it when done.
+    /// Takes a matrix with unspecified contents: the smallest that is large enough, or else the
+    /// largest one grows. Return it when done.
     #[must_use]
     pub fn take(&mut self, rows: usize, cols: usize) -> Mat<T> {
-        let mut mat = self.spare.pop().unwrap_or_default();
+        let needed = rows * cols;
+        // Matrices of one size are taken and given in turns: the last one is usually it.
+        let sizes = self.spare.iter().map(Mat::capacity).enumerate().rev();
+        let best = sizes.min_by_key(|(_, size)| match *size >= needed {
+            true => (false, *size),
+            false => (true, usize::MAX - size),
+        });
+        let mut mat = best.map_or_else(Mat::default, |(index, _)| self.spare.swap_remove(index));
         mat.resize(rows, cols);
         mat
     }

@@ -130,6 +130,12 @@ impl<T: Scalar> Mat<T> {
         (self.rows, self.cols) = (rows, cols);
     }
 
+    /// Numbers that fit without another allocation.
+    #[must_use]
+    pub fn capacity(&self) -> usize {
+        self.data.capacity()
+    }
+
     /// [`Self::resize`], then a mutable view of the whole.
     pub fn view_mut_of(&mut self, rows: usize, cols: usize) -> MatMut<'_, T> {
         self.resize(rows, cols);
