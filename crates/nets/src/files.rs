@@ -79,8 +79,15 @@ impl NetSpec {
     /// [`NetError::Description`] naming file and place, [`NetError::Layer`] for layers that do not
     /// fit.
     pub fn read(path: &Path) -> Result<(Self, Option<PathBuf>), NetError> {
-        let text = read_text(path)?;
-        let described: Described = serde_saphyr::from_str(&text)
+        Self::parse(path, &read_text(path)?)
+    }
+
+    /// [`Self::read`] of a text; `path` is its name in messages, and its place.
+    ///
+    /// # Errors
+    /// As [`Self::read`].
+    pub fn parse(path: &Path, text: &str) -> Result<(Self, Option<PathBuf>), NetError> {
+        let described: Described = serde_saphyr::from_str(text)
             .map_err(|error| description_error(path, &error.to_string()))?;
         let Described { weights, input, layers, operators } = described;
         let spec = Self { input, layers, operators };

@@ -2,11 +2,13 @@
 
 use super::few;
 use crate::signature::signature;
+use linwright::nets::{Batch, Net, NetError, NetSpec};
 use linwright::recipes::Recipe;
 use linwright_compress::plan::parse_plan;
 use linwright_compress::recipe::{self, Table};
 use linwright_compress::sweep_recipe;
 use linwright_evaluate::prompt_of_text;
+use linwright_tensor::{Mat, RngKey};
 use serde_json::{Map, Value, json};
 use std::fmt::Debug;
 use std::path::Path;
@@ -77,5 +79,32 @@ pub(super) fn plan(bytes: &[u8]) -> String {
     outcome(parse_plan(Path::new("plan"), text).map(|plan| {
         let text = if plan.needs_text() { "fits" } else { "cuts" };
         format!("{} edits, {text}", few(plan.edits.len()))
+    }))
+}
+
+/// Most numbers of a network, and of one example between two layers, that is run.
+const MOST_OF_NET: usize = 1 << 14;
+
+/// Reads a description of a small network, and passes an example through a small one, and back.
+pub(super) fn net(bytes: &[u8]) -> String {
+    let Ok(text) = std::str::from_utf8(bytes) else { return "no text".into() };
+    outcome(NetSpec::parse(Path::new("net.yaml"), text).map(|(spec, weights)| {
+        let layers = format!("{} layers, {}", few(spec.layers.len()), weights.is_some());
+        let mut left = MOST_OF_NET;
+        let built = Net::<f32>::build(&spec, |name, shape| {
+            let count: usize = shape.iter().product();
+            left = left.checked_sub(count).ok_or(NetError::InputNotFinite)?;
+            Ok(vec![if name.ends_with("running_var") { 1.0 } else { 0.01 }; count])
+        });
+        let Ok(mut net) = built else { return layers };
+        let input = net.input();
+        if input.numbers().max(net.output().numbers()) > MOST_OF_NET {
+            return layers;
+        }
+        let rows = Mat::from_fn(input.places(), input.channels, |i, j| (i + j) as f32 / 8.0);
+        let passed = net.pass(&Batch { rows, examples: 1 }, Some(RngKey::new(1)));
+        let Ok((y, passed)) = passed else { return format!("{layers}, no pass") };
+        let (gradients, _) = net.gradients(passed, y);
+        format!("{layers}, {} tensors", few(gradients.len()))
     }))
 }

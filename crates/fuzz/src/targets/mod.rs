@@ -85,6 +85,7 @@ pub const TARGETS: &[Target] = &[
     Target::new("recipe", descriptions::recipe),
     Target::new("jobs", descriptions::jobs),
     Target::new("plan", descriptions::plan),
+    Target::new("net", descriptions::net),
     Target::new("sentencepiece", tokenizers::sentencepiece).seeds(&[
         "tokenizers/albert/spiece.model",
         "tokenizers/gemma/tokenizer.model",
