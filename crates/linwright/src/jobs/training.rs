@@ -1,8 +1,10 @@
 //! What trainings of models have in common.
 
-use super::{Failure, Session};
+use super::{AnyJob, Failure, Outcome, Session, store};
 use linwright_run::Monitor;
-use linwright_train::{Control, Progress, TrainError};
+use linwright_run::store::Unfinished;
+use linwright_train::{Checkpoint, Control, Progress, TrainError};
+use std::path::Path;
 
 /// Reports the steps of a training to the session.
 pub(super) struct Forward<'a, 's> {
@@ -19,6 +21,47 @@ impl Control for Forward<'_, '_> {
 
     fn interrupted(&self) -> bool {
         self.session.interrupted()
+    }
+}
+
+/// What makes a training resumable.
+pub(super) struct Resumable<'a> {
+    pub(super) job: &'a dyn AnyJob,
+    pub(super) output: &'a Path,
+    /// The checkpoint that was asked for, which stays; otherwise there is one in the user's store
+    /// until the output is written.
+    pub(super) checkpoint: Option<&'a Path>,
+    /// Updates between two checkpoints.
+    pub(super) every: u64,
+    pub(super) fingerprint: String,
+}
+
+impl Resumable<'_> {
+    /// Runs a training that writes its output, with its checkpoint.
+    ///
+    /// # Errors
+    /// Those of the training, with a hint on what is kept, and of the store.
+    pub(super) fn run(
+        self,
+        session: &mut Session<'_>,
+        train: impl FnOnce(Option<&Checkpoint>, &mut Session<'_>) -> Result<Outcome, Failure>,
+    ) -> Result<Outcome, Failure> {
+        let unfinished = match self.checkpoint {
+            Some(_) => Unfinished::none(),
+            None => store::unfinished(self.job, Some(self.output), session)?,
+        };
+        let path = self.checkpoint.map(Path::to_owned).or_else(|| unfinished.file("training"));
+        let Self { every, fingerprint, .. } = self;
+        let checkpoint = path.map(|path| Checkpoint { path, every, fingerprint });
+        match train(checkpoint.as_ref(), session) {
+            Ok(outcome) => {
+                unfinished.finish()?;
+                session.finish();
+                Ok(outcome)
+            }
+            Err(failure) if self.checkpoint.is_some() => Err(failure),
+            Err(failure) => Err(store::tidy(unfinished, failure)),
+        }
     }
 }
 

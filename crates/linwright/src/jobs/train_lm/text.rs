@@ -6,8 +6,8 @@ use super::shape::{check_memory, training_bytes};
 use super::tokens::Tokens;
 use crate::jobs::outcome::text;
 use crate::jobs::saving::beside_new;
-use crate::jobs::training::{Forward, advised};
-use crate::jobs::{Failure, FailureKind, Outcome, Session, message_of, outputs, store};
+use crate::jobs::training::{Forward, Resumable, advised};
+use crate::jobs::{Failure, FailureKind, Outcome, Session, message_of, outputs};
 use crate::lm::{Length, LmTraining, Shape, generation_config, lines, optimizer, pretty};
 use linwright_model::checkpoint::{Form, SaveOptions, Source, save};
 use linwright_model::train_lm::{Batching, Documents};
@@ -15,7 +15,6 @@ use linwright_model::{Transformer, TransformerConfig};
 use linwright_report::Block;
 use linwright_report::number::{bytes, grouped, seconds as duration};
 use linwright_run::memory::peak_resident_bytes;
-use linwright_run::store::Unfinished;
 use linwright_run::{Fingerprint, Monitor};
 use linwright_tensor::RngKey;
 use linwright_train::{Checkpoint, Control, Outcome as Trained, Progress, Schedule};
@@ -55,23 +54,14 @@ pub(super) fn run(
     if job.dry_run {
         return planned.estimate(session);
     }
-    let unfinished = match &job.checkpoint {
-        Some(_) => Unfinished::none(),
-        None => store::unfinished(job, Some(&job.output), session)?,
+    let resumable = Resumable {
+        job,
+        output: &job.output,
+        checkpoint: job.checkpoint.as_deref(),
+        every: planned.length.validate_every,
+        fingerprint: planned.fingerprint(),
     };
-    let path = job.checkpoint.clone().or_else(|| unfinished.file("training"));
-    let every = planned.length.validate_every;
-    let fingerprint = planned.fingerprint();
-    let checkpoint = path.map(|path| Checkpoint { path, every, fingerprint });
-    match planned.train(checkpoint.as_ref(), session) {
-        Ok(outcome) => {
-            unfinished.finish()?;
-            session.finish();
-            Ok(outcome)
-        }
-        Err(failure) if job.checkpoint.is_some() => Err(failure),
-        Err(failure) => Err(store::tidy(unfinished, failure)),
-    }
+    resumable.run(session, |checkpoint, session| planned.train(checkpoint, session))
 }
 
 impl<'a> Planned<'a> {

@@ -5,14 +5,13 @@ use super::network::{self, described};
 use super::{NetTrainingOptions, TrainNet};
 use crate::jobs::outcome::text;
 use crate::jobs::saving::beside_new;
-use crate::jobs::training::{Forward, advised};
-use crate::jobs::{Failure, FailureKind, JobError, Outcome, Session, outputs, store};
+use crate::jobs::training::{Forward, Resumable, advised};
+use crate::jobs::{Failure, FailureKind, JobError, Outcome, Session, outputs};
 use crate::lm::{lines, pretty};
 use linwright_nets::{Labelled, Net, NetTraining, SavedNet, Scores, TrainingPlan, score};
 use linwright_ops::Network;
 use linwright_report::number::{bytes, grouped, percent, seconds as duration};
 use linwright_run::memory::available_bytes;
-use linwright_run::store::Unfinished;
 use linwright_run::{Fingerprint, Monitor};
 use linwright_tensor::RngKey;
 use linwright_train::Outcome as Trained;
@@ -78,22 +77,14 @@ pub(super) fn run(job: &TrainNet, session: &mut Session<'_>) -> Result<Outcome, 
         });
         return Ok(Outcome::new(result, vec![text(planned.lines())]));
     }
-    let unfinished = match &job.checkpoint {
-        Some(_) => Unfinished::none(),
-        None => store::unfinished(job, Some(&job.output), session)?,
+    let resumable = Resumable {
+        job,
+        output: &job.output,
+        checkpoint: job.checkpoint.as_deref(),
+        every: planned.settings.validate_every,
+        fingerprint: planned.fingerprint(),
     };
-    let path = job.checkpoint.clone().or_else(|| unfinished.file("training"));
-    let (every, fingerprint) = (planned.settings.validate_every, planned.fingerprint());
-    let checkpoint = path.map(|path| Checkpoint { path, every, fingerprint });
-    match planned.train(checkpoint.as_ref(), session) {
-        Ok(outcome) => {
-            unfinished.finish()?;
-            session.finish();
-            Ok(outcome)
-        }
-        Err(failure) if job.checkpoint.is_some() => Err(failure),
-        Err(failure) => Err(store::tidy(unfinished, failure)),
-    }
+    resumable.run(session, |checkpoint, session| planned.train(checkpoint, session))
 }
 
 /// A network to be trained.
