@@ -1,8 +1,8 @@
-"""Makes the golden set of small networks: PyTorch's outputs and gradients of every kind of layer.
+"""Makes the vectors of small networks: PyTorch's outputs and gradients of every kind of layer.
 
 Run from the root of the repository, in an environment with torch, numpy and safetensors:
 
-    python tools/parity/nets.py testdata/golden/nets
+    python tools/parity/nets.py testdata/parity/nets
 
 Writes `nets-torch.json` and `nets-torch.safetensors`. A case of the first file has a `name`, the
 description `net` of a network and the `loss` of its output; its tensors begin with the name and a

@@ -59,16 +59,22 @@ pub(crate) struct Case<'a> {
     pub(crate) tensors: BTreeMap<String, &'a Golden>,
 }
 
-/// All sets of a folder, of which there must be one.
+/// All sets of a folder of golden vectors, of which there must be one.
+#[allow(dead_code, reason = "vectors that are no golden ones have a folder of their own")]
 pub(crate) fn sets(folder: &str) -> Vec<Set> {
     let default = Path::new(env!("CARGO_MANIFEST_DIR")).join("../../testdata/golden");
-    let root = std::env::var_os("LINWRIGHT_GOLDEN").map_or(default, PathBuf::from).join(folder);
-    let entries = std::fs::read_dir(&root).unwrap_or_else(|e| panic!("{}: {e}", root.display()));
+    let root = std::env::var_os("LINWRIGHT_GOLDEN").map_or(default, PathBuf::from);
+    sets_in(&root.join(folder))
+}
+
+/// All sets of a folder, of which there must be one.
+pub(crate) fn sets_in(root: &Path) -> Vec<Set> {
+    let entries = std::fs::read_dir(root).unwrap_or_else(|e| panic!("{}: {e}", root.display()));
     let mut paths: Vec<PathBuf> = entries.map(|entry| entry.expect("an entry").path()).collect();
     // A note beside the sets is JSON too, but has no tensors.
     paths.retain(|path| path.extension().is_some_and(|e| e == "safetensors"));
     paths.sort();
-    assert!(!paths.is_empty(), "no golden set in {}", root.display());
+    assert!(!paths.is_empty(), "no set in {}", root.display());
     paths.into_iter().map(Set::read).collect()
 }
 

@@ -1,5 +1,5 @@
-//! Golden sets of small networks in `nets` of `$LINWRIGHT_GOLDEN`: outputs, gradients, statistics
-//! and trainings of PyTorch. `tools/parity/nets.py` makes them and says what their tensors are.
+//! Small networks against PyTorch, in `testdata/parity/nets`: outputs, gradients, statistics and
+//! trainings. `tools/parity/nets.py` makes them and says what their tensors are.
 
 #[path = "../../ops/tests/golden.rs"]
 mod sets;
@@ -8,7 +8,8 @@ use linwright_nets::{Batch, Net, NetSpec, Passed, TensorUse};
 use linwright_ops::{CrossEntropy, OutputLoss, SquaredError};
 use linwright_tensor::{Mat, RngKey, Scalar};
 use linwright_train::{Optimizer, OptimizerSettings, Slice};
-use sets::{Case, Set, sets};
+use sets::{Case, Set, sets_in};
+use std::path::Path;
 
 /// Largest difference in single precision, relative to the largest number.
 const SINGLE: f64 = 1e-5;
@@ -126,7 +127,8 @@ impl Case<'_> {
 
 /// The cases of all sets with passes, or those with trainings.
 fn each(trained: bool, mut check: impl FnMut(&Case<'_>)) {
-    let all: Vec<Set> = sets("nets");
+    let all: Vec<Set> =
+        sets_in(&Path::new(env!("CARGO_MANIFEST_DIR")).join("../../testdata/parity/nets"));
     let chosen = |set| Set::cases(set, |_, what| what.get("steps").is_some() == trained);
     let cases: Vec<Case<'_>> = all.iter().flat_map(chosen).collect();
     assert!(!cases.is_empty(), "no case, trained: {trained}");
@@ -185,17 +187,17 @@ fn passes_agree<T: Scalar>() {
 }
 
 #[test]
-fn golden_passes_in_double_precision() {
+fn passes_in_double_precision_are_those_of_torch() {
     passes_agree::<f64>();
 }
 
 #[test]
-fn golden_passes_in_single_precision() {
+fn passes_in_single_precision_are_those_of_torch() {
     passes_agree::<f32>();
 }
 
 #[test]
-fn golden_losses_and_their_gradients() {
+fn losses_and_their_gradients_are_those_of_torch() {
     each(false, |case| {
         for (mode, want) in case.what["gradients"].as_object().expect("modes with losses") {
             let y: Mat<f32> = case.tensor(&format!("{mode}.y")).rows().cast();
@@ -237,7 +239,7 @@ fn update(
 }
 
 #[test]
-fn golden_trainings() {
+fn trainings_are_those_of_torch() {
     each(true, |case| {
         let (mut net, mut optimizer) = (build::<f32>(case), Optimizer::default());
         let (settings, steps, mut losses) = (settings(case), case.count("steps"), Vec::new());
