@@ -1,13 +1,15 @@
 //! Training by the one loop.
 
 use linwright_nets::{
-    Labelled, Loss, Net, NetError, NetSpec, NetTraining, Scores, Targets, TrainingPlan, score,
+    Labelled, Loss, Net, NetError, NetSpec, NetTraining, Scores, Targets, TensorUse, TrainingPlan,
+    score,
 };
+use linwright_ops::{CrossEntropy, OutputLoss};
 use linwright_run::Silent;
-use linwright_tensor::{Mat, RngKey};
+use linwright_tensor::{Mat, RngKey, parallel};
 use linwright_train::{
-    Checkpoint, Control, Curve, OptimizerSettings, Progress, Schedule, TrainError, TrainSettings,
-    train,
+    Checkpoint, Control, Curve, Gradient, Optimizer, OptimizerSettings, Problem, Progress,
+    Schedule, Slice, TrainError, TrainSettings, train,
 };
 
 fn spec(layers: &str) -> NetSpec {
@@ -157,4 +159,62 @@ fn examples_that_do_not_suit_are_refused_by_name() {
     let values = new(&[0.0; 4], Targets::Values(Mat::zeros(2, 2))).expect("suits");
     let error = NetTraining::new(&mut net, &values, &values, plan(Loss::CrossEntropy));
     assert!(error.expect_err("values").to_string().contains("classes, for cross-entropy"));
+}
+
+/// A wide network and a batch: the gradient of its first weight is not formed in training.
+fn wide() -> (Net, Labelled) {
+    let layers = "[{linear: {name: a, out: 700}}, relu, {linear: {name: b, out: 3}}]";
+    let text = format!("{{input: {{channels: 800}}, layers: {layers}}}");
+    let spec: NetSpec = serde_saphyr::from_str(&text).expect("reads");
+    let rows = Mat::from_vec(40, 800, RngKey::new(6).stream().normals(32_000, 1.0));
+    let classes = Targets::Classes((0..40).map(|i| i % 3).collect());
+    let examples = Labelled::new(rows, 1, classes).expect("suits");
+    (Net::random(&spec, RngKey::new(1)).expect("is random"), examples)
+}
+
+/// All numbers after three updates.
+fn updated(mut update: impl FnMut(&mut Net, &Labelled, &mut Optimizer, u64)) -> Vec<f32> {
+    let ((mut net, examples), mut optimizer) = (wide(), Optimizer::default());
+    (1..4).for_each(|step| update(&mut net, &examples, &mut optimizer, step));
+    net.tensors_mut().into_iter().flat_map(|tensor| tensor.values.to_vec()).collect()
+}
+
+#[test]
+fn a_gradient_that_is_not_formed_updates_as_one_that_is_whatever_the_threads() {
+    let settings = OptimizerSettings { weight_decay: 0.1, ..OptimizerSettings::default() };
+    let trained = |threads| {
+        let run = || {
+            updated(|net, examples, optimizer, step| {
+                let plan = TrainingPlan { batch: 40, ..plan(Loss::CrossEntropy) };
+                let mut problem =
+                    NetTraining::new(net, examples, examples, plan).expect("suits the network");
+                problem.step(step).expect("runs");
+                let slices = problem.slices();
+                let first = &slices[0].gradient;
+                assert!(matches!(first, Gradient::Product { .. }), "{first:?}");
+                optimizer.update(&settings, 0.01, step, slices);
+            })
+        };
+        parallel::with_threads(threads, run).expect("threads")
+    };
+    let (one, two) = (trained(1), trained(2));
+    assert_eq!(one, two);
+    let formed = updated(|net, examples, optimizer, step| {
+        let all: Vec<u32> = (0..40).collect();
+        let (mut y, passed) = net.pass(&examples.batch(&all), Some(RngKey::new(0))).expect("runs");
+        let Targets::Classes(classes) = examples.targets() else { panic!("classes") };
+        CrossEntropy::mean(classes).of_rows(0, y.view_mut());
+        let (mut gradients, _) = net.gradients(passed, y);
+        let tensors = net.tensors_mut().into_iter().zip(&mut gradients);
+        let slices = tensors.map(|(tensor, gradient)| Slice {
+            decay: tensor.purpose == TensorUse::Weight,
+            name: tensor.name,
+            values: tensor.values,
+            gradient: gradient.as_mut_slice().into(),
+        });
+        optimizer.update(&settings, 0.01, step, slices.collect());
+    });
+    let far = one.iter().zip(&formed).filter(|(a, b)| (*a - *b).abs() > 1e-3).count();
+    // The first updates of Adam have the sign of gradients, some of which are rounding errors.
+    assert!(far * 10_000 < one.len(), "{far} of {} numbers differ", one.len());
 }

@@ -97,6 +97,9 @@ mod tests {
         Mat::from_vec(5, 7, RngKey::new(3).stream().normals(35, 1.0))
     }
 
+    /// Makes a loss.
+    type Make<'a> = &'a dyn Fn() -> Box<dyn OutputLoss + 'a>;
+
     /// Loss and gradient of a loss whose rows come in two parts.
     fn of(loss: &mut dyn OutputLoss, outputs: &Mat<f32>) -> (f64, Mat<f32>) {
         let mut gradient = outputs.clone();
@@ -109,7 +112,7 @@ mod tests {
     fn gradients_are_those_of_the_losses() {
         let (targets, weights) = ([3, 0, u32::MAX, 6, 1], [1.0, 0.5, 2.0, 0.0, 3.0]);
         let wanted: Vec<f32> = RngKey::new(4).stream().normals(35, 1.0);
-        let losses: [&dyn Fn() -> Box<dyn OutputLoss>; 4] = [
+        let losses: [Make<'_>; 4] = [
             &|| Box::new(CrossEntropy::sum(&[3, 0, u32::MAX, 6, 1])),
             &|| Box::new(CrossEntropy::mean(&[3, 0, u32::MAX, 6, 1])),
             &|| {
@@ -118,12 +121,7 @@ mod tests {
                     &[1.0, 0.5, 2.0, 0.0, 3.0],
                 ))
             },
-            &|| {
-                Box::new(SquaredError {
-                    targets: Box::leak(wanted.clone().into_boxed_slice()),
-                    weight: 0.2,
-                })
-            },
+            &|| Box::new(SquaredError { targets: &wanted, weight: 0.2 }),
         ];
         for (index, make) in losses.iter().enumerate() {
             let (_, gradient) = of(&mut *make(), &outputs());

@@ -50,11 +50,9 @@ impl<T: Scalar> Step<T> for Branch {
     }
 
     fn backward(&self, mut dy: Mat<T>, _kept: Kept<T>, back: &mut Back<'_, T>) -> Mat<T> {
-        // A pass back that ends in the branch has not seen its end.
-        if let Some(beside) = back.stack.pop() {
-            add(dy.data_mut(), beside.data());
-            back.ws.give(beside);
-        }
+        let beside = back.stack.pop().expect("the pass back has seen the end of the branch");
+        add(dy.data_mut(), beside.data());
+        back.ws.give(beside);
         dy
     }
 }

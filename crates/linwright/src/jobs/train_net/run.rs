@@ -120,6 +120,7 @@ impl<'a> Planned<'a> {
         let NetTrainingOptions { loss, batch, .. } = self.job.training;
         Fingerprint::of(&[
             ("images", &self.divided.images.sha256()),
+            ("format", &self.job.images.format),
             ("examples", &self.job.images.examples),
             ("resize", &self.job.images.resize),
             ("held out", &self.divided.held_out),
