@@ -12,14 +12,14 @@ use serde_json::Value;
 use std::path::{Path, PathBuf};
 
 /// A file of tensors with its description.
-pub struct Set {
-    pub path: PathBuf,
-    pub about: Value,
+pub(crate) struct Set {
+    pub(crate) path: PathBuf,
+    pub(crate) about: Value,
     bytes: Vec<u8>,
 }
 
 /// All sets of a folder, of which there must be one.
-pub fn sets(folder: &str) -> Vec<Set> {
+pub(crate) fn sets(folder: &str) -> Vec<Set> {
     let default = Path::new(env!("CARGO_MANIFEST_DIR")).join("../../testdata/golden");
     let root = std::env::var_os("LINWRIGHT_GOLDEN").map_or(default, PathBuf::from);
     let root = root.join(folder);
@@ -38,7 +38,7 @@ pub fn sets(folder: &str) -> Vec<Set> {
 
 impl Set {
     /// A matrix; a vector is one row.
-    pub fn tensor(&self, name: &str) -> Option<Mat<f64>> {
+    pub(crate) fn tensor(&self, name: &str) -> Option<Mat<f64>> {
         let file = SafeTensors::deserialize(&self.bytes).expect("safetensors");
         let tensor = file.tensor(name).ok()?;
         let values: Vec<f64> = match tensor.dtype() {
@@ -55,13 +55,13 @@ impl Set {
         Some(Mat::from_vec(values.len() / cols, cols, values))
     }
 
-    pub fn matrix(&self, case: &str, name: &str) -> Mat<f64> {
+    pub(crate) fn matrix(&self, case: &str, name: &str) -> Mat<f64> {
         let name = format!("{case}.{name}");
         self.tensor(&name).unwrap_or_else(|| panic!("{:?} has no {name}", self.path))
     }
 
     /// The cases whose identifiers start so, of which there must be one.
-    pub fn cases(&self, start: &str) -> Vec<(&str, &Value)> {
+    pub(crate) fn cases(&self, start: &str) -> Vec<(&str, &Value)> {
         let cases = self.about["cases"].as_array().expect("cases").iter();
         let all = cases.map(|case| (case["id"].as_str().expect("an identifier"), case));
         let found: Vec<(&str, &Value)> = all.filter(|(id, _)| id.starts_with(start)).collect();
@@ -70,15 +70,15 @@ impl Set {
     }
 }
 
-pub fn number(value: &Value) -> f64 {
+pub(crate) fn number(value: &Value) -> f64 {
     value.as_f64().unwrap_or_else(|| panic!("no number: {value}"))
 }
 
-pub fn norm(a: &Mat<f64>) -> f64 {
+pub(crate) fn norm(a: &Mat<f64>) -> f64 {
     a.data().iter().map(|x| x * x).sum::<f64>().sqrt()
 }
 
-pub fn minus(a: &Mat<f64>, b: &Mat<f64>) -> Mat<f64> {
+pub(crate) fn minus(a: &Mat<f64>, b: &Mat<f64>) -> Mat<f64> {
     assert_eq!((a.rows(), a.cols()), (b.rows(), b.cols()));
     Mat::from_fn(a.rows(), a.cols(), |i, j| a.at(i, j) - b.at(i, j))
 }
