@@ -95,6 +95,16 @@ impl Method for LowRankMethod {
         Self { training: self.training.shrunk(), ..*self }
     }
 
+    fn error_curve(&self, problem: &FitProblem<'_>) -> Result<Option<Vec<f64>>, FitError> {
+        if self.fit == How::Trained {
+            return Ok(None);
+        }
+        let stats = problem.target()?;
+        let inputs = Inputs::new(stats.inputs.sxx.view())?;
+        let regression = Regression::of_moments(&inputs, stats.syx.view(), stats.syy);
+        fit::low_rank::errors(&regression).map(Some)
+    }
+
     fn fit(&self, problem: &FitProblem<'_>, control: &mut dyn Control) -> Result<Fit, FitError> {
         let components = problem.components_of_size()?;
         let values = components.as_ref().map(|all| all.values.as_slice());

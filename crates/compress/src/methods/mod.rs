@@ -243,6 +243,16 @@ pub trait Method: Clone {
         None
     }
 
+    /// Relative errors on the training sums at every rank from zero, from one decomposition; none if
+    /// each size is fitted by itself. The problem's size is not read.
+    ///
+    /// # Errors
+    /// [`FitError`].
+    fn error_curve(&self, problem: &FitProblem<'_>) -> Result<Option<Vec<f64>>, FitError> {
+        let _ = problem;
+        Ok(None)
+    }
+
     /// Fits an operator.
     ///
     /// # Errors
@@ -409,6 +419,17 @@ macro_rules! methods {
             /// As there.
             pub fn parameters(&self, size: Option<Size>, shape: Shape) -> Result<usize, FitError> {
                 match self { $(Self::$variant(method) => method.parameters(size, shape),)* }
+            }
+
+            /// See [`Method::error_curve`].
+            ///
+            /// # Errors
+            /// As there.
+            pub fn error_curve(
+                &self,
+                problem: &FitProblem<'_>,
+            ) -> Result<Option<Vec<f64>>, FitError> {
+                match self { $(Self::$variant(method) => method.error_curve(problem),)* }
             }
 
             /// See [`Method::fit`].
