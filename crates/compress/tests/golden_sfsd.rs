@@ -58,9 +58,7 @@ fn ranks(case: &Value) -> impl Iterator<Item = (usize, &Value)> {
 }
 
 fn stats_of(x: &Mat<f64>, y: &Mat<f64>) -> SiteStats {
-    let mut stats = SiteStats::new(y.cols(), x.cols());
-    stats.add(x.cast().view(), y.cast().view());
-    stats
+    SiteStats::of(x.cast().view(), y.cast().view())
 }
 
 /// The dense matrix and the change of the bias of a method.
@@ -99,7 +97,8 @@ fn golden_feature_space_decomposition() {
             let weight: Mat<f32> = w.cast();
             let y = times(&x, &w.transpose());
             let stats = stats_of(&x, &y);
-            let spectrum = Spectrum::of(Moments::from(&stats), &weight, true).expect("decomposes");
+            let spectrum =
+                Spectrum::of(Moments::from(&*stats.inputs), &weight, true).expect("decomposes");
             check_spectrum(&spectrum, set.matrix(id, "eigenvalues_ascending").data(), x.rows());
             let want = set.matrix(id, "y_mean");
             let mean = spectrum.mean.as_ref().expect("is centred");

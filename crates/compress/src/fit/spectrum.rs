@@ -25,7 +25,7 @@ use super::low_rank::balance;
 use super::regression::{multiply, numerics};
 use super::{check_finite, check_side};
 use crate::FitError;
-use linwright_measure::stats::SiteStats;
+use linwright_measure::stats::InputStats;
 use linwright_ops::Shape;
 use linwright_tensor::kernels::gemm::Arg;
 use linwright_tensor::linalg::{Cholesky, Components, eigh, gram, orthonormal_columns};
@@ -46,8 +46,8 @@ pub struct Moments<'a> {
     pub count: u64,
 }
 
-impl<'a> From<&'a SiteStats> for Moments<'a> {
-    fn from(stats: &'a SiteStats) -> Self {
+impl<'a> From<&'a InputStats> for Moments<'a> {
+    fn from(stats: &'a InputStats) -> Self {
         Self { second: stats.sxx.view(), sum: &stats.sx, count: stats.count }
     }
 }
@@ -231,15 +231,20 @@ impl Span {
 mod tests {
     use super::*;
     use crate::fit::planted::{correlated, distance, random};
+    use linwright_measure::stats::InputSums;
     use linwright_tensor::{RngKey, RngStream};
 
     /// Correlated rows with means, and their sums.
-    fn inputs(rows: usize, inp: usize, seed: u64) -> SiteStats {
+    fn inputs(rows: usize, inp: usize, seed: u64) -> InputStats {
         let x = correlated(rows, inp, seed);
         let x = Mat::from_fn(rows, inp, |i, j| (x.at(i, j) + (j % 3) as f64) as f32);
-        let mut stats = SiteStats::new(1, inp);
-        stats.add(x.view(), Mat::zeros(rows, 1).view());
-        stats
+        sums(&x)
+    }
+
+    fn sums(x: &Mat<f32>) -> InputStats {
+        let mut sums = InputSums::new(x.cols());
+        sums.add(x.view());
+        sums.finish()
     }
 
     fn weight(out: usize, inp: usize, seed: u64) -> Mat<f32> {
@@ -252,7 +257,7 @@ mod tests {
     }
 
     /// Sum over samples of `|W x - A x - b|²`; without a bias if there is none.
-    fn residual(stats: &SiteStats, w: &Mat<f32>, a: &Mat<f64>, bias: Option<&[f32]>) -> f64 {
+    fn residual(stats: &InputStats, w: &Mat<f32>, a: &Mat<f64>, bias: Option<&[f32]>) -> f64 {
         let away = Mat::from_fn(w.rows(), w.cols(), |i, j| f64::from(w.at(i, j)) - a.at(i, j));
         let half = multiply(away.view().into(), stats.sxx.view().into());
         let own: f64 = half.data().iter().zip(away.data()).map(|(p, q)| p * q).sum();
@@ -322,9 +327,7 @@ mod tests {
 
     #[test]
     fn uneven_weights_and_singular_moments_are_no_special_case() {
-        let mut stats = SiteStats::new(1, 6);
-        let x: Mat<f32> = random(4, 6, 1).cast();
-        stats.add(x.view(), Mat::zeros(4, 1).view());
+        let stats = sums(&random(4, 6, 1).cast());
         // Columns of very different norms, and two equal ones: `Wᵀ W` has no Cholesky factor.
         let base = weight(9, 6, 2);
         let uneven = Mat::from_fn(9, 6, |i, j| match j {
@@ -373,7 +376,7 @@ mod tests {
     #[test]
     fn bad_moments_are_refused() {
         let (good, w) = (inputs(60, 7, 1), weight(4, 7, 2));
-        let told = |stats: &SiteStats, w: &Mat<f32>| {
+        let told = |stats: &InputStats, w: &Mat<f32>| {
             Spectrum::of(stats.into(), w, true).expect_err("is refused").to_string()
         };
         let mut bad = good.clone();
@@ -382,7 +385,7 @@ mod tests {
         let mut bad = good.clone();
         bad.sx[0] = f64::INFINITY;
         assert_eq!(told(&bad, &w), "the sum of the inputs is not finite");
-        let nothing = told(&SiteStats::new(4, 7), &w);
+        let nothing = told(&InputSums::new(7).finish(), &w);
         assert!(nothing.starts_with("0 calibration rows"), "{nothing}");
         let other = told(&good, &weight(4, 6, 2));
         assert!(other.contains("7 rows of the second moment, expected 6"), "{other}");

@@ -162,7 +162,7 @@ mod tests {
             assert!(told.starts_with("has alpha"), "{told}");
         }
         let mut trial = Trial::correlated(Shape { out: 7, inp: 9 }, 20);
-        trial.stats.absolute[3] = f64::NAN;
+        trial.change(|inputs| inputs.absolute[3] = f64::NAN);
         let found = trial.try_fit(&MethodSpec::Asvd(AsvdMethod::default()), 2);
         let told = found.expect_err("is refused").to_string();
         assert_eq!(told, "the mean size of a feature of the inputs is not finite");

@@ -6,7 +6,7 @@ use crate::fit::spectrum::Moments;
 use crate::operator_size::low_rank_for;
 use crate::{FitError, Size};
 use linwright_measure::capture::Evidence;
-use linwright_measure::stats::SiteStats;
+use linwright_measure::stats::InputStats;
 use linwright_ops::{LowRank, Op, Shape};
 use linwright_tensor::Mat;
 
@@ -34,9 +34,10 @@ pub(super) fn rank(problem: &FitProblem<'_>) -> Result<usize, FitError> {
 }
 
 /// Sums over the training inputs.
-pub(super) fn inputs<'a>(problem: &FitProblem<'a>) -> Result<&'a SiteStats, FitError> {
+pub(super) fn inputs<'a>(problem: &FitProblem<'a>) -> Result<&'a InputStats, FitError> {
     match problem.evidence {
-        Some(Evidence::Stats { train, .. }) => Ok(train),
+        Some(Evidence::Inputs { train, .. }) => Ok(train),
+        Some(Evidence::Stats { train, .. }) => Ok(&train.inputs),
         other => Err(missing("sums", other)),
     }
 }
@@ -106,7 +107,7 @@ macro_rules! two_factors {
         }
 
         fn needs(&self) -> Needs {
-            Needs::Stats
+            Needs::Inputs
         }
 
         fn parameters(&self, size: Option<Size>, shape: Shape) -> Result<usize, FitError> {

@@ -96,13 +96,13 @@ pub(super) fn spectrum(
 
 /// The fit in a slot whose bias is lost.
 fn without_bias(problem: &FitProblem<'_>, fit: Fit, bias: &[f32]) -> Result<Fit, FitError> {
-    let (train, validation) = problem.stats()?;
+    let [train, validation] = problem.stats()?;
     let shift: Vec<f64> = bias.iter().map(|b| -f64::from(*b)).collect();
     let a: Mat<f64> = fit.op.to_dense()?.cast();
     let report = FitReport {
         dropped_directions: fit.report.dropped_directions,
         shrinkage: fit.report.shrinkage,
-        ..FitReport::of_sums(train, validation, &a, Some(&shift))
+        ..FitReport::of_sums(&train, &validation, &a, Some(&shift))
     };
     Ok(Fit { bias_shift: Some(bias.iter().map(|b| -b).collect()), report, ..fit })
 }
@@ -125,7 +125,7 @@ mod tests {
             let trial = Trial::correlated(shape, 200).biased();
             for rank in [1, 3] {
                 let fit = trial.fit(&feature(), rank);
-                let spectrum = Spectrum::of((&trial.stats).into(), &trial.weight, true);
+                let spectrum = Spectrum::of((&*trial.stats.inputs).into(), &trial.weight, true);
                 let best = spectrum.expect("decomposes").error(rank) / trial.stats.target_power();
                 let found = trial.error(&fit);
                 assert!((found - best).abs() < 1e-6, "rank {rank}: {found}, the optimum is {best}");

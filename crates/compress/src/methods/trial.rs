@@ -4,9 +4,10 @@ use super::{Fit, FitProblem, MethodSpec};
 use crate::fit::planted::{Losses, correlated, random};
 use crate::{FitError, Size};
 use linwright_measure::capture::Evidence;
-use linwright_measure::stats::SiteStats;
+use linwright_measure::stats::{InputStats, SiteStats};
 use linwright_ops::{Dense, LowRank, Op, Shape, SiteId};
 use linwright_tensor::{Mat, RngKey};
+use std::sync::Arc;
 
 /// A linear layer on fixed inputs.
 pub(super) struct Trial {
@@ -20,8 +21,7 @@ impl Trial {
     pub(super) fn new(x: &Mat<f32>, weight: Mat<f32>) -> Self {
         let dot = |o: usize, i: usize| weight.row(o).iter().zip(x.row(i)).map(|(w, x)| w * x).sum();
         let y = Mat::from_fn(x.rows(), weight.rows(), |i, o| dot(o, i));
-        let mut stats = SiteStats::new(weight.rows(), weight.cols());
-        stats.add(x.view(), y.view());
+        let stats = SiteStats::of(x.view(), y.view());
         Self { weight, stats, bias: None }
     }
 
@@ -36,6 +36,11 @@ impl Trial {
     pub(super) fn biased(self) -> Self {
         let bias = (0..self.weight.rows()).map(|o| o as f32 - 1.5).collect();
         Self { bias: Some(bias), ..self }
+    }
+
+    /// Changes the sums of the inputs.
+    pub(super) fn change(&mut self, change: impl FnOnce(&mut InputStats)) {
+        change(Arc::make_mut(&mut self.stats.inputs));
     }
 
     pub(super) fn shape(&self) -> Shape {
