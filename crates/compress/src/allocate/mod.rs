@@ -21,6 +21,45 @@ pub use loss::Measured;
 pub use sensitivity::{Candidates, Sensitivity, SiteLoss, sensitivity};
 pub use spectrum::{SiteSpectrum, by_spectrum};
 
+/// How a budget is divided over sites.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Serialize, Deserialize)]
+#[serde(rename_all = "snake_case")]
+pub enum Allocator {
+    /// The same share of parameters for every site.
+    #[default]
+    Uniform,
+    /// From singular values of the weights: [`by_spectrum`].
+    Spectrum,
+    /// From the loss that an edit of each site costs: [`sensitivity`].
+    Sensitivity,
+}
+
+impl Allocator {
+    /// All allocators.
+    pub const ALL: [Self; 3] = [Self::Uniform, Self::Spectrum, Self::Sensitivity];
+
+    /// Its name in options.
+    #[must_use]
+    pub fn name(self) -> &'static str {
+        match self {
+            Self::Uniform => "uniform",
+            Self::Spectrum => "spectrum",
+            Self::Sensitivity => "sensitivity",
+        }
+    }
+}
+
+/// Largest side of a layer whose ranks need no alignment.
+const SMALL_SIDE: usize = 512;
+
+/// The multiple of ranks that suits a shape if none is given: products of factors are as fast at
+/// any rank in small layers, in larger ones at multiples of 8.
+#[must_use]
+pub fn standard_alignment(shapes: impl IntoIterator<Item = Shape>) -> usize {
+    let least = shapes.into_iter().map(|shape| shape.out.min(shape.inp)).min();
+    if least.is_some_and(|least| least > SMALL_SIDE) { 8 } else { 1 }
+}
+
 /// A method and size that a site may get.
 #[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
 #[serde(deny_unknown_fields)]
