@@ -16,7 +16,7 @@ use crate::{FitError, Size};
 use linwright_ops::{Shape, SiteId};
 use serde::{Deserialize, Serialize};
 
-pub use knapsack::allocate;
+pub use knapsack::{allocate, uniform};
 pub use loss::Measured;
 pub use sensitivity::{Candidates, Sensitivity, SiteLoss, sensitivity};
 pub use spectrum::{SiteSpectrum, by_spectrum};

@@ -82,11 +82,11 @@ impl Allocated {
                 site.site.to_string(),
                 site.method.clone(),
                 format!("{:.2e}", site.error),
-                format!("{:+.4}", site.loss),
+                format!("{:+.4}", -site.loss),
             ]
         };
         let rows = measured.losses.iter().map(row).collect();
-        Some(table(&["site alone", "method", "fit error", "nats/token"], rows))
+        Some(table(&["site", "method", "fit error", "nats/token if restored"], rows))
     }
 }
 

@@ -13,7 +13,7 @@ use linwright_compress::intervention::Intervention;
 use linwright_compress::{Plan, Size};
 use linwright_model::Role;
 use linwright_model::Transformer;
-use names::LayerRoles;
+pub(in crate::jobs) use names::LayerRoles;
 pub use names::{Heal, MethodName, StoredDType};
 use schemars::JsonSchema;
 use serde::{Deserialize, Serialize};

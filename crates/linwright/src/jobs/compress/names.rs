@@ -130,7 +130,7 @@ impl NameList for StoredDType {
 }
 
 /// The roles of a layer.
-pub(super) struct LayerRoles;
+pub(in crate::jobs) struct LayerRoles;
 
 impl NameList for LayerRoles {
     fn names() -> Vec<Name> {
