@@ -2,19 +2,19 @@
 
 use super::plan::{self, heal};
 use super::{Compress, Heal, MethodName};
-use crate::jobs::outcome::table;
+use crate::jobs::outcome::{table, text};
 use crate::jobs::source::OpenModel;
 use crate::jobs::{Failure, JobError, Session};
 use linwright_compress::allocate::{
-    Allocation, Allocator, Candidates, Measured, Sensitivity, SiteChoices, SiteSpectrum, allocate,
-    by_spectrum, sensitivity, standard_alignment,
+    Allocation, Allocator, Candidates, Measured, Sensitivity, SiteChoices, SiteLoss, SiteSpectrum,
+    Tried, Unreachable, allocate, by_spectrum, judged, sensitivity, standard_alignment,
 };
 use linwright_compress::methods::StructuredMethod;
 use linwright_compress::pipeline::Context;
 use linwright_compress::{MethodSpec, Plan, Size};
 use linwright_measure::spectra::MatrixId;
 use linwright_model::Windows;
-use linwright_ops::{OpSpec, SiteId, Sites};
+use linwright_ops::{LinearSlot, OpSpec, SiteId, Sites};
 use linwright_report::Block;
 use linwright_run::{Monitor, Store};
 use serde::Serialize;
@@ -58,7 +58,7 @@ pub(super) fn check(job: &Compress) -> Result<(), JobError> {
     }
 }
 
-/// An allocation with what it was made from.
+/// A division of the budget with what it was made from.
 #[derive(Serialize)]
 pub(super) struct Allocated {
     /// Name of the allocator.
@@ -68,69 +68,108 @@ pub(super) struct Allocated {
     /// What was measured, without the choices.
     #[serde(skip_serializing_if = "Option::is_none")]
     measured: Option<Sensitivity>,
-    allocation: Allocation,
+    /// Plans that were judged on validation windows of the calibration text, the best first.
+    #[serde(skip_serializing_if = "Vec::is_empty")]
+    tried: Vec<Tried>,
     #[serde(skip)]
     pub(super) plan: Plan,
 }
 
 impl Allocated {
-    /// A table of what an edit of each site costs.
-    pub(super) fn block(&self) -> Option<Block> {
-        let measured = self.measured.as_ref()?;
-        let row = |site: &linwright_compress::allocate::SiteLoss| {
+    /// Tables of what an edit of each site costs, and of the plans that were tried.
+    pub(super) fn blocks(&self) -> Vec<Block> {
+        let Some(measured) = &self.measured else { return Vec::new() };
+        let site = |site: &SiteLoss| {
             vec![
                 site.site.to_string(),
                 site.method.clone(),
                 format!("{:.2e}", site.error),
-                format!("{:+.4}", -site.loss),
+                format!("{:+.4}", site.loss),
             ]
         };
-        let rows = measured.losses.iter().map(row).collect();
-        Some(table(&["site", "method", "fit error", "nats/token if restored"], rows))
+        let sites = measured.losses.iter().map(site).collect();
+        let plan = |tried: &Tried| {
+            vec![tried.name.clone(), format!("{:.4}", tried.keep), format!("{:.4}", tried.loss)]
+        };
+        let plans = self.tried.iter().map(plan).collect();
+        let tokens = measured.tokens;
+        vec![
+            table(&["site", "replaced by", "fit error", "costs nats/token"], sites),
+            table(&["plan", "keep", "nats/token"], plans),
+            text([format!(
+                "the first plan won on {tokens} validation tokens of the calibration text, where \
+                 the dense model has {:.4} nats/token; judge the result on other text",
+                measured.dense_loss
+            )]),
+        ]
     }
 }
 
-/// Divides the budget of a job over the sites of its plan, which gives all of them one method.
-pub(super) fn allocated(
-    job: &Compress,
-    uniform: &Plan,
-    model: &OpenModel,
-    calibration: Option<&Windows>,
-    store: &Store,
-    session: &mut Session<'_>,
-) -> Result<Option<Allocated>, Failure> {
-    let allocator = job.allocator();
-    let (Some(keep), false) = (job.keep, allocator == Allocator::Uniform || job.plan.is_some())
-    else {
-        return Ok(None);
-    };
-    let decoder = &model.loaded.decoder;
-    let replaced = uniform.edits[0].sites.of(decoder)?;
-    let shapes = replaced.iter().filter_map(|site| decoder.slot(site)).map(|slot| slot.shape());
-    let align = job.align.unwrap_or_else(|| standard_alignment(shapes));
-    let method = &uniform.edits[0].method;
-    let (choices, measured) = match calibration {
-        Some(windows) if allocator == Allocator::Sensitivity => {
-            let candidates = candidates(job, uniform, keep, align)?;
-            let context = Context { store: Some(store), ..Context::new(&model.loaded.hash) };
-            let measured = Measured { model: decoder, tokenizer: model.tokenizer()?, windows };
-            let mut found = sensitivity(measured, &candidates, &context, session)?;
-            (std::mem::take(&mut found.choices), Some(found))
+/// What a budget is divided for.
+pub(super) struct Dividing<'a> {
+    pub(super) job: &'a Compress,
+    /// The plan with one method and size.
+    pub(super) uniform: &'a Plan,
+    pub(super) model: &'a OpenModel,
+    pub(super) calibration: Option<&'a Windows>,
+    pub(super) store: &'a Store,
+}
+
+impl Dividing<'_> {
+    /// The division; none if it is uniform.
+    pub(super) fn divided(&self, session: &mut Session<'_>) -> Result<Option<Allocated>, Failure> {
+        let (job, allocator) = (self.job, self.job.allocator());
+        let (Some(keep), None) = (job.keep, &job.plan) else { return Ok(None) };
+        let decoder = &self.model.loaded.decoder;
+        let replaced = self.uniform.edits[0].sites.of(decoder)?;
+        let shapes = replaced.iter().filter_map(|site| decoder.slot(site)).map(LinearSlot::shape);
+        let align = job.align.unwrap_or_else(|| standard_alignment(shapes));
+        let heal = heal(job, &self.uniform.edits[0].method);
+        let plan_of = |allocation: &Allocation, choices: &[SiteChoices]| {
+            let mut plan = allocation.plan(choices, job.seed, heal != Heal::None);
+            plan.edits.extend(plan::healing(decoder, &replaced, heal));
+            plan
+        };
+        match allocator {
+            Allocator::Uniform => Ok(None),
+            Allocator::Spectrum => {
+                let method = &self.uniform.edits[0].method;
+                let choices = spectra(self.model, &replaced, method, align, session)?;
+                let allocation = allocate(&choices, keep).map_err(unreachable)?;
+                let plan = plan_of(&allocation, &choices);
+                let allocator = allocator.name();
+                Ok(Some(Allocated { allocator, align, measured: None, tried: Vec::new(), plan }))
+            }
+            Allocator::Sensitivity => self.measured(keep, align, &plan_of, session).map(Some),
         }
-        Some(_) | None if allocator == Allocator::Spectrum => {
-            (spectra(model, &replaced, method, align, session)?, None)
-        }
-        _ => {
-            return Err(Failure::usage("--allocate sensitivity measures on calibration text")
-                .hint("give --dataset FILE"));
-        }
-    };
-    let allocation = allocate(&choices, keep)
-        .map_err(|error| Failure::usage(error.to_string()).hint("give a larger --keep"))?;
-    let heal = heal(job, method);
-    let mut plan = allocation.plan(&choices, job.seed, heal != Heal::None);
-    plan.edits.extend(plan::healing(decoder, &replaced, heal));
-    Ok(Some(Allocated { allocator: allocator.name(), align, measured, allocation, plan }))
+    }
+
+    fn measured(
+        &self,
+        keep: f64,
+        align: usize,
+        plan_of: &dyn Fn(&Allocation, &[SiteChoices]) -> Plan,
+        session: &mut Session<'_>,
+    ) -> Result<Allocated, Failure> {
+        let windows = self.calibration.ok_or_else(|| {
+            Failure::usage("--allocate sensitivity measures on calibration text")
+                .hint("give --dataset FILE")
+        })?;
+        let (model, tokenizer) = (&self.model.loaded.decoder, self.model.tokenizer()?);
+        let candidates = candidates(self.job, self.uniform, keep, align)?;
+        let context = Context { store: Some(self.store), ..Context::new(&self.model.loaded.hash) };
+        let measured = Measured { model, tokenizer, windows };
+        let mut found = sensitivity(measured, &candidates, &context, session)?;
+        let tried = judged(measured, &found, &candidates, &context, plan_of, session)?;
+        let tried = tried.map_err(unreachable)?;
+        found.choices.clear();
+        let (allocator, plan) = (Allocator::Sensitivity.name(), tried[0].plan.clone());
+        Ok(Allocated { allocator, align, measured: Some(found), tried, plan })
+    }
+}
+
+fn unreachable(error: Unreachable) -> Failure {
+    Failure::usage(error.to_string()).hint("give a larger --keep")
 }
 
 fn candidates(

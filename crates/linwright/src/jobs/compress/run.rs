@@ -1,6 +1,6 @@
 //! `linwright compress`: replace linear layers and save the model.
 
-use super::allocation::{Allocated, allocated};
+use super::allocation::{Allocated, Dividing};
 use super::summary::{self, Summary};
 use super::{Compress, StoredDType};
 use crate::jobs::saving::{self, Saving};
@@ -66,7 +66,7 @@ pub(super) fn run(job: &Compress, session: &mut Session<'_>) -> Result<Outcome, 
         "comparisons": done.judged.comparisons, "allocation": done.allocated,
     });
     let mut blocks = summary.blocks(&done, &session.portable(&job.output));
-    blocks.extend(done.allocated.as_ref().and_then(Allocated::block));
+    blocks.extend(done.allocated.iter().flat_map(Allocated::blocks));
     blocks.extend(done.judged.blocks());
     Ok(Outcome { measured: summary.measured(), ..Outcome::new(result, blocks) })
 }
@@ -119,11 +119,12 @@ fn allocate_and_fit(
     pieces: &Store,
     session: &mut Session<'_>,
 ) -> Result<Done, Failure> {
-    let Work { model, plan, calibration, .. } = *work;
-    let allocated = allocated(job, plan, model, calibration, pieces, session);
+    let Work { model, plan: uniform, calibration, .. } = *work;
+    let dividing = Dividing { job, uniform, model, calibration, store: pieces };
+    let allocated = dividing.divided(session);
     session.tell_damage(pieces);
     let allocated = allocated?;
-    let plan = allocated.as_ref().map_or(plan, |allocated| &allocated.plan);
+    let plan = allocated.as_ref().map_or(uniform, |allocated| &allocated.plan);
     let done = fit_and_save(job, &Work { plan, ..*work }, pieces, session)?;
     Ok(Done { allocated, ..done })
 }
