@@ -281,7 +281,8 @@ impl Control for Forward<'_> {
     }
 }
 
-fn put(
+/// Puts a fit into its slot; its bias is the original one, shifted.
+pub(crate) fn put(
     network: &mut impl Sites,
     id: &SiteId,
     original_bias: Option<&[f32]>,

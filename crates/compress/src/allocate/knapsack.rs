@@ -57,6 +57,27 @@ pub fn allocate(sites: &[SiteChoices], keep: f64) -> Result<Allocation, Unreacha
     Ok(Allocation { chosen, parameters, dense_parameters, loss, bound: bound.min(loss) })
 }
 
+/// Gives every site its largest choice with at most `keep` of its own parameters.
+///
+/// # Errors
+/// [`Unreachable`] if a site has none.
+pub fn uniform(sites: &[SiteChoices], keep: f64) -> Result<Allocation, Unreachable> {
+    let dense_parameters: u64 = sites.iter().map(|site| site.dense_parameters).sum();
+    let mut chosen = Vec::with_capacity(sites.len());
+    for site in sites {
+        let share = |choice: &Choice| choice.parameters as f64 / site.dense_parameters as f64;
+        let all = site.choices.iter().enumerate();
+        let fitting = all.filter(|(_, choice)| share(choice) <= keep);
+        let best = fitting
+            .max_by(|a, b| a.1.parameters.cmp(&b.1.parameters).then(b.1.loss.total_cmp(&a.1.loss)));
+        let least = || site.choices.iter().map(share).fold(f64::INFINITY, f64::min);
+        let (index, _) = best.ok_or_else(|| Unreachable { asked: keep, nearest: least() })?;
+        chosen.push(index);
+    }
+    let (parameters, loss) = (parameters_of(sites, &chosen), loss_of(sites, &chosen));
+    Ok(Allocation { chosen, parameters, dense_parameters, loss, bound: 0.0 })
+}
+
 fn parameters_of(sites: &[SiteChoices], chosen: &[usize]) -> u64 {
     sites.iter().zip(chosen).map(|(site, choice)| site.choices[*choice].parameters).sum()
 }
@@ -197,6 +218,9 @@ mod tests {
         assert_eq!((found.chosen, found.parameters), (vec![1, 0], 60));
         let all = allocate(&sites, 1.0).expect("fits");
         assert_eq!((all.chosen, all.loss, all.bound), (vec![2, 2], 0.0, 0.0));
+        let same = uniform(&sites, 0.6).expect("fits");
+        assert_eq!((same.chosen, same.loss), (vec![1, 1], 2.5));
+        assert!(uniform(&sites, 0.05).is_err());
         let error = allocate(&sites, 0.05).expect_err("is too small");
         assert_eq!(error, Unreachable { asked: 0.05, nearest: 0.1 });
         assert!(error.to_string().contains("the nearest keeps 0.1000"));

@@ -19,7 +19,7 @@ const BATCH_TOKENS: usize = 2048;
 /// A language model with the text on which sites are measured.
 #[derive(Clone, Copy)]
 pub struct Measured<'a> {
-    /// The original model.
+    /// The model.
     pub model: &'a Transformer,
     /// Its tokenizer.
     pub tokenizer: &'a Tokenizer,
@@ -27,15 +27,16 @@ pub struct Measured<'a> {
     pub windows: &'a Windows,
 }
 
-/// Loss of the original model and of its variants, in nats per token, and the number of tokens.
+/// Loss of a model and of its variants, in nats per token, and the number of tokens.
 #[derive(Serialize, Deserialize)]
 pub(super) struct Losses {
-    pub(super) dense: f64,
+    /// Of the model itself.
+    pub(super) base: f64,
     pub(super) variants: Vec<f64>,
     pub(super) tokens: usize,
 }
 
-/// Losses of the original model and of its variants on the validation windows, in groups that fit
+/// Losses of a model and of its variants on the validation windows, in groups that fit
 /// in memory.
 pub(super) fn losses(
     measured: Measured<'_>,
@@ -43,28 +44,28 @@ pub(super) fn losses(
     (base, store): (&Fingerprint, &Store),
     monitor: &mut dyn Monitor,
 ) -> Result<Losses, CompressError> {
-    let mut all = Losses { dense: 0.0, variants: Vec::new(), tokens: 0 };
+    let mut all = Losses { base: 0.0, variants: Vec::new(), tokens: 0 };
     let numbers =
         |variant: &Variant| -> usize { variant.ops.iter().map(|(_, op)| op.parameters()).sum() };
     let mut start = 0;
-    while start < variants.len() {
+    while start < variants.len() || all.tokens == 0 {
         let mut held = 0;
         let fits = |variant: &&Variant| {
             held += numbers(variant);
             held <= NUMBERS_AT_ONCE
         };
         let count = variants[start..].iter().take_while(fits).count().max(1);
-        let group = &variants[start..start + count];
+        let group = &variants[start..variants.len().min(start + count)];
+        let count = group.len();
         let print = Fingerprint::of(&[("base", base), ("first", &start), ("count", &count)]);
         let found = store.finished(&PieceKey::new(LOSSES, print), || {
             monitor.step(&format!(
-                "judging {count} sites, each replaced alone ({} of {} done)",
-                start,
+                "judging the model and {count} variants ({start} of {} done)",
                 variants.len()
             ));
             losses_of(measured, group, monitor)
         })?;
-        (all.dense, all.tokens) = (found.dense, found.tokens);
+        (all.base, all.tokens) = (found.base, found.tokens);
         all.variants.extend(found.variants);
         start += count;
     }
@@ -76,17 +77,17 @@ pub(super) fn losses_of(
     variants: &[Variant],
     monitor: &mut dyn Monitor,
 ) -> Result<Losses, CompressError> {
-    let mut with_dense = vec![Variant::default()];
-    with_dense.extend_from_slice(variants);
+    let mut with_base = vec![Variant::default()];
+    with_base.extend_from_slice(variants);
     let monitor = RefCell::new(monitor);
     let go_on = |_: usize| !monitor.borrow().interrupted();
     let failed = |failure: ModelFailure| match monitor.borrow().interrupted() {
         true => CompressError::Interrupted,
         false => CompressError::Network(failure),
     };
-    let each = Variants::new(model, tokenizer, &with_dense, None).with_cancellation(&go_on);
+    let each = Variants::new(model, tokenizer, &with_base, None).with_cancellation(&go_on);
     let validation = &windows.windows()[windows.training()..];
-    let (mut sums, mut tokens) = (vec![0.0; with_dense.len()], 0);
+    let (mut sums, mut tokens) = (vec![0.0; with_base.len()], 0);
     let batches = batches(validation);
     for (index, batch) in batches.iter().enumerate() {
         let windows = batch.iter().map(Vec::as_slice);
@@ -101,8 +102,8 @@ pub(super) fn losses_of(
         monitor.borrow_mut().progress(index as u64 + 1, batches.len() as u64);
     }
     let mut means = sums.into_iter().map(|sum| sum / tokens.max(1) as f64);
-    let dense = means.next().unwrap_or_default();
-    Ok(Losses { dense, variants: means.collect(), tokens })
+    let base = means.next().unwrap_or_default();
+    Ok(Losses { base, variants: means.collect(), tokens })
 }
 
 /// Windows in batches of at most [`BATCH_TOKENS`] tokens, or one window.

@@ -5,6 +5,7 @@
 //! picks one per site. The losses come from spectra alone ([`by_spectrum`]) or from the model
 //! ([`sensitivity`]). A site may also stay dense, which costs nothing and saves nothing.
 
+mod judged;
 mod knapsack;
 mod loss;
 mod sensitivity;
@@ -16,10 +17,50 @@ use crate::{FitError, Size};
 use linwright_ops::{Shape, SiteId};
 use serde::{Deserialize, Serialize};
 
-pub use knapsack::allocate;
+pub use judged::{Tried, judged};
+pub use knapsack::{allocate, uniform};
 pub use loss::Measured;
 pub use sensitivity::{Candidates, Sensitivity, SiteLoss, sensitivity};
 pub use spectrum::{SiteSpectrum, by_spectrum};
+
+/// How a budget is divided over sites.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Serialize, Deserialize)]
+#[serde(rename_all = "snake_case")]
+pub enum Allocator {
+    /// The same share of parameters for every site.
+    #[default]
+    Uniform,
+    /// From singular values of the weights: [`by_spectrum`].
+    Spectrum,
+    /// From the loss that an edit of each site costs: [`sensitivity`].
+    Sensitivity,
+}
+
+impl Allocator {
+    /// All allocators.
+    pub const ALL: [Self; 3] = [Self::Uniform, Self::Spectrum, Self::Sensitivity];
+
+    /// Its name in options.
+    #[must_use]
+    pub fn name(self) -> &'static str {
+        match self {
+            Self::Uniform => "uniform",
+            Self::Spectrum => "spectrum",
+            Self::Sensitivity => "sensitivity",
+        }
+    }
+}
+
+/// Largest side of a layer whose ranks need no alignment.
+const SMALL_SIDE: usize = 512;
+
+/// The multiple of ranks that suits a shape if none is given: products of factors are as fast at
+/// any rank in small layers, in larger ones at multiples of 8.
+#[must_use]
+pub fn standard_alignment(shapes: impl IntoIterator<Item = Shape>) -> usize {
+    let least = shapes.into_iter().map(|shape| shape.out.min(shape.inp)).min();
+    if least.is_some_and(|least| least > SMALL_SIDE) { 8 } else { 1 }
+}
 
 /// A method and size that a site may get.
 #[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
@@ -121,19 +162,17 @@ fn ranks(shape: Shape, align: usize) -> Vec<usize> {
 /// Largest number of ranks that are offered for a site.
 const RANKS: usize = 64;
 
-/// Low-rank choices of a site from the relative error at every rank; `weight` is the loss per
-/// error.
+/// Low-rank choices of a site from the relative error at every rank, which is their loss.
 fn of_curve(
     shape: Shape,
     align: usize,
     method: &MethodSpec,
     errors: &[f64],
-    weight: f64,
 ) -> Result<Vec<Choice>, FitError> {
     let choice = |rank: usize| {
         let (size, error) = (Some(Size::Rank(rank)), errors[rank]);
         let parameters = method.parameters(size, shape)? as u64;
-        Ok(Choice { method: Some(method.clone()), size, parameters, error, loss: weight * error })
+        Ok(Choice { method: Some(method.clone()), size, parameters, error, loss: error })
     };
     ranks(shape, align).into_iter().filter(|rank| *rank < errors.len()).map(choice).collect()
 }
@@ -157,10 +196,10 @@ mod tests {
         let shape = Shape { out: 6, inp: 6 };
         let method = MethodSpec::LowRank(LowRankMethod::default());
         let errors = [1.0, 0.5, 0.2];
-        let mut choices = of_curve(shape, 1, &method, &errors, 2.0).expect("exist");
+        let mut choices = of_curve(shape, 1, &method, &errors).expect("exist");
         assert_eq!(
             choices.iter().map(|c| (c.parameters, c.loss)).collect::<Vec<_>>(),
-            [(12, 1.0), (24, 0.4)]
+            [(12, 0.5), (24, 0.2)]
         );
         choices.push(Choice::dense(shape));
         let site = |name: &str| SiteChoices {

@@ -1,10 +1,14 @@
 //! Choices from the model: how much loss an error at each site costs.
 //!
-//! Each site in turn is replaced by the first method at the size asked for, alone, and the rise of
-//! the loss on the validation windows of the calibration text is divided by the error of that fit:
-//! the loss per error of the site. Errors of all methods and sizes are those of their fits to the
-//! original model. So a run costs one pass of capture, one fit per method and site, and one pass
-//! of the later stages per site, whatever the number of sizes.
+//! All sites are replaced by the first method at the size asked for, each fitted to the original
+//! model by itself. Then each in turn gets its original weight back, alone: the fall of the loss on
+//! the validation windows of the calibration text, divided by the error of the fit, is the loss per
+//! error of the site. Two other ways failed on the built-in model. One site replaced in the
+//! original model costs next to nothing, since errors grow from layer to layer. And sites fitted
+//! one after the other make up for those before, so a weight restored below them raises the loss.
+//! Errors of all methods and sizes are those of their fits to the original model, so a run costs
+//! one pass of capture, a fit per method and site, and one pass of the later stages per site,
+//! whatever the number of sizes.
 //!
 //! The windows select; figures of the result must come from other text.
 
@@ -12,10 +16,10 @@ use super::loss::{Losses, Measured, losses};
 use super::{Choice, SiteChoices, of_curve};
 use crate::intervention::Variant;
 use crate::methods::{Fit, FitProblem, MethodSpec};
-use crate::pipeline::{Context, Forward, key_of};
+use crate::pipeline::{Context, Forward, key_of, put};
 use crate::plan::{Edit, InputEdits, Plan, SlotSet};
 use crate::{CompressError, FitError, Size, stored_fit};
-use linwright_measure::capture::{Evidence, Lockstep, SiteCapture, Wanted};
+use linwright_measure::capture::{Evidence, Lockstep, Needs, SiteCapture, Wanted};
 use linwright_model::Transformer;
 use linwright_ops::{Examples, LinearSlot, SiteId, Sites};
 use linwright_run::{Fingerprint, Monitor, PieceKey, Store};
@@ -23,7 +27,7 @@ use serde::{Deserialize, Serialize};
 
 /// Kind of the pieces.
 const CHOICES: &str = "choices";
-/// Least loss per error of a site, over the mean of all: a rise of the loss below the noise of the
+/// Least loss per error of a site, over the mean of all: a fall of the loss below the noise of the
 /// text does not mean that any error is free.
 const LEAST: f64 = 0.02;
 
@@ -44,7 +48,7 @@ pub struct Candidates {
     pub seed: u64,
 }
 
-/// What an edit of one site costs.
+/// What the edit of one site costs where all sites are edited.
 #[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
 pub struct SiteLoss {
     /// The site.
@@ -53,7 +57,7 @@ pub struct SiteLoss {
     pub method: String,
     /// Relative squared error of its fit.
     pub error: f64,
-    /// Rise of the loss, in nats per token.
+    /// Fall of the loss with the original weight, in nats per token.
     pub loss: f64,
 }
 
@@ -62,12 +66,40 @@ pub struct SiteLoss {
 pub struct Sensitivity {
     /// Loss of the original model, in nats per token.
     pub dense_loss: f64,
+    /// Loss with the same method and size for all sites.
+    pub uniform_loss: f64,
     /// Tokens that are predicted.
     pub tokens: usize,
-    /// What an edit of each site alone costs.
+    /// What the edit of each site costs.
     pub losses: Vec<SiteLoss>,
-    /// What each site may get.
+    /// Loss per error of each site, over the mean of all.
+    pub weights: Vec<f64>,
+    /// What each site may get, with the error of its fit as the loss.
     pub choices: Vec<SiteChoices>,
+}
+
+impl Sensitivity {
+    /// What each site may get, with losses: errors times the weight of the site to some power. With
+    /// power zero all sites count equally. Of all choices only those of `method` count, if there is
+    /// one, and those that keep at least `least` of the parameters of their site.
+    #[must_use]
+    pub fn weighed(&self, power: f64, method: Option<&MethodSpec>, least: f64) -> Vec<SiteChoices> {
+        let is_offered = |choice: &Choice, dense: u64| {
+            let has_method = choice.method.is_none()
+                || method.is_none_or(|own| choice.method.as_ref() == Some(own));
+            has_method && choice.parameters as f64 >= least * dense as f64
+        };
+        let of = |(site, weight): (&SiteChoices, &f64)| {
+            let all =
+                site.choices.iter().filter(|choice| is_offered(choice, site.dense_parameters));
+            let weigh = |choice: &Choice| Choice {
+                loss: weight.powf(power) * choice.error,
+                ..choice.clone()
+            };
+            SiteChoices { choices: all.map(weigh).collect(), ..site.clone() }
+        };
+        self.choices.iter().zip(&self.weights).map(of).collect()
+    }
 }
 
 /// A site with its choices, whose losses are not known yet.
@@ -99,48 +131,54 @@ pub fn sensitivity(
         ("candidates", candidates),
     ]);
     let mut lockstep = Lockstep::new(model, windows, context.bounds.clone());
-    let (mut offered, mut variants) = (Vec::new(), Vec::new());
+    let (mut offered, mut edited) = (Vec::new(), model.clone());
     for group in plan.sites(model)? {
         let work = GroupWork { candidates, group: &group, base: &base, store };
         for (site, fit) in work.offered(model, &mut lockstep, monitor)? {
-            variants.push(variant_of(model, &site.choices.site, fit));
+            let id = &site.choices.site;
+            let bias = model.slot(id).and_then(LinearSlot::bias);
+            put(&mut edited, id, bias, &plan.edits[0], fit)?;
             offered.push(site);
         }
     }
-    let found = losses(measured, &variants, (&base, store), monitor)?;
-    let label = plan.edits[0].label();
-    Ok(weighed(offered, found, &label))
+    drop(lockstep);
+    let restored: Vec<Variant> = offered
+        .iter()
+        .map(|site| Variant::of(model, std::iter::once(&site.choices.site)))
+        .collect();
+    let dense = losses(measured, &[], (&base, store), monitor)?.base;
+    let base = Fingerprint::of(&[("base", &base), ("all sites", &plan)]);
+    let of_edited = Measured { model: &edited, ..measured };
+    let found = losses(of_edited, &restored, (&base, store), monitor)?;
+    Ok(weighed(offered, dense, found, &plan.edits[0].label()))
 }
 
-/// The plan whose edits, each alone, measure the sites.
+/// The plan that measures the sites.
 fn reference(candidates: &Candidates) -> Plan {
     let method = candidates.methods[0].clone();
     let (sites, size) = (candidates.sites.clone(), Some(Size::Keep(candidates.keep)));
     Plan { seed: candidates.seed, edits: vec![Edit { sites, method, size, heals: false }] }
 }
 
-/// Puts losses to the choices of all sites.
-fn weighed(offered: Vec<Offered>, found: Losses, label: &str) -> Sensitivity {
-    let rises: Vec<f64> = found.variants.iter().map(|loss| loss - found.dense).collect();
+/// Weights of all sites from the falls of the loss.
+fn weighed(offered: Vec<Offered>, dense_loss: f64, found: Losses, label: &str) -> Sensitivity {
+    let falls: Vec<f64> = found.variants.iter().map(|loss| found.base - loss).collect();
     let per_error =
-        |(site, rise): (&Offered, &f64)| rise.max(0.0) / site.error.max(f64::MIN_POSITIVE);
-    let mut weights: Vec<f64> = offered.iter().zip(&rises).map(per_error).collect();
+        |(site, fall): (&Offered, &f64)| fall.max(0.0) / site.error.max(f64::MIN_POSITIVE);
+    let mut weights: Vec<f64> = offered.iter().zip(&falls).map(per_error).collect();
     let mean = weights.iter().sum::<f64>() / weights.len().max(1) as f64;
-    let least = if mean > 0.0 { LEAST * mean } else { 1.0 };
-    weights.iter_mut().for_each(|weight| *weight = weight.max(least));
-    let loss = |(site, rise): (&Offered, &f64)| SiteLoss {
+    let relative = |weight: f64| if mean > 0.0 { (weight / mean).max(LEAST) } else { 1.0 };
+    weights.iter_mut().for_each(|weight| *weight = relative(*weight));
+    let loss = |(site, fall): (&Offered, &f64)| SiteLoss {
         site: site.choices.site.clone(),
         method: label.to_owned(),
         error: site.error,
-        loss: *rise,
+        loss: *fall,
     };
-    let losses = offered.iter().zip(&rises).map(loss).collect();
-    let weigh = |(mut site, weight): (Offered, f64)| {
-        site.choices.choices.iter_mut().for_each(|choice| choice.loss = weight * choice.error);
-        site.choices
-    };
-    let choices = offered.into_iter().zip(weights).map(weigh).collect();
-    Sensitivity { dense_loss: found.dense, tokens: found.tokens, losses, choices }
+    let losses = offered.iter().zip(&falls).map(loss).collect();
+    let choices = offered.into_iter().map(|site| site.choices).collect();
+    let (uniform_loss, tokens) = (found.base, found.tokens);
+    Sensitivity { dense_loss, uniform_loss, tokens, losses, weights, choices }
 }
 
 /// The sites that read one input, to be offered choices.
@@ -159,53 +197,65 @@ impl GroupWork<'_> {
         lockstep: &mut Lockstep<'_, Transformer>,
         monitor: &mut dyn Monitor,
     ) -> Result<Vec<(Offered, Fit)>, CompressError> {
-        let print = |site: &SiteId| Fingerprint::of(&[("base", self.base), ("site", site)]);
-        let mut known = Vec::new();
-        for slot in &self.group.slots {
-            let (print, decode) = (print(&slot.site), |bytes: Vec<u8>| {
-                serde_json::from_slice::<Offered>(&bytes).map_err(|error| error.to_string())
-            });
-            let key = PieceKey::new(CHOICES, print.clone());
-            match (self.store.decoded(&key, decode)?, stored_fit::get(self.store, &print)?) {
-                (Some(offered), Some(fit)) => known.push((offered, fit)),
-                _ => break,
-            }
-        }
-        if known.len() == self.group.slots.len() {
+        if let Some(known) = self.stored()? {
             return Ok(known);
         }
-        monitor.step(&format!(
-            "layer {}: capturing inputs of {} sites",
-            self.group.layer,
-            self.group.slots.len()
-        ));
-        let slots = self.group.slots.iter();
-        let wanted: Vec<Wanted<'_>> = slots
-            .map(|slot| Wanted { site: &slot.site, needs: slot.edit.method.needs() })
-            .collect();
+        let (layer, count) = (self.group.layer, self.group.slots.len());
+        monitor.step(&format!("layer {layer}: capturing inputs of {count} sites"));
+        let methods = &self.candidates.methods;
+        let has_targets = methods.iter().any(|method| method.needs() == Needs::Stats);
+        let needs = if has_targets { Needs::Stats } else { Needs::Inputs };
+        let sites = self.group.slots.iter().map(|slot| &slot.site);
+        let wanted: Vec<Wanted<'_>> = sites.map(|site| Wanted { site, needs }).collect();
         let captures = lockstep.capture(model, &wanted, monitor)?;
-        let mut found = Vec::new();
-        for SiteCapture { site, evidence, .. } in captures {
-            if monitor.interrupted() {
-                return Err(CompressError::Interrupted);
+        captures.iter().map(|capture| self.site(model, capture, monitor)).collect()
+    }
+
+    fn print(&self, site: &SiteId) -> Fingerprint {
+        Fingerprint::of(&[("base", self.base), ("site", site)])
+    }
+
+    /// All sites, if they are in the store.
+    fn stored(&self) -> Result<Option<Vec<(Offered, Fit)>>, CompressError> {
+        let mut known = Vec::new();
+        for slot in &self.group.slots {
+            let print = self.print(&slot.site);
+            let decode = |bytes: Vec<u8>| {
+                serde_json::from_slice(&bytes).map_err(|error: serde_json::Error| error.to_string())
+            };
+            let offered = self.store.decoded(&PieceKey::new(CHOICES, print.clone()), decode)?;
+            match (offered, stored_fit::get(self.store, &print)?) {
+                (Some(offered), Some(fit)) => known.push((offered, fit)),
+                _ => return Ok(None),
             }
-            monitor.step(&format!("{site}: fitting candidates"));
-            let slot = model.slot(&site).expect("the site was found in the plan");
-            let (offered, fit) = self
-                .site(slot, &evidence, monitor)
-                .map_err(|source| CompressError::Fit { site: site.clone(), source })?;
-            let json = serde_json::to_vec(&offered).map_err(|error| CompressError::Unstorable {
-                site: site.clone(),
-                reason: error.to_string(),
-            })?;
-            self.store.put(&PieceKey::new(CHOICES, print(&site)), &[&json])?;
-            stored_fit::put(self.store, &print(&site), &site, &fit)?;
-            found.push((offered, fit));
         }
-        Ok(found)
+        Ok(Some(known))
     }
 
     fn site(
+        &self,
+        model: &Transformer,
+        SiteCapture { site, evidence, .. }: &SiteCapture,
+        monitor: &mut dyn Monitor,
+    ) -> Result<(Offered, Fit), CompressError> {
+        if monitor.interrupted() {
+            return Err(CompressError::Interrupted);
+        }
+        monitor.step(&format!("{site}: fitting candidates"));
+        let slot = model.slot(site).expect("the site was found in the plan");
+        let found = self.choices(slot, evidence, monitor);
+        let (offered, fit) =
+            found.map_err(|source| CompressError::Fit { site: site.clone(), source })?;
+        let json = serde_json::to_vec(&offered).map_err(|error| CompressError::Unstorable {
+            site: site.clone(),
+            reason: error.to_string(),
+        })?;
+        self.store.put(&PieceKey::new(CHOICES, self.print(site)), &[&json])?;
+        stored_fit::put(self.store, &self.print(site), site, &fit)?;
+        Ok((offered, fit))
+    }
+
+    fn choices(
         &self,
         slot: &LinearSlot,
         evidence: &Evidence,
@@ -220,7 +270,7 @@ impl GroupWork<'_> {
         for method in methods {
             match method.error_curve(&problem(slot, evidence, method, None, *seed))? {
                 Some(errors) => {
-                    choices.extend(of_curve(slot.shape(), *align, method, &errors, 0.0)?);
+                    choices.extend(of_curve(slot.shape(), *align, method, &errors)?);
                 }
                 None => {
                     for keep in keeps {
@@ -233,7 +283,7 @@ impl GroupWork<'_> {
                         let parameters = found.op.parameters() as u64;
                         let (method, error) =
                             (Some(method.clone()), found.report.train_relative_error);
-                        choices.push(Choice { method, size, parameters, error, loss: 0.0 });
+                        choices.push(Choice { method, size, parameters, error, loss: error });
                     }
                 }
             }
@@ -265,14 +315,6 @@ fn problem<'a>(
         key: key_of(seed, site, method, size),
         checkpoint: None,
     }
-}
-
-fn variant_of(model: &Transformer, site: &SiteId, fit: Fit) -> Variant {
-    let bias = model.slot(site).and_then(LinearSlot::bias);
-    let shifted = bias.zip(fit.bias_shift).map(|(bias, shift)| {
-        (site.clone(), bias.iter().zip(shift).map(|(bias, shift)| bias + shift).collect())
-    });
-    Variant { ops: vec![(site.clone(), fit.op)], biases: shifted.into_iter().collect() }
 }
 
 #[cfg(test)]
@@ -337,22 +379,39 @@ mod tests {
     }
 
     #[test]
-    fn the_loss_of_a_site_is_that_of_the_model_with_the_site_replaced() {
+    fn the_loss_of_a_site_is_that_of_the_edited_model_less_that_with_the_site_restored() {
         let loaded = tiny::checkpoint("qwen2-biases");
         let (model, tokenizer) = (&loaded.decoder, tiny::tokenizer());
         let windows = tiny::calibration(model, 2000);
         let context = Context::new(&loaded.hash);
         let measured = Measured { model, tokenizer: &tokenizer, windows: &windows };
         let found = sensitivity(measured, &candidates(), &context, &mut Silent).expect("measures");
-        let last = found.losses.last().expect("a site");
-        let sites = SlotSet { patterns: vec![last.site.0.clone()], ..SlotSet::default() };
-        let plan = reference(&Candidates { sites, ..candidates() });
-        let edited = apply(model, Some(&windows), &plan, &context, &mut Silent).expect("applies");
+        let plan = reference(&candidates());
+        // Without edits below, each fit is to the original model.
+        let mut edited = model.clone();
+        for site in plan.sites(model).expect("exist").iter().flat_map(|group| &group.slots) {
+            let sites = SlotSet { patterns: vec![site.site.0.clone()], ..SlotSet::default() };
+            let alone = reference(&Candidates { sites, ..candidates() });
+            let alone = apply(model, Some(&windows), &alone, &context, &mut Silent);
+            let alone = alone.expect("applies").network;
+            let (from, to) = (alone.slot(&site.site), edited.slot_mut(&site.site));
+            let (from, to) = (from.expect("is a slot"), to.expect("is a slot"));
+            to.replace(from.op().clone()).expect("suits");
+            if let (Some(to), Some(from)) = (to.bias_mut(), from.bias()) {
+                to.copy_from_slice(from);
+            }
+        }
         let of = |model: &Transformer| {
             let measured = Measured { model, ..measured };
-            losses_of(measured, &[], &mut Silent).expect("judges").dense
+            losses_of(measured, &[], &mut Silent).expect("judges").base
         };
-        let rise = of(&edited.network) - of(model);
-        assert!((rise - last.loss).abs() < 1e-6, "{rise} and {}", last.loss);
+        assert_eq!((of(model), of(&edited)), (found.dense_loss, found.uniform_loss));
+        let first = &found.losses[0];
+        let original = model.slot(&first.site).expect("is a slot");
+        let slot = edited.slot_mut(&first.site).expect("is a slot");
+        slot.replace(original.op().clone()).expect("suits");
+        slot.bias_mut().expect("has one").copy_from_slice(original.bias().expect("has one"));
+        let fall = found.uniform_loss - of(&edited);
+        assert!((fall - first.loss).abs() < 1e-6, "{fall} and {}", first.loss);
     }
 }

@@ -48,7 +48,7 @@ pub fn by_spectrum(
     align: usize,
 ) -> Result<Vec<SiteChoices>, FitError> {
     let of = |site: &SiteSpectrum| {
-        let mut choices = of_curve(site.shape, align, method, &site.errors(), 1.0)?;
+        let mut choices = of_curve(site.shape, align, method, &site.errors())?;
         choices.push(Choice::dense(site.shape));
         let dense_parameters = site.shape.dense_parameters() as u64;
         Ok(SiteChoices { site: site.site.clone(), dense_parameters, choices })

@@ -107,6 +107,7 @@ macro_rules! jobs {
 jobs! {
     inspect => Inspect;
     compress => Compress;
+    plan => PlanSizes;
     laser => Laser;
     sweep => Sweep;
     compose => Compose;
