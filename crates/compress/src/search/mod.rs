@@ -15,7 +15,10 @@ pub mod accuracy;
 pub mod counts;
 pub mod perplexity;
 mod ranks;
+mod searched;
 mod splits;
+mod states;
 
 pub use ranks::{MAX_GROWTH, allowed_perplexity, search_ranks};
+pub use searched::{Replacement, Reuse, Searched};
 pub use splits::Splits;
