@@ -11,7 +11,7 @@ use super::{Found, Procedure};
 use crate::FitError;
 use linwright_ops::{LowRank, Op, OpSpec};
 use linwright_tensor::linalg::svd;
-use linwright_tensor::{Mat, RngKey};
+use linwright_tensor::{Mat, RngKey, Scalar};
 
 pub(super) fn fit(spec: &OpSpec, regression: &Regression<'_>) -> Result<Found, FitError> {
     let template = spec.random::<f64>(regression.shape(), RngKey::new(0))?;
@@ -34,14 +34,22 @@ pub(crate) fn factors(
         Mat::from_fn(rank, whitened.cols(), |r, j| decomposed.s[r] * decomposed.vt.at(r, j));
     let mut v = regression.unwhiten(right);
     let mut u = Mat::from_fn(out, rank, |i, r| decomposed.u.at(i, r));
-    for r in 0..rank {
-        let balance = v.row(r).iter().map(|v| v * v).sum::<f64>().sqrt().sqrt();
-        if balance > 0.0 {
-            v.row_mut(r).iter_mut().for_each(|v| *v /= balance);
-            (0..out).for_each(|i| *u.at_mut(i, r) *= balance);
-        }
-    }
+    balance(&mut u, &mut v);
     Ok((u, v))
+}
+
+/// Gives each orthonormal column of U the norm of its row of V, without changing `U V`.
+pub(crate) fn balance<T: Scalar>(u: &mut Mat<T>, v: &mut Mat<T>) {
+    let norm = |r: usize| v.row(r).iter().map(|x| x.to_f64() * x.to_f64()).sum::<f64>().sqrt();
+    let scales: Vec<f64> = (0..v.rows()).map(|r| norm(r).sqrt()).collect();
+    let scale = |scale: &f64| if *scale > 0.0 { *scale } else { 1.0 };
+    for (r, by) in scales.iter().map(scale).enumerate() {
+        v.row_mut(r).iter_mut().for_each(|x| *x = T::from_f64(x.to_f64() / by));
+    }
+    for i in 0..u.rows() {
+        let row = u.row_mut(i).iter_mut().zip(&scales);
+        row.for_each(|(x, by)| *x = T::from_f64(x.to_f64() * scale(by)));
+    }
 }
 
 #[cfg(test)]

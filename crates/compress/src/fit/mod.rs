@@ -35,13 +35,14 @@ mod monarch;
 #[cfg(test)]
 pub(crate) mod planted;
 pub(crate) mod regression;
+pub mod spectrum;
 mod sum;
 mod trained;
 
 use crate::FitError;
 use linwright_ops::{Op, OpSpec, Shape};
 use linwright_tensor::kernels::gemm::Arg;
-use linwright_tensor::{MatRef, RngKey};
+use linwright_tensor::{MatRef, RngKey, Scalar};
 use linwright_train::Control;
 use regression::{Inputs, Regression, Rows, multiply, squares};
 
@@ -207,8 +208,8 @@ fn check_side(
     if found == expected { Ok(()) } else { Err(FitError::Side { shape, what, found, expected }) }
 }
 
-fn check_finite(what: &str, values: &[f64], of: &'static str) -> Result<(), FitError> {
-    if values.iter().all(|v| v.is_finite()) {
+fn check_finite<T: Scalar>(what: &str, values: &[T], of: &'static str) -> Result<(), FitError> {
+    if values.iter().all(|v| v.to_f64().is_finite()) {
         return Ok(());
     }
     Err(FitError::NonFinite { what: what.to_owned(), of: of.to_owned() })

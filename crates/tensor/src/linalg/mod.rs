@@ -5,6 +5,7 @@
 //! through faer, each on one thread. No result depends on the number of threads; callers run many
 //! matrices in parallel.
 
+mod cholesky;
 mod circulant;
 mod components;
 mod determinant;
@@ -18,6 +19,7 @@ mod solve;
 mod svd;
 mod symmetric;
 
+pub use cholesky::Cholesky;
 pub use circulant::{
     CirculantEffort, CirculantFit, CirculantTarget, fit_circulant, recover_circulant,
 };
