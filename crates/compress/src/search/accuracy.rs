@@ -182,6 +182,29 @@ pub fn decide_as_published<E>(
     Ok(Verdict { level, accepted, checks: done })
 }
 
+/// How often the published steps score each chunk, and all search documents, at least: where a
+/// shortcut was taken, they score one rank or more.
+#[must_use]
+pub fn published_scores(verdict: &Verdict, levels: usize) -> ([u64; 3], u64) {
+    let (mut found, mut scores) = (None, [0; 3]);
+    for (chunk, scores) in scores.iter_mut().enumerate() {
+        if found.is_some_and(|found| found + 1 >= levels) {
+            break;
+        }
+        let of_chunk = || verdict.checks.iter().filter(|check| check.chunk == Some(chunk));
+        let is_short = |check: &&Check| found == Some(check.level);
+        if of_chunk().next().is_some_and(|check| is_short(&check) && check.passes) {
+            *scores = 1;
+            continue;
+        }
+        // They scan from the smallest rank on.
+        let smallest = of_chunk().find(|check| check.passes).map(|check| check.level);
+        *scores = smallest.map_or(levels, |level| level + 1) as u64;
+        found = found.max(Some(smallest.unwrap_or(levels.saturating_sub(1))));
+    }
+    (scores, u64::from(verdict.level + 1 < levels))
+}
+
 /// Blocks and bar of a chunk, or of all search documents.
 fn part(rule: &Rule, chunk: Option<usize>) -> (Range<usize>, &Bar) {
     match chunk {
@@ -234,6 +257,7 @@ fn is_certain(bar: &Bar, right: usize, known: usize) -> bool {
 mod tests {
     use super::*;
     use linwright_tensor::RngKey;
+    use std::cell::Cell;
     use std::convert::Infallible;
 
     /// Numbers of right answers from a table that depends on the accepted layers as well.
@@ -273,34 +297,31 @@ mod tests {
         Blocks { documents, chunks }
     }
 
-    /// A decision function, as both of this module.
-    type Decide = fn(
-        &Rule,
-        usize,
-        &mut dyn FnMut(usize, usize) -> Result<usize, Infallible>,
-    ) -> Result<Verdict, Infallible>;
+    /// Scores of one layer.
+    type Right<'r> = dyn FnMut(usize, usize) -> Result<usize, Infallible> + 'r;
 
-    /// Accepted layers, decisions and number of scored documents of a walk.
-    fn walk(table: &Table, rule: &Rule, decide: Decide) -> (Vec<(usize, bool)>, usize) {
-        let (mut accepted, mut decisions, mut scored) = (Vec::new(), Vec::new(), 0);
+    /// Accepted layers and decisions of a walk.
+    fn walk(
+        table: &Table,
+        decide: &dyn Fn(usize, &mut Right<'_>) -> Result<Verdict, Infallible>,
+    ) -> Vec<(usize, bool)> {
+        let (mut accepted, mut decisions) = (Vec::new(), Vec::new());
         for layer in (0..6).rev() {
             let levels = [11, 8, 1, 5, 2, 11][layer];
-            let verdict = decide(rule, levels, &mut |level, block| {
-                scored += table.blocks.documents[block];
-                Ok(table.right(&accepted, layer, level, block))
-            });
-            let Verdict { level, accepted: is_accepted, .. } = verdict.unwrap();
-            decisions.push((level, is_accepted));
-            if is_accepted {
-                accepted.push((layer, level));
+            let mut right = |level, block| Ok(table.right(&accepted, layer, level, block));
+            let verdict = decide(levels, &mut right).unwrap();
+            decisions.push((verdict.level, verdict.accepted));
+            if verdict.accepted {
+                accepted.push((layer, verdict.level));
             }
         }
-        (decisions, scored)
+        decisions
     }
 
     #[test]
     fn shortcuts_decide_as_the_published_steps_on_random_tables() {
-        let (mut accepted, mut fast, mut published) = (0, 0, 0);
+        let (fast, published) = (Cell::new(0), Cell::new(0));
+        let mut accepted = 0;
         for seed in 0..400 {
             let mut stream = RngKey::new(seed).stream();
             let blocks = blocks(&mut stream);
@@ -310,14 +331,31 @@ mod tests {
             let share = 60 + stream.below(40);
             let base: Vec<usize> = table.blocks.documents.iter().map(|n| n * share / 100).collect();
             let rule = Rule::new(table.blocks.clone(), &base, delta);
-            let own = walk(&table, &rule, |rule, levels, right| decide(rule, levels, right));
-            let other =
-                walk(&table, &rule, |rule, levels, right| decide_as_published(rule, levels, right));
-            assert_eq!(own.0, other.0, "seed {seed}");
-            accepted += own.0.iter().filter(|(_, accepted)| *accepted).count();
-            (fast, published) = (fast + own.1, published + other.1);
+            let own = walk(&table, &|levels, right| {
+                let verdict = decide(&rule, levels, |level, block| {
+                    fast.set(fast.get() + rule.blocks.documents[block]);
+                    right(level, block)
+                })?;
+                let all = decide_as_published(&rule, levels, right)?;
+                let count = |chunk: Option<usize>| {
+                    all.checks.iter().filter(|check| check.chunk == chunk).count() as u64
+                };
+                let (chunks, whole) = published_scores(&verdict, levels);
+                assert_eq!([chunks[0], whole], [count(Some(0)), count(None)]);
+                assert!((1..3).all(|chunk| chunks[chunk] <= count(Some(chunk))));
+                Ok(verdict)
+            });
+            let other = walk(&table, &|levels, right| {
+                decide_as_published(&rule, levels, |level, block| {
+                    published.set(published.get() + rule.blocks.documents[block]);
+                    right(level, block)
+                })
+            });
+            assert_eq!(own, other, "seed {seed}");
+            accepted += own.iter().filter(|(_, accepted)| *accepted).count();
         }
         assert!((100..2300).contains(&accepted), "{accepted} of 2400");
+        let (fast, published) = (fast.get(), published.get());
         assert!(3 * fast < 2 * published, "{fast} and {published} documents");
     }
 

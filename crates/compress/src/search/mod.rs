@@ -12,13 +12,21 @@
 //! has no `acc_norm`; the last document is scored; all linear layers are visited by default.
 
 pub mod accuracy;
+mod candidates;
 pub mod counts;
+mod documents;
 pub mod perplexity;
 mod ranks;
+mod run;
 mod searched;
+mod solution;
 mod splits;
 mod states;
 
+pub use candidates::{Candidates, FeatureSpace};
+pub use documents::{MetricName, TaskBlocks, TextWindows, part};
 pub use ranks::{MAX_GROWTH, allowed_perplexity, search_ranks};
+pub use run::{Decision, Effort, Figures, Grounds, Target, Work, linears, search};
 pub use searched::{Replacement, Reuse, Searched};
+pub use solution::Solution;
 pub use splits::Splits;

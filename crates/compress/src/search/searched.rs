@@ -111,6 +111,12 @@ impl<'a> Searched<'a> {
         &self.edited
     }
 
+    /// The model with its replacements, alone.
+    #[must_use]
+    pub fn into_edited(self) -> Transformer {
+        self.edited
+    }
+
     /// Number of stages of single tokens that were computed so far.
     #[must_use]
     pub fn passes(&self) -> u64 {

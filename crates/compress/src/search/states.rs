@@ -79,8 +79,10 @@ mod tests {
     #[test]
     fn states_are_those_of_the_model_whatever_memory_allows() {
         let model = tiny::checkpoint("llama3-rope-grouped").decoder;
-        let batches: Vec<Batch> =
-            [[1u32, 5, 9, 2], [3, 3, 8, 1]].iter().map(|tokens| Batch::new(&[&tokens[..]])).collect();
+        let batches: Vec<Batch> = [[1u32, 5, 9, 2], [3, 3, 8, 1]]
+            .iter()
+            .map(|tokens| Batch::new(&[&tokens[..]]))
+            .collect();
         let one_stage = 8 * 4 * model.config().hidden * 2;
         for sets in [0, 1, 2, 3, 100] {
             let mut states = States::new(&model, 8, sets * one_stage);
