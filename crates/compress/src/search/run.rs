@@ -96,6 +96,10 @@ pub struct Decision {
     pub index: usize,
     /// Its slot.
     pub site: SiteId,
+    /// Its role.
+    pub role: String,
+    /// Its layer of the model.
+    pub layer: usize,
     /// Shape of its weight.
     pub shape: Shape,
     /// The ranks, of which the last stands for the dense layer.
@@ -405,6 +409,8 @@ impl Walk<'_, '_> {
                 Ok::<_, CompressError>(Decision {
                     index,
                     site: site.clone(),
+                    role: all[index].role().to_string(),
+                    layer: all[index].layer().unwrap_or_default(),
                     shape,
                     ranks: ranks.clone(),
                     grounds,
