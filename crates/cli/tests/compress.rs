@@ -99,6 +99,7 @@ fn any_operator_replaces_layers_is_saved_and_evaluated() {
     let w = Workshop::new();
     let specs = [
         ("--method monarch", "monarch"),
+        ("--method diagonal_low_rank --keep 0.5", "diagonal_low_rank"),
         ("--operator kronecker", "kronecker"),
         (
             r#"--method structured --operator {"kind":"diagonal_low_rank","rank":2}"#,
@@ -164,6 +165,12 @@ fn every_method_takes_a_share_and_a_dry_run_tells_what_it_reaches() {
         ("monarch", 0.2..=0.4),
         ("kronecker", 0.25..=0.35),
         ("structured --operator diagonal-low-rank", 0.25..=0.35),
+        ("diagonal_low_rank", 0.25..=0.35),
+        ("feature", 0.2..=0.3),
+        ("svd", 0.2..=0.3),
+        ("whitened-svd", 0.2..=0.3),
+        ("asvd", 0.2..=0.3),
+        ("swift_svd", 0.2..=0.3),
         ("butterfly", 0.3..=0.32),
         ("circulant_diagonal", 0.25..=0.35),
     ] {
@@ -199,7 +206,7 @@ fn every_method_of_the_registry_is_applied_or_refused_before_any_work() {
         let sites = |args: &str| w.ok_json(&format!("{plan} {args} -o {id}"))["sites"].clone();
         let before = w.names();
         let sites = match *id {
-            "low_rank" | "laser" => {
+            "low_rank" | "laser" | "feature" | "svd" | "whitened_svd" | "asvd" | "swift_svd" => {
                 w.fails(&format!("{plan} -o {id}"), 2, &["needs a size: keep, rank", "--keep"]);
                 assert_eq!(w.names(), before);
                 sites("--rho 0.25")

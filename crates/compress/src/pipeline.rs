@@ -245,7 +245,7 @@ fn fit_site(
         size: edit.size,
         evidence,
         components: components.as_ref(),
-        biased: slot.bias().is_some(),
+        bias: slot.bias(),
         key: key_of(seed, site, edit),
         checkpoint: checkpoint.as_ref(),
     };

@@ -252,7 +252,7 @@ impl Planted {
             size,
             evidence: Some(&self.evidence),
             components: None,
-            biased: false,
+            bias: None,
             key: RngKey::new(3),
             checkpoint: None,
         };
@@ -265,8 +265,9 @@ mod tests {
     use super::*;
     use crate::fit::counted;
     use crate::methods::{
-        BlockHadamardMethod, DenseMethod, How, LaserMethod, LowRankMethod, RotorMethod,
-        StructuredMethod, Training,
+        AsvdMethod, BlockHadamardMethod, DenseMethod, FeatureMethod, How, LaserMethod,
+        LowRankMethod, RotorMethod, StructuredMethod, SvdMethod, SwiftSvdMethod, Training,
+        WhitenedSvdMethod,
     };
     use linwright_data::Corpus;
     use linwright_measure::capture::{Bounds, Lockstep, Wanted};
@@ -293,6 +294,11 @@ mod tests {
             low_rank(How::Closed),
             low_rank(How::Trained),
             MethodSpec::Laser(LaserMethod::default()),
+            MethodSpec::Feature(FeatureMethod::default()),
+            MethodSpec::Svd(SvdMethod::default()),
+            MethodSpec::WhitenedSvd(WhitenedSvdMethod::default()),
+            MethodSpec::Asvd(AsvdMethod::default()),
+            MethodSpec::SwiftSvd(SwiftSvdMethod::default()),
             MethodSpec::BlockHadamard(blocks),
             MethodSpec::Rotor(RotorMethod { training, ..RotorMethod::default() }),
         ];

@@ -142,6 +142,7 @@ mod tests {
             target_power: 1.0,
             ridge: None,
             dropped_directions: 0,
+            shrinkage: None,
             curve: Vec::new(),
             seconds: 1.5,
         };

@@ -2,11 +2,9 @@
 //! `laser-sfsd` of `$LINWRIGHT_GOLDEN`, by default `testdata/golden` of the workspace, to the
 //! tolerances that the files state.
 
-#![allow(
-    clippy::disallowed_methods,
-    reason = "an environment variable gives the folder of the golden vectors"
-)]
+mod golden;
 
+use golden::{minus, norm, number, sets};
 use linwright_compress::intervention::{Intervention, Lname, Storage, cut, pruned, pruned_compat};
 use linwright_compress::methods::LaserMethod;
 use linwright_compress::{Size, SlotSet};
@@ -14,80 +12,7 @@ use linwright_model::{Transformer, TransformerConfig};
 use linwright_ops::Shape;
 use linwright_tensor::linalg::{Components, Sketch};
 use linwright_tensor::{Mat, RngKey};
-use safetensors::tensor::{Dtype, SafeTensors};
 use serde_json::{Value, json};
-use std::path::{Path, PathBuf};
-
-struct Set {
-    path: PathBuf,
-    about: Value,
-    bytes: Vec<u8>,
-}
-
-/// All sets, of which there must be one.
-fn sets() -> Vec<Set> {
-    let default = Path::new(env!("CARGO_MANIFEST_DIR")).join("../../testdata/golden");
-    let root = std::env::var_os("LINWRIGHT_GOLDEN").map_or(default, PathBuf::from);
-    let root = root.join("laser-sfsd");
-    let entries = std::fs::read_dir(&root).unwrap_or_else(|e| panic!("{}: {e}", root.display()));
-    let mut paths: Vec<PathBuf> = entries.map(|entry| entry.expect("an entry").path()).collect();
-    paths.retain(|path| path.extension().is_some_and(|e| e == "safetensors"));
-    paths.sort();
-    assert!(!paths.is_empty(), "no golden set in {}", root.display());
-    let read = |path: PathBuf| {
-        let about = std::fs::read(path.with_extension("json")).expect("a description");
-        let about = serde_json::from_slice(&about).unwrap_or_else(|e| panic!("{path:?}: {e}"));
-        Set { bytes: std::fs::read(&path).expect("tensors"), about, path }
-    };
-    paths.into_iter().map(read).collect()
-}
-
-impl Set {
-    /// A matrix; a vector is one row.
-    fn tensor(&self, name: &str) -> Option<Mat<f64>> {
-        let file = SafeTensors::deserialize(&self.bytes).expect("safetensors");
-        let tensor = file.tensor(name).ok()?;
-        let values: Vec<f64> = match tensor.dtype() {
-            Dtype::F32 => {
-                let numbers = tensor.data().as_chunks().0.iter();
-                numbers.map(|b| f64::from(f32::from_le_bytes(*b))).collect()
-            }
-            Dtype::F64 => {
-                tensor.data().as_chunks().0.iter().map(|b| f64::from_le_bytes(*b)).collect()
-            }
-            other => panic!("{name}: golden tensor of type {other:?}"),
-        };
-        let cols = *tensor.shape().last().expect("a vector or a matrix");
-        Some(Mat::from_vec(values.len() / cols, cols, values))
-    }
-
-    fn matrix(&self, case: &str, name: &str) -> Mat<f64> {
-        let name = format!("{case}.{name}");
-        self.tensor(&name).unwrap_or_else(|| panic!("{:?} has no {name}", self.path))
-    }
-
-    /// The cases whose identifiers start so, of which there must be one.
-    fn cases(&self, start: &str) -> Vec<(&str, &Value)> {
-        let cases = self.about["cases"].as_array().expect("cases").iter();
-        let all = cases.map(|case| (case["id"].as_str().expect("an identifier"), case));
-        let found: Vec<(&str, &Value)> = all.filter(|(id, _)| id.starts_with(start)).collect();
-        assert!(!found.is_empty(), "{:?} has no {start}", self.path);
-        found
-    }
-}
-
-fn number(value: &Value) -> f64 {
-    value.as_f64().unwrap_or_else(|| panic!("no number: {value}"))
-}
-
-fn norm(a: &Mat<f64>) -> f64 {
-    a.data().iter().map(|x| x * x).sum::<f64>().sqrt()
-}
-
-fn minus(a: &Mat<f64>, b: &Mat<f64>) -> Mat<f64> {
-    assert_eq!((a.rows(), a.cols()), (b.rows(), b.cols()));
-    Mat::from_fn(a.rows(), a.cols(), |i, j| a.at(i, j) - b.at(i, j))
-}
 
 fn sum(components: &Components) -> Mat<f64> {
     let (left, right) = (&components.left, &components.right);
@@ -99,7 +24,7 @@ fn sum(components: &Components) -> Mat<f64> {
 
 #[test]
 fn golden_rank_reduction() {
-    for set in sets() {
+    for set in sets("laser-sfsd") {
         let mut with_nothing = 0;
         for (id, case) in set.cases("laser.low_rank") {
             let (w, exact) = (set.matrix(id, "W"), set.matrix(id, "exact"));
@@ -143,7 +68,7 @@ fn golden_rank_reduction() {
 
 #[test]
 fn golden_pruning() {
-    for set in sets() {
+    for set in sets("laser-sfsd") {
         for (id, case) in set.cases("laser.prune") {
             let weight: Mat<f32> = set.matrix(id, "W").cast();
             let tensors = case["tensors"].as_array().expect("tensors");
@@ -175,7 +100,7 @@ fn golden_pruning() {
 
 #[test]
 fn golden_rates_are_ranks() {
-    for set in sets() {
+    for set in sets("laser-sfsd") {
         let table = &set.about["rate_to_rank"];
         let numbers = |value: &Value| -> Vec<f64> {
             value.as_array().expect("a list").iter().map(number).collect()
@@ -217,7 +142,7 @@ fn model_of(published: &str) -> Option<Transformer> {
 
 #[test]
 fn golden_names_of_weights() {
-    for set in sets() {
+    for set in sets("laser-sfsd") {
         let maps = set.about["name_maps"]["maps"].as_object().expect("maps");
         let mut compared = 0;
         for (published, names) in maps {

@@ -20,6 +20,8 @@ pub struct SiteStats {
     pub sx: Vec<f64>,
     /// Σ y (out).
     pub sy: Vec<f64>,
+    /// Σ |x| (inp).
+    pub absolute: Vec<f64>,
     /// Number of samples.
     pub count: u64,
 }
@@ -34,6 +36,7 @@ impl SiteStats {
             syy: 0.0,
             sx: vec![0.0; inp],
             sy: vec![0.0; out],
+            absolute: vec![0.0; inp],
             count: 0,
         }
     }
@@ -72,6 +75,10 @@ impl SiteStats {
             product(1.0, yt, x.view().into(), self.syx.view_mut(), Write::Add);
             self.syy += y.data().iter().map(|v| v * v).sum::<f64>();
             add_rows(&mut self.sx, &x);
+            for i in 0..rows {
+                let row = self.absolute.iter_mut().zip(x.row(i));
+                row.for_each(|(sum, x)| *sum += x.abs());
+            }
             add_rows(&mut self.sy, &y);
         }
         self.count += x.rows() as u64;
@@ -93,6 +100,7 @@ impl SiteStats {
         let add = |a: &mut [f64], b: &[f64]| a.iter_mut().zip(b).for_each(|(a, b)| *a += b);
         add(&mut self.sx, &other.sx);
         add(&mut self.sy, &other.sy);
+        add(&mut self.absolute, &other.absolute);
         self.syy += other.syy;
         self.count += other.count;
     }

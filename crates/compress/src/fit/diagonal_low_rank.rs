@@ -6,6 +6,11 @@
 //! diagonal alone. It converges slowly near a minimum, so L-BFGS finishes. Rank 0 has a closed
 //! form.
 //!
+//! Optimal for maps that are themselves a diagonal plus a low-rank matrix, which it recovers where
+//! the decomposition is unique: layers that pass features on and mix few of them, as after a
+//! residual connection was folded in. For other maps it is a local minimum, at least as good as the
+//! low-rank optimum of the same rank, from which it starts.
+//!
 //! Source: the alternation of principal factor analysis, see Saunderson et al. 2012,
 //! arXiv:1204.1220, also for conditions under which the decomposition is unique.
 
@@ -134,8 +139,10 @@ impl Problem<'_> {
 
 #[cfg(test)]
 mod tests {
-    use crate::fit::planted::{assert_monotone, assert_recovers};
-    use linwright_ops::{DiagonalLowRankSpec, OpSpec, Shape};
+    use crate::fit::planted::{assert_monotone, assert_recovers, fitted, noisy, random};
+    use crate::fit::{FitOptions, Target};
+    use linwright_ops::{DiagonalLowRankSpec, LowRankSpec, OpSpec, Shape};
+    use linwright_tensor::Mat;
 
     fn spec(rank: usize) -> OpSpec {
         OpSpec::DiagonalLowRank(DiagonalLowRankSpec { rank })
@@ -146,6 +153,25 @@ mod tests {
         assert_recovers(&spec(2), Shape { out: 10, inp: 10 });
         assert_recovers(&spec(1), Shape { out: 6, inp: 9 });
         assert_recovers(&spec(0), Shape { out: 5, inp: 4 });
+    }
+
+    #[test]
+    fn it_beats_low_rank_of_more_parameters_where_features_pass_and_is_never_worse_at_its_rank() {
+        let shape = Shape { out: 10, inp: 10 };
+        let relative = |spec: &OpSpec, target: &Target<'_>| {
+            fitted(spec, target, &FitOptions::default()).relative_error
+        };
+        let low_rank = |rank| OpSpec::LowRank(LowRankSpec { rank });
+        let (x, y) = noisy(shape, 4);
+        let any = Target::Samples { x: x.view(), y: y.view() };
+        assert!(relative(&spec(2), &any) < relative(&low_rank(2), &any));
+        let mixed = random(10, 1, 5);
+        let weight = Mat::from_fn(10, 10, |i, j| {
+            mixed.at(i, 0) * mixed.at(j, 0) / 10.0 + if i == j { 1.0 } else { 0.0 }
+        });
+        let target = Target::Weight(weight.view());
+        let (found, other) = (relative(&spec(1), &target), relative(&low_rank(3), &target));
+        assert!(found < 1e-10 && other > 0.3, "{found} and {other}");
     }
 
     #[test]

@@ -10,7 +10,8 @@ use super::regression::{Regression, multiply, numerics};
 use super::{Found, Procedure};
 use crate::FitError;
 use linwright_ops::{LowRank, Op, OpSpec};
-use linwright_tensor::linalg::svd;
+use linwright_tensor::kernels::gemm::Arg;
+use linwright_tensor::linalg::eigh;
 use linwright_tensor::{Mat, RngKey, Scalar};
 
 pub(super) fn fit(spec: &OpSpec, regression: &Regression<'_>) -> Result<Found, FitError> {
@@ -28,27 +29,55 @@ pub(crate) fn factors(
     regression: &Regression<'_>,
     rank: usize,
 ) -> Result<(Mat<f64>, Mat<f64>), FitError> {
-    let (whitened, out) = (regression.whitened(), regression.shape().out);
-    let decomposed = svd(whitened.view()).map_err(numerics("whitened cross moment"))?;
-    let right =
-        Mat::from_fn(rank, whitened.cols(), |r, j| decomposed.s[r] * decomposed.vt.at(r, j));
-    let mut v = regression.unwhiten(right);
-    let mut u = Mat::from_fn(out, rank, |i, r| decomposed.u.at(i, r));
+    let (mut u, thin) = truncated(regression.whitened(), rank)?;
+    let mut v = regression.unwhiten(thin);
     balance(&mut u, &mut v);
     Ok((u, v))
 }
 
-/// Gives each orthonormal column of U the norm of its row of V, without changing `U V`.
+/// Factors U (m, rank) and V (rank, n) of the truncated singular value decomposition of B (m, n).
+///
+/// On the smaller side the singular vectors are eigenvectors of `B Bᵀ` or `Bᵀ B`, and the other
+/// factor is the product of B with them: a projection, so nothing is divided by small singular
+/// values.
+pub(crate) fn truncated(b: &Mat<f64>, rank: usize) -> Result<(Mat<f64>, Mat<f64>), FitError> {
+    let is_tall = b.rows() > b.cols();
+    let (plain, turned) = (Arg::Plain(b.view()), Arg::Transposed(b.view()));
+    let square = if is_tall { multiply(turned, plain) } else { multiply(plain, turned) };
+    let found = eigh(square.view()).map_err(numerics("whitened cross moment"))?;
+    drop(square);
+    let side = found.values.len();
+    // Eigenvalues ascend, components descend.
+    let last = |i: usize, r: usize| found.vectors.at(i, side - 1 - r);
+    let vectors = Mat::from_fn(side, rank, last);
+    Ok(match is_tall {
+        true => (multiply(plain, vectors.view().into()), vectors.transpose()),
+        false => {
+            let rows = multiply(Arg::Transposed(vectors.view()), plain);
+            (vectors, rows)
+        }
+    })
+}
+
+/// Gives each column of U the norm of its row of V, without changing `U V`.
 pub(crate) fn balance<T: Scalar>(u: &mut Mat<T>, v: &mut Mat<T>) {
-    let norm = |r: usize| v.row(r).iter().map(|x| x.to_f64() * x.to_f64()).sum::<f64>().sqrt();
-    let scales: Vec<f64> = (0..v.rows()).map(|r| norm(r).sqrt()).collect();
-    let scale = |scale: &f64| if *scale > 0.0 { *scale } else { 1.0 };
-    for (r, by) in scales.iter().map(scale).enumerate() {
+    let square = |x: &T| x.to_f64() * x.to_f64();
+    let mut columns = vec![0.0; u.cols()];
+    for i in 0..u.rows() {
+        columns.iter_mut().zip(u.row(i)).for_each(|(sum, x)| *sum += square(x));
+    }
+    let rows = (0..v.rows()).map(|r| v.row(r).iter().map(square).sum::<f64>());
+    let scale = |(row, column): (f64, f64)| {
+        let scale = (row / column).sqrt().sqrt();
+        if scale.is_normal() { scale } else { 1.0 }
+    };
+    let scales: Vec<f64> = rows.zip(columns).map(scale).collect();
+    for (r, by) in scales.iter().enumerate() {
         v.row_mut(r).iter_mut().for_each(|x| *x = T::from_f64(x.to_f64() / by));
     }
     for i in 0..u.rows() {
         let row = u.row_mut(i).iter_mut().zip(&scales);
-        row.for_each(|(x, by)| *x = T::from_f64(x.to_f64() * scale(by)));
+        row.for_each(|(x, by)| *x = T::from_f64(x.to_f64() * by));
     }
 }
 

@@ -208,7 +208,11 @@ fn check_side(
     if found == expected { Ok(()) } else { Err(FitError::Side { shape, what, found, expected }) }
 }
 
-fn check_finite<T: Scalar>(what: &str, values: &[T], of: &'static str) -> Result<(), FitError> {
+pub(crate) fn check_finite<T: Scalar>(
+    what: &str,
+    values: &[T],
+    of: &'static str,
+) -> Result<(), FitError> {
     if values.iter().all(|v| v.to_f64().is_finite()) {
         return Ok(());
     }

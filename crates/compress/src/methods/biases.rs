@@ -1,8 +1,9 @@
 //! Tests of slots with a bias: the bias absorbs shifts of the mean.
 
 use super::{
-    BlockHadamardMethod, DenseMethod, Fit, FitProblem, How, LaserMethod, LowRankMethod, MethodSpec,
-    RotorMethod, StructuredMethod, Training,
+    AsvdMethod, BlockHadamardMethod, DenseMethod, FeatureMethod, Fit, FitProblem, How, LaserMethod,
+    LowRankMethod, MethodSpec, RotorMethod, StructuredMethod, SvdMethod, SwiftSvdMethod, Training,
+    WhitenedSvdMethod,
 };
 use crate::Size;
 use crate::fit::planted::Losses;
@@ -64,7 +65,7 @@ impl Planted {
             size: *size,
             evidence: Some(&evidence),
             components: None,
-            biased,
+            bias: biased.then_some(&[0.0; 8]),
             key: RngKey::new(5),
             checkpoint: None,
         };
@@ -107,6 +108,11 @@ fn methods() -> Vec<(MethodSpec, Option<Size>)> {
             blocks: Some(2),
             ..Default::default()
         })),
+        MethodSpec::Feature(FeatureMethod::default()),
+        MethodSpec::Svd(SvdMethod::default()),
+        MethodSpec::WhitenedSvd(WhitenedSvdMethod::default()),
+        MethodSpec::Asvd(AsvdMethod::default()),
+        MethodSpec::SwiftSvd(SwiftSvdMethod::default()),
     ];
     let sized = |method: MethodSpec| {
         let size = method.needs_size().then_some(Size::Rank(2));
@@ -146,7 +152,7 @@ fn a_planted_shift_goes_to_the_bias_with_every_method() {
 #[test]
 fn a_planted_map_and_its_shift_are_recovered_in_closed_form() {
     let planted = planted();
-    for index in [0, 2, 6] {
+    for index in [0, 2, 6, 9, 10, 11, 12, 13] {
         let method = &methods()[index];
         let fit = planted.fit(method, true);
         let label = method.0.label(method.1);

@@ -185,6 +185,7 @@ impl Method for LaserMethod {
                 target_power: 0.0,
                 ridge: None,
                 dropped_directions: 0,
+                shrinkage: None,
                 curve: Curve::new(),
                 seconds: 0.0,
                 cut: None,
@@ -222,7 +223,7 @@ mod tests {
             size: None,
             evidence: Some(&evidence),
             components: None,
-            biased: false,
+            bias: None,
             key: RngKey::new(1),
             checkpoint: None,
         };

@@ -3,14 +3,18 @@
 //! Closed: with `S = E[x xᵀ]` and `D = E[y xᵀ]`, where x is the input in the edited model and y the
 //! output in the original one, the best map of rank r is `trunc_r(D S^-½) S^-½`.
 //!
+//! Optimal for outputs y of the original model and inputs x of the edited one: of all maps of rank
+//! r, with a free bias in a slot that has one, it has the least mean squared error on the text.
+//! With y = W x, as where nothing below was edited, `whitened_svd` and `feature` are the same map.
+//!
 //! Source: reduced-rank regression (Izenman 1975); with y = W x it is whitened SVD. The trained
 //! form is the LR-r baseline of arXiv:2507.11688, which starts from random factors. Numerical
 //! notes: sums and decompositions in double precision; input directions with eigenvalues of S below
 //! `1e-9` of the largest are without data and ignored, and their number is reported.
 
-use super::{Fit, FitProblem, How, Method, SampleRows, Training, check_saves, work};
+use super::{Fit, FitProblem, How, Method, SampleRows, Training, check_saves, factors, work};
 use crate::fit::regression::{Inputs, Regression, multiply};
-use crate::operator_size::{low_rank_for, rank_bound};
+use crate::operator_size::rank_bound;
 use crate::{FitError, Size, Unit, fit};
 use linwright_measure::capture::Needs;
 use linwright_measure::stats::SiteStats;
@@ -27,11 +31,6 @@ pub struct LowRankMethod {
     pub fit: How,
     /// Options of a trained fit.
     pub training: Training,
-}
-
-/// The given size.
-fn given(size: Option<Size>, shape: Shape) -> Result<Size, FitError> {
-    size.ok_or_else(|| FitError::Size { shape, reason: "low rank needs a size".into() })
 }
 
 impl Method for LowRankMethod {
@@ -71,12 +70,12 @@ impl Method for LowRankMethod {
     }
 
     fn parameters(&self, size: Option<Size>, shape: Shape) -> Result<usize, FitError> {
-        Ok(rank_bound(given(size, shape)?, shape, None)? * (shape.out + shape.inp))
+        Ok(rank_bound(factors::given(size, shape)?, shape, None)? * (shape.out + shape.inp))
     }
 
     fn work(&self, size: Option<Size>, shape: Shape, rows: SampleRows) -> Result<f64, FitError> {
         let ((out, inp), rank) =
-            (work::sides(shape), rank_bound(given(size, shape)?, shape, None)?);
+            (work::sides(shape), rank_bound(factors::given(size, shape)?, shape, None)?);
         match self.fit {
             How::Closed => {
                 let around = 2.0 * out * inp * inp + rank as f64 * inp * (out + inp);
@@ -96,14 +95,13 @@ impl Method for LowRankMethod {
     }
 
     fn fit(&self, problem: &FitProblem<'_>, control: &mut dyn Control) -> Result<Fit, FitError> {
-        let components = problem.components_of_size()?;
-        let values = components.as_ref().map(|all| all.values.as_slice());
-        let rank = low_rank_for(given(problem.size, problem.shape)?, problem.shape, values)?;
+        let rank = factors::rank(problem)?;
         match self.fit {
             How::Trained => {
                 self.training.run(&OpSpec::LowRank(LowRankSpec { rank }), problem, control)
             }
             How::Closed => {
+                factors::check_samples(rank, factors::inputs(problem)?.count, 0.0)?;
                 let (u, v, dropped) = reduced_rank_regression(&*problem.target()?, rank)?;
                 let op = Op::Linear(Box::new(LowRank::new(u.cast(), v.cast())));
                 problem.closed(op, &dense(&u, &v), None, dropped)

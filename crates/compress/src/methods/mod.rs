@@ -3,7 +3,10 @@
 
 #[cfg(test)]
 mod biases;
+mod factors;
 mod trained;
+#[cfg(test)]
+mod trial;
 mod work;
 
 use crate::intervention::CutReport;
@@ -37,8 +40,8 @@ pub struct FitProblem<'a> {
     pub evidence: Option<&'a Evidence>,
     /// Singular components of the weight, if they are known already.
     pub components: Option<&'a Components>,
-    /// Whether the slot has a bias, which is then fitted, too.
-    pub biased: bool,
+    /// Bias of the original slot (out), if it has one, which is then fitted, too.
+    pub bias: Option<&'a [f32]>,
     /// Random key.
     pub key: RngKey,
     /// Checkpoint of a long fit.
@@ -46,6 +49,11 @@ pub struct FitProblem<'a> {
 }
 
 impl FitProblem<'_> {
+    /// Whether the slot has a bias.
+    fn biased(&self) -> bool {
+        self.bias.is_some()
+    }
+
     /// Training and validation sums.
     fn stats(&self) -> Result<(&SiteStats, &SiteStats), FitError> {
         match self.evidence {
@@ -58,7 +66,7 @@ impl FitProblem<'_> {
     /// of the means.
     fn target(&self) -> Result<Cow<'_, SiteStats>, FitError> {
         let (train, _) = self.stats()?;
-        Ok(if self.biased { Cow::Owned(train.centred()) } else { Cow::Borrowed(train) })
+        Ok(if self.biased() { Cow::Owned(train.centred()) } else { Cow::Borrowed(train) })
     }
 
     /// A closed-form fit to [`Self::target`] with its bias; `a` is the operator as a matrix (out,
@@ -71,7 +79,7 @@ impl FitProblem<'_> {
         dropped_directions: usize,
     ) -> Result<Fit, FitError> {
         let (train, validation) = self.stats()?;
-        let shift = self.biased.then(|| train.mean_residual(a));
+        let shift = self.biased().then(|| train.mean_residual(a));
         let report = FitReport {
             ridge,
             dropped_directions,
@@ -142,6 +150,9 @@ pub struct FitReport {
     pub ridge: Option<f64>,
     /// Number of input directions without data, which are ignored.
     pub dropped_directions: usize,
+    /// Share by which moments of the input were shrunk towards their diagonal, if at all.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub shrinkage: Option<f64>,
     /// Training curve of a trained fit: mean squared error per entry.
     pub curve: Curve,
     /// Time of the fit in seconds, without capture; set by the pipeline.
@@ -418,6 +429,11 @@ methods! {
     dense => DenseMethod, Dense;
     laser => LaserMethod, Laser;
     low_rank => LowRankMethod, LowRank, "low-rank";
+    feature => FeatureMethod, Feature;
+    svd => SvdMethod, Svd;
+    whitened_svd => WhitenedSvdMethod, WhitenedSvd, "whitened-svd";
+    asvd => AsvdMethod, Asvd;
+    swift_svd => SwiftSvdMethod, SwiftSvd, "swift-svd";
     block_hadamard => BlockHadamardMethod, BlockHadamard, "block-hadamard";
     rotor => RotorMethod, Rotor;
     structured => StructuredMethod, Structured;
@@ -497,6 +513,7 @@ impl FitReport {
             target_power: validation.target_power() / a.rows().max(1) as f64,
             ridge: None,
             dropped_directions: 0,
+            shrinkage: None,
             curve: Curve::new(),
             seconds: 0.0,
             cut: None,

@@ -194,7 +194,7 @@ mod tests {
             size: None,
             evidence: Some(&evidence),
             components: None,
-            biased: false,
+            bias: None,
             key: RngKey::new(1),
             checkpoint: None,
         };

@@ -127,7 +127,7 @@ impl Training {
             divergence_factor: 1e3,
         };
         let mut regression = Regression::new(op, samples, batch, key.fold("batches"));
-        if problem.biased {
+        if problem.biased() {
             regression.shift = Some(Shift::new(problem.shape.out));
         }
         let mut checkpoint = problem.checkpoint.cloned();
@@ -139,7 +139,7 @@ impl Training {
         let elements = problem.shape.out as f64;
         let relative = |mse: f64, power: f64| relative(mse * elements, power);
         let [(x, y), (validation_x, validation_y)] = [samples.training(), samples.validation()];
-        let best_loss = match problem.biased {
+        let best_loss = match problem.biased() {
             true => {
                 regression.settle_shift();
                 regression.error(validation_x, validation_y)
@@ -155,6 +155,7 @@ impl Training {
                 target_power: validation_power / elements,
                 ridge: None,
                 dropped_directions: 0,
+                shrinkage: None,
                 curve: outcome.curve,
                 seconds: 0.0,
                 cut: None,

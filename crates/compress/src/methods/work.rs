@@ -60,6 +60,15 @@ pub(super) fn singular(m: f64, n: f64) -> f64 {
     SINGULAR * m.max(n) * m.min(n).powi(2)
 }
 
+/// A decomposition of a weight under the moments of its input, on the smaller side.
+pub(super) fn spectrum(shape: Shape) -> f64 {
+    let (out, inp) = sides(shape);
+    let side = out.min(inp);
+    // Of a tall weight first its columns, and at the end all outputs.
+    let columns = if out > inp { 2.0 * out * inp * inp } else { 0.0 };
+    side * inp * inp + 2.0 * side * side * inp + eigen(side) + columns
+}
+
 /// Errors of a matrix from training and validation sums.
 pub(super) fn report(shape: Shape) -> f64 {
     let (out, inp) = sides(shape);

@@ -158,7 +158,7 @@ fn one_layer_after_another(
                     size: edit.size,
                     evidence: Some(&capture.evidence),
                     components: None,
-                    biased: slot.bias().is_some(),
+                    bias: slot.bias(),
                     key: RngKey::new(seed).fold(&capture.site.0).fold(label),
                     checkpoint: None,
                 };

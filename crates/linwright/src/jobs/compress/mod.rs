@@ -82,11 +82,11 @@ pub struct Compress {
     ]))]
     pub plan: Option<PathBuf>,
     /// How to refit the output projection after query, key or value were replaced and it was not
-    /// [default: ridge; none with laser].
+    /// [default: ridge; none with laser and svd].
     #[schemars(with = "Option<Names<Heal>>")]
     pub heal: Option<Heal>,
     /// Calibration text: a file, rows with a `text` field as for --text, or `pocket`. It should not
-    /// overlap with the evaluation text. Cuts of laser need none.
+    /// overlap with the evaluation text. laser and svd need none.
     pub dataset: Option<String>,
     /// Largest number of calibration tokens.
     pub num_tokens: usize,

@@ -83,12 +83,12 @@ fn healed(model: &Transformer, replaced: &[SiteId]) -> Vec<usize> {
     (0..model.config().layers.len()).filter(heals).collect()
 }
 
-/// Kinds of operators whose names `--method` accepts: they need no options, and no method has the
-/// same name.
+/// Kinds of operators whose names `--method` accepts: they need no options but a rank, which follows
+/// from the size, and no method has the same name.
 pub(super) fn kinds() -> Vec<&'static str> {
     let kinds = OpSpec::KINDS.iter().copied().filter(|kind| !MethodSpec::IDS.contains(kind));
     let is_structured = |kind: &&str| {
-        let spec = recipe::operator(kind);
+        let spec = recipe::operator(kind).or_else(|_| recipe::operator(&ranked(kind)));
         spec.is_ok_and(|operator| operator.is_linear())
     };
     kinds.filter(is_structured).collect()
@@ -97,12 +97,21 @@ pub(super) fn kinds() -> Vec<&'static str> {
 /// An operator: a kind with its default options, or a specification. With a size a kind needs no
 /// rank, which follows from it.
 fn operator(text: &str, size: Option<Size>) -> Result<OpSpec, JobError> {
-    let ranked = format!("{{kind: {}, rank: 1}}", text.replace('-', "_"));
-    let text = match size.is_some() && recipe::operator(text).is_err() {
-        true if recipe::operator(&ranked).is_ok() => &ranked,
-        _ => text,
+    let with_rank = ranked(text);
+    let text = match recipe::operator(text).is_err() && recipe::operator(&with_rank).is_ok() {
+        true if size.is_none() => {
+            let message = format!("{text} needs a size: keep, rank");
+            return Err(JobError::new(message).hint("give --keep SHARE or --rank N"));
+        }
+        true => &with_rank,
+        false => text,
     };
     recipe::operator(text).map_err(|error| JobError::new(error.to_string()))
+}
+
+/// A kind with a rank, any.
+fn ranked(kind: &str) -> String {
+    format!("{{kind: {}, rank: 1}}", kind.replace('-', "_"))
 }
 
 /// The method, from its options: each is one of those that the method has by itself.
