@@ -114,7 +114,8 @@ pub struct Decision {
     pub macs: Counts,
     /// Stages of single tokens that the published steps compute, at least.
     pub published_passes: u64,
-    /// Stages of single tokens that were computed, and seconds.
+    /// Stages of single tokens that were computed, and seconds; zero where it is not stored.
+    #[serde(default)]
     pub effort: Effort,
 }
 

@@ -3,7 +3,7 @@
 use super::counts::{Counts, Shapes};
 use super::run::{Decision, Effort, Figures};
 use crate::Size;
-use crate::methods::{LowRankMethod, MethodSpec};
+use crate::methods::{FeatureMethod, MethodSpec};
 use crate::plan::{Edit, Plan, SlotSet};
 use linwright_model::Transformer;
 use linwright_ops::Network;
@@ -41,7 +41,8 @@ pub struct Found {
     pub figures: Figures,
     /// Stages of single tokens that the published steps compute, at least.
     pub published_passes: u64,
-    /// What was computed.
+    /// What was computed; zero where it is not stored.
+    #[serde(default)]
     pub effort: Effort,
     /// Notes for the reader, such as overlaps of data.
     pub notes: Vec<String>,
@@ -73,7 +74,7 @@ impl Solution {
         let edit = |own: &Decision| {
             Some(Edit {
                 sites: SlotSet { patterns: vec![own.site.to_string()], ..SlotSet::default() },
-                method: MethodSpec::LowRank(LowRankMethod::default()),
+                method: MethodSpec::Feature(FeatureMethod::default()),
                 size: Some(Size::Rank(own.rank?)),
                 heals: false,
             })
