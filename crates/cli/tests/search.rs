@@ -46,10 +46,7 @@ fn a_search_by_questions_leaves_a_model_its_plan_and_its_decisions() {
     assert!(shown.contains("Decisions, from the last layer down"), "{shown}");
     // The saved model has the parameters that were told, and the plan fits the same ranks again.
     let parameters = &found["search"]["parameters"][1];
-    assert_eq!(
-        &w.ok_json("eval out --questions q.jsonl")["config"]["model_num_parameters"],
-        parameters
-    );
+    assert_eq!(&w.ok_json("inspect out --slots")["parameters"], parameters);
     let again = w.ok_json(&format!("compress model --plan out/plan.json {CALIBRATION} -o again"));
     assert_eq!(again["plan"], found["search"]["plan"]);
     // The published steps decide the same.

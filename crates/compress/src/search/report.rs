@@ -3,6 +3,7 @@
 use super::{Decision, Figures, Found, Grounds};
 use crate::intervention::report::test_table;
 use crate::intervention::sweep::Tested;
+use linwright_evaluate::TaskResult;
 use linwright_report::number::{count, grouped};
 use linwright_report::{Block, Document, HeatMap, ReportError, Table};
 use serde_json::Value;
@@ -98,7 +99,7 @@ pub fn figures_blocks(figures: &Figures) -> Vec<Block> {
                  On {} other documents, which did not:",
                 search[0], search[1], dense.counts.items
             );
-            let (dense, best) = (dense.clone(), found.clone());
+            let (dense, best) = (TaskResult::clone(dense), TaskResult::clone(found));
             let tested = Tested { dense, best, comparisons: comparisons.clone() };
             vec![Block::Text(vec![told]), Block::Table(test_table(&tested))]
         }

@@ -141,9 +141,9 @@ pub enum Figures {
         /// Number of search documents.
         documents: usize,
         /// The dense model on test documents.
-        dense: TaskResult,
+        dense: Box<TaskResult>,
         /// The found model on test documents.
-        found: TaskResult,
+        found: Box<TaskResult>,
         /// Their paired differences.
         comparisons: Vec<Comparison>,
     },
@@ -207,6 +207,19 @@ struct Question<'q> {
     ranks: &'q [usize],
 }
 
+/// A decision, before it is carried out.
+struct Decided {
+    grounds: Grounds,
+    /// Index of the accepted rank.
+    level: Option<usize>,
+    /// Tokens that the published steps score, at least.
+    published: u64,
+}
+
+/// Decides a layer.
+type Decide<'d> =
+    dyn FnMut(&mut Searched<'_>, &Question<'_>) -> Result<Decided, CompressError> + 'd;
+
 /// Scores the model with a layer at a rank in a block.
 type Score<'s, T> = dyn FnMut(usize, usize) -> Result<T, CompressError> + 's;
 
@@ -248,7 +261,7 @@ impl Walk<'_, '_> {
                 |chunk: usize| tokens[rule.blocks.chunks[chunk].clone()].iter().sum::<u64>();
             let published = (0..3).map(|chunk| chunks[chunk] * of_chunk(chunk)).sum::<u64>()
                 + whole * tokens.iter().sum::<u64>();
-            Ok((Grounds::Accuracy(verdict), level, published))
+            Ok(Decided { grounds: Grounds::Accuracy(verdict), level, published })
         };
         let (decisions, passes) = self.all(&mut searched, &mut decide)?;
         let mut right = 0;
@@ -263,8 +276,8 @@ impl Walk<'_, '_> {
             metric: metric.name.clone(),
             search: [share(rule.whole.base), share(right)],
             documents: rule.whole.documents,
-            dense,
-            found,
+            dense: Box::new(dense),
+            found: Box::new(found),
             comparisons,
         };
         Ok(self.solution(decisions, passes, figures, searched))
@@ -301,7 +314,8 @@ impl Walk<'_, '_> {
             )?;
             let level = verdict.level;
             let published = level.map_or(levels, |level| level + 1) as u64 * tokens;
-            Ok((Grounds::Perplexity { allowed, verdict }, level, published))
+            let grounds = Grounds::Perplexity { allowed, verdict };
+            Ok(Decided { grounds, level, published })
         };
         let (decisions, passes) = self.all(&mut searched, &mut decide)?;
         let found = search.perplexity(&searched, self.cancelled)?;
@@ -375,10 +389,7 @@ impl Walk<'_, '_> {
     fn all(
         &self,
         searched: &mut Searched<'_>,
-        decide: &mut dyn FnMut(
-            &mut Searched<'_>,
-            &Question<'_>,
-        ) -> Result<(Grounds, Option<usize>, u64), CompressError>,
+        decide: &mut Decide<'_>,
     ) -> Result<(Vec<Decision>, u64), CompressError> {
         let work = self.work;
         let all = linears(work.model);
@@ -403,7 +414,7 @@ impl Walk<'_, '_> {
             let decision = work.store.finished(&PieceKey::new(CELL, print), || {
                 let (began, passes) = (self.monitor.borrow().seconds(), searched.passes());
                 let question = Question { index, site, ranks: &ranks };
-                let (grounds, level, published) = decide(searched, &question)?;
+                let Decided { grounds, level, published } = decide(searched, &question)?;
                 let rank = level.map(|level| ranks[level]);
                 self.put_rank(searched, site, rank)?;
                 let seconds = self.monitor.borrow().seconds() - began;
