@@ -111,3 +111,41 @@ fn bad_searches_are_refused_before_any_work() {
     assert!(told.stderr.contains("with the calibration text"), "{}", told.stderr);
     assert!(w.text("out/report.md").contains("ranks may be too small"));
 }
+
+#[test]
+fn tasks_of_the_harness_and_of_laser_are_divided() {
+    let w = workshop(0);
+    let rows =
+        |row: &dyn Fn(usize) -> Value| (0..30).map(|i| format!("{}\n", row(i))).collect::<String>();
+    let claim = |i: usize| json!({"claim": format!("Tom saw boat {i}"), "label": (["SUPPORTS", "REFUTES"][i % 2])});
+    let fact = |i: usize| json!({"question": format!("Who saw boat {i}?"), "answer": i % 2});
+    w.write("claims.jsonl", rows(&claim));
+    w.write("rows.jsonl", rows(&fact));
+    let task = json!({
+        "task": "boats", "test_split": "test", "output_type": "multiple_choice",
+        "dataset_path": "json", "dataset_kwargs": {"data_files": {"test": "rows.jsonl"}},
+        "doc_to_text": "{{question}}", "doc_to_choice": ["Tom", "Mira"], "doc_to_target": "answer",
+        "metric_list": [{"metric": "acc"}],
+    });
+    w.write("boats.yaml", task.to_string());
+    for (task, metric) in [
+        ("--tasks laser_fever --data laser_fever=claims.jsonl", "acc"),
+        ("--tasks boats.yaml", "acc"),
+    ] {
+        let args = format!("search model --lname fc_out --delta 0.2 {task} {CALIBRATION} --force");
+        let found = w.ok_json(&format!("{args} -o out"));
+        let figures = &found["search"]["figures"]["task"];
+        assert_eq!(figures["metric"], metric, "{figures}");
+        assert_eq!(
+            (&figures["documents"], &figures["found"]["counts"]["items"]),
+            (&json!(6), &json!(24))
+        );
+        assert_eq!(decided(&w.ok_json(&format!("{args} --no-share -o plain"))), decided(&found));
+    }
+    let error = w.fails(
+        &format!("search model --questions claims.jsonl {CALIBRATION} -o x"),
+        1,
+        &["claims.jsonl"],
+    );
+    assert!(!error.contains("decomposing"), "{error}");
+}
