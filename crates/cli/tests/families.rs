@@ -55,7 +55,7 @@ const fn asks(command: &'static str, options: &'static str) -> Case {
     Case { command, options, ends: [Works, Refuses("masked language model"), Refuses("no head")] }
 }
 
-const CASES: [Case; 18] = [
+const CASES: [Case; 19] = [
     works("inspect", "MODEL"),
     works("inspect", "MODEL --slots"),
     works(
@@ -85,6 +85,10 @@ const CASES: [Case; 18] = [
     works(
         "compose",
         "MODEL --no-cache --lname fc_out --lnum LAYER --rank 1 -t stsb --data stsb=pairs.tsv -o out",
+    ),
+    asks(
+        "search",
+        "MODEL --lname fc_out --lnum LAYER --ranks 1 --text text.jsonl --window 8 --dataset calibration.jsonl --num-tokens 600 --seq-len 16 -o out",
     ),
     works("eval", "MODEL -t stsb --data stsb=pairs.tsv -o out"),
     asks("eval", "MODEL --text text.jsonl --limit 1 --window 16 -o out"),

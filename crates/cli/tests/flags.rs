@@ -63,9 +63,16 @@ fn the_top_names_all_verbs_and_exit_codes() {
             "{verb} in {files:?}"
         );
     }
-    for verb in
-        ["laser", "sweep", "compose", "select", "validate", "bench model", "rotor convergence"]
-    {
+    for verb in [
+        "laser",
+        "sweep",
+        "compose",
+        "search",
+        "select",
+        "validate",
+        "bench model",
+        "rotor convergence",
+    ] {
         assert!(verbs.iter().any(|known| known == verb), "{verb} in {verbs:?}");
     }
     for code in ["3 invalid recipe", "4 quality gate", "75 interrupted"] {

@@ -24,6 +24,10 @@ const CASES: &[(&str, &[&str])] = &[
         &["out/model.safetensors"],
     ),
     (
+        "search model --lname fc_in,fc_out --questions many.jsonl --dataset calibration.jsonl --num-tokens 1500 --seq-len 64 -o out --force",
+        &["out/model.safetensors", "out/decisions.jsonl", "out/report.html", "out/results.json"],
+    ),
+    (
         "run -r jobs.yaml -o out",
         &["out/results.json", "out/report.html", "out/export-1/model.safetensors"],
     ),
@@ -45,6 +49,7 @@ fn workshop() -> Workshop {
     let w = Workshop::new();
     RECIPES.iter().for_each(|(name, recipe)| w.write(name, recipe));
     w.write("long.jsonl", w.text("text.jsonl").repeat(20));
+    w.write("many.jsonl", w.text("questions.jsonl").repeat(20));
     w
 }
 

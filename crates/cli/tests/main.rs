@@ -33,6 +33,7 @@ mod long_values;
 mod outputs;
 mod recipes;
 mod rotor;
+mod search;
 mod select;
 mod serve;
 mod serve_errors;

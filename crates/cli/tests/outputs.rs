@@ -9,9 +9,10 @@ use std::fs;
 use std::path::Path;
 
 /// Commands that write a directory, each with all it needs but the directory.
-const DIRECTORIES: [&str; 7] = [
+const DIRECTORIES: [&str; 8] = [
     "compress model --method low-rank --keep 0.5 --dataset calibration.jsonl --output",
     "laser model --no-cache --lname mlp --rank 1 --output",
+    "search model --lname fc_in --text text.jsonl --window 8 --dataset calibration.jsonl --output",
     "export model --output",
     "import model/model.safetensors --output",
     "train-lm --epochs 1 --output",
@@ -113,7 +114,7 @@ fn directories_replace_nothing_that_is_not_ours() {
             "/",
         ] {
             // The model is no input of these, and was written here.
-            if target != "model" || !DIRECTORIES[4..].contains(&command) {
+            if target != "model" || !DIRECTORIES[5..].contains(&command) {
                 refused(&w, &format!("{command} {target} --force"), &[1, 2]);
             }
         }

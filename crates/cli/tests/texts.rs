@@ -8,7 +8,7 @@ use std::collections::BTreeSet;
 use std::fs;
 
 /// Every command that takes texts, and options that name all the texts it can take.
-const CASES: [(&str, &str); 7] = [
+const CASES: [(&str, &str); 8] = [
     (
         "compress",
         "model --rank 1 --targets output --layers 0 --dataset rows.csv --num-tokens 300 --seq-len 16 \
@@ -25,6 +25,10 @@ const CASES: [(&str, &str); 7] = [
     (
         "compose",
         "model --no-cache --lname fc_out --lnum 0 --rank 1 --text rows.csv --limit 1 --window 16 -o out",
+    ),
+    (
+        "search",
+        "model --lname fc_out --lnum 0 --ranks 1 --text rows.jsonl --dataset rows.csv --num-tokens 300 --seq-len 16 --window 4 -o out",
     ),
     ("eval", "model --text rows.jsonl --overlap-with rows.csv rows.tsv --limit 1 --window 16"),
     ("eval", "model --tasks rotor_paper --data rotor_paper=rows.csv --limit 1"),

@@ -190,6 +190,12 @@ pub enum CompressError {
         /// What is wrong.
         reason: String,
     },
+    /// An impossible search of ranks.
+    #[error("search: {reason}")]
+    Search {
+        /// What is wrong, and what to do.
+        reason: String,
+    },
     /// An error in the evaluation of a model.
     #[error(transparent)]
     Evaluation(#[from] EvaluationError),

@@ -22,6 +22,7 @@ pub mod plan;
 mod rates;
 pub mod recipe;
 pub mod report;
+pub mod search;
 mod size;
 mod stored_fit;
 pub mod study;

@@ -6,7 +6,7 @@
 
 use super::questions::{Questions, VERSION, likelihoods};
 use super::result::accuracy;
-use super::task::remove_at;
+use super::task::{keep_at, remove_at};
 use super::{Bos, EvaluationError, FileTask, Item, Reply, Request, Task, TaskResult};
 use linwright_data::QuestionSet;
 use std::borrow::Cow;
@@ -65,6 +65,12 @@ impl Task for Completion {
     fn leave_out(&mut self, indices: &[usize]) -> bool {
         remove_at(&mut self.0.set.questions, indices);
         true
+    }
+
+    fn only(&self, indices: &[usize]) -> Option<Box<dyn Task>> {
+        let mut part = self.clone();
+        keep_at(&mut part.0.set.questions, indices);
+        Some(Box::new(part))
     }
 
     fn score(&self, replies: &[Vec<Reply>], bos_used: bool) -> Result<TaskResult, EvaluationError> {

@@ -66,7 +66,7 @@ pub use decoder::Subject;
 pub use division::first_fifth;
 pub use error::EvaluationError;
 pub use harness::{ChatPrompts, DataFile, HarnessOptions, HarnessTask, STANDARD_TASKS, Selection};
-pub use harness::{StandardTask, TaskGroup, Validated, prompt_of_text, validate};
+pub use harness::{StandardTask, TaskGroup, Validated, prompt_of_text, python_shuffle, validate};
 pub use journal::{
     FileJournal, Journal, Merged, journal_fingerprint, merge_journals, requests_digest,
 };
@@ -90,7 +90,8 @@ pub use request::{Cloze, Cut, DetailRequest, Details, Generation, Item, Reply, R
 pub use result::{Counts, DataUsed, GroupResult, Metric, Sample, TaskResult};
 pub use result_json::{EvaluationRecord, ParameterCounts, Prompting, result_json};
 pub use runner::{
-    Answer, BatchAnswers, Hooks, Outcome, Progress, RunOptions, evaluate, evaluate_each, tokens_of,
+    Answer, BatchAnswers, Hooks, Outcome, Prepared, Progress, RunOptions, evaluate, evaluate_each,
+    tokens_of,
 };
 pub use sentences::{SENTENCE_TASKS, SentencePairs, SentenceTask};
 pub use similarity::Pairs;

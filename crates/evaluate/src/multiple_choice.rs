@@ -7,7 +7,7 @@
 
 use super::questions::{Questions, VERSION, likelihoods};
 use super::result::accuracy;
-use super::task::remove_at;
+use super::task::{keep_at, remove_at};
 use super::{
     Bos, EvaluationError, FileTask, Item, Metric, Reply, Request, Sample, Task, TaskResult,
 };
@@ -111,6 +111,12 @@ impl Task for MultipleChoice {
     fn leave_out(&mut self, indices: &[usize]) -> bool {
         remove_at(&mut self.0.set.questions, indices);
         true
+    }
+
+    fn only(&self, indices: &[usize]) -> Option<Box<dyn Task>> {
+        let mut part = self.clone();
+        keep_at(&mut part.0.set.questions, indices);
+        Some(Box::new(part))
     }
 
     fn score(&self, replies: &[Vec<Reply>], bos_used: bool) -> Result<TaskResult, EvaluationError> {

@@ -102,9 +102,28 @@ impl Packed {
     pub fn new(sequences: &[Sequence<'_>], top_requests: &[Option<TopLogprobsRequest>]) -> Self {
         let groups: Vec<Group<'_>> =
             sequences.chunk_by(|_, later| later.shared > 0).map(Group::of).collect();
+        Self::of_runs(sequences, top_requests, &prefix_groups(&groups))
+    }
+
+    /// Packs sequences without sharing their prefixes: more tokens, the same scores up to rounding.
+    #[must_use]
+    pub fn apart(sequences: &[Sequence<'_>], top_requests: &[Option<TopLogprobsRequest>]) -> Self {
+        let groups: Vec<Group<'_>> =
+            sequences.iter().map(|one| Group::of(std::slice::from_ref(one))).collect();
+        let runs: Vec<_> =
+            groups.iter().map(|group| (std::slice::from_ref(group), group.shared)).collect();
+        Self::of_runs(sequences, top_requests, &runs)
+    }
+
+    /// Packs runs of groups, each with the length of the common prefix.
+    fn of_runs(
+        sequences: &[Sequence<'_>],
+        top_requests: &[Option<TopLogprobsRequest>],
+        runs: &[(&[Group<'_>], usize)],
+    ) -> Self {
         let (mut branching, mut rows) = (Vec::new(), Vec::with_capacity(sequences.len()));
         let mut next = 0;
-        for (members, shared) in prefix_groups(&groups) {
+        for &(members, shared) in runs {
             let first = members[0].inputs.first().map_or(&[][..], |input| &input[..shared]);
             let (start, mut branches) = (next, Vec::new());
             next += shared;
@@ -267,6 +286,16 @@ mod tests {
         assert_eq!(read(&packed), [(8, 90), (8, 91), (8, 90), (8, 91), (8, 90), (8, 91)]);
         let rows: Vec<usize> = packed.wanted().iter().map(|(row, _)| *row).collect();
         assert_eq!(rows, [5, 5, 7, 7, 9, 9]);
+    }
+
+    #[test]
+    fn sequences_apart_share_nothing() {
+        let texts = [vec![1, 2, 3, 4, 5, 90], vec![1, 2, 3, 4, 5, 91]];
+        let sequences = [whole(&texts[0], 0), whole(&texts[1], 5)];
+        let packed = Packed::apart(&sequences, &[None; 2]);
+        assert_eq!(packed.batch().tokens(), [1, 2, 3, 4, 5, 1, 2, 3, 4, 5]);
+        assert_eq!(packed.wanted(), [(4, 90), (9, 91)]);
+        assert_eq!(Packed::new(&sequences, &[None; 2]).batch().tokens(), [1, 2, 3, 4, 5]);
     }
 
     #[test]

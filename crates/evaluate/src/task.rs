@@ -31,6 +31,12 @@ pub trait Task {
         false
     }
 
+    /// A copy with only the items with these ascending indices in [`Self::items`]; none if the task
+    /// does not support it.
+    fn only(&self, _indices: &[usize]) -> Option<Box<dyn Task>> {
+        None
+    }
+
     /// Scores the responses, one list per item. `bos_used` is the outcome of [`Task::bos`] for this
     /// model.
     ///
@@ -45,6 +51,15 @@ pub(super) fn remove_at<T>(list: &mut Vec<T>, indices: &[usize]) {
     list.retain(|_| {
         index += 1;
         indices.binary_search(&(index - 1)).is_err()
+    });
+}
+
+/// Keeps the elements with these ascending indices.
+pub(super) fn keep_at<T>(list: &mut Vec<T>, indices: &[usize]) {
+    let mut index = 0;
+    list.retain(|_| {
+        index += 1;
+        indices.binary_search(&(index - 1)).is_ok()
     });
 }
 

@@ -96,7 +96,7 @@ pub fn apply_edits(
 }
 
 /// Replaces the operator of a slot.
-pub(super) fn put(
+pub(crate) fn put(
     model: &mut Transformer,
     site: &SiteId,
     op: linwright_ops::Op<f32>,

@@ -23,8 +23,8 @@ pub mod report;
 pub mod sweep;
 
 pub use dropout::{pruned, pruned_compat};
-pub(crate) use edit::weight_of;
 pub use edit::{SiteEdit, apply_edits};
+pub(crate) use edit::{put, weight_of};
 pub use kept::Kept;
 pub use names::Lname;
 pub use nested::NestedRanks;

@@ -134,10 +134,9 @@ mod tests {
                 // Reduced-rank regression of `W x` is the same problem.
                 let regression = MethodSpec::LowRank(LowRankMethod::default());
                 assert!((trial.error_of(&regression, rank) - found).abs() < 1e-6);
-                for other in [
-                    MethodSpec::Svd(SvdMethod {}),
-                    MethodSpec::SwiftSvd(SwiftSvdMethod::default()),
-                ] {
+                for other in
+                    [MethodSpec::Svd(SvdMethod {}), MethodSpec::SwiftSvd(SwiftSvdMethod::default())]
+                {
                     let other_error = trial.error_of(&other, rank);
                     assert!(found < 0.999 * other_error, "{found} and {other_error}: {other:?}");
                 }

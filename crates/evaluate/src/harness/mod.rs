@@ -36,9 +36,11 @@ pub use chat::ChatPrompts;
 pub use check::{Validated, prompt_of_text, validate};
 pub use dataset::DataFile;
 pub use group::{Selection, TaskGroup};
+pub use random::python_shuffle;
 pub use standard::{STANDARD_TASKS, StandardTask};
 
 use super::request::{Cut, Generation};
+use super::task::keep_at;
 use super::{Bos, DataUsed, EvaluationError, Item, Reply, Request, Task, TaskResult};
 use chat::ChatWriter;
 use check::Rules;
@@ -81,7 +83,7 @@ pub struct HarnessOptions<'a> {
 }
 
 /// A task with its prompts.
-#[derive(Debug)]
+#[derive(Clone, Debug)]
 pub struct HarnessTask {
     file: TaskFile,
     output: OutputType,
@@ -227,6 +229,12 @@ impl Task for HarnessTask {
             own: &prompt.own,
         };
         self.prompts.iter().map(item).collect()
+    }
+
+    fn only(&self, indices: &[usize]) -> Option<Box<dyn Task>> {
+        let mut part = self.clone();
+        keep_at(&mut part.prompts, indices);
+        Some(Box::new(part))
     }
 
     fn score(&self, replies: &[Vec<Reply>], bos_used: bool) -> Result<TaskResult, EvaluationError> {

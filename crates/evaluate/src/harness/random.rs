@@ -73,10 +73,25 @@ impl PythonRandom {
         drawn
     }
 
+    /// Shuffles a list in place, as `shuffle`.
+    fn shuffle<T>(&mut self, list: &mut [T]) {
+        for i in (1..list.len()).rev() {
+            list.swap(i, self.below(i + 1));
+        }
+    }
+
     /// An index below `n`, as one of `choices(range(n))`.
     pub(super) fn choice(&mut self, n: usize) -> usize {
         ((self.unit() * n as f64) as usize).min(n - 1)
     }
+}
+
+/// The numbers below `count` in the order of `random.Random(seed).shuffle`.
+#[must_use]
+pub fn python_shuffle(seed: u64, count: usize) -> Vec<usize> {
+    let mut order: Vec<usize> = (0..count).collect();
+    PythonRandom::new(seed).shuffle(&mut order);
+    order
 }
 
 #[cfg(test)]
@@ -93,6 +108,8 @@ mod tests {
         assert_eq!(random.sample(1000, 8), [92, 932, 965, 961, 826, 596, 35, 687]);
         let choices: Vec<usize> = (0..4).map(|_| random.choice(100)).collect();
         assert_eq!(choices, [69, 9, 35, 1]);
+        assert_eq!(python_shuffle(42, 10), [7, 3, 2, 8, 5, 6, 9, 4, 0, 1]);
+        assert_eq!(python_shuffle(42, 1), [0]);
         assert_eq!(PythonRandom::new(1 << 40).below(1 << 20), 217_347);
     }
 }

@@ -29,6 +29,7 @@ mod tests;
 
 pub use set::LaserSet;
 
+use super::task::keep_at;
 use super::{
     Bos, Cloze, DetailRequest, EvaluationError, Generation, Item, OpenOptions, OpenTasks, Parts,
     RegistryError, Reply, Request, Task, TaskData, TaskEntry, TaskOption, TaskRequest, TaskResult,
@@ -224,7 +225,7 @@ impl TaskEntry for LaserSet {
 }
 
 /// A set with its records.
-#[derive(Debug)]
+#[derive(Clone, Debug)]
 pub struct LaserTask {
     set: &'static LaserSet,
     form: Form,
@@ -390,6 +391,12 @@ impl Task for LaserTask {
             own: &[],
         });
         items.collect()
+    }
+
+    fn only(&self, indices: &[usize]) -> Option<Box<dyn Task>> {
+        let mut part = self.clone();
+        keep_at(&mut part.records, indices);
+        Some(Box::new(part))
     }
 
     fn cloze_items(&self) -> Option<Vec<Item<'_>>> {

@@ -141,19 +141,73 @@ pub fn evaluate_each<R>(
     if !options.shard.is_whole() && hooks.journal.is_none() {
         return Err(EvaluationError::ShardWithoutJournal { shard: options.shard });
     }
-    let model = models.first();
-    let bos = resolve(task.bos(), model)?;
-    let items = items_of(task, model)?;
-    let mut plan = RequestPlan::new(&items, model, bos, options, hooks.cancelled)?;
-    let mut replies = vec![std::mem::take(&mut plan.empty); models.count()];
-    let mut run = Run { items: &items, models, hooks, shard: options.shard, done: 0, total: 0 };
-    let (known, total) = (run.answer(&plan, &mut replies)?, plan.batches.len());
-    if known < total {
-        return Ok(Outcome::Part { known, total });
+    Prepared::new(task, models.first(), options, hooks.cancelled)?
+        .evaluate_each(models, hooks, &mut keep)
+}
+
+/// A task whose requests are encoded and divided into batches, to be evaluated several times.
+pub struct Prepared<'a> {
+    task: &'a dyn Task,
+    items: Vec<Item<'a>>,
+    /// Whether documents start with the beginning-of-sequence token.
+    bos_used: bool,
+    plan: RequestPlan,
+    shard: Shard,
+}
+
+impl<'a> Prepared<'a> {
+    /// Encodes the requests of a task for models like this one.
+    ///
+    /// # Errors
+    /// As [`tokens_of`].
+    pub fn new(
+        task: &'a dyn Task,
+        model: &dyn LanguageModel,
+        options: &RunOptions,
+        cancelled: &dyn Fn() -> bool,
+    ) -> Result<Self, EvaluationError> {
+        let bos = resolve(task.bos(), model)?;
+        let items = items_of(task, model)?;
+        let plan = RequestPlan::new(&items, model, bos, options, cancelled)?;
+        Ok(Self { task, items, bos_used: bos.is_some(), plan, shard: options.shard })
     }
-    let each = replies.into_iter();
-    let results = each.map(|replies| Ok(keep(task.score(&replies, bos.is_some())?)));
-    results.collect::<Result<_, _>>().map(Outcome::Complete)
+
+    /// Number of items.
+    #[must_use]
+    pub fn items(&self) -> usize {
+        self.items.len()
+    }
+
+    /// Number of input tokens of all sequences and prompts, each counted alone: those of a context
+    /// that several choices share are counted once for each.
+    #[must_use]
+    pub fn tokens_apart(&self) -> u64 {
+        let jobs: usize = self.plan.jobs.iter().map(|job| job.tokens.len() - 1).sum();
+        let others = self.plan.batches.iter().filter(|b| !matches!(b.work, Work::Score { .. }));
+        (jobs + others.map(|batch| batch.tokens).sum::<usize>()) as u64
+    }
+
+    /// As [`evaluate_each`].
+    ///
+    /// # Errors
+    /// As [`evaluate`].
+    pub fn evaluate_each<R>(
+        &self,
+        models: &dyn LanguageModels,
+        hooks: &mut Hooks<'_>,
+        mut keep: impl FnMut(TaskResult) -> R,
+    ) -> Result<Outcome<Vec<R>>, EvaluationError> {
+        let mut replies = vec![self.plan.empty.clone(); models.count()];
+        let (items, shard) = (&self.items, self.shard);
+        let mut run = Run { items, models, hooks, shard, done: 0, total: 0 };
+        let (known, total) = (run.answer(&self.plan, &mut replies)?, self.plan.batches.len());
+        if known < total {
+            return Ok(Outcome::Part { known, total });
+        }
+        let each = replies.into_iter();
+        let results = each.map(|replies| Ok(keep(self.task.score(&replies, self.bos_used)?)));
+        results.collect::<Result<_, _>>().map(Outcome::Complete)
+    }
 }
 
 /// One model as [`LanguageModels`].

@@ -195,6 +195,7 @@ impl From<CompressError> for Failure {
             | CompressError::Slots { .. }
             | CompressError::CutTwice { .. }
             | CompressError::Pattern { .. }
+            | CompressError::Search { .. }
             | CompressError::Sweep { .. } => Self::usage(message),
             CompressError::Evaluation(error) => error.into(),
             CompressError::Output(error) => error.into(),

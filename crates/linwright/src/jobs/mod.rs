@@ -111,6 +111,7 @@ jobs! {
     laser => Laser;
     sweep => Sweep;
     compose => Compose;
+    search => Search;
     eval => Eval;
     run => Run;
     export => Export;

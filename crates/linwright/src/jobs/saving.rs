@@ -33,6 +33,17 @@ impl Saving<'_> {
         model: &OpenModel,
         session: &mut Session<'_>,
     ) -> Result<Exported, Failure> {
+        self.write_with(Vec::new(), edited, model, session)
+    }
+
+    /// As [`Self::write`], with more files beside the model, by name.
+    pub(super) fn write_with(
+        &self,
+        files: Vec<(String, Vec<u8>)>,
+        edited: &Transformer,
+        model: &OpenModel,
+        session: &mut Session<'_>,
+    ) -> Result<Exported, Failure> {
         session.step("saving and loading back");
         let mut result = self.result.clone();
         let measured = measured::split(&mut result, self.measured);
@@ -43,6 +54,7 @@ impl Saving<'_> {
         if !self.curves.is_empty() {
             beside.push(("curves.jsonl".to_owned(), self.curves.clone().into_bytes()));
         }
+        beside.extend(files);
         let options = ExportOptions {
             form: self.form.whole(),
             dtype: self.dtype,

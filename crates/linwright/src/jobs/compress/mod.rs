@@ -15,6 +15,7 @@ use linwright_model::Role;
 use linwright_model::Transformer;
 pub(in crate::jobs) use names::LayerRoles;
 pub use names::{Heal, MethodName, StoredDType};
+pub(in crate::jobs) use run::calibration;
 use schemars::JsonSchema;
 use serde::{Deserialize, Serialize};
 use std::path::PathBuf;

@@ -202,7 +202,8 @@ fn fit_told(SiteOutcome { site, method, fit, parameters, .. }: &SiteOutcome) -> 
     format!("{site}: {method}, {parameters} parameters, relative error {error:.3e}, {seconds:.2} s")
 }
 
-fn calibration(
+/// The calibration text of a job, in windows.
+pub(in crate::jobs) fn calibration(
     job: &Compress,
     loaded: &LoadedModel,
     session: &mut Session<'_>,

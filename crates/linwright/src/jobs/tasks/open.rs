@@ -50,22 +50,53 @@ pub(crate) fn open_parts(
     shuffle: Option<u64>,
     session: &mut Session<'_>,
 ) -> Result<Parts, Failure> {
-    // Before a selection of documents is read, or a model for its template.
+    refuse_selection(args)?;
+    let requests = divisible(args, session)?;
+    with_options(args, false, None, session, |options| {
+        Ok(linwright_evaluate::open_parts(&requests, options, shuffle)?)
+    })
+}
+
+/// Opens the single task of a command that divides its documents itself.
+pub(crate) fn open_one(
+    args: &EvaluationOptions,
+    session: &mut Session<'_>,
+) -> Result<Box<dyn Task>, Failure> {
+    refuse_selection(args)?;
+    let requests = divisible(args, session)?;
+    if requests.len() != 1 {
+        return Err(EvaluationError::from(RegistryError::NotOne { count: requests.len() }).into());
+    }
+    let tasks = with_options(args, false, None, session, |options| {
+        Ok(linwright_evaluate::open_tasks(&requests, options)?)
+    })?;
+    Ok(tasks.single().map_err(EvaluationError::from)?)
+}
+
+/// Refuses options that select documents or format prompts by a model, before anything is read.
+fn refuse_selection(args: &EvaluationOptions) -> Result<(), Failure> {
     let unread = [
         (TaskOption::Samples, args.samples.is_some()),
         (TaskOption::Chat, args.apply_chat_template),
     ];
-    if let Some((option, _)) = unread.into_iter().find(|(_, is_given)| *is_given) {
-        return Err(EvaluationError::from(RegistryError::NotWithParts { option }).into());
+    match unread.into_iter().find(|(_, is_given)| *is_given) {
+        Some((option, _)) => {
+            Err(EvaluationError::from(RegistryError::NotWithParts { option }).into())
+        }
+        None => Ok(()),
     }
+}
+
+/// As [`requests`]; of the tasks of one file of questions, the first is divided.
+fn divisible(
+    args: &EvaluationOptions,
+    session: &mut Session<'_>,
+) -> Result<Vec<TaskRequest>, Failure> {
     let mut requests = requests(args, session)?;
-    // Of the tasks of one file of questions, the first is divided.
     if args.questions.is_some() && args.text.is_none() && args.tasks.is_empty() {
         requests.truncate(1);
     }
-    with_options(args, false, None, session, |options| {
-        Ok(linwright_evaluate::open_parts(&requests, options, shuffle)?)
-    })
+    Ok(requests)
 }
 
 /// The tasks of `--text`, `--questions` and `--tasks`, in this order.

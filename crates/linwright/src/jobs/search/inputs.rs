@@ -1,0 +1,204 @@
+//! What a search reads: its documents, its layers and its calibration text.
+
+use super::Search;
+use crate::jobs::compress::{Compress, calibration};
+use crate::jobs::source::{OpenModel, POCKET, open_model, text_file};
+use crate::jobs::tasks::{check_tasks, open_one};
+use crate::jobs::{EvaluationOptions, Failure, Session};
+use linwright_compress::SlotSet;
+use linwright_compress::search::{Splits, Target, TextWindows, linears, part};
+use linwright_data::{CalibrationText, Corpus};
+use linwright_evaluate::{Task, overlap};
+use linwright_model::Windows;
+use linwright_ops::SiteId;
+use linwright_run::Monitor;
+
+/// First linear layer that the published code visits.
+const PUBLISHED_START: usize = 28;
+
+/// The model of a search, what it visits, and the documents that decide.
+pub(super) struct Inputs {
+    pub(super) model: OpenModel,
+    /// The slots to visit, in the order of computation.
+    pub(super) sites: Vec<SiteId>,
+    /// The task; of a text its perplexity.
+    pub(super) task: Box<dyn Task>,
+    pub(super) documents: Documents,
+}
+
+/// Documents that select and that test.
+pub(super) enum Documents {
+    Task(Splits),
+    Text { search: TextWindows, test: TextWindows },
+}
+
+impl Inputs {
+    pub(super) fn new(job: &Search, session: &mut Session<'_>) -> Result<Self, Failure> {
+        let dataset = job.dataset.as_deref().map(std::path::Path::new);
+        job.evaluation.check_text_field(dataset.as_slice())?;
+        check(job)?;
+        // Errors in tasks are reported before a model is loaded.
+        let task = open_one(&job.evaluation, session)?;
+        let model = open_model(&job.model, session)?;
+        check_tasks([task.as_ref()], &model)?;
+        let sites = sites(job, &model)?;
+        let documents = match &job.evaluation.text {
+            Some(text) => text_documents(text, job, &model, session)?,
+            None => Documents::Task(splits(task.as_ref(), job.shuffle)?),
+        };
+        Ok(Self { model, sites, task, documents })
+    }
+
+    /// What decides, as the search reads it.
+    pub(super) fn target<'a>(&'a self, job: &'a Search) -> Target<'a> {
+        match &self.documents {
+            Documents::Task(splits) => Target::Task {
+                task: self.task.as_ref(),
+                splits,
+                delta: job.delta,
+                metric: job.metric.as_deref(),
+                compat: job.compat,
+            },
+            Documents::Text { search, test } => Target::Text { search, test, growth: job.growth },
+        }
+    }
+
+    /// The calibration text, and notes on documents that overlap with it.
+    pub(super) fn calibration(
+        &self,
+        job: &Search,
+        session: &mut Session<'_>,
+    ) -> Result<(Windows, Vec<String>), Failure> {
+        let evaluation = EvaluationOptions {
+            text_field: job.evaluation.text_field.clone(),
+            bos: job.evaluation.bos,
+            ..EvaluationOptions::default()
+        };
+        let asked = Compress {
+            model: job.model.clone(),
+            dataset: job.dataset.clone(),
+            num_tokens: job.num_tokens,
+            seq_len: job.seq_len,
+            evaluation,
+            ..Compress::default()
+        };
+        let windows = calibration(&asked, &self.model.loaded, session)?;
+        Ok((windows, self.overlap(job, session)?))
+    }
+
+    /// Notes on search documents that share words with the calibration text.
+    fn overlap(&self, job: &Search, session: &mut Session<'_>) -> Result<Vec<String>, Failure> {
+        session.step("comparing the documents with the calibration text");
+        let dataset = job.dataset.as_deref().unwrap_or(POCKET);
+        let field = job.evaluation.text_field.as_deref();
+        let (path, field) = text_file(dataset, "calibration.jsonl", field, session)?;
+        let text = CalibrationText::new(&[Corpus::open(&path, field)?]);
+        let own;
+        let task = match &self.documents {
+            Documents::Text { .. } => self.task.as_ref(),
+            Documents::Task(splits) => {
+                own = part(self.task.as_ref(), &splits.documents(0..splits.search))?;
+                own.as_ref()
+            }
+        };
+        let found = overlap(task, &text);
+        if found.overlapping == 0 {
+            return Ok(Vec::new());
+        }
+        let note = format!(
+            "{}: {} of {} documents share {} consecutive words, or all of theirs, with the \
+             calibration text, so ranks may be too small",
+            found.task, found.overlapping, found.documents, found.words
+        );
+        session.note(&format!("warning: {note}"));
+        Ok(vec![note])
+    }
+}
+
+/// Checks what needs no file.
+fn check(job: &Search) -> Result<(), Failure> {
+    let asked = &job.evaluation;
+    if asked.text.is_some() && (asked.questions.is_some() || !asked.tasks.is_empty()) {
+        return Err(Failure::usage("a search is by a text or by a task, not by both")
+            .hint("give --text, or --questions or --tasks"));
+    }
+    if !job.delta.is_finite() {
+        return Err(Failure::usage(format!("--delta {} is no number", job.delta)));
+    }
+    if !job.growth.is_finite() || job.growth <= 0.0 {
+        return Err(Failure::usage(format!("--growth {} is not above zero", job.growth))
+            .hint("1 allows no growth, 1.005 half a percent a layer"));
+    }
+    match job.ranks.contains(&0) {
+        true => Err(Failure::usage("--ranks 0 removes a layer; ranks are at least 1")),
+        false => Ok(()),
+    }
+}
+
+/// The slots to visit.
+fn sites(job: &Search, model: &OpenModel) -> Result<Vec<SiteId>, Failure> {
+    let (decoder, lnames) = (&model.loaded.decoder, job.slots.lname.clone());
+    let set = SlotSet { lnames, layers: job.slots.layers()?, ..SlotSet::default() };
+    let chosen = set.of(decoder)?;
+    let start = job.start.unwrap_or(if job.compat { PUBLISHED_START } else { 0 });
+    let all = linears(decoder);
+    let visited = all.iter().skip(start).map(|slot| slot.id().clone());
+    let sites: Vec<SiteId> = visited.filter(|site| chosen.contains(site)).collect();
+    if sites.is_empty() {
+        return Err(Failure::usage(format!(
+            "none of the chosen linear layers has an index of at least {start}; the model has {}",
+            all.len()
+        ))
+        .hint("give a smaller --start"));
+    }
+    Ok(sites)
+}
+
+fn splits(task: &dyn Task, seed: u64) -> Result<Splits, Failure> {
+    let count = task.items().len();
+    // Before any work: not every task can be divided.
+    part(task, &[0])?;
+    Splits::new(count, seed).ok_or_else(|| {
+        Failure::usage(format!(
+            "task {} has {count} documents, at least 16 are needed for three chunks",
+            task.id()
+        ))
+    })
+}
+
+/// The first fifth of the rows of a text, and the others, in windows.
+fn text_documents(
+    text: &str,
+    job: &Search,
+    model: &OpenModel,
+    session: &mut Session<'_>,
+) -> Result<Documents, Failure> {
+    let field = job.evaluation.text_field.as_deref();
+    let (path, field) = text_file(text, "stories-test.jsonl", field, session)?;
+    let corpus = Corpus::open(&path, field)?;
+    let limit = job.evaluation.limit.unwrap_or(usize::MAX);
+    let rows: Vec<&str> =
+        corpus.documents.iter().take(limit).map(|document| document.text.as_str()).collect();
+    let (window, positions) = (job.evaluation.window, model.loaded.decoder.config().max_positions);
+    let window = job.evaluation.max_length.map_or(window, |length| window.min(length));
+    if window > positions {
+        return Err(Failure::usage(format!(
+            "windows of {window} tokens, and the model has {positions} positions"
+        ))
+        .hint(format!("give --window {positions} or less")));
+    }
+    let count = (0.2 * rows.len() as f64) as usize;
+    let (first, rest) = rows.split_at(count);
+    if first.is_empty() {
+        return Err(Failure::usage(format!(
+            "the text has {} rows, at least 5 are needed: a fifth selects, the others test",
+            rows.len()
+        ))
+        .hint("give a file of rows (.jsonl, .csv), or a plain text divided in rows"));
+    }
+    let tokenizer = model.tokenizer()?;
+    Ok(Documents::Text {
+        search: TextWindows::new(first, tokenizer, window)?,
+        test: TextWindows::new(rest, tokenizer, window)?,
+    })
+}
