@@ -77,7 +77,8 @@ mod tests {
         for shape in [Shape { out: 12, inp: 9 }, Shape { out: 8, inp: 13 }] {
             let trial = Trial::correlated(shape, 200);
             let swift = MethodSpec::SwiftSvd(SwiftSvdMethod::default());
-            let all = Spectrum::of((&*trial.stats.inputs).into(), &trial.weight, false).expect("exists");
+            let all =
+                Spectrum::of((&*trial.stats.inputs).into(), &trial.weight, false).expect("exists");
             for rank in 1..5 {
                 let fit = trial.fit(&swift, rank);
                 let (found, best) =

@@ -88,8 +88,7 @@ impl Method for WhitenedSvdMethod {
         let rank = factors::rank(problem)?;
         let stats = factors::inputs(problem)?;
         factors::check_samples(rank, stats.count, self.shrinkage)?;
-        let mut second =
-            if problem.biased() { stats.centred().sxx } else { stats.sxx.clone() };
+        let mut second = if problem.biased() { stats.centred().sxx } else { stats.sxx.clone() };
         crate::fit::check_finite("the second moment", second.data(), "the inputs")?;
         if self.shrinkage > 0.0 {
             scale_beside_diagonal(&mut second, 1.0 - self.shrinkage);

@@ -53,7 +53,7 @@ impl FeatureSpace {
             let names: Vec<String> = group.iter().map(|slot| slot.id().to_string()).collect();
             monitor.step(&format!("decomposing {}", names.join(", ")));
             let wanted: Vec<Wanted<'_>> =
-                group.iter().map(|slot| Wanted { site: slot.id(), needs: Needs::Stats }).collect();
+                group.iter().map(|slot| Wanted { site: slot.id(), needs: Needs::Inputs }).collect();
             let captures = lockstep.capture(model, &wanted, monitor)?;
             for (slot, capture) in group.into_iter().zip(captures) {
                 let failed = |source| CompressError::Fit { site: slot.id().clone(), source };
@@ -102,15 +102,15 @@ fn decomposed(
     evidence: &Evidence,
     weight: linwright_tensor::Mat<f32>,
 ) -> Result<Spectrum, FitError> {
-    let Evidence::Stats { train, .. } = evidence else {
-        return Err(FitError::Evidence { needed: "sums", found: "samples" });
+    let Evidence::Inputs { train, .. } = evidence else {
+        return Err(FitError::Evidence { needed: "sums over inputs", found: "other data" });
     };
     let largest = search_ranks(slot.shape()).last().copied().unwrap_or(0);
     if (train.count as usize) < largest {
         return Err(FitError::TooFewSamples { found: train.count as usize, needed: largest });
     }
     let Spectrum { mut values, left, right, mean } =
-        Spectrum::of(train.into(), &weight, slot.bias().is_some())?;
+        Spectrum::of((&**train).into(), &weight, slot.bias().is_some())?;
     let kept = largest.min(values.len());
     values.truncate(kept);
     let left = left.view().columns(0, kept).to_mat();
