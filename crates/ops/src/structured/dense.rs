@@ -11,8 +11,9 @@ use crate::{
     Backward, LinearOp, Map, Op, OpError, Param, ParamMut, Shape, Structured, Tape, Workspace,
 };
 use linwright_tensor::kernels::gemm::{Arg, Weight, Write, linear, product};
-use linwright_tensor::{Mat, MatMut, MatRef, RngKey, Scalar};
+use linwright_tensor::{Mat, MatMut, MatRef, RngKey, Scalar, Shelf};
 use serde::{Deserialize, Serialize};
+use std::io;
 use std::sync::Arc;
 
 /// Options of [`Dense`]: none.
@@ -81,6 +82,17 @@ impl<T: Scalar> Map<T> for Dense<T> {
         }
         if let Some(dx) = dx {
             product(T::ONE, Arg::Plain(dy), Arg::Plain(self.weight.view()), dx, Write::Set);
+        }
+    }
+
+    fn release(&self) {
+        self.weight.release();
+    }
+
+    fn shelve(&mut self, shelf: &Shelf) -> io::Result<()> {
+        match self.weight.is_mapped() {
+            true => Ok(()),
+            false => Arc::make_mut(&mut self.weight).shelve(shelf),
         }
     }
 

@@ -14,8 +14,9 @@ use crate::{
     Backward, LinearOp, Map, Op, OpError, Param, ParamMut, Shape, Structured, Tape, Workspace,
 };
 use linwright_tensor::kernels::gemm::{Arg, Write, linear, product};
-use linwright_tensor::{Mat, MatMut, MatRef, RngKey, Scalar};
+use linwright_tensor::{Mat, MatMut, MatRef, RngKey, Scalar, Shelf};
 use serde::{Deserialize, Serialize};
+use std::io;
 
 /// Options of [`LowRank`].
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize, Deserialize)]
@@ -122,6 +123,16 @@ impl<T: Scalar> Map<T> for LowRank<T> {
             product(T::ONE, d_hidden.view().into(), self.v.view().into(), dx, Write::Set);
         }
         ws.give(d_hidden);
+    }
+
+    fn release(&self) {
+        self.u.release();
+        self.v.release();
+    }
+
+    fn shelve(&mut self, shelf: &Shelf) -> io::Result<()> {
+        self.u.shelve(shelf)?;
+        self.v.shelve(shelf)
     }
 
     fn clone_op(&self) -> Op<T> {
