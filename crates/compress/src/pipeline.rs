@@ -8,7 +8,7 @@ use crate::{CompressError, FitError};
 use linwright_measure::capture::{Bounds, Evidence, Lockstep, SiteCapture, Wanted};
 use linwright_ops::{Examples, LinearSlot, Network, SiteId, Sites};
 use linwright_run::{Fingerprint, Monitor, Store};
-use linwright_tensor::RngKey;
+use linwright_tensor::{RngKey, Shelf};
 use linwright_train::{Checkpoint, Control, Progress};
 use serde::{Deserialize, Serialize};
 
@@ -26,13 +26,16 @@ pub struct Context<'a> {
     pub store: Option<&'a Store>,
     /// Store of singular components of weights, if they are kept.
     pub components: Option<&'a Store>,
+    /// The file for the operators of a network larger than memory: one layer is in memory at a time.
+    pub shelf: Option<&'a Shelf>,
 }
 
 impl<'a> Context<'a> {
     /// A context without stores.
     #[must_use]
     pub fn new(model_hash: &'a str) -> Self {
-        Self { model_hash, bounds: Bounds::default(), store: None, components: None }
+        let bounds = Bounds::default();
+        Self { model_hash, bounds, store: None, components: None, shelf: None }
     }
 }
 
@@ -125,6 +128,9 @@ pub fn apply<N: Network>(
         for (SlotEdit { site, stage, edit }, fit) in group.slots.iter().zip(fits) {
             let bias = original.slot(site).and_then(LinearSlot::bias);
             sites.push(put(&mut network, site, bias, edit, fit)?);
+            if let Some(shelf) = context.shelf {
+                shelve(&mut network, original, site, shelf)?;
+            }
             if let Some(lockstep) = &mut lockstep {
                 lockstep.note_edit(*stage);
             }
@@ -137,6 +143,19 @@ pub fn apply<N: Network>(
     original.release_scratch();
     network.release_scratch();
     Ok(Edited { network, sites })
+}
+
+/// Moves the operator of a site to a file, and gives the memory of its original weight back.
+fn shelve<N: Network>(
+    network: &mut N,
+    original: &N,
+    site: &SiteId,
+    shelf: &Shelf,
+) -> Result<(), CompressError> {
+    let slot = network.slot_mut(site).expect("the site was found in the plan");
+    let moved = slot.op_mut().map_mut().shelve(shelf);
+    original.slot(site).iter().for_each(|slot| slot.op().map().release());
+    moved.map_err(|source| CompressError::Shelf { site: site.clone(), source })
 }
 
 fn check_needs_no_text(work: &[InputEdits<'_>]) -> Result<(), CompressError> {

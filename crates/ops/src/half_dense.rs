@@ -24,7 +24,13 @@ impl HalfDense {
     /// From a weight (out, inp).
     #[must_use]
     pub fn new(weight: Halves) -> Self {
-        Self { weight: Arc::new(weight) }
+        Self::shared(Arc::new(weight))
+    }
+
+    /// From a weight (out, inp) that others hold too.
+    #[must_use]
+    pub fn shared(weight: Arc<Halves>) -> Self {
+        Self { weight }
     }
 }
 

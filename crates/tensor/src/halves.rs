@@ -90,7 +90,7 @@ impl HalfType {
 }
 
 /// Owned, contiguous, row-major matrix of 16-bit numbers, in memory or in a mapped file.
-#[derive(Clone, Debug, PartialEq)]
+#[derive(Clone, Debug, PartialEq, Eq)]
 pub struct Halves {
     of: HalfType,
     rows: usize,

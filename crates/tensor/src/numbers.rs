@@ -55,6 +55,12 @@ impl<T> Clone for Mapped<T> {
     }
 }
 
+impl<T: PartialEq> PartialEq for Mapped<T> {
+    fn eq(&self, other: &Self) -> bool {
+        self.numbers() == other.numbers()
+    }
+}
+
 impl<T> fmt::Debug for Mapped<T> {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         write!(f, "bytes {:?} of a file", self.bytes)
@@ -79,6 +85,8 @@ impl<T: PartialEq> PartialEq for Numbers<T> {
         self.as_slice() == other.as_slice()
     }
 }
+
+impl<T: Eq> Eq for Numbers<T> {}
 
 impl<T> Numbers<T> {
     #[inline]
@@ -161,8 +169,12 @@ impl Shelf {
         Self { file: Arc::new(file), end: Mutex::new(0) }
     }
 
-    /// Writes numbers and maps them; none if they cannot be read where they stand.
-    fn put<T: Pod>(&self, numbers: &[T]) -> io::Result<Option<Mapped<T>>> {
+    /// Writes numbers and maps them; none if there are none, or they cannot be read where they
+    /// stand.
+    ///
+    /// # Errors
+    /// Those of writing and mapping.
+    pub fn put<T: Pod>(&self, numbers: &[T]) -> io::Result<Option<Mapped<T>>> {
         let bytes: &[u8] = bytemuck::cast_slice(numbers);
         if bytes.is_empty() || cfg!(target_endian = "big") {
             return Ok(None);

@@ -32,7 +32,13 @@ impl<T: Scalar> Dense<T> {
     /// Builds from a weight (out, inp).
     #[must_use]
     pub fn new(weight: Mat<T>) -> Self {
-        Self { weight: Arc::new(weight) }
+        Self::shared(Arc::new(weight))
+    }
+
+    /// Builds from a weight (out, inp) that others hold too.
+    #[must_use]
+    pub fn shared(weight: Arc<Mat<T>>) -> Self {
+        Self { weight }
     }
 }
 
