@@ -253,6 +253,7 @@ impl CompressError {
             Self::Interrupted
             | Self::Output(_)
             | Self::Store(_)
+            | Self::Shelf { .. }
             | Self::Capture(CaptureError::Interrupted | CaptureError::Io { .. })
             | Self::Evaluation(_) => false,
             _ => true,

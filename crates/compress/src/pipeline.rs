@@ -110,7 +110,10 @@ pub fn apply<N: Network>(
             Some(fits) => fits,
             None => {
                 let captures = match &mut lockstep {
-                    Some(lockstep) => capture(lockstep, &group, &network, monitor)?,
+                    Some(lockstep) => {
+                        let rows = examples.map_or(0, Examples::training_rows);
+                        capture(lockstep, &group, (&network, rows), monitor)?
+                    }
                     None => Vec::new(),
                 };
                 let mut fits = Vec::new();
@@ -180,7 +183,7 @@ fn prints(group: &InputEdits<'_>, chain: &Fingerprint) -> Vec<Fingerprint> {
 fn capture<N: Network>(
     lockstep: &mut Lockstep<'_, N>,
     group: &InputEdits<'_>,
-    network: &N,
+    (network, training_rows): (&N, usize),
     monitor: &mut dyn Monitor,
 ) -> Result<Vec<SiteCapture>, CompressError> {
     let role = |slot: &SlotEdit<'_>| {
@@ -188,9 +191,13 @@ fn capture<N: Network>(
     };
     let roles: Vec<String> = group.slots.iter().map(role).collect();
     monitor.step(&format!("layer {}: capturing {} inputs", group.layer, roles.join(", ")));
+    let wanted = |SlotEdit { site, edit, .. }: &SlotEdit<'_>| {
+        let shape = network.slot(site).expect("the site was found in the plan").shape();
+        edit.method.needs_of(training_rows, shape)
+    };
     let slots = group.slots.iter();
     let wanted: Vec<Wanted<'_>> =
-        slots.map(|slot| Wanted { site: &slot.site, needs: slot.edit.method.needs() }).collect();
+        slots.map(|slot| Wanted { site: &slot.site, needs: wanted(slot) }).collect();
     Ok(lockstep.capture(network, &wanted, monitor)?)
 }
 

@@ -1,7 +1,8 @@
 //! Low-rank factors, in closed form or trained.
 //!
 //! Closed: with `S = E[x xᵀ]` and `D = E[y xᵀ]`, where x is the input in the edited model and y the
-//! output in the original one, the best map of rank r is `trunc_r(D S^-½) S^-½`.
+//! output in the original one, the best map of rank r is `trunc_r(D S^-½) S^-½`. With fewer samples
+//! than input features it is computed from these instead of S and D, see [`fit::sample_space`].
 //!
 //! Source: reduced-rank regression (Izenman 1975); with y = W x it is whitened SVD. The trained
 //! form is the LR-r baseline of arXiv:2507.11688, which starts from random factors. Numerical
@@ -12,7 +13,7 @@ use super::{Fit, FitProblem, How, Method, SampleRows, Training, check_saves, wor
 use crate::fit::regression::{Inputs, Regression, multiply};
 use crate::operator_size::{low_rank_for, rank_bound};
 use crate::{FitError, Size, Unit, fit};
-use linwright_measure::capture::Needs;
+use linwright_measure::capture::{Evidence, Needs};
 use linwright_measure::stats::SiteStats;
 use linwright_ops::{LowRank, LowRankSpec, Op, OpSpec, Shape};
 use linwright_tensor::Mat;
@@ -70,6 +71,10 @@ impl Method for LowRankMethod {
         }
     }
 
+    fn takes_few_samples(&self) -> bool {
+        self.fit == How::Closed
+    }
+
     fn parameters(&self, size: Option<Size>, shape: Shape) -> Result<usize, FitError> {
         Ok(rank_bound(given(size, shape)?, shape, None)? * (shape.out + shape.inp))
     }
@@ -104,6 +109,9 @@ impl Method for LowRankMethod {
                 self.training.run(&OpSpec::LowRank(LowRankSpec { rank }), problem, control)
             }
             How::Closed => {
+                if let Some(Evidence::Samples(samples)) = problem.evidence {
+                    return problem.low_rank_in_samples(samples, rank);
+                }
                 let (u, v, dropped) = reduced_rank_regression(&*problem.target()?, rank)?;
                 let op = Op::Linear(Box::new(LowRank::new(u.cast(), v.cast())));
                 problem.closed(op, &dense(&u, &v), None, dropped)
