@@ -128,11 +128,15 @@ pub fn apply<N: Network>(
                 fits
             }
         };
-        for (SlotEdit { site, stage, edit }, fit) in group.slots.iter().zip(fits) {
+        for ((SlotEdit { site, stage, edit }, print), fit) in
+            group.slots.iter().zip(&prints).zip(fits)
+        {
             let bias = original.slot(site).and_then(LinearSlot::bias);
             sites.push(put(&mut network, site, bias, edit, fit)?);
             if let Some(shelf) = context.shelf {
-                shelve(&mut network, original, site, shelf)?;
+                let slot = network.slot_mut(site).expect("the site was found in the plan");
+                shelve(slot, shelf, (context.store, print))?;
+                original.slot(site).iter().for_each(|slot| slot.op().map().release());
             }
             if let Some(lockstep) = &mut lockstep {
                 lockstep.note_edit(*stage);
@@ -148,17 +152,19 @@ pub fn apply<N: Network>(
     Ok(Edited { network, sites })
 }
 
-/// Moves the operator of a site to a file, and gives the memory of its original weight back.
-fn shelve<N: Network>(
-    network: &mut N,
-    original: &N,
-    site: &SiteId,
+/// Moves the operator of a slot to a file: that of its stored fit, or else the shelf.
+fn shelve(
+    slot: &mut LinearSlot,
     shelf: &Shelf,
+    (store, print): (Option<&Store>, &Fingerprint),
 ) -> Result<(), CompressError> {
-    let slot = network.slot_mut(site).expect("the site was found in the plan");
+    if let Some(store) = store
+        && stored_fit::place(store, print, slot.op_mut())?
+    {
+        return Ok(());
+    }
     let moved = slot.op_mut().map_mut().shelve(shelf);
-    original.slot(site).iter().for_each(|slot| slot.op().map().release());
-    moved.map_err(|source| CompressError::Shelf { site: site.clone(), source })
+    moved.map_err(|source| CompressError::Shelf { site: slot.id().clone(), source })
 }
 
 fn check_needs_no_text(work: &[InputEdits<'_>]) -> Result<(), CompressError> {

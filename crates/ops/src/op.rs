@@ -105,13 +105,18 @@ pub trait Map<T: Scalar>: Debug + Send + Sync {
     /// network larger than memory.
     fn release(&self) {}
 
-    /// Moves large matrices to a file, unless they stand in one. Kinds with few parameters stay in
-    /// memory.
+    /// Parameters as matrices that may stand in a file, in the order of [`Self::params`]; none for
+    /// kinds with few parameters, which stay in memory.
+    fn matrices_mut(&mut self) -> Vec<&mut Mat<T>> {
+        Vec::new()
+    }
+
+    /// Moves large matrices to a file, unless they stand in one.
     ///
     /// # Errors
     /// Those of writing and mapping.
-    fn shelve(&mut self, _shelf: &Shelf) -> io::Result<()> {
-        Ok(())
+    fn shelve(&mut self, shelf: &Shelf) -> io::Result<()> {
+        self.matrices_mut().into_iter().try_for_each(|matrix| matrix.shelve(shelf))
     }
 
     /// Inverse and determinant, if this kind of map supports them.

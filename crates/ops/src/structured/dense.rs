@@ -95,6 +95,10 @@ impl<T: Scalar> Map<T> for Dense<T> {
         self.weight.release();
     }
 
+    fn matrices_mut(&mut self) -> Vec<&mut Mat<T>> {
+        vec![Arc::make_mut(&mut self.weight)]
+    }
+
     fn shelve(&mut self, shelf: &Shelf) -> io::Result<()> {
         match self.weight.is_mapped() {
             true => Ok(()),

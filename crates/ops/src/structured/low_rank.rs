@@ -14,9 +14,8 @@ use crate::{
     Backward, LinearOp, Map, Op, OpError, Param, ParamMut, Shape, Structured, Tape, Workspace,
 };
 use linwright_tensor::kernels::gemm::{Arg, Write, linear, product};
-use linwright_tensor::{Mat, MatMut, MatRef, RngKey, Scalar, Shelf};
+use linwright_tensor::{Mat, MatMut, MatRef, RngKey, Scalar};
 use serde::{Deserialize, Serialize};
-use std::io;
 
 /// Options of [`LowRank`].
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize, Deserialize)]
@@ -130,9 +129,8 @@ impl<T: Scalar> Map<T> for LowRank<T> {
         self.v.release();
     }
 
-    fn shelve(&mut self, shelf: &Shelf) -> io::Result<()> {
-        self.u.shelve(shelf)?;
-        self.v.shelve(shelf)
+    fn matrices_mut(&mut self) -> Vec<&mut Mat<T>> {
+        vec![&mut self.u, &mut self.v]
     }
 
     fn clone_op(&self) -> Op<T> {
