@@ -70,14 +70,19 @@ pub fn estimate<N: Network>(
             let parameters = edit.method.parameters(edit.size, shape).map_err(fit)?;
             let rows = passes.as_ref().map_or(SampleRows::default(), |passes| passes.rows_of(slot));
             let all = (rows.train + rows.validation) as f64;
-            if passes.is_some() && edit.method.needs_of(rows.train, shape) == Needs::Stats {
-                let is_first = !std::mem::replace(&mut has_sums, true);
-                seconds += all * rates.sum_seconds(shape, is_first);
+            let needs = edit.method.needs_of(rows.train, shape);
+            if passes.is_some() && needs != Needs::Samples {
+                if !std::mem::replace(&mut has_sums, true) {
+                    seconds += all * rates.input_sum_seconds(shape.inp);
+                }
+                if needs == Needs::Stats {
+                    seconds += all * rates.target_sum_seconds(shape);
+                }
             }
             let of_fit = rates.fit_seconds(&edit.method, edit.size, shape, rows).map_err(fit)?;
             seconds += of_fit;
             if passes.is_some() {
-                capture += capture_bytes(edit.method.needs_of(rows.train, shape), slot, all);
+                capture += capture_bytes(needs, slot, all);
             }
             sites.push(SiteEstimate {
                 site: site.clone(),
@@ -105,7 +110,9 @@ pub fn estimate<N: Network>(
 fn capture_bytes(needs: Needs, slot: &LinearSlot, rows: f64) -> u64 {
     let (out, inp) = (slot.shape().out as u64, slot.shape().inp as u64);
     match needs {
-        Needs::Stats => 2 * 8 * (inp * inp + out * inp),
+        // Training and validation, each in two parts until it is complete.
+        Needs::Stats => 2 * 16 * (inp * inp + out * inp),
+        Needs::Inputs => 2 * 16 * inp * inp,
         Needs::Samples => 4 * rows as u64 * (out + inp),
     }
 }

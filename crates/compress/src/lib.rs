@@ -9,6 +9,7 @@
 //! *edited* model and its outputs in the *original* one, fits an operator, and puts it into its
 //! slot.
 
+pub mod allocate;
 mod error;
 mod estimate;
 pub mod fit;

@@ -1,10 +1,10 @@
 //! Editing a network: sites in the order of computation, each with earlier edits active.
 
 use crate::intervention::{components_of, weight_of};
-use crate::methods::{Fit, FitProblem, FitReport};
+use crate::methods::{Fit, FitProblem, FitReport, MethodSpec};
 use crate::plan::{Edit, InputEdits, Plan, SlotEdit};
 use crate::stored_fit;
-use crate::{CompressError, FitError};
+use crate::{CompressError, FitError, Size};
 use linwright_measure::capture::{Bounds, Evidence, Lockstep, SiteCapture, Wanted};
 use linwright_ops::{Examples, LinearSlot, Network, SiteId, Sites};
 use linwright_run::{Fingerprint, Monitor, Store};
@@ -278,7 +278,7 @@ fn fit_site(
         evidence,
         components: components.as_ref(),
         biased: slot.bias().is_some(),
-        key: key_of(seed, site, edit),
+        key: key_of(seed, site, &edit.method, edit.size),
         checkpoint: checkpoint.as_ref(),
     };
     let mut fit = edit
@@ -296,12 +296,12 @@ fn fit_site(
 }
 
 /// Random key of a fit.
-fn key_of(seed: u64, site: &SiteId, edit: &Edit) -> RngKey {
-    RngKey::new(seed).fold(&site.0).fold(&edit.method.stream(edit.size))
+pub(crate) fn key_of(seed: u64, site: &SiteId, method: &MethodSpec, size: Option<Size>) -> RngKey {
+    RngKey::new(seed).fold(&site.0).fold(&method.stream(size))
 }
 
 /// Passes the progress of a training on to the monitor.
-struct Forward<'a>(&'a mut dyn Monitor);
+pub(crate) struct Forward<'a>(pub(crate) &'a mut dyn Monitor);
 
 impl Control for Forward<'_> {
     fn progress(&mut self, progress: &Progress<'_>) {
@@ -349,9 +349,9 @@ fn put(
 mod tests {
     use super::*;
     use crate::fit::regression::multiply;
-    use crate::methods::{LowRankMethod, MethodSpec, reduced_rank_regression};
+    use crate::methods::{LowRankMethod, reduced_rank_regression};
     use crate::plan::SlotSet;
-    use crate::{Size, tiny};
+    use crate::tiny;
     use linwright_measure::capture::Needs;
     use linwright_model::checkpoint::{Form, SaveOptions, load, save};
     use linwright_model::{Role, Transformer};

@@ -8,12 +8,13 @@ use crate::methods::{FitProblem, MethodSpec, SampleRows};
 use crate::{CompressError, FitError, Size};
 use linwright_measure::capture::{Evidence, Needs};
 use linwright_measure::samples::{Rows, Samples};
-use linwright_measure::stats::SiteStats;
+use linwright_measure::stats::{InputSums, SiteStats, TargetSums};
 use linwright_ops::{Dense, Op, Shape, SiteId};
 use linwright_tensor::kernels::gemm::{Write, linear};
 use linwright_tensor::{Mat, RngKey};
 use linwright_train::{Control, Progress};
 use std::collections::HashMap;
+use std::sync::Arc;
 use std::time::{Duration, Instant};
 
 /// Largest number of multiply-adds of a timed training: a few tenths of a second.
@@ -27,6 +28,8 @@ const STEPS: usize = 5;
 const TOTAL_TIME: Duration = Duration::from_millis(200);
 /// The first run also allocates memory; it counts alone only if it takes this long.
 const LONG_RUN: Duration = Duration::from_millis(1500);
+/// Rows of timed sums.
+const SUM_ROWS: usize = 512;
 /// Largest number of timed runs.
 const REPEATS: usize = 3;
 
@@ -34,7 +37,7 @@ const REPEATS: usize = 3;
 #[derive(Clone, Debug, Default)]
 pub struct Rates {
     fits: HashMap<(String, Shape), Rate>,
-    sums: HashMap<(bool, Shape), f64>,
+    sums: HashMap<Shape, f64>,
 }
 
 /// Seconds per multiply-add.
@@ -85,27 +88,35 @@ impl Rates {
         Ok(first * rate.first + (all - first) * rate.further)
     }
 
-    /// Seconds per row for the sums of a site; the first site of a capture also sums the inputs.
-    pub(crate) fn sum_seconds(&mut self, shape: Shape, first: bool) -> f64 {
-        let work = |shape: Shape| {
-            let (out, inp) = (shape.out as f64, shape.inp as f64);
-            inp * (out + if first { inp } else { 0.0 })
-        };
-        let less = Shape { out: shape.out.min(1024), inp: shape.inp.min(1024) };
-        let rate = *self.sums.entry((first, less)).or_insert_with(|| {
-            let rows = 512;
-            let (x, y) = (normals(rows, less.inp, 1), normals(rows, less.out, 2));
-            let mut stats = SiteStats::new(less.out, less.inp);
+    /// Seconds per row for the sums over an input.
+    pub(crate) fn input_sum_seconds(&mut self, inp: usize) -> f64 {
+        let least = inp.min(1024);
+        let rate = self.sum_rate(Shape { out: 0, inp: least });
+        rate * (inp * inp) as f64
+    }
+
+    /// Seconds per row for the sums over the targets of a site.
+    pub(crate) fn target_sum_seconds(&mut self, shape: Shape) -> f64 {
+        let least = Shape { out: shape.out.min(1024), inp: shape.inp.min(1024) };
+        self.sum_rate(least) * shape.dense_parameters() as f64
+    }
+
+    /// Seconds per row and entry of sums over targets; over inputs, if there are no outputs.
+    fn sum_rate(&mut self, shape: Shape) -> f64 {
+        *self.sums.entry(shape).or_insert_with(|| {
+            let Shape { out, inp } = shape;
+            let (x, y) = (normals(SUM_ROWS, inp, 1), normals(SUM_ROWS, out, 2));
+            let (mut inputs, mut targets) = (InputSums::new(inp), TargetSums::new(out, inp));
             let seconds = fastest(|| {
-                match first {
-                    true => stats.add(x.view(), y.view()),
-                    false => stats.add_targets(x.view(), y.view()),
+                match out {
+                    0 => inputs.add(x.view()),
+                    _ => targets.add(x.view(), y.view()),
                 }
                 Ok(())
             });
-            seconds.unwrap_or_default() / (rows as f64 * work(less))
-        });
-        rate * work(shape)
+            let entries = SUM_ROWS * inp * if out == 0 { inp } else { out };
+            seconds.unwrap_or_default() / entries as f64
+        })
     }
 }
 
@@ -218,7 +229,7 @@ impl Planted {
         let Shape { out, inp } = shape;
         let count = match method.needs() {
             Needs::Samples => rows.train + rows.validation,
-            Needs::Stats => 2 * inp,
+            Needs::Stats | Needs::Inputs => 2 * inp,
         };
         // Features of unequal scale, as in activations, and targets that no operator fits exactly.
         let mut x = normals(count, inp, 1);
@@ -235,9 +246,14 @@ impl Planted {
                 Evidence::Samples(Samples { x: Rows::of(x), y: Rows::of(y), train: rows.train })
             }
             Needs::Stats => {
-                let mut train = SiteStats::new(out, inp);
-                train.add(x.view(), y.view());
+                let train = SiteStats::of(x.view(), y.view());
                 Evidence::Stats { validation: train.clone(), train }
+            }
+            Needs::Inputs => {
+                let mut sums = InputSums::new(inp);
+                sums.add(x.view());
+                let train = Arc::new(sums.finish());
+                Evidence::Inputs { validation: Arc::clone(&train), train }
             }
         };
         let weight = Op::Linear(Box::new(Dense::new(weight)));

@@ -6,13 +6,14 @@
 //! results do not depend on the bound.
 
 use crate::samples::{RowWriter, Samples};
-use crate::stats::SiteStats;
+use crate::stats::{InputStats, InputSums, SiteStats, TargetSums};
 use linwright_ops::{Examples, LinearSlot, Network, NoProbe, Probe, Seen, Shape, SiteId};
 use linwright_run::Monitor;
 use linwright_tensor::{Mat, MatRef, Shelf};
 use std::error::Error;
 use std::ops::Range;
 use std::path::PathBuf;
+use std::sync::Arc;
 
 /// Memory bounds of activations, and the directory for larger ones.
 #[derive(Clone, Debug, PartialEq, Eq)]
@@ -70,7 +71,9 @@ pub enum CaptureError {
 /// Form of a capture.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Needs {
-    /// Sums over samples.
+    /// Sums over inputs alone: targets are products of these inputs with the weight.
+    Inputs,
+    /// Sums over inputs and targets, which are outputs of the original network.
     Stats,
     /// The samples themselves.
     Samples,
@@ -80,6 +83,13 @@ pub enum Needs {
 #[derive(Clone, Debug)]
 #[allow(clippy::large_enum_variant, reason = "there is one per site, and it contains matrices")]
 pub enum Evidence {
+    /// Sums over the inputs of training and validation samples, shared by sites with one input.
+    Inputs {
+        /// Over the training samples.
+        train: Arc<InputStats>,
+        /// Over the validation samples.
+        validation: Arc<InputStats>,
+    },
     /// Sums over training and validation samples.
     Stats {
         /// Over the training samples.
@@ -375,6 +385,8 @@ fn append(all: &mut Option<Mat<f32>>, rows: MatRef<'_, f32>) {
 struct Collector<'a> {
     sites: Vec<SiteCollector<'a>>,
     bounds: Bounds,
+    /// Training and validation sums over the inputs, if a site needs sums.
+    sums: Option<[InputSums; 2]>,
     /// The inputs, if a site needs samples.
     inputs: Option<RowWriter>,
     /// Rows of all batches before the first stage, and those of the first batch.
@@ -386,20 +398,23 @@ struct Collector<'a> {
 struct SiteCollector<'a> {
     slot: &'a LinearSlot,
     needs: Needs,
-    /// Training and validation sums; the first site with sums has those of the inputs.
-    stats: Option<[SiteStats; 2]>,
+    /// Training and validation sums over the targets.
+    sums: Option<[TargetSums; 2]>,
     targets: Option<RowWriter>,
 }
 
 impl<'a> Collector<'a> {
     fn new(slots: Vec<&'a LinearSlot>, wanted: &[Wanted<'_>], bounds: &Bounds) -> Self {
         let site = |(slot, wanted): (&'a LinearSlot, &Wanted<'_>)| {
-            let empty = || SiteStats::new(slot.shape().out, slot.shape().inp);
-            let stats = (wanted.needs == Needs::Stats).then(|| [empty(), empty()]);
-            SiteCollector { slot, needs: wanted.needs, stats, targets: None }
+            let empty = || TargetSums::new(slot.shape().out, slot.shape().inp);
+            let sums = (wanted.needs == Needs::Stats).then(|| [empty(), empty()]);
+            SiteCollector { slot, needs: wanted.needs, sums, targets: None }
         };
+        let empty = || InputSums::new(slots[0].shape().inp);
+        let has_sums = wanted.iter().any(|wanted| wanted.needs != Needs::Samples);
+        let sums = has_sums.then(|| [empty(), empty()]);
         let sites = slots.into_iter().zip(wanted).map(site).collect();
-        Self { sites, bounds: bounds.clone(), inputs: None, rows: [0; 2], train_rows: 0 }
+        Self { sites, bounds: bounds.clone(), sums, inputs: None, rows: [0; 2], train_rows: 0 }
     }
 
     /// Takes the numbers of rows to come.
@@ -416,7 +431,10 @@ impl<'a> Collector<'a> {
         if let Some(inputs) = &mut self.inputs {
             inputs.push(x.view()).map_err(samples_error)?;
         }
-        let mut has_inputs = false;
+        let part = usize::from(!is_training);
+        if let Some(sums) = &mut self.sums {
+            sums[part].add(x.view());
+        }
         for (site, y) in self.sites.iter_mut().zip(recording.outputs) {
             let Some(mut y) = y else { unreachable!("the stages ran without passing their sites") };
             check_finite("the target", site.slot.id(), &y)?;
@@ -425,12 +443,8 @@ impl<'a> Collector<'a> {
                     y.row_mut(i).iter_mut().zip(bias).for_each(|(y, b)| *y -= b);
                 }
             }
-            if let Some(stats) = &mut site.stats {
-                let stats = &mut stats[usize::from(!is_training)];
-                match std::mem::replace(&mut has_inputs, true) {
-                    false => stats.add(x.view(), y.view()),
-                    true => stats.add_targets(x.view(), y.view()),
-                }
+            if let Some(sums) = &mut site.sums {
+                sums[part].add(x.view(), y.view());
             }
             if let Some(targets) = &mut site.targets {
                 targets.push(y.view()).map_err(samples_error)?;
@@ -463,24 +477,24 @@ impl<'a> Collector<'a> {
         Ok(())
     }
 
-    fn finish(mut self) -> Result<Vec<SiteCapture>, CaptureError> {
-        let mut with_stats = self.sites.iter_mut().filter_map(|site| site.stats.as_mut());
-        if let Some(first) = with_stats.next() {
-            for stats in with_stats {
-                for (part, shared) in stats.iter_mut().zip(&*first) {
-                    part.sxx.clone_from(&shared.sxx);
-                }
-            }
-        }
+    fn finish(self) -> Result<Vec<SiteCapture>, CaptureError> {
+        let inputs = self.sums.map(|sums| sums.map(|sums| Arc::new(sums.finish())));
         let x = self.inputs.map(RowWriter::finish).transpose().map_err(samples_error)?;
         let train = self.train_rows;
-        let site = |SiteCollector { slot, stats, targets, .. }: SiteCollector<'_>| {
-            let evidence = match (stats, targets, &x) {
-                (Some([train, validation]), ..) => Evidence::Stats { train, validation },
-                (None, Some(y), Some(x)) => {
+        let site = |SiteCollector { slot, sums, targets, .. }: SiteCollector<'_>| {
+            let evidence = match (sums, targets, &x, &inputs) {
+                (Some([first, second]), .., Some([train, validation])) => Evidence::Stats {
+                    train: first.finish(Arc::clone(train)),
+                    validation: second.finish(Arc::clone(validation)),
+                },
+                (None, Some(y), Some(x), _) => {
                     let y = y.finish().map_err(samples_error)?;
                     Evidence::Samples(Samples { x: x.clone(), y, train })
                 }
+                (None, None, _, Some([train, validation])) => Evidence::Inputs {
+                    train: Arc::clone(train),
+                    validation: Arc::clone(validation),
+                },
                 _ => unreachable!("a site has sums or samples after the first batch"),
             };
             Ok(SiteCapture { site: slot.id().clone(), shape: slot.shape(), evidence })

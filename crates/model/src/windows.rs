@@ -149,6 +149,12 @@ impl Windows {
         &self.windows
     }
 
+    /// Number of training windows, which come first.
+    #[must_use]
+    pub fn training(&self) -> usize {
+        self.train
+    }
+
     /// Checks that no window is longer than `positions`.
     ///
     /// # Errors

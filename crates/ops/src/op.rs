@@ -206,6 +206,15 @@ impl<T: Scalar> Op<T> {
         }
     }
 
+    /// Number of parameters.
+    #[must_use]
+    pub fn parameters(&self) -> usize {
+        match self.map().weight() {
+            Some(weight) => weight.rows() * weight.cols(),
+            None => crate::parameter_count(&self.map().params()),
+        }
+    }
+
     /// The map, linear or not, mutable.
     pub fn map_mut(&mut self) -> &mut dyn Map<T> {
         match self {

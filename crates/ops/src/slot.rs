@@ -1,6 +1,6 @@
 //! Slots: named linear layers of a model.
 
-use crate::{Backward, Grads, Op, OpError, Shape, Tape, Workspace, parameter_count};
+use crate::{Backward, Grads, Op, OpError, Shape, Tape, Workspace};
 use linwright_tensor::kernels::gemm::linears;
 use linwright_tensor::{Mat, MatMut, MatRef, Scalar, parallel};
 use serde::{Deserialize, Serialize};
@@ -166,10 +166,7 @@ impl<T: Scalar> LinearSlot<T> {
     /// Number of parameters of the operator, without the bias.
     #[must_use]
     pub fn parameters(&self) -> usize {
-        match self.op.map().weight() {
-            Some(weight) => weight.rows() * weight.cols(),
-            None => parameter_count(&self.op.map().params()),
-        }
+        self.op.parameters()
     }
 
     /// Replaces the operator and returns the old one.

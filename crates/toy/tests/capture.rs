@@ -58,7 +58,7 @@ fn assert_close(found: &Mat<f32>, want: &Mat<f32>, what: &str) {
 fn samples(capture: &SiteCapture) -> &Samples {
     match &capture.evidence {
         Evidence::Samples(samples) => samples,
-        Evidence::Stats { .. } => panic!("samples were asked for"),
+        Evidence::Stats { .. } | Evidence::Inputs { .. } => panic!("samples were asked for"),
     }
 }
 
@@ -135,14 +135,23 @@ fn sites_with_one_input_are_captured_in_one_pass_each_in_its_form() {
         panic!("sums were asked for")
     };
     for (found, first, count) in [(train, 0, rows), (validation, rows, x.rows() - rows)] {
-        let mut want = SiteStats::new(8, 6);
-        want.add(x.view().rows_range(first, count), y.view().rows_range(first, count));
-        for (a, b) in [(&found.sxx, &want.sxx), (&found.syx, &want.syx)] {
+        let want =
+            SiteStats::of(x.view().rows_range(first, count), y.view().rows_range(first, count));
+        for (a, b) in [(&found.inputs.sxx, &want.inputs.sxx), (&found.syx, &want.syx)] {
             assert_close(&a.cast(), &b.cast(), "sums");
         }
     }
     let want = &naive(&network, &counted.0, "right")[1];
     assert_close(&samples(&captured[1]).y.view().to_mat(), want, "samples");
+
+    let wanted = [&left, &right].map(|site| Wanted { site, needs: Needs::Inputs });
+    let alone = lockstep.capture(&network, &wanted, &mut Silent).expect("captures");
+    for capture in &alone {
+        let Evidence::Inputs { train: own, validation: other } = &capture.evidence else {
+            panic!("sums over inputs were asked for")
+        };
+        assert!(**own == *train.inputs && **other == *validation.inputs, "the same bits");
+    }
 }
 
 #[test]

@@ -10,7 +10,8 @@ use super::regression::{Regression, multiply, numerics};
 use super::{Found, Procedure};
 use crate::FitError;
 use linwright_ops::{LowRank, Op, OpSpec};
-use linwright_tensor::linalg::svd;
+use linwright_tensor::kernels::gemm::Arg;
+use linwright_tensor::linalg::{eigenvalues, svd};
 use linwright_tensor::{Mat, RngKey};
 
 pub(super) fn fit(spec: &OpSpec, regression: &Regression<'_>) -> Result<Found, FitError> {
@@ -20,6 +21,28 @@ pub(super) fn fit(spec: &OpSpec, regression: &Regression<'_>) -> Result<Found, F
     let error = regression.error(&multiply(u.view().into(), v.view().into()));
     let op = Op::Linear(Box::new(LowRank::new(u, v)));
     Ok(Found { op, error, procedure: Procedure::Closed, iterations: 0 })
+}
+
+/// Relative errors of the best maps of every rank, from zero to full.
+pub(crate) fn errors(regression: &Regression<'_>) -> Result<Vec<f64>, FitError> {
+    let whitened = regression.whitened();
+    // The smaller Gram matrix has the same squares.
+    let plain = whitened.view();
+    let (a, b) = match whitened.rows() <= whitened.cols() {
+        true => (Arg::Plain(plain), Arg::Transposed(plain)),
+        false => (Arg::Transposed(plain), Arg::Plain(plain)),
+    };
+    let squares = eigenvalues(multiply(a, b)).map_err(numerics("whitened cross moment"))?;
+    let mut errors = vec![regression.rest()];
+    for square in &squares {
+        errors.push(errors[errors.len() - 1] + square.max(0.0));
+    }
+    errors.reverse();
+    let power = regression.power();
+    if power > 0.0 {
+        errors.iter_mut().for_each(|error| *error /= power);
+    }
+    Ok(errors)
 }
 
 /// Factors U (out, rank) and V (rank, inp) of the best map of this rank. Each column of U has the

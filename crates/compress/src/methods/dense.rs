@@ -98,7 +98,7 @@ impl Method for DenseMethod {
         }
         let inp = problem.shape.inp;
         let target = problem.target()?;
-        let mut sxx = target.sxx.clone();
+        let mut sxx = target.inputs.sxx.clone();
         let mean = (0..inp).map(|i| sxx.at(i, i)).sum::<f64>() / inp.max(1) as f64;
         let ridge = self.ridge * mean;
         (0..inp).for_each(|i| *sxx.at_mut(i, i) += ridge);

@@ -176,8 +176,8 @@ impl Method for LaserMethod {
         // The bias stays: a cut depends on the weight alone.
         let report = match problem.evidence {
             Some(_) => {
-                let (train, validation) = problem.stats()?;
-                FitReport::of_sums(train, validation, &op.to_dense()?.cast(), None)
+                let [train, validation] = problem.stats()?;
+                FitReport::of_sums(&train, &validation, &op.to_dense()?.cast(), None)
             }
             None => FitReport {
                 relative_error: cut.relative_error,
@@ -211,8 +211,7 @@ mod tests {
         let weight: Mat<f32> = Mat::from_vec(8, 8, RngKey::new(3).stream().normals(64, 1.0));
         let y =
             Mat::from_fn(x.rows(), 8, |i, o| (0..8).map(|j| weight.at(o, j) * x.at(i, j)).sum());
-        let mut train = SiteStats::new(8, 8);
-        train.add(x.view(), y.view());
+        let train = SiteStats::of(x.view(), y.view());
         let evidence = Evidence::Stats { validation: train.clone(), train: train.clone() };
         let (site, original) = (SiteId("a site".into()), Op::Linear(Box::new(Dense::new(weight))));
         let problem = FitProblem {
@@ -242,7 +241,7 @@ mod tests {
             );
             last = error;
         }
-        assert!(last < 1e-9, "all components are the weight");
+        assert!(last < 1e-6, "all components are the weight");
         let text = FitProblem { size: Some(Size::Rank(3)), evidence: None, ..problem };
         let fit = LaserMethod::default().fit(&text, &mut Losses::default()).expect("fits");
         let cut = fit.report.cut.expect("is a cut");

@@ -100,6 +100,16 @@ impl Method for LowRankMethod {
         Self { training: self.training.shrunk(), ..*self }
     }
 
+    fn error_curve(&self, problem: &FitProblem<'_>) -> Result<Option<Vec<f64>>, FitError> {
+        if self.fit == How::Trained {
+            return Ok(None);
+        }
+        let stats = problem.target()?;
+        let inputs = Inputs::new(stats.inputs.sxx.view())?;
+        let regression = Regression::of_moments(&inputs, stats.syx.view(), stats.syy);
+        fit::low_rank::errors(&regression).map(Some)
+    }
+
     fn fit(&self, problem: &FitProblem<'_>, control: &mut dyn Control) -> Result<Fit, FitError> {
         let components = problem.components_of_size()?;
         let values = components.as_ref().map(|all| all.values.as_slice());
@@ -134,7 +144,7 @@ pub fn reduced_rank_regression(
     stats: &SiteStats,
     rank: usize,
 ) -> Result<(Mat<f64>, Mat<f64>, usize), FitError> {
-    let inputs = Inputs::new(stats.sxx.view())?;
+    let inputs = Inputs::new(stats.inputs.sxx.view())?;
     let regression = Regression::of_moments(&inputs, stats.syx.view(), stats.syy);
     let (u, v) = fit::low_rank::factors(&regression, rank)?;
     Ok((u, v, regression.dropped()))
@@ -163,9 +173,7 @@ mod tests {
             let z: f32 = (0..8).map(|j| w.at(o, j) * x.at(i, j)).sum();
             z + 0.3 * z.sin()
         });
-        let mut stats = SiteStats::new(6, 8);
-        stats.add(x.view(), y.view());
-        stats
+        SiteStats::of(x.view(), y.view())
     }
 
     #[test]
@@ -193,7 +201,7 @@ mod tests {
     }
 
     fn dense_regression(stats: &SiteStats) -> Mat<f64> {
-        linwright_tensor::linalg::solve_spd(stats.sxx.view(), stats.syx.view())
+        linwright_tensor::linalg::solve_spd(stats.inputs.sxx.view(), stats.syx.view())
             .expect("positive definite")
     }
 
@@ -207,8 +215,7 @@ mod tests {
         }
         let mut x = random(500, 4, 3);
         (0..500).for_each(|i| *x.at_mut(i, 3) = x.at(i, 0));
-        let mut stats = SiteStats::new(4, 4);
-        stats.add(x.view(), x.view());
+        let stats = SiteStats::of(x.view(), x.view());
         let (u, v, dropped) = reduced_rank_regression(&stats, 3).expect("fits");
         assert_eq!(dropped, 1);
         assert!(stats.squared_error(&dense(&u, &v)) < 1e-9, "three directions carry all the data");

@@ -47,10 +47,18 @@ pub struct FitProblem<'a> {
 }
 
 impl FitProblem<'_> {
-    /// Training and validation sums.
-    fn stats(&self) -> Result<(&SiteStats, &SiteStats), FitError> {
+    /// Training and validation sums; if there are sums over inputs alone, with the outputs of the
+    /// original weight on these inputs as targets.
+    fn stats(&self) -> Result<[Cow<'_, SiteStats>; 2], FitError> {
         match self.evidence {
-            Some(Evidence::Stats { train, validation }) => Ok((train, validation)),
+            Some(Evidence::Stats { train, validation }) => {
+                Ok([train, validation].map(Cow::Borrowed))
+            }
+            Some(Evidence::Inputs { train, validation }) => {
+                let weight: Mat<f64> = self.original.to_dense()?.cast();
+                let of_map = |inputs| Cow::Owned(SiteStats::of_map(inputs, weight.view()));
+                Ok([train, validation].map(of_map))
+            }
             other => Err(missing("sums", other)),
         }
     }
@@ -58,8 +66,8 @@ impl FitProblem<'_> {
     /// Training sums for the fit: centred ones if the slot has a bias, which absorbs the difference
     /// of the means.
     fn target(&self) -> Result<Cow<'_, SiteStats>, FitError> {
-        let (train, _) = self.stats()?;
-        Ok(if self.biased { Cow::Owned(train.centred()) } else { Cow::Borrowed(train) })
+        let [train, _] = self.stats()?;
+        Ok(if self.biased { Cow::Owned(train.centred()) } else { train })
     }
 
     /// A closed-form fit to [`Self::target`] with its bias; `a` is the operator as a matrix (out,
@@ -71,12 +79,12 @@ impl FitProblem<'_> {
         ridge: Option<f64>,
         dropped_directions: usize,
     ) -> Result<Fit, FitError> {
-        let (train, validation) = self.stats()?;
+        let [train, validation] = self.stats()?;
         let shift = self.biased.then(|| train.mean_residual(a));
         let report = FitReport {
             ridge,
             dropped_directions,
-            ..FitReport::of_sums(train, validation, a, shift.as_deref())
+            ..FitReport::of_sums(&train, &validation, a, shift.as_deref())
         };
         let bias_shift = shift.map(|shift| shift.into_iter().map(|b| b as f32).collect());
         Ok(Fit { op, bias_shift, report })
@@ -110,7 +118,7 @@ impl FitProblem<'_> {
 
 fn missing(needed: &'static str, found: Option<&Evidence>) -> FitError {
     let found = match found {
-        Some(Evidence::Stats { .. }) => "sums",
+        Some(Evidence::Stats { .. } | Evidence::Inputs { .. }) => "sums",
         Some(Evidence::Samples(_)) => "samples",
         None => "no calibration text",
     };
@@ -240,6 +248,16 @@ pub trait Method: Clone {
     /// the speeds of both are measured.
     fn brief(&self) -> Option<Self> {
         None
+    }
+
+    /// Relative errors on the training sums at every rank from zero, from one decomposition; none if
+    /// each size is fitted by itself. The problem's size is not read.
+    ///
+    /// # Errors
+    /// [`FitError`].
+    fn error_curve(&self, problem: &FitProblem<'_>) -> Result<Option<Vec<f64>>, FitError> {
+        let _ = problem;
+        Ok(None)
     }
 
     /// Fits an operator.
@@ -416,6 +434,17 @@ macro_rules! methods {
             /// As there.
             pub fn parameters(&self, size: Option<Size>, shape: Shape) -> Result<usize, FitError> {
                 match self { $(Self::$variant(method) => method.parameters(size, shape),)* }
+            }
+
+            /// See [`Method::error_curve`].
+            ///
+            /// # Errors
+            /// As there.
+            pub fn error_curve(
+                &self,
+                problem: &FitProblem<'_>,
+            ) -> Result<Option<Vec<f64>>, FitError> {
+                match self { $(Self::$variant(method) => method.error_curve(problem),)* }
             }
 
             /// See [`Method::fit`].

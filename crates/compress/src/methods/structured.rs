@@ -123,8 +123,11 @@ impl Method for StructuredMethod {
 
     fn fit(&self, problem: &FitProblem<'_>, control: &mut dyn Control) -> Result<Fit, FitError> {
         let train = problem.target()?;
-        let target =
-            Target::Moments { second: train.sxx.view(), cross: train.syx.view(), power: train.syy };
+        let target = Target::Moments {
+            second: train.inputs.sxx.view(),
+            cross: train.syx.view(),
+            power: train.syy,
+        };
         let Self { starts, iterations, .. } = *self;
         let options = FitOptions { starts, iterations, key: problem.key, ..FitOptions::default() };
         let components = problem.components_of_size()?;
@@ -182,8 +185,7 @@ mod tests {
     fn every_linear_kind_is_fitted_to_the_statistics_of_a_site() {
         let shape = Shape { out: 8, inp: 8 };
         let (x, y) = noisy(shape, 2);
-        let mut train = SiteStats::new(shape.out, shape.inp);
-        train.add(x.cast().view(), y.cast().view());
+        let train = SiteStats::of(x.cast().view(), y.cast().view());
         let evidence = Evidence::Stats { validation: train.clone(), train: train.clone() };
         let site = SiteId("a site".into());
         let original = Op::Linear(Box::new(linwright_ops::Dense::new(Mat::zeros(8, 8))));

@@ -108,6 +108,7 @@ macro_rules! jobs {
 jobs! {
     inspect => Inspect;
     compress => Compress;
+    plan => PlanSizes;
     laser => Laser;
     sweep => Sweep;
     compose => Compose;

@@ -1,6 +1,7 @@
 //! Schemas of values that have names.
 
 use super::{Name, SavedForm};
+use linwright_compress::allocate::Allocator;
 use linwright_compress::intervention::{Intervention, Lname, Storage};
 use linwright_data::images::ImageFormat;
 use linwright_evaluate::{Bos, Join, Scoring, Split};
@@ -43,6 +44,7 @@ macro_rules! named {
 }
 
 named! {
+    Allocator;
     Bos;
     Diversity;
     By;

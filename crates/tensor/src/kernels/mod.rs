@@ -13,6 +13,7 @@ pub mod cross_entropy;
 mod curves;
 pub mod diagonal;
 pub mod elementwise;
+pub mod exact_sum;
 pub mod feed_forward;
 pub mod fingerprint;
 mod functions;

@@ -1,5 +1,6 @@
 //! Linear layers replaced by smaller ones.
 
+mod allocation;
 mod names;
 mod plan;
 mod run;
@@ -7,11 +8,12 @@ mod summary;
 
 use super::named::{EditedForms, Names};
 use super::{EvaluationOptions, Failure, Job, JobError, Outcome, SavedForm, Session};
+use linwright_compress::allocate::Allocator;
 use linwright_compress::intervention::Intervention;
 use linwright_compress::{Plan, Size};
 use linwright_model::Role;
 use linwright_model::Transformer;
-use names::LayerRoles;
+pub(in crate::jobs) use names::LayerRoles;
 pub use names::{Heal, MethodName, StoredDType};
 use schemars::JsonSchema;
 use serde::{Deserialize, Serialize};
@@ -25,8 +27,8 @@ pub struct Compress {
     /// hub.
     #[schemars(extend("x-positional" = true))]
     pub model: String,
-    /// Method of replacement (`linwright ls methods`), or a kind of operator [default: low_rank, or
-    /// structured with --operator].
+    /// Method of replacement (`linwright ls methods`), a kind of operator, or `auto` for the best of
+    /// several in each layer [default: low_rank, or structured with --operator].
     #[schemars(with = "Option<Names<MethodName>>")]
     pub method: Option<MethodName>,
     /// Operator for --method structured: a kind (`linwright ls operators`) or a specification as in
@@ -52,6 +54,15 @@ pub struct Compress {
     pub rate: Option<f64>,
     /// Keep the rank above the Marchenko–Pastur edge of a random matrix.
     pub marchenko_pastur: bool,
+    /// How the parameters are divided over the layers: the same share for each, by the singular
+    /// values of the weights, or by the loss that an edit of each layer costs on calibration text
+    /// [default: uniform; sensitivity with --method auto].
+    #[schemars(with = "Option<Names<Allocator>>")]
+    pub allocate: Option<Allocator>,
+    /// Ranks are multiples of this number where they are allocated [default: 8, or 1 if a layer has
+    /// a side of at most 512].
+    #[schemars(range(min = 1))]
+    pub align: Option<usize>,
     /// Kind of cut (laser) [default: rank-reduction].
     #[schemars(with = "Option<Names<Intervention>>")]
     pub intervention: Option<Intervention>,
@@ -77,11 +88,12 @@ pub struct Compress {
     /// size.
     #[schemars(extend("x-value" = "FILE", "x-path" = true, "x-conflicts" = [
         "method", "operator", "keep", "rank", "rho", "energy", "rate", "marchenko_pastur",
-        "intervention", "trained", "epochs", "layers", "targets", "sites", "ignore", "heal", "seed"
+        "allocate", "align", "intervention", "trained", "epochs", "layers", "targets", "sites",
+        "ignore", "heal", "seed"
     ]))]
     pub plan: Option<PathBuf>,
-    /// How to refit the output projection after query, key or value were replaced and it was not
-    /// [default: ridge; none with laser].
+    /// How to refit the next linear layer, which was not replaced, after query, key or value
+    /// (output), gate or up (down) were [default: ridge; none with laser].
     #[schemars(with = "Option<Names<Heal>>")]
     pub heal: Option<Heal>,
     /// Calibration text: a file, rows with a `text` field as for --text, or `pocket`. It should not
@@ -130,6 +142,8 @@ impl Default for Compress {
             energy: None,
             rate: None,
             marchenko_pastur: false,
+            allocate: None,
+            align: None,
             intervention: None,
             trained: false,
             epochs: 8,
@@ -201,6 +215,22 @@ impl Compress {
     /// As [`Self::check`], and if nothing of the model is selected.
     pub fn plan(&self, model: &Transformer) -> Result<Plan, JobError> {
         plan::plan(self, model)
+    }
+
+    /// How the budget is divided.
+    #[must_use]
+    pub fn allocator(&self) -> Allocator {
+        let standard = match self.method.is_some_and(MethodName::is_auto) {
+            true => Allocator::Sensitivity,
+            false => Allocator::Uniform,
+        };
+        self.allocate.unwrap_or(standard)
+    }
+
+    /// Whether layers are measured on calibration text.
+    #[must_use]
+    pub fn needs_measures(&self) -> bool {
+        self.plan.is_none() && self.allocator() == Allocator::Sensitivity
     }
 
     /// The given size.

@@ -8,13 +8,18 @@ use linwright_tensor::dtype::DType;
 use serde::{Deserialize, Deserializer, Serialize, Serializer};
 use std::sync::LazyLock;
 
-/// A method of the registry, or a kind of operator, which stands for `structured` with this
-/// operator.
+/// A method of the registry, a kind of operator, which stands for `structured` with this operator,
+/// or `auto`.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct MethodName(&'static str);
 
-static METHODS: LazyLock<Vec<MethodName>> =
-    LazyLock::new(|| MethodSpec::IDS.iter().copied().chain(kinds()).map(MethodName).collect());
+static METHODS: LazyLock<Vec<MethodName>> = LazyLock::new(|| {
+    let names = MethodSpec::IDS.iter().copied().chain(kinds()).chain([AUTO]);
+    names.map(MethodName).collect()
+});
+
+/// The choice of a method for each layer.
+const AUTO: &str = "auto";
 
 impl MethodName {
     /// All names.
@@ -31,10 +36,18 @@ impl MethodName {
 
     /// Whether it is a kind of operator.
     pub(super) fn is_kind(self) -> bool {
-        !MethodSpec::IDS.contains(&self.0)
+        !self.is_auto() && !MethodSpec::IDS.contains(&self.0)
+    }
+
+    /// Whether each layer gets the method that costs least loss.
+    pub(super) fn is_auto(self) -> bool {
+        self.0 == AUTO
     }
 
     fn help(self) -> String {
+        if self.is_auto() {
+            return "for each layer the method and size that cost least loss".to_owned();
+        }
         match MethodSpec::IDS.iter().position(|id| *id == self.0) {
             Some(index) => MethodSpec::SUMMARIES[index].to_owned(),
             None => format!("structured, with --operator {}", self.0),
@@ -63,7 +76,7 @@ impl<'de> Deserialize<'de> for MethodName {
     }
 }
 
-/// How the output projection is refitted after query, key or value were replaced.
+/// How the next linear layer is refitted after those before it in attention or MLP were replaced.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Serialize, Deserialize)]
 #[serde(rename_all = "snake_case")]
 pub enum Heal {
@@ -117,7 +130,7 @@ impl NameList for StoredDType {
 }
 
 /// The roles of a layer.
-pub(super) struct LayerRoles;
+pub(in crate::jobs) struct LayerRoles;
 
 impl NameList for LayerRoles {
     fn names() -> Vec<Name> {

@@ -30,6 +30,7 @@ pub(super) fn check(job: &Compress) -> Result<(), JobError> {
         Some(path) => read_plan_file(path).map(drop),
         None => {
             layers(job)?;
+            super::allocation::check(job)?;
             method(job).map(drop)
         }
     }
@@ -48,39 +49,51 @@ pub(super) fn plan(job: &Compress, model: &Transformer) -> Result<Plan, JobError
     };
     let (method, size) = (method(job)?, job.size());
     let replaced = sites.of(model).map_err(|error| JobError::new(error.to_string()))?;
-    let standard = if method.needs_text() { Heal::Ridge } else { Heal::None };
-    let healed = healed(model, &replaced);
+    let heals = healing(model, &replaced, heal(job, &method));
     let mut plan = Plan { seed: job.seed, edits: vec![Edit { sites, method, size, heals: false }] };
-    let fit = match job.heal.unwrap_or(standard) {
-        Heal::Ridge => How::Closed,
-        Heal::Trained => How::Trained,
-        Heal::None => return Ok(plan),
-    };
-    if !healed.is_empty() {
-        let sites = SlotSet::with_roles(&[Role::Output], Some(healed));
-        let method = MethodSpec::Dense(DenseMethod { fit, ..DenseMethod::default() });
-        plan.edits.push(Edit { sites, method, size: None, heals: true });
-    }
+    plan.edits.extend(heals);
     Ok(plan)
+}
+
+/// How a plan of a method is healed.
+pub(super) fn heal(job: &Compress, method: &MethodSpec) -> Heal {
+    let standard = if method.needs_text() { Heal::Ridge } else { Heal::None };
+    job.heal.unwrap_or(standard)
 }
 
 fn layers(job: &Compress) -> Result<Option<Vec<usize>>, JobError> {
     job.layers.as_deref().map(|text| parse_layers("layers", text)).transpose()
 }
 
-/// Layers with an output projection that stays after query, key or value are replaced.
-fn healed(model: &Transformer, replaced: &[SiteId]) -> Vec<usize> {
-    let attention = [Role::Query, Role::Key, Role::Value, Role::QueryKeyValue];
+/// Roles, and those that read what they compute.
+const NEXT: [(&[Role], Role); 3] = [
+    (&[Role::Query, Role::Key, Role::Value, Role::QueryKeyValue], Role::Output),
+    (&[Role::Gate, Role::Up, Role::GateUp], Role::Down),
+    (&[Role::FcIn], Role::FcOut),
+];
+
+/// Edits that refit the slots that stay behind replaced ones.
+pub(super) fn healing(model: &Transformer, replaced: &[SiteId], heal: Heal) -> Vec<Edit> {
+    let fit = match heal {
+        Heal::Ridge => How::Closed,
+        Heal::Trained => How::Trained,
+        Heal::None => return Vec::new(),
+    };
     let slots = model.slots();
-    let has = |layer: usize, of: &dyn Fn(Role) -> bool, is_replaced: bool| {
+    let has = |layer: usize, roles: &[Role], is_replaced: bool| {
         let mut here = slots.iter().filter(|slot| slot.layer() == Some(layer));
-        here.any(|slot| of(Role::of(slot)) && replaced.contains(slot.id()) == is_replaced)
+        here.any(|slot| {
+            roles.contains(&Role::of(slot)) && replaced.contains(slot.id()) == is_replaced
+        })
     };
-    let heals = |layer: &usize| {
-        has(*layer, &|role| attention.contains(&role), true)
-            && has(*layer, &|role| role == Role::Output, false)
+    let edit = |(before, next): &(&[Role], Role)| {
+        let heals = |layer: &usize| has(*layer, before, true) && has(*layer, &[*next], false);
+        let layers: Vec<usize> = (0..model.config().layers.len()).filter(heals).collect();
+        let sites = SlotSet::with_roles(&[*next], Some(layers.clone()));
+        let method = MethodSpec::Dense(DenseMethod { fit, ..DenseMethod::default() });
+        (!layers.is_empty()).then_some(Edit { sites, method, size: None, heals: true })
     };
-    (0..model.config().layers.len()).filter(heals).collect()
+    NEXT.iter().filter_map(edit).collect()
 }
 
 /// Kinds of operators whose names `--method` accepts: they need no options, and no method has the
@@ -96,7 +109,7 @@ pub(super) fn kinds() -> Vec<&'static str> {
 
 /// An operator: a kind with its default options, or a specification. With a size a kind needs no
 /// rank, which follows from it.
-fn operator(text: &str, size: Option<Size>) -> Result<OpSpec, JobError> {
+pub(super) fn operator(text: &str, size: Option<Size>) -> Result<OpSpec, JobError> {
     let ranked = format!("{{kind: {}, rank: 1}}", text.replace('-', "_"));
     let text = match size.is_some() && recipe::operator(text).is_err() {
         true if recipe::operator(&ranked).is_ok() => &ranked,
@@ -106,9 +119,11 @@ fn operator(text: &str, size: Option<Size>) -> Result<OpSpec, JobError> {
 }
 
 /// The method, from its options: each is one of those that the method has by itself.
-fn method(job: &Compress) -> Result<MethodSpec, JobError> {
+pub(super) fn method(job: &Compress) -> Result<MethodSpec, JobError> {
     let standard = if job.operator.is_some() { "structured" } else { "low_rank" };
-    let chosen = job.method.map_or(standard, MethodName::name);
+    // The first candidate of `auto`.
+    let named = job.method.filter(|name| !name.is_auto());
+    let chosen = named.map_or(standard, MethodName::name);
     let mut options = Map::new();
     let is_kind = job.method.is_some_and(MethodName::is_kind);
     let id = if is_kind { "structured" } else { chosen };

@@ -1,5 +1,6 @@
 //! `linwright compress`: replace linear layers and save the model.
 
+use super::allocation::{Allocated, allocated};
 use super::summary::{self, Summary};
 use super::{Compress, StoredDType};
 use crate::jobs::offload::Offload;
@@ -42,7 +43,7 @@ pub(super) fn run(job: &Compress, session: &mut Session<'_>) -> Result<Outcome, 
         check_dense(&plan, &loaded.decoder)?;
     }
     // Without text, methods that read weights alone are fitted all the same.
-    let has_text = plan.needs_text() || job.dataset.is_some();
+    let has_text = plan.needs_text() || job.needs_measures() || job.dataset.is_some();
     let calibration = has_text.then(|| calibration(job, loaded, session)).transpose()?;
     let calibration = calibration.as_ref();
     if job.dry_run {
@@ -53,10 +54,11 @@ pub(super) fn run(job: &Compress, session: &mut Session<'_>) -> Result<Outcome, 
     let pieces = unfinished.path().map_or_else(Store::none, Store::at);
     let offload = offload.as_ref();
     let work = Work { model: &model, plan: &plan, calibration, tasks: &tasks, offload };
-    let done = match fit_and_save(job, &work, &pieces, session) {
+    let done = match allocate_and_fit(job, &work, &pieces, session) {
         Ok(done) => done,
         Err(failure) => return Err(store::tidy(unfinished, failure)),
     };
+    let plan = done.allocated.as_ref().map_or(&plan, |allocated| &allocated.plan);
     unfinished.finish()?;
     let stages = session.finish();
     let summary = Summary::new(&done, &loaded.decoder, &place.path);
@@ -64,9 +66,10 @@ pub(super) fn run(job: &Compress, session: &mut Session<'_>) -> Result<Outcome, 
         "model": place.name, "output": session.portable(&job.output), "plan": plan,
         "saved": saving::summary(&done.saved), "summary": summary, "sites": done.edited.sites,
         "stages": stages, "dense": done.judged.dense, "results": done.judged.results,
-        "comparisons": done.judged.comparisons,
+        "comparisons": done.judged.comparisons, "allocation": done.allocated,
     });
     let mut blocks = summary.blocks(&done, &session.portable(&job.output));
+    blocks.extend(done.allocated.as_ref().and_then(Allocated::block));
     blocks.extend(done.judged.blocks());
     Ok(Outcome { measured: summary.measured(), ..Outcome::new(result, blocks) })
 }
@@ -99,6 +102,8 @@ pub(super) struct Done {
     pub(super) saved: Exported,
     /// Scoring speed of the original and the edited model, in tokens per second.
     pub(super) speeds: [f64; 2],
+    /// The division of the budget, unless it is uniform.
+    pub(super) allocated: Option<Allocated>,
 }
 
 /// Everything that a model is compressed with.
@@ -111,6 +116,21 @@ struct Work<'a> {
     tasks: &'a [Box<dyn Task>],
     /// Files for what does not stay in memory, if the model is larger.
     offload: Option<&'a Offload>,
+}
+
+fn allocate_and_fit(
+    job: &Compress,
+    work: &Work<'_>,
+    pieces: &Store,
+    session: &mut Session<'_>,
+) -> Result<Done, Failure> {
+    let Work { model, plan, calibration, .. } = *work;
+    let allocated = allocated(job, plan, model, calibration, pieces, session);
+    session.tell_damage(pieces);
+    let allocated = allocated?;
+    let plan = allocated.as_ref().map_or(plan, |allocated| &allocated.plan);
+    let done = fit_and_save(job, &Work { plan, ..*work }, pieces, session)?;
+    Ok(Done { allocated, ..done })
 }
 
 fn fit_and_save(
@@ -156,7 +176,7 @@ fn fit_and_save(
     let (form, measured) = (job.form, Compress::MEASURED);
     let saving = Saving { form, dtype, force, output, result, measured, curves };
     let saved = saving.write(&edited.network, model, session)?;
-    Ok(Done { edited, judged, saved, speeds: [speeds[0], speeds[1]] })
+    Ok(Done { edited, judged, saved, speeds: [speeds[0], speeds[1]], allocated: None })
 }
 
 /// Parameters of the replaced layers and of the model, after and before.

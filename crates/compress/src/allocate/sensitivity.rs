@@ -1,0 +1,348 @@
+//! Choices from the model: how much loss an error at each site costs.
+//!
+//! All sites are replaced by the first method at the size asked for. Then each in turn gets its
+//! original weight back, alone: the fall of the loss on the validation windows of the calibration
+//! text, divided by the error of the fit, is the loss per error of the site. Where all sites are
+//! replaced, errors add to those of the layers before, so this says more than to replace one site
+//! of the original model. Errors of all methods and sizes are those of their fits to the original
+//! model. So a run costs two passes of capture, a fit per method and site, and one pass of the
+//! later stages per site, whatever the number of sizes.
+//!
+//! The windows select; figures of the result must come from other text.
+
+use super::loss::{Losses, Measured, losses};
+use super::{Choice, SiteChoices, of_curve};
+use crate::intervention::Variant;
+use crate::methods::{FitProblem, MethodSpec};
+use crate::pipeline::{Context, Forward, apply, key_of};
+use crate::plan::{Edit, InputEdits, Plan, SlotSet};
+use crate::{CompressError, FitError, Size};
+use linwright_measure::capture::{Evidence, Lockstep, Needs, SiteCapture, Wanted};
+use linwright_model::Transformer;
+use linwright_ops::{Examples, LinearSlot, SiteId, Sites};
+use linwright_run::{Fingerprint, Monitor, PieceKey, Store};
+use serde::{Deserialize, Serialize};
+
+/// Kind of the pieces.
+const CHOICES: &str = "choices";
+/// Least loss per error of a site, over the mean of all: a fall of the loss below the noise of the
+/// text does not mean that any error is free.
+const LEAST: f64 = 0.02;
+
+/// What every site is offered, beside staying dense.
+#[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
+pub struct Candidates {
+    /// The methods, the first of which measures the sites.
+    pub methods: Vec<MethodSpec>,
+    /// Ranks are multiples of this.
+    pub align: usize,
+    /// Shares of parameters for methods that are fitted size by size.
+    pub keeps: Vec<f64>,
+    /// Share of parameters at which sites are measured.
+    pub keep: f64,
+    /// The sites.
+    pub sites: SlotSet,
+    /// Seed of random numbers.
+    pub seed: u64,
+}
+
+/// What the edit of one site costs where all sites are edited.
+#[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
+pub struct SiteLoss {
+    /// The site.
+    pub site: SiteId,
+    /// Method and size of the edit.
+    pub method: String,
+    /// Relative squared error of its fit.
+    pub error: f64,
+    /// Fall of the loss with the original weight, in nats per token.
+    pub loss: f64,
+}
+
+/// Losses of sites, and what each may get.
+#[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
+pub struct Sensitivity {
+    /// Loss of the original model, in nats per token.
+    pub dense_loss: f64,
+    /// Loss with the same method and size for all sites.
+    pub uniform_loss: f64,
+    /// Tokens that are predicted.
+    pub tokens: usize,
+    /// What the edit of each site costs.
+    pub losses: Vec<SiteLoss>,
+    /// What each site may get.
+    pub choices: Vec<SiteChoices>,
+}
+
+/// A site with its choices, whose losses are not known yet.
+#[derive(Serialize, Deserialize)]
+struct Offered {
+    choices: SiteChoices,
+    /// Relative error of the fit that measures the site.
+    error: f64,
+}
+
+/// Measures the sites of a model. Finished parts are taken from the store of the context.
+///
+/// # Errors
+/// [`CompressError`]: as [`Plan::sites`], and those of captures, fits and the store.
+pub fn sensitivity(
+    measured: Measured<'_>,
+    candidates: &Candidates,
+    context: &Context<'_>,
+    monitor: &mut dyn Monitor,
+) -> Result<Sensitivity, CompressError> {
+    let Measured { model, windows, .. } = measured;
+    let plan = reference(candidates);
+    let none = Store::none();
+    let store = context.store.unwrap_or(&none);
+    let base = Fingerprint::of(&[
+        ("version", &env!("CARGO_PKG_VERSION")),
+        ("model", &context.model_hash),
+        ("examples", &windows.identity()),
+        ("candidates", candidates),
+    ]);
+    let mut lockstep = Lockstep::new(model, windows, context.bounds.clone());
+    let mut offered = Vec::new();
+    for group in plan.sites(model)? {
+        let work = GroupWork { candidates, group: &group, base: &base, store };
+        offered.extend(work.offered(model, &mut lockstep, monitor)?);
+    }
+    drop(lockstep);
+    let edited = apply(model, Some(windows), &plan, context, monitor)?.network;
+    let restored: Vec<Variant> = offered
+        .iter()
+        .map(|site| Variant::of(model, std::iter::once(&site.choices.site)))
+        .collect();
+    let dense = losses(measured, &[], (&base, store), monitor)?.base;
+    let base = Fingerprint::of(&[("base", &base), ("all sites", &plan)]);
+    let of_edited = Measured { model: &edited, ..measured };
+    let found = losses(of_edited, &restored, (&base, store), monitor)?;
+    Ok(weighed(offered, dense, found, &plan.edits[0].label()))
+}
+
+/// The plan that measures the sites.
+fn reference(candidates: &Candidates) -> Plan {
+    let method = candidates.methods[0].clone();
+    let (sites, size) = (candidates.sites.clone(), Some(Size::Keep(candidates.keep)));
+    Plan { seed: candidates.seed, edits: vec![Edit { sites, method, size, heals: false }] }
+}
+
+/// Puts losses to the choices of all sites.
+fn weighed(offered: Vec<Offered>, dense_loss: f64, found: Losses, label: &str) -> Sensitivity {
+    let falls: Vec<f64> = found.variants.iter().map(|loss| found.base - loss).collect();
+    let per_error =
+        |(site, fall): (&Offered, &f64)| fall.max(0.0) / site.error.max(f64::MIN_POSITIVE);
+    let mut weights: Vec<f64> = offered.iter().zip(&falls).map(per_error).collect();
+    let mean = weights.iter().sum::<f64>() / weights.len().max(1) as f64;
+    let least = if mean > 0.0 { LEAST * mean } else { 1.0 };
+    weights.iter_mut().for_each(|weight| *weight = weight.max(least));
+    let loss = |(site, fall): (&Offered, &f64)| SiteLoss {
+        site: site.choices.site.clone(),
+        method: label.to_owned(),
+        error: site.error,
+        loss: *fall,
+    };
+    let losses = offered.iter().zip(&falls).map(loss).collect();
+    let weigh = |(mut site, weight): (Offered, f64)| {
+        site.choices.choices.iter_mut().for_each(|choice| choice.loss = weight * choice.error);
+        site.choices
+    };
+    let choices = offered.into_iter().zip(weights).map(weigh).collect();
+    let (uniform_loss, tokens) = (found.base, found.tokens);
+    Sensitivity { dense_loss, uniform_loss, tokens, losses, choices }
+}
+
+/// The sites that read one input, to be offered choices.
+struct GroupWork<'a> {
+    candidates: &'a Candidates,
+    group: &'a InputEdits<'a>,
+    base: &'a Fingerprint,
+    store: &'a Store,
+}
+
+impl GroupWork<'_> {
+    /// The sites with their choices, from the store or computed.
+    fn offered(
+        &self,
+        model: &Transformer,
+        lockstep: &mut Lockstep<'_, Transformer>,
+        monitor: &mut dyn Monitor,
+    ) -> Result<Vec<Offered>, CompressError> {
+        let sites: Vec<&SiteId> = self.group.slots.iter().map(|slot| &slot.site).collect();
+        let print = Fingerprint::of(&[("base", self.base), ("sites", &sites)]);
+        self.store.finished(&PieceKey::new(CHOICES, print), || {
+            let (layer, count) = (self.group.layer, sites.len());
+            monitor.step(&format!("layer {layer}: capturing inputs of {count} sites"));
+            let methods = &self.candidates.methods;
+            let has_targets = methods.iter().any(|method| method.needs() == Needs::Stats);
+            let needs = if has_targets { Needs::Stats } else { Needs::Inputs };
+            let wanted: Vec<Wanted<'_>> = sites.iter().map(|site| Wanted { site, needs }).collect();
+            let captures = lockstep.capture(model, &wanted, monitor)?;
+            let offer = |capture: &SiteCapture| self.site(model, capture, monitor);
+            captures.iter().map(offer).collect()
+        })
+    }
+
+    fn site(
+        &self,
+        model: &Transformer,
+        SiteCapture { site, evidence, .. }: &SiteCapture,
+        monitor: &mut dyn Monitor,
+    ) -> Result<Offered, CompressError> {
+        if monitor.interrupted() {
+            return Err(CompressError::Interrupted);
+        }
+        monitor.step(&format!("{site}: fitting candidates"));
+        let slot = model.slot(site).expect("the site was found in the plan");
+        self.choices(slot, evidence, monitor)
+            .map_err(|source| CompressError::Fit { site: site.clone(), source })
+    }
+
+    fn choices(
+        &self,
+        slot: &LinearSlot,
+        evidence: &Evidence,
+        monitor: &mut dyn Monitor,
+    ) -> Result<Offered, FitError> {
+        let Candidates { methods, align, keeps, keep, seed, .. } = self.candidates;
+        let fit = |method: &MethodSpec, size: Option<Size>, monitor: &mut dyn Monitor| {
+            let problem = problem(slot, evidence, method, size, *seed);
+            method.fit(&problem, &mut Forward(monitor))
+        };
+        let mut choices = Vec::new();
+        for method in methods {
+            match method.error_curve(&problem(slot, evidence, method, None, *seed))? {
+                Some(errors) => {
+                    choices.extend(of_curve(slot.shape(), *align, method, &errors, 0.0)?);
+                }
+                None => {
+                    for keep in keeps {
+                        let size = Some(Size::Keep(*keep));
+                        // Some kinds have no operator of a shape.
+                        if method.parameters(size, slot.shape()).is_err() {
+                            continue;
+                        }
+                        let found = fit(method, size, monitor)?;
+                        let parameters = found.op.parameters() as u64;
+                        let (method, error) =
+                            (Some(method.clone()), found.report.train_relative_error);
+                        choices.push(Choice { method, size, parameters, error, loss: 0.0 });
+                    }
+                }
+            }
+        }
+        choices.push(Choice::dense(slot.shape()));
+        let found = fit(&methods[0], Some(Size::Keep(*keep)), monitor)?;
+        let dense_parameters = slot.shape().dense_parameters() as u64;
+        let choices = SiteChoices { site: slot.id().clone(), dense_parameters, choices };
+        Ok(Offered { choices, error: found.report.train_relative_error })
+    }
+}
+
+fn problem<'a>(
+    slot: &'a LinearSlot,
+    evidence: &'a Evidence,
+    method: &MethodSpec,
+    size: Option<Size>,
+    seed: u64,
+) -> FitProblem<'a> {
+    let site = slot.id();
+    FitProblem {
+        site,
+        shape: slot.shape(),
+        original: slot.op(),
+        size,
+        evidence: Some(evidence),
+        components: None,
+        biased: slot.bias().is_some(),
+        key: key_of(seed, site, method, size),
+        checkpoint: None,
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::super::loss::losses_of;
+    use super::*;
+    use crate::allocate::allocate;
+    use crate::methods::{LowRankMethod, StructuredMethod};
+    use crate::tiny;
+    use linwright_ops::{BlockHadamardSpec, OpSpec};
+    use linwright_run::{Silent, Stopped};
+
+    fn candidates() -> Candidates {
+        let blocks = BlockHadamardSpec { depth: 1, block: 1, blocks: None };
+        let blocks = StructuredMethod::new(OpSpec::BlockHadamard(blocks));
+        Candidates {
+            methods: vec![
+                MethodSpec::LowRank(LowRankMethod::default()),
+                MethodSpec::Structured(blocks),
+            ],
+            align: 1,
+            keeps: vec![0.5, 0.25],
+            keep: 0.4,
+            sites: SlotSet::default(),
+            seed: 0,
+        }
+    }
+
+    #[test]
+    fn sites_are_measured_once_and_the_plan_meets_the_budget() {
+        let loaded = tiny::checkpoint("qwen2-biases");
+        let (model, tokenizer) = (&loaded.decoder, tiny::tokenizer());
+        let windows = tiny::calibration(model, 3000);
+        let dir = tempfile::tempdir().expect("a folder");
+        let store = Store::open(dir.path()).expect("opens");
+        let context = Context { store: Some(&store), ..Context::new(&loaded.hash) };
+        let measured = Measured { model, tokenizer: &tokenizer, windows: &windows };
+        let candidates = candidates();
+        let stopped = sensitivity(measured, &candidates, &context, &mut Stopped);
+        assert!(matches!(stopped, Err(error) if error.is_interruption()));
+        let found = sensitivity(measured, &candidates, &context, &mut Silent).expect("measures");
+        assert_eq!(
+            found.losses.len(),
+            model.slots().iter().filter(|s| s.layer().is_some()).count()
+        );
+        assert!(found.dense_loss > 0.0 && found.tokens > 300);
+        let again = sensitivity(measured, &candidates, &context, &mut Silent).expect("reads");
+        assert_eq!(again, found, "from the store");
+        let fresh = sensitivity(measured, &candidates, &Context::new(&loaded.hash), &mut Silent);
+        assert_eq!(fresh.expect("measures"), found, "without a store");
+        for site in &found.choices {
+            assert!(site.choices.iter().all(|c| c.loss >= 0.0 && c.error < 1.0), "{site:?}");
+            let dense = site.choices.last().expect("stays dense");
+            assert_eq!((dense.parameters, dense.loss), (site.dense_parameters, 0.0));
+        }
+        let allocation = allocate(&found.choices, 0.5).expect("fits");
+        let plan = allocation.plan(&found.choices, 0, true);
+        let edited = apply(model, Some(&windows), &plan, &context, &mut Silent).expect("applies");
+        let kept: usize = edited.sites.iter().map(|site| site.parameters).sum();
+        assert_eq!(kept as u64, allocation.parameters);
+    }
+
+    #[test]
+    fn the_loss_of_a_site_is_that_of_the_edited_model_less_that_with_the_site_restored() {
+        let loaded = tiny::checkpoint("qwen2-biases");
+        let (model, tokenizer) = (&loaded.decoder, tiny::tokenizer());
+        let windows = tiny::calibration(model, 2000);
+        let context = Context::new(&loaded.hash);
+        let measured = Measured { model, tokenizer: &tokenizer, windows: &windows };
+        let found = sensitivity(measured, &candidates(), &context, &mut Silent).expect("measures");
+        let plan = reference(&candidates());
+        let mut edited =
+            apply(model, Some(&windows), &plan, &context, &mut Silent).expect("applies").network;
+        let of = |model: &Transformer| {
+            let measured = Measured { model, ..measured };
+            losses_of(measured, &[], &mut Silent).expect("judges").base
+        };
+        assert_eq!((of(model), of(&edited)), (found.dense_loss, found.uniform_loss));
+        let first = &found.losses[0];
+        let original = model.slot(&first.site).expect("is a slot");
+        let slot = edited.slot_mut(&first.site).expect("is a slot");
+        slot.replace(original.op().clone()).expect("suits");
+        slot.bias_mut().expect("has one").copy_from_slice(original.bias().expect("has one"));
+        let fall = found.uniform_loss - of(&edited);
+        assert!((fall - first.loss).abs() < 1e-6, "{fall} and {}", first.loss);
+    }
+}

@@ -1,0 +1,98 @@
+//! Sums over inputs as bytes: both parts of every sum, so that pieces add up to the same bits.
+
+use super::InputSums;
+use super::sums::ExactSums;
+
+/// Bytes of a number.
+const NUMBER: usize = size_of::<f64>();
+
+impl InputSums {
+    /// Bytes of the stored sums over an input of `inp` features: `8 (inp² + 5 inp + 2)`, whatever
+    /// the number of samples.
+    #[must_use]
+    pub fn stored_bytes(inp: usize) -> usize {
+        NUMBER * (inp * inp + 5 * inp + 2)
+    }
+
+    /// The sums as bytes.
+    #[must_use]
+    pub fn to_bytes(&self) -> Vec<u8> {
+        let inp = self.first.cols;
+        let mut bytes = Vec::with_capacity(Self::stored_bytes(inp));
+        bytes.extend((inp as u64).to_le_bytes());
+        bytes.extend(self.count.to_le_bytes());
+        let mut put = |numbers: &[f64]| {
+            numbers.iter().for_each(|number| bytes.extend(number.to_le_bytes()));
+        };
+        for part in [&self.second.high, &self.second.low] {
+            (0..inp).for_each(|i| put(&part[i * inp..=i * inp + i]));
+        }
+        for sums in [&self.first, &self.absolute] {
+            put(&sums.high);
+            put(&sums.low);
+        }
+        bytes
+    }
+
+    /// The sums from bytes.
+    ///
+    /// # Errors
+    /// What is wrong with the bytes, for a message.
+    pub fn of_bytes(bytes: &[u8]) -> Result<Self, String> {
+        let (words, rest) = bytes.as_chunks::<NUMBER>();
+        let [inp, count, numbers @ ..] = words else {
+            return Err(format!("{} bytes are no sums over inputs", bytes.len()));
+        };
+        let inp = usize::try_from(u64::from_le_bytes(*inp)).unwrap_or(usize::MAX);
+        let expected = inp.checked_add(5).and_then(|more| more.checked_mul(inp));
+        if !rest.is_empty() || expected != Some(numbers.len()) {
+            return Err(format!("{} bytes, which does not suit {inp} features", bytes.len()));
+        }
+        let mut numbers = numbers.iter().map(|number| f64::from_le_bytes(*number));
+        let mut sums = Self { count: u64::from_le_bytes(*count), ..Self::new(inp) };
+        let ExactSums { high, low, .. } = &mut sums.second;
+        for part in [high, low] {
+            for i in 0..inp {
+                fill(&mut part[i * inp..=i * inp + i], &mut numbers);
+            }
+        }
+        for own in [&mut sums.first, &mut sums.absolute] {
+            fill(&mut own.high, &mut numbers);
+            fill(&mut own.low, &mut numbers);
+        }
+        match sums.second.high.iter().all(|sum| sum.is_finite()) {
+            true => Ok(sums),
+            false => Err("a sum is not finite".into()),
+        }
+    }
+}
+
+fn fill(to: &mut [f64], numbers: &mut impl Iterator<Item = f64>) {
+    to.iter_mut().zip(numbers).for_each(|(to, number)| *to = number);
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use linwright_tensor::{Mat, RngKey};
+
+    #[test]
+    fn stored_sums_go_on_as_if_they_had_never_been_stored() {
+        let x: Mat<f32> = Mat::from_vec(900, 6, RngKey::new(1).stream().normals(5400, 1.0));
+        let (mut first, mut second) = (InputSums::new(6), InputSums::new(6));
+        first.add(x.view().rows_range(0, 500));
+        second.add(x.view().rows_range(500, 400));
+        let bytes = first.to_bytes();
+        assert_eq!(bytes.len(), InputSums::stored_bytes(6));
+        let mut read = InputSums::of_bytes(&bytes).expect("reads");
+        read.merge(&second);
+        first.merge(&second);
+        assert!(read.finish() == first.finish());
+        for wrong in [&bytes[..bytes.len() - 8], &bytes[..5], &bytes[8..], &[][..]] {
+            assert!(InputSums::of_bytes(wrong).is_err());
+        }
+        let mut spoilt = bytes.clone();
+        spoilt[16..24].copy_from_slice(&f64::NAN.to_le_bytes());
+        assert!(InputSums::of_bytes(&spoilt).expect_err("is refused").contains("not finite"));
+    }
+}
