@@ -5,7 +5,9 @@
 Writes OUT/config.json, OUT/model.safetensors, OUT/tokenizer.json (a token is a word `w0`, `w1`, ...)
 and, with --tokens, OUT/text.txt with that many random words. Weights are normal with deviation
 0.02, norms are one; each tensor has its own stream under the seed. Tensors are drawn and written
-one after another in pieces, so that memory stays small whatever the shape. Needs numpy alone.
+one after another in pieces, so that memory stays small whatever the shape. With --used, the text has
+only that many words, and the other rows of the embedding and the whole head are zeros that take no
+room on the disk. Needs numpy alone.
 """
 
 import argparse
@@ -24,21 +26,22 @@ SHAPES = {
     "hidden-2048": (2048, 5632, 4, 16, 16, False),
     "2gb": (2048, 5632, 18, 16, 16, False),
     "llama-3.2-1b": (2048, 8192, 16, 32, 8, True),
+    "llama-3.1-8b": (4096, 14336, 32, 32, 8, False),
 }
 SCALE = np.float32(0.02)
 # Numbers drawn at a time.
 PIECE = 1 << 22
 
 
-def config_of(shape, vocab, dtype):
+def config_of(shape, vocab, dtype, layers=None):
     """The config.json, in the words of transformers."""
-    hidden, intermediate, layers, heads, kv_heads, tied = SHAPES[shape]
+    hidden, intermediate, standard, heads, kv_heads, tied = SHAPES[shape]
     return {
         "architectures": ["LlamaForCausalLM"],
         "model_type": "llama",
         "hidden_size": hidden,
         "intermediate_size": intermediate,
-        "num_hidden_layers": layers,
+        "num_hidden_layers": layers or standard,
         "num_attention_heads": heads,
         "num_key_value_heads": kv_heads,
         "head_dim": hidden // heads,
@@ -86,7 +89,7 @@ def stored(values, dtype):
     return (rounded >> np.uint32(16)).astype("<u2").tobytes()
 
 
-def write_weights(path, config, dtype, seed):
+def write_weights(path, config, dtype, seed, used=None):
     """Writes the safetensors file and returns the number of parameters."""
     size = {"f32": 4, "bf16": 2}[dtype]
     header, offset = {}, 0
@@ -101,6 +104,11 @@ def write_weights(path, config, dtype, seed):
         file.write(text.encode())
         for name, shape in tensors_of(config):
             count = int(np.prod(shape))
+            at = file.tell()
+            if used and name == "lm_head.weight":
+                count = 0
+            elif used and name == "model.embed_tokens.weight":
+                count = used * shape[1]
             if len(shape) == 1:
                 file.write(stored(np.ones(count, np.float32), dtype))
                 continue
@@ -108,6 +116,9 @@ def write_weights(path, config, dtype, seed):
             for start in range(0, count, PIECE):
                 piece = stream.standard_normal(min(PIECE, count - start), np.float32)
                 file.write(stored(piece * SCALE, dtype))
+            # What was not written is zeros, and a hole of the file.
+            file.seek(at + size * int(np.prod(shape)))
+        file.truncate()
     return offset // size
 
 
@@ -137,16 +148,19 @@ def main():
     parser.add_argument("--vocab", type=int, default=4096)
     parser.add_argument("--dtype", choices=("f32", "bf16"), default="f32")
     parser.add_argument("--tokens", type=int, default=0, help="words of text.txt, 0 for none")
+    parser.add_argument("--layers", type=int, help="number of layers, instead of the shape's")
+    parser.add_argument("--used", type=int, help="words of the text [default: all]")
     parser.add_argument("--seed", type=int, default=1)
     args = parser.parse_args()
     args.out.mkdir(parents=True)
-    config = config_of(args.shape, args.vocab, args.dtype)
-    parameters = write_weights(args.out / "model.safetensors", config, args.dtype, args.seed)
+    config = config_of(args.shape, args.vocab, args.dtype, args.layers)
+    weights = args.out / "model.safetensors"
+    parameters = write_weights(weights, config, args.dtype, args.seed, args.used)
     (args.out / "config.json").write_text(json.dumps(config, indent=2) + "\n")
     tokenizer = json.dumps(tokenizer_of(args.vocab), separators=(",", ":"))
     (args.out / "tokenizer.json").write_text(tokenizer + "\n")
     if args.tokens:
-        words = np.random.default_rng([args.seed, 0]).integers(0, args.vocab, args.tokens)
+        words = np.random.default_rng([args.seed, 0]).integers(0, args.used or args.vocab, args.tokens)
         text = " ".join(f"w{word}" for word in words)
         (args.out / "text.txt").write_text(text + "\n")
     print(f"{args.out}: {parameters:,} parameters, {4 * parameters / 1e6:,.0f} MB in f32")

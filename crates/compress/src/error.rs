@@ -84,6 +84,14 @@ pub enum CompressError {
         /// The cause.
         source: FitError,
     },
+    /// An operator could not be moved out of memory.
+    #[error("the operator of {site} cannot be moved out of memory: {source}")]
+    Shelf {
+        /// The site.
+        site: SiteId,
+        /// The error of the system.
+        source: std::io::Error,
+    },
     /// Activations could not be captured.
     #[error(transparent)]
     Capture(#[from] CaptureError),
@@ -251,6 +259,7 @@ impl CompressError {
             Self::Interrupted
             | Self::Output(_)
             | Self::Store(_)
+            | Self::Shelf { .. }
             | Self::Capture(CaptureError::Interrupted | CaptureError::Io { .. })
             | Self::Evaluation(_) => false,
             _ => true,

@@ -1,7 +1,7 @@
 //! Estimates of the cost of a plan.
 
 use crate::CompressError;
-use crate::methods::{MethodSpec, SampleRows};
+use crate::methods::SampleRows;
 use crate::passes::Passes;
 use crate::plan::{Plan, SlotEdit};
 use crate::rates::Rates;
@@ -70,7 +70,7 @@ pub fn estimate<N: Network>(
             let parameters = edit.method.parameters(edit.size, shape).map_err(fit)?;
             let rows = passes.as_ref().map_or(SampleRows::default(), |passes| passes.rows_of(slot));
             let all = (rows.train + rows.validation) as f64;
-            let needs = edit.method.needs();
+            let needs = edit.method.needs_of(rows.train, shape);
             if passes.is_some() && needs != Needs::Samples {
                 if !std::mem::replace(&mut has_sums, true) {
                     seconds += all * rates.input_sum_seconds(shape.inp);
@@ -82,7 +82,7 @@ pub fn estimate<N: Network>(
             let of_fit = rates.fit_seconds(&edit.method, edit.size, shape, rows).map_err(fit)?;
             seconds += of_fit;
             if passes.is_some() {
-                capture += capture_bytes(&edit.method, slot, all);
+                capture += capture_bytes(needs, slot, all);
             }
             sites.push(SiteEstimate {
                 site: site.clone(),
@@ -107,9 +107,9 @@ pub fn estimate<N: Network>(
     })
 }
 
-fn capture_bytes(method: &MethodSpec, slot: &LinearSlot, rows: f64) -> u64 {
+fn capture_bytes(needs: Needs, slot: &LinearSlot, rows: f64) -> u64 {
     let (out, inp) = (slot.shape().out as u64, slot.shape().inp as u64);
-    match method.needs() {
+    match needs {
         // Training and validation, each in two parts until it is complete.
         Needs::Stats => 2 * 16 * (inp * inp + out * inp),
         Needs::Inputs => 2 * 16 * inp * inp,

@@ -56,7 +56,8 @@ impl Passes {
         let per_row = |value: f64| value / input_rows.max(1) as f64;
         let mut state = network.begin(&input).map_err(failed)?;
         let bytes = per_row(N::state_bytes(&state) as f64) * examples.all_rows() as f64;
-        let keeps_states = Bounds::default().keep_states(bytes as usize);
+        let keeps_states = Bounds::default().keep_states(bytes as usize)
+            || !N::state_matrices(&mut state).is_empty();
         let slots = network.slots();
         let last = edits.iter().flat_map(|group| &group.slots).map(|slot| slot.stage).max();
         let mut known: BTreeMap<Kind, Measured> = BTreeMap::new();

@@ -8,7 +8,7 @@ use crate::{CompressError, FitError, Size};
 use linwright_measure::capture::{Bounds, Evidence, Lockstep, SiteCapture, Wanted};
 use linwright_ops::{Examples, LinearSlot, Network, SiteId, Sites};
 use linwright_run::{Fingerprint, Monitor, Store};
-use linwright_tensor::RngKey;
+use linwright_tensor::{RngKey, Shelf};
 use linwright_train::{Checkpoint, Control, Progress};
 use serde::{Deserialize, Serialize};
 
@@ -26,13 +26,16 @@ pub struct Context<'a> {
     pub store: Option<&'a Store>,
     /// Store of singular components of weights, if they are kept.
     pub components: Option<&'a Store>,
+    /// The file for the operators of a network larger than memory: one layer is in memory at a time.
+    pub shelf: Option<&'a Shelf>,
 }
 
 impl<'a> Context<'a> {
     /// A context without stores.
     #[must_use]
     pub fn new(model_hash: &'a str) -> Self {
-        Self { model_hash, bounds: Bounds::default(), store: None, components: None }
+        let bounds = Bounds::default();
+        Self { model_hash, bounds, store: None, components: None, shelf: None }
     }
 }
 
@@ -107,7 +110,10 @@ pub fn apply<N: Network>(
             Some(fits) => fits,
             None => {
                 let captures = match &mut lockstep {
-                    Some(lockstep) => capture(lockstep, &group, &network, monitor)?,
+                    Some(lockstep) => {
+                        let rows = examples.map_or(0, Examples::training_rows);
+                        capture(lockstep, &group, (&network, rows), monitor)?
+                    }
                     None => Vec::new(),
                 };
                 let mut fits = Vec::new();
@@ -122,9 +128,16 @@ pub fn apply<N: Network>(
                 fits
             }
         };
-        for (SlotEdit { site, stage, edit }, fit) in group.slots.iter().zip(fits) {
+        for ((SlotEdit { site, stage, edit }, print), fit) in
+            group.slots.iter().zip(&prints).zip(fits)
+        {
             let bias = original.slot(site).and_then(LinearSlot::bias);
             sites.push(put(&mut network, site, bias, edit, fit)?);
+            if let Some(shelf) = context.shelf {
+                let slot = network.slot_mut(site).expect("the site was found in the plan");
+                shelve(slot, shelf, (context.store, print))?;
+                original.slot(site).iter().for_each(|slot| slot.op().map().release());
+            }
             if let Some(lockstep) = &mut lockstep {
                 lockstep.note_edit(*stage);
             }
@@ -137,6 +150,21 @@ pub fn apply<N: Network>(
     original.release_scratch();
     network.release_scratch();
     Ok(Edited { network, sites })
+}
+
+/// Moves the operator of a slot to a file: that of its stored fit, or else the shelf.
+fn shelve(
+    slot: &mut LinearSlot,
+    shelf: &Shelf,
+    (store, print): (Option<&Store>, &Fingerprint),
+) -> Result<(), CompressError> {
+    if let Some(store) = store
+        && stored_fit::place(store, print, slot.op_mut())?
+    {
+        return Ok(());
+    }
+    let moved = slot.op_mut().map_mut().shelve(shelf);
+    moved.map_err(|source| CompressError::Shelf { site: slot.id().clone(), source })
 }
 
 fn check_needs_no_text(work: &[InputEdits<'_>]) -> Result<(), CompressError> {
@@ -161,7 +189,7 @@ fn prints(group: &InputEdits<'_>, chain: &Fingerprint) -> Vec<Fingerprint> {
 fn capture<N: Network>(
     lockstep: &mut Lockstep<'_, N>,
     group: &InputEdits<'_>,
-    network: &N,
+    (network, training_rows): (&N, usize),
     monitor: &mut dyn Monitor,
 ) -> Result<Vec<SiteCapture>, CompressError> {
     let role = |slot: &SlotEdit<'_>| {
@@ -169,9 +197,13 @@ fn capture<N: Network>(
     };
     let roles: Vec<String> = group.slots.iter().map(role).collect();
     monitor.step(&format!("layer {}: capturing {} inputs", group.layer, roles.join(", ")));
+    let wanted = |SlotEdit { site, edit, .. }: &SlotEdit<'_>| {
+        let shape = network.slot(site).expect("the site was found in the plan").shape();
+        edit.method.needs_of(training_rows, shape)
+    };
     let slots = group.slots.iter();
     let wanted: Vec<Wanted<'_>> =
-        slots.map(|slot| Wanted { site: &slot.site, needs: slot.edit.method.needs() }).collect();
+        slots.map(|slot| Wanted { site: &slot.site, needs: wanted(slot) }).collect();
     Ok(lockstep.capture(network, &wanted, monitor)?)
 }
 

@@ -6,13 +6,14 @@
 
 use crate::methods::{Fit, FitReport};
 use crate::{CompressError, times};
-use linwright_ops::SiteId;
+use linwright_ops::{Op, SiteId};
 use linwright_ops::archive::{self, Header, Tensor, Tensors};
 use linwright_run::{Fingerprint, PieceKey, Store};
-use linwright_tensor::little_endian_bytes;
+use linwright_tensor::{Mapped, MappedFile, Mat, little_endian_bytes};
 use safetensors::tensor::{Dtype, SafeTensors, TensorView};
 use serde::{Deserialize, Serialize};
 use std::collections::HashMap;
+use std::sync::Arc;
 
 /// Kind of the pieces.
 const KIND: &str = "fit";
@@ -53,10 +54,58 @@ pub(crate) fn put(
     site: &SiteId,
     fit: &Fit,
 ) -> Result<(), CompressError> {
-    let bytes =
+    let mut bytes =
         encode(fit).map_err(|reason| CompressError::Unstorable { site: site.clone(), reason })?;
+    align(&mut bytes, key(fingerprint).payload_start());
     times::put(store, fingerprint, fit.report.seconds)?;
     Ok(store.put(&key(fingerprint), &[&bytes])?)
+}
+
+/// Lets the matrices of a stored fit's operator stand in the file of the piece. False if they do
+/// not, since the piece cannot be read where it stands or the kind holds no matrices.
+pub(crate) fn place(
+    store: &Store,
+    fingerprint: &Fingerprint,
+    op: &mut Op<f32>,
+) -> Result<bool, CompressError> {
+    let Some((file, payload)) = store.file(&key(fingerprint))? else { return Ok(false) };
+    let Ok(map) = MappedFile::part(&Arc::new(file), payload).map(Arc::new) else {
+        return Ok(false);
+    };
+    let Ok(tensors) = SafeTensors::deserialize(map.bytes()) else { return Ok(false) };
+    let names: Vec<String> = op.map().params().into_iter().map(|param| param.name).collect();
+    let places: Option<Vec<Mat<f32>>> = op
+        .map_mut()
+        .matrices_mut()
+        .iter()
+        .zip(&names)
+        .map(|(matrix, name)| {
+            let data = tensors.tensor(name).ok()?.data().as_ptr_range();
+            let base = map.bytes().as_ptr() as usize;
+            let numbers = Mapped::new(&map, data.start as usize - base..data.end as usize - base)?;
+            let same = numbers.numbers() == matrix.data();
+            same.then(|| Mat::mapped(matrix.rows(), matrix.cols(), numbers))
+        })
+        .collect();
+    let matrices = op.map_mut().matrices_mut();
+    let Some(places) = places.filter(|places| !places.is_empty() && places.len() == names.len())
+    else {
+        return Ok(false);
+    };
+    matrices.into_iter().zip(places).for_each(|(matrix, place)| *matrix = place);
+    op.map().release();
+    Ok(true)
+}
+
+/// Lengthens the header of a safetensors file with spaces, so that its numbers are aligned in a file
+/// where it begins at `start`.
+fn align(bytes: &mut Vec<u8>, start: usize) {
+    const ALIGNED: usize = 8;
+    let Some(length) = bytes.first_chunk::<8>().copied().map(u64::from_le_bytes) else { return };
+    let end = 8 + length as usize;
+    let spaces = (start + end).next_multiple_of(ALIGNED) - (start + end);
+    bytes.splice(end..end, std::iter::repeat_n(b' ', spaces));
+    bytes[..8].copy_from_slice(&(length + spaces as u64).to_le_bytes());
 }
 
 fn encode(fit: &Fit) -> Result<Vec<u8>, String> {
@@ -159,6 +208,22 @@ mod tests {
         let read = get(&store, &print).expect("reads").expect("is there");
         assert_eq!(archive::save(&read.op), archive::save(&fit().op));
         assert_eq!((read.report, read.bias_shift), (fit().report, fit().bias_shift));
+    }
+
+    #[test]
+    fn a_stored_operator_stands_in_the_file_of_its_piece() {
+        let dir = tempfile::tempdir().expect("a temporary directory");
+        let store = Store::open(dir.path()).expect("opens");
+        let print = Fingerprint::of(&[("seed", &3)]);
+        let mut op = fit().op;
+        assert!(!place(&store, &print, &mut op).expect("looks"), "there is no piece");
+        put(&store, &print, &SiteId("a".into()), &fit()).expect("writes");
+        assert!(place(&store, &print, &mut op).expect("looks"));
+        assert!(op.map_mut().matrices_mut().iter().all(|matrix| matrix.is_mapped()));
+        assert_eq!(archive::save(&op), archive::save(&fit().op));
+        let mut other = fit().op;
+        other.map_mut().params_mut()[0].values[0] += 1.0;
+        assert!(!place(&store, &print, &mut other).expect("looks"), "another operator");
     }
 
     #[test]

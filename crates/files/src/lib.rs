@@ -41,7 +41,7 @@ pub use format::{Format, GGUF_MAGIC};
 pub use header::{Header, StoredType, TensorInfo};
 pub use npy::{NPY_MAGIC, NpyHeader};
 pub use pickle::PickleFault;
-pub use tensor_file::{HalfTensor, Tensor, TensorFile};
+pub use tensor_file::{HalfTensor, Placed, PlacedTensor, Tensor, TensorFile};
 pub use weights::weights_among;
 pub use weights::{INDEX, SINGLE, Weights, files_with, lacking_weights, shards_of, weight_files};
 pub use zip::ZipFault;

@@ -10,13 +10,14 @@ use super::header::{Header, StoredType, TensorInfo};
 use crate::FileError;
 use linwright_run::input;
 use linwright_tensor::dtype::{DType, has_non_finite};
-use linwright_tensor::{HalfType, MappedFile, Scratch, parallel};
+use linwright_tensor::{HalfType, Mapped, MappedFile, Scratch, parallel};
 use std::borrow::Cow;
 use std::cell::RefCell;
 use std::collections::BTreeMap;
 use std::io;
 use std::ops::Range;
 use std::path::{Path, PathBuf};
+use std::sync::Arc;
 
 /// Numbers that one thread decodes and hashes at a time. Part of the definition of
 /// [`Tensor::digest`].
@@ -39,7 +40,7 @@ enum Fault {
 #[derive(Debug)]
 pub struct TensorFile {
     path: PathBuf,
-    map: MappedFile,
+    map: Arc<MappedFile>,
     header: Header,
 }
 
@@ -66,6 +67,26 @@ pub struct HalfTensor {
     pub digest: [u8; 32],
 }
 
+/// Numbers of a tensor where they stand in the file.
+#[derive(Clone, Debug)]
+pub enum Placed {
+    /// In `f32`.
+    Full(Mapped<f32>),
+    /// In 16 bits.
+    Half(HalfType, Mapped<u16>),
+}
+
+/// A tensor that was checked and stays in its file.
+#[derive(Clone, Debug)]
+pub struct PlacedTensor {
+    /// The numbers.
+    pub numbers: Placed,
+    /// Storage type.
+    pub dtype: DType,
+    /// As [`Tensor::digest`].
+    pub digest: [u8; 32],
+}
+
 impl TensorFile {
     /// Opens a file of any supported format and checks its whole header.
     ///
@@ -73,6 +94,7 @@ impl TensorFile {
     /// [`FileError::Read`] or [`FileError::Malformed`].
     pub fn open(path: &Path) -> Result<Self, FileError> {
         let map = input::open(path).and_then(MappedFile::of).map_err(FileError::read(path))?;
+        let map = Arc::new(map);
         let malformed = |fault: FileFault| FileError::Malformed { path: path.into(), fault };
         let header = Format::of(path, map.bytes()).parse(map.bytes()).map_err(malformed)?;
         Ok(Self { path: path.into(), map, header })
@@ -167,6 +189,46 @@ impl TensorFile {
         }
     }
 
+    /// A tensor of floating-point numbers where it stands in the file, for models larger than
+    /// memory; none if it cannot be read there: in another order, in `f64`, or at an odd address.
+    /// It is checked block by block as by [`Self::read`], in the memory of a block.
+    ///
+    /// # Errors
+    /// As [`Self::read`].
+    pub fn placed(&self, name: &str, shape: &[usize]) -> Result<Option<PlacedTensor>, FileError> {
+        let info = self.find(name, shape)?;
+        let dtype = self.float(name, info)?;
+        let Some(numbers) = self.place(info, dtype) else { return Ok(None) };
+        let count = shape.iter().product::<usize>();
+        let blocks = (0..count).step_by(BLOCK).map(|first| (first..count.min(first + BLOCK), ()));
+        let read = self.each_block(info, dtype, blocks.collect(), |stored, ()| {
+            let mut wide = Scratch::<f32>::new(stored.len() / dtype.size());
+            dtype.decode_into(stored, &mut wide);
+            has_non_finite(&wide)
+        });
+        match read {
+            Ok(digest) => Ok(Some(PlacedTensor { numbers, dtype, digest })),
+            Err(Fault::Read(source)) => Err(FileError::read(&self.path)(source)),
+            Err(Fault::Number(from)) => {
+                let values = dtype.decode(&info.stored(self.map.bytes(), from.clone()));
+                Err(self.non_finite(name, &values, from.start))
+            }
+        }
+    }
+
+    fn place(&self, info: &TensorInfo, dtype: DType) -> Option<Placed> {
+        if info.strides.is_some() {
+            return None;
+        }
+        match HalfType::of(dtype) {
+            Some(of) => Some(Placed::Half(of, Mapped::new(&self.map, info.bytes.clone())?)),
+            None if dtype == DType::F32 => {
+                Some(Placed::Full(Mapped::new(&self.map, info.bytes.clone())?))
+            }
+            None => None,
+        }
+    }
+
     /// Decodes a tensor block by block and hashes it; `decode` returns whether a number is not
     /// allowed.
     fn read_blocks<T: Copy + Default + Send>(
@@ -176,23 +238,35 @@ impl TensorFile {
         decode: impl Fn(&[u8], &mut [T]) -> bool + Sync,
     ) -> Result<(Vec<T>, [u8; 32]), Fault> {
         let mut values = vec![T::default(); info.shape.iter().product()];
-        let mut blocks_digest = Digest::default();
-        let blocks = values.chunks_mut(BLOCK).collect();
-        let done = parallel::map(blocks, |block, out: &mut [T]| {
-            let numbers = block * BLOCK..block * BLOCK + out.len();
-            let work = |stored: &[u8]| (decode(stored, out), digest::of(stored));
+        let blocks = values.chunks_mut(BLOCK).enumerate();
+        let blocks = blocks.map(|(k, out)| (k * BLOCK..k * BLOCK + out.len(), out)).collect();
+        let digest = self.each_block(info, dtype, blocks, &decode)?;
+        if info.strides.is_some() {
+            // The numbers of a strided tensor come from its whole byte range.
+            self.map.release(info.bytes.clone());
+        }
+        Ok((values, digest))
+    }
+
+    /// Reads and hashes blocks of a tensor; `look` returns whether a number is not allowed.
+    fn each_block<W: Send>(
+        &self,
+        info: &TensorInfo,
+        dtype: DType,
+        blocks: Vec<(Range<usize>, W)>,
+        look: impl Fn(&[u8], W) -> bool + Sync,
+    ) -> Result<[u8; 32], Fault> {
+        let mut whole = Digest::default();
+        let done = parallel::map(blocks, |_, (numbers, with): (Range<usize>, W)| {
+            let work = |stored: &[u8]| (look(stored, with), digest::of(stored));
             let (bad, digest) =
                 self.with_stored(info, dtype, numbers.clone(), work).map_err(Fault::Read)?;
             if bad { Err(Fault::Number(numbers)) } else { Ok(digest) }
         });
         for digest in done {
-            blocks_digest.add(&digest?);
+            whole.add(&digest?);
         }
-        if info.strides.is_some() {
-            // The numbers of a strided tensor come from its whole byte range.
-            self.map.release(info.bytes.clone());
-        }
-        Ok((values, blocks_digest.finish()))
+        Ok(whole.finish())
     }
 
     /// Calls `work` with the stored bytes of some numbers, in a buffer of the thread.
@@ -232,7 +306,7 @@ impl TensorFile {
         let numbers = rows.start * shape[1]..rows.end * shape[1];
         let mut values = vec![0.0f32; numbers.len()];
         dtype.decode_into(&info.stored(self.map.bytes(), numbers.clone()), &mut values);
-        self.release(info, dtype.size(), numbers.clone());
+        self.release(info, numbers.clone());
         match values.iter().position(|value| !value.is_finite()) {
             None => Ok(values),
             Some(at) => Err(FileError::NonFinite {
@@ -288,9 +362,9 @@ impl TensorFile {
     }
 
     /// Releases the pages of some numbers, if they are contiguous.
-    fn release(&self, info: &TensorInfo, size: usize, numbers: Range<usize>) {
+    pub(crate) fn release(&self, info: &TensorInfo, numbers: Range<usize>) {
         if info.strides.is_none() {
-            let start = info.bytes.start;
+            let (start, size) = (info.bytes.start, (info.dtype.bits() / 8) as usize);
             self.map.release(start + numbers.start * size..start + numbers.end * size);
         }
     }

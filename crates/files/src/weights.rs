@@ -1,7 +1,7 @@
 //! The weight files of a checkpoint as one set of tensors.
 
 use super::header::TensorInfo;
-use super::tensor_file::{HalfTensor, Tensor, TensorFile};
+use super::tensor_file::{HalfTensor, PlacedTensor, Tensor, TensorFile};
 use crate::FileError;
 use crate::json::read_object;
 use linwright_run::shown;
@@ -129,7 +129,10 @@ impl Weights {
             && (a.dtype, &a.shape) == (b.dtype, &b.shape)
             && (0..numbers).step_by(BLOCK).all(|start| {
                 let block = start..numbers.min(start + BLOCK);
-                file_a.stored(a, block.clone()) == file_b.stored(b, block)
+                let same = file_a.stored(a, block.clone()) == file_b.stored(b, block.clone());
+                file_a.release(a, block.clone());
+                file_b.release(b, block);
+                same
             })
     }
 
@@ -167,6 +170,14 @@ impl Weights {
         of: HalfType,
     ) -> Result<HalfTensor, FileError> {
         self.file_of(name, shape)?.read_half(name, shape, of)
+    }
+
+    /// A tensor of floating-point numbers where it stands in its file.
+    ///
+    /// # Errors
+    /// As [`TensorFile::placed`].
+    pub fn placed(&self, name: &str, shape: &[usize]) -> Result<Option<PlacedTensor>, FileError> {
+        self.file_of(name, shape)?.placed(name, shape)
     }
 
     /// Names of all tensors, sorted.

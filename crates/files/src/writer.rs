@@ -3,15 +3,15 @@
 use super::header::StoredType;
 use crate::FileError;
 use linwright_tensor::dtype::{DType, has_non_finite};
-use linwright_tensor::parallel;
+use linwright_tensor::{Halves, parallel};
 use serde_json::{Map, Value, json};
 use sha2::{Digest, Sha256};
 use std::io::{self, Write};
 
 /// Numbers that one thread encodes at a time.
 const BLOCK: usize = 1 << 18;
-/// Blocks between two writes, which bounds the memory for encoded bytes.
-const BLOCKS_OF_PIECE: usize = 16;
+/// Numbers between two writes, which bounds the memory for encoded bytes.
+const PIECE: usize = 16 * BLOCK;
 
 /// Key of the file's metadata, which no tensor can have as its name.
 pub const METADATA: &str = "__metadata__";
@@ -128,21 +128,49 @@ pub fn write_values<E: From<FileError>>(
     dtype: DType,
     values: &[f32],
 ) -> Result<(), WriteError<E>> {
-    let piece = BLOCK * BLOCKS_OF_PIECE;
-    for (index, values) in values.chunks(piece).enumerate() {
-        let blocks = parallel::map(values.chunks(BLOCK).collect(), |_, block| encode(dtype, block));
-        for (block, encoded) in blocks.into_iter().enumerate() {
-            match encoded {
-                Ok(bytes) => out.write_all(&bytes)?,
-                Err((at, value)) => {
-                    let error = FileError::Unstorable {
-                        name: name.into(),
-                        index: index * piece + block * BLOCK + at,
-                        value,
-                        dtype: StoredType::from(dtype).name(),
-                    };
-                    return Err(WriteError::Content(error.into()));
-                }
+    values.chunks(PIECE).enumerate().try_for_each(|(index, values)| {
+        write_piece(out, name, dtype, index * PIECE, values)
+    })
+}
+
+/// As [`write_values`], for a matrix in 16 bits, of which a piece is widened at a time.
+///
+/// # Errors
+/// As [`write_values`].
+pub fn write_halves<E: From<FileError>>(
+    out: &mut dyn Write,
+    name: &str,
+    dtype: DType,
+    values: &Halves,
+) -> Result<(), WriteError<E>> {
+    let mut wide = vec![0.0; PIECE.min(values.bits().len())];
+    values.bits().chunks(PIECE).enumerate().try_for_each(|(index, bits)| {
+        let wide = &mut wide[..bits.len()];
+        values.half_type().widen(bits, wide);
+        write_piece(out, name, dtype, index * PIECE, wide)
+    })
+}
+
+/// Writes some numbers of a tensor, from number `first` on.
+fn write_piece<E: From<FileError>>(
+    out: &mut dyn Write,
+    name: &str,
+    dtype: DType,
+    first: usize,
+    values: &[f32],
+) -> Result<(), WriteError<E>> {
+    let blocks = parallel::map(values.chunks(BLOCK).collect(), |_, block| encode(dtype, block));
+    for (block, encoded) in blocks.into_iter().enumerate() {
+        match encoded {
+            Ok(bytes) => out.write_all(&bytes)?,
+            Err((at, value)) => {
+                let error = FileError::Unstorable {
+                    name: name.into(),
+                    index: first + block * BLOCK + at,
+                    value,
+                    dtype: StoredType::from(dtype).name(),
+                };
+                return Err(WriteError::Content(error.into()));
             }
         }
     }

@@ -1,14 +1,15 @@
 //! Paired capture: inputs of a site in the edited network, and its outputs in the original one.
 //!
 //! Both networks run in lockstep on the same examples. Below the first edited stage they are equal,
-//! and run once. States between stages are kept from one capture to the next within a memory bound,
-//! so that captures at rising stages cost one pass in all. The results do not depend on the bound.
+//! and run once. States between stages are kept from one capture to the next, in memory within a
+//! bound or else in an unnamed file, so that captures at rising stages cost one pass in all. The
+//! results do not depend on the bound.
 
 use crate::samples::{RowWriter, Samples};
 use crate::stats::{InputStats, InputSums, SiteStats, TargetSums};
 use linwright_ops::{Examples, LinearSlot, Network, NoProbe, Probe, Seen, Shape, SiteId};
 use linwright_run::Monitor;
-use linwright_tensor::{Mat, MatRef};
+use linwright_tensor::{Mat, MatRef, Shelf};
 use std::error::Error;
 use std::ops::Range;
 use std::path::PathBuf;
@@ -17,11 +18,12 @@ use std::sync::Arc;
 /// Memory bounds of activations, and the directory for larger ones.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct Bounds {
-    /// Bytes of states kept between captures, of both networks.
+    /// Bytes of states kept in memory between captures, of both networks; larger ones go to a file
+    /// if the network has [`Network::state_matrices`], and else are computed again.
     pub state_bytes: usize,
     /// Bytes of samples of one layer kept in memory; larger ones go to files.
     pub sample_bytes: usize,
-    /// Directory of sample files.
+    /// Directory of files of samples and states.
     pub scratch: PathBuf,
 }
 
@@ -127,6 +129,14 @@ struct States<S> {
     edited: Option<S>,
 }
 
+/// Where states stay until the next capture.
+enum Place {
+    Memory,
+    File(Shelf),
+    /// They are computed again.
+    Nowhere,
+}
+
 /// The original and the edited network, with their states.
 pub struct Lockstep<'a, N: Network> {
     original: &'a N,
@@ -173,7 +183,7 @@ impl<'a, N: Network> Lockstep<'a, N> {
             _ => (0, None),
         };
         let mut collector = Collector::new(slots, wanted, &self.bounds);
-        let (mut kept, mut keep) = (Vec::new(), true);
+        let (mut kept, mut place) = (Vec::new(), Place::Nowhere);
         let batches = self.examples.batches();
         for index in 0..batches {
             if monitor.interrupted() {
@@ -189,17 +199,17 @@ impl<'a, N: Network> Lockstep<'a, N> {
             };
             self.advance(edited, &input, &mut states, from..stages.start)?;
             if index == 0 {
-                keep = self.bounds.keep_states(self.bytes_of_all(&states.original));
+                place = self.place_of(&mut states.original);
                 collector.expect_rows(self.examples);
             }
-            if keep {
-                kept.push(states.clone());
+            if !Self::keep(&states, &place, &mut kept) {
+                (place, kept) = (Place::Nowhere, Vec::new());
             }
             let recording = self.record(edited, &input, states, &stages, wanted)?;
             collector.add(recording, index < self.examples.training_batches())?;
             monitor.progress(index as u64 + 1, batches as u64);
         }
-        if keep {
+        if !matches!(place, Place::Nowhere) {
             self.cache = Some((stages.start, kept));
         }
         collector.finish()
@@ -222,6 +232,38 @@ impl<'a, N: Network> Lockstep<'a, N> {
     fn bytes_of_all(&self, first: &N::State) -> usize {
         let (bytes, rows) = (N::state_bytes(first), self.examples.rows(0).max(1));
         bytes.saturating_mul(self.examples.all_rows()) / rows
+    }
+
+    /// Where the states of all batches stay, from that of the first.
+    fn place_of(&self, first: &mut N::State) -> Place {
+        if self.bounds.keep_states(self.bytes_of_all(first)) {
+            return Place::Memory;
+        }
+        match tempfile::tempfile_in(&self.bounds.scratch) {
+            Ok(file) if !N::state_matrices(first).is_empty() => Place::File(Shelf::of(file)),
+            _ => Place::Nowhere,
+        }
+    }
+
+    /// Keeps the states of a batch; false if the disk is full, which costs time and no result.
+    fn keep(
+        states: &States<N::State>,
+        place: &Place,
+        kept: &mut Vec<States<N::State>>,
+    ) -> bool {
+        let mut copy = match place {
+            Place::Nowhere => return true,
+            Place::Memory | Place::File(_) => states.clone(),
+        };
+        if let Place::File(shelf) = place {
+            let both = [Some(&mut copy.original), copy.edited.as_mut()];
+            let mut all = both.into_iter().flatten().flat_map(N::state_matrices);
+            if all.any(|matrix| matrix.shelve(shelf).is_err()) {
+                return false;
+            }
+        }
+        kept.push(copy);
+        true
     }
 
     /// Records the inputs of sites in the edited network, and their outputs in the original one. If

@@ -1,10 +1,12 @@
 //! Rows of activations, in memory up to a bound, beyond it in a mapped file.
 
+use linwright_tensor::kernels::gemm::{self, Arg, product};
+use linwright_tensor::linalg::{Eigh, NoConvergence, eigh, gram};
 use linwright_tensor::{MappedFile, Mat, MatRef, little_endian_bytes};
 use std::fs::File;
 use std::io::{self, BufWriter, Write};
 use std::path::Path;
-use std::sync::Arc;
+use std::sync::{Arc, OnceLock};
 
 /// Collects rows with a fixed number of columns.
 #[derive(Debug)]
@@ -69,7 +71,7 @@ impl RowWriter {
                 Source::File(MappedFile::of(file)?)
             }
         };
-        Ok(Rows { cols: self.cols, rows: self.rows, source: Arc::new(source) })
+        Ok(Rows::new(self.cols, self.rows, source))
     }
 }
 
@@ -85,14 +87,20 @@ pub struct Rows {
     cols: usize,
     rows: usize,
     source: Arc<Source>,
+    /// Decomposed Gram matrices of samples, plain and centred, once they are asked for.
+    grams: Arc<[OnceLock<Eigh>; 2]>,
 }
 
 impl Rows {
+    fn new(cols: usize, rows: usize, source: Source) -> Self {
+        Self { cols, rows, source: Arc::new(source), grams: Arc::default() }
+    }
+
     /// Rows in memory.
     #[must_use]
     pub fn of(rows: Mat<f32>) -> Self {
         let (cols, count) = (rows.cols(), rows.rows());
-        Self { cols, rows: count, source: Arc::new(Source::Memory(rows.into_vec())) }
+        Self::new(cols, count, Source::Memory(rows.into_vec()))
     }
 
     /// Number of rows.
@@ -136,11 +144,57 @@ impl Samples {
         (self.x.view().rows_range(0, self.train), self.y.view().rows_range(0, self.train))
     }
 
+    /// Eigenvalues and eigenvectors of `X Xᵀ` (n, n) for the training inputs X (n, inp), centred if
+    /// a bias absorbs their means. They are computed once for all sites with these inputs.
+    ///
+    /// # Errors
+    /// [`NoConvergence`] if the inputs are not finite or the iteration fails.
+    ///
+    /// # Panics
+    /// If there are more samples than features.
+    #[track_caller]
+    pub fn gram(&self, centred: bool) -> Result<&Eigh, NoConvergence> {
+        let (x, _) = self.training();
+        assert!(x.rows() <= x.cols(), "{} samples of {} features", x.rows(), x.cols());
+        let known = &self.x.grams[usize::from(centred)];
+        if let Some(known) = known.get() {
+            return Ok(known);
+        }
+        // For a square one, the other product would be taken.
+        let mut products = if x.rows() < x.cols() { gram(x, None) } else { square(x) };
+        if centred {
+            centre(&mut products);
+        }
+        let found = eigh(products.view())?;
+        Ok(known.get_or_init(|| found))
+    }
+
     /// Validation inputs and targets.
     #[must_use]
     pub fn validation(&self) -> (MatRef<'_, f32>, MatRef<'_, f32>) {
         let rest = self.x.rows() - self.train;
         (self.x.view().rows_range(self.train, rest), self.y.view().rows_range(self.train, rest))
+    }
+}
+
+/// `X Xᵀ` for a square X.
+fn square(x: MatRef<'_, f32>) -> Mat<f64> {
+    let x: Mat<f64> = x.to_mat().cast();
+    let mut products = Mat::zeros(x.rows(), x.rows());
+    product(1.0, x.view().into(), Arg::Transposed(x.view()), products.view_mut(), gemm::Write::Set);
+    products
+}
+
+/// Products of samples less their mean, from the lower triangle of those of the samples.
+fn centre(products: &mut Mat<f64>) {
+    let n = products.rows();
+    let at = |i: usize, j: usize| products.at(i.max(j), i.min(j));
+    let means: Vec<f64> =
+        (0..n).map(|i| (0..n).map(|j| at(i, j)).sum::<f64>() / n as f64).collect();
+    let mean = means.iter().sum::<f64>() / n.max(1) as f64;
+    for i in 0..n {
+        let row = products.row_mut(i)[..=i].iter_mut().zip(&means);
+        row.for_each(|(v, other)| *v -= means[i] + other - mean);
     }
 }
 

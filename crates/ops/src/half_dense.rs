@@ -10,7 +10,8 @@ use crate::{
     Backward, DenseSpec, LinearOp, Map, Op, OpSpec, Param, ParamMut, Shape, Tape, Workspace,
 };
 use linwright_tensor::kernels::gemm::{Weight, linears, through_weight};
-use linwright_tensor::{Halves, Mat, MatMut, MatRef};
+use linwright_tensor::{Halves, Mat, MatMut, MatRef, Shelf};
+use std::io;
 use std::sync::Arc;
 
 /// A dense weight W (out, inp) in 16 bits: `y = x Wᵀ`. Copies share the numbers.
@@ -23,7 +24,13 @@ impl HalfDense {
     /// From a weight (out, inp).
     #[must_use]
     pub fn new(weight: Halves) -> Self {
-        Self { weight: Arc::new(weight) }
+        Self::shared(Arc::new(weight))
+    }
+
+    /// From a weight (out, inp) that others hold too.
+    #[must_use]
+    pub fn shared(weight: Arc<Halves>) -> Self {
+        Self { weight }
     }
 }
 
@@ -65,6 +72,17 @@ impl Map<f32> for HalfDense {
     fn backward(&self, args: Backward<'_, '_, f32>, _ws: &mut Workspace<f32>) {
         if let Some(dx) = args.dx {
             through_weight(args.dy, Weight::Half(&self.weight), dx);
+        }
+    }
+
+    fn release(&self) {
+        self.weight.release();
+    }
+
+    fn shelve(&mut self, shelf: &Shelf) -> io::Result<()> {
+        match self.weight.is_mapped() {
+            true => Ok(()),
+            false => Arc::make_mut(&mut self.weight).shelve(shelf),
         }
     }
 

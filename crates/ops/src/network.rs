@@ -1,6 +1,7 @@
 //! Networks: sites, and running ranges of stages with a probe.
 
 use crate::{LinearSlot, OutputLoss, Probe, Sites};
+use linwright_tensor::Mat;
 use std::error::Error;
 use std::ops::Range;
 
@@ -47,6 +48,12 @@ pub trait Network: Sites + Clone + Send + Sync {
 
     /// Bytes of a state in memory.
     fn state_bytes(state: &Self::State) -> usize;
+
+    /// Matrices of a state, which go to a file between passes if those of all examples are larger
+    /// than memory; none if the state stays in memory.
+    fn state_matrices(_state: &mut Self::State) -> Vec<&mut Mat<f32>> {
+        Vec::new()
+    }
 
     /// Number of parameters outside the operators of slots: embeddings, norms, biases.
     fn other_parameters(&self) -> u64;

@@ -4,9 +4,10 @@ use crate::{
     Buffer, BufferMut, Grads, Invertible, OpError, OpSpec, Param, ParamMut, Tape, Workspace,
 };
 use linwright_tensor::kernels::gemm::Weight;
-use linwright_tensor::{Mat, MatMut, MatRef, RngKey, Scalar};
+use linwright_tensor::{Mat, MatMut, MatRef, RngKey, Scalar, Shelf};
 use serde::{Deserialize, Serialize};
 use std::fmt::Debug;
+use std::io;
 
 /// Number of output and input features of a map; a dense weight of this shape is (out, inp).
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Hash, Serialize, Deserialize)]
@@ -98,6 +99,24 @@ pub trait Map<T: Scalar>: Debug + Send + Sync {
     /// products of the same rows, or need the numbers in their held type.
     fn weight(&self) -> Option<Weight<'_, T>> {
         None
+    }
+
+    /// Lets the system reclaim the memory of numbers that stand in a mapped file, after a stage of a
+    /// network larger than memory.
+    fn release(&self) {}
+
+    /// Parameters as matrices that may stand in a file, in the order of [`Self::params`]; none for
+    /// kinds with few parameters, which stay in memory.
+    fn matrices_mut(&mut self) -> Vec<&mut Mat<T>> {
+        Vec::new()
+    }
+
+    /// Moves large matrices to a file, unless they stand in one.
+    ///
+    /// # Errors
+    /// Those of writing and mapping.
+    fn shelve(&mut self, shelf: &Shelf) -> io::Result<()> {
+        self.matrices_mut().into_iter().try_for_each(|matrix| matrix.shelve(shelf))
     }
 
     /// Inverse and determinant, if this kind of map supports them.

@@ -12,6 +12,12 @@ pub fn resident_bytes() -> Option<u64> {
     status("VmRSS:")
 }
 
+/// Memory of the machine in bytes.
+#[must_use]
+pub fn total_bytes() -> Option<u64> {
+    entry("/proc/meminfo", "MemTotal:")
+}
+
 /// Memory in bytes that the machine has left for new work.
 #[must_use]
 pub fn available_bytes() -> Option<u64> {

@@ -5,9 +5,11 @@
 
 use crate::dtype::DType;
 use crate::kernels::widen;
+use crate::numbers::{Mapped, Numbers, Shelf};
 use crate::{Mat, parallel};
 use half::slice::{HalfBitsSliceExt, HalfFloatSliceExt};
 use half::{bf16, f16};
+use std::io;
 
 /// A type of 16 bits.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -87,13 +89,13 @@ impl HalfType {
     }
 }
 
-/// Owned, contiguous, row-major matrix of 16-bit numbers.
+/// Owned, contiguous, row-major matrix of 16-bit numbers, in memory or in a mapped file.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct Halves {
     of: HalfType,
     rows: usize,
     cols: usize,
-    bits: Vec<u16>,
+    bits: Numbers<u16>,
 }
 
 impl Halves {
@@ -105,7 +107,37 @@ impl Halves {
     #[track_caller]
     pub fn new(of: HalfType, (rows, cols): (usize, usize), bits: Vec<u16>) -> Self {
         assert_eq!(bits.len(), rows * cols, "numbers of a {rows} x {cols} matrix");
-        Self { of, rows, cols, bits }
+        Self { of, rows, cols, bits: Numbers::Owned(bits) }
+    }
+
+    /// Numbers of a mapped file, in row-major order.
+    ///
+    /// # Panics
+    /// If they are not exactly `rows * cols`.
+    #[must_use]
+    #[track_caller]
+    pub fn mapped(of: HalfType, (rows, cols): (usize, usize), bits: Mapped<u16>) -> Self {
+        assert_eq!(bits.numbers().len(), rows * cols, "numbers of a {rows} x {cols} matrix");
+        Self { of, rows, cols, bits: Numbers::Mapped(bits) }
+    }
+
+    /// Whether the numbers stand in a mapped file.
+    #[must_use]
+    pub fn is_mapped(&self) -> bool {
+        self.bits.is_mapped()
+    }
+
+    /// Moves the numbers to a file, unless they stand in one.
+    ///
+    /// # Errors
+    /// Those of writing and mapping; the matrix is then unchanged.
+    pub fn shelve(&mut self, shelf: &Shelf) -> io::Result<()> {
+        self.bits.shelve(shelf)
+    }
+
+    /// Lets the system reclaim the memory of numbers that stand in a file.
+    pub fn release(&self) {
+        self.bits.release();
     }
 
     /// Rounds a matrix to nearest; numbers that overflow become infinities.
@@ -113,7 +145,7 @@ impl Halves {
     pub fn rounded(of: HalfType, mat: &Mat<f32>) -> Self {
         let mut bits = vec![0; mat.data().len()];
         of.narrow(mat.data(), &mut bits);
-        Self { of, rows: mat.rows(), cols: mat.cols(), bits }
+        Self { of, rows: mat.rows(), cols: mat.cols(), bits: Numbers::Owned(bits) }
     }
 
     /// The type of the numbers.
@@ -137,13 +169,13 @@ impl Halves {
     /// The bits of all numbers in row-major order.
     #[must_use]
     pub fn bits(&self) -> &[u16] {
-        &self.bits
+        self.bits.as_slice()
     }
 
     /// The bits of one row.
     #[must_use]
     pub fn row(&self, i: usize) -> &[u16] {
-        &self.bits[i * self.cols..(i + 1) * self.cols]
+        &self.bits()[i * self.cols..(i + 1) * self.cols]
     }
 
     /// Widens one row.
@@ -159,10 +191,10 @@ impl Halves {
     #[must_use]
     pub fn to_mat(&self) -> Mat<f32> {
         const PIECE: usize = 1 << 16;
-        let mut wide = Mat::zeros(self.rows, self.cols);
+        let (mut wide, bits) = (Mat::zeros(self.rows, self.cols), self.bits());
         parallel::for_each_chunk(wide.data_mut(), PIECE, |piece, wide| {
             let first = piece * PIECE;
-            self.of.widen(&self.bits[first..first + wide.len()], wide);
+            self.of.widen(&bits[first..first + wide.len()], wide);
         });
         wide
     }
@@ -170,11 +202,11 @@ impl Halves {
     /// A transposed copy.
     #[must_use]
     pub fn transpose(&self) -> Self {
-        let mut bits = Vec::with_capacity(self.bits.len());
+        let (mut bits, all) = (Vec::with_capacity(self.bits().len()), self.bits());
         for j in 0..if self.rows > 0 { self.cols } else { 0 } {
-            bits.extend((0..self.rows).map(|i| self.bits[i * self.cols + j]));
+            bits.extend((0..self.rows).map(|i| all[i * self.cols + j]));
         }
-        Self { of: self.of, rows: self.cols, cols: self.rows, bits }
+        Self { of: self.of, rows: self.cols, cols: self.rows, bits: Numbers::Owned(bits) }
     }
 }
 

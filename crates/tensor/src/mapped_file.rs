@@ -1,19 +1,23 @@
 //! Read-only memory-mapped files.
 #![allow(unsafe_code, reason = "mapping a file is inherently unsafe; it is isolated here")]
 
-use memmap2::{Mmap, UncheckedAdvice};
+use memmap2::{Mmap, MmapOptions, UncheckedAdvice};
 use std::fs::File;
 use std::io;
 use std::ops::Range;
+use std::sync::Arc;
 
-/// A file mapped read-only. Nobody may truncate the file while it is mapped: the system would then
-/// end the process at the next access.
+/// A file, or a part of it, mapped read-only. Nobody may truncate the file while it is mapped: the
+/// system would then end the process at the next access.
 #[derive(Debug)]
 pub struct MappedFile {
     /// None for an empty file.
     map: Option<Mmap>,
     #[cfg(unix)]
-    file: File,
+    file: Arc<File>,
+    /// Where the part begins in the file.
+    #[cfg(unix)]
+    start: u64,
 }
 
 impl MappedFile {
@@ -22,20 +26,38 @@ impl MappedFile {
     /// # Errors
     /// Those of mapping.
     pub fn of(file: File) -> io::Result<Self> {
-        let map = match file.metadata()?.len() {
+        let length = file.metadata()?.len();
+        Self::part(&Arc::new(file), 0..length)
+    }
+
+    /// Maps a byte range of an open regular file.
+    ///
+    /// # Errors
+    /// Those of mapping, and [`io::ErrorKind::UnexpectedEof`] if the file ends before the range.
+    pub fn part(file: &Arc<File>, bytes: Range<u64>) -> io::Result<Self> {
+        if bytes.end > file.metadata()?.len() {
+            return Err(io::ErrorKind::UnexpectedEof.into());
+        }
+        let length = usize::try_from(bytes.end.saturating_sub(bytes.start))
+            .map_err(|_| io::ErrorKind::OutOfMemory)?;
+        let map = match length {
             0 => None,
             // SAFETY: the map is read-only and private to this type; a concurrent truncation by
             // another process is the documented caveat above.
-            _ => Some(unsafe { Mmap::map(&file)? }),
+            _ => Some(unsafe {
+                MmapOptions::new().offset(bytes.start).len(length).map(&**file)?
+            }),
         };
         Ok(Self {
             map,
             #[cfg(unix)]
-            file,
+            file: Arc::clone(file),
+            #[cfg(unix)]
+            start: bytes.start,
         })
     }
 
-    /// The bytes of the file.
+    /// The bytes of the file, or of its part.
     #[must_use]
     pub fn bytes(&self) -> &[u8] {
         self.map.as_deref().unwrap_or(&[])
@@ -54,7 +76,11 @@ impl MappedFile {
         let all = self.bytes();
         assert!(out.len() <= all.len().saturating_sub(start), "{} from {start}", out.len());
         #[cfg(unix)]
-        return std::os::unix::fs::FileExt::read_exact_at(&self.file, out, start as u64);
+        return std::os::unix::fs::FileExt::read_exact_at(
+            &*self.file,
+            out,
+            self.start + start as u64,
+        );
         #[cfg(not(unix))]
         return Ok(out.copy_from_slice(&all[start..start + out.len()]));
     }
@@ -92,5 +118,24 @@ mod tests {
         let empty = MappedFile::of(File::open(&path).unwrap()).unwrap();
         assert!(empty.bytes().is_empty() && empty.read_at(0, &mut []).is_ok());
         assert!(file.read_at(247, &mut out).is_err(), "the file became shorter");
+    }
+
+    #[test]
+    fn a_part_of_a_file_is_mapped_at_any_place() {
+        let dir = tempfile::tempdir().unwrap();
+        let path = dir.path().join("f");
+        let bytes: Vec<u8> = (0..9000u32).map(|i| (i % 251) as u8).collect();
+        std::fs::write(&path, &bytes).unwrap();
+        let file = Arc::new(File::open(&path).unwrap());
+        for range in [0..9000, 5..10, 4095..8200, 4096..4096] {
+            let part = MappedFile::part(&file, range.clone()).unwrap();
+            let expected = &bytes[range.start as usize..range.end as usize];
+            assert_eq!(part.bytes(), expected, "{range:?}");
+            part.release(0..expected.len());
+            let mut out = vec![0; expected.len()];
+            part.read_at(0, &mut out).unwrap();
+            assert_eq!((&out[..], part.bytes()), (expected, expected), "{range:?}");
+        }
+        assert!(MappedFile::part(&file, 8999..9001).is_err(), "beyond the end");
     }
 }

@@ -4,12 +4,15 @@
 //! stride, so a block of columns of a larger matrix is a view too.
 
 use crate::Scalar;
+use crate::numbers::{Mapped, Numbers, Shelf};
 use std::any::TypeId;
+use std::io;
 
-/// Owned, contiguous, row-major matrix.
+/// Owned, contiguous, row-major matrix, in memory or in a mapped file. In a file it is read where it
+/// stands, and copied to memory before it is changed.
 #[derive(Clone, Debug, Default, PartialEq)]
 pub struct Mat<T> {
-    data: Vec<T>,
+    data: Numbers<T>,
     rows: usize,
     cols: usize,
 }
@@ -18,7 +21,7 @@ impl<T: Scalar> Mat<T> {
     /// All zeros.
     #[must_use]
     pub fn zeros(rows: usize, cols: usize) -> Self {
-        Self { data: vec![T::ZERO; rows * cols], rows, cols }
+        Self { data: Numbers::Owned(vec![T::ZERO; rows * cols]), rows, cols }
     }
 
     /// The identity of size `n`.
@@ -35,7 +38,7 @@ impl<T: Scalar> Mat<T> {
         for i in 0..if cols > 0 { rows } else { 0 } {
             data.extend((0..cols).map(|j| f(i, j)));
         }
-        Self { data, rows, cols }
+        Self { data: Numbers::Owned(data), rows, cols }
     }
 
     /// Takes `data` in row-major order.
@@ -51,7 +54,37 @@ impl<T: Scalar> Mat<T> {
             "a {rows} x {cols} matrix needs {} numbers",
             rows * cols
         );
-        Self { data, rows, cols }
+        Self { data: Numbers::Owned(data), rows, cols }
+    }
+
+    /// Numbers of a mapped file, in row-major order.
+    ///
+    /// # Panics
+    /// If they are not exactly `rows * cols`.
+    #[must_use]
+    #[track_caller]
+    pub fn mapped(rows: usize, cols: usize, data: Mapped<T>) -> Self {
+        assert_eq!(data.numbers().len(), rows * cols, "numbers of a {rows} x {cols} matrix");
+        Self { data: Numbers::Mapped(data), rows, cols }
+    }
+
+    /// Whether the numbers stand in a mapped file.
+    #[must_use]
+    pub fn is_mapped(&self) -> bool {
+        self.data.is_mapped()
+    }
+
+    /// Moves the numbers to a file, unless they stand in one.
+    ///
+    /// # Errors
+    /// Those of writing and mapping; the matrix is then unchanged.
+    pub fn shelve(&mut self, shelf: &Shelf) -> io::Result<()> {
+        self.data.shelve(shelf)
+    }
+
+    /// Lets the system reclaim the memory of numbers that stand in a file.
+    pub fn release(&self) {
+        self.data.release();
     }
 
     /// Number of rows.
@@ -69,64 +102,70 @@ impl<T: Scalar> Mat<T> {
     /// All numbers in row-major order.
     #[must_use]
     pub fn data(&self) -> &[T] {
-        &self.data
+        self.data.as_slice()
     }
 
     /// All numbers in row-major order, mutable.
     pub fn data_mut(&mut self) -> &mut [T] {
-        &mut self.data
+        self.data.to_mut()
     }
 
     /// The numbers in row-major order.
     #[must_use]
     pub fn into_vec(self) -> Vec<T> {
-        self.data
+        self.data.into_vec()
     }
 
     /// One row.
     #[must_use]
     pub fn row(&self, i: usize) -> &[T] {
-        &self.data[i * self.cols..(i + 1) * self.cols]
+        &self.data()[i * self.cols..(i + 1) * self.cols]
     }
 
     /// One row, mutable.
     pub fn row_mut(&mut self, i: usize) -> &mut [T] {
-        &mut self.data[i * self.cols..(i + 1) * self.cols]
+        &mut self.data.to_mut()[i * self.cols..(i + 1) * self.cols]
     }
 
     /// Element (i, j).
     #[must_use]
     pub fn at(&self, i: usize, j: usize) -> T {
-        self.data[i * self.cols + j]
+        self.data()[i * self.cols + j]
     }
 
     /// Mutable element (i, j).
     pub fn at_mut(&mut self, i: usize, j: usize) -> &mut T {
-        &mut self.data[i * self.cols + j]
+        &mut self.data.to_mut()[i * self.cols + j]
     }
 
     /// View of the whole.
     #[must_use]
     pub fn view(&self) -> MatRef<'_, T> {
-        MatRef { data: &self.data, rows: self.rows, cols: self.cols, stride: self.cols }
+        MatRef { data: self.data(), rows: self.rows, cols: self.cols, stride: self.cols }
     }
 
     /// Mutable view of the whole.
     pub fn view_mut(&mut self) -> MatMut<'_, T> {
-        MatMut { data: &mut self.data, rows: self.rows, cols: self.cols, stride: self.cols }
+        MatMut {
+            data: self.data.to_mut(),
+            rows: self.rows,
+            cols: self.cols,
+            stride: self.cols,
+        }
     }
 
     /// Changes the shape, keeping the allocation; all elements are then zero.
     pub fn reset(&mut self, rows: usize, cols: usize) {
-        self.data.clear();
-        self.data.resize(rows * cols, T::ZERO);
+        let data = self.data.room();
+        data.clear();
+        data.resize(rows * cols, T::ZERO);
         (self.rows, self.cols) = (rows, cols);
     }
 
     /// Changes the shape, keeping the allocation; the contents are then unspecified, which saves
     /// the pass of [`Self::reset`] over memory.
     pub fn resize(&mut self, rows: usize, cols: usize) {
-        self.data.resize(rows * cols, T::ZERO);
+        self.data.room().resize(rows * cols, T::ZERO);
         (self.rows, self.cols) = (rows, cols);
     }
 
@@ -151,11 +190,8 @@ impl<T: Scalar> Mat<T> {
     /// A copy in another precision.
     #[must_use]
     pub fn cast<U: Scalar>(&self) -> Mat<U> {
-        Mat {
-            data: self.data.iter().map(|v| U::from_f64(v.to_f64())).collect(),
-            rows: self.rows,
-            cols: self.cols,
-        }
+        let data = self.data().iter().map(|v| U::from_f64(v.to_f64())).collect();
+        Mat { data: Numbers::Owned(data), rows: self.rows, cols: self.cols }
     }
 }
 
@@ -260,7 +296,7 @@ impl<'a, T: Scalar> MatRef<'a, T> {
         for i in 0..self.rows {
             data.extend_from_slice(self.row(i));
         }
-        Mat { data, rows: self.rows, cols: self.cols }
+        Mat { data: Numbers::Owned(data), rows: self.rows, cols: self.cols }
     }
 }
 

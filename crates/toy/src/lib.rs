@@ -142,6 +142,10 @@ impl Network for Toy {
         Ok(())
     }
 
+    fn state_matrices(state: &mut Mat<f32>) -> Vec<&mut Mat<f32>> {
+        vec![state]
+    }
+
     fn state_bytes(state: &Mat<f32>) -> usize {
         4 * state.data().len()
     }

@@ -35,6 +35,7 @@ mod monarch;
 #[cfg(test)]
 pub(crate) mod planted;
 pub(crate) mod regression;
+pub(crate) mod sample_space;
 pub mod spectrum;
 mod sum;
 mod trained;

@@ -1,7 +1,8 @@
 //! Low-rank factors, in closed form or trained.
 //!
 //! Closed: with `S = E[x xᵀ]` and `D = E[y xᵀ]`, where x is the input in the edited model and y the
-//! output in the original one, the best map of rank r is `trunc_r(D S^-½) S^-½`.
+//! output in the original one, the best map of rank r is `trunc_r(D S^-½) S^-½`. With fewer samples
+//! than input features it is computed from these instead of S and D, see [`fit::sample_space`].
 //!
 //! Optimal for outputs y of the original model and inputs x of the edited one: of all maps of rank
 //! r, with a free bias in a slot that has one, it has the least mean squared error on the text.
@@ -16,7 +17,7 @@ use super::{Fit, FitProblem, How, Method, SampleRows, Training, check_saves, fac
 use crate::fit::regression::{Inputs, Regression, multiply};
 use crate::operator_size::rank_bound;
 use crate::{FitError, Size, Unit, fit};
-use linwright_measure::capture::Needs;
+use linwright_measure::capture::{Evidence, Needs};
 use linwright_measure::stats::SiteStats;
 use linwright_ops::{LowRank, LowRankSpec, Op, OpSpec, Shape};
 use linwright_tensor::Mat;
@@ -69,6 +70,10 @@ impl Method for LowRankMethod {
         }
     }
 
+    fn takes_few_samples(&self) -> bool {
+        self.fit == How::Closed
+    }
+
     fn parameters(&self, size: Option<Size>, shape: Shape) -> Result<usize, FitError> {
         Ok(rank_bound(factors::given(size, shape)?, shape, None)? * (shape.out + shape.inp))
     }
@@ -111,6 +116,10 @@ impl Method for LowRankMethod {
                 self.training.run(&OpSpec::LowRank(LowRankSpec { rank }), problem, control)
             }
             How::Closed => {
+                if let Some(Evidence::Samples(samples)) = problem.evidence {
+                    factors::check_samples(rank, samples.train as u64, 0.0)?;
+                    return problem.low_rank_in_samples(samples, rank);
+                }
                 factors::check_samples(rank, factors::inputs(problem)?.count, 0.0)?;
                 let (u, v, dropped) = reduced_rank_regression(&*problem.target()?, rank)?;
                 let op = Op::Linear(Box::new(LowRank::new(u.cast(), v.cast())));

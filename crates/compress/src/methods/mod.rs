@@ -4,6 +4,7 @@
 #[cfg(test)]
 mod biases;
 mod factors;
+mod in_samples;
 mod trained;
 #[cfg(test)]
 mod trial;
@@ -204,6 +205,12 @@ pub trait Method: Clone {
     /// Form of the captured data.
     fn needs(&self) -> Needs;
 
+    /// Whether its sums may be replaced by the samples where there are fewer of these than input
+    /// features.
+    fn takes_few_samples(&self) -> bool {
+        false
+    }
+
     /// Whether it is fitted to text. Other methods read the weight alone; text only shows their
     /// error.
     fn needs_text(&self) -> bool {
@@ -390,6 +397,14 @@ macro_rules! methods {
             #[must_use]
             pub fn needs(&self) -> Needs {
                 match self { $(Self::$variant(method) => method.needs(),)* }
+            }
+
+            /// Form of the captured data for a number of training samples of a shape: samples
+            /// instead of sums if these would be larger, and the method takes them.
+            #[must_use]
+            pub fn needs_of(&self, rows: usize, shape: Shape) -> Needs {
+                let takes = match self { $(Self::$variant(method) => method.takes_few_samples(),)* };
+                if takes && (1..shape.inp).contains(&rows) { Needs::Samples } else { self.needs() }
             }
 
             /// See [`Method::work`].

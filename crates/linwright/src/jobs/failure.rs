@@ -200,7 +200,10 @@ impl From<CompressError> for Failure {
             CompressError::Evaluation(error) => error.into(),
             CompressError::Output(error) => error.into(),
             CompressError::Store(error) => error.into(),
-            CompressError::Capture(CaptureError::Io { source, .. }) if is_full(&source) => {
+            CompressError::Capture(CaptureError::Io { source, .. })
+            | CompressError::Shelf { source, .. }
+                if is_full(&source) =>
+            {
                 Self::new(FailureKind::Resources, message)
             }
             CompressError::Fit {
@@ -213,6 +216,7 @@ impl From<CompressError> for Failure {
                 ..
             }
             | CompressError::Network(_)
+            | CompressError::Shelf { .. }
             | CompressError::Capture(_)
             | CompressError::Unstorable { .. }
             | CompressError::Interrupted => Self::general(message),
@@ -423,7 +427,11 @@ impl From<CheckpointError> for Failure {
         match error {
             CheckpointError::Config { .. } => Self::new(FailureKind::Recipe, message),
             CheckpointError::File(error) => error.into(),
+            CheckpointError::Shelf { source, .. } if is_full(&source) => {
+                Self::new(FailureKind::Resources, message)
+            }
             CheckpointError::NotADirectory { .. }
+            | CheckpointError::Shelf { .. }
             | CheckpointError::Native { .. }
             | CheckpointError::Operator { .. }
             | CheckpointError::Tokenizer(_)

@@ -2,10 +2,13 @@
 
 use super::{Failure, Session};
 use linwright_files::hub::{self, HubId, HubSettings};
-use linwright_model::checkpoint::{LoadedModel, Precision, Sentence, load_as};
+use linwright_model::checkpoint::{
+    CheckpointError, LoadedModel, Precision, Sentence, load_as, load_offloaded,
+};
 use linwright_model::tokenizer::Tokenizer;
 use linwright_nets::Net;
 use linwright_run::Monitor;
+use linwright_tensor::Shelf;
 use std::ffi::OsString;
 use std::path::{Path, PathBuf};
 
@@ -97,6 +100,34 @@ pub fn open_model_as(
     session: &mut Session<'_>,
 ) -> Result<OpenModel, Failure> {
     let place = find_model(model, session)?;
+    open_with(model, place, session, |path| load_as(path, precision))
+}
+
+/// As [`open_model`], for a model that was found.
+pub fn open_place(
+    model: &str,
+    place: Place,
+    session: &mut Session<'_>,
+) -> Result<OpenModel, Failure> {
+    open_with(model, place, session, |path| load_as(path, Precision::F32))
+}
+
+/// As [`open_place`], with weights that stay in their files or go to the shelf.
+pub fn open_offloaded(
+    model: &str,
+    place: Place,
+    shelf: &Shelf,
+    session: &mut Session<'_>,
+) -> Result<OpenModel, Failure> {
+    open_with(model, place, session, |path| load_offloaded(path, shelf))
+}
+
+fn open_with(
+    model: &str,
+    place: Place,
+    session: &mut Session<'_>,
+    load: impl FnOnce(&Path) -> Result<LoadedModel, CheckpointError>,
+) -> Result<OpenModel, Failure> {
     session.step(&format!("loading {model}"));
     if model == POCKET && Path::new(model).exists() {
         session.note(
@@ -107,7 +138,7 @@ pub fn open_model_as(
         return Err(Failure::usage(format!("{model} is a small network, no language model"))
             .hint("a recipe of images replaces its layers, eval-net scores it, inspect --slots lists them"));
     }
-    let loaded = load_as(&place.path, precision)?;
+    let loaded = load(&place.path)?;
     session.detail(|| held(&loaded));
     for note in &loaded.notes {
         session.note(&format!("note: {note}"));

@@ -89,6 +89,14 @@ pub enum CheckpointError {
         /// The error.
         source: ModelError,
     },
+    /// Weights that do not stay in their files cannot be written to another.
+    #[error("weights of {name} cannot be moved out of memory: {source}")]
+    Shelf {
+        /// The tensor or site.
+        name: String,
+        /// The error of the system.
+        source: io::Error,
+    },
     /// An invalid GGUF file, or a model of an unknown architecture.
     #[error("{}: {fault}", path.display())]
     Gguf {

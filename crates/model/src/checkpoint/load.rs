@@ -10,11 +10,12 @@ use crate::families::Family;
 use crate::tokenizer::Tokenizer;
 use crate::transformer::{Held, Orientation, TensorSource, Transformer};
 use linwright_files::{
-    CONFIG, FileError, GGUF_MAGIC, StoredType, TOKENIZER_FILES, Weights, files_with, hex,
+    CONFIG, FileError, GGUF_MAGIC, Placed, StoredType, TOKENIZER_FILES, Weights, files_with, hex,
 };
 use linwright_ops::archive::{self, Tensor, Tensors};
 use linwright_ops::{Op, OpSpec, Shape, SiteId};
 use linwright_run::{input, shown};
+use linwright_tensor::Shelf;
 use sha2::{Digest, Sha256};
 use std::collections::BTreeMap;
 use std::io::Read;
@@ -98,16 +99,40 @@ fn gguf_of(path: &Path) -> Result<Option<PathBuf>, CheckpointError> {
 /// # Errors
 /// As [`load`], and [`FileError::TooLarge`] for a number that the type cannot hold.
 pub fn load_as(dir: &Path, precision: Precision) -> Result<LoadedModel, CheckpointError> {
-    if let Some(file) = gguf_of(dir)? {
-        return gguf::load(&file, precision);
+    match gguf_of(dir)? {
+        Some(file) => gguf::load(&file, precision),
+        None => load_directory(dir, precision, None),
     }
+}
+
+/// As [`load_as`] with [`Precision::Auto`], for a model larger than memory: weights stay in their
+/// files, where a forward pass reads one stage at a time. Those that cannot be read where they
+/// stand go to the shelf. Memory: the largest tensor. A GGUF file is read to memory as a whole, with
+/// a note.
+///
+/// # Errors
+/// As [`load_as`], and [`CheckpointError::Shelf`] if the shelf is full.
+pub fn load_offloaded(dir: &Path, shelf: &Shelf) -> Result<LoadedModel, CheckpointError> {
+    let Some(file) = gguf_of(dir)? else {
+        return load_directory(dir, Precision::Auto, Some(shelf));
+    };
+    let mut loaded = gguf::load(&file, Precision::Auto)?;
+    loaded.notes.push("a GGUF file is held in memory: only safetensors files are mapped".into());
+    Ok(loaded)
+}
+
+fn load_directory(
+    dir: &Path,
+    precision: Precision,
+    shelf: Option<&Shelf>,
+) -> Result<LoadedModel, CheckpointError> {
     let (mut source, config_bytes) = Source::read(dir)?;
     let config = source.decoder_config()?;
     let tokenizer = source.tokenizer(&config)?;
     let headers = native::read(dir, &source.config)?;
     let weights = Weights::open(dir)?;
     source.dtype = weights.main_dtype();
-    let mut reader = Reader { precision, ..Reader::new(dir, &weights, config.family, headers) };
+    let mut reader = Reader { precision, shelf, ..Reader::new(dir, &weights, config.family, headers) };
     let mut config = config.with_ends(|name| reader.has(name));
     let untied = tied::settle(&mut source, &mut config, &reader)?;
     let tied = config.tied_embeddings;
@@ -134,6 +159,8 @@ pub(super) struct Reader<'a> {
     family: &'static Family,
     headers: Headers,
     precision: Precision,
+    /// The file for weights that cannot stay in theirs, of a model larger than memory.
+    shelf: Option<&'a Shelf>,
     used: Used,
 }
 
@@ -144,7 +171,8 @@ impl<'a> Reader<'a> {
         family: &'static Family,
         headers: Headers,
     ) -> Self {
-        Self { dir, weights, family, headers, precision: Precision::F32, used: Used::new() }
+        let (precision, used) = (Precision::F32, Used::new());
+        Self { dir, weights, family, headers, precision, shelf: None, used }
     }
 
     /// Whether there is a tensor of this name, or an operator in its place.
@@ -198,6 +226,36 @@ impl<'a> Reader<'a> {
         self.headers.get(site).is_some_and(|header| !matches!(header.spec, OpSpec::Dense(_)))
     }
 
+    /// A matrix that stays in its file, or goes to the shelf.
+    fn offloaded(
+        &mut self,
+        stored: &str,
+        shape: &[usize],
+        shelf: &Shelf,
+    ) -> Result<Held, CheckpointError> {
+        let Some(tensor) = self.weights.placed(stored, shape)? else {
+            let tensor = self.weights.read(stored, shape)?;
+            let entry = (StoredType::from(tensor.dtype).name(), shape.to_vec(), tensor.digest);
+            self.used.insert(stored.into(), entry);
+            let mapped = shelf.put(&tensor.values).map_err(unshelved(stored))?;
+            return Ok(mapped.map_or(Held::Full(tensor.values), Held::MappedFull));
+        };
+        let entry = (StoredType::from(tensor.dtype).name(), shape.to_vec(), tensor.digest);
+        self.used.insert(stored.into(), entry);
+        Ok(match tensor.numbers {
+            Placed::Full(values) => Held::MappedFull(values),
+            Placed::Half(of, bits) => Held::MappedHalf(of, bits),
+        })
+    }
+
+    /// An operator on the shelf, if there is one.
+    fn shelved(&self, site: &SiteId, mut op: Op<f32>) -> Result<Op<f32>, CheckpointError> {
+        if let Some(shelf) = self.shelf {
+            op.map_mut().shelve(shelf).map_err(unshelved(&site.0))?;
+        }
+        Ok(op)
+    }
+
     fn read_archived(&mut self, name: &str) -> Result<Tensor<f32>, CheckpointError> {
         let file = self.weights.file_of(name, &[])?;
         let info = &file.tensors()[name];
@@ -220,6 +278,9 @@ impl TensorSource for Reader<'_> {
 
     fn matrix(&mut self, name: &str, shape: &[usize]) -> Result<Held, CheckpointError> {
         let stored = self.stored(name);
+        if let Some(shelf) = self.shelf {
+            return self.offloaded(&stored, shape, shelf);
+        }
         let dtype = self.weights.info(&stored).and_then(|info| info.dtype.float());
         let Some(of) = self.precision.half(shape, dtype) else {
             return self.read(name, shape).map(Held::Full);
@@ -251,7 +312,7 @@ impl TensorSource for Reader<'_> {
             Some(header) if !matches!(header.spec, OpSpec::Dense(_)) => header,
             _ => {
                 let weight = self.matrix(&format!("{site}.weight"), &orientation.stored(shape))?;
-                return Ok(orientation.dense(shape, weight));
+                return self.shelved(site, orientation.dense(shape, weight));
             }
         };
         let bias = format!("{site}.bias");
@@ -259,9 +320,15 @@ impl TensorSource for Reader<'_> {
         for name in self.weights.names_of(&site.0).into_iter().filter(|name| *name != bias) {
             tensors.insert(name[site.0.len() + 1..].to_owned(), self.read_archived(&name)?);
         }
-        archive::load(&header, tensors)
-            .map_err(|source| CheckpointError::Operator { site: site.clone(), source })
+        let op = archive::load(&header, tensors)
+            .map_err(|source| CheckpointError::Operator { site: site.clone(), source })?;
+        self.shelved(site, op)
     }
+}
+
+/// The error for weights that cannot be moved to the shelf.
+fn unshelved(name: &str) -> impl FnOnce(std::io::Error) -> CheckpointError {
+    move |source| CheckpointError::Shelf { name: name.to_owned(), source }
 }
 
 /// The stored name of a tensor: files of the bare model omit its prefix, and some write parts of

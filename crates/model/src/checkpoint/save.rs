@@ -12,7 +12,7 @@ use super::verify::{fixed_prompts, verify};
 use crate::Role;
 use crate::config::TransformerConfig;
 use crate::transformer::{Orientation, Shown, Transformer};
-use linwright_files::writer::{Planned, header_bytes, write_values};
+use linwright_files::writer::{Planned, header_bytes, write_halves, write_values};
 use linwright_files::{CONFIG, DirWriter, INDEX, SINGLE, SavedFile};
 use linwright_ops::archive::Header;
 use linwright_ops::{LinearSlot, Op, OpSpec, Sites};
@@ -230,6 +230,7 @@ impl<'a> WeightLayout<'a> {
             if let Some(bias) = slot.bias() {
                 show(planned(format!("{id}.bias"), &[bias.len()]), Content::Values(bias));
             }
+            map.release();
         }
     }
 
@@ -318,7 +319,8 @@ impl<'a> WeightLayout<'a> {
     ) -> Result<(), WriteError> {
         match content {
             Content::Values(values) => write_values(out, name, self.dtype, values),
-            Content::Table(values) => write_values(out, name, self.dtype, &values.numbers()),
+            Content::Table(Shown::Full(values)) => write_values(out, name, self.dtype, values),
+            Content::Table(Shown::Half(values)) => write_halves(out, name, self.dtype, values),
             Content::Indices(values) => {
                 let bytes: Vec<u8> = values.iter().flat_map(|v| v.to_le_bytes()).collect();
                 Ok(out.write_all(&bytes)?)
@@ -326,10 +328,14 @@ impl<'a> WeightLayout<'a> {
             Content::Dense(slot) => {
                 let (map, orientation) = (slot.op().map(), self.orientation(slot));
                 // The weight of a dense operator is written without a copy.
-                if let (Some(Weight::Full(weight)), Orientation::Outputs) =
-                    (map.weight(), orientation)
-                {
-                    return write_values(out, name, self.dtype, weight.data());
+                match (map.weight(), orientation) {
+                    (Some(Weight::Full(weight)), Orientation::Outputs) => {
+                        return write_values(out, name, self.dtype, weight.data());
+                    }
+                    (Some(Weight::Half(weight)), Orientation::Outputs) => {
+                        return write_halves(out, name, self.dtype, weight);
+                    }
+                    (_, Orientation::Inputs) | (None, Orientation::Outputs) => {}
                 }
                 let mut weight = slot.op().to_dense().map_err(|source| {
                     let site = slot.id().clone();

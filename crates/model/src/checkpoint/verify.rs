@@ -11,7 +11,7 @@ use super::source::Source;
 use crate::ModelError;
 use crate::batch::Batch;
 use crate::config::TransformerConfig;
-use crate::transformer::{Held, Orientation, TensorSource, Transformer};
+use crate::transformer::{Held, Orientation, Shown, TensorSource, Transformer};
 use linwright_files::Weights;
 use linwright_ops::{Dense, LinearSlot, NoProbe, Op, OpSpec, Shape, SiteId, Sites};
 use linwright_tensor::dtype::DType;
@@ -390,12 +390,14 @@ impl TensorSource for Rounded<'_> {
         if self.form == Form::Dense || held_in_half {
             let mut weight = slot.op().to_dense().map_err(failed)?;
             round(self.dtype, weight.data_mut());
+            slot.op().map().release();
             return Ok(Op::Linear(Box::new(Dense::new(weight))));
         }
         let mut op = slot.op().clone();
         for param in op.map_mut().params_mut() {
             round(self.dtype, param.values);
         }
+        slot.op().map().release();
         Ok(op)
     }
 }
@@ -410,7 +412,7 @@ impl RowSource for Rounded<'_> {
         let (numbers, mut found) = (rows.start * cols..rows.end * cols, Vec::new());
         self.decoder.for_each_tensor(&mut |other, _, values| {
             if other == name {
-                found = values.numbers()[numbers.clone()].to_vec();
+                found = values.part(numbers.clone());
             }
         });
         let is_asked = |site: &SiteId| name.strip_suffix(".weight") == Some(&site.0);
@@ -419,8 +421,10 @@ impl RowSource for Rounded<'_> {
             let failed = |source| CheckpointError::Operator { site: head.id().clone(), source };
             found = match head.op().map().weight() {
                 Some(Weight::Full(weight)) => weight.data()[numbers].to_vec(),
-                _ => head.op().to_dense().map_err(failed)?.data()[numbers].to_vec(),
+                Some(Weight::Half(weight)) => Shown::Half(weight).part(numbers),
+                None => head.op().to_dense().map_err(failed)?.data()[numbers].to_vec(),
             };
+            head.op().map().release();
         }
         assert_eq!(found.len(), rows.len() * cols, "rows of {name} in memory");
         round(self.dtype, &mut found);

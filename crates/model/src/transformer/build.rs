@@ -6,7 +6,7 @@ use super::weights::{NormWeights, TableValues, TableWeights};
 use crate::config::{Linear, NormSite, Table, TransformerConfig};
 use crate::parts::Convert;
 use linwright_ops::{Dense, HalfDense, InputId, LinearSlot, Op, Place, Shape, SiteId};
-use linwright_tensor::{HalfType, Halves, Mat, RngKey};
+use linwright_tensor::{HalfType, Halves, Mapped, Mat, RngKey};
 use std::convert::Infallible;
 use std::sync::Arc;
 
@@ -20,6 +20,10 @@ pub enum Held {
     Full(Vec<f32>),
     /// In 16 bits.
     Half(HalfType, Vec<u16>),
+    /// In `f32`, in a mapped file.
+    MappedFull(Mapped<f32>),
+    /// In 16 bits, in a mapped file.
+    MappedHalf(HalfType, Mapped<u16>),
 }
 
 impl Held {
@@ -27,6 +31,20 @@ impl Held {
         match self {
             Self::Full(values) => values.len(),
             Self::Half(_, bits) => bits.len(),
+            Self::MappedFull(values) => values.numbers().len(),
+            Self::MappedHalf(_, bits) => bits.numbers().len(),
+        }
+    }
+
+    /// As a matrix.
+    fn matrix(self, rows: usize, cols: usize) -> TableValues {
+        let full = |values| TableValues::Full(Arc::new(values));
+        let half = |values| TableValues::Half(Arc::new(values));
+        match self {
+            Self::Full(values) => full(Mat::from_vec(rows, cols, values)),
+            Self::MappedFull(values) => full(Mat::mapped(rows, cols, values)),
+            Self::Half(of, bits) => half(Halves::new(of, (rows, cols), bits)),
+            Self::MappedHalf(of, bits) => half(Halves::mapped(of, (rows, cols), bits)),
         }
     }
 }
@@ -57,22 +75,18 @@ impl Orientation {
     #[must_use]
     pub fn dense(self, shape: Shape, numbers: Held) -> Op<f32> {
         let [rows, cols] = self.stored(shape);
-        match numbers {
-            Held::Full(values) => {
-                let stored = Mat::from_vec(rows, cols, values);
-                let weight = match self {
-                    Self::Outputs => stored,
-                    Self::Inputs => stored.transpose(),
-                };
-                Op::Linear(Box::new(Dense::new(weight)))
+        match (numbers.matrix(rows, cols), self) {
+            (TableValues::Full(weight), Self::Outputs) => {
+                Op::Linear(Box::new(Dense::shared(weight)))
             }
-            Held::Half(of, bits) => {
-                let stored = Halves::new(of, (rows, cols), bits);
-                let weight = match self {
-                    Self::Outputs => stored,
-                    Self::Inputs => stored.transpose(),
-                };
-                Op::Linear(Box::new(HalfDense::new(weight)))
+            (TableValues::Full(weight), Self::Inputs) => {
+                Op::Linear(Box::new(Dense::new(weight.transpose())))
+            }
+            (TableValues::Half(weight), Self::Outputs) => {
+                Op::Linear(Box::new(HalfDense::shared(weight)))
+            }
+            (TableValues::Half(weight), Self::Inputs) => {
+                Op::Linear(Box::new(HalfDense::new(weight.transpose())))
             }
         }
     }
@@ -224,12 +238,7 @@ impl<S: TensorSource> Convert<Table, NormSite, Linear> for Builder<'_, S> {
             [rows, cols] => (*rows, *cols),
             other => (1, other.iter().product()),
         };
-        let values = match numbers {
-            Held::Full(values) => TableValues::Full(Arc::new(Mat::from_vec(rows, cols, values))),
-            Held::Half(of, bits) => {
-                TableValues::Half(Arc::new(Halves::new(of, (rows, cols), bits)))
-            }
-        };
+        let values = numbers.matrix(rows, cols);
         Ok(TableWeights { table, values })
     }
 

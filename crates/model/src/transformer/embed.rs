@@ -71,6 +71,7 @@ impl Transformer {
             }
         }
         self.add_tables(batch, into)?;
+        self.weights.embedding.release();
         if let Some(weights) = &self.weights.embedding_norm {
             let mut normed = workspace.take(batch.len(), hidden);
             norm(into.view(), &weights.of(&self.config.norm, hidden), normed.view_mut());

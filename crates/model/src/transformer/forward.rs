@@ -104,7 +104,12 @@ impl Transformer {
                 keep: false,
             };
             for stage in stages {
-                pass.stage(&self.weights.layers[stage / 2], stage, stream, &mut memory.layer)?;
+                let layer = &self.weights.layers[stage / 2];
+                let done = pass.stage(layer, stage, stream, &mut memory.layer);
+                // A model larger than memory has one stage in memory at a time.
+                let branch = if stage % 2 == 0 { &layer.attention } else { &layer.mlp };
+                branch.iter().for_each(Branch::release);
+                done?;
                 if pass.lens.is_satisfied() {
                     break;
                 }
@@ -152,6 +157,10 @@ impl Network for Transformer {
 
     fn state_bytes(Stream { rows, beside }: &Stream) -> usize {
         4 * (rows.data().len() + beside.as_ref().map_or(0, |rows| rows.data().len()))
+    }
+
+    fn state_matrices(Stream { rows, beside }: &mut Stream) -> Vec<&mut Mat<f32>> {
+        [Some(rows), beside.as_mut()].into_iter().flatten().collect()
     }
 
     fn other_parameters(&self) -> u64 {

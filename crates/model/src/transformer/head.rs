@@ -72,6 +72,7 @@ impl Transformer {
         self.memory.lend(|memory| {
             self.logits_into(hidden, &mut memory.head, target, None, &mut memory.workspace);
         });
+        self.weights.release_head();
     }
 
     /// Writes the logits (rows, vocab); with `keep`, keeps what a backward pass needs, and shows

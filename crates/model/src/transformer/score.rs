@@ -105,6 +105,7 @@ impl Transformer {
                 }
             }
         });
+        self.weights.release_head();
         if scores.iter().any(|score| !score.nll.is_finite()) {
             return Err(ModelError::NonFinite { site: self.head_site(), what: "logits" });
         }

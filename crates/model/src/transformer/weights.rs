@@ -69,6 +69,14 @@ impl TableWeights {
         }
     }
 
+    /// Lets the system reclaim the memory of values that stand in a file.
+    pub(super) fn release(&self) {
+        match &self.values {
+            TableValues::Full(values) => values.release(),
+            TableValues::Half(values) => values.release(),
+        }
+    }
+
     fn shown(&self) -> Shown<'_> {
         match &self.values {
             TableValues::Full(values) => Shown::Full(values.data()),
@@ -148,17 +156,53 @@ impl<'a> Shown<'a> {
             Self::Half(values) => Cow::Owned(values.to_mat().into_vec()),
         }
     }
+
+    /// Some of them in `f32`.
+    ///
+    /// # Panics
+    /// If the range is out of bounds.
+    #[must_use]
+    pub fn part(self, range: Range<usize>) -> Vec<f32> {
+        match self {
+            Self::Full(values) => values[range].to_vec(),
+            Self::Half(values) => {
+                let mut wide = vec![0.0; range.len()];
+                values.half_type().widen(&values.bits()[range], &mut wide);
+                wide
+            }
+        }
+    }
 }
 
 /// A visitor of tensors: name in checkpoints, shape, values.
 pub type ShowTensor<'a> = dyn FnMut(&str, &[usize], Shown<'_>) + 'a;
 
+impl Branch {
+    /// Lets the system reclaim the memory of weights that stand in a file.
+    pub(super) fn release(&self) {
+        self.inputs.iter().chain([&self.output]).for_each(|slot| slot.op().map().release());
+    }
+}
+
 impl Weights {
+    /// Lets the system reclaim the memory of the head's weights, if they stand in a file.
+    pub(super) fn release_head(&self) {
+        let transform = self.transform.as_ref().map(|(slot, _)| slot);
+        let slots = [self.project_out.as_ref(), transform, self.head.as_ref()];
+        slots.into_iter().flatten().for_each(|slot| slot.op().map().release());
+        if self.head.is_none() {
+            self.embedding.release();
+        }
+    }
+
     /// Visits every tensor outside the slots, in the order of computation.
     pub(super) fn for_each_tensor(&self, show: &mut ShowTensor<'_>) {
         for part in self.each() {
             match part {
-                Part::Table(t) => show(&t.table.name, &t.table.shape, t.shown()),
+                Part::Table(t) => {
+                    show(&t.table.name, &t.table.shape, t.shown());
+                    t.release();
+                }
                 Part::Norm(norm) => {
                     norm.tensors().for_each(|(name, values)| {
                         show(&name, &[values.len()], Shown::Full(values));

@@ -11,8 +11,9 @@ use crate::{
     Backward, LinearOp, Map, Op, OpError, Param, ParamMut, Shape, Structured, Tape, Workspace,
 };
 use linwright_tensor::kernels::gemm::{Arg, Weight, Write, linear, product};
-use linwright_tensor::{Mat, MatMut, MatRef, RngKey, Scalar};
+use linwright_tensor::{Mat, MatMut, MatRef, RngKey, Scalar, Shelf};
 use serde::{Deserialize, Serialize};
+use std::io;
 use std::sync::Arc;
 
 /// Options of [`Dense`]: none.
@@ -31,7 +32,13 @@ impl<T: Scalar> Dense<T> {
     /// Builds from a weight (out, inp).
     #[must_use]
     pub fn new(weight: Mat<T>) -> Self {
-        Self { weight: Arc::new(weight) }
+        Self::shared(Arc::new(weight))
+    }
+
+    /// Builds from a weight (out, inp) that others hold too.
+    #[must_use]
+    pub fn shared(weight: Arc<Mat<T>>) -> Self {
+        Self { weight }
     }
 }
 
@@ -81,6 +88,21 @@ impl<T: Scalar> Map<T> for Dense<T> {
         }
         if let Some(dx) = dx {
             product(T::ONE, Arg::Plain(dy), Arg::Plain(self.weight.view()), dx, Write::Set);
+        }
+    }
+
+    fn release(&self) {
+        self.weight.release();
+    }
+
+    fn matrices_mut(&mut self) -> Vec<&mut Mat<T>> {
+        vec![Arc::make_mut(&mut self.weight)]
+    }
+
+    fn shelve(&mut self, shelf: &Shelf) -> io::Result<()> {
+        match self.weight.is_mapped() {
+            true => Ok(()),
+            false => Arc::make_mut(&mut self.weight).shelve(shelf),
         }
     }
 

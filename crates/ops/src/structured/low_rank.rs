@@ -124,6 +124,15 @@ impl<T: Scalar> Map<T> for LowRank<T> {
         ws.give(d_hidden);
     }
 
+    fn release(&self) {
+        self.u.release();
+        self.v.release();
+    }
+
+    fn matrices_mut(&mut self) -> Vec<&mut Mat<T>> {
+        vec![&mut self.u, &mut self.v]
+    }
+
     fn clone_op(&self) -> Op<T> {
         Op::Linear(Box::new(self.clone()))
     }

@@ -23,12 +23,14 @@ pub use root::{BOUND_VARIABLE, DEFAULT_BOUND_BYTES, Place, ROOT_VARIABLE, place}
 pub use unfinished::Unfinished;
 
 use crate::atomic::write_atomic;
+use crate::input;
 use piece::Found;
 use serde::Serialize;
 use serde::de::DeserializeOwned;
 use std::collections::BTreeSet;
-use std::fs;
+use std::fs::{self, File};
 use std::io::ErrorKind;
+use std::ops::Range;
 use std::path::{Path, PathBuf};
 use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
 
@@ -183,6 +185,28 @@ impl Store {
         };
         let note = format!("{}: {reason}; {done}, computed again", path.display());
         open(&self.shared.notes).push(note);
+    }
+
+    /// The file of a piece that this process put or verified, and where its payload is, to read it
+    /// where it stands; none if this store does not have it.
+    ///
+    /// # Errors
+    /// [`StoreError::Io`].
+    pub fn file(&self, key: &PieceKey) -> Result<Option<(File, Range<u64>)>, StoreError> {
+        let Some(root) = self.root() else { return Ok(None) };
+        let path = path_in(root, key);
+        if !self.is_used(&path) {
+            return Ok(None);
+        }
+        let opened = input::open(&path).and_then(|file| Ok((file.metadata()?.len(), file)));
+        let (bytes, file) = match opened {
+            Ok(opened) => opened,
+            Err(error) if is_gone(&error) => return Ok(None),
+            Err(error) => return Err(StoreError::io("open", &path)(error)),
+        };
+        let start = key.payload_start() as u64;
+        let end = bytes.saturating_sub(piece::DIGEST as u64);
+        Ok((start <= end).then_some((file, start..end)))
     }
 
     /// Stores a piece, given in one or several parts.

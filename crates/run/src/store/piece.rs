@@ -16,7 +16,7 @@ use std::time::SystemTime;
 const MAGIC: &[u8; 8] = b"LWPIECE\n";
 const VERSION: u32 = 1;
 /// Bytes of the digest at the end.
-const DIGEST: usize = 32;
+pub(super) const DIGEST: usize = 32;
 
 /// Identifies a finished piece: its kind, and the fingerprint of everything it depends on.
 #[derive(Clone, Debug, PartialEq, Eq, PartialOrd, Ord, Hash)]
@@ -49,6 +49,13 @@ impl PieceKey {
     #[must_use]
     pub fn fingerprint(&self) -> &Fingerprint {
         &self.fingerprint
+    }
+
+    /// Where the payload begins in the file of a piece: content that is read where it stands is
+    /// aligned to it.
+    #[must_use]
+    pub fn payload_start(&self) -> usize {
+        self.head().len() + 8
     }
 
     /// Everything before the length of the payload.

@@ -107,6 +107,9 @@ pub struct Compress {
     pub seq_len: usize,
     /// Seed of random initial parameters.
     pub seed: u64,
+    /// Keep weights, states and finished layers in files, with one layer in memory at a time
+    /// [default: if the weights in f32 would take more than half of the memory].
+    pub offload: bool,
     /// Evaluation before and after, if any task is given; `bos` applies to calibration documents
     /// as well.
     #[serde(flatten)]
@@ -155,6 +158,7 @@ impl Default for Compress {
             num_tokens: 40_000,
             seq_len: 256,
             seed: 0,
+            offload: false,
             evaluation: EvaluationOptions::default(),
             output: PathBuf::new(),
             form: SavedForm::Auto,

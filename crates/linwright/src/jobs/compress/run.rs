@@ -3,14 +3,16 @@
 use super::allocation::{Allocated, Dividing};
 use super::summary::{self, Summary};
 use super::{Compress, StoredDType};
+use crate::jobs::offload::Offload;
 use crate::jobs::saving::{self, Saving};
-use crate::jobs::source::{OpenModel, POCKET, open_model, text_file};
+use crate::jobs::source::{OpenModel, POCKET, text_file};
 use crate::jobs::tasks::{Judged, before_and_after, check_tasks, open_tasks_if_any};
-use crate::jobs::{Failure, Job, Outcome, Session, outputs, store};
+use crate::jobs::{Failure, Job, Outcome, Session, offload, outputs, store};
 use linwright_compress::pipeline::{Context, Edited, SiteOutcome, apply};
 use linwright_compress::plan::SlotEdit;
 use linwright_compress::{Plan, study};
 use linwright_data::Corpus;
+use linwright_measure::capture::Bounds;
 use linwright_evaluate::{ParameterCounts, Task, tokens_per_second};
 use linwright_model::checkpoint::LoadedModel;
 use linwright_model::checkpoint::export::Exported;
@@ -30,7 +32,7 @@ pub(super) fn run(job: &Compress, session: &mut Session<'_>) -> Result<Outcome, 
     job.check()?;
     // Errors in tasks are reported before a model is loaded.
     let tasks = open_tasks_if_any(&job.evaluation, session)?;
-    let model = open_model(&job.model, session)?;
+    let (model, offload) = offload::open(&job.model, job.offload, &job.output, session)?;
     let OpenModel { loaded, place } = &model;
     check_tasks(tasks.iter().map(AsRef::as_ref), &model)?;
     let plan = job.plan(&loaded.decoder)?;
@@ -50,7 +52,8 @@ pub(super) fn run(job: &Compress, session: &mut Session<'_>) -> Result<Outcome, 
     }
     let unfinished = store::unfinished(job, Some(&job.output), session)?;
     let pieces = unfinished.path().map_or_else(Store::none, Store::at);
-    let work = Work { model: &model, plan: &plan, calibration, tasks: &tasks };
+    let offload = offload.as_ref();
+    let work = Work { model: &model, plan: &plan, calibration, tasks: &tasks, offload };
     let done = match allocate_and_fit(job, &work, &pieces, session) {
         Ok(done) => done,
         Err(failure) => return Err(store::tidy(unfinished, failure)),
@@ -111,6 +114,8 @@ struct Work<'a> {
     calibration: Option<&'a Windows>,
     /// The evaluation before and after, if any.
     tasks: &'a [Box<dyn Task>],
+    /// Files for what does not stay in memory, if the model is larger.
+    offload: Option<&'a Offload>,
 }
 
 fn allocate_and_fit(
@@ -135,9 +140,14 @@ fn fit_and_save(
     pieces: &Store,
     session: &mut Session<'_>,
 ) -> Result<Done, Failure> {
-    let Work { model, plan, calibration, tasks } = *work;
+    let Work { model, plan, calibration, tasks, offload } = *work;
     let loaded = &model.loaded;
-    let context = Context { store: Some(pieces), ..Context::new(&loaded.hash) };
+    let context = Context {
+        store: Some(pieces),
+        bounds: offload.map_or_else(Bounds::default, Offload::bounds),
+        shelf: offload.map(|offload| &offload.shelf),
+        ..Context::new(&loaded.hash)
+    };
     let examples = calibration.map(|windows| windows as &dyn Examples<Batch>);
     let edited = apply(&loaded.decoder, examples, plan, &context, session);
     session.tell_damage(pieces);
