@@ -1,8 +1,8 @@
 //! Several ways to divide a budget, carried out and judged on the validation windows.
 //!
 //! Sums of losses of sites are a model, and a rough one: errors grow from layer to layer, and fits
-//! make up for those before. So plans that trust the measured weights not at all, by half and fully
-//! are tried beside the uniform one, with the first method alone and with all, and the one with the
+//! make up for those before. So plans that trust the measured weights fully and by half are
+//! tried beside the uniform one, with the first method alone and with all, and the one with the
 //! least loss wins. It is never worse than the uniform plan on these windows.
 
 use super::loss::{Measured, losses};
@@ -15,7 +15,7 @@ use linwright_run::{Fingerprint, Monitor, Store};
 use serde::{Deserialize, Serialize};
 
 /// Powers of the measured weights.
-const POWERS: [f64; 3] = [0.0, 0.5, 1.0];
+const POWERS: [f64; 2] = [1.0, 0.5];
 /// Least share of parameters of a site, over the share that is asked for: with less, its error is
 /// beyond what was measured.
 const LEAST: f64 = 0.5;

@@ -23,7 +23,7 @@ pub(super) fn fit(spec: &OpSpec, regression: &Regression<'_>) -> Result<Found, F
     Ok(Found { op, error, procedure: Procedure::Closed, iterations: 0 })
 }
 
-/// Relative errors of the best maps of every rank, from zero to full.
+/// Errors of the best maps of every rank, from zero to full.
 pub(crate) fn errors(regression: &Regression<'_>) -> Result<Vec<f64>, FitError> {
     let whitened = regression.whitened();
     // The smaller Gram matrix has the same squares.
@@ -38,10 +38,6 @@ pub(crate) fn errors(regression: &Regression<'_>) -> Result<Vec<f64>, FitError> 
         errors.push(errors[errors.len() - 1] + square.max(0.0));
     }
     errors.reverse();
-    let power = regression.power();
-    if power > 0.0 {
-        errors.iter_mut().for_each(|error| *error /= power);
-    }
     Ok(errors)
 }
 

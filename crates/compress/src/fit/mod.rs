@@ -302,12 +302,12 @@ fn with_regression<R>(
     match target {
         Target::Weight(weight) => solve(&Regression::of_weight(*weight)),
         Target::Moments { second, cross, power } => {
-            solve(&Regression::of_moments(&Inputs::new(*second)?, *cross, *power))
+            solve(&Regression::of_moments(&Inputs::new(*second, usize::MAX)?, *cross, *power))
         }
         Target::Samples { x, y } => {
             let second = multiply(Arg::Transposed(*x), (*x).into());
             let cross = multiply(Arg::Transposed(*y), (*x).into());
-            let inputs = Inputs::new(second.view())?;
+            let inputs = Inputs::new(second.view(), x.rows())?;
             solve(&Regression::of_moments(&inputs, cross.view(), squares(&y.to_mat())))
         }
     }

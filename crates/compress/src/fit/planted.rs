@@ -13,7 +13,8 @@ pub(crate) fn random(rows: usize, cols: usize, seed: u64) -> Mat<f64> {
 
 /// Sums of squares of rows.
 pub(crate) fn inputs_of(x: &Mat<f64>) -> Inputs {
-    Inputs::new(multiply(Arg::Transposed(x.view()), x.view().into()).view()).expect("decomposes")
+    let second = multiply(Arg::Transposed(x.view()), x.view().into());
+    Inputs::new(second.view(), x.rows()).expect("decomposes")
 }
 
 /// Rows with correlated features of different scales.

@@ -17,8 +17,9 @@ use linwright_tensor::linalg::{NoConvergence, eigh};
 use linwright_tensor::{Mat, MatRef};
 use std::ops::Range;
 
-/// Eigenvalues of moments below this share of the largest count as zero.
-pub(crate) const NO_DATA: f64 = 1e-9;
+/// Eigenvalues of moments below this share of the largest count as zero: sums of products in `f32`
+/// do not tell them from rounding errors.
+pub(crate) const NO_DATA: f64 = 1e-8;
 
 /// `a b`.
 pub(crate) fn multiply(a: Arg<'_, f64>, b: Arg<'_, f64>) -> Mat<f64> {
@@ -51,17 +52,20 @@ pub(crate) struct Inputs {
 }
 
 impl Inputs {
-    /// Decomposes S (inp, inp), of which only the lower triangle is read.
-    pub(crate) fn new(second: MatRef<'_, f64>) -> Result<Self, FitError> {
+    /// Decomposes S (inp, inp), of which only the lower triangle is read. At most `rank` directions
+    /// have data: as many as there are samples.
+    pub(crate) fn new(second: MatRef<'_, f64>, rank: usize) -> Result<Self, FitError> {
         let eigen = eigh(second).map_err(numerics("eigenvalues of the Gram matrix"))?;
         let largest = eigen.values.last().copied().unwrap_or(0.0);
-        let there = |w: f64| w > NO_DATA * largest;
-        let root = |&w: &f64| if there(w) { w.sqrt() } else { 0.0 };
-        let inverse = |&w: &f64| if there(w) { 1.0 / w.sqrt() } else { 0.0 };
+        let first = eigen.values.len().saturating_sub(rank);
+        let there = |i: usize, w: f64| i >= first && w > NO_DATA * largest;
+        let values = || eigen.values.iter().copied().enumerate();
         Ok(Self {
             second: second.to_mat(),
-            roots: eigen.values.iter().map(root).collect(),
-            inverse_roots: eigen.values.iter().map(inverse).collect(),
+            roots: values().map(|(i, w)| if there(i, w) { w.sqrt() } else { 0.0 }).collect(),
+            inverse_roots: values()
+                .map(|(i, w)| if there(i, w) { 1.0 / w.sqrt() } else { 0.0 })
+                .collect(),
             vectors: eigen.vectors,
         })
     }

@@ -199,7 +199,8 @@ mod tests {
 
     #[test]
     fn the_map_is_that_of_the_sums() {
-        for (n, inp, out, twice) in [(20, 30, 12, 0), (20, 30, 40, 0), (24, 40, 33, 5), (16, 16, 9, 2)]
+        for (n, inp, out, twice) in
+            [(20, 30, 12, 0), (20, 30, 40, 0), (24, 40, 33, 5), (16, 16, 9, 2)]
         {
             for centred in [false, true] {
                 let what = format!("{n} samples, {inp} to {out}, {twice} twice, {centred}");
@@ -209,7 +210,9 @@ mod tests {
                 for rank in [1, 3, 8] {
                     let found = reduced_rank(&samples, rank, centred).expect("fits");
                     let (u, v, dropped) = reduced_rank_regression(&stats, rank).expect("fits");
-                    assert_eq!(found.dropped, dropped, "{what}");
+                    let there = n - twice - usize::from(centred);
+                    // Sums do not tell samples that occur twice from rounding errors.
+                    assert!(found.dropped == inp - there && dropped <= found.dropped, "{what}");
                     let best = squared_error(&samples, &u, &v, centred);
                     let (u, v) = (found.u.cast(), found.v.cast());
                     let error = squared_error(&samples, &u, &v, centred);

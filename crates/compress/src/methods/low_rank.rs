@@ -11,7 +11,7 @@
 //! Source: reduced-rank regression (Izenman 1975); with y = W x it is whitened SVD. The trained
 //! form is the LR-r baseline of arXiv:2507.11688, which starts from random factors. Numerical
 //! notes: sums and decompositions in double precision; input directions with eigenvalues of S below
-//! `1e-9` of the largest are without data and ignored, and their number is reported.
+//! `1e-8` of the largest are without data and ignored, and their number is reported.
 
 use super::{Fit, FitProblem, How, Method, SampleRows, Training, check_saves, factors, work};
 use crate::fit::regression::{Inputs, Regression, multiply};
@@ -104,9 +104,13 @@ impl Method for LowRankMethod {
             return Ok(None);
         }
         let stats = problem.target()?;
-        let inputs = Inputs::new(stats.inputs.sxx.view())?;
+        let inputs = Inputs::new(stats.inputs.sxx.view(), stats.inputs.rank())?;
         let regression = Regression::of_moments(&inputs, stats.syx.view(), stats.syy);
-        fit::low_rank::errors(&regression).map(Some)
+        let mut errors = fit::low_rank::errors(&regression)?;
+        let [whole, _] = problem.stats()?;
+        // As in reports: over the power of the target with its mean.
+        errors.iter_mut().for_each(|error| *error = super::relative(*error, whole.syy));
+        Ok(Some(errors))
     }
 
     fn fit(&self, problem: &FitProblem<'_>, control: &mut dyn Control) -> Result<Fit, FitError> {
@@ -143,7 +147,7 @@ pub fn reduced_rank_regression(
     stats: &SiteStats,
     rank: usize,
 ) -> Result<(Mat<f64>, Mat<f64>, usize), FitError> {
-    let inputs = Inputs::new(stats.inputs.sxx.view())?;
+    let inputs = Inputs::new(stats.inputs.sxx.view(), stats.inputs.rank())?;
     let regression = Regression::of_moments(&inputs, stats.syx.view(), stats.syy);
     let (u, v) = fit::low_rank::factors(&regression, rank)?;
     Ok((u, v, regression.dropped()))

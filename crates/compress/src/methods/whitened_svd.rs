@@ -97,7 +97,7 @@ impl Method for WhitenedSvdMethod {
         let mut changes = Changes { shrinkage: self.shrinkage, ..Changes::default() };
         let (u, v) = match self.whitening {
             Whitening::Eigen => {
-                let inputs = Inputs::new(second.view())?;
+                let inputs = Inputs::new(second.view(), usize::MAX)?;
                 let cross = multiply(weight.view().into(), second.view().into());
                 let regression = Regression::of_moments(&inputs, cross.view(), 0.0);
                 // Rounding errors of the sums can look like data.

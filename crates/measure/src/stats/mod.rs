@@ -43,6 +43,14 @@ impl InputStats {
         self.sx.len()
     }
 
+    /// The largest rank that the second moments of so many samples can have: one less if they are
+    /// centred.
+    #[must_use]
+    pub fn rank(&self) -> usize {
+        let is_centred = self.sx.iter().all(|sum| *sum == 0.0);
+        (self.count as usize).saturating_sub(usize::from(is_centred))
+    }
+
     /// The number of samples for means; one if there are none.
     fn samples(&self) -> f64 {
         self.count.max(1) as f64

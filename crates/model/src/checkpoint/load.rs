@@ -132,7 +132,8 @@ fn load_directory(
     let headers = native::read(dir, &source.config)?;
     let weights = Weights::open(dir)?;
     source.dtype = weights.main_dtype();
-    let mut reader = Reader { precision, shelf, ..Reader::new(dir, &weights, config.family, headers) };
+    let mut reader =
+        Reader { precision, shelf, ..Reader::new(dir, &weights, config.family, headers) };
     let mut config = config.with_ends(|name| reader.has(name));
     let untied = tied::settle(&mut source, &mut config, &reader)?;
     let tied = config.tied_embeddings;
