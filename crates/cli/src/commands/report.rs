@@ -21,8 +21,8 @@ const REPORT_BYTES: u64 = 1 << 30;
 #[derive(Debug, Args)]
 pub(crate) struct ReportArgs {
     /// Directory of a run, with its `report.json` or `result.json`; or a file of results: of
-    /// `linwright eval --output`, of lm-evaluation-harness, of `sweep`, `compose` and `search`, of `bench
-    /// --out`, or what `inspect --json` printed.
+    /// `linwright eval --output`, of lm-evaluation-harness, of `sweep`, `compose` and `search`, of
+    /// `bench --out`, or what `inspect --json` printed.
     run: PathBuf,
     /// Print this form [default: of a run write `report.html` and `report.md`, of other results
     /// print the tables].

@@ -6,10 +6,11 @@
 //! is still as good on all search documents, otherwise the layer stays dense. The perplexity search
 //! takes the smallest rank whose perplexity stays below a bound that grows by 0.5 % a layer.
 //!
-//! Source: the code of SFSD (nyunAI/SFSD-LLM), `surgical` and `perplexity_test`. Decisions are those
-//! of its algorithm; [`decide`](accuracy::decide) takes shortcuts that cannot change them, and
-//! [`decide_as_published`](accuracy::decide_as_published) takes none. Deviations: `acc` where a task
-//! has no `acc_norm`; the last document is scored; all linear layers are visited by default.
+//! Source: Chavan, Lele and Gupta 2024 (arXiv:2405.13039) and its code (nyunAI/SFSD-LLM),
+//! `surgical` and `perplexity_test`. Decisions are those of its algorithm;
+//! [`decide`](accuracy::decide) takes shortcuts that cannot change them, and
+//! [`decide_as_published`](accuracy::decide_as_published) takes none. Deviations: `acc` where a
+//! task has no `acc_norm`; the last document is scored; all linear layers are visited by default.
 
 pub mod accuracy;
 mod candidates;

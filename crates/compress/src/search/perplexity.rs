@@ -1,8 +1,8 @@
 //! The decision for one linear layer by perplexity.
 //!
 //! The smallest rank whose perplexity is at most a bound, or the dense layer if none is. A rank is
-//! refused as soon as the loss of the blocks so far exceeds what the bound allows in all: losses are
-//! not negative.
+//! refused as soon as the loss of the blocks so far exceeds what the bound allows in all: losses
+//! are not negative.
 
 use serde::{Deserialize, Serialize};
 
