@@ -6,8 +6,8 @@
 
 use crate::methods::{Fit, FitReport};
 use crate::{CompressError, times};
-use linwright_ops::{Op, SiteId};
 use linwright_ops::archive::{self, Header, Tensor, Tensors};
+use linwright_ops::{Op, SiteId};
 use linwright_run::{Fingerprint, PieceKey, Store};
 use linwright_tensor::{Mapped, MappedFile, Mat, little_endian_bytes};
 use safetensors::tensor::{Dtype, SafeTensors, TensorView};

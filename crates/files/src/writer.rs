@@ -128,9 +128,10 @@ pub fn write_values<E: From<FileError>>(
     dtype: DType,
     values: &[f32],
 ) -> Result<(), WriteError<E>> {
-    values.chunks(PIECE).enumerate().try_for_each(|(index, values)| {
-        write_piece(out, name, dtype, index * PIECE, values)
-    })
+    values
+        .chunks(PIECE)
+        .enumerate()
+        .try_for_each(|(index, values)| write_piece(out, name, dtype, index * PIECE, values))
 }
 
 /// As [`write_values`], for a matrix in 16 bits, of which a piece is widened at a time.

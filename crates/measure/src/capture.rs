@@ -246,11 +246,7 @@ impl<'a, N: Network> Lockstep<'a, N> {
     }
 
     /// Keeps the states of a batch; false if the disk is full, which costs time and no result.
-    fn keep(
-        states: &States<N::State>,
-        place: &Place,
-        kept: &mut Vec<States<N::State>>,
-    ) -> bool {
+    fn keep(states: &States<N::State>, place: &Place, kept: &mut Vec<States<N::State>>) -> bool {
         let mut copy = match place {
             Place::Nowhere => return true,
             Place::Memory | Place::File(_) => states.clone(),

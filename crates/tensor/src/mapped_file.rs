@@ -44,9 +44,7 @@ impl MappedFile {
             0 => None,
             // SAFETY: the map is read-only and private to this type; a concurrent truncation by
             // another process is the documented caveat above.
-            _ => Some(unsafe {
-                MmapOptions::new().offset(bytes.start).len(length).map(&**file)?
-            }),
+            _ => Some(unsafe { MmapOptions::new().offset(bytes.start).len(length).map(&**file)? }),
         };
         Ok(Self {
             map,

@@ -146,12 +146,7 @@ impl<T: Scalar> Mat<T> {
 
     /// Mutable view of the whole.
     pub fn view_mut(&mut self) -> MatMut<'_, T> {
-        MatMut {
-            data: self.data.to_mut(),
-            rows: self.rows,
-            cols: self.cols,
-            stride: self.cols,
-        }
+        MatMut { data: self.data.to_mut(), rows: self.rows, cols: self.cols, stride: self.cols }
     }
 
     /// Changes the shape, keeping the allocation; all elements are then zero.

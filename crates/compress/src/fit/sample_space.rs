@@ -200,7 +200,8 @@ mod tests {
 
     #[test]
     fn the_map_is_that_of_the_sums() {
-        for (n, inp, out, twice) in [(20, 30, 12, 0), (20, 30, 40, 0), (24, 40, 33, 5), (16, 16, 9, 2)]
+        for (n, inp, out, twice) in
+            [(20, 30, 12, 0), (20, 30, 40, 0), (24, 40, 33, 5), (16, 16, 9, 2)]
         {
             for centred in [false, true] {
                 let what = format!("{n} samples, {inp} to {out}, {twice} twice, {centred}");

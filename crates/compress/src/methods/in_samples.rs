@@ -84,13 +84,13 @@ impl FitProblem<'_> {
 #[cfg(test)]
 mod tests {
     use crate::Size;
+    use crate::fit::planted::Losses;
     use crate::methods::{FitProblem, LowRankMethod, Method};
     use linwright_measure::capture::Evidence;
     use linwright_measure::samples::{Rows, Samples};
     use linwright_measure::stats::SiteStats;
     use linwright_ops::{Dense, Op, Shape, SiteId};
     use linwright_tensor::{Mat, RngKey};
-    use crate::fit::planted::Losses;
 
     #[test]
     fn samples_and_their_sums_give_the_same_fit_and_report() {
@@ -134,7 +134,10 @@ mod tests {
             assert_eq!(a.report.dropped_directions, b.report.dropped_directions);
             let close = |a: &f32, b: &f32| (a - b).abs() < 1e-3;
             let shifts = a.bias_shift.iter().flatten().zip(b.bias_shift.iter().flatten());
-            assert!(shifts.clone().all(|(a, b)| close(a, b)) && shifts.count() == 9 * usize::from(biased));
+            assert!(
+                shifts.clone().all(|(a, b)| close(a, b))
+                    && shifts.count() == 9 * usize::from(biased)
+            );
             let [a, b] = [a, b].map(|fit| fit.op.to_dense().expect("is linear"));
             assert!(a.data().iter().zip(b.data()).all(|(a, b)| close(a, b)), "{biased}");
         }

@@ -132,7 +132,8 @@ fn load_directory(
     let headers = native::read(dir, &source.config)?;
     let weights = Weights::open(dir)?;
     source.dtype = weights.main_dtype();
-    let mut reader = Reader { precision, shelf, ..Reader::new(dir, &weights, config.family, headers) };
+    let mut reader =
+        Reader { precision, shelf, ..Reader::new(dir, &weights, config.family, headers) };
     let mut config = config.with_ends(|name| reader.has(name));
     let untied = tied::settle(&mut source, &mut config, &reader)?;
     let tied = config.tied_embeddings;
@@ -278,7 +279,8 @@ impl TensorSource for Reader<'_> {
 
     fn matrix(&mut self, name: &str, shape: &[usize]) -> Result<Held, CheckpointError> {
         let stored = self.stored(name);
-        if let Some(shelf) = self.shelf {
+        // Vectors are always held in f32.
+        if let Some(shelf) = self.shelf.filter(|_| shape.len() >= 2) {
             return self.offloaded(&stored, shape, shelf);
         }
         let dtype = self.weights.info(&stored).and_then(|info| info.dtype.float());
