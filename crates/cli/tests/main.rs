@@ -30,6 +30,7 @@ mod kept;
 mod killed;
 mod laser;
 mod long_values;
+mod offload;
 mod outputs;
 mod recipes;
 mod rotor;

@@ -4,12 +4,14 @@ use crate::checkpoint_common::{logits, save_small, small_model};
 use crate::reference::Set;
 use linwright_files::TensorFile;
 use linwright_model::checkpoint::gguf::save_gguf;
-use linwright_model::checkpoint::{Form, Precision, SaveOptions, load, load_as, save};
+use linwright_model::checkpoint::{
+    Form, Precision, SaveOptions, load, load_as, load_offloaded, save,
+};
 use linwright_model::generate::{Choice, Limits, generate};
 use linwright_model::{Batch, ModelError, TrainingMemory, Transformer, TransformerGrads};
 use linwright_ops::{Dense, Network, Op, Sites};
 use linwright_tensor::dtype::DType;
-use linwright_tensor::{HalfType, Mat};
+use linwright_tensor::{HalfType, Mat, Shelf};
 use std::fs;
 use std::path::Path;
 
@@ -56,6 +58,33 @@ fn every_family_computes_the_same_with_weights_as_they_are_stored() {
                 &logits(&wide.decoder, &tokens),
                 &format!("{} in {half:?}", set.stem),
             );
+        }
+    }
+}
+
+fn shelf() -> Shelf {
+    Shelf::of(tempfile::tempfile().unwrap())
+}
+
+#[test]
+fn every_family_computes_and_saves_the_same_with_weights_in_files() {
+    for set in Set::all("decoder") {
+        for dtype in [DType::F32, DType::Bf16] {
+            let dir = tempfile::tempdir().unwrap();
+            let (out, again) = (dir.path().join("model"), dir.path().join("again"));
+            let loaded = set.load();
+            let options = SaveOptions { dtype: Some(dtype), ..SaveOptions::new(Form::Dense) };
+            save(&loaded.decoder, &loaded.source, &options, &out).unwrap();
+            let held = load_as(&out, Precision::Auto).unwrap();
+            let filed = load_offloaded(&out, &shelf()).unwrap();
+            let what = format!("{} in {dtype:?}", set.stem);
+            assert_eq!(held.hash, filed.hash, "{what}");
+            let tokens = [1, 5, 2, 2, 7, 3];
+            let [a, b, c] = [&held, &filed, &filed].map(|m| logits(&m.decoder, &tokens));
+            assert_eq!((&a, &a), (&b, &c), "{what}, released between two passes");
+            save(&filed.decoder, &filed.source, &options, &again).unwrap();
+            let [a, b] = [&out, &again].map(|dir| fs::read(dir.join("model.safetensors")).unwrap());
+            assert!(a == b, "{what}");
         }
     }
 }
@@ -190,4 +219,6 @@ fn numbers_that_cannot_be_held_are_an_error_that_names_them() {
             assert!(error.contains(said), "{precision:?}, {said}: {error}");
         }
     }
+    let error = load_offloaded(&half, &shelf()).unwrap_err().to_string();
+    assert!(error.contains(name) && error.contains("holds inf at index 13"), "{error}");
 }

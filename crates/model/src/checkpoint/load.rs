@@ -279,7 +279,8 @@ impl TensorSource for Reader<'_> {
 
     fn matrix(&mut self, name: &str, shape: &[usize]) -> Result<Held, CheckpointError> {
         let stored = self.stored(name);
-        if let Some(shelf) = self.shelf {
+        // Vectors are always held in f32.
+        if let Some(shelf) = self.shelf.filter(|_| shape.len() >= 2) {
             return self.offloaded(&stored, shape, shelf);
         }
         let dtype = self.weights.info(&stored).and_then(|info| info.dtype.float());

@@ -1,0 +1,72 @@
+//! Models larger than memory: `compress --offload`.
+
+use crate::workshop::{VOCAB, Workshop, names};
+use linwright::model::checkpoint::{Form, SaveOptions, Source, save};
+use linwright::model::{Transformer, TransformerConfig};
+use linwright::tensor::RngKey;
+use linwright::tensor::dtype::DType;
+use serde_json::json;
+
+/// Fewer tokens than inputs of a down projection, and more than those of the others.
+const DATA: &str = "--dataset calibration.jsonl --num-tokens 600 --seq-len 64";
+
+/// Saves a random model whose layers are large beside the rest of a process: 4.2 MB in `f32`.
+fn save_model(w: &Workshop, name: &str, layers: usize, dtype: DType) {
+    let config = json!({
+        "model_type": "llama", "architectures": ["LlamaForCausalLM"],
+        "hidden_size": 256, "intermediate_size": 1024, "num_hidden_layers": layers,
+        "num_attention_heads": 4, "num_key_value_heads": 4, "vocab_size": VOCAB,
+        "max_position_embeddings": 128, "rms_norm_eps": 1e-5, "rope_theta": 10000.0,
+        "tie_word_embeddings": false, "bos_token_id": 0, "eos_token_id": 1,
+    });
+    let config = TransformerConfig::from_json(&config).unwrap();
+    let decoder = Transformer::random(config, RngKey::new(1));
+    let companion = |name: &str| (name.to_owned(), w.read(&format!("model/{name}")));
+    let companions = ["tokenizer.json", "tokenizer_config.json"].map(companion).to_vec();
+    let source = Source::of_new_model(decoder.config(), companions);
+    let options = SaveOptions { dtype: Some(dtype), ..SaveOptions::new(Form::Dense) };
+    save(&decoder, &source, &options, &w.path(name)).unwrap();
+}
+
+#[test]
+fn weights_in_files_give_the_bytes_of_weights_in_memory() {
+    let w = Workshop::new();
+    for (name, dtype) in [("full", DType::F32), ("half", DType::Bf16)] {
+        save_model(&w, name, 2, dtype);
+        for method in ["--keep 0.5", "--keep 0.6 --form dense", "--operator monarch --layers 1"] {
+            let plan = format!("compress {name} {method} {DATA} --force");
+            let held = w.ok_json(&format!("{plan} -o held"));
+            let offloaded = w.ok_json(&format!("{plan} --offload -o offloaded"));
+            let what = format!("{name} {method}");
+            assert_eq!(
+                held["sites"].as_array().map(Vec::len),
+                offloaded["sites"].as_array().map(Vec::len)
+            );
+            assert!(w.weights("held") == w.weights("offloaded"), "{what}");
+        }
+    }
+    let left: Vec<String> =
+        names(&w.path(".")).into_iter().filter(|n| n.starts_with('.')).collect();
+    assert!(left.is_empty(), "files without a name leave nothing: {left:?}");
+}
+
+#[test]
+fn more_layers_take_no_more_memory() {
+    /// Bytes of six layers in `f32`.
+    const SIX_LAYERS: f64 = 6.0 * 4.2e6;
+    let w = Workshop::new();
+    let mut peaks = Vec::new();
+    for layers in [6, 12] {
+        save_model(&w, "deep", layers, DType::Bf16);
+        for (how, threads) in [("--offload", 2), ("", 2)] {
+            let plan = format!("compress deep --keep 0.8 {DATA} --force --threads {threads} {how}");
+            let json = w.ok_json(&format!("{plan} -o out"));
+            peaks.push(json["summary"]["peak_resident_bytes"].as_f64().unwrap());
+        }
+        std::fs::remove_dir_all(w.path("deep")).unwrap();
+    }
+    let (offloaded, held) = (peaks[2] - peaks[0], peaks[3] - peaks[1]);
+    assert!(held > SIX_LAYERS, "in memory the peak grows with the layers: {peaks:?}");
+    assert!(offloaded < 0.25 * SIX_LAYERS, "with files it does not: {peaks:?}");
+    assert!(offloaded < 0.05 * peaks[0], "by five per cent: {peaks:?}");
+}
