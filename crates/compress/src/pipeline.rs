@@ -26,7 +26,7 @@ pub struct Context<'a> {
     pub store: Option<&'a Store>,
     /// Store of singular components of weights, if they are kept.
     pub components: Option<&'a Store>,
-    /// The file for the operators of a network larger than memory: one layer is in memory at a time.
+    /// The file for the operators of a network larger than memory: one layer is in memory.
     pub shelf: Option<&'a Shelf>,
 }
 

@@ -97,8 +97,8 @@ pub(crate) fn place(
     Ok(true)
 }
 
-/// Lengthens the header of a safetensors file with spaces, so that its numbers are aligned in a file
-/// where it begins at `start`.
+/// Lengthens the header of a safetensors file with spaces, so that its numbers are aligned in a
+/// file where it begins at `start`.
 fn align(bytes: &mut Vec<u8>, start: usize) {
     const ALIGNED: usize = 8;
     let Some(length) = bytes.first_chunk::<8>().copied().map(u64::from_le_bytes) else { return };

@@ -101,8 +101,8 @@ pub trait Map<T: Scalar>: Debug + Send + Sync {
         None
     }
 
-    /// Lets the system reclaim the memory of numbers that stand in a mapped file, after a stage of a
-    /// network larger than memory.
+    /// Lets the system reclaim the memory of numbers that stand in a mapped file, after a stage of
+    /// a network larger than memory.
     fn release(&self) {}
 
     /// Parameters as matrices that may stand in a file, in the order of [`Self::params`]; none for

@@ -8,8 +8,8 @@ use crate::numbers::{Mapped, Numbers, Shelf};
 use std::any::TypeId;
 use std::io;
 
-/// Owned, contiguous, row-major matrix, in memory or in a mapped file. In a file it is read where it
-/// stands, and copied to memory before it is changed.
+/// Owned, contiguous, row-major matrix, in memory or in a mapped file. In a file it is read where
+/// it stands, and copied to memory before it is changed.
 #[derive(Clone, Debug, Default, PartialEq)]
 pub struct Mat<T> {
     data: Numbers<T>,

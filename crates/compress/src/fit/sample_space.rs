@@ -1,6 +1,6 @@
 //! Reduced-rank regression where there are fewer samples than input features.
 //!
-//! With samples X (n, inp), Y (n, out) and the Gram matrix `G = X Xᵀ = Q diag(w) Qᵀ` of the samples,
+//! With samples X (n, inp), Y (n, out) and the Gram matrix `G = X Xᵀ = Q diag(w) Qᵀ` of samples,
 //! the least-squares map predicts `P Y`, P = Q Qᵀ over the directions with data. The best map of
 //! rank r predicts the truncated singular value decomposition of `P Y`; with its right factor V'
 //! (r, n) in sample space it is `U (V' G⁺ X)`. Everything has the smallest side of n, inp and out:

@@ -261,8 +261,8 @@ pub trait Method: Clone {
         None
     }
 
-    /// Relative errors on the training sums at every rank from zero, from one decomposition; none if
-    /// each size is fitted by itself. The problem's size is not read.
+    /// Relative errors on the training sums at every rank from zero, from one decomposition; none
+    /// if each size is fitted by itself. The problem's size is not read.
     ///
     /// # Errors
     /// [`FitError`].

@@ -8,8 +8,8 @@
 //!
 //! | whitening | L | if S is singular |
 //! | --- | --- | --- |
-//! | `eigen` (standard) | `Q diag(√w)` of `S = Q diag(w) Qᵀ` | directions without data are dropped |
-//! | `cholesky` | lower triangular | the diagonal grows until S has a factor, and the growth is told |
+//! | `eigen` (standard) | `Q diag(√w)` of `S = Q diag(w) Qᵀ` | drops directions without data |
+//! | `cholesky` | lower triangular | grows the diagonal until S has a factor, and tells it |
 //!
 //! In a slot with a bias, S is centred and the bias absorbs what the map leaves of the mean.
 //!

@@ -107,8 +107,8 @@ pub fn load_as(dir: &Path, precision: Precision) -> Result<LoadedModel, Checkpoi
 
 /// As [`load_as`] with [`Precision::Auto`], for a model larger than memory: weights stay in their
 /// files, where a forward pass reads one stage at a time. Those that cannot be read where they
-/// stand go to the shelf. Memory: the largest tensor. A GGUF file is read to memory as a whole, with
-/// a note.
+/// stand go to the shelf. Memory: the largest tensor. A GGUF file is read to memory as a whole,
+/// with a note.
 ///
 /// # Errors
 /// As [`load_as`], and [`CheckpointError::Shelf`] if the shelf is full.

@@ -28,8 +28,8 @@ pub struct Compress {
     /// hub.
     #[schemars(extend("x-positional" = true))]
     pub model: String,
-    /// Method of replacement (`linwright ls methods`), a kind of operator, or `auto` for the best of
-    /// several in each layer [default: low_rank, or structured with --operator].
+    /// Method of replacement (`linwright ls methods`), a kind of operator, or `auto` for the best
+    /// of several in each layer [default: low_rank, or structured with --operator].
     #[schemars(with = "Option<Names<MethodName>>")]
     pub method: Option<MethodName>,
     /// Operator for --method structured: a kind (`linwright ls operators`) or a specification as in

@@ -96,8 +96,8 @@ pub(super) fn healing(model: &Transformer, replaced: &[SiteId], heal: Heal) -> V
     NEXT.iter().filter_map(edit).collect()
 }
 
-/// Kinds of operators whose names `--method` accepts: they need no options but a rank, which follows
-/// from the size, and no method has the same name.
+/// Kinds of operators whose names `--method` accepts: they need no options but a rank, which
+/// follows from the size, and no method has the same name.
 pub(super) fn kinds() -> Vec<&'static str> {
     let kinds = OpSpec::KINDS.iter().copied().filter(|kind| !MethodSpec::IDS.contains(kind));
     let is_structured = |kind: &&str| {
