@@ -147,6 +147,15 @@ impl Spectrum {
         self.values.get(rank..).unwrap_or_default().iter().sum()
     }
 
+    /// Errors of every rank from zero, over the mean square of `W x`.
+    #[must_use]
+    pub fn relative_errors(&self) -> Vec<f64> {
+        let of_mean: f64 = self.mean.iter().flatten().map(|mean| mean * mean).sum();
+        let power = self.values.iter().sum::<f64>() + of_mean;
+        let over = |error: f64| if power > 0.0 { error / power } else { error };
+        (0..=self.values.len()).map(|rank| over(self.error(rank))).collect()
+    }
+
     /// The same as components of a matrix, whose values are the roots: norms of the output along
     /// its directions.
     #[must_use]

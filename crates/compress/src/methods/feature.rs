@@ -60,6 +60,15 @@ impl Method for FeatureMethod {
         Ok(work::spectrum(shape) + work::report(shape))
     }
 
+    fn error_curve(&self, problem: &FitProblem<'_>) -> Result<Option<Vec<f64>>, FitError> {
+        if self.compat {
+            return Ok(None);
+        }
+        let (stats, weight) = (factors::inputs(problem)?, problem.original.to_dense()?);
+        let spectrum = spectrum(stats.into(), &weight, problem.biased(), self.shrinkage)?;
+        Ok(Some(spectrum.relative_errors()))
+    }
+
     fn fit(&self, problem: &FitProblem<'_>, _control: &mut dyn Control) -> Result<Fit, FitError> {
         let rank = factors::rank(problem)?;
         let stats = factors::inputs(problem)?;
@@ -130,6 +139,11 @@ mod tests {
                 let found = trial.error(&fit);
                 assert!((found - best).abs() < 1e-6, "rank {rank}: {found}, the optimum is {best}");
                 assert!((fit.report.train_relative_error - found).abs() < 1e-6);
+                let curve = trial.curve(&feature());
+                assert!(
+                    (curve[rank] - found).abs() < 1e-6
+                        && curve.len() == shape.out.min(shape.inp) + 1
+                );
                 trial.assert_no_nearby_is_better(&fit);
                 // Reduced-rank regression of `W x` is the same problem.
                 let regression = MethodSpec::LowRank(LowRankMethod::default());

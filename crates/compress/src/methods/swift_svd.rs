@@ -50,6 +50,15 @@ impl Method for SwiftSvdMethod {
         Ok(work::spectrum(shape) + work::report(shape))
     }
 
+    fn error_curve(&self, problem: &FitProblem<'_>) -> Result<Option<Vec<f64>>, FitError> {
+        // The bias absorbs the mean of what a rank leaves, which the moments about zero do not tell.
+        if problem.biased() {
+            return Ok(None);
+        }
+        let (stats, weight) = (factors::inputs(problem)?, problem.original.to_dense()?);
+        Ok(Some(spectrum(stats.into(), &weight, false, self.shrinkage)?.relative_errors()))
+    }
+
     fn fit(&self, problem: &FitProblem<'_>, _control: &mut dyn Control) -> Result<Fit, FitError> {
         let rank = factors::rank(problem)?;
         let stats = factors::inputs(problem)?;

@@ -58,9 +58,26 @@ impl Trial {
         rank: usize,
         evidence: Option<&Evidence>,
     ) -> Result<Fit, FitError> {
+        self.with(rank, evidence, |problem| method.fit(problem, &mut Losses::default()))
+    }
+
+    /// Errors of all ranks, as the method tells them.
+    pub(super) fn curve(&self, method: &MethodSpec) -> Vec<f64> {
+        let (train, validation) = (self.stats.clone(), self.stats.clone());
+        let evidence = Evidence::Stats { train, validation };
+        let curve = self.with(1, Some(&evidence), |problem| method.error_curve(problem));
+        curve.expect("decomposes").expect("has one decomposition")
+    }
+
+    fn with<R>(
+        &self,
+        rank: usize,
+        evidence: Option<&Evidence>,
+        work: impl FnOnce(&FitProblem<'_>) -> R,
+    ) -> R {
         let site = SiteId("a site".into());
         let original = Op::Linear(Box::new(Dense::new(self.weight.clone())));
-        let problem = FitProblem {
+        work(&FitProblem {
             site: &site,
             shape: self.shape(),
             original: &original,
@@ -70,8 +87,7 @@ impl Trial {
             bias: self.bias.as_deref(),
             key: RngKey::new(5),
             checkpoint: None,
-        };
-        method.fit(&problem, &mut Losses::default())
+        })
     }
 
     pub(super) fn fit(&self, method: &MethodSpec, rank: usize) -> Fit {
