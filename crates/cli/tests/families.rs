@@ -55,7 +55,7 @@ const fn asks(command: &'static str, options: &'static str) -> Case {
     Case { command, options, ends: [Works, Refuses("masked language model"), Refuses("no head")] }
 }
 
-const CASES: [Case; 19] = [
+const CASES: [Case; 22] = [
     works("inspect", "MODEL"),
     works("inspect", "MODEL --slots"),
     works(
@@ -66,6 +66,15 @@ const CASES: [Case; 19] = [
         "compress",
         "MODEL --rank 1 --targets output --layers LAYER --dataset calibration.jsonl --num-tokens 300 --seq-len 16 -t stsb --data stsb=pairs.tsv -o out",
     ),
+    writes(
+        "compress",
+        "MODEL --method auto --keep 0.7 --targets output --layers LAYER --dataset calibration.jsonl --num-tokens 300 --seq-len 16 -o out",
+    ),
+    works(
+        "compress",
+        "MODEL --allocate spectrum --keep 0.7 --targets output --layers LAYER --dataset calibration.jsonl --num-tokens 300 --seq-len 16 -o out",
+    ),
+    works("plan", "MODEL --keep 0.7 --targets output --layers LAYER --no-cache -o out"),
     works(
         "laser",
         "MODEL --no-cache --lname mlp --lnum LAYER --rank 1 -t stsb --data stsb=pairs.tsv -o out",

@@ -32,6 +32,7 @@ mod laser;
 mod long_values;
 mod offload;
 mod outputs;
+mod plan;
 mod recipes;
 mod rotor;
 mod search;

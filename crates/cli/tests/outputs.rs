@@ -9,8 +9,9 @@ use std::fs;
 use std::path::Path;
 
 /// Commands that write a directory, each with all it needs but the directory.
-const DIRECTORIES: [&str; 8] = [
+const DIRECTORIES: [&str; 9] = [
     "compress model --method low-rank --keep 0.5 --dataset calibration.jsonl --output",
+    "plan model --no-cache --output",
     "laser model --no-cache --lname mlp --rank 1 --output",
     "search model --lname fc_in --text text.jsonl --window 8 --dataset calibration.jsonl --output",
     "export model --output",

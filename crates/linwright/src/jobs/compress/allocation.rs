@@ -13,7 +13,7 @@ use linwright_compress::methods::StructuredMethod;
 use linwright_compress::pipeline::Context;
 use linwright_compress::{MethodSpec, Plan, Size};
 use linwright_measure::spectra::MatrixId;
-use linwright_model::Windows;
+use linwright_model::{Transformer, Windows};
 use linwright_ops::{LinearSlot, OpSpec, SiteId, Sites};
 use linwright_report::Block;
 use linwright_run::{Monitor, Store};
@@ -56,6 +56,17 @@ pub(super) fn check(job: &Compress) -> Result<(), JobError> {
         true => Ok(()),
         false => Err(JobError::new(format!("{} has no ranks to divide", method.label(None)))),
     }
+}
+
+/// Refuses before any work a model that cannot be measured.
+pub(super) fn check_model(job: &Compress, model: &Transformer) -> Result<(), Failure> {
+    if !job.needs_measures() || model.config().is_causal() {
+        return Ok(());
+    }
+    Err(Failure::usage(
+        "the model is an encoder, and layers are measured by the loss of the next token",
+    )
+    .hint("give --allocate spectrum, or a method without --allocate"))
 }
 
 /// A division of the budget with what it was made from.

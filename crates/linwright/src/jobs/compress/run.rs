@@ -1,6 +1,6 @@
 //! `linwright compress`: replace linear layers and save the model.
 
-use super::allocation::{Allocated, Dividing};
+use super::allocation::{Allocated, Dividing, check_model};
 use super::summary::{self, Summary};
 use super::{Compress, StoredDType};
 use crate::jobs::offload::Offload;
@@ -35,6 +35,7 @@ pub(super) fn run(job: &Compress, session: &mut Session<'_>) -> Result<Outcome, 
     let (model, offload) = offload::open(&job.model, job.offload, &job.output, session)?;
     let OpenModel { loaded, place } = &model;
     check_tasks(tasks.iter().map(AsRef::as_ref), &model)?;
+    check_model(job, &loaded.decoder)?;
     let plan = job.plan(&loaded.decoder)?;
     if plan.sites(&loaded.decoder)?.is_empty() {
         return Err(Failure::usage("the plan selects no layer, so the model would stay as it is"));

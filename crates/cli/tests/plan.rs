@@ -1,0 +1,73 @@
+//! `plan`, and budgets that `compress` divides over the layers.
+
+use crate::workshop::Workshop;
+use serde_json::Value;
+
+const CALIBRATION: &str = "--dataset calibration.jsonl --num-tokens 2000 --seq-len 64";
+
+fn number(value: &Value) -> f64 {
+    value.as_f64().unwrap_or_else(|| panic!("no number: {value}"))
+}
+
+#[test]
+fn plans_keep_what_they_say_beat_the_same_share_everywhere_and_are_carried_out() {
+    let w = Workshop::new();
+    let found = w.ok_json("plan model --keep 0.8,0.5 --cache pieces -o plans");
+    let plans = found["plans"].as_array().unwrap();
+    assert_eq!(plans.len(), 2);
+    for plan in plans {
+        assert!(number(&plan["keep"]) <= number(&plan["asked"]));
+        assert!(number(&plan["bound"]) <= number(&plan["error"]));
+        assert!(number(&plan["error"]) <= number(&plan["uniform_error"]));
+    }
+    assert_eq!(w.json("plans/plan-0.5.json"), plans[1]["plan"]);
+    assert_eq!(w.json("plans/result.json")["model_hash"], found["model_hash"]);
+    let again = w.ok_json("plan model --keep 0.5 --cache pieces --allocate uniform --align 4");
+    let [same] = &again["plans"].as_array().unwrap()[..] else { panic!("one plan: {again}") };
+    assert_eq!(same["error"], same["uniform_error"]);
+    let done =
+        w.ok_json(&format!("compress model --plan plans/plan-0.5.json {CALIBRATION} -o out"));
+    // Layers that stay dense are in no edit of a plan without text.
+    let parameters = |key: &str| number(&done["summary"][key]);
+    assert!(parameters("targeted") < parameters("targeted_dense"));
+    let before = w.names();
+    for (args, words) in [
+        ("--keep 1.5", &["--keep 1.5", "between 0 and 1"][..]),
+        ("--keep 0.00001", &["nearest keeps"]),
+        ("--layers 99", &["layer 99"]),
+    ] {
+        w.fails(&format!("plan model --no-cache {args}"), 2, words);
+        assert_eq!(w.names(), before, "{args}");
+    }
+}
+
+#[test]
+fn a_divided_budget_is_met_told_and_never_worse_than_a_uniform_one_on_its_text() {
+    let w = Workshop::new();
+    for method in ["--method auto", "--method feature --allocate sensitivity"] {
+        let args = format!("compress model {method} --keep 0.6 {CALIBRATION} --force -o out");
+        let found = w.ok_json(&args);
+        let allocation = &found["allocation"];
+        let tried = allocation["tried"].as_array().unwrap();
+        let losses: Vec<f64> = tried.iter().map(|own| number(&own["loss"])).collect();
+        assert!(losses.len() > 1 && losses.is_sorted(), "{losses:?}");
+        assert!(tried.iter().any(|own| own["name"] == "uniform"));
+        assert_eq!(tried[0]["plan"], found["plan"]);
+        assert!(number(&found["summary"]["keep"]) <= 0.6, "{}", found["summary"]);
+        assert!(number(&allocation["measured"]["dense_loss"]) > 0.0);
+        let sites = allocation["measured"]["losses"].as_array().unwrap();
+        assert_eq!(sites.len(), found["sites"].as_array().unwrap().len());
+    }
+    let found = w.ok_json("compress model --method svd --allocate spectrum --keep 0.5 -o svd");
+    assert!(number(&found["summary"]["keep"]) <= 0.5, "{}", found["summary"]);
+    for (args, words) in [
+        ("--method auto", &["--keep"][..]),
+        ("--method auto --keep 0.5 --allocate uniform", &["auto"]),
+        ("--method auto --keep 0.5 --allocate spectrum", &["singular values"]),
+        ("--method monarch --keep 0.5 --allocate sensitivity", &["no ranks"]),
+        ("--keep 0.5 --align 4", &["--align"]),
+        ("--keep 0.5 --allocate sensitivity", &["no calibration text"]),
+    ] {
+        w.fails(&format!("compress model {args} -o none"), 2, words);
+    }
+}
