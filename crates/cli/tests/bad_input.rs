@@ -416,11 +416,11 @@ fn flags() -> Vec<Case> {
             &["nan", "--max-ppl", "at least 1"],
         ),
         case(
-            "an operator that needs options",
+            "an operator without its size",
             |_| {},
             "compress model --method diagonal_low_rank --dataset calibration.jsonl -o out",
             2,
-            &["diagonal_low_rank", "possible values", "low_rank", "monarch"],
+            &["diagonal_low_rank", "needs a size", "--keep SHARE"],
         ),
         case("no documents", |_| {}, "eval model --text text.jsonl -L 0", 2, &["0", "--limit"]),
         case(
