@@ -44,10 +44,10 @@ pub(crate) fn reduced_rank(
     let largest = inputs.values.last().copied().unwrap_or(0.0);
     let there = inputs.values.iter().filter(|w| **w > NO_DATA * largest).count();
     let (x_means, y_means) = (means(x, centred), means(y, centred));
-    let target = predictable(y, &y_means, &inputs, there);
+    let target = predictable(y, &y_means, inputs, there);
     let (mut u, in_samples) = truncated(&target, rank)?;
     drop(target);
-    let weights = through_inverse(&in_samples, &inputs, there);
+    let weights = through_inverse(&in_samples, inputs, there);
     let mut v = Mat::zeros(rank, x.cols());
     for start in (0..x.cols()).step_by(PANEL) {
         let panel = panel(x, &x_means, start);

@@ -19,7 +19,7 @@
 //! Numerical notes: all in `f64`, from the sums of `f64`, but the products of f32 factors with W.
 //! Eigenvalues have errors of about 1e-16 of the largest, so directions below 1e-8 of the largest
 //! standard deviation are mixed. R is the Cholesky factor of `Wᵀ W` if its diagonal spans less than
-//! [`EVEN`], otherwise that of Householder reflections.
+//! `EVEN`, otherwise that of Householder reflections.
 
 use super::low_rank::balance;
 use super::regression::{multiply, numerics};

@@ -113,7 +113,7 @@ mod tests {
     fn sparse(counts: &[usize]) -> Mat<f32> {
         let rows: Vec<usize> =
             counts.iter().enumerate().flat_map(|(j, count)| vec![j; *count]).collect();
-        let sign = |i: usize| if i % 2 == 0 { 1.0 } else { -1.0 };
+        let sign = |i: usize| if i.is_multiple_of(2) { 1.0 } else { -1.0 };
         let value = |i: usize, j: usize| if rows[i] == j { sign(i) } else { 0.0 };
         Mat::from_fn(rows.len(), counts.len(), value)
     }

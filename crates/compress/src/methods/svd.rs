@@ -92,7 +92,8 @@ mod tests {
 
     /// Rows of a Hadamard matrix: features that are exactly white.
     fn white(inp: usize) -> Mat<f32> {
-        let sign = |i: usize, j: usize| if (i & j).count_ones() % 2 == 0 { 1.0 } else { -1.0 };
+        let sign =
+            |i: usize, j: usize| if (i & j).count_ones().is_multiple_of(2) { 1.0 } else { -1.0 };
         Mat::from_fn(inp, inp, sign)
     }
 
