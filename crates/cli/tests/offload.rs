@@ -70,5 +70,4 @@ fn more_layers_take_no_more_memory() {
     assert!(held > SIX_LAYERS, "in memory the peak grows with the layers: {peaks:?}");
     // Allocators and tables of pages make a difference of a few per cent.
     assert!(offloaded < 0.25 * SIX_LAYERS, "with files it does not: {peaks:?}");
-    println!("{peaks:?}");
 }
