@@ -51,7 +51,7 @@ impl Method for SwiftSvdMethod {
     }
 
     fn error_curve(&self, problem: &FitProblem<'_>) -> Result<Option<Vec<f64>>, FitError> {
-        // The bias absorbs the mean of what a rank leaves, which the moments about zero do not tell.
+        // The bias absorbs the mean of what a rank leaves, which moments about zero do not tell.
         if problem.biased() {
             return Ok(None);
         }
