@@ -3,20 +3,20 @@
 use super::plan::{self, heal};
 use super::{Compress, Heal, MethodName};
 use crate::jobs::outcome::{table, text};
+use crate::jobs::plan::spectra;
 use crate::jobs::source::OpenModel;
 use crate::jobs::{Failure, JobError, Session};
 use linwright_compress::allocate::{
-    Allocation, Allocator, Candidates, Measured, Sensitivity, SiteChoices, SiteLoss, SiteSpectrum,
-    Tried, Unreachable, allocate, by_spectrum, judged, sensitivity, standard_alignment,
+    Allocation, Allocator, Candidates, Measured, Sensitivity, SiteChoices, SiteLoss, Tried,
+    Unreachable, allocate, by_spectrum, judged, sensitivity, standard_alignment,
 };
 use linwright_compress::methods::StructuredMethod;
 use linwright_compress::pipeline::Context;
 use linwright_compress::{MethodSpec, Plan, Size};
-use linwright_measure::spectra::MatrixId;
 use linwright_model::{Transformer, Windows};
-use linwright_ops::{LinearSlot, OpSpec, SiteId, Sites};
+use linwright_ops::{LinearSlot, OpSpec, Sites};
 use linwright_report::Block;
-use linwright_run::{Monitor, Store};
+use linwright_run::Store;
 use serde::Serialize;
 
 /// Kinds of operators that `auto` tries beside low rank: those that few alternations fit.
@@ -145,7 +145,9 @@ impl Dividing<'_> {
             Allocator::Uniform => Ok(None),
             Allocator::Spectrum => {
                 let method = &self.uniform.edits[0].method;
-                let choices = spectra(self.model, &replaced, method, align, session)?;
+                let found = spectra(self.model, &replaced, &Store::none(), session)?;
+                let choices = by_spectrum(&found, method, align)
+                    .map_err(|error| Failure::general(error.to_string()))?;
                 let allocation = allocate(&choices, keep).map_err(unreachable)?;
                 let plan = plan_of(&allocation, &choices);
                 let allocator = allocator.name();
@@ -201,24 +203,4 @@ fn candidates(
     let keeps = SHARES.into_iter().map(|share| share * keep).filter(|keep| *keep < 1.0).collect();
     let (sites, seed) = (edit.sites.clone(), job.seed);
     Ok(Candidates { methods, align, keeps, keep, sites, seed })
-}
-
-fn spectra(
-    model: &OpenModel,
-    replaced: &[SiteId],
-    method: &MethodSpec,
-    align: usize,
-    session: &mut Session<'_>,
-) -> Result<Vec<SiteChoices>, Failure> {
-    let mut sites = Vec::new();
-    for site in replaced {
-        session.step(&format!("{site}: singular values"));
-        let Some(slot) = model.loaded.decoder.slot(site) else { continue };
-        let weight = slot.op().to_dense().map_err(|error| Failure::general(error.to_string()))?;
-        let values = MatrixId::of(weight.view())
-            .singular_values(&Store::none(), weight.view())
-            .map_err(|error| Failure::general(format!("{site}: {error}")))?;
-        sites.push(SiteSpectrum { site: site.clone(), shape: slot.shape(), values });
-    }
-    by_spectrum(&sites, method, align).map_err(|error| Failure::general(error.to_string()))
 }

@@ -2,6 +2,8 @@
 
 mod run;
 
+pub(in crate::jobs) use run::spectra;
+
 use super::compress::LayerRoles;
 use super::named::Names;
 use super::{Failure, Job, Outcome, Session};

@@ -102,7 +102,7 @@ fn checked(job: &PlanSizes, session: &mut Session<'_>) -> Result<(MethodSpec, Sl
 }
 
 /// Singular values of the weights, one at a time.
-fn spectra(
+pub(in crate::jobs) fn spectra(
     model: &OpenModel,
     sites: &[SiteId],
     store: &Store,
