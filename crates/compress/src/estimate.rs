@@ -59,8 +59,8 @@ pub fn estimate<N: Network>(
 ) -> Result<Estimate, CompressError> {
     let edits = plan.sites(network)?;
     let passes = examples.map(|examples| Passes::measure(network, examples, &edits)).transpose()?;
-    let mut seconds = passes.as_ref().map_or(0.0, |passes| passes.seconds_of(&edits));
     let (mut sites, mut largest_capture) = (Vec::new(), 0u64);
+    let (mut seconds, mut has_targets) = (0.0, false);
     for group in &edits {
         let (mut capture, mut has_sums) = (0, false);
         for SlotEdit { site, edit, .. } in &group.slots {
@@ -71,6 +71,7 @@ pub fn estimate<N: Network>(
             let rows = passes.as_ref().map_or(SampleRows::default(), |passes| passes.rows_of(slot));
             let all = (rows.train + rows.validation) as f64;
             let needs = edit.method.needs_of(rows.train, shape);
+            has_targets |= needs != Needs::Inputs;
             if passes.is_some() && needs != Needs::Samples {
                 if !std::mem::replace(&mut has_sums, true) {
                     seconds += all * rates.input_sum_seconds(shape.inp);
@@ -97,6 +98,7 @@ pub fn estimate<N: Network>(
         }
         largest_capture = largest_capture.max(capture);
     }
+    seconds += passes.as_ref().map_or(0.0, |passes| passes.seconds_of(&edits, has_targets));
     let replaced = || sites.iter().filter(|site| !site.heals);
     Ok(Estimate {
         targeted_dense: replaced().map(|site| site.dense_parameters).sum(),

@@ -102,14 +102,15 @@ impl Passes {
 
     /// Seconds of the passes of all captures, as [`linwright_measure::capture::Lockstep`] does
     /// them: each continues from the stage of the one before if its states were kept, and edited
-    /// stages run in both networks.
-    pub(crate) fn seconds_of(&self, edits: &[InputEdits<'_>]) -> f64 {
+    /// stages run in both networks if some capture needs targets.
+    pub(crate) fn seconds_of(&self, edits: &[InputEdits<'_>], has_targets: bool) -> f64 {
         let (mut seconds, mut at, mut first_edit) = (0.0, 0, usize::MAX);
         for group in edits {
             let stages = || group.slots.iter().map(|slot| slot.stage);
             let (start, end) = (stages().min().unwrap_or(0), stages().max().unwrap_or(0) + 1);
             let from = if self.keeps_states && at <= start { at } else { 0 };
-            let networks = |stage: usize| if stage < first_edit { 1.0 } else { 2.0 };
+            let networks =
+                |stage: usize| if stage < first_edit || !has_targets { 1.0 } else { 2.0 };
             seconds += (from..end).map(|stage| networks(stage) * self.seconds[stage]).sum::<f64>();
             (at, first_edit) = (start, first_edit.min(start));
         }

@@ -5,7 +5,7 @@ use crate::methods::{Fit, FitProblem, FitReport, MethodSpec};
 use crate::plan::{Edit, InputEdits, Plan, SlotEdit};
 use crate::stored_fit;
 use crate::{CompressError, FitError, Size};
-use linwright_measure::capture::{Bounds, Evidence, Lockstep, SiteCapture, Wanted};
+use linwright_measure::capture::{Bounds, Evidence, Lockstep, Needs, SiteCapture, Wanted};
 use linwright_ops::{Examples, LinearSlot, Network, SiteId, Sites};
 use linwright_run::{Fingerprint, Monitor, Store};
 use linwright_tensor::{RngKey, Shelf};
@@ -94,7 +94,12 @@ pub fn apply<N: Network>(
         check_needs_no_text(&work)?;
     }
     let mut network = original.clone();
-    let mut lockstep = examples.map(|e| Lockstep::new(original, e, context.bounds.clone()));
+    let mut lockstep = examples.map(|e| {
+        let lockstep = Lockstep::new(original, e, context.bounds.clone());
+        let mut needs = work.iter().flat_map(|group| needs(group, original, e.training_rows()));
+        let has_targets = needs.any(|needs| needs != Needs::Inputs);
+        if has_targets { lockstep } else { lockstep.without_targets() }
+    });
     let mut sites = Vec::new();
     let mut chain = Fingerprint::of(&[
         ("version", &env!("CARGO_PKG_VERSION")),
@@ -186,6 +191,15 @@ fn prints(group: &InputEdits<'_>, chain: &Fingerprint) -> Vec<Fingerprint> {
     group.slots.iter().map(print).collect()
 }
 
+/// Form of the data of each site that reads one input.
+fn needs(group: &InputEdits<'_>, network: &impl Sites, training_rows: usize) -> Vec<Needs> {
+    let needs = |SlotEdit { site, edit, .. }: &SlotEdit<'_>| {
+        let shape = network.slot(site).expect("the site was found in the plan").shape();
+        edit.method.needs_of(training_rows, shape)
+    };
+    group.slots.iter().map(needs).collect()
+}
+
 fn capture<N: Network>(
     lockstep: &mut Lockstep<'_, N>,
     group: &InputEdits<'_>,
@@ -197,13 +211,11 @@ fn capture<N: Network>(
     };
     let roles: Vec<String> = group.slots.iter().map(role).collect();
     monitor.step(&format!("layer {}: capturing {} inputs", group.layer, roles.join(", ")));
-    let wanted = |SlotEdit { site, edit, .. }: &SlotEdit<'_>| {
-        let shape = network.slot(site).expect("the site was found in the plan").shape();
-        edit.method.needs_of(training_rows, shape)
-    };
-    let slots = group.slots.iter();
-    let wanted: Vec<Wanted<'_>> =
-        slots.map(|slot| Wanted { site: &slot.site, needs: wanted(slot) }).collect();
+    let sites = group.slots.iter().map(|slot| &slot.site);
+    let wanted: Vec<Wanted<'_>> = sites
+        .zip(needs(group, network, training_rows))
+        .map(|(site, needs)| Wanted { site, needs })
+        .collect();
     Ok(lockstep.capture(network, &wanted, monitor)?)
 }
 

@@ -125,7 +125,8 @@ pub struct Wanted<'a> {
 #[derive(Clone, Debug)]
 struct States<S> {
     original: S,
-    /// That of the edited network; absent while it equals the original one.
+    /// That of the edited network; absent while it equals the original one. Without targets the
+    /// first is that of the edited network.
     edited: Option<S>,
 }
 
@@ -142,6 +143,8 @@ pub struct Lockstep<'a, N: Network> {
     original: &'a N,
     examples: &'a dyn Examples<N::Input>,
     bounds: Bounds,
+    /// Whether some capture needs outputs of the original network.
+    has_targets: bool,
     /// Stages of the edited network that differ from the original.
     edited: Vec<usize>,
     /// States of all batches before the stage with this index.
@@ -152,7 +155,13 @@ impl<'a, N: Network> Lockstep<'a, N> {
     /// Starts with an unedited network.
     #[must_use]
     pub fn new(original: &'a N, examples: &'a dyn Examples<N::Input>, bounds: Bounds) -> Self {
-        Self { original, examples, bounds, edited: Vec::new(), cache: None }
+        Self { original, examples, bounds, has_targets: true, edited: Vec::new(), cache: None }
+    }
+
+    /// Runs the edited network alone: captures then need inputs alone ([`Needs::Inputs`]).
+    #[must_use]
+    pub fn without_targets(self) -> Self {
+        Self { has_targets: false, ..self }
     }
 
     /// Records that a stage of the edited network differs from the original.
@@ -169,7 +178,8 @@ impl<'a, N: Network> Lockstep<'a, N> {
     /// [`CaptureError`] if the network fails, a number is not finite, or the capture is cancelled.
     ///
     /// # Panics
-    /// If a site is no slot of a stage, or they read several inputs.
+    /// If a site is no slot of a stage, they read several inputs, or one needs targets of a
+    /// lockstep without.
     pub fn capture(
         &mut self,
         edited: &N,
@@ -177,6 +187,8 @@ impl<'a, N: Network> Lockstep<'a, N> {
         monitor: &mut dyn Monitor,
     ) -> Result<Vec<SiteCapture>, CaptureError> {
         let slots = self.slots_of(wanted);
+        let inputs_alone = wanted.iter().all(|wanted| wanted.needs == Needs::Inputs);
+        assert!(self.has_targets || inputs_alone, "targets of a lockstep without");
         let stages = stages_of(&slots);
         let (from, mut old) = match self.cache.take() {
             Some((at, states)) if at <= stages.start => (at, Some(states.into_iter())),
@@ -262,8 +274,8 @@ impl<'a, N: Network> Lockstep<'a, N> {
         true
     }
 
-    /// Records the inputs of sites in the edited network, and their outputs in the original one. If
-    /// the networks are equal up to these stages, one pass gives both.
+    /// Records the inputs of sites in the edited network, and their outputs in the original one if
+    /// a site needs them. If the networks are equal up to these stages, one pass gives both.
     fn record<'b>(
         &self,
         edited: &N,
@@ -272,23 +284,25 @@ impl<'a, N: Network> Lockstep<'a, N> {
         stages: &Range<usize>,
         wanted: &'b [Wanted<'b>],
     ) -> Result<Recording<'b>, CaptureError> {
-        let state = match states.edited.take() {
-            None if self.edited.iter().any(|stage| stages.contains(stage)) => {
+        let mut state = match states.edited.take() {
+            None if self.has_targets && self.edited.iter().any(|stage| stages.contains(stage)) => {
                 Some(states.original.clone())
             }
             state => state,
         };
-        let mut recording = Recording::new(wanted);
-        let run = |network: &N, state: &mut N::State, recording: &mut Recording<'_>| {
-            network.run_stages(state, input, stages.clone(), recording).map_err(network_error)
+        let run = |network: &N, state: &mut N::State, mut recording: Recording<'b>| {
+            let outcome = network.run_stages(state, input, stages.clone(), &mut recording);
+            outcome.map(|()| recording).map_err(network_error)
         };
-        run(self.original, &mut states.original, &mut recording)?;
-        if let Some(mut state) = state {
-            let mut inputs = Recording::new(&wanted[..1]);
-            run(edited, &mut state, &mut inputs)?;
-            recording.input = inputs.input;
+        if wanted.iter().all(|wanted| wanted.needs == Needs::Inputs) {
+            let network = if self.has_targets && state.is_none() { self.original } else { edited };
+            let state = state.as_mut().unwrap_or(&mut states.original);
+            return run(network, state, Recording::of_inputs(wanted));
         }
-        Ok(recording)
+        let recording = run(self.original, &mut states.original, Recording::new(wanted))?;
+        let Some(mut state) = state else { return Ok(recording) };
+        let inputs = run(edited, &mut state, Recording::of_inputs(wanted))?;
+        Ok(Recording { input: inputs.input, ..recording })
     }
 
     /// Advances states through stages; those shared by both networks run once.
@@ -308,6 +322,9 @@ impl<'a, N: Network> Lockstep<'a, N> {
         let run = |network: &N, state: &mut N::State, stages: Range<usize>| {
             network.run_stages(state, input, stages, &mut NoProbe).map_err(network_error)
         };
+        if !self.has_targets {
+            return run(edited, &mut states.original, stages);
+        }
         run(self.original, &mut states.original, stages.start..shared)?;
         if shared < stages.end {
             let state = states.edited.get_or_insert_with(|| states.original.clone());
@@ -330,10 +347,11 @@ fn network_error(error: impl Error + Send + Sync + 'static) -> CaptureError {
     CaptureError::Network(Box::new(error))
 }
 
-/// Records the common input of sites, and their outputs, in one batch.
+/// Records the common input of sites, and their outputs if they are wanted, in one batch.
 struct Recording<'a> {
     wanted: &'a [Wanted<'a>],
     input: Option<Mat<f32>>,
+    /// Empty without outputs.
     outputs: Vec<Option<Mat<f32>>>,
 }
 
@@ -341,11 +359,20 @@ impl<'a> Recording<'a> {
     fn new(wanted: &'a [Wanted<'a>]) -> Self {
         Self { wanted, input: None, outputs: vec![None; wanted.len()] }
     }
+
+    fn of_inputs(wanted: &'a [Wanted<'a>]) -> Self {
+        Self { wanted, input: None, outputs: Vec::new() }
+    }
 }
 
 impl Probe for Recording<'_> {
     fn wants(&self, site: &SiteId) -> bool {
-        self.wanted.iter().any(|wanted| wanted.site == site)
+        let seen = if self.outputs.is_empty() { &self.wanted[..1] } else { self.wanted };
+        seen.iter().any(|wanted| wanted.site == site)
+    }
+
+    fn needs_inputs_alone(&self) -> bool {
+        self.outputs.is_empty()
     }
 
     fn on_forward(&mut self, site: &SiteId, Seen { x, y, .. }: Seen<'_>) {
@@ -354,13 +381,13 @@ impl Probe for Recording<'_> {
                 if index == 0 {
                     append(&mut self.input, x);
                 }
-                append(&mut self.outputs[index], y);
+                self.outputs.get_mut(index).iter_mut().for_each(|output| append(output, y));
             }
         }
     }
 
     fn satisfied(&self) -> bool {
-        self.outputs.iter().all(Option::is_some)
+        self.input.is_some() && self.outputs.iter().all(Option::is_some)
     }
 }
 
@@ -431,6 +458,7 @@ impl<'a> Collector<'a> {
         if let Some(sums) = &mut self.sums {
             sums[part].add(x.view());
         }
+        // Without targets there are no outputs.
         for (site, y) in self.sites.iter_mut().zip(recording.outputs) {
             let Some(mut y) = y else { unreachable!("the stages ran without passing their sites") };
             check_finite("the target", site.slot.id(), &y)?;

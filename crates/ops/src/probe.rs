@@ -15,8 +15,14 @@ pub trait Probe {
     /// What a slot computed in the forward pass.
     fn on_forward(&mut self, site: &SiteId, seen: Seen<'_>);
 
+    /// Whether the probe looks at inputs alone. A network may then show a slot before its output is
+    /// computed, with an output of no rows.
+    fn needs_inputs_alone(&self) -> bool {
+        false
+    }
+
     /// Whether everything needed was captured, so that the pass may end early. Called after each
-    /// stage; the output of the pass is then unspecified.
+    /// stage, and by some networks within one; the output of the pass is then unspecified.
     fn satisfied(&self) -> bool {
         false
     }
@@ -71,7 +77,8 @@ impl ExampleRows {
 pub struct Seen<'a> {
     /// Input (rows, inp).
     pub x: MatRef<'a, f32>,
-    /// Output (rows, out), bias included.
+    /// Output (rows, out), bias included; (0, out) if the probe needs inputs alone and the output
+    /// was not computed.
     pub y: MatRef<'a, f32>,
     /// Which rows belong to which example.
     pub examples: &'a [ExampleRows],

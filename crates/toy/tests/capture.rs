@@ -154,6 +154,51 @@ fn sites_with_one_input_are_captured_in_one_pass_each_in_its_form() {
     }
 }
 
+/// Inputs of the edited network alone are the same bits as those beside targets, whatever was edited
+/// before.
+#[test]
+fn inputs_without_targets_are_those_of_the_edited_network() {
+    let (original, batches) = (Toy::new(RngKey::new(1)), Batches::random(4, RngKey::new(2)));
+    let mut edited = original.clone();
+    let mut both = Lockstep::new(&original, &batches, Bounds::default());
+    let mut alone = Lockstep::new(&original, &batches, Bounds::default()).without_targets();
+    for name in ["left", "middle", "last"] {
+        let site = site(name);
+        let sums = |lockstep: &mut Lockstep<'_, Toy>, needs| {
+            let wanted = [Wanted { site: &site, needs }];
+            let captured = lockstep.capture(&edited, &wanted, &mut Silent).expect("captures");
+            match &captured[0].evidence {
+                Evidence::Inputs { train, validation } => {
+                    [train, validation].map(|s| (**s).clone())
+                }
+                Evidence::Stats { train, validation } => {
+                    [train, validation].map(|sums| (*sums.inputs).clone())
+                }
+                Evidence::Samples(_) => panic!("sums were asked for"),
+            }
+        };
+        let beside = sums(&mut both, Needs::Stats);
+        let x = &naive(&edited, &batches, name)[0];
+        assert_eq!(beside[0].count + beside[1].count, x.rows() as u64);
+        assert!(sums(&mut both, Needs::Inputs) == beside, "{name}, where outputs are known");
+        assert!(sums(&mut alone, Needs::Inputs) == beside, "{name}");
+        edit(&mut edited, name);
+        let stage = original.slot(&site).and_then(LinearSlot::stage).expect("a stage");
+        both.note_edit(stage);
+        alone.note_edit(stage);
+    }
+}
+
+#[test]
+#[should_panic(expected = "targets of a lockstep without")]
+fn a_lockstep_without_targets_captures_none() {
+    let (network, batches) = (Toy::new(RngKey::new(1)), Batches::random(2, RngKey::new(2)));
+    let left = site("left");
+    let mut lockstep = Lockstep::new(&network, &batches, Bounds::default()).without_targets();
+    let wanted = [Wanted { site: &left, needs: Needs::Stats }];
+    let _captured = lockstep.capture(&network, &wanted, &mut Silent);
+}
+
 #[test]
 #[should_panic(expected = "read several inputs")]
 fn sites_with_different_inputs_are_not_captured_together() {

@@ -69,10 +69,13 @@ impl Pass<'_> {
         tape.ops.resize_with(branch.inputs.len() + 1, Tape::default);
         let AttentionConfig::Heads(heads) = self.config.layers[self.index].attention else {
             self.linear(&branch.output, x, y, &mut tape.ops[0]);
-            return finite(branch.output.id(), y);
+            return self.check(&branch.output, y);
         };
         tape.raw.resize_with(branch.inputs.len(), Mat::default);
         self.linears(&branch.inputs, x, &mut tape.raw, &mut tape.ops[..branch.inputs.len()]);
+        if self.lens.has_inputs() {
+            return Ok(());
+        }
         for (slot, raw) in branch.inputs.iter().zip(&tape.raw) {
             finite(slot.id(), raw)?;
         }
@@ -85,7 +88,7 @@ impl Pass<'_> {
         self.attend(heads, place, tape);
         let BranchTape { inner, ops, .. } = tape;
         self.linear(&branch.output, inner.view(), y, &mut ops[branch.inputs.len()]);
-        finite(branch.output.id(), y)
+        self.check(&branch.output, y)
     }
 
     /// Clamps, normalises or splits the projections.

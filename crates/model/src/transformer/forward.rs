@@ -350,7 +350,7 @@ impl Pass<'_> {
         normed
     }
 
-    /// Outputs of slots with the same input, shown to the probe.
+    /// Outputs of slots with the same input, shown to the probe; unspecified once it has all inputs that it needs.
     pub(super) fn linears(
         &mut self,
         slots: &[LinearSlot],
@@ -362,17 +362,26 @@ impl Pass<'_> {
             y.resize(x.rows(), slot.shape().out);
             tape.clear();
         }
+        let shown = slots.iter().filter(|slot| self.lens.show_input(slot, x)).count();
+        if self.lens.has_inputs() {
+            return;
+        }
         if !LinearSlot::forward_together(slots, x, ys) {
             for ((slot, y), tape) in slots.iter().zip(&mut *ys).zip(tapes) {
                 slot.forward(x, y.view_mut(), self.keep.then_some(tape), self.workspace);
             }
         }
-        for (slot, y) in slots.iter().zip(ys) {
-            self.lens.show(slot, x, y.view());
+        if shown == 0 {
+            slots.iter().zip(ys).for_each(|(slot, y)| self.lens.show(slot, x, y.view()));
         }
     }
 
-    /// Output of a slot, shown to the probe.
+    /// Checks the output of a slot, if it was computed.
+    pub(super) fn check(&self, slot: &LinearSlot, y: &Mat<f32>) -> Result<(), ModelError> {
+        if self.lens.has_inputs() { Ok(()) } else { finite(slot.id(), y) }
+    }
+
+    /// Output of a slot, shown to the probe; unspecified once it has all inputs that it needs.
     pub(super) fn linear(
         &mut self,
         slot: &LinearSlot,
@@ -382,8 +391,14 @@ impl Pass<'_> {
     ) {
         y.resize(x.rows(), slot.shape().out);
         tape.clear();
+        let shown = self.lens.show_input(slot, x);
+        if self.lens.has_inputs() {
+            return;
+        }
         slot.forward(x, y.view_mut(), self.keep.then_some(tape), self.workspace);
-        self.lens.show(slot, x, y.view());
+        if !shown {
+            self.lens.show(slot, x, y.view());
+        }
     }
 }
 

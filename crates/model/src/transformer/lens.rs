@@ -35,6 +35,11 @@ impl<'a> Lens<'a> {
         self.probe.satisfied()
     }
 
+    /// Whether the pass ends within a stage, since the probe has all inputs that it needs.
+    pub(super) fn has_inputs(&self) -> bool {
+        self.probe.needs_inputs_alone() && self.probe.satisfied()
+    }
+
     pub(super) fn wants_gradient(&self, slot: &LinearSlot) -> bool {
         self.probe.wants_gradient(slot.id())
     }
@@ -46,6 +51,17 @@ impl<'a> Lens<'a> {
 
     fn wants_input_again(&self, slot: &LinearSlot) -> bool {
         self.wants_gradient(slot) && self.probe.wants_input_again(slot.id())
+    }
+
+    /// Shows a slot before its output is computed, if the probe needs its input alone; whether it
+    /// did.
+    pub(super) fn show_input(&mut self, slot: &LinearSlot, x: MatRef<'_, f32>) -> bool {
+        let shows = self.probe.needs_inputs_alone() && self.probe.wants(slot.id());
+        if shows {
+            let y = MatRef::new(&[], 0, slot.shape().out);
+            self.probe.on_forward(slot.id(), Seen { x, y, examples: &self.examples });
+        }
+        shows
     }
 
     /// Shows all rows of a slot.
