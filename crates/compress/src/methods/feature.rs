@@ -18,7 +18,7 @@
 //! centred in any slot. Code and paper divide the covariance by N - 1, which changes no factor.
 
 use super::factors::{self, Changes};
-use super::{Fit, FitProblem, FitReport, Method, SampleRows, check_saves, work};
+use super::{Fit, FitProblem, FitReport, Method, SampleRows, Shift, check_saves, work};
 use crate::fit::spectrum::{Moments, Spectrum};
 use crate::operator_size::rank_bound;
 use crate::{FitError, Size, Unit};
@@ -105,13 +105,12 @@ pub(super) fn spectrum(
 
 /// The fit in a slot whose bias is lost.
 fn without_bias(problem: &FitProblem<'_>, fit: Fit, bias: &[f32]) -> Result<Fit, FitError> {
-    let [train, validation] = problem.stats()?;
     let shift: Vec<f64> = bias.iter().map(|b| -f64::from(*b)).collect();
     let a: Mat<f64> = fit.op.to_dense()?.cast();
     let report = FitReport {
         dropped_directions: fit.report.dropped_directions,
         shrinkage: fit.report.shrinkage,
-        ..FitReport::of_sums(&train, &validation, &a, Some(&shift))
+        ..problem.judged(&a, Shift::Given(&shift))?.0
     };
     Ok(Fit { bias_shift: Some(bias.iter().map(|b| -b).collect()), report, ..fit })
 }

@@ -7,7 +7,7 @@
 //! reduction here is the exact truncation, stored as two factors; the code's is an unseeded random
 //! sketch, multiplied out.
 
-use super::{Fit, FitProblem, FitReport, Method, SampleRows, work};
+use super::{Fit, FitProblem, FitReport, Method, SampleRows, Shift, work};
 use crate::intervention::{Decomposition, Done, Intervention, Storage, VendiOptions, cut};
 use crate::{FitError, Size, Unit};
 use linwright_measure::capture::Needs;
@@ -175,10 +175,7 @@ impl Method for LaserMethod {
             cut(&weight, self, size, components.as_deref(), problem.key)?;
         // The bias stays: a cut depends on the weight alone.
         let report = match problem.evidence {
-            Some(_) => {
-                let [train, validation] = problem.stats()?;
-                FitReport::of_sums(&train, &validation, &op.to_dense()?.cast(), None)
-            }
+            Some(_) => problem.judged(&op.to_dense()?.cast(), Shift::Nothing)?.0,
             None => FitReport {
                 relative_error: cut.relative_error,
                 train_relative_error: cut.relative_error,

@@ -107,7 +107,7 @@ impl Method for LowRankMethod {
         let inputs = Inputs::new(stats.inputs.sxx.view(), stats.inputs.rank())?;
         let regression = Regression::of_moments(&inputs, stats.syx.view(), stats.syy);
         let mut errors = fit::low_rank::errors(&regression)?;
-        let [whole, _] = problem.stats()?;
+        let whole = problem.stats()?;
         // As in reports: over the power of the target with its mean.
         errors.iter_mut().for_each(|error| *error = super::relative(*error, whole.syy));
         Ok(Some(errors))

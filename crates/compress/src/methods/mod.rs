@@ -5,6 +5,7 @@
 mod biases;
 mod factors;
 mod in_samples;
+mod quality;
 mod trained;
 #[cfg(test)]
 mod trial;
@@ -21,6 +22,8 @@ use linwright_tensor::{Mat, RngKey};
 use linwright_train::{Checkpoint, Control, Curve};
 use serde::{Deserialize, Serialize};
 use std::borrow::Cow;
+
+use quality::Shift;
 
 pub use trained::Training;
 pub use work::SampleRows;
@@ -55,17 +58,14 @@ impl FitProblem<'_> {
         self.bias.is_some()
     }
 
-    /// Training and validation sums; if there are sums over inputs alone, with the outputs of the
-    /// original weight on these inputs as targets.
-    fn stats(&self) -> Result<[Cow<'_, SiteStats>; 2], FitError> {
+    /// Training sums; if there are sums over inputs alone, with the outputs of the original weight
+    /// on these inputs as targets.
+    fn stats(&self) -> Result<Cow<'_, SiteStats>, FitError> {
         match self.evidence {
-            Some(Evidence::Stats { train, validation }) => {
-                Ok([train, validation].map(Cow::Borrowed))
-            }
-            Some(Evidence::Inputs { train, validation }) => {
+            Some(Evidence::Stats { train, .. }) => Ok(Cow::Borrowed(train)),
+            Some(Evidence::Inputs { train, .. }) => {
                 let weight: Mat<f64> = self.original.to_dense()?.cast();
-                let of_map = |inputs| Cow::Owned(SiteStats::of_map(inputs, weight.view()));
-                Ok([train, validation].map(of_map))
+                Ok(Cow::Owned(SiteStats::of_map(train, weight.view())))
             }
             other => Err(missing("sums", other)),
         }
@@ -74,7 +74,7 @@ impl FitProblem<'_> {
     /// Training sums for the fit: centred ones if the slot has a bias, which absorbs the difference
     /// of the means.
     fn target(&self) -> Result<Cow<'_, SiteStats>, FitError> {
-        let [train, _] = self.stats()?;
+        let train = self.stats()?;
         Ok(if self.biased() { Cow::Owned(train.centred()) } else { train })
     }
 
@@ -87,13 +87,9 @@ impl FitProblem<'_> {
         ridge: Option<f64>,
         dropped_directions: usize,
     ) -> Result<Fit, FitError> {
-        let [train, validation] = self.stats()?;
-        let shift = self.biased().then(|| train.mean_residual(a));
-        let report = FitReport {
-            ridge,
-            dropped_directions,
-            ..FitReport::of_sums(&train, &validation, a, shift.as_deref())
-        };
+        let best = if self.biased() { Shift::Best } else { Shift::Nothing };
+        let (report, shift) = self.judged(a, best)?;
+        let report = FitReport { ridge, dropped_directions, ..report };
         let bias_shift = shift.map(|shift| shift.into_iter().map(|b| b as f32).collect());
         Ok(Fit { op, bias_shift, report })
     }
@@ -536,31 +532,4 @@ fn check_saves(size: Option<Size>) -> Result<(), String> {
 /// weight that was pruned completely.
 fn relative(error: f64, power: f64) -> f64 {
     if power > 0.0 { error / power } else { error }
-}
-
-impl FitReport {
-    /// Report of a matrix (out, inp) with a bias shift, from sums alone.
-    fn of_sums(
-        train: &SiteStats,
-        validation: &SiteStats,
-        a: &Mat<f64>,
-        shift: Option<&[f64]>,
-    ) -> Self {
-        let error = |stats: &SiteStats| match shift {
-            Some(shift) => stats.squared_error_with(a, shift),
-            None => stats.squared_error(a),
-        };
-        let relative = |stats: &SiteStats| relative(error(stats), stats.target_power());
-        Self {
-            relative_error: relative(validation),
-            train_relative_error: relative(train),
-            target_power: validation.target_power() / a.rows().max(1) as f64,
-            ridge: None,
-            dropped_directions: 0,
-            shrinkage: None,
-            curve: Curve::new(),
-            seconds: 0.0,
-            cut: None,
-        }
-    }
 }

@@ -43,6 +43,20 @@ pub enum Whitening {
     Eigen,
 }
 
+impl Whitening {
+    /// All roots.
+    pub const ALL: [Self; 2] = [Self::Cholesky, Self::Eigen];
+
+    /// Its name in recipes and on the command line.
+    #[must_use]
+    pub fn name(self) -> &'static str {
+        match self {
+            Self::Cholesky => "cholesky",
+            Self::Eigen => "eigen",
+        }
+    }
+}
+
 /// Truncates a weight after its input is whitened.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Serialize, Deserialize)]
 #[serde(deny_unknown_fields, default)]

@@ -9,6 +9,9 @@ use std::sync::Arc;
 
 pub use sums::{InputSums, TargetSums};
 
+/// Columns of the Gram matrix that are multiplied together.
+const COLUMNS: usize = 256;
+
 /// Sums over inputs `x` (inp) of a site.
 #[derive(Clone, Debug, PartialEq)]
 pub struct InputStats {
@@ -54,6 +57,39 @@ impl InputStats {
     /// The number of samples for means; one if there are none.
     fn samples(&self) -> f64 {
         self.count.max(1) as f64
+    }
+
+    /// Mean over samples of `|A x|²`, for a matrix A (out, inp).
+    ///
+    /// # Panics
+    /// If the numbers of features differ.
+    #[must_use]
+    #[track_caller]
+    pub fn power_of(&self, a: MatRef<'_, f64>) -> f64 {
+        let (out, inp) = (a.rows(), self.features());
+        assert_eq!(a.cols(), inp, "features of a matrix");
+        let mut sum = 0.0;
+        // By symmetry, blocks of the Gram matrix below the diagonal count twice.
+        for start in (0..inp).step_by(COLUMNS) {
+            let (count, left) = (COLUMNS.min(inp - start), inp - start);
+            let mut part = Mat::zeros(out, count);
+            let mut add = |from: usize, rows: usize, times: f64| {
+                let gram = self.sxx.view().rows_range(from, rows).columns(start, count);
+                let of = a.columns(from, rows);
+                product(times, of.into(), gram.into(), part.view_mut(), Write::Set);
+                let own = (0..out).map(|o| dot(part.row(o), &a.row(o)[start..start + count]));
+                sum += own.sum::<f64>();
+            };
+            add(start, count, 1.0);
+            add(start + count, left - count, 2.0);
+        }
+        sum.max(0.0) / self.samples()
+    }
+
+    /// Mean over samples of `A x`, for a matrix A (out, inp).
+    #[must_use]
+    pub fn mean_of(&self, a: MatRef<'_, f64>) -> Vec<f64> {
+        (0..a.rows()).map(|o| dot(a.row(o), &self.sx) / self.samples()).collect()
     }
 
     /// Centred sums of the same samples. Those of |x| stay.
@@ -202,6 +238,29 @@ mod tests {
             let mut other = bias.clone();
             other[o] += 0.01;
             assert!(stats.squared_error_with(&a, &other) > best);
+        }
+    }
+
+    #[test]
+    fn power_and_mean_of_a_map_are_those_of_its_outputs() {
+        for inp in [5, COLUMNS, COLUMNS + 70, 2 * COLUMNS + 1] {
+            let (x, w) = (random(60, inp, 1), random(3, inp, 2));
+            let x = Mat::from_fn(60, inp, |i, j| x.at(i, j) + 1.0);
+            let mut sums = InputSums::new(inp);
+            sums.add(x.view());
+            let stats = sums.finish();
+            let mut mean = [0.0f64; 3];
+            let mut power = 0.0f64;
+            for (r, o) in (0..60).flat_map(|r| (0..3).map(move |o| (r, o))) {
+                let product = |i: usize| f64::from(w.at(o, i)) * f64::from(x.at(r, i));
+                let output: f64 = (0..inp).map(product).sum();
+                mean[o] += output / 60.0;
+                power += output.powi(2) / 60.0;
+            }
+            let wide: Mat<f64> = w.cast();
+            assert!((stats.power_of(wide.view()) / power - 1.0).abs() < 1e-6, "{inp}");
+            let found = stats.mean_of(wide.view());
+            assert!(found.iter().zip(mean).all(|(a, b)| (a - b).abs() < 1e-9), "{inp}");
         }
     }
 

@@ -16,6 +16,8 @@ use std::sync::Arc;
 const BLOCK: usize = 256;
 /// Rows of a sum of products that are computed together.
 const TILE: usize = 128;
+/// Columns of the same: both parts of the sums of a tile take 1 MiB.
+const WIDTH: usize = 512;
 
 /// A matrix of exact sums.
 #[derive(Clone, Debug, PartialEq)]
@@ -31,25 +33,32 @@ impl ExactSums {
         Self { rows, cols, high: vec![0.0; rows * cols], low: vec![0.0; rows * cols] }
     }
 
-    /// Adds `aᵀ b` for a (n, rows) and b (n, cols); of a symmetric sum the lower triangle alone, up
-    /// to whole tiles.
+    /// Adds `aᵀ b` for a (n, rows) and b (n, cols), block by block; of a symmetric sum the lower
+    /// triangle alone, up to whole tiles. A tile takes all blocks before the next one, so that it
+    /// stays in the cache.
     fn add_products(&mut self, a: MatRef<'_, f32>, b: MatRef<'_, f32>, is_symmetric: bool) {
         let (rows, cols) = (self.rows, self.cols);
-        let tile = TILE * cols.max(1);
-        let tiles = self.high.chunks_mut(tile).zip(self.low.chunks_mut(tile)).enumerate();
+        let band = TILE * cols.max(1);
+        let bands = self.high.chunks_mut(band).zip(self.low.chunks_mut(band)).enumerate();
         // The longest first, so that the last work items are small.
-        let tiles: Vec<_> = tiles.rev().collect();
-        parallel::for_each(tiles, |_, (index, (high, low))| {
+        let bands: Vec<_> = bands.rev().collect();
+        parallel::for_each(bands, |_, (index, (high, low))| {
             let start = index * TILE;
             let count = TILE.min(rows - start);
-            let width = if is_symmetric { start + count } else { cols };
-            let mut products = Mat::zeros(count, width);
-            let (a, b) =
-                (Arg::Transposed(a.columns(start, count)), Arg::Plain(b.columns(0, width)));
-            product_on_this_thread(1.0, a, b, products.view_mut(), Write::Set);
-            for i in 0..count {
-                let here = i * cols..i * cols + width;
-                exact_sum::add(&mut high[here.clone()], &mut low[here], products.row(i));
+            let end = if is_symmetric { start + count } else { cols };
+            let mut products = Mat::zeros(count, WIDTH.min(end));
+            for first in (0..end).step_by(WIDTH) {
+                let width = WIDTH.min(end - first);
+                products.resize(count, width);
+                for (row, rows) in blocks(a.rows()) {
+                    let left = Arg::Transposed(a.rows_range(row, rows).columns(start, count));
+                    let right = Arg::Plain(b.rows_range(row, rows).columns(first, width));
+                    product_on_this_thread(1.0, left, right, products.view_mut(), Write::Set);
+                    for i in 0..count {
+                        let here = i * cols + first..i * cols + first + width;
+                        exact_sum::add(&mut high[here.clone()], &mut low[here], products.row(i));
+                    }
+                }
             }
         });
     }
@@ -109,11 +118,10 @@ impl InputSums {
     #[track_caller]
     pub fn add(&mut self, x: MatRef<'_, f32>) {
         assert_eq!(x.cols(), self.first.cols, "features of an input");
+        self.second.add_products(x, x, true);
+        self.first.add_rows(x);
         for (start, count) in blocks(x.rows()) {
-            let block = x.rows_range(start, count);
-            self.second.add_products(block, block, true);
-            self.first.add_rows(block);
-            let absolute = Mat::from_fn(count, x.cols(), |i, j| block.at(i, j).abs());
+            let absolute = Mat::from_fn(count, x.cols(), |i, j| x.at(start + i, j).abs());
             self.absolute.add_rows(absolute.view());
         }
         self.count += x.rows() as u64;
@@ -172,15 +180,12 @@ impl TargetSums {
     pub fn add(&mut self, x: MatRef<'_, f32>, y: MatRef<'_, f32>) {
         assert_eq!(x.rows(), y.rows(), "one target for each input");
         assert_eq!((y.cols(), x.cols()), (self.cross.rows, self.cross.cols), "features of a site");
-        for (start, count) in blocks(x.rows()) {
-            let (x, y) = (x.rows_range(start, count), y.rows_range(start, count));
-            self.cross.add_products(y, x, false);
-            self.first.add_rows(y);
-            let [high, low] = &mut self.power;
-            // The square of a number in f32 is exact in f64.
-            let squares = (0..count).flat_map(|i| y.row(i)).map(|y| f64::from(*y).powi(2));
-            squares.for_each(|square| exact_sum::add_one(high, low, square));
-        }
+        self.cross.add_products(y, x, false);
+        self.first.add_rows(y);
+        let [high, low] = &mut self.power;
+        // The square of a number in f32 is exact in f64.
+        let squares = (0..y.rows()).flat_map(|i| y.row(i)).map(|y| f64::from(*y).powi(2));
+        squares.for_each(|square| exact_sum::add_one(high, low, square));
     }
 
     /// Adds the sums of other samples.

@@ -1,0 +1,110 @@
+//! Errors of a fit, from sums over samples.
+
+use super::{FitProblem, FitReport, missing, relative};
+use crate::FitError;
+use linwright_measure::capture::Evidence;
+use linwright_measure::stats::{InputStats, SiteStats};
+use linwright_tensor::{Mat, MatRef};
+use linwright_train::Curve;
+
+/// Change of the bias that goes with a fit.
+#[derive(Clone, Copy, Debug)]
+pub(super) enum Shift<'a> {
+    /// The mean that the fit leaves over the training samples.
+    Best,
+    /// The bias of the original slot is lost.
+    Given(&'a [f64]),
+    /// None.
+    Nothing,
+}
+
+impl Shift<'_> {
+    fn values(self, best: impl FnOnce() -> Vec<f64>) -> Option<Vec<f64>> {
+        match self {
+            Self::Best => Some(best()),
+            Self::Given(shift) => Some(shift.to_vec()),
+            Self::Nothing => None,
+        }
+    }
+}
+
+/// Mean squared error over some samples, and that of the zero map.
+#[derive(Clone, Copy, Debug)]
+struct Quality {
+    error: f64,
+    power: f64,
+}
+
+impl Quality {
+    /// Against the targets of the samples.
+    fn of_targets(stats: &SiteStats, a: &Mat<f64>, shift: Option<&[f64]>) -> Self {
+        let error = match shift {
+            Some(shift) => stats.squared_error_with(a, shift),
+            None => stats.squared_error(a),
+        };
+        Self { error, power: stats.target_power() }
+    }
+
+    /// Against the outputs of a weight (out, inp), of which the fit leaves `away`.
+    fn of_outputs(
+        inputs: &InputStats,
+        weight: MatRef<'_, f64>,
+        away: MatRef<'_, f64>,
+        shift: Option<&[f64]>,
+    ) -> Self {
+        let change = |(b, mean): (&f64, f64)| b * b - 2.0 * b * mean;
+        let of_shift: f64 =
+            shift.unwrap_or_default().iter().zip(inputs.mean_of(away)).map(change).sum();
+        let error = (inputs.power_of(away) + of_shift).max(0.0);
+        Self { error, power: inputs.power_of(weight) }
+    }
+
+    fn relative(self) -> f64 {
+        relative(self.error, self.power)
+    }
+}
+
+impl FitProblem<'_> {
+    /// Errors of the matrix `a` (out, inp) of a fit, and the change of the bias.
+    pub(super) fn judged(
+        &self,
+        a: &Mat<f64>,
+        shift: Shift<'_>,
+    ) -> Result<(FitReport, Option<Vec<f64>>), FitError> {
+        let (qualities, shift) = match self.evidence {
+            Some(Evidence::Stats { train, validation }) => {
+                let shift = shift.values(|| train.mean_residual(a));
+                let of = |stats| Quality::of_targets(stats, a, shift.as_deref());
+                ([train, validation].map(of), shift)
+            }
+            Some(Evidence::Inputs { train, validation }) => {
+                let weight: Mat<f64> = self.original.to_dense()?.cast();
+                let away = Mat::from_fn(a.rows(), a.cols(), |i, j| weight.at(i, j) - a.at(i, j));
+                let shift = shift.values(|| train.mean_of(away.view()));
+                let of = |inputs| {
+                    Quality::of_outputs(inputs, weight.view(), away.view(), shift.as_deref())
+                };
+                ([train, validation].map(|inputs| of(&**inputs)), shift)
+            }
+            other => return Err(missing("sums", other)),
+        };
+        Ok((FitReport::of(qualities, a.rows()), shift))
+    }
+}
+
+impl FitReport {
+    /// Report of a matrix with this number of rows.
+    fn of([train, validation]: [Quality; 2], out: usize) -> Self {
+        Self {
+            relative_error: validation.relative(),
+            train_relative_error: train.relative(),
+            target_power: validation.power / out.max(1) as f64,
+            ridge: None,
+            dropped_directions: 0,
+            shrinkage: None,
+            curve: Curve::new(),
+            seconds: 0.0,
+            cut: None,
+        }
+    }
+}
