@@ -388,6 +388,22 @@ fn options() -> Vec<Case> {
             &["--seq-len"],
         ),
         case(
+            "a shrinkage that is no share",
+            |_| {},
+            "compress model --method feature --keep 0.5 --shrinkage 1.5 \
+             --dataset calibration.jsonl -o out",
+            2,
+            &["--shrinkage"],
+        ),
+        case(
+            "the option of another method",
+            |_| {},
+            "compress model --method asvd --keep 0.5 --whitening cholesky \
+             --dataset calibration.jsonl -o out",
+            2,
+            &["--whitening goes with --method whitened_svd"],
+        ),
+        case(
             "no epochs",
             |_| {},
             "compress model --method rotor --epochs 0 --dataset calibration.jsonl -o out",

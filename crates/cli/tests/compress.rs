@@ -197,6 +197,32 @@ fn every_method_takes_a_share_and_a_dry_run_tells_what_it_reaches() {
 }
 
 #[test]
+fn options_of_a_method_change_its_fits_and_are_in_the_plan() {
+    let w = Workshop::new();
+    let fitted = |options: &str| {
+        let found = w.ok_json(&format!(
+            "compress model --method {options} --keep 0.3 --targets gate --layers 1 {DATA} -o out \
+             --force"
+        ));
+        let site = &found["sites"][0];
+        (found["plan"]["edits"][0]["method"].clone(), site["fit"]["relative_error"].clone())
+    };
+    for (method, option, key) in [
+        ("feature", "--shrinkage 0.2", "shrinkage"),
+        ("whitened_svd", "--shrinkage 0.2", "shrinkage"),
+        ("swift_svd", "--shrinkage 0.2", "shrinkage"),
+        ("asvd", "--alpha 1", "alpha"),
+    ] {
+        let (standard, own) = (fitted(method), fitted(&format!("{method} {option}")));
+        assert!(standard.0[key] != own.0[key], "{method} {option}: {}", own.0);
+        assert!(standard.1 != own.1, "{method} {option}: {}", own.1);
+    }
+    // Both roots have one optimum, and this layer has no bias that the released code could lose.
+    assert_eq!(fitted("whitened_svd --whitening cholesky").0["whitening"], "cholesky");
+    assert_eq!(fitted("feature --compat").0["compat"], true);
+}
+
+#[test]
 fn every_method_of_the_registry_is_applied_or_refused_before_any_work() {
     let w = Workshop::new();
     for id in MethodSpec::IDS {

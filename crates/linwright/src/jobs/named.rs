@@ -3,6 +3,7 @@
 use super::{Name, SavedForm};
 use linwright_compress::allocate::Allocator;
 use linwright_compress::intervention::{Intervention, Lname, Storage};
+use linwright_compress::methods::Whitening;
 use linwright_data::images::ImageFormat;
 use linwright_evaluate::{Bos, Join, Scoring, Split};
 use linwright_measure::inspect::report::By;
@@ -59,6 +60,7 @@ named! {
     Scoring;
     Split;
     Storage;
+    Whitening;
 }
 
 /// The forms of a job that edits a model: directories with `config.json`.

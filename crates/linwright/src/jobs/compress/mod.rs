@@ -10,6 +10,7 @@ use super::named::{EditedForms, Names};
 use super::{EvaluationOptions, Failure, Job, JobError, Outcome, SavedForm, Session};
 use linwright_compress::allocate::Allocator;
 use linwright_compress::intervention::Intervention;
+use linwright_compress::methods::Whitening;
 use linwright_compress::{Plan, Size};
 use linwright_model::Role;
 use linwright_model::Transformer;
@@ -67,6 +68,20 @@ pub struct Compress {
     /// Kind of cut (laser) [default: rank-reduction].
     #[schemars(with = "Option<Names<Intervention>>")]
     pub intervention: Option<Intervention>,
+    /// Share from 0 to 1 by which second moments of inputs are shrunk towards their diagonal, for
+    /// few calibration tokens (feature, whitened_svd, swift_svd) [default: 0].
+    #[schemars(extend("x-value" = "SHARE"), range(min = 0.0, max = 1.0))]
+    pub shrinkage: Option<f64>,
+    /// Root of the second moments (whitened_svd): that of the first or of the second paper
+    /// [default: eigen].
+    #[schemars(with = "Option<Names<Whitening>>")]
+    pub whitening: Option<Whitening>,
+    /// Power of the mean size of an activation that scales its column, from 0 to 1 (asvd)
+    /// [default: 0.5].
+    #[schemars(range(min = 0.0, max = 1.0))]
+    pub alpha: Option<f64>,
+    /// As the released code of the method's paper, which loses the bias (feature).
+    pub compat: bool,
     /// Train the replacement from a random start instead of computing it in closed form (low_rank,
     /// dense).
     pub trained: bool,
@@ -89,7 +104,8 @@ pub struct Compress {
     /// size.
     #[schemars(extend("x-value" = "FILE", "x-path" = true, "x-conflicts" = [
         "method", "operator", "keep", "rank", "rho", "energy", "rate", "marchenko_pastur",
-        "allocate", "align", "intervention", "trained", "epochs", "layers", "targets", "sites",
+        "allocate", "align", "intervention", "shrinkage", "whitening", "alpha", "compat", "trained",
+        "epochs", "layers", "targets", "sites",
         "ignore", "heal", "seed"
     ]))]
     pub plan: Option<PathBuf>,
@@ -146,6 +162,10 @@ impl Default for Compress {
             allocate: None,
             align: None,
             intervention: None,
+            shrinkage: None,
+            whitening: None,
+            alpha: None,
+            compat: false,
             trained: false,
             epochs: 8,
             layers: None,

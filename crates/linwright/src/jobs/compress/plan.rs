@@ -151,11 +151,16 @@ pub(super) fn method(job: &Compress) -> Result<MethodSpec, JobError> {
         }
         None => {}
     }
-    if let Some(intervention) = job.intervention {
-        add(&mut options, "intervention", "intervention", json!(intervention))?;
-    }
-    if job.trained {
-        add(&mut options, "trained", "fit", json!(How::Trained))?;
+    let given = [
+        ("intervention", "intervention", job.intervention.map(|value| json!(value))),
+        ("shrinkage", "shrinkage", job.shrinkage.map(|value| json!(value))),
+        ("whitening", "whitening", job.whitening.map(|value| json!(value))),
+        ("alpha", "alpha", job.alpha.map(|value| json!(value))),
+        ("compat", "compat", job.compat.then(|| json!(true))),
+        ("trained", "fit", job.trained.then(|| json!(How::Trained))),
+    ];
+    for (flag, key, value) in given {
+        value.map_or(Ok(()), |value| add(&mut options, flag, key, value))?;
     }
     let mut method = read(&options)?;
     // The options of training that are not given are those of the method.
