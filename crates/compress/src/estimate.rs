@@ -3,6 +3,7 @@
 use crate::CompressError;
 use crate::methods::SampleRows;
 use crate::passes::Passes;
+use crate::pipeline::needs;
 use crate::plan::{Plan, SlotEdit};
 use crate::rates::Rates;
 use linwright_measure::capture::Needs;
@@ -63,16 +64,23 @@ pub fn estimate<N: Network>(
     let (mut seconds, mut has_targets) = (0.0, false);
     for group in &edits {
         let (mut capture, mut has_sums) = (0, false);
-        for SlotEdit { site, edit, .. } in &group.slots {
+        let training_rows = group.slots.first().map_or(0, |first| {
+            let slot = network.slot(&first.site).expect("the site was found in the plan");
+            passes.as_ref().map_or(0, |passes| passes.rows_of(slot).train)
+        });
+        let all_needs = needs(group, network, training_rows);
+        for (SlotEdit { site, edit, .. }, needs) in group.slots.iter().zip(all_needs) {
             let slot = network.slot(site).expect("the site was found in the plan");
             let (fit, shape) =
                 (|source| CompressError::Fit { site: site.clone(), source }, slot.shape());
             let parameters = edit.method.parameters(edit.size, shape).map_err(fit)?;
             let rows = passes.as_ref().map_or(SampleRows::default(), |passes| passes.rows_of(slot));
             let all = (rows.train + rows.validation) as f64;
-            let needs = edit.method.needs_of(rows.train, shape);
-            has_targets |= needs != Needs::Inputs;
-            if passes.is_some() && needs != Needs::Samples {
+            has_targets |= needs.has_targets();
+            if passes.is_some() && needs == Needs::Outputs {
+                let of_outputs = rates.input_sum_seconds(shape.out);
+                seconds += all * (of_outputs + rates.target_sum_seconds(shape));
+            } else if passes.is_some() && needs != Needs::Samples {
                 if !std::mem::replace(&mut has_sums, true) {
                     seconds += all * rates.input_sum_seconds(shape.inp);
                 }
@@ -115,6 +123,7 @@ fn capture_bytes(needs: Needs, slot: &LinearSlot, rows: f64) -> u64 {
         // Training and validation, each in two parts until it is complete.
         Needs::Stats => 2 * 16 * (inp * inp + out * inp),
         Needs::Inputs => 2 * 16 * inp * inp,
+        Needs::Outputs => 2 * 16 * out * out,
         Needs::Samples => 4 * rows as u64 * (out + inp),
     }
 }

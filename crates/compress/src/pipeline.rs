@@ -1,12 +1,12 @@
 //! Editing a network: sites in the order of computation, each with earlier edits active.
 
 use crate::intervention::{components_of, weight_of};
-use crate::methods::{Fit, FitProblem, FitReport, MethodSpec};
+use crate::methods::{Fit, FitProblem, FitReport, MethodSpec, needs_together};
 use crate::plan::{Edit, InputEdits, Plan, SlotEdit};
 use crate::stored_fit;
 use crate::{CompressError, FitError, Size};
 use linwright_measure::capture::{Bounds, Evidence, Lockstep, Needs, SiteCapture, Wanted};
-use linwright_ops::{Examples, LinearSlot, Network, SiteId, Sites};
+use linwright_ops::{Examples, LinearSlot, Network, Shape, SiteId, Sites};
 use linwright_run::{Fingerprint, Monitor, Store};
 use linwright_tensor::{RngKey, Shelf};
 use linwright_train::{Checkpoint, Control, Progress};
@@ -97,7 +97,7 @@ pub fn apply<N: Network>(
     let mut lockstep = examples.map(|e| {
         let lockstep = Lockstep::new(original, e, context.bounds.clone());
         let mut needs = work.iter().flat_map(|group| needs(group, original, e.training_rows()));
-        let has_targets = needs.any(|needs| needs != Needs::Inputs);
+        let has_targets = needs.any(Needs::has_targets);
         if has_targets { lockstep } else { lockstep.without_targets() }
     });
     let mut sites = Vec::new();
@@ -192,12 +192,17 @@ fn prints(group: &InputEdits<'_>, chain: &Fingerprint) -> Vec<Fingerprint> {
 }
 
 /// Form of the data of each site that reads one input.
-fn needs(group: &InputEdits<'_>, network: &impl Sites, training_rows: usize) -> Vec<Needs> {
-    let needs = |SlotEdit { site, edit, .. }: &SlotEdit<'_>| {
+pub(crate) fn needs<'a>(
+    group: &InputEdits<'a>,
+    network: &impl Sites,
+    training_rows: usize,
+) -> Vec<Needs> {
+    let with_shape = |SlotEdit { site, edit, .. }: &SlotEdit<'a>| {
         let shape = network.slot(site).expect("the site was found in the plan").shape();
-        edit.method.needs_of(training_rows, shape)
+        (&edit.method, shape)
     };
-    group.slots.iter().map(needs).collect()
+    let methods: Vec<(&MethodSpec, Shape)> = group.slots.iter().map(with_shape).collect();
+    needs_together(&methods, training_rows)
 }
 
 fn capture<N: Network>(

@@ -4,7 +4,7 @@
 //! are fast, eigendecompositions and short loops slow. So each method is timed on a small layer of
 //! random numbers with a planted weight, and its speed is extrapolated.
 
-use crate::methods::{FitProblem, MethodSpec, SampleRows};
+use crate::methods::{FitProblem, MethodSpec, SampleRows, needs_together};
 use crate::{CompressError, FitError, Size};
 use linwright_measure::capture::{Evidence, Needs};
 use linwright_measure::samples::{Rows, Samples};
@@ -227,9 +227,10 @@ fn normals(rows: usize, cols: usize, seed: u64) -> Mat<f32> {
 impl Planted {
     fn new(method: &MethodSpec, shape: Shape, rows: SampleRows) -> Self {
         let Shape { out, inp } = shape;
-        let count = match method.needs() {
+        let needs = needs_together(&[(method, shape)], usize::MAX)[0];
+        let count = match needs {
             Needs::Samples => rows.train + rows.validation,
-            Needs::Stats | Needs::Inputs => 2 * inp,
+            Needs::Stats | Needs::Inputs | Needs::Outputs => 2 * inp,
         };
         // Features of unequal scale, as in activations, and targets that no operator fits exactly.
         let mut x = normals(count, inp, 1);
@@ -241,7 +242,12 @@ impl Planted {
         let mut y = Mat::zeros(count, out);
         linear(x.view(), weight.view(), y.view_mut(), Write::Set);
         y.data_mut().iter_mut().for_each(|y| *y += 0.1 * y.sin());
-        let evidence = match method.needs() {
+        let sums_of = |rows: &Mat<f32>| {
+            let mut sums = InputSums::new(rows.cols());
+            sums.add(rows.view());
+            sums.finish()
+        };
+        let evidence = match needs {
             Needs::Samples => {
                 Evidence::Samples(Samples { x: Rows::of(x), y: Rows::of(y), train: rows.train })
             }
@@ -250,10 +256,12 @@ impl Planted {
                 Evidence::Stats { validation: train.clone(), train }
             }
             Needs::Inputs => {
-                let mut sums = InputSums::new(inp);
-                sums.add(x.view());
-                let train = Arc::new(sums.finish());
+                let train = Arc::new(sums_of(&x));
                 Evidence::Inputs { validation: Arc::clone(&train), train }
+            }
+            Needs::Outputs => {
+                let train = sums_of(&y);
+                Evidence::Outputs { validation: train.clone(), train }
             }
         };
         let weight = Op::Linear(Box::new(Dense::new(weight)));

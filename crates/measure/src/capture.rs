@@ -7,7 +7,9 @@
 
 use crate::samples::{RowWriter, Samples};
 use crate::stats::{InputStats, InputSums, SiteStats, TargetSums};
-use linwright_ops::{Examples, LinearSlot, Network, NoProbe, Probe, Seen, Shape, SiteId};
+use linwright_ops::{
+    Examples, LinearSlot, Network, NoProbe, Probe, Seen, Shape, SiteId, Workspace,
+};
 use linwright_run::Monitor;
 use linwright_tensor::{Mat, MatRef, Shelf};
 use std::error::Error;
@@ -73,10 +75,21 @@ pub enum CaptureError {
 pub enum Needs {
     /// Sums over inputs alone: targets are products of these inputs with the weight.
     Inputs,
+    /// Sums over products of inputs with the original weight, without the inputs themselves: less
+    /// for a weight with fewer outputs than inputs.
+    Outputs,
     /// Sums over inputs and targets, which are outputs of the original network.
     Stats,
     /// The samples themselves.
     Samples,
+}
+
+impl Needs {
+    /// Whether targets, outputs of the original network, are needed.
+    #[must_use]
+    pub fn has_targets(self) -> bool {
+        matches!(self, Self::Stats | Self::Samples)
+    }
 }
 
 /// Captured data of a site.
@@ -89,6 +102,13 @@ pub enum Evidence {
         train: Arc<InputStats>,
         /// Over the validation samples.
         validation: Arc<InputStats>,
+    },
+    /// Sums over the products of training and validation inputs with the original weight.
+    Outputs {
+        /// Over the training samples.
+        train: InputStats,
+        /// Over the validation samples.
+        validation: InputStats,
     },
     /// Sums over training and validation samples.
     Stats {
@@ -158,7 +178,7 @@ impl<'a, N: Network> Lockstep<'a, N> {
         Self { original, examples, bounds, has_targets: true, edited: Vec::new(), cache: None }
     }
 
-    /// Runs the edited network alone: captures then need inputs alone ([`Needs::Inputs`]).
+    /// Runs the edited network alone: captures then have no targets ([`Needs::has_targets`]).
     #[must_use]
     pub fn without_targets(self) -> Self {
         Self { has_targets: false, ..self }
@@ -187,8 +207,8 @@ impl<'a, N: Network> Lockstep<'a, N> {
         monitor: &mut dyn Monitor,
     ) -> Result<Vec<SiteCapture>, CaptureError> {
         let slots = self.slots_of(wanted);
-        let inputs_alone = wanted.iter().all(|wanted| wanted.needs == Needs::Inputs);
-        assert!(self.has_targets || inputs_alone, "targets of a lockstep without");
+        let has_targets = wanted.iter().any(|wanted| wanted.needs.has_targets());
+        assert!(self.has_targets || !has_targets, "targets of a lockstep without");
         let stages = stages_of(&slots);
         let (from, mut old) = match self.cache.take() {
             Some((at, states)) if at <= stages.start => (at, Some(states.into_iter())),
@@ -294,7 +314,7 @@ impl<'a, N: Network> Lockstep<'a, N> {
             let outcome = network.run_stages(state, input, stages.clone(), &mut recording);
             outcome.map(|()| recording).map_err(network_error)
         };
-        if wanted.iter().all(|wanted| wanted.needs == Needs::Inputs) {
+        if !wanted.iter().any(|wanted| wanted.needs.has_targets()) {
             let network = if self.has_targets && state.is_none() { self.original } else { edited };
             let state = state.as_mut().unwrap_or(&mut states.original);
             return run(network, state, Recording::of_inputs(wanted));
@@ -415,6 +435,7 @@ struct Collector<'a> {
     /// Rows of all batches before the first stage, and those of the first batch.
     rows: [usize; 2],
     train_rows: usize,
+    workspace: Workspace<f32>,
 }
 
 /// Collects the data of one site.
@@ -423,6 +444,8 @@ struct SiteCollector<'a> {
     needs: Needs,
     /// Training and validation sums over the targets.
     sums: Option<[TargetSums; 2]>,
+    /// The same over products of the inputs with the weight.
+    outputs: Option<[InputSums; 2]>,
     targets: Option<RowWriter>,
 }
 
@@ -431,13 +454,24 @@ impl<'a> Collector<'a> {
         let site = |(slot, wanted): (&'a LinearSlot, &Wanted<'_>)| {
             let empty = || TargetSums::new(slot.shape().out, slot.shape().inp);
             let sums = (wanted.needs == Needs::Stats).then(|| [empty(), empty()]);
-            SiteCollector { slot, needs: wanted.needs, sums, targets: None }
+            let empty = || InputSums::new(slot.shape().out);
+            let outputs = (wanted.needs == Needs::Outputs).then(|| [empty(), empty()]);
+            SiteCollector { slot, needs: wanted.needs, sums, outputs, targets: None }
         };
         let empty = || InputSums::new(slots[0].shape().inp);
-        let has_sums = wanted.iter().any(|wanted| wanted.needs != Needs::Samples);
+        let of_inputs = |wanted: &Wanted<'_>| matches!(wanted.needs, Needs::Inputs | Needs::Stats);
+        let has_sums = wanted.iter().any(of_inputs);
         let sums = has_sums.then(|| [empty(), empty()]);
         let sites = slots.into_iter().zip(wanted).map(site).collect();
-        Self { sites, bounds: bounds.clone(), sums, inputs: None, rows: [0; 2], train_rows: 0 }
+        Self {
+            sites,
+            bounds: bounds.clone(),
+            sums,
+            inputs: None,
+            rows: [0; 2],
+            train_rows: 0,
+            workspace: Workspace::default(),
+        }
     }
 
     /// Takes the numbers of rows to come.
@@ -458,7 +492,15 @@ impl<'a> Collector<'a> {
         if let Some(sums) = &mut self.sums {
             sums[part].add(x.view());
         }
-        // Without targets there are no outputs.
+        for site in &mut self.sites {
+            if let Some(outputs) = &mut site.outputs {
+                let mut y = Mat::zeros(x.rows(), site.slot.shape().out);
+                site.slot.op().map().forward(x.view(), y.view_mut(), None, &mut self.workspace);
+                check_finite("the output", site.slot.id(), &y)?;
+                outputs[part].add(y.view());
+            }
+        }
+        // Without targets there are no outputs of the original network.
         for (site, y) in self.sites.iter_mut().zip(recording.outputs) {
             let Some(mut y) = y else { unreachable!("the stages ran without passing their sites") };
             check_finite("the target", site.slot.id(), &y)?;
@@ -505,7 +547,12 @@ impl<'a> Collector<'a> {
         let inputs = self.sums.map(|sums| sums.map(|sums| Arc::new(sums.finish())));
         let x = self.inputs.map(RowWriter::finish).transpose().map_err(samples_error)?;
         let train = self.train_rows;
-        let site = |SiteCollector { slot, sums, targets, .. }: SiteCollector<'_>| {
+        let site = |SiteCollector { slot, sums, outputs, targets, .. }: SiteCollector<'_>| {
+            if let Some(outputs) = outputs {
+                let [train, validation] = outputs.map(InputSums::finish);
+                let evidence = Evidence::Outputs { train, validation };
+                return Ok(SiteCapture { site: slot.id().clone(), shape: slot.shape(), evidence });
+            }
             let evidence = match (sums, targets, &x, &inputs) {
                 (Some([first, second]), .., Some([train, validation])) => Evidence::Stats {
                     train: first.finish(Arc::clone(train)),

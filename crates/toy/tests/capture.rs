@@ -58,7 +58,7 @@ fn assert_close(found: &Mat<f32>, want: &Mat<f32>, what: &str) {
 fn samples(capture: &SiteCapture) -> &Samples {
     match &capture.evidence {
         Evidence::Samples(samples) => samples,
-        Evidence::Stats { .. } | Evidence::Inputs { .. } => panic!("samples were asked for"),
+        _ => panic!("samples were asked for"),
     }
 }
 
@@ -154,6 +154,27 @@ fn sites_with_one_input_are_captured_in_one_pass_each_in_its_form() {
     }
 }
 
+/// The sums of the products of inputs with a weight are those of the outputs without the bias.
+#[test]
+fn sums_over_outputs_are_those_of_the_original_weight_on_the_inputs() {
+    let (network, batches) = (Toy::new(RngKey::new(1)), Batches::random(4, RngKey::new(2)));
+    let site = site("middle");
+    let mut lockstep = Lockstep::new(&network, &batches, Bounds::default()).without_targets();
+    let wanted = [Wanted { site: &site, needs: Needs::Outputs }];
+    let captured = lockstep.capture(&network, &wanted, &mut Silent).expect("captures");
+    let Evidence::Outputs { train, validation } = &captured[0].evidence else {
+        panic!("sums over outputs were asked for")
+    };
+    let y = &naive(&network, &batches, "middle")[1];
+    let rows = batches.training_rows();
+    for (found, first, count) in [(train, 0, rows), (validation, rows, y.rows() - rows)] {
+        let part = y.view().rows_range(first, count);
+        let want = SiteStats::of(part, part);
+        assert_eq!(found.count, count as u64);
+        assert_close(&found.sxx.cast(), &want.inputs.sxx.cast(), "sums over outputs");
+    }
+}
+
 /// Inputs of the edited network alone are the same bits as those beside targets, whatever was edited
 /// before.
 #[test]
@@ -174,7 +195,7 @@ fn inputs_without_targets_are_those_of_the_edited_network() {
                 Evidence::Stats { train, validation } => {
                     [train, validation].map(|sums| (*sums.inputs).clone())
                 }
-                Evidence::Samples(_) => panic!("sums were asked for"),
+                _ => panic!("sums were asked for"),
             }
         };
         let beside = sums(&mut both, Needs::Stats);

@@ -28,7 +28,9 @@ use crate::FitError;
 use linwright_measure::stats::InputStats;
 use linwright_ops::Shape;
 use linwright_tensor::kernels::gemm::Arg;
-use linwright_tensor::linalg::{Cholesky, Components, eigh, gram, orthonormal_columns};
+use linwright_tensor::linalg::{
+    Cholesky, Components, Leading, eigh_leading, gram, orthonormal_columns,
+};
 use linwright_tensor::{Mat, MatRef};
 
 /// Least over largest diagonal entry of a Cholesky factor that is used. The columns of Q are
@@ -53,17 +55,21 @@ impl<'a> From<&'a InputStats> for Moments<'a> {
 }
 
 impl Moments<'_> {
-    fn check(&self, shape: Shape) -> Result<(), FitError> {
-        let Shape { inp, .. } = shape;
-        check_side(shape, "rows of the second moment", self.second.rows(), inp)?;
-        check_side(shape, "columns of the second moment", self.second.cols(), inp)?;
-        check_side(shape, "means of features", self.sum.len(), inp)?;
+    /// Checks the moments of a number of features.
+    fn check(&self, shape: Shape, features: usize) -> Result<(), FitError> {
+        check_side(shape, "rows of the second moment", self.second.rows(), features)?;
+        check_side(shape, "columns of the second moment", self.second.cols(), features)?;
+        check_side(shape, "means of features", self.sum.len(), features)?;
         if self.count == 0 {
             return Err(FitError::TooFewSamples { found: 0, needed: 1 });
         }
         const OF: &str = "the inputs";
         check_finite("the sum", self.sum, OF)?;
-        (0..inp).try_for_each(|i| check_finite("the second moment", self.second.row(i), OF))
+        (0..features).try_for_each(|i| check_finite("the second moment", self.second.row(i), OF))
+    }
+
+    fn mean(&self) -> Vec<f64> {
+        self.sum.iter().map(|x| x / self.count as f64).collect()
     }
 }
 
@@ -73,9 +79,10 @@ pub struct Spectrum {
     /// What the lack of a component adds to the mean squared error, descending: min(out, inp)
     /// eigenvalues of the moments of the output.
     pub values: Vec<f64>,
-    /// V (out, min(out, inp)), orthonormal columns.
+    /// V (out, directions), orthonormal columns; of all values unless only the leading directions
+    /// were asked for.
     pub left: Mat<f32>,
-    /// `Vᵀ W` (min(out, inp), inp).
+    /// `Vᵀ W` (directions, inp).
     pub right: Mat<f32>,
     /// Mean of `W x` (out), if the moments were centred.
     pub mean: Option<Vec<f64>>,
@@ -88,32 +95,64 @@ impl Spectrum {
     /// [`FitError`] if there are no samples, shapes differ, a number is not finite, or the
     /// decomposition fails.
     pub fn of(moments: Moments<'_>, weight: &Mat<f32>, centred: bool) -> Result<Self, FitError> {
-        let shape = Shape { out: weight.rows(), inp: weight.cols() };
-        moments.check(shape)?;
+        Self::leading(moments, weight, centred, usize::MAX)
+    }
+
+    /// The same with the directions of the `count` largest values alone.
+    ///
+    /// # Errors
+    /// As [`Self::of`].
+    pub fn leading(
+        moments: Moments<'_>,
+        weight: &Mat<f32>,
+        centred: bool,
+        count: usize,
+    ) -> Result<Self, FitError> {
+        moments.check(Shape { out: weight.rows(), inp: weight.cols() }, weight.cols())?;
         check_finite("the weight", weight.data(), "the site")?;
         let span = Span::of(weight)?;
-        let mean: Vec<f64> = moments.sum.iter().map(|x| x / moments.count as f64).collect();
+        let mean = moments.mean();
         let inside = span.moments(moments, centred.then_some(mean.as_slice()));
-        let found = eigh(inside.view()).map_err(numerics("moments of the output"))?;
-        drop(inside);
-        let side = found.values.len();
-        // Eigenvalues ascend, components descend.
-        let turn = Mat::from_fn(side, side, |i, k| found.vectors.at(i, side - 1 - k));
-        let values = found.values.iter().rev().map(|w| w.max(0.0)).collect();
-        let right = multiply(Arg::Transposed(turn.view()), span.rows.view().into()).cast();
-        let left = span.turned(turn).cast();
+        let Leading { values, rows } = decomposed(inside, count)?;
+        let right = multiply(rows.view().into(), span.rows.view().into()).cast();
+        let left = span.turned(rows.transpose()).cast();
         Ok(Self { values, left, right, mean: centred.then(|| times(weight, &mean)) })
+    }
+
+    /// The same from moments of the output `W x` (out) instead of the input.
+    ///
+    /// # Errors
+    /// As [`Self::of`].
+    pub fn of_outputs(
+        moments: Moments<'_>,
+        weight: &Mat<f32>,
+        centred: bool,
+        count: usize,
+    ) -> Result<Self, FitError> {
+        let (out, inp) = (weight.rows(), weight.cols());
+        moments.check(Shape { out, inp }, out)?;
+        check_finite("the weight", weight.data(), "the site")?;
+        let mean = moments.mean();
+        let scale = 1.0 / moments.count as f64;
+        let shift = |i: usize, j: usize| if centred { mean[i] * mean[j] } else { 0.0 };
+        let inside =
+            Mat::from_fn(out, out, |i, j| scale * moments.second.at(i, j) - shift(i, j));
+        let Leading { values, rows } = decomposed(inside, count.min(out.min(inp)))?;
+        let right = multiply(rows.view().into(), weight.cast().view().into()).cast();
+        let values = values.into_iter().take(out.min(inp)).collect();
+        let left = rows.transpose().cast();
+        Ok(Self { values, left, right, mean: centred.then_some(mean) })
     }
 
     /// Factors U (out, rank) and V (rank, inp) of the best map of this rank. Each column of U has
     /// the norm of its row of V, so that neither overflows in half precision.
     ///
     /// # Panics
-    /// If the rank is above the number of components.
+    /// If the rank is above the number of directions.
     #[must_use]
     #[track_caller]
     pub fn factors(&self, rank: usize) -> (Mat<f32>, Mat<f32>) {
-        assert!(rank <= self.values.len(), "rank {rank} of {}", self.values.len());
+        assert!(rank <= self.left.cols(), "rank {rank} of {}", self.left.cols());
         let mut u = self.left.view().columns(0, rank).to_mat();
         let mut v = self.right.view().rows_range(0, rank).to_mat();
         balance(&mut u, &mut v);
@@ -123,11 +162,11 @@ impl Spectrum {
     /// Change of the bias (out) beside the factors of this rank; none if moments were not centred.
     ///
     /// # Panics
-    /// If the rank is above the number of components.
+    /// If the rank is above the number of directions.
     #[must_use]
     #[track_caller]
     pub fn bias(&self, rank: usize) -> Option<Vec<f32>> {
-        assert!(rank <= self.values.len(), "rank {rank} of {}", self.values.len());
+        assert!(rank <= self.left.cols(), "rank {rank} of {}", self.left.cols());
         let mean = self.mean.as_ref()?;
         let mut inside = vec![0.0f64; rank];
         for (i, mean) in mean.iter().enumerate() {
@@ -164,6 +203,12 @@ impl Spectrum {
         balance(&mut left, &mut right);
         Components { values: values.into_iter().map(f64::sqrt).collect(), left, right }
     }
+}
+
+/// Values and leading eigenvectors of moments of the output; values below zero are rounding.
+fn decomposed(moments: Mat<f64>, count: usize) -> Result<Leading, FitError> {
+    let found = eigh_leading(moments, count).map_err(numerics("moments of the output"))?;
+    Ok(Leading { values: found.values.into_iter().map(|w| w.max(0.0)).collect(), ..found })
 }
 
 /// `W x` in double precision.
@@ -353,6 +398,32 @@ mod tests {
             let v: Mat<f64> = found.left.cast();
             let square = multiply(Arg::Transposed(v.view()), v.view().into());
             assert!(distance(&square, &Mat::identity(6)) < 1e-5, "V is orthonormal");
+        }
+    }
+
+    #[test]
+    fn moments_of_the_output_and_leading_directions_give_the_same_map() {
+        for (out, inp) in [(5, 9), (9, 5)] {
+            let (stats, w) = (inputs(60, inp, 1), weight(out, inp, 2));
+            let x = correlated(60, inp, 1);
+            let x = Mat::from_fn(60, inp, |i, j| (x.at(i, j) + (j % 3) as f64) as f32);
+            let y = multiply(x.cast().view().into(), Arg::Transposed(w.cast().view()));
+            let outputs = sums(&y.cast());
+            for centred in [false, true] {
+                let all = Spectrum::of((&stats).into(), &w, centred).expect("decomposes");
+                let some = Spectrum::leading((&stats).into(), &w, centred, 3).expect("decomposes");
+                let other = Spectrum::of_outputs((&outputs).into(), &w, centred, 3);
+                for found in [&some, &other.expect("decomposes")] {
+                    assert_eq!((found.left.cols(), found.values.len()), (3, 5));
+                    let (a, b) = (product_of(&found.factors(3)), product_of(&all.factors(3)));
+                    assert!(distance(&a, &b) < 1e-5, "{out} {inp}");
+                    assert!((found.error(2) - all.error(2)).abs() < 1e-5 * all.error(0));
+                    for (a, b) in found.bias(3).iter().flatten().zip(all.bias(3).iter().flatten()) {
+                        assert!((a - b).abs() < 1e-4, "{out} {inp}: {a} {b}");
+                    }
+                    assert_eq!(found.bias(3).is_some(), centred);
+                }
+            }
         }
     }
 

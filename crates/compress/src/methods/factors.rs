@@ -1,8 +1,8 @@
 //! Common parts of methods that replace a weight by two factors, computed from sums over its input.
 
-use super::{Fit, FitProblem, FitReport, missing};
+use super::{Fit, FitProblem, FitReport, Shift, missing};
 use crate::fit::regression::multiply;
-use crate::fit::spectrum::Moments;
+use crate::fit::spectrum::{Moments, Spectrum};
 use crate::operator_size::low_rank_for;
 use crate::{FitError, Size};
 use linwright_measure::capture::Evidence;
@@ -39,6 +39,60 @@ pub(super) fn inputs<'a>(problem: &FitProblem<'a>) -> Result<&'a InputStats, Fit
         Some(Evidence::Inputs { train, .. }) => Ok(train),
         Some(Evidence::Stats { train, .. }) => Ok(&train.inputs),
         other => Err(missing("sums", other)),
+    }
+}
+
+/// Number of training samples.
+pub(super) fn count(problem: &FitProblem<'_>) -> Result<u64, FitError> {
+    match problem.evidence {
+        Some(Evidence::Outputs { train, .. }) => Ok(train.count),
+        _ => Ok(inputs(problem)?.count),
+    }
+}
+
+/// The leading directions of the output, with moments shrunk by a share.
+pub(super) fn spectrum(
+    problem: &FitProblem<'_>,
+    centred: bool,
+    shrinkage: f64,
+    directions: usize,
+) -> Result<Spectrum, FitError> {
+    let weight = problem.original.to_dense()?;
+    if let Some(Evidence::Outputs { train, .. }) = problem.evidence {
+        return Spectrum::of_outputs(train.into(), &weight, centred, directions);
+    }
+    let moments = Moments::from(inputs(problem)?);
+    if shrinkage == 0.0 {
+        return Spectrum::leading(moments, &weight, centred, directions);
+    }
+    let second = shrunk(moments, shrinkage, centred);
+    let moments = Moments { second: second.view(), ..moments };
+    Spectrum::leading(moments, &weight, centred, directions)
+}
+
+/// The fit of the leading directions of the output, with the bias that absorbs what they leave of
+/// the mean.
+pub(super) fn projected(
+    problem: &FitProblem<'_>,
+    centred: bool,
+    shrinkage: f64,
+) -> Result<Fit, FitError> {
+    let (rank, count) = (rank(problem)?, count(problem)?);
+    check_samples(rank, count, shrinkage)?;
+    let spectrum = spectrum(problem, centred, shrinkage, rank)?;
+    let dropped = without_data(problem.shape.inp, count, shrinkage);
+    let changes = Changes { ridge: None, shrinkage, dropped };
+    match problem.evidence {
+        Some(Evidence::Outputs { train, validation }) => {
+            let shift = if problem.biased() { Shift::Best } else { Shift::Nothing };
+            let (report, shift) =
+                FitReport::of_projection([train, validation], &spectrum.left, shift);
+            let (u, v) = spectrum.factors(rank);
+            let report = FitReport { dropped_directions: dropped, ..report };
+            let bias_shift = shift.map(|shift| shift.into_iter().map(|b| b as f32).collect());
+            Ok(Fit { op: Op::Linear(Box::new(LowRank::new(u, v))), bias_shift, report })
+        }
+        _ => fitted(problem, spectrum.factors(rank), changes),
     }
 }
 

@@ -17,9 +17,8 @@
 //! bias of the released code: it is numerically zero, and the layer's own bias is lost; moments are
 //! centred in any slot. Code and paper divide the covariance by N - 1, which changes no factor.
 
-use super::factors::{self, Changes};
+use super::factors;
 use super::{Fit, FitProblem, FitReport, Method, SampleRows, Shift, check_saves, work};
-use crate::fit::spectrum::{Moments, Spectrum};
 use crate::operator_size::rank_bound;
 use crate::{FitError, Size, Unit};
 use linwright_measure::capture::Needs;
@@ -60,47 +59,25 @@ impl Method for FeatureMethod {
         Ok(work::spectrum(shape) + work::report(shape))
     }
 
+    fn takes_outputs(&self) -> bool {
+        self.shrinkage == 0.0 && !self.compat
+    }
+
     fn error_curve(&self, problem: &FitProblem<'_>) -> Result<Option<Vec<f64>>, FitError> {
         if self.compat {
             return Ok(None);
         }
-        let (stats, weight) = (factors::inputs(problem)?, problem.original.to_dense()?);
-        let spectrum = spectrum(stats.into(), &weight, problem.biased(), self.shrinkage)?;
+        let spectrum = factors::spectrum(problem, problem.biased(), self.shrinkage, 0)?;
         Ok(Some(spectrum.relative_errors()))
     }
 
     fn fit(&self, problem: &FitProblem<'_>, _control: &mut dyn Control) -> Result<Fit, FitError> {
-        let rank = factors::rank(problem)?;
-        let stats = factors::inputs(problem)?;
-        factors::check_samples(rank, stats.count, self.shrinkage)?;
-        let centred = problem.biased() || self.compat;
-        let weight = problem.original.to_dense()?;
-        let spectrum = spectrum(stats.into(), &weight, centred, self.shrinkage)?;
-        let changes = Changes {
-            ridge: None,
-            shrinkage: self.shrinkage,
-            dropped: factors::without_data(problem.shape.inp, stats.count, self.shrinkage),
-        };
-        let fit = factors::fitted(problem, spectrum.factors(rank), changes)?;
+        let fit = factors::projected(problem, problem.biased() || self.compat, self.shrinkage)?;
         match problem.bias {
             Some(bias) if self.compat => without_bias(problem, fit, bias),
             _ => Ok(fit),
         }
     }
-}
-
-/// The decomposition, with moments shrunk by a share.
-pub(super) fn spectrum(
-    moments: Moments<'_>,
-    weight: &Mat<f32>,
-    centred: bool,
-    shrinkage: f64,
-) -> Result<Spectrum, FitError> {
-    if shrinkage == 0.0 {
-        return Spectrum::of(moments, weight, centred);
-    }
-    let second = factors::shrunk(moments, shrinkage, centred);
-    Spectrum::of(Moments { second: second.view(), ..moments }, weight, centred)
 }
 
 /// The fit in a slot whose bias is lost.
@@ -118,8 +95,11 @@ fn without_bias(problem: &FitProblem<'_>, fit: Fit, bias: &[f32]) -> Result<Fit,
 #[cfg(test)]
 mod tests {
     use super::*;
+    use crate::fit::spectrum::Spectrum;
     use crate::methods::trial::Trial;
-    use crate::methods::{LowRankMethod, MethodSpec, SvdMethod, SwiftSvdMethod, WhitenedSvdMethod};
+    use crate::methods::{
+        LowRankMethod, MethodSpec, SvdMethod, SwiftSvdMethod, WhitenedSvdMethod, needs_together,
+    };
 
     const SHAPES: [Shape; 2] = [Shape { out: 12, inp: 9 }, Shape { out: 8, inp: 13 }];
 
@@ -167,6 +147,46 @@ mod tests {
             let whitened = MethodSpec::WhitenedSvd(WhitenedSvdMethod::default());
             assert!((trial.error_of(&whitened, 3) - trial.error(&fit)).abs() < 1e-6);
         }
+    }
+
+    #[test]
+    fn sums_over_inputs_and_over_outputs_give_one_fit() {
+        let swift = MethodSpec::SwiftSvd(SwiftSvdMethod::default());
+        for (shape, method) in SHAPES.into_iter().flat_map(|s| [(s, feature()), (s, swift.clone())])
+        {
+            let plain = || Trial::correlated(shape, 200);
+            for trial in [plain(), plain().biased()] {
+                let expected = trial.fit(&method, 3);
+                for evidence in trial.sums() {
+                    let fit = trial.fit_to(&method, 3, Some(&evidence)).expect("fits");
+                    assert!((trial.error(&fit) - trial.error(&expected)).abs() < 1e-6);
+                    let reports = [&fit.report, &expected.report];
+                    for of in [
+                        |r: &FitReport| r.relative_error,
+                        |r: &FitReport| r.train_relative_error,
+                        |r: &FitReport| r.target_power,
+                    ] {
+                        let [found, wanted] = reports.map(of);
+                        assert!((found - wanted).abs() < 1e-5 * (1.0 + wanted), "{shape:?}");
+                    }
+                    assert_eq!(fit.bias_shift.is_some(), trial.bias.is_some());
+                }
+            }
+        }
+    }
+
+    /// Outputs are summed where that is less work and every method at the input can read them.
+    #[test]
+    fn sites_with_few_outputs_read_sums_over_outputs() {
+        let (wide, square) = (Shape { out: 8, inp: 64 }, Shape { out: 64, inp: 64 });
+        let (own, regression) = (feature(), MethodSpec::LowRank(LowRankMethod::default()));
+        let needs = |sites: &[(&MethodSpec, Shape)]| needs_together(sites, 1000);
+        assert_eq!(needs(&[(&own, wide)]), [Needs::Outputs]);
+        assert_eq!(needs(&[(&own, wide), (&own, wide)]), [Needs::Outputs; 2]);
+        assert_eq!(needs(&[(&own, square), (&own, wide)]), [Needs::Inputs; 2]);
+        assert_eq!(needs(&[(&own, wide), (&regression, wide)]), [Needs::Inputs, Needs::Stats]);
+        let shrinking = MethodSpec::Feature(FeatureMethod { shrinkage: 0.1, ..Default::default() });
+        assert_eq!(needs(&[(&shrinking, wide)]), [Needs::Inputs]);
     }
 
     #[test]

@@ -123,6 +123,7 @@ impl FitProblem<'_> {
 fn missing(needed: &'static str, found: Option<&Evidence>) -> FitError {
     let found = match found {
         Some(Evidence::Stats { .. } | Evidence::Inputs { .. }) => "sums",
+        Some(Evidence::Outputs { .. }) => "sums over outputs",
         Some(Evidence::Samples(_)) => "samples",
         None => "no calibration text",
     };
@@ -204,6 +205,11 @@ pub trait Method: Clone {
     /// Whether its sums may be replaced by the samples where there are fewer of these than input
     /// features.
     fn takes_few_samples(&self) -> bool {
+        false
+    }
+
+    /// Whether sums over the outputs of the weight serve it as well as those over its inputs.
+    fn takes_outputs(&self) -> bool {
         false
     }
 
@@ -403,6 +409,11 @@ macro_rules! methods {
                 if takes && (1..shape.inp).contains(&rows) { Needs::Samples } else { self.needs() }
             }
 
+            /// See [`Method::takes_outputs`].
+            fn takes_outputs(&self) -> bool {
+                match self { $(Self::$variant(method) => method.takes_outputs(),)* }
+            }
+
             /// See [`Method::work`].
             ///
             /// # Errors
@@ -520,6 +531,25 @@ fn with_size(label: String, size: Option<Size>) -> String {
     match size {
         Some(size) => format!("{label}-{}", size.label()),
         None => label,
+    }
+}
+
+/// Form of the captured data for methods at sites that read one input, with their shapes: sums over
+/// their outputs where all take them and they are less work.
+#[must_use]
+pub fn needs_together(sites: &[(&MethodSpec, Shape)], rows: usize) -> Vec<Needs> {
+    let needs = sites.iter().map(|(method, shape)| method.needs_of(rows, *shape));
+    let needs: Vec<Needs> = needs.collect();
+    let takes = |((method, _), needs): (&(&MethodSpec, Shape), &Needs)| {
+        *needs == Needs::Inputs && method.takes_outputs()
+    };
+    // Multiply-adds per row: an output and its square, against the square of the input.
+    let of_outputs = |(_, Shape { out, inp }): &(&MethodSpec, Shape)| out * inp + out * out / 2;
+    let inp = sites.first().map_or(0, |(_, shape)| shape.inp);
+    let pays = sites.iter().map(of_outputs).sum::<usize>() < inp * inp / 2;
+    match pays && sites.iter().zip(&needs).all(takes) {
+        true => vec![Needs::Outputs; sites.len()],
+        false => needs,
     }
 }
 

@@ -4,6 +4,7 @@ use super::{FitProblem, FitReport, missing, relative};
 use crate::FitError;
 use linwright_measure::capture::Evidence;
 use linwright_measure::stats::{InputStats, SiteStats};
+use linwright_tensor::kernels::gemm::{Arg, Write, product};
 use linwright_tensor::{Mat, MatRef};
 use linwright_train::Curve;
 
@@ -52,11 +53,15 @@ impl Quality {
         away: MatRef<'_, f64>,
         shift: Option<&[f64]>,
     ) -> Self {
+        Self { error: Self::error_of(inputs, away, shift), power: inputs.power_of(weight) }
+    }
+
+    /// Mean of `|E x - b|²`, for what a fit leaves.
+    fn error_of(inputs: &InputStats, away: MatRef<'_, f64>, shift: Option<&[f64]>) -> f64 {
         let change = |(b, mean): (&f64, f64)| b * b - 2.0 * b * mean;
         let of_shift: f64 =
             shift.unwrap_or_default().iter().zip(inputs.mean_of(away)).map(change).sum();
-        let error = (inputs.power_of(away) + of_shift).max(0.0);
-        Self { error, power: inputs.power_of(weight) }
+        (inputs.power_of(away) + of_shift).max(0.0)
     }
 
     fn relative(self) -> f64 {
@@ -93,6 +98,27 @@ impl FitProblem<'_> {
 }
 
 impl FitReport {
+    /// Report of the projection of the outputs of a weight on orthonormal columns V (out, r), from
+    /// sums over these outputs, and the change of the bias. Rounding of the factors to f32 is not
+    /// in it: about 1e-7 of the outputs.
+    pub(super) fn of_projection(
+        sums: [&InputStats; 2],
+        left: &Mat<f32>,
+        shift: Shift<'_>,
+    ) -> (Self, Option<Vec<f64>>) {
+        let (out, v): (usize, Mat<f64>) = (left.rows(), left.cast());
+        let mut away = Mat::identity(out);
+        let transposed = Arg::Transposed(v.view());
+        product(-1.0, v.view().into(), transposed, away.view_mut(), Write::Add);
+        let shift = shift.values(|| sums[0].mean_of(away.view()));
+        let of = |sums: &InputStats| {
+            let power = (0..out).map(|o| sums.sxx.at(o, o)).sum::<f64>() / sums.count.max(1) as f64;
+            let error = Quality::error_of(sums, away.view(), shift.as_deref());
+            Quality { error, power }
+        };
+        (Self::of(sums.map(of), out), shift)
+    }
+
     /// Report of a matrix with this number of rows.
     fn of([train, validation]: [Quality; 2], out: usize) -> Self {
         Self {

@@ -11,8 +11,7 @@
 //! Source: Qi et al. 2026, Swift-SVD (arXiv:2604.01609). Deviations: sums over the input instead of
 //! the output, which sites with the same input share; the bias; ranks are given, not allocated.
 
-use super::factors::{self, Changes};
-use super::feature::spectrum;
+use super::factors;
 use super::{Fit, FitProblem, Method, SampleRows, check_saves, work};
 use crate::operator_size::rank_bound;
 use crate::{FitError, Size, Unit};
@@ -50,27 +49,21 @@ impl Method for SwiftSvdMethod {
         Ok(work::spectrum(shape) + work::report(shape))
     }
 
+    fn takes_outputs(&self) -> bool {
+        self.shrinkage == 0.0
+    }
+
     fn error_curve(&self, problem: &FitProblem<'_>) -> Result<Option<Vec<f64>>, FitError> {
         // The bias absorbs the mean of what a rank leaves, which moments about zero do not tell.
         if problem.biased() {
             return Ok(None);
         }
-        let (stats, weight) = (factors::inputs(problem)?, problem.original.to_dense()?);
-        Ok(Some(spectrum(stats.into(), &weight, false, self.shrinkage)?.relative_errors()))
+        let spectrum = factors::spectrum(problem, false, self.shrinkage, 0)?;
+        Ok(Some(spectrum.relative_errors()))
     }
 
     fn fit(&self, problem: &FitProblem<'_>, _control: &mut dyn Control) -> Result<Fit, FitError> {
-        let rank = factors::rank(problem)?;
-        let stats = factors::inputs(problem)?;
-        factors::check_samples(rank, stats.count, self.shrinkage)?;
-        let weight = problem.original.to_dense()?;
-        let spectrum = spectrum(stats.into(), &weight, false, self.shrinkage)?;
-        let changes = Changes {
-            ridge: None,
-            shrinkage: self.shrinkage,
-            dropped: factors::without_data(problem.shape.inp, stats.count, self.shrinkage),
-        };
-        factors::fitted(problem, spectrum.factors(rank), changes)
+        factors::projected(problem, false, self.shrinkage)
     }
 }
 

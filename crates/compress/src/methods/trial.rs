@@ -2,10 +2,13 @@
 
 use super::{Fit, FitProblem, MethodSpec};
 use crate::fit::planted::{Losses, correlated, random};
+use crate::fit::regression::multiply;
+use crate::fit::spectrum::times;
 use crate::{FitError, Size};
 use linwright_measure::capture::Evidence;
 use linwright_measure::stats::{InputStats, SiteStats};
 use linwright_ops::{Dense, LowRank, Op, Shape, SiteId};
+use linwright_tensor::kernels::gemm::Arg;
 use linwright_tensor::{Mat, RngKey};
 use std::sync::Arc;
 
@@ -50,6 +53,19 @@ impl Trial {
     pub(super) fn try_fit(&self, method: &MethodSpec, rank: usize) -> Result<Fit, FitError> {
         let (train, validation) = (self.stats.clone(), self.stats.clone());
         self.fit_to(method, rank, Some(&Evidence::Stats { train, validation }))
+    }
+
+    /// Sums over inputs alone, and over the outputs of the weight.
+    pub(super) fn sums(&self) -> [Evidence; 2] {
+        let inputs = &self.stats.inputs;
+        let wide: Mat<f64> = self.weight.cast();
+        let half = multiply(wide.view().into(), inputs.sxx.view().into());
+        let sxx = multiply(half.view().into(), Arg::Transposed(wide.view()));
+        let (sx, absolute) = (times(&self.weight, &inputs.sx), vec![0.0; wide.rows()]);
+        let outputs = InputStats { sxx, sx, absolute, count: inputs.count };
+        let of_inputs =
+            Evidence::Inputs { train: Arc::clone(inputs), validation: Arc::clone(inputs) };
+        [of_inputs, Evidence::Outputs { train: outputs.clone(), validation: outputs }]
     }
 
     pub(super) fn fit_to(

@@ -30,7 +30,14 @@ pub(super) struct ExactSums {
 
 impl ExactSums {
     fn new(rows: usize, cols: usize) -> Self {
-        Self { rows, cols, high: vec![0.0; rows * cols], low: vec![0.0; rows * cols] }
+        // Written, not only reserved: a page whose first access is a read costs two faults, and the
+        // second interrupts the other threads.
+        let zeros = || {
+            let mut zeros = Vec::with_capacity(rows * cols);
+            zeros.resize(rows * cols, 0.0);
+            zeros
+        };
+        Self { rows, cols, high: zeros(), low: zeros() }
     }
 
     /// Adds `aᵀ b` for a (n, rows) and b (n, cols), block by block; of a symmetric sum the lower

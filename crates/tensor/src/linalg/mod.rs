@@ -33,7 +33,7 @@ pub use skew::{SkewEigen, SkewPlane, skew_eigen};
 pub use skew_power::{PowerPlane, PowerPlanes, PowerSettings, power_plane, skew_power};
 pub use solve::{Singular, solve};
 pub use svd::{Svd, svd};
-pub use symmetric::{Eigh, eigenvalues, eigh};
+pub use symmetric::{Eigh, Leading, eigenvalues, eigh, eigh_leading};
 
 /// A decomposition that did not converge: the input was not finite, or the iteration failed.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]

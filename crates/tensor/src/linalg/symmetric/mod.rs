@@ -51,6 +51,47 @@ pub fn eigh(a: MatRef<'_, f64>) -> Result<Eigh, NoConvergence> {
     Ok(Eigh { values, vectors: rows.transpose() })
 }
 
+/// All eigenvalues, descending, and the eigenvectors of the largest.
+#[derive(Clone, Debug)]
+pub struct Leading {
+    /// All eigenvalues, descending.
+    pub values: Vec<f64>,
+    /// Eigenvectors of the first values as rows.
+    pub rows: Mat<f64>,
+}
+
+/// As [`eigh`], with the vectors of the `count` largest eigenvalues alone: the back-transformation
+/// costs 2 n² for each.
+///
+/// # Errors
+/// As [`eigh`].
+///
+/// # Panics
+/// If the matrix is not square.
+#[track_caller]
+pub fn eigh_leading(mut a: Mat<f64>, count: usize) -> Result<Leading, NoConvergence> {
+    let n = a.rows();
+    let count = count.min(n);
+    if count == 0 {
+        return Ok(Leading { values: eigenvalues(a)?, rows: Mat::zeros(0, n) });
+    }
+    let Some(scale) = scale(&mut a)? else {
+        let rows = Mat::from_fn(count, n, |i, j| if i == j { 1.0 } else { 0.0 });
+        return Ok(Leading { values: vec![0.0; n], rows });
+    };
+    let (mut values, rows) = if is_small::<f64>(n) {
+        let Eigh { mut values, vectors } = whole(a.view())?;
+        values.reverse();
+        (values, Mat::from_fn(count, n, |i, j| vectors.at(j, n - 1 - i)))
+    } else {
+        let (mut values, rows) = by_band::<f64>(a, count, &mut |_| Ok(()))?;
+        values.reverse();
+        (values, Mat::from_fn(count, n, |i, j| rows.at(count - 1 - i, j)))
+    };
+    values.iter_mut().for_each(|value| *value /= scale);
+    Ok(Leading { values, rows })
+}
+
 /// Eigenvalues of a symmetric matrix, ascending, and its eigenvectors as rows. Only the lower
 /// triangle is read; the memory is overwritten. The vectors are orthogonal to the accuracy of T.
 ///
@@ -69,7 +110,7 @@ fn eigenvectors<T: Scalar>(mut a: Mat<f64>) -> Result<(Vec<f64>, Mat<T>), NoConv
         let Eigh { values, vectors } = whole(a.view())?;
         (values, vectors.transpose().cast())
     } else {
-        by_band(a, &mut |_| Ok(()))?
+        by_band(a, n, &mut |_| Ok(()))?
     };
     values.iter_mut().for_each(|value| *value /= scale);
     Ok((values, rows))
@@ -98,7 +139,7 @@ pub(super) fn eigenvectors_of_values<T: Scalar>(
     } else {
         // Once more from the tridiagonal matrix takes n² steps only.
         let mut values = Vec::new();
-        let rows = by_band(a, &mut |tridiagonal| {
+        let rows = by_band(a, n, &mut |tridiagonal| {
             values = tridiagonal::eigenvalues(tridiagonal.clone())?;
             Ok(())
         })?
@@ -115,10 +156,11 @@ fn is_small<T>(n: usize) -> bool {
     n < SIDE_PER_BYTE * size_of::<T>()
 }
 
-/// The same for a matrix whose largest entry is near one; `look` sees the tridiagonal matrix. The
-/// last steps of the vectors run in T.
+/// The same for a matrix whose largest entry is near one, with the vectors of the `count` largest
+/// values; `look` sees the tridiagonal matrix. The last steps of the vectors run in T.
 fn by_band<T: Scalar>(
     a: Mat<f64>,
+    count: usize,
     look: &mut dyn FnMut(&Tridiagonal) -> Result<(), NoConvergence>,
 ) -> Result<(Vec<f64>, Mat<T>), NoConvergence> {
     let n = a.rows();
@@ -126,8 +168,8 @@ fn by_band<T: Scalar>(
     let tridiagonal = band::to_band(a, Some(&mut panels)).into_tridiagonal(Some(&mut sweeps));
     look(&tridiagonal)?;
     let divide::Parts { values, order, vectors } = divide::eigenvectors::<T>(tridiagonal)?;
-    let mut rows = Mat::zeros(n, n);
-    for (to, from) in order.iter().enumerate() {
+    let mut rows = Mat::zeros(count, n);
+    for (to, from) in order[n - count..].iter().enumerate() {
         rows.row_mut(to).copy_from_slice(vectors.row(*from));
     }
     drop(vectors);
@@ -232,7 +274,7 @@ mod tests {
         let largest = a.data().iter().fold(0.0f64, |most, x| most.max(x.abs()));
         let lower = Mat::from_fn(n, n, |i, j| if j <= i { a.at(i, j) } else { f64::NAN });
         let expected = whole(a.view()).unwrap().values;
-        let (values, rows) = by_band::<f64>(lower.clone(), &mut |_| Ok(())).unwrap();
+        let (values, rows) = by_band::<f64>(lower.clone(), n, &mut |_| Ok(())).unwrap();
         for (found, expected) in values.iter().zip(&expected) {
             assert!(
                 (found - expected).abs() <= 1e-13 * largest * n as f64,
@@ -242,7 +284,7 @@ mod tests {
         let (orthogonal, equation) = errors(a, &values, &rows);
         assert!(orthogonal < 1e-13 * (n as f64).sqrt().max(10.0), "{what}: {orthogonal}");
         assert!(equation <= 1e-14 * largest * n.max(10) as f64, "{what}: {equation} {largest}");
-        let (same, short) = by_band::<f32>(lower, &mut |_| Ok(())).unwrap();
+        let (same, short) = by_band::<f32>(lower, n, &mut |_| Ok(())).unwrap();
         assert_eq!(same, values, "{what}");
         let (orthogonal, equation) = errors(a, &values, &short);
         assert!(orthogonal < 3e-6, "{what}: {orthogonal}");
@@ -326,6 +368,26 @@ mod tests {
     }
 
     #[test]
+    fn the_leading_vectors_are_those_of_the_whole() {
+        for n in [40, SIDE_PER_BYTE * size_of::<f64>()] {
+            let a = random(n, 6);
+            let whole = eigh(a.view()).unwrap();
+            for count in [0, 1, 7, n, n + 1] {
+                let Leading { values, rows } = eigh_leading(a.clone(), count).unwrap();
+                assert_eq!((rows.rows(), rows.cols()), (count.min(n), n));
+                let close = |(x, y): (&f64, &f64)| (x - y).abs() < 1e-12 * n as f64;
+                assert!(values.iter().zip(whole.values.iter().rev()).all(close), "{n} {count}");
+                for i in 0..rows.rows() {
+                    let other = |j: usize| whole.vectors.at(j, n - 1 - i);
+                    let inner: f64 = (0..n).map(|j| rows.at(i, j) * other(j)).sum();
+                    assert!((inner.abs() - 1.0).abs() < 1e-9, "{n} {count} {i}: {inner}");
+                }
+            }
+        }
+        assert_eq!(eigh_leading(Mat::zeros(3, 3), 2).unwrap().values, vec![0.0; 3]);
+    }
+
+    #[test]
     fn numbers_that_are_not_normal() {
         for size in [5e-324, 1e-310, 1e-308] {
             for n in [1, 40] {
@@ -354,8 +416,8 @@ mod tests {
         let with = |threads| {
             let both = || {
                 (
-                    by_band::<f32>(a.clone(), &mut |_| Ok(())).unwrap(),
-                    by_band::<f64>(a.clone(), &mut |_| Ok(())).unwrap(),
+                    by_band::<f32>(a.clone(), 333, &mut |_| Ok(())).unwrap(),
+                    by_band::<f64>(a.clone(), 333, &mut |_| Ok(())).unwrap(),
                 )
             };
             parallel::with_threads(threads, both).unwrap()
