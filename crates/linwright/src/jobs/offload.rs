@@ -51,6 +51,14 @@ pub(super) fn open(
     Ok((model, Some(Offload { shelf, scratch })))
 }
 
+/// Opens a model whose weights are read one after another: they stay in their files.
+pub(super) fn open_mapped(model: &str, session: &mut Session<'_>) -> Result<OpenModel, Failure> {
+    let place = find_model(model, session)?;
+    let file = tempfile::tempfile()
+        .map_err(|error| Failure::io("a file in the directory for temporary files", &error))?;
+    open_offloaded(model, place, &Shelf::of(file), session)
+}
+
 /// Whether the weights in `f32` take more than half of the machine's memory, which is told.
 fn is_large(place: &Place, session: &Session<'_>) -> bool {
     let (Ok(weights), Some(memory)) = (Weights::open(&place.path), total_bytes()) else {

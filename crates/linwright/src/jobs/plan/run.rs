@@ -2,7 +2,8 @@
 
 use super::PlanSizes;
 use crate::jobs::outcome::{table, text};
-use crate::jobs::source::{OpenModel, open_model};
+use crate::jobs::offload::open_mapped;
+use crate::jobs::source::OpenModel;
 use crate::jobs::{Failure, Outcome, Session, outputs, parse_layers, store};
 use linwright_compress::allocate::{
     Allocation, Allocator, SiteChoices, SiteSpectrum, allocate, by_spectrum, standard_alignment,
@@ -54,7 +55,7 @@ fn method(id: &str) -> Result<MethodSpec, Failure> {
 pub(super) fn run(job: &PlanSizes, session: &mut Session<'_>) -> Result<Outcome, Failure> {
     let (method, sites) = checked(job, session)?;
     let store = store::open(job.cache.as_deref(), job.no_cache, session)?;
-    let model = open_model(&job.model, session)?;
+    let model = open_mapped(&job.model, session)?;
     let replaced = sites.of(&model.loaded.decoder)?;
     let began = Instant::now();
     let spectra = spectra(&model, &replaced, &store, session)?;
@@ -121,6 +122,7 @@ pub(in crate::jobs) fn spectra(
         let values = MatrixId::of(weight.view())
             .singular_values(store, weight.view())
             .map_err(|error| Failure::general(format!("{site}: {error}")))?;
+        slot.op().map().release();
         found.push(SiteSpectrum { site: site.clone(), shape: slot.shape(), values });
         session.progress(found.len() as u64, sites.len() as u64);
     }
