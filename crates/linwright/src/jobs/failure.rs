@@ -138,7 +138,7 @@ impl Failure {
         Self::new(kind, format!("{what}: {}", message_of(error)))
     }
 
-    fn interrupted(message: String) -> Self {
+    pub(super) fn interrupted(message: String) -> Self {
         Self::new(FailureKind::Resumable, message).hint("run the same command again to resume")
     }
 }
@@ -362,6 +362,7 @@ impl From<EvaluationError> for Failure {
             | EvaluationError::WindowTooLong { .. }
             | EvaluationError::NoBos { .. }
             | EvaluationError::ShardWithoutJournal { .. }
+            | EvaluationError::NoAnswers { .. }
             | EvaluationError::UnknownTask { .. } => Self::usage(message),
             EvaluationError::Data(_)
             | EvaluationError::JournalAnswers { .. }

@@ -157,7 +157,7 @@ fn named_tasks(recipe: &Recipe, session: &mut Session<'_>) -> Result<Vec<Box<dyn
     let tasks = tasks.iter().map(|name| canonical_task(name).to_owned()).collect();
     let options =
         EvaluationOptions { tasks, data, num_fewshot, limit, bos, ..EvaluationOptions::default() };
-    tasks::open_tasks_if_any(&options, session)
+    tasks::open_tasks_if_any(&options, &[], session)
 }
 
 #[cfg(test)]
