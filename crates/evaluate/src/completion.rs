@@ -7,7 +7,9 @@
 use super::questions::{Questions, VERSION, likelihoods};
 use super::result::accuracy;
 use super::task::{keep_at, remove_at};
-use super::{AnsweredDocuments, Bos, EvaluationError, FileTask, Item, Reply, Request, Task, TaskResult};
+use super::{
+    AnsweredDocuments, Bos, EvaluationError, FileTask, Item, Reply, Request, Task, TaskResult,
+};
 use linwright_data::QuestionSet;
 use std::borrow::Cow;
 

@@ -9,7 +9,8 @@ use super::questions::{Questions, VERSION, likelihoods};
 use super::result::accuracy;
 use super::task::{keep_at, remove_at};
 use super::{
-    AnsweredDocuments, Bos, EvaluationError, FileTask, Item, Metric, Reply, Request, Sample, Task, TaskResult,
+    AnsweredDocuments, Bos, EvaluationError, FileTask, Item, Metric, Reply, Request, Sample, Task,
+    TaskResult,
 };
 use linwright_data::{Question, QuestionSet};
 use serde_json::{Value, json};

@@ -18,8 +18,9 @@
 use super::request::Cut;
 use super::task::remove_at;
 use super::{
-    Answered, AnsweredDocuments, Bos, Counts, DataUsed, EvaluationError, FileTask, Item, Metric, OpenOptions, OpenTasks, Reply, Request,
-    Sample, Task, TaskData, TaskEntry, TaskOption, TaskOptions, TaskRequest, TaskResult,
+    Answered, AnsweredDocuments, Bos, Counts, DataUsed, EvaluationError, FileTask, Item, Metric,
+    OpenOptions, OpenTasks, Reply, Request, Sample, Task, TaskData, TaskEntry, TaskOption,
+    TaskOptions, TaskRequest, TaskResult,
 };
 use linwright_data::{Corpus, Document};
 use serde::{Deserialize, Serialize};

@@ -2,7 +2,8 @@
 
 use super::result::by_group;
 use super::{
-    Answered, AnsweredDocuments, Bos, Counts, DataUsed, EvaluationError, FileTask, Item, Metric, Reply, Request, TaskOptions, TaskResult,
+    Answered, AnsweredDocuments, Bos, Counts, DataUsed, EvaluationError, FileTask, Item, Metric,
+    Reply, Request, TaskOptions, TaskResult,
 };
 use linwright_data::{Question, QuestionSet};
 use std::path::Path;

@@ -1,8 +1,8 @@
 //! Tasks, and those of one data file.
 
 use super::{
-    AnsweredDocuments, Bos, EvaluationError, HarnessOptions, Item, Join, LaserOptions, OpenOptions, OpenTasks, Reply,
-    TaskData, TaskEntry, TaskOption, TaskRequest, TaskResult, entry,
+    AnsweredDocuments, Bos, EvaluationError, HarnessOptions, Item, Join, LaserOptions, OpenOptions,
+    OpenTasks, Reply, TaskData, TaskEntry, TaskOption, TaskRequest, TaskResult, entry,
 };
 use std::path::Path;
 

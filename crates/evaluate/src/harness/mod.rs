@@ -41,7 +41,10 @@ pub use standard::{STANDARD_TASKS, StandardTask};
 
 use super::request::{Cut, Generation};
 use super::task::keep_at;
-use super::{Answered, AnsweredDocuments, Bos, DataUsed, EvaluationError, Item, Reply, Request, Task, TaskResult};
+use super::{
+    Answered, AnsweredDocuments, Bos, DataUsed, EvaluationError, Item, Reply, Request, Task,
+    TaskResult,
+};
 use chat::ChatWriter;
 use check::Rules;
 use dataset::{Dataset, Split};
@@ -194,7 +197,9 @@ impl HarnessTask {
                 let gold = prompt.gold.iter().find_map(|gold| *gold)?;
                 match self.has_context_per_choice(prompt) {
                     true => Some(format!("{}{delimiter}{}", context(gold), answer())),
-                    false => Some(format!("{}{delimiter}{}", context(0), prompt.choices.get(gold)?)),
+                    false => {
+                        Some(format!("{}{delimiter}{}", context(0), prompt.choices.get(gold)?))
+                    }
                 }
             }
         }

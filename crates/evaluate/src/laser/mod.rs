@@ -31,8 +31,9 @@ pub use set::LaserSet;
 
 use super::task::keep_at;
 use super::{
-    Answered, AnsweredDocuments, Bos, Cloze, DataUsed, DetailRequest, EvaluationError, Generation, Item, OpenOptions, OpenTasks, Parts,
-    RegistryError, Reply, Request, Task, TaskData, TaskEntry, TaskOption, TaskRequest, TaskResult,
+    Answered, AnsweredDocuments, Bos, Cloze, DataUsed, DetailRequest, EvaluationError, Generation,
+    Item, OpenOptions, OpenTasks, Parts, RegistryError, Reply, Request, Task, TaskData, TaskEntry,
+    TaskOption, TaskRequest, TaskResult,
 };
 use linwright_data::{Table, TableFormat};
 use linwright_run::sha256_hex;

@@ -358,11 +358,12 @@ impl From<EvaluationError> for Failure {
                 Self::interrupted(message)
             }
             EvaluationError::TooLong { .. } => Self::new(FailureKind::Resources, message),
+            EvaluationError::NoAnswers { .. } => Self::usage(message)
+                .hint("give --dataset FILE, task:NAME of a task with answers, or samples"),
             EvaluationError::BadProtocol { .. }
             | EvaluationError::WindowTooLong { .. }
             | EvaluationError::NoBos { .. }
             | EvaluationError::ShardWithoutJournal { .. }
-            | EvaluationError::NoAnswers { .. }
             | EvaluationError::UnknownTask { .. } => Self::usage(message),
             EvaluationError::Data(_)
             | EvaluationError::JournalAnswers { .. }

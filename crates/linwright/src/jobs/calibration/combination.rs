@@ -15,8 +15,7 @@ use linwright_evaluate::Answered;
 use linwright_tensor::RngKey;
 
 /// The tasks; the last one has what is left of the others.
-const TASKS: [&str; 6] =
-    ["piqa", "boolq", "arc_challenge", "arc_easy", "winogrande", "hellaswag"];
+const TASKS: [&str; 6] = ["piqa", "boolq", "arc_challenge", "arc_easy", "winogrande", "hellaswag"];
 
 /// Draws the documents.
 pub(super) fn add(

@@ -214,13 +214,7 @@ pub(crate) struct Source<'a> {
 
 impl<'a> Source<'a> {
     fn new(dataset: Dataset<'a>) -> Self {
-        Self {
-            dataset,
-            documents: Vec::new(),
-            data: Vec::new(),
-            tasks: Vec::new(),
-            longest: None,
-        }
+        Self { dataset, documents: Vec::new(), data: Vec::new(), tasks: Vec::new(), longest: None }
     }
 
     /// Names of the tasks whose documents these are: `--data` may name them.
@@ -256,9 +250,8 @@ impl<'a> Source<'a> {
     ) -> Result<(), Failure> {
         for opened in open_answered(evaluation, canonical_task(name), session)? {
             let data = opened.found.data.into_iter();
-            self.data.extend(
-                data.map(|used| DataUsed { path: session.portable(&used.path), ..used }),
-            );
+            self.data
+                .extend(data.map(|used| DataUsed { path: session.portable(&used.path), ..used }));
             self.documents.extend(opened.found.documents);
             self.tasks.push(opened.task);
         }

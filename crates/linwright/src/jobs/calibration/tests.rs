@@ -79,7 +79,10 @@ fn documents_of_a_task_end_in_their_right_answers_and_training_comes_first() {
     let scored = data(&folder, &[("piqa", piqa(0..1))]);
     assert_eq!(texts("task:piqa", &scored).unwrap(), ["Question: goal 0\nAnswer: yes 0"]);
     let source = in_session(|session| asked("task:piqa", &both).open(session).unwrap().unwrap());
-    assert_eq!((source.tasks(), source.data[0].split.as_str()), (&["piqa".to_owned()][..], "train"));
+    assert_eq!(
+        (source.tasks(), source.data[0].split.as_str()),
+        (&["piqa".to_owned()][..], "train")
+    );
 }
 
 #[test]
@@ -154,8 +157,10 @@ fn a_combination_draws_each_document_at_most_once_and_the_rest_of_hellaswag() {
     // 15 / 6 = 2 of each, but only one question of arc_easy, and 15 - 10 = 5 of hellaswag.
     assert_eq!(source.documents.len(), 2 + 2 + 2 + 1 + 2 + 5);
     let of = |part: &str| source.documents.iter().filter(|one| one.text.contains(part)).count();
-    assert_eq!([of("goal"), of("Answer: yes"), of("Answer: b"), of("boat is"), of("Boats")],
-        [2, 4, 3, 2, 5]);
+    assert_eq!(
+        [of("goal"), of("Answer: yes"), of("Answer: b"), of("boat is"), of("Boats")],
+        [2, 4, 3, 2, 5]
+    );
     let mut places: Vec<&String> = source.documents.iter().map(|one| &one.place).collect();
     places.sort_unstable();
     places.dedup();

@@ -6,9 +6,8 @@ use crate::jobs::source::{OpenModel, data_file, text_file};
 use crate::jobs::{Failure, Session};
 use linwright_data::sets::Sets;
 use linwright_evaluate::{
-    AnsweredTask, ChatPrompts, EvaluationError, HarnessOptions, LaserOptions, OpenOptions, OpenTasks, Parts,
-    RegistryError, Task, TaskOption, TaskOptions, TaskRequest,
-    answered_tasks,
+    AnsweredTask, ChatPrompts, EvaluationError, HarnessOptions, LaserOptions, OpenOptions,
+    OpenTasks, Parts, RegistryError, Task, TaskOption, TaskOptions, TaskRequest, answered_tasks,
 };
 use linwright_files::hub;
 use linwright_run::Monitor;
