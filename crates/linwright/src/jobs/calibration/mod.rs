@@ -17,11 +17,12 @@ pub(crate) use record::CalibrationRecord;
 
 use super::source::{OpenModel, POCKET, text_file};
 use super::tasks::open_answered;
-use super::{EvaluationOptions, Failure, JobError, Session};
-use linwright_data::Corpus;
+use super::{EvaluationOptions, Failure, FailureKind, JobError, Session};
+use linwright_data::{Corpus, Document};
 use linwright_evaluate::{Answered, DataUsed, canonical_task};
 use linwright_model::tokenizer::Tokenizer;
-use linwright_model::{Split, Windows};
+use linwright_model::{Split, Windows, WindowsError};
+use linwright_run::sha256_hex;
 use std::path::{Path, PathBuf};
 
 /// Before the name of a task.
@@ -182,20 +183,17 @@ impl<'a> CalibrationOptions<'a> {
         source: &mut Source<'_>,
         tokenizer: &Tokenizer,
     ) -> Result<Vec<Vec<u32>>, Failure> {
-        let (mut all, mut count) = (Vec::new(), 0);
-        for Answered { place, text } in &source.documents {
-            if count >= self.num_tokens {
-                break;
+        let texts = source.documents.iter().map(|document| document.text.as_str()).enumerate();
+        let (bos, longest) = (self.evaluation.bos, source.longest);
+        let tokens = Windows::documents(texts, tokenizer, bos, self.num_tokens, longest);
+        let tokens = tokens.map_err(|error| match error {
+            WindowsError::Text { line, source: error } => {
+                Failure::general(format!("{}: {error}", source.documents[line].place))
             }
-            let encoded = tokenizer.encode_document(text, self.evaluation.bos);
-            let mut tokens =
-                encoded.map_err(|error| Failure::general(format!("{place}: {error}")))?;
-            tokens.truncate(source.longest.unwrap_or(usize::MAX));
-            count += tokens.len();
-            all.push(tokens);
-        }
-        source.documents.truncate(all.len());
-        Ok(all)
+            other => other.into(),
+        })?;
+        source.documents.truncate(tokens.len());
+        Ok(tokens)
     }
 }
 
@@ -222,6 +220,25 @@ impl<'a> Source<'a> {
         &self.tasks
     }
 
+    /// The documents as those of one file called `name`, and the number of tokens after which each
+    /// is cut.
+    ///
+    /// # Errors
+    /// [`Failure`] if the model would write them.
+    pub(crate) fn into_corpus(self, name: &str) -> Result<(Corpus, Option<usize>), Failure> {
+        if self.dataset == Dataset::Samples {
+            let message = "calibration.dataset: samples are written by compress and search only";
+            return Err(Failure::new(FailureKind::Recipe, message)
+                .hint("write texts to a file and give that, or give task:NAME"));
+        }
+        let document = |(index, Answered { text, .. })| Document { text, line: index + 1 };
+        let documents: Vec<Document> =
+            self.documents.into_iter().enumerate().map(document).collect();
+        let texts: Vec<&str> = documents.iter().map(|document| document.text.as_str()).collect();
+        let sha256 = sha256_hex(texts.join("\0").as_bytes());
+        Ok((Corpus { path: name.into(), sha256, documents }, self.longest))
+    }
+
     fn add_file(
         &mut self,
         name: &str,
@@ -233,7 +250,7 @@ impl<'a> Source<'a> {
         let corpus = Corpus::open(&path, field)?;
         // The built-in text is unpacked somewhere else on every machine.
         let name = session.portable(name);
-        let placed = |document: linwright_data::Document| Answered {
+        let placed = |document: Document| Answered {
             place: format!("{name}, line {}", document.line),
             text: document.text,
         };

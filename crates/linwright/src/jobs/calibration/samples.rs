@@ -30,8 +30,9 @@ pub(super) fn write(
     session.step("sampling calibration text");
     let key = RngKey::new(options.seed).fold("calibration samples");
     let (start, end_tokens) = (Start::of(model), ends(model));
-    let limits = Limits { new_tokens: options.seq_len - 1, end_tokens };
-    let at_once = (ROOM / options.seq_len).max(1);
+    // The first token is given.
+    let limits = Limits { new_tokens: options.seq_len.saturating_sub(1), end_tokens };
+    let at_once = (ROOM / options.seq_len.max(1)).max(1);
     let most = options.num_tokens.div_ceil(2);
     let (mut texts, mut tokens) = (Vec::new(), 0);
     for (round, first) in (0..).zip((0..most).step_by(at_once)) {
@@ -90,7 +91,7 @@ fn check(options: &CalibrationOptions<'_>, decoder: &Transformer) -> Result<(), 
 fn stand_in(options: &CalibrationOptions<'_>, vocab: usize) -> Vec<Vec<u32>> {
     let tokens: Vec<u32> =
         (0..options.num_tokens).map(|index| (index % vocab.max(1)) as u32).collect();
-    tokens.chunks(options.seq_len).map(<[u32]>::to_vec).collect()
+    tokens.chunks(options.seq_len.max(1)).map(<[u32]>::to_vec).collect()
 }
 
 /// How texts begin.
