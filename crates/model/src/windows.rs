@@ -132,8 +132,8 @@ impl Windows {
         Self::new(&documents, window, max_tokens, split)
     }
 
-    /// Tokens of as many texts, given with their line numbers, as have `max_tokens` tokens, each cut
-    /// after `longest`, if given.
+    /// Tokens of as many texts, given with their line numbers, as have `max_tokens` tokens; each is
+    /// cut after `longest`, if given.
     ///
     /// # Errors
     /// [`WindowsError::Text`] if a text cannot be encoded.

@@ -124,8 +124,8 @@ struct Text {
     tasks: Vec<String>,
 }
 
-/// The calibration text of a recipe. What is drawn of several tasks is the same for all seeds of the
-/// recipe, which give the order.
+/// The calibration text of a recipe. What is drawn of several tasks is the same for all seeds of
+/// the recipe, which give the order.
 fn calibration_of(recipe: &Recipe, session: &mut Session<'_>) -> Result<Text, Failure> {
     let CalibrationSource { dataset, text_field, num_tokens, seq_len, .. } = &recipe.calibration;
     if let Dataset::File(_) | Dataset::Pocket = Dataset::of(dataset) {
