@@ -55,7 +55,7 @@ const fn asks(command: &'static str, options: &'static str) -> Case {
     Case { command, options, ends: [Works, Refuses("masked language model"), Refuses("no head")] }
 }
 
-const CASES: [Case; 22] = [
+const CASES: [Case; 23] = [
     works("inspect", "MODEL"),
     works("inspect", "MODEL --slots"),
     works(
@@ -69,6 +69,10 @@ const CASES: [Case; 22] = [
     writes(
         "compress",
         "MODEL --method auto --keep 0.7 --targets output --layers LAYER --dataset calibration.jsonl --num-tokens 300 --seq-len 16 -o out",
+    ),
+    writes(
+        "compress",
+        "MODEL --rank 1 --targets output --layers LAYER --dataset samples --num-tokens 100 --seq-len 8 -o out",
     ),
     works(
         "compress",

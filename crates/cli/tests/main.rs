@@ -8,6 +8,7 @@ mod bits;
 mod build_script;
 mod built_in;
 mod cache;
+mod calibration;
 mod compress;
 mod cuts;
 mod data;

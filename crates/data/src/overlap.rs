@@ -65,12 +65,16 @@ impl CalibrationText {
         for corpus in corpora {
             let path = corpus.path.display().to_string();
             for document in &corpus.documents {
-                let words = words(&document.text).map(|word| hash(&word)).collect();
-                text.documents.push((format!("{path}, line {}", document.line), words));
+                text.add(format!("{path}, line {}", document.line), &document.text);
             }
             text.sources.push((path, corpus.sha256.clone()));
         }
         text
+    }
+
+    /// Adds a document that is of no file; `place` names it in examples.
+    pub fn add(&mut self, place: String, text: &str) {
+        self.documents.push((place, words(text).map(|word| hash(&word)).collect()));
     }
 
     /// Path and SHA-256 of each file.

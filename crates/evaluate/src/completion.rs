@@ -7,7 +7,9 @@
 use super::questions::{Questions, VERSION, likelihoods};
 use super::result::accuracy;
 use super::task::{keep_at, remove_at};
-use super::{Bos, EvaluationError, FileTask, Item, Reply, Request, Task, TaskResult};
+use super::{
+    AnsweredDocuments, Bos, EvaluationError, FileTask, Item, Reply, Request, Task, TaskResult,
+};
 use linwright_data::QuestionSet;
 use std::borrow::Cow;
 
@@ -59,6 +61,13 @@ impl Task for Completion {
                     details: None,
                 })
                 .collect()
+        })
+    }
+
+    fn answered(&self) -> Option<AnsweredDocuments> {
+        self.0.answered(|question| {
+            let (prompt, completion) = question.completion.as_ref()?;
+            Some(format!("{prompt}{completion}"))
         })
     }
 

@@ -233,6 +233,14 @@ pub enum EvaluationError {
         /// The pair of texts.
         place: String,
     },
+    /// A task without right answers, where text with answers is needed.
+    #[error(
+        "task {task} has no right answers to read after its documents", task = shown(task)
+    )]
+    NoAnswers {
+        /// The task.
+        task: String,
+    },
     /// No items to score.
     #[error("task {task} has no {what} to score", task = shown(task))]
     Nothing {

@@ -8,6 +8,7 @@
 //! A new task is one file and one line of the list below, [`TASKS`]. The registry, [`entries`], has
 //! all tasks: [`open_tasks`] opens those that a command names, [`open_parts`] divides one.
 
+mod answered;
 mod cloze;
 mod compare;
 mod decoder;
@@ -59,6 +60,7 @@ tasks! {
     dummy;
 }
 
+pub use answered::{Answered, AnsweredDocuments, AnsweredTask, answered_tasks};
 pub use cloze::ClozeBatch;
 pub use compare::{Comparison, NORMAL_95, compare};
 pub use completion::Completion;

@@ -9,7 +9,8 @@ use super::questions::{Questions, VERSION, likelihoods};
 use super::result::accuracy;
 use super::task::{keep_at, remove_at};
 use super::{
-    Bos, EvaluationError, FileTask, Item, Metric, Reply, Request, Sample, Task, TaskResult,
+    AnsweredDocuments, Bos, EvaluationError, FileTask, Item, Metric, Reply, Request, Sample, Task,
+    TaskResult,
 };
 use linwright_data::{Question, QuestionSet};
 use serde_json::{Value, json};
@@ -106,6 +107,13 @@ impl Task for MultipleChoice {
                 })
                 .collect()
         })
+    }
+
+    fn answered(&self) -> Option<AnsweredDocuments> {
+        let right = |question: &Question| {
+            Some(format!("{} {}", question.context, question.choices.get(question.gold)?))
+        };
+        self.0.answered(right)
     }
 
     fn leave_out(&mut self, indices: &[usize]) -> bool {

@@ -18,8 +18,9 @@
 use super::request::Cut;
 use super::task::remove_at;
 use super::{
-    Bos, Counts, EvaluationError, FileTask, Item, Metric, OpenOptions, OpenTasks, Reply, Request,
-    Sample, Task, TaskData, TaskEntry, TaskOption, TaskOptions, TaskRequest, TaskResult,
+    Answered, AnsweredDocuments, Bos, Counts, DataUsed, EvaluationError, FileTask, Item, Metric,
+    OpenOptions, OpenTasks, Reply, Request, Sample, Task, TaskData, TaskEntry, TaskOption,
+    TaskOptions, TaskRequest, TaskResult,
 };
 use linwright_data::{Corpus, Document};
 use serde::{Deserialize, Serialize};
@@ -316,6 +317,17 @@ impl Task for TextPerplexity {
                 own: &[],
             })
             .collect()
+    }
+
+    fn answered(&self) -> Option<AnsweredDocuments> {
+        let whole = |document: &Document| Answered {
+            place: format!("{}, line {}", self.file, document.line),
+            text: document.text.clone(),
+        };
+        let documents = self.documents.iter().map(whole).collect();
+        let (path, sha256) = (self.file.clone(), self.sha256.clone());
+        let data = vec![DataUsed { split: "all".into(), path, sha256 }];
+        Some(AnsweredDocuments { documents, data })
     }
 
     fn leave_out(&mut self, indices: &[usize]) -> bool {

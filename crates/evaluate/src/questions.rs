@@ -2,7 +2,8 @@
 
 use super::result::by_group;
 use super::{
-    Bos, Counts, EvaluationError, FileTask, Item, Metric, Reply, Request, TaskOptions, TaskResult,
+    Answered, AnsweredDocuments, Bos, Counts, DataUsed, EvaluationError, FileTask, Item, Metric,
+    Reply, Request, TaskOptions, TaskResult,
 };
 use linwright_data::{Question, QuestionSet};
 use std::path::Path;
@@ -43,6 +44,21 @@ impl Questions {
             own: &[],
         };
         self.set.questions.iter().map(item).collect()
+    }
+
+    /// The questions with their right answers; none if one has no answer.
+    pub(super) fn answered(
+        &self,
+        right: impl Fn(&Question) -> Option<String>,
+    ) -> Option<AnsweredDocuments> {
+        let path = self.set.path.display().to_string();
+        let answered = |question: &Question| {
+            let place = format!("{path}, line {}", question.line);
+            Some(Answered { place, text: right(question)? })
+        };
+        let documents: Option<Vec<Answered>> = self.set.questions.iter().map(answered).collect();
+        let data = DataUsed { split: "all".into(), path, sha256: self.set.sha256.clone() };
+        Some(AnsweredDocuments { documents: documents?, data: vec![data] })
     }
 
     /// The result of the task `entry`; `figures` computes the metrics of a list of questions.

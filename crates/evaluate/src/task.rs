@@ -1,8 +1,8 @@
 //! Tasks, and those of one data file.
 
 use super::{
-    Bos, EvaluationError, HarnessOptions, Item, Join, LaserOptions, OpenOptions, OpenTasks, Reply,
-    TaskData, TaskEntry, TaskOption, TaskRequest, TaskResult, entry,
+    AnsweredDocuments, Bos, EvaluationError, HarnessOptions, Item, Join, LaserOptions, OpenOptions,
+    OpenTasks, Reply, TaskData, TaskEntry, TaskOption, TaskRequest, TaskResult, entry,
 };
 use std::path::Path;
 
@@ -22,6 +22,11 @@ pub trait Task {
 
     /// Items for masked language models; none if the task does not support them.
     fn cloze_items(&self) -> Option<Vec<Item<'_>>> {
+        None
+    }
+
+    /// Its documents with their right answers; none if the task has no right answers.
+    fn answered(&self) -> Option<AnsweredDocuments> {
         None
     }
 

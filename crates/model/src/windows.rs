@@ -128,19 +128,36 @@ impl Windows {
         max_tokens: usize,
         split: Split,
     ) -> Result<Self, WindowsError> {
+        let documents = Self::documents(texts, tokenizer, bos, max_tokens, None)?;
+        Self::new(&documents, window, max_tokens, split)
+    }
+
+    /// Tokens of as many texts, given with their line numbers, as have `max_tokens` tokens; each is
+    /// cut after `longest`, if given.
+    ///
+    /// # Errors
+    /// [`WindowsError::Text`] if a text cannot be encoded.
+    pub fn documents<'t>(
+        texts: impl IntoIterator<Item = (usize, &'t str)>,
+        tokenizer: &Tokenizer,
+        bos: Bos,
+        max_tokens: usize,
+        longest: Option<usize>,
+    ) -> Result<Vec<Vec<u32>>, WindowsError> {
         let mut documents = Vec::new();
         let mut tokens = 0;
         for (line, text) in texts {
-            let encoded = tokenizer
+            let mut encoded = tokenizer
                 .encode_document(text, bos)
                 .map_err(|source| WindowsError::Text { line, source })?;
+            encoded.truncate(longest.unwrap_or(usize::MAX));
             tokens += encoded.len();
             documents.push(encoded);
             if tokens >= max_tokens {
                 break;
             }
         }
-        Self::new(&documents, window, max_tokens, split)
+        Ok(documents)
     }
 
     /// All windows, training windows first.

@@ -13,7 +13,7 @@ use std::path::Path;
 #[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
 #[serde(deny_unknown_fields)]
 pub struct CalibrationSource {
-    /// A text or JSONL file, columns, or `pocket`.
+    /// A text or JSONL file, columns, `pocket`, `task:NAME`, or `combination`.
     pub dataset: String,
     /// Field or column with the text; `text` by default.
     #[serde(default, skip_serializing_if = "Option::is_none")]
@@ -59,7 +59,7 @@ pub struct Evaluation {
     /// Further tasks: names, and paths of task files.
     #[serde(default, skip_serializing_if = "Vec::is_empty")]
     pub tasks: Vec<String>,
-    /// Data sets of these tasks, `TASK=FILE` or `TASK:SPLIT=FILE`.
+    /// Data sets of these tasks and of those to calibrate on, `TASK=FILE` or `TASK:SPLIT=FILE`.
     #[serde(default, skip_serializing_if = "Vec::is_empty")]
     pub data: Vec<DataFile>,
     /// Number of few-shot examples of these tasks; by default that of the task.

@@ -26,6 +26,8 @@ pub struct TextTrial<'a> {
     pub tokenizer: &'a Tokenizer,
     /// Calibration text.
     pub calibration: &'a Corpus,
+    /// Number of tokens after which its documents are cut, if they are.
+    pub longest: Option<usize>,
     /// How windows are made of it.
     pub source: &'a CalibrationSource,
     /// Tasks of the evaluation.
@@ -43,14 +45,14 @@ impl TextTrial<'_> {
         let mut order: Vec<usize> = (0..self.calibration.documents.len()).collect();
         RngKey::new(seed).fold("calibration documents").stream().shuffle(&mut order);
         let documents = order.into_iter().map(|index| &self.calibration.documents[index]);
-        let windows = Windows::encode(
+        let tokens = Windows::documents(
             documents.map(|document| (document.line, document.text.as_str())),
             self.tokenizer,
             source.bos,
-            source.seq_len,
             source.num_tokens,
-            source.split,
+            self.longest,
         )?;
+        let windows = Windows::new(&tokens, source.seq_len, source.num_tokens, source.split)?;
         windows.check_positions(self.model.decoder.config().max_positions)?;
         Ok(windows)
     }

@@ -87,7 +87,7 @@ impl Turn {
 }
 
 /// Joins two texts, with a delimiter if both are non-empty and no white space separates them.
-fn joined(before: &str, after: &str, delimiter: &str) -> String {
+pub(super) fn joined(before: &str, after: &str, delimiter: &str) -> String {
     let touches = before.is_empty()
         || after.is_empty()
         || before.ends_with(char::is_whitespace)

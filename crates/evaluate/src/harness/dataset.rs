@@ -158,6 +158,37 @@ impl Dataset<'_> {
         Ok(split)
     }
 
+    /// As [`Self::split`], for the first split that has data of training, validation and test. Data
+    /// that the caller gives are not searched for elsewhere.
+    pub(super) fn split_to_learn_from(
+        &self,
+        process: Option<&Function>,
+    ) -> Result<Split, EvaluationError> {
+        let d = &self.file.description;
+        let names = [&d.training_split, &d.validation_split, &d.test_split];
+        let names: Vec<&str> = names.into_iter().flatten().map(String::as_str).collect();
+        if let Some(given) = names.iter().find(|name| self.given(name).next().is_some()) {
+            return self.split(given, process);
+        }
+        let mut missing = None;
+        for name in names {
+            match self.sources(name) {
+                Ok(_) => return self.split(name, process),
+                // Of several, the first is the one to bring.
+                Err(error) => missing = missing.or(Some(error)),
+            }
+        }
+        Err(missing.unwrap_or_else(|| self.file.wrong("there is no split to learn from")))
+    }
+
+    /// Files that the caller gives for a split.
+    fn given(&self, split: &str) -> impl Iterator<Item = &DataFile> {
+        self.given.iter().filter(move |data| {
+            data.task == self.file.description.task
+                && data.split.as_deref().unwrap_or(self.scored) == split
+        })
+    }
+
     /// Documents after `process_docs`.
     fn processed(
         &self,
@@ -205,14 +236,10 @@ impl Dataset<'_> {
     /// Files of a split with their formats, and the field with their rows.
     fn sources(&self, split: &str) -> Result<Sources, EvaluationError> {
         let d = &self.file.description;
-        let is_given = |data: &&DataFile| {
-            data.task == d.task && data.split.as_deref().unwrap_or(self.scored) == split
-        };
-        let given: Vec<&DataFile> = self.given.iter().filter(is_given).collect();
+        let given = self.given(split).map(|data| self.source(data.path.clone()));
+        let given: Vec<Source> = given.collect::<Result<_, EvaluationError>>()?;
         if !given.is_empty() {
-            let file = |data: &&DataFile| self.source(data.path.clone());
-            let files: Result<Vec<Source>, EvaluationError> = given.iter().map(file).collect();
-            return Ok(files?.into());
+            return Ok(given.into());
         }
         let options = d.dataset_kwargs.as_ref();
         let option = |name: &str| options.and_then(|options| options.get(name));

@@ -41,7 +41,10 @@ pub use standard::{STANDARD_TASKS, StandardTask};
 
 use super::request::{Cut, Generation};
 use super::task::keep_at;
-use super::{Bos, DataUsed, EvaluationError, Item, Reply, Request, Task, TaskResult};
+use super::{
+    Answered, AnsweredDocuments, Bos, DataUsed, EvaluationError, Item, Reply, Request, Task,
+    TaskResult,
+};
 use chat::ChatWriter;
 use check::Rules;
 use dataset::{Dataset, Split};
@@ -80,6 +83,9 @@ pub struct HarnessOptions<'a> {
     pub instruction: String,
     /// Chat template for prompts.
     pub chat: Option<ChatPrompts<'a>>,
+    /// Whether documents are those to learn from, not those to score: of the training split if
+    /// there are data for it, otherwise of the validation split or else of the test split.
+    pub to_learn_from: bool,
 }
 
 /// A task with its prompts.
@@ -119,7 +125,10 @@ impl HarnessTask {
         let Rules { scored, process, results, metrics, filters, generation } = Rules::of(&file)?;
         let (given, sets) = (options.data.as_slice(), options.sets);
         let dataset = Dataset { file: &file, given, sets, scored: &scored };
-        let mut split = dataset.split(&scored, process)?;
+        let mut split = match options.to_learn_from {
+            true => dataset.split_to_learn_from(process)?,
+            false => dataset.split(&scored, process)?,
+        };
         let first = split.documents.first();
         let first = first.ok_or_else(|| file.wrong(format!("split {scored} has no documents")))?;
         let prompter = Prompter::new(&file, first, &options.instruction, options.chat)?;
@@ -167,6 +176,40 @@ impl HarnessTask {
         format!("lm-eval_{shots}-shot_bos-{}{}", self.bos.name(), self.form)
     }
 
+    /// The right answer of a document after its context, if it has one.
+    fn right(&self, prompt: &Prompt) -> Option<String> {
+        let context = |index: usize| prompt.contexts.get(index).map_or("", String::as_str);
+        let delimiter = &self.target_delimiter;
+        let target = match &prompt.target {
+            Value::Array(several) => several.first()?,
+            single => single,
+        };
+        let answer = || text_of(target.clone());
+        match self.output {
+            OutputType::Loglikelihood => Some(format!("{}{}", context(0), answer())),
+            OutputType::LoglikelihoodRolling => Some(answer()),
+            OutputType::GenerateUntil => {
+                let choice = target.as_u64().and_then(|index| prompt.choices.get(index as usize));
+                let answer = choice.cloned().unwrap_or_else(answer);
+                Some(chat::joined(context(0), &answer, delimiter))
+            }
+            OutputType::MultipleChoice => {
+                let gold = prompt.gold.iter().find_map(|gold| *gold)?;
+                match self.has_context_per_choice(prompt) {
+                    true => Some(format!("{}{delimiter}{}", context(gold), answer())),
+                    false => {
+                        Some(format!("{}{delimiter}{}", context(0), prompt.choices.get(gold)?))
+                    }
+                }
+            }
+        }
+    }
+
+    /// Whether the choices of a document are contexts before one target.
+    fn has_context_per_choice(&self, prompt: &Prompt) -> bool {
+        prompt.contexts.len() == prompt.choices.len() && prompt.contexts.len() > 1
+    }
+
     fn requests<'a>(&'a self, prompt: &'a Prompt) -> Vec<Request<'a>> {
         let likelihood = |context: &'a str, continuation: String| Request::LogLikelihood {
             context: Cow::Borrowed(context),
@@ -188,16 +231,15 @@ impl HarnessTask {
             }],
             OutputType::MultipleChoice => {
                 let delimiter = &self.target_delimiter;
-                let mut requests: Vec<_> =
-                    if prompt.contexts.len() == prompt.choices.len() && prompt.contexts.len() > 1 {
-                        let target = text_of(prompt.target.clone());
-                        let continuation = format!("{delimiter}{target}");
-                        let contexts = prompt.contexts.iter();
-                        contexts.map(|context| likelihood(context, continuation.clone())).collect()
-                    } else {
-                        let choices = prompt.choices.iter();
-                        choices.map(|c| likelihood(context(), format!("{delimiter}{c}"))).collect()
-                    };
+                let mut requests: Vec<_> = if self.has_context_per_choice(prompt) {
+                    let target = text_of(prompt.target.clone());
+                    let continuation = format!("{delimiter}{target}");
+                    let contexts = prompt.contexts.iter();
+                    contexts.map(|context| likelihood(context, continuation.clone())).collect()
+                } else {
+                    let choices = prompt.choices.iter();
+                    choices.map(|c| likelihood(context(), format!("{delimiter}{c}"))).collect()
+                };
                 if self.metrics.iter().any(|rule| rule.name == "acc_mutual_info") {
                     let alone = |choice: &String| likelihood("", format!("{delimiter}{choice}"));
                     requests.extend(prompt.choices.iter().map(alone));
@@ -229,6 +271,15 @@ impl Task for HarnessTask {
             own: &prompt.own,
         };
         self.prompts.iter().map(item).collect()
+    }
+
+    fn answered(&self) -> Option<AnsweredDocuments> {
+        let answered = |prompt: &Prompt| {
+            let right = self.right(prompt)?;
+            Some(Answered { place: prompt.place.clone(), text: right })
+        };
+        let documents: Option<Vec<Answered>> = self.prompts.iter().map(answered).collect();
+        Some(AnsweredDocuments { documents: documents?, data: self.split.files.clone() })
     }
 
     fn only(&self, indices: &[usize]) -> Option<Box<dyn Task>> {

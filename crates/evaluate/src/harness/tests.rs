@@ -285,3 +285,52 @@ fn overlap_leaves_examples_out() {
     let found = overlap(&task, &CalibrationText::new(&[corpus]));
     assert_eq!(found.overlapping, 1, "document 0 stands before all others as an example");
 }
+
+/// Texts to learn from of a task file with these lines.
+fn learned(task: &str, rows: &[Value]) -> Option<Vec<String>> {
+    let folder = folder(task, rows);
+    let options =
+        HarnessOptions { shots: Some(0), to_learn_from: true, ..HarnessOptions::default() };
+    let found = open(&folder, &options).unwrap().answered()?;
+    Some(found.documents.into_iter().map(|document| document.text).collect())
+}
+
+#[test]
+fn right_answers_stand_where_the_model_reads_them() {
+    let row = |q: &str, a: Value, gold: Value| vec![json!({"q": q, "a": a, "gold": gold})];
+    let plain = || row("What?", json!(["yes", "no"]), json!(1));
+    let choice = format!("{CHOICE}doc_to_target: gold\n");
+    let generated = "output_type: generate_until\ndoc_to_text: \"{{q}} A:\"\ndoc_to_target: a\n";
+    for (task, rows, want) in [
+        (choice.as_str(), plain(), "What? A: no"),
+        (&choice.replace("A:", "A: "), plain(), "What? A: no"),
+        (generated, row("What?", json!("yes"), json!(0)), "What? A: yes"),
+        (generated, row("What?", json!(["first", "second"]), json!(0)), "What? A: first"),
+        (
+            "output_type: loglikelihood\ndoc_to_text: \"{{q}}\"\ndoc_to_target: \" {{a}}\"\n",
+            row("What?", json!("yes"), json!(0)),
+            "What? yes",
+        ),
+        (
+            "output_type: loglikelihood_rolling\ndoc_to_text: \"\"\ndoc_to_target: \"{{q}}\"\n",
+            row("What is this?", json!(""), json!(0)),
+            "What is this?",
+        ),
+    ] {
+        assert_eq!(learned(task, &rows), Some(vec![want.to_owned()]), "{task}");
+    }
+}
+
+#[test]
+fn documents_to_learn_from_are_of_the_first_split_with_data() {
+    let lines = format!("{CHOICE}doc_to_target: gold\n");
+    let of = |split: &str| -> String {
+        let folder = folder(&format!("{lines}{split}\n"), &rows());
+        let options = HarnessOptions { to_learn_from: true, ..HarnessOptions::default() };
+        open(&folder, &options).unwrap().answered().unwrap().data[0].split.clone()
+    };
+    assert_eq!(of("training_split: train"), "train");
+    // There are no files of these.
+    assert_eq!(of("training_split: absent"), "test");
+    assert_eq!(of("validation_split: absent"), "test");
+}

@@ -31,8 +31,9 @@ pub use set::LaserSet;
 
 use super::task::keep_at;
 use super::{
-    Bos, Cloze, DetailRequest, EvaluationError, Generation, Item, OpenOptions, OpenTasks, Parts,
-    RegistryError, Reply, Request, Task, TaskData, TaskEntry, TaskOption, TaskRequest, TaskResult,
+    Answered, AnsweredDocuments, Bos, Cloze, DataUsed, DetailRequest, EvaluationError, Generation,
+    Item, OpenOptions, OpenTasks, Parts, RegistryError, Reply, Request, Task, TaskData, TaskEntry,
+    TaskOption, TaskRequest, TaskResult,
 };
 use linwright_data::{Table, TableFormat};
 use linwright_run::sha256_hex;
@@ -235,6 +236,7 @@ pub struct LaserTask {
     /// Number of records before split and limit.
     original: usize,
     sha256: String,
+    data: Vec<DataUsed>,
 }
 
 impl LaserTask {
@@ -285,8 +287,14 @@ impl LaserTask {
             [single] => single.to_owned(),
             _ => sha256_hex(hashes.concat().as_bytes()),
         };
-        let left_out = reading.left_out;
-        Ok(Self { set, form, options: options.clone(), records, left_out, original, sha256 })
+        let used = |table: &Table| DataUsed {
+            split: options.split.name().to_owned(),
+            path: table.path.display().to_string(),
+            sha256: table.sha256.clone(),
+        };
+        let (data, left_out) = (tables.iter().map(used).collect(), reading.left_out);
+        let options = options.clone();
+        Ok(Self { set, form, options, records, left_out, original, sha256, data })
     }
 
     /// Form of the requests for a masked or a causal language model.
@@ -397,6 +405,15 @@ impl Task for LaserTask {
         let mut part = self.clone();
         keep_at(&mut part.records, indices);
         Some(Box::new(part))
+    }
+
+    fn answered(&self) -> Option<AnsweredDocuments> {
+        let right = |record: &Record| Answered {
+            place: record.place.clone(),
+            text: format!("{} {}", record.prompt, record.answer),
+        };
+        let documents = self.records.iter().map(right).collect();
+        Some(AnsweredDocuments { documents, data: self.data.clone() })
     }
 
     fn cloze_items(&self) -> Option<Vec<Item<'_>>> {

@@ -225,9 +225,8 @@ pub fn open_tasks(
     }
     check_samples(options, sampled)?;
     let mut names: Vec<String> = opened.all.iter().map(|task| task.id()).collect();
-    if let Some(DataFile { task, .. }) =
-        options.data.iter().find(|data| !names.contains(&data.task))
-    {
+    let is_known = |task: &String| names.contains(task) || options.elsewhere.contains(task);
+    if let Some(DataFile { task, .. }) = options.data.iter().find(|data| !is_known(&data.task)) {
         return Err(RegistryError::OtherData { task: task.clone() }.into());
     }
     names.sort_unstable();

@@ -101,6 +101,8 @@ pub struct OpenOptions<'a> {
     pub(crate) text: TaskOptions,
     pub(crate) harness: HarnessOptions<'a>,
     pub(crate) laser: LaserOptions,
+    /// Names of tasks that only other parts of the command read; they may have data, too.
+    pub(crate) elsewhere: Vec<String>,
 }
 
 impl<'a> OpenOptions<'a> {
@@ -116,13 +118,19 @@ impl<'a> OpenOptions<'a> {
         let (limit, bos) = (text.limit, text.bos);
         let harness = HarnessOptions { limit, bos, data: data.clone(), ..harness };
         let laser = LaserOptions { limit, bos, files: Vec::new(), ..laser };
-        Self { data, text, harness, laser }
+        Self { data, text, harness, laser, elsewhere: Vec::new() }
+    }
+
+    /// Allows data of tasks with these names, which another part of the command reads.
+    #[must_use]
+    pub fn beside(self, elsewhere: &[String]) -> Self {
+        Self { elsewhere: elsewhere.to_vec(), ..self }
     }
 
     /// Options with other values than the defaults.
     #[must_use]
     pub fn given(&self) -> Vec<TaskOption> {
-        let Self { data: _, text, harness, laser } = self;
+        let Self { data: _, text, harness, laser, elsewhere: _ } = self;
         let default = TaskOptions::default();
         let given = [
             (TaskOption::Window, text.window != default.window),

@@ -138,7 +138,7 @@ impl Failure {
         Self::new(kind, format!("{what}: {}", message_of(error)))
     }
 
-    fn interrupted(message: String) -> Self {
+    pub(super) fn interrupted(message: String) -> Self {
         Self::new(FailureKind::Resumable, message).hint("run the same command again to resume")
     }
 }
@@ -358,6 +358,8 @@ impl From<EvaluationError> for Failure {
                 Self::interrupted(message)
             }
             EvaluationError::TooLong { .. } => Self::new(FailureKind::Resources, message),
+            EvaluationError::NoAnswers { .. } => Self::usage(message)
+                .hint("give --dataset FILE, task:NAME of a task with answers, or samples"),
             EvaluationError::BadProtocol { .. }
             | EvaluationError::WindowTooLong { .. }
             | EvaluationError::NoBos { .. }

@@ -10,6 +10,7 @@
 
 mod batch;
 mod byte_size;
+pub(crate) mod calibration;
 mod cuts;
 mod error;
 mod evaluation;

@@ -6,6 +6,7 @@ mod plan;
 mod run;
 mod summary;
 
+use super::calibration::{self, CalibrationOptions};
 use super::named::{EditedForms, Names};
 use super::{EvaluationOptions, Failure, Job, JobError, Outcome, SavedForm, Session};
 use linwright_compress::allocate::Allocator;
@@ -16,7 +17,6 @@ use linwright_model::Role;
 use linwright_model::Transformer;
 pub(in crate::jobs) use names::LayerRoles;
 pub use names::{Heal, MethodName, StoredDType};
-pub(in crate::jobs) use run::calibration;
 use schemars::JsonSchema;
 use serde::{Deserialize, Serialize};
 use std::path::PathBuf;
@@ -113,15 +113,18 @@ pub struct Compress {
     /// (output), gate or up (down) were [default: ridge; none with laser and svd].
     #[schemars(with = "Option<Names<Heal>>")]
     pub heal: Option<Heal>,
-    /// Calibration text: a file, rows with a `text` field as for --text, or `pocket`. It should not
-    /// overlap with the evaluation text. laser and svd need none.
+    /// Calibration text: a file, rows with a `text` field as for --text, or `pocket`; `task:NAME`,
+    /// the documents of a task with their right answers, of its training split if --data or its
+    /// data set has one; `combination`, a sample of six such tasks as in SFSD; or `samples`, texts
+    /// that the model writes itself. It should not overlap with the evaluation text, which is told.
+    /// laser and svd need none.
     pub dataset: Option<String>,
     /// Largest number of calibration tokens.
     pub num_tokens: usize,
     /// Length of a calibration window, in tokens.
     #[schemars(range(min = 2))]
     pub seq_len: usize,
-    /// Seed of random initial parameters.
+    /// Seed of random initial parameters, and of calibration text that is drawn.
     pub seed: u64,
     /// Keep weights, states and finished layers in files, with one layer in memory at a time
     /// [default: if the weights in f32 would take more than half of the memory].
@@ -209,7 +212,7 @@ impl Job for Compress {
 
     fn inputs(&self) -> Vec<PathBuf> {
         let mut inputs = vec![PathBuf::from(&self.model)];
-        inputs.extend(self.dataset.as_ref().map(PathBuf::from));
+        inputs.extend(calibration::input_of(self.dataset.as_deref()));
         inputs.extend(self.plan.clone());
         inputs.extend(self.evaluation.inputs());
         inputs
@@ -236,6 +239,19 @@ impl Compress {
     /// As [`Self::check`], and if nothing of the model is selected.
     pub fn plan(&self, model: &Transformer) -> Result<Plan, JobError> {
         plan::plan(self, model)
+    }
+
+    /// What its calibration text is.
+    pub(super) fn calibration(&self) -> CalibrationOptions<'_> {
+        CalibrationOptions {
+            model: &self.model,
+            dataset: self.dataset.as_deref(),
+            num_tokens: self.num_tokens,
+            seq_len: self.seq_len,
+            seed: self.seed,
+            dry_run: self.dry_run,
+            evaluation: &self.evaluation,
+        }
     }
 
     /// How the budget is divided.

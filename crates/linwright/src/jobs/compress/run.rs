@@ -3,35 +3,36 @@
 use super::allocation::{Allocated, Dividing, check_model};
 use super::summary::{self, Summary};
 use super::{Compress, StoredDType};
+use crate::jobs::calibration::Calibration;
 use crate::jobs::offload::Offload;
+use crate::jobs::outcome::text as text_block;
 use crate::jobs::saving::{self, Saving};
-use crate::jobs::source::{OpenModel, POCKET, text_file};
+use crate::jobs::source::OpenModel;
 use crate::jobs::tasks::{Judged, before_and_after, check_tasks, open_tasks_if_any};
 use crate::jobs::{Failure, Job, Outcome, Session, offload, outputs, store};
 use linwright_compress::pipeline::{Context, Edited, SiteOutcome, apply};
 use linwright_compress::plan::SlotEdit;
 use linwright_compress::{Plan, study};
-use linwright_data::Corpus;
 use linwright_evaluate::{ParameterCounts, Task, tokens_per_second};
 use linwright_measure::capture::Bounds;
-use linwright_model::checkpoint::LoadedModel;
 use linwright_model::checkpoint::export::Exported;
-use linwright_model::{Batch, Split, Transformer, Windows};
+use linwright_model::{Batch, Transformer};
 use linwright_ops::{Examples, Network, Op, SiteId, Sites};
 use linwright_run::{Monitor, Store};
 use serde_json::json;
-use std::path::Path;
 
 pub(super) fn run(job: &Compress, session: &mut Session<'_>) -> Result<Outcome, Failure> {
     if !job.dry_run {
         let inputs = outputs::inputs_of(job, session);
         outputs::directory(&job.output, job.force, &inputs, session)?;
     }
-    let dataset = job.dataset.as_deref().map(Path::new);
-    job.evaluation.check_text_field(dataset.as_slice())?;
+    let text = job.calibration();
+    text.check_text_field()?;
     job.check()?;
     // Errors in tasks are reported before a model is loaded.
-    let tasks = open_tasks_if_any(&job.evaluation, session)?;
+    let source = text.open(session)?;
+    let beside = source.as_ref().map_or_else(Vec::new, |source| source.tasks().to_vec());
+    let tasks = open_tasks_if_any(&job.evaluation, &beside, session)?;
     let (model, offload) = offload::open(&job.model, job.offload, &job.output, session)?;
     let OpenModel { loaded, place } = &model;
     check_tasks(tasks.iter().map(AsRef::as_ref), &model)?;
@@ -45,12 +46,14 @@ pub(super) fn run(job: &Compress, session: &mut Session<'_>) -> Result<Outcome, 
     }
     // Without text, methods that read weights alone are fitted all the same.
     let has_text = plan.needs_text() || job.needs_measures() || job.dataset.is_some();
-    let calibration = has_text.then(|| calibration(job, loaded, session)).transpose()?;
-    let calibration = calibration.as_ref();
+    let calibration = has_text.then(|| text.windows(source, &model, session)).transpose()?;
     if job.dry_run {
         session.finish();
-        return summary::dry_run(&plan, &loaded.decoder, calibration);
+        let calibration = calibration.as_ref();
+        return summary::dry_run(&plan, &loaded.decoder, calibration.map(|text| &text.windows));
     }
+    let calibration = calibration.map(|text| compared(text, &tasks, session));
+    let calibration = calibration.as_ref();
     let unfinished = store::unfinished(job, Some(&job.output), session)?;
     let pieces = unfinished.path().map_or_else(Store::none, Store::at);
     let offload = offload.as_ref();
@@ -68,11 +71,23 @@ pub(super) fn run(job: &Compress, session: &mut Session<'_>) -> Result<Outcome, 
         "saved": saving::summary(&done.saved), "summary": summary, "sites": done.edited.sites,
         "stages": stages, "dense": done.judged.dense, "results": done.judged.results,
         "comparisons": done.judged.comparisons, "allocation": done.allocated,
+        "calibration": calibration.map(|text| &text.record),
     });
     let mut blocks = summary.blocks(&done, &session.portable(&job.output));
+    blocks.extend(calibration.map(|text| text_block([text.record.line()])));
     blocks.extend(done.allocated.iter().flat_map(Allocated::blocks));
     blocks.extend(done.judged.blocks());
     Ok(Outcome { measured: summary.measured(), ..Outcome::new(result, blocks) })
+}
+
+/// The calibration text, compared with the documents of the tasks.
+fn compared(
+    mut text: Calibration,
+    tasks: &[Box<dyn Task>],
+    session: &mut Session<'_>,
+) -> Calibration {
+    text.compare(tasks.iter().map(AsRef::as_ref), "its scores may be too good", session);
+    text
 }
 
 /// Refuses before the work a dense form of a model that keeps a nonlinear operator.
@@ -112,7 +127,7 @@ struct Work<'a> {
     model: &'a OpenModel,
     plan: &'a Plan,
     /// The calibration text, if any is needed or given.
-    calibration: Option<&'a Windows>,
+    calibration: Option<&'a Calibration>,
     /// The evaluation before and after, if any.
     tasks: &'a [Box<dyn Task>],
     /// Files for what does not stay in memory, if the model is larger.
@@ -126,6 +141,7 @@ fn allocate_and_fit(
     session: &mut Session<'_>,
 ) -> Result<Done, Failure> {
     let Work { model, plan: uniform, calibration, .. } = *work;
+    let calibration = calibration.map(|text| &text.windows);
     let dividing = Dividing { job, uniform, model, calibration, store: pieces };
     let allocated = dividing.divided(session);
     session.tell_damage(pieces);
@@ -149,7 +165,7 @@ fn fit_and_save(
         shelf: offload.map(|offload| &offload.shelf),
         ..Context::new(&loaded.hash)
     };
-    let examples = calibration.map(|windows| windows as &dyn Examples<Batch>);
+    let examples = calibration.map(|text| &text.windows as &dyn Examples<Batch>);
     let edited = apply(&loaded.decoder, examples, plan, &context, session);
     session.tell_damage(pieces);
     let edited = edited?;
@@ -162,7 +178,7 @@ fn fit_and_save(
     session.step("timing both models");
     let windows = calibration.map_or_else(
         || study::windows_without_text(&loaded.decoder),
-        |calibration| calibration.windows().to_vec(),
+        |text| text.windows.windows().to_vec(),
     );
     let both = [&loaded.decoder, &edited.network];
     let speeds = tokens_per_second(&both, &windows, session.cancelled())?;
@@ -170,7 +186,7 @@ fn fit_and_save(
     let result = json!({
         "plan": plan, "parameters": parameters_of(&edited, &loaded.decoder),
         "sites": edited.sites, "dense": judged.dense, "results": judged.results,
-        "comparisons": judged.comparisons,
+        "comparisons": judged.comparisons, "calibration": calibration.map(|text| &text.record),
         "tokens_per_second_before": speeds[0], "tokens_per_second": speeds[1],
     });
     let (force, output) = (job.force, &*job.output);
@@ -211,34 +227,4 @@ fn curves(edited: &Edited<Transformer>) -> String {
 fn fit_told(SiteOutcome { site, method, fit, parameters, .. }: &SiteOutcome) -> String {
     let (error, seconds) = (fit.relative_error, fit.seconds);
     format!("{site}: {method}, {parameters} parameters, relative error {error:.3e}, {seconds:.2} s")
-}
-
-/// The calibration text of a job, in windows.
-pub(in crate::jobs) fn calibration(
-    job: &Compress,
-    loaded: &LoadedModel,
-    session: &mut Session<'_>,
-) -> Result<Windows, Failure> {
-    let dataset = job.dataset.as_deref().or((job.model == POCKET).then_some(POCKET));
-    let dataset = dataset.ok_or_else(|| {
-        Failure::usage("no calibration text")
-            .hint("give --dataset FILE: a text or JSONL file like the inputs of the model in use")
-    })?;
-    let field = job.evaluation.text_field.as_deref();
-    let (path, field) = text_file(dataset, "calibration.jsonl", field, session)?;
-    let corpus = Corpus::open(&path, field)?;
-    let tokenizer = loaded
-        .tokenizer
-        .as_ref()
-        .ok_or_else(|| Failure::general(format!("{} has no tokenizer.json", job.model)))?;
-    let calibration = Windows::encode(
-        corpus.documents.iter().map(|document| (document.line, document.text.as_str())),
-        tokenizer,
-        job.evaluation.bos,
-        job.seq_len,
-        job.num_tokens,
-        Split::Contiguous,
-    )?;
-    calibration.check_positions(loaded.decoder.config().max_positions)?;
-    Ok(calibration)
 }

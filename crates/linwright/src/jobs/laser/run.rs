@@ -33,7 +33,7 @@ pub(super) fn run(job: &Laser, session: &mut Session<'_>) -> Result<Outcome, Fai
     }
     job.evaluation.check_text_field(&[])?;
     // Errors in tasks are reported before a model is loaded.
-    let tasks = open_tasks_if_any(&job.evaluation, session)?;
+    let tasks = open_tasks_if_any(&job.evaluation, &[], session)?;
     let model = open_model(&job.model, session)?;
     check_tasks(tasks.iter().map(AsRef::as_ref), &model)?;
     if job.dry_run {

@@ -1,29 +1,29 @@
 //! What a search reads: its documents, its layers and its calibration text.
 
 use super::Search;
-use crate::jobs::compress::{Compress, calibration};
-use crate::jobs::source::{OpenModel, POCKET, open_model, text_file};
+use crate::jobs::calibration::{Calibration, Source};
+use crate::jobs::source::{OpenModel, open_model, text_file};
 use crate::jobs::tasks::{check_tasks, open_one};
-use crate::jobs::{EvaluationOptions, Failure, Session};
+use crate::jobs::{Failure, Session};
 use linwright_compress::SlotSet;
 use linwright_compress::search::{Splits, Target, TextWindows, linears, part};
-use linwright_data::{CalibrationText, Corpus};
-use linwright_evaluate::{Task, overlap};
-use linwright_model::Windows;
+use linwright_data::Corpus;
+use linwright_evaluate::Task;
 use linwright_ops::SiteId;
-use linwright_run::Monitor;
 
 /// First linear layer that the published code visits.
 const PUBLISHED_START: usize = 28;
 
 /// The model of a search, what it visits, and the documents that decide.
-pub(super) struct Inputs {
+pub(super) struct Inputs<'a> {
     pub(super) model: OpenModel,
     /// The slots to visit, in the order of computation.
     pub(super) sites: Vec<SiteId>,
     /// The task; of a text its perplexity.
     pub(super) task: Box<dyn Task>,
     pub(super) documents: Documents,
+    /// The documents to calibrate on.
+    source: Option<Source<'a>>,
 }
 
 /// Documents that select and that test.
@@ -32,13 +32,14 @@ pub(super) enum Documents {
     Text { search: TextWindows, test: TextWindows },
 }
 
-impl Inputs {
-    pub(super) fn new(job: &Search, session: &mut Session<'_>) -> Result<Self, Failure> {
-        let dataset = job.dataset.as_deref().map(std::path::Path::new);
-        job.evaluation.check_text_field(dataset.as_slice())?;
+impl<'a> Inputs<'a> {
+    pub(super) fn new(job: &'a Search, session: &mut Session<'_>) -> Result<Self, Failure> {
+        job.calibration().check_text_field()?;
         check(job)?;
         // Errors in tasks are reported before a model is loaded.
-        let task = open_one(&job.evaluation, session)?;
+        let source = job.calibration().open(session)?;
+        let beside = source.as_ref().map_or_else(Vec::new, |source| source.tasks().to_vec());
+        let task = open_one(&job.evaluation, &beside, session)?;
         let model = open_model(&job.model, session)?;
         check_tasks([task.as_ref()], &model)?;
         let sites = sites(job, &model)?;
@@ -46,11 +47,11 @@ impl Inputs {
             Some(text) => text_documents(text, job, &model, session)?,
             None => Documents::Task(splits(task.as_ref(), job.shuffle)?),
         };
-        Ok(Self { model, sites, task, documents })
+        Ok(Self { model, sites, task, documents, source })
     }
 
     /// What decides, as the search reads it.
-    pub(super) fn target<'a>(&'a self, job: &'a Search) -> Target<'a> {
+    pub(super) fn target<'t>(&'t self, job: &'t Search) -> Target<'t> {
         match &self.documents {
             Documents::Task(splits) => Target::Task {
                 task: self.task.as_ref(),
@@ -63,36 +64,14 @@ impl Inputs {
         }
     }
 
-    /// The calibration text, and notes on documents that overlap with it.
+    /// The calibration text, compared with the documents that select.
     pub(super) fn calibration(
-        &self,
+        &mut self,
         job: &Search,
         session: &mut Session<'_>,
-    ) -> Result<(Windows, Vec<String>), Failure> {
-        let evaluation = EvaluationOptions {
-            text_field: job.evaluation.text_field.clone(),
-            bos: job.evaluation.bos,
-            ..EvaluationOptions::default()
-        };
-        let asked = Compress {
-            model: job.model.clone(),
-            dataset: job.dataset.clone(),
-            num_tokens: job.num_tokens,
-            seq_len: job.seq_len,
-            evaluation,
-            ..Compress::default()
-        };
-        let windows = calibration(&asked, &self.model.loaded, session)?;
-        Ok((windows, self.overlap(job, session)?))
-    }
-
-    /// Notes on search documents that share words with the calibration text.
-    fn overlap(&self, job: &Search, session: &mut Session<'_>) -> Result<Vec<String>, Failure> {
-        session.step("comparing the documents with the calibration text");
-        let dataset = job.dataset.as_deref().unwrap_or(POCKET);
-        let field = job.evaluation.text_field.as_deref();
-        let (path, field) = text_file(dataset, "calibration.jsonl", field, session)?;
-        let text = CalibrationText::new(&[Corpus::open(&path, field)?]);
+    ) -> Result<Calibration, Failure> {
+        let source = self.source.take();
+        let mut text = job.calibration().windows(source, &self.model, session)?;
         let own;
         let task = match &self.documents {
             Documents::Text { .. } => self.task.as_ref(),
@@ -101,17 +80,8 @@ impl Inputs {
                 own.as_ref()
             }
         };
-        let found = overlap(task, &text);
-        if found.overlapping == 0 {
-            return Ok(Vec::new());
-        }
-        let note = format!(
-            "{}: {} of {} documents share {} consecutive words, or all of theirs, with the \
-             calibration text, so ranks may be too small",
-            found.task, found.overlapping, found.documents, found.words
-        );
-        session.note(&format!("warning: {note}"));
-        Ok(vec![note])
+        text.compare([task], "ranks may be too small", session);
+        Ok(text)
     }
 }
 

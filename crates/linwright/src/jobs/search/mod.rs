@@ -3,6 +3,7 @@
 mod inputs;
 mod run;
 
+use super::calibration::{self, CalibrationOptions};
 use super::compress::StoredDType;
 use super::measured::PROVENANCE;
 use super::named::{EditedForms, Names};
@@ -44,14 +45,19 @@ pub struct Search {
     pub growth: f64,
     /// As the published code: visit linear layers from 28 on, and lose the last test document.
     pub compat: bool,
-    /// Calibration text: a file, rows with a `text` field as for --text, or `pocket`. It should not
-    /// overlap with the documents that select.
+    /// Calibration text: a file, rows with a `text` field as for --text, or `pocket`; `task:NAME`,
+    /// the documents of a task with their right answers, of its training split if --data or its
+    /// data set has one; `combination`, a sample of six such tasks as in SFSD; or `samples`, texts
+    /// that the model writes itself. It should not overlap with the documents that select, which is
+    /// told.
     pub dataset: Option<String>,
     /// Largest number of calibration tokens.
     pub num_tokens: usize,
     /// Length of a calibration window, in tokens.
     #[schemars(range(min = 2))]
     pub seq_len: usize,
+    /// Seed of calibration text that is drawn.
+    pub seed: u64,
     /// The task, or with --text the text, of which the first fifth of the rows selects, in windows
     /// of --window tokens.
     #[serde(flatten)]
@@ -92,6 +98,7 @@ impl Default for Search {
             dataset: None,
             num_tokens: 40_000,
             seq_len: 256,
+            seed: 0,
             evaluation: EvaluationOptions::default(),
             no_share: false,
             title: "Search of ranks".to_owned(),
@@ -125,12 +132,27 @@ impl Job for Search {
 
     fn inputs(&self) -> Vec<PathBuf> {
         let mut inputs = vec![PathBuf::from(&self.model)];
-        inputs.extend(self.dataset.as_ref().map(PathBuf::from));
+        inputs.extend(calibration::input_of(self.dataset.as_deref()));
         inputs.extend(self.evaluation.inputs());
         inputs
     }
 
     fn run(&self, session: &mut Session<'_>) -> Result<Outcome, Failure> {
         run::run(self, session)
+    }
+}
+
+impl Search {
+    /// What its calibration text is.
+    fn calibration(&self) -> CalibrationOptions<'_> {
+        CalibrationOptions {
+            model: &self.model,
+            dataset: self.dataset.as_deref(),
+            num_tokens: self.num_tokens,
+            seq_len: self.seq_len,
+            seed: self.seed,
+            dry_run: self.dry_run,
+            evaluation: &self.evaluation,
+        }
     }
 }

@@ -2,6 +2,7 @@
 
 use super::Search;
 use super::inputs::{Documents, Inputs};
+use crate::jobs::calibration::Calibration;
 use crate::jobs::compress::StoredDType;
 use crate::jobs::outcome::text;
 use crate::jobs::saving::{self, Saving};
@@ -27,14 +28,14 @@ pub(super) fn run(job: &Search, session: &mut Session<'_>) -> Result<Outcome, Fa
         let inputs = outputs::inputs_of(job, session);
         outputs::directory(&job.output, job.force, &inputs, session)?;
     }
-    let inputs = Inputs::new(job, session)?;
+    let mut inputs = Inputs::new(job, session)?;
     if job.dry_run {
         return dry_run(job, &inputs, session);
     }
-    let (calibration, notes) = inputs.calibration(job, session)?;
+    let calibration = inputs.calibration(job, session)?;
     let unfinished = store::unfinished(job, Some(&job.output), session)?;
     let pieces = unfinished.path().map_or_else(Store::none, Store::at);
-    let done = match search_and_save(job, &inputs, (&calibration, notes), &pieces, session) {
+    let done = match search_and_save(job, &inputs, &calibration, &pieces, session) {
         Ok(done) => done,
         Err(failure) => return Err(store::tidy(unfinished, failure)),
     };
@@ -52,17 +53,18 @@ struct Done {
 fn search_and_save(
     job: &Search,
     inputs: &Inputs,
-    (calibration, notes): (&Windows, Vec<String>),
+    calibration: &Calibration,
     pieces: &Store,
     session: &mut Session<'_>,
 ) -> Result<Done, Failure> {
-    let solution = searched(job, inputs, calibration, pieces, session);
+    let solution = searched(job, inputs, &calibration.windows, pieces, session);
     session.tell_damage(pieces);
     let solution = solution?;
     let model = &inputs.model;
+    let notes = [vec![calibration.record.line()], calibration.notes.clone()].concat();
     let found = solution.found(&inputs.task.id(), &model.loaded.decoder, notes);
     let result = json!({
-        "model": model.place.name, "search": found,
+        "model": model.place.name, "search": found, "calibration": calibration.record,
         "provenance": session.provenance("linwright search", &model.loaded, &[]),
     });
     let saving = Saving {

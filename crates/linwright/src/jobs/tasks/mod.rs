@@ -7,4 +7,4 @@ mod selection;
 
 pub(crate) use cost::cost;
 pub(crate) use judge::{Judged, before_and_after, check_tasks};
-pub(crate) use open::{open_one, open_parts, open_tasks, open_tasks_if_any};
+pub(crate) use open::{open_answered, open_one, open_parts, open_tasks, open_tasks_if_any};

@@ -6,8 +6,8 @@ use crate::jobs::source::{OpenModel, data_file, text_file};
 use crate::jobs::{Failure, Session};
 use linwright_data::sets::Sets;
 use linwright_evaluate::{
-    ChatPrompts, EvaluationError, HarnessOptions, LaserOptions, OpenOptions, OpenTasks, Parts,
-    RegistryError, Task, TaskOption, TaskOptions, TaskRequest,
+    AnsweredTask, ChatPrompts, EvaluationError, HarnessOptions, LaserOptions, OpenOptions,
+    OpenTasks, Parts, RegistryError, Task, TaskOption, TaskOptions, TaskRequest, answered_tasks,
 };
 use linwright_files::hub;
 use linwright_run::Monitor;
@@ -27,9 +27,11 @@ pub(crate) fn open_tasks(
     })
 }
 
-/// The tasks of a command that evaluates a model before and after, if any is named.
+/// The tasks of a command that evaluates a model before and after, if any is named. Tasks called
+/// `beside` are read by another part of the command and may have data as well.
 pub(crate) fn open_tasks_if_any(
     args: &EvaluationOptions,
+    beside: &[String],
     session: &mut Session<'_>,
 ) -> Result<Vec<Box<dyn Task>>, Failure> {
     if args.apply_chat_template {
@@ -37,10 +39,15 @@ pub(crate) fn open_tasks_if_any(
             .hint("save the model with -o and compare both with `linwright eval`"));
     }
     let is_asked = !args.tasks.is_empty() || args.questions.is_some() || args.text.is_some();
-    match is_asked {
-        true => Ok(open_tasks(args, false, None, session)?.all),
-        false => Ok(Vec::new()),
+    if !is_asked {
+        return Ok(Vec::new());
     }
+    let requests = requests(args, session)?;
+    let opened = with_options(args, false, None, session, |options| {
+        let options = options.clone().beside(beside);
+        Ok(linwright_evaluate::open_tasks(&requests, &options)?)
+    })?;
+    Ok(opened.all)
 }
 
 /// Opens the single task of a command, divided into validation and test items; `shuffle` is the
@@ -57,9 +64,26 @@ pub(crate) fn open_parts(
     })
 }
 
-/// Opens the single task of a command that divides its documents itself.
+/// The documents of the tasks that a name stands for, each with its right answer; of the options
+/// count the data and what texts have.
+pub(crate) fn open_answered(
+    args: &EvaluationOptions,
+    name: &str,
+    session: &mut Session<'_>,
+) -> Result<Vec<AnsweredTask>, Failure> {
+    let asked = EvaluationOptions {
+        data: args.data.clone(),
+        text_field: args.text_field.clone(),
+        ..EvaluationOptions::default()
+    };
+    with_options(&asked, false, None, session, |options| Ok(answered_tasks(name, options)?))
+}
+
+/// Opens the single task of a command that divides its documents itself; `beside` as in
+/// [`open_tasks_if_any`].
 pub(crate) fn open_one(
     args: &EvaluationOptions,
+    beside: &[String],
     session: &mut Session<'_>,
 ) -> Result<Box<dyn Task>, Failure> {
     refuse_selection(args)?;
@@ -68,7 +92,8 @@ pub(crate) fn open_one(
         return Err(EvaluationError::from(RegistryError::NotOne { count: requests.len() }).into());
     }
     let tasks = with_options(args, false, None, session, |options| {
-        Ok(linwright_evaluate::open_tasks(&requests, options)?)
+        let options = options.clone().beside(beside);
+        Ok(linwright_evaluate::open_tasks(&requests, &options)?)
     })?;
     Ok(tasks.single().map_err(EvaluationError::from)?)
 }

@@ -1,6 +1,7 @@
 //! Studies of language models.
 
 use super::Study;
+use crate::jobs::calibration::{self, CalibrationOptions, Dataset};
 use crate::jobs::inputs::{InputHash, is_local};
 use crate::jobs::source::{OpenModel, data_file, open_model};
 use crate::jobs::tasks::{self, check_tasks};
@@ -10,7 +11,7 @@ use linwright_compress::report::ModelSummary;
 use linwright_compress::study::{self, TextTrial};
 use linwright_data::Corpus;
 use linwright_evaluate::{
-    Task, TaskOptions, TaskResult, canonical_task, open_task, requests_digest,
+    DataFile, Task, TaskOptions, TaskResult, canonical_task, open_task, requests_digest,
 };
 use linwright_run::{DataSource, Provenance};
 use std::path::{Path, PathBuf};
@@ -37,18 +38,17 @@ pub(in crate::recipes) fn run(
     // Records name the commit of a hub model.
     let recipe = &Recipe { model: place.name.clone(), ..recipe.clone() };
     study::check(recipe, &loaded.decoder)?;
-    let mut tasks = open_tasks(recipe, session)?;
+    let Text { corpus: calibration, longest, tasks: beside } = calibration_of(recipe, session)?;
+    let mut tasks = open_tasks(recipe, &beside, session)?;
     check_tasks(tasks.iter().map(AsRef::as_ref), &model)?;
-    let (dataset, field) = (&recipe.calibration.dataset, &recipe.calibration.text_field);
-    let path = data_file(dataset, "calibration.jsonl", session)?;
-    let calibration = Corpus::open(&path, field.as_deref())?;
     let left_out = study::leave_out_overlap(recipe, &calibration, &mut tasks)?;
     let tokenizer = loaded
         .tokenizer
         .as_ref()
         .ok_or_else(|| Failure::general(format!("{} has no tokenizer.json", recipe.model)))?;
     let (source, tasks) = (&recipe.calibration, tasks.as_slice());
-    let trial = TextTrial { model: loaded, tokenizer, calibration: &calibration, source, tasks };
+    let calibration = &calibration;
+    let trial = TextTrial { model: loaded, tokenizer, calibration, longest, source, tasks };
     super::run(name, &TextStudy { recipe, trial, left_out }, output, dry_run, session)
 }
 
@@ -86,10 +86,10 @@ impl<'a> Study for TextStudy<'a> {
 
     fn reads(&self) -> Vec<PathBuf> {
         let Recipe { model, calibration, eval, .. } = self.recipe;
-        let texts = [model, &calibration.dataset, &eval.text];
-        let named = texts.into_iter().chain(&eval.questions).chain(&eval.tasks);
+        let named = [model, &eval.text].into_iter().chain(&eval.questions).chain(&eval.tasks);
         let data = eval.data.iter().map(|data| data.path.clone());
-        let all = named.map(PathBuf::from).chain(data);
+        let calibration = calibration::input_of(Some(&calibration.dataset));
+        let all = named.map(PathBuf::from).chain(data).chain(calibration);
         all.filter(|path| is_local(path)).collect()
     }
 
@@ -115,7 +115,47 @@ impl<'a> Study for TextStudy<'a> {
     }
 }
 
-fn open_tasks(recipe: &Recipe, session: &mut Session<'_>) -> Result<Vec<Box<dyn Task>>, Failure> {
+/// Calibration text of a recipe.
+struct Text {
+    corpus: Corpus,
+    /// Number of tokens after which documents are cut, if they are.
+    longest: Option<usize>,
+    /// Names of the tasks that it is from.
+    tasks: Vec<String>,
+}
+
+/// The calibration text of a recipe. What is drawn of several tasks is the same for all seeds of
+/// the recipe, which give the order.
+fn calibration_of(recipe: &Recipe, session: &mut Session<'_>) -> Result<Text, Failure> {
+    let CalibrationSource { dataset, text_field, num_tokens, seq_len, .. } = &recipe.calibration;
+    if let Dataset::File(_) | Dataset::Pocket = Dataset::of(dataset) {
+        let path = data_file(dataset, "calibration.jsonl", session)?;
+        let corpus = Corpus::open(&path, text_field.as_deref())?;
+        return Ok(Text { corpus, longest: None, tasks: Vec::new() });
+    }
+    let data = recipe.eval.data.clone();
+    let evaluation = EvaluationOptions { data, ..EvaluationOptions::default() };
+    let options = CalibrationOptions {
+        model: &recipe.model,
+        dataset: Some(dataset),
+        num_tokens: *num_tokens,
+        seq_len: *seq_len,
+        seed: 0,
+        dry_run: false,
+        evaluation: &evaluation,
+    };
+    let source = options.open(session)?;
+    let source = source.ok_or_else(|| Failure::usage("no calibration text"))?;
+    let tasks = source.tasks().to_vec();
+    let (corpus, longest) = source.into_corpus(dataset)?;
+    Ok(Text { corpus, longest, tasks })
+}
+
+fn open_tasks(
+    recipe: &Recipe,
+    beside: &[String],
+    session: &mut Session<'_>,
+) -> Result<Vec<Box<dyn Task>>, Failure> {
     let eval = &recipe.eval;
     let options = TaskOptions {
         window: eval.window,
@@ -134,7 +174,7 @@ fn open_tasks(recipe: &Recipe, session: &mut Session<'_>) -> Result<Vec<Box<dyn 
             &options,
         )?);
     }
-    tasks.extend(named_tasks(recipe, session)?);
+    tasks.extend(named_tasks(recipe, beside, session)?);
     let ids: Vec<String> = tasks.iter().map(|task| task.id()).collect();
     match (1..ids.len()).find(|&index| ids[..index].contains(&ids[index])) {
         None => Ok(tasks),
@@ -145,10 +185,15 @@ fn open_tasks(recipe: &Recipe, session: &mut Session<'_>) -> Result<Vec<Box<dyn 
     }
 }
 
-/// The further tasks of a recipe.
-fn named_tasks(recipe: &Recipe, session: &mut Session<'_>) -> Result<Vec<Box<dyn Task>>, Failure> {
+/// The further tasks of a recipe; those `beside` are only read to calibrate on.
+fn named_tasks(
+    recipe: &Recipe,
+    beside: &[String],
+    session: &mut Session<'_>,
+) -> Result<Vec<Box<dyn Task>>, Failure> {
     let Evaluation { tasks, data, num_fewshot, limit, bos, .. } = recipe.eval.clone();
-    if tasks.is_empty() && (!data.is_empty() || num_fewshot.is_some()) {
+    let is_unread = |data: &DataFile| !beside.contains(&data.task);
+    if tasks.is_empty() && (data.iter().any(is_unread) || num_fewshot.is_some()) {
         return Err(Failure::new(
             FailureKind::Recipe,
             "eval.data and eval.num_fewshot are of eval.tasks, which names none",
@@ -157,7 +202,7 @@ fn named_tasks(recipe: &Recipe, session: &mut Session<'_>) -> Result<Vec<Box<dyn
     let tasks = tasks.iter().map(|name| canonical_task(name).to_owned()).collect();
     let options =
         EvaluationOptions { tasks, data, num_fewshot, limit, bos, ..EvaluationOptions::default() };
-    tasks::open_tasks_if_any(&options, session)
+    tasks::open_tasks_if_any(&options, beside, session)
 }
 
 #[cfg(test)]
@@ -187,7 +232,7 @@ mod tests {
             recipe.eval.text = file("stories-test.jsonl");
             recipe.eval.questions = Some(file("facts.jsonl"));
             let calibration = Corpus::open(Path::new(&file("calibration.jsonl")), None).unwrap();
-            let mut tasks = open_tasks(&recipe, &mut session).unwrap();
+            let mut tasks = open_tasks(&recipe, &[], &mut session).unwrap();
             let counts = |tasks: &[Box<dyn Task>]| -> Vec<usize> {
                 tasks.iter().map(|task| task.items().len()).collect()
             };

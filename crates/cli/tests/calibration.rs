@@ -1,0 +1,153 @@
+//! What calibration text may be, and what results say of it.
+
+use crate::workshop::Workshop;
+use serde_json::{Value, json};
+
+/// Questions in the form of PIQA, the same every time.
+fn piqa(w: &Workshop, name: &str, range: std::ops::Range<usize>) {
+    let row = |i| {
+        let goal = format!("Mira saw a boat by the lake and Tom painted the bell at noon {i}");
+        json!({"goal": goal, "sol1": "the key is lost", "sol2": "the lantern is lit", "label": i % 2})
+    };
+    w.write(name, range.map(|i| format!("{}\n", row(i))).collect::<String>());
+}
+
+/// A compression by one small fit.
+const COMPRESS: &str = "compress model --rank 1 --targets output --layers 0 --num-tokens 300 --seq-len 16 --force -o out";
+
+fn record(found: &Value) -> &Value {
+    &found["calibration"]
+}
+
+#[test]
+fn results_tell_where_calibration_text_is_from() {
+    let w = Workshop::new();
+    piqa(&w, "train.jsonl", 0..40);
+    let of = |dataset: &str| {
+        let found = w.ok_json(&format!("{COMPRESS} --dataset {dataset}"));
+        assert_eq!(w.json("out/results.json")["calibration"], *record(&found), "{dataset}");
+        record(&found).clone()
+    };
+    let file = of("calibration.jsonl");
+    assert_eq!((&file["kind"], &file["name"]), (&json!("file"), &json!("calibration.jsonl")));
+    assert_eq!(file["data"][0]["sha256"].as_str().unwrap().len(), 64);
+    assert!((100..=300).contains(&file["tokens"].as_u64().unwrap()), "{file}");
+    let task = of("task:piqa --data piqa:train=train.jsonl");
+    assert_eq!((&task["kind"], &task["name"]), (&json!("task"), &json!("piqa")));
+    let read =
+        json!({"split": "train", "path": "train.jsonl", "sha256": task["data"][0]["sha256"]});
+    assert_eq!(task["data"], json!([read]));
+    let own = of("samples --seed 3");
+    assert_eq!((&own["kind"], &own["seed"]), (&json!("samples"), &json!(3)));
+    assert!(own.get("data").is_none());
+    assert_eq!(of("samples --seed 3"), own);
+    assert_ne!(of("samples --seed 4")["fingerprint"], own["fingerprint"]);
+    let told = w.ok(&format!("{COMPRESS} --dataset samples --dry-run"));
+    assert!(told.contains("time: about"), "{told}");
+}
+
+#[test]
+fn a_task_may_calibrate_and_another_part_of_it_evaluate() {
+    let w = Workshop::new();
+    piqa(&w, "train.jsonl", 0..30);
+    piqa(&w, "valid.jsonl", 100..120);
+    let both =
+        "--dataset task:piqa --data piqa:train=train.jsonl --data piqa=valid.jsonl --tasks piqa";
+    let found = w.ok_json(&format!("{COMPRESS} {both}"));
+    assert_eq!(record(&found)["data"][0]["split"], "train");
+    assert_eq!(found["results"][0]["counts"]["items"], 20);
+    // Only the calibration reads the data of its task.
+    w.ok(&format!(
+        "{COMPRESS} --dataset task:piqa --data piqa:train=train.jsonl --questions questions.jsonl"
+    ));
+    w.fails(
+        &format!("{COMPRESS} --dataset task:piqa --data piqa=valid.jsonl --data pika=train.jsonl --questions questions.jsonl"),
+        2,
+        &["--data names pika"],
+    );
+}
+
+#[test]
+fn documents_of_the_evaluation_in_the_calibration_text_are_told() {
+    let w = Workshop::new();
+    piqa(&w, "valid.jsonl", 0..5);
+    let same = "--dataset task:piqa --data piqa=valid.jsonl --tasks piqa";
+    let told = w.run(&format!("{COMPRESS} {same}"));
+    let warning = "warning: piqa: 5 of 5 documents share 13 consecutive words, or all of theirs, \
+                   with the calibration text, so its scores may be too good";
+    assert!(told.code == Some(0) && told.stderr.contains(warning), "{}", told.stderr);
+    assert!(told.stdout.contains("of task piqa (validation), with their right answers"));
+    let shared = json!([{"task": "piqa", "documents": 5, "overlapping": 5, "words": 13}]);
+    assert_eq!(w.json("out/results.json")["calibration"]["overlap"], shared);
+    let other =
+        w.run(&format!("{COMPRESS} --dataset samples --data piqa=valid.jsonl --tasks piqa"));
+    assert!(other.code == Some(0) && !other.stderr.contains("warning"), "{}", other.stderr);
+}
+
+#[test]
+fn a_search_calibrates_on_samples_and_on_tasks() {
+    let w = Workshop::new();
+    piqa(&w, "train.jsonl", 0..40);
+    let args = "search model --lname fc_in --lnum 0 --ranks 1 --text text.jsonl --window 8 \
+                --num-tokens 600 --seq-len 16 --force -o out";
+    let found = w.ok_json(&format!("{args} --dataset samples --seed 2"));
+    assert_eq!((&record(&found)["kind"], &record(&found)["seed"]), (&json!("samples"), &json!(2)));
+    assert!(w.text("out/report.md").contains("documents written by the model"));
+    let found = w.ok_json(&format!("{args} --dataset task:piqa --data piqa:train=train.jsonl"));
+    assert_eq!(record(&found)["name"], "piqa");
+    assert_eq!(w.json("out/results.json")["calibration"], *record(&found));
+}
+
+#[test]
+fn calibration_text_that_cannot_be_is_refused_before_any_work() {
+    let w = Workshop::new();
+    w.write("pairs.tsv", "a\tb\tc\td\t1.0\tA boat.\tA ship.\n".repeat(5));
+    for (dataset, code, words) in [
+        ("task:pika", 2, &["no task is called \"pika\""][..]),
+        ("task:piqa", 1, &["--data piqa:train=FILE"]),
+        ("task:stsb --data stsb=pairs.tsv", 2, &["stsb has no right answers", "--dataset"]),
+        ("task:multiple_choice", 2, &["--data multiple_choice=FILE"]),
+        ("combination", 1, &["--data piqa:train=FILE"]),
+        ("combination --seq-len 64", 2, &["4 texts of 64", "--num-tokens 384"]),
+        ("samples --text-field body", 2, &["--text-field body: no text"]),
+        ("samples --seq-len 300", 2, &["300 tokens", "256"]),
+    ] {
+        let before = w.names();
+        let window = if dataset.contains("--seq-len") { "" } else { "--seq-len 16" };
+        let options = COMPRESS.replace("--seq-len 16", window);
+        let told = w.fails(&format!("{options} --dataset {dataset}"), code, words);
+        assert!(!told.contains("fitting"), "{told}");
+        assert_eq!(w.names(), before, "{dataset}");
+    }
+}
+
+const RECIPE: &str = "
+version: 1
+title: Rows
+model: model
+calibration: {dataset: task:piqa, num_tokens: 300, seq_len: 16}
+eval: {text: text.jsonl, window: 16, limit: 1, data: [\"piqa:train=train.jsonl\"]}
+tables:
+  - title: The first layer
+    layers: [[0]]
+    targets: [output]
+    heal: []
+    methods:
+      - {label: LR1, fit: {method: low_rank}, size: {rank: 1}}
+";
+
+#[test]
+fn tables_calibrate_on_tasks_and_refuse_samples() {
+    let w = Workshop::new();
+    piqa(&w, "train.jsonl", 0..40);
+    w.write("own.yaml", RECIPE);
+    w.ok("run -r own.yaml -o out");
+    let provenance = &w.json("out/report.json")["provenance"]["data"];
+    let calibration =
+        provenance.as_array().unwrap().iter().find(|one| one["purpose"] == "calibration");
+    assert_eq!(calibration.unwrap()["path"], "task:piqa", "{provenance}");
+    w.write("own.yaml", RECIPE.replace("task:piqa,", "samples,"));
+    w.fails("run -r own.yaml -o other", 3, &["calibration.dataset: samples", "task:NAME"]);
+    w.write("own.yaml", RECIPE.replace("[\"piqa", "[\"pika=train.jsonl\", \"piqa"));
+    w.fails("run -r own.yaml -o other", 3, &["eval.data", "names none"]);
+}
