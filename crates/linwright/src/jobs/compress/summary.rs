@@ -1,8 +1,10 @@
 //! The summary of `linwright compress`, and its estimate for `--dry-run`.
 
+use super::recovery;
 use super::run::{Done, parameters_of};
 use crate::jobs::outcome::{table, text};
 use crate::jobs::{Failure, Outcome};
+use linwright_compress::recover::RecoveryReport;
 use linwright_compress::{Plan, Rates, study};
 use linwright_model::{Batch, Transformer, Windows};
 use linwright_ops::Examples;
@@ -88,13 +90,14 @@ impl Summary {
     }
 
     /// Speed and memory.
-    pub(super) fn measured(&self) -> Vec<Block> {
+    pub(super) fn measured(&self, recovery: Option<&RecoveryReport>) -> Vec<Block> {
         let speed = format!(
             "scoring text: {:.0} -> {:.0} tokens/s",
             self.tokens_per_second_before, self.tokens_per_second,
         );
         let peak = self.peak_resident_bytes.map(|peak| format!("peak memory: {}", bytes(peak)));
-        vec![text([Some(speed), peak].into_iter().flatten())]
+        let recovery = recovery.map(recovery::time);
+        vec![text([Some(speed), peak, recovery].into_iter().flatten())]
     }
 }
 
