@@ -17,11 +17,14 @@
 //! Deviation: both factors are trained at once, and directly, not one after the other by a low-rank
 //! update of each.
 
+mod estimate;
 mod gradients;
 mod problem;
 mod stored;
 #[cfg(test)]
 mod tests;
+
+pub use estimate::{RecoveryEstimate, estimate};
 
 use crate::CompressError;
 use crate::pipeline::{Context, Edited, Forward};

@@ -276,3 +276,18 @@ fn settings_without_steps_or_with_an_odd_rate_are_refused() {
         assert!(said.contains(word) && said.contains("recovery"), "{said}");
     }
 }
+
+#[test]
+fn an_estimate_grows_with_the_steps_and_counts_the_trained_numbers() {
+    let model = tiny::checkpoint("qwen2-biases").decoder;
+    let windows = windows(&model);
+    let text = Supervised::next_tokens(&windows);
+    let sites = model.slots().into_iter().map(|slot| slot.id().clone()).collect();
+    let [short, long] = [10, 1000].map(|steps| {
+        let settings = Recovery { steps, ..SETTINGS };
+        estimate(&model, &sites, &text, &settings, 100).expect("runs")
+    });
+    assert_eq!(short.memory_bytes, 3200);
+    // Both are timed, and other tests run beside them.
+    assert!(short.seconds > 0.0 && long.seconds > 5.0 * short.seconds, "{short:?} {long:?}");
+}

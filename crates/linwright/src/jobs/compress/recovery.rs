@@ -1,15 +1,17 @@
-//! Recovery training of a compressed model: options, refusals and figures.
+//! Recovery training of a compressed model: options, refusals, estimate and figures.
 
 use super::Compress;
 use crate::jobs::offload::Offload;
 use crate::jobs::outcome::text;
 use crate::jobs::{Failure, JobError, Session};
-use linwright_compress::CompressError;
+use linwright_compress::Estimate;
 use linwright_compress::pipeline::{Context, Edited};
-use linwright_compress::recover::{Recovery, RecoveryReport, Supervised, recover};
+use linwright_compress::recover::{
+    Recovery, RecoveryEstimate, RecoveryReport, Supervised, estimate, recover,
+};
 use linwright_model::{Transformer, Windows};
 use linwright_report::Block;
-use linwright_report::number::grouped;
+use linwright_report::number::{bytes, grouped};
 use serde_json::json;
 
 /// Step size without --recover-rate.
@@ -77,7 +79,28 @@ pub(super) fn recovered(
     if let Some(store) = context.store {
         session.tell_damage(store);
     }
-    Ok(done.map(Some).map_err(|error: CompressError| Failure::from(error))?)
+    Ok(Some(done?))
+}
+
+/// What a recovery would cost after the edits of an estimate, if it is wanted.
+pub(super) fn estimated(
+    job: &Compress,
+    edits: &Estimate,
+    model: &Transformer,
+    calibration: Option<&Windows>,
+) -> Result<Option<RecoveryEstimate>, Failure> {
+    let (Some(settings), Some(windows)) = (settings(job), calibration) else { return Ok(None) };
+    let replaced = edits.sites.iter().filter(|site| !site.heals);
+    let sites = replaced.map(|site| site.site.clone()).collect();
+    let text = Supervised::next_tokens(windows);
+    Ok(Some(estimate(model, &sites, &text, &settings, edits.targeted)?))
+}
+
+/// The same for the report.
+pub(super) fn estimate_block(estimate: &RecoveryEstimate) -> Block {
+    let RecoveryEstimate { seconds, memory_bytes } = estimate;
+    let memory = bytes(*memory_bytes);
+    text([format!("recovery: then about {seconds:.1} s, and {memory} of memory beside the model")])
 }
 
 /// Points of the training curve, one line of JSON each.

@@ -51,7 +51,7 @@ pub(super) fn run(job: &Compress, session: &mut Session<'_>) -> Result<Outcome, 
     let calibration = calibration.as_ref();
     if job.dry_run {
         session.finish();
-        return summary::dry_run(&plan, &loaded.decoder, calibration);
+        return summary::dry_run(job, &plan, &loaded.decoder, calibration);
     }
     let unfinished = store::unfinished(job, Some(&job.output), session)?;
     let pieces = unfinished.path().map_or_else(Store::none, Store::at);

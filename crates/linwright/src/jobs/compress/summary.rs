@@ -1,7 +1,7 @@
 //! The summary of `linwright compress`, and its estimate for `--dry-run`.
 
-use super::recovery;
 use super::run::{Done, parameters_of};
+use super::{Compress, recovery};
 use crate::jobs::outcome::{table, text};
 use crate::jobs::{Failure, Outcome};
 use linwright_compress::recover::RecoveryReport;
@@ -101,8 +101,9 @@ impl Summary {
     }
 }
 
-/// The estimated cost of a plan.
+/// The estimated cost of a plan, and of a recovery after it.
 pub(super) fn dry_run(
+    job: &Compress,
     plan: &Plan,
     model: &Transformer,
     calibration: Option<&Windows>,
@@ -127,7 +128,7 @@ pub(super) fn dry_run(
         seconds if seconds < 10.0 => format!("{seconds:.1}"),
         seconds => format!("{seconds:.0}"),
     };
-    let blocks = vec![
+    let mut blocks = vec![
         table(&["site", "method", "dense", "then", "asked", "reached"], rows),
         text([
             format!(
@@ -139,7 +140,10 @@ pub(super) fn dry_run(
             format!("time: about {seconds} s"),
         ]),
     ];
-    Ok(Outcome::new(serde_json::json!({"plan": plan, "estimate": estimate}), blocks))
+    let recovery = recovery::estimated(job, &estimate, model, calibration)?;
+    blocks.extend(recovery.as_ref().map(recovery::estimate_block));
+    let result = serde_json::json!({"plan": plan, "estimate": estimate, "recovery": recovery});
+    Ok(Outcome::new(result, blocks))
 }
 
 /// Size of the weight files in a directory.
