@@ -26,7 +26,7 @@ fn recovery_lowers_the_held_out_loss_and_stands_in_the_results() {
     let saved = &w.json("out/results.json")["recovery"];
     assert_eq!(saved["loss_after"], recovery["loss_after"]);
     assert!(saved.get("seconds").is_none(), "times have a file of their own: {saved}");
-    assert!(number(&w.json("out/measured.json")["recovery"]["seconds"]) > 0.0);
+    assert!(number(&w.json("out/measured.json")["measured"]["recovery"]["seconds"]) > 0.0);
     let curve = w.text("out/curves.jsonl");
     let points: Vec<Value> =
         curve.lines().map(|line| serde_json::from_str(line).unwrap()).collect();
