@@ -125,7 +125,7 @@ pub(super) fn block(report: &RecoveryReport) -> Block {
     };
     let judged = format!(
         "the step was chosen on {held_out} validation tokens of the calibration text; judge the \
-         result on other text",
+         result on other text; fit errors are those before",
     );
     text([happened, judged])
 }
