@@ -35,6 +35,7 @@ mod offload;
 mod outputs;
 mod plan;
 mod recipes;
+mod recover;
 mod rotor;
 mod search;
 mod select;

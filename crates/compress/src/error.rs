@@ -226,6 +226,15 @@ pub enum CompressError {
         /// The reason.
         reason: String,
     },
+    /// Recovery training failed.
+    #[error(transparent)]
+    Recovery(TrainError),
+    /// An impossible recovery.
+    #[error("recovery: {reason}")]
+    NoRecovery {
+        /// What is wrong, and what to do.
+        reason: String,
+    },
     /// Writing failed.
     #[error(transparent)]
     Output(#[from] OutputError),
@@ -255,7 +264,9 @@ impl CompressError {
             )
         };
         match self {
-            Self::Fit { source: FitError::Train(error), .. } => !outside(error),
+            Self::Fit { source: FitError::Train(error), .. } | Self::Recovery(error) => {
+                !outside(error)
+            }
             Self::Interrupted
             | Self::Output(_)
             | Self::Store(_)
@@ -275,6 +286,7 @@ impl CompressError {
                 | Self::Capture(CaptureError::Interrupted)
                 | Self::Evaluation(EvaluationError::Interrupted { .. })
                 | Self::Fit { source: FitError::Train(TrainError::Interrupted { .. }), .. }
+                | Self::Recovery(TrainError::Interrupted { .. })
         )
     }
 }

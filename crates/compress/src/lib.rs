@@ -7,7 +7,8 @@
 //! network. A [`Plan`] says which method and [`Size`] each site gets. The [`pipeline`] carries it
 //! out in the order of computation: it captures the inputs of a site in the
 //! *edited* model and its outputs in the *original* one, fits an operator, and puts it into its
-//! slot.
+//! slot. [`recover`](mod@recover) then trains the operators on the loss of the network, if that is
+//! wanted.
 
 pub mod allocate;
 mod error;
@@ -21,6 +22,7 @@ pub mod pipeline;
 pub mod plan;
 mod rates;
 pub mod recipe;
+pub mod recover;
 pub mod report;
 pub mod search;
 mod size;

@@ -135,8 +135,7 @@ impl Spectrum {
         let mean = moments.mean();
         let scale = 1.0 / moments.count as f64;
         let shift = |i: usize, j: usize| if centred { mean[i] * mean[j] } else { 0.0 };
-        let inside =
-            Mat::from_fn(out, out, |i, j| scale * moments.second.at(i, j) - shift(i, j));
+        let inside = Mat::from_fn(out, out, |i, j| scale * moments.second.at(i, j) - shift(i, j));
         let Leading { values, rows } = decomposed(inside, count.min(out.min(inp)))?;
         let right = multiply(rows.view().into(), weight.cast().view().into()).cast();
         let values = values.into_iter().take(out.min(inp)).collect();

@@ -180,6 +180,7 @@ impl From<CompressError> for Failure {
             CompressError::Fit { source: FitError::Train(error), .. } => {
                 Self { message, ..Self::from(error) }
             }
+            CompressError::Recovery(error) => Self { message, ..Self::from(error) },
             CompressError::Fit {
                 source: FitError::Size { .. } | FitError::Operator(_), ..
             }
@@ -196,6 +197,7 @@ impl From<CompressError> for Failure {
             | CompressError::CutTwice { .. }
             | CompressError::Pattern { .. }
             | CompressError::Search { .. }
+            | CompressError::NoRecovery { .. }
             | CompressError::Sweep { .. } => Self::usage(message),
             CompressError::Evaluation(error) => error.into(),
             CompressError::Output(error) => error.into(),

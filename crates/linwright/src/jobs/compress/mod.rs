@@ -3,6 +3,7 @@
 mod allocation;
 mod names;
 mod plan;
+mod recovery;
 mod run;
 mod summary;
 
@@ -113,6 +114,14 @@ pub struct Compress {
     /// (output), gate or up (down) were [default: ridge; none with laser and svd].
     #[schemars(with = "Option<Names<Heal>>")]
     pub heal: Option<Heal>,
+    /// Then train the replaced layers, and nothing else, for this many steps of Adam on the loss of
+    /// the next token over the calibration text. Its validation windows choose the best step;
+    /// without a lower loss there the training is thrown away.
+    #[schemars(range(min = 1), extend("x-value" = "STEPS"))]
+    pub recover: Option<u64>,
+    /// Largest step size of --recover [default: 0.001].
+    #[schemars(extend("x-value" = "RATE", "x-requires" = ["recover"]))]
+    pub recover_rate: Option<f64>,
     /// Calibration text: a file, rows with a `text` field as for --text, or `pocket`; `task:NAME`,
     /// the documents of a task with their right answers, of its training split if --data or its
     /// data set has one; `combination`, a sample of six such tasks as in SFSD; or `samples`, texts
@@ -177,6 +186,8 @@ impl Default for Compress {
             ignore: Vec::new(),
             plan: None,
             heal: None,
+            recover: None,
+            recover_rate: None,
             dataset: None,
             num_tokens: 40_000,
             seq_len: 256,
@@ -201,6 +212,7 @@ impl Job for Compress {
         {\"rank\": 8}}]}. Of several edits that select a layer, the last counts.";
     const WRITES_MODEL: bool = true;
     const MEASURED: &'static [&'static str] = &[
+        "recovery/seconds",
         "stages",
         "sites/*/fit/seconds",
         "summary/peak_resident_bytes",
@@ -268,6 +280,12 @@ impl Compress {
     #[must_use]
     pub fn needs_measures(&self) -> bool {
         self.plan.is_none() && self.allocator() == Allocator::Sensitivity
+    }
+
+    /// Whether layers are measured or trained on calibration text, whatever their method needs.
+    #[must_use]
+    pub fn reads_text_itself(&self) -> bool {
+        self.needs_measures() || self.recover.is_some()
     }
 
     /// The given size.

@@ -26,6 +26,7 @@ pub(super) const ROLES: [Role; 11] = [
 ];
 
 pub(super) fn check(job: &Compress) -> Result<(), JobError> {
+    super::recovery::check(job)?;
     match &job.plan {
         Some(path) => read_plan_file(path).map(drop),
         None => {

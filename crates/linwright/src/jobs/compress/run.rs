@@ -2,7 +2,7 @@
 
 use super::allocation::{Allocated, Dividing, check_model};
 use super::summary::{self, Summary};
-use super::{Compress, StoredDType};
+use super::{Compress, StoredDType, recovery};
 use crate::jobs::calibration::Calibration;
 use crate::jobs::offload::Offload;
 use crate::jobs::outcome::text as text_block;
@@ -12,6 +12,7 @@ use crate::jobs::tasks::{Judged, before_and_after, check_tasks, open_tasks_if_an
 use crate::jobs::{Failure, Job, Outcome, Session, offload, outputs, store};
 use linwright_compress::pipeline::{Context, Edited, SiteOutcome, apply};
 use linwright_compress::plan::SlotEdit;
+use linwright_compress::recover::RecoveryReport;
 use linwright_compress::{Plan, study};
 use linwright_evaluate::{ParameterCounts, Task, tokens_per_second};
 use linwright_measure::capture::Bounds;
@@ -37,6 +38,7 @@ pub(super) fn run(job: &Compress, session: &mut Session<'_>) -> Result<Outcome, 
     let OpenModel { loaded, place } = &model;
     check_tasks(tasks.iter().map(AsRef::as_ref), &model)?;
     check_model(job, &loaded.decoder)?;
+    recovery::check_model(job, &loaded.decoder, offload.as_ref())?;
     let plan = job.plan(&loaded.decoder)?;
     if plan.sites(&loaded.decoder)?.is_empty() {
         return Err(Failure::usage("the plan selects no layer, so the model would stay as it is"));
@@ -45,12 +47,17 @@ pub(super) fn run(job: &Compress, session: &mut Session<'_>) -> Result<Outcome, 
         check_dense(&plan, &loaded.decoder)?;
     }
     // Without text, methods that read weights alone are fitted all the same.
-    let has_text = plan.needs_text() || job.needs_measures() || job.dataset.is_some();
+    let has_text = plan.needs_text() || job.reads_text_itself() || job.dataset.is_some();
     let calibration = has_text.then(|| text.windows(source, &model, session)).transpose()?;
     if job.dry_run {
         session.finish();
         let calibration = calibration.as_ref();
-        return summary::dry_run(&plan, &loaded.decoder, calibration.map(|text| &text.windows));
+        return summary::dry_run(
+            job,
+            &plan,
+            &loaded.decoder,
+            calibration.map(|text| &text.windows),
+        );
     }
     let calibration = calibration.map(|text| compared(text, &tasks, session));
     let calibration = calibration.as_ref();
@@ -72,12 +79,17 @@ pub(super) fn run(job: &Compress, session: &mut Session<'_>) -> Result<Outcome, 
         "stages": stages, "dense": done.judged.dense, "results": done.judged.results,
         "comparisons": done.judged.comparisons, "allocation": done.allocated,
         "calibration": calibration.map(|text| &text.record),
+        "recovery": done.recovery,
     });
     let mut blocks = summary.blocks(&done, &session.portable(&job.output));
     blocks.extend(calibration.map(|text| text_block([text.record.line()])));
     blocks.extend(done.allocated.iter().flat_map(Allocated::blocks));
+    blocks.extend(done.recovery.as_ref().map(recovery::block));
     blocks.extend(done.judged.blocks());
-    Ok(Outcome { measured: summary.measured(), ..Outcome::new(result, blocks) })
+    Ok(Outcome {
+        measured: summary.measured(done.recovery.as_ref()),
+        ..Outcome::new(result, blocks)
+    })
 }
 
 /// The calibration text, compared with the documents of the tasks.
@@ -120,6 +132,8 @@ pub(super) struct Done {
     pub(super) speeds: [f64; 2],
     /// The division of the budget, unless it is uniform.
     pub(super) allocated: Option<Allocated>,
+    /// What recovery training did, if it was wanted.
+    pub(super) recovery: Option<RecoveryReport>,
 }
 
 /// Everything that a model is compressed with.
@@ -168,10 +182,12 @@ fn fit_and_save(
     let examples = calibration.map(|text| &text.windows as &dyn Examples<Batch>);
     let edited = apply(&loaded.decoder, examples, plan, &context, session);
     session.tell_damage(pieces);
-    let edited = edited?;
+    let mut edited = edited?;
     for site in &edited.sites {
         session.trace(|| fit_told(site));
     }
+    let windows = calibration.map(|text| &text.windows);
+    let recovery = recovery::recovered(job, &mut edited, windows, &context, session)?;
     let replaced = edited.sites.iter().map(|site| &site.site);
     let judged =
         before_and_after(tasks, &job.evaluation, model, &edited.network, replaced, session)?;
@@ -187,14 +203,15 @@ fn fit_and_save(
         "plan": plan, "parameters": parameters_of(&edited, &loaded.decoder),
         "sites": edited.sites, "dense": judged.dense, "results": judged.results,
         "comparisons": judged.comparisons, "calibration": calibration.map(|text| &text.record),
+        "recovery": recovery,
         "tokens_per_second_before": speeds[0], "tokens_per_second": speeds[1],
     });
     let (force, output) = (job.force, &*job.output);
-    let curves = curves(&edited);
+    let curves = curves(&edited) + &recovery.as_ref().map_or_else(String::new, recovery::curve);
     let (form, measured) = (job.form, Compress::MEASURED);
     let saving = Saving { form, dtype, force, output, result, measured, curves };
     let saved = saving.write(&edited.network, model, session)?;
-    Ok(Done { edited, judged, saved, speeds: [speeds[0], speeds[1]], allocated: None })
+    Ok(Done { edited, judged, saved, speeds: [speeds[0], speeds[1]], allocated: None, recovery })
 }
 
 /// Parameters of the replaced layers and of the model, after and before.

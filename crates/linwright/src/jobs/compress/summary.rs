@@ -1,8 +1,10 @@
 //! The summary of `linwright compress`, and its estimate for `--dry-run`.
 
 use super::run::{Done, parameters_of};
+use super::{Compress, recovery};
 use crate::jobs::outcome::{table, text};
 use crate::jobs::{Failure, Outcome};
+use linwright_compress::recover::RecoveryReport;
 use linwright_compress::{Plan, Rates, study};
 use linwright_model::{Batch, Transformer, Windows};
 use linwright_ops::Examples;
@@ -88,18 +90,20 @@ impl Summary {
     }
 
     /// Speed and memory.
-    pub(super) fn measured(&self) -> Vec<Block> {
+    pub(super) fn measured(&self, recovery: Option<&RecoveryReport>) -> Vec<Block> {
         let speed = format!(
             "scoring text: {:.0} -> {:.0} tokens/s",
             self.tokens_per_second_before, self.tokens_per_second,
         );
         let peak = self.peak_resident_bytes.map(|peak| format!("peak memory: {}", bytes(peak)));
-        vec![text([Some(speed), peak].into_iter().flatten())]
+        let recovery = recovery.map(recovery::time);
+        vec![text([Some(speed), peak, recovery].into_iter().flatten())]
     }
 }
 
-/// The estimated cost of a plan.
+/// The estimated cost of a plan, and of a recovery after it.
 pub(super) fn dry_run(
+    job: &Compress,
     plan: &Plan,
     model: &Transformer,
     calibration: Option<&Windows>,
@@ -124,7 +128,7 @@ pub(super) fn dry_run(
         seconds if seconds < 10.0 => format!("{seconds:.1}"),
         seconds => format!("{seconds:.0}"),
     };
-    let blocks = vec![
+    let mut blocks = vec![
         table(&["site", "method", "dense", "then", "asked", "reached"], rows),
         text([
             format!(
@@ -136,7 +140,10 @@ pub(super) fn dry_run(
             format!("time: about {seconds} s"),
         ]),
     ];
-    Ok(Outcome::new(serde_json::json!({"plan": plan, "estimate": estimate}), blocks))
+    let recovery = recovery::estimated(job, &estimate, model, calibration)?;
+    blocks.extend(recovery.as_ref().map(recovery::estimate_block));
+    let result = serde_json::json!({"plan": plan, "estimate": estimate, "recovery": recovery});
+    Ok(Outcome::new(result, blocks))
 }
 
 /// Size of the weight files in a directory.

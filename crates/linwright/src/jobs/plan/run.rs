@@ -1,8 +1,8 @@
 //! `linwright plan`: sizes against error, from spectra.
 
 use super::PlanSizes;
-use crate::jobs::outcome::{table, text};
 use crate::jobs::offload::open_mapped;
+use crate::jobs::outcome::{table, text};
 use crate::jobs::source::OpenModel;
 use crate::jobs::{Failure, Outcome, Session, outputs, parse_layers, store};
 use linwright_compress::allocate::{
