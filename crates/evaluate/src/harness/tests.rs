@@ -303,7 +303,8 @@ fn right_answers_stand_where_the_model_reads_them() {
     let generated = "output_type: generate_until\ndoc_to_text: \"{{q}} A:\"\ndoc_to_target: a\n";
     for (task, rows, want) in [
         (choice.as_str(), plain(), "What? A: no"),
-        (&choice.replace("A:", "A: "), plain(), "What? A: no"),
+        // With both spaces, as it is scored.
+        (&choice.replace("A:", "A: "), plain(), "What? A:  no"),
         (generated, row("What?", json!("yes"), json!(0)), "What? A: yes"),
         (generated, row("What?", json!(["first", "second"]), json!(0)), "What? A: first"),
         (
