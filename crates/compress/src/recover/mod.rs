@@ -31,7 +31,7 @@ use crate::pipeline::{Context, Edited, Forward};
 use linwright_model::{Batch, Windows};
 use linwright_ops::{Differentiable, Examples, LinearSlot, SiteId, Sites};
 use linwright_run::{Fingerprint, Monitor, sha256_hex};
-use linwright_tensor::{RngKey, little_endian_bytes};
+use linwright_tensor::{RngKey, index_bytes, little_endian_bytes};
 use linwright_train::{
     Checkpoint, Curve, OptimizerSettings, Outcome, Schedule, TrainSettings, train,
 };
@@ -235,11 +235,16 @@ fn print<N: Sites, I>(
 ) -> Fingerprint {
     let slots = edited.sites.iter().filter_map(|site| edited.network.slot(&site.site));
     let slots: Vec<(&SiteId, Vec<String>)> = slots.map(|slot| (slot.id(), hashes(slot))).collect();
+    let Supervised { examples, targets } = *examples;
+    // Examples are identified without their targets.
+    let targets = |index| sha256_hex(index_bytes(&targets(index, &examples.batch(index))));
+    let targets: Vec<String> = (0..examples.batches()).map(targets).collect();
     Fingerprint::of(&[
         ("version", &env!("CARGO_PKG_VERSION")),
         ("work", &NAME),
         ("model", &context.model_hash),
-        ("examples", &examples.examples.identity()),
+        ("examples", &examples.identity()),
+        ("targets", &targets),
         ("settings", settings),
         ("slots", &slots),
     ])

@@ -7,8 +7,10 @@ use crate::plan::SlotSet;
 use crate::{Edit, MethodSpec, Plan, Size, tiny};
 use linwright_model::transformer::{TrainingMemory, TransformerGrads};
 use linwright_model::{Role, Split, Transformer};
+use linwright_nets::{Labelled, LabelledBatches, Net, NetSpec, Targets};
 use linwright_ops::{CrossEntropy, LowRankSpec, NoProbe, OpSpec};
 use linwright_run::{Silent, Store};
+use linwright_tensor::Mat;
 use linwright_train::TrainError;
 use std::collections::BTreeMap;
 
@@ -290,4 +292,33 @@ fn an_estimate_grows_with_the_steps_and_counts_the_trained_numbers() {
     assert_eq!(short.memory_bytes, 3200);
     // Both are timed, and other tests run beside them.
     assert!(short.seconds > 0.0 && long.seconds > 5.0 * short.seconds, "{short:?} {long:?}");
+}
+
+#[test]
+fn a_network_on_labelled_images_recovers_too() {
+    const NET: &str = "
+input: {channels: 2, height: 3, width: 2}
+layers: [{linear: {name: a, out: 6}}, relu, flatten, {linear: {name: b, out: 8}}, relu,
+         {linear: {name: c, out: 3}}]
+";
+    let spec: NetSpec = serde_saphyr::from_str(NET).expect("a description");
+    let net = Net::random(&spec, RngKey::new(1)).expect("builds");
+    let rows = Mat::from_vec(40 * 6, 2, RngKey::new(2).stream().normals(40 * 12, 1.0));
+    // The class follows from the first number of an example.
+    let class = |example: usize| u32::from(rows.at(6 * example, 0) > 0.0);
+    let classes: Vec<u32> = (0..40).map(class).collect();
+    let labelled = Labelled::new(rows, 6, Targets::Classes(classes.clone())).expect("fits");
+    let batches = LabelledBatches::new(labelled, 8, 32);
+    let method = MethodSpec::LowRank(LowRankMethod::default());
+    let edit = Edit { sites: SlotSet::default(), method, size: Some(Size::Rank(1)), heals: false };
+    let (plan, context) = (Plan { edits: vec![edit], seed: 0 }, Context::new("hash"));
+    let mut edited = apply(&net, Some(&batches), &plan, &context, &mut Silent).expect("applies");
+    let targets = |index: usize, _: &linwright_nets::Batch| classes[8 * index..][..8].to_vec();
+    let images = Supervised { examples: &batches, targets: &targets };
+    let report = recover(&mut edited, &images, &SETTINGS, &context, &mut Silent).expect("trains");
+    assert!(report.kept && report.loss_after < 0.9 * report.loss_before, "{report:?}");
+    let others = |_: usize, batch: &linwright_nets::Batch| vec![2; batch.examples];
+    let other = Supervised { examples: &batches, targets: &others };
+    let of = |images| print(&edited, images, &SETTINGS, &context);
+    assert_ne!(of(&images), of(&other), "other labels are another recovery");
 }

@@ -14,7 +14,8 @@ use linwright_report::Block;
 use linwright_report::number::{bytes, grouped};
 use serde_json::json;
 
-/// Step size without --recover-rate.
+/// Step size without --recover-rate: of 0.0003, 0.001 and 0.003 the best on held-out text after
+/// `linwright compress pocket --keep 0.4 --recover 100 --text pocket`.
 const RATE: f64 = 1e-3;
 
 /// Checks options before any work.
