@@ -7,7 +7,7 @@ and, with --tokens, OUT/text.txt with that many random words. Weights are normal
 0.02, norms are one; each tensor has its own stream under the seed. Tensors are drawn and written
 one after another in pieces, so that memory stays small whatever the shape. With --used, the text has
 only that many words, and the other rows of the embedding and the whole head are zeros that take no
-room on the disk. Needs numpy alone.
+room on the disk; with --sparse all matrices are, for dry runs on large shapes. Needs numpy alone.
 """
 
 import argparse
@@ -27,6 +27,8 @@ SHAPES = {
     "2gb": (2048, 5632, 18, 16, 16, False),
     "llama-3.2-1b": (2048, 8192, 16, 32, 8, True),
     "llama-3.1-8b": (4096, 14336, 32, 32, 8, False),
+    "llama-7b": (4096, 11008, 32, 32, 32, False),
+    "mistral-7b": (4096, 14336, 32, 32, 8, False),
 }
 SCALE = np.float32(0.02)
 # Numbers drawn at a time.
@@ -89,7 +91,7 @@ def stored(values, dtype):
     return (rounded >> np.uint32(16)).astype("<u2").tobytes()
 
 
-def write_weights(path, config, dtype, seed, used=None):
+def write_weights(path, config, dtype, seed, used=None, sparse=False):
     """Writes the safetensors file and returns the number of parameters."""
     size = {"f32": 4, "bf16": 2}[dtype]
     header, offset = {}, 0
@@ -105,7 +107,7 @@ def write_weights(path, config, dtype, seed, used=None):
         for name, shape in tensors_of(config):
             count = int(np.prod(shape))
             at = file.tell()
-            if used and name == "lm_head.weight":
+            if (used and name == "lm_head.weight") or (sparse and len(shape) > 1):
                 count = 0
             elif used and name == "model.embed_tokens.weight":
                 count = used * shape[1]
@@ -150,12 +152,13 @@ def main():
     parser.add_argument("--tokens", type=int, default=0, help="words of text.txt, 0 for none")
     parser.add_argument("--layers", type=int, help="number of layers, instead of the shape's")
     parser.add_argument("--used", type=int, help="words of the text [default: all]")
+    parser.add_argument("--sparse", action="store_true", help="matrices of zeros that take no room")
     parser.add_argument("--seed", type=int, default=1)
     args = parser.parse_args()
     args.out.mkdir(parents=True)
     config = config_of(args.shape, args.vocab, args.dtype, args.layers)
     weights = args.out / "model.safetensors"
-    parameters = write_weights(weights, config, args.dtype, args.seed, args.used)
+    parameters = write_weights(weights, config, args.dtype, args.seed, args.used, args.sparse)
     (args.out / "config.json").write_text(json.dumps(config, indent=2) + "\n")
     tokenizer = json.dumps(tokenizer_of(args.vocab), separators=(",", ":"))
     (args.out / "tokenizer.json").write_text(tokenizer + "\n")

@@ -393,7 +393,7 @@ fn options() -> Vec<Case> {
             "compress model --method feature --keep 0.5 --shrinkage 1.5 \
              --dataset calibration.jsonl -o out",
             2,
-            &["--shrinkage"],
+            &["shrinkage 1.5", "from 0 to 1"],
         ),
         case(
             "the option of another method",

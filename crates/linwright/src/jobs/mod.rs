@@ -22,7 +22,7 @@ pub mod inputs;
 mod layers;
 pub(crate) mod measured;
 mod named;
-mod offload;
+pub(crate) mod offload;
 pub(crate) mod outcome;
 pub mod outputs;
 mod plan_file;

@@ -52,7 +52,7 @@ pub(super) fn open(
 }
 
 /// Opens a model whose weights are read one after another: they stay in their files.
-pub(super) fn open_mapped(model: &str, session: &mut Session<'_>) -> Result<OpenModel, Failure> {
+pub(crate) fn open_mapped(model: &str, session: &mut Session<'_>) -> Result<OpenModel, Failure> {
     let place = find_model(model, session)?;
     let file = tempfile::tempfile()
         .map_err(|error| Failure::io("a file in the directory for temporary files", &error))?;

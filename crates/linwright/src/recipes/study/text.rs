@@ -3,6 +3,7 @@
 use super::Study;
 use crate::jobs::calibration::{self, CalibrationOptions, Dataset};
 use crate::jobs::inputs::{InputHash, is_local};
+use crate::jobs::offload::open_mapped;
 use crate::jobs::source::{OpenModel, data_file, open_model};
 use crate::jobs::tasks::{self, check_tasks};
 use crate::jobs::{EvaluationOptions, Failure, FailureKind, Outcome, Session, shards};
@@ -33,7 +34,11 @@ pub(in crate::recipes) fn run(
     session: &mut Session<'_>,
 ) -> Result<Outcome, Failure> {
     shards::output_of(session, output)?;
-    let model = open_model(&recipe.model, session)?;
+    // Estimates read shapes, and time one layer.
+    let model = match dry_run {
+        true => open_mapped(&recipe.model, session)?,
+        false => open_model(&recipe.model, session)?,
+    };
     let OpenModel { loaded, place } = &model;
     // Records name the commit of a hub model.
     let recipe = &Recipe { model: place.name.clone(), ..recipe.clone() };
