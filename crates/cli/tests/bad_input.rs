@@ -388,6 +388,19 @@ fn options() -> Vec<Case> {
             &["--seq-len"],
         ),
         case(
+            "no epochs",
+            |_| {},
+            "compress model --method rotor --epochs 0 --dataset calibration.jsonl -o out",
+            2,
+            &["--epochs"],
+        ),
+    ]
+}
+
+/// Options of methods.
+fn method_options() -> Vec<Case> {
+    vec![
+        case(
             "a shrinkage that is no share",
             |_| {},
             "compress model --method feature --keep 0.5 --shrinkage 1.5 \
@@ -402,13 +415,6 @@ fn options() -> Vec<Case> {
              --dataset calibration.jsonl -o out",
             2,
             &["--whitening goes with --method whitened_svd"],
-        ),
-        case(
-            "no epochs",
-            |_| {},
-            "compress model --method rotor --epochs 0 --dataset calibration.jsonl -o out",
-            2,
-            &["--epochs"],
         ),
     ]
 }
@@ -647,6 +653,7 @@ fn every_bad_input_is_refused_with_code_and_reason() {
         settings(),
         data(),
         options(),
+        method_options(),
         flags(),
         recipes(),
         recipe_values(),

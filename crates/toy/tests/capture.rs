@@ -175,8 +175,8 @@ fn sums_over_outputs_are_those_of_the_original_weight_on_the_inputs() {
     }
 }
 
-/// Inputs of the edited network alone are the same bits as those beside targets, whatever was edited
-/// before.
+/// Inputs of the edited network alone are the same bits as those beside targets, whatever was
+/// edited before.
 #[test]
 fn inputs_without_targets_are_those_of_the_edited_network() {
     let (original, batches) = (Toy::new(RngKey::new(1)), Batches::random(4, RngKey::new(2)));

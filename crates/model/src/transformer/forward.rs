@@ -350,7 +350,8 @@ impl Pass<'_> {
         normed
     }
 
-    /// Outputs of slots with the same input, shown to the probe; unspecified once it has all inputs that it needs.
+    /// Outputs of slots with the same input, shown to the probe; unspecified once it has all inputs
+    /// that it needs.
     pub(super) fn linears(
         &mut self,
         slots: &[LinearSlot],
