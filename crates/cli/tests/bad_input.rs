@@ -401,6 +401,14 @@ fn options() -> Vec<Case> {
 fn method_options() -> Vec<Case> {
     vec![
         case(
+            "layers measured in a model that stays in its files",
+            |_| {},
+            "compress model --keep 0.5 --allocate sensitivity --offload \
+             --dataset calibration.jsonl -o out",
+            2,
+            &["the weights stay in files", "--allocate spectrum"],
+        ),
+        case(
             "a shrinkage that is no share",
             |_| {},
             "compress model --method feature --keep 0.5 --shrinkage 1.5 \

@@ -30,7 +30,12 @@ fn weights_in_files_give_the_bytes_of_weights_in_memory() {
     let w = Workshop::new();
     for (name, dtype) in [("full", DType::F32), ("half", DType::Bf16)] {
         save_model(&w, name, [32, 2], dtype);
-        for method in ["--keep 0.5", "--keep 0.6 --form dense", "--operator monarch --layers 1"] {
+        for method in [
+            "--keep 0.5",
+            "--keep 0.6 --form dense",
+            "--operator monarch --layers 1",
+            "--method feature --keep 0.5",
+        ] {
             // Fewer tokens than inputs of a down projection, and more than those of the others.
             let data = "--dataset calibration.jsonl --num-tokens 120 --seq-len 40";
             let plan = format!("compress {name} {method} {data} --force");

@@ -58,15 +58,24 @@ pub(super) fn check(job: &Compress) -> Result<(), JobError> {
     }
 }
 
-/// Refuses before any work a model that cannot be measured.
-pub(super) fn check_model(job: &Compress, model: &Transformer) -> Result<(), Failure> {
-    if !job.needs_measures() || model.config().is_causal() {
-        return Ok(());
-    }
-    Err(Failure::usage(
-        "the model is an encoder, and layers are measured by the loss of the next token",
-    )
-    .hint("give --allocate spectrum, or a method without --allocate"))
+/// Refuses before any work a model that cannot be measured: one without a loss of the next token,
+/// or one larger than memory, of which several forms would be held.
+pub(super) fn check_model(
+    job: &Compress,
+    model: &Transformer,
+    is_offloaded: bool,
+) -> Result<(), Failure> {
+    let reason = match (job.needs_measures(), model.config().is_causal()) {
+        (false, _) => return Ok(()),
+        (true, false) => {
+            "the model is an encoder, and layers are measured by the loss of the next token"
+        }
+        (true, true) if is_offloaded => {
+            "the weights stay in files, and layers are measured in a model held in memory"
+        }
+        (true, true) => return Ok(()),
+    };
+    Err(Failure::usage(reason).hint("give --allocate spectrum, or a method without --allocate"))
 }
 
 /// A division of the budget with what it was made from.

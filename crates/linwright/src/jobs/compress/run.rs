@@ -37,7 +37,7 @@ pub(super) fn run(job: &Compress, session: &mut Session<'_>) -> Result<Outcome, 
     let (model, offload) = offload::open(&job.model, job.offload, &job.output, session)?;
     let OpenModel { loaded, place } = &model;
     check_tasks(tasks.iter().map(AsRef::as_ref), &model)?;
-    check_model(job, &loaded.decoder)?;
+    check_model(job, &loaded.decoder, offload.is_some())?;
     recovery::check_model(job, &loaded.decoder, offload.as_ref())?;
     let plan = job.plan(&loaded.decoder)?;
     if plan.sites(&loaded.decoder)?.is_empty() {
