@@ -12,7 +12,7 @@ use crate::intervention::{Decomposition, Done, Intervention, Storage, VendiOptio
 use crate::{FitError, Size, Unit};
 use linwright_measure::capture::Needs;
 use linwright_ops::Shape;
-use linwright_train::{Control, Curve};
+use linwright_train::Control;
 use serde::{Deserialize, Serialize};
 
 /// A cut of a weight: an intervention with its options. Its size is the part that is kept.
@@ -176,17 +176,7 @@ impl Method for LaserMethod {
         // The bias stays: a cut depends on the weight alone.
         let report = match problem.evidence {
             Some(_) => problem.judged(&op.to_dense()?.cast(), Shift::Nothing)?.0,
-            None => FitReport {
-                relative_error: cut.relative_error,
-                train_relative_error: cut.relative_error,
-                target_power: 0.0,
-                ridge: None,
-                dropped_directions: 0,
-                shrinkage: None,
-                curve: Curve::new(),
-                seconds: 0.0,
-                cut: None,
-            },
+            None => FitReport::without_text(cut.relative_error),
         };
         Ok(Fit { op, bias_shift: None, report: FitReport { cut: Some(cut), ..report } })
     }

@@ -122,9 +122,18 @@ impl FitReport {
     /// Report of a matrix with this number of rows.
     fn of([train, validation]: [Quality; 2], out: usize) -> Self {
         Self {
-            relative_error: validation.relative(),
             train_relative_error: train.relative(),
             target_power: validation.power / out.max(1) as f64,
+            ..Self::without_text(validation.relative())
+        }
+    }
+
+    /// Report of a map that was compared with the weight alone.
+    pub(super) fn without_text(relative_error: f64) -> Self {
+        Self {
+            relative_error,
+            train_relative_error: relative_error,
+            target_power: 0.0,
             ridge: None,
             dropped_directions: 0,
             shrinkage: None,

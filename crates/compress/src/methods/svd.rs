@@ -17,7 +17,7 @@ use crate::operator_size::rank_bound;
 use crate::{FitError, Size, Unit};
 use linwright_measure::capture::Needs;
 use linwright_ops::{LowRank, Op, Shape};
-use linwright_train::{Control, Curve};
+use linwright_train::Control;
 use serde::{Deserialize, Serialize};
 
 /// Keeps the largest singular components of a weight.
@@ -63,17 +63,7 @@ impl Method for SvdMethod {
         }
         let power = |values: &[f64]| values.iter().map(|s| s * s).sum::<f64>();
         let error = relative(power(&components.values[rank..]), power(&components.values));
-        let report = FitReport {
-            relative_error: error,
-            train_relative_error: error,
-            target_power: 0.0,
-            ridge: None,
-            dropped_directions: 0,
-            shrinkage: None,
-            curve: Curve::new(),
-            seconds: 0.0,
-            cut: None,
-        };
+        let report = FitReport::without_text(error);
         Ok(Fit { op: Op::Linear(Box::new(LowRank::new(u, v))), bias_shift: None, report })
     }
 }
