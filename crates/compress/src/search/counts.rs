@@ -58,7 +58,7 @@ impl Shapes {
             .iter()
             .map(|layer| LayerShape {
                 heads: match layer.attention {
-                    AttentionConfig::Heads(_) => config.heads as u64,
+                    AttentionConfig::Heads(heads) => heads.heads as u64,
                     AttentionConfig::Linear | AttentionConfig::Absent => 0,
                 },
                 head_dim: config.head_dim as u64,

@@ -243,7 +243,7 @@ impl TransformerConfig {
                 output_bias,
             )),
             AttentionConfig::Heads(heads) => {
-                let (query, kv) = (self.query_width(), heads.kv_heads * self.head_dim);
+                let [query, kv] = [heads.heads, heads.kv_heads].map(|heads| heads * self.head_dim);
                 let width = |role| match role {
                     Role::QueryKeyValue => query + 2 * kv,
                     Role::Query => query,
@@ -358,7 +358,7 @@ impl TransformerConfig {
             };
             NormSite { name: self.in_layer(index, name), features, parts, weight: true, bias }
         };
-        names.into_iter().zip([self.heads, heads.kv_heads]).map(site).collect()
+        names.into_iter().zip([heads.heads, heads.kv_heads]).map(site).collect()
     }
 
     /// Number of features that a query or key norm normalises together, for rows of this width.
