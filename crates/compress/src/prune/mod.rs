@@ -154,6 +154,7 @@ macro_rules! prune_methods {
 
 prune_methods! {
     width => Width, Width;
+    llm_pruner => LlmPruner, LlmPruner;
 }
 
 impl Cut {

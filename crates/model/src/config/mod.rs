@@ -1,6 +1,6 @@
 //! The configuration of a transformer, read from and written to `config.json`.
 
-use crate::families::{Family, Head, Positions, QueryKeyNorm, Scope};
+use crate::families::{Family, Fused, Head, Positions, QueryKeyNorm, Scope};
 use linwright_tensor::kernels::activation::Activation;
 use linwright_tensor::kernels::norm::NormKind;
 use linwright_tensor::kernels::rope::Pairing;
@@ -227,6 +227,13 @@ impl TransformerConfig {
     pub fn heads_are_separate(&self) -> bool {
         let spans = |norm: QueryKeyNorm| norm.scope == Scope::Whole;
         !(self.query_key_norm && self.family.query_key_norm.is_some_and(spans))
+    }
+
+    /// Whether a single matrix of queries, keys and values has them head by head, not one after the
+    /// other.
+    #[must_use]
+    pub fn stacks_by_head(&self) -> bool {
+        self.family.fused == Fused::ByHead
     }
 
     /// Pairs of features that rotate together.
