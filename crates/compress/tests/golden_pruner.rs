@@ -8,13 +8,15 @@ use golden::{Set, number, sets};
 use linwright_compress::pipeline::Context;
 use linwright_compress::prune::{
     Blocks, Criterion, Cut, LlmPruner, LossGradients, Pairing, PruneMethod, PruneProblem,
-    most_important, of_groups, of_kv_heads,
+    kept_channels, kept_heads, most_important, of_groups, of_kv_heads,
 };
+use linwright_compress::search::counts::{Counts, Shapes};
 use linwright_model::{Transformer, TransformerConfig};
 use linwright_ops::{Dense, LinearSlot, Op, SiteId, Sites};
 use linwright_run::Silent;
 use linwright_tensor::{Mat, RngKey};
 use serde_json::{Value, json};
+use std::ops::Range;
 
 /// A weight with its gradients.
 struct Golden {
@@ -223,4 +225,54 @@ fn key_value_heads_are_golden_in_both_pairings() {
             }
         }
     }
+}
+
+/// LLaMA-7B without this share of the heads and channels in these layers.
+fn llama_7b(ratio: f64, layers: Range<usize>) -> TransformerConfig {
+    let block = |layer: usize| {
+        let ratio = if layers.contains(&layer) { ratio } else { 0.0 };
+        json!({
+            "attention": {"n_heads": kept_heads(32, 128, ratio), "n_heads_in_group": 1},
+            "ffn": {"intermediate_size": kept_channels(11008, ratio)},
+        })
+    };
+    let config = TransformerConfig::from_json(&json!({
+        "model_type": "nemotron-nas",
+        "hidden_size": 4096,
+        "num_attention_heads": 32,
+        "num_hidden_layers": 32,
+        "vocab_size": 32_000,
+        "max_position_embeddings": 2048,
+        "tie_word_embeddings": false,
+        "block_configs": (0..32).map(block).collect::<Vec<_>>(),
+    }));
+    config.expect("a configuration")
+}
+
+#[test]
+fn llama_7b_has_the_golden_and_published_counts() {
+    let counts = |config: &TransformerConfig| Shapes::dense(config).counts(Shapes::TOKENS);
+    let [dense, pruned] = [llama_7b(0.0, 0..0), llama_7b(0.25, 4..30)];
+    for set in sets("laser-sfsd") {
+        let tables = [("dense_llama7b", &dense), ("llm_pruner_ratio_0_25_layers_4_30", &pruned)];
+        for (name, config) in tables {
+            let of = |key: &str| number(&set.about["macs"][name][key]) as u64;
+            assert_eq!(config.parameters(), of("params"), "{name}");
+            let expected = Counts {
+                linear: of("linear_only"),
+                with_attention: of("linear_plus_attention"),
+                llm_pruner: of("llm_pruner_counter"),
+            };
+            assert_eq!(counts(config), expected, "{name}");
+        }
+    }
+    assert_eq!((dense.parameters(), pruned.parameters()), (6_738_415_616, 5_422_977_024));
+    // Published in G with two decimals: LLM-Pruner, and SFSD for the dense model.
+    let hundredths = |count: u64| (count as f64 / 1e7).round() as u64;
+    assert_eq!(hundredths(counts(&dense).llm_pruner), 42402);
+    assert_eq!(hundredths(counts(&dense).with_attention), 42393);
+    assert_eq!(hundredths(counts(&pruned).llm_pruner), 33960);
+    let more = llama_7b(0.6, 3..31);
+    assert_eq!(more.parameters(), 3_350_188_032);
+    assert_eq!(hundredths(counts(&more).llm_pruner), 20659);
 }

@@ -5,6 +5,7 @@ mod quota;
 mod salience;
 mod sampled;
 
+pub use quota::{kept_channels, kept_heads};
 pub use salience::{Criterion, LossGradients, Pairing, most_important, of_groups, of_kv_heads};
 
 use super::branches::{Branch, Part, check_dense};
@@ -306,3 +307,6 @@ fn widths(original: &Transformer, branches: &[Branch], left: &[Vec<usize>]) -> V
     }
     widths
 }
+
+#[cfg(test)]
+mod tests;

@@ -137,6 +137,18 @@ impl TransformerConfig {
         all
     }
 
+    /// Parameters of the weights of all linear layers in each layer, without biases.
+    #[must_use]
+    pub fn linear_parameters(&self) -> Vec<u64> {
+        let layers = self.layout().layers;
+        let branches = |layer: &LayerOf<NormSite, Linear>| {
+            let branches = [&layer.attention, &layer.mlp].into_iter().flatten();
+            let slots = branches.flat_map(|branch| branch.inputs.iter().chain([&branch.output]));
+            slots.map(|linear| linear.shape.dense_parameters() as u64).sum()
+        };
+        layers.iter().map(branches).collect()
+    }
+
     /// Whether the weight of a role is stored transposed, with inputs in rows.
     pub(crate) fn is_transposed(&self, role: Role) -> bool {
         self.family.transposed && role != Role::Head

@@ -25,6 +25,7 @@ pub(super) struct Quota {
     /// Parameters of all linear layers of the cut's layers.
     dense: usize,
     size: Target,
+    keep: f64,
 }
 
 /// The size.
@@ -71,7 +72,7 @@ impl Quota {
             }
         };
         let aligned = branches.iter().map(align).collect();
-        Self { branches, aligned, head_dim: model.config().head_dim, dense, size }
+        Self { branches, aligned, head_dim: model.config().head_dim, dense, size, keep: cut.keep }
     }
 
     /// Groups that each branch keeps after `step` of `steps`, where every branch loses the same
@@ -125,8 +126,7 @@ impl Quota {
         match self.size {
             Target::Ratio(ratio) => {
                 let all: usize = self.branches.iter().map(|branch| branch.groups).sum();
-                let left = (all as f64 * (1.0 - part * ratio)) as usize;
-                let leaving = order.len().saturating_sub(left);
+                let leaving = order.len().saturating_sub(kept_channels(all, part * ratio));
                 let threshold = leaving.checked_sub(1).map(|last| order[last].0);
                 let below = |value: f64| threshold.is_some_and(|threshold| value <= threshold);
                 for &(value, at, group) in &order {
@@ -136,7 +136,7 @@ impl Quota {
             Target::Parameters(most) => {
                 let most = self.dense - (part * (self.dense - most) as f64).floor() as usize;
                 if self.parameters(&least) > most {
-                    return Err(self.too_small(most));
+                    return Err(self.too_small());
                 }
                 let mut now = self.parameters(&counts);
                 for &(_, at, group) in &order {
@@ -162,12 +162,8 @@ impl Quota {
     /// leave whole: as many as fit into the leaving channels.
     fn counts(&self, gone: Gone) -> Vec<usize> {
         let of = |(branch, &align): (&Branch, &usize)| match branch.part {
-            Part::Attention => {
-                let channels = branch.groups * self.head_dim;
-                let kept = (channels as f64 * (1.0 - gone.attention)) as usize;
-                kept.div_ceil(self.head_dim).max(1)
-            }
-            Part::Mlp => match (branch.groups as f64 * (1.0 - gone.mlp)) as usize {
+            Part::Attention => kept_heads(branch.groups, self.head_dim, gone.attention).max(1),
+            Part::Mlp => match kept_channels(branch.groups, gone.mlp) {
                 kept if kept == branch.groups => kept,
                 kept => (kept / align * align).max(align),
             },
@@ -181,18 +177,18 @@ impl Quota {
         let fits = |gone: Gone| self.parameters(&self.counts(gone)) <= most;
         let both = |gone: f64| Gone { attention: gone, mlp: gone };
         if !fits(both(1.0)) {
-            return Err(self.too_small(most));
+            return Err(self.too_small());
         }
         let attention = least(1.0, |gone| fits(both(gone)));
         Ok(Gone { attention, mlp: least(attention, |mlp| fits(Gone { attention, mlp })) })
     }
 
-    fn too_small(&self, most: usize) -> PruneError {
+    fn too_small(&self) -> PruneError {
         let dense = self.dense as f64;
         let least = self.counts(Gone { attention: 1.0, mlp: 1.0 });
         PruneError::TooSmall {
             method: "llm_pruner",
-            keep: most as f64 / dense,
+            keep: self.keep,
             least: self.parameters(&least) as f64 / dense,
         }
     }
@@ -204,6 +200,19 @@ impl Quota {
         };
         self.dense - self.branches.iter().zip(kept).map(gone).sum::<usize>()
     }
+}
+
+/// Channels that LLM-Pruner keeps if this share leaves, in f64 as its code computes them.
+#[must_use]
+pub fn kept_channels(channels: usize, ratio: f64) -> usize {
+    (channels as f64 * (1.0 - ratio)) as usize
+}
+
+/// Heads of `size` channels that LLM-Pruner keeps if this share of the channels leaves: as many
+/// leave as fit whole into the leaving channels.
+#[must_use]
+pub fn kept_heads(heads: usize, size: usize, ratio: f64) -> usize {
+    kept_channels(heads * size, ratio).div_ceil(size)
 }
 
 /// The least share up to `above`, which fits, that fits, where larger ones fit if it does.
