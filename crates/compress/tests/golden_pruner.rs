@@ -155,13 +155,14 @@ fn a_model_pruned_by_magnitude_keeps_the_golden_rows() {
         {
             let config = &case["config"];
             let model = model_of(&set, id, config);
-            let range = Some(size(config, "lo")..size(config, "hi"));
+            let layers: Option<Vec<usize>> =
+                Some((size(config, "lo")..size(config, "hi")).collect());
             let runs = case["runs"].as_array().expect("runs").iter();
             for run in runs.filter(|run| run["taylor"].is_null()) {
                 assert_eq!(model.config().parameters(), size(run, "params_before") as u64);
                 let method = LlmPruner {
                     criterion: criterion_of(run).0,
-                    blocks: Blocks { attention: range.clone(), mlp: range.clone() },
+                    blocks: Blocks { attention: layers.clone(), mlp: layers.clone() },
                     ratio: Some(number(&config["s"])),
                     ..LlmPruner::default()
                 };

@@ -44,14 +44,6 @@ pub enum PruneError {
         /// The smallest share.
         least: f64,
     },
-    /// Sizes that the importance decides.
-    #[error(
-        "{method} with global decides the size of every layer while it prunes; without it, sizes are known before"
-    )]
-    SizesByImportance {
-        /// Name of the method.
-        method: &'static str,
-    },
     /// A site without a dense weight.
     #[error("{site} holds a {kind}; structured pruning reads dense weights")]
     Operator {

@@ -16,11 +16,10 @@ use linwright_model::{AttentionConfig, KeptHeads, KeptWidths, Role, Transformer}
 use linwright_ops::{LinearSlot, SiteId, Sites};
 use linwright_run::Monitor;
 use linwright_tensor::RngKey;
-use quota::{Quota, Reach};
+use quota::Quota;
 use sampled::{Members, by_loss, by_weights, examples};
 use serde::{Deserialize, Serialize};
 use std::collections::{BTreeMap, BTreeSet};
-use std::ops::Range;
 
 /// Heads and MLP channels are removed by their importance, with which the loss on a few examples
 /// changes to first or second order, or by magnitude or at random. Key-value heads leave with their
@@ -45,7 +44,8 @@ pub struct LlmPruner {
     /// Layers that lose heads and channels.
     #[serde(skip_serializing_if = "Blocks::is_default")]
     pub blocks: Blocks,
-    /// Whether one threshold holds for heads and channels of all layers.
+    /// Whether one threshold holds for heads and channels of all layers. Sizes of layers are known
+    /// only afterwards then.
     pub global: bool,
     /// Number of steps, each with new gradients of the model pruned so far.
     pub steps: usize,
@@ -64,10 +64,10 @@ pub struct LlmPruner {
 pub struct Blocks {
     /// Layers that lose heads; all if absent.
     #[serde(skip_serializing_if = "Option::is_none")]
-    pub attention: Option<Range<usize>>,
+    pub attention: Option<Vec<usize>>,
     /// Layers that lose MLP channels; all if absent.
     #[serde(skip_serializing_if = "Option::is_none")]
-    pub mlp: Option<Range<usize>>,
+    pub mlp: Option<Vec<usize>>,
 }
 
 impl Blocks {
@@ -100,7 +100,7 @@ impl PruneMethod for LlmPruner {
     }
 
     fn check(&self) -> Result<(), String> {
-        let Self { examples, example_tokens, steps, blocks, .. } = self;
+        let Self { examples, example_tokens, steps, .. } = self;
         if let Some(ratio) = self.ratio.filter(|ratio| !(0.0..1.0).contains(ratio)) {
             return Err(format!("has ratio {ratio}, expected at least 0 and less than 1"));
         }
@@ -111,21 +111,11 @@ impl PruneMethod for LlmPruner {
                 return Err(format!("has {what} {count}, expected at least {least}"));
             }
         }
-        for (what, range) in [("attention", &blocks.attention), ("mlp", &blocks.mlp)] {
-            if let Some(Range { start, end }) = range.as_ref().filter(|range| range.is_empty()) {
-                return Err(format!(
-                    "has {what} blocks {start} to {end}, expected start below end"
-                ));
-            }
-        }
         Ok(())
     }
 
     fn sizes(&self, original: &Transformer, cut: &Cut) -> Result<Vec<SiteSize>, PruneError> {
         let quota = self.quota(original, cut)?;
-        if self.global {
-            return Err(PruneError::SizesByImportance { method: Self::ID });
-        }
         let counts = quota.local(self.steps, self.steps)?;
         let kept = quota.branches.iter().zip(counts);
         let kept = kept.flat_map(|(b, kept)| b.slots.iter().map(move |(id, _)| (id, (b, kept))));
@@ -179,17 +169,17 @@ impl PruneMethod for LlmPruner {
 impl LlmPruner {
     fn quota(&self, original: &Transformer, cut: &Cut) -> Result<Quota, PruneError> {
         let layers = original.config().layers.len();
-        let Blocks { attention, mlp } = self.blocks.clone();
-        let ends = [&attention, &mlp].into_iter().flatten().map(|range| range.end);
-        if let Some(end) = ends.filter(|end| *end > layers).max() {
-            return Err(PruneError::Layer { layer: end - 1, layers });
+        let Blocks { attention, mlp } = &self.blocks;
+        let mut named = [attention, mlp].into_iter().flatten().flatten();
+        if let Some(&layer) = named.find(|layer| **layer >= layers) {
+            return Err(PruneError::Layer { layer, layers });
         }
         if self.needs_text() && !(original.config().is_causal() && original.has_head()) {
             let reason = "gradients need a loss of next tokens; criterion l1, l2 or random reads \
                           no text";
             return Err(PruneError::Model { method: Self::ID, reason: reason.into() });
         }
-        let quota = Quota::new(original, cut, &Reach { attention, mlp }, self.ratio);
+        let quota = Quota::new(original, cut, &self.blocks, self.ratio);
         check_dense(original, &quota.branches)?;
         Ok(quota)
     }

@@ -1,18 +1,11 @@
 //! How many groups of heads and channels are kept, and which.
 
+use super::Blocks;
 use super::salience::most_important;
 use crate::prune::branches::{Branch, Part};
 use crate::prune::{Cut, PruneError};
 use linwright_model::Transformer;
 use linwright_ops::Sites;
-use std::ops::Range;
-
-/// Layers whose heads and whose MLP channels are pruned; all of a cut if absent.
-#[derive(Clone, Debug, Default)]
-pub(super) struct Reach {
-    pub(super) attention: Option<Range<usize>>,
-    pub(super) mlp: Option<Range<usize>>,
-}
 
 /// Branches to be pruned, and the size that their model is to have.
 #[derive(Debug)]
@@ -45,16 +38,16 @@ struct Gone {
 }
 
 impl Quota {
-    /// The branches of a cut that are in reach. Heads stay where a norm spans several.
-    pub(super) fn new(model: &Transformer, cut: &Cut, reach: &Reach, ratio: Option<f64>) -> Self {
+    /// The branches of a cut in these blocks. Heads stay where a norm spans several.
+    pub(super) fn new(model: &Transformer, cut: &Cut, blocks: &Blocks, ratio: Option<f64>) -> Self {
         let separate = model.config().heads_are_separate();
-        let is_in = |range: &Option<Range<usize>>, layer: usize| {
-            range.as_ref().is_none_or(|range| range.contains(&layer))
+        let is_in = |layers: &Option<Vec<usize>>, layer: usize| {
+            layers.as_ref().is_none_or(|layers| layers.contains(&layer))
         };
         let mut branches = Branch::all(model, cut);
         branches.retain(|branch| match branch.part {
-            Part::Attention => separate && is_in(&reach.attention, branch.layer),
-            Part::Mlp => is_in(&reach.mlp, branch.layer),
+            Part::Attention => separate && is_in(&blocks.attention, branch.layer),
+            Part::Mlp => is_in(&blocks.mlp, branch.layer),
         });
         let slots = model.slots().into_iter();
         let slots = slots.filter(|slot| slot.layer().is_some_and(|layer| cut.has(layer)));

@@ -52,6 +52,31 @@ pub enum Pairing {
 }
 
 impl Criterion {
+    /// All criteria.
+    pub const ALL: [Self; 7] = [
+        Self::Random,
+        Self::L1,
+        Self::L2,
+        Self::Vectorize,
+        Self::ParamFirst,
+        Self::ParamSecond,
+        Self::ParamMix,
+    ];
+
+    /// Its name in recipes and on the command line.
+    #[must_use]
+    pub fn name(self) -> &'static str {
+        match self {
+            Self::Random => "random",
+            Self::L1 => "l1",
+            Self::L2 => "l2",
+            Self::Vectorize => "vectorize",
+            Self::ParamFirst => "param_first",
+            Self::ParamSecond => "param_second",
+            Self::ParamMix => "param_mix",
+        }
+    }
+
     /// Whether it reads gradients.
     #[must_use]
     pub fn needs_gradients(self) -> bool {
