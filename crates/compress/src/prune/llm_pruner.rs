@@ -1,7 +1,7 @@
-//! LLM-Pruner: whole heads and MLP channels leave by their importance for the loss, and nothing is
-//! refitted.
+//! LLM-Pruner: whole heads and MLP channels leave by their importance for the loss.
 
 mod quota;
+mod refit;
 mod salience;
 mod sampled;
 
@@ -11,9 +11,11 @@ pub use salience::{Criterion, LossGradients, Pairing, most_important, of_groups,
 use super::branches::{Branch, Part, check_dense};
 use super::{Cut, PruneError, PruneMethod, PruneProblem, SiteSize, narrowed};
 use crate::CompressError;
-use crate::pipeline::Edited;
+use crate::methods::FitReport;
+use crate::pipeline::{Edited, put_fit};
+use linwright_measure::capture::{Lockstep, Needs, Wanted};
 use linwright_model::{AttentionConfig, KeptHeads, KeptWidths, Role, Transformer};
-use linwright_ops::{LinearSlot, SiteId, Sites};
+use linwright_ops::{LinearSlot, Network, SiteId, Sites};
 use linwright_run::Monitor;
 use linwright_tensor::RngKey;
 use quota::Quota;
@@ -37,10 +39,9 @@ use std::collections::{BTreeMap, BTreeSet};
 pub struct LlmPruner {
     /// Importance of a head or channel.
     pub criterion: Criterion,
-    /// Number of random examples of the training windows, for gradients.
-    pub examples: usize,
-    /// Tokens of an example.
-    pub example_tokens: usize,
+    /// What gradients are computed on.
+    #[serde(skip_serializing_if = "Sample::is_default")]
+    pub sample: Sample,
     /// Layers that lose heads and channels.
     #[serde(skip_serializing_if = "Blocks::is_default")]
     pub blocks: Blocks,
@@ -56,6 +57,33 @@ pub struct LlmPruner {
     /// Whether query heads count for key-value heads as in the released code, see
     /// [`Pairing::Released`].
     pub compat: bool,
+    /// Refits the output projections to the outputs of the original model, which LLM-Pruner does
+    /// not, with this pull to the original weights, as a share of the mean second moment of a
+    /// channel.
+    #[serde(skip_serializing_if = "Option::is_none")]
+    pub refit: Option<f64>,
+}
+
+/// Examples for gradients: random parts of the training windows.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize, Deserialize)]
+#[serde(default, deny_unknown_fields)]
+pub struct Sample {
+    /// Number of examples.
+    pub examples: usize,
+    /// Tokens of an example; fewer where every window has fewer.
+    pub tokens: usize,
+}
+
+impl Sample {
+    fn is_default(&self) -> bool {
+        *self == Self::default()
+    }
+}
+
+impl Default for Sample {
+    fn default() -> Self {
+        Self { examples: 10, tokens: 64 }
+    }
 }
 
 /// Layers whose parts are pruned, of those that a cut selects.
@@ -80,13 +108,13 @@ impl Default for LlmPruner {
     fn default() -> Self {
         Self {
             criterion: Criterion::default(),
-            examples: 10,
-            example_tokens: 64,
+            sample: Sample::default(),
             blocks: Blocks::default(),
             global: false,
             steps: 1,
             ratio: None,
             compat: false,
+            refit: None,
         }
     }
 }
@@ -96,18 +124,21 @@ impl PruneMethod for LlmPruner {
     const SUMMARY: &'static str = "fewer heads and MLP channels by gradients, as LLM-Pruner";
 
     fn needs_text(&self) -> bool {
-        self.criterion.needs_gradients()
+        self.criterion.needs_gradients() || self.refit.is_some()
     }
 
     fn check(&self) -> Result<(), String> {
-        let Self { examples, example_tokens, steps, .. } = self;
+        let Sample { examples, tokens } = self.sample;
         if let Some(ratio) = self.ratio.filter(|ratio| !(0.0..1.0).contains(ratio)) {
             return Err(format!("has ratio {ratio}, expected at least 0 and less than 1"));
         }
+        if let Some(ridge) = self.refit.filter(|ridge| !(ridge.is_finite() && *ridge > 0.0)) {
+            return Err(format!("has refit {ridge}, expected more than 0"));
+        }
         for (what, count, least) in
-            [("examples", examples, 1), ("example_tokens", example_tokens, 2), ("steps", steps, 1)]
+            [("examples", examples, 1), ("tokens", tokens, 2), ("steps", self.steps, 1)]
         {
-            if *count < least {
+            if count < least {
                 return Err(format!("has {what} {count}, expected at least {least}"));
             }
         }
@@ -137,10 +168,27 @@ impl PruneMethod for LlmPruner {
     ) -> Result<Edited<Transformer>, CompressError> {
         let PruneProblem { original, cut, .. } = *problem;
         let quota = self.quota(original, cut)?;
+        let left = self.choose(problem, &quota, monitor)?;
+        let (network, reports) = self.refitted(problem, &quota, &left, monitor)?;
+        let widths = widths(original, &quota.branches, &left);
+        let pruned = network.keep_widths(&widths).map_err(PruneError::from)?;
+        Ok(narrowed::edited(original, pruned, Self::ID, |layer| cut.has(layer), reports))
+    }
+}
+
+impl LlmPruner {
+    /// Groups of every branch that are kept.
+    fn choose(
+        &self,
+        problem: &PruneProblem<'_>,
+        quota: &Quota,
+        monitor: &mut dyn Monitor,
+    ) -> Result<Vec<Vec<usize>>, CompressError> {
+        let original = problem.original;
         let mut left: Vec<Vec<usize>> =
             quota.branches.iter().map(|branch| (0..branch.groups).collect()).collect();
         let key = RngKey::new(problem.seed).fold(Self::ID);
-        let steps = if self.keeps_all(cut) { 0 } else { self.steps };
+        let steps = if self.keeps_all(problem.cut) { 0 } else { self.steps };
         for step in 1..=steps {
             if monitor.interrupted() {
                 return Err(CompressError::Interrupted);
@@ -149,7 +197,7 @@ impl PruneMethod for LlmPruner {
             let widths = widths(original, &quota.branches, &left);
             let model = original.keep_widths(&widths).map_err(PruneError::from)?;
             let importance =
-                self.importance(&model, &quota, problem, key.fold_index(step as u64))?;
+                self.importance(&model, quota, problem, key.fold_index(step as u64))?;
             let picked = match self.global {
                 true => quota.pick_global(&importance, step, steps)?,
                 false => quota.pick_local(&importance, step, steps)?,
@@ -159,14 +207,39 @@ impl PruneMethod for LlmPruner {
             }
             monitor.progress(step as u64, steps as u64);
         }
-        let widths = widths(original, &quota.branches, &left);
-        let pruned = original.keep_widths(&widths).map_err(PruneError::from)?;
-        let reports = BTreeMap::new();
-        Ok(narrowed::edited(original, pruned, Self::ID, |layer| cut.has(layer), reports))
+        Ok(left)
     }
-}
 
-impl LlmPruner {
+    /// The model, with output projections refitted if that is wanted.
+    fn refitted(
+        &self,
+        problem: &PruneProblem<'_>,
+        quota: &Quota,
+        left: &[Vec<usize>],
+        monitor: &mut dyn Monitor,
+    ) -> Result<(Transformer, BTreeMap<SiteId, FitReport>), CompressError> {
+        let PruneProblem { original, context, .. } = *problem;
+        let (mut network, mut reports) = (original.clone(), BTreeMap::new());
+        let Some(ridge) = self.refit else { return Ok((network, reports)) };
+        let windows = problem.windows.ok_or(PruneError::NoText { method: Self::ID })?;
+        let mut lockstep = Lockstep::new(original, windows, context.bounds.clone());
+        let cut = quota.branches.iter().zip(left).filter(|(b, left)| left.len() < b.groups);
+        for (branch, left) in cut {
+            let (site, _) = branch.output();
+            monitor.step(&format!("{site}: refitting to {} of {}", left.len(), branch.groups));
+            let wanted = [Wanted { site, needs: Needs::Stats }];
+            let captured = lockstep.capture(&network, &wanted, monitor)?;
+            let fit = refit::refit(original, branch, left, ridge, &captured[0].evidence)
+                .map_err(|source| CompressError::Fit { site: site.clone(), source })?;
+            let bias = original.slot(site).and_then(LinearSlot::bias);
+            let slot = network.slot_mut(site).expect("it is a slot of the model");
+            lockstep.note_edit(slot.stage().expect("a slot of a layer has a stage"));
+            reports.insert(site.clone(), put_fit(slot, bias, fit)?);
+        }
+        original.release_scratch();
+        Ok((network, reports))
+    }
+
     fn quota(&self, original: &Transformer, cut: &Cut) -> Result<Quota, PruneError> {
         let layers = original.config().layers.len();
         let Blocks { attention, mlp } = &self.blocks;
@@ -174,7 +247,8 @@ impl LlmPruner {
         if let Some(&layer) = named.find(|layer| **layer >= layers) {
             return Err(PruneError::Layer { layer, layers });
         }
-        if self.needs_text() && !(original.config().is_causal() && original.has_head()) {
+        let gradients = self.criterion.needs_gradients();
+        if gradients && !(original.config().is_causal() && original.has_head()) {
             let reason = "gradients need a loss of next tokens; criterion l1, l2 or random reads \
                           no text";
             return Err(PruneError::Model { method: Self::ID, reason: reason.into() });
@@ -198,9 +272,9 @@ impl LlmPruner {
     ) -> Result<Vec<Vec<f64>>, CompressError> {
         let sites: BTreeSet<SiteId> =
             quota.branches.iter().flat_map(|b| &b.slots).map(|(site, _)| site.clone()).collect();
-        let members = if self.needs_text() {
+        let members = if self.criterion.needs_gradients() {
             let windows = problem.windows.ok_or(PruneError::NoText { method: Self::ID })?;
-            let examples = examples(windows, self.examples, self.example_tokens, key);
+            let examples = examples(windows, self.sample, key);
             by_loss(self.criterion, model, &sites, &examples)?
         } else {
             by_weights(self.criterion, model, &sites)

@@ -1,5 +1,6 @@
 //! Importance of rows and columns on examples of the calibration text, from one backward pass.
 
+use super::Sample;
 use super::salience::{Criterion, LossGradients};
 use linwright_model::{Batch, ModelError, Role, Transformer, Windows};
 use linwright_ops::{
@@ -12,12 +13,11 @@ use std::collections::{BTreeMap, BTreeSet};
 /// Importance of the rows of input projections and of the columns of output projections.
 pub(super) type Members = BTreeMap<SiteId, Vec<f64>>;
 
-/// Random runs of `tokens` tokens of the training windows. Shorter windows count only if no other
-/// exists.
-pub(super) fn examples(windows: &Windows, count: usize, tokens: usize, key: RngKey) -> Vec<&[u32]> {
+/// Random runs of tokens of the training windows. Shorter windows count only if no other exists.
+pub(super) fn examples(windows: &Windows, sample: Sample, key: RngKey) -> Vec<&[u32]> {
     let training = &windows.windows()[..windows.training()];
     let longest = training.iter().map(Vec::len).max().unwrap_or(0);
-    let length = tokens.min(longest);
+    let length = sample.tokens.min(longest);
     let long: Vec<&Vec<u32>> = training.iter().filter(|window| window.len() >= length).collect();
     let mut stream = key.fold("examples").stream();
     let mut one = || {
@@ -25,7 +25,7 @@ pub(super) fn examples(windows: &Windows, count: usize, tokens: usize, key: RngK
         let start = stream.below(window.len() - length + 1);
         &window[start..start + length]
     };
-    (0..count).map(|_| one()).collect()
+    (0..sample.examples).map(|_| one()).collect()
 }
 
 /// Importance of rows and columns of these sites by their weights alone.

@@ -191,6 +191,49 @@ fn gradients_are_those_of_the_mean_loss_and_of_each_example() {
 }
 
 #[test]
+fn refitted_outputs_use_what_is_left_of_redundant_channels() {
+    for fields in [json!({}), json!({"mlp_bias": true})] {
+        let mut model = model(fields);
+        // The second half of the channels says the same as the first, more quietly.
+        for slot in model.slots_mut() {
+            let role = Role::of(slot);
+            let mut weight = slot.op().to_dense().expect("a weight");
+            let (rows, cols) = (weight.rows(), weight.cols());
+            match role {
+                Role::Gate | Role::Up => {
+                    weight = Mat::from_fn(rows, cols, |i, j| weight.at(i % 12, j));
+                }
+                Role::Down => {
+                    weight = Mat::from_fn(rows, cols, |i, j| {
+                        weight.at(i, j) * if j < 12 { 4.0 } else { 1.0 }
+                    });
+                }
+                _ => continue,
+            }
+            slot.replace(Op::Linear(Box::new(Dense::new(weight)))).expect("of its shape");
+            if let (Role::Gate | Role::Up, Some(bias)) = (role, slot.parts_mut().1) {
+                bias.copy_within(..12, 12);
+            }
+        }
+        let windows = calibration(&model, 2000);
+        let blocks = Blocks { attention: Some(vec![]), mlp: None };
+        let (criterion, ratio) = (Criterion::L1, Some(0.5));
+        let plain = LlmPruner { criterion, blocks, ratio, ..LlmPruner::default() };
+        let refit = LlmPruner { refit: Some(1e-6), ..plain.clone() };
+        let [plain, refit] =
+            [plain, refit].map(|method| prune(&method, &model, Some(&windows), &cut(1.0)));
+        assert_eq!(plain.network.config(), refit.network.config());
+        let gate = "model.layers.0.mlp.gate_proj";
+        assert!(rows(&model, &refit.network, gate).into_iter().eq(0..12));
+        let whole = logits(&model);
+        let [plain, left] = [&plain, &refit].map(|one| gap(&whole, &logits(&one.network)));
+        assert!(left < 1e-3 && plain > 10.0 * left, "{left:e} after {plain:e}");
+        let refitted = refit.sites.iter().filter(|site| site.fit.ridge.is_some());
+        assert_eq!(refitted.count(), 3);
+    }
+}
+
+#[test]
 fn fused_projections_have_the_importance_of_separate_ones() {
     for stem in ["phi3-window", "neox-parallel", "gpt2-plain"] {
         let model = checkpoint(stem).decoder;
@@ -263,8 +306,12 @@ fn impossible_options_are_told() {
     let defaults = LlmPruner::default();
     for (method, said) in [
         (LlmPruner { ratio: Some(1.0), ..defaults.clone() }, "has ratio 1"),
-        (LlmPruner { examples: 0, ..defaults.clone() }, "has examples 0, expected at least 1"),
-        (LlmPruner { example_tokens: 1, ..defaults.clone() }, "example_tokens 1"),
+        (
+            LlmPruner { sample: Sample { examples: 0, tokens: 64 }, ..defaults.clone() },
+            "has examples 0, expected at least 1",
+        ),
+        (LlmPruner { sample: Sample { examples: 9, tokens: 1 }, ..defaults.clone() }, "tokens 1"),
+        (LlmPruner { refit: Some(0.0), ..defaults.clone() }, "has refit 0, expected more"),
         (LlmPruner { steps: 0, ..defaults.clone() }, "has steps 0"),
     ] {
         let error = method.check().unwrap_err();

@@ -59,6 +59,10 @@ pub struct Prune {
     pub example_tokens: Option<usize>,
     /// Count query heads for key-value heads as in the released code (llm_pruner).
     pub compat: bool,
+    /// Refit output projections, with this pull to the original weights, such as 0.01
+    /// (llm_pruner); width always does.
+    #[schemars(extend("x-value" = "RIDGE"))]
+    pub refit: Option<f64>,
     /// Calibration text, as for `compress`.
     pub dataset: Option<String>,
     /// Largest number of calibration tokens.
@@ -113,6 +117,7 @@ impl Default for Prune {
             examples: None,
             example_tokens: None,
             compat: false,
+            refit: None,
             dataset: None,
             num_tokens,
             seq_len,
@@ -194,11 +199,10 @@ impl Prune {
         let mut options = Map::from_iter([("method".to_owned(), json!(id))]);
         for (flag, value) in self.given()? {
             match flag {
-                "attention_layers" | "mlp_layers" => {
-                    let part = flag.trim_end_matches("_layers");
-                    let blocks = options.entry("blocks").or_insert_with(|| json!({}));
-                    blocks[part] = value;
-                }
+                "attention_layers" => set(&mut options, "blocks", "attention", value),
+                "mlp_layers" => set(&mut options, "blocks", "mlp", value),
+                "examples" => set(&mut options, "sample", "examples", value),
+                "example_tokens" => set(&mut options, "sample", "tokens", value),
                 key => {
                     options.insert(key.to_owned(), value);
                 }
@@ -231,9 +235,15 @@ impl Prune {
             ("examples", self.examples.map(Value::from)),
             ("example_tokens", self.example_tokens.map(Value::from)),
             ("compat", self.compat.then_some(json!(true))),
+            ("refit", self.refit.map(Value::from)),
         ];
         Ok(options.into_iter().filter_map(|(flag, value)| Some((flag, value?))).collect())
     }
+}
+
+/// Sets an option of a group of options.
+fn set(options: &mut Map<String, Value>, group: &str, key: &str, value: Value) {
+    options.entry(group).or_insert_with(|| json!({}))[key] = value;
 }
 
 fn read(options: &Map<String, Value>) -> Result<PruneSpec, serde_json::Error> {
