@@ -242,9 +242,8 @@ fn hostile_leaf() -> BoxedStrategy<OpSpec> {
         count().prop_map(|rank| OpSpec::LowRank(LowRankSpec { rank })),
         count().prop_map(diagonal_low_rank),
         of(count()).prop_map(|blocks| OpSpec::Monarch(MonarchSpec { blocks })),
-        (count(), count()).prop_map(|(outputs, inputs)| {
-            OpSpec::Submatrix(SubmatrixSpec { outputs, inputs })
-        }),
+        (count(), count())
+            .prop_map(|(outputs, inputs)| { OpSpec::Submatrix(SubmatrixSpec { outputs, inputs }) }),
         (count(), of((count(), count()))).prop_map(|(terms, left)| {
             let left = left.map(|(out, inp)| Shape { out, inp });
             OpSpec::Kronecker(KroneckerSpec { terms, left })

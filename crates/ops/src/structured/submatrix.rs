@@ -62,11 +62,7 @@ impl<T: Scalar> Submatrix<T> {
     ///
     /// # Errors
     /// As [`Self::new`].
-    pub fn of(
-        weight: MatRef<'_, T>,
-        rows: Vec<u32>,
-        columns: Vec<u32>,
-    ) -> Result<Self, OpError> {
+    pub fn of(weight: MatRef<'_, T>, rows: Vec<u32>, columns: Vec<u32>) -> Result<Self, OpError> {
         let shape = Shape { out: weight.rows(), inp: weight.cols() };
         check_places("rows", &rows, shape.out)?;
         check_places("columns", &columns, shape.inp)?;
