@@ -4,7 +4,7 @@
 
     AutoModelForCausalLM.from_pretrained(DIRECTORY, trust_remote_code=True)
 
-The model is a Llama; each layer has the key heads and the MLP that its block names, or none.
+The model is a Llama; each layer has the heads and the MLP that its block names, or none.
 """
 
 import copy
@@ -69,7 +69,8 @@ def attention(config, block, index):
     if block.replace_with_linear:
         return Linear("linear_attn", config.hidden_size, lambda y: (y, None))
     own = copy.copy(config)
-    own.num_key_value_heads = config.num_attention_heads // block.n_heads_in_group
+    own.num_attention_heads = block.get("n_heads") or config.num_attention_heads
+    own.num_key_value_heads = own.num_attention_heads // block.n_heads_in_group
     return LlamaAttention(own, index)
 
 

@@ -325,7 +325,39 @@ fn widths_of_layers_are_blocks_where_the_model_has_their_shape() {
 
     let error = export(&mixed, &source, &asked(ExportForm::Width), &dir.path().join("no"));
     let error = error.unwrap_err().to_string();
-    assert!(error.contains("layer 0 has 1 key heads and an MLP of 512, layer 1"), "{error}");
+    assert!(
+        error.contains("layer 0 has 2 heads with 1 key heads and an MLP of 512, layer 1"),
+        "{error}"
+    );
+}
+
+#[test]
+fn blocks_tell_query_heads_by_layer() {
+    let dir = tempfile::tempdir().unwrap();
+    let mut config = config_json();
+    config["num_key_value_heads"] = config["num_attention_heads"].clone();
+    let decoder = TransformerConfig::from_json(&config).unwrap();
+    let model = Transformer::random(decoder, RngKey::new(5));
+    let (_, mut source) = small_model();
+    source.config = config.as_object().unwrap().clone();
+    let one = KeptWidths { mlp: None, heads: Some(KeptHeads::Groups(vec![1])) };
+    let mixed = model.keep_widths(&[one.clone(), KeptWidths::default()]).unwrap();
+    assert_eq!(choose(&mixed, &source).form, ExportForm::Blocks);
+    let out = dir.path().join("mixed");
+    let done = export(&mixed, &source, &asked(ExportForm::Blocks), &out).unwrap();
+    assert_eq!(done.saved.max_difference, 0.0);
+    let blocks = &json_of(&out.join("config.json"))["block_configs"];
+    assert_eq!(blocks[0]["attention"]["n_heads"], json!(1));
+    assert!(blocks[1]["attention"].get("n_heads").is_none());
+    let card = fs::read_to_string(out.join("README.md")).unwrap();
+    assert!(card.contains("it has as many query heads in every layer"), "{card}");
+    // One head in every layer is an ordinary model, with a size of heads of its own.
+    let single = model.keep_widths(&[one.clone(), one]).unwrap();
+    for form in [ExportForm::Width, ExportForm::Blocks] {
+        let out = dir.path().join(form.name());
+        export(&single, &source, &asked(form), &out).unwrap();
+        assert_eq!(load(&out).unwrap().decoder.config().layers, single.config().layers);
+    }
 }
 
 #[test]

@@ -201,7 +201,43 @@ fn impossible_widths_are_told() {
     let three = KeptWidths { mlp: None, heads: Some(KeptHeads::KeyValue(vec![0, 1, 2])) };
     let error = four.keep_widths(&[three, KeptWidths::default()]).unwrap_err().to_string();
     assert!(error.contains("4 query heads cannot share 3 equally"), "{error}");
-    let one = KeptWidths { mlp: None, heads: Some(KeptHeads::Groups(vec![0])) };
-    let error = four.keep_widths(&[one, KeptWidths::default()]).unwrap_err();
-    assert_eq!(error, WidthError::QueryHeads { layer: 1, expected: 1, found: 4 });
+}
+
+#[test]
+fn layers_may_have_query_heads_of_their_own() {
+    let config = tiny::config("llama", json!({"num_key_value_heads": 2}));
+    let model = tiny::decoder(config, 1);
+    let kept = |groups: &[usize]| KeptWidths {
+        mlp: None,
+        heads: Some(KeptHeads::Groups(groups.to_vec())),
+    };
+    for (first, second) in [(&[1][..], &[0, 1][..]), (&[0, 1], &[1])] {
+        let small = model.keep_widths(&[kept(first), kept(second)]).unwrap();
+        let heads: Vec<usize> = small
+            .config()
+            .layers
+            .iter()
+            .map(|layer| match layer.attention {
+                AttentionConfig::Heads(heads) => heads.heads,
+                AttentionConfig::Linear | AttentionConfig::Absent => 0,
+            })
+            .collect();
+        assert_eq!(heads, [2 * first.len(), 2 * second.len()]);
+        assert_eq!(small.config().heads, 4);
+        let cut = usize::from(second.len() == 1);
+        let mut silent = model.clone();
+        for slot in silent.slots_mut() {
+            if slot.layer() == Some(cut) && Role::of(slot) == Role::Output {
+                let inp = slot.shape().inp;
+                let weight = slot.op_mut().map_mut().params_mut().remove(0);
+                let columns = weight.values.chunks_exact_mut(inp);
+                columns.for_each(|row| row[..inp / 2].fill(0.0));
+            }
+        }
+        let off = gap(&ends(&silent), &ends(&small));
+        assert!(off < TOLERANCE, "off by {off:e}");
+        // What is left can be narrowed again.
+        let less = small.keep_widths(&[kept(&[0]), kept(&[0])]).unwrap();
+        assert_eq!(less.config().heads, 2);
+    }
 }

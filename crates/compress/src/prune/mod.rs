@@ -71,7 +71,8 @@ pub trait PruneMethod: Clone {
     /// The option and what is wrong with it, for a message.
     fn check(&self) -> Result<(), String>;
 
-    /// Parameters of every pruned site afterwards, exactly, without running the model.
+    /// Parameters of every pruned site afterwards, without running the model: exactly, or those of
+    /// equal shares if a ranking over all layers divides them.
     ///
     /// # Errors
     /// [`PruneError`] for a model that the method cannot prune, or not to this size.
@@ -159,6 +160,7 @@ macro_rules! prune_methods {
 prune_methods! {
     width => Width, Width;
     modegpt => Modegpt, Modegpt;
+    llm_pruner => LlmPruner, LlmPruner;
 }
 
 impl Cut {

@@ -5,8 +5,8 @@
 //! LLM-Pruner's counter, which adds softmax (H T²), rotary positions (4 T H h), activations (T f)
 //! and norms (2 T d each).
 
-use linwright_model::Transformer;
 use linwright_model::config::{AttentionConfig, MlpConfig};
+use linwright_model::{Transformer, TransformerConfig};
 use linwright_ops::Sites;
 use serde::{Deserialize, Serialize};
 
@@ -49,16 +49,16 @@ impl Shapes {
     /// Tokens of the counters' text.
     pub const TOKENS: u64 = 64;
 
-    /// The shape of a model with its operators as they are.
+    /// The shape of a model with a dense weight in every linear layer.
     #[must_use]
-    pub fn of(model: &Transformer) -> Self {
-        let config = model.config();
-        let mut layers: Vec<LayerShape> = config
+    pub fn dense(config: &TransformerConfig) -> Self {
+        let layers = config
             .layers
             .iter()
-            .map(|layer| LayerShape {
+            .zip(config.linear_parameters())
+            .map(|(layer, linears)| LayerShape {
                 heads: match layer.attention {
-                    AttentionConfig::Heads(_) => config.heads as u64,
+                    AttentionConfig::Heads(heads) => heads.heads as u64,
                     AttentionConfig::Linear | AttentionConfig::Absent => 0,
                 },
                 head_dim: config.head_dim as u64,
@@ -66,15 +66,23 @@ impl Shapes {
                     MlpConfig::Inner(width) => width as u64,
                     MlpConfig::Linear | MlpConfig::Absent => 0,
                 },
-                linears: 0,
+                linears,
             })
             .collect();
+        Self { width: config.hidden as u64, vocab: config.vocab as u64, layers }
+    }
+
+    /// The shape of a model with its operators as they are.
+    #[must_use]
+    pub fn of(model: &Transformer) -> Self {
+        let mut shapes = Self::dense(model.config());
+        shapes.layers.iter_mut().for_each(|layer| layer.linears = 0);
         for slot in model.slots() {
             if let Some(layer) = slot.layer() {
-                layers[layer].linears += slot.op().map().macs_per_row();
+                shapes.layers[layer].linears += slot.op().map().macs_per_row();
             }
         }
-        Self { width: config.hidden as u64, vocab: config.vocab as u64, layers }
+        shapes
     }
 
     /// Multiply-adds on a text of so many tokens.

@@ -4,6 +4,7 @@ use super::{Name, SavedForm};
 use linwright_compress::allocate::Allocator;
 use linwright_compress::intervention::{Intervention, Lname, Storage};
 use linwright_compress::methods::Whitening;
+use linwright_compress::prune::Criterion;
 use linwright_data::images::ImageFormat;
 use linwright_evaluate::{Bos, Join, Scoring, Split};
 use linwright_measure::inspect::report::By;
@@ -47,6 +48,7 @@ macro_rules! named {
 named! {
     Allocator;
     Bos;
+    Criterion;
     Diversity;
     By;
     ImageFormat;

@@ -137,6 +137,18 @@ impl TransformerConfig {
         all
     }
 
+    /// Parameters of the weights of all linear layers in each layer, without biases.
+    #[must_use]
+    pub fn linear_parameters(&self) -> Vec<u64> {
+        let layers = self.layout().layers;
+        let branches = |layer: &LayerOf<NormSite, Linear>| {
+            let branches = [&layer.attention, &layer.mlp].into_iter().flatten();
+            let slots = branches.flat_map(|branch| branch.inputs.iter().chain([&branch.output]));
+            slots.map(|linear| linear.shape.dense_parameters() as u64).sum()
+        };
+        layers.iter().map(branches).collect()
+    }
+
     /// Whether the weight of a role is stored transposed, with inputs in rows.
     pub(crate) fn is_transposed(&self, role: Role) -> bool {
         self.family.transposed && role != Role::Head
@@ -243,7 +255,7 @@ impl TransformerConfig {
                 output_bias,
             )),
             AttentionConfig::Heads(heads) => {
-                let (query, kv) = (self.query_width(), heads.kv_heads * self.head_dim);
+                let [query, kv] = [heads.heads, heads.kv_heads].map(|heads| heads * self.head_dim);
                 let width = |role| match role {
                     Role::QueryKeyValue => query + 2 * kv,
                     Role::Query => query,
@@ -358,7 +370,7 @@ impl TransformerConfig {
             };
             NormSite { name: self.in_layer(index, name), features, parts, weight: true, bias }
         };
-        names.into_iter().zip([self.heads, heads.kv_heads]).map(site).collect()
+        names.into_iter().zip([heads.heads, heads.kv_heads]).map(site).collect()
     }
 
     /// Number of features that a query or key norm normalises together, for rows of this width.

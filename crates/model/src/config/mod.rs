@@ -1,6 +1,6 @@
 //! The configuration of a transformer, read from and written to `config.json`.
 
-use crate::families::{Family, Head, Positions, QueryKeyNorm, Scope};
+use crate::families::{Family, Fused, Head, Positions, QueryKeyNorm, Scope};
 use linwright_tensor::kernels::activation::Activation;
 use linwright_tensor::kernels::norm::NormKind;
 use linwright_tensor::kernels::rope::Pairing;
@@ -26,7 +26,7 @@ pub struct TransformerConfig {
     pub hidden: usize,
     /// Width of the embedding; projected if it differs from [`Self::hidden`].
     pub embedding_width: usize,
-    /// Query heads.
+    /// Query heads of the layer that has most; see [`HeadsConfig::heads`].
     pub heads: usize,
     /// Features of a head.
     pub head_dim: usize,
@@ -100,6 +100,8 @@ pub enum AttentionConfig {
 /// Heads of one layer.
 #[derive(Clone, Copy, Debug, PartialEq)]
 pub struct HeadsConfig {
+    /// Query heads; [`TransformerConfig::heads`] unless some of this layer were removed.
+    pub heads: usize,
     /// Key and value heads; divides the query heads.
     pub kv_heads: usize,
     /// Sliding window: number of keys that a query attends to, itself included; `None`: all before
@@ -213,7 +215,7 @@ impl TransformerConfig {
         }
     }
 
-    /// Width of all query heads together.
+    /// Width of all query heads together, in the layer that has most.
     #[must_use]
     pub fn query_width(&self) -> usize {
         self.heads * self.head_dim
@@ -225,6 +227,13 @@ impl TransformerConfig {
     pub fn heads_are_separate(&self) -> bool {
         let spans = |norm: QueryKeyNorm| norm.scope == Scope::Whole;
         !(self.query_key_norm && self.family.query_key_norm.is_some_and(spans))
+    }
+
+    /// Whether a single matrix of queries, keys and values has them head by head, not one after the
+    /// other.
+    #[must_use]
+    pub fn stacks_by_head(&self) -> bool {
+        self.family.fused == Fused::ByHead
     }
 
     /// Pairs of features that rotate together.

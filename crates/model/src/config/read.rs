@@ -241,9 +241,9 @@ fn read_layers(
         let block = blocks.map(|blocks| &blocks[index]);
         let rope = rotates[index]
             .then_some(usize::from(family.rotary == RotaryForm::ByKind && slides[index]));
-        let attention = read_attention(fields, block, family, heads)?.map(|kv_heads| {
-            let window = window.filter(|_| slides[index]);
-            AttentionConfig::Heads(HeadsConfig { kv_heads, window, rope, scale: scale as f32 })
+        let attention = read_attention(fields, block, family, heads)?.map(|[heads, kv_heads]| {
+            let (window, scale) = (window.filter(|_| slides[index]), scale as f32);
+            AttentionConfig::Heads(HeadsConfig { heads, kv_heads, window, rope, scale })
         });
         layers.push(LayerConfig {
             attention: attention.unwrap_or_else(|other| other),
@@ -319,20 +319,21 @@ fn read_sliding(
     })
 }
 
-/// Attention of a layer: key and value heads, or a replacement.
+/// Attention of a layer: query heads with key and value heads, or a replacement.
 fn read_attention(
     fields: &Fields<'_>,
     block: Option<&Value>,
     family: &Family,
     heads: usize,
-) -> Result<Result<usize, AttentionConfig>, ConfigError> {
+) -> Result<Result<[usize; 2], AttentionConfig>, ConfigError> {
     let block = block.and_then(|block| block.get("attention")).and_then(Value::as_object);
-    let kv_heads = match block.map(|block| fields.inner(block)) {
+    let [heads, kv_heads] = match block.map(|block| fields.inner(block)) {
         Some(block) if block.flag("no_op", false)? => return Ok(Err(AttentionConfig::Absent)),
         Some(block) if block.flag("replace_with_linear", false)? => {
             return Ok(Err(AttentionConfig::Linear));
         }
         Some(block) => {
+            let heads = block.optional_size("n_heads", heads)?.unwrap_or(heads);
             let group = block.size("n_heads_in_group", limit::HEADS)?;
             if !heads.is_multiple_of(group) {
                 return Err(ConfigError::Inconsistent {
@@ -340,9 +341,12 @@ fn read_attention(
                     reason: format!("{heads} query heads are no multiple of {group}"),
                 });
             }
-            heads / group
+            [heads, heads / group]
         }
-        None => fields.optional_size("num_key_value_heads", limit::HEADS)?.unwrap_or(heads),
+        None => {
+            let kv_heads = fields.optional_size("num_key_value_heads", limit::HEADS)?;
+            [heads, kv_heads.unwrap_or(heads)]
+        }
     };
     if !heads.is_multiple_of(kv_heads) {
         return Err(ConfigError::Inconsistent {
@@ -357,7 +361,7 @@ fn read_attention(
             supported: "as many as query heads, where one matrix makes all three head by head",
         });
     }
-    Ok(Ok(kv_heads))
+    Ok(Ok([heads, kv_heads]))
 }
 
 fn read_mlp(fields: &Fields<'_>, block: Option<&Value>) -> Result<MlpConfig, ConfigError> {

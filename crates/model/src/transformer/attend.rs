@@ -142,7 +142,7 @@ impl Pass<'_> {
         } else if self.batch.is_branching() {
             self.attend_branches(&attention, [query, key, value], inner.view_mut());
         } else {
-            let log_sums = self.keep.then(|| sums.view_mut_of(query.rows(), self.config.heads));
+            let log_sums = self.keep.then(|| sums.view_mut_of(query.rows(), heads.heads));
             let inputs = Inputs { query, key, value };
             attention.forward_packed(self.batch.spans(), inputs, inner.view_mut(), log_sums);
         }
@@ -198,7 +198,7 @@ impl BackwardPass<'_> {
             let args = SlotBackward { x, dy, tape: &tape.ops[0], dx, grads: of_output };
             return self.slot(&branch.output, args);
         };
-        let mut d_inner = self.workspace.take(dy.rows(), self.config.query_width());
+        let mut d_inner = self.workspace.take(dy.rows(), heads.heads * self.config.head_dim);
         let args = SlotBackward {
             x: Some(&tape.inner),
             dy,
@@ -307,7 +307,7 @@ impl BackwardPass<'_> {
 fn attention_of(config: &TransformerConfig, heads: HeadsConfig) -> Attention {
     let causal = Mask::Causal { window: heads.window };
     Attention {
-        heads: config.heads,
+        heads: heads.heads,
         kv_heads: heads.kv_heads,
         head_dim: config.head_dim,
         scale: heads.scale,
@@ -319,12 +319,12 @@ fn attention_of(config: &TransformerConfig, heads: HeadsConfig) -> Attention {
 /// Location of queries, keys and values in a fused result: for each the first columns of its runs,
 /// and the number of columns in a run.
 fn runs(config: &TransformerConfig, heads: HeadsConfig) -> [(Vec<usize>, usize); 3] {
-    let (query, kv) = (config.query_width(), heads.kv_heads * config.head_dim);
+    let [query, kv] = [heads.heads, heads.kv_heads].map(|heads| heads * config.head_dim);
     match config.family.fused {
         Fused::Whole => [(vec![0], query), (vec![query], kv), (vec![query + kv], kv)],
         Fused::ByHead => [0, 1, 2].map(|nth| {
             let first = |head| (3 * head + nth) * config.head_dim;
-            ((0..config.heads).map(first).collect(), config.head_dim)
+            ((0..heads.heads).map(first).collect(), config.head_dim)
         }),
     }
 }

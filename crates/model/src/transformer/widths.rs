@@ -27,8 +27,8 @@ pub struct KeptWidths {
 /// Kept heads of a layer.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub enum KeptHeads {
-    /// Groups: key and value heads, each with its query heads. The number of query heads is the
-    /// same in the whole model, so every layer must keep equally many groups.
+    /// Groups: key and value heads, each with its query heads. Only the `blocks` form can store
+    /// layers of different numbers of query heads.
     Groups(Vec<usize>),
     /// Key and value heads only. All query heads stay in order and are divided equally among the
     /// kept ones.
@@ -56,18 +56,6 @@ pub enum WidthError {
         /// The error and the expected value.
         reason: String,
     },
-    /// Different numbers of query heads in layers.
-    #[error(
-        "layer {layer} keeps {found} query heads, others {expected}; their number belongs to the whole model"
-    )]
-    QueryHeads {
-        /// Index of the layer, from zero.
-        layer: usize,
-        /// Query heads of the layers before it.
-        expected: usize,
-        /// Its query heads.
-        found: usize,
-    },
     /// An operator from which features cannot be selected.
     #[error("site {site} holds a {kind}; features can be taken from dense weights and low rank")]
     Operator {
@@ -90,26 +78,22 @@ impl Transformer {
             return Err(WidthError::Layers { expected: layers, found: kept.len() });
         }
         let mut config = self.config.clone();
-        let mut query_heads = None;
+        let mut most_heads = None;
         let mut plans = Vec::with_capacity(layers);
         for (layer, kept) in kept.iter().enumerate() {
             let plan = LayerPruning::new(&self.config, layer, kept)?;
             let into = &mut config.layers[layer];
             if let (AttentionConfig::Heads(heads), Some(plan)) = (&mut into.attention, &plan.heads)
             {
-                heads.kv_heads = plan.kv.len();
-                let expected = *query_heads.get_or_insert(plan.query.len());
-                if plan.query.len() != expected {
-                    let found = plan.query.len();
-                    return Err(WidthError::QueryHeads { layer, expected, found });
-                }
+                (heads.heads, heads.kv_heads) = (plan.query.len(), plan.kv.len());
+                most_heads = most_heads.max(Some(heads.heads));
             }
             if let (MlpConfig::Inner(inner), Some(kept)) = (&mut into.mlp, &plan.mlp) {
                 *inner = kept.len();
             }
             plans.push(plan);
         }
-        config.heads = query_heads.unwrap_or(config.heads);
+        config.heads = most_heads.unwrap_or(config.heads);
         let mut model = self.clone();
         for (layer, plan) in plans.iter().enumerate() {
             let weights = &mut model.weights.layers[layer];
@@ -187,10 +171,10 @@ impl HeadPruning {
         old: HeadsConfig,
         kept: Option<&KeptHeads>,
     ) -> Result<Self, String> {
-        let group = config.heads / old.kv_heads;
+        let group = old.heads / old.kv_heads;
         let all = |count: usize| (0..count).collect::<Vec<_>>();
         let (query, kv) = match kept {
-            None => (all(config.heads), all(old.kv_heads)),
+            None => (all(old.heads), all(old.kv_heads)),
             Some(KeptHeads::Groups(groups)) => {
                 check(groups, old.kv_heads)?;
                 let readers = groups.iter().flat_map(|g| g * group..(g + 1) * group);
@@ -198,23 +182,23 @@ impl HeadPruning {
             }
             Some(KeptHeads::KeyValue(kv)) => {
                 check(kv, old.kv_heads)?;
-                if !config.heads.is_multiple_of(kv.len()) {
-                    let heads = config.heads;
+                if !old.heads.is_multiple_of(kv.len()) {
+                    let heads = old.heads;
                     return Err(format!("{heads} query heads cannot share {} equally", kv.len()));
                 }
-                if config.family.fused == Fused::ByHead && kv.len() != config.heads {
+                if config.family.fused == Fused::ByHead && kv.len() != old.heads {
                     return Err("stand head by head in one matrix: keep groups".into());
                 }
-                (all(config.heads), kv.clone())
+                (all(old.heads), kv.clone())
             }
         };
         Ok(Self { query, kv, old })
     }
 
     /// Whether everything is kept in place.
-    fn is_whole(&self, config: &TransformerConfig) -> bool {
+    fn is_whole(&self) -> bool {
         let same = |kept: &[usize], count: usize| kept.iter().copied().eq(0..count);
-        same(&self.query, config.heads) && same(&self.kv, self.old.kv_heads)
+        same(&self.query, self.old.heads) && same(&self.kv, self.old.kv_heads)
     }
 
     fn take(
@@ -224,7 +208,7 @@ impl HeadPruning {
         new: &TransformerConfig,
         layer: usize,
     ) -> Result<(), WidthError> {
-        if self.is_whole(old) {
+        if self.is_whole() {
             return Ok(());
         }
         let size = old.head_dim;
@@ -236,7 +220,7 @@ impl HeadPruning {
                     features(&self.query, 3 * size, 0)
                 }
                 Role::QueryKeyValue => {
-                    let first = old.query_width();
+                    let first = self.old.heads * size;
                     let second = first + self.old.kv_heads * size;
                     let parts = [first, second].map(|from| features(&self.kv, size, from));
                     [&query[..], &parts[0], &parts[1]].concat()

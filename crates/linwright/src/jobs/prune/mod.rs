@@ -1,11 +1,12 @@
 //! Narrower models that stock runtimes load.
 
 use super::compress::{self, MethodName, StoredDType};
+use super::layers::parse_layers;
 use super::named::{EditedForms, NameList, Names};
 use super::{
     Compress, EvaluationOptions, Failure, Job, JobError, Name, Outcome, SavedForm, Session, flag_of,
 };
-use linwright_compress::prune::PruneSpec;
+use linwright_compress::prune::{Criterion, PruneSpec};
 use schemars::JsonSchema;
 use serde::{Deserialize, Serialize};
 use serde_json::{Map, Value, json};
@@ -38,6 +39,26 @@ pub struct Prune {
     /// Pull of refitted weights to the original ones, as a share of the mean second moment of a
     /// feature (width) [default: 0.01].
     pub ridge: Option<f64>,
+    /// Importance of a head or channel: by the loss to first or second order, by magnitude, or at
+    /// random (llm_pruner) [default: param_first].
+    #[schemars(with = "Option<Names<Criterion>>")]
+    pub criterion: Option<Criterion>,
+    /// Share of channels that leaves, as LLM-Pruner counts, instead of --keep (llm_pruner).
+    pub ratio: Option<f64>,
+    /// Layers that lose heads (llm_pruner) [default: all].
+    pub attention_layers: Option<String>,
+    /// Layers that lose MLP channels (llm_pruner) [default: all].
+    pub mlp_layers: Option<String>,
+    /// Rank heads and channels of all layers together; layers differ then (llm_pruner).
+    pub global: bool,
+    /// Steps, each with new gradients (llm_pruner) [default: 1].
+    pub steps: Option<usize>,
+    /// Examples of the calibration text for gradients (llm_pruner) [default: 10].
+    pub examples: Option<usize>,
+    /// Tokens of an example (llm_pruner) [default: 64].
+    pub example_tokens: Option<usize>,
+    /// Count query heads for key-value heads as in the released code (llm_pruner).
+    pub compat: bool,
     /// Calibration text, as for `compress`.
     pub dataset: Option<String>,
     /// Largest number of calibration tokens.
@@ -83,6 +104,15 @@ impl Default for Prune {
             layers: None,
             heads: None,
             ridge: None,
+            criterion: None,
+            ratio: None,
+            attention_layers: None,
+            mlp_layers: None,
+            global: false,
+            steps: None,
+            examples: None,
+            example_tokens: None,
+            compat: false,
             dataset: None,
             num_tokens,
             seq_len,
@@ -162,12 +192,19 @@ impl Prune {
                 .hint(format!("the methods of prune are {ids}; compress has the others")));
         }
         let mut options = Map::from_iter([("method".to_owned(), json!(id))]);
-        let given =
-            [("heads", self.heads.map(Value::from)), ("ridge", self.ridge.map(Value::from))];
-        for (key, value) in given.into_iter().filter_map(|(key, value)| Some((key, value?))) {
-            options.insert(key.to_owned(), value);
+        for (flag, value) in self.given()? {
+            match flag {
+                "attention_layers" | "mlp_layers" => {
+                    let part = flag.trim_end_matches("_layers");
+                    let blocks = options.entry("blocks").or_insert_with(|| json!({}));
+                    blocks[part] = value;
+                }
+                key => {
+                    options.insert(key.to_owned(), value);
+                }
+            }
             if let Err(error) = read(&options) {
-                let (flag, message) = (flag_of(key), error.to_string());
+                let (flag, message) = (flag_of(flag), error.to_string());
                 return Err(match message.contains("unknown field") {
                     true => JobError::new(format!("--{flag} does not go with --method {id}")),
                     false => JobError::new(format!("--{flag}: {message}")),
@@ -175,6 +212,27 @@ impl Prune {
             }
         }
         read(&options).map_err(|error| JobError::new(error.to_string()))
+    }
+
+    /// Options of methods that were given, by flag.
+    fn given(&self) -> Result<Vec<(&'static str, Value)>, JobError> {
+        let layers = |flag: &str, text: &Option<String>| {
+            text.as_deref().map(|text| Ok(json!(parse_layers(flag, text)?))).transpose()
+        };
+        let options = [
+            ("heads", self.heads.map(Value::from)),
+            ("ridge", self.ridge.map(Value::from)),
+            ("criterion", self.criterion.map(|criterion| json!(criterion))),
+            ("ratio", self.ratio.map(Value::from)),
+            ("attention_layers", layers("attention-layers", &self.attention_layers)?),
+            ("mlp_layers", layers("mlp-layers", &self.mlp_layers)?),
+            ("global", self.global.then_some(json!(true))),
+            ("steps", self.steps.map(Value::from)),
+            ("examples", self.examples.map(Value::from)),
+            ("example_tokens", self.example_tokens.map(Value::from)),
+            ("compat", self.compat.then_some(json!(true))),
+        ];
+        Ok(options.into_iter().filter_map(|(flag, value)| Some((flag, value?))).collect())
     }
 }
 

@@ -253,6 +253,11 @@ fn compatibility(form: ExportForm, model: &Transformer) -> Vec<[&'static str; 3]
             ["vLLM", "yes, where it knows the model type", public],
             ["llama.cpp", "yes, where it knows the model type", public],
         ],
+        ExportForm::Blocks if widths::has_own_heads(model.config()) => vec![
+            ["transformers", "with `trust_remote_code=True`", tried],
+            ["vLLM", "no: it has as many query heads in every layer", public],
+            ["llama.cpp", "no: it has as many query heads in every layer", public],
+        ],
         ExportForm::Blocks => vec![
             ["transformers", "with `trust_remote_code=True`", tried],
             ["vLLM", "yes, with `--trust-remote-code` for the configuration", public],

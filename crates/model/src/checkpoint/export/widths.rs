@@ -20,7 +20,9 @@ pub(super) const MULTIPLE: usize = 256;
 /// Key and value heads and MLP features, if every layer has the same.
 pub(super) fn common(config: &TransformerConfig) -> Option<(usize, usize)> {
     let of = |layer: &crate::config::LayerConfig| match (layer.attention, layer.mlp) {
-        (AttentionConfig::Heads(heads), MlpConfig::Inner(inner)) => Some((heads.kv_heads, inner)),
+        (AttentionConfig::Heads(heads), MlpConfig::Inner(inner)) if heads.heads == config.heads => {
+            Some((heads.kv_heads, inner))
+        }
         _ => None,
     };
     let first = of(config.layers.first()?)?;
@@ -31,7 +33,9 @@ pub(super) fn common(config: &TransformerConfig) -> Option<(usize, usize)> {
 pub(super) fn difference(config: &TransformerConfig) -> String {
     let words = |layer: &crate::config::LayerConfig| {
         let attention = match layer.attention {
-            AttentionConfig::Heads(heads) => format!("{} key heads", heads.kv_heads),
+            AttentionConfig::Heads(heads) => {
+                format!("{} heads with {} key heads", heads.heads, heads.kv_heads)
+            }
             AttentionConfig::Linear => "a linear layer for attention".into(),
             AttentionConfig::Absent => "no attention".into(),
         };
@@ -71,9 +75,7 @@ pub(super) fn plain(model: &Transformer, source: &Source) -> Result<(Transformer
     set("intermediate_size", inner, true);
     set("num_attention_heads", config.heads, true);
     set("num_key_value_heads", kv_heads, kv_heads != config.heads);
-    let usual = config.hidden.is_multiple_of(config.heads)
-        && config.hidden / config.heads == config.head_dim;
-    set("head_dim", config.head_dim, !usual);
+    set("head_dim", config.head_dim, !has_usual_heads(config));
     described(model, source, object, family)
 }
 
@@ -94,6 +96,10 @@ pub(super) fn blocks(
     for field in ["intermediate_size", "num_key_value_heads"] {
         object.insert(field.into(), Value::Null);
     }
+    object.insert("num_attention_heads".into(), json!(config.heads));
+    if !has_usual_heads(config) {
+        object.insert("head_dim".into(), json!(config.head_dim));
+    }
     let layers = config.layers.iter().map(|layer| block(config, layer));
     object.insert("block_configs".into(), layers.collect());
     let module = BLOCKS_FILE.trim_end_matches(".py");
@@ -113,6 +119,19 @@ pub(super) fn has_multipliers(config: &TransformerConfig) -> bool {
     })
 }
 
+/// Whether the size of a head follows from their number.
+fn has_usual_heads(config: &TransformerConfig) -> bool {
+    config.hidden.is_multiple_of(config.heads) && config.hidden / config.heads == config.head_dim
+}
+
+/// Whether layers have different numbers of query heads.
+pub(super) fn has_own_heads(config: &TransformerConfig) -> bool {
+    config.layers.iter().any(|layer| match layer.attention {
+        AttentionConfig::Heads(heads) => heads.heads != config.heads,
+        AttentionConfig::Linear | AttentionConfig::Absent => false,
+    })
+}
+
 fn rename(object: &mut Map<String, Value>, family: &Family) {
     object.insert("model_type".into(), json!(family.model_type));
     object.insert("architectures".into(), json!([family.architecture]));
@@ -120,10 +139,21 @@ fn rename(object: &mut Map<String, Value>, family: &Family) {
 
 /// One layer of `block_configs`.
 fn block(config: &TransformerConfig, layer: &crate::config::LayerConfig) -> Value {
+    let mut attention = Map::new();
     let group = match layer.attention {
-        AttentionConfig::Heads(heads) => json!(config.heads / heads.kv_heads),
+        AttentionConfig::Heads(heads) => {
+            // Other runtimes know no such field, and find tensors of other shapes then.
+            if heads.heads != config.heads {
+                attention.insert("n_heads".into(), json!(heads.heads));
+            }
+            json!(heads.heads / heads.kv_heads)
+        }
         AttentionConfig::Linear | AttentionConfig::Absent => Value::Null,
     };
+    attention.insert("n_heads_in_group".into(), group);
+    attention.insert("no_op".into(), json!(layer.attention == AttentionConfig::Absent));
+    let linear = layer.attention == AttentionConfig::Linear;
+    attention.insert("replace_with_linear".into(), json!(linear));
     let mut ffn = Map::new();
     if let MlpConfig::Inner(inner) = layer.mlp {
         ffn.insert("intermediate_size".into(), json!(inner));
@@ -135,14 +165,7 @@ fn block(config: &TransformerConfig, layer: &crate::config::LayerConfig) -> Valu
     }
     ffn.insert("no_op".into(), json!(layer.mlp == MlpConfig::Absent));
     ffn.insert("replace_with_linear".into(), json!(layer.mlp == MlpConfig::Linear));
-    json!({
-        "attention": {
-            "n_heads_in_group": group,
-            "no_op": layer.attention == AttentionConfig::Absent,
-            "replace_with_linear": layer.attention == AttentionConfig::Linear,
-        },
-        "ffn": ffn,
-    })
+    json!({ "attention": attention, "ffn": ffn })
 }
 
 /// Model and source with this configuration, if it describes the model.
