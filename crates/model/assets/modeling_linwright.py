@@ -72,6 +72,14 @@ def kronecker(op, x):
     return sum(terms).flatten(-2)
 
 
+def submatrix(op, x):
+    """Some rows and columns of W; the others are zero."""
+    kept = functional.linear(x[..., op.columns.to(torch.int64)], op.weight)
+    out = kept.new_zeros(*x.shape[:-1], op.out_features)
+    out[..., op.rows.to(torch.int64)] = kept
+    return out
+
+
 def monarch(op, x):
     """W = P L P' R, L and R block-diagonal, P a transposition of the grid of features."""
     parts = x.unflatten(-1, (op.right.shape[0], op.right.shape[2]))
@@ -145,6 +153,7 @@ KINDS = {
     "low_rank": low_rank,
     "monarch": monarch,
     "product": product,
+    "submatrix": submatrix,
     "sum": total,
 }
 

@@ -64,10 +64,11 @@ const NARROWED: [&str; 6] = [
 /// Sets that are written as one file for llama.cpp.
 const GGUF: [&str; 3] = ["decoder/llama-tied", "decoder/qwen2-biases", "decoder/gpt2-plain"];
 /// Kinds that are put into slots in turn, where they exist for the shape.
-const KINDS: [&str; 8] = [
+const KINDS: [&str; 9] = [
     r#"{"kind":"diagonal_low_rank","rank":2}"#,
     r#"{"kind":"kronecker","terms":2}"#,
     r#"{"kind":"monarch","blocks":2}"#,
+    r#"{"kind":"submatrix","outputs":3,"inputs":5}"#,
     r#"{"kind":"block_hadamard","depth":1,"blocks":2}"#,
     r#"{"kind":"circulant_diagonal","factors":2}"#,
     r#"{"kind":"sum","terms":[{"kind":"monarch","blocks":2},{"kind":"low_rank","rank":2}]}"#,

@@ -23,6 +23,7 @@ pub use batch::Batch;
 pub use config::TransformerConfig;
 pub use config::{AttentionConfig, MlpConfig};
 pub use error::{ConfigError, ModelError};
+pub use linwright_tensor::kernels::rope::Pairing;
 pub use role::Role;
 pub use transformer::{
     KeptHeads, KeptWidths, ShowLogits, Stream, TensorSource, TokenScore, TrainingMemory,

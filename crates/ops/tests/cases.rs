@@ -4,7 +4,7 @@ use linwright_ops::{
     BlockHadamardSpec, ButterflySpec, CirculantDiagonalSpec, CirculantInit,
     CirculantParameterisation, DenseSpec, DiagonalLowRankSpec, KroneckerSpec, LowRankSpec,
     MonarchSpec, Nonlinearity, OpSpec, ProductSpec, RotorInit, RotorNetworkSpec, RotorOrder,
-    RotorSpec, Shape, SumSpec,
+    RotorSpec, Shape, SubmatrixSpec, SumSpec,
 };
 use proptest::bool::ANY as COIN;
 use proptest::collection::vec;
@@ -50,6 +50,14 @@ fn monarch() -> impl Strategy<Value = Case> {
     (1..=12_usize, 1..=20_usize, 1..=20_usize, COIN).prop_map(|(blocks, high, wide, named)| {
         let spec = MonarchSpec { blocks: named.then_some(blocks) };
         of_shape(OpSpec::Monarch(spec), blocks * high, blocks * wide)
+    })
+}
+
+fn submatrix() -> impl Strategy<Value = Case> {
+    let side = || (1..=20_usize, 0..=20_usize);
+    (side(), side()).prop_map(|((outputs, out), (inputs, inp))| {
+        let spec = SubmatrixSpec { outputs, inputs };
+        of_shape(OpSpec::Submatrix(spec), outputs + out, inputs + inp)
     })
 }
 
@@ -173,6 +181,7 @@ pub(crate) fn case() -> BoxedStrategy<Case> {
         low_rank(),
         near_diagonal(),
         monarch(),
+        submatrix(),
         kronecker(),
         butterfly(),
         block_hadamard(),
@@ -233,6 +242,8 @@ fn hostile_leaf() -> BoxedStrategy<OpSpec> {
         count().prop_map(|rank| OpSpec::LowRank(LowRankSpec { rank })),
         count().prop_map(diagonal_low_rank),
         of(count()).prop_map(|blocks| OpSpec::Monarch(MonarchSpec { blocks })),
+        (count(), count())
+            .prop_map(|(outputs, inputs)| { OpSpec::Submatrix(SubmatrixSpec { outputs, inputs }) }),
         (count(), of((count(), count()))).prop_map(|(terms, left)| {
             let left = left.map(|(out, inp)| Shape { out, inp });
             OpSpec::Kronecker(KroneckerSpec { terms, left })

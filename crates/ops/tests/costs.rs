@@ -37,6 +37,7 @@ fn operators_take_the_steps_they_declare() {
         (r#"{"kind":"diagonal_low_rank","rank":3}"#, Shape { out: 90, inp: 40 }),
         (r#"{"kind":"monarch"}"#, Shape { out: 96, inp: 64 }),
         (r#"{"kind":"kronecker","terms":3}"#, Shape { out: 60, inp: 64 }),
+        (r#"{"kind":"submatrix","outputs":20,"inputs":50}"#, Shape { out: 60, inp: 64 }),
         (r#"{"kind":"butterfly"}"#, square(128)),
         (r#"{"kind":"block_hadamard","block":16,"depth":3}"#, Shape { out: 64, inp: 100 }),
         (r#"{"kind":"circulant_diagonal","factors":3}"#, square(128)),

@@ -9,7 +9,11 @@
 mod branches;
 mod eliminate;
 mod error;
+mod head_pairs;
 mod narrowed;
+mod pieces;
+#[cfg(test)]
+mod tests;
 
 pub use error::PruneError;
 pub use narrowed::SiteSize;
@@ -155,6 +159,7 @@ macro_rules! prune_methods {
 
 prune_methods! {
     width => Width, Width;
+    modegpt => Modegpt, Modegpt;
     llm_pruner => LlmPruner, LlmPruner;
 }
 

@@ -1,7 +1,8 @@
 //! Sites before and after pruning.
 
-use crate::methods::FitReport;
+use crate::methods::{Fit, FitReport};
 use crate::pipeline::{Edited, SiteOutcome};
+use crate::{CompressError, FitError};
 use linwright_model::Transformer;
 use linwright_ops::{LinearSlot, SiteId, Sites};
 use serde::{Deserialize, Serialize};
@@ -48,4 +49,26 @@ pub(super) fn edited(
     };
     let sites = original.slots().into_iter().filter_map(outcome).collect();
     Edited { network: pruned, sites }
+}
+
+/// Groups of `size` inputs of a fitted output projection that are not zero, `count` in all.
+pub(super) fn kept_groups(
+    site: &SiteId,
+    fit: &Fit,
+    size: usize,
+    count: usize,
+) -> Result<Vec<usize>, CompressError> {
+    let weight = fit.op.to_dense().map_err(|error| CompressError::Fit {
+        site: site.clone(),
+        source: FitError::Operator(error),
+    })?;
+    let is_zero = |group: &usize| {
+        let inputs = group * size..(group + 1) * size;
+        (0..weight.rows()).all(|o| weight.row(o)[inputs.clone()].iter().all(|w| *w == 0.0))
+    };
+    let (zero, mut kept): (Vec<usize>, Vec<usize>) = (0..weight.cols() / size).partition(is_zero);
+    // Features that never say anything may be zero and stay.
+    kept.extend(zero.iter().take(count.saturating_sub(kept.len())));
+    kept.sort_unstable();
+    Ok(kept)
 }

@@ -1,16 +1,17 @@
 //! Fewer heads and features of the MLPs, the same number in every layer.
 
 use super::branches::{Branch, Part, check_dense};
-use super::eliminate::{columns, eliminate};
+use super::eliminate::eliminate;
+use super::pieces::Pieces;
 use super::{Cut, PruneError, PruneMethod, PruneProblem, SiteSize, narrowed};
 use crate::fit::regression::{multiply, subtract};
 use crate::methods::{Fit, FitProblem};
 use crate::pipeline::{Edited, put_fit};
-use crate::{CompressError, FitError, stored_fit};
+use crate::{CompressError, FitError};
 use linwright_measure::capture::{Evidence, Lockstep, Needs, Wanted};
 use linwright_model::{KeptHeads, KeptWidths, Transformer};
-use linwright_ops::{Dense, Examples, LinearSlot, Network, Op, Shape, SiteId, Sites};
-use linwright_run::{Fingerprint, Monitor};
+use linwright_ops::{Dense, LinearSlot, Network, Op, Shape, SiteId, Sites};
+use linwright_run::Monitor;
 use linwright_tensor::linalg::{NotPositiveDefinite, solve_spd};
 use linwright_tensor::{Mat, RngKey};
 use serde::{Deserialize, Serialize};
@@ -29,8 +30,8 @@ use std::collections::BTreeMap;
 #[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
 #[serde(default, deny_unknown_fields)]
 pub struct Width {
-    /// Share of key-value groups that is kept. By default about that of the cut, so that heads and
-    /// features share it.
+    /// Share of key-value groups that is kept. By default that of the cut, rounded down: MLPs make
+    /// up for it.
     #[serde(skip_serializing_if = "Option::is_none")]
     pub heads: Option<f64>,
     /// Pull of refitted weights to the original ones, as a share of the mean second moment of a
@@ -93,18 +94,12 @@ impl PruneMethod for Width {
         let mut lockstep = Lockstep::new(original, windows, context.bounds.clone());
         let mut widths = vec![KeptWidths::default(); original.config().layers.len()];
         let mut reports = BTreeMap::new();
-        let mut print = Fingerprint::of(&[
-            ("version", &env!("CARGO_PKG_VERSION")),
-            ("model", &context.model_hash),
-            ("examples", &windows.identity()),
-            ("method", self),
-        ]);
+        let mut pieces = Pieces::new(problem, self);
         for (branch, &count) in branches.iter().zip(&kept).filter(|(b, kept)| **kept < b.groups) {
             let (site, _) = branch.output();
-            print = Fingerprint::of(&[("after", &print), ("site", site), ("kept", &count)]);
-            let stored = context.store.map(|store| stored_fit::get(store, &print)).transpose()?;
-            let fit = match stored.flatten() {
-                Some(fit) => fit,
+            let fit = match pieces.next(std::slice::from_ref(site))?.and_then(|mut fits| fits.pop())
+            {
+                Some((_, fit)) => fit,
                 None => {
                     monitor.step(&format!("{site}: keeping {count} of {}", branch.groups));
                     let wanted = [Wanted { site, needs: Needs::Stats }];
@@ -112,11 +107,11 @@ impl PruneMethod for Width {
                     let fit = self
                         .fit(original, branch, count, &captured[0].evidence)
                         .map_err(|source| CompressError::Fit { site: site.clone(), source })?;
-                    context.store.map_or(Ok(()), |s| stored_fit::put(s, &print, site, &fit))?;
+                    pieces.put(&[(site.clone(), fit.clone())])?;
                     fit
                 }
             };
-            match (branch.part, kept_groups(&fit, branch, count)?) {
+            match (branch.part, narrowed::kept_groups(site, &fit, branch.group_size(), count)?) {
                 (Part::Attention, groups) => {
                     widths[branch.layer].heads = Some(KeptHeads::Groups(groups));
                 }
@@ -186,8 +181,20 @@ impl Width {
             }
             _ => return Ok(first.groups),
         }
-        let share = self.heads.unwrap_or(cut.keep);
-        Ok(((share * first.groups as f64).round() as usize).clamp(1, first.groups))
+        if let Some(share) = self.heads {
+            let groups = (share * first.groups as f64).round() as usize;
+            return Ok(groups.clamp(1, first.groups));
+        }
+        // MLPs keep at most all of their features.
+        let sum = |part: Part| {
+            let of_part = branches.iter().filter(move |branch| branch.part == part);
+            of_part.map(Branch::parameters).sum::<usize>() as f64
+        };
+        let (attention, mlp) = (sum(Part::Attention), sum(Part::Mlp));
+        let least = (cut.keep * (attention + mlp) - mlp) / attention;
+        let groups = (least * first.groups as f64).ceil() as usize;
+        let rounded = (cut.keep * first.groups as f64 + 1e-9) as usize;
+        Ok(rounded.max(groups).clamp(1, first.groups))
     }
 
     /// The output projection of a branch with only `count` groups of inputs.
@@ -232,24 +239,4 @@ impl Width {
         let op = Op::Linear(Box::new(Dense::new(weight.cast())));
         problem.closed(op, &weight, Some(ridge), 0)
     }
-}
-
-/// Groups of inputs of a fitted output projection that are not zero.
-fn kept_groups(fit: &Fit, branch: &Branch, count: usize) -> Result<Vec<usize>, CompressError> {
-    let (site, _) = branch.output();
-    let weight = fit.op.to_dense().map_err(|error| CompressError::Fit {
-        site: site.clone(),
-        source: FitError::Operator(error),
-    })?;
-    let size = branch.group_size();
-    let is_zero = |group: usize| {
-        let inputs = columns(&[group], size);
-        (0..weight.rows()).all(|o| inputs.iter().all(|&i| weight.at(o, i) == 0.0))
-    };
-    let (mut kept, zero): (Vec<usize>, Vec<usize>) =
-        (0..branch.groups).partition(|group| !is_zero(*group));
-    // Features that never say anything may be zero and stay.
-    kept.extend(zero.iter().take(count.saturating_sub(kept.len())));
-    kept.sort_unstable();
-    Ok(kept)
 }

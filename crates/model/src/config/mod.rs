@@ -237,7 +237,8 @@ impl TransformerConfig {
     }
 
     /// Pairs of features that rotate together.
-    pub(crate) fn pairing(&self) -> Pairing {
+    #[must_use]
+    pub fn pairing(&self) -> Pairing {
         match self.family.positions {
             Positions::Rotary(pairing) => pairing,
             Positions::Learned { .. } => Pairing::Halves,

@@ -17,9 +17,11 @@
 
 mod attend;
 mod backward;
+mod basis;
 mod budget;
 mod build;
 mod cache;
+mod depth;
 mod embed;
 mod forward;
 mod grads;
@@ -33,8 +35,10 @@ mod score;
 mod weights;
 mod widths;
 
+pub use basis::{BasisError, centred_basis};
 pub use build::{Fetch, Held, Orientation, TensorSource};
 pub use cache::Cache;
+pub use depth::LayersError;
 pub use forward::Stream;
 pub use grads::TransformerGrads;
 pub use memory::TrainingMemory;

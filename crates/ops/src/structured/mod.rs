@@ -185,6 +185,7 @@ operators! {
     monarch => Monarch, linear;
     butterfly => Butterfly, linear;
     diagonal_low_rank => DiagonalLowRank, linear;
+    submatrix => Submatrix, linear;
     sum => Sum, linear;
     product => Product, linear;
 }

@@ -17,7 +17,7 @@ pub const FILE: &str = "modeling_linwright.py";
 /// Source of the Python file.
 pub const MODELLING: &str = include_str!("../../../assets/modeling_linwright.py");
 /// Operator kinds that the Python file implements.
-pub const KINDS: [&str; 9] = [
+pub const KINDS: [&str; 10] = [
     "block_hadamard",
     "circulant_diagonal",
     "dense",
@@ -26,6 +26,7 @@ pub const KINDS: [&str; 9] = [
     "low_rank",
     "monarch",
     "product",
+    "submatrix",
     "sum",
 ];
 

@@ -65,18 +65,56 @@ pub(super) fn plain(model: &Transformer, source: &Source) -> Result<(Transformer
         rename(&mut object, family);
         object.shift_remove("block_configs");
     }
-    let mut set = |field: &str, value: usize, always: bool| {
-        let own = family.fields.iter().find(|(usual, _)| *usual == field);
-        let own = own.map_or(field, |(_, own)| own);
+    write_layers(&mut object, source, config, family);
+    let mut set = |field: &'static str, value: usize, always: bool| {
+        let own = own_name(&object, family, field);
         if !own.is_empty() && (always || object.get(own).is_some_and(|old| !old.is_null())) {
             object.insert(own.to_owned(), json!(value));
         }
     };
+    set("hidden_size", config.hidden, true);
+    set("word_embed_proj_dim", config.embedding_width, false);
     set("intermediate_size", inner, true);
     set("num_attention_heads", config.heads, true);
     set("num_key_value_heads", kv_heads, kv_heads != config.heads);
     set("head_dim", config.head_dim, !has_usual_heads(config));
     described(model, source, object, family)
+}
+
+/// Name under which a family reads a field; empty if it has no such field.
+fn own_name(object: &Map<String, Value>, family: &Family, field: &'static str) -> &'static str {
+    let own = family.fields.iter().find(|(usual, _)| *usual == field);
+    match own {
+        Some((_, own)) if !(family.synonyms.contains(&field) && object.contains_key(field)) => own,
+        _ => field,
+    }
+}
+
+/// Writes what changed of the number of layers and their kinds, and whether the output matrix is
+/// tied.
+fn write_layers(
+    object: &mut Map<String, Value>,
+    source: &Source,
+    config: &TransformerConfig,
+    family: &Family,
+) {
+    let read = source.decoder_config().ok();
+    if read.as_ref().is_none_or(|read| read.tied_embeddings != config.tied_embeddings) {
+        object.insert("tie_word_embeddings".into(), json!(config.tied_embeddings));
+    }
+    if read.is_some_and(|read| read.layers.len() == config.layers.len()) {
+        return;
+    }
+    let own = own_name(object, family, "num_hidden_layers");
+    object.insert(own.to_owned(), json!(config.layers.len()));
+    // Rules such as every sixth layer are about other layers now.
+    let whole = config.to_json();
+    for field in ["layer_types", "no_rope_layers"] {
+        match whole.get(field) {
+            Some(kinds) => object.insert(field.into(), kinds.clone()),
+            None => object.shift_remove(field),
+        };
+    }
 }
 
 /// Model and source with a configuration of layer-wise widths.
@@ -102,6 +140,7 @@ pub(super) fn blocks(
     }
     let layers = config.layers.iter().map(|layer| block(config, layer));
     object.insert("block_configs".into(), layers.collect());
+    object.insert("num_hidden_layers".into(), json!(config.layers.len()));
     let module = BLOCKS_FILE.trim_end_matches(".py");
     let map = json!({
         "AutoConfig": format!("{module}.BlocksConfig"),
@@ -180,8 +219,21 @@ fn described(
     let read = source.config_of(model).map_err(|error| error.to_string())?;
     let expected = TransformerConfig { family, ..config.clone() };
     if read != expected {
-        let found = family.model_type;
-        return Err(format!("a configuration of {found} cannot describe this model"));
+        let (found, difference) = (family.model_type, unlike(&read, &expected));
+        return Err(format!("a configuration of {found} cannot describe this model{difference}"));
     }
     Ok((model.under(expected), source))
+}
+
+/// What a configuration says instead, for a message.
+fn unlike(read: &TransformerConfig, expected: &TransformerConfig) -> String {
+    if read.head_dim != expected.head_dim {
+        let (read, own) = (read.head_dim, expected.head_dim);
+        return format!(": heads of {read} features instead of {own}");
+    }
+    let layers = read.layers.iter().zip(&expected.layers);
+    match layers.into_iter().position(|(read, expected)| read != expected) {
+        Some(layer) => format!(": windows, positions or scales of layer {layer} differ"),
+        None => String::new(),
+    }
 }

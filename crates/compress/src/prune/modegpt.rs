@@ -1,0 +1,435 @@
+//! Pairs of matrices that share features, each narrowed in closed form (MoDeGPT).
+
+use super::branches::{Branch, Part, check_dense};
+use super::eliminate::refitted;
+use super::head_pairs::{self, HeadRows, by_leverage, matching, narrowed, rotating};
+use super::pieces::{Pieces, inputs_of};
+use super::{Cut, PruneError, PruneMethod, PruneProblem, SiteSize, narrowed as sites};
+use crate::fit::regression::squares;
+use crate::methods::{Fit, FitReport};
+use crate::pipeline::{Edited, put_fit};
+use crate::{CompressError, FitError};
+use linwright_measure::capture::Lockstep;
+use linwright_measure::stats::InputStats;
+use linwright_model::{AttentionConfig, KeptWidths, Role, Transformer};
+use linwright_ops::{Dense, LinearSlot, Network, Op, Shape, SiteId, Sites, Submatrix};
+use linwright_run::Monitor;
+use linwright_tensor::Mat;
+use serde::{Deserialize, Serialize};
+use std::collections::BTreeMap;
+
+/// Pairs of matrices narrowed in closed form: MLP features by leverage scores with a Nyström refit,
+/// query and key features by their root mean squares (CR), values with outputs by SVD.
+///
+/// MLPs become narrower dense matrices. Heads keep their width, since rotary positions belong to
+/// features: queries, keys, values and outputs become submatrices with the kept rows or columns,
+/// which the native and the factored form hold.
+///
+/// Source: Lin et al. 2024 (arXiv:2408.09632), algorithms 1 to 3, with the same share for every
+/// layer. Deviations: inputs come from the model as narrowed so far, as in its code; rotary pairs
+/// leave together; heads that share keys and values are narrowed together; values are weighted by
+/// second moments of attended values instead of those of the layer's inputs. Norms of queries and
+/// keys span a whole head, so models that have them keep both, and the rest gives more.
+#[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
+#[serde(default, deny_unknown_fields)]
+pub struct Modegpt {
+    /// Ridge of leverage scores and refit, as a share of the mean second moment of a feature.
+    pub ridge: f64,
+}
+
+impl Default for Modegpt {
+    fn default() -> Self {
+        Self { ridge: 1e-4 }
+    }
+}
+
+/// What each part keeps.
+struct Budget {
+    branches: Vec<Branch>,
+    /// Share of features that stay.
+    share: f64,
+    /// Whether queries and keys are narrowed.
+    pairs: bool,
+    align: Option<usize>,
+}
+
+impl Budget {
+    /// Features of a head that stay, of queries with keys, and of values with outputs.
+    fn head_features(&self, size: usize) -> [usize; 2] {
+        let features = self.share * size as f64 + 1e-9;
+        let even = (features / 2.0) as usize * 2;
+        [if self.pairs { even.max(2) } else { size }, (features as usize).max(1)]
+    }
+
+    /// Sites of a branch that change; `kept` features stay if it is an MLP.
+    fn changed(&self, original: &Transformer, branch: &Branch, kept: usize) -> Vec<SiteId> {
+        let size = original.config().head_dim;
+        let [matched, valued] = self.head_features(size);
+        let is_changed = |site: &SiteId| match original.slot(site).map(Role::of) {
+            Some(Role::Query | Role::Key) => matched < size,
+            Some(Role::Value | Role::Output) => valued < size,
+            _ => kept < branch.groups && *site == branch.output().0,
+        };
+        let sites = branch.slots.iter().map(|(site, _)| site);
+        sites.filter(|site| is_changed(site)).cloned().collect()
+    }
+
+    /// Features of an MLP that stay.
+    fn mlp_features(&self, cut: &Cut, inner: usize) -> usize {
+        let align = self.align.unwrap_or_else(|| cut.alignment(inner)).min(inner);
+        ((self.share * inner as f64 + 1e-9) as usize / align * align).min(inner)
+    }
+}
+
+impl PruneMethod for Modegpt {
+    const ID: &'static str = "modegpt";
+    const SUMMARY: &'static str =
+        "MoDeGPT: pairs of matrices narrowed in closed form; heads keep their width, so native";
+
+    fn needs_text(&self) -> bool {
+        true
+    }
+
+    fn check(&self) -> Result<(), String> {
+        match self.ridge.is_finite() && self.ridge > 0.0 {
+            true => Ok(()),
+            false => Err(format!("has ridge {}, expected more than 0", self.ridge)),
+        }
+    }
+
+    fn sizes(&self, original: &Transformer, cut: &Cut) -> Result<Vec<SiteSize>, PruneError> {
+        let budget = Self::budget(original, cut)?;
+        let head = original.config().head_dim;
+        let of = |branch: &Branch| -> Vec<SiteSize> {
+            let size = |(site, shape): &(SiteId, Shape)| {
+                let dense = shape.dense_parameters();
+                let slot = original.slot(site).expect("it is a slot of the model");
+                let [matched, valued] = budget.head_features(head);
+                let kept = match (branch.part, Role::of(slot)) {
+                    (Part::Mlp, _) => {
+                        dense / branch.groups * budget.mlp_features(cut, branch.groups)
+                    }
+                    (Part::Attention, Role::Query | Role::Key) => dense / head * matched,
+                    (Part::Attention, _) => dense / head * valued,
+                };
+                SiteSize { site: site.clone(), dense, kept }
+            };
+            branch.slots.iter().map(size).collect()
+        };
+        Ok(budget.branches.iter().flat_map(of).collect())
+    }
+
+    fn prune(
+        &self,
+        problem: &PruneProblem<'_>,
+        monitor: &mut dyn Monitor,
+    ) -> Result<Edited<Transformer>, CompressError> {
+        let PruneProblem { original, cut, context, .. } = *problem;
+        let windows = problem.windows.ok_or(PruneError::NoText { method: Self::ID })?;
+        let budget = Self::budget(original, cut)?;
+        let mut network = original.clone();
+        let mut lockstep =
+            Lockstep::new(original, windows, context.bounds.clone()).without_targets();
+        let mut widths = vec![KeptWidths::default(); original.config().layers.len()];
+        let mut reports = BTreeMap::new();
+        let mut pieces = Pieces::new(problem, self);
+        for branch in &budget.branches {
+            let kept = budget.mlp_features(cut, branch.groups);
+            let head = budget.head_features(original.config().head_dim);
+            let changed = budget.changed(original, branch, kept);
+            if changed.is_empty() {
+                continue;
+            }
+            let fits = match pieces.next(&changed)? {
+                Some(fits) => fits,
+                None => {
+                    let at = format!("layer {}: {:?}", branch.layer, branch.part);
+                    monitor.step(&at.to_lowercase());
+                    let fits = match branch.part {
+                        Part::Attention => {
+                            Self::heads(branch, head, &mut lockstep, &network, monitor)?
+                        }
+                        Part::Mlp => self.mlp(branch, kept, &mut lockstep, &network, monitor)?,
+                    };
+                    pieces.put(&fits)?;
+                    fits
+                }
+            };
+            for (site, fit) in fits {
+                let slot = network.slot_mut(&site).expect("it is a slot of the model");
+                lockstep.note_edit(slot.stage().expect("a slot of a layer has a stage"));
+                reports.insert(site.clone(), fit.report.clone());
+                if branch.part == Part::Mlp {
+                    let features = sites::kept_groups(&site, &fit, 1, kept)?;
+                    widths[branch.layer].mlp = Some(features);
+                }
+                let bias = original.slot(&site).and_then(LinearSlot::bias);
+                put_fit(slot, bias, fit)?;
+            }
+        }
+        original.release_scratch();
+        let pruned = network.keep_widths(&widths).map_err(PruneError::from)?;
+        Ok(sites::edited(original, pruned, Self::ID, |layer| cut.has(layer), reports))
+    }
+}
+
+impl Modegpt {
+    fn budget(original: &Transformer, cut: &Cut) -> Result<Budget, PruneError> {
+        let branches = Branch::all(original, cut);
+        check_dense(original, &branches)?;
+        let config = original.config();
+        let slots = || branches.iter().flat_map(|branch| &branch.slots);
+        let role = |site: &SiteId| original.slot(site).map(Role::of);
+        if slots().any(|(site, _)| role(site) == Some(Role::QueryKeyValue)) {
+            let reason = "queries, keys and values are one matrix, and pairs of separate ones are \
+                          narrowed";
+            return Err(PruneError::Model { method: Self::ID, reason: reason.into() });
+        }
+        let is_matched = |site: &SiteId| matches!(role(site), Some(Role::Query | Role::Key));
+        let pairs = !config.query_key_norm;
+        let sum = |matched: bool| -> f64 {
+            let chosen = slots().filter(|(site, _)| is_matched(site) == matched);
+            chosen.map(|(_, shape)| shape.dense_parameters() as f64).sum()
+        };
+        let (matched, others) = (sum(true), sum(false));
+        let share = match pairs {
+            true => cut.keep,
+            false => (cut.keep * (matched + others) - matched) / others,
+        };
+        let budget = Budget { branches, share, pairs, align: cut.align };
+        let features = |branch: &Branch| match branch.part {
+            Part::Mlp => budget.mlp_features(cut, branch.groups),
+            Part::Attention => (share * config.head_dim as f64 + 1e-9) as usize / 2,
+        };
+        if budget.branches.iter().any(|branch| features(branch) == 0) {
+            let least =
+                if pairs { 2.0 / config.head_dim as f64 } else { matched / (matched + others) };
+            return Err(PruneError::TooSmall { method: Self::ID, keep: cut.keep, least });
+        }
+        Ok(budget)
+    }
+
+    /// The output projection of an MLP with `count` features.
+    fn mlp(
+        &self,
+        branch: &Branch,
+        count: usize,
+        lockstep: &mut Lockstep<'_, Transformer>,
+        network: &Transformer,
+        monitor: &mut dyn Monitor,
+    ) -> Result<Vec<(SiteId, Fit)>, CompressError> {
+        let (site, shape) = branch.output();
+        let inputs = inputs_of(site, lockstep, network, monitor)?;
+        let failed = |source| CompressError::Fit { site: site.clone(), source };
+        let slot = network.slot(site).expect("it is a slot of the model");
+        let weight: Mat<f64> =
+            slot.op().to_dense().map_err(|error| failed(FitError::Operator(error)))?.cast();
+        let mut gram = inputs.sxx.clone();
+        let mean = (0..shape.inp).map(|i| gram.at(i, i)).sum::<f64>() / shape.inp as f64;
+        let ridge = self.ridge * mean.max(f64::MIN_POSITIVE);
+        let kept = by_leverage(gram.view(), ridge, count).map_err(failed)?;
+        (0..shape.inp).for_each(|i| *gram.at_mut(i, i) += ridge);
+        let fitted = refitted(&weight, gram.view(), &kept).map_err(failed)?;
+        let away = Mat::from_fn(shape.out, shape.inp, |i, j| weight.at(i, j) - fitted.at(i, j));
+        let power = inputs.power_of(weight.view());
+        let lost = if power > 0.0 { inputs.power_of(away.view()) / power } else { squares(&away) };
+        let op = Op::Linear(Box::new(Dense::new(fitted.cast())));
+        let report = FitReport { ridge: Some(ridge), ..FitReport::without_text(lost) };
+        Ok(vec![(site.clone(), Fit { op, bias_shift: None, report })])
+    }
+
+    /// Queries, keys, values and the output projection of a layer with fewer features in each head.
+    fn heads(
+        branch: &Branch,
+        [matched, valued]: [usize; 2],
+        lockstep: &mut Lockstep<'_, Transformer>,
+        network: &Transformer,
+        monitor: &mut dyn Monitor,
+    ) -> Result<Vec<(SiteId, Fit)>, CompressError> {
+        let config = network.config();
+        let AttentionConfig::Heads(heads) = config.layers[branch.layer].attention else {
+            return Ok(Vec::new());
+        };
+        let size = config.head_dim;
+        let site_of = |role: Role| {
+            let found = branch
+                .slots
+                .iter()
+                .find(|(site, _)| network.slot(site).is_some_and(|slot| Role::of(slot) == role));
+            &found.expect("attention has this linear layer").0
+        };
+        let [query, key, value, output] =
+            [Role::Query, Role::Key, Role::Value, Role::Output].map(site_of);
+        let inputs = inputs_of(query, lockstep, network, monitor)?;
+        let attended = inputs_of(output, lockstep, network, monitor)?;
+        let attention = Attention { network, size, kv_heads: heads.kv_heads };
+        let rotated = heads.rope.map_or(0, |rope| config.ropes[rope].features);
+        let together = rotating(size, rotated, config.pairing());
+        let mut fits = Vec::new();
+        if matched < size {
+            fits.extend(attention.matched([query, key], &inputs, &together, matched)?);
+        }
+        if valued < size {
+            fits.extend(attention.valued([value, output], &attended, valued)?);
+        }
+        Ok(fits)
+    }
+}
+
+/// Attention of a layer.
+struct Attention<'a> {
+    network: &'a Transformer,
+    /// Features of a head.
+    size: usize,
+    kv_heads: usize,
+}
+
+impl Attention<'_> {
+    fn weight(&self, site: &SiteId) -> Result<(Mat<f64>, Option<Vec<f32>>), CompressError> {
+        let slot = self.network.slot(site).expect("it is a slot of the model");
+        let weight = slot.op().to_dense().map_err(|error| CompressError::Fit {
+            site: site.clone(),
+            source: FitError::Operator(error),
+        })?;
+        Ok((weight.cast(), slot.bias().map(<[f32]>::to_vec)))
+    }
+
+    /// Queries and keys with `count` features in each head.
+    fn matched(
+        &self,
+        [query, key]: [&SiteId; 2],
+        inputs: &InputStats,
+        together: &[Vec<usize>],
+        count: usize,
+    ) -> Result<Vec<(SiteId, Fit)>, CompressError> {
+        let samples = inputs.count.max(1) as f64;
+        let second = Mat::from_fn(inputs.features(), inputs.features(), |i, j| {
+            inputs.sxx.at(i, j) / samples
+        });
+        let mean: Vec<f64> = inputs.sx.iter().map(|sum| sum / samples).collect();
+        let (queries, keys) = (self.weight(query)?, self.weight(key)?);
+        let squares = |(weight, bias): &(Mat<f64>, Option<Vec<f32>>), head: usize| {
+            let rows = HeadRows::new(weight, bias.as_deref(), self.features(head));
+            rows.squares(second.view(), &mean)
+        };
+        let group = queries.0.rows() / self.size / self.kv_heads;
+        let (mut query_rows, mut key_rows, mut lost) = (Vec::new(), Vec::new(), 0.0);
+        for kv in 0..self.kv_heads {
+            let mut all = vec![0.0; self.size];
+            for head in kv * group..(kv + 1) * group {
+                all.iter_mut().zip(squares(&queries, head)).for_each(|(sum, more)| *sum += more);
+            }
+            let (kept, share) = matching(&all, &squares(&keys, kv), together, count);
+            lost += share / self.kv_heads as f64;
+            let places = |head: usize| {
+                let kept = kept.iter().map(move |feature| (head * self.size + feature) as u32);
+                kept.collect::<Vec<u32>>()
+            };
+            key_rows.extend(places(kv));
+            (kv * group..(kv + 1) * group).for_each(|head| query_rows.extend(places(head)));
+        }
+        let rows = [(query, queries, query_rows), (key, keys, key_rows)];
+        let fit =
+            |(site, (weight, bias), rows): (&SiteId, (Mat<f64>, Option<Vec<f32>>), Vec<u32>)| {
+                let columns = (0..weight.cols() as u32).collect();
+                let kept = places_of(&rows, weight.rows());
+                let shift = bias.map(|bias| {
+                    let removed = |(value, kept): (f32, &bool)| if *kept { 0.0 } else { -value };
+                    bias.into_iter().zip(&kept).map(removed).collect()
+                });
+                let weight: Mat<f32> = weight.cast();
+                submatrix(site, Submatrix::of(weight.view(), rows, columns), shift, lost)
+            };
+        rows.into_iter().map(fit).collect()
+    }
+
+    /// Values and the output projection with `rank` features in each head.
+    fn valued(
+        &self,
+        [value, output]: [&SiteId; 2],
+        attended: &InputStats,
+        rank: usize,
+    ) -> Result<Vec<(SiteId, Fit)>, CompressError> {
+        let ((values, bias), (outputs, _)) = (self.weight(value)?, self.weight(output)?);
+        let heads = outputs.cols() / self.size;
+        let group = heads / self.kv_heads;
+        let (out, inp) = (outputs.rows(), values.cols());
+        let mut narrow_values = Mat::zeros(self.kv_heads * rank, inp);
+        let mut narrow_outputs = Mat::zeros(out, heads * rank);
+        let mut new_bias = vec![0.0_f64; values.rows()];
+        let mut lost = 0.0;
+        for kv in 0..self.kv_heads {
+            let own = kv * group..(kv + 1) * group;
+            let second = Mat::from_fn(self.size, self.size, |i, j| {
+                let of = |head: usize| attended.sxx.at(head * self.size + i, head * self.size + j);
+                own.clone().map(of).sum()
+            });
+            let block = |head: usize| {
+                Mat::from_fn(out, self.size, |i, j| outputs.at(i, head * self.size + j))
+            };
+            let blocks: Vec<Mat<f64>> = own.clone().map(block).collect();
+            let found = narrowed(&blocks, second.view(), rank)
+                .map_err(|source| CompressError::Fit { site: output.clone(), source })?;
+            lost += found.lost / self.kv_heads as f64;
+            let rows = HeadRows::new(&values, bias.as_deref(), self.features(kv));
+            let (weight, shifted) = head_pairs::through(&found.values, &rows);
+            for i in 0..rank {
+                narrow_values.row_mut(kv * rank + i).copy_from_slice(weight.row(i));
+                new_bias[kv * self.size + i] = shifted[i];
+            }
+            for (head, block) in own.zip(&found.outputs) {
+                for i in 0..out {
+                    let into = &mut narrow_outputs.row_mut(i)[head * rank..(head + 1) * rank];
+                    into.copy_from_slice(block.row(i));
+                }
+            }
+        }
+        let shape = |site: &SiteId| self.network.slot(site).expect("a slot").shape();
+        let all = |count: usize| (0..count as u32).collect::<Vec<u32>>();
+        let shift = bias.map(|bias| {
+            let change = |(new, old): (&f64, f32)| *new as f32 - old;
+            new_bias.iter().zip(bias).map(change).collect()
+        });
+        let values = Submatrix::new(
+            narrow_values.cast(),
+            self.leading(self.kv_heads, rank),
+            all(inp),
+            shape(value),
+        );
+        let outputs = Submatrix::new(
+            narrow_outputs.cast(),
+            all(out),
+            self.leading(heads, rank),
+            shape(output),
+        );
+        Ok(vec![submatrix(value, values, shift, lost)?, submatrix(output, outputs, None, lost)?])
+    }
+
+    /// The first `rank` features of each head.
+    fn leading(&self, heads: usize, rank: usize) -> Vec<u32> {
+        let of = |head: usize| (head * self.size..head * self.size + rank).map(|i| i as u32);
+        (0..heads).flat_map(of).collect()
+    }
+
+    fn features(&self, head: usize) -> std::ops::Range<usize> {
+        head * self.size..(head + 1) * self.size
+    }
+}
+
+fn places_of(places: &[u32], features: usize) -> Vec<bool> {
+    let mut kept = vec![false; features];
+    places.iter().for_each(|place| kept[*place as usize] = true);
+    kept
+}
+
+fn submatrix(
+    site: &SiteId,
+    op: Result<Submatrix<f32>, linwright_ops::OpError>,
+    bias_shift: Option<Vec<f32>>,
+    lost: f64,
+) -> Result<(SiteId, Fit), CompressError> {
+    let failed =
+        |error| CompressError::Fit { site: site.clone(), source: FitError::Operator(error) };
+    let op = Op::Linear(Box::new(op.map_err(failed)?));
+    Ok((site.clone(), Fit { op, bias_shift, report: FitReport::without_text(lost) }))
+}

@@ -1,0 +1,74 @@
+//! Finished fits of a pruning in the store, in the order in which they depend on each other, and
+//! captures.
+
+use super::PruneProblem;
+use crate::methods::Fit;
+use crate::{CompressError, stored_fit};
+use linwright_measure::capture::{Evidence, Lockstep, Needs, Wanted};
+use linwright_measure::stats::InputStats;
+use linwright_model::Transformer;
+use linwright_ops::{Examples, SiteId};
+use linwright_run::{Fingerprint, Monitor, Store};
+use serde::Serialize;
+use std::sync::Arc;
+
+/// Fits of the sites of a branch.
+pub(super) type SiteFits = Vec<(SiteId, Fit)>;
+
+/// Fits in the store. Each depends on everything before it.
+pub(super) struct Pieces<'a> {
+    store: Option<&'a Store>,
+    print: Fingerprint,
+}
+
+impl<'a> Pieces<'a> {
+    /// The pieces of a problem for a method with its options.
+    pub(super) fn new(problem: &PruneProblem<'a>, method: &impl Serialize) -> Self {
+        let print = Fingerprint::of(&[
+            ("version", &env!("CARGO_PKG_VERSION")),
+            ("model", &problem.context.model_hash),
+            ("examples", &problem.windows.map(Examples::identity)),
+            ("method", method),
+            ("cut", problem.cut),
+            ("seed", &problem.seed),
+        ]);
+        Self { store: problem.context.store, print }
+    }
+
+    /// The stored fits of the next sites, if all are there.
+    pub(super) fn next(&mut self, sites: &[SiteId]) -> Result<Option<SiteFits>, CompressError> {
+        self.print = Fingerprint::of(&[("after", &self.print), ("sites", &sites)]);
+        let Some(store) = self.store else { return Ok(None) };
+        let mut found = Vec::new();
+        for site in sites {
+            let Some(fit) = stored_fit::get(store, &self.of(site))? else { return Ok(None) };
+            found.push((site.clone(), fit));
+        }
+        Ok(Some(found))
+    }
+
+    /// Stores the fits of these sites.
+    pub(super) fn put(&self, fits: &[(SiteId, Fit)]) -> Result<(), CompressError> {
+        let Some(store) = self.store else { return Ok(()) };
+        fits.iter().try_for_each(|(site, fit)| stored_fit::put(store, &self.of(site), site, fit))
+    }
+
+    fn of(&self, site: &SiteId) -> Fingerprint {
+        Fingerprint::of(&[("branch", &self.print), ("site", site)])
+    }
+}
+
+/// Sums over the inputs of a site in the training text, in the model as it is.
+pub(super) fn inputs_of(
+    site: &SiteId,
+    lockstep: &mut Lockstep<'_, Transformer>,
+    network: &Transformer,
+    monitor: &mut dyn Monitor,
+) -> Result<Arc<InputStats>, CompressError> {
+    let wanted = [Wanted { site, needs: Needs::Inputs }];
+    let mut captured = lockstep.capture(network, &wanted, monitor)?;
+    match captured.pop().map(|capture| capture.evidence) {
+        Some(Evidence::Inputs { train, .. }) => Ok(train),
+        other => unreachable!("sums over inputs were asked for, found {other:?}"),
+    }
+}
