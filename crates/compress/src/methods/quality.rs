@@ -129,7 +129,7 @@ impl FitReport {
     }
 
     /// Report of a map that was compared with the weight alone.
-    pub(super) fn without_text(relative_error: f64) -> Self {
+    pub(crate) fn without_text(relative_error: f64) -> Self {
         Self {
             relative_error,
             train_relative_error: relative_error,
