@@ -1,6 +1,6 @@
 //! Errors of changing a model.
 
-use crate::SizeError;
+use crate::{PruneError, SizeError};
 use linwright_evaluate::EvaluationError;
 use linwright_measure::capture::CaptureError;
 use linwright_model::ModelError;
@@ -92,6 +92,9 @@ pub enum CompressError {
         /// The error of the system.
         source: std::io::Error,
     },
+    /// The model cannot be pruned as asked.
+    #[error(transparent)]
+    Prune(#[from] PruneError),
     /// Activations could not be captured.
     #[error(transparent)]
     Capture(#[from] CaptureError),

@@ -340,16 +340,7 @@ pub(crate) fn put(
 ) -> Result<SiteOutcome, CompressError> {
     let slot = network.slot_mut(id).expect("the site was found in the plan");
     let dense_parameters = slot.shape().dense_parameters();
-    slot.replace(fit.op).map_err(|source| CompressError::Fit {
-        site: id.clone(),
-        source: FitError::Operator(source),
-    })?;
-    if let (Some(bias), Some(original), Some(shift)) =
-        (slot.bias_mut(), original_bias, fit.bias_shift)
-    {
-        let sums = original.iter().zip(shift);
-        bias.iter_mut().zip(sums).for_each(|(bias, (original, shift))| *bias = original + shift);
-    }
+    let report = put_fit(slot, original_bias, fit)?;
     Ok(SiteOutcome {
         site: id.clone(),
         role: slot.role().to_string(),
@@ -359,8 +350,26 @@ pub(crate) fn put(
         parameters: slot.parameters(),
         dense_parameters,
         macs_per_row: slot.op().map().macs_per_row(),
-        fit: fit.report,
+        fit: report,
     })
+}
+
+/// Puts a fit into a slot, with the original bias, shifted.
+pub(crate) fn put_fit(
+    slot: &mut LinearSlot,
+    original_bias: Option<&[f32]>,
+    fit: Fit,
+) -> Result<FitReport, CompressError> {
+    let site = slot.id().clone();
+    let replaced = slot.replace(fit.op).map_err(FitError::Operator);
+    replaced.map_err(|source| CompressError::Fit { site, source })?;
+    if let (Some(bias), Some(original), Some(shift)) =
+        (slot.bias_mut(), original_bias, fit.bias_shift)
+    {
+        let sums = original.iter().zip(shift);
+        bias.iter_mut().zip(sums).for_each(|(bias, (original, shift))| *bias = original + shift);
+    }
+    Ok(fit.report)
 }
 
 #[cfg(test)]

@@ -92,8 +92,8 @@ pub use request::{Cloze, Cut, DetailRequest, Details, Generation, Item, Reply, R
 pub use result::{Counts, DataUsed, GroupResult, Metric, Sample, TaskResult};
 pub use result_json::{EvaluationRecord, ParameterCounts, Prompting, result_json};
 pub use runner::{
-    Answer, BatchAnswers, Hooks, Outcome, Prepared, Progress, RunOptions, evaluate, evaluate_each,
-    tokens_of,
+    Answer, BatchAnswers, Hooks, Outcome, Prepared, Progress, RunOptions, Several, evaluate,
+    evaluate_each, tokens_of,
 };
 pub use sentences::{SENTENCE_TASKS, SentencePairs, SentenceTask};
 pub use similarity::Pairs;

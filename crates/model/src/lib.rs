@@ -21,9 +21,11 @@ pub mod windows;
 
 pub use batch::Batch;
 pub use config::TransformerConfig;
+pub use config::{AttentionConfig, MlpConfig};
 pub use error::{ConfigError, ModelError};
 pub use role::Role;
 pub use transformer::{
-    ShowLogits, Stream, TensorSource, TokenScore, TrainingMemory, Transformer, TransformerGrads,
+    KeptHeads, KeptWidths, ShowLogits, Stream, TensorSource, TokenScore, TrainingMemory,
+    Transformer, TransformerGrads, WidthError,
 };
 pub use windows::{Split, Windows, WindowsError};

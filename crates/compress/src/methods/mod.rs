@@ -73,14 +73,14 @@ impl FitProblem<'_> {
 
     /// Training sums for the fit: centred ones if the slot has a bias, which absorbs the difference
     /// of the means.
-    fn target(&self) -> Result<Cow<'_, SiteStats>, FitError> {
+    pub(crate) fn target(&self) -> Result<Cow<'_, SiteStats>, FitError> {
         let train = self.stats()?;
         Ok(if self.biased() { Cow::Owned(train.centred()) } else { train })
     }
 
     /// A closed-form fit to [`Self::target`] with its bias; `a` is the operator as a matrix (out,
     /// inp).
-    fn closed(
+    pub(crate) fn closed(
         &self,
         op: Op<f32>,
         a: &Mat<f64>,

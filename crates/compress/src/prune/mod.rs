@@ -6,6 +6,8 @@
 //!
 //! [`Method`]: crate::methods::Method
 
+mod branches;
+mod eliminate;
 mod error;
 mod narrowed;
 

@@ -2,18 +2,20 @@
 
 mod answer;
 mod plan;
+mod several;
 #[cfg(test)]
 mod tests;
 
 pub use answer::{Answer, BatchAnswers};
+pub use several::Several;
 
 use super::infill::MaskedInfill;
 use super::journal::Journal;
 use super::similarity::PendingSimilarity;
 use super::suitable::items_of;
 use super::{
-    Bos, EvaluationError, Generated, Generation, Infilled, Item, LanguageModel, LanguageModels,
-    MaskedInput, ModelFailure, Reply, Scored, Sequence, Task, TaskResult, TopLogprobsRequest,
+    Bos, EvaluationError, Infilled, Item, LanguageModel, LanguageModels, MaskedInput, ModelFailure,
+    Reply, Scored, Sequence, Task, TaskResult, TopLogprobsRequest,
 };
 use answer::place;
 use linwright_run::Shard;
@@ -100,7 +102,7 @@ pub fn evaluate(
     options: &RunOptions,
     hooks: &mut Hooks<'_>,
 ) -> Result<Outcome<TaskResult>, EvaluationError> {
-    Ok(match evaluate_each(task, &Single(model), options, hooks, |result| result)? {
+    Ok(match evaluate_each(task, &Several(&[model]), options, hooks, |result| result)? {
         Outcome::Complete(mut results) => Outcome::Complete(results.swap_remove(0)),
         Outcome::Part { known, total } => Outcome::Part { known, total },
     })
@@ -207,47 +209,6 @@ impl<'a> Prepared<'a> {
         let each = replies.into_iter();
         let results = each.map(|replies| Ok(keep(self.task.score(&replies, self.bos_used)?)));
         results.collect::<Result<_, _>>().map(Outcome::Complete)
-    }
-}
-
-/// One model as [`LanguageModels`].
-struct Single<'a>(&'a dyn LanguageModel);
-
-impl LanguageModels for Single<'_> {
-    fn first(&self) -> &dyn LanguageModel {
-        self.0
-    }
-
-    fn count(&self) -> usize {
-        1
-    }
-
-    fn score_each(
-        &self,
-        sequences: &[Sequence<'_>],
-        top_requests: &[Option<TopLogprobsRequest>],
-    ) -> Result<Vec<Scored>, ModelFailure> {
-        if top_requests.iter().any(Option::is_some) {
-            return Ok(vec![self.0.score_with_top_logprobs(sequences, top_requests)?]);
-        }
-        let scores = self.0.score(sequences)?;
-        Ok(vec![Scored { scores, top_logprobs: vec![None; sequences.len()] }])
-    }
-
-    fn infill_each(&self, texts: &[MaskedInput]) -> Result<Vec<Vec<Infilled>>, ModelFailure> {
-        Ok(vec![self.0.infill(texts)?])
-    }
-
-    fn cosines_each(&self, pairs: &[[Vec<u32>; 2]]) -> Result<Vec<Vec<f64>>, ModelFailure> {
-        Ok(vec![self.0.cosines(pairs)?])
-    }
-
-    fn generate_each(
-        &self,
-        prompts: &[Vec<u32>],
-        generation: &Generation,
-    ) -> Result<Vec<Vec<Generated>>, ModelFailure> {
-        Ok(vec![self.0.generate(prompts, generation)?])
     }
 }
 

@@ -198,6 +198,7 @@ impl From<CompressError> for Failure {
             | CompressError::Pattern { .. }
             | CompressError::Search { .. }
             | CompressError::NoRecovery { .. }
+            | CompressError::Prune(_)
             | CompressError::Sweep { .. } => Self::usage(message),
             CompressError::Evaluation(error) => error.into(),
             CompressError::Output(error) => error.into(),

@@ -1,6 +1,6 @@
 //! The configuration of a transformer, read from and written to `config.json`.
 
-use crate::families::{Family, Head, Positions};
+use crate::families::{Family, Head, Positions, QueryKeyNorm, Scope};
 use linwright_tensor::kernels::activation::Activation;
 use linwright_tensor::kernels::norm::NormKind;
 use linwright_tensor::kernels::rope::Pairing;
@@ -217,6 +217,14 @@ impl TransformerConfig {
     #[must_use]
     pub fn query_width(&self) -> usize {
         self.heads * self.head_dim
+    }
+
+    /// Whether attention heads can leave without a change of the others: no norm of queries or keys
+    /// spans several heads.
+    #[must_use]
+    pub fn heads_are_separate(&self) -> bool {
+        let spans = |norm: QueryKeyNorm| norm.scope == Scope::Whole;
+        !(self.query_key_norm && self.family.query_key_norm.is_some_and(spans))
     }
 
     /// Pairs of features that rotate together.

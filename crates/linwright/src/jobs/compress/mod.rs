@@ -1,10 +1,12 @@
 //! Linear layers replaced by smaller ones.
 
 mod allocation;
+mod edits;
 mod names;
 mod plan;
+mod pruning;
 mod recovery;
-mod run;
+pub(super) mod run;
 mod summary;
 
 use super::calibration::{self, CalibrationOptions};
@@ -13,6 +15,7 @@ use super::{EvaluationOptions, Failure, Job, JobError, Outcome, SavedForm, Sessi
 use linwright_compress::allocate::Allocator;
 use linwright_compress::intervention::Intervention;
 use linwright_compress::methods::Whitening;
+use linwright_compress::prune::PruneSpec;
 use linwright_compress::{Plan, Size};
 use linwright_model::Role;
 use linwright_model::Transformer;
@@ -157,6 +160,10 @@ pub struct Compress {
     pub force: bool,
     /// Print the plan with its parameters, memory and time, and stop.
     pub dry_run: bool,
+    /// Options of a pruning method, which `prune` has as flags.
+    #[serde(skip)]
+    #[schemars(skip)]
+    pub pruning: Option<PruneSpec>,
 }
 
 impl Default for Compress {
@@ -199,6 +206,7 @@ impl Default for Compress {
             dtype: None,
             force: false,
             dry_run: false,
+            pruning: None,
         }
     }
 }
@@ -231,7 +239,7 @@ impl Job for Compress {
     }
 
     fn run(&self, session: &mut Session<'_>) -> Result<Outcome, Failure> {
-        run::run(self, session)
+        run::run(self, self, session)
     }
 }
 

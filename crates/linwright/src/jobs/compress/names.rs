@@ -4,17 +4,19 @@ use super::plan::{ROLES, kinds};
 use crate::jobs::fields::Name;
 use crate::jobs::named::NameList;
 use linwright_compress::MethodSpec;
+use linwright_compress::prune::PruneSpec;
 use linwright_tensor::dtype::DType;
 use serde::{Deserialize, Deserializer, Serialize, Serializer};
 use std::sync::LazyLock;
 
-/// A method of the registry, a kind of operator, which stands for `structured` with this operator,
-/// or `auto`.
+/// A method of the registry, a way of structured pruning, a kind of operator, which stands for
+/// `structured` with this operator, or `auto`.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct MethodName(&'static str);
 
 static METHODS: LazyLock<Vec<MethodName>> = LazyLock::new(|| {
-    let names = MethodSpec::IDS.iter().copied().chain(kinds()).chain([AUTO]);
+    let methods = MethodSpec::IDS.iter().chain(PruneSpec::IDS).copied();
+    let names = methods.chain(kinds()).chain([AUTO]);
     names.map(MethodName).collect()
 });
 
@@ -28,6 +30,12 @@ impl MethodName {
         &METHODS
     }
 
+    /// The method with this name.
+    #[must_use]
+    pub fn named(name: &str) -> Option<Self> {
+        Self::all().iter().copied().find(|method| method.name() == name)
+    }
+
     /// The name.
     #[must_use]
     pub fn name(self) -> &'static str {
@@ -36,7 +44,12 @@ impl MethodName {
 
     /// Whether it is a kind of operator.
     pub(super) fn is_kind(self) -> bool {
-        !self.is_auto() && !MethodSpec::IDS.contains(&self.0)
+        !self.is_auto() && !self.is_pruning() && !MethodSpec::IDS.contains(&self.0)
+    }
+
+    /// Whether it narrows layers together instead of replacing each.
+    pub(super) fn is_pruning(self) -> bool {
+        PruneSpec::IDS.contains(&self.0)
     }
 
     /// Whether each layer gets the method that costs least loss.
@@ -48,8 +61,10 @@ impl MethodName {
         if self.is_auto() {
             return "for each layer the method and size that cost least loss".to_owned();
         }
-        match MethodSpec::IDS.iter().position(|id| *id == self.0) {
-            Some(index) => MethodSpec::SUMMARIES[index].to_owned(),
+        let methods = MethodSpec::IDS.iter().zip(MethodSpec::SUMMARIES);
+        let mut known = methods.chain(PruneSpec::IDS.iter().zip(PruneSpec::SUMMARIES));
+        match known.find(|(id, _)| **id == self.0) {
+            Some((_, summary)) => (*summary).to_owned(),
             None => format!("structured, with --operator {}", self.0),
         }
     }
@@ -71,8 +86,8 @@ impl Serialize for MethodName {
 impl<'de> Deserialize<'de> for MethodName {
     fn deserialize<D: Deserializer<'de>>(deserializer: D) -> Result<Self, D::Error> {
         let name = String::deserialize(deserializer)?;
-        let method = Self::all().iter().copied().find(|method| method.name() == name);
-        method.ok_or_else(|| serde::de::Error::custom(format!("there is no method {name}")))
+        Self::named(&name)
+            .ok_or_else(|| serde::de::Error::custom(format!("there is no method {name}")))
     }
 }
 

@@ -1,6 +1,6 @@
 //! From options to a plan.
 
-use super::{Compress, Heal, MethodName};
+use super::{Compress, Heal, MethodName, pruning};
 use crate::jobs::plan_file::read_plan_file;
 use crate::jobs::{JobError, flag_of, parse_layers};
 use linwright_compress::methods::{DenseMethod, How};
@@ -27,6 +27,9 @@ pub(super) const ROLES: [Role; 11] = [
 
 pub(super) fn check(job: &Compress) -> Result<(), JobError> {
     super::recovery::check(job)?;
+    if pruning::is_wanted(job) {
+        return pruning::check(job);
+    }
     match &job.plan {
         Some(path) => read_plan_file(path).map(drop),
         None => {
@@ -62,7 +65,7 @@ pub(super) fn heal(job: &Compress, method: &MethodSpec) -> Heal {
     job.heal.unwrap_or(standard)
 }
 
-fn layers(job: &Compress) -> Result<Option<Vec<usize>>, JobError> {
+pub(super) fn layers(job: &Compress) -> Result<Option<Vec<usize>>, JobError> {
     job.layers.as_deref().map(|text| parse_layers("layers", text)).transpose()
 }
 

@@ -1,6 +1,7 @@
 //! `linwright compress`: replace linear layers and save the model.
 
 use super::allocation::{Allocated, Dividing, check_model};
+use super::edits::Edits;
 use super::summary::{self, Summary};
 use super::{Compress, StoredDType, recovery};
 use crate::jobs::calibration::Calibration;
@@ -9,22 +10,27 @@ use crate::jobs::outcome::text as text_block;
 use crate::jobs::saving::{self, Saving};
 use crate::jobs::source::OpenModel;
 use crate::jobs::tasks::{Judged, before_and_after, check_tasks, open_tasks_if_any};
+use crate::jobs::verb::AnyJob;
 use crate::jobs::{Failure, Job, Outcome, Session, offload, outputs, store};
-use linwright_compress::pipeline::{Context, Edited, SiteOutcome, apply};
-use linwright_compress::plan::SlotEdit;
+use linwright_compress::pipeline::{Context, Edited, SiteOutcome};
 use linwright_compress::recover::RecoveryReport;
-use linwright_compress::{Plan, study};
+use linwright_compress::study;
 use linwright_evaluate::{ParameterCounts, Task, tokens_per_second};
 use linwright_measure::capture::Bounds;
+use linwright_model::Transformer;
 use linwright_model::checkpoint::export::Exported;
-use linwright_model::{Batch, Transformer};
-use linwright_ops::{Examples, Network, Op, SiteId, Sites};
+use linwright_ops::Network;
 use linwright_run::{Monitor, Store};
 use serde_json::json;
 
-pub(super) fn run(job: &Compress, session: &mut Session<'_>) -> Result<Outcome, Failure> {
+/// Runs a job that was given as `face`, under whose name it is kept and recorded.
+pub(in crate::jobs) fn run(
+    job: &Compress,
+    face: &dyn AnyJob,
+    session: &mut Session<'_>,
+) -> Result<Outcome, Failure> {
     if !job.dry_run {
-        let inputs = outputs::inputs_of(job, session);
+        let inputs = outputs::inputs_of(face, session);
         outputs::directory(&job.output, job.force, &inputs, session)?;
     }
     let text = job.calibration();
@@ -39,37 +45,27 @@ pub(super) fn run(job: &Compress, session: &mut Session<'_>) -> Result<Outcome, 
     check_tasks(tasks.iter().map(AsRef::as_ref), &model)?;
     check_model(job, &loaded.decoder, offload.is_some())?;
     recovery::check_model(job, &loaded.decoder, offload.as_ref())?;
-    let plan = job.plan(&loaded.decoder)?;
-    if plan.sites(&loaded.decoder)?.is_empty() {
-        return Err(Failure::usage("the plan selects no layer, so the model would stay as it is"));
-    }
-    if job.form.is_dense() {
-        check_dense(&plan, &loaded.decoder)?;
-    }
+    let edits = Edits::of(job, &model, offload.is_some())?;
     // Without text, methods that read weights alone are fitted all the same.
-    let has_text = plan.needs_text() || job.reads_text_itself() || job.dataset.is_some();
+    let has_text = edits.needs_text() || job.reads_text_itself() || job.dataset.is_some();
     let calibration = has_text.then(|| text.windows(source, &model, session)).transpose()?;
     if job.dry_run {
         session.finish();
         let calibration = calibration.as_ref();
-        return summary::dry_run(
-            job,
-            &plan,
-            &loaded.decoder,
-            calibration.map(|text| &text.windows),
-        );
+        let windows = calibration.map(|text| &text.windows);
+        return summary::dry_run(job, &edits, &loaded.decoder, windows);
     }
     let calibration = calibration.map(|text| compared(text, &tasks, session));
     let calibration = calibration.as_ref();
-    let unfinished = store::unfinished(job, Some(&job.output), session)?;
+    let unfinished = store::unfinished(face, Some(&job.output), session)?;
     let pieces = unfinished.path().map_or_else(Store::none, Store::at);
     let offload = offload.as_ref();
-    let work = Work { model: &model, plan: &plan, calibration, tasks: &tasks, offload };
+    let work = Work { model: &model, edits: &edits, calibration, tasks: &tasks, offload };
     let done = match allocate_and_fit(job, &work, &pieces, session) {
         Ok(done) => done,
         Err(failure) => return Err(store::tidy(unfinished, failure)),
     };
-    let plan = done.allocated.as_ref().map_or(&plan, |allocated| &allocated.plan);
+    let plan = done.allocated.as_ref().map_or_else(|| edits.summary(), |all| json!(all.plan));
     unfinished.finish()?;
     let stages = session.finish();
     let summary = Summary::new(&done, &loaded.decoder, &place.path);
@@ -102,27 +98,6 @@ fn compared(
     text
 }
 
-/// Refuses before the work a dense form of a model that keeps a nonlinear operator.
-fn check_dense(plan: &Plan, model: &Transformer) -> Result<(), Failure> {
-    let edited: Vec<SlotEdit<'_>> =
-        plan.sites(model)?.into_iter().flat_map(|group| group.slots).collect();
-    if let Some(SlotEdit { site, edit, .. }) = edited.iter().find(|e| !e.edit.method.is_linear()) {
-        let method = edit.method.id();
-        return Err(Failure::usage(format!(
-            "{site} gets method {method}, whose operator is not linear and has no dense form"
-        ))
-        .hint("give --form native"));
-    }
-    let replaced = |site: &SiteId| edited.iter().any(|edit| edit.site == *site);
-    let slots = model.slots();
-    let stays = slots.iter().find(|s| matches!(s.op(), Op::Map(_)) && !replaced(s.id()));
-    stays.map_or(Ok(()), |slot| {
-        let kind = slot.op().map().spec().kind();
-        Err(Failure::usage(format!("{} is a {kind}, which has no dense form", slot.id()))
-            .hint("give --form native"))
-    })
-}
-
 /// An edited and saved model.
 pub(super) struct Done {
     pub(super) edited: Edited<Transformer>,
@@ -139,7 +114,7 @@ pub(super) struct Done {
 /// Everything that a model is compressed with.
 struct Work<'a> {
     model: &'a OpenModel,
-    plan: &'a Plan,
+    edits: &'a Edits,
     /// The calibration text, if any is needed or given.
     calibration: Option<&'a Calibration>,
     /// The evaluation before and after, if any.
@@ -154,14 +129,16 @@ fn allocate_and_fit(
     pieces: &Store,
     session: &mut Session<'_>,
 ) -> Result<Done, Failure> {
-    let Work { model, plan: uniform, calibration, .. } = *work;
+    let Work { model, edits, calibration, .. } = *work;
+    let Edits::Plan(uniform) = edits else { return fit_and_save(job, work, pieces, session) };
     let calibration = calibration.map(|text| &text.windows);
     let dividing = Dividing { job, uniform, model, calibration, store: pieces };
     let allocated = dividing.divided(session);
     session.tell_damage(pieces);
     let allocated = allocated?;
-    let plan = allocated.as_ref().map_or(uniform, |allocated| &allocated.plan);
-    let done = fit_and_save(job, &Work { plan, ..*work }, pieces, session)?;
+    let divided = allocated.as_ref().map(|allocated| Edits::Plan(allocated.plan.clone()));
+    let edits = divided.as_ref().unwrap_or(edits);
+    let done = fit_and_save(job, &Work { edits, ..*work }, pieces, session)?;
     Ok(Done { allocated, ..done })
 }
 
@@ -171,7 +148,7 @@ fn fit_and_save(
     pieces: &Store,
     session: &mut Session<'_>,
 ) -> Result<Done, Failure> {
-    let Work { model, plan, calibration, tasks, offload } = *work;
+    let Work { model, edits, calibration, tasks, offload } = *work;
     let loaded = &model.loaded;
     let context = Context {
         store: Some(pieces),
@@ -179,14 +156,13 @@ fn fit_and_save(
         shelf: offload.map(|offload| &offload.shelf),
         ..Context::new(&loaded.hash)
     };
-    let examples = calibration.map(|text| &text.windows as &dyn Examples<Batch>);
-    let edited = apply(&loaded.decoder, examples, plan, &context, session);
+    let windows = calibration.map(|text| &text.windows);
+    let edited = edits.apply(&loaded.decoder, windows, &context, job.seed, session);
     session.tell_damage(pieces);
     let mut edited = edited?;
     for site in &edited.sites {
         session.trace(|| fit_told(site));
     }
-    let windows = calibration.map(|text| &text.windows);
     let recovery = recovery::recovered(job, &mut edited, windows, &context, session)?;
     let replaced = edited.sites.iter().map(|site| &site.site);
     let judged =
@@ -200,7 +176,7 @@ fn fit_and_save(
     let speeds = tokens_per_second(&both, &windows, session.cancelled())?;
     let dtype = job.dtype.map(StoredDType::dtype);
     let result = json!({
-        "plan": plan, "parameters": parameters_of(&edited, &loaded.decoder),
+        "plan": edits.summary(), "parameters": parameters_of(&edited, &loaded.decoder),
         "sites": edited.sites, "dense": judged.dense, "results": judged.results,
         "comparisons": judged.comparisons, "calibration": calibration.map(|text| &text.record),
         "recovery": recovery,

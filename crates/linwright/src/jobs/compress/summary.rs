@@ -1,16 +1,19 @@
 //! The summary of `linwright compress`, and its estimate for `--dry-run`.
 
+use super::edits::Edits;
 use super::run::{Done, parameters_of};
 use super::{Compress, recovery};
 use crate::jobs::outcome::{table, text};
 use crate::jobs::{Failure, Outcome};
+use linwright_compress::prune::{Cut, PruneSpec, SiteSize};
 use linwright_compress::recover::RecoveryReport;
-use linwright_compress::{Plan, Rates, study};
+use linwright_compress::{CompressError, Rates, study};
 use linwright_model::{Batch, Transformer, Windows};
 use linwright_ops::Examples;
 use linwright_report::Block;
 use linwright_report::number::{bytes, grouped};
 use linwright_run::memory::peak_resident_bytes;
+use serde_json::json;
 use std::path::Path;
 
 /// Before and after.
@@ -104,10 +107,14 @@ impl Summary {
 /// The estimated cost of a plan, and of a recovery after it.
 pub(super) fn dry_run(
     job: &Compress,
-    plan: &Plan,
+    edits: &Edits,
     model: &Transformer,
     calibration: Option<&Windows>,
 ) -> Result<Outcome, Failure> {
+    let plan = match edits {
+        Edits::Plan(plan) => plan,
+        Edits::Pruning(spec, cut) => return pruned_dry_run(spec, cut, model),
+    };
     let examples = calibration.map(|windows| windows as &dyn Examples<Batch>);
     let estimate = study::estimate(plan, model, examples, &mut Rates::default())?;
     let rows: Vec<Vec<String>> = estimate
@@ -144,6 +151,30 @@ pub(super) fn dry_run(
     blocks.extend(recovery.as_ref().map(recovery::estimate_block));
     let result = serde_json::json!({"plan": plan, "estimate": estimate, "recovery": recovery});
     Ok(Outcome::new(result, blocks))
+}
+
+/// The sizes that a pruning leaves, exactly.
+fn pruned_dry_run(spec: &PruneSpec, cut: &Cut, model: &Transformer) -> Result<Outcome, Failure> {
+    let sizes = spec.sizes(model, cut).map_err(CompressError::from)?;
+    let row = |size: &SiteSize| {
+        let cells = [size.dense, size.kept].map(|count| grouped(count as u64));
+        [vec![size.site.to_string(), spec.id().to_owned()], cells.into()].concat()
+    };
+    let sum = |of: fn(&SiteSize) -> usize| sizes.iter().map(of).sum::<usize>() as u64;
+    let (dense, kept) = (sum(|size| size.dense), sum(|size| size.kept));
+    let share = kept as f64 / dense.max(1) as f64;
+    let blocks = vec![
+        table(&["site", "method", "dense", "then"], sizes.iter().map(row).collect()),
+        text([format!(
+            "parameters of these layers: {} -> {} (keep {share:.4} of {} asked)",
+            grouped(dense),
+            grouped(kept),
+            cut.keep
+        )]),
+    ];
+    let plan = Edits::Pruning(spec.clone(), cut.clone()).summary();
+    let estimate = json!({"sites": sizes, "targeted_dense": dense, "targeted": kept});
+    Ok(Outcome::new(json!({"plan": plan, "estimate": estimate}), blocks))
 }
 
 /// Size of the weight files in a directory.

@@ -8,7 +8,8 @@ use crate::jobs::outcome::text;
 use crate::jobs::source::OpenModel;
 use linwright_compress::intervention::{Variant, Variants};
 use linwright_evaluate::{
-    Comparison, Hooks, RunOptions, Subject, Task, TaskResult, check_model, compare, evaluate_each,
+    Comparison, Hooks, LanguageModel, LanguageModels, RunOptions, Several, Subject, Task,
+    TaskResult, check_model, compare, evaluate_each,
 };
 use linwright_model::Transformer;
 use linwright_ops::SiteId;
@@ -51,7 +52,8 @@ pub(crate) fn check_tasks<'a>(
     Ok(())
 }
 
-/// Scores the dense model, and the model with the operators that an edited copy has in `sites`.
+/// Scores the dense and an edited model. If both have the same shape, stages before the first
+/// edited one of `sites` are computed once.
 pub(crate) fn before_and_after<'s>(
     tasks: &[Box<dyn Task>],
     asked: &EvaluationOptions,
@@ -64,26 +66,48 @@ pub(crate) fn before_and_after<'s>(
     if tasks.is_empty() {
         return Ok(judged);
     }
-    let variants = [Variant::default(), Variant::of(edited, sites)];
+    let (decoder, tokenizer) = (&model.loaded.decoder, model.tokenizer()?);
+    let subject = |decoder| {
+        let subject = Subject::new(decoder, tokenizer).with_max_length(asked.max_length);
+        subject.with_sentence(model.sentence())
+    };
+    if edited.config() != decoder.config() {
+        let [dense, edited] = [decoder, edited].map(subject);
+        let both: [&dyn LanguageModel; 2] = [&dense, &edited];
+        score(&Several(&both), tasks, asked, &mut judged, session)?;
+    } else {
+        let variants = [Variant::default(), Variant::of(edited, sites)];
+        let both = Variants::new(decoder, tokenizer, &variants, asked.max_length);
+        let both = both.with_sentence(model.sentence());
+        score(&both, tasks, asked, &mut judged, session)?;
+    }
+    judged.comparisons = compare(&judged.results, &judged.dense);
+    Ok(judged)
+}
+
+/// Scores two models, the dense one first.
+fn score(
+    both: &dyn LanguageModels,
+    tasks: &[Box<dyn Task>],
+    asked: &EvaluationOptions,
+    judged: &mut Judged,
+    session: &mut Session<'_>,
+) -> Result<(), Failure> {
     let max_batch_tokens = asked.batch_size.tokens();
     let options = RunOptions { max_batch_tokens, ..RunOptions::default() };
     let cancelled = session.cancelled();
     for (index, task) in tasks.iter().enumerate() {
         let (id, total) = (task.id(), tasks.len());
         session.step(&format!("{id}: before and after ({} of {total})", index + 1));
-        let decoder = &model.loaded.decoder;
-        let both = Variants::new(decoder, model.tokenizer()?, &variants, asked.max_length)
-            .with_sentence(model.sentence());
         let mut hooks = Hooks {
             progress: &mut |p| session.progress(p.done_tokens, p.total_tokens),
             cancelled,
             journal: None,
         };
-        let found = evaluate_each(task.as_ref(), &both, &options, &mut hooks, |result| result)?;
+        let found = evaluate_each(task.as_ref(), both, &options, &mut hooks, |result| result)?;
         let mut found = found.complete()?.into_iter();
         judged.dense.extend(found.next());
         judged.results.extend(found.next());
     }
-    judged.comparisons = compare(&judged.results, &judged.dense);
-    Ok(judged)
+    Ok(())
 }

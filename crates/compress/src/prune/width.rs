@@ -1,0 +1,255 @@
+//! Fewer heads and features of the MLPs, the same number in every layer.
+
+use super::branches::{Branch, Part, check_dense};
+use super::eliminate::{columns, eliminate};
+use super::{Cut, PruneError, PruneMethod, PruneProblem, SiteSize, narrowed};
+use crate::fit::regression::{multiply, subtract};
+use crate::methods::{Fit, FitProblem};
+use crate::pipeline::{Edited, put_fit};
+use crate::{CompressError, FitError, stored_fit};
+use linwright_measure::capture::{Evidence, Lockstep, Needs, Wanted};
+use linwright_model::{KeptHeads, KeptWidths, Transformer};
+use linwright_ops::{Dense, Examples, LinearSlot, Network, Op, Shape, SiteId, Sites};
+use linwright_run::{Fingerprint, Monitor};
+use linwright_tensor::linalg::{NotPositiveDefinite, solve_spd};
+use linwright_tensor::{Mat, RngKey};
+use serde::{Deserialize, Serialize};
+use std::collections::BTreeMap;
+
+/// Narrower attention and MLPs that stock runtimes load: groups of heads and features of MLPs are
+/// removed by the optimal brain surgeon, and output projections are refitted to the outputs of the
+/// original model.
+///
+/// A model at keep 1 keeps its outputs. Inputs are those of the model pruned so far, targets those
+/// of the original. Heads leave as key-value groups with their query heads.
+///
+/// Source: the refit is that of MoDeGPT's MLPs (Lin et al. 2024, arXiv:2408.09632, algorithm 1,
+/// Nyström), here to targets of the original model; the choice is that of ZipLM (arXiv:2302.04089),
+/// which takes the weight into account, instead of MoDeGPT's leverage scores of the inputs.
+#[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
+#[serde(default, deny_unknown_fields)]
+pub struct Width {
+    /// Share of key-value groups that is kept. By default about that of the cut, so that heads and
+    /// features share it.
+    #[serde(skip_serializing_if = "Option::is_none")]
+    pub heads: Option<f64>,
+    /// Pull of refitted weights to the original ones, as a share of the mean second moment of a
+    /// feature.
+    pub ridge: f64,
+}
+
+impl Default for Width {
+    fn default() -> Self {
+        Self { heads: None, ridge: 1e-2 }
+    }
+}
+
+/// Branches of a model with the number of groups that each keeps.
+struct Budget {
+    branches: Vec<Branch>,
+    kept: Vec<usize>,
+}
+
+impl PruneMethod for Width {
+    const ID: &'static str = "width";
+    const SUMMARY: &'static str =
+        "fewer heads and MLP features, chosen and refitted in closed form; loads everywhere";
+
+    fn needs_text(&self) -> bool {
+        true
+    }
+
+    fn check(&self) -> Result<(), String> {
+        if !(self.ridge.is_finite() && self.ridge > 0.0) {
+            return Err(format!("has ridge {}, expected more than 0", self.ridge));
+        }
+        match self.heads.filter(|share| !(*share > 0.0 && *share <= 1.0)) {
+            Some(share) => Err(format!("has heads {share}, expected above 0 and at most 1")),
+            None => Ok(()),
+        }
+    }
+
+    fn sizes(&self, original: &Transformer, cut: &Cut) -> Result<Vec<SiteSize>, PruneError> {
+        let Budget { branches, kept } = self.budget(original, cut)?;
+        let of = |(branch, kept): (&Branch, &usize)| -> Vec<SiteSize> {
+            let size = |(site, shape): &(SiteId, Shape)| {
+                let dense = shape.dense_parameters();
+                SiteSize { site: site.clone(), dense, kept: dense / branch.groups * kept }
+            };
+            branch.slots.iter().map(size).collect()
+        };
+        Ok(branches.iter().zip(&kept).flat_map(of).collect())
+    }
+
+    fn prune(
+        &self,
+        problem: &PruneProblem<'_>,
+        monitor: &mut dyn Monitor,
+    ) -> Result<Edited<Transformer>, CompressError> {
+        let PruneProblem { original, cut, context, .. } = *problem;
+        let windows = problem.windows.ok_or(PruneError::NoText { method: Self::ID })?;
+        let Budget { branches, kept } = self.budget(original, cut)?;
+        let mut network = original.clone();
+        let mut lockstep = Lockstep::new(original, windows, context.bounds.clone());
+        let mut widths = vec![KeptWidths::default(); original.config().layers.len()];
+        let mut reports = BTreeMap::new();
+        let mut print = Fingerprint::of(&[
+            ("version", &env!("CARGO_PKG_VERSION")),
+            ("model", &context.model_hash),
+            ("examples", &windows.identity()),
+            ("method", self),
+        ]);
+        for (branch, &count) in branches.iter().zip(&kept).filter(|(b, kept)| **kept < b.groups) {
+            let (site, _) = branch.output();
+            print = Fingerprint::of(&[("after", &print), ("site", site), ("kept", &count)]);
+            let stored = context.store.map(|store| stored_fit::get(store, &print)).transpose()?;
+            let fit = match stored.flatten() {
+                Some(fit) => fit,
+                None => {
+                    monitor.step(&format!("{site}: keeping {count} of {}", branch.groups));
+                    let wanted = [Wanted { site, needs: Needs::Stats }];
+                    let captured = lockstep.capture(&network, &wanted, monitor)?;
+                    let fit = self
+                        .fit(original, branch, count, &captured[0].evidence)
+                        .map_err(|source| CompressError::Fit { site: site.clone(), source })?;
+                    context.store.map_or(Ok(()), |s| stored_fit::put(s, &print, site, &fit))?;
+                    fit
+                }
+            };
+            match (branch.part, kept_groups(&fit, branch, count)?) {
+                (Part::Attention, groups) => {
+                    widths[branch.layer].heads = Some(KeptHeads::Groups(groups));
+                }
+                (Part::Mlp, features) => widths[branch.layer].mlp = Some(features),
+            }
+            reports.insert(site.clone(), fit.report.clone());
+            let bias = original.slot(site).and_then(LinearSlot::bias);
+            let slot = network.slot_mut(site).expect("it is a slot of the model");
+            lockstep.note_edit(slot.stage().expect("a slot of a layer has a stage"));
+            put_fit(slot, bias, fit)?;
+        }
+        original.release_scratch();
+        let pruned = network.keep_widths(&widths).map_err(PruneError::from)?;
+        Ok(narrowed::edited(original, pruned, Self::ID, |layer| cut.has(layer), reports))
+    }
+}
+
+impl Width {
+    /// Groups that each branch keeps: as many key-value groups as their share says, and MLP
+    /// features for the rest of the parameters.
+    fn budget(&self, original: &Transformer, cut: &Cut) -> Result<Budget, PruneError> {
+        let branches = Branch::all(original, cut);
+        check_dense(original, &branches)?;
+        let parameters = |part: Part| {
+            let of_part = branches.iter().filter(move |branch| branch.part == part);
+            of_part.map(Branch::parameters).sum::<usize>() as f64
+        };
+        let (attention, mlp) = (parameters(Part::Attention), parameters(Part::Mlp));
+        let groups = self.groups(original, &branches, cut)?;
+        let group = branches.iter().find(|branch| branch.part == Part::Attention);
+        let share = group.map_or(1.0, |branch| groups as f64 / branch.groups as f64);
+        let left = (cut.keep * (attention + mlp) - share * attention) / mlp;
+        let kept = |branch: &Branch| match branch.part {
+            Part::Attention => groups,
+            Part::Mlp => {
+                let align = cut.alignment(branch.groups).min(branch.groups);
+                let features = left * branch.groups as f64 + 1e-9;
+                (features as usize / align * align).min(branch.groups)
+            }
+        };
+        let kept: Vec<usize> = branches.iter().map(kept).collect();
+        if kept.contains(&0) {
+            let least = share * attention / (attention + mlp);
+            return Err(PruneError::TooSmall { method: Self::ID, keep: cut.keep, least });
+        }
+        Ok(Budget { branches, kept })
+    }
+
+    /// Key-value groups that every layer keeps.
+    fn groups(
+        &self,
+        original: &Transformer,
+        branches: &[Branch],
+        cut: &Cut,
+    ) -> Result<usize, PruneError> {
+        let mut attention = branches.iter().filter(|branch| branch.part == Part::Attention);
+        let Some(first) = attention.next() else { return Ok(0) };
+        let same = attention.all(|branch| branch.groups == first.groups);
+        let everywhere = (0..original.config().layers.len()).all(|layer| cut.has(layer));
+        let separate = original.config().heads_are_separate();
+        match self.heads {
+            _ if same && everywhere && separate => {}
+            Some(share) if share < 1.0 => {
+                let reason = "heads can leave only if every layer is pruned, all have equally \
+                              many, and no norm spans several";
+                return Err(PruneError::Model { method: Self::ID, reason: reason.into() });
+            }
+            _ => return Ok(first.groups),
+        }
+        let share = self.heads.unwrap_or(cut.keep);
+        Ok(((share * first.groups as f64).round() as usize).clamp(1, first.groups))
+    }
+
+    /// The output projection of a branch with only `count` groups of inputs.
+    fn fit(
+        &self,
+        original: &Transformer,
+        branch: &Branch,
+        count: usize,
+        evidence: &Evidence,
+    ) -> Result<Fit, FitError> {
+        let (site, shape) = branch.output();
+        let slot = original.slot(site).expect("it is a slot of the model");
+        let problem = FitProblem {
+            site,
+            shape: *shape,
+            original: slot.op(),
+            size: None,
+            evidence: Some(evidence),
+            components: None,
+            bias: slot.bias(),
+            key: RngKey::new(0),
+            checkpoint: None,
+        };
+        let target = problem.target()?;
+        let mut gram = target.inputs.sxx.clone();
+        let mean = (0..shape.inp).map(|i| gram.at(i, i)).sum::<f64>() / shape.inp as f64;
+        let ridge = self.ridge * mean;
+        let weight: Mat<f64> = slot.op().to_dense()?.cast();
+        // The best weight is the original one with a correction for the inputs, which the ridge
+        // keeps small.
+        let mut away = target.syx.clone();
+        subtract(&mut away, &multiply(weight.view().into(), gram.view().into()));
+        (0..shape.inp).for_each(|i| *gram.at_mut(i, i) += ridge);
+        let numerics = |error: NotPositiveDefinite| FitError::Numerics {
+            what: "second moments of the features",
+            reason: error.to_string(),
+        };
+        let mut best = solve_spd(gram.view(), away.view()).map_err(numerics)?;
+        let sums = best.data_mut().iter_mut().zip(weight.data());
+        sums.for_each(|(best, weight)| *best += weight);
+        let weight = eliminate(&best, gram.view(), branch.group_size(), count)?;
+        let op = Op::Linear(Box::new(Dense::new(weight.cast())));
+        problem.closed(op, &weight, Some(ridge), 0)
+    }
+}
+
+/// Groups of inputs of a fitted output projection that are not zero.
+fn kept_groups(fit: &Fit, branch: &Branch, count: usize) -> Result<Vec<usize>, CompressError> {
+    let (site, _) = branch.output();
+    let weight = fit.op.to_dense().map_err(|error| CompressError::Fit {
+        site: site.clone(),
+        source: FitError::Operator(error),
+    })?;
+    let size = branch.group_size();
+    let is_zero = |group: usize| {
+        let inputs = columns(&[group], size);
+        (0..weight.rows()).all(|o| inputs.iter().all(|&i| weight.at(o, i) == 0.0))
+    };
+    let (mut kept, zero): (Vec<usize>, Vec<usize>) =
+        (0..branch.groups).partition(|group| !is_zero(*group));
+    // Features that never say anything may be zero and stay.
+    kept.extend(zero.iter().take(count.saturating_sub(kept.len())));
+    kept.sort_unstable();
+    Ok(kept)
+}

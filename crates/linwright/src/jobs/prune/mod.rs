@@ -1,0 +1,183 @@
+//! Narrower models that stock runtimes load.
+
+use super::compress::{self, MethodName, StoredDType};
+use super::named::{EditedForms, NameList, Names};
+use super::{
+    Compress, EvaluationOptions, Failure, Job, JobError, Name, Outcome, SavedForm, Session, flag_of,
+};
+use linwright_compress::prune::PruneSpec;
+use schemars::JsonSchema;
+use serde::{Deserialize, Serialize};
+use serde_json::{Map, Value, json};
+use std::path::PathBuf;
+
+/// Structured pruning of a model.
+#[derive(Clone, Debug, PartialEq, Serialize, Deserialize, JsonSchema)]
+#[serde(default)]
+pub struct Prune {
+    /// A checkpoint directory, `pocket` for the built-in model, or `owner/name[@revision]` on the
+    /// hub.
+    #[schemars(extend("x-positional" = true))]
+    pub model: String,
+    /// What is removed, and how it is chosen [default: width].
+    #[schemars(with = "Option<Names<PruneNames>>")]
+    pub method: Option<MethodName>,
+    /// Share of parameters kept in the linear layers of the selected transformer layers; never
+    /// more, and --dry-run shows it exactly.
+    #[schemars(extend("x-required" = true))]
+    pub keep: f64,
+    /// Widths are multiples of this number [default: 8, or 1 if a width is at most 512].
+    #[schemars(range(min = 1))]
+    pub align: Option<usize>,
+    /// Layers to prune: `3`, `3,5`, `0-7` [default: all].
+    pub layers: Option<String>,
+    /// Share of key-value heads that is kept, with their query heads (width) [default: that of the
+    /// parameters, rounded].
+    #[schemars(extend("x-value" = "SHARE"))]
+    pub heads: Option<f64>,
+    /// Pull of refitted weights to the original ones, as a share of the mean second moment of a
+    /// feature (width) [default: 0.01].
+    pub ridge: Option<f64>,
+    /// Calibration text, as for `compress`.
+    pub dataset: Option<String>,
+    /// Largest number of calibration tokens.
+    pub num_tokens: usize,
+    /// Length of a calibration window, in tokens.
+    #[schemars(range(min = 2))]
+    pub seq_len: usize,
+    /// Seed of random choices, and of calibration text that is drawn.
+    pub seed: u64,
+    /// Then train the pruned layers, and nothing else, for this many steps of Adam, as `compress`
+    /// does.
+    #[schemars(range(min = 1), extend("x-value" = "STEPS"))]
+    pub recover: Option<u64>,
+    /// Evaluation before and after, if any task is given; `bos` applies to calibration documents
+    /// as well.
+    #[serde(flatten)]
+    pub evaluation: EvaluationOptions,
+    /// Output directory.
+    #[schemars(extend("x-short" = "o", "x-required" = true))]
+    #[schemars(extend("x-path" = true))]
+    pub output: PathBuf,
+    /// Form of the saved model; `auto` is the one that most runtimes load and that is no larger
+    /// than necessary.
+    #[schemars(with = "Names<EditedForms>")]
+    pub form: SavedForm,
+    /// Storage type of the weights [default: that of the model].
+    #[schemars(with = "Option<Names<StoredDType>>")]
+    pub dtype: Option<StoredDType>,
+    /// Replace the directory if it exists.
+    pub force: bool,
+    /// Print what is kept, and stop.
+    pub dry_run: bool,
+}
+
+impl Default for Prune {
+    fn default() -> Self {
+        let Compress { num_tokens, seq_len, .. } = Compress::default();
+        Self {
+            model: String::new(),
+            method: None,
+            keep: 0.0,
+            align: None,
+            layers: None,
+            heads: None,
+            ridge: None,
+            dataset: None,
+            num_tokens,
+            seq_len,
+            seed: 0,
+            recover: None,
+            evaluation: EvaluationOptions::default(),
+            output: PathBuf::new(),
+            form: SavedForm::Auto,
+            dtype: None,
+            force: false,
+            dry_run: false,
+        }
+    }
+}
+
+/// The ways of structured pruning.
+struct PruneNames;
+
+impl NameList for PruneNames {
+    fn names() -> Vec<Name> {
+        let methods = PruneSpec::IDS.iter().zip(PruneSpec::SUMMARIES);
+        methods.map(|(id, summary)| Name::new(id).with_help(*summary)).collect()
+    }
+}
+
+impl Job for Prune {
+    const VERB: &'static str = "prune";
+    const ABOUT: &'static str = "Remove heads, features, residual dimensions or layers, and save a \
+        smaller model that stock runtimes load.\n\n\
+        `linwright compress --method` knows the same methods with their default options.";
+    const WRITES_MODEL: bool = true;
+    const MEASURED: &'static [&'static str] = Compress::MEASURED;
+
+    fn inputs(&self) -> Vec<PathBuf> {
+        let mut inputs = vec![PathBuf::from(&self.model)];
+        inputs.extend(super::calibration::input_of(self.dataset.as_deref()));
+        inputs.extend(self.evaluation.inputs());
+        inputs
+    }
+
+    fn run(&self, session: &mut Session<'_>) -> Result<Outcome, Failure> {
+        compress::run::run(&self.as_compress()?, self, session)
+    }
+}
+
+impl Prune {
+    /// The same as replacements of `compress`.
+    fn as_compress(&self) -> Result<Compress, JobError> {
+        let method = self.method.or_else(|| MethodName::named("width"));
+        Ok(Compress {
+            model: self.model.clone(),
+            method,
+            keep: Some(self.keep),
+            align: self.align,
+            layers: self.layers.clone(),
+            recover: self.recover,
+            dataset: self.dataset.clone(),
+            num_tokens: self.num_tokens,
+            seq_len: self.seq_len,
+            seed: self.seed,
+            evaluation: self.evaluation.clone(),
+            output: self.output.clone(),
+            form: self.form,
+            dtype: self.dtype,
+            force: self.force,
+            dry_run: self.dry_run,
+            pruning: Some(self.spec(method.map_or("", MethodName::name))?),
+            ..Compress::default()
+        })
+    }
+
+    /// The method with its options.
+    fn spec(&self, id: &str) -> Result<PruneSpec, JobError> {
+        if !PruneSpec::IDS.contains(&id) {
+            let ids = PruneSpec::IDS.join(", ");
+            return Err(JobError::new(format!("{id} does not narrow a model"))
+                .hint(format!("the methods of prune are {ids}; compress has the others")));
+        }
+        let mut options = Map::from_iter([("method".to_owned(), json!(id))]);
+        let given =
+            [("heads", self.heads.map(Value::from)), ("ridge", self.ridge.map(Value::from))];
+        for (key, value) in given.into_iter().filter_map(|(key, value)| Some((key, value?))) {
+            options.insert(key.to_owned(), value);
+            if let Err(error) = read(&options) {
+                let (flag, message) = (flag_of(key), error.to_string());
+                return Err(match message.contains("unknown field") {
+                    true => JobError::new(format!("--{flag} does not go with --method {id}")),
+                    false => JobError::new(format!("--{flag}: {message}")),
+                });
+            }
+        }
+        read(&options).map_err(|error| JobError::new(error.to_string()))
+    }
+}
+
+fn read(options: &Map<String, Value>) -> Result<PruneSpec, serde_json::Error> {
+    serde_json::from_value(Value::Object(options.clone()))
+}
