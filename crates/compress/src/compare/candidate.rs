@@ -4,6 +4,7 @@ use super::quantised::Rounding;
 use crate::methods::{
     BlockHadamardMethod, LowRankMethod, MethodSpec, RandomMethod, RotorMethod, StructuredMethod,
 };
+use crate::prune::PruneSpec;
 use crate::{methods::How, recipe};
 use linwright_ops::OpSpec;
 use serde::{Deserialize, Serialize};
@@ -26,6 +27,8 @@ const RANDOM: &str = "random";
 pub enum Candidate {
     /// A method at each site.
     Sites(MethodSpec),
+    /// Structured pruning.
+    Pruned(PruneSpec),
     /// Rounded weights.
     Rounded(Rounding),
 }
@@ -35,7 +38,7 @@ impl Candidate {
     /// quickly, and pruning.
     #[must_use]
     pub fn standard() -> Vec<&'static str> {
-        CLOSED.into_iter().chain(QUICK).collect()
+        CLOSED.into_iter().chain(QUICK).chain(PruneSpec::IDS.iter().copied()).collect()
     }
 
     /// Controls, which belong to every comparison.
@@ -59,6 +62,9 @@ impl Candidate {
     pub fn named(name: &str) -> Option<Self> {
         if let Some(rounding) = Rounding::ALL.into_iter().find(|own| own.name() == name) {
             return Some(Self::Rounded(rounding));
+        }
+        if PruneSpec::IDS.contains(&name) {
+            return serde_json::from_value(json!({ "method": name })).ok().map(Self::Pruned);
         }
         let method = match name {
             RANDOM => MethodSpec::Random(RandomMethod {}),
@@ -88,6 +94,7 @@ impl Candidate {
             Self::Sites(MethodSpec::LowRank(own)) if own.fit == How::Trained => TRAINED[0].to_owned(),
             Self::Sites(MethodSpec::BlockHadamard(_)) => TRAINED[1].to_owned(),
             Self::Sites(method) => method.id().to_owned(),
+            Self::Pruned(spec) => spec.id().to_owned(),
             Self::Rounded(rounding) => rounding.name().to_owned(),
         }
     }
@@ -97,6 +104,7 @@ impl Candidate {
     pub fn is_control(&self) -> bool {
         match self {
             Self::Sites(method) => matches!(method, MethodSpec::Random(_)),
+            Self::Pruned(_) => false,
             Self::Rounded(_) => true,
         }
     }
@@ -105,8 +113,25 @@ impl Candidate {
     #[must_use]
     pub fn has_sizes(&self) -> bool {
         match self {
-            Self::Sites(_) => true,
+            Self::Sites(_) | Self::Pruned(_) => true,
             Self::Rounded(rounding) => rounding.has_sizes(),
+        }
+    }
+
+    /// What it is, for listings.
+    #[must_use]
+    pub fn summary(&self) -> String {
+        let of = |ids: &[&str], summaries: &[&str], id: &str| {
+            let place = ids.iter().position(|own| *own == id);
+            place.map_or_else(String::new, |place| summaries[place].to_owned())
+        };
+        match self {
+            Self::Sites(MethodSpec::Structured(own)) => {
+                format!("a {} in place of each weight", own.operator.kind())
+            }
+            Self::Sites(method) => of(MethodSpec::IDS, MethodSpec::SUMMARIES, method.id()),
+            Self::Pruned(spec) => of(PruneSpec::IDS, PruneSpec::SUMMARIES, spec.id()),
+            Self::Rounded(rounding) => rounding.summary().to_owned(),
         }
     }
 
@@ -115,6 +140,7 @@ impl Candidate {
     pub fn needs_text(&self) -> bool {
         match self {
             Self::Sites(method) => method.needs_text(),
+            Self::Pruned(spec) => spec.needs_text(),
             Self::Rounded(_) => false,
         }
     }

@@ -6,6 +6,7 @@
 //! blocks, at the bytes of the formats and at the bytes of the share. Finished cells are pieces, so
 //! that a comparison resumes and shards are merged.
 
+mod budget;
 mod candidate;
 mod cell;
 mod quantised;
@@ -14,6 +15,7 @@ mod run;
 mod speed;
 mod work;
 
+pub use budget::{Tried, within_budget};
 pub use candidate::Candidate;
 pub use cell::{Cell, Compared, Dense, Figures, Found, ItemScores};
 pub use quantised::Rounding;

@@ -41,6 +41,16 @@ impl Rounding {
         }
     }
 
+    /// What it is, for listings.
+    #[must_use]
+    pub const fn summary(self) -> &'static str {
+        match self {
+            Self::Q8_0 => "all weights rounded to 8 bits in blocks, a control",
+            Self::Q4_0 => "all weights rounded to 4 bits in blocks, a control",
+            Self::EqualBytes => "weights rounded until they have the share of the bytes, a control",
+        }
+    }
+
     /// Whether it has a size.
     #[must_use]
     pub const fn has_sizes(self) -> bool {
@@ -74,13 +84,21 @@ struct Site<'a> {
     power: f64,
 }
 
-/// Rounds the weights of `sites`. `number_bytes` are those of a number that is not rounded, and
-/// `keep` the share of the bytes of the sites that may stay.
+/// How many bytes there may be.
+#[derive(Clone, Copy, Debug)]
+pub(super) struct Bytes {
+    /// Share of the bytes of the sites that may stay.
+    pub(super) keep: f64,
+    /// Bytes of a number that is not rounded.
+    pub(super) number: u64,
+}
+
+/// Rounds the weights of `sites`.
 pub(super) fn rounded(
     original: &Transformer,
     sites: &[SiteId],
     rounding: Rounding,
-    (keep, number_bytes): (f64, u64),
+    budget: Bytes,
     monitor: &mut dyn Monitor,
 ) -> Result<Rounded, CompressError> {
     let slots = original.slots();
@@ -89,14 +107,14 @@ pub(super) fn rounded(
         if monitor.interrupted() {
             return Err(CompressError::Interrupted);
         }
-        own.push(Site::of(slot, rounding, number_bytes)?);
+        own.push(Site::of(slot, rounding, budget.number)?);
     }
     let dense: u64 = own.iter().map(|site| site.choices[0].bytes).sum();
     match rounding {
         Rounding::Q8_0 | Rounding::Q4_0 => {
             own.iter_mut().for_each(|site| site.chosen = site.choices.len() - 1);
         }
-        Rounding::EqualBytes => shrink(&mut own, (keep * dense as f64) as u64),
+        Rounding::EqualBytes => shrink(&mut own, (budget.keep * dense as f64) as u64),
     }
     let bytes = own.iter().map(|site| site.choices[site.chosen].bytes).sum();
     let note = told(&own, dense);
@@ -232,6 +250,8 @@ mod tests {
         Transformer::random(config.expect("is valid"), RngKey::new(1))
     }
 
+    const ALL_BYTES: Bytes = Bytes { keep: 1.0, number: 2 };
+
     fn all(model: &Transformer) -> Vec<SiteId> {
         SlotSet::default().of(model).expect("has sites")
     }
@@ -243,9 +263,10 @@ mod tests {
         let mut last = u64::MAX;
         for keep in [1.0, 0.8, 0.5, 0.3, 0.1] {
             let equal = Rounding::EqualBytes;
-            let found = rounded(model, &sites, equal, (keep, 2), &mut Silent).expect("rounds");
+            let bytes = Bytes { keep, number: 2 };
+            let found = rounded(model, &sites, equal, bytes, &mut Silent).expect("rounds");
             let dense: u64 = found.edited.sites.iter().map(|s| 2 * s.dense_parameters as u64).sum();
-            let least = rounded(model, &sites, Rounding::Q4_0, (1.0, 2), &mut Silent)
+            let least = rounded(model, &sites, Rounding::Q4_0, ALL_BYTES, &mut Silent)
                 .expect("rounds")
                 .bytes;
             let within = found.bytes as f64 <= keep * dense as f64;
@@ -262,7 +283,7 @@ mod tests {
     fn rounded_weights_are_near_and_those_of_eight_bits_nearer() {
         let model = &model();
         let error = |rounding| {
-            let found = rounded(model, &all(model), rounding, (1.0, 2), &mut Silent);
+            let found = rounded(model, &all(model), rounding, ALL_BYTES, &mut Silent);
             let sites = found.expect("rounds").edited.sites;
             sites.iter().map(|site| site.fit.relative_error).sum::<f64>() / sites.len() as f64
         };

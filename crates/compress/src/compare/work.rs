@@ -1,15 +1,16 @@
 //! From a candidate and a share to a model.
 
 use super::candidate::Candidate;
-use super::quantised::{self, Rounded};
+use super::quantised::{self, Bytes, Rounded};
 use crate::pipeline::{Context, Edited, apply};
-use crate::plan::{Plan, SlotSet};
+use crate::plan::{Edit, Plan, SlotSet};
+use crate::prune::{Cut, PruneProblem, PruneSpec};
 use crate::{CompressError, MethodSpec, Size};
 use linwright_evaluate::{ParameterCounts, RunOptions, Task};
 use linwright_model::checkpoint::Sentence;
 use linwright_model::tokenizer::Tokenizer;
 use linwright_model::{Batch, Transformer, Windows};
-use linwright_ops::{Examples, Network, Sites};
+use linwright_ops::{Examples, LinearSlot, Network, SiteId, Sites};
 use linwright_run::{Monitor, Shard, Store};
 
 /// Step of the search for the nearest size.
@@ -35,8 +36,8 @@ pub struct Work<'a> {
     pub tasks: &'a [Box<dyn Task>],
     /// The slots that are replaced.
     pub sites: &'a SlotSet,
-    /// The plan of a method at these slots, with its healing.
-    pub plan_of: &'a dyn Fn(&MethodSpec, Size) -> Plan,
+    /// The plan of an edit of these slots, with its healing.
+    pub plan_of: &'a dyn Fn(Edit) -> Plan,
     /// Bytes of a stored number.
     pub number_bytes: u64,
     /// Seed of random numbers.
@@ -103,10 +104,20 @@ impl Work<'_> {
                 let bytes = edited.network.parameters() * self.number_bytes;
                 Ok(Made { edited, nearest: other(asked, share), bytes, note: None })
             }
+            Candidate::Pruned(spec) => {
+                let share = self.nearest(asked, &|share| self.sizes(spec, share))?;
+                let cut = self.cut(share);
+                let (original, windows, seed) = (self.model, self.windows, self.seed);
+                let context = self.context();
+                let problem = PruneProblem { original, windows, cut: &cut, seed, context: &context };
+                let edited = spec.prune(&problem, monitor)?;
+                let bytes = edited.network.parameters() * self.number_bytes;
+                Ok(Made { edited, nearest: other(asked, share), bytes, note: None })
+            }
             Candidate::Rounded(rounding) => {
                 let sites = self.sites.of(self.model)?;
-                let sizes = (asked, self.number_bytes);
-                let found = quantised::rounded(self.model, &sites, *rounding, sizes, monitor)?;
+                let budget = Bytes { keep: asked, number: self.number_bytes };
+                let found = quantised::rounded(self.model, &sites, *rounding, budget, monitor)?;
                 let Rounded { edited, bytes, note } = found;
                 let rounded: u64 = edited.sites.iter().map(|s| s.dense_parameters as u64).sum();
                 let rest = edited.network.parameters().saturating_sub(rounded);
@@ -120,9 +131,60 @@ impl Work<'_> {
 
     /// The plan of a method at a share, if it can be carried out.
     fn checked(&self, method: &MethodSpec, share: f64) -> Result<Plan, CompressError> {
-        let plan = (self.plan_of)(method, Size::Keep(share));
+        let (sites, method) = (self.sites.clone(), method.clone());
+        let size = Some(Size::Keep(share));
+        let plan = (self.plan_of)(Edit { sites, method, size, heals: false });
         plan.sites(self.model)?;
         Ok(plan)
+    }
+
+    /// Parameters of the sites after a candidate at a share, or at the nearest that it can have,
+    /// without making it.
+    ///
+    /// # Errors
+    /// [`CompressError`] if there is no such model.
+    pub fn parameters(
+        &self,
+        candidate: &Candidate,
+        keep: Option<f64>,
+    ) -> Result<u64, CompressError> {
+        let asked = keep.unwrap_or(1.0);
+        match candidate {
+            Candidate::Sites(method) => {
+                let share = self.nearest(asked, &|share| self.checked(method, share).map(drop))?;
+                let slots = self.sites.of(self.model)?;
+                let of = |site: &SiteId| {
+                    let shape = self.model.slot(site).map(LinearSlot::shape);
+                    let shape = shape.expect("the site was found in the model");
+                    let size = Some(Size::Keep(share));
+                    method.parameters(size, shape).map(|count| count as u64)
+                };
+                let fit = |(site, source)| CompressError::Fit { site, source };
+                slots.iter().map(|site| of(site).map_err(|e| fit((site.clone(), e)))).sum()
+            }
+            Candidate::Pruned(spec) => {
+                let share = self.nearest(asked, &|share| self.sizes(spec, share))?;
+                let sizes = spec.sizes(self.model, &self.cut(share))?;
+                Ok(sizes.iter().map(|size| size.kept as u64).sum())
+            }
+            Candidate::Rounded(_) => Ok(self.targeted()),
+        }
+    }
+
+    /// How much pruning keeps of the layers.
+    #[must_use]
+    pub fn cut(&self, keep: f64) -> Cut {
+        Cut { keep, align: None, layers: self.sites.layers.clone() }
+    }
+
+    /// Checks that a model can be pruned to a share.
+    fn sizes(&self, spec: &PruneSpec, share: f64) -> Result<(), CompressError> {
+        let whole = SlotSet { layers: self.sites.layers.clone(), ..SlotSet::default() };
+        if *self.sites != whole {
+            let reason = "narrows all linear layers of a transformer layer, and some are selected";
+            return Err(CompressError::Options { method: spec.id().into(), reason: reason.into() });
+        }
+        Ok(spec.sizes(self.model, &self.cut(share)).map(drop)?)
     }
 
     /// The share nearest to the one that is asked for of those that `has` accepts, in steps of a

@@ -109,6 +109,7 @@ macro_rules! jobs {
 jobs! {
     inspect => Inspect;
     compress => Compress;
+    compare => Compare;
     prune => Prune;
     plan => PlanSizes;
     laser => Laser;
