@@ -10,7 +10,7 @@ use linwright_run::{Fingerprint, Monitor, PieceKey};
 use serde::{Deserialize, Serialize};
 
 /// Kind of the pieces.
-const JUDGED: &str = "budget-judged";
+const JUDGED: &str = "budget";
 
 /// A candidate that was tried within a budget.
 #[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]

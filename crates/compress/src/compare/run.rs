@@ -16,8 +16,8 @@ use serde::{Deserialize, Serialize};
 use std::cell::RefCell;
 
 /// Kinds of the pieces.
-const DENSE: &str = "compared-dense";
-const CELL: &str = "compared-cell";
+const DENSE: &str = "dense";
+const CELL: &str = "compared";
 
 /// A candidate at a share.
 #[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
