@@ -2,7 +2,7 @@
 
 use super::candidate::Candidate;
 use super::cell::{Cell, Compared, Dense, Figures, Found, items_of, with_items};
-use super::speed::speeds;
+use super::speed::{Speed, speeds};
 use super::work::Work;
 use crate::CompressError;
 use crate::search::counts::Shapes;
@@ -12,12 +12,14 @@ use linwright_evaluate::{EvaluationError, Hooks, Outcome, Progress, Subject, Tas
 use linwright_model::Transformer;
 use linwright_ops::Network;
 use linwright_run::{Fingerprint, Monitor, PieceKey};
+use serde::de::DeserializeOwned;
 use serde::{Deserialize, Serialize};
 use std::cell::RefCell;
 
-/// Kinds of the pieces.
+/// Kinds of the pieces: scores, and times apart from them, which differ in every run.
 const DENSE: &str = "dense";
 const CELL: &str = "compared";
+const TIMES: &str = "speed";
 
 /// A candidate at a share.
 #[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
@@ -54,18 +56,26 @@ pub fn compare(
     print: &Fingerprint,
     monitor: &mut dyn Monitor,
 ) -> Result<Outcome<Compared>, CompressError> {
-    let key = PieceKey::new(DENSE, Fingerprint::of(&[("run", print)]));
-    let dense: Dense = work.pieces.finished(&key, || work.dense(monitor))?;
+    let (mut dense, times) =
+        work.kept(DENSE, Fingerprint::of(&[("run", print)]), || work.dense(monitor))?;
+    dense.speed = times.speeds.first().copied();
     let asked = asked(candidates, keeps);
     let total = asked.len();
     let mut cells = Vec::new();
     for (index, own) in asked.iter().enumerate() {
-        let key = PieceKey::new(CELL, Fingerprint::of(&[("run", print), ("cell", own)]));
-        if !work.shard.owns(index) && !work.pieces.contains(&key) {
+        let print = Fingerprint::of(&[("run", print), ("cell", own)]);
+        let is_known = || work.pieces.contains(&PieceKey::new(CELL, print.clone()));
+        if !work.shard.owns(index) && !is_known() {
             continue;
         }
         let place = format!("{} of {total}", index + 1);
-        cells.push(work.pieces.finished(&key, || work.cell(own, &dense, &place, monitor))?);
+        let (mut cell, times): (Cell, Times) =
+            work.kept(CELL, print, || work.cell(own, &dense, &place, monitor))?;
+        if let Found::Model(figures) = &mut cell.found {
+            figures.speed = <[Speed; 2]>::try_from(times.speeds).ok();
+            figures.seconds = times.seconds;
+        }
+        cells.push(cell);
     }
     if cells.len() < total {
         return Ok(Outcome::Part { known: cells.len(), total });
@@ -73,20 +83,49 @@ pub fn compare(
     Ok(Outcome::Complete(Compared { keeps: keeps.to_vec(), dense, cells, notes: Vec::new() }))
 }
 
+/// What was timed.
+#[derive(Debug, Default, Serialize, Deserialize)]
+#[serde(deny_unknown_fields)]
+struct Times {
+    /// Of the dense model, and of the one beside it.
+    speeds: Vec<Speed>,
+    /// Of capture and fits.
+    seconds: Option<f64>,
+}
+
 impl Work<'_> {
-    fn dense(&self, monitor: &mut dyn Monitor) -> Result<Dense, CompressError> {
+    /// A piece with its times, read or computed.
+    fn kept<T: Serialize + DeserializeOwned>(
+        &self,
+        kind: &'static str,
+        print: Fingerprint,
+        compute: impl FnOnce() -> Result<(T, Times), CompressError>,
+    ) -> Result<(T, Times), CompressError> {
+        let of_times = PieceKey::new(TIMES, print.clone());
+        let value = self.pieces.finished(&PieceKey::new(kind, print), || {
+            let (value, times) = compute()?;
+            // First, so that a piece that is there has its times.
+            self.pieces.finished(&of_times, || Ok::<_, CompressError>(times))?;
+            Ok::<_, CompressError>(value)
+        })?;
+        let times = self.pieces.finished(&of_times, || Ok::<_, CompressError>(Times::default()))?;
+        Ok((value, times))
+    }
+
+    fn dense(&self, monitor: &mut dyn Monitor) -> Result<(Dense, Times), CompressError> {
         monitor.step("scoring the dense model");
         let results = self.scores(self.model, monitor)?;
-        let speed = self.speeds(&[self.model], monitor)?.first().copied();
+        let times = Times { speeds: self.speeds(&[self.model], monitor)?, seconds: None };
         let parameters = self.model.dense_parameters();
-        Ok(Dense {
+        let dense = Dense {
             parameters: [self.targeted(), parameters],
             macs: Shapes::of(self.model).counts(Shapes::TOKENS),
             bytes: parameters * self.number_bytes,
             items: results.iter().map(items_of).collect(),
             results,
-            speed,
-        })
+            speed: None,
+        };
+        Ok((dense, times))
     }
 
     fn cell(
@@ -95,20 +134,21 @@ impl Work<'_> {
         dense: &Dense,
         place: &str,
         monitor: &mut dyn Monitor,
-    ) -> Result<Cell, CompressError> {
+    ) -> Result<(Cell, Times), CompressError> {
         let Asked { candidate, keep } = asked;
         let method = candidate.name();
         let size = keep.map_or_else(String::new, |keep| format!(" at {keep}"));
         monitor.step(&format!("{method}{size} ({place})"));
-        let found = match self.figures(asked, dense, monitor) {
-            Ok(figures) => Found::Model(Box::new(figures)),
+        let (found, times) = match self.figures(asked, dense, monitor) {
+            Ok((figures, times)) => (Found::Model(Box::new(figures)), times),
             // What a method cannot do is told; everything else ends the run, which resumes.
             Err(error) if error.is_final() || is_not_finite(&error) => {
-                Found::None(error.to_string())
+                (Found::None(error.to_string()), Times::default())
             }
             Err(error) => return Err(error),
         };
-        Ok(Cell { method, is_control: candidate.is_control(), asked: *keep, found })
+        let is_control = candidate.is_control();
+        Ok((Cell { method, is_control, asked: *keep, found }, times))
     }
 
     fn figures(
@@ -116,7 +156,7 @@ impl Work<'_> {
         asked: &Asked,
         dense: &Dense,
         monitor: &mut dyn Monitor,
-    ) -> Result<Figures, CompressError> {
+    ) -> Result<(Figures, Times), CompressError> {
         let began = monitor.seconds();
         let made = self.make(&asked.candidate, asked.keep, monitor)?;
         let seconds = monitor.seconds() - began;
@@ -126,14 +166,11 @@ impl Work<'_> {
         let others: Vec<TaskResult> = pairs.map(|(own, items)| with_items(own, items)).collect();
         let comparisons = evaluate::compare(&results, &others);
         let is_rounded = matches!(asked.candidate, Candidate::Rounded(_));
-        let speed = match is_rounded {
-            true => None,
-            false => {
-                let speeds = self.speeds(&[self.model, network], monitor)?;
-                Some([speeds[0], speeds[1]])
-            }
+        let speeds = match is_rounded {
+            true => Vec::new(),
+            false => self.speeds(&[self.model, network], monitor)?,
         };
-        Ok(Figures {
+        let figures = Figures {
             nearest: made.nearest,
             parameters: made.parameters(self.model),
             macs: Shapes::of(network).counts(Shapes::TOKENS),
@@ -142,16 +179,17 @@ impl Work<'_> {
             comparisons,
             note: made.note,
             is_rounded,
-            speed,
-            seconds: Some(seconds),
-        })
+            speed: None,
+            seconds: None,
+        };
+        Ok((figures, Times { speeds, seconds: Some(seconds) }))
     }
 
     fn speeds(
         &self,
         models: &[&Transformer],
         monitor: &dyn Monitor,
-    ) -> Result<Vec<super::Speed>, CompressError> {
+    ) -> Result<Vec<Speed>, CompressError> {
         let windows = match self.windows {
             Some(windows) => windows.windows()[windows.training()..].to_vec(),
             None => windows_without_text(self.model),

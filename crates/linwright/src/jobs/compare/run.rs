@@ -26,6 +26,10 @@ pub(super) fn run(job: &Compare, session: &mut Session<'_>) -> Result<Outcome, F
     if let (Some(best), false) = (&job.save_best, job.dry_run) {
         let inputs = outputs::inputs_of(job, session);
         outputs::directory(best, job.force, &inputs, session)?;
+        if job.output.as_ref().is_some_and(|output| best.starts_with(output)) {
+            return Err(Failure::usage("--save-best is in the directory of the comparison")
+                .hint("give it a directory of its own"));
+        }
     }
     let inputs = Inputs::new(job, session)?;
     if job.dry_run {
