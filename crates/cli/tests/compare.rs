@@ -124,6 +124,11 @@ fn shards_give_the_same_bytes() {
     let mut differing = differences(&w, "whole", "merged");
     differing.retain(|name| !name.starts_with("speed/"));
     assert_eq!(differing, [""; 0]);
+    // The best model is saved from the merged directory.
+    w.fails(&format!("{line} --shard 0/2 -o part0 --save-best best"), 2, &["--save-best", "merge"]);
+    let saved = w.run(&format!("{line} -o merged --save-best best"));
+    assert!(saved.code == Some(0) && !saved.stderr.contains("scoring"), "{}", saved.stderr);
+    assert!(w.path("best/config.json").is_file());
 }
 
 #[test]

@@ -304,3 +304,107 @@ pub fn saved(value: &Value) -> Option<Result<Document, ReportError>> {
     };
     Some(read())
 }
+
+#[cfg(test)]
+mod tests {
+    use super::super::speed::Speed;
+    use super::*;
+    use crate::search::counts::Counts;
+    use linwright_evaluate::ParameterCounts;
+    use linwright_report::conformance::check_page;
+    use linwright_report::html;
+    use serde_json::json;
+
+    fn result(perplexity: f64) -> TaskResult {
+        let metric = Metric::new("token_perplexity", perplexity, None, false);
+        TaskResult { task: "text".into(), metrics: vec![metric], ..TaskResult::default() }
+    }
+
+    fn counts(linear: u64) -> Counts {
+        Counts { linear, with_attention: linear + 10, llm_pruner: linear + 20 }
+    }
+
+    /// A cell that keeps so many of 100 parameters.
+    fn cell(method: &str, asked: f64, kept: u64, perplexity: f64) -> Cell {
+        let speed = Speed { prompt: 100.0, decode: Some(10.0) };
+        let parameters = ParameterCounts {
+            targeted: kept,
+            targeted_dense: 100,
+            model: kept + 50,
+            model_dense: 150,
+        };
+        let figures = Figures {
+            nearest: None,
+            parameters,
+            macs: counts(kept),
+            bytes: 2 * (kept + 50),
+            results: vec![result(perplexity)],
+            comparisons: Vec::new(),
+            note: None,
+            is_rounded: method == "q8_0",
+            speed: Some([speed, Speed { prompt: 150.0, decode: None }]),
+            seconds: Some(0.5),
+        };
+        let found = Found::Model(Box::new(figures));
+        let is_control = method == "q8_0";
+        Cell { method: method.to_owned(), is_control, asked: Some(asked), found }
+    }
+
+    fn compared() -> Compared {
+        let none = |asked| Cell {
+            method: "asvd".into(),
+            is_control: false,
+            asked: Some(asked),
+            found: Found::None("a reason".into()),
+        };
+        Compared {
+            keeps: vec![0.8, 0.6],
+            dense: Dense {
+                parameters: [100, 150],
+                macs: counts(100),
+                bytes: 300,
+                results: vec![result(2.0)],
+                items: vec![Vec::new()],
+                speed: None,
+            },
+            cells: vec![
+                cell("low_rank", 0.8, 80, 2.5),
+                cell("low_rank", 0.6, 60, 3.5),
+                cell("svd", 0.8, 80, 3.0),
+                cell("svd", 0.6, 60, 3.0),
+                cell("monarch", 0.6, 70, 2.1),
+                none(0.6),
+                cell("q8_0", 0.6, 100, 2.0),
+            ],
+            notes: vec!["calibration: a text".into()],
+        }
+    }
+
+    #[test]
+    fn the_best_is_within_the_share_and_no_control() {
+        let compared = compared();
+        let best = |keep| compared.best(keep).map(|(cell, _)| cell.method.as_str());
+        // At 0.6 monarch keeps more than was asked for.
+        assert_eq!((best(0.8), best(0.6), best(0.5)), (Some("low_rank"), Some("svd"), None));
+        let told = headline(&compared);
+        assert!(told.contains("low_rank at 0.8 (2.500), svd at 0.6 (3.000); dense 2.000"), "{told}");
+    }
+
+    #[test]
+    fn a_page_has_the_plot_and_says_what_was_not_possible() {
+        let compared = compared();
+        let document = document("Smaller", "m", &compared);
+        check_page(&html::render(&document).expect("renders"));
+        let notes = notes(&compared).join("\n");
+        for said in ["asvd at 0.6: no model, a reason", "monarch at 0.6: its nearest size keeps 0.7"]
+        {
+            assert!(notes.contains(said), "{notes}");
+        }
+        let speeds = speed_table(&compared);
+        assert_eq!(speeds.rows[1].cells[2], "150 (1.50 x)");
+        let value = json!({"model": "m", "compare": compared});
+        let read = saved(&value).expect("is one").expect("is valid");
+        assert_eq!(read.blocks, document.blocks);
+        assert!(saved(&json!({"model": "m"})).is_none());
+    }
+}

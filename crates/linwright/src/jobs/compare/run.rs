@@ -24,12 +24,7 @@ use std::path::{Path, PathBuf};
 pub(super) fn run(job: &Compare, session: &mut Session<'_>) -> Result<Outcome, Failure> {
     shards::output_of(session, job.output.as_deref())?;
     if let (Some(best), false) = (&job.save_best, job.dry_run) {
-        let inputs = outputs::inputs_of(job, session);
-        outputs::directory(best, job.force, &inputs, session)?;
-        if job.output.as_ref().is_some_and(|output| best.starts_with(output)) {
-            return Err(Failure::usage("--save-best is in the directory of the comparison")
-                .hint("give it a directory of its own"));
-        }
+        check_best(job, best, session)?;
     }
     let inputs = Inputs::new(job, session)?;
     if job.dry_run {
@@ -60,6 +55,22 @@ pub(super) fn run(job: &Compare, session: &mut Session<'_>) -> Result<Outcome, F
             shards::part(session, &output, known, total)
         }
     }
+}
+
+/// Checks where the best model will be written.
+fn check_best(job: &Compare, best: &Path, session: &mut Session<'_>) -> Result<(), Failure> {
+    if job.output.as_ref().is_some_and(|output| best.starts_with(output)) {
+        return Err(Failure::usage("--save-best is in the directory of the comparison")
+            .hint("give it a directory of its own"));
+    }
+    if !session.shard().is_whole() {
+        return Err(Failure::usage("--save-best: a shard does not know the best model").hint(
+            "merge the shards, then run the command once more with --save-best and the merged \
+             directory as --output",
+        ));
+    }
+    let inputs = outputs::inputs_of(job, session);
+    outputs::directory(best, job.force, &inputs, session)
 }
 
 /// A comparison whose best model, if it was wanted, is saved.
