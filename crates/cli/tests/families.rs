@@ -55,7 +55,7 @@ const fn asks(command: &'static str, options: &'static str) -> Case {
     Case { command, options, ends: [Works, Refuses("masked language model"), Refuses("no head")] }
 }
 
-const CASES: [Case; 23] = [
+const CASES: [Case; 26] = [
     works("inspect", "MODEL"),
     works("inspect", "MODEL --slots"),
     works(
@@ -77,6 +77,18 @@ const CASES: [Case; 23] = [
     works(
         "compress",
         "MODEL --allocate spectrum --keep 0.7 --targets output --layers LAYER --dataset calibration.jsonl --num-tokens 300 --seq-len 16 -o out",
+    ),
+    writes(
+        "compress",
+        "MODEL --budget 0.7 --targets output --layers LAYER --dataset calibration.jsonl --num-tokens 300 --seq-len 16 -o out",
+    ),
+    works(
+        "compare",
+        "MODEL --keep 0.7 --methods svd,width --layers LAYER --dataset calibration.jsonl --num-tokens 300 --seq-len 16 -t stsb --data stsb=pairs.tsv -o out",
+    ),
+    asks(
+        "compare",
+        "MODEL --keep 0.7 --methods svd --layers LAYER --dataset calibration.jsonl --num-tokens 300 --seq-len 16 --text text.jsonl --limit 1 --window 16 -o out",
     ),
     works("plan", "MODEL --keep 0.7 --targets output --layers LAYER --no-cache -o out"),
     works(

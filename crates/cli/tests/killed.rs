@@ -24,6 +24,10 @@ const CASES: &[(&str, &[&str])] = &[
         &["out/model.safetensors"],
     ),
     (
+        "compare model --keep 0.5 --methods svd --text text.jsonl --window 64 --dataset calibration.jsonl --num-tokens 1500 --seq-len 64 -o out",
+        &["out/report.html", "out/result.json"],
+    ),
+    (
         "search model --lname fc_in,fc_out --questions many.jsonl --dataset calibration.jsonl --num-tokens 1500 --seq-len 64 -o out --force",
         &["out/model.safetensors", "out/decisions.jsonl", "out/report.html", "out/results.json"],
     ),

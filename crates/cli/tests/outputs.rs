@@ -22,10 +22,11 @@ const DIRECTORIES: [&str; 9] = [
 ];
 
 /// Commands that go on in the directory of a run.
-const RUNS: [&str; 3] = [
+const RUNS: [&str; 4] = [
     "sweep model --no-cache --lname fc_in --rate 9 --questions questions.jsonl --output",
     "compose model --no-cache --lname fc_in --rate 9 --questions questions.jsonl --output",
     "run --recipe tiny.yaml --output",
+    "compare model --methods svd --text text.jsonl --window 64 --dataset calibration.jsonl --num-tokens 2000 --seq-len 64 --output",
 ];
 
 /// Commands that run a job of another directory again.

@@ -11,6 +11,7 @@
 //! wanted.
 
 pub mod allocate;
+pub mod compare;
 mod error;
 mod estimate;
 pub mod fit;

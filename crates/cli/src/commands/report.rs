@@ -5,7 +5,7 @@ use crate::args::Shared;
 use crate::failure::Failure;
 use clap::{Args, ValueEnum};
 use linwright::bench;
-use linwright::compress::{intervention, search};
+use linwright::compress::{compare, intervention, search};
 use linwright::evaluate::report::{document as evaluation, is_evaluation};
 use linwright::measure::inspect;
 use linwright::recipes::{read_report, write_report};
@@ -21,8 +21,8 @@ const REPORT_BYTES: u64 = 1 << 30;
 #[derive(Debug, Args)]
 pub(crate) struct ReportArgs {
     /// Directory of a run, with its `report.json` or `result.json`; or a file of results: of
-    /// `linwright eval --output`, of lm-evaluation-harness, of `sweep`, `compose` and `search`, of
-    /// `bench --out`, or what `inspect --json` printed.
+    /// `linwright eval --output`, of lm-evaluation-harness, of `sweep`, `compose`, `search` and
+    /// `compare`, of `bench --out`, or what `inspect --json` printed.
     run: PathBuf,
     /// Print this form [default: of a run write `report.html` and `report.md`, of other results
     /// print the tables].
@@ -75,6 +75,7 @@ fn open(text: &str) -> Option<Result<Document, ReportError>> {
     let value: Value = serde_json::from_str(text).ok()?;
     intervention::report::saved(&value)
         .or_else(|| search::report::saved(&value))
+        .or_else(|| compare::report::saved(&value))
         .or_else(|| inspect::report::saved(&value))
         .or_else(|| bench::report::saved(&value))
 }

@@ -122,3 +122,14 @@ fn batches(mut windows: &[Vec<u32>]) -> Vec<&[Vec<u32>]> {
     }
     batches
 }
+
+/// Loss of a model on the validation windows, in nats per token.
+///
+/// # Errors
+/// [`CompressError`] if the model cannot run, or if cancelled.
+pub fn validation_loss(
+    measured: Measured<'_>,
+    monitor: &mut dyn Monitor,
+) -> Result<f64, CompressError> {
+    Ok(losses_of(measured, &[], monitor)?.base)
+}

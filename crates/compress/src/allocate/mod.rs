@@ -19,7 +19,7 @@ use serde::{Deserialize, Serialize};
 
 pub use judged::{Tried, judged};
 pub use knapsack::{allocate, uniform};
-pub use loss::Measured;
+pub use loss::{Measured, validation_loss};
 pub use sensitivity::{Candidates, Sensitivity, SiteLoss, sensitivity};
 pub use spectrum::{SiteSpectrum, by_spectrum};
 

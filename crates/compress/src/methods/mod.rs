@@ -487,6 +487,7 @@ methods! {
     swift_svd => SwiftSvdMethod, SwiftSvd, "swift-svd";
     block_hadamard => BlockHadamardMethod, BlockHadamard, "block-hadamard";
     rotor => RotorMethod, Rotor;
+    random => RandomMethod, Random;
     structured => StructuredMethod, Structured;
 }
 

@@ -41,6 +41,7 @@ pub(crate) mod verb;
 
 pub use batch::BatchSize;
 pub use byte_size::ByteSize;
+pub use compare::Compares;
 pub use compress::{Heal, MethodName, StoredDType};
 pub use cuts::CutOptions;
 pub use error::JobError;
@@ -109,6 +110,7 @@ macro_rules! jobs {
 jobs! {
     inspect => Inspect;
     compress => Compress;
+    compare => Compare;
     prune => Prune;
     plan => PlanSizes;
     laser => Laser;

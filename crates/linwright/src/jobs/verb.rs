@@ -118,7 +118,7 @@ pub(crate) const PLACES: [&str; 2] = ["output", "force"];
 #[must_use]
 pub fn recipe_of(job: &dyn AnyJob) -> Map<String, Value> {
     let mut options = job.options();
-    for key in PLACES.into_iter().chain(["dry_run"]) {
+    for key in PLACES.into_iter().chain(["save_best", "dry_run"]) {
         options.shift_remove(key);
     }
     Map::from_iter([(job.verb().replace('-', "_"), options.into())])

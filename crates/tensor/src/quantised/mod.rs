@@ -12,6 +12,7 @@
 //!
 //! A damaged scale gives non-finite numbers; the caller must check.
 
+mod encode;
 mod kblocks;
 mod small;
 

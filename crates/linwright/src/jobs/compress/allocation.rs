@@ -90,7 +90,7 @@ pub(super) struct Allocated {
     measured: Option<Sensitivity>,
     /// Plans that were judged on validation windows of the calibration text, the best first.
     #[serde(skip_serializing_if = "Vec::is_empty")]
-    tried: Vec<Tried>,
+    pub(super) tried: Vec<Tried>,
     #[serde(skip)]
     pub(super) plan: Plan,
 }

@@ -12,6 +12,7 @@ use linwright_ops::{Examples, Op, SiteId, Sites};
 use serde_json::{Value, json};
 
 /// What is done to a model.
+#[derive(Clone)]
 pub(super) enum Edits {
     /// Sites are replaced, each by itself.
     Plan(Plan),

@@ -1,9 +1,10 @@
 //! Linear layers replaced by smaller ones.
 
 mod allocation;
+mod budget;
 mod edits;
 mod names;
-mod plan;
+pub(in crate::jobs) mod plan;
 mod pruning;
 mod recovery;
 pub(super) mod run;
@@ -45,6 +46,15 @@ pub struct Compress {
     /// nearest is used, and --dry-run shows it; low rank never keeps more than this share.
     #[schemars(extend("x-conflicts" = ["rank", "rho", "energy", "rate", "marchenko_pastur"]))]
     pub keep: Option<f64>,
+    /// Share of parameters kept in the targeted layers by whatever suits best: closed forms, kinds
+    /// of operators and pruning are tried, the best with ranks also divided over the layers, and
+    /// validation windows of the calibration text choose. Figures are those of --text and --tasks.
+    #[schemars(extend("x-value" = "SHARE", "x-conflicts" = [
+        "method", "operator", "keep", "rank", "rho", "energy", "rate", "marchenko_pastur",
+        "intervention", "shrinkage", "whitening", "alpha", "compat", "trained", "epochs", "plan",
+        "heal", "offload"
+    ]))]
+    pub budget: Option<f64>,
     /// Rank of the factors, for methods that have one.
     #[schemars(extend("x-conflicts" = ["rho", "energy", "rate", "marchenko_pastur"]))]
     pub rank: Option<usize>,
@@ -173,6 +183,7 @@ impl Default for Compress {
             method: None,
             operator: None,
             keep: None,
+            budget: None,
             rank: None,
             rho: None,
             energy: None,
@@ -293,7 +304,7 @@ impl Compress {
     /// Whether layers are measured or trained on calibration text, whatever their method needs.
     #[must_use]
     pub fn reads_text_itself(&self) -> bool {
-        self.needs_measures() || self.recover.is_some()
+        self.needs_measures() || self.recover.is_some() || self.budget.is_some()
     }
 
     /// The given size.

@@ -27,6 +27,10 @@ pub(super) const ROLES: [Role; 11] = [
 
 pub(super) fn check(job: &Compress) -> Result<(), JobError> {
     super::recovery::check(job)?;
+    if job.budget.is_some() {
+        layers(job)?;
+        return super::budget::check(job);
+    }
     if pruning::is_wanted(job) {
         return pruning::check(job);
     }
@@ -44,19 +48,34 @@ pub(super) fn plan(job: &Compress, model: &Transformer) -> Result<Plan, JobError
     if let Some(path) = &job.plan {
         return read_plan_file(path);
     }
-    let sites = SlotSet {
-        roles: job.targets.iter().map(ToString::to_string).collect(),
-        layers: layers(job)?,
-        patterns: job.sites.clone(),
-        ignore: job.ignore.clone(),
-        ..SlotSet::default()
-    };
+    let sites = slots(job)?;
     let (method, size) = (method(job)?, job.size());
     let replaced = sites.of(model).map_err(|error| JobError::new(error.to_string()))?;
     let heals = healing(model, &replaced, heal(job, &method));
     let mut plan = Plan { seed: job.seed, edits: vec![Edit { sites, method, size, heals: false }] };
     plan.edits.extend(heals);
     Ok(plan)
+}
+
+/// The slots that a job replaces.
+pub(super) fn slots(job: &Compress) -> Result<SlotSet, JobError> {
+    Ok(SlotSet {
+        roles: job.targets.iter().map(ToString::to_string).collect(),
+        layers: layers(job)?,
+        patterns: job.sites.clone(),
+        ignore: job.ignore.clone(),
+        ..SlotSet::default()
+    })
+}
+
+/// The plan of an edit, healed as by default.
+pub(in crate::jobs) fn standard(model: &Transformer, edit: Edit, seed: u64) -> Plan {
+    let replaced = edit.sites.of(model).unwrap_or_default();
+    // The random control is healed as what it stands for.
+    let is_control = matches!(edit.method, MethodSpec::Random(_));
+    let heal = if edit.method.needs_text() || is_control { Heal::Ridge } else { Heal::None };
+    let heals = healing(model, &replaced, heal);
+    Plan { seed, edits: std::iter::once(edit).chain(heals).collect() }
 }
 
 /// How a plan of a method is healed.

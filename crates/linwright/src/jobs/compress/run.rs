@@ -1,6 +1,7 @@
 //! `linwright compress`: replace linear layers and save the model.
 
 use super::allocation::{Allocated, Dividing, check_model};
+use super::budget::{self, Budgeted, Spending};
 use super::edits::Edits;
 use super::summary::{self, Summary};
 use super::{Compress, StoredDType, recovery};
@@ -45,41 +46,51 @@ pub(in crate::jobs) fn run(
     check_tasks(tasks.iter().map(AsRef::as_ref), &model)?;
     check_model(job, &loaded.decoder, offload.is_some())?;
     recovery::check_model(job, &loaded.decoder, offload.as_ref())?;
-    let edits = Edits::of(job, &model, offload.is_some())?;
+    let edits = match job.budget {
+        None => Some(Edits::of(job, &model, offload.is_some())?),
+        Some(_) => {
+            budget::check_model(&loaded.decoder, offload.is_some())?;
+            None
+        }
+    };
     // Without text, methods that read weights alone are fitted all the same.
-    let has_text = edits.needs_text() || job.reads_text_itself() || job.dataset.is_some();
+    let needs_text = edits.as_ref().is_some_and(Edits::needs_text);
+    let has_text = needs_text || job.reads_text_itself() || job.dataset.is_some();
     let calibration = has_text.then(|| text.windows(source, &model, session)).transpose()?;
     if job.dry_run {
         session.finish();
         let calibration = calibration.as_ref();
         let windows = calibration.map(|text| &text.windows);
-        return summary::dry_run(job, &edits, &loaded.decoder, windows);
+        return match (&edits, job.budget) {
+            (Some(edits), _) => summary::dry_run(job, edits, &loaded.decoder, windows),
+            (None, share) => Ok(budget::dry_run(job, share.unwrap_or_default())),
+        };
     }
     let calibration = calibration.map(|text| compared(text, &tasks, session));
     let calibration = calibration.as_ref();
     let unfinished = store::unfinished(face, Some(&job.output), session)?;
     let pieces = unfinished.path().map_or_else(Store::none, Store::at);
     let offload = offload.as_ref();
-    let work = Work { model: &model, edits: &edits, calibration, tasks: &tasks, offload };
+    let work = Work { model: &model, edits: edits.as_ref(), calibration, tasks: &tasks, offload };
     let done = match allocate_and_fit(job, &work, &pieces, session) {
         Ok(done) => done,
         Err(failure) => return Err(store::tidy(unfinished, failure)),
     };
-    let plan = done.allocated.as_ref().map_or_else(|| edits.summary(), |all| json!(all.plan));
     unfinished.finish()?;
     let stages = session.finish();
     let summary = Summary::new(&done, &loaded.decoder, &place.path);
     let result = json!({
-        "model": place.name, "output": session.portable(&job.output), "plan": plan,
+        "model": place.name, "output": session.portable(&job.output), "plan": done.edits.summary(),
         "saved": saving::summary(&done.saved), "summary": summary, "sites": done.edited.sites,
         "stages": stages, "dense": done.judged.dense, "results": done.judged.results,
         "comparisons": done.judged.comparisons, "allocation": done.allocated,
         "calibration": calibration.map(|text| &text.record),
-        "recovery": done.recovery,
+        "recovery": done.recovery, "budget": done.budget,
     });
     let mut blocks = summary.blocks(&done, &session.portable(&job.output));
     blocks.extend(calibration.map(|text| text_block([text.record.line()])));
     blocks.extend(done.allocated.iter().flat_map(Allocated::blocks));
+    blocks.extend(done.budget.iter().flat_map(Budgeted::blocks));
     blocks.extend(done.recovery.as_ref().map(recovery::block));
     blocks.extend(done.judged.blocks());
     Ok(Outcome {
@@ -100,6 +111,8 @@ fn compared(
 
 /// An edited and saved model.
 pub(super) struct Done {
+    /// What was done to the model.
+    edits: Edits,
     pub(super) edited: Edited<Transformer>,
     pub(super) judged: Judged,
     pub(super) saved: Exported,
@@ -107,6 +120,8 @@ pub(super) struct Done {
     pub(super) speeds: [f64; 2],
     /// The division of the budget, unless it is uniform.
     pub(super) allocated: Option<Allocated>,
+    /// What was tried within a budget, if one was given.
+    pub(super) budget: Option<Budgeted>,
     /// What recovery training did, if it was wanted.
     pub(super) recovery: Option<RecoveryReport>,
 }
@@ -114,7 +129,8 @@ pub(super) struct Done {
 /// Everything that a model is compressed with.
 struct Work<'a> {
     model: &'a OpenModel,
-    edits: &'a Edits,
+    /// What is done; none if a budget decides.
+    edits: Option<&'a Edits>,
     /// The calibration text, if any is needed or given.
     calibration: Option<&'a Calibration>,
     /// The evaluation before and after, if any.
@@ -129,26 +145,53 @@ fn allocate_and_fit(
     pieces: &Store,
     session: &mut Session<'_>,
 ) -> Result<Done, Failure> {
-    let Work { model, edits, calibration, .. } = *work;
-    let Edits::Plan(uniform) = edits else { return fit_and_save(job, work, pieces, session) };
-    let calibration = calibration.map(|text| &text.windows);
-    let dividing = Dividing { job, uniform, model, calibration, store: pieces };
-    let allocated = dividing.divided(session);
+    let decided = decided(job, work, pieces, session);
     session.tell_damage(pieces);
-    let allocated = allocated?;
-    let divided = allocated.as_ref().map(|allocated| Edits::Plan(allocated.plan.clone()));
-    let edits = divided.as_ref().unwrap_or(edits);
-    let done = fit_and_save(job, &Work { edits, ..*work }, pieces, session)?;
-    Ok(Done { allocated, ..done })
+    let Decided { edits, allocated, budget } = decided?;
+    let done = fit_and_save(job, work, edits, pieces, session)?;
+    Ok(Done { allocated, budget, ..done })
+}
+
+/// The edits of a model, and how they were found.
+struct Decided {
+    edits: Edits,
+    allocated: Option<Allocated>,
+    budget: Option<Budgeted>,
+}
+
+fn decided(
+    job: &Compress,
+    work: &Work<'_>,
+    store: &Store,
+    session: &mut Session<'_>,
+) -> Result<Decided, Failure> {
+    let Work { model, edits, calibration, .. } = *work;
+    let calibration = calibration.map(|text| &text.windows);
+    let uniform = match (edits, job.budget, calibration) {
+        (None, Some(share), Some(windows)) => {
+            let found = Spending { job, share, model, windows, store }.best(session)?;
+            let edits = found.edits.clone();
+            return Ok(Decided { edits, allocated: None, budget: Some(found) });
+        }
+        (None, ..) => return Err(Failure::usage("no calibration text").hint("give --dataset FILE")),
+        (Some(Edits::Plan(plan)), ..) => plan,
+        (Some(edits), ..) => {
+            return Ok(Decided { edits: edits.clone(), allocated: None, budget: None });
+        }
+    };
+    let allocated = Dividing { job, uniform, model, calibration, store }.divided(session)?;
+    let plan = allocated.as_ref().map_or(uniform, |allocated| &allocated.plan);
+    Ok(Decided { edits: Edits::Plan(plan.clone()), allocated, budget: None })
 }
 
 fn fit_and_save(
     job: &Compress,
     work: &Work<'_>,
+    edits: Edits,
     pieces: &Store,
     session: &mut Session<'_>,
 ) -> Result<Done, Failure> {
-    let Work { model, edits, calibration, tasks, offload } = *work;
+    let Work { model, calibration, tasks, offload, .. } = *work;
     let loaded = &model.loaded;
     let context = Context {
         store: Some(pieces),
@@ -187,7 +230,9 @@ fn fit_and_save(
     let (form, measured) = (job.form, Compress::MEASURED);
     let saving = Saving { form, dtype, force, output, result, measured, curves };
     let saved = saving.write(&edited.network, model, session)?;
-    Ok(Done { edited, judged, saved, speeds: [speeds[0], speeds[1]], allocated: None, recovery })
+    let speeds = [speeds[0], speeds[1]];
+    let (allocated, budget) = (None, None);
+    Ok(Done { edits, edited, judged, saved, speeds, allocated, budget, recovery })
 }
 
 /// Parameters of the replaced layers and of the model, after and before.

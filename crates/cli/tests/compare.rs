@@ -1,0 +1,181 @@
+//! `compare`: every method at every size; `compress --budget`: the best of them.
+
+use crate::recipes::differences;
+use crate::workshop::Workshop;
+use serde_json::{Value, json};
+
+const CALIBRATION: &str = "--dataset calibration.jsonl --num-tokens 2000 --seq-len 64";
+const TEXT: &str = "--text text.jsonl --window 64";
+
+/// The cells of a result as method, size and what was found.
+fn cells(result: &Value) -> Vec<(String, Value, Value)> {
+    let cells = result["compare"]["cells"].as_array().unwrap();
+    let cell = |own: &Value| {
+        let method = own["method"].as_str().unwrap().to_owned();
+        (method, own["asked"].clone(), own["found"].clone())
+    };
+    cells.iter().map(cell).collect()
+}
+
+#[test]
+fn a_comparison_has_every_method_at_every_size_and_is_not_done_twice() {
+    let w = Workshop::new();
+    let args = format!(
+        "compare model --keep 0.6,0.4 --methods low_rank,svd,width {TEXT} --questions \
+         questions.jsonl {CALIBRATION} --title Smaller --seed 1 -o out"
+    );
+    let found = w.ok_json(&args);
+    let cells = cells(&found);
+    let names: Vec<(&str, f64)> =
+        cells.iter().map(|(name, asked, _)| (&**name, asked.as_f64().unwrap_or(1.0))).collect();
+    assert_eq!(
+        names,
+        [
+            ("low_rank", 0.6),
+            ("low_rank", 0.4),
+            ("svd", 0.6),
+            ("svd", 0.4),
+            ("width", 0.6),
+            ("width", 0.4),
+            ("random", 0.6),
+            ("random", 0.4),
+            ("q8_0", 1.0),
+            ("q4_0", 1.0),
+            ("quantised", 0.6),
+            ("quantised", 0.4)
+        ]
+    );
+    let dense = &found["compare"]["dense"];
+    for (name, asked, found) in &cells {
+        let model = &found["model"];
+        let counts = &model["parameters"];
+        let kept = |part: &str| counts[part].as_u64().unwrap();
+        assert_eq!(model["results"].as_array().unwrap().len(), 3, "{name}: {found}");
+        assert!(!model["comparisons"].as_array().unwrap().is_empty());
+        assert!(model["macs"]["linear"].as_u64() < model["macs"]["with_attention"].as_u64());
+        if let (Some(share), false) = (asked.as_f64(), name == "quantised") {
+            assert!(kept("targeted") as f64 <= share * kept("targeted_dense") as f64, "{name}");
+            assert!(model["bytes"].as_u64() < dense["bytes"].as_u64(), "{name}");
+            assert!(model["speed"][1]["prompt"].as_f64().unwrap() > 0.0);
+        }
+    }
+    assert!(w.text("out/report.md").starts_with("# Smaller"));
+    assert!(w.text("out/report.html").contains("share of the parameters kept"));
+    // Times stand apart.
+    assert!(!w.text("out/result.json").contains("\"prompt\""));
+    assert!(w.text("out/measured.json").contains("\"prompt\""));
+    let shown = w.ok("report out --format markdown");
+    assert!(shown.contains("low_rank") && shown.contains("from dense, 95 %"), "{shown}");
+    let again = w.run(&args);
+    assert!(again.code == Some(0) && !again.stderr.contains("fitting"), "{}", again.stderr);
+}
+
+#[test]
+fn the_best_model_is_saved_and_scores_as_it_was_told() {
+    let w = Workshop::new();
+    let args = format!(
+        "compare model --keep 0.6 --methods low_rank,svd --no-controls {TEXT} {CALIBRATION} --layers 0 \
+         --targets up,down -o out"
+    );
+    let found =
+        w.ok_json(&format!("{args} --save-best best --form native --dtype f32 --force"));
+    assert_eq!(cells(&found).len(), 2);
+    let best = found["saved"]["method"].as_str().unwrap();
+    let told = cells(&found);
+    let (_, _, own) = told.iter().find(|(name, ..)| name == best).unwrap();
+    let told = own["model"]["results"][0]["metrics"][0]["value"].as_f64().unwrap();
+    let scored = w.ok_json(&format!("eval best {TEXT} --limit 200"));
+    let scored = scored["results"].to_string();
+    assert!(scored.contains(&format!("{told}")[..7]), "{told} in {scored}");
+    // Figures are counted in the type that is asked for.
+    let halves = w.ok_json(&format!("{args}2 --dtype bf16"));
+    let bytes = |result: &Value| result["compare"]["dense"]["bytes"].as_u64().unwrap();
+    assert_eq!(bytes(&found), 2 * bytes(&halves));
+    // What narrows whole layers does not suit some of their roles, and this is told.
+    let shown = w.ok(&format!(
+        "compare model --keep 0.6 --methods width --no-controls {TEXT} {CALIBRATION} --targets up -o none"
+    ));
+    assert!(shown.contains("width at 0.6: no model"), "{shown}");
+}
+
+#[test]
+fn sizes_that_a_method_lacks_are_told_with_the_nearest() {
+    let w = Workshop::new();
+    let shown = w.ok(&format!(
+        "compare model --keep 0.01 --methods low_rank --no-controls {TEXT} {CALIBRATION} -o out"
+    ));
+    assert!(shown.contains("low_rank at 0.01: no such size"), "{shown}");
+    let planned = w.ok(&format!("compare model --methods all {TEXT} {CALIBRATION} --dry-run"));
+    for name in ["kronecker", "rotor", "width", "random", "quantised", "time of the evaluations"] {
+        assert!(planned.contains(name), "{name} in {planned}");
+    }
+}
+
+#[test]
+fn shards_give_the_same_bytes() {
+    let w = Workshop::new();
+    let line =
+        format!("compare model --keep 0.6,0.4 --methods svd --no-controls {TEXT} {CALIBRATION}");
+    w.ok(&format!("{line} -o whole"));
+    for index in 0..2 {
+        w.ok(&format!("{line} --shard {index}/2 -o part{index}"));
+    }
+    w.ok("merge part1 part0 -o merged");
+    let mut differing = differences(&w, "whole", "merged");
+    differing.retain(|name| !name.starts_with("speed/"));
+    assert_eq!(differing, [""; 0]);
+    // The best model is saved from the merged directory.
+    w.fails(&format!("{line} --shard 0/2 -o part0 --save-best best"), 2, &["--save-best", "merge"]);
+    let saved = w.run(&format!("{line} -o merged --save-best best"));
+    assert!(saved.code == Some(0) && !saved.stderr.contains("scoring"), "{}", saved.stderr);
+    assert!(w.path("best/config.json").is_file());
+}
+
+#[test]
+fn bad_comparisons_are_refused_before_any_work() {
+    let w = Workshop::new();
+    for (args, words) in [
+        (format!("--keep 1 {TEXT} {CALIBRATION}"), vec!["--keep 1", "between 0 and 1"]),
+        (format!("--keep 0.5,0.5 {TEXT} {CALIBRATION}"), vec!["0.5 twice"]),
+        (CALIBRATION.to_owned(), vec!["nothing to compare", "--text"]),
+        (TEXT.to_owned(), vec!["no calibration text"]),
+        (format!("--methods nothing {TEXT}"), vec!["nothing"]),
+        (format!("--save-best out/best {TEXT} {CALIBRATION}"), vec!["--save-best"]),
+    ] {
+        let before = w.names();
+        w.fails(&format!("compare model {args} -o out"), 2, &words);
+        assert_eq!(w.names(), before, "{args}");
+    }
+}
+
+#[test]
+fn a_budget_is_spent_on_what_has_the_least_loss_and_the_model_loads() {
+    let w = Workshop::new();
+    let args = format!("compress model --budget 0.6 {CALIBRATION}");
+    let found = w.ok_json(&format!("{args} {TEXT} -o out"));
+    let budget = &found["budget"];
+    let tried = budget["tried"].as_array().unwrap();
+    let losses: Vec<f64> = tried
+        .iter()
+        .filter(|own| own["reason"].is_null())
+        .map(|own| own["loss"].as_f64().unwrap())
+        .collect();
+    assert!(losses.len() > 5 && losses.is_sorted(), "{losses:?}");
+    assert!(tried.iter().any(|own| own["method"].as_str().unwrap().contains("divided")));
+    assert!(found["summary"]["keep"].as_f64().unwrap() <= 0.605);
+    assert!(found["results"][0]["task"] == json!("text"), "{}", found["results"]);
+    w.ok(&format!("eval out {TEXT}"));
+    let shown = w.ok(&format!("{args} --allocate uniform -o uniform"));
+    assert!(shown.contains("has the least loss on") && shown.contains("won"), "{shown}");
+    assert!(!shown.contains("divided over"), "{shown}");
+    let planned = w.ok(&format!("{args} -o none --dry-run"));
+    assert!(planned.contains("whitened_svd") && planned.contains("divided over"), "{planned}");
+    for (options, words) in [
+        ("--keep 0.5", vec!["--budget", "--keep"]),
+        ("--allocate spectrum", vec!["--allocate spectrum", "sensitivity"]),
+        ("--method svd", vec!["--budget", "--method"]),
+    ] {
+        w.fails(&format!("{args} {options} -o none"), 2, &words);
+    }
+    w.fails(&format!("compress model --budget 2 {CALIBRATION} -o none"), 2, &["--budget 2"]);
+}

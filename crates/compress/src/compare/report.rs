@@ -1,0 +1,410 @@
+//! Report of a comparison: one table, one plot, and what was not possible.
+
+use super::cell::{Cell, Compared, Dense, Figures, Found};
+use crate::search::counts::Shapes;
+use linwright_evaluate::{Comparison, Metric, TaskResult};
+use linwright_report::number::{bytes, grouped, significant};
+use linwright_report::plot::{Axis, Baseline, Plot, Series, Style};
+use linwright_report::{Block, Document, Figure, Mark, ReportError, Row, Scale, Table};
+use serde_json::Value;
+
+/// Digits of figures.
+const DIGITS: i32 = 4;
+/// Differences between the share that was asked for and the one that was reached that are told.
+const FAR: f64 = 0.02;
+
+/// Scores and costs of every method at every size, below the dense model.
+#[must_use]
+pub fn table(compared: &Compared) -> Table {
+    let dense = &compared.dense;
+    let mut columns: Vec<(String, bool)> =
+        ["method", "asked", "kept"].map(|head| (head.to_owned(), head != "method")).into();
+    for result in &dense.results {
+        let metric = main(result).map_or("", |metric| metric.name.as_str());
+        let head = match dense.results.len() {
+            1 => metric.to_owned(),
+            _ => format!("{}: {metric}", result.task),
+        };
+        columns.push((head, true));
+        columns.push(("from dense, 95 %".to_owned(), false));
+    }
+    for head in ["parameters", "multiply-adds", "with attention", "bytes"] {
+        columns.push((head.to_owned(), true));
+    }
+    let series = series(compared);
+    let mut rows = vec![Row {
+        cells: dense_cells(dense),
+        mark: Mark::Baseline,
+        starts_block: false,
+    }];
+    let mut last = "";
+    for cell in &compared.cells {
+        let Some(figures) = cell.found.figures() else { continue };
+        let place = series.iter().position(|name| *name == cell.method);
+        rows.push(Row {
+            cells: cells(cell, figures, dense),
+            mark: place.map_or(Mark::Plain, Mark::Series),
+            starts_block: cell.method != last,
+        });
+        last = &cell.method;
+    }
+    let heads = columns.iter().map(|(head, numeric)| (head.as_str(), *numeric));
+    let mut table = Table::new("Methods", heads.collect::<Vec<_>>());
+    table.rows = rows;
+    table
+}
+
+/// The first metric of a task.
+fn main(result: &TaskResult) -> Option<&Metric> {
+    result.metrics.first()
+}
+
+fn dense_cells(dense: &Dense) -> Vec<String> {
+    let mut cells = vec!["dense".to_owned(), String::new(), "1".to_owned()];
+    for result in &dense.results {
+        cells.push(main(result).map_or_else(String::new, |m| significant(m.value, DIGITS)));
+        cells.push(String::new());
+    }
+    cells.extend([
+        grouped(dense.parameters[1]),
+        grouped(dense.macs.linear),
+        grouped(dense.macs.with_attention),
+        bytes(dense.bytes),
+    ]);
+    cells
+}
+
+fn cells(cell: &Cell, figures: &Figures, dense: &Dense) -> Vec<String> {
+    let asked = cell.asked.map_or_else(String::new, |keep| keep.to_string());
+    let mut cells =
+        vec![cell.method.clone(), asked, format!("{:.4}", figures.parameters.keep())];
+    for result in &dense.results {
+        let Some(metric) = main(result) else { continue };
+        let own = figures.results.iter().find(|own| own.task == result.task);
+        let value = own.and_then(|own| own.metric(&metric.name)).map(|metric| metric.value);
+        cells.push(value.map_or_else(String::new, |value| significant(value, DIGITS)));
+        let pair = figures.comparisons.iter().find(|c| is_of(c, result, metric));
+        cells.push(pair.map_or_else(String::new, Comparison::in_one_cell));
+    }
+    cells.extend([
+        grouped(figures.parameters.model),
+        grouped(figures.macs.linear),
+        grouped(figures.macs.with_attention),
+        bytes(figures.bytes),
+    ]);
+    cells
+}
+
+fn is_of(pair: &Comparison, result: &TaskResult, metric: &Metric) -> bool {
+    pair.task == result.task && pair.metric == metric.name && pair.filter == metric.filter
+}
+
+/// Speed of every model relative to the dense one beside it, and the time of its fits.
+#[must_use]
+pub fn speed_table(compared: &Compared) -> Table {
+    let rate = |value: f64| significant(value, 3);
+    let of = |pair: [f64; 2]| format!("{} ({:.2} x)", rate(pair[1]), pair[1] / pair[0]);
+    let own = compared.dense.speed;
+    let dense = vec![
+        "dense".to_owned(),
+        String::new(),
+        own.map_or_else(String::new, |own| rate(own.prompt)),
+        own.and_then(|own| own.decode).map_or_else(String::new, rate),
+        String::new(),
+    ];
+    let row = |cell: &Cell| {
+        let figures = cell.found.figures()?;
+        let speeds = figures.speed.map(|pair| {
+            let decode = pair[0].decode.zip(pair[1].decode);
+            (of([pair[0].prompt, pair[1].prompt]), decode.map(|(dense, own)| of([dense, own])))
+        });
+        let (prompt, decode) = speeds.unwrap_or_default();
+        Some(vec![
+            cell.method.clone(),
+            cell.asked.map_or_else(String::new, |keep| keep.to_string()),
+            prompt,
+            decode.unwrap_or_default(),
+            figures.seconds.map_or_else(String::new, |seconds| format!("{seconds:.2}")),
+        ])
+    };
+    let columns = [
+        ("method", false),
+        ("asked", true),
+        ("prompt tokens/s", true),
+        ("decoded tokens/s", true),
+        ("fit, s", true),
+    ];
+    Table::new("Speed", columns)
+        .with(std::iter::once(dense).chain(compared.cells.iter().filter_map(row)))
+}
+
+/// Names of the methods with models, in order.
+fn series(compared: &Compared) -> Vec<&str> {
+    let mut names: Vec<&str> = Vec::new();
+    for cell in compared.cells.iter().filter(|cell| cell.found.figures().is_some()) {
+        if !names.contains(&cell.method.as_str()) {
+            names.push(&cell.method);
+        }
+    }
+    names
+}
+
+/// Quality against parameters kept, and against bytes.
+fn figure(compared: &Compared) -> Option<Figure> {
+    let metric = compared.metric()?;
+    let value = |results: &[TaskResult]| {
+        let own = results.first()?.metric(&metric.name)?.value;
+        own.is_finite().then_some(own)
+    };
+    let names = series(compared);
+    // Perplexities differ by orders of magnitude.
+    let log = !metric.higher_is_better;
+    let models: Vec<(&Cell, &Figures, f64)> = compared
+        .cells
+        .iter()
+        .filter_map(|cell| {
+            let figures = cell.found.figures()?;
+            Some((cell, figures, value(&figures.results)?))
+        })
+        .collect();
+    let values = models.iter().map(|(_, _, y)| *y).chain(value(&compared.dense.results));
+    let y = Scale::around(values, log)?;
+    let panel = |title: &str, x_title: &str, of: &dyn Fn(&Figures) -> Option<f64>| {
+        let x = Scale::around(models.iter().filter_map(|(_, f, _)| of(f)).chain([1.0]), false)?;
+        let series = names.iter().enumerate().map(|(index, name)| {
+            let own = models.iter().filter(|(cell, ..)| cell.method == **name);
+            let mut points: Vec<(f64, f64, Option<f64>)> =
+                own.filter_map(|(_, figures, y)| Some((of(figures)?, *y, None))).collect();
+            points.sort_by(|a, b| a.0.total_cmp(&b.0));
+            Series { index, points, style: Style::Marked }
+        });
+        Some(Plot {
+            title: title.to_owned(),
+            x: Axis { title: x_title.to_owned(), scale: x, ticks: None },
+            y: Axis { title: String::new(), scale: y.clone(), ticks: None },
+            series: series.filter(|series| !series.points.is_empty()).collect(),
+            baseline: value(&compared.dense.results)
+                .map(|value| Baseline { value, name: "dense".to_owned() }),
+        })
+    };
+    let dense = compared.dense.bytes.max(1) as f64;
+    let kept = |figures: &Figures| {
+        // Rounded weights keep all parameters, in fewer bytes.
+        (!figures.is_rounded).then(|| figures.parameters.keep())
+    };
+    let panels = [
+        panel("Parameters", "share of the parameters kept", &kept),
+        panel("Bytes", "share of the bytes", &|figures| Some(figures.bytes as f64 / dense)),
+    ];
+    let better = if metric.higher_is_better { "Higher" } else { "Lower" };
+    Some(Figure {
+        title: "Quality against size".to_owned(),
+        note: format!(
+            "{better} and further left is better; the dashed line is the dense model. Rounded \
+             weights keep all parameters, so they are in the plot of bytes alone."
+        ),
+        y_title: metric.name.clone(),
+        panels: panels.into_iter().flatten().collect(),
+    })
+}
+
+/// Which method is best at each share.
+#[must_use]
+pub fn headline(compared: &Compared) -> String {
+    let Some(metric) = compared.metric() else {
+        return "no task was given, so there is no best method".to_owned();
+    };
+    let best = compared.keeps.iter().map(|keep| match compared.best(*keep) {
+        Some((cell, figures)) => {
+            let own = figures.results.first().and_then(|own| own.metric(&metric.name));
+            let value = own.map_or_else(String::new, |own| significant(own.value, DIGITS));
+            format!("{} at {keep} ({value})", cell.method)
+        }
+        None => format!("none at {keep}"),
+    });
+    let best: Vec<String> = best.collect();
+    let dense = significant(metric.value, DIGITS);
+    format!("best by {}: {}; dense {dense}", metric.name, best.join(", "))
+}
+
+/// What was not possible, sizes that were not met, and formats of rounded weights.
+#[must_use]
+pub fn notes(compared: &Compared) -> Vec<String> {
+    let mut notes = compared.notes.clone();
+    for cell in &compared.cells {
+        let at = cell.asked.map_or_else(String::new, |keep| format!(" at {keep}"));
+        match &cell.found {
+            Found::None(reason) => notes.push(format!("{}{at}: no model, {reason}", cell.method)),
+            Found::Model(figures) => notes.extend(told(cell, figures, &at)),
+        }
+    }
+    notes
+}
+
+fn told(cell: &Cell, figures: &Figures, at: &str) -> Vec<String> {
+    let mut notes = Vec::new();
+    let name = &cell.method;
+    let kept = figures.parameters.keep();
+    if let Some(nearest) = figures.nearest {
+        notes.push(format!("{name}{at}: no such size; {nearest:.4} is the nearest that was found"));
+    } else if !figures.is_rounded
+        && cell.asked.is_some_and(|asked| (kept - asked).abs() > FAR)
+    {
+        notes.push(format!("{name}{at}: its nearest size keeps {kept:.4}"));
+    }
+    notes.extend(figures.note.iter().map(|note| format!("{name}{at}: {note}")));
+    notes
+}
+
+/// Report of a comparison.
+#[must_use]
+pub fn document(title: &str, model: &str, compared: &Compared) -> Document {
+    let tasks: Vec<String> = compared
+        .dense
+        .results
+        .iter()
+        .map(|result| {
+            let TaskResult { task, protocol, counts, .. } = result;
+            format!("{task} ({protocol}, {} items)", counts.items)
+        })
+        .collect();
+    let facts = [
+        ("Model", model.to_owned()),
+        ("Tasks", tasks.join(", ")),
+        ("Targeted parameters", grouped(compared.dense.parameters[0])),
+        ("Multiply-adds", format!("on {} tokens", Shapes::TOKENS)),
+    ];
+    let mut blocks = vec![Block::Table(table(compared))];
+    blocks.extend(figure(compared).map(Block::Figure));
+    let notes = notes(compared);
+    if !notes.is_empty() {
+        blocks.push(Block::Notes(notes));
+    }
+    Document {
+        title: title.to_owned(),
+        kicker: "Comparison of methods".to_owned(),
+        headline: Some(headline(compared) + "."),
+        facts: facts.map(|(name, value)| (name.to_owned(), value)).into(),
+        series: series(compared).into_iter().map(str::to_owned).collect(),
+        blocks,
+        ..Document::default()
+    }
+}
+
+/// Report of a saved `linwright compare`; `None` for any other JSON value. Its figures may have
+/// been separated from times, which the report does not show.
+///
+/// # Errors
+/// [`ReportError::NotAReport`] if the value claims to be one, but is not valid.
+pub fn saved(value: &Value) -> Option<Result<Document, ReportError>> {
+    let (model, compared) = (value["model"].as_str()?, value.get("compare")?);
+    let read = || -> Result<Document, ReportError> {
+        let compared: Compared = serde_json::from_value(compared.clone())?;
+        Ok(document(&format!("Comparison of methods on {model}"), model, &compared))
+    };
+    Some(read())
+}
+
+#[cfg(test)]
+mod tests {
+    use super::super::speed::Speed;
+    use super::*;
+    use crate::search::counts::Counts;
+    use linwright_evaluate::ParameterCounts;
+    use linwright_report::conformance::check_page;
+    use linwright_report::html;
+    use serde_json::json;
+
+    fn result(perplexity: f64) -> TaskResult {
+        let metric = Metric::new("token_perplexity", perplexity, None, false);
+        TaskResult { task: "text".into(), metrics: vec![metric], ..TaskResult::default() }
+    }
+
+    fn counts(linear: u64) -> Counts {
+        Counts { linear, with_attention: linear + 10, llm_pruner: linear + 20 }
+    }
+
+    /// A cell that keeps so many of 100 parameters.
+    fn cell(method: &str, asked: f64, kept: u64, perplexity: f64) -> Cell {
+        let speed = Speed { prompt: 100.0, decode: Some(10.0) };
+        let parameters = ParameterCounts {
+            targeted: kept,
+            targeted_dense: 100,
+            model: kept + 50,
+            model_dense: 150,
+        };
+        let figures = Figures {
+            nearest: None,
+            parameters,
+            macs: counts(kept),
+            bytes: 2 * (kept + 50),
+            results: vec![result(perplexity)],
+            comparisons: Vec::new(),
+            note: None,
+            is_rounded: method == "q8_0",
+            speed: Some([speed, Speed { prompt: 150.0, decode: None }]),
+            seconds: Some(0.5),
+        };
+        let found = Found::Model(Box::new(figures));
+        let is_control = method == "q8_0";
+        Cell { method: method.to_owned(), is_control, asked: Some(asked), found }
+    }
+
+    fn compared() -> Compared {
+        let none = |asked| Cell {
+            method: "asvd".into(),
+            is_control: false,
+            asked: Some(asked),
+            found: Found::None("a reason".into()),
+        };
+        Compared {
+            keeps: vec![0.8, 0.6],
+            dense: Dense {
+                parameters: [100, 150],
+                macs: counts(100),
+                bytes: 300,
+                results: vec![result(2.0)],
+                items: vec![Vec::new()],
+                speed: None,
+            },
+            cells: vec![
+                cell("low_rank", 0.8, 80, 2.5),
+                cell("low_rank", 0.6, 60, 3.5),
+                cell("svd", 0.8, 80, 3.0),
+                cell("svd", 0.6, 60, 3.0),
+                cell("monarch", 0.6, 70, 2.1),
+                none(0.6),
+                cell("q8_0", 0.6, 100, 2.0),
+            ],
+            notes: vec!["calibration: a text".into()],
+        }
+    }
+
+    #[test]
+    fn the_best_is_within_the_share_and_no_control() {
+        let compared = compared();
+        let best = |keep| compared.best(keep).map(|(cell, _)| cell.method.as_str());
+        // At 0.6 monarch keeps more than was asked for.
+        assert_eq!((best(0.8), best(0.6), best(0.5)), (Some("low_rank"), Some("svd"), None));
+        let told = headline(&compared);
+        assert!(told.contains("low_rank at 0.8 (2.500), svd at 0.6 (3.000); dense 2.000"), "{told}");
+    }
+
+    #[test]
+    fn a_page_has_the_plot_and_says_what_was_not_possible() {
+        let compared = compared();
+        let document = document("Smaller", "m", &compared);
+        check_page(&html::render(&document).expect("renders"));
+        let notes = notes(&compared).join("\n");
+        for said in ["asvd at 0.6: no model, a reason", "monarch at 0.6: its nearest size keeps 0.7"]
+        {
+            assert!(notes.contains(said), "{notes}");
+        }
+        let speeds = speed_table(&compared);
+        assert_eq!(speeds.rows[1].cells[2], "150 (1.50 x)");
+        let value = json!({"model": "m", "compare": compared});
+        let read = saved(&value).expect("is one").expect("is valid");
+        assert_eq!(read.blocks, document.blocks);
+        assert!(saved(&json!({"model": "m"})).is_none());
+    }
+}
