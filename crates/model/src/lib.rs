@@ -25,7 +25,7 @@ pub use config::{AttentionConfig, MlpConfig};
 pub use error::{ConfigError, ModelError};
 pub use role::Role;
 pub use transformer::{
-    KeptHeads, KeptWidths, ShowLogits, Stream, TensorSource, TokenScore, TrainingMemory,
-    Transformer, TransformerGrads, WidthError,
+    BasisError, KeptHeads, KeptWidths, LayersError, ShowLogits, Stream, TensorSource, TokenScore,
+    TrainingMemory, Transformer, TransformerGrads, WidthError, centred_basis,
 };
 pub use windows::{Split, Windows, WindowsError};

@@ -154,6 +154,8 @@ macro_rules! prune_methods {
 
 prune_methods! {
     width => Width, Width;
+    slicegpt => SliceGpt, Slicegpt;
+    drop_layers => DropLayers, DropLayers;
 }
 
 impl Cut {
