@@ -165,6 +165,8 @@ pub struct Lockstep<'a, N: Network> {
     bounds: Bounds,
     /// Whether some capture needs outputs of the original network.
     has_targets: bool,
+    /// Whether the edited network differs before its first stage.
+    begins_apart: bool,
     /// Stages of the edited network that differ from the original.
     edited: Vec<usize>,
     /// States of all batches before the stage with this index.
@@ -175,7 +177,21 @@ impl<'a, N: Network> Lockstep<'a, N> {
     /// Starts with an unedited network.
     #[must_use]
     pub fn new(original: &'a N, examples: &'a dyn Examples<N::Input>, bounds: Bounds) -> Self {
-        Self { original, examples, bounds, has_targets: true, edited: Vec::new(), cache: None }
+        Self {
+            original,
+            examples,
+            bounds,
+            has_targets: true,
+            begins_apart: false,
+            edited: Vec::new(),
+            cache: None,
+        }
+    }
+
+    /// With an edited network that differs before its first stage, so that nothing is shared.
+    #[must_use]
+    pub fn begins_apart(self) -> Self {
+        Self { begins_apart: true, ..self }
     }
 
     /// Runs the edited network alone: captures then have no targets ([`Needs::has_targets`]).
@@ -225,8 +241,9 @@ impl<'a, N: Network> Lockstep<'a, N> {
             let mut states = match old.as_mut().and_then(Iterator::next) {
                 Some(states) => states,
                 None => {
-                    let original = self.original.begin(&input).map_err(network_error)?;
-                    States { original, edited: None }
+                    let begin = |network: &N| network.begin(&input).map_err(network_error);
+                    let apart = self.begins_apart.then(|| begin(edited)).transpose()?;
+                    States { original: begin(self.original)?, edited: apart }
                 }
             };
             self.advance(edited, &input, &mut states, from..stages.start)?;

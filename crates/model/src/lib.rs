@@ -26,7 +26,7 @@ pub use error::{ConfigError, ModelError};
 pub use linwright_tensor::kernels::rope::Pairing;
 pub use role::Role;
 pub use transformer::{
-    KeptHeads, KeptWidths, ShowLogits, Stream, TensorSource, TokenScore, TrainingMemory,
-    Transformer, TransformerGrads, WidthError,
+    BasisError, KeptHeads, KeptWidths, LayersError, ShowLogits, Stream, TensorSource, TokenScore,
+    TrainingMemory, Transformer, TransformerGrads, WidthError, centred_basis,
 };
 pub use windows::{Split, Windows, WindowsError};

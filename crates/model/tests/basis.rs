@@ -134,6 +134,10 @@ fn in_a_part_of_a_basis_a_model_computes_as_if_the_rest_were_zero() {
         let off = gap(&whole, &small);
         assert!(off < TOLERANCE, "{stem}: off by {off:e}");
         assert!(gap(&model, &small) > 10.0 * TOLERANCE, "{stem}");
+        let wide = model.within_basis(part.view()).unwrap();
+        assert_eq!(wide.config().hidden, hidden);
+        let off = gap(&wide, &small);
+        assert!(off < TOLERANCE, "{stem} in its width: off by {off:e}");
     }
 }
 

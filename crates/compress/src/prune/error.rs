@@ -1,6 +1,6 @@
 //! Errors of structured pruning.
 
-use linwright_model::WidthError;
+use linwright_model::{BasisError, LayersError, WidthError};
 use linwright_ops::SiteId;
 
 /// A model that cannot be pruned as asked.
@@ -62,6 +62,18 @@ pub enum PruneError {
         /// The error of the decomposition.
         reason: String,
     },
+    /// A decomposition of the residual stream failed.
+    #[error("second moments of the residual stream: {reason}")]
+    Basis {
+        /// The error of the decomposition.
+        reason: String,
+    },
+    /// A residual stream without another basis.
+    #[error(transparent)]
+    Stream(#[from] BasisError),
+    /// Layers that a model cannot be made of.
+    #[error(transparent)]
+    Layers(#[from] LayersError),
     /// Widths that a model cannot have.
     #[error(transparent)]
     Width(#[from] WidthError),

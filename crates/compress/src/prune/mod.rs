@@ -161,6 +161,8 @@ prune_methods! {
     width => Width, Width;
     modegpt => Modegpt, Modegpt;
     llm_pruner => LlmPruner, LlmPruner;
+    slicegpt => SliceGpt, Slicegpt;
+    drop_layers => DropLayers, DropLayers;
 }
 
 impl Cut {

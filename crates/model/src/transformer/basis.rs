@@ -156,12 +156,25 @@ impl Transformer {
     pub fn in_basis(&self, basis: MatRef<'_, f64>) -> Result<Self, BasisError> {
         self.check_basis()?;
         check(basis, &self.config)?;
-        let kept = basis.cols();
+        self.rebased(basis)
+    }
+
+    /// The transformer of the same width without any component outside of these directions in its
+    /// residual stream: it computes the same as [`Self::in_basis`].
+    ///
+    /// # Errors
+    /// [`BasisError`].
+    pub fn within_basis(&self, basis: MatRef<'_, f64>) -> Result<Self, BasisError> {
+        self.in_basis(basis)?.rebased(basis.to_mat().transpose().view())
+    }
+
+    fn rebased(&self, basis: MatRef<'_, f64>) -> Result<Self, BasisError> {
+        let width = basis.cols();
         let mut config = self.config.clone();
-        config.hidden = kept;
-        config.embedding_width = kept;
+        config.hidden = width;
+        config.embedding_width = width;
         if config.family.scaled_embedding {
-            config.embedding_scale = (kept as f32).sqrt();
+            config.embedding_scale = (width as f32).sqrt();
         }
         let gain = self.tied_gain();
         config.tied_embeddings = gain.is_some();
