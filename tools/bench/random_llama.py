@@ -29,6 +29,7 @@ SHAPES = {
     "llama-3.1-8b": (4096, 14336, 32, 32, 8, False),
     "llama-7b": (4096, 11008, 32, 32, 32, False),
     "mistral-7b": (4096, 14336, 32, 32, 8, False),
+    "qwen3-8b": (4096, 12288, 36, 32, 8, False),
 }
 SCALE = np.float32(0.02)
 # Numbers drawn at a time.
@@ -38,9 +39,10 @@ PIECE = 1 << 22
 def config_of(shape, vocab, dtype, layers=None):
     """The config.json, in the words of transformers."""
     hidden, intermediate, standard, heads, kv_heads, tied = SHAPES[shape]
+    is_qwen = shape.startswith("qwen3")
     return {
-        "architectures": ["LlamaForCausalLM"],
-        "model_type": "llama",
+        "architectures": ["Qwen3ForCausalLM" if is_qwen else "LlamaForCausalLM"],
+        "model_type": "qwen3" if is_qwen else "llama",
         "hidden_size": hidden,
         "intermediate_size": intermediate,
         "num_hidden_layers": layers or standard,
@@ -73,6 +75,9 @@ def tensors_of(config):
         yield at + "self_attn.k_proj.weight", (kv, hidden)
         yield at + "self_attn.v_proj.weight", (kv, hidden)
         yield at + "self_attn.o_proj.weight", (hidden, hidden)
+        if config["model_type"] == "qwen3":
+            yield at + "self_attn.q_norm.weight", (config["head_dim"],)
+            yield at + "self_attn.k_norm.weight", (config["head_dim"],)
         yield at + "post_attention_layernorm.weight", (hidden,)
         yield at + "mlp.gate_proj.weight", (middle, hidden)
         yield at + "mlp.up_proj.weight", (middle, hidden)

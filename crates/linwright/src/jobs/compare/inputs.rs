@@ -4,6 +4,7 @@ use super::{Compare, Compares};
 use crate::jobs::calibration::Calibration;
 use crate::jobs::compress::StoredDType;
 use crate::jobs::compress::plan::standard;
+use crate::jobs::offload::open_mapped;
 use crate::jobs::source::{OpenModel, POCKET, open_model};
 use crate::jobs::tasks::{check_tasks, open_tasks_if_any};
 use crate::jobs::{EvaluationOptions, Failure, Session, parse_layers};
@@ -43,7 +44,11 @@ impl Inputs {
             return Err(Failure::usage("nothing to compare models by")
                 .hint("give --text FILE, --questions FILE or --tasks TASK"));
         }
-        let model = open_model(&job.model, session)?;
+        // A list of sizes reads no weights.
+        let model = match job.dry_run {
+            true => open_mapped(&job.model, session)?,
+            false => open_model(&job.model, session)?,
+        };
         check_tasks(tasks.iter().map(AsRef::as_ref), &model)?;
         sites.of(&model.loaded.decoder)?;
         let has_text = source.is_some() || candidates.iter().any(Candidate::needs_text);
