@@ -25,7 +25,7 @@ use std::collections::BTreeMap;
 /// The basis consists of the leading eigenvectors of the second moments of the normalised stream,
 /// averaged over the inputs of attention, MLPs and head. A model at keep 1 keeps its outputs. The
 /// share of parameters applies to the linear layers of all layers; embedding and head shrink as
-/// well.
+/// well. Directions are a multiple of the query heads, as other programs want it.
 ///
 /// Source: SliceGPT (Ashkboos et al. 2024, arXiv:2401.15024). The paper has a basis for each block,
 /// with matrices on the skip connections, which no ordinary class has; here all layers share one.
@@ -210,7 +210,9 @@ fn kept_directions(original: &Transformer, cut: &Cut) -> Result<usize, PruneErro
     }
     let hidden = config.hidden;
     let least = if config.norm.kind == NormKind::Layer { 2 } else { 1 };
-    let align = cut.alignment(hidden).clamp(1, hidden);
+    // Classes of other programs want a multiple of the heads, whatever the width of a head is.
+    let heads = if hidden.is_multiple_of(config.heads) { config.heads } else { 1 };
+    let align = common_multiple(cut.alignment(hidden).max(1), heads);
     let share = (cut.keep * hidden as f64 + 1e-9) as usize;
     let kept = if cut.keep == 1.0 { hidden } else { share / align * align };
     if kept < least {
@@ -218,6 +220,15 @@ fn kept_directions(original: &Transformer, cut: &Cut) -> Result<usize, PruneErro
         return Err(PruneError::TooSmall { method: SliceGpt::ID, keep: cut.keep, least });
     }
     Ok(kept)
+}
+
+/// The least common multiple.
+fn common_multiple(a: usize, b: usize) -> usize {
+    let (mut divisor, mut rest) = (a, b);
+    while rest > 0 {
+        (divisor, rest) = (rest, divisor % rest);
+    }
+    a / divisor * b
 }
 
 /// Whether a slot writes to the residual stream.
@@ -392,6 +403,7 @@ mod tests {
         let some = Cut { layers: Some(vec![0]), ..cut(0.5) };
         let error = SliceGpt::default().sizes(&model, &some).unwrap_err().to_string();
         assert!(error.contains("all layers share one residual stream"), "{error}");
+        assert_eq!([common_multiple(8, 12), common_multiple(1, 5)], [24, 5]);
         let error = SliceGpt::default().sizes(&model, &cut(0.01)).unwrap_err();
         assert!(matches!(error, PruneError::TooSmall { .. }), "{error}");
         let post_norms = tiny::checkpoint("olmo2-post-norms").decoder;

@@ -102,17 +102,21 @@ fn write_layers(
     if read.as_ref().is_none_or(|read| read.tied_embeddings != config.tied_embeddings) {
         object.insert("tie_word_embeddings".into(), json!(config.tied_embeddings));
     }
-    if read.is_some_and(|read| read.layers.len() == config.layers.len()) {
+    if read.as_ref().is_some_and(|read| read.layers.len() == config.layers.len()) {
         return;
     }
+    let differ = read.is_none_or(|read| {
+        let kinds = read.layers.iter().map(|layer| layer.attention);
+        kinds.clone().zip(kinds.skip(1)).any(|(a, b)| a != b)
+    });
     let own = own_name(object, family, "num_hidden_layers");
     object.insert(own.to_owned(), json!(config.layers.len()));
     // Rules such as every sixth layer are about other layers now.
     let whole = config.to_json();
     for field in ["layer_types", "no_rope_layers"] {
         match whole.get(field) {
-            Some(kinds) => object.insert(field.into(), kinds.clone()),
-            None => object.shift_remove(field),
+            Some(kinds) if differ => object.insert(field.into(), kinds.clone()),
+            _ => object.shift_remove(field),
         };
     }
 }
