@@ -55,7 +55,7 @@ const fn asks(command: &'static str, options: &'static str) -> Case {
     Case { command, options, ends: [Works, Refuses("masked language model"), Refuses("no head")] }
 }
 
-const CASES: [Case; 26] = [
+const CASES: [Case; 27] = [
     works("inspect", "MODEL"),
     works("inspect", "MODEL --slots"),
     works(
@@ -89,6 +89,10 @@ const CASES: [Case; 26] = [
     asks(
         "compare",
         "MODEL --keep 0.7 --methods svd --layers LAYER --dataset calibration.jsonl --num-tokens 300 --seq-len 16 --text text.jsonl --limit 1 --window 16 -o out",
+    ),
+    works(
+        "prune",
+        "MODEL --keep 0.7 --layers LAYER --dataset calibration.jsonl --num-tokens 300 --seq-len 16 -o out",
     ),
     works("plan", "MODEL --keep 0.7 --targets output --layers LAYER --no-cache -o out"),
     works(

@@ -24,6 +24,10 @@ const CASES: &[(&str, &[&str])] = &[
         &["out/model.safetensors"],
     ),
     (
+        "prune model --keep 0.5 --dataset calibration.jsonl --num-tokens 1500 --seq-len 64 -o out --force",
+        &["out/model.safetensors"],
+    ),
+    (
         "compare model --keep 0.5 --methods svd --text text.jsonl --window 64 --dataset calibration.jsonl --num-tokens 1500 --seq-len 64 -o out",
         &["out/report.html", "out/result.json"],
     ),

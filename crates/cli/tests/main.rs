@@ -35,6 +35,7 @@ mod long_values;
 mod offload;
 mod outputs;
 mod plan;
+mod prune;
 mod recipes;
 mod recover;
 mod rotor;

@@ -9,10 +9,11 @@ use std::fs;
 use std::path::Path;
 
 /// Commands that write a directory, each with all it needs but the directory.
-const DIRECTORIES: [&str; 9] = [
+const DIRECTORIES: [&str; 10] = [
     "compress model --method low-rank --keep 0.5 --dataset calibration.jsonl --output",
     "plan model --no-cache --output",
     "laser model --no-cache --lname mlp --rank 1 --output",
+    "prune model --keep 0.7 --dataset calibration.jsonl --num-tokens 2000 --seq-len 64 --output",
     "search model --lname fc_in --text text.jsonl --window 8 --dataset calibration.jsonl --output",
     "export model --output",
     "import model/model.safetensors --output",

@@ -38,6 +38,20 @@ pub enum LayerOrder {
     Influence,
 }
 
+impl LayerOrder {
+    /// All orders.
+    pub const ALL: [Self; 2] = [Self::Loss, Self::Influence];
+
+    /// Its name.
+    #[must_use]
+    pub fn name(self) -> &'static str {
+        match self {
+            Self::Loss => "loss",
+            Self::Influence => "influence",
+        }
+    }
+}
+
 impl PruneMethod for DropLayers {
     const ID: &'static str = "drop_layers";
     const SUMMARY: &'static str = "fewer layers; loads everywhere";

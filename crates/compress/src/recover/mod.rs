@@ -27,7 +27,7 @@ mod tests;
 pub use estimate::{RecoveryEstimate, estimate};
 
 use crate::CompressError;
-use crate::pipeline::{Context, Edited, Forward};
+use crate::pipeline::{Context, Edited, Forward, SiteOutcome};
 use linwright_model::{Batch, Windows};
 use linwright_ops::{Differentiable, Examples, LinearSlot, SiteId, Sites};
 use linwright_run::{Fingerprint, Monitor, sha256_hex};
@@ -217,7 +217,9 @@ fn sites<N: Sites>(edited: &Edited<N>) -> (BTreeSet<SiteId>, BTreeSet<SiteId>) {
         let slot = edited.network.slot(site);
         slot.is_some_and(|slot| slot.op().map().weight().is_some())
     };
-    let replaced = edited.sites.iter().filter(|site| !site.heals);
+    // Layers may be gone.
+    let is_there = |site: &&SiteOutcome| edited.network.slot(&site.site).is_some();
+    let replaced = edited.sites.iter().filter(is_there).filter(|site| !site.heals);
     let (frozen, trained): (Vec<_>, Vec<_>) =
         replaced.partition(|site| site.fit.cut.is_some() && is_dense(&site.site));
     let [trained, frozen] =

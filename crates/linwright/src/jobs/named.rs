@@ -4,7 +4,7 @@ use super::{Name, SavedForm};
 use linwright_compress::allocate::Allocator;
 use linwright_compress::intervention::{Intervention, Lname, Storage};
 use linwright_compress::methods::Whitening;
-use linwright_compress::prune::Criterion;
+use linwright_compress::prune::{Criterion, LayerOrder};
 use linwright_data::images::ImageFormat;
 use linwright_evaluate::{Bos, Join, Scoring, Split};
 use linwright_measure::inspect::report::By;
@@ -54,6 +54,7 @@ named! {
     ImageFormat;
     Intervention;
     Join;
+    LayerOrder;
     Lname, Lname::other_names;
     Loss;
     Precision;

@@ -6,7 +6,7 @@ use super::named::{EditedForms, NameList, Names};
 use super::{
     Compress, EvaluationOptions, Failure, Job, JobError, Name, Outcome, SavedForm, Session, flag_of,
 };
-use linwright_compress::prune::{Criterion, PruneSpec};
+use linwright_compress::prune::{Criterion, LayerOrder, PruneSpec};
 use schemars::JsonSchema;
 use serde::{Deserialize, Serialize};
 use serde_json::{Map, Value, json};
@@ -33,11 +33,11 @@ pub struct Prune {
     /// Layers to prune: `3`, `3,5`, `0-7` [default: all].
     pub layers: Option<String>,
     /// Share of key-value heads that is kept, with their query heads (width) [default: that of the
-    /// parameters, rounded].
+    /// parameters, rounded down].
     #[schemars(extend("x-value" = "SHARE"))]
     pub heads: Option<f64>,
     /// Pull of refitted weights to the original ones, as a share of the mean second moment of a
-    /// feature (width) [default: 0.01].
+    /// feature (width, slicegpt, modegpt) [default: 0.01; modegpt 0.0001].
     pub ridge: Option<f64>,
     /// Importance of a head or channel: by the loss to first or second order, by magnitude, or at
     /// random (llm_pruner) [default: param_first].
@@ -63,6 +63,12 @@ pub struct Prune {
     /// (llm_pruner); width always does.
     #[schemars(extend("x-value" = "RIDGE"))]
     pub refit: Option<f64>,
+    /// Leave the sliced layers as the basis makes them (slicegpt).
+    pub no_refit: bool,
+    /// Which layers leave: those whose absence costs least loss, one after the other, or those that
+    /// turn the residual stream least (drop_layers) [default: loss].
+    #[schemars(with = "Option<Names<LayerOrder>>")]
+    pub order: Option<LayerOrder>,
     /// Calibration text, as for `compress`.
     pub dataset: Option<String>,
     /// Largest number of calibration tokens.
@@ -118,6 +124,8 @@ impl Default for Prune {
             example_tokens: None,
             compat: false,
             refit: None,
+            no_refit: false,
+            order: None,
             dataset: None,
             num_tokens,
             seq_len,
@@ -202,6 +210,9 @@ impl Prune {
                 "attention_layers" => set(&mut options, "blocks", "attention", value),
                 "mlp_layers" => set(&mut options, "blocks", "mlp", value),
                 "examples" => set(&mut options, "sample", "examples", value),
+                "no_refit" => {
+                    options.insert("refit".to_owned(), value);
+                }
                 "example_tokens" => set(&mut options, "sample", "tokens", value),
                 key => {
                     options.insert(key.to_owned(), value);
@@ -236,6 +247,8 @@ impl Prune {
             ("example_tokens", self.example_tokens.map(Value::from)),
             ("compat", self.compat.then_some(json!(true))),
             ("refit", self.refit.map(Value::from)),
+            ("no_refit", self.no_refit.then_some(json!(false))),
+            ("order", self.order.map(|order| json!(order))),
         ];
         Ok(options.into_iter().filter_map(|(flag, value)| Some((flag, value?))).collect())
     }
