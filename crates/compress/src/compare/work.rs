@@ -109,7 +109,8 @@ impl Work<'_> {
                 let cut = self.cut(share);
                 let (original, windows, seed) = (self.model, self.windows, self.seed);
                 let context = self.context();
-                let problem = PruneProblem { original, windows, cut: &cut, seed, context: &context };
+                let problem =
+                    PruneProblem { original, windows, cut: &cut, seed, context: &context };
                 let edited = spec.prune(&problem, monitor)?;
                 let bytes = edited.network.parameters() * self.number_bytes;
                 Ok(Made { edited, nearest: other(asked, share), bytes, note: None })
