@@ -77,8 +77,7 @@ fn the_best_model_is_saved_and_scores_as_it_was_told() {
         "compare model --keep 0.6 --methods low_rank,svd --no-controls {TEXT} {CALIBRATION} --layers 0 \
          --targets up,down -o out"
     );
-    let found =
-        w.ok_json(&format!("{args} --save-best best --form native --dtype f32 --force"));
+    let found = w.ok_json(&format!("{args} --save-best best --form native --dtype f32 --force"));
     assert_eq!(cells(&found).len(), 2);
     let best = found["saved"]["method"].as_str().unwrap();
     let told = cells(&found);

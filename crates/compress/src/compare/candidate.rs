@@ -91,7 +91,9 @@ impl Candidate {
     pub fn name(&self) -> String {
         match self {
             Self::Sites(MethodSpec::Structured(own)) => own.operator.kind().to_owned(),
-            Self::Sites(MethodSpec::LowRank(own)) if own.fit == How::Trained => TRAINED[0].to_owned(),
+            Self::Sites(MethodSpec::LowRank(own)) if own.fit == How::Trained => {
+                TRAINED[0].to_owned()
+            }
             Self::Sites(MethodSpec::BlockHadamard(_)) => TRAINED[1].to_owned(),
             Self::Sites(method) => method.id().to_owned(),
             Self::Pruned(spec) => spec.id().to_owned(),

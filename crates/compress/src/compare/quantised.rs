@@ -6,9 +6,9 @@
 //! is. For a number of bytes between the formats, whole weights have the finer or the coarser one:
 //! those are rounded first that lose least per byte.
 
-use crate::pipeline::{Edited, SiteOutcome};
-use crate::methods::FitReport;
 use crate::CompressError;
+use crate::methods::FitReport;
+use crate::pipeline::{Edited, SiteOutcome};
 use linwright_model::Transformer;
 use linwright_ops::{Dense, LinearSlot, Op, SiteId, Sites};
 use linwright_run::Monitor;
@@ -288,6 +288,9 @@ mod tests {
             sites.iter().map(|site| site.fit.relative_error).sum::<f64>() / sites.len() as f64
         };
         let (eight, four) = (error(Rounding::Q8_0), error(Rounding::Q4_0));
-        assert!(eight > 0.0 && eight < 1e-4 && four > 20.0 * eight && four < 0.02, "{eight}, {four}");
+        assert!(
+            eight > 0.0 && eight < 1e-4 && four > 20.0 * eight && four < 0.02,
+            "{eight}, {four}"
+        );
     }
 }

@@ -32,11 +32,8 @@ pub fn table(compared: &Compared) -> Table {
         columns.push((head.to_owned(), true));
     }
     let series = series(compared);
-    let mut rows = vec![Row {
-        cells: dense_cells(dense),
-        mark: Mark::Baseline,
-        starts_block: false,
-    }];
+    let mut rows =
+        vec![Row { cells: dense_cells(dense), mark: Mark::Baseline, starts_block: false }];
     let mut last = "";
     for cell in &compared.cells {
         let Some(figures) = cell.found.figures() else { continue };
@@ -76,8 +73,7 @@ fn dense_cells(dense: &Dense) -> Vec<String> {
 
 fn cells(cell: &Cell, figures: &Figures, dense: &Dense) -> Vec<String> {
     let asked = cell.asked.map_or_else(String::new, |keep| keep.to_string());
-    let mut cells =
-        vec![cell.method.clone(), asked, format!("{:.4}", figures.parameters.keep())];
+    let mut cells = vec![cell.method.clone(), asked, format!("{:.4}", figures.parameters.keep())];
     for result in &dense.results {
         let Some(metric) = main(result) else { continue };
         let own = figures.results.iter().find(|own| own.task == result.task);
@@ -247,9 +243,7 @@ fn told(cell: &Cell, figures: &Figures, at: &str) -> Vec<String> {
     let kept = figures.parameters.keep();
     if let Some(nearest) = figures.nearest {
         notes.push(format!("{name}{at}: no such size; {nearest:.4} is the nearest that was found"));
-    } else if !figures.is_rounded
-        && cell.asked.is_some_and(|asked| (kept - asked).abs() > FAR)
-    {
+    } else if !figures.is_rounded && cell.asked.is_some_and(|asked| (kept - asked).abs() > FAR) {
         notes.push(format!("{name}{at}: its nearest size keeps {kept:.4}"));
     }
     notes.extend(figures.note.iter().map(|note| format!("{name}{at}: {note}")));
@@ -387,7 +381,10 @@ mod tests {
         // At 0.6 monarch keeps more than was asked for.
         assert_eq!((best(0.8), best(0.6), best(0.5)), (Some("low_rank"), Some("svd"), None));
         let told = headline(&compared);
-        assert!(told.contains("low_rank at 0.8 (2.500), svd at 0.6 (3.000); dense 2.000"), "{told}");
+        assert!(
+            told.contains("low_rank at 0.8 (2.500), svd at 0.6 (3.000); dense 2.000"),
+            "{told}"
+        );
     }
 
     #[test]
@@ -396,7 +393,8 @@ mod tests {
         let document = document("Smaller", "m", &compared);
         check_page(&html::render(&document).expect("renders"));
         let notes = notes(&compared).join("\n");
-        for said in ["asvd at 0.6: no model, a reason", "monarch at 0.6: its nearest size keeps 0.7"]
+        for said in
+            ["asvd at 0.6: no model, a reason", "monarch at 0.6: its nearest size keeps 0.7"]
         {
             assert!(notes.contains(said), "{notes}");
         }

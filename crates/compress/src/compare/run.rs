@@ -227,6 +227,8 @@ impl Work<'_> {
 fn is_not_finite(error: &CompressError) -> bool {
     matches!(
         error,
-        CompressError::Evaluation(EvaluationError::NonFinite { .. } | EvaluationError::Model { .. })
+        CompressError::Evaluation(
+            EvaluationError::NonFinite { .. } | EvaluationError::Model { .. }
+        )
     )
 }

@@ -99,7 +99,8 @@ impl Work<'_> {
             Candidate::Sites(method) => {
                 let share = self.nearest(asked, &|share| self.checked(method, share).map(drop))?;
                 let plan = self.checked(method, share)?;
-                let windows = self.windows.map(|windows| windows as &dyn Examples<Batch>);
+                let windows = self.windows.filter(|_| self.reads_text(&plan));
+                let windows = windows.map(|windows| windows as &dyn Examples<Batch>);
                 let edited = apply(self.model, windows, &plan, &self.context(), monitor)?;
                 let bytes = edited.network.parameters() * self.number_bytes;
                 Ok(Made { edited, nearest: other(asked, share), bytes, note: None })
@@ -109,7 +110,8 @@ impl Work<'_> {
                 let cut = self.cut(share);
                 let (original, windows, seed) = (self.model, self.windows, self.seed);
                 let context = self.context();
-                let problem = PruneProblem { original, windows, cut: &cut, seed, context: &context };
+                let problem =
+                    PruneProblem { original, windows, cut: &cut, seed, context: &context };
                 let edited = spec.prune(&problem, monitor)?;
                 let bytes = edited.network.parameters() * self.number_bytes;
                 Ok(Made { edited, nearest: other(asked, share), bytes, note: None })
@@ -127,6 +129,13 @@ impl Work<'_> {
                 Ok(Made { edited, nearest, bytes, note: Some(note) })
             }
         }
+    }
+
+    /// Whether text changes what a plan does: otherwise it would only tell the errors of fits.
+    fn reads_text(&self, plan: &Plan) -> bool {
+        let sites = self.sites.of(self.model).unwrap_or_default();
+        let has_bias = |site: &SiteId| self.model.slot(site).is_some_and(|s| s.bias().is_some());
+        plan.needs_text() || sites.iter().any(has_bias)
     }
 
     /// The plan of a method at a share, if it can be carried out.

@@ -216,8 +216,13 @@ impl Spending<'_> {
         let uniform = plan::plan(&job, &self.model.loaded.decoder)?;
         debug_assert_eq!(&uniform.edits[0].sites, sites);
         let (model, windows) = (self.model, Some(self.windows));
-        let dividing =
-            Dividing { job: &job, uniform: &uniform, model, calibration: windows, store: self.store };
+        let dividing = Dividing {
+            job: &job,
+            uniform: &uniform,
+            model,
+            calibration: windows,
+            store: self.store,
+        };
         let Some(division) = dividing.divided(session)? else { return Ok(()) };
         if let Some(best) = division.tried.first() {
             let method = format!("{name}, divided over the layers");
