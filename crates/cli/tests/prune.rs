@@ -46,11 +46,13 @@ fn options_belong_to_methods() {
         "--method slicegpt --no-refit",
         "--method drop_layers --order influence",
     ] {
-        w.ok(&format!("prune model --keep 0.7 {options} {DATA} --dtype f32 --form auto -o out --force"));
+        w.ok(&format!(
+            "prune model --keep 0.7 {options} {DATA} --dtype f32 --form auto -o out --force"
+        ));
     }
     for (options, said) in [
         ("--method width --criterion l2", "--criterion does not go with --method width"),
-        ("--method low_rank", "low_rank does not narrow a model"),
+        ("--method low_rank", "invalid value 'low_rank'"),
         ("--method slicegpt --order loss", "--order does not go with --method slicegpt"),
         ("--method width --heads 2", "expected above 0 and at most 1"),
     ] {
