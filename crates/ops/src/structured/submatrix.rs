@@ -1,8 +1,8 @@
 //! A weight with only some rows and columns.
 //!
-//! `y = R A C x`: C takes the kept inputs (m), A: (n, m) is dense, R puts its outputs (n) into their
-//! places; other outputs are zero. It holds pruned features where the model around it keeps its
-//! widths, such as channels of queries, keys and values under rotary positions.
+//! `y = R A C x`: C takes the kept inputs (m), A: (n, m) is dense, R puts its outputs (n) into
+//! their places; other outputs are zero. It holds pruned features where the model around it keeps
+//! its widths, such as channels of queries, keys and values under rotary positions.
 //!
 //! | parameters | MACs per row |
 //! | --- | --- |
