@@ -65,7 +65,7 @@ fn a_comparison_has_every_method_at_every_size_and_is_not_done_twice() {
     assert!(!w.text("out/result.json").contains("\"prompt\""));
     assert!(w.text("out/measured.json").contains("\"prompt\""));
     let shown = w.ok("report out --format markdown");
-    assert!(shown.contains("low_rank") && shown.contains("from dense, 95 %"), "{shown}");
+    assert!(shown.contains("low\\_rank") && shown.contains("from dense, 95 %"), "{shown}");
     let again = w.run(&args);
     assert!(again.code == Some(0) && !again.stderr.contains("fitting"), "{}", again.stderr);
 }

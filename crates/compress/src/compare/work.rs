@@ -95,6 +95,9 @@ impl Work<'_> {
         monitor: &mut dyn Monitor,
     ) -> Result<Made, CompressError> {
         let asked = keep.unwrap_or(1.0);
+        if !matches!(candidate, Candidate::Rounded(_)) {
+            self.check_saves(candidate, keep)?;
+        }
         match candidate {
             Candidate::Sites(method) => {
                 let share = self.nearest(asked, &|share| self.checked(method, share).map(drop))?;
@@ -129,6 +132,17 @@ impl Work<'_> {
                 Ok(Made { edited, nearest, bytes, note: Some(note) })
             }
         }
+    }
+
+    /// Refuses a size that is no smaller than the dense weights.
+    fn check_saves(&self, candidate: &Candidate, keep: Option<f64>) -> Result<(), CompressError> {
+        let (kept, dense) = (self.parameters(candidate, keep)?, self.targeted());
+        if kept < dense {
+            return Ok(());
+        }
+        let share = kept as f64 / dense.max(1) as f64;
+        let reason = format!("has no such size: the nearest keeps {share:.4}, which saves nothing");
+        Err(CompressError::Options { method: candidate.name(), reason })
     }
 
     /// Whether text changes what a plan does: otherwise it would only tell the errors of fits.
