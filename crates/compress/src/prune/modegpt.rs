@@ -328,19 +328,10 @@ impl Attention<'_> {
             key_rows.extend(places(kv));
             (kv * group..(kv + 1) * group).for_each(|head| query_rows.extend(places(head)));
         }
-        let rows = [(query, queries, query_rows), (key, keys, key_rows)];
-        let fit =
-            |(site, (weight, bias), rows): (&SiteId, (Mat<f64>, Option<Vec<f32>>), Vec<u32>)| {
-                let columns = (0..weight.cols() as u32).collect();
-                let kept = places_of(&rows, weight.rows());
-                let shift = bias.map(|bias| {
-                    let removed = |(value, kept): (f32, &bool)| if *kept { 0.0 } else { -value };
-                    bias.into_iter().zip(&kept).map(removed).collect()
-                });
-                let weight: Mat<f32> = weight.cast();
-                submatrix(site, Submatrix::of(weight.view(), rows, columns), shift, lost)
-            };
-        rows.into_iter().map(fit).collect()
+        Ok(vec![
+            kept_rows(query, queries, query_rows, lost)?,
+            kept_rows(key, keys, key_rows, lost)?,
+        ])
     }
 
     /// Values and the output projection with `rank` features in each head.
@@ -414,6 +405,23 @@ impl Attention<'_> {
     fn features(&self, head: usize) -> std::ops::Range<usize> {
         head * self.size..(head + 1) * self.size
     }
+}
+
+/// A weight with some rows, and its bias there alone: others would meet in the scores.
+fn kept_rows(
+    site: &SiteId,
+    (weight, bias): (Mat<f64>, Option<Vec<f32>>),
+    rows: Vec<u32>,
+    lost: f64,
+) -> Result<(SiteId, Fit), CompressError> {
+    let columns = (0..weight.cols() as u32).collect();
+    let kept = places_of(&rows, weight.rows());
+    let shift = bias.map(|bias| {
+        let removed = |(value, kept): (f32, &bool)| if *kept { 0.0 } else { -value };
+        bias.into_iter().zip(&kept).map(removed).collect()
+    });
+    let weight: Mat<f32> = weight.cast();
+    submatrix(site, Submatrix::of(weight.view(), rows, columns), shift, lost)
 }
 
 fn places_of(places: &[u32], features: usize) -> Vec<bool> {

@@ -5,6 +5,7 @@ use crate::{
     Cloze, Cut, DetailRequest, FileJournal, Join, Protocol, Request, Subject, TokenScore,
     TopLogprobs, merge_journals, requests_digest,
 };
+use crate::{Generated, Generation};
 use linwright_model::checkpoint::Sentence;
 use linwright_run::JournalError;
 use serde_json::{Value, json};
