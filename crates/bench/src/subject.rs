@@ -7,10 +7,11 @@ use serde_json::{Map, Value};
 
 /// Standard options of the kinds that are not timed with their defaults: those without defaults,
 /// and block-Hadamard, whose default BH1 mixes no blocks.
-const STANDARD: [(&str, &str); 5] = [
+const STANDARD: [(&str, &str); 6] = [
     ("low_rank", r#"{"kind": "low_rank", "rank": 64}"#),
     ("diagonal_low_rank", r#"{"kind": "diagonal_low_rank", "rank": 64}"#),
     ("block_hadamard", r#"{"kind": "block_hadamard", "depth": 2}"#),
+    ("submatrix", r#"{"kind": "submatrix", "outputs": 64, "inputs": 64}"#),
     ("sum", r#"{"kind": "sum", "terms": [{"kind": "rotor"}, {"kind": "low_rank", "rank": 16}]}"#),
     (
         "product",
@@ -18,9 +19,9 @@ const STANDARD: [(&str, &str); 5] = [
     ),
 ];
 
-/// Standard options of a kind: rank 64 for low rank, two block-diagonal maps (BH2) for
-/// block-Hadamard, a rotor and low rank 16 for a sum, a rotor after BH1 for a product, and the
-/// defaults of all other kinds. `None` for an unknown kind.
+/// Standard options of a kind: rank 64 for low rank, 64 rows and columns of a submatrix, two
+/// block-diagonal maps (BH2) for block-Hadamard, a rotor and low rank 16 for a sum, a rotor after
+/// BH1 for a product, and the defaults of all other kinds. `None` for an unknown kind.
 #[must_use]
 pub fn standard(kind: &str) -> Option<OpSpec> {
     match STANDARD.iter().find(|(name, _)| *name == kind) {

@@ -232,7 +232,8 @@ fn every_method_of_the_registry_is_applied_or_refused_before_any_work() {
         let sites = |args: &str| w.ok_json(&format!("{plan} {args} -o {id}"))["sites"].clone();
         let before = w.names();
         let sites = match *id {
-            "low_rank" | "laser" | "feature" | "svd" | "whitened_svd" | "asvd" | "swift_svd" => {
+            "low_rank" | "laser" | "random" | "feature" | "svd" | "whitened_svd" | "asvd"
+            | "swift_svd" => {
                 w.fails(&format!("{plan} -o {id}"), 2, &["needs a size: keep, rank", "--keep"]);
                 assert_eq!(w.names(), before);
                 sites("--rho 0.25")

@@ -92,7 +92,7 @@ const CASES: [Case; 27] = [
     ),
     works(
         "prune",
-        "MODEL --keep 0.7 --layers LAYER --dataset calibration.jsonl --num-tokens 300 --seq-len 16 -o out",
+        "MODEL --keep 0.8 --dataset calibration.jsonl --num-tokens 300 --seq-len 16 -o out",
     ),
     works("plan", "MODEL --keep 0.7 --targets output --layers LAYER --no-cache -o out"),
     works(

@@ -8,7 +8,7 @@ use std::collections::BTreeSet;
 use std::fs;
 
 /// Every command that takes texts, and options that name all the texts it can take.
-const CASES: [(&str, &str); 9] = [
+const CASES: [(&str, &str); 10] = [
     (
         "compress",
         "model --rank 1 --targets output --layers 0 --dataset rows.csv --num-tokens 300 --seq-len 16 \
@@ -33,6 +33,10 @@ const CASES: [(&str, &str); 9] = [
     (
         "compare",
         "model --keep 0.5 --methods svd --no-controls --text rows.jsonl --dataset rows.csv --num-tokens 300 --seq-len 16 --window 4 -o out",
+    ),
+    (
+        "prune",
+        "model --keep 0.7 --dataset rows.csv --num-tokens 300 --seq-len 16 --text rows.jsonl --limit 1 --window 4 -o out",
     ),
     ("eval", "model --text rows.jsonl --overlap-with rows.csv rows.tsv --limit 1 --window 16"),
     ("eval", "model --tasks rotor_paper --data rotor_paper=rows.csv --limit 1"),

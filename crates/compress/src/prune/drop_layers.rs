@@ -56,6 +56,10 @@ impl PruneMethod for DropLayers {
     const ID: &'static str = "drop_layers";
     const SUMMARY: &'static str = "fewer layers; loads everywhere";
 
+    fn is_uneven(&self, _original: &Transformer, _cut: &Cut) -> bool {
+        false
+    }
+
     fn needs_text(&self) -> bool {
         true
     }

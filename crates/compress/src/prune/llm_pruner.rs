@@ -123,6 +123,15 @@ impl PruneMethod for LlmPruner {
     const ID: &'static str = "llm_pruner";
     const SUMMARY: &'static str = "fewer heads and MLP channels by gradients, as LLM-Pruner";
 
+    fn is_uneven(&self, original: &Transformer, cut: &Cut) -> bool {
+        let is_part = |layers: &Option<Vec<usize>>| {
+            let has = |layer| layers.as_ref().is_none_or(|layers| layers.contains(&layer));
+            !(0..original.config().layers.len()).all(has)
+        };
+        let Blocks { attention, mlp } = &self.blocks;
+        self.global || is_part(attention) || is_part(mlp) || !cut.has_all(original)
+    }
+
     fn needs_text(&self) -> bool {
         self.criterion.needs_gradients() || self.refit.is_some()
     }

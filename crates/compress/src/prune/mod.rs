@@ -20,6 +20,7 @@ pub use narrowed::SiteSize;
 
 use crate::CompressError;
 use crate::pipeline::{Context, Edited};
+use linwright_model::checkpoint::export::layers_may_differ;
 use linwright_model::{Transformer, Windows};
 use linwright_run::Monitor;
 use serde::{Deserialize, Serialize};
@@ -78,6 +79,11 @@ pub trait PruneMethod: Clone {
     /// [`PruneError`] for a model that the method cannot prune, or not to this size.
     fn sizes(&self, original: &Transformer, cut: &Cut) -> Result<Vec<SiteSize>, PruneError>;
 
+    /// Whether layers may have different widths afterwards, which few families can store.
+    fn is_uneven(&self, original: &Transformer, cut: &Cut) -> bool {
+        !cut.has_all(original)
+    }
+
     /// Prunes a model.
     ///
     /// # Errors
@@ -131,9 +137,14 @@ macro_rules! prune_methods {
             /// See [`PruneMethod::sizes`].
             ///
             /// # Errors
-            /// As there, and for a cut that no model can have.
+            /// As there, for a cut that no model can have, and for one that no form of the family
+            /// can store.
             pub fn sizes(&self, original: &Transformer, cut: &Cut) -> Result<Vec<SiteSize>, PruneError> {
                 cut.check(original)?;
+                let is_uneven = match self { $(Self::$variant(method) => method.is_uneven(original, cut),)* };
+                if is_uneven {
+                    layers_may_differ(original.config()).map_err(|reason| PruneError::Model { method: self.id(), reason })?;
+                }
                 match self { $(Self::$variant(method) => method.sizes(original, cut),)* }
             }
 
@@ -179,6 +190,12 @@ impl Cut {
             Some(&layer) => Err(PruneError::Layer { layer, layers }),
             None => Ok(()),
         }
+    }
+
+    /// Whether every layer is pruned.
+    #[must_use]
+    pub fn has_all(&self, original: &Transformer) -> bool {
+        (0..original.config().layers.len()).all(|layer| self.has(layer))
     }
 
     /// Whether a layer is pruned.

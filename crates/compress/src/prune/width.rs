@@ -170,13 +170,13 @@ impl Width {
         let mut attention = branches.iter().filter(|branch| branch.part == Part::Attention);
         let Some(first) = attention.next() else { return Ok(0) };
         let same = attention.all(|branch| branch.groups == first.groups);
-        let everywhere = (0..original.config().layers.len()).all(|layer| cut.has(layer));
-        let separate = original.config().heads_are_separate();
+        let everywhere = cut.has_all(original);
+        let separate = original.config().heads_can_leave();
         match self.heads {
             _ if same && everywhere && separate => {}
             Some(share) if share < 1.0 => {
                 let reason = "heads can leave only if every layer is pruned, all have equally \
-                              many, and no norm spans several";
+                              many, no norm spans several, and the size of a head is a field";
                 return Err(PruneError::Model { method: Self::ID, reason: reason.into() });
             }
             _ => return Ok(first.groups),

@@ -222,11 +222,13 @@ impl TransformerConfig {
     }
 
     /// Whether attention heads can leave without a change of the others: no norm of queries or keys
-    /// spans several heads.
+    /// spans several heads, and the size of a head is a field of the configuration.
     #[must_use]
-    pub fn heads_are_separate(&self) -> bool {
+    pub fn heads_can_leave(&self) -> bool {
         let spans = |norm: QueryKeyNorm| norm.scope == Scope::Whole;
-        !(self.query_key_norm && self.family.query_key_norm.is_some_and(spans))
+        let is_separate = !(self.query_key_norm && self.family.query_key_norm.is_some_and(spans));
+        let mut fields = self.family.reads.iter().copied().flatten();
+        is_separate && fields.any(|field| *field == "head_dim")
     }
 
     /// Whether a single matrix of queries, keys and values has them head by head, not one after the

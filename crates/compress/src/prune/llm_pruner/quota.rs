@@ -40,7 +40,7 @@ struct Gone {
 impl Quota {
     /// The branches of a cut in these blocks. Heads stay where a norm spans several.
     pub(super) fn new(model: &Transformer, cut: &Cut, blocks: &Blocks, ratio: Option<f64>) -> Self {
-        let separate = model.config().heads_are_separate();
+        let separate = model.config().heads_can_leave();
         let is_in = |layers: &Option<Vec<usize>>, layer: usize| {
             layers.as_ref().is_none_or(|layers| layers.contains(&layer))
         };

@@ -24,9 +24,8 @@ pub struct Prune {
     #[schemars(with = "Option<Names<PruneNames>>")]
     pub method: Option<MethodName>,
     /// Share of parameters kept in the linear layers of the selected transformer layers; never
-    /// more, and --dry-run shows it exactly.
-    #[schemars(extend("x-required" = true))]
-    pub keep: f64,
+    /// more, and --dry-run shows it.
+    pub keep: Option<f64>,
     /// Widths are multiples of this number [default: 8, or 1 if a width is at most 512].
     #[schemars(range(min = 1))]
     pub align: Option<usize>,
@@ -109,7 +108,7 @@ impl Default for Prune {
         Self {
             model: String::new(),
             method: None,
-            keep: 0.0,
+            keep: None,
             align: None,
             layers: None,
             heads: None,
@@ -178,7 +177,7 @@ impl Prune {
         Ok(Compress {
             model: self.model.clone(),
             method,
-            keep: Some(self.keep),
+            keep: self.keep.or(self.ratio.map(|_| 1.0)),
             align: self.align,
             layers: self.layers.clone(),
             recover: self.recover,

@@ -29,7 +29,7 @@ mod widths;
 
 pub use card::{Card, Sizes};
 pub use error::ExportError;
-pub use widths::{BLOCKS_FILE, BLOCKS_MODELLING};
+pub use widths::{BLOCKS_FILE, BLOCKS_MODELLING, layers_may_differ};
 
 use super::save::{self, Form, SHARD_BYTES, SaveOptions, SavedModel, WeightLayout};
 use super::source::Source;

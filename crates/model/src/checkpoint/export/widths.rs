@@ -121,18 +121,25 @@ fn write_layers(
     }
 }
 
+/// Whether some form can hold layers of different widths.
+///
+/// # Errors
+/// The reason if none can.
+pub fn layers_may_differ(config: &TransformerConfig) -> Result<(), String> {
+    if config.family.computes_as(BLOCKS) {
+        return Ok(());
+    }
+    let (own, like) = (config.family.model_type, PLAIN.model_type);
+    Err(format!("widths by layer exist for models of the shape of {like}, this is {own}"))
+}
+
 /// Model and source with a configuration of layer-wise widths.
 pub(super) fn blocks(
     model: &Transformer,
     source: &Source,
 ) -> Result<(Transformer, Source), String> {
     let config = model.config();
-    if !config.family.computes_as(BLOCKS) {
-        let (own, like) = (config.family.model_type, PLAIN.model_type);
-        return Err(format!(
-            "widths by layer exist for models of the shape of {like}, this is {own}"
-        ));
-    }
+    layers_may_differ(config)?;
     let mut object = source.config.clone();
     rename(&mut object, BLOCKS);
     for field in ["intermediate_size", "num_key_value_heads"] {
