@@ -168,7 +168,7 @@ fn a_budget_is_spent_on_what_has_the_least_loss_and_the_model_loads() {
     assert!(shown.contains("has the least loss on") && shown.contains("won"), "{shown}");
     assert!(!shown.contains("divided over"), "{shown}");
     let planned = w.ok(&format!("{args} -o none --dry-run"));
-    assert!(planned.contains("whitened_svd") && planned.contains("divided over"), "{planned}");
+    assert!(planned.contains("swift_svd") && planned.contains("divided over"), "{planned}");
     for (options, words) in [
         ("--keep 0.5", vec!["--budget", "--keep"]),
         ("--allocate spectrum", vec!["--allocate spectrum", "sensitivity"]),

@@ -12,6 +12,8 @@ use serde_json::json;
 
 /// Methods of sites in closed form, in the order of a comparison.
 const CLOSED: [&str; 6] = ["low_rank", "feature", "whitened_svd", "swift_svd", "asvd", "svd"];
+/// A closed form with the optimum of another one, `swift_svd`, by another decomposition.
+const SAME: &str = "whitened_svd";
 /// Kinds of operators that few alternations fit.
 const QUICK: [&str; 2] = ["monarch", "block_hadamard"];
 /// Starts and iterations of their fits; more gain little in an alternation from a closed form.
@@ -38,6 +40,10 @@ impl Candidate {
     /// quickly, and pruning.
     #[must_use]
     pub fn standard() -> Vec<&'static str> {
+        Self::untrained().into_iter().filter(|name| *name != SAME).collect()
+    }
+
+    fn untrained() -> Vec<&'static str> {
         CLOSED.into_iter().chain(QUICK).chain(PruneSpec::IDS.iter().copied()).collect()
     }
 
@@ -50,7 +56,7 @@ impl Candidate {
     /// All names, controls last.
     #[must_use]
     pub fn names() -> Vec<&'static str> {
-        let mut names = Self::standard();
+        let mut names = Self::untrained();
         names.extend(OpSpec::KINDS.iter().filter(|kind| is_further(kind)));
         names.extend(TRAINED);
         names.extend(Self::controls());

@@ -86,7 +86,7 @@ impl Default for Compare {
             layers: None,
             targets: Vec::new(),
             dataset: None,
-            num_tokens: 20_000,
+            num_tokens: 12_000,
             seq_len: 256,
             seed: 0,
             evaluation: EvaluationOptions::default(),
