@@ -1,8 +1,11 @@
 //! Attention and MLPs of a model as groups of features that are kept or removed together.
 
 use super::{Cut, PruneError};
+use crate::methods::FitProblem;
+use linwright_measure::capture::Evidence;
 use linwright_model::{AttentionConfig, MlpConfig, Role, Transformer};
 use linwright_ops::{LinearSlot, Shape, SiteId, Sites};
+use linwright_tensor::RngKey;
 
 /// Attention or the MLP of a layer.
 #[derive(Clone, Debug)]
@@ -56,6 +59,27 @@ impl Branch {
     /// The output projection.
     pub(super) fn output(&self) -> &(SiteId, Shape) {
         self.slots.last().expect("a branch has an output projection")
+    }
+
+    /// The problem of refitting the output projection to captured data.
+    pub(super) fn problem<'a>(
+        &'a self,
+        original: &'a Transformer,
+        evidence: &'a Evidence,
+    ) -> FitProblem<'a> {
+        let (site, shape) = self.output();
+        let slot = original.slot(site).expect("it is a slot of the model");
+        FitProblem {
+            site,
+            shape: *shape,
+            original: slot.op(),
+            size: None,
+            evidence: Some(evidence),
+            components: None,
+            bias: slot.bias(),
+            key: RngKey::new(0),
+            checkpoint: None,
+        }
     }
 
     /// Consecutive inputs of the output projection that make a group.

@@ -5,15 +5,15 @@ use super::eliminate::eliminate;
 use super::pieces::Pieces;
 use super::{Cut, PruneError, PruneMethod, PruneProblem, SiteSize, narrowed};
 use crate::fit::regression::{multiply, subtract};
-use crate::methods::{Fit, FitProblem};
+use crate::methods::Fit;
 use crate::pipeline::{Edited, put_fit};
 use crate::{CompressError, FitError};
 use linwright_measure::capture::{Evidence, Lockstep, Needs, Wanted};
 use linwright_model::{KeptHeads, KeptWidths, Transformer};
 use linwright_ops::{Dense, LinearSlot, Network, Op, Shape, SiteId, Sites};
 use linwright_run::Monitor;
+use linwright_tensor::Mat;
 use linwright_tensor::linalg::{NotPositiveDefinite, solve_spd};
-use linwright_tensor::{Mat, RngKey};
 use serde::{Deserialize, Serialize};
 use std::collections::BTreeMap;
 
@@ -205,24 +205,13 @@ impl Width {
         count: usize,
         evidence: &Evidence,
     ) -> Result<Fit, FitError> {
-        let (site, shape) = branch.output();
-        let slot = original.slot(site).expect("it is a slot of the model");
-        let problem = FitProblem {
-            site,
-            shape: *shape,
-            original: slot.op(),
-            size: None,
-            evidence: Some(evidence),
-            components: None,
-            bias: slot.bias(),
-            key: RngKey::new(0),
-            checkpoint: None,
-        };
+        let problem = branch.problem(original, evidence);
+        let shape = problem.shape;
         let target = problem.target()?;
         let mut gram = target.inputs.sxx.clone();
         let mean = (0..shape.inp).map(|i| gram.at(i, i)).sum::<f64>() / shape.inp as f64;
         let ridge = self.ridge * mean;
-        let weight: Mat<f64> = slot.op().to_dense()?.cast();
+        let weight: Mat<f64> = problem.original.to_dense()?.cast();
         // The best weight is the original one with a correction for the inputs, which the ridge
         // keeps small.
         let mut away = target.syx.clone();

@@ -6,13 +6,13 @@
 //! second moment of a column.
 
 use crate::FitError;
-use crate::methods::{Fit, FitProblem};
+use crate::methods::Fit;
 use crate::prune::branches::Branch;
 use linwright_measure::capture::Evidence;
 use linwright_model::Transformer;
-use linwright_ops::{Dense, Op, Sites};
+use linwright_ops::{Dense, Op};
+use linwright_tensor::Mat;
 use linwright_tensor::linalg::{NotPositiveDefinite, solve_spd};
-use linwright_tensor::{Mat, RngKey};
 
 /// The output projection of a branch, best with these groups of inputs alone; the others are zero.
 pub(super) fn refit(
@@ -22,19 +22,8 @@ pub(super) fn refit(
     share: f64,
     evidence: &Evidence,
 ) -> Result<Fit, FitError> {
-    let (site, shape) = branch.output();
-    let slot = original.slot(site).expect("it is a slot of the model");
-    let problem = FitProblem {
-        site,
-        shape: *shape,
-        original: slot.op(),
-        size: None,
-        evidence: Some(evidence),
-        components: None,
-        bias: slot.bias(),
-        key: RngKey::new(0),
-        checkpoint: None,
-    };
+    let problem = branch.problem(original, evidence);
+    let shape = problem.shape;
     let target = problem.target()?;
     let (size, moments) = (branch.group_size(), &target.inputs.sxx);
     let columns: Vec<usize> =
@@ -44,7 +33,7 @@ pub(super) fn refit(
     let gram = Mat::from_fn(columns.len(), columns.len(), |i, j| {
         moments.at(columns[i], columns[j]) + if i == j { ridge } else { 0.0 }
     });
-    let weight: Mat<f64> = slot.op().to_dense()?.cast();
+    let weight: Mat<f64> = problem.original.to_dense()?.cast();
     let wanted = Mat::from_fn(shape.out, columns.len(), |o, j| {
         target.syx.at(o, columns[j]) + ridge * weight.at(o, columns[j])
     });
