@@ -141,7 +141,7 @@ fn selection(original: &Transformer, cut: &Cut) -> Result<(Vec<usize>, usize), P
 }
 
 /// One minus the mean cosine of the residual stream before and after each layer.
-fn influences(
+pub(super) fn influences(
     model: &Transformer,
     windows: &Windows,
     monitor: &mut dyn Monitor,

@@ -1,6 +1,7 @@
 //! Pairs of matrices that share features, each narrowed in closed form (MoDeGPT).
 
 use super::branches::{Branch, Part, check_dense};
+use super::drop_layers::influences;
 use super::eliminate::refitted;
 use super::head_pairs::{self, HeadRows, by_leverage, matching, narrowed, rotating};
 use super::pieces::{Pieces, inputs_of};
@@ -16,7 +17,7 @@ use linwright_ops::{Dense, LinearSlot, Network, Op, Shape, SiteId, Sites, Submat
 use linwright_run::Monitor;
 use linwright_tensor::Mat;
 use serde::{Deserialize, Serialize};
-use std::collections::BTreeMap;
+use std::collections::{BTreeMap, BTreeSet};
 
 /// Pairs of matrices narrowed in closed form: MLP features by leverage scores with a Nyström refit,
 /// query and key features by their root mean squares (CR), values with outputs by SVD.
@@ -25,8 +26,12 @@ use std::collections::BTreeMap;
 /// features: queries, keys, values and outputs become submatrices with the kept rows or columns,
 /// which the native and the factored form hold.
 ///
-/// Source: Lin et al. 2024 (arXiv:2408.09632), algorithms 1 to 3, with the same share for every
-/// layer. Deviations: inputs come from the model as narrowed so far, as in its code; rotary pairs
+/// Layers that turn the residual stream little lose more: the removed shares are proportional to a
+/// softmax of minus their influence over the temperature. Sizes without text are those of equal
+/// shares.
+///
+/// Source: Lin et al. 2024 (arXiv:2408.09632), algorithms 1 to 3 and the global allocation of
+/// section 3.3. Deviations: a layer keeps at least a tenth; inputs come from the model as narrowed so far, as in its code; rotary pairs
 /// leave together; heads that share keys and values are narrowed together; values are weighted by
 /// second moments of attended values instead of those of the layer's inputs. Norms of queries and
 /// keys span a whole head, so models that have them keep both, and the rest gives more.
@@ -35,19 +40,28 @@ use std::collections::BTreeMap;
 pub struct Modegpt {
     /// Ridge of leverage scores and refit, as a share of the mean second moment of a feature.
     pub ridge: f64,
+    /// Temperature of the division over layers; 0 gives each layer the same share.
+    pub temperature: f64,
 }
 
 impl Default for Modegpt {
     fn default() -> Self {
-        Self { ridge: 1e-4 }
+        Self { ridge: 1e-4, temperature: 0.3 }
     }
 }
+
+/// Least share that a division leaves to a layer.
+const LEAST: f64 = 0.1;
+/// Steps by which a division starts above its share, for what rounding down loses.
+const ROUNDING_STEPS: u32 = 80;
+/// Length of such a step.
+const ROUNDING_STEP: f64 = 0.001;
 
 /// What each part keeps.
 struct Budget {
     branches: Vec<Branch>,
-    /// Share of features that stay.
-    share: f64,
+    /// Share of features that stay, of each layer.
+    shares: Vec<f64>,
     /// Whether queries and keys are narrowed.
     pairs: bool,
     align: Option<usize>,
@@ -55,16 +69,58 @@ struct Budget {
 
 impl Budget {
     /// Features of a head that stay, of queries with keys, and of values with outputs.
-    fn head_features(&self, size: usize) -> [usize; 2] {
-        let features = self.share * size as f64 + 1e-9;
+    fn head_features(&self, layer: usize, size: usize) -> [usize; 2] {
+        let features = self.shares[layer] * size as f64 + 1e-9;
         let even = (features / 2.0) as usize * 2;
         [if self.pairs { even.max(2) } else { size }, (features as usize).max(1)]
+    }
+
+    /// Sizes of all sites.
+    fn sizes(&self, original: &Transformer, cut: &Cut) -> Vec<SiteSize> {
+        let head = original.config().head_dim;
+        let of = |branch: &Branch| -> Vec<SiteSize> {
+            let size = |(site, shape): &(SiteId, Shape)| {
+                let dense = shape.dense_parameters();
+                let slot = original.slot(site).expect("it is a slot of the model");
+                let [matched, valued] = self.head_features(branch.layer, head);
+                let kept = match (branch.part, Role::of(slot)) {
+                    (Part::Mlp, _) => {
+                        dense / branch.groups * self.mlp_features(cut, branch.layer, branch.groups)
+                    }
+                    (Part::Attention, Role::Query | Role::Key) => dense / head * matched,
+                    (Part::Attention, _) => dense / head * valued,
+                };
+                SiteSize { site: site.clone(), dense, kept }
+            };
+            branch.slots.iter().map(size).collect()
+        };
+        self.branches.iter().flat_map(of).collect()
+    }
+
+    /// Divides what is removed over the layers by their influence, so that no more stays than the
+    /// share of the cut. Rounding down loses some, so the division starts above that share.
+    fn divide(&mut self, original: &Transformer, cut: &Cut, influence: &[f64], temperature: f64) {
+        let layers: BTreeSet<usize> = self.branches.iter().map(|branch| branch.layer).collect();
+        let layers: Vec<usize> = layers.into_iter().collect();
+        let Some(equal) = layers.first().map(|layer| self.shares[*layer]) else { return };
+        for above in (0..=ROUNDING_STEPS).rev() {
+            let share = (equal + f64::from(above) * ROUNDING_STEP).min(1.0);
+            for (layer, share) in divided(&layers, influence, share, temperature) {
+                self.shares[layer] = share;
+            }
+            let sizes = self.sizes(original, cut);
+            let kept: usize = sizes.iter().map(|size| size.kept).sum();
+            let dense: usize = sizes.iter().map(|size| size.dense).sum();
+            if kept as f64 <= cut.keep * dense as f64 + 1e-6 {
+                return;
+            }
+        }
     }
 
     /// Sites of a branch that change; `kept` features stay if it is an MLP.
     fn changed(&self, original: &Transformer, branch: &Branch, kept: usize) -> Vec<SiteId> {
         let size = original.config().head_dim;
-        let [matched, valued] = self.head_features(size);
+        let [matched, valued] = self.head_features(branch.layer, size);
         let is_changed = |site: &SiteId| match original.slot(site).map(Role::of) {
             Some(Role::Query | Role::Key) => matched < size,
             Some(Role::Value | Role::Output) => valued < size,
@@ -75,9 +131,32 @@ impl Budget {
     }
 
     /// Features of an MLP that stay.
-    fn mlp_features(&self, cut: &Cut, inner: usize) -> usize {
+    fn mlp_features(&self, cut: &Cut, layer: usize, inner: usize) -> usize {
         let align = self.align.unwrap_or_else(|| cut.alignment(inner)).min(inner);
-        ((self.share * inner as f64 + 1e-9) as usize / align * align).min(inner)
+        ((self.shares[layer] * inner as f64 + 1e-9) as usize / align * align).min(inner)
+    }
+}
+
+/// Shares that layers keep if they keep `share` on average, see [`Modegpt`].
+fn divided(layers: &[usize], influence: &[f64], share: f64, temperature: f64) -> Vec<(usize, f64)> {
+    let most = 1.0 - LEAST.min(share);
+    let mut left = layers.len() as f64 * (1.0 - share);
+    let (mut open, mut shares) = (layers.to_vec(), Vec::new());
+    loop {
+        // From the least influence, so that the exponentials cannot all vanish.
+        let least = open.iter().map(|layer| influence[*layer]).fold(f64::INFINITY, f64::min);
+        let weight = |layer: &usize| ((least - influence[*layer]) / temperature).exp();
+        let sum: f64 = open.iter().map(weight).sum();
+        let removed = |layer: &usize| left * weight(layer) / sum;
+        let (full, rest): (Vec<usize>, Vec<usize>) =
+            open.iter().partition(|layer| removed(layer) > most);
+        if full.is_empty() {
+            shares.extend(open.iter().map(|layer| (*layer, 1.0 - removed(layer))));
+            return shares;
+        }
+        shares.extend(full.iter().map(|layer| (*layer, 1.0 - most)));
+        left -= most * full.len() as f64;
+        open = rest;
     }
 }
 
@@ -90,7 +169,14 @@ impl PruneMethod for Modegpt {
         true
     }
 
+    fn is_uneven(&self, original: &Transformer, cut: &Cut) -> bool {
+        self.temperature > 0.0 || !cut.has_all(original)
+    }
+
     fn check(&self) -> Result<(), String> {
+        if !(self.temperature.is_finite() && self.temperature >= 0.0) {
+            return Err(format!("has temperature {}, expected 0 or more", self.temperature));
+        }
         match self.ridge.is_finite() && self.ridge > 0.0 {
             true => Ok(()),
             false => Err(format!("has ridge {}, expected more than 0", self.ridge)),
@@ -98,25 +184,7 @@ impl PruneMethod for Modegpt {
     }
 
     fn sizes(&self, original: &Transformer, cut: &Cut) -> Result<Vec<SiteSize>, PruneError> {
-        let budget = Self::budget(original, cut)?;
-        let head = original.config().head_dim;
-        let of = |branch: &Branch| -> Vec<SiteSize> {
-            let size = |(site, shape): &(SiteId, Shape)| {
-                let dense = shape.dense_parameters();
-                let slot = original.slot(site).expect("it is a slot of the model");
-                let [matched, valued] = budget.head_features(head);
-                let kept = match (branch.part, Role::of(slot)) {
-                    (Part::Mlp, _) => {
-                        dense / branch.groups * budget.mlp_features(cut, branch.groups)
-                    }
-                    (Part::Attention, Role::Query | Role::Key) => dense / head * matched,
-                    (Part::Attention, _) => dense / head * valued,
-                };
-                SiteSize { site: site.clone(), dense, kept }
-            };
-            branch.slots.iter().map(size).collect()
-        };
-        Ok(budget.branches.iter().flat_map(of).collect())
+        Ok(Self::budget(original, cut)?.sizes(original, cut))
     }
 
     fn prune(
@@ -126,7 +194,12 @@ impl PruneMethod for Modegpt {
     ) -> Result<Edited<Transformer>, CompressError> {
         let PruneProblem { original, cut, context, .. } = *problem;
         let windows = problem.windows.ok_or(PruneError::NoText { method: Self::ID })?;
-        let budget = Self::budget(original, cut)?;
+        let mut budget = Self::budget(original, cut)?;
+        if self.temperature > 0.0 && cut.keep < 1.0 {
+            monitor.step("influence of layers");
+            let influence = influences(original, windows, monitor)?;
+            budget.divide(original, cut, &influence, self.temperature);
+        }
         let mut network = original.clone();
         let mut lockstep =
             Lockstep::new(original, windows, context.bounds.clone()).without_targets();
@@ -134,8 +207,8 @@ impl PruneMethod for Modegpt {
         let mut reports = BTreeMap::new();
         let mut pieces = Pieces::new(problem, self);
         for branch in &budget.branches {
-            let kept = budget.mlp_features(cut, branch.groups);
-            let head = budget.head_features(original.config().head_dim);
+            let kept = budget.mlp_features(cut, branch.layer, branch.groups);
+            let head = budget.head_features(branch.layer, original.config().head_dim);
             let changed = budget.changed(original, branch, kept);
             if changed.is_empty() {
                 continue;
@@ -196,9 +269,10 @@ impl Modegpt {
             true => cut.keep,
             false => (cut.keep * (matched + others) - matched) / others,
         };
-        let budget = Budget { branches, share, pairs, align: cut.align };
+        let shares = vec![share; config.layers.len()];
+        let budget = Budget { branches, shares, pairs, align: cut.align };
         let features = |branch: &Branch| match branch.part {
-            Part::Mlp => budget.mlp_features(cut, branch.groups),
+            Part::Mlp => budget.mlp_features(cut, branch.layer, branch.groups),
             Part::Attention => (share * config.head_dim as f64 + 1e-9) as usize / 2,
         };
         if budget.branches.iter().any(|branch| features(branch) == 0) {
@@ -440,4 +514,56 @@ fn submatrix(
         |error| CompressError::Fit { site: site.clone(), source: FitError::Operator(error) };
     let op = Op::Linear(Box::new(op.map_err(failed)?));
     Ok((site.clone(), Fit { op, bias_shift, report: FitReport::without_text(lost) }))
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use crate::pipeline::Context;
+    use crate::tiny;
+    use linwright_run::Silent;
+
+    #[test]
+    fn layers_with_less_influence_lose_more_but_keep_a_tenth() {
+        let shares = |influence: &[f64], share| {
+            let mut found = divided(&[0, 1, 2], influence, share, 0.3);
+            found.sort_by_key(|(layer, _)| *layer);
+            found.into_iter().map(|(_, share)| share).collect::<Vec<_>>()
+        };
+        assert_eq!(shares(&[0.4; 3], 0.5), [0.5; 3]);
+        let uneven = shares(&[0.9, 0.1, 0.1], 0.6);
+        assert!(uneven[0] > 0.9 && (uneven[1] - uneven[2]).abs() < 1e-12, "{uneven:?}");
+        assert!((uneven.iter().sum::<f64>() - 1.8).abs() < 1e-12);
+        // What the first two cannot lose, the third loses.
+        let most = shares(&[0.0, 0.0, 1e6], 0.3);
+        assert!((most[0] - 0.1).abs() < 1e-12 && (most[1] - 0.1).abs() < 1e-12, "{most:?}");
+        assert!((most[2] - 0.7).abs() < 1e-12, "{most:?}");
+    }
+
+    #[test]
+    fn a_division_by_influence_uses_the_share_and_no_more() {
+        let loaded = tiny::checkpoint("llama-tied");
+        let windows = tiny::calibration(&loaded.decoder, 600);
+        let cut = Cut { keep: 0.6, align: None, layers: None };
+        let context = Context::new(&loaded.hash);
+        let problem = PruneProblem {
+            original: &loaded.decoder,
+            windows: Some(&windows),
+            cut: &cut,
+            seed: 0,
+            context: &context,
+        };
+        let edited = Modegpt::default().prune(&problem, &mut Silent).unwrap();
+        let kept: usize = edited.sites.iter().map(|site| site.parameters).sum();
+        let dense: usize = edited.sites.iter().map(|site| site.dense_parameters).sum();
+        let equal: usize = Modegpt { temperature: 0.0, ..Modegpt::default() }
+            .sizes(&loaded.decoder, &cut)
+            .unwrap()
+            .iter()
+            .map(|size| size.kept)
+            .sum();
+        assert!(kept as f64 <= 0.6 * dense as f64 && kept >= equal, "{kept} of {dense}, {equal}");
+        let wrong = Modegpt { temperature: -1.0, ..Modegpt::default() };
+        assert_eq!(wrong.check().unwrap_err(), "has temperature -1, expected 0 or more");
+    }
 }

@@ -12,7 +12,12 @@ use linwright_run::Silent;
 const MODELS: [&str; 4] = ["llama-tied", "qwen2-biases", "gpt2-plain", "gptj-parallel"];
 
 fn spec(id: &str) -> PruneSpec {
-    serde_json::from_value(serde_json::json!({"method": id})).expect("has default options")
+    let options = match id {
+        // Sizes are told before the text is seen, so those of equal shares.
+        "modegpt" => serde_json::json!({"method": id, "temperature": 0.0}),
+        _ => serde_json::json!({"method": id}),
+    };
+    serde_json::from_value(options).expect("a method")
 }
 
 fn pruned(loaded: &LoadedModel, id: &str, keep: f64) -> Option<Edited<Transformer>> {

@@ -38,6 +38,9 @@ pub struct Prune {
     /// Pull of refitted weights to the original ones, as a share of the mean second moment of a
     /// feature (width, slicegpt, modegpt) [default: 0.01; modegpt 0.0001].
     pub ridge: Option<f64>,
+    /// Temperature of the division over layers by their influence; 0 gives each layer the same
+    /// share (modegpt) [default: 0.3].
+    pub temperature: Option<f64>,
     /// Importance of a head or channel: by the loss to first or second order, by magnitude, or at
     /// random (llm_pruner) [default: param_first].
     #[schemars(with = "Option<Names<Criterion>>")]
@@ -113,6 +116,7 @@ impl Default for Prune {
             layers: None,
             heads: None,
             ridge: None,
+            temperature: None,
             criterion: None,
             ratio: None,
             attention_layers: None,
@@ -236,6 +240,7 @@ impl Prune {
         let options = [
             ("heads", self.heads.map(Value::from)),
             ("ridge", self.ridge.map(Value::from)),
+            ("temperature", self.temperature.map(Value::from)),
             ("criterion", self.criterion.map(|criterion| json!(criterion))),
             ("ratio", self.ratio.map(Value::from)),
             ("attention_layers", layers("attention-layers", &self.attention_layers)?),
