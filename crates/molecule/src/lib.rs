@@ -4,10 +4,14 @@
 //! A [`Structure`] holds atoms, [`Neighbours`] their pairs within a cutoff, and a [`Potential`] says
 //! what energy and forces they have. Dynamics, relaxation and evaluation know only the trait.
 
+pub mod dynamics;
 mod error;
 mod neighbours;
 mod potential;
+pub mod relaxation;
 mod structure;
+#[cfg(test)]
+mod toy;
 
 pub use error::MoleculeError;
 pub use neighbours::{Neighbour, Neighbours, Pair};
