@@ -11,7 +11,6 @@ pub enum MoleculeError {
     /// A file that could not be read or written.
     #[error(transparent)]
     File(#[from] FileError),
-<<<<<<< HEAD
     /// A setting that cannot be used.
     #[error("{name}: {found}; expected {expected}")]
     Setting {
@@ -36,7 +35,6 @@ pub enum MoleculeError {
         /// Steps that were made.
         step: u64,
     },
-=======
     /// Two atoms at the same place.
     #[error(
         "atoms {first} and {second}{} are {distance} apart, expected at least {least}; remove one of them, or correct its position", of_image(*image)
@@ -171,5 +169,4 @@ fn of_image(image: [i32; 3]) -> String {
 fn names<U: Copy>(units: &[U], name: fn(U) -> &'static str) -> String {
     let names: Vec<&str> = units.iter().map(|unit| name(*unit)).collect();
     names.join(", ")
->>>>>>> mol-data
 }
