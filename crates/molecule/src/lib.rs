@@ -4,6 +4,7 @@
 //! A [`Structure`] holds atoms, [`Neighbours`] their pairs within a cutoff, and a [`Potential`] says
 //! what energy and forces they have. Dynamics, relaxation and evaluation know only the trait.
 
+mod checkpoint;
 mod error;
 mod neighbours;
 mod potential;
@@ -14,6 +15,7 @@ mod structure;
 mod units;
 mod xyz;
 
+pub use checkpoint::{Checkpoint, Numbers, Settings, Weight, read_settings};
 pub use error::MoleculeError;
 pub use neighbours::{Neighbour, Neighbours, Pair, SkinList};
 pub use potential::{Potential, Prediction, Wanted};
