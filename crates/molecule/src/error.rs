@@ -11,6 +11,32 @@ pub enum MoleculeError {
     /// A file that could not be read or written.
     #[error(transparent)]
     File(#[from] FileError),
+<<<<<<< HEAD
+    /// A setting that cannot be used.
+    #[error("{name}: {found}; expected {expected}")]
+    Setting {
+        /// Which one.
+        name: &'static str,
+        /// What was found.
+        found: String,
+        /// What would fit.
+        expected: String,
+    },
+    /// A simulation or relaxation whose numbers are no longer finite.
+    #[error(
+        "step {step}: positions or velocities are not finite; use a smaller time step, or relax the structure first"
+    )]
+    Diverged {
+        /// Number of the step.
+        step: u64,
+    },
+    /// The user stopped it.
+    #[error("interrupted after step {step}")]
+    Interrupted {
+        /// Steps that were made.
+        step: u64,
+    },
+=======
     /// Two atoms at the same place.
     #[error(
         "atoms {first} and {second}{} are {distance} apart, expected at least {least}; remove one of them, or correct its position", of_image(*image)
@@ -165,4 +191,5 @@ fn of_image(image: [i32; 3]) -> String {
 fn names<U: Copy>(units: &[U], name: fn(U) -> &'static str) -> String {
     let names: Vec<&str> = units.iter().map(|unit| name(*unit)).collect();
     names.join(", ")
+>>>>>>> mol-data
 }

@@ -5,18 +5,24 @@
 //! what energy and forces they have. Dynamics, relaxation and evaluation know only the trait.
 
 mod checkpoint;
+pub mod dynamics;
 mod error;
+mod evaluation;
 mod neighbours;
 mod potential;
 #[cfg(test)]
 mod reference;
+pub mod relaxation;
 mod species;
 mod structure;
+#[cfg(test)]
+mod toy;
 mod units;
 mod xyz;
 
 pub use checkpoint::{Checkpoint, Numbers, Settings, Weight, read_settings};
 pub use error::MoleculeError;
+pub use evaluation::{ErrorPair, PredictionErrors, stress};
 pub use neighbours::{Neighbour, Neighbours, Pair, SkinList};
 pub use potential::{Potential, Prediction, Wanted};
 pub use species::{atomic_number, mass, shown_species, symbol};
