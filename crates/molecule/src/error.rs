@@ -123,6 +123,26 @@ pub enum MoleculeError {
         /// What was expected.
         expected: String,
     },
+    /// A file that holds no model, or a damaged one.
+    #[error("{} {what}", path.display())]
+    Checkpoint {
+        /// The file.
+        path: PathBuf,
+        /// What is wrong, and what was expected.
+        what: String,
+    },
+    /// A tensor that is missing, or has another shape.
+    #[error(
+        "tensor {} has shape {expected:?} by the hyper-parameters, found {found}; the checkpoint is damaged or of another architecture", shown(name)
+    )]
+    Weight {
+        /// The tensor.
+        name: String,
+        /// Its shape by the hyper-parameters.
+        expected: Vec<usize>,
+        /// What is there.
+        found: String,
+    },
     /// A number that is no element.
     #[error("atom {atom} has the atomic number {number}, expected 1 to 118")]
     Element {

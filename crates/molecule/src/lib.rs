@@ -4,6 +4,7 @@
 //! A [`Structure`] holds atoms, [`Neighbours`] their pairs within a cutoff, and a [`Potential`] says
 //! what energy and forces they have. Dynamics, relaxation and evaluation know only the trait.
 
+mod checkpoint;
 pub mod dynamics;
 mod error;
 mod evaluation;
@@ -19,6 +20,7 @@ mod toy;
 mod units;
 mod xyz;
 
+pub use checkpoint::{Checkpoint, Numbers, Settings, Weight, read_settings};
 pub use error::MoleculeError;
 pub use evaluation::{ErrorPair, PredictionErrors, stress};
 pub use neighbours::{Neighbour, Neighbours, Pair, SkinList};

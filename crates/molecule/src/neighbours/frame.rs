@@ -20,11 +20,11 @@ const ROUNDS: usize = 1 << 12;
 #[derive(Clone, Debug)]
 pub(super) struct Frame {
     /// The vectors as rows.
-    pub rows: [[f64; 3]; 3],
+    pub(crate) rows: [[f64; 3]; 3],
     /// How many of them repeat.
-    pub periodic: usize,
+    pub(crate) periodic: usize,
     /// Distances of opposite faces of the parallelepiped.
-    pub widths: [f64; 3],
+    pub(crate) widths: [f64; 3],
     /// The dual basis: `dual[k]` times a position is its coordinate `k`.
     dual: [[f64; 3]; 3],
     /// Each repeating vector in the lattice vectors of the cell.
@@ -33,7 +33,7 @@ pub(super) struct Frame {
 
 impl Frame {
     /// The frame of a cell, or of space without one.
-    pub fn new(cell: Option<&Cell>) -> Result<Self, MoleculeError> {
+    pub(crate) fn new(cell: Option<&Cell>) -> Result<Self, MoleculeError> {
         let Some(cell) = cell else { return Ok(Self::of(&[], &[])) };
         let which: Vec<usize> = (0..3).filter(|k| cell.periodic[*k]).collect();
         let wrong = |what| MoleculeError::Cell { rows: cell.rows, what };
@@ -64,18 +64,18 @@ impl Frame {
     }
 
     /// Coordinates of a position along the vectors.
-    pub fn coordinates(&self, position: &[f64; 3]) -> [f64; 3] {
+    pub(crate) fn coordinates(&self, position: &[f64; 3]) -> [f64; 3] {
         self.dual.map(|normal| dot(&normal, position))
     }
 
     /// A translation by so many of each vector, in space.
-    pub fn translation(&self, image: [i64; 3]) -> [f64; 3] {
+    pub(crate) fn translation(&self, image: [i64; 3]) -> [f64; 3] {
         let n = image.map(|n| n as f64);
         [0, 1, 2].map(|x| (0..3).map(|k| n[k] * self.rows[k][x]).sum())
     }
 
     /// The same translation in lattice vectors of the cell; none if it does not fit.
-    pub fn image(&self, image: [i64; 3]) -> Option<[i32; 3]> {
+    pub(crate) fn image(&self, image: [i64; 3]) -> Option<[i32; 3]> {
         let mut total = [0i32; 3];
         for (k, sum) in total.iter_mut().enumerate() {
             let terms = (0..self.periodic).map(|v| image[v].checked_mul(self.parts[v][k]));

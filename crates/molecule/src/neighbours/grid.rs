@@ -15,8 +15,6 @@ const BINS: (usize, usize) = (8, 64);
 /// Bins are wider than half the cutoff, and the cutoff of candidates larger, by this share, so that
 /// rounding loses no pair.
 const MARGIN: f64 = 1e-6;
-/// Largest count of cells between an atom and its place in the cell.
-const FAR: f64 = (i32::MAX / 4) as f64;
 
 /// All pairs of a search, in order.
 pub(super) fn pairs(search: &Search<'_>) -> Result<Vec<Pair>, MoleculeError> {
@@ -78,7 +76,7 @@ struct Segment {
 impl Grid {
     fn new(search: &Search<'_>) -> Result<Self, MoleculeError> {
         let frame = &search.frame;
-        let (places, moved) = placed(search, frame)?;
+        let (places, moved) = placed(search, frame);
         let coordinates: Vec<[f64; 3]> =
             places.iter().map(|place| frame.coordinates(place)).collect();
         let mut low = [0.0; 3];
@@ -223,27 +221,20 @@ impl Grid {
 }
 
 /// Positions in the cell, and the cells that they were moved by: `position = place + cells`.
-#[allow(clippy::type_complexity, reason = "two lists of one pass, taken apart at once")]
-fn placed(
-    search: &Search<'_>,
-    frame: &Frame,
-) -> Result<(Vec<[f64; 3]>, Vec<[i64; 3]>), MoleculeError> {
+fn placed(search: &Search<'_>, frame: &Frame) -> (Vec<[f64; 3]>, Vec<[i64; 3]>) {
     let mut places = Vec::with_capacity(search.positions.len());
     let mut moved = Vec::with_capacity(search.positions.len());
-    for (atom, position) in search.positions.iter().enumerate() {
+    for position in search.positions {
         let mut cells = [0; 3];
         let coordinates = frame.coordinates(position);
         for k in 0..frame.periodic {
-            if coordinates[k].abs() > FAR {
-                return Err(search.too_far(atom));
-            }
             cells[k] = coordinates[k].floor() as i64;
         }
         let shift = frame.translation(cells);
         places.push([0, 1, 2].map(|x| position[x] - shift[x]));
         moved.push(cells);
     }
-    Ok((places, moved))
+    (places, moved)
 }
 
 /// Bins along vectors of these lengths.

@@ -21,6 +21,8 @@ pub(crate) use frame::{cross, dot};
 
 /// Atoms below this distance are at the same place, in any unit of length that models use.
 const LEAST: f64 = 1e-6;
+/// Cells between an atom and the origin, at most, so that images can be counted.
+const FAR: f64 = (i32::MAX / 8) as f64;
 /// Images of the cell within the cutoff, at most: a cutoff of twenty widths.
 const IMAGES: f64 = 65_536.0;
 /// Pairs for each atom on average, and in any case: 20 A of water are 1700.
@@ -214,7 +216,15 @@ impl<'a> Search<'a> {
         }
         structure.check()?;
         let cell = structure.cell.as_ref();
-        Ok(Self { positions: &structure.positions, cell, frame: Frame::new(cell)?, lower, upper })
+        let positions = &structure.positions[..];
+        let search = Self { positions, cell, frame: Frame::new(cell)?, lower, upper };
+        for (atom, position) in positions.iter().enumerate() {
+            let along = search.frame.coordinates(position);
+            if along[..search.frame.periodic].iter().any(|x| x.abs() > FAR) {
+                return Err(search.too_far(atom));
+            }
+        }
+        Ok(search)
     }
 
     /// The pair of these atoms, if it is within the cutoff.
@@ -251,7 +261,7 @@ impl<'a> Search<'a> {
         let position = self.positions[atom];
         let axis = (0..3).max_by(|a, b| position[*a].abs().total_cmp(&position[*b].abs()));
         let axis = axis.unwrap_or(0);
-        let expected = "a position within a billion cells of the origin";
+        let expected = "a position within 200 million cells of the origin";
         MoleculeError::Position { atom, axis, value: position[axis], expected }
     }
 }

@@ -74,7 +74,7 @@ impl SkinList {
     /// Whether no pair beyond the skin can have come within the cutoff.
     fn lasts(&self, structure: &Structure) -> bool {
         let Some((positions, cell)) = &self.searched else { return false };
-        if *cell != structure.cell || positions.len() != structure.positions.len() {
+        if !is_same(cell.as_ref(), structure.cell.as_ref()) || positions.len() != structure.positions.len() {
             return false;
         }
         // A little less than half, since distances are rounded.
@@ -83,5 +83,16 @@ impl SkinList {
             let moved = [0, 1, 2].map(|x| new[x] - old[x]);
             dot(&moved, &moved) <= most * most
         })
+    }
+}
+
+/// Whether two cells repeat alike. Rows that do not repeat may hold anything.
+fn is_same(a: Option<&Cell>, b: Option<&Cell>) -> bool {
+    match (a, b) {
+        (Some(a), Some(b)) => {
+            let rows = |k: usize| !a.periodic[k] || a.rows[k] == b.rows[k];
+            a.periodic == b.periodic && (0..3).all(rows)
+        }
+        (a, b) => a.is_none() && b.is_none(),
     }
 }

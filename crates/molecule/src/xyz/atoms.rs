@@ -36,14 +36,14 @@ enum What {
 
 impl Columns {
     /// The columns of plain XYZ: symbol and position; more of them are read over.
-    pub fn plain() -> Self {
+    pub(super) fn plain() -> Self {
         let parts = [(What::Symbol, 1), (What::Position, 3)];
         let parts = parts.map(|(what, count)| Part { what, count }).to_vec();
         Self { parts, open: true }
     }
 
     /// The columns of a declaration such as `species:S:1:pos:R:3`.
-    pub fn declared(
+    pub(super) fn declared(
         entry: &Entry,
         line: &Line<'_>,
         keys: &LabelKeys,
@@ -95,14 +95,14 @@ impl Columns {
     }
 
     /// Prepares a structure for the labels of these columns.
-    pub fn prepare(&self, structure: &mut Structure) {
+    pub(super) fn prepare(&self, structure: &mut Structure) {
         let has = |what| self.parts.iter().any(|part| part.what == what);
         structure.labels.forces = has(What::Force).then(Vec::new);
         structure.labels.charges = has(What::Charge).then(Vec::new);
     }
 
     /// Reads one line into a structure.
-    pub fn read(&self, line: &Line<'_>, structure: &mut Structure) -> Result<(), MoleculeError> {
+    pub(super) fn read(&self, line: &Line<'_>, structure: &mut Structure) -> Result<(), MoleculeError> {
         let mut words = Words { line, at: 0 };
         for part in &self.parts {
             match part.what {

@@ -6,10 +6,10 @@ use crate::error::MoleculeError;
 /// A pair of the line. A key by itself has the value `T`.
 #[derive(Clone, Debug, PartialEq)]
 pub(super) struct Entry {
-    pub key: String,
-    pub value: String,
+    pub(super) key: String,
+    pub(super) value: String,
     /// Byte of the line at which the key starts.
-    pub at: usize,
+    pub(super) at: usize,
 }
 
 /// All pairs of a line.
@@ -115,13 +115,13 @@ impl Words<'_> {
 
 impl Entry {
     /// The number of the value.
-    pub fn number(&self, line: &Line<'_>) -> Result<f64, MoleculeError> {
+    pub(super) fn number(&self, line: &Line<'_>) -> Result<f64, MoleculeError> {
         let parsed = number(self.value.trim()).filter(|value| value.is_finite());
         parsed.ok_or_else(|| self.wrong(line, "a finite number"))
     }
 
     /// A matrix: nine numbers by rows or columns, or six where it is symmetric.
-    pub fn matrix(&self, line: &Line<'_>, by: Order) -> Result<[[f64; 3]; 3], MoleculeError> {
+    pub(super) fn matrix(&self, line: &Line<'_>, by: Order) -> Result<[[f64; 3]; 3], MoleculeError> {
         let odd = |c: char| c.is_whitespace() || matches!(c, ',' | '[' | ']' | '{' | '}');
         let words = self.value.split(odd).filter(|word| !word.is_empty());
         // One more than a matrix has is enough to know.
@@ -143,7 +143,7 @@ impl Entry {
     }
 
     /// Which lattice vectors repeat.
-    pub fn flags(&self, line: &Line<'_>) -> Result<[bool; 3], MoleculeError> {
+    pub(super) fn flags(&self, line: &Line<'_>) -> Result<[bool; 3], MoleculeError> {
         let odd = |c: char| c.is_whitespace() || matches!(c, ',' | '[' | ']' | '{' | '}');
         let words = self.value.split(odd).filter(|word| !word.is_empty());
         let flag = |word: &str| match word {
@@ -160,7 +160,7 @@ impl Entry {
     }
 
     /// An error about the value.
-    pub fn wrong(&self, line: &Line<'_>, expected: &str) -> MoleculeError {
+    pub(super) fn wrong(&self, line: &Line<'_>, expected: &str) -> MoleculeError {
         line.wrong(self.at, &self.value, format!("{expected} as {}", linwright_run::shown(&self.key)))
     }
 }
