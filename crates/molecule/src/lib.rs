@@ -8,6 +8,7 @@ mod error;
 mod neighbours;
 mod potential;
 mod structure;
+pub mod tensornet;
 
 pub use error::MoleculeError;
 pub use neighbours::{Neighbour, Neighbours, Pair};
