@@ -5,12 +5,21 @@
 //! what energy and forces they have. Dynamics, relaxation and evaluation know only the trait.
 
 mod error;
+mod fast;
 mod neighbours;
 mod potential;
+#[cfg(test)]
+mod reference;
+mod species;
 mod structure;
 pub mod tensornet;
+mod units;
+mod xyz;
 
 pub use error::MoleculeError;
-pub use neighbours::{Neighbour, Neighbours, Pair};
+pub use neighbours::{Neighbour, Neighbours, Pair, SkinList};
 pub use potential::{Potential, Prediction, Wanted};
+pub use species::{atomic_number, mass, shown_species, symbol};
 pub use structure::{Cell, Labels, Structure};
+pub use units::{Energy, Length, Units};
+pub use xyz::{LabelKeys, XyzReader, XyzWriter, read_xyz, write_xyz};
