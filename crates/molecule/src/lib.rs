@@ -17,6 +17,7 @@ mod units;
 mod xyz;
 
 pub use error::MoleculeError;
+pub use fast::{FastOptions, FastTensorNet};
 pub use neighbours::{Neighbour, Neighbours, Pair, SkinList};
 pub use potential::{Potential, Prediction, Wanted};
 pub use species::{atomic_number, mass, shown_species, symbol};

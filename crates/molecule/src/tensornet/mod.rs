@@ -3,7 +3,7 @@
 
 mod config;
 mod initial;
-mod weights;
+pub(crate) mod weights;
 
 pub use config::{
     ChargeConfig, Family, Group, Head, Nonlinearity, RadialKind, Reduction, TensorNetConfig,
