@@ -2,7 +2,10 @@
 //! weights of torchmd-net.
 
 mod config;
+mod curve;
 mod initial;
+mod number;
+mod parts;
 mod weights;
 
 pub use config::{

@@ -244,7 +244,7 @@ impl<T: Scalar> Builder<'_, '_, T> {
         let Some(charges) = &self.config.charges else {
             return Ok(Vec::new());
         };
-        let (h, out) = (self.config.channels, 2 * charges.q_dim);
+        let (h, out, layers) = (self.config.channels, 2 * charges.q_dim, self.config.layers);
         let predictor = |stage: usize| {
             let name = match stage.checked_sub(1) {
                 None => format!("{REPRESENTATION}.charge_predict_0"),
@@ -256,7 +256,7 @@ impl<T: Scalar> Builder<'_, '_, T> {
             let linears = [linear(0, (h, 3 * h))?, linear(2, (h, h))?, linear(4, (out, h))?];
             Ok(ChargePredictor { norm: self.norm(format!("{name}.q_norm"), 3 * h)?, linears })
         };
-        (0..=self.config.layers).map(predictor).collect()
+        (0..=layers).map(predictor).collect()
     }
 }
 
