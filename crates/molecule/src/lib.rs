@@ -4,13 +4,27 @@
 //! A [`Structure`] holds atoms, [`Neighbours`] their pairs within a cutoff, and a [`Potential`] says
 //! what energy and forces they have. Dynamics, relaxation and evaluation know only the trait.
 
+pub mod dynamics;
 mod error;
+mod evaluation;
 mod neighbours;
 mod potential;
+#[cfg(test)]
+mod reference;
+pub mod relaxation;
+mod species;
 mod structure;
 pub mod tensornet;
+#[cfg(test)]
+mod toy;
+mod units;
+mod xyz;
 
 pub use error::MoleculeError;
-pub use neighbours::{Neighbour, Neighbours, Pair};
+pub use evaluation::{ErrorPair, PredictionErrors, stress};
+pub use neighbours::{Neighbour, Neighbours, Pair, SkinList};
 pub use potential::{Potential, Prediction, Wanted};
+pub use species::{atomic_number, mass, shown_species, symbol};
 pub use structure::{Cell, Labels, Structure};
+pub use units::{Energy, Length, Units};
+pub use xyz::{LabelKeys, XyzReader, XyzWriter, read_xyz, write_xyz};
