@@ -84,7 +84,7 @@ const CASES: [Case; 27] = [
     ),
     works(
         "compare",
-        "MODEL --keep 0.7 --methods svd,width --layers LAYER --dataset calibration.jsonl --num-tokens 300 --seq-len 16 -t stsb --data stsb=pairs.tsv -o out",
+        "MODEL --keep 0.7 --methods svd,width,modegpt,llm_pruner,slicegpt,drop_layers --dataset calibration.jsonl --num-tokens 300 --seq-len 16 -t stsb --data stsb=pairs.tsv -o out",
     ),
     asks(
         "compare",

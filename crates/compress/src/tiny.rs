@@ -8,7 +8,12 @@ use std::path::Path;
 
 /// A checkpoint of `testdata` in the layout of a model directory.
 pub(crate) fn checkpoint(stem: &str) -> LoadedModel {
-    let sets = Path::new(env!("CARGO_MANIFEST_DIR")).join("../../testdata/decoder");
+    checkpoint_in("decoder", stem)
+}
+
+/// A tiny model of a folder of test vectors.
+pub(crate) fn checkpoint_in(folder: &str, stem: &str) -> LoadedModel {
+    let sets = Path::new(env!("CARGO_MANIFEST_DIR")).join("../../testdata").join(folder);
     let record = std::fs::read(sets.join(format!("{stem}.json"))).expect("a record");
     let record: serde_json::Value = serde_json::from_slice(&record).expect("JSON");
     let weights = std::fs::read(sets.join(format!("{stem}.safetensors"))).expect("weights");

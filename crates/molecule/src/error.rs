@@ -37,6 +37,33 @@ pub enum MoleculeError {
         /// What the architecture needs.
         expected: String,
     },
+<<<<<<< HEAD
+=======
+    /// A setting that cannot be used.
+    #[error("{name}: {found}; expected {expected}")]
+    Setting {
+        /// Which one.
+        name: &'static str,
+        /// What was found.
+        found: String,
+        /// What would fit.
+        expected: String,
+    },
+    /// A simulation or relaxation whose numbers are no longer finite.
+    #[error(
+        "step {step}: positions or velocities are not finite; use a smaller time step, or relax the structure first"
+    )]
+    Diverged {
+        /// Number of the step.
+        step: u64,
+    },
+    /// The user stopped it.
+    #[error("interrupted after step {step}")]
+    Interrupted {
+        /// Steps that were made.
+        step: u64,
+    },
+>>>>>>> mol-core
     /// Two atoms at the same place.
     #[error(
         "atoms {first} and {second}{} are {distance} apart, expected at least {least}; remove one of them, or correct its position", of_image(*image)

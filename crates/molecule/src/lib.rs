@@ -4,20 +4,35 @@
 //! A [`Structure`] holds atoms, [`Neighbours`] their pairs within a cutoff, and a [`Potential`] says
 //! what energy and forces they have. Dynamics, relaxation and evaluation know only the trait.
 
+pub mod dynamics;
 mod error;
+<<<<<<< HEAD
 mod fast;
+=======
+mod evaluation;
+>>>>>>> mol-core
 mod neighbours;
 mod potential;
 #[cfg(test)]
 mod reference;
+pub mod relaxation;
 mod species;
 mod structure;
 pub mod tensornet;
+<<<<<<< HEAD
+=======
+#[cfg(test)]
+mod toy;
+>>>>>>> mol-core
 mod units;
 mod xyz;
 
 pub use error::MoleculeError;
+<<<<<<< HEAD
 pub use fast::{FastOptions, FastTensorNet};
+=======
+pub use evaluation::{ErrorPair, PredictionErrors, stress};
+>>>>>>> mol-core
 pub use neighbours::{Neighbour, Neighbours, Pair, SkinList};
 pub use potential::{Potential, Prediction, Wanted};
 pub use species::{atomic_number, mass, shown_species, symbol};

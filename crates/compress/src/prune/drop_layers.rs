@@ -8,7 +8,7 @@ use linwright_measure::capture::CaptureError;
 use linwright_model::{Batch, ModelError, Transformer, Windows};
 use linwright_ops::{Examples, LinearSlot, Network, NoProbe, Sites};
 use linwright_run::Monitor;
-use linwright_tensor::MatRef;
+use linwright_tensor::{Mat, MatRef};
 use serde::{Deserialize, Serialize};
 use std::collections::BTreeMap;
 
@@ -31,7 +31,8 @@ pub struct DropLayers {
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Serialize, Deserialize)]
 #[serde(rename_all = "snake_case")]
 pub enum LayerOrder {
-    /// The loss of the model without a layer, one removal after the other.
+    /// The loss of the model without a layer, one removal after the other. Of a model that does
+    /// not predict next tokens, one minus the mean cosine with the original's last layer.
     #[default]
     Loss,
     /// How little a layer turns the residual stream, in the whole model, as in the paper.
@@ -199,7 +200,7 @@ fn least_missed(
                 true => f64::INFINITY,
                 false => {
                     let short = model.keep_layers(&kept).map_err(PruneError::from)?;
-                    loss(&short, windows, monitor)?
+                    loss(&short, model, windows, monitor)?
                 }
             };
             if best.is_none_or(|(least, _)| loss < least) {
@@ -213,30 +214,43 @@ fn least_missed(
     Ok(gone)
 }
 
-/// Mean loss of a model on the first calibration tokens.
+/// Mean loss of a shortened model on the first calibration tokens, see [`LayerOrder::Loss`].
 fn loss(
-    model: &Transformer,
+    short: &Transformer,
+    original: &Transformer,
     windows: &Windows,
     monitor: &mut dyn Monitor,
 ) -> Result<f64, CompressError> {
+    let predicts = original.config().is_causal() && original.has_head();
     let (mut sum, mut count, mut tokens) = (0.0, 0usize, 0);
     for index in 0..windows.training_batches() {
         if tokens >= JUDGED_TOKENS {
             break;
         }
         check_interrupted(monitor)?;
-        let batch: Batch = windows.batch(index);
-        let mut hidden = model.embed(&batch).map_err(network)?;
-        let layers = 0..model.config().layers.len();
-        model.run_layers(&mut hidden, &batch, layers, &mut NoProbe).map_err(network)?;
-        let firsts = vec![1; batch.spans().len()];
-        for score in model.token_nll(&hidden, &batch, &firsts).map_err(network)?.iter().flatten() {
-            sum += score.nll;
-            count += 1;
+        let batch = windows.batch(index);
+        let hidden = last_layer(short, &batch)?;
+        if predicts {
+            let firsts = vec![1; batch.spans().len()];
+            let scores = short.token_nll(&hidden, &batch, &firsts).map_err(network)?;
+            sum += scores.iter().flatten().map(|score| score.nll).sum::<f64>();
+            count += scores.iter().flatten().count();
+        } else {
+            let wanted = last_layer(original, &batch)?;
+            sum += hidden.rows() as f64 - cosines(hidden.view(), wanted.view());
+            count += hidden.rows();
         }
         tokens += batch.len();
     }
     Ok(sum / count.max(1) as f64)
+}
+
+/// The residual stream after the last layer.
+fn last_layer(model: &Transformer, batch: &Batch) -> Result<Mat<f32>, CompressError> {
+    let mut hidden = model.embed(batch).map_err(network)?;
+    let layers = 0..model.config().layers.len();
+    model.run_layers(&mut hidden, batch, layers, &mut NoProbe).map_err(network)?;
+    Ok(hidden)
 }
 
 fn check_interrupted(monitor: &mut dyn Monitor) -> Result<(), CompressError> {
@@ -306,7 +320,7 @@ mod tests {
         let of = |order| {
             let edited = pruned(order, &cut).unwrap();
             assert_eq!(edited.network.config().layers.len(), 2);
-            loss(&edited.network, &windows, &mut Silent).unwrap()
+            loss(&edited.network, &model, &windows, &mut Silent).unwrap()
         };
         assert!(of(LayerOrder::Loss) <= of(LayerOrder::Influence));
     }
@@ -317,6 +331,21 @@ mod tests {
         let edited = pruned(LayerOrder::Loss, &cut).unwrap();
         assert_eq!(edited.network.config().layers.len(), 3);
         assert!(edited.sites.iter().all(|site| [0, 3].contains(&site.layer)));
+    }
+
+    #[test]
+    fn an_encoder_without_a_head_loses_the_layer_that_changes_its_output_least() {
+        let mut model = tiny::checkpoint_in("encoder", "minilm-shaped").decoder;
+        model.for_each_param_mut(&mut |name, values| {
+            if name.contains("layers.0.") && name.contains("weight") && !name.contains("norm") {
+                values.fill(0.0);
+            }
+        });
+        assert!(!model.has_head());
+        let windows = tiny::calibration(&model, 200);
+        let selected: Vec<usize> = (0..model.config().layers.len()).collect();
+        let gone = least_missed(&model, (&windows, &selected), 1, &mut Silent).unwrap();
+        assert_eq!(gone, [0]);
     }
 
     #[test]

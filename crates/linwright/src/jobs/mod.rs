@@ -57,7 +57,7 @@ pub use read::read;
 pub use session::{Host, Session, to_yaml};
 pub use shell::{arguments, command};
 pub use slots::SlotOptions;
-pub use verb::{AnyJob, Reader, Verb, recipe_of};
+pub use verb::{AnyJob, Group, Reader, Verb, recipe_of};
 
 use schemars::JsonSchema;
 use serde::Serialize;
@@ -106,6 +106,10 @@ macro_rules! jobs {
         pub static VERBS: &[Verb] = &[$(Verb::of::<$name>()),*];
     };
 }
+
+/// Groups of commands.
+pub static GROUPS: &[Group] =
+    &[Group { name: "molecule", about: "Energies, forces, dynamics and relaxation of molecules" }];
 
 jobs! {
     inspect => Inspect;

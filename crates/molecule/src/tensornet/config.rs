@@ -266,7 +266,7 @@ mod tests {
         assert_eq!([0, 1, 2].map(|l| counted(128, l, 32, 128)), [301_441, 535_681, 769_921]);
         assert_eq!(counted(128, 2, 32, 100), 766_337);
         assert_eq!(counted(256, 3, 32, 128), 3_925_249);
-        assert_eq!(counted(128, 2, 64, 100), 790_401);
+        assert_eq!(counted(128, 2, 64, 128), 790_401);
     }
 
     #[test]

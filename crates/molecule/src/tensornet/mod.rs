@@ -2,8 +2,15 @@
 //! weights of torchmd-net.
 
 mod config;
+mod curve;
 mod initial;
+<<<<<<< HEAD
 pub(crate) mod weights;
+=======
+mod number;
+mod parts;
+mod weights;
+>>>>>>> mol-core
 
 pub use config::{
     ChargeConfig, Family, Group, Head, Nonlinearity, RadialKind, Reduction, TensorNetConfig,

@@ -244,8 +244,7 @@ impl<T: Scalar> Builder<'_, '_, T> {
         let Some(charges) = &self.config.charges else {
             return Ok(Vec::new());
         };
-        let (h, out) = (self.config.channels, 2 * charges.q_dim);
-        let layers = self.config.layers;
+        let (h, out, layers) = (self.config.channels, 2 * charges.q_dim, self.config.layers);
         let predictor = |stage: usize| {
             let name = match stage.checked_sub(1) {
                 None => format!("{REPRESENTATION}.charge_predict_0"),

@@ -5,10 +5,16 @@ use crate::jobs::source::OpenModel;
 use crate::jobs::{EvaluationOptions, Failure, Outcome, Session};
 use linwright_compress::study::windows_without_text;
 use linwright_evaluate::{RunOptions, Subject, Task, tokens_of, tokens_per_second};
+use linwright_model::Transformer;
 use linwright_report::number::grouped;
 use linwright_run::Monitor;
 use serde::Serialize;
 use serde_json::json;
+
+/// Multiply-adds that timing a model for an estimate may take in one pass: some seconds on a laptop.
+const TIMED_WORK: u64 = 300_000_000_000;
+/// Tokens of the shortest window that is timed.
+const LEAST_TOKENS: usize = 16;
 
 /// The estimated evaluations of one task.
 #[derive(Clone, Debug, PartialEq, Serialize)]
@@ -42,8 +48,7 @@ pub(crate) fn cost(
         costs.push(TaskCost { task: task.id(), tokens, models: *models });
     }
     session.step("timing the model");
-    let speed =
-        tokens_per_second(&[decoder], &windows_without_text(decoder), session.cancelled())?[0];
+    let speed = tokens_per_second(&[decoder], &timed_window(decoder), session.cancelled())?[0];
     session.finish();
     let seconds = costs.iter().map(|cost| (cost.tokens * cost.models) as f64).sum::<f64>() / speed;
     let row = |cost: &TaskCost| vec![cost.task.clone(), grouped(cost.tokens), grouped(cost.models)];
@@ -54,4 +59,14 @@ pub(crate) fn cost(
     ];
     let result = json!({ "tasks": costs, "tokens_per_second": speed, "seconds": seconds });
     Ok(Outcome::new(result, vec![table(&["task", "tokens", "models"], rows), text(lines)]))
+}
+
+/// The window without text that studies time models on, shorter if the model is large: an estimate
+/// shall not take minutes.
+fn timed_window(model: &Transformer) -> Vec<Vec<u32>> {
+    let affordable = usize::try_from(TIMED_WORK / model.config().parameters().max(1));
+    let tokens = affordable.unwrap_or(usize::MAX).max(LEAST_TOKENS);
+    let mut windows = windows_without_text(model);
+    windows.iter_mut().for_each(|window| window.truncate(tokens));
+    windows
 }
