@@ -1,16 +1,26 @@
 //! TensorNet: Cartesian tensors of rank two for each atom and channel (arXiv 2306.06482), with the
 //! weights of torchmd-net.
 
+mod back;
+mod batch;
+#[cfg(test)]
+mod golden;
 mod config;
 mod curve;
 mod initial;
+mod linear;
+mod model;
 mod number;
 mod parts;
+mod pass;
+mod radial;
 mod weights;
 
+pub use batch::Batch;
 pub use config::{
     ChargeConfig, Family, Group, Head, Nonlinearity, RadialKind, Reduction, TensorNetConfig,
 };
+pub use model::{BatchPrediction, Precision, TensorNetPotential};
 pub use weights::{
     CHARGE, FILTER, HEAD, MIXING, NamedTensor, READOUT, SCALE, SPECIES, TensorNet, TensorUse,
 };
