@@ -1,20 +1,26 @@
 //! TensorNet: Cartesian tensors of rank two for each atom and channel (arXiv 2306.06482), with the
 //! weights of torchmd-net.
 
+mod back;
+mod batch;
+#[cfg(test)]
+mod golden;
 mod config;
 mod curve;
 mod initial;
-<<<<<<< HEAD
-pub(crate) mod weights;
-=======
+mod linear;
+mod model;
 mod number;
 mod parts;
-mod weights;
->>>>>>> mol-core
+mod pass;
+mod radial;
+pub(crate) mod weights;
 
+pub use batch::Batch;
 pub use config::{
     ChargeConfig, Family, Group, Head, Nonlinearity, RadialKind, Reduction, TensorNetConfig,
 };
+pub use model::{BatchPrediction, Precision, TensorNetPotential};
 pub use weights::{
     CHARGE, FILTER, HEAD, MIXING, NamedTensor, READOUT, SCALE, SPECIES, TensorNet, TensorUse,
 };
