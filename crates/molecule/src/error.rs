@@ -37,8 +37,6 @@ pub enum MoleculeError {
         /// What the architecture needs.
         expected: String,
     },
-<<<<<<< HEAD
-=======
     /// A setting that cannot be used.
     #[error("{name}: {found}; expected {expected}")]
     Setting {
@@ -63,7 +61,6 @@ pub enum MoleculeError {
         /// Steps that were made.
         step: u64,
     },
->>>>>>> mol-core
     /// Two atoms at the same place.
     #[error(
         "atoms {first} and {second}{} are {distance} apart, expected at least {least}; remove one of them, or correct its position", of_image(*image)

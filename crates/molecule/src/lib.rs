@@ -6,11 +6,8 @@
 
 pub mod dynamics;
 mod error;
-<<<<<<< HEAD
-mod fast;
-=======
 mod evaluation;
->>>>>>> mol-core
+mod fast;
 mod neighbours;
 mod potential;
 #[cfg(test)]
@@ -19,20 +16,14 @@ pub mod relaxation;
 mod species;
 mod structure;
 pub mod tensornet;
-<<<<<<< HEAD
-=======
 #[cfg(test)]
 mod toy;
->>>>>>> mol-core
 mod units;
 mod xyz;
 
 pub use error::MoleculeError;
-<<<<<<< HEAD
-pub use fast::{FastOptions, FastTensorNet};
-=======
 pub use evaluation::{ErrorPair, PredictionErrors, stress};
->>>>>>> mol-core
+pub use fast::{FastOptions, FastTensorNet};
 pub use neighbours::{Neighbour, Neighbours, Pair, SkinList};
 pub use potential::{Potential, Prediction, Wanted};
 pub use species::{atomic_number, mass, shown_species, symbol};
