@@ -118,7 +118,7 @@ fn check(fast: &mut FastTensorNet, a: &SafeTensors<'_>, of: (&SafeTensors<'_>, &
 fn golden_energies_forces_and_virials_are_reproduced() {
     let bytes = file("a.safetensors");
     let a = SafeTensors::deserialize(&bytes).expect("golden vectors");
-    for intervals in [Some(1024), None] {
+    for intervals in [Some(256), Some(1024), None] {
         let options = FastOptions { intervals };
         let mut fast = FastTensorNet::new(&model(Group::Orthogonal), options).expect("a model");
         SYSTEMS.iter().for_each(|system| check(&mut fast, &a, (&a, ""), system));
@@ -144,7 +144,7 @@ fn golden_systems_have_the_same_bits_on_any_number_of_threads_and_tables_are_clo
     let new = |intervals| {
         FastTensorNet::new(&model(Group::Orthogonal), FastOptions { intervals }).expect("a model")
     };
-    let (mut tables, mut exact) = (new(Some(1024)), new(None));
+    let (mut tables, mut exact) = (new(Some(256)), new(None));
     for system in SYSTEMS {
         for (_, structure) in structures(&a, system) {
             let mut on = |threads| {
