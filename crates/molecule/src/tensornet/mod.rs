@@ -3,17 +3,22 @@
 
 mod back;
 mod batch;
-#[cfg(test)]
-mod golden;
 mod config;
 mod curve;
+#[cfg(test)]
+mod golden;
+mod heads;
 mod initial;
 mod linear;
 mod model;
 mod number;
 mod parts;
 mod pass;
+#[cfg(test)]
+mod properties;
 mod radial;
+#[cfg(test)]
+mod tests;
 pub(crate) mod weights;
 
 pub use batch::Batch;
