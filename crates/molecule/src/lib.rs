@@ -15,6 +15,7 @@ pub mod relaxation;
 mod species;
 mod structure;
 pub mod tensornet;
+pub mod training;
 #[cfg(test)]
 mod toy;
 mod units;

@@ -153,6 +153,22 @@ fn golden_energies_and_forces_equal_the_reference_in_single_precision() {
     sets().iter().for_each(|set| check_predictions::<f32>(set, "_f32", (1e-5, 4e-5)));
 }
 
+#[test]
+fn golden_energies_and_forces_of_rotations_alone_equal_the_reference() {
+    let sets = sets();
+    let set = sets.iter().find(|set| set.path.ends_with("a.safetensors")).expect("set a");
+    let extra = read(&set.path.with_file_name("extra.safetensors"));
+    let mut model = set.model::<f64>();
+    model.config.group = super::Group::Rotations;
+    for system in ["mol", "batch", "pbc_tric"] {
+        let batch = set.batch(system, model.config());
+        let found = f64::evaluate(&model, &batch, Wanted { forces: true }).expect("energies");
+        let want = |key: &str| &extra[&format!("so3/{system}/{key}")];
+        close(system, &found.energies, want("energy"), 1e-10);
+        close(system, found.forces.as_flattened(), want("forces"), 1e-10);
+    }
+}
+
 /// Components of parts by atom as the sets have them: I, A (three) or S (xx, xy, xz, yy, yz).
 fn parts(rows: &super::number::Rows<f64>, part: &str) -> Vec<f64> {
     let (atoms, h) = (rows.rows() / 9, rows.cols());

@@ -3,16 +3,18 @@
 
 mod back;
 mod batch;
-#[cfg(test)]
-mod golden;
 mod config;
 mod curve;
+#[cfg(test)]
+mod golden;
 mod initial;
 mod linear;
 mod model;
 mod number;
 mod parts;
 mod pass;
+#[cfg(test)]
+mod properties;
 mod radial;
 mod weights;
 
