@@ -169,6 +169,24 @@ fn golden_energies_and_forces_of_rotations_alone_equal_the_reference() {
     }
 }
 
+#[test]
+fn golden_dipole_moments_and_extents_equal_the_reference() {
+    let sets = sets();
+    let set = sets.iter().find(|set| set.path.ends_with("a.safetensors")).expect("set a");
+    let extra = read(&set.path.with_file_name("extra.safetensors"));
+    let mut model = set.model::<f64>();
+    model.set_offset_and_scale(0.0, 1.0);
+    for head in [super::Head::DipoleMoment, super::Head::ElectronicSpatialExtent] {
+        model.config.head = head;
+        for system in ["mol", "batch"] {
+            let structures = set.structures(system);
+            let all: Vec<&Structure> = structures.iter().collect();
+            let found = model.properties(&all).expect("properties");
+            close(system, &found, &extra[&format!("head/{head:?}/{system}")], 1e-10);
+        }
+    }
+}
+
 /// Components of parts by atom as the sets have them: I, A (three) or S (xx, xy, xz, yy, yz).
 fn parts(rows: &super::number::Rows<f64>, part: &str) -> Vec<f64> {
     let (atoms, h) = (rows.rows() / 9, rows.cols());
@@ -320,5 +338,27 @@ fn train(set: &Set, model: &mut TensorNet<f64>, batch: &Batch) {
     for (name, want) in set.tensors.iter().filter(|(name, _)| name.starts_with("train/param_after3/")) {
         let name = &name["train/param_after3/".len()..];
         close(name, &tensors[name], want, 1e-8);
+    }
+}
+
+#[test]
+fn rotation_models_equal_the_plain_path_of_the_reference() {
+    let own = Path::new(env!("CARGO_MANIFEST_DIR")).join("../../testdata");
+    let description = std::fs::read(own.join("golden/tensornet/a.json")).expect("a description");
+    let mut about: Value = serde_json::from_slice(&description).expect("JSON");
+    about["config"]["group"] = "SO(3)".into();
+    let set = Set {
+        tensors: read(&own.join("golden/tensornet/a.safetensors")),
+        weights: read(&own.join("golden/tensornet/a_weights.safetensors")),
+        path: own.join("tensornet/extra.safetensors"),
+        about,
+    };
+    let (model, extra) = (set.model::<f64>(), read(&set.path));
+    for system in ["mol", "batch", "pbc_tric"] {
+        let batch = set.batch(system, model.config());
+        let found = f64::evaluate(&model, &batch, Wanted { forces: true }).expect("energies");
+        close(system, &found.energies, &extra[&format!("so3/{system}/energy")], 1e-10);
+        let forces = &extra[&format!("so3/{system}/forces")];
+        close(system, found.forces.as_flattened(), forces, 1e-10);
     }
 }

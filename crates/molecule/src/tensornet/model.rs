@@ -34,6 +34,12 @@ pub trait Precision: Scalar {
         batch: &Batch,
         wanted: Wanted,
     ) -> Result<BatchPrediction, MoleculeError>;
+
+    /// What the head gives for each atom, before the factor of the model.
+    ///
+    /// # Errors
+    /// [`MoleculeError::Architecture`] for a model of another family.
+    fn outputs(model: &TensorNet<Self>, batch: &Batch) -> Result<Vec<f64>, MoleculeError>;
 }
 
 macro_rules! precision {
@@ -46,6 +52,12 @@ macro_rules! precision {
             ) -> Result<BatchPrediction, MoleculeError> {
                 model.evaluate_in::<$type>(batch, wanted)
             }
+
+            fn outputs(model: &TensorNet<Self>, batch: &Batch) -> Result<Vec<f64>, MoleculeError> {
+                model.of_family()?;
+                let pass: Pass<$type> = model.pass(batch, None);
+                Ok(pass.outputs.planes[0].data().iter().map(|x| x.to_f64()).collect())
+            }
         }
     };
 }
@@ -54,11 +66,16 @@ precision!(f32);
 precision!(f64);
 
 impl<T: Scalar> TensorNet<T> {
-    fn has_energy(&self) -> Result<(), MoleculeError> {
+    fn of_family(&self) -> Result<(), MoleculeError> {
         if self.config.model == Family::Tensornet2 {
             let (found, expected) = ("tensornet2".into(), "tensornet".into());
             return Err(MoleculeError::Architecture { option: "model", found, expected });
         }
+        Ok(())
+    }
+
+    fn has_energy(&self) -> Result<(), MoleculeError> {
+        self.of_family()?;
         if self.config.head != Head::Scalar {
             let (found, expected) = (format!("{:?}", self.config.head), "Scalar".into());
             return Err(MoleculeError::Architecture { option: "output_model", found, expected });
