@@ -15,9 +15,9 @@ pub mod relaxation;
 mod species;
 mod structure;
 pub mod tensornet;
-pub mod training;
 #[cfg(test)]
 mod toy;
+pub mod training;
 mod units;
 mod xyz;
 

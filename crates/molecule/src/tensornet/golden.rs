@@ -201,9 +201,7 @@ fn parts(rows: &super::number::Rows<f64>, part: &str) -> Vec<f64> {
 fn part_of(t: [f64; 9], part: &str) -> Vec<f64> {
     let x = compose(t);
     let third = (x[0][0] + x[1][1] + x[2][2]) / 3.0;
-    let even = |i: usize, j: usize| {
-        (x[i][j] + x[j][i]) / 2.0 - if i == j { third } else { 0.0 }
-    };
+    let even = |i: usize, j: usize| (x[i][j] + x[j][i]) / 2.0 - if i == j { third } else { 0.0 };
     match part {
         "I" => vec![third],
         "A" => [(2, 1), (0, 2), (1, 0)].map(|(i, j)| (x[i][j] - x[j][i]) / 2.0).to_vec(),
@@ -276,8 +274,7 @@ fn loss(set: &Set, model: &TensorNet<f64>, batch: &Batch) -> (f64, Vec<f64>, Vec
     let (y, f) = (set.need("train", "y"), set.need("train", "neg_dy"));
     let (wy, wf) = (weight("y_weight") / y.len() as f64, weight("neg_dy_weight") / f.len() as f64);
     let off: Vec<f64> = found.energies.iter().zip(y).map(|(a, b)| a - b).collect();
-    let of_f: Vec<f64> =
-        found.forces.as_flattened().iter().zip(f).map(|(a, b)| a - b).collect();
+    let of_f: Vec<f64> = found.forces.as_flattened().iter().zip(f).map(|(a, b)| a - b).collect();
     let squares = |all: &[f64]| all.iter().map(|x| x * x).sum::<f64>();
     let total = wy * squares(&off) + wf * squares(&of_f);
     let by_forces: Vec<f64> = of_f.iter().map(|x| 2.0 * wf * x).collect();
@@ -335,7 +332,9 @@ fn train(set: &Set, model: &mut TensorNet<f64>, batch: &Batch) {
     }
     let tensors: BTreeMap<_, _> =
         model.to_tensors().into_iter().map(|(name, _, values)| (name, values)).collect();
-    for (name, want) in set.tensors.iter().filter(|(name, _)| name.starts_with("train/param_after3/")) {
+    for (name, want) in
+        set.tensors.iter().filter(|(name, _)| name.starts_with("train/param_after3/"))
+    {
         let name = &name["train/param_after3/".len()..];
         close(name, &tensors[name], want, 1e-8);
     }

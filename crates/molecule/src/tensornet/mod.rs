@@ -17,6 +17,8 @@ mod pass;
 #[cfg(test)]
 mod properties;
 mod radial;
+#[cfg(test)]
+mod tests;
 mod weights;
 
 pub use batch::Batch;

@@ -1,7 +1,7 @@
 //! Energies, forces and virials of a TensorNet.
 
-use super::batch::Batch;
 use super::back::EdgeGradients;
+use super::batch::Batch;
 use super::config::{Family, Head, Reduction};
 use super::linear::Gradients;
 use super::number::{Dual, Number, Rows};
@@ -102,7 +102,10 @@ impl<T: Scalar> TensorNet<T> {
         self.has_energy()?;
         let pass: Pass<N> = self.pass(batch, None);
         let factors = self.factors(batch);
-        let mut result = BatchPrediction { energies: vec![self.mean; batch.charges.len()], ..Default::default() };
+        let mut result = BatchPrediction {
+            energies: vec![self.mean; batch.charges.len()],
+            ..Default::default()
+        };
         for (atom, factor) in factors.iter().enumerate() {
             let energy = factor * pass.outputs.at(atom, 0).parts().0.to_f64();
             result.energies[batch.molecules[atom]] += energy;
@@ -177,7 +180,11 @@ impl<T: Precision> Potential for TensorNetPotential<T> {
         self.model.config.cutoff_upper
     }
 
-    fn predict(&mut self, structure: &Structure, wanted: Wanted) -> Result<Prediction, MoleculeError> {
+    fn predict(
+        &mut self,
+        structure: &Structure,
+        wanted: Wanted,
+    ) -> Result<Prediction, MoleculeError> {
         let batch = Batch::new(&[structure], &self.model.config)?;
         let found = T::evaluate(&self.model, &batch, wanted)?;
         let numbers = found.forces.iter().flatten().chain(&found.energies);

@@ -141,8 +141,7 @@ impl<T: Scalar> TensorNet<T> {
         let edges = edges(batch, direction);
         let radial = self.radial(edges.iter().map(|edge| edge.distance));
         let filter = self.embedding_filter(&radial);
-        let present: Vec<u8> =
-            (0..=u8::MAX).filter(|z| batch.species.contains(z)).collect();
+        let present: Vec<u8> = (0..=u8::MAX).filter(|z| batch.species.contains(z)).collect();
         let pair_input = self.pair_input(&present);
         let pairs = forward(&self.embedding.pair, &pair_input);
         let sums = self.sums(batch, &edges, (&filter.rows, &present, &pairs));

@@ -161,7 +161,11 @@ impl Entry {
 
     /// An error about the value.
     pub fn wrong(&self, line: &Line<'_>, expected: &str) -> MoleculeError {
-        line.wrong(self.at, &self.value, format!("{expected} as {}", linwright_run::shown(&self.key)))
+        line.wrong(
+            self.at,
+            &self.value,
+            format!("{expected} as {}", linwright_run::shown(&self.key)),
+        )
     }
 }
 
