@@ -151,12 +151,14 @@ fn forces<N: Number>(
     for (index, pair) in batch.neighbours.pairs.iter().enumerate() {
         let (edge, of_unit) = (&pass.edges[index], gradients.unit[index]);
         let along: f64 = (0..3).map(|a| of_unit[a] * edge.unit[a]).sum();
-        for a in 0..3 {
-            let of_vector = gradients.distance[index] * edge.unit[a]
-                + (of_unit[a] - edge.unit[a] * along) / edge.distance;
-            result.forces[pair.first as usize][a] -= of_vector;
-            result.forces[pair.second as usize][a] += of_vector;
-            (0..3).for_each(|b| result.virial[a][b] -= of_vector * pair.vector[b]);
+        let of_vector: [f64; 3] = std::array::from_fn(|a| {
+            let across = (of_unit[a] - edge.unit[a] * along) / edge.distance;
+            gradients.distance[index] * edge.unit[a] + across
+        });
+        for (a, g) in of_vector.into_iter().enumerate() {
+            result.forces[pair.first as usize][a] -= g;
+            result.forces[pair.second as usize][a] += g;
+            (0..3).for_each(|b| result.virial[a][b] -= g * pair.vector[b]);
         }
     }
 }

@@ -1,4 +1,4 @@
-//! Properties of the model, on random molecules with weights larger than at the start of training.
+//! Models at their limits: atoms alone, species that they do not know, other operators.
 
 use super::*;
 use crate::{Structure, Wanted};
@@ -33,77 +33,9 @@ fn predict(model: &TensorNet<f64>, all: &[&Structure]) -> BatchPrediction {
     f64::evaluate(model, &batch, Wanted { forces: true }).expect("energies")
 }
 
-/// A rotation, of determinant one.
-fn rotation() -> [[f64; 3]; 3] {
-    let ((s, c), (t, d)) = (0.7_f64.sin_cos(), 1.9_f64.sin_cos());
-    [[c, -s, 0.0], [s * d, c * d, -t], [s * t, c * t, d]]
-}
-
-fn turned(matrix: [[f64; 3]; 3], v: [f64; 3]) -> [f64; 3] {
-    matrix.map(|row| (0..3).map(|b| row[b] * v[b]).sum())
-}
-
 fn off(a: &[[f64; 3]], b: &[[f64; 3]]) -> f64 {
     let pairs = a.as_flattened().iter().zip(b.as_flattened());
     pairs.map(|(a, b)| (a - b).abs()).fold(0.0, f64::max)
-}
-
-#[test]
-fn rotations_turn_the_forces_and_keep_the_energy() {
-    for group in [Group::Orthogonal, Group::Rotations] {
-        let (model, one) = (model(group), molecule(1.0));
-        let mut other = one.clone();
-        other.positions.iter_mut().for_each(|p| *p = turned(rotation(), *p).map(|x| x + 3.0));
-        let (a, b) = (predict(&model, &[&one]), predict(&model, &[&other]));
-        let want: Vec<_> = a.forces.iter().map(|f| turned(rotation(), *f)).collect();
-        assert!((a.energies[0] - b.energies[0]).abs() < EXACT && off(&want, &b.forces) < EXACT);
-    }
-}
-
-#[test]
-fn reflections_keep_the_energy_only_of_models_that_are_symmetric_to_them() {
-    let one = molecule(1.0);
-    let mut other = one.clone();
-    other.positions.iter_mut().for_each(|p| *p = p.map(|x| -x));
-    let difference = |group| {
-        let model = model(group);
-        (predict(&model, &[&one]).energies[0] - predict(&model, &[&other]).energies[0]).abs()
-    };
-    assert!(difference(Group::Orthogonal) < EXACT);
-    assert!(difference(Group::Rotations) > 1e-6, "{}", difference(Group::Rotations));
-}
-
-#[test]
-fn forces_are_minus_the_slopes_of_the_energy_and_sum_to_nothing() {
-    for group in [Group::Orthogonal, Group::Rotations] {
-        let (model, one) = (model(group), molecule(-1.0));
-        let found = predict(&model, &[&one]).forces;
-        for a in 0..3 {
-            assert!(found.iter().map(|f| f[a]).sum::<f64>().abs() < EXACT);
-            let at = |by: f64| {
-                let mut moved = one.clone();
-                moved.positions[2][a] += by;
-                predict(&model, &[&moved]).energies[0]
-            };
-            let want = -(at(1e-5) - at(-1e-5)) / 2e-5;
-            assert!((found[2][a] - want).abs() < 1e-7 * (1.0 + want.abs()), "{group:?}");
-        }
-    }
-}
-
-#[test]
-fn a_batch_equals_its_structures_alone_in_any_order() {
-    let (model, one) = (model(Group::Orthogonal), molecule(0.0));
-    let mut other = molecule(1.0);
-    other.species.reverse();
-    other.positions.reverse();
-    other.positions[0][0] += 0.1;
-    let [a, b] = [&one, &other].map(|each| predict(&model, &[each]));
-    let both = predict(&model, &[&other, &one]);
-    let energies = [b.energies[0] - both.energies[0], a.energies[0] - both.energies[1]];
-    assert!(energies.iter().all(|e| e.abs() < EXACT));
-    let alone: Vec<_> = b.forces.iter().chain(&a.forces).copied().collect();
-    assert!(off(&alone, &both.forces) < EXACT);
 }
 
 #[test]
