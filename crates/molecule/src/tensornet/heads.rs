@@ -15,8 +15,8 @@ impl<T: Precision> TensorNet<T> {
     /// that a molecule across the wall of a cell has to be made whole first.
     ///
     /// # Errors
-    /// Those of [`Batch::new`], an atom that is no element, and a dipole moment with an offset, which
-    /// would depend on the orientation.
+    /// Those of [`Batch::new`], an atom that is no element, and a dipole moment with an offset,
+    /// which would depend on the orientation.
     pub fn properties(&self, structures: &[&Structure]) -> Result<Vec<f64>, MoleculeError> {
         let batch = Batch::new(structures, &self.config)?;
         let charges = T::outputs(self, &batch)?;
