@@ -11,7 +11,32 @@ pub enum MoleculeError {
     /// A file that could not be read or written.
     #[error(transparent)]
     File(#[from] FileError),
-<<<<<<< HEAD
+    /// Hyper-parameters that are missing, of another type or not known.
+    #[error("hyper-parameters of a TensorNet: {source}; expected the names and values of torchmd-net")]
+    Hyperparameters {
+        /// What is wrong with them.
+        source: serde_json::Error,
+    },
+    /// A hyper-parameter out of range.
+    #[error("hyper-parameter {option} is {found}, expected {expected}")]
+    Architecture {
+        /// Its name.
+        option: &'static str,
+        /// What was found.
+        found: String,
+        /// What would be allowed.
+        expected: String,
+    },
+    /// A tensor of a model that is missing or has another shape.
+    #[error("tensor {name}: found {found}, expected {expected}; was the model saved with these hyper-parameters?")]
+    Tensor {
+        /// Its name.
+        name: String,
+        /// What was found.
+        found: String,
+        /// What the architecture needs.
+        expected: String,
+    },
     /// A setting that cannot be used.
     #[error("{name}: {found}; expected {expected}")]
     Setting {
@@ -36,7 +61,6 @@ pub enum MoleculeError {
         /// Steps that were made.
         step: u64,
     },
-=======
     /// Two atoms at the same place.
     #[error(
         "atoms {first} and {second}{} are {distance} apart, expected at least {least}; remove one of them, or correct its position", of_image(*image)
@@ -191,5 +215,4 @@ fn of_image(image: [i32; 3]) -> String {
 fn names<U: Copy>(units: &[U], name: fn(U) -> &'static str) -> String {
     let names: Vec<&str> = units.iter().map(|unit| name(*unit)).collect();
     names.join(", ")
->>>>>>> mol-data
 }
