@@ -7,6 +7,7 @@
 mod checkpoint;
 pub mod dynamics;
 mod error;
+mod fast;
 mod evaluation;
 mod neighbours;
 mod potential;
@@ -16,6 +17,7 @@ mod reference;
 pub mod relaxation;
 mod species;
 mod structure;
+pub mod tensornet;
 #[cfg(test)]
 mod toy;
 mod units;
@@ -23,6 +25,7 @@ mod xyz;
 
 pub use checkpoint::{Checkpoint, Numbers, Settings, Weight, read_settings};
 pub use error::MoleculeError;
+pub use fast::{FastOptions, FastTensorNet};
 pub use evaluation::{ErrorPair, PredictionErrors, stress};
 pub use neighbours::{Neighbour, Neighbours, Pair, SkinList};
 pub use potential::{Potential, Prediction, Wanted};
