@@ -32,7 +32,7 @@ fn molecules() -> Vec<Structure> {
     for (atom, of) in of.into_iter().enumerate() {
         let one = &mut found[of];
         one.species.push(species[atom] as u8);
-        one.positions.push(positions.as_chunks().0[atom]);
+        one.positions.push(positions.as_chunks::<3>().0[atom]);
         one.labels.charges.get_or_insert_default().push(charges[atom]);
     }
     found

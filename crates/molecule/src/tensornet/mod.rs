@@ -4,13 +4,9 @@
 mod config;
 mod curve;
 mod initial;
-<<<<<<< HEAD
-pub(crate) mod weights;
-=======
 mod number;
 mod parts;
-mod weights;
->>>>>>> mol-core
+pub(crate) mod weights;
 
 pub use config::{
     ChargeConfig, Family, Group, Head, Nonlinearity, RadialKind, Reduction, TensorNetConfig,

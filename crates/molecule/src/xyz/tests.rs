@@ -146,3 +146,30 @@ fn what_no_file_can_hold_is_refused() {
     structure.cell = Some(Cell::periodic([[1.0, 0.0, 0.0], [0.0, 1.0, 0.0], [0.0, 0.0, 1.0]]));
     assert!(XyzWriter::new(Vec::new()).frame(&structure).is_err());
 }
+
+#[test]
+fn damaged_frames_are_errors_or_structures() {
+    use linwright_tensor::RngKey;
+    let (mut good, mut bad) = (0, 0);
+    for index in 0..5000 {
+        let mut random = RngKey::new(26).fold("damage").fold_index(index).stream();
+        let mut bytes = TWO.as_bytes().to_vec();
+        for _ in 0..1 + random.below(3) {
+            let at = random.below(bytes.len());
+            bytes[at] = b"0 \n\"=:-9e[{\xff"[random.below(12)];
+        }
+        let frames: Result<Vec<_>, _> =
+            XyzReader::new(Path::new("x"), &bytes[..], LabelKeys::default()).collect();
+        match frames {
+            Ok(frames) => {
+                frames.iter().for_each(|frame| frame.check().unwrap());
+                good += 1;
+            }
+            Err(error) => {
+                assert!(error.to_string().starts_with("x, line "), "{error}");
+                bad += 1;
+            }
+        }
+    }
+    assert!(good > 100 && bad > 100, "{good} good, {bad} bad");
+}
