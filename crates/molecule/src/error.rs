@@ -175,6 +175,12 @@ pub enum MoleculeError {
         /// What is there.
         found: String,
     },
+    /// A prior that cannot be used.
+    #[error("the prior {what}")]
+    Prior {
+        /// What is wrong, what was expected, and what to do.
+        what: String,
+    },
     /// A number that is no element.
     #[error("atom {atom} has the atomic number {number}, expected 1 to 118")]
     Element {

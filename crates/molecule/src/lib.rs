@@ -11,6 +11,7 @@ mod fast;
 mod evaluation;
 mod neighbours;
 mod potential;
+mod priors;
 #[cfg(test)]
 mod reference;
 pub mod relaxation;
@@ -29,6 +30,7 @@ pub use fast::{FastOptions, FastTensorNet};
 pub use evaluation::{ErrorPair, PredictionErrors, stress};
 pub use neighbours::{Neighbour, Neighbours, Pair, SkinList};
 pub use potential::{Potential, Prediction, Wanted};
+pub use priors::Prior;
 pub use species::{atomic_number, mass, shown_species, symbol};
 pub use structure::{Cell, Labels, Structure};
 pub use units::{Energy, Length, Units};

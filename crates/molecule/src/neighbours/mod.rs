@@ -20,7 +20,7 @@ use frame::Frame;
 pub(crate) use frame::{cross, dot};
 
 /// Atoms below this distance are at the same place, in any unit of length that models use.
-const LEAST: f64 = 1e-6;
+pub(crate) const LEAST: f64 = 1e-6;
 /// Cells between an atom and the origin, at most, so that images can be counted.
 const FAR: f64 = (i32::MAX / 8) as f64;
 /// Images of the cell within the cutoff, at most: a cutoff of twenty widths.
