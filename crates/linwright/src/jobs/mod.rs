@@ -128,6 +128,9 @@ jobs! {
     train_lm => TrainLm;
     train_net => TrainNet;
     eval_net => EvalNet;
+    molecule_eval => MoleculeEval;
+    molecule_info => MoleculeInfo;
+    molecule_convert => MoleculeConvert;
     select => Select;
     merge => Merge;
     reproduce => Reproduce;
