@@ -51,12 +51,12 @@ fn all() -> [Prior; 3] {
 #[test]
 fn energies_are_those_of_the_reference() {
     let extra = TensorFile::open(&reference("extra.safetensors")).unwrap();
-    // The reference computes ten times the Coulomb energy.
+    // The reference computes ten times the Coulomb energy, and rounds constants to six digits.
     for (prior, (name, factor)) in all().iter().zip([("zbl", 1.0), ("d2", 1.0), ("coulomb", 10.0)]) {
         let expected = floats(&extra, &format!("prior/{name}"));
         for (structure, expected) in molecules().iter().zip(expected) {
             let found = factor * energy(prior, structure);
-            assert!((found - expected).abs() < 1e-7 * expected.abs(), "{name}: {found}, {expected}");
+            assert!((found - expected).abs() < 5e-6 * expected.abs(), "{name}: {found}, {expected}");
         }
     }
 }
@@ -68,7 +68,8 @@ fn forces_and_virial_are_derivatives_of_the_energy() {
         assert!((found - expected).abs() < 1e-6 * (1.0 + expected.abs()), "{found}, {expected}");
     };
     let mut boxed = molecules()[0].clone();
-    boxed.cell = Some(Cell::periodic([[5.0, 0.0, 0.0], [0.5, 6.0, 0.0], [0.0, 1.0, 7.0]]));
+    // No image may be just at a cutoff, where D2 jumps.
+    boxed.cell = Some(Cell::periodic([[5.1, 0.0, 0.0], [0.5, 6.0, 0.0], [0.0, 1.0, 7.0]]));
     for prior in all() {
         let open = matches!(prior, Prior::Coulomb { .. });
         let structure = if open { molecules()[0].clone() } else { boxed.clone() };
