@@ -12,7 +12,9 @@ pub enum MoleculeError {
     #[error(transparent)]
     File(#[from] FileError),
     /// Hyper-parameters that are missing, of another type or not known.
-    #[error("hyper-parameters of a TensorNet: {source}; expected the names and values of torchmd-net")]
+    #[error(
+        "hyper-parameters of a TensorNet: {source}; expected the names and values of torchmd-net"
+    )]
     Hyperparameters {
         /// What is wrong with them.
         source: serde_json::Error,
@@ -28,7 +30,9 @@ pub enum MoleculeError {
         expected: String,
     },
     /// A tensor of a model that is missing or has another shape.
-    #[error("tensor {name}: found {found}, expected {expected}; was the model saved with these hyper-parameters?")]
+    #[error(
+        "tensor {name}: found {found}, expected {expected}; was the model saved with these hyper-parameters?"
+    )]
     Tensor {
         /// Its name.
         name: String,
@@ -90,7 +94,9 @@ pub enum MoleculeError {
         expected: &'static str,
     },
     /// A cell that does not span space, or whose vectors cannot be used.
-    #[error("the cell {rows:?} {what}; give lattice vectors as rows, or no cell for an open molecule")]
+    #[error(
+        "the cell {rows:?} {what}; give lattice vectors as rows, or no cell for an open molecule"
+    )]
     Cell {
         /// The lattice vectors.
         rows: [[f64; 3]; 3],

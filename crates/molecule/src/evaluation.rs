@@ -62,9 +62,13 @@ impl PredictionErrors {
             let found = prediction.forces.iter().flatten();
             found.zip(forces.iter().flatten()).for_each(|(own, other)| self.force.add(own - other));
         }
-        if let (Some(stress), Some(found)) = (&structure.labels.stress, stress(structure, prediction)) {
+        if let (Some(stress), Some(found)) =
+            (&structure.labels.stress, stress(structure, prediction))
+        {
             let found = found.iter().flatten();
-            found.zip(stress.iter().flatten()).for_each(|(own, other)| self.stress.add(own - other));
+            found
+                .zip(stress.iter().flatten())
+                .for_each(|(own, other)| self.stress.add(own - other));
         }
     }
 

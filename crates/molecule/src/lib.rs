@@ -20,6 +20,7 @@ mod structure;
 pub mod tensornet;
 #[cfg(test)]
 mod toy;
+pub mod training;
 mod units;
 mod xyz;
 

@@ -34,5 +34,9 @@ pub trait Potential: Send {
     /// # Errors
     /// An atom of a species that the potential does not know, coincident atoms, a degenerate cell,
     /// or a result that is not finite.
-    fn predict(&mut self, structure: &Structure, wanted: Wanted) -> Result<Prediction, MoleculeError>;
+    fn predict(
+        &mut self,
+        structure: &Structure,
+        wanted: Wanted,
+    ) -> Result<Prediction, MoleculeError>;
 }

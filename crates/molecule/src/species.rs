@@ -70,7 +70,10 @@ mod tests {
             assert_eq!(atomic_number(symbol(number).unwrap()), Some(number));
         }
         assert_eq!((symbol(0), symbol(119), mass(0), mass(119)), (None, None, None, None));
-        assert_eq!((atomic_number("c"), atomic_number("Xx"), atomic_number("")), (None, None, None));
+        assert_eq!(
+            (atomic_number("c"), atomic_number("Xx"), atomic_number("")),
+            (None, None, None)
+        );
         assert_eq!([1, 6, 92].map(|z| symbol(z).unwrap()), ["H", "C", "U"]);
         assert_eq!((shown_species(8), shown_species(0)), ("O".into(), "number 0".into()));
     }

@@ -198,7 +198,10 @@ mod tests {
         structure.labels.stress = Some([[1.0, 0.0, 0.0]; 3]);
         let before = structure.clone();
         structure.convert(units, Units::default());
-        assert_eq!((structure.positions[0], structure.cell.unwrap().rows[1][1]), ([10.0, 20.0, 30.0], 10.0));
+        assert_eq!(
+            (structure.positions[0], structure.cell.unwrap().rows[1][1]),
+            ([10.0, 20.0, 30.0], 10.0)
+        );
         let energy = structure.labels.energy.unwrap();
         near(energy, 0.043_364_1, 1e-6);
         near(structure.labels.forces.as_ref().unwrap()[0][0], energy / 10.0, 1e-15);

@@ -37,7 +37,8 @@ fn a_continued_run_has_the_same_bits() {
     for ensemble in [Ensemble::Nve, langevin()] {
         let (mut one, mut other, mut third) = (Springs, Springs, Springs);
         let masses = || MASSES.to_vec();
-        let mut whole = Dynamics::new(&mut one, triangle(), masses(), plan(ensemble), None).unwrap();
+        let mut whole =
+            Dynamics::new(&mut one, triangle(), masses(), plan(ensemble), None).unwrap();
         whole.thermalise(200.0);
         let start = whole.state();
         (0..60).for_each(|_| whole.advance().unwrap());

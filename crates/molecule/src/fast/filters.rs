@@ -2,7 +2,7 @@
 
 use super::dense::{Affine, curve};
 use crate::tensornet::{Nonlinearity, RadialKind, TensorNet, TensorNetConfig};
-use linwright_tensor::kernels::irreps::{PARTS, Stencil, filter_row, row_len};
+use linwright_tensor::kernels::irreps::{COEFFICIENTS, PARTS, Stencil, filter_row, hermite, row_len};
 use linwright_tensor::{Mat, Scalar};
 use std::f64::consts::PI;
 
@@ -151,8 +151,8 @@ impl<T: Scalar> Filters<T> {
 
     /// Appends rows of a table whose slopes are derivatives by the distance.
     pub(super) fn append_rows(&self, stage: usize, distances: &[f64], table: &mut Vec<f32>) {
-        let mut slopes = vec![0.0; PARTS * self.channels];
-        let mut values = slopes.clone();
+        let zeros = vec![0.0; PARTS * self.channels];
+        let (mut values, mut slopes) = (zeros.clone(), zeros.clone());
         for tile in distances.chunks(TILE) {
             let found = self.exactly(stage, tile);
             for i in 0..tile.len() {
@@ -161,7 +161,7 @@ impl<T: Scalar> Filters<T> {
                 }
                 let start = table.len();
                 table.resize(start + row_len(self.channels), 0.0);
-                filter_row(&values, &slopes, &mut table[start..]);
+                filter_row([&values, &slopes, &zeros, &zeros], &mut table[start..]);
             }
         }
     }
@@ -186,7 +186,7 @@ impl Grid {
 
     /// Rows of a table.
     pub(super) fn rows(&self) -> usize {
-        self.intervals + 1
+        self.intervals
     }
 
     /// Where a distance falls; none nearer than the first node.
@@ -202,18 +202,26 @@ impl Grid {
     /// The table of a stage.
     pub(super) fn table(&self, filters: &Filters<f64>, stage: usize) -> Vec<f32> {
         let node = |k: usize| self.nearest * (self.step * k as f64).exp();
-        let channels = filters.channels;
-        let mut table = vec![0.0; self.rows() * row_len(channels)];
-        let mut rows = table.chunks_exact_mut(row_len(channels));
-        let nodes: Vec<f64> = (0..self.rows()).map(node).collect();
-        for tile in nodes.chunks(TILE) {
+        let nodes: Vec<f64> = (0..=self.intervals).map(node).collect();
+        let row = row_len(filters.channels);
+        let mut table = vec![0.0; self.rows() * row];
+        let numbers = PARTS * filters.channels;
+        let mut coefficients = [(); COEFFICIENTS].map(|()| vec![0.0; numbers]);
+        // Tiles share their border.
+        for first in (0..self.intervals).step_by(TILE) {
+            let tile = &nodes[first..=(first + TILE).min(self.intervals)];
             let [values, slopes] = filters.exactly(stage, tile);
-            for (i, (d, row)) in tile.iter().zip(&mut rows).enumerate() {
-                let single = |numbers: &[f64], by: f64| -> Vec<f32> {
-                    numbers.iter().map(|number| (number * by) as f32).collect()
-                };
-                let rate = d * self.step;
-                filter_row(&single(values.row(i), 1.0), &single(slopes.row(i), rate), row);
+            for k in 0..tile.len() - 1 {
+                let rates = [tile[k] * self.step, tile[k + 1] * self.step];
+                for c in 0..numbers {
+                    let ends = [values.at(k, c), values.at(k + 1, c)];
+                    let slopes = [rates[0] * slopes.at(k, c), rates[1] * slopes.at(k + 1, c)];
+                    for (to, found) in coefficients.iter_mut().zip(hermite(ends, slopes)) {
+                        to[c] = found as f32;
+                    }
+                }
+                let to = &mut table[(first + k) * row..][..row];
+                filter_row(coefficients.each_ref().map(Vec::as_slice), to);
             }
         }
         table

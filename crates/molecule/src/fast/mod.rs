@@ -39,7 +39,7 @@ pub struct FastOptions {
 
 impl Default for FastOptions {
     fn default() -> Self {
-        Self { intervals: Some(1024) }
+        Self { intervals: Some(256) }
     }
 }
 
@@ -168,15 +168,12 @@ impl FastTensorNet {
         }
     }
 
-    /// Filters of the pairs that no table has, and a row after them, since two are read.
+    /// Filters of the pairs that no table has.
     fn append_exact_rows(&mut self, rows: usize) {
         let row = row_len(self.config.channels);
         for (stage, table) in self.tables.iter_mut().enumerate() {
             table.truncate(rows * row);
-            if !self.graph.exact.is_empty() {
-                self.filters.append_rows(stage, &self.graph.exact, table);
-                table.resize(table.len() + row, 0.0);
-            }
+            self.filters.append_rows(stage, &self.graph.exact, table);
         }
     }
 

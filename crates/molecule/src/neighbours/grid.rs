@@ -207,9 +207,8 @@ impl Grid {
                 if square >= self.near || second < first {
                     continue;
                 }
-                let image = [0, 1, 2].map(|k| {
-                    segment.image[k] + self.moved[at][k] - self.moved[other][k]
-                });
+                let image =
+                    [0, 1, 2].map(|k| segment.image[k] + self.moved[at][k] - self.moved[other][k]);
                 let image = if image == [0; 3] { [0; 3] } else { frame.image(image)? };
                 if first < second || image > [0; 3] {
                     candidates.push(Candidate { second, image });

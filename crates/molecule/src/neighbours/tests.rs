@@ -139,7 +139,8 @@ fn rows_hold_both_directions_in_order() {
         assert!(row.is_sorted_by_key(|entry| (entry.atom, entry.pair, entry.reversed)));
         for entry in row {
             let pair = &list.pairs[entry.pair as usize];
-            let ends = if entry.reversed { (pair.second, pair.first) } else { (pair.first, pair.second) };
+            let ends =
+                if entry.reversed { (pair.second, pair.first) } else { (pair.first, pair.second) };
             assert_eq!(ends, (atom as u32, entry.atom));
         }
     }
@@ -192,7 +193,10 @@ fn bad_input_is_named() {
     let skewed = Cell::periodic([[1.0, 0.0, 0.0], [1e15, 1e-3, 0.0], [0.0, 0.0, 1.0]]);
     for (structure, said) in [
         (atoms(vec![[0.0; 3], [5.0; 3], [0.0; 3]], None), "atoms 0 and 2 are 0 apart"),
-        (atoms(vec![[0.0; 3], [3.0, 0.0, 0.0]], Some(cube(3.0))), "and 1 (translated by [-1, 0, 0])"),
+        (
+            atoms(vec![[0.0; 3], [3.0, 0.0, 0.0]], Some(cube(3.0))),
+            "and 1 (translated by [-1, 0, 0])",
+        ),
         (atoms(vec![[0.0, f64::NAN, 0.0]], None), "coordinate y of atom 0 is NaN"),
         (atoms(vec![[0.0, 0.0, 1e200]], None), "coordinate z of atom 0"),
         (atoms(vec![[0.0, 0.0, 1e20]], Some(cube(3.0))), "within 200 million cells"),

@@ -2,7 +2,9 @@
 
 use super::batch::Batch;
 use super::config::Group;
-use super::linear::{Gradients, backward, backward_rows, gradient_of, last, norm_backward, parameters};
+use super::linear::{
+    Gradients, backward, backward_rows, gradient_of, last, norm_backward, parameters,
+};
 use super::number::{Dual, Number, Rows};
 use super::parts::{
     PART_OF, PARTS, Three, compose, decompose, harmonics, harmonics_gradient, plus, scaled,
@@ -97,7 +99,8 @@ impl<T: Scalar> TensorNet<T> {
             gradient.set_nine(i, j, std::array::from_fn(of));
         });
         let pairs = pass.edges.len();
-        let mut of_edges = EdgeGradients { distance: vec![0.0; pairs], unit: vec![[0.0; 3]; pairs] };
+        let mut of_edges =
+            EdgeGradients { distance: vec![0.0; pairs], unit: vec![[0.0; 3]; pairs] };
         for (layer, kept) in pass.layers.iter().enumerate().rev() {
             let distance = &mut of_edges.distance;
             gradient = self.layer_back(
@@ -126,10 +129,8 @@ impl<T: Scalar> TensorNet<T> {
             let k = N::real(Self::charge_factor(batch, i));
             of_update.set_nine(i, j, decompose(plus(g, scaled(both_sides(g, d), k))));
         });
-        let of_product =
-            mix_backward(&mixing[3..], &kept.product, &of_update, into.as_deref_mut());
-        let (mut of_mixed, mut of_message) =
-            (Rows::zeros(9 * atoms, h), Rows::zeros(9 * atoms, h));
+        let of_product = mix_backward(&mixing[3..], &kept.product, &of_update, into.as_deref_mut());
+        let (mut of_mixed, mut of_message) = (Rows::zeros(9 * atoms, h), Rows::zeros(9 * atoms, h));
         each(atoms, h, |i, j| {
             let k = Self::charge_factor(batch, i);
             let (y, m) = (kept.mixed.nine(i, j), kept.message.nine(i, j));
@@ -207,8 +208,7 @@ impl<T: Scalar> TensorNet<T> {
         let itself = filter.rows() - 1;
         let rows = into.is_some().then(|| Rows::zeros(filter.rows(), 3 * h));
         let EdgeGradients { distance, unit } = of_edges;
-        let mut of_filter =
-            FilterGradient { filter, edges: &pass.edges, distance, rows };
+        let mut of_filter = FilterGradient { filter, edges: &pass.edges, distance, rows };
         let mut of_pairs = Rows::<Dual<T>>::zeros(pass.pairs.rows(), h);
         let index = |atom: usize| place(present, batch.species[atom]);
         let root = N::real(3.0_f64.sqrt());

@@ -20,10 +20,7 @@ impl Batch {
     ///
     /// # Errors
     /// A species that the model does not know, and those of [`Neighbours::within`].
-    pub fn new(
-        structures: &[&Structure],
-        config: &TensorNetConfig,
-    ) -> Result<Self, MoleculeError> {
+    pub fn new(structures: &[&Structure], config: &TensorNetConfig) -> Result<Self, MoleculeError> {
         let (lower, upper) = (config.cutoff_lower, config.cutoff_upper);
         let all = structures.iter().copied();
         let neighbours = Neighbours::of_batch(all, lower, upper)?;

@@ -236,7 +236,8 @@ impl TensorNetConfig {
     /// scalar head.
     #[must_use]
     pub fn parameters(&self) -> u64 {
-        let [h, r, l, z] = [self.channels, self.radial, self.layers, self.species].map(|n| n as u64);
+        let [h, r, l, z] =
+            [self.channels, self.radial, self.layers, self.species].map(|n| n as u64);
         let linear = |inp: u64, out: u64| inp * out + out;
         let embedding = 3 * linear(r, h) + z * h + linear(2 * h, h) + 3 * h * h;
         let scales = linear(h, 2 * h) + linear(2 * h, 3 * h) + 2 * h;
@@ -244,8 +245,7 @@ impl TensorNetConfig {
         let radial = r + 2 * of_charges.unwrap_or(0);
         let filters = linear(radial, h) + linear(h, 2 * h) + linear(2 * h, 3 * h);
         let layers = l * (filters + 6 * h * h);
-        let predictor =
-            |q: u64| 6 * h + linear(3 * h, h) + linear(h, h) + linear(h, 2 * q);
+        let predictor = |q: u64| 6 * h + linear(3 * h, h) + linear(h, h) + linear(h, 2 * q);
         let charges = of_charges.map_or(0, |q| (l + 1) * predictor(q));
         let head = linear(h, h / 2) + linear(h / 2, 1);
         embedding + scales + layers + charges + linear(3 * h, h) + 6 * h + head

@@ -167,9 +167,7 @@ fn parts(rows: &super::number::Rows<f64>, part: &str) -> Vec<f64> {
 fn part_of(t: [f64; 9], part: &str) -> Vec<f64> {
     let x = compose(t);
     let third = (x[0][0] + x[1][1] + x[2][2]) / 3.0;
-    let even = |i: usize, j: usize| {
-        (x[i][j] + x[j][i]) / 2.0 - if i == j { third } else { 0.0 }
-    };
+    let even = |i: usize, j: usize| (x[i][j] + x[j][i]) / 2.0 - if i == j { third } else { 0.0 };
     match part {
         "I" => vec![third],
         "A" => [(2, 1), (0, 2), (1, 0)].map(|(i, j)| (x[i][j] - x[j][i]) / 2.0).to_vec(),
@@ -205,7 +203,7 @@ fn check_states(set: &Set, system: &str, tolerance: f64) {
         ["I", "A", "S"].iter().for_each(|p| check(&format!("{name}.{p}"), &parts(rows, p)));
     }
     check("emb_scale", numbers(&pass.scales));
-    check("invariants", numbers(&pass.invariants));
+    check("invariants", numbers(&super::pass::invariants(&pass.last)));
     check("x", numbers(&pass.readout_pass[1].0));
     check("e_atom_unscaled", numbers(&pass.outputs));
     for (index, layer) in pass.layers.iter().enumerate() {
@@ -242,8 +240,7 @@ fn loss(set: &Set, model: &TensorNet<f64>, batch: &Batch) -> (f64, Vec<f64>, Vec
     let (y, f) = (set.need("train", "y"), set.need("train", "neg_dy"));
     let (wy, wf) = (weight("y_weight") / y.len() as f64, weight("neg_dy_weight") / f.len() as f64);
     let off: Vec<f64> = found.energies.iter().zip(y).map(|(a, b)| a - b).collect();
-    let of_f: Vec<f64> =
-        found.forces.as_flattened().iter().zip(f).map(|(a, b)| a - b).collect();
+    let of_f: Vec<f64> = found.forces.as_flattened().iter().zip(f).map(|(a, b)| a - b).collect();
     let squares = |all: &[f64]| all.iter().map(|x| x * x).sum::<f64>();
     let total = wy * squares(&off) + wf * squares(&of_f);
     let by_forces: Vec<f64> = of_f.iter().map(|x| 2.0 * wf * x).collect();
@@ -301,8 +298,51 @@ fn train(set: &Set, model: &mut TensorNet<f64>, batch: &Batch) {
     }
     let tensors: BTreeMap<_, _> =
         model.to_tensors().into_iter().map(|(name, _, values)| (name, values)).collect();
-    for (name, want) in set.tensors.iter().filter(|(name, _)| name.starts_with("train/param_after3/")) {
+    for (name, want) in
+        set.tensors.iter().filter(|(name, _)| name.starts_with("train/param_after3/"))
+    {
         let name = &name["train/param_after3/".len()..];
         close(name, &tensors[name], want, 1e-8);
+    }
+}
+
+/// Set a of the workspace with other hyper-parameters, and further results for it.
+fn kept_set(option: &str, value: &str) -> (Set, Tensors) {
+    let own = Path::new(env!("CARGO_MANIFEST_DIR")).join("../../testdata");
+    let description = std::fs::read(own.join("golden/tensornet/a.json")).expect("a description");
+    let mut about: Value = serde_json::from_slice(&description).expect("JSON");
+    about["config"][option] = value.into();
+    let path = own.join("tensornet/extra.safetensors");
+    let extra = read(&path);
+    let tensors = read(&own.join("golden/tensornet/a.safetensors"));
+    let weights = read(&own.join("golden/tensornet/a_weights.safetensors"));
+    (Set { path, about, tensors, weights }, extra)
+}
+
+#[test]
+fn rotation_models_equal_the_plain_path_of_the_reference() {
+    let (set, extra) = kept_set("group", "SO(3)");
+    let model = set.model::<f64>();
+    for system in ["mol", "batch", "pbc_tric"] {
+        let batch = set.batch(system, model.config());
+        let found = f64::evaluate(&model, &batch, Wanted { forces: true }).expect("energies");
+        close(system, &found.energies, &extra[&format!("so3/{system}/energy")], 1e-10);
+        let forces = &extra[&format!("so3/{system}/forces")];
+        close(system, found.forces.as_flattened(), forces, 1e-10);
+    }
+}
+
+#[test]
+fn dipole_moments_and_extents_equal_the_reference() {
+    for head in ["DipoleMoment", "ElectronicSpatialExtent"] {
+        let (set, extra) = kept_set("output_model", head);
+        let mut model = set.model::<f64>();
+        model.set_offset_and_scale(0.0, 1.0);
+        for system in ["mol", "batch"] {
+            let structures = set.structures(system);
+            let all: Vec<&Structure> = structures.iter().collect();
+            let found = model.properties(&all).expect("properties");
+            close(system, &found, &extra[&format!("head/{head}/{system}")], 1e-10);
+        }
     }
 }

@@ -65,7 +65,7 @@ fn basis<T: Scalar>(config: &TensorNetConfig, name: &str) -> Vec<T> {
 #[cfg(test)]
 mod tests {
     use super::*;
-    use crate::tensornet::config::{Family, ChargeConfig, Head};
+    use crate::tensornet::config::{ChargeConfig, Family, Head};
     use crate::tensornet::weights::TensorUse;
 
     fn small() -> TensorNetConfig {

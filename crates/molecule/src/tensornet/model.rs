@@ -1,7 +1,7 @@
 //! Energies, forces and virials of a TensorNet.
 
-use super::batch::Batch;
 use super::back::EdgeGradients;
+use super::batch::Batch;
 use super::config::{Family, Head, Reduction};
 use super::linear::Gradients;
 use super::number::{Dual, Number, Rows};
@@ -34,6 +34,12 @@ pub trait Precision: Scalar {
         batch: &Batch,
         wanted: Wanted,
     ) -> Result<BatchPrediction, MoleculeError>;
+
+    /// What the head gives for each atom, before the factor of the model.
+    ///
+    /// # Errors
+    /// [`MoleculeError::Architecture`] for a model of another family.
+    fn outputs(model: &TensorNet<Self>, batch: &Batch) -> Result<Vec<f64>, MoleculeError>;
 }
 
 macro_rules! precision {
@@ -46,6 +52,12 @@ macro_rules! precision {
             ) -> Result<BatchPrediction, MoleculeError> {
                 model.evaluate_in::<$type>(batch, wanted)
             }
+
+            fn outputs(model: &TensorNet<Self>, batch: &Batch) -> Result<Vec<f64>, MoleculeError> {
+                model.of_family()?;
+                let pass: Pass<$type> = model.pass(batch, None);
+                Ok(pass.outputs.planes[0].data().iter().map(|x| x.to_f64()).collect())
+            }
         }
     };
 }
@@ -54,11 +66,16 @@ precision!(f32);
 precision!(f64);
 
 impl<T: Scalar> TensorNet<T> {
-    fn has_energy(&self) -> Result<(), MoleculeError> {
+    fn of_family(&self) -> Result<(), MoleculeError> {
         if self.config.model == Family::Tensornet2 {
             let (found, expected) = ("tensornet2".into(), "tensornet".into());
             return Err(MoleculeError::Architecture { option: "model", found, expected });
         }
+        Ok(())
+    }
+
+    fn has_energy(&self) -> Result<(), MoleculeError> {
+        self.of_family()?;
         if self.config.head != Head::Scalar {
             let (found, expected) = (format!("{:?}", self.config.head), "Scalar".into());
             return Err(MoleculeError::Architecture { option: "output_model", found, expected });
@@ -85,7 +102,10 @@ impl<T: Scalar> TensorNet<T> {
         self.has_energy()?;
         let pass: Pass<N> = self.pass(batch, None);
         let factors = self.factors(batch);
-        let mut result = BatchPrediction { energies: vec![self.mean; batch.charges.len()], ..Default::default() };
+        let mut result = BatchPrediction {
+            energies: vec![self.mean; batch.charges.len()],
+            ..Default::default()
+        };
         for (atom, factor) in factors.iter().enumerate() {
             let energy = factor * pass.outputs.at(atom, 0).parts().0.to_f64();
             result.energies[batch.molecules[atom]] += energy;
@@ -131,12 +151,14 @@ fn forces<N: Number>(
     for (index, pair) in batch.neighbours.pairs.iter().enumerate() {
         let (edge, of_unit) = (&pass.edges[index], gradients.unit[index]);
         let along: f64 = (0..3).map(|a| of_unit[a] * edge.unit[a]).sum();
-        for a in 0..3 {
-            let of_vector = gradients.distance[index] * edge.unit[a]
-                + (of_unit[a] - edge.unit[a] * along) / edge.distance;
-            result.forces[pair.first as usize][a] -= of_vector;
-            result.forces[pair.second as usize][a] += of_vector;
-            (0..3).for_each(|b| result.virial[a][b] -= of_vector * pair.vector[b]);
+        let of_vector: [f64; 3] = std::array::from_fn(|a| {
+            let across = (of_unit[a] - edge.unit[a] * along) / edge.distance;
+            gradients.distance[index] * edge.unit[a] + across
+        });
+        for (a, g) in of_vector.into_iter().enumerate() {
+            result.forces[pair.first as usize][a] -= g;
+            result.forces[pair.second as usize][a] += g;
+            (0..3).for_each(|b| result.virial[a][b] -= g * pair.vector[b]);
         }
     }
 }
@@ -160,7 +182,11 @@ impl<T: Precision> Potential for TensorNetPotential<T> {
         self.model.config.cutoff_upper
     }
 
-    fn predict(&mut self, structure: &Structure, wanted: Wanted) -> Result<Prediction, MoleculeError> {
+    fn predict(
+        &mut self,
+        structure: &Structure,
+        wanted: Wanted,
+    ) -> Result<Prediction, MoleculeError> {
         let batch = Batch::new(&[structure], &self.model.config)?;
         let found = T::evaluate(&self.model, &batch, wanted)?;
         let numbers = found.forces.iter().flatten().chain(&found.energies);

@@ -176,9 +176,10 @@ impl<N: Number> Rows<N> {
 
     #[inline(always)]
     pub(crate) fn at(&self, i: usize, j: usize) -> N {
-        let value = self.planes[0].row(i)[j];
-        match self.planes.get(1) {
-            Some(tangents) if N::PLANES == 2 => N::new(value, tangents.row(i)[j]),
+        let index = i * self.planes[0].cols() + j;
+        let value = self.planes[0].data()[index];
+        match N::PLANES {
+            2 => N::new(value, self.planes[1].data()[index]),
             _ => N::of(value),
         }
     }
@@ -186,9 +187,10 @@ impl<N: Number> Rows<N> {
     #[inline(always)]
     pub(crate) fn set(&mut self, i: usize, j: usize, number: N) {
         let (value, tangent) = number.parts();
-        self.planes[0].row_mut(i)[j] = value;
+        let index = i * self.planes[0].cols() + j;
+        self.planes[0].data_mut()[index] = value;
         if N::PLANES == 2 {
-            self.planes[1].row_mut(i)[j] = tangent;
+            self.planes[1].data_mut()[index] = tangent;
         }
     }
 

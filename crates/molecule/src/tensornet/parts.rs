@@ -1,7 +1,8 @@
 //! Irreducible parts of 3 x 3 matrices in an orthonormal basis, and products of the matrices.
 //!
 //! `t0 = √3 I`, `t1..3 = √2 a`, `t4..8 = ((Sxx - Syy)/√2, √(3/2) Szz, √2 Sxy, √2 Sxz, √2 Syz)` for
-//! `X = I 1 + A + S`, with the axial vector a of A: `A = [[0, -a3, a2], [a3, 0, -a1], [-a2, a1, 0]]`.
+//! `X = I 1 + A + S`, with the axial vector a of A:
+//! `A = [[0, -a3, a2], [a3, 0, -a1], [-a2, a1, 0]]`.
 //! The squared norm of X is the sum of squares; both directions are adjoint to each other.
 
 use super::number::Number;

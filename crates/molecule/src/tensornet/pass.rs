@@ -66,7 +66,6 @@ pub(crate) struct Pass<N: Number> {
     pub(crate) mixed: Rows<N>,
     pub(crate) layers: Vec<LayerPass<N>>,
     pub(crate) last: Rows<N>,
-    pub(crate) invariants: Rows<N>,
     pub(crate) out_norm: Normed<N>,
     pub(crate) readout_pass: Kept<N>,
     /// Output of each atom, before the factor.
@@ -141,8 +140,7 @@ impl<T: Scalar> TensorNet<T> {
         let edges = edges(batch, direction);
         let radial = self.radial(edges.iter().map(|edge| edge.distance));
         let filter = self.embedding_filter(&radial);
-        let present: Vec<u8> =
-            (0..=u8::MAX).filter(|z| batch.species.contains(z)).collect();
+        let present: Vec<u8> = (0..=u8::MAX).filter(|z| batch.species.contains(z)).collect();
         let pair_input = self.pair_input(&present);
         let pairs = forward(&self.embedding.pair, &pair_input);
         let sums = self.sums(batch, &edges, (&filter.rows, &present, &pairs));
@@ -170,14 +168,7 @@ impl<T: Scalar> TensorNet<T> {
             layers.push(kept);
             last = next;
         }
-        let invariant = |i: usize, j: usize| {
-            let (t, (first, count)) = (last.nine(i, j % h), PARTS[j / h]);
-            let mut sum = N::ZERO;
-            t[first..first + count].iter().for_each(|x| sum += *x * *x);
-            sum
-        };
-        let invariants = Rows::from_fn(atoms, 3 * h, invariant);
-        let (normed, out_norm) = norm(&self.readout.norm, &invariants);
+        let (normed, out_norm) = norm(&self.readout.norm, &invariants(&last));
         let [read, head] = self.readout_nets();
         let (features, mut readout_pass) = read.forward(normed);
         let (outputs, of_head) = head.forward(features);
@@ -196,7 +187,6 @@ impl<T: Scalar> TensorNet<T> {
             mixed,
             layers,
             last,
-            invariants,
             out_norm,
             readout_pass,
             outputs,
@@ -291,6 +281,17 @@ impl<T: Scalar> TensorNet<T> {
 /// Index of a species among those present.
 pub(crate) fn place(present: &[u8], species: u8) -> usize {
     present.iter().position(|z| *z == species).unwrap_or(0)
+}
+
+/// Squared norms of the three parts of each atom, side by side.
+pub(crate) fn invariants<N: Number>(x: &Rows<N>) -> Rows<N> {
+    let h = x.cols();
+    Rows::from_fn(x.rows() / 9, 3 * h, |i, j| {
+        let (t, (first, count)) = (x.nine(i, j % h), PARTS[j / h]);
+        let mut sum = N::ZERO;
+        t[first..first + count].iter().for_each(|x| sum += *x * *x);
+        sum
+    })
 }
 
 /// Every atom and channel.

@@ -2,7 +2,7 @@
 
 use super::config::{Family, RadialKind, TensorNetConfig};
 use crate::MoleculeError;
-use linwright_ops::{Dense, InputId, LinearSlot, Op, Place, SiteId, SlotRole};
+use linwright_ops::{Dense, InputId, LinearSlot, Op, Place, SiteId, Sites, SlotRole};
 use linwright_tensor::{Mat, Scalar};
 
 /// What the slots of the model do: mix channels of a tensor's parts.
@@ -213,9 +213,8 @@ impl<T: Scalar> Builder<'_, '_, T> {
         let charges = self.config.charges.as_ref().map_or(0, |charges| 2 * charges.q_dim);
         let inp = self.config.radial + charges;
         let name = |part: &str, k: usize| format!("{REPRESENTATION}.layers.{layer}.{part}.{k}");
-        let mut filter = |k: usize, shape| {
-            self.slot(name("linears_scalar", k), (FILTER, stage), shape, None)
-        };
+        let mut filter =
+            |k: usize, shape| self.slot(name("linears_scalar", k), (FILTER, stage), shape, None);
         let filters = [filter(0, (h, inp))?, filter(1, (2 * h, h))?, filter(2, (3 * h, 2 * h))?];
         let mut mix =
             |k: usize| self.slot(name("linears_tensor", k), (MIXING, stage), (h, h), None);
@@ -349,9 +348,8 @@ impl<T: Scalar> TensorNet<T> {
         tensors.extend(norm_tensors(&mut self.readout.norm));
         let mut slots: Vec<_> =
             [pair].into_iter().chain(filters).chain(scales).chain(mixing).collect();
-        slots.extend(
-            self.layers.iter_mut().flat_map(|l| l.filters.iter_mut().chain(&mut l.mixing)),
-        );
+        slots
+            .extend(self.layers.iter_mut().flat_map(|l| l.filters.iter_mut().chain(&mut l.mixing)));
         slots.extend([&mut self.readout.linear].into_iter().chain(&mut self.readout.head));
         for stage in &mut self.charges {
             tensors.extend(norm_tensors(&mut stage.norm));
@@ -407,6 +405,16 @@ impl<T: Scalar> TensorNet<T> {
     #[must_use]
     pub fn has_charges(&self) -> bool {
         self.config.model == Family::Tensornet2
+    }
+}
+
+impl Sites for TensorNet {
+    fn slots(&self) -> Vec<&LinearSlot> {
+        self.linears()
+    }
+
+    fn slots_mut(&mut self) -> Vec<&mut LinearSlot> {
+        self.linears_mut()
     }
 }
 

@@ -42,7 +42,11 @@ impl Line<'_> {
             path: self.path.to_owned(),
             line: self.number,
             column: before.chars().count() + 1,
-            found: if found.is_empty() { "nothing".into() } else { format!("\"{}\"", shown(found)) },
+            found: if found.is_empty() {
+                "nothing".into()
+            } else {
+                format!("\"{}\"", shown(found))
+            },
             expected: expected.into(),
         }
     }
@@ -51,5 +55,7 @@ impl Line<'_> {
 /// A number, in the spelling of Fortran as well.
 fn number(text: &str) -> Option<f64> {
     let parsed = text.parse().ok();
-    parsed.or_else(|| text.contains(['d', 'D']).then(|| text.replace(['d', 'D'], "e").parse().ok())?)
+    parsed.or_else(|| {
+        text.contains(['d', 'D']).then(|| text.replace(['d', 'D'], "e").parse().ok())?
+    })
 }

@@ -73,7 +73,11 @@ impl<R: BufRead> XyzReader<R> {
         if !self.advance()? {
             return Err(self.line()?.wrong(0, "", "the line with keys and values of a frame"));
         }
-        let line = Line { path: &self.path, number: self.number, text: text(&self.bytes, &self.path, self.number)? };
+        let line = Line {
+            path: &self.path,
+            number: self.number,
+            text: text(&self.bytes, &self.path, self.number)?,
+        };
         let (mut structure, columns) = header(&line, &self.keys)?;
         columns.prepare(&mut structure);
         for atom in 0..atoms {

@@ -159,7 +159,9 @@ fn pair(text: &mut String, key: &str, value: &str) {
 }
 
 fn quoted(text: &mut String, word: &str) {
-    let is_odd = |c: char| c.is_whitespace() || matches!(c, '"' | '\'' | '=' | '\\' | '[' | '{' | ']' | '}' | ',');
+    let is_odd = |c: char| {
+        c.is_whitespace() || matches!(c, '"' | '\'' | '=' | '\\' | '[' | '{' | ']' | '}' | ',')
+    };
     if !word.is_empty() && !word.contains(is_odd) {
         text.push_str(word);
         return;

@@ -6,7 +6,7 @@
 //! has the first term alone.
 
 use super::filters::{SLAB, Stencil, offset_of, row_len};
-use super::messages::{Edges, interpolated};
+use super::messages::{Edges, slope_of, value_of};
 use super::{COMPONENTS, PARTS, STARTS, load, store};
 use crate::kernels::registers::{Job, Lanes, Pass, dispatch_columns};
 use std::marker::PhantomData;
@@ -116,14 +116,14 @@ fn embed_row<V: Lanes<Number = f32>>(job: &mut Embed<'_>, place: usize, c: usize
     for entry in edges {
         let (shape, stencil) = (&all.shapes[entry], &all.edges.stencils[entry]);
         let pair = &all.pairs[all.kinds[entry] as usize * channels..][..channels];
-        let rows = &job.table[stencil.row as usize * row..][..2 * row];
+        let rows = &job.table[stencil.row as usize * row..][..row];
         let weights = stencil.value.map(V::splat);
-        // SAFETY: within the channels of a pair, and two rows of the table.
+        // SAFETY: within the channels of a pair, and a row of the table.
         unsafe {
             let pair = V::load(pair.as_ptr().add(c));
             for part in 0..PARTS {
                 let at = rows.as_ptr().add(offset_of(c) + part * SLAB);
-                let filter = pair.times(interpolated(at, row, weights));
+                let filter = pair.times(value_of(at, weights));
                 for number in STARTS[part]..STARTS[part + 1] {
                     sums[number] = filter.times_plus(V::splat(shape[number]), sums[number]);
                 }
@@ -185,7 +185,7 @@ impl<V: Lanes<Number = f32>> Pass<V> for BackwardPass<'_, V> {
                 let stencil = &edges.edges.stencils[entry];
                 let pair = &edges.pairs[edges.kinds[entry] as usize * channels..][..channels];
                 let row = row_len(channels);
-                let rows = &table[stencil.row as usize * row..][..2 * row];
+                let rows = &table[stencil.row as usize * row..][..row];
                 to[next] = backward_entry::<V>(rows, stencil, pair, &edges.shapes[entry], dx);
                 next += 1;
             }
@@ -202,25 +202,25 @@ fn backward_entry<V: Lanes<Number = f32>>(
     shape: &[f32; COMPONENTS],
     dx: &[f32],
 ) -> [f32; COMPONENTS] {
-    let (channels, row) = (pair.len(), row_len(pair.len()));
-    assert!(rows.len() == 2 * row && dx.len() == COMPONENTS * channels, "rows of an entry");
+    let channels = pair.len();
+    assert!(rows.len() == row_len(channels) && dx.len() == COMPONENTS * channels, "rows of an entry");
     let (weights, slopes) = (stencil.value.map(V::splat), stencil.slope.map(V::splat));
     let mut sums = [V::splat(0.0); COMPONENTS];
     for c in (0..channels).step_by(V::WIDTH) {
-        // SAFETY: the register is within the channels, of two rows and nine numbers.
+        // SAFETY: the register is within the channels, of a row and nine numbers.
         unsafe {
             let pair = V::load(pair.as_ptr().add(c));
             let dx = load::<V>(dx.as_ptr().add(c), channels);
             for part in 0..PARTS {
                 let at = rows.as_ptr().add(offset_of(c) + part * SLAB);
-                let slope = pair.times(interpolated(at, row, slopes));
+                let slope = pair.times(slope_of(at, slopes));
                 let mut along = V::splat(0.0);
                 for number in STARTS[part]..STARTS[part + 1] {
                     along = dx[number].times_plus(V::splat(shape[number]), along);
                 }
                 sums[0] = along.times_plus(slope, sums[0]);
                 if part > 0 {
-                    let filter = pair.times(interpolated(at, row, weights));
+                    let filter = pair.times(value_of(at, weights));
                     for number in STARTS[part]..STARTS[part + 1] {
                         sums[number] = dx[number].times_plus(filter, sums[number]);
                     }

@@ -3,7 +3,7 @@
 //! `M_i = f(0) Y_i + Σ_j f(d_ij) Y_j`, with a filter for each irreducible part and channel. The
 //! sums of a receiver stay in registers, a slab of channels at a time, while its neighbours pass.
 
-use super::filters::{SLAB, Stencil, TO_SLOPES, offset_of, row_len};
+use super::filters::{SLAB, Stencil, TO_NEXT, offset_of, row_len};
 use super::{COMPONENTS, PARTS, STARTS, load, store};
 use crate::Scratch;
 use crate::kernels::registers::{Job, Lanes, Pass, dispatch_columns};
@@ -131,15 +131,15 @@ fn gather_row<V: Lanes<Number = f32>, const WIDE: usize>(
     let (senders, stencils) = (&job.edges.senders[edges.clone()], &job.edges.stencils[edges]);
     for (sender, stencil) in senders.iter().zip(stencils) {
         let features = &job.y[*sender as usize * size..][..size];
-        let rows = &job.table[stencil.row as usize * row..][..2 * row];
+        let rows = &job.table[stencil.row as usize * row..][..row];
         let weights = stencil.value.map(V::splat);
         for (wide, sums) in sums.iter_mut().enumerate() {
             let c = c + wide * V::WIDTH;
             for part in 0..PARTS {
-                // SAFETY: as above, within two rows of the table and the features of one atom.
+                // SAFETY: as above, within a row of the table and the features of one atom.
                 unsafe {
                     let at = rows.as_ptr().add(offset_of(c) + part * SLAB);
-                    let filter = interpolated(at, row, weights);
+                    let filter = value_of(at, weights);
                     for number in STARTS[part]..STARTS[part + 1] {
                         let feature = V::load(features.as_ptr().add(number * channels + c));
                         sums[number] = feature.times_plus(filter, sums[number]);
@@ -155,22 +155,31 @@ fn gather_row<V: Lanes<Number = f32>, const WIDE: usize>(
     }
 }
 
-/// A filter from two rows of a table that are `row` numbers apart.
+/// A filter from its coefficients.
 ///
 /// # Safety
-/// Value and slope can be read at `at` and at the next row.
+/// All four can be read.
 #[inline(always)]
-pub(super) unsafe fn interpolated<V: Lanes<Number = f32>>(
-    at: *const f32,
-    row: usize,
-    weights: [V; 4],
-) -> V {
+pub(super) unsafe fn value_of<V: Lanes<Number = f32>>(at: *const f32, powers: [V; 3]) -> V {
     // SAFETY: the caller's contract.
     unsafe {
-        let sum = V::load(at).times(weights[0]);
-        let sum = V::load(at.add(row)).times_plus(weights[1], sum);
-        let sum = V::load(at.add(TO_SLOPES)).times_plus(weights[2], sum);
-        V::load(at.add(row + TO_SLOPES)).times_plus(weights[3], sum)
+        let sum = V::load(at.add(TO_NEXT)).times_plus(powers[0], V::load(at));
+        let sum = V::load(at.add(2 * TO_NEXT)).times_plus(powers[1], sum);
+        V::load(at.add(3 * TO_NEXT)).times_plus(powers[2], sum)
+    }
+}
+
+/// The derivative of a filter.
+///
+/// # Safety
+/// As [`value_of`].
+#[inline(always)]
+pub(super) unsafe fn slope_of<V: Lanes<Number = f32>>(at: *const f32, powers: [V; 3]) -> V {
+    // SAFETY: the caller's contract.
+    unsafe {
+        let sum = V::load(at.add(TO_NEXT)).times(powers[0]);
+        let sum = V::load(at.add(2 * TO_NEXT)).times_plus(powers[1], sum);
+        V::load(at.add(3 * TO_NEXT)).times_plus(powers[2], sum)
     }
 }
 
@@ -292,16 +301,16 @@ fn backward_row<V: Lanes<Number = f32>>(
     let distances = job.sums[entry * SLAB..].chunks_exact_mut(SLAB);
     for ((sender, stencil), distance) in senders.iter().zip(stencils).zip(distances) {
         let dm = &job.to.dm[*sender as usize * size..][..size];
-        let rows = &job.table[stencil.row as usize * row..][..2 * row];
+        let rows = &job.table[stencil.row as usize * row..][..row];
         let (weights, slopes) = (stencil.value.map(V::splat), stencil.slope.map(V::splat));
-        // SAFETY: as above, within two rows of the table and the gradients of one atom; a register
+        // SAFETY: as above, within a row of the table and the gradients of one atom; a register
         // has at most the numbers of a slab.
         unsafe {
             let mut total = V::load(distance.as_ptr());
             for part in 0..PARTS {
                 let at = rows.as_ptr().add(offset_of(c) + part * SLAB);
-                let filter = interpolated(at, row, weights);
-                let slope = interpolated(at, row, slopes);
+                let filter = value_of(at, weights);
+                let slope = slope_of(at, slopes);
                 let mut product = V::splat(0.0);
                 for number in STARTS[part]..STARTS[part + 1] {
                     let dm = V::load(dm.as_ptr().add(number * channels + c));

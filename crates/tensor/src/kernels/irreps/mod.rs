@@ -21,7 +21,7 @@ mod nodes;
 mod parts;
 
 pub use embedding::{EmbeddingEdges, embed, embed_backward, shape_of_direction};
-pub use filters::{SLAB, Stencil, filter_row, row_len};
+pub use filters::{COEFFICIENTS, SLAB, Stencil, filter_row, hermite, row_len};
 pub use messages::{Adjoint, Edges, gather, gather_backward};
 pub use nodes::{
     Square, normalise, normalise_backward, product, product_backward, update, update_backward,

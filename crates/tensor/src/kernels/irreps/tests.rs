@@ -235,27 +235,28 @@ impl Graph {
     }
 }
 
-/// Values and slopes of three filters at each node, and the same as a table.
-fn table(channels: usize) -> (Vec<[Vec<f32>; 2]>, Vec<f32>) {
+/// Coefficients of three filters on each interval, and the same as a table.
+fn table(channels: usize) -> (Vec<[Vec<f32>; COEFFICIENTS]>, Vec<f32>) {
     let mut rows = vec![0.0; Graph::ROWS * row_len(channels)];
-    let nodes = (0..Graph::ROWS as u64)
+    let intervals = (0..Graph::ROWS as u64)
         .zip(rows.chunks_exact_mut(row_len(channels)))
-        .map(|(node, row)| {
-            let node = [2 * node + 10, 2 * node + 11].map(|seed| random(3 * channels, seed));
-            filter_row(&node[0], &node[1], row);
-            node
+        .map(|(interval, row)| {
+            let by_power: [Vec<f32>; COEFFICIENTS] =
+                [0, 1, 2, 3].map(|power| random(3 * channels, 4 * interval + power + 10));
+            filter_row(by_power.each_ref().map(Vec::as_slice), row);
+            by_power
         })
         .collect();
-    (nodes, rows)
+    (intervals, rows)
 }
 
 /// Value and derivative of a filter.
-fn filter(nodes: &[[Vec<f32>; 2]], stencil: &Stencil, k: usize) -> [f64; 2] {
-    let row = stencil.row as usize;
-    let at = [&nodes[row][0], &nodes[row + 1][0], &nodes[row][1], &nodes[row + 1][1]];
-    [stencil.value, stencil.slope].map(|weights| {
-        at.iter().zip(weights).map(|(at, weight)| f64::from(at[k]) * f64::from(weight)).sum()
-    })
+fn filter(intervals: &[[Vec<f32>; COEFFICIENTS]], stencil: &Stencil, k: usize) -> [f64; 2] {
+    let at = intervals[stencil.row as usize].each_ref().map(|by_power| f64::from(by_power[k]));
+    let sum = |weights: [f32; 3]| -> f64 {
+        at[1..].iter().zip(weights).map(|(at, weight)| at * f64::from(weight)).sum()
+    };
+    [at[0] + sum(stencil.value), sum(stencil.slope)]
 }
 
 #[test]
