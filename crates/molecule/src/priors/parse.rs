@@ -22,9 +22,10 @@ impl Prior {
         for (index, named) in named.iter().enumerate() {
             // Arguments stand with the name, or in a list beside the names.
             let (name, with_name) = match named {
-                Value::Object(pairs) if pairs.len() == 1 => {
-                    pairs.iter().next().map_or(("", None), |(name, value)| (name.as_str(), Some(value)))
-                }
+                Value::Object(pairs) if pairs.len() == 1 => pairs
+                    .iter()
+                    .next()
+                    .map_or(("", None), |(name, value)| (name.as_str(), Some(value))),
                 other => (other.as_str().unwrap_or(""), None),
             };
             let beside = match given {
@@ -79,7 +80,9 @@ fn one(
         Prior::Coulomb { switch: [from, to] } => from < to,
         Prior::Atomref { .. } => true,
     };
-    let what = || format!("{name} has distances that are out of order; expected 0 < cutoff, or lower < upper");
+    let what = || {
+        format!("{name} has distances that are out of order; expected 0 < cutoff, or lower < upper")
+    };
     if ordered { Ok(Some(prior)) } else { Err(MoleculeError::Prior { what: what() }) }
 }
 

@@ -27,7 +27,8 @@ fn molecules() -> Vec<Structure> {
     let file = TensorFile::open(&reference("a.safetensors")).unwrap();
     let extra = TensorFile::open(&reference("extra.safetensors")).unwrap();
     let (of, species) = (integers(&file, "batch/batch"), integers(&file, "batch/z"));
-    let (positions, charges) = (floats(&file, "batch/pos"), floats(&extra, "prior/partial_charges"));
+    let (positions, charges) =
+        (floats(&file, "batch/pos"), floats(&extra, "prior/partial_charges"));
     let mut found = vec![Structure::default(); 3];
     for (atom, of) in of.into_iter().enumerate() {
         let one = &mut found[of];
@@ -51,12 +52,16 @@ fn all() -> [Prior; 3] {
 #[test]
 fn energies_are_those_of_the_reference() {
     let extra = TensorFile::open(&reference("extra.safetensors")).unwrap();
-    // The reference computes ten times the Coulomb energy.
-    for (prior, (name, factor)) in all().iter().zip([("zbl", 1.0), ("d2", 1.0), ("coulomb", 10.0)]) {
+    // The reference computes ten times the Coulomb energy, and rounds constants to six digits.
+    for (prior, (name, factor)) in all().iter().zip([("zbl", 1.0), ("d2", 1.0), ("coulomb", 10.0)])
+    {
         let expected = floats(&extra, &format!("prior/{name}"));
         for (structure, expected) in molecules().iter().zip(expected) {
             let found = factor * energy(prior, structure);
-            assert!((found - expected).abs() < 1e-7 * expected.abs(), "{name}: {found}, {expected}");
+            assert!(
+                (found - expected).abs() < 5e-6 * expected.abs(),
+                "{name}: {found}, {expected}"
+            );
         }
     }
 }
@@ -68,7 +73,8 @@ fn forces_and_virial_are_derivatives_of_the_energy() {
         assert!((found - expected).abs() < 1e-6 * (1.0 + expected.abs()), "{found}, {expected}");
     };
     let mut boxed = molecules()[0].clone();
-    boxed.cell = Some(Cell::periodic([[5.0, 0.0, 0.0], [0.5, 6.0, 0.0], [0.0, 1.0, 7.0]]));
+    // No image may be just at a cutoff, where D2 jumps.
+    boxed.cell = Some(Cell::periodic([[5.1, 0.0, 0.0], [0.5, 6.0, 0.0], [0.0, 1.0, 7.0]]));
     for prior in all() {
         let open = matches!(prior, Prior::Coulomb { .. });
         let structure = if open { molecules()[0].clone() } else { boxed.clone() };
@@ -121,14 +127,17 @@ fn priors_are_read_from_checkpoints() {
         "prior_model": ["Atomref", { "ZBL": { "cutoff_distance": 4.0 } }, "Coulomb"],
         "prior_args": [null, null, { "lower_switch_distance": 0.1, "upper_switch_distance": 0.4 }],
     });
-    let mut checkpoint = Checkpoint { hyper: hyper.as_object().unwrap().clone(), ..Checkpoint::default() };
+    let mut checkpoint =
+        Checkpoint { hyper: hyper.as_object().unwrap().clone(), ..Checkpoint::default() };
     assert!(Prior::of_checkpoint(&checkpoint).unwrap_err().to_string().contains("no tensor"));
     let weight = Weight { shape: vec![2, 1], numbers: Numbers::F64(vec![0.0, -13.5]) };
     checkpoint.tensors.insert("prior_model.0.atomref.weight".into(), weight);
     let priors = Prior::of_checkpoint(&checkpoint).unwrap();
     assert_eq!(priors[0], Prior::Atomref { energies: vec![0.0, -13.5] });
     assert_eq!(priors[1..], [Prior::Zbl { cutoff: 4.0 }, Prior::Coulomb { switch: [1.0, 4.0] }]);
-    for (named, said) in [(json!("Foo"), "Foo is unknown"), (json!("D2"), "cutoff_distance"), (json!(3), "unknown")] {
+    for (named, said) in
+        [(json!("Foo"), "Foo is unknown"), (json!("D2"), "cutoff_distance"), (json!(3), "unknown")]
+    {
         checkpoint.hyper.insert("prior_model".into(), named);
         let error = Prior::of_checkpoint(&checkpoint).unwrap_err().to_string();
         assert!(error.contains(said), "{error}");
@@ -139,7 +148,11 @@ fn priors_are_read_from_checkpoints() {
 
 #[test]
 fn what_a_prior_cannot_know_is_refused() {
-    let mut structure = Structure { species: vec![1, 92], positions: vec![[0.0; 3], [2.0; 3]], ..Structure::default() };
+    let mut structure = Structure {
+        species: vec![1, 92],
+        positions: vec![[0.0; 3], [2.0; 3]],
+        ..Structure::default()
+    };
     let said = |prior: &Prior, structure: &Structure| {
         prior.add(structure, Units::default(), &mut Prediction::default()).unwrap_err().to_string()
     };

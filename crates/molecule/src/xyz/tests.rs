@@ -39,7 +39,10 @@ fn frames_are_read_with_cell_and_labels() {
     let stress = [[1.0, 2.0, 3.0], [2.0, 4.0, 5.0], [3.0, 5.0, 6.0]];
     assert_eq!(water.labels.stress, Some(stress));
     assert_eq!(water.charge, 1.0);
-    assert_eq!((water.info["OH_dist"].as_str(), water.info["config_type"].as_str()), ("0.9544", "a b"));
+    assert_eq!(
+        (water.info["OH_dist"].as_str(), water.info["config_type"].as_str()),
+        ("0.9544", "a b")
+    );
     assert_eq!((frames[1].cell, frames[1].labels.energy), (None, Some(-13.5)));
 }
 
@@ -90,7 +93,8 @@ fn names_of_labels_are_chosen_in_order() {
     let text = "1\nProperties=species:S:1:pos:R:3:forces:R:3:my:R:3 energy=1 REF_energy=2 mine=3\nH 0 0 0 1 1 1 2 2 2\n";
     assert_eq!(read(text).unwrap()[0].labels.energy, Some(2.0));
     let keys = LabelKeys::default().with_energy("mine").with_forces("my");
-    let frame = XyzReader::new(Path::new("x"), text.as_bytes(), keys).next_frame().unwrap().unwrap();
+    let frame =
+        XyzReader::new(Path::new("x"), text.as_bytes(), keys).next_frame().unwrap().unwrap();
     assert_eq!(frame.labels.energy, Some(3.0));
     assert_eq!(frame.labels.forces, Some(vec![[2.0; 3]]));
 }
@@ -106,7 +110,10 @@ fn a_virial_becomes_a_stress() {
 fn errors_name_the_place() {
     let head = "Properties=species:S:1:pos:R:3";
     for (text, expected) in [
-        ("x\n".to_owned(), "frames.xyz, line 1, column 1: found \"x\", expected the number of atoms"),
+        (
+            "x\n".to_owned(),
+            "frames.xyz, line 1, column 1: found \"x\", expected the number of atoms",
+        ),
         ("-1\n\n".to_owned(), "the number of atoms"),
         ("1\n".to_owned(), "line 2, column 1"),
         (format!("2\n{head}\nH 0 0 0\n"), "expected 2 atoms, of which 1 are there"),
@@ -135,7 +142,8 @@ fn errors_name_the_place() {
 
 #[test]
 fn what_no_file_can_hold_is_refused() {
-    let mut structure = Structure { species: vec![1], positions: vec![[0.0; 3]], ..Structure::default() };
+    let mut structure =
+        Structure { species: vec![1], positions: vec![[0.0; 3]], ..Structure::default() };
     structure.labels.energy = Some(f64::NAN);
     let error = XyzWriter::new(Vec::new()).frame(&structure).unwrap_err().to_string();
     assert!(error.contains("energy is not finite"), "{error}");
