@@ -13,7 +13,9 @@ use clap::builder::{
 use clap::error::ErrorKind;
 use clap::parser::ValueSource;
 use clap::{Arg, ArgAction, ArgMatches, Args, Command, Error, FromArgMatches, ValueHint};
-use linwright::jobs::{AnyJob, Field, JobError, Kind, Name, Options, Verb, fields, flag_of, read};
+use linwright::jobs::{
+    AnyJob, Field, GROUPS, JobError, Kind, Name, Options, VERBS, Verb, fields, flag_of, read,
+};
 use serde_json::{Map, Value};
 use std::ops::Deref;
 
@@ -54,15 +56,45 @@ impl<J: Options> FromArgMatches for Face<J> {
 /// is run, and every command is listed.
 pub(crate) fn command(verb: &Verb) -> Command {
     let (about, more) = verb.about.split_once("\n\n").unwrap_or((verb.about, ""));
-    let command = Command::new(verb.name).about(about.trim_end_matches('.').to_owned());
+    let command = match verb.grouped() {
+        // The display name is how its arguments are found.
+        Some((_, rest)) => Command::new(rest).display_name(verb.name),
+        None => Command::new(verb.name),
+    };
+    let command = command.about(about.trim_end_matches('.').to_owned());
     let command = if more.is_empty() { command } else { command.long_about(verb.about) };
     command.defer(with_arguments)
 }
 
 /// The command of a verb with its arguments.
 fn with_arguments(command: Command) -> Command {
-    let fields = Verb::named(command.get_name()).map(|verb| (verb.fields)()).unwrap_or_default();
+    let name = command.get_display_name().unwrap_or_else(|| command.get_name());
+    let fields = Verb::named(name).map(|verb| (verb.fields)()).unwrap_or_default();
     command.args(fields.iter().map(argument))
+}
+
+/// The commands of all jobs: those of a group stand under its word.
+pub(crate) fn commands() -> Vec<Command> {
+    let alone = VERBS.iter().filter(|verb| verb.grouped().is_none()).map(command);
+    let grouped = GROUPS.iter().map(|group| {
+        let own = |verb: &&Verb| verb.grouped().is_some_and(|(of, _)| of.name == group.name);
+        Command::new(group.name)
+            .about(group.about)
+            .subcommand_required(true)
+            .arg_required_else_help(true)
+            .subcommands(VERBS.iter().filter(own).map(command))
+    });
+    alone.chain(grouped).collect()
+}
+
+/// The verb of a command line, with its arguments.
+pub(crate) fn verb_of(matches: &ArgMatches) -> Option<(&'static Verb, &ArgMatches)> {
+    let (name, given) = matches.subcommand()?;
+    if !GROUPS.iter().any(|group| group.name == name) {
+        return Some((Verb::named(name)?, given));
+    }
+    let (rest, given) = given.subcommand()?;
+    Some((Verb::named(&format!("{name}-{rest}"))?, given))
 }
 
 /// The job that the arguments of its command describe.

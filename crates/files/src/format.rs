@@ -57,6 +57,21 @@ impl Format {
             Self::Gguf => Err(FileFault::Gguf),
         }
     }
+
+    /// An entry of the object that `torch.save` wrote, as JSON; none if there is no such entry, or
+    /// the format has none. Nothing of it is executed: an object that is no number, text, list or
+    /// dict becomes a text that says what it is.
+    ///
+    /// # Errors
+    /// As [`Format::parse`].
+    pub fn entry(self, bytes: &[u8], name: &str) -> Result<Option<serde_json::Value>, FileFault> {
+        match self {
+            Self::TorchZip => pickle::entry_of_zip(bytes, name),
+            Self::TorchLegacy => pickle::entry_of_legacy(bytes, name),
+            Self::Safetensors => Ok(None),
+            Self::Gguf => Err(FileFault::Gguf),
+        }
+    }
 }
 
 #[cfg(test)]

@@ -118,6 +118,17 @@ impl TensorFile {
         &self.header.metadata
     }
 
+    /// An entry that `torch.save` wrote beside the tensors, such as `hyper_parameters`, as JSON; see
+    /// [`Format::entry`].
+    ///
+    /// # Errors
+    /// [`FileError::Malformed`].
+    pub fn entry(&self, name: &str) -> Result<Option<serde_json::Value>, FileError> {
+        let bytes = self.map.bytes();
+        let entry = Format::of(&self.path, bytes).entry(bytes, name);
+        entry.map_err(|fault| FileError::Malformed { path: self.path.clone(), fault })
+    }
+
     /// Notes for the reader on how the file was read.
     #[must_use]
     pub fn notes(&self) -> &[String] {

@@ -6,6 +6,7 @@ use linwright_tensor::dtype::{DType, has_non_finite};
 use linwright_tensor::{Halves, parallel};
 use serde_json::{Map, Value, json};
 use sha2::{Digest, Sha256};
+use std::collections::BTreeMap;
 use std::io::{self, Write};
 
 /// Numbers that one thread encodes at a time.
@@ -47,8 +48,18 @@ impl Planned {
 /// Length field and header of a file with these tensors, in this order.
 #[must_use]
 pub fn header_bytes(tensors: &[Planned]) -> Vec<u8> {
+    header_bytes_with(tensors, &BTreeMap::new())
+}
+
+/// As [`header_bytes`], with further metadata.
+#[must_use]
+pub fn header_bytes_with(tensors: &[Planned], metadata: &BTreeMap<String, String>) -> Vec<u8> {
     let mut header = Map::new();
-    header.insert(METADATA.into(), json!({ "format": "pt" }));
+    let mut all = json!({ "format": "pt" });
+    for (key, text) in metadata {
+        all[key] = json!(text);
+    }
+    header.insert(METADATA.into(), all);
     let mut offset = 0;
     for tensor in tensors {
         let end = offset + tensor.bytes;

@@ -48,6 +48,7 @@ pub use linwright_evaluate as evaluate;
 pub use linwright_files as files;
 pub use linwright_measure as measure;
 pub use linwright_model as model;
+pub use linwright_molecule as molecule;
 pub use linwright_nets as nets;
 pub use linwright_ops as ops;
 pub use linwright_report as report;

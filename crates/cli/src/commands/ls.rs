@@ -68,7 +68,7 @@ pub(crate) fn run(args: &LsArgs, shared: &Shared) -> Result<(), Failure> {
             .collect(),
         What::Jobs => VERBS
             .iter()
-            .map(|verb| (verb.name.to_owned(), verb.about.split("\n\n").next().unwrap_or_default()))
+            .map(|verb| (verb.words(), verb.about.split("\n\n").next().unwrap_or_default()))
             .map(|(name, about)| (name, about.to_owned()))
             .collect(),
     };

@@ -9,7 +9,7 @@ use crate::face;
 use crate::failure::Failure;
 use clap::{ArgMatches, Error, FromArgMatches, Subcommand};
 use linwright::compress::recipe::VERSION;
-use linwright::jobs::{AnyJob, ResultData, VERBS, Verb, to_yaml};
+use linwright::jobs::{AnyJob, ResultData, to_yaml};
 use linwright::report::{Block, Table, terminal};
 use linwright::run::Monitor;
 use serde_json::Map;
@@ -90,7 +90,7 @@ impl Command {
 
 impl Subcommand for Command {
     fn augment_subcommands(command: clap::Command) -> clap::Command {
-        Own::augment_subcommands(command.subcommands(VERBS.iter().map(face::command)))
+        Own::augment_subcommands(command.subcommands(face::commands()))
     }
 
     fn augment_subcommands_for_update(command: clap::Command) -> clap::Command {
@@ -98,14 +98,13 @@ impl Subcommand for Command {
     }
 
     fn has_subcommand(name: &str) -> bool {
-        VERBS.iter().any(|verb| verb.name == name) || Own::has_subcommand(name)
+        face::commands().iter().any(|own| own.get_name() == name) || Own::has_subcommand(name)
     }
 }
 
 impl FromArgMatches for Command {
     fn from_arg_matches(matches: &ArgMatches) -> Result<Self, Error> {
-        let job = matches.subcommand().and_then(|(name, given)| Some((Verb::named(name)?, given)));
-        match job {
+        match face::verb_of(matches) {
             Some((verb, given)) => face::job(verb, given).map(Self::Job),
             None => Own::from_arg_matches(matches).map(Self::Own),
         }

@@ -28,6 +28,7 @@ pub(super) enum Value {
     None,
     Bool(bool),
     Int(i64),
+    Float(f64),
     /// A string, as a range of the pickle.
     Text(Piece),
     /// An integer of more than 64 bits, little-endian.
@@ -35,7 +36,7 @@ pub(super) enum Value {
     Global(Global),
     /// A container, storage or tensor, as an index into the table.
     Node(u32),
-    /// An ignored value: floats, bytes, devices.
+    /// An ignored value: bytes, devices.
     Inert,
 }
 
@@ -201,8 +202,8 @@ impl<'a> Machine<'a> {
             op::NEWFALSE => self.push(Value::Bool(false)),
             op::BININT | op::BININT1 | op::BININT2 | op::LONG1 | op::LONG4 => self.integer(opcode),
             op::BINFLOAT => {
-                self.take(8, "BINFLOAT")?;
-                self.push(Value::Inert)
+                let bytes = self.take_array("BINFLOAT")?;
+                self.push(Value::Float(f64::from_be_bytes(bytes)))
             }
             op::SHORT_BINSTRING
             | op::BINSTRING

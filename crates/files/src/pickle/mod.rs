@@ -14,6 +14,7 @@ mod fault;
 mod globals;
 mod machine;
 mod opcode;
+mod plain;
 mod state_dict;
 
 pub use fault::PickleFault;
@@ -23,6 +24,7 @@ use super::header::Header;
 use super::zip::{self, Entry};
 use linwright_run::shown;
 use machine::{Node, Pickled, Value};
+use serde_json::Value as Json;
 use state_dict::Place;
 use std::collections::BTreeMap;
 
@@ -44,16 +46,42 @@ pub(super) fn parse_legacy(bytes: &[u8]) -> Result<Header, FileFault> {
     Ok(read_legacy(bytes)?)
 }
 
+/// An entry of the object of an archive, as JSON; none if there is no such entry.
+pub(super) fn entry_of_zip(bytes: &[u8], name: &str) -> Result<Option<Json>, FileFault> {
+    let entries = zip::entries(bytes).map_err(PickleFault::from)?;
+    let (_, object) = object_of(&entries)?;
+    let pickled = machine::run(&bytes[..object.bytes.end], object.bytes.start)?;
+    Ok(plain::entry(&pickled, name)?)
+}
+
+/// As [`entry_of_zip`], for a file of the older layout.
+pub(super) fn entry_of_legacy(bytes: &[u8], name: &str) -> Result<Option<Json>, FileFault> {
+    let mut at = 0;
+    // Magic number, version and machine come first.
+    for _ in 0..3 {
+        at = machine::run(bytes, at)?.end();
+    }
+    Ok(plain::entry(&machine::run(bytes, at)?, name)?)
+}
+
+/// The folder and the pickle of an archive.
+fn object_of<'a>(
+    entries: &'a [Entry<'a>],
+) -> Result<(&'a str, &'a Entry<'a>), PickleFault> {
+    let layout = |what: &str| PickleFault::Layout { what: what.into() };
+    let mut objects =
+        entries.iter().filter_map(|entry| object_prefix(entry.name).map(|p| (p, entry)));
+    match (objects.next(), objects.next()) {
+        (Some(only), None) => Ok(only),
+        (None, _) => Err(layout("the archive holds no data.pkl")),
+        (Some(_), Some(_)) => Err(layout("the archive holds several data.pkl")),
+    }
+}
+
 fn read_zip(bytes: &[u8]) -> Result<Header, PickleFault> {
     let entries = zip::entries(bytes)?;
     let layout = |what: String| PickleFault::Layout { what };
-    let mut objects =
-        entries.iter().filter_map(|entry| object_prefix(entry.name).map(|p| (p, entry)));
-    let (prefix, object) = match (objects.next(), objects.next()) {
-        (Some(only), None) => only,
-        (None, _) => return Err(layout("the archive holds no data.pkl".into())),
-        (Some(_), Some(_)) => return Err(layout("the archive holds several data.pkl".into())),
-    };
+    let (prefix, object) = object_of(&entries)?;
     let parts: BTreeMap<&str, &Entry<'_>> =
         entries.iter().filter_map(|e| Some((e.name.strip_prefix(prefix)?, e))).collect();
     if parts.contains_key("constants.pkl") {

@@ -21,6 +21,7 @@ use linwright_model::checkpoint::CheckpointError;
 use linwright_model::checkpoint::export::ExportError;
 use linwright_model::generate::GenerateError;
 use linwright_model::tokenizer::TokenizerError;
+use linwright_molecule::MoleculeError;
 use linwright_nets::NetError;
 use linwright_report::ReportError;
 use linwright_run::atomic::OutputError;
@@ -302,6 +303,21 @@ impl From<NetError> for Failure {
             | NetError::InputNotFinite
             | NetError::NotFinite { .. }
             | NetError::LossNotFinite => Self::general(message),
+        }
+    }
+}
+
+impl From<MoleculeError> for Failure {
+    fn from(error: MoleculeError) -> Self {
+        let message = message_of(&error);
+        match error {
+            MoleculeError::File(error) => error.into(),
+            MoleculeError::Interrupted { .. } => Self::interrupted(message),
+            MoleculeError::Units { .. } | MoleculeError::Setting { .. } => Self::usage(message),
+            MoleculeError::Architecture { .. } => {
+                Self::usage(message).hint("--exact takes the path that has every architecture")
+            }
+            _ => Self::general(message),
         }
     }
 }

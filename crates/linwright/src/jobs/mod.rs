@@ -57,7 +57,7 @@ pub use read::read;
 pub use session::{Host, Session, to_yaml};
 pub use shell::{arguments, command};
 pub use slots::SlotOptions;
-pub use verb::{AnyJob, Reader, Verb, recipe_of};
+pub use verb::{AnyJob, Group, Reader, Verb, recipe_of};
 
 use schemars::JsonSchema;
 use serde::Serialize;
@@ -107,6 +107,10 @@ macro_rules! jobs {
     };
 }
 
+/// Groups of commands.
+pub static GROUPS: &[Group] =
+    &[Group { name: "molecule", about: "Energies, forces, dynamics and relaxation of molecules" }];
+
 jobs! {
     inspect => Inspect;
     compress => Compress;
@@ -124,6 +128,9 @@ jobs! {
     train_lm => TrainLm;
     train_net => TrainNet;
     eval_net => EvalNet;
+    molecule_eval => MoleculeEval;
+    molecule_info => MoleculeInfo;
+    molecule_convert => MoleculeConvert;
     select => Select;
     merge => Merge;
     reproduce => Reproduce;

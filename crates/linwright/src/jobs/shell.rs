@@ -6,7 +6,8 @@ use serde_json::Value;
 /// A job as a shell command: the options that are not their defaults.
 #[must_use]
 pub fn command(job: &dyn AnyJob) -> String {
-    let mut words = vec!["linwright".to_owned(), job.verb().to_owned()];
+    let verb = Verb::named(job.verb()).map_or_else(|| job.verb().to_owned(), Verb::words);
+    let mut words = vec!["linwright".to_owned(), verb];
     words.extend(arguments(job).iter().map(|argument| quoted(argument)));
     words.join(" ")
 }

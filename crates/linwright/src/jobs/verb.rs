@@ -9,6 +9,16 @@ use std::path::PathBuf;
 /// Reads a job from its options.
 pub type Reader = fn(&Map<String, Value>) -> Result<Box<dyn AnyJob>, JobError>;
 
+/// Commands that stand under a word of their own, such as `linwright molecule eval`, whose verb is
+/// `molecule-eval`.
+#[derive(Clone, Copy, Debug)]
+pub struct Group {
+    /// The word.
+    pub name: &'static str,
+    /// What its commands are about, in one sentence.
+    pub about: &'static str,
+}
+
 /// A kind of job.
 #[derive(Clone, Copy, Debug)]
 pub struct Verb {
@@ -46,6 +56,22 @@ impl Verb {
             schema: schema::<J>,
             read: |options| Ok(Box::new(read::<J>(options)?)),
         }
+    }
+
+    /// The group of the verb, and its name in there.
+    #[must_use]
+    pub fn grouped(&self) -> Option<(&'static Group, &'static str)> {
+        let in_group = |group: &'static Group| {
+            let rest = self.name.strip_prefix(group.name)?.strip_prefix('-')?;
+            Some((group, rest))
+        };
+        super::GROUPS.iter().find_map(in_group)
+    }
+
+    /// The words of its command: `molecule eval` of the verb `molecule-eval`.
+    #[must_use]
+    pub fn words(&self) -> String {
+        self.grouped().map_or_else(|| self.name.to_owned(), |(group, rest)| format!("{} {rest}", group.name))
     }
 
     /// The verb with this name; hyphens and underscores are equal.

@@ -20,6 +20,7 @@ mod functions;
 pub mod gemm;
 pub mod hadamard;
 pub(crate) mod instructions;
+pub mod irreps;
 mod lanes;
 pub mod norm;
 pub mod patches;

@@ -15,11 +15,11 @@ use crate::kernels::instructions::Instructions;
 #[cfg(target_arch = "x86_64")]
 use std::arch::x86_64::{
     __m256, __m256d, __m512, __m512d, _mm_add_ps, _mm256_add_pd, _mm256_add_ps, _mm256_andnot_pd,
-    _mm256_andnot_ps, _mm256_castps256_ps128, _mm256_extractf128_ps, _mm256_fmadd_pd,
+    _mm256_andnot_ps, _mm256_castps256_ps128, _mm256_div_pd, _mm256_div_ps, _mm256_extractf128_ps, _mm256_fmadd_pd,
     _mm256_fmadd_ps, _mm256_fnmadd_pd, _mm256_fnmadd_ps, _mm256_hadd_pd, _mm256_hadd_ps,
     _mm256_max_pd, _mm256_max_ps, _mm256_mul_pd, _mm256_mul_ps, _mm256_permute2f128_pd,
     _mm256_set1_pd, _mm256_set1_ps, _mm256_sub_pd, _mm256_sub_ps, _mm512_add_pd, _mm512_add_ps,
-    _mm512_andnot_pd, _mm512_andnot_ps, _mm512_castpd512_pd256, _mm512_castps512_ps256,
+    _mm512_andnot_pd, _mm512_andnot_ps, _mm512_castpd512_pd256, _mm512_castps512_ps256, _mm512_div_pd, _mm512_div_ps,
     _mm512_extractf32x8_ps, _mm512_extractf64x4_pd, _mm512_fmadd_pd, _mm512_fmadd_ps,
     _mm512_fnmadd_pd, _mm512_fnmadd_ps, _mm512_max_pd, _mm512_max_ps, _mm512_mul_pd, _mm512_mul_ps,
     _mm512_set1_pd, _mm512_set1_ps, _mm512_sub_pd, _mm512_sub_ps,
@@ -45,6 +45,8 @@ pub trait Lanes: Copy {
     fn minus(self, other: Self) -> Self;
     /// `self · other`.
     fn times(self, other: Self) -> Self;
+    /// `self / other`.
+    fn over(self, other: Self) -> Self;
     /// `self · factor + other`.
     fn times_plus(self, factor: Self, other: Self) -> Self;
     /// `other - self · factor`.
@@ -130,6 +132,10 @@ impl<T: Scalar, const LANES: usize> Lanes for Plain<T, LANES> {
         self.zip(other, |a, b| a * b)
     }
     #[inline(always)]
+    fn over(self, other: Self) -> Self {
+        self.zip(other, |a, b| a / b)
+    }
+    #[inline(always)]
     fn times_plus(self, factor: Self, other: Self) -> Self {
         let mut result = other.0;
         for ((sum, a), b) in result.iter_mut().zip(self.0).zip(factor.0) {
@@ -158,7 +164,7 @@ impl<T: Scalar, const LANES: usize> Lanes for Plain<T, LANES> {
 #[cfg(target_arch = "x86_64")]
 macro_rules! register {
     ($features:literal $register:ident of $width:literal $number:ident, $levels:literal levels:
-        $set:ident $add:ident $sub:ident $mul:ident $fmadd:ident $fnmadd:ident $max:ident
+        $set:ident $add:ident $sub:ident $mul:ident $div:ident $fmadd:ident $fnmadd:ident $max:ident
         $andnot:ident $sums:ident) => {
         impl Lanes for $register {
             type Number = $number;
@@ -196,6 +202,11 @@ macro_rules! register {
                 unsafe { $mul(self, other) }
             }
             #[inline(always)]
+            fn over(self, other: Self) -> Self {
+                // SAFETY: only dispatching names this type, where the instructions are found.
+                unsafe { $div(self, other) }
+            }
+            #[inline(always)]
             fn times_plus(self, factor: Self, other: Self) -> Self {
                 // SAFETY: only dispatching names this type, where the instructions are found.
                 unsafe { $fmadd(self, factor, other) }
@@ -225,19 +236,19 @@ macro_rules! register {
 
 #[cfg(target_arch = "x86_64")]
 register!("avx512f,avx512bw,avx512dq,avx512vl,avx2,fma" __m512 of 16 f32, 4 levels:
-    _mm512_set1_ps _mm512_add_ps _mm512_sub_ps _mm512_mul_ps _mm512_fmadd_ps _mm512_fnmadd_ps
+    _mm512_set1_ps _mm512_add_ps _mm512_sub_ps _mm512_mul_ps _mm512_div_ps _mm512_fmadd_ps _mm512_fnmadd_ps
     _mm512_max_ps _mm512_andnot_ps sums_of_sixteen);
 #[cfg(target_arch = "x86_64")]
 register!("avx512f,avx512bw,avx512dq,avx512vl,avx2,fma" __m512d of 8 f64, 4 levels:
-    _mm512_set1_pd _mm512_add_pd _mm512_sub_pd _mm512_mul_pd _mm512_fmadd_pd _mm512_fnmadd_pd
+    _mm512_set1_pd _mm512_add_pd _mm512_sub_pd _mm512_mul_pd _mm512_div_pd _mm512_fmadd_pd _mm512_fnmadd_pd
     _mm512_max_pd _mm512_andnot_pd sums_of_eight_double);
 #[cfg(target_arch = "x86_64")]
 register!("avx2,fma" __m256 of 8 f32, 3 levels:
-    _mm256_set1_ps _mm256_add_ps _mm256_sub_ps _mm256_mul_ps _mm256_fmadd_ps _mm256_fnmadd_ps
+    _mm256_set1_ps _mm256_add_ps _mm256_sub_ps _mm256_mul_ps _mm256_div_ps _mm256_fmadd_ps _mm256_fnmadd_ps
     _mm256_max_ps _mm256_andnot_ps sums_of_eight);
 #[cfg(target_arch = "x86_64")]
 register!("avx2,fma" __m256d of 4 f64, 3 levels:
-    _mm256_set1_pd _mm256_add_pd _mm256_sub_pd _mm256_mul_pd _mm256_fmadd_pd _mm256_fnmadd_pd
+    _mm256_set1_pd _mm256_add_pd _mm256_sub_pd _mm256_mul_pd _mm256_div_pd _mm256_fmadd_pd _mm256_fnmadd_pd
     _mm256_max_pd _mm256_andnot_pd sums_of_four_double);
 
 #[cfg(target_arch = "x86_64")]

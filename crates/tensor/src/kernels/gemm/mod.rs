@@ -13,6 +13,7 @@ pub(super) mod consumed;
 mod dots;
 mod few_rows;
 pub(super) mod form;
+mod packed;
 pub(super) mod panels;
 pub(super) mod quaternion;
 pub(super) mod quaternion_sums;
@@ -22,6 +23,7 @@ mod tile;
 mod x86;
 
 pub use form::{ColumnBlocks, Direction, Order};
+pub use packed::PackedRight;
 
 use crate::parallel;
 use crate::{Halves, MatMut, MatRef, Scalar, Scratch};

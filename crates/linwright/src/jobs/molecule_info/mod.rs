@@ -1,0 +1,69 @@
+//! What a molecular potential is.
+
+use super::outcome::table;
+use super::{Failure, Job, Outcome, Session};
+use linwright_molecule::{MoleculeModel, symbol};
+use linwright_report::number::grouped;
+use linwright_run::Monitor;
+use schemars::JsonSchema;
+use serde::{Deserialize, Serialize};
+use serde_json::json;
+use std::path::{Path, PathBuf};
+
+/// What a molecular potential is.
+#[derive(Clone, Debug, Default, PartialEq, Serialize, Deserialize, JsonSchema)]
+#[serde(default)]
+pub struct MoleculeInfo {
+    /// A checkpoint of torchmd-net (`.ckpt`), a `.safetensors`, or a directory with
+    /// `model.safetensors`.
+    #[schemars(extend("x-positional" = true))]
+    pub model: String,
+}
+
+impl Job for MoleculeInfo {
+    const VERB: &str = "molecule-info";
+    const ABOUT: &str = "Architecture, size, units and species of a molecular potential.";
+
+    fn inputs(&self) -> Vec<PathBuf> {
+        vec![PathBuf::from(&self.model)]
+    }
+
+    fn run(&self, session: &mut Session<'_>) -> Result<Outcome, Failure> {
+        session.step(&format!("loading {}", self.model));
+        let model = MoleculeModel::open(Path::new(&self.model))?;
+        session.finish();
+        let checkpoint = &model.checkpoint;
+        checkpoint.notes.iter().for_each(|note| session.note(note));
+        let config = model.network.config();
+        let (mean, std) = model.network.offset_and_scale();
+        let species: Vec<&str> =
+            checkpoint.species.iter().filter_map(|number| symbol(*number)).collect();
+        let units = [checkpoint.units.energy.name(), checkpoint.units.length.name()];
+        let priors: Vec<String> = model.priors.iter().map(|prior| format!("{prior:?}")).collect();
+        let result = json!({
+            "schema": 1,
+            "linwright": session.build().version,
+            "model": session.portable(&self.model),
+            "parameters": config.parameters(),
+            "architecture": config,
+            "mean": mean,
+            "std": std,
+            "priors": priors,
+            "units": { "energy": units[0], "length": units[1] },
+            "species": species,
+            "source_sha256": checkpoint.source,
+        });
+        let row = |name: &str, value: String| vec![name.to_owned(), value];
+        let rows = vec![
+            row("parameters", grouped(config.parameters())),
+            row("channels", config.channels.to_string()),
+            row("layers", config.layers.to_string()),
+            row("radial functions", config.radial.to_string()),
+            row("cutoff", format!("{} {}", config.cutoff_upper, units[1])),
+            row("units", units.join(", ")),
+            row("species", if species.is_empty() { "not told".into() } else { species.join(" ") }),
+            row("priors", priors.len().to_string()),
+        ];
+        Ok(Outcome::new(result, vec![table(&["", "value"], rows)]))
+    }
+}

@@ -1,0 +1,241 @@
+//! Models in files: named tensors with hyper-parameters.
+//!
+//! A checkpoint of torchmd-net (`.ckpt`, written by Lightning) is read without executing anything in
+//! it. The own format is one `.safetensors` with the same names, without `model.`, and metadata as
+//! JSON; Python loads it as a state dict.
+//!
+//! What the loader of torchmd-net translates is translated here ([`layout`]): the prefix, old names of
+//! the head, a missing box, interleaved rows of old files, and old names of architectures.
+
+mod layout;
+mod settings;
+#[cfg(test)]
+mod tests;
+
+pub use settings::{Settings, read_settings};
+
+use crate::error::MoleculeError;
+use crate::units::Units;
+use linwright_files::writer::{Planned, header_bytes_with};
+use linwright_files::{FileError, SINGLE, StoredType, TensorFile};
+use linwright_run::atomic::write_atomic_parts;
+use linwright_tensor::dtype::DType;
+use serde::{Deserialize, Serialize};
+use serde_json::{Map, Value};
+use std::collections::BTreeMap;
+use std::path::Path;
+
+/// Key of the metadata in files.
+const METADATA: &str = "linwright_molecule";
+/// Version of the metadata.
+const VERSION: u32 = 1;
+
+/// Numbers of a tensor in the type that they are stored in.
+#[derive(Clone, Debug, PartialEq)]
+pub enum Numbers {
+    /// Single precision.
+    F32(Vec<f32>),
+    /// Double precision; also integers, which are exact up to 2^53.
+    F64(Vec<f64>),
+}
+
+/// A tensor of a checkpoint, row-major.
+#[derive(Clone, Debug, PartialEq)]
+pub struct Weight {
+    /// Its shape; empty for a single number.
+    pub shape: Vec<usize>,
+    /// Its numbers.
+    pub numbers: Numbers,
+}
+
+/// A model as its file has it.
+#[derive(Clone, Debug, Default, PartialEq)]
+pub struct Checkpoint {
+    /// Tensors by name, without `model.`.
+    pub tensors: BTreeMap<String, Weight>,
+    /// Hyper-parameters in the words of torchmd-net.
+    pub hyper: Map<String, Value>,
+    /// Units of the model.
+    pub units: Units,
+    /// Atomic numbers that the model was trained on, sorted; empty if unknown.
+    pub species: Vec<u8>,
+    /// SHA-256 of the file that the model was converted from, in hexadecimal.
+    pub source: Option<String>,
+    /// What was left out or translated while reading.
+    pub notes: Vec<String>,
+}
+
+/// Metadata of the own format.
+#[derive(Serialize, Deserialize)]
+struct Metadata {
+    version: u32,
+    hyper_parameters: Map<String, Value>,
+    units: Units,
+    species: Vec<u8>,
+    source_sha256: Option<String>,
+}
+
+impl Weight {
+    /// The numbers in double precision.
+    #[must_use]
+    pub fn to_f64(&self) -> Vec<f64> {
+        match &self.numbers {
+            Numbers::F32(values) => values.iter().map(|value| f64::from(*value)).collect(),
+            Numbers::F64(values) => values.clone(),
+        }
+    }
+
+    /// The numbers in single precision.
+    #[must_use]
+    pub fn to_f32(&self) -> Vec<f32> {
+        match &self.numbers {
+            Numbers::F32(values) => values.clone(),
+            Numbers::F64(values) => values.iter().map(|value| *value as f32).collect(),
+        }
+    }
+
+    fn bytes(&self) -> Vec<u8> {
+        match &self.numbers {
+            Numbers::F32(values) => values.iter().flat_map(|v| v.to_le_bytes()).collect(),
+            Numbers::F64(values) => values.iter().flat_map(|v| v.to_le_bytes()).collect(),
+        }
+    }
+
+    fn dtype(&self) -> DType {
+        match self.numbers {
+            Numbers::F32(_) => DType::F32,
+            Numbers::F64(_) => DType::F64,
+        }
+    }
+}
+
+impl Checkpoint {
+    /// Opens a `.ckpt` of torchmd-net, a `.safetensors`, or a directory with `model.safetensors`.
+    ///
+    /// # Errors
+    /// A file that cannot be read, that has no hyper-parameters, or tensors that do not fit them.
+    pub fn open(path: &Path) -> Result<Self, MoleculeError> {
+        let inside = path.join(SINGLE);
+        let path = if path.is_dir() { &inside } else { path };
+        let file = TensorFile::open(path)?;
+        let mut checkpoint = Self { notes: file.notes().to_vec(), ..Self::default() };
+        for (name, info) in file.tensors() {
+            let count = info.shape.iter().product();
+            let numbers = numbers(info.dtype, &file.stored(info, 0..count));
+            match numbers {
+                Some(numbers) => {
+                    check_finite(path, name, &numbers)?;
+                    let weight = Weight { shape: info.shape.clone(), numbers };
+                    checkpoint.tensors.insert(name.clone(), weight);
+                }
+                None => checkpoint
+                    .notes
+                    .push(format!("tensor {name} of type {} was left out", info.dtype.name())),
+            }
+        }
+        match file.metadata().get(METADATA) {
+            Some(text) => checkpoint.describe(path, text)?,
+            None => {
+                let wrong = |what: &str| damaged(path, what.into());
+                let Some(Value::Object(hyper)) = file.entry("hyper_parameters")? else {
+                    return Err(wrong(
+                        "has no hyper-parameters; expected a checkpoint of torchmd-net or of this program",
+                    ));
+                };
+                checkpoint.hyper = hyper;
+                checkpoint.source = Some(sha256(path)?);
+            }
+        }
+        layout::translate(&mut checkpoint).map_err(|what| damaged(path, what))?;
+        Ok(checkpoint)
+    }
+
+    fn describe(&mut self, path: &Path, text: &str) -> Result<(), MoleculeError> {
+        let metadata: Metadata = serde_json::from_str(text)
+            .map_err(|error| damaged(path, format!("has damaged metadata: {error}")))?;
+        if metadata.version != VERSION {
+            let found = metadata.version;
+            let what = format!("has metadata of version {found}, expected {VERSION}");
+            return Err(damaged(path, what));
+        }
+        self.hyper = metadata.hyper_parameters;
+        (self.units, self.species) = (metadata.units, metadata.species);
+        self.source = metadata.source_sha256;
+        Ok(())
+    }
+
+    /// Writes the model as one `.safetensors`, atomically, with its metadata.
+    ///
+    /// # Errors
+    /// An error of the system.
+    pub fn save(&self, path: &Path) -> Result<(), MoleculeError> {
+        let metadata = Metadata {
+            version: VERSION,
+            hyper_parameters: self.hyper.clone(),
+            units: self.units,
+            species: self.species.clone(),
+            source_sha256: self.source.clone(),
+        };
+        let text = serde_json::to_string(&metadata)
+            .map_err(|error| damaged(path, format!("cannot hold the metadata: {error}")))?;
+        let planned = |(name, weight): (&String, &Weight)| {
+            Planned::values(name.clone(), weight.dtype(), weight.shape.clone())
+        };
+        let planned: Vec<Planned> = self.tensors.iter().map(planned).collect();
+        let metadata = BTreeMap::from([(METADATA.to_owned(), text)]);
+        let mut parts = vec![header_bytes_with(&planned, &metadata)];
+        parts.extend(self.tensors.values().map(Weight::bytes));
+        let parts: Vec<&[u8]> = parts.iter().map(Vec::as_slice).collect();
+        write_atomic_parts(path, &parts).map_err(|e| MoleculeError::File(e.into()))
+    }
+
+    /// The tensor of a name, in this shape.
+    ///
+    /// # Errors
+    /// A tensor that is missing or has another shape.
+    pub fn tensor(&self, name: &str, shape: &[usize]) -> Result<&Weight, MoleculeError> {
+        let found = self.tensors.get(name);
+        found.filter(|weight| weight.shape == shape).ok_or_else(|| MoleculeError::Weight {
+            name: name.into(),
+            expected: shape.to_vec(),
+            found: found.map_or("nothing".into(), |weight| format!("{:?}", weight.shape)),
+        })
+    }
+}
+
+/// The numbers of stored bytes; none for types that models do not have.
+fn numbers(dtype: StoredType, bytes: &[u8]) -> Option<Numbers> {
+    let wide = |decoded: Vec<f64>| Some(Numbers::F64(decoded));
+    match dtype {
+        StoredType::F64 => wide(bytes.as_chunks().0.iter().map(|b| f64::from_le_bytes(*b)).collect()),
+        StoredType::F32 | StoredType::F16 | StoredType::Bf16 => {
+            dtype.float().map(|float| Numbers::F32(float.decode(bytes)))
+        }
+        StoredType::I64 => {
+            wide(bytes.as_chunks().0.iter().map(|b| i64::from_le_bytes(*b) as f64).collect())
+        }
+        StoredType::I32 => {
+            wide(bytes.as_chunks().0.iter().map(|b| f64::from(i32::from_le_bytes(*b))).collect())
+        }
+        StoredType::I8 => wide(bytes.iter().map(|byte| f64::from(*byte as i8)).collect()),
+        StoredType::U8 => wide(bytes.iter().map(|byte| f64::from(*byte)).collect()),
+        _ => None,
+    }
+}
+
+fn check_finite(path: &Path, name: &str, numbers: &Numbers) -> Result<(), MoleculeError> {
+    let finite = match numbers {
+        Numbers::F32(values) => values.iter().all(|value| value.is_finite()),
+        Numbers::F64(values) => values.iter().all(|value| value.is_finite()),
+    };
+    let what = || format!("has numbers in tensor {name} that are not finite; fetch or train it again");
+    if finite { Ok(()) } else { Err(damaged(path, what())) }
+}
+
+fn sha256(path: &Path) -> Result<String, MoleculeError> {
+    Ok(linwright_run::sha256_of_file(path).map_err(FileError::read(path))?)
+}
+
+fn damaged(path: &Path, what: String) -> MoleculeError {
+    MoleculeError::Checkpoint { path: path.to_owned(), what: linwright_run::shown_reason(&what) }
+}

@@ -1,0 +1,250 @@
+//! Molecular dynamics with any [`Potential`]: velocity Verlet at constant energy, and Langevin
+//! dynamics at constant temperature by the splitting BAOAB (Leimkuhler and Matthews 2013).
+//!
+//! Units: angstroms, femtoseconds, electron volts, atomic mass units, kelvins. Random forces of a
+//! step depend on the seed, the number of the step and the atom alone, so that a run which is
+//! continued from a [`MdState`] has the same bits as one that was never interrupted.
+
+mod state;
+#[cfg(test)]
+mod tests;
+
+pub use state::{MdState, Thermo};
+
+use crate::error::MoleculeError;
+use crate::potential::{Potential, Wanted};
+use crate::structure::Structure;
+use linwright_tensor::RngKey;
+use serde::{Deserialize, Serialize};
+
+/// Boltzmann constant in electron volts per kelvin (CODATA 2018, exact).
+pub const BOLTZMANN: f64 = 8.617_333_262_145_179e-5;
+/// Acceleration in angstroms per square femtosecond of one electron volt per angstrom on one atomic
+/// mass unit.
+pub const ACCELERATION: f64 = 9.648_533_212_331_002e-3;
+
+/// What is kept constant.
+#[derive(Clone, Copy, Debug, PartialEq, Serialize, Deserialize)]
+#[serde(tag = "kind", rename_all = "snake_case", deny_unknown_fields)]
+pub enum Ensemble {
+    /// Number, volume and energy.
+    Nve,
+    /// Number, volume and temperature, by friction and random forces.
+    Langevin {
+        /// Temperature in kelvins.
+        temperature: f64,
+        /// Friction in inverse femtoseconds.
+        friction: f64,
+    },
+}
+
+/// How to integrate.
+#[derive(Clone, Copy, Debug, PartialEq, Serialize, Deserialize)]
+#[serde(deny_unknown_fields)]
+pub struct DynamicsPlan {
+    /// Time step in femtoseconds.
+    pub time_step: f64,
+    /// What is kept constant.
+    pub ensemble: Ensemble,
+    /// Seed of random forces.
+    pub seed: u64,
+}
+
+/// A running simulation.
+pub struct Dynamics<'a> {
+    potential: &'a mut dyn Potential,
+    plan: DynamicsPlan,
+    /// Atoms of the current step; its positions are those of the state.
+    structure: Structure,
+    masses: Vec<f64>,
+    velocities: Vec<[f64; 3]>,
+    forces: Vec<[f64; 3]>,
+    energy: f64,
+    step: u64,
+}
+
+impl<'a> Dynamics<'a> {
+    /// A simulation of `structure` from `state`, or from the structure at rest. `masses` are in
+    /// atomic mass units, one for each atom.
+    ///
+    /// # Errors
+    /// [`MoleculeError::Setting`] for a plan, masses or a state that do not fit, and those of the
+    /// potential.
+    pub fn new(
+        potential: &'a mut dyn Potential,
+        mut structure: Structure,
+        masses: Vec<f64>,
+        plan: DynamicsPlan,
+        state: Option<MdState>,
+    ) -> Result<Self, MoleculeError> {
+        let atoms = structure.positions.len();
+        check(&plan, &masses, atoms)?;
+        let (velocities, step) = match state {
+            Some(state) => {
+                state.check(atoms)?;
+                structure.positions = state.positions;
+                (state.velocities, state.step)
+            }
+            None => (vec![[0.0; 3]; atoms], 0),
+        };
+        let mut simulation = Self {
+            potential,
+            plan,
+            structure,
+            masses,
+            velocities,
+            forces: Vec::new(),
+            energy: 0.0,
+            step,
+        };
+        simulation.update_forces()?;
+        Ok(simulation)
+    }
+
+    /// Draws velocities for a temperature in kelvins and removes the motion of the whole.
+    pub fn thermalise(&mut self, temperature: f64) {
+        let key = RngKey::new(self.plan.seed).fold("velocities");
+        for (atom, velocity) in self.velocities.iter_mut().enumerate() {
+            let scale = (BOLTZMANN * temperature * ACCELERATION / self.masses[atom]).sqrt();
+            let mut stream = key.fold_index(atom as u64).stream();
+            *velocity = std::array::from_fn(|_| scale * stream.normal());
+        }
+        let whole: f64 = self.masses.iter().sum();
+        let momentum: [f64; 3] = std::array::from_fn(|axis| {
+            self.masses.iter().zip(&self.velocities).map(|(mass, v)| mass * v[axis]).sum()
+        });
+        for velocity in &mut self.velocities {
+            for (own, momentum) in velocity.iter_mut().zip(momentum) {
+                *own -= momentum / whole;
+            }
+        }
+    }
+
+    /// One time step.
+    ///
+    /// # Errors
+    /// [`MoleculeError::Diverged`] if positions or velocities are no longer finite, and those of the
+    /// potential.
+    pub fn advance(&mut self) -> Result<(), MoleculeError> {
+        let half = 0.5 * self.plan.time_step;
+        self.kick(half);
+        match self.plan.ensemble {
+            Ensemble::Nve => self.drift(self.plan.time_step),
+            Ensemble::Langevin { temperature, friction } => {
+                self.drift(half);
+                self.exchange(temperature, friction);
+                self.drift(half);
+            }
+        }
+        self.step += 1;
+        self.update_forces()?;
+        self.kick(half);
+        let numbers = self.velocities.iter().chain(&self.structure.positions).flatten();
+        match numbers.copied().all(f64::is_finite) {
+            true => Ok(()),
+            false => Err(MoleculeError::Diverged { step: self.step }),
+        }
+    }
+
+    /// The atoms as they are, without labels.
+    #[must_use]
+    pub fn structure(&self) -> &Structure {
+        &self.structure
+    }
+
+    /// Forces in electron volts per angstrom.
+    #[must_use]
+    pub fn forces(&self) -> &[[f64; 3]] {
+        &self.forces
+    }
+
+    /// Energies and temperature.
+    #[must_use]
+    pub fn thermo(&self) -> Thermo {
+        let square = |v: &[f64; 3]| v.iter().map(|x| x * x).sum::<f64>();
+        let twice: f64 = self.masses.iter().zip(&self.velocities).map(|(m, v)| m * square(v)).sum();
+        let kinetic = 0.5 * twice / ACCELERATION;
+        let degrees = 3.0 * self.masses.len() as f64;
+        Thermo {
+            step: self.step,
+            time: self.step as f64 * self.plan.time_step,
+            potential_energy: self.energy,
+            kinetic_energy: kinetic,
+            total_energy: self.energy + kinetic,
+            temperature: 2.0 * kinetic / (degrees * BOLTZMANN),
+        }
+    }
+
+    /// What is needed to continue.
+    #[must_use]
+    pub fn state(&self) -> MdState {
+        MdState {
+            step: self.step,
+            positions: self.structure.positions.clone(),
+            velocities: self.velocities.clone(),
+        }
+    }
+
+    fn kick(&mut self, time: f64) {
+        let atoms = self.velocities.iter_mut().zip(&self.forces).zip(&self.masses);
+        for ((velocity, force), mass) in atoms {
+            for (own, force) in velocity.iter_mut().zip(force) {
+                *own += time * ACCELERATION * force / mass;
+            }
+        }
+    }
+
+    fn drift(&mut self, time: f64) {
+        for (position, velocity) in self.structure.positions.iter_mut().zip(&self.velocities) {
+            for (own, velocity) in position.iter_mut().zip(velocity) {
+                *own += time * velocity;
+            }
+        }
+    }
+
+    /// Exact solution of friction and noise over one time step.
+    fn exchange(&mut self, temperature: f64, friction: f64) {
+        let kept = (-friction * self.plan.time_step).exp();
+        let key = RngKey::new(self.plan.seed).fold("langevin").fold_index(self.step);
+        for (atom, velocity) in self.velocities.iter_mut().enumerate() {
+            let square = BOLTZMANN * temperature * ACCELERATION / self.masses[atom];
+            let scale = ((1.0 - kept * kept) * square).sqrt();
+            let mut stream = key.fold_index(atom as u64).stream();
+            for own in velocity {
+                *own = kept * *own + scale * stream.normal();
+            }
+        }
+    }
+
+    fn update_forces(&mut self) -> Result<(), MoleculeError> {
+        let found = self.potential.predict(&self.structure, Wanted { forces: true })?;
+        self.energy = found.energy;
+        self.forces = found.forces;
+        Ok(())
+    }
+}
+
+fn check(plan: &DynamicsPlan, masses: &[f64], atoms: usize) -> Result<(), MoleculeError> {
+    let positive = |name: &'static str, value: f64| match value.is_finite() && value > 0.0 {
+        true => Ok(()),
+        false => Err(MoleculeError::Setting {
+            name,
+            found: value.to_string(),
+            expected: "a positive number".to_owned(),
+        }),
+    };
+    positive("time step", plan.time_step)?;
+    if let Ensemble::Langevin { temperature, friction } = plan.ensemble {
+        positive("temperature", temperature)?;
+        positive("friction", friction)?;
+    }
+    masses.iter().try_for_each(|mass| positive("mass", *mass))?;
+    match masses.len() == atoms {
+        true => Ok(()),
+        false => Err(MoleculeError::Setting {
+            name: "masses",
+            found: format!("{} masses", masses.len()),
+            expected: format!("one for each of {atoms} atoms"),
+        }),
+    }
+}

@@ -1,0 +1,56 @@
+//! What a simulation is continued from, and what is told of it.
+
+use crate::error::MoleculeError;
+use serde::{Deserialize, Serialize};
+
+/// Positions and velocities after a step. As JSON its numbers are read back exactly.
+#[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
+#[serde(deny_unknown_fields)]
+pub struct MdState {
+    /// Steps that were made.
+    pub step: u64,
+    /// Positions in angstroms.
+    pub positions: Vec<[f64; 3]>,
+    /// Velocities in angstroms per femtosecond.
+    pub velocities: Vec<[f64; 3]>,
+}
+
+/// Energies and temperature after a step.
+#[derive(Clone, Copy, Debug, PartialEq, Serialize, Deserialize)]
+pub struct Thermo {
+    /// Steps that were made.
+    pub step: u64,
+    /// Time in femtoseconds.
+    pub time: f64,
+    /// Potential energy in electron volts.
+    pub potential_energy: f64,
+    /// Kinetic energy in electron volts.
+    pub kinetic_energy: f64,
+    /// Their sum.
+    pub total_energy: f64,
+    /// Temperature in kelvins, from three degrees of freedom for each atom, as ASE has it.
+    pub temperature: f64,
+}
+
+impl MdState {
+    /// Refuses a state of other atoms or with numbers that are not finite.
+    pub(super) fn check(&self, atoms: usize) -> Result<(), MoleculeError> {
+        for (name, rows) in [("positions", &self.positions), ("velocities", &self.velocities)] {
+            if rows.len() != atoms {
+                return Err(MoleculeError::Setting {
+                    name,
+                    found: format!("{} atoms in the saved state", rows.len()),
+                    expected: format!("{atoms}, as in the structure"),
+                });
+            }
+            if let Some(atom) = rows.iter().position(|row| !row.iter().all(|x| x.is_finite())) {
+                return Err(MoleculeError::Setting {
+                    name,
+                    found: format!("{:?} of atom {atom} in the saved state", rows[atom]),
+                    expected: "finite numbers".to_owned(),
+                });
+            }
+        }
+        Ok(())
+    }
+}

@@ -1,0 +1,230 @@
+//! Errors of molecules and their potentials.
+
+use crate::units::{Energy, Length};
+use linwright_files::FileError;
+use linwright_run::shown;
+use std::path::PathBuf;
+
+/// A structure, a model or a file that cannot be used.
+#[derive(Debug, thiserror::Error)]
+pub enum MoleculeError {
+    /// A file that could not be read or written.
+    #[error(transparent)]
+    File(#[from] FileError),
+    /// Hyper-parameters that are missing, of another type or not known.
+    #[error(
+        "hyper-parameters of a TensorNet: {source}; expected the names and values of torchmd-net"
+    )]
+    Hyperparameters {
+        /// What is wrong with them.
+        source: serde_json::Error,
+    },
+    /// A hyper-parameter out of range.
+    #[error("hyper-parameter {option} is {found}, expected {expected}")]
+    Architecture {
+        /// Its name.
+        option: &'static str,
+        /// What was found.
+        found: String,
+        /// What would be allowed.
+        expected: String,
+    },
+    /// A tensor of a model that is missing or has another shape.
+    #[error(
+        "tensor {name}: found {found}, expected {expected}; was the model saved with these hyper-parameters?"
+    )]
+    Tensor {
+        /// Its name.
+        name: String,
+        /// What was found.
+        found: String,
+        /// What the architecture needs.
+        expected: String,
+    },
+    /// A setting that cannot be used.
+    #[error("{name}: {found}; expected {expected}")]
+    Setting {
+        /// Which one.
+        name: &'static str,
+        /// What was found.
+        found: String,
+        /// What would fit.
+        expected: String,
+    },
+    /// A simulation or relaxation whose numbers are no longer finite.
+    #[error(
+        "step {step}: positions or velocities are not finite; use a smaller time step, or relax the structure first"
+    )]
+    Diverged {
+        /// Number of the step.
+        step: u64,
+    },
+    /// The user stopped it.
+    #[error("interrupted after step {step}")]
+    Interrupted {
+        /// Steps that were made.
+        step: u64,
+    },
+    /// Two atoms at the same place.
+    #[error(
+        "atoms {first} and {second}{} are {distance} apart, expected at least {least}; remove one of them, or correct its position", of_image(*image)
+    )]
+    Coincident {
+        /// The atom with the smaller number, from zero.
+        first: usize,
+        /// The other.
+        second: usize,
+        /// Lattice translations of the other.
+        image: [i32; 3],
+        /// Their distance.
+        distance: f64,
+        /// Smallest distance that is accepted.
+        least: f64,
+    },
+    /// A coordinate that is not finite, or too large for the cell.
+    #[error("coordinate {} of atom {atom} is {value}, expected {expected}", ["x", "y", "z"][*axis])]
+    Position {
+        /// The atom, from zero.
+        atom: usize,
+        /// The axis, from zero.
+        axis: usize,
+        /// The coordinate.
+        value: f64,
+        /// What was expected.
+        expected: &'static str,
+    },
+    /// A cell that does not span space, or whose vectors cannot be used.
+    #[error(
+        "the cell {rows:?} {what}; give lattice vectors as rows, or no cell for an open molecule"
+    )]
+    Cell {
+        /// The lattice vectors.
+        rows: [[f64; 3]; 3],
+        /// What is wrong.
+        what: &'static str,
+    },
+    /// Per-atom values that disagree about the number of atoms.
+    #[error("the structure has {atoms} species, but {found} {what}; expected as many")]
+    Atoms {
+        /// Number of species.
+        atoms: usize,
+        /// The other values.
+        what: &'static str,
+        /// Their number.
+        found: usize,
+    },
+    /// Far more pairs than matter can have.
+    #[error(
+        "{atoms} atoms have more than {limit} pairs within {cutoff}, more than any matter; the positions or the cell are in other units than the cutoff, or damaged"
+    )]
+    Crowded {
+        /// Number of atoms.
+        atoms: usize,
+        /// The limit.
+        limit: usize,
+        /// The cutoff.
+        cutoff: f64,
+    },
+    /// A cutoff that is no distance.
+    #[error("the cutoff goes from {lower} to {upper}; expected 0 <= lower < upper, both finite")]
+    Cutoff {
+        /// Lower end.
+        lower: f64,
+        /// Upper end.
+        upper: f64,
+    },
+    /// Units of an unknown name.
+    #[error(
+        "units {}, expected an energy of {} and a length of {}, such as eV,A", shown(found), names(Energy::ALL, |unit| unit.name()), names(Length::ALL, |unit| unit.name())
+    )]
+    Units {
+        /// The names.
+        found: String,
+    },
+    /// A line of a text file that cannot be understood.
+    #[error("{}, line {line}, column {column}: found {found}, expected {expected}", path.display())]
+    Text {
+        /// The file.
+        path: PathBuf,
+        /// Number of the line, from one.
+        line: u64,
+        /// Number of the first character, from one.
+        column: usize,
+        /// What is there, shortened.
+        found: String,
+        /// What was expected.
+        expected: String,
+    },
+    /// A file that holds no model, or a damaged one.
+    #[error("{} {what}", path.display())]
+    Checkpoint {
+        /// The file.
+        path: PathBuf,
+        /// What is wrong, and what was expected.
+        what: String,
+    },
+    /// A tensor that is missing, or has another shape.
+    #[error(
+        "tensor {} has shape {expected:?} by the hyper-parameters, found {found}; the checkpoint is damaged or of another architecture", shown(name)
+    )]
+    Weight {
+        /// The tensor.
+        name: String,
+        /// Its shape by the hyper-parameters.
+        expected: Vec<usize>,
+        /// What is there.
+        found: String,
+    },
+    /// A prior that cannot be used.
+    #[error("the prior {what}")]
+    Prior {
+        /// What is wrong, what was expected, and what to do.
+        what: String,
+    },
+    /// A number that is no element.
+    #[error("atom {atom} has the atomic number {number}, expected 1 to 118")]
+    Element {
+        /// The atom, from zero.
+        atom: usize,
+        /// Its number.
+        number: u8,
+    },
+    /// A value that no file can hold.
+    #[error("a {what} is not finite, expected a number; the model or the data are damaged")]
+    NotFinite {
+        /// The value.
+        what: &'static str,
+    },
+    /// A stream that cannot be written to.
+    #[error("cannot write structures: {source}")]
+    Output {
+        /// The error of the system.
+        source: std::io::Error,
+    },
+    /// An error in one structure of several.
+    #[error("structure {index}: {source}")]
+    Structure {
+        /// Number of the structure, from zero.
+        index: usize,
+        /// The error.
+        source: Box<Self>,
+    },
+}
+
+impl MoleculeError {
+    /// The error as that of one structure of several.
+    #[must_use]
+    pub fn of_structure(self, index: usize) -> Self {
+        Self::Structure { index, source: Box::new(self) }
+    }
+}
+
+/// Says which image of an atom is meant, if not the atom itself.
+fn of_image(image: [i32; 3]) -> String {
+    if image == [0; 3] { String::new() } else { format!(" (translated by {image:?})") }
+}
+
+fn names<U: Copy>(units: &[U], name: fn(U) -> &'static str) -> String {
+    let names: Vec<&str> = units.iter().map(|unit| name(*unit)).collect();
+    names.join(", ")
+}

@@ -1,0 +1,39 @@
+//! Molecular potentials of irreducible Cartesian tensors (TensorNet, arXiv 2306.06482): energies,
+//! forces, stress, training and dynamics.
+//!
+//! A [`Structure`] holds atoms, [`Neighbours`] their pairs within a cutoff, and a [`Potential`] says
+//! what energy and forces they have. Dynamics, relaxation and evaluation know only the trait.
+
+mod checkpoint;
+pub mod dynamics;
+mod error;
+mod fast;
+mod evaluation;
+mod model;
+mod neighbours;
+mod potential;
+mod priors;
+#[cfg(test)]
+mod reference;
+pub mod relaxation;
+mod species;
+mod structure;
+pub mod tensornet;
+#[cfg(test)]
+mod toy;
+pub mod training;
+mod units;
+mod xyz;
+
+pub use checkpoint::{Checkpoint, Numbers, Settings, Weight, read_settings};
+pub use error::MoleculeError;
+pub use fast::{FastOptions, FastTensorNet};
+pub use evaluation::{ErrorPair, PredictionErrors, stress};
+pub use model::MoleculeModel;
+pub use neighbours::{Neighbour, Neighbours, Pair, SkinList};
+pub use potential::{Potential, Prediction, Wanted};
+pub use priors::Prior;
+pub use species::{atomic_number, mass, shown_species, symbol};
+pub use structure::{Cell, Labels, Structure};
+pub use units::{Energy, Length, Units};
+pub use xyz::{LabelKeys, XyzReader, XyzWriter, read_xyz, write_xyz};

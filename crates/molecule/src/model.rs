@@ -1,0 +1,106 @@
+//! Models as users open them: a checkpoint with its network, its priors and its units.
+
+use crate::checkpoint::Checkpoint;
+use crate::error::MoleculeError;
+use crate::fast::{FastOptions, FastTensorNet};
+use crate::potential::{Potential, Prediction, Wanted};
+use crate::priors::Prior;
+use crate::structure::Structure;
+use crate::tensornet::{TensorNet, TensorNetConfig, TensorNetPotential};
+use crate::units::Units;
+use serde_json::Value;
+use std::path::Path;
+
+/// A TensorNet with what its file says of it.
+#[derive(Clone, Debug)]
+pub struct MoleculeModel {
+    /// The network.
+    pub network: TensorNet<f64>,
+    /// Energies that are added to its own.
+    pub priors: Vec<Prior>,
+    /// The file, with units, species and notes.
+    pub checkpoint: Checkpoint,
+}
+
+impl MoleculeModel {
+    /// Opens a `.ckpt` of torchmd-net, a `.safetensors`, or a directory with `model.safetensors`.
+    ///
+    /// # Errors
+    /// As [`Checkpoint::open`]; hyper-parameters or tensors that are no TensorNet.
+    pub fn open(path: &Path) -> Result<Self, MoleculeError> {
+        let checkpoint = Checkpoint::open(path)?;
+        let hyper = Value::Object(checkpoint.hyper.clone());
+        let config = TensorNetConfig::from_hyperparameters(&hyper)?;
+        let tensor = |name: &str, shape: &[usize]| Ok(checkpoint.tensor(name, shape)?.to_f64());
+        let network = TensorNet::from_tensors(config, tensor)?;
+        let priors = Prior::of_checkpoint(&checkpoint)?;
+        Ok(Self { network, priors, checkpoint })
+    }
+
+    /// The model as a potential: exact in double precision, or in single precision with tables.
+    ///
+    /// # Errors
+    /// [`MoleculeError::Architecture`] for what the fast path does not have, unless `exact`.
+    pub fn potential(&self, exact: bool) -> Result<Box<dyn Potential>, MoleculeError> {
+        let network: Box<dyn Potential> = match exact {
+            true => Box::new(TensorNetPotential::new(self.network.clone())),
+            false => Box::new(FastTensorNet::new(&self.network, FastOptions::default())?),
+        };
+        if self.priors.is_empty() {
+            return Ok(network);
+        }
+        let (priors, units) = (self.priors.clone(), self.checkpoint.units);
+        Ok(Box::new(WithPriors { network, priors, units }))
+    }
+}
+
+/// A network with the energies that are added to its own.
+struct WithPriors {
+    network: Box<dyn Potential>,
+    priors: Vec<Prior>,
+    units: Units,
+}
+
+impl Potential for WithPriors {
+    fn cutoff(&self) -> f64 {
+        self.priors.iter().map(Prior::cutoff).fold(self.network.cutoff(), f64::max)
+    }
+
+    fn predict(
+        &mut self,
+        structure: &Structure,
+        wanted: Wanted,
+    ) -> Result<Prediction, MoleculeError> {
+        let mut found = self.network.predict(structure, wanted)?;
+        for prior in &self.priors {
+            prior.add(structure, self.units, &mut found)?;
+        }
+        Ok(found)
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn a_checkpoint_is_the_same_potential_in_both_layouts() {
+        let folder = Path::new(env!("CARGO_MANIFEST_DIR")).join("../../testdata/tensornet");
+        let energy = |name: &str, exact: bool| {
+            let model = MoleculeModel::open(&folder.join(name)).unwrap();
+            assert!(model.priors.is_empty());
+            let structure = Structure {
+                species: vec![8, 1, 1],
+                positions: vec![[0.0, 0.0, 0.1], [0.0, 0.8, -0.5], [0.0, -0.8, -0.5]],
+                ..Structure::default()
+            };
+            let mut potential = model.potential(exact).unwrap();
+            assert_eq!(potential.cutoff(), 4.5);
+            potential.predict(&structure, Wanted { forces: true }).unwrap().energy
+        };
+        let new = energy("a_lightning.ckpt", true);
+        assert_eq!(new, energy("a_lightning_old_layout.ckpt", true));
+        let fast = energy("a_lightning.ckpt", false);
+        assert!((new - fast).abs() < 1e-5, "{new} {fast}");
+    }
+}

@@ -1,0 +1,98 @@
+//! Neighbour lists that last for several steps.
+
+use super::{LEAST, Neighbours, Pair, dot, vector};
+use crate::error::MoleculeError;
+use crate::structure::{Cell, Structure};
+
+/// A list that holds pairs up to the cutoff and a skin, and gives those within the cutoff. It is
+/// searched anew when an atom has moved by half the skin, when the cell changes, or the atoms; in
+/// between, distances alone are computed. Its lists equal those of [`Neighbours::within`].
+#[derive(Clone, Debug)]
+pub struct SkinList {
+    lower: f64,
+    upper: f64,
+    skin: f64,
+    /// Positions and cell of the last search; empty before the first.
+    searched: Option<(Vec<[f64; 3]>, Option<Cell>)>,
+    wide: Vec<Pair>,
+    list: Neighbours,
+    searches: usize,
+}
+
+impl SkinList {
+    /// A list for distances in `lower..upper`, with a skin beyond.
+    ///
+    /// # Errors
+    /// A cutoff or skin that is no distance.
+    pub fn new(lower: f64, upper: f64, skin: f64) -> Result<Self, MoleculeError> {
+        let ordered = lower >= 0.0 && lower < upper && skin >= 0.0 && (upper + skin).is_finite();
+        if !ordered {
+            return Err(MoleculeError::Cutoff { lower, upper: upper + skin });
+        }
+        let (wide, list) = (Vec::new(), Neighbours::default());
+        Ok(Self { lower, upper, skin, searched: None, wide, list, searches: 0 })
+    }
+
+    /// The pairs of a structure.
+    ///
+    /// # Errors
+    /// As [`Neighbours::within`].
+    pub fn update(&mut self, structure: &Structure) -> Result<&Neighbours, MoleculeError> {
+        structure.check()?;
+        if !self.lasts(structure) {
+            let wide = Neighbours::within(structure, 0.0, self.upper + self.skin)?;
+            self.wide = wide.pairs;
+            self.searched = Some((structure.positions.clone(), structure.cell));
+            self.searches += 1;
+        }
+        let mut pairs = std::mem::take(&mut self.list.pairs);
+        pairs.clear();
+        for pair in &self.wide {
+            let [first, second] = [pair.first, pair.second].map(|atom| atom as usize);
+            let cell = structure.cell.as_ref();
+            let vector = vector(&structure.positions, cell, first, second, pair.image);
+            let distance = dot(&vector, &vector).sqrt();
+            if distance < LEAST {
+                let image = pair.image;
+                let least = LEAST;
+                return Err(MoleculeError::Coincident { first, second, image, distance, least });
+            }
+            if distance < self.upper && distance >= self.lower {
+                pairs.push(Pair { vector, ..*pair });
+            }
+        }
+        self.list = Neighbours::from_pairs(structure.positions.len(), pairs);
+        Ok(&self.list)
+    }
+
+    /// How often pairs were searched anew.
+    #[must_use]
+    pub fn searches(&self) -> usize {
+        self.searches
+    }
+
+    /// Whether no pair beyond the skin can have come within the cutoff.
+    fn lasts(&self, structure: &Structure) -> bool {
+        let Some((positions, cell)) = &self.searched else { return false };
+        if !is_same(cell.as_ref(), structure.cell.as_ref()) || positions.len() != structure.positions.len() {
+            return false;
+        }
+        // A little less than half, since distances are rounded.
+        let most = 0.499_999 * self.skin;
+        positions.iter().zip(&structure.positions).all(|(old, new)| {
+            let moved = [0, 1, 2].map(|x| new[x] - old[x]);
+            dot(&moved, &moved) <= most * most
+        })
+    }
+}
+
+/// Whether two cells repeat alike. Rows that do not repeat may hold anything.
+fn is_same(a: Option<&Cell>, b: Option<&Cell>) -> bool {
+    match (a, b) {
+        (Some(a), Some(b)) => {
+            let rows = |k: usize| !a.periodic[k] || a.rows[k] == b.rows[k];
+            a.periodic == b.periodic && (0..3).all(rows)
+        }
+        (a, b) => a.is_none() && b.is_none(),
+    }
+}

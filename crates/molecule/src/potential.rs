@@ -1,0 +1,42 @@
+//! What dynamics, relaxation and evaluation ask of a model.
+
+use crate::error::MoleculeError;
+use crate::structure::Structure;
+
+/// What a [`Potential`] shall compute beside the energy.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
+pub struct Wanted {
+    /// Forces, and the virial, which comes with them.
+    pub forces: bool,
+}
+
+/// Energy and forces of one structure, in the units of the model.
+#[derive(Clone, Debug, Default, PartialEq)]
+pub struct Prediction {
+    /// Total energy.
+    pub energy: f64,
+    /// Energies by atom; they sum to the energy but for what is added by molecule.
+    pub atom_energies: Vec<f64>,
+    /// Forces, one for each atom; empty unless wanted.
+    pub forces: Vec<[f64; 3]>,
+    /// Virial, minus the derivative of the energy by strain; zero unless forces were wanted. Stress
+    /// as ASE has it is minus the virial over the volume.
+    pub virial: [[f64; 3]; 3],
+}
+
+/// A function from structures to energies, with memory of its own for neighbour lists and work.
+pub trait Potential: Send {
+    /// Distance beyond which atoms do not interact.
+    fn cutoff(&self) -> f64;
+
+    /// Energy of a structure, with forces if wanted.
+    ///
+    /// # Errors
+    /// An atom of a species that the potential does not know, coincident atoms, a degenerate cell,
+    /// or a result that is not finite.
+    fn predict(
+        &mut self,
+        structure: &Structure,
+        wanted: Wanted,
+    ) -> Result<Prediction, MoleculeError>;
+}

@@ -1,0 +1,218 @@
+//! Slots over numbers with tangents: forward, back, and gradients of parameters.
+
+use super::number::{Number, Rows};
+use super::weights::Norm;
+use linwright_ops::{Backward, LinearSlot, Tape, Workspace};
+use linwright_tensor::kernels::gemm::{Arg, Weight, Write, product};
+use linwright_tensor::{Mat, MatMut, MatRef, Scalar};
+use std::collections::BTreeMap;
+use std::ops::Range;
+
+/// Gradients of parameters by the names of their tensors.
+pub(crate) type Gradients<T> = BTreeMap<String, Vec<T>>;
+
+/// Adds to the gradient of a tensor.
+pub(crate) fn gradient_of<'a, T: Scalar>(
+    gradients: &'a mut Gradients<T>,
+    name: &str,
+    numbers: usize,
+) -> &'a mut [T] {
+    if !gradients.contains_key(name) {
+        gradients.insert(name.to_owned(), vec![T::ZERO; numbers]);
+    }
+    gradients.get_mut(name).map_or(&mut [], Vec::as_mut_slice)
+}
+
+fn part<'a, T: Scalar>(mat: &'a Mat<T>, rows: &Range<usize>) -> MatRef<'a, T> {
+    mat.view().rows_range(rows.start, rows.len())
+}
+
+fn dense<T: Scalar>(slot: &LinearSlot<T>) -> Option<MatRef<'_, T>> {
+    match slot.op().map().weight() {
+        Some(Weight::Full(weight)) => Some(weight),
+        Some(Weight::Half(_)) | None => None,
+    }
+}
+
+/// `y = op(x) + bias` for some rows of both.
+pub(crate) fn forward_rows<N: Number>(
+    slot: &LinearSlot<N::Real>,
+    x: &Rows<N>,
+    y: &mut Rows<N>,
+    rows: &Range<usize>,
+) {
+    let ws = &mut Workspace::default();
+    for (plane, (x, y)) in x.planes.iter().zip(&mut y.planes).enumerate() {
+        let y = y.view_mut().rows_range(rows.start, rows.len());
+        match plane {
+            0 => slot.forward(part(x, rows), y, None, ws),
+            _ => slot.op().map().forward(part(x, rows), y, None, ws),
+        }
+    }
+}
+
+/// `y = op(x) + bias`.
+pub(crate) fn forward<N: Number>(slot: &LinearSlot<N::Real>, x: &Rows<N>) -> Rows<N> {
+    let mut y = Rows::zeros(x.rows(), slot.shape().out);
+    forward_rows(slot, x, &mut y, &(0..x.rows()));
+    y
+}
+
+/// Adds the gradient of the input of a slot, at some rows.
+pub(crate) fn backward_rows<N: Number>(
+    slot: &LinearSlot<N::Real>,
+    x: &Rows<N>,
+    dy: &Rows<N>,
+    dx: &mut Rows<N>,
+    rows: &Range<usize>,
+) {
+    for ((x, dy), dx) in x.planes.iter().zip(&dy.planes).zip(&mut dx.planes) {
+        let dx = dx.view_mut().rows_range(rows.start, rows.len());
+        let (x, dy) = (part(x, rows), part(dy, rows));
+        match dense(slot) {
+            Some(weight) => product(N::Real::ONE, dy.into(), weight.into(), dx, Write::Set),
+            None => through_operator(slot, x, dy, Some(dx), None),
+        }
+    }
+}
+
+/// The gradient of the input of a slot.
+pub(crate) fn backward<N: Number>(
+    slot: &LinearSlot<N::Real>,
+    x: &Rows<N>,
+    dy: &Rows<N>,
+) -> Rows<N> {
+    let mut dx = Rows::zeros(x.rows(), slot.shape().inp);
+    backward_rows(slot, x, dy, &mut dx, &(0..x.rows()));
+    dx
+}
+
+fn through_operator<T: Scalar>(
+    slot: &LinearSlot<T>,
+    x: MatRef<'_, T>,
+    dy: MatRef<'_, T>,
+    dx: Option<MatMut<'_, T>>,
+    grads: Option<&mut linwright_ops::Grads<T>>,
+) {
+    let (ws, mut tape) = (&mut Workspace::default(), Tape::default());
+    let mut y = Mat::zeros(x.rows(), slot.shape().out);
+    slot.op().map().forward(x, y.view_mut(), Some(&mut tape), ws);
+    slot.op().map().backward(Backward { x, dy, tape: &tape, dx, grads }, ws);
+}
+
+/// Adds gradients of a slot's parameters, at some rows: of the tangent of `<dy, op(x) + bias>`, or
+/// of its value without tangents.
+pub(crate) fn parameters<N: Number>(
+    slot: &LinearSlot<N::Real>,
+    x: &Rows<N>,
+    dy: &Rows<N>,
+    rows: &Range<usize>,
+    into: &mut Gradients<N::Real>,
+) {
+    let last = N::PLANES - 1;
+    let id = slot.id().to_string();
+    let planes = (0..N::PLANES).map(|plane| (part(&dy.planes[last - plane], rows), plane));
+    let planes: Vec<_> = planes.map(|(dy, plane)| (dy, part(&x.planes[plane], rows))).collect();
+    if let Some(weight) = dense(slot) {
+        let (out, inp) = (weight.rows(), weight.cols());
+        let numbers = gradient_of(into, &format!("{id}.weight"), out * inp);
+        for (dy, x) in &planes {
+            let grad = MatMut::new(numbers, out, inp);
+            product(N::Real::ONE, Arg::Transposed(*dy), Arg::Plain(*x), grad, Write::Add);
+        }
+    } else {
+        let mut grads = slot.zero_grads();
+        planes.iter().for_each(|(dy, x)| through_operator(slot, *x, *dy, None, Some(&mut grads)));
+        for (param, grad) in slot.op().map().params().iter().zip(grads.iter()) {
+            let numbers = gradient_of(into, &format!("{id}.{}", param.name), grad.len());
+            numbers.iter_mut().zip(grad).for_each(|(to, g)| *to += *g);
+        }
+    }
+    if let Some(bias) = slot.bias() {
+        let numbers = gradient_of(into, &format!("{id}.bias"), bias.len());
+        let dy = part(&dy.planes[last], rows);
+        for i in 0..dy.rows() {
+            numbers.iter_mut().zip(dy.row(i)).for_each(|(to, g)| *to += *g);
+        }
+    }
+}
+
+/// What a layer norm keeps: normalised rows and one over their deviations.
+pub(crate) struct Normed<N: Number> {
+    rows: Rows<N>,
+    inverse: Vec<N>,
+}
+
+const EPSILON: f64 = 1e-5;
+
+/// Layer norm of rows.
+pub(crate) fn norm<N: Number>(norm: &Norm<N::Real>, x: &Rows<N>) -> (Rows<N>, Normed<N>) {
+    let width = x.cols();
+    let over = N::real(1.0 / width as f64);
+    let mut normed = Normed { rows: Rows::zeros(x.rows(), width), inverse: Vec::new() };
+    let mut y = Rows::zeros(x.rows(), width);
+    for i in 0..x.rows() {
+        let mut mean = N::ZERO;
+        (0..width).for_each(|j| mean += x.at(i, j));
+        mean = mean * over;
+        let mut variance = N::ZERO;
+        for j in 0..width {
+            let off = x.at(i, j) - mean;
+            variance += off * off;
+        }
+        let inverse = (variance * over + N::real(EPSILON)).root().inverse();
+        for j in 0..width {
+            let hat = (x.at(i, j) - mean) * inverse;
+            normed.rows.set(i, j, hat);
+            y.set(i, j, hat * N::of(norm.scale[j]) + N::of(norm.shift[j]));
+        }
+        normed.inverse.push(inverse);
+    }
+    (y, normed)
+}
+
+/// Gradient of the input of a layer norm, and those of its parameters if wanted.
+pub(crate) fn norm_backward<N: Number>(
+    norm: &Norm<N::Real>,
+    kept: &Normed<N>,
+    dy: &Rows<N>,
+    into: Option<&mut Gradients<N::Real>>,
+) -> Rows<N> {
+    let width = dy.cols();
+    let over = N::real(1.0 / width as f64);
+    let mut dx = Rows::zeros(dy.rows(), width);
+    for i in 0..dy.rows() {
+        let (mut mean, mut along) = (N::ZERO, N::ZERO);
+        for j in 0..width {
+            let g = dy.at(i, j) * N::of(norm.scale[j]);
+            mean += g;
+            along += g * kept.rows.at(i, j);
+        }
+        (mean, along) = (mean * over, along * over);
+        for j in 0..width {
+            let g = dy.at(i, j) * N::of(norm.scale[j]);
+            dx.set(i, j, (g - mean - kept.rows.at(i, j) * along) * kept.inverse[i]);
+        }
+    }
+    if let Some(into) = into {
+        let scale = gradient_of(into, &format!("{}.weight", norm.name), width);
+        for i in 0..dy.rows() {
+            for (j, scale) in scale.iter_mut().enumerate() {
+                *scale += last(dy.at(i, j) * kept.rows.at(i, j));
+            }
+        }
+        let shift = gradient_of(into, &format!("{}.bias", norm.name), width);
+        for i in 0..dy.rows() {
+            for (j, shift) in shift.iter_mut().enumerate() {
+                *shift += last(dy.at(i, j));
+            }
+        }
+    }
+    dx
+}
+
+/// The tangent of a number, or its value if it has none.
+pub(crate) fn last<N: Number>(number: N) -> N::Real {
+    let (value, tangent) = number.parts();
+    if N::PLANES == 2 { tangent } else { value }
+}

@@ -1,0 +1,31 @@
+//! TensorNet: Cartesian tensors of rank two for each atom and channel (arXiv 2306.06482), with the
+//! weights of torchmd-net.
+
+mod back;
+mod batch;
+mod config;
+mod curve;
+#[cfg(test)]
+mod golden;
+mod heads;
+mod initial;
+mod linear;
+mod model;
+mod number;
+mod parts;
+mod pass;
+#[cfg(test)]
+mod properties;
+mod radial;
+#[cfg(test)]
+mod tests;
+pub(crate) mod weights;
+
+pub use batch::Batch;
+pub use config::{
+    ChargeConfig, Family, Group, Head, Nonlinearity, RadialKind, Reduction, TensorNetConfig,
+};
+pub use model::{BatchPrediction, Precision, TensorNetPotential};
+pub use weights::{
+    CHARGE, FILTER, HEAD, MIXING, NamedTensor, READOUT, SCALE, SPECIES, TensorNet, TensorUse,
+};

@@ -1,0 +1,217 @@
+//! Numbers with or without a derivative along one direction, and rows of them.
+//!
+//! Values and tangents stand in matrices of their own, so that products with real weights are
+//! ordinary products of matrices, one for each.
+
+use linwright_tensor::{Mat, Scalar};
+use std::ops::{Add, AddAssign, Mul, Neg, Sub};
+
+/// A number of an element-wise computation.
+pub(crate) trait Number:
+    Copy
+    + Send
+    + Sync
+    + Add<Output = Self>
+    + Sub<Output = Self>
+    + Mul<Output = Self>
+    + Neg<Output = Self>
+    + AddAssign
+{
+    /// Type of its parts.
+    type Real: Scalar;
+    /// Number of its parts.
+    const PLANES: usize;
+    /// Zero.
+    const ZERO: Self;
+    /// From a value and a tangent, which may be ignored.
+    fn new(value: Self::Real, tangent: Self::Real) -> Self;
+    /// Value and tangent, if it has one, else zero.
+    fn parts(self) -> (Self::Real, Self::Real);
+    /// `function` of this number, from its value and slope at the value.
+    fn map(self, value: Self::Real, slope: Self::Real) -> Self;
+    /// A constant.
+    #[inline(always)]
+    fn of(value: Self::Real) -> Self {
+        Self::new(value, Self::Real::ZERO)
+    }
+    /// A constant.
+    #[inline(always)]
+    fn real(value: f64) -> Self {
+        Self::of(Self::Real::from_f64(value))
+    }
+    /// One over it.
+    #[inline(always)]
+    fn inverse(self) -> Self {
+        let over = Self::Real::ONE / self.parts().0;
+        self.map(over, -over * over)
+    }
+    /// Its square root.
+    #[inline(always)]
+    fn root(self) -> Self {
+        let root = self.parts().0.sqrt();
+        self.map(root, Self::Real::from_f64(0.5) / root)
+    }
+}
+
+macro_rules! plain {
+    ($type:ident) => {
+        impl Number for $type {
+            type Real = $type;
+            const PLANES: usize = 1;
+            const ZERO: Self = 0.0;
+            #[inline(always)]
+            fn new(value: $type, _: $type) -> Self {
+                value
+            }
+            #[inline(always)]
+            fn parts(self) -> ($type, $type) {
+                (self, 0.0)
+            }
+            #[inline(always)]
+            fn map(self, value: $type, _: $type) -> Self {
+                value
+            }
+        }
+    };
+}
+
+plain!(f32);
+plain!(f64);
+
+/// A value and its derivative along one direction.
+#[derive(Clone, Copy, Debug, PartialEq)]
+pub(crate) struct Dual<T> {
+    pub(crate) value: T,
+    pub(crate) tangent: T,
+}
+
+impl<T: Scalar> Add for Dual<T> {
+    type Output = Self;
+    #[inline(always)]
+    fn add(self, other: Self) -> Self {
+        Self { value: self.value + other.value, tangent: self.tangent + other.tangent }
+    }
+}
+
+impl<T: Scalar> Sub for Dual<T> {
+    type Output = Self;
+    #[inline(always)]
+    fn sub(self, other: Self) -> Self {
+        Self { value: self.value - other.value, tangent: self.tangent - other.tangent }
+    }
+}
+
+impl<T: Scalar> Mul for Dual<T> {
+    type Output = Self;
+    #[inline(always)]
+    fn mul(self, other: Self) -> Self {
+        let tangent = self.value * other.tangent + self.tangent * other.value;
+        Self { value: self.value * other.value, tangent }
+    }
+}
+
+impl<T: Scalar> Neg for Dual<T> {
+    type Output = Self;
+    #[inline(always)]
+    fn neg(self) -> Self {
+        Self { value: -self.value, tangent: -self.tangent }
+    }
+}
+
+impl<T: Scalar> AddAssign for Dual<T> {
+    #[inline(always)]
+    fn add_assign(&mut self, other: Self) {
+        *self = *self + other;
+    }
+}
+
+impl<T: Scalar> Number for Dual<T> {
+    type Real = T;
+    const PLANES: usize = 2;
+    const ZERO: Self = Self { value: T::ZERO, tangent: T::ZERO };
+    #[inline(always)]
+    fn new(value: T, tangent: T) -> Self {
+        Self { value, tangent }
+    }
+    #[inline(always)]
+    fn parts(self) -> (T, T) {
+        (self.value, self.tangent)
+    }
+    #[inline(always)]
+    fn map(self, value: T, slope: T) -> Self {
+        Self { value, tangent: slope * self.tangent }
+    }
+}
+
+/// A matrix of numbers, as one of values and one of tangents.
+#[derive(Clone, Debug)]
+pub(crate) struct Rows<N: Number> {
+    pub(crate) planes: Vec<Mat<N::Real>>,
+}
+
+impl<N: Number> Rows<N> {
+    /// Zeros.
+    pub(crate) fn zeros(rows: usize, cols: usize) -> Self {
+        Self { planes: (0..N::PLANES).map(|_| Mat::zeros(rows, cols)).collect() }
+    }
+
+    /// Numbers by row and column.
+    pub(crate) fn from_fn(rows: usize, cols: usize, f: impl Fn(usize, usize) -> N) -> Self {
+        let mut result = Self::zeros(rows, cols);
+        for i in 0..rows {
+            for j in 0..cols {
+                result.set(i, j, f(i, j));
+            }
+        }
+        result
+    }
+
+    pub(crate) fn rows(&self) -> usize {
+        self.planes[0].rows()
+    }
+
+    pub(crate) fn cols(&self) -> usize {
+        self.planes[0].cols()
+    }
+
+    #[inline(always)]
+    pub(crate) fn at(&self, i: usize, j: usize) -> N {
+        let index = i * self.planes[0].cols() + j;
+        let value = self.planes[0].data()[index];
+        match N::PLANES {
+            2 => N::new(value, self.planes[1].data()[index]),
+            _ => N::of(value),
+        }
+    }
+
+    #[inline(always)]
+    pub(crate) fn set(&mut self, i: usize, j: usize, number: N) {
+        let (value, tangent) = number.parts();
+        let index = i * self.planes[0].cols() + j;
+        self.planes[0].data_mut()[index] = value;
+        if N::PLANES == 2 {
+            self.planes[1].data_mut()[index] = tangent;
+        }
+    }
+
+    #[inline(always)]
+    pub(crate) fn add(&mut self, i: usize, j: usize, number: N) {
+        self.set(i, j, self.at(i, j) + number);
+    }
+
+    /// The nine irreducible components of an atom and channel; those of component c stand in rows
+    /// `c * atoms ..`.
+    #[inline(always)]
+    pub(crate) fn nine(&self, atom: usize, channel: usize) -> [N; 9] {
+        let atoms = self.rows() / 9;
+        std::array::from_fn(|c| self.at(c * atoms + atom, channel))
+    }
+
+    #[inline(always)]
+    pub(crate) fn set_nine(&mut self, atom: usize, channel: usize, numbers: [N; 9]) {
+        let atoms = self.rows() / 9;
+        for (c, number) in numbers.into_iter().enumerate() {
+            self.set(c * atoms + atom, channel, number);
+        }
+    }
+}

@@ -1,0 +1,182 @@
+//! Training of a TensorNet on energies and forces, by the one loop of `train`.
+//!
+//! The gradient of a force loss takes no tape: with `g` the gradient of the loss by forces, that by
+//! parameters is the gradient of the derivative of the energy along `-g`, one pass forward and back
+//! over numbers with tangents.
+
+use crate::tensornet::{Batch, Precision, TensorNet, TensorUse};
+use crate::{MoleculeError, Structure, Wanted};
+use linwright_tensor::{RngKey, parallel};
+use linwright_train::{Problem, Slice};
+use std::collections::BTreeMap;
+use std::error::Error;
+
+/// Structures of a work item: a constant, so that bits do not depend on the number of threads.
+const BLOCK: usize = 4;
+
+/// How a potential is trained, but for the settings of the loop.
+#[derive(Clone, Copy, Debug, PartialEq)]
+pub struct TrainingPlan {
+    /// Weight of the mean squared error of energies.
+    pub energy_weight: f64,
+    /// Weight of the mean squared error of components of forces.
+    pub force_weight: f64,
+    /// Structures in a batch; the last one of an epoch has what is left.
+    pub batch: usize,
+    /// Key of the order of structures in each epoch.
+    pub key: RngKey,
+}
+
+/// Training of a TensorNet, in place: in each epoch all structures once, in an order drawn from the
+/// key and the number of the epoch.
+#[derive(Debug)]
+pub struct TensorNetTraining<'a> {
+    model: &'a mut TensorNet<f32>,
+    training: &'a [Structure],
+    validation: &'a [Structure],
+    plan: TrainingPlan,
+    gradients: BTreeMap<String, Vec<f32>>,
+}
+
+/// Sum of the losses of some structures, and gradients if wanted.
+type Part = Result<(f64, BTreeMap<String, Vec<f32>>), MoleculeError>;
+
+impl<'a> TensorNetTraining<'a> {
+    /// The training of a model on structures with energies, and with forces if they have a weight.
+    ///
+    /// # Errors
+    /// An empty batch or set, a structure without the labels, or trained radial functions.
+    pub fn new(
+        model: &'a mut TensorNet<f32>,
+        training: &'a [Structure],
+        validation: &'a [Structure],
+        plan: TrainingPlan,
+    ) -> Result<Self, MoleculeError> {
+        let wrong = |name, found: &str, expected: &str| {
+            Err(MoleculeError::Setting { name, found: found.into(), expected: expected.into() })
+        };
+        if plan.batch == 0 || training.is_empty() || validation.is_empty() {
+            return wrong("batch", "no structure", "structures to train and to validate on");
+        }
+        if model.config().trainable_rbf {
+            return wrong("trainable_rbf", "true", "false; radial functions stay as they are");
+        }
+        for (index, one) in training.iter().chain(validation).enumerate() {
+            let forces = one.labels.forces.as_ref();
+            let has = forces.is_some_and(|forces| forces.len() == one.positions.len());
+            if one.labels.energy.is_none() || (plan.force_weight != 0.0 && !has) {
+                let found = format!("structure {index} without energy or forces");
+                return wrong("labels", &found, "both, or a force weight of zero");
+            }
+        }
+        let gradients = model.tensors_mut().into_iter();
+        let gradients = gradients.map(|t| (t.name, vec![0.0; t.values.len()])).collect();
+        Ok(Self { model, training, validation, plan, gradients })
+    }
+
+    /// Steps of an epoch.
+    #[must_use]
+    pub fn steps_of_epoch(&self) -> u64 {
+        self.training.len().div_ceil(self.plan.batch) as u64
+    }
+
+    /// The structures of a step.
+    fn examples(&self, step: u64) -> Vec<&'a Structure> {
+        let epoch = step / self.steps_of_epoch();
+        let key = self.plan.key.fold("order").fold_index(epoch);
+        let order = key.stream().permutation(self.training.len());
+        let start = (step % self.steps_of_epoch()) as usize * self.plan.batch;
+        let end = order.len().min(start + self.plan.batch);
+        order[start..end].iter().map(|index| &self.training[*index as usize]).collect()
+    }
+
+    /// The loss of structures, with gradients in fixed order if wanted.
+    fn loss(&self, structures: &[&Structure], gradients: bool) -> Part {
+        let atoms: usize = structures.iter().map(|one| one.species.len()).sum();
+        let weights = [
+            self.plan.energy_weight / structures.len() as f64,
+            self.plan.force_weight / (3 * atoms).max(1) as f64,
+        ];
+        let blocks = structures.chunks(BLOCK).collect();
+        let parts = parallel::map(blocks, |_, block| self.part(block, weights, gradients));
+        let mut total = (0.0, BTreeMap::<String, Vec<f32>>::new());
+        for part in parts {
+            let (loss, own) = part?;
+            total.0 += loss;
+            for (name, own) in own {
+                let sum = total.1.entry(name).or_insert_with(|| vec![0.0; own.len()]);
+                sum.iter_mut().zip(own).for_each(|(sum, own)| *sum += own);
+            }
+        }
+        Ok(total)
+    }
+
+    fn part(
+        &self,
+        structures: &[&Structure],
+        [of_energy, of_force]: [f64; 2],
+        gradients: bool,
+    ) -> Part {
+        let batch = Batch::new(structures, self.model.config())?;
+        let wanted = Wanted { forces: of_force != 0.0 };
+        let found = f32::evaluate(self.model, &batch, wanted)?;
+        let labels = structures.iter().map(|one| one.labels.energy.unwrap_or_default());
+        let off: Vec<f64> = found.energies.iter().zip(labels).map(|(a, b)| a - b).collect();
+        let mut loss = of_energy * off.iter().map(|x| x * x).sum::<f64>();
+        let mut by_forces = vec![[0.0; 3]; batch.atoms()];
+        let labels = structures.iter().flat_map(|one| one.labels.forces.iter().flatten());
+        for ((by, force), label) in by_forces.iter_mut().zip(&found.forces).zip(labels) {
+            for a in 0..3 {
+                let off = force[a] - label[a];
+                loss += of_force * off * off;
+                by[a] = 2.0 * of_force * off;
+            }
+        }
+        let by_energies: Vec<f64> = off.iter().map(|off| 2.0 * of_energy * off).collect();
+        let own = match gradients {
+            true => self.model.loss_gradients(&batch, &by_energies, &by_forces),
+            false => BTreeMap::new(),
+        };
+        Ok((loss, own))
+    }
+}
+
+impl Problem for TensorNetTraining<'_> {
+    fn slices(&mut self) -> Vec<Slice<'_>> {
+        let tensors = self.model.tensors_mut().into_iter();
+        let mut gradients: BTreeMap<&str, &mut Vec<f32>> =
+            self.gradients.iter_mut().map(|(name, own)| (name.as_str(), own)).collect();
+        let trained = tensors.filter(|tensor| tensor.purpose != TensorUse::Constant);
+        let mut slices = Vec::new();
+        for tensor in trained {
+            if let Some(gradient) = gradients.remove(tensor.name.as_str()) {
+                slices.push(Slice {
+                    name: tensor.name,
+                    values: tensor.values,
+                    gradient: gradient.as_mut_slice().into(),
+                    decay: tensor.purpose == TensorUse::Weight,
+                });
+            }
+        }
+        slices
+    }
+
+    fn step(&mut self, step: u64) -> Result<f64, Box<dyn Error + Send + Sync>> {
+        let (loss, own) = self.loss(&self.examples(step), true)?;
+        for (name, numbers) in &mut self.gradients {
+            match own.get(name) {
+                Some(own) => numbers.copy_from_slice(own),
+                None => numbers.fill(0.0),
+            }
+        }
+        Ok(loss)
+    }
+
+    fn validate(&mut self) -> Result<f64, Box<dyn Error + Send + Sync>> {
+        let all: Vec<&Structure> = self.validation.iter().collect();
+        Ok(self.loss(&all, false)?.0)
+    }
+}
+
+#[cfg(test)]
+mod tests;

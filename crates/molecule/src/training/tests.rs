@@ -1,0 +1,93 @@
+use super::*;
+use crate::tensornet::{TensorNetConfig, TensorNetPotential};
+use crate::{Labels, Potential};
+use linwright_train::{Control, OptimizerSettings, Progress, Schedule, TrainSettings, train};
+
+struct Quiet;
+
+impl Control for Quiet {
+    fn progress(&mut self, _: &Progress<'_>) {}
+    fn interrupted(&self) -> bool {
+        false
+    }
+}
+
+fn model(seed: u64) -> TensorNet<f32> {
+    let config = TensorNetConfig { species: 9, ..TensorNetConfig::new(8, 1, 8, 3.0) };
+    TensorNet::random(config, RngKey::new(seed)).expect("a model")
+}
+
+/// Molecules of four atoms, labelled by another model.
+fn labelled(count: usize) -> Vec<Structure> {
+    let mut teacher = TensorNetPotential::new(model(7));
+    let mut stream = RngKey::new(3).stream();
+    let mut one = || {
+        let corners = [[0.0, 0.0, 0.0], [1.1, 0.0, 0.0], [0.0, 1.2, 0.0], [0.0, 0.0, 1.3]];
+        let moved = corners.map(|p| p.map(|x| x + 0.1 * stream.normal()));
+        let mut structure = Structure {
+            species: vec![6, 1, 8, 1],
+            positions: moved.to_vec(),
+            ..Structure::default()
+        };
+        let found = teacher.predict(&structure, Wanted { forces: true }).expect("labels");
+        let (energy, forces) = (Some(found.energy), Some(found.forces));
+        structure.labels = Labels { energy, forces, ..Labels::default() };
+        structure
+    };
+    (0..count).map(|_| one()).collect()
+}
+
+fn plan() -> TrainingPlan {
+    TrainingPlan { energy_weight: 0.5, force_weight: 0.5, batch: 6, key: RngKey::new(1) }
+}
+
+fn settings() -> TrainSettings {
+    TrainSettings {
+        name: "potential".into(),
+        steps: 60,
+        schedule: Schedule { peak: 1e-2, warmup: 5, floor: 1e-3 },
+        optimizer: OptimizerSettings::default(),
+        validate_every: 20,
+        keep_best: true,
+        divergence_factor: 10.0,
+    }
+}
+
+#[test]
+fn training_lowers_the_loss_on_other_structures() {
+    let (structures, mut student) = (labelled(20), model(8));
+    let (training, validation) = structures.split_at(16);
+    let mut problem =
+        TensorNetTraining::new(&mut student, training, validation, plan()).expect("a problem");
+    let outcome = train(&mut problem, &settings(), None, &mut Quiet).expect("training");
+    let (first, best) = (outcome.curve[0].validation, outcome.best_loss);
+    assert!(best < 0.2 * first, "from {first} to {best}");
+}
+
+#[test]
+fn gradients_have_the_same_bits_on_one_thread_and_two() {
+    let structures = labelled(10);
+    let gradients = |threads| {
+        let mut student = model(8);
+        let work = || {
+            let (training, validation) = structures.split_at(8);
+            let plan = TrainingPlan { batch: 8, ..plan() };
+            let mut problem =
+                TensorNetTraining::new(&mut student, training, validation, plan).expect("it");
+            let loss = problem.step(0).expect("a step");
+            (loss.to_bits(), problem.gradients.clone())
+        };
+        parallel::with_threads(threads, work).expect("threads")
+    };
+    assert!(gradients(1) == gradients(2));
+}
+
+#[test]
+fn structures_without_labels_are_refused() {
+    let mut structures = labelled(3);
+    structures[1].labels.forces = None;
+    let mut student = model(8);
+    let error = TensorNetTraining::new(&mut student, &structures, &structures, plan());
+    let error = error.expect_err("no forces").to_string();
+    assert!(error.contains("structure 1"), "{error}");
+}

@@ -1,0 +1,230 @@
+//! Units of energies and lengths.
+
+use crate::error::MoleculeError;
+use crate::structure::{Cell, Structure};
+use serde::{Deserialize, Serialize};
+
+macro_rules! units {
+    ($what:literal, $of:ident, $(($unit:ident, $name:literal, $factor:expr, $doc:literal, $also:expr),)*) => {
+        #[doc = $what]
+        #[derive(Clone, Copy, Debug, PartialEq, Eq, Hash, Serialize, Deserialize)]
+        pub enum $of {
+            $(#[doc = $doc] #[serde(rename = $name)] $unit,)*
+        }
+
+        impl $of {
+            /// All of them.
+            pub const ALL: &[Self] = &[$(Self::$unit,)*];
+
+            /// Its name, as files and options have it.
+            #[must_use]
+            pub fn name(self) -> &'static str {
+                match self { $(Self::$unit => $name,)* }
+            }
+
+            /// The unit of a name, with small or capital letters, or of another spelling of it.
+            #[must_use]
+            pub fn parse(text: &str) -> Option<Self> {
+                let known: &[(Self, &str, &[&str])] = &[$((Self::$unit, $name, &$also),)*];
+                let same = |name: &&str| name.eq_ignore_ascii_case(text);
+                let found = known.iter().find(|(_, name, also)| same(name) || also.iter().any(|a| same(&a)));
+                found.map(|(unit, ..)| *unit)
+            }
+
+            /// One of it in electron volts or angstroms.
+            #[must_use]
+            pub fn factor(self) -> f64 {
+                match self { $(Self::$unit => $factor,)* }
+            }
+        }
+    };
+}
+
+/// Joules in an electron volt, exact by definition of the SI.
+const ELECTRON_VOLT: f64 = 1.602_176_634e-19;
+/// Particles in a mole, exact by definition of the SI.
+const AVOGADRO: f64 = 6.022_140_76e23;
+/// Joules in a thermochemical calorie, exact by definition.
+const CALORIE: f64 = 4.184;
+/// One joule for each mole of particles, in electron volts for each particle.
+pub(crate) const JOULE_PER_MOLE: f64 = 1.0 / (AVOGADRO * ELECTRON_VOLT);
+/// Electron volts in a Hartree (CODATA 2018, 27.211386245988, rounded as the reference rounds it).
+const HARTREE: f64 = 27.211_386_246;
+/// Angstroms in a Bohr (CODATA 2018).
+const BOHR: f64 = 0.529_177_210_903;
+
+units! {
+    "A unit of energy.", Energy,
+    (ElectronVolt, "eV", 1.0, "Electron volts.", ["electronvolt"]),
+    (MilliElectronVolt, "meV", 1e-3, "Thousandths of an electron volt.", []),
+    (Hartree, "Hartree", HARTREE, "Hartrees.", ["Ha", "Eh", "au"]),
+    (Rydberg, "Rydberg", HARTREE / 2.0, "Rydbergs.", ["Ry"]),
+    (KilocaloriePerMole, "kcal/mol", 1e3 * CALORIE * JOULE_PER_MOLE, "Thermochemical kilocalories per mole.", ["kcal"]),
+    (KilojoulePerMole, "kJ/mol", 1e3 * JOULE_PER_MOLE, "Kilojoules per mole.", ["kJ"]),
+}
+
+units! {
+    "A unit of length.", Length,
+    (Angstrom, "A", 1.0, "Angstroms.", ["Å", "Ang", "Angstrom"]),
+    (Nanometre, "nm", 10.0, "Nanometres.", ["nanometer", "nanometre"]),
+    (Bohr, "Bohr", BOHR, "Bohr radii.", ["a0", "au"]),
+}
+
+/// The units of a file or a model. Forces are energies per length, stresses per volume.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, Hash, Serialize, Deserialize)]
+#[serde(deny_unknown_fields)]
+pub struct Units {
+    /// Unit of energies.
+    pub energy: Energy,
+    /// Unit of lengths.
+    pub length: Length,
+}
+
+impl Default for Units {
+    fn default() -> Self {
+        Self { energy: Energy::ElectronVolt, length: Length::Angstrom }
+    }
+}
+
+impl Units {
+    /// The units of names such as `eV,A` or `kcal/mol,nm`.
+    ///
+    /// # Errors
+    /// A name that is unknown, with all known ones.
+    pub fn parse(text: &str) -> Result<Self, MoleculeError> {
+        let (energy, length) = text.split_once(',').unwrap_or((text, "A"));
+        let parsed = Energy::parse(energy.trim()).zip(Length::parse(length.trim()));
+        let (energy, length) = parsed.ok_or_else(|| MoleculeError::Units { found: text.into() })?;
+        Ok(Self { energy, length })
+    }
+
+    /// Factor from energies in these units to energies in others.
+    #[must_use]
+    pub fn energy_to(self, other: Self) -> f64 {
+        self.energy.factor() / other.energy.factor()
+    }
+
+    /// Factor from lengths in these units to lengths in others.
+    #[must_use]
+    pub fn length_to(self, other: Self) -> f64 {
+        self.length.factor() / other.length.factor()
+    }
+
+    /// Factor from forces in these units to forces in others.
+    #[must_use]
+    pub fn force_to(self, other: Self) -> f64 {
+        self.energy_to(other) / self.length_to(other)
+    }
+
+    /// Factor from stresses in these units to stresses in others.
+    #[must_use]
+    pub fn stress_to(self, other: Self) -> f64 {
+        self.energy_to(other) / self.length_to(other).powi(3)
+    }
+
+    /// Coulomb's constant: energy of two elementary charges at distance one, in these units.
+    #[must_use]
+    pub fn coulomb(self) -> f64 {
+        /// In electron volts and angstroms: `e / (4 pi epsilon_0)`, CODATA 2018.
+        const COULOMB: f64 = 14.399_645_478_425;
+        COULOMB / (self.energy.factor() * self.length.factor())
+    }
+}
+
+impl std::fmt::Display for Units {
+    fn fmt(&self, out: &mut std::fmt::Formatter<'_>) -> std::fmt::Result {
+        write!(out, "{},{}", self.energy.name(), self.length.name())
+    }
+}
+
+impl Structure {
+    /// Converts positions, cell and labels to other units. Charges have none.
+    pub fn convert(&mut self, from: Units, to: Units) {
+        if from == to {
+            return;
+        }
+        let length = from.length_to(to);
+        let times = |values: &mut [[f64; 3]], factor: f64| {
+            values.iter_mut().flatten().for_each(|value| *value *= factor);
+        };
+        times(&mut self.positions, length);
+        if let Some(Cell { rows, .. }) = &mut self.cell {
+            times(rows, length);
+        }
+        if let Some(energy) = &mut self.labels.energy {
+            *energy *= from.energy_to(to);
+        }
+        if let Some(forces) = &mut self.labels.forces {
+            times(forces, from.force_to(to));
+        }
+        if let Some(stress) = &mut self.labels.stress {
+            times(stress, from.stress_to(to));
+        }
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use crate::reference::constants;
+
+    fn near(found: f64, expected: f64, share: f64) {
+        assert!((found - expected).abs() <= share * expected.abs(), "{found}, expected {expected}");
+    }
+
+    #[test]
+    fn factors_are_those_of_the_reference() {
+        let constants = constants();
+        let value = |name: &str| constants[name].as_f64().unwrap();
+        near(Energy::Hartree.factor(), value("hartree_to_eV"), 1e-15);
+        near(Energy::KilocaloriePerMole.factor(), value("kcalmol_to_eV"), 1e-6);
+        near(Length::Bohr.factor(), value("bohr_to_angstrom_in_spice_reader"), 1e-6);
+        near(1.0 / Energy::KilojoulePerMole.factor(), 96.485_33, 1e-7);
+        let metric = Units { energy: Energy::KilojoulePerMole, length: Length::Nanometre };
+        near(metric.coulomb(), 138.935_458, 1e-8);
+    }
+
+    #[test]
+    fn structures_are_converted_and_back() {
+        let units = Units::parse("kcal/mol, nm").unwrap();
+        let mut structure = Structure {
+            species: vec![1],
+            positions: vec![[1.0, 2.0, 3.0]],
+            cell: Some(Cell::periodic([[1.0, 0.0, 0.0], [0.0, 1.0, 0.0], [0.0, 0.0, 1.0]])),
+            ..Structure::default()
+        };
+        structure.labels.energy = Some(1.0);
+        structure.labels.forces = Some(vec![[1.0, 0.0, 0.0]]);
+        structure.labels.stress = Some([[1.0, 0.0, 0.0]; 3]);
+        let before = structure.clone();
+        structure.convert(units, Units::default());
+        assert_eq!(
+            (structure.positions[0], structure.cell.unwrap().rows[1][1]),
+            ([10.0, 20.0, 30.0], 10.0)
+        );
+        let energy = structure.labels.energy.unwrap();
+        near(energy, 0.043_364_1, 1e-6);
+        near(structure.labels.forces.as_ref().unwrap()[0][0], energy / 10.0, 1e-15);
+        near(structure.labels.stress.unwrap()[2][0], energy / 1000.0, 1e-15);
+        structure.convert(Units::default(), units);
+        near(structure.labels.stress.unwrap()[0][0], 1.0, 1e-15);
+        assert_eq!(structure.positions, before.positions);
+        let copy = structure.clone();
+        structure.convert(units, units);
+        assert_eq!(structure, copy);
+    }
+
+    #[test]
+    fn names_are_parsed_and_unknown_ones_listed() {
+        for energy in Energy::ALL {
+            for length in Length::ALL {
+                let units = Units { energy: *energy, length: *length };
+                assert_eq!(Units::parse(&units.to_string()).unwrap(), units);
+            }
+        }
+        assert_eq!(Units::parse("EV").unwrap(), Units::default());
+        assert_eq!(Units::parse("ha,bohr").unwrap().energy, Energy::Hartree);
+        let error = Units::parse("furlong").unwrap_err().to_string();
+        assert!(error.contains("furlong") && error.contains("kcal/mol") && error.contains("Bohr"));
+    }
+}

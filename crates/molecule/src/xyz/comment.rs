@@ -1,0 +1,175 @@
+//! The second line of a frame: pairs of keys and values.
+
+use super::{Line, number};
+use crate::error::MoleculeError;
+
+/// A pair of the line. A key by itself has the value `T`.
+#[derive(Clone, Debug, PartialEq)]
+pub(super) struct Entry {
+    pub(super) key: String,
+    pub(super) value: String,
+    /// Byte of the line at which the key starts.
+    pub(super) at: usize,
+}
+
+/// All pairs of a line.
+pub(super) fn entries(line: &Line<'_>) -> Result<Vec<Entry>, MoleculeError> {
+    let mut words = Words { line, rest: line.text };
+    let mut entries: Vec<Entry> = Vec::new();
+    let mut known = std::collections::BTreeSet::new();
+    while let Some(at) = words.next_start() {
+        let key = words.word()?;
+        let value = if words.equals() { words.word()? } else { "T".to_owned() };
+        if key.is_empty() {
+            return Err(line.wrong(at, &line.text[at..], "a key before ="));
+        }
+        if !known.insert(key.clone()) {
+            return Err(line.wrong(at, &key, "each key once"));
+        }
+        entries.push(Entry { key, value, at });
+    }
+    Ok(entries)
+}
+
+/// The rest of a line, word by word.
+struct Words<'a> {
+    line: &'a Line<'a>,
+    rest: &'a str,
+}
+
+impl Words<'_> {
+    fn at(&self) -> usize {
+        self.line.text.len() - self.rest.len()
+    }
+
+    /// Byte at which the next word starts, if there is one.
+    fn next_start(&mut self) -> Option<usize> {
+        self.rest = self.rest.trim_start();
+        (!self.rest.is_empty()).then(|| self.at())
+    }
+
+    fn equals(&mut self) -> bool {
+        let rest = self.rest.strip_prefix('=');
+        self.rest = rest.unwrap_or(self.rest);
+        rest.is_some()
+    }
+
+    /// A word up to white space or `=`, or within quotes or brackets.
+    fn word(&mut self) -> Result<String, MoleculeError> {
+        match self.rest.chars().next() {
+            Some(quote @ ('"' | '\'')) => self.quoted(quote),
+            Some('[') => self.bracketed(['[', ']']),
+            Some('{') => self.bracketed(['{', '}']),
+            _ => {
+                let end = |c: char| c.is_whitespace() || c == '=';
+                let end = self.rest.find(end).unwrap_or(self.rest.len());
+                let (word, rest) = self.rest.split_at(end);
+                self.rest = rest;
+                Ok(word.to_owned())
+            }
+        }
+    }
+
+    fn quoted(&mut self, quote: char) -> Result<String, MoleculeError> {
+        let mut word = String::new();
+        let mut escaped = false;
+        for (at, c) in self.rest.char_indices().skip(1) {
+            match c {
+                _ if escaped => {
+                    // Only quotes and backslashes need one; others keep theirs.
+                    if c != quote && c != '\\' {
+                        word.push('\\');
+                    }
+                    word.push(c);
+                    escaped = false;
+                }
+                '\\' => escaped = true,
+                c if c == quote => {
+                    self.rest = &self.rest[at + c.len_utf8()..];
+                    return Ok(word);
+                }
+                c => word.push(c),
+            }
+        }
+        Err(self.line.wrong(self.at(), self.rest, format!("a value that ends with {quote}")))
+    }
+
+    /// Text with its brackets, which may nest.
+    fn bracketed(&mut self, [open, close]: [char; 2]) -> Result<String, MoleculeError> {
+        let mut depth = 0usize;
+        for (at, c) in self.rest.char_indices() {
+            if c == open {
+                depth += 1;
+            } else if c == close {
+                depth -= 1;
+            }
+            if depth == 0 {
+                let (word, rest) = self.rest.split_at(at + c.len_utf8());
+                self.rest = rest;
+                return Ok(word.to_owned());
+            }
+        }
+        Err(self.line.wrong(self.at(), self.rest, format!("a value that ends with {close}")))
+    }
+}
+
+impl Entry {
+    /// The number of the value.
+    pub(super) fn number(&self, line: &Line<'_>) -> Result<f64, MoleculeError> {
+        let parsed = number(self.value.trim()).filter(|value| value.is_finite());
+        parsed.ok_or_else(|| self.wrong(line, "a finite number"))
+    }
+
+    /// A matrix: nine numbers by rows or columns, or six where it is symmetric.
+    pub(super) fn matrix(&self, line: &Line<'_>, by: Order) -> Result<[[f64; 3]; 3], MoleculeError> {
+        let odd = |c: char| c.is_whitespace() || matches!(c, ',' | '[' | ']' | '{' | '}');
+        let words = self.value.split(odd).filter(|word| !word.is_empty());
+        // One more than a matrix has is enough to know.
+        let numbers: Option<Vec<f64>> = words.take(10).map(number).collect();
+        let numbers = numbers.filter(|numbers| numbers.iter().all(|x| x.is_finite()));
+        match (numbers.as_deref(), by) {
+            (Some(&[a, b, c, d, e, f, g, h, i]), Order::Rows) => {
+                Ok([[a, b, c], [d, e, f], [g, h, i]])
+            }
+            (Some(&[a, b, c, d, e, f, g, h, i]), Order::Columns) => {
+                Ok([[a, d, g], [b, e, h], [c, f, i]])
+            }
+            (Some(&[xx, yy, zz, yz, xz, xy]), Order::Columns) => {
+                Ok([[xx, xy, xz], [xy, yy, yz], [xz, yz, zz]])
+            }
+            (_, Order::Rows) => Err(self.wrong(line, "nine finite numbers")),
+            (_, Order::Columns) => Err(self.wrong(line, "nine or six finite numbers")),
+        }
+    }
+
+    /// Which lattice vectors repeat.
+    pub(super) fn flags(&self, line: &Line<'_>) -> Result<[bool; 3], MoleculeError> {
+        let odd = |c: char| c.is_whitespace() || matches!(c, ',' | '[' | ']' | '{' | '}');
+        let words = self.value.split(odd).filter(|word| !word.is_empty());
+        let flag = |word: &str| match word {
+            "T" | "True" | "true" | "TRUE" | "1" => Some(true),
+            "F" | "False" | "false" | "FALSE" | "0" => Some(false),
+            _ => None,
+        };
+        let flags: Option<Vec<bool>> = words.take(4).map(flag).collect();
+        match flags.as_deref() {
+            Some(&[a, b, c]) => Ok([a, b, c]),
+            Some(&[all]) => Ok([all; 3]),
+            _ => Err(self.wrong(line, "three of T and F")),
+        }
+    }
+
+    /// An error about the value.
+    pub(super) fn wrong(&self, line: &Line<'_>, expected: &str) -> MoleculeError {
+        line.wrong(self.at, &self.value, format!("{expected} as {}", linwright_run::shown(&self.key)))
+    }
+}
+
+/// How nine numbers make a matrix.
+#[derive(Clone, Copy, PartialEq, Eq)]
+pub(super) enum Order {
+    /// The first three are the first row.
+    Rows,
+    /// The first three are the first column; six numbers are accepted as well.
+    Columns,
+}

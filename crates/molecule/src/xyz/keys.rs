@@ -1,0 +1,52 @@
+//! Names under which files have reference values.
+
+use serde::{Deserialize, Serialize};
+
+/// Names of reference values, each in order of preference: the first one that a frame has is read.
+/// With a name given by the user in front, a file with several sets of labels says which is meant.
+#[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
+#[serde(default, deny_unknown_fields)]
+pub struct LabelKeys {
+    /// Of energies, in the line of pairs.
+    pub energy: Vec<String>,
+    /// Of forces, among the columns.
+    pub forces: Vec<String>,
+    /// Of stresses, in the line of pairs.
+    pub stress: Vec<String>,
+    /// Of virials, in the line of pairs; read where there is no stress.
+    pub virial: Vec<String>,
+    /// Of total charges, in the line of pairs.
+    pub charge: Vec<String>,
+    /// Of partial charges, among the columns.
+    pub charges: Vec<String>,
+}
+
+impl Default for LabelKeys {
+    fn default() -> Self {
+        let names = |names: &[&str]| names.iter().map(|name| (*name).to_owned()).collect();
+        Self {
+            energy: names(&["REF_energy", "energy", "free_energy", "Energy", "dft_energy"]),
+            forces: names(&["REF_forces", "forces", "force", "Forces", "dft_forces"]),
+            stress: names(&["REF_stress", "stress", "Stress", "dft_stress"]),
+            virial: names(&["REF_virial", "virial", "virials", "Virial", "dft_virial"]),
+            charge: names(&["charge", "total_charge"]),
+            charges: names(&["charges", "partial_charges", "initial_charges"]),
+        }
+    }
+}
+
+impl LabelKeys {
+    /// These names with this one alone for energies.
+    #[must_use]
+    pub fn with_energy(mut self, name: &str) -> Self {
+        self.energy = vec![name.to_owned()];
+        self
+    }
+
+    /// These names with this one alone for forces.
+    #[must_use]
+    pub fn with_forces(mut self, name: &str) -> Self {
+        self.forces = vec![name.to_owned()];
+        self
+    }
+}

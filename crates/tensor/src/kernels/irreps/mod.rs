@@ -1,0 +1,147 @@
+//! Kernels on 3 x 3 tensors by irreducible parts, channels last: the arithmetic of TensorNet.
+//!
+//! A tensor X = I·1 + A + S (trace, antisymmetric, symmetric traceless) is stored by nine numbers
+//! t, orthonormal for the Frobenius product: `t0 = √3 I`, `t1..3 = √2 a` with the axial vector a of
+//! A, and `t4..8 = ((Sxx - Syy)/√2, √(3/2) Szz, √2 Sxy, √2 Sxz, √2 Syz)`. So `|X|² = Σ t²`, and the
+//! change of layout is orthogonal: its adjoint is its inverse. An atom has (9, channels) numbers,
+//! and a loop runs over channels in registers.
+//!
+//! Source: Simeon and De Fabritiis 2023, arXiv 2306.06482. Deviation, as in its public code: norms
+//! are squared, and a residual is added to the normalised tensor.
+
+#![allow(
+    unsafe_code,
+    reason = "registers are loaded through pointers; every function asserts its bounds"
+)]
+
+mod embedding;
+mod filters;
+mod messages;
+mod nodes;
+mod parts;
+
+pub use embedding::{EmbeddingEdges, embed, embed_backward, shape_of_direction};
+pub use filters::{COEFFICIENTS, SLAB, Stencil, filter_row, hermite, row_len};
+pub use messages::{Adjoint, Edges, gather, gather_backward};
+pub use nodes::{
+    Square, normalise, normalise_backward, product, product_backward, update, update_backward,
+};
+pub use parts::{scale_parts, scale_parts_backward, squares, squares_backward};
+
+use super::registers::Lanes;
+use crate::Scalar;
+
+/// Numbers of a tensor.
+pub const COMPONENTS: usize = 9;
+/// Irreducible parts of a tensor.
+pub const PARTS: usize = 3;
+/// First number of every part, and the end of the last.
+pub const STARTS: [usize; PARTS + 1] = [0, 1, 4, 9];
+/// The part of every number.
+pub const PART_OF: [usize; COMPONENTS] = [0, 1, 1, 1, 2, 2, 2, 2, 2];
+
+/// A 3 x 3 tensor in each lane.
+type Tensor<V> = [[V; 3]; 3];
+
+/// Nine registers that are `channels` numbers apart.
+///
+/// # Safety
+/// The ninth can be read.
+#[inline(always)]
+unsafe fn load<V: Lanes>(from: *const V::Number, channels: usize) -> [V; COMPONENTS] {
+    let mut t = [V::splat(V::Number::ZERO); COMPONENTS];
+    for (c, t) in t.iter_mut().enumerate() {
+        // SAFETY: the caller's contract.
+        *t = unsafe { V::load(from.add(c * channels)) };
+    }
+    t
+}
+
+/// The reverse of [`load`].
+///
+/// # Safety
+/// The ninth can be written.
+#[inline(always)]
+unsafe fn store<V: Lanes>(t: [V; COMPONENTS], to: *mut V::Number, channels: usize) {
+    for (c, t) in t.into_iter().enumerate() {
+        // SAFETY: the caller's contract.
+        unsafe { t.store(to.add(c * channels)) };
+    }
+}
+
+/// `Σ a b` over the numbers of a tensor.
+#[inline(always)]
+fn inner<V: Lanes>(a: [V; COMPONENTS], b: [V; COMPONENTS]) -> V {
+    let mut sum = a[0].times(b[0]);
+    for c in 1..COMPONENTS {
+        sum = a[c].times_plus(b[c], sum);
+    }
+    sum
+}
+
+#[inline(always)]
+fn constant<V: Lanes>(value: f64) -> V {
+    V::splat(V::Number::from_f64(value))
+}
+
+/// The matrix of irreducible parts.
+#[inline(always)]
+fn compose<V: Lanes>(t: [V; COMPONENTS]) -> Tensor<V> {
+    let half = constant::<V>(0.5_f64.sqrt());
+    let trace = t[0].times(constant(3.0_f64.sqrt().recip()));
+    let zz = t[5].times(constant((2.0_f64 / 3.0).sqrt()));
+    let middle = t[5].times_from(constant(6.0_f64.sqrt().recip()), trace);
+    let [a1, a2, a3] = [t[1], t[2], t[3]].map(|a| a.times(half));
+    let [xy, xz, yz] = [t[6], t[7], t[8]].map(|s| s.times(half));
+    [
+        [t[4].times_plus(half, middle), xy.minus(a3), xz.plus(a2)],
+        [xy.plus(a3), t[4].times_from(half, middle), yz.minus(a1)],
+        [xz.minus(a2), yz.plus(a1), trace.plus(zz)],
+    ]
+}
+
+/// The irreducible parts of a matrix: the adjoint of [`compose`].
+#[inline(always)]
+fn decompose<V: Lanes>(x: Tensor<V>) -> [V; COMPONENTS] {
+    let half = constant::<V>(0.5_f64.sqrt());
+    let both = x[0][0].plus(x[1][1]);
+    let trace = both.plus(x[2][2]).times(constant(3.0_f64.sqrt().recip()));
+    let zz = x[2][2].times(constant((2.0_f64 / 3.0).sqrt()));
+    [
+        trace,
+        x[2][1].minus(x[1][2]).times(half),
+        x[0][2].minus(x[2][0]).times(half),
+        x[1][0].minus(x[0][1]).times(half),
+        x[0][0].minus(x[1][1]).times(half),
+        both.times_from(constant(6.0_f64.sqrt().recip()), zz),
+        x[0][1].plus(x[1][0]).times(half),
+        x[0][2].plus(x[2][0]).times(half),
+        x[1][2].plus(x[2][1]).times(half),
+    ]
+}
+
+/// `a b + sum`; of a transposed factor with the constants.
+#[inline(always)]
+fn add_product<V: Lanes, const LEFT: bool, const RIGHT: bool>(
+    a: &Tensor<V>,
+    b: &Tensor<V>,
+    sum: &mut Tensor<V>,
+) {
+    for i in 0..3 {
+        for j in 0..3 {
+            for k in 0..3 {
+                let left = if LEFT { a[k][i] } else { a[i][k] };
+                let right = if RIGHT { b[j][k] } else { b[k][j] };
+                sum[i][j] = left.times_plus(right, sum[i][j]);
+            }
+        }
+    }
+}
+
+#[inline(always)]
+fn zero<V: Lanes>() -> Tensor<V> {
+    [[V::splat(V::Number::ZERO); 3]; 3]
+}
+
+#[cfg(test)]
+mod tests;
