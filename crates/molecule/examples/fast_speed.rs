@@ -3,7 +3,9 @@
 //! atom, and the energy.
 
 use linwright_molecule::tensornet::{TensorNet, TensorNetConfig};
-use linwright_molecule::{FastOptions, FastTensorNet, LabelKeys, Neighbours, Potential, Wanted, read_xyz};
+use linwright_molecule::{
+    FastOptions, FastTensorNet, LabelKeys, Neighbours, Potential, Wanted, read_xyz,
+};
 use linwright_tensor::RngKey;
 use linwright_tensor::parallel::with_threads;
 use std::error::Error;
@@ -37,7 +39,8 @@ fn main() -> Result<(), Box<dyn Error>> {
             let start = Instant::now();
             while times[0].len() < 7 || start.elapsed().as_secs_f64() < 1.0 {
                 let begin = Instant::now();
-                let list = Neighbours::within(&structure, 0.0, cutoff).map_err(|e| e.to_string())?;
+                let list =
+                    Neighbours::within(&structure, 0.0, cutoff).map_err(|e| e.to_string())?;
                 times[1].push(1e3 * begin.elapsed().as_secs_f64());
                 drop(list);
                 let begin = Instant::now();

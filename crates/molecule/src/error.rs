@@ -165,7 +165,8 @@ pub enum MoleculeError {
     },
     /// A tensor that is missing, or has another shape.
     #[error(
-        "tensor {} has shape {expected:?} by the hyper-parameters, found {found}; the checkpoint is damaged or of another architecture", shown(name)
+        "tensor {} has shape {expected:?} by the hyper-parameters, found {found}; the checkpoint is damaged or of another architecture",
+        shown(name)
     )]
     Weight {
         /// The tensor.

@@ -7,8 +7,8 @@
 mod checkpoint;
 pub mod dynamics;
 mod error;
-mod fast;
 mod evaluation;
+mod fast;
 mod model;
 mod neighbours;
 mod potential;
@@ -27,8 +27,8 @@ mod xyz;
 
 pub use checkpoint::{Checkpoint, Numbers, Settings, Weight, read_settings};
 pub use error::MoleculeError;
-pub use fast::{FastOptions, FastTensorNet};
 pub use evaluation::{ErrorPair, PredictionErrors, stress};
+pub use fast::{FastOptions, FastTensorNet};
 pub use model::MoleculeModel;
 pub use neighbours::{Neighbour, Neighbours, Pair, SkinList};
 pub use potential::{Potential, Prediction, Wanted};

@@ -90,7 +90,12 @@ const FORCES: Wanted = Wanted { forces: true };
 const SYSTEMS: [&str; 5] = ["mol", "batch", "pbc_orth", "pbc_tric", "edge"];
 
 /// Compares with energies and forces under a prefix.
-fn check(fast: &mut FastTensorNet, a: &SafeTensors<'_>, of: (&SafeTensors<'_>, &str), system: &str) {
+fn check(
+    fast: &mut FastTensorNet,
+    a: &SafeTensors<'_>,
+    of: (&SafeTensors<'_>, &str),
+    system: &str,
+) {
     let get = |name: &str| numbers(of.0, &format!("{}{system}/{name}", of.1));
     let (energies, forces) = (get("energy"), triples(&get("forces")));
     let mut virial = [[0.0; 3]; 3];

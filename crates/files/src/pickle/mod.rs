@@ -65,9 +65,7 @@ pub(super) fn entry_of_legacy(bytes: &[u8], name: &str) -> Result<Option<Json>, 
 }
 
 /// The folder and the pickle of an archive.
-fn object_of<'a>(
-    entries: &'a [Entry<'a>],
-) -> Result<(&'a str, &'a Entry<'a>), PickleFault> {
+fn object_of<'a>(entries: &'a [Entry<'a>]) -> Result<(&'a str, &'a Entry<'a>), PickleFault> {
     let layout = |what: &str| PickleFault::Layout { what: what.into() };
     let mut objects =
         entries.iter().filter_map(|entry| object_prefix(entry.name).map(|p| (p, entry)));

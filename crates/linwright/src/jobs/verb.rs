@@ -71,7 +71,8 @@ impl Verb {
     /// The words of its command: `molecule eval` of the verb `molecule-eval`.
     #[must_use]
     pub fn words(&self) -> String {
-        self.grouped().map_or_else(|| self.name.to_owned(), |(group, rest)| format!("{} {rest}", group.name))
+        self.grouped()
+            .map_or_else(|| self.name.to_owned(), |(group, rest)| format!("{} {rest}", group.name))
     }
 
     /// The verb with this name; hyphens and underscores are equal.

@@ -207,7 +207,9 @@ impl Checkpoint {
 fn numbers(dtype: StoredType, bytes: &[u8]) -> Option<Numbers> {
     let wide = |decoded: Vec<f64>| Some(Numbers::F64(decoded));
     match dtype {
-        StoredType::F64 => wide(bytes.as_chunks().0.iter().map(|b| f64::from_le_bytes(*b)).collect()),
+        StoredType::F64 => {
+            wide(bytes.as_chunks().0.iter().map(|b| f64::from_le_bytes(*b)).collect())
+        }
         StoredType::F32 | StoredType::F16 | StoredType::Bf16 => {
             dtype.float().map(|float| Numbers::F32(float.decode(bytes)))
         }
@@ -228,7 +230,8 @@ fn check_finite(path: &Path, name: &str, numbers: &Numbers) -> Result<(), Molecu
         Numbers::F32(values) => values.iter().all(|value| value.is_finite()),
         Numbers::F64(values) => values.iter().all(|value| value.is_finite()),
     };
-    let what = || format!("has numbers in tensor {name} that are not finite; fetch or train it again");
+    let what =
+        || format!("has numbers in tensor {name} that are not finite; fetch or train it again");
     if finite { Ok(()) } else { Err(damaged(path, what())) }
 }
 

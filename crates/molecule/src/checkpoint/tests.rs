@@ -55,7 +55,8 @@ fn a_saved_model_is_read_back() {
 
 #[test]
 fn old_names_are_translated() {
-    let weight = Weight { shape: vec![6], numbers: Numbers::F64(vec![0.0, 1.0, 2.0, 3.0, 4.0, 5.0]) };
+    let weight =
+        Weight { shape: vec![6], numbers: Numbers::F64(vec![0.0, 1.0, 2.0, 3.0, 4.0, 5.0]) };
     let interleaved = "model.representation_model.tensor_embedding.linears_scalar.1.bias";
     let of_layer = "model.representation_model.layers.0.linears_scalar.2.bias";
     let head = "model.output_model.output_network.0.bias";
@@ -63,10 +64,12 @@ fn old_names_are_translated() {
     let tensors = names.map(|name| (name.to_owned(), weight.clone()));
     let hyper = serde_json::json!({ "model": "tensornet-nqe", "check_errors": true });
     let hyper = hyper.as_object().unwrap().clone();
-    let mut checkpoint =
-        Checkpoint { tensors: tensors.into(), hyper, ..Checkpoint::default() };
+    let mut checkpoint = Checkpoint { tensors: tensors.into(), hyper, ..Checkpoint::default() };
     layout::translate(&mut checkpoint).unwrap();
-    assert_eq!(checkpoint.hyper, *serde_json::json!({ "model": "tensornet2" }).as_object().unwrap());
+    assert_eq!(
+        checkpoint.hyper,
+        *serde_json::json!({ "model": "tensornet2" }).as_object().unwrap()
+    );
     let found = |name: &str| checkpoint.tensors[name].to_f64();
     let short = interleaved.strip_prefix("model.").unwrap();
     assert_eq!(found(short), [0.0, 3.0, 1.0, 4.0, 2.0, 5.0]);
@@ -78,7 +81,10 @@ fn old_names_are_translated() {
 #[test]
 fn files_without_a_model_are_refused_by_name() {
     let error = Checkpoint::open(&reference("a_weights.safetensors")).unwrap_err().to_string();
-    assert!(error.contains("a_weights.safetensors") && error.contains("no hyper-parameters"), "{error}");
+    assert!(
+        error.contains("a_weights.safetensors") && error.contains("no hyper-parameters"),
+        "{error}"
+    );
     assert!(Checkpoint::open(&reference("none.ckpt")).is_err());
     let error = opened("a_lightning.ckpt").tensor("mean", &[2]).unwrap_err().to_string();
     assert!(error.contains("mean") && error.contains("[2]"), "{error}");

@@ -43,11 +43,7 @@ pub(super) struct Arena {
 
 impl Arena {
     /// Makes room. Contents are unspecified, but for zeros of what is added to.
-    pub(super) fn fit(
-        &mut self,
-        [atoms, entries, layers, channels]: [usize; 4],
-        forces: bool,
-    ) {
+    pub(super) fn fit(&mut self, [atoms, entries, layers, channels]: [usize; 4], forces: bool) {
         let (tensors, backward) = (atoms * COMPONENTS * channels, usize::from(forces));
         self.embedded.resize(tensors, 0.0);
         self.mixed.resize(tensors, 0.0);

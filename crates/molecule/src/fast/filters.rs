@@ -2,7 +2,9 @@
 
 use super::dense::{Affine, curve};
 use crate::tensornet::{Nonlinearity, RadialKind, TensorNet, TensorNetConfig};
-use linwright_tensor::kernels::irreps::{COEFFICIENTS, PARTS, Stencil, filter_row, hermite, row_len};
+use linwright_tensor::kernels::irreps::{
+    COEFFICIENTS, PARTS, Stencil, filter_row, hermite, row_len,
+};
 use linwright_tensor::{Mat, Scalar};
 use std::f64::consts::PI;
 
@@ -118,8 +120,7 @@ impl<T: Scalar> Filters<T> {
         let jet = [functions(0), functions(1)];
         let [mut values, mut slopes] = match &self.stages[stage] {
             Stage::Embedding(linears) => {
-                let mut both =
-                    [(); 2].map(|()| Mat::zeros(distances.len(), PARTS * self.channels));
+                let mut both = [(); 2].map(|()| Mat::zeros(distances.len(), PARTS * self.channels));
                 for (part, linear) in linears.iter().enumerate() {
                     let found = linear.jet(&jet);
                     for (all, part_of) in both.iter_mut().zip(found) {
@@ -157,7 +158,9 @@ impl<T: Scalar> Filters<T> {
             let found = self.exactly(stage, tile);
             for i in 0..tile.len() {
                 for (to, from) in [&mut values, &mut slopes].into_iter().zip(&found) {
-                    to.iter_mut().zip(from.row(i)).for_each(|(to, from)| *to = from.to_f64() as f32);
+                    to.iter_mut()
+                        .zip(from.row(i))
+                        .for_each(|(to, from)| *to = from.to_f64() as f32);
                 }
                 let start = table.len();
                 table.resize(start + row_len(self.channels), 0.0);

@@ -169,7 +169,8 @@ fn gradient_of_direction([x, y, z]: [f64; 3], g: &[f64; COMPONENTS]) -> [f64; 3]
 fn morton(cell: [f64; 3]) -> u64 {
     /// Half the range of cell numbers.
     const MIDDLE: f64 = 524_288.0;
-    let [x, y, z] = cell.map(|x| spread((x.floor() + MIDDLE).clamp(0.0, 2.0 * MIDDLE - 1.0) as u64));
+    let [x, y, z] =
+        cell.map(|x| spread((x.floor() + MIDDLE).clamp(0.0, 2.0 * MIDDLE - 1.0) as u64));
     x | y << 1 | z << 2
 }
 

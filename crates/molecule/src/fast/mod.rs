@@ -121,9 +121,8 @@ impl FastTensorNet {
         self.model.meet(&structure.species);
         let rows = self.grid.map_or(0, |grid| grid.rows());
         let species = &structure.species;
-        let kind = |receiver: usize, sender: usize| {
-            self.model.kind(species[receiver], species[sender])
-        };
+        let kind =
+            |receiver: usize, sender: usize| self.model.kind(species[receiver], species[sender]);
         let cutoff = self.config.cutoff_upper;
         let grid = (self.grid.as_ref(), rows);
         self.graph.set(&structure.positions, neighbours, cutoff, grid, kind);

@@ -359,8 +359,7 @@ impl Model {
     fn embed_backward(&self, input: &Input<'_>, arena: &mut Arena, block: usize) {
         let (h, pass) = (self.channels, self.pass(input));
         let tensors = block * COMPONENTS * h;
-        let directions =
-            blocks::split(&mut arena.directions, input.graph.entries_of_blocks(block));
+        let directions = blocks::split(&mut arena.directions, input.graph.entries_of_blocks(block));
         let saved = arena.embedded.chunks_mut(tensors).zip(arena.mixed.chunks_mut(tensors));
         let saved = saved.zip(arena.norms.chunks_mut(block * h));
         let saved = saved.zip(arena.hidden.chunks_mut(2 * block * h));

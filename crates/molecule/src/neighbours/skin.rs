@@ -74,7 +74,9 @@ impl SkinList {
     /// Whether no pair beyond the skin can have come within the cutoff.
     fn lasts(&self, structure: &Structure) -> bool {
         let Some((positions, cell)) = &self.searched else { return false };
-        if !is_same(cell.as_ref(), structure.cell.as_ref()) || positions.len() != structure.positions.len() {
+        if !is_same(cell.as_ref(), structure.cell.as_ref())
+            || positions.len() != structure.positions.len()
+        {
             return false;
         }
         // A little less than half, since distances are rounded.

@@ -169,10 +169,14 @@ fn coulomb(
 ) -> Result<(), MoleculeError> {
     let wrong = |what: &str| Err(MoleculeError::Prior { what: what.into() });
     let Some(charges) = &structure.labels.charges else {
-        return wrong("Coulomb needs partial charges, and the structure has none; give a column charges");
+        return wrong(
+            "Coulomb needs partial charges, and the structure has none; give a column charges",
+        );
     };
     if structure.cell.is_some_and(|cell| cell.periodic.contains(&true)) {
-        return wrong("Coulomb sums pairs of open molecules, and the cell is periodic; leave out the cell or the prior");
+        return wrong(
+            "Coulomb sums pairs of open molecules, and the cell is periodic; leave out the cell or the prior",
+        );
     }
     let to_angstrom = sum.units.length.factor();
     let constant = Units::default().coulomb();

@@ -102,7 +102,11 @@ impl Columns {
     }
 
     /// Reads one line into a structure.
-    pub(super) fn read(&self, line: &Line<'_>, structure: &mut Structure) -> Result<(), MoleculeError> {
+    pub(super) fn read(
+        &self,
+        line: &Line<'_>,
+        structure: &mut Structure,
+    ) -> Result<(), MoleculeError> {
         let mut words = Words { line, at: 0 };
         for part in &self.parts {
             match part.what {

@@ -121,7 +121,11 @@ impl Entry {
     }
 
     /// A matrix: nine numbers by rows or columns, or six where it is symmetric.
-    pub(super) fn matrix(&self, line: &Line<'_>, by: Order) -> Result<[[f64; 3]; 3], MoleculeError> {
+    pub(super) fn matrix(
+        &self,
+        line: &Line<'_>,
+        by: Order,
+    ) -> Result<[[f64; 3]; 3], MoleculeError> {
         let odd = |c: char| c.is_whitespace() || matches!(c, ',' | '[' | ']' | '{' | '}');
         let words = self.value.split(odd).filter(|word| !word.is_empty());
         // One more than a matrix has is enough to know.
@@ -161,7 +165,11 @@ impl Entry {
 
     /// An error about the value.
     pub(super) fn wrong(&self, line: &Line<'_>, expected: &str) -> MoleculeError {
-        line.wrong(self.at, &self.value, format!("{expected} as {}", linwright_run::shown(&self.key)))
+        line.wrong(
+            self.at,
+            &self.value,
+            format!("{expected} as {}", linwright_run::shown(&self.key)),
+        )
     }
 }
 

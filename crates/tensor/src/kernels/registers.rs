@@ -15,14 +15,15 @@ use crate::kernels::instructions::Instructions;
 #[cfg(target_arch = "x86_64")]
 use std::arch::x86_64::{
     __m256, __m256d, __m512, __m512d, _mm_add_ps, _mm256_add_pd, _mm256_add_ps, _mm256_andnot_pd,
-    _mm256_andnot_ps, _mm256_castps256_ps128, _mm256_div_pd, _mm256_div_ps, _mm256_extractf128_ps, _mm256_fmadd_pd,
-    _mm256_fmadd_ps, _mm256_fnmadd_pd, _mm256_fnmadd_ps, _mm256_hadd_pd, _mm256_hadd_ps,
-    _mm256_max_pd, _mm256_max_ps, _mm256_mul_pd, _mm256_mul_ps, _mm256_permute2f128_pd,
-    _mm256_set1_pd, _mm256_set1_ps, _mm256_sub_pd, _mm256_sub_ps, _mm512_add_pd, _mm512_add_ps,
-    _mm512_andnot_pd, _mm512_andnot_ps, _mm512_castpd512_pd256, _mm512_castps512_ps256, _mm512_div_pd, _mm512_div_ps,
-    _mm512_extractf32x8_ps, _mm512_extractf64x4_pd, _mm512_fmadd_pd, _mm512_fmadd_ps,
-    _mm512_fnmadd_pd, _mm512_fnmadd_ps, _mm512_max_pd, _mm512_max_ps, _mm512_mul_pd, _mm512_mul_ps,
-    _mm512_set1_pd, _mm512_set1_ps, _mm512_sub_pd, _mm512_sub_ps,
+    _mm256_andnot_ps, _mm256_castps256_ps128, _mm256_div_pd, _mm256_div_ps, _mm256_extractf128_ps,
+    _mm256_fmadd_pd, _mm256_fmadd_ps, _mm256_fnmadd_pd, _mm256_fnmadd_ps, _mm256_hadd_pd,
+    _mm256_hadd_ps, _mm256_max_pd, _mm256_max_ps, _mm256_mul_pd, _mm256_mul_ps,
+    _mm256_permute2f128_pd, _mm256_set1_pd, _mm256_set1_ps, _mm256_sub_pd, _mm256_sub_ps,
+    _mm512_add_pd, _mm512_add_ps, _mm512_andnot_pd, _mm512_andnot_ps, _mm512_castpd512_pd256,
+    _mm512_castps512_ps256, _mm512_div_pd, _mm512_div_ps, _mm512_extractf32x8_ps,
+    _mm512_extractf64x4_pd, _mm512_fmadd_pd, _mm512_fmadd_ps, _mm512_fnmadd_pd, _mm512_fnmadd_ps,
+    _mm512_max_pd, _mm512_max_ps, _mm512_mul_pd, _mm512_mul_ps, _mm512_set1_pd, _mm512_set1_ps,
+    _mm512_sub_pd, _mm512_sub_ps,
 };
 
 /// A vector register: plain memory, without padding, in which every bit pattern is a value.

@@ -43,7 +43,9 @@ impl Job for MoleculeConvert {
 
     fn run(&self, session: &mut Session<'_>) -> Result<Outcome, Failure> {
         let inputs = outputs::inputs_of(self, session);
-        outputs::file(&self.output, self.force, &inputs, session, |path| Checkpoint::open(path).is_ok())?;
+        outputs::file(&self.output, self.force, &inputs, session, |path| {
+            Checkpoint::open(path).is_ok()
+        })?;
         session.step(&format!("loading {}", self.model));
         let MoleculeModel { mut checkpoint, .. } = MoleculeModel::open(Path::new(&self.model))?;
         if let Some(units) = &self.units {
@@ -74,7 +76,8 @@ impl Job for MoleculeConvert {
             "output": session.portable(&self.output),
             "tensors": checkpoint.tensors.len(),
         });
-        let line = format!("wrote {} tensors to {}", checkpoint.tensors.len(), self.output.display());
+        let line =
+            format!("wrote {} tensors to {}", checkpoint.tensors.len(), self.output.display());
         Ok(Outcome::new(result, vec![text([line])]))
     }
 }

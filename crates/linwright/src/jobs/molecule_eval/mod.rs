@@ -95,7 +95,7 @@ impl MoleculeEval {
         session.step("evaluating");
         for index in 0..self.limit.unwrap_or(usize::MAX) {
             if session.interrupted() {
-                return Err(Failure::interrupted("interrupted; nothing was written"));
+                return Err(Failure::interrupted("interrupted; nothing was written".to_owned()));
             }
             let Some(mut structure) = reader.next_frame()? else { break };
             structure.convert(units, own);
@@ -128,12 +128,7 @@ impl MoleculeEval {
         keys
     }
 
-    fn outcome(
-        &self,
-        errors: &PredictionErrors,
-        units: Units,
-        session: &Session<'_>,
-    ) -> Outcome {
+    fn outcome(&self, errors: &PredictionErrors, units: Units, session: &Session<'_>) -> Outcome {
         let (structures, atoms) = errors.counts();
         let (energy, length) = (units.energy.name(), units.length.name());
         let part = |pair: Option<ErrorPair>, of: fn(ErrorPair) -> f64| -> Value {
@@ -174,11 +169,8 @@ impl MoleculeEval {
             row(format!("stress, {energy}/{length}^3"), stress),
         ];
         let rows: Vec<_> = rows.into_iter().flatten().collect();
-        let mut blocks = vec![text([format!(
-            "{} structures, {} atoms",
-            grouped(structures),
-            grouped(atoms)
-        )])];
+        let mut blocks =
+            vec![text([format!("{} structures, {} atoms", grouped(structures), grouped(atoms))])];
         match rows.is_empty() {
             true => blocks.push(text(["the file has no reference energies or forces"])),
             false => blocks.push(table(&["error", "mean absolute", "root mean square"], rows)),
@@ -190,5 +182,8 @@ impl MoleculeEval {
 /// Whether a file has structures: the first frame can be read.
 fn is_structures(path: &Path) -> bool {
     let frame = |mut reader: XyzReader<_>| reader.next_frame().ok().flatten();
-    XyzReader::open(path, LabelKeys::default()).ok().and_then(frame).is_some_and(|frame: Structure| !frame.species.is_empty())
+    XyzReader::open(path, LabelKeys::default())
+        .ok()
+        .and_then(frame)
+        .is_some_and(|frame: Structure| !frame.species.is_empty())
 }

@@ -203,7 +203,10 @@ fn backward_entry<V: Lanes<Number = f32>>(
     dx: &[f32],
 ) -> [f32; COMPONENTS] {
     let channels = pair.len();
-    assert!(rows.len() == row_len(channels) && dx.len() == COMPONENTS * channels, "rows of an entry");
+    assert!(
+        rows.len() == row_len(channels) && dx.len() == COMPONENTS * channels,
+        "rows of an entry"
+    );
     let (weights, slopes) = (stencil.value.map(V::splat), stencil.slope.map(V::splat));
     let mut sums = [V::splat(0.0); COMPONENTS];
     for c in (0..channels).step_by(V::WIDTH) {

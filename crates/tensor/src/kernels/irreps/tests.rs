@@ -288,8 +288,11 @@ fn messages_and_their_gradients_equal_their_naive_twins() {
         for (entry, found) in dd.iter().enumerate() {
             let (sender, receiver) = (graph.senders[entry] as usize, graph.receiver(entry));
             let term = |k: usize| {
-                let [_, slope] =
-                    filter(&nodes, &graph.stencils[entry], PART_OF[k / channels] * channels + k % channels);
+                let [_, slope] = filter(
+                    &nodes,
+                    &graph.stencils[entry],
+                    PART_OF[k / channels] * channels + k % channels,
+                );
                 slope * f64::from(dm[sender * size + k]) * f64::from(y[receiver * size + k])
             };
             let want = 0.5 + (0..size).map(term).sum::<f64>();
