@@ -6,7 +6,6 @@ use super::dense::{Affine, Mixing, Packed, dense};
 use super::filters::Filters;
 use super::graph::Graph;
 use crate::tensornet::{Group, Nonlinearity, TensorNet};
-use linwright_tensor::kernels::gemm::{Write, linear};
 use linwright_tensor::kernels::irreps::{COMPONENTS, PARTS, Square};
 use linwright_tensor::kernels::norm::{Norm, NormKind};
 use linwright_tensor::{Mat, parallel};
@@ -378,13 +377,12 @@ impl Model {
 }
 
 impl Affine<f64> {
-    /// Outputs for rows.
+    /// Outputs for rows. Each is a plain sum, so that its bits do not depend on the rows beside it:
+    /// species are met in the order of the structures that came before.
     fn values(&self, x: &Mat<f64>) -> Mat<f64> {
-        let mut y = Mat::zeros(x.rows(), self.weight.rows());
-        linear(x.view(), self.weight.view(), y.view_mut(), Write::Set);
-        for i in 0..y.rows() {
-            y.row_mut(i).iter_mut().zip(&self.bias).for_each(|(y, bias)| *y += bias);
-        }
-        y
+        Mat::from_fn(x.rows(), self.weight.rows(), |i, k| {
+            let terms = x.row(i).iter().zip(self.weight.row(k)).map(|(x, w)| x * w);
+            terms.sum::<f64>() + self.bias[k]
+        })
     }
 }
