@@ -1,12 +1,10 @@
-//! The fast path against energies, forces and virials of torchmd-net: set a of the golden vectors
-//! in `tensornet` of `$LINWRIGHT_GOLDEN`, by default `testdata/golden` of the workspace.
-#![allow(clippy::disallowed_methods, reason = "the folder of golden vectors is a setting")]
+//! The fast path against energies, forces and virials of torchmd-net.
 
 use linwright_molecule::tensornet::{Group, TensorNet, TensorNetConfig};
 use linwright_molecule::{Cell, FastOptions, FastTensorNet, Potential, Structure, Wanted};
 use linwright_tensor::parallel::with_threads;
 use safetensors::SafeTensors;
-use std::path::{Path, PathBuf};
+use std::path::Path;
 
 /// Single precision against double, of energies relative and of forces absolute.
 const ENERGY: f64 = 1e-5;
@@ -16,9 +14,8 @@ const TABLE_ENERGY: f64 = 1e-6;
 const TABLE_FORCE: f64 = 2e-5;
 
 fn file(name: &str) -> Vec<u8> {
-    let default = Path::new(env!("CARGO_MANIFEST_DIR")).join("../../testdata/golden");
-    let root = std::env::var_os("LINWRIGHT_GOLDEN").map_or(default, PathBuf::from);
-    let path = root.join("tensornet").join(name);
+    let root = Path::new(env!("CARGO_MANIFEST_DIR")).join("../../testdata/tensornet");
+    let path = root.join(name);
     std::fs::read(&path).unwrap_or_else(|e| panic!("{}: {e}", path.display()))
 }
 
@@ -120,7 +117,7 @@ fn check(
 }
 
 #[test]
-fn golden_energies_forces_and_virials_are_reproduced() {
+fn energies_forces_and_virials_are_reproduced() {
     let bytes = file("a.safetensors");
     let a = SafeTensors::deserialize(&bytes).expect("golden vectors");
     for intervals in [Some(256), Some(1024), None] {
@@ -131,7 +128,7 @@ fn golden_energies_forces_and_virials_are_reproduced() {
 }
 
 #[test]
-fn golden_rotations_alone_are_reproduced() {
+fn rotations_alone_are_reproduced() {
     let (bytes, extra) = (file("a.safetensors"), file("extra.safetensors"));
     let a = SafeTensors::deserialize(&bytes).expect("golden vectors");
     let extra = SafeTensors::deserialize(&extra).expect("golden vectors");
@@ -143,7 +140,7 @@ fn golden_rotations_alone_are_reproduced() {
 }
 
 #[test]
-fn golden_systems_have_the_same_bits_on_any_number_of_threads_and_tables_are_close() {
+fn systems_have_the_same_bits_on_any_number_of_threads_and_tables_are_close() {
     let bytes = file("a.safetensors");
     let a = SafeTensors::deserialize(&bytes).expect("golden vectors");
     let new = |intervals| {
