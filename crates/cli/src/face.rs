@@ -68,8 +68,10 @@ pub(crate) fn command(verb: &Verb) -> Command {
 
 /// The command of a verb with its arguments.
 fn with_arguments(command: Command) -> Command {
-    let name = command.get_display_name().unwrap_or_else(|| command.get_name());
-    let fields = Verb::named(name).map(|verb| (verb.fields)()).unwrap_or_default();
+    // By now clap has given a display name to the others as well.
+    let verb = command.get_display_name().and_then(Verb::named);
+    let verb = verb.or_else(|| Verb::named(command.get_name()));
+    let fields = verb.map(|verb| (verb.fields)()).unwrap_or_default();
     command.args(fields.iter().map(argument))
 }
 

@@ -1,7 +1,7 @@
 //! Every verb explains its flags, and every flag is tried somewhere in these tests.
 
 use crate::workshop::{Workshop, names};
-use linwright::jobs::VERBS;
+use linwright::jobs::{VERBS, Verb};
 use std::collections::BTreeSet;
 use std::fs;
 use std::path::Path;
@@ -57,7 +57,8 @@ fn the_top_names_all_verbs_and_exit_codes() {
     for verb in &verbs {
         let verb = verb.split(' ').next().unwrap();
         let folder = verb.replace('-', "_");
-        let is_job = VERBS.iter().any(|job| job.name == verb);
+        let is_group = |job: &Verb| job.grouped().is_some_and(|(group, _)| group.name == verb);
+        let is_job = VERBS.iter().any(|job| job.name == verb || is_group(job));
         assert!(
             is_job || files.contains(&format!("{folder}.rs")) || files.contains(&folder),
             "{verb} in {files:?}"

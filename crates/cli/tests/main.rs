@@ -32,6 +32,7 @@ mod kept;
 mod killed;
 mod laser;
 mod long_values;
+mod molecule;
 mod offload;
 mod outputs;
 mod plan;

@@ -1,6 +1,7 @@
 //! What commands write replaces no input, and with --force only what the program wrote itself.
 
 use crate::image_study::{images, labels};
+use crate::molecule::potential;
 use crate::study::RECIPE;
 use crate::tasks;
 use crate::workshop::{Outcome, Workshop, names};
@@ -34,12 +35,14 @@ const RUNS: [&str; 4] = [
 const AGAIN: [&str; 2] = ["merge part0 part1 --output", "reproduce mixed --output"];
 
 /// Commands that write a file.
-const FILES: [&str; 5] = [
+const FILES: [&str; 7] = [
     "eval model --text text.jsonl --output",
     "select model --site layers.0.query --rank 2 --output",
     "inspect model --html",
     "inspect model --output",
     "eval-net net --images a-images-idx3-ubyte --output",
+    "molecule eval potential.ckpt a.xyz --output",
+    "molecule convert potential.ckpt --output",
 ];
 
 /// Options that name what is written, of commands that add files of their own names to a directory.
@@ -80,6 +83,7 @@ fn furnished() -> Workshop {
     w.ok("train-net mlp:2 --images a-images-idx3-ubyte --steps 1 -o net");
     w.ok("export model -o mixed --form native");
     w.write("mixed/my-results.csv", "1,2");
+    potential(&w);
     w
 }
 
@@ -245,6 +249,7 @@ fn no_command_that_writes_is_forgotten() {
         let subs: &[&str] = match command {
             "bench" => &["bench operators", "bench model"],
             "rotor" => &["rotor convergence"],
+            "molecule" => &["molecule eval", "molecule convert"],
             other => &[other],
         };
         for sub in subs {

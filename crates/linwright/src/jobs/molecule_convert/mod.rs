@@ -16,7 +16,7 @@ pub struct MoleculeConvert {
     /// A checkpoint of torchmd-net (`.ckpt`), a `.safetensors`, or a directory with
     /// `model.safetensors`.
     #[schemars(extend("x-positional" = true))]
-    pub model: String,
+    pub potential: String,
     /// The file to write, which names of torchmd-net load as a state dict.
     #[schemars(extend("x-short" = "o", "x-path" = true, "x-required" = true))]
     pub output: PathBuf,
@@ -38,7 +38,7 @@ impl Job for MoleculeConvert {
     const OUTPUT_ENDING: &str = ".safetensors";
 
     fn inputs(&self) -> Vec<PathBuf> {
-        vec![PathBuf::from(&self.model)]
+        vec![PathBuf::from(&self.potential)]
     }
 
     fn run(&self, session: &mut Session<'_>) -> Result<Outcome, Failure> {
@@ -46,8 +46,8 @@ impl Job for MoleculeConvert {
         outputs::file(&self.output, self.force, &inputs, session, |path| {
             Checkpoint::open(path).is_ok()
         })?;
-        session.step(&format!("loading {}", self.model));
-        let MoleculeModel { mut checkpoint, .. } = MoleculeModel::open(Path::new(&self.model))?;
+        session.step(&format!("loading {}", self.potential));
+        let MoleculeModel { mut checkpoint, .. } = MoleculeModel::open(Path::new(&self.potential))?;
         if let Some(units) = &self.units {
             checkpoint.units = Units::parse(units)?;
         }

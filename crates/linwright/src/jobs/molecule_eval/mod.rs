@@ -21,7 +21,7 @@ pub struct MoleculeEval {
     /// A checkpoint of torchmd-net (`.ckpt`), a `.safetensors`, or a directory with
     /// `model.safetensors`.
     #[schemars(extend("x-positional" = true))]
-    pub model: String,
+    pub potential: String,
     /// Structures in extended XYZ.
     #[schemars(extend("x-positional" = true))]
     pub structures: String,
@@ -57,7 +57,7 @@ impl Job for MoleculeEval {
     const OUTPUT_ENDING: &str = ".xyz";
 
     fn inputs(&self) -> Vec<PathBuf> {
-        vec![PathBuf::from(&self.model), PathBuf::from(&self.structures)]
+        vec![PathBuf::from(&self.potential), PathBuf::from(&self.structures)]
     }
 
     fn run(&self, session: &mut Session<'_>) -> Result<Outcome, Failure> {
@@ -65,8 +65,8 @@ impl Job for MoleculeEval {
             let inputs = outputs::inputs_of(self, session);
             outputs::file(path, self.force, &inputs, session, is_structures)?;
         }
-        session.step(&format!("loading {}", self.model));
-        let model = MoleculeModel::open(Path::new(&self.model))?;
+        session.step(&format!("loading {}", self.potential));
+        let model = MoleculeModel::open(Path::new(&self.potential))?;
         model.checkpoint.notes.iter().for_each(|note| session.note(note));
         let own = model.checkpoint.units;
         let units = self.units.as_deref().map(Units::parse).transpose()?.unwrap_or(own);
@@ -141,7 +141,7 @@ impl MoleculeEval {
         let result = json!({
             "schema": 1,
             "linwright": session.build().version,
-            "model": session.portable(&self.model),
+            "potential": session.portable(&self.potential),
             "structures": structures,
             "atoms": atoms,
             "energy_mae": part(per_atom, mae),

@@ -17,7 +17,7 @@ pub struct MoleculeInfo {
     /// A checkpoint of torchmd-net (`.ckpt`), a `.safetensors`, or a directory with
     /// `model.safetensors`.
     #[schemars(extend("x-positional" = true))]
-    pub model: String,
+    pub potential: String,
 }
 
 impl Job for MoleculeInfo {
@@ -25,12 +25,12 @@ impl Job for MoleculeInfo {
     const ABOUT: &str = "Architecture, size, units and species of a molecular potential.";
 
     fn inputs(&self) -> Vec<PathBuf> {
-        vec![PathBuf::from(&self.model)]
+        vec![PathBuf::from(&self.potential)]
     }
 
     fn run(&self, session: &mut Session<'_>) -> Result<Outcome, Failure> {
-        session.step(&format!("loading {}", self.model));
-        let model = MoleculeModel::open(Path::new(&self.model))?;
+        session.step(&format!("loading {}", self.potential));
+        let model = MoleculeModel::open(Path::new(&self.potential))?;
         session.finish();
         let checkpoint = &model.checkpoint;
         checkpoint.notes.iter().for_each(|note| session.note(note));
@@ -43,7 +43,7 @@ impl Job for MoleculeInfo {
         let result = json!({
             "schema": 1,
             "linwright": session.build().version,
-            "model": session.portable(&self.model),
+            "potential": session.portable(&self.potential),
             "parameters": config.parameters(),
             "architecture": config,
             "mean": mean,
