@@ -72,8 +72,8 @@ fn names_and_units_of_labels_are_chosen() {
     assert!(away.abs() > 0.1, "{away}");
     let other = eval("--units kcal/mol,A");
     assert_eq!(other["units"]["energy_mae"], "kcal/mol/atom");
-    // The labels are numbers of other units, so errors of the same model differ.
-    assert!((number(&other, "force_mae") - number(&reference, "force_mae")).abs() > 0.1);
+    // 23 kcal/mol are one eV, and the labels are small.
+    assert!(number(&other, "energy_mae") > 5.0 * number(&own, "energy_mae"));
     // Keys that no frame has: errors of nothing are null.
     let none = eval("--energy-key E --forces-key F");
     assert!(none["energy_mae"].is_null() && none["force_mae"].is_null());

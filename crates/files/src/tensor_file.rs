@@ -118,8 +118,8 @@ impl TensorFile {
         &self.header.metadata
     }
 
-    /// An entry that `torch.save` wrote beside the tensors, such as `hyper_parameters`, as JSON; see
-    /// [`Format::entry`].
+    /// An entry that `torch.save` wrote beside the tensors, such as `hyper_parameters`, as JSON;
+    /// see [`Format::entry`].
     ///
     /// # Errors
     /// [`FileError::Malformed`].

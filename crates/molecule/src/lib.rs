@@ -1,8 +1,8 @@
 //! Molecular potentials of irreducible Cartesian tensors (TensorNet, arXiv 2306.06482): energies,
 //! forces, stress, training and dynamics.
 //!
-//! A [`Structure`] holds atoms, [`Neighbours`] their pairs within a cutoff, and a [`Potential`] says
-//! what energy and forces they have. Dynamics, relaxation and evaluation know only the trait.
+//! A [`Structure`] holds atoms, [`Neighbours`] their pairs within a cutoff, and a [`Potential`]
+//! says what energy and forces they have. Dynamics, relaxation and evaluation know only the trait.
 
 mod checkpoint;
 pub mod dynamics;

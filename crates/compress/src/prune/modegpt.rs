@@ -31,7 +31,8 @@ use std::collections::{BTreeMap, BTreeSet};
 /// shares.
 ///
 /// Source: Lin et al. 2024 (arXiv:2408.09632), algorithms 1 to 3 and the global allocation of
-/// section 3.3. Deviations: a layer keeps at least a tenth; inputs come from the model as narrowed so far, as in its code; rotary pairs
+/// section 3.3. Deviations: a layer keeps at least a tenth; inputs come from the model as narrowed
+/// so far, as in its code; rotary pairs
 /// leave together; heads that share keys and values are narrowed together; values are weighted by
 /// second moments of attended values instead of those of the layer's inputs. Norms of queries and
 /// keys span a whole head, so models that have them keep both, and the rest gives more.

@@ -123,8 +123,8 @@ impl<'a> Dynamics<'a> {
     /// One time step.
     ///
     /// # Errors
-    /// [`MoleculeError::Diverged`] if positions or velocities are no longer finite, and those of the
-    /// potential.
+    /// [`MoleculeError::Diverged`] if positions or velocities are no longer finite, and those of
+    /// the potential.
     pub fn advance(&mut self) -> Result<(), MoleculeError> {
         let half = 0.5 * self.plan.time_step;
         self.kick(half);

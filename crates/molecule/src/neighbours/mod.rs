@@ -58,8 +58,8 @@ pub struct Neighbour {
 /// distance below the cutoff, strictly, and not below the lower cutoff. The edge of an atom to
 /// itself (distance zero), which TensorNet has, is implied and not listed.
 ///
-/// Pairs are sorted by (first, second, image); rows by (atom, pair, reversed). An atom that sees its
-/// own image has two entries for that pair, one reversed.
+/// Pairs are sorted by (first, second, image); rows by (atom, pair, reversed). An atom that sees
+/// its own image has two entries for that pair, one reversed.
 #[derive(Clone, Debug, Default, PartialEq)]
 pub struct Neighbours {
     /// Unordered pairs.

@@ -1,13 +1,16 @@
 //! Extended XYZ, read and written frame by frame.
 //!
 //! A frame is a line with the number of atoms, a line of `key=value` pairs, and a line for each
-//! atom with the columns that `Properties` declares. `Lattice` has the rows of the cell, `pbc` which
-//! of them repeat: all if it is missing. Other matrices of nine numbers go by columns, vectors of six
+//! atom with the columns that `Properties` declares. `Lattice` has the rows of the cell, `pbc`
+//! which
+//! of them repeat: all if it is missing. Other matrices of nine numbers go by columns, vectors of
+//! six
 //! in the order xx, yy, zz, yz, xz, xy. Without a line of pairs, columns are symbol and position.
 //! Source: the format's description in the documentation of ASE, `ase.io.extxyz`.
 //!
 //! Deviations: a key that is there twice, a column too many, and a charge or a label that is no
-//! number are errors. Per-atom columns other than labels are read over; other pairs are kept as text.
+//! number are errors. Per-atom columns other than labels are read over; other pairs are kept as
+//! text.
 
 mod atoms;
 mod comment;

@@ -3,8 +3,8 @@
 use super::outcome::{table, text};
 use super::{Failure, Job, Outcome, Session, outputs};
 use linwright_molecule::{
-    ErrorPair, LabelKeys, MoleculeModel, PredictionErrors, Structure, Units, Wanted, XyzReader,
-    XyzWriter, stress,
+    ErrorPair, LabelKeys, MoleculeModel, Prediction, PredictionErrors, Structure, Units, Wanted,
+    XyzReader, XyzWriter, stress,
 };
 use linwright_report::number::grouped;
 use linwright_run::Monitor;
@@ -98,15 +98,15 @@ impl MoleculeEval {
                 return Err(Failure::interrupted("interrupted; nothing was written".to_owned()));
             }
             let Some(mut structure) = reader.next_frame()? else { break };
-            structure.convert(units, own);
-            let found = potential.predict(&structure, Wanted { forces: true });
-            let found = found.map_err(|error| error.of_structure(index))?;
+            let mut inner = structure.clone();
+            inner.convert(units, own);
+            let found = potential.predict(&inner, Wanted { forces: true });
+            let found = converted(found.map_err(|error| error.of_structure(index))?, own, units);
             errors.add(&structure, &found);
             if self.output.is_some() {
                 structure.labels.energy = Some(found.energy);
                 structure.labels.stress = stress(&structure, &found);
                 structure.labels.forces = Some(found.forces);
-                structure.convert(own, units);
                 writer.frame(&structure)?;
             }
             session.progress(index as u64 + 1, self.limit.unwrap_or(0) as u64);
@@ -177,6 +177,16 @@ impl MoleculeEval {
         }
         Outcome::new(result, blocks)
     }
+}
+
+/// A prediction in other units.
+fn converted(mut found: Prediction, from: Units, to: Units) -> Prediction {
+    let (energy, force) = (from.energy_to(to), from.force_to(to));
+    found.energy *= energy;
+    found.atom_energies.iter_mut().for_each(|own| *own *= energy);
+    found.forces.iter_mut().flatten().for_each(|own| *own *= force);
+    found.virial.iter_mut().flatten().for_each(|own| *own *= energy);
+    found
 }
 
 /// Whether a file has structures: the first frame can be read.

@@ -11,7 +11,8 @@ use linwright_run::Monitor;
 use serde::Serialize;
 use serde_json::json;
 
-/// Multiply-adds that timing a model for an estimate may take in one pass: some seconds on a laptop.
+/// Multiply-adds that timing a model for an estimate may take in one pass: some seconds on a
+/// laptop.
 const TIMED_WORK: u64 = 300_000_000_000;
 /// Tokens of the shortest window that is timed.
 const LEAST_TOKENS: usize = 16;

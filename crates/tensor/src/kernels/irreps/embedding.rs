@@ -54,8 +54,8 @@ impl EmbeddingEdges<'_> {
     }
 }
 
-/// Writes the tensors of some receivers to `x` (receivers, 9, channels); `own` (receivers, channels)
-/// are the factors of the unit tensor for the edges of atoms to themselves.
+/// Writes the tensors of some receivers to `x` (receivers, 9, channels); `own` (receivers,
+/// channels) are the factors of the unit tensor for the edges of atoms to themselves.
 ///
 /// # Panics
 /// If lengths do not match, an edge leads outside, or channels are not a multiple of [`SLAB`].
