@@ -142,13 +142,13 @@ impl Graph {
                     let g = along * u[x] + (of_u[x] - u[x] * radial) / d;
                     own[x] -= g;
                     to.forces[sender][x] += g;
-                    for y in 0..3 {
-                        to.virial[x][y] -= g * u[y] * d;
+                    for (sum, u) in to.virial[x].iter_mut().zip(u) {
+                        *sum -= g * u * d;
                     }
                 }
             }
-            for x in 0..3 {
-                to.forces[atom as usize][x] += own[x];
+            for (sum, own) in to.forces[atom as usize].iter_mut().zip(own) {
+                *sum += own;
             }
         }
     }

@@ -73,16 +73,16 @@ impl Lattice {
     ) -> Result<[RangeInclusive<i32>; 3], MoleculeError> {
         let apart = difference(&search.positions[first], &search.positions[second]);
         let mut ranges = [0..=0, 0..=0, 0..=0];
-        for k in 0..3 {
+        for (k, range) in ranges.iter_mut().enumerate() {
             let middle = dot(&self.dual[k], &apart);
             if middle.abs() > f64::from(i32::MAX / 4) {
                 return Err(search.too_far(second));
             }
             // Rounding may only add images.
             let reach = self.reach[k] + 1e-6 * self.reach[k].min(1.0);
-            ranges[k] = (middle - reach).ceil() as i32..=(middle + reach).floor() as i32;
+            *range = (middle - reach).ceil() as i32..=(middle + reach).floor() as i32;
             if self.reach[k] == 0.0 {
-                ranges[k] = 0..=0;
+                *range = 0..=0;
             }
         }
         Ok(ranges)

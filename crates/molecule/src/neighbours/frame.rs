@@ -42,8 +42,8 @@ impl Frame {
             return Err(wrong("has numbers that are not finite, or huge"));
         }
         let lengths: f64 = vectors.iter().map(|v| dot(v, v).sqrt()).product();
-        // Also false for NaN.
-        if !(span(&vectors) > FLAT * lengths) {
+        let span = span(&vectors);
+        if span.is_nan() || span <= FLAT * lengths {
             return Err(wrong("has no volume: its repeating vectors lie in a plane or on a line"));
         }
         let unit = |k: usize| [0, 1, 2].map(|other| i64::from(other == k));

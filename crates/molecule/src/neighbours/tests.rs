@@ -18,7 +18,7 @@ fn atoms(positions: Vec<[f64; 3]>, cell: Option<Cell>) -> Structure {
 /// the cutoff, and repeating along some vectors only.
 fn random_cell(kind: u64, random: &mut RngStream) -> Option<Cell> {
     let mut rows = [[0.0; 3]; 3];
-    let longest = if kind % 2 == 0 { 2.0 } else { 7.0 };
+    let longest = if kind.is_multiple_of(2) { 2.0 } else { 7.0 };
     for (k, row) in rows.iter_mut().enumerate() {
         row[k] = between(random, 0.8, longest);
     }

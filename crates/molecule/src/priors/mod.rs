@@ -115,8 +115,8 @@ impl Sum<'_> {
             let pull = slope * vector[axis] / length;
             self.found.forces[atoms.first][axis] -= pull;
             self.found.forces[atoms.second][axis] += pull;
-            for other in 0..3 {
-                self.found.virial[axis][other] -= pull * vector[other];
+            for (sum, other) in self.found.virial[axis].iter_mut().zip(vector) {
+                *sum -= pull * other;
             }
         }
     }

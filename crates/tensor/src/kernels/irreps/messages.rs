@@ -140,9 +140,10 @@ fn gather_row<V: Lanes<Number = f32>, const WIDE: usize>(
                 unsafe {
                     let at = rows.as_ptr().add(offset_of(c) + part * SLAB);
                     let filter = value_of(at, weights);
-                    for number in STARTS[part]..STARTS[part + 1] {
+                    let range = STARTS[part]..STARTS[part + 1];
+                    for (number, sum) in range.clone().zip(&mut sums[range]) {
                         let feature = V::load(features.as_ptr().add(number * channels + c));
-                        sums[number] = feature.times_plus(filter, sums[number]);
+                        *sum = feature.times_plus(filter, *sum);
                     }
                 }
             }
