@@ -58,7 +58,7 @@ pub(crate) fn command(verb: &Verb) -> Command {
     let (about, more) = verb.about.split_once("\n\n").unwrap_or((verb.about, ""));
     let command = match verb.grouped() {
         // The display name is how its arguments are found.
-        Some((_, rest)) => Command::new(rest).display_name(verb.name),
+        Some((_, rest)) => Command::new(rest).display_name(format!("linwright-{}", verb.name)),
         None => Command::new(verb.name),
     };
     let command = command.about(about.trim_end_matches('.').to_owned());
@@ -68,9 +68,8 @@ pub(crate) fn command(verb: &Verb) -> Command {
 
 /// The command of a verb with its arguments.
 fn with_arguments(command: Command) -> Command {
-    // By now clap has given a display name to the others as well.
-    let verb = command.get_display_name().and_then(Verb::named);
-    let verb = verb.or_else(|| Verb::named(command.get_name()));
+    let display = command.get_display_name().and_then(|name| name.strip_prefix("linwright-"));
+    let verb = display.and_then(Verb::named).or_else(|| Verb::named(command.get_name()));
     let fields = verb.map(|verb| (verb.fields)()).unwrap_or_default();
     command.args(fields.iter().map(argument))
 }

@@ -27,7 +27,10 @@ fn every_method_keeps_at_most_its_share_and_is_scored_again_as_it_was_saved() {
         assert!(perplexity(&scored).is_object(), "{scored}");
 
         let dry = w.ok_json(&format!("prune {options} --dry-run -o dry"));
-        assert_eq!(dry["estimate"]["targeted"].as_u64(), Some(kept), "{method}");
+        // What modegpt leaves to a layer depends on the text, so it tells equal shares.
+        let told = dry["estimate"]["targeted"].as_u64().unwrap();
+        let divides = method == "modegpt" && told as f64 <= 0.6 * dense as f64;
+        assert!(told == kept || divides, "{method}: {told} {kept}");
         w.ok(&format!("compress {options} -o same-{method}"));
         assert!(w.weights(&format!("same-{method}")) == w.weights(method), "{method}");
     }
@@ -44,6 +47,7 @@ fn options_belong_to_methods() {
         "--method llm_pruner --global --compat",
         "--method llm_pruner --ratio 0.5 --refit 0.01",
         "--method slicegpt --no-refit",
+        "--method modegpt --temperature 0.2",
         "--method drop_layers --order influence",
     ] {
         w.ok(&format!(
