@@ -89,6 +89,9 @@ fn bad_structures_and_potentials_are_refused_by_name() {
     w.fails("molecule eval potential.ckpt same.xyz", 1, &["structure 0"]);
     w.write("gold.xyz", "1\n\nAu 0 0 0\n");
     w.fails("molecule eval potential.ckpt gold.xyz --exact", 1, &["Au"]);
+    w.ok("molecule convert potential.ckpt -o water.safetensors --species H,O");
+    w.write("methane.xyz", "2\n\nC 0 0 0\nH 0 0 1.1\n");
+    w.fails("molecule eval water.safetensors methane.xyz", 1, &["structure 0", "C", "trained"]);
     w.write("none.xyz", "");
     w.fails("molecule eval potential.ckpt none.xyz", 1, &["no structures"]);
     w.fails("molecule eval potential.ckpt missing.xyz", 1, &["missing.xyz"]);

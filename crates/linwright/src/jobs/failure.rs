@@ -313,10 +313,9 @@ impl From<MoleculeError> for Failure {
         match error {
             MoleculeError::File(error) => error.into(),
             MoleculeError::Interrupted { .. } => Self::interrupted(message),
-            MoleculeError::Units { .. } | MoleculeError::Setting { .. } => Self::usage(message),
-            MoleculeError::Architecture { .. } => {
-                Self::usage(message).hint("--exact takes the path that has every architecture")
-            }
+            MoleculeError::Units { .. }
+            | MoleculeError::Setting { .. }
+            | MoleculeError::Architecture { .. } => Self::usage(message),
             _ => Self::general(message),
         }
     }

@@ -109,7 +109,7 @@ macro_rules! jobs {
 
 /// Groups of commands.
 pub static GROUPS: &[Group] =
-    &[Group { name: "molecule", about: "Energies, forces, dynamics and relaxation of molecules" }];
+    &[Group { name: "molecule", about: "Energies and forces of molecules" }];
 
 jobs! {
     inspect => Inspect;

@@ -23,7 +23,8 @@ pub struct MoleculeConvert {
     /// Units of the model, such as `eV,A` [default: those of the file, or eV and angstroms].
     #[schemars(extend("x-value" = "ENERGY,LENGTH", "x-whole" = true))]
     pub units: Option<String>,
-    /// Elements that the model was trained on, such as `H,C,O`; none is refused if unknown.
+    /// Elements that the model was trained on, such as `H,C,O`; others are
+    /// refused then [default: those of the file].
     #[schemars(extend("x-value" = "SYMBOL"))]
     pub species: Vec<String>,
     /// Overwrite an existing file.

@@ -4,7 +4,7 @@ use super::outcome::{table, text};
 use super::{Failure, Job, Outcome, Session, outputs};
 use linwright_molecule::{
     ErrorPair, LabelKeys, MoleculeModel, Prediction, PredictionErrors, Structure, Units, Wanted,
-    XyzReader, XyzWriter, stress,
+    XyzReader, XyzWriter, shown_species, stress,
 };
 use linwright_report::number::grouped;
 use linwright_run::Monitor;
@@ -52,8 +52,8 @@ impl Job for MoleculeEval {
     const ABOUT: &str = "Energies and forces of structures by a molecular potential, and their \
         errors.\n\n\
         Errors are measured where the file has reference values: of energies per atom, and of the \
-        components of forces. Models of single precision take tables of radial filters; --exact \
-        computes everything in double precision.";
+        components of forces. Without --exact, single precision and tables of radial filters are \
+        used.";
     const OUTPUT_ENDING: &str = ".xyz";
 
     fn inputs(&self) -> Vec<PathBuf> {
@@ -88,7 +88,13 @@ impl MoleculeEval {
         units: Units,
         session: &mut Session<'_>,
     ) -> Result<(PredictionErrors, Vec<u8>), Failure> {
-        let mut potential = model.potential(self.exact)?;
+        let mut potential = model.potential(self.exact).map_err(|error| {
+            let failure = Failure::from(error);
+            match self.exact {
+                true => failure,
+                false => failure.hint("--exact supports more architectures, if not all"),
+            }
+        })?;
         let own = model.checkpoint.units;
         let mut reader = XyzReader::open(Path::new(&self.structures), self.keys())?;
         let (mut errors, mut writer) = (PredictionErrors::default(), XyzWriter::new(Vec::new()));
@@ -98,6 +104,15 @@ impl MoleculeEval {
                 return Err(Failure::interrupted("interrupted; nothing was written".to_owned()));
             }
             let Some(mut structure) = reader.next_frame()? else { break };
+            let known = &model.checkpoint.species;
+            let is_new = |number: &&u8| !known.is_empty() && !known.contains(number);
+            if let Some(number) = structure.species.iter().find(is_new) {
+                let told = format!(
+                    "structure {index} has {}, which the model was not trained on",
+                    shown_species(*number)
+                );
+                return Err(Failure::general(told).hint("`molecule info` lists its elements"));
+            }
             let mut inner = structure.clone();
             inner.convert(units, own);
             let found = potential.predict(&inner, Wanted { forces: true });
