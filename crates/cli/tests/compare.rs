@@ -122,7 +122,7 @@ fn what_is_missing_of_a_comparison_is_one_candidate() {
     let cells = names(&w.path("out/compared"));
     assert_eq!(cells.len(), 3);
     for cell in cells {
-        std::fs::remove_file(w.path("out/compared").join(cell)).unwrap();
+        std::fs::remove_dir_all(w.path("out/compared").join(cell)).unwrap();
         let again = w.run(&line);
         assert_eq!(again.code, Some(0), "{}", again.stderr);
         let made = again.stderr.lines().filter(|line| line.contains(" of 3)"));
@@ -136,7 +136,7 @@ fn every_model_is_trained_alike_and_methods_take_their_options() {
     let w = Workshop::new();
     let line = format!(
         "compare model --keep 0.6 --methods low_rank,modegpt,width --method-options \
-         '{{modegpt: {{temperature: 0}}}}' {TEXT} {CALIBRATION}"
+         {{\"modegpt\":{{\"temperature\":0}}}} {TEXT} {CALIBRATION}"
     );
     let plain = w.ok_json(&format!("{line} -o plain"));
     let trained = w.ok_json(&format!("{line} --recover 8 --recover-rate 0.003 -o trained"));
@@ -200,11 +200,11 @@ fn bad_comparisons_are_refused_before_any_work() {
         (format!("--save-best out/best {TEXT} {CALIBRATION}"), vec!["--save-best"]),
         (format!("--method-options modegpt {TEXT} {CALIBRATION}"), vec!["--method-options"]),
         (
-            format!("--method-options '{{rotor: {{layers: 2}}}}' {TEXT} {CALIBRATION}"),
+            format!("--method-options {{\"rotor\":{{\"layers\":2}}}} {TEXT} {CALIBRATION}"),
             vec!["rotor is not compared", "low_rank"],
         ),
         (
-            format!("--method-options '{{modegpt: {{heat: 2}}}}' {TEXT} {CALIBRATION}"),
+            format!("--method-options {{\"modegpt\":{{\"heat\":2}}}} {TEXT} {CALIBRATION}"),
             vec!["modegpt", "unknown field `heat`"],
         ),
         (format!("--recover 0 {TEXT} {CALIBRATION}"), vec!["0"]),

@@ -33,8 +33,8 @@ use std::collections::{BTreeMap, BTreeSet};
 /// shares.
 ///
 /// Source: Lin et al. 2024 (arXiv:2408.09632), algorithms 1 to 3 and the global allocation of
-/// section 3.3. Deviations: a layer keeps at least a tenth; inputs come from the model as narrowed
-/// so far, as in its code; rotary pairs
+/// section 3.3. Deviations: a layer keeps at least a tenth; output projections are refitted to the
+/// inputs in the narrowed model ([`Self::refit`]); rotary pairs
 /// leave together; heads that share keys and values are narrowed together; values are weighted by
 /// second moments of attended values instead of those of the layer's inputs. Norms of queries and
 /// keys span a whole head, so models that have them keep both, and the rest gives more.
@@ -206,12 +206,13 @@ impl PruneMethod for Modegpt {
             let influence = influences(original, windows, monitor)?;
             budget.divide(original, cut, &influence, self.temperature);
         }
-        let lockstep = Lockstep::new(original, windows, context.bounds.clone());
+        let lockstep = || Lockstep::new(original, windows, context.bounds.clone());
         let mut now = Narrowing {
             problem,
             budget: &budget,
             pieces: Pieces::new(problem, self),
-            lockstep: if self.refit { lockstep } else { lockstep.without_targets() },
+            dense: lockstep().without_targets(),
+            narrowed: lockstep(),
             network: original.clone(),
             widths: vec![KeptWidths::default(); original.config().layers.len()],
             reports: BTreeMap::new(),
@@ -231,7 +232,10 @@ struct Narrowing<'a> {
     problem: &'a PruneProblem<'a>,
     budget: &'a Budget,
     pieces: Pieces<'a>,
-    lockstep: Lockstep<'a, Transformer>,
+    /// The original alone, whose inputs choose what is kept.
+    dense: Lockstep<'a, Transformer>,
+    /// The original beside the model narrowed so far, for refits.
+    narrowed: Lockstep<'a, Transformer>,
     network: Transformer,
     widths: Vec<KeptWidths>,
     reports: BTreeMap<SiteId, FitReport>,
@@ -242,7 +246,7 @@ impl Narrowing<'_> {
     fn put(&mut self, fits: SiteFits) -> Result<(), CompressError> {
         for (site, fit) in fits {
             let slot = self.network.slot_mut(&site).expect("it is a slot of the model");
-            self.lockstep.note_edit(slot.stage().expect("a slot of a layer has a stage"));
+            self.narrowed.note_edit(slot.stage().expect("a slot of a layer has a stage"));
             self.reports.insert(site.clone(), fit.report.clone());
             let bias = self.problem.original.slot(&site).and_then(LinearSlot::bias);
             put_fit(slot, bias, fit)?;
@@ -286,10 +290,9 @@ impl Modegpt {
         let at = format!("layer {}: {:?}", branch.layer, branch.part).to_lowercase();
         now.fitted(&changed, |now| {
             monitor.step(&at);
-            let Narrowing { lockstep, network, .. } = now;
             match branch.part {
-                Part::Attention => Self::heads(branch, head, lockstep, network, monitor),
-                Part::Mlp => self.mlp(branch, kept, lockstep, network, monitor),
+                Part::Attention => Self::heads(branch, head, &mut now.dense, original, monitor),
+                Part::Mlp => self.mlp(branch, kept, &mut now.dense, original, monitor),
             }
         })?;
         let (site, _) = branch.output();
@@ -324,7 +327,7 @@ impl Modegpt {
     ) -> Result<SiteFits, CompressError> {
         let (site, shape) = branch.output();
         let wanted = [Wanted { site, needs: Needs::Stats }];
-        let captured = now.lockstep.capture(&now.network, &wanted, monitor)?;
+        let captured = now.narrowed.capture(&now.network, &wanted, monitor)?;
         let weight = weight_of(&now.network, site)?;
         let problem = branch.problem(now.problem.original, &captured[0].evidence);
         let op = |weight: Mat<f32>| match branch.part {
