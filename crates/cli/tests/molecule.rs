@@ -99,3 +99,23 @@ fn bad_structures_and_potentials_are_refused_by_name() {
     w.fails("molecule info model", 1, &["hyper-parameters"]);
     w.fails("molecule convert potential.ckpt -o p.safetensors --species Xx", 2, &["Xx"]);
 }
+
+#[test]
+fn energies_and_forces_are_timed() {
+    let w = Workshop::new();
+    potential(&w);
+    let timed = |more: &str| {
+        w.ok_json(&format!("molecule bench potential.ckpt a.xyz --repeats 2 --limit 1 {more}"))
+    };
+    let fast = timed("--units eV,A");
+    assert_eq!(fast["structures"].as_array().unwrap().len(), 1);
+    let one = &fast["structures"][0];
+    assert_eq!((&one["atoms"], &one["edges"]), (&3.into(), &6.into()));
+    let [median, least] = [number(&one["milliseconds"], "median"), number(one, "least_milliseconds")];
+    assert!(median > least && least > 0.0, "{median} {least}");
+    assert!(number(one, "working_bytes") > 0.0 && number(&fast["rates"], "products") > 0.0);
+    let exact = timed("--exact");
+    assert!(exact["structures"][0]["least_milliseconds"].is_null() && exact["rates"].is_null());
+    assert_eq!(timed("--threads 1")["threads"], 1);
+    w.fails("molecule bench potential.ckpt a.xyz --repeats 0", 2, &["repeats"]);
+}

@@ -17,6 +17,7 @@ mod priors;
 mod reference;
 pub mod relaxation;
 mod species;
+mod speed;
 mod structure;
 pub mod tensornet;
 #[cfg(test)]
@@ -33,6 +34,7 @@ pub use model::MoleculeModel;
 pub use neighbours::{Neighbour, Neighbours, Pair, SkinList};
 pub use potential::{Potential, Prediction, Wanted};
 pub use priors::Prior;
+pub use speed::KernelRates;
 pub use species::{atomic_number, mass, shown_species, symbol};
 pub use structure::{Cell, Labels, Structure};
 pub use units::{Energy, Length, Units};
