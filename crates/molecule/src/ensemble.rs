@@ -284,6 +284,33 @@ mod tests {
     }
 
     #[test]
+    fn other_properties_have_means_and_deviations_too() {
+        let members = [1.0, 3.0].map(|factor| {
+            let mut checkpoint = scaled(factor);
+            checkpoint.hyper.insert("output_model".into(), "ElectronicSpatialExtent".into());
+            checkpoint.tensors.get_mut("mean").unwrap().numbers = Numbers::F64(vec![0.0]);
+            MoleculeModel::of(checkpoint, PriorChoices::default()).unwrap()
+        });
+        let names = vec![PathBuf::from("a"), PathBuf::from("b")];
+        let ensemble = Ensemble { names, members: members.to_vec() };
+        ensemble.check().unwrap();
+        let own = members[0].network.properties(&[&water()]).unwrap().remove(0);
+        let (mean, deviation) = ensemble.property(&water()).unwrap();
+        let deviation = deviation.unwrap();
+        // Of one and three times a number: twice, and a root of two times it.
+        let near = |found: &[f64], factor: f64, own: &[f64]| {
+            assert_eq!(found.len(), own.len());
+            let pairs = found.iter().zip(own);
+            pairs.for_each(|(a, b)| assert!((a - factor * b).abs() < 1e-10, "{a} {b}"));
+        };
+        near(&mean.total, 2.0, &own.total);
+        near(&mean.atoms, 2.0, &own.atoms);
+        let sizes = own.atoms.iter().map(|x| x.abs()).collect::<Vec<_>>();
+        near(&deviation.atoms, 2.0_f64.sqrt(), &sizes);
+        near(&deviation.total, 2.0_f64.sqrt(), &[own.total[0].abs()]);
+    }
+
+    #[test]
     fn files_directories_and_archives_are_the_same_ensemble() {
         let folder = tempfile::tempdir().unwrap();
         three(folder.path());
@@ -300,6 +327,8 @@ mod tests {
         let want = energy(&[folder.path()]);
         assert_eq!(want.0, 3);
         assert_eq!(energy(&[&archive]), want);
+        let error = Checkpoint::open(&archive).unwrap_err().to_string();
+        assert!(error.contains("several models"), "{error}");
         assert_eq!(energy(&paths.each_ref().map(PathBuf::as_path)), want);
     }
 

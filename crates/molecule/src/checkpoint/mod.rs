@@ -118,6 +118,10 @@ impl Checkpoint {
     /// # Errors
     /// A file that cannot be read, that has no hyper-parameters, or tensors that do not fit them.
     pub fn open(path: &Path) -> Result<Self, MoleculeError> {
+        if path.extension().is_some_and(|end| end == "zip") {
+            let what = "is an archive of several models; expected one model, such as a .ckpt of it";
+            return Err(damaged(path, what.into()));
+        }
         let inside = path.join(SINGLE);
         let path = if path.is_dir() { &inside } else { path };
         Self::parse(path, mapped(path)?.bytes())

@@ -63,8 +63,8 @@ impl<T: Precision> TensorNet<T> {
     /// each atom and channel, are our choice, and torchmd-net has no such heads.
     ///
     /// # Errors
-    /// Those of [`Batch::new`], an atom that is no element, and an offset of a dipole moment, vector
-    /// or matrix, which would depend on the orientation.
+    /// Those of [`Batch::new`], an atom that is no element, and an offset of a dipole moment, a
+    /// vector or a matrix, which would depend on the orientation.
     pub fn properties(&self, structures: &[&Structure]) -> Result<Vec<Property>, MoleculeError> {
         let head = self.config.head;
         let turns = head == Head::DipoleMoment || head.width() > 1;
