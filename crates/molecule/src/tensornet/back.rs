@@ -221,11 +221,11 @@ impl<T: Scalar> TensorNet<T> {
                     self.layer_filter_parameters(layer, (radial, filter), &rows, into);
                 }
             }
-            LayerFilter::Directed(filter) => {
+            LayerFilter::Directed(_) => {
                 let rows = directed_gradient(batch, &kept.mixed, of_message);
-                let geometry = Geometry { batch, edges, radial };
+                let of = (Geometry { batch, edges, radial }, &pass.charges[layer].charges);
                 let into = (&mut *to.distance, parameters);
-                let own = self.directed_filter_back(layer, (geometry, filter), rows, into);
+                let own = self.directed_filter_back(layer, of, &rows, into);
                 let charges = &mut to.charges[layer];
                 each(own.rows(), own.cols(), |i, k| charges.add(i, k, own.at(i, k)));
             }

@@ -5,27 +5,25 @@
 //! each atom and itself.
 
 use super::batch::Batch;
-use super::curve::activated;
 use super::linear::Gradients;
 use super::number::{Dual, Number, Rows};
 use super::parts::{PART_OF, PARTS};
 use super::pass::{Edge, messages};
-use super::radial::{Filter, Kept, Perceptron, Radial};
+use super::radial::{Filter, Perceptron, Radial};
 use super::weights::TensorNet;
 use linwright_tensor::Scalar;
+use std::ops::Range;
 
-/// Directed filters with what their gradients need.
-pub(crate) struct DirectedFilter<N: Number> {
-    pub(crate) rows: Rows<N>,
-    kept: Kept<N>,
-}
+/// Directed rows that go through the perceptron at a time. The pass back computes them again, so
+/// that a layer keeps its filters alone.
+const BLOCK: usize = 1024;
 
 /// Filters of a layer with what their gradients need.
 pub(crate) enum LayerFilter<N: Number> {
     /// Of the distance.
     Shared(Filter<N::Real>),
     /// Of distance and charges.
-    Directed(DirectedFilter<N>),
+    Directed(Rows<N>),
 }
 
 impl<N: Number> LayerFilter<N> {
@@ -39,7 +37,7 @@ impl<N: Number> LayerFilter<N> {
     ) {
         let filter = match self {
             Self::Shared(filter) => return messages(out, y, &filter.rows, (batch, edges)),
-            Self::Directed(filter) => &filter.rows,
+            Self::Directed(rows) => rows,
         };
         let h = y.cols();
         let mut add = |to: usize, from: usize, row: usize| {
@@ -107,6 +105,11 @@ impl<T: Scalar> Geometry<'_, T> {
         2 * self.edges.len() + self.batch.atoms()
     }
 
+    fn blocks(&self) -> impl Iterator<Item = Range<usize>> {
+        let rows = self.rows();
+        (0..rows).step_by(BLOCK).map(move |start| start..rows.min(start + BLOCK))
+    }
+
     /// Row among the radial functions, receiver and sender of a directed row.
     fn ends(&self, row: usize) -> (usize, [usize; 2]) {
         match self.batch.neighbours.pairs.get(row / 2) {
@@ -133,67 +136,82 @@ impl<T: Scalar> TensorNet<T> {
         Perceptron { slots, activation: self.config.activation, ends_active: true }
     }
 
+    /// Input of the perceptron for some directed rows: radial functions, then charges of receiver
+    /// and sender.
+    fn filter_input<N: Number<Real = T>>(
+        &self,
+        geometry: Geometry<'_, T>,
+        charges: &Rows<N>,
+        rows: &Range<usize>,
+    ) -> Rows<N> {
+        let (radial, width) = (self.config.radial, charges.cols());
+        Rows::from_fn(rows.len(), radial + 2 * width, |i, k| {
+            let (place, ends) = geometry.ends(rows.start + i);
+            match k.checked_sub(radial) {
+                None => geometry.of(place, geometry.radial.functions.at(place, k)),
+                Some(k) => charges.at(ends[k / width], k % width),
+            }
+        })
+    }
+
     /// Filters of a layer from distances and charges.
     pub(crate) fn directed_filter<N: Number<Real = T>>(
         &self,
         layer: usize,
         geometry: Geometry<'_, T>,
         charges: &Rows<N>,
-    ) -> DirectedFilter<N> {
-        let (radial, width) = (self.config.radial, charges.cols());
-        let input = |row: usize, k: usize| {
-            let (place, ends) = geometry.ends(row);
-            match k.checked_sub(radial) {
-                None => geometry.of(place, geometry.radial.functions.at(place, k)),
-                Some(k) => charges.at(ends[k / width], k % width),
+    ) -> Rows<N> {
+        let mut filters = Rows::zeros(geometry.rows(), 3 * self.config.channels);
+        let net = self.filter_net(layer);
+        for rows in geometry.blocks() {
+            let (active, _) = net.forward(self.filter_input(geometry, charges, &rows));
+            for (i, row) in rows.enumerate() {
+                let (place, _) = geometry.ends(row);
+                let factor: N = geometry.of(place, geometry.radial.cutoffs[place]);
+                (0..active.cols()).for_each(|j| filters.set(row, j, active.at(i, j) * factor));
             }
-        };
-        let input = Rows::from_fn(geometry.rows(), radial + 2 * width, input);
-        let (mut rows, kept) = self.filter_net(layer).forward(input);
-        for row in 0..rows.rows() {
-            let (place, _) = geometry.ends(row);
-            let factor: N = geometry.of(place, geometry.radial.cutoffs[place]);
-            (0..rows.cols()).for_each(|j| rows.set(row, j, rows.at(row, j) * factor));
         }
-        DirectedFilter { rows, kept }
+        filters
     }
 
     /// Gradients of the charges (atoms, q_dim) from those of the filters; adds those of distances.
     pub(crate) fn directed_filter_back<N: Number<Real = T>>(
         &self,
         layer: usize,
-        (geometry, filter): (Geometry<'_, T>, &DirectedFilter<N>),
-        mut of_rows: Rows<N>,
-        (distance, into): (&mut [f64], Option<&mut Gradients<T>>),
+        (geometry, charges): (Geometry<'_, T>, &Rows<N>),
+        gradient: &Rows<N>,
+        (distance, mut into): (&mut [f64], Option<&mut Gradients<T>>),
     ) -> Rows<N> {
         let value = |number: N| number.parts().0.to_f64();
-        let last = &filter.kept[filter.kept.len() - 1].1;
-        for row in 0..of_rows.rows() {
-            let (place, _) = geometry.ends(row);
-            let cutoff = geometry.radial.cutoffs[place];
-            let factor: N = geometry.of(place, cutoff);
-            let mut along = N::ZERO;
-            for j in 0..of_rows.cols() {
-                let g = of_rows.at(row, j);
-                along += g * activated(self.config.activation, last.at(row, j));
-                of_rows.set(row, j, g * factor);
+        let (radial, width) = (self.config.radial, charges.cols());
+        let mut of_charges = Rows::zeros(charges.rows(), width);
+        let net = self.filter_net(layer);
+        for rows in geometry.blocks() {
+            let (active, kept) = net.forward(self.filter_input(geometry, charges, &rows));
+            let mut dy = Rows::zeros(rows.len(), active.cols());
+            for (i, row) in rows.clone().enumerate() {
+                let (place, _) = geometry.ends(row);
+                let cutoff = geometry.radial.cutoffs[place];
+                let (factor, mut along): (N, N) = (geometry.of(place, cutoff), N::ZERO);
+                for j in 0..active.cols() {
+                    let g = gradient.at(row, j);
+                    along += g * active.at(i, j);
+                    dy.set(i, j, g * factor);
+                }
+                if let Some(distance) = distance.get_mut(place) {
+                    *distance += value(along) * cutoff.tangent.to_f64();
+                }
             }
-            if let Some(distance) = distance.get_mut(place) {
-                *distance += value(along) * cutoff.tangent.to_f64();
-            }
-        }
-        let dx = self.filter_net(layer).backward(&filter.kept, of_rows, into);
-        let radial = self.config.radial;
-        let width = (dx.cols() - radial) / 2;
-        let mut of_charges = Rows::zeros(geometry.batch.atoms(), width);
-        for row in 0..dx.rows() {
-            let (place, ends) = geometry.ends(row);
-            if let Some(distance) = distance.get_mut(place) {
-                let slope = |k: usize| geometry.radial.functions.at(place, k).tangent.to_f64();
-                *distance += (0..radial).map(|k| value(dx.at(row, k)) * slope(k)).sum::<f64>();
-            }
-            for k in 0..2 * width {
-                of_charges.add(ends[k / width], k % width, dx.at(row, radial + k));
+            let dx = net.backward(&kept, dy, into.as_deref_mut());
+            for (i, row) in rows.enumerate() {
+                let (place, ends) = geometry.ends(row);
+                if let Some(distance) = distance.get_mut(place) {
+                    let slope = |k: usize| geometry.radial.functions.at(place, k).tangent.to_f64();
+                    *distance += (0..radial).map(|k| value(dx.at(i, k)) * slope(k)).sum::<f64>();
+                }
+                for k in 0..2 * width {
+                    of_charges.add(ends[k / width], k % width, dx.at(i, radial + k));
+                }
             }
         }
         of_charges
