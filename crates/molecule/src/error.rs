@@ -182,6 +182,12 @@ pub enum MoleculeError {
         /// What is wrong, what was expected, and what to do.
         what: String,
     },
+    /// Models that make no ensemble.
+    #[error("the ensemble {what}")]
+    Ensemble {
+        /// What is wrong, what was expected, and what to do.
+        what: String,
+    },
     /// A number that is no element.
     #[error("atom {atom} has the atomic number {number}, expected 1 to 118")]
     Element {
@@ -217,6 +223,15 @@ impl MoleculeError {
     #[must_use]
     pub fn of_structure(self, index: usize) -> Self {
         Self::Structure { index, source: Box::new(self) }
+    }
+
+    /// The error of a batch of one structure as that of the structure, which has no number.
+    #[must_use]
+    pub(crate) fn of_only_structure(self) -> Self {
+        match self {
+            Self::Structure { source, .. } => *source,
+            other => other,
+        }
     }
 }
 

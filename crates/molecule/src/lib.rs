@@ -6,6 +6,7 @@
 
 mod checkpoint;
 pub mod dynamics;
+mod ensemble;
 mod error;
 mod evaluation;
 mod fast;
@@ -27,15 +28,16 @@ mod units;
 mod xyz;
 
 pub use checkpoint::{Checkpoint, Numbers, Settings, Weight, read_settings};
+pub use ensemble::Ensemble;
 pub use error::MoleculeError;
 pub use evaluation::{ErrorPair, PredictionErrors, stress};
 pub use fast::{FastOptions, FastTensorNet};
 pub use model::MoleculeModel;
 pub use neighbours::{Neighbour, Neighbours, Pair, SkinList};
-pub use potential::{Potential, Prediction, Wanted};
-pub use priors::Prior;
-pub use speed::KernelRates;
+pub use potential::{Deviation, Potential, Prediction, Wanted};
+pub use priors::{Prior, PriorChoices};
 pub use species::{atomic_number, mass, shown_species, symbol};
+pub use speed::KernelRates;
 pub use structure::{Cell, Labels, Structure};
 pub use units::{Energy, Length, Units};
-pub use xyz::{LabelKeys, XyzReader, XyzWriter, read_xyz, write_xyz};
+pub use xyz::{LabelKeys, XyzColumn, XyzReader, XyzWriter, read_xyz, write_xyz};

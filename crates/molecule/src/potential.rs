@@ -22,6 +22,17 @@ pub struct Prediction {
     /// Virial, minus the derivative of the energy by strain; zero unless forces were wanted. Stress
     /// as ASE has it is minus the virial over the volume.
     pub virial: [[f64; 3]; 3],
+    /// How much the members of an ensemble differ; none of a single model.
+    pub deviation: Option<Deviation>,
+}
+
+/// Unbiased standard deviations over the members of an ensemble, in the units of the model.
+#[derive(Clone, Debug, Default, PartialEq)]
+pub struct Deviation {
+    /// Of the total energy.
+    pub energy: f64,
+    /// Of each component of the forces; empty unless forces were wanted.
+    pub forces: Vec<[f64; 3]>,
 }
 
 /// A function from structures to energies, with memory of its own for neighbour lists and work.

@@ -18,13 +18,15 @@ pub use settings::{Settings, read_settings};
 use crate::error::MoleculeError;
 use crate::units::Units;
 use linwright_files::writer::{Planned, header_bytes_with};
-use linwright_files::{FileError, SINGLE, StoredType, TensorFile};
+use linwright_files::{FileError, Format, SINGLE, StoredType, archived_files};
 use linwright_run::atomic::write_atomic_parts;
+use linwright_run::input;
+use linwright_tensor::MappedFile;
 use linwright_tensor::dtype::DType;
 use serde::{Deserialize, Serialize};
 use serde_json::{Map, Value};
 use std::collections::BTreeMap;
-use std::path::Path;
+use std::path::{Path, PathBuf};
 
 /// Key of the metadata in files.
 const METADATA: &str = "linwright_molecule";
@@ -116,13 +118,51 @@ impl Checkpoint {
     /// # Errors
     /// A file that cannot be read, that has no hyper-parameters, or tensors that do not fit them.
     pub fn open(path: &Path) -> Result<Self, MoleculeError> {
+        if path.extension().is_some_and(|end| end == "zip") {
+            let what = "is an archive of several models; expected one model, such as a .ckpt of it";
+            return Err(damaged(path, what.into()));
+        }
         let inside = path.join(SINGLE);
         let path = if path.is_dir() { &inside } else { path };
-        let file = TensorFile::open(path)?;
-        let mut checkpoint = Self { notes: file.notes().to_vec(), ..Self::default() };
-        for (name, info) in file.tensors() {
+        Self::parse(path, mapped(path)?.bytes())
+    }
+
+    /// The checkpoints of an ensemble of torchmd-net: all `.ckpt` and `.safetensors` in a zip
+    /// archive, by name, with their names within it.
+    ///
+    /// # Errors
+    /// A file that is no zip archive of uncompressed files, or has no checkpoint, and those of
+    /// [`Checkpoint::open`].
+    pub fn open_archive(path: &Path) -> Result<Vec<(PathBuf, Self)>, MoleculeError> {
+        let map = mapped(path)?;
+        let malformed = |fault| FileError::Malformed { path: path.into(), fault };
+        let mut files = archived_files(map.bytes()).map_err(malformed)?;
+        files.retain(|(name, _)| is_checkpoint(Path::new(name)));
+        files.sort_by_key(|(name, _)| *name);
+        if files.is_empty() {
+            let what = "is an archive without checkpoints; expected .ckpt files in it";
+            return Err(damaged(path, what.into()));
+        }
+        let open = |(name, bytes): (&str, &[u8])| {
+            let path = path.join(name);
+            let checkpoint = Self::parse(&path, bytes)?;
+            Ok((path, checkpoint))
+        };
+        files.into_iter().map(open).collect()
+    }
+
+    /// The same of the bytes of a file, which messages call by `path`.
+    ///
+    /// # Errors
+    /// As [`Checkpoint::open`].
+    pub fn parse(path: &Path, bytes: &[u8]) -> Result<Self, MoleculeError> {
+        let malformed = |fault| FileError::Malformed { path: path.into(), fault };
+        let format = Format::of(path, bytes);
+        let header = format.parse(bytes).map_err(malformed)?;
+        let mut checkpoint = Self { notes: header.notes, ..Self::default() };
+        for (name, info) in &header.tensors {
             let count = info.shape.iter().product();
-            let numbers = numbers(info.dtype, &file.stored(info, 0..count));
+            let numbers = numbers(info.dtype, &info.stored(bytes, 0..count));
             match numbers {
                 Some(numbers) => {
                     check_finite(path, name, &numbers)?;
@@ -134,17 +174,18 @@ impl Checkpoint {
                     .push(format!("tensor {name} of type {} was left out", info.dtype.name())),
             }
         }
-        match file.metadata().get(METADATA) {
+        match header.metadata.get(METADATA) {
             Some(text) => checkpoint.describe(path, text)?,
             None => {
                 let wrong = |what: &str| damaged(path, what.into());
-                let Some(Value::Object(hyper)) = file.entry("hyper_parameters")? else {
+                let entry = format.entry(bytes, "hyper_parameters").map_err(malformed)?;
+                let Some(Value::Object(hyper)) = entry else {
                     return Err(wrong(
                         "has no hyper-parameters; expected a checkpoint of torchmd-net or of this program",
                     ));
                 };
                 checkpoint.hyper = hyper;
-                checkpoint.source = Some(sha256(path)?);
+                checkpoint.source = Some(linwright_run::sha256_hex(bytes));
             }
         }
         layout::translate(&mut checkpoint).map_err(|what| damaged(path, what))?;
@@ -236,8 +277,13 @@ fn check_finite(path: &Path, name: &str, numbers: &Numbers) -> Result<(), Molecu
     if finite { Ok(()) } else { Err(damaged(path, what())) }
 }
 
-fn sha256(path: &Path) -> Result<String, MoleculeError> {
-    Ok(linwright_run::sha256_of_file(path).map_err(FileError::read(path))?)
+fn mapped(path: &Path) -> Result<MappedFile, MoleculeError> {
+    Ok(input::open(path).and_then(MappedFile::of).map_err(FileError::read(path))?)
+}
+
+/// Whether a file is a checkpoint by its name.
+pub(crate) fn is_checkpoint(path: &Path) -> bool {
+    path.extension().is_some_and(|end| end == "ckpt" || end == "safetensors")
 }
 
 fn damaged(path: &Path, what: String) -> MoleculeError {

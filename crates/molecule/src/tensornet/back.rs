@@ -1,7 +1,8 @@
 //! The pass back, without a tape: each step's derivative by hand from what the pass forward kept.
 
 use super::batch::Batch;
-use super::config::Group;
+use super::config::{Group, Head};
+use super::directed::{Geometry, LayerFilter, by_part, directed_gradient};
 use super::linear::{
     Gradients, backward, backward_rows, gradient_of, last, norm_backward, parameters,
 };
@@ -10,7 +11,7 @@ use super::parts::{
     PART_OF, PARTS, Three, compose, decompose, harmonics, harmonics_gradient, plus, scaled,
     through_norm, times, transpose,
 };
-use super::pass::{Edge, LayerPass, Pass, each, messages, place};
+use super::pass::{Edge, LayerPass, Pass, each, place};
 use super::radial::Filter;
 use super::weights::TensorNet;
 use linwright_ops::LinearSlot;
@@ -20,6 +21,16 @@ use linwright_tensor::Scalar;
 pub(crate) struct EdgeGradients {
     pub(crate) distance: Vec<f64>,
     pub(crate) unit: Vec<[f64; 3]>,
+    /// Of the distances of the pairs of the Coulomb energy.
+    pub(crate) far: Vec<f64>,
+}
+
+/// Where the pass back through a layer adds gradients: of distances, of the latent charges of all
+/// stages, and of parameters if wanted.
+struct LayerGradients<'a, N: Number> {
+    distance: &'a mut [f64],
+    charges: &'a mut [Rows<N>],
+    parameters: Option<&'a mut Gradients<N::Real>>,
 }
 
 /// Gradient of the input of [`super::pass::mix`], and those of its weights if wanted.
@@ -88,6 +99,7 @@ impl<T: Scalar> TensorNet<T> {
         let [read, head] = self.readout_nets();
         let (of_read, of_head) = pass.readout_pass.split_at(1);
         let (of_read, of_head) = (of_read.to_vec(), of_head.to_vec());
+        let (mut of_charges, far) = self.charges_back(batch, pass, &seeds);
         let dy = head.backward(&of_head, seeds, into.as_deref_mut());
         let dy = read.backward(&of_read, dy, into.as_deref_mut());
         let dy = norm_backward(&self.readout.norm, &pass.out_norm, &dy, into.as_deref_mut());
@@ -100,18 +112,44 @@ impl<T: Scalar> TensorNet<T> {
         });
         let pairs = pass.edges.len();
         let mut of_edges =
-            EdgeGradients { distance: vec![0.0; pairs], unit: vec![[0.0; 3]; pairs] };
+            EdgeGradients { distance: vec![0.0; pairs], unit: vec![[0.0; 3]; pairs], far };
+        let mut x = &pass.last;
         for (layer, kept) in pass.layers.iter().enumerate().rev() {
-            let distance = &mut of_edges.distance;
-            gradient = self.layer_back(
-                layer,
-                gradient,
-                (batch, pass, kept),
-                (distance, into.as_deref_mut()),
-            );
+            if let (Some(stage), Some(of)) =
+                (pass.charges.get(layer + 1), of_charges.get(layer + 1))
+            {
+                let to = (&mut gradient, into.as_deref_mut());
+                self.charge_back(layer + 1, (batch, x, stage), of, to);
+            }
+            let to = LayerGradients {
+                distance: &mut of_edges.distance,
+                charges: &mut of_charges,
+                parameters: into.as_deref_mut(),
+            };
+            gradient = self.layer_back(layer, gradient, (batch, pass, kept), to);
+            x = &kept.input;
+        }
+        if let (Some(stage), Some(of)) = (pass.charges.first(), of_charges.first()) {
+            let to = (&mut gradient, into.as_deref_mut());
+            self.charge_back(0, (batch, x, stage), of, to);
         }
         self.embedding_back((batch, pass), &gradient, &mut of_edges, into);
         of_edges
+    }
+
+    /// Gradients of the latent charges of all stages, and of the distances of far pairs, from
+    /// those of the outputs.
+    fn charges_back<N: Number<Real = T>>(
+        &self,
+        batch: &Batch,
+        pass: &Pass<N>,
+        seeds: &Rows<N>,
+    ) -> (Vec<Rows<N>>, Vec<f64>) {
+        if self.config.head == Head::WeightedCoulomb {
+            return self.coulomb_back(batch, (&pass.far, &pass.charges), seeds);
+        }
+        let zeros = |charges: &Rows<N>| Rows::zeros(charges.rows(), charges.cols());
+        (pass.charges.iter().map(|stage| zeros(&stage.charges)).collect(), Vec::new())
     }
 
     fn layer_back<N: Number<Real = T>>(
@@ -119,20 +157,21 @@ impl<T: Scalar> TensorNet<T> {
         layer: usize,
         gradient: Rows<N>,
         (batch, pass, kept): (&Batch, &Pass<N>, &LayerPass<N>),
-        (distance, mut into): (&mut [f64], Option<&mut Gradients<T>>),
+        mut to: LayerGradients<'_, N>,
     ) -> Rows<N> {
         let (atoms, h) = (batch.atoms(), self.config.channels);
         let mixing = &self.layers[layer].mixing;
         let mut of_update = Rows::zeros(9 * atoms, h);
         each(atoms, h, |i, j| {
             let (g, d) = (compose(gradient.nine(i, j)), compose(kept.update.nine(i, j)));
-            let k = N::real(Self::charge_factor(batch, i));
+            let k = N::real(self.charge_factor(batch, i));
             of_update.set_nine(i, j, decompose(plus(g, scaled(both_sides(g, d), k))));
         });
-        let of_product = mix_backward(&mixing[3..], &kept.product, &of_update, into.as_deref_mut());
+        let parameters = to.parameters.as_deref_mut();
+        let of_product = mix_backward(&mixing[3..], &kept.product, &of_update, parameters);
         let (mut of_mixed, mut of_message) = (Rows::zeros(9 * atoms, h), Rows::zeros(9 * atoms, h));
         each(atoms, h, |i, j| {
-            let k = Self::charge_factor(batch, i);
+            let k = self.charge_factor(batch, i);
             let (y, m) = (kept.mixed.nine(i, j), kept.message.nine(i, j));
             let p = through_norm(self.product(y, m, k), of_product.nine(i, j));
             let (p, y, m) = (compose(p), compose(y), compose(m));
@@ -149,15 +188,9 @@ impl<T: Scalar> TensorNet<T> {
             of_mixed.set_nine(i, j, decompose(gy));
             of_message.set_nine(i, j, decompose(gm));
         });
-        let rows = into.is_some().then(|| Rows::zeros(kept.filter.rows.rows(), 3 * h));
-        let (filter, edges) = (&kept.filter.rows, &pass.edges[..]);
-        let mut of_filter = FilterGradient { filter, edges, distance, rows };
-        filter_gradient(&mut of_filter, batch, &kept.mixed, &of_message);
-        if let (Some(rows), Some(into)) = (of_filter.rows, into.as_deref_mut()) {
-            self.layer_filter_parameters(layer, (&pass.radial, &kept.filter), &rows, into);
-        }
-        messages(&mut of_mixed, &of_message, &kept.filter.rows, (batch, &pass.edges));
-        let of_hat = mix_backward(&mixing[..3], &kept.normalised, &of_mixed, into);
+        self.filter_back(layer, (batch, pass, kept), &of_message, &mut to);
+        kept.filter.messages(&mut of_mixed, &of_message, (batch, &pass.edges), true);
+        let of_hat = mix_backward(&mixing[..3], &kept.normalised, &of_mixed, to.parameters);
         let mut result = Rows::zeros(9 * atoms, h);
         each(atoms, h, |i, j| {
             let (t, g) = (of_hat.nine(i, j), gradient.nine(i, j));
@@ -165,6 +198,38 @@ impl<T: Scalar> TensorNet<T> {
             result.set_nine(i, j, through_norm(kept.input.nine(i, j), sum));
         });
         result
+    }
+
+    /// Adds the gradients through the filters of a layer.
+    fn filter_back<N: Number<Real = T>>(
+        &self,
+        layer: usize,
+        (batch, pass, kept): (&Batch, &Pass<N>, &LayerPass<N>),
+        of_message: &Rows<N>,
+        to: &mut LayerGradients<'_, N>,
+    ) {
+        let (edges, radial) = (&pass.edges[..], &pass.radial);
+        let mut parameters = to.parameters.as_deref_mut();
+        match &kept.filter {
+            LayerFilter::Shared(filter) => {
+                let rows = parameters.is_some();
+                let rows = rows.then(|| Rows::zeros(filter.rows.rows(), filter.rows.cols()));
+                let (filter_rows, distance) = (&filter.rows, &mut *to.distance);
+                let mut of = FilterGradient { filter: filter_rows, edges, distance, rows };
+                filter_gradient(&mut of, batch, &kept.mixed, of_message);
+                if let (Some(rows), Some(into)) = (of.rows, parameters.as_deref_mut()) {
+                    self.layer_filter_parameters(layer, (radial, filter), &rows, into);
+                }
+            }
+            LayerFilter::Directed(_) => {
+                let rows = directed_gradient(batch, &kept.mixed, of_message);
+                let of = (Geometry { batch, edges, radial }, &pass.charges[layer].charges);
+                let into = (&mut *to.distance, parameters);
+                let own = self.directed_filter_back(layer, of, &rows, into);
+                let charges = &mut to.charges[layer];
+                each(own.rows(), own.cols(), |i, k| charges.add(i, k, own.at(i, k)));
+            }
+        }
     }
 
     fn embedding_back<N: Number<Real = T>>(
@@ -207,7 +272,7 @@ impl<T: Scalar> TensorNet<T> {
         let Filter { rows: filter, .. } = &pass.filter;
         let itself = filter.rows() - 1;
         let rows = into.is_some().then(|| Rows::zeros(filter.rows(), 3 * h));
-        let EdgeGradients { distance, unit } = of_edges;
+        let EdgeGradients { distance, unit, .. } = of_edges;
         let mut of_filter = FilterGradient { filter, edges: &pass.edges, distance, rows };
         let mut of_pairs = Rows::<Dual<T>>::zeros(pass.pairs.rows(), h);
         let index = |atom: usize| place(present, batch.species[atom]);
@@ -283,26 +348,15 @@ fn filter_gradient<N: Number>(
     let itself = into.filter.rows() - 1;
     for j in 0..h {
         for atom in 0..batch.atoms() {
-            parts_of(into, (itself, j, h), of_message.nine(atom, j), y.nine(atom, j));
+            let found = by_part(of_message.nine(atom, j), y.nine(atom, j));
+            (0..3).for_each(|part| into.add(itself, part * h + j, found[part]));
         }
         for (pair, ends) in batch.neighbours.pairs.iter().enumerate() {
             let (first, second) = (ends.first as usize, ends.second as usize);
-            parts_of(into, (pair, j, h), of_message.nine(first, j), y.nine(second, j));
-            parts_of(into, (pair, j, h), of_message.nine(second, j), y.nine(first, j));
+            for (to, from) in [(first, second), (second, first)] {
+                let found = by_part(of_message.nine(to, j), y.nine(from, j));
+                (0..3).for_each(|part| into.add(pair, part * h + j, found[part]));
+            }
         }
-    }
-}
-
-#[inline(always)]
-fn parts_of<N: Number>(
-    into: &mut FilterGradient<'_, N>,
-    (pair, channel, h): (usize, usize, usize),
-    g: [N; 9],
-    y: [N; 9],
-) {
-    for (part, (first, count)) in PARTS.into_iter().enumerate() {
-        let mut sum = N::ZERO;
-        (first..first + count).for_each(|c| sum += g[c] * y[c]);
-        into.add(pair, part * h + channel, sum);
     }
 }

@@ -17,11 +17,11 @@ use serde_json::Value;
 use std::collections::BTreeMap;
 use std::path::{Path, PathBuf};
 
-type Tensors = BTreeMap<String, Vec<f64>>;
+pub(super) type Tensors = BTreeMap<String, Vec<f64>>;
 
 const SYSTEMS: [&str; 5] = ["mol", "batch", "pbc_orth", "pbc_tric", "edge"];
 
-fn read(path: &Path) -> Tensors {
+pub(super) fn read(path: &Path) -> Tensors {
     let bytes = std::fs::read(path).unwrap_or_else(|e| panic!("{}: {e}", path.display()));
     let file = SafeTensors::deserialize(&bytes).expect("safetensors");
     let numbers = |view: &safetensors::tensor::TensorView<'_>| -> Vec<f64> {
@@ -37,11 +37,11 @@ fn read(path: &Path) -> Tensors {
     file.iter().map(|(name, view)| (name.to_owned(), numbers(&view))).collect()
 }
 
-struct Set {
-    path: PathBuf,
-    about: Value,
-    tensors: Tensors,
-    weights: Tensors,
+pub(super) struct Set {
+    pub(super) path: PathBuf,
+    pub(super) about: Value,
+    pub(super) tensors: Tensors,
+    pub(super) weights: Tensors,
 }
 
 /// All sets of models, of which there must be one.
@@ -68,7 +68,7 @@ fn sets() -> Vec<Set> {
 }
 
 impl Set {
-    fn model<T: Scalar>(&self) -> TensorNet<T> {
+    pub(super) fn model<T: Scalar>(&self) -> TensorNet<T> {
         let config = TensorNetConfig::from_hyperparameters(&self.about["config"]).expect("config");
         let model = TensorNet::from_tensors(config, |name, _| {
             let values = self.weights.get(name).unwrap_or_else(|| panic!("no tensor {name}"));
@@ -86,7 +86,7 @@ impl Set {
         self.get(system, key).unwrap_or_else(missing)
     }
 
-    fn structures(&self, system: &str) -> Vec<Structure> {
+    pub(super) fn structures(&self, system: &str) -> Vec<Structure> {
         let (z, molecules) = (self.need(system, "z"), self.need(system, "batch"));
         let positions = triples(self.need(system, "pos"));
         let cell = self.get(system, "box").map(|rows| Cell {
@@ -107,7 +107,7 @@ impl Set {
         (0..count).map(one).collect()
     }
 
-    fn batch(&self, system: &str, config: &TensorNetConfig) -> Batch {
+    pub(super) fn batch(&self, system: &str, config: &TensorNetConfig) -> Batch {
         let structures = self.structures(system);
         let all: Vec<&Structure> = structures.iter().collect();
         let neighbours =
@@ -121,7 +121,7 @@ fn triples(values: &[f64]) -> Vec<[f64; 3]> {
 }
 
 #[track_caller]
-fn close(what: &str, found: &[f64], want: &[f64], tolerance: f64) {
+pub(super) fn close(what: &str, found: &[f64], want: &[f64], tolerance: f64) {
     assert_eq!(found.len(), want.len(), "{what}: numbers");
     let off = found.iter().zip(want).map(|(a, b)| (a - b).abs()).fold(0.0, f64::max);
     assert!(off <= tolerance && found.iter().all(|x| x.is_finite()), "{what} is off by {off:e}");
@@ -209,7 +209,7 @@ fn check_states(set: &Set, system: &str, tolerance: f64) {
     for (index, layer) in pass.layers.iter().enumerate() {
         let mut product = layer.mixed.clone();
         super::pass::each(batch.atoms(), product.cols(), |i, j| {
-            let k = TensorNet::<f64>::charge_factor(&batch, i);
+            let k = model.charge_factor(&batch, i);
             let (y, m) = (layer.mixed.nine(i, j), layer.message.nine(i, j));
             product.set_nine(i, j, decompose(compose(model.product(y, m, k))));
         });
@@ -303,46 +303,5 @@ fn train(set: &Set, model: &mut TensorNet<f64>, batch: &Batch) {
     {
         let name = &name["train/param_after3/".len()..];
         close(name, &tensors[name], want, 1e-8);
-    }
-}
-
-/// Set a of the workspace with other hyper-parameters, and further results for it.
-fn kept_set(option: &str, value: &str) -> (Set, Tensors) {
-    let own = Path::new(env!("CARGO_MANIFEST_DIR")).join("../../testdata");
-    let description = std::fs::read(own.join("golden/tensornet/a.json")).expect("a description");
-    let mut about: Value = serde_json::from_slice(&description).expect("JSON");
-    about["config"][option] = value.into();
-    let path = own.join("tensornet/extra.safetensors");
-    let extra = read(&path);
-    let tensors = read(&own.join("golden/tensornet/a.safetensors"));
-    let weights = read(&own.join("golden/tensornet/a_weights.safetensors"));
-    (Set { path, about, tensors, weights }, extra)
-}
-
-#[test]
-fn rotation_models_equal_the_plain_path_of_the_reference() {
-    let (set, extra) = kept_set("group", "SO(3)");
-    let model = set.model::<f64>();
-    for system in ["mol", "batch", "pbc_tric"] {
-        let batch = set.batch(system, model.config());
-        let found = f64::evaluate(&model, &batch, Wanted { forces: true }).expect("energies");
-        close(system, &found.energies, &extra[&format!("so3/{system}/energy")], 1e-10);
-        let forces = &extra[&format!("so3/{system}/forces")];
-        close(system, found.forces.as_flattened(), forces, 1e-10);
-    }
-}
-
-#[test]
-fn dipole_moments_and_extents_equal_the_reference() {
-    for head in ["DipoleMoment", "ElectronicSpatialExtent"] {
-        let (set, extra) = kept_set("output_model", head);
-        let mut model = set.model::<f64>();
-        model.set_offset_and_scale(0.0, 1.0);
-        for system in ["mol", "batch"] {
-            let structures = set.structures(system);
-            let all: Vec<&Structure> = structures.iter().collect();
-            let found = model.properties(&all).expect("properties");
-            close(system, &found, &extra[&format!("head/{head}/{system}")], 1e-10);
-        }
     }
 }

@@ -2,12 +2,12 @@
 
 use super::back::EdgeGradients;
 use super::batch::Batch;
-use super::config::{Family, Head, Reduction};
+use super::config::Reduction;
 use super::linear::Gradients;
 use super::number::{Dual, Number, Rows};
-use super::pass::Pass;
+use super::pass::{Edge, Pass};
 use super::weights::TensorNet;
-use crate::{MoleculeError, Potential, Prediction, Structure, Wanted};
+use crate::{MoleculeError, Pair, Potential, Prediction, Structure, Wanted};
 use linwright_tensor::Scalar;
 
 /// Energies and forces of a batch.
@@ -28,18 +28,16 @@ pub trait Precision: Scalar {
     /// Energies, and forces with the virial if wanted, by the exact path.
     ///
     /// # Errors
-    /// [`MoleculeError::Architecture`] for a model that has no energy.
+    /// [`MoleculeError::Architecture`] for a model whose head is no energy.
     fn evaluate(
         model: &TensorNet<Self>,
         batch: &Batch,
         wanted: Wanted,
     ) -> Result<BatchPrediction, MoleculeError>;
 
-    /// What the head gives for each atom, before the factor of the model.
-    ///
-    /// # Errors
-    /// [`MoleculeError::Architecture`] for a model of another family.
-    fn outputs(model: &TensorNet<Self>, batch: &Batch) -> Result<Vec<f64>, MoleculeError>;
+    /// What the head gives for each atom, before the factor of the model: a number, or the
+    /// components of a vector or matrix.
+    fn outputs(model: &TensorNet<Self>, batch: &Batch) -> Vec<f64>;
 }
 
 macro_rules! precision {
@@ -53,10 +51,8 @@ macro_rules! precision {
                 model.evaluate_in::<$type>(batch, wanted)
             }
 
-            fn outputs(model: &TensorNet<Self>, batch: &Batch) -> Result<Vec<f64>, MoleculeError> {
-                model.of_family()?;
-                let pass: Pass<$type> = model.pass(batch, None);
-                Ok(pass.outputs.planes[0].data().iter().map(|x| x.to_f64()).collect())
+            fn outputs(model: &TensorNet<Self>, batch: &Batch) -> Vec<f64> {
+                model.contributions::<$type>(batch)
             }
         }
     };
@@ -66,21 +62,13 @@ precision!(f32);
 precision!(f64);
 
 impl<T: Scalar> TensorNet<T> {
-    fn of_family(&self) -> Result<(), MoleculeError> {
-        if self.config.model == Family::Tensornet2 {
-            let (found, expected) = ("tensornet2".into(), "tensornet".into());
-            return Err(MoleculeError::Architecture { option: "model", found, expected });
-        }
-        Ok(())
-    }
-
     fn has_energy(&self) -> Result<(), MoleculeError> {
-        self.of_family()?;
-        if self.config.head != Head::Scalar {
-            let (found, expected) = (format!("{:?}", self.config.head), "Scalar".into());
-            return Err(MoleculeError::Architecture { option: "output_model", found, expected });
+        if self.config.head.is_energy() {
+            return Ok(());
         }
-        Ok(())
+        let found = format!("{:?}, which is no energy", self.config.head);
+        let expected = "Scalar or ScalarPlusWeightedCoulomb".into();
+        Err(MoleculeError::Architecture { option: "output_model", found, expected })
     }
 
     /// Factor of each atom's output.
@@ -148,18 +136,23 @@ fn forces<N: Number>(
     result: &mut BatchPrediction,
 ) {
     result.forces = vec![[0.0; 3]; batch.atoms()];
-    for (index, pair) in batch.neighbours.pairs.iter().enumerate() {
-        let (edge, of_unit) = (&pass.edges[index], gradients.unit[index]);
+    let mut add = |pair: &Pair, edge: &Edge, of_distance: f64, of_unit: [f64; 3]| {
         let along: f64 = (0..3).map(|a| of_unit[a] * edge.unit[a]).sum();
         let of_vector: [f64; 3] = std::array::from_fn(|a| {
             let across = (of_unit[a] - edge.unit[a] * along) / edge.distance;
-            gradients.distance[index] * edge.unit[a] + across
+            of_distance * edge.unit[a] + across
         });
         for (a, g) in of_vector.into_iter().enumerate() {
             result.forces[pair.first as usize][a] -= g;
             result.forces[pair.second as usize][a] += g;
             (0..3).for_each(|b| result.virial[a][b] -= g * pair.vector[b]);
         }
+    };
+    for (index, pair) in batch.neighbours.pairs.iter().enumerate() {
+        add(pair, &pass.edges[index], gradients.distance[index], gradients.unit[index]);
+    }
+    for ((pair, edge), of_distance) in batch.far.iter().zip(&pass.far).zip(&gradients.far) {
+        add(pair, edge, *of_distance, [0.0; 3]);
     }
 }
 
@@ -187,7 +180,8 @@ impl<T: Precision> Potential for TensorNetPotential<T> {
         structure: &Structure,
         wanted: Wanted,
     ) -> Result<Prediction, MoleculeError> {
-        let batch = Batch::new(&[structure], &self.model.config)?;
+        let batch = Batch::new(&[structure], &self.model.config)
+            .map_err(MoleculeError::of_only_structure)?;
         let found = T::evaluate(&self.model, &batch, wanted)?;
         let numbers = found.forces.iter().flatten().chain(&found.energies);
         if !numbers.into_iter().all(|number| number.is_finite()) {
@@ -198,6 +192,7 @@ impl<T: Precision> Potential for TensorNetPotential<T> {
             atom_energies: found.atom_energies,
             forces: found.forces,
             virial: found.virial,
+            deviation: None,
         })
     }
 }

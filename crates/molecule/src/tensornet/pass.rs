@@ -1,7 +1,9 @@
 //! The pass forward.
 
 use super::batch::Batch;
-use super::config::Group;
+use super::charges::ChargePass;
+use super::config::{Family, Group, Head};
+use super::directed::{Geometry, LayerFilter};
 use super::linear::{Normed, forward, forward_rows, norm};
 use super::number::{Dual, Number, Rows};
 use super::parts::{
@@ -9,6 +11,7 @@ use super::parts::{
 };
 use super::radial::{Filter, Kept, Perceptron, Radial};
 use super::weights::TensorNet;
+use crate::Pair;
 use linwright_ops::LinearSlot;
 use linwright_tensor::Scalar;
 
@@ -40,7 +43,7 @@ impl Edge {
 
 /// What one layer keeps.
 pub(crate) struct LayerPass<N: Number> {
-    pub(crate) filter: Filter<N::Real>,
+    pub(crate) filter: LayerFilter<N>,
     pub(crate) input: Rows<N>,
     pub(crate) normalised: Rows<N>,
     pub(crate) mixed: Rows<N>,
@@ -65,6 +68,10 @@ pub(crate) struct Pass<N: Number> {
     pub(crate) scales: Rows<N>,
     pub(crate) mixed: Rows<N>,
     pub(crate) layers: Vec<LayerPass<N>>,
+    /// Latent charges after the embedding and each layer; none without.
+    pub(crate) charges: Vec<ChargePass<N>>,
+    /// Pairs of the Coulomb energy.
+    pub(crate) far: Vec<Edge>,
     pub(crate) last: Rows<N>,
     pub(crate) out_norm: Normed<N>,
     pub(crate) readout_pass: Kept<N>,
@@ -126,9 +133,12 @@ impl<T: Scalar> TensorNet<T> {
         ]
     }
 
-    /// Factor of the products of an atom.
-    pub(crate) fn charge_factor(batch: &Batch, atom: usize) -> f64 {
-        1.0 + 0.1 * batch.charges[batch.molecules[atom]]
+    /// Factor of the products of an atom, by the charge of its molecule; TensorNet2 has none.
+    pub(crate) fn charge_factor(&self, batch: &Batch, atom: usize) -> f64 {
+        match self.config.model {
+            Family::Tensornet => 1.0 + 0.1 * batch.charges[batch.molecules[atom]],
+            Family::Tensornet2 => 1.0,
+        }
     }
 
     /// A pass forward; `direction` is that of the tangents.
@@ -137,7 +147,8 @@ impl<T: Scalar> TensorNet<T> {
         batch: &Batch,
         direction: Option<&[[f64; 3]]>,
     ) -> Pass<N> {
-        let edges = edges(batch, direction);
+        let [edges, far] =
+            [&batch.neighbours.pairs, &batch.far].map(|pairs| edges(pairs, direction));
         let radial = self.radial(edges.iter().map(|edge| edge.distance));
         let filter = self.embedding_filter(&radial);
         let present: Vec<u8> = (0..=u8::MAX).filter(|z| batch.species.contains(z)).collect();
@@ -162,17 +173,23 @@ impl<T: Scalar> TensorNet<T> {
                 last.set_nine(i, j, std::array::from_fn(|c| t[c] * scale(c)));
             }
         }
+        let geometry = Geometry { batch, edges: &edges, radial: &radial };
+        let mut charges: Vec<_> = self.charge_pass(0, batch, &last).into_iter().collect();
         let mut layers = Vec::new();
         for layer in 0..self.config.layers {
-            let (next, kept) = self.layer_pass(layer, last, (batch, &edges, &radial));
+            let (next, kept) = self.layer_pass(layer, last, geometry, charges.last());
             layers.push(kept);
             last = next;
+            charges.extend(self.charge_pass(layer + 1, batch, &last));
         }
         let (normed, out_norm) = norm(&self.readout.norm, &invariants(&last));
         let [read, head] = self.readout_nets();
         let (features, mut readout_pass) = read.forward(normed);
-        let (outputs, of_head) = head.forward(features);
+        let (mut outputs, of_head) = head.forward(features);
         readout_pass.extend(of_head);
+        if self.config.head == Head::WeightedCoulomb {
+            self.add_coulomb(batch, (&far, &charges), &mut outputs);
+        }
         Pass {
             edges,
             radial,
@@ -186,6 +203,8 @@ impl<T: Scalar> TensorNet<T> {
             scales,
             mixed,
             layers,
+            charges,
+            far,
             last,
             out_norm,
             readout_pass,
@@ -240,19 +259,26 @@ impl<T: Scalar> TensorNet<T> {
         &self,
         layer: usize,
         input: Rows<N>,
-        (batch, edges, radial): (&Batch, &[Edge], &Radial<T>),
+        geometry: Geometry<'_, T>,
+        charges: Option<&ChargePass<N>>,
     ) -> (Rows<N>, LayerPass<N>) {
+        let Geometry { batch, edges, radial } = geometry;
         let (atoms, h) = (batch.atoms(), input.cols());
-        let filter = self.layer_filter(radial, layer);
+        let filter = match charges {
+            None => LayerFilter::Shared(self.layer_filter(radial, layer)),
+            Some(stage) => {
+                LayerFilter::Directed(self.directed_filter(layer, geometry, &stage.charges))
+            }
+        };
         let mixing = &self.layers[layer].mixing;
         let mut hat = Rows::zeros(9 * atoms, h);
         each(atoms, h, |i, j| hat.set_nine(i, j, normalised(input.nine(i, j))));
         let mixed = mix(&mixing[..3], &hat);
         let mut message = Rows::zeros(9 * atoms, h);
-        messages(&mut message, &mixed, &filter.rows, (batch, edges));
+        filter.messages(&mut message, &mixed, (batch, edges), false);
         let mut product = Rows::zeros(9 * atoms, h);
         each(atoms, h, |i, j| {
-            let k = Self::charge_factor(batch, i);
+            let k = self.charge_factor(batch, i);
             let p = self.product(mixed.nine(i, j), message.nine(i, j), k);
             product.set_nine(i, j, normalised(p));
         });
@@ -260,7 +286,7 @@ impl<T: Scalar> TensorNet<T> {
         let mut next = Rows::zeros(9 * atoms, h);
         each(atoms, h, |i, j| {
             let (d, x) = (compose(update.nine(i, j)), compose(hat.nine(i, j)));
-            let square = scaled(times(d, d), N::real(Self::charge_factor(batch, i)));
+            let square = scaled(times(d, d), N::real(self.charge_factor(batch, i)));
             next.set_nine(i, j, decompose(plus(plus(x, d), square)));
         });
         let normalised = hat;
@@ -301,8 +327,8 @@ pub(crate) fn each(atoms: usize, channels: usize, mut work: impl FnMut(usize, us
     }
 }
 
-fn edges(batch: &Batch, direction: Option<&[[f64; 3]]>) -> Vec<Edge> {
-    let edge = |pair: &crate::Pair| {
+fn edges(pairs: &[Pair], direction: Option<&[[f64; 3]]>) -> Vec<Edge> {
+    let edge = |pair: &Pair| {
         let v = pair.vector;
         let distance = v.iter().map(|x| x * x).sum::<f64>().sqrt();
         let unit = v.map(|x| x / distance);
@@ -314,5 +340,5 @@ fn edges(batch: &Batch, direction: Option<&[[f64; 3]]>) -> Vec<Edge> {
         let unit_tangent = std::array::from_fn(|a| (moved[a] - unit[a] * along) / distance);
         Edge { distance, unit, distance_tangent: along, unit_tangent }
     };
-    batch.neighbours.pairs.iter().map(edge).collect()
+    pairs.iter().map(edge).collect()
 }

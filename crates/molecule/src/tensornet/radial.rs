@@ -55,7 +55,7 @@ pub(crate) struct Radial<T: Scalar> {
     /// Functions with slopes.
     pub(crate) functions: Rows<Dual<T>>,
     /// Cutoff factors with slopes.
-    cutoffs: Vec<Dual<T>>,
+    pub(crate) cutoffs: Vec<Dual<T>>,
 }
 
 /// A filter and what its gradients need.

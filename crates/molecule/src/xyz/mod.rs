@@ -22,7 +22,7 @@ mod writer;
 
 pub use keys::LabelKeys;
 pub use reader::{XyzReader, read_xyz};
-pub use writer::{XyzWriter, write_xyz};
+pub use writer::{XyzColumn, XyzWriter, write_xyz};
 
 use crate::error::MoleculeError;
 use linwright_run::shown;

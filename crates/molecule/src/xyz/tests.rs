@@ -181,3 +181,23 @@ fn damaged_frames_are_errors_or_structures() {
     }
     assert!(good > 100 && bad > 100, "{good} good, {bad} bad");
 }
+
+#[test]
+fn further_columns_stand_after_the_labels_and_are_read_over() {
+    let frames = read(TWO).unwrap();
+    let spread = [0.5, 0.25, 1.0 / 3.0, 0.0, 1.0, 2.0, 3.0, 4.0, 5.0];
+    let columns = [
+        XyzColumn { name: "forces_std", width: 3, values: &spread },
+        XyzColumn { name: "weight", width: 1, values: &spread[..3] },
+    ];
+    let mut writer = XyzWriter::new(Vec::new());
+    writer.frame_with(&frames[0], &columns).unwrap();
+    let text = String::from_utf8(writer.into_inner()).unwrap();
+    assert!(text.contains("forces:R:3:forces_std:R:3:weight:R:1"), "{text}");
+    let first = text.lines().nth(2).unwrap();
+    assert!(first.ends_with("-0.001 0.5 0.25 0.3333333333333333 0.5"), "{first}");
+    assert_eq!(read(&text).unwrap(), frames[..1]);
+    let bad = XyzColumn { name: "bad", width: 1, values: &[1.0, f64::NAN, 2.0] };
+    let error = XyzWriter::new(Vec::new()).frame_with(&frames[0], &[bad]).unwrap_err();
+    assert!(error.to_string().contains("not finite"), "{error}");
+}

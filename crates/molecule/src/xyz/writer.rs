@@ -15,6 +15,17 @@ pub struct XyzWriter<W> {
     text: String,
 }
 
+/// Numbers of every atom that are no labels of a structure, such as deviations.
+#[derive(Clone, Copy, Debug, PartialEq)]
+pub struct XyzColumn<'a> {
+    /// Its name in the file, without colons.
+    pub name: &'a str,
+    /// Numbers of an atom.
+    pub width: usize,
+    /// Those of all atoms, in order.
+    pub values: &'a [f64],
+}
+
 /// Writes all frames of a file, atomically.
 ///
 /// # Errors
@@ -39,11 +50,34 @@ impl<W: Write> XyzWriter<W> {
     /// # Errors
     /// A structure with values that a file cannot hold, or an error of the system.
     pub fn frame(&mut self, structure: &Structure) -> Result<(), MoleculeError> {
+        self.frame_with(structure, &[])
+    }
+
+    /// Writes a frame as [`Self::frame`] does, with further columns, which readers of structures
+    /// read over.
+    ///
+    /// # Errors
+    /// As [`Self::frame`].
+    ///
+    /// # Panics
+    /// If a column has no numbers, or not those of every atom.
+    pub fn frame_with(
+        &mut self,
+        structure: &Structure,
+        columns: &[XyzColumn<'_>],
+    ) -> Result<(), MoleculeError> {
         check(structure)?;
+        let atoms = structure.species.len();
+        for XyzColumn { name, width, values } in columns {
+            assert!(*width > 0 && values.len() == atoms * width, "numbers of {name}");
+            if !values.iter().all(|x| x.is_finite()) {
+                return Err(MoleculeError::NotFinite { what: "number of a column" });
+            }
+        }
         self.text.clear();
-        header(&mut self.text, structure);
-        for atom in 0..structure.species.len() {
-            row(&mut self.text, structure, atom);
+        header(&mut self.text, structure, columns);
+        for atom in 0..atoms {
+            row(&mut self.text, structure, columns, atom);
         }
         self.out.write_all(self.text.as_bytes()).map_err(|source| MoleculeError::Output { source })
     }
@@ -86,7 +120,7 @@ fn check(structure: &Structure) -> Result<(), MoleculeError> {
 }
 
 /// The number of atoms and the line of pairs.
-fn header(text: &mut String, structure: &Structure) {
+fn header(text: &mut String, structure: &Structure, more: &[XyzColumn<'_>]) {
     let labels = &structure.labels;
     // Writing to a string cannot fail.
     let _ = writeln!(text, "{}", structure.species.len());
@@ -99,6 +133,9 @@ fn header(text: &mut String, structure: &Structure) {
     }
     if labels.charges.is_some() {
         columns += ":charges:R:1";
+    }
+    for XyzColumn { name, width, .. } in more {
+        let _ = write!(columns, ":{name}:R:{width}");
     }
     pair(text, "Properties", &columns);
     if let Some(energy) = labels.energy {
@@ -131,13 +168,14 @@ fn header(text: &mut String, structure: &Structure) {
 }
 
 /// The line of an atom.
-fn row(text: &mut String, structure: &Structure, atom: usize) {
+fn row(text: &mut String, structure: &Structure, more: &[XyzColumn<'_>], atom: usize) {
     text.push_str(symbol(structure.species[atom]).unwrap_or("X"));
     let labels = &structure.labels;
     let forces = labels.forces.as_ref().map(|forces| forces[atom]);
     let charge = labels.charges.as_ref().map(|charges| charges[atom]);
     let vectors = structure.positions[atom].into_iter().chain(forces.into_iter().flatten());
-    for number in vectors.chain(charge) {
+    let more = more.iter().flat_map(|column| &column.values[atom * column.width..][..column.width]);
+    for number in vectors.chain(charge).chain(more.copied()) {
         let _ = write!(text, " {number:?}");
     }
     text.push('\n');
