@@ -114,13 +114,16 @@ fn energies_and_forces_are_timed() {
     assert_eq!(fast["structures"].as_array().unwrap().len(), 1);
     let one = &fast["structures"][0];
     assert_eq!((&one["atoms"], &one["edges"]), (&3.into(), &6.into()));
-    let [median, least] = [number(&one["milliseconds"], "median"), number(one, "least_milliseconds")];
+    let [median, least] =
+        [number(&one["milliseconds"], "median"), number(one, "least_milliseconds")];
     assert!(median > least && least > 0.0, "{median} {least}");
     assert!(number(one, "working_bytes") > 0.0 && number(&fast["rates"], "products") > 0.0);
     let exact = timed("--exact");
     assert!(exact["structures"][0]["least_milliseconds"].is_null() && exact["rates"].is_null());
     assert_eq!(timed("--threads 1")["threads"], 1);
     w.fails("molecule bench potential.ckpt a.xyz --repeats 0", 2, &["repeats"]);
+}
+
 /// A random model of an architecture, in `NAME`.
 fn random(w: &Workshop, name: &str, config: TensorNetConfig, seed: u64) {
     let config = TensorNetConfig { species: 10, ..config };
