@@ -5,6 +5,7 @@
 //! says what energy and forces they have. Dynamics, relaxation and evaluation know only the trait.
 
 mod checkpoint;
+mod converted;
 pub mod dynamics;
 mod error;
 mod evaluation;
@@ -16,6 +17,7 @@ mod priors;
 #[cfg(test)]
 mod reference;
 pub mod relaxation;
+pub mod report;
 mod species;
 mod structure;
 pub mod tensornet;
@@ -25,7 +27,8 @@ pub mod training;
 mod units;
 mod xyz;
 
-pub use checkpoint::{Checkpoint, Numbers, Settings, Weight, read_settings};
+pub use checkpoint::{Checkpoint, Numbers, Settings, Weight, parse_settings, read_settings};
+pub use converted::ConvertedPotential;
 pub use error::MoleculeError;
 pub use evaluation::{ErrorPair, PredictionErrors, stress};
 pub use fast::{FastOptions, FastTensorNet};

@@ -28,7 +28,14 @@ impl MoleculeModel {
     /// # Errors
     /// As [`Checkpoint::open`]; hyper-parameters or tensors that are no TensorNet.
     pub fn open(path: &Path) -> Result<Self, MoleculeError> {
-        let checkpoint = Checkpoint::open(path)?;
+        Self::of(Checkpoint::open(path)?)
+    }
+
+    /// The model of a checkpoint.
+    ///
+    /// # Errors
+    /// Hyper-parameters or tensors that are no TensorNet.
+    pub fn of(checkpoint: Checkpoint) -> Result<Self, MoleculeError> {
         let hyper = Value::Object(checkpoint.hyper.clone());
         let config = TensorNetConfig::from_hyperparameters(&hyper)?;
         let tensor = |name: &str, shape: &[usize]| Ok(checkpoint.tensor(name, shape)?.to_f64());
@@ -76,6 +83,10 @@ impl Potential for WithPriors {
             prior.add(structure, self.units, &mut found)?;
         }
         Ok(found)
+    }
+
+    fn keep_pairs(&mut self, skin: f64) -> Result<(), MoleculeError> {
+        self.network.keep_pairs(skin)
     }
 }
 

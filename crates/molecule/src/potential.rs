@@ -39,4 +39,14 @@ pub trait Potential: Send {
         structure: &Structure,
         wanted: Wanted,
     ) -> Result<Prediction, MoleculeError>;
+
+    /// From now on structures are steps of one simulation: pairs of atoms may be kept until an atom
+    /// has moved by half of `skin`, a distance. Predictions stay the same to the last bit; without
+    /// this method of its own, a potential searches all pairs at every step.
+    ///
+    /// # Errors
+    /// A skin that is no distance.
+    fn keep_pairs(&mut self, _skin: f64) -> Result<(), MoleculeError> {
+        Ok(())
+    }
 }

@@ -7,6 +7,7 @@ use super::linear::Gradients;
 use super::number::{Dual, Number, Rows};
 use super::pass::Pass;
 use super::weights::TensorNet;
+use crate::neighbours::PairSource;
 use crate::{MoleculeError, Potential, Prediction, Structure, Wanted};
 use linwright_tensor::Scalar;
 
@@ -167,13 +168,15 @@ fn forces<N: Number>(
 #[derive(Clone, Debug)]
 pub struct TensorNetPotential<T: Scalar> {
     model: TensorNet<T>,
+    pairs: PairSource,
 }
 
 impl<T: Precision> TensorNetPotential<T> {
     /// The potential of a model.
     #[must_use]
     pub fn new(model: TensorNet<T>) -> Self {
-        Self { model }
+        let pairs = PairSource::new(model.config.cutoff_lower, model.config.cutoff_upper);
+        Self { model, pairs }
     }
 }
 
@@ -187,7 +190,8 @@ impl<T: Precision> Potential for TensorNetPotential<T> {
         structure: &Structure,
         wanted: Wanted,
     ) -> Result<Prediction, MoleculeError> {
-        let batch = Batch::new(&[structure], &self.model.config)?;
+        let neighbours = self.pairs.of(structure)?.clone();
+        let batch = Batch::with_neighbours(&[structure], neighbours, &self.model.config)?;
         let found = T::evaluate(&self.model, &batch, wanted)?;
         let numbers = found.forces.iter().flatten().chain(&found.energies);
         if !numbers.into_iter().all(|number| number.is_finite()) {
@@ -199,5 +203,9 @@ impl<T: Precision> Potential for TensorNetPotential<T> {
             forces: found.forces,
             virial: found.virial,
         })
+    }
+
+    fn keep_pairs(&mut self, skin: f64) -> Result<(), MoleculeError> {
+        self.pairs.keep(skin)
     }
 }

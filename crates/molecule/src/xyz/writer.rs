@@ -33,8 +33,8 @@ impl<W: Write> XyzWriter<W> {
         Self { out, text: String::new() }
     }
 
-    /// Writes a frame: its labels as `energy`, `stress`, `charge`, `forces` and `charges`, all
-    /// numbers so that they are read back to the last bit.
+    /// Writes a frame: its labels as `energy`, `stress`, `charge`, `momenta`, `forces` and
+    /// `charges`, all numbers so that they are read back to the last bit.
     ///
     /// # Errors
     /// A structure with values that a file cannot hold, or an error of the system.
@@ -71,11 +71,13 @@ fn check(structure: &Structure) -> Result<(), MoleculeError> {
     }
     let labels = &structure.labels;
     let forces = labels.forces.iter().flatten().flatten();
+    let momenta = structure.momenta.iter().flatten().flatten();
     let stress = labels.stress.iter().flatten().flatten();
     let numbers = [
         ("energy", labels.energy.iter().all(|x| x.is_finite())),
         ("charge", structure.charge.is_finite()),
         ("force", forces.into_iter().all(|x| x.is_finite())),
+        ("momentum", momenta.into_iter().all(|x| x.is_finite())),
         ("stress", stress.into_iter().all(|x| x.is_finite())),
         ("partial charge", labels.charges.iter().flatten().all(|x| x.is_finite())),
     ];
@@ -94,6 +96,9 @@ fn header(text: &mut String, structure: &Structure) {
         pair(text, "Lattice", &words(cell.rows.iter().flatten()));
     }
     let mut columns = String::from("species:S:1:pos:R:3");
+    if structure.momenta.is_some() {
+        columns += ":momenta:R:3";
+    }
     if labels.forces.is_some() {
         columns += ":forces:R:3";
     }
@@ -134,9 +139,11 @@ fn header(text: &mut String, structure: &Structure) {
 fn row(text: &mut String, structure: &Structure, atom: usize) {
     text.push_str(symbol(structure.species[atom]).unwrap_or("X"));
     let labels = &structure.labels;
-    let forces = labels.forces.as_ref().map(|forces| forces[atom]);
+    let of = |rows: &Option<Vec<[f64; 3]>>| rows.as_ref().map(|rows| rows[atom]);
+    let others = [of(&structure.momenta), of(&labels.forces)];
     let charge = labels.charges.as_ref().map(|charges| charges[atom]);
-    let vectors = structure.positions[atom].into_iter().chain(forces.into_iter().flatten());
+    let vectors = structure.positions[atom].into_iter();
+    let vectors = vectors.chain(others.into_iter().flatten().flatten());
     for number in vectors.chain(charge) {
         let _ = write!(text, " {number:?}");
     }

@@ -1,10 +1,13 @@
 //! Energies and forces of structures, and their errors.
 
 use super::outcome::{table, text};
+use super::potential::{
+    check_structure, is_structures, no_structures, open_potential, potential_of, units_of,
+};
 use super::{Failure, Job, Outcome, Session, outputs};
 use linwright_molecule::{
-    ErrorPair, LabelKeys, MoleculeModel, Prediction, PredictionErrors, Structure, Units, Wanted,
-    XyzReader, XyzWriter, shown_species, stress,
+    ErrorPair, LabelKeys, MoleculeModel, PredictionErrors, Units, Wanted, XyzReader, XyzWriter,
+    stress,
 };
 use linwright_report::number::grouped;
 use linwright_run::Monitor;
@@ -65,11 +68,9 @@ impl Job for MoleculeEval {
             let inputs = outputs::inputs_of(self, session);
             outputs::file(path, self.force, &inputs, session, is_structures)?;
         }
-        session.step(&format!("loading {}", self.potential));
-        let model = MoleculeModel::open(Path::new(&self.potential))?;
-        model.checkpoint.notes.iter().for_each(|note| session.note(note));
+        let model = open_potential(&self.potential, session)?;
         let own = model.checkpoint.units;
-        let units = self.units.as_deref().map(Units::parse).transpose()?.unwrap_or(own);
+        let units = units_of(self.units.as_deref(), &model)?;
         let (errors, written) = self.errors(&model, units, session)?;
         session.finish();
         if let Some(path) = &self.output {
@@ -88,13 +89,7 @@ impl MoleculeEval {
         units: Units,
         session: &mut Session<'_>,
     ) -> Result<(PredictionErrors, Vec<u8>), Failure> {
-        let mut potential = model.potential(self.exact).map_err(|error| {
-            let failure = Failure::from(error);
-            match self.exact {
-                true => failure,
-                false => failure.hint("--exact supports more architectures, if not all"),
-            }
-        })?;
+        let mut potential = potential_of(model, self.exact)?;
         let own = model.checkpoint.units;
         let mut reader = XyzReader::open(Path::new(&self.structures), self.keys())?;
         let (mut errors, mut writer) = (PredictionErrors::default(), XyzWriter::new(Vec::new()));
@@ -104,30 +99,24 @@ impl MoleculeEval {
                 return Err(Failure::interrupted("interrupted; nothing was written".to_owned()));
             }
             let Some(mut structure) = reader.next_frame()? else { break };
-            let known = &model.checkpoint.species;
-            let is_new = |number: &&u8| !known.is_empty() && !known.contains(number);
-            if let Some(number) = structure.species.iter().find(is_new) {
-                let told = format!(
-                    "structure {index} has {}, which the model was not trained on",
-                    shown_species(*number)
-                );
-                return Err(Failure::general(told).hint("`molecule info` lists its elements"));
-            }
+            check_structure(model, &structure, units, index)?;
             let mut inner = structure.clone();
             inner.convert(units, own);
             let found = potential.predict(&inner, Wanted { forces: true });
-            let found = converted(found.map_err(|error| error.of_structure(index))?, own, units);
+            let mut found = found.map_err(|error| error.of_structure(index))?;
+            found.convert(own, units);
             errors.add(&structure, &found);
             if self.output.is_some() {
                 structure.labels.energy = Some(found.energy);
                 structure.labels.stress = stress(&structure, &found);
                 structure.labels.forces = Some(found.forces);
+                structure.declare_units(units);
                 writer.frame(&structure)?;
             }
             session.progress(index as u64 + 1, self.limit.unwrap_or(0) as u64);
         }
         match errors.counts().0 {
-            0 => Err(Failure::general(format!("{}: no structures in the file", self.structures))),
+            0 => Err(no_structures(&self.structures)),
             _ => Ok((errors, writer.into_inner())),
         }
     }
@@ -192,23 +181,4 @@ impl MoleculeEval {
         }
         Outcome::new(result, blocks)
     }
-}
-
-/// A prediction in other units.
-fn converted(mut found: Prediction, from: Units, to: Units) -> Prediction {
-    let (energy, force) = (from.energy_to(to), from.force_to(to));
-    found.energy *= energy;
-    found.atom_energies.iter_mut().for_each(|own| *own *= energy);
-    found.forces.iter_mut().flatten().for_each(|own| *own *= force);
-    found.virial.iter_mut().flatten().for_each(|own| *own *= energy);
-    found
-}
-
-/// Whether a file has structures: the first frame can be read.
-fn is_structures(path: &Path) -> bool {
-    let frame = |mut reader: XyzReader<_>| reader.next_frame().ok().flatten();
-    XyzReader::open(path, LabelKeys::default())
-        .ok()
-        .and_then(frame)
-        .is_some_and(|frame: Structure| !frame.species.is_empty())
 }
