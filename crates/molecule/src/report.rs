@@ -230,7 +230,7 @@ mod tests {
             let page = html::render(&result.document()).unwrap();
             conformance::check_page(&page);
             assert!(page.contains("<svg") && page.contains("water &lt;model&gt;"), "{page}");
-            assert!(page.contains("eV/atom/ps") && page.contains("314.5 K"), "{page}");
+            assert!(page.contains("drifts by") && page.contains("314.5 K"), "{page}");
             assert_eq!(page.contains("pressure, GPa"), pressure.is_some());
         }
     }

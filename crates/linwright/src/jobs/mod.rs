@@ -52,6 +52,7 @@ pub use fields::{Field, Kind, Name, fields, flag_of, schema};
 pub use form::SavedForm;
 pub use images::ImageOptions;
 pub use layers::parse_layers;
+pub use molecule_md::MdEnsemble;
 pub use outcome::{Outcome, ResultData, write_pages};
 pub use precision::PrecisionOptions;
 pub use read::read;

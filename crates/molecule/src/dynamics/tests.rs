@@ -145,8 +145,9 @@ fn pressure_is_that_of_an_ideal_gas_and_of_the_forces() {
     };
     let pressure = |structure: Structure, temperature: f64| {
         let masses = masses(&structure).unwrap();
+        let mut potential = Argon;
         let mut run =
-            Dynamics::new(&mut Argon, structure, masses, plan(Ensemble::Nve), None).unwrap();
+            Dynamics::new(&mut potential, structure, masses, plan(Ensemble::Nve), None).unwrap();
         run.thermalise(temperature);
         run.thermo()
     };
