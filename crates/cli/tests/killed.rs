@@ -42,7 +42,13 @@ const CASES: &[(&str, &[&str])] = &[
     ),
     (
         "molecule md potential.ckpt a.xyz --steps 20000 --every 100 --seed 2 -o out",
-        &["out/trajectory.xyz", "out/log.jsonl", "out/final.xyz", "out/result.json", "out/report.html"],
+        &[
+            "out/trajectory.xyz",
+            "out/log.jsonl",
+            "out/final.xyz",
+            "out/result.json",
+            "out/report.html",
+        ],
     ),
     // As a recipe, since only then the result has no times.
     ("run -r eval.yaml -o out", &["out/eval-1.json", "out/results.json"]),

@@ -125,8 +125,17 @@ fn a_simulation_has_a_trajectory_a_log_and_a_report() {
     assert_eq!(
         names(&w.path("md")),
         [
-            ".lock", "final.xyz", "fingerprint", "log.jsonl", "measured.json", "recipe.yaml",
-            "report.html", "report.md", "reproduce.json", "result.json", "state.json",
+            ".lock",
+            "final.xyz",
+            "fingerprint",
+            "log.jsonl",
+            "measured.json",
+            "recipe.yaml",
+            "report.html",
+            "report.md",
+            "reproduce.json",
+            "result.json",
+            "state.json",
             "trajectory.xyz",
         ]
     );
@@ -150,7 +159,11 @@ fn a_simulation_has_a_trajectory_a_log_and_a_report() {
     }
     let shorter = format!("{MD} --steps 20 --temperature 100 --seed 3 -o md");
     w.fails(&shorter, 2, &["--steps 20", "60 steps", "more steps"]);
-    w.fails(&format!("{MD} --steps 60 --temperature 100 --seed 4 -o md"), 6, &["md", "another run"]);
+    w.fails(
+        &format!("{MD} --steps 60 --temperature 100 --seed 4 -o md"),
+        6,
+        &["md", "another run"],
+    );
 }
 
 #[test]
@@ -237,7 +250,8 @@ fn structures_are_relaxed_and_what_did_not_converge_is_told() {
     assert_eq!(w.run(&format!("{short} --force")).code, Some(4));
     // Cells relax too, if there are any.
     w.write("crystal.xyz", CRYSTAL);
-    let line = "molecule relax potential.ckpt crystal.xyz --cell --steps 3 --fmax 1e-9 --units eV,A";
+    let line =
+        "molecule relax potential.ckpt crystal.xyz --cell --steps 3 --fmax 1e-9 --units eV,A";
     assert_eq!(w.run(&format!("{line} -o cell.xyz")).code, Some(4));
     let cell = w.text("cell.xyz");
     assert!(cell.contains("stress=") && !cell.contains("0.5 6.5 0"), "{cell}");

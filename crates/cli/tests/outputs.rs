@@ -251,9 +251,7 @@ fn no_command_that_writes_is_forgotten() {
         let subs: &[&str] = match command {
             "bench" => &["bench operators", "bench model"],
             "rotor" => &["rotor convergence"],
-            "molecule" => {
-                &["molecule eval", "molecule md", "molecule relax", "molecule convert"]
-            }
+            "molecule" => &["molecule eval", "molecule md", "molecule relax", "molecule convert"],
             other => &[other],
         };
         for sub in subs {

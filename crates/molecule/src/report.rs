@@ -1,6 +1,6 @@
 //! Reports of simulations.
 
-use crate::dynamics::{Ensemble, MdSummary, Fluctuation, Thermo};
+use crate::dynamics::{Ensemble, Fluctuation, MdSummary, Thermo};
 use linwright_report::number::{grouped, scientific, significant};
 use linwright_report::plot::{Axis, Plot, Series, Style};
 use linwright_report::{Block, Document, Figure, ReportError, Scale, Table};
@@ -128,7 +128,10 @@ impl SimulationResult {
         };
         let mut facts = vec![
             ("Potential", self.simulation.potential.clone()),
-            ("Structure", format!("{}, {} atoms", self.simulation.structure, grouped(self.simulation.atoms))),
+            (
+                "Structure",
+                format!("{}, {} atoms", self.simulation.structure, grouped(self.simulation.atoms)),
+            ),
             ("Constant", kept),
             ("Seed", self.simulation.seed.to_string()),
             ("Frames", grouped(self.frames)),

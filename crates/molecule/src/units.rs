@@ -146,9 +146,7 @@ impl Structure {
     /// [`MoleculeError::MixedUnits`], and [`MoleculeError::Units`] for units of unknown names.
     pub fn check_units(&self, expected: Units) -> Result<(), MoleculeError> {
         match self.info.get(UNITS).map(|text| Units::parse(text)).transpose()? {
-            Some(found) if found != expected => {
-                Err(MoleculeError::MixedUnits { found, expected })
-            }
+            Some(found) if found != expected => Err(MoleculeError::MixedUnits { found, expected }),
             _ => Ok(()),
         }
     }

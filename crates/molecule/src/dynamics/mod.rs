@@ -15,7 +15,7 @@ mod tests;
 
 pub use recording::{LOG, Recording, TRAJECTORY};
 pub use state::{MdState, Thermo};
-pub use summary::{MdSummary, Fluctuation};
+pub use summary::{Fluctuation, MdSummary};
 
 use crate::error::MoleculeError;
 use crate::evaluation::stress;

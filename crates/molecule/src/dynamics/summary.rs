@@ -60,8 +60,7 @@ impl MdSummary {
     pub fn add(&mut self, thermo: Thermo) {
         let first = *self.first.get_or_insert(thermo);
         // Differences from the first step are small numbers, whose squares lose nothing.
-        let (time, energy) =
-            (thermo.time - first.time, thermo.total_energy - first.total_energy);
+        let (time, energy) = (thermo.time - first.time, thermo.total_energy - first.total_energy);
         self.time.add(time);
         self.energy.add(energy);
         self.product += time * energy;

@@ -13,7 +13,8 @@ use linwright_molecule::dynamics::{
 };
 use linwright_molecule::report::{Simulation, SimulationResult};
 use linwright_molecule::{
-    ConvertedPotential, LabelKeys, MoleculeError, MoleculeModel, Potential, Structure, Units, XyzReader, write_xyz,
+    ConvertedPotential, LabelKeys, MoleculeError, MoleculeModel, Potential, Structure, Units,
+    XyzReader, write_xyz,
 };
 use linwright_report::Block;
 use linwright_report::number::significant;

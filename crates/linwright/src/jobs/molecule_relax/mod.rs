@@ -6,7 +6,7 @@ use super::potential::{
     check_structure, is_structures, moving_potential, no_structures, open_potential, units_of,
 };
 use super::{Failure, FailureKind, Job, JobError, Outcome, Session, outputs};
-use linwright_molecule::relaxation::{Minimiser, Relaxed, RelaxationPlan, relax};
+use linwright_molecule::relaxation::{Minimiser, RelaxationPlan, Relaxed, relax};
 use linwright_molecule::{
     LabelKeys, MoleculeError, MoleculeModel, Potential, Structure, Units, XyzReader, XyzWriter,
     stress,
@@ -177,7 +177,8 @@ impl MoleculeRelax {
         }
         let mut outcome = Outcome::new(result, blocks);
         if left > 0 {
-            let message = format!("{left} of {all} structures did not converge in {} steps", self.steps);
+            let message =
+                format!("{left} of {all} structures did not converge in {} steps", self.steps);
             let hint = "the output has them as they are: relax it again, with more --steps or --optimizer fire";
             outcome.failure = Some(Failure::new(FailureKind::Gate, message).hint(hint));
         }
