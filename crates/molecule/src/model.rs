@@ -82,7 +82,7 @@ impl Potential for WithPriors {
         for prior in &self.priors {
             prior.add(structure, self.units, &mut found)?;
         }
-        Ok(found)
+        found.finite()
     }
 
     fn keep_pairs(&mut self, skin: f64) -> Result<(), MoleculeError> {

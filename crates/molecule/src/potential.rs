@@ -24,6 +24,20 @@ pub struct Prediction {
     pub virial: [[f64; 3]; 3],
 }
 
+impl Prediction {
+    /// The prediction, if its numbers are finite.
+    ///
+    /// # Errors
+    /// [`MoleculeError::NotFinite`].
+    pub(crate) fn finite(self) -> Result<Self, MoleculeError> {
+        let numbers = self.forces.iter().chain(&self.virial).flatten();
+        match self.energy.is_finite() && numbers.copied().all(f64::is_finite) {
+            true => Ok(self),
+            false => Err(MoleculeError::NotFinite { what: "predicted energy or force" }),
+        }
+    }
+}
+
 /// A function from structures to energies, with memory of its own for neighbour lists and work.
 pub trait Potential: Send {
     /// Distance beyond which atoms do not interact.

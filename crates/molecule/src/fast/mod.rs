@@ -131,12 +131,7 @@ impl FastTensorNet {
         self.append_exact_rows(rows);
         let mut prediction = Prediction::default();
         self.run(structure, wanted, &mut prediction);
-        let finite = prediction.energy.is_finite()
-            && prediction.forces.iter().flatten().all(|force| force.is_finite());
-        if !finite {
-            return Err(MoleculeError::NotFinite { what: "predicted energy or force" });
-        }
-        Ok(prediction)
+        prediction.finite()
     }
 
     /// Bytes of working memory now: what the last structure needed.

@@ -193,16 +193,13 @@ impl<T: Precision> Potential for TensorNetPotential<T> {
         let neighbours = self.pairs.of(structure)?.clone();
         let batch = Batch::with_neighbours(&[structure], neighbours, &self.model.config)?;
         let found = T::evaluate(&self.model, &batch, wanted)?;
-        let numbers = found.forces.iter().flatten().chain(&found.energies);
-        if !numbers.into_iter().all(|number| number.is_finite()) {
-            return Err(MoleculeError::NotFinite { what: "energy or force" });
-        }
-        Ok(Prediction {
+        let prediction = Prediction {
             energy: found.energies[0],
             atom_energies: found.atom_energies,
             forces: found.forces,
             virial: found.virial,
-        })
+        };
+        prediction.finite()
     }
 
     fn keep_pairs(&mut self, skin: f64) -> Result<(), MoleculeError> {

@@ -1,5 +1,6 @@
 //! Writing, one frame at a time.
 
+use super::keys::LabelKeys;
 use crate::error::MoleculeError;
 use crate::species::symbol;
 use crate::structure::Structure;
@@ -114,7 +115,7 @@ fn header(text: &mut String, structure: &Structure) {
         pair(text, "stress", &words(by_columns));
     }
     let has = |key: &str| structure.info.contains_key(key);
-    if structure.charge != 0.0 && !has("charge") {
+    if structure.charge != 0.0 {
         // Readers take a whole number for an integer, as charges are.
         pair(text, "charge", &format!("{}", structure.charge));
     }
@@ -123,11 +124,15 @@ fn header(text: &mut String, structure: &Structure) {
     } else if !has("pbc") {
         pair(text, "pbc", "F F F");
     }
+    // What a reader would take for other values of the same labels.
+    let keys = LabelKeys::default();
+    let is_in = |names: &[String], key: &str| names.iter().any(|name| name == key);
     let own = |key: &str| {
-        matches!(key, "Properties" | "charge")
+        key == "Properties"
+            || is_in(&keys.charge, key)
             || (structure.cell.is_some() && matches!(key, "Lattice" | "pbc"))
             || (labels.energy.is_some() && key == "energy")
-            || (labels.stress.is_some() && key == "stress")
+            || (labels.stress.is_some() && (key == "stress" || is_in(&keys.virial, key)))
     };
     for (key, value) in structure.info.iter().filter(|(key, _)| !own(key)) {
         pair(text, key, value);

@@ -69,7 +69,6 @@ impl Job for MoleculeEval {
             outputs::file(path, self.force, &inputs, session, is_structures)?;
         }
         let model = open_potential(&self.potential, session)?;
-        let own = model.checkpoint.units;
         let units = units_of(self.units.as_deref(), &model)?;
         let (errors, written) = self.errors(&model, units, session)?;
         session.finish();
