@@ -76,8 +76,8 @@ fn workshop() -> Workshop {
 /// Finished pieces to wait for before a kill, in addition to those that are there.
 const STEPS: [usize; 7] = [1, 2, 1, 3, 1, 5, 2];
 
-/// Number of finished pieces below a directory: files with a fingerprint as their name, the lines of
-/// journals, and those of the logs of simulations.
+/// Number of finished pieces below a directory: files with a fingerprint as their name, and the
+/// lines of journals and of logs of simulations.
 fn pieces_below(directory: &Path) -> usize {
     let Ok(entries) = std::fs::read_dir(directory) else { return 0 };
     let paths = entries.flatten().map(|entry| entry.path());

@@ -113,8 +113,14 @@ impl SimulationResult {
         if self.pressure_gpa.is_some() {
             rows.push(row("pressure, GPa", &|at| at.pressure, self.pressure_gpa));
         }
-        let heads = ["", "first frame", "last frame", "mean", "deviation"];
-        Table::of_cells(&heads, rows)
+        let columns = [
+            ("quantity", false),
+            ("first frame", true),
+            ("last frame", true),
+            ("mean", true),
+            ("deviation", true),
+        ];
+        Table::new("Energies and temperature", columns).with(rows)
     }
 
     /// The report.
@@ -143,7 +149,8 @@ impl SimulationResult {
         let mut blocks = vec![Block::Table(self.table())];
         blocks.extend(self.figure().map(Block::Figure));
         Document {
-            title: "Molecular dynamics".to_owned(),
+            title: format!("Molecular dynamics of {}", self.simulation.structure),
+            kicker: "Simulation".to_owned(),
             headline: Some(self.headline()),
             facts: facts.into_iter().map(|(name, value)| (name.to_owned(), value)).collect(),
             series: vec!["simulation".to_owned()],
@@ -232,7 +239,8 @@ mod tests {
             assert!((drift - 2e-3).abs() < 1e-9, "{drift}");
             let page = html::render(&result.document()).unwrap();
             conformance::check_page(&page);
-            assert!(page.contains("<svg") && page.contains("water &lt;model&gt;"), "{page}");
+            assert!(page.contains("<svg"), "{page}");
+            assert!(page.contains("water &lt;model&gt;"), "{page}");
             assert!(page.contains("drifts by") && page.contains("314.5 K"), "{page}");
             assert_eq!(page.contains("pressure, GPa"), pressure.is_some());
         }

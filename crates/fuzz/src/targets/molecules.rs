@@ -1,6 +1,6 @@
 //! Readers of molecular structures, potentials and settings of their training.
 
-use super::{few, outcome};
+use super::{descriptions, few, outcome};
 use linwright_molecule::{
     Checkpoint, LabelKeys, MoleculeError, MoleculeModel, Structure, Wanted, XyzReader, XyzWriter,
     parse_settings,
@@ -62,10 +62,10 @@ pub(super) fn checkpoint(bytes: &[u8]) -> String {
     }))
 }
 
-/// Reads a training file of torchmd-net.
+/// Reads a training file of torchmd-net. Its messages may quote lines of the file.
 pub(super) fn settings(bytes: &[u8]) -> String {
     let Ok(text) = std::str::from_utf8(bytes) else { return "no text".into() };
-    outcome(parse_settings(Path::new("train.yaml"), text).map(|settings| {
+    descriptions::outcome(parse_settings(Path::new("train.yaml"), text).map(|settings| {
         format!("{} keys, {} warnings", settings.hyper.len(), few(settings.warnings.len()))
     }))
 }

@@ -48,14 +48,14 @@ pub struct MoleculeMd {
     #[schemars(range(min = 1))]
     pub steps: u64,
     /// Time step in femtoseconds.
-    #[schemars(extend("x-value" = "FS"))]
+    #[schemars(extend("x-value" = "FS", "examples" = [0.25]))]
     pub timestep: f64,
     /// What is kept constant: the energy, or the temperature by Langevin dynamics.
     #[schemars(with = "Names<MdEnsemble>")]
     pub ensemble: MdEnsemble,
-    /// Temperature in kelvins, of the velocities that are drawn and of Langevin dynamics. Velocities
-    /// are those of the structure's column `momenta` if it has one, unless NVE is given a
-    /// temperature [default: 300].
+    /// Temperature in kelvins, of the velocities that are drawn and of Langevin dynamics.
+    /// Velocities are those of the structure's column `momenta` if it has one, unless NVE is given
+    /// a temperature [default: 300].
     #[schemars(extend("x-value" = "K"))]
     pub temperature: Option<f64>,
     /// Friction of Langevin dynamics in inverse femtoseconds [default: 0.01].
