@@ -27,7 +27,7 @@ pub(crate) fn potential(w: &Workshop) {
     w.write("a.xyz", TWO_WATERS);
 }
 
-fn number(result: &Value, key: &str) -> f64 {
+pub(crate) fn number(result: &Value, key: &str) -> f64 {
     result[key].as_f64().unwrap_or_else(|| panic!("{key} in {result}"))
 }
 

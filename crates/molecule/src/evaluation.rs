@@ -146,10 +146,7 @@ impl PredictionErrors {
 /// Stress as ASE has it, minus the virial over the volume; none of a molecule without a cell.
 #[must_use]
 pub fn stress(structure: &Structure, prediction: &Prediction) -> Option<[[f64; 3]; 3]> {
-    let cell = structure.cell.filter(|cell| cell.periodic == [true; 3])?;
-    let [a, b, c] = cell.rows;
-    let cross = [b[1] * c[2] - b[2] * c[1], b[2] * c[0] - b[0] * c[2], b[0] * c[1] - b[1] * c[0]];
-    let volume = a.iter().zip(cross).map(|(x, y)| x * y).sum::<f64>().abs();
+    let volume = structure.cell?.bulk_volume()?;
     (volume > 0.0).then(|| prediction.virial.map(|row| row.map(|x| -x / volume)))
 }
 

@@ -5,6 +5,7 @@
 //! says what energy and forces they have. Dynamics, relaxation and evaluation know only the trait.
 
 mod checkpoint;
+mod converted;
 pub mod dynamics;
 mod ensemble;
 mod error;
@@ -17,6 +18,7 @@ mod priors;
 #[cfg(test)]
 mod reference;
 pub mod relaxation;
+pub mod report;
 mod species;
 mod speed;
 mod structure;
@@ -27,7 +29,8 @@ pub mod training;
 mod units;
 mod xyz;
 
-pub use checkpoint::{Checkpoint, Numbers, Settings, Weight, read_settings};
+pub use checkpoint::{Checkpoint, Numbers, Settings, Weight, parse_settings, read_settings};
+pub use converted::ConvertedPotential;
 pub use ensemble::Ensemble;
 pub use error::MoleculeError;
 pub use evaluation::{ErrorPair, PredictionErrors, stress};

@@ -91,7 +91,11 @@ impl Potential for WithPriors {
         for prior in &self.priors {
             prior.add(structure, self.units, &mut found)?;
         }
-        Ok(found)
+        found.finite()
+    }
+
+    fn keep_pairs(&mut self, skin: f64) -> Result<(), MoleculeError> {
+        self.network.keep_pairs(skin)
     }
 }
 

@@ -35,6 +35,20 @@ pub struct Deviation {
     pub forces: Vec<[f64; 3]>,
 }
 
+impl Prediction {
+    /// The prediction, if its numbers are finite.
+    ///
+    /// # Errors
+    /// [`MoleculeError::NotFinite`].
+    pub(crate) fn finite(self) -> Result<Self, MoleculeError> {
+        let numbers = self.forces.iter().chain(&self.virial).flatten();
+        match self.energy.is_finite() && numbers.copied().all(f64::is_finite) {
+            true => Ok(self),
+            false => Err(MoleculeError::NotFinite { what: "predicted energy or force" }),
+        }
+    }
+}
+
 /// A function from structures to energies, with memory of its own for neighbour lists and work.
 pub trait Potential: Send {
     /// Distance beyond which atoms do not interact.
@@ -50,4 +64,14 @@ pub trait Potential: Send {
         structure: &Structure,
         wanted: Wanted,
     ) -> Result<Prediction, MoleculeError>;
+
+    /// From now on structures are steps of one simulation: pairs of atoms may be kept until an atom
+    /// has moved by half of `skin`, a distance. Predictions stay the same to the last bit; without
+    /// this method of its own, a potential searches all pairs at every step.
+    ///
+    /// # Errors
+    /// A skin that is no distance.
+    fn keep_pairs(&mut self, _skin: f64) -> Result<(), MoleculeError> {
+        Ok(())
+    }
 }

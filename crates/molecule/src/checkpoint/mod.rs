@@ -13,14 +13,15 @@ mod settings;
 #[cfg(test)]
 mod tests;
 
-pub use settings::{Settings, read_settings};
+pub use settings::{Settings, parse_settings, read_settings};
 
 use crate::error::MoleculeError;
+use crate::structure::Structure;
 use crate::units::Units;
 use linwright_files::writer::{Planned, header_bytes_with};
-use linwright_files::{FileError, Format, SINGLE, StoredType, archived_files};
+use linwright_files::{FileError, Format, SINGLE, StoredType, TensorInfo, archived_files};
 use linwright_run::atomic::write_atomic_parts;
-use linwright_run::input;
+use linwright_run::{input, sha256_hex};
 use linwright_tensor::MappedFile;
 use linwright_tensor::dtype::DType;
 use serde::{Deserialize, Serialize};
@@ -160,14 +161,11 @@ impl Checkpoint {
         let format = Format::of(path, bytes);
         let header = format.parse(bytes).map_err(malformed)?;
         let mut checkpoint = Self { notes: header.notes, ..Self::default() };
-        for (name, info) in &header.tensors {
-            let count = info.shape.iter().product();
-            let numbers = numbers(info.dtype, &info.stored(bytes, 0..count));
-            match numbers {
+        for (name, info) in header.tensors {
+            match numbers(&info, bytes) {
                 Some(numbers) => {
-                    check_finite(path, name, &numbers)?;
-                    let weight = Weight { shape: info.shape.clone(), numbers };
-                    checkpoint.tensors.insert(name.clone(), weight);
+                    check_finite(path, &name, &numbers)?;
+                    checkpoint.tensors.insert(name, Weight { shape: info.shape, numbers });
                 }
                 None => checkpoint
                     .notes
@@ -185,7 +183,7 @@ impl Checkpoint {
                     ));
                 };
                 checkpoint.hyper = hyper;
-                checkpoint.source = Some(linwright_run::sha256_hex(bytes));
+                checkpoint.source = Some(sha256_hex(bytes));
             }
         }
         layout::translate(&mut checkpoint).map_err(|what| damaged(path, what))?;
@@ -231,6 +229,22 @@ impl Checkpoint {
         write_atomic_parts(path, &parts).map_err(|e| MoleculeError::File(e.into()))
     }
 
+    /// Refuses a structure with an element that the model was not trained on, where that is known.
+    ///
+    /// # Errors
+    /// The first such atom.
+    pub fn check_species(&self, structure: &Structure) -> Result<(), MoleculeError> {
+        let is_new = |number: &u8| !self.species.is_empty() && !self.species.contains(number);
+        match structure.species.iter().position(is_new) {
+            Some(atom) => Err(MoleculeError::Untrained {
+                atom,
+                number: structure.species[atom],
+                known: self.species.clone(),
+            }),
+            None => Ok(()),
+        }
+    }
+
     /// The tensor of a name, in this shape.
     ///
     /// # Errors
@@ -245,26 +259,24 @@ impl Checkpoint {
     }
 }
 
-/// The numbers of stored bytes; none for types that models do not have.
-fn numbers(dtype: StoredType, bytes: &[u8]) -> Option<Numbers> {
-    let wide = |decoded: Vec<f64>| Some(Numbers::F64(decoded));
-    match dtype {
-        StoredType::F64 => {
-            wide(bytes.as_chunks().0.iter().map(|b| f64::from_le_bytes(*b)).collect())
-        }
+/// The numbers of a tensor; none for types that models do not have.
+fn numbers(info: &TensorInfo, file: &[u8]) -> Option<Numbers> {
+    let bytes = || info.stored(file, 0..info.shape.iter().product());
+    match info.dtype {
+        StoredType::F64 => wide(&bytes(), f64::from_le_bytes),
         StoredType::F32 | StoredType::F16 | StoredType::Bf16 => {
-            dtype.float().map(|float| Numbers::F32(float.decode(bytes)))
+            info.dtype.float().map(|float| Numbers::F32(float.decode(&bytes())))
         }
-        StoredType::I64 => {
-            wide(bytes.as_chunks().0.iter().map(|b| i64::from_le_bytes(*b) as f64).collect())
-        }
-        StoredType::I32 => {
-            wide(bytes.as_chunks().0.iter().map(|b| f64::from(i32::from_le_bytes(*b))).collect())
-        }
-        StoredType::I8 => wide(bytes.iter().map(|byte| f64::from(*byte as i8)).collect()),
-        StoredType::U8 => wide(bytes.iter().map(|byte| f64::from(*byte)).collect()),
+        StoredType::I64 => wide(&bytes(), |b| i64::from_le_bytes(b) as f64),
+        StoredType::I32 => wide(&bytes(), |b| f64::from(i32::from_le_bytes(b))),
+        StoredType::I8 => wide(&bytes(), |b| f64::from(i8::from_le_bytes(b))),
+        StoredType::U8 => wide(&bytes(), |b| f64::from(u8::from_le_bytes(b))),
         _ => None,
     }
+}
+
+fn wide<const N: usize>(bytes: &[u8], number: impl Fn([u8; N]) -> f64) -> Option<Numbers> {
+    Some(Numbers::F64(bytes.as_chunks().0.iter().map(|b| number(*b)).collect()))
 }
 
 fn check_finite(path: &Path, name: &str, numbers: &Numbers) -> Result<(), MoleculeError> {

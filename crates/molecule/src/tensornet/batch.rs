@@ -1,7 +1,7 @@
 //! Structures side by side, with their pairs.
 
 use super::config::{Head, TensorNetConfig};
-use crate::{MoleculeError, Neighbours, Pair, Structure, shown_species};
+use crate::{MoleculeError, Neighbours, Pair, Structure};
 
 /// Most atoms of a structure whose Coulomb energy has no cutoff: pairs are kept in memory.
 const MOST_ATOMS: usize = 4096;
@@ -45,11 +45,7 @@ impl Batch {
     ) -> Result<Self, MoleculeError> {
         let all = structures.iter();
         let species: Vec<u8> = all.clone().flat_map(|one| one.species.clone()).collect();
-        if let Some(unknown) = species.iter().find(|z| usize::from(**z) >= config.species) {
-            let expected = format!("atomic numbers below max_z = {}", config.species);
-            let found = shown_species(*unknown);
-            return Err(MoleculeError::Architecture { option: "max_z", found, expected });
-        }
+        config.check_species(&species)?;
         let molecules = all.clone().enumerate();
         let molecules = molecules.flat_map(|(k, one)| vec![k; one.species.len()]).collect();
         let charges = all.map(|one| one.charge).collect();

@@ -1,6 +1,6 @@
 //! Architecture of a TensorNet, in the words of torchmd-net.
 
-use crate::MoleculeError;
+use crate::{MoleculeError, shown_species};
 use serde::{Deserialize, Serialize};
 
 /// Most channels, layers, radial functions and species: a description comes from outside.
@@ -254,6 +254,21 @@ impl TensorNetConfig {
             return Err(Self::wrong("cutoff_upper", found, "0 <= lower < upper".into()));
         }
         self.check_charges()
+    }
+
+    /// Refuses atoms of a species that the model has no embedding of.
+    ///
+    /// # Errors
+    /// [`MoleculeError::Architecture`] with the first such atom.
+    pub(crate) fn check_species(&self, species: &[u8]) -> Result<(), MoleculeError> {
+        let is_unknown = |z: &u8| *z == 0 || usize::from(*z) >= self.species;
+        let Some(atom) = species.iter().position(is_unknown) else { return Ok(()) };
+        let expected = format!(
+            "more than {}, the atomic number of atom {atom} ({}), and not zero",
+            species[atom],
+            shown_species(species[atom])
+        );
+        Err(Self::wrong("max_z", self.species.to_string(), expected))
     }
 
     fn check_charges(&self) -> Result<(), MoleculeError> {

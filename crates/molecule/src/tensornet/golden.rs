@@ -234,6 +234,45 @@ fn golden_states_equal_the_reference() {
 }
 
 /// Loss of a training step, with its gradients by energies and forces.
+#[test]
+fn golden_edges_equal_ours() {
+    for set in sets() {
+        let config = TensorNetConfig::from_hyperparameters(&set.about["config"]).expect("config");
+        for system in SYSTEMS {
+            let neighbours = set.batch(system, &config).neighbours;
+            // Receiver, sender, distance, and the direction from sender to receiver.
+            let mut ours: Vec<([usize; 2], [f64; 4])> =
+                (0..neighbours.atoms()).map(|atom| ([atom; 2], [0.0; 4])).collect();
+            for atom in 0..neighbours.atoms() {
+                for entry in neighbours.of(atom) {
+                    let sign = if entry.reversed { -1.0 } else { 1.0 };
+                    let v = neighbours.pairs[entry.pair as usize].vector.map(|x| sign * x);
+                    let d = v.iter().map(|x| x * x).sum::<f64>().sqrt();
+                    let [x, y, z] = v.map(|x| x / d);
+                    ours.push(([atom, entry.atom as usize], [d, x, y, z]));
+                }
+            }
+            let need = |key: &str| set.need(system, key);
+            let ends = need("edge_i").iter().zip(need("edge_j"));
+            let units = triples(need("edge_u"));
+            let rest = need("edge_d").iter().zip(&units).map(|(d, [x, y, z])| [*d, *x, *y, *z]);
+            let ends = ends.map(|(i, j)| [*i as usize, *j as usize]);
+            let mut theirs: Vec<_> = ends.zip(rest).collect();
+            for edges in [&mut ours, &mut theirs] {
+                edges.sort_by(|a, b| a.0.cmp(&b.0).then(a.1[0].total_cmp(&b.1[0])));
+            }
+            let atoms = |edges: &[([usize; 2], [f64; 4])]| {
+                edges.iter().map(|(atoms, _)| *atoms).collect::<Vec<_>>()
+            };
+            assert_eq!(atoms(&ours), atoms(&theirs), "{} {system}", set.path.display());
+            let numbers = |edges: &[([usize; 2], [f64; 4])]| {
+                edges.iter().flat_map(|(_, numbers)| *numbers).collect::<Vec<_>>()
+            };
+            close(system, &numbers(&ours), &numbers(&theirs), 1e-12);
+        }
+    }
+}
+
 fn loss(set: &Set, model: &TensorNet<f64>, batch: &Batch) -> (f64, Vec<f64>, Vec<[f64; 3]>) {
     let found = f64::evaluate(model, batch, Wanted { forces: true }).expect("energies");
     let weight = |key: &str| set.about["train"][key].as_f64().expect("a weight");

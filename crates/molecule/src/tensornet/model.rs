@@ -7,6 +7,7 @@ use super::linear::Gradients;
 use super::number::{Dual, Number, Rows};
 use super::pass::{Edge, Pass};
 use super::weights::TensorNet;
+use crate::neighbours::PairSource;
 use crate::{MoleculeError, Pair, Potential, Prediction, Structure, Wanted};
 use linwright_tensor::Scalar;
 
@@ -160,13 +161,15 @@ fn forces<N: Number>(
 #[derive(Clone, Debug)]
 pub struct TensorNetPotential<T: Scalar> {
     model: TensorNet<T>,
+    pairs: PairSource,
 }
 
 impl<T: Precision> TensorNetPotential<T> {
     /// The potential of a model.
     #[must_use]
     pub fn new(model: TensorNet<T>) -> Self {
-        Self { model }
+        let pairs = PairSource::new(model.config.cutoff_lower, model.config.cutoff_upper);
+        Self { model, pairs }
     }
 }
 
@@ -180,19 +183,21 @@ impl<T: Precision> Potential for TensorNetPotential<T> {
         structure: &Structure,
         wanted: Wanted,
     ) -> Result<Prediction, MoleculeError> {
-        let batch = Batch::new(&[structure], &self.model.config)
-            .map_err(MoleculeError::of_only_structure)?;
+        let neighbours = self.pairs.of(structure)?.clone();
+        let batch = Batch::with_neighbours(&[structure], neighbours, &self.model.config);
+        let batch = batch.map_err(MoleculeError::of_only_structure)?;
         let found = T::evaluate(&self.model, &batch, wanted)?;
-        let numbers = found.forces.iter().flatten().chain(&found.energies);
-        if !numbers.into_iter().all(|number| number.is_finite()) {
-            return Err(MoleculeError::NotFinite { what: "energy or force" });
-        }
-        Ok(Prediction {
+        let prediction = Prediction {
             energy: found.energies[0],
             atom_energies: found.atom_energies,
             forces: found.forces,
             virial: found.virial,
             deviation: None,
-        })
+        };
+        prediction.finite()
+    }
+
+    fn keep_pairs(&mut self, skin: f64) -> Result<(), MoleculeError> {
+        self.pairs.keep(skin)
     }
 }

@@ -66,6 +66,7 @@ fn written_frames_are_read_back_to_the_last_bit() {
     let mut frames = read(TWO).unwrap();
     frames[0].positions[0] = [1.0 / 3.0, -1e-300, 1e20];
     frames[0].labels.charges = Some(vec![0.1, -0.2, 0.1]);
+    frames[0].momenta = Some(vec![[0.25, -1.0 / 3.0, 0.0]; 3]);
     frames[0].charge = -0.5;
     frames[0].info.insert("note".into(), "a \"b\" = [c] \\ d".into());
     frames[0].labels.stress = Some([[1.0, 2.0, 3.0], [4.0, 5.0, 6.0], [7.0, 8.0, 9.0]]);

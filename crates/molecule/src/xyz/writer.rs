@@ -1,5 +1,6 @@
 //! Writing, one frame at a time.
 
+use super::keys::LabelKeys;
 use crate::error::MoleculeError;
 use crate::species::symbol;
 use crate::structure::Structure;
@@ -44,8 +45,8 @@ impl<W: Write> XyzWriter<W> {
         Self { out, text: String::new() }
     }
 
-    /// Writes a frame: its labels as `energy`, `stress`, `charge`, `forces` and `charges`, all
-    /// numbers so that they are read back to the last bit.
+    /// Writes a frame: its labels as `energy`, `stress`, `charge`, `momenta`, `forces` and
+    /// `charges`, all numbers so that they are read back to the last bit.
     ///
     /// # Errors
     /// A structure with values that a file cannot hold, or an error of the system.
@@ -105,11 +106,13 @@ fn check(structure: &Structure) -> Result<(), MoleculeError> {
     }
     let labels = &structure.labels;
     let forces = labels.forces.iter().flatten().flatten();
+    let momenta = structure.momenta.iter().flatten().flatten();
     let stress = labels.stress.iter().flatten().flatten();
     let numbers = [
         ("energy", labels.energy.iter().all(|x| x.is_finite())),
         ("charge", structure.charge.is_finite()),
         ("force", forces.into_iter().all(|x| x.is_finite())),
+        ("momentum", momenta.into_iter().all(|x| x.is_finite())),
         ("stress", stress.into_iter().all(|x| x.is_finite())),
         ("partial charge", labels.charges.iter().flatten().all(|x| x.is_finite())),
     ];
@@ -128,6 +131,9 @@ fn header(text: &mut String, structure: &Structure, more: &[XyzColumn<'_>]) {
         pair(text, "Lattice", &words(cell.rows.iter().flatten()));
     }
     let mut columns = String::from("species:S:1:pos:R:3");
+    if structure.momenta.is_some() {
+        columns += ":momenta:R:3";
+    }
     if labels.forces.is_some() {
         columns += ":forces:R:3";
     }
@@ -146,7 +152,7 @@ fn header(text: &mut String, structure: &Structure, more: &[XyzColumn<'_>]) {
         pair(text, "stress", &words(by_columns));
     }
     let has = |key: &str| structure.info.contains_key(key);
-    if structure.charge != 0.0 && !has("charge") {
+    if structure.charge != 0.0 {
         // Readers take a whole number for an integer, as charges are.
         pair(text, "charge", &format!("{}", structure.charge));
     }
@@ -155,11 +161,15 @@ fn header(text: &mut String, structure: &Structure, more: &[XyzColumn<'_>]) {
     } else if !has("pbc") {
         pair(text, "pbc", "F F F");
     }
+    // What a reader would take for other values of the same labels.
+    let keys = LabelKeys::default();
+    let is_in = |names: &[String], key: &str| names.iter().any(|name| name == key);
     let own = |key: &str| {
-        matches!(key, "Properties" | "charge")
+        key == "Properties"
+            || is_in(&keys.charge, key)
             || (structure.cell.is_some() && matches!(key, "Lattice" | "pbc"))
             || (labels.energy.is_some() && key == "energy")
-            || (labels.stress.is_some() && key == "stress")
+            || (labels.stress.is_some() && (key == "stress" || is_in(&keys.virial, key)))
     };
     for (key, value) in structure.info.iter().filter(|(key, _)| !own(key)) {
         pair(text, key, value);
@@ -171,9 +181,11 @@ fn header(text: &mut String, structure: &Structure, more: &[XyzColumn<'_>]) {
 fn row(text: &mut String, structure: &Structure, more: &[XyzColumn<'_>], atom: usize) {
     text.push_str(symbol(structure.species[atom]).unwrap_or("X"));
     let labels = &structure.labels;
-    let forces = labels.forces.as_ref().map(|forces| forces[atom]);
+    let of = |rows: &Option<Vec<[f64; 3]>>| rows.as_ref().map(|rows| rows[atom]);
+    let others = [of(&structure.momenta), of(&labels.forces)];
     let charge = labels.charges.as_ref().map(|charges| charges[atom]);
-    let vectors = structure.positions[atom].into_iter().chain(forces.into_iter().flatten());
+    let vectors = structure.positions[atom].into_iter();
+    let vectors = vectors.chain(others.into_iter().flatten().flatten());
     let more = more.iter().flat_map(|column| &column.values[atom * column.width..][..column.width]);
     for number in vectors.chain(charge).chain(more.copied()) {
         let _ = write!(text, " {number:?}");

@@ -2,11 +2,12 @@
 
 mod summary;
 
+use super::potential::{check_structure, exact_hint, is_structures, no_structures};
 use super::{Failure, Job, Outcome, Session, outputs};
 use linwright_molecule::tensornet::Property;
 use linwright_molecule::{
     Ensemble, LabelKeys, Potential, Prediction, PredictionErrors, PriorChoices, Structure, Units,
-    Wanted, XyzColumn, XyzReader, XyzWriter, shown_species, stress,
+    Wanted, XyzColumn, XyzReader, XyzWriter, stress,
 };
 use linwright_run::atomic::write_atomic;
 use linwright_run::{Monitor, shown};
@@ -115,22 +116,14 @@ impl MoleculeEval {
                 return Err(Failure::interrupted("interrupted; nothing was written".to_owned()));
             }
             let Some(structure) = reader.next_frame()? else { break };
-            let known = &model.members()[0].checkpoint.species;
-            let is_new = |number: &&u8| !known.is_empty() && !known.contains(number);
-            if let Some(number) = structure.species.iter().find(is_new) {
-                let told = format!(
-                    "structure {index} has {}, which the model was not trained on",
-                    shown_species(*number)
-                );
-                return Err(Failure::general(told).hint("`molecule info` lists its elements"));
-            }
+            check_structure(&model.members()[0].checkpoint, &structure, units, index)?;
             let mut inner = structure.clone();
             inner.convert(units, model.units());
-            let predicted = match &mut predictor {
+            let mut predicted = match &mut predictor {
                 Predictor::Energy(potential) => {
                     let found = potential.predict(&inner, Wanted { forces: true });
-                    let found = found.map_err(|error| error.of_structure(index))?;
-                    let found = converted(found, model.units(), units);
+                    let mut found = found.map_err(|error| error.of_structure(index))?;
+                    found.convert(model.units(), units);
                     errors.add(&structure, &found);
                     with_energy(structure, found)
                 }
@@ -144,12 +137,13 @@ impl MoleculeEval {
                 }
             };
             if self.output.is_some() {
+                predicted.structure.declare_units(units);
                 predicted.write(&mut writer)?;
             }
             session.progress(index as u64 + 1, self.limit.unwrap_or(0) as u64);
         }
         match errors.counts().0 {
-            0 => Err(Failure::general(format!("{}: no structures in the file", self.structures))),
+            0 => Err(no_structures(&self.structures)),
             _ => Ok((errors, writer.into_inner())),
         }
     }
@@ -158,13 +152,8 @@ impl MoleculeEval {
         if !model.head().is_energy() {
             return Ok(Predictor::Property(model));
         }
-        let potential = model.potential(self.exact).map_err(|error| {
-            let failure = Failure::from(error);
-            match self.exact {
-                true => failure,
-                false => failure.hint("--exact supports more architectures, if not all"),
-            }
-        })?;
+        let potential = model.potential(self.exact);
+        let potential = potential.map_err(|error| exact_hint(error, self.exact))?;
         Ok(Predictor::Energy(potential))
     }
 
@@ -270,27 +259,4 @@ fn reference(
             shown(text)
         ))),
     }
-}
-
-/// A prediction in other units.
-fn converted(mut found: Prediction, from: Units, to: Units) -> Prediction {
-    let (energy, force) = (from.energy_to(to), from.force_to(to));
-    found.energy *= energy;
-    found.atom_energies.iter_mut().for_each(|own| *own *= energy);
-    found.forces.iter_mut().flatten().for_each(|own| *own *= force);
-    found.virial.iter_mut().flatten().for_each(|own| *own *= energy);
-    if let Some(deviation) = &mut found.deviation {
-        deviation.energy *= energy;
-        deviation.forces.iter_mut().flatten().for_each(|own| *own *= force);
-    }
-    found
-}
-
-/// Whether a file has structures: the first frame can be read.
-fn is_structures(path: &Path) -> bool {
-    let frame = |mut reader: XyzReader<_>| reader.next_frame().ok().flatten();
-    XyzReader::open(path, LabelKeys::default())
-        .ok()
-        .and_then(frame)
-        .is_some_and(|frame: Structure| !frame.species.is_empty())
 }
