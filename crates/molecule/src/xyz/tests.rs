@@ -149,7 +149,7 @@ fn errors_name_the_place() {
         ("1\nProperties=species:S:1:pos:R:99999999\nH\n".to_owned(), "triples"),
         ("1\nProperties=species:S:1:pos:R\nH\n".to_owned(), "triples"),
         (
-            "1\nProperties=a:R:18446744073709551615:pos:R:3\nH\n".to_owned(),
+            "1\nProperties=species:S:1:a:R:18446744073709551615\nH\n".to_owned(),
             "triples such as pos:R:3, with one of",
         ),
     ] {
