@@ -64,7 +64,7 @@ impl Columns {
         let mut total = 0;
         for [name, kind, count] in triples {
             let count: usize = count.parse().unwrap_or(0);
-            total += count;
+            total = count.saturating_add(total);
             if count == 0 || total > COLUMNS || !matches!(*kind, "S" | "R" | "I" | "L") {
                 return wrong("triples such as pos:R:3, with one of S, R, I and L");
             }

@@ -101,6 +101,22 @@ fn names_of_labels_are_chosen_in_order() {
 }
 
 #[test]
+fn labels_under_further_names_are_not_read_for_those_that_were_written() {
+    let lattice = "Lattice=\"2 0 0 0 2 0 0 0 2\"";
+    let text = format!(
+        "1\n{lattice} Properties=species:S:1:pos:R:3 charge=0 total_charge=5 \
+         stress=\"1 2 3 0 0 0\" virials=none\nH 0 0 0\n"
+    );
+    let mut frames = read(&text).unwrap();
+    assert_eq!((frames[0].charge, frames[0].info["total_charge"].as_str()), (0.0, "5"));
+    let mut writer = XyzWriter::new(Vec::new());
+    writer.frame(&frames[0]).unwrap();
+    let again = read(&String::from_utf8(writer.into_inner()).unwrap()).unwrap();
+    frames[0].info.clear();
+    assert_eq!(again, frames);
+}
+
+#[test]
 fn a_virial_becomes_a_stress() {
     let text = "1\nLattice=\"2 0 0 0 2 0 0 0 2\" Properties=species:S:1:pos:R:3 virial=\"8 0 0 0 16 0 0 0 -8\"\nH 0 0 0\n";
     let stress = read(text).unwrap()[0].labels.stress.unwrap();
@@ -132,6 +148,10 @@ fn errors_name_the_place() {
         ("1\nProperties=species:S:1\nH\n".to_owned(), "columns species:S:1"),
         ("1\nProperties=species:S:1:pos:R:99999999\nH\n".to_owned(), "triples"),
         ("1\nProperties=species:S:1:pos:R\nH\n".to_owned(), "triples"),
+        (
+            "1\nProperties=species:S:1:a:R:18446744073709551615\nH\n".to_owned(),
+            "triples such as pos:R:3, with one of",
+        ),
     ] {
         let found = said(&text);
         assert!(found.contains(expected), "{expected:?} in {found}");
