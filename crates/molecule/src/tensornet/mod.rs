@@ -7,6 +7,7 @@ mod config;
 mod curve;
 #[cfg(test)]
 mod golden;
+mod graph;
 mod heads;
 mod initial;
 mod linear;
