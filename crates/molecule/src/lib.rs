@@ -11,6 +11,7 @@ mod evaluation;
 mod fast;
 mod model;
 mod neighbours;
+mod npz;
 mod potential;
 mod priors;
 #[cfg(test)]
@@ -31,6 +32,7 @@ pub use evaluation::{ErrorPair, PredictionErrors, stress};
 pub use fast::{FastOptions, FastTensorNet};
 pub use model::MoleculeModel;
 pub use neighbours::{Neighbour, Neighbours, Pair, SkinList};
+pub use npz::read_npz;
 pub use potential::{Potential, Prediction, Wanted};
 pub use priors::Prior;
 pub use species::{atomic_number, mass, shown_species, symbol};

@@ -28,7 +28,14 @@ impl MoleculeModel {
     /// # Errors
     /// As [`Checkpoint::open`]; hyper-parameters or tensors that are no TensorNet.
     pub fn open(path: &Path) -> Result<Self, MoleculeError> {
-        let checkpoint = Checkpoint::open(path)?;
+        Self::of_checkpoint(Checkpoint::open(path)?)
+    }
+
+    /// The model of a checkpoint.
+    ///
+    /// # Errors
+    /// Hyper-parameters or tensors that are no TensorNet.
+    pub fn of_checkpoint(checkpoint: Checkpoint) -> Result<Self, MoleculeError> {
         let hyper = Value::Object(checkpoint.hyper.clone());
         let config = TensorNetConfig::from_hyperparameters(&hyper)?;
         let tensor = |name: &str, shape: &[usize]| Ok(checkpoint.tensor(name, shape)?.to_f64());
