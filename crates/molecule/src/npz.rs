@@ -127,3 +127,36 @@ impl Archive<'_> {
         Ok((0..structures).map(one).collect())
     }
 }
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use std::path::PathBuf;
+
+    /// Written by numpy.savez: two waters; the second file has forces of one of them only.
+    fn file(name: &str) -> PathBuf {
+        Path::new(env!("CARGO_MANIFEST_DIR")).join("../../testdata/tensornet").join(name)
+    }
+
+    #[test]
+    fn arrays_of_md17_become_structures() {
+        let found = read_npz(&file("md17.npz")).unwrap();
+        assert_eq!(found.len(), 2);
+        assert_eq!((&found[1].species[..], found[1].positions[0]), (&[8, 1, 1][..], [0.0, 0.0, 0.2]));
+        assert_eq!((found[0].labels.energy, found[1].labels.energy), (Some(-1.5), Some(-1.25)));
+        assert_eq!(found[1].labels.forces.as_ref().unwrap()[0], [9.0, 10.0, 11.0]);
+    }
+
+    #[test]
+    fn arrays_that_do_not_fit_are_refused_by_name() {
+        let error = read_npz(&file("rmd17.npz")).unwrap_err().to_string();
+        assert!(error.contains("forces") && error.contains("[1, 3, 3]"), "{error}");
+        let error = read_npz(&file("a_lightning.ckpt")).unwrap_err().to_string();
+        assert!(error.contains("a_lightning.ckpt") && error.contains("coords"), "{error}");
+        let folder = tempfile::tempdir().unwrap();
+        let path = folder.path().join("cut.npz");
+        let bytes = std::fs::read(file("md17.npz")).unwrap();
+        std::fs::write(&path, &bytes[..bytes.len() / 2]).unwrap();
+        assert!(read_npz(&path).unwrap_err().to_string().contains("cut.npz"));
+    }
+}

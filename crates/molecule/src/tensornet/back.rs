@@ -1,7 +1,9 @@
 //! The pass back, without a tape: each step's derivative by hand from what the pass forward kept.
 
 use super::batch::Batch;
-use super::linear::{Gradients, backward, backward_rows, gradient_of, norm_backward, parameters};
+use super::linear::{
+    Gradients, Packs, backward, backward_rows, gradient_of, norm_backward, parameters,
+};
 use super::number::{Dual, Number, Rows};
 use super::parts::{PARTS, harmonics_gradient};
 use super::pass::{LayerPass, Pass};
@@ -35,7 +37,7 @@ impl<T> Found<'_, T> {
 
 /// Gradient of the input of [`super::pass::mix`], and those of its weights if wanted.
 fn mix_backward<N: Number>(
-    slots: &[LinearSlot<N::Real>],
+    (packs, slots): (&Packs, &[LinearSlot<N::Real>]),
     x: &Rows<N>,
     dy: &Rows<N>,
     mut into: Option<&mut Gradients<N::Real>>,
@@ -44,7 +46,7 @@ fn mix_backward<N: Number>(
     let mut dx = Rows::zeros(x.rows(), x.cols());
     for (slot, (first, count)) in slots.iter().zip(PARTS) {
         let rows = first * atoms..(first + count) * atoms;
-        backward_rows(slot, x, dy, &mut dx, &rows);
+        backward_rows((packs, slot), x, dy, &mut dx, &rows);
         if let Some(into) = into.as_deref_mut() {
             parameters(slot, x, dy, &rows, into);
         }
@@ -112,7 +114,7 @@ impl<T: Scalar> TensorNet<T> {
         let inputs = [kept.update.jets(), gradient.jets()];
         jets::update_backward(h, &pass.factors, inputs, of_update.jets_mut());
         let of_product =
-            mix_backward(&mixing[3..], &kept.product, &of_update, found.parameters());
+            mix_backward((&self.packs, &mixing[3..]), &kept.product, &of_update, found.parameters());
         let mut of_mixed = Rows::<N>::zeros(rows, h);
         let mut of_message = Rows::<N>::zeros(rows, h);
         jets::product_backward(
@@ -138,7 +140,7 @@ impl<T: Scalar> TensorNet<T> {
         let to = of_mixed.jets_mut();
         jets::gather(pass.graph.rows(), filter, of_message.jets(), to, Write::Add);
         let of_normalised =
-            mix_backward(&mixing[..3], &kept.normalised, &of_mixed, found.parameters());
+            mix_backward((&self.packs, &mixing[..3]), &kept.normalised, &of_mixed, found.parameters());
         let mut result = Rows::<N>::zeros(rows, h);
         let both = [of_normalised.jets(), gradient.jets()];
         jets::normalise_backward(h, kept.input.jets(), both, result.jets_mut());
@@ -159,7 +161,7 @@ impl<T: Scalar> TensorNet<T> {
             [pass.scales.jets(), pass.mixed.jets(), gradient.jets()],
             [of_mixed.jets_mut(), of_scales.jets_mut()],
         );
-        let mixing = &self.embedding.mixing;
+        let mixing = (&self.packs, &self.embedding.mixing[..]);
         let mut of_sums = mix_backward(mixing, &pass.sums, &of_mixed, found.parameters());
         let dy = self.scale_net().backward(&pass.scale_pass, of_scales, found.parameters());
         let norm = &self.embedding.norm;
@@ -199,7 +201,7 @@ impl<T: Scalar> TensorNet<T> {
         let (h, present) = (self.config.channels, &pass.present);
         let slot = &self.embedding.pair;
         parameters(slot, &pass.pair_input, of_pairs, &(0..of_pairs.rows()), into);
-        let dx = backward(slot, &pass.pair_input, of_pairs);
+        let dx = backward((&self.packs, slot), &pass.pair_input, of_pairs);
         let name = "representation_model.tensor_embedding.emb.weight";
         let numbers = gradient_of(into, name, self.embedding.species.data().len());
         for i in 0..dx.rows() {

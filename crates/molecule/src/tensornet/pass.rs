@@ -3,7 +3,7 @@
 use super::batch::Batch;
 use super::config::Group;
 use super::graph::{Graph, present};
-use super::linear::{Normed, forward, forward_rows, norm};
+use super::linear::{Normed, Packs, forward, forward_rows, norm};
 use super::number::{Dual, Number, Rows};
 use super::parts::PARTS;
 use super::radial::{Filter, Filters, Kept, Perceptron};
@@ -47,11 +47,15 @@ pub(crate) struct Pass<N: Number> {
 }
 
 /// Mixes channels with a slot for each part.
-pub(crate) fn mix<N: Number>(slots: &[LinearSlot<N::Real>], x: &Rows<N>) -> Rows<N> {
+pub(crate) fn mix<N: Number>(
+    packs: &Packs,
+    slots: &[LinearSlot<N::Real>],
+    x: &Rows<N>,
+) -> Rows<N> {
     let atoms = x.rows() / 9;
     let mut y = Rows::zeros(x.rows(), x.cols());
     for (slot, (first, count)) in slots.iter().zip(PARTS) {
-        forward_rows(slot, x, &mut y, &(first * atoms..(first + count) * atoms));
+        forward_rows((packs, slot), x, &mut y, &(first * atoms..(first + count) * atoms));
     }
     y
 }
@@ -59,16 +63,17 @@ pub(crate) fn mix<N: Number>(slots: &[LinearSlot<N::Real>], x: &Rows<N>) -> Rows
 impl<T: Scalar> TensorNet<T> {
     pub(crate) fn scale_net(&self) -> Perceptron<'_, T> {
         let slots = self.embedding.scales.iter().collect();
-        Perceptron { slots, activation: self.config.activation, ends_active: true }
+        let (packs, activation) = (&self.packs, self.config.activation);
+        Perceptron { slots, packs, activation, ends_active: true }
     }
 
     /// The readout up to the features, and the head.
     pub(crate) fn readout_nets(&self) -> [Perceptron<'_, T>; 2] {
-        let activation = self.config.activation;
-        let head = self.readout.head.iter().collect();
+        let (packs, activation) = (&self.packs, self.config.activation);
+        let (linear, head) = (vec![&self.readout.linear], self.readout.head.iter().collect());
         [
-            Perceptron { slots: vec![&self.readout.linear], activation, ends_active: true },
-            Perceptron { slots: head, activation, ends_active: false },
+            Perceptron { slots: linear, packs, activation, ends_active: true },
+            Perceptron { slots: head, packs, activation, ends_active: false },
         ]
     }
 
@@ -91,7 +96,7 @@ impl<T: Scalar> TensorNet<T> {
         let graph = Graph::<N>::new(batch, direction);
         let present = present(batch);
         let pair_input = self.pair_input(&present);
-        let pairs = forward(&self.embedding.pair, &pair_input);
+        let pairs = forward((&self.packs, &self.embedding.pair), &pair_input);
         let mut sums = Rows::<N>::zeros(9 * atoms, h);
         let of = graph.embedding(pairs.planes[0].data());
         jets::embed(graph.rows(), of, filters.embedding.jets(), sums.jets_mut());
@@ -99,7 +104,7 @@ impl<T: Scalar> TensorNet<T> {
         jets::norms(h, sums.jets(), squares.jets_mut());
         let (normed, init_norm) = norm(&self.embedding.norm, &squares);
         let (scales, scale_pass) = self.scale_net().forward(normed);
-        let mixed = mix(&self.embedding.mixing, &sums);
+        let mixed = mix(&self.packs, &self.embedding.mixing, &sums);
         let mut last = Rows::<N>::zeros(9 * atoms, h);
         jets::scale_parts(h, scales.jets(), mixed.jets(), last.jets_mut());
         let factor = |molecule: &usize| T::from_f64(1.0 + 0.1 * batch.charges[*molecule]);
@@ -153,14 +158,14 @@ impl<T: Scalar> TensorNet<T> {
         let mixing = &self.layers[layer].mixing;
         let mut normalised = Rows::<N>::zeros(rows, h);
         jets::normalise(h, input.jets(), normalised.jets_mut());
-        let mixed = mix(&mixing[..3], &normalised);
+        let mixed = mix(&self.packs, &mixing[..3], &normalised);
         let mut message = Rows::<N>::zeros(rows, h);
         let (filters, to) = (filter.rows.jets(), message.jets_mut());
         jets::gather(graph.rows(), filters, mixed.jets(), to, Write::Set);
         let mut product = Rows::<N>::zeros(rows, h);
         let square = self.square(factors);
         jets::product(h, square, mixed.jets(), message.jets(), product.jets_mut());
-        let update = mix(&mixing[3..], &product);
+        let update = mix(&self.packs, &mixing[3..], &product);
         let mut next = Rows::<N>::zeros(rows, h);
         jets::update(h, factors, [normalised.jets(), update.jets()], next.jets_mut());
         (next, LayerPass { input, normalised, mixed, message, product, update })

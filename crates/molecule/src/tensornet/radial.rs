@@ -6,7 +6,7 @@
 use super::batch::Batch;
 use super::config::{RadialKind, TensorNetConfig};
 use super::curve::{activated, through_activation};
-use super::linear::{Gradients, backward, forward, parameters};
+use super::linear::{Gradients, Packs, backward, forward, parameters};
 use super::number::{Dual, Number, Rows};
 use super::weights::{RadialBasis, TensorNet};
 use linwright_ops::LinearSlot;
@@ -87,7 +87,7 @@ impl<T: Scalar> TensorNet<T> {
         let (h, rows) = (self.config.channels, radial.cutoffs.len());
         let mut all = Rows::<Dual<T>>::zeros(rows, 3 * h);
         for (part, slot) in self.embedding.filters.iter().enumerate() {
-            let own = forward(slot, &radial.functions);
+            let own = forward((&self.packs, slot), &radial.functions);
             for (to, from) in all.planes.iter_mut().zip(&own.planes) {
                 to.view_mut().columns(part * h, h).copy_from(from.view());
             }
@@ -99,7 +99,8 @@ impl<T: Scalar> TensorNet<T> {
     /// Filters of a layer.
     fn layer_filter(&self, radial: &Radial<T>, layer: usize) -> Filter<T> {
         let slots = self.layers[layer].filters.iter().collect();
-        let net = Perceptron { slots, activation: self.config.activation, ends_active: true };
+        let activation = self.config.activation;
+        let net = Perceptron { slots, packs: &self.packs, activation, ends_active: true };
         let (mut rows, kept) = net.forward(radial.functions.clone());
         rows.scale_rows(&radial.cutoffs);
         Filter { rows, kept }
@@ -130,7 +131,7 @@ impl<T: Scalar> TensorNet<T> {
             through_activation(self.config.activation, z, &mut gradient);
             parameters(slot, x, &gradient, &(0..x.rows()), into);
             if k > 0 {
-                gradient = backward(slot, x, &gradient);
+                gradient = backward((&self.packs, slot), x, &gradient);
             }
         }
     }
@@ -164,6 +165,7 @@ pub(crate) struct Filters<T: Scalar> {
 /// A multilayer perceptron whose every layer but perhaps the last ends in a nonlinearity.
 pub(crate) struct Perceptron<'a, T: Scalar> {
     pub(crate) slots: Vec<&'a LinearSlot<T>>,
+    pub(crate) packs: &'a Packs,
     pub(crate) activation: super::config::Nonlinearity,
     /// Whether the last layer has one, too.
     pub(crate) ends_active: bool,
@@ -180,7 +182,7 @@ impl<T: Scalar> Perceptron<'_, T> {
     pub(crate) fn forward<N: Number<Real = T>>(&self, mut x: Rows<N>) -> (Rows<N>, Kept<N>) {
         let mut kept = Vec::new();
         for (k, slot) in self.slots.iter().enumerate() {
-            let z = forward(slot, &x);
+            let z = forward((self.packs, *slot), &x);
             let next = match self.active(k) {
                 true => activated(self.activation, &z),
                 false => z.clone(),
@@ -203,7 +205,7 @@ impl<T: Scalar> Perceptron<'_, T> {
             if let Some(into) = into.as_deref_mut() {
                 parameters(slot, x, &dy, &(0..x.rows()), into);
             }
-            dy = backward(slot, x, &dy);
+            dy = backward((self.packs, *slot), x, &dy);
         }
         dy
     }

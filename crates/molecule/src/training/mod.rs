@@ -46,6 +46,8 @@ pub struct TensorNetTraining<'a> {
     validation: &'a [Structure],
     plan: TrainingPlan,
     gradients: BTreeMap<String, Vec<f32>>,
+    /// The order of an epoch, and which one.
+    order: Option<(u64, Vec<u32>)>,
 }
 
 /// Sum of the losses of some structures, and gradients if wanted.
@@ -81,7 +83,7 @@ impl<'a> TensorNetTraining<'a> {
         }
         let gradients = model.tensors_mut().into_iter();
         let gradients = gradients.map(|t| (t.name, vec![0.0; t.values.len()])).collect();
-        Ok(Self { model, training, validation, plan, gradients })
+        Ok(Self { model, training, validation, plan, gradients, order: None })
     }
 
     /// Steps of an epoch.
@@ -91,10 +93,13 @@ impl<'a> TensorNetTraining<'a> {
     }
 
     /// The structures of a step.
-    fn examples(&self, step: u64) -> Vec<&'a Structure> {
+    fn examples(&mut self, step: u64) -> Vec<&'a Structure> {
         let epoch = step / self.steps_of_epoch();
-        let key = self.plan.key.fold("order").fold_index(epoch);
-        let order = key.stream().permutation(self.training.len());
+        if self.order.as_ref().is_none_or(|(drawn, _)| *drawn != epoch) {
+            let key = self.plan.key.fold("order").fold_index(epoch);
+            self.order = Some((epoch, key.stream().permutation(self.training.len())));
+        }
+        let order = self.order.as_ref().map_or(&[][..], |(_, order)| order);
         let start = (step % self.steps_of_epoch()) as usize * self.plan.batch;
         let end = order.len().min(start + self.plan.batch);
         order[start..end].iter().map(|index| &self.training[*index as usize]).collect()
@@ -174,7 +179,9 @@ impl Problem for TensorNetTraining<'_> {
     }
 
     fn step(&mut self, step: u64) -> Result<f64, Box<dyn Error + Send + Sync>> {
-        let (loss, own) = self.loss(&self.examples(step), true)?;
+        let examples = self.examples(step);
+        self.model.prepare();
+        let (loss, own) = self.loss(&examples, true)?;
         for (name, numbers) in &mut self.gradients {
             match own.get(name) {
                 Some(own) => numbers.copy_from_slice(own),
@@ -186,6 +193,7 @@ impl Problem for TensorNetTraining<'_> {
 
     fn validate(&mut self) -> Result<f64, Box<dyn Error + Send + Sync>> {
         let all: Vec<&Structure> = self.validation.iter().collect();
+        self.model.prepare();
         Ok(self.loss(&all, false)?.0)
     }
 }
