@@ -1,5 +1,6 @@
 //! Schemas of values that have names.
 
+use super::molecule_train::{LossName, ReferenceKind, ScheduleKind};
 use super::{Name, SavedForm};
 use linwright_compress::allocate::Allocator;
 use linwright_compress::intervention::{Intervention, Lname, Storage};
@@ -57,9 +58,12 @@ named! {
     LayerOrder;
     Lname, Lname::other_names;
     Loss;
+    LossName;
     Precision;
+    ReferenceKind;
     Role, |role| role.other_names().to_vec();
     SavedForm;
+    ScheduleKind;
     Scoring;
     Split;
     Storage;
