@@ -34,6 +34,7 @@ mod laser;
 mod long_values;
 mod molecule;
 mod molecule_md;
+mod molecule_train;
 mod offload;
 mod outputs;
 mod plan;

@@ -39,7 +39,7 @@ impl Ensemble {
                 }
             };
             for (name, checkpoint) in opened {
-                members.push(MoleculeModel::of(checkpoint, choices)?);
+                members.push(MoleculeModel::of_checkpoint(checkpoint, choices)?);
                 names.push(name);
             }
         }
@@ -289,7 +289,7 @@ mod tests {
             let mut checkpoint = scaled(factor);
             checkpoint.hyper.insert("output_model".into(), "ElectronicSpatialExtent".into());
             checkpoint.tensors.get_mut("mean").unwrap().numbers = Numbers::F64(vec![0.0]);
-            MoleculeModel::of(checkpoint, PriorChoices::default()).unwrap()
+            MoleculeModel::of_checkpoint(checkpoint, PriorChoices::default()).unwrap()
         });
         let names = vec![PathBuf::from("a"), PathBuf::from("b")];
         let ensemble = Ensemble { names, members: members.to_vec() };

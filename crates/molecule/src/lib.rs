@@ -13,6 +13,7 @@ mod evaluation;
 mod fast;
 mod model;
 mod neighbours;
+mod npz;
 mod potential;
 mod priors;
 #[cfg(test)]
@@ -37,6 +38,7 @@ pub use evaluation::{ErrorPair, PredictionErrors, stress};
 pub use fast::{FastOptions, FastTensorNet};
 pub use model::MoleculeModel;
 pub use neighbours::{Neighbour, Neighbours, Pair, SkinList};
+pub use npz::read_npz;
 pub use potential::{Deviation, Potential, Prediction, Wanted};
 pub use priors::{Prior, PriorChoices};
 pub use species::{atomic_number, mass, shown_species, symbol};

@@ -26,9 +26,9 @@ impl MoleculeModel {
     /// Opens a `.ckpt` of torchmd-net, a `.safetensors`, or a directory with `model.safetensors`.
     ///
     /// # Errors
-    /// As [`Checkpoint::open`] and [`MoleculeModel::of`].
+    /// As [`Checkpoint::open`] and [`MoleculeModel::of_checkpoint`].
     pub fn open(path: &Path) -> Result<Self, MoleculeError> {
-        Self::of(Checkpoint::open(path)?, PriorChoices::default())
+        Self::of_checkpoint(Checkpoint::open(path)?, PriorChoices::default())
     }
 
     /// The model of a checkpoint.
@@ -36,7 +36,10 @@ impl MoleculeModel {
     /// # Errors
     /// Hyper-parameters or tensors that are no TensorNet; priors that cannot be used, or that
     /// stand with a head that is no energy.
-    pub fn of(checkpoint: Checkpoint, choices: PriorChoices) -> Result<Self, MoleculeError> {
+    pub fn of_checkpoint(
+        checkpoint: Checkpoint,
+        choices: PriorChoices,
+    ) -> Result<Self, MoleculeError> {
         let hyper = Value::Object(checkpoint.hyper.clone());
         let config = TensorNetConfig::from_hyperparameters(&hyper)?;
         let tensor = |name: &str, shape: &[usize]| Ok(checkpoint.tensor(name, shape)?.to_f64());
@@ -159,7 +162,8 @@ mod tests {
         }
         let mut without = charged(coulomb, Value::Null);
         without.tensors.remove("output_model.qweights");
-        let error = MoleculeModel::of(without, PriorChoices::default()).unwrap_err().to_string();
+        let error =
+            MoleculeModel::of_checkpoint(without, PriorChoices::default()).unwrap_err().to_string();
         assert!(error.contains("output_model.qweights"), "{error}");
     }
 
@@ -167,12 +171,13 @@ mod tests {
     fn priors_with_a_head_that_is_no_energy_are_refused() {
         let mut checkpoint = Checkpoint::open(&reference("a_lightning.ckpt")).unwrap();
         checkpoint.hyper.insert("output_model".into(), json!("DipoleMoment"));
-        let model = MoleculeModel::of(checkpoint.clone(), PriorChoices::default()).unwrap();
+        let model =
+            MoleculeModel::of_checkpoint(checkpoint.clone(), PriorChoices::default()).unwrap();
         assert!(model.potential(true).is_ok_and(|mut potential| {
             potential.predict(&molecules()[0], Wanted::default()).is_err()
         }));
         checkpoint.hyper.insert("prior_model".into(), json!([{ "ZBL": { "cutoff_distance": 2 } }]));
-        let error = MoleculeModel::of(checkpoint, PriorChoices::default()).unwrap_err();
+        let error = MoleculeModel::of_checkpoint(checkpoint, PriorChoices::default()).unwrap_err();
         assert!(error.to_string().contains("dipole_moment"), "{error}");
     }
 

@@ -136,6 +136,7 @@ jobs! {
     molecule_info => MoleculeInfo;
     molecule_convert => MoleculeConvert;
     molecule_bench => MoleculeBench;
+    molecule_train => MoleculeTrain;
     select => Select;
     merge => Merge;
     reproduce => Reproduce;

@@ -1,6 +1,7 @@
 //! Schemas of values that have names.
 
 use super::molecule_md::MdEnsemble;
+use super::molecule_train::{LossName, ReferenceKind, ScheduleKind};
 use super::{Name, SavedForm};
 use linwright_compress::allocate::Allocator;
 use linwright_compress::intervention::{Intervention, Lname, Storage};
@@ -59,11 +60,14 @@ named! {
     LayerOrder;
     Lname, Lname::other_names;
     Loss;
+    LossName;
     MdEnsemble;
     Minimiser;
     Precision;
+    ReferenceKind;
     Role, |role| role.other_names().to_vec();
     SavedForm;
+    ScheduleKind;
     Scoring;
     Split;
     Storage;

@@ -12,6 +12,7 @@ mod layout;
 mod settings;
 #[cfg(test)]
 mod tests;
+mod trained;
 
 pub use settings::{Settings, parse_settings, read_settings};
 
@@ -209,6 +210,16 @@ impl Checkpoint {
     /// # Errors
     /// An error of the system.
     pub fn save(&self, path: &Path) -> Result<(), MoleculeError> {
+        let parts = self.to_parts(path)?;
+        let parts: Vec<&[u8]> = parts.iter().map(Vec::as_slice).collect();
+        write_atomic_parts(path, &parts).map_err(|e| MoleculeError::File(e.into()))
+    }
+
+    /// The bytes of the file that [`Self::save`] writes to `path`, in parts.
+    ///
+    /// # Errors
+    /// Metadata that cannot be written as JSON.
+    pub fn to_parts(&self, path: &Path) -> Result<Vec<Vec<u8>>, MoleculeError> {
         let metadata = Metadata {
             version: VERSION,
             hyper_parameters: self.hyper.clone(),
@@ -225,8 +236,7 @@ impl Checkpoint {
         let metadata = BTreeMap::from([(METADATA.to_owned(), text)]);
         let mut parts = vec![header_bytes_with(&planned, &metadata)];
         parts.extend(self.tensors.values().map(Weight::bytes));
-        let parts: Vec<&[u8]> = parts.iter().map(Vec::as_slice).collect();
-        write_atomic_parts(path, &parts).map_err(|e| MoleculeError::File(e.into()))
+        Ok(parts)
     }
 
     /// Refuses a structure with an element that the model was not trained on, where that is known.

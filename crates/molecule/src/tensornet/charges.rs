@@ -6,12 +6,14 @@
 //! molecule's charge Q but for the softening ε. Source: arXiv 2601.00581.
 
 use super::batch::Batch;
+use super::directed::each;
 use super::linear::{Gradients, Normed, norm, norm_backward};
 use super::number::{Number, Rows};
-use super::pass::{each, invariants};
+use super::pass::invariants;
 use super::radial::{Kept, Perceptron};
 use super::weights::{ChargePredictor, TensorNet};
 use linwright_tensor::Scalar;
+use linwright_tensor::kernels::irreps::PART_OF;
 
 /// Added to sums of squared weights, as in the reference.
 const SOFTENING: f64 = 1e-6;
@@ -34,9 +36,10 @@ fn third<N: Number>() -> N {
 }
 
 impl<T: Scalar> TensorNet<T> {
-    fn charge_net<'a>(&self, predictor: &'a ChargePredictor<T>) -> Perceptron<'a, T> {
+    fn charge_net<'a>(&'a self, predictor: &'a ChargePredictor<T>) -> Perceptron<'a, T> {
         let slots = predictor.linears.iter().collect();
-        Perceptron { slots, activation: self.config.activation, ends_active: false }
+        let (packs, activation) = (&self.packs, self.config.activation);
+        Perceptron { slots, packs, activation, ends_active: false }
     }
 
     /// Charges from the tensors x of a stage; none for a model without charges.
@@ -88,7 +91,7 @@ impl<T: Scalar> TensorNet<T> {
             let (t, mut g) = (x.nine(i, j), gradient.nine(i, j));
             g[0] += dy.at(i, j) * third();
             for (c, g) in g.iter_mut().enumerate().skip(1) {
-                let part = super::parts::PART_OF[c];
+                let part = PART_OF[c];
                 *g += dy.at(i, part * h + j) * t[c] * N::real(2.0);
             }
             gradient.set_nine(i, j, g);

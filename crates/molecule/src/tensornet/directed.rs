@@ -1,60 +1,63 @@
-//! Filters of the messages of a layer: of the distance alone, which both directions of a pair
-//! share, or of the latent charges of receiver and sender too, as TensorNet2 has them.
+//! Filters of the messages of a layer of TensorNet2, which depend on the latent charges of receiver
+//! and sender beside the distance.
 //!
-//! Directed filters have a row for each direction of each pair, `2 pair + reversed`, then one for
-//! each atom and itself.
+//! They have a row for each direction of each pair, `2 pair + reversed`, then one for each atom and
+//! itself.
 
 use super::batch::Batch;
+use super::graph::Edge;
 use super::linear::Gradients;
 use super::number::{Dual, Number, Rows};
-use super::parts::{PART_OF, PARTS};
-use super::pass::{Edge, messages};
-use super::radial::{Filter, Perceptron, Radial};
+use super::parts::PARTS;
+use super::radial::{Perceptron, Radial};
 use super::weights::TensorNet;
 use linwright_tensor::Scalar;
+use linwright_tensor::kernels::irreps::PART_OF;
 use std::ops::Range;
 
 /// Directed rows that go through the perceptron at a time. The pass back computes them again, so
 /// that a layer keeps its filters alone.
 const BLOCK: usize = 1024;
 
-/// Filters of a layer with what their gradients need.
-pub(crate) enum LayerFilter<N: Number> {
-    /// Of the distance.
-    Shared(Filter<N::Real>),
-    /// Of distance and charges.
-    Directed(Rows<N>),
+/// Which messages go along directed edges.
+#[derive(Clone, Copy, PartialEq, Eq)]
+pub(crate) enum Direction {
+    /// Those that atoms receive.
+    Received,
+    /// The opposite ones, of the pass back.
+    Opposite,
 }
 
-impl<N: Number> LayerFilter<N> {
-    /// Adds messages `out_i += Σ_j f_ij y_j + f_ii y_i`, or with `f_ji` those of the pass back.
-    pub(crate) fn messages(
-        &self,
-        out: &mut Rows<N>,
-        y: &Rows<N>,
-        (batch, edges): (&Batch, &[Edge]),
-        opposite: bool,
-    ) {
-        let filter = match self {
-            Self::Shared(filter) => return messages(out, y, &filter.rows, (batch, edges)),
-            Self::Directed(rows) => rows,
-        };
-        let h = y.cols();
-        let mut add = |to: usize, from: usize, row: usize| {
-            for channel in 0..h {
-                let f: [N; 3] = std::array::from_fn(|part| filter.at(row, part * h + channel));
-                let (sent, mut sums) = (y.nine(from, channel), out.nine(to, channel));
-                (0..9).for_each(|c| sums[c] += f[PART_OF[c]] * sent[c]);
-                out.set_nine(to, channel, sums);
-            }
-        };
-        for atom in 0..batch.atoms() {
-            add(atom, atom, 2 * edges.len() + atom);
-            for entry in batch.neighbours.of(atom) {
-                let reversed = usize::from(entry.reversed != opposite);
-                add(atom, entry.atom as usize, 2 * entry.pair as usize + reversed);
-            }
+/// Adds messages `out_i += Σ_j f_ij y_j + f_ii y_i`, or with `f_ji` the opposite ones.
+pub(crate) fn directed_messages<N: Number>(
+    out: &mut Rows<N>,
+    y: &Rows<N>,
+    (batch, filters): (&Batch, &Rows<N>),
+    direction: Direction,
+) {
+    let (h, pairs) = (y.cols(), batch.neighbours.pairs.len());
+    let opposite = direction == Direction::Opposite;
+    let mut add = |to: usize, from: usize, row: usize| {
+        for channel in 0..h {
+            let f: [N; 3] = std::array::from_fn(|part| filters.at(row, part * h + channel));
+            let (sent, mut sums) = (y.nine(from, channel), out.nine(to, channel));
+            (0..9).for_each(|c| sums[c] += f[PART_OF[c]] * sent[c]);
+            out.set_nine(to, channel, sums);
         }
+    };
+    for atom in 0..batch.atoms() {
+        add(atom, atom, 2 * pairs + atom);
+        for entry in batch.neighbours.of(atom) {
+            let reversed = usize::from(entry.reversed != opposite);
+            add(atom, entry.atom as usize, 2 * entry.pair as usize + reversed);
+        }
+    }
+}
+
+/// Every row and column.
+pub(crate) fn each(rows: usize, columns: usize, mut work: impl FnMut(usize, usize)) {
+    for i in 0..rows {
+        (0..columns).for_each(|j| work(i, j));
     }
 }
 
@@ -83,7 +86,7 @@ pub(crate) fn directed_gradient<N: Number>(
 
 /// `Σ g_c y_c` of each part.
 #[inline(always)]
-pub(crate) fn by_part<N: Number>(g: [N; 9], y: [N; 9]) -> [N; 3] {
+fn by_part<N: Number>(g: [N; 9], y: [N; 9]) -> [N; 3] {
     PARTS.map(|(first, count)| {
         let mut sum = N::ZERO;
         (first..first + count).for_each(|c| sum += g[c] * y[c]);
@@ -133,7 +136,8 @@ impl<T: Scalar> Geometry<'_, T> {
 impl<T: Scalar> TensorNet<T> {
     fn filter_net(&self, layer: usize) -> Perceptron<'_, T> {
         let slots = self.layers[layer].filters.iter().collect();
-        Perceptron { slots, activation: self.config.activation, ends_active: true }
+        let (packs, activation) = (&self.packs, self.config.activation);
+        Perceptron { slots, packs, activation, ends_active: true }
     }
 
     /// Input of the perceptron for some directed rows: radial functions, then charges of receiver

@@ -12,8 +12,8 @@
 
 use super::batch::Batch;
 use super::charges::ChargePass;
+use super::graph::Edge;
 use super::number::{Dual, Number, Rows};
-use super::pass::Edge;
 use super::weights::TensorNet;
 use linwright_tensor::Scalar;
 

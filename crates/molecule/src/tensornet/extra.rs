@@ -107,7 +107,7 @@ fn features_and_latent_charges_equal_the_reference() {
         let model: TensorNet<f64> = set.model();
         for system in ["mol", "batch"] {
             let batch = set.batch(system, model.config());
-            let pass: Pass<f64> = model.pass(&batch, None);
+            let pass: Pass<f64> = model.pass(&batch, &model.filters(&batch), None);
             let mut found = Vec::new();
             for atom in 0..batch.atoms() {
                 found.extend(pass.readout_pass[1].0.planes[0].row(atom));

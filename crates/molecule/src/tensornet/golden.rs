@@ -7,9 +7,8 @@
     reason = "an environment variable gives the folder of the golden vectors"
 )]
 
-use super::parts::{compose, decompose};
-use super::pass::Pass;
-use super::{Batch, Precision, TensorNet, TensorNetConfig};
+use super::pass::{LayerPass, Pass};
+use super::{Batch, Group, Precision, TensorNet, TensorNetConfig};
 use crate::{Cell, Neighbours, Structure, Wanted};
 use linwright_tensor::Scalar;
 use safetensors::{Dtype, SafeTensors};
@@ -153,19 +152,38 @@ fn golden_energies_and_forces_equal_the_reference_in_single_precision() {
     sets().iter().for_each(|set| check_predictions::<f32>(set, "_f32", (1e-5, 4e-5)));
 }
 
+/// The nine numbers of an atom and channel.
+fn nine(rows: &super::number::Rows<f64>, atom: usize, channel: usize) -> [f64; 9] {
+    let atoms = rows.rows() / 9;
+    std::array::from_fn(|c| rows.at(c * atoms + atom, channel))
+}
+
+/// The matrix of nine numbers, by the definition of [`super::parts`].
+fn compose(t: [f64; 9]) -> [[f64; 3]; 3] {
+    let half = std::f64::consts::FRAC_1_SQRT_2;
+    let (trace, zz) = (t[0] / 3.0_f64.sqrt(), t[5] * (2.0_f64 / 3.0).sqrt());
+    let [a1, a2, a3, difference] = [t[1], t[2], t[3], t[4]].map(|x| x * half);
+    let [xy, xz, yz] = [t[6], t[7], t[8]].map(|x| x * half);
+    [
+        [trace - zz / 2.0 + difference, xy - a3, xz + a2],
+        [xy + a3, trace - zz / 2.0 - difference, yz - a1],
+        [xz - a2, yz + a1, trace + zz],
+    ]
+}
+
 /// Components of parts by atom as the sets have them: I, A (three) or S (xx, xy, xz, yy, yz).
 fn parts(rows: &super::number::Rows<f64>, part: &str) -> Vec<f64> {
     let (atoms, h) = (rows.rows() / 9, rows.cols());
     let mut found = Vec::new();
     for atom in 0..atoms {
-        let all: Vec<Vec<f64>> = (0..h).map(|j| part_of(rows.nine(atom, j), part)).collect();
+        let all: Vec<Vec<f64>> =
+            (0..h).map(|j| part_of(compose(nine(rows, atom, j)), part)).collect();
         (0..all[0].len()).for_each(|c| found.extend(all.iter().map(|parts| parts[c])));
     }
     found
 }
 
-fn part_of(t: [f64; 9], part: &str) -> Vec<f64> {
-    let x = compose(t);
+fn part_of(x: [[f64; 3]; 3], part: &str) -> Vec<f64> {
     let third = (x[0][0] + x[1][1] + x[2][2]) / 3.0;
     let even = |i: usize, j: usize| (x[i][j] + x[j][i]) / 2.0 - if i == j { third } else { 0.0 };
     match part {
@@ -180,10 +198,32 @@ fn numbers(rows: &super::number::Rows<f64>) -> &[f64] {
     rows.planes[0].data()
 }
 
+/// `k (Y M + M Y)` or `2 Y M` of a layer, by atom, entry and channel.
+fn products(model: &TensorNet<f64>, batch: &Batch, layer: &LayerPass<f64>) -> Vec<f64> {
+    let mut found = Vec::new();
+    for atom in 0..batch.atoms() {
+        let k = 1.0 + 0.1 * batch.charges[batch.molecules[atom]];
+        for entry in 0..9 {
+            for channel in 0..layer.mixed.cols() {
+                let y = compose(nine(&layer.mixed, atom, channel));
+                let m = compose(nine(&layer.message, atom, channel));
+                let of = |a: [[f64; 3]; 3], b: [[f64; 3]; 3]| -> f64 {
+                    (0..3).map(|j| a[entry / 3][j] * b[j][entry % 3]).sum()
+                };
+                found.push(match model.config().group {
+                    Group::Orthogonal => k * (of(y, m) + of(m, y)),
+                    Group::Rotations => 2.0 * of(y, m),
+                });
+            }
+        }
+    }
+    found
+}
+
 fn check_states(set: &Set, system: &str, tolerance: f64) {
     let model = set.model::<f64>();
     let batch = set.batch(system, model.config());
-    let pass: Pass<f64> = model.pass(&batch, None);
+    let pass: Pass<f64> = model.pass(&batch, &model.filters(&batch), None);
     let check = |key: &str, found: &[f64]| {
         if let Some(want) = set.get(system, key) {
             close(&format!("{} {system} {key}", set.path.display()), found, want, tolerance);
@@ -207,15 +247,8 @@ fn check_states(set: &Set, system: &str, tolerance: f64) {
     check("x", numbers(&pass.readout_pass[1].0));
     check("e_atom_unscaled", numbers(&pass.outputs));
     for (index, layer) in pass.layers.iter().enumerate() {
-        let mut product = layer.mixed.clone();
-        super::pass::each(batch.atoms(), product.cols(), |i, j| {
-            let k = model.charge_factor(&batch, i);
-            let (y, m) = (layer.mixed.nine(i, j), layer.message.nine(i, j));
-            product.set_nine(i, j, decompose(compose(model.product(y, m, k))));
-        });
-        for (key, rows) in
-            [("Y", &layer.mixed), ("M", &layer.message), ("C", &product), ("D", &layer.update)]
-        {
+        check(&format!("layer{index}.C"), &products(&model, &batch, layer));
+        for (key, rows) in [("Y", &layer.mixed), ("M", &layer.message), ("D", &layer.update)] {
             check(&format!("layer{index}.{key}"), &parts(rows, "all"));
         }
     }
@@ -294,7 +327,8 @@ fn golden_training_steps_equal_the_reference() {
         let batch = set.batch(&system, model.config());
         let (total, by_energies, by_forces) = loss(set, &model, &batch);
         close("loss", &[total], &set.need("train", "losses")[..1], 1e-10);
-        let gradients = model.loss_gradients(&batch, &by_energies, &by_forces);
+        let gradients =
+            model.loss_gradients((&batch, &model.filters(&batch)), &by_energies, &by_forces);
         let mut compared = 0;
         for (name, want) in set.tensors.iter().filter(|(name, _)| name.starts_with("train/grad/")) {
             let name = &name["train/grad/".len()..];
@@ -320,7 +354,8 @@ fn train(set: &Set, model: &mut TensorNet<f64>, batch: &Batch) {
         if step + 1 == losses.len() {
             break;
         }
-        let gradients = model.loss_gradients(batch, &by_energies, &by_forces);
+        let gradients =
+            model.loss_gradients((batch, &model.filters(batch)), &by_energies, &by_forces);
         for tensor in model.tensors_mut() {
             let Some(gradient) = gradients.get(&tensor.name) else { continue };
             let zeros = || (vec![0.0; gradient.len()], vec![0.0; gradient.len()]);

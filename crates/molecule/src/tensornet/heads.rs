@@ -5,7 +5,7 @@ use super::batch::Batch;
 use super::config::{Head, Reduction};
 use super::model::Precision;
 use super::number::Number;
-use super::parts::{PARTS, compose};
+use super::parts::PARTS;
 use super::pass::Pass;
 use super::weights::TensorNet;
 use crate::{MoleculeError, Structure, mass};
@@ -27,7 +27,7 @@ pub struct Property {
 impl<T: Scalar> TensorNet<T> {
     /// What the head gives for each atom, before the factor of the model.
     pub(crate) fn contributions<N: Number<Real = T>>(&self, batch: &Batch) -> Vec<f64> {
-        let pass: Pass<N> = self.pass(batch, None);
+        let pass: Pass<N> = self.pass(batch, &self.filters(batch), None);
         let value = |number: N| number.parts().0.to_f64();
         if self.config.head.width() == 1 {
             return (0..batch.atoms()).map(|atom| value(pass.outputs.at(atom, 0))).collect();
@@ -43,7 +43,7 @@ impl<T: Scalar> TensorNet<T> {
             match self.config.head {
                 // Components of a vector are those of the axial one times a root of two.
                 Head::Vector => found.extend(sum[1..4].iter().map(|t| t * 0.5_f64.sqrt())),
-                _ => found.extend(compose(sum).as_flattened()),
+                _ => found.extend(symmetric(&sum)),
             }
         }
         found
@@ -117,6 +117,15 @@ impl<T: Precision> TensorNet<T> {
         };
         Ok(Property { total, atoms })
     }
+}
+
+/// The symmetric traceless matrix of nine components, by rows.
+fn symmetric(t: &[f64; 9]) -> [f64; 9] {
+    let half = 0.5_f64.sqrt();
+    let zz = t[5] * (2.0_f64 / 3.0).sqrt();
+    let [xy, xz, yz] = [t[6] * half, t[7] * half, t[8] * half];
+    let difference = t[4] * half;
+    [difference - zz / 2.0, xy, xz, xy, -difference - zz / 2.0, yz, xz, yz, zz]
 }
 
 fn centre_of_mass(structure: &Structure) -> Result<[f64; 3], MoleculeError> {

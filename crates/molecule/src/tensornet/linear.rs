@@ -3,10 +3,57 @@
 use super::number::{Number, Rows};
 use super::weights::Norm;
 use linwright_ops::{Backward, LinearSlot, Tape, Workspace};
-use linwright_tensor::kernels::gemm::{Arg, Weight, Write, product};
+use linwright_tensor::kernels::gemm::{Arg, PackedRight, Weight, Write, product};
 use linwright_tensor::{Mat, MatMut, MatRef, Scalar};
+use std::any::Any;
 use std::collections::BTreeMap;
 use std::ops::Range;
+use std::sync::Arc;
+
+/// Weights packed once for all products of a step, by the names of their slots: for the pass
+/// forward, and for gradients of inputs. Empty unless a model is prepared, and in double precision.
+#[derive(Clone, Debug, Default)]
+pub(crate) struct Packs(Arc<BTreeMap<String, [PackedRight; 2]>>);
+
+impl Packs {
+    /// Those of dense slots in single precision.
+    pub(crate) fn new<T: Scalar>(slots: &[&LinearSlot<T>]) -> Self {
+        let pack = |slot: &&LinearSlot<T>| {
+            let slot = (*slot as &dyn Any).downcast_ref::<LinearSlot<f32>>()?;
+            let weight = dense(slot)?;
+            let packed = [Arg::Transposed(weight), Arg::Plain(weight)].map(PackedRight::new);
+            Some((slot.id().to_string(), packed))
+        };
+        Self(Arc::new(slots.iter().filter_map(pack).collect()))
+    }
+
+    /// Multiplies some rows with the packed weight of a slot, if there is one.
+    fn apply<T: Scalar>(
+        &self,
+        (slot, which): (&LinearSlot<T>, usize),
+        x: &Mat<T>,
+        y: &mut Mat<T>,
+        rows: &Range<usize>,
+    ) -> bool {
+        if self.0.is_empty() {
+            return false;
+        }
+        let Some(packed) = self.0.get(&slot.id().0) else { return false };
+        let x = (x as &dyn Any).downcast_ref::<Mat<f32>>();
+        let y = (y as &mut dyn Any).downcast_mut::<Mat<f32>>();
+        let (Some(x), Some(y)) = (x, y) else { return false };
+        let y = y.view_mut().rows_range(rows.start, rows.len());
+        packed[which].apply(1, part(x, rows), y);
+        true
+    }
+}
+
+fn add_bias<T: Scalar>(slot: &LinearSlot<T>, y: &mut Mat<T>, rows: &Range<usize>) {
+    let Some(bias) = slot.bias() else { return };
+    for i in rows.clone() {
+        y.row_mut(i).iter_mut().zip(bias).for_each(|(y, bias)| *y += *bias);
+    }
+}
 
 /// Gradients of parameters by the names of their tensors.
 pub(crate) type Gradients<T> = BTreeMap<String, Vec<T>>;
@@ -36,13 +83,19 @@ fn dense<T: Scalar>(slot: &LinearSlot<T>) -> Option<MatRef<'_, T>> {
 
 /// `y = op(x) + bias` for some rows of both.
 pub(crate) fn forward_rows<N: Number>(
-    slot: &LinearSlot<N::Real>,
+    (packs, slot): (&Packs, &LinearSlot<N::Real>),
     x: &Rows<N>,
     y: &mut Rows<N>,
     rows: &Range<usize>,
 ) {
     let ws = &mut Workspace::default();
     for (plane, (x, y)) in x.planes.iter().zip(&mut y.planes).enumerate() {
+        if packs.apply((slot, 0), x, y, rows) {
+            if plane == 0 {
+                add_bias(slot, y, rows);
+            }
+            continue;
+        }
         let y = y.view_mut().rows_range(rows.start, rows.len());
         match plane {
             0 => slot.forward(part(x, rows), y, None, ws),
@@ -52,21 +105,27 @@ pub(crate) fn forward_rows<N: Number>(
 }
 
 /// `y = op(x) + bias`.
-pub(crate) fn forward<N: Number>(slot: &LinearSlot<N::Real>, x: &Rows<N>) -> Rows<N> {
+pub(crate) fn forward<N: Number>(
+    (packs, slot): (&Packs, &LinearSlot<N::Real>),
+    x: &Rows<N>,
+) -> Rows<N> {
     let mut y = Rows::zeros(x.rows(), slot.shape().out);
-    forward_rows(slot, x, &mut y, &(0..x.rows()));
+    forward_rows((packs, slot), x, &mut y, &(0..x.rows()));
     y
 }
 
 /// Adds the gradient of the input of a slot, at some rows.
 pub(crate) fn backward_rows<N: Number>(
-    slot: &LinearSlot<N::Real>,
+    (packs, slot): (&Packs, &LinearSlot<N::Real>),
     x: &Rows<N>,
     dy: &Rows<N>,
     dx: &mut Rows<N>,
     rows: &Range<usize>,
 ) {
     for ((x, dy), dx) in x.planes.iter().zip(&dy.planes).zip(&mut dx.planes) {
+        if packs.apply((slot, 1), dy, dx, rows) {
+            continue;
+        }
         let dx = dx.view_mut().rows_range(rows.start, rows.len());
         let (x, dy) = (part(x, rows), part(dy, rows));
         match dense(slot) {
@@ -78,12 +137,12 @@ pub(crate) fn backward_rows<N: Number>(
 
 /// The gradient of the input of a slot.
 pub(crate) fn backward<N: Number>(
-    slot: &LinearSlot<N::Real>,
+    (packs, slot): (&Packs, &LinearSlot<N::Real>),
     x: &Rows<N>,
     dy: &Rows<N>,
 ) -> Rows<N> {
     let mut dx = Rows::zeros(x.rows(), slot.shape().inp);
-    backward_rows(slot, x, dy, &mut dx, &(0..x.rows()));
+    backward_rows((packs, slot), x, dy, &mut dx, &(0..x.rows()));
     dx
 }
 

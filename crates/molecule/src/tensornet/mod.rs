@@ -12,6 +12,7 @@ mod electrostatics;
 mod extra;
 #[cfg(test)]
 mod golden;
+mod graph;
 mod heads;
 mod initial;
 mod linear;

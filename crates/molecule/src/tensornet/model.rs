@@ -3,9 +3,11 @@
 use super::back::EdgeGradients;
 use super::batch::Batch;
 use super::config::Reduction;
+use super::graph::Edge;
 use super::linear::Gradients;
 use super::number::{Dual, Number, Rows};
-use super::pass::{Edge, Pass};
+use super::pass::Pass;
+use super::radial::Filters;
 use super::weights::TensorNet;
 use crate::neighbours::PairSource;
 use crate::{MoleculeError, Pair, Potential, Prediction, Structure, Wanted};
@@ -49,7 +51,7 @@ macro_rules! precision {
                 batch: &Batch,
                 wanted: Wanted,
             ) -> Result<BatchPrediction, MoleculeError> {
-                model.evaluate_in::<$type>(batch, wanted)
+                model.evaluate_in::<$type>(batch, &model.filters(batch), wanted)
             }
 
             fn outputs(model: &TensorNet<Self>, batch: &Batch) -> Vec<f64> {
@@ -83,13 +85,15 @@ impl<T: Scalar> TensorNet<T> {
         batch.molecules.iter().map(of).collect()
     }
 
-    fn evaluate_in<N: Number<Real = T>>(
+    /// Energies, and forces if wanted, with the filters of the batch.
+    pub(crate) fn evaluate_in<N: Number<Real = T>>(
         &self,
         batch: &Batch,
+        filters: &Filters<T>,
         wanted: Wanted,
     ) -> Result<BatchPrediction, MoleculeError> {
         self.has_energy()?;
-        let pass: Pass<N> = self.pass(batch, None);
+        let pass: Pass<N> = self.pass(batch, filters, None);
         let factors = self.factors(batch);
         let mut result = BatchPrediction {
             energies: vec![self.mean; batch.charges.len()],
@@ -102,7 +106,7 @@ impl<T: Scalar> TensorNet<T> {
         }
         if wanted.forces {
             let seeds = Rows::from_fn(batch.atoms(), 1, |i, _| N::real(factors[i]));
-            let gradients = self.back(batch, &pass, seeds, None);
+            let gradients = self.back_to_edges(batch, (filters, &pass), seeds);
             forces(batch, &pass, &gradients, &mut result);
         }
         Ok(result)
@@ -112,21 +116,19 @@ impl<T: Scalar> TensorNet<T> {
     /// of their tensors: those of a loss from its gradients by energies and forces.
     pub(crate) fn loss_gradients(
         &self,
-        batch: &Batch,
+        (batch, filters): (&Batch, &Filters<T>),
         of_energies: &[f64],
         of_forces: &[[f64; 3]],
     ) -> Gradients<T> {
         let direction: Vec<[f64; 3]> = of_forces.iter().map(|g| g.map(|x| -x)).collect();
-        let pass: Pass<Dual<T>> = self.pass(batch, Some(&direction));
+        let pass: Pass<Dual<T>> = self.pass(batch, filters, Some(&direction));
         let factors = self.factors(batch);
         let seed = |i: usize, _| {
             let of_energy = of_energies[batch.molecules[i]];
             Dual { value: T::from_f64(factors[i]), tangent: T::from_f64(factors[i] * of_energy) }
         };
-        let mut gradients = Gradients::new();
         let seeds = Rows::from_fn(batch.atoms(), 1, seed);
-        self.back(batch, &pass, seeds, Some(&mut gradients));
-        gradients
+        self.back_to_parameters(batch, (filters, &pass), seeds)
     }
 }
 
@@ -150,7 +152,7 @@ fn forces<N: Number>(
         }
     };
     for (index, pair) in batch.neighbours.pairs.iter().enumerate() {
-        add(pair, &pass.edges[index], gradients.distance[index], gradients.unit[index]);
+        add(pair, &pass.graph.edges[index], gradients.distance[index], gradients.unit[index]);
     }
     for ((pair, edge), of_distance) in batch.far.iter().zip(&pass.far).zip(&gradients.far) {
         add(pair, edge, *of_distance, [0.0; 3]);

@@ -247,7 +247,7 @@ fn latent_charges_sum_to_the_charge_of_the_molecule() {
     let structures = [molecule(), Structure { charge: -2.0, ..molecule() }];
     let all: Vec<&Structure> = structures.iter().collect();
     let batch = Batch::new(&all, model.config()).expect("a batch");
-    let pass: super::pass::Pass<f64> = model.pass(&batch, None);
+    let pass: super::pass::Pass<f64> = model.pass(&batch, &model.filters(&batch), None);
     assert_eq!(pass.charges.len(), 3, "after the embedding and two layers");
     for stage in &pass.charges {
         for k in 0..stage.charges.cols() {

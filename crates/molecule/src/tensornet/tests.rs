@@ -91,7 +91,7 @@ fn gradients_of_the_parameters_of_charged_models_equal_differences() {
         let forces = found.forces.as_flattened().iter().zip(by_forces.as_flattened());
         0.7 * found.energies[0] + forces.map(|(f, g)| f * g).sum::<f64>()
     };
-    let gradients = model.loss_gradients(&batch, &[0.7], &by_forces);
+    let gradients = model.loss_gradients((&batch, &model.filters(&batch)), &[0.7], &by_forces);
     let names: Vec<_> = model.tensors_mut().into_iter().map(|t| (t.name, t.purpose)).collect();
     let mut compared = 0;
     for (index, (name, purpose)) in names.iter().enumerate() {

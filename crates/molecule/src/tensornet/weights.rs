@@ -1,6 +1,7 @@
 //! Weights of a TensorNet, by their names in checkpoints of torchmd-net.
 
 use super::config::{Family, Head, RadialKind, TensorNetConfig};
+use super::linear::Packs;
 use crate::MoleculeError;
 use linwright_ops::{Dense, InputId, LinearSlot, Op, Place, SiteId, Sites, SlotRole};
 use linwright_tensor::{Mat, Scalar};
@@ -94,6 +95,8 @@ pub struct TensorNet<T: Scalar = f32> {
     pub(crate) mean: f64,
     /// Factor of the output of each atom.
     pub(crate) std: f64,
+    /// Weights packed for a step; none after any access to change them.
+    pub(crate) packs: Packs,
 }
 
 /// What a tensor of a model is for.
@@ -299,13 +302,30 @@ impl<T: Scalar> TensorNet<T> {
         let layers = layers.collect::<Result<_, _>>()?;
         let (readout, charges) = (builder.readout()?, builder.charges()?);
         let coulomb_weights = builder.coulomb_weights()?;
-        Ok(Self { basis, embedding, layers, readout, charges, coulomb_weights, mean, std, config })
+        let packs = Packs::default();
+        Ok(Self {
+            basis,
+            embedding,
+            layers,
+            readout,
+            charges,
+            coulomb_weights,
+            mean,
+            std,
+            config,
+            packs,
+        })
     }
 
     /// The architecture.
     #[must_use]
     pub fn config(&self) -> &TensorNetConfig {
         &self.config
+    }
+
+    /// Packs the weights for the passes of a training step, until they are changed.
+    pub(crate) fn prepare(&mut self) {
+        self.packs = Packs::new(&self.linears());
     }
 
     /// What is added to the output of each molecule, and the factor of the output of each atom.
@@ -337,6 +357,7 @@ impl<T: Scalar> TensorNet<T> {
 
     /// All slots, in the order of computation, mutable.
     pub fn linears_mut(&mut self) -> Vec<&mut LinearSlot<T>> {
+        self.packs = Packs::default();
         let Embedding { pair, filters, scales, mixing, .. } = &mut self.embedding;
         let mut slots: Vec<_> =
             [pair].into_iter().chain(filters).chain(scales).chain(mixing).collect();
@@ -353,6 +374,7 @@ impl<T: Scalar> TensorNet<T> {
     /// All tensors but the mean and the factor of outputs, in a fixed order: radial functions,
     /// species, norms, then those of the slots in the order of computation.
     pub fn tensors_mut(&mut self) -> Vec<NamedTensor<'_, T>> {
+        self.packs = Packs::default();
         let config = &self.config;
         let purpose = match config.trainable_rbf {
             true => TensorUse::Vector,
