@@ -213,7 +213,7 @@ fn read_structure(
     let mut reader = XyzReader::open(Path::new(&job.structure), LabelKeys::default())?;
     let found = reader.next_frame()?.filter(|structure| !structure.species.is_empty());
     let mut structure = found.ok_or_else(|| no_structures(&job.structure))?;
-    check_structure(model, &structure, units, 0)?;
+    check_structure(&model.checkpoint, &structure, units, 0)?;
     if reader.next_frame()?.is_some() {
         session.note(&format!("note: {} has several structures; this is the first", job.structure));
     }

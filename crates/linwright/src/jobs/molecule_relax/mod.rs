@@ -142,7 +142,7 @@ impl MoleculeRelax {
         units: Units,
         index: usize,
     ) -> Result<Structure, Failure> {
-        check_structure(model, &structure, units, index)?;
+        check_structure(&model.checkpoint, &structure, units, index)?;
         structure.convert(units, Units::default());
         Ok(structure)
     }

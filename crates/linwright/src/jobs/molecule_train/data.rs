@@ -24,7 +24,7 @@ impl Held {
     pub(super) fn parse(text: &str) -> Result<Self, JobError> {
         if let Ok(count) = text.parse::<usize>() {
             return match count {
-                0 => Err(JobError::new("--validation 0: expected at least one structure".into())),
+                0 => Err(JobError::new("--validation 0: expected at least one structure")),
                 count => Ok(Self::Count(count)),
             };
         }
