@@ -105,7 +105,7 @@ fn labels_under_further_names_are_not_read_for_those_that_were_written() {
     let lattice = "Lattice=\"2 0 0 0 2 0 0 0 2\"";
     let text = format!(
         "1\n{lattice} Properties=species:S:1:pos:R:3 charge=0 total_charge=5 \
-         stress=\"1 2 3 0 0 0\" virials=none\nH 0 0 0\n"
+         stress=\"1 2 3 0 0 0\" virial=\"1 2 3 0 0 0\" virials=none\nH 0 0 0\n"
     );
     let mut frames = read(&text).unwrap();
     assert_eq!((frames[0].charge, frames[0].info["total_charge"].as_str()), (0.0, "5"));
