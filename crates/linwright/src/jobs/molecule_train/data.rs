@@ -24,7 +24,7 @@ impl Held {
     pub(super) fn parse(text: &str) -> Result<Self, JobError> {
         if let Ok(count) = text.parse::<usize>() {
             return match count {
-                0 => Err(JobError::new("--validation 0: expected at least one structure".into())),
+                0 => Err(JobError::new("--validation 0: expected at least one structure")),
                 count => Ok(Self::Count(count)),
             };
         }
@@ -95,7 +95,9 @@ impl Sets {
             (Held::File(_), 0) if train == all.len() => (all, Vec::new(), Vec::new(), None),
             _ => {
                 let split = Split::random(plan.seed, all.len(), [train, validation, tested]);
-                let of = |set: &[usize]| set.iter().map(|index| all[*index].clone()).collect();
+                let of = |set: &[usize]| -> Vec<Structure> {
+                    set.iter().map(|index| all[*index].clone()).collect()
+                };
                 let sets = (of(&split.train), of(&split.validation), of(&split.test));
                 (sets.0, sets.1, sets.2, Some(split))
             }
