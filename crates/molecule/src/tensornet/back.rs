@@ -4,7 +4,7 @@ use super::batch::Batch;
 use super::config::Head;
 use super::directed::{Direction, Geometry, directed_gradient, directed_messages};
 use super::linear::{
-    Gradients, Packs, backward, backward_rows, gradient_of, norm_backward, parameters,
+    Gradients, Packs, Values, backward, backward_rows, gradient_of, norm_backward, parameters,
 };
 use super::number::{Dual, Number, Rows};
 use super::parts::{PARTS, harmonics_gradient};
@@ -39,23 +39,23 @@ impl<T> Found<'_, T> {
     }
 }
 
-/// Gradient of the input of [`super::pass::mix`], and those of its weights if wanted.
+/// Gradient of the input of mixing, and those of its weights if wanted.
 fn mix_backward<N: Number>(
-    (packs, slots): (&Packs, &[LinearSlot<N::Real>]),
+    (packs, values, slots): (&Packs, &Values<N::Real>, &[LinearSlot<N::Real>]),
     x: &Rows<N>,
     dy: &Rows<N>,
-    mut into: Option<&mut Gradients<N::Real>>,
+    into: Option<&mut Gradients<N::Real>>,
 ) -> Rows<N> {
     let atoms = x.rows() / 9;
-    let mut dx = Rows::zeros(x.rows(), x.cols());
-    for (slot, (first, count)) in slots.iter().zip(PARTS) {
-        let rows = first * atoms..(first + count) * atoms;
-        backward_rows((packs, slot), x, dy, &mut dx, &rows);
-        if let Some(into) = into.as_deref_mut() {
-            parameters(slot, x, dy, &rows, into);
-        }
+    let parts = || slots.iter().zip(PARTS.map(|(first, n)| first * atoms..(first + n) * atoms));
+    if let Some(into) = into {
+        parts().for_each(|(slot, rows)| parameters(slot, x, dy, &rows, into));
     }
-    dx
+    Values::product(Some(values), Rows::zeros(x.rows(), x.cols()), |dx, from| {
+        for (slot, rows) in parts() {
+            backward_rows((packs, slot), x, dy, (&mut *dx, from), &rows);
+        }
+    })
 }
 
 impl<T: Scalar> TensorNet<T> {
@@ -92,7 +92,7 @@ impl<T: Scalar> TensorNet<T> {
         seeds: Rows<N>,
         mut found: Found<'_, T>,
     ) {
-        let [read, head] = self.readout_nets();
+        let [read, head] = self.readout_nets(filters);
         let (of_read, of_head) = pass.readout_pass.split_at(1);
         let mut of_charges = self.charges_back(batch, pass, &seeds, &mut found);
         let dy = head.backward(of_head, seeds, found.parameters());
@@ -159,12 +159,9 @@ impl<T: Scalar> TensorNet<T> {
         let mut of_update = Rows::<N>::zeros(rows, h);
         let inputs = [kept.update.jets(), gradient.jets()];
         jets::update_backward(h, &pass.factors, inputs, of_update.jets_mut());
-        let of_product = mix_backward(
-            (&self.packs, &mixing[3..]),
-            &kept.product,
-            &of_update,
-            found.parameters(),
-        );
+        let of = |slots| (&self.packs, &filters.values, slots);
+        let of_product =
+            mix_backward(of(&mixing[3..]), &kept.product, &of_update, found.parameters());
         let mut of_mixed = Rows::<N>::zeros(rows, h);
         let mut of_message = Rows::<N>::zeros(rows, h);
         jets::product_backward(
@@ -186,12 +183,8 @@ impl<T: Scalar> TensorNet<T> {
                 jets::gather(pass.graph.rows(), filter, of_message.jets(), to, Write::Add);
             }
         }
-        let of_normalised = mix_backward(
-            (&self.packs, &mixing[..3]),
-            &kept.normalised,
-            &of_mixed,
-            found.parameters(),
-        );
+        let of_normalised =
+            mix_backward(of(&mixing[..3]), &kept.normalised, &of_mixed, found.parameters());
         let mut result = Rows::<N>::zeros(rows, h);
         let both = [of_normalised.jets(), gradient.jets()];
         jets::normalise_backward(h, kept.input.jets(), both, result.jets_mut());
@@ -258,9 +251,9 @@ impl<T: Scalar> TensorNet<T> {
             [pass.scales.jets(), pass.mixed.jets(), gradient.jets()],
             [of_mixed.jets_mut(), of_scales.jets_mut()],
         );
-        let mixing = (&self.packs, &self.embedding.mixing[..]);
+        let mixing = (&self.packs, &filters.values, &self.embedding.mixing[..]);
         let mut of_sums = mix_backward(mixing, &pass.sums, &of_mixed, found.parameters());
-        let dy = self.scale_net().backward(&pass.scale_pass, of_scales, found.parameters());
+        let dy = self.scale_net(filters).backward(&pass.scale_pass, of_scales, found.parameters());
         let norm = &self.embedding.norm;
         let of_norms = norm_backward(norm, &pass.init_norm, &dy, found.parameters());
         jets::norms_backward(h, pass.sums.jets(), of_norms.jets(), of_sums.jets_mut());

@@ -39,7 +39,7 @@ impl<T: Scalar> TensorNet<T> {
     fn charge_net<'a>(&'a self, predictor: &'a ChargePredictor<T>) -> Perceptron<'a, T> {
         let slots = predictor.linears.iter().collect();
         let (packs, activation) = (&self.packs, self.config.activation);
-        Perceptron { slots, packs, activation, ends_active: false }
+        Perceptron { slots, packs, values: None, activation, ends_active: false }
     }
 
     /// Charges from the tensors x of a stage; none for a model without charges.

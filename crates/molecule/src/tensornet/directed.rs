@@ -137,7 +137,7 @@ impl<T: Scalar> TensorNet<T> {
     fn filter_net(&self, layer: usize) -> Perceptron<'_, T> {
         let slots = self.layers[layer].filters.iter().collect();
         let (packs, activation) = (&self.packs, self.config.activation);
-        Perceptron { slots, packs, activation, ends_active: true }
+        Perceptron { slots, packs, values: None, activation, ends_active: true }
     }
 
     /// Input of the perceptron for some directed rows: radial functions, then charges of receiver

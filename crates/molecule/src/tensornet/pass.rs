@@ -5,7 +5,7 @@ use super::charges::ChargePass;
 use super::config::{Family, Group, Head};
 use super::directed::{Direction, Geometry, directed_messages};
 use super::graph::{Edge, Graph, edges, present};
-use super::linear::{Normed, Packs, forward, forward_rows, norm};
+use super::linear::{Normed, Packs, Values, forward, forward_rows, norm};
 use super::number::{Dual, Number, Rows};
 use super::parts::PARTS;
 use super::radial::{Filters, Kept, Perceptron};
@@ -55,29 +55,36 @@ pub(crate) struct Pass<N: Number> {
 }
 
 /// Mixes channels with a slot for each part.
-pub(crate) fn mix<N: Number>(packs: &Packs, slots: &[LinearSlot<N::Real>], x: &Rows<N>) -> Rows<N> {
+fn mix<N: Number>(
+    (packs, values): (&Packs, &Values<N::Real>),
+    slots: &[LinearSlot<N::Real>],
+    x: &Rows<N>,
+) -> Rows<N> {
     let atoms = x.rows() / 9;
-    let mut y = Rows::zeros(x.rows(), x.cols());
-    for (slot, (first, count)) in slots.iter().zip(PARTS) {
-        forward_rows((packs, slot), x, &mut y, &(first * atoms..(first + count) * atoms));
-    }
-    y
+    Values::product(Some(values), Rows::zeros(x.rows(), x.cols()), |y, from| {
+        for (slot, (first, count)) in slots.iter().zip(PARTS) {
+            let rows = first * atoms..(first + count) * atoms;
+            forward_rows((packs, slot), x, (&mut *y, from), &rows);
+        }
+    })
 }
 
 impl<T: Scalar> TensorNet<T> {
-    pub(crate) fn scale_net(&self) -> Perceptron<'_, T> {
+    pub(crate) fn scale_net<'a>(&'a self, filters: &'a Filters<T>) -> Perceptron<'a, T> {
         let slots = self.embedding.scales.iter().collect();
         let (packs, activation) = (&self.packs, self.config.activation);
-        Perceptron { slots, packs, activation, ends_active: true }
+        let values = Some(&filters.values);
+        Perceptron { slots, packs, values, activation, ends_active: true }
     }
 
     /// The readout up to the features, and the head.
-    pub(crate) fn readout_nets(&self) -> [Perceptron<'_, T>; 2] {
+    pub(crate) fn readout_nets<'a>(&'a self, filters: &'a Filters<T>) -> [Perceptron<'a, T>; 2] {
         let (packs, activation) = (&self.packs, self.config.activation);
         let (linear, head) = (vec![&self.readout.linear], self.readout.head.iter().collect());
+        let values = Some(&filters.values);
         [
-            Perceptron { slots: linear, packs, activation, ends_active: true },
-            Perceptron { slots: head, packs, activation, ends_active: false },
+            Perceptron { slots: linear, packs, values, activation, ends_active: true },
+            Perceptron { slots: head, packs, values, activation, ends_active: false },
         ]
     }
 
@@ -107,8 +114,8 @@ impl<T: Scalar> TensorNet<T> {
         let mut squares = Rows::<N>::zeros(atoms, h);
         jets::norms(h, sums.jets(), squares.jets_mut());
         let (normed, init_norm) = norm(&self.embedding.norm, &squares);
-        let (scales, scale_pass) = self.scale_net().forward(normed);
-        let mixed = mix(&self.packs, &self.embedding.mixing, &sums);
+        let (scales, scale_pass) = self.scale_net(filters).forward(normed);
+        let mixed = mix((&self.packs, &filters.values), &self.embedding.mixing, &sums);
         let mut last = Rows::<N>::zeros(9 * atoms, h);
         jets::scale_parts(h, scales.jets(), mixed.jets(), last.jets_mut());
         let factors = self.charge_factors(batch);
@@ -122,7 +129,7 @@ impl<T: Scalar> TensorNet<T> {
             charges.extend(self.charge_pass(layer + 1, batch, &last));
         }
         let (normed, out_norm) = norm(&self.readout.norm, &invariants(&last));
-        let [read, head] = self.readout_nets();
+        let [read, head] = self.readout_nets(filters);
         let (features, mut readout_pass) = read.forward(normed);
         let (mut outputs, of_head) = head.forward(features);
         readout_pass.extend(of_head);
@@ -178,9 +185,10 @@ impl<T: Scalar> TensorNet<T> {
     ) -> (Rows<N>, LayerPass<N>) {
         let (rows, h) = (input.rows(), input.cols());
         let mixing = &self.layers[layer].mixing;
+        let of = (&self.packs, &filters.values);
         let mut normalised = Rows::<N>::zeros(rows, h);
         jets::normalise(h, input.jets(), normalised.jets_mut());
-        let mixed = mix(&self.packs, &mixing[..3], &normalised);
+        let mixed = mix(of, &mixing[..3], &normalised);
         let mut message = Rows::<N>::zeros(rows, h);
         let geometry = Geometry { batch, edges: &graph.edges, radial: &filters.radial };
         let directed = charges.map(|stage| self.directed_filter(layer, geometry, &stage.charges));
@@ -196,7 +204,7 @@ impl<T: Scalar> TensorNet<T> {
         let mut product = Rows::<N>::zeros(rows, h);
         let square = self.square(factors);
         jets::product(h, square, mixed.jets(), message.jets(), product.jets_mut());
-        let update = mix(&self.packs, &mixing[3..], &product);
+        let update = mix(of, &mixing[3..], &product);
         let mut next = Rows::<N>::zeros(rows, h);
         jets::update(h, factors, [normalised.jets(), update.jets()], next.jets_mut());
         (next, LayerPass { directed, input, normalised, mixed, message, product, update })

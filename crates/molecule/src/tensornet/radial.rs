@@ -6,7 +6,9 @@
 use super::batch::Batch;
 use super::config::{RadialKind, TensorNetConfig};
 use super::curve::{activated, through_activation};
-use super::linear::{Gradients, Packs, backward, forward, parameters};
+use super::linear::{
+    Gradients, Packs, Values, backward, backward_with, forward, forward_with, parameters,
+};
 use super::number::{Dual, Number, Rows};
 use super::weights::{RadialBasis, TensorNet};
 use linwright_ops::LinearSlot;
@@ -100,7 +102,8 @@ impl<T: Scalar> TensorNet<T> {
     fn layer_filter(&self, radial: &Radial<T>, layer: usize) -> Filter<T> {
         let slots = self.layers[layer].filters.iter().collect();
         let activation = self.config.activation;
-        let net = Perceptron { slots, packs: &self.packs, activation, ends_active: true };
+        let packs = &self.packs;
+        let net = Perceptron { slots, packs, values: None, activation, ends_active: true };
         let (mut rows, kept) = net.forward(radial.functions.clone());
         rows.scale_rows(&radial.cutoffs);
         Filter { rows, kept }
@@ -114,7 +117,8 @@ impl<T: Scalar> TensorNet<T> {
         // Those of charged models depend on the charges too.
         let layers = if self.charges.is_empty() { self.layers.len() } else { 0 };
         let layers = (0..layers).map(|layer| self.layer_filter(&radial, layer));
-        Filters { layers: layers.collect(), embedding, radial }
+        let (layers, values) = (layers.collect(), Values::default());
+        Filters { layers, embedding, radial, values }
     }
 
     /// Adds gradients of the parameters of a layer's filter, from those of value (in the tangents)
@@ -163,12 +167,16 @@ pub(crate) struct Filters<T: Scalar> {
     pub(crate) embedding: Rows<Dual<T>>,
     /// Those of layers; none if they are [directed](super::directed).
     pub(crate) layers: Vec<Filter<T>>,
+    /// Values that two passes with these filters share.
+    pub(crate) values: Values<T>,
 }
 
 /// A multilayer perceptron whose every layer but perhaps the last ends in a nonlinearity.
 pub(crate) struct Perceptron<'a, T: Scalar> {
     pub(crate) slots: Vec<&'a LinearSlot<T>>,
     pub(crate) packs: &'a Packs,
+    /// Values that may be known.
+    pub(crate) values: Option<&'a Values<T>>,
     pub(crate) activation: super::config::Nonlinearity,
     /// Whether the last layer has one, too.
     pub(crate) ends_active: bool,
@@ -185,7 +193,7 @@ impl<T: Scalar> Perceptron<'_, T> {
     pub(crate) fn forward<N: Number<Real = T>>(&self, mut x: Rows<N>) -> (Rows<N>, Kept<N>) {
         let mut kept = Vec::new();
         for (k, slot) in self.slots.iter().enumerate() {
-            let z = forward((self.packs, *slot), &x);
+            let z = forward_with(self.values, (self.packs, *slot), &x);
             let next = match self.active(k) {
                 true => activated(self.activation, &z),
                 false => z.clone(),
@@ -208,7 +216,7 @@ impl<T: Scalar> Perceptron<'_, T> {
             if let Some(into) = into.as_deref_mut() {
                 parameters(slot, x, &dy, &(0..x.rows()), into);
             }
-            dy = backward((self.packs, *slot), x, &dy);
+            dy = backward_with(self.values, (self.packs, *slot), x, &dy);
         }
         dy
     }

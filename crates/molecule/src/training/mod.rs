@@ -135,6 +135,9 @@ impl<'a> TensorNetTraining<'a> {
         let batch = Batch::new(structures, self.model.config())?;
         let wanted = Wanted { forces: of_force != 0.0 };
         let filters = self.model.filters(&batch);
+        if gradients {
+            filters.values.record();
+        }
         let found = self.model.evaluate_in::<f32>(&batch, &filters, wanted)?;
         let labels = structures.iter().map(|one| one.labels.energy.unwrap_or_default());
         let off: Vec<f64> = found.energies.iter().zip(labels).map(|(a, b)| a - b).collect();
@@ -151,7 +154,10 @@ impl<'a> TensorNetTraining<'a> {
         }
         let by_energies: Vec<f64> = off.iter().map(|off| of_energy * kind.of(*off).1).collect();
         let own = match gradients {
-            true => self.model.loss_gradients((&batch, &filters), &by_energies, &by_forces),
+            true => {
+                filters.values.recall();
+                self.model.loss_gradients((&batch, &filters), &by_energies, &by_forces)
+            }
             false => BTreeMap::new(),
         };
         Ok((loss, own))

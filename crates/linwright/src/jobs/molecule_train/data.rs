@@ -74,7 +74,8 @@ impl Sets {
     /// [`Failure`] for unusable files, and sets that leave none to train on.
     pub(super) fn read(job: &MoleculeTrain, plan: &Plan) -> Result<Self, Failure> {
         let files = Files { keys: keys(job), units: plan.units };
-        let all = files.read(&job.data)?;
+        let needs_forces = plan.weights[1] > 0.0;
+        let all = files.labelled(&job.data, needs_forces)?;
         let isolated = job.sets.isolated.as_deref().map(|path| files.read(path)).transpose()?;
         let own = job.sets.validation.as_deref().map(Held::parse).transpose()?;
         let held = own.or_else(|| plan.validation.clone()).unwrap_or(Held::Share(VALIDATION_SHARE));
@@ -95,13 +96,15 @@ impl Sets {
             (Held::File(_), 0) if train == all.len() => (all, Vec::new(), Vec::new(), None),
             _ => {
                 let split = Split::random(plan.seed, all.len(), [train, validation, tested]);
-                let of = |set: &[usize]| set.iter().map(|index| all[*index].clone()).collect();
+                let of = |set: &[usize]| -> Vec<Structure> {
+                    set.iter().map(|index| all[*index].clone()).collect()
+                };
                 let sets = (of(&split.train), of(&split.validation), of(&split.test));
                 (sets.0, sets.1, sets.2, Some(split))
             }
         };
         let validation = match &held {
-            Held::File(path) => files.read(path)?,
+            Held::File(path) => files.labelled(path, needs_forces)?,
             _ => own_validation,
         };
         if let Some(path) = &job.sets.test {
@@ -135,6 +138,27 @@ struct Files {
 }
 
 impl Files {
+    /// Structures with energies, and with forces if they are needed.
+    fn labelled(&self, path: &Path, needs_forces: bool) -> Result<Vec<Structure>, Failure> {
+        let all = self.read(path)?;
+        for (index, one) in all.iter().enumerate() {
+            let missing = match (&one.labels.energy, &one.labels.forces) {
+                (None, _) => "energy",
+                (Some(_), None) if needs_forces => "forces",
+                _ => continue,
+            };
+            let told = format!(
+                "{}, structure {index}: no {missing}, expected energy and forces",
+                shown(&path.display().to_string())
+            );
+            return Err(Failure::general(told).hint(match missing {
+                "energy" => "name the energies of the file by --energy-key",
+                _ => "name the forces of the file by --forces-key, or give --force-weight 0",
+            }));
+        }
+        Ok(all)
+    }
+
     fn read(&self, path: &Path) -> Result<Vec<Structure>, Failure> {
         let mut all = match path.extension().is_some_and(|ending| ending == "npz") {
             true => read_npz(path)?,

@@ -1,10 +1,9 @@
 //! The training curve and the errors of a potential, for readers.
 
-use crate::jobs::outcome::table;
 use linwright_molecule::{ErrorPair, PredictionErrors, Units};
 use linwright_report::number::grouped;
 use linwright_report::plot::{Axis, Plot, Series, Style};
-use linwright_report::{Block, Figure, Scale};
+use linwright_report::{Block, Figure, Scale, Table};
 use linwright_train::CurvePoint;
 use serde_json::{Map, Value, json};
 
@@ -56,7 +55,8 @@ pub(super) fn table_of_errors(sets: &[(&str, &PredictionErrors)], units: Units) 
         ]
     };
     let heads: Vec<&str> = heads.iter().map(String::as_str).collect();
-    table(&heads, sets.iter().map(row).collect())
+    let errors = Table::of_cells(&heads, sets.iter().map(row).collect());
+    Block::Table(Table { caption: "Errors".to_owned(), ..errors })
 }
 
 /// Training and validation losses over the steps; none if no loss is above zero.

@@ -189,7 +189,7 @@ impl<'a> Prepared<'a> {
         let mut blocks = vec![text(head), table_of_errors(&sets, units)];
         blocks.extend(figure(&trained.curve));
         session.step("writing");
-        self.write(&checkpoint, trained, (&found, &measured, &blocks), session)?;
+        self.write(&checkpoint, trained, (&found, &measured, &blocks[..]), session)?;
         for (key, value) in measured.as_object().into_iter().flatten() {
             found[key] = value.clone();
         }
