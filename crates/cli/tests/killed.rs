@@ -33,6 +33,10 @@ const CASES: &[(&str, &[&str])] = &[
         &["out/report.html", "out/result.json"],
     ),
     (
+        "compare model --keep 0.6 --methods slicegpt,drop_layers,llm_pruner,modegpt --no-controls --recover 2 --text text.jsonl --window 64 --dataset calibration.jsonl --num-tokens 1500 --seq-len 64 -o out",
+        &["out/report.html", "out/result.json"],
+    ),
+    (
         "search model --lname fc_in,fc_out --questions many.jsonl --dataset calibration.jsonl --num-tokens 1500 --seq-len 64 -o out --force",
         &["out/model.safetensors", "out/decisions.jsonl", "out/report.html", "out/results.json"],
     ),
