@@ -37,7 +37,10 @@ impl Archive<'_> {
     }
 
     /// The first array of these names.
-    fn any(&self, names: &[&'static str]) -> Result<Option<(&'static str, NpzArray)>, MoleculeError> {
+    fn any(
+        &self,
+        names: &[&'static str],
+    ) -> Result<Option<(&'static str, NpzArray)>, MoleculeError> {
         for name in names {
             if let Some(array) = self.file.array(name)? {
                 return Ok(Some((name, array)));
@@ -142,7 +145,10 @@ mod tests {
     fn arrays_of_md17_become_structures() {
         let found = read_npz(&file("md17.npz")).unwrap();
         assert_eq!(found.len(), 2);
-        assert_eq!((&found[1].species[..], found[1].positions[0]), (&[8, 1, 1][..], [0.0, 0.0, 0.2]));
+        assert_eq!(
+            (&found[1].species[..], found[1].positions[0]),
+            (&[8, 1, 1][..], [0.0, 0.0, 0.2])
+        );
         assert_eq!((found[0].labels.energy, found[1].labels.energy), (Some(-1.5), Some(-1.25)));
         assert_eq!(found[1].labels.forces.as_ref().unwrap()[0], [9.0, 10.0, 11.0]);
     }

@@ -176,7 +176,8 @@ fn parts(rows: &super::number::Rows<f64>, part: &str) -> Vec<f64> {
     let (atoms, h) = (rows.rows() / 9, rows.cols());
     let mut found = Vec::new();
     for atom in 0..atoms {
-        let all: Vec<Vec<f64>> = (0..h).map(|j| part_of(compose(nine(rows, atom, j)), part)).collect();
+        let all: Vec<Vec<f64>> =
+            (0..h).map(|j| part_of(compose(nine(rows, atom, j)), part)).collect();
         (0..all[0].len()).for_each(|c| found.extend(all.iter().map(|parts| parts[c])));
     }
     found
@@ -287,7 +288,8 @@ fn golden_training_steps_equal_the_reference() {
         let batch = set.batch(&system, model.config());
         let (total, by_energies, by_forces) = loss(set, &model, &batch);
         close("loss", &[total], &set.need("train", "losses")[..1], 1e-10);
-        let gradients = model.loss_gradients((&batch, &model.filters(&batch)), &by_energies, &by_forces);
+        let gradients =
+            model.loss_gradients((&batch, &model.filters(&batch)), &by_energies, &by_forces);
         let mut compared = 0;
         for (name, want) in set.tensors.iter().filter(|(name, _)| name.starts_with("train/grad/")) {
             let name = &name["train/grad/".len()..];
@@ -313,7 +315,8 @@ fn train(set: &Set, model: &mut TensorNet<f64>, batch: &Batch) {
         if step + 1 == losses.len() {
             break;
         }
-        let gradients = model.loss_gradients((batch, &model.filters(batch)), &by_energies, &by_forces);
+        let gradients =
+            model.loss_gradients((batch, &model.filters(batch)), &by_energies, &by_forces);
         for tensor in model.tensors_mut() {
             let Some(gradient) = gradients.get(&tensor.name) else { continue };
             let zeros = || (vec![0.0; gradient.len()], vec![0.0; gradient.len()]);

@@ -89,10 +89,7 @@ impl References {
     /// # Errors
     /// A structure of several atoms or without energy, an element twice, or one of `structures`
     /// that is missing.
-    pub fn isolated(
-        alone: &[Structure],
-        structures: &[&Structure],
-    ) -> Result<Self, MoleculeError> {
+    pub fn isolated(alone: &[Structure], structures: &[&Structure]) -> Result<Self, MoleculeError> {
         let mut found = vec![None; 1 + usize::from(u8::MAX)];
         for (index, one) in alone.iter().enumerate() {
             let wrong = |found: String, expected: &str| MoleculeError::Setting {
@@ -215,7 +212,8 @@ mod tests {
         let good = [one(&[1], -13.6), one(&[6], -1000.0)];
         let found = References::isolated(&good, &data).unwrap();
         assert_eq!(found.of_atoms(data[0]), -1013.6);
-        let told = |alone: &[Structure]| References::isolated(alone, &data).unwrap_err().to_string();
+        let told =
+            |alone: &[Structure]| References::isolated(alone, &data).unwrap_err().to_string();
         assert!(told(&good[..1]).contains("no energy of C"));
         assert!(told(&[good[0].clone(), good[0].clone()]).contains("H again"));
         assert!(told(&[one(&[1, 1], 0.0)]).contains("2 atoms"));

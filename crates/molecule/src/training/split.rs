@@ -3,8 +3,8 @@
 //! the same way there and here.
 //!
 //! Sources: O'Neill 2014, "PCG: A Family of Simple Fast Space-Efficient Statistically Good
-//! Algorithms" (XSL-RR 128/64), and numpy's documentation of `SeedSequence`. Its numbers are compared
-//! with numpy's in the tests.
+//! Algorithms" (XSL-RR 128/64), and numpy's documentation of `SeedSequence`. Its numbers are
+//! compared with numpy's in the tests.
 
 /// Structures by what they are for, as indices into the set.
 #[derive(Clone, Debug, Default, PartialEq, Eq, serde::Serialize, serde::Deserialize)]
@@ -18,17 +18,13 @@ pub struct Split {
 }
 
 impl Split {
-    /// The first `train` of a permutation of `count` structures, the next `validation`, and the next
-    /// `test`. The rest is left out.
+    /// The first `train` of a permutation of `count` structures, the next `validation`, and the
+    /// next `test`. The rest is left out.
     ///
     /// # Panics
     /// If there are fewer structures.
     #[must_use]
-    pub fn random(
-        seed: u64,
-        count: usize,
-        [train, validation, test]: [usize; 3],
-    ) -> Self {
+    pub fn random(seed: u64, count: usize, [train, validation, test]: [usize; 3]) -> Self {
         let end = train + validation + test;
         assert!(end <= count, "{train} + {validation} + {test} of {count} structures");
         let order = permutation(seed, count);
@@ -76,7 +72,8 @@ fn state_of(seed: u64) -> [u64; 4] {
     for from in 0..POOL {
         for to in (0..POOL).filter(|to| *to != from) {
             let other = hash.of(pool[from]);
-            let mixed = pool[to].wrapping_mul(0xca01_f9dd).wrapping_sub(other.wrapping_mul(0x4973_f715));
+            let mixed =
+                pool[to].wrapping_mul(0xca01_f9dd).wrapping_sub(other.wrapping_mul(0x4973_f715));
             pool[to] = mixed ^ (mixed >> 16);
         }
     }

@@ -1,7 +1,9 @@
 use super::*;
 use crate::tensornet::{TensorNetConfig, TensorNetPotential};
 use crate::{Labels, Potential};
-use linwright_train::{Control, OptimizerSettings, Progress, Rules, Schedule, TrainSettings, train};
+use linwright_train::{
+    Control, OptimizerSettings, Progress, Rules, Schedule, TrainSettings, train,
+};
 
 struct Quiet;
 

@@ -82,8 +82,8 @@ fn channels_of<T: Scalar>(edges: JetEdges<'_, T>, lens: &[[usize; 2]]) -> usize 
     channels
 }
 
-/// Messages `m_i = f_0 y_i + Σ_j f_ij y_j`, set or added. Filters are the same in both directions, so
-/// this is its own adjoint.
+/// Messages `m_i = f_0 y_i + Σ_j f_ij y_j`, set or added. Filters are the same in both directions,
+/// so this is its own adjoint.
 ///
 /// # Panics
 /// If lengths do not match, or an edge leads outside.
@@ -238,9 +238,7 @@ impl<T: Scalar> Job<T> for Embed<'_, T> {
     }
 }
 
-impl<V: Lanes, F: Field<Number = V::Number, Register = V>> Pass<V>
-    for EmbedPass<'_, V::Number, F>
-{
+impl<V: Lanes, F: Field<Number = V::Number, Register = V>> Pass<V> for EmbedPass<'_, V::Number, F> {
     type Output = ();
     #[inline(always)]
     fn run(self) {

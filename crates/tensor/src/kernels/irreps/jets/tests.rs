@@ -67,7 +67,8 @@ fn check_tangents(what: &str, kernel: &Kernel<'_>, inputs: &[usize], outputs: &[
     close(what, &tangents, &slopes);
 }
 
-/// A backward kernel, given inputs and then gradients of outputs, is the adjoint of the forward one.
+/// A backward kernel, given inputs and then gradients of outputs, is the adjoint of the forward
+/// one.
 #[track_caller]
 fn check_adjoint(
     what: &str,
@@ -213,8 +214,12 @@ fn messages_and_gradients_of_their_filters_equal_differences() {
         for pair in 0..2 {
             let unit: Vec<f64> = (0..2).map(|k| f64::from(k == pair)).collect();
             let moved = message(&y, &filters_at(&filters, &slopes, h, &unit, 1.0));
-            let want: f64 =
-                moved.iter().zip(message(&y, &filters)).zip(&g).map(|((a, b), g)| g * (a - b)).sum();
+            let want: f64 = moved
+                .iter()
+                .zip(message(&y, &filters))
+                .zip(&g)
+                .map(|((a, b), g)| g * (a - b))
+                .sum();
             assert!((distances[pair] - want).abs() < 1e-10, "{} {want}", distances[pair]);
         }
         // By filters: the derivative along the direction of <g, m> is linear in values and slopes.
