@@ -46,7 +46,7 @@ pub use pickle::PickleFault;
 pub use tensor_file::{HalfTensor, Placed, PlacedTensor, Tensor, TensorFile};
 pub use weights::weights_among;
 pub use weights::{INDEX, SINGLE, Weights, files_with, lacking_weights, shards_of, weight_files};
-pub use zip::ZipFault;
+pub use zip::{ZipFault, archived_files};
 
 /// Bytes in lower-case hexadecimal.
 #[must_use]

@@ -1,5 +1,6 @@
 //! Schemas of values that have names.
 
+use super::molecule_md::MdEnsemble;
 use super::molecule_train::{LossName, ReferenceKind, ScheduleKind};
 use super::{Name, SavedForm};
 use linwright_compress::allocate::Allocator;
@@ -12,6 +13,7 @@ use linwright_measure::inspect::report::By;
 use linwright_measure::vendi::Diversity;
 use linwright_model::Role;
 use linwright_model::checkpoint::Precision;
+use linwright_molecule::relaxation::Minimiser;
 use linwright_nets::Loss;
 use schemars::{JsonSchema, Schema, SchemaGenerator, json_schema};
 use std::borrow::Cow;
@@ -59,6 +61,8 @@ named! {
     Lname, Lname::other_names;
     Loss;
     LossName;
+    MdEnsemble;
+    Minimiser;
     Precision;
     ReferenceKind;
     Role, |role| role.other_names().to_vec();

@@ -1,6 +1,8 @@
 //! The pass back, without a tape: each step's derivative by hand from what the pass forward kept.
 
 use super::batch::Batch;
+use super::config::Head;
+use super::directed::{Direction, Geometry, directed_gradient, directed_messages};
 use super::linear::{
     Gradients, Packs, Values, backward, backward_rows, gradient_of, norm_backward, parameters,
 };
@@ -18,6 +20,8 @@ use linwright_tensor::kernels::irreps::jets::{self, EmbeddingGradients};
 pub(crate) struct EdgeGradients {
     pub(crate) distance: Vec<f64>,
     pub(crate) unit: Vec<[f64; 3]>,
+    /// Of the distances of the pairs of the Coulomb energy.
+    pub(crate) far: Vec<f64>,
 }
 
 /// What a pass back finds: gradients of positions without tangents, of parameters with them.
@@ -63,7 +67,8 @@ impl<T: Scalar> TensorNet<T> {
         seeds: Rows<N>,
     ) -> EdgeGradients {
         let pairs = pass.graph.edges.len();
-        let mut found = EdgeGradients { distance: vec![0.0; pairs], unit: vec![[0.0; 3]; pairs] };
+        let (distance, unit) = (vec![0.0; pairs], vec![[0.0; 3]; pairs]);
+        let mut found = EdgeGradients { distance, unit, far: Vec::new() };
         self.back(batch, (filters, pass), seeds, Found::Edges(&mut found));
         found
     }
@@ -89,24 +94,65 @@ impl<T: Scalar> TensorNet<T> {
     ) {
         let [read, head] = self.readout_nets(filters);
         let (of_read, of_head) = pass.readout_pass.split_at(1);
+        let mut of_charges = self.charges_back(batch, pass, &seeds, &mut found);
         let dy = head.backward(of_head, seeds, found.parameters());
         let dy = read.backward(of_read, dy, found.parameters());
         let dy = norm_backward(&self.readout.norm, &pass.out_norm, &dy, found.parameters());
         let h = self.config.channels;
         let mut gradient = Rows::<N>::zeros(pass.last.rows(), h);
         jets::squares_backward(h, pass.last.jets(), dy.jets(), gradient.jets_mut());
+        let mut x = &pass.last;
         for (layer, kept) in pass.layers.iter().enumerate().rev() {
-            gradient = self.layer_back(layer, &gradient, (filters, pass, kept), &mut found);
+            self.stage_back(layer + 1, (batch, pass, x), &of_charges, &mut gradient, &mut found);
+            let of = (batch, filters, pass, kept);
+            gradient = self.layer_back(layer, &gradient, of, (&mut of_charges[..], &mut found));
+            x = &kept.input;
         }
+        self.stage_back(0, (batch, pass, x), &of_charges, &mut gradient, &mut found);
         self.embedding_back((batch, filters, pass), &gradient, found);
+    }
+
+    /// Gradients of the latent charges of all stages from those of the outputs; adds those of the
+    /// distances of far pairs.
+    fn charges_back<N: Number<Real = T>>(
+        &self,
+        batch: &Batch,
+        pass: &Pass<N>,
+        seeds: &Rows<N>,
+        found: &mut Found<'_, T>,
+    ) -> Vec<Rows<N>> {
+        if self.config.head != Head::WeightedCoulomb {
+            let zeros = |charges: &Rows<N>| Rows::zeros(charges.rows(), charges.cols());
+            return pass.charges.iter().map(|stage| zeros(&stage.charges)).collect();
+        }
+        let (of_charges, far) = self.coulomb_back(batch, (&pass.far, &pass.charges), seeds);
+        if let Found::Edges(edges) = found {
+            edges.far = far;
+        }
+        of_charges
+    }
+
+    /// Adds to the gradient of the tensors x of a stage what comes through its charges, if it has
+    /// any.
+    fn stage_back<N: Number<Real = T>>(
+        &self,
+        stage: usize,
+        (batch, pass, x): (&Batch, &Pass<N>, &Rows<N>),
+        of_charges: &[Rows<N>],
+        gradient: &mut Rows<N>,
+        found: &mut Found<'_, T>,
+    ) {
+        if let (Some(kept), Some(of)) = (pass.charges.get(stage), of_charges.get(stage)) {
+            self.charge_back(stage, (batch, x, kept), of, (gradient, found.parameters()));
+        }
     }
 
     fn layer_back<N: Number<Real = T>>(
         &self,
         layer: usize,
         gradient: &Rows<N>,
-        (filters, pass, kept): (&Filters<T>, &Pass<N>, &LayerPass<N>),
-        found: &mut Found<'_, T>,
+        (batch, filters, pass, kept): (&Batch, &Filters<T>, &Pass<N>, &LayerPass<N>),
+        (of_charges, found): (&mut [Rows<N>], &mut Found<'_, T>),
     ) -> Rows<N> {
         let (rows, h) = (gradient.rows(), self.config.channels);
         let mixing = &self.layers[layer].mixing;
@@ -124,6 +170,36 @@ impl<T: Scalar> TensorNet<T> {
             [kept.mixed.jets(), kept.message.jets(), of_product.jets()],
             [of_mixed.jets_mut(), of_message.jets_mut()],
         );
+        match &kept.directed {
+            Some(rows) => {
+                let of = (batch, filters, pass, kept);
+                self.directed_back(layer, of, &of_message, (&mut of_charges[layer], &mut *found));
+                let opposite = Direction::Opposite;
+                directed_messages(&mut of_mixed, &of_message, (batch, rows), opposite);
+            }
+            None => {
+                self.filter_back(layer, (filters, pass, kept), &of_message, found);
+                let (filter, to) = (filters.layers[layer].rows.jets(), of_mixed.jets_mut());
+                jets::gather(pass.graph.rows(), filter, of_message.jets(), to, Write::Add);
+            }
+        }
+        let of_normalised =
+            mix_backward(of(&mixing[..3]), &kept.normalised, &of_mixed, found.parameters());
+        let mut result = Rows::<N>::zeros(rows, h);
+        let both = [of_normalised.jets(), gradient.jets()];
+        jets::normalise_backward(h, kept.input.jets(), both, result.jets_mut());
+        result
+    }
+
+    /// Adds the gradients through the filters of a layer, which are those of distances.
+    fn filter_back<N: Number<Real = T>>(
+        &self,
+        layer: usize,
+        (filters, pass, kept): (&Filters<T>, &Pass<N>, &LayerPass<N>),
+        of_message: &Rows<N>,
+        found: &mut Found<'_, T>,
+    ) {
+        let (rows, h) = (of_message.rows(), of_message.cols());
         let filter = filters.layers[layer].rows.jets();
         let ends = (&pass.graph.ends[..], rows / 9);
         match found {
@@ -138,14 +214,27 @@ impl<T: Scalar> TensorNet<T> {
                 self.layer_filter_parameters(layer, filters, to, into);
             }
         }
-        let to = of_mixed.jets_mut();
-        jets::gather(pass.graph.rows(), filter, of_message.jets(), to, Write::Add);
-        let of_normalised =
-            mix_backward(of(&mixing[..3]), &kept.normalised, &of_mixed, found.parameters());
-        let mut result = Rows::<N>::zeros(rows, h);
-        let both = [of_normalised.jets(), gradient.jets()];
-        jets::normalise_backward(h, kept.input.jets(), both, result.jets_mut());
-        result
+    }
+
+    /// Adds the gradients through the directed filters of a layer.
+    fn directed_back<N: Number<Real = T>>(
+        &self,
+        layer: usize,
+        (batch, filters, pass, kept): (&Batch, &Filters<T>, &Pass<N>, &LayerPass<N>),
+        of_message: &Rows<N>,
+        (of_charges, found): (&mut Rows<N>, &mut Found<'_, T>),
+    ) {
+        let of_filters = directed_gradient(batch, &kept.mixed, of_message);
+        let geometry = Geometry { batch, edges: &pass.graph.edges, radial: &filters.radial };
+        let of = (geometry, &pass.charges[layer].charges);
+        let to = match found {
+            Found::Edges(edges) => (&mut edges.distance[..], None),
+            Found::Parameters(into) => (&mut [][..], Some(&mut **into)),
+        };
+        let own = self.directed_filter_back(layer, of, &of_filters, to);
+        for i in 0..own.rows() {
+            (0..own.cols()).for_each(|k| of_charges.add(i, k, own.at(i, k)));
+        }
     }
 
     fn embedding_back<N: Number<Real = T>>(

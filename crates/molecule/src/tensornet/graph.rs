@@ -1,8 +1,9 @@
 //! Pairs of a batch as kernels read them, with derivatives along a direction of positions.
 
 use super::batch::Batch;
-use super::number::{Number, Rows};
+use super::number::{Dual, Number, Rows};
 use super::parts::harmonics;
+use crate::Pair;
 use linwright_tensor::Scalar;
 use linwright_tensor::kernels::irreps::jets::{EmbeddingJets, JetEdges};
 
@@ -22,6 +23,12 @@ impl Edge {
         let sign = if reversed { -1.0 } else { 1.0 };
         let real = |x: f64| N::Real::from_f64(sign * x);
         std::array::from_fn(|a| N::new(real(self.unit[a]), real(self.unit_along[a])))
+    }
+
+    /// A function of the distance, from its value and slope.
+    #[inline(always)]
+    pub(crate) fn of<N: Number>(&self, function: Dual<N::Real>) -> N {
+        N::new(function.value, function.tangent * N::Real::from_f64(self.along))
     }
 }
 
@@ -49,7 +56,7 @@ pub(crate) fn present(batch: &Batch) -> Vec<u8> {
 impl<N: Number> Graph<N> {
     /// The graph of a batch; `direction` is that of the tangents.
     pub(crate) fn new(batch: &Batch, direction: Option<&[[f64; 3]]>) -> Self {
-        let edges = edges(batch, direction);
+        let edges = edges(&batch.neighbours.pairs, direction);
         let neighbours = &batch.neighbours;
         let present = present(batch);
         let place = |atom: usize| {
@@ -94,8 +101,9 @@ impl<N: Number> Graph<N> {
     }
 }
 
-fn edges(batch: &Batch, direction: Option<&[[f64; 3]]>) -> Vec<Edge> {
-    let edge = |pair: &crate::Pair| {
+/// Distances and directions of pairs; `direction` is that of the tangents.
+pub(crate) fn edges(pairs: &[Pair], direction: Option<&[[f64; 3]]>) -> Vec<Edge> {
+    let edge = |pair: &Pair| {
         let v = pair.vector;
         let distance = v.iter().map(|x| x * x).sum::<f64>().sqrt();
         let unit = v.map(|x| x / distance);
@@ -107,5 +115,5 @@ fn edges(batch: &Batch, direction: Option<&[[f64; 3]]>) -> Vec<Edge> {
         let unit_along = std::array::from_fn(|a| (moved[a] - unit[a] * along) / distance);
         Edge { distance, unit, along, unit_along }
     };
-    batch.neighbours.pairs.iter().map(edge).collect()
+    pairs.iter().map(edge).collect()
 }

@@ -196,6 +196,26 @@ impl<N: Number> Rows<N> {
         }
     }
 
+    #[inline(always)]
+    pub(crate) fn add(&mut self, i: usize, j: usize, number: N) {
+        self.set(i, j, self.at(i, j) + number);
+    }
+
+    /// The nine irreducible components of an atom and channel.
+    #[inline(always)]
+    pub(crate) fn nine(&self, atom: usize, channel: usize) -> [N; 9] {
+        let atoms = self.rows() / 9;
+        std::array::from_fn(|c| self.at(c * atoms + atom, channel))
+    }
+
+    #[inline(always)]
+    pub(crate) fn set_nine(&mut self, atom: usize, channel: usize, numbers: [N; 9]) {
+        let atoms = self.rows() / 9;
+        for (c, number) in numbers.into_iter().enumerate() {
+            self.set(c * atoms + atom, channel, number);
+        }
+    }
+
     /// The arrays.
     pub(crate) fn jets(&self) -> Jets<'_, N::Real> {
         let tangent = self.planes.get(1).map_or(&[][..], Mat::data);

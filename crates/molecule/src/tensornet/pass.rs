@@ -1,8 +1,10 @@
 //! The pass forward.
 
 use super::batch::Batch;
-use super::config::Group;
-use super::graph::{Graph, present};
+use super::charges::ChargePass;
+use super::config::{Family, Group, Head};
+use super::directed::{Direction, Geometry, directed_messages};
+use super::graph::{Edge, Graph, edges, present};
 use super::linear::{Normed, Packs, Values, forward, forward_rows, norm};
 use super::number::{Dual, Number, Rows};
 use super::parts::PARTS;
@@ -15,6 +17,8 @@ use linwright_tensor::kernels::irreps::jets::{self, JetSquare};
 
 /// What one layer keeps.
 pub(crate) struct LayerPass<N: Number> {
+    /// Filters of directed edges, of a model with latent charges.
+    pub(crate) directed: Option<Rows<N>>,
     pub(crate) input: Rows<N>,
     pub(crate) normalised: Rows<N>,
     pub(crate) mixed: Rows<N>,
@@ -39,6 +43,10 @@ pub(crate) struct Pass<N: Number> {
     pub(crate) scales: Rows<N>,
     pub(crate) mixed: Rows<N>,
     pub(crate) layers: Vec<LayerPass<N>>,
+    /// Latent charges after the embedding and each layer; none without.
+    pub(crate) charges: Vec<ChargePass<N>>,
+    /// Pairs of the Coulomb energy.
+    pub(crate) far: Vec<Edge>,
     pub(crate) last: Rows<N>,
     pub(crate) out_norm: Normed<N>,
     pub(crate) readout_pass: Kept<N>,
@@ -110,19 +118,25 @@ impl<T: Scalar> TensorNet<T> {
         let mixed = mix((&self.packs, &filters.values), &self.embedding.mixing, &sums);
         let mut last = Rows::<N>::zeros(9 * atoms, h);
         jets::scale_parts(h, scales.jets(), mixed.jets(), last.jets_mut());
-        let factor = |molecule: &usize| T::from_f64(1.0 + 0.1 * batch.charges[*molecule]);
-        let factors: Vec<T> = batch.molecules.iter().map(factor).collect();
+        let factors = self.charge_factors(batch);
+        let mut charges: Vec<_> = self.charge_pass(0, batch, &last).into_iter().collect();
         let mut layers = Vec::new();
-        for layer in 0..filters.layers.len() {
-            let (next, kept) = self.layer_pass(layer, last, (&graph, filters, &factors));
+        for layer in 0..self.layers.len() {
+            let of = (batch, &graph, filters, &factors[..]);
+            let (next, kept) = self.layer_pass(layer, last, of, charges.last());
             layers.push(kept);
             last = next;
+            charges.extend(self.charge_pass(layer + 1, batch, &last));
         }
         let (normed, out_norm) = norm(&self.readout.norm, &invariants(&last));
         let [read, head] = self.readout_nets(filters);
         let (features, mut readout_pass) = read.forward(normed);
-        let (outputs, of_head) = head.forward(features);
+        let (mut outputs, of_head) = head.forward(features);
         readout_pass.extend(of_head);
+        let far = edges(&batch.far, direction);
+        if self.config.head == Head::WeightedCoulomb {
+            self.add_coulomb(batch, (&far, &charges), &mut outputs);
+        }
         Pass {
             graph,
             factors,
@@ -135,11 +149,22 @@ impl<T: Scalar> TensorNet<T> {
             scales,
             mixed,
             layers,
+            charges,
+            far,
             last,
             out_norm,
             readout_pass,
             outputs,
         }
+    }
+
+    /// Factors of the products of atoms, by the charges of their molecules; TensorNet2 has none.
+    fn charge_factors(&self, batch: &Batch) -> Vec<T> {
+        let factor = |molecule: &usize| match self.config.model {
+            Family::Tensornet => T::from_f64(1.0 + 0.1 * batch.charges[*molecule]),
+            Family::Tensornet2 => T::ONE,
+        };
+        batch.molecules.iter().map(factor).collect()
     }
 
     /// Channels of receiver and sender for all pairs of present species.
@@ -155,7 +180,8 @@ impl<T: Scalar> TensorNet<T> {
         &self,
         layer: usize,
         input: Rows<N>,
-        (graph, filters, factors): (&Graph<N>, &Filters<T>, &[T]),
+        (batch, graph, filters, factors): (&Batch, &Graph<N>, &Filters<T>, &[T]),
+        charges: Option<&ChargePass<N>>,
     ) -> (Rows<N>, LayerPass<N>) {
         let (rows, h) = (input.rows(), input.cols());
         let mixing = &self.layers[layer].mixing;
@@ -164,15 +190,24 @@ impl<T: Scalar> TensorNet<T> {
         jets::normalise(h, input.jets(), normalised.jets_mut());
         let mixed = mix(of, &mixing[..3], &normalised);
         let mut message = Rows::<N>::zeros(rows, h);
-        let (filter, to) = (filters.layers[layer].rows.jets(), message.jets_mut());
-        jets::gather(graph.rows(), filter, mixed.jets(), to, Write::Set);
+        let geometry = Geometry { batch, edges: &graph.edges, radial: &filters.radial };
+        let directed = charges.map(|stage| self.directed_filter(layer, geometry, &stage.charges));
+        match &directed {
+            Some(rows) => {
+                directed_messages(&mut message, &mixed, (batch, rows), Direction::Received);
+            }
+            None => {
+                let (rows, to) = (filters.layers[layer].rows.jets(), message.jets_mut());
+                jets::gather(graph.rows(), rows, mixed.jets(), to, Write::Set);
+            }
+        }
         let mut product = Rows::<N>::zeros(rows, h);
         let square = self.square(factors);
         jets::product(h, square, mixed.jets(), message.jets(), product.jets_mut());
         let update = mix(of, &mixing[3..], &product);
         let mut next = Rows::<N>::zeros(rows, h);
         jets::update(h, factors, [normalised.jets(), update.jets()], next.jets_mut());
-        (next, LayerPass { input, normalised, mixed, message, product, update })
+        (next, LayerPass { directed, input, normalised, mixed, message, product, update })
     }
 }
 

@@ -58,7 +58,7 @@ pub(crate) struct Radial<T: Scalar> {
     /// Functions with slopes.
     pub(crate) functions: Rows<Dual<T>>,
     /// Cutoff factors with slopes.
-    cutoffs: Vec<Dual<T>>,
+    pub(crate) cutoffs: Vec<Dual<T>>,
 }
 
 /// A filter and what its gradients need.
@@ -109,12 +109,14 @@ impl<T: Scalar> TensorNet<T> {
         Filter { rows, kept }
     }
 
-    /// All filters of a batch, for any number of passes.
+    /// All filters of a batch that depend on distances alone, for any number of passes.
     pub(crate) fn filters(&self, batch: &Batch) -> Filters<T> {
         let length = |v: [f64; 3]| v.iter().map(|x| x * x).sum::<f64>().sqrt();
         let radial = self.radial(batch.neighbours.pairs.iter().map(|pair| length(pair.vector)));
         let embedding = self.embedding_filter(&radial);
-        let layers = (0..self.layers.len()).map(|layer| self.layer_filter(&radial, layer));
+        // Those of charged models depend on the charges too.
+        let layers = if self.charges.is_empty() { self.layers.len() } else { 0 };
+        let layers = (0..layers).map(|layer| self.layer_filter(&radial, layer));
         let (layers, values) = (layers.collect(), Values::default());
         Filters { layers, embedding, radial, values }
     }
@@ -163,6 +165,7 @@ impl<T: Scalar> TensorNet<T> {
 pub(crate) struct Filters<T: Scalar> {
     pub(crate) radial: Radial<T>,
     pub(crate) embedding: Rows<Dual<T>>,
+    /// Those of layers; none if they are [directed](super::directed).
     pub(crate) layers: Vec<Filter<T>>,
     /// Values that two passes with these filters share.
     pub(crate) values: Values<T>,

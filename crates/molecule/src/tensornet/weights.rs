@@ -1,6 +1,6 @@
 //! Weights of a TensorNet, by their names in checkpoints of torchmd-net.
 
-use super::config::{Family, RadialKind, TensorNetConfig};
+use super::config::{Family, Head, RadialKind, TensorNetConfig};
 use super::linear::Packs;
 use crate::MoleculeError;
 use linwright_ops::{Dense, InputId, LinearSlot, Op, Place, SiteId, Sites, SlotRole};
@@ -89,6 +89,8 @@ pub struct TensorNet<T: Scalar = f32> {
     pub(crate) readout: Readout<T>,
     /// Predictors of charges after the embedding and each layer; none without charges.
     pub(crate) charges: Vec<ChargePredictor<T>>,
+    /// Weights of the latent charges in the Coulomb energy, by stage, then channel; none without.
+    pub(crate) coulomb_weights: Vec<T>,
     /// Added to the output of each molecule.
     pub(crate) mean: f64,
     /// Factor of the output of each atom.
@@ -130,6 +132,7 @@ struct Builder<'a, 'b, T: Scalar> {
     lookup: Lookup<'b, T>,
 }
 
+const COULOMB_WEIGHTS: &str = "output_model.qweights";
 const REPRESENTATION: &str = "representation_model";
 const EXPANSION: &str = "representation_model.distance_expansion";
 const EMBEDDING: &str = "representation_model.tensor_embedding";
@@ -226,6 +229,7 @@ impl<T: Scalar> Builder<'_, '_, T> {
 
     fn readout(&mut self) -> Result<Readout<T>, MoleculeError> {
         let (h, stage) = (self.config.channels, self.config.layers + 1);
+        let out = self.config.head_outputs();
         let head = "output_model.output_network.layers";
         Ok(Readout {
             norm: self.norm(format!("{REPRESENTATION}.out_norm"), 3 * h)?,
@@ -237,7 +241,7 @@ impl<T: Scalar> Builder<'_, '_, T> {
             )?,
             head: [
                 self.slot(format!("{head}.0"), (HEAD, stage), (h / 2, h), None)?,
-                self.slot(format!("{head}.2"), (HEAD, stage), (1, h / 2), None)?,
+                self.slot(format!("{head}.2"), (HEAD, stage), (out, h / 2), None)?,
             ],
         })
     }
@@ -260,6 +264,22 @@ impl<T: Scalar> Builder<'_, '_, T> {
         };
         (0..=layers).map(predictor).collect()
     }
+
+    fn coulomb_weights(&mut self) -> Result<Vec<T>, MoleculeError> {
+        let Some(charges) = &self.config.charges else {
+            return Ok(Vec::new());
+        };
+        if self.config.head != Head::WeightedCoulomb {
+            return Ok(Vec::new());
+        }
+        let weights = self.tensor(COULOMB_WEIGHTS, &[(self.config.layers + 1) * charges.q_dim])?;
+        let sum: f64 = weights.iter().map(|weight| weight.to_f64()).sum();
+        if sum.is_normal() {
+            return Ok(weights);
+        }
+        let (found, expected) = (format!("a sum of {sum}"), "one that is not zero".into());
+        Err(MoleculeError::Tensor { name: COULOMB_WEIGHTS.into(), found, expected })
+    }
 }
 
 impl<T: Scalar> TensorNet<T> {
@@ -281,8 +301,20 @@ impl<T: Scalar> TensorNet<T> {
         let layers = (0..config.layers).map(|layer| builder.layer(layer));
         let layers = layers.collect::<Result<_, _>>()?;
         let (readout, charges) = (builder.readout()?, builder.charges()?);
+        let coulomb_weights = builder.coulomb_weights()?;
         let packs = Packs::default();
-        Ok(Self { basis, embedding, layers, readout, charges, mean, std, config, packs })
+        Ok(Self {
+            basis,
+            embedding,
+            layers,
+            readout,
+            charges,
+            coulomb_weights,
+            mean,
+            std,
+            config,
+            packs,
+        })
     }
 
     /// The architecture.
@@ -367,6 +399,14 @@ impl<T: Scalar> TensorNet<T> {
             slots.extend(&mut stage.linears);
         }
         tensors.extend(slots.into_iter().flat_map(slot_tensors));
+        if !self.coulomb_weights.is_empty() {
+            tensors.push(NamedTensor {
+                name: COULOMB_WEIGHTS.into(),
+                shape: vec![self.coulomb_weights.len()],
+                values: &mut self.coulomb_weights,
+                purpose: TensorUse::Constant,
+            });
+        }
         tensors
     }
 

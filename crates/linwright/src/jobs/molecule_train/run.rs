@@ -14,7 +14,7 @@ use linwright_files::{DirWriter, FileError, SINGLE};
 use linwright_molecule::tensornet::TensorNet;
 use linwright_molecule::training::{References, TensorNetTraining, TrainingPlan, elements};
 use linwright_molecule::{
-    Checkpoint, MoleculeModel, PredictionErrors, Prior, Structure, Wanted, symbol,
+    Checkpoint, MoleculeModel, PredictionErrors, Prior, PriorChoices, Structure, Wanted, symbol,
 };
 use linwright_report::number::{bytes, grouped, seconds as duration};
 use linwright_report::{Block, Document, html, markdown};
@@ -301,7 +301,7 @@ fn references_of(start: &MoleculeModel) -> Result<References, Failure> {
 
 /// The potential as others will open it.
 fn opened(checkpoint: &Checkpoint) -> Result<MoleculeModel, Failure> {
-    Ok(MoleculeModel::of_checkpoint(checkpoint.clone())?)
+    Ok(MoleculeModel::of_checkpoint(checkpoint.clone(), PriorChoices::default())?)
 }
 
 fn measure(

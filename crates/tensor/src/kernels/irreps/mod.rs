@@ -29,9 +29,10 @@ pub use nodes::{
 };
 pub use parts::{scale_parts, scale_parts_backward, squares, squares_backward};
 
-use super::registers::Lanes;
+use super::registers::{Job, Lanes, Pass, dispatch_columns};
 use crate::Scalar;
 use jets::Field;
+use std::marker::PhantomData;
 
 /// Numbers of a tensor.
 pub const COMPONENTS: usize = 9;
@@ -41,6 +42,38 @@ pub const PARTS: usize = 3;
 pub const STARTS: [usize; PARTS + 1] = [0, 1, 4, 9];
 /// The part of every number.
 pub const PART_OF: [usize; COMPONENTS] = [0, 1, 1, 1, 2, 2, 2, 2, 2];
+
+/// A loop over channels in registers, as one pass.
+trait ChannelLoop: Sized {
+    /// Runs the loop.
+    fn run<V: Lanes<Number = f32>>(self);
+}
+
+/// A loop in registers of one kind.
+struct InRegisters<L, V>(L, PhantomData<V>);
+
+impl<L: ChannelLoop, V: Lanes<Number = f32>> Pass<V> for InRegisters<L, V> {
+    type Output = ();
+    #[inline(always)]
+    fn run(self) {
+        self.0.run::<V>();
+    }
+}
+
+/// A loop whose registers are not chosen yet.
+struct Unplaced<L>(L);
+
+impl<L: ChannelLoop> Job<f32> for Unplaced<L> {
+    type Output = ();
+    fn run<V: Lanes<Number = f32>>(self) {
+        V::run(InRegisters(self.0, PhantomData::<V>));
+    }
+}
+
+/// Runs a loop in the best registers of this machine whose lanes divide the channels.
+fn over_channels(channels: usize, channel_loop: impl ChannelLoop) {
+    dispatch_columns(channels, Unplaced(channel_loop));
+}
 
 /// A 3 x 3 tensor in each lane.
 type Tensor<V> = [[V; 3]; 3];
