@@ -1,8 +1,8 @@
 //! Products with a matrix that has a few signs in every row.
 //!
 //! `y[t(j, q)] += e(j, q) x[j]` for each input `j` and `q < per_input`, with targets `t` and signs
-//! `e = ±1`: the sparse Johnson-Lindenstrauss transform without its factor `1/√per_input`. Targets of
-//! one input may coincide, and then add up or cancel.
+//! `e = ±1`: the sparse Johnson-Lindenstrauss transform without its factor `1/√per_input`. Targets
+//! of one input may coincide, and then add up or cancel.
 //!
 //! Inputs are read in order while the outputs stay in the cache, and the terms of an output are
 //! added in the order of the inputs, so its bits depend on nothing else.
