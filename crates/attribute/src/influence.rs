@@ -16,10 +16,10 @@ use linwright_run::Monitor;
 use linwright_tensor::Mat;
 use linwright_tensor::kernels::gemm::{Arg, Write, product};
 use serde::{Deserialize, Serialize};
+use std::str::FromStr;
 
 /// How gradients are compared.
-#[derive(Clone, Copy, Debug, PartialEq, Serialize, Deserialize)]
-#[serde(rename_all = "snake_case")]
+#[derive(Clone, Copy, Debug, PartialEq)]
 pub enum Comparison {
     /// Inner products.
     GradDot,
@@ -29,6 +29,84 @@ pub enum Comparison {
     Influence(Damping),
     /// Influence over the root of the self-influence of the stored example.
     RelatIf(Damping),
+}
+
+/// A way of comparing gradients, without its damping.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize, Deserialize)]
+#[serde(into = "String", try_from = "String")]
+pub enum ComparisonKind {
+    /// See [`Comparison::GradDot`].
+    GradDot,
+    /// See [`Comparison::GradCos`].
+    GradCos,
+    /// See [`Comparison::Influence`].
+    Influence,
+    /// See [`Comparison::RelatIf`].
+    RelatIf,
+}
+
+impl ComparisonKind {
+    /// Every kind.
+    pub const ALL: [Self; 4] = [Self::GradDot, Self::GradCos, Self::Influence, Self::RelatIf];
+
+    /// Its name in options and results.
+    #[must_use]
+    pub fn name(self) -> &'static str {
+        match self {
+            Self::GradDot => "grad_dot",
+            Self::GradCos => "grad_cos",
+            Self::Influence => "influence",
+            Self::RelatIf => "relatif",
+        }
+    }
+
+    /// Whether it has a damping.
+    #[must_use]
+    pub fn is_damped(self) -> bool {
+        match self {
+            Self::GradDot | Self::GradCos => false,
+            Self::Influence | Self::RelatIf => true,
+        }
+    }
+
+    /// The comparison with a damping, which kinds without one do not read.
+    #[must_use]
+    pub fn with(self, damping: Damping) -> Comparison {
+        match self {
+            Self::GradDot => Comparison::GradDot,
+            Self::GradCos => Comparison::GradCos,
+            Self::Influence => Comparison::Influence(damping),
+            Self::RelatIf => Comparison::RelatIf(damping),
+        }
+    }
+}
+
+impl FromStr for ComparisonKind {
+    type Err = AttributeError;
+
+    fn from_str(text: &str) -> Result<Self, AttributeError> {
+        let names = Self::ALL.map(Self::name).join(", ");
+        let refused = || AttributeError::Setting {
+            name: "comparison",
+            found: text.into(),
+            expected: format!("one of {names}"),
+        };
+        Self::ALL.into_iter().find(|kind| kind.name() == text).ok_or_else(refused)
+    }
+}
+
+impl From<ComparisonKind> for String {
+    fn from(kind: ComparisonKind) -> Self {
+        kind.name().into()
+    }
+}
+
+impl TryFrom<String> for ComparisonKind {
+    type Error = AttributeError;
+
+    fn try_from(text: String) -> Result<Self, AttributeError> {
+        text.parse()
+    }
 }
 
 impl Comparison {

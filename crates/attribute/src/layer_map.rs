@@ -18,6 +18,7 @@ use linwright_tensor::kernels::elementwise::add;
 use linwright_tensor::kernels::gemm::{Arg, Write, product_on_this_thread};
 use linwright_tensor::kernels::product_entries::add_entries;
 use linwright_tensor::kernels::select::select_columns;
+use linwright_tensor::kernels::transpose::to_columns;
 use linwright_tensor::{Mat, MatMut, MatRef, Scratch};
 use serde::{Deserialize, Serialize};
 
@@ -293,12 +294,17 @@ impl LayerMap {
     fn add_first(&self, dy: MatRef<'_, f32>, x: MatRef<'_, f32>, y: &mut [f32]) {
         let first = self.flat.first();
         if let Some(entries) = &self.entries {
-            let (dy, x) = (dy.to_mat().transpose(), x.to_mat().transpose());
+            // Features in rows, so that an entry is a product of two rows.
+            let [mut of_dy, mut of_x] = [dy, x].map(|m| Scratch::new(m.rows() * m.cols()));
+            to_columns(dy, dy.rows(), &mut of_dy);
+            to_columns(x, x.rows(), &mut of_x);
+            let dy = MatRef::new(&of_dy, dy.cols(), dy.rows());
+            let x = MatRef::new(&of_x, x.cols(), x.rows());
             let Some(map) = first else {
-                return add_entries(dy.view(), x.view(), entries, y);
+                return add_entries(dy, x, entries, y);
             };
             let mut chosen = Scratch::zeros(entries.len());
-            add_entries(dy.view(), x.view(), entries, &mut chosen);
+            add_entries(dy, x, entries, &mut chosen);
             return map.add_part(0, &chosen, y);
         }
         let (rows, width) = (dy.cols(), x.cols());

@@ -35,7 +35,7 @@ pub use error::AttributeError;
 pub use examples::{ExampleBatch, Examples, NO_TARGET, Reduction};
 pub use gradient_map::{GradientMap, LeftOut, MappedLayer, shape_of};
 pub use images::Classified;
-pub use influence::{Attribution, Comparison};
+pub use influence::{Attribution, Comparison, ComparisonKind};
 pub use layer_map::{LayerMap, LayerShape};
 pub use learn::{Learned, MaskLearning, learn_masks, principal_directions};
 pub use store::{Element, GradientStore, Sources, StoreOptions};

@@ -68,11 +68,11 @@ fn scores(case: &Case, kind: &str, map: &GradientMap, damping: Option<Damping>) 
             fisher.precondition(&mut conditioned, damping).expect("damped");
         }
         let dot = |a: &[f64], b: &[f64]| a.iter().zip(b).map(|(a, b)| a * b).sum::<f64>();
-        for i in 0..rows.rows() {
+        for (i, own) in own.iter_mut().enumerate() {
             for q in 0..queries.rows() {
                 *sums.at_mut(i, q) += dot(rows.row(i), queries.row(q));
             }
-            own[i] += dot(rows.row(i), conditioned.row(i));
+            *own += dot(rows.row(i), conditioned.row(i));
         }
     }
     [sums.into_vec(), own]

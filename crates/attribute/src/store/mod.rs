@@ -81,6 +81,44 @@ impl GradientStore {
         Self::new(path, manifest)
     }
 
+    /// As [`Self::create`], but nothing is written, to estimate costs: a store that exists is
+    /// opened, another one is only described.
+    ///
+    /// # Errors
+    /// As [`Self::create`].
+    pub fn planned(
+        path: &Path,
+        sources: &Sources,
+        map: &GradientMap,
+        compressor: (CompressorSpec, CompressorKey),
+        options: StoreOptions,
+    ) -> Result<Self, AttributeError> {
+        match path.join(MANIFEST).exists() {
+            true => Self::create(path, sources, map, compressor, options),
+            false => {
+                check_empty(path)?;
+                Self::new(path, Manifest::of(sources, map, compressor, options)?.0)
+            }
+        }
+    }
+
+    /// Checks that the store is of a network, by the text that identified it.
+    ///
+    /// # Errors
+    /// [`AttributeError::OtherStore`].
+    pub fn check_network(&self, network: &str) -> Result<(), AttributeError> {
+        let (found, expected) = (&self.manifest.network, sha256_hex(network.as_bytes()));
+        match *found == expected {
+            true => Ok(()),
+            false => Err(AttributeError::OtherStore {
+                path: self.path.clone(),
+                field: "the network",
+                found: found.clone(),
+                expected,
+            }),
+        }
+    }
+
     /// Opens a store and checks its maps.
     ///
     /// # Errors
@@ -219,8 +257,8 @@ fn check_empty(path: &Path) -> Result<(), AttributeError> {
     };
     for entry in entries {
         let name = entry.map_err(read)?.file_name();
-        let is_hidden = name.as_encoded_bytes().starts_with(b".");
-        if ![MAPS, SHARDS].map(OsStr::new).contains(&name.as_os_str()) && !is_hidden {
+        let is_partial = name.to_string_lossy().starts_with(".manifest.json.partial-");
+        if ![MAPS, SHARDS].map(OsStr::new).contains(&name.as_os_str()) && !is_partial {
             let name = linwright_run::shown(&name.to_string_lossy());
             let reason = format!("it holds {name} and no {MANIFEST}; name an empty directory");
             return Err(AttributeError::NoStore { path: path.into(), reason });
