@@ -2,20 +2,20 @@
 
 use super::outcome::table;
 use super::{Failure, Job, Outcome, Session};
-use linwright_molecule::{MoleculeModel, symbol};
+use linwright_molecule::{Ensemble, PriorChoices, symbol};
 use linwright_report::number::grouped;
 use linwright_run::Monitor;
 use schemars::JsonSchema;
 use serde::{Deserialize, Serialize};
 use serde_json::json;
-use std::path::{Path, PathBuf};
+use std::path::PathBuf;
 
 /// What a molecular potential is.
 #[derive(Clone, Debug, Default, PartialEq, Serialize, Deserialize, JsonSchema)]
 #[serde(default)]
 pub struct MoleculeInfo {
     /// A checkpoint of torchmd-net (`.ckpt`), a `.safetensors`, or a directory with
-    /// `model.safetensors`.
+    /// `model.safetensors`; or an ensemble: a directory of several, or a `.zip` of torchmd-net.
     #[schemars(extend("x-positional" = true))]
     pub potential: String,
 }
@@ -30,7 +30,9 @@ impl Job for MoleculeInfo {
 
     fn run(&self, session: &mut Session<'_>) -> Result<Outcome, Failure> {
         session.step(&format!("loading {}", self.potential));
-        let model = MoleculeModel::open(Path::new(&self.potential))?;
+        let ensemble = Ensemble::open(&[&self.potential], PriorChoices::default())?;
+        // Members have the same units, species and head; the rest is that of the first.
+        let (model, members) = (&ensemble.members()[0], ensemble.members().len());
         session.finish();
         let checkpoint = &model.checkpoint;
         checkpoint.notes.iter().for_each(|note| session.note(note));
@@ -44,6 +46,8 @@ impl Job for MoleculeInfo {
             "schema": 1,
             "linwright": session.build().version,
             "potential": session.portable(&self.potential),
+            "members": members,
+            "predicts": config.head.property(),
             "parameters": config.parameters(),
             "architecture": config,
             "mean": mean,
@@ -55,6 +59,8 @@ impl Job for MoleculeInfo {
         });
         let row = |name: &str, value: String| vec![name.to_owned(), value];
         let rows = vec![
+            row("models", members.to_string()),
+            row("predicts", config.head.property().replace('_', " ")),
             row("parameters", grouped(config.parameters())),
             row("channels", config.channels.to_string()),
             row("layers", config.layers.to_string()),
