@@ -79,7 +79,8 @@ impl Sets {
         let isolated = job.sets.isolated.as_deref().map(|path| files.read(path)).transpose()?;
         let own = job.sets.validation.as_deref().map(Held::parse).transpose()?;
         let held = own.or_else(|| plan.validation.clone()).unwrap_or(Held::Share(VALIDATION_SHARE));
-        let (validation, tested) = (held.of(all.len()), plan.tested.as_ref().map(|t| t.of(all.len())));
+        let (validation, tested) =
+            (held.of(all.len()), plan.tested.as_ref().map(|t| t.of(all.len())));
         let tested = tested.unwrap_or(0);
         let left = all.len().checked_sub(validation + tested).filter(|left| *left > 0);
         let left = left.ok_or_else(|| {

@@ -70,9 +70,10 @@ pub(super) fn figure(curve: &[CurvePoint]) -> Option<Block> {
     };
     Some(Block::Figure(Figure {
         title: "Training curve".to_owned(),
-        note: "Weighted losses of energies and forces; that of training is the mean since the point \
+        note:
+            "Weighted losses of energies and forces; that of training is the mean since the point \
                before."
-            .to_owned(),
+                .to_owned(),
         y_title: "loss".to_owned(),
         panels: vec![Plot {
             title: String::new(),

@@ -106,7 +106,10 @@ impl<'a> Prepared<'a> {
             ("sets", &self.job.sets),
             ("split", &self.sets.split),
             ("architecture", architecture),
-            ("references", &(&self.references.atoms, self.references.offset, self.references.scale)),
+            (
+                "references",
+                &(&self.references.atoms, self.references.offset, self.references.scale),
+            ),
             ("units", units),
             ("training", &(seed, loss, weights, batch, &self.settings)),
         ])
@@ -134,11 +137,7 @@ impl<'a> Prepared<'a> {
         all
     }
 
-    fn train(
-        self,
-        kept: Option<&Kept>,
-        session: &mut Session<'_>,
-    ) -> Result<Outcome, Failure> {
+    fn train(self, kept: Option<&Kept>, session: &mut Session<'_>) -> Result<Outcome, Failure> {
         let count = grouped(self.sets.training.len() as u64);
         session.step(&format!("training on {count} structures"));
         let began = session.seconds();
@@ -171,8 +170,8 @@ impl<'a> Prepared<'a> {
         let checkpoint =
             Checkpoint::of_trained(network, &self.references.atoms, units, self.elements.clone())?;
         let model = opened(&checkpoint)?;
-        let [validation, test] = [&self.sets.validation, &self.sets.test]
-            .map(|set| measure(&model, set, session));
+        let [validation, test] =
+            [&self.sets.validation, &self.sets.test].map(|set| measure(&model, set, session));
         let (validation, test) = (validation?, test?);
         let mut found = self.found(trained);
         found["validation"] = errors(&validation, units);
@@ -259,7 +258,8 @@ impl<'a> Prepared<'a> {
         }
         files.push(("report.md".to_owned(), markdown::render(&page).into_bytes()));
         files.push(("report.html".to_owned(), html::render(&page)?.into_bytes()));
-        let target = AtomicDir::create(&self.job.output, self.job.force).map_err(FileError::from)?;
+        let target =
+            AtomicDir::create(&self.job.output, self.job.force).map_err(FileError::from)?;
         let mut writer = DirWriter::new(target);
         let parts = checkpoint.to_parts(&self.job.output.join(SINGLE))?;
         writer.stream::<FileError>(SINGLE, |out| {
@@ -291,9 +291,7 @@ fn references_of(start: &MoleculeModel) -> Result<References, Failure> {
     let (offset, scale) = start.network.offset_and_scale();
     match start.priors.as_slice() {
         [] => Ok(References { atoms: Vec::new(), offset, scale }),
-        [Prior::Atomref { energies }] => {
-            Ok(References { atoms: energies.clone(), offset, scale })
-        }
+        [Prior::Atomref { energies }] => Ok(References { atoms: energies.clone(), offset, scale }),
         _ => Err(Failure::usage(
             "--init: the potential has priors other than energies of atoms, which training does \
              not know",
