@@ -10,7 +10,7 @@ use std::fs;
 use std::path::Path;
 
 /// Commands that write a directory, each with all it needs but the directory.
-const DIRECTORIES: [&str; 10] = [
+const DIRECTORIES: [&str; 11] = [
     "compress model --method low-rank --keep 0.5 --dataset calibration.jsonl --output",
     "plan model --no-cache --output",
     "laser model --no-cache --lname mlp --rank 1 --output",
@@ -21,6 +21,7 @@ const DIRECTORIES: [&str; 10] = [
     "train-lm --epochs 1 --output",
     "man --output",
     "train-net mlp:2 --images a-images-idx3-ubyte --steps 1 --output",
+    "molecule compress potential.ckpt --method svd --rank 2 --output",
 ];
 
 /// Commands that go on in the directory of a run.
@@ -249,7 +250,7 @@ fn no_command_that_writes_is_forgotten() {
         let subs: &[&str] = match command {
             "bench" => &["bench operators", "bench model"],
             "rotor" => &["rotor convergence"],
-            "molecule" => &["molecule eval", "molecule convert"],
+            "molecule" => &["molecule eval", "molecule convert", "molecule compress"],
             other => &[other],
         };
         for sub in subs {

@@ -4,6 +4,7 @@
 //! A [`Structure`] holds atoms, [`Neighbours`] their pairs within a cutoff, and a [`Potential`]
 //! says what energy and forces they have. Dynamics, relaxation and evaluation know only the trait.
 
+mod batches;
 mod checkpoint;
 pub mod dynamics;
 mod error;
@@ -25,7 +26,8 @@ pub mod training;
 mod units;
 mod xyz;
 
-pub use checkpoint::{Checkpoint, Numbers, Settings, Weight, read_settings};
+pub use batches::StructureBatches;
+pub use checkpoint::{Checkpoint, Numbers, Settings, Weight, file_sha256, read_settings};
 pub use error::MoleculeError;
 pub use evaluation::{ErrorPair, PredictionErrors, stress};
 pub use fast::{FastOptions, FastTensorNet};

@@ -131,6 +131,7 @@ jobs! {
     molecule_eval => MoleculeEval;
     molecule_info => MoleculeInfo;
     molecule_convert => MoleculeConvert;
+    molecule_compress => MoleculeCompress;
     select => Select;
     merge => Merge;
     reproduce => Reproduce;

@@ -9,6 +9,7 @@
 //! names of the head, a missing box, interleaved rows of old files, and old names of architectures.
 
 mod layout;
+mod operators;
 mod settings;
 #[cfg(test)]
 mod tests;
@@ -19,17 +20,18 @@ use crate::error::MoleculeError;
 use crate::units::Units;
 use linwright_files::writer::{Planned, header_bytes_with};
 use linwright_files::{FileError, SINGLE, StoredType, TensorFile};
-use linwright_run::atomic::write_atomic_parts;
+use linwright_ops::OpSpec;
+use linwright_run::atomic::write_atomic;
 use linwright_tensor::dtype::DType;
 use serde::{Deserialize, Serialize};
 use serde_json::{Map, Value};
 use std::collections::BTreeMap;
-use std::path::Path;
+use std::path::{Path, PathBuf};
 
 /// Key of the metadata in files.
 const METADATA: &str = "linwright_molecule";
-/// Version of the metadata.
-const VERSION: u32 = 1;
+/// Version of the metadata, and that of files with operators.
+const VERSIONS: [u32; 2] = [1, 2];
 
 /// Numbers of a tensor in the type that they are stored in.
 #[derive(Clone, Debug, PartialEq)]
@@ -38,6 +40,8 @@ pub enum Numbers {
     F32(Vec<f32>),
     /// Double precision; also integers, which are exact up to 2^53.
     F64(Vec<f64>),
+    /// Buffers of operators, such as permutations.
+    U32(Vec<u32>),
 }
 
 /// A tensor of a checkpoint, row-major.
@@ -60,6 +64,8 @@ pub struct Checkpoint {
     pub units: Units,
     /// Atomic numbers that the model was trained on, sorted; empty if unknown.
     pub species: Vec<u8>,
+    /// Operators of slots in place of dense weights, by name of the slot.
+    pub operators: BTreeMap<String, OpSpec>,
     /// SHA-256 of the file that the model was converted from, in hexadecimal.
     pub source: Option<String>,
     /// What was left out or translated while reading.
@@ -74,6 +80,8 @@ struct Metadata {
     units: Units,
     species: Vec<u8>,
     source_sha256: Option<String>,
+    #[serde(default, skip_serializing_if = "BTreeMap::is_empty")]
+    operators: BTreeMap<String, OpSpec>,
 }
 
 impl Weight {
@@ -83,6 +91,7 @@ impl Weight {
         match &self.numbers {
             Numbers::F32(values) => values.iter().map(|value| f64::from(*value)).collect(),
             Numbers::F64(values) => values.clone(),
+            Numbers::U32(values) => values.iter().map(|value| f64::from(*value)).collect(),
         }
     }
 
@@ -92,6 +101,7 @@ impl Weight {
         match &self.numbers {
             Numbers::F32(values) => values.clone(),
             Numbers::F64(values) => values.iter().map(|value| *value as f32).collect(),
+            Numbers::U32(values) => values.iter().map(|value| *value as f32).collect(),
         }
     }
 
@@ -99,25 +109,43 @@ impl Weight {
         match &self.numbers {
             Numbers::F32(values) => values.iter().flat_map(|v| v.to_le_bytes()).collect(),
             Numbers::F64(values) => values.iter().flat_map(|v| v.to_le_bytes()).collect(),
+            Numbers::U32(values) => values.iter().flat_map(|v| v.to_le_bytes()).collect(),
         }
     }
 
-    fn dtype(&self) -> DType {
-        match self.numbers {
-            Numbers::F32(_) => DType::F32,
-            Numbers::F64(_) => DType::F64,
+    fn planned(&self, name: &str) -> Planned {
+        let values = |dtype| Planned::values(name.to_owned(), dtype, self.shape.clone());
+        match &self.numbers {
+            Numbers::F32(_) => values(DType::F32),
+            Numbers::F64(_) => values(DType::F64),
+            Numbers::U32(values) => Planned::indices(name.to_owned(), values.len()),
         }
     }
 }
 
 impl Checkpoint {
+    /// The file of a model: itself, or `model.safetensors` in a directory.
+    #[must_use]
+    pub fn file_of(path: &Path) -> PathBuf {
+        if path.is_dir() { path.join(SINGLE) } else { path.to_owned() }
+    }
+
+    /// Whether a path holds a molecular potential, by what its file says of itself.
+    #[must_use]
+    pub fn is_at(path: &Path) -> bool {
+        let has_hyper = |file: TensorFile| {
+            file.metadata().contains_key(METADATA)
+                || matches!(file.entry("hyper_parameters"), Ok(Some(Value::Object(_))))
+        };
+        TensorFile::open(&Self::file_of(path)).is_ok_and(has_hyper)
+    }
+
     /// Opens a `.ckpt` of torchmd-net, a `.safetensors`, or a directory with `model.safetensors`.
     ///
     /// # Errors
     /// A file that cannot be read, that has no hyper-parameters, or tensors that do not fit them.
     pub fn open(path: &Path) -> Result<Self, MoleculeError> {
-        let inside = path.join(SINGLE);
-        let path = if path.is_dir() { &inside } else { path };
+        let path = &Self::file_of(path);
         let file = TensorFile::open(path)?;
         let mut checkpoint = Self { notes: file.notes().to_vec(), ..Self::default() };
         for (name, info) in file.tensors() {
@@ -144,7 +172,7 @@ impl Checkpoint {
                     ));
                 };
                 checkpoint.hyper = hyper;
-                checkpoint.source = Some(sha256(path)?);
+                checkpoint.source = Some(file_sha256(path)?);
             }
         }
         layout::translate(&mut checkpoint).map_err(|what| damaged(path, what))?;
@@ -154,14 +182,14 @@ impl Checkpoint {
     fn describe(&mut self, path: &Path, text: &str) -> Result<(), MoleculeError> {
         let metadata: Metadata = serde_json::from_str(text)
             .map_err(|error| damaged(path, format!("has damaged metadata: {error}")))?;
-        if metadata.version != VERSION {
-            let found = metadata.version;
-            let what = format!("has metadata of version {found}, expected {VERSION}");
+        if !VERSIONS.contains(&metadata.version) {
+            let (found, [first, last]) = (metadata.version, VERSIONS);
+            let what = format!("has metadata of version {found}, expected {first} to {last}");
             return Err(damaged(path, what));
         }
         self.hyper = metadata.hyper_parameters;
         (self.units, self.species) = (metadata.units, metadata.species);
-        self.source = metadata.source_sha256;
+        (self.source, self.operators) = (metadata.source_sha256, metadata.operators);
         Ok(())
     }
 
@@ -170,24 +198,28 @@ impl Checkpoint {
     /// # Errors
     /// An error of the system.
     pub fn save(&self, path: &Path) -> Result<(), MoleculeError> {
+        let bytes = self.to_bytes(path)?;
+        write_atomic(path, &bytes).map_err(|e| MoleculeError::File(e.into()))
+    }
+
+    /// The content of the `.safetensors`, whose path is for messages.
+    pub(crate) fn to_bytes(&self, path: &Path) -> Result<Vec<u8>, MoleculeError> {
         let metadata = Metadata {
-            version: VERSION,
+            version: VERSIONS[usize::from(!self.operators.is_empty())],
             hyper_parameters: self.hyper.clone(),
             units: self.units,
             species: self.species.clone(),
             source_sha256: self.source.clone(),
+            operators: self.operators.clone(),
         };
         let text = serde_json::to_string(&metadata)
             .map_err(|error| damaged(path, format!("cannot hold the metadata: {error}")))?;
-        let planned = |(name, weight): (&String, &Weight)| {
-            Planned::values(name.clone(), weight.dtype(), weight.shape.clone())
-        };
-        let planned: Vec<Planned> = self.tensors.iter().map(planned).collect();
+        let planned = self.tensors.iter().map(|(name, weight)| weight.planned(name));
+        let planned: Vec<Planned> = planned.collect();
         let metadata = BTreeMap::from([(METADATA.to_owned(), text)]);
-        let mut parts = vec![header_bytes_with(&planned, &metadata)];
-        parts.extend(self.tensors.values().map(Weight::bytes));
-        let parts: Vec<&[u8]> = parts.iter().map(Vec::as_slice).collect();
-        write_atomic_parts(path, &parts).map_err(|e| MoleculeError::File(e.into()))
+        let mut bytes = header_bytes_with(&planned, &metadata);
+        self.tensors.values().for_each(|weight| bytes.extend(weight.bytes()));
+        Ok(bytes)
     }
 
     /// The tensor of a name, in this shape.
@@ -221,6 +253,10 @@ fn numbers(dtype: StoredType, bytes: &[u8]) -> Option<Numbers> {
             wide(bytes.as_chunks().0.iter().map(|b| f64::from(i32::from_le_bytes(*b))).collect())
         }
         StoredType::I8 => wide(bytes.iter().map(|byte| f64::from(*byte as i8)).collect()),
+        StoredType::U32 => {
+            let words = bytes.as_chunks().0.iter().map(|b| u32::from_le_bytes(*b));
+            Some(Numbers::U32(words.collect()))
+        }
         StoredType::U8 => wide(bytes.iter().map(|byte| f64::from(*byte)).collect()),
         _ => None,
     }
@@ -230,13 +266,18 @@ fn check_finite(path: &Path, name: &str, numbers: &Numbers) -> Result<(), Molecu
     let finite = match numbers {
         Numbers::F32(values) => values.iter().all(|value| value.is_finite()),
         Numbers::F64(values) => values.iter().all(|value| value.is_finite()),
+        Numbers::U32(_) => true,
     };
     let what =
         || format!("has numbers in tensor {name} that are not finite; fetch or train it again");
     if finite { Ok(()) } else { Err(damaged(path, what())) }
 }
 
-fn sha256(path: &Path) -> Result<String, MoleculeError> {
+/// SHA-256 of a file, in hexadecimal.
+///
+/// # Errors
+/// Those of reading.
+pub fn file_sha256(path: &Path) -> Result<String, MoleculeError> {
     Ok(linwright_run::sha256_of_file(path).map_err(FileError::read(path))?)
 }
 

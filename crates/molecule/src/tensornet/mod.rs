@@ -11,12 +11,15 @@ mod heads;
 mod initial;
 mod linear;
 mod model;
+mod network;
 mod number;
 mod parts;
 mod pass;
 #[cfg(test)]
 mod properties;
 mod radial;
+#[cfg(test)]
+mod slots;
 #[cfg(test)]
 mod tests;
 pub(crate) mod weights;
@@ -26,6 +29,8 @@ pub use config::{
     ChargeConfig, Family, Group, Head, Nonlinearity, RadialKind, Reduction, TensorNetConfig,
 };
 pub use model::{BatchPrediction, Precision, TensorNetPotential};
+pub use network::TensorNetState;
+pub(crate) use weights::of_slot;
 pub use weights::{
     CHARGE, FILTER, HEAD, MIXING, NamedTensor, READOUT, SCALE, SPECIES, TensorNet, TensorUse,
 };

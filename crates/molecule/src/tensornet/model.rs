@@ -8,6 +8,7 @@ use super::number::{Dual, Number, Rows};
 use super::pass::Pass;
 use super::weights::TensorNet;
 use crate::{MoleculeError, Potential, Prediction, Structure, Wanted};
+use linwright_ops::Op;
 use linwright_tensor::Scalar;
 
 /// Energies and forces of a batch.
@@ -54,7 +55,7 @@ macro_rules! precision {
             }
 
             fn outputs(model: &TensorNet<Self>, batch: &Batch) -> Result<Vec<f64>, MoleculeError> {
-                model.of_family()?;
+                model.check_runs()?;
                 let pass: Pass<$type> = model.pass(batch, None);
                 Ok(pass.outputs.planes[0].data().iter().map(|x| x.to_f64()).collect())
             }
@@ -66,16 +67,23 @@ precision!(f32);
 precision!(f64);
 
 impl<T: Scalar> TensorNet<T> {
-    fn of_family(&self) -> Result<(), MoleculeError> {
+    /// Refuses a model of another family, and slots whose operators are not linear.
+    pub(crate) fn check_runs(&self) -> Result<(), MoleculeError> {
         if self.config.model == Family::Tensornet2 {
             let (found, expected) = ("tensornet2".into(), "tensornet".into());
             return Err(MoleculeError::Architecture { option: "model", found, expected });
         }
-        Ok(())
+        match self.linears().into_iter().find(|slot| matches!(slot.op(), Op::Map(_))) {
+            None => Ok(()),
+            Some(slot) => Err(MoleculeError::NotLinear {
+                site: slot.id().0.clone(),
+                kind: slot.op().map().spec().kind().to_owned(),
+            }),
+        }
     }
 
     fn has_energy(&self) -> Result<(), MoleculeError> {
-        self.of_family()?;
+        self.check_runs()?;
         if self.config.head != Head::Scalar {
             let (found, expected) = (format!("{:?}", self.config.head), "Scalar".into());
             return Err(MoleculeError::Architecture { option: "output_model", found, expected });

@@ -72,6 +72,26 @@ pub(crate) struct Pass<N: Number> {
     pub(crate) outputs: Rows<N>,
 }
 
+/// What the embedding keeps, as [`Pass`] has it.
+pub(crate) struct EmbeddingPass<N: Number> {
+    pub(crate) filter: Filter<N::Real>,
+    pub(crate) present: Vec<u8>,
+    pub(crate) pair_input: Rows<Dual<N::Real>>,
+    pub(crate) pairs: Rows<Dual<N::Real>>,
+    pub(crate) sums: Rows<N>,
+    pub(crate) init_norm: Normed<N>,
+    pub(crate) scale_pass: Kept<N>,
+    pub(crate) scales: Rows<N>,
+    pub(crate) mixed: Rows<N>,
+}
+
+/// What the readout keeps, as [`Pass`] has it.
+pub(crate) struct ReadoutPass<N: Number> {
+    pub(crate) out_norm: Normed<N>,
+    pub(crate) readout_pass: Kept<N>,
+    pub(crate) outputs: Rows<N>,
+}
+
 /// Mixes channels with a slot for each part.
 pub(crate) fn mix<N: Number>(slots: &[LinearSlot<N::Real>], x: &Rows<N>) -> Rows<N> {
     let atoms = x.rows() / 9;
@@ -139,40 +159,25 @@ impl<T: Scalar> TensorNet<T> {
     ) -> Pass<N> {
         let edges = edges(batch, direction);
         let radial = self.radial(edges.iter().map(|edge| edge.distance));
-        let filter = self.embedding_filter(&radial);
-        let present: Vec<u8> = (0..=u8::MAX).filter(|z| batch.species.contains(z)).collect();
-        let pair_input = self.pair_input(&present);
-        let pairs = forward(&self.embedding.pair, &pair_input);
-        let sums = self.sums(batch, &edges, (&filter.rows, &present, &pairs));
-        let h = self.config.channels;
-        let atoms = batch.atoms();
-        let squared = |i, j| {
-            let t = sums.nine(i, j);
-            dot(t, t)
-        };
-        let squares = Rows::from_fn(atoms, h, squared);
-        let (normed, init_norm) = norm(&self.embedding.norm, &squares);
-        let (scales, scale_pass) = self.scale_net().forward(normed);
-        let mixed = mix(&self.embedding.mixing, &sums);
-        let mut last = Rows::zeros(9 * atoms, h);
-        for i in 0..atoms {
-            for j in 0..h {
-                let t = mixed.nine(i, j);
-                let scale = |c: usize| scales.at(i, PART_OF[c] * h + j);
-                last.set_nine(i, j, std::array::from_fn(|c| t[c] * scale(c)));
-            }
-        }
+        let (mut last, embedded) = self.embedding_pass(batch, &edges, &radial);
         let mut layers = Vec::new();
         for layer in 0..self.config.layers {
             let (next, kept) = self.layer_pass(layer, last, (batch, &edges, &radial));
             layers.push(kept);
             last = next;
         }
-        let (normed, out_norm) = norm(&self.readout.norm, &invariants(&last));
-        let [read, head] = self.readout_nets();
-        let (features, mut readout_pass) = read.forward(normed);
-        let (outputs, of_head) = head.forward(features);
-        readout_pass.extend(of_head);
+        let EmbeddingPass {
+            filter,
+            present,
+            pair_input,
+            pairs,
+            sums,
+            init_norm,
+            scale_pass,
+            scales,
+            mixed,
+        } = embedded;
+        let ReadoutPass { out_norm, readout_pass, outputs } = self.readout_pass(&last);
         Pass {
             edges,
             radial,
@@ -191,6 +196,60 @@ impl<T: Scalar> TensorNet<T> {
             readout_pass,
             outputs,
         }
+    }
+
+    /// Features of atoms from their neighbours, and what that keeps.
+    pub(crate) fn embedding_pass<N: Number<Real = T>>(
+        &self,
+        batch: &Batch,
+        edges: &[Edge],
+        radial: &Radial<T>,
+    ) -> (Rows<N>, EmbeddingPass<N>) {
+        let filter = self.embedding_filter(radial);
+        let present: Vec<u8> = (0..=u8::MAX).filter(|z| batch.species.contains(z)).collect();
+        let pair_input = self.pair_input(&present);
+        let pairs = forward(&self.embedding.pair, &pair_input);
+        let sums = self.sums(batch, edges, (&filter.rows, &present, &pairs));
+        let h = self.config.channels;
+        let atoms = batch.atoms();
+        let squared = |i, j| {
+            let t = sums.nine(i, j);
+            dot(t, t)
+        };
+        let squares = Rows::from_fn(atoms, h, squared);
+        let (normed, init_norm) = norm(&self.embedding.norm, &squares);
+        let (scales, scale_pass) = self.scale_net().forward(normed);
+        let mixed = mix(&self.embedding.mixing, &sums);
+        let mut features = Rows::zeros(9 * atoms, h);
+        for i in 0..atoms {
+            for j in 0..h {
+                let t = mixed.nine(i, j);
+                let scale = |c: usize| scales.at(i, PART_OF[c] * h + j);
+                features.set_nine(i, j, std::array::from_fn(|c| t[c] * scale(c)));
+            }
+        }
+        let kept = EmbeddingPass {
+            filter,
+            present,
+            pair_input,
+            pairs,
+            sums,
+            init_norm,
+            scale_pass,
+            scales,
+            mixed,
+        };
+        (features, kept)
+    }
+
+    /// Outputs of atoms from their features, and what that keeps.
+    pub(crate) fn readout_pass<N: Number<Real = T>>(&self, features: &Rows<N>) -> ReadoutPass<N> {
+        let (normed, out_norm) = norm(&self.readout.norm, &invariants(features));
+        let [read, head] = self.readout_nets();
+        let (features, mut readout_pass) = read.forward(normed);
+        let (outputs, of_head) = head.forward(features);
+        readout_pass.extend(of_head);
+        ReadoutPass { out_norm, readout_pass, outputs }
     }
 
     /// Channels of receiver and sender for all pairs of present species.
@@ -236,7 +295,7 @@ impl<T: Scalar> TensorNet<T> {
         sums
     }
 
-    fn layer_pass<N: Number<Real = T>>(
+    pub(crate) fn layer_pass<N: Number<Real = T>>(
         &self,
         layer: usize,
         input: Rows<N>,
@@ -301,7 +360,7 @@ pub(crate) fn each(atoms: usize, channels: usize, mut work: impl FnMut(usize, us
     }
 }
 
-fn edges(batch: &Batch, direction: Option<&[[f64; 3]]>) -> Vec<Edge> {
+pub(crate) fn edges(batch: &Batch, direction: Option<&[[f64; 3]]>) -> Vec<Edge> {
     let edge = |pair: &crate::Pair| {
         let v = pair.vector;
         let distance = v.iter().map(|x| x * x).sum::<f64>().sqrt();
