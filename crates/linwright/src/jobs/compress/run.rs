@@ -16,11 +16,10 @@ use crate::jobs::{Failure, Job, Outcome, Session, offload, outputs, store};
 use linwright_compress::pipeline::{Context, Edited, SiteOutcome};
 use linwright_compress::recover::RecoveryReport;
 use linwright_compress::study;
-use linwright_evaluate::{ParameterCounts, Task, tokens_per_second};
+use linwright_evaluate::{Task, tokens_per_second};
 use linwright_measure::capture::Bounds;
 use linwright_model::Transformer;
 use linwright_model::checkpoint::export::Exported;
-use linwright_ops::Network;
 use linwright_run::{Monitor, Store};
 use serde_json::json;
 
