@@ -13,6 +13,9 @@ use std::fmt::Write;
 /// Batches that are evaluated before progress is told.
 const TOLD_EVERY: usize = 16;
 
+/// Components of a tensor of the largest part.
+const COMPONENTS: usize = 5;
+
 /// Structures in batches, those for training first. No batch holds both.
 #[derive(Clone, Debug)]
 pub struct StructureBatches {
@@ -128,9 +131,12 @@ impl Examples<Batch> for StructureBatches {
         self.batches[index].clone()
     }
 
-    /// Atoms of a batch.
+    /// The most rows that a slot is shown of a batch: components of tensors, or edges. Fits are
+    /// chosen by it, and some take no more samples than features.
     fn rows(&self, index: usize) -> usize {
-        self.batches[index].atoms()
+        let batch = &self.batches[index];
+        let edges = batch.neighbours.entries.len() + batch.atoms();
+        edges.max(COMPONENTS * batch.atoms())
     }
 
     fn identity(&self) -> String {

@@ -29,9 +29,7 @@ pub use advice::suggestion;
 pub use heal::Healing;
 pub use images::{ImageCalibration, ImageEvaluation, ImageRecipe};
 pub use indices::Indices;
-pub use molecules::{
-    MoleculeRecipe, StructureCalibration, StructureEvaluation, StructureSource,
-};
+pub use molecules::{MoleculeRecipe, StructureCalibration, StructureEvaluation, StructureSource};
 pub use text::{CalibrationSource, Evaluation};
 
 /// Size limit of a recipe in bytes.

@@ -28,8 +28,8 @@ pub use crate::estimate::estimate;
 pub use images::{ImageStudyError, ImageTrial, labelled, open_images};
 pub use linwright_evaluate::{Metric, Outcome, TaskResult};
 pub use molecules::{
-    MoleculeStudyError, MoleculeTrial, StudiedPotential, Structures, calibration_batches, common_note,
-    open_structures, scored_structures, task_result,
+    MoleculeStudyError, MoleculeTrial, Structures, StudiedPotential, calibration_batches,
+    common_note, open_structures, scored_structures, task_result,
 };
 pub use text::{TextTrial, leave_out_overlap, notes, windows_without_text};
 

@@ -5,9 +5,7 @@ use crate::pocket::PocketError;
 use linwright_bench::BenchError;
 use linwright_bench::convergence::ConvergenceError;
 use linwright_compress::recipe::RecipeError;
-use linwright_compress::study::{
-    ImageStudyError, MoleculeStudyError, StudyError, is_interruption,
-};
+use linwright_compress::study::{ImageStudyError, MoleculeStudyError, StudyError, is_interruption};
 use linwright_compress::{CompressError, FitError};
 use linwright_data::DataError;
 use linwright_data::images::ImageError;

@@ -153,12 +153,7 @@ impl Watch<'_> {
         self.probe.wants(site)
     }
 
-    fn show(
-        &mut self,
-        slot: &LinearSlot,
-        [x, y]: [MatRef<'_, f32>; 2],
-        examples: &[ExampleRows],
-    ) {
+    fn show(&mut self, slot: &LinearSlot, [x, y]: [MatRef<'_, f32>; 2], examples: &[ExampleRows]) {
         self.probe.on_forward(slot.id(), Seen { x, y, examples });
     }
 
@@ -171,11 +166,7 @@ impl Watch<'_> {
     }
 
     /// Slots of a perceptron over atoms.
-    fn perceptron<'s>(
-        &mut self,
-        slots: impl Iterator<Item = &'s LinearSlot>,
-        kept: &Kept<f32>,
-    ) {
+    fn perceptron<'s>(&mut self, slots: impl Iterator<Item = &'s LinearSlot>, kept: &Kept<f32>) {
         for (slot, (x, y)) in slots.zip(kept) {
             self.atoms(slot, [&x.planes[0], &y.planes[0]]);
         }
@@ -196,8 +187,8 @@ impl Watch<'_> {
                 ExampleRows::of_spans(&spans.iter().map(moved).collect::<Vec<_>>())
             };
             let examples: Vec<ExampleRows> = (0..count).flat_map(of_component).collect();
-            let part = [x, y]
-                .map(|rows| rows.planes[0].view().rows_range(first * atoms, count * atoms));
+            let part =
+                [x, y].map(|rows| rows.planes[0].view().rows_range(first * atoms, count * atoms));
             self.show(slot, part, &examples);
         }
     }

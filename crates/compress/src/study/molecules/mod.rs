@@ -16,7 +16,7 @@ use linwright_molecule::{
 use linwright_run::Monitor;
 use linwright_tensor::RngKey;
 use std::collections::BTreeSet;
-use std::path::Path;
+use std::path::{Path, PathBuf};
 
 pub use error::MoleculeStudyError;
 
@@ -54,6 +54,10 @@ impl StudiedPotential {
 pub struct Structures {
     /// The structures.
     pub all: Vec<Structure>,
+    /// Their numbers in the file, from zero.
+    pub places: Vec<usize>,
+    /// The file.
+    pub path: PathBuf,
     /// SHA-256 of their file, in hexadecimal.
     pub sha256: String,
     /// Number of structures in the file.
@@ -75,26 +79,40 @@ pub fn open_structures(
     let sha256 = file_sha256(source.path).map_err(wrong)?;
     let mut all = read_xyz(source.path, &source.keys).map_err(wrong)?;
     let in_file = all.len();
+    let mut places: Vec<usize> = (0..in_file).collect();
     if let Some(chosen) = source.examples {
         if chosen.last() >= in_file {
             let (last, structures) = (chosen.last(), in_file);
             return Err(MoleculeStudyError::Range { of, last, structures });
         }
-        all = chosen.iter().map(|index| all[index].clone()).collect();
+        places = chosen.iter().collect();
+        all = places.iter().map(|place| all[*place].clone()).collect();
     }
-    let place = |k: usize| source.examples.and_then(|chosen| chosen.iter().nth(k)).unwrap_or(k);
-    let own = model.checkpoint.units;
-    for (k, structure) in all.iter_mut().enumerate() {
-        let known = &model.checkpoint.species;
-        let is_new = |number: &&u8| !known.is_empty() && !known.contains(number);
+    let (own, known) = (model.checkpoint.units, &model.checkpoint.species);
+    let is_new = |number: &&u8| {
+        let is_trained = known.is_empty() || known.contains(number);
+        !is_trained || usize::from(**number) >= model.network.config().species
+    };
+    for (structure, &index) in all.iter_mut().zip(&places) {
         if let Some(number) = structure.species.iter().find(is_new) {
-            let (index, element) = (place(k), shown_species(*number));
+            let element = shown_species(*number);
             return Err(MoleculeStudyError::Untrained { of, index, element });
         }
         structure.convert(source.units.unwrap_or(own), own);
-        without_priors(structure, model).map_err(|error| wrong(error.of_structure(place(k))))?;
+        without_priors(structure, model).map_err(|error| wrong(error.of_structure(index)))?;
     }
-    Ok(Structures { all, sha256, in_file })
+    Ok(Structures { all, places, path: source.path.to_owned(), sha256, in_file })
+}
+
+/// Names the structure of an error by its number in the file.
+fn placed(of: &'static str, places: &[usize]) -> impl FnOnce(MoleculeError) -> MoleculeStudyError {
+    move |error| {
+        let source = match error {
+            MoleculeError::Structure { index, source } => source.of_structure(places[index]),
+            other => other,
+        };
+        MoleculeStudyError::Molecule { of, source }
+    }
 }
 
 /// Takes what the priors of a model add from the labels of a structure.
@@ -113,50 +131,50 @@ fn without_priors(structure: &mut Structure, model: &MoleculeModel) -> Result<()
     Ok(())
 }
 
-/// Structures with forces, to score networks on.
+/// Structures with forces, to score networks on; `of` is their key in the recipe, for messages.
 ///
 /// # Errors
-/// [`MoleculeStudyError`] for none at all, and for one without forces.
+/// [`MoleculeStudyError`] for none at all, for one without forces, and for those that are no
+/// molecules, such as coincident atoms.
 pub fn scored_structures(
     of: &'static str,
-    source: &StructureSource<'_>,
-    structures: Vec<Structure>,
+    structures: Structures,
     network: &TensorNet,
 ) -> Result<StructureBatches, MoleculeStudyError> {
-    if structures.is_empty() {
+    let Structures { all, places, path, .. } = structures;
+    if all.is_empty() {
         return Err(MoleculeStudyError::TooFew { of, found: 0, least: 1 });
     }
-    if let Some(k) = structures.iter().position(|one| one.labels.forces.is_none()) {
-        let index = source.examples.and_then(|chosen| chosen.iter().nth(k)).unwrap_or(k);
-        return Err(MoleculeStudyError::NoForces { of, path: source.path.into(), index });
+    if let Some(bare) = all.iter().position(|one| one.labels.forces.is_none()) {
+        return Err(MoleculeStudyError::NoForces { of, path, index: places[bare] });
     }
-    let count = structures.len();
-    StructureBatches::new(structures, BATCH, count, network.config())
-        .map_err(|source| MoleculeStudyError::Molecule { of, source })
+    let count = all.len();
+    StructureBatches::new(all, BATCH, count, network.config()).map_err(placed(of, &places))
 }
 
 /// A number of structures in the order of a seed, the last ones for validation; `of` is their key
 /// in the recipe, for messages.
 ///
 /// # Errors
-/// [`MoleculeStudyError`] for fewer than two structures, and those of [`StructureBatches::new`].
+/// [`MoleculeStudyError`] for fewer than two structures, and those that are no molecules.
 pub fn calibration_batches(
     of: &'static str,
-    structures: &[Structure],
+    structures: &Structures,
     calibration: &StructureCalibration,
     network: &TensorNet,
     seed: u64,
 ) -> Result<StructureBatches, MoleculeStudyError> {
-    let mut order: Vec<u32> = (0..structures.len() as u32).collect();
+    let mut order: Vec<usize> = (0..structures.all.len()).collect();
     RngKey::new(seed).fold("calibration structures").stream().shuffle(&mut order);
     order.truncate(calibration.sample.unwrap_or(order.len()));
     if order.len() < 2 {
         return Err(MoleculeStudyError::TooFew { of, found: order.len(), least: 2 });
     }
-    let chosen: Vec<Structure> = order.iter().map(|k| structures[*k as usize].clone()).collect();
+    let chosen: Vec<Structure> = order.iter().map(|k| structures.all[*k].clone()).collect();
+    let places: Vec<usize> = order.iter().map(|k| structures.places[*k]).collect();
     let training = chosen.len() - calibration.validation_of(chosen.len());
     StructureBatches::new(chosen, calibration.batch, training, network.config())
-        .map_err(|source| MoleculeStudyError::Molecule { of, source })
+        .map_err(placed(of, &places))
 }
 
 /// Errors of a network as the result of a task, in the units of the model.
@@ -217,13 +235,14 @@ impl<'a> MoleculeTrial<'a> {
         let (energy, length) = (units.energy.name(), units.length.name());
         let told = format!("errors of forces in {energy}/{length}, of energies in {energy}/atom");
         let common = common_note(&calibration.all, &scored.all);
-        let batches = scored_structures("eval", &eval, scored.all, &potential.network)?;
+        let scored_sha256 = scored.sha256.clone();
+        let scored = scored_structures("eval", scored, &potential.network)?;
         Ok(Self {
             potential,
             source: &recipe.calibration,
             calibration,
-            scored: batches,
-            scored_sha256: scored.sha256,
+            scored,
+            scored_sha256,
             notes: std::iter::once(told).chain(common).collect(),
         })
     }
@@ -275,7 +294,7 @@ impl Trial for MoleculeTrial<'_> {
     }
 
     fn examples(&self, seed: u64) -> Result<Box<ExamplesOf<Self>>, StudyError> {
-        let (all, network) = (&self.calibration.all, &self.potential.network);
+        let (all, network) = (&self.calibration, &self.potential.network);
         Ok(Box::new(calibration_batches("calibration", all, self.source, network, seed)?))
     }
 

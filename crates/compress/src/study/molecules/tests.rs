@@ -4,7 +4,7 @@ use super::*;
 use crate::recipe::parse_molecules;
 use crate::study::{self, Outcome};
 use linwright_molecule::{Labels, Wanted, XyzWriter};
-use linwright_ops::{Examples, Sites};
+use linwright_ops::Sites;
 use linwright_run::{RunDirectory, Shard, Silent};
 use tempfile::TempDir;
 
@@ -59,7 +59,7 @@ tables:
     targets: [mixing]
     methods:
       - {{label: LR1, fit: {{method: low_rank}}, size: {{rank: 1}}}}
-      - {{label: LR15, fit: {{method: low_rank}}, size: {{rank: 15}}}}
+      - {{label: LR7, fit: {{method: low_rank}}, size: {{rank: 7}}}}
       - {{label: svd1, fit: {{method: laser}}, size: {{rank: 1}}}}
 "
     );
@@ -74,7 +74,7 @@ fn a_seed_draws_structures_and_the_last_are_for_validation() {
     let trial = MoleculeTrial::open(&potential, &recipe).unwrap();
     let [first, again, other] = [0, 0, 1].map(|seed| trial.examples(seed).unwrap());
     assert_eq!((first.training_batches(), first.batches()), (2, 3));
-    assert_eq!([0, 1, 2].map(|index| first.rows(index)), [12, 12, 8]);
+    assert_eq!([0, 1, 2].map(|index| first.batch(index).atoms()), [12, 12, 8]);
     assert_eq!(first.identity(), again.identity());
     assert_ne!(first.identity(), other.identity());
 }
@@ -106,7 +106,7 @@ fn scores_are_errors_of_forces_and_a_study_keeps_its_cells() {
         let row = findings.rows.iter().find(|row| row.method == method).unwrap();
         (row.results[0].metric("force_mae").unwrap().value - 0.1).abs()
     };
-    assert!(error("LR15") < error("LR1"), "{} {}", error("LR15"), error("LR1"));
+    assert!(error("LR7") < error("LR1"), "{} {}", error("LR7"), error("LR1"));
     let row = findings.rows.iter().find(|row| row.method == "LR1").unwrap();
     let slots = potential.network.slots().into_iter();
     let mixing = slots.filter(|slot| slot.layer().is_some() && slot.role().name() == "mixing");
@@ -141,8 +141,12 @@ fn what_does_not_suit_the_potential_is_refused_before_any_work() {
     let message = refused(&bare, "examples: 0-4", "examples: 5-9");
     assert!(message.contains("eval: structure 7 of") && message.contains("forces"), "{message}");
     gold[3].species[0] = 79;
-    let message = refused(&gold, "examples: 0-4", "examples: 5-9");
+    let message = refused(&gold, "examples: 2-4", "examples: 5-9");
     assert!(message.contains("structure 3") && message.contains("Au"), "{message}");
+    let mut same = good.clone();
+    same[4].positions[1] = same[4].positions[0];
+    let message = refused(&same, "examples: 2-4, validation: 0.5", "examples: 5-9");
+    assert!(message.contains("calibration: structure 4"), "{message}");
 }
 
 #[test]
@@ -163,7 +167,8 @@ fn labels_are_compared_without_the_priors_of_the_model() {
     let mut with = model.potential(true).unwrap();
     let whole = with.predict(&structure, Wanted { forces: true }).unwrap();
     model.priors.clear();
-    let alone = model.potential(true).unwrap().predict(&structure, Wanted { forces: true }).unwrap();
+    let alone =
+        model.potential(true).unwrap().predict(&structure, Wanted { forces: true }).unwrap();
     let of_prior = whole.energy - alone.energy;
     let labels = [&structure, &own].map(|one| one.labels.energy.unwrap());
     assert!(of_prior.abs() > 1e-3 && (labels[0] - labels[1] - of_prior).abs() < 1e-10);

@@ -95,7 +95,7 @@ impl Data {
             let source = StructureSource { path, examples: None, units, keys };
             let read = open_structures("--data", &source, model)?;
             let options = calibration(job, path);
-            let batches = calibration_batches("--data", &read.all, &options, network, job.seed)?;
+            let batches = calibration_batches("--data", &read, &options, network, job.seed)?;
             (data.calibration, data.calibration_sha256) = (Some(batches), Some(read.sha256));
             fitted = read.all;
         }
@@ -103,8 +103,8 @@ impl Data {
             let source = StructureSource { path, examples: None, units, keys: keys(job) };
             let read = open_structures("--eval", &source, model)?;
             data.notes.extend(common_note(&fitted, &read.all));
-            data.scored = Some(scored_structures("--eval", &source, read.all, network)?);
-            data.scored_sha256 = Some(read.sha256);
+            data.scored_sha256 = Some(read.sha256.clone());
+            data.scored = Some(scored_structures("--eval", read, network)?);
         }
         Ok(data)
     }
@@ -216,8 +216,7 @@ impl Done<'_> {
         files.push(("results.json".to_owned(), pretty(&result)));
         let sites = self.edited.sites.iter();
         let sites: Vec<SiteId> = sites.map(|site| site.site.clone()).collect();
-        let model: MoleculeModel =
-            self.potential.model.with_slots(&self.edited.network, &sites)?;
+        let model: MoleculeModel = self.potential.model.with_slots(&self.edited.network, &sites)?;
         model.save(&self.job.output, self.job.force, &files)?;
         Ok(())
     }
