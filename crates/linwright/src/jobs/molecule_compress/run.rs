@@ -212,6 +212,8 @@ impl Done<'_> {
         );
         let mut result = self.result(session);
         let times = measured::split(&mut result, MoleculeCompress::MEASURED);
+        // What is saved does not say where: the same job writes the same elsewhere.
+        result.as_object_mut().map(|result| result.remove("output"));
         let mut files = beside_new(session, &what, &times)?;
         files.push(("results.json".to_owned(), pretty(&result)));
         let sites = self.edited.sites.iter();
