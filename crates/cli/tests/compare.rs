@@ -1,7 +1,7 @@
 //! `compare`: every method at every size; `compress --budget`: the best of them.
 
 use crate::recipes::differences;
-use crate::workshop::Workshop;
+use crate::workshop::{Workshop, names};
 use serde_json::{Value, json};
 
 const CALIBRATION: &str = "--dataset calibration.jsonl --num-tokens 2000 --seq-len 64";
@@ -111,6 +111,64 @@ fn sizes_that_a_method_lacks_are_told_with_the_nearest() {
 }
 
 #[test]
+fn what_is_missing_of_a_comparison_is_one_candidate() {
+    let w = Workshop::new();
+    let line = format!(
+        "compare model --keep 0.6 --methods slicegpt,drop_layers,llm_pruner --no-controls {TEXT} \
+         {CALIBRATION} -o out"
+    );
+    w.ok(&line);
+    let whole = w.read("out/result.json");
+    let cells = names(&w.path("out/compared"));
+    assert_eq!(cells.len(), 3);
+    for cell in cells {
+        std::fs::remove_dir_all(w.path("out/compared").join(cell)).unwrap();
+        let again = w.run(&line);
+        assert_eq!(again.code, Some(0), "{}", again.stderr);
+        let made = again.stderr.lines().filter(|line| line.contains(" of 3)"));
+        assert_eq!(made.count(), 1, "{}", again.stderr);
+        assert!(w.read("out/result.json") == whole);
+    }
+}
+
+#[test]
+fn every_model_is_trained_alike_and_methods_take_their_options() {
+    let w = Workshop::new();
+    let line = format!(
+        "compare model --keep 0.6 --methods low_rank,modegpt,width --method-options \
+         {{\"modegpt\":{{\"temperature\":0}}}} {TEXT} {CALIBRATION}"
+    );
+    let plain = w.ok_json(&format!("{line} -o plain"));
+    let trained = w.ok_json(&format!("{line} --recover 8 --recover-rate 0.003 -o trained"));
+    let value = |found: &Value| found["model"]["results"][0]["metrics"][0]["value"].clone();
+    for ((name, _, before), (_, _, after)) in cells(&plain).iter().zip(&cells(&trained)) {
+        let note = after["model"]["note"].as_str().unwrap_or_default();
+        let is_rounded = ["q8_0", "q4_0", "quantised"].contains(&name.as_str());
+        assert_eq!(note.contains("recovery"), !is_rounded, "{name}: {note}");
+        assert_eq!(value(before) == value(after), !note.contains("lowered"), "{name}: {note}");
+        assert_eq!(before["model"]["memory"], after["model"]["memory"], "{name}");
+    }
+    assert!(w.text("trained/report.md").contains("recovery lowered the held-out loss"));
+    // The same share for each layer is another model than a division by influence.
+    let divided = w.ok_json(&format!(
+        "compare model --keep 0.6 --methods modegpt --no-controls {TEXT} {CALIBRATION} -o divided"
+    ));
+    let (equal, divided) = (&cells(&plain)[1].2, &cells(&divided)[0].2);
+    assert_ne!(value(equal), value(divided));
+    let planned = w.ok_json(&format!("{line} --recover 8 --dry-run"));
+    let seconds = planned["fit_seconds"].as_array().unwrap();
+    let known = |at: usize| seconds[at].as_f64().is_some_and(|seconds| seconds > 0.0);
+    // Pruning and rounding have no estimate.
+    assert_eq!(
+        [known(0), known(1), known(2), known(3), known(4)],
+        [true, false, false, true, false]
+    );
+    assert_eq!(planned["cells"].as_array().unwrap().len(), seconds.len());
+    let shorter = w.ok_json(&format!("{line} --dry-run"));
+    assert!(shorter["fit_seconds"][0].as_f64() < seconds[0].as_f64());
+}
+
+#[test]
 fn shards_give_the_same_bytes() {
     let w = Workshop::new();
     let line =
@@ -140,6 +198,16 @@ fn bad_comparisons_are_refused_before_any_work() {
         (TEXT.to_owned(), vec!["no calibration text"]),
         (format!("--methods nothing {TEXT}"), vec!["nothing"]),
         (format!("--save-best out/best {TEXT} {CALIBRATION}"), vec!["--save-best"]),
+        (format!("--method-options modegpt {TEXT} {CALIBRATION}"), vec!["--method-options"]),
+        (
+            format!("--method-options {{\"rotor\":{{\"layers\":2}}}} {TEXT} {CALIBRATION}"),
+            vec!["rotor is not compared", "low_rank"],
+        ),
+        (
+            format!("--method-options {{\"modegpt\":{{\"heat\":2}}}} {TEXT} {CALIBRATION}"),
+            vec!["modegpt", "unknown field `heat`"],
+        ),
+        (format!("--recover 0 {TEXT} {CALIBRATION}"), vec!["0"]),
     ] {
         let before = w.names();
         w.fails(&format!("compare model {args} -o out"), 2, &words);

@@ -1,6 +1,7 @@
 //! Commands that are killed at any finished piece, again and again: the last one gives the bytes of
 //! an undisturbed one.
 
+use crate::molecule::potential;
 use crate::recipes::JOBS;
 use crate::workshop::{Workshop, names};
 use std::path::Path;
@@ -32,12 +33,26 @@ const CASES: &[(&str, &[&str])] = &[
         &["out/report.html", "out/result.json"],
     ),
     (
+        "compare model --keep 0.6 --methods slicegpt,drop_layers,llm_pruner,modegpt --no-controls --recover 2 --text text.jsonl --window 64 --dataset calibration.jsonl --num-tokens 1500 --seq-len 64 -o out",
+        &["out/report.html", "out/result.json"],
+    ),
+    (
         "search model --lname fc_in,fc_out --questions many.jsonl --dataset calibration.jsonl --num-tokens 1500 --seq-len 64 -o out --force",
         &["out/model.safetensors", "out/decisions.jsonl", "out/report.html", "out/results.json"],
     ),
     (
         "run -r jobs.yaml -o out",
         &["out/results.json", "out/report.html", "out/export-1/model.safetensors"],
+    ),
+    (
+        "molecule md potential.ckpt a.xyz --steps 20000 --every 100 --seed 2 -o out",
+        &[
+            "out/trajectory.xyz",
+            "out/log.jsonl",
+            "out/final.xyz",
+            "out/result.json",
+            "out/report.html",
+        ],
     ),
     // As a recipe, since only then the result has no times.
     ("run -r eval.yaml -o out", &["out/eval-1.json", "out/results.json"]),
@@ -56,6 +71,7 @@ eval: {model: model, text: long.jsonl, window: 64, stride: 16, batch_size: 1, ba
 fn workshop() -> Workshop {
     let w = Workshop::new();
     RECIPES.iter().for_each(|(name, recipe)| w.write(name, recipe));
+    potential(&w);
     w.write("long.jsonl", w.text("text.jsonl").repeat(20));
     w.write("many.jsonl", w.text("questions.jsonl").repeat(20));
     w
@@ -65,7 +81,7 @@ fn workshop() -> Workshop {
 const STEPS: [usize; 7] = [1, 2, 1, 3, 1, 5, 2];
 
 /// Number of finished pieces below a directory: files with a fingerprint as their name, and the
-/// lines of journals.
+/// lines of journals and of logs of simulations.
 fn pieces_below(directory: &Path) -> usize {
     let Ok(entries) = std::fs::read_dir(directory) else { return 0 };
     let paths = entries.flatten().map(|entry| entry.path());
@@ -73,13 +89,17 @@ fn pieces_below(directory: &Path) -> usize {
         let name = path.file_name().map_or(0, |name| name.len());
         match path.extension() {
             _ if path.is_dir() => pieces_below(&path),
-            Some(end) if end == "jsonl" && path.to_string_lossy().contains("unfinished") => {
+            Some(end) if end == "jsonl" && is_journal(&path) => {
                 std::fs::read(&path).map_or(0, |text| lines(&text))
             }
             _ => usize::from(name == 32),
         }
     };
     paths.map(count).sum()
+}
+
+fn is_journal(path: &Path) -> bool {
+    path.ends_with("log.jsonl") || path.to_string_lossy().contains("unfinished")
 }
 
 fn lines(text: &[u8]) -> usize {

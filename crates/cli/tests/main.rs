@@ -33,6 +33,8 @@ mod killed;
 mod laser;
 mod long_values;
 mod molecule;
+mod molecule_md;
+mod molecule_train;
 mod offload;
 mod outputs;
 mod plan;

@@ -1,6 +1,9 @@
 //! `molecule`: potentials of torchmd-net on structures.
 
 use crate::workshop::Workshop;
+use linwright::molecule::tensornet::{ChargeConfig, Family, Head, TensorNet, TensorNetConfig};
+use linwright::molecule::{Checkpoint, Numbers, Weight};
+use linwright::tensor::RngKey;
 use serde_json::{Value, json};
 use std::fmt::Write;
 use std::fs;
@@ -26,7 +29,7 @@ pub(crate) fn potential(w: &Workshop) {
     w.write("a.xyz", TWO_WATERS);
 }
 
-fn number(result: &Value, key: &str) -> f64 {
+pub(crate) fn number(result: &Value, key: &str) -> f64 {
     result[key].as_f64().unwrap_or_else(|| panic!("{key} in {result}"))
 }
 
@@ -100,6 +103,164 @@ fn bad_structures_and_potentials_are_refused_by_name() {
     w.fails("molecule eval potential.ckpt a.xyz --units furlong,A", 2, &["furlong"]);
     w.fails("molecule info model", 1, &["hyper-parameters"]);
     w.fails("molecule convert potential.ckpt -o p.safetensors --species Xx", 2, &["Xx"]);
+}
+
+#[test]
+fn energies_and_forces_are_timed() {
+    let w = Workshop::new();
+    potential(&w);
+    let timed = |more: &str| {
+        w.ok_json(&format!("molecule bench potential.ckpt a.xyz --repeats 2 --limit 1 {more}"))
+    };
+    let fast = timed("--units eV,A");
+    assert_eq!(fast["structures"].as_array().unwrap().len(), 1);
+    let one = &fast["structures"][0];
+    assert_eq!((&one["atoms"], &one["edges"]), (&3.into(), &6.into()));
+    let [median, least] =
+        [number(&one["milliseconds"], "median"), number(one, "least_milliseconds")];
+    assert!(median > least && least > 0.0, "{median} {least}");
+    assert!(number(one, "working_bytes") > 0.0 && number(&fast["rates"], "products") > 0.0);
+    let exact = timed("--exact");
+    assert!(exact["structures"][0]["least_milliseconds"].is_null() && exact["rates"].is_null());
+    assert_eq!(timed("--threads 1")["threads"], 1);
+    w.fails("molecule bench potential.ckpt a.xyz --repeats 0", 2, &["repeats"]);
+}
+
+/// A random model of an architecture, in `NAME`.
+fn random(w: &Workshop, name: &str, config: TensorNetConfig, seed: u64) {
+    let config = TensorNetConfig { species: 10, ..config };
+    let mut model = TensorNet::<f64>::random(config, RngKey::new(seed)).unwrap();
+    model.set_offset_and_scale(0.0, 2.0);
+    let hyper = serde_json::to_value(model.config()).unwrap();
+    let tensors = model.to_tensors().into_iter();
+    let weight = |shape, numbers| Weight { shape, numbers: Numbers::F64(numbers) };
+    let checkpoint = Checkpoint {
+        tensors: tensors.map(|(name, shape, numbers)| (name, weight(shape, numbers))).collect(),
+        hyper: hyper.as_object().unwrap().clone(),
+        ..Checkpoint::default()
+    };
+    checkpoint.save(&w.path(name)).unwrap();
+}
+
+fn small() -> TensorNetConfig {
+    TensorNetConfig::new(16, 1, 8, 4.5)
+}
+
+#[test]
+fn models_with_latent_charges_are_told_converted_and_evaluated() {
+    let w = Workshop::new();
+    potential(&w);
+    let charges = ChargeConfig { q_dim: 2, q_weights: vec![1.0, 2.0], coulomb_cutoff: None };
+    let config = TensorNetConfig {
+        model: Family::Tensornet2,
+        head: Head::WeightedCoulomb,
+        charges: Some(charges),
+        ..small()
+    };
+    random(&w, "charged.safetensors", config, 1);
+    let told = w.ok_json("molecule info charged.safetensors");
+    assert_eq!((&told["architecture"]["q_dim"], &told["predicts"]), (&2.into(), &"energy".into()));
+    w.ok("molecule convert charged.safetensors -o again.safetensors");
+    let eval = |more: &str| w.ok_json(&format!("molecule eval {more}"));
+    let first = eval("charged.safetensors a.xyz --exact -o out.xyz");
+    assert!(number(&first, "energy_mae") > 0.0);
+    let again = eval("again.safetensors out.xyz --exact");
+    assert!(number(&again, "energy_mae") < 1e-12 && number(&again, "force_mae") < 1e-12);
+    w.fails("molecule eval charged.safetensors a.xyz", 2, &["tensornet2", "--exact"]);
+    w.write(
+        "box.xyz",
+        "1\nLattice=\"9 0 0 0 9 0 0 0 9\" Properties=species:S:1:pos:R:3\nO 0 0 0\n",
+    );
+    let said = ["coulomb_cutoff", "periodic", "structure 0"];
+    w.fails("molecule eval charged.safetensors box.xyz --exact", 1, &said);
+}
+
+#[test]
+fn ensembles_predict_means_and_write_deviations() {
+    let w = Workshop::new();
+    potential(&w);
+    std::fs::create_dir(w.path("ensemble")).unwrap();
+    for seed in 1..4 {
+        random(&w, &format!("ensemble/{seed}.safetensors"), small(), seed);
+    }
+    let told = w.ok_json("molecule info ensemble");
+    assert_eq!(told["members"], 3);
+    let found = w.ok_json("molecule eval ensemble a.xyz --exact -o out.xyz");
+    assert_eq!((&found["members"], &found["units"]["force_std"]), (&3.into(), &"eV/A".into()));
+    assert!(number(&found, "energy_std") > 0.0 && number(&found, "force_std") > 0.0);
+    let text = String::from_utf8(w.read("out.xyz")).unwrap();
+    assert!(text.contains("energy_std=") && text.contains("forces_std:R:3"), "{text}");
+    let files = "ensemble/1.safetensors a.xyz --exact --members ensemble/2.safetensors \
+        --members ensemble/3.safetensors";
+    let other = w.ok_json(&format!("molecule eval {files}"));
+    for key in ["energy_mae", "force_rmse", "energy_std", "force_std"] {
+        assert_eq!(found[key], other[key], "{key}");
+    }
+    // One model has no deviation; its table has no such row.
+    let one = w.ok_json("molecule eval ensemble/1.safetensors a.xyz --exact");
+    assert!(one["energy_std"].is_null() && one["members"] == 1);
+    assert!(w.ok("molecule eval ensemble a.xyz").contains("deviation of 3 models"));
+    w.ok("molecule convert ensemble/1.safetensors -o other.safetensors --units kcal/mol,A");
+    let said = ["units", "other.safetensors", "kcal/mol"];
+    w.fails("molecule eval ensemble a.xyz --members other.safetensors", 1, &said);
+}
+
+#[test]
+fn vectors_and_other_properties_are_written_and_compared() {
+    let w = Workshop::new();
+    potential(&w);
+    let heads = [
+        (Head::Vector, "vector", "3"),
+        (Head::SymmetricTensor, "symmetric_tensor", "9"),
+        (Head::DipoleMoment, "dipole_moment", "1"),
+        (Head::ElectronicSpatialExtent, "spatial_extent", "1"),
+    ];
+    for (head, name, width) in heads {
+        random(&w, "head.safetensors", TensorNetConfig { head, ..small() }, 1);
+        assert_eq!(w.ok_json("molecule info head.safetensors")["predicts"], name);
+        let found = w.ok_json("molecule eval head.safetensors a.xyz -o out.xyz --force");
+        assert_eq!(found["property"], name);
+        assert!(found["energy_mae"].is_null() && found["property_mae"].is_null());
+        let text = String::from_utf8(w.read("out.xyz")).unwrap();
+        assert!(text.contains(&format!("atom_{name}:R:{width}")), "{text}");
+        assert!(text.contains(&format!(" {name}=")), "{text}");
+        let again = w.ok_json("molecule eval head.safetensors out.xyz");
+        assert_eq!(number(&again, "property_mae"), 0.0);
+        w.write("bad.xyz", format!("1\nProperties=species:S:1:pos:R:3 {name}=much\nO 0 0 0\n"));
+        w.fails("molecule eval head.safetensors bad.xyz", 1, &["structure 0", name, "much"]);
+    }
+}
+
+#[test]
+fn reference_energies_and_the_coulomb_energy_of_torchmd_net_are_chosen() {
+    let w = Workshop::new();
+    potential(&w);
+    let with_prior = |named: Value, energies: &[f64]| {
+        let mut checkpoint = Checkpoint::open(&w.path("potential.ckpt")).unwrap();
+        checkpoint.hyper.insert("prior_model".into(), named);
+        checkpoint.hyper.remove("prior_args");
+        let numbers = Numbers::F64(energies.to_vec());
+        let weight = Weight { shape: vec![energies.len(), 1], numbers };
+        checkpoint.tensors.insert("prior_model.0.atomref.weight".into(), weight);
+        checkpoint.save(&w.path("prior.safetensors")).unwrap();
+    };
+    let energy = |more: &str| {
+        let command = "molecule eval prior.safetensors pair.xyz --exact -o out.xyz --force";
+        w.ok(&format!("{command} {more}"));
+        let text = String::from_utf8(w.read("out.xyz")).unwrap();
+        let (_, after) = text.split_once("energy=").unwrap();
+        after.split_whitespace().next().unwrap().parse::<f64>().unwrap()
+    };
+    w.write("pair.xyz", "2\nProperties=species:S:1:pos:R:3:charges:R:1\nH 0 0 0 1\nH 0 0 10 1\n");
+    with_prior(json!([{ "Atomref": { "enable": false } }]), &[0.0, -13.5]);
+    let added = energy("--reference-energies") - energy("");
+    assert!((added + 27.0).abs() < 1e-9, "{added}");
+    let switches = json!({ "lower_switch_distance": 0.1, "upper_switch_distance": 0.4 });
+    with_prior(json!([{ "Coulomb": switches }]), &[0.0]);
+    let added = energy("--compat") - energy("");
+    // Nine tenths of the tenfold energy of two unit charges 10 A apart.
+    assert!((added - 9.0 * 1.439_964_5).abs() < 1e-4, "{added}");
+    w.fails("molecule eval potential.ckpt a.xyz --reference-energies", 1, &["Atomref"]);
 }
 
 /// Water molecules of different shapes, with forces; `waters.xyz` beside a potential.

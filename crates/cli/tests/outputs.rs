@@ -10,7 +10,7 @@ use std::fs;
 use std::path::Path;
 
 /// Commands that write a directory, each with all it needs but the directory.
-const DIRECTORIES: [&str; 11] = [
+const DIRECTORIES: [&str; 12] = [
     "compress model --method low-rank --keep 0.5 --dataset calibration.jsonl --output",
     "plan model --no-cache --output",
     "laser model --no-cache --lname mlp --rank 1 --output",
@@ -21,14 +21,16 @@ const DIRECTORIES: [&str; 11] = [
     "train-lm --epochs 1 --output",
     "man --output",
     "train-net mlp:2 --images a-images-idx3-ubyte --steps 1 --output",
+    "molecule train --data a.xyz --channels 16 --steps 1 --validation 1 --output",
     "molecule compress potential.ckpt --method svd --rank 2 --output",
 ];
 
 /// Commands that go on in the directory of a run.
-const RUNS: [&str; 4] = [
+const RUNS: [&str; 5] = [
     "sweep model --no-cache --lname fc_in --rate 9 --questions questions.jsonl --output",
     "compose model --no-cache --lname fc_in --rate 9 --questions questions.jsonl --output",
     "run --recipe tiny.yaml --output",
+    "molecule md potential.ckpt a.xyz --steps 2 --output",
     "compare model --methods svd --text text.jsonl --window 64 --dataset calibration.jsonl --num-tokens 2000 --seq-len 64 --output",
 ];
 
@@ -36,13 +38,14 @@ const RUNS: [&str; 4] = [
 const AGAIN: [&str; 2] = ["merge part0 part1 --output", "reproduce mixed --output"];
 
 /// Commands that write a file.
-const FILES: [&str; 7] = [
+const FILES: [&str; 8] = [
     "eval model --text text.jsonl --output",
     "select model --site layers.0.query --rank 2 --output",
     "inspect model --html",
     "inspect model --output",
     "eval-net net --images a-images-idx3-ubyte --output",
     "molecule eval potential.ckpt a.xyz --output",
+    "molecule relax potential.ckpt a.xyz --output",
     "molecule convert potential.ckpt --output",
 ];
 
@@ -250,7 +253,14 @@ fn no_command_that_writes_is_forgotten() {
         let subs: &[&str] = match command {
             "bench" => &["bench operators", "bench model"],
             "rotor" => &["rotor convergence"],
-            "molecule" => &["molecule eval", "molecule convert", "molecule compress"],
+            "molecule" => &[
+                "molecule eval",
+                "molecule md",
+                "molecule relax",
+                "molecule convert",
+                "molecule train",
+                "molecule compress",
+            ],
             other => &[other],
         };
         for sub in subs {

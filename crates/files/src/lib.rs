@@ -24,6 +24,7 @@ mod header;
 pub mod hub;
 pub mod json;
 mod npy;
+mod npz;
 mod pickle;
 mod safetensors;
 mod tensor_file;
@@ -40,11 +41,12 @@ pub use fault::FileFault;
 pub use format::{Format, GGUF_MAGIC};
 pub use header::{Header, StoredType, TensorInfo};
 pub use npy::{NPY_MAGIC, NpyHeader};
+pub use npz::{NpzArray, NpzFile};
 pub use pickle::PickleFault;
 pub use tensor_file::{HalfTensor, Placed, PlacedTensor, Tensor, TensorFile};
 pub use weights::weights_among;
 pub use weights::{INDEX, SINGLE, Weights, files_with, lacking_weights, shards_of, weight_files};
-pub use zip::ZipFault;
+pub use zip::{ZipFault, archived_files};
 
 /// Bytes in lower-case hexadecimal.
 #[must_use]

@@ -6,6 +6,7 @@
 //! Checksums are not verified: that would be another pass over all weights.
 //! Source: PKWARE, APPNOTE.TXT, sections 4.3 and 4.5.
 
+use crate::{FileFault, PickleFault};
 use linwright_run::shown;
 use std::ops::Range;
 
@@ -85,6 +86,17 @@ pub enum ZipFault {
         /// The other.
         second: String,
     },
+}
+
+/// Names and contents of the files in a zip archive, in the order of its directory; `bytes` is the
+/// whole archive. Directories among the entries are left out.
+///
+/// # Errors
+/// A damaged archive, and one with compressed or encrypted entries.
+pub fn archived_files(bytes: &[u8]) -> Result<Vec<(&str, &[u8])>, FileFault> {
+    let entries = entries(bytes).map_err(PickleFault::from)?;
+    let files = entries.into_iter().filter(|entry| !entry.name.ends_with('/'));
+    Ok(files.map(|entry| (entry.name, &bytes[entry.bytes])).collect())
 }
 
 /// The entries of an archive in the order of the directory; `bytes` is the whole file.

@@ -1,7 +1,7 @@
 //! Files of `torch.save`: what PyTorch writes is read with its numbers, and what would run code,
 //! or is damaged, is refused with a reason. The files are made by `tools/golden/pickles.py`.
 
-use linwright_files::{FileError, TensorFile};
+use linwright_files::{FileError, TensorFile, archived_files};
 use std::collections::{BTreeMap, BTreeSet};
 use std::fs;
 use std::path::PathBuf;
@@ -233,4 +233,17 @@ fn every_cut_of_a_good_file_is_refused() {
             assert!(TensorFile::open(&path).is_err(), "{name} cut to {length} bytes");
         }
     }
+}
+
+#[test]
+fn files_of_archives_are_listed_with_their_contents() {
+    let bytes = fs::read(folder("good/plain.pt")).unwrap();
+    let files = archived_files(&bytes).unwrap();
+    let object = files.iter().find(|(name, _)| name.ends_with("/data.pkl")).unwrap();
+    assert!(object.1.starts_with(&[0x80]) && object.1.ends_with(b"."), "a pickle");
+    let (_, version) = files.iter().find(|(name, _)| name.ends_with("/version")).unwrap();
+    assert_eq!(version.trim_ascii(), b"3");
+    let bytes = fs::read(folder("bad/zip_deflated.pt")).unwrap();
+    let error = archived_files(&bytes).unwrap_err().to_string();
+    assert!(error.contains("is compressed"), "{error}");
 }

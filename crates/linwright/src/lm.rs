@@ -6,7 +6,7 @@ use linwright_model::train_lm::{Batching, Documents, LanguageModeling};
 use linwright_model::{ConfigError, Transformer, TransformerConfig};
 use linwright_tensor::{RngKey, parallel};
 use linwright_train::{
-    Checkpoint, Control, OptimizerSettings, Outcome, Problem, Schedule, Slice, TrainError,
+    Checkpoint, Control, OptimizerSettings, Outcome, Problem, Rules, Schedule, Slice, TrainError,
     TrainSettings, train,
 };
 use serde::Serialize;
@@ -117,6 +117,7 @@ impl LmTraining<'_> {
             validate_every: length.validate_every,
             keep_best: false,
             divergence_factor: DIVERGENCE,
+            rules: Rules::default(),
         };
         let outcome = train(&mut Task(modeling), &settings, checkpoint, control)?;
         Ok((decoder, outcome))

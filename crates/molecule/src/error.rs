@@ -1,6 +1,7 @@
 //! Errors of molecules and their potentials.
 
-use crate::units::{Energy, Length};
+use crate::species::shown_species;
+use crate::units::{Energy, Length, Units};
 use linwright_files::FileError;
 use linwright_ops::OpError;
 use linwright_run::shown;
@@ -161,6 +162,16 @@ pub enum MoleculeError {
         /// The names.
         found: String,
     },
+    /// A frame that declares other units than those that are read.
+    #[error(
+        "the frame declares the units {found}, expected {expected}; name the units of the whole file, or convert it"
+    )]
+    MixedUnits {
+        /// Units of the frame.
+        found: Units,
+        /// Units that are read.
+        expected: Units,
+    },
     /// A line of a text file that cannot be understood.
     #[error("{}, line {line}, column {column}: found {found}, expected {expected}", path.display())]
     Text {
@@ -202,6 +213,12 @@ pub enum MoleculeError {
         /// What is wrong, what was expected, and what to do.
         what: String,
     },
+    /// Models that make no ensemble.
+    #[error("the ensemble {what}")]
+    Ensemble {
+        /// What is wrong, what was expected, and what to do.
+        what: String,
+    },
     /// A number that is no element.
     #[error("atom {atom} has the atomic number {number}, expected 1 to 118")]
     Element {
@@ -210,11 +227,33 @@ pub enum MoleculeError {
         /// Its number.
         number: u8,
     },
+    /// An element that a model was not trained on.
+    #[error(
+        "atom {atom} is {}, which the model was not trained on; expected only {}", shown_species(*number), known.iter().map(|number| shown_species(*number)).collect::<Vec<_>>().join(", ")
+    )]
+    Untrained {
+        /// The atom, from zero.
+        atom: usize,
+        /// Its atomic number.
+        number: u8,
+        /// Atomic numbers that the model was trained on.
+        known: Vec<u8>,
+    },
     /// A value that no file can hold.
     #[error("a {what} is not finite, expected a number; the model or the data are damaged")]
     NotFinite {
         /// The value.
         what: &'static str,
+    },
+    /// A file of a simulation that cannot be continued.
+    #[error(
+        "{}: {reason}; the simulation cannot be continued from it, remove its directory and begin anew", path.display()
+    )]
+    Recording {
+        /// The file.
+        path: PathBuf,
+        /// What is wrong.
+        reason: String,
     },
     /// A stream that cannot be written to.
     #[error("cannot write structures: {source}")]
@@ -237,6 +276,15 @@ impl MoleculeError {
     #[must_use]
     pub fn of_structure(self, index: usize) -> Self {
         Self::Structure { index, source: Box::new(self) }
+    }
+
+    /// The error of a batch of one structure as that of the structure, which has no number.
+    #[must_use]
+    pub(crate) fn of_only_structure(self) -> Self {
+        match self {
+            Self::Structure { source, .. } => *source,
+            other => other,
+        }
     }
 }
 

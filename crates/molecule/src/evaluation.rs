@@ -45,6 +45,9 @@ pub struct PredictionErrors {
     energy_per_atom: Errors,
     force: Errors,
     stress: Errors,
+    energy_deviation: Errors,
+    force_deviation: Errors,
+    property: Errors,
 }
 
 impl PredictionErrors {
@@ -62,6 +65,10 @@ impl PredictionErrors {
             let found = prediction.forces.iter().flatten();
             found.zip(forces.iter().flatten()).for_each(|(own, other)| self.force.add(own - other));
         }
+        if let Some(deviation) = &prediction.deviation {
+            self.energy_deviation.add(deviation.energy / atoms.max(1) as f64);
+            deviation.forces.iter().flatten().for_each(|own| self.force_deviation.add(*own));
+        }
         if let (Some(stress), Some(found)) =
             (&structure.labels.stress, stress(structure, prediction))
         {
@@ -70,6 +77,20 @@ impl PredictionErrors {
                 .zip(stress.iter().flatten())
                 .for_each(|(own, other)| self.stress.add(own - other));
         }
+    }
+
+    /// Adds one structure whose [`Property`](crate::tensornet::Property) was predicted, with its
+    /// errors where there is a reference of as many numbers.
+    pub fn add_property(
+        &mut self,
+        structure: &Structure,
+        found: &[f64],
+        reference: Option<&[f64]>,
+    ) {
+        self.structures += 1;
+        self.atoms += structure.species.len() as u64;
+        let pairs = found.iter().zip(reference.into_iter().flatten());
+        pairs.for_each(|(own, other)| self.property.add(own - other));
     }
 
     /// Structures and their atoms.
@@ -101,21 +122,38 @@ impl PredictionErrors {
     pub fn stress(&self) -> Option<ErrorPair> {
         self.stress.pair()
     }
+
+    /// Mean and root mean square of an ensemble's deviations of energies divided by the number of
+    /// atoms.
+    #[must_use]
+    pub fn energy_deviation(&self) -> Option<ErrorPair> {
+        self.energy_deviation.pair()
+    }
+
+    /// The same of the components of forces.
+    #[must_use]
+    pub fn force_deviation(&self) -> Option<ErrorPair> {
+        self.force_deviation.pair()
+    }
+
+    /// Errors of the numbers of a property other than the energy.
+    #[must_use]
+    pub fn property(&self) -> Option<ErrorPair> {
+        self.property.pair()
+    }
 }
 
 /// Stress as ASE has it, minus the virial over the volume; none of a molecule without a cell.
 #[must_use]
 pub fn stress(structure: &Structure, prediction: &Prediction) -> Option<[[f64; 3]; 3]> {
-    let cell = structure.cell.filter(|cell| cell.periodic == [true; 3])?;
-    let [a, b, c] = cell.rows;
-    let cross = [b[1] * c[2] - b[2] * c[1], b[2] * c[0] - b[0] * c[2], b[0] * c[1] - b[1] * c[0]];
-    let volume = a.iter().zip(cross).map(|(x, y)| x * y).sum::<f64>().abs();
+    let volume = structure.cell?.bulk_volume()?;
     (volume > 0.0).then(|| prediction.virial.map(|row| row.map(|x| -x / volume)))
 }
 
 #[cfg(test)]
 mod tests {
     use super::*;
+    use crate::potential::Deviation;
     use crate::structure::{Cell, Labels};
 
     #[test]
@@ -147,6 +185,23 @@ mod tests {
         errors.add(&structure, &prediction);
         assert_eq!(errors.force(), Some(ErrorPair { mae: 1.0, rmse: 3.0_f64.sqrt() }));
         assert_eq!(errors.energy(), None);
+    }
+
+    #[test]
+    fn deviations_of_an_ensemble_are_averaged_and_properties_compared() {
+        let structure = Structure { species: vec![1, 8], ..Structure::default() };
+        let mut errors = PredictionErrors::default();
+        for (energy, force) in [(2.0, 1.0), (6.0, 7.0)] {
+            let deviation = Some(Deviation { energy, forces: vec![[force; 3]; 2] });
+            errors.add(&structure, &Prediction { deviation, ..Prediction::default() });
+        }
+        assert_eq!(errors.energy_deviation(), Some(ErrorPair { mae: 2.0, rmse: 5.0_f64.sqrt() }));
+        assert_eq!(errors.force_deviation(), Some(ErrorPair { mae: 4.0, rmse: 5.0 }));
+        assert_eq!((errors.energy(), errors.property()), (None, None));
+        errors.add_property(&structure, &[1.0, 2.0, 3.0], None);
+        errors.add_property(&structure, &[1.0, 2.0, 3.0], Some(&[1.0, 5.0, 3.0]));
+        assert_eq!(errors.property(), Some(ErrorPair { mae: 1.0, rmse: 3.0_f64.sqrt() }));
+        assert_eq!(errors.counts(), (4, 8));
     }
 
     #[test]

@@ -6,18 +6,23 @@
 
 mod batches;
 mod checkpoint;
+mod converted;
 pub mod dynamics;
+mod ensemble;
 mod error;
 mod evaluation;
 mod fast;
 mod model;
 mod neighbours;
+mod npz;
 mod potential;
 mod priors;
 #[cfg(test)]
 mod reference;
 pub mod relaxation;
+pub mod report;
 mod species;
+mod speed;
 mod structure;
 pub mod tensornet;
 #[cfg(test)]
@@ -27,15 +32,21 @@ mod units;
 mod xyz;
 
 pub use batches::StructureBatches;
-pub use checkpoint::{Checkpoint, Numbers, Settings, Weight, file_sha256, read_settings};
+pub use checkpoint::{
+    Checkpoint, Numbers, Settings, Weight, file_sha256, parse_settings, read_settings,
+};
+pub use converted::ConvertedPotential;
+pub use ensemble::Ensemble;
 pub use error::MoleculeError;
 pub use evaluation::{ErrorPair, PredictionErrors, stress};
 pub use fast::{FastOptions, FastTensorNet};
 pub use model::MoleculeModel;
 pub use neighbours::{Neighbour, Neighbours, Pair, SkinList};
-pub use potential::{Potential, Prediction, Wanted};
-pub use priors::Prior;
+pub use npz::read_npz;
+pub use potential::{Deviation, Potential, Prediction, Wanted};
+pub use priors::{Prior, PriorChoices};
 pub use species::{atomic_number, mass, shown_species, symbol};
+pub use speed::KernelRates;
 pub use structure::{Cell, Labels, Structure};
 pub use units::{Energy, Length, Units};
-pub use xyz::{LabelKeys, XyzReader, XyzWriter, read_xyz, write_xyz};
+pub use xyz::{LabelKeys, XyzColumn, XyzReader, XyzWriter, read_xyz, write_xyz};

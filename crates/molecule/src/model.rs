@@ -4,7 +4,7 @@ use crate::checkpoint::Checkpoint;
 use crate::error::MoleculeError;
 use crate::fast::{FastOptions, FastTensorNet};
 use crate::potential::{Potential, Prediction, Wanted};
-use crate::priors::Prior;
+use crate::priors::{Prior, PriorChoices};
 use crate::structure::Structure;
 use crate::tensornet::{TensorNet, TensorNetConfig, TensorNetPotential};
 use crate::units::Units;
@@ -30,13 +30,20 @@ impl MoleculeModel {
     /// Opens a `.ckpt` of torchmd-net, a `.safetensors`, or a directory with `model.safetensors`.
     ///
     /// # Errors
-    /// As [`Checkpoint::open`]; hyper-parameters or tensors that are no TensorNet.
+    /// As [`Checkpoint::open`] and [`MoleculeModel::of_checkpoint`].
     pub fn open(path: &Path) -> Result<Self, MoleculeError> {
-        Self::of(Checkpoint::open(path)?, path)
+        Self::of_checkpoint(Checkpoint::open(path)?, PriorChoices::default())
     }
 
-    /// The model of a checkpoint, whose path is for messages.
-    fn of(checkpoint: Checkpoint, path: &Path) -> Result<Self, MoleculeError> {
+    /// The model of a checkpoint.
+    ///
+    /// # Errors
+    /// Hyper-parameters or tensors that are no TensorNet; priors that cannot be used, or that
+    /// stand with a head that is no energy.
+    pub fn of_checkpoint(
+        checkpoint: Checkpoint,
+        choices: PriorChoices,
+    ) -> Result<Self, MoleculeError> {
         let hyper = Value::Object(checkpoint.hyper.clone());
         let config = TensorNetConfig::from_hyperparameters(&hyper)?;
         let tensor = |name: &str, shape: &[usize]| Ok(checkpoint.tensor(name, shape)?.to_f64());
@@ -45,12 +52,21 @@ impl MoleculeModel {
         let slots = network.linears();
         let is_unknown = |site: &&String| slots.iter().all(|slot| slot.id().0 != **site);
         if let Some(site) = checkpoint.operators.keys().find(is_unknown) {
-            return Err(MoleculeError::Checkpoint {
-                path: path.to_owned(),
-                what: format!("has an operator for {}, which is no slot of it", shown(site)),
+            return Err(MoleculeError::Tensor {
+                name: shown(site),
+                found: "an operator".into(),
+                expected: "the name of a slot".into(),
             });
         }
-        let priors = Prior::of_checkpoint(&checkpoint)?;
+        let priors = Prior::of_checkpoint(&checkpoint, choices)?;
+        let head = network.config().head;
+        if !(priors.is_empty() || head.is_energy()) {
+            let what = format!(
+                "is an energy, and the model predicts {}; expected no priors with this head",
+                head.property()
+            );
+            return Err(MoleculeError::Prior { what });
+        }
         Ok(Self { network, priors, checkpoint })
     }
 
@@ -58,13 +74,13 @@ impl MoleculeModel {
     ///
     /// # Errors
     /// [`MoleculeError::Operator`] for an operator that cannot be stored, and those of
-    /// [`Self::open`].
+    /// [`Self::of_checkpoint`].
     pub fn with_slots(&self, edited: &TensorNet, sites: &[SiteId]) -> Result<Self, MoleculeError> {
         let mut checkpoint = self.checkpoint.clone();
         for slot in edited.slots().into_iter().filter(|slot| sites.contains(slot.id())) {
             checkpoint.put_slot(slot)?;
         }
-        Self::of(checkpoint, Path::new("the edited model"))
+        Self::of_checkpoint(checkpoint, PriorChoices::default())
     }
 
     /// Writes the model as a directory with `model.safetensors`, and `files` beside it, which
@@ -80,8 +96,7 @@ impl MoleculeModel {
     ) -> Result<Vec<SavedFile>, MoleculeError> {
         let target = AtomicDir::create(out, force).map_err(FileError::from)?;
         let mut writer = DirWriter::new(target);
-        let model = self.checkpoint.to_bytes(&out.join(SINGLE))?;
-        writer.text(SINGLE, &model)?;
+        writer.text(SINGLE, &self.checkpoint.to_parts(&out.join(SINGLE))?.concat())?;
         for (name, bytes) in files {
             writer.text(name, bytes)?;
         }
@@ -136,13 +151,92 @@ impl Potential for WithPriors {
         for prior in &self.priors {
             prior.add(structure, self.units, &mut found)?;
         }
-        Ok(found)
+        found.finite()
+    }
+
+    fn keep_pairs(&mut self, skin: f64) -> Result<(), MoleculeError> {
+        self.network.keep_pairs(skin)
     }
 }
 
 #[cfg(test)]
 mod tests {
     use super::*;
+    use crate::checkpoint::{Numbers, Weight};
+    use crate::reference::{extra, floats, molecules, reference};
+    use linwright_files::TensorFile;
+    use serde_json::json;
+
+    /// A checkpoint of a charged model of the reference.
+    fn charged(head: &str, coulomb_cutoff: Value) -> Checkpoint {
+        let mut checkpoint = Checkpoint::open(&reference("a_lightning.ckpt")).unwrap();
+        let file = TensorFile::open(&reference("tensornet2_weights.safetensors")).unwrap();
+        let tensors = file.tensors().iter().map(|(name, info)| {
+            let numbers = Numbers::F32(file.read(name, &info.shape).unwrap().values);
+            (name.clone(), Weight { shape: info.shape.clone(), numbers })
+        });
+        checkpoint.tensors = tensors.collect();
+        let weights = Numbers::F32([[1.0; 4], [2.0; 4]].concat());
+        let weights = Weight { shape: vec![8], numbers: weights };
+        checkpoint.tensors.insert("output_model.qweights".into(), weights);
+        for (name, value) in [
+            ("model", json!("tensornet-nqe")),
+            ("output_model", json!(head)),
+            ("q_dim", json!(4)),
+            ("q_weights", json!([1.0, 2.0])),
+            ("coulomb_cutoff", coulomb_cutoff),
+        ] {
+            checkpoint.hyper.insert(name.into(), value);
+        }
+        checkpoint
+    }
+
+    #[test]
+    fn checkpoints_with_latent_charges_open_and_predict_as_the_reference() {
+        let folder = tempfile::tempdir().unwrap();
+        let coulomb = "ScalarPlusWeightedCoulomb";
+        for (name, head, cutoff) in [
+            ("scalar", "Scalar", Value::Null),
+            ("coul_all", coulomb, Value::Null),
+            ("coul_rf", coulomb, json!(6.0)),
+        ] {
+            let path = folder.path().join(format!("{name}.safetensors"));
+            charged(head, cutoff).save(&path).unwrap();
+            let model = MoleculeModel::open(&path).unwrap();
+            assert!(model.potential(false).is_err(), "the fast path has no charges");
+            let mut potential = model.potential(true).unwrap();
+            let energies = floats(&extra(), &format!("tn2/{name}/batch/energy"));
+            let forces = floats(&extra(), &format!("tn2/{name}/batch/forces"));
+            let mut rest = forces.as_chunks::<3>().0;
+            for (one, energy) in molecules().iter().zip(energies) {
+                let found = potential.predict(one, Wanted { forces: true }).unwrap();
+                assert!((found.energy - energy).abs() < 1e-10, "{name}: {}", found.energy);
+                let (own, others) = rest.split_at(one.species.len());
+                rest = others;
+                let pairs = found.forces.as_flattened().iter().zip(own.as_flattened());
+                pairs.for_each(|(a, b)| assert!((a - b).abs() < 1e-10, "{name}: {a} {b}"));
+            }
+        }
+        let mut without = charged(coulomb, Value::Null);
+        without.tensors.remove("output_model.qweights");
+        let error =
+            MoleculeModel::of_checkpoint(without, PriorChoices::default()).unwrap_err().to_string();
+        assert!(error.contains("output_model.qweights"), "{error}");
+    }
+
+    #[test]
+    fn priors_with_a_head_that_is_no_energy_are_refused() {
+        let mut checkpoint = Checkpoint::open(&reference("a_lightning.ckpt")).unwrap();
+        checkpoint.hyper.insert("output_model".into(), json!("DipoleMoment"));
+        let model =
+            MoleculeModel::of_checkpoint(checkpoint.clone(), PriorChoices::default()).unwrap();
+        assert!(model.potential(true).is_ok_and(|mut potential| {
+            potential.predict(&molecules()[0], Wanted::default()).is_err()
+        }));
+        checkpoint.hyper.insert("prior_model".into(), json!([{ "ZBL": { "cutoff_distance": 2 } }]));
+        let error = MoleculeModel::of_checkpoint(checkpoint, PriorChoices::default()).unwrap_err();
+        assert!(error.to_string().contains("dipole_moment"), "{error}");
+    }
 
     #[test]
     fn a_checkpoint_is_the_same_potential_in_both_layouts() {

@@ -22,6 +22,31 @@ pub struct Prediction {
     /// Virial, minus the derivative of the energy by strain; zero unless forces were wanted. Stress
     /// as ASE has it is minus the virial over the volume.
     pub virial: [[f64; 3]; 3],
+    /// How much the members of an ensemble differ; none of a single model.
+    pub deviation: Option<Deviation>,
+}
+
+/// Unbiased standard deviations over the members of an ensemble, in the units of the model.
+#[derive(Clone, Debug, Default, PartialEq)]
+pub struct Deviation {
+    /// Of the total energy.
+    pub energy: f64,
+    /// Of each component of the forces; empty unless forces were wanted.
+    pub forces: Vec<[f64; 3]>,
+}
+
+impl Prediction {
+    /// The prediction, if its numbers are finite.
+    ///
+    /// # Errors
+    /// [`MoleculeError::NotFinite`].
+    pub(crate) fn finite(self) -> Result<Self, MoleculeError> {
+        let numbers = self.forces.iter().chain(&self.virial).flatten();
+        match self.energy.is_finite() && numbers.copied().all(f64::is_finite) {
+            true => Ok(self),
+            false => Err(MoleculeError::NotFinite { what: "predicted energy or force" }),
+        }
+    }
 }
 
 /// A function from structures to energies, with memory of its own for neighbour lists and work.
@@ -39,4 +64,14 @@ pub trait Potential: Send {
         structure: &Structure,
         wanted: Wanted,
     ) -> Result<Prediction, MoleculeError>;
+
+    /// From now on structures are steps of one simulation: pairs of atoms may be kept until an atom
+    /// has moved by half of `skin`, a distance. Predictions stay the same to the last bit; without
+    /// this method of its own, a potential searches all pairs at every step.
+    ///
+    /// # Errors
+    /// A skin that is no distance.
+    fn keep_pairs(&mut self, _skin: f64) -> Result<(), MoleculeError> {
+        Ok(())
+    }
 }

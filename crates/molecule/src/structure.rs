@@ -14,6 +14,8 @@ pub struct Structure {
     pub positions: Vec<[f64; 3]>,
     /// The periodic cell, or none for an open molecule.
     pub cell: Option<Cell>,
+    /// Momenta, one for each atom, in roots of atomic mass unit times energy, as ASE has them.
+    pub momenta: Option<Vec<[f64; 3]>>,
     /// Total charge in elementary charges.
     pub charge: f64,
     /// Reference values, where the data have them.
@@ -55,6 +57,7 @@ impl Structure {
         let atoms = self.species.len();
         let counts = [
             ("positions", Some(self.positions.len())),
+            ("momenta", self.momenta.as_ref().map(Vec::len)),
             ("forces", self.labels.forces.as_ref().map(Vec::len)),
             ("partial charges", self.labels.charges.as_ref().map(Vec::len)),
         ];
@@ -76,6 +79,12 @@ impl Structure {
 }
 
 impl Cell {
+    /// Its volume if it repeats along all its vectors.
+    #[must_use]
+    pub fn bulk_volume(&self) -> Option<f64> {
+        (self.periodic == [true; 3]).then(|| self.volume())
+    }
+
     /// A cell that repeats along all its vectors.
     #[must_use]
     pub fn periodic(rows: [[f64; 3]; 3]) -> Self {

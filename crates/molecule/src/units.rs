@@ -40,6 +40,8 @@ macro_rules! units {
     };
 }
 
+/// Key under which frames declare their units.
+const UNITS: &str = "units";
 /// Joules in an electron volt, exact by definition of the SI.
 const ELECTRON_VOLT: f64 = 1.602_176_634e-19;
 /// Particles in a mole, exact by definition of the SI.
@@ -138,7 +140,28 @@ impl std::fmt::Display for Units {
 }
 
 impl Structure {
-    /// Converts positions, cell and labels to other units. Charges have none.
+    /// Refuses a frame that declares other units, under the key `units` of its file.
+    ///
+    /// # Errors
+    /// [`MoleculeError::MixedUnits`], and [`MoleculeError::Units`] for units of unknown names.
+    pub fn check_units(&self, expected: Units) -> Result<(), MoleculeError> {
+        match self.info.get(UNITS).map(|text| Units::parse(text)).transpose()? {
+            Some(found) if found != expected => Err(MoleculeError::MixedUnits { found, expected }),
+            _ => Ok(()),
+        }
+    }
+
+    /// Declares the units of the frame, unless they are electron volts and angstroms, which every
+    /// reader expects.
+    pub fn declare_units(&mut self, units: Units) {
+        if units == Units::default() {
+            self.info.remove(UNITS);
+        } else {
+            self.info.insert(UNITS.to_owned(), units.to_string());
+        }
+    }
+
+    /// Converts positions, cell, momenta and labels to other units. Charges have none.
     pub fn convert(&mut self, from: Units, to: Units) {
         if from == to {
             return;
@@ -150,6 +173,9 @@ impl Structure {
         times(&mut self.positions, length);
         if let Some(Cell { rows, .. }) = &mut self.cell {
             times(rows, length);
+        }
+        if let Some(momenta) = &mut self.momenta {
+            times(momenta, from.energy_to(to).sqrt());
         }
         if let Some(energy) = &mut self.labels.energy {
             *energy *= from.energy_to(to);
@@ -212,6 +238,21 @@ mod tests {
         let copy = structure.clone();
         structure.convert(units, units);
         assert_eq!(structure, copy);
+    }
+
+    #[test]
+    fn frames_that_declare_other_units_are_refused() {
+        let units = Units::parse("kcal/mol,A").unwrap();
+        let mut structure = Structure::default();
+        structure.check_units(units).unwrap();
+        structure.declare_units(units);
+        structure.check_units(units).unwrap();
+        let error = structure.check_units(Units::default()).unwrap_err().to_string();
+        assert!(error.contains("kcal/mol,A") && error.contains("expected eV,A"), "{error}");
+        structure.info.insert("units".into(), "stone".into());
+        assert!(structure.check_units(units).unwrap_err().to_string().contains("stone"));
+        structure.declare_units(Units::default());
+        assert!(structure.info.is_empty());
     }
 
     #[test]

@@ -9,7 +9,7 @@ use linwright_run::Silent;
 use linwright_tensor::{Mat, RngKey, parallel};
 use linwright_train::{
     Checkpoint, Control, Curve, Gradient, Optimizer, OptimizerSettings, Problem, Progress,
-    Schedule, Slice, TrainError, TrainSettings, train,
+    Rules, Schedule, Slice, TrainError, TrainSettings, train,
 };
 
 fn spec(layers: &str) -> NetSpec {
@@ -56,6 +56,7 @@ fn settings(steps: u64) -> TrainSettings {
         validate_every: 20,
         keep_best: true,
         divergence_factor: 10.0,
+        rules: Rules::default(),
     }
 }
 

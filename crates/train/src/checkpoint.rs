@@ -28,6 +28,8 @@ struct Scalars {
     train_sum: f64,
     train_count: u64,
     best: Option<(u64, f64)>,
+    #[serde(default)]
+    averaged: bool,
 }
 
 impl Checkpoint {
@@ -48,6 +50,10 @@ impl Checkpoint {
             tensors.push((format!("first.{name}"), first));
             tensors.push((format!("second.{name}"), &state.optimizer.second[index]));
         }
+        let averages = slices.iter().zip(&state.averages);
+        tensors.extend(
+            averages.map(|(slice, numbers)| (format!("average.{}", slice.name), &numbers[..])),
+        );
         if let Some(best) = &state.best {
             let named = slices.iter().zip(&best.values);
             tensors.extend(
@@ -62,6 +68,7 @@ impl Checkpoint {
             train_sum: state.train_sum,
             train_count: state.train_count,
             best: state.best.as_ref().map(|best| (best.step, best.loss)),
+            averaged: !state.averages.is_empty(),
         };
         let scalars = serde_json::to_string(&scalars).map_err(|error| self.unusable(error))?;
         let metadata = HashMap::from([
@@ -118,6 +125,9 @@ impl Checkpoint {
                 state.optimizer.first.push(read(&format!("first.{name}"), len)?);
                 state.optimizer.second.push(read(&format!("second.{name}"), len)?);
             }
+            if scalars.averaged {
+                state.averages.push(read(&format!("average.{name}"), len)?);
+            }
             if let Some(best) = &mut best {
                 best.values.push(read(&format!("best.{name}"), len)?);
             }
@@ -137,6 +147,7 @@ impl Checkpoint {
             train_count,
             best,
             optimizer: std::mem::take(&mut state.optimizer),
+            averages: std::mem::take(&mut state.averages),
         };
         Ok(true)
     }
@@ -174,8 +185,8 @@ fn bytes_of(values: &[f32]) -> &[u8] {
 #[cfg(test)]
 mod tests {
     use crate::{
-        Checkpoint, Control, OptimizerSettings, Problem, Progress, Schedule, Slice, TrainError,
-        TrainSettings, train,
+        Checkpoint, Control, OptimizerSettings, Plateau, Problem, Progress, Rules, Schedule, Slice,
+        TrainError, TrainSettings, train,
     };
 
     /// Least squares to a fixed point, with a batch that depends on the step.
@@ -217,6 +228,7 @@ mod tests {
             validate_every: 10,
             keep_best: true,
             divergence_factor: 100.0,
+            rules: Rules::default(),
         }
     }
 
@@ -250,6 +262,54 @@ mod tests {
             .expect("goes on");
         assert_eq!(outcome.resumed_at, Some(23));
         assert_eq!((outcome.curve, second.values), (expected.curve, whole.values));
+    }
+
+    #[test]
+    fn a_run_with_averages_and_a_plateau_resumes_with_the_same_bits() {
+        let dir = tempfile::tempdir().expect("a temporary directory");
+        let plan =
+            Checkpoint { path: dir.path().join("run.ckpt"), every: 7, fingerprint: "f".into() };
+        let plateau = Some(Plateau { factor: 0.5, patience: 0, threshold: 0.5 });
+        let rules = Rules { plateau, average: Some(0.9), patience: None };
+        let settings = TrainSettings { rules, validate_every: 5, ..settings() };
+        let mut whole = start();
+        let expected =
+            train(&mut whole, &settings, None, &mut StopAt(u64::MAX, 0)).expect("trains");
+        let mut resumed = start();
+        let stopped = train(&mut resumed, &settings, Some(&plan), &mut StopAt(23, 0));
+        assert!(matches!(stopped, Err(TrainError::Interrupted { step: 23, .. })), "{stopped:?}");
+        let mut resumed = start();
+        let outcome = train(&mut resumed, &settings, Some(&plan), &mut StopAt(u64::MAX, 0));
+        assert_eq!(outcome.expect("goes on").curve, expected.curve);
+        assert_eq!(resumed.values, whole.values);
+    }
+
+    #[test]
+    fn averages_of_noisy_parameters_are_nearer_to_the_minimum() {
+        let off = |average| {
+            let rules = Rules { average, ..Rules::default() };
+            let plateau = Some(Plateau { factor: 1.0, patience: 100, threshold: 0.0 });
+            let rules = Rules { plateau, ..rules };
+            let schedule = Schedule { peak: 0.3, warmup: 0, floor: 0.3 };
+            let settings =
+                TrainSettings { rules, schedule, keep_best: false, steps: 200, ..settings() };
+            let mut problem = start();
+            train(&mut problem, &settings, None, &mut StopAt(u64::MAX, 0)).expect("trains");
+            problem.values.iter().map(|v| (f64::from(*v) - 2.954).abs()).sum::<f64>()
+        };
+        let (with, without) = (off(Some(0.95)), off(None));
+        assert!(with < without, "{with} with averages, {without} without");
+    }
+
+    #[test]
+    fn a_run_stops_where_validation_no_longer_improves() {
+        let rules = Rules { patience: Some(2), ..Rules::default() };
+        let settings = TrainSettings { rules, steps: 10_000, ..settings() };
+        let mut problem = start();
+        let found = train(&mut problem, &settings, None, &mut StopAt(u64::MAX, 0));
+        let found = found.expect("trains");
+        assert!(found.steps < 10_000, "{} steps", found.steps);
+        assert_eq!(found.best_step + 3 * 10, found.steps);
     }
 
     #[test]

@@ -16,7 +16,7 @@ pub use error::TrainError;
 pub use lbfgs::{LbfgsSettings, Minimum, lbfgs};
 pub use optimizer::{Optimizer, OptimizerSettings};
 pub use run::{
-    Buffer, Control, Curve, CurvePoint, Gradient, Outcome, Problem, Progress, Slice, TrainSettings,
-    train,
+    Buffer, Control, Curve, CurvePoint, Gradient, Outcome, Problem, Progress, Rules, Slice,
+    TrainSettings, train,
 };
-pub use schedule::Schedule;
+pub use schedule::{Plateau, Schedule};

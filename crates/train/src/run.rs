@@ -1,6 +1,7 @@
 //! The training loop.
 
-use crate::{Checkpoint, Optimizer, OptimizerSettings, Schedule, TrainError};
+use crate::schedule::since_best;
+use crate::{Checkpoint, Optimizer, OptimizerSettings, Plateau, Schedule, TrainError};
 use linwright_tensor::MatRef;
 use serde::{Deserialize, Serialize};
 
@@ -90,6 +91,28 @@ pub struct TrainSettings {
     pub keep_best: bool,
     /// Divergence factor: an error if the validation loss exceeds this multiple of the first one.
     pub divergence_factor: f64,
+    /// What validations change.
+    #[serde(default, skip_serializing_if = "Rules::is_default")]
+    pub rules: Rules,
+}
+
+/// What validations change of a run; by default nothing.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Serialize, Deserialize)]
+#[serde(default, deny_unknown_fields)]
+pub struct Rules {
+    /// The step size stays at its peak until validation stalls, instead of falling along a cosine.
+    pub plateau: Option<Plateau>,
+    /// Stop after this many validations without a lower loss.
+    pub patience: Option<u64>,
+    /// Validate and return moving averages of the parameters instead of themselves, with this decay
+    /// a step; at most `(1 + step) / (10 + step)`, so that the start is forgotten soon.
+    pub average: Option<f64>,
+}
+
+impl Rules {
+    fn is_default(&self) -> bool {
+        *self == Self::default()
+    }
 }
 
 /// Callbacks of a training run.
@@ -139,6 +162,8 @@ pub struct Outcome {
     pub best_loss: f64,
     /// Step at which the run continued from a checkpoint, if it did.
     pub resumed_at: Option<u64>,
+    /// Steps of the run: fewer than were asked for if validation stalled for too long.
+    pub steps: u64,
 }
 
 /// State of a run between two steps.
@@ -150,6 +175,8 @@ pub(crate) struct State {
     pub(crate) train_sum: f64,
     pub(crate) train_count: u64,
     pub(crate) best: Option<Best>,
+    /// Averages of the parameters; empty without.
+    pub(crate) averages: Vec<Vec<f32>>,
 }
 
 /// The best parameters so far.
@@ -184,7 +211,7 @@ pub fn train(
     if state.curve.is_empty() {
         validate(problem, settings, &mut state)?;
     }
-    while state.step < settings.steps {
+    while state.step < settings.steps && !stalled(settings, &state) {
         if control.interrupted() {
             if let Some(checkpoint) = checkpoint {
                 checkpoint.write(problem, &state)?;
@@ -192,6 +219,7 @@ pub fn train(
             return Err(TrainError::Interrupted { name: settings.name.clone(), step: state.step });
         }
         let loss = one_step(problem, settings, &mut state)?;
+        average(problem, settings, &mut state);
         if state.step.is_multiple_of(settings.validate_every.max(1)) || state.step == settings.steps
         {
             validate(problem, settings, &mut state)?;
@@ -222,7 +250,10 @@ fn one_step(
     if !loss.is_finite() {
         return Err(non_finite("the loss"));
     }
-    let rate = settings.schedule.rate(step, settings.steps);
+    let rate = match &settings.rules.plateau {
+        Some(plateau) => plateau.rate(&settings.schedule, step, &state.curve),
+        None => settings.schedule.rate(step, settings.steps),
+    };
     let norm = state.optimizer.update(&settings.optimizer, rate, step + 1, problem.slices());
     if !norm.is_finite() {
         return Err(non_finite("the gradient"));
@@ -233,7 +264,47 @@ fn one_step(
     Ok(loss)
 }
 
+/// Whether validations have shown no lower loss for as long as the settings wait.
+fn stalled(settings: &TrainSettings, state: &State) -> bool {
+    settings.rules.patience.is_some_and(|patience| since_best(&state.curve) > patience)
+}
+
+/// Moves the averages towards the parameters.
+fn average(problem: &mut dyn Problem, settings: &TrainSettings, state: &mut State) {
+    let Some(decay) = settings.rules.average else { return };
+    if state.averages.is_empty() {
+        state.averages = problem.slices().iter().map(|slice| slice.values.to_vec()).collect();
+        return;
+    }
+    let step = state.step as f64;
+    let share = 1.0 - decay.min((1.0 + step) / (10.0 + step));
+    for (slice, averages) in problem.slices().into_iter().zip(&mut state.averages) {
+        for (average, value) in averages.iter_mut().zip(&*slice.values) {
+            *average += share as f32 * (value - *average);
+        }
+    }
+}
+
+/// Exchanges parameters and averages, if there are any.
+fn exchange(problem: &mut dyn Problem, state: &mut State) {
+    for (slice, averages) in problem.slices().into_iter().zip(&mut state.averages) {
+        slice.values.swap_with_slice(averages);
+    }
+}
+
 fn validate(
+    problem: &mut dyn Problem,
+    settings: &TrainSettings,
+    state: &mut State,
+) -> Result<(), TrainError> {
+    exchange(problem, state);
+    let done = validate_these(problem, settings, state);
+    exchange(problem, state);
+    done
+}
+
+/// Validates the parameters as they are.
+fn validate_these(
     problem: &mut dyn Problem,
     settings: &TrainSettings,
     state: &mut State,
@@ -273,11 +344,12 @@ fn validate(
 fn finish(
     problem: &mut dyn Problem,
     settings: &TrainSettings,
-    state: State,
+    mut state: State,
     resumed_at: Option<u64>,
 ) -> Outcome {
     let last = state.curve.last().map_or(f64::NAN, |point| point.validation);
     let (mut best_step, mut best_loss) = (state.step, last);
+    exchange(problem, &mut state);
     if settings.keep_best
         && let Some(best) = state.best
     {
@@ -289,5 +361,5 @@ fn finish(
             buffer.values.copy_from_slice(values);
         }
     }
-    Outcome { curve: state.curve, best_step, best_loss, resumed_at }
+    Outcome { curve: state.curve, best_step, best_loss, resumed_at, steps: state.step }
 }

@@ -8,6 +8,7 @@ use linwright::bench;
 use linwright::compress::{compare, intervention, search};
 use linwright::evaluate::report::{document as evaluation, is_evaluation};
 use linwright::measure::inspect;
+use linwright::molecule;
 use linwright::recipes::{read_report, write_report};
 use linwright::report::{Document, ReportError, html, markdown, terminal};
 use linwright::run::input;
@@ -17,7 +18,8 @@ use std::path::{Path, PathBuf};
 /// Largest report or result, in bytes: one with samples of every question is long.
 const REPORT_BYTES: u64 = 1 << 30;
 
-/// Render the saved result of any command: a run, an evaluation, a sweep, an inspection, a bench.
+/// Render the saved result of any command: a run, an evaluation, a sweep, an inspection, a bench, a
+/// simulation.
 #[derive(Debug, Args)]
 pub(crate) struct ReportArgs {
     /// Directory of a run, with its `report.json` or `result.json`; or a file of results: of
@@ -78,6 +80,7 @@ fn open(text: &str) -> Option<Result<Document, ReportError>> {
         .or_else(|| compare::report::saved(&value))
         .or_else(|| inspect::report::saved(&value))
         .or_else(|| bench::report::saved(&value))
+        .or_else(|| molecule::report::saved(&value))
 }
 
 /// Prints a report in the form that was asked for.

@@ -5,10 +5,14 @@ use crate::methods::{
     BlockHadamardMethod, LowRankMethod, MethodSpec, RandomMethod, RotorMethod, StructuredMethod,
 };
 use crate::prune::PruneSpec;
+use crate::recipe::RecipeError;
 use crate::{methods::How, recipe};
 use linwright_ops::OpSpec;
+use serde::de::DeserializeOwned;
 use serde::{Deserialize, Serialize};
-use serde_json::json;
+use serde_json::{Value, json};
+use std::collections::BTreeMap;
+use std::path::Path;
 
 /// Methods of sites in closed form, in the order of a comparison.
 const CLOSED: [&str; 6] = ["low_rank", "feature", "whitened_svd", "swift_svd", "asvd", "svd"];
@@ -92,6 +96,27 @@ impl Candidate {
         Some(Self::Sites(method))
     }
 
+    /// The same with some of its options, as plans call them, in place of the standard ones.
+    ///
+    /// # Errors
+    /// What is wrong with them, for a message.
+    pub fn with_options(&self, options: &Options) -> Result<Self, String> {
+        let name = self.name();
+        let found = match self {
+            Self::Sites(method) => Self::Sites(merged(method, options)?),
+            Self::Pruned(spec) => {
+                let spec = merged(spec, options)?;
+                spec.check()?;
+                Self::Pruned(spec)
+            }
+            Self::Rounded(_) => return Err("has no options".to_owned()),
+        };
+        match found.name() == name {
+            true => Ok(found),
+            false => Err(format!("with these options is {}, which has its own row", found.name())),
+        }
+    }
+
     /// Its name.
     #[must_use]
     pub fn name(&self) -> String {
@@ -154,6 +179,30 @@ impl Candidate {
     }
 }
 
+/// Options of a method by name.
+pub type Options = serde_json::Map<String, Value>;
+
+/// Options of candidates by their names, in YAML or JSON: `{modegpt: {temperature: 0}}`.
+///
+/// # Errors
+/// [`RecipeError::Form`].
+pub fn candidate_options(text: &str) -> Result<BTreeMap<String, Options>, RecipeError> {
+    serde_saphyr::from_str(text).map_err(|error| recipe::form(Path::new(text), &error.to_string()))
+}
+
+/// A method with some of its options replaced.
+fn merged<M: Serialize + DeserializeOwned>(method: &M, options: &Options) -> Result<M, String> {
+    let mut all = serde_json::to_value(method).map_err(|error| error.to_string())?;
+    let fields = all.as_object_mut().ok_or("has no options")?;
+    for (key, value) in options {
+        if key == "method" {
+            return Err("cannot become another method".to_owned());
+        }
+        fields.insert(key.clone(), value.clone());
+    }
+    serde_json::from_value(all).map_err(|error| error.to_string())
+}
+
 /// An operator of a kind with default options, whose rank, if it has one, follows from a size.
 fn of_kind(kind: &str) -> Option<OpSpec> {
     let ranked = format!("{{kind: {kind}, rank: 1}}");
@@ -181,5 +230,30 @@ mod tests {
             assert_eq!(candidate.is_control(), Candidate::controls().contains(name), "{name}");
         }
         assert!(names.contains(&"kronecker") && Candidate::named("dense").is_none());
+    }
+
+    #[test]
+    fn options_replace_the_standard_ones_and_change_no_name() {
+        let given = |text: &str| {
+            let all = candidate_options(text).unwrap();
+            let (name, options) = all.iter().next().unwrap();
+            Candidate::named(name).unwrap().with_options(options)
+        };
+        let found = given("{modegpt: {temperature: 0}}").unwrap();
+        assert_ne!(Some(&found), Candidate::named("modegpt").as_ref());
+        let Candidate::Pruned(PruneSpec::Modegpt(own)) = found else { panic!("{found:?}") };
+        assert_eq!(own, crate::prune::Modegpt { temperature: 0.0, ..Default::default() });
+        assert!(given("asvd: {alpha: 0.3}").is_ok());
+        for (text, word) in [
+            ("{modegpt: {heat: 0}}", "unknown field `heat`"),
+            ("{modegpt: {temperature: -1}}", "temperature -1"),
+            ("{low_rank: {fit: trained}}", "is low_rank_trained"),
+            ("{svd: {method: laser}}", "another method"),
+            ("{q8_0: {block: 16}}", "no options"),
+        ] {
+            let error = given(text).unwrap_err();
+            assert!(error.contains(word), "{text}: {error}");
+        }
+        assert!(candidate_options("{modegpt: 3}").is_err());
     }
 }

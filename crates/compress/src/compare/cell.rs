@@ -30,6 +30,8 @@ pub struct Dense {
     pub macs: Counts,
     /// Bytes of the weights.
     pub bytes: u64,
+    /// Counted memory, see [`Figures::memory`].
+    pub memory: u64,
     /// Results of the tasks.
     pub results: Vec<TaskResult>,
     /// Scores of the items of each task.
@@ -85,6 +87,9 @@ pub struct Figures {
     pub macs: Counts,
     /// Bytes of the weights.
     pub bytes: u64,
+    /// Memory in bytes, counted: the weights as stored, and activations and cached keys and values
+    /// of a batch of the evaluation in f32. Not measured, since one process judges all models.
+    pub memory: u64,
     /// Results of the tasks.
     pub results: Vec<TaskResult>,
     /// Paired differences from the dense model.

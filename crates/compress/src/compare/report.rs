@@ -28,7 +28,7 @@ pub fn table(compared: &Compared) -> Table {
         columns.push((head, true));
         columns.push(("from dense, 95 %".to_owned(), false));
     }
-    for head in ["parameters", "multiply-adds", "with attention", "bytes"] {
+    for head in ["parameters", "multiply-adds", "with attention", "bytes", "memory"] {
         columns.push((head.to_owned(), true));
     }
     let series = series(compared);
@@ -67,6 +67,7 @@ fn dense_cells(dense: &Dense) -> Vec<String> {
         grouped(dense.macs.linear),
         grouped(dense.macs.with_attention),
         bytes(dense.bytes),
+        bytes(dense.memory),
     ]);
     cells
 }
@@ -87,6 +88,7 @@ fn cells(cell: &Cell, figures: &Figures, dense: &Dense) -> Vec<String> {
         grouped(figures.macs.linear),
         grouped(figures.macs.with_attention),
         bytes(figures.bytes),
+        bytes(figures.memory),
     ]);
     cells
 }
@@ -267,6 +269,10 @@ pub fn document(title: &str, model: &str, compared: &Compared) -> Document {
         ("Tasks", tasks.join(", ")),
         ("Targeted parameters", grouped(compared.dense.parameters[0])),
         ("Multiply-adds", format!("on {} tokens", Shapes::TOKENS)),
+        (
+            "Memory",
+            "counted: weights as stored, activations and cache of a batch of the evaluation".into(),
+        ),
     ];
     let mut blocks = vec![Block::Table(table(compared))];
     blocks.extend(figure(compared).map(Block::Figure));
@@ -332,6 +338,7 @@ mod tests {
             parameters,
             macs: counts(kept),
             bytes: 2 * (kept + 50),
+            memory: 3 * (kept + 50),
             results: vec![result(perplexity)],
             comparisons: Vec::new(),
             note: None,
@@ -357,6 +364,7 @@ mod tests {
                 parameters: [100, 150],
                 macs: counts(100),
                 bytes: 300,
+                memory: 450,
                 results: vec![result(2.0)],
                 items: vec![Vec::new()],
                 speed: None,

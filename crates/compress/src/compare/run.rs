@@ -121,6 +121,7 @@ impl Work<'_> {
             parameters: [self.targeted(), parameters],
             macs: Shapes::of(self.model).counts(Shapes::TOKENS),
             bytes: parameters * self.number_bytes,
+            memory: self.memory(self.model, parameters * self.number_bytes),
             items: results.iter().map(items_of).collect(),
             results,
             speed: None,
@@ -175,6 +176,7 @@ impl Work<'_> {
             parameters: made.parameters(self.model),
             macs: Shapes::of(network).counts(Shapes::TOKENS),
             bytes: made.bytes,
+            memory: self.memory(network, made.bytes),
             results,
             comparisons,
             note: made.note,
@@ -183,6 +185,12 @@ impl Work<'_> {
             seconds: None,
         };
         Ok((figures, Times { speeds, seconds: Some(seconds) }))
+    }
+
+    /// Counted memory of a model with weights of so many bytes, see [`Figures::memory`].
+    fn memory(&self, model: &Transformer, weights: u64) -> u64 {
+        let of_token = model.bytes_per_token() + model.cache_bytes_per_token();
+        weights + (self.run.max_batch_tokens * of_token) as u64
     }
 
     fn speeds(

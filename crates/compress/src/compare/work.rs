@@ -5,7 +5,8 @@ use super::quantised::{self, Bytes, Rounded};
 use crate::pipeline::{Context, Edited, apply};
 use crate::plan::{Edit, Plan, SlotSet};
 use crate::prune::{Cut, PruneProblem, PruneSpec};
-use crate::{CompressError, MethodSpec, Size};
+use crate::recover::{Recovery, Supervised, estimate as recovery, recover};
+use crate::{CompressError, MethodSpec, Rates, Size, estimate};
 use linwright_evaluate::{ParameterCounts, RunOptions, Task};
 use linwright_model::checkpoint::Sentence;
 use linwright_model::tokenizer::Tokenizer;
@@ -38,6 +39,9 @@ pub struct Work<'a> {
     pub sites: &'a SlotSet,
     /// The plan of an edit of these slots, with its healing.
     pub plan_of: &'a dyn Fn(Edit) -> Plan,
+    /// Training of replaced layers after the fits, controls included, if it is wanted. Rounded
+    /// weights are not trained.
+    pub recovery: Option<Recovery>,
     /// Bytes of a stored number.
     pub number_bytes: u64,
     /// Seed of random numbers.
@@ -105,8 +109,7 @@ impl Work<'_> {
                 let windows = self.windows.filter(|_| self.reads_text(&plan));
                 let windows = windows.map(|windows| windows as &dyn Examples<Batch>);
                 let edited = apply(self.model, windows, &plan, &self.context(), monitor)?;
-                let bytes = edited.network.parameters() * self.number_bytes;
-                Ok(Made { edited, nearest: other(asked, share), bytes, note: None })
+                self.made(edited, other(asked, share), monitor)
             }
             Candidate::Pruned(spec) => {
                 let share = self.nearest(asked, &|share| self.sizes(spec, share))?;
@@ -116,8 +119,7 @@ impl Work<'_> {
                 let problem =
                     PruneProblem { original, windows, cut: &cut, seed, context: &context };
                 let edited = spec.prune(&problem, monitor)?;
-                let bytes = edited.network.parameters() * self.number_bytes;
-                Ok(Made { edited, nearest: other(asked, share), bytes, note: None })
+                self.made(edited, other(asked, share), monitor)
             }
             Candidate::Rounded(rounding) => {
                 let sites = self.sites.of(self.model)?;
@@ -132,6 +134,32 @@ impl Work<'_> {
                 Ok(Made { edited, nearest, bytes, note: Some(note) })
             }
         }
+    }
+
+    /// A fitted model, trained if that is wanted.
+    fn made(
+        &self,
+        mut edited: Edited<Transformer>,
+        nearest: Option<f64>,
+        monitor: &mut dyn Monitor,
+    ) -> Result<Made, CompressError> {
+        let note = match (&self.recovery, self.windows) {
+            (Some(settings), Some(windows)) => {
+                let text = Supervised::next_tokens(windows);
+                let done = recover(&mut edited, &text, settings, &self.context(), monitor)?;
+                Some(match done.kept {
+                    true => format!(
+                        "recovery lowered the held-out loss from {:.4} to {:.4} nats/token, best \
+                         at step {}",
+                        done.loss_before, done.loss_after, done.best_step
+                    ),
+                    false => "recovery thrown away, no step lowered the held-out loss".to_owned(),
+                })
+            }
+            _ => None,
+        };
+        let bytes = edited.network.parameters() * self.number_bytes;
+        Ok(Made { edited, nearest, bytes, note })
     }
 
     /// Refuses a size that is no smaller than the dense weights.
@@ -192,6 +220,36 @@ impl Work<'_> {
             }
             Candidate::Rounded(_) => Ok(self.targeted()),
         }
+    }
+
+    /// Estimated time in seconds of the fits of a candidate at a share, and of a recovery after
+    /// them; none for pruning and rounding, whose work is not counted.
+    ///
+    /// # Errors
+    /// [`CompressError`] if there is no such model.
+    pub fn seconds(
+        &self,
+        candidate: &Candidate,
+        keep: Option<f64>,
+        rates: &mut Rates,
+    ) -> Result<Option<f64>, CompressError> {
+        let Candidate::Sites(method) = candidate else { return Ok(None) };
+        let asked = keep.unwrap_or(1.0);
+        let share = self.nearest(asked, &|share| self.checked(method, share).map(drop))?;
+        let plan = self.checked(method, share)?;
+        let windows = self.windows.filter(|_| self.reads_text(&plan));
+        let windows = windows.map(|windows| windows as &dyn Examples<Batch>);
+        let fits = estimate(&plan, self.model, windows, rates)?;
+        let trained = match (&self.recovery, self.windows) {
+            (Some(settings), Some(windows)) => {
+                let replaced = fits.sites.iter().filter(|site| !site.heals);
+                let sites = replaced.map(|site| site.site.clone()).collect();
+                let text = Supervised::next_tokens(windows);
+                recovery(self.model, &sites, &text, settings, fits.targeted)?.seconds
+            }
+            _ => 0.0,
+        };
+        Ok(Some(fits.seconds + trained))
     }
 
     /// How much pruning keeps of the layers.

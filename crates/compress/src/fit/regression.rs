@@ -13,7 +13,7 @@ use crate::FitError;
 use crate::fit::counted;
 use linwright_ops::Shape;
 use linwright_tensor::kernels::gemm::{Arg, Write, product};
-use linwright_tensor::linalg::{NoConvergence, eigh};
+use linwright_tensor::linalg::{NoConvergence, eigh, solve_spd};
 use linwright_tensor::{Mat, MatRef};
 use std::ops::Range;
 
@@ -90,6 +90,31 @@ pub(crate) fn squares(a: &Mat<f64>) -> f64 {
 /// `a -= b`, for matrices of the same shape.
 pub(crate) fn subtract(a: &mut Mat<f64>, b: &Mat<f64>) {
     a.data_mut().iter_mut().zip(b.data()).for_each(|(a, b)| *a -= b);
+}
+
+/// The map V (out, n) that minimises `|Y − V X|² + ridge |V − W|²`, from `gram` = X Xᵀ (n, n),
+/// `cross` = Y Xᵀ (out, n) and W (out, n): W with a correction that the ridge keeps small.
+///
+/// # Errors
+/// [`FitError::Numerics`] with the name of `gram` if it is not positive definite with the ridge.
+pub(crate) fn corrected(
+    weight: &Mat<f64>,
+    mut gram: Mat<f64>,
+    mut cross: Mat<f64>,
+    ridge: f64,
+    what: &'static str,
+) -> Result<Mat<f64>, FitError> {
+    subtract(&mut cross, &multiply(weight.view().into(), gram.view().into()));
+    (0..gram.rows()).for_each(|i| *gram.at_mut(i, i) += ridge);
+    let mut best = solve_spd(gram.view(), cross.view())
+        .map_err(|error| FitError::Numerics { what, reason: error.to_string() })?;
+    best.data_mut().iter_mut().zip(weight.data()).for_each(|(best, old)| *best += old);
+    Ok(best)
+}
+
+/// Mean of the diagonal of a matrix of second moments.
+pub(crate) fn mean_moment(gram: MatRef<'_, f64>) -> f64 {
+    (0..gram.rows()).map(|i| gram.at(i, i)).sum::<f64>() / gram.rows() as f64
 }
 
 /// Samples whose squared error, plus the rest, is that of a target.

@@ -5,7 +5,7 @@ use crate::FitError;
 use linwright_measure::samples::{Samples, gather, power};
 use linwright_ops::{Backward, Grads, Op, OpSpec, Shape, Tape, Workspace};
 use linwright_tensor::{Mat, MatRef, RngKey};
-use linwright_train::{Control, OptimizerSettings, Problem, Schedule, Slice, TrainSettings, train};
+use linwright_train::{Control, OptimizerSettings, Problem, Rules, Schedule, Slice, TrainSettings, train};
 use serde::{Deserialize, Serialize};
 
 /// Operations of Adam per parameter, in multiply-adds.
@@ -125,6 +125,7 @@ impl Training {
             validate_every: self.validate_every(samples.train),
             keep_best: true,
             divergence_factor: 1e3,
+            rules: Rules::default(),
         };
         let mut regression = Regression::new(op, samples, batch, key.fold("batches"));
         if problem.biased() {

@@ -1,7 +1,6 @@
 //! LLM-Pruner: whole heads and MLP channels leave by their importance for the loss.
 
 mod quota;
-mod refit;
 mod salience;
 mod sampled;
 
@@ -9,13 +8,15 @@ pub use quota::{kept_channels, kept_heads};
 pub use salience::{Criterion, LossGradients, Pairing, most_important, of_groups, of_kv_heads};
 
 use super::branches::{Branch, Part, check_dense};
+use super::eliminate::columns;
+use super::refit::refit;
 use super::{Cut, PruneError, PruneMethod, PruneProblem, SiteSize, narrowed};
-use crate::CompressError;
-use crate::methods::FitReport;
+use crate::methods::{Fit, FitReport};
 use crate::pipeline::{Edited, put_fit};
-use linwright_measure::capture::{Lockstep, Needs, Wanted};
+use crate::{CompressError, FitError};
+use linwright_measure::capture::{Evidence, Lockstep, Needs, Wanted};
 use linwright_model::{AttentionConfig, KeptHeads, KeptWidths, Role, Transformer};
-use linwright_ops::{LinearSlot, Network, SiteId, Sites};
+use linwright_ops::{Dense, LinearSlot, Network, Op, SiteId, Sites};
 use linwright_run::Monitor;
 use linwright_tensor::RngKey;
 use quota::Quota;
@@ -238,7 +239,7 @@ impl LlmPruner {
             monitor.step(&format!("{site}: refitting to {} of {}", left.len(), branch.groups));
             let wanted = [Wanted { site, needs: Needs::Stats }];
             let captured = lockstep.capture(&network, &wanted, monitor)?;
-            let fit = refit::refit(original, branch, left, ridge, &captured[0].evidence)
+            let fit = refit_to(original, branch, left, ridge, &captured[0].evidence)
                 .map_err(|source| CompressError::Fit { site: site.clone(), source })?;
             let bias = original.slot(site).and_then(LinearSlot::bias);
             let slot = network.slot_mut(site).expect("it is a slot of the model");
@@ -331,6 +332,20 @@ impl LlmPruner {
         }
         self.criterion.joined(&joined)
     }
+}
+
+/// The output projection of a branch that reads these groups of features alone.
+fn refit_to(
+    original: &Transformer,
+    branch: &Branch,
+    kept: &[usize],
+    share: f64,
+    evidence: &Evidence,
+) -> Result<Fit, FitError> {
+    let problem = branch.problem(original, evidence);
+    let weight = problem.original.to_dense()?.cast();
+    let op = |weight| Ok(Op::Linear(Box::new(Dense::new(weight))));
+    refit(&problem, &weight, &columns(kept, branch.group_size()), share, op)
 }
 
 /// Channels of a branch and how many make a group.

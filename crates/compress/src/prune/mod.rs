@@ -12,6 +12,7 @@ mod error;
 mod head_pairs;
 mod narrowed;
 mod pieces;
+mod refit;
 #[cfg(test)]
 mod tests;
 

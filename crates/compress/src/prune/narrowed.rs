@@ -1,10 +1,11 @@
 //! Sites before and after pruning.
 
-use crate::methods::{Fit, FitReport};
+use crate::methods::FitReport;
 use crate::pipeline::{Edited, SiteOutcome};
 use crate::{CompressError, FitError};
 use linwright_model::Transformer;
 use linwright_ops::{LinearSlot, SiteId, Sites};
+use linwright_tensor::Mat;
 use serde::{Deserialize, Serialize};
 use std::collections::BTreeMap;
 
@@ -51,17 +52,8 @@ pub(super) fn edited(
     Edited { network: pruned, sites }
 }
 
-/// Groups of `size` inputs of a fitted output projection that are not zero, `count` in all.
-pub(super) fn kept_groups(
-    site: &SiteId,
-    fit: &Fit,
-    size: usize,
-    count: usize,
-) -> Result<Vec<usize>, CompressError> {
-    let weight = fit.op.to_dense().map_err(|error| CompressError::Fit {
-        site: site.clone(),
-        source: FitError::Operator(error),
-    })?;
+/// Groups of `size` inputs of an output projection (out, inp) that are not zero, `count` in all.
+pub(super) fn kept_groups(weight: &Mat<f64>, size: usize, count: usize) -> Vec<usize> {
     let is_zero = |group: &usize| {
         let inputs = group * size..(group + 1) * size;
         (0..weight.rows()).all(|o| weight.row(o)[inputs.clone()].iter().all(|w| *w == 0.0))
@@ -70,5 +62,13 @@ pub(super) fn kept_groups(
     // Features that never say anything may be zero and stay.
     kept.extend(zero.iter().take(count.saturating_sub(kept.len())));
     kept.sort_unstable();
-    Ok(kept)
+    kept
+}
+
+/// The weight of a slot, dense.
+pub(super) fn weight_of(network: &Transformer, site: &SiteId) -> Result<Mat<f64>, CompressError> {
+    let slot = network.slot(site).expect("it is a slot of the model");
+    let failed =
+        |error| CompressError::Fit { site: site.clone(), source: FitError::Operator(error) };
+    Ok(slot.op().to_dense().map_err(failed)?.cast())
 }

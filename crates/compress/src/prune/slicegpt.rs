@@ -1,7 +1,7 @@
 //! Fewer dimensions of the residual stream, in one basis for all layers.
 
 use super::{Cut, PruneError, PruneMethod, PruneProblem, SiteSize, narrowed};
-use crate::fit::regression::{multiply, subtract};
+use crate::fit::regression::{corrected, mean_moment, multiply};
 use crate::methods::{Fit, FitProblem, FitReport};
 use crate::pipeline::{Edited, put_fit};
 use crate::{CompressError, FitError};
@@ -14,7 +14,7 @@ use linwright_ops::{Dense, Examples, LinearSlot, Network, NoProbe, Op, SiteId, S
 use linwright_run::Monitor;
 use linwright_tensor::kernels::gemm::Arg;
 use linwright_tensor::kernels::norm::{Norm, NormKind, norm};
-use linwright_tensor::linalg::{NotPositiveDefinite, eigh_leading, solve_spd};
+use linwright_tensor::linalg::eigh_leading;
 use linwright_tensor::{Mat, MatRef, RngKey};
 use serde::{Deserialize, Serialize};
 use std::collections::BTreeMap;
@@ -172,16 +172,8 @@ impl SliceGpt {
             cross = multiply(cross.view().into(), basis.into());
             weight = multiply(weight.view().into(), basis.into());
         }
-        let inp = gram.rows();
-        let ridge = self.ridge * (0..inp).map(|i| gram.at(i, i)).sum::<f64>() / inp as f64;
-        subtract(&mut cross, &multiply(weight.view().into(), gram.view().into()));
-        (0..inp).for_each(|i| *gram.at_mut(i, i) += ridge);
-        let numerics = |error: NotPositiveDefinite| FitError::Numerics {
-            what: "second moments of the inputs",
-            reason: error.to_string(),
-        };
-        let mut best = solve_spd(gram.view(), cross.view()).map_err(numerics)?;
-        best.data_mut().iter_mut().zip(weight.data()).for_each(|(best, old)| *best += old);
+        let ridge = self.ridge * mean_moment(gram.view());
+        let mut best = corrected(&weight, gram, cross, ridge, "second moments of the inputs")?;
         if read {
             best = multiply(best.view().into(), Arg::Transposed(basis));
         }
@@ -304,6 +296,7 @@ fn principal(moments: Mat<f64>, kept: usize, kind: NormKind) -> Result<Mat<f64>,
 #[cfg(test)]
 mod tests {
     use super::*;
+    use crate::fit::regression::subtract;
     use crate::pipeline::Context;
     use crate::tiny;
     use linwright_run::Silent;

@@ -4,7 +4,7 @@ use super::branches::{Branch, Part, check_dense};
 use super::eliminate::eliminate;
 use super::pieces::Pieces;
 use super::{Cut, PruneError, PruneMethod, PruneProblem, SiteSize, narrowed};
-use crate::fit::regression::{multiply, subtract};
+use crate::fit::regression::{corrected, mean_moment};
 use crate::methods::Fit;
 use crate::pipeline::{Edited, put_fit};
 use crate::{CompressError, FitError};
@@ -13,7 +13,6 @@ use linwright_model::{KeptHeads, KeptWidths, Transformer};
 use linwright_ops::{Dense, LinearSlot, Network, Op, Shape, SiteId, Sites};
 use linwright_run::Monitor;
 use linwright_tensor::Mat;
-use linwright_tensor::linalg::{NotPositiveDefinite, solve_spd};
 use serde::{Deserialize, Serialize};
 use std::collections::BTreeMap;
 
@@ -111,17 +110,19 @@ impl PruneMethod for Width {
                     fit
                 }
             };
-            match (branch.part, narrowed::kept_groups(site, &fit, branch.group_size(), count)?) {
-                (Part::Attention, groups) => {
-                    widths[branch.layer].heads = Some(KeptHeads::Groups(groups));
-                }
-                (Part::Mlp, features) => widths[branch.layer].mlp = Some(features),
-            }
             reports.insert(site.clone(), fit.report.clone());
             let bias = original.slot(site).and_then(LinearSlot::bias);
             let slot = network.slot_mut(site).expect("it is a slot of the model");
             lockstep.note_edit(slot.stage().expect("a slot of a layer has a stage"));
             put_fit(slot, bias, fit)?;
+            let weight = narrowed::weight_of(&network, site)?;
+            let groups = narrowed::kept_groups(&weight, branch.group_size(), count);
+            match branch.part {
+                Part::Attention => {
+                    widths[branch.layer].heads = Some(KeptHeads::Groups(groups));
+                }
+                Part::Mlp => widths[branch.layer].mlp = Some(groups),
+            }
         }
         original.release_scratch();
         let pruned = network.keep_widths(&widths).map_err(PruneError::from)?;
@@ -209,21 +210,11 @@ impl Width {
         let shape = problem.shape;
         let target = problem.target()?;
         let mut gram = target.inputs.sxx.clone();
-        let mean = (0..shape.inp).map(|i| gram.at(i, i)).sum::<f64>() / shape.inp as f64;
-        let ridge = self.ridge * mean;
+        let ridge = self.ridge * mean_moment(gram.view());
         let weight: Mat<f64> = problem.original.to_dense()?.cast();
-        // The best weight is the original one with a correction for the inputs, which the ridge
-        // keeps small.
-        let mut away = target.syx.clone();
-        subtract(&mut away, &multiply(weight.view().into(), gram.view().into()));
+        let what = "second moments of the features";
+        let best = corrected(&weight, gram.clone(), target.syx.clone(), ridge, what)?;
         (0..shape.inp).for_each(|i| *gram.at_mut(i, i) += ridge);
-        let numerics = |error: NotPositiveDefinite| FitError::Numerics {
-            what: "second moments of the features",
-            reason: error.to_string(),
-        };
-        let mut best = solve_spd(gram.view(), away.view()).map_err(numerics)?;
-        let sums = best.data_mut().iter_mut().zip(weight.data());
-        sums.for_each(|(best, weight)| *best += weight);
         let weight = eliminate(&best, gram.view(), branch.group_size(), count)?;
         let op = Op::Linear(Box::new(Dense::new(weight.cast())));
         problem.closed(op, &weight, Some(ridge), 0)

@@ -33,7 +33,7 @@ use linwright_ops::{Differentiable, Examples, LinearSlot, SiteId, Sites};
 use linwright_run::{Fingerprint, Monitor, sha256_hex};
 use linwright_tensor::{RngKey, index_bytes, little_endian_bytes};
 use linwright_train::{
-    Checkpoint, Curve, OptimizerSettings, Outcome, Schedule, TrainSettings, train,
+    Checkpoint, Curve, OptimizerSettings, Outcome, Rules, Schedule, TrainSettings, train,
 };
 use problem::Recovering;
 use serde::{Deserialize, Serialize};
@@ -141,6 +141,7 @@ impl Recovery {
             keep_best: true,
             // A loss that grew is no error: the best parameters are returned.
             divergence_factor: f64::INFINITY,
+            rules: Rules::default(),
         }
     }
 

@@ -14,7 +14,7 @@ use std::fmt::Debug;
 use std::path::Path;
 
 /// Outcome for an input: `read ...`, or the kind of error.
-fn outcome<E: Debug>(result: Result<String, E>) -> String {
+pub(super) fn outcome<E: Debug>(result: Result<String, E>) -> String {
     match result {
         Ok(read) => format!("read {read}"),
         Err(error) => signature(&format!("{error:?}")),

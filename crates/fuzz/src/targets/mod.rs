@@ -2,6 +2,7 @@
 
 mod descriptions;
 mod images;
+mod molecules;
 mod settings;
 mod tokenizers;
 mod weights;
@@ -104,6 +105,9 @@ pub const TARGETS: &[Target] = &[
     Target::new("image_cifar", images::cifar),
     Target::new("image_npy", images::npy),
     Target::new("image_png", images::png).memory(OF_PNG),
+    Target::new("xyz", molecules::xyz).seeds(&["tensornet/ethanol_like.xyz"]),
+    Target::new("potential", molecules::checkpoint),
+    Target::new("torchmd_settings", molecules::settings),
 ];
 
 /// Outcome for an input: `read ...`, or the kind of error.

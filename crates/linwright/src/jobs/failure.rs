@@ -331,6 +331,16 @@ impl From<MoleculeError> for Failure {
         match error {
             MoleculeError::File(error) => error.into(),
             MoleculeError::Interrupted { .. } => Self::interrupted(message),
+            MoleculeError::Structure { source, .. }
+                if matches!(
+                    *source,
+                    MoleculeError::MixedUnits { .. }
+                        | MoleculeError::Units { .. }
+                        | MoleculeError::Setting { .. }
+                ) =>
+            {
+                Self::usage(message)
+            }
             MoleculeError::Units { .. }
             | MoleculeError::Setting { .. }
             | MoleculeError::Architecture { .. } => Self::usage(message),

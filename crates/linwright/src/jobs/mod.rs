@@ -26,6 +26,7 @@ pub(crate) mod offload;
 pub(crate) mod outcome;
 pub mod outputs;
 mod plan_file;
+mod potential;
 mod precision;
 mod read;
 mod saving;
@@ -51,6 +52,7 @@ pub use fields::{Field, Kind, Name, fields, flag_of, schema};
 pub use form::SavedForm;
 pub use images::ImageOptions;
 pub use layers::parse_layers;
+pub use molecule_md::MdEnsemble;
 pub use outcome::{Outcome, ResultData, write_pages};
 pub use precision::PrecisionOptions;
 pub use read::read;
@@ -109,7 +111,7 @@ macro_rules! jobs {
 
 /// Groups of commands.
 pub static GROUPS: &[Group] =
-    &[Group { name: "molecule", about: "Energies and forces of molecules" }];
+    &[Group { name: "molecule", about: "Energies, forces and motion of molecules" }];
 
 jobs! {
     inspect => Inspect;
@@ -129,9 +131,13 @@ jobs! {
     train_net => TrainNet;
     eval_net => EvalNet;
     molecule_eval => MoleculeEval;
+    molecule_md => MoleculeMd;
+    molecule_relax => MoleculeRelax;
     molecule_info => MoleculeInfo;
     molecule_convert => MoleculeConvert;
     molecule_compress => MoleculeCompress;
+    molecule_bench => MoleculeBench;
+    molecule_train => MoleculeTrain;
     select => Select;
     merge => Merge;
     reproduce => Reproduce;

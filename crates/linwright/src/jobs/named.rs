@@ -1,5 +1,7 @@
 //! Schemas of values that have names.
 
+use super::molecule_md::MdEnsemble;
+use super::molecule_train::{LossName, ReferenceKind, ScheduleKind};
 use super::{Name, SavedForm};
 use linwright_compress::allocate::Allocator;
 use linwright_compress::intervention::{Intervention, Lname, Storage};
@@ -11,6 +13,7 @@ use linwright_measure::inspect::report::By;
 use linwright_measure::vendi::Diversity;
 use linwright_model::Role;
 use linwright_model::checkpoint::Precision;
+use linwright_molecule::relaxation::Minimiser;
 use linwright_nets::Loss;
 use schemars::{JsonSchema, Schema, SchemaGenerator, json_schema};
 use std::borrow::Cow;
@@ -57,9 +60,14 @@ named! {
     LayerOrder;
     Lname, Lname::other_names;
     Loss;
+    LossName;
+    MdEnsemble;
+    Minimiser;
     Precision;
+    ReferenceKind;
     Role, |role| role.other_names().to_vec();
     SavedForm;
+    ScheduleKind;
     Scoring;
     Split;
     Storage;

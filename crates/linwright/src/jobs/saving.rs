@@ -143,7 +143,25 @@ pub(super) fn write_beside(
     measured: &Value,
     directory: &Path,
 ) -> Result<(), Failure> {
-    let record = reproduce_file(session, record(session, model, None));
+    write_record(session, record(session, model, None), measured, directory)
+}
+
+/// The same of a job without a language model.
+pub(super) fn write_beside_own(
+    session: &Session<'_>,
+    measured: &Value,
+    directory: &Path,
+) -> Result<(), Failure> {
+    write_record(session, record_of(session, Vec::new()), measured, directory)
+}
+
+fn write_record(
+    session: &Session<'_>,
+    record: Map<String, Value>,
+    measured: &Value,
+    directory: &Path,
+) -> Result<(), Failure> {
+    let record = reproduce_file(session, record);
     for (name, bytes) in session.files_beside(measured)?.into_iter().chain([record]) {
         write_atomic(&directory.join(name), &bytes)?;
     }

@@ -1,6 +1,7 @@
 //! Memory of a forward pass besides the weights.
 
 use super::Transformer;
+use crate::config::AttentionConfig;
 use linwright_ops::Sites;
 use std::collections::BTreeMap;
 
@@ -26,6 +27,18 @@ impl Transformer {
         let floats = widest + STREAMS * self.config().hidden;
         floats * size_of::<f32>() * (100 + SPARE_PERCENT) / 100
     }
+
+    /// Memory in bytes that each token takes in a [`Cache`](crate::generate::Cache): keys and values
+    /// of all layers.
+    #[must_use]
+    pub fn cache_bytes_per_token(&self) -> usize {
+        let config = self.config();
+        let features = config.layers.iter().map(|layer| match layer.attention {
+            AttentionConfig::Heads(heads) => 2 * heads.kv_heads * config.head_dim,
+            AttentionConfig::Linear | AttentionConfig::Absent => 0,
+        });
+        features.sum::<usize>() * size_of::<f32>()
+    }
 }
 
 #[cfg(test)]
@@ -45,5 +58,7 @@ mod tests {
         // Four projections of 16, three MLP matrices of 20, four residual streams of 8; four bytes
         // each plus 30 %.
         assert_eq!(model.bytes_per_token(), (4 * 16 + 3 * 20 + 32) * 4 * 130 / 100);
+        // Keys and values of eight features in two layers.
+        assert_eq!(model.cache_bytes_per_token(), 2 * 2 * 8 * 4);
     }
 }

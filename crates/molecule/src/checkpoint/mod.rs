@@ -13,15 +13,21 @@ mod operators;
 mod settings;
 #[cfg(test)]
 mod tests;
+mod trained;
 
-pub use settings::{Settings, read_settings};
+pub use settings::{Settings, parse_settings, read_settings};
 
 use crate::error::MoleculeError;
+use crate::structure::Structure;
 use crate::units::Units;
 use linwright_files::writer::{Planned, header_bytes_with};
-use linwright_files::{FileError, SINGLE, StoredType, TensorFile};
+use linwright_files::{
+    FileError, Format, SINGLE, StoredType, TensorFile, TensorInfo, archived_files,
+};
 use linwright_ops::OpSpec;
-use linwright_run::atomic::write_atomic;
+use linwright_run::atomic::write_atomic_parts;
+use linwright_run::{input, sha256_hex};
+use linwright_tensor::MappedFile;
 use linwright_tensor::dtype::DType;
 use serde::{Deserialize, Serialize};
 use serde_json::{Map, Value};
@@ -124,6 +130,19 @@ impl Weight {
 }
 
 impl Checkpoint {
+    /// Opens a `.ckpt` of torchmd-net, a `.safetensors`, or a directory with `model.safetensors`.
+    ///
+    /// # Errors
+    /// A file that cannot be read, that has no hyper-parameters, or tensors that do not fit them.
+    pub fn open(path: &Path) -> Result<Self, MoleculeError> {
+        if path.extension().is_some_and(|end| end == "zip") {
+            let what = "is an archive of several models; expected one model, such as a .ckpt of it";
+            return Err(damaged(path, what.into()));
+        }
+        let path = &Self::file_of(path);
+        Self::parse(path, mapped(path)?.bytes())
+    }
+
     /// The file of a model: itself, or `model.safetensors` in a directory.
     #[must_use]
     pub fn file_of(path: &Path) -> PathBuf {
@@ -140,39 +159,62 @@ impl Checkpoint {
         TensorFile::open(&Self::file_of(path)).is_ok_and(has_hyper)
     }
 
-    /// Opens a `.ckpt` of torchmd-net, a `.safetensors`, or a directory with `model.safetensors`.
+    /// The checkpoints of an ensemble of torchmd-net: all `.ckpt` and `.safetensors` in a zip
+    /// archive, by name, with their names within it.
     ///
     /// # Errors
-    /// A file that cannot be read, that has no hyper-parameters, or tensors that do not fit them.
-    pub fn open(path: &Path) -> Result<Self, MoleculeError> {
-        let path = &Self::file_of(path);
-        let file = TensorFile::open(path)?;
-        let mut checkpoint = Self { notes: file.notes().to_vec(), ..Self::default() };
-        for (name, info) in file.tensors() {
-            let count = info.shape.iter().product();
-            let numbers = numbers(info.dtype, &file.stored(info, 0..count));
-            match numbers {
+    /// A file that is no zip archive of uncompressed files, or has no checkpoint, and those of
+    /// [`Checkpoint::open`].
+    pub fn open_archive(path: &Path) -> Result<Vec<(PathBuf, Self)>, MoleculeError> {
+        let map = mapped(path)?;
+        let malformed = |fault| FileError::Malformed { path: path.into(), fault };
+        let mut files = archived_files(map.bytes()).map_err(malformed)?;
+        files.retain(|(name, _)| is_checkpoint(Path::new(name)));
+        files.sort_by_key(|(name, _)| *name);
+        if files.is_empty() {
+            let what = "is an archive without checkpoints; expected .ckpt files in it";
+            return Err(damaged(path, what.into()));
+        }
+        let open = |(name, bytes): (&str, &[u8])| {
+            let path = path.join(name);
+            let checkpoint = Self::parse(&path, bytes)?;
+            Ok((path, checkpoint))
+        };
+        files.into_iter().map(open).collect()
+    }
+
+    /// The same of the bytes of a file, which messages call by `path`.
+    ///
+    /// # Errors
+    /// As [`Checkpoint::open`].
+    pub fn parse(path: &Path, bytes: &[u8]) -> Result<Self, MoleculeError> {
+        let malformed = |fault| FileError::Malformed { path: path.into(), fault };
+        let format = Format::of(path, bytes);
+        let header = format.parse(bytes).map_err(malformed)?;
+        let mut checkpoint = Self { notes: header.notes, ..Self::default() };
+        for (name, info) in header.tensors {
+            match numbers(&info, bytes) {
                 Some(numbers) => {
-                    check_finite(path, name, &numbers)?;
-                    let weight = Weight { shape: info.shape.clone(), numbers };
-                    checkpoint.tensors.insert(name.clone(), weight);
+                    check_finite(path, &name, &numbers)?;
+                    checkpoint.tensors.insert(name, Weight { shape: info.shape, numbers });
                 }
                 None => checkpoint
                     .notes
                     .push(format!("tensor {name} of type {} was left out", info.dtype.name())),
             }
         }
-        match file.metadata().get(METADATA) {
+        match header.metadata.get(METADATA) {
             Some(text) => checkpoint.describe(path, text)?,
             None => {
                 let wrong = |what: &str| damaged(path, what.into());
-                let Some(Value::Object(hyper)) = file.entry("hyper_parameters")? else {
+                let entry = format.entry(bytes, "hyper_parameters").map_err(malformed)?;
+                let Some(Value::Object(hyper)) = entry else {
                     return Err(wrong(
                         "has no hyper-parameters; expected a checkpoint of torchmd-net or of this program",
                     ));
                 };
                 checkpoint.hyper = hyper;
-                checkpoint.source = Some(file_sha256(path)?);
+                checkpoint.source = Some(sha256_hex(bytes));
             }
         }
         layout::translate(&mut checkpoint).map_err(|what| damaged(path, what))?;
@@ -198,12 +240,16 @@ impl Checkpoint {
     /// # Errors
     /// An error of the system.
     pub fn save(&self, path: &Path) -> Result<(), MoleculeError> {
-        let bytes = self.to_bytes(path)?;
-        write_atomic(path, &bytes).map_err(|e| MoleculeError::File(e.into()))
+        let parts = self.to_parts(path)?;
+        let parts: Vec<&[u8]> = parts.iter().map(Vec::as_slice).collect();
+        write_atomic_parts(path, &parts).map_err(|e| MoleculeError::File(e.into()))
     }
 
-    /// The content of the `.safetensors`, whose path is for messages.
-    pub(crate) fn to_bytes(&self, path: &Path) -> Result<Vec<u8>, MoleculeError> {
+    /// The bytes of the file that [`Self::save`] writes to `path`, in parts.
+    ///
+    /// # Errors
+    /// Metadata that cannot be written as JSON.
+    pub fn to_parts(&self, path: &Path) -> Result<Vec<Vec<u8>>, MoleculeError> {
         let metadata = Metadata {
             version: VERSIONS[usize::from(!self.operators.is_empty())],
             hyper_parameters: self.hyper.clone(),
@@ -217,9 +263,25 @@ impl Checkpoint {
         let planned = self.tensors.iter().map(|(name, weight)| weight.planned(name));
         let planned: Vec<Planned> = planned.collect();
         let metadata = BTreeMap::from([(METADATA.to_owned(), text)]);
-        let mut bytes = header_bytes_with(&planned, &metadata);
-        self.tensors.values().for_each(|weight| bytes.extend(weight.bytes()));
-        Ok(bytes)
+        let mut parts = vec![header_bytes_with(&planned, &metadata)];
+        parts.extend(self.tensors.values().map(Weight::bytes));
+        Ok(parts)
+    }
+
+    /// Refuses a structure with an element that the model was not trained on, where that is known.
+    ///
+    /// # Errors
+    /// The first such atom.
+    pub fn check_species(&self, structure: &Structure) -> Result<(), MoleculeError> {
+        let is_new = |number: &u8| !self.species.is_empty() && !self.species.contains(number);
+        match structure.species.iter().position(is_new) {
+            Some(atom) => Err(MoleculeError::Untrained {
+                atom,
+                number: structure.species[atom],
+                known: self.species.clone(),
+            }),
+            None => Ok(()),
+        }
     }
 
     /// The tensor of a name, in this shape.
@@ -236,30 +298,29 @@ impl Checkpoint {
     }
 }
 
-/// The numbers of stored bytes; none for types that models do not have.
-fn numbers(dtype: StoredType, bytes: &[u8]) -> Option<Numbers> {
-    let wide = |decoded: Vec<f64>| Some(Numbers::F64(decoded));
-    match dtype {
-        StoredType::F64 => {
-            wide(bytes.as_chunks().0.iter().map(|b| f64::from_le_bytes(*b)).collect())
-        }
+/// The numbers of a tensor; none for types that models do not have.
+fn numbers(info: &TensorInfo, file: &[u8]) -> Option<Numbers> {
+    let bytes = || info.stored(file, 0..info.shape.iter().product());
+    match info.dtype {
+        StoredType::F64 => wide(&bytes(), f64::from_le_bytes),
         StoredType::F32 | StoredType::F16 | StoredType::Bf16 => {
-            dtype.float().map(|float| Numbers::F32(float.decode(bytes)))
+            info.dtype.float().map(|float| Numbers::F32(float.decode(&bytes())))
         }
-        StoredType::I64 => {
-            wide(bytes.as_chunks().0.iter().map(|b| i64::from_le_bytes(*b) as f64).collect())
-        }
-        StoredType::I32 => {
-            wide(bytes.as_chunks().0.iter().map(|b| f64::from(i32::from_le_bytes(*b))).collect())
-        }
-        StoredType::I8 => wide(bytes.iter().map(|byte| f64::from(*byte as i8)).collect()),
+        StoredType::I64 => wide(&bytes(), |b| i64::from_le_bytes(b) as f64),
+        StoredType::I32 => wide(&bytes(), |b| f64::from(i32::from_le_bytes(b))),
+        StoredType::I8 => wide(&bytes(), |b| f64::from(i8::from_le_bytes(b))),
         StoredType::U32 => {
-            let words = bytes.as_chunks().0.iter().map(|b| u32::from_le_bytes(*b));
+            let words = bytes();
+            let words = words.as_chunks().0.iter().map(|b| u32::from_le_bytes(*b));
             Some(Numbers::U32(words.collect()))
         }
-        StoredType::U8 => wide(bytes.iter().map(|byte| f64::from(*byte)).collect()),
+        StoredType::U8 => wide(&bytes(), |b| f64::from(u8::from_le_bytes(b))),
         _ => None,
     }
+}
+
+fn wide<const N: usize>(bytes: &[u8], number: impl Fn([u8; N]) -> f64) -> Option<Numbers> {
+    Some(Numbers::F64(bytes.as_chunks().0.iter().map(|b| number(*b)).collect()))
 }
 
 fn check_finite(path: &Path, name: &str, numbers: &Numbers) -> Result<(), MoleculeError> {
@@ -279,6 +340,15 @@ fn check_finite(path: &Path, name: &str, numbers: &Numbers) -> Result<(), Molecu
 /// Those of reading.
 pub fn file_sha256(path: &Path) -> Result<String, MoleculeError> {
     Ok(linwright_run::sha256_of_file(path).map_err(FileError::read(path))?)
+}
+
+fn mapped(path: &Path) -> Result<MappedFile, MoleculeError> {
+    Ok(input::open(path).and_then(MappedFile::of).map_err(FileError::read(path))?)
+}
+
+/// Whether a file is a checkpoint by its name.
+pub(crate) fn is_checkpoint(path: &Path) -> bool {
+    path.extension().is_some_and(|end| end == "ckpt" || end == "safetensors")
 }
 
 fn damaged(path: &Path, what: String) -> MoleculeError {

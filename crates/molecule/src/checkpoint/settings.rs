@@ -43,7 +43,15 @@ const WITHOUT_EFFECT: [&str; 16] = [
 /// A file that cannot be read, or that is no YAML with keys and values.
 pub fn read_settings(path: &Path) -> Result<Settings, MoleculeError> {
     let text = input::read_text(path, input::MAX_SETTINGS_BYTES).map_err(FileError::read(path))?;
-    parse(&text).map_err(|what| damaged(path, what))
+    parse_settings(path, &text)
+}
+
+/// The same of the text of a file, which messages call by `path`.
+///
+/// # Errors
+/// A text that is no YAML with keys and values.
+pub fn parse_settings(path: &Path, text: &str) -> Result<Settings, MoleculeError> {
+    parse(text).map_err(|what| damaged(path, what))
 }
 
 /// The settings of a text. The error is a description in words.

@@ -2,6 +2,7 @@
 
 use super::*;
 use crate::reference::reference;
+use linwright_files::TensorFile;
 
 fn opened(name: &str) -> Checkpoint {
     Checkpoint::open(&reference(name)).unwrap()

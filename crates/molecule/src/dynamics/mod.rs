@@ -5,15 +5,23 @@
 //! step depend on the seed, the number of the step and the atom alone, so that a run which is
 //! continued from a [`MdState`] has the same bits as one that was never interrupted.
 
+#[cfg(test)]
+mod drift;
+mod recording;
 mod state;
+mod summary;
 #[cfg(test)]
 mod tests;
 
+pub use recording::{LOG, Recording, TRAJECTORY};
 pub use state::{MdState, Thermo};
+pub use summary::{Fluctuation, MdSummary};
 
 use crate::error::MoleculeError;
-use crate::potential::{Potential, Wanted};
-use crate::structure::Structure;
+use crate::evaluation::stress;
+use crate::potential::{Potential, Prediction, Wanted};
+use crate::species::mass;
+use crate::structure::{Labels, Structure};
 use linwright_tensor::RngKey;
 use serde::{Deserialize, Serialize};
 
@@ -22,6 +30,9 @@ pub const BOLTZMANN: f64 = 8.617_333_262_145_179e-5;
 /// Acceleration in angstroms per square femtosecond of one electron volt per angstrom on one atomic
 /// mass unit.
 pub const ACCELERATION: f64 = 9.648_533_212_331_002e-3;
+
+/// Gigapascals of one electron volt per cubic angstrom (the elementary charge of the SI, exact).
+pub const GIGAPASCAL: f64 = 160.217_663_4;
 
 /// What is kept constant.
 #[derive(Clone, Copy, Debug, PartialEq, Serialize, Deserialize)]
@@ -58,18 +69,28 @@ pub struct Dynamics<'a> {
     structure: Structure,
     masses: Vec<f64>,
     velocities: Vec<[f64; 3]>,
-    forces: Vec<[f64; 3]>,
-    energy: f64,
+    prediction: Prediction,
     step: u64,
 }
 
+/// Masses of the atoms of a structure in atomic mass units.
+///
+/// # Errors
+/// A number that is no element.
+pub fn masses(structure: &Structure) -> Result<Vec<f64>, MoleculeError> {
+    let of = |(atom, number): (usize, &u8)| {
+        mass(*number).ok_or(MoleculeError::Element { atom, number: *number })
+    };
+    structure.species.iter().enumerate().map(of).collect()
+}
+
 impl<'a> Dynamics<'a> {
-    /// A simulation of `structure` from `state`, or from the structure at rest. `masses` are in
-    /// atomic mass units, one for each atom.
+    /// A simulation of `structure` from `state`, or from the structure with its momenta, at rest if
+    /// it has none. `masses` are in atomic mass units, one for each atom.
     ///
     /// # Errors
     /// [`MoleculeError::Setting`] for a plan, masses or a state that do not fit, and those of the
-    /// potential.
+    /// structure and the potential.
     pub fn new(
         potential: &'a mut dyn Potential,
         mut structure: Structure,
@@ -77,6 +98,7 @@ impl<'a> Dynamics<'a> {
         plan: DynamicsPlan,
         state: Option<MdState>,
     ) -> Result<Self, MoleculeError> {
+        structure.check()?;
         let atoms = structure.positions.len();
         check(&plan, &masses, atoms)?;
         let (velocities, step) = match state {
@@ -85,16 +107,17 @@ impl<'a> Dynamics<'a> {
                 structure.positions = state.positions;
                 (state.velocities, state.step)
             }
-            None => (vec![[0.0; 3]; atoms], 0),
+            None => (velocities(&structure, &masses), 0),
         };
+        structure.labels = Labels { charges: structure.labels.charges, ..Labels::default() };
+        structure.momenta = None;
         let mut simulation = Self {
             potential,
             plan,
             structure,
             masses,
             velocities,
-            forces: Vec::new(),
-            energy: 0.0,
+            prediction: Prediction::default(),
             step,
         };
         simulation.update_forces()?;
@@ -152,26 +175,49 @@ impl<'a> Dynamics<'a> {
         &self.structure
     }
 
-    /// Forces in electron volts per angstrom.
+    /// Steps that were made.
     #[must_use]
-    pub fn forces(&self) -> &[[f64; 3]] {
-        &self.forces
+    pub fn step(&self) -> u64 {
+        self.step
     }
 
-    /// Energies and temperature.
+    /// The atoms as they are, with energy, forces, stress and momenta.
+    #[must_use]
+    pub fn frame(&self) -> Structure {
+        let mut frame = self.structure.clone();
+        let root = ACCELERATION.sqrt();
+        let momentum = |(v, mass): (&[f64; 3], &f64)| v.map(|v| mass * v / root);
+        frame.momenta = Some(self.velocities.iter().zip(&self.masses).map(momentum).collect());
+        frame.labels.energy = Some(self.prediction.energy);
+        frame.labels.stress = stress(&self.structure, &self.prediction);
+        frame.labels.forces = Some(self.prediction.forces.clone());
+        frame.info.insert("step".into(), self.step.to_string());
+        frame.info.insert("time_fs".into(), format!("{:?}", self.time()));
+        frame
+    }
+
+    fn time(&self) -> f64 {
+        self.step as f64 * self.plan.time_step
+    }
+
+    /// Energies, temperature and pressure.
     #[must_use]
     pub fn thermo(&self) -> Thermo {
         let square = |v: &[f64; 3]| v.iter().map(|x| x * x).sum::<f64>();
         let twice: f64 = self.masses.iter().zip(&self.velocities).map(|(m, v)| m * square(v)).sum();
         let kinetic = 0.5 * twice / ACCELERATION;
         let degrees = 3.0 * self.masses.len() as f64;
+        let volume = self.structure.cell.and_then(|cell| cell.bulk_volume());
+        let virial: f64 = (0..3).map(|axis| self.prediction.virial[axis][axis]).sum();
+        let energy = self.prediction.energy;
         Thermo {
             step: self.step,
-            time: self.step as f64 * self.plan.time_step,
-            potential_energy: self.energy,
+            time: self.time(),
+            potential_energy: energy,
             kinetic_energy: kinetic,
-            total_energy: self.energy + kinetic,
+            total_energy: energy + kinetic,
             temperature: 2.0 * kinetic / (degrees * BOLTZMANN),
+            pressure: volume.map(|volume| GIGAPASCAL * (2.0 * kinetic + virial) / (3.0 * volume)),
         }
     }
 
@@ -186,7 +232,7 @@ impl<'a> Dynamics<'a> {
     }
 
     fn kick(&mut self, time: f64) {
-        let atoms = self.velocities.iter_mut().zip(&self.forces).zip(&self.masses);
+        let atoms = self.velocities.iter_mut().zip(&self.prediction.forces).zip(&self.masses);
         for ((velocity, force), mass) in atoms {
             for (own, force) in velocity.iter_mut().zip(force) {
                 *own += time * ACCELERATION * force / mass;
@@ -217,10 +263,19 @@ impl<'a> Dynamics<'a> {
     }
 
     fn update_forces(&mut self) -> Result<(), MoleculeError> {
-        let found = self.potential.predict(&self.structure, Wanted { forces: true })?;
-        self.energy = found.energy;
-        self.forces = found.forces;
+        self.prediction = self.potential.predict(&self.structure, Wanted { forces: true })?;
         Ok(())
+    }
+}
+
+/// Velocities in angstroms per femtosecond from the momenta of a structure.
+fn velocities(structure: &Structure, masses: &[f64]) -> Vec<[f64; 3]> {
+    let root = ACCELERATION.sqrt();
+    match &structure.momenta {
+        Some(momenta) => {
+            momenta.iter().zip(masses).map(|(p, mass)| p.map(|p| p * root / mass)).collect()
+        }
+        None => vec![[0.0; 3]; masses.len()],
     }
 }
 
@@ -239,6 +294,13 @@ fn check(plan: &DynamicsPlan, masses: &[f64], atoms: usize) -> Result<(), Molecu
         positive("friction", friction)?;
     }
     masses.iter().try_for_each(|mass| positive("mass", *mass))?;
+    if atoms == 0 {
+        return Err(MoleculeError::Setting {
+            name: "structure",
+            found: "no atoms".to_owned(),
+            expected: "at least one".to_owned(),
+        });
+    }
     match masses.len() == atoms {
         true => Ok(()),
         false => Err(MoleculeError::Setting {

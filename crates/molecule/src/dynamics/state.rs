@@ -15,21 +15,31 @@ pub struct MdState {
     pub velocities: Vec<[f64; 3]>,
 }
 
-/// Energies and temperature after a step.
+/// Energies, temperature and pressure after a step, whose names in JSON have units.
 #[derive(Clone, Copy, Debug, PartialEq, Serialize, Deserialize)]
+#[serde(deny_unknown_fields)]
 pub struct Thermo {
     /// Steps that were made.
     pub step: u64,
     /// Time in femtoseconds.
+    #[serde(rename = "time_fs")]
     pub time: f64,
     /// Potential energy in electron volts.
+    #[serde(rename = "potential_energy_ev")]
     pub potential_energy: f64,
     /// Kinetic energy in electron volts.
+    #[serde(rename = "kinetic_energy_ev")]
     pub kinetic_energy: f64,
     /// Their sum.
+    #[serde(rename = "total_energy_ev")]
     pub total_energy: f64,
     /// Temperature in kelvins, from three degrees of freedom for each atom, as ASE has it.
+    #[serde(rename = "temperature_k")]
     pub temperature: f64,
+    /// Pressure in gigapascals, with that of the motion; none without a cell that repeats along all
+    /// its vectors.
+    #[serde(rename = "pressure_gpa")]
+    pub pressure: Option<f64>,
 }
 
 impl MdState {

@@ -1,5 +1,7 @@
 use super::*;
-use crate::toy::{Springs, triangle};
+use crate::toy::{Argon, Springs, solid_argon, triangle};
+use linwright_run::{Monitor, Silent};
+use std::cell::Cell;
 
 const MASSES: [f64; 3] = [12.011, 1.008, 15.999];
 
@@ -107,4 +109,151 @@ fn plans_and_states_that_do_not_fit_are_refused() {
     };
     let told = start(&MASSES, plan(Ensemble::Nve), Some(state)).unwrap();
     assert!(told.starts_with("positions: [0.0, NaN, 0.0] of atom 0"), "{told}");
+}
+
+#[test]
+fn momenta_of_a_frame_are_the_velocities_that_another_run_starts_with() {
+    let mut potential = Springs;
+    let mut run =
+        Dynamics::new(&mut potential, triangle(), MASSES.to_vec(), plan(Ensemble::Nve), None)
+            .unwrap();
+    run.thermalise(300.0);
+    run.advance().unwrap();
+    let (frame, thermo, before) = (run.frame(), run.thermo(), run.state());
+    let momenta = frame.momenta.as_ref().unwrap().iter().zip(&MASSES);
+    // In the units of ASE, p² / 2m is an energy in electron volts.
+    let kinetic: f64 =
+        momenta.map(|(p, mass)| p.iter().map(|p| p * p).sum::<f64>() / (2.0 * mass)).sum();
+    assert!((kinetic - thermo.kinetic_energy).abs() < 1e-12 * kinetic);
+    assert_eq!(frame.labels.energy, Some(thermo.potential_energy));
+    assert_eq!((frame.info["step"].as_str(), frame.labels.stress), ("1", None));
+    let mut other = Springs;
+    let again = Dynamics::new(&mut other, frame, MASSES.to_vec(), plan(Ensemble::Nve), None);
+    let again = again.unwrap().state();
+    for (a, b) in again.velocities.iter().flatten().zip(before.velocities.iter().flatten()) {
+        assert!((a - b).abs() < 1e-15 * b.abs().max(1e-3), "{a} {b}");
+    }
+}
+
+#[test]
+fn pressure_is_that_of_an_ideal_gas_and_of_the_forces() {
+    let start = |spread: f64| {
+        let mut gas = solid_argon();
+        gas.positions.iter_mut().flatten().for_each(|x| *x *= spread);
+        gas.cell.iter_mut().flat_map(|cell| &mut cell.rows).flatten().for_each(|x| *x *= spread);
+        gas
+    };
+    let pressure = |structure: Structure, temperature: f64| {
+        let masses = masses(&structure).unwrap();
+        let mut potential = Argon;
+        let mut run =
+            Dynamics::new(&mut potential, structure, masses, plan(Ensemble::Nve), None).unwrap();
+        run.thermalise(temperature);
+        run.thermo()
+    };
+    // Beyond the cutoff nothing but motion is left: p V = N k T.
+    let thin = start(5.0);
+    let volume = thin.cell.unwrap().volume();
+    let thermo = pressure(thin, 300.0);
+    let ideal = GIGAPASCAL * 4.0 * BOLTZMANN * thermo.temperature / volume;
+    assert!((thermo.pressure.unwrap() - ideal).abs() < 1e-12 * ideal);
+    // At rest, it is minus the change of the energy with the volume.
+    let still = pressure(solid_argon(), 0.0).pressure.unwrap();
+    let energy = |spread: f64| {
+        let structure = start(spread);
+        let volume = structure.cell.unwrap().volume();
+        [Argon.predict(&structure, Wanted { forces: true }).unwrap().energy, volume]
+    };
+    let ([high, more], [low, less]) = (energy(1.0 + 1e-5), energy(1.0 - 1e-5));
+    let slope = -GIGAPASCAL * (high - low) / (more - less);
+    assert!((still - slope).abs() < 1e-6 * slope.abs(), "{still} {slope}");
+    assert_eq!(pressure(triangle(), 300.0).pressure, None);
+}
+
+/// Stops a run when it was asked so often.
+struct After(Cell<u32>);
+
+impl Monitor for After {
+    fn step(&mut self, _: &str) {}
+    fn progress(&mut self, _: u64, _: u64) {}
+    fn interrupted(&self) -> bool {
+        self.0.set(self.0.get().saturating_sub(1));
+        self.0.get() == 0
+    }
+    fn seconds(&self) -> f64 {
+        0.0
+    }
+}
+
+/// Runs up to a step in a directory; whether it came there.
+fn recorded(directory: &std::path::Path, steps: u64, monitor: &mut dyn Monitor) -> bool {
+    let mut recording = Recording::open(directory).unwrap();
+    let state = recording.state().cloned();
+    let is_new = state.is_none();
+    let mut potential = Springs;
+    let mut run =
+        Dynamics::new(&mut potential, triangle(), MASSES.to_vec(), plan(langevin()), state)
+            .unwrap();
+    if is_new {
+        run.thermalise(300.0);
+    }
+    match recording.run(&mut run, [steps, 4], monitor) {
+        Ok(()) => true,
+        Err(MoleculeError::Interrupted { .. }) => false,
+        Err(error) => panic!("{error}"),
+    }
+}
+
+#[test]
+fn a_recording_that_was_cut_anywhere_has_the_same_bytes() {
+    let folders = [(); 2].map(|()| tempfile::tempdir().unwrap());
+    let [whole, cut] = folders.each_ref().map(|folder| folder.path());
+    assert!(recorded(whole, 40, &mut Silent));
+    let read = |folder: &std::path::Path| {
+        [TRAJECTORY, LOG, "state.json"].map(|name| std::fs::read(folder.join(name)).unwrap())
+    };
+    for (round, steps) in [7, 1, 12, 3].into_iter().enumerate() {
+        assert!(!recorded(cut, 40, &mut After(Cell::new(steps))));
+        // As after a kill: frames that no state knows of, and half of one.
+        for name in [TRAJECTORY, LOG] {
+            let path = cut.join(name);
+            let mut bytes = std::fs::read(&path).unwrap();
+            let more = bytes[..bytes.len() / (round + 2)].to_vec();
+            bytes.extend(more);
+            std::fs::write(path, bytes).unwrap();
+        }
+    }
+    assert!(recorded(cut, 40, &mut Silent));
+    assert_eq!(read(cut), read(whole));
+    let frames =
+        crate::read_xyz(&cut.join(TRAJECTORY), &crate::LabelKeys::default()).expect("frames");
+    let steps: Vec<&str> = frames.iter().map(|frame| frame.info["step"].as_str()).collect();
+    assert_eq!(steps, ["0", "4", "8", "12", "16", "20", "24", "28", "32", "36", "40"]);
+    let mut logged = Vec::new();
+    Recording::open(cut).unwrap().read_log(|thermo| logged.push(thermo.step)).unwrap();
+    assert_eq!(logged.len(), frames.len());
+    // More steps go on where fewer ended.
+    assert!(recorded(cut, 60, &mut Silent) && recorded(whole, 60, &mut Silent));
+    assert_eq!(read(cut), read(whole));
+}
+
+#[test]
+fn damaged_recordings_are_refused_by_name() {
+    let folder = tempfile::tempdir().unwrap();
+    assert!(recorded(folder.path(), 8, &mut Silent));
+    let state = folder.path().join("state.json");
+    let good = std::fs::read_to_string(&state).unwrap();
+    let told = || Recording::open(folder.path()).unwrap_err().to_string();
+    std::fs::write(&state, good.replacen("positions", "places", 1)).unwrap();
+    assert!(told().contains("state.json: its checksum differs"), "{}", told());
+    std::fs::write(&state, &good).unwrap();
+    let path = folder.path().join(TRAJECTORY);
+    let bytes = std::fs::read(&path).unwrap();
+    std::fs::write(&path, &bytes[..bytes.len() - 1]).unwrap();
+    assert!(told().contains("trajectory.xyz: has") && told().contains("remove"), "{}", told());
+    std::fs::write(&path, &bytes).unwrap();
+    std::fs::write(folder.path().join(LOG), vec![b'x'; 1 << 14]).unwrap();
+    let recording = Recording::open(folder.path()).unwrap();
+    let error = recording.read_log(|_| ()).unwrap_err().to_string();
+    assert!(error.contains("log.jsonl"), "{error}");
 }

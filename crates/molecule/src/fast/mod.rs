@@ -19,7 +19,7 @@ mod graph;
 mod model;
 
 use crate::error::MoleculeError;
-use crate::neighbours::Neighbours;
+use crate::neighbours::{Neighbours, PairSource};
 use crate::potential::{Potential, Prediction, Wanted};
 use crate::structure::Structure;
 use crate::tensornet::{Family, Head, Reduction, TensorNet, TensorNetConfig};
@@ -55,6 +55,7 @@ pub struct FastTensorNet {
     tables: Vec<Vec<f32>>,
     graph: Graph,
     arena: Arena,
+    pairs: PairSource,
 }
 
 impl FastTensorNet {
@@ -96,6 +97,7 @@ impl FastTensorNet {
             filters: Filters::new(&model),
             model: Model::new(&model, &filters),
             grid,
+            pairs: PairSource::new(config.cutoff_lower, config.cutoff_upper),
             config,
             graph: Graph::default(),
             arena: Arena::default(),
@@ -117,7 +119,7 @@ impl FastTensorNet {
     ) -> Result<Prediction, MoleculeError> {
         let atoms = structure.species.len();
         assert_eq!(neighbours.starts.len(), atoms + 1, "neighbours of {atoms} atoms");
-        self.check_species(&structure.species)?;
+        self.config.check_species(&structure.species)?;
         self.model.meet(&structure.species);
         let rows = self.grid.map_or(0, |grid| grid.rows());
         let species = &structure.species;
@@ -129,12 +131,7 @@ impl FastTensorNet {
         self.append_exact_rows(rows);
         let mut prediction = Prediction::default();
         self.run(structure, wanted, &mut prediction);
-        let finite = prediction.energy.is_finite()
-            && prediction.forces.iter().flatten().all(|force| force.is_finite());
-        if !finite {
-            return Err(MoleculeError::NotFinite { what: "predicted energy or force" });
-        }
-        Ok(prediction)
+        prediction.finite()
     }
 
     /// Bytes of working memory now: what the last structure needed.
@@ -151,20 +148,6 @@ impl FastTensorNet {
     pub fn table_bytes(&self) -> usize {
         let rows = self.grid.map_or(0, |grid| grid.rows()) * self.tables.len();
         4 * rows * row_len(self.config.channels)
-    }
-
-    fn check_species(&self, species: &[u8]) -> Result<(), MoleculeError> {
-        match species.iter().position(|z| *z == 0 || usize::from(*z) >= self.config.species) {
-            None => Ok(()),
-            Some(atom) => Err(MoleculeError::Architecture {
-                option: "max_z",
-                found: self.config.species.to_string(),
-                expected: format!(
-                    "more than {}, the atomic number of atom {atom}, and not zero",
-                    species[atom]
-                ),
-            }),
-        }
     }
 
     /// Filters of the pairs that no table has.
@@ -214,8 +197,16 @@ impl Potential for FastTensorNet {
         structure: &Structure,
         wanted: Wanted,
     ) -> Result<Prediction, MoleculeError> {
-        let TensorNetConfig { cutoff_lower, cutoff_upper, .. } = self.config;
-        let neighbours = Neighbours::within(structure, cutoff_lower, cutoff_upper)?;
-        self.predict_within(structure, &neighbours, wanted)
+        // Taken out, so that the list can be read while the rest is written to.
+        let nothing = PairSource::new(self.config.cutoff_lower, self.config.cutoff_upper);
+        let mut pairs = std::mem::replace(&mut self.pairs, nothing);
+        let neighbours = pairs.of(structure);
+        let found = neighbours.and_then(|list| self.predict_within(structure, list, wanted));
+        self.pairs = pairs;
+        found
+    }
+
+    fn keep_pairs(&mut self, skin: f64) -> Result<(), MoleculeError> {
+        self.pairs.keep(skin)
     }
 }

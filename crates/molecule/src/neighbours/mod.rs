@@ -9,10 +9,12 @@ mod brute;
 mod frame;
 mod grid;
 mod skin;
+mod source;
 #[cfg(test)]
 mod tests;
 
 pub use skin::SkinList;
+pub(crate) use source::PairSource;
 
 use crate::error::MoleculeError;
 use crate::structure::{Cell, Structure};

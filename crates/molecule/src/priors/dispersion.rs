@@ -25,3 +25,21 @@ pub(super) fn parameters(species: u8) -> Option<(f64, f64)> {
     let index = usize::from(species).checked_sub(1)?;
     D2.get(index).map(|(c6, radius)| (c6 * 1e6 / MOLE, radius * 10.0))
 }
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use crate::reference::constants;
+
+    #[test]
+    fn dispersion_parameters_are_those_of_the_reference() {
+        let constants = constants();
+        let value = |key: &str, z: usize| constants[key][z].as_f64().unwrap();
+        for z in 1..=54 {
+            let (c6, radius) = D2[z - 1];
+            assert_eq!(c6, value("d2_C6_J_nm6_per_mol_index_is_Z", z), "{z}");
+            assert!((radius - value("d2_R_nm_index_is_Z", z)).abs() < 1e-12, "{z}");
+        }
+        assert_eq!((parameters(0), parameters(55)), (None, None));
+    }
+}

@@ -2,7 +2,8 @@
 //! energies of single atoms, repulsion of nuclei, dispersion, and electrostatics of given charges.
 //!
 //! Deviations from torchmd-net: dispersion sees the images of a periodic cell, and Coulomb energies
-//! are those of physics, a tenth of what the reference computes for lengths in angstroms.
+//! are those of physics, a tenth of what the reference computes for lengths in angstroms, unless
+//! [`PriorChoices::compat`] asks for the reference's.
 
 mod dispersion;
 mod pair;
@@ -14,7 +15,7 @@ use crate::error::MoleculeError;
 use crate::neighbours::{LEAST, Neighbours, dot};
 use crate::potential::Prediction;
 use crate::structure::Structure;
-use crate::units::Units;
+use crate::units::{Length, Units};
 use pair::{Atoms, Value};
 
 /// A term of the energy that is not learnt. Lengths are in angstroms.
@@ -40,7 +41,20 @@ pub enum Prior {
     Coulomb {
         /// Distance below which it is off, and above which it is fully on.
         switch: [f64; 2],
+        /// Whether the energy is what torchmd-net computes: too large by the number of the model's
+        /// units of length in a nanometre, since it divides by a distance in nanometres.
+        compat: bool,
     },
+}
+
+/// What a user may choose about the priors of a model.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
+pub struct PriorChoices {
+    /// Add energies of isolated atoms that a model trained on differences from them stores switched
+    /// off; torchmd-net has `remove_ref_energy=False` for it.
+    pub reference_energies: bool,
+    /// Compute Coulomb energies as torchmd-net does.
+    pub compat: bool,
 }
 
 impl Prior {
@@ -74,7 +88,7 @@ impl Prior {
                 sum.pair(atoms, pair::d2(atoms)?, vector);
                 Ok(())
             }),
-            Self::Coulomb { switch } => coulomb(*switch, structure, &mut sum),
+            Self::Coulomb { switch, compat } => coulomb((*switch, *compat), structure, &mut sum),
         }
     }
 
@@ -163,7 +177,7 @@ fn each(
 
 /// Adds Coulomb energies of all pairs.
 fn coulomb(
-    switch: [f64; 2],
+    (switch, compat): ([f64; 2], bool),
     structure: &Structure,
     sum: &mut Sum<'_>,
 ) -> Result<(), MoleculeError> {
@@ -179,7 +193,8 @@ fn coulomb(
         );
     }
     let to_angstrom = sum.units.length.factor();
-    let constant = Units::default().coulomb();
+    let excess = if compat { Length::Nanometre.factor() / to_angstrom } else { 1.0 };
+    let constant = excess * Units::default().coulomb();
     for first in 0..structure.positions.len() {
         for second in first + 1..structure.positions.len() {
             let [a, b] = [first, second].map(|atom| structure.positions[atom]);

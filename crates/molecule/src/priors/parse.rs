@@ -1,6 +1,6 @@
 //! The priors of a checkpoint.
 
-use super::Prior;
+use super::{Prior, PriorChoices};
 use crate::checkpoint::Checkpoint;
 use crate::error::MoleculeError;
 use linwright_run::shown;
@@ -8,10 +8,16 @@ use serde_json::Value;
 
 impl Prior {
     /// The priors that the hyper-parameters of a checkpoint name, in order, with their weights.
+    /// Distances of ZBL and D2 are in the model's unit of length there, those of Coulomb in
+    /// nanometres.
     ///
     /// # Errors
-    /// A prior of an unknown name, without its parameters, or without its weights.
-    pub fn of_checkpoint(checkpoint: &Checkpoint) -> Result<Vec<Self>, MoleculeError> {
+    /// A prior of an unknown name, without its parameters, or without its weights; atom types that
+    /// are no atomic numbers; reference energies that are wanted but not there.
+    pub fn of_checkpoint(
+        checkpoint: &Checkpoint,
+        choices: PriorChoices,
+    ) -> Result<Vec<Self>, MoleculeError> {
         let named = match checkpoint.hyper.get("prior_model") {
             None | Some(Value::Null) => Vec::new(),
             Some(Value::Array(several)) => several.clone(),
@@ -33,68 +39,113 @@ impl Prior {
                 other => other,
             };
             let parameters = with_name.filter(|value| value.is_object()).or(beside);
-            priors.extend(one(checkpoint, index, name, parameters)?);
+            let source = Source { checkpoint, index, name, parameters };
+            priors.extend(source.prior(choices)?);
+        }
+        let has_energies = priors.iter().any(|prior| matches!(prior, Self::Atomref { .. }));
+        if choices.reference_energies && !has_energies {
+            let what = "Atomref is not in the checkpoint, and its reference energies are wanted; \
+                use the energies without them";
+            return Err(MoleculeError::Prior { what: what.into() });
         }
         Ok(priors)
     }
 }
 
-/// The prior of a name; none if it is switched off.
-fn one(
-    checkpoint: &Checkpoint,
+/// Where the description of a prior stands.
+struct Source<'a> {
+    checkpoint: &'a Checkpoint,
+    /// Number among the priors.
     index: usize,
-    name: &str,
-    parameters: Option<&Value>,
-) -> Result<Option<Prior>, MoleculeError> {
-    let length = |key: &str| {
-        let value = parameters.and_then(|values| values.get(key)).and_then(Value::as_f64);
-        value.filter(|value| value.is_finite() && *value >= 0.0).ok_or_else(|| MoleculeError::Prior {
-            what: format!("{name} has no length {key} among the hyper-parameters; expected a number that is not negative"),
-        })
-    };
-    let prior = match name {
-        "Atomref" | "LearnableAtomref" => {
-            let enable = parameters.and_then(|values| values.get("enable"));
-            if enable == Some(&Value::Bool(false)) {
-                return Ok(None);
+    name: &'a str,
+    parameters: Option<&'a Value>,
+}
+
+impl Source<'_> {
+    /// The prior; none if it is switched off.
+    fn prior(&self, choices: PriorChoices) -> Result<Option<Prior>, MoleculeError> {
+        let to_angstrom = self.checkpoint.units.length.factor();
+        let prior = match self.name {
+            "Atomref" | "LearnableAtomref" => {
+                let off = self.parameter("enable") == Some(&Value::Bool(false));
+                if off && !choices.reference_energies {
+                    return Ok(None);
+                }
+                self.atomref()?
             }
-            atomref(checkpoint, index)?
-        }
-        "ZBL" => Prior::Zbl { cutoff: length("cutoff_distance")? },
-        "D2" => Prior::D2 { cutoff: length("cutoff_distance")? },
-        "Coulomb" => {
-            // The reference counts these in nanometres.
-            let ends = [length("lower_switch_distance")?, length("upper_switch_distance")?];
-            Prior::Coulomb { switch: ends.map(|end| 10.0 * end) }
-        }
-        other => {
+            "ZBL" => Prior::Zbl { cutoff: self.length("cutoff_distance")? * to_angstrom },
+            "D2" => Prior::D2 { cutoff: self.length("cutoff_distance")? * to_angstrom },
+            "Coulomb" => {
+                let ends =
+                    [self.length("lower_switch_distance")?, self.length("upper_switch_distance")?];
+                // The reference counts these in nanometres.
+                Prior::Coulomb { switch: ends.map(|end| 10.0 * end), compat: choices.compat }
+            }
+            other => {
+                let what = format!(
+                    "{} is unknown; expected Atomref, LearnableAtomref, ZBL, D2 or Coulomb",
+                    shown(other)
+                );
+                return Err(MoleculeError::Prior { what });
+            }
+        };
+        let ordered = match &prior {
+            Prior::Zbl { cutoff } | Prior::D2 { cutoff } => *cutoff > 0.0,
+            Prior::Coulomb { switch: [from, to], .. } => from < to,
+            Prior::Atomref { .. } => true,
+        };
+        if !ordered {
             let what = format!(
-                "{} is unknown; expected Atomref, LearnableAtomref, ZBL, D2 or Coulomb",
-                shown(other)
+                "{} has distances that are out of order; expected 0 < cutoff, or lower < upper",
+                self.name
             );
             return Err(MoleculeError::Prior { what });
         }
-    };
-    let ordered = match &prior {
-        Prior::Zbl { cutoff } | Prior::D2 { cutoff } => *cutoff > 0.0,
-        Prior::Coulomb { switch: [from, to] } => from < to,
-        Prior::Atomref { .. } => true,
-    };
-    let what = || {
-        format!("{name} has distances that are out of order; expected 0 < cutoff, or lower < upper")
-    };
-    if ordered { Ok(Some(prior)) } else { Err(MoleculeError::Prior { what: what() }) }
-}
+        self.check_types()?;
+        Ok(Some(prior))
+    }
 
-/// Energies of atoms from the weights of the prior of this number.
-fn atomref(checkpoint: &Checkpoint, index: usize) -> Result<Prior, MoleculeError> {
-    let names = ["atomref.weight", "initial_atomref"];
-    let names = names.map(|name| format!("prior_model.{index}.{name}"));
-    let found = names.iter().find_map(|name| checkpoint.tensors.get(name));
-    match found {
-        Some(weight) => Ok(Prior::Atomref { energies: weight.to_f64() }),
-        None => Err(MoleculeError::Prior {
-            what: format!("Atomref has no tensor {}; the checkpoint is damaged", names[0]),
-        }),
+    fn parameter(&self, key: &str) -> Option<&Value> {
+        self.parameters.and_then(|values| values.get(key))
+    }
+
+    fn length(&self, key: &str) -> Result<f64, MoleculeError> {
+        let value = self.parameter(key).and_then(Value::as_f64);
+        let value = value.filter(|value| value.is_finite() && *value >= 0.0);
+        value.ok_or_else(|| MoleculeError::Prior {
+            what: format!(
+                "{} has no length {key} among the hyper-parameters; expected a number that is not negative",
+                self.name
+            ),
+        })
+    }
+
+    /// Refuses a map from types of atoms to elements, since structures have elements.
+    fn check_types(&self) -> Result<(), MoleculeError> {
+        let map = self.parameter("atomic_number").and_then(Value::as_array);
+        let mut odd = map.into_iter().flatten().enumerate().skip(1);
+        match odd.find(|(index, number)| number.as_u64() != Some(*index as u64)) {
+            None => Ok(()),
+            Some((index, number)) => Err(MoleculeError::Prior {
+                what: format!(
+                    "{} maps atom type {index} to atomic number {}; expected a model whose atom types are atomic numbers",
+                    self.name,
+                    shown(&number.to_string())
+                ),
+            }),
+        }
+    }
+
+    /// Energies of atoms from the weights of the prior of this number.
+    fn atomref(&self) -> Result<Prior, MoleculeError> {
+        let names = ["atomref.weight", "initial_atomref"];
+        let names = names.map(|name| format!("prior_model.{}.{name}", self.index));
+        let found = names.iter().find_map(|name| self.checkpoint.tensors.get(name));
+        match found {
+            Some(weight) => Ok(Prior::Atomref { energies: weight.to_f64() }),
+            None => Err(MoleculeError::Prior {
+                what: format!("Atomref has no tensor {}; the checkpoint is damaged", names[0]),
+            }),
+        }
     }
 }

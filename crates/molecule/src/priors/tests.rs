@@ -2,42 +2,10 @@
 
 use super::*;
 use crate::checkpoint::{Checkpoint, Numbers, Weight};
-use crate::reference::reference;
+use crate::reference::{constants, extra, floats, molecules};
 use crate::structure::Cell;
-use linwright_files::TensorFile;
+use crate::units::Energy;
 use serde_json::json;
-
-/// Numbers of eight bytes.
-fn words(file: &TensorFile, name: &str) -> Vec<[u8; 8]> {
-    let info = &file.tensors()[name];
-    let bytes = file.stored(info, 0..info.shape.iter().product());
-    bytes.as_chunks().0.to_vec()
-}
-
-fn floats(file: &TensorFile, name: &str) -> Vec<f64> {
-    words(file, name).into_iter().map(f64::from_le_bytes).collect()
-}
-
-fn integers(file: &TensorFile, name: &str) -> Vec<usize> {
-    words(file, name).into_iter().map(|word| i64::from_le_bytes(word) as usize).collect()
-}
-
-/// The three molecules of the reference, with partial charges.
-fn molecules() -> Vec<Structure> {
-    let file = TensorFile::open(&reference("a.safetensors")).unwrap();
-    let extra = TensorFile::open(&reference("extra.safetensors")).unwrap();
-    let (of, species) = (integers(&file, "batch/batch"), integers(&file, "batch/z"));
-    let (positions, charges) =
-        (floats(&file, "batch/pos"), floats(&extra, "prior/partial_charges"));
-    let mut found = vec![Structure::default(); 3];
-    for (atom, of) in of.into_iter().enumerate() {
-        let one = &mut found[of];
-        one.species.push(species[atom] as u8);
-        one.positions.push(positions.as_chunks::<3>().0[atom]);
-        one.labels.charges.get_or_insert_default().push(charges[atom]);
-    }
-    found
-}
 
 fn energy(prior: &Prior, structure: &Structure) -> f64 {
     let mut found = Prediction::default();
@@ -45,25 +13,129 @@ fn energy(prior: &Prior, structure: &Structure) -> f64 {
     found.energy
 }
 
+fn coulomb(compat: bool) -> Prior {
+    Prior::Coulomb { switch: [1.0, 4.0], compat }
+}
+
 fn all() -> [Prior; 3] {
-    [Prior::Zbl { cutoff: 4.0 }, Prior::D2 { cutoff: 10.0 }, Prior::Coulomb { switch: [1.0, 4.0] }]
+    [Prior::Zbl { cutoff: 4.0 }, Prior::D2 { cutoff: 10.0 }, coulomb(false)]
 }
 
 #[test]
 fn energies_are_those_of_the_reference() {
-    let extra = TensorFile::open(&reference("extra.safetensors")).unwrap();
-    // The reference computes ten times the Coulomb energy, and rounds constants to six digits.
-    for (prior, (name, factor)) in all().iter().zip([("zbl", 1.0), ("d2", 1.0), ("coulomb", 10.0)])
-    {
+    let extra = extra();
+    let [zbl, d2, physical] = all();
+    for (prior, name) in [(zbl, "zbl"), (d2, "d2"), (coulomb(true), "coulomb")] {
         let expected = floats(&extra, &format!("prior/{name}"));
         for (structure, expected) in molecules().iter().zip(expected) {
-            let found = factor * energy(prior, structure);
+            let found = energy(&prior, structure);
+            // The reference rounds constants to six digits.
             assert!(
                 (found - expected).abs() < 5e-6 * expected.abs(),
                 "{name}: {found}, {expected}"
             );
         }
     }
+    // Two elementary charges, 1 nm apart.
+    let pair = Structure {
+        species: vec![1, 1],
+        positions: vec![[0.0; 3], [10.0, 0.0, 0.0]],
+        labels: crate::Labels { charges: Some(vec![1.0; 2]), ..Default::default() },
+        ..Structure::default()
+    };
+    assert!((energy(&physical, &pair) - 1.439_964_5).abs() < 1e-6);
+    assert!((energy(&coulomb(true), &pair) - 14.399_645).abs() < 1e-5);
+}
+
+#[test]
+fn the_coulomb_energy_of_the_reference_is_right_in_nanometres() {
+    let units = Units::parse("eV,nm").unwrap();
+    let mut structure = molecules().remove(0);
+    let expected = energy(&coulomb(false), &structure);
+    structure.convert(Units::default(), units);
+    for compat in [true, false] {
+        let mut found = Prediction::default();
+        coulomb(compat).add(&structure, units, &mut found).unwrap();
+        assert!((found.energy - expected).abs() < 1e-9 * expected.abs(), "{found:?}, {expected}");
+    }
+}
+
+#[test]
+fn repulsion_and_dispersion_see_the_images_of_a_cell() {
+    let mut boxed = molecules()[2].clone();
+    // Smaller than the cutoffs: an atom sees several images of others, and its own.
+    boxed.cell = Some(Cell::periodic([[4.1, 0.0, 0.0], [0.5, 4.3, 0.0], [0.0, -0.4, 4.7]]));
+    let mut double = boxed.clone();
+    let rows = &mut double.cell.as_mut().unwrap().rows;
+    let by = rows[0];
+    rows[0] = by.map(|x| 2.0 * x);
+    double.species.extend_from_within(..);
+    let images: Vec<_> =
+        boxed.positions.iter().map(|p| [0, 1, 2].map(|axis| p[axis] + by[axis])).collect();
+    double.positions.extend(images);
+    let charges = double.labels.charges.as_mut().unwrap();
+    charges.extend_from_within(..);
+    for prior in [Prior::Zbl { cutoff: 5.0 }, Prior::D2 { cutoff: 10.0 }] {
+        let (one, two) = (energy(&prior, &boxed), energy(&prior, &double));
+        assert!((two - 2.0 * one).abs() < 1e-10 * one.abs(), "{prior:?}: {one} {two}");
+        let open = Structure { cell: None, ..boxed.clone() };
+        assert!((one - energy(&prior, &open)).abs() > 1e-6, "{prior:?}");
+    }
+}
+
+#[test]
+fn reference_energies_that_are_switched_off_are_added_when_asked_for() {
+    // Energies of isolated atoms as the reference has them for ANI-1x.
+    let table = constants()["ani_atom_energies_hartree"]["ANI1X"].clone();
+    let of_element = |z: u8| table[z.to_string()].as_f64().unwrap_or(0.0);
+    let energies: Vec<f64> = (0..20).map(|z| of_element(z) * Energy::Hartree.factor()).collect();
+    let hyper = json!({
+        "prior_model": "Atomref", "prior_args": { "max_z": 20, "enable": false },
+        "remove_ref_energy": true,
+    });
+    let mut checkpoint =
+        Checkpoint { hyper: hyper.as_object().unwrap().clone(), ..Checkpoint::default() };
+    let weight = Weight { shape: vec![20, 1], numbers: Numbers::F64(energies.clone()) };
+    checkpoint.tensors.insert("prior_model.0.atomref.weight".into(), weight);
+    let of = |checkpoint: &Checkpoint, reference_energies| {
+        let choices = PriorChoices { reference_energies, ..PriorChoices::default() };
+        Prior::of_checkpoint(checkpoint, choices)
+    };
+    assert_eq!(of(&checkpoint, false).unwrap(), []);
+    let found = of(&checkpoint, true).unwrap();
+    assert_eq!(found, [Prior::Atomref { energies: energies.clone() }]);
+    for structure in molecules() {
+        let sum: f64 = structure.species.iter().map(|z| energies[usize::from(*z)]).sum();
+        assert!(sum < -10.0 && (energy(&found[0], &structure) - sum).abs() < 1e-9);
+    }
+    checkpoint.hyper.insert("prior_args".into(), json!({ "enable": true }));
+    assert_eq!(of(&checkpoint, false).unwrap(), found);
+    checkpoint.hyper.remove("prior_model");
+    let error = of(&checkpoint, true).unwrap_err().to_string();
+    assert!(error.contains("reference energies"), "{error}");
+}
+
+#[test]
+fn distances_of_priors_are_in_the_units_of_the_model() {
+    let hyper = json!({
+        "prior_model": [
+            { "D2": { "cutoff_distance": 1.0, "atomic_number": [0, 1, 2, 3] } },
+            { "Coulomb": {
+                "lower_switch_distance": 0.1, "upper_switch_distance": 0.4, "initial_box": null,
+            } },
+        ],
+    });
+    let mut checkpoint = Checkpoint {
+        hyper: hyper.as_object().unwrap().clone(),
+        units: Units::parse("eV,nm").unwrap(),
+        ..Checkpoint::default()
+    };
+    let choices = PriorChoices { compat: true, ..PriorChoices::default() };
+    let found = Prior::of_checkpoint(&checkpoint, choices).unwrap();
+    assert_eq!(found, [Prior::D2 { cutoff: 10.0 }, coulomb(true)]);
+    checkpoint.hyper["prior_model"][0]["D2"]["atomic_number"] = json!([0, 1, 6]);
+    let error = Prior::of_checkpoint(&checkpoint, choices).unwrap_err().to_string();
+    assert!(error.contains("atom type 2") && error.contains('6'), "{error}");
 }
 
 #[test]
@@ -129,21 +201,27 @@ fn priors_are_read_from_checkpoints() {
     });
     let mut checkpoint =
         Checkpoint { hyper: hyper.as_object().unwrap().clone(), ..Checkpoint::default() };
-    assert!(Prior::of_checkpoint(&checkpoint).unwrap_err().to_string().contains("no tensor"));
+    assert!(
+        Prior::of_checkpoint(&checkpoint, PriorChoices::default())
+            .unwrap_err()
+            .to_string()
+            .contains("no tensor")
+    );
     let weight = Weight { shape: vec![2, 1], numbers: Numbers::F64(vec![0.0, -13.5]) };
     checkpoint.tensors.insert("prior_model.0.atomref.weight".into(), weight);
-    let priors = Prior::of_checkpoint(&checkpoint).unwrap();
+    let priors = Prior::of_checkpoint(&checkpoint, PriorChoices::default()).unwrap();
     assert_eq!(priors[0], Prior::Atomref { energies: vec![0.0, -13.5] });
-    assert_eq!(priors[1..], [Prior::Zbl { cutoff: 4.0 }, Prior::Coulomb { switch: [1.0, 4.0] }]);
+    assert_eq!(priors[1..], [Prior::Zbl { cutoff: 4.0 }, coulomb(false)]);
     for (named, said) in
         [(json!("Foo"), "Foo is unknown"), (json!("D2"), "cutoff_distance"), (json!(3), "unknown")]
     {
         checkpoint.hyper.insert("prior_model".into(), named);
-        let error = Prior::of_checkpoint(&checkpoint).unwrap_err().to_string();
+        let error =
+            Prior::of_checkpoint(&checkpoint, PriorChoices::default()).unwrap_err().to_string();
         assert!(error.contains(said), "{error}");
     }
     checkpoint.hyper.remove("prior_model");
-    assert_eq!(Prior::of_checkpoint(&checkpoint).unwrap(), []);
+    assert_eq!(Prior::of_checkpoint(&checkpoint, PriorChoices::default()).unwrap(), []);
 }
 
 #[test]
@@ -158,7 +236,7 @@ fn what_a_prior_cannot_know_is_refused() {
     };
     assert!(said(&Prior::D2 { cutoff: 9.0 }, &structure).contains("atom 1 of atomic number 92"));
     assert!(said(&Prior::Atomref { energies: vec![0.0; 9] }, &structure).contains("atom 1"));
-    let coulomb = Prior::Coulomb { switch: [1.0, 4.0] };
+    let coulomb = coulomb(false);
     assert!(said(&coulomb, &structure).contains("partial charges"));
     structure.labels.charges = Some(vec![1.0; 2]);
     structure.positions[1] = [0.0; 3];

@@ -1,13 +1,17 @@
-//! Relaxation of positions in a fixed cell, until no force on an atom is larger than a limit.
+//! Relaxation of positions, and of the cell if it shall move, until no force on an atom is larger
+//! than a limit.
 
+mod coordinates;
 mod fire;
 mod lbfgs;
 #[cfg(test)]
 mod tests;
 
 use crate::error::MoleculeError;
+use crate::neighbours::dot;
 use crate::potential::{Potential, Prediction, Wanted};
 use crate::structure::Structure;
+use coordinates::Coordinates;
 use fire::Fire;
 use lbfgs::Lbfgs;
 use linwright_run::Monitor;
@@ -27,6 +31,20 @@ pub enum Minimiser {
     Fire,
 }
 
+impl Minimiser {
+    /// All of them.
+    pub const ALL: [Self; 2] = [Self::Lbfgs, Self::Fire];
+
+    /// Its name, as options have it.
+    #[must_use]
+    pub fn name(self) -> &'static str {
+        match self {
+            Self::Lbfgs => "lbfgs",
+            Self::Fire => "fire",
+        }
+    }
+}
+
 /// When to stop.
 #[derive(Clone, Copy, Debug, PartialEq, Serialize, Deserialize)]
 #[serde(deny_unknown_fields)]
@@ -35,6 +53,9 @@ pub struct RelaxationPlan {
     pub minimiser: Minimiser,
     /// Largest force on an atom at the end, in electron volts per angstrom.
     pub force: f64,
+    /// Whether the cell moves too, until no row of the virial divided by the number of atoms is
+    /// larger than `force`, in electron volts, as ASE judges it.
+    pub cell: bool,
     /// Largest number of steps.
     pub steps: u64,
 }
@@ -46,7 +67,7 @@ pub struct Relaxed {
     pub structure: Structure,
     /// Energy and forces there.
     pub prediction: Prediction,
-    /// Largest force on an atom there.
+    /// Largest force on an atom there, or row of the virial for each atom if the cell moved.
     pub force: f64,
     /// Steps that were made.
     pub steps: u64,
@@ -54,10 +75,12 @@ pub struct Relaxed {
     pub is_converged: bool,
 }
 
-/// Moves the atoms of `structure` until the largest force is at most that of the plan.
+/// Moves the atoms of `structure`, and its cell if wanted, until the largest force is at most that
+/// of the plan. Labels and momenta of the structure stay as they are.
 ///
 /// # Errors
-/// [`MoleculeError::Setting`] for a force that is not positive, [`MoleculeError::Diverged`] if
+/// [`MoleculeError::Setting`] for a force that is not positive, or a cell that is to move and does
+/// not repeat along all its vectors, [`MoleculeError::Diverged`] if
 /// positions are no longer finite, [`MoleculeError::Interrupted`], and those of the potential.
 pub fn relax(
     potential: &mut dyn Potential,
@@ -72,15 +95,17 @@ pub fn relax(
             expected: "a positive number".to_owned(),
         });
     }
-    let mut structure = structure.clone();
+    structure.check()?;
+    let (coordinates, mut at) = Coordinates::new(structure, plan.cell)?;
     let mut own = match plan.minimiser {
         Minimiser::Lbfgs => Step::Lbfgs(Lbfgs::default()),
         Minimiser::Fire => Step::Fire(Fire::default()),
     };
     let mut steps = 0;
     loop {
+        let structure = coordinates.structure(&at);
         let prediction = potential.predict(&structure, Wanted { forces: true })?;
-        let force = largest(&prediction.forces);
+        let force = coordinates.largest(&prediction);
         let is_converged = force <= plan.force;
         if is_converged || steps == plan.steps {
             return Ok(Relaxed { structure, prediction, force, steps, is_converged });
@@ -88,15 +113,13 @@ pub fn relax(
         if monitor.interrupted() {
             return Err(MoleculeError::Interrupted { step: steps });
         }
-        let step = own.step(&structure.positions, &prediction.forces);
-        for (position, step) in structure.positions.iter_mut().zip(step) {
-            for (own, step) in position.iter_mut().zip(step) {
-                *own += step;
-            }
+        let step = own.step(&at, &coordinates.forces(&at, &prediction));
+        for (own, step) in at.iter_mut().flatten().zip(step.iter().flatten()) {
+            *own += step;
         }
         steps += 1;
         monitor.progress(steps, plan.steps);
-        if !structure.positions.iter().flatten().all(|x| x.is_finite()) {
+        if !at.iter().flatten().all(|x| x.is_finite()) {
             return Err(MoleculeError::Diverged { step: steps });
         }
     }
@@ -124,10 +147,6 @@ impl Step {
 /// Length of the longest vector.
 fn largest(vectors: &[[f64; 3]]) -> f64 {
     vectors.iter().map(|v| dot(v, v).sqrt()).fold(0.0, f64::max)
-}
-
-fn dot(one: &[f64; 3], other: &[f64; 3]) -> f64 {
-    one.iter().zip(other).map(|(a, b)| a * b).sum()
 }
 
 /// Inner product of all atoms.

@@ -1,9 +1,9 @@
 use super::*;
-use crate::toy::{Springs, triangle};
+use crate::toy::{Argon, Springs, solid_argon, triangle};
 use linwright_run::Silent;
 
 fn relaxed(minimiser: Minimiser, steps: u64) -> Relaxed {
-    let plan = RelaxationPlan { minimiser, force: 1e-6, steps };
+    let plan = RelaxationPlan { minimiser, force: 1e-6, cell: false, steps };
     relax(&mut Springs, &triangle(), &plan, &mut Silent).unwrap()
 }
 
@@ -27,7 +27,63 @@ fn a_relaxation_that_ends_early_says_so() {
 
 #[test]
 fn a_force_that_is_not_positive_is_refused() {
-    let plan = RelaxationPlan { minimiser: Minimiser::Lbfgs, force: -1.0, steps: 1 };
+    let plan = RelaxationPlan { minimiser: Minimiser::Lbfgs, force: -1.0, cell: false, steps: 1 };
     let told = relax(&mut Springs, &triangle(), &plan, &mut Silent).unwrap_err();
     assert_eq!(told.to_string(), "largest force: -1; expected a positive number");
+}
+
+#[test]
+fn a_cell_relaxes_with_its_atoms_to_the_cubic_crystal() {
+    for minimiser in [Minimiser::Lbfgs, Minimiser::Fire] {
+        let plan = RelaxationPlan { minimiser, force: 1e-5, cell: true, steps: 3_000 };
+        let found = relax(&mut Argon, &solid_argon(), &plan, &mut Silent).unwrap();
+        assert!(found.is_converged, "{minimiser:?}: {} after {}", found.force, found.steps);
+        let rows = found.structure.cell.unwrap().rows;
+        let length = |k: usize| dot(&rows[k], &rows[k]).sqrt();
+        for k in 0..3 {
+            assert!((length(k) - length(0)).abs() < 1e-3, "{minimiser:?} {rows:?}");
+            let angle = dot(&rows[k], &rows[(k + 1) % 3]) / (length(0) * length(0));
+            assert!(angle.abs() < 1e-3, "{minimiser:?} {rows:?}");
+        }
+        assert!(found.prediction.virial.iter().flatten().all(|x| x.abs() < 1e-4));
+        // In a fixed cell the strain stays.
+        let fixed = RelaxationPlan { cell: false, ..plan };
+        let fixed = relax(&mut Argon, &solid_argon(), &fixed, &mut Silent).unwrap();
+        assert!(fixed.is_converged && fixed.structure.cell == solid_argon().cell);
+        assert!(fixed.prediction.energy > found.prediction.energy + 1e-3);
+    }
+}
+
+#[test]
+fn forces_on_coordinates_are_minus_the_slopes_of_the_energy() {
+    let start = solid_argon();
+    let (coordinates, mut at) = Coordinates::new(&start, true).unwrap();
+    // Away from the start, where the deformation is no longer the identity.
+    let mut odd = (0..).map(|k| 0.02 * f64::from(k % 7) - 0.06);
+    at.iter_mut().flatten().for_each(|x| *x += odd.next().unwrap());
+    let energy = |at: &[[f64; 3]]| {
+        let structure = coordinates.structure(at);
+        Argon.predict(&structure, Wanted { forces: true }).unwrap()
+    };
+    let forces = coordinates.forces(&at, &energy(&at));
+    assert_eq!(forces.len(), at.len());
+    for row in 0..at.len() {
+        for axis in 0..3 {
+            let moved = |by: f64| {
+                let mut at = at.clone();
+                at[row][axis] += by;
+                energy(&at).energy
+            };
+            let slope = (moved(1e-5) - moved(-1e-5)) / 2e-5;
+            let force = forces[row][axis];
+            assert!((force + slope).abs() < 1e-7, "{row} {axis}: {force} {slope}");
+        }
+    }
+}
+
+#[test]
+fn a_cell_that_does_not_repeat_is_not_relaxed() {
+    let plan = RelaxationPlan { minimiser: Minimiser::Lbfgs, force: 0.1, cell: true, steps: 1 };
+    let told = relax(&mut Springs, &triangle(), &plan, &mut Silent).unwrap_err().to_string();
+    assert!(told.starts_with("cell: a structure without one"), "{told}");
 }

@@ -1,254 +1,285 @@
 //! The pass back, without a tape: each step's derivative by hand from what the pass forward kept.
 
 use super::batch::Batch;
-use super::config::Group;
+use super::config::Head;
+use super::directed::{Direction, Geometry, directed_gradient, directed_messages};
 use super::linear::{
-    Gradients, backward, backward_rows, gradient_of, last, norm_backward, parameters,
+    Gradients, Packs, Values, backward, backward_rows, gradient_of, norm_backward, parameters,
 };
 use super::number::{Dual, Number, Rows};
-use super::parts::{
-    PART_OF, PARTS, Three, compose, decompose, harmonics, harmonics_gradient, plus, scaled,
-    through_norm, times, transpose,
-};
-use super::pass::{Edge, LayerPass, Pass, each, messages, place};
-use super::radial::Filter;
+use super::parts::{PARTS, harmonics_gradient};
+use super::pass::{LayerPass, Pass};
+use super::radial::Filters;
 use super::weights::TensorNet;
 use linwright_ops::LinearSlot;
 use linwright_tensor::Scalar;
+use linwright_tensor::kernels::gemm::Write;
+use linwright_tensor::kernels::irreps::jets::{self, EmbeddingGradients};
 
 /// Gradients of the distances and directions of the pairs.
 pub(crate) struct EdgeGradients {
     pub(crate) distance: Vec<f64>,
     pub(crate) unit: Vec<[f64; 3]>,
+    /// Of the distances of the pairs of the Coulomb energy.
+    pub(crate) far: Vec<f64>,
 }
 
-/// Gradient of the input of [`super::pass::mix`], and those of its weights if wanted.
+/// What a pass back finds: gradients of positions without tangents, of parameters with them.
+enum Found<'a, T> {
+    Edges(&'a mut EdgeGradients),
+    Parameters(&'a mut Gradients<T>),
+}
+
+impl<T> Found<'_, T> {
+    fn parameters(&mut self) -> Option<&mut Gradients<T>> {
+        match self {
+            Self::Edges(_) => None,
+            Self::Parameters(into) => Some(into),
+        }
+    }
+}
+
+/// Gradient of the input of mixing, and those of its weights if wanted.
 fn mix_backward<N: Number>(
-    slots: &[LinearSlot<N::Real>],
+    (packs, values, slots): (&Packs, &Values<N::Real>, &[LinearSlot<N::Real>]),
     x: &Rows<N>,
     dy: &Rows<N>,
-    mut into: Option<&mut Gradients<N::Real>>,
+    into: Option<&mut Gradients<N::Real>>,
 ) -> Rows<N> {
     let atoms = x.rows() / 9;
-    let mut dx = Rows::zeros(x.rows(), x.cols());
-    for (slot, (first, count)) in slots.iter().zip(PARTS) {
-        let rows = first * atoms..(first + count) * atoms;
-        backward_rows(slot, x, dy, &mut dx, &rows);
-        if let Some(into) = into.as_deref_mut() {
-            parameters(slot, x, dy, &rows, into);
-        }
+    let parts = || slots.iter().zip(PARTS.map(|(first, n)| first * atoms..(first + n) * atoms));
+    if let Some(into) = into {
+        parts().for_each(|(slot, rows)| parameters(slot, x, dy, &rows, into));
     }
-    dx
-}
-
-/// `a bᵀ + bᵀ a`.
-#[inline(always)]
-fn both_sides<N: Number>(a: Three<N>, b: Three<N>) -> Three<N> {
-    let b = transpose(b);
-    plus(times(a, b), times(b, a))
-}
-
-/// Where gradients of filters go: to distances, and to the parameters of the filters.
-struct FilterGradient<'a, N: Number> {
-    filter: &'a Rows<Dual<N::Real>>,
-    edges: &'a [Edge],
-    distance: &'a mut [f64],
-    /// Of slopes (values) and values (tangents).
-    rows: Option<Rows<Dual<N::Real>>>,
-}
-
-impl<N: Number> FilterGradient<'_, N> {
-    #[inline(always)]
-    fn add(&mut self, pair: usize, column: usize, gradient: N) {
-        let (value, tangent) = gradient.parts();
-        let along = match self.edges.get(pair) {
-            Some(edge) => {
-                let slope = self.filter.at(pair, column).tangent;
-                self.distance[pair] += (value * slope).to_f64();
-                N::Real::from_f64(edge.distance_tangent)
-            }
-            None => N::Real::ZERO,
-        };
-        if let Some(rows) = &mut self.rows {
-            rows.add(pair, column, Dual { value: value * along, tangent });
+    Values::product(Some(values), Rows::zeros(x.rows(), x.cols()), |dx, from| {
+        for (slot, rows) in parts() {
+            backward_rows((packs, slot), x, dy, (&mut *dx, from), &rows);
         }
-    }
+    })
 }
 
 impl<T: Scalar> TensorNet<T> {
-    /// Gradients of `Σ seed_i output_i`; with tangents also, if wanted, those of parameters of the
-    /// tangent of that sum.
-    pub(crate) fn back<N: Number<Real = T>>(
+    /// Gradients of `Σ seed_i output_i` by the distances and directions of pairs.
+    pub(crate) fn back_to_edges<N: Number<Real = T>>(
+        &self,
+        batch: &Batch,
+        (filters, pass): (&Filters<T>, &Pass<N>),
+        seeds: Rows<N>,
+    ) -> EdgeGradients {
+        let pairs = pass.graph.edges.len();
+        let (distance, unit) = (vec![0.0; pairs], vec![[0.0; 3]; pairs]);
+        let mut found = EdgeGradients { distance, unit, far: Vec::new() };
+        self.back(batch, (filters, pass), seeds, Found::Edges(&mut found));
+        found
+    }
+
+    /// Gradients of all parameters of the tangent of `Σ seed_i output_i`.
+    pub(crate) fn back_to_parameters(
+        &self,
+        batch: &Batch,
+        of: (&Filters<T>, &Pass<Dual<T>>),
+        seeds: Rows<Dual<T>>,
+    ) -> Gradients<T> {
+        let mut found = Gradients::new();
+        self.back(batch, of, seeds, Found::Parameters(&mut found));
+        found
+    }
+
+    fn back<N: Number<Real = T>>(
+        &self,
+        batch: &Batch,
+        (filters, pass): (&Filters<T>, &Pass<N>),
+        seeds: Rows<N>,
+        mut found: Found<'_, T>,
+    ) {
+        let [read, head] = self.readout_nets(filters);
+        let (of_read, of_head) = pass.readout_pass.split_at(1);
+        let mut of_charges = self.charges_back(batch, pass, &seeds, &mut found);
+        let dy = head.backward(of_head, seeds, found.parameters());
+        let dy = read.backward(of_read, dy, found.parameters());
+        let dy = norm_backward(&self.readout.norm, &pass.out_norm, &dy, found.parameters());
+        let h = self.config.channels;
+        let mut gradient = Rows::<N>::zeros(pass.last.rows(), h);
+        jets::squares_backward(h, pass.last.jets(), dy.jets(), gradient.jets_mut());
+        let mut x = &pass.last;
+        for (layer, kept) in pass.layers.iter().enumerate().rev() {
+            self.stage_back(layer + 1, (batch, pass, x), &of_charges, &mut gradient, &mut found);
+            let of = (batch, filters, pass, kept);
+            gradient = self.layer_back(layer, &gradient, of, (&mut of_charges[..], &mut found));
+            x = &kept.input;
+        }
+        self.stage_back(0, (batch, pass, x), &of_charges, &mut gradient, &mut found);
+        self.embedding_back((batch, filters, pass), &gradient, found);
+    }
+
+    /// Gradients of the latent charges of all stages from those of the outputs; adds those of the
+    /// distances of far pairs.
+    fn charges_back<N: Number<Real = T>>(
         &self,
         batch: &Batch,
         pass: &Pass<N>,
-        seeds: Rows<N>,
-        mut into: Option<&mut Gradients<T>>,
-    ) -> EdgeGradients {
-        let [read, head] = self.readout_nets();
-        let (of_read, of_head) = pass.readout_pass.split_at(1);
-        let (of_read, of_head) = (of_read.to_vec(), of_head.to_vec());
-        let dy = head.backward(&of_head, seeds, into.as_deref_mut());
-        let dy = read.backward(&of_read, dy, into.as_deref_mut());
-        let dy = norm_backward(&self.readout.norm, &pass.out_norm, &dy, into.as_deref_mut());
-        let (atoms, h) = (batch.atoms(), self.config.channels);
-        let mut gradient = Rows::zeros(9 * atoms, h);
-        each(atoms, h, |i, j| {
-            let t = pass.last.nine(i, j);
-            let of = |c: usize| dy.at(i, PART_OF[c] * h + j) * t[c] * N::real(2.0);
-            gradient.set_nine(i, j, std::array::from_fn(of));
-        });
-        let pairs = pass.edges.len();
-        let mut of_edges =
-            EdgeGradients { distance: vec![0.0; pairs], unit: vec![[0.0; 3]; pairs] };
-        for (layer, kept) in pass.layers.iter().enumerate().rev() {
-            let distance = &mut of_edges.distance;
-            gradient = self.layer_back(
-                layer,
-                gradient,
-                (batch, pass, kept),
-                (distance, into.as_deref_mut()),
-            );
+        seeds: &Rows<N>,
+        found: &mut Found<'_, T>,
+    ) -> Vec<Rows<N>> {
+        if self.config.head != Head::WeightedCoulomb {
+            let zeros = |charges: &Rows<N>| Rows::zeros(charges.rows(), charges.cols());
+            return pass.charges.iter().map(|stage| zeros(&stage.charges)).collect();
         }
-        self.embedding_back((batch, pass), &gradient, &mut of_edges, into);
-        of_edges
+        let (of_charges, far) = self.coulomb_back(batch, (&pass.far, &pass.charges), seeds);
+        if let Found::Edges(edges) = found {
+            edges.far = far;
+        }
+        of_charges
+    }
+
+    /// Adds to the gradient of the tensors x of a stage what comes through its charges, if it has
+    /// any.
+    fn stage_back<N: Number<Real = T>>(
+        &self,
+        stage: usize,
+        (batch, pass, x): (&Batch, &Pass<N>, &Rows<N>),
+        of_charges: &[Rows<N>],
+        gradient: &mut Rows<N>,
+        found: &mut Found<'_, T>,
+    ) {
+        if let (Some(kept), Some(of)) = (pass.charges.get(stage), of_charges.get(stage)) {
+            self.charge_back(stage, (batch, x, kept), of, (gradient, found.parameters()));
+        }
     }
 
     fn layer_back<N: Number<Real = T>>(
         &self,
         layer: usize,
-        gradient: Rows<N>,
-        (batch, pass, kept): (&Batch, &Pass<N>, &LayerPass<N>),
-        (distance, mut into): (&mut [f64], Option<&mut Gradients<T>>),
+        gradient: &Rows<N>,
+        (batch, filters, pass, kept): (&Batch, &Filters<T>, &Pass<N>, &LayerPass<N>),
+        (of_charges, found): (&mut [Rows<N>], &mut Found<'_, T>),
     ) -> Rows<N> {
-        let (atoms, h) = (batch.atoms(), self.config.channels);
+        let (rows, h) = (gradient.rows(), self.config.channels);
         let mixing = &self.layers[layer].mixing;
-        let mut of_update = Rows::zeros(9 * atoms, h);
-        each(atoms, h, |i, j| {
-            let (g, d) = (compose(gradient.nine(i, j)), compose(kept.update.nine(i, j)));
-            let k = N::real(Self::charge_factor(batch, i));
-            of_update.set_nine(i, j, decompose(plus(g, scaled(both_sides(g, d), k))));
-        });
-        let of_product = mix_backward(&mixing[3..], &kept.product, &of_update, into.as_deref_mut());
-        let (mut of_mixed, mut of_message) = (Rows::zeros(9 * atoms, h), Rows::zeros(9 * atoms, h));
-        each(atoms, h, |i, j| {
-            let k = Self::charge_factor(batch, i);
-            let (y, m) = (kept.mixed.nine(i, j), kept.message.nine(i, j));
-            let p = through_norm(self.product(y, m, k), of_product.nine(i, j));
-            let (p, y, m) = (compose(p), compose(y), compose(m));
-            let (gy, gm) = match self.config.group {
-                Group::Orthogonal => {
-                    let p = scaled(p, N::real(k));
-                    (both_sides(p, m), both_sides(p, y))
-                }
-                Group::Rotations => {
-                    let p = scaled(p, N::real(2.0));
-                    (times(p, transpose(m)), times(transpose(y), p))
-                }
-            };
-            of_mixed.set_nine(i, j, decompose(gy));
-            of_message.set_nine(i, j, decompose(gm));
-        });
-        let rows = into.is_some().then(|| Rows::zeros(kept.filter.rows.rows(), 3 * h));
-        let (filter, edges) = (&kept.filter.rows, &pass.edges[..]);
-        let mut of_filter = FilterGradient { filter, edges, distance, rows };
-        filter_gradient(&mut of_filter, batch, &kept.mixed, &of_message);
-        if let (Some(rows), Some(into)) = (of_filter.rows, into.as_deref_mut()) {
-            self.layer_filter_parameters(layer, (&pass.radial, &kept.filter), &rows, into);
+        let mut of_update = Rows::<N>::zeros(rows, h);
+        let inputs = [kept.update.jets(), gradient.jets()];
+        jets::update_backward(h, &pass.factors, inputs, of_update.jets_mut());
+        let of = |slots| (&self.packs, &filters.values, slots);
+        let of_product =
+            mix_backward(of(&mixing[3..]), &kept.product, &of_update, found.parameters());
+        let mut of_mixed = Rows::<N>::zeros(rows, h);
+        let mut of_message = Rows::<N>::zeros(rows, h);
+        jets::product_backward(
+            h,
+            self.square(&pass.factors),
+            [kept.mixed.jets(), kept.message.jets(), of_product.jets()],
+            [of_mixed.jets_mut(), of_message.jets_mut()],
+        );
+        match &kept.directed {
+            Some(rows) => {
+                let of = (batch, filters, pass, kept);
+                self.directed_back(layer, of, &of_message, (&mut of_charges[layer], &mut *found));
+                let opposite = Direction::Opposite;
+                directed_messages(&mut of_mixed, &of_message, (batch, rows), opposite);
+            }
+            None => {
+                self.filter_back(layer, (filters, pass, kept), &of_message, found);
+                let (filter, to) = (filters.layers[layer].rows.jets(), of_mixed.jets_mut());
+                jets::gather(pass.graph.rows(), filter, of_message.jets(), to, Write::Add);
+            }
         }
-        messages(&mut of_mixed, &of_message, &kept.filter.rows, (batch, &pass.edges));
-        let of_hat = mix_backward(&mixing[..3], &kept.normalised, &of_mixed, into);
-        let mut result = Rows::zeros(9 * atoms, h);
-        each(atoms, h, |i, j| {
-            let (t, g) = (of_hat.nine(i, j), gradient.nine(i, j));
-            let sum = std::array::from_fn(|c| t[c] + g[c]);
-            result.set_nine(i, j, through_norm(kept.input.nine(i, j), sum));
-        });
+        let of_normalised =
+            mix_backward(of(&mixing[..3]), &kept.normalised, &of_mixed, found.parameters());
+        let mut result = Rows::<N>::zeros(rows, h);
+        let both = [of_normalised.jets(), gradient.jets()];
+        jets::normalise_backward(h, kept.input.jets(), both, result.jets_mut());
         result
+    }
+
+    /// Adds the gradients through the filters of a layer, which are those of distances.
+    fn filter_back<N: Number<Real = T>>(
+        &self,
+        layer: usize,
+        (filters, pass, kept): (&Filters<T>, &Pass<N>, &LayerPass<N>),
+        of_message: &Rows<N>,
+        found: &mut Found<'_, T>,
+    ) {
+        let (rows, h) = (of_message.rows(), of_message.cols());
+        let filter = filters.layers[layer].rows.jets();
+        let ends = (&pass.graph.ends[..], rows / 9);
+        match found {
+            Found::Edges(edges) => {
+                let inputs = [kept.mixed.jets().value, of_message.jets().value];
+                jets::distance_gradients(ends, filter, inputs, &mut edges.distance);
+            }
+            Found::Parameters(into) => {
+                let mut to = Rows::<Dual<T>>::zeros(ends.0.len() + 1, 3 * h);
+                let inputs = [kept.mixed.jets(), of_message.jets()];
+                jets::filter_gradients(ends, &pass.graph.along, inputs, to.jets_mut());
+                self.layer_filter_parameters(layer, filters, to, into);
+            }
+        }
+    }
+
+    /// Adds the gradients through the directed filters of a layer.
+    fn directed_back<N: Number<Real = T>>(
+        &self,
+        layer: usize,
+        (batch, filters, pass, kept): (&Batch, &Filters<T>, &Pass<N>, &LayerPass<N>),
+        of_message: &Rows<N>,
+        (of_charges, found): (&mut Rows<N>, &mut Found<'_, T>),
+    ) {
+        let of_filters = directed_gradient(batch, &kept.mixed, of_message);
+        let geometry = Geometry { batch, edges: &pass.graph.edges, radial: &filters.radial };
+        let of = (geometry, &pass.charges[layer].charges);
+        let to = match found {
+            Found::Edges(edges) => (&mut edges.distance[..], None),
+            Found::Parameters(into) => (&mut [][..], Some(&mut **into)),
+        };
+        let own = self.directed_filter_back(layer, of, &of_filters, to);
+        for i in 0..own.rows() {
+            (0..own.cols()).for_each(|k| of_charges.add(i, k, own.at(i, k)));
+        }
     }
 
     fn embedding_back<N: Number<Real = T>>(
         &self,
-        (batch, pass): (&Batch, &Pass<N>),
+        (batch, filters, pass): (&Batch, &Filters<T>, &Pass<N>),
         gradient: &Rows<N>,
-        of_edges: &mut EdgeGradients,
-        mut into: Option<&mut Gradients<T>>,
+        mut found: Found<'_, T>,
     ) {
         let (atoms, h) = (batch.atoms(), self.config.channels);
-        let (mut of_mixed, mut of_scales) = (Rows::zeros(9 * atoms, h), Rows::zeros(atoms, 3 * h));
-        each(atoms, h, |i, j| {
-            let (g, t) = (gradient.nine(i, j), pass.mixed.nine(i, j));
-            for (c, g) in g.into_iter().enumerate() {
-                of_scales.add(i, PART_OF[c] * h + j, g * t[c]);
-                of_mixed.set(c * atoms + i, j, g * pass.scales.at(i, PART_OF[c] * h + j));
-            }
-        });
-        let mixing = &self.embedding.mixing;
-        let mut of_sums = mix_backward(mixing, &pass.sums, &of_mixed, into.as_deref_mut());
-        let dy = self.scale_net().backward(&pass.scale_pass, of_scales, into.as_deref_mut());
+        let mut of_mixed = Rows::<N>::zeros(9 * atoms, h);
+        let mut of_scales = Rows::<N>::zeros(atoms, 3 * h);
+        jets::scale_parts_backward(
+            h,
+            [pass.scales.jets(), pass.mixed.jets(), gradient.jets()],
+            [of_mixed.jets_mut(), of_scales.jets_mut()],
+        );
+        let mixing = (&self.packs, &filters.values, &self.embedding.mixing[..]);
+        let mut of_sums = mix_backward(mixing, &pass.sums, &of_mixed, found.parameters());
+        let dy = self.scale_net(filters).backward(&pass.scale_pass, of_scales, found.parameters());
         let norm = &self.embedding.norm;
-        let squares = norm_backward(norm, &pass.init_norm, &dy, into.as_deref_mut());
-        each(atoms, h, |i, j| {
-            let (g, t, n) = (of_sums.nine(i, j), pass.sums.nine(i, j), squares.at(i, j));
-            let sum = std::array::from_fn(|c| g[c] + t[c] * n * N::real(2.0));
-            of_sums.set_nine(i, j, sum);
-        });
-        self.sums_back((batch, pass), &of_sums, of_edges, into);
+        let of_norms = norm_backward(norm, &pass.init_norm, &dy, found.parameters());
+        jets::norms_backward(h, pass.sums.jets(), of_norms.jets(), of_sums.jets_mut());
+        match found {
+            Found::Edges(edges) => sums_to_edges(batch, (filters, pass), &of_sums, edges),
+            Found::Parameters(into) => self.sums_to_parameters((filters, pass), &of_sums, into),
+        }
     }
 
-    fn sums_back<N: Number<Real = T>>(
+    fn sums_to_parameters<N: Number<Real = T>>(
         &self,
-        (batch, pass): (&Batch, &Pass<N>),
+        (filters, pass): (&Filters<T>, &Pass<N>),
         of_sums: &Rows<N>,
-        of_edges: &mut EdgeGradients,
-        into: Option<&mut Gradients<T>>,
+        into: &mut Gradients<T>,
     ) {
-        let (h, present) = (self.config.channels, &pass.present);
-        let Filter { rows: filter, .. } = &pass.filter;
-        let itself = filter.rows() - 1;
-        let rows = into.is_some().then(|| Rows::zeros(filter.rows(), 3 * h));
-        let EdgeGradients { distance, unit } = of_edges;
-        let mut of_filter = FilterGradient { filter, edges: &pass.edges, distance, rows };
+        let (h, filter) = (self.config.channels, &filters.embedding);
+        let mut of_filter = Rows::<Dual<T>>::zeros(filter.rows(), 3 * h);
         let mut of_pairs = Rows::<Dual<T>>::zeros(pass.pairs.rows(), h);
-        let index = |atom: usize| place(present, batch.species[atom]);
-        let root = N::real(3.0_f64.sqrt());
-        for atom in 0..batch.atoms() {
-            let own = index(atom) * present.len() + index(atom);
-            for j in 0..h {
-                let g = of_sums.at(atom, j) * root;
-                of_filter.add(itself, j, g * N::of(pass.pairs.at(own, j).value));
-                let of_pair = last(g * N::of(filter.at(itself, j).value));
-                of_pairs.add(own, j, Dual { value: T::ZERO, tangent: of_pair });
-            }
-            for entry in batch.neighbours.of(atom) {
-                let (pair, sign) = (entry.pair as usize, if entry.reversed { -1.0 } else { 1.0 });
-                let edge = &pass.edges[pair];
-                let basis = harmonics::<N>(edge.unit(entry.reversed));
-                let row = index(atom) * present.len() + index(entry.atom as usize);
-                let mut of_basis = [0.0; 9];
-                for j in 0..h {
-                    let (g, z) = (of_sums.nine(atom, j), N::of(pass.pairs.at(row, j).value));
-                    let mut of_pair = N::ZERO;
-                    for (part, (first, count)) in PARTS.into_iter().enumerate() {
-                        let f: N = edge.of(filter.at(pair, part * h + j));
-                        let mut sum = N::ZERO;
-                        for c in first..first + count {
-                            sum += g[c] * basis[c];
-                            of_basis[c] += (g[c] * f * z).parts().0.to_f64();
-                        }
-                        of_pair += sum * f;
-                        of_filter.add(pair, part * h + j, sum * z);
-                    }
-                    of_pairs.add(row, j, Dual { value: T::ZERO, tangent: last(of_pair) });
-                }
-                let u = harmonics_gradient(of_basis, edge.unit.map(|x| sign * x));
-                (0..3).for_each(|a| unit[pair][a] += sign * u[a]);
-            }
-        }
-        if let (Some(rows), Some(into)) = (of_filter.rows, into) {
-            self.embedding_filter_parameters(&pass.radial, &rows, into);
-            self.species_parameters(pass, &of_pairs, into);
-        }
+        let of = pass.graph.embedding(pass.pairs.planes[0].data());
+        let to = EmbeddingGradients {
+            filters: of_filter.jets_mut(),
+            species: of_pairs.planes[1].data_mut(),
+        };
+        jets::embed_gradients(pass.graph.rows(), of, filter.jets(), of_sums.jets(), to);
+        self.embedding_filter_parameters(&filters.radial, of_filter, into);
+        self.species_parameters(pass, &of_pairs, into);
     }
 
     fn species_parameters<N: Number<Real = T>>(
@@ -260,7 +291,7 @@ impl<T: Scalar> TensorNet<T> {
         let (h, present) = (self.config.channels, &pass.present);
         let slot = &self.embedding.pair;
         parameters(slot, &pass.pair_input, of_pairs, &(0..of_pairs.rows()), into);
-        let dx = backward(slot, &pass.pair_input, of_pairs);
+        let dx = backward((&self.packs, slot), &pass.pair_input, of_pairs);
         let name = "representation_model.tensor_embedding.emb.weight";
         let numbers = gradient_of(into, name, self.embedding.species.data().len());
         for i in 0..dx.rows() {
@@ -272,37 +303,21 @@ impl<T: Scalar> TensorNet<T> {
     }
 }
 
-/// Adds the gradients of filters: `<gradient of message i, y_j>` for both directions of each pair.
-fn filter_gradient<N: Number>(
-    into: &mut FilterGradient<'_, N>,
+fn sums_to_edges<N: Number>(
     batch: &Batch,
-    y: &Rows<N>,
-    of_message: &Rows<N>,
+    (filters, pass): (&Filters<N::Real>, &Pass<N>),
+    of_sums: &Rows<N>,
+    found: &mut EdgeGradients,
 ) {
-    let h = y.cols();
-    let itself = into.filter.rows() - 1;
-    for j in 0..h {
-        for atom in 0..batch.atoms() {
-            parts_of(into, (itself, j, h), of_message.nine(atom, j), y.nine(atom, j));
-        }
-        for (pair, ends) in batch.neighbours.pairs.iter().enumerate() {
-            let (first, second) = (ends.first as usize, ends.second as usize);
-            parts_of(into, (pair, j, h), of_message.nine(first, j), y.nine(second, j));
-            parts_of(into, (pair, j, h), of_message.nine(second, j), y.nine(first, j));
-        }
-    }
-}
-
-#[inline(always)]
-fn parts_of<N: Number>(
-    into: &mut FilterGradient<'_, N>,
-    (pair, channel, h): (usize, usize, usize),
-    g: [N; 9],
-    y: [N; 9],
-) {
-    for (part, (first, count)) in PARTS.into_iter().enumerate() {
-        let mut sum = N::ZERO;
-        (first..first + count).for_each(|c| sum += g[c] * y[c]);
-        into.add(pair, part * h + channel, sum);
+    let graph = &pass.graph;
+    let of = graph.embedding(pass.pairs.planes[0].data());
+    let mut of_shapes = vec![[0.0; 9]; batch.neighbours.entries.len()];
+    let to = (&mut found.distance[..], &mut of_shapes[..]);
+    let dx = of_sums.jets().value;
+    jets::embed_distances(graph.rows(), of, filters.embedding.jets(), dx, to);
+    for (entry, of_shape) in batch.neighbours.entries.iter().zip(of_shapes) {
+        let (pair, sign) = (entry.pair as usize, if entry.reversed { -1.0 } else { 1.0 });
+        let u = harmonics_gradient(of_shape, graph.edges[pair].unit.map(|x| sign * x));
+        (0..3).for_each(|a| found.unit[pair][a] += sign * u[a]);
     }
 }

@@ -1,6 +1,6 @@
 //! Architecture of a TensorNet, in the words of torchmd-net.
 
-use crate::MoleculeError;
+use crate::{MoleculeError, shown_species};
 use serde::{Deserialize, Serialize};
 
 /// Most channels, layers, radial functions and species: a description comes from outside.
@@ -54,7 +54,7 @@ pub enum Family {
     /// arXiv 2306.06482.
     #[default]
     Tensornet,
-    /// With latent charges, arXiv 2601.00581; for inference.
+    /// With latent charges, arXiv 2601.00581.
     #[serde(alias = "tensornetv2_alt", alias = "tensornet-nqe")]
     Tensornet2,
 }
@@ -72,6 +72,54 @@ pub enum Head {
     /// The energy with the Coulomb energy of latent charges, for TensorNet2.
     #[serde(rename = "ScalarPlusWeightedCoulomb")]
     WeightedCoulomb,
+    /// A polar vector, a sum over atoms; of this program alone, see [`TensorNet::properties`].
+    ///
+    /// [`TensorNet::properties`]: super::TensorNet::properties
+    Vector,
+    /// A symmetric matrix without trace, a sum over atoms; of this program alone, see
+    /// [`TensorNet::properties`].
+    ///
+    /// [`TensorNet::properties`]: super::TensorNet::properties
+    SymmetricTensor,
+}
+
+impl Head {
+    /// Whether it is an energy, which has forces.
+    #[must_use]
+    pub fn is_energy(self) -> bool {
+        match self {
+            Self::Scalar | Self::WeightedCoulomb => true,
+            Self::DipoleMoment
+            | Self::ElectronicSpatialExtent
+            | Self::Vector
+            | Self::SymmetricTensor => false,
+        }
+    }
+
+    /// What it predicts, as files and reports name it.
+    #[must_use]
+    pub fn property(self) -> &'static str {
+        match self {
+            Self::Scalar | Self::WeightedCoulomb => "energy",
+            Self::DipoleMoment => "dipole_moment",
+            Self::ElectronicSpatialExtent => "spatial_extent",
+            Self::Vector => "vector",
+            Self::SymmetricTensor => "symmetric_tensor",
+        }
+    }
+
+    /// Numbers of what it predicts: one, three of a vector, or nine of a matrix, by rows.
+    #[must_use]
+    pub fn width(self) -> usize {
+        match self {
+            Self::Vector => 3,
+            Self::SymmetricTensor => 9,
+            Self::Scalar
+            | Self::WeightedCoulomb
+            | Self::DipoleMoment
+            | Self::ElectronicSpatialExtent => 1,
+        }
+    }
 }
 
 /// How atoms are put together.
@@ -208,6 +256,21 @@ impl TensorNetConfig {
         self.check_charges()
     }
 
+    /// Refuses atoms of a species that the model has no embedding of.
+    ///
+    /// # Errors
+    /// [`MoleculeError::Architecture`] with the first such atom.
+    pub(crate) fn check_species(&self, species: &[u8]) -> Result<(), MoleculeError> {
+        let is_unknown = |z: &u8| *z == 0 || usize::from(*z) >= self.species;
+        let Some(atom) = species.iter().position(is_unknown) else { return Ok(()) };
+        let expected = format!(
+            "more than {}, the atomic number of atom {atom} ({}), and not zero",
+            species[atom],
+            shown_species(species[atom])
+        );
+        Err(Self::wrong("max_z", self.species.to_string(), expected))
+    }
+
     fn check_charges(&self) -> Result<(), MoleculeError> {
         let found = |charges: bool| if charges { "given" } else { "none" }.to_owned();
         let (needs, has) = (self.model == Family::Tensornet2, self.charges.is_some());
@@ -225,6 +288,11 @@ impl TensorNetConfig {
             let expected = format!("{}: the embedding, then each layer", self.layers + 1);
             return Err(Self::wrong("q_weights", format!("{weights} weights"), expected));
         }
+        let cutoff = self.charges.as_ref().and_then(|charges| charges.coulomb_cutoff);
+        if let Some(cutoff) = cutoff.filter(|cutoff| !(cutoff.is_finite() && *cutoff > 0.0)) {
+            let expected = "a positive distance, or null for all pairs".into();
+            return Err(Self::wrong("coulomb_cutoff", cutoff.to_string(), expected));
+        }
         Ok(())
     }
 
@@ -232,8 +300,12 @@ impl TensorNetConfig {
         MoleculeError::Architecture { option, found, expected }
     }
 
-    /// Number of trained parameters, with dense weights in all linear layers, of a model with the
-    /// scalar head.
+    /// Numbers that the head gives for an atom: one, or weights of all channels.
+    pub(crate) fn head_outputs(&self) -> usize {
+        if self.head.width() == 1 { 1 } else { self.channels }
+    }
+
+    /// Number of trained parameters, with dense weights in all linear layers.
     #[must_use]
     pub fn parameters(&self) -> u64 {
         let [h, r, l, z] =
@@ -247,7 +319,7 @@ impl TensorNetConfig {
         let layers = l * (filters + 6 * h * h);
         let predictor = |q: u64| 6 * h + linear(3 * h, h) + linear(h, h) + linear(h, 2 * q);
         let charges = of_charges.map_or(0, |q| (l + 1) * predictor(q));
-        let head = linear(h, h / 2) + linear(h / 2, 1);
+        let head = linear(h, h / 2) + linear(h / 2, self.head_outputs() as u64);
         embedding + scales + layers + charges + linear(3 * h, h) + 6 * h + head
     }
 }

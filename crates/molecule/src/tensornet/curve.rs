@@ -1,8 +1,9 @@
 //! Nonlinearities with two derivatives.
 
 use super::config::Nonlinearity;
-use super::number::Number;
+use super::number::{Number, Rows};
 use linwright_tensor::Scalar;
+use linwright_tensor::kernels::irreps::jets;
 
 /// Value, slope and curvature of a nonlinearity.
 pub(crate) fn curve<T: Scalar>(kind: Nonlinearity, x: T) -> [T; 3] {
@@ -46,18 +47,22 @@ fn tanh_of_positive<T: Scalar>(x: T) -> T {
     T::from_f64(x.to_f64().tanh())
 }
 
-/// The nonlinearity of a number.
-#[inline(always)]
-pub(crate) fn activated<N: Number>(kind: Nonlinearity, x: N) -> N {
-    let [value, slope, _] = curve(kind, x.parts().0);
-    x.map(value, slope)
+/// The nonlinearity of every number.
+pub(crate) fn activated<N: Number>(kind: Nonlinearity, x: &Rows<N>) -> Rows<N> {
+    let mut y = Rows::zeros(x.rows(), x.cols());
+    match kind {
+        Nonlinearity::Silu => jets::silu(x.jets(), y.jets_mut()),
+        _ => jets::curve(|x| curve(kind, x), x.jets(), y.jets_mut()),
+    }
+    y
 }
 
-/// The slope at a number.
-#[inline(always)]
-pub(crate) fn slope<N: Number>(kind: Nonlinearity, x: N) -> N {
-    let [_, slope, bend] = curve(kind, x.parts().0);
-    x.map(slope, bend)
+/// Overwrites the gradient of [`activated`]'s result by that of `x`.
+pub(crate) fn through_activation<N: Number>(kind: Nonlinearity, x: &Rows<N>, dy: &mut Rows<N>) {
+    match kind {
+        Nonlinearity::Silu => jets::silu_backward(x.jets(), dy.jets_mut()),
+        _ => jets::curve_backward(|x| curve(kind, x), x.jets(), dy.jets_mut()),
+    }
 }
 
 #[cfg(test)]

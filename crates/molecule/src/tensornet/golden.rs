@@ -7,9 +7,8 @@
     reason = "an environment variable gives the folder of the golden vectors"
 )]
 
-use super::parts::{compose, decompose};
-use super::pass::Pass;
-use super::{Batch, Precision, TensorNet, TensorNetConfig};
+use super::pass::{LayerPass, Pass};
+use super::{Batch, Group, Precision, TensorNet, TensorNetConfig};
 use crate::{Cell, Neighbours, Structure, Wanted};
 use linwright_tensor::Scalar;
 use safetensors::{Dtype, SafeTensors};
@@ -17,11 +16,11 @@ use serde_json::Value;
 use std::collections::BTreeMap;
 use std::path::{Path, PathBuf};
 
-type Tensors = BTreeMap<String, Vec<f64>>;
+pub(super) type Tensors = BTreeMap<String, Vec<f64>>;
 
 const SYSTEMS: [&str; 5] = ["mol", "batch", "pbc_orth", "pbc_tric", "edge"];
 
-fn read(path: &Path) -> Tensors {
+pub(super) fn read(path: &Path) -> Tensors {
     let bytes = std::fs::read(path).unwrap_or_else(|e| panic!("{}: {e}", path.display()));
     let file = SafeTensors::deserialize(&bytes).expect("safetensors");
     let numbers = |view: &safetensors::tensor::TensorView<'_>| -> Vec<f64> {
@@ -37,11 +36,11 @@ fn read(path: &Path) -> Tensors {
     file.iter().map(|(name, view)| (name.to_owned(), numbers(&view))).collect()
 }
 
-struct Set {
-    path: PathBuf,
-    about: Value,
-    tensors: Tensors,
-    weights: Tensors,
+pub(super) struct Set {
+    pub(super) path: PathBuf,
+    pub(super) about: Value,
+    pub(super) tensors: Tensors,
+    pub(super) weights: Tensors,
 }
 
 /// All sets of models, of which there must be one.
@@ -68,7 +67,7 @@ fn sets() -> Vec<Set> {
 }
 
 impl Set {
-    fn model<T: Scalar>(&self) -> TensorNet<T> {
+    pub(super) fn model<T: Scalar>(&self) -> TensorNet<T> {
         let config = TensorNetConfig::from_hyperparameters(&self.about["config"]).expect("config");
         let model = TensorNet::from_tensors(config, |name, _| {
             let values = self.weights.get(name).unwrap_or_else(|| panic!("no tensor {name}"));
@@ -86,7 +85,7 @@ impl Set {
         self.get(system, key).unwrap_or_else(missing)
     }
 
-    fn structures(&self, system: &str) -> Vec<Structure> {
+    pub(super) fn structures(&self, system: &str) -> Vec<Structure> {
         let (z, molecules) = (self.need(system, "z"), self.need(system, "batch"));
         let positions = triples(self.need(system, "pos"));
         let cell = self.get(system, "box").map(|rows| Cell {
@@ -107,7 +106,7 @@ impl Set {
         (0..count).map(one).collect()
     }
 
-    fn batch(&self, system: &str, config: &TensorNetConfig) -> Batch {
+    pub(super) fn batch(&self, system: &str, config: &TensorNetConfig) -> Batch {
         let structures = self.structures(system);
         let all: Vec<&Structure> = structures.iter().collect();
         let neighbours =
@@ -121,7 +120,7 @@ fn triples(values: &[f64]) -> Vec<[f64; 3]> {
 }
 
 #[track_caller]
-fn close(what: &str, found: &[f64], want: &[f64], tolerance: f64) {
+pub(super) fn close(what: &str, found: &[f64], want: &[f64], tolerance: f64) {
     assert_eq!(found.len(), want.len(), "{what}: numbers");
     let off = found.iter().zip(want).map(|(a, b)| (a - b).abs()).fold(0.0, f64::max);
     assert!(off <= tolerance && found.iter().all(|x| x.is_finite()), "{what} is off by {off:e}");
@@ -153,19 +152,38 @@ fn golden_energies_and_forces_equal_the_reference_in_single_precision() {
     sets().iter().for_each(|set| check_predictions::<f32>(set, "_f32", (1e-5, 4e-5)));
 }
 
+/// The nine numbers of an atom and channel.
+fn nine(rows: &super::number::Rows<f64>, atom: usize, channel: usize) -> [f64; 9] {
+    let atoms = rows.rows() / 9;
+    std::array::from_fn(|c| rows.at(c * atoms + atom, channel))
+}
+
+/// The matrix of nine numbers, by the definition of [`super::parts`].
+fn compose(t: [f64; 9]) -> [[f64; 3]; 3] {
+    let half = std::f64::consts::FRAC_1_SQRT_2;
+    let (trace, zz) = (t[0] / 3.0_f64.sqrt(), t[5] * (2.0_f64 / 3.0).sqrt());
+    let [a1, a2, a3, difference] = [t[1], t[2], t[3], t[4]].map(|x| x * half);
+    let [xy, xz, yz] = [t[6], t[7], t[8]].map(|x| x * half);
+    [
+        [trace - zz / 2.0 + difference, xy - a3, xz + a2],
+        [xy + a3, trace - zz / 2.0 - difference, yz - a1],
+        [xz - a2, yz + a1, trace + zz],
+    ]
+}
+
 /// Components of parts by atom as the sets have them: I, A (three) or S (xx, xy, xz, yy, yz).
 fn parts(rows: &super::number::Rows<f64>, part: &str) -> Vec<f64> {
     let (atoms, h) = (rows.rows() / 9, rows.cols());
     let mut found = Vec::new();
     for atom in 0..atoms {
-        let all: Vec<Vec<f64>> = (0..h).map(|j| part_of(rows.nine(atom, j), part)).collect();
+        let all: Vec<Vec<f64>> =
+            (0..h).map(|j| part_of(compose(nine(rows, atom, j)), part)).collect();
         (0..all[0].len()).for_each(|c| found.extend(all.iter().map(|parts| parts[c])));
     }
     found
 }
 
-fn part_of(t: [f64; 9], part: &str) -> Vec<f64> {
-    let x = compose(t);
+fn part_of(x: [[f64; 3]; 3], part: &str) -> Vec<f64> {
     let third = (x[0][0] + x[1][1] + x[2][2]) / 3.0;
     let even = |i: usize, j: usize| (x[i][j] + x[j][i]) / 2.0 - if i == j { third } else { 0.0 };
     match part {
@@ -180,10 +198,32 @@ fn numbers(rows: &super::number::Rows<f64>) -> &[f64] {
     rows.planes[0].data()
 }
 
+/// `k (Y M + M Y)` or `2 Y M` of a layer, by atom, entry and channel.
+fn products(model: &TensorNet<f64>, batch: &Batch, layer: &LayerPass<f64>) -> Vec<f64> {
+    let mut found = Vec::new();
+    for atom in 0..batch.atoms() {
+        let k = 1.0 + 0.1 * batch.charges[batch.molecules[atom]];
+        for entry in 0..9 {
+            for channel in 0..layer.mixed.cols() {
+                let y = compose(nine(&layer.mixed, atom, channel));
+                let m = compose(nine(&layer.message, atom, channel));
+                let of = |a: [[f64; 3]; 3], b: [[f64; 3]; 3]| -> f64 {
+                    (0..3).map(|j| a[entry / 3][j] * b[j][entry % 3]).sum()
+                };
+                found.push(match model.config().group {
+                    Group::Orthogonal => k * (of(y, m) + of(m, y)),
+                    Group::Rotations => 2.0 * of(y, m),
+                });
+            }
+        }
+    }
+    found
+}
+
 fn check_states(set: &Set, system: &str, tolerance: f64) {
     let model = set.model::<f64>();
     let batch = set.batch(system, model.config());
-    let pass: Pass<f64> = model.pass(&batch, None);
+    let pass: Pass<f64> = model.pass(&batch, &model.filters(&batch), None);
     let check = |key: &str, found: &[f64]| {
         if let Some(want) = set.get(system, key) {
             close(&format!("{} {system} {key}", set.path.display()), found, want, tolerance);
@@ -207,15 +247,8 @@ fn check_states(set: &Set, system: &str, tolerance: f64) {
     check("x", numbers(&pass.readout_pass[1].0));
     check("e_atom_unscaled", numbers(&pass.outputs));
     for (index, layer) in pass.layers.iter().enumerate() {
-        let mut product = layer.mixed.clone();
-        super::pass::each(batch.atoms(), product.cols(), |i, j| {
-            let k = TensorNet::<f64>::charge_factor(&batch, i);
-            let (y, m) = (layer.mixed.nine(i, j), layer.message.nine(i, j));
-            product.set_nine(i, j, decompose(compose(model.product(y, m, k))));
-        });
-        for (key, rows) in
-            [("Y", &layer.mixed), ("M", &layer.message), ("C", &product), ("D", &layer.update)]
-        {
+        check(&format!("layer{index}.C"), &products(&model, &batch, layer));
+        for (key, rows) in [("Y", &layer.mixed), ("M", &layer.message), ("D", &layer.update)] {
             check(&format!("layer{index}.{key}"), &parts(rows, "all"));
         }
     }
@@ -234,6 +267,45 @@ fn golden_states_equal_the_reference() {
 }
 
 /// Loss of a training step, with its gradients by energies and forces.
+#[test]
+fn golden_edges_equal_ours() {
+    for set in sets() {
+        let config = TensorNetConfig::from_hyperparameters(&set.about["config"]).expect("config");
+        for system in SYSTEMS {
+            let neighbours = set.batch(system, &config).neighbours;
+            // Receiver, sender, distance, and the direction from sender to receiver.
+            let mut ours: Vec<([usize; 2], [f64; 4])> =
+                (0..neighbours.atoms()).map(|atom| ([atom; 2], [0.0; 4])).collect();
+            for atom in 0..neighbours.atoms() {
+                for entry in neighbours.of(atom) {
+                    let sign = if entry.reversed { -1.0 } else { 1.0 };
+                    let v = neighbours.pairs[entry.pair as usize].vector.map(|x| sign * x);
+                    let d = v.iter().map(|x| x * x).sum::<f64>().sqrt();
+                    let [x, y, z] = v.map(|x| x / d);
+                    ours.push(([atom, entry.atom as usize], [d, x, y, z]));
+                }
+            }
+            let need = |key: &str| set.need(system, key);
+            let ends = need("edge_i").iter().zip(need("edge_j"));
+            let units = triples(need("edge_u"));
+            let rest = need("edge_d").iter().zip(&units).map(|(d, [x, y, z])| [*d, *x, *y, *z]);
+            let ends = ends.map(|(i, j)| [*i as usize, *j as usize]);
+            let mut theirs: Vec<_> = ends.zip(rest).collect();
+            for edges in [&mut ours, &mut theirs] {
+                edges.sort_by(|a, b| a.0.cmp(&b.0).then(a.1[0].total_cmp(&b.1[0])));
+            }
+            let atoms = |edges: &[([usize; 2], [f64; 4])]| {
+                edges.iter().map(|(atoms, _)| *atoms).collect::<Vec<_>>()
+            };
+            assert_eq!(atoms(&ours), atoms(&theirs), "{} {system}", set.path.display());
+            let numbers = |edges: &[([usize; 2], [f64; 4])]| {
+                edges.iter().flat_map(|(_, numbers)| *numbers).collect::<Vec<_>>()
+            };
+            close(system, &numbers(&ours), &numbers(&theirs), 1e-12);
+        }
+    }
+}
+
 fn loss(set: &Set, model: &TensorNet<f64>, batch: &Batch) -> (f64, Vec<f64>, Vec<[f64; 3]>) {
     let found = f64::evaluate(model, batch, Wanted { forces: true }).expect("energies");
     let weight = |key: &str| set.about["train"][key].as_f64().expect("a weight");
@@ -255,7 +327,8 @@ fn golden_training_steps_equal_the_reference() {
         let batch = set.batch(&system, model.config());
         let (total, by_energies, by_forces) = loss(set, &model, &batch);
         close("loss", &[total], &set.need("train", "losses")[..1], 1e-10);
-        let gradients = model.loss_gradients(&batch, &by_energies, &by_forces);
+        let gradients =
+            model.loss_gradients((&batch, &model.filters(&batch)), &by_energies, &by_forces);
         let mut compared = 0;
         for (name, want) in set.tensors.iter().filter(|(name, _)| name.starts_with("train/grad/")) {
             let name = &name["train/grad/".len()..];
@@ -281,7 +354,8 @@ fn train(set: &Set, model: &mut TensorNet<f64>, batch: &Batch) {
         if step + 1 == losses.len() {
             break;
         }
-        let gradients = model.loss_gradients(batch, &by_energies, &by_forces);
+        let gradients =
+            model.loss_gradients((batch, &model.filters(batch)), &by_energies, &by_forces);
         for tensor in model.tensors_mut() {
             let Some(gradient) = gradients.get(&tensor.name) else { continue };
             let zeros = || (vec![0.0; gradient.len()], vec![0.0; gradient.len()]);
@@ -303,46 +377,5 @@ fn train(set: &Set, model: &mut TensorNet<f64>, batch: &Batch) {
     {
         let name = &name["train/param_after3/".len()..];
         close(name, &tensors[name], want, 1e-8);
-    }
-}
-
-/// Set a of the workspace with other hyper-parameters, and further results for it.
-fn kept_set(option: &str, value: &str) -> (Set, Tensors) {
-    let own = Path::new(env!("CARGO_MANIFEST_DIR")).join("../../testdata");
-    let description = std::fs::read(own.join("golden/tensornet/a.json")).expect("a description");
-    let mut about: Value = serde_json::from_slice(&description).expect("JSON");
-    about["config"][option] = value.into();
-    let path = own.join("tensornet/extra.safetensors");
-    let extra = read(&path);
-    let tensors = read(&own.join("golden/tensornet/a.safetensors"));
-    let weights = read(&own.join("golden/tensornet/a_weights.safetensors"));
-    (Set { path, about, tensors, weights }, extra)
-}
-
-#[test]
-fn rotation_models_equal_the_plain_path_of_the_reference() {
-    let (set, extra) = kept_set("group", "SO(3)");
-    let model = set.model::<f64>();
-    for system in ["mol", "batch", "pbc_tric"] {
-        let batch = set.batch(system, model.config());
-        let found = f64::evaluate(&model, &batch, Wanted { forces: true }).expect("energies");
-        close(system, &found.energies, &extra[&format!("so3/{system}/energy")], 1e-10);
-        let forces = &extra[&format!("so3/{system}/forces")];
-        close(system, found.forces.as_flattened(), forces, 1e-10);
-    }
-}
-
-#[test]
-fn dipole_moments_and_extents_equal_the_reference() {
-    for head in ["DipoleMoment", "ElectronicSpatialExtent"] {
-        let (set, extra) = kept_set("output_model", head);
-        let mut model = set.model::<f64>();
-        model.set_offset_and_scale(0.0, 1.0);
-        for system in ["mol", "batch"] {
-            let structures = set.structures(system);
-            let all: Vec<&Structure> = structures.iter().collect();
-            let found = model.properties(&all).expect("properties");
-            close(system, &found, &extra[&format!("head/{head}/{system}")], 1e-10);
-        }
     }
 }

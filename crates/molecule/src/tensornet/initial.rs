@@ -28,6 +28,7 @@ impl<T: Scalar> TensorNet<T> {
                 _ if name == "mean" => vec![T::ZERO],
                 _ if name == "std" => vec![T::ONE],
                 _ if name.contains("distance_expansion.") => basis(&constants, name),
+                _ if name.ends_with(".qweights") => stage_weights(&constants, numbers),
                 [out, inp] if name.starts_with("output_model") => {
                     uniform((6.0 / (out + inp) as f64).sqrt())
                 }
@@ -40,6 +41,13 @@ impl<T: Scalar> TensorNet<T> {
             })
         })
     }
+}
+
+/// Weights of the latent charges: of each stage, for all of its channels.
+fn stage_weights<T: Scalar>(config: &TensorNetConfig, numbers: usize) -> Vec<T> {
+    let stages = config.charges.iter().flat_map(|charges| &charges.q_weights);
+    let channels = numbers / (config.layers + 1);
+    stages.flat_map(|weight| vec![T::from_f64(*weight); channels]).collect()
 }
 
 /// Centres and widths of the radial functions, evenly spaced.

@@ -3,10 +3,123 @@
 use super::number::{Number, Rows};
 use super::weights::Norm;
 use linwright_ops::{Backward, LinearSlot, Tape, Workspace};
-use linwright_tensor::kernels::gemm::{Arg, Weight, Write, product};
+use linwright_tensor::kernels::gemm::{Arg, PackedRight, Weight, Write, product};
 use linwright_tensor::{Mat, MatMut, MatRef, Scalar};
-use std::collections::BTreeMap;
+use std::any::Any;
+use std::cell::RefCell;
+use std::collections::{BTreeMap, VecDeque};
 use std::ops::Range;
+use std::sync::Arc;
+
+/// Weights packed once for all products of a step, by the names of their slots: for the pass
+/// forward, and for gradients of inputs. Empty unless a model is prepared, and in double precision.
+#[derive(Clone, Debug, Default)]
+pub(crate) struct Packs(Arc<BTreeMap<String, [PackedRight; 2]>>);
+
+impl Packs {
+    /// Those of dense slots in single precision.
+    pub(crate) fn new<T: Scalar>(slots: &[&LinearSlot<T>]) -> Self {
+        let pack = |slot: &&LinearSlot<T>| {
+            let slot = (*slot as &dyn Any).downcast_ref::<LinearSlot<f32>>()?;
+            let weight = dense(slot)?;
+            let packed = [Arg::Transposed(weight), Arg::Plain(weight)].map(PackedRight::new);
+            Some((slot.id().to_string(), packed))
+        };
+        Self(Arc::new(slots.iter().filter_map(pack).collect()))
+    }
+
+    /// Multiplies some rows with the packed weight of a slot, if there is one.
+    fn apply<T: Scalar>(
+        &self,
+        (slot, which): (&LinearSlot<T>, usize),
+        x: &Mat<T>,
+        y: &mut Mat<T>,
+        rows: &Range<usize>,
+    ) -> bool {
+        if self.0.is_empty() {
+            return false;
+        }
+        let Some(packed) = self.0.get(&slot.id().0) else { return false };
+        let x = (x as &dyn Any).downcast_ref::<Mat<f32>>();
+        let y = (y as &mut dyn Any).downcast_mut::<Mat<f32>>();
+        let (Some(x), Some(y)) = (x, y) else { return false };
+        let y = y.view_mut().rows_range(rows.start, rows.len());
+        packed[which].apply(1, part(x, rows), y);
+        true
+    }
+}
+
+/// Products of values that the pass for forces has computed, for that with tangents, which takes
+/// the same ones in the same order.
+#[derive(Debug, Default)]
+pub(crate) struct Values<T>(RefCell<Known<T>>);
+
+#[derive(Debug, Default)]
+enum Known<T> {
+    #[default]
+    Nothing,
+    Record(VecDeque<Mat<T>>),
+    Recall(VecDeque<Mat<T>>),
+}
+
+impl<T: Scalar> Values<T> {
+    /// Keeps products from now on.
+    pub(crate) fn record(&self) {
+        *self.0.borrow_mut() = Known::Record(VecDeque::new());
+    }
+
+    /// Gives what was kept from now on.
+    pub(crate) fn recall(&self) {
+        let kept = std::mem::take(&mut *self.0.borrow_mut());
+        if let Known::Record(all) = kept {
+            *self.0.borrow_mut() = Known::Recall(all);
+        }
+    }
+
+    /// Takes the values of the next product, if they were kept and it has tangents.
+    fn take<N: Number<Real = T>>(&self, into: &mut Rows<N>) -> bool {
+        match &mut *self.0.borrow_mut() {
+            Known::Recall(all) if N::PLANES == 2 => match all.pop_front() {
+                Some(known) => {
+                    into.planes[0] = known;
+                    true
+                }
+                None => false,
+            },
+            _ => false,
+        }
+    }
+
+    /// Keeps the values of a product, if they are wanted.
+    fn keep<N: Number<Real = T>>(&self, rows: &Rows<N>) {
+        if let Known::Record(all) = &mut *self.0.borrow_mut() {
+            all.push_back(rows.planes[0].clone());
+        }
+    }
+
+    /// A product whose values are taken if they were kept. The work gets the first plane to compute.
+    pub(crate) fn product<N: Number<Real = T>>(
+        values: Option<&Self>,
+        mut into: Rows<N>,
+        work: impl FnOnce(&mut Rows<N>, usize),
+    ) -> Rows<N> {
+        let Some(values) = values else {
+            work(&mut into, 0);
+            return into;
+        };
+        let known = values.take(&mut into);
+        work(&mut into, usize::from(known));
+        values.keep(&into);
+        into
+    }
+}
+
+fn add_bias<T: Scalar>(slot: &LinearSlot<T>, y: &mut Mat<T>, rows: &Range<usize>) {
+    let Some(bias) = slot.bias() else { return };
+    for i in rows.clone() {
+        y.row_mut(i).iter_mut().zip(bias).for_each(|(y, bias)| *y += *bias);
+    }
+}
 
 /// Gradients of parameters by the names of their tensors.
 pub(crate) type Gradients<T> = BTreeMap<String, Vec<T>>;
@@ -34,15 +147,21 @@ fn dense<T: Scalar>(slot: &LinearSlot<T>) -> Option<MatRef<'_, T>> {
     }
 }
 
-/// `y = op(x) + bias` for some rows of both.
+/// `y = op(x) + bias` for some rows of both, in the planes from one on.
 pub(crate) fn forward_rows<N: Number>(
-    slot: &LinearSlot<N::Real>,
+    (packs, slot): (&Packs, &LinearSlot<N::Real>),
     x: &Rows<N>,
-    y: &mut Rows<N>,
+    (y, from): (&mut Rows<N>, usize),
     rows: &Range<usize>,
 ) {
     let ws = &mut Workspace::default();
-    for (plane, (x, y)) in x.planes.iter().zip(&mut y.planes).enumerate() {
+    for (plane, (x, y)) in x.planes.iter().zip(&mut y.planes).enumerate().skip(from) {
+        if packs.apply((slot, 0), x, y, rows) {
+            if plane == 0 {
+                add_bias(slot, y, rows);
+            }
+            continue;
+        }
         let y = y.view_mut().rows_range(rows.start, rows.len());
         match plane {
             0 => slot.forward(part(x, rows), y, None, ws),
@@ -52,21 +171,37 @@ pub(crate) fn forward_rows<N: Number>(
 }
 
 /// `y = op(x) + bias`.
-pub(crate) fn forward<N: Number>(slot: &LinearSlot<N::Real>, x: &Rows<N>) -> Rows<N> {
-    let mut y = Rows::zeros(x.rows(), slot.shape().out);
-    forward_rows(slot, x, &mut y, &(0..x.rows()));
-    y
+pub(crate) fn forward<N: Number>(
+    (packs, slot): (&Packs, &LinearSlot<N::Real>),
+    x: &Rows<N>,
+) -> Rows<N> {
+    forward_with(None, (packs, slot), x)
 }
 
-/// Adds the gradient of the input of a slot, at some rows.
+/// The same with values that may be known.
+pub(crate) fn forward_with<N: Number>(
+    values: Option<&Values<N::Real>>,
+    of: (&Packs, &LinearSlot<N::Real>),
+    x: &Rows<N>,
+) -> Rows<N> {
+    Values::product(values, Rows::zeros(x.rows(), of.1.shape().out), |y, from| {
+        forward_rows(of, x, (y, from), &(0..x.rows()));
+    })
+}
+
+/// The gradient of the input of a slot, at some rows and in the planes from one on.
 pub(crate) fn backward_rows<N: Number>(
-    slot: &LinearSlot<N::Real>,
+    (packs, slot): (&Packs, &LinearSlot<N::Real>),
     x: &Rows<N>,
     dy: &Rows<N>,
-    dx: &mut Rows<N>,
+    (dx, from): (&mut Rows<N>, usize),
     rows: &Range<usize>,
 ) {
-    for ((x, dy), dx) in x.planes.iter().zip(&dy.planes).zip(&mut dx.planes) {
+    let planes = x.planes.iter().zip(&dy.planes).zip(&mut dx.planes);
+    for ((x, dy), dx) in planes.skip(from) {
+        if packs.apply((slot, 1), dy, dx, rows) {
+            continue;
+        }
         let dx = dx.view_mut().rows_range(rows.start, rows.len());
         let (x, dy) = (part(x, rows), part(dy, rows));
         match dense(slot) {
@@ -78,13 +213,23 @@ pub(crate) fn backward_rows<N: Number>(
 
 /// The gradient of the input of a slot.
 pub(crate) fn backward<N: Number>(
-    slot: &LinearSlot<N::Real>,
+    (packs, slot): (&Packs, &LinearSlot<N::Real>),
     x: &Rows<N>,
     dy: &Rows<N>,
 ) -> Rows<N> {
-    let mut dx = Rows::zeros(x.rows(), slot.shape().inp);
-    backward_rows(slot, x, dy, &mut dx, &(0..x.rows()));
-    dx
+    backward_with(None, (packs, slot), x, dy)
+}
+
+/// The same with values that may be known.
+pub(crate) fn backward_with<N: Number>(
+    values: Option<&Values<N::Real>>,
+    of: (&Packs, &LinearSlot<N::Real>),
+    x: &Rows<N>,
+    dy: &Rows<N>,
+) -> Rows<N> {
+    Values::product(values, Rows::zeros(x.rows(), of.1.shape().inp), |dx, from| {
+        backward_rows(of, x, dy, (dx, from), &(0..x.rows()));
+    })
 }
 
 fn through_operator<T: Scalar>(

@@ -3,10 +3,16 @@
 
 mod back;
 mod batch;
+mod charges;
 mod config;
 mod curve;
+mod directed;
+mod electrostatics;
+#[cfg(test)]
+mod extra;
 #[cfg(test)]
 mod golden;
+mod graph;
 mod heads;
 mod initial;
 mod linear;
@@ -28,6 +34,7 @@ pub use batch::Batch;
 pub use config::{
     ChargeConfig, Family, Group, Head, Nonlinearity, RadialKind, Reduction, TensorNetConfig,
 };
+pub use heads::Property;
 pub use model::{BatchPrediction, Precision, TensorNetPotential};
 pub use network::TensorNetState;
 pub(crate) use weights::of_slot;

@@ -2,12 +2,15 @@
 
 use super::back::EdgeGradients;
 use super::batch::Batch;
-use super::config::{Family, Head, Reduction};
+use super::config::Reduction;
+use super::graph::Edge;
 use super::linear::Gradients;
 use super::number::{Dual, Number, Rows};
 use super::pass::Pass;
+use super::radial::Filters;
 use super::weights::TensorNet;
-use crate::{MoleculeError, Potential, Prediction, Structure, Wanted};
+use crate::neighbours::PairSource;
+use crate::{MoleculeError, Pair, Potential, Prediction, Structure, Wanted};
 use linwright_ops::Op;
 use linwright_tensor::Scalar;
 
@@ -29,18 +32,16 @@ pub trait Precision: Scalar {
     /// Energies, and forces with the virial if wanted, by the exact path.
     ///
     /// # Errors
-    /// [`MoleculeError::Architecture`] for a model that has no energy.
+    /// [`MoleculeError::Architecture`] for a model whose head is no energy.
     fn evaluate(
         model: &TensorNet<Self>,
         batch: &Batch,
         wanted: Wanted,
     ) -> Result<BatchPrediction, MoleculeError>;
 
-    /// What the head gives for each atom, before the factor of the model.
-    ///
-    /// # Errors
-    /// [`MoleculeError::Architecture`] for a model of another family.
-    fn outputs(model: &TensorNet<Self>, batch: &Batch) -> Result<Vec<f64>, MoleculeError>;
+    /// What the head gives for each atom, before the factor of the model: a number, or the
+    /// components of a vector or matrix.
+    fn outputs(model: &TensorNet<Self>, batch: &Batch) -> Vec<f64>;
 }
 
 macro_rules! precision {
@@ -51,13 +52,11 @@ macro_rules! precision {
                 batch: &Batch,
                 wanted: Wanted,
             ) -> Result<BatchPrediction, MoleculeError> {
-                model.evaluate_in::<$type>(batch, wanted)
+                model.evaluate_in::<$type>(batch, &model.filters(batch), wanted)
             }
 
-            fn outputs(model: &TensorNet<Self>, batch: &Batch) -> Result<Vec<f64>, MoleculeError> {
-                model.check_runs()?;
-                let pass: Pass<$type> = model.pass(batch, None);
-                Ok(pass.outputs.planes[0].data().iter().map(|x| x.to_f64()).collect())
+            fn outputs(model: &TensorNet<Self>, batch: &Batch) -> Vec<f64> {
+                model.contributions::<$type>(batch)
             }
         }
     };
@@ -67,12 +66,8 @@ precision!(f32);
 precision!(f64);
 
 impl<T: Scalar> TensorNet<T> {
-    /// Refuses a model of another family, and slots whose operators are not linear.
-    pub(crate) fn check_runs(&self) -> Result<(), MoleculeError> {
-        if self.config.model == Family::Tensornet2 {
-            let (found, expected) = ("tensornet2".into(), "tensornet".into());
-            return Err(MoleculeError::Architecture { option: "model", found, expected });
-        }
+    /// Refuses slots whose operators are not linear.
+    pub(crate) fn check_linear(&self) -> Result<(), MoleculeError> {
         match self.linears().into_iter().find(|slot| matches!(slot.op(), Op::Map(_))) {
             None => Ok(()),
             Some(slot) => Err(MoleculeError::NotLinear {
@@ -83,12 +78,12 @@ impl<T: Scalar> TensorNet<T> {
     }
 
     fn has_energy(&self) -> Result<(), MoleculeError> {
-        self.check_runs()?;
-        if self.config.head != Head::Scalar {
-            let (found, expected) = (format!("{:?}", self.config.head), "Scalar".into());
-            return Err(MoleculeError::Architecture { option: "output_model", found, expected });
+        if self.config.head.is_energy() {
+            return self.check_linear();
         }
-        Ok(())
+        let found = format!("{:?}, which is no energy", self.config.head);
+        let expected = "Scalar or ScalarPlusWeightedCoulomb".into();
+        Err(MoleculeError::Architecture { option: "output_model", found, expected })
     }
 
     /// Factor of each atom's output.
@@ -102,13 +97,15 @@ impl<T: Scalar> TensorNet<T> {
         batch.molecules.iter().map(of).collect()
     }
 
-    fn evaluate_in<N: Number<Real = T>>(
+    /// Energies, and forces if wanted, with the filters of the batch.
+    pub(crate) fn evaluate_in<N: Number<Real = T>>(
         &self,
         batch: &Batch,
+        filters: &Filters<T>,
         wanted: Wanted,
     ) -> Result<BatchPrediction, MoleculeError> {
         self.has_energy()?;
-        let pass: Pass<N> = self.pass(batch, None);
+        let pass: Pass<N> = self.pass(batch, filters, None);
         let factors = self.factors(batch);
         let mut result = BatchPrediction {
             energies: vec![self.mean; batch.charges.len()],
@@ -121,7 +118,7 @@ impl<T: Scalar> TensorNet<T> {
         }
         if wanted.forces {
             let seeds = Rows::from_fn(batch.atoms(), 1, |i, _| N::real(factors[i]));
-            let gradients = self.back(batch, &pass, seeds, None);
+            let gradients = self.back_to_edges(batch, (filters, &pass), seeds);
             forces(batch, &pass, &gradients, &mut result);
         }
         Ok(result)
@@ -131,21 +128,19 @@ impl<T: Scalar> TensorNet<T> {
     /// of their tensors: those of a loss from its gradients by energies and forces.
     pub(crate) fn loss_gradients(
         &self,
-        batch: &Batch,
+        (batch, filters): (&Batch, &Filters<T>),
         of_energies: &[f64],
         of_forces: &[[f64; 3]],
     ) -> Gradients<T> {
         let direction: Vec<[f64; 3]> = of_forces.iter().map(|g| g.map(|x| -x)).collect();
-        let pass: Pass<Dual<T>> = self.pass(batch, Some(&direction));
+        let pass: Pass<Dual<T>> = self.pass(batch, filters, Some(&direction));
         let factors = self.factors(batch);
         let seed = |i: usize, _| {
             let of_energy = of_energies[batch.molecules[i]];
             Dual { value: T::from_f64(factors[i]), tangent: T::from_f64(factors[i] * of_energy) }
         };
-        let mut gradients = Gradients::new();
         let seeds = Rows::from_fn(batch.atoms(), 1, seed);
-        self.back(batch, &pass, seeds, Some(&mut gradients));
-        gradients
+        self.back_to_parameters(batch, (filters, &pass), seeds)
     }
 }
 
@@ -156,18 +151,23 @@ fn forces<N: Number>(
     result: &mut BatchPrediction,
 ) {
     result.forces = vec![[0.0; 3]; batch.atoms()];
-    for (index, pair) in batch.neighbours.pairs.iter().enumerate() {
-        let (edge, of_unit) = (&pass.edges[index], gradients.unit[index]);
+    let mut add = |pair: &Pair, edge: &Edge, of_distance: f64, of_unit: [f64; 3]| {
         let along: f64 = (0..3).map(|a| of_unit[a] * edge.unit[a]).sum();
         let of_vector: [f64; 3] = std::array::from_fn(|a| {
             let across = (of_unit[a] - edge.unit[a] * along) / edge.distance;
-            gradients.distance[index] * edge.unit[a] + across
+            of_distance * edge.unit[a] + across
         });
         for (a, g) in of_vector.into_iter().enumerate() {
             result.forces[pair.first as usize][a] -= g;
             result.forces[pair.second as usize][a] += g;
             (0..3).for_each(|b| result.virial[a][b] -= g * pair.vector[b]);
         }
+    };
+    for (index, pair) in batch.neighbours.pairs.iter().enumerate() {
+        add(pair, &pass.graph.edges[index], gradients.distance[index], gradients.unit[index]);
+    }
+    for ((pair, edge), of_distance) in batch.far.iter().zip(&pass.far).zip(&gradients.far) {
+        add(pair, edge, *of_distance, [0.0; 3]);
     }
 }
 
@@ -175,13 +175,15 @@ fn forces<N: Number>(
 #[derive(Clone, Debug)]
 pub struct TensorNetPotential<T: Scalar> {
     model: TensorNet<T>,
+    pairs: PairSource,
 }
 
 impl<T: Precision> TensorNetPotential<T> {
     /// The potential of a model.
     #[must_use]
     pub fn new(model: TensorNet<T>) -> Self {
-        Self { model }
+        let pairs = PairSource::new(model.config.cutoff_lower, model.config.cutoff_upper);
+        Self { model, pairs }
     }
 }
 
@@ -195,17 +197,21 @@ impl<T: Precision> Potential for TensorNetPotential<T> {
         structure: &Structure,
         wanted: Wanted,
     ) -> Result<Prediction, MoleculeError> {
-        let batch = Batch::new(&[structure], &self.model.config)?;
+        let neighbours = self.pairs.of(structure)?.clone();
+        let batch = Batch::with_neighbours(&[structure], neighbours, &self.model.config);
+        let batch = batch.map_err(MoleculeError::of_only_structure)?;
         let found = T::evaluate(&self.model, &batch, wanted)?;
-        let numbers = found.forces.iter().flatten().chain(&found.energies);
-        if !numbers.into_iter().all(|number| number.is_finite()) {
-            return Err(MoleculeError::NotFinite { what: "energy or force" });
-        }
-        Ok(Prediction {
+        let prediction = Prediction {
             energy: found.energies[0],
             atom_energies: found.atom_energies,
             forces: found.forces,
             virial: found.virial,
-        })
+            deviation: None,
+        };
+        prediction.finite()
+    }
+
+    fn keep_pairs(&mut self, skin: f64) -> Result<(), MoleculeError> {
+        self.pairs.keep(skin)
     }
 }

@@ -10,37 +10,24 @@
 //! - `scale`, `readout`, `head`: one row for each atom.
 
 use super::batch::Batch;
+use super::config::Family;
+use super::graph::Graph;
 use super::linear::forward;
 use super::number::{Number, Rows};
 use super::parts::PARTS;
-use super::pass::{Edge, EmbeddingPass, LayerPass, edges, place};
-use super::radial::{Kept, Radial};
+use super::pass::{EmbeddingPass, LayerPass};
+use super::radial::{Filter, Kept, Radial};
 use super::weights::TensorNet;
 use crate::{MoleculeError, Neighbour};
 use linwright_ops::{ExampleRows, LinearSlot, Network, Probe, Seen, SiteId};
 use linwright_tensor::{Mat, MatRef, Scalar};
-use std::fmt;
 use std::ops::Range;
-use std::sync::Arc;
 
 /// What flows from one stage of a [`TensorNet`] to the next: features of atoms (9 * atoms,
-/// channels), component by component; after the readout the outputs of atoms (atoms, 1).
+/// channels), component by component; after the readout the outputs of atoms (atoms, outputs).
 #[derive(Clone, Debug)]
 pub struct TensorNetState {
     features: Mat<f32>,
-    geometry: Arc<Geometry>,
-}
-
-/// Distances, directions and radial functions of the pairs of a batch, which no stage changes.
-struct Geometry {
-    edges: Vec<Edge>,
-    radial: Radial<f32>,
-}
-
-impl fmt::Debug for Geometry {
-    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        f.debug_struct("Geometry").field("edges", &self.edges.len()).finish_non_exhaustive()
-    }
 }
 
 impl TensorNetState {
@@ -78,12 +65,16 @@ impl Network for TensorNet {
         self.config.layers + 2
     }
 
-    fn begin(&self, input: &Batch) -> Result<TensorNetState, MoleculeError> {
-        self.check_runs()?;
-        let edges = edges(input, None);
-        let radial = self.radial(edges.iter().map(|edge| edge.distance));
-        let geometry = Arc::new(Geometry { edges, radial });
-        Ok(TensorNetState { features: Mat::default(), geometry })
+    /// # Errors
+    /// [`MoleculeError::Architecture`] for a model with latent charges, whose filters depend on them,
+    /// and [`MoleculeError::NotLinear`].
+    fn begin(&self, _input: &Batch) -> Result<TensorNetState, MoleculeError> {
+        if self.config.model == Family::Tensornet2 {
+            let (found, expected) = ("tensornet2".into(), "tensornet".into());
+            return Err(MoleculeError::Architecture { option: "model", found, expected });
+        }
+        self.check_linear()?;
+        Ok(TensorNetState { features: Mat::default() })
     }
 
     fn run_stages(
@@ -93,26 +84,27 @@ impl Network for TensorNet {
         stages: Range<usize>,
         probe: &mut dyn Probe,
     ) -> Result<(), MoleculeError> {
-        self.check_runs()?;
+        self.check_linear()?;
         let readout = self.config.layers + 1;
+        let (graph, filters) = (Graph::<f32>::new(input, None), self.filters(input));
+        let factors = self.charge_factors(input);
         let mut watch = Watch { probe, batch: input };
         for stage in stages {
-            let Geometry { edges, radial } = &*state.geometry;
             let features = Rows { planes: vec![std::mem::take(&mut state.features)] };
             let next: Rows<f32> = match stage {
                 0 => {
-                    let (next, kept) = self.embedding_pass(input, edges, radial);
-                    watch.embedding(self, radial, &kept);
+                    let (next, kept) = self.embedding_pass(input, &graph, &filters);
+                    watch.embedding(self, &filters.radial, &kept);
                     next
                 }
                 layer if layer < readout => {
-                    let place = (input, &edges[..], radial);
-                    let (next, kept) = self.layer_pass(layer - 1, features, place);
-                    watch.layer(self, layer - 1, &kept);
+                    let of = (input, &graph, &filters, &factors[..]);
+                    let (next, kept) = self.layer_pass(layer - 1, features, of, None);
+                    watch.layer(self, layer - 1, &filters.layers[layer - 1], &kept);
                     next
                 }
                 last if last == readout => {
-                    let kept = self.readout_pass(&features);
+                    let kept = self.readout_pass(&features, &filters);
                     let slots = std::iter::once(&self.readout.linear).chain(&self.readout.head);
                     watch.perceptron(slots, &kept.readout_pass);
                     kept.outputs
@@ -130,11 +122,12 @@ impl Network for TensorNet {
         Ok(())
     }
 
+    fn state_matrices(state: &mut TensorNetState) -> Vec<&mut Mat<f32>> {
+        vec![&mut state.features]
+    }
+
     fn state_bytes(state: &TensorNetState) -> usize {
-        let Geometry { edges, radial } = &*state.geometry;
-        let radial: usize = radial.functions.planes.iter().map(|plane| plane.data().len()).sum();
-        let numbers = state.features.data().len() + radial;
-        numbers * size_of::<f32>() + edges.len() * size_of::<Edge>()
+        size_of_val(state.features.data())
     }
 
     fn other_parameters(&self) -> u64 {
@@ -225,14 +218,15 @@ impl Watch<'_> {
         let species = &self.batch.species;
         let kind = |receiver: usize, edge: Option<&Neighbour>| {
             let sender = edge.map_or(receiver, |edge| edge.atom as usize);
-            let [to, from] = [receiver, sender].map(|atom| place(present, species[atom]));
+            let place = |z: u8| present.iter().position(|own| *own == z).unwrap_or(0);
+            let [to, from] = [receiver, sender].map(|atom| place(species[atom]));
             to * present.len() + from
         };
         self.edges(&net.embedding.pair, [pair_input, pairs], kind);
         let itself = radial.functions.rows() - 1;
         for slot in &net.embedding.filters {
             if self.wants(slot.id()) {
-                let y = forward(slot, &radial.functions);
+                let y = forward((&net.packs, slot), &radial.functions);
                 self.edges(slot, [&radial.functions, &y], pair_or(itself));
             }
         }
@@ -240,8 +234,14 @@ impl Watch<'_> {
         self.mixing(&net.embedding.mixing, [sums, mixed]);
     }
 
-    fn layer(&mut self, net: &TensorNet, layer: usize, kept: &LayerPass<f32>) {
-        let LayerPass { filter, normalised, mixed, product, update, .. } = kept;
+    fn layer(
+        &mut self,
+        net: &TensorNet,
+        layer: usize,
+        filter: &Filter<f32>,
+        kept: &LayerPass<f32>,
+    ) {
+        let LayerPass { normalised, mixed, product, update, .. } = kept;
         let slots = &net.layers[layer];
         let itself = filter.rows.rows() - 1;
         for (slot, (x, y)) in slots.filters.iter().zip(&filter.kept) {

@@ -3,6 +3,7 @@
 //! Values and tangents stand in matrices of their own, so that products with real weights are
 //! ordinary products of matrices, one for each.
 
+use linwright_tensor::kernels::irreps::jets::{Jets, JetsMut};
 use linwright_tensor::{Mat, Scalar};
 use std::ops::{Add, AddAssign, Mul, Neg, Sub};
 
@@ -143,7 +144,8 @@ impl<T: Scalar> Number for Dual<T> {
     }
 }
 
-/// A matrix of numbers, as one of values and one of tangents.
+/// A matrix of numbers, as one of values and one of tangents. Tensors have the rows of all atoms for
+/// their first number, then those for the second (9 atoms, channels).
 #[derive(Clone, Debug)]
 pub(crate) struct Rows<N: Number> {
     pub(crate) planes: Vec<Mat<N::Real>>,
@@ -199,8 +201,7 @@ impl<N: Number> Rows<N> {
         self.set(i, j, self.at(i, j) + number);
     }
 
-    /// The nine irreducible components of an atom and channel; those of component c stand in rows
-    /// `c * atoms ..`.
+    /// The nine irreducible components of an atom and channel.
     #[inline(always)]
     pub(crate) fn nine(&self, atom: usize, channel: usize) -> [N; 9] {
         let atoms = self.rows() / 9;
@@ -212,6 +213,34 @@ impl<N: Number> Rows<N> {
         let atoms = self.rows() / 9;
         for (c, number) in numbers.into_iter().enumerate() {
             self.set(c * atoms + atom, channel, number);
+        }
+    }
+
+    /// The arrays.
+    pub(crate) fn jets(&self) -> Jets<'_, N::Real> {
+        let tangent = self.planes.get(1).map_or(&[][..], Mat::data);
+        Jets { value: self.planes[0].data(), tangent }
+    }
+
+    /// The arrays, mutable.
+    pub(crate) fn jets_mut(&mut self) -> JetsMut<'_, N::Real> {
+        let (values, tangents) = self.planes.split_at_mut(1);
+        let tangent = tangents.first_mut().map_or(&mut [][..], Mat::data_mut);
+        JetsMut { value: values[0].data_mut(), tangent }
+    }
+
+    /// Multiplies every row by a number.
+    pub(crate) fn scale_rows(&mut self, factors: &[N]) {
+        for (i, factor) in factors.iter().enumerate() {
+            let (by, along) = factor.parts();
+            let [value, tangent] = self.planes.as_mut_slice() else {
+                self.planes[0].row_mut(i).iter_mut().for_each(|x| *x *= by);
+                continue;
+            };
+            for (value, tangent) in value.row_mut(i).iter_mut().zip(tangent.row_mut(i)) {
+                *tangent = *tangent * by + *value * along;
+                *value *= by;
+            }
         }
     }
 }

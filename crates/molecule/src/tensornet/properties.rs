@@ -1,6 +1,9 @@
 //! Properties that any TensorNet has, whatever its weights.
 
-use super::{Batch, Group, Precision, TensorNet, TensorNetConfig, TensorNetPotential};
+use super::{
+    Batch, ChargeConfig, Family, Group, Head, Precision, TensorNet, TensorNetConfig,
+    TensorNetPotential,
+};
 use crate::{Cell, Potential, Prediction, Structure, Wanted};
 use linwright_tensor::RngKey;
 
@@ -11,12 +14,38 @@ const CUTOFF: f64 = 4.0;
 
 /// A random model whose layers change energies as those of trained models do.
 pub(super) fn model(group: Group) -> TensorNet<f64> {
-    let config = TensorNetConfig { species: 10, group, ..TensorNetConfig::new(8, 2, 8, CUTOFF) };
+    random(TensorNetConfig { group, ..config() })
+}
+
+fn config() -> TensorNetConfig {
+    TensorNetConfig { species: 10, ..TensorNetConfig::new(8, 2, 8, CUTOFF) }
+}
+
+/// TensorNet2 with the Coulomb energy of its charges, all pairs or within a cutoff.
+fn charged(group: Group, coulomb_cutoff: Option<f64>) -> TensorNet<f64> {
+    let charges = ChargeConfig { q_dim: 3, q_weights: vec![1.0, 2.0, 0.5], coulomb_cutoff };
+    let (model, head) = (Family::Tensornet2, Head::WeightedCoulomb);
+    random(TensorNetConfig { model, group, head, charges: Some(charges), ..config() })
+}
+
+/// Models with structures that they predict: without a cutoff, Coulomb energies have no cell.
+fn cases() -> Vec<(TensorNet<f64>, Vec<Structure>)> {
+    let both = || vec![molecule(), crystal()];
+    vec![
+        (model(Group::Orthogonal), both()),
+        (model(Group::Rotations), both()),
+        (charged(Group::Orthogonal, Some(5.0)), both()),
+        (charged(Group::Rotations, None), vec![molecule()]),
+    ]
+}
+
+fn random(config: TensorNetConfig) -> TensorNet<f64> {
     let mut model = TensorNet::random(config, RngKey::new(7)).expect("a model");
     for tensor in model.tensors_mut() {
         let gain = match &tensor.name {
             name if name.contains("linears_tensor") || name.contains("distance_proj") => 4.0,
             name if name.contains("layers.") && name.contains("linears_scalar") => 2.0,
+            name if name.contains("q_mlp") => 2.0,
             _ => 1.0,
         };
         tensor.values.iter_mut().for_each(|value| *value *= gain);
@@ -73,9 +102,8 @@ pub(super) fn near(what: &str, found: &[f64], want: &[f64], tolerance: f64) {
 #[test]
 fn rotations_turn_forces_and_virials_and_leave_the_energy() {
     let turn = rotation();
-    for group in [Group::Orthogonal, Group::Rotations] {
-        let model = model(group);
-        for structure in [molecule(), crystal()] {
+    for (model, structures) in cases() {
+        for structure in structures {
             let before = predict(&model, &structure);
             let after = predict(&model, &moved(&structure, |v| apply(&turn, v)));
             near("energy", &[after.energy], &[before.energy], 1e-10);
@@ -93,56 +121,68 @@ fn rotations_turn_forces_and_virials_and_leave_the_energy() {
 #[test]
 fn reflections_leave_the_energy_for_the_whole_group_alone() {
     let structure = molecule();
-    let change = |group| {
-        let model = model(group);
+    let change = |model: TensorNet<f64>| {
         let mirrored = moved(&structure, |[x, y, z]| [-x, y, z]);
         (predict(&model, &mirrored).energy - predict(&model, &structure).energy).abs()
     };
-    assert!(change(Group::Orthogonal) < 1e-10);
-    assert!(change(Group::Rotations) > 1e-6, "{:e}", change(Group::Rotations));
+    let (orthogonal, rotations) = (Group::Orthogonal, Group::Rotations);
+    assert!(change(model(orthogonal)) < 1e-10);
+    assert!(change(charged(orthogonal, None)) < 1e-10);
+    for off in [change(model(rotations)), change(charged(rotations, None))] {
+        assert!(off > 1e-6, "{off:e}");
+    }
 }
 
 #[test]
 fn translations_and_wrapping_change_nothing() {
-    let (model, structure) = (model(Group::Orthogonal), crystal());
-    let before = predict(&model, &structure);
+    let structure = crystal();
     let rows = structure.cell.expect("a cell").rows;
     let mut other = structure.clone();
     for (i, position) in other.positions.iter_mut().enumerate() {
         let times = (i % 3) as f64 - 1.0;
         (0..3).for_each(|a| position[a] += 0.37 + times * rows[i % 3][a]);
     }
-    let after = predict(&model, &other);
-    near("energy", &[after.energy], &[before.energy], 1e-10);
-    near("forces", after.forces.as_flattened(), before.forces.as_flattened(), 1e-10);
+    for model in [model(Group::Orthogonal), charged(Group::Orthogonal, Some(5.0))] {
+        let before = predict(&model, &structure);
+        let after = predict(&model, &other);
+        near("energy", &[after.energy], &[before.energy], 1e-10);
+        near("forces", after.forces.as_flattened(), before.forces.as_flattened(), 1e-10);
+    }
 }
 
 #[test]
 fn the_order_of_atoms_and_of_structures_does_not_matter() {
-    let (model, structure) = (model(Group::Orthogonal), molecule());
-    let before = predict(&model, &structure);
-    let mut reversed = structure.clone();
-    reversed.species.reverse();
-    reversed.positions.reverse();
-    let mut after = predict(&model, &reversed);
-    after.forces.reverse();
-    near("energy", &[after.energy], &[before.energy], 1e-10);
-    near("forces", after.forces.as_flattened(), before.forces.as_flattened(), 1e-10);
-    let all = [&crystal(), &structure, &reversed];
-    let batch = Batch::new(&all, model.config()).expect("a batch");
-    let found = f64::evaluate(&model, &batch, Wanted { forces: true }).expect("energies");
-    let each = all.map(|one| predict(&model, one));
-    near("energies", &found.energies, &each.clone().map(|one| one.energy), 1e-10);
-    let forces: Vec<Vector> = each.into_iter().flat_map(|one| one.forces).collect();
-    near("forces", found.forces.as_flattened(), forces.as_flattened(), 1e-10);
+    for (model, structures) in cases() {
+        let structure = molecule();
+        let before = predict(&model, &structure);
+        let mut reversed = structure.clone();
+        reversed.species.reverse();
+        reversed.positions.reverse();
+        let mut after = predict(&model, &reversed);
+        after.forces.reverse();
+        near("energy", &[after.energy], &[before.energy], 1e-10);
+        near("forces", after.forces.as_flattened(), before.forces.as_flattened(), 1e-10);
+        let neutral = Structure { charge: 0.0, ..structure };
+        let all = [&structures[structures.len() - 1], &neutral, &reversed];
+        let batch = Batch::new(&all, model.config()).expect("a batch");
+        let found = f64::evaluate(&model, &batch, Wanted { forces: true }).expect("energies");
+        let each = all.map(|one| predict(&model, one));
+        near("energies", &found.energies, &each.clone().map(|one| one.energy), 1e-10);
+        let forces: Vec<Vector> = each.into_iter().flat_map(|one| one.forces).collect();
+        near("forces", found.forces.as_flattened(), forces.as_flattened(), 1e-10);
+    }
 }
 
 #[test]
 fn distant_molecules_add_and_supercells_multiply() {
-    let model = model(Group::Orthogonal);
-    let (mean, _) = model.offset_and_scale();
-    for structure in [Structure { charge: 0.0, ..molecule() }, crystal()] {
-        let alone = predict(&model, &structure).energy;
+    // Latent charges of a cell and of two differ by the softening of their equilibration.
+    let (plain, charged) = (model(Group::Orthogonal), charged(Group::Orthogonal, Some(5.0)));
+    let open = Structure { charge: 0.0, ..molecule() };
+    for (model, structure, tolerance) in
+        [(&plain, open, 1e-10), (&plain, crystal(), 1e-10), (&charged, crystal(), 1e-4)]
+    {
+        let (mean, _) = model.offset_and_scale();
+        let alone = predict(model, &structure).energy;
         let mut double = structure.clone();
         let by = structure.cell.map_or([30.0, 0.0, 0.0], |cell| cell.rows[0]);
         double.cell = structure.cell.map(|mut cell| {
@@ -152,28 +192,30 @@ fn distant_molecules_add_and_supercells_multiply() {
         double.species.extend(&structure.species);
         let images = structure.positions.iter().map(|p| std::array::from_fn(|a| p[a] + by[a]));
         double.positions.extend(images);
-        let found = predict(&model, &double).energy;
-        near("energy", &[found], &[2.0 * (alone - mean) + mean], 1e-10);
+        let found = predict(model, &double).energy;
+        near("energy", &[found], &[2.0 * (alone - mean) + mean], tolerance);
     }
 }
 
 #[test]
 fn forces_balance() {
-    let (model, structure) = (model(Group::Orthogonal), molecule());
-    let forces = predict(&model, &structure).forces;
-    for a in 0..3 {
-        let (b, c) = ((a + 1) % 3, (a + 2) % 3);
-        let all = || forces.iter().zip(&structure.positions);
-        near("sum", &[all().map(|(f, _)| f[a]).sum()], &[0.0], 1e-10);
-        near("torque", &[all().map(|(f, r)| r[b] * f[c] - r[c] * f[b]).sum()], &[0.0], 1e-10);
+    let structure = molecule();
+    for (model, _) in cases() {
+        let forces = predict(&model, &structure).forces;
+        for a in 0..3 {
+            let (b, c) = ((a + 1) % 3, (a + 2) % 3);
+            let all = || forces.iter().zip(&structure.positions);
+            near("sum", &[all().map(|(f, _)| f[a]).sum()], &[0.0], 1e-10);
+            near("torque", &[all().map(|(f, r)| r[b] * f[c] - r[c] * f[b]).sum()], &[0.0], 1e-10);
+        }
     }
 }
 
 #[test]
 fn forces_and_virials_are_minus_the_slopes_of_the_energy() {
     const STEP: f64 = 1e-5;
-    for group in [Group::Orthogonal, Group::Rotations] {
-        let (model, structure) = (model(group), crystal());
+    for (model, structures) in cases() {
+        let structure = structures[structures.len() - 1].clone();
         let found = predict(&model, &structure);
         let slope = |at: &dyn Fn(f64) -> Structure| {
             let energy = |by: f64| predict(&model, &at(by)).energy;
@@ -196,5 +238,101 @@ fn forces_and_virials_are_minus_the_slopes_of_the_energy() {
                 near("virial", &[found.virial[a][b]], &[-slope(&strained)], 1e-6);
             }
         }
+    }
+}
+
+#[test]
+fn latent_charges_sum_to_the_charge_of_the_molecule() {
+    let model = charged(Group::Orthogonal, None);
+    let structures = [molecule(), Structure { charge: -2.0, ..molecule() }];
+    let all: Vec<&Structure> = structures.iter().collect();
+    let batch = Batch::new(&all, model.config()).expect("a batch");
+    let pass: super::pass::Pass<f64> = model.pass(&batch, &model.filters(&batch), None);
+    assert_eq!(pass.charges.len(), 3, "after the embedding and two layers");
+    for stage in &pass.charges {
+        for k in 0..stage.charges.cols() {
+            let mut sums = [0.0; 2];
+            for (atom, molecule) in batch.molecules.iter().enumerate() {
+                sums[*molecule] += stage.charges.at(atom, k);
+            }
+            // But for the softening of the equilibration.
+            near("charges", &sums, &[1.0, -2.0], 1e-4);
+        }
+    }
+}
+
+#[test]
+fn vectors_turn_and_mirror_and_matrices_turn() {
+    let turn = rotation();
+    let mirrored: Matrix = turn.map(|[x, y, z]| [-x, y, z]);
+    let structure = molecule();
+    let property = |model: &TensorNet<f64>, structure: &Structure| {
+        model.properties(&[structure]).expect("properties").remove(0)
+    };
+    for head in [Head::Vector, Head::SymmetricTensor] {
+        for group in [Group::Orthogonal, Group::Rotations] {
+            let mut model = random(TensorNetConfig { group, head, ..config() });
+            model.set_offset_and_scale(0.0, 1.5);
+            let before = property(&model, &structure);
+            assert!(before.total.iter().any(|x| x.abs() > 1e-3), "{:?}", before.total);
+            for matrix in [turn, mirrored] {
+                let after = property(&model, &moved(&structure, |v| apply(&matrix, v)));
+                let change = |numbers: &[f64]| -> Vec<f64> {
+                    let rows = numbers.as_chunks::<3>().0;
+                    let half: Vec<Vector> = rows.iter().map(|v| apply(&matrix, *v)).collect();
+                    match head.width() {
+                        9 => turned_columns(&matrix, &half),
+                        _ => half.into_flattened(),
+                    }
+                };
+                let (total, atoms) = (change(&before.total), change(&before.atoms));
+                let off = |a: &[f64], b: &[f64]| {
+                    a.iter().zip(b).map(|(a, b)| (a - b).abs()).fold(0.0, f64::max)
+                };
+                let off = off(&after.total, &total).max(off(&after.atoms, &atoms));
+                // Without reflections among its symmetries, a model mirrors neither.
+                let same = group == Group::Orthogonal || matrix == turn;
+                assert_eq!(off < 1e-10, same, "{head:?} {group:?}: {off:e}");
+            }
+        }
+    }
+}
+
+/// Rows of matrices, each already turned, to `R (R M)ᵀ`, the turned symmetric matrix.
+fn turned_columns(matrix: &Matrix, rows: &[Vector]) -> Vec<f64> {
+    let each = rows.as_chunks::<3>().0.iter().flat_map(|half| {
+        let column = |b: usize| apply(matrix, std::array::from_fn(|a| half[a][b]));
+        [0, 1, 2].map(column)
+    });
+    each.flatten().collect()
+}
+
+#[test]
+fn vectors_and_matrices_of_atoms_sum_and_follow_their_order() {
+    let structure = molecule();
+    let mut reversed = structure.clone();
+    reversed.species.reverse();
+    reversed.positions.reverse();
+    for head in [Head::Vector, Head::SymmetricTensor] {
+        let mut model = random(TensorNetConfig { head, ..config() });
+        model.set_offset_and_scale(0.0, 1.0);
+        let found = model.properties(&[&structure, &reversed]).expect("properties");
+        let width = head.width();
+        let rows: Vec<&[f64]> = found[0].atoms.chunks(width).rev().collect();
+        near("atoms", &found[1].atoms, &rows.concat(), 1e-10);
+        for k in 0..width {
+            let sum: f64 = found[0].atoms.iter().skip(k).step_by(width).sum();
+            near("sum", &[found[0].total[k]], &[sum], 1e-12);
+        }
+        if width == 9 {
+            let t = &found[0].total;
+            near("trace", &[t[0] + t[4] + t[8]], &[0.0], 1e-12);
+            near("symmetry", &[t[1], t[2], t[5]], &[t[3], t[6], t[7]], 1e-12);
+        }
+        model.set_offset_and_scale(0.1, 1.0);
+        let error = model.properties(&[&structure]).expect_err("an offset").to_string();
+        assert!(error.contains("orientation"), "{error}");
+        let error = TensorNetPotential::new(model).predict(&structure, Wanted::default());
+        assert!(error.expect_err("no energy").to_string().contains("output_model"));
     }
 }

@@ -3,9 +3,12 @@
 //! A filter depends on the distance alone, so its slope is the tangent along the distance; both
 //! directions of a pair share it. The last row is that of distance zero, for atoms themselves.
 
+use super::batch::Batch;
 use super::config::{RadialKind, TensorNetConfig};
-use super::curve::{activated, slope};
-use super::linear::{Gradients, backward, forward, parameters};
+use super::curve::{activated, through_activation};
+use super::linear::{
+    Gradients, Packs, Values, backward, backward_with, forward, forward_with, parameters,
+};
 use super::number::{Dual, Number, Rows};
 use super::weights::{RadialBasis, TensorNet};
 use linwright_ops::LinearSlot;
@@ -55,7 +58,7 @@ pub(crate) struct Radial<T: Scalar> {
     /// Functions with slopes.
     pub(crate) functions: Rows<Dual<T>>,
     /// Cutoff factors with slopes.
-    cutoffs: Vec<Dual<T>>,
+    pub(crate) cutoffs: Vec<Dual<T>>,
 }
 
 /// A filter and what its gradients need.
@@ -81,27 +84,41 @@ impl<T: Scalar> TensorNet<T> {
         Radial { functions, cutoffs }
     }
 
-    /// Filters of the embedding.
-    pub(crate) fn embedding_filter(&self, radial: &Radial<T>) -> Filter<T> {
-        let h = self.config.channels;
-        let parts = self.embedding.filters.each_ref().map(|slot| forward(slot, &radial.functions));
-        let at = |i: usize, j: usize| parts[j / h].at(i, j % h) * radial.cutoffs[i];
-        Filter { rows: Rows::from_fn(radial.cutoffs.len(), 3 * h, at), kept: Vec::new() }
+    /// Filters of the embedding, without what their gradients need.
+    fn embedding_filter(&self, radial: &Radial<T>) -> Rows<Dual<T>> {
+        let (h, rows) = (self.config.channels, radial.cutoffs.len());
+        let mut all = Rows::<Dual<T>>::zeros(rows, 3 * h);
+        for (part, slot) in self.embedding.filters.iter().enumerate() {
+            let own = forward((&self.packs, slot), &radial.functions);
+            for (to, from) in all.planes.iter_mut().zip(&own.planes) {
+                to.view_mut().columns(part * h, h).copy_from(from.view());
+            }
+        }
+        all.scale_rows(&radial.cutoffs);
+        all
     }
 
     /// Filters of a layer.
-    pub(crate) fn layer_filter(&self, radial: &Radial<T>, layer: usize) -> Filter<T> {
-        let mut x = radial.functions.clone();
-        let mut kept = Vec::new();
-        for slot in &self.layers[layer].filters {
-            let z = forward(slot, &x);
-            let next = through(&z, |z| activated(self.config.activation, z));
-            kept.push((std::mem::replace(&mut x, next), z));
-        }
-        for i in 0..x.rows() {
-            (0..x.cols()).for_each(|j| x.set(i, j, x.at(i, j) * radial.cutoffs[i]));
-        }
-        Filter { rows: x, kept }
+    fn layer_filter(&self, radial: &Radial<T>, layer: usize) -> Filter<T> {
+        let slots = self.layers[layer].filters.iter().collect();
+        let activation = self.config.activation;
+        let packs = &self.packs;
+        let net = Perceptron { slots, packs, values: None, activation, ends_active: true };
+        let (mut rows, kept) = net.forward(radial.functions.clone());
+        rows.scale_rows(&radial.cutoffs);
+        Filter { rows, kept }
+    }
+
+    /// All filters of a batch that depend on distances alone, for any number of passes.
+    pub(crate) fn filters(&self, batch: &Batch) -> Filters<T> {
+        let length = |v: [f64; 3]| v.iter().map(|x| x * x).sum::<f64>().sqrt();
+        let radial = self.radial(batch.neighbours.pairs.iter().map(|pair| length(pair.vector)));
+        let embedding = self.embedding_filter(&radial);
+        // Those of charged models depend on the charges too.
+        let layers = if self.charges.is_empty() { self.layers.len() } else { 0 };
+        let layers = (0..layers).map(|layer| self.layer_filter(&radial, layer));
+        let (layers, values) = (layers.collect(), Values::default());
+        Filters { layers, embedding, radial, values }
     }
 
     /// Adds gradients of the parameters of a layer's filter, from those of value (in the tangents)
@@ -109,22 +126,18 @@ impl<T: Scalar> TensorNet<T> {
     pub(crate) fn layer_filter_parameters(
         &self,
         layer: usize,
-        (radial, filter): (&Radial<T>, &Filter<T>),
-        gradient: &Rows<Dual<T>>,
+        filters: &Filters<T>,
+        mut gradient: Rows<Dual<T>>,
         into: &mut Gradients<T>,
     ) {
-        let (rows, cols) = (gradient.rows(), gradient.cols());
-        let mut dy = Rows::from_fn(rows, cols, |i, j| gradient.at(i, j) * radial.cutoffs[i]);
-        for (k, slot) in self.layers[layer].filters.iter().enumerate().rev() {
-            let (x, z) = &filter.kept[k];
-            for i in 0..rows {
-                for j in 0..z.cols() {
-                    dy.set(i, j, dy.at(i, j) * slope(self.config.activation, z.at(i, j)));
-                }
-            }
-            parameters(slot, x, &dy, &(0..rows), into);
+        gradient.scale_rows(&filters.radial.cutoffs);
+        let slots = &self.layers[layer].filters;
+        for (k, slot) in slots.iter().enumerate().rev() {
+            let (x, z) = &filters.layers[layer].kept[k];
+            through_activation(self.config.activation, z, &mut gradient);
+            parameters(slot, x, &gradient, &(0..x.rows()), into);
             if k > 0 {
-                dy = backward(slot, x, &dy);
+                gradient = backward((&self.packs, slot), x, &gradient);
             }
         }
     }
@@ -133,26 +146,37 @@ impl<T: Scalar> TensorNet<T> {
     pub(crate) fn embedding_filter_parameters(
         &self,
         radial: &Radial<T>,
-        gradient: &Rows<Dual<T>>,
+        mut gradient: Rows<Dual<T>>,
         into: &mut Gradients<T>,
     ) {
         let (h, rows) = (self.config.channels, gradient.rows());
+        gradient.scale_rows(&radial.cutoffs);
         for (part, slot) in self.embedding.filters.iter().enumerate() {
-            let at = |i: usize, j: usize| gradient.at(i, part * h + j) * radial.cutoffs[i];
-            let dy = Rows::from_fn(rows, h, at);
+            let mut dy = Rows::<Dual<T>>::zeros(rows, h);
+            for (to, from) in dy.planes.iter_mut().zip(&gradient.planes) {
+                to.view_mut().copy_from(from.view().columns(part * h, h));
+            }
             parameters(slot, &radial.functions, &dy, &(0..rows), into);
         }
     }
 }
 
-/// A function of each number.
-pub(crate) fn through<N: Number>(x: &Rows<N>, f: impl Fn(N) -> N) -> Rows<N> {
-    Rows::from_fn(x.rows(), x.cols(), |i, j| f(x.at(i, j)))
+/// Filters of all pairs of a batch: they depend on distances and weights alone.
+pub(crate) struct Filters<T: Scalar> {
+    pub(crate) radial: Radial<T>,
+    pub(crate) embedding: Rows<Dual<T>>,
+    /// Those of layers; none if they are [directed](super::directed).
+    pub(crate) layers: Vec<Filter<T>>,
+    /// Values that two passes with these filters share.
+    pub(crate) values: Values<T>,
 }
 
 /// A multilayer perceptron whose every layer but perhaps the last ends in a nonlinearity.
 pub(crate) struct Perceptron<'a, T: Scalar> {
     pub(crate) slots: Vec<&'a LinearSlot<T>>,
+    pub(crate) packs: &'a Packs,
+    /// Values that may be known.
+    pub(crate) values: Option<&'a Values<T>>,
     pub(crate) activation: super::config::Nonlinearity,
     /// Whether the last layer has one, too.
     pub(crate) ends_active: bool,
@@ -169,9 +193,9 @@ impl<T: Scalar> Perceptron<'_, T> {
     pub(crate) fn forward<N: Number<Real = T>>(&self, mut x: Rows<N>) -> (Rows<N>, Kept<N>) {
         let mut kept = Vec::new();
         for (k, slot) in self.slots.iter().enumerate() {
-            let z = forward(slot, &x);
+            let z = forward_with(self.values, (self.packs, *slot), &x);
             let next = match self.active(k) {
-                true => through(&z, |z| activated(self.activation, z)),
+                true => activated(self.activation, &z),
                 false => z.clone(),
             };
             kept.push((std::mem::replace(&mut x, next), z));
@@ -181,19 +205,18 @@ impl<T: Scalar> Perceptron<'_, T> {
 
     pub(crate) fn backward<N: Number<Real = T>>(
         &self,
-        kept: &Kept<N>,
+        kept: &[(Rows<N>, Rows<N>)],
         mut dy: Rows<N>,
         mut into: Option<&mut Gradients<T>>,
     ) -> Rows<N> {
         for (k, (slot, (x, z))) in self.slots.iter().zip(kept).enumerate().rev() {
             if self.active(k) {
-                let at = |i, j| dy.at(i, j) * slope(self.activation, z.at(i, j));
-                dy = Rows::from_fn(z.rows(), z.cols(), at);
+                through_activation(self.activation, z, &mut dy);
             }
             if let Some(into) = into.as_deref_mut() {
                 parameters(slot, x, &dy, &(0..x.rows()), into);
             }
-            dy = backward(slot, x, &dy);
+            dy = backward_with(self.values, (self.packs, *slot), x, &dy);
         }
         dy
     }

@@ -79,7 +79,7 @@ impl Probe for Keep {
 fn stages_give_what_a_whole_pass_gives() {
     let net = single();
     let batch = batch(&net);
-    let outputs = f32::outputs(&net, &batch).expect("outputs");
+    let outputs = f32::outputs(&net, &batch);
     let mut state = net.begin(&batch).expect("a state");
     for stage in 0..net.stages() {
         net.run_stages(&mut state, &batch, stage..stage + 1, &mut NoProbe).expect("a stage");
@@ -203,7 +203,9 @@ fn gradients_of_operators_are_slopes_of_energies_and_forces() {
         let forces = found.forces.as_flattened().iter().zip(direction.as_flattened());
         0.4 * found.energies[0] + forces.map(|(f, g)| f * g).sum::<f64>()
     };
-    let gradients = net.loss_gradients(&batch, &[0.4], &direction);
+    let filters = net.filters(&batch);
+    let gradients = net.loss_gradients((&batch, &filters), &[0.4], &direction);
+    drop(filters);
     let site = "representation_model.layers.1.linears_tensor.4";
     let slot = net.linears().iter().position(|slot| slot.id().0 == site).expect("a slot");
     let names: Vec<String> =

@@ -1,6 +1,7 @@
 //! Weights of a TensorNet, by their names in checkpoints of torchmd-net.
 
-use super::config::{Family, RadialKind, TensorNetConfig};
+use super::config::{Family, Head, RadialKind, TensorNetConfig};
+use super::linear::Packs;
 use crate::MoleculeError;
 use linwright_ops::archive::{self, Tensor};
 use linwright_ops::{
@@ -91,10 +92,14 @@ pub struct TensorNet<T: Scalar = f32> {
     pub(crate) readout: Readout<T>,
     /// Predictors of charges after the embedding and each layer; none without charges.
     pub(crate) charges: Vec<ChargePredictor<T>>,
+    /// Weights of the latent charges in the Coulomb energy, by stage, then channel; none without.
+    pub(crate) coulomb_weights: Vec<T>,
     /// Added to the output of each molecule.
     pub(crate) mean: f64,
     /// Factor of the output of each atom.
     pub(crate) std: f64,
+    /// Weights packed for a step; none after any access to change them.
+    pub(crate) packs: Packs,
 }
 
 /// What a tensor of a model is for.
@@ -134,6 +139,7 @@ struct Builder<'a, 'b, T: Scalar> {
     operators: Operators<'b, T>,
 }
 
+const COULOMB_WEIGHTS: &str = "output_model.qweights";
 const REPRESENTATION: &str = "representation_model";
 const EXPANSION: &str = "representation_model.distance_expansion";
 const EMBEDDING: &str = "representation_model.tensor_embedding";
@@ -239,6 +245,7 @@ impl<T: Scalar> Builder<'_, '_, T> {
 
     fn readout(&mut self) -> Result<Readout<T>, MoleculeError> {
         let (h, stage) = (self.config.channels, self.config.layers + 1);
+        let out = self.config.head_outputs();
         let head = "output_model.output_network.layers";
         Ok(Readout {
             norm: self.norm(format!("{REPRESENTATION}.out_norm"), 3 * h)?,
@@ -250,7 +257,7 @@ impl<T: Scalar> Builder<'_, '_, T> {
             )?,
             head: [
                 self.slot(format!("{head}.0"), (HEAD, stage), (h / 2, h), None)?,
-                self.slot(format!("{head}.2"), (HEAD, stage), (1, h / 2), None)?,
+                self.slot(format!("{head}.2"), (HEAD, stage), (out, h / 2), None)?,
             ],
         })
     }
@@ -272,6 +279,22 @@ impl<T: Scalar> Builder<'_, '_, T> {
             Ok(ChargePredictor { norm: self.norm(format!("{name}.q_norm"), 3 * h)?, linears })
         };
         (0..=layers).map(predictor).collect()
+    }
+
+    fn coulomb_weights(&mut self) -> Result<Vec<T>, MoleculeError> {
+        let Some(charges) = &self.config.charges else {
+            return Ok(Vec::new());
+        };
+        if self.config.head != Head::WeightedCoulomb {
+            return Ok(Vec::new());
+        }
+        let weights = self.tensor(COULOMB_WEIGHTS, &[(self.config.layers + 1) * charges.q_dim])?;
+        let sum: f64 = weights.iter().map(|weight| weight.to_f64()).sum();
+        if sum.is_normal() {
+            return Ok(weights);
+        }
+        let (found, expected) = (format!("a sum of {sum}"), "one that is not zero".into());
+        Err(MoleculeError::Tensor { name: COULOMB_WEIGHTS.into(), found, expected })
     }
 }
 
@@ -318,13 +341,31 @@ impl<T: Scalar> TensorNet<T> {
         let layers = (0..config.layers).map(|layer| builder.layer(layer));
         let layers = layers.collect::<Result<_, _>>()?;
         let (readout, charges) = (builder.readout()?, builder.charges()?);
-        Ok(Self { basis, embedding, layers, readout, charges, mean, std, config })
+        let coulomb_weights = builder.coulomb_weights()?;
+        let packs = Packs::default();
+        Ok(Self {
+            basis,
+            embedding,
+            layers,
+            readout,
+            charges,
+            coulomb_weights,
+            mean,
+            std,
+            config,
+            packs,
+        })
     }
 
     /// The architecture.
     #[must_use]
     pub fn config(&self) -> &TensorNetConfig {
         &self.config
+    }
+
+    /// Packs the weights for the passes of a training step, until they are changed.
+    pub(crate) fn prepare(&mut self) {
+        self.packs = Packs::new(&self.linears());
     }
 
     /// What is added to the output of each molecule, and the factor of the output of each atom.
@@ -356,6 +397,7 @@ impl<T: Scalar> TensorNet<T> {
 
     /// All slots, in the order of computation, mutable.
     pub fn linears_mut(&mut self) -> Vec<&mut LinearSlot<T>> {
+        self.packs = Packs::default();
         let Embedding { pair, filters, scales, mixing, .. } = &mut self.embedding;
         let mut slots: Vec<_> =
             [pair].into_iter().chain(filters).chain(scales).chain(mixing).collect();
@@ -372,6 +414,7 @@ impl<T: Scalar> TensorNet<T> {
     /// All tensors but the mean and the factor of outputs, in a fixed order: radial functions,
     /// species, norms, then those of the slots in the order of computation.
     pub fn tensors_mut(&mut self) -> Vec<NamedTensor<'_, T>> {
+        self.packs = Packs::default();
         let config = &self.config;
         let purpose = match config.trainable_rbf {
             true => TensorUse::Vector,
@@ -396,6 +439,14 @@ impl<T: Scalar> TensorNet<T> {
             slots.extend(&mut stage.linears);
         }
         tensors.extend(slots.into_iter().flat_map(slot_tensors));
+        if !self.coulomb_weights.is_empty() {
+            tensors.push(NamedTensor {
+                name: COULOMB_WEIGHTS.into(),
+                shape: vec![self.coulomb_weights.len()],
+                values: &mut self.coulomb_weights,
+                purpose: TensorUse::Constant,
+            });
+        }
         tensors
     }
 

@@ -4,7 +4,15 @@
 //! parameters is the gradient of the derivative of the energy along `-g`, one pass forward and back
 //! over numbers with tangents.
 
-use crate::tensornet::{Batch, Precision, TensorNet, TensorUse};
+mod loss;
+mod references;
+mod split;
+
+pub use loss::LossKind;
+pub use references::{References, elements};
+pub use split::Split;
+
+use crate::tensornet::{Batch, TensorNet, TensorUse};
 use crate::{MoleculeError, Structure, Wanted};
 use linwright_tensor::{RngKey, parallel};
 use linwright_train::{Problem, Slice};
@@ -17,10 +25,12 @@ const BLOCK: usize = 4;
 /// How a potential is trained, but for the settings of the loop.
 #[derive(Clone, Copy, Debug, PartialEq)]
 pub struct TrainingPlan {
-    /// Weight of the mean squared error of energies.
+    /// Weight of the mean loss of energies.
     pub energy_weight: f64,
-    /// Weight of the mean squared error of components of forces.
+    /// Weight of the mean loss of components of forces.
     pub force_weight: f64,
+    /// Loss of both.
+    pub loss: LossKind,
     /// Structures in a batch; the last one of an epoch has what is left.
     pub batch: usize,
     /// Key of the order of structures in each epoch.
@@ -36,6 +46,8 @@ pub struct TensorNetTraining<'a> {
     validation: &'a [Structure],
     plan: TrainingPlan,
     gradients: BTreeMap<String, Vec<f32>>,
+    /// The order of an epoch, and which one.
+    order: Option<(u64, Vec<u32>)>,
 }
 
 /// Sum of the losses of some structures, and gradients if wanted.
@@ -71,7 +83,7 @@ impl<'a> TensorNetTraining<'a> {
         }
         let gradients = model.tensors_mut().into_iter();
         let gradients = gradients.map(|t| (t.name, vec![0.0; t.values.len()])).collect();
-        Ok(Self { model, training, validation, plan, gradients })
+        Ok(Self { model, training, validation, plan, gradients, order: None })
     }
 
     /// Steps of an epoch.
@@ -81,10 +93,13 @@ impl<'a> TensorNetTraining<'a> {
     }
 
     /// The structures of a step.
-    fn examples(&self, step: u64) -> Vec<&'a Structure> {
+    fn examples(&mut self, step: u64) -> Vec<&'a Structure> {
         let epoch = step / self.steps_of_epoch();
-        let key = self.plan.key.fold("order").fold_index(epoch);
-        let order = key.stream().permutation(self.training.len());
+        if self.order.as_ref().is_none_or(|(drawn, _)| *drawn != epoch) {
+            let key = self.plan.key.fold("order").fold_index(epoch);
+            self.order = Some((epoch, key.stream().permutation(self.training.len())));
+        }
+        let order = self.order.as_ref().map_or(&[][..], |(_, order)| order);
         let start = (step % self.steps_of_epoch()) as usize * self.plan.batch;
         let end = order.len().min(start + self.plan.batch);
         order[start..end].iter().map(|index| &self.training[*index as usize]).collect()
@@ -119,22 +134,30 @@ impl<'a> TensorNetTraining<'a> {
     ) -> Part {
         let batch = Batch::new(structures, self.model.config())?;
         let wanted = Wanted { forces: of_force != 0.0 };
-        let found = f32::evaluate(self.model, &batch, wanted)?;
+        let filters = self.model.filters(&batch);
+        if gradients {
+            filters.values.record();
+        }
+        let found = self.model.evaluate_in::<f32>(&batch, &filters, wanted)?;
         let labels = structures.iter().map(|one| one.labels.energy.unwrap_or_default());
         let off: Vec<f64> = found.energies.iter().zip(labels).map(|(a, b)| a - b).collect();
-        let mut loss = of_energy * off.iter().map(|x| x * x).sum::<f64>();
+        let kind = self.plan.loss;
+        let mut loss = of_energy * off.iter().map(|off| kind.of(*off).0).sum::<f64>();
         let mut by_forces = vec![[0.0; 3]; batch.atoms()];
         let labels = structures.iter().flat_map(|one| one.labels.forces.iter().flatten());
         for ((by, force), label) in by_forces.iter_mut().zip(&found.forces).zip(labels) {
             for a in 0..3 {
-                let off = force[a] - label[a];
-                loss += of_force * off * off;
-                by[a] = 2.0 * of_force * off;
+                let (value, slope) = kind.of(force[a] - label[a]);
+                loss += of_force * value;
+                by[a] = of_force * slope;
             }
         }
-        let by_energies: Vec<f64> = off.iter().map(|off| 2.0 * of_energy * off).collect();
+        let by_energies: Vec<f64> = off.iter().map(|off| of_energy * kind.of(*off).1).collect();
         let own = match gradients {
-            true => self.model.loss_gradients(&batch, &by_energies, &by_forces),
+            true => {
+                filters.values.recall();
+                self.model.loss_gradients((&batch, &filters), &by_energies, &by_forces)
+            }
             false => BTreeMap::new(),
         };
         Ok((loss, own))
@@ -162,7 +185,9 @@ impl Problem for TensorNetTraining<'_> {
     }
 
     fn step(&mut self, step: u64) -> Result<f64, Box<dyn Error + Send + Sync>> {
-        let (loss, own) = self.loss(&self.examples(step), true)?;
+        let examples = self.examples(step);
+        self.model.prepare();
+        let (loss, own) = self.loss(&examples, true)?;
         for (name, numbers) in &mut self.gradients {
             match own.get(name) {
                 Some(own) => numbers.copy_from_slice(own),
@@ -174,6 +199,7 @@ impl Problem for TensorNetTraining<'_> {
 
     fn validate(&mut self) -> Result<f64, Box<dyn Error + Send + Sync>> {
         let all: Vec<&Structure> = self.validation.iter().collect();
+        self.model.prepare();
         Ok(self.loss(&all, false)?.0)
     }
 }

@@ -1,7 +1,9 @@
 use super::*;
 use crate::tensornet::{TensorNetConfig, TensorNetPotential};
 use crate::{Labels, Potential};
-use linwright_train::{Control, OptimizerSettings, Progress, Schedule, TrainSettings, train};
+use linwright_train::{
+    Control, OptimizerSettings, Progress, Rules, Schedule, TrainSettings, train,
+};
 
 struct Quiet;
 
@@ -38,7 +40,8 @@ fn labelled(count: usize) -> Vec<Structure> {
 }
 
 fn plan() -> TrainingPlan {
-    TrainingPlan { energy_weight: 0.5, force_weight: 0.5, batch: 6, key: RngKey::new(1) }
+    let (loss, key) = (LossKind::Square, RngKey::new(1));
+    TrainingPlan { energy_weight: 0.5, force_weight: 0.5, loss, batch: 6, key }
 }
 
 fn settings() -> TrainSettings {
@@ -50,6 +53,7 @@ fn settings() -> TrainSettings {
         validate_every: 20,
         keep_best: true,
         divergence_factor: 10.0,
+        rules: Rules::default(),
     }
 }
 
@@ -90,4 +94,54 @@ fn structures_without_labels_are_refused() {
     let error = TensorNetTraining::new(&mut student, &structures, &structures, plan());
     let error = error.expect_err("no forces").to_string();
     assert!(error.contains("structure 1"), "{error}");
+}
+
+#[test]
+fn gradients_of_every_loss_equal_differences() {
+    let structures = labelled(4);
+    for loss in [LossKind::Square, LossKind::Absolute, LossKind::Huber { delta: 0.05 }] {
+        let plan = TrainingPlan { loss, batch: 3, energy_weight: 0.3, ..plan() };
+        let mut student = model(8);
+        let mut problem =
+            TensorNetTraining::new(&mut student, &structures, &structures, plan).expect("it");
+        problem.step(0).expect("a step");
+        let gradients: Vec<f64> = problem
+            .slices()
+            .iter()
+            .flat_map(|slice| match &slice.gradient {
+                linwright_train::Gradient::Numbers(numbers) => numbers.to_vec(),
+                linwright_train::Gradient::Product { .. } => Vec::new(),
+            })
+            .map(f64::from)
+            .collect();
+        let norm = gradients.iter().map(|g| g * g).sum::<f64>().sqrt();
+        let mut at = |by: f64| {
+            let mut rest = gradients.as_slice();
+            for slice in problem.slices() {
+                let (own, others) = rest.split_at(slice.values.len());
+                rest = others;
+                for (value, g) in slice.values.iter_mut().zip(own) {
+                    *value += (by * g / norm) as f32;
+                }
+            }
+            let loss = problem.step(0).expect("a step");
+            loss
+        };
+        let (before, h) = (at(-1e-3), 1e-3);
+        let after = at(2.0 * h);
+        let slope = (after - before) / (2.0 * h);
+        assert!((slope / norm - 1.0).abs() < 2e-2, "{loss:?}: {slope} is not {norm}");
+    }
+}
+
+#[test]
+fn a_tiny_set_is_learnt_by_heart() {
+    let (structures, mut student) = (labelled(2), model(8));
+    let plan = TrainingPlan { batch: 2, ..plan() };
+    let mut problem =
+        TensorNetTraining::new(&mut student, &structures, &structures, plan).expect("a problem");
+    let settings = TrainSettings { steps: 300, validate_every: 100, ..settings() };
+    let outcome = train(&mut problem, &settings, None, &mut Quiet).expect("training");
+    let (first, best) = (outcome.curve[0].validation, outcome.best_loss);
+    assert!(best < 1e-3 * first, "from {first} to {best}");
 }

@@ -30,6 +30,7 @@ enum What {
     Number,
     Position,
     Force,
+    Momentum,
     Charge,
     Other,
 }
@@ -63,7 +64,7 @@ impl Columns {
         let mut total = 0;
         for [name, kind, count] in triples {
             let count: usize = count.parse().unwrap_or(0);
-            total += count;
+            total = count.saturating_add(total);
             if count == 0 || total > COLUMNS || !matches!(*kind, "S" | "R" | "I" | "L") {
                 return wrong("triples such as pos:R:3, with one of S, R, I and L");
             }
@@ -72,6 +73,7 @@ impl Columns {
                 ("species", "S", 1) => What::Symbol,
                 ("Z" | "numbers" | "atomic_numbers", "I", 1) => What::Number,
                 ("pos", "R", 3) => What::Position,
+                ("momenta", "R", 3) => What::Momentum,
                 (_, "R" | "I", 3) if is(&forces) => What::Force,
                 (_, "R" | "I", 1) if is(&charges) => What::Charge,
                 _ => What::Other,
@@ -98,6 +100,7 @@ impl Columns {
     pub(super) fn prepare(&self, structure: &mut Structure) {
         let has = |what| self.parts.iter().any(|part| part.what == what);
         structure.labels.forces = has(What::Force).then(Vec::new);
+        structure.momenta = has(What::Momentum).then(Vec::new);
         structure.labels.charges = has(What::Charge).then(Vec::new);
     }
 
@@ -116,6 +119,10 @@ impl Columns {
                 What::Force => {
                     let force = words.vector("a force")?;
                     structure.labels.forces.get_or_insert_default().push(force);
+                }
+                What::Momentum => {
+                    let momentum = words.vector("a momentum")?;
+                    structure.momenta.get_or_insert_default().push(momentum);
                 }
                 What::Charge => {
                     let charge = words.finite("a partial charge")?;

@@ -8,6 +8,8 @@
 //! in the order xx, yy, zz, yz, xz, xy. Without a line of pairs, columns are symbol and position.
 //! Source: the format's description in the documentation of ASE, `ase.io.extxyz`.
 //!
+//! Columns `forces` are labels, `momenta` those of ASE, in roots of atomic mass unit times energy.
+//!
 //! Deviations: a key that is there twice, a column too many, and a charge or a label that is no
 //! number are errors. Per-atom columns other than labels are read over; other pairs are kept as
 //! text.
@@ -22,7 +24,7 @@ mod writer;
 
 pub use keys::LabelKeys;
 pub use reader::{XyzReader, read_xyz};
-pub use writer::{XyzWriter, write_xyz};
+pub use writer::{XyzColumn, XyzWriter, write_xyz};
 
 use crate::error::MoleculeError;
 use linwright_run::shown;

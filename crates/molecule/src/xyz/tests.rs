@@ -66,6 +66,7 @@ fn written_frames_are_read_back_to_the_last_bit() {
     let mut frames = read(TWO).unwrap();
     frames[0].positions[0] = [1.0 / 3.0, -1e-300, 1e20];
     frames[0].labels.charges = Some(vec![0.1, -0.2, 0.1]);
+    frames[0].momenta = Some(vec![[0.25, -1.0 / 3.0, 0.0]; 3]);
     frames[0].charge = -0.5;
     frames[0].info.insert("note".into(), "a \"b\" = [c] \\ d".into());
     frames[0].labels.stress = Some([[1.0, 2.0, 3.0], [4.0, 5.0, 6.0], [7.0, 8.0, 9.0]]);
@@ -100,6 +101,22 @@ fn names_of_labels_are_chosen_in_order() {
 }
 
 #[test]
+fn labels_under_further_names_are_not_read_for_those_that_were_written() {
+    let lattice = "Lattice=\"2 0 0 0 2 0 0 0 2\"";
+    let text = format!(
+        "1\n{lattice} Properties=species:S:1:pos:R:3 charge=0 total_charge=5 \
+         stress=\"1 2 3 0 0 0\" virial=\"1 2 3 0 0 0\" virials=none\nH 0 0 0\n"
+    );
+    let mut frames = read(&text).unwrap();
+    assert_eq!((frames[0].charge, frames[0].info["total_charge"].as_str()), (0.0, "5"));
+    let mut writer = XyzWriter::new(Vec::new());
+    writer.frame(&frames[0]).unwrap();
+    let again = read(&String::from_utf8(writer.into_inner()).unwrap()).unwrap();
+    frames[0].info.clear();
+    assert_eq!(again, frames);
+}
+
+#[test]
 fn a_virial_becomes_a_stress() {
     let text = "1\nLattice=\"2 0 0 0 2 0 0 0 2\" Properties=species:S:1:pos:R:3 virial=\"8 0 0 0 16 0 0 0 -8\"\nH 0 0 0\n";
     let stress = read(text).unwrap()[0].labels.stress.unwrap();
@@ -131,6 +148,10 @@ fn errors_name_the_place() {
         ("1\nProperties=species:S:1\nH\n".to_owned(), "columns species:S:1"),
         ("1\nProperties=species:S:1:pos:R:99999999\nH\n".to_owned(), "triples"),
         ("1\nProperties=species:S:1:pos:R\nH\n".to_owned(), "triples"),
+        (
+            "1\nProperties=species:S:1:a:R:18446744073709551615\nH\n".to_owned(),
+            "triples such as pos:R:3, with one of",
+        ),
     ] {
         let found = said(&text);
         assert!(found.contains(expected), "{expected:?} in {found}");
@@ -180,4 +201,24 @@ fn damaged_frames_are_errors_or_structures() {
         }
     }
     assert!(good > 100 && bad > 100, "{good} good, {bad} bad");
+}
+
+#[test]
+fn further_columns_stand_after_the_labels_and_are_read_over() {
+    let frames = read(TWO).unwrap();
+    let spread = [0.5, 0.25, 1.0 / 3.0, 0.0, 1.0, 2.0, 3.0, 4.0, 5.0];
+    let columns = [
+        XyzColumn { name: "forces_std", width: 3, values: &spread },
+        XyzColumn { name: "weight", width: 1, values: &spread[..3] },
+    ];
+    let mut writer = XyzWriter::new(Vec::new());
+    writer.frame_with(&frames[0], &columns).unwrap();
+    let text = String::from_utf8(writer.into_inner()).unwrap();
+    assert!(text.contains("forces:R:3:forces_std:R:3:weight:R:1"), "{text}");
+    let first = text.lines().nth(2).unwrap();
+    assert!(first.ends_with("-0.001 0.5 0.25 0.3333333333333333 0.5"), "{first}");
+    assert_eq!(read(&text).unwrap(), frames[..1]);
+    let bad = XyzColumn { name: "bad", width: 1, values: &[1.0, f64::NAN, 2.0] };
+    let error = XyzWriter::new(Vec::new()).frame_with(&frames[0], &[bad]).unwrap_err();
+    assert!(error.to_string().contains("not finite"), "{error}");
 }

@@ -1,5 +1,6 @@
 //! Writing, one frame at a time.
 
+use super::keys::LabelKeys;
 use crate::error::MoleculeError;
 use crate::species::symbol;
 use crate::structure::Structure;
@@ -13,6 +14,17 @@ use std::path::Path;
 pub struct XyzWriter<W> {
     out: W,
     text: String,
+}
+
+/// Numbers of every atom that are no labels of a structure, such as deviations.
+#[derive(Clone, Copy, Debug, PartialEq)]
+pub struct XyzColumn<'a> {
+    /// Its name in the file, without colons.
+    pub name: &'a str,
+    /// Numbers of an atom.
+    pub width: usize,
+    /// Those of all atoms, in order.
+    pub values: &'a [f64],
 }
 
 /// Writes all frames of a file, atomically.
@@ -33,17 +45,40 @@ impl<W: Write> XyzWriter<W> {
         Self { out, text: String::new() }
     }
 
-    /// Writes a frame: its labels as `energy`, `stress`, `charge`, `forces` and `charges`, all
-    /// numbers so that they are read back to the last bit.
+    /// Writes a frame: its labels as `energy`, `stress`, `charge`, `momenta`, `forces` and
+    /// `charges`, all numbers so that they are read back to the last bit.
     ///
     /// # Errors
     /// A structure with values that a file cannot hold, or an error of the system.
     pub fn frame(&mut self, structure: &Structure) -> Result<(), MoleculeError> {
+        self.frame_with(structure, &[])
+    }
+
+    /// Writes a frame as [`Self::frame`] does, with further columns, which readers of structures
+    /// read over.
+    ///
+    /// # Errors
+    /// As [`Self::frame`].
+    ///
+    /// # Panics
+    /// If a column has no numbers, or not those of every atom.
+    pub fn frame_with(
+        &mut self,
+        structure: &Structure,
+        columns: &[XyzColumn<'_>],
+    ) -> Result<(), MoleculeError> {
         check(structure)?;
+        let atoms = structure.species.len();
+        for XyzColumn { name, width, values } in columns {
+            assert!(*width > 0 && values.len() == atoms * width, "numbers of {name}");
+            if !values.iter().all(|x| x.is_finite()) {
+                return Err(MoleculeError::NotFinite { what: "number of a column" });
+            }
+        }
         self.text.clear();
-        header(&mut self.text, structure);
-        for atom in 0..structure.species.len() {
-            row(&mut self.text, structure, atom);
+        header(&mut self.text, structure, columns);
+        for atom in 0..atoms {
+            row(&mut self.text, structure, columns, atom);
         }
         self.out.write_all(self.text.as_bytes()).map_err(|source| MoleculeError::Output { source })
     }
@@ -71,11 +106,13 @@ fn check(structure: &Structure) -> Result<(), MoleculeError> {
     }
     let labels = &structure.labels;
     let forces = labels.forces.iter().flatten().flatten();
+    let momenta = structure.momenta.iter().flatten().flatten();
     let stress = labels.stress.iter().flatten().flatten();
     let numbers = [
         ("energy", labels.energy.iter().all(|x| x.is_finite())),
         ("charge", structure.charge.is_finite()),
         ("force", forces.into_iter().all(|x| x.is_finite())),
+        ("momentum", momenta.into_iter().all(|x| x.is_finite())),
         ("stress", stress.into_iter().all(|x| x.is_finite())),
         ("partial charge", labels.charges.iter().flatten().all(|x| x.is_finite())),
     ];
@@ -86,7 +123,7 @@ fn check(structure: &Structure) -> Result<(), MoleculeError> {
 }
 
 /// The number of atoms and the line of pairs.
-fn header(text: &mut String, structure: &Structure) {
+fn header(text: &mut String, structure: &Structure, more: &[XyzColumn<'_>]) {
     let labels = &structure.labels;
     // Writing to a string cannot fail.
     let _ = writeln!(text, "{}", structure.species.len());
@@ -94,11 +131,17 @@ fn header(text: &mut String, structure: &Structure) {
         pair(text, "Lattice", &words(cell.rows.iter().flatten()));
     }
     let mut columns = String::from("species:S:1:pos:R:3");
+    if structure.momenta.is_some() {
+        columns += ":momenta:R:3";
+    }
     if labels.forces.is_some() {
         columns += ":forces:R:3";
     }
     if labels.charges.is_some() {
         columns += ":charges:R:1";
+    }
+    for XyzColumn { name, width, .. } in more {
+        let _ = write!(columns, ":{name}:R:{width}");
     }
     pair(text, "Properties", &columns);
     if let Some(energy) = labels.energy {
@@ -109,7 +152,7 @@ fn header(text: &mut String, structure: &Structure) {
         pair(text, "stress", &words(by_columns));
     }
     let has = |key: &str| structure.info.contains_key(key);
-    if structure.charge != 0.0 && !has("charge") {
+    if structure.charge != 0.0 {
         // Readers take a whole number for an integer, as charges are.
         pair(text, "charge", &format!("{}", structure.charge));
     }
@@ -118,11 +161,15 @@ fn header(text: &mut String, structure: &Structure) {
     } else if !has("pbc") {
         pair(text, "pbc", "F F F");
     }
+    // What a reader would take for other values of the same labels.
+    let keys = LabelKeys::default();
+    let is_in = |names: &[String], key: &str| names.iter().any(|name| name == key);
     let own = |key: &str| {
-        matches!(key, "Properties" | "charge")
+        key == "Properties"
+            || is_in(&keys.charge, key)
             || (structure.cell.is_some() && matches!(key, "Lattice" | "pbc"))
             || (labels.energy.is_some() && key == "energy")
-            || (labels.stress.is_some() && key == "stress")
+            || (labels.stress.is_some() && (key == "stress" || is_in(&keys.virial, key)))
     };
     for (key, value) in structure.info.iter().filter(|(key, _)| !own(key)) {
         pair(text, key, value);
@@ -131,13 +178,16 @@ fn header(text: &mut String, structure: &Structure) {
 }
 
 /// The line of an atom.
-fn row(text: &mut String, structure: &Structure, atom: usize) {
+fn row(text: &mut String, structure: &Structure, more: &[XyzColumn<'_>], atom: usize) {
     text.push_str(symbol(structure.species[atom]).unwrap_or("X"));
     let labels = &structure.labels;
-    let forces = labels.forces.as_ref().map(|forces| forces[atom]);
+    let of = |rows: &Option<Vec<[f64; 3]>>| rows.as_ref().map(|rows| rows[atom]);
+    let others = [of(&structure.momenta), of(&labels.forces)];
     let charge = labels.charges.as_ref().map(|charges| charges[atom]);
-    let vectors = structure.positions[atom].into_iter().chain(forces.into_iter().flatten());
-    for number in vectors.chain(charge) {
+    let vectors = structure.positions[atom].into_iter();
+    let vectors = vectors.chain(others.into_iter().flatten().flatten());
+    let more = more.iter().flat_map(|column| &column.values[atom * column.width..][..column.width]);
+    for number in vectors.chain(charge).chain(more.copied()) {
         let _ = write!(text, " {number:?}");
     }
     text.push('\n');

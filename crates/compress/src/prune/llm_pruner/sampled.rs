@@ -13,15 +13,21 @@ use std::collections::{BTreeMap, BTreeSet};
 /// Importance of the rows of input projections and of the columns of output projections.
 pub(super) type Members = BTreeMap<SiteId, Vec<f64>>;
 
-/// Random runs of tokens of the training windows. Shorter windows count only if no other exists.
+/// Random runs of tokens, each of another training window as long as there are such. Shorter windows
+/// count only if no other exists.
 pub(super) fn examples(windows: &Windows, sample: Sample, key: RngKey) -> Vec<&[u32]> {
     let training = &windows.windows()[..windows.training()];
     let longest = training.iter().map(Vec::len).max().unwrap_or(0);
     let length = sample.tokens.min(longest);
     let long: Vec<&Vec<u32>> = training.iter().filter(|window| window.len() >= length).collect();
     let mut stream = key.fold("examples").stream();
+    let mut order: Vec<u32> = Vec::new();
     let mut one = || {
-        let window = long[stream.below(long.len())];
+        let at = order.pop().unwrap_or_else(|| {
+            order = stream.permutation(long.len());
+            order.pop().expect("there is a training window")
+        });
+        let window = long[at as usize];
         let start = stream.below(window.len() - length + 1);
         &window[start..start + length]
     };

@@ -150,6 +150,28 @@ fn a_ratio_counts_as_released_in_the_blocks_that_it_names() {
 }
 
 #[test]
+fn examples_are_of_different_windows_as_long_as_there_are_some() {
+    let texts: Vec<Vec<u32>> = (0..10).map(|i| vec![i; 12]).collect();
+    let windows = Windows::new(&texts, 12, 1000, linwright_model::Split::Contiguous).unwrap();
+    assert_eq!(windows.training(), 8);
+    let drawn = |count, key| {
+        let sample = Sample { examples: count, tokens: 5 };
+        let found = examples(&windows, sample, RngKey::new(key));
+        assert!(found.iter().all(|example| example.len() == 5));
+        found.into_iter().map(|example| example[0]).collect::<Vec<u32>>()
+    };
+    for key in 0..4 {
+        let mut found = drawn(20, key);
+        for round in found.chunks_mut(8) {
+            let sorted: BTreeSet<u32> = round.iter().copied().collect();
+            assert_eq!(sorted.len(), round.len(), "{round:?}");
+            assert!(sorted.iter().all(|window| *window < 8), "validation stays out: {sorted:?}");
+        }
+    }
+    assert_ne!(drawn(8, 0), drawn(8, 1));
+}
+
+#[test]
 fn gradients_are_those_of_the_mean_loss_and_of_each_example() {
     let model = model(json!({}));
     let text: [&[u32]; 2] = [&[1, 5, 3, 7, 2], &[4, 4, 9, 0, 19]];

@@ -1,9 +1,10 @@
 //! What a comparison reads: the model, its tasks, its calibration text and its candidates.
 
+use super::names::with_options;
 use super::{Compare, Compares};
 use crate::jobs::calibration::Calibration;
-use crate::jobs::compress::StoredDType;
 use crate::jobs::compress::plan::standard;
+use crate::jobs::compress::{StoredDType, recovery};
 use crate::jobs::offload::open_mapped;
 use crate::jobs::source::{OpenModel, POCKET, open_model};
 use crate::jobs::tasks::{check_tasks, open_tasks_if_any};
@@ -35,6 +36,10 @@ impl Inputs {
         text.check_text_field()?;
         check(job)?;
         let candidates = Compares::candidates(&job.methods, !job.no_controls);
+        let candidates = match &job.method_options {
+            Some(text) => with_options(candidates, text)?,
+            None => candidates,
+        };
         let sites = sites(job)?;
         // Errors in tasks are reported before a model is loaded.
         let source = text.open(session)?;
@@ -50,8 +55,11 @@ impl Inputs {
             false => open_model(&job.model, session)?,
         };
         check_tasks(tasks.iter().map(AsRef::as_ref), &model)?;
+        recovery::check_model(job.recover, &model.loaded.decoder, None)?;
         sites.of(&model.loaded.decoder)?;
-        let has_text = source.is_some() || candidates.iter().any(Candidate::needs_text);
+        let has_text = source.is_some()
+            || job.recover.is_some()
+            || candidates.iter().any(Candidate::needs_text);
         let calibration = has_text.then(|| text.windows(source, &model, session)).transpose()?;
         let mut inputs =
             Self { model, evaluation, tasks, calibration, candidates, sites, notes: Vec::new() };
@@ -89,6 +97,7 @@ impl Inputs {
             tasks: &self.tasks,
             sites: &self.sites,
             plan_of,
+            recovery: recovery::settings_of(job.recover, job.recover_rate, job.seed),
             number_bytes: self.number_bytes(job),
             seed: job.seed,
             fits,
@@ -133,6 +142,7 @@ fn check(job: &Compare) -> Result<(), Failure> {
     if job.keep.is_empty() {
         return Err(Failure::usage("--keep names no share").hint("give --keep 0.8,0.6"));
     }
+    recovery::check_settings(job.recover, job.recover_rate)?;
     let twice = (1..job.keep.len()).find(|at| job.keep[..*at].contains(&job.keep[*at]));
     match twice {
         Some(at) => Err(Failure::usage(format!("--keep names {} twice", job.keep[at]))),

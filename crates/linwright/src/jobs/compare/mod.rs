@@ -30,6 +30,10 @@ pub struct Compare {
     /// [default: closed forms, pruning, and operators that few iterations fit].
     #[schemars(with = "Vec<Names<Compares>>")]
     pub methods: Vec<Compares>,
+    /// Options of methods in place of the standard ones, by name, as plans call them:
+    /// `{modegpt: {temperature: 0}, llm_pruner: {compat: true}}`.
+    #[schemars(extend("x-value" = "OPTIONS", "x-whole" = true))]
+    pub method_options: Option<String>,
     /// Leave out random factors and rounded weights.
     pub no_controls: bool,
     /// Layers to replace: `3`, `3,5`, `0-7` [default: all].
@@ -37,6 +41,13 @@ pub struct Compare {
     /// Roles to replace [default: all linear layers of a transformer layer].
     #[schemars(with = "Vec<Names<LayerRoles>>")]
     pub targets: Vec<Role>,
+    /// Then train the replaced or pruned layers of every model, and nothing else, for this many
+    /// steps of Adam, as `compress` does; random factors too. Rounded weights are not trained.
+    #[schemars(range(min = 1), extend("x-value" = "STEPS"))]
+    pub recover: Option<u64>,
+    /// Largest step size of --recover [default: 0.001].
+    #[schemars(extend("x-value" = "RATE", "x-requires" = ["recover"]))]
+    pub recover_rate: Option<f64>,
     /// Calibration text: a file, rows with a `text` field as for --text, or `pocket`; `task:NAME`,
     /// the documents of a task with their right answers, of its training split if --data or its
     /// data set has one; `combination`, a sample of six such tasks as in SFSD; or `samples`, texts
@@ -72,7 +83,7 @@ pub struct Compare {
     pub dtype: Option<StoredDType>,
     /// Replace the directory of --save-best if it exists.
     pub force: bool,
-    /// List the models with their parameters, estimate the time of the evaluations, and stop.
+    /// List the models with their parameters, estimate the time of fits and evaluations, and stop.
     pub dry_run: bool,
 }
 
@@ -82,9 +93,12 @@ impl Default for Compare {
             model: String::new(),
             keep: vec![0.8, 0.6],
             methods: Vec::new(),
+            method_options: None,
             no_controls: false,
             layers: None,
             targets: Vec::new(),
+            recover: None,
+            recover_rate: None,
             dataset: None,
             num_tokens: 12_000,
             seq_len: 256,

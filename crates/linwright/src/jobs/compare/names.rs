@@ -1,8 +1,9 @@
 //! Names of what is compared.
 
+use crate::jobs::JobError;
 use crate::jobs::fields::Name;
 use crate::jobs::named::NameList;
-use linwright_compress::compare::Candidate;
+use linwright_compress::compare::{Candidate, candidate_options};
 use serde::{Deserialize, Deserializer, Serialize, Serializer};
 
 /// A candidate of a comparison, or `all`.
@@ -38,6 +39,28 @@ impl Compares {
         }
         unique.into_iter().filter_map(Candidate::named).collect()
     }
+}
+
+/// Candidates with the options that are given to some of them.
+pub(super) fn with_options(
+    mut candidates: Vec<Candidate>,
+    text: &str,
+) -> Result<Vec<Candidate>, JobError> {
+    let all = candidate_options(text).map_err(|error| {
+        JobError::new(format!("--method-options: {error}"))
+            .hint("expected options by method, such as '{modegpt: {temperature: 0}}'")
+    })?;
+    for (name, options) in &all {
+        let Some(own) = candidates.iter_mut().find(|own| own.name() == *name) else {
+            let names: Vec<String> = candidates.iter().map(Candidate::name).collect();
+            return Err(JobError::new(format!("--method-options: {name} is not compared"))
+                .hint(format!("compared are {}", names.join(", "))));
+        };
+        *own = own
+            .with_options(options)
+            .map_err(|reason| JobError::new(format!("--method-options: {name} {reason}")))?;
+    }
+    Ok(candidates)
 }
 
 impl NameList for Compares {

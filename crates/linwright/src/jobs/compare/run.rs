@@ -8,9 +8,9 @@ use crate::jobs::saving::{self, Saving, write_beside};
 use crate::jobs::sweep::left_nothing;
 use crate::jobs::tasks::cost;
 use crate::jobs::{Failure, Job, Outcome, Session, measured, outputs, recipe_of, shards, store};
-use linwright_compress::Edit;
 use linwright_compress::compare::report::{document, headline, notes, speed_table, table};
 use linwright_compress::compare::{Asked, Compared, Work, asked, compare};
+use linwright_compress::{CompressError, Edit, Rates};
 use linwright_evaluate::Outcome as Part;
 use linwright_ops::Examples;
 use linwright_report::number::{bytes, grouped};
@@ -218,27 +218,80 @@ fn dry_run(job: &Compare, inputs: &Inputs, session: &mut Session<'_>) -> Result<
     let work = inputs.work(job, &plan_of, [&none, &none], session)?;
     let asked = asked(&inputs.candidates, &job.keep);
     let dense = work.targeted();
-    let rows = asked.iter().map(|own| planned(&work, own, dense));
-    let columns = [("method", false), ("asked", true), ("parameters", true), ("kept", false)];
-    let planned = Table::new("Models", columns).with(rows);
+    session.step("timing fits");
+    let mut rates = Rates::default();
+    let mut planned: Vec<Planned> = Vec::new();
+    for own in &asked {
+        let next = Planned::new(&work, own, dense, planned.last(), &mut rates)?;
+        planned.push(next);
+    }
+    let columns = [
+        ("method", false),
+        ("asked", true),
+        ("parameters", true),
+        ("kept", false),
+        ("fit, s", true),
+    ];
+    let of_fits: f64 = planned.iter().filter_map(|own| own.seconds).sum();
+    let table = Table::new("Models", columns).with(planned.iter().map(Planned::row));
     let models = asked.len() as u64 + 1;
     let tasks: Vec<_> = inputs.tasks.iter().map(|task| (task.as_ref(), models)).collect();
     let mut outcome = cost(&tasks, &inputs.model, &inputs.evaluation, session)?;
     let mut result = outcome.value()?;
+    let fits: Vec<Option<f64>> = planned.iter().map(|own| own.seconds).collect();
     result["cells"] = json!(asked);
     result["models"] = json!(models);
+    result["fit_seconds"] = json!(fits);
     outcome.result = Box::new(result);
-    outcome.report.blocks.insert(0, Block::Table(planned));
+    let told = format!(
+        "time of the fits: about {of_fits:.0} s, each size like the first of its method, without \
+         pruning, which is not estimated"
+    );
+    outcome.report.blocks.insert(0, Block::Table(table));
+    outcome.report.blocks.insert(1, text([told]));
     Ok(outcome)
 }
 
-/// A row of a model that is not made.
-fn planned(work: &Work<'_>, asked: &Asked, dense: u64) -> Vec<String> {
-    let name = asked.candidate.name();
-    let size = asked.keep.map_or_else(String::new, |keep| keep.to_string());
-    let (parameters, kept) = match work.parameters(&asked.candidate, asked.keep) {
-        Ok(count) => (grouped(count), format!("{:.4}", count as f64 / dense.max(1) as f64)),
-        Err(error) => (String::new(), format!("no model: {error}")),
-    };
-    vec![name, size, parameters, kept]
+/// A model that is not made.
+struct Planned {
+    name: String,
+    asked: Option<f64>,
+    /// Parameters and their share, or why there is no model.
+    size: Result<(u64, f64), String>,
+    /// Estimated time of the fits, where there is an estimate.
+    seconds: Option<f64>,
+}
+
+impl Planned {
+    /// A candidate after the one before it in the list, which may be the same at another size: its
+    /// fits take about as long.
+    fn new(
+        work: &Work<'_>,
+        asked: &Asked,
+        dense: u64,
+        before: Option<&Self>,
+        rates: &mut Rates,
+    ) -> Result<Self, CompressError> {
+        let Asked { candidate, keep } = asked;
+        let size = work.parameters(candidate, *keep);
+        let known = before.filter(|own| own.name == candidate.name() && own.seconds.is_some());
+        let seconds = match (&size, known) {
+            (Ok(_), Some(known)) => known.seconds,
+            (Ok(_), None) => work.seconds(candidate, *keep, rates)?,
+            (Err(_), _) => None,
+        };
+        let share = |count: u64| count as f64 / dense.max(1) as f64;
+        let size = size.map(|count| (count, share(count))).map_err(|error| error.to_string());
+        Ok(Self { name: candidate.name(), asked: *keep, size, seconds })
+    }
+
+    fn row(&self) -> Vec<String> {
+        let asked = self.asked.map_or_else(String::new, |keep| keep.to_string());
+        let (parameters, kept) = match &self.size {
+            Ok((count, share)) => (grouped(*count), format!("{share:.4}")),
+            Err(reason) => (String::new(), format!("no model: {reason}")),
+        };
+        let seconds = self.seconds.map_or_else(String::new, |seconds| format!("{seconds:.1}"));
+        vec![self.name.clone(), asked, parameters, kept, seconds]
+    }
 }

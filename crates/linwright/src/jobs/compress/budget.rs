@@ -123,6 +123,8 @@ impl Spending<'_> {
             tasks: &none,
             sites: &sites,
             plan_of: &plan_of,
+            // The winner is trained, not what is tried.
+            recovery: None,
             number_bytes: self.model.loaded.source.dtype.size() as u64,
             seed: self.job.seed,
             fits: self.store,

@@ -6,7 +6,7 @@ mod edits;
 mod names;
 pub(in crate::jobs) mod plan;
 mod pruning;
-mod recovery;
+pub(super) mod recovery;
 pub(super) mod run;
 pub(in crate::jobs) mod summary;
 

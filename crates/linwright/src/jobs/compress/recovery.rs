@@ -20,14 +20,8 @@ const RATE: f64 = 1e-3;
 
 /// Checks options before any work.
 pub(super) fn check(job: &Compress) -> Result<(), JobError> {
-    let Some(settings) = settings(job) else {
-        return match job.recover_rate {
-            Some(_) => Err(JobError::new("--recover-rate goes with --recover")),
-            None => Ok(()),
-        };
-    };
-    settings.check().map_err(|reason| JobError::new(format!("recovery: {reason}")))?;
-    match job.offload {
+    check_settings(job.recover, job.recover_rate)?;
+    match job.offload && job.recover.is_some() {
         true => Err(JobError::new(
             "--recover passes through all layers at once, which --offload keeps in files",
         )
@@ -36,13 +30,27 @@ pub(super) fn check(job: &Compress) -> Result<(), JobError> {
     }
 }
 
+/// Checks the settings of a recovery before any work.
+pub(in crate::jobs) fn check_settings(
+    steps: Option<u64>,
+    rate: Option<f64>,
+) -> Result<(), JobError> {
+    match (settings_of(steps, rate, 0), rate) {
+        (Some(settings), _) => {
+            settings.check().map_err(|reason| JobError::new(format!("recovery: {reason}")))
+        }
+        (None, Some(_)) => Err(JobError::new("--recover-rate goes with --recover")),
+        (None, None) => Ok(()),
+    }
+}
+
 /// Refuses before any work a model that has no loss of the next token, or is larger than memory.
-pub(super) fn check_model(
-    job: &Compress,
+pub(in crate::jobs) fn check_model(
+    wanted: Option<u64>,
     model: &Transformer,
     offload: Option<&Offload>,
 ) -> Result<(), Failure> {
-    if job.recover.is_none() {
+    if wanted.is_none() {
         return Ok(());
     }
     if !model.config().is_causal() {
@@ -62,8 +70,17 @@ pub(super) fn check_model(
 
 /// The wanted recovery.
 pub(super) fn settings(job: &Compress) -> Option<Recovery> {
-    let rate = job.recover_rate.unwrap_or(RATE);
-    job.recover.map(|steps| Recovery { steps, rate, seed: job.seed })
+    settings_of(job.recover, job.recover_rate, job.seed)
+}
+
+/// A recovery of so many steps, if any.
+pub(in crate::jobs) fn settings_of(
+    steps: Option<u64>,
+    rate: Option<f64>,
+    seed: u64,
+) -> Option<Recovery> {
+    let rate = rate.unwrap_or(RATE);
+    steps.map(|steps| Recovery { steps, rate, seed })
 }
 
 /// Trains the replaced operators, if that is wanted.

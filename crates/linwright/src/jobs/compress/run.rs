@@ -44,7 +44,7 @@ pub(in crate::jobs) fn run(
     let OpenModel { loaded, place } = &model;
     check_tasks(tasks.iter().map(AsRef::as_ref), &model)?;
     check_model(job, &loaded.decoder, offload.is_some())?;
-    recovery::check_model(job, &loaded.decoder, offload.as_ref())?;
+    recovery::check_model(job.recover, &loaded.decoder, offload.as_ref())?;
     let edits = match job.budget {
         None => Some(Edits::of(job, &model, offload.is_some())?),
         Some(_) => {

@@ -1,17 +1,18 @@
 //! Energies and forces of structures, and their errors.
 
-use super::outcome::{table, text};
+mod summary;
+
+use super::potential::{check_structure, exact_hint, is_structures, no_structures};
 use super::{Failure, Job, Outcome, Session, outputs};
+use linwright_molecule::tensornet::Property;
 use linwright_molecule::{
-    ErrorPair, LabelKeys, MoleculeModel, Prediction, PredictionErrors, Structure, Units, Wanted,
-    XyzReader, XyzWriter, shown_species, stress,
+    Ensemble, LabelKeys, Potential, Prediction, PredictionErrors, PriorChoices, Structure, Units,
+    Wanted, XyzColumn, XyzReader, XyzWriter, stress,
 };
-use linwright_report::number::grouped;
-use linwright_run::Monitor;
 use linwright_run::atomic::write_atomic;
+use linwright_run::{Monitor, shown};
 use schemars::JsonSchema;
 use serde::{Deserialize, Serialize};
-use serde_json::{Value, json};
 use std::path::{Path, PathBuf};
 
 /// A molecular potential on structures.
@@ -19,7 +20,7 @@ use std::path::{Path, PathBuf};
 #[serde(default)]
 pub struct MoleculeEval {
     /// A checkpoint of torchmd-net (`.ckpt`), a `.safetensors`, or a directory with
-    /// `model.safetensors`.
+    /// `model.safetensors`; or an ensemble: a directory of several, or a `.zip` of torchmd-net.
     #[schemars(extend("x-positional" = true))]
     pub potential: String,
     /// Structures in extended XYZ.
@@ -36,10 +37,20 @@ pub struct MoleculeEval {
     pub forces_key: Option<String>,
     /// Compute in double precision, without tables of radial filters.
     pub exact: bool,
+    /// Further models of an ensemble: its mean and standard deviation are predicted.
+    #[schemars(extend("x-value" = "POTENTIAL", "x-whole" = true, "x-many" = true))]
+    #[schemars(extend("x-path" = true))]
+    pub members: Vec<PathBuf>,
+    /// Add energies of isolated atoms that the model stores but leaves out
+    /// (`remove_ref_energy=False` of torchmd-net).
+    pub reference_energies: bool,
+    /// Compute the prior `Coulomb` as torchmd-net does, ten times too large with angstroms.
+    pub compat: bool,
     /// Evaluate only the first N structures.
     #[schemars(range(min = 1), extend("x-short" = "L"))]
     pub limit: Option<usize>,
-    /// Write the structures with predicted energies, forces and stress to this file.
+    /// Write the structures with predicted energies, forces and stress, or other properties, to
+    /// this file.
     #[schemars(extend("x-short" = "o", "x-path" = true))]
     pub output: Option<PathBuf>,
     /// Overwrite an existing file.
@@ -53,11 +64,15 @@ impl Job for MoleculeEval {
         errors.\n\n\
         Errors are measured where the file has reference values: of energies per atom, and of the \
         components of forces. Without --exact, single precision and tables of radial filters are \
-        used.";
+        used.\n\n\
+        Several models predict their mean; how much they differ is the unbiased standard \
+        deviation. A model of a dipole moment, a spatial extent, a vector or a symmetric tensor \
+        predicts that instead, and its errors are measured where the file has a value of this name.";
     const OUTPUT_ENDING: &str = ".xyz";
 
     fn inputs(&self) -> Vec<PathBuf> {
-        vec![PathBuf::from(&self.potential), PathBuf::from(&self.structures)]
+        let own = [PathBuf::from(&self.potential), PathBuf::from(&self.structures)];
+        own.into_iter().chain(self.members.iter().cloned()).collect()
     }
 
     fn run(&self, session: &mut Session<'_>) -> Result<Outcome, Failure> {
@@ -66,9 +81,13 @@ impl Job for MoleculeEval {
             outputs::file(path, self.force, &inputs, session, is_structures)?;
         }
         session.step(&format!("loading {}", self.potential));
-        let model = MoleculeModel::open(Path::new(&self.potential))?;
-        model.checkpoint.notes.iter().for_each(|note| session.note(note));
-        let own = model.checkpoint.units;
+        let Self { reference_energies, compat, .. } = *self;
+        let mut paths = vec![PathBuf::from(&self.potential)];
+        paths.extend(self.members.iter().cloned());
+        let model = Ensemble::open(&paths, PriorChoices { reference_energies, compat })?;
+        let notes = model.members().iter().flat_map(|member| &member.checkpoint.notes);
+        notes.for_each(|note| session.note(note));
+        let own = model.units();
         let units = self.units.as_deref().map(Units::parse).transpose()?.unwrap_or(own);
         let (errors, written) = self.errors(&model, units, session)?;
         session.finish();
@@ -76,7 +95,7 @@ impl Job for MoleculeEval {
             write_atomic(path, &written)?;
             session.note(&format!("wrote {}", path.display()));
         }
-        Ok(self.outcome(&errors, units, session))
+        Ok(self.summary(&model, &errors, units, session))
     }
 }
 
@@ -84,18 +103,11 @@ impl MoleculeEval {
     /// The errors, in the units of the structures, and the predictions as a file, if it is wanted.
     fn errors(
         &self,
-        model: &MoleculeModel,
+        model: &Ensemble,
         units: Units,
         session: &mut Session<'_>,
     ) -> Result<(PredictionErrors, Vec<u8>), Failure> {
-        let mut potential = model.potential(self.exact).map_err(|error| {
-            let failure = Failure::from(error);
-            match self.exact {
-                true => failure,
-                false => failure.hint("--exact supports more architectures, if not all"),
-            }
-        })?;
-        let own = model.checkpoint.units;
+        let mut predictor = self.predictor(model)?;
         let mut reader = XyzReader::open(Path::new(&self.structures), self.keys())?;
         let (mut errors, mut writer) = (PredictionErrors::default(), XyzWriter::new(Vec::new()));
         session.step("evaluating");
@@ -103,33 +115,46 @@ impl MoleculeEval {
             if session.interrupted() {
                 return Err(Failure::interrupted("interrupted; nothing was written".to_owned()));
             }
-            let Some(mut structure) = reader.next_frame()? else { break };
-            let known = &model.checkpoint.species;
-            let is_new = |number: &&u8| !known.is_empty() && !known.contains(number);
-            if let Some(number) = structure.species.iter().find(is_new) {
-                let told = format!(
-                    "structure {index} has {}, which the model was not trained on",
-                    shown_species(*number)
-                );
-                return Err(Failure::general(told).hint("`molecule info` lists its elements"));
-            }
+            let Some(structure) = reader.next_frame()? else { break };
+            check_structure(&model.members()[0].checkpoint, &structure, units, index)?;
             let mut inner = structure.clone();
-            inner.convert(units, own);
-            let found = potential.predict(&inner, Wanted { forces: true });
-            let found = converted(found.map_err(|error| error.of_structure(index))?, own, units);
-            errors.add(&structure, &found);
+            inner.convert(units, model.units());
+            let mut predicted = match &mut predictor {
+                Predictor::Energy(potential) => {
+                    let found = potential.predict(&inner, Wanted { forces: true });
+                    let mut found = found.map_err(|error| error.of_structure(index))?;
+                    found.convert(model.units(), units);
+                    errors.add(&structure, &found);
+                    with_energy(structure, found)
+                }
+                Predictor::Property(model) => {
+                    let (structure, found) = (structure, model.property(&inner));
+                    let found = found.map_err(|error| error.of_structure(index))?;
+                    let name = model.head().property();
+                    let reference = reference(&structure, name, found.0.total.len(), index)?;
+                    errors.add_property(&structure, &found.0.total, reference.as_deref());
+                    with_property(structure, name, found)
+                }
+            };
             if self.output.is_some() {
-                structure.labels.energy = Some(found.energy);
-                structure.labels.stress = stress(&structure, &found);
-                structure.labels.forces = Some(found.forces);
-                writer.frame(&structure)?;
+                predicted.structure.declare_units(units);
+                predicted.write(&mut writer)?;
             }
             session.progress(index as u64 + 1, self.limit.unwrap_or(0) as u64);
         }
         match errors.counts().0 {
-            0 => Err(Failure::general(format!("{}: no structures in the file", self.structures))),
+            0 => Err(no_structures(&self.structures)),
             _ => Ok((errors, writer.into_inner())),
         }
+    }
+
+    fn predictor<'a>(&self, model: &'a Ensemble) -> Result<Predictor<'a>, Failure> {
+        if !model.head().is_energy() {
+            return Ok(Predictor::Property(model));
+        }
+        let potential = model.potential(self.exact);
+        let potential = potential.map_err(|error| exact_hint(error, self.exact))?;
+        Ok(Predictor::Energy(potential))
     }
 
     fn keys(&self) -> LabelKeys {
@@ -142,73 +167,96 @@ impl MoleculeEval {
         }
         keys
     }
+}
 
-    fn outcome(&self, errors: &PredictionErrors, units: Units, session: &Session<'_>) -> Outcome {
-        let (structures, atoms) = errors.counts();
-        let (energy, length) = (units.energy.name(), units.length.name());
-        let part = |pair: Option<ErrorPair>, of: fn(ErrorPair) -> f64| -> Value {
-            pair.map_or(Value::Null, |pair| of(pair).into())
-        };
-        let (mae, rmse) = (|pair: ErrorPair| pair.mae, |pair: ErrorPair| pair.rmse);
-        let [per_atom, whole, force, stress] =
-            [errors.energy_per_atom(), errors.energy(), errors.force(), errors.stress()];
-        let per = format!("{energy}/{length}");
-        let result = json!({
-            "schema": 1,
-            "linwright": session.build().version,
-            "potential": session.portable(&self.potential),
-            "structures": structures,
-            "atoms": atoms,
-            "energy_mae": part(per_atom, mae),
-            "energy_rmse": part(per_atom, rmse),
-            "energy_mae_per_structure": part(whole, mae),
-            "energy_rmse_per_structure": part(whole, rmse),
-            "force_mae": part(force, mae),
-            "force_rmse": part(force, rmse),
-            "stress_mae": part(stress, mae),
-            "stress_rmse": part(stress, rmse),
-            "units": {
-                "energy_mae": format!("{energy}/atom"), "energy_rmse": format!("{energy}/atom"),
-                "energy_mae_per_structure": energy, "energy_rmse_per_structure": energy,
-                "force_mae": per, "force_rmse": per,
-                "stress_mae": format!("{energy}/{length}^3"),
-                "stress_rmse": format!("{energy}/{length}^3"),
-            },
-        });
-        let row = |name: String, pair: Option<ErrorPair>| {
-            pair.map(|pair| vec![name, format!("{:.6}", pair.mae), format!("{:.6}", pair.rmse)])
-        };
-        let rows = [
-            row(format!("energy, {energy}/atom"), per_atom),
-            row(format!("force, {per}"), force),
-            row(format!("stress, {energy}/{length}^3"), stress),
-        ];
-        let rows: Vec<_> = rows.into_iter().flatten().collect();
-        let mut blocks =
-            vec![text([format!("{} structures, {} atoms", grouped(structures), grouped(atoms))])];
-        match rows.is_empty() {
-            true => blocks.push(text(["the file has no reference energies or forces"])),
-            false => blocks.push(table(&["error", "mean absolute", "root mean square"], rows)),
-        }
-        Outcome::new(result, blocks)
+/// What predicts: a potential, or heads that are no energy.
+enum Predictor<'a> {
+    Energy(Box<dyn Potential>),
+    Property(&'a Ensemble),
+}
+
+/// A column of the file that is no label.
+struct Column {
+    name: String,
+    width: usize,
+    values: Vec<f64>,
+}
+
+impl Column {
+    fn borrowed(&self) -> XyzColumn<'_> {
+        XyzColumn { name: &self.name, width: self.width, values: &self.values }
     }
 }
 
-/// A prediction in other units.
-fn converted(mut found: Prediction, from: Units, to: Units) -> Prediction {
-    let (energy, force) = (from.energy_to(to), from.force_to(to));
-    found.energy *= energy;
-    found.atom_energies.iter_mut().for_each(|own| *own *= energy);
-    found.forces.iter_mut().flatten().for_each(|own| *own *= force);
-    found.virial.iter_mut().flatten().for_each(|own| *own *= energy);
-    found
+/// A structure with what was predicted, and further columns.
+struct Predicted {
+    structure: Structure,
+    columns: Vec<Column>,
 }
 
-/// Whether a file has structures: the first frame can be read.
-fn is_structures(path: &Path) -> bool {
-    let frame = |mut reader: XyzReader<_>| reader.next_frame().ok().flatten();
-    XyzReader::open(path, LabelKeys::default())
-        .ok()
-        .and_then(frame)
-        .is_some_and(|frame: Structure| !frame.species.is_empty())
+impl Predicted {
+    fn write(&self, writer: &mut XyzWriter<Vec<u8>>) -> Result<(), Failure> {
+        let columns: Vec<XyzColumn<'_>> = self.columns.iter().map(Column::borrowed).collect();
+        Ok(writer.frame_with(&self.structure, &columns)?)
+    }
+}
+
+fn with_energy(mut structure: Structure, found: Prediction) -> Predicted {
+    structure.labels.energy = Some(found.energy);
+    structure.labels.stress = stress(&structure, &found);
+    structure.labels.forces = Some(found.forces);
+    let mut columns = Vec::new();
+    if let Some(deviation) = found.deviation {
+        structure.info.insert("energy_std".into(), words(&[deviation.energy]));
+        let values = deviation.forces.into_flattened();
+        columns.push(Column { name: "forces_std".into(), width: 3, values });
+    }
+    Predicted { structure, columns }
+}
+
+fn with_property(
+    mut structure: Structure,
+    name: &str,
+    (mean, deviation): (Property, Option<Property>),
+) -> Predicted {
+    let mut columns = Vec::new();
+    for (found, ending) in [(Some(mean), ""), (deviation, "_std")] {
+        if let Some(found) = found {
+            structure.info.insert(format!("{name}{ending}"), words(&found.total));
+            columns.push(Column {
+                name: format!("atom_{name}{ending}"),
+                width: found.total.len(),
+                values: found.atoms,
+            });
+        }
+    }
+    Predicted { structure, columns }
+}
+
+/// Numbers as a file has them, exact to the last bit.
+fn words(numbers: &[f64]) -> String {
+    let words: Vec<String> = numbers.iter().map(|number| format!("{number:?}")).collect();
+    words.join(" ")
+}
+
+/// The reference value of a property: `REF_` and its name, or its name, among the pairs of a frame.
+fn reference(
+    structure: &Structure,
+    name: &str,
+    width: usize,
+    index: usize,
+) -> Result<Option<Vec<f64>>, Failure> {
+    let keys = [format!("REF_{name}"), name.to_owned()];
+    let Some((key, text)) = keys.iter().find_map(|key| structure.info.get_key_value(key)) else {
+        return Ok(None);
+    };
+    let numbers: Option<Vec<f64>> = text.split_whitespace().map(|word| word.parse().ok()).collect();
+    let fits = |numbers: &Vec<f64>| numbers.len() == width && numbers.iter().all(|x| x.is_finite());
+    match numbers.filter(fits) {
+        Some(numbers) => Ok(Some(numbers)),
+        None => Err(Failure::general(format!(
+            "structure {index} has {key}=\"{}\", expected {width} finite numbers",
+            shown(text)
+        ))),
+    }
 }

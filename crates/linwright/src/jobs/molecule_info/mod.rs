@@ -2,7 +2,7 @@
 
 use super::outcome::table;
 use super::{Failure, Job, Outcome, Session};
-use linwright_molecule::{MoleculeModel, symbol};
+use linwright_molecule::{Ensemble, PriorChoices, symbol};
 use linwright_ops::LinearSlot;
 use linwright_report::number::grouped;
 use linwright_run::Monitor;
@@ -10,14 +10,14 @@ use schemars::JsonSchema;
 use serde::{Deserialize, Serialize};
 use serde_json::json;
 use std::collections::BTreeMap;
-use std::path::{Path, PathBuf};
+use std::path::PathBuf;
 
 /// What a molecular potential is.
 #[derive(Clone, Debug, Default, PartialEq, Serialize, Deserialize, JsonSchema)]
 #[serde(default)]
 pub struct MoleculeInfo {
     /// A checkpoint of torchmd-net (`.ckpt`), a `.safetensors`, or a directory with
-    /// `model.safetensors`.
+    /// `model.safetensors`; or an ensemble: a directory of several, or a `.zip` of torchmd-net.
     #[schemars(extend("x-positional" = true))]
     pub potential: String,
 }
@@ -32,7 +32,9 @@ impl Job for MoleculeInfo {
 
     fn run(&self, session: &mut Session<'_>) -> Result<Outcome, Failure> {
         session.step(&format!("loading {}", self.potential));
-        let model = MoleculeModel::open(Path::new(&self.potential))?;
+        let ensemble = Ensemble::open(&[&self.potential], PriorChoices::default())?;
+        // Members have the same units, species and head; the rest is that of the first.
+        let (model, members) = (&ensemble.members()[0], ensemble.members().len());
         session.finish();
         let checkpoint = &model.checkpoint;
         checkpoint.notes.iter().for_each(|note| session.note(note));
@@ -50,6 +52,8 @@ impl Job for MoleculeInfo {
             "schema": 1,
             "linwright": session.build().version,
             "potential": session.portable(&self.potential),
+            "members": members,
+            "predicts": config.head.property(),
             "parameters": parameters,
             "operators": operators,
             "architecture": config,
@@ -62,6 +66,8 @@ impl Job for MoleculeInfo {
         });
         let row = |name: &str, value: String| vec![name.to_owned(), value];
         let rows = vec![
+            row("models", members.to_string()),
+            row("predicts", config.head.property().replace('_', " ")),
             row("parameters", grouped(parameters)),
             row("operators in place of dense weights", operators.len().to_string()),
             row("channels", config.channels.to_string()),

@@ -65,7 +65,7 @@ pub struct Prune {
     /// (llm_pruner); width always does.
     #[schemars(extend("x-value" = "RIDGE"))]
     pub refit: Option<f64>,
-    /// Leave the sliced layers as the basis makes them (slicegpt).
+    /// Leave layers as they are narrowed, without a refit to the original outputs (slicegpt, modegpt).
     pub no_refit: bool,
     /// Which layers leave: those whose absence costs least loss, one after the other, or those that
     /// turn the residual stream least (drop_layers) [default: loss].

@@ -15,7 +15,7 @@ use linwright_run::memory::available_bytes;
 use linwright_run::{Fingerprint, Monitor};
 use linwright_tensor::RngKey;
 use linwright_train::Outcome as Trained;
-use linwright_train::{Checkpoint, OptimizerSettings, Schedule, TrainSettings, train};
+use linwright_train::{Checkpoint, OptimizerSettings, Rules, Schedule, TrainSettings, train};
 use serde_json::{Value, json};
 
 /// Factor of the first held-out loss beyond which training is stopped.
@@ -54,6 +54,7 @@ impl NetTrainingOptions {
             validate_every: self.validate_every.unwrap_or(steps.div_ceil(POINTS)),
             keep_best: !self.last,
             divergence_factor: DIVERGENCE,
+            rules: Rules::default(),
         }
     }
 }

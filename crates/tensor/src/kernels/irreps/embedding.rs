@@ -7,9 +7,8 @@
 
 use super::filters::{SLAB, Stencil, offset_of, row_len};
 use super::messages::{Edges, slope_of, value_of};
-use super::{COMPONENTS, PARTS, STARTS, load, store};
-use crate::kernels::registers::{Job, Lanes, Pass, dispatch_columns};
-use std::marker::PhantomData;
+use super::{COMPONENTS, ChannelLoop, PARTS, STARTS, load, over_channels, store};
+use crate::kernels::registers::Lanes;
 use std::ops::Range;
 
 /// The tensors `1 + A(u) + S(u)` of a unit vector, by [irreducible parts](super).
@@ -70,7 +69,7 @@ pub fn embed(
     let channels = x.len() / (COMPONENTS * receivers.len()).max(1);
     assert_eq!(x.len(), receivers.len() * COMPONENTS * channels, "tensors of {receivers:?}");
     edges.check(own.len(), channels, &receivers);
-    dispatch_columns(channels, Embed { edges, receivers, channels, table, own, x });
+    over_channels(channels, Embed { edges, receivers, channels, table, own, x });
 }
 
 struct Embed<'a> {
@@ -82,22 +81,12 @@ struct Embed<'a> {
     x: &'a mut [f32],
 }
 
-struct EmbedPass<'a, V>(Embed<'a>, PhantomData<V>);
-
-impl Job<f32> for Embed<'_> {
-    type Output = ();
-    fn run<V: Lanes<Number = f32>>(self) {
-        V::run(EmbedPass(self, PhantomData::<V>));
-    }
-}
-
-impl<V: Lanes<Number = f32>> Pass<V> for EmbedPass<'_, V> {
-    type Output = ();
+impl ChannelLoop for Embed<'_> {
     #[inline(always)]
-    fn run(mut self) {
-        for place in 0..self.0.receivers.len() {
-            for c in (0..self.0.channels).step_by(V::WIDTH) {
-                embed_row::<V>(&mut self.0, place, c);
+    fn run<V: Lanes<Number = f32>>(mut self) {
+        for place in 0..self.receivers.len() {
+            for c in (0..self.channels).step_by(V::WIDTH) {
+                embed_row::<V>(&mut self, place, c);
             }
         }
     }
@@ -152,7 +141,7 @@ pub fn embed_backward(
     assert_eq!(dx.len(), receivers.len() * COMPONENTS * channels, "tensors of {receivers:?}");
     edges.check(receivers.len() * channels, channels, &receivers);
     assert_eq!(to.len(), edges.edges.of(receivers.clone()).len(), "entries of {receivers:?}");
-    dispatch_columns(channels, Backward { edges, receivers, channels, table, dx, to });
+    over_channels(channels, Backward { edges, receivers, channels, table, dx, to });
 }
 
 struct Backward<'a> {
@@ -164,20 +153,10 @@ struct Backward<'a> {
     to: &'a mut [[f32; COMPONENTS]],
 }
 
-struct BackwardPass<'a, V>(Backward<'a>, PhantomData<V>);
-
-impl Job<f32> for Backward<'_> {
-    type Output = ();
-    fn run<V: Lanes<Number = f32>>(self) {
-        V::run(BackwardPass(self, PhantomData::<V>));
-    }
-}
-
-impl<V: Lanes<Number = f32>> Pass<V> for BackwardPass<'_, V> {
-    type Output = ();
+impl ChannelLoop for Backward<'_> {
     #[inline(always)]
-    fn run(self) {
-        let Backward { edges, receivers, channels, table, dx, to } = self.0;
+    fn run<V: Lanes<Number = f32>>(self) {
+        let Backward { edges, receivers, channels, table, dx, to } = self;
         let mut next = 0;
         for (place, atom) in receivers.enumerate() {
             let dx = &dx[place * COMPONENTS * channels..][..COMPONENTS * channels];

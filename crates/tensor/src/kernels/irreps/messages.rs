@@ -4,10 +4,9 @@
 //! sums of a receiver stay in registers, a slab of channels at a time, while its neighbours pass.
 
 use super::filters::{SLAB, Stencil, TO_NEXT, offset_of, row_len};
-use super::{COMPONENTS, PARTS, STARTS, load, store};
+use super::{COMPONENTS, ChannelLoop, PARTS, STARTS, load, over_channels, store};
 use crate::Scratch;
-use crate::kernels::registers::{Job, Lanes, Pass, dispatch_columns};
-use std::marker::PhantomData;
+use crate::kernels::registers::Lanes;
 use std::ops::Range;
 
 /// Neighbours of atoms: row by row, who sends, and where its distance falls in the tables.
@@ -51,7 +50,7 @@ pub fn gather(
 ) {
     let channels = channels_of(own);
     assert_eq!(m.len(), receivers.len() * COMPONENTS * channels, "messages of {receivers:?}");
-    dispatch_columns(channels, Gather { edges, receivers, table, own, y, m });
+    over_channels(channels, Gather { edges, receivers, table, own, y, m });
 }
 
 #[track_caller]
@@ -71,31 +70,21 @@ struct Gather<'a> {
     m: &'a mut [f32],
 }
 
-struct GatherPass<'a, V>(Gather<'a>, PhantomData<V>);
-
-impl Job<f32> for Gather<'_> {
-    type Output = ();
-    fn run<V: Lanes<Number = f32>>(self) {
-        V::run(GatherPass(self, PhantomData::<V>));
-    }
-}
-
-impl<V: Lanes<Number = f32>> Pass<V> for GatherPass<'_, V> {
-    type Output = ();
+impl ChannelLoop for Gather<'_> {
     #[inline(always)]
-    fn run(mut self) {
-        let channels = self.0.own.len() / PARTS;
-        for place in 0..self.0.receivers.len() {
+    fn run<V: Lanes<Number = f32>>(mut self) {
+        let channels = self.own.len() / PARTS;
+        for place in 0..self.receivers.len() {
             let mut c = 0;
             // Two registers of sums for each number of a tensor, where there are that many.
             if V::WIDTH == SLAB {
                 while c + 2 * SLAB <= channels {
-                    gather_row::<V, 2>(&mut self.0, channels, place, c);
+                    gather_row::<V, 2>(&mut self, channels, place, c);
                     c += 2 * SLAB;
                 }
             }
             while c < channels {
-                gather_row::<V, 1>(&mut self.0, channels, place, c);
+                gather_row::<V, 1>(&mut self, channels, place, c);
                 c += V::WIDTH;
             }
         }
@@ -218,7 +207,7 @@ pub fn gather_backward(
     assert_eq!(to.dd.len(), entries, "distances of {receivers:?}");
     let mut sums = Scratch::zeros(entries * SLAB);
     let job = Backward { edges, receivers, table, own, y, to, sums: &mut sums };
-    dispatch_columns(channels, job);
+    over_channels(channels, job);
 }
 
 struct Backward<'a> {
@@ -232,31 +221,21 @@ struct Backward<'a> {
     sums: &'a mut [f32],
 }
 
-struct BackwardPass<'a, V>(Backward<'a>, PhantomData<V>);
-
-impl Job<f32> for Backward<'_> {
-    type Output = ();
-    fn run<V: Lanes<Number = f32>>(self) {
-        V::run(BackwardPass(self, PhantomData::<V>));
-    }
-}
-
-impl<V: Lanes<Number = f32>> Pass<V> for BackwardPass<'_, V> {
-    type Output = ();
+impl ChannelLoop for Backward<'_> {
     #[inline(always)]
-    fn run(mut self) {
-        let channels = self.0.own.len() / PARTS;
+    fn run<V: Lanes<Number = f32>>(mut self) {
+        let channels = self.own.len() / PARTS;
         let mut entry = 0;
-        for place in 0..self.0.receivers.len() {
+        for place in 0..self.receivers.len() {
             for c in (0..channels).step_by(V::WIDTH) {
-                backward_row::<V>(&mut self.0, channels, place, entry, c);
+                backward_row::<V>(&mut self, channels, place, entry, c);
             }
-            entry += self.0.edges.row(self.0.receivers.start + place).len();
+            entry += self.edges.row(self.receivers.start + place).len();
         }
-        let (all, rest) = self.0.to.dd.as_chunks_mut::<4>();
+        let (all, rest) = self.to.dd.as_chunks_mut::<4>();
         let last = all.len() * 4;
         let register = |entry: usize| {
-            let sums = &self.0.sums[entry * SLAB..][..SLAB];
+            let sums = &self.sums[entry * SLAB..][..SLAB];
             // SAFETY: a register has at most this many numbers.
             unsafe { V::load(sums.as_ptr()) }
         };

@@ -16,6 +16,7 @@
 
 mod embedding;
 mod filters;
+pub mod jets;
 mod messages;
 mod nodes;
 mod parts;
@@ -28,8 +29,10 @@ pub use nodes::{
 };
 pub use parts::{scale_parts, scale_parts_backward, squares, squares_backward};
 
-use super::registers::Lanes;
+use super::registers::{Job, Lanes, Pass, dispatch_columns};
 use crate::Scalar;
+use jets::Field;
+use std::marker::PhantomData;
 
 /// Numbers of a tensor.
 pub const COMPONENTS: usize = 9;
@@ -39,6 +42,38 @@ pub const PARTS: usize = 3;
 pub const STARTS: [usize; PARTS + 1] = [0, 1, 4, 9];
 /// The part of every number.
 pub const PART_OF: [usize; COMPONENTS] = [0, 1, 1, 1, 2, 2, 2, 2, 2];
+
+/// A loop over channels in registers, as one pass.
+trait ChannelLoop: Sized {
+    /// Runs the loop.
+    fn run<V: Lanes<Number = f32>>(self);
+}
+
+/// A loop in registers of one kind.
+struct InRegisters<L, V>(L, PhantomData<V>);
+
+impl<L: ChannelLoop, V: Lanes<Number = f32>> Pass<V> for InRegisters<L, V> {
+    type Output = ();
+    #[inline(always)]
+    fn run(self) {
+        self.0.run::<V>();
+    }
+}
+
+/// A loop whose registers are not chosen yet.
+struct Unplaced<L>(L);
+
+impl<L: ChannelLoop> Job<f32> for Unplaced<L> {
+    type Output = ();
+    fn run<V: Lanes<Number = f32>>(self) {
+        V::run(InRegisters(self.0, PhantomData::<V>));
+    }
+}
+
+/// Runs a loop in the best registers of this machine whose lanes divide the channels.
+fn over_channels(channels: usize, channel_loop: impl ChannelLoop) {
+    dispatch_columns(channels, Unplaced(channel_loop));
+}
 
 /// A 3 x 3 tensor in each lane.
 type Tensor<V> = [[V; 3]; 3];
@@ -71,7 +106,7 @@ unsafe fn store<V: Lanes>(t: [V; COMPONENTS], to: *mut V::Number, channels: usiz
 
 /// `Σ a b` over the numbers of a tensor.
 #[inline(always)]
-fn inner<V: Lanes>(a: [V; COMPONENTS], b: [V; COMPONENTS]) -> V {
+fn inner<F: Field>(a: [F; COMPONENTS], b: [F; COMPONENTS]) -> F {
     let mut sum = a[0].times(b[0]);
     for c in 1..COMPONENTS {
         sum = a[c].times_plus(b[c], sum);
@@ -79,18 +114,13 @@ fn inner<V: Lanes>(a: [V; COMPONENTS], b: [V; COMPONENTS]) -> V {
     sum
 }
 
-#[inline(always)]
-fn constant<V: Lanes>(value: f64) -> V {
-    V::splat(V::Number::from_f64(value))
-}
-
 /// The matrix of irreducible parts.
 #[inline(always)]
-fn compose<V: Lanes>(t: [V; COMPONENTS]) -> Tensor<V> {
-    let half = constant::<V>(0.5_f64.sqrt());
-    let trace = t[0].times(constant(3.0_f64.sqrt().recip()));
-    let zz = t[5].times(constant((2.0_f64 / 3.0).sqrt()));
-    let middle = t[5].times_from(constant(6.0_f64.sqrt().recip()), trace);
+fn compose<F: Field>(t: [F; COMPONENTS]) -> Tensor<F> {
+    let half = F::constant(0.5_f64.sqrt());
+    let trace = t[0].times(F::constant(3.0_f64.sqrt().recip()));
+    let zz = t[5].times(F::constant((2.0_f64 / 3.0).sqrt()));
+    let middle = t[5].times_from(F::constant(6.0_f64.sqrt().recip()), trace);
     let [a1, a2, a3] = [t[1], t[2], t[3]].map(|a| a.times(half));
     let [xy, xz, yz] = [t[6], t[7], t[8]].map(|s| s.times(half));
     [
@@ -102,18 +132,18 @@ fn compose<V: Lanes>(t: [V; COMPONENTS]) -> Tensor<V> {
 
 /// The irreducible parts of a matrix: the adjoint of [`compose`].
 #[inline(always)]
-fn decompose<V: Lanes>(x: Tensor<V>) -> [V; COMPONENTS] {
-    let half = constant::<V>(0.5_f64.sqrt());
+fn decompose<F: Field>(x: Tensor<F>) -> [F; COMPONENTS] {
+    let half = F::constant(0.5_f64.sqrt());
     let both = x[0][0].plus(x[1][1]);
-    let trace = both.plus(x[2][2]).times(constant(3.0_f64.sqrt().recip()));
-    let zz = x[2][2].times(constant((2.0_f64 / 3.0).sqrt()));
+    let trace = both.plus(x[2][2]).times(F::constant(3.0_f64.sqrt().recip()));
+    let zz = x[2][2].times(F::constant((2.0_f64 / 3.0).sqrt()));
     [
         trace,
         x[2][1].minus(x[1][2]).times(half),
         x[0][2].minus(x[2][0]).times(half),
         x[1][0].minus(x[0][1]).times(half),
         x[0][0].minus(x[1][1]).times(half),
-        both.times_from(constant(6.0_f64.sqrt().recip()), zz),
+        both.times_from(F::constant(6.0_f64.sqrt().recip()), zz),
         x[0][1].plus(x[1][0]).times(half),
         x[0][2].plus(x[2][0]).times(half),
         x[1][2].plus(x[2][1]).times(half),
@@ -122,10 +152,10 @@ fn decompose<V: Lanes>(x: Tensor<V>) -> [V; COMPONENTS] {
 
 /// `a b + sum`; of a transposed factor with the constants.
 #[inline(always)]
-fn add_product<V: Lanes, const LEFT: bool, const RIGHT: bool>(
-    a: &Tensor<V>,
-    b: &Tensor<V>,
-    sum: &mut Tensor<V>,
+fn add_product<F: Field, const LEFT: bool, const RIGHT: bool>(
+    a: &Tensor<F>,
+    b: &Tensor<F>,
+    sum: &mut Tensor<F>,
 ) {
     for i in 0..3 {
         for j in 0..3 {
@@ -139,8 +169,8 @@ fn add_product<V: Lanes, const LEFT: bool, const RIGHT: bool>(
 }
 
 #[inline(always)]
-fn zero<V: Lanes>() -> Tensor<V> {
-    [[V::splat(V::Number::ZERO); 3]; 3]
+fn zero<F: Field>() -> Tensor<F> {
+    [[F::constant(0.0); 3]; 3]
 }
 
 #[cfg(test)]

@@ -3,6 +3,7 @@
 //! Every function takes atoms of (9, channels) numbers; `inverse` holds one number for each channel
 //! of an atom.
 
+use super::jets::Field;
 use super::{COMPONENTS, PARTS, add_product, compose, decompose, inner, load, store, zero};
 use crate::Scalar;
 use crate::kernels::registers::{Job, Lanes, Pass, dispatch_columns};
@@ -17,6 +18,17 @@ pub enum Square<T> {
     },
     /// `2 Y M`: for rotations alone.
     OneSided,
+}
+
+impl<T: Scalar> Square<T> {
+    /// Whether both orders are added, and the factor.
+    #[inline(always)]
+    fn of<V: Lanes<Number = T>>(self) -> (bool, V) {
+        match self {
+            Self::Symmetric { factor } => (true, V::splat(factor)),
+            Self::OneSided => (false, V::splat(T::ONE + T::ONE)),
+        }
+    }
 }
 
 /// A loop over the registers of atoms, given the offsets of an atom's tensors and its channels.
@@ -126,7 +138,11 @@ pub fn normalise_backward<T: Scalar>(channels: usize, y: &[T], inverse: &[T], g:
 
 /// Gradient through `y = x by`, `by = 1 / (|x|² + 1)`.
 #[inline(always)]
-fn through_norm<V: Lanes>(y: [V; COMPONENTS], by: V, g: [V; COMPONENTS]) -> [V; COMPONENTS] {
+pub(super) fn through_norm<F: Field>(
+    y: [F; COMPONENTS],
+    by: F,
+    g: [F; COMPONENTS],
+) -> [F; COMPONENTS] {
     let twice = inner(y, g);
     let twice = twice.plus(twice);
     let mut x = g;
@@ -151,7 +167,7 @@ pub fn product<T: Scalar>(channels: usize, square: Square<T>, y: &[T], m: &[T], 
             unsafe {
                 let y = compose(load::<V>(y.as_ptr().add(tensor), *channels));
                 let m = compose(load::<V>(m.as_ptr().add(tensor), *channels));
-                let (product, _) = normalised_product(*square, &y, &m);
+                let (product, _) = normalised_product(square.of::<V>(), &y, &m);
                 store(product, p.as_mut_ptr().add(tensor), *channels);
             }
         }
@@ -160,24 +176,20 @@ pub fn product<T: Scalar>(channels: usize, square: Square<T>, y: &[T], m: &[T], 
     run(channels, &lens, &[], &[], Product(channels, square, y, m, p));
 }
 
+/// The product and one over its squared norm plus one; `2 y m` or `factor (y m + m y)`.
 #[inline(always)]
-fn normalised_product<V: Lanes>(
-    square: Square<V::Number>,
-    y: &super::Tensor<V>,
-    m: &super::Tensor<V>,
-) -> ([V; COMPONENTS], V) {
+pub(super) fn normalised_product<F: Field>(
+    (symmetric, factor): (bool, F),
+    y: &super::Tensor<F>,
+    m: &super::Tensor<F>,
+) -> ([F; COMPONENTS], F) {
     let mut sum = zero();
-    add_product::<V, false, false>(y, m, &mut sum);
-    let factor = match square {
-        Square::Symmetric { factor } => {
-            add_product::<V, false, false>(m, y, &mut sum);
-            V::splat(factor)
-        }
-        Square::OneSided => V::splat(V::Number::ONE + V::Number::ONE),
-    };
+    add_product::<F, false, false>(y, m, &mut sum);
+    if symmetric {
+        add_product::<F, false, false>(m, y, &mut sum);
+    }
     let p = decompose(sum).map(|p| p.times(factor));
-    let one = V::splat(V::Number::ONE);
-    let by = one.over(inner(p, p).plus(one));
+    let by = inner(p, p).plus(F::constant(1.0)).inverse();
     (p.map(|p| p.times(by)), by)
 }
 
@@ -204,7 +216,7 @@ pub fn product_backward<T: Scalar>(
             unsafe {
                 let y = compose(load::<V>(y.as_ptr().add(tensor), *channels));
                 let m = compose(load::<V>(m.as_ptr().add(tensor), *channels));
-                let (p, by) = normalised_product(*square, &y, &m);
+                let (p, by) = normalised_product(square.of::<V>(), &y, &m);
                 let at = g.as_mut_ptr().add(tensor);
                 let g = through_norm(p, by, load::<V>(at, *channels));
                 let (mut of_y, mut of_m) = (zero(), zero());

@@ -1,0 +1,193 @@
+//! Archives of `numpy.savez`: arrays by name, as numbers in double precision.
+
+use crate::{FileError, NpyHeader, StoredType, zip};
+use linwright_run::{input, shown};
+use linwright_tensor::MappedFile;
+use std::ops::Range;
+use std::path::{Path, PathBuf};
+
+/// A mapped `.npz`.
+#[derive(Debug)]
+pub struct NpzFile {
+    path: PathBuf,
+    map: MappedFile,
+    arrays: Vec<(String, Range<usize>)>,
+}
+
+/// Numbers of an array, row by row.
+#[derive(Clone, Debug, PartialEq)]
+pub struct NpzArray {
+    /// Shape; empty for a single number.
+    pub shape: Vec<usize>,
+    /// The numbers; integers beyond 2^53 are rounded.
+    pub numbers: Vec<f64>,
+}
+
+impl NpzFile {
+    /// Opens an archive.
+    ///
+    /// # Errors
+    /// A file that cannot be read, that is no zip archive, or whose arrays are compressed.
+    pub fn open(path: &Path) -> Result<Self, FileError> {
+        let map = input::open(path).and_then(MappedFile::of).map_err(FileError::read(path))?;
+        let entries = zip::entries(map.bytes()).map_err(|fault| wrong(path, fault.to_string()))?;
+        let named = entries.into_iter().filter_map(|entry| {
+            let name = entry.name.strip_suffix(".npy")?;
+            Some((name.to_owned(), entry.bytes))
+        });
+        let arrays = named.collect();
+        Ok(Self { path: path.to_owned(), map, arrays })
+    }
+
+    /// Names of the arrays, in the order of the archive.
+    pub fn names(&self) -> impl Iterator<Item = &str> {
+        self.arrays.iter().map(|(name, _)| name.as_str())
+    }
+
+    /// The array of a name, if there is one.
+    ///
+    /// # Errors
+    /// A damaged array, one by columns, and one that holds no numbers.
+    pub fn array(&self, name: &str) -> Result<Option<NpzArray>, FileError> {
+        let Some((_, range)) = self.arrays.iter().find(|(own, _)| own == name) else {
+            return Ok(None);
+        };
+        let told = |reason: String| wrong(&self.path, format!("array {} {reason}", shown(name)));
+        let bytes = &self.map.bytes()[range.clone()];
+        let header = NpyHeader::parse(bytes).map_err(told)?;
+        if header.by_columns && header.shape.len() > 1 {
+            return Err(told("goes by columns; save it with numpy.ascontiguousarray".into()));
+        }
+        let size = (header.dtype.bits() / 8).max(1) as usize;
+        let needed = header.shape.iter().try_fold(size, |n, extent| n.checked_mul(*extent));
+        let numbers = &bytes[header.start..];
+        if needed != Some(numbers.len()) {
+            let (shape, found) = (&header.shape, numbers.len());
+            return Err(told(format!("of shape {shape:?} has {found} bytes of numbers")));
+        }
+        let mut straight = numbers.to_vec();
+        if header.big_endian {
+            straight.chunks_exact_mut(size).for_each(<[u8]>::reverse);
+        }
+        let numbers = decoded(header.dtype, &straight)
+            .ok_or_else(|| told(format!("holds {}, expected numbers", header.dtype.name())))?;
+        Ok(Some(NpzArray { shape: header.shape, numbers }))
+    }
+}
+
+fn wrong(path: &Path, reason: String) -> FileError {
+    FileError::Dump { path: path.into(), reason }
+}
+
+fn decoded(dtype: StoredType, bytes: &[u8]) -> Option<Vec<f64>> {
+    macro_rules! integers {
+        ($type:ty) => {
+            bytes.as_chunks().0.iter().map(|b| <$type>::from_le_bytes(*b) as f64).collect()
+        };
+    }
+    Some(match dtype {
+        StoredType::F64 => integers!(f64),
+        StoredType::F32 | StoredType::F16 | StoredType::Bf16 => {
+            dtype.float()?.decode(bytes).into_iter().map(f64::from).collect()
+        }
+        StoredType::I64 => integers!(i64),
+        StoredType::I32 => integers!(i32),
+        StoredType::I16 => integers!(i16),
+        StoredType::I8 => integers!(i8),
+        StoredType::U8 => integers!(u8),
+        _ => return None,
+    })
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    /// A stored zip entry of this name, and its record in the directory.
+    fn entry(name: &str, content: &[u8], at: u32) -> (Vec<u8>, Vec<u8>) {
+        let size = (content.len() as u32).to_le_bytes();
+        let length = (name.len() as u16).to_le_bytes();
+        // Version, flags, method, time, date; checksum; both sizes.
+        let fields = [&[20, 0, 0, 0, 0, 0, 0, 0, 0, 0, 0, 0, 0, 0][..], &size, &size].concat();
+        let local = [b"PK\x03\x04", &fields[..], &length, &[0, 0], name.as_bytes(), content];
+        let record = [
+            b"PK\x01\x02",
+            &[20, 0][..],
+            &fields,
+            &length,
+            &[0; 12],
+            &at.to_le_bytes(),
+            name.as_bytes(),
+        ];
+        (local.concat(), record.concat())
+    }
+
+    fn npz(arrays: &[(&str, Vec<u8>)]) -> Vec<u8> {
+        let (mut file, mut directory) = (Vec::new(), Vec::new());
+        for (name, content) in arrays {
+            let (local, record) = entry(name, content, file.len() as u32);
+            file.extend(local);
+            directory.extend(record);
+        }
+        let (start, size) = (file.len() as u32, directory.len() as u32);
+        let count = (arrays.len() as u16).to_le_bytes();
+        let end = [
+            b"PK\x05\x06",
+            &[0; 4][..],
+            &count,
+            &count,
+            &size.to_le_bytes(),
+            &start.to_le_bytes(),
+            &[0, 0],
+        ];
+        [file, directory, end.concat()].concat()
+    }
+
+    fn npy(descr: &str, order: &str, shape: &str, numbers: &[u8]) -> Vec<u8> {
+        let header =
+            format!("{{'descr': '{descr}', 'fortran_order': {order}, 'shape': {shape}, }}");
+        let length = (header.len() as u16).to_le_bytes();
+        [b"\x93NUMPY\x01\x00", &length[..], header.as_bytes(), numbers].concat()
+    }
+
+    fn opened(arrays: &[(&str, Vec<u8>)]) -> (tempfile::TempDir, NpzFile) {
+        let folder = tempfile::tempdir().unwrap();
+        let path = folder.path().join("set.npz");
+        std::fs::write(&path, npz(arrays)).unwrap();
+        let file = NpzFile::open(&path).unwrap();
+        (folder, file)
+    }
+
+    #[test]
+    fn numbers_of_every_type_and_byte_order_are_read() {
+        let wide: Vec<u8> = [1.5_f64, -2.0].iter().flat_map(|x| x.to_be_bytes()).collect();
+        let arrays = [
+            ("z.npy", npy("|u1", "False", "(3,)", &[6, 1, 8])),
+            ("E.npy", npy(">f8", "False", "(2, 1)", &wide)),
+            ("n.npy", npy("<i2", "False", "()", &(-7_i16).to_le_bytes())),
+            ("note.txt", b"text".to_vec()),
+        ];
+        let (_folder, file) = opened(&arrays);
+        assert_eq!(file.names().collect::<Vec<_>>(), ["z", "E", "n"]);
+        let array = |name: &str| file.array(name).unwrap().unwrap();
+        assert_eq!(array("z"), NpzArray { shape: vec![3], numbers: vec![6.0, 1.0, 8.0] });
+        assert_eq!(array("E"), NpzArray { shape: vec![2, 1], numbers: vec![1.5, -2.0] });
+        assert_eq!(array("n"), NpzArray { shape: vec![], numbers: vec![-7.0] });
+        assert_eq!(file.array("R").unwrap(), None);
+    }
+
+    #[test]
+    fn damaged_arrays_are_refused_by_name() {
+        let arrays = [
+            ("short.npy", npy("<f4", "False", "(2,)", &[0; 4])),
+            ("huge.npy", npy("<f4", "False", "(18446744073709551615, 9)", &[0; 4])),
+            ("turned.npy", npy("<f4", "True", "(1, 1)", &[0; 4])),
+            ("text.npy", b"no array".to_vec()),
+        ];
+        let (_folder, file) = opened(&arrays);
+        for name in ["short", "huge", "turned", "text"] {
+            let error = file.array(name).expect_err(name).to_string();
+            assert!(error.contains("set.npz") && error.contains(name), "{error}");
+        }
+    }
+}

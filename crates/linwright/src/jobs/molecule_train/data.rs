@@ -1,0 +1,186 @@
+//! The structures of a training.
+
+use super::MoleculeTrain;
+use super::plan::Plan;
+use crate::jobs::{Failure, JobError};
+use linwright_molecule::training::Split;
+use linwright_molecule::{LabelKeys, Structure, Units, read_npz, read_xyz};
+use linwright_run::shown;
+use std::path::{Path, PathBuf};
+
+/// Share of the structures that is held out.
+const VALIDATION_SHARE: f64 = 0.05;
+
+/// How many structures a set has, or where they are.
+#[derive(Clone, Debug, PartialEq)]
+pub(super) enum Held {
+    Count(usize),
+    Share(f64),
+    File(PathBuf),
+}
+
+impl Held {
+    /// Reads `50`, `0.1` or the name of a file.
+    pub(super) fn parse(text: &str) -> Result<Self, JobError> {
+        if let Ok(count) = text.parse::<usize>() {
+            return match count {
+                0 => Err(JobError::new("--validation 0: expected at least one structure")),
+                count => Ok(Self::Count(count)),
+            };
+        }
+        match text.parse::<f64>() {
+            Ok(share) if share > 0.0 && share < 1.0 => Ok(Self::Share(share)),
+            Ok(share) => Err(JobError::new(format!(
+                "--validation {share}: expected a number of structures, a share above 0 and below \
+                 1, or a file"
+            ))),
+            Err(_) => Ok(Self::File(text.into())),
+        }
+    }
+
+    /// Number of structures of `all`.
+    fn of(&self, all: usize) -> usize {
+        match self {
+            Self::Count(count) => *count,
+            Self::Share(share) => ((all as f64 * share).round_ties_even() as usize).max(1),
+            Self::File(_) => 0,
+        }
+    }
+}
+
+/// The file that --validation names, if it does.
+pub(super) fn validation_file(option: Option<&str>) -> Option<PathBuf> {
+    match Held::parse(option?) {
+        Ok(Held::File(path)) => Some(path),
+        _ => None,
+    }
+}
+
+/// All structures of a training.
+pub(super) struct Sets {
+    pub(super) training: Vec<Structure>,
+    pub(super) validation: Vec<Structure>,
+    /// Those that the division leaves for a test, and those of the file for it.
+    pub(super) test: Vec<Structure>,
+    pub(super) isolated: Option<Vec<Structure>>,
+    /// Indices of `--data`; none if all of them are trained on.
+    pub(super) split: Option<Split>,
+}
+
+impl Sets {
+    /// Reads and divides the structures.
+    ///
+    /// # Errors
+    /// [`Failure`] for unusable files, and sets that leave none to train on.
+    pub(super) fn read(job: &MoleculeTrain, plan: &Plan) -> Result<Self, Failure> {
+        let files = Files { keys: keys(job), units: plan.units };
+        let needs_forces = plan.weights[1] > 0.0;
+        let all = files.labelled(&job.data, needs_forces)?;
+        let isolated = job.sets.isolated.as_deref().map(|path| files.read(path)).transpose()?;
+        let own = job.sets.validation.as_deref().map(Held::parse).transpose()?;
+        let held = own.or_else(|| plan.validation.clone()).unwrap_or(Held::Share(VALIDATION_SHARE));
+        let (validation, tested) =
+            (held.of(all.len()), plan.tested.as_ref().map(|t| t.of(all.len())));
+        let tested = tested.unwrap_or(0);
+        let left = all.len().checked_sub(validation + tested).filter(|left| *left > 0);
+        let left = left.ok_or_else(|| {
+            Failure::usage(format!(
+                "{}: {} structures, of which {} would be held out; none is left to train on",
+                job.data.display(),
+                all.len(),
+                validation + tested
+            ))
+            .hint("hold out fewer by --validation, or give a file there")
+        })?;
+        let train = plan.trained.as_ref().map_or(left, |held| held.of(all.len()).min(left));
+        let (training, own_validation, mut test, split) = match (&held, tested) {
+            (Held::File(_), 0) if train == all.len() => (all, Vec::new(), Vec::new(), None),
+            _ => {
+                let split = Split::random(plan.seed, all.len(), [train, validation, tested]);
+                let of = |set: &[usize]| -> Vec<Structure> {
+                    set.iter().map(|index| all[*index].clone()).collect()
+                };
+                let sets = (of(&split.train), of(&split.validation), of(&split.test));
+                (sets.0, sets.1, sets.2, Some(split))
+            }
+        };
+        let validation = match &held {
+            Held::File(path) => files.labelled(path, needs_forces)?,
+            _ => own_validation,
+        };
+        if let Some(path) = &job.sets.test {
+            let more: Vec<Structure> = files.read(path)?;
+            test.extend(more);
+        }
+        Ok(Self { training, validation, test, isolated, split })
+    }
+
+    /// Structures of all sets.
+    pub(super) fn all(&self) -> impl Iterator<Item = &Structure> {
+        self.training.iter().chain(&self.validation).chain(&self.test)
+    }
+}
+
+fn keys(job: &MoleculeTrain) -> LabelKeys {
+    let mut keys = LabelKeys::default();
+    if let Some(name) = &job.sets.energy_key {
+        keys = keys.with_energy(name);
+    }
+    if let Some(name) = &job.sets.forces_key {
+        keys = keys.with_forces(name);
+    }
+    keys
+}
+
+struct Files {
+    keys: LabelKeys,
+    /// Units of the files, and of the potential.
+    units: (Units, Units),
+}
+
+impl Files {
+    /// Structures with energies, and with forces if they are needed.
+    fn labelled(&self, path: &Path, needs_forces: bool) -> Result<Vec<Structure>, Failure> {
+        let all = self.read(path)?;
+        for (index, one) in all.iter().enumerate() {
+            let missing = match (&one.labels.energy, &one.labels.forces) {
+                (None, _) => "energy",
+                (Some(_), None) if needs_forces => "forces",
+                _ => continue,
+            };
+            let told = format!(
+                "{}, structure {index}: no {missing}, expected energy and forces",
+                shown(&path.display().to_string())
+            );
+            return Err(Failure::general(told).hint(match missing {
+                "energy" => "name the energies of the file by --energy-key",
+                _ => "name the forces of the file by --forces-key, or give --force-weight 0",
+            }));
+        }
+        Ok(all)
+    }
+
+    fn read(&self, path: &Path) -> Result<Vec<Structure>, Failure> {
+        let mut all = match path.extension().is_some_and(|ending| ending == "npz") {
+            true => read_npz(path)?,
+            false => read_xyz(path, &self.keys)?,
+        };
+        if all.is_empty() {
+            return Err(Failure::general(format!("{}: no structures in the file", path.display())));
+        }
+        for (index, one) in all.iter_mut().enumerate() {
+            let labels = &one.labels;
+            let numbers = labels.forces.iter().flatten().flatten().chain(&labels.energy);
+            if let Some(number) = numbers.into_iter().find(|number| !number.is_finite()) {
+                return Err(Failure::general(format!(
+                    "{}, structure {index}: a label is {number}, expected a finite number; leave \
+                     the structure out, or compute it again",
+                    shown(&path.display().to_string())
+                )));
+            }
+            one.check().map_err(|error| error.of_structure(index))?;
+            one.convert(self.units.0, self.units.1);
+        }
+        Ok(all)
+    }
+}

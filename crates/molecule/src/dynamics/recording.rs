@@ -1,0 +1,207 @@
+//! Files of a simulation, from which it continues after any end of the process.
+//!
+//! Frames and energies are appended to two files. The state has the lengths that they had: what was
+//! appended after it is cut off when the simulation continues, and made again with the same bits,
+//! so that no frame is there twice, none is lost, and none is half written.
+
+use super::{Dynamics, MdState, Thermo};
+use crate::error::MoleculeError;
+use crate::xyz::XyzWriter;
+use linwright_files::FileError;
+use linwright_run::atomic::{OutputError, write_atomic};
+use linwright_run::{Checked, Monitor, input};
+use serde::{Deserialize, Serialize};
+use std::fs::{File, OpenOptions};
+use std::io::{self, BufRead, BufReader, Seek, SeekFrom, Write};
+use std::path::{Path, PathBuf};
+
+/// Name of the file of frames, in extended XYZ.
+pub const TRAJECTORY: &str = "trajectory.xyz";
+/// Name of the file of energies, temperatures and pressures: a [`Thermo`] as JSON on each line.
+pub const LOG: &str = "log.jsonl";
+/// Name of the file with the state.
+const STATE: &str = "state.json";
+/// Seconds between two states on disk.
+const INTERVAL: f64 = 1.0;
+/// Largest state in bytes: some ten million atoms.
+const STATE_BYTES: u64 = 1 << 31;
+/// Longest line of the log.
+const LINE_BYTES: u64 = 1 << 12;
+
+/// A state with the lengths of both files at that time.
+#[derive(Serialize, Deserialize)]
+#[serde(deny_unknown_fields)]
+struct Saved {
+    state: MdState,
+    trajectory_bytes: u64,
+    log_bytes: u64,
+}
+
+/// The files of a simulation in a directory that belongs to this process.
+#[derive(Debug)]
+pub struct Recording {
+    directory: PathBuf,
+    state: Option<MdState>,
+    trajectory: Appended,
+    log: Appended,
+}
+
+impl Recording {
+    /// Opens the files in a directory, or creates them, and cuts them to the last state.
+    ///
+    /// # Errors
+    /// A damaged state, a file that is shorter than its state says, or an error of the system.
+    pub fn open(directory: &Path) -> Result<Self, MoleculeError> {
+        let path = directory.join(STATE);
+        let saved: Option<Saved> = match input::read(&path, STATE_BYTES) {
+            Ok(bytes) => Some(Checked::read(&bytes).map_err(|reason| damaged(&path, &reason))?),
+            Err(error) if error.kind() == io::ErrorKind::NotFound => None,
+            Err(error) => return Err(FileError::read(&path)(error).into()),
+        };
+        let lengths = saved.as_ref().map_or([0; 2], |s| [s.trajectory_bytes, s.log_bytes]);
+        Ok(Self {
+            directory: directory.to_owned(),
+            state: saved.map(|saved| saved.state),
+            trajectory: Appended::open(directory.join(TRAJECTORY), lengths[0])?,
+            log: Appended::open(directory.join(LOG), lengths[1])?,
+        })
+    }
+
+    /// The state to continue from.
+    #[must_use]
+    pub fn state(&self) -> Option<&MdState> {
+        self.state.as_ref()
+    }
+
+    /// Adds the current step to both files.
+    fn append(&mut self, simulation: &Dynamics<'_>) -> Result<(), MoleculeError> {
+        let mut frame = XyzWriter::new(Vec::new());
+        frame.frame(&simulation.frame())?;
+        self.trajectory.append(&frame.into_inner())?;
+        let line = serde_json::to_string(&simulation.thermo());
+        let line = line.map_err(|error| damaged(&self.log.path, &error.to_string()))?;
+        self.log.append(format!("{line}\n").as_bytes())
+    }
+
+    /// Makes the current step the one to continue from.
+    fn save(&mut self, simulation: &Dynamics<'_>) -> Result<(), MoleculeError> {
+        let path = self.directory.join(STATE);
+        self.trajectory.sync()?;
+        self.log.sync()?;
+        let saved = Saved {
+            state: simulation.state(),
+            trajectory_bytes: self.trajectory.bytes,
+            log_bytes: self.log.bytes,
+        };
+        let text = Checked::of(&saved).and_then(|saved| serde_json::to_vec(&saved));
+        let text = text.map_err(|error| damaged(&path, &error.to_string()))?;
+        write_atomic(&path, &text).map_err(|error| MoleculeError::File(error.into()))?;
+        self.state = Some(saved.state);
+        Ok(())
+    }
+
+    /// Simulates up to a step, and records every so many steps from step zero on. Interrupted, it
+    /// saves the state before the error.
+    ///
+    /// # Errors
+    /// Those of [`Dynamics::advance`], [`MoleculeError::Interrupted`], and those of the system.
+    pub fn run(
+        &mut self,
+        simulation: &mut Dynamics<'_>,
+        [steps, every]: [u64; 2],
+        monitor: &mut dyn Monitor,
+    ) -> Result<(), MoleculeError> {
+        if self.state.is_none() {
+            self.append(simulation)?;
+            self.save(simulation)?;
+        }
+        let mut saved = monitor.seconds();
+        while simulation.step() < steps {
+            if monitor.interrupted() {
+                self.save(simulation)?;
+                return Err(MoleculeError::Interrupted { step: simulation.step() });
+            }
+            simulation.advance()?;
+            let step = simulation.step();
+            if step.is_multiple_of(every) {
+                self.append(simulation)?;
+                if monitor.seconds() - saved > INTERVAL {
+                    self.save(simulation)?;
+                    saved = monitor.seconds();
+                }
+            }
+            monitor.progress(step, steps);
+        }
+        self.save(simulation)
+    }
+
+    /// Calls `visit` with each line of the log, in order.
+    ///
+    /// # Errors
+    /// A line that is none of ours, or an error of the system.
+    pub fn read_log(&self, mut visit: impl FnMut(Thermo)) -> Result<(), MoleculeError> {
+        let path = &self.log.path;
+        let file = input::open(path).map_err(FileError::read(path))?;
+        let (mut reader, mut line) = (BufReader::new(file), Vec::new());
+        loop {
+            line.clear();
+            let mut limited = io::Read::take(&mut reader, LINE_BYTES);
+            limited.read_until(b'\n', &mut line).map_err(FileError::read(path))?;
+            if line.is_empty() {
+                return Ok(());
+            }
+            let thermo = serde_json::from_slice(&line);
+            visit(thermo.map_err(|error| damaged(path, &error.to_string()))?);
+        }
+    }
+}
+
+/// A file that grows at its end.
+#[derive(Debug)]
+struct Appended {
+    path: PathBuf,
+    file: File,
+    bytes: u64,
+}
+
+impl Appended {
+    /// Opens a file and cuts it to a length.
+    fn open(path: PathBuf, bytes: u64) -> Result<Self, MoleculeError> {
+        let failed = |source| system("open", &path, source);
+        match input::open(&path) {
+            Err(error) if error.kind() != io::ErrorKind::NotFound => return Err(failed(error)),
+            // A regular file, or none yet.
+            _ => {}
+        }
+        let mut options = OpenOptions::new();
+        let opened = options.create(true).truncate(false).read(true).write(true).open(&path);
+        let mut file = opened.map_err(failed)?;
+        let found = file.metadata().map_err(failed)?.len();
+        if found < bytes {
+            let reason = format!("has {found} bytes, expected at least the {bytes} of the state");
+            return Err(damaged(&path, &reason));
+        }
+        file.set_len(bytes).map_err(failed)?;
+        file.seek(SeekFrom::End(0)).map_err(failed)?;
+        Ok(Self { path, file, bytes })
+    }
+
+    /// Adds all of it by one write, so that other readers see whole frames.
+    fn append(&mut self, bytes: &[u8]) -> Result<(), MoleculeError> {
+        self.file.write_all(bytes).map_err(|error| system("write", &self.path, error))?;
+        self.bytes += bytes.len() as u64;
+        Ok(())
+    }
+
+    fn sync(&self) -> Result<(), MoleculeError> {
+        self.file.sync_data().map_err(|error| system("write", &self.path, error))
+    }
+}
+
+fn system(action: &'static str, path: &Path, source: io::Error) -> MoleculeError {
+    MoleculeError::File(OutputError::io(action, path, source).into())
+}
+
+fn damaged(path: &Path, reason: &str) -> MoleculeError {
+    MoleculeError::Recording { path: path.to_owned(), reason: linwright_run::shown_reason(reason) }
+}

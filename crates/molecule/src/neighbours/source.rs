@@ -1,0 +1,39 @@
+//! Pairs of one structure after the other.
+
+use super::{Neighbours, SkinList};
+use crate::error::MoleculeError;
+use crate::structure::Structure;
+
+/// Searches the pairs of each structure anew, or keeps them with a skin while atoms move. Both give
+/// the same lists to the last bit.
+#[derive(Clone, Debug)]
+pub(crate) struct PairSource {
+    lower: f64,
+    upper: f64,
+    kept: Option<SkinList>,
+    found: Neighbours,
+}
+
+impl PairSource {
+    /// Pairs at distances in `lower..upper`, searched anew.
+    pub(crate) fn new(lower: f64, upper: f64) -> Self {
+        Self { lower, upper, kept: None, found: Neighbours::default() }
+    }
+
+    /// From now on keeps pairs with this skin.
+    pub(crate) fn keep(&mut self, skin: f64) -> Result<(), MoleculeError> {
+        self.kept = Some(SkinList::new(self.lower, self.upper, skin)?);
+        Ok(())
+    }
+
+    /// The pairs of a structure; errors are those of [`Neighbours::within`].
+    pub(crate) fn of(&mut self, structure: &Structure) -> Result<&Neighbours, MoleculeError> {
+        match &mut self.kept {
+            Some(list) => list.update(structure),
+            None => {
+                self.found = Neighbours::within(structure, self.lower, self.upper)?;
+                Ok(&self.found)
+            }
+        }
+    }
+}

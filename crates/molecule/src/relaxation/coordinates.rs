@@ -1,0 +1,98 @@
+//! What a relaxation moves: positions, and the cell by its deformation.
+
+use crate::error::MoleculeError;
+use crate::neighbours::{cross, dot};
+use crate::potential::Prediction;
+use crate::structure::Structure;
+
+type Matrix = [[f64; 3]; 3];
+
+/// Coordinates of a structure as rows of three. If the cell moves, positions are those before the
+/// deformation `F`, and three more rows are `F` times the number of atoms, as in ASE's
+/// `UnitCellFilter`: with this factor a step of the cell is worth one of the atoms.
+pub(super) struct Coordinates {
+    start: Structure,
+    cell: bool,
+}
+
+impl Coordinates {
+    /// The coordinates of a structure, and where they are at the start.
+    ///
+    /// # Errors
+    /// [`MoleculeError::Setting`] if a cell shall move that does not repeat along all its vectors.
+    pub(super) fn new(
+        start: &Structure,
+        cell: bool,
+    ) -> Result<(Self, Vec<[f64; 3]>), MoleculeError> {
+        let repeats = start.cell.is_some_and(|cell| cell.bulk_volume().is_some());
+        if cell && !repeats {
+            return Err(MoleculeError::Setting {
+                name: "cell",
+                found: "a structure without one that repeats along all its vectors".to_owned(),
+                expected: "a periodic cell to relax, or positions alone".to_owned(),
+            });
+        }
+        let mut at = start.positions.clone();
+        if cell {
+            let factor = at.len() as f64;
+            at.extend([[factor, 0.0, 0.0], [0.0, factor, 0.0], [0.0, 0.0, factor]]);
+        }
+        Ok((Self { start: start.clone(), cell }, at))
+    }
+
+    /// The structure at these coordinates.
+    pub(super) fn structure(&self, at: &[[f64; 3]]) -> Structure {
+        let mut structure = self.start.clone();
+        let atoms = structure.positions.len();
+        structure.positions.copy_from_slice(&at[..atoms]);
+        if let Some(deformation) = self.deformation(at) {
+            let deformed = |v: &mut [f64; 3]| *v = deformation.map(|row| dot(&row, v));
+            structure.positions.iter_mut().for_each(deformed);
+            structure.cell.iter_mut().flat_map(|cell| &mut cell.rows).for_each(deformed);
+        }
+        structure
+    }
+
+    /// Minus the derivatives of the energy by the coordinates.
+    pub(super) fn forces(&self, at: &[[f64; 3]], found: &Prediction) -> Vec<[f64; 3]> {
+        let mut forces = found.forces.clone();
+        if let Some(deformation) = self.deformation(at) {
+            let columns = transposed(&deformation);
+            forces.iter_mut().for_each(|force| *force = columns.map(|column| dot(&column, force)));
+            // By F, minus the derivative is W F^-T: the rows of W times those of the inverse.
+            let inverse = inverse(&deformation);
+            let factor = found.forces.len() as f64;
+            let row = |virial: &[f64; 3]| inverse.map(|row| dot(&row, virial) / factor);
+            forces.extend(found.virial.iter().map(row));
+        }
+        forces
+    }
+
+    /// What convergence is judged by: the largest force on an atom and, if the cell moves, the
+    /// largest row of the virial divided by the number of atoms.
+    pub(super) fn largest(&self, found: &Prediction) -> f64 {
+        let of_atoms = super::largest(&found.forces);
+        match self.cell {
+            true => of_atoms.max(super::largest(&found.virial) / found.forces.len() as f64),
+            false => of_atoms,
+        }
+    }
+
+    fn deformation(&self, at: &[[f64; 3]]) -> Option<Matrix> {
+        let atoms = self.start.positions.len();
+        let rows: Matrix = at[atoms..].try_into().ok().filter(|_| self.cell)?;
+        Some(rows.map(|row| row.map(|x| x / atoms as f64)))
+    }
+}
+
+fn transposed(matrix: &Matrix) -> Matrix {
+    std::array::from_fn(|i| std::array::from_fn(|j| matrix[j][i]))
+}
+
+/// The inverse, by cofactors. Numbers are not finite for a matrix without volume.
+fn inverse(matrix: &Matrix) -> Matrix {
+    let [a, b, c] = matrix;
+    let cofactors = [cross(b, c), cross(c, a), cross(a, b)];
+    let volume = dot(a, &cofactors[0]);
+    transposed(&cofactors).map(|row| row.map(|x| x / volume))
+}

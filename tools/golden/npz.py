@@ -1,0 +1,28 @@
+"""Writes testdata/tensornet/{md17,rmd17}.npz: two waters, as numpy.savez stores data sets.
+
+The second file has the forces of the first structure only, which readers refuse. numpy 2.4.
+"""
+
+from pathlib import Path
+
+import numpy as np
+
+OUT = Path(__file__).parents[2] / "testdata" / "tensornet"
+
+species = np.array([8, 1, 1], dtype=np.uint8)
+positions = np.array(
+    [
+        [[0, 0, 0.1], [0, 0.8, -0.5], [0, -0.8, -0.5]],
+        [[0, 0, 0.2], [0, 0.8, -0.5], [0, -0.8, -0.5]],
+    ]
+)
+energies = np.array([[-1.5], [-1.25]])
+forces = np.arange(18, dtype=np.float32).reshape(2, 3, 3)
+np.savez(OUT / "md17.npz", z=species, R=positions, E=energies, F=forces, name=np.array("water"))
+np.savez(
+    OUT / "rmd17.npz",
+    nuclear_charges=species,
+    coords=positions,
+    energies=energies[:, 0],
+    forces=forces[:1],
+)
