@@ -41,6 +41,7 @@
 //! | [`compress`] | fits, edits, studies, sweeps |
 //! | [`mod@bench`] | speed and memory of operators |
 
+pub use linwright_attribute as attribute;
 pub use linwright_bench as bench;
 pub use linwright_compress as compress;
 pub use linwright_data as data;

@@ -203,6 +203,10 @@ impl Potential for Mean {
         });
         Ok(found)
     }
+
+    fn keep_pairs(&mut self, skin: f64) -> Result<(), MoleculeError> {
+        self.members.iter_mut().try_for_each(|member| member.keep_pairs(skin))
+    }
 }
 
 /// All numbers of a prediction, in a fixed order.

@@ -8,8 +8,8 @@ use linwright_ops::{CrossEntropy, OutputLoss};
 use linwright_run::Silent;
 use linwright_tensor::{Mat, RngKey, parallel};
 use linwright_train::{
-    Checkpoint, Control, Curve, Gradient, Optimizer, OptimizerSettings, Problem, Progress,
-    Rules, Schedule, Slice, TrainError, TrainSettings, train,
+    Checkpoint, Control, Curve, Gradient, Optimizer, OptimizerSettings, Problem, Progress, Rules,
+    Schedule, Slice, TrainError, TrainSettings, train,
 };
 
 fn spec(layers: &str) -> NetSpec {

@@ -5,7 +5,9 @@ use crate::FitError;
 use linwright_measure::samples::{Samples, gather, power};
 use linwright_ops::{Backward, Grads, Op, OpSpec, Shape, Tape, Workspace};
 use linwright_tensor::{Mat, MatRef, RngKey};
-use linwright_train::{Control, OptimizerSettings, Problem, Rules, Schedule, Slice, TrainSettings, train};
+use linwright_train::{
+    Control, OptimizerSettings, Problem, Rules, Schedule, Slice, TrainSettings, train,
+};
 use serde::{Deserialize, Serialize};
 
 /// Operations of Adam per parameter, in multiply-adds.

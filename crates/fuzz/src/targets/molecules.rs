@@ -2,8 +2,8 @@
 
 use super::{descriptions, few, outcome};
 use linwright_molecule::{
-    Checkpoint, LabelKeys, MoleculeError, MoleculeModel, Structure, Wanted, XyzReader, XyzWriter,
-    parse_settings,
+    Checkpoint, LabelKeys, MoleculeError, MoleculeModel, PriorChoices, Structure, Wanted,
+    XyzReader, XyzWriter, parse_settings,
 };
 use std::path::Path;
 
@@ -38,7 +38,8 @@ pub(super) fn xyz(bytes: &[u8]) -> String {
 /// Reads a checkpoint and predicts a small molecule by it, if it is small.
 pub(super) fn checkpoint(bytes: &[u8]) -> String {
     let path = Path::new("model.ckpt");
-    let opened = Checkpoint::parse(path, bytes).and_then(MoleculeModel::of);
+    let model = |checkpoint| MoleculeModel::of_checkpoint(checkpoint, PriorChoices::default());
+    let opened = Checkpoint::parse(path, bytes).and_then(model);
     outcome(opened.map(|model| {
         let (priors, notes) = (model.priors.len(), model.checkpoint.notes.len());
         let tensors = model.checkpoint.tensors.values();

@@ -28,8 +28,8 @@ impl Transformer {
         floats * size_of::<f32>() * (100 + SPARE_PERCENT) / 100
     }
 
-    /// Memory in bytes that each token takes in a [`Cache`](crate::generate::Cache): keys and values
-    /// of all layers.
+    /// Memory in bytes that each token takes in a [`Cache`](super::Cache): keys and values of all
+    /// layers.
     #[must_use]
     pub fn cache_bytes_per_token(&self) -> usize {
         let config = self.config();

@@ -97,7 +97,8 @@ impl<T: Scalar> Values<T> {
         }
     }
 
-    /// A product whose values are taken if they were kept. The work gets the first plane to compute.
+    /// A product whose values are taken if they were kept. The work gets the first plane to
+    /// compute.
     pub(crate) fn product<N: Number<Real = T>>(
         values: Option<&Self>,
         mut into: Rows<N>,

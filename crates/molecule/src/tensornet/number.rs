@@ -144,8 +144,8 @@ impl<T: Scalar> Number for Dual<T> {
     }
 }
 
-/// A matrix of numbers, as one of values and one of tangents. Tensors have the rows of all atoms for
-/// their first number, then those for the second (9 atoms, channels).
+/// A matrix of numbers, as one of values and one of tangents. Tensors have the rows of all atoms
+/// for their first number, then those for the second (9 atoms, channels).
 #[derive(Clone, Debug)]
 pub(crate) struct Rows<N: Number> {
     pub(crate) planes: Vec<Mat<N::Real>>,

@@ -3,8 +3,8 @@
 //! the same way there and here.
 //!
 //! Sources: O'Neill 2014, "PCG: A Family of Simple Fast Space-Efficient Statistically Good
-//! Algorithms" (XSL-RR 128/64), and numpy's documentation of `SeedSequence`. Its numbers are compared
-//! with numpy's in the tests.
+//! Algorithms" (XSL-RR 128/64), and numpy's documentation of `SeedSequence`. Its numbers are
+//! compared with numpy's in the tests.
 
 /// Structures by what they are for, as indices into the set.
 #[derive(Clone, Debug, Default, PartialEq, Eq, serde::Serialize, serde::Deserialize)]
@@ -18,8 +18,8 @@ pub struct Split {
 }
 
 impl Split {
-    /// The first `train` of a permutation of `count` structures, the next `validation`, and the next
-    /// `test`. The rest is left out.
+    /// The first `train` of a permutation of `count` structures, the next `validation`, and the
+    /// next `test`. The rest is left out.
     ///
     /// # Panics
     /// If there are fewer structures.

@@ -104,26 +104,69 @@ pub fn write_atomic(path: &Path, bytes: &[u8]) -> Result<(), OutputError> {
 /// # Errors
 /// [`OutputError`]; an existing file is then unchanged.
 pub fn write_atomic_parts(path: &Path, parts: &[&[u8]]) -> Result<(), OutputError> {
-    let write = |file: &mut File, path: &Path| {
-        let mut parts = parts.iter();
-        let written = parts.try_for_each(|part| file.write_all(part));
-        written.map_err(|e| OutputError::io("write", path, e))
-    };
     if is_stream(path) {
         let opened = OpenOptions::new().write(true).open(path);
         let mut file = opened.map_err(|e| OutputError::io("open", path, e))?;
-        return write(&mut file, path);
+        let mut parts = parts.iter();
+        let written = parts.try_for_each(|part| file.write_all(part));
+        return written.map_err(|e| OutputError::io("write", path, e));
     }
-    let (parent, name) = place(path)?;
-    remove_stale(&parent, &name);
-    let (mut file, temp) = create_partial(&parent, &name)?;
-    let guard = RemoveOnDrop(Some(temp.clone()));
-    write(&mut file, path)?;
-    file.sync_all().map_err(|e| OutputError::io("write", path, e))?;
-    fs::rename(&temp, path).map_err(|e| OutputError::io("rename to", path, e))?;
-    guard.keep();
-    sync_directory(&parent);
-    Ok(())
+    let mut file = AtomicFile::create(path)?;
+    parts.iter().try_for_each(|part| file.write(part))?;
+    file.commit()
+}
+
+/// A file being written, for long ones whose parts are computed meanwhile. It is removed when
+/// dropped without [`Self::commit`].
+#[derive(Debug)]
+pub struct AtomicFile {
+    target: PathBuf,
+    temp: PathBuf,
+    file: Metered,
+    guard: RemoveOnDrop,
+}
+
+impl AtomicFile {
+    /// Starts a file that replaces `target`.
+    ///
+    /// # Errors
+    /// [`OutputError`].
+    pub fn create(target: &Path) -> Result<Self, OutputError> {
+        let (parent, name) = place(target)?;
+        remove_stale(&parent, &name);
+        let (file, temp) = create_partial(&parent, &name)?;
+        let guard = RemoveOnDrop(Some(temp.clone()));
+        let file = Metered { file, written: 0, left: None };
+        Ok(Self { target: target.to_path_buf(), temp, file, guard })
+    }
+
+    /// Limits the size of the file to `bytes`; further writes fail as on a full disk.
+    #[must_use]
+    pub fn limit(mut self, bytes: u64) -> Self {
+        self.file.left = Some(bytes);
+        self
+    }
+
+    /// Appends some bytes.
+    ///
+    /// # Errors
+    /// [`OutputError`].
+    pub fn write(&mut self, bytes: &[u8]) -> Result<(), OutputError> {
+        self.file.write_all(bytes).map_err(|e| OutputError::io("write", &self.target, e))
+    }
+
+    /// Renames the file into place.
+    ///
+    /// # Errors
+    /// [`OutputError`]; an existing file is then unchanged.
+    pub fn commit(self) -> Result<(), OutputError> {
+        let Self { target, temp, file, guard } = self;
+        file.file.sync_all().map_err(|e| OutputError::io("write", &target, e))?;
+        fs::rename(&temp, &target).map_err(|e| OutputError::io("rename to", &target, e))?;
+        guard.keep();
+        sync_directory(&place(&target)?.0);
+        Ok(())
+    }
 }
 
 /// Creates and locks the hidden sibling of a file.
@@ -264,7 +307,8 @@ impl AtomicDir {
     }
 }
 
-/// Counts the bytes written to a file and enforces the size limit of its directory.
+/// Counts the bytes written to a file and enforces a size limit.
+#[derive(Debug)]
 struct Metered {
     file: File,
     written: u64,
@@ -448,6 +492,25 @@ mod tests {
         write_atomic(&path, b"two").unwrap();
         assert_eq!(fs::read(&path).unwrap(), b"two");
         assert_eq!(names(dir.path()), ["result.json"]);
+    }
+
+    #[test]
+    fn a_file_in_parts_appears_once_it_is_whole_or_not_at_all() {
+        let dir = tempfile::tempdir().unwrap();
+        let path = dir.path().join("rows");
+        let mut file = AtomicFile::create(&path).unwrap();
+        file.write(b"one").unwrap();
+        assert!(!path.exists());
+        file.write(b"two").unwrap();
+        file.commit().unwrap();
+        assert_eq!(fs::read(&path).unwrap(), b"onetwo");
+        let mut file = AtomicFile::create(&path).unwrap().limit(4);
+        file.write(b"new").unwrap();
+        let error = file.write(b"er").unwrap_err();
+        assert!(matches!(error, OutputError::Full { .. }), "{error}");
+        drop(file);
+        assert_eq!(fs::read(&path).unwrap(), b"onetwo");
+        assert_eq!(names(dir.path()), ["rows"]);
     }
 
     #[cfg(unix)]

@@ -13,8 +13,8 @@ use std::collections::{BTreeMap, BTreeSet};
 /// Importance of the rows of input projections and of the columns of output projections.
 pub(super) type Members = BTreeMap<SiteId, Vec<f64>>;
 
-/// Random runs of tokens, each of another training window as long as there are such. Shorter windows
-/// count only if no other exists.
+/// Random runs of tokens, each of another training window as long as there are such. Shorter
+/// windows count only if no other exists.
 pub(super) fn examples(windows: &Windows, sample: Sample, key: RngKey) -> Vec<&[u32]> {
     let training = &windows.windows()[..windows.training()];
     let longest = training.iter().map(Vec::len).max().unwrap_or(0);

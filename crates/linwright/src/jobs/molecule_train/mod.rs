@@ -218,8 +218,8 @@ impl Job for MoleculeTrain {
     const VERB: &str = "molecule-train";
     const ABOUT: &str = "Train a molecular potential on energies and forces.\n\n\
         A TensorNet (arXiv 2306.06482) learns the structures of a file; some are held out for the \
-        curve, divided as torchmd-net divides them. The output directory is a potential for `molecule \
-        eval`, with the curve, the division, and the errors on validation and test structures. The \
+        curve, divided as torchmd-net divides them. The output directory is a potential for \
+        `molecule eval`, with the curve, the division, and the errors on validation and test structures. The \
         same command gives the same bytes on any number of threads; interrupted, it resumes.";
     const MEASURED: &'static [&'static str] = &["seconds", "steps_per_second"];
 

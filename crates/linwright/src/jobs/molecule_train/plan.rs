@@ -17,8 +17,8 @@ const FLOOR: f64 = 0.01;
 const PLATEAU: (f64, u64) = (0.8, 25);
 const EPOCHS: u64 = 100;
 const CUTOFF: f64 = 5.0;
-/// Weights of energies and forces: those of torchmd-net's settings for rMD17, whose energy weight of
-/// 0.5 is multiplied by `ema_alpha_y` = 0.01.
+/// Weights of energies and forces: those of torchmd-net's settings for rMD17, whose energy weight
+/// of 0.5 is multiplied by `ema_alpha_y` = 0.01.
 const WEIGHTS: [f64; 2] = [0.005, 0.5];
 
 /// Everything but the structures.

@@ -65,7 +65,8 @@ pub struct Prune {
     /// (llm_pruner); width always does.
     #[schemars(extend("x-value" = "RIDGE"))]
     pub refit: Option<f64>,
-    /// Leave layers as they are narrowed, without a refit to the original outputs (slicegpt, modegpt).
+    /// Leave layers as they are narrowed, without a refit to the original outputs (slicegpt,
+    /// modegpt).
     pub no_refit: bool,
     /// Which layers leave: those whose absence costs least loss, one after the other, or those that
     /// turn the residual stream least (drop_layers) [default: loss].

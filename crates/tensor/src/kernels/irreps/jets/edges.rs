@@ -82,8 +82,8 @@ fn channels_of<T: Scalar>(edges: JetEdges<'_, T>, lens: &[[usize; 2]]) -> usize 
     channels
 }
 
-/// Messages `m_i = f_0 y_i + Σ_j f_ij y_j`, set or added. Filters are the same in both directions, so
-/// this is its own adjoint.
+/// Messages `m_i = f_0 y_i + Σ_j f_ij y_j`, set or added. Filters are the same in both directions,
+/// so this is its own adjoint.
 ///
 /// # Panics
 /// If lengths do not match, or an edge leads outside.

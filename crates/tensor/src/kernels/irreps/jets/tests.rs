@@ -67,7 +67,8 @@ fn check_tangents(what: &str, kernel: &Kernel<'_>, inputs: &[usize], outputs: &[
     close(what, &tangents, &slopes);
 }
 
-/// A backward kernel, given inputs and then gradients of outputs, is the adjoint of the forward one.
+/// A backward kernel, given inputs and then gradients of outputs, is the adjoint of the forward
+/// one.
 #[track_caller]
 fn check_adjoint(
     what: &str,

@@ -1,0 +1,118 @@
+//! The pass over all examples that fills a store, and what it will cost.
+
+use crate::store::{GradientStore, ShardWriter};
+use crate::{AttributeError, Examples, GradientMap, gradients};
+use linwright_ops::Differentiable;
+use linwright_run::{Monitor, Shard};
+use serde::Serialize;
+use std::time::Instant;
+
+/// Options of a cache pass, none of which changes what is written.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
+pub struct CacheOptions {
+    /// The share of the work that this process does.
+    pub share: Shard,
+    /// Bytes that a shard may have; further writes fail as on a full disk.
+    pub limit_bytes: Option<u64>,
+}
+
+/// What a cache pass did.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Serialize)]
+pub struct Cached {
+    /// Shards that were there already.
+    pub found: usize,
+    /// Shards that were computed.
+    pub computed: usize,
+    /// Shards that belong to other processes and are not there yet.
+    pub left: usize,
+    /// Examples whose gradients were computed.
+    pub examples: usize,
+}
+
+/// Computes the shards that a store lacks. A shard that is there is opened and checked, not
+/// computed again.
+///
+/// # Errors
+/// Those of [`gradients`] and of writing; [`AttributeError::Interrupted`] if the monitor asks to
+/// stop, between two batches. Finished shards stay.
+pub fn cache<N: Differentiable>(
+    (network, map): (&N, &GradientMap),
+    examples: &dyn Examples<N::Input>,
+    store: &GradientStore,
+    options: CacheOptions,
+    monitor: &mut dyn Monitor,
+) -> Result<Cached, AttributeError> {
+    let manifest = store.manifest();
+    assert_eq!((map.size(), examples.count()), (manifest.size(), manifest.count), "of this store");
+    let mut cached = Cached::default();
+    monitor.step("gradients");
+    for shard in 0..manifest.shards() {
+        let of_shard = store.examples_of(shard);
+        if store.has(shard) {
+            store.shard(shard)?;
+            cached.found += 1;
+            continue;
+        }
+        if !options.share.owns(shard) {
+            cached.left += 1;
+            continue;
+        }
+        let mut writer = ShardWriter::create(store, shard, options.limit_bytes)?;
+        for start in of_shard.clone().step_by(manifest.batch) {
+            if monitor.interrupted() {
+                return Err(AttributeError::Interrupted);
+            }
+            let batch = examples.batch(start..of_shard.end.min(start + manifest.batch));
+            writer.push(&gradients(network, map, &batch, manifest.reduction, start)?)?;
+            let done = start + batch.spans.len();
+            monitor.progress(done as u64, manifest.count as u64);
+        }
+        writer.finish()?;
+        cached.computed += 1;
+        cached.examples += of_shard.len();
+    }
+    Ok(cached)
+}
+
+/// What a cache pass will cost.
+#[derive(Clone, Copy, Debug, PartialEq, Serialize)]
+pub struct CacheEstimate {
+    /// Seconds of the shards that are not there yet, on this machine and these threads.
+    pub seconds: f64,
+    /// Bytes of the finished store, its maps included.
+    pub disk_bytes: u64,
+    /// Bytes in memory beside the network and its passes: maps, inputs that are kept from the
+    /// forward to the backward pass, the rows of a batch and a tile before and after encoding.
+    pub memory_bytes: u64,
+}
+
+/// Estimates a cache pass of a network, by a timed pass of one batch, after one that is not timed.
+///
+/// # Errors
+/// Those of [`gradients`].
+pub fn estimate<N: Differentiable>(
+    (network, map): (&N, &GradientMap),
+    examples: &dyn Examples<N::Input>,
+    store: &GradientStore,
+) -> Result<CacheEstimate, AttributeError> {
+    let manifest = store.manifest();
+    let count = manifest.batch.min(manifest.count);
+    // One in the middle: texts may be sorted by length.
+    let start = (manifest.count - count) / 2;
+    let batch = examples.batch(start..start + count);
+    let pass = || gradients(network, map, &batch, manifest.reduction, start);
+    pass()?;
+    let begin = Instant::now();
+    pass()?;
+    let each = begin.elapsed().as_secs_f64() / count as f64;
+    let left = (0..manifest.shards()).filter(|&shard| !store.has(shard));
+    let left: usize = left.map(|shard| store.examples_of(shard).len()).sum();
+    let rows = batch.spans.last().map_or(0, |span| span.end) as u64;
+    let tile = (4 + manifest.element.bytes()) * manifest.tile_rows * manifest.size();
+    let of_batch = 4 * (count * manifest.size()) as u64;
+    Ok(CacheEstimate {
+        seconds: each * left as f64,
+        disk_bytes: store.shard_bytes() + map.bytes(),
+        memory_bytes: map.bytes() + rows * map.kept_bytes_per_row() + of_batch + tile as u64,
+    })
+}

@@ -1,0 +1,38 @@
+//! FactGraSS: masks of the two factors of a gradient, then an SJLT of the flattened sub-block.
+//!
+//! `√(blow_up · size)` rows and columns are picked, so it is GraSS whose mask is a product of sets.
+//! Only the picked inputs are kept for the backward pass. Source: Hu et al. 2025,
+//! arXiv:2505.18976. Layers with fewer rows or columns keep all of them; where the sub-block has no
+//! more than `size` numbers, there is no second stage.
+
+use super::{Compressor, Layer, Role};
+use crate::{AttributeError, LayerMap};
+
+pub(super) struct FactGrass;
+
+impl Compressor for FactGrass {
+    const NAME: &'static str = "factgrass";
+    const ABOUT: &'static str = "random rows and columns of the gradient, then sparse random signs";
+
+    fn build(layer: &Layer<'_>) -> Result<LayerMap, AttributeError> {
+        let side = layer.side(layer.blown_up()?)?;
+        let (inp, out) = (layer.random_mask(Role::Inp, side)?, layer.random_mask(Role::Out, side)?);
+        layer.factorised(inp, out, true)
+    }
+}
+
+pub(super) struct SelectiveFactGrass;
+
+impl Compressor for SelectiveFactGrass {
+    const NAME: &'static str = "selective_factgrass";
+    const ABOUT: &'static str =
+        "learned rows and columns of the gradient, then sparse random signs";
+    const LEARNED: bool = true;
+
+    fn build(layer: &Layer<'_>) -> Result<LayerMap, AttributeError> {
+        let side = layer.side(layer.blown_up()?)?;
+        let (inp, out) =
+            (layer.selective_mask(Role::Inp, side)?, layer.selective_mask(Role::Out, side)?);
+        layer.factorised(inp, out, true)
+    }
+}

@@ -1,0 +1,176 @@
+//! Scores of a store against their definition, and against closed forms.
+
+use super::*;
+use crate::tests::{KEY, classified, classifier, map_of, points};
+use crate::{
+    CacheOptions, Examples, GradientMap, Reduction, Sources, StoreOptions, Top, cache, gradients,
+};
+use linwright_nets::{Labelled, Net};
+use linwright_run::Silent;
+use std::path::Path;
+
+struct World {
+    net: Net,
+    labelled: Labelled,
+    map: GradientMap,
+}
+
+impl World {
+    fn new(compressor: &str, count: usize) -> Self {
+        let (net, labelled) = (classifier(1), points(count));
+        let map = map_of(&net, compressor, &|_| true);
+        Self { net, labelled, map }
+    }
+
+    fn store(&self, path: &Path, compressor: &str) -> GradientStore {
+        let examples = classified(&self.labelled);
+        let (count, identity) = (examples.count(), examples.identity());
+        let sources = Sources { network: "w".into(), examples: identity, count };
+        let options = StoreOptions { batch: 4, shard_rows: 9, ..StoreOptions::default() };
+        let of = (compressor.parse().unwrap(), KEY);
+        let store = GradientStore::create(path, &sources, &self.map, of, options).unwrap();
+        let all = (&self.net, &self.map);
+        cache(all, &examples, &store, CacheOptions::default(), &mut Silent).unwrap();
+        store
+    }
+
+    fn rows(&self) -> Mat<f32> {
+        let examples = classified(&self.labelled);
+        let batch = examples.batch(0..examples.count());
+        gradients(&self.net, &self.map, &batch, Reduction::Mean, 0).unwrap().rows
+    }
+}
+
+fn scores_of(
+    attribution: &Attribution<'_>,
+    queries: &Mat<f32>,
+    comparison: Comparison,
+) -> Mat<f64> {
+    let mut all = Vec::new();
+    let visit = &mut |first: usize, scores: &Mat<f64>| {
+        assert_eq!(first * queries.rows(), all.len(), "examples in order");
+        all.extend_from_slice(scores.data());
+    };
+    attribution.scores(queries, comparison, &mut Silent, visit).unwrap();
+    Mat::from_vec(all.len() / queries.rows(), queries.rows(), all)
+}
+
+#[track_caller]
+fn assert_close(found: &Mat<f64>, expected: &Mat<f64>, what: &str) {
+    let scale = expected.data().iter().fold(0.0f64, |most, v| most.max(v.abs()));
+    assert_eq!((found.rows(), found.cols()), (expected.rows(), expected.cols()), "{what}");
+    for (a, b) in found.data().iter().zip(expected.data()) {
+        assert!((a - b).abs() <= 1e-5 * scale, "{what}: {a} and {b} of {scale}");
+    }
+}
+
+/// Scores by preconditioning the stored gradients instead of the queries.
+fn by_definition(world: &World, rows: &Mat<f32>, queries: &Mat<f32>, damping: Damping) -> Mat<f64> {
+    let mut scores = Mat::zeros(rows.rows(), queries.rows());
+    for layer in world.map.layers() {
+        let of = |all: &Mat<f32>| -> Mat<f64> {
+            all.view().columns(layer.columns.start, layer.columns.len()).to_mat().cast()
+        };
+        let fisher = Curvature::of_rows("layer", of(rows)).unwrap();
+        let (mut conditioned, queries) = (of(rows), of(queries));
+        fisher.precondition(&mut conditioned, damping).unwrap();
+        for i in 0..scores.rows() {
+            for q in 0..queries.rows() {
+                let terms = conditioned.row(i).iter().zip(queries.row(q)).map(|(a, b)| a * b);
+                *scores.at_mut(i, q) += terms.sum::<f64>();
+            }
+        }
+    }
+    scores
+}
+
+#[test]
+fn preconditioned_queries_give_the_scores_of_preconditioned_examples() {
+    // More and fewer examples than numbers of a layer.
+    for (compressor, count) in [("factgrass:4", 40), ("factgrass:25", 20)] {
+        let (world, dir) = (World::new(compressor, count), tempfile::tempdir().unwrap());
+        let store = world.store(&dir.path().join("s"), compressor);
+        let attribution = Attribution::open(&store).unwrap();
+        let rows = world.rows();
+        let queries = rows.view().rows_range(2, 3).to_mat();
+        for damping in [Damping::Relative(0.1), Damping::Relative(10.0), Damping::Absolute(1e-3)] {
+            let found = scores_of(&attribution, &queries, Comparison::Influence(damping));
+            let expected = by_definition(&world, &rows, &queries, damping);
+            assert_close(&found, &expected, &format!("{compressor}, {damping}"));
+            let own = attribution.self_influence(damping, &mut Silent).unwrap();
+            let relative = scores_of(&attribution, &queries, Comparison::RelatIf(damping));
+            for (i, own) in own.iter().enumerate() {
+                assert!(*own >= 0.0);
+                for q in 0..3 {
+                    let want = expected.at(i, q) / own.sqrt();
+                    assert!((relative.at(i, q) - want).abs() < 1e-4 * (1.0 + want.abs()));
+                }
+            }
+            // A query that is an example: its score on itself is its self-influence.
+            for q in 0..3 {
+                let (found, own) = (found.at(2 + q, q), own[2 + q]);
+                assert!((found - own).abs() < 1e-5 * own, "{found}, {own}");
+            }
+        }
+    }
+}
+
+#[test]
+fn inner_products_and_cosines_are_those_of_the_gradients() {
+    let (world, dir) = (World::new("logra:9", 20), tempfile::tempdir().unwrap());
+    let store = world.store(&dir.path().join("s"), "logra:9");
+    let attribution = Attribution::open(&store).unwrap();
+    let rows = world.rows();
+    let queries = rows.view().rows_range(0, 2).to_mat();
+    let dot = |a: &[f32], b: &[f32]| -> f64 {
+        a.iter().zip(b).map(|(a, b)| f64::from(*a) * f64::from(*b)).sum()
+    };
+    let expected = Mat::from_fn(20, 2, |i, q| dot(rows.row(i), queries.row(q)));
+    assert_close(&scores_of(&attribution, &queries, Comparison::GradDot), &expected, "dot");
+    let norm = |row: &[f32]| dot(row, row).sqrt();
+    let cosines =
+        Mat::from_fn(20, 2, |i, q| expected.at(i, q) / norm(rows.row(i)) / norm(queries.row(q)));
+    let found = scores_of(&attribution, &queries, Comparison::GradCos);
+    assert_close(&found, &cosines, "cosine");
+    assert!((found.at(0, 0) - 1.0).abs() < 1e-6 && (found.at(1, 1) - 1.0).abs() < 1e-6);
+    let mut top = Top::largest(2, 1);
+    attribution
+        .scores(&queries, Comparison::GradCos, &mut Silent, &mut |first, part| top.add(first, part))
+        .unwrap();
+    assert_eq!([top.best()[0][0].index, top.best()[1][0].index], [0, 1]);
+}
+
+#[test]
+fn scores_with_relative_damping_do_not_depend_on_the_scale_of_a_layer() {
+    let world = World::new("factgrass:4", 30);
+    let rows = world.rows();
+    let scaled = {
+        let mut scaled = rows.clone();
+        let columns = world.map.layers()[0].columns.clone();
+        for i in 0..30 {
+            scaled.row_mut(i)[columns.clone()].iter_mut().for_each(|number| *number *= 64.0);
+        }
+        scaled
+    };
+    let first = |all: &Mat<f32>| all.view().rows_range(0, 2).to_mat();
+    let of = |rows: &Mat<f32>, damping| by_definition(&world, rows, &first(rows), damping);
+    let damping = Damping::Relative(0.1);
+    assert_close(&of(&scaled, damping), &of(&rows, damping), "relative");
+    let damping = Damping::Absolute(0.1);
+    let (changed, before) = (of(&scaled, damping), of(&rows, damping));
+    let differs = |(a, b): (&f64, &f64)| (a - b).abs() > 0.1 * b.abs();
+    assert!(changed.data().iter().zip(before.data()).any(differs), "an absolute one does");
+}
+
+#[test]
+fn a_stopped_pass_is_told() {
+    let (world, dir) = (World::new("factgrass:4", 12), tempfile::tempdir().unwrap());
+    let store = world.store(&dir.path().join("s"), "factgrass:4");
+    let attribution = Attribution::open(&store).unwrap();
+    let queries = world.rows();
+    let mut stop = linwright_run::Stopped;
+    for comparison in [Comparison::GradDot, Comparison::Influence(Damping::Relative(1.0))] {
+        let stopped = attribution.scores(&queries, comparison, &mut stop, &mut |_, _| {});
+        assert!(matches!(stopped, Err(AttributeError::Interrupted)), "{comparison:?}");
+    }
+}

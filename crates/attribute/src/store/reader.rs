@@ -1,0 +1,163 @@
+//! Reading a shard.
+
+use super::layout::{CHECKSUM, Layout};
+use super::writer::header;
+use super::{Element, GradientStore};
+use crate::AttributeError;
+use linwright_run::input;
+use linwright_tensor::kernels::elementwise::all_finite;
+use linwright_tensor::kernels::fingerprint::fingerprint;
+use linwright_tensor::{MappedFile, Mat};
+use std::ops::Range;
+use std::path::PathBuf;
+
+/// A shard: a mapped file whose header and footer were checked. A tile is checked when it is read.
+#[derive(Debug)]
+pub struct ShardFile {
+    path: PathBuf,
+    map: MappedFile,
+    layout: Layout,
+    element: Element,
+    rows: Vec<StoredRow>,
+    scales: Vec<f32>,
+    checksums: Vec<u128>,
+}
+
+/// What is known of an example beside its gradient.
+#[derive(Clone, Copy, Debug, PartialEq)]
+pub struct StoredRow {
+    /// Number of the example, from zero.
+    pub example: usize,
+    /// Number of its targets.
+    pub targets: u64,
+    /// Its loss in nats, summed or averaged like its gradient.
+    pub loss: f64,
+    /// Length of its compressed gradient.
+    pub norm: f64,
+}
+
+impl ShardFile {
+    pub(super) fn open(store: &GradientStore, shard: usize) -> Result<Self, AttributeError> {
+        let path = store.shard_path(shard);
+        let read = |source| AttributeError::Read { path: path.clone(), source };
+        let damaged = |reason: String| AttributeError::Damaged { path: path.clone(), reason };
+        let map = input::open(&path).and_then(MappedFile::of).map_err(read)?;
+        let layout = Layout::of(store.manifest(), store.examples_of(shard).len());
+        let (bytes, expected) = (map.bytes(), layout.bytes());
+        if bytes.len() != expected {
+            return Err(damaged(format!("{} bytes, expected {expected}", bytes.len())));
+        }
+        let of_store = header(store, shard);
+        if bytes[..of_store.len()] != of_store {
+            return Err(damaged("its header is not the one of this shard of this store".into()));
+        }
+        let (footer, checksum) =
+            bytes[layout.footer()..].split_at(layout.bytes() - layout.footer() - CHECKSUM);
+        if fingerprint(footer).to_le_bytes() != checksum {
+            return Err(damaged("the checksum of its footer differs".into()));
+        }
+        let element = store.manifest().element;
+        let mut numbers = footer;
+        let rows = (0..layout.rows()).map(|_| StoredRow::take(&mut numbers)).collect();
+        let scales = if element.is_scaled() { layout.rows() * layout.layers().len() } else { 0 };
+        let scales = (0..scales).map(|_| f32::from_le_bytes(take(&mut numbers))).collect();
+        let checksums =
+            (0..layout.tiles()).map(|_| u128::from_le_bytes(take(&mut numbers))).collect();
+        Ok(Self { path, map, layout, element, rows, scales, checksums })
+    }
+
+    /// What is known of its examples.
+    #[must_use]
+    pub fn rows(&self) -> &[StoredRow] {
+        &self.rows
+    }
+
+    /// Number of tiles.
+    #[must_use]
+    pub fn tiles(&self) -> usize {
+        self.layout.tiles()
+    }
+
+    /// Reads a tile and checks it.
+    ///
+    /// # Errors
+    /// [`AttributeError::Damaged`].
+    ///
+    /// # Panics
+    /// If there is no such tile.
+    pub fn tile(&self, tile: usize) -> Result<Tile<'_>, AttributeError> {
+        let start = self.layout.tile(tile).start;
+        let last = tile + 1 == self.layout.tiles();
+        let end = if last { self.layout.footer() } else { self.layout.tile(tile + 1).start };
+        if fingerprint(&self.map.bytes()[start..end]) != self.checksums[tile] {
+            return Err(self.damaged(format!("the checksum of tile {tile} differs")));
+        }
+        Ok(Tile { shard: self, tile })
+    }
+
+    fn damaged(&self, reason: String) -> AttributeError {
+        AttributeError::Damaged { path: self.path.clone(), reason }
+    }
+}
+
+impl StoredRow {
+    fn take(bytes: &mut &[u8]) -> Self {
+        let example = u64::from_le_bytes(take(bytes)) as usize;
+        let targets = u64::from_le_bytes(take(bytes));
+        let (loss, norm) = (f64::from_le_bytes(take(bytes)), f64::from_le_bytes(take(bytes)));
+        Self { example, targets, loss, norm }
+    }
+}
+
+/// The next bytes of a footer, whose length was checked.
+fn take<const N: usize>(bytes: &mut &[u8]) -> [u8; N] {
+    let (head, rest) = bytes.split_first_chunk().expect("the length of a footer was checked");
+    *bytes = rest;
+    *head
+}
+
+/// Some examples of a shard, in a row of one mapped range, which was checked.
+#[derive(Clone, Copy, Debug)]
+pub struct Tile<'a> {
+    shard: &'a ShardFile,
+    tile: usize,
+}
+
+impl Tile<'_> {
+    /// Its rows in the shard.
+    #[must_use]
+    pub fn rows(&self) -> Range<usize> {
+        self.shard.layout.rows_of(self.tile)
+    }
+
+    /// Writes the numbers of a layer to `values` (rows, numbers of the layer).
+    ///
+    /// # Errors
+    /// [`AttributeError::Damaged`] for numbers that are not finite.
+    ///
+    /// # Panics
+    /// If there is no such layer.
+    pub fn layer(&self, layer: usize, values: &mut Mat<f32>) -> Result<(), AttributeError> {
+        let ShardFile { layout, element, scales, map, .. } = self.shard;
+        let (rows, columns) = (self.rows(), layout.layers()[layer].len());
+        let bytes = &map.bytes()[layout.tile(self.tile)][layout.layer(self.tile, layer)];
+        values.resize(rows.len(), columns);
+        for (at, (row, bytes)) in
+            rows.zip(bytes.chunks_exact(columns * element.bytes())).enumerate()
+        {
+            let scale = scales.get(row * layout.layers().len() + layer).copied().unwrap_or(1.0);
+            element.decode(bytes, scale, values.row_mut(at));
+        }
+        match all_finite(values.data()) {
+            true => Ok(()),
+            false => Err(self
+                .shard
+                .damaged(format!("numbers of layer {layer} in tile {} are not finite", self.tile))),
+        }
+    }
+
+    /// Lets the system reclaim the memory of the tile.
+    pub fn release(&self) {
+        self.shard.map.release(self.shard.layout.tile(self.tile));
+    }
+}

@@ -1,0 +1,76 @@
+//! Some columns of a matrix.
+//!
+//! `y[i, j] = x[i, columns[j]]`. The column after the last one is that of a bias: it is 1 in every
+//! row.
+
+use super::instructions::vectorised;
+use crate::{MatMut, MatRef, parallel};
+
+/// Writes some columns of `x` (rows, inp) to `y` (rows, `columns.len()`), in the order given and as
+/// often as they occur. Column `inp` is 1 in every row.
+///
+/// # Panics
+/// If the shapes do not match, or a column is larger than `inp`.
+#[track_caller]
+pub fn select_columns(x: MatRef<'_, f32>, columns: &[u32], y: MatMut<'_, f32>) {
+    let (rows, inp) = (x.rows(), x.cols());
+    assert_eq!((y.rows(), y.cols()), (rows, columns.len()), "columns of {rows} x {inp}");
+    let most = columns.iter().copied().max().unwrap_or(0);
+    assert!(most as usize <= inp, "column {most} of {inp}");
+    let ones: Vec<usize> =
+        columns.iter().enumerate().filter(|&(_, &c)| c as usize == inp).map(|(j, _)| j).collect();
+    let has_no_columns = inp == 0;
+    parallel::for_each(y.row_blocks(parallel::ROW_BLOCK), |block, mut y| {
+        for i in 0..y.rows() {
+            let row = y.row_mut(i);
+            if has_no_columns {
+                row.fill(1.0);
+                continue;
+            }
+            gather(x.row(block * parallel::ROW_BLOCK + i), columns, row);
+            ones.iter().for_each(|&j| row[j] = 1.0);
+        }
+    });
+}
+
+vectorised! {
+    /// `y[j] = x[columns[j]]`, with the last number of `x` for columns beyond it: without a branch
+    /// in the loop.
+    fn gather<const FUSED: bool>(x: &[f32], columns: &[u32], y: &mut [f32]) {
+        let last = x.len() - 1;
+        for (y, &column) in y.iter_mut().zip(columns) {
+            *y = x[(column as usize).min(last)];
+        }
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use crate::{Mat, RngKey};
+
+    #[test]
+    fn columns_equal_their_naive_twin() {
+        for (rows, inp, count) in [(1, 1, 3), (3, 0, 2), (70, 19, 40), (200, 300, 33), (2, 5, 0)] {
+            let x: Mat<f32> =
+                Mat::from_vec(rows, inp, RngKey::new(1).stream().normals(rows * inp, 1.0));
+            let mut stream = RngKey::new(2).stream();
+            let columns: Vec<u32> = (0..count).map(|_| stream.below(inp + 1) as u32).collect();
+            let mut y = Mat::from_vec(rows, count, vec![7.0; rows * count]);
+            select_columns(x.view(), &columns, y.view_mut());
+            for i in 0..rows {
+                for (j, &column) in columns.iter().enumerate() {
+                    let column = column as usize;
+                    let want = if column == inp { 1.0 } else { x.at(i, column) };
+                    assert_eq!(y.at(i, j), want, "({i}, {j}) of {rows} x {inp}");
+                }
+            }
+        }
+    }
+
+    #[test]
+    #[should_panic(expected = "column 4 of 3")]
+    fn columns_beyond_the_bias_are_refused() {
+        select_columns(Mat::zeros(1, 3).view(), &[4], Mat::zeros(1, 1).view_mut());
+    }
+}
