@@ -66,8 +66,8 @@ impl Network for TensorNet {
     }
 
     /// # Errors
-    /// [`MoleculeError::Architecture`] for a model with latent charges, whose filters depend on them,
-    /// and [`MoleculeError::NotLinear`].
+    /// [`MoleculeError::Architecture`] for a model with latent charges, on which its filters
+    /// depend, and [`MoleculeError::NotLinear`].
     fn begin(&self, _input: &Batch) -> Result<TensorNetState, MoleculeError> {
         if self.config.model == Family::Tensornet2 {
             let (found, expected) = ("tensornet2".into(), "tensornet".into());
