@@ -10,7 +10,7 @@ use std::fs;
 use std::path::Path;
 
 /// Commands that write a directory, each with all it needs but the directory.
-const DIRECTORIES: [&str; 11] = [
+const DIRECTORIES: [&str; 12] = [
     "compress model --method low-rank --keep 0.5 --dataset calibration.jsonl --output",
     "plan model --no-cache --output",
     "laser model --no-cache --lname mlp --rank 1 --output",
@@ -22,6 +22,7 @@ const DIRECTORIES: [&str; 11] = [
     "man --output",
     "train-net mlp:2 --images a-images-idx3-ubyte --steps 1 --output",
     "molecule train --data a.xyz --channels 16 --steps 1 --validation 1 --output",
+    "molecule compress potential.ckpt --method svd --rank 2 --output",
 ];
 
 /// Commands that go on in the directory of a run.
@@ -258,6 +259,7 @@ fn no_command_that_writes_is_forgotten() {
                 "molecule relax",
                 "molecule convert",
                 "molecule train",
+                "molecule compress",
             ],
             other => &[other],
         };

@@ -3,6 +3,7 @@
 use crate::species::shown_species;
 use crate::units::{Energy, Length, Units};
 use linwright_files::FileError;
+use linwright_ops::OpError;
 use linwright_run::shown;
 use std::path::PathBuf;
 
@@ -41,6 +42,25 @@ pub enum MoleculeError {
         found: String,
         /// What the architecture needs.
         expected: String,
+    },
+    /// An operator that a slot cannot have.
+    #[error("slot {site}: {source}")]
+    Operator {
+        /// Name of the slot.
+        site: String,
+        /// What is wrong with it.
+        source: OpError,
+    },
+    /// An operator that is not linear: components of vectors and tensors that went through it would
+    /// no longer turn with the structure, and slopes of filters are taken of linear maps alone.
+    #[error(
+        "slot {site} holds a {kind}, expected a linear operator: with others, energies would depend on the orientation"
+    )]
+    NotLinear {
+        /// Name of the slot.
+        site: String,
+        /// Kind of the operator.
+        kind: String,
     },
     /// A setting that cannot be used.
     #[error("{name}: {found}; expected {expected}")]

@@ -4,6 +4,7 @@
 //! A [`Structure`] holds atoms, [`Neighbours`] their pairs within a cutoff, and a [`Potential`]
 //! says what energy and forces they have. Dynamics, relaxation and evaluation know only the trait.
 
+mod batches;
 mod checkpoint;
 mod converted;
 pub mod dynamics;
@@ -30,7 +31,10 @@ pub mod training;
 mod units;
 mod xyz;
 
-pub use checkpoint::{Checkpoint, Numbers, Settings, Weight, parse_settings, read_settings};
+pub use batches::StructureBatches;
+pub use checkpoint::{
+    Checkpoint, Numbers, Settings, Weight, file_sha256, parse_settings, read_settings,
+};
 pub use converted::ConvertedPotential;
 pub use ensemble::Ensemble;
 pub use error::MoleculeError;

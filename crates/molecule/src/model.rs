@@ -8,6 +8,10 @@ use crate::priors::{Prior, PriorChoices};
 use crate::structure::Structure;
 use crate::tensornet::{TensorNet, TensorNetConfig, TensorNetPotential};
 use crate::units::Units;
+use linwright_files::{DirWriter, FileError, SINGLE, SavedFile};
+use linwright_ops::{SiteId, Sites};
+use linwright_run::atomic::AtomicDir;
+use linwright_run::shown;
 use serde_json::Value;
 use std::path::Path;
 
@@ -43,7 +47,17 @@ impl MoleculeModel {
         let hyper = Value::Object(checkpoint.hyper.clone());
         let config = TensorNetConfig::from_hyperparameters(&hyper)?;
         let tensor = |name: &str, shape: &[usize]| Ok(checkpoint.tensor(name, shape)?.to_f64());
-        let network = TensorNet::from_tensors(config, tensor)?;
+        let operator = |site: &str, shape| checkpoint.operator(site, shape);
+        let network = TensorNet::with_operators(config, tensor, operator)?;
+        let slots = network.linears();
+        let is_unknown = |site: &&String| slots.iter().all(|slot| slot.id().0 != **site);
+        if let Some(site) = checkpoint.operators.keys().find(is_unknown) {
+            return Err(MoleculeError::Tensor {
+                name: shown(site),
+                found: "an operator".into(),
+                expected: "the name of a slot".into(),
+            });
+        }
         let priors = Prior::of_checkpoint(&checkpoint, choices)?;
         let head = network.config().head;
         if !(priors.is_empty() || head.is_energy()) {
@@ -54,6 +68,49 @@ impl MoleculeModel {
             return Err(MoleculeError::Prior { what });
         }
         Ok(Self { network, priors, checkpoint })
+    }
+
+    /// The model with some slots as an edited network has them.
+    ///
+    /// # Errors
+    /// [`MoleculeError::Operator`] for an operator that cannot be stored, and those of
+    /// [`Self::of_checkpoint`].
+    pub fn with_slots(&self, edited: &TensorNet, sites: &[SiteId]) -> Result<Self, MoleculeError> {
+        let mut checkpoint = self.checkpoint.clone();
+        for slot in edited.slots().into_iter().filter(|slot| sites.contains(slot.id())) {
+            checkpoint.put_slot(slot)?;
+        }
+        Self::of_checkpoint(checkpoint, PriorChoices::default())
+    }
+
+    /// Writes the model as a directory with `model.safetensors`, and `files` beside it, which
+    /// appears whole or not at all, and reads it back.
+    ///
+    /// # Errors
+    /// Those of the system, and [`MoleculeError::Checkpoint`] if another model was read back.
+    pub fn save(
+        &self,
+        out: &Path,
+        force: bool,
+        files: &[(String, Vec<u8>)],
+    ) -> Result<Vec<SavedFile>, MoleculeError> {
+        let target = AtomicDir::create(out, force).map_err(FileError::from)?;
+        let mut writer = DirWriter::new(target);
+        writer.text(SINGLE, &self.checkpoint.to_parts(&out.join(SINGLE))?.concat())?;
+        for (name, bytes) in files {
+            writer.text(name, bytes)?;
+        }
+        writer.checksums()?;
+        let back = Self::open(writer.target.path())?.checkpoint;
+        let Checkpoint { tensors, operators, hyper, .. } = &self.checkpoint;
+        if (&back.tensors, &back.operators, &back.hyper) != (tensors, operators, hyper) {
+            return Err(MoleculeError::Checkpoint {
+                path: out.to_owned(),
+                what: "was not read back as it was written; check the disk".into(),
+            });
+        }
+        writer.target.commit().map_err(FileError::from)?;
+        Ok(writer.files)
     }
 
     /// The model as a potential: exact in double precision, or in single precision with tables.

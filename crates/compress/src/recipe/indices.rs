@@ -48,6 +48,19 @@ impl Indices {
         after > 0 && self.0[after - 1].1 >= index
     }
 
+    /// The first common index of two choices of the same examples, of which there are `all`, and
+    /// how many are common; without indices, a choice has all. `None` if none is common.
+    #[must_use]
+    pub fn common(choices: [Option<&Self>; 2], all: usize) -> Option<[usize; 2]> {
+        let end = |choice: &Option<&Self>| choice.map_or(all, |indices| indices.last() + 1);
+        let end = choices.iter().map(end).min().unwrap_or(0);
+        let in_both = |index: &usize| {
+            choices.iter().all(|choice| choice.is_none_or(|indices| indices.contains(*index)))
+        };
+        let mut common = (0..end).filter(in_both);
+        common.next().map(|first| [first, 1 + common.count()])
+    }
+
     /// All indices, in ascending order.
     pub fn iter(&self) -> impl Iterator<Item = usize> {
         self.0.iter().flat_map(|&(first, last)| first..=last)

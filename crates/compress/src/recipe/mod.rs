@@ -2,14 +2,16 @@
 //!
 //! Unknown keys are errors that suggest the nearest valid key. A recipe names the model, the
 //! calibration data, the evaluation, and one or more tables of methods on nested sets of layers.
-//! Of its two kinds, [`Recipe`] studies a language model on text, [`ImageRecipe`] a small network
-//! on labelled images; the tables and their checks are the same.
+//! Of its three kinds, [`Recipe`] studies a language model on text, [`ImageRecipe`] a small network
+//! on labelled images, [`MoleculeRecipe`] a molecular potential; the tables and their checks are the
+//! same.
 
 mod advice;
 mod check;
 mod heal;
 mod images;
 mod indices;
+mod molecules;
 #[cfg(test)]
 mod tests;
 mod text;
@@ -28,6 +30,7 @@ pub use advice::suggestion;
 pub use heal::Healing;
 pub use images::{ImageCalibration, ImageEvaluation, ImageRecipe};
 pub use indices::Indices;
+pub use molecules::{MoleculeRecipe, StructureCalibration, StructureEvaluation, StructureSource};
 pub use text::{CalibrationSource, Evaluation};
 
 /// Size limit of a recipe in bytes.
@@ -47,7 +50,7 @@ pub struct Recipe<C = CalibrationSource, E = Evaluation> {
     pub version: u32,
     /// Heading of the report.
     pub title: String,
-    /// A checkpoint directory, or `pocket`; a description of a small network.
+    /// A checkpoint directory, or `pocket`; a description of a small network; a potential.
     pub model: String,
     /// Seeds, with one run of every row each: they determine the order of calibration data and all
     /// random starts.
@@ -177,6 +180,15 @@ pub fn parse(path: &Path, text: &str) -> Result<Recipe, RecipeError> {
 /// # Errors
 /// As [`read`].
 pub fn parse_images(path: &Path, text: &str) -> Result<ImageRecipe, RecipeError> {
+    parse_of(path, text)
+}
+
+/// Parses a recipe of a molecular potential; `path` is its name in messages. It is told from the
+/// others by the key `calibration.structures`.
+///
+/// # Errors
+/// As [`read`].
+pub fn parse_molecules(path: &Path, text: &str) -> Result<MoleculeRecipe, RecipeError> {
     parse_of(path, text)
 }
 

@@ -195,3 +195,54 @@ fn healing_is_said_by_one_key() {
         "{message}"
     );
 }
+
+const MOLECULES: &str = "
+version: 1
+title: A test
+model: potential.ckpt
+calibration: {structures: a.xyz, examples: 0-99, sample: 50, batch: 5, validation: 0.2}
+eval: {structures: b.xyz, units: 'kcal/mol,A', forces_key: forces}
+tables:
+  - title: One
+    layers: [[0]]
+    targets: [mixing]
+    methods:
+      - {fit: {method: low_rank}, size: {rank: 4}}
+";
+
+#[test]
+fn a_recipe_of_molecules_reads_and_heals_nothing_by_default() {
+    let recipe = parse_molecules(Path::new("r.yaml"), MOLECULES).expect("reads");
+    assert_eq!([50, 2, 1].map(|n| recipe.calibration.validation_of(n)), [10, 1, 1]);
+    assert_eq!(recipe.tables[0].heal, Some(Vec::new()));
+    let plan = recipe.tables[0].plan(&recipe.tables[0].methods[0], &[0], 1);
+    assert_eq!((plan.edits.len(), &plan.edits[0].sites.roles[..]), (1, &["mixing".into()][..]));
+    let json = serde_json::to_string(&recipe).expect("is plain data");
+    assert_eq!(serde_json::from_str::<MoleculeRecipe>(&json).expect("reads"), recipe);
+}
+
+#[test]
+fn keys_and_values_of_molecules_are_checked() {
+    for (from, to, expected) in [
+        ("sample: 50", "samples: 50", "did you mean `sample`?"),
+        ("sample: 50", "sample: 1", "calibration.sample is below 2"),
+        ("batch: 5", "batch: 0", "calibration.batch is 0"),
+        ("validation: 0.2", "validation: 1", "calibration.validation is 1"),
+        ("kcal/mol,A", "furlong,A", "eval.units is wrong"),
+        ("{rank: 4}", "{rank: 0}", "tables[0].methods[0].size"),
+    ] {
+        let text = MOLECULES.replacen(from, to, 1);
+        let message = parse_molecules(Path::new("r.yaml"), &text).expect_err(to).to_string();
+        assert!(message.contains(expected), "{message}");
+    }
+}
+
+#[test]
+fn common_indices_are_those_of_both_choices() {
+    let of = |text: &str| Indices::parse(text).expect("indices");
+    let (first, second) = (of("0-9,20"), of("5-30"));
+    assert_eq!(Indices::common([Some(&first), Some(&second)], 40), Some([5, 6]));
+    assert_eq!(Indices::common([Some(&first), None], 40), Some([0, 11]));
+    assert_eq!(Indices::common([None, None], 3), Some([0, 3]));
+    assert_eq!(Indices::common([Some(&of("0-4")), Some(&second)], 40), None);
+}

@@ -1,7 +1,8 @@
 //! The main figure of a report, by which methods are compared: lower is better.
 //!
 //! It is the perplexity of the first task that has one; otherwise the cross-entropy of the first
-//! task that has one, which is what the logarithm of a perplexity is for tokens.
+//! task that has one, which is what the logarithm of a perplexity is for tokens; otherwise the mean
+//! absolute error of forces.
 
 use super::summary::metric_of;
 use super::{Report, Row, Summary};
@@ -18,7 +19,7 @@ struct Kind {
     names: [&'static str; 2],
     /// Title of a column and of a fact.
     title: &'static str,
-    /// How plots and differences of two methods see it: in nats.
+    /// How plots and differences of two methods see it: in nats, or in units of force.
     nats: &'static str,
     /// Title of the axis of plots.
     axis: &'static str,
@@ -48,6 +49,18 @@ const CROSS_ENTROPY: Kind = Kind {
     nats: "cross_entropy",
     axis: "cross-entropy, nats per example",
     columns: &[("cross_entropy", "Cross-entropy", Style::Significant(4))],
+};
+
+const FORCE_ERROR: Kind = Kind {
+    metric: "force_mae",
+    names: ["force error", "force errors"],
+    title: "Force MAE",
+    nats: "force_mae",
+    axis: "mean absolute error of forces",
+    columns: &[
+        ("force_mae", "Force MAE", Style::Significant(4)),
+        ("energy_mae", "Energy MAE per atom", Style::Significant(4)),
+    ],
 };
 
 /// The main figure of a report.
@@ -114,7 +127,7 @@ impl Quality<'_> {
 impl Report {
     /// The main figure, if a task has one.
     pub(super) fn quality(&self) -> Option<Quality<'_>> {
-        [&PERPLEXITY, &CROSS_ENTROPY].into_iter().find_map(|kind| {
+        [&PERPLEXITY, &CROSS_ENTROPY, &FORCE_ERROR].into_iter().find_map(|kind| {
             let mut all = self.all_results();
             let result = all.find(|result| result.metric(kind.metric).is_some())?;
             Some(Quality { task: &result.task, kind })

@@ -6,6 +6,7 @@
 //! it stopped; another recipe in the same directory is an error.
 
 mod images;
+mod molecules;
 mod text;
 
 use crate::methods::FitReport;
@@ -26,6 +27,10 @@ use serde::{Deserialize, Serialize};
 pub use crate::estimate::estimate;
 pub use images::{ImageStudyError, ImageTrial, labelled, open_images};
 pub use linwright_evaluate::{Metric, Outcome, TaskResult};
+pub use molecules::{
+    MoleculeStudyError, MoleculeTrial, Structures, StudiedPotential, calibration_batches,
+    common_note, open_structures, scored_structures, task_result,
+};
 pub use text::{TextTrial, leave_out_overlap, notes, windows_without_text};
 
 /// Rows for timing replaced sites: a window of text.
@@ -95,9 +100,18 @@ pub enum StudyError {
     /// Unusable images, or a network that does not suit them.
     #[error(transparent)]
     Images(Box<ImageStudyError>),
+    /// Unusable structures, or a potential that does not suit them.
+    #[error(transparent)]
+    Molecules(Box<MoleculeStudyError>),
     /// An unusable run directory.
     #[error(transparent)]
     Run(#[from] RunError),
+}
+
+impl From<MoleculeStudyError> for StudyError {
+    fn from(error: MoleculeStudyError) -> Self {
+        Self::Molecules(Box::new(error))
+    }
 }
 
 impl From<ImageStudyError> for StudyError {
@@ -277,7 +291,7 @@ fn one_cell<T: Trial>(
                 method: row.label(),
                 layers: layers.to_vec(),
                 seed,
-                parameters: parameters(original, &edited, &targets),
+                parameters: parameter_counts(original, &edited),
                 results,
                 fit_error: Some(errors.sum::<f64>() / targets.len().max(1) as f64),
                 seconds: None,
@@ -325,14 +339,14 @@ fn speed<N: Sites>(original: &N, edited: &N, targets: &[&SiteOutcome]) -> SiteSp
     }
 }
 
-fn parameters<N: Network>(
-    original: &N,
-    edited: &Edited<N>,
-    targets: &[&SiteOutcome],
-) -> ParameterCounts {
+/// Parameters of the replaced sites and of the network, after and before.
+#[must_use]
+pub fn parameter_counts<N: Network>(original: &N, edited: &Edited<N>) -> ParameterCounts {
+    // Refitted slots are not counted: they keep their size.
+    let targets = || edited.sites.iter().filter(|site| !site.heals);
     ParameterCounts {
-        targeted: targets.iter().map(|site| site.parameters as u64).sum(),
-        targeted_dense: targets.iter().map(|site| site.dense_parameters as u64).sum(),
+        targeted: targets().map(|site| site.parameters as u64).sum(),
+        targeted_dense: targets().map(|site| site.dense_parameters as u64).sum(),
         model: edited.network.parameters(),
         model_dense: original.dense_parameters(),
     }
@@ -383,6 +397,9 @@ pub fn is_interruption(error: &StudyError) -> bool {
     match error {
         StudyError::Compress(error) => error.is_interruption(),
         StudyError::Evaluation(error) => matches!(error, EvaluationError::Interrupted { .. }),
-        StudyError::Windows(_) | StudyError::Images(_) | StudyError::Run(_) => false,
+        StudyError::Windows(_)
+        | StudyError::Images(_)
+        | StudyError::Molecules(_)
+        | StudyError::Run(_) => false,
     }
 }

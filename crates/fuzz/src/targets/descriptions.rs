@@ -52,6 +52,9 @@ pub(super) fn recipe(bytes: &[u8]) -> String {
     if text.contains("images:") {
         return outcome(recipe::parse_images(path, text).map(|recipe| shown(&recipe.tables)));
     }
+    if text.contains("structures:") {
+        return outcome(recipe::parse_molecules(path, text).map(|recipe| shown(&recipe.tables)));
+    }
     outcome(recipe::parse(path, text).map(|recipe| shown(&recipe.tables)))
 }
 

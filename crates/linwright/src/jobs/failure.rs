@@ -5,7 +5,7 @@ use crate::pocket::PocketError;
 use linwright_bench::BenchError;
 use linwright_bench::convergence::ConvergenceError;
 use linwright_compress::recipe::RecipeError;
-use linwright_compress::study::{ImageStudyError, StudyError, is_interruption};
+use linwright_compress::study::{ImageStudyError, MoleculeStudyError, StudyError, is_interruption};
 use linwright_compress::{CompressError, FitError};
 use linwright_data::DataError;
 use linwright_data::images::ImageError;
@@ -267,7 +267,25 @@ impl From<StudyError> for Failure {
             StudyError::Windows(error) => error.into(),
             StudyError::Evaluation(error) => error.into(),
             StudyError::Images(error) => (*error).into(),
+            StudyError::Molecules(error) => (*error).into(),
             StudyError::Run(error) => error.into(),
+        }
+    }
+}
+
+impl From<MoleculeStudyError> for Failure {
+    fn from(error: MoleculeStudyError) -> Self {
+        let message = message_of(&error);
+        match error {
+            MoleculeStudyError::Molecule { source, .. } => {
+                Self::new(Self::from(source).kind(), message)
+            }
+            MoleculeStudyError::Range { .. }
+            | MoleculeStudyError::TooFew { .. }
+            | MoleculeStudyError::Common { .. } => Self::new(FailureKind::Recipe, message),
+            MoleculeStudyError::NoForces { .. } | MoleculeStudyError::Untrained { .. } => {
+                Self::general(message)
+            }
         }
     }
 }

@@ -135,6 +135,7 @@ jobs! {
     molecule_relax => MoleculeRelax;
     molecule_info => MoleculeInfo;
     molecule_convert => MoleculeConvert;
+    molecule_compress => MoleculeCompress;
     molecule_bench => MoleculeBench;
     molecule_train => MoleculeTrain;
     select => Select;

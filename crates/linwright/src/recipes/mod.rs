@@ -79,6 +79,12 @@ pub(crate) fn run_recipe(
             }
             study::run_images(name, &recipe, output, dry_run, session)
         }
+        Recipe::MoleculeStudy(mut recipe) => {
+            if let Some(model) = model {
+                model.clone_into(&mut recipe.model);
+            }
+            study::run_molecules(name, &recipe, output, dry_run, session)
+        }
     }
 }
 
@@ -93,6 +99,8 @@ pub enum Recipe {
     Study(Box<recipe::Recipe>),
     /// The same of a small network for images.
     ImageStudy(Box<recipe::ImageRecipe>),
+    /// The same of a molecular potential.
+    MoleculeStudy(Box<recipe::MoleculeRecipe>),
 }
 
 impl Recipe {
@@ -117,6 +125,9 @@ impl Recipe {
         if keys.get("calibration").is_some_and(|data| data.get("images").is_some()) {
             return Ok(Self::ImageStudy(Box::new(recipe::parse_images(path, &text)?)));
         }
+        if keys.get("calibration").is_some_and(|data| data.get("structures").is_some()) {
+            return Ok(Self::MoleculeStudy(Box::new(recipe::parse_molecules(path, &text)?)));
+        }
         Ok(Self::Study(Box::new(recipe::parse(path, &text)?)))
     }
 }
@@ -132,7 +143,7 @@ mod tests {
         match Recipe::read(path, "a recipe", text, &[]).map_err(failed)? {
             Recipe::Jobs(list) => list.check().map_err(failed),
             Recipe::Sweeps(recipe) => sweeps::jobs("a recipe", &recipe).map(drop).map_err(failed),
-            Recipe::Study(_) | Recipe::ImageStudy(_) => Ok(()),
+            Recipe::Study(_) | Recipe::ImageStudy(_) | Recipe::MoleculeStudy(_) => Ok(()),
         }
     }
 

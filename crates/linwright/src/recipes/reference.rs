@@ -188,12 +188,32 @@ tables:
       - {fit: {method: low_rank}, size: {rank: 4}}
 ```
 
+Of a molecular potential, as in `recipes/tensornet-ethanol.yaml`; `calibration.structures` tells it apart:
+
+```yaml
+version: 1
+title: Two methods
+model: potential                      # .ckpt, .safetensors or a directory with model.safetensors
+seeds: [0, 1]
+calibration: {structures: train.xyz, examples: 0-499, sample: 100, batch: 10, validation: 0.1}   # units
+eval: {structures: test.xyz}          # examples, units, energy_key, forces_key
+tables:
+  - title: Channel mixing
+    layers: [[0, 1]]                  # interaction layers
+    targets: [mixing]                 # or filter; every slot of the layers by default
+    methods:
+      - {fit: {method: low_rank}, size: {keep: 0.5}}
+```
+
 - `images` is a file (idx, CIFAR, npy, PNG), a list of files, or a folder of classes; `labels` are by default those beside
   the images or in them; `format` and `resize: [height, width]` are found by what is there. `examples` are indices from
   zero such as `0-99,120`, by default all.
 - The seed draws the order of the calibration images, of which the last share, `validation`, validates fits. No image of
   one set may be in both parts; equal images of two sets are told in the report.
-- Networks are compared by perplexity, or on images by cross-entropy in nats, beside the accuracy.
+- `structures` is a file in extended XYZ, `examples` are indices as above. A seed draws `sample` of the calibration
+  structures, by default all, whose energies and forces are not used; `units` are by default those of the model.
+- Networks are compared by perplexity, or on images by cross-entropy in nats, beside the accuracy, or on molecules by the
+  mean absolute error of forces, beside that of energies per atom, in the units of the model.
 - `heal` selects slots by `roles` or `patterns`, in the layers of the edited set unless it says `layers`, and refits them
   by `fit: closed` with `ridge`, or `fit: trained` with `training`.
 ";
@@ -219,13 +239,14 @@ mod tests {
     #[test]
     fn examples_of_the_page_are_recipes() {
         let blocks: Vec<&str> = HEAD.split("```").skip(1).step_by(2).collect();
-        assert_eq!(blocks.len(), 3);
+        assert_eq!(blocks.len(), 4);
         for block in blocks {
             let text = block.strip_prefix("yaml\n").unwrap();
             let read = Recipe::read(Path::new("example"), "example", text, &[]);
             let is_expected = match &read {
                 Ok(Recipe::Jobs(list)) => list.check().is_ok(),
                 Ok(Recipe::ImageStudy(_)) => text.contains("images:"),
+                Ok(Recipe::MoleculeStudy(_)) => text.contains("structures:"),
                 Ok(Recipe::Study(_)) => text.contains("dataset:"),
                 _ => false,
             };

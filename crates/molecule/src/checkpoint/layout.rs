@@ -69,6 +69,7 @@ fn sort_rows(weight: &mut Weight) -> Result<(), String> {
     match &mut weight.numbers {
         Numbers::F32(values) => *values = sorted(values, rows / 3, width),
         Numbers::F64(values) => *values = sorted(values, rows / 3, width),
+        Numbers::U32(values) => *values = sorted(values, rows / 3, width),
     }
     Ok(())
 }

@@ -9,6 +9,7 @@
 //! names of the head, a missing box, interleaved rows of old files, and old names of architectures.
 
 mod layout;
+mod operators;
 mod settings;
 #[cfg(test)]
 mod tests;
@@ -20,7 +21,10 @@ use crate::error::MoleculeError;
 use crate::structure::Structure;
 use crate::units::Units;
 use linwright_files::writer::{Planned, header_bytes_with};
-use linwright_files::{FileError, Format, SINGLE, StoredType, TensorInfo, archived_files};
+use linwright_files::{
+    FileError, Format, SINGLE, StoredType, TensorFile, TensorInfo, archived_files,
+};
+use linwright_ops::OpSpec;
 use linwright_run::atomic::write_atomic_parts;
 use linwright_run::{input, sha256_hex};
 use linwright_tensor::MappedFile;
@@ -32,8 +36,8 @@ use std::path::{Path, PathBuf};
 
 /// Key of the metadata in files.
 const METADATA: &str = "linwright_molecule";
-/// Version of the metadata.
-const VERSION: u32 = 1;
+/// Version of the metadata, and that of files with operators.
+const VERSIONS: [u32; 2] = [1, 2];
 
 /// Numbers of a tensor in the type that they are stored in.
 #[derive(Clone, Debug, PartialEq)]
@@ -42,6 +46,8 @@ pub enum Numbers {
     F32(Vec<f32>),
     /// Double precision; also integers, which are exact up to 2^53.
     F64(Vec<f64>),
+    /// Buffers of operators, such as permutations.
+    U32(Vec<u32>),
 }
 
 /// A tensor of a checkpoint, row-major.
@@ -64,6 +70,8 @@ pub struct Checkpoint {
     pub units: Units,
     /// Atomic numbers that the model was trained on, sorted; empty if unknown.
     pub species: Vec<u8>,
+    /// Operators of slots in place of dense weights, by name of the slot.
+    pub operators: BTreeMap<String, OpSpec>,
     /// SHA-256 of the file that the model was converted from, in hexadecimal.
     pub source: Option<String>,
     /// What was left out or translated while reading.
@@ -78,6 +86,8 @@ struct Metadata {
     units: Units,
     species: Vec<u8>,
     source_sha256: Option<String>,
+    #[serde(default, skip_serializing_if = "BTreeMap::is_empty")]
+    operators: BTreeMap<String, OpSpec>,
 }
 
 impl Weight {
@@ -87,6 +97,7 @@ impl Weight {
         match &self.numbers {
             Numbers::F32(values) => values.iter().map(|value| f64::from(*value)).collect(),
             Numbers::F64(values) => values.clone(),
+            Numbers::U32(values) => values.iter().map(|value| f64::from(*value)).collect(),
         }
     }
 
@@ -96,6 +107,7 @@ impl Weight {
         match &self.numbers {
             Numbers::F32(values) => values.clone(),
             Numbers::F64(values) => values.iter().map(|value| *value as f32).collect(),
+            Numbers::U32(values) => values.iter().map(|value| *value as f32).collect(),
         }
     }
 
@@ -103,13 +115,16 @@ impl Weight {
         match &self.numbers {
             Numbers::F32(values) => values.iter().flat_map(|v| v.to_le_bytes()).collect(),
             Numbers::F64(values) => values.iter().flat_map(|v| v.to_le_bytes()).collect(),
+            Numbers::U32(values) => values.iter().flat_map(|v| v.to_le_bytes()).collect(),
         }
     }
 
-    fn dtype(&self) -> DType {
-        match self.numbers {
-            Numbers::F32(_) => DType::F32,
-            Numbers::F64(_) => DType::F64,
+    fn planned(&self, name: &str) -> Planned {
+        let values = |dtype| Planned::values(name.to_owned(), dtype, self.shape.clone());
+        match &self.numbers {
+            Numbers::F32(_) => values(DType::F32),
+            Numbers::F64(_) => values(DType::F64),
+            Numbers::U32(values) => Planned::indices(name.to_owned(), values.len()),
         }
     }
 }
@@ -124,9 +139,24 @@ impl Checkpoint {
             let what = "is an archive of several models; expected one model, such as a .ckpt of it";
             return Err(damaged(path, what.into()));
         }
-        let inside = path.join(SINGLE);
-        let path = if path.is_dir() { &inside } else { path };
+        let path = &Self::file_of(path);
         Self::parse(path, mapped(path)?.bytes())
+    }
+
+    /// The file of a model: itself, or `model.safetensors` in a directory.
+    #[must_use]
+    pub fn file_of(path: &Path) -> PathBuf {
+        if path.is_dir() { path.join(SINGLE) } else { path.to_owned() }
+    }
+
+    /// Whether a path holds a molecular potential, by what its file says of itself.
+    #[must_use]
+    pub fn is_at(path: &Path) -> bool {
+        let has_hyper = |file: TensorFile| {
+            file.metadata().contains_key(METADATA)
+                || matches!(file.entry("hyper_parameters"), Ok(Some(Value::Object(_))))
+        };
+        TensorFile::open(&Self::file_of(path)).is_ok_and(has_hyper)
     }
 
     /// The checkpoints of an ensemble of torchmd-net: all `.ckpt` and `.safetensors` in a zip
@@ -194,14 +224,14 @@ impl Checkpoint {
     fn describe(&mut self, path: &Path, text: &str) -> Result<(), MoleculeError> {
         let metadata: Metadata = serde_json::from_str(text)
             .map_err(|error| damaged(path, format!("has damaged metadata: {error}")))?;
-        if metadata.version != VERSION {
-            let found = metadata.version;
-            let what = format!("has metadata of version {found}, expected {VERSION}");
+        if !VERSIONS.contains(&metadata.version) {
+            let (found, [first, last]) = (metadata.version, VERSIONS);
+            let what = format!("has metadata of version {found}, expected {first} to {last}");
             return Err(damaged(path, what));
         }
         self.hyper = metadata.hyper_parameters;
         (self.units, self.species) = (metadata.units, metadata.species);
-        self.source = metadata.source_sha256;
+        (self.source, self.operators) = (metadata.source_sha256, metadata.operators);
         Ok(())
     }
 
@@ -221,18 +251,17 @@ impl Checkpoint {
     /// Metadata that cannot be written as JSON.
     pub fn to_parts(&self, path: &Path) -> Result<Vec<Vec<u8>>, MoleculeError> {
         let metadata = Metadata {
-            version: VERSION,
+            version: VERSIONS[usize::from(!self.operators.is_empty())],
             hyper_parameters: self.hyper.clone(),
             units: self.units,
             species: self.species.clone(),
             source_sha256: self.source.clone(),
+            operators: self.operators.clone(),
         };
         let text = serde_json::to_string(&metadata)
             .map_err(|error| damaged(path, format!("cannot hold the metadata: {error}")))?;
-        let planned = |(name, weight): (&String, &Weight)| {
-            Planned::values(name.clone(), weight.dtype(), weight.shape.clone())
-        };
-        let planned: Vec<Planned> = self.tensors.iter().map(planned).collect();
+        let planned = self.tensors.iter().map(|(name, weight)| weight.planned(name));
+        let planned: Vec<Planned> = planned.collect();
         let metadata = BTreeMap::from([(METADATA.to_owned(), text)]);
         let mut parts = vec![header_bytes_with(&planned, &metadata)];
         parts.extend(self.tensors.values().map(Weight::bytes));
@@ -280,6 +309,11 @@ fn numbers(info: &TensorInfo, file: &[u8]) -> Option<Numbers> {
         StoredType::I64 => wide(&bytes(), |b| i64::from_le_bytes(b) as f64),
         StoredType::I32 => wide(&bytes(), |b| f64::from(i32::from_le_bytes(b))),
         StoredType::I8 => wide(&bytes(), |b| f64::from(i8::from_le_bytes(b))),
+        StoredType::U32 => {
+            let words = bytes();
+            let words = words.as_chunks().0.iter().map(|b| u32::from_le_bytes(*b));
+            Some(Numbers::U32(words.collect()))
+        }
         StoredType::U8 => wide(&bytes(), |b| f64::from(u8::from_le_bytes(b))),
         _ => None,
     }
@@ -293,10 +327,19 @@ fn check_finite(path: &Path, name: &str, numbers: &Numbers) -> Result<(), Molecu
     let finite = match numbers {
         Numbers::F32(values) => values.iter().all(|value| value.is_finite()),
         Numbers::F64(values) => values.iter().all(|value| value.is_finite()),
+        Numbers::U32(_) => true,
     };
     let what =
         || format!("has numbers in tensor {name} that are not finite; fetch or train it again");
     if finite { Ok(()) } else { Err(damaged(path, what())) }
+}
+
+/// SHA-256 of a file, in hexadecimal.
+///
+/// # Errors
+/// Those of reading.
+pub fn file_sha256(path: &Path) -> Result<String, MoleculeError> {
+    Ok(linwright_run::sha256_of_file(path).map_err(FileError::read(path))?)
 }
 
 fn mapped(path: &Path) -> Result<MappedFile, MoleculeError> {

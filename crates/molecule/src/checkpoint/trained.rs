@@ -4,6 +4,7 @@ use super::{Checkpoint, Numbers, Weight};
 use crate::error::MoleculeError;
 use crate::tensornet::TensorNet;
 use crate::units::Units;
+use linwright_ops::{OpSpec, Sites};
 use serde_json::{Map, Value, json};
 
 impl Checkpoint {
@@ -12,7 +13,8 @@ impl Checkpoint {
     /// sorted.
     ///
     /// # Errors
-    /// [`MoleculeError::Hyperparameters`] if the architecture cannot be told as JSON.
+    /// [`MoleculeError::Hyperparameters`] if the architecture cannot be told as JSON,
+    /// [`MoleculeError::Operator`] for an operator that cannot be stored.
     pub fn of_trained(
         model: &TensorNet<f32>,
         atoms: &[f64],
@@ -32,6 +34,11 @@ impl Checkpoint {
         for (name, shape, numbers) in model.to_tensors() {
             let numbers = Numbers::F32(numbers);
             checkpoint.tensors.insert(name, Weight { shape, numbers });
+        }
+        for slot in model.slots() {
+            if !matches!(slot.op().map().spec(), OpSpec::Dense(_)) {
+                checkpoint.put_slot(slot)?;
+            }
         }
         // Single precision would lose a meV of the mean of large molecules.
         let (mean, std) = model.offset_and_scale();

@@ -4,10 +4,12 @@ use super::{Dynamics, DynamicsPlan, Ensemble, MdSummary, masses};
 use crate::neighbours::dot;
 use crate::tensornet::{TensorNet, TensorNetConfig};
 use crate::toy::{ElasticEthanol, ethanol};
-use crate::training::{TensorNetTraining, TrainingPlan};
+use crate::training::{LossKind, TensorNetTraining, TrainingPlan};
 use crate::{FastOptions, FastTensorNet, Labels, Potential, Prediction, Structure, Wanted};
 use linwright_tensor::RngKey;
-use linwright_train::{Control, OptimizerSettings, Progress, Schedule, TrainSettings, train};
+use linwright_train::{
+    Control, OptimizerSettings, Progress, Rules, Schedule, TrainSettings, train,
+};
 
 const FORCES: Wanted = Wanted { forces: true };
 /// Largest drift in electron volts for each atom and picosecond.
@@ -38,8 +40,8 @@ fn trained() -> TensorNet<f32> {
     let config = TensorNetConfig { species: 9, ..TensorNetConfig::new(16, 1, 8, 5.0) };
     let mut model = TensorNet::random(config, RngKey::new(1)).unwrap();
     model.set_offset_and_scale(0.5, 1.0);
-    let plan =
-        TrainingPlan { energy_weight: 0.1, force_weight: 0.9, batch: 8, key: RngKey::new(2) };
+    let (loss, key) = (LossKind::Square, RngKey::new(2));
+    let plan = TrainingPlan { energy_weight: 0.1, force_weight: 0.9, loss, batch: 8, key };
     let mut problem = TensorNetTraining::new(&mut model, training, validation, plan).unwrap();
     let settings = TrainSettings {
         name: "ethanol".into(),
@@ -49,6 +51,7 @@ fn trained() -> TensorNet<f32> {
         validate_every: 130,
         keep_best: true,
         divergence_factor: 10.0,
+        rules: Rules::default(),
     };
     train(&mut problem, &settings, None, &mut Quiet).unwrap();
     model

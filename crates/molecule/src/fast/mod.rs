@@ -63,7 +63,7 @@ impl FastTensorNet {
     ///
     /// # Errors
     /// [`MoleculeError::Architecture`] for what only [`TensorNet`] has: latent charges, heads other
-    /// than the scalar one, or channels that do not fill registers; [`MoleculeError::Tensor`] for
+    /// than the scalar one, or channels that do not fill registers; [`MoleculeError::Operator`] for
     /// slots whose operators are not linear.
     pub fn new<T: Scalar>(
         model: &TensorNet<T>,
@@ -88,7 +88,7 @@ impl FastTensorNet {
         if options.intervals == Some(0) {
             return Err(refused("intervals", "0".into(), "a positive number"));
         }
-        let model = model.cast::<f64>()?;
+        let model = model.with_dense_weights()?.cast::<f64>()?;
         let filters = Filters::<f64>::new(&model);
         let grid = options.intervals.map(|intervals| Grid::new(&config, intervals));
         let table = |stage| grid.map_or_else(Vec::new, |grid| grid.table(&filters, stage));

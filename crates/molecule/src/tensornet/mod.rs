@@ -17,12 +17,15 @@ mod heads;
 mod initial;
 mod linear;
 mod model;
+mod network;
 mod number;
 mod parts;
 mod pass;
 #[cfg(test)]
 mod properties;
 mod radial;
+#[cfg(test)]
+mod slots;
 #[cfg(test)]
 mod tests;
 pub(crate) mod weights;
@@ -33,6 +36,8 @@ pub use config::{
 };
 pub use heads::Property;
 pub use model::{BatchPrediction, Precision, TensorNetPotential};
+pub use network::TensorNetState;
+pub(crate) use weights::of_slot;
 pub use weights::{
     CHARGE, FILTER, HEAD, MIXING, NamedTensor, READOUT, SCALE, SPECIES, TensorNet, TensorUse,
 };

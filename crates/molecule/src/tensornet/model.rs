@@ -11,6 +11,7 @@ use super::radial::Filters;
 use super::weights::TensorNet;
 use crate::neighbours::PairSource;
 use crate::{MoleculeError, Pair, Potential, Prediction, Structure, Wanted};
+use linwright_ops::Op;
 use linwright_tensor::Scalar;
 
 /// Energies and forces of a batch.
@@ -65,9 +66,20 @@ precision!(f32);
 precision!(f64);
 
 impl<T: Scalar> TensorNet<T> {
+    /// Refuses slots whose operators are not linear.
+    pub(crate) fn check_linear(&self) -> Result<(), MoleculeError> {
+        match self.linears().into_iter().find(|slot| matches!(slot.op(), Op::Map(_))) {
+            None => Ok(()),
+            Some(slot) => Err(MoleculeError::NotLinear {
+                site: slot.id().0.clone(),
+                kind: slot.op().map().spec().kind().to_owned(),
+            }),
+        }
+    }
+
     fn has_energy(&self) -> Result<(), MoleculeError> {
         if self.config.head.is_energy() {
-            return Ok(());
+            return self.check_linear();
         }
         let found = format!("{:?}, which is no energy", self.config.head);
         let expected = "Scalar or ScalarPlusWeightedCoulomb".into();

@@ -54,6 +54,25 @@ pub(crate) struct Pass<N: Number> {
     pub(crate) outputs: Rows<N>,
 }
 
+/// What the embedding keeps, as [`Pass`] has it.
+pub(crate) struct EmbeddingPass<N: Number> {
+    pub(crate) present: Vec<u8>,
+    pub(crate) pair_input: Rows<Dual<N::Real>>,
+    pub(crate) pairs: Rows<Dual<N::Real>>,
+    pub(crate) sums: Rows<N>,
+    pub(crate) init_norm: Normed<N>,
+    pub(crate) scale_pass: Kept<N>,
+    pub(crate) scales: Rows<N>,
+    pub(crate) mixed: Rows<N>,
+}
+
+/// What the readout keeps, as [`Pass`] has it.
+pub(crate) struct ReadoutPass<N: Number> {
+    pub(crate) out_norm: Normed<N>,
+    pub(crate) readout_pass: Kept<N>,
+    pub(crate) outputs: Rows<N>,
+}
+
 /// Mixes channels with a slot for each part.
 fn mix<N: Number>(
     (packs, values): (&Packs, &Values<N::Real>),
@@ -103,21 +122,8 @@ impl<T: Scalar> TensorNet<T> {
         filters: &Filters<T>,
         direction: Option<&[[f64; 3]]>,
     ) -> Pass<N> {
-        let (h, atoms) = (self.config.channels, batch.atoms());
         let graph = Graph::<N>::new(batch, direction);
-        let present = present(batch);
-        let pair_input = self.pair_input(&present);
-        let pairs = forward((&self.packs, &self.embedding.pair), &pair_input);
-        let mut sums = Rows::<N>::zeros(9 * atoms, h);
-        let of = graph.embedding(pairs.planes[0].data());
-        jets::embed(graph.rows(), of, filters.embedding.jets(), sums.jets_mut());
-        let mut squares = Rows::<N>::zeros(atoms, h);
-        jets::norms(h, sums.jets(), squares.jets_mut());
-        let (normed, init_norm) = norm(&self.embedding.norm, &squares);
-        let (scales, scale_pass) = self.scale_net(filters).forward(normed);
-        let mixed = mix((&self.packs, &filters.values), &self.embedding.mixing, &sums);
-        let mut last = Rows::<N>::zeros(9 * atoms, h);
-        jets::scale_parts(h, scales.jets(), mixed.jets(), last.jets_mut());
+        let (mut last, embedded) = self.embedding_pass(batch, &graph, filters);
         let factors = self.charge_factors(batch);
         let mut charges: Vec<_> = self.charge_pass(0, batch, &last).into_iter().collect();
         let mut layers = Vec::new();
@@ -128,15 +134,21 @@ impl<T: Scalar> TensorNet<T> {
             last = next;
             charges.extend(self.charge_pass(layer + 1, batch, &last));
         }
-        let (normed, out_norm) = norm(&self.readout.norm, &invariants(&last));
-        let [read, head] = self.readout_nets(filters);
-        let (features, mut readout_pass) = read.forward(normed);
-        let (mut outputs, of_head) = head.forward(features);
-        readout_pass.extend(of_head);
+        let ReadoutPass { out_norm, readout_pass, mut outputs } = self.readout_pass(&last, filters);
         let far = edges(&batch.far, direction);
         if self.config.head == Head::WeightedCoulomb {
             self.add_coulomb(batch, (&far, &charges), &mut outputs);
         }
+        let EmbeddingPass {
+            present,
+            pair_input,
+            pairs,
+            sums,
+            init_norm,
+            scale_pass,
+            scales,
+            mixed,
+        } = embedded;
         Pass {
             graph,
             factors,
@@ -158,8 +170,56 @@ impl<T: Scalar> TensorNet<T> {
         }
     }
 
+    /// Features of atoms from their neighbours, and what that keeps.
+    pub(crate) fn embedding_pass<N: Number<Real = T>>(
+        &self,
+        batch: &Batch,
+        graph: &Graph<N>,
+        filters: &Filters<T>,
+    ) -> (Rows<N>, EmbeddingPass<N>) {
+        let (h, atoms) = (self.config.channels, batch.atoms());
+        let present = present(batch);
+        let pair_input = self.pair_input(&present);
+        let pairs = forward((&self.packs, &self.embedding.pair), &pair_input);
+        let mut sums = Rows::<N>::zeros(9 * atoms, h);
+        let of = graph.embedding(pairs.planes[0].data());
+        jets::embed(graph.rows(), of, filters.embedding.jets(), sums.jets_mut());
+        let mut squares = Rows::<N>::zeros(atoms, h);
+        jets::norms(h, sums.jets(), squares.jets_mut());
+        let (normed, init_norm) = norm(&self.embedding.norm, &squares);
+        let (scales, scale_pass) = self.scale_net(filters).forward(normed);
+        let mixed = mix((&self.packs, &filters.values), &self.embedding.mixing, &sums);
+        let mut features = Rows::<N>::zeros(9 * atoms, h);
+        jets::scale_parts(h, scales.jets(), mixed.jets(), features.jets_mut());
+        let kept = EmbeddingPass {
+            present,
+            pair_input,
+            pairs,
+            sums,
+            init_norm,
+            scale_pass,
+            scales,
+            mixed,
+        };
+        (features, kept)
+    }
+
+    /// Outputs of atoms from their features, without Coulomb energies, and what that keeps.
+    pub(crate) fn readout_pass<N: Number<Real = T>>(
+        &self,
+        features: &Rows<N>,
+        filters: &Filters<T>,
+    ) -> ReadoutPass<N> {
+        let (normed, out_norm) = norm(&self.readout.norm, &invariants(features));
+        let [read, head] = self.readout_nets(filters);
+        let (features, mut readout_pass) = read.forward(normed);
+        let (outputs, of_head) = head.forward(features);
+        readout_pass.extend(of_head);
+        ReadoutPass { out_norm, readout_pass, outputs }
+    }
+
     /// Factors of the products of atoms, by the charges of their molecules; TensorNet2 has none.
-    fn charge_factors(&self, batch: &Batch) -> Vec<T> {
+    pub(crate) fn charge_factors(&self, batch: &Batch) -> Vec<T> {
         let factor = |molecule: &usize| match self.config.model {
             Family::Tensornet => T::from_f64(1.0 + 0.1 * batch.charges[*molecule]),
             Family::Tensornet2 => T::ONE,
@@ -176,7 +236,7 @@ impl<T: Scalar> TensorNet<T> {
         })
     }
 
-    fn layer_pass<N: Number<Real = T>>(
+    pub(crate) fn layer_pass<N: Number<Real = T>>(
         &self,
         layer: usize,
         input: Rows<N>,

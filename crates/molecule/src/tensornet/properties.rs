@@ -13,7 +13,7 @@ type Matrix = [Vector; 3];
 const CUTOFF: f64 = 4.0;
 
 /// A random model whose layers change energies as those of trained models do.
-fn model(group: Group) -> TensorNet<f64> {
+pub(super) fn model(group: Group) -> TensorNet<f64> {
     random(TensorNetConfig { group, ..config() })
 }
 
@@ -54,7 +54,7 @@ fn random(config: TensorNetConfig) -> TensorNet<f64> {
     model
 }
 
-fn molecule() -> Structure {
+pub(super) fn molecule() -> Structure {
     let mut stream = RngKey::new(3).fold("positions").stream();
     // One atom in each box of a grid, so that none coincide.
     let position = |k: usize| {
@@ -71,7 +71,7 @@ fn crystal() -> Structure {
     Structure { cell, charge: 0.0, ..molecule() }
 }
 
-fn predict(model: &TensorNet<f64>, structure: &Structure) -> Prediction {
+pub(super) fn predict(model: &TensorNet<f64>, structure: &Structure) -> Prediction {
     let mut potential = TensorNetPotential::new(model.clone());
     potential.predict(structure, Wanted { forces: true }).expect("a prediction")
 }
@@ -93,7 +93,7 @@ fn rotation() -> Matrix {
 }
 
 #[track_caller]
-fn near(what: &str, found: &[f64], want: &[f64], tolerance: f64) {
+pub(super) fn near(what: &str, found: &[f64], want: &[f64], tolerance: f64) {
     assert_eq!(found.len(), want.len(), "{what}");
     let off = found.iter().zip(want).map(|(a, b)| (a - b).abs()).fold(0.0, f64::max);
     assert!(off <= tolerance, "{what} is off by {off:e}");

@@ -66,7 +66,7 @@ pub(crate) struct Filter<T: Scalar> {
     /// Filter of the three parts side by side, with slopes.
     pub(crate) rows: Rows<Dual<T>>,
     /// Inputs of the slots and their outputs before the nonlinearity.
-    kept: Kept<Dual<T>>,
+    pub(crate) kept: Kept<Dual<T>>,
 }
 
 impl<T: Scalar> TensorNet<T> {

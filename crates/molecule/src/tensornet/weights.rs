@@ -3,7 +3,10 @@
 use super::config::{Family, Head, RadialKind, TensorNetConfig};
 use super::linear::Packs;
 use crate::MoleculeError;
-use linwright_ops::{Dense, InputId, LinearSlot, Op, Place, SiteId, Sites, SlotRole};
+use linwright_ops::archive::{self, Tensor};
+use linwright_ops::{
+    Dense, InputId, LinearSlot, Op, OpError, Place, Shape, SiteId, Sites, SlotRole,
+};
 use linwright_tensor::{Mat, Scalar};
 
 /// What the slots of the model do: mix channels of a tensor's parts.
@@ -126,10 +129,14 @@ pub struct NamedTensor<'a, T> {
 /// Reads a tensor of a name and shape.
 type Lookup<'a, T> = &'a mut dyn FnMut(&str, &[usize]) -> Result<Vec<T>, MoleculeError>;
 
+/// The operator of a slot, by its name and shape; none for a dense weight.
+type Operators<'a, T> = &'a mut dyn FnMut(&str, Shape) -> Result<Option<Op<T>>, MoleculeError>;
+
 /// Builds the parts of a model from named tensors.
 struct Builder<'a, 'b, T: Scalar> {
     config: &'a TensorNetConfig,
     lookup: Lookup<'b, T>,
+    operators: Operators<'b, T>,
 }
 
 const COULOMB_WEIGHTS: &str = "output_model.qweights";
@@ -163,7 +170,17 @@ impl<T: Scalar> Builder<'_, '_, T> {
         (out, inp): (usize, usize),
         reads: Option<String>,
     ) -> Result<LinearSlot<T>, MoleculeError> {
-        let weight = self.tensor(&format!("{name}.weight"), &[out, inp])?;
+        let shape = Shape { out, inp };
+        let op = match (self.operators)(&name, shape)? {
+            Some(op) => {
+                check_shape(&name, &op, shape)?;
+                op
+            }
+            None => {
+                let weight = self.tensor(&format!("{name}.weight"), &[out, inp])?;
+                Op::Linear(Box::new(Dense::new(Mat::from_vec(out, inp, weight))))
+            }
+        };
         let bias = match role == MIXING {
             true => None,
             false => Some(self.tensor(&format!("{name}.bias"), &[out])?),
@@ -171,7 +188,6 @@ impl<T: Scalar> Builder<'_, '_, T> {
         let reads = InputId(reads.unwrap_or_else(|| format!("{name}.input")));
         let layer = stage.checked_sub(1).filter(|layer| *layer < self.config.layers);
         let place = Place { reads, role, layer, stage: Some(stage) };
-        let op = Op::Linear(Box::new(Dense::new(Mat::from_vec(out, inp, weight))));
         Ok(LinearSlot::new(SiteId(name), place, op, bias))
     }
 
@@ -282,6 +298,15 @@ impl<T: Scalar> Builder<'_, '_, T> {
     }
 }
 
+fn check_shape<T: Scalar>(name: &str, op: &Op<T>, wanted: Shape) -> Result<(), MoleculeError> {
+    let found = op.map().shape();
+    if found == wanted {
+        return Ok(());
+    }
+    let shown = |Shape { out, inp }: Shape| format!("an operator of {out} x {inp}");
+    Err(MoleculeError::Tensor { name: name.into(), found: shown(found), expected: shown(wanted) })
+}
+
 impl<T: Scalar> TensorNet<T> {
     /// A model from named tensors, by their names in checkpoints of torchmd-net without `model.`.
     /// Scalars have an empty shape.
@@ -291,10 +316,25 @@ impl<T: Scalar> TensorNet<T> {
     /// for tensors of another size, and those of `lookup`.
     pub fn from_tensors(
         config: TensorNetConfig,
+        lookup: impl FnMut(&str, &[usize]) -> Result<Vec<T>, MoleculeError>,
+    ) -> Result<Self, MoleculeError> {
+        Self::with_operators(config, lookup, |_, _| Ok(None))
+    }
+
+    /// [`Self::from_tensors`] with an operator for each slot for which `operators` has one, by
+    /// name and shape of the slot, and dense weights for the others.
+    ///
+    /// # Errors
+    /// As there, [`MoleculeError::Tensor`] for an operator of another shape, and those of
+    /// `operators`.
+    pub fn with_operators(
+        config: TensorNetConfig,
         mut lookup: impl FnMut(&str, &[usize]) -> Result<Vec<T>, MoleculeError>,
+        mut operators: impl FnMut(&str, Shape) -> Result<Option<Op<T>>, MoleculeError>,
     ) -> Result<Self, MoleculeError> {
         config.check()?;
-        let mut builder = Builder { config: &config, lookup: &mut lookup };
+        let (lookup, operators) = (&mut lookup, &mut operators);
+        let mut builder = Builder { config: &config, lookup, operators };
         let mean = builder.tensor("mean", &[])?[0].to_f64();
         let std = builder.tensor("std", &[])?[0].to_f64();
         let (basis, embedding) = (builder.basis()?, builder.embedding()?);
@@ -428,26 +468,36 @@ impl<T: Scalar> TensorNet<T> {
         all
     }
 
-    /// The same model in another type of numbers, with dense weights in all slots.
+    /// The same model with dense weights in all slots.
     ///
     /// # Errors
-    /// [`MoleculeError::Tensor`] for a slot whose operator is not linear.
-    pub fn cast<U: Scalar>(&self) -> Result<TensorNet<U>, MoleculeError> {
+    /// [`MoleculeError::Operator`] for a slot whose operator is not linear.
+    pub fn with_dense_weights(&self) -> Result<Self, MoleculeError> {
         let mut dense = self.clone();
         for slot in dense.linears_mut() {
-            let weight = slot.op().to_dense().map_err(|error| MoleculeError::Tensor {
-                name: slot.id().to_string(),
-                found: error.to_string(),
-                expected: "a linear operator".into(),
-            })?;
+            let weight = slot.op().to_dense().map_err(of_slot(&slot.id().0))?;
             *slot.op_mut() = Op::Linear(Box::new(Dense::new(weight)));
         }
-        let tensors = dense.to_tensors();
-        let mut model = TensorNet::from_tensors(self.config.clone(), |name, _| {
+        Ok(dense)
+    }
+
+    /// The same model in another type of numbers.
+    ///
+    /// # Errors
+    /// [`MoleculeError::Operator`] for an operator that cannot be stored.
+    pub fn cast<U: Scalar>(&self) -> Result<TensorNet<U>, MoleculeError> {
+        let tensors = self.to_tensors();
+        let tensor = |name: &str, _: &[usize]| {
             let of_name = tensors.iter().find(|(own, _, _)| own == name);
             let values = of_name.map_or(&[][..], |(_, _, values)| values);
             Ok(values.iter().map(|value| U::from_f64(value.to_f64())).collect())
-        })?;
+        };
+        let slots = self.linears();
+        let operator = |name: &str, _: Shape| {
+            let slot = slots.iter().find(|slot| slot.id().0 == name);
+            slot.map(|slot| cast_op(slot.op()).map_err(of_slot(name))).transpose()
+        };
+        let mut model = TensorNet::with_operators(self.config.clone(), tensor, operator)?;
         model.set_offset_and_scale(self.mean, self.std);
         Ok(model)
     }
@@ -457,6 +507,25 @@ impl<T: Scalar> TensorNet<T> {
     pub fn has_charges(&self) -> bool {
         self.config.model == Family::Tensornet2
     }
+}
+
+/// Names the slot of an error of its operator.
+pub(crate) fn of_slot(site: &str) -> impl FnOnce(OpError) -> MoleculeError {
+    move |source| MoleculeError::Operator { site: site.into(), source }
+}
+
+/// An operator in another type of numbers.
+fn cast_op<T: Scalar, U: Scalar>(op: &Op<T>) -> Result<Op<U>, OpError> {
+    let (header, tensors) = archive::save(op)?;
+    let cast = |tensor| match tensor {
+        Tensor::Values(shape, values) => {
+            let values = values.iter().map(|value: &T| U::from_f64(value.to_f64()));
+            Tensor::Values(shape, values.collect())
+        }
+        Tensor::Indices(values) => Tensor::Indices(values),
+    };
+    let tensors = tensors.into_iter().map(|(name, tensor)| (name, cast(tensor))).collect();
+    archive::load(&header, tensors)
 }
 
 impl Sites for TensorNet {

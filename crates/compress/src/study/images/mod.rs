@@ -189,17 +189,9 @@ fn check_apart(
     if calibration.sha256() != scored.sha256() {
         return Ok(());
     }
-    let is_in = |indices: &Option<Indices>, index| {
-        indices.as_ref().is_none_or(|indices| indices.contains(index))
-    };
-    let end = |indices: &Option<Indices>, images: &Images| {
-        indices.as_ref().map_or(images.len(), |indices| indices.last() + 1)
-    };
-    let end = end(&source.examples, calibration).min(end(&eval.examples, scored));
-    let in_both = |index: &usize| is_in(&source.examples, *index) && is_in(&eval.examples, *index);
-    let mut common = (0..end).filter(in_both);
-    match common.next() {
-        Some(first) => Err(ImageStudyError::Common { first, count: 1 + common.count() }),
+    let choices = [source.examples.as_ref(), eval.examples.as_ref()];
+    match Indices::common(choices, calibration.len().max(scored.len())) {
+        Some([first, count]) => Err(ImageStudyError::Common { first, count }),
         None => Ok(()),
     }
 }

@@ -8,7 +8,7 @@ pub(in crate::jobs) mod plan;
 mod pruning;
 pub(super) mod recovery;
 pub(super) mod run;
-mod summary;
+pub(in crate::jobs) mod summary;
 
 use super::calibration::{self, CalibrationOptions};
 use super::named::{EditedForms, Names};

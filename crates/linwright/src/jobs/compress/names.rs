@@ -57,6 +57,11 @@ impl MethodName {
         self.0 == AUTO
     }
 
+    /// Whether it replaces layers one by one, by what it says.
+    pub(in crate::jobs) fn is_of_slots(self) -> bool {
+        !self.is_pruning() && !self.is_auto()
+    }
+
     fn help(self) -> String {
         if self.is_auto() {
             return "for each layer the method and size that cost least loss".to_owned();

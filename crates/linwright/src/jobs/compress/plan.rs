@@ -151,7 +151,7 @@ fn ranked(kind: &str) -> String {
 }
 
 /// The method, from its options: each is one of those that the method has by itself.
-pub(super) fn method(job: &Compress) -> Result<MethodSpec, JobError> {
+pub(in crate::jobs) fn method(job: &Compress) -> Result<MethodSpec, JobError> {
     let standard = if job.operator.is_some() { "structured" } else { "low_rank" };
     // The first candidate of `auto`.
     let named = job.method.filter(|name| !name.is_auto());

@@ -16,11 +16,10 @@ use crate::jobs::{Failure, Job, Outcome, Session, offload, outputs, store};
 use linwright_compress::pipeline::{Context, Edited, SiteOutcome};
 use linwright_compress::recover::RecoveryReport;
 use linwright_compress::study;
-use linwright_evaluate::{ParameterCounts, Task, tokens_per_second};
+use linwright_evaluate::{Task, tokens_per_second};
 use linwright_measure::capture::Bounds;
 use linwright_model::Transformer;
 use linwright_model::checkpoint::export::Exported;
-use linwright_ops::Network;
 use linwright_run::{Monitor, Store};
 use serde_json::json;
 
@@ -219,7 +218,7 @@ fn fit_and_save(
     let speeds = tokens_per_second(&both, &windows, session.cancelled())?;
     let dtype = job.dtype.map(StoredDType::dtype);
     let result = json!({
-        "plan": edits.summary(), "parameters": parameters_of(&edited, &loaded.decoder),
+        "plan": edits.summary(), "parameters": study::parameter_counts(&loaded.decoder, &edited),
         "sites": edited.sites, "dense": judged.dense, "results": judged.results,
         "comparisons": judged.comparisons, "calibration": calibration.map(|text| &text.record),
         "recovery": recovery,
@@ -233,21 +232,6 @@ fn fit_and_save(
     let speeds = [speeds[0], speeds[1]];
     let (allocated, budget) = (None, None);
     Ok(Done { edits, edited, judged, saved, speeds, allocated, budget, recovery })
-}
-
-/// Parameters of the replaced layers and of the model, after and before.
-pub(super) fn parameters_of(
-    edited: &Edited<Transformer>,
-    original: &Transformer,
-) -> ParameterCounts {
-    // Refitted projections are not counted: they keep their size.
-    let replaced = || edited.sites.iter().filter(|site| !site.heals);
-    ParameterCounts {
-        targeted: replaced().map(|site| site.parameters as u64).sum(),
-        targeted_dense: replaced().map(|site| site.dense_parameters as u64).sum(),
-        model: edited.network.parameters(),
-        model_dense: original.dense_parameters(),
-    }
 }
 
 /// Training curves of the fits, one line of JSON for each point.

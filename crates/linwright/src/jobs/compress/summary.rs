@@ -1,13 +1,14 @@
 //! The summary of `linwright compress`, and its estimate for `--dry-run`.
 
 use super::edits::Edits;
-use super::run::{Done, parameters_of};
+use super::run::Done;
 use super::{Compress, recovery};
 use crate::jobs::outcome::{table, text};
 use crate::jobs::{Failure, Outcome};
+use linwright_compress::pipeline::SiteOutcome;
 use linwright_compress::prune::{Cut, PruneSpec, SiteSize};
 use linwright_compress::recover::RecoveryReport;
-use linwright_compress::{CompressError, Rates, study};
+use linwright_compress::{CompressError, Estimate, Rates, study};
 use linwright_model::{Batch, Transformer, Windows};
 use linwright_ops::Examples;
 use linwright_report::Block;
@@ -35,7 +36,7 @@ pub(super) struct Summary {
 impl Summary {
     pub(super) fn new(done: &Done, original: &Transformer, source: &Path) -> Self {
         let Done { edited, saved, speeds, .. } = done;
-        let counts = parameters_of(edited, original);
+        let counts = study::parameter_counts(original, edited);
         Self {
             targeted_dense: counts.targeted_dense,
             targeted: counts.targeted,
@@ -53,22 +54,8 @@ impl Summary {
 
     pub(super) fn blocks(&self, done: &Done, output: &str) -> Vec<Block> {
         let choice = &done.saved.choice;
-        let rows: Vec<Vec<String>> = done
-            .edited
-            .sites
-            .iter()
-            .map(|site| {
-                vec![
-                    site.site.to_string(),
-                    site.method.clone(),
-                    grouped(site.dense_parameters as u64),
-                    grouped(site.parameters as u64),
-                    format!("{:.2e}", site.fit.relative_error),
-                ]
-            })
-            .collect();
         vec![
-            table(&["site", "method", "dense", "now", "fit error"], rows),
+            site_table(&done.edited.sites),
             text([
                 format!(
                     "replaced layers: {} -> {} parameters (keep {:.4})",
@@ -104,19 +91,22 @@ impl Summary {
     }
 }
 
-/// The estimated cost of a plan, and of a recovery after it.
-pub(super) fn dry_run(
-    job: &Compress,
-    edits: &Edits,
-    model: &Transformer,
-    calibration: Option<&Windows>,
-) -> Result<Outcome, Failure> {
-    let plan = match edits {
-        Edits::Plan(plan) => plan,
-        Edits::Pruning(spec, cut) => return pruned_dry_run(spec, cut, model),
+/// What became of each site.
+pub(in crate::jobs) fn site_table(sites: &[SiteOutcome]) -> Block {
+    let row = |site: &SiteOutcome| {
+        vec![
+            site.site.to_string(),
+            site.method.clone(),
+            grouped(site.dense_parameters as u64),
+            grouped(site.parameters as u64),
+            format!("{:.2e}", site.fit.relative_error),
+        ]
     };
-    let examples = calibration.map(|windows| windows as &dyn Examples<Batch>);
-    let estimate = study::estimate(plan, model, examples, &mut Rates::default())?;
+    table(&["site", "method", "dense", "now", "fit error"], sites.iter().map(row).collect())
+}
+
+/// The estimated cost of a plan.
+pub(in crate::jobs) fn estimate_blocks(estimate: &Estimate) -> Vec<Block> {
     let rows: Vec<Vec<String>> = estimate
         .sites
         .iter()
@@ -135,7 +125,7 @@ pub(super) fn dry_run(
         seconds if seconds < 10.0 => format!("{seconds:.1}"),
         seconds => format!("{seconds:.0}"),
     };
-    let mut blocks = vec![
+    vec![
         table(&["site", "method", "dense", "then", "asked", "reached"], rows),
         text([
             format!(
@@ -146,7 +136,23 @@ pub(super) fn dry_run(
             format!("memory: about {} MB", grouped(estimate.memory_bytes >> 20)),
             format!("time: about {seconds} s"),
         ]),
-    ];
+    ]
+}
+
+/// The estimated cost of a plan, and of a recovery after it.
+pub(super) fn dry_run(
+    job: &Compress,
+    edits: &Edits,
+    model: &Transformer,
+    calibration: Option<&Windows>,
+) -> Result<Outcome, Failure> {
+    let plan = match edits {
+        Edits::Plan(plan) => plan,
+        Edits::Pruning(spec, cut) => return pruned_dry_run(spec, cut, model),
+    };
+    let examples = calibration.map(|windows| windows as &dyn Examples<Batch>);
+    let estimate = study::estimate(plan, model, examples, &mut Rates::default())?;
+    let mut blocks = estimate_blocks(&estimate);
     let recovery = recovery::estimated(job, &estimate, model, calibration)?;
     blocks.extend(recovery.as_ref().map(recovery::estimate_block));
     let result = serde_json::json!({"plan": plan, "estimate": estimate, "recovery": recovery});

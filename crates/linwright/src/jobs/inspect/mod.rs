@@ -15,7 +15,8 @@ use std::path::PathBuf;
 #[serde(default)]
 pub struct Inspect {
     /// A weight file, a directory of them, `pocket` for the built-in model, or
-    /// `owner/name[@revision]` on the hub; with --slots also a file that describes a small network.
+    /// `owner/name[@revision]` on the hub; with --slots also a file that describes a small network,
+    /// or a checkpoint of torchmd-net.
     #[schemars(extend("x-positional" = true))]
     pub model: String,
     /// Compute the singular values of every matrix, effective ranks, power-law exponents and noise

@@ -3,6 +3,8 @@
 use crate::jobs::outcome::{table, text};
 use crate::jobs::source::{OpenModel, open_model};
 use crate::jobs::{Failure, Outcome, Session};
+use linwright_compress::study::StudiedPotential;
+use linwright_molecule::Checkpoint;
 use linwright_nets::{Net, OpenedNet};
 use linwright_ops::{LinearSlot, Network, Sites, parameter_count};
 use linwright_report::Block;
@@ -42,9 +44,12 @@ struct Site {
 }
 
 pub(super) fn run(model: &str, session: &mut Session<'_>) -> Result<Outcome, Failure> {
-    let slots = match is_net(model) {
-        true => of_net(model, session)?,
-        false => of_model(model, session)?,
+    let slots = if is_net(model) {
+        of_net(model, session)?
+    } else if Checkpoint::is_at(Path::new(model)) {
+        of_potential(model, session)?
+    } else {
+        of_model(model, session)?
     };
     session.finish();
     let blocks = blocks(&slots);
@@ -74,6 +79,25 @@ fn of_net(model: &str, session: &mut Session<'_>) -> Result<Slots, Failure> {
         linear_parameters: sites.iter().map(|site| site.parameters).sum(),
         sites,
         notes: Vec::new(),
+    })
+}
+
+fn of_potential(model: &str, session: &mut Session<'_>) -> Result<Slots, Failure> {
+    session.step(&format!("loading {model}"));
+    let StudiedPotential { model: opened, network, hash } =
+        StudiedPotential::open(Path::new(model))?;
+    let sites = sites_of(&network);
+    Ok(Slots {
+        model: model.to_owned(),
+        model_hash: hash,
+        family: "tensornet".to_owned(),
+        layers: network.config().layers,
+        hidden: Some(network.config().channels),
+        vocab: None,
+        parameters: network.parameters(),
+        linear_parameters: sites.iter().map(|site| site.parameters).sum(),
+        sites,
+        notes: opened.checkpoint.notes,
     })
 }
 

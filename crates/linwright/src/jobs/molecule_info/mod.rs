@@ -3,11 +3,13 @@
 use super::outcome::table;
 use super::{Failure, Job, Outcome, Session};
 use linwright_molecule::{Ensemble, PriorChoices, symbol};
+use linwright_ops::LinearSlot;
 use linwright_report::number::grouped;
 use linwright_run::Monitor;
 use schemars::JsonSchema;
 use serde::{Deserialize, Serialize};
 use serde_json::json;
+use std::collections::BTreeMap;
 use std::path::PathBuf;
 
 /// What a molecular potential is.
@@ -42,13 +44,18 @@ impl Job for MoleculeInfo {
             checkpoint.species.iter().filter_map(|number| symbol(*number)).collect();
         let units = [checkpoint.units.energy.name(), checkpoint.units.length.name()];
         let priors: Vec<String> = model.priors.iter().map(|prior| format!("{prior:?}")).collect();
+        let of_slots: usize = model.network.linears().into_iter().map(LinearSlot::parameters).sum();
+        let parameters = model.network.parameters_outside_operators() + of_slots as u64;
+        let operators: BTreeMap<&str, &str> =
+            checkpoint.operators.iter().map(|(site, spec)| (site.as_str(), spec.kind())).collect();
         let result = json!({
             "schema": 1,
             "linwright": session.build().version,
             "potential": session.portable(&self.potential),
             "members": members,
             "predicts": config.head.property(),
-            "parameters": config.parameters(),
+            "parameters": parameters,
+            "operators": operators,
             "architecture": config,
             "mean": mean,
             "std": std,
@@ -61,7 +68,8 @@ impl Job for MoleculeInfo {
         let rows = vec![
             row("models", members.to_string()),
             row("predicts", config.head.property().replace('_', " ")),
-            row("parameters", grouped(config.parameters())),
+            row("parameters", grouped(parameters)),
+            row("operators in place of dense weights", operators.len().to_string()),
             row("channels", config.channels.to_string()),
             row("layers", config.layers.to_string()),
             row("radial functions", config.radial.to_string()),

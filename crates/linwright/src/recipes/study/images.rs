@@ -9,7 +9,7 @@ use linwright_compress::study::{self, ImageTrial};
 use linwright_evaluate::TaskResult;
 use linwright_nets::{Net, NetError, NetSpec, OpenedNet};
 use linwright_ops::{LinearSlot, Network, Sites};
-use linwright_run::{DataSource, Monitor, Provenance};
+use linwright_run::{Monitor, Provenance};
 use std::path::{Path, PathBuf};
 
 /// A study of a small network for images.
@@ -98,16 +98,8 @@ impl<'a> Study for ImageStudy<'a> {
     ) -> Provenance {
         let mut provenance = session.provenance_of(name, &self.model.hash, results);
         let [calibration, scored] = self.sources();
-        let all = [("evaluation", scored), ("calibration", calibration)];
-        let data = all.iter().flat_map(|(purpose, paths)| {
-            let own = read.iter().filter(|known| paths.contains(&known.path));
-            own.map(|known| DataSource {
-                purpose: (*purpose).to_owned(),
-                path: known.path.display().to_string(),
-                sha256: known.sha256.clone(),
-            })
-        });
-        provenance.data = data.collect();
+        provenance.data =
+            super::data_of(&[("evaluation", scored), ("calibration", calibration)], read);
         provenance
     }
 }

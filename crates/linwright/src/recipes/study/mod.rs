@@ -1,7 +1,9 @@
 //! Studies: tables of methods on sets of layers. What is particular to language models is in
-//! `text`, to small networks for images in `images`; the rest runs both.
+//! `text`, to small networks for images in `images`, to molecular potentials in `molecules`; the
+//! rest runs all.
 
 mod images;
+mod molecules;
 mod saved;
 mod text;
 
@@ -18,12 +20,13 @@ use linwright_evaluate::TaskResult;
 use linwright_files::MEASURED as MEASURED_FILE;
 use linwright_report::number::grouped;
 use linwright_run::atomic::write_atomic;
-use linwright_run::{Monitor, Provenance, RunDirectory, sha256_hex};
+use linwright_run::{DataSource, Monitor, Provenance, RunDirectory, sha256_hex};
 use serde::Serialize;
 use serde_json::json;
 use std::path::{Path, PathBuf};
 
 pub(super) use images::run as run_images;
+pub(super) use molecules::run as run_molecules;
 pub use saved::{read_report, write_report};
 pub(super) use text::run as run_text;
 
@@ -159,6 +162,19 @@ fn finish(
     let mut document = report.document();
     document.blocks.push(lines_of([format!("report: {}", html.display())]));
     Ok(Outcome { report: document, ..Outcome::new(result, Vec::new()) })
+}
+
+/// Files by their purpose with their hashes, as provenance lists them.
+fn data_of(all: &[(&str, Vec<PathBuf>)], read: &[InputHash]) -> Vec<DataSource> {
+    let sources = all.iter().flat_map(|(purpose, paths)| {
+        let own = read.iter().filter(|known| paths.contains(&known.path));
+        own.map(|known| DataSource {
+            purpose: (*purpose).to_owned(),
+            path: known.path.display().to_string(),
+            sha256: known.sha256.clone(),
+        })
+    });
+    sources.collect()
 }
 
 /// The recipe with all defaults written out.

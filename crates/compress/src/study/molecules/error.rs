@@ -1,0 +1,73 @@
+//! Errors of studies of molecular potentials.
+
+use linwright_molecule::MoleculeError;
+use std::path::PathBuf;
+
+/// Structures that cannot be studied, or a potential that does not suit them. Structures are
+/// counted from zero.
+#[derive(Debug, thiserror::Error)]
+pub enum MoleculeStudyError {
+    /// An unusable file, structure or potential.
+    #[error("{of}: {source}")]
+    Molecule {
+        /// Key of the recipe, or option.
+        of: &'static str,
+        /// What is wrong.
+        source: MoleculeError,
+    },
+    /// A structure without reference forces.
+    #[error(
+        "{of}: structure {index} of {} has no forces to compare with; name them as {of}.forces_key, or choose others",
+        path.display()
+    )]
+    NoForces {
+        /// Key of the recipe, or option.
+        of: &'static str,
+        /// The file.
+        path: PathBuf,
+        /// The structure.
+        index: usize,
+    },
+    /// Indices beyond the file.
+    #[error("{of}.examples: there is no structure {last}: the file has {structures}, from zero")]
+    Range {
+        /// Key of the recipe, or option.
+        of: &'static str,
+        /// The largest index.
+        last: usize,
+        /// Number of structures.
+        structures: usize,
+    },
+    /// Too few structures.
+    #[error("{of} has {found} structures, expected at least {least}")]
+    TooFew {
+        /// Key of the recipe, or option.
+        of: &'static str,
+        /// Number of structures.
+        found: usize,
+        /// How many are needed.
+        least: usize,
+    },
+    /// An element that the potential was not trained on.
+    #[error(
+        "{of}: structure {index} has {element}, which the model was not trained on; `molecule info` lists its elements"
+    )]
+    Untrained {
+        /// Key of the recipe, or option.
+        of: &'static str,
+        /// The structure.
+        index: usize,
+        /// The element.
+        element: String,
+    },
+    /// Structures that are both fitted to and scored.
+    #[error(
+        "calibration and eval share {count} structures of one file, the first is {first}; choose others with `examples`"
+    )]
+    Common {
+        /// The first structure.
+        first: usize,
+        /// Number of structures.
+        count: usize,
+    },
+}
