@@ -3,8 +3,7 @@
 //! Unknown keys are errors that suggest the nearest valid key. A recipe names the model, the
 //! calibration data, the evaluation, and one or more tables of methods on nested sets of layers.
 //! Of its three kinds, [`Recipe`] studies a language model on text, [`ImageRecipe`] a small network
-//! on labelled images, [`MoleculeRecipe`] a molecular potential; the tables and their checks are the
-//! same.
+//! on labelled images, [`MoleculeRecipe`] a molecular potential; tables and checks are the same.
 
 mod advice;
 mod check;
