@@ -80,7 +80,8 @@ fn simulations_keep_a_temperature_and_start_with_momenta() {
     // The last frame has momenta, with which another simulation begins unless told otherwise.
     let last = found["last"]["kinetic_energy_ev"].as_f64().unwrap();
     let kinetic = |more: &str, output: &str| {
-        let line = format!("molecule md potential.ckpt warm/final.xyz --steps 1 --every 1 --exact");
+        let line =
+            "molecule md potential.ckpt warm/final.xyz --steps 1 --every 1 --exact".to_owned();
         let found = w.ok_json(&format!("{line} {more} -o {output}"));
         found["first"]["kinetic_energy_ev"].as_f64().unwrap()
     };

@@ -184,7 +184,8 @@ fn tokens_without_a_target_change_nothing() {
     let head = map_of(&model, "factgrass:16", &|slot| slot.role().name() == "head");
     let of = |batch: &ExampleBatch<Batch>| gradients(&model, &head, batch, Reduction::Sum, 0);
     let (padded, mut more) = (of(&batch).unwrap(), batch.clone());
-    more.spans = vec![0..20];
+    let all = 0..20;
+    more.spans = vec![all];
     assert_eq!(of(&more).unwrap(), padded);
 }
 

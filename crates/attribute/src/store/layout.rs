@@ -114,7 +114,10 @@ mod tests {
             let mut end = 0;
             for tile in 0..3 {
                 let bytes = layout.tile(tile);
-                assert!(bytes.start % PAGE == 0 && bytes.start >= end.max(PAGE), "{bytes:?}");
+                assert!(
+                    bytes.start.is_multiple_of(PAGE) && bytes.start >= end.max(PAGE),
+                    "{bytes:?}"
+                );
                 end = bytes.end;
                 let parts: Vec<Range<usize>> = (0..3).map(|at| layout.layer(tile, at)).collect();
                 assert!(parts[0].start == 0 && parts[2].end == bytes.len());

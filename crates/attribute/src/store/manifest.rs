@@ -89,6 +89,9 @@ impl Default for StoreOptions {
     }
 }
 
+/// A file of the maps of one layer, in parts.
+pub(crate) type MapFile = Vec<Vec<u8>>;
+
 impl Manifest {
     /// The manifest of the gradients of a network, with the files of the maps of its layers.
     ///
@@ -99,7 +102,7 @@ impl Manifest {
         map: &GradientMap,
         (compressor, key): (CompressorSpec, CompressorKey),
         options: StoreOptions,
-    ) -> Result<(Self, Vec<Vec<Vec<u8>>>), AttributeError> {
+    ) -> Result<(Self, Vec<MapFile>), AttributeError> {
         let StoreOptions { reduction, element, batch, shard_rows } = options;
         for (name, number) in [
             ("number of examples", sources.count),

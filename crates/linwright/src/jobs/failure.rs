@@ -278,7 +278,7 @@ impl From<MoleculeStudyError> for Failure {
         let message = message_of(&error);
         match error {
             MoleculeStudyError::Molecule { source, .. } => {
-                Self::new(Self::from(source).kind(), message)
+                Self::new(Self::from(*source).kind(), message)
             }
             MoleculeStudyError::Range { .. }
             | MoleculeStudyError::TooFew { .. }

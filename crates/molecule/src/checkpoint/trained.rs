@@ -73,7 +73,7 @@ mod tests {
     fn a_trained_model_is_the_same_potential_in_its_file() {
         let config = TensorNetConfig { species: 9, ..TensorNetConfig::new(16, 1, 8, 4.0) };
         let mut model = TensorNet::<f32>::random(config, RngKey::new(5)).unwrap();
-        model.set_offset_and_scale(-4209.123_456_789, 0.25);
+        model.set_offset_and_scale(-4_209.123_456_789, 0.25);
         let atoms = [0.0, -13.568_422, 0.0, 0.0, 0.0, 0.0, -1029.5];
         let checkpoint =
             Checkpoint::of_trained(&model, &atoms, Units::default(), vec![1, 6]).unwrap();

@@ -39,9 +39,12 @@ impl<T> Found<'_, T> {
     }
 }
 
+/// The slots that mix the parts of a tensor, with their packed weights and known values.
+type MixingSlots<'a, T> = (&'a Packs, &'a Values<T>, &'a [LinearSlot<T>]);
+
 /// Gradient of the input of mixing, and those of its weights if wanted.
 fn mix_backward<N: Number>(
-    (packs, values, slots): (&Packs, &Values<N::Real>, &[LinearSlot<N::Real>]),
+    (packs, values, slots): MixingSlots<'_, N::Real>,
     x: &Rows<N>,
     dy: &Rows<N>,
     into: Option<&mut Gradients<N::Real>>,

@@ -53,10 +53,13 @@ fn with_operators(spec: &OpSpec) -> TensorNet<f64> {
     model
 }
 
+/// Inputs and outputs of a slot, with their examples.
+type Shown = (Mat<f32>, Mat<f32>, Vec<ExampleRows>);
+
 /// Keeps what it sees.
 #[derive(Default)]
 struct Keep {
-    seen: BTreeMap<SiteId, (Mat<f32>, Mat<f32>, Vec<ExampleRows>)>,
+    seen: BTreeMap<SiteId, Shown>,
     only: Option<SiteId>,
 }
 

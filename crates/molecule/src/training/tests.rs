@@ -124,8 +124,7 @@ fn gradients_of_every_loss_equal_differences() {
                     *value += (by * g / norm) as f32;
                 }
             }
-            let loss = problem.step(0).expect("a step");
-            loss
+            problem.step(0).expect("a step")
         };
         let (before, h) = (at(-1e-3), 1e-3);
         let after = at(2.0 * h);

@@ -13,7 +13,7 @@ pub enum MoleculeStudyError {
         /// Key of the recipe, or option.
         of: &'static str,
         /// What is wrong.
-        source: MoleculeError,
+        source: Box<MoleculeError>,
     },
     /// A structure without reference forces.
     #[error(
@@ -70,4 +70,12 @@ pub enum MoleculeStudyError {
         /// Number of structures.
         count: usize,
     },
+}
+
+impl MoleculeStudyError {
+    /// The error of a key of the recipe, or of an option.
+    #[must_use]
+    pub fn molecule(of: &'static str, error: MoleculeError) -> Self {
+        Self::Molecule { of, source: Box::new(error) }
+    }
 }

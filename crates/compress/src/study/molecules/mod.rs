@@ -75,7 +75,7 @@ pub fn open_structures(
     source: &StructureSource<'_>,
     model: &MoleculeModel,
 ) -> Result<Structures, MoleculeStudyError> {
-    let wrong = |source| MoleculeStudyError::Molecule { of, source };
+    let wrong = |error| MoleculeStudyError::molecule(of, error);
     let sha256 = file_sha256(source.path).map_err(wrong)?;
     let mut all = read_xyz(source.path, &source.keys).map_err(wrong)?;
     let in_file = all.len();
@@ -111,7 +111,7 @@ fn placed(of: &'static str, places: &[usize]) -> impl FnOnce(MoleculeError) -> M
             MoleculeError::Structure { index, source } => source.of_structure(places[index]),
             other => other,
         };
-        MoleculeStudyError::Molecule { of, source }
+        MoleculeStudyError::molecule(of, source)
     }
 }
 
@@ -220,7 +220,7 @@ impl<'a> MoleculeTrial<'a> {
         potential: &'a StudiedPotential,
         recipe: &'a MoleculeRecipe,
     ) -> Result<Self, MoleculeStudyError> {
-        let wrong = |of| move |source| MoleculeStudyError::Molecule { of, source };
+        let wrong = |of| move |error| MoleculeStudyError::molecule(of, error);
         let source = recipe.calibration.source().map_err(wrong("calibration"))?;
         let eval = recipe.eval.source().map_err(wrong("eval"))?;
         let calibration = open_structures("calibration", &source, &potential.model)?;
@@ -305,7 +305,7 @@ impl Trial for MoleculeTrial<'_> {
     ) -> Result<Vec<TaskResult>, StudyError> {
         let errors = self.scored.errors(network, monitor).map_err(|error| match error {
             MoleculeError::Interrupted { .. } => StudyError::from(CompressError::Interrupted),
-            source => MoleculeStudyError::Molecule { of: "eval", source }.into(),
+            other => MoleculeStudyError::molecule("eval", other).into(),
         })?;
         let units = self.potential.model.checkpoint.units;
         Ok(vec![task_result(&errors, units, &self.scored_sha256)])

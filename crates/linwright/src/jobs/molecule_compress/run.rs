@@ -86,8 +86,7 @@ impl Data {
         potential: &StudiedPotential,
     ) -> Result<Self, MoleculeStudyError> {
         let units = job.units.as_deref().map(Units::parse).transpose();
-        let units =
-            units.map_err(|source| MoleculeStudyError::Molecule { of: "--units", source })?;
+        let units = units.map_err(|error| MoleculeStudyError::molecule("--units", error))?;
         let (mut data, mut fitted) = (Self::none(), Vec::new());
         let StudiedPotential { model, network, .. } = potential;
         if let Some(path) = &job.data {

@@ -211,7 +211,7 @@ fn messages_and_gradients_of_their_filters_equal_differences() {
         // By distances: <g, m> when one pair's filters move along their slopes.
         let mut distances = vec![0.0; 2];
         distance_gradients((&ENDS, ATOMS), of_filters, [&y, &g], &mut distances);
-        for pair in 0..2 {
+        for (pair, found) in distances.iter().enumerate() {
             let unit: Vec<f64> = (0..2).map(|k| f64::from(k == pair)).collect();
             let moved = message(&y, &filters_at(&filters, &slopes, h, &unit, 1.0));
             let want: f64 = moved
@@ -220,7 +220,7 @@ fn messages_and_gradients_of_their_filters_equal_differences() {
                 .zip(&g)
                 .map(|((a, b), g)| g * (a - b))
                 .sum();
-            assert!((distances[pair] - want).abs() < 1e-10, "{} {want}", distances[pair]);
+            assert!((found - want).abs() < 1e-10, "{found} {want}");
         }
         // By filters: the derivative along the direction of <g, m> is linear in values and slopes.
         let (mut by_slope, mut by_value) = (vec![0.0; rows], vec![0.0; rows]);
@@ -277,11 +277,11 @@ fn gradients_of_the_embedding_equal_differences() {
         let (mut distances, mut by_shape) = (vec![0.0; 2], vec![[0.0; COMPONENTS]; 4]);
         embed_distances(edges, of, of_filters, &g, (&mut distances, &mut by_shape));
         let start = value(&filters, &slopes, &shapes, &species).0;
-        for pair in 0..2 {
+        for (pair, found) in distances.iter().enumerate() {
             let unit: Vec<f64> = (0..2).map(|k| f64::from(k == pair)).collect();
             let moved = filters_at(&filters, &slopes, h, &unit, 1.0);
             let want = value(&moved, &slopes, &shapes, &species).0 - start;
-            assert!((distances[pair] - want).abs() < 1e-10, "{} {want}", distances[pair]);
+            assert!((found - want).abs() < 1e-10, "{found} {want}");
         }
         for (k, found) in by_shape.as_flattened().iter().enumerate() {
             let mut moved = shapes.clone();
@@ -318,7 +318,7 @@ fn gradients_of_the_embedding_equal_differences() {
 fn silu_has_tangents_and_an_adjoint() {
     let forward = |x: &[Jets<'_, f64>], y: Vec<JetsMut<'_, f64>>| silu(x[0], one(y));
     let backward = |x: &[Jets<'_, f64>], y: Vec<JetsMut<'_, f64>>| {
-        let mut y = one(y);
+        let y = one(y);
         y.value.copy_from_slice(x[1].value);
         y.tangent.copy_from_slice(x[1].tangent);
         silu_backward(x[0], y);
