@@ -121,8 +121,9 @@ fn compose<F: Field>(t: [F; COMPONENTS]) -> Tensor<F> {
     let trace = t[0].times(F::constant(3.0_f64.sqrt().recip()));
     let zz = t[5].times(F::constant((2.0_f64 / 3.0).sqrt()));
     let middle = t[5].times_from(F::constant(6.0_f64.sqrt().recip()), trace);
-    let [a1, a2, a3] = [t[1], t[2], t[3]].map(|a| a.times(half));
-    let [xy, xz, yz] = [t[6], t[7], t[8]].map(|s| s.times(half));
+    // Closures may stay calls, which leave the registers.
+    let (a1, a2, a3) = (t[1].times(half), t[2].times(half), t[3].times(half));
+    let (xy, xz, yz) = (t[6].times(half), t[7].times(half), t[8].times(half));
     [
         [t[4].times_plus(half, middle), xy.minus(a3), xz.plus(a2)],
         [xy.plus(a3), t[4].times_from(half, middle), yz.minus(a1)],

@@ -91,6 +91,7 @@ pub trait Field: Copy {
     const TANGENTS: bool;
 
     /// A constant in all lanes.
+    #[inline(always)]
     fn constant(value: f64) -> Self {
         Self::of(Self::Register::splat(Self::Number::from_f64(value)))
     }
