@@ -278,6 +278,7 @@ fn stores_of_anything_else_are_refused_with_what_differs() {
     let key = crate::CompressorKey { checkpoint: 1, ..KEY };
     let seed = crate::CompressorKey { seed: 8, ..KEY };
     let sum = StoreOptions { reduction: Reduction::Sum, ..options() };
+    let margin = StoreOptions { target: crate::Target::Margin, ..options() };
     let int8 = StoreOptions { element: Element::Int8, ..options() };
     let batch = StoreOptions { batch: 4, ..options() };
     let rows = StoreOptions { shard_rows: 8, ..options() };
@@ -288,6 +289,7 @@ fn stores_of_anything_else_are_refused_with_what_differs() {
         (create(&same, key, options()), "the checkpoint is 0, expected 1"),
         (create(&same, seed, options()), "the seed is 7, expected 8"),
         (create(&same, KEY, sum), "the reduction is mean, expected sum"),
+        (create(&same, KEY, margin), "the target is loss, expected margin"),
         (create(&same, KEY, int8), "the number type is f32, expected int8"),
         (create(&same, KEY, batch), "the batch is 3, expected 4"),
         (create(&same, KEY, rows), "rows of a shard is 7, expected 8"),

@@ -8,6 +8,7 @@
 //! An option has one name everywhere: `no_share` is the key, `--no-share` the flag. [`VERBS`] lists
 //! all jobs; [`AnyJob::run`] runs one in a [`Session`], and its [`Outcome`] is data and a report.
 
+mod attribution;
 mod batch;
 mod byte_size;
 pub(crate) mod calibration;
@@ -110,8 +111,10 @@ macro_rules! jobs {
 }
 
 /// Groups of commands.
-pub static GROUPS: &[Group] =
-    &[Group { name: "molecule", about: "Energies, forces and motion of molecules" }];
+pub static GROUPS: &[Group] = &[
+    Group { name: "molecule", about: "Energies, forces and motion of molecules" },
+    Group { name: "attribute", about: "Training examples that made a model answer as it does" },
+];
 
 jobs! {
     inspect => Inspect;
@@ -130,6 +133,11 @@ jobs! {
     train_lm => TrainLm;
     train_net => TrainNet;
     eval_net => EvalNet;
+    attribute_cache => AttributeCache;
+    attribute_fisher => AttributeFisher;
+    attribute_score => AttributeScore;
+    attribute_self => AttributeSelf;
+    attribute_show => AttributeShow;
     molecule_eval => MoleculeEval;
     molecule_md => MoleculeMd;
     molecule_relax => MoleculeRelax;

@@ -3,6 +3,7 @@
 use super::molecule_md::MdEnsemble;
 use super::molecule_train::{LossName, ReferenceKind, ScheduleKind};
 use super::{Name, SavedForm};
+use linwright_attribute::{Element, Method, Reduction, Target};
 use linwright_compress::allocate::Allocator;
 use linwright_compress::intervention::{Intervention, Lname, Storage};
 use linwright_compress::methods::Whitening;
@@ -53,6 +54,7 @@ named! {
     Bos;
     Criterion;
     Diversity;
+    Element;
     By;
     ImageFormat;
     Intervention;
@@ -62,8 +64,10 @@ named! {
     Loss;
     LossName;
     MdEnsemble;
+    Method;
     Minimiser;
     Precision;
+    Reduction;
     ReferenceKind;
     Role, |role| role.other_names().to_vec();
     SavedForm;
@@ -71,6 +75,7 @@ named! {
     Scoring;
     Split;
     Storage;
+    Target;
     Whitening;
 }
 
