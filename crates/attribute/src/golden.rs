@@ -9,6 +9,7 @@
 
 mod attribution;
 mod masks;
+mod methods;
 
 use crate::maps::{Dense, Identity, Mask, Rows, SparseSigns, VectorMap};
 use crate::{LayerMap, LayerShape};

@@ -27,12 +27,12 @@ use linwright_tensor::linalg::eigh;
 /// The decomposed curvature of a layer.
 #[derive(Clone, Debug)]
 pub struct Kronecker {
-    site: String,
+    pub(crate) site: String,
     /// Eigenvectors of the moments of gradients and inputs, as columns.
-    out: Mat<f64>,
-    inp: Mat<f64>,
+    pub(crate) out: Mat<f64>,
+    pub(crate) inp: Mat<f64>,
     /// Curvature along the product of each pair of them (out, inp).
-    values: Mat<f64>,
+    pub(crate) values: Mat<f64>,
 }
 
 impl Kronecker {

@@ -55,7 +55,7 @@ const fn asks(command: &'static str, options: &'static str) -> Case {
     Case { command, options, ends: [Works, Refuses("masked language model"), Refuses("no head")] }
 }
 
-const CASES: [Case; 27] = [
+const CASES: [Case; 28] = [
     works("inspect", "MODEL"),
     works("inspect", "MODEL --slots"),
     works(
@@ -127,6 +127,10 @@ const CASES: [Case; 27] = [
     asks("run", "-r tiny.yaml -m MODEL -o out"),
     works("select", "MODEL --site SITE --rank 2"),
     works("export", "MODEL -o out"),
+    writes(
+        "attribute cache",
+        "MODEL --train text.jsonl --max-length 16 --compress factgrass:16 -o out",
+    ),
     Case { command: "import", options: "MODEL -o out", ends: [Either; 3] },
 ];
 

@@ -26,11 +26,12 @@ const DIRECTORIES: [&str; 12] = [
 ];
 
 /// Commands that go on in the directory of a run.
-const RUNS: [&str; 5] = [
+const RUNS: [&str; 6] = [
     "sweep model --no-cache --lname fc_in --rate 9 --questions questions.jsonl --output",
     "compose model --no-cache --lname fc_in --rate 9 --questions questions.jsonl --output",
     "run --recipe tiny.yaml --output",
     "molecule md potential.ckpt a.xyz --steps 2 --output",
+    "attribute cache model --train text.jsonl --compress factgrass:16 --output",
     "compare model --methods svd --text text.jsonl --window 64 --dataset calibration.jsonl --num-tokens 2000 --seq-len 64 --output",
 ];
 
@@ -38,7 +39,7 @@ const RUNS: [&str; 5] = [
 const AGAIN: [&str; 2] = ["merge part0 part1 --output", "reproduce mixed --output"];
 
 /// Commands that write a file.
-const FILES: [&str; 8] = [
+const FILES: [&str; 11] = [
     "eval model --text text.jsonl --output",
     "select model --site layers.0.query --rank 2 --output",
     "inspect model --html",
@@ -47,6 +48,9 @@ const FILES: [&str; 8] = [
     "molecule eval potential.ckpt a.xyz --output",
     "molecule relax potential.ckpt a.xyz --output",
     "molecule convert potential.ckpt --output",
+    "attribute score store --query text.jsonl --output",
+    "attribute self store --output",
+    "attribute show store --query text.jsonl --html",
 ];
 
 /// Options that name what is written, of commands that add files of their own names to a directory.
@@ -261,6 +265,9 @@ fn no_command_that_writes_is_forgotten() {
                 "molecule train",
                 "molecule compress",
             ],
+            "attribute" => {
+                &["attribute cache", "attribute score", "attribute self", "attribute show"]
+            }
             other => &[other],
         };
         for sub in subs {

@@ -149,7 +149,9 @@ fn learn<N: Differentiable>(
     let is_chosen = |slot: &LinearSlot| chosen.contains(slot.id());
     let first = First { all: examples, count: job.learn_from.min(examples.count()) };
     if spec.kind == CompressorKind::LograPca {
-        return Ok(principal_directions(network, &is_chosen, &first, job.batch, session)?);
+        let side = spec.size.unwrap_or(0).isqrt();
+        let how = (side, job.batch);
+        return Ok(principal_directions(network, &is_chosen, &first, how, session)?);
     }
     let learning = MaskLearning { batch: job.batch, seed: job.seed, ..MaskLearning::default() };
     Ok(learn_masks(network, &is_chosen, &first, (spec, learning), session)?)

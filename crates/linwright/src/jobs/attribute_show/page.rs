@@ -42,7 +42,7 @@ impl Page<'_> {
         session.step("shares of tokens");
         let mut queries = Vec::new();
         for (query, (best, worst)) in best.best().iter().zip(worst.best()).enumerate() {
-            let mut of = |scored: &[Scored]| -> Result<Vec<Shown>, Failure> {
+            let of = |scored: &[Scored]| -> Result<Vec<Shown>, Failure> {
                 let mut shown = Vec::new();
                 for one in scored {
                     let tokens = self.tokens(query, one.index)?;

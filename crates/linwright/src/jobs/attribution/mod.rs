@@ -6,7 +6,7 @@ mod origin;
 mod scores;
 mod subject;
 
-pub(in crate::jobs) use examples::{Data, ExampleOptions, Reading, Texts};
+pub(in crate::jobs) use examples::{Data, ExampleOptions, Reading};
 pub(in crate::jobs) use origin::{Opened, Origin, described, identity};
 pub(in crate::jobs) use scores::{Scorer, ScoringOptions};
 pub(in crate::jobs) use subject::{Subject, Work};

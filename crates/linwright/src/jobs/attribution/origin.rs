@@ -7,7 +7,7 @@ use crate::jobs::{Failure, FailureKind, Session};
 use linwright_attribute::{Examples, GradientStore};
 use linwright_evaluate::Bos;
 use linwright_run::atomic::write_atomic;
-use linwright_run::{input, shown_reason};
+use linwright_run::{Monitor, input, shown_reason};
 use serde::{Deserialize, Serialize};
 use serde_json::Value;
 use std::path::{Component, Path, PathBuf};

@@ -42,6 +42,7 @@ pub struct ScoringOptions {
     #[schemars(extend("x-value" = "W", "x-requires" = ["checkpoints"], "examples" = [[1.0, 1.0]]))]
     pub weights: Vec<f64>,
     /// The model, if it was moved since it was cached.
+    #[schemars(extend("x-value" = "DIR"))]
     pub model: Option<String>,
     /// The training examples, if they were moved since they were cached.
     #[schemars(extend("x-value" = "FILE", "x-path" = true))]
