@@ -125,7 +125,7 @@ fn a_store_of_anything_else_is_refused() {
         ("-o store|--checkpoint 1 -o store", "the checkpoint"),
         ("-o store|--max-length 6 -o store", "the text or data"),
         ("-o store|--examples 0-28 -o store", "the text or data"),
-        ("-o store|--bos always -o store", "the text or data"),
+        ("-o store|--bos never -o store", "the text or data"),
         ("--batch 4|--batch 2", "the batch"),
         ("--shard-rows 8|--shard-rows 9", "rows of a shard"),
         ("-o store|--sites *mlp* -o store", "the number of layers"),
@@ -388,7 +388,8 @@ fn images_of_a_small_network_are_attributed() {
     w.fails(&format!("attribute score store {query} --method bm25"), 2, &words);
     w.ok(&format!("attribute show store {query}"));
     let small = "attribute cache net --compress mask:9 --resize 4,4 -o small --train";
-    w.fails(&format!("{small} {data}"), 1, &["4"]);
+    w.fails(&format!("{small} {data}"), 2, &["expected"]);
+    assert!(!w.path("small").exists());
 }
 
 #[test]

@@ -143,7 +143,11 @@ impl ExampleOptions {
                 }
                 self.texts(file, model, reading, session).map(Data::Texts)
             }
-            Subject::Net(_) => self.images(file).map(Data::Images),
+            Subject::Net(net) => {
+                let images = self.images(file)?;
+                images.labelled.check(&net.net)?;
+                Ok(Data::Images(images))
+            }
         }
     }
 
