@@ -60,8 +60,7 @@ impl Examples<Batch> for Documents {
     }
 
     fn batch(&self, examples: Range<usize>) -> ExampleBatch<Batch> {
-        let texts: Vec<&[u32]> =
-            self.tokens[examples.clone()].iter().map(Vec::as_slice).collect();
+        let texts: Vec<&[u32]> = self.tokens[examples.clone()].iter().map(Vec::as_slice).collect();
         let input = Batch::new(&texts);
         let (mut targets, spans) = (input.next_tokens(), input.spans().to_vec());
         for (span, given) in spans.iter().zip(&self.given[examples]) {

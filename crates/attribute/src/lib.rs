@@ -25,13 +25,15 @@ pub mod map_file;
 pub mod maps;
 mod method;
 mod moments;
+mod quality;
 mod saved;
 pub mod store;
+mod target;
 #[cfg(test)]
 mod tests;
-mod target;
 mod top;
 mod trak;
+mod values;
 
 pub use baselines::{Bm25, embeddings};
 pub use cache::{CacheEstimate, CacheOptions, Cached, cache, estimate};
@@ -49,7 +51,9 @@ pub use layer_map::{LayerMap, LayerShape};
 pub use learn::{Learned, MaskLearning, learn_masks, principal_directions};
 pub use method::Method;
 pub use moments::{Moments, moments};
+pub use quality::{datamodelling_scores, detection_area, precision_and_recall};
 pub use store::{Element, GradientStore, Sources, StoreOptions};
 pub use target::{Objective, Target};
 pub use top::{Scored, Top};
 pub use trak::Trak;
+pub use values::values;

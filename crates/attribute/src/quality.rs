@@ -33,9 +33,8 @@ pub fn datamodelling_scores(
     let column = |all: &Mat<f64>, query: usize| -> Vec<f64> {
         (0..all.rows()).map(|row| all.at(row, query)).collect()
     };
-    let of = |query: usize| {
-        pearson(&ranks(&column(&sums, query)), &ranks(&column(outcomes, query)))
-    };
+    let of =
+        |query: usize| pearson(&ranks(&column(&sums, query)), &ranks(&column(outcomes, query)));
     (0..scores.cols()).map(of).collect()
 }
 

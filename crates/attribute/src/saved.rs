@@ -103,8 +103,7 @@ impl Curvature {
         if !path.exists() {
             return Ok(None);
         }
-        let damaged =
-            |reason: String| AttributeError::Damaged { path: path.clone(), reason };
+        let damaged = |reason: String| AttributeError::Damaged { path: path.clone(), reason };
         let file = TensorFile::open(&path)?;
         let about = file.metadata().get(KEY).map(|text| serde_json::from_str::<About>(text));
         let Some(Ok(about)) = about else {
@@ -176,4 +175,3 @@ fn all_rows(shards: &[ShardFile], layer: usize) -> Result<Mat<f64>, AttributeErr
     }
     Ok(Mat::from_vec(count, rows.cols(), all))
 }
-

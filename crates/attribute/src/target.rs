@@ -2,8 +2,8 @@
 
 use crate::{AttributeError, Reduction};
 use linwright_ops::{CrossEntropy, OutputLoss};
-use linwright_tensor::kernels::cross_entropy::log_sums;
 use linwright_tensor::MatMut;
+use linwright_tensor::kernels::cross_entropy::log_sums;
 use serde::{Deserialize, Serialize};
 use std::fmt;
 use std::str::FromStr;

@@ -15,9 +15,7 @@
 //! Source: Park et al. 2023, arXiv:2303.14186.
 
 use crate::store::GradientStore;
-use crate::{
-    AttributeError, Attribution, Comparison, Damping, Geometry, Target,
-};
+use crate::{AttributeError, Attribution, Comparison, Damping, Geometry, Target};
 use linwright_run::Monitor;
 use linwright_tensor::Mat;
 

@@ -46,9 +46,7 @@ fn a_text_that_was_trained_on_is_its_own_best_proponent() {
     assert_eq!(cached["layers"], 15);
     let again = w.ok_json(CACHE);
     assert_eq!((&again["cached"]["found"], &again["cached"]["computed"]), (&json!(4), &json!(0)));
-    for method in
-        ["influence", "relatif", "cosine", "grad-dot", "tracin", "bm25", "similarity"]
-    {
+    for method in ["influence", "relatif", "cosine", "grad-dot", "tracin", "bm25", "similarity"] {
         let found = w.ok_json(&format!(
             "attribute score store --query query.jsonl --top 5 --method {method}"
         ));
@@ -276,7 +274,8 @@ fn margins_logits_checkpoints_and_curvatures_have_scores_of_their_own() {
         w.ok(&format!("{compress} {more} -o {name}"));
     }
     let results = |args: &str| {
-        let found = w.ok_json(&format!("attribute score {args} --query query.jsonl --no-baselines"));
+        let found =
+            w.ok_json(&format!("attribute score {args} --query query.jsonl --no-baselines"));
         let best = best(&found, 0);
         (found["results"].clone(), best)
     };
@@ -347,12 +346,8 @@ fn a_page_shows_what_speaks_for_and_against_by_token() {
     let found = w.ok_json(args);
     let first = &found["results"][0][0];
     assert_eq!(first["id"], "doc-4");
-    let shares: f64 = first["tokens"]
-        .as_array()
-        .unwrap()
-        .iter()
-        .map(|token| token[1].as_f64().unwrap())
-        .sum();
+    let shares: f64 =
+        first["tokens"].as_array().unwrap().iter().map(|token| token[1].as_f64().unwrap()).sum();
     let score = first["score"].as_f64().unwrap();
     assert!((shares - score).abs() < 1e-3 * score, "shares add up: {shares}, {score}");
     let page = w.text("page.html");
@@ -421,4 +416,126 @@ fn texts_without_a_token_to_predict_and_gradients_of_zero_are_errors() {
         w.fails(&line, 2, words);
     }
     w.fails("attribute score store --query docs.jsonl", 1, &["is no store of gradients"]);
+}
+
+#[test]
+fn scores_are_measured_by_networks_trained_on_parts() {
+    let w = Workshop::new();
+    w.write("a-images-idx3-ubyte", images());
+    w.write("labels", labels(3));
+    let data = "a-images-idx3-ubyte --labels labels";
+    w.ok(&format!("train-net mlp:8 --images {data} --examples 0-59 --steps 30 -o net"));
+    let cache = "attribute cache net --compress identity --target margin --examples 0-59";
+    w.ok(&format!("{cache} --train {data} -o store"));
+    let lds = format!(
+        "attribute lds store --images {data} --examples 60-79 --subsets 8 --share 0.4 --repeats 2 \
+         --steps 20 --batch 16 --rate 0.01 --seed 3 --methods influence,trak,grad-dot \
+         --dampings 0.1 absolute:0.01"
+    );
+    let part = w.ok_json(&format!("{lds} --shard 1/2 -o out"));
+    assert_eq!((&part["known"], &part["subsets"]), (&json!(4), &json!(8)));
+    let whole = w.ok_json(&format!("{lds} -o out"));
+    assert_eq!(whole["results"].as_array().unwrap().len(), 5);
+    assert_eq!((&whole["examples_of_a_subset"], &whole), (&json!(24), &w.json("out/result.json")));
+    for row in whole["results"].as_array().unwrap() {
+        let (lds, error) = (row["lds"].as_f64().unwrap(), row["lds_stderr"].as_f64().unwrap());
+        assert!(lds.abs() <= 1.0 && error > 0.0 && error < 0.5, "{row}");
+        assert_eq!(row["by_query"].as_array().unwrap().len(), 20);
+    }
+    // One process alone, and one that was stopped, have the same files.
+    assert_eq!(w.ok_json(&format!("{lds} -o alone"))["results"], whole["results"]);
+    for name in names(&w.path("out/parts")) {
+        let part = format!("parts/{name}");
+        assert!(w.read(&format!("out/{part}")) == w.read(&format!("alone/{part}")), "{part}");
+    }
+    let report = w.text("out/report.md");
+    assert!(report.contains("LDS") && report.contains("trak"), "{report}");
+    w.fails(&format!("{} -o out", lds.replace("--seed 3", "--seed 4")), 6, &["another training"]);
+    w.write("out/parts/0003.json", "{}");
+    w.fails(&format!("{lds} -o out"), 1, &["0003.json", "remove the file"]);
+    w.fails(
+        &format!("{lds} --share 1.5 -o no").replacen("--share 0.4 ", "", 1),
+        2,
+        &["--share 1.5"],
+    );
+    w.write("docs.txt", "Tom saw a boat.\nMira lost the key.\n");
+    w.ok("attribute cache model --train docs.txt --compress mask:16 -o texts");
+    let words = ["language model", "give a store of one"];
+    w.fails("attribute lds texts --images docs.txt -o no", 2, &words);
+    assert!(!w.path("no").exists());
+}
+
+#[test]
+fn wrong_labels_have_much_influence_on_themselves() {
+    let w = Workshop::new();
+    w.write("a-images-idx3-ubyte", images());
+    let mut wrong = labels(3);
+    // A header of eight bytes.
+    [5, 22, 41].iter().for_each(|image| wrong[8 + image] = (wrong[8 + image] + 1) % 4);
+    w.write("labels", wrong);
+    let data = "a-images-idx3-ubyte --labels labels";
+    w.ok(&format!("train-net mlp:8 --images {data} --steps 60 --rate 0.01 --last -o net"));
+    w.ok(&format!("attribute cache net --train {data} --compress identity -o store"));
+    let found = w.ok_json("attribute self store --wrong 5,22,41");
+    assert!(found["detection_area"].as_f64().unwrap() > 0.95, "{}", found["detection_area"]);
+    assert!(w.ok("attribute self store --wrong 5,22,41").contains("with an area of"));
+    w.fails("attribute self store --wrong 120", 2, &["there is no example 120"]);
+    w.fails("attribute self store --wrong 0-119", 2, &["every example is wrong"]);
+}
+
+#[test]
+fn methods_are_measured_by_what_they_should_find() {
+    let w = Workshop::new();
+    let world = w.ok_json("attribute world --stories 10 --documents 300 --questions 4 -o world");
+    assert_eq!((&world["documents"], &world["questions"]), (&json!(300), &json!(12)));
+    let text = w.text("world/documents.jsonl");
+    let documents: Vec<Value> =
+        text.lines().map(|line| serde_json::from_str(line).unwrap()).collect();
+    let asked = w.text("world/questions.jsonl");
+    let mut stated = 0;
+    for line in asked.lines() {
+        let question: Value = serde_json::from_str(line).unwrap();
+        let completion = question["completion"].as_str().unwrap().trim();
+        for id in question["relevant"].as_array().unwrap() {
+            let found = documents.iter().find(|document| document["id"] == *id).unwrap();
+            assert!(found["text"].as_str().unwrap().contains(completion), "{question}");
+            stated += 1;
+        }
+    }
+    assert!(stated > 0);
+    // The same world every time, and another one of another seed.
+    w.ok("attribute world --stories 10 --documents 300 --questions 4 -o again");
+    assert_eq!(w.read("again/questions.jsonl"), w.read("world/questions.jsonl"));
+    w.ok("attribute world --stories 10 --documents 300 --questions 4 --seed 2 --force -o again");
+    assert_ne!(w.read("again/questions.jsonl"), w.read("world/questions.jsonl"));
+
+    let train = "--train world/documents.jsonl --max-length 32 --compress factgrass:16";
+    w.ok(&format!("attribute cache model {train} -o store"));
+    let recall = "attribute recall store --query world/questions.jsonl";
+    let found = w.ok_json(&format!(
+        "{recall} --methods bm25,influence --at 1,20 --group band --damping 0.1 -o recall.json"
+    ));
+    assert_eq!(found, w.json("recall.json"));
+    let rows = found["results"].as_array().unwrap();
+    let of = |method: &str, at: u64| {
+        let is_it =
+            |row: &&Value| row["method"] == method && row["group"] == "all" && row["at"] == at;
+        rows.iter().find(is_it).unwrap()["recall"].as_f64().unwrap()
+    };
+    // Words find what the text states; the weights of this model are random.
+    assert!(of("bm25", 20) > 4.0 * of("chance", 1) && of("bm25", 20) >= of("bm25", 1), "{found}");
+    assert!(rows.iter().any(|row| row["group"] == "frequent" && row["method"] == "influence"));
+    let table = w.ok(&format!("{recall} --methods similarity --relevant relevant --examples 0-5"));
+    assert!(table.contains("chance") && table.contains("similarity"), "{table}");
+    for (args, words) in [
+        ("--relevant prompt", "`prompt` is not a list of ids"),
+        ("--group relevant", "`relevant` is not a text"),
+    ] {
+        w.fails(&format!("{recall} {args}"), 1, &["questions.jsonl, line 1", words]);
+    }
+    w.fails(&format!("{recall} --at 0"), 2, &["--at"]);
+    w.write("none.jsonl", json!({"text": "Tom saw a boat.", "relevant": []}).to_string());
+    w.fails("attribute recall store --query none.jsonl", 1, &["no query has a relevant example"]);
+    w.write("other.jsonl", json!({"text": "Tom saw a boat.", "relevant": ["x"]}).to_string());
+    w.fails("attribute recall store --query other.jsonl", 1, &["the store has no example"]);
 }

@@ -104,7 +104,7 @@ fn pieces_below(directory: &Path) -> usize {
                 std::fs::read(&path).map_or(0, |text| lines(&text))
             }
             Some(end) if end == "grd" => usize::from(!is_hidden(&path)),
-        _ => usize::from(name == 32),
+            _ => usize::from(name == 32),
         }
     };
     paths.map(count).sum()

@@ -10,7 +10,7 @@ use std::fs;
 use std::path::Path;
 
 /// Commands that write a directory, each with all it needs but the directory.
-const DIRECTORIES: [&str; 12] = [
+const DIRECTORIES: [&str; 13] = [
     "compress model --method low-rank --keep 0.5 --dataset calibration.jsonl --output",
     "plan model --no-cache --output",
     "laser model --no-cache --lname mlp --rank 1 --output",
@@ -23,15 +23,17 @@ const DIRECTORIES: [&str; 12] = [
     "train-net mlp:2 --images a-images-idx3-ubyte --steps 1 --output",
     "molecule train --data a.xyz --channels 16 --steps 1 --validation 1 --output",
     "molecule compress potential.ckpt --method svd --rank 2 --output",
+    "attribute world --stories 1 --documents 9 --output",
 ];
 
 /// Commands that go on in the directory of a run.
-const RUNS: [&str; 6] = [
+const RUNS: [&str; 7] = [
     "sweep model --no-cache --lname fc_in --rate 9 --questions questions.jsonl --output",
     "compose model --no-cache --lname fc_in --rate 9 --questions questions.jsonl --output",
     "run --recipe tiny.yaml --output",
     "molecule md potential.ckpt a.xyz --steps 2 --output",
     "attribute cache model --train text.jsonl --compress factgrass:16 --output",
+    "attribute lds store --images a-images-idx3-ubyte --output",
     "compare model --methods svd --text text.jsonl --window 64 --dataset calibration.jsonl --num-tokens 2000 --seq-len 64 --output",
 ];
 
@@ -39,7 +41,7 @@ const RUNS: [&str; 6] = [
 const AGAIN: [&str; 2] = ["merge part0 part1 --output", "reproduce mixed --output"];
 
 /// Commands that write a file.
-const FILES: [&str; 11] = [
+const FILES: [&str; 12] = [
     "eval model --text text.jsonl --output",
     "select model --site layers.0.query --rank 2 --output",
     "inspect model --html",
@@ -50,6 +52,7 @@ const FILES: [&str; 11] = [
     "molecule convert potential.ckpt --output",
     "attribute score store --query text.jsonl --output",
     "attribute self store --output",
+    "attribute recall store --query text.jsonl --output",
     "attribute show store --query text.jsonl --html",
 ];
 
@@ -265,9 +268,15 @@ fn no_command_that_writes_is_forgotten() {
                 "molecule train",
                 "molecule compress",
             ],
-            "attribute" => {
-                &["attribute cache", "attribute score", "attribute self", "attribute show"]
-            }
+            "attribute" => &[
+                "attribute cache",
+                "attribute lds",
+                "attribute recall",
+                "attribute score",
+                "attribute self",
+                "attribute show",
+                "attribute world",
+            ],
             other => &[other],
         };
         for sub in subs {

@@ -3,12 +3,12 @@
 
 use crate::flags::verbs;
 use crate::workshop::{Workshop, names};
-use serde_json::Value;
+use serde_json::{Value, json};
 use std::collections::BTreeSet;
 use std::fs;
 
 /// Every command that takes texts, and options that name all the texts it can take.
-const CASES: [(&str, &str); 13] = [
+const CASES: [(&str, &str); 14] = [
     (
         "compress",
         "model --rank 1 --targets output --layers 0 --dataset rows.csv --num-tokens 300 --seq-len 16 \
@@ -44,12 +44,10 @@ const CASES: [(&str, &str); 13] = [
         "train-lm",
         "--text rows.csv --held-out rows.jsonl --vocab 300 --hidden 16 --layers 1 --steps 1 -o out",
     ),
-    (
-        "attribute cache",
-        "model --train rows.csv --max-length 16 --compress factgrass:16 -o out",
-    ),
+    ("attribute cache", "model --train rows.csv --max-length 16 --compress factgrass:16 -o out"),
     ("attribute score", "store --query rows.jsonl --top 1"),
     ("attribute show", "store --query rows.tsv --top 1"),
+    ("attribute recall", "store --query asked.jsonl --methods bm25 --at 1"),
 ];
 
 const RECIPE: &str = "
@@ -77,6 +75,8 @@ fn workshop() -> Workshop {
         .collect();
     w.write("rows.jsonl", w.text("text.jsonl").replace("\"text\"", "\"content\""));
     w.ok("attribute cache model --train text.jsonl --max-length 16 --compress mask:16 -o store");
+    let asked = |text: &String| json!({"content": text, "relevant": [0]}).to_string() + "\n";
+    w.write("asked.jsonl", texts.iter().map(asked).collect::<String>());
     for (name, comma) in [("rows.csv", ','), ("rows.tsv", '\t')] {
         let lines: Vec<String> =
             texts.iter().map(|text| format!("here{comma}\"{text}\"\n")).collect();

@@ -178,7 +178,8 @@ mod tests {
         assert_eq!(ids, [Some(7.into()), Some("x".into()), None]);
         let dir = tempfile::tempdir().unwrap();
         let path = dir.path().join("q.jsonl");
-        let lines = "{\"prompt\":\"Ada lives in\",\"completion\":\" Ashport\"}\n{\"text\":\"whole\"}\n";
+        let lines =
+            "{\"prompt\":\"Ada lives in\",\"completion\":\" Ashport\"}\n{\"text\":\"whole\"}\n";
         std::fs::write(&path, lines).unwrap();
         let found = Corpus::open_queries(&path, None).unwrap().documents;
         let parts: Vec<(&str, usize)> = found.iter().map(|d| (d.text.as_str(), d.given)).collect();

@@ -7,7 +7,8 @@ use crate::maps::{Dense, Identity, Mask};
 use crate::{
     CompressorKey, CompressorSpec, Curvature, Damping, ExampleBatch, Examples, GradientMap,
     GradientStore, Kronecker, LayerMap, LayerShape, Moments, Objective, Reduction, Sources,
-    StoreOptions, Target, Trak, cache, gradients, moments, shape_of,
+    StoreOptions, Target, Trak, cache, datamodelling_scores, detection_area, gradients, moments,
+    shape_of,
 };
 use linwright_nets::{Batch, Net};
 use linwright_ops::LinearSlot;
@@ -93,7 +94,9 @@ fn golden_gradients_of_margins_and_trak_are_those_of_the_reference() {
                 let (train, mut queries) = (of("train"), of("test"));
                 let count = train.rows() as f64;
                 let fisher = Curvature::of_rows("all", train.clone()).expect("a curvature");
-                fisher.precondition(&mut queries, Damping::Absolute(lambda / count)).expect("damped");
+                fisher
+                    .precondition(&mut queries, Damping::Absolute(lambda / count))
+                    .expect("damped");
                 if sums.cols() == 0 {
                     sums = Mat::zeros(train.rows(), queries.rows());
                 }
@@ -186,7 +189,8 @@ fn golden_trak_of_stores_is_that_of_the_reference() {
             let store = GradientStore::create(dir.path(), &sources, &map, (spec, key), options);
             let store = store.expect("a store");
             let all = (&net, &map);
-            cache(all, &train, &store, crate::CacheOptions::default(), &mut Silent).expect("cached");
+            cache(all, &train, &store, crate::CacheOptions::default(), &mut Silent)
+                .expect("cached");
             let objective = store.manifest().objective();
             let queries = gradients(&net, &map, &test, objective, 0).expect("gradients").rows;
             trak.add(&store, &queries, Damping::Absolute(lambda), &mut Silent).expect("scored");
@@ -273,11 +277,13 @@ fn golden_ek_fac_has_the_true_directions() {
         let (x, classes) = (case.rows("x"), case.indices("y"));
         let count = x.rows();
         let spans = (0..count).map(|at| at..at + 1).collect();
-        let all = ExampleBatch { input: Batch { rows: x, examples: count }, targets: classes, spans };
+        let all =
+            ExampleBatch { input: Batch { rows: x, examples: count }, targets: classes, spans };
         let net = network(&case, 1, "w");
         let map = GradientMap::of(&net, &|_| true, &identity).expect("maps");
         let objective = Objective::from(Reduction::Mean);
-        let found = moments((&net, &map), &Fixed(all), (objective, 7), &mut Silent).expect("moments");
+        let found =
+            moments((&net, &map), &Fixed(all), (objective, 7), &mut Silent).expect("moments");
         for (index, layer) in map.layers().iter().enumerate() {
             let name = |of: &str| format!("{}.{of}", layer.site);
             let stored = |of: &str| {
@@ -308,5 +314,28 @@ fn golden_ek_fac_has_the_true_directions() {
             let expected = &case.get(&name("ihvp_d1e-3")).values;
             close(&case, &name("ihvp_d1e-3"), query.data(), expected, 1e-8);
         }
+    }
+}
+
+#[test]
+fn golden_quality_is_that_of_the_reference() {
+    for case in cases("metric") {
+        let scores: Mat<f64> = case.rows("score").cast();
+        let subsets = case.rows("subset_idx");
+        let subsets: Vec<Vec<usize>> = (0..subsets.rows())
+            .map(|row| subsets.row(row).iter().map(|index| *index as usize).collect())
+            .collect();
+        let outcomes: Mat<f64> = case.rows("gt").cast();
+        let found = datamodelling_scores(&scores, &subsets, &outcomes);
+        for (found, expected) in found.iter().zip(&case.get("lds").values) {
+            match found {
+                Some(found) => assert!((found - expected).abs() < 1e-5, "{found}, {expected}"),
+                None => assert!(expected.is_nan(), "{expected}"),
+            }
+        }
+        let noise: Vec<bool> = case.get("noise").values.iter().map(|bad| *bad > 0.0).collect();
+        let area = detection_area(&case.get("self_score").values, &noise).expect("bad and good");
+        let expected = case.get("auc").values[0];
+        assert!((area - expected).abs() < 1e-5, "{area}, {expected}");
     }
 }

@@ -135,9 +135,12 @@ jobs! {
     eval_net => EvalNet;
     attribute_cache => AttributeCache;
     attribute_fisher => AttributeFisher;
+    attribute_lds => AttributeLds;
+    attribute_recall => AttributeRecall;
     attribute_score => AttributeScore;
     attribute_self => AttributeSelf;
     attribute_show => AttributeShow;
+    attribute_world => AttributeWorld;
     molecule_eval => MoleculeEval;
     molecule_md => MoleculeMd;
     molecule_relax => MoleculeRelax;

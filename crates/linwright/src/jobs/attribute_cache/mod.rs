@@ -37,7 +37,7 @@ pub struct AttributeCache {
     #[schemars(with = "Names<Bos>")]
     pub bos: Bos,
     /// Only these linear layers: globs such as *mlp*, or regular expressions after re:.
-    #[schemars(extend("x-value" = "PATTERN", "examples" = [["*"]]))]
+    #[schemars(extend("x-value" = "PATTERN", "examples" = ["*mlp*"]))]
     pub sites: Vec<String>,
     /// What of a target is differentiated: its loss, the margin log p - log(1 - p), or its logit
     /// (token).

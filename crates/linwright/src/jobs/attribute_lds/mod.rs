@@ -3,10 +3,9 @@
 mod retrain;
 mod run;
 
-use super::attribution::ExampleOptions;
 use super::named::Names;
 use super::train_net::NetTrainingOptions;
-use super::{Failure, Job, Outcome, Session};
+use super::{Failure, ImageOptions, Job, Outcome, Session};
 use linwright_attribute::Method;
 use schemars::JsonSchema;
 use serde::{Deserialize, Serialize};
@@ -19,17 +18,14 @@ pub struct AttributeLds {
     /// A store that `attribute cache` wrote of a small network and labelled images.
     #[schemars(extend("x-positional" = true))]
     pub store: PathBuf,
-    /// Labelled images whose answers are attributed.
-    #[schemars(extend("x-value" = "FILE", "x-path" = true, "x-required" = true))]
-    pub query: String,
-    /// What of the file of queries is used.
+    /// The images whose answers are attributed.
     #[serde(flatten)]
-    pub files: ExampleOptions,
+    pub images: ImageOptions,
     /// Methods to compare; trak only of a store of margins.
     #[schemars(with = "Vec<Names<Method>>")]
     pub methods: Vec<Method>,
     /// Dampings of the methods that have one.
-    #[schemars(extend("x-value" = "D", "x-whole" = true, "x-many" = true, "examples" = [["0.1"]]))]
+    #[schemars(extend("x-value" = "D", "x-whole" = true, "x-many" = true, "examples" = ["0.1"]))]
     pub dampings: Vec<String>,
     /// Networks that are trained, each on another part.
     #[schemars(range(min = 2))]
@@ -55,8 +51,7 @@ impl Default for AttributeLds {
     fn default() -> Self {
         Self {
             store: PathBuf::new(),
-            query: String::new(),
-            files: ExampleOptions::default(),
+            images: ImageOptions::default(),
             methods: vec![Method::Influence, Method::GradDot, Method::Cosine, Method::Similarity],
             dampings: vec!["relative:0.1".into()],
             subsets: 50,
@@ -79,8 +74,7 @@ impl Job for AttributeLds {
     const HAS_SHARDS: bool = true;
 
     fn inputs(&self) -> Vec<PathBuf> {
-        let own = [self.store.clone(), PathBuf::from(&self.query)];
-        own.into_iter().chain(self.files.inputs()).collect()
+        std::iter::once(self.store.clone()).chain(self.images.inputs()).collect()
     }
 
     fn run(&self, session: &mut Session<'_>) -> Result<Outcome, Failure> {

@@ -150,7 +150,7 @@ impl Retraining<'_> {
         session: &mut Session<'_>,
     ) -> Result<Vec<f64>, Failure> {
         let chosen: Vec<u32> = part.iter().map(|example| *example as u32).collect();
-        let training = self.examples.select(&chosen)?;
+        let training = self.examples.select(&chosen);
         let mut sums = vec![0.0; self.queries.len()];
         for repeat in 0..self.job.repeats {
             let key = self.key().fold("network").fold_index(index as u64);

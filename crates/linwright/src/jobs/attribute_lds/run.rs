@@ -38,6 +38,9 @@ pub(super) fn run(job: &AttributeLds, session: &mut Session<'_>) -> Result<Outco
         return Err(Failure::usage(message));
     }
     job.training.check()?;
+    if job.images.format.is_some() {
+        return Err(Failure::usage("--format: it is found by what is there"));
+    }
     let plans = plans(job)?;
     let inputs = outputs::inputs_of(job, session);
     outputs::check_place(&job.output, &inputs, session)?;
@@ -48,7 +51,13 @@ pub(super) fn run(job: &AttributeLds, session: &mut Session<'_>) -> Result<Outco
             .hint("networks of labelled images are trained again; give a store of one"));
     };
     let train = opened.train(session)?;
-    let queries = Scorer::new((&plans[0], &job.files), &opened, session)?.queries;
+    let files = ExampleOptions {
+        labels: job.images.labels.clone(),
+        resize: job.images.resize.clone(),
+        examples: job.images.examples.clone(),
+        ..ExampleOptions::default()
+    };
+    let queries = Scorer::new((&plans[0], &files), &opened, session)?.queries;
     let (Data::Images(examples), Data::Images(asked)) = (&train, &queries) else {
         return Err(Failure::usage("the store and the queries are of different kinds"));
     };
@@ -71,7 +80,7 @@ pub(super) fn run(job: &AttributeLds, session: &mut Session<'_>) -> Result<Outco
     let outcomes = retraining.outcomes()?;
     let mut rows = Vec::new();
     for plan in &plans {
-        let scorer = Scorer::new((plan, &ExampleOptions::clone(&job.files)), &opened, session)?;
+        let scorer = Scorer::new((plan, &files), &opened, session)?;
         let scores = scorer.all(session)?;
         let found = datamodelling_scores(&scores, &parts, &outcomes);
         rows.push(Row { method: plan.method, damping: plan.damping.clone(), found });
@@ -92,7 +101,7 @@ fn plans(job: &AttributeLds) -> Result<Vec<ScoringOptions>, Failure> {
     let mut plans = Vec::new();
     for &method in &job.methods {
         let of = |damping: Option<&String>| ScoringOptions {
-            query: job.query.clone(),
+            query: job.images.images.display().to_string(),
             method,
             damping: damping.cloned(),
             ..ScoringOptions::default()
@@ -125,7 +134,7 @@ fn result(job: &AttributeLds, rows: &[Row], size: usize, session: &Session<'_>) 
         "schema": 1,
         "linwright": session.build().version,
         "store": session.portable(&job.store),
-        "query": session.portable(&job.query),
+        "images": session.portable(&job.images.images),
         "subsets": job.subsets,
         "examples_of_a_subset": size,
         "repeats": job.repeats,

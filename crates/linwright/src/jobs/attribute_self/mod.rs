@@ -3,9 +3,10 @@
 use super::attribution::{beginning, damping_of, described, entry, shown_id};
 use super::outcome::{table, text};
 use super::{Failure, Job, Outcome, Session, outputs};
-use linwright_attribute::{Attribution, Top};
+use linwright_attribute::{Attribution, Top, detection_area};
+use linwright_compress::recipe::Indices;
 use linwright_report::number::grouped;
-use linwright_run::Monitor;
+use linwright_run::{Monitor, shown};
 use linwright_run::atomic::write_atomic;
 use linwright_run::place::is_result;
 use linwright_tensor::Mat;
@@ -25,6 +26,10 @@ pub struct AttributeSelf {
     /// relative:0.1].
     #[schemars(extend("x-value" = "D", "examples" = ["relative:0.1"]))]
     pub damping: Option<String>,
+    /// Indices of examples that are known to be wrong, such as `3,7-9`: tell how well self-influence
+    /// finds them, as the area under the curve.
+    #[schemars(extend("x-value" = "LIST", "examples" = ["0-1"]))]
+    pub wrong: Option<String>,
     /// Show the N examples with most influence on themselves.
     #[schemars(range(min = 1), extend("x-value" = "N", "x-short" = "n"))]
     pub top: usize,
@@ -38,7 +43,14 @@ pub struct AttributeSelf {
 
 impl Default for AttributeSelf {
     fn default() -> Self {
-        Self { store: PathBuf::new(), damping: None, top: 20, output: None, force: false }
+        Self {
+            store: PathBuf::new(),
+            damping: None,
+            wrong: None,
+            top: 20,
+            output: None,
+            force: false,
+        }
     }
 }
 
@@ -63,6 +75,7 @@ impl Job for AttributeSelf {
         let scores = Attribution::open(&store)?.self_influence(damping, session);
         let scores = scores.map_err(|error| Failure::from(error).not_resumable())?;
         session.finish();
+        let area = self.wrong.as_deref().map(|list| area(list, &scores)).transpose()?;
         let mut top = Top::largest(1, self.top);
         top.add(0, &Mat::from_vec(scores.len(), 1, scores.clone()));
         let best = &top.best()[0];
@@ -73,6 +86,7 @@ impl Job for AttributeSelf {
             "store": session.portable(&self.store),
             "damping": damping,
             "examples": scores.len(),
+            "detection_area": area,
             "results": results,
             "scores": scores,
         });
@@ -91,8 +105,21 @@ impl Job for AttributeSelf {
         };
         let rows = best.iter().enumerate().map(row).collect();
         let count = grouped(store.manifest().count as u64);
-        let line = format!("{count} examples, damping {damping}");
+        let mut lines = vec![format!("{count} examples, damping {damping}")];
+        lines.extend(area.map(|area| format!("wrong ones are found with an area of {area:.4}")));
         let heads = ["place", "index", "id", "self-influence"];
-        Ok(Outcome::new(result, vec![text([line]), table(&heads, rows)]))
+        Ok(Outcome::new(result, vec![text(lines), table(&heads, rows)]))
     }
+}
+
+/// How well scores find the examples of a list.
+fn area(list: &str, scores: &[f64]) -> Result<f64, Failure> {
+    let refused = |why: String| Failure::usage(format!("--wrong {}: {why}", shown(list)));
+    let indices = Indices::parse(list).map_err(refused)?;
+    if indices.last() >= scores.len() {
+        let (last, count) = (indices.last(), scores.len());
+        return Err(refused(format!("there is no example {last}: there are {count}, from zero")));
+    }
+    let is_wrong: Vec<bool> = (0..scores.len()).map(|index| indices.contains(index)).collect();
+    detection_area(scores, &is_wrong).ok_or_else(|| refused("every example is wrong".into()))
 }

@@ -175,7 +175,8 @@ impl ExampleOptions {
         let ids: Vec<Value> = match &self.examples {
             None => (0..labelled.len()).map(Value::from).collect(),
             Some(list) => {
-                let indices = Indices::parse(list).map_err(|why| Failure::usage(why.to_string()))?;
+                let indices =
+                    Indices::parse(list).map_err(|why| Failure::usage(why.to_string()))?;
                 let all = 0..=indices.last();
                 all.filter(|&index| indices.contains(index)).map(Value::from).collect()
             }
@@ -197,9 +198,8 @@ impl ExampleOptions {
         let longest = reading.max_length.unwrap_or(positions).min(positions);
         let (mut tokens, mut given, mut texts, mut ids) = (vec![], vec![], vec![], vec![]);
         let mut cut = 0;
-        let place = |index: usize| {
-            format!("{}, line {}", shown(file), corpus.documents[index].line)
-        };
+        let place =
+            |index: usize| format!("{}, line {}", shown(file), corpus.documents[index].line);
         for &index in &chosen {
             let document = &corpus.documents[index];
             let encode = |text: &str| {

@@ -39,7 +39,7 @@ pub struct ScoringOptions {
     #[schemars(extend("x-value" = "STORE", "x-path" = true, "x-whole" = true, "x-many" = true))]
     pub checkpoints: Vec<PathBuf>,
     /// Weights of the checkpoints, the store's first, such as learning rates [default: 1 each].
-    #[schemars(extend("x-value" = "W", "x-requires" = ["checkpoints"], "examples" = [[1.0, 1.0]]))]
+    #[schemars(extend("x-value" = "W", "x-requires" = ["checkpoints"], "examples" = [1.0]))]
     pub weights: Vec<f64>,
     /// The model, if it was moved since it was cached.
     #[schemars(extend("x-value" = "DIR"))]
@@ -146,6 +146,20 @@ impl<'a> Scorer<'a> {
         Ok(found)
     }
 
+    /// All scores (examples, queries).
+    ///
+    /// # Errors
+    /// As [`Self::best`].
+    pub(in crate::jobs) fn all(&self, session: &mut Session<'_>) -> Result<Mat<f64>, Failure> {
+        let mut all = Mat::zeros(self.opened.store.manifest().count, self.queries.len());
+        self.scores(session, &mut |first, part| {
+            for row in 0..part.rows() {
+                all.row_mut(first + row).copy_from_slice(part.row(row));
+            }
+        })?;
+        Ok(all)
+    }
+
     /// Shows the scores (examples, queries) of examples from a first one on, until all were shown.
     fn scores(
         &self,
@@ -209,11 +223,7 @@ impl<'a> Scorer<'a> {
         &self,
         opened: &Opened,
         session: &mut Session<'_>,
-        work: &mut dyn FnMut(
-            &Attribution<'_>,
-            Comparison,
-            &mut Session<'_>,
-        ) -> Result<(), Failure>,
+        work: &mut dyn FnMut(&Attribution<'_>, Comparison, &mut Session<'_>) -> Result<(), Failure>,
     ) -> Result<(), Failure> {
         let (damping, method) = (self.damping, self.options.method);
         let comparison = match method {
@@ -228,8 +238,7 @@ impl<'a> Scorer<'a> {
         };
         let attribution = Attribution::open(&opened.store)?;
         if !matches!(method, Method::Kfac | Method::Ekfac) {
-            let geometry =
-                if method == Method::Trak { Geometry::Whole } else { Geometry::Layers };
+            let geometry = if method == Method::Trak { Geometry::Whole } else { Geometry::Layers };
             return work(&attribution.in_geometry(geometry), comparison, session);
         }
         let layers = kronecker(opened, &attribution, method, session)?;
@@ -247,8 +256,7 @@ impl<'a> Scorer<'a> {
             let opened = Opened::open(path, (None, self.options.train.as_deref()), session)?;
             let (one, other) = (self.opened.store.manifest(), opened.store.manifest());
             if (one.count, &one.examples) != (other.count, &other.examples) {
-                let message =
-                    format!("{} is of other examples than the store", shown_path(path));
+                let message = format!("{} is of other examples than the store", shown_path(path));
                 return Err(Failure::new(crate::jobs::FailureKind::Fingerprint, message)
                     .hint("checkpoints are cached with the same --train"));
             }
