@@ -164,3 +164,105 @@ fn of(a: Arg<'_, f64>, b: Arg<'_, f64>, (rows, cols): (usize, usize)) -> Mat<f64
     product(1.0, a, b, c.view_mut(), Write::Set);
     c
 }
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use crate::Curvature;
+    use linwright_tensor::RngKey;
+
+    fn draw(rows: usize, cols: usize, seed: u64) -> Mat<f64> {
+        Mat::from_vec(rows, cols, RngKey::new(seed).stream().normals(rows * cols, 1.0))
+    }
+
+    fn moment(rows: &Mat<f64>) -> Mat<f64> {
+        let count = rows.rows() as f64;
+        Mat::from_fn(rows.cols(), rows.cols(), |i, j| {
+            (0..rows.rows()).map(|row| rows.at(row, i) * rows.at(row, j)).sum::<f64>() / count
+        })
+    }
+
+    /// Gradients of every pair of an input and a gradient of outputs: they are independent.
+    fn pairs(inputs: &Mat<f64>, outputs: &Mat<f64>) -> Mat<f64> {
+        let (a, g) = (inputs.cols(), outputs.cols());
+        Mat::from_fn(inputs.rows() * outputs.rows(), a * g, |row, at| {
+            let (i, o) = (row % inputs.rows(), row / inputs.rows());
+            outputs.at(o, at / a) * inputs.at(i, at % a)
+        })
+    }
+
+    #[test]
+    fn of_independent_factors_both_forms_are_the_fisher_matrix() {
+        let (inputs, outputs) = (draw(7, 4, 1), draw(5, 3, 2));
+        let gradients = pairs(&inputs, &outputs);
+        let moments = Moments { inp: moment(&inputs), out: moment(&outputs) };
+        let fisher = Curvature::of_rows("a", gradients.clone()).unwrap();
+        let queries = draw(2, 12, 3);
+        for damping in [Damping::Absolute(0.1), Damping::Relative(0.3)] {
+            let mut expected = queries.clone();
+            fisher.precondition(&mut expected, damping).unwrap();
+            let kfac = Kronecker::of_moments("a", &moments).unwrap();
+            for curvature in [kfac.clone(), kfac.corrected(&gradients)] {
+                let mut found = queries.clone();
+                curvature.precondition(&mut found, damping).unwrap();
+                for (a, b) in found.data().iter().zip(expected.data()) {
+                    assert!((a - b).abs() < 1e-9 * (1.0 + b.abs()), "{damping}: {a} {b}");
+                }
+            }
+        }
+    }
+
+    #[test]
+    fn corrected_values_keep_the_trace_and_fit_the_fisher_matrix_better() {
+        // Factors that depend on each other, so that the product of moments is wrong.
+        let (inputs, outputs) = (draw(40, 4, 4), draw(40, 3, 5));
+        let gradients = Mat::from_fn(40, 12, |row, at| {
+            outputs.at(row, at / 4) * (inputs.at(row, at % 4) + 2.0 * outputs.at(row, 0))
+        });
+        let moments = Moments { inp: moment(&inputs), out: moment(&outputs) };
+        let kfac = Kronecker::of_moments("a", &moments).unwrap();
+        let corrected = kfac.clone().corrected(&gradients);
+        let trace: f64 = gradients.data().iter().map(|g| g * g).sum::<f64>() / 40.0;
+        let sum: f64 = corrected.values().data().iter().sum();
+        assert!((sum - trace).abs() < 1e-9 * trace);
+        // In given directions the corrected values are the nearest diagonal: the distance from the
+        // Fisher matrix turned into them is smallest.
+        let mut turned = Mat::zeros(40, 12);
+        for row in 0..40 {
+            turned.row_mut(row).copy_from_slice(kfac.turned(gradients.row(row)).data());
+        }
+        let of_directions = moment(&turned);
+        let off = |values: &Mat<f64>| -> f64 {
+            let diagonal = values.data().iter().enumerate();
+            diagonal.map(|(at, value)| (of_directions.at(at, at) - value).powi(2)).sum()
+        };
+        assert!(off(corrected.values()) < 1e-18 * trace * trace + 1e-15);
+        assert!(off(kfac.values()) > 0.01 * trace);
+        // Directions of the moments leave less outside the diagonal than the wrong ones, which are
+        // transposed: the sums of the largest values are larger.
+        let wrong =
+            Kronecker { out: kfac.out.transpose(), inp: kfac.inp.transpose(), ..kfac.clone() };
+        let own = pairs(&inputs, &outputs);
+        let sorted = |of: Kronecker| {
+            let mut values = of.corrected(&own).values().data().to_vec();
+            values.sort_by(|a, b| b.total_cmp(a));
+            values
+        };
+        let (right, wrong) = (sorted(kfac), sorted(wrong));
+        let (mut more, mut less) = (0.0, 0.0);
+        for (a, b) in right.iter().zip(&wrong) {
+            (more, less) = (more + a, less + b);
+            assert!(more >= less * (1.0 - 1e-9), "{more} {less}");
+        }
+        assert!(right[0] > 1.01 * wrong[0]);
+    }
+
+    #[test]
+    fn singular_curvature_is_refused_with_what_would_help() {
+        let moments = Moments { inp: Mat::zeros(2, 2), out: Mat::identity(2) };
+        let curvature = Kronecker::of_moments("fc1", &moments).unwrap();
+        let message = curvature.damping(Damping::Absolute(0.0)).unwrap_err().to_string();
+        assert!(message.contains("fc1") && message.contains("choose a larger one"), "{message}");
+        assert_eq!(curvature.damping(Damping::Absolute(0.5)).unwrap(), 0.5);
+    }
+}

@@ -458,6 +458,12 @@ fn scores_are_measured_by_networks_trained_on_parts() {
         2,
         &["--share 1.5"],
     );
+    let one = "attribute lds store --images a-images-idx3-ubyte --labels labels --examples 60-69 \
+               --steps 5 --methods grad-dot -o one --leave-out";
+    let one_out = w.ok_json(&format!("{one} 0-2,7"));
+    assert_eq!((&one_out["subsets"], &one_out["examples_of_a_subset"]), (&json!(4), &json!(59)));
+    w.fails(&format!("{one} 60"), 2, &["there is no example 60"]);
+    w.fails(&format!("{one} 3"), 2, &["at least two"]);
     w.write("docs.txt", "Tom saw a boat.\nMira lost the key.\n");
     w.ok("attribute cache model --train docs.txt --compress mask:16 -o texts");
     let words = ["language model", "give a store of one"];

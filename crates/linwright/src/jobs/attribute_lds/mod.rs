@@ -33,6 +33,9 @@ pub struct AttributeLds {
     /// Share of the examples in a part.
     #[schemars(extend("x-value" = "SHARE"))]
     pub share: f64,
+    /// Leave-one-out instead: each part is all examples but one of these, such as `0-19`.
+    #[schemars(extend("x-value" = "LIST", "x-conflicts" = ["subsets", "share"], "examples" = ["0-3"]))]
+    pub leave_out: Option<String>,
     /// Trainings on each part, whose outcomes are averaged.
     #[schemars(range(min = 1))]
     pub repeats: usize,
@@ -56,6 +59,7 @@ impl Default for AttributeLds {
             dampings: vec!["relative:0.1".into()],
             subsets: 50,
             share: 0.5,
+            leave_out: None,
             repeats: 1,
             training: NetTrainingOptions::default(),
             seed: 0,
@@ -70,7 +74,7 @@ impl Job for AttributeLds {
         examples would answer: the linear datamodelling score (LDS).\n\n\
         Networks like that of the store are trained on random parts of the examples. For each query, \
         the sum of the scores of a part is compared with the margin of the network that was trained \
-        on it, by Spearman's correlation over parts. Run the same command again to resume.";
+        on it, by Spearman's correlation over parts; with --leave-out, each part lacks one example. Run the same command again to resume.";
     const HAS_SHARDS: bool = true;
 
     fn inputs(&self) -> Vec<PathBuf> {

@@ -4,9 +4,10 @@ use super::AttributeLds;
 use crate::jobs::training::{Forward, advised};
 use crate::jobs::{Failure, FailureKind, Session};
 use linwright_attribute::{Classified, Objective, Reduction, Target, values};
+use linwright_compress::recipe::Indices;
 use linwright_nets::{Labelled, Net, NetSpec, NetTraining, TrainingPlan};
 use linwright_run::atomic::write_atomic;
-use linwright_run::{Checked, Fingerprint, Monitor, input, shown_reason};
+use linwright_run::{Checked, Fingerprint, Monitor, input, shown, shown_reason};
 use linwright_tensor::{Mat, RngKey};
 use linwright_train::train;
 use serde::{Deserialize, Serialize};
@@ -48,8 +49,26 @@ impl Retraining<'_> {
     }
 
     /// The examples of each part, ascending.
-    pub(super) fn parts(&self) -> Vec<Vec<usize>> {
+    ///
+    /// # Errors
+    /// [`Failure`] for a list of examples that there are not.
+    pub(super) fn parts(&self) -> Result<Vec<Vec<usize>>, Failure> {
         let count = self.examples.len();
+        if let Some(list) = &self.job.leave_out {
+            let wrong = |why: String| Failure::usage(format!("--leave-out {}: {why}", shown(list)));
+            let indices = Indices::parse(list).map_err(wrong)?;
+            if indices.last() >= count {
+                let last = indices.last();
+                let why = format!("there is no example {last}: there are {count}, from zero");
+                return Err(wrong(why));
+            }
+            let chosen: Vec<usize> = (0..count).filter(|&index| indices.contains(index)).collect();
+            if chosen.len() < 2 {
+                return Err(wrong("a correlation needs at least two".into()));
+            }
+            let without = |out: &usize| (0..count).filter(|index| index != out).collect();
+            return Ok(chosen.iter().map(without).collect());
+        }
         let size = ((count as f64 * self.job.share).round() as usize).clamp(1, count);
         let part = |index: usize| {
             let order = self.key().fold("part").fold_index(index as u64).stream();
@@ -58,7 +77,7 @@ impl Retraining<'_> {
             part.sort_unstable();
             part
         };
-        (0..self.job.subsets).map(part).collect()
+        Ok((0..self.job.subsets).map(part).collect())
     }
 
     /// Checks that the directory is of this job, or makes it so.
@@ -69,6 +88,7 @@ impl Retraining<'_> {
                 ("identity", &self.identity),
                 ("subsets", &job.subsets),
                 ("share", &job.share),
+                ("leave out", &job.leave_out),
                 ("repeats", &job.repeats),
                 ("training", &job.training),
                 ("seed", &job.seed),
@@ -126,9 +146,9 @@ impl Retraining<'_> {
         Ok(known)
     }
 
-    /// The outcomes of all parts (parts, queries).
-    pub(super) fn outcomes(&self) -> Result<Mat<f64>, Failure> {
-        let (count, queries) = (self.job.subsets, self.queries.len());
+    /// The outcomes of so many parts (parts, queries).
+    pub(super) fn outcomes(&self, count: usize) -> Result<Mat<f64>, Failure> {
+        let queries = self.queries.len();
         let mut all = Mat::zeros(count, queries);
         for index in 0..count {
             let path = self.path(index);

@@ -69,7 +69,7 @@ pub(super) fn run(job: &AttributeLds, session: &mut Session<'_>) -> Result<Outco
         queries: &asked.labelled,
         identity: identity.concat(),
     };
-    let parts = retraining.parts();
+    let parts = retraining.parts()?;
     let known = retraining.train(&parts, session)?;
     if known < parts.len() {
         session.finish();
@@ -77,7 +77,7 @@ pub(super) fn run(job: &AttributeLds, session: &mut Session<'_>) -> Result<Outco
         let line = format!("{known} of {} networks are trained", parts.len());
         return Ok(Outcome::new(result, vec![text([line])]));
     }
-    let outcomes = retraining.outcomes()?;
+    let outcomes = retraining.outcomes(parts.len())?;
     let mut rows = Vec::new();
     for plan in &plans {
         let scorer = Scorer::new((plan, &files), &opened, session)?;
@@ -86,8 +86,8 @@ pub(super) fn run(job: &AttributeLds, session: &mut Session<'_>) -> Result<Outco
         rows.push(Row { method: plan.method, damping: plan.damping.clone(), found });
     }
     session.finish();
-    let result = result(job, &rows, parts[0].len(), session);
-    let blocks = blocks(job, &rows);
+    let result = result(job, &rows, &parts, session);
+    let blocks = blocks(job, &rows, &parts);
     write_atomic(&job.output.join("result.json"), format!("{result:#}\n").as_bytes())?;
     let title = "Which scores predict what networks learn?".into();
     let document = Document { title, blocks: blocks.clone(), ..Document::default() };
@@ -118,7 +118,12 @@ fn plans(job: &AttributeLds) -> Result<Vec<ScoringOptions>, Failure> {
     Ok(plans)
 }
 
-fn result(job: &AttributeLds, rows: &[Row], size: usize, session: &Session<'_>) -> Value {
+fn result(
+    job: &AttributeLds,
+    rows: &[Row],
+    parts: &[Vec<usize>],
+    session: &Session<'_>,
+) -> Value {
     let row = |row: &Row| {
         let (mean, stderr) = row.mean();
         json!({
@@ -135,14 +140,15 @@ fn result(job: &AttributeLds, rows: &[Row], size: usize, session: &Session<'_>) 
         "linwright": session.build().version,
         "store": session.portable(&job.store),
         "images": session.portable(&job.images.images),
-        "subsets": job.subsets,
-        "examples_of_a_subset": size,
+        "subsets": parts.len(),
+        "leave_out": job.leave_out,
+        "examples_of_a_subset": parts[0].len(),
         "repeats": job.repeats,
         "results": rows.iter().map(row).collect::<Vec<_>>(),
     })
 }
 
-fn blocks(job: &AttributeLds, rows: &[Row]) -> Vec<Block> {
+fn blocks(job: &AttributeLds, rows: &[Row], parts: &[Vec<usize>]) -> Vec<Block> {
     let row = |row: &Row| {
         let (mean, stderr) = row.mean();
         vec![
@@ -154,9 +160,9 @@ fn blocks(job: &AttributeLds, rows: &[Row]) -> Vec<Block> {
     };
     let queries = rows.first().map_or(0, |row| row.found.len());
     let line = format!(
-        "{} networks trained on {} of the examples each, {queries} queries",
-        job.subsets * job.repeats,
-        job.share
+        "{} networks trained on {} examples each, {queries} queries",
+        parts.len() * job.repeats,
+        parts[0].len()
     );
     let heads = ["method", "damping", "LDS", "standard error"];
     vec![text([line]), table(&heads, rows.iter().map(row).collect())]
