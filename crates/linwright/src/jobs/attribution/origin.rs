@@ -3,6 +3,7 @@
 
 use super::examples::{Data, ExampleOptions, Reading};
 use super::subject::Subject;
+use crate::jobs::source::POCKET;
 use crate::jobs::{Failure, FailureKind, Session};
 use linwright_attribute::{Examples, GradientStore};
 use linwright_evaluate::Bos;
@@ -80,7 +81,8 @@ impl Origin {
 
 /// An existing path as one from the store on; any other name as it is.
 fn from_store(name: &str, store: &Path) -> String {
-    let (Ok(path), Ok(store)) = (Path::new(name).canonicalize(), store.canonicalize()) else {
+    let paths = (Path::new(name).canonicalize(), store.canonicalize());
+    let (Ok(path), Ok(store), false) = (paths.0, paths.1, name == POCKET) else {
         return name.to_owned();
     };
     let shared = path.components().zip(store.components()).take_while(|(a, b)| a == b).count();
