@@ -16,7 +16,7 @@ use crate::map_file::{LayerParts, Parts};
 use crate::maps::{Identity, Rows, VectorMap, read_map};
 use linwright_tensor::kernels::elementwise::add;
 use linwright_tensor::kernels::gemm::{Arg, Write, product_on_this_thread};
-use linwright_tensor::kernels::product_entries::{add_entries, add_entries_by_row};
+use linwright_tensor::kernels::product_entries::add_entries;
 use linwright_tensor::kernels::select::select_columns;
 use linwright_tensor::kernels::transpose::to_columns;
 use linwright_tensor::{Mat, MatMut, MatRef, Scratch};
@@ -24,9 +24,6 @@ use serde::{Deserialize, Serialize};
 
 /// Numbers of a block of the product that stays in the cache: 128 KiB.
 const BLOCK: usize = 1 << 15;
-
-/// Rows of an example below which masked entries are added up row by row.
-const FEW_ROWS: usize = 16;
 
 /// Extents of the gradient of a layer.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize, Deserialize)]
@@ -304,14 +301,6 @@ impl LayerMap {
     /// Adds the image of the product under the first of the maps of the product.
     fn add_first(&self, dy: MatRef<'_, f32>, x: MatRef<'_, f32>, y: &mut [f32]) {
         let first = self.flat.first();
-        if let Some(entries) = self.entries.as_ref().filter(|_| dy.rows() < FEW_ROWS) {
-            let Some(map) = first else {
-                return add_entries_by_row(dy, x, entries, y);
-            };
-            let mut chosen = Scratch::zeros(entries.len());
-            add_entries_by_row(dy, x, entries, &mut chosen);
-            return map.add_part(0, &chosen, y);
-        }
         if let Some(entries) = &self.entries {
             // Features in rows, so that an entry is a product of two rows.
             let [mut of_dy, mut of_x] = [dy, x].map(|m| Scratch::new(m.rows() * m.cols()));

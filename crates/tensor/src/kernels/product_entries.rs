@@ -18,34 +18,6 @@ pub fn add_entries(a: MatRef<'_, f32>, b: MatRef<'_, f32>, pairs: &[(u32, u32)],
     dots(a, b, pairs, c);
 }
 
-/// Entries whose sums stay in the cache while the rows go by.
-const BLOCK: usize = 4096;
-
-/// Adds entries `(i, j)` of `aᵀ b` to `c`; `a`: (depth, m), `b`: (depth, n). A dot product of a few
-/// numbers costs more than its numbers, so for small depths this is faster than [`add_entries`] of
-/// the transposed matrices. Rows are added in their order.
-///
-/// # Panics
-/// As [`add_entries`].
-#[track_caller]
-pub fn add_entries_by_row(
-    a: MatRef<'_, f32>,
-    b: MatRef<'_, f32>,
-    pairs: &[(u32, u32)],
-    c: &mut [f32],
-) {
-    assert_eq!(a.rows(), b.rows(), "depths of a product");
-    assert_eq!(pairs.len(), c.len(), "entries of a product");
-    for (c, pairs) in c.chunks_mut(BLOCK).zip(pairs.chunks(BLOCK)) {
-        for row in 0..a.rows() {
-            let (a, b) = (a.row(row), b.row(row));
-            for (c, &(i, j)) in c.iter_mut().zip(pairs) {
-                *c += a[i as usize] * b[j as usize];
-            }
-        }
-    }
-}
-
 vectorised! {
     fn dots<const FUSED: bool>(
         a: MatRef<'_, f32>,
@@ -74,12 +46,6 @@ mod tests {
             let pairs = [(0, 0), (5, 8), (3, 2), (3, 2), (0, 8)];
             let mut c = [0.5; 5];
             add_entries(a.view(), b.view(), &pairs, &mut c);
-            let mut by_row = [0.5; 5];
-            let (of_a, of_b) = (a.transpose(), b.transpose());
-            add_entries_by_row(of_a.view(), of_b.view(), &pairs, &mut by_row);
-            for (found, other) in c.iter().zip(by_row) {
-                assert!((found - other).abs() < 1e-4, "{depth}: {found}, {other}");
-            }
             for (&(i, j), found) in pairs.iter().zip(c) {
                 let (a, b) = (a.row(i as usize), b.row(j as usize));
                 let want = a.iter().zip(b).map(|(a, b)| f64::from(*a) * f64::from(*b)).sum::<f64>();
