@@ -63,8 +63,8 @@ pub fn gradients<N: Differentiable>(
 }
 
 /// The parts of the rows of a batch in the compressed gradients of its examples: row t has
-/// `g_t a_tᵀ` of every layer, compressed. The rows of an example add up to its gradient. For networks
-/// whose layers have as many rows as the batch has targets, such as language models.
+/// `g_t a_tᵀ` of every layer, compressed. The rows of an example add up to its gradient. For
+/// networks whose layers have as many rows as the batch has targets, such as language models.
 ///
 /// # Errors
 /// As [`gradients`], and [`AttributeError::Layers`] for layers with other rows.

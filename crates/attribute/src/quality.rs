@@ -5,11 +5,11 @@ use linwright_tensor::Mat;
 use linwright_tensor::correlation::{pearson, ranks};
 use std::collections::BTreeSet;
 
-/// Linear datamodelling score of each query: Spearman's correlation, over subsets, of the sum of the
-/// scores of the examples in the subset with the outcome of a network that was trained on them.
+/// Linear datamodelling score of each query: Spearman's correlation, over subsets, of the sum of
+/// the scores of the examples in the subset with the outcome of a network that was trained on them.
 ///
-/// `scores`: (examples, queries); `outcomes`: (subsets, queries), larger where the answer is better,
-/// such as margins. None for a query whose sums or outcomes are all equal. Source: Ilyas et al.
+/// `scores`: (examples, queries); `outcomes`: (subsets, queries), larger where the answer is
+/// better, such as margins. None for a query whose sums or outcomes are all equal. Source: Ilyas et al.
 /// 2022, arXiv:2202.00622; Park et al. 2023, arXiv:2303.14186.
 ///
 /// # Panics

@@ -4,8 +4,8 @@ use crate::examples::ExampleLosses;
 use crate::{AttributeError, Examples, Objective};
 use linwright_ops::{Differentiable, NoProbe};
 
-/// What an [`Objective`] gives for each example, such as minus its margin. Examples come in batches of
-/// `batch`.
+/// What an [`Objective`] gives for each example, such as minus its margin. Examples come in batches
+/// of `batch`.
 ///
 /// # Errors
 /// [`AttributeError::NoTarget`], [`AttributeError::Network`], and [`AttributeError::NotFinite`].

@@ -7,8 +7,8 @@ use linwright_nets::{Batch, Net, NetError, NetSpec};
 use linwright_ops::LinearSlot;
 use linwright_tensor::Mat;
 
-/// The network of a case, whose tensors have this prefix: two linear layers and tanh; the second one
-/// may have no bias.
+/// The network of a case, whose tensors have this prefix: two linear layers and tanh; the second
+/// one may have no bias.
 pub(super) fn network(case: &Case, places: usize, prefix: &str) -> Net {
     let bias = case.tensors.contains_key(&format!("{prefix}.fc2.bias"));
     let text = format!(

@@ -103,7 +103,8 @@ impl Job for AttributeCache {
         the same command again to resume; a store of another model, other examples or another \
         compressor is refused.";
     const HAS_SHARDS: bool = true;
-    const MEASURED: &'static [&'static str] = &["seconds", "examples_per_second", "estimate/seconds"];
+    const MEASURED: &'static [&'static str] =
+        &["seconds", "examples_per_second", "estimate/seconds"];
 
     fn inputs(&self) -> Vec<PathBuf> {
         let own = [PathBuf::from(&self.model), PathBuf::from(&self.train)];

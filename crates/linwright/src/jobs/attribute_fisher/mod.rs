@@ -3,7 +3,7 @@
 use super::attribution::{damping_of, described};
 use super::outcome::{table, text};
 use super::{Failure, Job, Outcome, Session};
-use linwright_attribute::{Attribution, AttributeError, Curvature};
+use linwright_attribute::{AttributeError, Attribution, Curvature};
 use linwright_report::number::{bytes, scientific};
 use linwright_run::Monitor;
 use schemars::JsonSchema;

@@ -206,7 +206,8 @@ impl Retraining<'_> {
 }
 
 fn write<T: Serialize>(path: &Path, value: &T) -> Result<(), Failure> {
-    let failed = |error: serde_json::Error| Failure::general(format!("{}: {error}", path.display()));
+    let failed =
+        |error: serde_json::Error| Failure::general(format!("{}: {error}", path.display()));
     let text = Checked::of(value).and_then(|checked| serde_json::to_string(&checked));
     Ok(write_atomic(path, (text.map_err(failed)? + "\n").as_bytes())?)
 }

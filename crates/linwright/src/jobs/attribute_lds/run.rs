@@ -118,12 +118,7 @@ fn plans(job: &AttributeLds) -> Result<Vec<ScoringOptions>, Failure> {
     Ok(plans)
 }
 
-fn result(
-    job: &AttributeLds,
-    rows: &[Row],
-    parts: &[Vec<usize>],
-    session: &Session<'_>,
-) -> Value {
+fn result(job: &AttributeLds, rows: &[Row], parts: &[Vec<usize>], session: &Session<'_>) -> Value {
     let row = |row: &Row| {
         let (mean, stderr) = row.mean();
         json!({

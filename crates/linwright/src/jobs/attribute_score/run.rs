@@ -142,7 +142,8 @@ impl Found<'_> {
         let sites: Vec<&str> = manifest.layers.iter().map(|layer| layer.site.as_str()).collect();
         for (results, layers) in results.iter_mut().zip(self.layers.iter().flatten()) {
             for (entry, parts) in results.iter_mut().zip(layers) {
-                let parts = sites.iter().zip(parts).map(|(site, part)| ((*site).into(), json!(part)));
+                let parts =
+                    sites.iter().zip(parts).map(|(site, part)| ((*site).into(), json!(part)));
                 entry["layers"] = Value::Object(parts.collect());
             }
         }
@@ -150,9 +151,10 @@ impl Found<'_> {
         let baselines: serde_json::Map<String, Value> = baselines
             .map(|(method, _, top)| (method.name().into(), json!(self.lists(top))))
             .collect();
-        let damping = options.method.is_damped().then(|| {
-            options.damping.clone().unwrap_or_else(|| "relative:0.1".into())
-        });
+        let damping = options
+            .method
+            .is_damped()
+            .then(|| options.damping.clone().unwrap_or_else(|| "relative:0.1".into()));
         json!({
             "schema": 1,
             "linwright": session.build().version,
@@ -180,9 +182,8 @@ impl Found<'_> {
         for query in 0..queries.min(TABLES) {
             let id = shown_id(&self.scorer.queries.ids()[query]);
             let asked = self.scorer.queries.texts();
-            let asked = asked.map_or_else(String::new, |texts| {
-                format!(": {}", beginning(&texts.texts[query]))
-            });
+            let asked = asked
+                .map_or_else(String::new, |texts| format!(": {}", beginning(&texts.texts[query])));
             blocks.push(text([format!("query {id}{asked}")]));
             blocks.push(self.table(query));
         }

@@ -6,9 +6,9 @@ use super::{Failure, Job, Outcome, Session, outputs};
 use linwright_attribute::{Attribution, Top, detection_area};
 use linwright_compress::recipe::Indices;
 use linwright_report::number::grouped;
-use linwright_run::{Monitor, shown};
 use linwright_run::atomic::write_atomic;
 use linwright_run::place::is_result;
+use linwright_run::{Monitor, shown};
 use linwright_tensor::Mat;
 use schemars::JsonSchema;
 use serde::{Deserialize, Serialize};
@@ -26,8 +26,8 @@ pub struct AttributeSelf {
     /// relative:0.1].
     #[schemars(extend("x-value" = "D", "examples" = ["relative:0.1"]))]
     pub damping: Option<String>,
-    /// Indices of examples that are known to be wrong, such as `3,7-9`: tell how well self-influence
-    /// finds them, as the area under the curve.
+    /// Indices of examples that are known to be wrong, such as `3,7-9`: tell how well
+    /// self-influence finds them, as the area under the curve.
     #[schemars(extend("x-value" = "LIST", "examples" = ["0-1"]))]
     pub wrong: Option<String>,
     /// Show the N examples with most influence on themselves.

@@ -62,7 +62,8 @@ impl Page<'_> {
             return Ok(Vec::new());
         };
         let store = &self.opened.store;
-        let shares = self.opened.subject.with(self.train, Shares { store, prepared, query, example })?;
+        let shares =
+            self.opened.subject.with(self.train, Shares { store, prepared, query, example })?;
         let tokenizer = model.tokenizer()?;
         let Some(texts) = self.train.texts() else { return Ok(Vec::new()) };
         let tokens = &texts.documents.tokens()[example];
@@ -117,7 +118,11 @@ impl Page<'_> {
         let coloured = |(place, shown): (usize, &Shown)| {
             let id = shown_id(&ids[shown.scored.index]);
             Block::ColouredText(ColouredText {
-                title: format!("{kind} {}: example {id}, score {:.5}", place + 1, shown.scored.score),
+                title: format!(
+                    "{kind} {}: example {id}, score {:.5}",
+                    place + 1,
+                    shown.scored.score
+                ),
                 note: "Blue tokens speak for the answer, red ones against it.".into(),
                 pieces: shown.tokens.clone(),
             })

@@ -11,7 +11,6 @@ use schemars::JsonSchema;
 use serde::{Deserialize, Serialize};
 use serde_json::{Value, json};
 use std::collections::{BTreeMap, BTreeSet};
-use std::io::Write;
 use std::path::PathBuf;
 
 /// Documents and questions of the little world.
@@ -84,9 +83,8 @@ impl Job for AttributeWorld {
             texts.map(|(at, text)| json!({ "id": id(at), "text": text })).collect();
         let mut directory = AtomicDir::create(&self.output, self.force)?;
         for (name, values) in [("documents.jsonl", &texts), ("questions.jsonl", &lines)] {
-            directory.write(name, |out| {
-                values.iter().try_for_each(|value| writeln!(out, "{value}"))
-            })?;
+            directory
+                .write(name, |out| values.iter().try_for_each(|value| writeln!(out, "{value}")))?;
         }
         directory.commit()?;
         session.finish();
@@ -140,8 +138,7 @@ impl AttributeWorld {
                 bands.iter().map(|(band, counts)| ((*band).to_owned(), json!(mean(*counts))))
                     .collect::<serde_json::Map<_, _>>(),
         });
-        let line =
-            format!("{} documents, {} questions", grouped(documents as u64), asked.len());
+        let line = format!("{} documents, {} questions", grouped(documents as u64), asked.len());
         let row = |(band, counts): (&&str, &(usize, usize))| {
             vec![(*band).to_owned(), counts.0.to_string(), format!("{:.1}", mean(*counts))]
         };
