@@ -3,6 +3,7 @@
 use super::molecule_md::MdEnsemble;
 use super::molecule_train::{LossName, ReferenceKind, ScheduleKind};
 use super::{Name, SavedForm};
+use linwright_collapse::optimum::Fit;
 use linwright_compress::allocate::Allocator;
 use linwright_compress::intervention::{Intervention, Lname, Storage};
 use linwright_compress::methods::Whitening;
@@ -54,6 +55,7 @@ named! {
     Criterion;
     Diversity;
     By;
+    Fit;
     ImageFormat;
     Intervention;
     Join;

@@ -1,0 +1,146 @@
+//! Features of all layers of a small network.
+//!
+//! The features of a layer are its output for each example: of one place as it is, of several (an
+//! image, a sequence) their mean, as a global average pooling would give.
+
+use crate::CollapseError;
+use linwright_nets::{Labelled, Net, Targets};
+use linwright_ops::{Network, NoProbe, Sites};
+use linwright_run::Monitor;
+use linwright_tensor::Mat;
+
+/// Examples in a batch.
+const BATCH: usize = 256;
+/// Most bytes of all features together.
+const MOST_BYTES: usize = 4 << 30;
+
+/// The output of one layer.
+#[derive(Clone, Debug)]
+pub struct LayerFeatures {
+    /// Its number, from zero, and its name.
+    pub name: String,
+    /// (examples, d)
+    pub x: Mat<f32>,
+    /// Whether they are means over places.
+    pub is_pooled: bool,
+}
+
+/// Features of a network with its head.
+#[derive(Clone, Debug)]
+pub struct NetFeatures {
+    /// Each layer, the input of the first one before them.
+    pub layers: Vec<LayerFeatures>,
+    /// The class of each example.
+    pub labels: Vec<u32>,
+    /// Classes of the network.
+    pub classes: usize,
+    /// Weight (classes, d) and bias of the last layer, if it is linear.
+    pub head: Option<(Mat<f64>, Option<Vec<f64>>)>,
+}
+
+impl NetFeatures {
+    /// Runs a network on labelled examples, once.
+    ///
+    /// # Errors
+    /// [`CollapseError::Net`] for examples that do not suit it, [`CollapseError::Setting`] if their
+    /// features need more than 4 GiB, [`CollapseError::Interrupted`].
+    pub fn of(
+        net: &Net,
+        examples: &Labelled,
+        monitor: &mut dyn Monitor,
+    ) -> Result<Self, CollapseError> {
+        examples.check(net)?;
+        let Targets::Classes(labels) = examples.targets() else {
+            return Err(CollapseError::Setting {
+                what: "the target of an example",
+                found: "numbers".into(),
+                expected: "a class".into(),
+            });
+        };
+        let all: Vec<u32> = (0..examples.len() as u32).collect();
+        let mut layers: Vec<LayerFeatures> = Vec::new();
+        for batch in all.chunks(BATCH) {
+            if monitor.interrupted() {
+                return Err(CollapseError::Interrupted);
+            }
+            let input = examples.batch(batch);
+            let mut state = net.begin(&input)?;
+            for stage in 0..=net.stages() {
+                if stage > 0 {
+                    net.run_stages(&mut state, &input, stage - 1..stage, &mut NoProbe)?;
+                }
+                if layers.len() == stage {
+                    layers.push(LayerFeatures {
+                        name: layer_name(net, stage),
+                        x: Mat::zeros(examples.len(), state.rows.cols()),
+                        is_pooled: state.rows.rows() > batch.len(),
+                    });
+                    let numbers: usize = layers.iter().map(|layer| layer.x.data().len()).sum();
+                    if size_of::<f32>() * numbers > MOST_BYTES {
+                        return Err(CollapseError::Setting {
+                            what: "the number of examples",
+                            found: examples.len().to_string(),
+                            expected: "fewer: features of all layers need more than 4 GiB".into(),
+                        });
+                    }
+                }
+                pool(&state.rows, batch, &mut layers[stage].x);
+            }
+            monitor.progress(batch.last().map_or(0, |last| u64::from(*last) + 1), all.len() as u64);
+        }
+        let head = head(net, &layers)?;
+        let classes = net.output().channels;
+        Ok(Self { layers, labels: labels.clone(), classes, head })
+    }
+}
+
+/// Writes the means over the places of each example of a batch.
+fn pool(rows: &Mat<f32>, batch: &[u32], into: &mut Mat<f32>) {
+    let places = rows.rows() / batch.len();
+    for (index, &example) in batch.iter().enumerate() {
+        let to = into.row_mut(example as usize);
+        for place in 0..places {
+            let row = rows.row(index * places + place);
+            to.iter_mut().zip(row).for_each(|(to, x)| *to += x / places as f32);
+        }
+    }
+}
+
+fn layer_name(net: &Net, stage: usize) -> String {
+    if stage == 0 {
+        return "0 input".into();
+    }
+    let Some(layer) = net.spec().layers.get(stage - 1).filter(|_| {
+        net.spec().layers.len() == net.stages()
+    }) else {
+        return format!("{stage}");
+    };
+    let kind = match serde_json::to_value(layer) {
+        Ok(serde_json::Value::String(kind)) => kind,
+        Ok(serde_json::Value::Object(fields)) => fields.keys().next().cloned().unwrap_or_default(),
+        _ => String::new(),
+    };
+    match layer.name() {
+        Some(name) => format!("{stage} {kind} {name}"),
+        None => format!("{stage} {kind}"),
+    }
+}
+
+/// The last slot, if the network ends with it and it reads the features of the layer before.
+fn head(
+    net: &Net,
+    layers: &[LayerFeatures],
+) -> Result<Option<(Mat<f64>, Option<Vec<f64>>)>, CollapseError> {
+    let slots = net.slots();
+    let Some(slot) = slots.last().filter(|slot| slot.stage() == net.stages().checked_sub(1)) else {
+        return Ok(None);
+    };
+    let [.., before, last] = layers else { return Ok(None) };
+    let shape = slot.shape();
+    if last.is_pooled || before.is_pooled || shape.inp != before.x.cols() {
+        return Ok(None);
+    }
+    let Ok(weight) = slot.op().to_dense() else { return Ok(None) };
+    let bias = slot.bias().map(|bias| bias.iter().map(|b| f64::from(*b)).collect());
+    Ok(Some((weight.cast(), bias)))
+}

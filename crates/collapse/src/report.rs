@@ -1,0 +1,151 @@
+//! Reports of collapse, from the results that commands save.
+
+use crate::METRICS;
+use linwright_report::number::scientific;
+use linwright_report::plot::{Axis, Plot, Series, Style};
+use linwright_report::{Block, Document, Figure, ReportError, Scale, Table};
+use serde_json::Value;
+
+/// Key of results, which says of which command.
+pub const KEY: &str = "collapse";
+
+/// Metrics in the table of all layers.
+const SUMMARY: [&str; 8] = [
+    "nc1_quotient",
+    "nc1_pinv",
+    "cdnv_mean",
+    "nc2_etf_err_M",
+    "nc2_norm_cv_M",
+    "nc3_dual_err",
+    "nc4_agree",
+    "acc_ncc",
+];
+/// Metrics of the figure, each with its name for readers.
+const DRAWN: [(&str, &str); 3] = [
+    ("nc1_quotient", "NC1 quotient"),
+    ("cdnv_mean", "CDNV"),
+    ("nc2_etf_err_M", "distance from a simplex frame"),
+];
+
+/// The report of a saved result; none if it is of another kind.
+#[must_use]
+pub fn saved(value: &Value) -> Option<Result<Document, ReportError>> {
+    let kind = value.get(KEY)?.as_str()?;
+    let mut document = Document {
+        title: format!("Neural collapse: {kind}"),
+        kicker: "Collapse".into(),
+        blocks: blocks(value),
+        ..Document::default()
+    };
+    document.series = DRAWN.iter().map(|(_, name)| (*name).to_owned()).collect();
+    Some(Ok(document))
+}
+
+/// The blocks of a result with `layers`.
+#[must_use]
+pub fn blocks(value: &Value) -> Vec<Block> {
+    let layers = value["layers"].as_array().map(Vec::as_slice).unwrap_or_default();
+    let mut blocks = Vec::new();
+    if layers.len() > 1 {
+        blocks.push(Block::Table(summary(layers)));
+        blocks.extend(figure(layers));
+    }
+    for layer in layers {
+        let table = of_layer(layer);
+        blocks.push(match layers.len() {
+            1 => Block::Table(table),
+            _ => Block::Details { summary: format!("All metrics of {}", text(layer, "name")), table },
+        });
+    }
+    if let [layer] = layers {
+        let notes = layer["notes"].as_array().into_iter().flatten();
+        let notes: Vec<String> = notes.filter_map(Value::as_str).map(str::to_owned).collect();
+        if !notes.is_empty() {
+            blocks.push(Block::Notes(notes));
+        }
+    }
+    blocks
+}
+
+fn text(value: &Value, key: &str) -> String {
+    value[key].as_str().unwrap_or_default().to_owned()
+}
+
+fn number(value: &Value) -> String {
+    value.as_f64().map_or_else(|| "-".to_owned(), scientific)
+}
+
+fn summary(layers: &[Value]) -> Table {
+    let known: Vec<&str> = SUMMARY
+        .into_iter()
+        .filter(|name| layers.iter().any(|layer| layer["metrics"][*name].is_number()))
+        .collect();
+    let columns = [("layer", false), ("d", true)].into_iter();
+    let columns = columns.chain(known.iter().map(|name| (*name, true)));
+    let row = |layer: &Value| {
+        let values = known.iter().map(|name| number(&layer["metrics"][*name]));
+        [text(layer, "name"), layer["features"].to_string()].into_iter().chain(values).collect()
+    };
+    Table::new("Layers", columns.collect::<Vec<_>>()).with(layers.iter().map(row))
+}
+
+fn of_layer(layer: &Value) -> Table {
+    let heads = ["metric", "value", "95 % interval", "random", "shuffled", "definition"];
+    let columns = heads.map(|head| (head, matches!(head, "value" | "random" | "shuffled")));
+    let intervals = layer["intervals"].as_array().cloned().unwrap_or_default();
+    let rows = METRICS.iter().filter(|metric| layer["metrics"].get(metric.name).is_some());
+    let row = |metric: &crate::MetricName| {
+        let interval = intervals.iter().find(|one| one["name"] == metric.name);
+        let interval = interval.map_or_else(String::new, |one| {
+            format!("{} to {}", number(&one["low"]), number(&one["high"]))
+        });
+        let baselines = &layer["baselines"];
+        let baseline = |kind: &str| match baselines[kind].get(metric.name) {
+            Some(value) => number(value),
+            None => String::new(),
+        };
+        vec![
+            metric.name.to_owned(),
+            number(&layer["metrics"][metric.name]),
+            interval,
+            baseline("random_frames"),
+            baseline("shuffled_labels"),
+            metric.about.to_owned(),
+        ]
+    };
+    let caption = format!(
+        "{} rows, {} features, {} of {} classes, {} with one sample",
+        layer["rows"],
+        layer["features"],
+        layer["classes_present"],
+        layer["classes"],
+        layer["singletons"]
+    );
+    Table::new(&caption, columns).with(rows.map(row))
+}
+
+/// Metrics over the layers, on a logarithmic axis.
+fn figure(layers: &[Value]) -> Option<Block> {
+    let at = |layer: &Value, name: &str| layer["metrics"][name].as_f64().filter(|x| *x > 0.0);
+    let values =
+        DRAWN.iter().flat_map(|(name, _)| layers.iter().filter_map(|layer| at(layer, name)));
+    let y = Scale::around(values, true)?;
+    let series = DRAWN.iter().enumerate().map(|(index, (name, _))| {
+        let points = layers.iter().enumerate();
+        let points = points.filter_map(|(x, layer)| Some((x as f64, at(layer, name)?, None)));
+        Series { index, points: points.collect(), style: Style::Marked }
+    });
+    let last = (layers.len() - 1).max(1) as f64;
+    Some(Block::Figure(Figure {
+        title: "Collapse through the layers".into(),
+        note: "Variability within classes falls through a trained network.".into(),
+        y_title: "value".into(),
+        panels: vec![Plot {
+            title: String::new(),
+            x: Axis { title: "layer".into(), scale: Scale::linear(0.0, last), ticks: None },
+            y: Axis { title: String::new(), scale: y, ticks: None },
+            baseline: None,
+            series: series.collect(),
+        }],
+    }))
+}
