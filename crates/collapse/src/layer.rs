@@ -153,6 +153,11 @@ impl LayerReport {
         Ok(report)
     }
 
+    /// Adds metrics of a further pass.
+    pub fn add_metrics(&mut self, metrics: &Metrics) {
+        self.metrics.extend(metrics.clone());
+    }
+
     /// Adds NC5: `mean_k |cos(μ_k, mean of out-of-distribution features)|`.
     ///
     /// # Errors

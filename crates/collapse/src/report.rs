@@ -27,17 +27,39 @@ const DRAWN: [(&str, &str); 3] = [
     ("nc2_etf_err_M", "distance from a simplex frame"),
 ];
 
+/// Columns of the table of depths.
+const DEPTH_COLUMNS: [(&str, &str); 9] = [
+    ("depth", "depth"),
+    ("seed", "seed"),
+    ("nc1_quotient", "NC1"),
+    ("nc2_head", "NC2 of the head"),
+    ("nc3_sample", "NC3"),
+    ("accuracy", "accuracy"),
+    ("objective", "objective"),
+    ("gap", "gap to the optimum"),
+    ("hidden_penalty", "penalty of blocks"),
+];
+/// Series of the figure over depth.
+const DEPTH_DRAWN: [(&str, &str); 4] = [
+    ("nc1_quotient", "NC1"),
+    ("nc2_head", "NC2 of the head"),
+    ("nc3_sample", "NC3"),
+    ("gap", "gap to the optimum"),
+];
+
 /// The report of a saved result; none if it is of another kind.
 #[must_use]
 pub fn saved(value: &Value) -> Option<Result<Document, ReportError>> {
     let kind = value.get(KEY)?.as_str()?;
+    let blocks = if kind == "depth" { depth_blocks(value) } else { blocks(value) };
+    let series: &[_] = if kind == "depth" { &DEPTH_DRAWN } else { &DRAWN };
     let mut document = Document {
         title: format!("Neural collapse: {kind}"),
         kicker: "Collapse".into(),
-        blocks: blocks(value),
+        blocks,
         ..Document::default()
     };
-    document.series = DRAWN.iter().map(|(_, name)| (*name).to_owned()).collect();
+    document.series = series.iter().map(|(_, name)| (*name).to_owned()).collect();
     Some(Ok(document))
 }
 
@@ -65,6 +87,56 @@ pub fn blocks(value: &Value) -> Vec<Block> {
         }
     }
     blocks
+}
+
+/// The blocks of a result of `depth`.
+#[must_use]
+pub fn depth_blocks(value: &Value) -> Vec<Block> {
+    let rows = value["rows"].as_array().map(Vec::as_slice).unwrap_or_default();
+    let columns = DEPTH_COLUMNS.map(|(_, head)| (head, true));
+    let row = |row: &Value| DEPTH_COLUMNS.iter().map(|(name, _)| number(&row[*name])).collect();
+    let mut blocks = vec![Block::Table(Table::new("Networks", columns).with(rows.iter().map(row)))];
+    blocks.extend(depth_figure(rows));
+    blocks
+}
+
+/// Means over seeds at each depth, both axes logarithmic.
+fn depth_figure(rows: &[Value]) -> Option<Block> {
+    let mut depths: Vec<u64> = rows.iter().filter_map(|row| row["depth"].as_u64()).collect();
+    depths.sort_unstable();
+    depths.dedup();
+    let point = |depth: u64, name: &str| {
+        let own = rows.iter().filter(|row| row["depth"].as_u64() == Some(depth));
+        let values: Vec<f64> = own.filter_map(|row| row[name].as_f64()).collect();
+        let count = values.len() as f64;
+        let mean = values.iter().sum::<f64>() / count;
+        let squares: f64 = values.iter().map(|value| (value - mean).powi(2)).sum();
+        let deviation = (squares / (count - 1.0)).sqrt();
+        (mean > 0.0).then(|| (depth as f64, mean, deviation.is_finite().then_some(deviation)))
+    };
+    let series: Vec<Series> = DEPTH_DRAWN
+        .iter()
+        .enumerate()
+        .map(|(index, (name, _))| {
+            let points = depths.iter().filter_map(|depth| point(*depth, name)).collect();
+            Series { index, points, style: Style::Marked }
+        })
+        .collect();
+    let values = series.iter().flat_map(|series| series.points.iter().map(|point| point.1));
+    let y = Scale::around(values, true)?;
+    let x = Scale::around(depths.iter().map(|depth| *depth as f64), true)?;
+    Some(Block::Figure(Figure {
+        title: "Collapse over depth".into(),
+        note: "Means over seeds, with their deviation.".into(),
+        y_title: "value".into(),
+        panels: vec![Plot {
+            title: String::new(),
+            x: Axis { title: "depth".into(), scale: x, ticks: None },
+            y: Axis { title: String::new(), scale: y, ticks: None },
+            baseline: None,
+            series,
+        }],
+    }))
 }
 
 fn text(value: &Value, key: &str) -> String {

@@ -65,7 +65,11 @@ impl Problem {
 fn same(a: &Metrics, b: &Metrics, but: &[&str], what: &str) {
     assert_eq!(a.iter().count(), b.iter().count());
     for (name, value) in a.iter().filter(|(name, _)| !but.contains(name)) {
-        let (value, other) = (value.expect(name), b.get(name).expect(name));
+        let (Some(value), Some(other)) = (value, b.get(name)) else {
+            // More classes than features have no K - 1 directions.
+            assert!(name == "nc1_svd" && value.is_none() && b.get(name).is_none(), "{name}");
+            continue;
+        };
         let error = (value - other).abs();
         assert!(error <= CLOSE * (1.0 + value.abs()), "{what}: {name}: {value} {other}");
     }
@@ -358,7 +362,8 @@ fn stored_sums_are_the_same_and_damaged_files_are_refused() {
         let sums = Problem::random(5, 4, 8).sums(keep);
         sums.clone().write(&path).expect("writes");
         let read = ClassSums::read(&path).expect("reads");
-        assert!(read == sums.settled() && ClassSums::is_stored(&path));
+        assert!(read.keep() == keep && ClassSums::is_stored(&path));
+        assert!(bits(read) == bits(sums));
     }
     let bytes = std::fs::read(&path).expect("bytes");
     for cut in [0, 7, 100, bytes.len() / 2, bytes.len() - 1] {

@@ -8,8 +8,8 @@
 //! T12   as T11, with the second half of RN2;  T22 also with an output map: A h Vᵀ Oᵀ
 //! ```
 //!
-//! L - 1 blocks, then logits `head · h` without bias; of transformers h is the last token. With
-//! [`Norming::Before`], `h ← h + f(LN h)` and one LN before the head. Parameters stand in one
+//! `h = LN(x)` first, L - 1 blocks, then logits `head · h` without bias; of transformers h is the last token. With
+//! [`Norming::Before`], `h = x` first, `h ← h + f(LN h)` and one LN before the head. Parameters stand in one
 //! vector, block by block, in the order of the formulas; the head is last.
 //!
 //! Cost of a pass: `2 rows d²` multiply-adds for each map, twice that back.
@@ -323,7 +323,10 @@ impl RefNet {
         let RefNetSpec { width, tokens, norm, norming, .. } = self.spec;
         assert_eq!((x.cols(), x.rows() % tokens), (width, 0), "rows of whole sequences");
         assert_eq!(parameters.len(), self.numbers, "parameters of the network");
-        let mut h = x.to_mat();
+        let mut h = match norming {
+            Norming::After => layer_norm(norm, &x.to_mat()),
+            Norming::Before => x.to_mat(),
+        };
         let (mut kept, mut layers) = (Vec::new(), Vec::new());
         let each = self.halves.len() / (self.spec.depth - 1).max(1);
         for (index, half) in self.halves.iter().enumerate() {

@@ -27,6 +27,7 @@ metrics! {
     "nc1_svd", Some(0.0), "as nc1_pinv, with exactly K - 1 directions";
     "nc1_pinv_weighted", Some(0.0), "as nc1_pinv, Sb weighted by samples";
     "nc1_quotient", Some(0.0), "tr Sw / tr Sb";
+    "nc1_quotient_class_mean", Some(0.0), "mean of V_k / tr Sb: classes weigh the same, not samples";
     "cdnv_mean", Some(0.0), "(V_j + V_k) / (2 |μ_j - μ_k|²), mean over pairs";
     "cdnv_max", Some(0.0), "the same, maximum";
     "rank_means", None, "rank of M";

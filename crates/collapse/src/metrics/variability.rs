@@ -39,7 +39,10 @@ pub(super) fn variability(statistics: &ClassStatistics) -> Result<Metrics, Colla
         all.put("nc1_pinv_weighted", scale * weighted(statistics, within)?);
     }
     all.put("nc1_quotient", statistics.within_trace() / between);
-    let (mean, max) = class_distance(&means, &statistics.variances());
+    let variances = statistics.variances();
+    let of_classes = variances.iter().sum::<f64>() / classes as f64;
+    all.put("nc1_quotient_class_mean", of_classes / between);
+    let (mean, max) = class_distance(&means, &variances);
     all.put("cdnv_mean", mean);
     all.put("cdnv_max", max);
     all.put("rank_means", spectrum.rank as f64);

@@ -146,6 +146,8 @@ jobs! {
     collapse_merge => CollapseMerge;
     collapse_ufm => CollapseUfm;
     collapse_gufm => CollapseGufm;
+    collapse_depth => CollapseDepth;
+    collapse_lm => CollapseLm;
     select => Select;
     merge => Merge;
     reproduce => Reproduce;

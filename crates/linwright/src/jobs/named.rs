@@ -3,6 +3,7 @@
 use super::molecule_md::MdEnsemble;
 use super::molecule_train::{LossName, ReferenceKind, ScheduleKind};
 use super::{Name, SavedForm};
+use linwright_collapse::depth::{Architecture, Norming, StrengthRule};
 use linwright_collapse::optimum::Fit;
 use linwright_compress::allocate::Allocator;
 use linwright_compress::intervention::{Intervention, Lname, Storage};
@@ -51,6 +52,7 @@ macro_rules! named {
 
 named! {
     Allocator;
+    Architecture;
     Bos;
     Criterion;
     Diversity;
@@ -65,6 +67,7 @@ named! {
     LossName;
     MdEnsemble;
     Minimiser;
+    Norming;
     Precision;
     ReferenceKind;
     Role, |role| role.other_names().to_vec();
@@ -73,6 +76,7 @@ named! {
     Scoring;
     Split;
     Storage;
+    StrengthRule;
     Whitening;
 }
 

@@ -14,7 +14,7 @@ use std::path::PathBuf;
 #[serde(default)]
 pub struct CollapseMerge {
     /// Files that `collapse measure --save-sums` or `collapse merge` wrote.
-    #[schemars(extend("x-positional" = true, "x-many" = true, "x-path" = true, "x-whole" = true))]
+    #[schemars(extend("x-positional" = true, "x-path" = true, "x-whole" = true))]
     pub sums: Vec<PathBuf>,
     /// A file with `head` and `bias`.
     #[schemars(extend("x-value" = "FILE", "x-path" = true))]
