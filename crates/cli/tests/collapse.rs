@@ -213,6 +213,44 @@ fn depth_experiments_have_slopes_and_repeat_to_the_bit() {
 }
 
 #[test]
+fn a_language_model_is_measured_by_layer() {
+    let w = Workshop::new();
+    let args = "collapse lm model --text text.jsonl --window 32 --min-count 3 --resamples 20";
+    let found = w.ok_json(&format!("{args} --scatter --decisions -o lm.json"));
+    let layers = found["layers"].as_array().unwrap();
+    assert_eq!(layers.last().unwrap()["name"], "input of the head");
+    assert_eq!(layers[0]["name"], "layer 0");
+    let classes = found["classes_kept"].as_u64().unwrap();
+    assert!(classes > 2 && classes < found["next_tokens"].as_u64().unwrap(), "{found}");
+    for layer in layers {
+        assert_eq!(layer["classes_missing"], 0);
+        assert!(layer["class_sizes"][0].as_u64().unwrap() >= 3);
+        for name in ["nc1_pinv", "cdnv_mean", "acc_ncc", "nc1_quotient_class_mean"] {
+            assert!(layer["metrics"][name].is_number(), "{name} in {layer}");
+        }
+    }
+    let last = &layers.last().unwrap()["metrics"];
+    assert!(last["nc3_cos_mean"].is_number() && last["nc4_agree"].is_number(), "{found}");
+    assert!(layers[0]["metrics"].get("nc3_cos_mean").is_none());
+    // One layer alone, on one thread, has the same numbers; without --scatter no nc1_pinv.
+    let alone = w.ok_json(&format!("{args} --layers 1 --threads 1"));
+    let (one, of_all) = (&alone["layers"][0], &layers[1]);
+    assert_eq!(one["name"], of_all["name"]);
+    assert_eq!(one["metrics"]["nc1_quotient"], of_all["metrics"]["nc1_quotient"]);
+    assert!(one["metrics"].get("nc1_pinv").is_none());
+    assert!(w.ok("report lm.json --format html").contains("input of the head"));
+    w.ok(&format!("{args} -o lm.json --force"));
+    let few = w.ok_json(&format!("{args} --max-count 20 --num-tokens 400 --no-baselines --seed 2"));
+    assert!(few["layers"][0]["class_sizes"][1].as_u64().unwrap() <= 20, "{few}");
+    w.fails(&format!("{args} --layers 9"), 2, &["no layer 9", "layers 0 to"]);
+    w.fails(
+        "collapse lm model --text text.jsonl --min-count 100000",
+        2,
+        &["0 of", "--min-count"],
+    );
+}
+
+#[test]
 fn unusable_features_are_named() {
     let w = Workshop::new();
     features(&w);

@@ -39,7 +39,7 @@ const RUNS: [&str; 5] = [
 const AGAIN: [&str; 2] = ["merge part0 part1 --output", "reproduce mixed --output"];
 
 /// Commands that write a file.
-const FILES: [&str; 11] = [
+const FILES: [&str; 12] = [
     "eval model --text text.jsonl --output",
     "select model --site layers.0.query --rank 2 --output",
     "inspect model --html",
@@ -50,6 +50,7 @@ const FILES: [&str; 11] = [
     "molecule convert potential.ckpt --output",
     "collapse measure --features all.safetensors --output",
     "collapse merge all.sums --output",
+    "collapse lm model --text text.jsonl --num-tokens 200 --resamples 0 --no-baselines --output",
     "collapse depth --depths 2 --steps 1 --output",
 ];
 
@@ -267,7 +268,9 @@ fn no_command_that_writes_is_forgotten() {
                 "molecule train",
                 "molecule compress",
             ],
-            "collapse" => &["collapse measure", "collapse merge", "collapse depth"],
+            "collapse" => {
+                &["collapse measure", "collapse merge", "collapse depth", "collapse lm"]
+            }
             other => &[other],
         };
         for sub in subs {

@@ -67,6 +67,7 @@ impl Job for CollapseMeasure {
         value, to that of random frames and of shuffled labels, and to bootstrap intervals by \
         class.";
     const OUTPUT_ENDING: &str = ".json";
+    const MEASURED: &'static [&'static str] = &["seconds"];
 
     fn inputs(&self) -> Vec<PathBuf> {
         let all = [

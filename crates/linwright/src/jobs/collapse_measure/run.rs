@@ -49,6 +49,7 @@ fn of_features(
     session.step(&format!("reading {}", path.display()));
     let file = FeatureFile::open(path, job.head.as_deref(), job.classes)?;
     session.step("adding the features");
+    let began = session.seconds();
     let sums = match &job.sums {
         Some(path) => read_sums(path, (file.classes, file.features()))?,
         None => {
@@ -57,6 +58,7 @@ fn of_features(
             sums
         }
     };
+    let added = session.seconds() - began;
     if let Some(path) = &job.save_sums {
         sums.clone().write(path)?;
         session.note(&format!("wrote {}", path.display()));
@@ -64,13 +66,15 @@ fn of_features(
     let kept = sums.keep();
     let statistics = sums.finish()?;
     session.step("measuring");
+    let began = session.seconds();
     let options = job.options.of_layer(kept);
     let source: &dyn Source = &file;
     let head = head_of(&file);
     let mut layer =
         LayerReport::of("features", &statistics, Some(source), head, options, session)?;
     out_of_distribution(job, &mut layer, &statistics)?;
-    Ok((json!({ "features": session.portable(path) }), vec![layer]))
+    let seconds = json!({ "sums": added, "metrics": session.seconds() - began });
+    Ok((json!({ "features": session.portable(path), "seconds": seconds }), vec![layer]))
 }
 
 fn read_sums(path: &Path, expected: (usize, usize)) -> Result<ClassSums, Failure> {
