@@ -251,6 +251,25 @@ fn a_language_model_is_measured_by_layer() {
 }
 
 #[test]
+fn checkpoints_become_rows_of_one_table() {
+    let w = Workshop::new();
+    features(&w);
+    for (file, name) in [("all", "step-1"), ("a", "step-2"), ("b", "step-3")] {
+        w.ok(&format!("collapse measure --features {file}.safetensors --resamples 0 -o {name}.json"));
+    }
+    let all = w.ok_json("collapse watch step-1.json step-2.json step-3.json");
+    w.ok("collapse watch step-1.json step-2.json --output two.json");
+    let later = w.ok_json("collapse watch two.json step-3.json -o three.json");
+    assert_eq!(all["rows"], later["rows"]);
+    assert_eq!(all["rows"][2]["checkpoint"], "step-3");
+    assert_eq!(all["rows"][1]["metrics"], w.json("step-2.json")["layers"][0]["metrics"]);
+    assert!(w.ok("report three.json --format html").contains("features over checkpoints"));
+    w.fails("collapse watch two.json step-2.json", 2, &["step-2", "twice"]);
+    w.fails("collapse watch text.jsonl", 1, &["text.jsonl", "no result of collapse"]);
+    w.ok("collapse watch two.json -o three.json --force");
+}
+
+#[test]
 fn unusable_features_are_named() {
     let w = Workshop::new();
     features(&w);

@@ -39,7 +39,7 @@ const RUNS: [&str; 5] = [
 const AGAIN: [&str; 2] = ["merge part0 part1 --output", "reproduce mixed --output"];
 
 /// Commands that write a file.
-const FILES: [&str; 12] = [
+const FILES: [&str; 13] = [
     "eval model --text text.jsonl --output",
     "select model --site layers.0.query --rank 2 --output",
     "inspect model --html",
@@ -52,6 +52,7 @@ const FILES: [&str; 12] = [
     "collapse merge all.sums --output",
     "collapse lm model --text text.jsonl --num-tokens 200 --resamples 0 --no-baselines --output",
     "collapse depth --depths 2 --steps 1 --output",
+    "collapse watch step.json --output",
 ];
 
 /// Options that name what is written, of commands that add files of their own names to a directory.
@@ -94,7 +95,7 @@ fn furnished() -> Workshop {
     w.write("mixed/my-results.csv", "1,2");
     potential(&w);
     features(&w);
-    w.ok("collapse measure --features all.safetensors --save-sums all.sums --resamples 0");
+    w.ok("collapse measure --features all.safetensors --save-sums all.sums --resamples 0 -o step.json");
     w
 }
 
@@ -268,9 +269,13 @@ fn no_command_that_writes_is_forgotten() {
                 "molecule train",
                 "molecule compress",
             ],
-            "collapse" => {
-                &["collapse measure", "collapse merge", "collapse depth", "collapse lm"]
-            }
+            "collapse" => &[
+                "collapse measure",
+                "collapse merge",
+                "collapse depth",
+                "collapse lm",
+                "collapse watch",
+            ],
             other => &[other],
         };
         for sub in subs {

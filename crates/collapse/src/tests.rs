@@ -324,6 +324,51 @@ fn isotropic_noise_on_a_simplex_has_the_expected_values() {
 }
 
 #[test]
+fn thousands_of_classes_have_the_values_of_the_definitions() {
+    let (classes, d) = (crate::pairs::EXACT_ROWS + 4, 2);
+    let numbers = |seed: u64, count: usize| -> Vec<f64> {
+        RngKey::new(seed).stream().normals(count, 1.0)
+    };
+    let (means, noise) = (numbers(1, classes * d), numbers(2, 2 * classes * d));
+    let x = Mat::from_fn(2 * classes, d, |i, j| means[i / 2 * d + j] + 0.1 * noise[i * d + j]);
+    let labels: Vec<u32> = (0..2 * classes as u32).map(|i| i / 2).collect();
+    let mut sums = ClassSums::new(classes, d, Keep::Scatter);
+    sums.add(x.view(), &labels).expect("features");
+    let statistics = sums.finish().expect("statistics");
+    let all = metrics(&statistics, None).expect("metrics");
+    let (centred, variances) = (statistics.centred_means(), statistics.variances());
+    let (mut distance, mut cosine) = (0.0, 0.0);
+    for i in 0..classes {
+        for j in 0..i {
+            let (a, b) = (centred.row(i), centred.row(j));
+            let apart = (a[0] - b[0]).powi(2) + (a[1] - b[1]).powi(2);
+            distance += (variances[i] + variances[j]) / (2.0 * apart);
+            let cos = (a[0] * b[0] + a[1] * b[1]) / (a[0].hypot(a[1]) * b[0].hypot(b[1]));
+            cosine += (cos + 1.0 / (classes as f64 - 1.0)).abs();
+        }
+    }
+    let pairs = (classes * (classes - 1) / 2) as f64;
+    // Sw Sb⁻¹ by the inverse of 2 x 2 numbers.
+    let within = statistics.within.as_ref().expect("kept");
+    let at = |i: usize, j: usize| {
+        (0..classes).map(|k| centred.at(k, i) * centred.at(k, j)).sum::<f64>() / classes as f64
+    };
+    let (a, b, c) = (at(0, 0), at(0, 1), at(1, 1));
+    let trace = within.at(0, 0) * c - 2.0 * within.at(0, 1) * b + within.at(1, 1) * a;
+    let pinv = trace / (a * c - b * b) / x.rows() as f64 / classes as f64;
+    for (name, expected, allowed) in [
+        ("cdnv_mean", distance / pairs, 1e-4),
+        ("nc2_maxangle_M", cosine / pairs, 1e-5),
+        ("nc1_pinv", pinv, 1e-9),
+    ] {
+        let value = all.get(name).expect(name);
+        assert!((value / expected - 1.0).abs() < allowed, "{name}: {value} {expected}");
+    }
+    assert!(all.get("nc2_etf_err_M").expect("defined") > Floors::of(classes, d).etf - 1e-6);
+    assert_eq!(all.get("nc1_svd"), None, "two features have not so many directions");
+}
+
+#[test]
 fn bad_features_labels_and_heads_are_named() {
     let problem = Problem::random(4, 3, 7);
     let mut sums = ClassSums::new(4, 3, Keep::Scatter);

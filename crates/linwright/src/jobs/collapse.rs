@@ -76,8 +76,13 @@ pub(super) fn outcome(
         write_atomic(path, format!("{result:#}\n").as_bytes())?;
         session.note(&format!("wrote {}", path.display()));
     }
-    let blocks = report::blocks(&result);
-    Ok(Outcome::new(result, blocks))
+    Ok(reported(result))
+}
+
+/// A result with its report.
+pub(super) fn reported(result: Value) -> Outcome {
+    let report = report::document(&result);
+    Outcome { report, ..Outcome::new(result, Vec::new()) }
 }
 
 /// The head of a file of features.

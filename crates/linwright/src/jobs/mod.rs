@@ -148,6 +148,7 @@ jobs! {
     collapse_gufm => CollapseGufm;
     collapse_depth => CollapseDepth;
     collapse_lm => CollapseLm;
+    collapse_watch => CollapseWatch;
     select => Select;
     merge => Merge;
     reproduce => Reproduce;

@@ -1,7 +1,7 @@
 //! The trainings, beside a thread that watches for interruptions.
 
 use super::CollapseDepth;
-use crate::jobs::collapse::check_result;
+use crate::jobs::collapse::{check_result, reported};
 use crate::jobs::outcome::text;
 use crate::jobs::{Failure, Outcome, Session, outputs};
 use linwright_collapse::depth::{
@@ -63,9 +63,9 @@ pub(super) fn run(job: &CollapseDepth, session: &mut Session<'_>) -> Result<Outc
         write_atomic(path, format!("{result:#}\n").as_bytes())?;
         session.note(&format!("wrote {}", path.display()));
     }
-    let mut blocks = report::depth_blocks(&result);
-    blocks.insert(0, text(slopes(&found)));
-    Ok(Outcome::new(result, blocks))
+    let mut outcome = reported(result);
+    outcome.report.blocks.insert(0, text(slopes(&found)));
+    Ok(outcome)
 }
 
 /// What the schema of the options does not say.

@@ -1,5 +1,7 @@
 //! Reports of collapse, from the results that commands save.
 
+mod watch;
+
 use crate::METRICS;
 use linwright_report::number::scientific;
 use linwright_report::plot::{Axis, Plot, Series, Style};
@@ -51,21 +53,31 @@ const DEPTH_DRAWN: [(&str, &str); 4] = [
 #[must_use]
 pub fn saved(value: &Value) -> Option<Result<Document, ReportError>> {
     let kind = value.get(KEY)?.as_str()?;
-    let blocks = if kind == "depth" { depth_blocks(value) } else { blocks(value) };
-    let series: &[_] = if kind == "depth" { &DEPTH_DRAWN } else { &DRAWN };
-    let mut document = Document {
+    let document = Document {
         title: format!("Neural collapse: {kind}"),
         kicker: "Collapse".into(),
-        blocks,
-        ..Document::default()
+        ..document(value)
     };
-    document.series = series.iter().map(|(_, name)| (*name).to_owned()).collect();
     Some(Ok(document))
 }
 
-/// The blocks of a result with `layers`.
+/// The report of a result, without a title.
 #[must_use]
-pub fn blocks(value: &Value) -> Vec<Block> {
+pub fn document(value: &Value) -> Document {
+    let (blocks, series) = match value[KEY].as_str() {
+        Some("depth") => (depth_blocks(value), names(&DEPTH_DRAWN)),
+        Some("watch") => watch::blocks_and_series(value),
+        _ => (blocks(value), names(&DRAWN)),
+    };
+    Document { blocks, series, ..Document::default() }
+}
+
+fn names(drawn: &[(&str, &str)]) -> Vec<String> {
+    drawn.iter().map(|(_, name)| (*name).to_owned()).collect()
+}
+
+/// The blocks of a result with `layers`.
+fn blocks(value: &Value) -> Vec<Block> {
     let layers = value["layers"].as_array().map(Vec::as_slice).unwrap_or_default();
     let mut blocks = Vec::new();
     if layers.len() > 1 {
@@ -90,8 +102,7 @@ pub fn blocks(value: &Value) -> Vec<Block> {
 }
 
 /// The blocks of a result of `depth`.
-#[must_use]
-pub fn depth_blocks(value: &Value) -> Vec<Block> {
+fn depth_blocks(value: &Value) -> Vec<Block> {
     let rows = value["rows"].as_array().map(Vec::as_slice).unwrap_or_default();
     let columns = DEPTH_COLUMNS.map(|(_, head)| (head, true));
     let row = |row: &Value| DEPTH_COLUMNS.iter().map(|(name, _)| number(&row[*name])).collect();
