@@ -102,8 +102,9 @@ fn merged_parts_have_the_bits_of_one_pass() {
     let part = w.ok_json("collapse measure --features a.safetensors --sums merged.sums");
     assert_eq!(part["layers"][0]["rows"], ROWS);
     // Traces have no scatter, and neither have sums with a part of them.
-    let traces =
-        w.ok_json("collapse measure --features b.safetensors --traces --save-sums t.sums --classes 4");
+    let traces = w.ok_json(
+        "collapse measure --features b.safetensors --traces --save-sums t.sums --classes 4",
+    );
     assert!(traces["layers"][0]["metrics"].get("nc1_pinv").is_none());
     let merged = w.ok_json("collapse merge a.sums t.sums");
     assert_eq!(metric(&merged, "cdnv_mean"), metric(&whole, "cdnv_mean"));
@@ -155,7 +156,10 @@ fn optima_agree_with_minimisation() {
     let w = Workshop::new();
     features(&w);
     for (args, expected) in [
-        ("collapse gufm --classes 4 --strength 0.005 --norm 1 --dimension 6 --check 1", 0.143_064_160),
+        (
+            "collapse gufm --classes 4 --strength 0.005 --norm 1 --dimension 6 --check 1",
+            0.143_064_160,
+        ),
         ("collapse gufm --classes 4 --strength 0.005 --dimension 32", 0.011_333_261),
     ] {
         let found = w.ok_json(args);
@@ -243,11 +247,7 @@ fn a_language_model_is_measured_by_layer() {
     let few = w.ok_json(&format!("{args} --max-count 20 --num-tokens 400 --no-baselines --seed 2"));
     assert!(few["layers"][0]["class_sizes"][1].as_u64().unwrap() <= 20, "{few}");
     w.fails(&format!("{args} --layers 9"), 2, &["no layer 9", "layers 0 to"]);
-    w.fails(
-        "collapse lm model --text text.jsonl --min-count 100000",
-        2,
-        &["0 of", "--min-count"],
-    );
+    w.fails("collapse lm model --text text.jsonl --min-count 100000", 2, &["0 of", "--min-count"]);
 }
 
 #[test]
@@ -255,7 +255,9 @@ fn checkpoints_become_rows_of_one_table() {
     let w = Workshop::new();
     features(&w);
     for (file, name) in [("all", "step-1"), ("a", "step-2"), ("b", "step-3")] {
-        w.ok(&format!("collapse measure --features {file}.safetensors --resamples 0 -o {name}.json"));
+        w.ok(&format!(
+            "collapse measure --features {file}.safetensors --resamples 0 -o {name}.json"
+        ));
     }
     let all = w.ok_json("collapse watch step-1.json step-2.json step-3.json");
     w.ok("collapse watch step-1.json step-2.json --output two.json");
@@ -273,15 +275,15 @@ fn checkpoints_become_rows_of_one_table() {
 fn unusable_features_are_named() {
     let w = Workshop::new();
     features(&w);
-    let labels = |first: i64| integers(&(0..10).map(|i| if i == 0 { first } else { i % 2 }).collect::<Vec<_>>());
+    let labels = |first: i64| {
+        integers(&(0..10).map(|i| if i == 0 { first } else { i % 2 }).collect::<Vec<_>>())
+    };
     let x = noise(1, 30);
     let mut spoilt = x.clone();
     spoilt[3 * 7 + 2] = f32::NAN;
     let write = |name: &str, x: &[f32], labels: Vec<u8>, more: &[Tensor<'_>]| {
-        let mut tensors = vec![
-            ("features", "F32", vec![10, 3], bytes(x)),
-            ("labels", "I64", vec![10], labels),
-        ];
+        let mut tensors =
+            vec![("features", "F32", vec![10, 3], bytes(x)), ("labels", "I64", vec![10], labels)];
         tensors.extend_from_slice(more);
         w.write(name, safetensors(&tensors));
     };

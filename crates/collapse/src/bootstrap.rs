@@ -114,8 +114,13 @@ impl Classes<'_> {
         if let Some(head) = &self.head {
             all.push(("nc2_norm_cv_W", cv(&|k| norm(head.row(k)))));
             let cosine = |k: usize| {
-                let mean: Vec<f64> =
-                    self.means.row(k).iter().zip(&shift).map(|(mean, shift)| mean - shift).collect();
+                let mean: Vec<f64> = self
+                    .means
+                    .row(k)
+                    .iter()
+                    .zip(&shift)
+                    .map(|(mean, shift)| mean - shift)
+                    .collect();
                 dot(head.row(k), &mean) / (norm(head.row(k)) * norm(&mean))
             };
             all.push(("nc3_cos_mean", weighted(&cosine) / total));

@@ -110,8 +110,7 @@ impl<'a> Decisions<'a> {
                 last: self.places.len().saturating_sub(1),
             })
         };
-        let own: Vec<u32> =
-            labels.iter().enumerate().map(place).collect::<Result<Vec<_>, _>>()?;
+        let own: Vec<u32> = labels.iter().enumerate().map(place).collect::<Result<Vec<_>, _>>()?;
         let starts: Vec<usize> = (0..x.rows()).step_by(BLOCK).collect();
         let decided = parallel::map(starts, |_, start| {
             let count = BLOCK.min(x.rows() - start);
@@ -136,7 +135,8 @@ impl<'a> Decisions<'a> {
         let centred = Mat::from_fn(x.rows(), x.cols(), |i, j| x.at(i, j) - self.centre[j]);
         let mut products = Mat::zeros(x.rows(), self.means.rows());
         linear(centred.view(), self.means.view(), products.view_mut(), Write::Set);
-        let mut scores = Mat::zeros(x.rows(), self.head.as_ref().map_or(0, |head| head.rows.rows()));
+        let mut scores =
+            Mat::zeros(x.rows(), self.head.as_ref().map_or(0, |head| head.rows.rows()));
         if let Some(head) = &self.head {
             linear(x, head.rows.view(), scores.view_mut(), Write::Set);
         }

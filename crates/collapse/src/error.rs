@@ -33,7 +33,9 @@ pub enum CollapseError {
         last: usize,
     },
     /// Too few classes with samples.
-    #[error("{found} of {classes} classes have samples; collapse compares classes: expected 2 or more")]
+    #[error(
+        "{found} of {classes} classes have samples; collapse compares classes: expected 2 or more"
+    )]
     FewClasses {
         /// Classes with samples.
         found: usize,

@@ -218,11 +218,7 @@ fn shape(what: &str, found: &[usize], expected: &str) -> CollapseError {
     CollapseError::Shape { what: what.into(), found: found.into(), expected: expected.into() }
 }
 
-fn tensor(
-    file: &TensorFile,
-    path: &Path,
-    name: &'static str,
-) -> Result<TensorInfo, CollapseError> {
+fn tensor(file: &TensorFile, path: &Path, name: &'static str) -> Result<TensorInfo, CollapseError> {
     file.tensors().get(name).cloned().ok_or_else(|| CollapseError::NoTensor {
         path: path.into(),
         name,

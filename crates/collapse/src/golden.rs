@@ -182,7 +182,8 @@ fn golden_features_in_single_precision_with_an_offset() {
             let value = within.at(j, j) / shape[0] as f64;
             assert!((value / expected - 1.0).abs() < 1e-5, "{value}, expected {expected}");
         }
-        let wrong = naive.iter().zip(expected).any(|(naive, true_)| (naive / true_ - 1.0).abs() > 1e-3);
+        let wrong =
+            naive.iter().zip(expected).any(|(naive, true_)| (naive / true_ - 1.0).abs() > 1e-3);
         assert!(wrong, "the case is too easy");
     }
 }
@@ -197,8 +198,12 @@ fn golden_merges_have_the_bits_of_one_pass() {
             let labels = set.labels(&format!("{case}.y"));
             let classes = set.rows(&format!("{case}.W")).rows();
             let whole = sums(x.view(), &labels, classes);
-            let mut ends: Vec<usize> =
-                cuts.as_array().expect("cuts").iter().map(|c| c.as_u64().unwrap() as usize).collect();
+            let mut ends: Vec<usize> = cuts
+                .as_array()
+                .expect("cuts")
+                .iter()
+                .map(|c| c.as_u64().unwrap() as usize)
+                .collect();
             ends.push(labels.len());
             let mut start = 0;
             let mut parts = Vec::new();

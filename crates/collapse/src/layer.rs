@@ -3,14 +3,10 @@
 use crate::baselines::{Floors, ROWS, accumulate, random_frames, shuffled};
 use crate::bootstrap::{Interval, intervals};
 use crate::pairs::{dot, norm};
-use crate::{
-    ClassStatistics, ClassSums, CollapseError, Decisions, Keep, Metrics, Source, metrics,
-};
+use crate::{ClassStatistics, ClassSums, CollapseError, Decisions, Keep, Metrics, Source, metrics};
 use linwright_run::Monitor;
 use linwright_tensor::{Mat, RngKey};
 use serde::Serialize;
-
-
 
 /// What is computed beside the metrics.
 #[derive(Clone, Copy, Debug)]

@@ -110,9 +110,9 @@ fn layer_name(net: &Net, stage: usize) -> String {
     if stage == 0 {
         return "0 input".into();
     }
-    let Some(layer) = net.spec().layers.get(stage - 1).filter(|_| {
-        net.spec().layers.len() == net.stages()
-    }) else {
+    let Some(layer) =
+        net.spec().layers.get(stage - 1).filter(|_| net.spec().layers.len() == net.stages())
+    else {
         return format!("{stage}");
     };
     let kind = match serde_json::to_value(layer) {

@@ -50,8 +50,7 @@ impl<'a> Rows<'a> {
                 let width = WIDTH.min(self.b.rows() - first);
                 let mut each = |products: &dyn Fn(usize, usize) -> f64| {
                     for i in 0..count {
-                        let least =
-                            if pairs == Pairs::Unordered { start + i + 1 } else { 0 };
+                        let least = if pairs == Pairs::Unordered { start + i + 1 } else { 0 };
                         for j in least.max(first)..first + width {
                             visit(&mut sums, start + i, j, products(i, j - first));
                         }

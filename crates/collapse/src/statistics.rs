@@ -174,10 +174,8 @@ fn within_exactly(sums: &ClassSums, present: &[usize], total: &Parts) -> Mat<f64
             let (mut high, mut low) =
                 (total.high[i * d..=i * d + i].to_vec(), total.low[i * d..=i * d + i].to_vec());
             for &class in present {
-                let (a, a_low) = exact_sum::quotient_of(
-                    sums.sums.at(class * d + i),
-                    sums.counts[class] as f64,
-                );
+                let (a, a_low) =
+                    exact_sum::quotient_of(sums.sums.at(class * d + i), sums.counts[class] as f64);
                 let of = class * d..=class * d + i;
                 let other = (&sums.sums.high[of.clone()], &sums.sums.low[of]);
                 exact_sum::add_scaled(&mut high, &mut low, (-a, -a_low), other);

@@ -84,8 +84,7 @@ impl ClassSums {
     /// [`CollapseError::File`] if it cannot be read, [`CollapseError::State`] if it holds no sums.
     pub fn read(path: &Path) -> Result<Self, CollapseError> {
         let file = TensorFile::open(path)?;
-        let wrong =
-            |reason: String| CollapseError::State { path: path.into(), reason };
+        let wrong = |reason: String| CollapseError::State { path: path.into(), reason };
         if file.metadata().get(KIND).map(String::as_str) != Some(SUMS) {
             return Err(wrong("its metadata do not say that it holds sums by class".into()));
         }
@@ -128,7 +127,8 @@ impl ClassSums {
             let (high, low) = (numbers(name, shape)?, numbers(&format!("{name}_lost"), shape)?);
             Ok(Parts { high, low })
         };
-        let keep = if file.tensors().contains_key("scatter") { Keep::Scatter } else { Keep::Traces };
+        let keep =
+            if file.tensors().contains_key("scatter") { Keep::Scatter } else { Keep::Traces };
         let mut sums = Self::new(classes, d, keep);
         sums.counts = counts;
         sums.sums = parts("sums", &[classes, d])?;

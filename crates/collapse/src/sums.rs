@@ -180,8 +180,7 @@ impl ClassSums {
         labels.iter().for_each(|label| self.counts[*label as usize] += 1);
         let each = classes.div_ceil(CLASS_ITEMS).max(1);
         let sums = self.sums.high.chunks_mut(each * d).zip(self.sums.low.chunks_mut(each * d));
-        let squares =
-            self.squares.high.chunks_mut(each).zip(self.squares.low.chunks_mut(each));
+        let squares = self.squares.high.chunks_mut(each).zip(self.squares.low.chunks_mut(each));
         let items: Vec<_> = sums.zip(squares).collect();
         parallel::for_each(items, |item, ((high, low), (square_high, square_low))| {
             let first = item * each;

@@ -7,7 +7,7 @@ use crate::{
     ClassStatistics, ClassSums, CollapseError, Decisions, EXACT_FEATURES, Features, HeadRef, Keep,
     LayerOptions, LayerReport, Metrics, metrics,
 };
-use linwright_run::{Stopped, Silent};
+use linwright_run::{Silent, Stopped};
 use linwright_tensor::linalg::orthonormal_columns;
 use linwright_tensor::{Mat, RngKey, parallel};
 
@@ -284,8 +284,7 @@ fn no_frame_is_below_the_floor_and_tight_ones_are_on_it() {
     }
     // The corners of a square: four vectors of two features, centred, with equal eigenvalues.
     let x = Mat::from_vec(4, 2, vec![1.0, 0.0, 0.0, 1.0, -1.0, 0.0, 0.0, -1.0]);
-    let problem =
-        Problem { head: x.clone(), x, labels: vec![0, 1, 2, 3], bias: vec![0.0; 4] };
+    let problem = Problem { head: x.clone(), x, labels: vec![0, 1, 2, 3], bias: vec![0.0; 4] };
     let (found, floor) = (problem.metrics().get("nc2_etf_err_M"), Floors::of(4, 2).etf);
     assert!((found.expect("defined") - floor).abs() < 1e-12 && floor > 0.3);
 }
@@ -326,9 +325,8 @@ fn isotropic_noise_on_a_simplex_has_the_expected_values() {
 #[test]
 fn thousands_of_classes_have_the_values_of_the_definitions() {
     let (classes, d) = (crate::pairs::EXACT_ROWS + 4, 2);
-    let numbers = |seed: u64, count: usize| -> Vec<f64> {
-        RngKey::new(seed).stream().normals(count, 1.0)
-    };
+    let numbers =
+        |seed: u64, count: usize| -> Vec<f64> { RngKey::new(seed).stream().normals(count, 1.0) };
     let (means, noise) = (numbers(1, classes * d), numbers(2, 2 * classes * d));
     let x = Mat::from_fn(2 * classes, d, |i, j| means[i / 2 * d + j] + 0.1 * noise[i * d + j]);
     let labels: Vec<u32> = (0..2 * classes as u32).map(|i| i / 2).collect();

@@ -461,7 +461,13 @@ impl RefNet {
         let head = self.tensors.len() - 1;
         self.add_outer(head, d_logits, &pass.features, gradient);
         let mut d_features = Mat::zeros(pass.features.rows(), width);
-        product(1.0, d_logits.view().into(), self.head(p).into(), d_features.view_mut(), Write::Set);
+        product(
+            1.0,
+            d_logits.view().into(),
+            self.head(p).into(),
+            d_features.view_mut(),
+            Write::Set,
+        );
         let mut dh = Mat::zeros(pass.features.rows() * tokens, width);
         for i in 0..d_features.rows() {
             dh.row_mut((i + 1) * tokens - 1).copy_from_slice(d_features.row(i));

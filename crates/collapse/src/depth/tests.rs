@@ -61,7 +61,10 @@ fn golden_reference_networks() {
                     net.objective(&parameters, of, (fit, penalty), &mut gradient);
                 let near = |found: f64, expected: f64, what: &str| {
                     let error = (found - expected).abs();
-                    assert!(error < CLOSE * (1.0 + expected.abs()), "{name} {loss} {what}: {error:e}");
+                    assert!(
+                        error < CLOSE * (1.0 + expected.abs()),
+                        "{name} {loss} {what}: {error:e}"
+                    );
                 };
                 let all = |found: &[f64], expected: &[f64], what: &str| {
                     assert_eq!(found.len(), expected.len(), "{name} {what}");
@@ -103,7 +106,10 @@ fn gradients_are_those_of_central_differences() {
                     let down = value(&at, &mut scratch);
                     at[index] = before;
                     let error = ((up - down) / (2.0 * step) - gradient[index]).abs();
-                    assert!(error < 1e-7, "{architecture:?} {norming:?} {fit:?} {index}: {error:e}");
+                    assert!(
+                        error < 1e-7,
+                        "{architecture:?} {norming:?} {fit:?} {index}: {error:e}"
+                    );
                 }
             }
         }

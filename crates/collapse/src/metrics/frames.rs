@@ -155,10 +155,7 @@ impl Angles {
         Self {
             variance: moments(&|sums| sums.cosine, cosine).1,
             from_simplex: sum(&|sums| sums.from_simplex),
-            distances: [
-                moments(&|sums| sums.distance, distance),
-                moments(&|sums| sums.log, log),
-            ],
+            distances: [moments(&|sums| sums.distance, distance), moments(&|sums| sums.log, log)],
         }
     }
 }

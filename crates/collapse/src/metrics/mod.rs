@@ -82,7 +82,10 @@ pub fn metrics(
         let centre = crate::statistics::column_means(head);
         let centred = crate::statistics::centred(head, &centre);
         all.extend(frames(&Prefix::HEAD, head, head));
-        all.put("nc2_etf_err_Wc", frames::structure_error(&centred, &centred, frames::Aim::Simplex));
+        all.put(
+            "nc2_etf_err_Wc",
+            frames::structure_error(&centred, &centred, frames::Aim::Simplex),
+        );
         all.extend(duality(head, &centred, &means));
     }
     Ok(all)

@@ -177,8 +177,8 @@ impl Model {
         let (of_head, rest) = gradient.split_at_mut(self.classes * self.d);
         let (of_features, of_bias) = rest.split_at_mut(self.rows() * self.d);
         let square = |a: &[f64]| a.iter().map(|x| x * x).sum::<f64>();
-        let penalty = self.head_strength * square(head.data())
-            + self.feature_strength * square(free.data());
+        let penalty =
+            self.head_strength * square(head.data()) + self.feature_strength * square(free.data());
         of_head.copy_from_slice(head.data());
         of_head.iter_mut().for_each(|g| *g *= self.head_strength);
         let into = linwright_tensor::MatMut::new(of_head, self.classes, self.d);

@@ -49,10 +49,8 @@ fn the_gradient_at_the_closed_form_is_zero() {
     let ufm = ufm(Fit::CrossEntropy);
     let (optimum, k) = (ufm.optimum().expect("an optimum"), ufm.classes);
     let share = (k as f64 - 1.0) / k as f64;
-    let (a, b) = (
-        (optimum.head_row_squared / share).sqrt(),
-        (optimum.feature_squared / share).sqrt(),
-    );
+    let (a, b) =
+        ((optimum.head_row_squared / share).sqrt(), (optimum.feature_squared / share).sqrt());
     let entry = |i: usize, j: usize| f64::from(u8::from(i == j)) - 1.0 / k as f64;
     let each = ufm.per_class as usize;
     let head = Mat::from_fn(k, k, |i, j| a * entry(i, j));

@@ -88,7 +88,9 @@ fn blocks(value: &Value) -> Vec<Block> {
         let table = of_layer(layer);
         blocks.push(match layers.len() {
             1 => Block::Table(table),
-            _ => Block::Details { summary: format!("All metrics of {}", text(layer, "name")), table },
+            _ => {
+                Block::Details { summary: format!("All metrics of {}", text(layer, "name")), table }
+            }
         });
     }
     if let [layer] = layers {

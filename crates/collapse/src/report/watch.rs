@@ -23,9 +23,8 @@ pub(super) fn blocks_and_series(value: &Value) -> (Vec<Block>, Vec<String>) {
         }
     }
     let of = |checkpoint: &str, layer: &str, metric: &str| {
-        let row = rows
-            .iter()
-            .find(|row| row["checkpoint"] == *checkpoint && row["layer"] == *layer)?;
+        let row =
+            rows.iter().find(|row| row["checkpoint"] == *checkpoint && row["layer"] == *layer)?;
         row["metrics"][metric].as_f64().filter(|value| *value > 0.0)
     };
     let columns = ["checkpoint", "layer"].map(|head| (head, false)).into_iter();

@@ -94,9 +94,7 @@ impl From<CollapseError> for Failure {
     fn from(error: CollapseError) -> Self {
         let message = super::message_of(&error);
         match error {
-            CollapseError::Interrupted => {
-                Self::interrupted(message).not_resumable()
-            }
+            CollapseError::Interrupted => Self::interrupted(message).not_resumable(),
             CollapseError::File(error) => error.into(),
             CollapseError::Net(error) => error.into(),
             CollapseError::Train(error) => Self::from(error).not_resumable(),

@@ -4,17 +4,15 @@ use super::CollapseDepth;
 use crate::jobs::collapse::{check_result, reported};
 use crate::jobs::outcome::text;
 use crate::jobs::{Failure, Outcome, Session, outputs};
-use linwright_collapse::depth::{
-    DepthData, DepthPlan, DepthResult, TrainingOptions, experiment,
-};
+use linwright_collapse::depth::{DepthData, DepthPlan, DepthResult, TrainingOptions, experiment};
 use linwright_collapse::{CollapseError, FeatureFile, report};
 use linwright_run::Monitor;
 use linwright_run::atomic::write_atomic;
 use linwright_tensor::RngKey;
 use serde_json::json;
+use std::sync::Mutex;
 use std::sync::atomic::{AtomicBool, Ordering};
 use std::sync::mpsc::{RecvTimeoutError, channel};
-use std::sync::Mutex;
 use std::time::Duration;
 
 /// Time between two looks at whether to stop.

@@ -1,8 +1,8 @@
 //! The optimum of features behind a LayerNorm.
 
 use super::named::Names;
-use super::training::Forward;
 use super::outcome::table;
+use super::training::Forward;
 use super::{Failure, Job, Outcome, Session};
 use linwright_collapse::optimum::{Fit, Gufm, Problem, minimise};
 use linwright_collapse::report;
@@ -71,7 +71,12 @@ impl Job for CollapseGufm {
                 let d = self.dimension.unwrap_or(self.classes + 1);
                 let key = RngKey::new(self.seed).fold("gufm");
                 let problem = Problem::Normalised(gufm, 1);
-                Some(minimise(problem, d, (starts, key), &mut Forward { session: &mut *session, steps: 0 })?)
+                Some(minimise(
+                    problem,
+                    d,
+                    (starts, key),
+                    &mut Forward { session: &mut *session, steps: 0 },
+                )?)
             }
         };
         session.finish();

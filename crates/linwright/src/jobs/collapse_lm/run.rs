@@ -210,9 +210,8 @@ fn pass(
         let labels: Vec<Option<u32>> =
             contexts.labels[first..last].iter().flatten().copied().collect();
         let mut give = |place: usize, rows: &Mat<f32>| rows_of_classes(rows, &labels, place, take);
-        let model_failed = |error: linwright_model::ModelError| {
-            Failure::general(crate::jobs::message_of(&error))
-        };
+        let model_failed =
+            |error: linwright_model::ModelError| Failure::general(crate::jobs::message_of(&error));
         let mut hidden = decoder.embed(&batch).map_err(model_failed)?;
         let mut done = 0;
         for (place, &layer) in layers.iter().enumerate() {

@@ -30,7 +30,9 @@ pub(super) fn run(job: &CollapseMeasure, session: &mut Session<'_>) -> Result<Ou
         (None, None, Some(sums)) => of_sums(job, sums, session)?,
         (None, None, None) => {
             let failure = Failure::usage("nothing to measure");
-            return Err(failure.hint("give --features FILE, --sums FILE, or --net NET --images FILE"));
+            return Err(
+                failure.hint("give --features FILE, --sums FILE, or --net NET --images FILE")
+            );
         }
     };
     session.finish();
@@ -70,8 +72,7 @@ fn of_features(
     let options = job.options.of_layer(kept);
     let source: &dyn Source = &file;
     let head = head_of(&file);
-    let mut layer =
-        LayerReport::of("features", &statistics, Some(source), head, options, session)?;
+    let mut layer = LayerReport::of("features", &statistics, Some(source), head, options, session)?;
     out_of_distribution(job, &mut layer, &statistics)?;
     let seconds = json!({ "sums": added, "metrics": session.seconds() - began });
     Ok((json!({ "features": session.portable(path), "seconds": seconds }), vec![layer]))
@@ -143,8 +144,7 @@ fn of_net(
     let images = images.read()?;
     let examples = labelled(&images)?;
     session.step("running the network");
-    let NetFeatures { layers, labels, classes, head } =
-        NetFeatures::of(&net, &examples, session)?;
+    let NetFeatures { layers, labels, classes, head } = NetFeatures::of(&net, &examples, session)?;
     let options = job.options.of_layer(keep(job));
     let before_head = layers.len().checked_sub(2);
     let mut reports = Vec::new();
@@ -155,8 +155,7 @@ fn of_net(
             head.as_ref().filter(|_| before_head == Some(index));
         let own = own.map(|(rows, bias)| HeadRef { rows, bias: bias.as_deref() });
         let source = Features::new(layer.x, labels.clone());
-        let mut report =
-            LayerReport::measure(&name, &source, (classes, own), options, session)?;
+        let mut report = LayerReport::measure(&name, &source, (classes, own), options, session)?;
         if is_pooled {
             report.notes.push("features are means over places".into());
         }

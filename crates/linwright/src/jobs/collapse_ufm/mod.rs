@@ -2,10 +2,12 @@
 
 use super::collapse::head_of;
 use super::named::Names;
-use super::training::Forward;
 use super::outcome::{table, text};
+use super::training::Forward;
 use super::{Failure, Job, Outcome, Session};
-use linwright_collapse::optimum::{Comparison, Fit, Problem, Ufm, minimise};
+use linwright_collapse::optimum::{
+    Comparison, Fit, NumericOptimum, Problem, Ufm, UfmOptimum, minimise,
+};
 use linwright_collapse::{ClassSums, FeatureFile, Keep, Source, report};
 use linwright_report::number::scientific;
 use linwright_run::Monitor;
@@ -109,34 +111,16 @@ impl Job for CollapseUfm {
                 let d = self.dimension.unwrap_or(classes);
                 let key = RngKey::new(self.seed).fold("ufm");
                 let problem = Problem::Free(ufm);
-                Some(minimise(problem, d, (starts, key), &mut Forward { session: &mut *session, steps: 0 })?)
+                Some(minimise(
+                    problem,
+                    d,
+                    (starts, key),
+                    &mut Forward { session: &mut *session, steps: 0 },
+                )?)
             }
         };
         session.finish();
-        let mut rows = vec![
-            ["threshold c", &scientific(optimum.threshold)].map(str::to_owned).to_vec(),
-            ["objective", &format!("{:.9}", optimum.objective)].map(str::to_owned).to_vec(),
-        ];
-        for (name, value) in [
-            ("logit of the true class", optimum.true_logit),
-            ("logit of other classes", optimum.other_logit),
-            ("|w|² of each class", optimum.head_row_squared),
-            ("|h|² of each sample", optimum.feature_squared),
-        ] {
-            rows.push(vec![name.to_owned(), format!("{value:.6}")]);
-        }
-        if let Some(found) = &found {
-            rows.push(vec!["objective, minimised".to_owned(), format!("{:.9}", found.objective)]);
-        }
-        if let Some(found) = &comparison {
-            for (name, value) in [
-                ("measured |w|² / predicted", found.head_ratio),
-                ("measured |h|² / predicted", found.feature_ratio),
-                ("measured logit / predicted", found.logit_ratio),
-            ] {
-                rows.push(vec![name.to_owned(), format!("{value:.4}")]);
-            }
-        }
+        let rows = rows(&optimum, found.as_ref(), comparison.as_ref());
         let says = match optimum.collapsed {
             true => "c < 1: features collapse to a frame.",
             false => "c is 1 or more: the penalties are so strong that features vanish.",
@@ -152,4 +136,36 @@ impl Job for CollapseUfm {
         });
         Ok(Outcome::new(result, vec![text([says]), table(&["what", "value"], rows)]))
     }
+}
+
+/// The table: the optimum, and what was put beside it.
+fn rows(
+    optimum: &UfmOptimum,
+    found: Option<&NumericOptimum>,
+    comparison: Option<&Comparison>,
+) -> Vec<Vec<String>> {
+    let row = |name: &str, value: String| vec![name.to_owned(), value];
+    let mut rows = vec![
+        row("threshold c", scientific(optimum.threshold)),
+        row("objective", format!("{:.9}", optimum.objective)),
+    ];
+    for (name, value) in [
+        ("logit of the true class", optimum.true_logit),
+        ("logit of other classes", optimum.other_logit),
+        ("|w|² of each class", optimum.head_row_squared),
+        ("|h|² of each sample", optimum.feature_squared),
+    ] {
+        rows.push(row(name, format!("{value:.6}")));
+    }
+    rows.extend(found.map(|f| row("objective, minimised", format!("{:.9}", f.objective))));
+    if let Some(found) = comparison {
+        for (name, value) in [
+            ("measured |w|² / predicted", found.head_ratio),
+            ("measured |h|² / predicted", found.feature_ratio),
+            ("measured logit / predicted", found.logit_ratio),
+        ] {
+            rows.push(row(name, format!("{value:.4}")));
+        }
+    }
+    rows
 }
