@@ -93,12 +93,17 @@ fn blocks(value: &Value) -> Vec<Block> {
             }
         });
     }
-    if let [layer] = layers {
-        let notes = layer["notes"].as_array().into_iter().flatten();
-        let notes: Vec<String> = notes.filter_map(Value::as_str).map(str::to_owned).collect();
-        if !notes.is_empty() {
-            blocks.push(Block::Notes(notes));
-        }
+    let mut notes: Vec<String> = Vec::new();
+    for layer in layers {
+        let of = match layers.len() {
+            1 => String::new(),
+            _ => format!("{}: ", text(layer, "name")),
+        };
+        let own = layer["notes"].as_array().into_iter().flatten().filter_map(Value::as_str);
+        notes.extend(own.map(|note| format!("{of}{note}")));
+    }
+    if !notes.is_empty() {
+        blocks.push(Block::Notes(notes));
     }
     blocks
 }
