@@ -14,6 +14,9 @@ use linwright_tensor::Mat;
 use serde_json::{Value, json};
 use std::path::Path;
 
+/// Most features of a layer of a network whose scatter is kept: 16 bytes for each pair.
+const MOST_SCATTER: usize = 4096;
+
 pub(super) fn run(job: &CollapseMeasure, session: &mut Session<'_>) -> Result<Outcome, Failure> {
     let inputs = outputs::inputs_of(job, session);
     check_result(job.output.as_ref(), job.force, &inputs, session)?;
@@ -145,7 +148,6 @@ fn of_net(
     let examples = labelled(&images)?;
     session.step("running the network");
     let NetFeatures { layers, labels, classes, head } = NetFeatures::of(&net, &examples, session)?;
-    let options = job.options.of_layer(keep(job));
     let before_head = layers.len().checked_sub(2);
     let mut reports = Vec::new();
     for (index, layer) in layers.into_iter().enumerate() {
@@ -155,6 +157,10 @@ fn of_net(
             head.as_ref().filter(|_| before_head == Some(index));
         let own = own.map(|(rows, bias)| HeadRef { rows, bias: bias.as_deref() });
         let source = Features::new(layer.x, labels.clone());
+        let options = job.options.of_layer(match source.features() > MOST_SCATTER {
+            true => Keep::Traces,
+            false => keep(job),
+        });
         let mut report = LayerReport::measure(&name, &source, (classes, own), options, session)?;
         if is_pooled {
             report.notes.push("features are means over places".into());
