@@ -1,7 +1,7 @@
 //! Features of all layers of a small network.
 //!
-//! The features of a layer are its output for each example: of one place as it is, of several (an
-//! image, a sequence) their mean, as a global average pooling would give.
+//! The features of a layer are its output for each example: all its numbers up to [`MOST_FEATURES`],
+//! of more the means over places (of an image, a sequence), as a global average pooling would give.
 
 use crate::CollapseError;
 use linwright_nets::{Labelled, Net, Targets};
@@ -11,6 +11,8 @@ use linwright_tensor::Mat;
 
 /// Examples in a batch.
 const BATCH: usize = 256;
+/// Most features of an example.
+pub const MOST_FEATURES: usize = 4096;
 /// Most bytes of all features together.
 const MOST_BYTES: usize = 4 << 30;
 
@@ -21,6 +23,8 @@ pub struct LayerFeatures {
     pub name: String,
     /// (examples, d)
     pub x: Mat<f32>,
+    /// Places of an example: 1 of a vector.
+    pub places: usize,
     /// Whether they are means over places.
     pub is_pooled: bool,
 }
@@ -70,11 +74,12 @@ impl NetFeatures {
                     net.run_stages(&mut state, &input, stage - 1..stage, &mut NoProbe)?;
                 }
                 if layers.len() == stage {
-                    layers.push(LayerFeatures {
-                        name: layer_name(net, stage),
-                        x: Mat::zeros(examples.len(), state.rows.cols()),
-                        is_pooled: state.rows.rows() > batch.len(),
-                    });
+                    let places = state.rows.rows() / batch.len();
+                    let whole = places * state.rows.cols();
+                    let is_pooled = places > 1 && whole > MOST_FEATURES;
+                    let d = if is_pooled { state.rows.cols() } else { whole };
+                    let (name, x) = (layer_name(net, stage), Mat::zeros(examples.len(), d));
+                    layers.push(LayerFeatures { name, x, places, is_pooled });
                     let numbers: usize = layers.iter().map(|layer| layer.x.data().len()).sum();
                     if size_of::<f32>() * numbers > MOST_BYTES {
                         return Err(CollapseError::Setting {
@@ -84,7 +89,7 @@ impl NetFeatures {
                         });
                     }
                 }
-                pool(&state.rows, batch, &mut layers[stage].x);
+                keep(&state.rows, batch, &mut layers[stage]);
             }
             monitor.progress(batch.last().map_or(0, |last| u64::from(*last) + 1), all.len() as u64);
         }
@@ -94,14 +99,18 @@ impl NetFeatures {
     }
 }
 
-/// Writes the means over the places of each example of a batch.
-fn pool(rows: &Mat<f32>, batch: &[u32], into: &mut Mat<f32>) {
-    let places = rows.rows() / batch.len();
+/// Writes the features of the examples of a batch.
+fn keep(rows: &Mat<f32>, batch: &[u32], layer: &mut LayerFeatures) {
+    let numbers = layer.places * rows.cols();
     for (index, &example) in batch.iter().enumerate() {
-        let to = into.row_mut(example as usize);
-        for place in 0..places {
-            let row = rows.row(index * places + place);
-            to.iter_mut().zip(row).for_each(|(to, x)| *to += x / places as f32);
+        let to = layer.x.row_mut(example as usize);
+        let own = &rows.data()[index * numbers..(index + 1) * numbers];
+        if !layer.is_pooled {
+            to.copy_from_slice(own);
+            continue;
+        }
+        for row in own.chunks(rows.cols()) {
+            to.iter_mut().zip(row).for_each(|(to, x)| *to += x / layer.places as f32);
         }
     }
 }
@@ -137,7 +146,7 @@ fn head(
     };
     let [.., before, last] = layers else { return Ok(None) };
     let shape = slot.shape();
-    if last.is_pooled || before.is_pooled || shape.inp != before.x.cols() {
+    if last.places > 1 || before.places > 1 || shape.inp != before.x.cols() {
         return Ok(None);
     }
     let Ok(weight) = slot.op().to_dense() else { return Ok(None) };

@@ -25,13 +25,13 @@ pub struct CollapseDepth {
     #[schemars(range(min = 1))]
     pub seeds: u64,
     /// Penalty S/2 |p|² of all parameters.
-    #[schemars(extend("x-value" = "S"))]
+    #[schemars(extend("x-value" = "S", "x-hyphen" = true))]
     pub strength: f64,
     /// How the penalty depends on depth.
     #[schemars(with = "Names<StrengthRule>")]
     pub strength_rule: StrengthRule,
     /// Penalty of the head, at all depths [default: that of the blocks].
-    #[schemars(extend("x-value" = "S"))]
+    #[schemars(extend("x-value" = "S", "x-hyphen" = true))]
     pub head_strength: Option<f64>,
     /// Penalise no biases.
     pub free_biases: bool,
@@ -42,7 +42,7 @@ pub struct CollapseDepth {
     #[schemars(with = "Names<Norming>")]
     pub norming: Norming,
     /// Length of normalised features [default: the root of the width].
-    #[schemars(extend("x-value" = "R"))]
+    #[schemars(extend("x-value" = "R", "x-hyphen" = true))]
     pub norm: Option<f64>,
     /// Width between two maps [default: the width].
     #[schemars(range(min = 1))]
@@ -51,6 +51,7 @@ pub struct CollapseDepth {
     #[schemars(range(min = 1))]
     pub steps: u64,
     /// Step size of Adam, which falls along a cosine to a fiftieth.
+    #[schemars(extend("x-hyphen" = true))]
     pub rate: f64,
     /// Safetensors with `features` and `labels` as inputs, instead of generated ones.
     #[schemars(extend("x-value" = "FILE", "x-path" = true))]
@@ -66,6 +67,7 @@ pub struct CollapseDepth {
     #[schemars(range(min = 2), extend("x-value" = "D"))]
     pub width: usize,
     /// Deviation of generated examples from their centre.
+    #[schemars(extend("x-hyphen" = true))]
     pub noise: f64,
     /// Tokens of an example, for transformers [default: 6].
     #[schemars(range(min = 1), extend("x-value" = "T"))]

@@ -20,10 +20,10 @@ pub struct CollapseGufm {
     #[schemars(range(min = 2), extend("x-value" = "K"))]
     pub classes: usize,
     /// Penalty L/2 |W|² of the head.
-    #[schemars(extend("x-value" = "L"))]
+    #[schemars(extend("x-value" = "L", "x-hyphen" = true))]
     pub strength: f64,
     /// Length of features [default: the root of --dimension, as of LayerNorm, or 1].
-    #[schemars(extend("x-value" = "R"))]
+    #[schemars(extend("x-value" = "R", "x-hyphen" = true))]
     pub norm: Option<f64>,
     /// Number of features.
     #[schemars(range(min = 1), extend("x-value" = "D"))]

@@ -163,7 +163,7 @@ fn of_net(
         });
         let mut report = LayerReport::measure(&name, &source, (classes, own), options, session)?;
         if is_pooled {
-            report.notes.push("features are means over places".into());
+            report.notes.push("features are means over places, which are too many".into());
         }
         reports.push(report);
     }

@@ -28,10 +28,10 @@ pub struct CollapseUfm {
     #[schemars(range(min = 1), extend("x-value" = "N"))]
     pub per_class: Option<u64>,
     /// Penalty L/2 |W|² of the head.
-    #[schemars(extend("x-value" = "L"))]
+    #[schemars(extend("x-value" = "L", "x-hyphen" = true))]
     pub head_strength: f64,
     /// Penalty L/2 |H|² of the features of all samples.
-    #[schemars(extend("x-value" = "L"))]
+    #[schemars(extend("x-value" = "L", "x-hyphen" = true))]
     pub feature_strength: f64,
     /// Loss: squared errors with a bias that is not penalised lead to a simplex, without one to an
     /// orthogonal frame.
