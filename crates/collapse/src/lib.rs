@@ -44,6 +44,6 @@ pub use features::{FeatureFile, Features, Source};
 
 pub use layer::{Baselines, HeadRef, LayerOptions, LayerReport};
 pub use metrics::{METRICS, MetricName, Metrics, metrics};
-pub use network::{LayerFeatures, MOST_FEATURES, NetFeatures};
+pub use network::{Head, LayerFeatures, MOST_FEATURES, NetFeatures};
 pub use statistics::ClassStatistics;
 pub use sums::{BLOCK, ClassSums, EXACT_FEATURES, Keep};

@@ -4,7 +4,7 @@
 //! of more the means over places (of an image, a sequence), as a global average pooling would give.
 
 use crate::CollapseError;
-use linwright_nets::{Labelled, Net, Targets};
+use linwright_nets::{Batch, Labelled, LayerSpec, Net, Targets};
 use linwright_ops::{Network, NoProbe, Sites};
 use linwright_run::Monitor;
 use linwright_tensor::Mat;
@@ -38,8 +38,19 @@ pub struct NetFeatures {
     pub labels: Vec<u32>,
     /// Classes of the network.
     pub classes: usize,
-    /// Weight (classes, d) and bias of the last layer, if it is linear.
-    pub head: Option<(Mat<f64>, Option<Vec<f64>>)>,
+    /// The head, if the network ends with a linear layer.
+    pub head: Option<Head>,
+}
+
+/// An affine map from features to logits.
+#[derive(Clone, Debug)]
+pub struct Head {
+    /// Which of the layers it reads.
+    pub first: usize,
+    /// (classes, d)
+    pub weight: Mat<f64>,
+    /// (classes)
+    pub bias: Vec<f64>,
 }
 
 impl NetFeatures {
@@ -135,21 +146,31 @@ fn layer_name(net: &Net, stage: usize) -> String {
     }
 }
 
-/// The last slot, if the network ends with it and it reads the features of the layer before.
-fn head(
-    net: &Net,
-    layers: &[LayerFeatures],
-) -> Result<Option<(Mat<f64>, Option<Vec<f64>>)>, CollapseError> {
-    let slots = net.slots();
-    let Some(slot) = slots.last().filter(|slot| slot.stage() == net.stages().checked_sub(1)) else {
-        return Ok(None);
-    };
-    let [.., before, last] = layers else { return Ok(None) };
-    let shape = slot.shape();
-    if last.places > 1 || before.places > 1 || shape.inp != before.x.cols() {
+/// The last linear layer with the batch norms and dropouts behind it, as one affine map: its weight
+/// and bias are the images of zero and of the unit vectors. None if the network ends otherwise.
+fn head(net: &Net, layers: &[LayerFeatures]) -> Result<Option<Head>, CollapseError> {
+    let specs = &net.spec().layers;
+    let behind = specs
+        .iter()
+        .rev()
+        .take_while(|layer| matches!(layer, LayerSpec::BatchNorm(_) | LayerSpec::Dropout(_)));
+    let Some(first) = specs.len().checked_sub(behind.count() + 1) else { return Ok(None) };
+    let is_linear = matches!(specs[first], LayerSpec::Linear(_)) && specs.len() == net.stages();
+    // An operator with a nonlinearity inside has no weight.
+    let is_linear =
+        is_linear && net.slots().last().is_some_and(|slot| slot.op().to_dense().is_ok());
+    let [before, last] = [&layers[first], &layers[layers.len() - 1]];
+    if !is_linear || before.places > 1 || last.places > 1 {
         return Ok(None);
     }
-    let Ok(weight) = slot.op().to_dense() else { return Ok(None) };
-    let bias = slot.bias().map(|bias| bias.iter().map(|b| f64::from(*b)).collect());
-    Ok(Some((weight.cast(), bias)))
+    let d = before.x.cols();
+    let extent = net.input();
+    let rows = Mat::zeros((d + 1) * extent.places(), extent.channels);
+    let input = Batch { rows, examples: d + 1 };
+    let mut state = net.begin(&input)?;
+    state.rows = Mat::from_fn(d + 1, d, |i, j| if i == j + 1 { 1.0 } else { 0.0 });
+    net.run_stages(&mut state, &input, first..net.stages(), &mut NoProbe)?;
+    let y: Mat<f64> = state.rows.cast();
+    let weight = Mat::from_fn(y.cols(), d, |k, j| y.at(j + 1, k) - y.at(0, k));
+    Ok(Some(Head { first, weight, bias: y.row(0).to_vec() }))
 }

@@ -68,7 +68,7 @@ impl Gufm {
                     objective: ((k - 1.0) * (-u).exp()).ln_1p()
                         + strength * k * t * t / (2.0 * square),
                     true_logit: t,
-                    other_logit: -t / (k - 1.0),
+                    other_logit: 0.0 - t / (k - 1.0),
                     scale: None,
                     head_row_squared: t * t / square,
                 }

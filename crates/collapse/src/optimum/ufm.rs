@@ -85,7 +85,7 @@ impl Ufm {
                 collapsed,
                 objective: ((k - 1.0) * (-u).exp()).ln_1p() + c * t,
                 true_logit: t,
-                other_logit: -t / (k - 1.0),
+                other_logit: 0.0 - t / (k - 1.0),
                 scale: None,
                 head_row_squared: t * (n * of_features / of_head).sqrt(),
                 feature_squared: t * (of_head / (n * of_features)).sqrt(),

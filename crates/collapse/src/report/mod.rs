@@ -162,6 +162,9 @@ fn text(value: &Value, key: &str) -> String {
 }
 
 fn number(value: &Value) -> String {
+    if let Some(count) = value.as_u64() {
+        return count.to_string();
+    }
     value.as_f64().map_or_else(|| "-".to_owned(), scientific)
 }
 

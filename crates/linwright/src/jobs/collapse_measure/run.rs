@@ -10,7 +10,6 @@ use linwright_collapse::{
 use linwright_compress::study::labelled;
 use linwright_nets::{Net, OpenedNet};
 use linwright_run::Monitor;
-use linwright_tensor::Mat;
 use serde_json::{Value, json};
 use std::path::Path;
 
@@ -148,14 +147,12 @@ fn of_net(
     let examples = labelled(&images)?;
     session.step("running the network");
     let NetFeatures { layers, labels, classes, head } = NetFeatures::of(&net, &examples, session)?;
-    let before_head = layers.len().checked_sub(2);
     let mut reports = Vec::new();
     for (index, layer) in layers.into_iter().enumerate() {
         session.step(&format!("measuring layer {}", layer.name));
         let (name, is_pooled) = (layer.name, layer.is_pooled);
-        let own: Option<&(Mat<f64>, Option<Vec<f64>>)> =
-            head.as_ref().filter(|_| before_head == Some(index));
-        let own = own.map(|(rows, bias)| HeadRef { rows, bias: bias.as_deref() });
+        let own = head.as_ref().filter(|head| head.first == index);
+        let own = own.map(|head| HeadRef { rows: &head.weight, bias: Some(&head.bias) });
         let source = Features::new(layer.x, labels.clone());
         let options = job.options.of_layer(match source.features() > MOST_SCATTER {
             true => Keep::Traces,
