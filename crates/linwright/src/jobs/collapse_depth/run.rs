@@ -122,7 +122,7 @@ fn watched(
             let progress = |done, total| {
                 // The receiver is there until this thread ends.
                 let sender = send.lock().unwrap_or_else(std::sync::PoisonError::into_inner);
-                drop(sender.send((done, total)));
+                let _ = sender.send((done, total));
             };
             experiment(plan, data, key, (&progress, &is_stopped))
         });
