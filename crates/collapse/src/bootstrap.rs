@@ -147,14 +147,17 @@ impl Classes<'_> {
         let of_shift = dot(shift, shift);
         let moved = |i: usize, j: usize| gram.at(i, j) - along[i] - along[j] + of_shift;
         let simplex = -1.0 / (classes as f64 - 1.0);
-        let (mut weight, mut distance, mut from_simplex) = (0.0, 0.0, 0.0);
+        let (mut weight, mut of_apart, mut distance, mut from_simplex) = (0.0, 0.0, 0.0, 0.0);
         let mut cosines = [0.0; 2];
         for i in (0..classes).filter(|i| counts[*i] > 0.0) {
             for j in (0..i).filter(|j| counts[*j] > 0.0) {
                 let both = counts[i] * counts[j];
                 let apart = gram.at(i, i) + gram.at(j, j) - 2.0 * gram.at(i, j);
                 weight += both;
-                distance += both * (self.variances[i] + self.variances[j]) / (2.0 * apart);
+                if apart > 0.0 {
+                    of_apart += both;
+                    distance += both * (self.variances[i] + self.variances[j]) / (2.0 * apart);
+                }
                 let cosine = moved(i, j) / (moved(i, i) * moved(j, j)).sqrt();
                 from_simplex += both * (cosine - simplex).abs();
                 let more = cosine - simplex;
@@ -163,7 +166,7 @@ impl Classes<'_> {
         }
         let [mean, square] = cosines.map(|sum| sum / weight);
         vec![
-            ("cdnv_mean", distance / weight),
+            ("cdnv_mean", distance / of_apart),
             ("nc2_equiang_std_M", (square - mean * mean).max(0.0).sqrt()),
             ("nc2_maxangle_M", from_simplex / weight),
         ]

@@ -201,6 +201,12 @@ impl LayerReport {
         if self.singletons > 0 {
             notes.push(format!("{} classes have one sample, of variance zero", self.singletons));
         }
+        let coincident = self.metrics.get("coincident_pairs").unwrap_or(0.0);
+        if coincident > 0.0 {
+            notes.push(format!(
+                "{coincident} pairs of classes have equal means: left out of cdnv and gnc2_log"
+            ));
+        }
         if keep == Keep::Traces {
             notes.push("without scatter: no nc1_pinv and its variants".into());
         }

@@ -367,6 +367,28 @@ fn thousands_of_classes_have_the_values_of_the_definitions() {
 }
 
 #[test]
+fn pairs_of_equal_means_are_counted_and_left_out() {
+    let mut problem = Problem::random(5, 4, 21);
+    let alone = problem.sums(Keep::Traces);
+    let expected = metrics(&alone.finish().expect("statistics"), None).expect("metrics");
+    // A class with the rows of class 2, twice as far from nothing as any other pair.
+    let (x, rows) = (problem.x.clone(), problem.x.rows());
+    let copied: Vec<usize> = (0..rows).filter(|i| problem.labels[*i] == 2).collect();
+    problem.x = Mat::from_fn(rows + copied.len(), 4, |i, j| {
+        if i < rows { x.at(i, j) } else { x.at(copied[i - rows], j) }
+    });
+    problem.labels.extend(copied.iter().map(|_| 5));
+    problem.head = Mat::zeros(6, 4);
+    let found = problem.sums(Keep::Traces).finish().expect("statistics");
+    let found = metrics(&found, None).expect("metrics");
+    assert_eq!(expected.get("coincident_pairs"), Some(0.0));
+    assert_eq!(found.get("coincident_pairs"), Some(1.0));
+    assert_eq!(found.get("cdnv_max"), expected.get("cdnv_max"));
+    let means = [&found, &expected].map(|all| all.get("gnc2_log_mean").expect("finite"));
+    assert_ne!(means[0], means[1]);
+}
+
+#[test]
 fn bad_features_labels_and_heads_are_named() {
     let problem = Problem::random(4, 3, 7);
     let mut sums = ClassSums::new(4, 3, Keep::Scatter);

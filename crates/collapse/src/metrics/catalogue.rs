@@ -30,6 +30,7 @@ metrics! {
     "nc1_quotient_class_mean", Some(0.0), "mean of V_k / tr Sb: classes weigh the same, not samples";
     "cdnv_mean", Some(0.0), "(V_j + V_k) / (2 |μ_j - μ_k|²), mean over pairs";
     "cdnv_max", Some(0.0), "the same, maximum";
+    "coincident_pairs", None, "pairs of equal means, left out of cdnv and gnc2_log";
     "rank_means", None, "rank of M";
     "effective_rank_means", None, "exp of the entropy of the singular values of M";
     "within_trace", None, "tr Sw";

@@ -114,6 +114,8 @@ struct AngleSums {
     from_simplex: f64,
     distance: [f64; 2],
     log: [f64; 2],
+    /// Pairs of one direction, of which there is no logarithm.
+    equal: f64,
 }
 
 impl Angles {
@@ -142,20 +144,28 @@ impl Angles {
             let far = square.sqrt();
             let more = far - distance;
             sums.distance = [sums.distance[0] + more, sums.distance[1] + more * more];
+            if far == 0.0 {
+                sums.equal += 1.0;
+                return;
+            }
             let more = -far.ln() - log;
             sums.log = [sums.log[0] + more, sums.log[1] + more * more];
         };
         let tiles = Rows::new(&unit, &unit).visit(Pairs::Unordered, add);
         let count = pairs / 2.0;
-        let sum = |get: &dyn Fn(&AngleSums) -> f64| tiles.iter().map(get).sum::<f64>() / count;
-        let moments = |get: &dyn Fn(&AngleSums) -> [f64; 2], about: f64| {
-            let (first, second) = (sum(&|sums| get(sums)[0]), sum(&|sums| get(sums)[1]));
+        let total = |get: &dyn Fn(&AngleSums) -> f64| tiles.iter().map(get).sum::<f64>();
+        let apart = count - total(&|sums| sums.equal);
+        let moments = |get: &dyn Fn(&AngleSums) -> [f64; 2], about: f64, count: f64| {
+            let [first, second] = [0, 1].map(|part| total(&|sums| get(sums)[part]) / count);
             (about + first, (second - first * first).max(0.0))
         };
         Self {
-            variance: moments(&|sums| sums.cosine, cosine).1,
-            from_simplex: sum(&|sums| sums.from_simplex),
-            distances: [moments(&|sums| sums.distance, distance), moments(&|sums| sums.log, log)],
+            variance: moments(&|sums| sums.cosine, cosine, count).1,
+            from_simplex: total(&|sums| sums.from_simplex) / count,
+            distances: [
+                moments(&|sums| sums.distance, distance, count),
+                moments(&|sums| sums.log, log, apart),
+            ],
         }
     }
 }

@@ -42,9 +42,10 @@ pub(super) fn variability(statistics: &ClassStatistics) -> Result<Metrics, Colla
     let variances = statistics.variances();
     let of_classes = variances.iter().sum::<f64>() / classes as f64;
     all.put("nc1_quotient_class_mean", of_classes / between);
-    let (mean, max) = class_distance(&means, &variances);
+    let (mean, max, coincident) = class_distance(&means, &variances);
     all.put("cdnv_mean", mean);
     all.put("cdnv_max", max);
+    all.put("coincident_pairs", coincident as f64);
     all.put("rank_means", spectrum.rank as f64);
     all.put("effective_rank_means", spectrum.effective_rank());
     all.put("within_trace", statistics.within_trace());
@@ -116,19 +117,35 @@ fn weighted(statistics: &ClassStatistics, within: &Mat<f64>) -> Result<f64, Coll
     Ok(spectrum.quotients(within, spectrum.rank) / statistics.present() as f64)
 }
 
-/// Mean and maximum of the class-distance normalised variance over pairs.
-fn class_distance(means: &Mat<f64>, variances: &[f64]) -> (f64, f64) {
+/// Class-distance normalised variance over pairs.
+#[derive(Clone, Copy, Default)]
+struct PairSums {
+    total: f64,
+    max: f64,
+    /// Pairs of equal means, which have no value.
+    coincident: u64,
+}
+
+/// Mean and maximum of the class-distance normalised variance over pairs of different means, and the
+/// number of pairs of equal ones.
+fn class_distance(means: &Mat<f64>, variances: &[f64]) -> (f64, f64, u64) {
     let squares: Vec<f64> = (0..means.rows()).map(|k| dot(means.row(k), means.row(k))).collect();
-    let sums = Rows::new(means, means).visit(Pairs::Unordered, |sums: &mut (f64, f64), i, j, g| {
+    let tiles = Rows::new(means, means).visit(Pairs::Unordered, |sums: &mut PairSums, i, j, g| {
         let both = squares[i] + squares[j];
         let mut distance = both - 2.0 * g;
         if distance < CLOSE * both {
             distance = distance_squared(means.row(i), means.row(j));
         }
+        if distance == 0.0 {
+            sums.coincident += 1;
+            return;
+        }
         let value = (variances[i] + variances[j]) / (2.0 * distance);
-        *sums = (sums.0 + value, if value > sums.1 { value } else { sums.1 });
+        sums.total += value;
+        sums.max = sums.max.max(value);
     });
-    let pairs = (means.rows() * (means.rows() - 1) / 2) as f64;
-    let total: f64 = sums.iter().map(|(sum, _)| sum).sum();
-    (total / pairs, sums.iter().fold(0.0, |most: f64, (_, max)| most.max(*max)))
+    let coincident: u64 = tiles.iter().map(|sums| sums.coincident).sum();
+    let pairs = (means.rows() * (means.rows() - 1) / 2) as f64 - coincident as f64;
+    let total: f64 = tiles.iter().map(|sums| sums.total).sum();
+    (total / pairs, tiles.iter().map(|sums| sums.max).fold(0.0, f64::max), coincident)
 }

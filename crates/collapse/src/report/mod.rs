@@ -3,7 +3,7 @@
 mod watch;
 
 use crate::METRICS;
-use linwright_report::number::scientific;
+use linwright_report::number::{scientific, significant};
 use linwright_report::plot::{Axis, Plot, Series, Style};
 use linwright_report::{Block, Document, Figure, ReportError, Scale, Table};
 use serde_json::Value;
@@ -111,26 +111,57 @@ fn blocks(value: &Value) -> Vec<Block> {
 /// The blocks of a result of `depth`.
 fn depth_blocks(value: &Value) -> Vec<Block> {
     let rows = value["rows"].as_array().map(Vec::as_slice).unwrap_or_default();
+    let mut blocks = vec![Block::Table(by_depth(rows))];
     let columns = DEPTH_COLUMNS.map(|(_, head)| (head, true));
     let row = |row: &Value| DEPTH_COLUMNS.iter().map(|(name, _)| number(&row[*name])).collect();
-    let mut blocks = vec![Block::Table(Table::new("Networks", columns).with(rows.iter().map(row)))];
+    let table = Table::new("Networks", columns).with(rows.iter().map(row));
+    blocks.push(Block::Details { summary: "Each network".into(), table });
     blocks.extend(depth_figure(rows));
     blocks
 }
 
-/// Means over seeds at each depth, both axes logarithmic.
-fn depth_figure(rows: &[Value]) -> Option<Block> {
+/// The depths of rows, ascending.
+fn depths(rows: &[Value]) -> Vec<u64> {
     let mut depths: Vec<u64> = rows.iter().filter_map(|row| row["depth"].as_u64()).collect();
     depths.sort_unstable();
     depths.dedup();
+    depths
+}
+
+/// Mean and deviation over the seeds of a depth.
+fn over_seeds(rows: &[Value], depth: u64, name: &str) -> (f64, Option<f64>) {
+    let own = rows.iter().filter(|row| row["depth"].as_u64() == Some(depth));
+    let values: Vec<f64> = own.filter_map(|row| row[name].as_f64()).collect();
+    let count = values.len() as f64;
+    let mean = values.iter().sum::<f64>() / count;
+    let squares: f64 = values.iter().map(|value| (value - mean).powi(2)).sum();
+    (mean, (values.len() > 1).then(|| (squares / (count - 1.0)).sqrt()))
+}
+
+/// A row for each depth.
+fn by_depth(rows: &[Value]) -> Table {
+    let measured = DEPTH_COLUMNS.iter().filter(|(name, _)| !matches!(*name, "depth" | "seed"));
+    let columns: Vec<_> = measured.clone().map(|(_, head)| (*head, true)).collect();
+    let columns = std::iter::once(("depth", true)).chain(columns);
+    let cell = |depth: u64, name: &str| match over_seeds(rows, depth, name) {
+        (mean, _) if !mean.is_finite() => "-".to_owned(),
+        (mean, None) => scientific(mean),
+        (mean, Some(deviation)) => format!("{} ± {}", scientific(mean), significant(deviation, 2)),
+    };
+    let row = |depth: u64| {
+        let cells = measured.clone().map(|(name, _)| cell(depth, name));
+        std::iter::once(depth.to_string()).chain(cells).collect()
+    };
+    let columns: Vec<_> = columns.collect();
+    Table::new("Depths", columns).with(depths(rows).into_iter().map(row))
+}
+
+/// Means over seeds at each depth, both axes logarithmic.
+fn depth_figure(rows: &[Value]) -> Option<Block> {
+    let depths = depths(rows);
     let point = |depth: u64, name: &str| {
-        let own = rows.iter().filter(|row| row["depth"].as_u64() == Some(depth));
-        let values: Vec<f64> = own.filter_map(|row| row[name].as_f64()).collect();
-        let count = values.len() as f64;
-        let mean = values.iter().sum::<f64>() / count;
-        let squares: f64 = values.iter().map(|value| (value - mean).powi(2)).sum();
-        let deviation = (squares / (count - 1.0)).sqrt();
-        (mean > 0.0).then(|| (depth as f64, mean, deviation.is_finite().then_some(deviation)))
+        let (mean, deviation) = over_seeds(rows, depth, name);
+        (mean > 0.0).then_some((depth as f64, mean, deviation))
     };
     let series: Vec<Series> = DEPTH_DRAWN
         .iter()
