@@ -9,6 +9,7 @@ mod build_script;
 mod built_in;
 mod cache;
 mod calibration;
+mod collapse;
 mod compare;
 mod compress;
 mod cuts;

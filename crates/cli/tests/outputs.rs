@@ -1,5 +1,6 @@
 //! What commands write replaces no input, and with --force only what the program wrote itself.
 
+use crate::collapse::features;
 use crate::image_study::{images, labels};
 use crate::molecule::potential;
 use crate::study::RECIPE;
@@ -38,7 +39,7 @@ const RUNS: [&str; 5] = [
 const AGAIN: [&str; 2] = ["merge part0 part1 --output", "reproduce mixed --output"];
 
 /// Commands that write a file.
-const FILES: [&str; 8] = [
+const FILES: [&str; 13] = [
     "eval model --text text.jsonl --output",
     "select model --site layers.0.query --rank 2 --output",
     "inspect model --html",
@@ -47,6 +48,11 @@ const FILES: [&str; 8] = [
     "molecule eval potential.ckpt a.xyz --output",
     "molecule relax potential.ckpt a.xyz --output",
     "molecule convert potential.ckpt --output",
+    "collapse measure --features all.safetensors --output",
+    "collapse merge all.sums --output",
+    "collapse lm model --text text.jsonl --num-tokens 200 --resamples 0 --no-baselines --output",
+    "collapse depth --depths 2 --steps 1 --output",
+    "collapse watch step.json --output",
 ];
 
 /// Options that name what is written, of commands that add files of their own names to a directory.
@@ -88,6 +94,8 @@ fn furnished() -> Workshop {
     w.ok("export model -o mixed --form native");
     w.write("mixed/my-results.csv", "1,2");
     potential(&w);
+    features(&w);
+    w.ok("collapse measure --features all.safetensors --save-sums all.sums --resamples 0 -o step.json");
     w
 }
 
@@ -260,6 +268,13 @@ fn no_command_that_writes_is_forgotten() {
                 "molecule convert",
                 "molecule train",
                 "molecule compress",
+            ],
+            "collapse" => &[
+                "collapse measure",
+                "collapse merge",
+                "collapse depth",
+                "collapse lm",
+                "collapse watch",
             ],
             other => &[other],
         };

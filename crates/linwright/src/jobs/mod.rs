@@ -11,6 +11,7 @@
 mod batch;
 mod byte_size;
 pub(crate) mod calibration;
+mod collapse;
 mod cuts;
 mod error;
 mod evaluation;
@@ -42,6 +43,7 @@ pub(crate) mod verb;
 
 pub use batch::BatchSize;
 pub use byte_size::ByteSize;
+pub use collapse::CollapseOptions;
 pub use compare::Compares;
 pub use compress::{Heal, MethodName, StoredDType};
 pub use cuts::CutOptions;
@@ -110,8 +112,10 @@ macro_rules! jobs {
 }
 
 /// Groups of commands.
-pub static GROUPS: &[Group] =
-    &[Group { name: "molecule", about: "Energies, forces and motion of molecules" }];
+pub static GROUPS: &[Group] = &[
+    Group { name: "molecule", about: "Energies, forces and motion of molecules" },
+    Group { name: "collapse", about: "Neural collapse of features, and where training leads" },
+];
 
 jobs! {
     inspect => Inspect;
@@ -138,6 +142,13 @@ jobs! {
     molecule_compress => MoleculeCompress;
     molecule_bench => MoleculeBench;
     molecule_train => MoleculeTrain;
+    collapse_measure => CollapseMeasure;
+    collapse_merge => CollapseMerge;
+    collapse_ufm => CollapseUfm;
+    collapse_gufm => CollapseGufm;
+    collapse_depth => CollapseDepth;
+    collapse_lm => CollapseLm;
+    collapse_watch => CollapseWatch;
     select => Select;
     merge => Merge;
     reproduce => Reproduce;

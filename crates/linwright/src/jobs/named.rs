@@ -3,6 +3,8 @@
 use super::molecule_md::MdEnsemble;
 use super::molecule_train::{LossName, ReferenceKind, ScheduleKind};
 use super::{Name, SavedForm};
+use linwright_collapse::depth::{Architecture, Norming, StrengthRule};
+use linwright_collapse::optimum::Fit;
 use linwright_compress::allocate::Allocator;
 use linwright_compress::intervention::{Intervention, Lname, Storage};
 use linwright_compress::methods::Whitening;
@@ -50,10 +52,12 @@ macro_rules! named {
 
 named! {
     Allocator;
+    Architecture;
     Bos;
     Criterion;
     Diversity;
     By;
+    Fit;
     ImageFormat;
     Intervention;
     Join;
@@ -63,6 +67,7 @@ named! {
     LossName;
     MdEnsemble;
     Minimiser;
+    Norming;
     Precision;
     ReferenceKind;
     Role, |role| role.other_names().to_vec();
@@ -71,6 +76,7 @@ named! {
     Scoring;
     Split;
     Storage;
+    StrengthRule;
     Whitening;
 }
 
