@@ -1,0 +1,19 @@
+//! A diagonal and a product of thin matrices, inverted by Woodbury's identity (Lu and Huang 2020,
+//! arXiv:2002.12229, for the channels).
+
+use super::{Words, registered};
+use linwright_ops::{DiagonalLowRankSpec, Op, OpSpec};
+use linwright_tensor::{RngKey, Scalar};
+
+pub(super) const FORM: &str = "woodbury[:R]";
+pub(super) const ABOUT: &str = "a diagonal and rank R, by default a quarter of the channels";
+
+pub(super) fn build<T: Scalar>(
+    words: &Words<'_>,
+    channels: usize,
+    key: RngKey,
+) -> Result<Op<T>, String> {
+    words.at_most(1)?;
+    let rank = words.count(0, channels.div_ceil(4), channels)?;
+    registered(&OpSpec::DiagonalLowRank(DiagonalLowRankSpec { rank }), channels, key)
+}
