@@ -21,6 +21,7 @@ mod export;
 mod failures;
 mod families;
 mod flags;
+mod flow;
 mod generate;
 mod harness;
 mod hub;

@@ -10,7 +10,7 @@ use std::fs;
 use std::path::Path;
 
 /// Commands that write a directory, each with all it needs but the directory.
-const DIRECTORIES: [&str; 12] = [
+const DIRECTORIES: [&str; 14] = [
     "compress model --method low-rank --keep 0.5 --dataset calibration.jsonl --output",
     "plan model --no-cache --output",
     "laser model --no-cache --lname mlp --rank 1 --output",
@@ -23,6 +23,8 @@ const DIRECTORIES: [&str; 12] = [
     "train-net mlp:2 --images a-images-idx3-ubyte --steps 1 --output",
     "molecule train --data a.xyz --channels 16 --steps 1 --validation 1 --output",
     "molecule compress potential.ckpt --method svd --rank 2 --output",
+    "flow train --data moons --depth 1 --hidden 2 --steps 1 --batch 8 --output",
+    "fit model/model.safetensors --tensor lm_head.weight --operator low_rank --output",
 ];
 
 /// Commands that go on in the directory of a run.
@@ -38,7 +40,7 @@ const RUNS: [&str; 5] = [
 const AGAIN: [&str; 2] = ["merge part0 part1 --output", "reproduce mixed --output"];
 
 /// Commands that write a file.
-const FILES: [&str; 8] = [
+const FILES: [&str; 10] = [
     "eval model --text text.jsonl --output",
     "select model --site layers.0.query --rank 2 --output",
     "inspect model --html",
@@ -47,6 +49,8 @@ const FILES: [&str; 8] = [
     "molecule eval potential.ckpt a.xyz --output",
     "molecule relax potential.ckpt a.xyz --output",
     "molecule convert potential.ckpt --output",
+    "flow eval flow --data moons --limit 20 --output",
+    "flow sample flow -n 4 --output",
 ];
 
 /// Options that name what is written, of commands that add files of their own names to a directory.
@@ -88,6 +92,7 @@ fn furnished() -> Workshop {
     w.ok("export model -o mixed --form native");
     w.write("mixed/my-results.csv", "1,2");
     potential(&w);
+    w.ok("flow train --data moons --depth 1 --hidden 2 --steps 1 --batch 8 -o flow");
     w
 }
 
@@ -261,6 +266,7 @@ fn no_command_that_writes_is_forgotten() {
                 "molecule train",
                 "molecule compress",
             ],
+            "flow" => &["flow train", "flow eval", "flow sample"],
             other => &[other],
         };
         for sub in subs {

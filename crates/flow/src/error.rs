@@ -106,6 +106,9 @@ pub enum FlowError {
         /// The tensor.
         name: String,
     },
+    /// Stopped by the monitor.
+    #[error("interrupted")]
+    Interrupted,
     /// A picture that cannot be made.
     #[error("a picture of {found}; expected {expected}")]
     Picture {

@@ -291,7 +291,9 @@ impl<T: Scalar> Flow<T> {
             self.prior.turn(&mut h, Standard::From);
         }
         for level in self.levels.iter().rev() {
-            if let (Some(split), Some(z)) = (&level.split, level.split.as_ref().and(rest.next())) {
+            if let Some(split) = &level.split
+                && let Some(z) = rest.next()
+            {
                 h = match standard {
                     true => {
                         let z = split.turn([&h, z], examples, Standard::From, ws)?;

@@ -154,7 +154,7 @@ fn mixes(set: &Set, name: &str, mixing: &Mixing<f64>, tolerance: f64) {
     let want = &set.get(&format!("{name}.gy_x")).values;
     set.close(&format!("{name}.gy_x"), dx.data(), want, tolerance);
     // Gradients of diagonals, in parameters that are the diagonals themselves.
-    if params[0].name == "d" || params[0].name == "diagonals" {
+    if params[0].name == "diagonals" {
         let want = &set.get(&format!("{name}.gy_d")).values;
         set.close(&format!("{name}.gy_d"), &grads[0], want, 10.0 * tolerance);
     }
@@ -227,9 +227,9 @@ fn stored(set: &Set, kind: &str, name: &str) -> Vec<f64> {
     if let Some(layer) = layer.strip_suffix(".mix") {
         let (a, d) = (get(format!("{layer}.cd.a")), get(format!("{layer}.cd.d")));
         return match part {
-            part if part.starts_with('d') => d.clone(),
+            "diagonals" => d.clone(),
             // Bins 0 and n / 2 are real: their imaginary parts are no parameters.
-            part if part.ends_with("im") || part == "b" || part == "imaginary" => {
+            "spectrum_im" => {
                 let b = set.get(&format!("flow.{kind}.{layer}.cd.b"));
                 let n = set.get(&format!("flow.p.{layer}.cd.d")).shape[1];
                 let rows = b.values.chunks_exact(b.shape[1]);

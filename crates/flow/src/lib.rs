@@ -10,19 +10,34 @@
 mod act_norm;
 mod coupling;
 mod error;
+mod examples;
+mod files;
 mod flow;
 #[cfg(test)]
 mod golden;
+mod matching;
 mod mixers;
 mod mixing;
+mod picture;
 mod prior;
+mod sample;
+mod score;
 mod spec;
 mod squeeze;
 #[cfg(test)]
 mod tests;
+mod toys;
+mod training;
 
 pub use error::FlowError;
+pub use examples::FlowExamples;
+pub use files::{MODEL_TYPE, OpenedFlow, SavedFlow};
 pub use flow::{Encoded, Flow};
+pub use matching::{VelocitySpec, velocity_examples, velocity_nll, velocity_samples};
 pub use mixers::{MIX_KINDS, MixKind, MixSpec};
 pub use mixing::{MOST_FORMED, MixNorms, Mixing};
+pub use picture::{SOFTWARE, picture};
+pub use score::{FlowScores, score_flow};
 pub use spec::{Extent, FlowSpec, SqueezeOrder, Values};
+pub use toys::Toy;
+pub use training::{FlowPlan, FlowTraining, check_extent};

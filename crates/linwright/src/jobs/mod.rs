@@ -110,8 +110,10 @@ macro_rules! jobs {
 }
 
 /// Groups of commands.
-pub static GROUPS: &[Group] =
-    &[Group { name: "molecule", about: "Energies, forces and motion of molecules" }];
+pub static GROUPS: &[Group] = &[
+    Group { name: "molecule", about: "Energies, forces and motion of molecules" },
+    Group { name: "flow", about: "Densities and samples of images and points" },
+];
 
 jobs! {
     inspect => Inspect;
@@ -125,6 +127,7 @@ jobs! {
     search => Search;
     eval => Eval;
     run => Run;
+    fit => Fit;
     export => Export;
     import => Import;
     train_lm => TrainLm;
@@ -138,6 +141,9 @@ jobs! {
     molecule_compress => MoleculeCompress;
     molecule_bench => MoleculeBench;
     molecule_train => MoleculeTrain;
+    flow_train => FlowTrain;
+    flow_eval => FlowEval;
+    flow_sample => FlowSample;
     select => Select;
     merge => Merge;
     reproduce => Reproduce;

@@ -8,6 +8,7 @@ use linwright_compress::intervention::{Intervention, Lname, Storage};
 use linwright_compress::methods::Whitening;
 use linwright_compress::prune::{Criterion, LayerOrder};
 use linwright_data::images::ImageFormat;
+use linwright_flow::SqueezeOrder;
 use linwright_evaluate::{Bos, Join, Scoring, Split};
 use linwright_measure::inspect::report::By;
 use linwright_measure::vendi::Diversity;
@@ -15,6 +16,7 @@ use linwright_model::Role;
 use linwright_model::checkpoint::Precision;
 use linwright_molecule::relaxation::Minimiser;
 use linwright_nets::Loss;
+use linwright_train::Method;
 use schemars::{JsonSchema, Schema, SchemaGenerator, json_schema};
 use std::borrow::Cow;
 use std::marker::PhantomData;
@@ -62,6 +64,7 @@ named! {
     Loss;
     LossName;
     MdEnsemble;
+    Method;
     Minimiser;
     Precision;
     ReferenceKind;
@@ -70,6 +73,7 @@ named! {
     ScheduleKind;
     Scoring;
     Split;
+    SqueezeOrder;
     Storage;
     Whitening;
 }
