@@ -205,3 +205,50 @@ fn what_cannot_be_trained_or_scored_is_refused_by_name() {
     w.fails("flow sample flow -o a.png", 1, &["model.safetensors"]);
     assert!(!w.path("a.png").exists());
 }
+
+#[test]
+fn velocities_are_matched_with_any_operator_in_the_hidden_layers() {
+    let w = Workshop::new();
+    let small = "flow match --data circles --hidden 32 --depth 2 --pairs 4096 --batch 128 --seed 1 \
+                 --rate 0.005";
+    let said = w.ok_json(&format!("{small} --layer cd:2 --steps 300 -n 300 --ode-steps 20 -o cd"));
+    let curve = w.text("cd/curves.jsonl");
+    let first: Value = serde_json::from_str(curve.lines().next().unwrap()).unwrap();
+    assert!(number(&said, "loss") < 0.95 * number(&first, "validation"), "{said}");
+    assert!((0.0..3.0).contains(&number(&said, "bits_per_dim")), "{said}");
+    assert!(w.read("cd/samples.png").starts_with(b"\x89PNG"));
+    let dense = w.ok_json(&format!("{small} --layer dense --steps 5 -o dense"));
+    assert!(number(&dense, "parameters") > 2.0 * number(&said, "parameters"), "{dense}");
+    let other = "{\"kind\":\"monarch\"}";
+    w.ok(&format!("{small} --layer {other} --steps 5 -o other"));
+    // Stopped, the same command gives the same bytes.
+    let command = format!("{small} --steps 1500 --checkpoint own -o out");
+    let whole = Workshop::new();
+    whole.ok(&command);
+    let (status, said) = stop_at(&w, &command, "training", "-INT");
+    assert_eq!(status.code(), Some(75), "{said}");
+    w.ok(&command);
+    assert!(w.weights("out") == whole.weights("out"));
+    assert!(w.path("own").is_file());
+    w.fails(&format!("{small} --layer wavelet -o no"), 2, &["--layer wavelet", "cd:M"]);
+    w.fails(&format!("{small} --rate 0 -o no"), 2, &["--rate 0"]);
+}
+
+/// A linear flow reaches the entropy of a Gaussian whose covariance its layer can represent.
+#[test]
+fn linear_flows_show_what_a_layer_can_represent() {
+    let w = Workshop::new();
+    let gap = |data: &str, layer: &str| {
+        w.ok(&format!(
+            "flow train --data gaussian:{data} --layer {layer} --depth 1 --hidden 0 --steps 400 \
+             --rate 0.02 --batch 256 --force -o flow"
+        ));
+        let scores = w.ok_json(&format!("flow eval flow --data gaussian:{data} --limit 4000"));
+        number(&scores, "bits_per_dim") - number(&scores, "entropy")
+    };
+    assert!(gap("circulant:8", "cd:2") < 0.03);
+    let (own, permuted) = (gap("toeplitz:8", "cd:2"), gap("toeplitz:8:permuted", "cd:2"));
+    assert!(own < 0.05 && permuted > own + 0.03, "{own}, {permuted}");
+    assert!(gap("generic:8", "plu") < 0.06);
+    w.fails("flow train --data gaussian:odd:8 -o no", 2, &["gaussian:odd:8", "toeplitz"]);
+}

@@ -20,6 +20,7 @@ mod examples;
 mod export;
 mod failures;
 mod families;
+mod fit;
 mod flags;
 mod flow;
 mod generate;

@@ -10,7 +10,7 @@ use std::fs;
 use std::path::Path;
 
 /// Commands that write a directory, each with all it needs but the directory.
-const DIRECTORIES: [&str; 14] = [
+const DIRECTORIES: [&str; 15] = [
     "compress model --method low-rank --keep 0.5 --dataset calibration.jsonl --output",
     "plan model --no-cache --output",
     "laser model --no-cache --lname mlp --rank 1 --output",
@@ -24,6 +24,7 @@ const DIRECTORIES: [&str; 14] = [
     "molecule train --data a.xyz --channels 16 --steps 1 --validation 1 --output",
     "molecule compress potential.ckpt --method svd --rank 2 --output",
     "flow train --data moons --depth 1 --hidden 2 --steps 1 --batch 8 --output",
+    "flow match --data moons --hidden 4 --depth 1 --steps 1 --pairs 8 --count 4 --output",
     "fit model/model.safetensors --tensor lm_head.weight --operator low_rank --output",
 ];
 
@@ -266,7 +267,7 @@ fn no_command_that_writes_is_forgotten() {
                 "molecule train",
                 "molecule compress",
             ],
-            "flow" => &["flow train", "flow eval", "flow sample"],
+            "flow" => &["flow train", "flow eval", "flow sample", "flow match"],
             other => &[other],
         };
         for sub in subs {

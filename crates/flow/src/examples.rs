@@ -1,6 +1,7 @@
 //! Examples of a flow: images of bytes, images or points of numbers, and points of a [`Toy`].
 
 use crate::error::check_finite;
+use crate::gaussian::{self, Gaussian};
 use crate::{Extent, FlowError, Toy, Values};
 use linwright_data::images::{ImageShape, ImageSource, Images, Pixels, open_images};
 use linwright_files::{NPY_MAGIC, NpyHeader, NpzArray};
@@ -32,6 +33,8 @@ enum Content {
     Numbers(Mat<f32>),
     /// As many as are asked for.
     Toy(Toy),
+    /// The same.
+    Gaussian(Box<Gaussian>),
 }
 
 /// A side of images that halves well: multiples of 8 up to 32 stay, others become the next of 8,
@@ -46,7 +49,8 @@ fn suited(side: usize) -> usize {
 }
 
 impl FlowExamples {
-    /// Opens data by name: `moons`, `checkerboard`, `circles`; a numpy array of points, one in
+    /// Opens data by name: `moons`, `checkerboard`, `circles`; a Gaussian, such as
+    /// `gaussian:toeplitz:16`; a numpy array of points, one in
     /// each row; or images, as [`open_images`] reads them. Images are resized by area to `size`,
     /// or to sides that halve well; a note says so.
     ///
@@ -58,6 +62,17 @@ impl FlowExamples {
             let extent = Extent { channels: 2, height: 1, width: 1 };
             let sha256 = sha256_hex(toy.name().as_bytes());
             return Ok(Self { extent, content: Content::Toy(toy), sha256, notes: Vec::new() });
+        }
+        if let Some(density) = Gaussian::named(name) {
+            let density = density.map_err(|reason| FlowError::Option {
+                option: "data",
+                found: format!("{name}, which {reason}"),
+                expected: gaussian::FORM.to_owned(),
+            })?;
+            let extent = Extent { channels: density.dimensions(), height: 1, width: 1 };
+            let (content, sha256) =
+                (Content::Gaussian(Box::new(density)), sha256_hex(name.as_bytes()));
+            return Ok(Self { extent, content, sha256, notes: Vec::new() });
         }
         let path = Path::new(name);
         if is_table(path) {
@@ -134,7 +149,7 @@ impl FlowExamples {
     pub fn values(&self) -> Values {
         match self.content {
             Content::Bytes(_) => Values::Bytes,
-            Content::Numbers(_) | Content::Toy(_) => Values::Numbers,
+            Content::Numbers(_) | Content::Toy(_) | Content::Gaussian(_) => Values::Numbers,
         }
     }
 
@@ -144,17 +159,25 @@ impl FlowExamples {
         match &self.content {
             Content::Bytes(bytes) => Some(bytes.len() / self.extent.numbers()),
             Content::Numbers(rows) => Some(rows.rows() / self.extent.places()),
-            Content::Toy(_) => None,
+            Content::Toy(_) | Content::Gaussian(_) => None,
         }
     }
 
-    /// The density that examples are drawn from, if they are.
+    /// Entropy in bits per dimension of the density that examples are drawn from, where it is
+    /// known: no flow has fewer bits.
     #[must_use]
-    pub fn toy(&self) -> Option<Toy> {
-        match self.content {
-            Content::Toy(toy) => Some(toy),
+    pub fn entropy(&self) -> Option<f64> {
+        match &self.content {
+            Content::Toy(toy) => toy.entropy(),
+            Content::Gaussian(density) => Some(density.entropy()),
             Content::Bytes(_) | Content::Numbers(_) => None,
         }
+    }
+
+    /// Whether a name is that of a density, not of a file.
+    #[must_use]
+    pub fn is_drawn(name: &str) -> bool {
+        Toy::named(name).is_some() || Gaussian::named(name).is_some()
     }
 
     /// SHA-256 of what they were made of, hexadecimal.
@@ -193,6 +216,9 @@ impl FlowExamples {
                 Content::Numbers(rows) => all.extend_from_slice(&rows.data()[at..at + numbers]),
                 Content::Toy(toy) => {
                     all.extend(toy.points(1, key.fold_index(u64::from(index))).into_vec());
+                }
+                Content::Gaussian(density) => {
+                    all.extend(density.point(key.fold_index(u64::from(index))));
                 }
             }
         }

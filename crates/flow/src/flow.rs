@@ -37,7 +37,8 @@ struct Step<T: Scalar> {
     norm: ActNorm<T>,
     /// A fixed permutation, if any, and the operator of the flow.
     mixes: Vec<Mixing<T>>,
-    coupling: Coupling<T>,
+    /// None in a linear flow.
+    coupling: Option<Coupling<T>>,
 }
 
 /// Examples as latents, with the parts of their density.
@@ -93,7 +94,7 @@ impl<T: Scalar> Flow<T> {
             for step in &mut level.steps {
                 all.extend(step.norm.tensors_mut());
                 all.extend(step.mixes.iter_mut().flat_map(Mixing::tensors_mut));
-                all.extend(step.coupling.tensors_mut());
+                all.extend(step.coupling.iter_mut().flat_map(Coupling::tensors_mut));
             }
             all.extend(level.split.iter_mut().flat_map(Split::tensors_mut));
         }
@@ -405,7 +406,10 @@ impl<T: Scalar> Step<T> {
         }
         mixes.push(mix("mix", &spec.layer)?);
         let (name, hidden) = (format!("{name}.nn"), spec.hidden);
-        let coupling = Coupling::new(name.clone(), extent, hidden, key.fold(&name))?;
+        let coupling = match hidden {
+            0 => None,
+            hidden => Some(Coupling::new(name.clone(), extent, hidden, key.fold(&name))?),
+        };
         Ok(Self { norm, mixes, coupling })
     }
 
@@ -424,7 +428,9 @@ impl<T: Scalar> Step<T> {
             of_place += mix.log_det()?;
         }
         log_det.iter_mut().for_each(|log_det| *log_det += places * of_place);
-        self.coupling.forward(&mut h, log_det, ws)?;
+        if let Some(coupling) = &self.coupling {
+            coupling.forward(&mut h, log_det, ws)?;
+        }
         Ok(h)
     }
 
@@ -434,7 +440,9 @@ impl<T: Scalar> Step<T> {
         examples: usize,
         ws: &mut Workspace<T>,
     ) -> Result<Mat<T>, FlowError> {
-        self.coupling.inverse(&mut h, examples, ws)?;
+        if let Some(coupling) = &self.coupling {
+            coupling.inverse(&mut h, examples, ws)?;
+        }
         for mix in self.mixes.iter().rev() {
             let before = mix.inverse(&h, ws)?;
             ws.give(std::mem::replace(&mut h, before));
@@ -451,8 +459,10 @@ impl<T: Scalar> Step<T> {
         grads: &mut &mut [Vec<T>],
         ws: &mut Workspace<T>,
     ) -> Result<[Mat<T>; 2], FlowError> {
-        let own = last(grads, self.coupling.tensors_mut().len());
-        self.coupling.backward([&mut y, &mut dy], (examples, weight), own, ws)?;
+        if let Some(coupling) = &mut self.coupling {
+            let own = last(grads, coupling.tensors_mut().len());
+            coupling.backward([&mut y, &mut dy], (examples, weight), own, ws)?;
+        }
         let of_log_det = weight * y.rows() as f64;
         for mix in self.mixes.iter_mut().rev() {
             let own = last(grads, mix.op().map().params().len());

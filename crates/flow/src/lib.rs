@@ -13,6 +13,7 @@ mod error;
 mod examples;
 mod files;
 mod flow;
+mod gaussian;
 #[cfg(test)]
 mod golden;
 mod matching;

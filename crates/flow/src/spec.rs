@@ -104,7 +104,8 @@ pub struct FlowSpec {
     pub levels: usize,
     /// Steps of each level.
     pub steps: usize,
-    /// Hidden channels of the network of each coupling.
+    /// Hidden channels of the network of each coupling; zero for steps without one, which make the
+    /// flow linear.
     pub hidden: usize,
     /// The operator that mixes channels.
     pub layer: MixSpec,
@@ -168,8 +169,9 @@ impl FlowSpec {
             ("hidden", self.hidden, MOST_HIDDEN),
         ];
         for (option, found, most) in sizes {
-            if !(1..=most).contains(&found) {
-                let (found, expected) = (found.to_string(), format!("1 to {most}"));
+            let least = usize::from(option != "hidden");
+            if !(least..=most).contains(&found) {
+                let (found, expected) = (found.to_string(), format!("{least} to {most}"));
                 return Err(FlowError::Option { option, found, expected });
             }
         }
@@ -220,6 +222,9 @@ impl FlowSpec {
     pub(crate) fn coupling_numbers(&self) -> u64 {
         let kernel = if self.is_image() { 9 } else { 1 };
         let hidden = self.hidden as u64;
+        if hidden == 0 {
+            return 0;
+        }
         let of_level = |plan: &LevelPlan| {
             let inp = (plan.extent.channels / 2) as u64;
             let out = 2 * (plan.extent.channels as u64 - inp);

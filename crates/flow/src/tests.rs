@@ -363,7 +363,7 @@ fn training_learns_points_in_the_plane() {
         assert!((scores.bits_per_dim - best).abs() < 0.2, "{name}: {scores:?}, {best}");
         assert!(scores.stderr > 0.0 && scores.draws == 1, "{scores:?}");
         assert!((scores.nll / (2.0 * LN_2) - scores.bits_per_dim).abs() < 1e-12);
-        if let Some(entropy) = examples.toy().and_then(crate::Toy::entropy) {
+        if let Some(entropy) = examples.entropy() {
             assert!(scores.bits_per_dim > entropy - 3.0 * scores.stderr, "{scores:?}");
         }
     }

@@ -144,6 +144,7 @@ jobs! {
     flow_train => FlowTrain;
     flow_eval => FlowEval;
     flow_sample => FlowSample;
+    flow_match => FlowMatch;
     select => Select;
     merge => Merge;
     reproduce => Reproduce;

@@ -17,7 +17,7 @@ use linwright_train::{Control, Progress};
 use schemars::JsonSchema;
 use serde::{Deserialize, Serialize};
 use serde_json::{Value, json};
-use std::path::PathBuf;
+use std::path::{Path, PathBuf};
 
 /// Default shares of parameters.
 const KEEP: [f64; 4] = [0.125, 0.25, 0.5, 0.75];
@@ -27,9 +27,10 @@ const KEEP: [f64; 4] = [0.125, 0.25, 0.5, 0.75];
 #[serde(default)]
 pub struct Fit {
     /// A matrix (outputs, inputs): a numpy array, or a file of tensors with --tensor; with
-    /// --inputs, the rows (samples, outputs) that these become.
-    #[schemars(extend("x-positional" = true, "x-path" = true))]
-    pub target: PathBuf,
+    /// --inputs, the rows (samples, outputs) that these become. `normal:N`, `orthogonal:N`,
+    /// `permutation:N` are drawn from --seed, `exponential:N` is exp(-|i - j| / 4).
+    #[schemars(extend("x-positional" = true))]
+    pub target: String,
     /// Rows (samples, inputs): the operator is fitted to map them to the target, in the metric of
     /// their second moment.
     #[schemars(extend("x-value" = "FILE", "x-path" = true))]
@@ -67,7 +68,7 @@ pub struct Fit {
 impl Default for Fit {
     fn default() -> Self {
         Self {
-            target: PathBuf::new(),
+            target: String::new(),
             inputs: None,
             tensor: None,
             inputs_tensor: None,
@@ -102,7 +103,8 @@ impl Job for Fit {
         directory has the operators as safetensors.";
 
     fn inputs(&self) -> Vec<PathBuf> {
-        std::iter::once(self.target.clone()).chain(self.inputs.clone()).collect()
+        let own = read::made(&self.target, RngKey::new(0)).is_none();
+        own.then(|| PathBuf::from(&self.target)).into_iter().chain(self.inputs.clone()).collect()
     }
 
     fn run(&self, session: &mut Session<'_>) -> Result<Outcome, Failure> {
@@ -117,7 +119,10 @@ impl Job for Fit {
             outputs::directory(path, self.force, &inputs, session)?;
         }
         session.step("reading");
-        let y = read::matrix(&self.target, self.tensor.as_deref())?;
+        let y = match read::made(&self.target, RngKey::new(self.seed).fold("target")) {
+            Some(made) => made?,
+            None => read::matrix(Path::new(&self.target), self.tensor.as_deref())?,
+        };
         let x = match &self.inputs {
             Some(path) => Some(read::matrix(path, self.inputs_tensor.as_deref())?),
             None => None,
@@ -171,7 +176,7 @@ impl Fit {
 
     fn document(&self, blocks: &[Block]) -> linwright_report::Document {
         linwright_report::Document {
-            title: format!("Fits of {}", self.target.display()),
+            title: format!("Fits of {}", self.target),
             blocks: blocks.to_vec(),
             ..linwright_report::Document::default()
         }

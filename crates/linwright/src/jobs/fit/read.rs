@@ -3,9 +3,44 @@
 use crate::jobs::Failure;
 use linwright_files::{NPY_MAGIC, NpzArray, StoredType, TensorFile};
 use linwright_run::{input, shown};
-use linwright_tensor::Mat;
+use linwright_tensor::linalg::orthonormal_columns;
+use linwright_tensor::{Mat, RngKey};
 use std::io::Read;
 use std::path::Path;
+
+/// Scale of the distances of an exponential kernel.
+const SCALE: f64 = 4.0;
+/// Largest side of a matrix that is made.
+const MOST_SIDE: usize = 2048;
+
+/// The matrix of a name such as `orthogonal:12`, made of a key; none for other names.
+///
+/// # Errors
+/// [`Failure`] for a side that cannot be.
+pub(super) fn made(name: &str, key: RngKey) -> Option<Result<Mat<f64>, Failure>> {
+    let (kind, side) = name.split_once(':')?;
+    if !["normal", "orthogonal", "permutation", "exponential"].contains(&kind) {
+        return None;
+    }
+    let Some(n) = side.parse::<usize>().ok().filter(|n| (1..=MOST_SIDE).contains(n)) else {
+        let message = format!("{}: expected a side of 1 to {MOST_SIDE}", shown(name));
+        return Some(Err(Failure::usage(message)));
+    };
+    let key = key.fold(kind);
+    let normal = || Mat::from_vec(n, n, key.stream().normals(n * n, 1.0));
+    Some(Ok(match kind {
+        "normal" => normal(),
+        "orthogonal" => match orthonormal_columns(normal().view()) {
+            Ok(matrix) => matrix,
+            Err(error) => return Some(Err(Failure::general(error.to_string()))),
+        },
+        "permutation" => {
+            let order = key.stream().permutation(n);
+            Mat::from_fn(n, n, |i, j| f64::from(u8::from(order[i] as usize == j)))
+        }
+        _ => Mat::from_fn(n, n, |i, j| (-(i.abs_diff(j) as f64) / SCALE).exp()),
+    }))
+}
 
 /// Most numbers of a matrix: those of 16,384 x 16,384.
 const MOST_NUMBERS: usize = 1 << 28;

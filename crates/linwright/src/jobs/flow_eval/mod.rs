@@ -4,6 +4,7 @@ use super::flow_train::{data_file, worst};
 use super::outcome::table;
 use super::{Failure, Job, Outcome, Session, outputs};
 use linwright_flow::{Flow, FlowExamples, FlowScores, MixNorms, OpenedFlow, score_flow};
+use linwright_report::Block;
 use linwright_report::number::grouped;
 use linwright_run::Monitor;
 use linwright_run::atomic::write_atomic;
@@ -107,6 +108,7 @@ impl Job for FlowEval {
             "stderr": stderr,
             "stderr_examples": stderr_examples,
             "nll": nll,
+            "entropy": examples.entropy(),
             "draws": draws,
             "mixes": norms,
         });
@@ -114,7 +116,7 @@ impl Job for FlowEval {
             write_atomic(path, format!("{result:#}\n").as_bytes())?;
             session.note(&format!("wrote {}", path.display()));
         }
-        Ok(Outcome::new(result, vec![summary(&scores, &norms)]))
+        Ok(Outcome::new(result, vec![summary(&scores, examples.entropy(), &norms)]))
     }
 }
 
@@ -125,7 +127,7 @@ pub(super) fn opened_for(flow: &Flow, data: &str) -> Result<FlowExamples, Failur
     Ok(FlowExamples::open(data, size)?)
 }
 
-fn summary(scores: &FlowScores, norms: &[MixNorms]) -> linwright_report::Block {
+fn summary(scores: &FlowScores, entropy: Option<f64>, norms: &[MixNorms]) -> Block {
     let FlowScores { bits_per_dim, stderr, stderr_examples, nll, examples, draws } = *scores;
     let row = |name: &str, value: String| vec![name.to_owned(), value];
     let mut rows = vec![
@@ -135,6 +137,9 @@ fn summary(scores: &FlowScores, norms: &[MixNorms]) -> linwright_report::Block {
         row("negative log-likelihood, nats", format!("{nll:.3}")),
         row("examples", grouped(examples as u64)),
     ];
+    if let Some(entropy) = entropy {
+        rows.push(row("entropy of the density, bits per dimension", format!("{entropy:.4}")));
+    }
     if draws > 1 {
         rows.push(row("draws of noise", draws.to_string()));
     }

@@ -6,7 +6,7 @@ pub(super) use run::worst;
 
 use super::named::Names;
 use super::{Failure, Job, Outcome, Session};
-use linwright_flow::{SqueezeOrder, Toy};
+use linwright_flow::{FlowExamples, SqueezeOrder};
 use linwright_train::Method;
 use schemars::JsonSchema;
 use serde::{Deserialize, Serialize};
@@ -17,7 +17,9 @@ use std::path::PathBuf;
 #[serde(default)]
 pub struct FlowTrain {
     /// The data: images (idx, npy, CIFAR, a folder of PNG files), a numpy array of points, or
-    /// points drawn from `moons`, `checkerboard` or `circles`.
+    /// points drawn from `moons`, `checkerboard`, `circles` or a Gaussian, such as
+    /// `gaussian:toeplitz:16`, `gaussian:circulant:16`, `gaussian:scaled:16` (a circulant between
+    /// diagonals), `gaussian:generic:16`, each with `:permuted` for another order.
     #[schemars(extend("x-value" = "FILE|moons|checkerboard|circles", "x-required" = true))]
     pub data: String,
     /// What is read of the data.
@@ -78,8 +80,9 @@ pub struct FlowNetworkOptions {
     /// points].
     #[schemars(range(min = 1, max = 1024))]
     pub depth: Option<usize>,
-    /// Hidden channels of the network of each coupling [default: 64].
-    #[schemars(range(min = 1, max = 16384))]
+    /// Hidden channels of the network of each coupling; 0 for a linear flow, without couplings
+    /// [default: 64].
+    #[schemars(range(max = 16384))]
     pub hidden: Option<usize>,
     /// Order of the channels behind a squeeze: channel by channel as Glow has it, or place by place
     /// as RealNVP does. A circulant couples channels by the distance of their indices.
@@ -153,7 +156,7 @@ impl Default for FlowTrainingOptions {
 
 /// The file of some data, if it is one.
 pub(super) fn data_file(data: &str) -> Option<PathBuf> {
-    Toy::named(data).is_none().then(|| PathBuf::from(data))
+    (!FlowExamples::is_drawn(data)).then(|| PathBuf::from(data))
 }
 
 impl Job for FlowTrain {

@@ -196,7 +196,7 @@ impl<'a> Prepared<'a> {
     }
 
     fn data(&self) -> Value {
-        let drawn = self.examples.toy().is_some();
+        let drawn = self.examples.count().is_none();
         let count = |indices: &[u32]| (!drawn).then_some(indices.len());
         json!({
             "path": self.job.data, "sha256": self.examples.sha256(),
@@ -217,6 +217,7 @@ impl<'a> Prepared<'a> {
             "steps": trained.steps,
             "best_step": trained.best_step,
             "bits_per_dim": trained.best_loss,
+            "entropy": self.examples.entropy(),
             "condition": worst(norms),
         })
     }
@@ -244,9 +245,9 @@ impl<'a> Prepared<'a> {
 
     fn lines(&self) -> Vec<String> {
         let spec = self.flow.spec();
-        let data = match self.examples.toy() {
-            Some(toy) => format!("points of {}", toy.name()),
-            None => format!(
+        let data = match self.examples.count() {
+            None => format!("points of {}", self.job.data),
+            Some(_) => format!(
                 "{} examples of {}, {} more held out",
                 grouped(self.plan.training.len() as u64),
                 spec.input,
