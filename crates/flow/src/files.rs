@@ -58,25 +58,35 @@ fn wrong(path: &Path, reason: &str) -> FlowError {
     FlowError::Description { path: path.to_owned(), reason: shown_reason(reason) }
 }
 
+impl FlowSpec {
+    /// Parses the text of `config.json` of a saved flow; `path` is its name in messages.
+    ///
+    /// # Errors
+    /// [`FlowError::Description`] with what is wrong.
+    pub fn parse(path: &Path, text: &str) -> Result<Self, FlowError> {
+        let refuse = |reason: &str| wrong(path, reason);
+        let value: serde_json::Value =
+            serde_json::from_str(text).map_err(|error| refuse(&error.to_string()))?;
+        if value["model_type"] != MODEL_TYPE {
+            return Err(refuse(&format!("model_type is not {MODEL_TYPE}: this is no flow")));
+        }
+        if value["version"] != VERSION {
+            let found = shown_reason(&value["version"].to_string());
+            return Err(refuse(&format!(
+                "version is {found}, this program reads {VERSION}; use a newer one"
+            )));
+        }
+        let config: Config =
+            serde_json::from_value(value).map_err(|error| refuse(&error.to_string()))?;
+        config.flow.check().map_err(|error| refuse(&error.to_string()))?;
+        Ok(config.flow)
+    }
+}
+
 fn read_spec(dir: &Path) -> Result<FlowSpec, FlowError> {
     let path = dir.join(CONFIG);
     let text = input::read_text(&path, MAX_BYTES).map_err(FileError::read(&path))?;
-    let refuse = |reason: &str| wrong(&path, reason);
-    let value: serde_json::Value =
-        serde_json::from_str(&text).map_err(|error| refuse(&error.to_string()))?;
-    if value["model_type"] != MODEL_TYPE {
-        return Err(refuse(&format!("model_type is not {MODEL_TYPE}: this is no flow")));
-    }
-    if value["version"] != VERSION {
-        let found = &value["version"];
-        return Err(refuse(&format!(
-            "version is {found}, this program reads {VERSION}; use a newer one"
-        )));
-    }
-    let config: Config =
-        serde_json::from_value(value).map_err(|error| refuse(&error.to_string()))?;
-    config.flow.check().map_err(|error| refuse(&error.to_string()))?;
-    Ok(config.flow)
+    FlowSpec::parse(&path, &text)
 }
 
 impl Flow {
@@ -103,7 +113,7 @@ impl Flow {
             .filter_map(|name| weights.info(name))
             .map(|info| info.shape.iter().fold(1, |n: u64, e| n.saturating_mul(*e as u64)))
             .fold(0, u64::saturating_add);
-        let needed = spec.coupling_numbers();
+        let needed = spec.least_numbers();
         if held < needed {
             let reason = format!(
                 "the flow has {needed} numbers or more, model.safetensors holds {held}; copy both \

@@ -194,11 +194,11 @@ impl FlowSpec {
             let (found, expected) = ("1 number".to_owned(), "two or more".to_owned());
             return Err(FlowError::Option { option: "a point", found, expected });
         }
-        let numbers = self.coupling_numbers();
+        let numbers = self.least_numbers();
         if numbers > MOST_NUMBERS {
-            let found = format!("{}: networks of {numbers} numbers", self.hidden);
-            let expected = format!("at most {MOST_NUMBERS}");
-            return Err(FlowError::Option { option: "hidden", found, expected });
+            let found = format!("{numbers} numbers for examples of {}", self.input);
+            let expected = format!("at most {MOST_NUMBERS}; take fewer steps or hidden channels");
+            return Err(FlowError::Option { option: "a flow of", found, expected });
         }
         Ok(())
     }
@@ -218,18 +218,20 @@ impl FlowSpec {
         plans
     }
 
-    /// Numbers of the networks of all couplings, at least: a file must hold as many.
-    pub(crate) fn coupling_numbers(&self) -> u64 {
+    /// Numbers of all steps, at least: a file must hold as many.
+    pub(crate) fn least_numbers(&self) -> u64 {
         let kernel = if self.is_image() { 9 } else { 1 };
         let hidden = self.hidden as u64;
-        if hidden == 0 {
-            return 0;
-        }
         let of_level = |plan: &LevelPlan| {
-            let inp = (plan.extent.channels / 2) as u64;
-            let out = 2 * (plan.extent.channels as u64 - inp);
-            let of_step = (kernel * inp + hidden + kernel * out + 2) * hidden + out;
-            of_step.saturating_mul(self.steps as u64)
+            let channels = plan.extent.channels as u64;
+            let inp = channels / 2;
+            let out = 2 * (channels - inp);
+            let of_coupling = match hidden {
+                0 => 0,
+                hidden => (kernel * inp + hidden + kernel * out + 2) * hidden + out,
+            };
+            let of_step = 2 * channels + self.layer.least_numbers(plan.extent.channels);
+            (of_step + of_coupling).saturating_mul(self.steps as u64)
         };
         self.plan().iter().map(of_level).fold(0, u64::saturating_add)
     }
@@ -277,7 +279,7 @@ mod tests {
             (FlowSpec { levels: 2, ..spec(2, 1, 1) }, "expected 1 for points"),
             (spec(1, 1, 1), "two or more"),
             (FlowSpec { steps: 0, ..spec(2, 1, 1) }, "steps is 0"),
-            (FlowSpec { hidden: 16_384, steps: 1024, ..spec(4096, 64, 64) }, "hidden is 16384"),
+            (FlowSpec { hidden: 16_384, steps: 1024, ..spec(4096, 64, 64) }, "at most 2147483648"),
         ];
         for (spec, said) in cases {
             let error = spec.check().unwrap_err().to_string();

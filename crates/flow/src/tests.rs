@@ -465,6 +465,21 @@ fn flows_are_saved_and_read_back_whatever_mixes_them() {
     }
 }
 
+/// Memory for a flow is claimed after the file was found to hold its numbers.
+#[test]
+fn no_flow_has_fewer_numbers_than_its_description_says() {
+    for layer in kinds().chain(["householder:1", "woodbury:1"]) {
+        for spec in [spec(1, 8, 8, layer), FlowSpec { hidden: 0, ..spec(8, 1, 1, layer) }] {
+            let flow = flow::<f32>(&spec);
+            let indices: usize = flow.indices().iter().map(|(_, indices)| indices.len()).sum();
+            let (held, least) = (flow.parameters() + indices as u64, spec.least_numbers());
+            assert!(least > 0 && least <= held, "{layer}: {least} of {held}");
+        }
+    }
+    let error = MixSpec::parse("dense").unwrap().build::<f32>(2000, RngKey::new(1)).unwrap_err();
+    assert!(error.to_string().contains("mixes at most 1024"), "{error}");
+}
+
 /// Every damaged file of a flow is an error that names what is wrong.
 #[test]
 fn damaged_files_are_told() {

@@ -10,7 +10,7 @@ use serde::Serialize;
 use std::collections::BTreeSet;
 
 /// Largest side of an operator whose singular values are computed.
-const MOST_SPECTRUM: usize = 1024;
+const MOST_SINGULAR: usize = 1024;
 
 /// A kind that was fitted.
 #[derive(Clone, Debug)]
@@ -24,7 +24,7 @@ pub struct FamilyFit {
     /// `√(E|y - op(x)|² / E|y|²)`; for a weight, relative Frobenius norm.
     pub error: f64,
     /// Largest singular value, and the ratio of largest to smallest; none for large operators.
-    pub spectrum: Option<SingularRange>,
+    pub singular: Option<SingularRange>,
     /// The operator with its procedure.
     pub fit: OperatorFit,
 }
@@ -150,8 +150,8 @@ pub fn fit_families(
 impl FamilyFit {
     fn of(fit: OperatorFit, keep: Option<f64>, shape: Shape) -> Result<Self, FitError> {
         let parameters = parameter_count(&fit.op.map().params());
-        let small = shape.out.max(shape.inp) <= MOST_SPECTRUM;
-        let spectrum = match (&fit.op, small && shape.out.min(shape.inp) > 0) {
+        let small = shape.out.max(shape.inp) <= MOST_SINGULAR;
+        let singular = match (&fit.op, small && shape.out.min(shape.inp) > 0) {
             (Op::Linear(op), true) => {
                 let svd = linalg::svd(op.to_dense().view()).map_err(|error| FitError::Numerics {
                     what: "singular values of a fitted operator",
@@ -168,7 +168,7 @@ impl FamilyFit {
             parameters,
             share: parameters as f64 / shape.dense_parameters().max(1) as f64,
             error: fit.relative_error.max(0.0).sqrt(),
-            spectrum,
+            singular,
             fit,
         })
     }
@@ -215,7 +215,7 @@ mod tests {
         }
         for fit in &found.fits {
             assert!(fit.error <= 1.0 + 1e-9 && fit.parameters > 0, "{:?}: {}", fit.spec(), fit.error);
-            assert!(fit.spectrum.is_some_and(|spectrum| spectrum.norm > 0.0), "{:?}", fit.spec());
+            assert!(fit.singular.is_some_and(|range| range.norm > 0.0), "{:?}", fit.spec());
         }
         let refused = found.refused.iter().find(|refusal| refusal.kind == "butterfly").unwrap();
         assert!(refused.reason.contains("power of two"), "{refused:?}");

@@ -30,3 +30,7 @@ pub(super) fn build<T: Scalar>(
     let spec = CirculantDiagonalSpec { factors, parameterisation, ..Default::default() };
     registered(&OpSpec::CirculantDiagonal(spec), channels, key)
 }
+
+pub(super) fn least_numbers(_words: &Words<'_>, channels: u64) -> u64 {
+    channels
+}

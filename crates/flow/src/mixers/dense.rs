@@ -1,7 +1,7 @@
 //! A dense matrix, inverted by elimination (Glow's plain 1 x 1 convolution).
 
 use super::explicit::{Explicit, Form, singular};
-use super::{Words, linear, random_orthogonal};
+use super::{Words, check_formed, linear, random_orthogonal};
 use linwright_ops::{LogDet, Op, OpError};
 use linwright_tensor::{Mat, RngKey, Scalar, linalg};
 
@@ -14,8 +14,13 @@ pub(super) fn build<T: Scalar>(
     key: RngKey,
 ) -> Result<Op<T>, String> {
     words.at_most(0)?;
+    check_formed(channels)?;
     let weight = random_orthogonal(channels, key)?.into_vec();
     Ok(linear(Explicit::new(Dense { channels }, vec![weight])))
+}
+
+pub(super) fn least_numbers(_words: &Words<'_>, channels: u64) -> u64 {
+    channels * channels
 }
 
 #[derive(Clone, Debug)]

@@ -4,7 +4,7 @@
 //! derivative at the transpose, the upper right block of `exp [[Aᵀ, G], [0, Aᵀ]]` (Mathias 1996).
 
 use super::explicit::{Explicit, Form, singular, times};
-use super::{Words, linear};
+use super::{Words, check_formed, linear};
 use linwright_ops::{LogDet, Op, OpError};
 use linwright_tensor::kernels::gemm::Arg;
 use linwright_tensor::{Mat, RngKey, Scalar};
@@ -23,11 +23,16 @@ pub(super) fn build<T: Scalar>(
     key: RngKey,
 ) -> Result<Op<T>, String> {
     words.at_most(0)?;
+    check_formed(channels)?;
     let count = channels * channels.saturating_sub(1) / 2;
     // Eigenvalues i θ with θ spread over about half a turn.
     let size = 1.0 / (channels as f64).sqrt();
     let angles = key.stream().normals(count, size);
     Ok(linear(Explicit::new(Exponential { channels }, vec![angles])))
+}
+
+pub(super) fn least_numbers(_words: &Words<'_>, channels: u64) -> u64 {
+    channels * channels.saturating_sub(1) / 2
 }
 
 #[derive(Clone, Debug)]

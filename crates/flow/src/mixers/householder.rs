@@ -2,7 +2,7 @@
 //! with as many reflections as channels.
 
 use super::explicit::{Explicit, Form, singular};
-use super::{Words, linear};
+use super::{Words, check_formed, linear};
 use linwright_ops::{LogDet, Op, OpError};
 use linwright_tensor::{Mat, RngKey, Scalar};
 
@@ -15,9 +15,15 @@ pub(super) fn build<T: Scalar>(
     key: RngKey,
 ) -> Result<Op<T>, String> {
     words.at_most(1)?;
+    check_formed(channels)?;
     let reflections = words.count(0, channels, channels)?;
     let vectors = key.stream().normals(reflections * channels, 1.0);
     Ok(linear(Explicit::new(Householder { channels, reflections }, vec![vectors])))
+}
+
+/// A vector for each reflection.
+pub(super) fn least_numbers(words: &Words<'_>, channels: u64) -> u64 {
+    words.count(0, channels as usize, channels as usize).map_or(0, |count| count as u64 * channels)
 }
 
 #[derive(Clone, Debug)]

@@ -24,6 +24,9 @@ use linwright_tensor::{Mat, RngKey, Scalar, linalg};
 use serde::{Deserialize, Serialize};
 use std::fmt;
 
+/// Most channels of a kind whose matrix is formed.
+const MOST_FORMED: usize = 1024;
+
 /// A kind of operator for listings.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct MixKind {
@@ -74,6 +77,14 @@ macro_rules! mixers {
             match name {
                 $(stringify!($kind) => $kind::build(words, channels, key),)*
                 _ => Err(format!("there is no kind \"{}\"", shown(name))),
+            }
+        }
+
+        /// Numbers and indices of the operator of a kind, at least.
+        fn least_numbers(name: &str, words: &Words<'_>, channels: u64) -> u64 {
+            match name {
+                $(stringify!($kind) => $kind::least_numbers(words, channels),)*
+                _ => 0,
             }
         }
     };
@@ -136,6 +147,14 @@ impl MixSpec {
     }
 }
 
+impl MixSpec {
+    /// Numbers and indices of the operator, at least: a file must hold as many.
+    pub(crate) fn least_numbers(&self, channels: usize) -> u64 {
+        let (name, words) = self.words();
+        least_numbers(name, &Words(&words), channels as u64)
+    }
+}
+
 impl fmt::Display for MixSpec {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         f.write_str(&self.0)
@@ -160,6 +179,14 @@ impl From<MixSpec> for String {
 fn registered<T: Scalar>(spec: &OpSpec, channels: usize, key: RngKey) -> Result<Op<T>, String> {
     let shape = Shape { out: channels, inp: channels };
     spec.random(shape, key).map_err(|error: OpError| error.to_string())
+}
+
+/// Refuses more channels than a formed matrix may have.
+fn check_formed(channels: usize) -> Result<(), String> {
+    match channels <= MOST_FORMED {
+        true => Ok(()),
+        false => Err(format!("this kind mixes at most {MOST_FORMED}; take cd, butterfly or woodbury")),
+    }
 }
 
 /// Wraps an operator of this crate.

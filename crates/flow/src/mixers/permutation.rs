@@ -1,7 +1,7 @@
 //! A fixed random permutation of the channels (RealNVP's alternation, drawn at random).
 
 use super::explicit::{Explicit, Form};
-use super::{Words, linear};
+use super::{Words, check_formed, linear};
 use linwright_ops::{LogDet, Op, OpError};
 use linwright_tensor::{Mat, RngKey, Scalar};
 
@@ -14,8 +14,13 @@ pub(super) fn build<T: Scalar>(
     key: RngKey,
 ) -> Result<Op<T>, String> {
     words.at_most(0)?;
+    check_formed(channels)?;
     let order = key.stream().permutation(channels);
     Ok(linear(Explicit::new(Permutation { order }, Vec::new())))
+}
+
+pub(super) fn least_numbers(_words: &Words<'_>, channels: u64) -> u64 {
+    channels
 }
 
 /// `y_i = x_order(i)`.

@@ -5,7 +5,7 @@
 
 use super::explicit::{Explicit, Form, singular, times};
 use super::permutation::{is_permutation, no_permutation, sign_of};
-use super::{Words, linear, random_orthogonal};
+use super::{Words, check_formed, linear, random_orthogonal};
 use linwright_ops::{LogDet, Op, OpError};
 use linwright_tensor::kernels::gemm::Arg;
 use linwright_tensor::{Mat, RngKey, Scalar};
@@ -20,8 +20,13 @@ pub(super) fn build<T: Scalar>(
     key: RngKey,
 ) -> Result<Op<T>, String> {
     words.at_most(0)?;
+    check_formed(channels)?;
     let (form, numbers) = decomposed(random_orthogonal(channels, key)?);
     Ok(linear(Explicit::new(form, numbers)))
+}
+
+pub(super) fn least_numbers(_words: &Words<'_>, channels: u64) -> u64 {
+    channels * channels
 }
 
 /// `(P A)_i = A_order(i)`, with the transposed order in rows: row `order[i]` of W is row i of `L R`.

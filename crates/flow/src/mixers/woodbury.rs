@@ -17,3 +17,9 @@ pub(super) fn build<T: Scalar>(
     let rank = words.count(0, channels.div_ceil(4), channels)?;
     registered(&OpSpec::DiagonalLowRank(DiagonalLowRankSpec { rank }), channels, key)
 }
+
+/// Two vectors for each of the rank.
+pub(super) fn least_numbers(words: &Words<'_>, channels: u64) -> u64 {
+    let rank = words.count(0, channels.div_ceil(4) as usize, channels as usize);
+    rank.map_or(0, |rank| 2 * rank as u64 * channels)
+}

@@ -223,7 +223,8 @@ fn fit_json(fit: &FamilyFit) -> Value {
         "error": fit.error,
         "procedure": fit.procedure().name(),
         "iterations": fit.fit.iterations,
-        "spectrum": fit.spectrum,
+        "norm": fit.singular.map(|range| range.norm),
+        "condition": fit.singular.and_then(|range| range.condition),
     })
 }
 
@@ -239,7 +240,7 @@ fn label(fit: &FamilyFit) -> String {
 
 fn blocks(found: &FamilyFits) -> Vec<Block> {
     let row = |fit: &FamilyFit| {
-        let condition = fit.spectrum.and_then(|spectrum| spectrum.condition);
+        let condition = fit.singular.and_then(|range| range.condition);
         vec![
             label(fit),
             grouped(fit.parameters as u64),
