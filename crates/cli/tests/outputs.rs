@@ -11,7 +11,7 @@ use std::fs;
 use std::path::Path;
 
 /// Commands that write a directory, each with all it needs but the directory.
-const DIRECTORIES: [&str; 12] = [
+const DIRECTORIES: [&str; 15] = [
     "compress model --method low-rank --keep 0.5 --dataset calibration.jsonl --output",
     "plan model --no-cache --output",
     "laser model --no-cache --lname mlp --rank 1 --output",
@@ -24,6 +24,9 @@ const DIRECTORIES: [&str; 12] = [
     "train-net mlp:2 --images a-images-idx3-ubyte --steps 1 --output",
     "molecule train --data a.xyz --channels 16 --steps 1 --validation 1 --output",
     "molecule compress potential.ckpt --method svd --rank 2 --output",
+    "flow train --data moons --depth 1 --hidden 2 --steps 1 --batch 8 --output",
+    "flow match --data moons --hidden 4 --depth 1 --steps 1 --pairs 8 --count 4 --output",
+    "fit model/model.safetensors --tensor lm_head.weight --operator low_rank --output",
 ];
 
 /// Commands that go on in the directory of a run.
@@ -39,7 +42,7 @@ const RUNS: [&str; 5] = [
 const AGAIN: [&str; 2] = ["merge part0 part1 --output", "reproduce mixed --output"];
 
 /// Commands that write a file.
-const FILES: [&str; 13] = [
+const FILES: [&str; 15] = [
     "eval model --text text.jsonl --output",
     "select model --site layers.0.query --rank 2 --output",
     "inspect model --html",
@@ -53,6 +56,8 @@ const FILES: [&str; 13] = [
     "collapse lm model --text text.jsonl --num-tokens 200 --resamples 0 --no-baselines --output",
     "collapse depth --depths 2 --steps 1 --output",
     "collapse watch step.json --output",
+    "flow eval flow --data moons --limit 20 --output",
+    "flow sample flow -n 4 --output",
 ];
 
 /// Options that name what is written, of commands that add files of their own names to a directory.
@@ -96,6 +101,7 @@ fn furnished() -> Workshop {
     potential(&w);
     features(&w);
     w.ok("collapse measure --features all.safetensors --save-sums all.sums --resamples 0 -o step.json");
+    w.ok("flow train --data moons --depth 1 --hidden 2 --steps 1 --batch 8 -o flow");
     w
 }
 
@@ -276,6 +282,7 @@ fn no_command_that_writes_is_forgotten() {
                 "collapse lm",
                 "collapse watch",
             ],
+            "flow" => &["flow train", "flow eval", "flow sample", "flow match"],
             other => &[other],
         };
         for sub in subs {

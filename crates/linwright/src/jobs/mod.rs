@@ -115,6 +115,7 @@ macro_rules! jobs {
 pub static GROUPS: &[Group] = &[
     Group { name: "molecule", about: "Energies, forces and motion of molecules" },
     Group { name: "collapse", about: "Neural collapse of features, and where training leads" },
+    Group { name: "flow", about: "Densities and samples of images and points" },
 ];
 
 jobs! {
@@ -129,6 +130,7 @@ jobs! {
     search => Search;
     eval => Eval;
     run => Run;
+    fit => Fit;
     export => Export;
     import => Import;
     train_lm => TrainLm;
@@ -149,6 +151,10 @@ jobs! {
     collapse_depth => CollapseDepth;
     collapse_lm => CollapseLm;
     collapse_watch => CollapseWatch;
+    flow_train => FlowTrain;
+    flow_eval => FlowEval;
+    flow_sample => FlowSample;
+    flow_match => FlowMatch;
     select => Select;
     merge => Merge;
     reproduce => Reproduce;
