@@ -5,7 +5,9 @@ use crate::monitor::{Receiver, Stop};
 use crate::outcome::RawOutcome;
 use linwright::evaluate::Build;
 use linwright::jobs::source::find_model;
-use linwright::jobs::{Failure, Field, GROUPS, Host, Kind, Name, Session, VERBS, Verb, message_of};
+use linwright::jobs::{
+    Failure, Field, GROUPS, Host, Kind, Name, STREAMED, Session, VERBS, Verb, message_of,
+};
 use linwright::run::{Monitor, Shard};
 use linwright::tensor::parallel;
 use pyo3::exceptions::{PyKeyError, PyKeyboardInterrupt, PyRuntimeError};
@@ -32,7 +34,7 @@ pub(crate) fn build() -> &'static str {
 #[pyfunction]
 pub(crate) fn verbs() -> String {
     let groups = GROUPS.iter().map(|group| json!({ "name": group.name, "about": group.about }));
-    let verbs: Vec<Value> = VERBS.iter().map(described).collect();
+    let verbs: Vec<Value> = VERBS.iter().chain(STREAMED).map(described).collect();
     json!({ "groups": groups.collect::<Vec<_>>(), "verbs": verbs }).to_string()
 }
 
@@ -41,7 +43,11 @@ fn described(verb: &Verb) -> Value {
         Some((group, name)) => (Some(group.name), name),
         None => (None, verb.name),
     };
-    let fields: Vec<Value> = (verb.fields)().iter().map(option).collect();
+    let schema = (verb.schema)();
+    // A list has its default in the schema alone.
+    let default = |field: &Field| &schema.as_value()["properties"][&field.key]["default"];
+    let fields: Vec<Value> =
+        (verb.fields)().iter().map(|field| option(field, default(field))).collect();
     json!({
         "verb": verb.name,
         "group": group,
@@ -53,7 +59,7 @@ fn described(verb: &Verb) -> Value {
     })
 }
 
-fn option(field: &Field) -> Value {
+fn option(field: &Field, default: &Value) -> Value {
     let (kind, names) = match &field.kind {
         Kind::Flag => ("flag", None),
         Kind::Integer { .. } => ("integer", None),
@@ -70,7 +76,7 @@ fn option(field: &Field) -> Value {
         "is_path": field.is_path,
         "is_positional": field.is_positional,
         "is_required": field.is_required,
-        "default": field.default,
+        "default": if field.is_required { &Value::Null } else { default },
         "aliases": field.aliases,
     })
 }
@@ -79,10 +85,15 @@ fn named(name: &Name) -> Value {
     json!({ "name": name.name, "others": name.others, "help": name.help })
 }
 
+fn named_verb(name: &str) -> PyResult<&'static Verb> {
+    let found = VERBS.iter().chain(STREAMED).find(|verb| verb.name == name);
+    found.ok_or_else(|| PyKeyError::new_err(name.to_owned()))
+}
+
 /// The JSON schema of a job.
 #[pyfunction]
 pub(crate) fn schema(verb: &str) -> PyResult<String> {
-    let verb = Verb::named(verb).ok_or_else(|| PyKeyError::new_err(verb.to_owned()))?;
+    let verb = named_verb(verb)?;
     serde_json::to_string(&(verb.schema)())
         .map_err(|error| PyRuntimeError::new_err(error.to_string()))
 }
@@ -98,7 +109,7 @@ pub(crate) fn set_threads(py: Python<'_>, threads: usize) -> PyResult<()> {
 
 /// Runs `work` in a session without the interpreter's lock. A pending Ctrl-C, or an exception of a callback, wins over
 /// what came of the work.
-fn in_session<T: Send>(
+pub(crate) fn in_session<T: Send>(
     py: Python<'_>,
     receiver: Option<Py<PyAny>>,
     work: impl FnOnce(Session<'_>) -> Result<T, Failure> + Send,
@@ -134,14 +145,14 @@ pub(crate) fn run(
     shard: Option<&str>,
     receiver: Option<Py<PyAny>>,
 ) -> PyResult<(RawOutcome, Option<Py<PyAny>>)> {
-    let verb = Verb::named(verb).ok_or_else(|| PyKeyError::new_err(verb.to_owned()))?;
+    let verb = named_verb(verb)?;
     let shard = match shard.map(str::parse::<Shard>).transpose() {
         Ok(shard) => shard.unwrap_or_default(),
         Err(error) => return Err(exception(py, &Failure::usage(format!("shard: {error}")))),
     };
     let (outcome, missed) = in_session(py, receiver, |session| {
         let mut session = session.with_shard(shard);
-        let job = (verb.read)(&options_of(options)?).map_err(misread)?;
+        let job = (verb.read)(&options_of(options)?)?;
         let mut outcome = job.run(&mut session)?;
         Ok((RawOutcome::new(&mut outcome)?, outcome.failure))
     })?;
@@ -151,14 +162,6 @@ pub(crate) fn run(
 
 fn options_of(json: &str) -> Result<Map<String, Value>, Failure> {
     serde_json::from_str(json).map_err(|error| Failure::usage(format!("options: {error}")))
-}
-
-fn misread(error: linwright::jobs::JobError) -> Failure {
-    let failure = Failure::usage(error.to_string());
-    match error.hint {
-        Some(hint) => failure.hint(hint),
-        None => failure,
-    }
 }
 
 /// Finds a model: `pocket`, a path, or `owner/name` on the hub. Gives its path and its name in results.

@@ -10,11 +10,17 @@ mod failure;
 #[cfg(feature = "python")]
 mod jobs;
 #[cfg(feature = "python")]
+mod language;
+#[cfg(feature = "python")]
 mod monitor;
 #[cfg(feature = "python")]
 mod operator;
 #[cfg(feature = "python")]
 mod outcome;
+#[cfg(feature = "python")]
+mod potential;
+#[cfg(feature = "python")]
+mod sums;
 
 /// The extension module.
 #[cfg(feature = "python")]
@@ -23,7 +29,13 @@ mod _linwright {
     #[pymodule_export]
     use crate::jobs::{build, find, run, schema, set_threads, verbs};
     #[pymodule_export]
+    use crate::language::RawLanguageModel;
+    #[pymodule_export]
     use crate::operator::{RawOperator, RawTape, fit, kinds};
     #[pymodule_export]
     use crate::outcome::RawOutcome;
+    #[pymodule_export]
+    use crate::potential::RawPotential;
+    #[pymodule_export]
+    use crate::sums::RawSums;
 }

@@ -47,13 +47,13 @@ pub(crate) struct RawTape {
 }
 
 #[derive(Debug)]
-enum Saved {
+pub(crate) enum Saved {
     F32(Tape<f32>),
     F64(Tape<f64>),
 }
 
 /// A number that numpy has, with its variants of what is held in either precision.
-trait Number: Scalar + Element {
+pub(crate) trait Number: Scalar + Element {
     fn tape(tape: &RawTape) -> Option<&Tape<Self>>;
     fn keep(tape: Tape<Self>) -> Saved;
 }
@@ -98,7 +98,7 @@ fn of_file(py: Python<'_>, error: OperatorFileError) -> PyErr {
 }
 
 /// Rows of an array of this number, without a copy.
-fn rows<'py, T: Number>(
+pub(crate) fn rows<'py, T: Number>(
     array: &Bound<'py, PyAny>,
     what: &str,
     cols: usize,
@@ -118,7 +118,7 @@ fn rows<'py, T: Number>(
     array.try_readonly().map_err(|error| PyValueError::new_err(format!("{what}: {error}")))
 }
 
-fn view<'a, T: Number>(array: &'a PyReadonlyArray2<'_, T>) -> PyResult<MatRef<'a, T>> {
+pub(crate) fn view<'a, T: Number>(array: &'a PyReadonlyArray2<'_, T>) -> PyResult<MatRef<'a, T>> {
     let [rows, cols] = [array.shape()[0], array.shape()[1]];
     let slice = array.as_slice().map_err(|error| PyValueError::new_err(error.to_string()))?;
     Ok(MatRef::new(slice, rows, cols))
@@ -279,6 +279,19 @@ fn set_parameter<T: Number>(op: &mut Op<T>, name: &str, values: &Bound<'_, PyAny
     Ok(())
 }
 
+fn set_buffer<T: Number>(op: &mut Op<T>, name: &str, values: &[u32]) -> Result<(), OpError> {
+    let (kind, map) = (op.map().spec().kind(), op.map_mut());
+    for buffer in map.buffers_mut() {
+        if buffer.name == name && buffer.values.len() == values.len() {
+            buffer.values.copy_from_slice(values);
+            return map.check();
+        }
+    }
+    let present = map.buffers().into_iter().map(|b| format!("{} ({})", b.name, b.values.len()));
+    let present = present.collect::<Vec<_>>().join(", ");
+    Err(OpError::MissingTensor { kind, name: format!("{name} ({})", values.len()), present })
+}
+
 #[pymethods]
 impl RawOperator {
     /// An operator with random parameters.
@@ -418,6 +431,24 @@ impl RawOperator {
     /// Copies of the parameters, by name and in order.
     fn parameters(&self, py: Python<'_>) -> PyResult<Vec<(String, Py<PyAny>)>> {
         on!(&self.held, op => parameters(py, op))
+    }
+
+    /// Copies of the fixed integer buffers, by name and in order.
+    fn buffers(&self, py: Python<'_>) -> Vec<(String, Py<PyAny>)> {
+        let copy = |values: &[u32]| PyArray1::from_slice(py, values).into_any().unbind();
+        let buffers = on!(&self.held, op => op.map().buffers().into_iter().map(|buffer| {
+            (buffer.name, copy(buffer.values))
+        }).collect());
+        buffers
+    }
+
+    /// Writes a buffer; the operator is unchanged if it would be none of its kind.
+    fn set_buffer(&mut self, py: Python<'_>, name: &str, values: Vec<u32>) -> PyResult<()> {
+        let mut held = self.held.clone();
+        let done = on!(&mut held, op => set_buffer(op, name, &values));
+        done.map_err(|error| misuse(py, &error))?;
+        self.held = held;
+        Ok(())
     }
 
     /// Writes the numbers of a parameter, given flat.

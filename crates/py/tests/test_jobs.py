@@ -26,7 +26,7 @@ def test_pocket_has_slots_anywhere(pocket: linwright.Model) -> None:
 
 
 def test_a_result_is_an_object_and_plain_data(pocket: linwright.Model) -> None:
-    result = pocket.inspect(filter="*layers.0.*", by="role")
+    result = pocket.inspect(filter="*layers.0.*", by="layer")
     assert result.to_dict() == json.loads(result.to_json())
     assert result.verb == "inspect" and result.options["filter"] == "*layers.0.*"
     key = next(iter(result))

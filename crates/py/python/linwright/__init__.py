@@ -32,6 +32,7 @@ from ._jobs import GROUPS, VERBS
 from ._model import Model, load
 from ._operator import Fit, Operator, operators
 from ._results import Record, Result
+from ._statistics import Statistics
 
 __version__ = _linwright.build()
 
@@ -87,6 +88,7 @@ __all__ = [
     "RecipeError",
     "ResourceError",
     "Result",
+    "Statistics",
     "UsageError",
     "load",
     "operators",

@@ -43,7 +43,8 @@ class Option:
         self.is_required: bool = option["is_required"]
         self.aliases = {alias.replace("-", "_") for alias in option["aliases"]}
         self.names: list[str] = [name["name"] for name in option["names"] or []]
-        self.default = () if self.is_list and not self.is_required else option["default"]
+        default = option["default"]
+        self.default = tuple(default) if isinstance(default, list) else default
         self._kind: str = option["kind"]
 
     @property
@@ -142,7 +143,7 @@ class Verb:
         options = {
             by_name[name].key: _plain(value, name)
             for name, value in values.items()
-            if value is not None and not (isinstance(value, tuple) and not value)
+            if value is not None
         }
         listener = receiver(progress)
         raw, missed = _linwright.run(self.verb, json.dumps(options), shard, listener)

@@ -247,6 +247,7 @@ class Fit(Record):
         procedure: closed, alternating or trained.
         iterations: Iterations of the best start.
         dropped_directions: Directions of the inputs without data, which are ignored.
+        bias: The bias (out) that was fitted with it, or None.
     """
 
     def __init__(
@@ -261,6 +262,7 @@ class Fit(Record):
             }
         )
         self.operator = operator
+        self.bias: NDArray[Any] | None = None
 
 
 def operators() -> list[Record]:
