@@ -26,11 +26,10 @@ impl Task for Asked<'_> {
     }
 
     fn items(&self) -> Vec<Item<'_>> {
-        let item = |(index, request): (usize, &Request<'_>)| Item {
-            place: format!("request {}", index + 1),
-            requests: vec![request.clone()],
-            own: &[],
-        };
+        fn item<'a>((index, request): (usize, &Request<'a>)) -> Item<'a> {
+            let place = format!("request {}", index + 1);
+            Item { place, requests: vec![request.clone()], own: &[] }
+        }
         self.requests.iter().enumerate().map(item).collect()
     }
 

@@ -2,7 +2,7 @@
 
 use crate::jobs::in_session;
 use linwright::evaluate::{
-    Cut, Generation, Hooks, Outcome, Reply, Request, RunOptions, Subject, answer,
+    Cut, Generation, Hooks, Reply, Request, RunOptions, Subject, answer,
 };
 use linwright::jobs::source::{OpenModel, open_model_as};
 use linwright::jobs::{Failure, PrecisionOptions};

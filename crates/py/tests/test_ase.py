@@ -35,10 +35,8 @@ def potential(tmp_path_factory: pytest.TempPathFactory) -> str:
     """A small potential, trained for one epoch by the job itself."""
     folder = tmp_path_factory.mktemp("potential")
     write(folder / "waters.xyz", waters(12), format="extxyz")
-    small = {"embedding_dimension": 8, "num_layers": 1, "num_rbf": 8}
-    (folder / "config.yaml").write_text("".join(f"{key}: {value}\n" for key, value in small.items()))
     linwright.molecule.train(
-        data=str(folder / "waters.xyz"), config=str(folder / "config.yaml"), epochs=1, output=str(folder / "out")
+        data=folder / "waters.xyz", channels=16, layers=1, radial=8, epochs=1, output=folder / "out"
     )
     return str(next((folder / "out").rglob("*.safetensors")))
 

@@ -104,8 +104,8 @@ def test_a_missing_model_is_named() -> None:
 
 def test_values_of_numpy_and_paths_are_options(pocket: linwright.Model) -> None:
     Path("text.txt").write_text("The cat sat on the mat. " * 40, encoding="utf-8")
-    plan = pocket.evaluate(text=[Path("text.txt")][0], max_length=np.int64(64), dry_run=np.bool_(True))
-    assert plan.options == {"model": "pocket", "text": "text.txt", "max_length": 64, "dry_run": True}
+    plan = pocket.evaluate(text=Path("text.txt"), max_length=np.int64(64), stride=np.int64(32), window=np.int64(64), dry_run=np.bool_(True))
+    assert plan.options == {"model": "pocket", "text": "text.txt", "max_length": 64, "stride": 32, "window": 64, "dry_run": True}
 
 
 def test_progress_reaches_a_function_and_notes_the_logger(
@@ -186,7 +186,7 @@ def test_ctrl_c_stops_and_the_same_call_goes_on(pocket: linwright.Model, tmp_pat
 def test_shards_merge_to_the_same_result(pocket: linwright.Model) -> None:
     for index in range(2):
         pocket.evaluate(text="pocket", limit=20, output=f"shard{index}", shard=f"{index}/2")
-    merged = linwright.merge(["shard0", "shard1"])
+    merged = linwright.merge(["shard0", "shard1"], output="merged.json")
     whole = pocket.evaluate(text="pocket", limit=20)
     assert merged["results"].to_dict() == whole["results"].to_dict()
 

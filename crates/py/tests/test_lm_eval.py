@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+import json
+import math
 from pathlib import Path
 from types import SimpleNamespace
 from typing import Any
@@ -43,11 +45,13 @@ def test_generation_is_that_of_the_job(lm: Any) -> None:
         lm.generate_until([request("Mila", {"do_sample": True, "temperature": 1.0})])
 
 
-def test_rolling_adds_up(lm: Any) -> None:
-    text = "Mila lives in the village. She has a red house."
+def test_rolling_is_that_of_the_job(lm: Any) -> None:
+    text = "Mila lives in the village. She has a red house, and a dog."
+    Path("page.jsonl").write_text(json.dumps({"page": text}) + "\n", encoding="utf-8")
     (rolling,) = lm.loglikelihood_rolling([request(text)])
-    ((whole, _),) = lm.loglikelihood([request("", text)])
-    assert rolling == pytest.approx(whole, abs=1e-3)
+    job = linwright.evaluate("pocket", tasks=["wikitext"], data=["wikitext=page.jsonl"])
+    bits = job["results"]["wikitext"]["bits_per_byte,none"]
+    assert rolling == pytest.approx(-bits * len(text.encode()) * math.log(2), rel=1e-9)
     assert lm.loglikelihood([]) == []
 
 

@@ -9,7 +9,7 @@ import keyword
 import os
 import textwrap
 from collections.abc import Callable, Mapping
-from typing import Any
+from typing import TYPE_CHECKING, Any, Union
 
 from . import _linwright
 from ._errors import UsageError
@@ -22,6 +22,15 @@ RENAMED = {"eval": "evaluate", "import": "import_model"}
 #: Arguments that every function has beside the options of its job.
 _PROGRESS = "How to tell progress: a function of step, done and total, True for a bar, False for silence."
 _SHARD = "Do one of N shares of the work, as `i/N` counted from 0, into output; merge() makes the result of all."
+
+
+if TYPE_CHECKING:
+    from ._model import Model
+
+#: A path.
+StrPath = Union[str, "os.PathLike[str]"]
+#: What an option of text takes: many are names or paths of files, some numbers or words.
+Text = Union[str, int, float, "os.PathLike[str]", "Model"]
 
 
 class Option:
@@ -58,8 +67,7 @@ class Option:
         if self._kind == "name":
             one = "Literal[" + ", ".join(map(repr, self.names)) + "]"
         elif self._kind == "text":
-            one = "str | PathLike[str]" if self.is_path or self.is_positional else "str"
-            one += " | Model" if self.takes_model else ""
+            one = "StrPath" if self.is_path else "Text"
         else:
             one = {"flag": "bool", "integer": "int", "number": "float"}[self._kind]
         if self.is_list:

@@ -15,8 +15,8 @@ from ._operator import Fit, Operator, Spec, _array
 class Statistics:
     """Second moments of inputs x (in) and outputs y (out) of a layer, over samples.
 
-    Sums are exact: their order, and how samples are divided in batches, has no effect. The memory is that of the
-    moments, whatever the number of samples.
+    Batches are added exactly, so that their order, and their division over shards, has no effect; products within a
+    batch are in f32. The memory is that of the moments, whatever the number of samples.
 
     Args:
         shape: Features out and in.

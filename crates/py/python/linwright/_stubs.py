@@ -19,7 +19,6 @@ Written by `python -m linwright._stubs`.
 """
 
 from collections.abc import Sequence
-from os import PathLike
 from typing import Literal
 
 '''
@@ -32,6 +31,7 @@ from ._errors import LinwrightError as LinwrightError
 from ._errors import RecipeError as RecipeError
 from ._errors import ResourceError as ResourceError
 from ._errors import UsageError as UsageError
+from ._jobs import StrPath, Text
 from ._model import Model as Model
 from ._model import load as load
 from ._operator import Fit as Fit
@@ -47,10 +47,11 @@ __version__: str
 def set_threads(threads: int) -> None: ...
 """
 
-_MODEL = """from ._progress import Progress
+_MODEL = """from ._jobs import StrPath, Text
+from ._progress import Progress
 from ._results import Record, Result
 
-def load(model: str | PathLike[str], *, progress: Progress = None) -> Model: ...
+def load(model: StrPath, *, progress: Progress = None) -> Model: ...
 
 class Model:
     name: str
@@ -60,7 +61,7 @@ class Model:
     def slots(self) -> list[Record]: ...
 """
 
-_GROUP = """from ._model import Model
+_GROUP = """from ._jobs import StrPath, Text
 from ._progress import Progress
 from ._results import Result
 

@@ -4,26 +4,25 @@ Written by `python -m linwright._stubs`.
 """
 
 from collections.abc import Sequence
-from os import PathLike
 from typing import Literal
 
-from ._model import Model
+from ._jobs import StrPath, Text
 from ._progress import Progress
 from ._results import Result
 
 def evaluate(
-    potential: str | PathLike[str],
-    structures: str | PathLike[str],
+    potential: Text,
+    structures: Text,
     *,
-    units: str | None = None,
-    energy_key: str | None = None,
-    forces_key: str | None = None,
+    units: Text | None = None,
+    energy_key: Text | None = None,
+    forces_key: Text | None = None,
     exact: bool = False,
-    members: str | PathLike[str] | Sequence[str | PathLike[str]] = (),
+    members: StrPath | Sequence[StrPath] = (),
     reference_energies: bool = False,
     compat: bool = False,
     limit: int | None = None,
-    output: str | PathLike[str] | None = None,
+    output: StrPath | None = None,
     force: bool = False,
     progress: Progress = None,
 ) -> Result:
@@ -56,10 +55,10 @@ def evaluate(
     """
 
 def md(
-    potential: str | PathLike[str],
-    structure: str | PathLike[str],
+    potential: Text,
+    structure: Text,
     *,
-    output: str | PathLike[str],
+    output: StrPath,
     steps: int = 1000,
     timestep: float = 0.5,
     ensemble: Literal['nve', 'langevin'] = 'nve',
@@ -67,7 +66,7 @@ def md(
     friction: float | None = None,
     every: int = 10,
     seed: int = 0,
-    units: str | None = None,
+    units: Text | None = None,
     exact: bool = False,
     progress: Progress = None,
 ) -> Result:
@@ -96,15 +95,15 @@ def md(
     """
 
 def relax(
-    potential: str | PathLike[str],
-    structures: str | PathLike[str],
+    potential: Text,
+    structures: Text,
     *,
-    output: str | PathLike[str],
+    output: StrPath,
     optimizer: Literal['lbfgs', 'fire'] = 'lbfgs',
     fmax: float = 0.05,
     steps: int = 1000,
     cell: bool = False,
-    units: str | None = None,
+    units: Text | None = None,
     exact: bool = False,
     limit: int | None = None,
     force: bool = False,
@@ -132,7 +131,7 @@ def relax(
     """
 
 def info(
-    potential: str | PathLike[str],
+    potential: Text,
     *,
     progress: Progress = None,
 ) -> Result:
@@ -146,11 +145,11 @@ def info(
     """
 
 def convert(
-    potential: str | PathLike[str],
+    potential: Text,
     *,
-    output: str | PathLike[str],
-    units: str | None = None,
-    species: str | Sequence[str] = (),
+    output: StrPath,
+    units: Text | None = None,
+    species: Text | Sequence[Text] = (),
     force: bool = False,
     progress: Progress = None,
 ) -> Result:
@@ -171,25 +170,25 @@ def convert(
     """
 
 def compress(
-    potential: str | PathLike[str],
+    potential: Text,
     *,
-    output: str | PathLike[str],
+    output: StrPath,
     method: Literal['dense', 'laser', 'low_rank', 'feature', 'svd', 'whitened_svd', 'asvd', 'swift_svd', 'block_hadamard', 'rotor', 'random', 'structured', 'circulant_diagonal', 'kronecker', 'monarch', 'butterfly', 'diagonal_low_rank'] | None = None,
-    operator: str | None = None,
+    operator: Text | None = None,
     keep: float | None = None,
     rank: int | None = None,
     trained: bool = False,
     epochs: int = 8,
-    layers: str | None = None,
-    targets: str | Sequence[str] = (),
-    sites: str | Sequence[str] = (),
-    ignore: str | Sequence[str] = (),
-    data: str | PathLike[str] | None = None,
+    layers: Text | None = None,
+    targets: Text | Sequence[Text] = (),
+    sites: Text | Sequence[Text] = (),
+    ignore: Text | Sequence[Text] = (),
+    data: StrPath | None = None,
     num_structures: int = 200,
-    eval: str | PathLike[str] | None = None,
-    units: str | None = None,
-    energy_key: str | None = None,
-    forces_key: str | None = None,
+    eval: StrPath | None = None,
+    units: Text | None = None,
+    energy_key: Text | None = None,
+    forces_key: Text | None = None,
     seed: int = 0,
     force: bool = False,
     dry_run: bool = False,
@@ -237,10 +236,10 @@ def compress(
     """
 
 def bench(
-    potential: str | PathLike[str],
-    structures: str | PathLike[str],
+    potential: Text,
+    structures: Text,
     *,
-    units: str | None = None,
+    units: Text | None = None,
     exact: bool = False,
     limit: int = 8,
     repeats: int = 9,
@@ -264,17 +263,17 @@ def bench(
 
 def train(
     *,
-    data: str | PathLike[str],
-    output: str | PathLike[str],
-    validation: str | None = None,
-    test: str | PathLike[str] | None = None,
-    isolated: str | PathLike[str] | None = None,
+    data: StrPath,
+    output: StrPath,
+    validation: Text | None = None,
+    test: StrPath | None = None,
+    isolated: StrPath | None = None,
     references: Literal['least-squares', 'mean', 'none'] | None = None,
-    units: str | None = None,
-    energy_key: str | None = None,
-    forces_key: str | None = None,
-    config: str | PathLike[str] | None = None,
-    init: str | PathLike[str] | None = None,
+    units: Text | None = None,
+    energy_key: Text | None = None,
+    forces_key: Text | None = None,
+    config: StrPath | None = None,
+    init: StrPath | None = None,
     channels: int | None = None,
     layers: int | None = None,
     radial: int | None = None,
@@ -298,7 +297,7 @@ def train(
     validate_every: int | None = None,
     last: bool = False,
     seed: int | None = None,
-    checkpoint: str | PathLike[str] | None = None,
+    checkpoint: StrPath | None = None,
     force: bool = False,
     dry_run: bool = False,
     progress: Progress = None,

@@ -89,7 +89,7 @@ class Linear(nn.Module):
 
     def forward(self, x: torch.Tensor) -> torch.Tensor:
         """Maps x (..., in) to y (..., out)."""
-        parameters = [self.get_parameter(_key(name)) for name in self._names]
+        parameters: list[torch.Tensor] = [getattr(self, _key(name)) for name in self._names]
         _check(x, "x", parameters[0].dtype)
         if x.ndim == 0 or x.shape[-1] != self.in_features:
             raise ValueError(f"x has shape {tuple(x.shape)}, expected (..., {self.in_features})")
@@ -98,7 +98,7 @@ class Linear(nn.Module):
 
     def operator(self) -> Operator:
         """A copy of the operator with the parameters of now."""
-        parameters = [self.get_parameter(_key(name)).detach() for name in self._names]
+        parameters = [getattr(self, _key(name)).detach() for name in self._names]
         current = self._synchronised(parameters)
         return current.astype(current.dtype)
 
@@ -138,7 +138,7 @@ class Linear(nn.Module):
         for name, values in zip(self._names, parameters):
             raw.set_parameter(name, values.detach().contiguous().reshape(-1).numpy())
         for name, indices in raw.buffers():
-            wanted = self.get_buffer(_key(name)).numpy()
+            wanted = getattr(self, _key(name)).numpy()
             if not np.array_equal(wanted, indices):
                 raw.set_buffer(name, wanted.tolist())
         return self._operator
