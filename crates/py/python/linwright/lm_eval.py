@@ -18,7 +18,7 @@ from ._progress import Progress, receiver
 _NEW_TOKENS = 256
 
 
-@register_model("linwright")  # type: ignore[untyped-decorator]
+@register_model("linwright")
 class LinwrightLM(TemplateLM):  # type: ignore[misc]
     """A model in the harness: all three kinds of its requests, answered as `linwright eval` answers them.
 

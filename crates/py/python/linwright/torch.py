@@ -25,7 +25,7 @@ from ._statistics import Statistics
 _TYPES = {torch.float32: np.float32, torch.float64: np.float64}
 
 
-class _Apply(torch.autograd.Function):
+class _Apply(torch.autograd.Function):  # type: ignore[misc]
     """y = op(x) with the operator's own gradients."""
 
     @staticmethod
@@ -55,7 +55,7 @@ class _Apply(torch.autograd.Function):
         return gradient, None, *found
 
 
-class Linear(nn.Module):
+class Linear(nn.Module):  # type: ignore[misc]
     """An operator as a layer: y = op(x) + bias, with x (..., in) and y (..., out).
 
     Its parameters are those of the operator, so optimisers, `state_dict` and `copy.deepcopy` work; a dot in a name,
