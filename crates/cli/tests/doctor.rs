@@ -10,6 +10,7 @@ const TOPICS: [&str; 13] = [
     "feature pocket",
     "feature gguf",
     "feature hub",
+    "feature hdf5",
     "feature parquet",
     "processor",
     "threads",

@@ -23,6 +23,7 @@ mod families;
 mod flags;
 mod generate;
 mod harness;
+mod hdf5;
 mod hub;
 mod image_study;
 mod inspect;

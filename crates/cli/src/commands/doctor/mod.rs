@@ -27,6 +27,7 @@ const FEATURES: [(&str, &str, bool, &str); 4] = [
     ("feature pocket", "pocket", cfg!(feature = "pocket"), "the built-in model"),
     ("feature gguf", "gguf", cfg!(feature = "gguf"), "files of llama.cpp"),
     ("feature hub", "hub", cfg!(feature = "hub"), "downloads of models and data sets"),
+    ("feature hdf5", "hdf5", cfg!(feature = "hdf5"), "molecules in HDF5 files"),
     ("feature parquet", "parquet", cfg!(feature = "parquet"), "Parquet and Arrow files"),
 ];
 
@@ -156,7 +157,8 @@ mod tests {
         let found = features([true, true, false, false]);
         let statuses: Vec<Status> = found.iter().map(|finding| finding.status).collect();
         assert_eq!(statuses, [Status::Ok, Status::Ok, Status::Missing, Status::Missing]);
-        let command = "cargo install --path crates/cli --locked --features pocket,gguf,hub,parquet";
+        let command =
+            "cargo install --path crates/cli --locked --features pocket,gguf,hdf5,hub,parquet";
         assert!(found[2].advice.as_ref().unwrap().ends_with(command), "{found:?}");
         // The names are those of the manifest.
         let manifest = include_str!("../../../Cargo.toml");
