@@ -1,8 +1,8 @@
 //! Files of one operator: safetensors, with kind, options and shape in the metadata.
 //!
-//! In a model, operators stand in the checkpoint (`model::checkpoint`); these files hold one that was fitted or made
-//! alone. Numbers are stored in their own precision, `F32` or `F64`, and buffers as `U32`, under the names of
-//! [`archive::save`].
+//! In a model, operators stand in the checkpoint (`model::checkpoint`); these files hold one that
+//! was fitted or made alone. Numbers are stored in their own precision, `F32` or `F64`, and buffers
+//! as `U32`, under the names of [`archive::save`].
 
 use linwright_ops::archive::{self, Header, Tensor, Tensors};
 use linwright_ops::{Op, OpError};
@@ -59,8 +59,9 @@ const NO_FILE: &str = "bytes";
 /// Writes an operator to a file.
 ///
 /// # Errors
-/// [`OperatorFileError::Operator`] for an operator of another crate; [`OperatorFileError::Output`], also if there is a
-/// file and `force` is false, or the file is no operator's; then it is unchanged.
+/// [`OperatorFileError::Operator`] for an operator of another crate; [`OperatorFileError::Output`],
+/// also if there is a file and `force` is false, or the file is no operator's; then it is
+/// unchanged.
 pub fn save<T: Scalar>(op: &Op<T>, path: &Path, force: bool) -> Result<(), OperatorFileError> {
     check_file(path, force, is_operator)?;
     let bytes = encoded(op, &path.display().to_string())?;
@@ -70,7 +71,8 @@ pub fn save<T: Scalar>(op: &Op<T>, path: &Path, force: bool) -> Result<(), Opera
 /// Reads an operator in either precision; numbers of the other one are converted.
 ///
 /// # Errors
-/// [`OperatorFileError`] if the file cannot be read, is no operator's, or its tensors are not those of its operator.
+/// [`OperatorFileError`] if the file cannot be read, is no operator's, or its tensors are not those
+/// of its operator.
 pub fn load<T: Scalar>(path: &Path) -> Result<Op<T>, OperatorFileError> {
     decoded(&bytes_of_file(path)?, &path.display().to_string())
 }
@@ -158,7 +160,10 @@ fn decoded<T: Scalar>(bytes: &[u8], name: &str) -> Result<Op<T>, OperatorFileErr
             ),
             Dtype::U32 => Tensor::Indices(words(view.data()).map(u32::from_le_bytes).collect()),
             other => {
-                return Err(wrong(name, format!("tensor {tensor} is {other:?}, not F32, F64 or U32")));
+                return Err(wrong(
+                    name,
+                    format!("tensor {tensor} is {other:?}, not F32, F64 or U32"),
+                ));
             }
         };
         if let Tensor::Values(_, values) = &content
@@ -235,8 +240,10 @@ mod tests {
         let dir = tempfile::tempdir().unwrap();
         let path = dir.path().join("notes.txt");
         std::fs::write(&path, "my notes").unwrap();
-        let op: Op<f32> =
-            OpSpec::default_of("dense").unwrap().random(Shape { out: 2, inp: 3 }, RngKey::new(0)).unwrap();
+        let op: Op<f32> = OpSpec::default_of("dense")
+            .unwrap()
+            .random(Shape { out: 2, inp: 3 }, RngKey::new(0))
+            .unwrap();
         assert!(matches!(save(&op, &path, true), Err(OperatorFileError::Output(_))));
         assert!(matches!(load::<f32>(&path), Err(OperatorFileError::Format { .. })));
         assert_eq!(std::fs::read_to_string(&path).unwrap(), "my notes");
@@ -248,8 +255,10 @@ mod tests {
     fn damaged_files_are_errors() {
         let dir = tempfile::tempdir().unwrap();
         let path = dir.path().join("op.safetensors");
-        let op: Op<f64> =
-            OpSpec::default_of("dense").unwrap().random(Shape { out: 2, inp: 3 }, RngKey::new(0)).unwrap();
+        let op: Op<f64> = OpSpec::default_of("dense")
+            .unwrap()
+            .random(Shape { out: 2, inp: 3 }, RngKey::new(0))
+            .unwrap();
         save(&op, &path, false).unwrap();
         let whole = std::fs::read(&path).unwrap();
         for end in [0, 4, 20, whole.len() - 1] {

@@ -4,7 +4,8 @@ use linwright::jobs::Failure;
 use linwright::run::shown_message;
 use pyo3::prelude::*;
 
-/// The exception of a failure: the class follows from the exit code of the command, the text is the command's.
+/// The exception of a failure: the class follows from the exit code of the command, the text is the
+/// command's.
 pub(crate) fn exception(py: Python<'_>, failure: &Failure) -> PyErr {
     let message = shown_message(failure.message());
     let hint = failure.advice().map(shown_message);

@@ -30,7 +30,8 @@ pub(crate) fn build() -> &'static str {
     env!("LINWRIGHT_VERSION")
 }
 
-/// All jobs and groups of them, as JSON: names, help and options, from which Python's functions are made.
+/// All jobs and groups of them, as JSON: names, help and options, from which Python's functions are
+/// made.
 #[pyfunction]
 pub(crate) fn verbs() -> String {
     let groups = GROUPS.iter().map(|group| json!({ "name": group.name, "about": group.about }));
@@ -107,8 +108,8 @@ pub(crate) fn set_threads(py: Python<'_>, threads: usize) -> PyResult<()> {
     })
 }
 
-/// Runs `work` in a session without the interpreter's lock. A pending Ctrl-C, or an exception of a callback, wins over
-/// what came of the work.
+/// Runs `work` in a session without the interpreter's lock. A pending Ctrl-C, or an exception of a
+/// callback, wins over what came of the work.
 pub(crate) fn in_session<T: Send>(
     py: Python<'_>,
     receiver: Option<Py<PyAny>>,
@@ -134,8 +135,8 @@ pub(crate) fn in_session<T: Send>(
     }
 }
 
-/// Runs a job. `options` is a JSON object, `shard` is `i/N`, `receiver` gets progress. Gives the outcome, and the
-/// exception of a missed gate.
+/// Runs a job. `options` is a JSON object, `shard` is `i/N`, `receiver` gets progress. Gives the
+/// outcome, and the exception of a missed gate.
 #[pyfunction]
 #[pyo3(signature = (verb, options, shard = None, receiver = None))]
 pub(crate) fn run(
@@ -164,7 +165,8 @@ fn options_of(json: &str) -> Result<Map<String, Value>, Failure> {
     serde_json::from_str(json).map_err(|error| Failure::usage(format!("options: {error}")))
 }
 
-/// Finds a model: `pocket`, a path, or `owner/name` on the hub. Gives its path and its name in results.
+/// Finds a model: `pocket`, a path, or `owner/name` on the hub. Gives its path and its name in
+/// results.
 #[pyfunction]
 #[pyo3(signature = (model, receiver = None))]
 pub(crate) fn find(

@@ -1,9 +1,7 @@
 //! A language model that answers requests of other harnesses.
 
 use crate::jobs::in_session;
-use linwright::evaluate::{
-    Cut, Generation, Hooks, Reply, Request, RunOptions, Subject, answer,
-};
+use linwright::evaluate::{Cut, Generation, Hooks, Reply, Request, RunOptions, Subject, answer};
 use linwright::jobs::source::{OpenModel, open_model_as};
 use linwright::jobs::{Failure, PrecisionOptions};
 use linwright::run::Monitor;

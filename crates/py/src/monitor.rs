@@ -5,8 +5,8 @@ use pyo3::prelude::*;
 use std::cell::RefCell;
 use std::time::{Duration, Instant};
 
-/// Shortest interval between two questions whether to stop, and between two messages about progress: each waits for
-/// the interpreter's lock.
+/// Shortest interval between two questions whether to stop, and between two messages about
+/// progress: each waits for the interpreter's lock.
 const INTERVAL: Duration = Duration::from_millis(50);
 
 /// Whether Python asked to stop: by Ctrl-C, or by an exception in a callback.
@@ -26,7 +26,8 @@ impl Stop {
         Self { state: RefCell::new(StopState { error: None, asked: Instant::now() }) }
     }
 
-    /// Whether to stop. Handlers of signals run here, as Python runs them between two of its instructions.
+    /// Whether to stop. Handlers of signals run here, as Python runs them between two of its
+    /// instructions.
     #[allow(clippy::disallowed_methods, reason = "how often Python is asked, not a result")]
     pub(crate) fn is_asked(&self) -> bool {
         let mut state = self.state.borrow_mut();
@@ -50,7 +51,8 @@ impl Stop {
     }
 }
 
-/// Calls an object with the methods `step(name)`, `progress(done, total)`, `note(line)` and `finish()`.
+/// Calls an object with the methods `step(name)`, `progress(done, total)`, `note(line)` and
+/// `finish()`.
 #[derive(Debug)]
 pub(crate) struct Receiver<'a> {
     object: Option<Py<PyAny>>,

@@ -1,7 +1,8 @@
 //! Operators on arrays of numpy.
 //!
-//! Rows go in without a copy, and results out of the memory that was computed into. The package checks kinds of objects
-//! and brings them into rows; here shapes are checked again, since a kernel panics on a wrong one.
+//! Rows go in without a copy, and results out of the memory that was computed into. The package
+//! checks kinds of objects and brings them into rows; here shapes are checked again, since a kernel
+//! panics on a wrong one.
 
 use crate::failure::exception;
 use crate::monitor::Stop;
@@ -15,7 +16,10 @@ use linwright::ops::archive::{self, Tensor, Tensors};
 use linwright::ops::{Backward, Grads, Op, OpError, OpSpec, Shape, Tape, Workspace};
 use linwright::tensor::{Mat, MatRef, RngKey, Scalar};
 use linwright::train::{Control, Progress};
-use numpy::{Element, PyArray1, PyArray2, PyArrayMethods, PyReadonlyArray1, PyReadonlyArray2, PyUntypedArrayMethods};
+use numpy::{
+    Element, PyArray1, PyArray2, PyArrayMethods, PyReadonlyArray1, PyReadonlyArray2,
+    PyUntypedArrayMethods,
+};
 use pyo3::exceptions::{PyTypeError, PyValueError};
 use pyo3::prelude::*;
 use pyo3::types::PyBytes;
@@ -136,7 +140,8 @@ fn shaped<T: Number>(py: Python<'_>, shape: Vec<usize>, values: Vec<T>) -> PyRes
 fn spec_of(py: Python<'_>, spec: &str) -> PyResult<OpSpec> {
     serde_json::from_str(spec).map_err(|error| {
         let kinds = OpSpec::KINDS.join(", ");
-        let failure = Failure::usage(format!("operator: {error}")).hint(format!("kinds are: {kinds}"));
+        let failure =
+            Failure::usage(format!("operator: {error}")).hint(format!("kinds are: {kinds}"));
         exception(py, &failure)
     })
 }
@@ -179,9 +184,11 @@ fn backward<T: Number>(
     }
     let tape = match tape {
         None => None,
-        Some(tape) => Some(T::tape(tape).filter(|_| tape.rows == x.rows()).ok_or_else(|| {
-            PyValueError::new_err("the tape is of another forward call")
-        })?),
+        Some(tape) => Some(
+            T::tape(tape)
+                .filter(|_| tape.rows == x.rows())
+                .ok_or_else(|| PyValueError::new_err("the tape is of another forward call"))?,
+        ),
     };
     let (dx, grads) = py.detach(|| {
         let mut ws = Workspace::default();
@@ -259,7 +266,9 @@ fn set_parameter<T: Number>(op: &mut Op<T>, name: &str, values: &Bound<'_, PyAny
     })?;
     let values = values.as_slice().map_err(|error| PyValueError::new_err(error.to_string()))?;
     if !values.iter().all(|value| value.to_f64().is_finite()) {
-        return Err(PyValueError::new_err(format!("parameter {name} has a number that is not finite")));
+        return Err(PyValueError::new_err(format!(
+            "parameter {name} has a number that is not finite"
+        )));
     }
     let mut params = op.map_mut().params_mut();
     let Some(param) = params.iter_mut().find(|param| param.name == name) else {
@@ -399,7 +408,8 @@ impl RawOperator {
         on!(&self.held, op => forward(py, op, x, keeps))
     }
 
-    /// Gradients of the input and of the parameters, each if wanted; without a tape the forward pass is repeated.
+    /// Gradients of the input and of the parameters, each if wanted; without a tape the forward
+    /// pass is repeated.
     fn backward(
         &self,
         py: Python<'_>,
@@ -508,7 +518,8 @@ impl FitData<'_> {
     }
 }
 
-/// Fits an operator; gives it with its relative error, the procedure, its iterations and ignored directions.
+/// Fits an operator; gives it with its relative error, the procedure, its iterations and ignored
+/// directions.
 #[pyfunction]
 pub(crate) fn fit(
     py: Python<'_>,
@@ -542,7 +553,8 @@ fn unfitted(error: FitError) -> Failure {
     }
 }
 
-/// All kinds of operators: kind, equation, formulas of parameters and steps, and whether they are linear.
+/// All kinds of operators: kind, equation, formulas of parameters and steps, and whether they are
+/// linear.
 #[pyfunction]
 pub(crate) fn kinds() -> Vec<(&'static str, &'static str, &'static str, &'static str)> {
     OpSpec::SUMMARIES.iter().map(|one| (one.kind, one.equation, one.parameters, one.macs)).collect()

@@ -77,9 +77,8 @@ impl RawSums {
     fn sums<'py>(&self, py: Python<'py>) -> PyResult<Arrays<'py>> {
         let inputs = Arc::new(self.inputs.clone().finish());
         let SiteStats { inputs, syx, syy, sy } = self.targets.clone().finish(inputs);
-        let matrix = |mat: &Mat<f64>| {
-            PyArray1::from_slice(py, mat.data()).reshape([mat.rows(), mat.cols()])
-        };
+        let matrix =
+            |mat: &Mat<f64>| PyArray1::from_slice(py, mat.data()).reshape([mat.rows(), mat.cols()]);
         let row = |values: &[f64]| PyArray1::from_slice(py, values);
         let firsts = [row(&inputs.sx), row(&sy), row(&inputs.absolute)];
         Ok((matrix(&inputs.sxx)?, matrix(&syx)?, firsts, syy, inputs.count))

@@ -1,6 +1,7 @@
 //! Continuations of prompts.
 //!
-//! It is no job of recipes, since it writes no file; flags and keywords are made of its options all the same.
+//! It is no job of recipes, since it writes no file; flags and keywords are made of its options all
+//! the same.
 
 use crate::jobs::named::Names;
 use crate::jobs::outcome::text;
