@@ -48,6 +48,7 @@ mod select;
 mod serve;
 mod serve_errors;
 mod shards;
+mod slurm;
 mod small_verbs;
 mod study;
 mod tasks;

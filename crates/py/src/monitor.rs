@@ -28,7 +28,6 @@ impl Stop {
 
     /// Whether to stop. Handlers of signals run here, as Python runs them between two of its
     /// instructions.
-    #[allow(clippy::disallowed_methods, reason = "how often Python is asked, not a result")]
     pub(crate) fn is_asked(&self) -> bool {
         let mut state = self.state.borrow_mut();
         if state.error.is_none() && state.asked.elapsed() >= INTERVAL {
@@ -63,7 +62,6 @@ pub(crate) struct Receiver<'a> {
 }
 
 impl<'a> Receiver<'a> {
-    #[allow(clippy::disallowed_methods, reason = "times of reports are the host's to measure")]
     pub(crate) fn new(object: Option<Py<PyAny>>, stop: &'a Stop) -> Self {
         let now = Instant::now();
         Self { object, stop, start: now, told: now }
@@ -81,7 +79,6 @@ impl Monitor for Receiver<'_> {
         self.call(|object| object.call_method1("step", (name,)).map(drop));
     }
 
-    #[allow(clippy::disallowed_methods, reason = "how often Python is told, not a result")]
     fn progress(&mut self, done: u64, total: u64) {
         if done >= total || self.told.elapsed() >= INTERVAL {
             self.told = Instant::now();

@@ -195,3 +195,39 @@ def test_interrupted_is_no_exception_that_is_swallowed() -> None:
     assert not issubclass(linwright.Interrupted, Exception)
     assert issubclass(linwright.Interrupted, KeyboardInterrupt)
     assert signal.getsignal(signal.SIGINT) is signal.default_int_handler
+
+
+def test_a_bar_is_shown_where_it_is_asked_for(
+    pocket: linwright.Model, capfd: pytest.CaptureFixture[str]
+) -> None:
+    pytest.importorskip("tqdm")
+    Path("text.txt").write_text("The cat sat on the mat. " * 40, encoding="utf-8")
+    pocket.evaluate(text="text.txt", progress=True)
+    assert "evaluating pocket" in capfd.readouterr().err
+    # Nobody watches a file: no bar by itself.
+    pocket.evaluate(text="text.txt")
+    assert capfd.readouterr().err == ""
+
+
+def test_every_job_refuses_unknown_options_by_name() -> None:
+    from linwright._jobs import VERBS
+
+    for verb in VERBS:
+        place = linwright if verb.group is None else getattr(linwright, verb.group)
+        required = {option.name: "x" for option in verb.options if option.is_required}
+        with pytest.raises(TypeError, match=rf"{verb.name}\(\) got an unexpected keyword argument 'colour_'"):
+            getattr(place, verb.name)(**required, colour_=1)
+
+
+def test_generation_is_a_job(pocket: linwright.Model) -> None:
+    one = pocket.generate(prompt="Mila lives in", max_new_tokens=5)
+    two = linwright.generate("pocket", prompt=["Mila lives in", "Tom"], max_new_tokens=5)
+    assert one["results"][0].text == two["results"][0].text
+    assert len(two["results"]) == 2 and "Mila lives in" in str(two)
+    drawn = [pocket.generate(prompt="Tom", max_new_tokens=8, temperature=2.0, seed=seed) for seed in (1, 1, 2)]
+    texts = [one["results"][0].text for one in drawn]
+    assert texts[0] == texts[1] != texts[2]
+    with pytest.raises(linwright.UsageError, match="there is no prompt"):
+        pocket.generate()
+    with pytest.raises(linwright.UsageError, match="--top-p is 1.5"):
+        pocket.generate(prompt="x", top_p=1.5)

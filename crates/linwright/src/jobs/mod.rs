@@ -61,7 +61,7 @@ pub use precision::PrecisionOptions;
 pub use read::read;
 pub use sampling::{SamplingOptions, Writer, end_tokens};
 pub use session::{Host, Session, to_yaml};
-pub use shell::{arguments, command};
+pub use shell::{arguments, command, quoted};
 pub use slots::SlotOptions;
 pub use verb::{AnyJob, Group, Reader, Verb, recipe_of};
 
