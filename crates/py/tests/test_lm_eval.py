@@ -4,6 +4,9 @@ from __future__ import annotations
 
 import json
 import math
+import os
+import subprocess
+import sys
 from pathlib import Path
 from types import SimpleNamespace
 from typing import Any
@@ -62,3 +65,32 @@ def test_wrong_arguments_are_refused() -> None:
         linwright.lm_eval.LinwrightLM("pocket", rank=3)
     with pytest.raises(linwright.LinwrightError):
         linwright.lm_eval.LinwrightLM(str(Path("nowhere")))
+
+
+def test_a_task_of_the_harness_runs_as_a_command() -> None:
+    """One import or one command: the released harness does not look into other packages."""
+    lines = ["Mila lives in the village.", "Tom has a red house."]
+    Path("data.jsonl").write_text("".join(json.dumps({"text": line}) + "\n" for line in lines), encoding="utf-8")
+    task = {
+        "task": "lines",
+        "dataset_path": "json",
+        "dataset_kwargs": {"data_files": {"test": str(Path("data.jsonl").resolve())}},
+        "test_split": "test",
+        "output_type": "loglikelihood_rolling",
+        "doc_to_text": "",
+        "doc_to_target": "{{text}}",
+        "metric_list": [{"metric": "bits_per_byte"}],
+    }
+    Path("tasks").mkdir()
+    Path("tasks/lines.yaml").write_text(json.dumps(task), encoding="utf-8")
+    command = [sys.executable, "-m", "linwright.lm_eval", "--model", "linwright", "--model_args", "pretrained=pocket"]
+    command += ["--tasks", "lines", "--include_path", "tasks", "--output_path", "out"]
+    paths = os.pathsep.join(path for path in sys.path if path)
+    environment = {**os.environ, "PYTHONPATH": paths, "HF_HOME": str(Path("home").resolve()), "HF_HUB_OFFLINE": "1"}
+    said = subprocess.run(command, capture_output=True, text=True, timeout=280, env=environment)
+    assert said.returncode == 0, said.stdout + said.stderr
+    (written,) = Path("out").rglob("results_*.json")
+    bits = json.loads(written.read_text(encoding="utf-8"))["results"]["lines"]["bits_per_byte,none"]
+    lm = linwright.lm_eval.LinwrightLM("pocket")
+    total = -sum(lm.loglikelihood_rolling([request(line) for line in lines]))
+    assert bits == pytest.approx(total / math.log(2) / sum(len(line.encode()) for line in lines), rel=1e-6)

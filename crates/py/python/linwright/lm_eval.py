@@ -1,6 +1,9 @@
-"""A model for lm-evaluation-harness: `lm_eval --model linwright --model_args pretrained=pocket`.
+"""A model for lm-evaluation-harness.
 
-The harness finds it where it looks for models of other packages; elsewhere `import linwright.lm_eval` registers it.
+    python -m linwright.lm_eval --model linwright --model_args pretrained=pocket --tasks arc_easy
+
+takes all options of the command `lm_eval`, which does not look for models in other packages (version 0.4.13). In a
+program, `import linwright.lm_eval` registers the model under this name.
 """
 
 from __future__ import annotations
@@ -114,3 +117,9 @@ class LinwrightLM(TemplateLM):  # type: ignore[misc]
     def eot_token_id(self) -> int:
         """Not supported: requests are texts."""
         raise NotImplementedError("linwright takes texts: loglikelihood")
+
+
+if __name__ == "__main__":
+    from lm_eval.__main__ import cli_evaluate
+
+    cli_evaluate()

@@ -75,8 +75,9 @@ def md(
     The directory gets trajectory.xyz (extended XYZ with energy, forces, stress and momenta in the units of ASE: eV, angstroms), log.jsonl (energies, temperature, pressure), final.xyz and a report with the drift of the energy. Run the same command again to resume an interrupted simulation, with the same bits; with more --steps, to continue a finished one.
 
     Args:
-        potential: A checkpoint of torchmd-net (`.ckpt`), a `.safetensors`, or a directory with
-            `model.safetensors`.
+        potential: A checkpoint of torchmd-net (`.ckpt`), a `.safetensors`, a directory with
+            `model.safetensors`, or an ensemble, whose mean is used: a directory of several, or a `.zip`
+            of torchmd-net.
         structure: A structure in extended XYZ; the first one of several.
         steps: Number of time steps, from the first one on; more of them continue a finished simulation.
         timestep: Time step in femtoseconds.
@@ -114,8 +115,9 @@ def relax(
     The output has every structure in the units of the input; its keys `converged`, `steps` and `fmax` (eV/A) tell how far each one came. If one did not converge within --steps, all are written and the command ends with code 4.
 
     Args:
-        potential: A checkpoint of torchmd-net (`.ckpt`), a `.safetensors`, or a directory with
-            `model.safetensors`.
+        potential: A checkpoint of torchmd-net (`.ckpt`), a `.safetensors`, a directory with
+            `model.safetensors`, or an ensemble, whose mean is used: a directory of several, or a `.zip`
+            of torchmd-net.
         structures: Structures in extended XYZ.
         optimizer: How to go downhill: L-BFGS is fast near a minimum, FIRE is robust far from one.
         fmax: Largest force on an atom at the end, in eV/A.
@@ -307,8 +309,8 @@ def train(
     A TensorNet (arXiv 2306.06482) learns the structures of a file; some are held out for the curve, divided as torchmd-net divides them. The output directory is a potential for `molecule eval`, with the curve, the division, and the errors on validation and test structures. The same command gives the same bytes on any number of threads; interrupted, it resumes.
 
     Args:
-        data: Structures with energies and forces: extended XYZ, or an archive of numpy (`.npz`) as
-            MD17, rMD17 and torchmd-net have it.
+        data: Structures with energies and forces: extended XYZ, an archive of numpy (`.npz`) as MD17,
+            rMD17 and torchmd-net have it, or HDF5 (`.h5`, `.hdf5`) as ANI-1x, SPICE and torchmd-net.
         validation: Structures that are held out for the curve and the choice of the best step: their
             number, a share below 1, or a file [default: 0.05, or that of --config].
         test: Structures that errors are measured on in the end.
