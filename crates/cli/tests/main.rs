@@ -51,6 +51,7 @@ mod select;
 mod serve;
 mod serve_errors;
 mod shards;
+mod slurm;
 mod small_verbs;
 mod study;
 mod tasks;

@@ -63,5 +63,6 @@ pub use linwright_train as train;
 
 pub mod jobs;
 mod lm;
+pub mod operators;
 pub mod pocket;
 pub mod recipes;

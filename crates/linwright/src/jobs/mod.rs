@@ -18,6 +18,7 @@ mod evaluation;
 mod failure;
 mod fields;
 mod form;
+mod generate;
 mod images;
 pub mod inputs;
 mod layers;
@@ -30,6 +31,7 @@ mod plan_file;
 mod potential;
 mod precision;
 mod read;
+mod sampling;
 mod saving;
 mod session;
 pub(crate) mod shards;
@@ -52,14 +54,16 @@ pub use evaluation::EvaluationOptions;
 pub use failure::{Failure, FailureKind, is_full, message_of};
 pub use fields::{Field, Kind, Name, fields, flag_of, schema};
 pub use form::SavedForm;
+pub use generate::{Generate, Prompted};
 pub use images::ImageOptions;
 pub use layers::parse_layers;
 pub use molecule_md::MdEnsemble;
 pub use outcome::{Outcome, ResultData, write_pages};
 pub use precision::PrecisionOptions;
 pub use read::read;
+pub use sampling::{SamplingOptions, Writer, end_tokens};
 pub use session::{Host, Session, to_yaml};
-pub use shell::{arguments, command};
+pub use shell::{arguments, command, quoted};
 pub use slots::SlotOptions;
 pub use verb::{AnyJob, Group, Reader, Verb, recipe_of};
 
@@ -110,6 +114,9 @@ macro_rules! jobs {
         pub static VERBS: &[Verb] = &[$(Verb::of::<$name>()),*];
     };
 }
+
+/// Jobs that no recipe holds, since they write no file: their command streams what they find.
+pub static STREAMED: &[Verb] = &[Verb::of::<Generate>()];
 
 /// Groups of commands.
 pub static GROUPS: &[Group] = &[
