@@ -1,5 +1,6 @@
 //! The `linwright` command from outside: what it prints, writes and exits with.
 
+mod attribute;
 mod bad_input;
 mod bench;
 mod bits;

@@ -8,6 +8,7 @@
 //! An option has one name everywhere: `no_share` is the key, `--no-share` the flag. [`VERBS`] lists
 //! all jobs; [`AnyJob::run`] runs one in a [`Session`], and its [`Outcome`] is data and a report.
 
+mod attribution;
 mod batch;
 mod byte_size;
 pub(crate) mod calibration;
@@ -121,6 +122,7 @@ pub static STREAMED: &[Verb] = &[Verb::of::<Generate>()];
 /// Groups of commands.
 pub static GROUPS: &[Group] = &[
     Group { name: "molecule", about: "Energies, forces and motion of molecules" },
+    Group { name: "attribute", about: "Training examples that made a model answer as it does" },
     Group { name: "collapse", about: "Neural collapse of features, and where training leads" },
     Group { name: "flow", about: "Densities and samples of images and points" },
 ];
@@ -143,6 +145,14 @@ jobs! {
     train_lm => TrainLm;
     train_net => TrainNet;
     eval_net => EvalNet;
+    attribute_cache => AttributeCache;
+    attribute_fisher => AttributeFisher;
+    attribute_lds => AttributeLds;
+    attribute_recall => AttributeRecall;
+    attribute_score => AttributeScore;
+    attribute_self => AttributeSelf;
+    attribute_show => AttributeShow;
+    attribute_world => AttributeWorld;
     molecule_eval => MoleculeEval;
     molecule_md => MoleculeMd;
     molecule_relax => MoleculeRelax;

@@ -3,6 +3,7 @@
 use super::molecule_md::MdEnsemble;
 use super::molecule_train::{LossName, ReferenceKind, ScheduleKind};
 use super::{Name, SavedForm};
+use linwright_attribute::{Element, Method, Reduction, Target};
 use linwright_collapse::depth::{Architecture, Norming, StrengthRule};
 use linwright_collapse::optimum::Fit;
 use linwright_compress::allocate::Allocator;
@@ -18,7 +19,7 @@ use linwright_model::Role;
 use linwright_model::checkpoint::Precision;
 use linwright_molecule::relaxation::Minimiser;
 use linwright_nets::Loss;
-use linwright_train::Method;
+use linwright_train::OptimizerKind;
 use schemars::{JsonSchema, Schema, SchemaGenerator, json_schema};
 use std::borrow::Cow;
 use std::marker::PhantomData;
@@ -58,6 +59,7 @@ named! {
     Bos;
     Criterion;
     Diversity;
+    Element;
     By;
     Fit;
     ImageFormat;
@@ -71,7 +73,9 @@ named! {
     Method;
     Minimiser;
     Norming;
+    OptimizerKind;
     Precision;
+    Reduction;
     ReferenceKind;
     Role, |role| role.other_names().to_vec();
     SavedForm;
@@ -81,6 +85,7 @@ named! {
     SqueezeOrder;
     Storage;
     StrengthRule;
+    Target;
     Whitening;
 }
 
