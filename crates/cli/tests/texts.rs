@@ -8,7 +8,7 @@ use std::collections::BTreeSet;
 use std::fs;
 
 /// Every command that takes texts, and options that name all the texts it can take.
-const CASES: [(&str, &str); 14] = [
+const CASES: [(&str, &str); 15] = [
     (
         "compress",
         "model --rank 1 --targets output --layers 0 --dataset rows.csv --num-tokens 300 --seq-len 16 \
@@ -40,6 +40,10 @@ const CASES: [(&str, &str); 14] = [
     ),
     ("eval", "model --text rows.jsonl --overlap-with rows.csv rows.tsv --limit 1 --window 16"),
     ("eval", "model --tasks rotor_paper --data rotor_paper=rows.csv --limit 1"),
+    (
+        "collapse lm",
+        "model --text rows.jsonl --layers 0 --num-tokens 200 --window 16 --resamples 0 --no-baselines",
+    ),
     (
         "train-lm",
         "--text rows.csv --held-out rows.jsonl --vocab 300 --hidden 16 --layers 1 --steps 1 -o out",

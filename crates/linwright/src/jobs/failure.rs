@@ -14,6 +14,7 @@ use linwright_data::sets::SetError;
 use linwright_evaluate::EvaluationError;
 use linwright_files::FileError;
 use linwright_files::hub::HubError;
+use linwright_flow::FlowError;
 use linwright_measure::capture::CaptureError;
 use linwright_measure::inspect::InspectError;
 use linwright_measure::vendi::{StoredError, VendiError};
@@ -322,6 +323,43 @@ impl From<NetError> for Failure {
             | NetError::InputNotFinite
             | NetError::NotFinite { .. }
             | NetError::LossNotFinite => Self::general(message),
+        }
+    }
+}
+
+impl From<FitError> for Failure {
+    fn from(error: FitError) -> Self {
+        let message = message_of(&error);
+        match error {
+            FitError::Train(error) => error.into(),
+            FitError::Size { .. } | FitError::Operator(_) | FitError::Side { .. } => {
+                Self::usage(message)
+            }
+            FitError::Numerics { .. }
+            | FitError::Evidence { .. }
+            | FitError::NonFinite { .. }
+            | FitError::TooFewSamples { .. } => Self::general(message),
+        }
+    }
+}
+
+impl From<FlowError> for Failure {
+    fn from(error: FlowError) -> Self {
+        let message = message_of(&error);
+        match error {
+            FlowError::File(error) => Self { message, ..Self::from(error) },
+            FlowError::Image(error) => Self { message, ..Self::from(error) },
+            FlowError::Net { source, .. } => Self { message, ..Self::from(source) },
+            FlowError::Option { .. } | FlowError::Extent { .. } => Self::usage(message),
+            FlowError::Interrupted => Self::interrupted(message),
+            FlowError::Operator { .. }
+            | FlowError::IllConditioned { .. }
+            | FlowError::NotFinite { .. }
+            | FlowError::Examples { .. }
+            | FlowError::Description { .. }
+            | FlowError::UnknownTensor { .. }
+            | FlowError::NotSame { .. }
+            | FlowError::Picture { .. } => Self::general(message),
         }
     }
 }
