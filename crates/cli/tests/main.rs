@@ -1,5 +1,6 @@
 //! The `linwright` command from outside: what it prints, writes and exits with.
 
+mod attribute;
 mod bad_input;
 mod bench;
 mod bits;
@@ -9,6 +10,7 @@ mod build_script;
 mod built_in;
 mod cache;
 mod calibration;
+mod collapse;
 mod compare;
 mod compress;
 mod cuts;
@@ -20,7 +22,9 @@ mod examples;
 mod export;
 mod failures;
 mod families;
+mod fit;
 mod flags;
+mod flow;
 mod generate;
 mod harness;
 mod hdf5;

@@ -35,18 +35,22 @@
 //! | [`data`] | texts, questions, tables, data sets by name |
 //! | [`ops`] | structured operators, slots, probes |
 //! | [`train`] | the training loop |
+//! | [`flow`] | normalizing flows |
 //! | [`model`] | transformers, tokenizers, checkpoints |
 //! | [`evaluate`] | tasks, comparisons |
 //! | [`measure`] | capture, statistics, spectra, inspection |
+//! | [`collapse`] | neural collapse: metrics, optima |
 //! | [`compress`] | fits, edits, studies, sweeps |
 //! | [`mod@bench`] | speed and memory of operators |
 
 pub use linwright_attribute as attribute;
 pub use linwright_bench as bench;
+pub use linwright_collapse as collapse;
 pub use linwright_compress as compress;
 pub use linwright_data as data;
 pub use linwright_evaluate as evaluate;
 pub use linwright_files as files;
+pub use linwright_flow as flow;
 pub use linwright_measure as measure;
 pub use linwright_model as model;
 pub use linwright_molecule as molecule;

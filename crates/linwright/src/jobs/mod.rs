@@ -8,9 +8,11 @@
 //! An option has one name everywhere: `no_share` is the key, `--no-share` the flag. [`VERBS`] lists
 //! all jobs; [`AnyJob::run`] runs one in a [`Session`], and its [`Outcome`] is data and a report.
 
+mod attribution;
 mod batch;
 mod byte_size;
 pub(crate) mod calibration;
+mod collapse;
 mod cuts;
 mod error;
 mod evaluation;
@@ -44,6 +46,7 @@ pub(crate) mod verb;
 
 pub use batch::BatchSize;
 pub use byte_size::ByteSize;
+pub use collapse::CollapseOptions;
 pub use compare::Compares;
 pub use compress::{Heal, MethodName, StoredDType};
 pub use cuts::CutOptions;
@@ -117,8 +120,12 @@ macro_rules! jobs {
 pub static STREAMED: &[Verb] = &[Verb::of::<Generate>()];
 
 /// Groups of commands.
-pub static GROUPS: &[Group] =
-    &[Group { name: "molecule", about: "Energies, forces and motion of molecules" }];
+pub static GROUPS: &[Group] = &[
+    Group { name: "molecule", about: "Energies, forces and motion of molecules" },
+    Group { name: "attribute", about: "Training examples that made a model answer as it does" },
+    Group { name: "collapse", about: "Neural collapse of features, and where training leads" },
+    Group { name: "flow", about: "Densities and samples of images and points" },
+];
 
 jobs! {
     inspect => Inspect;
@@ -132,11 +139,20 @@ jobs! {
     search => Search;
     eval => Eval;
     run => Run;
+    fit => Fit;
     export => Export;
     import => Import;
     train_lm => TrainLm;
     train_net => TrainNet;
     eval_net => EvalNet;
+    attribute_cache => AttributeCache;
+    attribute_fisher => AttributeFisher;
+    attribute_lds => AttributeLds;
+    attribute_recall => AttributeRecall;
+    attribute_score => AttributeScore;
+    attribute_self => AttributeSelf;
+    attribute_show => AttributeShow;
+    attribute_world => AttributeWorld;
     molecule_eval => MoleculeEval;
     molecule_md => MoleculeMd;
     molecule_relax => MoleculeRelax;
@@ -145,6 +161,17 @@ jobs! {
     molecule_compress => MoleculeCompress;
     molecule_bench => MoleculeBench;
     molecule_train => MoleculeTrain;
+    collapse_measure => CollapseMeasure;
+    collapse_merge => CollapseMerge;
+    collapse_ufm => CollapseUfm;
+    collapse_gufm => CollapseGufm;
+    collapse_depth => CollapseDepth;
+    collapse_lm => CollapseLm;
+    collapse_watch => CollapseWatch;
+    flow_train => FlowTrain;
+    flow_eval => FlowEval;
+    flow_sample => FlowSample;
+    flow_match => FlowMatch;
     select => Select;
     merge => Merge;
     reproduce => Reproduce;
