@@ -23,7 +23,7 @@ use std::time::Duration;
 const TIMED: Duration = Duration::from_millis(200);
 
 /// Optional features of a build, with their purpose.
-const FEATURES: [(&str, &str, bool, &str); 4] = [
+const FEATURES: [(&str, &str, bool, &str); 5] = [
     ("feature pocket", "pocket", cfg!(feature = "pocket"), "the built-in model"),
     ("feature gguf", "gguf", cfg!(feature = "gguf"), "files of llama.cpp"),
     ("feature hub", "hub", cfg!(feature = "hub"), "downloads of models and data sets"),
