@@ -55,7 +55,7 @@ const fn asks(command: &'static str, options: &'static str) -> Case {
     Case { command, options, ends: [Works, Refuses("masked language model"), Refuses("no head")] }
 }
 
-const CASES: [Case; 28] = [
+const CASES: [Case; 29] = [
     works("inspect", "MODEL"),
     works("inspect", "MODEL --slots"),
     works(
@@ -131,6 +131,10 @@ const CASES: [Case; 28] = [
     ),
     works("select", "MODEL --site SITE --rank 2"),
     works("export", "MODEL -o out"),
+    writes(
+        "attribute cache",
+        "MODEL --train text.jsonl --max-length 16 --compress factgrass:16 -o out",
+    ),
     Case { command: "import", options: "MODEL -o out", ends: [Either; 3] },
 ];
 

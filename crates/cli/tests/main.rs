@@ -1,5 +1,6 @@
 //! The `linwright` command from outside: what it prints, writes and exits with.
 
+mod attribute;
 mod bad_input;
 mod bench;
 mod bits;
@@ -21,7 +22,9 @@ mod examples;
 mod export;
 mod failures;
 mod families;
+mod fit;
 mod flags;
+mod flow;
 mod generate;
 mod harness;
 mod hdf5;
@@ -49,6 +52,7 @@ mod select;
 mod serve;
 mod serve_errors;
 mod shards;
+mod slurm;
 mod small_verbs;
 mod study;
 mod tasks;

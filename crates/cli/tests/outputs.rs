@@ -11,7 +11,7 @@ use std::fs;
 use std::path::Path;
 
 /// Commands that write a directory, each with all it needs but the directory.
-const DIRECTORIES: [&str; 12] = [
+const DIRECTORIES: [&str; 16] = [
     "compress model --method low-rank --keep 0.5 --dataset calibration.jsonl --output",
     "plan model --no-cache --output",
     "laser model --no-cache --lname mlp --rank 1 --output",
@@ -24,14 +24,20 @@ const DIRECTORIES: [&str; 12] = [
     "train-net mlp:2 --images a-images-idx3-ubyte --steps 1 --output",
     "molecule train --data a.xyz --channels 16 --steps 1 --validation 1 --output",
     "molecule compress potential.ckpt --method svd --rank 2 --output",
+    "flow train --data moons --depth 1 --hidden 2 --steps 1 --batch 8 --output",
+    "flow match --data moons --hidden 4 --depth 1 --steps 1 --pairs 8 --count 4 --output",
+    "fit model/model.safetensors --tensor lm_head.weight --operator low_rank --output",
+    "attribute world --stories 1 --documents 9 --output",
 ];
 
 /// Commands that go on in the directory of a run.
-const RUNS: [&str; 5] = [
+const RUNS: [&str; 7] = [
     "sweep model --no-cache --lname fc_in --rate 9 --questions questions.jsonl --output",
     "compose model --no-cache --lname fc_in --rate 9 --questions questions.jsonl --output",
     "run --recipe tiny.yaml --output",
     "molecule md potential.ckpt a.xyz --steps 2 --output",
+    "attribute cache model --train text.jsonl --compress factgrass:16 --output",
+    "attribute lds store --images a-images-idx3-ubyte --output",
     "compare model --methods svd --text text.jsonl --window 64 --dataset calibration.jsonl --num-tokens 2000 --seq-len 64 --output",
 ];
 
@@ -39,7 +45,7 @@ const RUNS: [&str; 5] = [
 const AGAIN: [&str; 2] = ["merge part0 part1 --output", "reproduce mixed --output"];
 
 /// Commands that write a file.
-const FILES: [&str; 13] = [
+const FILES: [&str; 19] = [
     "eval model --text text.jsonl --output",
     "select model --site layers.0.query --rank 2 --output",
     "inspect model --html",
@@ -53,6 +59,12 @@ const FILES: [&str; 13] = [
     "collapse lm model --text text.jsonl --num-tokens 200 --resamples 0 --no-baselines --output",
     "collapse depth --depths 2 --steps 1 --output",
     "collapse watch step.json --output",
+    "flow eval flow --data moons --limit 20 --output",
+    "flow sample flow -n 4 --output",
+    "attribute score store --query text.jsonl --output",
+    "attribute self store --output",
+    "attribute recall store --query text.jsonl --output",
+    "attribute show store --query text.jsonl --html",
 ];
 
 /// Options that name what is written, of commands that add files of their own names to a directory.
@@ -96,6 +108,7 @@ fn furnished() -> Workshop {
     potential(&w);
     features(&w);
     w.ok("collapse measure --features all.safetensors --save-sums all.sums --resamples 0 -o step.json");
+    w.ok("flow train --data moons --depth 1 --hidden 2 --steps 1 --batch 8 -o flow");
     w
 }
 
@@ -275,6 +288,16 @@ fn no_command_that_writes_is_forgotten() {
                 "collapse depth",
                 "collapse lm",
                 "collapse watch",
+            ],
+            "flow" => &["flow train", "flow eval", "flow sample", "flow match"],
+            "attribute" => &[
+                "attribute cache",
+                "attribute lds",
+                "attribute recall",
+                "attribute score",
+                "attribute self",
+                "attribute show",
+                "attribute world",
             ],
             other => &[other],
         };

@@ -267,7 +267,7 @@ impl TextPerplexity {
             None => corpus.documents,
             Some(separator) => {
                 let texts: Vec<&str> = corpus.documents.iter().map(|d| &*d.text).collect();
-                vec![Document { text: texts.join(separator), line: 1 }]
+                vec![Document::new(texts.join(separator), 1)]
             }
         };
         let file = corpus.path.display().to_string();

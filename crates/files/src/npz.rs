@@ -1,6 +1,6 @@
 //! Archives of `numpy.savez`: arrays by name, as numbers in double precision.
 
-use crate::{FileError, NpyHeader, StoredType, zip};
+use crate::{FileError, NPY_MAGIC, NpyHeader, StoredType, zip};
 use linwright_run::{input, shown};
 use linwright_tensor::MappedFile;
 use std::ops::Range;
@@ -82,25 +82,63 @@ impl NpzFile {
             return Ok(None);
         };
         let told = |reason: String| wrong(&self.path, format!("array {} {reason}", shown(name)));
-        let bytes = &self.content.bytes()[range.clone()];
-        let header = NpyHeader::parse(bytes).map_err(told)?;
+        NpzArray::parse(&self.content.bytes()[range.clone()]).map(Some).map_err(told)
+    }
+}
+
+impl NpzArray {
+    /// Reads a `.npy` file.
+    ///
+    /// # Errors
+    /// A file that cannot be read, a damaged array, one by columns, and one that holds no numbers.
+    pub fn open(path: &Path) -> Result<Self, FileError> {
+        let map = input::open(path).and_then(MappedFile::of).map_err(FileError::read(path))?;
+        Self::parse(map.bytes()).map_err(|reason| wrong(path, format!("the array {reason}")))
+    }
+
+    /// The array of the bytes of a `.npy` file.
+    fn parse(bytes: &[u8]) -> Result<Self, String> {
+        let header = NpyHeader::parse(bytes)?;
         if header.by_columns && header.shape.len() > 1 {
-            return Err(told("goes by columns; save it with numpy.ascontiguousarray".into()));
+            return Err("goes by columns; save it with numpy.ascontiguousarray".into());
         }
         let size = (header.dtype.bits() / 8).max(1) as usize;
         let needed = header.shape.iter().try_fold(size, |n, extent| n.checked_mul(*extent));
         let numbers = &bytes[header.start..];
         if needed != Some(numbers.len()) {
             let (shape, found) = (&header.shape, numbers.len());
-            return Err(told(format!("of shape {shape:?} has {found} bytes of numbers")));
+            return Err(format!("of shape {shape:?} has {found} bytes of numbers"));
         }
         let mut straight = numbers.to_vec();
         if header.big_endian {
             straight.chunks_exact_mut(size).for_each(<[u8]>::reverse);
         }
         let numbers = decoded(header.dtype, &straight)
-            .ok_or_else(|| told(format!("holds {}, expected numbers", header.dtype.name())))?;
-        Ok(Some(NpzArray { shape: header.shape, numbers }))
+            .ok_or_else(|| format!("holds {}, expected numbers", header.dtype.name()))?;
+        Ok(Self { shape: header.shape, numbers })
+    }
+
+    /// The bytes of a `.npy` file of these numbers, in single precision.
+    ///
+    /// # Panics
+    /// If there are not as many numbers as the shape says.
+    #[must_use]
+    #[track_caller]
+    pub fn file_of(shape: &[usize], numbers: &[f32]) -> Vec<u8> {
+        assert_eq!(shape.iter().product::<usize>(), numbers.len(), "numbers of {shape:?}");
+        let extents: String = shape.iter().map(|extent| format!("{extent}, ")).collect();
+        let text = format!("{{'descr': '<f4', 'fortran_order': False, 'shape': ({extents}), }}");
+        // Magic, version and length are ten bytes; the header ends on a multiple of 64.
+        let padded = (NPY_MAGIC.len() + 4 + text.len() + 1).next_multiple_of(64);
+        let spaces = padded - NPY_MAGIC.len() - 4 - text.len() - 1;
+        let mut bytes = NPY_MAGIC.to_vec();
+        bytes.extend([1, 0]);
+        bytes.extend(((text.len() + spaces + 1) as u16).to_le_bytes());
+        bytes.extend(text.bytes());
+        bytes.extend(std::iter::repeat_n(b' ', spaces));
+        bytes.push(b'\n');
+        bytes.extend(numbers.iter().flat_map(|number| number.to_le_bytes()));
+        bytes
     }
 }
 
@@ -131,6 +169,24 @@ fn decoded(dtype: StoredType, bytes: &[u8]) -> Option<Vec<f64>> {
 #[cfg(test)]
 mod tests {
     use super::*;
+
+    #[test]
+    fn arrays_are_written_and_read_back() {
+        let dir = tempfile::tempdir().unwrap();
+        let path = dir.path().join("a.npy");
+        for shape in [vec![2, 3], vec![6], vec![1, 6, 1]] {
+            let numbers: Vec<f32> = (0..6).map(|k| k as f32 - 2.5).collect();
+            let bytes = NpzArray::file_of(&shape, &numbers);
+            assert!((bytes.len() - 24).is_multiple_of(64), "{shape:?}");
+            std::fs::write(&path, &bytes).unwrap();
+            let read = NpzArray::open(&path).unwrap();
+            let wide: Vec<f64> = numbers.iter().map(|v| f64::from(*v)).collect();
+            assert_eq!((read.shape, read.numbers), (shape, wide));
+            std::fs::write(&path, &bytes[..bytes.len() - 1]).unwrap();
+            let error = NpzArray::open(&path).unwrap_err().to_string();
+            assert!(error.contains("has 23 bytes of numbers"), "{error}");
+        }
+    }
 
     /// A stored zip entry of this name, and its record in the directory.
     fn entry(name: &str, content: &[u8], at: u32) -> (Vec<u8>, Vec<u8>) {

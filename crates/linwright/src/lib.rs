@@ -35,6 +35,7 @@
 //! | [`data`] | texts, questions, tables, data sets by name |
 //! | [`ops`] | structured operators, slots, probes |
 //! | [`train`] | the training loop |
+//! | [`flow`] | normalizing flows |
 //! | [`model`] | transformers, tokenizers, checkpoints |
 //! | [`evaluate`] | tasks, comparisons |
 //! | [`measure`] | capture, statistics, spectra, inspection |
@@ -49,6 +50,7 @@ pub use linwright_compress as compress;
 pub use linwright_data as data;
 pub use linwright_evaluate as evaluate;
 pub use linwright_files as files;
+pub use linwright_flow as flow;
 pub use linwright_measure as measure;
 pub use linwright_model as model;
 pub use linwright_molecule as molecule;
@@ -61,5 +63,6 @@ pub use linwright_train as train;
 
 pub mod jobs;
 mod lm;
+pub mod operators;
 pub mod pocket;
 pub mod recipes;

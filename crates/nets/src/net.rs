@@ -171,8 +171,11 @@ impl<T: Scalar> Net<T> {
         self.pass_in(batch.clone(), training, &mut Workspace::default())
     }
 
-    /// [`Self::pass`] in memory that is used again.
-    pub(crate) fn pass_in(
+    /// [`Self::pass`] of a batch that is used up, in memory that is used again.
+    ///
+    /// # Errors
+    /// As [`Self::pass`].
+    pub fn pass_in(
         &self,
         batch: Batch<T>,
         training: Option<RngKey>,
@@ -194,8 +197,15 @@ impl<T: Scalar> Net<T> {
     /// # Errors
     /// As [`Self::pass`].
     pub fn outputs(&self, batch: &Batch<T>) -> Result<Mat<T>, NetError> {
-        let mut state = self.start(batch)?;
-        let ws = &mut Workspace::default();
+        self.outputs_in(batch.clone(), &mut Workspace::default())
+    }
+
+    /// [`Self::outputs`] of a batch that is used up, in memory that is used again.
+    ///
+    /// # Errors
+    /// As [`Self::outputs`].
+    pub fn outputs_in(&self, batch: Batch<T>, ws: &mut Workspace<T>) -> Result<Mat<T>, NetError> {
+        let mut state = self.start_with(batch)?;
         for index in 0..self.stages.len() {
             let (stack, keep) = (&mut state.stack, Keep::Nothing);
             let mut pass = Pass { stack, watch: &mut Blind, keep, training: None, ws: &mut *ws };
@@ -209,9 +219,24 @@ impl<T: Scalar> Net<T> {
     pub fn gradients(&mut self, passed: Passed<T>, dy: Mat<T>) -> (Vec<Vec<T>>, Mat<T>) {
         let lengths = self.tensors_mut().into_iter().map(|tensor| tensor.values.len());
         let mut all: Vec<Vec<T>> = lengths.map(|length| vec![T::ZERO; length]).collect();
-        let grads = TensorGrads { numbers: &mut all, factors: &mut [] };
-        let dx = self.gradients_in(passed, dy, grads, true, &mut Workspace::default());
+        let dx = self.gradients_into(passed, dy, &mut all, &mut Workspace::default());
         (all, dx)
+    }
+
+    /// [`Self::gradients`] in memory that is used again: writes those of the tensors over old ones,
+    /// and returns that of the input.
+    ///
+    /// # Panics
+    /// If there are not as many vectors as tensors.
+    pub fn gradients_into(
+        &mut self,
+        passed: Passed<T>,
+        dy: Mat<T>,
+        numbers: &mut [Vec<T>],
+        ws: &mut Workspace<T>,
+    ) -> Mat<T> {
+        let grads = TensorGrads { numbers, factors: &mut [] };
+        self.gradients_in(passed, dy, grads, true, ws)
     }
 
     /// [`Self::gradients`] overwriting old ones, in memory that is used again; the gradient of the

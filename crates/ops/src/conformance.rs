@@ -13,7 +13,9 @@
 //! ```
 
 use crate::archive::{self, Header, Tensor};
-use crate::{Backward, Grads, Op, OpError, OpSpec, Shape, Tape, Workspace, parameter_count};
+use crate::{
+    Backward, Grads, Invertible, Op, OpError, OpSpec, Shape, Tape, Workspace, parameter_count,
+};
 use linwright_tensor::{Mat, RngKey, linalg};
 use std::collections::BTreeSet;
 
@@ -416,6 +418,32 @@ impl<'a> Suite<'a> {
         if off.is_nan() || off > ROUNDING * condition * features as f64 || found.sign != sign {
             let expected = format!("{found:?}, by elimination {log_abs} and {sign}");
             return Err(self.fail(law, expected));
+        }
+        self.determinant_gradients(invertible, &inverse, condition)
+    }
+
+    /// Gradients of the determinant are those of the map of unit vectors at the inverse transpose.
+    fn determinant_gradients(
+        &self,
+        invertible: &dyn Invertible<f64>,
+        inverse: &Mat<f64>,
+        condition: f64,
+    ) -> Result<(), Failure> {
+        let law = "gradients of the determinant are those at the inverse transpose";
+        let (map, mut ws, mut tape) = (self.op.map(), Workspace::default(), Tape::default());
+        let [mut found, mut expected] = [(); 2].map(|()| Grads::zeros(&map.params()));
+        for scale in [1.5, 0.5] {
+            let done = invertible.log_det_backward(scale, &mut found);
+            done.map_err(|e| self.fail(law, e.to_string()))?;
+        }
+        let (units, mut dy) = (Mat::identity(inverse.cols()), inverse.clone());
+        dy.data_mut().iter_mut().for_each(|v| *v *= 2.0);
+        map.forward(units.view(), inverse.clone().view_mut(), Some(&mut tape), &mut ws);
+        let (x, dy, grads) = (units.view(), dy.view(), Some(&mut expected));
+        map.backward(Backward { x, dy, tape: &tape, dx: None, grads }, &mut ws);
+        for (found, expected) in found.iter().zip(expected.iter()) {
+            let row = |numbers: &[f64]| Mat::from_vec(1, numbers.len(), numbers.to_vec());
+            self.close(law, &row(found), &row(expected), ROUNDING * condition)?;
         }
         Ok(())
     }

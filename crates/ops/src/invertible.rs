@@ -4,7 +4,8 @@
 //! `log|det W|`, can be a layer of a normalizing flow: both are computed from its parameters,
 //! without the dense weight.
 
-use crate::{Map, OpError, Workspace};
+use crate::{Backward, Grads, Map, OpError, Tape, Workspace};
+use linwright_tensor::kernels::elementwise::scale as scale_numbers;
 use linwright_tensor::{Mat, MatMut, MatRef, Scalar};
 
 /// Determinant of a weight, as log-magnitude and sign: the number itself overflows already for some
@@ -52,4 +53,20 @@ pub trait Invertible<T: Scalar>: Map<T> {
     /// # Errors
     /// [`OpError::Singular`] as for [`Self::inverse`].
     fn log_abs_det(&self) -> Result<LogDet, OpError>;
+
+    /// Adds `scale` times the gradients of `log|det W|` to `grads`. By default those of the map of
+    /// unit vectors, at `W⁻ᵀ`, the gradient of `log|det W|` with respect to W.
+    ///
+    /// # Errors
+    /// [`OpError::Singular`] as for [`Self::inverse`].
+    fn log_det_backward(&self, scale: f64, grads: &mut Grads<T>) -> Result<(), OpError> {
+        let (mut dy, features) = (self.inverse_dense()?, self.shape().inp);
+        scale_numbers(dy.view_mut(), T::from_f64(scale));
+        let (mut y, mut tape) = (Mat::zeros(features, features), Tape::default());
+        let (units, mut ws) = (Mat::identity(features), Workspace::default());
+        self.forward(units.view(), y.view_mut(), Some(&mut tape), &mut ws);
+        let (x, dy, grads) = (units.view(), dy.view(), Some(grads));
+        self.backward(Backward { x, dy, tape: &tape, dx: None, grads }, &mut ws);
+        Ok(())
+    }
 }

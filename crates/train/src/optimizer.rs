@@ -1,10 +1,40 @@
-//! Adam and AdamW over all parameters of a problem.
+//! Adam, AdamW and Adamax over all parameters of a problem.
 
 use crate::{Gradient, Slice};
-use linwright_tensor::kernels::adam::{Adam, ProductGradient, adam, adam_of_product};
-use linwright_tensor::kernels::gemm::{Write, linear};
-use linwright_tensor::{Mat, MatRef, parallel};
+use linwright_tensor::kernels::adam::{Adam, ProductGradient, adam, adam_of_product, adamax};
+use linwright_tensor::kernels::gemm::{Arg, Write, linear, product};
+use linwright_tensor::{Mat, MatMut, MatRef, parallel};
 use serde::{Deserialize, Serialize};
+
+/// How moments become an update.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Serialize, Deserialize)]
+#[serde(rename_all = "snake_case")]
+pub enum OptimizerKind {
+    /// Adam, or AdamW with a weight decay.
+    #[default]
+    Adam,
+    /// Adamax: the largest gradient so far, which decays, in place of the root of the second
+    /// moment.
+    Adamax,
+}
+
+impl OptimizerKind {
+    /// All kinds.
+    pub const ALL: [Self; 2] = [Self::Adam, Self::Adamax];
+
+    /// Its name in options and files.
+    #[must_use]
+    pub fn name(self) -> &'static str {
+        match self {
+            Self::Adam => "adam",
+            Self::Adamax => "adamax",
+        }
+    }
+
+    fn is_default(&self) -> bool {
+        *self == Self::default()
+    }
+}
 
 /// Optimiser settings, constant over a run.
 #[derive(Clone, Copy, Debug, PartialEq, Serialize, Deserialize)]
@@ -20,11 +50,15 @@ pub struct OptimizerSettings {
     pub weight_decay: f64,
     /// Clipping norm: the gradient of all parameters together is scaled down to it.
     pub clip_norm: Option<f64>,
+    /// How moments become an update.
+    #[serde(default, skip_serializing_if = "OptimizerKind::is_default")]
+    pub kind: OptimizerKind,
 }
 
 impl Default for OptimizerSettings {
     fn default() -> Self {
-        Self { beta1: 0.9, beta2: 0.999, epsilon: 1e-8, weight_decay: 0.0, clip_norm: None }
+        let (weight_decay, clip_norm, kind) = (0.0, None, OptimizerKind::Adam);
+        Self { beta1: 0.9, beta2: 0.999, epsilon: 1e-8, weight_decay, clip_norm, kind }
     }
 }
 
@@ -68,6 +102,14 @@ impl Optimizer {
             let OptimizerSettings { beta1, beta2, epsilon, .. } = *settings;
             let constants = Adam { rate, beta1, beta2, epsilon, weight_decay };
             match slice.gradient {
+                Gradient::Product { dy, x } if settings.kind == OptimizerKind::Adamax => {
+                    let mut formed = vec![0.0; slice.values.len()];
+                    let into = MatMut::new(&mut formed, dy.cols(), x.cols());
+                    let (dy, x) = (Arg::Transposed(dy), Arg::Plain(x));
+                    product(scale, dy, x, into, Write::Set);
+                    squares_of_products += squares(&formed);
+                    adamax(&constants, step, [slice.values, first, second], &formed);
+                }
                 Gradient::Product { dy, x } => {
                     let of = ProductGradient { dy, x, scale };
                     let parameter = [slice.values, first, second];
@@ -87,7 +129,12 @@ impl Optimizer {
             }
             // Read once, with the update.
             let own = if clipped.is_some() { 0.0 } else { squares(gradient) };
-            adam(&constants, step, values, gradient, first, second);
+            match settings.kind {
+                OptimizerKind::Adam => adam(&constants, step, values, gradient, first, second),
+                OptimizerKind::Adamax => {
+                    adamax(&constants, step, [values, first, second], gradient)
+                }
+            }
             own
         });
         match clipped {
@@ -138,7 +185,6 @@ fn squares(values: &[f32]) -> f64 {
 mod tests {
     use super::*;
     use linwright_tensor::RngKey;
-    use linwright_tensor::kernels::gemm::{Arg, product};
 
     /// A weight after two steps, and the norms, with its gradient as numbers or as factors.
     fn updated(clip_norm: Option<f64>, formed: bool) -> (Vec<f32>, [f64; 2]) {

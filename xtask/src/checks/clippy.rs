@@ -15,7 +15,7 @@ const FEATURES: &[&str] = &[
     "--workspace",
     "--all-targets",
     "--features",
-    "linwright-cli/hdf5,linwright-cli/hub,linwright-cli/parquet",
+    "linwright-cli/hdf5,linwright-cli/hub,linwright-cli/parquet,linwright-py/python",
 ];
 /// Without default features. The fuzzer needs it.
 const LEAST: &[&str] =

@@ -29,6 +29,7 @@ mod circulant_diagonal;
 pub(crate) mod counted;
 mod dense;
 mod diagonal_low_rank;
+mod families;
 mod kronecker;
 pub(crate) mod low_rank;
 mod monarch;
@@ -39,6 +40,8 @@ pub(crate) mod sample_space;
 pub mod spectrum;
 mod sum;
 mod trained;
+
+pub use families::{Family, FamilyFit, FamilyFits, FamilyRefusal, SingularRange, fit_families};
 
 use crate::FitError;
 use linwright_ops::{Op, OpSpec, Shape};

@@ -24,6 +24,7 @@ mod tests;
 
 pub use error::ImageError;
 pub use normalise::Normalisation;
+pub use png::png_bytes;
 pub use source::{ImageFiles, ImageFormat, ImageSource, labels_from_bytes, open_images};
 pub use split::{Share, Split, SplitParts};
 

@@ -7,7 +7,7 @@
 
 use super::gzip::DEFLATE_FACTOR;
 use super::{ImageError, ImageShape, Images, Pixels, invalid};
-use ::png::{BitDepth, ColorType, Decoder, DecodingError, Info, Limits, Transformations};
+use ::png::{BitDepth, ColorType, Decoder, DecodingError, Encoder, Info, Limits, Transformations};
 use linwright_run::shown_reason;
 use std::io::Cursor;
 use std::path::Path;
@@ -53,6 +53,39 @@ pub(super) fn image(path: &Path, bytes: &[u8]) -> Result<Images, ImageError> {
     };
     let pixels = if alpha { opaque(path, &pixels, channels, width)? } else { pixels };
     Ok(Images::new(ImageShape { height, width, channels }, Pixels::Bytes(pixels), None))
+}
+
+/// The file of an image of bytes (height, width, channels), grey or RGB, with the word `software`
+/// in its text.
+///
+/// # Errors
+/// [`ImageError::BadOption`] for other channels, or without pixels.
+///
+/// # Panics
+/// If there are not as many bytes as the shape says.
+#[track_caller]
+pub fn png_bytes(shape: ImageShape, pixels: &[u8], software: &str) -> Result<Vec<u8>, ImageError> {
+    assert_eq!(shape.numbers(), pixels.len(), "pixels of {shape}");
+    let wrong = |reason: String| ImageError::BadOption { option: "picture", reason };
+    let colour = match shape.channels {
+        1 => ColorType::Grayscale,
+        3 => ColorType::Rgb,
+        _ => return Err(wrong(format!("is {shape}, expected 1 or 3 channels"))),
+    };
+    let sides = [shape.width, shape.height].map(u32::try_from);
+    let [Ok(width), Ok(height)] = sides else {
+        return Err(wrong(format!("is {shape}, which is too large")));
+    };
+    let mut bytes = Vec::new();
+    let mut encoder = Encoder::new(&mut bytes, width, height);
+    encoder.set_color(colour);
+    encoder.set_depth(BitDepth::Eight);
+    let written = encoder
+        .add_text_chunk("Software".to_owned(), software.to_owned())
+        .and_then(|()| encoder.write_header())
+        .and_then(|mut writer| writer.write_image_data(pixels));
+    written.map_err(|error| wrong(shown_reason(&error.to_string())))?;
+    Ok(bytes)
 }
 
 /// Checks a header before anything is allocated for its pixels.

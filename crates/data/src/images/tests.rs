@@ -454,3 +454,18 @@ fn parts_and_paths_that_are_not_there_are_refused() {
     let want = "f.npy holds floats, expected bytes as in a";
     assert_eq!(refused(&folder, &ImageSource { images, ..source }), want);
 }
+
+#[test]
+fn pictures_are_written_and_read_back() {
+    for channels in [1, 3] {
+        let shape = ImageShape { height: 3, width: 5, channels };
+        let pixels: Vec<u8> = (0..15 * channels as u8).map(|k| 5 * k).collect();
+        let bytes = png_bytes(shape, &pixels, "linwright").unwrap();
+        assert!(bytes.windows(9).any(|part| part == b"linwright"));
+        let read = Images::from_bytes(Path::new("a.png"), &bytes, None).unwrap();
+        assert_eq!((read.shape(), read.pixels()), (shape, &Pixels::Bytes(pixels)));
+    }
+    let shape = ImageShape { height: 1, width: 1, channels: 2 };
+    let error = png_bytes(shape, &[1, 2], "linwright").unwrap_err().to_string();
+    assert!(error.contains("expected 1 or 3 channels"), "{error}");
+}

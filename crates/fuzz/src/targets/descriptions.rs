@@ -2,6 +2,7 @@
 
 use super::few;
 use crate::signature::signature;
+use linwright::flow::FlowSpec;
 use linwright::nets::{Batch, Net, NetError, NetSpec};
 use linwright::recipes::Recipe;
 use linwright_compress::plan::parse_plan;
@@ -87,6 +88,17 @@ pub(super) fn plan(bytes: &[u8]) -> String {
 
 /// Most numbers of a network, and of one example between two layers, that is run.
 const MOST_OF_NET: usize = 1 << 14;
+
+/// Reads the description of a flow.
+pub(super) fn flow(bytes: &[u8]) -> String {
+    let Ok(text) = std::str::from_utf8(bytes) else { return "no text".into() };
+    outcome(FlowSpec::parse(Path::new("config.json"), text).map(|spec| {
+        let sizes = [spec.levels, spec.steps, spec.hidden].map(few);
+        let layer = spec.layer.to_string();
+        let kind = layer.split(':').next().unwrap_or_default();
+        format!("{kind} of {sizes:?}, image: {}", spec.is_image())
+    }))
+}
 
 /// Reads a description of a small network, and passes an example through a small one, and back.
 pub(super) fn net(bytes: &[u8]) -> String {

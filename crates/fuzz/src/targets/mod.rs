@@ -87,6 +87,7 @@ pub const TARGETS: &[Target] = &[
     Target::new("jobs", descriptions::jobs),
     Target::new("plan", descriptions::plan),
     Target::new("net", descriptions::net),
+    Target::new("flow", descriptions::flow),
     Target::new("sentencepiece", tokenizers::sentencepiece).seeds(&[
         "tokenizers/albert/spiece.model",
         "tokenizers/gemma/tokenizer.model",

@@ -2,6 +2,7 @@
 
 use super::JobError;
 use crate::pocket::PocketError;
+use linwright_attribute::AttributeError;
 use linwright_bench::BenchError;
 use linwright_bench::convergence::ConvergenceError;
 use linwright_compress::recipe::RecipeError;
@@ -13,6 +14,7 @@ use linwright_data::sets::SetError;
 use linwright_evaluate::EvaluationError;
 use linwright_files::FileError;
 use linwright_files::hub::HubError;
+use linwright_flow::FlowError;
 use linwright_measure::capture::CaptureError;
 use linwright_measure::inspect::InspectError;
 use linwright_measure::vendi::{StoredError, VendiError};
@@ -321,6 +323,75 @@ impl From<NetError> for Failure {
             | NetError::InputNotFinite
             | NetError::NotFinite { .. }
             | NetError::LossNotFinite => Self::general(message),
+        }
+    }
+}
+
+impl From<FitError> for Failure {
+    fn from(error: FitError) -> Self {
+        let message = message_of(&error);
+        match error {
+            FitError::Train(error) => error.into(),
+            FitError::Size { .. } | FitError::Operator(_) | FitError::Side { .. } => {
+                Self::usage(message)
+            }
+            FitError::Numerics { .. }
+            | FitError::Evidence { .. }
+            | FitError::NonFinite { .. }
+            | FitError::TooFewSamples { .. } => Self::general(message),
+        }
+    }
+}
+
+impl From<FlowError> for Failure {
+    fn from(error: FlowError) -> Self {
+        let message = message_of(&error);
+        match error {
+            FlowError::File(error) => Self { message, ..Self::from(error) },
+            FlowError::Image(error) => Self { message, ..Self::from(error) },
+            FlowError::Net { source, .. } => Self { message, ..Self::from(source) },
+            FlowError::Option { .. } | FlowError::Extent { .. } => Self::usage(message),
+            FlowError::Interrupted => Self::interrupted(message),
+            FlowError::Operator { .. }
+            | FlowError::IllConditioned { .. }
+            | FlowError::NotFinite { .. }
+            | FlowError::Examples { .. }
+            | FlowError::Description { .. }
+            | FlowError::UnknownTensor { .. }
+            | FlowError::NotSame { .. }
+            | FlowError::Picture { .. } => Self::general(message),
+        }
+    }
+}
+
+impl From<AttributeError> for Failure {
+    fn from(error: AttributeError) -> Self {
+        let message = message_of(&error);
+        match error {
+            AttributeError::File(error) => error.into(),
+            AttributeError::Output(error) => error.into(),
+            AttributeError::Read { path, source } => {
+                Self::io(&format!("cannot read {}", path.display()), &source)
+            }
+            AttributeError::InFile { source, .. } | AttributeError::OfLayer { source, .. } => {
+                Self::new(Self::from(*source).kind, message)
+            }
+            AttributeError::OtherStore { .. } => Self::new(FailureKind::Fingerprint, message),
+            AttributeError::Interrupted => Self::interrupted("interrupted".to_owned()),
+            AttributeError::Map { .. }
+            | AttributeError::MapTooLarge { .. }
+            | AttributeError::Compressor { .. }
+            | AttributeError::Setting { .. }
+            | AttributeError::Layers { .. } => Self::usage(message),
+            AttributeError::Json { .. }
+            | AttributeError::NoTarget { .. }
+            | AttributeError::ZeroGradient { .. }
+            | AttributeError::NotFinite { .. }
+            | AttributeError::Curvature { .. }
+            | AttributeError::Network(_)
+            | AttributeError::NoStore { .. }
+            | AttributeError::Damaged { .. }
+            | AttributeError::Incomplete { .. } => Self::general(message),
         }
     }
 }

@@ -3,6 +3,7 @@
 use super::molecule_md::MdEnsemble;
 use super::molecule_train::{LossName, ReferenceKind, ScheduleKind};
 use super::{Name, SavedForm};
+use linwright_attribute::{Element, Method, Reduction, Target};
 use linwright_collapse::depth::{Architecture, Norming, StrengthRule};
 use linwright_collapse::optimum::Fit;
 use linwright_compress::allocate::Allocator;
@@ -11,12 +12,14 @@ use linwright_compress::methods::Whitening;
 use linwright_compress::prune::{Criterion, LayerOrder};
 use linwright_data::images::ImageFormat;
 use linwright_evaluate::{Bos, Join, Scoring, Split};
+use linwright_flow::SqueezeOrder;
 use linwright_measure::inspect::report::By;
 use linwright_measure::vendi::Diversity;
 use linwright_model::Role;
 use linwright_model::checkpoint::Precision;
 use linwright_molecule::relaxation::Minimiser;
 use linwright_nets::Loss;
+use linwright_train::OptimizerKind;
 use schemars::{JsonSchema, Schema, SchemaGenerator, json_schema};
 use std::borrow::Cow;
 use std::marker::PhantomData;
@@ -56,6 +59,7 @@ named! {
     Bos;
     Criterion;
     Diversity;
+    Element;
     By;
     Fit;
     ImageFormat;
@@ -66,17 +70,22 @@ named! {
     Loss;
     LossName;
     MdEnsemble;
+    Method;
     Minimiser;
     Norming;
+    OptimizerKind;
     Precision;
+    Reduction;
     ReferenceKind;
     Role, |role| role.other_names().to_vec();
     SavedForm;
     ScheduleKind;
     Scoring;
     Split;
+    SqueezeOrder;
     Storage;
     StrengthRule;
+    Target;
     Whitening;
 }
 

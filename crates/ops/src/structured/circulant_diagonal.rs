@@ -293,16 +293,6 @@ impl<T: Scalar> CirculantDiagonal<T> {
         self.parameters.pull_back(values, &back.diagonals, &back.columns, transform, grads);
         Ok(())
     }
-
-    /// Adds `scale` times the gradients of `log|det W|` to `grads`.
-    ///
-    /// # Errors
-    /// [`OpError::Singular`].
-    pub fn log_det_backward(&self, scale: f64, grads: &mut Grads<T>) -> Result<(), OpError> {
-        self.values().singular(Self::KIND)?;
-        self.parameters.log_det_back(self.values(), scale, &self.transform, grads);
-        Ok(())
-    }
 }
 
 impl<T: Scalar> Map<T> for CirculantDiagonal<T> {
@@ -397,6 +387,12 @@ impl<T: Scalar> Invertible<T> for CirculantDiagonal<T> {
         values.singular(Self::KIND)?;
         let (log_abs, sign) = values.log_abs_det();
         Ok(LogDet { log_abs, sign })
+    }
+
+    fn log_det_backward(&self, scale: f64, grads: &mut Grads<T>) -> Result<(), OpError> {
+        self.values().singular(Self::KIND)?;
+        self.parameters.log_det_back(self.values(), scale, &self.transform, grads);
+        Ok(())
     }
 }
 

@@ -1,4 +1,4 @@
-//! The update of Adam and AdamW, fused: one pass over parameter, gradient and both moments.
+//! The updates of Adam, AdamW and Adamax, fused: one pass over parameter, gradient and both moments.
 
 #![allow(unsafe_code, reason = "threads update disjoint parts of one matrix")]
 
@@ -50,6 +50,34 @@ pub fn adam<T: Scalar>(
         "slices of one parameter differ in length"
     );
     update(&constants.factors(step), parameter, gradient, first, second);
+}
+
+/// One update of Adamax: `[parameter, first, second]` are a parameter, its first moment and the
+/// decayed largest size of its gradient, in place; `step` counts from one.
+///
+/// Source: Kingma and Ba 2015, Algorithm 2. As PyTorch does, epsilon is added to each gradient's
+/// size. Deviation: weight decay is decoupled, as in AdamW.
+///
+/// # Panics
+/// If the slices differ in length.
+#[track_caller]
+pub fn adamax<T: Scalar>(
+    constants: &Adam,
+    step: u64,
+    [parameter, first, second]: [&mut [T]; 3],
+    gradient: &[T],
+) {
+    let count = gradient.len();
+    let lengths = [parameter.len(), first.len(), second.len()];
+    assert_eq!(lengths, [count; 3], "slices of one parameter");
+    let Factors { keep1, new1, keep2, decay, scale, epsilon, .. } = constants.factors::<T>(step);
+    let moments = first.iter_mut().zip(second);
+    for ((p, g), (m, u)) in parameter.iter_mut().zip(gradient).zip(moments) {
+        *m = keep1 * *m + new1 * *g;
+        let (old, new) = (keep2 * *u, g.abs() + epsilon);
+        *u = if new > old { new } else { old };
+        *p = decay * *p - scale * *m / *u;
+    }
 }
 
 /// [`adam`] of a matrix (rows, cols) whose gradient is `scale dyᵀ x`, with `dy` (n, rows) and `x`
@@ -191,6 +219,24 @@ mod tests {
     use super::*;
     use crate::kernels::gemm::{Write, product};
     use crate::{Mat, RngKey};
+
+    #[test]
+    fn adamax_is_its_definition() {
+        let constants = Adam { rate: 0.01, weight_decay: 0.1, ..Adam::default() };
+        let gradients = [[0.5, -2.0, 0.0], [-0.25, 0.1, 0.0], [0.4, 0.1, 1e-9]];
+        let (mut p, mut m, mut u) = ([1.0, -1.0, 0.5], [0.0; 3], [0.0; 3]);
+        let (mut q, mut n, mut v) = (p, m, u);
+        for (step, g) in (1..).zip(&gradients) {
+            adamax(&constants, step, [&mut p, &mut m, &mut u], g);
+            for i in 0..3 {
+                n[i] = 0.9 * n[i] + 0.1 * g[i];
+                v[i] = f64::max(0.999 * v[i], g[i].abs() + 1e-8);
+                let rate = 0.01 / (1.0 - 0.9_f64.powi(step as i32));
+                q[i] = q[i] * (1.0 - 0.01 * 0.1) - rate * n[i] / v[i];
+                assert!((p[i] - q[i]).abs() < 1e-15, "step {step}, {i}: {}, {}", p[i], q[i]);
+            }
+        }
+    }
 
     #[test]
     fn the_gradient_of_a_product_need_not_be_formed() {
