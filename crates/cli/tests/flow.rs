@@ -138,7 +138,7 @@ fn every_layer_trains_and_is_opened_again() {
 
 #[test]
 fn stopped_and_killed_a_training_ends_with_the_same_bytes() {
-    let command = format!("{MOONS} --steps 1500 --validate-every 25 -o flow");
+    let command = format!("{MOONS} --steps 400 --validate-every 25 -o flow");
     let undisturbed = Workshop::new();
     undisturbed.ok(&command);
     let w = Workshop::new();
@@ -155,8 +155,8 @@ fn stopped_and_killed_a_training_ends_with_the_same_bytes() {
     assert_eq!(w.unfinished(), [Value::Null; 0]);
     // On one thread, too.
     let alone = command.replace("-o flow", "-o alone --threads 1");
-    w.ok(&alone.replace("1500", "100"));
-    w.ok(&command.replace("1500", "100").replace("-o flow", "-o both"));
+    w.ok(&alone.replace("400", "50"));
+    w.ok(&command.replace("400", "50").replace("-o flow", "-o both"));
     assert!(w.weights("alone") == w.weights("both"));
     // With a checkpoint of one's own, which stays.
     let own = format!("{MOONS} --steps 2 --checkpoint flow.ckpt -o own");
@@ -186,6 +186,8 @@ fn what_cannot_be_trained_or_scored_is_refused_by_name() {
         ("moons --rate 0", 2, &["--rate 0"]),
         ("moons --average 1", 2, &["--average 1"]),
         ("moons --clip -1", 2, &["--clip"]),
+        ("moons --resize 8,8", 2, &["--resize", "points"]),
+        ("moons --limit 5", 2, &["--limit", "drawn"]),
         ("moons --levels 2", 2, &["levels is 2", "1 for points"]),
         ("a-images-idx3-ubyte --levels 4", 2, &["multiples of 16"]),
         ("a-images-idx3-ubyte --resize 9,9", 2, &["9 x 9", "multiples of"]),
