@@ -27,13 +27,13 @@ fn all_families_are_fitted_to_a_matrix_and_saved() {
     let mut stream = RngKey::new(3).stream();
     let mut row = || stream.normals::<f64>(8, 1.0);
     let factors = CirculantFactors { diagonals: vec![row(), row()], columns: vec![row()] };
-    let planted =
-        CirculantDiagonal::<f64>::new(CirculantParameterisation::Time, &factors).unwrap();
+    let planted = CirculantDiagonal::<f64>::new(CirculantParameterisation::Time, &factors).unwrap();
     write(&w, "w.npy", &planted.to_dense());
     let found = w.ok_json("fit w.npy --keep 0.25,0.5 --starts 2 --iterations 60 --seed 1 -o fits");
     assert_eq!((number(&found, "out"), number(&found, "inp")), (8.0, 8.0));
     // Recovered from the logarithms of its entries, but for the rounding of the file.
-    let circulant = errors(&w.ok_json("fit w.npy --operator cd:2 --operator low_rank"), "circulant_diagonal");
+    let circulant =
+        errors(&w.ok_json("fit w.npy --operator cd:2 --operator low_rank"), "circulant_diagonal");
     assert!(circulant.len() == 1 && circulant[0] < 1e-6, "{circulant:?}");
     let low = errors(&found, "low_rank");
     assert!(low.len() == 2 && low[1] < low[0] && low[1] > 0.01, "{low:?}");

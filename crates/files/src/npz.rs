@@ -98,8 +98,7 @@ impl NpzArray {
     pub fn file_of(shape: &[usize], numbers: &[f32]) -> Vec<u8> {
         assert_eq!(shape.iter().product::<usize>(), numbers.len(), "numbers of {shape:?}");
         let extents: String = shape.iter().map(|extent| format!("{extent}, ")).collect();
-        let text =
-            format!("{{'descr': '<f4', 'fortran_order': False, 'shape': ({extents}), }}");
+        let text = format!("{{'descr': '<f4', 'fortran_order': False, 'shape': ({extents}), }}");
         // Magic, version and length are ten bytes; the header ends on a multiple of 64.
         let padded = (NPY_MAGIC.len() + 4 + text.len() + 1).next_multiple_of(64);
         let spaces = padded - NPY_MAGIC.len() - 4 - text.len() - 1;

@@ -208,9 +208,8 @@ impl FlowExamples {
             match &self.content {
                 Content::Bytes(bytes) => {
                     let mut stream = key.fold_index(u64::from(index)).stream();
-                    let noisy = |byte: &u8| {
-                        ((f64::from(*byte) + stream.uniform()) / LEVELS - 0.5) as f32
-                    };
+                    let noisy =
+                        |byte: &u8| ((f64::from(*byte) + stream.uniform()) / LEVELS - 0.5) as f32;
                     all.extend(bytes[at..at + numbers].iter().map(noisy));
                 }
                 Content::Numbers(rows) => all.extend_from_slice(&rows.data()[at..at + numbers]),

@@ -200,9 +200,10 @@ impl Flow {
 
 impl Stored {
     fn planned(&self) -> Vec<Planned> {
-        let values = self.values.iter().map(|(name, shape, _)| {
-            Planned::values(name.clone(), DType::F32, shape.clone())
-        });
+        let values = self
+            .values
+            .iter()
+            .map(|(name, shape, _)| Planned::values(name.clone(), DType::F32, shape.clone()));
         let indices = self.indices.iter();
         let indices = indices.map(|(name, values)| Planned::indices(name.clone(), values.len()));
         values.chain(indices).collect()

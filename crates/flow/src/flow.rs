@@ -259,11 +259,7 @@ impl<T: Scalar> Flow<T> {
     ///
     /// # Errors
     /// As [`Self::encode`].
-    pub fn decode(
-        &self,
-        latents: &[Mat<T>],
-        ws: &mut Workspace<T>,
-    ) -> Result<Mat<T>, FlowError> {
+    pub fn decode(&self, latents: &[Mat<T>], ws: &mut Workspace<T>) -> Result<Mat<T>, FlowError> {
         self.decode_as(latents, false, ws)
     }
 
@@ -388,12 +384,7 @@ fn last<'a, T>(grads: &mut &'a mut [Vec<T>], count: usize) -> &'a mut [Vec<T>] {
 }
 
 impl<T: Scalar> Step<T> {
-    fn random(
-        spec: &FlowSpec,
-        extent: Extent,
-        name: &str,
-        key: RngKey,
-    ) -> Result<Self, FlowError> {
+    fn random(spec: &FlowSpec, extent: Extent, name: &str, key: RngKey) -> Result<Self, FlowError> {
         let norm = ActNorm::new(format!("{name}.actnorm"), extent.channels);
         let mix = |part: &str, of: &MixSpec| {
             let name = format!("{name}.{part}");

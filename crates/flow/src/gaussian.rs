@@ -138,8 +138,7 @@ mod tests {
             let permuted = Gaussian::named(&format!("gaussian:{kind}:{n}:permuted"));
             let permuted = permuted.unwrap().unwrap();
             assert!((permuted.entropy() - entropy).abs() < 1e-9, "{kind}");
-            let (mut a, mut b) =
-                (permuted.point(RngKey::new(2)), density.point(RngKey::new(2)));
+            let (mut a, mut b) = (permuted.point(RngKey::new(2)), density.point(RngKey::new(2)));
             a.sort_by(f32::total_cmp);
             b.sort_by(f32::total_cmp);
             assert_eq!(a, b, "{kind}: the same numbers in another order");
@@ -158,7 +157,9 @@ mod tests {
 
     #[test]
     fn wrong_names_are_told() {
-        for name in ["gaussian:toeplitz", "gaussian:odd:4", "gaussian:generic:1", "gaussian:a:b:c:d"] {
+        for name in
+            ["gaussian:toeplitz", "gaussian:odd:4", "gaussian:generic:1", "gaussian:a:b:c:d"]
+        {
             let error = Gaussian::named(name).unwrap().unwrap_err();
             assert!(error.starts_with("has "), "{name}: {error}");
         }

@@ -185,8 +185,10 @@ fn golden_pixel_convolutions() {
 fn golden_squeezes() {
     for set in sets() {
         let (x, extent) = places(set.get("squeeze.x"));
-        let orders =
-            [("channel_major", SqueezeOrder::ChannelMajor), ("subpixel_major", SqueezeOrder::PlaceMajor)];
+        let orders = [
+            ("channel_major", SqueezeOrder::ChannelMajor),
+            ("subpixel_major", SqueezeOrder::PlaceMajor),
+        ];
         for (name, order) in orders {
             let (want, _) = places(set.get(&format!("squeeze.{name}")));
             let y = order.squeeze(&x, extent);

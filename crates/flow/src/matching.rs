@@ -35,9 +35,8 @@ impl VelocitySpec {
     /// The network: from point and time through hidden layers with SiLU between them to a velocity.
     #[must_use]
     pub fn net(&self) -> NetSpec {
-        let linear = |name: &str, out| {
-            LayerSpec::Linear(Linear { name: name.to_owned(), out, bias: true })
-        };
+        let linear =
+            |name: &str, out| LayerSpec::Linear(Linear { name: name.to_owned(), out, bias: true });
         let mut layers = vec![linear("first", self.hidden), LayerSpec::Silu];
         let mut operators = BTreeMap::new();
         for index in 0..self.layers {
@@ -98,9 +97,14 @@ fn failed(source: NetError) -> FlowError {
 
 /// Points and a time as the input of a network.
 fn with_time(x: &Mat<f32>, t: f64) -> Batch {
-    let rows = Mat::from_fn(x.rows(), x.cols() + 1, |i, j| {
-        if j == x.cols() { t as f32 } else { x.at(i, j) }
-    });
+    let rows =
+        Mat::from_fn(
+            x.rows(),
+            x.cols() + 1,
+            |i, j| {
+                if j == x.cols() { t as f32 } else { x.at(i, j) }
+            },
+        );
     Batch { examples: x.rows(), rows }
 }
 
@@ -135,11 +139,7 @@ pub fn velocity_samples(
 /// # Errors
 /// [`FlowError::Option`] for points of more than 64 numbers, [`FlowError::Net`] for numbers that
 /// are not finite.
-pub fn velocity_nll(
-    net: &mut Net,
-    points: &Mat<f32>,
-    steps: usize,
-) -> Result<Vec<f64>, FlowError> {
+pub fn velocity_nll(net: &mut Net, points: &Mat<f32>, steps: usize) -> Result<Vec<f64>, FlowError> {
     let dims = points.cols();
     if dims > MOST_DIMENSIONS || dims + 1 != net.input().channels {
         let found = format!("points of {dims} numbers");
@@ -164,11 +164,7 @@ pub fn velocity_nll(
 }
 
 /// Velocities at points, and the divergence of each.
-fn with_divergence(
-    net: &mut Net,
-    x: &Mat<f32>,
-    t: f64,
-) -> Result<(Mat<f32>, Vec<f64>), FlowError> {
+fn with_divergence(net: &mut Net, x: &Mat<f32>, t: f64) -> Result<(Mat<f32>, Vec<f64>), FlowError> {
     let (mut divergence, mut velocity) = (vec![0.0; x.rows()], Mat::default());
     let mut ws = Workspace::default();
     for d in 0..x.cols() {
@@ -245,12 +241,16 @@ mod tests {
                 };
                 expected += (at(1e-2) - at(-1e-2)) / 2e-2;
             }
-            assert!((found - expected).abs() < 2e-2 * expected.abs().max(1.0), "{found}, {expected}");
+            assert!(
+                (found - expected).abs() < 2e-2 * expected.abs().max(1.0),
+                "{found}, {expected}"
+            );
         }
         let (side, reach) = (60, 3.0_f32);
         let cell = 2.0 * reach / side as f32;
         let at = |k: usize| (k as f32 + 0.5) * cell - reach;
-        let grid = Mat::from_fn(side * side, 2, |i, c| at(if c == 0 { i / side } else { i % side }));
+        let grid =
+            Mat::from_fn(side * side, 2, |i, c| at(if c == 0 { i / side } else { i % side }));
         let nll = velocity_nll(&mut net, &grid, 20).unwrap();
         let sum: f64 = nll.iter().map(|nll| (-nll).exp()).sum::<f64>() * f64::from(cell * cell);
         assert!((sum - 1.0).abs() < 0.05, "{sum}");
@@ -266,8 +266,7 @@ mod tests {
             linwright_data::images::Pixels::Bytes(vec![0; 128]),
             None,
         );
-        let examples =
-            FlowExamples::images(images, std::path::Path::new("a"), None).unwrap();
+        let examples = FlowExamples::images(images, std::path::Path::new("a"), None).unwrap();
         let error = velocity_examples(&examples, 4, RngKey::new(1)).unwrap_err().to_string();
         assert!(error.contains("images of 8 x 8 x 1; expected points"), "{error}");
         let mut net = Net::random(&spec(None).net(), RngKey::new(3)).unwrap();

@@ -175,9 +175,10 @@ impl<T: Scalar> Mixing<T> {
         let mut x = ws.take(y.rows(), y.cols());
         match &self.formed()?.matrices {
             Some([_, inverse]) => linear(y.view(), inverse.view(), x.view_mut(), Write::Set),
-            None => self.invertible().inverse(y.view(), x.view_mut(), ws).map_err(|source| {
-                FlowError::Operator { layer: self.name.clone(), source }
-            })?,
+            None => self
+                .invertible()
+                .inverse(y.view(), x.view_mut(), ws)
+                .map_err(|source| FlowError::Operator { layer: self.name.clone(), source })?,
         }
         Ok(x)
     }
@@ -233,9 +234,9 @@ impl<T: Scalar> Mixing<T> {
             map.backward(Backward { x, dy, tape: &tape, dx: into, grads }, ws);
         }
         if params {
-            self.invertible().log_det_backward(of_log_det, &mut own).map_err(|source| {
-                FlowError::Operator { layer: self.name.clone(), source }
-            })?;
+            self.invertible()
+                .log_det_backward(of_log_det, &mut own)
+                .map_err(|source| FlowError::Operator { layer: self.name.clone(), source })?;
         }
         grads.iter_mut().zip(own.iter()).for_each(|(to, own)| to.copy_from_slice(own));
         Ok([x, dx])
@@ -247,10 +248,10 @@ impl<T: Scalar> Mixing<T> {
     /// As [`Self::log_det`]; [`FlowError::NotFinite`] if the numbers are not.
     pub fn norms(&self) -> Result<MixNorms, FlowError> {
         let log_det = self.log_det()?;
-        let matrix = self.op.to_dense().map_err(|source| FlowError::Operator {
-            layer: self.name.clone(),
-            source,
-        })?;
+        let matrix = self
+            .op
+            .to_dense()
+            .map_err(|source| FlowError::Operator { layer: self.name.clone(), source })?;
         let svd = linalg::svd(matrix.cast().view()).map_err(|_| FlowError::NotFinite {
             what: format!("the matrix of {}", self.name),
             index: 0,

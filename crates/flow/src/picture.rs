@@ -147,8 +147,10 @@ mod tests {
         let spec = spec(2, 1, 1, Values::Numbers);
         let rows = Mat::from_vec(3, 2, vec![0.0, 0.0, 1.0, 0.0, 0.0, 2.0]);
         let (_, pixels) = drawn(&picture(&spec, &rows).unwrap());
-        let dark: Vec<(usize, usize)> =
-            (0..SIDE * SIDE).filter(|at| pixels[*at] == 0).map(|at| (at / SIDE, at % SIDE)).collect();
+        let dark: Vec<(usize, usize)> = (0..SIDE * SIDE)
+            .filter(|at| pixels[*at] == 0)
+            .map(|at| (at / SIDE, at % SIDE))
+            .collect();
         let [top, left, right] = dark[..] else { panic!("{dark:?}") };
         assert_eq!((top.1, left.0), (left.1, right.0));
         let (up, across) = (left.0 - top.0, right.1 - left.1);

@@ -265,7 +265,9 @@ mod tests {
             assert_eq!(plan.len(), levels);
             let left: usize = plan
                 .iter()
-                .map(|level| (level.extent.channels - level.kept.unwrap_or(0)) * level.extent.places())
+                .map(|level| {
+                    (level.extent.channels - level.kept.unwrap_or(0)) * level.extent.places()
+                })
                 .sum();
             assert_eq!(left, spec.input.numbers(), "latents have the size of the input");
         }

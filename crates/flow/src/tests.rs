@@ -339,12 +339,8 @@ fn trained(
         ..FlowSpec::for_data(examples.extent(), examples.values(), layer)
     };
     let mut flow = Flow::random(&spec, RngKey::new(3)).unwrap();
-    let plan = FlowPlan {
-        training: Vec::new(),
-        held_out: Vec::new(),
-        batch: 64,
-        key: RngKey::new(4),
-    };
+    let plan =
+        FlowPlan { training: Vec::new(), held_out: Vec::new(), batch: 64, key: RngKey::new(4) };
     let mut problem = FlowTraining::new(&mut flow, &examples, plan).unwrap();
     let mut control = Quiet { most, steps: 0 };
     let outcome = train(&mut problem, &settings(steps), checkpoint, &mut control)?;
@@ -358,8 +354,7 @@ fn training_learns_points_in_the_plane() {
         assert!(best < first - 0.02, "{name}: {first} to {best} bits per dimension");
         let examples = FlowExamples::open(name, None).unwrap();
         let all: Vec<u32> = (0..500).collect();
-        let scores =
-            score_flow(&flow, &examples, &all, (3, RngKey::new(8)), &mut Silent).unwrap();
+        let scores = score_flow(&flow, &examples, &all, (3, RngKey::new(8)), &mut Silent).unwrap();
         assert!((scores.bits_per_dim - best).abs() < 0.2, "{name}: {scores:?}, {best}");
         assert!(scores.stderr > 0.0 && scores.draws == 1, "{scores:?}");
         assert!((scores.nll / (2.0 * LN_2) - scores.bits_per_dim).abs() < 1e-12);

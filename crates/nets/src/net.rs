@@ -204,11 +204,7 @@ impl<T: Scalar> Net<T> {
     ///
     /// # Errors
     /// As [`Self::outputs`].
-    pub fn outputs_in(
-        &self,
-        batch: Batch<T>,
-        ws: &mut Workspace<T>,
-    ) -> Result<Mat<T>, NetError> {
+    pub fn outputs_in(&self, batch: Batch<T>, ws: &mut Workspace<T>) -> Result<Mat<T>, NetError> {
         let mut state = self.start_with(batch)?;
         for index in 0..self.stages.len() {
             let (stack, keep) = (&mut state.stack, Keep::Nothing);

@@ -71,7 +71,10 @@ impl Family {
     #[must_use]
     pub fn all() -> Vec<Self> {
         let kinds = OpSpec::KINDS.iter().filter(|kind| **kind != "dense");
-        kinds.filter_map(|kind| Self::named(kind)).filter(|family| family.spec().is_linear()).collect()
+        kinds
+            .filter_map(|kind| Self::named(kind))
+            .filter(|family| family.spec().is_linear())
+            .collect()
     }
 
     /// The kind of this name, with its default options.
@@ -153,10 +156,11 @@ impl FamilyFit {
         let small = shape.out.max(shape.inp) <= MOST_SINGULAR;
         let singular = match (&fit.op, small && shape.out.min(shape.inp) > 0) {
             (Op::Linear(op), true) => {
-                let svd = linalg::svd(op.to_dense().view()).map_err(|error| FitError::Numerics {
-                    what: "singular values of a fitted operator",
-                    reason: error.to_string(),
-                })?;
+                let svd =
+                    linalg::svd(op.to_dense().view()).map_err(|error| FitError::Numerics {
+                        what: "singular values of a fitted operator",
+                        reason: error.to_string(),
+                    })?;
                 let (most, least) = (svd.s[0], svd.s[svd.s.len() - 1]);
                 let condition = (least > f64::EPSILON * most).then_some(most / least);
                 Some(SingularRange { norm: most, condition })
@@ -214,7 +218,12 @@ mod tests {
             assert!(kinds.contains(kind), "{kind} in {kinds:?}, refused: {:?}", found.refused);
         }
         for fit in &found.fits {
-            assert!(fit.error <= 1.0 + 1e-9 && fit.parameters > 0, "{:?}: {}", fit.spec(), fit.error);
+            assert!(
+                fit.error <= 1.0 + 1e-9 && fit.parameters > 0,
+                "{:?}: {}",
+                fit.spec(),
+                fit.error
+            );
             assert!(fit.singular.is_some_and(|range| range.norm > 0.0), "{:?}", fit.spec());
         }
         let refused = found.refused.iter().find(|refusal| refusal.kind == "butterfly").unwrap();
@@ -229,8 +238,7 @@ mod tests {
     fn a_product_of_diagonals_and_a_circulant_is_recovered_exactly() {
         let mut stream = RngKey::new(3).stream();
         let mut row = || stream.normals::<f64>(9, 1.0);
-        let factors =
-            CirculantFactors { diagonals: vec![row(), row()], columns: vec![row()] };
+        let factors = CirculantFactors { diagonals: vec![row(), row()], columns: vec![row()] };
         let planted =
             CirculantDiagonal::<f64>::new(CirculantParameterisation::Time, &factors).unwrap();
         let weight: Mat<f64> = planted.to_dense();

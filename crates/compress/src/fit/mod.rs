@@ -41,9 +41,7 @@ pub mod spectrum;
 mod sum;
 mod trained;
 
-pub use families::{
-    Family, FamilyFit, FamilyFits, FamilyRefusal, SingularRange, fit_families,
-};
+pub use families::{Family, FamilyFit, FamilyFits, FamilyRefusal, SingularRange, fit_families};
 
 use crate::FitError;
 use linwright_ops::{Op, OpSpec, Shape};

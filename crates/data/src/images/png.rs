@@ -7,9 +7,7 @@
 
 use super::gzip::DEFLATE_FACTOR;
 use super::{ImageError, ImageShape, Images, Pixels, invalid};
-use ::png::{
-    BitDepth, ColorType, Decoder, DecodingError, Encoder, Info, Limits, Transformations,
-};
+use ::png::{BitDepth, ColorType, Decoder, DecodingError, Encoder, Info, Limits, Transformations};
 use linwright_run::shown_reason;
 use std::io::Cursor;
 use std::path::Path;

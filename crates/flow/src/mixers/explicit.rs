@@ -113,8 +113,8 @@ impl<F: Form, T: Scalar> Map<T> for Explicit<F, T> {
     fn params_mut(&mut self) -> Vec<ParamMut<'_, T>> {
         self.formed = OnceLock::new();
         let tensors = self.form.tensors().into_iter().zip(&mut self.numbers);
-        let named = tensors
-            .map(|((name, shape), values)| ParamMut { name: name.into(), shape, values });
+        let named =
+            tensors.map(|((name, shape), values)| ParamMut { name: name.into(), shape, values });
         named.collect()
     }
 

@@ -185,7 +185,9 @@ fn registered<T: Scalar>(spec: &OpSpec, channels: usize, key: RngKey) -> Result<
 fn check_formed(channels: usize) -> Result<(), String> {
     match channels <= MOST_FORMED {
         true => Ok(()),
-        false => Err(format!("this kind mixes at most {MOST_FORMED}; take cd, butterfly or woodbury")),
+        false => {
+            Err(format!("this kind mixes at most {MOST_FORMED}; take cd, butterfly or woodbury"))
+        }
     }
 }
 

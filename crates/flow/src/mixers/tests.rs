@@ -50,8 +50,7 @@ fn every_kind_conforms_to_the_laws_of_operators() {
 
 #[test]
 fn orthogonal_kinds_keep_lengths() {
-    let kinds =
-        ["cd:2", "dense", "plu", "permutation", "householder", "exponential", "butterfly"];
+    let kinds = ["cd:2", "dense", "plu", "permutation", "householder", "exponential", "butterfly"];
     for text in kinds {
         let op = MixSpec::parse(text).unwrap().build::<f64>(8, RngKey::new(1)).unwrap();
         let w = op.to_dense().unwrap();

@@ -293,7 +293,6 @@ impl<T: Scalar> CirculantDiagonal<T> {
         self.parameters.pull_back(values, &back.diagonals, &back.columns, transform, grads);
         Ok(())
     }
-
 }
 
 impl<T: Scalar> Map<T> for CirculantDiagonal<T> {

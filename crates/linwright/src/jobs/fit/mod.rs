@@ -5,12 +5,10 @@ mod write;
 
 use super::outcome::{table, text};
 use super::{Failure, Job, JobError, Outcome, Session, outputs};
-use linwright_compress::fit::{
-    Family, FamilyFit, FamilyFits, FitOptions, Target, fit_families,
-};
+use linwright_compress::fit::{Family, FamilyFit, FamilyFits, FitOptions, Target, fit_families};
 use linwright_ops::OpSpec;
-use linwright_report::number::{grouped, percent};
 use linwright_report::Block;
+use linwright_report::number::{grouped, percent};
 use linwright_run::{Monitor, shown};
 use linwright_tensor::RngKey;
 use linwright_train::{Control, Progress};

@@ -42,7 +42,8 @@ pub(super) fn directory(
 
 /// Writes an operator, in single precision.
 fn operator(writer: &mut DirWriter, index: usize, fit: &FamilyFit) -> Result<(), Failure> {
-    let (header, tensors) = save(&fit.fit.op).map_err(|error| Failure::general(error.to_string()))?;
+    let (header, tensors) =
+        save(&fit.fit.op).map_err(|error| Failure::general(error.to_string()))?;
     let planned: Vec<Planned> = tensors
         .iter()
         .map(|(name, tensor)| match tensor {

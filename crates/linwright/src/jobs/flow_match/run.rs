@@ -150,7 +150,8 @@ impl<'a> Prepared<'a> {
         result["output"] = json!(session.portable(&self.job.output));
         result["sha256"] = json!(hash);
         result["seconds"] = json!(seconds);
-        let number = |key: &str| result[key].as_f64().map_or_else(String::new, |v| format!("{v:.4}"));
+        let number =
+            |key: &str| result[key].as_f64().map_or_else(String::new, |v| format!("{v:.4}"));
         let rows = vec![
             vec!["parameters".into(), grouped(self.net.parameters())],
             vec!["held-out loss of velocities".into(), number("loss")],
