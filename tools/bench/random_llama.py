@@ -29,6 +29,8 @@ SHAPES = {
     "llama-3.1-8b": (4096, 14336, 32, 32, 8, False),
     "llama-7b": (4096, 11008, 32, 32, 32, False),
     "mistral-7b": (4096, 14336, 32, 32, 8, False),
+    "qwen2.5-1.5b": (1536, 8960, 28, 12, 2, True),
+    "fox-1-1.6b": (2048, 5632, 32, 16, 4, True),
     "qwen3-8b": (4096, 12288, 36, 32, 8, False),
 }
 SCALE = np.float32(0.02)
@@ -39,10 +41,10 @@ PIECE = 1 << 22
 def config_of(shape, vocab, dtype, layers=None):
     """The config.json, in the words of transformers."""
     hidden, intermediate, standard, heads, kv_heads, tied = SHAPES[shape]
-    is_qwen = shape.startswith("qwen3")
+    family = next((f for f in ("qwen2", "qwen3") if shape.startswith(f)), "llama")
     return {
-        "architectures": ["Qwen3ForCausalLM" if is_qwen else "LlamaForCausalLM"],
-        "model_type": "qwen3" if is_qwen else "llama",
+        "architectures": [f"{family.capitalize()}ForCausalLM"],
+        "model_type": family,
         "hidden_size": hidden,
         "intermediate_size": intermediate,
         "num_hidden_layers": layers or standard,
@@ -75,6 +77,9 @@ def tensors_of(config):
         yield at + "self_attn.k_proj.weight", (kv, hidden)
         yield at + "self_attn.v_proj.weight", (kv, hidden)
         yield at + "self_attn.o_proj.weight", (hidden, hidden)
+        if config["model_type"] == "qwen2":
+            for name, rows in (("q", hidden), ("k", kv), ("v", kv)):
+                yield at + f"self_attn.{name}_proj.bias", (rows,)
         if config["model_type"] == "qwen3":
             yield at + "self_attn.q_norm.weight", (config["head_dim"],)
             yield at + "self_attn.k_norm.weight", (config["head_dim"],)

@@ -63,7 +63,7 @@ pub fn cache<N: Differentiable>(
                 return Err(AttributeError::Interrupted);
             }
             let batch = examples.batch(start..of_shard.end.min(start + manifest.batch));
-            writer.push(&gradients(network, map, &batch, manifest.reduction, start)?)?;
+            writer.push(&gradients(network, map, &batch, manifest.objective(), start)?)?;
             let done = start + batch.spans.len();
             monitor.progress(done as u64, manifest.count as u64);
         }
@@ -100,7 +100,7 @@ pub fn estimate<N: Differentiable>(
     // One in the middle: texts may be sorted by length.
     let start = (manifest.count - count) / 2;
     let batch = examples.batch(start..start + count);
-    let pass = || gradients(network, map, &batch, manifest.reduction, start);
+    let pass = || gradients(network, map, &batch, manifest.objective(), start);
     pass()?;
     let begin = Instant::now();
     pass()?;

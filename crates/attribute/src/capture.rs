@@ -7,8 +7,9 @@
 //! exactly nothing where the loss is taken, and elsewhere what later targets owe them.
 
 use crate::AttributeError;
-use crate::examples::{ExampleBatch, ExampleLosses, Reduction};
+use crate::examples::{ExampleBatch, ExampleLosses};
 use crate::gradient_map::{GradientMap, InputGroup};
+use crate::target::Objective;
 use linwright_ops::{Differentiable, ExampleRows, Probe, Seen, SeenGradient, SiteId};
 use linwright_tensor::kernels::elementwise::{all_finite, scale};
 use linwright_tensor::kernels::select::select_columns;
@@ -20,14 +21,15 @@ use std::borrow::Cow;
 pub struct Gradients {
     /// One row for each example.
     pub rows: Mat<f32>,
-    /// Loss of each example in nats, summed or averaged over its targets like its gradient.
+    /// What was differentiated of each example, summed or averaged over its targets like its
+    /// gradient: a loss in nats.
     pub losses: Vec<f64>,
     /// Number of targets of each example.
     pub targets: Vec<u64>,
 }
 
-/// The compressed gradients of the loss of each example of a batch. `first` is the number of the
-/// first example, for messages.
+/// The compressed gradients of each example of a batch: those of its loss, or of another
+/// [`Objective`]. `first` is the number of the first example, for messages.
 ///
 /// # Errors
 /// [`AttributeError::NoTarget`], [`AttributeError::ZeroGradient`], [`AttributeError::NotFinite`],
@@ -37,19 +39,20 @@ pub fn gradients<N: Differentiable>(
     network: &N,
     map: &GradientMap,
     batch: &ExampleBatch<N::Input>,
-    reduction: Reduction,
+    objective: impl Into<Objective>,
     first: usize,
 ) -> Result<Gradients, AttributeError> {
-    let targets = batch.counted();
+    let (targets, objective) = (batch.counted(), objective.into());
     if let Some(empty) = targets.iter().position(|count| *count == 0) {
         return Err(AttributeError::NoTarget { example: first + empty });
     }
-    let (mut loss, mut capture) = (ExampleLosses::new(batch), Capture::new(map, targets.len()));
+    let mut loss = ExampleLosses::new(batch, objective.target);
+    let mut capture = Capture::new(map, targets.len());
     let passed = network.loss_to_slots(&batch.input, &mut loss, &mut capture);
     passed.map_err(|error| AttributeError::Network(Box::new(error)))?;
     let (mut rows, mut losses) = (capture.finish()?, loss.losses);
     for (example, &count) in targets.iter().enumerate() {
-        let factor = reduction.scale(count);
+        let factor = objective.reduction.scale(count);
         losses[example] *= f64::from(factor);
         if factor != 1.0 {
             scale(rows.view_mut().rows_range(example, 1), factor);
@@ -57,6 +60,49 @@ pub fn gradients<N: Differentiable>(
         check(map, rows.row(example), first + example)?;
     }
     Ok(Gradients { rows, losses, targets })
+}
+
+/// The parts of the rows of a batch in the compressed gradients of its examples: row t has
+/// `g_t a_tᵀ` of every layer, compressed. The rows of an example add up to its gradient. For
+/// networks whose layers have as many rows as the batch has targets, such as language models.
+///
+/// # Errors
+/// As [`gradients`], and [`AttributeError::Layers`] for layers with other rows.
+pub fn gradients_by_row<N: Differentiable>(
+    network: &N,
+    map: &GradientMap,
+    batch: &ExampleBatch<N::Input>,
+    objective: impl Into<Objective>,
+    first: usize,
+) -> Result<Mat<f32>, AttributeError> {
+    let (targets, objective) = (batch.counted(), objective.into());
+    if let Some(empty) = targets.iter().position(|count| *count == 0) {
+        return Err(AttributeError::NoTarget { example: first + empty });
+    }
+    let mut loss = ExampleLosses::new(batch, objective.target);
+    let mut capture = Capture::new(map, batch.targets.len());
+    capture.by_row = true;
+    let passed = network.loss_to_slots(&batch.input, &mut loss, &mut capture);
+    passed.map_err(|error| AttributeError::Network(Box::new(error)))?;
+    if let Some(other) = capture.passed.iter().position(|rows| *rows != batch.targets.len()) {
+        let (site, found) = (&map.layers()[other].site, capture.passed[other]);
+        let expected = batch.targets.len();
+        return Err(AttributeError::Layers {
+            reason: format!("{site} has {found} rows, expected {expected}, one for each target"),
+        });
+    }
+    let mut rows = capture.finish()?;
+    for (span, &count) in batch.spans.iter().zip(&targets) {
+        let factor = objective.reduction.scale(count);
+        if factor != 1.0 {
+            scale(rows.view_mut().rows_range(span.start, span.len()), factor);
+        }
+    }
+    if !all_finite(rows.data()) {
+        let site = map.layers()[0].site.0.clone();
+        return Err(AttributeError::NotFinite { example: first, site });
+    }
+    Ok(rows)
 }
 
 /// Checks that a gradient is finite and not zero.
@@ -115,16 +161,21 @@ struct Capture<'a> {
     map: &'a GradientMap,
     /// For each group the blocks of its input; none once all of its layers have read them.
     kept: Vec<Vec<Option<Kept>>>,
-    /// For each layer the number of blocks whose gradient came.
+    /// For each layer the number of blocks whose gradient came, and that of their rows.
     seen: Vec<usize>,
+    passed: Vec<usize>,
+    /// Compressed gradients of examples, or of rows.
     rows: Mat<f32>,
+    by_row: bool,
 }
 
 impl<'a> Capture<'a> {
+    /// A capture of so many examples, or rows.
     fn new(map: &'a GradientMap, examples: usize) -> Self {
         let kept = map.groups().iter().map(|_| Vec::new()).collect();
-        let seen = vec![0; map.layers().len()];
-        Self { map, kept, seen, rows: Mat::zeros(examples, map.size()) }
+        let (seen, passed) = (vec![0; map.layers().len()], vec![0; map.layers().len()]);
+        let rows = Mat::zeros(examples, map.size());
+        Self { map, kept, seen, passed, rows, by_row: false }
     }
 
     fn finish(self) -> Result<Mat<f32>, AttributeError> {
@@ -176,9 +227,15 @@ impl Probe for Capture<'_> {
         let kept = place.as_mut().unwrap_or_else(|| panic!("{site}: rows came twice"));
         let x = kept.of_member(&self.map.groups()[layer.group], layer.member);
         let dy = layer.map.reduce_gradients(seen.dy);
+        let before = self.passed[index];
+        self.passed[index] += dy.rows();
+        let parts = match self.by_row {
+            true => each_row(seen.examples, before, self.rows.rows()),
+            false => seen.examples.to_vec(),
+        };
         let mut of_examples: Vec<(MatMut<'_, f32>, Vec<&ExampleRows>)> =
             self.rows.view_mut().row_blocks(1).into_iter().map(|row| (row, Vec::new())).collect();
-        seen.examples.iter().for_each(|part| of_examples[part.example].1.push(part));
+        parts.iter().for_each(|part| of_examples[part.example].1.push(part));
         of_examples.retain(|(_, parts)| !parts.is_empty());
         let columns = layer.columns.clone();
         parallel::for_each(of_examples, |_, (mut row, parts)| {
@@ -195,6 +252,14 @@ impl Probe for Capture<'_> {
             *place = None;
         }
     }
+}
+
+/// Every row of a block as an example of its own, whose number is that in the batch of `most` rows,
+/// of which `before` came before the block.
+fn each_row(examples: &[ExampleRows], before: usize, most: usize) -> Vec<ExampleRows> {
+    let rows = examples.iter().flat_map(|part| part.rows.clone());
+    let row = |row: usize| ExampleRows { example: before + row, rows: row..row + 1 };
+    rows.map(row).filter(|part| part.example < most).collect()
 }
 
 #[cfg(test)]

@@ -16,16 +16,19 @@
 //! here queries are, which gives the same scores.
 
 use crate::AttributeError;
+use crate::influence::Precondition;
+use crate::maps::MAX_NUMBERS;
 use crate::store::{GradientStore, ShardFile};
 use linwright_tensor::Mat;
 use linwright_tensor::kernels::gemm::{Arg, Write, product};
 use linwright_tensor::linalg::eigh;
 use serde::{Deserialize, Serialize};
 use std::fmt;
+use std::ops::Range;
 use std::str::FromStr;
 
 /// Smallest damping relative to the largest eigenvalue: below, rounding decides.
-const SMALLEST: f64 = 1e-13;
+pub(crate) const SMALLEST: f64 = 1e-13;
 
 /// What is added to the diagonal of a Fisher matrix: `relative:D`, `D` for short, or `absolute:D`.
 #[derive(Clone, Copy, Debug, PartialEq, Serialize, Deserialize)]
@@ -84,16 +87,16 @@ impl TryFrom<String> for Damping {
 /// The decomposed Fisher matrix of a layer.
 #[derive(Debug)]
 pub struct Curvature {
-    site: String,
-    size: usize,
-    examples: usize,
-    trace: f64,
+    pub(crate) site: String,
+    pub(crate) size: usize,
+    pub(crate) examples: usize,
+    pub(crate) trace: f64,
     /// Eigenvalues, ascending.
-    values: Vec<f64>,
+    pub(crate) values: Vec<f64>,
     /// Eigenvectors as columns.
-    vectors: Mat<f64>,
+    pub(crate) vectors: Mat<f64>,
     /// The gradients, if the decomposition is that of their inner products.
-    rows: Option<Mat<f64>>,
+    pub(crate) rows: Option<Mat<f64>>,
 }
 
 impl Curvature {
@@ -109,16 +112,34 @@ impl Curvature {
         shards: &[ShardFile],
         layer: usize,
     ) -> Result<Self, AttributeError> {
-        let about = &store.manifest().layers[layer];
-        let (size, count) = (about.size, store.manifest().count);
+        Self::of_layers(store, shards, layer..layer + 1)
+    }
+
+    /// One Fisher matrix of several layers of a store, with what two layers have in common.
+    ///
+    /// # Errors
+    /// As [`Self::of_layer`], and [`AttributeError::MapTooLarge`] for a matrix that memory should
+    /// not hold.
+    ///
+    /// # Panics
+    /// If there are no such layers.
+    pub fn of_layers(
+        store: &GradientStore,
+        shards: &[ShardFile],
+        layers: Range<usize>,
+    ) -> Result<Self, AttributeError> {
+        let (manifest, site) = (store.manifest(), site_of(store, &layers));
+        let (size, count) =
+            (manifest.layers[layers.clone()].iter().map(|layer| layer.size).sum(), manifest.count);
         let is_dual = count < size;
+        if count.min(size).saturating_mul(size) > MAX_NUMBERS {
+            return Err(AttributeError::MapTooLarge { kind: "of curvature", most: MAX_NUMBERS });
+        }
         let mut sum = Mat::zeros(size, if is_dual { 0 } else { size });
-        let (mut rows, mut values) = (Vec::new(), Mat::default());
+        let (mut rows, mut wide) = (Vec::new(), Mat::default());
         for shard in shards {
             for tile in 0..shard.tiles() {
-                let tile = shard.tile(tile)?;
-                tile.layer(layer, &mut values)?;
-                let wide: Mat<f64> = values.cast();
+                shard.tile(tile)?.layers(layers.clone(), &mut wide)?;
                 if is_dual {
                     rows.extend_from_slice(wide.data());
                 } else {
@@ -128,8 +149,8 @@ impl Curvature {
             }
         }
         match is_dual {
-            true => Self::dual(&about.site, Mat::from_vec(count, size, rows)),
-            false => Self::of_sum(&about.site, sum, count),
+            true => Self::dual(&site, Mat::from_vec(count, size, rows)),
+            false => Self::of_sum(&site, sum, count),
         }
     }
 
@@ -190,6 +211,18 @@ impl Curvature {
         self.trace / self.size as f64
     }
 
+    /// The largest eigenvalue.
+    #[must_use]
+    pub fn largest(&self) -> f64 {
+        self.values.last().copied().unwrap_or(0.0)
+    }
+
+    /// Number of eigenvalues that are not rounding.
+    #[must_use]
+    pub fn rank(&self) -> usize {
+        self.values.iter().filter(|value| **value > SMALLEST * self.largest()).count()
+    }
+
     /// What a damping adds to the diagonal.
     ///
     /// # Errors
@@ -246,21 +279,6 @@ impl Curvature {
         Ok(())
     }
 
-    /// `yᵀ (F + λ)⁻¹ y` of every row (.., size).
-    ///
-    /// # Errors
-    /// As [`Self::damping`].
-    pub fn self_influence(
-        &self,
-        rows: &Mat<f64>,
-        damping: Damping,
-    ) -> Result<Vec<f64>, AttributeError> {
-        let mut conditioned = rows.clone();
-        self.precondition(&mut conditioned, damping)?;
-        let dot = |i: usize| rows.row(i).iter().zip(conditioned.row(i)).map(|(a, b)| a * b).sum();
-        Ok((0..rows.rows()).map(dot).collect())
-    }
-
     /// Divides column j by a function of eigenvalue j.
     fn divide(&self, rows: &mut Mat<f64>, by: impl Fn(f64) -> f64) {
         for i in 0..rows.rows() {
@@ -270,13 +288,29 @@ impl Curvature {
     }
 }
 
-fn times(a: &Mat<f64>, b: &Mat<f64>) -> Mat<f64> {
+impl Precondition for Curvature {
+    fn precondition(&self, rows: &mut Mat<f64>, damping: Damping) -> Result<(), AttributeError> {
+        Self::precondition(self, rows, damping)
+    }
+}
+
+/// Name of some layers of a store in messages.
+fn site_of(store: &GradientStore, layers: &Range<usize>) -> String {
+    let sites = &store.manifest().layers[layers.clone()];
+    match sites {
+        [one] => one.site.clone(),
+        [first, .., last] => format!("{} to {}", first.site, last.site),
+        [] => String::new(),
+    }
+}
+
+pub(crate) fn times(a: &Mat<f64>, b: &Mat<f64>) -> Mat<f64> {
     let mut c = Mat::zeros(a.rows(), b.cols());
     product(1.0, Arg::Plain(a.view()), Arg::Plain(b.view()), c.view_mut(), Write::Set);
     c
 }
 
-fn times_transposed(a: &Mat<f64>, b: &Mat<f64>) -> Mat<f64> {
+pub(crate) fn times_transposed(a: &Mat<f64>, b: &Mat<f64>) -> Mat<f64> {
     let mut c = Mat::zeros(a.rows(), b.rows());
     product(1.0, Arg::Plain(a.view()), Arg::Transposed(b.view()), c.view_mut(), Write::Set);
     c

@@ -1,7 +1,7 @@
 //! Training examples with their targets, and the losses whose gradients are taken.
 
-use crate::AttributeError;
-use linwright_ops::{CrossEntropy, OutputLoss};
+use crate::{AttributeError, Target};
+use linwright_ops::OutputLoss;
 use linwright_tensor::MatMut;
 use serde::{Deserialize, Serialize};
 use std::fmt;
@@ -117,19 +117,20 @@ impl TryFrom<String> for Reduction {
     }
 }
 
-/// The sum of cross entropies over all rows, which remembers that of each example.
+/// The sum of a quantity over all rows, which remembers that of each example.
 #[derive(Debug)]
 pub(crate) struct ExampleLosses<'a> {
+    target: Target,
     targets: &'a [u32],
     spans: &'a [Range<usize>],
-    /// Loss of each example, in nats.
+    /// That of each example; of losses in nats.
     pub(crate) losses: Vec<f64>,
 }
 
 impl<'a> ExampleLosses<'a> {
-    pub(crate) fn new<I>(batch: &'a ExampleBatch<I>) -> Self {
+    pub(crate) fn new<I>(batch: &'a ExampleBatch<I>, target: Target) -> Self {
         let losses = vec![0.0; batch.spans.len()];
-        Self { targets: &batch.targets, spans: &batch.spans, losses }
+        Self { target, targets: &batch.targets, spans: &batch.spans, losses }
     }
 }
 
@@ -144,7 +145,7 @@ impl OutputLoss for ExampleLosses<'_> {
             }
             assert_eq!(rows.start, next, "spans follow each other");
             let block = outputs.reborrow().rows_range(rows.start - first, rows.len());
-            let of_block = CrossEntropy::sum(self.targets).of_rows(rows.start, block);
+            let of_block = self.target.of_rows(&self.targets[rows.clone()], block);
             (*loss, sum, next) = (*loss + of_block, sum + of_block, rows.end);
         }
         assert_eq!(next, end, "every row belongs to an example");
@@ -155,6 +156,7 @@ impl OutputLoss for ExampleLosses<'_> {
 #[cfg(test)]
 mod tests {
     use super::*;
+    use linwright_ops::CrossEntropy;
     use linwright_tensor::{Mat, RngKey};
 
     #[test]
@@ -164,14 +166,14 @@ mod tests {
         let batch = ExampleBatch { input: (), targets, spans: vec![0..3, 3..3, 3..6] };
         assert_eq!(batch.counted(), [2, 0, 2]);
         let (mut whole, mut expected) = (outputs.clone(), outputs.clone());
-        let mut losses = ExampleLosses::new(&batch);
+        let mut losses = ExampleLosses::new(&batch, Target::Loss);
         let sum = losses.of_rows(0, whole.view_mut());
         let reference = CrossEntropy::sum(&batch.targets).of_rows(0, expected.view_mut());
         assert!((sum - reference).abs() < 1e-6 && whole == expected);
         let mut first = outputs.clone();
         let alone = CrossEntropy::sum(&batch.targets).of_rows(0, first.view_mut().rows_range(0, 3));
         assert!((losses.losses[0] - alone).abs() < 1e-6 && losses.losses[1] == 0.0);
-        let (mut parts, mut blocks) = (outputs, ExampleLosses::new(&batch));
+        let (mut parts, mut blocks) = (outputs, ExampleLosses::new(&batch, Target::Loss));
         blocks.of_rows(0, parts.view_mut().rows_range(0, 4));
         blocks.of_rows(4, parts.view_mut().rows_range(4, 2));
         assert!(parts == expected && (blocks.losses[2] - losses.losses[2]).abs() < 1e-6);

@@ -9,6 +9,7 @@
 
 mod attribution;
 mod masks;
+mod methods;
 
 use crate::maps::{Dense, Identity, Mask, Rows, SparseSigns, VectorMap};
 use crate::{LayerMap, LayerShape};
@@ -31,6 +32,7 @@ impl Golden {
             Dtype::F64 => eights.iter().map(|b| f64::from_le_bytes(*b)).collect(),
             Dtype::I64 => eights.iter().map(|b| i64::from_le_bytes(*b) as f64).collect(),
             Dtype::F32 => fours.iter().map(|b| f64::from(f32::from_le_bytes(*b))).collect(),
+            Dtype::BOOL => view.data().iter().map(|b| f64::from(*b)).collect(),
             Dtype::I8 => view.data().iter().map(|b| f64::from(b.cast_signed())).collect(),
             other => panic!("golden tensor of type {other:?}"),
         };

@@ -11,12 +11,12 @@
 
 use crate::AttributeError;
 use crate::curvature::{Curvature, Damping};
+use crate::kronecker::Kronecker;
 use crate::store::{GradientStore, ShardFile};
 use linwright_run::Monitor;
 use linwright_tensor::Mat;
 use linwright_tensor::kernels::gemm::{Arg, Write, product};
-use serde::{Deserialize, Serialize};
-use std::str::FromStr;
+use std::ops::Range;
 
 /// How gradients are compared.
 #[derive(Clone, Copy, Debug, PartialEq)]
@@ -25,88 +25,10 @@ pub enum Comparison {
     GradDot,
     /// Inner products of directions: cosines.
     GradCos,
-    /// Influence by the empirical Fisher matrix of each layer.
+    /// Influence by the curvature of the [`Geometry`].
     Influence(Damping),
     /// Influence over the root of the self-influence of the stored example.
     RelatIf(Damping),
-}
-
-/// A way of comparing gradients, without its damping.
-#[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize, Deserialize)]
-#[serde(into = "String", try_from = "String")]
-pub enum ComparisonKind {
-    /// See [`Comparison::GradDot`].
-    GradDot,
-    /// See [`Comparison::GradCos`].
-    GradCos,
-    /// See [`Comparison::Influence`].
-    Influence,
-    /// See [`Comparison::RelatIf`].
-    RelatIf,
-}
-
-impl ComparisonKind {
-    /// Every kind.
-    pub const ALL: [Self; 4] = [Self::GradDot, Self::GradCos, Self::Influence, Self::RelatIf];
-
-    /// Its name in options and results.
-    #[must_use]
-    pub fn name(self) -> &'static str {
-        match self {
-            Self::GradDot => "grad_dot",
-            Self::GradCos => "grad_cos",
-            Self::Influence => "influence",
-            Self::RelatIf => "relatif",
-        }
-    }
-
-    /// Whether it has a damping.
-    #[must_use]
-    pub fn is_damped(self) -> bool {
-        match self {
-            Self::GradDot | Self::GradCos => false,
-            Self::Influence | Self::RelatIf => true,
-        }
-    }
-
-    /// The comparison with a damping, which kinds without one do not read.
-    #[must_use]
-    pub fn with(self, damping: Damping) -> Comparison {
-        match self {
-            Self::GradDot => Comparison::GradDot,
-            Self::GradCos => Comparison::GradCos,
-            Self::Influence => Comparison::Influence(damping),
-            Self::RelatIf => Comparison::RelatIf(damping),
-        }
-    }
-}
-
-impl FromStr for ComparisonKind {
-    type Err = AttributeError;
-
-    fn from_str(text: &str) -> Result<Self, AttributeError> {
-        let names = Self::ALL.map(Self::name).join(", ");
-        let refused = || AttributeError::Setting {
-            name: "comparison",
-            found: text.into(),
-            expected: format!("one of {names}"),
-        };
-        Self::ALL.into_iter().find(|kind| kind.name() == text).ok_or_else(refused)
-    }
-}
-
-impl From<ComparisonKind> for String {
-    fn from(kind: ComparisonKind) -> Self {
-        kind.name().into()
-    }
-}
-
-impl TryFrom<String> for ComparisonKind {
-    type Error = AttributeError;
-
-    fn try_from(text: String) -> Result<Self, AttributeError> {
-        text.parse()
-    }
 }
 
 impl Comparison {
@@ -118,38 +40,133 @@ impl Comparison {
     }
 }
 
+/// The curvature by which influence is measured.
+#[derive(Clone, Copy, Debug, Default)]
+pub enum Geometry<'a> {
+    /// The empirical Fisher matrix of each layer.
+    #[default]
+    Layers,
+    /// One empirical Fisher matrix of all layers, as TRAK has.
+    Whole,
+    /// Products of the moments of inputs and gradients of each layer: K-FAC and EK-FAC.
+    Kronecker(&'a [Kronecker]),
+}
+
+/// What multiplies gradients by a damped inverse.
+pub(crate) trait Precondition {
+    /// Replaces rows (.., numbers of the layers) by the damped inverse times them.
+    fn precondition(&self, rows: &mut Mat<f64>, damping: Damping) -> Result<(), AttributeError>;
+
+    /// The product of every row with what it is replaced by.
+    fn self_influence(
+        &self,
+        rows: &Mat<f64>,
+        damping: Damping,
+    ) -> Result<Vec<f64>, AttributeError> {
+        let mut conditioned = rows.clone();
+        self.precondition(&mut conditioned, damping)?;
+        let dot = |i: usize| rows.row(i).iter().zip(conditioned.row(i)).map(|(a, b)| a * b).sum();
+        Ok((0..rows.rows()).map(dot).collect())
+    }
+}
+
+/// Queries that were multiplied by what their comparison asks for.
+#[derive(Clone, Debug)]
+pub struct Prepared {
+    /// The queries (queries, numbers of a gradient).
+    queries: Mat<f64>,
+    /// What the scores of each stored example are divided by.
+    divisors: Option<Vec<f64>>,
+}
+
+impl Prepared {
+    /// The prepared queries (queries, numbers of a gradient): the score of a gradient is its inner
+    /// product with them, but for what belongs to a stored example.
+    #[must_use]
+    pub fn queries(&self) -> &Mat<f64> {
+        &self.queries
+    }
+}
+
 /// A store that queries are compared with: its shards, and for each layer where its numbers are.
 #[derive(Debug)]
 pub struct Attribution<'a> {
     store: &'a GradientStore,
     shards: Vec<ShardFile>,
+    geometry: Geometry<'a>,
 }
 
 impl<'a> Attribution<'a> {
-    /// Opens all shards of a store.
+    /// Opens all shards of a store. Influence is that of [`Geometry::Layers`].
     ///
     /// # Errors
     /// As [`GradientStore::all_shards`].
     pub fn open(store: &'a GradientStore) -> Result<Self, AttributeError> {
-        Ok(Self { store, shards: store.all_shards()? })
+        Ok(Self { store, shards: store.all_shards()?, geometry: Geometry::Layers })
     }
 
-    /// Calls `visit` with the scores (examples of a tile, queries) of tile after tile, and the
-    /// number of the first example. `queries`: (queries, numbers of a gradient), from the maps of
-    /// the store.
+    /// The same with another curvature.
+    ///
+    /// # Panics
+    /// If there is not one product of moments for each layer.
+    #[must_use]
+    pub fn in_geometry(mut self, geometry: Geometry<'a>) -> Self {
+        if let Geometry::Kronecker(layers) = geometry {
+            assert_eq!(layers.len(), self.store.manifest().layers.len(), "one for each layer");
+        }
+        self.geometry = geometry;
+        self
+    }
+
+    /// Its shards.
+    #[must_use]
+    pub fn shards(&self) -> &[ShardFile] {
+        &self.shards
+    }
+
+    /// What was differentiated of every example, summed or averaged like its gradient.
+    #[must_use]
+    pub fn values(&self) -> Vec<f64> {
+        self.shards.iter().flat_map(ShardFile::rows).map(|row| row.loss).collect()
+    }
+
+    /// The stored gradients of some examples (examples, numbers of a gradient).
+    ///
+    /// # Errors
+    /// Those of reading.
+    ///
+    /// # Panics
+    /// If there is no such example.
+    pub fn rows(&self, examples: &[usize]) -> Result<Mat<f32>, AttributeError> {
+        let manifest = self.store.manifest();
+        let mut found = Mat::zeros(examples.len(), manifest.size());
+        let mut values = Mat::default();
+        for (at, &example) in examples.iter().enumerate() {
+            let shard = &self.shards[example / manifest.shard_rows];
+            let row = example % manifest.shard_rows;
+            let tile = shard.tile(row / manifest.tile_rows)?;
+            for (layer, columns) in self.columns().into_iter().enumerate() {
+                tile.layer(layer, &mut values)?;
+                found.row_mut(at)[columns].copy_from_slice(values.row(row - tile.rows().start));
+            }
+        }
+        Ok(found)
+    }
+
+    /// Multiplies queries (queries, numbers of a gradient), from the maps of the store, by what a
+    /// comparison asks for.
     ///
     /// # Errors
     /// Those of reading and of [`Curvature::damping`], and [`AttributeError::Interrupted`].
     ///
     /// # Panics
     /// If the queries have other numbers.
-    pub fn scores(
+    pub fn prepare(
         &self,
         queries: &Mat<f32>,
         comparison: Comparison,
         monitor: &mut dyn Monitor,
-        visit: &mut dyn FnMut(usize, &Mat<f64>),
-    ) -> Result<(), AttributeError> {
+    ) -> Result<Prepared, AttributeError> {
         assert_eq!(queries.cols(), self.store.manifest().size(), "numbers of a query");
         let mut queries: Mat<f64> = queries.cast();
         let mut divisors = None;
@@ -161,6 +178,39 @@ impl<'a> Attribution<'a> {
             let norms = self.shards.iter().flat_map(ShardFile::rows).map(|row| row.norm);
             divisors = Some(norms.collect());
         }
+        Ok(Prepared { queries, divisors })
+    }
+
+    /// Calls `visit` with the scores (examples of a tile, queries) of tile after tile, and the
+    /// number of the first example.
+    ///
+    /// # Errors
+    /// Those of [`Self::prepare`].
+    ///
+    /// # Panics
+    /// If the queries have other numbers.
+    pub fn scores(
+        &self,
+        queries: &Mat<f32>,
+        comparison: Comparison,
+        monitor: &mut dyn Monitor,
+        visit: &mut dyn FnMut(usize, &Mat<f64>),
+    ) -> Result<(), AttributeError> {
+        let prepared = self.prepare(queries, comparison, monitor)?;
+        self.scores_of(&prepared, monitor, visit)
+    }
+
+    /// As [`Self::scores`], of queries that were prepared.
+    ///
+    /// # Errors
+    /// Those of reading, and [`AttributeError::Interrupted`].
+    pub fn scores_of(
+        &self,
+        prepared: &Prepared,
+        monitor: &mut dyn Monitor,
+        visit: &mut dyn FnMut(usize, &Mat<f64>),
+    ) -> Result<(), AttributeError> {
+        let Prepared { queries, divisors } = prepared;
         monitor.step("scores");
         let mut first = 0;
         let (mut values, mut scores) = (Mat::default(), Mat::default());
@@ -178,7 +228,7 @@ impl<'a> Attribution<'a> {
                     let (rows, of_layer) = (Arg::Plain(wide.view()), Arg::Transposed(of_layer));
                     product(1.0, rows, of_layer, scores.view_mut(), Write::Add);
                 }
-                if let Some(divisors) = &divisors {
+                if let Some(divisors) = divisors {
                     for row in 0..scores.rows() {
                         let divisor = divisors[first + row];
                         scores.row_mut(row).iter_mut().for_each(|score| *score /= divisor);
@@ -193,6 +243,22 @@ impl<'a> Attribution<'a> {
         Ok(())
     }
 
+    /// The part of each layer in the score of an example, a stored one or any other: `gradient`
+    /// times a prepared query, layer by layer.
+    ///
+    /// # Panics
+    /// If there is no such query, or the gradient has other numbers.
+    #[must_use]
+    pub fn layer_parts(&self, prepared: &Prepared, query: usize, gradient: &[f32]) -> Vec<f64> {
+        let query = prepared.queries.row(query);
+        assert_eq!(gradient.len(), query.len(), "numbers of a gradient");
+        let part = |columns: Range<usize>| {
+            let pairs = gradient[columns.clone()].iter().zip(&query[columns]);
+            pairs.map(|(a, b)| f64::from(*a) * b).sum()
+        };
+        self.columns().into_iter().map(part).collect()
+    }
+
     /// The influence of every example on itself, `y_iᵀ (F + λ)⁻¹ y_i` summed over layers.
     ///
     /// # Errors
@@ -203,8 +269,8 @@ impl<'a> Attribution<'a> {
         monitor: &mut dyn Monitor,
     ) -> Result<Vec<f64>, AttributeError> {
         let mut sums = vec![0.0; self.store.manifest().count];
-        self.each_layer(monitor, &mut |layer, fisher| {
-            self.add_self_influence(layer, fisher, damping, &mut sums)
+        self.each_block(monitor, &mut |layers, curvature| {
+            self.add_self_influence(layers, curvature, damping, &mut sums)
         })?;
         Ok(sums)
     }
@@ -219,35 +285,44 @@ impl<'a> Attribution<'a> {
     ) -> Result<Option<Vec<f64>>, AttributeError> {
         let is_relative = matches!(comparison, Comparison::RelatIf(_));
         let mut sums = vec![0.0; self.store.manifest().count];
-        let columns = self.columns();
-        self.each_layer(monitor, &mut |layer, fisher| {
-            let columns = columns[layer].clone();
+        let all = self.columns();
+        self.each_block(monitor, &mut |layers, curvature| {
+            let columns = all[layers.start].start..all[layers.end - 1].end;
             let mut part = queries.view().columns(columns.start, columns.len()).to_mat();
-            fisher.precondition(&mut part, damping)?;
+            curvature.precondition(&mut part, damping)?;
             for query in 0..queries.rows() {
                 queries.row_mut(query)[columns.clone()].copy_from_slice(part.row(query));
             }
             match is_relative {
-                true => self.add_self_influence(layer, fisher, damping, &mut sums),
+                true => self.add_self_influence(layers, curvature, damping, &mut sums),
                 false => Ok(()),
             }
         })?;
         Ok(is_relative.then(|| sums.into_iter().map(f64::sqrt).collect()))
     }
 
-    /// Decomposes the Fisher matrix of layer after layer, of which one is in memory at a time.
-    fn each_layer(
+    /// Shows block after block of layers with its curvature, of which one is in memory at a time.
+    fn each_block(
         &self,
         monitor: &mut dyn Monitor,
-        work: &mut dyn FnMut(usize, &Curvature) -> Result<(), AttributeError>,
+        work: &mut dyn FnMut(Range<usize>, &dyn Precondition) -> Result<(), AttributeError>,
     ) -> Result<(), AttributeError> {
         monitor.step("curvature");
         let layers = self.store.manifest().layers.len();
+        if let Geometry::Whole = self.geometry {
+            return work(0..layers, &Curvature::of_layers(self.store, &self.shards, 0..layers)?);
+        }
         for layer in 0..layers {
             if monitor.interrupted() {
                 return Err(AttributeError::Interrupted);
             }
-            work(layer, &Curvature::of_layer(self.store, &self.shards, layer)?)?;
+            match self.geometry {
+                Geometry::Kronecker(all) => work(layer..layer + 1, &all[layer])?,
+                Geometry::Layers | Geometry::Whole => {
+                    let fisher = Curvature::saved_or_computed(self.store, &self.shards, layer)?;
+                    work(layer..layer + 1, &fisher)?;
+                }
+            }
             monitor.progress(layer as u64 + 1, layers as u64);
         }
         Ok(())
@@ -255,17 +330,16 @@ impl<'a> Attribution<'a> {
 
     fn add_self_influence(
         &self,
-        layer: usize,
-        fisher: &Curvature,
+        layers: Range<usize>,
+        curvature: &dyn Precondition,
         damping: Damping,
         sums: &mut [f64],
     ) -> Result<(), AttributeError> {
-        let (mut values, mut first) = (Mat::default(), 0);
+        let (mut rows, mut first) = (Mat::default(), 0);
         for shard in &self.shards {
             for tile in 0..shard.tiles() {
-                let tile = shard.tile(tile)?;
-                tile.layer(layer, &mut values)?;
-                let own = fisher.self_influence(&values.cast(), damping)?;
+                shard.tile(tile)?.layers(layers.clone(), &mut rows)?;
+                let own = curvature.self_influence(&rows, damping)?;
                 let sums = sums[first..first + own.len()].iter_mut();
                 sums.zip(&own).for_each(|(sum, own)| *sum += own);
                 first += own.len();
@@ -275,16 +349,8 @@ impl<'a> Attribution<'a> {
     }
 
     /// Where the numbers of each layer are in a row.
-    fn columns(&self) -> Vec<std::ops::Range<usize>> {
-        let mut end = 0;
-        let layers = self.store.manifest().layers.iter();
-        layers
-            .map(|layer| {
-                let start = end;
-                end += layer.size;
-                start..end
-            })
-            .collect()
+    pub(crate) fn columns(&self) -> Vec<Range<usize>> {
+        self.store.manifest().columns()
     }
 }
 

@@ -234,6 +234,14 @@ impl LayerMap {
         self.inp.out()
     }
 
+    /// Numbers of reduced gradients of outputs and of reduced inputs, if a compressed gradient is
+    /// their product and nothing else.
+    #[must_use]
+    pub fn factors(&self) -> Option<(usize, usize)> {
+        let is_product = self.flat.is_empty() && self.entries.is_none();
+        is_product.then(|| (self.out.out(), self.inp.out()))
+    }
+
     /// Multiply-adds and moves of numbers, in all, of an example of this many rows.
     #[must_use]
     pub fn steps(&self, rows: usize) -> u64 {

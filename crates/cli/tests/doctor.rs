@@ -5,10 +5,11 @@ use serde_json::Value;
 use std::fs;
 
 /// Everything that it looks at.
-const TOPICS: [&str; 13] = [
+const TOPICS: [&str; 14] = [
     "version",
     "feature pocket",
     "feature gguf",
+    "feature hdf5",
     "feature hub",
     "feature parquet",
     "processor",

@@ -55,7 +55,7 @@ const fn asks(command: &'static str, options: &'static str) -> Case {
     Case { command, options, ends: [Works, Refuses("masked language model"), Refuses("no head")] }
 }
 
-const CASES: [Case; 27] = [
+const CASES: [Case; 29] = [
     works("inspect", "MODEL"),
     works("inspect", "MODEL --slots"),
     works(
@@ -125,8 +125,16 @@ const CASES: [Case; 27] = [
     writes("chat", "MODEL -n 2"),
     writes("serve", "MODEL --port 0 --quiet"),
     asks("run", "-r tiny.yaml -m MODEL -o out"),
+    asks(
+        "collapse lm",
+        "MODEL --text text.jsonl --layers LAYER --num-tokens 200 --window 16 --resamples 0 --no-baselines",
+    ),
     works("select", "MODEL --site SITE --rank 2"),
     works("export", "MODEL -o out"),
+    writes(
+        "attribute cache",
+        "MODEL --train text.jsonl --max-length 16 --compress factgrass:16 -o out",
+    ),
     Case { command: "import", options: "MODEL -o out", ends: [Either; 3] },
 ];
 

@@ -54,6 +54,17 @@ const CASES: &[(&str, &[&str])] = &[
             "out/report.html",
         ],
     ),
+    (
+        "attribute cache model --train long.jsonl --compress factgrass:16 --batch 2 --shard-rows 4 -o out",
+        &[
+            "out/manifest.json",
+            "out/origin.json",
+            "out/maps/003.safetensors",
+            "out/shards/000000.grd",
+            "out/shards/000007.grd",
+            "out/shards/000029.grd",
+        ],
+    ),
     // As a recipe, since only then the result has no times.
     ("run -r eval.yaml -o out", &["out/eval-1.json", "out/results.json"]),
 ];
@@ -80,8 +91,8 @@ fn workshop() -> Workshop {
 /// Finished pieces to wait for before a kill, in addition to those that are there.
 const STEPS: [usize; 7] = [1, 2, 1, 3, 1, 5, 2];
 
-/// Number of finished pieces below a directory: files with a fingerprint as their name, and the
-/// lines of journals and of logs of simulations.
+/// Number of finished pieces below a directory: files with a fingerprint as their name, files of
+/// stores of gradients, and the lines of journals and of logs of simulations.
 fn pieces_below(directory: &Path) -> usize {
     let Ok(entries) = std::fs::read_dir(directory) else { return 0 };
     let paths = entries.flatten().map(|entry| entry.path());
@@ -92,10 +103,15 @@ fn pieces_below(directory: &Path) -> usize {
             Some(end) if end == "jsonl" && is_journal(&path) => {
                 std::fs::read(&path).map_or(0, |text| lines(&text))
             }
+            Some(end) if end == "grd" => usize::from(!is_hidden(&path)),
             _ => usize::from(name == 32),
         }
     };
     paths.map(count).sum()
+}
+
+fn is_hidden(path: &Path) -> bool {
+    path.file_name().is_some_and(|name| name.to_string_lossy().starts_with('.'))
 }
 
 fn is_journal(path: &Path) -> bool {

@@ -1,5 +1,6 @@
 //! The `linwright` command from outside: what it prints, writes and exits with.
 
+mod attribute;
 mod bad_input;
 mod bench;
 mod bits;
@@ -9,6 +10,7 @@ mod build_script;
 mod built_in;
 mod cache;
 mod calibration;
+mod collapse;
 mod compare;
 mod compress;
 mod cuts;
@@ -25,6 +27,7 @@ mod flags;
 mod flow;
 mod generate;
 mod harness;
+mod hdf5;
 mod hub;
 mod image_study;
 mod inspect;
@@ -49,6 +52,7 @@ mod select;
 mod serve;
 mod serve_errors;
 mod shards;
+mod slurm;
 mod small_verbs;
 mod study;
 mod tasks;

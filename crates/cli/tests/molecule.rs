@@ -127,7 +127,7 @@ fn energies_and_forces_are_timed() {
 }
 
 /// A random model of an architecture, in `NAME`.
-fn random(w: &Workshop, name: &str, config: TensorNetConfig, seed: u64) {
+pub(crate) fn random(w: &Workshop, name: &str, config: TensorNetConfig, seed: u64) {
     let config = TensorNetConfig { species: 10, ..config };
     let mut model = TensorNet::<f64>::random(config, RngKey::new(seed)).unwrap();
     model.set_offset_and_scale(0.0, 2.0);
@@ -142,7 +142,7 @@ fn random(w: &Workshop, name: &str, config: TensorNetConfig, seed: u64) {
     checkpoint.save(&w.path(name)).unwrap();
 }
 
-fn small() -> TensorNetConfig {
+pub(crate) fn small() -> TensorNetConfig {
     TensorNetConfig::new(16, 1, 8, 4.5)
 }
 

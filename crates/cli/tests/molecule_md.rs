@@ -1,7 +1,7 @@
 //! `molecule md` and `molecule relax`: structures that move.
 
 use crate::interruption::stop_at;
-use crate::molecule::{number, potential};
+use crate::molecule::{number, potential, random, small};
 use crate::workshop::{Workshop, names};
 
 /// A crystal of water molecules, in a box that is smaller than twice the cutoff.
@@ -124,6 +124,29 @@ fn a_stopped_simulation_goes_on_to_the_same_bytes() {
     // Files that were changed are refused by name.
     w.write("md/state.json", w.text("md/state.json").replacen("velocities", "speeds", 1));
     w.fails(&format!("{line} md"), 1, &["md/state.json", "remove its directory"]);
+}
+
+#[test]
+fn ensembles_move_atoms_by_their_mean() {
+    let w = Workshop::new();
+    potential(&w);
+    std::fs::create_dir(w.path("ensemble")).unwrap();
+    for seed in 1..4 {
+        random(&w, &format!("ensemble/{seed}.safetensors"), small(), seed);
+    }
+    let line = "molecule md ensemble a.xyz --steps 4 --timestep 0.01 --every 2 --exact";
+    w.ok(&format!("{line} --seed 3 -o md"));
+    let again = w.ok_json("molecule eval ensemble md/trajectory.xyz --exact");
+    assert_eq!((&again["structures"], &again["members"]), (&3.into(), &3.into()));
+    assert!(number(&again, "energy_mae") < 1e-9 && number(&again, "force_mae") < 1e-9, "{again}");
+    let one = w.ok_json("molecule eval ensemble/2.safetensors md/trajectory.xyz --exact");
+    assert!(number(&one, "force_mae") > 1e-3, "{one}");
+    w.ok("molecule relax ensemble a.xyz --fmax 1000 --steps 3 --exact -o relaxed.xyz");
+    let again = w.ok_json("molecule eval ensemble relaxed.xyz --exact");
+    assert!(number(&again, "force_mae") < 1e-9, "{again}");
+    // Another member is another simulation.
+    random(&w, "ensemble/3.safetensors", small(), 9);
+    w.fails(&format!("{line} --seed 3 -o md"), 6, &["md", "another run"]);
 }
 
 #[test]

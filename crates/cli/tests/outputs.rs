@@ -1,5 +1,6 @@
 //! What commands write replaces no input, and with --force only what the program wrote itself.
 
+use crate::collapse::features;
 use crate::image_study::{images, labels};
 use crate::molecule::potential;
 use crate::study::RECIPE;
@@ -10,7 +11,7 @@ use std::fs;
 use std::path::Path;
 
 /// Commands that write a directory, each with all it needs but the directory.
-const DIRECTORIES: [&str; 15] = [
+const DIRECTORIES: [&str; 16] = [
     "compress model --method low-rank --keep 0.5 --dataset calibration.jsonl --output",
     "plan model --no-cache --output",
     "laser model --no-cache --lname mlp --rank 1 --output",
@@ -26,14 +27,17 @@ const DIRECTORIES: [&str; 15] = [
     "flow train --data moons --depth 1 --hidden 2 --steps 1 --batch 8 --output",
     "flow match --data moons --hidden 4 --depth 1 --steps 1 --pairs 8 --count 4 --output",
     "fit model/model.safetensors --tensor lm_head.weight --operator low_rank --output",
+    "attribute world --stories 1 --documents 9 --output",
 ];
 
 /// Commands that go on in the directory of a run.
-const RUNS: [&str; 5] = [
+const RUNS: [&str; 7] = [
     "sweep model --no-cache --lname fc_in --rate 9 --questions questions.jsonl --output",
     "compose model --no-cache --lname fc_in --rate 9 --questions questions.jsonl --output",
     "run --recipe tiny.yaml --output",
     "molecule md potential.ckpt a.xyz --steps 2 --output",
+    "attribute cache model --train text.jsonl --compress factgrass:16 --output",
+    "attribute lds store --images a-images-idx3-ubyte --output",
     "compare model --methods svd --text text.jsonl --window 64 --dataset calibration.jsonl --num-tokens 2000 --seq-len 64 --output",
 ];
 
@@ -41,7 +45,7 @@ const RUNS: [&str; 5] = [
 const AGAIN: [&str; 2] = ["merge part0 part1 --output", "reproduce mixed --output"];
 
 /// Commands that write a file.
-const FILES: [&str; 10] = [
+const FILES: [&str; 19] = [
     "eval model --text text.jsonl --output",
     "select model --site layers.0.query --rank 2 --output",
     "inspect model --html",
@@ -50,8 +54,17 @@ const FILES: [&str; 10] = [
     "molecule eval potential.ckpt a.xyz --output",
     "molecule relax potential.ckpt a.xyz --output",
     "molecule convert potential.ckpt --output",
+    "collapse measure --features all.safetensors --output",
+    "collapse merge all.sums --output",
+    "collapse lm model --text text.jsonl --num-tokens 200 --resamples 0 --no-baselines --output",
+    "collapse depth --depths 2 --steps 1 --output",
+    "collapse watch step.json --output",
     "flow eval flow --data moons --limit 20 --output",
     "flow sample flow -n 4 --output",
+    "attribute score store --query text.jsonl --output",
+    "attribute self store --output",
+    "attribute recall store --query text.jsonl --output",
+    "attribute show store --query text.jsonl --html",
 ];
 
 /// Options that name what is written, of commands that add files of their own names to a directory.
@@ -93,6 +106,8 @@ fn furnished() -> Workshop {
     w.ok("export model -o mixed --form native");
     w.write("mixed/my-results.csv", "1,2");
     potential(&w);
+    features(&w);
+    w.ok("collapse measure --features all.safetensors --save-sums all.sums --resamples 0 -o step.json");
     w.ok("flow train --data moons --depth 1 --hidden 2 --steps 1 --batch 8 -o flow");
     w
 }
@@ -267,7 +282,23 @@ fn no_command_that_writes_is_forgotten() {
                 "molecule train",
                 "molecule compress",
             ],
+            "collapse" => &[
+                "collapse measure",
+                "collapse merge",
+                "collapse depth",
+                "collapse lm",
+                "collapse watch",
+            ],
             "flow" => &["flow train", "flow eval", "flow sample", "flow match"],
+            "attribute" => &[
+                "attribute cache",
+                "attribute lds",
+                "attribute recall",
+                "attribute score",
+                "attribute self",
+                "attribute show",
+                "attribute world",
+            ],
             other => &[other],
         };
         for sub in subs {

@@ -3,12 +3,12 @@
 
 use crate::flags::verbs;
 use crate::workshop::{Workshop, names};
-use serde_json::Value;
+use serde_json::{Value, json};
 use std::collections::BTreeSet;
 use std::fs;
 
 /// Every command that takes texts, and options that name all the texts it can take.
-const CASES: [(&str, &str); 10] = [
+const CASES: [(&str, &str); 15] = [
     (
         "compress",
         "model --rank 1 --targets output --layers 0 --dataset rows.csv --num-tokens 300 --seq-len 16 \
@@ -41,9 +41,17 @@ const CASES: [(&str, &str); 10] = [
     ("eval", "model --text rows.jsonl --overlap-with rows.csv rows.tsv --limit 1 --window 16"),
     ("eval", "model --tasks rotor_paper --data rotor_paper=rows.csv --limit 1"),
     (
+        "collapse lm",
+        "model --text rows.jsonl --layers 0 --num-tokens 200 --window 16 --resamples 0 --no-baselines",
+    ),
+    (
         "train-lm",
         "--text rows.csv --held-out rows.jsonl --vocab 300 --hidden 16 --layers 1 --steps 1 -o out",
     ),
+    ("attribute cache", "model --train rows.csv --max-length 16 --compress factgrass:16 -o out"),
+    ("attribute score", "store --query rows.jsonl --top 1"),
+    ("attribute show", "store --query rows.tsv --top 1"),
+    ("attribute recall", "store --query asked.jsonl --methods bm25 --at 1"),
 ];
 
 const RECIPE: &str = "
@@ -70,6 +78,9 @@ fn workshop() -> Workshop {
         .map(|line| serde_json::from_str::<Value>(line).unwrap()["text"].as_str().unwrap().into())
         .collect();
     w.write("rows.jsonl", w.text("text.jsonl").replace("\"text\"", "\"content\""));
+    w.ok("attribute cache model --train text.jsonl --max-length 16 --compress mask:16 -o store");
+    let asked = |text: &String| json!({"content": text, "relevant": [0]}).to_string() + "\n";
+    w.write("asked.jsonl", texts.iter().map(asked).collect::<String>());
     for (name, comma) in [("rows.csv", ','), ("rows.tsv", '\t')] {
         let lines: Vec<String> =
             texts.iter().map(|text| format!("here{comma}\"{text}\"\n")).collect();
@@ -85,7 +96,8 @@ fn every_command_that_takes_texts_takes_them_from_any_field() {
     let takes_texts = |verb: &String| {
         let help = w.ok(&format!("{verb} --help"));
         let is_option = |option: &str| help.contains(&format!("{option} <"));
-        let any = ["--text", "--dataset", "--overlap-with"].iter().any(|option| is_option(option));
+        let texts = ["--text", "--dataset", "--overlap-with", "--train", "--query"];
+        let any = texts.iter().any(|option| is_option(option));
         assert_eq!(any, is_option("--text-field"), "{verb}: {help}");
         any
     };

@@ -2,6 +2,7 @@
 
 use super::ids::Ids;
 use super::{DataError, Table, TableFormat, file};
+use serde_json::Value;
 use std::path::{Path, PathBuf};
 
 /// Default field with the text of a record.
@@ -42,6 +43,18 @@ pub struct Document {
     pub text: String,
     /// Line in the file, from one.
     pub line: usize,
+    /// The field `id` of its record: a text or a number; none where there is none.
+    pub id: Option<Value>,
+    /// Bytes at the beginning of the text that are given: the rest is what is asked about.
+    pub given: usize,
+}
+
+impl Document {
+    /// A text at a line, of which nothing is given.
+    #[must_use]
+    pub fn new(text: impl Into<String>, line: usize) -> Self {
+        Self { text: text.into(), line, id: None, given: 0 }
+    }
 }
 
 /// Documents of one file, in file order.
@@ -65,6 +78,15 @@ impl Corpus {
         Self::from_bytes(path, &file::read(path)?, Format::of(path)?, field)
     }
 
+    /// As [`Self::open`], of what is asked: a record without the field `text` may have the fields
+    /// `prompt` and `completion` instead. Its text is both, of which the prompt is given.
+    ///
+    /// # Errors
+    /// As [`Self::open`].
+    pub fn open_queries(path: &Path, field: Option<&str>) -> Result<Self, DataError> {
+        Self::parse(path, &file::read(path)?, Format::of(path)?, (field, field.is_none()))
+    }
+
     /// Parses documents from memory; `path` is the name in messages.
     ///
     /// # Errors
@@ -75,15 +97,33 @@ impl Corpus {
         format: Format,
         field: Option<&str>,
     ) -> Result<Self, DataError> {
+        Self::parse(path, bytes, format, (field, false))
+    }
+
+    fn parse(
+        path: &Path,
+        bytes: &[u8],
+        format: Format,
+        (field, takes_prompts): (Option<&str>, bool),
+    ) -> Result<Self, DataError> {
         let mut ids = Ids::default();
         let mut document = |record: file::Record<'_>| -> Result<Document, DataError> {
             ids.check(&record)?;
-            let text = record.text_of(field.unwrap_or(TEXT_FIELD))?.to_owned();
-            Ok(Document { text, line: record.line })
+            let id = record.optional("id").filter(|id| id.is_string() || id.is_number()).cloned();
+            let is_prompted = takes_prompts
+                && record.optional(TEXT_FIELD).is_none()
+                && record.optional("prompt").is_some();
+            if is_prompted {
+                let prompt = record.string("prompt")?;
+                let text = format!("{prompt}{}", record.string("completion")?);
+                return Ok(Document { text, line: record.line, id, given: prompt.len() });
+            }
+            let text = record.text_of(field.unwrap_or(TEXT_FIELD))?;
+            Ok(Document { id, ..Document::new(text, record.line) })
         };
         let documents = match format {
             Format::Text => {
-                vec![Document { text: file::decode(path, bytes)?.to_owned(), line: 1 }]
+                vec![Document::new(file::decode(path, bytes)?, 1)]
             }
             Format::Jsonl => file::records(path, file::decode(path, bytes)?)
                 .map(|record| document(record?))
@@ -128,6 +168,25 @@ mod tests {
             [("a", 1), ("b", 3)]
         );
         assert_eq!(text.sha256, "ca48018cd69ec26f9206d26f99b5019ba6075d5482c587a072361987ae3179dd");
+    }
+
+    #[test]
+    fn ids_are_kept_and_queries_may_be_prompts_with_completions() {
+        let text = "{\"id\":7,\"text\":\"a\"}\n{\"id\":\"x\",\"text\":\"b\"}\n{\"id\":[1],\"text\":\"c\"}\n";
+        let found = jsonl(text.as_bytes()).unwrap().documents;
+        let ids: Vec<Option<Value>> = found.into_iter().map(|document| document.id).collect();
+        assert_eq!(ids, [Some(7.into()), Some("x".into()), None]);
+        let dir = tempfile::tempdir().unwrap();
+        let path = dir.path().join("q.jsonl");
+        let lines =
+            "{\"prompt\":\"Ada lives in\",\"completion\":\" Ashport\"}\n{\"text\":\"whole\"}\n";
+        std::fs::write(&path, lines).unwrap();
+        let found = Corpus::open_queries(&path, None).unwrap().documents;
+        let parts: Vec<(&str, usize)> = found.iter().map(|d| (d.text.as_str(), d.given)).collect();
+        assert_eq!(parts, [("Ada lives in Ashport", 12), ("whole", 0)]);
+        // Elsewhere a prompt is no text.
+        assert!(Corpus::open(&path, None).is_err());
+        assert!(Corpus::open_queries(&path, Some("text")).is_err());
     }
 
     #[test]

@@ -26,7 +26,7 @@ impl Corpus {
             return Err(DataError::NoSeparator { path: self.path, separator: separator.into() });
         }
         let mut cut = Vec::new();
-        for Document { text, mut line } in std::mem::take(&mut self.documents) {
+        for Document { text, mut line, .. } in std::mem::take(&mut self.documents) {
             let pieces = match separator {
                 Some(separator) => text.split(separator).collect(),
                 None => at_blank_lines(&text),
@@ -35,7 +35,7 @@ impl Corpus {
                 let kept = without_blank_lines_before(piece);
                 let first = line + line_ends(&piece[..piece.len() - kept.len()]);
                 if !kept.trim().is_empty() {
-                    cut.push(Document { text: kept.trim_end().to_owned(), line: first });
+                    cut.push(Document::new(kept.trim_end(), first));
                 }
                 line += line_ends(piece) + separator.map_or(0, line_ends);
             }

@@ -9,6 +9,7 @@
 //! all tasks: [`open_tasks`] opens those that a command names, [`open_parts`] divides one.
 
 mod answered;
+mod asked;
 mod cloze;
 mod compare;
 mod decoder;
@@ -61,6 +62,7 @@ tasks! {
 }
 
 pub use answered::{Answered, AnsweredDocuments, AnsweredTask, answered_tasks};
+pub use asked::answer;
 pub use cloze::ClozeBatch;
 pub use compare::{Comparison, NORMAL_95, compare};
 pub use completion::Completion;

@@ -123,6 +123,21 @@ pub const PROTOCOLS: &[NamedProtocol] = {
             summary: "text of the rotor paper: joined by spaces, windows of 512 every 256",
             protocol: of(512, 256, Join::Space, false),
         },
+        NamedProtocol {
+            name: "rotor_wikitext2",
+            summary: "WikiText-2 of the rotor paper: joined by blank lines, windows of 512 every 256",
+            protocol: of(512, 256, Join::BlankLine, false),
+        },
+        NamedProtocol {
+            name: "rotor_ptb",
+            summary: "Penn Treebank of the rotor paper: joined by spaces, windows of 512 every 256",
+            protocol: of(512, 256, Join::Space, false),
+        },
+        NamedProtocol {
+            name: "rotor_c4",
+            summary: "C4 of the rotor paper: joined by spaces, windows of 512 every 256",
+            protocol: of(512, 256, Join::Space, false),
+        },
     ]
 };
 
@@ -252,7 +267,7 @@ impl TextPerplexity {
             None => corpus.documents,
             Some(separator) => {
                 let texts: Vec<&str> = corpus.documents.iter().map(|d| &*d.text).collect();
-                vec![Document { text: texts.join(separator), line: 1 }]
+                vec![Document::new(texts.join(separator), 1)]
             }
         };
         let file = corpus.path.display().to_string();
@@ -462,9 +477,10 @@ mod tests {
         let id = |window, stride, bos, join| Protocol::new(window, stride, bos, join).unwrap().id();
         assert_eq!(id(512, 512, Bos::Always, Join::Separate), "text_ppl_w512_s512_bos-always");
         assert_eq!(
-            id(512, 256, Bos::Auto, Join::BlankLine),
-            "text_ppl_w512_s256_bos-auto_joined-blank-line"
+            id(512, 128, Bos::Auto, Join::BlankLine),
+            "text_ppl_w512_s128_bos-auto_joined-blank-line"
         );
+        assert_eq!(id(512, 256, Bos::Auto, Join::BlankLine), "rotor_wikitext2");
         assert_eq!(id(512, 256, Bos::Auto, Join::Space), "rotor_paper");
     }
 
@@ -480,7 +496,7 @@ mod tests {
         // Penn Treebank and C4 have the same protocol.
         names.dedup();
         assert_eq!(names[0], "wikitext2_token_ppl_2048");
-        assert_eq!(names.last().unwrap(), "rotor_paper");
+        assert_eq!(names[names.len() - 3..], ["rotor_paper", "rotor_wikitext2", "rotor_paper"]);
     }
 
     #[test]

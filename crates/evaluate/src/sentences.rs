@@ -12,6 +12,7 @@ use super::{
     Sample, Task, TaskData, TaskEntry, TaskOption, TaskRequest, TaskResult,
 };
 use linwright_data::{DataError, Fields, Row, Table, TableFormat};
+use linwright_tensor::correlation::{pearson, ranks};
 use serde_json::{Map, Value, json};
 use std::borrow::Cow;
 use std::path::Path;
@@ -165,15 +166,15 @@ impl SentencePairs {
         let scores: Vec<f64> = self.pairs.iter().map(|pair| pair.score).collect();
         let nothing =
             || EvaluationError::Nothing { task: self.id.clone(), what: "pairs that differ" };
-        let pearson = correlation(&scores, cosines).ok_or_else(nothing)?;
-        let spearman = correlation(&ranks(&scores), &ranks(cosines)).ok_or_else(nothing)?;
+        let linear = pearson(&scores, cosines).ok_or_else(nothing)?;
+        let spearman = pearson(&ranks(&scores), &ranks(cosines)).ok_or_else(nothing)?;
         let n = scores.len() as f64;
         let error = |r: f64, factor: f64| Some((1.0 - r * r) * factor / (n - 3.0).sqrt());
         let bonett_wright = (1.0 + spearman * spearman / 2.0).sqrt();
         // Influence of each pair on the score, so that two models can be compared pair by pair.
         let parts = [
             ("cosine_spearman", spearman, rank_influences(&scores, cosines, spearman)),
-            ("cosine_pearson", pearson, influences(&scores, cosines, pearson)),
+            ("cosine_pearson", linear, influences(&scores, cosines, linear)),
         ];
         let samples = self.pairs.iter().zip(cosines).enumerate().map(|(index, (pair, &cosine))| {
             let mut record = Map::new();
@@ -198,7 +199,7 @@ impl SentencePairs {
             data_sha256: self.sha256.clone(),
             metrics: vec![
                 Metric::new("cosine_spearman", spearman, error(spearman, bonett_wright), true),
-                Metric::new("cosine_pearson", pearson, error(pearson, 1.0), true),
+                Metric::new("cosine_pearson", linear, error(linear, 1.0), true),
             ],
             counts,
             original: self.original,
@@ -286,36 +287,6 @@ fn number(fields: &Fields, name: &str) -> Option<f64> {
     Some(value).filter(|value| value.is_finite())
 }
 
-/// Ranks from one; equal numbers share their mean rank.
-fn ranks(values: &[f64]) -> Vec<f64> {
-    let mut order: Vec<usize> = (0..values.len()).collect();
-    order.sort_by(|&a, &b| values[a].total_cmp(&values[b]));
-    let mut ranks = vec![0.0; values.len()];
-    let mut next = 0;
-    for run in order.chunk_by(|&a, &b| values[a] == values[b]) {
-        let mean = next as f64 + (run.len() as f64 + 1.0) / 2.0;
-        for &index in run {
-            ranks[index] = mean;
-        }
-        next += run.len();
-    }
-    ranks
-}
-
-/// Pearson's correlation; `None` if all numbers of a side are equal.
-fn correlation(a: &[f64], b: &[f64]) -> Option<f64> {
-    let mean = |values: &[f64]| values.iter().sum::<f64>() / values.len() as f64;
-    let (mean_a, mean_b) = (mean(a), mean(b));
-    let (mut both, mut own_a, mut own_b) = (0.0, 0.0, 0.0);
-    for (x, y) in a.iter().zip(b) {
-        let (x, y) = (x - mean_a, y - mean_b);
-        both += x * y;
-        own_a += x * x;
-        own_b += y * y;
-    }
-    (own_a > 0.0 && own_b > 0.0).then(|| both / (own_a * own_b).sqrt())
-}
-
 /// Influence of each item on Pearson's correlation `r`, by its influence function. The influences
 /// have mean zero; the standard error of their mean is that of `r`.
 fn influences(a: &[f64], b: &[f64], r: f64) -> Vec<f64> {
@@ -384,9 +355,9 @@ mod tests {
     fn ranks_share_ties() {
         assert_eq!(ranks(&[3.0, 1.0, 3.0, 0.5]), [3.5, 2.0, 3.5, 1.0]);
         // By hand: deviations (-1, 0, 1) and (-1, -1, 2) give 3 / sqrt(2 * 6).
-        let r = correlation(&[1.0, 2.0, 3.0], &[0.0, 0.0, 3.0]).unwrap();
+        let r = pearson(&[1.0, 2.0, 3.0], &[0.0, 0.0, 3.0]).unwrap();
         assert!((r - 3.0 / 12f64.sqrt()).abs() < 1e-12);
-        assert_eq!(correlation(&[1.0, 1.0], &[0.0, 3.0]), None);
+        assert_eq!(pearson(&[1.0, 1.0], &[0.0, 3.0]), None);
     }
 
     #[test]
@@ -452,8 +423,8 @@ mod tests {
         let n = 400;
         let (scores, cosines) = planted(n, 2.0, 4);
         let without = |values: &[f64], i: usize| [&values[..i], &values[i + 1..]].concat();
-        let rho = |a: &[f64], b: &[f64]| correlation(&ranks(a), &ranks(b)).unwrap();
-        let pearson = |a: &[f64], b: &[f64]| correlation(a, b).unwrap();
+        let rho = |a: &[f64], b: &[f64]| pearson(&ranks(a), &ranks(b)).unwrap();
+        let pearson = |a: &[f64], b: &[f64]| pearson(a, b).unwrap();
         type Figure<'a> = &'a dyn Fn(&[f64], &[f64]) -> f64;
         type Influences = fn(&[f64], &[f64], f64) -> Vec<f64>;
         let figures: [(Figure<'_>, Influences); 2] =

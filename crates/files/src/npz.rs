@@ -6,12 +6,28 @@ use linwright_tensor::MappedFile;
 use std::ops::Range;
 use std::path::{Path, PathBuf};
 
-/// A mapped `.npz`.
+/// A `.npz`, mapped or in memory.
 #[derive(Debug)]
 pub struct NpzFile {
     path: PathBuf,
-    map: MappedFile,
+    content: Content,
     arrays: Vec<(String, Range<usize>)>,
+}
+
+/// The bytes of an archive.
+#[derive(Debug)]
+enum Content {
+    Mapped(MappedFile),
+    Read(Vec<u8>),
+}
+
+impl Content {
+    fn bytes(&self) -> &[u8] {
+        match self {
+            Self::Mapped(map) => map.bytes(),
+            Self::Read(bytes) => bytes,
+        }
+    }
 }
 
 /// Numbers of an array, row by row.
@@ -30,13 +46,26 @@ impl NpzFile {
     /// A file that cannot be read, that is no zip archive, or whose arrays are compressed.
     pub fn open(path: &Path) -> Result<Self, FileError> {
         let map = input::open(path).and_then(MappedFile::of).map_err(FileError::read(path))?;
-        let entries = zip::entries(map.bytes()).map_err(|fault| wrong(path, fault.to_string()))?;
+        Self::of(path, Content::Mapped(map))
+    }
+
+    /// The archive in memory that errors call `path`.
+    ///
+    /// # Errors
+    /// As [`Self::open`].
+    pub fn from_bytes(path: &Path, bytes: Vec<u8>) -> Result<Self, FileError> {
+        Self::of(path, Content::Read(bytes))
+    }
+
+    fn of(path: &Path, content: Content) -> Result<Self, FileError> {
+        let entries = zip::entries(content.bytes());
+        let entries = entries.map_err(|fault| wrong(path, fault.to_string()))?;
         let named = entries.into_iter().filter_map(|entry| {
             let name = entry.name.strip_suffix(".npy")?;
             Some((name.to_owned(), entry.bytes))
         });
         let arrays = named.collect();
-        Ok(Self { path: path.to_owned(), map, arrays })
+        Ok(Self { path: path.to_owned(), content, arrays })
     }
 
     /// Names of the arrays, in the order of the archive.
@@ -53,7 +82,7 @@ impl NpzFile {
             return Ok(None);
         };
         let told = |reason: String| wrong(&self.path, format!("array {} {reason}", shown(name)));
-        NpzArray::parse(&self.map.bytes()[range.clone()]).map(Some).map_err(told)
+        NpzArray::parse(&self.content.bytes()[range.clone()]).map(Some).map_err(told)
     }
 }
 

@@ -39,11 +39,13 @@
 //! | [`model`] | transformers, tokenizers, checkpoints |
 //! | [`evaluate`] | tasks, comparisons |
 //! | [`measure`] | capture, statistics, spectra, inspection |
+//! | [`collapse`] | neural collapse: metrics, optima |
 //! | [`compress`] | fits, edits, studies, sweeps |
 //! | [`mod@bench`] | speed and memory of operators |
 
 pub use linwright_attribute as attribute;
 pub use linwright_bench as bench;
+pub use linwright_collapse as collapse;
 pub use linwright_compress as compress;
 pub use linwright_data as data;
 pub use linwright_evaluate as evaluate;
@@ -61,5 +63,6 @@ pub use linwright_train as train;
 
 pub mod jobs;
 mod lm;
+pub mod operators;
 pub mod pocket;
 pub mod recipes;

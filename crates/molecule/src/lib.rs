@@ -12,6 +12,8 @@ mod ensemble;
 mod error;
 mod evaluation;
 mod fast;
+#[cfg(feature = "hdf5")]
+mod hdf5;
 mod model;
 mod neighbours;
 mod npz;
@@ -40,9 +42,11 @@ pub use ensemble::Ensemble;
 pub use error::MoleculeError;
 pub use evaluation::{ErrorPair, PredictionErrors, stress};
 pub use fast::{FastOptions, FastTensorNet};
+#[cfg(feature = "hdf5")]
+pub use hdf5::{HdfStructures, read_hdf5};
 pub use model::MoleculeModel;
 pub use neighbours::{Neighbour, Neighbours, Pair, SkinList};
-pub use npz::read_npz;
+pub use npz::{parse_npz, read_npz};
 pub use potential::{Deviation, Potential, Prediction, Wanted};
 pub use priors::{Prior, PriorChoices};
 pub use species::{atomic_number, mass, shown_species, symbol};

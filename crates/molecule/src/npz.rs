@@ -26,6 +26,14 @@ pub fn read_npz(path: &Path) -> Result<Vec<Structure>, MoleculeError> {
     Archive { path, file: NpzFile::open(path)? }.structures()
 }
 
+/// All structures of an archive in memory, which errors call `path`.
+///
+/// # Errors
+/// As [`read_npz`].
+pub fn parse_npz(path: &Path, bytes: Vec<u8>) -> Result<Vec<Structure>, MoleculeError> {
+    Archive { path, file: NpzFile::from_bytes(path, bytes)? }.structures()
+}
+
 struct Archive<'a> {
     path: &'a Path,
     file: NpzFile,

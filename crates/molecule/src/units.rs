@@ -140,12 +140,20 @@ impl std::fmt::Display for Units {
 }
 
 impl Structure {
+    /// The units that the frame declares, under the key `units` of its file.
+    ///
+    /// # Errors
+    /// [`MoleculeError::Units`] for units of unknown names.
+    pub fn declared_units(&self) -> Result<Option<Units>, MoleculeError> {
+        self.info.get(UNITS).map(|text| Units::parse(text)).transpose()
+    }
+
     /// Refuses a frame that declares other units, under the key `units` of its file.
     ///
     /// # Errors
     /// [`MoleculeError::MixedUnits`], and [`MoleculeError::Units`] for units of unknown names.
     pub fn check_units(&self, expected: Units) -> Result<(), MoleculeError> {
-        match self.info.get(UNITS).map(|text| Units::parse(text)).transpose()? {
+        match self.declared_units()? {
             Some(found) if found != expected => Err(MoleculeError::MixedUnits { found, expected }),
             _ => Ok(()),
         }

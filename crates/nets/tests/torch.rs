@@ -7,7 +7,7 @@ mod sets;
 use linwright_nets::{Batch, Net, NetSpec, Passed, TensorUse};
 use linwright_ops::{CrossEntropy, OutputLoss, SquaredError};
 use linwright_tensor::{Mat, RngKey, Scalar};
-use linwright_train::{Optimizer, OptimizerSettings, Slice};
+use linwright_train::{Optimizer, OptimizerKind, OptimizerSettings, Slice};
 use sets::{Case, Set, sets_in};
 use std::path::Path;
 
@@ -218,6 +218,7 @@ fn settings(case: &Case<'_>) -> OptimizerSettings {
         epsilon: case.number("eps"),
         weight_decay: case.number("weight_decay"),
         clip_norm: None,
+        kind: OptimizerKind::default(),
     }
 }
 

@@ -6,6 +6,7 @@
 //! workspace, the result does not depend on the number of threads, and each fast kernel has a naive
 //! twin in its tests as oracle.
 
+pub mod correlation;
 mod counted;
 pub mod dtype;
 mod halves;

@@ -14,7 +14,7 @@ mod schedule;
 pub use checkpoint::Checkpoint;
 pub use error::TrainError;
 pub use lbfgs::{LbfgsSettings, Minimum, lbfgs};
-pub use optimizer::{Method, Optimizer, OptimizerSettings};
+pub use optimizer::{Optimizer, OptimizerKind, OptimizerSettings};
 pub use run::{
     Buffer, Control, Curve, CurvePoint, Gradient, Outcome, Problem, Progress, Rules, Slice,
     TrainSettings, train,

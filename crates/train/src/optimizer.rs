@@ -9,7 +9,7 @@ use serde::{Deserialize, Serialize};
 /// How moments become an update.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Serialize, Deserialize)]
 #[serde(rename_all = "snake_case")]
-pub enum Method {
+pub enum OptimizerKind {
     /// Adam, or AdamW with a weight decay.
     #[default]
     Adam,
@@ -18,8 +18,8 @@ pub enum Method {
     Adamax,
 }
 
-impl Method {
-    /// All methods.
+impl OptimizerKind {
+    /// All kinds.
     pub const ALL: [Self; 2] = [Self::Adam, Self::Adamax];
 
     /// Its name in options and files.
@@ -51,14 +51,14 @@ pub struct OptimizerSettings {
     /// Clipping norm: the gradient of all parameters together is scaled down to it.
     pub clip_norm: Option<f64>,
     /// How moments become an update.
-    #[serde(default, skip_serializing_if = "Method::is_default")]
-    pub method: Method,
+    #[serde(default, skip_serializing_if = "OptimizerKind::is_default")]
+    pub kind: OptimizerKind,
 }
 
 impl Default for OptimizerSettings {
     fn default() -> Self {
-        let (weight_decay, clip_norm, method) = (0.0, None, Method::Adam);
-        Self { beta1: 0.9, beta2: 0.999, epsilon: 1e-8, weight_decay, clip_norm, method }
+        let (weight_decay, clip_norm, kind) = (0.0, None, OptimizerKind::Adam);
+        Self { beta1: 0.9, beta2: 0.999, epsilon: 1e-8, weight_decay, clip_norm, kind }
     }
 }
 
@@ -102,7 +102,7 @@ impl Optimizer {
             let OptimizerSettings { beta1, beta2, epsilon, .. } = *settings;
             let constants = Adam { rate, beta1, beta2, epsilon, weight_decay };
             match slice.gradient {
-                Gradient::Product { dy, x } if settings.method == Method::Adamax => {
+                Gradient::Product { dy, x } if settings.kind == OptimizerKind::Adamax => {
                     let mut formed = vec![0.0; slice.values.len()];
                     let into = MatMut::new(&mut formed, dy.cols(), x.cols());
                     let (dy, x) = (Arg::Transposed(dy), Arg::Plain(x));
@@ -129,9 +129,11 @@ impl Optimizer {
             }
             // Read once, with the update.
             let own = if clipped.is_some() { 0.0 } else { squares(gradient) };
-            match settings.method {
-                Method::Adam => adam(&constants, step, values, gradient, first, second),
-                Method::Adamax => adamax(&constants, step, [values, first, second], gradient),
+            match settings.kind {
+                OptimizerKind::Adam => adam(&constants, step, values, gradient, first, second),
+                OptimizerKind::Adamax => {
+                    adamax(&constants, step, [values, first, second], gradient)
+                }
             }
             own
         });

@@ -11,8 +11,12 @@ use std::process::Command;
 const WORKSPACE: &[&str] = &["--workspace", "--all-targets"];
 /// With optional features. All crates at once, so that their dependencies are the same and already
 /// checked.
-const FEATURES: &[&str] =
-    &["--workspace", "--all-targets", "--features", "linwright-cli/hub,linwright-cli/parquet"];
+const FEATURES: &[&str] = &[
+    "--workspace",
+    "--all-targets",
+    "--features",
+    "linwright-cli/hdf5,linwright-cli/hub,linwright-cli/parquet,linwright-py/python",
+];
 /// Without default features. The fuzzer needs it.
 const LEAST: &[&str] =
     &["--workspace", "--exclude", "linwright-fuzz", "--no-default-features", "--lib", "--bins"];

@@ -2,7 +2,7 @@
 
 use super::*;
 use crate::tests::{classified, classifier, decoder, documents, encoder, map_of, points};
-use crate::{AttributeError, Documents, Examples, NO_TARGET};
+use crate::{AttributeError, Documents, Examples, NO_TARGET, Reduction};
 use linwright_model::{Batch, TrainingMemory, Transformer, TransformerGrads};
 use linwright_ops::{LinearSlot, Network, NoProbe, Sites};
 use linwright_tensor::Metered;
@@ -87,7 +87,7 @@ fn gradients_of_biases_and_weights_of_a_small_network_are_slopes_of_its_loss() {
     for example in 0..4 {
         let one = examples.batch(example..example + 1);
         let loss = |net: &linwright_nets::Net| {
-            let mut loss = ExampleLosses::new(&one);
+            let mut loss = ExampleLosses::new(&one, crate::Target::Loss);
             net.loss_to_slots(&one.input, &mut loss, &mut NoProbe).unwrap()
         };
         assert!((loss(&net) - found.losses[example]).abs() < 1e-5);
@@ -105,6 +105,28 @@ fn gradients_of_biases_and_weights_of_a_small_network_are_slopes_of_its_loss() {
                 let row = &found.rows.row(example)[layer.columns.clone()];
                 let bias = f64::from(row[o * width + width - 1]);
                 assert!((slope - bias).abs() < 2e-3, "{}: {slope}, {bias}", layer.site);
+            }
+        }
+    }
+}
+
+#[test]
+fn the_rows_of_an_example_add_up_to_its_gradient() {
+    let model = decoder();
+    for compressor in ["identity", "factgrass:16", "logra:16", "grass:25"] {
+        let (map, texts) = (map_of(&model, compressor, &all), documents(&[13, 2, 7]));
+        let batch = texts.batch(0..3);
+        for reduction in Reduction::ALL {
+            let whole = gradients(&model, &map, &batch, reduction, 0).unwrap();
+            let rows = gradients_by_row(&model, &map, &batch, reduction, 0).unwrap();
+            assert_eq!(rows.rows(), 22);
+            for (example, span) in batch.spans.iter().enumerate() {
+                let mut sum = vec![0.0; map.size()];
+                for row in span.clone() {
+                    sum.iter_mut().zip(rows.row(row)).for_each(|(sum, part)| *sum += part);
+                }
+                let what = format!("{compressor}, text {example}");
+                assert_close(&sum, whole.rows.row(example), &what);
             }
         }
     }

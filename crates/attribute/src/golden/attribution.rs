@@ -7,20 +7,21 @@ use linwright_nets::{Batch, Net, NetError, NetSpec};
 use linwright_ops::LinearSlot;
 use linwright_tensor::Mat;
 
-/// The network of a case: two linear layers and tanh; the second one may have no bias.
-fn network(case: &Case, places: usize) -> Net {
-    let bias = case.tensors.contains_key("w.fc2.bias");
+/// The network of a case, whose tensors have this prefix: two linear layers and tanh; the second
+/// one may have no bias.
+pub(super) fn network(case: &Case, places: usize, prefix: &str) -> Net {
+    let bias = case.tensors.contains_key(&format!("{prefix}.fc2.bias"));
     let text = format!(
         "{{input: {{channels: 11, height: {places}}}, layers: [{{linear: {{name: fc1, out: 9}}}}, tanh, {{linear: {{name: fc2, out: 4, bias: {bias}}}}}]}}"
     );
     let spec: NetSpec = serde_saphyr::from_str(&text).expect("a description");
     let tensor = |name: &str, _: &[usize]| -> Result<Vec<f32>, NetError> {
-        Ok(case.get(&format!("w.{name}")).values.iter().map(|value| *value as f32).collect())
+        Ok(case.get(&format!("{prefix}.{name}")).values.iter().map(|value| *value as f32).collect())
     };
     Net::build(&spec, tensor).expect("a network")
 }
 
-fn batch(case: &Case, of: &str) -> ExampleBatch<Batch> {
+pub(super) fn batch(case: &Case, of: &str) -> ExampleBatch<Batch> {
     let (rows, shape) = (case.rows(&format!("x_{of}")), &case.get(&format!("x_{of}")).shape);
     let (examples, places) = (shape[0], rows.rows() / shape[0]);
     let spans = (0..examples).map(|i| i * places..(i + 1) * places).collect();
@@ -30,7 +31,7 @@ fn batch(case: &Case, of: &str) -> ExampleBatch<Batch> {
 
 /// Checks numbers within a tolerance relative to the largest expected one.
 #[track_caller]
-fn check(case: &Case, found: &[f64], name: &str, tolerance: &str) {
+pub(super) fn check(case: &Case, found: &[f64], name: &str, tolerance: &str) {
     let tolerance = &case.about["tolerance"][tolerance]["rel_to_max"];
     let tolerance = tolerance.as_f64().expect("a tolerance");
     let expected = &case.get(name).values;
@@ -82,7 +83,7 @@ fn scores(case: &Case, kind: &str, map: &GradientMap, damping: Option<Damping>) 
 fn gradients_and_scores_are_those_of_the_reference() {
     for case in cases("attr_mlp").into_iter().chain(cases("attr_seq")) {
         let train = batch(&case, "train");
-        let net = network(&case, train.spans[0].len());
+        let net = network(&case, train.spans[0].len(), "w");
         for kind in ["identity", "mask", "logra", "factgrass"] {
             let size = case.rows(&format!("{kind}.train_grads")).cols() / 2;
             let build = |slot: &LinearSlot| {

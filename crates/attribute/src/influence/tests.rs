@@ -174,3 +174,132 @@ fn a_stopped_pass_is_told() {
         assert!(matches!(stopped, Err(AttributeError::Interrupted)), "{comparison:?}");
     }
 }
+
+#[test]
+fn softmax_regression_without_compression_has_its_closed_form() {
+    let text = "{input: {channels: 12}, layers: [{linear: {name: only, out: 3}}]}";
+    let spec: linwright_nets::NetSpec = serde_saphyr::from_str(text).unwrap();
+    let mut net = Net::random(&spec, linwright_tensor::RngKey::new(3)).unwrap();
+    for tensor in net.tensors_mut() {
+        tensor.values.iter_mut().enumerate().for_each(|(i, value)| *value = (i as f32 * 0.7).sin());
+    }
+    let labelled = points(60);
+    let map = map_of(&net, "identity", &|_| true);
+    let (world, dir) = (World { net, labelled, map }, tempfile::tempdir().unwrap());
+    let store = world.store(&dir.path().join("s"), "identity");
+    let rows = world.rows();
+    // By hand: (p - y) times the input with a one.
+    let examples = classified(&world.labelled);
+    let batch = examples.batch(0..60);
+    let logits = world.net.outputs(&batch.input).unwrap();
+    let size = 3 * 13;
+    let mut gradients = Mat::zeros(60, size);
+    for i in 0..60 {
+        let exps: Vec<f64> = logits.row(i).iter().map(|z| f64::from(*z).exp()).collect();
+        let sum: f64 = exps.iter().sum();
+        for o in 0..3 {
+            let off = exps[o] / sum - f64::from(u8::from(batch.targets[i] as usize == o));
+            for (column, x) in batch.input.rows.row(i).iter().chain(&[1.0]).enumerate() {
+                *gradients.at_mut(i, o * 13 + column) = off * f64::from(*x);
+            }
+        }
+    }
+    assert_close(&rows.cast(), &gradients, "gradients");
+    let queries = rows.view().rows_range(0, 4).to_mat();
+    let attribution = Attribution::open(&store).unwrap();
+    let damping = Damping::Absolute(0.01);
+    let found = scores_of(&attribution, &queries, Comparison::Influence(damping));
+    // (F + λ) x = q by elimination.
+    let fisher = Mat::from_fn(size, size, |a, b| {
+        let terms = (0..60).map(|i| gradients.at(i, a) * gradients.at(i, b));
+        terms.sum::<f64>() / 60.0 + if a == b { 0.01 } else { 0.0 }
+    });
+    for q in 0..4 {
+        let solved = eliminated(&fisher, gradients.row(q));
+        for i in 0..60 {
+            let want: f64 = gradients.row(i).iter().zip(&solved).map(|(a, b)| a * b).sum();
+            assert!((found.at(i, q) - want).abs() < 1e-3 * (1.0 + want.abs()), "{i} {q}");
+        }
+    }
+}
+
+/// The solution of a symmetric positive system.
+fn eliminated(matrix: &Mat<f64>, right: &[f64]) -> Vec<f64> {
+    let (n, mut a, mut b) = (right.len(), matrix.clone(), right.to_vec());
+    for k in 0..n {
+        for row in k + 1..n {
+            let factor = a.at(row, k) / a.at(k, k);
+            for column in k..n {
+                *a.at_mut(row, column) -= factor * a.at(k, column);
+            }
+            b[row] -= factor * b[k];
+        }
+    }
+    for k in (0..n).rev() {
+        let known: f64 = (k + 1..n).map(|column| a.at(k, column) * b[column]).sum();
+        b[k] = (b[k] - known) / a.at(k, k);
+    }
+    b
+}
+
+#[test]
+fn parts_of_layers_add_up_and_rows_are_those_of_the_store() {
+    let (world, dir) = (World::new("logra:9", 20), tempfile::tempdir().unwrap());
+    let store = world.store(&dir.path().join("s"), "logra:9");
+    let attribution = Attribution::open(&store).unwrap();
+    let (rows, chosen) = (world.rows(), [17, 0, 9]);
+    let stored = attribution.rows(&chosen).unwrap();
+    for (at, example) in chosen.iter().enumerate() {
+        for (a, b) in stored.row(at).iter().zip(rows.row(*example)) {
+            assert!((a - b).abs() < 1e-6);
+        }
+    }
+    let queries = rows.view().rows_range(0, 2).to_mat();
+    let comparison = Comparison::Influence(Damping::Relative(0.1));
+    let prepared = attribution.prepare(&queries, comparison, &mut Silent).unwrap();
+    let scores = scores_of(&attribution, &queries, comparison);
+    for (at, example) in chosen.iter().enumerate() {
+        let parts = attribution.layer_parts(&prepared, 1, stored.row(at));
+        let sum: f64 = parts.iter().sum();
+        assert_eq!(parts.len(), world.map.layers().len());
+        assert!((sum - scores.at(*example, 1)).abs() < 1e-9 * (1.0 + sum.abs()));
+    }
+}
+
+#[test]
+fn saved_decompositions_give_the_same_bits_and_damaged_ones_are_refused() {
+    for (compressor, count) in [("factgrass:4", 30), ("factgrass:25", 12)] {
+        let (world, dir) = (World::new(compressor, count), tempfile::tempdir().unwrap());
+        let path = dir.path().join("s");
+        let store = world.store(&path, compressor);
+        let attribution = Attribution::open(&store).unwrap();
+        let queries = world.rows().view().rows_range(0, 2).to_mat();
+        let comparison = Comparison::Influence(Damping::Relative(0.1));
+        let before = scores_of(&attribution, &queries, comparison);
+        for layer in 0..store.manifest().layers.len() {
+            assert!(Curvature::saved(&store, attribution.shards(), layer).unwrap().is_none());
+            let fisher = Curvature::of_layer(&store, attribution.shards(), layer).unwrap();
+            let bytes = fisher.save(&store, attribution.shards(), layer).unwrap();
+            let file = path.join(format!("fisher/{layer:03}.safetensors"));
+            assert_eq!(std::fs::metadata(file).unwrap().len(), bytes);
+        }
+        assert!(scores_of(&attribution, &queries, comparison) == before, "{compressor}");
+        let file = path.join("fisher/000.safetensors");
+        let good = std::fs::read(&file).unwrap();
+        std::fs::write(&file, &good[..good.len() - 8]).unwrap();
+        assert!(Curvature::saved(&store, attribution.shards(), 0).is_err());
+        let mut odd = good.clone();
+        let end = odd.len();
+        odd[end - 8..].copy_from_slice(&f64::NAN.to_le_bytes());
+        std::fs::write(&file, odd).unwrap();
+        let message = Curvature::saved(&store, attribution.shards(), 0).unwrap_err().to_string();
+        assert!(message.contains("finite eigenvalues"), "{message}");
+        let other = World { labelled: points(count + 1), ..world };
+        let store = other.store(&dir.path().join("other"), compressor);
+        std::fs::create_dir(dir.path().join("other/fisher")).unwrap();
+        std::fs::write(dir.path().join("other/fisher/000.safetensors"), good).unwrap();
+        let attribution = Attribution::open(&store).unwrap();
+        let refused = attribution.scores(&queries, comparison, &mut Silent, &mut |_, _| {});
+        assert!(matches!(refused, Err(AttributeError::OtherStore { .. })), "{refused:?}");
+    }
+}

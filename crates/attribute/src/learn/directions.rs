@@ -45,7 +45,7 @@ pub fn principal_directions<N: Differentiable>(
         }
         let end = examples.count().min(start + batch.max(1));
         let batch = examples.batch(start..end);
-        let mut loss = ExampleLosses::new(&batch);
+        let mut loss = ExampleLosses::new(&batch, crate::Target::Loss);
         let passed = network.loss_to_slots(&batch.input, &mut loss, &mut moments);
         passed.map_err(|error| AttributeError::Network(Box::new(error)))?;
         monitor.progress(end as u64, examples.count() as u64);

@@ -2,9 +2,10 @@
 
 use super::Element;
 use crate::compressors::{CompressorKey, CompressorSpec};
-use crate::{AttributeError, GradientMap, LayerShape, Reduction};
+use crate::{AttributeError, GradientMap, LayerShape, Objective, Reduction, Target};
 use linwright_run::{sha256_hex, shown};
 use serde::{Deserialize, Serialize};
+use std::ops::Range;
 use std::path::Path;
 
 /// Version of the files of a store.
@@ -26,6 +27,8 @@ pub struct Manifest {
     pub examples: String,
     /// Number of examples.
     pub count: usize,
+    /// What of a target is differentiated.
+    pub target: Target,
     /// How losses of targets become the loss of an example.
     pub reduction: Reduction,
     /// The compressor.
@@ -72,6 +75,8 @@ pub struct Sources {
 /// Options of a store.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct StoreOptions {
+    /// What of a target is differentiated.
+    pub target: Target,
     /// How losses of targets become the loss of an example.
     pub reduction: Reduction,
     /// Number type.
@@ -85,7 +90,7 @@ pub struct StoreOptions {
 impl Default for StoreOptions {
     fn default() -> Self {
         let (reduction, element) = (Reduction::Mean, Element::F32);
-        Self { reduction, element, batch: 8, shard_rows: 1024 }
+        Self { target: Target::Loss, reduction, element, batch: 8, shard_rows: 1024 }
     }
 }
 
@@ -103,7 +108,7 @@ impl Manifest {
         (compressor, key): (CompressorSpec, CompressorKey),
         options: StoreOptions,
     ) -> Result<(Self, Vec<MapFile>), AttributeError> {
-        let StoreOptions { reduction, element, batch, shard_rows } = options;
+        let StoreOptions { target, reduction, element, batch, shard_rows } = options;
         for (name, number) in [
             ("number of examples", sources.count),
             ("batch", batch),
@@ -131,6 +136,7 @@ impl Manifest {
             network: sha256_hex(sources.network.as_bytes()),
             examples: sha256_hex(sources.examples.as_bytes()),
             count: sources.count,
+            target,
             reduction,
             compressor,
             key,
@@ -143,6 +149,12 @@ impl Manifest {
         Ok((manifest, files))
     }
 
+    /// What of an example was differentiated.
+    #[must_use]
+    pub fn objective(&self) -> Objective {
+        Objective { target: self.target, reduction: self.reduction }
+    }
+
     /// Number of shards.
     #[must_use]
     pub fn shards(&self) -> usize {
@@ -153,6 +165,24 @@ impl Manifest {
     #[must_use]
     pub fn size(&self) -> usize {
         self.layers.iter().map(|layer| layer.size).sum()
+    }
+
+    /// Where the numbers of each layer are in a row.
+    #[must_use]
+    pub fn columns(&self) -> Vec<Range<usize>> {
+        let mut end = 0;
+        let next = |layer: &ManifestLayer| {
+            let start = end;
+            end += layer.size;
+            start..end
+        };
+        self.layers.iter().map(next).collect()
+    }
+
+    /// Parameters whose gradient is looked at.
+    #[must_use]
+    pub fn parameters(&self) -> u64 {
+        self.layers.iter().map(|layer| layer.shape.numbers() as u64).sum()
     }
 
     /// Checks a manifest that was read: numbers that no store could have would ask for memory.
@@ -188,6 +218,7 @@ impl Manifest {
                 ("the network", one.network.clone()),
                 ("the text or data", one.examples.clone()),
                 ("the number of examples", one.count.to_string()),
+                ("the target", one.target.to_string()),
                 ("the reduction", one.reduction.to_string()),
                 ("the compressor", one.compressor.to_string()),
                 ("the seed", one.key.seed.to_string()),

@@ -119,6 +119,23 @@ impl GradientStore {
         }
     }
 
+    /// Checks that the store is of some examples, by the text that identified them.
+    ///
+    /// # Errors
+    /// [`AttributeError::OtherStore`].
+    pub fn check_examples(&self, examples: &str) -> Result<(), AttributeError> {
+        let (found, expected) = (&self.manifest.examples, sha256_hex(examples.as_bytes()));
+        match *found == expected {
+            true => Ok(()),
+            false => Err(AttributeError::OtherStore {
+                path: self.path.clone(),
+                field: "the text or data",
+                found: found.clone(),
+                expected,
+            }),
+        }
+    }
+
     /// Opens a store and checks its maps.
     ///
     /// # Errors
@@ -153,6 +170,11 @@ impl GradientStore {
             *byte = digit(0) << 4 | digit(1);
         }
         Ok(Self { path: path.into(), manifest, digest })
+    }
+
+    /// SHA-256 of what it is of, hexadecimal.
+    pub(crate) fn digest_hex(&self) -> String {
+        linwright_files::hex(&self.digest)
     }
 
     /// Its directory.

@@ -72,6 +72,11 @@ impl ShardFile {
         &self.rows
     }
 
+    /// Checksums of its tiles.
+    pub(crate) fn checksums(&self) -> &[u128] {
+        &self.checksums
+    }
+
     /// Number of tiles.
     #[must_use]
     pub fn tiles(&self) -> usize {
@@ -154,6 +159,30 @@ impl Tile<'_> {
                 .shard
                 .damaged(format!("numbers of layer {layer} in tile {} are not finite", self.tile))),
         }
+    }
+
+    /// Writes the numbers of some layers, one after the other, to `rows` (rows, their numbers).
+    ///
+    /// # Errors
+    /// As [`Self::layer`].
+    pub(crate) fn layers(
+        &self,
+        layers: Range<usize>,
+        rows: &mut Mat<f64>,
+    ) -> Result<(), AttributeError> {
+        let all = self.shard.layout.layers();
+        let start = all[layers.start].start;
+        rows.reset(self.rows().len(), all[layers.end - 1].end - start);
+        let mut values = Mat::default();
+        for layer in layers {
+            self.layer(layer, &mut values)?;
+            let columns = all[layer].start - start..all[layer].end - start;
+            for row in 0..values.rows() {
+                let into = rows.row_mut(row)[columns.clone()].iter_mut();
+                into.zip(values.row(row)).for_each(|(wide, value)| *wide = f64::from(*value));
+            }
+        }
+        Ok(())
     }
 
     /// Lets the system reclaim the memory of the tile.

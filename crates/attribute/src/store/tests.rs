@@ -7,7 +7,7 @@ use crate::{
 };
 use linwright_nets::{Labelled, Net};
 use linwright_run::{Monitor, Shard, Silent};
-use linwright_tensor::{Mat, parallel};
+use linwright_tensor::{Mat, RngKey, parallel};
 use std::cell::Cell;
 use std::collections::BTreeMap;
 
@@ -226,6 +226,46 @@ fn a_pass_that_stops_anywhere_continues_to_the_same_files() {
 }
 
 #[test]
+fn ended_at_fifty_random_moments_a_pass_has_the_same_files() {
+    let (world, dir) = (World::new("factgrass:9"), tempfile::tempdir().unwrap());
+    let whole = dir.path().join("whole");
+    world.filled(&whole, options());
+    let expected = files(&whole);
+    let (mut ends, mut stream) = (0, RngKey::new(11).stream());
+    let mut round = 0;
+    while ends < 50 {
+        let path = dir.path().join(round.to_string());
+        round += 1;
+        loop {
+            let store = world.store(&path, options()).unwrap();
+            // A disk that is full somewhere in a file, or a stop between two batches.
+            let mut stop = StopsAt(Cell::new(stream.below(4)));
+            let limit_bytes = (stream.below(2) == 0).then(|| stream.below(12_000) as u64);
+            let how = CacheOptions { limit_bytes, ..CacheOptions::default() };
+            let ended = match limit_bytes {
+                Some(_) => world.fill(&store, how, &mut Silent),
+                None => world.fill(&store, how, &mut stop),
+            };
+            let name = format!(".00000{}.grd.partial-4194999-0", stream.below(4));
+            let half = vec![7; stream.below(9000)];
+            if ended.is_ok() {
+                break;
+            }
+            ends += 1;
+            // What a killed process leaves, as far as it came.
+            fs::write(path.join(SHARDS).join(name), half).unwrap();
+        }
+        let store = world.store(&path, options()).unwrap();
+        let found = read(&store).unwrap();
+        assert_eq!(found.rows(), 25);
+        // What is left of others is removed when a file of its name is written again.
+        let mut found = files(&path);
+        found.retain(|name, _| !name.to_string_lossy().contains("partial"));
+        assert!(found == expected, "round {round}");
+    }
+}
+
+#[test]
 fn any_flipped_bit_is_found() {
     let (world, dir) = (World::new("factgrass:4"), tempfile::tempdir().unwrap());
     for element in [Element::F32, Element::Int8] {
@@ -278,6 +318,7 @@ fn stores_of_anything_else_are_refused_with_what_differs() {
     let key = crate::CompressorKey { checkpoint: 1, ..KEY };
     let seed = crate::CompressorKey { seed: 8, ..KEY };
     let sum = StoreOptions { reduction: Reduction::Sum, ..options() };
+    let margin = StoreOptions { target: crate::Target::Margin, ..options() };
     let int8 = StoreOptions { element: Element::Int8, ..options() };
     let batch = StoreOptions { batch: 4, ..options() };
     let rows = StoreOptions { shard_rows: 8, ..options() };
@@ -288,6 +329,7 @@ fn stores_of_anything_else_are_refused_with_what_differs() {
         (create(&same, key, options()), "the checkpoint is 0, expected 1"),
         (create(&same, seed, options()), "the seed is 7, expected 8"),
         (create(&same, KEY, sum), "the reduction is mean, expected sum"),
+        (create(&same, KEY, margin), "the target is loss, expected margin"),
         (create(&same, KEY, int8), "the number type is f32, expected int8"),
         (create(&same, KEY, batch), "the batch is 3, expected 4"),
         (create(&same, KEY, rows), "rows of a shard is 7, expected 8"),

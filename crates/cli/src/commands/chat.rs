@@ -1,11 +1,13 @@
 //! `linwright chat`: a conversation with a model.
 
 use super::Pieces;
-use super::generate::{SamplingArgs, Writer};
 use crate::args::Shared;
 use crate::console::Console;
+use crate::face::Face;
 use crate::failure::Failure;
+use crate::interrupt;
 use clap::Args;
+use linwright::jobs::{SamplingOptions, Writer};
 use linwright::model::tokenizer::chat::Message;
 use linwright::run::Monitor;
 use std::io::{BufRead, IsTerminal};
@@ -19,7 +21,7 @@ pub(crate) struct ChatArgs {
     #[arg(long)]
     system: Option<String>,
     #[command(flatten)]
-    sampling: SamplingArgs,
+    sampling: Face<SamplingOptions>,
 }
 
 /// The commands of a conversation.
@@ -70,6 +72,7 @@ fn answer(writer: &Writer, messages: &[Message], shown: &mut Pieces) -> Result<S
     let text = writer.tokenizer.chat(messages, true)?;
     // The template writes the special tokens, the first included.
     let prompt = writer.tokenizer.encode(&text, false)?;
-    let mut written = writer.write(&[prompt], &mut |_, piece| shown.write(piece))?;
+    let mut on_text = |_, piece: &str| shown.write(piece);
+    let mut written = writer.write(&[prompt], &mut on_text, &interrupt::is_requested)?;
     Ok(written.pop().map(|one| one.text).unwrap_or_default())
 }

@@ -38,6 +38,7 @@ commands! {
     generate => Generate(GenerateArgs);
     chat => Chat(ChatArgs);
     serve => Serve(ServeArgs);
+    slurm => Slurm(SlurmArgs);
     report => Report(ReportArgs);
     ls => Ls(LsArgs);
     cache => Cache(CacheArgs);
@@ -82,7 +83,12 @@ impl Command {
             Self::Job(job) => !matches!(job.verb(), "export" | "import"),
             Self::Own(own) => !matches!(
                 own,
-                Own::Report(_) | Own::Ls(_) | Own::Completions(_) | Own::Man(_) | Own::Doctor(_)
+                Own::Report(_)
+                    | Own::Slurm(_)
+                    | Own::Ls(_)
+                    | Own::Completions(_)
+                    | Own::Man(_)
+                    | Own::Doctor(_)
             ),
         }
     }

@@ -5,6 +5,7 @@ use crate::args::Shared;
 use crate::failure::Failure;
 use clap::{Args, ValueEnum};
 use linwright::bench;
+use linwright::collapse;
 use linwright::compress::{compare, intervention, search};
 use linwright::evaluate::report::{document as evaluation, is_evaluation};
 use linwright::measure::inspect;
@@ -81,6 +82,7 @@ fn open(text: &str) -> Option<Result<Document, ReportError>> {
         .or_else(|| inspect::report::saved(&value))
         .or_else(|| bench::report::saved(&value))
         .or_else(|| molecule::report::saved(&value))
+        .or_else(|| collapse::report::saved(&value))
 }
 
 /// Prints a report in the form that was asked for.

@@ -107,6 +107,7 @@ pub const TARGETS: &[Target] = &[
     Target::new("image_npy", images::npy),
     Target::new("image_png", images::png).memory(OF_PNG),
     Target::new("xyz", molecules::xyz).seeds(&["tensornet/ethanol_like.xyz"]),
+    Target::new("npz", molecules::npz).seeds(&["tensornet/md17.npz", "tensornet/rmd17.npz"]),
     Target::new("potential", molecules::checkpoint),
     Target::new("torchmd_settings", molecules::settings),
 ];

@@ -3,7 +3,7 @@
 use super::{descriptions, few, outcome};
 use linwright_molecule::{
     Checkpoint, LabelKeys, MoleculeError, MoleculeModel, PriorChoices, Structure, Wanted,
-    XyzReader, XyzWriter, parse_settings,
+    XyzReader, XyzWriter, parse_npz, parse_settings,
 };
 use std::path::Path;
 
@@ -32,6 +32,14 @@ pub(super) fn xyz(bytes: &[u8]) -> String {
         let labelled = read.iter().filter(|frame| frame.labels.energy.is_some()).count();
         let cells = read.iter().filter(|frame| frame.cell.is_some()).count();
         format!("{} frames, {} energies, {} cells", few(read.len()), few(labelled), few(cells))
+    }))
+}
+
+/// Reads structures of an archive of numpy.
+pub(super) fn npz(bytes: &[u8]) -> String {
+    outcome(parse_npz(Path::new("set.npz"), bytes.to_vec()).map(|read| {
+        let labelled = read.iter().filter(|one| one.labels.forces.is_some()).count();
+        format!("{} structures, {} with forces", few(read.len()), few(labelled))
     }))
 }
 

@@ -2,6 +2,7 @@
 
 use super::JobError;
 use crate::pocket::PocketError;
+use linwright_attribute::AttributeError;
 use linwright_bench::BenchError;
 use linwright_bench::convergence::ConvergenceError;
 use linwright_compress::recipe::RecipeError;
@@ -359,6 +360,38 @@ impl From<FlowError> for Failure {
             | FlowError::UnknownTensor { .. }
             | FlowError::NotSame { .. }
             | FlowError::Picture { .. } => Self::general(message),
+        }
+    }
+}
+
+impl From<AttributeError> for Failure {
+    fn from(error: AttributeError) -> Self {
+        let message = message_of(&error);
+        match error {
+            AttributeError::File(error) => error.into(),
+            AttributeError::Output(error) => error.into(),
+            AttributeError::Read { path, source } => {
+                Self::io(&format!("cannot read {}", path.display()), &source)
+            }
+            AttributeError::InFile { source, .. } | AttributeError::OfLayer { source, .. } => {
+                Self::new(Self::from(*source).kind, message)
+            }
+            AttributeError::OtherStore { .. } => Self::new(FailureKind::Fingerprint, message),
+            AttributeError::Interrupted => Self::interrupted("interrupted".to_owned()),
+            AttributeError::Map { .. }
+            | AttributeError::MapTooLarge { .. }
+            | AttributeError::Compressor { .. }
+            | AttributeError::Setting { .. }
+            | AttributeError::Layers { .. } => Self::usage(message),
+            AttributeError::Json { .. }
+            | AttributeError::NoTarget { .. }
+            | AttributeError::ZeroGradient { .. }
+            | AttributeError::NotFinite { .. }
+            | AttributeError::Curvature { .. }
+            | AttributeError::Network(_)
+            | AttributeError::NoStore { .. }
+            | AttributeError::Damaged { .. }
+            | AttributeError::Incomplete { .. } => Self::general(message),
         }
     }
 }

@@ -8,15 +8,18 @@
 //! An option has one name everywhere: `no_share` is the key, `--no-share` the flag. [`VERBS`] lists
 //! all jobs; [`AnyJob::run`] runs one in a [`Session`], and its [`Outcome`] is data and a report.
 
+mod attribution;
 mod batch;
 mod byte_size;
 pub(crate) mod calibration;
+mod collapse;
 mod cuts;
 mod error;
 mod evaluation;
 mod failure;
 mod fields;
 mod form;
+mod generate;
 mod images;
 pub mod inputs;
 mod layers;
@@ -29,6 +32,7 @@ mod plan_file;
 mod potential;
 mod precision;
 mod read;
+mod sampling;
 mod saving;
 mod session;
 pub(crate) mod shards;
@@ -42,6 +46,7 @@ pub(crate) mod verb;
 
 pub use batch::BatchSize;
 pub use byte_size::ByteSize;
+pub use collapse::CollapseOptions;
 pub use compare::Compares;
 pub use compress::{Heal, MethodName, StoredDType};
 pub use cuts::CutOptions;
@@ -50,14 +55,16 @@ pub use evaluation::EvaluationOptions;
 pub use failure::{Failure, FailureKind, is_full, message_of};
 pub use fields::{Field, Kind, Name, fields, flag_of, schema};
 pub use form::SavedForm;
+pub use generate::{Generate, Prompted};
 pub use images::ImageOptions;
 pub use layers::parse_layers;
 pub use molecule_md::MdEnsemble;
 pub use outcome::{Outcome, ResultData, write_pages};
 pub use precision::PrecisionOptions;
 pub use read::read;
+pub use sampling::{SamplingOptions, Writer, end_tokens};
 pub use session::{Host, Session, to_yaml};
-pub use shell::{arguments, command};
+pub use shell::{arguments, command, quoted};
 pub use slots::SlotOptions;
 pub use verb::{AnyJob, Group, Reader, Verb, recipe_of};
 
@@ -109,9 +116,14 @@ macro_rules! jobs {
     };
 }
 
+/// Jobs that no recipe holds, since they write no file: their command streams what they find.
+pub static STREAMED: &[Verb] = &[Verb::of::<Generate>()];
+
 /// Groups of commands.
 pub static GROUPS: &[Group] = &[
     Group { name: "molecule", about: "Energies, forces and motion of molecules" },
+    Group { name: "attribute", about: "Training examples that made a model answer as it does" },
+    Group { name: "collapse", about: "Neural collapse of features, and where training leads" },
     Group { name: "flow", about: "Densities and samples of images and points" },
 ];
 
@@ -133,6 +145,14 @@ jobs! {
     train_lm => TrainLm;
     train_net => TrainNet;
     eval_net => EvalNet;
+    attribute_cache => AttributeCache;
+    attribute_fisher => AttributeFisher;
+    attribute_lds => AttributeLds;
+    attribute_recall => AttributeRecall;
+    attribute_score => AttributeScore;
+    attribute_self => AttributeSelf;
+    attribute_show => AttributeShow;
+    attribute_world => AttributeWorld;
     molecule_eval => MoleculeEval;
     molecule_md => MoleculeMd;
     molecule_relax => MoleculeRelax;
@@ -141,6 +161,13 @@ jobs! {
     molecule_compress => MoleculeCompress;
     molecule_bench => MoleculeBench;
     molecule_train => MoleculeTrain;
+    collapse_measure => CollapseMeasure;
+    collapse_merge => CollapseMerge;
+    collapse_ufm => CollapseUfm;
+    collapse_gufm => CollapseGufm;
+    collapse_depth => CollapseDepth;
+    collapse_lm => CollapseLm;
+    collapse_watch => CollapseWatch;
     flow_train => FlowTrain;
     flow_eval => FlowEval;
     flow_sample => FlowSample;

@@ -3,6 +3,9 @@
 use super::molecule_md::MdEnsemble;
 use super::molecule_train::{LossName, ReferenceKind, ScheduleKind};
 use super::{Name, SavedForm};
+use linwright_attribute::{Element, Method, Reduction, Target};
+use linwright_collapse::depth::{Architecture, Norming, StrengthRule};
+use linwright_collapse::optimum::Fit;
 use linwright_compress::allocate::Allocator;
 use linwright_compress::intervention::{Intervention, Lname, Storage};
 use linwright_compress::methods::Whitening;
@@ -16,7 +19,7 @@ use linwright_model::Role;
 use linwright_model::checkpoint::Precision;
 use linwright_molecule::relaxation::Minimiser;
 use linwright_nets::Loss;
-use linwright_train::Method;
+use linwright_train::OptimizerKind;
 use schemars::{JsonSchema, Schema, SchemaGenerator, json_schema};
 use std::borrow::Cow;
 use std::marker::PhantomData;
@@ -52,10 +55,13 @@ macro_rules! named {
 
 named! {
     Allocator;
+    Architecture;
     Bos;
     Criterion;
     Diversity;
+    Element;
     By;
+    Fit;
     ImageFormat;
     Intervention;
     Join;
@@ -66,7 +72,10 @@ named! {
     MdEnsemble;
     Method;
     Minimiser;
+    Norming;
+    OptimizerKind;
     Precision;
+    Reduction;
     ReferenceKind;
     Role, |role| role.other_names().to_vec();
     SavedForm;
@@ -75,6 +84,8 @@ named! {
     Split;
     SqueezeOrder;
     Storage;
+    StrengthRule;
+    Target;
     Whitening;
 }
 

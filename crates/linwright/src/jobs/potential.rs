@@ -2,58 +2,54 @@
 
 use super::{Failure, Session};
 use linwright_molecule::{
-    Checkpoint, ConvertedPotential, LabelKeys, MoleculeError, MoleculeModel, Potential, Structure,
-    Units, XyzReader,
+    ConvertedPotential, Ensemble, LabelKeys, Potential, PriorChoices, Structure, Units, XyzReader,
 };
 use linwright_run::Monitor;
 use std::path::Path;
 
-/// Opens a model and tells its notes.
-pub(super) fn open_potential(
-    path: &str,
+/// Opens a model, or several of one quantity, and tells their notes.
+pub(super) fn open_ensemble<P: AsRef<Path>>(
+    paths: &[P],
+    choices: PriorChoices,
     session: &mut Session<'_>,
-) -> Result<MoleculeModel, Failure> {
-    session.step(&format!("loading {path}"));
-    let model = MoleculeModel::open(Path::new(path))?;
-    model.checkpoint.notes.iter().for_each(|note| session.note(note));
+) -> Result<Ensemble, Failure> {
+    let first = paths.first().map(|path| path.as_ref().display().to_string());
+    session.step(&format!("loading {}", first.unwrap_or_default()));
+    let model = Ensemble::open(paths, choices)?;
+    let notes = model.members().iter().flat_map(|member| &member.checkpoint.notes);
+    notes.for_each(|note| session.note(note));
     Ok(model)
 }
 
-/// The potential of a model in its own units, exact or fast.
-pub(super) fn potential_of(
-    model: &MoleculeModel,
-    exact: bool,
-) -> Result<Box<dyn Potential>, Failure> {
-    model.potential(exact).map_err(|error| exact_hint(error, exact))
-}
-
-/// The failure of a model that is no potential, with advice if `--exact` was not given.
-pub(super) fn exact_hint(error: MoleculeError, exact: bool) -> Failure {
-    let failure = Failure::from(error);
-    match exact {
-        true => failure,
-        false => failure.hint("--exact supports more architectures, if not all"),
-    }
+/// The potential of a model in its own units, exact or fast; of several models, their mean.
+pub(super) fn potential_of(model: &Ensemble, exact: bool) -> Result<Box<dyn Potential>, Failure> {
+    model.potential(exact).map_err(|error| {
+        let failure = Failure::from(error);
+        match exact {
+            true => failure,
+            false => failure.hint("--exact supports more architectures, if not all"),
+        }
+    })
 }
 
 /// The potential of a model in electron volts and angstroms, in which atoms are moved.
 pub(super) fn moving_potential(
-    model: &MoleculeModel,
+    model: &Ensemble,
     exact: bool,
 ) -> Result<ConvertedPotential, Failure> {
     let potential = potential_of(model, exact)?;
-    Ok(ConvertedPotential::new(potential, model.checkpoint.units, Units::default()))
+    Ok(ConvertedPotential::new(potential, model.units(), Units::default()))
 }
 
 /// The units of the structures: those of an option, or of the model.
-pub(super) fn units_of(option: Option<&str>, model: &MoleculeModel) -> Result<Units, Failure> {
-    Ok(option.map(Units::parse).transpose()?.unwrap_or(model.checkpoint.units))
+pub(super) fn units_of(option: Option<&str>, model: &Ensemble) -> Result<Units, Failure> {
+    Ok(option.map(Units::parse).transpose()?.unwrap_or(model.units()))
 }
 
 /// Refuses a structure that declares other units, or with an element that the model was not trained
 /// on.
 pub(super) fn check_structure(
-    model: &Checkpoint,
+    model: &Ensemble,
     structure: &Structure,
     units: Units,
     index: usize,
@@ -61,7 +57,7 @@ pub(super) fn check_structure(
     structure.check_units(units).map_err(|error| {
         Failure::from(error.of_structure(index)).hint("--units names those of the structures")
     })?;
-    model.check_species(structure).map_err(|error| {
+    model.members()[0].checkpoint.check_species(structure).map_err(|error| {
         Failure::from(error.of_structure(index)).hint("`molecule info` lists the model's elements")
     })
 }

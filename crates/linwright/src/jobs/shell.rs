@@ -51,7 +51,8 @@ fn text(value: &Value) -> String {
 }
 
 /// An argument for a shell.
-fn quoted(argument: &str) -> String {
+#[must_use]
+pub fn quoted(argument: &str) -> String {
     let is_plain = |c: char| c.is_ascii_alphanumeric() || "-_=./,:@".contains(c);
     if argument.chars().all(is_plain) {
         return argument.to_owned();

@@ -51,6 +51,47 @@ impl Transformer {
         self.config.is_causal() || self.config.masked_head
     }
 
+    /// Rows (rows, hidden) of the last layer's output after the final norm, if there is one.
+    #[must_use]
+    pub fn normed(&self, hidden: MatRef<'_, f32>) -> Mat<f32> {
+        let mut normed = hidden.to_mat();
+        if let Some(weights) = &self.weights.final_norm {
+            let weights = weights.of(&self.config.norm, self.config.hidden);
+            norm(hidden, &weights, normed.view_mut());
+        }
+        normed
+    }
+
+    /// Rows (tokens, hidden) of the head for some tokens, which it multiplies with what
+    /// [`Self::normed`] gives; none if there is no head, or something between both.
+    ///
+    /// # Panics
+    /// If a token is not in the vocabulary.
+    #[must_use]
+    pub fn head_rows(&self, tokens: &[u32]) -> Option<Mat<f32>> {
+        if !self.has_head()
+            || self.weights.transform.is_some()
+            || self.weights.project_out.is_some()
+        {
+            return None;
+        }
+        let mut rows = Mat::zeros(tokens.len(), self.config.hidden);
+        match &self.weights.head {
+            Some(head) => {
+                let dense = head.op().to_dense().ok()?;
+                for (i, &token) in tokens.iter().enumerate() {
+                    rows.row_mut(i).copy_from_slice(dense.row(token as usize));
+                }
+            }
+            None => {
+                for (i, &token) in tokens.iter().enumerate() {
+                    self.weights.embedding.row(token as usize, Write::Set, rows.row_mut(i));
+                }
+            }
+        }
+        Some(rows)
+    }
+
     /// Logits (rows, vocab) of rows (rows, hidden) of the last layer's output.
     ///
     /// # Panics

@@ -19,6 +19,89 @@ pub fn add(high: &mut [f64], low: &mut [f64], terms: &[f32]) {
     add_slice(high, low, terms);
 }
 
+/// As [`add`], for terms in double precision, of which a sum keeps 106 bits.
+///
+/// # Panics
+/// If the lengths differ.
+#[track_caller]
+pub fn add_wide(high: &mut [f64], low: &mut [f64], terms: &[f64]) {
+    let lengths = (high.len(), low.len());
+    assert_eq!(lengths, (terms.len(), terms.len()), "two parts of a sum for each term");
+    add_wide_slice(high, low, terms);
+}
+
+/// Adds `(scale.0 + scale.1) * (of_high + of_low)`: products of sums, with 104 bits each.
+///
+/// # Panics
+/// If the lengths differ.
+#[track_caller]
+pub fn add_scaled(
+    high: &mut [f64],
+    low: &mut [f64],
+    scale: (f64, f64),
+    (of_high, of_low): (&[f64], &[f64]),
+) {
+    let lengths = (high.len(), low.len(), of_low.len());
+    assert_eq!(lengths, (of_high.len(), of_high.len(), of_high.len()), "two parts of each sum");
+    add_scaled_slice(high, low, scale, of_high, of_low);
+}
+
+/// The sum of the squares of a row, as a rounded sum and what rounding lost.
+#[must_use]
+pub fn squares(row: &[f64]) -> (f64, f64) {
+    let (mut high, mut low) = ([0.0; LANES], [0.0; LANES]);
+    add_squares(&mut high, &mut low, row);
+    let (mut total, mut lost) = (0.0, 0.0);
+    for (of_high, of_low) in high.into_iter().zip(low) {
+        add_one(&mut total, &mut lost, of_high);
+        lost += of_low;
+    }
+    (total, lost)
+}
+
+/// Brings sums into the one form in which the first part is the total, rounded once.
+pub fn normalise(high: &mut [f64], low: &mut [f64]) {
+    for (high, low) in high.iter_mut().zip(low) {
+        (*high, *low) = exactly(*high, *low);
+    }
+}
+
+/// `(a.0 + a.1) (b.0 + b.1)`, with 104 bits.
+#[must_use]
+pub fn product_of((a, a_low): (f64, f64), (b, b_low): (f64, f64)) -> (f64, f64) {
+    let (product, lost) = product_exactly::<true>(a, b);
+    exactly(product, lost + (a * b_low + a_low * b))
+}
+
+/// `(a.0 + a.1) / by`, with 104 bits.
+#[must_use]
+pub fn quotient_of((a, a_low): (f64, f64), by: f64) -> (f64, f64) {
+    let first = a / by;
+    let (product, lost) = product_exactly::<true>(first, by);
+    exactly(first, (((a - product) - lost) + a_low) / by)
+}
+
+/// Sums that are computed side by side.
+const LANES: usize = 16;
+
+/// A rounded product, and what rounding lost.
+#[inline(always)]
+fn product_exactly<const FUSED: bool>(a: f64, b: f64) -> (f64, f64) {
+    let product = a * b;
+    if FUSED {
+        return (product, a.mul_add(b, -product));
+    }
+    // Dekker's product: halves of 26 bits.
+    let halves = |number: f64| {
+        let scaled = 134_217_729.0 * number;
+        let upper = scaled - (scaled - number);
+        (upper, number - upper)
+    };
+    let ((a_up, a_down), (b_up, b_down)) = (halves(a), halves(b));
+    let lost = ((a_up * b_up - product) + a_up * b_down + a_down * b_up) + a_down * b_down;
+    (product, lost)
+}
+
 /// Adds sums to sums.
 ///
 /// # Panics
@@ -52,6 +135,54 @@ vectorised! {
             *high = sum;
             *low += lost;
         }
+    }
+}
+
+vectorised! {
+    fn add_wide_slice<const FUSED: bool>(high: &mut [f64], low: &mut [f64], terms: &[f64]) {
+        for ((high, low), &term) in high.iter_mut().zip(low).zip(terms) {
+            let (sum, lost) = exactly(*high, term);
+            *high = sum;
+            *low += lost;
+        }
+    }
+}
+
+vectorised! {
+    fn add_scaled_slice<const FUSED: bool>(
+        high: &mut [f64],
+        low: &mut [f64],
+        scale: (f64, f64),
+        of_high: &[f64],
+        of_low: &[f64],
+    ) {
+        let sums = high.iter_mut().zip(low);
+        for ((high, low), (&other, &other_low)) in sums.zip(of_high.iter().zip(of_low)) {
+            let (product, rest) = product_exactly::<FUSED>(scale.0, other);
+            let (sum, lost) = exactly(*high, product);
+            *high = sum;
+            *low += lost + (rest + (scale.0 * other_low + scale.1 * other));
+        }
+    }
+}
+
+vectorised! {
+    fn add_squares<const FUSED: bool>(
+        high: &mut [f64; LANES],
+        low: &mut [f64; LANES],
+        row: &[f64],
+    ) {
+        let mut add = |numbers: &[f64]| {
+            for ((high, low), &number) in high.iter_mut().zip(low.iter_mut()).zip(numbers) {
+                let (square, rest) = product_exactly::<FUSED>(number, number);
+                let (sum, lost) = exactly(*high, square);
+                *high = sum;
+                *low += lost + rest;
+            }
+        };
+        let (chunks, rest) = row.as_chunks::<LANES>();
+        chunks.iter().for_each(|chunk| add(chunk));
+        add(rest);
     }
 }
 
@@ -113,5 +244,32 @@ mod tests {
         let (mut high, mut low) = (0.0, 0.0);
         [1e16, 1.0, -1e16].into_iter().for_each(|term| add_one(&mut high, &mut low, term));
         assert_eq!(high + low, 1.0);
+    }
+
+    #[test]
+    fn products_keep_what_doubles_lose() {
+        let (a, b) = (1.0 + 2f64.powi(-40), 1.0 - 2f64.powi(-40));
+        // (1 + e)(1 - e) = 1 - e², of which a double keeps the 1.
+        for (high, low) in [product_exactly::<true>(a, b), product_exactly::<false>(a, b)] {
+            assert_eq!((high, low), (1.0, -(2f64.powi(-80))));
+        }
+        assert_eq!(product_of((a, 0.0), (b, 0.0)), (1.0, -(2f64.powi(-80))));
+        let third = quotient_of((1.0, 0.0), 3.0);
+        let back = product_of(third, (3.0, 0.0));
+        assert!((back.0 - 1.0 + back.1).abs() < 1e-30, "{back:?}");
+        let row: Vec<f64> = (0..37).map(|i| if i % 2 == 0 { a } else { b }).collect();
+        // 19 (1 + 2e + e²) + 18 (1 - 2e + e²)
+        let (mut high, mut low) = squares(&row);
+        let rest = 2f64.powi(-39);
+        let e = (std::slice::from_mut(&mut high), std::slice::from_mut(&mut low));
+        add_wide(e.0, e.1, &[-37.0]);
+        add_wide(e.0, e.1, &[-rest]);
+        assert_eq!(high + low, 37.0 * 2f64.powi(-80));
+        let (mut high, mut low) = ([5.0], [0.0]);
+        add_scaled(&mut high, &mut low, (-a, 0.0), (&[b], &[0.0]));
+        assert_eq!((high[0], low[0]), (4.0, 2f64.powi(-80)));
+        let (mut high, mut low) = ([1.0], [3.0]);
+        normalise(&mut high, &mut low);
+        assert_eq!((high[0], low[0]), (4.0, 0.0));
     }
 }

@@ -23,9 +23,10 @@ use std::time::Duration;
 const TIMED: Duration = Duration::from_millis(200);
 
 /// Optional features of a build, with their purpose.
-const FEATURES: [(&str, &str, bool, &str); 4] = [
+const FEATURES: [(&str, &str, bool, &str); 5] = [
     ("feature pocket", "pocket", cfg!(feature = "pocket"), "the built-in model"),
     ("feature gguf", "gguf", cfg!(feature = "gguf"), "files of llama.cpp"),
+    ("feature hdf5", "hdf5", cfg!(feature = "hdf5"), "molecules in HDF5 files"),
     ("feature hub", "hub", cfg!(feature = "hub"), "downloads of models and data sets"),
     ("feature parquet", "parquet", cfg!(feature = "parquet"), "Parquet and Arrow files"),
 ];
@@ -153,10 +154,12 @@ mod tests {
 
     #[test]
     fn every_feature_that_is_missing_comes_with_the_command_that_brings_it() {
-        let found = features([true, true, false, false]);
+        let found = features([true, true, false, false, false]);
         let statuses: Vec<Status> = found.iter().map(|finding| finding.status).collect();
-        assert_eq!(statuses, [Status::Ok, Status::Ok, Status::Missing, Status::Missing]);
-        let command = "cargo install --path crates/cli --locked --features pocket,gguf,hub,parquet";
+        assert_eq!(statuses[..2], [Status::Ok; 2]);
+        assert_eq!(statuses[2..], [Status::Missing; 3]);
+        let command =
+            "cargo install --path crates/cli --locked --features pocket,gguf,hdf5,hub,parquet";
         assert!(found[2].advice.as_ref().unwrap().ends_with(command), "{found:?}");
         // The names are those of the manifest.
         let manifest = include_str!("../../../Cargo.toml");

@@ -13,7 +13,6 @@ mod protocol;
 mod stop;
 mod worker;
 
-use super::generate::end_tokens;
 use crate::args::{Shared, one_of};
 use crate::console::Console;
 use crate::face::Face;
@@ -25,9 +24,8 @@ use clap::builder::RangedU64ValueParser;
 use error::ApiError;
 use http::{Limits, Link};
 use linwright::evaluate::Bos;
-use linwright::jobs::BatchSize;
-use linwright::jobs::PrecisionOptions;
 use linwright::jobs::source::open_model_as;
+use linwright::jobs::{BatchSize, PrecisionOptions, end_tokens};
 use linwright::model::Transformer;
 use linwright::model::checkpoint::LoadedModel;
 use linwright::model::tokenizer::Tokenizer;

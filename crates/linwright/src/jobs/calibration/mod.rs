@@ -231,7 +231,7 @@ impl<'a> Source<'a> {
             return Err(Failure::new(FailureKind::Recipe, message)
                 .hint("write texts to a file and give that, or give task:NAME"));
         }
-        let document = |(index, Answered { text, .. })| Document { text, line: index + 1 };
+        let document = |(index, Answered { text, .. })| Document::new(text, index + 1);
         let documents: Vec<Document> =
             self.documents.into_iter().enumerate().map(document).collect();
         let texts: Vec<&str> = documents.iter().map(|document| document.text.as_str()).collect();

@@ -7,7 +7,7 @@ pub(super) use run::worst;
 use super::named::Names;
 use super::{Failure, Job, Outcome, Session};
 use linwright_flow::{FlowExamples, SqueezeOrder};
-use linwright_train::Method;
+use linwright_train::OptimizerKind;
 use schemars::JsonSchema;
 use serde::{Deserialize, Serialize};
 use std::path::PathBuf;
@@ -116,8 +116,8 @@ pub struct FlowTrainingOptions {
     #[schemars(range(min = 1))]
     pub batch: Option<usize>,
     /// How moments of the gradient become an update.
-    #[schemars(with = "Names<Method>")]
-    pub optimizer: Method,
+    #[schemars(with = "Names<OptimizerKind>")]
+    pub optimizer: OptimizerKind,
     /// Largest learning rate; it falls to a hundredth along a cosine [default: 0.001 of images,
     /// 0.005 of points].
     pub rate: Option<f64>,
@@ -143,7 +143,7 @@ impl Default for FlowTrainingOptions {
         Self {
             steps: 1000,
             batch: None,
-            optimizer: Method::Adam,
+            optimizer: OptimizerKind::Adam,
             rate: None,
             warmup: None,
             clip: None,

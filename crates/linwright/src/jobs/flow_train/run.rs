@@ -66,12 +66,12 @@ impl FlowTrainingOptions {
         let rate = self.rate.unwrap_or(if spec.is_image() { IMAGE_RATE } else { POINT_RATE });
         let warmup = self.warmup.unwrap_or((steps / 10).min(500)).min(steps);
         let clip_norm = Some(self.clip.unwrap_or(CLIP));
-        let (method, average, patience) = (self.optimizer, self.average, self.patience);
+        let (kind, average, patience) = (self.optimizer, self.average, self.patience);
         TrainSettings {
             name: "flow".into(),
             steps,
             schedule: Schedule { peak: rate, warmup, floor: FLOOR * rate },
-            optimizer: OptimizerSettings { clip_norm, method, ..OptimizerSettings::default() },
+            optimizer: OptimizerSettings { clip_norm, kind, ..OptimizerSettings::default() },
             validate_every: self.validate_every.unwrap_or(steps.div_ceil(POINTS)),
             keep_best: !self.last,
             // Bits of points may be below zero, of which no multiple is a limit.

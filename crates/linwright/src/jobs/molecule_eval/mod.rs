@@ -2,7 +2,9 @@
 
 mod summary;
 
-use super::potential::{check_structure, exact_hint, is_structures, no_structures};
+use super::potential::{
+    check_structure, is_structures, no_structures, open_ensemble, potential_of, units_of,
+};
 use super::{Failure, Job, Outcome, Session, outputs};
 use linwright_molecule::tensornet::Property;
 use linwright_molecule::{
@@ -80,15 +82,12 @@ impl Job for MoleculeEval {
             let inputs = outputs::inputs_of(self, session);
             outputs::file(path, self.force, &inputs, session, is_structures)?;
         }
-        session.step(&format!("loading {}", self.potential));
         let Self { reference_energies, compat, .. } = *self;
         let mut paths = vec![PathBuf::from(&self.potential)];
         paths.extend(self.members.iter().cloned());
-        let model = Ensemble::open(&paths, PriorChoices { reference_energies, compat })?;
-        let notes = model.members().iter().flat_map(|member| &member.checkpoint.notes);
-        notes.for_each(|note| session.note(note));
-        let own = model.units();
-        let units = self.units.as_deref().map(Units::parse).transpose()?.unwrap_or(own);
+        let choices = PriorChoices { reference_energies, compat };
+        let model = open_ensemble(&paths, choices, session)?;
+        let units = units_of(self.units.as_deref(), &model)?;
         let (errors, written) = self.errors(&model, units, session)?;
         session.finish();
         if let Some(path) = &self.output {
@@ -116,7 +115,7 @@ impl MoleculeEval {
                 return Err(Failure::interrupted("interrupted; nothing was written".to_owned()));
             }
             let Some(structure) = reader.next_frame()? else { break };
-            check_structure(&model.members()[0].checkpoint, &structure, units, index)?;
+            check_structure(model, &structure, units, index)?;
             let mut inner = structure.clone();
             inner.convert(units, model.units());
             let mut predicted = match &mut predictor {
@@ -152,9 +151,7 @@ impl MoleculeEval {
         if !model.head().is_energy() {
             return Ok(Predictor::Property(model));
         }
-        let potential = model.potential(self.exact);
-        let potential = potential.map_err(|error| exact_hint(error, self.exact))?;
-        Ok(Predictor::Energy(potential))
+        Ok(Predictor::Energy(potential_of(model, self.exact)?))
     }
 
     fn keys(&self) -> LabelKeys {

@@ -37,8 +37,9 @@ impl MdEnsemble {
 #[derive(Clone, Debug, PartialEq, Serialize, Deserialize, JsonSchema)]
 #[serde(default)]
 pub struct MoleculeMd {
-    /// A checkpoint of torchmd-net (`.ckpt`), a `.safetensors`, or a directory with
-    /// `model.safetensors`.
+    /// A checkpoint of torchmd-net (`.ckpt`), a `.safetensors`, a directory with
+    /// `model.safetensors`, or an ensemble, whose mean is used: a directory of several, or a `.zip`
+    /// of torchmd-net.
     #[schemars(extend("x-positional" = true))]
     pub potential: String,
     /// A structure in extended XYZ; the first one of several.

@@ -3,18 +3,18 @@
 use super::{MdEnsemble, MoleculeMd};
 use crate::jobs::outcome::{text, write_pages};
 use crate::jobs::potential::{
-    check_structure, moving_potential, no_structures, open_potential, units_of,
+    check_structure, moving_potential, no_structures, open_ensemble, units_of,
 };
 use crate::jobs::saving::write_beside_own;
 use crate::jobs::verb::recipe_of;
 use crate::jobs::{Failure, Job, JobError, Outcome, Session, measured, outputs};
 use linwright_molecule::dynamics::{
-    Dynamics, DynamicsPlan, Ensemble, MdState, MdSummary, Recording, masses,
+    self, Dynamics, DynamicsPlan, MdState, MdSummary, Recording, masses,
 };
 use linwright_molecule::report::{Simulation, SimulationResult};
 use linwright_molecule::{
-    ConvertedPotential, LabelKeys, MoleculeError, MoleculeModel, Potential, Structure, Units,
-    XyzReader, write_xyz,
+    ConvertedPotential, Ensemble, LabelKeys, MoleculeError, Potential, PriorChoices, Structure,
+    Units, XyzReader, write_xyz,
 };
 use linwright_report::Block;
 use linwright_report::number::significant;
@@ -49,8 +49,8 @@ impl MoleculeMd {
                 let message = "--friction: dynamics at constant energy has none";
                 return Err(JobError::new(message).hint("give --ensemble langevin"));
             }
-            MdEnsemble::Nve => Ensemble::Nve,
-            MdEnsemble::Langevin => Ensemble::Langevin {
+            MdEnsemble::Nve => dynamics::Ensemble::Nve,
+            MdEnsemble::Langevin => dynamics::Ensemble::Langevin {
                 temperature: positive("temperature", temperature)?,
                 friction: positive("friction", self.friction.unwrap_or(FRICTION))?,
             },
@@ -93,7 +93,7 @@ pub(super) fn run(job: &MoleculeMd, session: &mut Session<'_>) -> Result<Outcome
     let plan = job.plan()?;
     let inputs = outputs::inputs_of(job, session);
     outputs::check_place(&job.output, &inputs, session)?;
-    let model = open_potential(&job.potential, session)?;
+    let model = open_ensemble(&[&job.potential], PriorChoices::default(), session)?;
     let structure = read_structure(job, &model, session)?;
     let mut potential = moving_potential(&model, job.exact)?;
     potential.keep_pairs(SKIN)?;
@@ -206,14 +206,14 @@ impl Start<'_> {
 /// The first structure of the file, in electron volts and angstroms.
 fn read_structure(
     job: &MoleculeMd,
-    model: &MoleculeModel,
+    model: &Ensemble,
     session: &Session<'_>,
 ) -> Result<Structure, Failure> {
     let units = units_of(job.units.as_deref(), model)?;
     let mut reader = XyzReader::open(Path::new(&job.structure), LabelKeys::default())?;
     let found = reader.next_frame()?.filter(|structure| !structure.species.is_empty());
     let mut structure = found.ok_or_else(|| no_structures(&job.structure))?;
-    check_structure(&model.checkpoint, &structure, units, 0)?;
+    check_structure(model, &structure, units, 0)?;
     if reader.next_frame()?.is_some() {
         session.note(&format!("note: {} has several structures; this is the first", job.structure));
     }

@@ -3,13 +3,13 @@
 use super::named::Names;
 use super::outcome::{table, text};
 use super::potential::{
-    check_structure, is_structures, moving_potential, no_structures, open_potential, units_of,
+    check_structure, is_structures, moving_potential, no_structures, open_ensemble, units_of,
 };
 use super::{Failure, FailureKind, Job, JobError, Outcome, Session, outputs};
 use linwright_molecule::relaxation::{Minimiser, RelaxationPlan, Relaxed, relax};
 use linwright_molecule::{
-    LabelKeys, MoleculeError, MoleculeModel, Potential, Structure, Units, XyzReader, XyzWriter,
-    stress,
+    Ensemble, LabelKeys, MoleculeError, Potential, PriorChoices, Structure, Units, XyzReader,
+    XyzWriter, stress,
 };
 use linwright_report::number::{grouped, scientific};
 use linwright_run::Monitor;
@@ -28,8 +28,9 @@ const LISTED: usize = 20;
 #[derive(Clone, Debug, PartialEq, Serialize, Deserialize, JsonSchema)]
 #[serde(default)]
 pub struct MoleculeRelax {
-    /// A checkpoint of torchmd-net (`.ckpt`), a `.safetensors`, or a directory with
-    /// `model.safetensors`.
+    /// A checkpoint of torchmd-net (`.ckpt`), a `.safetensors`, a directory with
+    /// `model.safetensors`, or an ensemble, whose mean is used: a directory of several, or a `.zip`
+    /// of torchmd-net.
     #[schemars(extend("x-positional" = true))]
     pub potential: String,
     /// Structures in extended XYZ.
@@ -95,7 +96,7 @@ impl Job for MoleculeRelax {
         let plan = self.plan()?;
         let inputs = outputs::inputs_of(self, session);
         outputs::file(&self.output, self.force, &inputs, session, is_structures)?;
-        let model = open_potential(&self.potential, session)?;
+        let model = open_ensemble(&[&self.potential], PriorChoices::default(), session)?;
         let units = units_of(self.units.as_deref(), &model)?;
         let mut potential = moving_potential(&model, self.exact)?;
         potential.keep_pairs(SKIN)?;
@@ -138,11 +139,11 @@ impl MoleculeRelax {
     fn start(
         &self,
         mut structure: Structure,
-        model: &MoleculeModel,
+        model: &Ensemble,
         units: Units,
         index: usize,
     ) -> Result<Structure, Failure> {
-        check_structure(&model.checkpoint, &structure, units, index)?;
+        check_structure(model, &structure, units, index)?;
         structure.convert(units, Units::default());
         Ok(structure)
     }

@@ -2,7 +2,7 @@
 
 use super::MoleculeTrain;
 use super::plan::Plan;
-use crate::jobs::{Failure, JobError};
+use crate::jobs::{Failure, JobError, Session};
 use linwright_molecule::training::Split;
 use linwright_molecule::{LabelKeys, Structure, Units, read_npz, read_xyz};
 use linwright_run::shown;
@@ -72,11 +72,17 @@ impl Sets {
     ///
     /// # Errors
     /// [`Failure`] for unusable files, and sets that leave none to train on.
-    pub(super) fn read(job: &MoleculeTrain, plan: &Plan) -> Result<Self, Failure> {
-        let files = Files { keys: keys(job), units: plan.units };
+    pub(super) fn read(
+        job: &MoleculeTrain,
+        plan: &Plan,
+        session: &Session<'_>,
+    ) -> Result<Self, Failure> {
+        let is_told = job.sets.units.is_some();
+        let files = Files { keys: keys(job), units: plan.units, is_told };
         let needs_forces = plan.weights[1] > 0.0;
-        let all = files.labelled(&job.data, needs_forces)?;
-        let isolated = job.sets.isolated.as_deref().map(|path| files.read(path)).transpose()?;
+        let all = files.labelled(&job.data, needs_forces, session)?;
+        let isolated =
+            job.sets.isolated.as_deref().map(|path| files.read(path, session)).transpose()?;
         let own = job.sets.validation.as_deref().map(Held::parse).transpose()?;
         let held = own.or_else(|| plan.validation.clone()).unwrap_or(Held::Share(VALIDATION_SHARE));
         let (validation, tested) =
@@ -105,11 +111,11 @@ impl Sets {
             }
         };
         let validation = match &held {
-            Held::File(path) => files.labelled(path, needs_forces)?,
+            Held::File(path) => files.labelled(path, needs_forces, session)?,
             _ => own_validation,
         };
         if let Some(path) = &job.sets.test {
-            let more: Vec<Structure> = files.read(path)?;
+            let more: Vec<Structure> = files.read(path, session)?;
             test.extend(more);
         }
         Ok(Self { training, validation, test, isolated, split })
@@ -134,14 +140,21 @@ fn keys(job: &MoleculeTrain) -> LabelKeys {
 
 struct Files {
     keys: LabelKeys,
-    /// Units of the files, and of the potential.
+    /// Units of the files, unless they declare others, and of the potential.
     units: (Units, Units),
+    /// Whether --units names them, so that files may not declare others.
+    is_told: bool,
 }
 
 impl Files {
     /// Structures with energies, and with forces if they are needed.
-    fn labelled(&self, path: &Path, needs_forces: bool) -> Result<Vec<Structure>, Failure> {
-        let all = self.read(path)?;
+    fn labelled(
+        &self,
+        path: &Path,
+        needs_forces: bool,
+        session: &Session<'_>,
+    ) -> Result<Vec<Structure>, Failure> {
+        let all = self.read(path, session)?;
         for (index, one) in all.iter().enumerate() {
             let missing = match (&one.labels.energy, &one.labels.forces) {
                 (None, _) => "energy",
@@ -160,10 +173,12 @@ impl Files {
         Ok(all)
     }
 
-    fn read(&self, path: &Path) -> Result<Vec<Structure>, Failure> {
-        let mut all = match path.extension().is_some_and(|ending| ending == "npz") {
-            true => read_npz(path)?,
-            false => read_xyz(path, &self.keys)?,
+    fn read(&self, path: &Path, session: &Session<'_>) -> Result<Vec<Structure>, Failure> {
+        let ending = path.extension().and_then(|ending| ending.to_str());
+        let mut all = match ending {
+            Some("npz") => read_npz(path)?,
+            Some("h5" | "hdf5") => read_hdf5(path, session)?,
+            _ => read_xyz(path, &self.keys)?,
         };
         if all.is_empty() {
             return Err(Failure::general(format!("{}: no structures in the file", path.display())));
@@ -179,8 +194,33 @@ impl Files {
                 )));
             }
             one.check().map_err(|error| error.of_structure(index))?;
-            one.convert(self.units.0, self.units.1);
+            if self.is_told {
+                one.check_units(self.units.0).map_err(|error| error.of_structure(index))?;
+            }
+            let from = one.declared_units()?.unwrap_or(self.units.0);
+            one.convert(from, self.units.1);
         }
         Ok(all)
     }
+}
+
+#[cfg(feature = "hdf5")]
+fn read_hdf5(path: &Path, session: &Session<'_>) -> Result<Vec<Structure>, Failure> {
+    let found = linwright_molecule::read_hdf5(path)?;
+    if found.unlabelled > 0 {
+        let (left_out, path) = (found.unlabelled, path.display());
+        session
+            .note(&format!("{path}: {left_out} structures with labels that are NaN are left out"));
+    }
+    Ok(found.structures)
+}
+
+#[cfg(not(feature = "hdf5"))]
+fn read_hdf5(path: &Path, _: &Session<'_>) -> Result<Vec<Structure>, Failure> {
+    let told = format!(
+        "{}: this program was built without HDF5 files",
+        shown(&path.display().to_string())
+    );
+    Err(Failure::general(told)
+        .hint("build it with `--features hdf5`, or give extended XYZ or an archive of numpy"))
 }

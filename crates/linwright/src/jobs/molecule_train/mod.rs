@@ -15,8 +15,8 @@ use std::path::PathBuf;
 #[derive(Clone, Debug, Default, PartialEq, Serialize, Deserialize, JsonSchema)]
 #[serde(default)]
 pub struct MoleculeTrain {
-    /// Structures with energies and forces: extended XYZ, or an archive of numpy (`.npz`) as MD17,
-    /// rMD17 and torchmd-net have it.
+    /// Structures with energies and forces: extended XYZ, an archive of numpy (`.npz`) as MD17,
+    /// rMD17 and torchmd-net have it, or HDF5 (`.h5`, `.hdf5`) as ANI-1x, SPICE and torchmd-net.
     #[schemars(extend("x-value" = "FILE", "x-path" = true, "x-required" = true))]
     pub data: PathBuf,
     /// What else is read of the data, and how they are divided.

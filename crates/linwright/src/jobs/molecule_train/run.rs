@@ -69,7 +69,7 @@ struct Prepared<'a> {
 
 impl<'a> Prepared<'a> {
     fn new(job: &'a MoleculeTrain, plan: Plan, session: &Session<'_>) -> Result<Self, Failure> {
-        let sets = Sets::read(job, &plan)?;
+        let sets = Sets::read(job, &plan, session)?;
         let training: Vec<&Structure> = sets.training.iter().collect();
         let references = match (&plan.start, &sets.isolated) {
             (Some(start), _) => references_of(start)?,

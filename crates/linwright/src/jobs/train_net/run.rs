@@ -29,7 +29,7 @@ const PARAMETER_BYTES: u64 = 16;
 
 impl NetTrainingOptions {
     /// Checks what needs no images.
-    fn check(&self) -> Result<(), JobError> {
+    pub(in crate::jobs) fn check(&self) -> Result<(), JobError> {
         let wrong = |flag: &str, value: f64, expected: &str| {
             Err(JobError::new(format!("--{flag} {value}: expected {expected}")))
         };
@@ -43,7 +43,7 @@ impl NetTrainingOptions {
     }
 
     /// The settings of a training of `steps` updates.
-    fn settings(&self, steps: u64) -> TrainSettings {
+    pub(in crate::jobs) fn settings(&self, steps: u64) -> TrainSettings {
         let warmup = self.warmup.unwrap_or((steps / 20).min(200)).min(steps);
         let weight_decay = self.weight_decay;
         TrainSettings {

@@ -1,0 +1,341 @@
+//! TRAK, TracIn, K-FAC and EK-FAC of small networks.
+
+use super::attribution::{batch, network};
+use super::{Case, cases};
+use crate::influence::Precondition;
+use crate::maps::{Dense, Identity, Mask};
+use crate::{
+    CompressorKey, CompressorSpec, Curvature, Damping, ExampleBatch, Examples, GradientMap,
+    GradientStore, Kronecker, LayerMap, LayerShape, Moments, Objective, Reduction, Sources,
+    StoreOptions, Target, Trak, cache, datamodelling_scores, detection_area, gradients, moments,
+    shape_of,
+};
+use linwright_nets::{Batch, Net};
+use linwright_ops::LinearSlot;
+use linwright_run::Silent;
+use linwright_tensor::Mat;
+use std::ops::Range;
+
+/// Checks numbers within an absolute tolerance and one relative to the largest expected one.
+#[track_caller]
+fn close(case: &Case, name: &str, found: &[f64], expected: &[f64], tolerance: f64) {
+    let most = expected.iter().fold(0.0f64, |most, v| most.max(v.abs()));
+    assert_eq!(found.len(), expected.len(), "{}: {name}", case.name);
+    for (found, expected) in found.iter().zip(expected) {
+        let off = (found - expected).abs();
+        assert!(off <= tolerance * most, "{}: {name}: {found}, {expected} of {most}", case.name);
+    }
+}
+
+fn identity(slot: &LinearSlot) -> Result<LayerMap, crate::AttributeError> {
+    let shape = shape_of(slot);
+    let map = |size| Box::new(Identity::new(size));
+    LayerMap::new(shape, map(shape.width()), map(shape.out), Vec::new())
+}
+
+/// For each number of a row of whole gradients its place among the parameters of the reference:
+/// weight and bias of one layer after the other.
+fn places(map: &GradientMap) -> Vec<usize> {
+    let (mut all, mut before) = (Vec::new(), 0);
+    for layer in map.layers() {
+        let LayerShape { out, inp, bias } = layer.map.shape();
+        for o in 0..out {
+            all.extend((0..inp).map(|i| before + o * inp + i));
+            all.extend(bias.then_some(before + out * inp + o));
+        }
+        before += layer.map.shape().numbers();
+    }
+    all
+}
+
+/// Whole gradients in the order of the reference.
+fn whole(case: &Case, prefix: &str, of: &str, target: Target) -> Mat<f64> {
+    let (net, batch) = (network(case, 1, prefix), batch(case, of));
+    let map = GradientMap::of(&net, &|_| true, &identity).expect("maps");
+    let objective = Objective { target, reduction: Reduction::Mean };
+    let rows = gradients(&net, &map, &batch, objective, 0).expect("gradients").rows;
+    let mut ordered = Mat::zeros(rows.rows(), rows.cols());
+    for row in 0..rows.rows() {
+        for (at, place) in places(&map).into_iter().enumerate() {
+            *ordered.at_mut(row, place) = f64::from(rows.at(row, at));
+        }
+    }
+    ordered
+}
+
+/// Checkpoints of a case.
+fn checkpoints(case: &Case) -> Range<usize> {
+    let is_there = |index: &usize| case.tensors.contains_key(&format!("ckpt{index}.fc1.weight"));
+    0..(0..).take_while(is_there).count()
+}
+
+fn negative(values: &[f64]) -> Vec<f64> {
+    values.iter().map(|value| -value).collect()
+}
+
+#[test]
+fn golden_gradients_of_margins_and_trak_are_those_of_the_reference() {
+    for case in cases("trak") {
+        let lambda = case.about["regularization"].as_f64().expect("a ridge");
+        for index in checkpoints(&case) {
+            for of in ["train", "test"] {
+                let name = format!("margin_grad_{of}_ckpt{index}");
+                // Ours is minus the margin.
+                let found = whole(&case, &format!("ckpt{index}"), of, Target::Margin);
+                close(&case, &name, found.data(), &negative(&case.get(&name).values), 1e-5);
+            }
+        }
+        for kind in ["random_mask", "normal"] {
+            let mut sums = Mat::zeros(batch(&case, "train").spans.len(), 0);
+            for index in checkpoints(&case) {
+                let of = |of: &str| -> Mat<f64> {
+                    case.rows(&format!("{kind}.phi_{of}_ckpt{index}")).cast()
+                };
+                let (train, mut queries) = (of("train"), of("test"));
+                let count = train.rows() as f64;
+                let fisher = Curvature::of_rows("all", train.clone()).expect("a curvature");
+                fisher
+                    .precondition(&mut queries, Damping::Absolute(lambda / count))
+                    .expect("damped");
+                if sums.cols() == 0 {
+                    sums = Mat::zeros(train.rows(), queries.rows());
+                }
+                for i in 0..train.rows() {
+                    for q in 0..queries.rows() {
+                        let terms = train.row(i).iter().zip(queries.row(q)).map(|(a, b)| a * b);
+                        *sums.at_mut(i, q) += terms.sum::<f64>() / count;
+                    }
+                }
+            }
+            let means = checkpoints(&case).len() as f64;
+            for (i, doubt) in case.get("Q_mean").values.iter().enumerate() {
+                sums.row_mut(i).iter_mut().for_each(|sum| *sum *= doubt / means);
+            }
+            let name = format!("{kind}.score_f64");
+            close(&case, &name, sums.data(), &case.get(&name).values, 1e-6);
+        }
+    }
+}
+
+/// Examples of a case.
+struct Fixed(ExampleBatch<Batch>);
+
+impl Examples<Batch> for Fixed {
+    fn count(&self) -> usize {
+        self.0.spans.len()
+    }
+
+    fn batch(&self, examples: Range<usize>) -> ExampleBatch<Batch> {
+        let columns = self.0.input.rows.cols();
+        let rows = self.0.input.rows.view().rows_range(examples.start, examples.len()).to_mat();
+        assert_eq!(rows.cols(), columns, "rows of examples");
+        let count = examples.len();
+        let input = Batch { rows, examples: count };
+        let targets = self.0.targets[examples].to_vec();
+        ExampleBatch { input, targets, spans: (0..count).map(|at| at..at + 1).collect() }
+    }
+
+    fn identity(&self) -> String {
+        "golden".into()
+    }
+}
+
+/// The mask of a case as a map of each layer; none if a layer has no index.
+fn masked(case: &Case, net: &Net, name: &str) -> Option<GradientMap> {
+    let all = GradientMap::of(net, &|_| true, &identity).expect("maps");
+    let (places, chosen) = (places(&all), case.indices(name));
+    let own = |columns: &Range<usize>| -> Vec<u32> {
+        let is_chosen = |at: &usize| chosen.contains(&(places[*at] as u32));
+        columns.clone().filter(is_chosen).map(|at| (at - columns.start) as u32).collect()
+    };
+    let masks: Vec<Vec<u32>> = all.layers().iter().map(|layer| own(&layer.columns)).collect();
+    if masks.iter().any(Vec::is_empty) {
+        return None;
+    }
+    let build = |slot: &LinearSlot| {
+        let index = all.layers().iter().position(|layer| layer.site == *slot.id());
+        let (shape, mask) = (shape_of(slot), masks[index.expect("a layer")].clone());
+        let map = |size| Box::new(Identity::new(size));
+        let flat = Box::new(Mask::new(shape.numbers(), mask)?);
+        LayerMap::new(shape, map(shape.width()), map(shape.out), vec![flat])
+    };
+    Some(GradientMap::of(net, &|_| true, &build).expect("maps"))
+}
+
+#[test]
+fn golden_trak_of_stores_is_that_of_the_reference() {
+    let mut tried = 0;
+    for case in cases("trak") {
+        let lambda = case.about["regularization"].as_f64().expect("a ridge");
+        let (train, test) = (Fixed(batch(&case, "train")), batch(&case, "test"));
+        let mut trak = Trak::new(train.count(), test.spans.len());
+        let is_possible = |index: &usize| {
+            let net = network(&case, 1, &format!("ckpt{index}"));
+            masked(&case, &net, &format!("random_mask.idx_ckpt{index}")).is_some()
+        };
+        if !checkpoints(&case).all(|index| is_possible(&index)) {
+            continue;
+        }
+        for index in checkpoints(&case) {
+            let net = network(&case, 1, &format!("ckpt{index}"));
+            let map = masked(&case, &net, &format!("random_mask.idx_ckpt{index}")).expect("masks");
+            let dir = tempfile::tempdir().expect("a folder");
+            let (network, examples) = (format!("checkpoint {index}"), train.identity());
+            let sources = Sources { network, examples, count: train.count() };
+            let options =
+                StoreOptions { target: Target::Margin, batch: 4, ..StoreOptions::default() };
+            let spec: CompressorSpec = "mask:7".parse().expect("a compressor");
+            let key = CompressorKey { seed: 0, checkpoint: index as u64 };
+            let store = GradientStore::create(dir.path(), &sources, &map, (spec, key), options);
+            let store = store.expect("a store");
+            let all = (&net, &map);
+            cache(all, &train, &store, crate::CacheOptions::default(), &mut Silent)
+                .expect("cached");
+            let objective = store.manifest().objective();
+            let queries = gradients(&net, &map, &test, objective, 0).expect("gradients").rows;
+            trak.add(&store, &queries, Damping::Absolute(lambda), &mut Silent).expect("scored");
+        }
+        let name = "random_mask.score_f64";
+        close(&case, name, trak.scores().data(), &case.get(name).values, 1e-4);
+        tried += 1;
+    }
+    assert!(tried > 0, "no case has an index in each layer");
+}
+
+#[test]
+fn golden_tracin_is_that_of_the_reference() {
+    for case in cases("tracin") {
+        let weights = &case.get("weights").values;
+        assert_eq!(weights.len(), checkpoints(&case).len());
+        for (name, is_cosine) in [("tracin.score", false), ("tracin_cos.score", true)] {
+            let expected = &case.get(name).values;
+            let mut sums = vec![0.0; expected.len()];
+            for (index, weight) in weights.iter().enumerate() {
+                let of = |of| whole(&case, &format!("ckpt{index}"), of, Target::Loss);
+                let (train, test) = (of("train"), of("test"));
+                let dot = |a: &[f64], b: &[f64]| a.iter().zip(b).map(|(a, b)| a * b).sum::<f64>();
+                for i in 0..train.rows() {
+                    for q in 0..test.rows() {
+                        let (a, b) = (train.row(i), test.row(q));
+                        let norms = if is_cosine { (dot(a, a) * dot(b, b)).sqrt() } else { 1.0 };
+                        sums[i * test.rows() + q] += weight * dot(a, b) / norms;
+                    }
+                }
+            }
+            close(&case, name, &sums, expected, 1e-4);
+        }
+    }
+}
+
+#[test]
+fn golden_kronecker_products_are_those_of_the_reference() {
+    for case in cases("kfac_lora") {
+        let wide = |name: &str| case.rows(name).cast::<f64>();
+        let (out, inp) = (&case.get("eigval_out").values, &case.get("eigval_in").values);
+        let product = Mat::from_fn(out.len(), inp.len(), |i, j| out[i] * inp[j]);
+        for (kind, values) in [("kfac", product), ("ekfac", wide("lam"))] {
+            let curvature = Kronecker {
+                site: kind.into(),
+                out: wide("eigvec_out"),
+                inp: wide("eigvec_in"),
+                values,
+            };
+            for (damping, name) in
+                [(Damping::Absolute(0.05), "d0p05"), (Damping::Relative(0.1), "dnone")]
+            {
+                let mut rows = wide("src");
+                curvature.precondition(&mut rows, damping).expect("damped");
+                let name = format!("{kind}_{name}");
+                close(&case, &name, rows.data(), &case.get(&name).values, 1e-3);
+                if name == "ekfac_d0p05" {
+                    let target = wide("tgt");
+                    let score = Mat::from_fn(rows.rows(), target.rows(), |i, q| {
+                        rows.row(i).iter().zip(target.row(q)).map(|(a, b)| a * b).sum()
+                    });
+                    let expected = &case.get("ekfac_score").values;
+                    close(&case, "ekfac_score", score.data(), expected, 1e-3);
+                }
+            }
+        }
+        // The detour through a low-rank layer gives the numbers of two dense maps.
+        let (a, c) = (case.rows("lora_A"), case.rows("lora_C"));
+        let (x, dy) = (case.rows("lora_x"), case.rows("lora_gout"));
+        let shape = LayerShape { out: dy.cols(), inp: x.cols(), bias: false };
+        let dense = |matrix| Box::new(Dense::directions(matrix).expect("a map"));
+        let map = LayerMap::new(shape, dense(a.transpose()), dense(c), Vec::new()).expect("maps");
+        let mut found = vec![0.0; map.size()];
+        let (dy, x) = (map.reduce_gradients(dy.view()), map.reduce_inputs(x.view()));
+        map.add(dy.view(), x.view(), &mut found);
+        let found: Vec<f64> = found.into_iter().map(f64::from).collect();
+        close(&case, "lora_Bgrad", &found, &case.get("lora_Bgrad").values, 1e-3);
+    }
+}
+
+#[test]
+fn golden_ek_fac_has_the_true_directions() {
+    for case in cases("ekfac") {
+        let (x, classes) = (case.rows("x"), case.indices("y"));
+        let count = x.rows();
+        let spans = (0..count).map(|at| at..at + 1).collect();
+        let all =
+            ExampleBatch { input: Batch { rows: x, examples: count }, targets: classes, spans };
+        let net = network(&case, 1, "w");
+        let map = GradientMap::of(&net, &|_| true, &identity).expect("maps");
+        let objective = Objective::from(Reduction::Mean);
+        let found =
+            moments((&net, &map), &Fixed(all), (objective, 7), &mut Silent).expect("moments");
+        for (index, layer) in map.layers().iter().enumerate() {
+            let name = |of: &str| format!("{}.{of}", layer.site);
+            let stored = |of: &str| {
+                let (tensor, columns) = (case.get(&name(of)), case.rows(&name(of)).cols());
+                let values = tensor.values.clone();
+                Mat::from_vec(values.len() / columns, columns, values)
+            };
+            let (inp, out) = (stored("A"), stored("S"));
+            close(&case, &name("A"), found[index].inp.data(), inp.data(), 1e-5);
+            close(&case, &name("S"), found[index].out.data(), out.data(), 1e-5);
+            let numbers = inp.rows() * out.rows();
+            let gradients = Mat::from_vec(count, numbers, case.get(&name("G")).values.clone());
+            let moments = Moments { inp, out };
+            let curvature = Kronecker::of_moments(&layer.site.0, &moments).expect("a curvature");
+            let product: f64 = curvature.values().data().iter().sum();
+            let curvature = curvature.corrected(&gradients);
+            let mut sorted = curvature.values().data().to_vec();
+            sorted.sort_by(f64::total_cmp);
+            let mut expected = case.get(&name("lam_sorted")).values.clone();
+            expected.sort_by(f64::total_cmp);
+            close(&case, &name("lam_sorted"), &sorted, &expected, 1e-8);
+            // The trace is that of the Fisher matrix, whatever the directions.
+            let trace: f64 = gradients.data().iter().map(|g| g * g).sum::<f64>() / count as f64;
+            let sum: f64 = sorted.iter().sum();
+            assert!((sum - trace).abs() < 1e-9 * trace && product > 0.0);
+            let mut query = Mat::from_vec(1, numbers, case.get(&name("query")).values.clone());
+            curvature.precondition(&mut query, Damping::Absolute(1e-3)).expect("damped");
+            let expected = &case.get(&name("ihvp_d1e-3")).values;
+            close(&case, &name("ihvp_d1e-3"), query.data(), expected, 1e-8);
+        }
+    }
+}
+
+#[test]
+fn golden_quality_is_that_of_the_reference() {
+    for case in cases("metric") {
+        let scores: Mat<f64> = case.rows("score").cast();
+        let subsets = case.rows("subset_idx");
+        let subsets: Vec<Vec<usize>> = (0..subsets.rows())
+            .map(|row| subsets.row(row).iter().map(|index| *index as usize).collect())
+            .collect();
+        let outcomes: Mat<f64> = case.rows("gt").cast();
+        let found = datamodelling_scores(&scores, &subsets, &outcomes);
+        for (found, expected) in found.iter().zip(&case.get("lds").values) {
+            match found {
+                Some(found) => assert!((found - expected).abs() < 1e-5, "{found}, {expected}"),
+                None => assert!(expected.is_nan(), "{expected}"),
+            }
+        }
+        let noise: Vec<bool> = case.get("noise").values.iter().map(|bad| *bad > 0.0).collect();
+        let area = detection_area(&case.get("self_score").values, &noise).expect("bad and good");
+        let expected = case.get("auc").values[0];
+        assert!((area - expected).abs() < 1e-5, "{area}, {expected}");
+    }
+}

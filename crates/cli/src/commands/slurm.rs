@@ -1,0 +1,179 @@
+//! `linwright slurm`: a script that divides a job over the tasks of a Slurm array.
+
+use super::{Command, print, print_json};
+use crate::args::Shared;
+use crate::command_line::Cli;
+use crate::failure::Failure;
+use clap::{Args, Parser};
+use linwright::jobs::{AnyJob, Verb, arguments, quoted};
+use serde_json::json;
+use std::path::Path;
+
+/// Largest number of shards: the default limit of Slurm on the tasks of an array.
+const MAX_SHARDS: u64 = 1001;
+
+/// Print a script that submits a job in shards to Slurm, and their merge after them
+///
+/// linwright slurm --shards 16 eval MODEL --text TEXT -o result.json | bash
+///
+/// Shards work in result.json.shards, a folder that all nodes must share. Run the script again
+/// after a failure: shards that are done compute nothing, others go on where they stopped.
+#[derive(Debug, Args)]
+#[command(verbatim_doc_comment)]
+pub(crate) struct SlurmArgs {
+    /// Number of shards.
+    #[arg(long, value_parser = clap::value_parser!(u64).range(1..=MAX_SHARDS))]
+    shards: Option<u64>,
+    /// Largest number of shards that run at once [default: as many as Slurm starts].
+    #[arg(long, alias = "at_once", value_parser = clap::value_parser!(u64).range(1..))]
+    at_once: Option<u64>,
+    /// An option of sbatch for shards and merge, such as --sbatch=--partition=long; may be given
+    /// more than once.
+    #[arg(long, value_name = "OPTION", allow_hyphen_values = true)]
+    sbatch: Vec<String>,
+    /// The job: a command that takes --shard, with its options and --output.
+    #[arg(
+        required = true,
+        trailing_var_arg = true,
+        allow_hyphen_values = true,
+        value_name = "JOB"
+    )]
+    job: Vec<String>,
+}
+
+/// A job that is divided.
+struct Divided {
+    verb: &'static Verb,
+    /// Its arguments for a shell, without its output.
+    arguments: Vec<String>,
+    output: String,
+    shards: u64,
+    /// Options of all commands, which may stand among the job's.
+    shared: Shared,
+}
+
+pub(crate) fn run(args: &SlurmArgs, shared: &Shared) -> Result<(), Failure> {
+    let divided = args.divided()?;
+    let folder = std::env::current_dir().map_err(|e| Failure::io("the current folder", &e))?;
+    let script = script(&divided, args, &folder);
+    if shared.json || divided.shared.json {
+        let Divided { verb, output, shards, .. } = &divided;
+        return print_json(&json!({
+            "job": verb.name,
+            "shards": shards,
+            "folder": folder_of(output),
+            "output": output,
+            "script": script,
+        }));
+    }
+    print(script.trim_end())
+}
+
+impl SlurmArgs {
+    fn divided(&self) -> Result<Divided, Failure> {
+        let (shards, words) = self.shards_and_job()?;
+        let words = std::iter::once("linwright").chain(words.iter().map(String::as_str));
+        let cli = Cli::try_parse_from(words).map_err(|error| {
+            let text = error.render().to_string();
+            let text = text.strip_prefix("error: ").unwrap_or(&text).trim();
+            let (message, hint) = text.split_once("\n\n").unwrap_or((text, "see --help"));
+            Failure::usage(format!("the job: {message}")).hint(hint)
+        })?;
+        let Some(Command::Job(job)) = cli.command else {
+            return Err(undivided("this command"));
+        };
+        let verb = Verb::named(job.verb()).filter(|verb| verb.has_shards);
+        let verb = verb.ok_or_else(|| undivided(job.verb()))?;
+        if cli.shared.shard.is_some() {
+            return Err(Failure::usage("--shard: the script says which shard each task does"));
+        }
+        let output = output_of(job.as_ref())?;
+        let is_output = |argument: &String| argument.starts_with("--output=");
+        let given = arguments(job.as_ref());
+        let arguments = given.iter().filter(|a| !is_output(a)).map(|a| quoted(a)).collect();
+        Ok(Divided { verb, arguments, output, shards, shared: cli.shared })
+    }
+
+    /// The number of shards, also if it stands after the job's own options, and the job.
+    fn shards_and_job(&self) -> Result<(u64, Vec<String>), Failure> {
+        let mut job = self.job.clone();
+        let mut shards = self.shards;
+        if let Some(at) = job.iter().position(|w| w == "--shards" || w.starts_with("--shards=")) {
+            let word = job.remove(at);
+            let value = match word.split_once('=') {
+                Some((_, value)) => value.to_owned(),
+                None if at < job.len() => job.remove(at),
+                None => String::new(),
+            };
+            let number = value.parse().ok().filter(|number| (1..=MAX_SHARDS).contains(number));
+            if shards.is_some() {
+                return Err(Failure::usage("--shards is given twice"));
+            }
+            shards = Some(number.ok_or_else(|| {
+                let expected = format!("a whole number from 1 to {MAX_SHARDS}");
+                Failure::usage(format!("--shards is {value:?}, expected {expected}"))
+            })?);
+        }
+        let missing = || Failure::usage("--shards is missing").hint("give the number of shards");
+        Ok((shards.ok_or_else(missing)?, job))
+    }
+}
+
+fn undivided(what: &str) -> Failure {
+    let able = linwright::jobs::VERBS.iter().filter(|verb| verb.has_shards).map(Verb::words);
+    let able = able.collect::<Vec<_>>().join(", ");
+    Failure::usage(format!("{what} is not divided")).hint(format!("these commands are: {able}"))
+}
+
+/// Where the job writes.
+fn output_of(job: &dyn AnyJob) -> Result<String, Failure> {
+    let options = job.options();
+    let output = options.get("output").and_then(serde_json::Value::as_str);
+    let missing = || {
+        Failure::usage("the job has no --output").hint("shards keep their work beside the output")
+    };
+    Ok(output.ok_or_else(missing)?.trim_end_matches('/').to_owned())
+}
+
+/// The folder of the shards.
+fn folder_of(output: &str) -> String {
+    format!("{output}.shards")
+}
+
+/// The script.
+fn script(divided: &Divided, args: &SlurmArgs, folder: &Path) -> String {
+    let Divided { verb, arguments, output, shards, shared } = divided;
+    let (last, name, words) = (shards - 1, verb.name, verb.words());
+    let threads = match shared.threads {
+        0 => "\"${SLURM_CPUS_PER_TASK:-0}\"".to_owned(),
+        threads => threads.to_string(),
+    };
+    let at_once = args.at_once.map_or_else(String::new, |count| format!("%{count}"));
+    let own: String = args.sbatch.iter().map(|option| format!(" {}", quoted(option))).collect();
+    let shards_folder = quoted(&folder_of(output));
+    let folder = quoted(&folder.display().to_string());
+    let (job, output) = ([&[words][..], arguments].concat().join(" "), quoted(output));
+    format!(
+        "#!/usr/bin/env bash
+# {shards} shards of a job of linwright as an array of Slurm, and their merge after them.
+# Run it again after a failure: shards that are done compute nothing, others go on.
+set -euo pipefail
+cd {folder}
+mkdir -p {shards_folder}
+array=\"$(sbatch --parsable --job-name=linwright-{name} --array=0-{last}{at_once} --requeue \\
+    --output={shards_folder}/%a.log{own} << 'SHARD'
+#!/usr/bin/env bash
+exec linwright {job} --threads={threads} \\
+    --shard=\"$SLURM_ARRAY_TASK_ID/{shards}\" --output={shards_folder}/\"$SLURM_ARRAY_TASK_ID\"
+SHARD
+)\"
+merge=\"$(sbatch --parsable --job-name=linwright-merge --dependency=afterok:\"${{array%%;*}}\" \\
+    --kill-on-invalid-dep=yes --output={shards_folder}/merge.log{own} << 'MERGE'
+#!/usr/bin/env bash
+exec linwright merge {shards_folder}/{{0..{last}}} --output={output}
+MERGE
+)\"
+echo \"array $array, then merge $merge\"
+"
+    )
+}

@@ -1,0 +1,338 @@
+//! `collapse`: neural collapse of features and networks, and where training leads.
+
+use crate::image_study::{images, labels};
+use crate::workshop::Workshop;
+use serde_json::{Map, Value, json};
+
+/// A tensor of a file: name, type, shape, bytes.
+type Tensor<'a> = (&'a str, &'a str, Vec<usize>, Vec<u8>);
+
+fn safetensors(tensors: &[Tensor<'_>]) -> Vec<u8> {
+    let (mut header, mut data) = (Map::new(), Vec::new());
+    for (name, kind, shape, bytes) in tensors {
+        let offsets = [data.len(), data.len() + bytes.len()];
+        let entry = json!({ "dtype": kind, "shape": shape, "data_offsets": offsets });
+        header.insert((*name).to_owned(), entry);
+        data.extend_from_slice(bytes);
+    }
+    let header = Value::Object(header).to_string();
+    [&(header.len() as u64).to_le_bytes(), header.as_bytes(), &data].concat()
+}
+
+/// Numbers without a pattern, between -1 and 1.
+fn noise(seed: u32, count: usize) -> Vec<f32> {
+    let mut state = seed;
+    let mut next = || {
+        state = state.wrapping_mul(1_664_525).wrapping_add(1_013_904_223);
+        (state >> 8) as f32 / (1 << 23) as f32 - 1.0
+    };
+    (0..count).map(|_| next()).collect()
+}
+
+fn bytes(numbers: &[f32]) -> Vec<u8> {
+    numbers.iter().flat_map(|number| number.to_le_bytes()).collect()
+}
+
+fn integers(numbers: &[i64]) -> Vec<u8> {
+    numbers.iter().flat_map(|number| number.to_le_bytes()).collect()
+}
+
+const ROWS: usize = 60;
+const D: usize = 6;
+const K: usize = 4;
+
+fn label(row: usize) -> i64 {
+    (row * 7 % 11 % K) as i64
+}
+
+/// Features of some rows: a corner for each class, with noise, far from zero.
+fn rows(range: std::ops::Range<usize>) -> Vec<f32> {
+    let noise = noise(5, ROWS * D);
+    let number = |row: usize, j: usize| {
+        let corner = if label(row) as usize == j { 2.0 } else { 0.0 };
+        10.0 + corner + 0.3 * noise[row * D + j]
+    };
+    range.flat_map(|row| (0..D).map(move |j| (row, j))).map(|(row, j)| number(row, j)).collect()
+}
+
+fn part(range: std::ops::Range<usize>) -> Vec<u8> {
+    let labels: Vec<i64> = range.clone().map(label).collect();
+    safetensors(&[
+        ("features", "F32", vec![range.len(), D], bytes(&rows(range.clone()))),
+        ("labels", "I64", vec![range.len()], integers(&labels)),
+        ("head", "F32", vec![K, D], bytes(&noise(9, K * D))),
+        ("bias", "F32", vec![K], bytes(&noise(3, K))),
+    ])
+}
+
+/// A workshop with `all.safetensors` and its parts `a` and `b`.
+pub(crate) fn features(w: &Workshop) {
+    w.write("all.safetensors", part(0..ROWS));
+    w.write("a.safetensors", part(0..23));
+    w.write("b.safetensors", part(23..ROWS));
+}
+
+fn metric(result: &Value, name: &str) -> f64 {
+    let value = &result["layers"][0]["metrics"][name];
+    value.as_f64().unwrap_or_else(|| panic!("{name} in {result}"))
+}
+
+#[test]
+fn merged_parts_have_the_bits_of_one_pass() {
+    let w = Workshop::new();
+    features(&w);
+    let whole = w.ok_json("collapse measure --features all.safetensors --save-sums all.sums");
+    w.ok("collapse measure --features a.safetensors --save-sums a.sums --resamples 0");
+    w.ok("collapse measure --features b.safetensors --save-sums b.sums --no-baselines");
+    let merged =
+        w.ok_json("collapse merge b.sums a.sums --head all.safetensors --output merged.sums");
+    let (one, other) = (&whole["layers"][0]["metrics"], &merged["layers"][0]["metrics"]);
+    let other = other.as_object().unwrap();
+    assert!(other.len() > 30, "{merged}");
+    for (name, value) in other {
+        assert_eq!(one[name], *value, "{name}");
+    }
+    assert!(w.read("merged.sums") == w.read("all.sums"), "the files differ");
+    // Means of all, decisions of a part.
+    let again = w.ok_json("collapse measure --features all.safetensors --sums merged.sums");
+    assert_eq!(again["layers"], whole["layers"]);
+    let alone = w.ok_json("collapse measure --sums merged.sums --head all.safetensors --seed 1");
+    assert_eq!(metric(&alone, "nc1_pinv"), metric(&whole, "nc1_pinv"));
+    assert!(alone["layers"][0]["metrics"].get("nc4_agree").is_none());
+    let part = w.ok_json("collapse measure --features a.safetensors --sums merged.sums");
+    assert_eq!(part["layers"][0]["rows"], ROWS);
+    // Traces have no scatter, and neither have sums with a part of them.
+    let traces = w.ok_json(
+        "collapse measure --features b.safetensors --traces --save-sums t.sums --classes 4",
+    );
+    assert!(traces["layers"][0]["metrics"].get("nc1_pinv").is_none());
+    let merged = w.ok_json("collapse merge a.sums t.sums");
+    assert_eq!(metric(&merged, "cdnv_mean"), metric(&whole, "cdnv_mean"));
+}
+
+#[test]
+fn a_measurement_has_floors_baselines_intervals_and_a_page() {
+    let w = Workshop::new();
+    features(&w);
+    let args = "collapse measure --features all.safetensors --ood a.safetensors --resamples 50 --seed 3 -o c.json";
+    let result = w.ok_json(args);
+    assert_eq!(result, w.json("c.json"));
+    let layer = &result["layers"][0];
+    assert_eq!((&layer["classes_present"], &layer["classes_missing"]), (&json!(4), &json!(0)));
+    assert!(metric(&result, "nc5_cos") > 0.9, "{result}");
+    let shuffled = layer["baselines"]["shuffled_labels"]["nc1_quotient"].as_f64().unwrap();
+    assert!(shuffled > 3.0 * metric(&result, "nc1_quotient"));
+    assert!(layer["baselines"]["random_frames"]["nc2_etf_err_M"].is_number());
+    let interval = &layer["intervals"][0];
+    assert!(interval["low"].as_f64() < interval["high"].as_f64(), "{interval}");
+    let page = w.ok("report c.json --format html");
+    assert!(page.contains("nc1_pinv") && page.contains("Neural collapse"));
+    assert!(w.ok("collapse measure --features all.safetensors").contains("tr Sw / tr Sb"));
+    w.fails(args, 2, &["c.json", "--force"]);
+    w.ok(&format!("{args} --force"));
+}
+
+#[test]
+fn every_layer_of_a_network_is_measured() {
+    let w = Workshop::new();
+    w.write("a-images-idx3-ubyte", images());
+    w.write("a-labels-idx1-ubyte", labels(3));
+    w.ok("train-net mlp:8 --images a-images-idx3-ubyte --steps 60 -o net");
+    let args = "collapse measure --net net --images a-images-idx3-ubyte --labels a-labels-idx1-ubyte --examples 0-99 -o c.json";
+    let result = w.ok_json(args);
+    let layers = result["layers"].as_array().unwrap();
+    assert!(layers.len() > 3, "{result}");
+    let quotient = |layer: &Value| layer["metrics"]["nc1_quotient"].as_f64().unwrap();
+    assert!(quotient(layers.last().unwrap()) < quotient(&layers[0]), "{result}");
+    let with_head: Vec<_> =
+        layers.iter().filter(|layer| layer["metrics"].get("nc4_agree").is_some()).collect();
+    assert_eq!(with_head.len(), 1, "the head reads one layer");
+    // The head of a layer decides as the network does.
+    let scored = w.ok_json(
+        "eval-net net --images a-images-idx3-ubyte --labels a-labels-idx1-ubyte --examples 0-99",
+    );
+    assert_eq!(with_head[0]["metrics"]["acc_lin"], scored["acc"], "{result}");
+    assert!(w.ok("report c.json --format html").contains("Collapse through the layers"));
+}
+
+#[test]
+fn optima_agree_with_minimisation() {
+    let w = Workshop::new();
+    features(&w);
+    for (args, expected) in [
+        (
+            "collapse gufm --classes 4 --strength 0.005 --norm 1 --dimension 6 --check 1",
+            0.143_064_160,
+        ),
+        ("collapse gufm --classes 4 --strength 0.005 --dimension 32", 0.011_333_261),
+    ] {
+        let found = w.ok_json(args);
+        let objective = found["optimum"]["objective"].as_f64().unwrap();
+        assert!((objective - expected).abs() < 1e-9, "{args}: {objective}");
+        if let Some(minimised) = found["minimised"]["objective"].as_f64() {
+            assert!((minimised - objective).abs() < 1e-8, "{args}: {minimised}");
+        }
+    }
+    let args = "collapse ufm --classes 3 --per-class 5 --head-strength 0.01 --feature-strength 0.01 \
+                --fit squared-error --check 2 --dimension 4 --seed 2";
+    let found = w.ok_json(args);
+    let (closed, minimised) = (&found["optimum"]["objective"], &found["minimised"]["objective"]);
+    assert!((closed.as_f64().unwrap() - minimised.as_f64().unwrap()).abs() < 1e-8, "{found}");
+    let strong = w.ok("collapse ufm --classes 10 --head-strength 0.2 --feature-strength 0.1");
+    assert!(strong.contains("vanish"), "{strong}");
+    let compared = w.ok_json("collapse ufm --features all.safetensors");
+    assert!(compared["comparison"]["head_ratio"].as_f64().unwrap() > 0.0, "{compared}");
+    assert_eq!(compared["model"]["classes"], 4);
+    w.fails("collapse ufm --head-strength -1", 2, &["head", "-1"]);
+    w.fails("collapse gufm --norm 0 --fit squared-error-bias --seed 1", 2, &["norm", "0"]);
+}
+
+#[test]
+fn depth_experiments_have_slopes_and_repeat_to_the_bit() {
+    let w = Workshop::new();
+    features(&w);
+    let args = "collapse depth --depths 2,4 --seeds 2 --steps 40 --width 8 --classes 3 --per-class 4 \
+                --noise 0.8 --rate 0.01 --strength 0.01 --head-strength 0.005 --seed 4";
+    let found = w.ok_json(&format!("{args} -o d.json"));
+    assert_eq!(found["rows"].as_array().unwrap().len(), 4);
+    assert!(found["nc1_slope"]["slope"].is_number() && found["gap_slope"]["interval"].is_array());
+    assert_eq!(w.ok_json(&format!("{args} --threads 1"))["rows"], found["rows"]);
+    assert!(w.ok("report d.json --format html").contains("Collapse over depth"));
+    w.ok(&format!("{args} -o d.json --force"));
+    let few = "--depths 2 --steps 3 --width 6 --classes 2 --per-class 2";
+    for other in [
+        "--architecture t22 --tokens 3 --norming before --hidden 5",
+        "--architecture rn2 --strength-rule over-depth --free-biases --norm 1.5",
+        "--architecture t12 --fit squared-error",
+    ] {
+        let found = w.ok_json(&format!("collapse depth {few} {other}"));
+        assert_eq!(found["rows"].as_array().unwrap().len(), 1, "{other}");
+    }
+    let of_file = w.ok_json("collapse depth --depths 2 --steps 3 --features all.safetensors");
+    assert_eq!(of_file["examples"], ROWS);
+    for (args, word) in [
+        ("--depths 0", "depths of 1 or more"),
+        ("--strength 0", "--strength 0"),
+        ("--noise -1", "--noise"),
+        ("--tokens 3", "rn1 reads single rows"),
+    ] {
+        w.fails(&format!("collapse depth --steps 1 {args}"), 2, &[word]);
+    }
+}
+
+#[test]
+fn a_language_model_is_measured_by_layer() {
+    let w = Workshop::new();
+    let args = "collapse lm model --text text.jsonl --window 32 --min-count 5 --resamples 20";
+    let found = w.ok_json(&format!("{args} --scatter --decisions -o lm.json"));
+    let layers = found["layers"].as_array().unwrap();
+    assert_eq!(layers.last().unwrap()["name"], "input of the head");
+    assert_eq!(layers[0]["name"], "layer 0");
+    let classes = found["classes_kept"].as_u64().unwrap();
+    assert!(classes > 2 && classes < found["next_tokens"].as_u64().unwrap(), "{found}");
+    for layer in layers {
+        assert_eq!(layer["classes_missing"], 0);
+        assert!(layer["class_sizes"][0].as_u64().unwrap() >= 5);
+        for name in ["nc1_pinv", "cdnv_mean", "acc_ncc", "nc1_quotient_class_mean"] {
+            assert!(layer["metrics"][name].is_number(), "{name} in {layer}");
+        }
+    }
+    let last = &layers.last().unwrap()["metrics"];
+    assert!(last["nc3_cos_mean"].is_number() && last["nc4_agree"].is_number(), "{found}");
+    assert!(layers[0]["metrics"].get("nc3_cos_mean").is_none());
+    // One layer alone, on one thread, has the same numbers; without --scatter no nc1_pinv.
+    let alone = w.ok_json(&format!("{args} --layers 1 --threads 1"));
+    let (one, of_all) = (&alone["layers"][0], &layers[1]);
+    assert_eq!(one["name"], of_all["name"]);
+    assert_eq!(one["metrics"]["nc1_quotient"], of_all["metrics"]["nc1_quotient"]);
+    assert!(one["metrics"].get("nc1_pinv").is_none());
+    assert!(w.ok("report lm.json --format html").contains("input of the head"));
+    w.ok(&format!("{args} -o lm.json --force"));
+    let few = w.ok_json(&format!("{args} --max-count 20 --num-tokens 400 --no-baselines --seed 2"));
+    assert!(few["layers"][0]["class_sizes"][1].as_u64().unwrap() <= 20, "{few}");
+    w.fails(&format!("{args} --layers 9"), 2, &["no layer 9", "layers 0 to"]);
+    w.fails("collapse lm model --text text.jsonl --min-count 100000", 2, &["0 of", "--min-count"]);
+}
+
+#[test]
+fn checkpoints_become_rows_of_one_table() {
+    let w = Workshop::new();
+    features(&w);
+    for (file, name) in [("all", "step-1"), ("a", "step-2"), ("b", "step-3")] {
+        w.ok(&format!(
+            "collapse measure --features {file}.safetensors --resamples 0 -o {name}.json"
+        ));
+    }
+    let all = w.ok_json("collapse watch step-1.json step-2.json step-3.json");
+    w.ok("collapse watch step-1.json step-2.json --output two.json");
+    let later = w.ok_json("collapse watch two.json step-3.json -o three.json");
+    assert_eq!(all["rows"], later["rows"]);
+    assert_eq!(all["rows"][2]["checkpoint"], "step-3");
+    assert_eq!(all["rows"][1]["metrics"], w.json("step-2.json")["layers"][0]["metrics"]);
+    assert!(w.ok("report three.json --format html").contains("features over checkpoints"));
+    w.fails("collapse watch two.json step-2.json", 2, &["step-2", "twice"]);
+    w.fails("collapse watch text.jsonl", 1, &["text.jsonl", "no result of collapse"]);
+    w.ok("collapse watch two.json -o three.json --force");
+}
+
+#[test]
+fn unusable_features_are_named() {
+    let w = Workshop::new();
+    features(&w);
+    let labels = |first: i64| {
+        integers(&(0..10).map(|i| if i == 0 { first } else { i % 2 }).collect::<Vec<_>>())
+    };
+    let x = noise(1, 30);
+    let mut spoilt = x.clone();
+    spoilt[3 * 7 + 2] = f32::NAN;
+    let write = |name: &str, x: &[f32], labels: Vec<u8>, more: &[Tensor<'_>]| {
+        let mut tensors =
+            vec![("features", "F32", vec![10, 3], bytes(x)), ("labels", "I64", vec![10], labels)];
+        tensors.extend_from_slice(more);
+        w.write(name, safetensors(&tensors));
+    };
+    let head = |rows: usize, cols: usize| {
+        [("head", "F32", vec![rows, cols], bytes(&noise(2, rows * cols)))]
+    };
+    write("nan", &spoilt, labels(0), &[]);
+    write("negative", &x, labels(-3), &[]);
+    write("large", &x, labels(7), &head(2, 3));
+    write("identifiers", &x, labels(4_000_000_000), &[]);
+    write("wide", &x, labels(0), &head(2, 4));
+    write("one", &x, integers(&[1; 10]), &[]);
+    write("good", &x, labels(0), &[]);
+    let fractions: Vec<f32> = (0..10).map(|i| i as f32 / 2.0).collect();
+    w.write(
+        "fractions",
+        safetensors(&[
+            ("features", "F32", vec![10, 3], bytes(&x)),
+            ("labels", "F32", vec![10], bytes(&fractions)),
+        ]),
+    );
+    w.write("none", safetensors(&[("x", "F32", vec![1], bytes(&[1.0]))]));
+    for (file, words) in [
+        ("nan", ["row 7", "column 2"]),
+        ("negative", ["label -3", "row 0"]),
+        ("large", ["label 7", "0 to 1"]),
+        ("identifiers", ["label 4000000000", "row 0"]),
+        ("wide", ["head has shape [2, 4]", "a column for each feature"]),
+        ("one", ["1 of 2 classes", "2 or more"]),
+        ("fractions", ["label 0.5", "row 1"]),
+        ("none", ["no tensor features", "found: x"]),
+        ("text.jsonl", ["text.jsonl", ""]),
+    ] {
+        w.fails(&format!("collapse measure --features {file}"), 1, &words);
+    }
+    w.fails("collapse measure", 2, &["nothing to measure", "--features"]);
+    w.ok("collapse measure --features good --save-sums good.sums --resamples 10");
+    w.ok("collapse measure --features all.safetensors --save-sums all.sums --resamples 0");
+    w.fails("collapse merge good.sums all.sums", 2, &["4 classes, 6 features"]);
+    w.fails("collapse measure --features good --sums all.sums", 2, &["4 classes and 6 features"]);
+    w.fails("collapse merge good -o merged.sums", 1, &["sums that", "good"]);
+    let sums = w.read("all.sums");
+    w.write("cut.sums", &sums[..sums.len() - 9]);
+    w.fails("collapse merge cut.sums", 1, &["cut.sums"]);
+    assert!(!w.path("merged.sums").exists());
+    let onto_text = "collapse measure --features good --save-sums text.jsonl --force";
+    w.fails(onto_text, 2, &["text.jsonl"]);
+}

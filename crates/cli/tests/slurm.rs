@@ -1,0 +1,107 @@
+//! `slurm`: the text of the script, and what a stand-in for sbatch makes of it.
+
+use crate::workshop::Workshop;
+use serde_json::Value;
+use std::path::Path;
+use std::process::Command;
+
+/// Runs the tasks of an array, the last one first, and tells how it was called.
+const SBATCH: &str = r#"#!/usr/bin/env bash
+set -euo pipefail
+echo "$*" >> calls.txt
+script="$(cat)"
+number="$(wc -l < calls.txt)"
+last=0
+for argument in "$@"; do
+    case "$argument" in
+    --array=*) last="${argument#--array=0-}"; last="${last%%%*}" ;;
+    esac
+done
+for task in $(seq "$last" -1 0); do
+    SLURM_ARRAY_TASK_ID="$task" bash -c "$script" > "task-$number-$task.log" 2>&1
+done
+echo "10$number;cluster"
+"#;
+
+/// Runs a script where sbatch is the stand-in.
+fn submitted(w: &Workshop, script: &str) -> String {
+    w.write("bin/sbatch", SBATCH);
+    w.write("submit.sh", script);
+    let ours = Path::new(env!("CARGO_BIN_EXE_linwright")).parent().unwrap();
+    let path = format!(
+        "{}:{}:{}",
+        w.path("bin").display(),
+        ours.display(),
+        std::env::var("PATH").unwrap_or_default()
+    );
+    let done = Command::new("bash")
+        .args(["-c", "chmod +x bin/sbatch && bash submit.sh"])
+        .current_dir(w.path(""))
+        .env("PATH", path)
+        .env("SLURM_CPUS_PER_TASK", "1")
+        .output()
+        .unwrap();
+    assert!(done.status.success(), "{}", String::from_utf8_lossy(&done.stderr));
+    String::from_utf8(done.stdout).unwrap()
+}
+
+#[test]
+fn the_script_is_this_one() {
+    let w = Workshop::new();
+    let line = "slurm --at-once 2 --sbatch=--partition=long eval model --text text.jsonl --window 64 \
+                --output result.json --shards 3";
+    let script = w.ok(line);
+    let here = w.path("").canonicalize().unwrap();
+    let expected = "#!/usr/bin/env bash
+# 3 shards of a job of linwright as an array of Slurm, and their merge after them.
+# Run it again after a failure: shards that are done compute nothing, others go on.
+set -euo pipefail
+cd HERE
+mkdir -p result.json.shards
+array=\"$(sbatch --parsable --job-name=linwright-eval --array=0-2%2 --requeue \\
+    --output=result.json.shards/%a.log --partition=long << 'SHARD'
+#!/usr/bin/env bash
+exec linwright eval model --text=text.jsonl --window=64 --threads=\"${SLURM_CPUS_PER_TASK:-0}\" \\
+    --shard=\"$SLURM_ARRAY_TASK_ID/3\" --output=result.json.shards/\"$SLURM_ARRAY_TASK_ID\"
+SHARD
+)\"
+merge=\"$(sbatch --parsable --job-name=linwright-merge --dependency=afterok:\"${array%%;*}\" \\
+    --kill-on-invalid-dep=yes --output=result.json.shards/merge.log --partition=long << 'MERGE'
+#!/usr/bin/env bash
+exec linwright merge result.json.shards/{0..2} --output=result.json
+MERGE
+)\"
+echo \"array $array, then merge $merge\"
+";
+    let expected = expected.replace("HERE", &here.display().to_string());
+    assert_eq!(script.trim_end(), expected.trim_end());
+}
+
+#[test]
+fn shards_and_merge_give_what_one_command_gives() {
+    let w = Workshop::new();
+    let line = "eval model --text text.jsonl --window 64 -b 1";
+    let whole = w.ok_json(line);
+    let script = w.ok_json(&format!("slurm --shards 3 {line} -o result.json --threads 2"));
+    assert_eq!((&script["job"], &script["shards"]), (&"eval".into(), &3.into()));
+    let said = submitted(&w, script["script"].as_str().unwrap());
+    assert_eq!(said.trim(), "array 101;cluster, then merge 102;cluster");
+    let merged: Value = w.json("result.json");
+    assert_eq!(merged["results"], whole["results"]);
+    let calls = w.text("calls.txt");
+    assert!(calls.lines().nth(1).unwrap().contains("--dependency=afterok:101 "), "{calls}");
+}
+
+#[test]
+fn what_cannot_be_divided_is_refused() {
+    let w = Workshop::new();
+    let job = "eval model --text text.jsonl";
+    w.fails(&format!("slurm {job} -o r"), 2, &["--shards is missing"]);
+    w.fails(&format!("slurm --shards 2 {job}"), 2, &["no --output"]);
+    w.fails(&format!("slurm {job} -o r --shards 0"), 2, &["--shards is \"0\""]);
+    w.fails(&format!("slurm --shards 2 {job} -o r --shards=2"), 2, &["given twice"]);
+    w.fails(&format!("slurm --shards 2 {job} -o r --shard 0/2"), 2, &["--shard"]);
+    w.fails("slurm --shards 2 export model -o r", 2, &["export is not divided", "eval"]);
+    w.fails("slurm --shards 2 doctor", 2, &["this command is not divided"]);
+    w.fails("slurm --shards 2 eval model --txt text.jsonl -o r", 2, &["the job: ", "--txt"]);
+}

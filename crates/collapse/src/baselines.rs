@@ -1,0 +1,82 @@
+//! What chance gives: random frames of the same shape, and shuffled labels.
+
+use crate::metrics::{Prefix, duality, floor, frames};
+use crate::statistics::{centred, column_means};
+use crate::{ClassSums, CollapseError, Keep, Metrics, Source, metrics};
+use linwright_run::Monitor;
+use linwright_tensor::{Mat, RngKey};
+use serde::Serialize;
+
+/// Rows that are read at a time.
+pub(crate) const ROWS: usize = 1024;
+
+/// Least distances that K vectors of d features can have.
+#[derive(Clone, Copy, Debug, PartialEq, Serialize)]
+pub struct Floors {
+    /// Of `nc2_etf_err_*` and `nc3_dual_err`.
+    pub etf: f64,
+    /// Of `nc2_of_err_*`.
+    pub orthogonal: f64,
+}
+
+impl Floors {
+    /// Those of K classes and d features.
+    #[must_use]
+    pub fn of(classes: usize, features: usize) -> Self {
+        let rank = features.min(classes) as f64;
+        let orthogonal = (2.0 - 2.0 * (rank / classes as f64).sqrt()).max(0.0).sqrt();
+        Self { etf: floor(features, classes), orthogonal }
+    }
+}
+
+/// NC2 and NC3 of means and a head of independent normal numbers.
+#[must_use]
+pub fn random_frames(classes: usize, features: usize, key: RngKey) -> Metrics {
+    let random = |name: &str| -> Mat<f64> {
+        let numbers = key.fold(name).stream().normals(classes * features, 1.0);
+        Mat::from_vec(classes, features, numbers)
+    };
+    let (raw, head) = (random("means"), random("head"));
+    let means = centred(&raw, &column_means(&raw));
+    let mut all = frames(&Prefix::MEANS, &means, &raw);
+    all.extend(frames(&Prefix::HEAD, &head, &head));
+    all.extend(duality(&head, &centred(&head, &column_means(&head)), &means));
+    all
+}
+
+/// All metrics of the same features with permuted labels: what classes of these sizes have that
+/// nothing distinguishes.
+///
+/// # Errors
+/// Those of the features, and [`CollapseError::Interrupted`].
+pub fn shuffled(
+    source: &dyn Source,
+    (classes, head): (usize, Option<&Mat<f64>>),
+    keep: Keep,
+    key: RngKey,
+    monitor: &mut dyn Monitor,
+) -> Result<Metrics, CollapseError> {
+    let mut labels = source.labels().to_vec();
+    key.fold("labels").stream().shuffle(&mut labels);
+    let mut sums = ClassSums::new(classes, source.features(), keep);
+    accumulate(&mut sums, source, &labels, monitor)?;
+    metrics(&sums.finish()?, head)
+}
+
+/// Adds all rows with these labels.
+pub(crate) fn accumulate(
+    sums: &mut ClassSums,
+    source: &dyn Source,
+    labels: &[u32],
+    monitor: &mut dyn Monitor,
+) -> Result<(), CollapseError> {
+    for (index, labels) in labels.chunks(ROWS).enumerate() {
+        if monitor.interrupted() {
+            return Err(CollapseError::Interrupted);
+        }
+        let start = index * ROWS;
+        sums.add(source.block(start, labels.len())?.view(), labels)?;
+        monitor.progress((start + labels.len()) as u64, source.rows() as u64);
+    }
+    Ok(())
+}

@@ -1,0 +1,243 @@
+//! How collapse depends on depth: one network for each depth and seed.
+
+use super::{
+    Architecture, DepthData, Norming, Penalty, RefNet, RefNetSpec, TrainingOptions, trained,
+};
+use crate::CollapseError;
+use crate::optimum::{Fit, Gufm};
+use linwright_tensor::{RngKey, parallel};
+use serde::{Deserialize, Serialize};
+use std::sync::atomic::{AtomicU64, Ordering};
+
+/// 97.5 % quantile of a standard normal variable.
+const NORMAL: f64 = 1.96;
+
+/// How the strength of the penalty depends on depth L.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Serialize, Deserialize)]
+#[serde(rename_all = "kebab-case")]
+pub enum StrengthRule {
+    /// It does not.
+    #[default]
+    Constant,
+    /// Divided by L.
+    OverDepth,
+}
+
+impl StrengthRule {
+    /// Both.
+    pub const ALL: [Self; 2] = [Self::Constant, Self::OverDepth];
+
+    /// Its name.
+    #[must_use]
+    pub fn name(self) -> &'static str {
+        match self {
+            Self::Constant => "constant",
+            Self::OverDepth => "over-depth",
+        }
+    }
+
+    fn of(self, strength: f64, depth: usize) -> f64 {
+        match self {
+            Self::Constant => strength,
+            Self::OverDepth => strength / depth as f64,
+        }
+    }
+}
+
+/// What is trained.
+#[derive(Clone, Debug, PartialEq, Serialize)]
+pub struct DepthPlan {
+    /// Family.
+    pub architecture: Architecture,
+    /// Depths L.
+    pub depths: Vec<usize>,
+    /// Seeds of parameters, from zero.
+    pub seeds: u64,
+    /// Strength of the penalty.
+    pub strength: f64,
+    /// How it depends on depth.
+    pub rule: StrengthRule,
+    /// Strength of the head, if it is another one, at all depths.
+    pub head_strength: Option<f64>,
+    /// Whether biases are penalised, too.
+    pub biases: bool,
+    /// Loss.
+    pub fit: Fit,
+    /// Where the LayerNorm is.
+    pub norming: Norming,
+    /// ρ.
+    pub norm: f64,
+    /// Width between two maps.
+    pub hidden: usize,
+    /// How networks are trained.
+    pub training: TrainingOptions,
+}
+
+/// One network.
+#[derive(Clone, Debug, PartialEq, Serialize)]
+pub struct DepthRow {
+    /// L.
+    pub depth: usize,
+    /// Seed of its parameters.
+    pub seed: u64,
+    /// Strength of its blocks.
+    pub strength: f64,
+    /// `nc1_quotient` of its features.
+    pub nc1_quotient: f64,
+    /// `nc1_pinv` of its features.
+    pub nc1_pinv: Option<f64>,
+    /// `nc2_etf_err_W` of its head; of squared errors without bias `nc2_of_err_W`.
+    pub nc2_head: Option<f64>,
+    /// `nc3_sample_1mcos`.
+    pub nc3_sample: Option<f64>,
+    /// Share of examples that it decides rightly.
+    pub accuracy: f64,
+    /// Objective.
+    pub objective: f64,
+    /// Loss on the labels.
+    pub fit: f64,
+    /// Penalty of all but the head.
+    pub hidden_penalty: f64,
+    /// Objective less that of the GUFM optimum, which is never below zero on balanced classes.
+    pub gap: Option<f64>,
+    /// Length of the gradient at the end.
+    pub gradient_norm: f64,
+    /// `nc1_quotient` after each block.
+    pub nc1_of_layers: Vec<f64>,
+}
+
+/// A power of depth: slope of the logarithms.
+#[derive(Clone, Copy, Debug, PartialEq, Serialize)]
+pub struct Slope {
+    /// Mean over seeds.
+    pub slope: f64,
+    /// Bounds of 95 %, from the deviation over seeds; none of one seed.
+    pub interval: Option<[f64; 2]>,
+}
+
+/// What came out.
+#[derive(Clone, Debug, PartialEq, Serialize)]
+pub struct DepthResult {
+    /// By depth, then seed.
+    pub rows: Vec<DepthRow>,
+    /// Of `nc1_quotient`.
+    pub nc1_slope: Option<Slope>,
+    /// Of the gap to GUFM.
+    pub gap_slope: Option<Slope>,
+    /// Of the penalty of all but the head.
+    pub hidden_penalty_slope: Option<Slope>,
+}
+
+/// Trains all networks of a plan, several at a time; results depend on the plan alone.
+///
+/// # Errors
+/// [`CollapseError::Setting`] for unusable numbers, [`CollapseError::Interrupted`].
+pub fn experiment(
+    plan: &DepthPlan,
+    data: &DepthData,
+    key: RngKey,
+    (progress, stop): (&(dyn Fn(u64, u64) + Sync), &(dyn Fn() -> bool + Sync)),
+) -> Result<DepthResult, CollapseError> {
+    let mut runs: Vec<(usize, u64)> = Vec::new();
+    for &depth in &plan.depths {
+        runs.extend((0..plan.seeds).map(|seed| (depth, seed)));
+    }
+    // The deepest first, so that the last work items are short.
+    let mut order: Vec<(usize, (usize, u64))> = runs.iter().copied().enumerate().collect();
+    order.sort_by_key(|(_, (depth, _))| std::cmp::Reverse(*depth));
+    let (done, total) = (AtomicU64::new(0), runs.len() as u64);
+    let rows = parallel::map(order, |_, (place, run)| {
+        let row = run_one(plan, data, run, (key, stop));
+        progress(done.fetch_add(1, Ordering::Relaxed) + 1, total);
+        (place, row)
+    });
+    let mut rows: Vec<(usize, DepthRow)> = rows
+        .into_iter()
+        .map(|(place, row)| Ok((place, row?)))
+        .collect::<Result<_, CollapseError>>()?;
+    rows.sort_by_key(|(place, _)| *place);
+    let rows: Vec<DepthRow> = rows.into_iter().map(|(_, row)| row).collect();
+    Ok(DepthResult {
+        nc1_slope: slope(&rows, plan.seeds, |row| Some(row.nc1_quotient)),
+        gap_slope: slope(&rows, plan.seeds, |row| row.gap),
+        hidden_penalty_slope: slope(&rows, plan.seeds, |row| Some(row.hidden_penalty)),
+        rows,
+    })
+}
+
+fn run_one(
+    plan: &DepthPlan,
+    data: &DepthData,
+    (depth, seed): (usize, u64),
+    (key, stop): (RngKey, &(dyn Fn() -> bool + Sync)),
+) -> Result<DepthRow, CollapseError> {
+    let net = RefNet::new(RefNetSpec {
+        architecture: plan.architecture,
+        depth,
+        width: data.x.cols(),
+        hidden: plan.hidden,
+        classes: data.classes,
+        tokens: data.tokens,
+        norming: plan.norming,
+        norm: plan.norm,
+    })?;
+    let strength = plan.rule.of(plan.strength, depth);
+    let head = plan.head_strength.unwrap_or(strength);
+    let penalty = Penalty { blocks: strength, head, biases: plan.biases };
+    let key = key.fold("net").fold_index(seed);
+    let found = trained(&net, data, (plan.fit, penalty), plan.training, (key, stop))?;
+    let gufm = Gufm { classes: data.classes, strength: head, norm: plan.norm, fit: plan.fit };
+    let bound = match data.is_balanced() && plan.fit != Fit::SquaredErrorBias {
+        true => Some(gufm.optimum()?.objective),
+        false => None,
+    };
+    let objective = found.objective.total();
+    let frame = if plan.fit.is_simplex() { "nc2_etf_err_W" } else { "nc2_of_err_W" };
+    Ok(DepthRow {
+        depth,
+        seed,
+        strength,
+        nc1_quotient: found.metrics.get("nc1_quotient").unwrap_or(f64::NAN),
+        nc1_pinv: found.metrics.get("nc1_pinv"),
+        nc2_head: found.metrics.get(frame),
+        nc3_sample: found.metrics.get("nc3_sample_1mcos"),
+        accuracy: found.accuracy,
+        objective,
+        fit: found.objective.fit,
+        hidden_penalty: found.objective.blocks,
+        gap: bound.map(|bound| objective - bound),
+        gradient_norm: found.gradient_norm,
+        nc1_of_layers: found.nc1_of_layers,
+    })
+}
+
+/// Least squares of logarithms over that of depth, for each seed; none if a value is not above
+/// zero or there is one depth.
+fn slope(rows: &[DepthRow], seeds: u64, of: impl Fn(&DepthRow) -> Option<f64>) -> Option<Slope> {
+    let mut slopes = Vec::new();
+    for seed in 0..seeds {
+        let own = rows.iter().filter(|row| row.seed == seed);
+        let points: Vec<(f64, f64)> = own
+            .map(|row| {
+                let value = of(row).filter(|value| *value > 0.0 && value.is_finite())?;
+                Some(((row.depth as f64).ln(), value.ln()))
+            })
+            .collect::<Option<_>>()?;
+        slopes.push(least_squares(&points)?);
+    }
+    let count = slopes.len() as f64;
+    let mean = slopes.iter().sum::<f64>() / count;
+    let variance = slopes.iter().map(|slope| (slope - mean).powi(2)).sum::<f64>() / (count - 1.0);
+    let half = NORMAL * (variance / count).sqrt();
+    let interval = half.is_finite().then(|| [mean - half, mean + half]);
+    Some(Slope { slope: mean, interval })
+}
+
+fn least_squares(points: &[(f64, f64)]) -> Option<f64> {
+    let count = points.len() as f64;
+    let mean = |get: fn(&(f64, f64)) -> f64| points.iter().map(get).sum::<f64>() / count;
+    let (x_mean, y_mean) = (mean(|point| point.0), mean(|point| point.1));
+    let along: f64 = points.iter().map(|(x, y)| (x - x_mean) * (y - y_mean)).sum();
+    let across: f64 = points.iter().map(|(x, _)| (x - x_mean).powi(2)).sum();
+    (across > 0.0).then(|| along / across)
+}

@@ -1,0 +1,21 @@
+//! Reference networks of depth L, and experiments over depths, strengths and seeds.
+//!
+//! Deep regularised ResNets and transformers with LayerNorm approach the optimum of
+//! [`crate::optimum::Gufm`] as they get deeper (Sukenik, Lampert and Mondelli 2025,
+//! arXiv:2505.15239; no code of it is public). [`RefNet`] has their two families, [`trained`] trains
+//! one, [`experiment`] tells how collapse depends on depth.
+//!
+//! Deviations: the input embedding is given and fixed; all parameters are penalised, biases, queries
+//! and keys too, which [`Penalty`] can change.
+
+mod data;
+mod experiment;
+mod net;
+#[cfg(test)]
+mod tests;
+mod train;
+
+pub use data::DepthData;
+pub use experiment::{DepthPlan, DepthResult, DepthRow, Slope, StrengthRule, experiment};
+pub use net::{Architecture, Norming, Objective, Penalty, RefNet, RefNetSpec};
+pub use train::{Trained, TrainingOptions, trained};

@@ -1,0 +1,151 @@
+//! NC1: variability within classes, against that between classes.
+//!
+//! ```text
+//! nc1_pinv      tr(Sw Sb⁺) / K = Σ_i v_iᵀ Sw v_i / s_i²     M = U diag(s) Vᵀ, i ≤ rank
+//! nc1_quotient  tr Sw / tr Sb
+//! cdnv          (V_j + V_k) / (2 |μ_j - μ_k|²) over pairs    V_k = Σ |x - μ_k|² / n_k
+//! ```
+//!
+//! The rank is the number of s_i above `max(K, d) ε |means, not centred|`, and at most K - 1:
+//! without that bound a common offset adds a direction of rounding errors, which rules the sum.
+//! Beyond [`EXACT_ROWS`] classes s and V are of the Gram matrix `Mᵀ M`, with half the digits.
+
+use super::Metrics;
+use crate::pairs::{EXACT_ROWS, Pairs, Rows, distance_squared, dot, gram_of_columns, norm};
+use crate::statistics::centred;
+use crate::{ClassStatistics, CollapseError};
+use linwright_tensor::linalg::{Svd, eigh_leading, svd};
+use linwright_tensor::{Mat, MatRef};
+
+/// Distances below this share of the squared norms are computed again, without cancellation.
+const CLOSE: f64 = 1e-3;
+
+pub(super) fn variability(statistics: &ClassStatistics) -> Result<Metrics, CollapseError> {
+    let mut all = Metrics::default();
+    let (classes, means) = (statistics.present(), statistics.centred_means());
+    let spectrum = Spectrum::of(&means, &statistics.means)?;
+    let between = dot(means.data(), means.data()) / classes as f64;
+    if let Some(within) = &statistics.within {
+        let scale = 1.0 / statistics.rows() as f64;
+        let pinv = scale * spectrum.quotients(within, spectrum.rank);
+        all.put("nc1_pinv", pinv);
+        all.put("nc1_pinv_sum", pinv * classes as f64);
+        let whole = if classes - 1 <= statistics.features() { classes - 1 } else { usize::MAX };
+        let svd = match whole <= spectrum.values.len() {
+            true => scale * spectrum.quotients(within, whole),
+            false => f64::NAN,
+        };
+        all.put("nc1_svd", svd);
+        all.put("nc1_pinv_weighted", scale * weighted(statistics, within)?);
+    }
+    all.put("nc1_quotient", statistics.within_trace() / between);
+    let variances = statistics.variances();
+    let of_classes = variances.iter().sum::<f64>() / classes as f64;
+    all.put("nc1_quotient_class_mean", of_classes / between);
+    let (mean, max, coincident) = class_distance(&means, &variances);
+    all.put("cdnv_mean", mean);
+    all.put("cdnv_max", max);
+    all.put("coincident_pairs", coincident as f64);
+    all.put("rank_means", spectrum.rank as f64);
+    all.put("effective_rank_means", spectrum.effective_rank());
+    all.put("within_trace", statistics.within_trace());
+    all.put("between_trace", between);
+    all.put("feature_norm", (statistics.squares / statistics.rows() as f64).sqrt());
+    all.put("classes_present", classes as f64);
+    Ok(all)
+}
+
+/// Directions of the means.
+struct Spectrum {
+    /// Singular values of M, descending.
+    values: Vec<f64>,
+    /// Right singular vectors as rows.
+    directions: Mat<f64>,
+    rank: usize,
+}
+
+impl Spectrum {
+    /// Of centred rows, of which `raw` says how precise they are.
+    fn of(rows: &Mat<f64>, raw: &Mat<f64>) -> Result<Self, CollapseError> {
+        let failed = |source| CollapseError::Numerics { what: "directions of the means", source };
+        let (values, directions) = if rows.rows() > EXACT_ROWS && rows.rows() > rows.cols() {
+            let leading = eigh_leading(gram_of_columns(rows), rows.cols()).map_err(failed)?;
+            let roots = leading.values.iter().map(|value| value.max(0.0).sqrt()).collect();
+            (roots, leading.rows)
+        } else {
+            let Svd { s, vt, .. } = svd(rows.view()).map_err(failed)?;
+            (s, vt)
+        };
+        let most = rows.rows().max(rows.cols()) as f64;
+        let floor = most * f64::EPSILON * norm(raw.data());
+        let above = values.iter().filter(|value| **value > floor).count();
+        Ok(Self { values, directions, rank: above.min(rows.rows() - 1) })
+    }
+
+    /// `Σ v_iᵀ Q v_i / s_i²` over the first directions.
+    fn quotients(&self, within: &Mat<f64>, count: usize) -> f64 {
+        let directions = self.directions.view().rows_range(0, count);
+        let along = quadratic(within, directions);
+        along.iter().zip(&self.values).map(|(along, value)| along / (value * value)).sum()
+    }
+
+    /// `exp` of the entropy of the normalised singular values (Roy and Vetterli 2007).
+    fn effective_rank(&self) -> f64 {
+        let total: f64 = self.values.iter().sum();
+        let shares = self.values.iter().map(|value| value / total).filter(|share| *share > 0.0);
+        shares.map(|share| -share * share.ln()).sum::<f64>().exp()
+    }
+}
+
+/// `vᵀ Q v` for each row v.
+fn quadratic(within: &Mat<f64>, rows: MatRef<'_, f64>) -> Vec<f64> {
+    use linwright_tensor::kernels::gemm::{Write, product};
+    let mut products = Mat::zeros(rows.rows(), rows.cols());
+    product(1.0, rows.into(), within.view().into(), products.view_mut(), Write::Set);
+    (0..rows.rows()).map(|i| dot(products.row(i), rows.row(i))).collect()
+}
+
+/// `N tr(Sw Sb⁺) / K` with `Sb = Σ n_k/N (μ_k - μ_S)(μ_k - μ_S)ᵀ`.
+fn weighted(statistics: &ClassStatistics, within: &Mat<f64>) -> Result<f64, CollapseError> {
+    let rows = statistics.rows() as f64;
+    let root = |k: usize| (statistics.counts[k] as f64 / rows).sqrt();
+    let scaled = |means: &Mat<f64>| {
+        Mat::from_fn(means.rows(), means.cols(), |k, j| root(k) * means.at(k, j))
+    };
+    let centred = centred(&statistics.means, &statistics.mean_of_samples);
+    let spectrum = Spectrum::of(&scaled(&centred), &scaled(&statistics.means))?;
+    Ok(spectrum.quotients(within, spectrum.rank) / statistics.present() as f64)
+}
+
+/// Class-distance normalised variance over pairs.
+#[derive(Clone, Copy, Default)]
+struct PairSums {
+    total: f64,
+    max: f64,
+    /// Pairs of equal means, which have no value.
+    coincident: u64,
+}
+
+/// Mean and maximum of the class-distance normalised variance over pairs of different means, and the
+/// number of pairs of equal ones.
+fn class_distance(means: &Mat<f64>, variances: &[f64]) -> (f64, f64, u64) {
+    let squares: Vec<f64> = (0..means.rows()).map(|k| dot(means.row(k), means.row(k))).collect();
+    let tiles = Rows::new(means, means).visit(Pairs::Unordered, |sums: &mut PairSums, i, j, g| {
+        let both = squares[i] + squares[j];
+        let mut distance = both - 2.0 * g;
+        if distance < CLOSE * both {
+            distance = distance_squared(means.row(i), means.row(j));
+        }
+        if distance == 0.0 {
+            sums.coincident += 1;
+            return;
+        }
+        let value = (variances[i] + variances[j]) / (2.0 * distance);
+        sums.total += value;
+        sums.max = sums.max.max(value);
+    });
+    let coincident: u64 = tiles.iter().map(|sums| sums.coincident).sum();
+    let pairs = (means.rows() * (means.rows() - 1) / 2) as f64 - coincident as f64;
+    let total: f64 = tiles.iter().map(|sums| sums.total).sum();
+    (total / pairs, tiles.iter().map(|sums| sums.max).fold(0.0, f64::max), coincident)
+}

@@ -1,0 +1,153 @@
+//! Sums as safetensors files, so that shards and later batches can be merged.
+//!
+//! Tensors `counts` (K, U64), `sums` and `sums_lost` (K, d), `squares` and `squares_lost` (K), and,
+//! with scatter, `scatter` and `scatter_lost` (the lower triangle, row by row), all F64. The parts of
+//! a sum are its rounded value and what rounding lost.
+
+use crate::sums::{Parts, Scatter};
+use crate::{ClassSums, CollapseError, Keep};
+use linwright_files::writer::{Planned, header_bytes_with};
+use linwright_files::{StoredType, TensorFile};
+use linwright_run::atomic::AtomicFile;
+use linwright_tensor::dtype::DType;
+use std::collections::BTreeMap;
+use std::path::Path;
+
+/// Key of the metadata that tells the kind of the file.
+const KIND: &str = "linwright";
+/// What it says.
+const SUMS: &str = "class-sums 1";
+/// Numbers that are encoded at a time.
+const PIECE: usize = 1 << 16;
+/// Most bytes of sums: a file of this size is no use to anyone.
+const MOST: u128 = 1 << 45;
+
+impl ClassSums {
+    /// Writes the sums, settled, to a file.
+    ///
+    /// # Errors
+    /// [`CollapseError::File`] if it cannot be written.
+    pub fn write(self, path: &Path) -> Result<(), CollapseError> {
+        let sums = self.settled();
+        let (classes, d) = (sums.classes(), sums.features);
+        let values = |name: &str, shape| Planned::values(name.into(), DType::F64, shape);
+        let mut planned = vec![Planned {
+            name: "counts".into(),
+            dtype: StoredType::U64,
+            shape: vec![classes],
+            bytes: 8 * classes as u64,
+        }];
+        for (name, shape) in [("sums", vec![classes, d]), ("squares", vec![classes])] {
+            planned.push(values(name, shape.clone()));
+            planned.push(values(&format!("{name}_lost"), shape));
+        }
+        if sums.scatter.is_some() {
+            planned.push(values("scatter", vec![triangle(d)]));
+            planned.push(values("scatter_lost", vec![triangle(d)]));
+        }
+        let kind = BTreeMap::from([(KIND.to_owned(), SUMS.to_owned())]);
+        let failed = |error| CollapseError::File(linwright_files::FileError::Output(error));
+        let mut file = AtomicFile::create(path).map_err(failed)?;
+        file.write(&header_bytes_with(&planned, &kind)).map_err(failed)?;
+        for counts in sums.counts.chunks(PIECE) {
+            let bytes: Vec<u8> = counts.iter().flat_map(|count| count.to_le_bytes()).collect();
+            file.write(&bytes).map_err(failed)?;
+        }
+        let mut put = |numbers: &[f64]| {
+            numbers.chunks(PIECE).try_for_each(|piece| {
+                let bytes: Vec<u8> = piece.iter().flat_map(|number| number.to_le_bytes()).collect();
+                file.write(&bytes).map_err(failed)
+            })
+        };
+        for parts in [&sums.sums, &sums.squares] {
+            put(&parts.high)?;
+            put(&parts.low)?;
+        }
+        if let Some(scatter) = &sums.scatter {
+            for part in [&scatter.sums.high, &scatter.sums.low] {
+                (0..d).try_for_each(|i| put(&part[i * d..=i * d + i]))?;
+            }
+        }
+        file.commit().map_err(failed)
+    }
+
+    /// Whether a file says that it holds sums.
+    #[must_use]
+    pub fn is_stored(path: &Path) -> bool {
+        let file = TensorFile::open(path);
+        file.is_ok_and(|file| file.metadata().get(KIND).map(String::as_str) == Some(SUMS))
+    }
+
+    /// Reads sums from a file.
+    ///
+    /// # Errors
+    /// [`CollapseError::File`] if it cannot be read, [`CollapseError::State`] if it holds no sums.
+    pub fn read(path: &Path) -> Result<Self, CollapseError> {
+        let file = TensorFile::open(path)?;
+        let wrong = |reason: String| CollapseError::State { path: path.into(), reason };
+        if file.metadata().get(KIND).map(String::as_str) != Some(SUMS) {
+            return Err(wrong("its metadata do not say that it holds sums by class".into()));
+        }
+        let shape = |name: &str| -> Result<Vec<usize>, CollapseError> {
+            let info = file.tensors().get(name);
+            Ok(info.ok_or_else(|| wrong(format!("there is no tensor {name}")))?.shape.clone())
+        };
+        let [classes, d] = shape("sums")?[..] else {
+            return Err(wrong("sums have not two dimensions".into()));
+        };
+        if classes == 0 || d == 0 || 16 * (classes as u128 + d as u128) * d as u128 > MOST {
+            return Err(wrong(format!("sums of {classes} classes and {d} features")));
+        }
+        let read = |name: &str, dtype: StoredType, expected: &[usize]| {
+            let found = shape(name)?;
+            let info = &file.tensors()[name];
+            if found != expected || info.dtype != dtype {
+                let found = format!("{} {found:?}", info.dtype.name());
+                let expected = format!("{} {expected:?}", dtype.name());
+                return Err(wrong(format!("tensor {name} is {found}, expected {expected}")));
+            }
+            Ok(file.stored(info, 0..expected.iter().product()))
+        };
+        let counts = read("counts", StoredType::U64, &[classes])?;
+        let counts: Vec<u64> =
+            counts.as_chunks().0.iter().map(|bytes| u64::from_le_bytes(*bytes)).collect();
+        if counts.iter().try_fold(0u64, |sum, count| sum.checked_add(*count)).is_none() {
+            return Err(wrong("counts are too large".into()));
+        }
+        let numbers = |name: &str, shape: &[usize]| -> Result<Vec<f64>, CollapseError> {
+            let bytes = read(name, StoredType::F64, shape)?;
+            let numbers: Vec<f64> =
+                bytes.as_chunks().0.iter().map(|bytes| f64::from_le_bytes(*bytes)).collect();
+            match numbers.iter().position(|number| !number.is_finite()) {
+                Some(at) => Err(wrong(format!("number {at} of {name} is {}", numbers[at]))),
+                None => Ok(numbers),
+            }
+        };
+        let parts = |name: &str, shape: &[usize]| -> Result<Parts, CollapseError> {
+            let (high, low) = (numbers(name, shape)?, numbers(&format!("{name}_lost"), shape)?);
+            Ok(Parts { high, low })
+        };
+        let keep =
+            if file.tensors().contains_key("scatter") { Keep::Scatter } else { Keep::Traces };
+        let mut sums = Self::new(classes, d, keep);
+        sums.counts = counts;
+        sums.sums = parts("sums", &[classes, d])?;
+        sums.squares = parts("squares", &[classes])?;
+        if let Some(Scatter { sums, .. }) = &mut sums.scatter {
+            let stored = parts("scatter", &[triangle(d)])?;
+            let mut next = 0;
+            for i in 0..d {
+                let own = i * d..=i * d + i;
+                sums.high[own.clone()].copy_from_slice(&stored.high[next..=next + i]);
+                sums.low[own].copy_from_slice(&stored.low[next..=next + i]);
+                next += i + 1;
+            }
+        }
+        Ok(sums)
+    }
+}
+
+/// Numbers of a lower triangle.
+fn triangle(d: usize) -> usize {
+    d * (d + 1) / 2
+}

@@ -1,0 +1,373 @@
+//! Sums over features by class, in one pass.
+//!
+//! For features x (row) with class y:
+//!
+//! ```text
+//! n_k = Σ [y = k]     s_k = Σ x [y = k]     p_k = Σ |x|² [y = k]     T = Σ x xᵀ
+//! ```
+//!
+//! and from them, when all is added, means `s_k / n_k`, scatter within classes
+//! `Q = T - Σ s_k s_kᵀ / n_k` and its trace by class `p_k - |s_k|² / n_k`.
+//!
+//! Memory: `16 (K d + d²)` bytes; without scatter `16 K d`. Cost of a row: `d` additions, and with
+//! scatter `d²` multiply-adds, or several times that up to [`EXACT_FEATURES`].
+//!
+//! Numerical notes. Differences of squares cancel: for features of mean 1000 and deviation 1 single
+//! precision has no digit left, double precision ten. Every sum is kept as two doubles, 106 bits, of
+//! exact products ([`exact_sum`]), so 86 bits are left, and neither order nor batches nor merges
+//! change a bit of the totals. `T` is a product of matrices: up to [`EXACT_FEATURES`] features it is
+//! made of slices of 22 bits, whose products are exact in double precision (Ozaki et al. 2012,
+//! Error-free transformations of matrix multiplication); beyond, blocks of [`BLOCK`] rows have
+//! plain products in double precision, and merged sums have the bits of one pass if all but the last
+//! have a multiple of [`BLOCK`] rows.
+//!
+//! Source: the statistics of Papyan, Han and Donoho 2020, arXiv:2008.08186. Deviation: no merges of
+//! means and moments (Chan et al. 1979), whose bits depend on the order of merges.
+
+use crate::baselines::accumulate;
+use crate::{ClassStatistics, CollapseError, Source};
+use linwright_run::Monitor;
+use linwright_tensor::kernels::exact_sum;
+use linwright_tensor::kernels::gemm::{Arg, Write, product_on_this_thread};
+use linwright_tensor::{Mat, MatRef, parallel};
+
+/// Largest number of features with exact products.
+pub const EXACT_FEATURES: usize = 256;
+/// Rows whose products are computed together.
+pub const BLOCK: usize = 256;
+/// Bits of a slice: products of two, summed over a block, have 2 * 22 + 8 of the 53 bits.
+const SLICE_BITS: i32 = 22;
+/// Slices of a number: 88 bits below the largest one of a column in a block.
+const SLICES: usize = 4;
+/// Rows of the scatter that a work item computes.
+const TILE: usize = 128;
+/// Columns of the same.
+const WIDTH: usize = 512;
+/// Work items for sums by class.
+const CLASS_ITEMS: usize = 16;
+
+/// Numbers that are each kept as two.
+#[derive(Clone, Debug, Default, PartialEq)]
+pub(crate) struct Parts {
+    pub(crate) high: Vec<f64>,
+    pub(crate) low: Vec<f64>,
+}
+
+impl Parts {
+    pub(crate) fn zeros(count: usize) -> Self {
+        Self { high: vec![0.0; count], low: vec![0.0; count] }
+    }
+
+    fn merge(&mut self, other: &Self) {
+        exact_sum::merge(&mut self.high, &mut self.low, &other.high, &other.low);
+    }
+
+    fn normalise(&mut self) {
+        exact_sum::normalise(&mut self.high, &mut self.low);
+    }
+
+    pub(crate) fn at(&self, index: usize) -> (f64, f64) {
+        (self.high[index], self.low[index])
+    }
+}
+
+/// The sum of all products, and the rows that do not fill a block yet.
+#[derive(Clone, Debug, PartialEq)]
+pub(crate) struct Scatter {
+    /// Lower triangle of (d, d).
+    pub(crate) sums: Parts,
+    pub(crate) pending: Vec<f64>,
+}
+
+/// Which sums are kept.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum Keep {
+    /// All: every metric can be computed.
+    Scatter,
+    /// Those by class: no metric that needs a direction within classes, such as `nc1_pinv`.
+    Traces,
+}
+
+/// Sums over features by class.
+#[derive(Clone, Debug, PartialEq)]
+pub struct ClassSums {
+    pub(crate) features: usize,
+    pub(crate) counts: Vec<u64>,
+    /// (K, d)
+    pub(crate) sums: Parts,
+    /// (K)
+    pub(crate) squares: Parts,
+    pub(crate) scatter: Option<Scatter>,
+}
+
+impl ClassSums {
+    /// Sums over no samples.
+    #[must_use]
+    pub fn new(classes: usize, features: usize, keep: Keep) -> Self {
+        let scatter = || Scatter { sums: Parts::zeros(features * features), pending: Vec::new() };
+        Self {
+            features,
+            counts: vec![0; classes],
+            sums: Parts::zeros(classes * features),
+            squares: Parts::zeros(classes),
+            scatter: (keep == Keep::Scatter).then(scatter),
+        }
+    }
+
+    /// Number of classes, with or without samples.
+    #[must_use]
+    pub fn classes(&self) -> usize {
+        self.counts.len()
+    }
+
+    /// Number of features.
+    #[must_use]
+    pub fn features(&self) -> usize {
+        self.features
+    }
+
+    /// Number of samples.
+    #[must_use]
+    pub fn rows(&self) -> u64 {
+        self.counts.iter().sum()
+    }
+
+    /// Which sums are kept.
+    #[must_use]
+    pub fn keep(&self) -> Keep {
+        if self.scatter.is_some() { Keep::Scatter } else { Keep::Traces }
+    }
+
+    /// Adds features (rows, d) with their classes.
+    ///
+    /// # Errors
+    /// [`CollapseError::NonFinite`] and [`CollapseError::Label`], with nothing added.
+    ///
+    /// # Panics
+    /// If there is no label for each row, or the number of features differs.
+    #[track_caller]
+    pub fn add(&mut self, x: MatRef<'_, f64>, labels: &[u32]) -> Result<(), CollapseError> {
+        assert_eq!((x.rows(), x.cols()), (labels.len(), self.features), "a label for each row");
+        let first = self.rows();
+        check_finite("features", x, first)?;
+        let classes = self.classes();
+        if let Some(row) = labels.iter().position(|label| *label as usize >= classes) {
+            let (label, row) = (labels[row].to_string(), first + row as u64);
+            return Err(CollapseError::Label { label, row, last: classes.saturating_sub(1) });
+        }
+        self.add_by_class(x, labels);
+        if let Some(scatter) = &mut self.scatter {
+            scatter.add(x);
+        }
+        Ok(())
+    }
+
+    /// Adds all rows of a source.
+    ///
+    /// # Errors
+    /// As [`Self::add`], those of the source, and [`CollapseError::Interrupted`].
+    pub fn add_all(
+        &mut self,
+        source: &dyn Source,
+        monitor: &mut dyn Monitor,
+    ) -> Result<(), CollapseError> {
+        accumulate(self, source, source.labels(), monitor)
+    }
+
+    fn add_by_class(&mut self, x: MatRef<'_, f64>, labels: &[u32]) {
+        let (classes, d) = (self.classes(), self.features.max(1));
+        let (starts, order) = sorted_by_class(labels, classes);
+        labels.iter().for_each(|label| self.counts[*label as usize] += 1);
+        let each = classes.div_ceil(CLASS_ITEMS).max(1);
+        let sums = self.sums.high.chunks_mut(each * d).zip(self.sums.low.chunks_mut(each * d));
+        let squares = self.squares.high.chunks_mut(each).zip(self.squares.low.chunks_mut(each));
+        let items: Vec<_> = sums.zip(squares).collect();
+        parallel::for_each(items, |item, ((high, low), (square_high, square_low))| {
+            let first = item * each;
+            for class in 0..square_high.len() {
+                let of_class = class * d..(class + 1) * d;
+                for &row in &order[starts[first + class]..starts[first + class + 1]] {
+                    let row = x.row(row as usize);
+                    let (high, low) = (&mut high[of_class.clone()], &mut low[of_class.clone()]);
+                    exact_sum::add_wide(high, low, row);
+                    let (square, lost) = exact_sum::squares(row);
+                    exact_sum::add_one(&mut square_high[class], &mut square_low[class], square);
+                    square_low[class] += lost;
+                }
+            }
+        });
+    }
+
+    /// Adds the sums of other samples, such as another shard. Sums of different [`Keep`] lose their
+    /// scatter.
+    ///
+    /// # Errors
+    /// [`CollapseError::Mismatch`] if classes or features differ.
+    pub fn merge(&mut self, other: &Self) -> Result<(), CollapseError> {
+        let shape = |sums: &Self| format!("{} classes, {} features", sums.classes(), sums.features);
+        let (found, expected) = (shape(other), shape(self));
+        if found != expected {
+            return Err(CollapseError::Mismatch { found, expected });
+        }
+        self.counts.iter_mut().zip(&other.counts).for_each(|(count, other)| *count += other);
+        self.sums.merge(&other.sums);
+        self.squares.merge(&other.squares);
+        match (&mut self.scatter, &other.scatter) {
+            (Some(own), Some(other)) => own.merge(other, self.features),
+            _ => self.scatter = None,
+        }
+        Ok(())
+    }
+
+    /// The sums with all rows in them, in the form that does not depend on how they were added.
+    #[must_use]
+    pub fn settled(mut self) -> Self {
+        if let Some(scatter) = &mut self.scatter {
+            scatter.flush(self.features);
+            scatter.sums.normalise();
+        }
+        self.sums.normalise();
+        self.squares.normalise();
+        self
+    }
+
+    /// Means and scatter.
+    ///
+    /// # Errors
+    /// [`CollapseError::FewClasses`] and [`CollapseError::Overflow`].
+    pub fn finish(self) -> Result<ClassStatistics, CollapseError> {
+        ClassStatistics::of(&self.settled())
+    }
+}
+
+impl Scatter {
+    fn add(&mut self, x: MatRef<'_, f64>) {
+        let d = x.cols();
+        for i in 0..x.rows() {
+            self.pending.extend_from_slice(x.row(i));
+            if self.pending.len() == BLOCK * d {
+                self.flush(d);
+            }
+        }
+    }
+
+    /// Adds the products of the pending rows.
+    fn flush(&mut self, d: usize) {
+        if self.pending.is_empty() {
+            return;
+        }
+        let pending = std::mem::take(&mut self.pending);
+        let block = Mat::from_vec(pending.len() / d, d, pending);
+        let slices = if d <= EXACT_FEATURES { slices(block) } else { vec![block] };
+        let Parts { high, low } = &mut self.sums;
+        let bands = high.chunks_mut(TILE * d).zip(low.chunks_mut(TILE * d)).enumerate();
+        // The longest first, so that the last work items are small.
+        let bands: Vec<_> = bands.collect::<Vec<_>>().into_iter().rev().collect();
+        parallel::for_each(bands, |_, (band, (high, low))| {
+            let start = band * TILE;
+            let count = TILE.min(d - start);
+            let end = start + count;
+            let mut products = Mat::zeros(count, WIDTH.min(end));
+            for first in (0..end).step_by(WIDTH) {
+                let width = WIDTH.min(end - first);
+                products.resize(count, width);
+                for (a, left) in slices.iter().enumerate() {
+                    // Products of later slices are below the 106 bits of a sum.
+                    for right in slices.iter().take(SLICES + 1 - a) {
+                        let left = Arg::Transposed(left.view().columns(start, count));
+                        let right = Arg::Plain(right.view().columns(first, width));
+                        product_on_this_thread(1.0, left, right, products.view_mut(), Write::Set);
+                        for i in 0..count {
+                            let here = i * d + first..i * d + first + width;
+                            let (high, low) = (&mut high[here.clone()], &mut low[here]);
+                            exact_sum::add_wide(high, low, products.row(i));
+                        }
+                    }
+                }
+            }
+        });
+    }
+
+    fn merge(&mut self, other: &Self, d: usize) {
+        self.flush(d);
+        self.sums.merge(&other.sums);
+        self.pending.clone_from(&other.pending);
+    }
+}
+
+/// Matrices whose sum is `x` up to 88 bits below the largest number of each column, and whose
+/// entries are multiples, of at most 22 bits, of a power of two of their column.
+fn slices(mut rest: Mat<f64>) -> Vec<Mat<f64>> {
+    let (rows, d) = (rest.rows(), rest.cols());
+    let mut slices = Vec::new();
+    while slices.len() < SLICES {
+        let mut largest = vec![0.0f64; d];
+        for i in 0..rows {
+            for (largest, number) in largest.iter_mut().zip(rest.row(i)) {
+                *largest = largest.max(number.abs());
+            }
+        }
+        if largest.iter().all(|largest| *largest == 0.0) {
+            break;
+        }
+        // A power of two by which the largest number has 22 bits before the point, as two factors
+        // of which none overflows.
+        let units: Vec<(f64, f64)> = largest.iter().map(|largest| unit(*largest)).collect();
+        let mut slice = Mat::zeros(rows, d);
+        for i in 0..rows {
+            let row = slice.row_mut(i).iter_mut().zip(rest.row_mut(i));
+            for ((slice, rest), (up, down)) in row.zip(&units) {
+                *slice = (*rest * up).round() * down;
+                *rest -= *slice;
+            }
+        }
+        slices.push(slice);
+    }
+    slices
+}
+
+/// The power of two that brings a number below `2^22`, and its inverse.
+fn unit(largest: f64) -> (f64, f64) {
+    if largest == 0.0 {
+        return (1.0, 1.0);
+    }
+    let exponent = (largest.log2().floor() as i32 + 1 - SLICE_BITS).clamp(-1000, 1000);
+    (2f64.powi(-exponent), 2f64.powi(exponent))
+}
+
+/// The first row of each class, and rows sorted by class, in their order within one.
+fn sorted_by_class(labels: &[u32], classes: usize) -> (Vec<usize>, Vec<u32>) {
+    let mut starts = vec![0; classes + 1];
+    labels.iter().for_each(|label| starts[*label as usize + 1] += 1);
+    for class in 0..classes {
+        starts[class + 1] += starts[class];
+    }
+    let mut next = starts.clone();
+    let mut order = vec![0; labels.len()];
+    for (row, label) in labels.iter().enumerate() {
+        let place = &mut next[*label as usize];
+        order[*place] = row as u32;
+        *place += 1;
+    }
+    (starts, order)
+}
+
+/// Refuses numbers that are not finite, with their place; `first` is the number of the first row.
+pub(crate) fn check_finite(
+    what: &str,
+    x: MatRef<'_, f64>,
+    first: u64,
+) -> Result<(), CollapseError> {
+    for i in 0..x.rows() {
+        let row = x.row(i);
+        // Zero times anything finite is zero: a sum is faster than a search.
+        if !row.iter().map(|number| number * 0.0).sum::<f64>().is_nan() {
+            continue;
+        }
+        if let Some(column) = row.iter().position(|number| !number.is_finite()) {
+            let (row, value) = (first + i as u64, row[column]);
+            return Err(CollapseError::NonFinite { what: what.into(), row, column, value });
+        }
+    }
+    Ok(())
+}

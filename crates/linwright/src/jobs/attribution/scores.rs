@@ -1,0 +1,453 @@
+//! Scores of training examples for queries, by any method.
+
+use super::examples::{Data, ExampleOptions};
+use super::origin::Opened;
+use super::subject::Work;
+use super::{damping_of, tell};
+use crate::jobs::named::Names;
+use crate::jobs::{Failure, Session};
+use linwright_attribute::{
+    Attribution, Bm25, Comparison, Damping, Examples, Geometry, GradientStore, Kronecker, Method,
+    Objective, Prepared, Target, Top, Trak, embeddings, gradients, moments,
+};
+use linwright_ops::Differentiable;
+use linwright_run::{Monitor, shown};
+use linwright_tensor::Mat;
+use schemars::JsonSchema;
+use serde::{Deserialize, Serialize};
+use std::path::{Path, PathBuf};
+
+/// How examples are scored, and for what.
+#[derive(Clone, Debug, Default, PartialEq, Serialize, Deserialize, JsonSchema)]
+#[serde(default)]
+pub struct ScoringOptions {
+    /// Queries: texts in the forms of --train, rows with `prompt` and `completion`, of which the
+    /// completion alone counts, or labelled images.
+    #[schemars(extend("x-value" = "FILE", "x-path" = true, "x-required" = true))]
+    pub query: String,
+    /// How examples are scored.
+    #[schemars(with = "Names<Method>")]
+    pub method: Method,
+    /// Damping of the curvature: relative:D, D times its mean, or absolute:D.
+    #[schemars(extend("x-value" = "D", "examples" = ["relative:0.1"]))]
+    pub damping: Option<String>,
+    /// What of a query is differentiated [default: what the store has].
+    #[schemars(with = "Option<Names<Target>>")]
+    pub target: Option<Target>,
+    /// Stores of further checkpoints with the same examples: scores are added up (tracin) or
+    /// averaged.
+    #[schemars(extend("x-value" = "STORE", "x-path" = true, "x-whole" = true, "x-many" = true))]
+    pub checkpoints: Vec<PathBuf>,
+    /// Weights of the checkpoints, the store's first, such as learning rates [default: 1 each].
+    #[schemars(extend("x-value" = "W", "x-requires" = ["checkpoints"], "examples" = [1.0]))]
+    pub weights: Vec<f64>,
+    /// The model, if it was moved since it was cached.
+    #[schemars(extend("x-value" = "DIR"))]
+    pub model: Option<String>,
+    /// The training examples, if they were moved since they were cached.
+    #[schemars(extend("x-value" = "FILE", "x-path" = true))]
+    pub train: Option<String>,
+}
+
+impl ScoringOptions {
+    /// What is read by path.
+    pub(in crate::jobs) fn inputs(&self) -> Vec<PathBuf> {
+        let named = [Some(&self.query), self.model.as_ref(), self.train.as_ref()];
+        let named = named.into_iter().flatten().map(PathBuf::from);
+        named.chain(self.checkpoints.iter().cloned()).collect()
+    }
+
+    /// Checks what needs no file.
+    ///
+    /// # Errors
+    /// [`Failure`] for options that contradict each other.
+    pub(in crate::jobs) fn check(&self) -> Result<(), Failure> {
+        let damping = damping_of(self.damping.as_deref())?;
+        if self.damping.is_some() && !self.method.is_damped() {
+            return Err(Failure::usage(format!(
+                "--damping {damping}: the method {} has none",
+                self.method
+            )));
+        }
+        let (found, expected) = (self.weights.len(), 1 + self.checkpoints.len());
+        if found != 0 && found != expected {
+            let message = format!("--weights: {found} for {expected} checkpoints");
+            return Err(Failure::usage(message).hint("the first one is that of the store"));
+        }
+        if !self.weights.iter().all(|weight| weight.is_finite()) {
+            return Err(Failure::usage("--weights: expected finite numbers"));
+        }
+        if found != 0 && self.method == Method::Trak {
+            return Err(Failure::usage("--weights: trak is a mean of checkpoints"));
+        }
+        match self.checkpoints.is_empty() || self.method.has_gradients() {
+            true => Ok(()),
+            false => Err(Failure::usage(format!(
+                "--checkpoints: the method {} has no gradients",
+                self.method
+            ))),
+        }
+    }
+
+    fn weight(&self, checkpoint: usize) -> f64 {
+        let sum = |weight: f64| match self.method {
+            Method::Tracin => weight,
+            _ => weight / (1 + self.checkpoints.len()) as f64,
+        };
+        sum(self.weights.get(checkpoint).copied().unwrap_or(1.0))
+    }
+}
+
+/// A store, and queries that its examples are scored for.
+pub(in crate::jobs) struct Scorer<'a> {
+    options: &'a ScoringOptions,
+    opened: &'a Opened,
+    files: &'a ExampleOptions,
+    /// The queries.
+    pub(in crate::jobs) queries: Data,
+    damping: Damping,
+}
+
+impl<'a> Scorer<'a> {
+    /// Reads the queries.
+    ///
+    /// # Errors
+    /// [`Failure`] if they cannot be read.
+    pub(in crate::jobs) fn new(
+        (options, files): (&'a ScoringOptions, &'a ExampleOptions),
+        opened: &'a Opened,
+        session: &mut Session<'_>,
+    ) -> Result<Self, Failure> {
+        let damping = damping_of(options.damping.as_deref())?;
+        let queries = read(options, files, opened, session)?;
+        tell(&queries, &options.query, session);
+        Ok(Self { options, opened, files, queries, damping })
+    }
+
+    /// What of a query is differentiated.
+    pub(in crate::jobs) fn objective(&self) -> Objective {
+        objective(self.options, &self.opened.store)
+    }
+
+    /// The best examples for each query, and the worst.
+    ///
+    /// # Errors
+    /// [`Failure`] if something cannot be read or computed.
+    pub(in crate::jobs) fn best(
+        &self,
+        count: usize,
+        session: &mut Session<'_>,
+    ) -> Result<[Top; 2], Failure> {
+        let queries = self.queries.len();
+        let mut found = [Top::largest(queries, count), Top::smallest(queries, count)];
+        self.scores(session, &mut |first, part| {
+            found.iter_mut().for_each(|top| top.add(first, part));
+        })?;
+        Ok(found)
+    }
+
+    /// All scores (examples, queries).
+    ///
+    /// # Errors
+    /// As [`Self::best`].
+    pub(in crate::jobs) fn all(&self, session: &mut Session<'_>) -> Result<Mat<f64>, Failure> {
+        let mut all = Mat::zeros(self.opened.store.manifest().count, self.queries.len());
+        self.scores(session, &mut |first, part| {
+            for row in 0..part.rows() {
+                all.row_mut(first + row).copy_from_slice(part.row(row));
+            }
+        })?;
+        Ok(all)
+    }
+
+    /// Shows the scores (examples, queries) of examples from a first one on, until all were shown.
+    fn scores(
+        &self,
+        session: &mut Session<'_>,
+        visit: &mut dyn FnMut(usize, &Mat<f64>),
+    ) -> Result<(), Failure> {
+        match self.options.method {
+            Method::Bm25 => visit(0, &self.bm25(&self.opened.train(session)?)?),
+            Method::Similarity => {
+                let train = self.opened.train(session)?;
+                visit(0, &self.similarity(&train, session)?);
+            }
+            Method::Trak => visit(0, &self.trak(session)?),
+            _ if self.options.checkpoints.is_empty() => {
+                let weight = self.options.weight(0);
+                let mut scaled = Mat::default();
+                self.of_checkpoint(self.opened, &self.queries, session, &mut |first, part| {
+                    if weight == 1.0 {
+                        return visit(first, part);
+                    }
+                    scaled.clone_from(part);
+                    scaled.data_mut().iter_mut().for_each(|score| *score *= weight);
+                    visit(first, &scaled);
+                })?;
+            }
+            _ => visit(0, &self.of_checkpoints(session)?),
+        }
+        Ok(())
+    }
+
+    /// Scores by gradients of one checkpoint.
+    fn of_checkpoint(
+        &self,
+        opened: &Opened,
+        queries: &Data,
+        session: &mut Session<'_>,
+        visit: &mut dyn FnMut(usize, &Mat<f64>),
+    ) -> Result<(), Failure> {
+        let rows = query_gradients(self.options, opened, queries, session)?;
+        self.with_attribution(opened, session, &mut |attribution, comparison, session| {
+            Ok(attribution.scores(&rows, comparison, session, visit)?)
+        })
+    }
+
+    /// Queries that are prepared for the gradients of the store.
+    ///
+    /// # Errors
+    /// [`Failure`] for a method without such, or if something cannot be read or computed.
+    pub(in crate::jobs) fn prepare(&self, session: &mut Session<'_>) -> Result<Prepared, Failure> {
+        let rows = query_gradients(self.options, self.opened, &self.queries, session)?;
+        let mut prepared = None;
+        self.with_attribution(self.opened, session, &mut |attribution, comparison, session| {
+            prepared = Some(attribution.prepare(&rows, comparison, session)?);
+            Ok(())
+        })?;
+        prepared.ok_or_else(|| Failure::general("no queries were prepared"))
+    }
+
+    /// Opens the store of a checkpoint in the geometry of the method.
+    fn with_attribution(
+        &self,
+        opened: &Opened,
+        session: &mut Session<'_>,
+        work: &mut dyn FnMut(&Attribution<'_>, Comparison, &mut Session<'_>) -> Result<(), Failure>,
+    ) -> Result<(), Failure> {
+        let (damping, method) = (self.damping, self.options.method);
+        let comparison = match method {
+            Method::Cosine => Comparison::GradCos,
+            Method::GradDot | Method::Tracin | Method::Bm25 | Method::Similarity => {
+                Comparison::GradDot
+            }
+            Method::Relatif => Comparison::RelatIf(damping),
+            Method::Influence | Method::Trak | Method::Kfac | Method::Ekfac => {
+                Comparison::Influence(damping)
+            }
+        };
+        let attribution = Attribution::open(&opened.store)?;
+        if !matches!(method, Method::Kfac | Method::Ekfac) {
+            let geometry = if method == Method::Trak { Geometry::Whole } else { Geometry::Layers };
+            return work(&attribution.in_geometry(geometry), comparison, session);
+        }
+        let layers = kronecker(opened, &attribution, method, session)?;
+        work(&attribution.in_geometry(Geometry::Kronecker(&layers)), comparison, session)
+    }
+
+    /// Opens the further checkpoints, one at a time.
+    fn each_checkpoint(
+        &self,
+        session: &mut Session<'_>,
+        work: &mut dyn FnMut(usize, &Opened, &Data, &mut Session<'_>) -> Result<(), Failure>,
+    ) -> Result<(), Failure> {
+        work(0, self.opened, &self.queries, session)?;
+        for (index, path) in self.options.checkpoints.iter().enumerate() {
+            let opened = Opened::open(path, (None, self.options.train.as_deref()), session)?;
+            let (one, other) = (self.opened.store.manifest(), opened.store.manifest());
+            if (one.count, &one.examples) != (other.count, &other.examples) {
+                let message = format!("{} is of other examples than the store", shown_path(path));
+                return Err(Failure::new(crate::jobs::FailureKind::Fingerprint, message)
+                    .hint("checkpoints are cached with the same --train"));
+            }
+            let queries = read(self.options, self.files, &opened, session)?;
+            work(1 + index, &opened, &queries, session)?;
+        }
+        Ok(())
+    }
+
+    /// The weighted scores of several checkpoints.
+    fn of_checkpoints(&self, session: &mut Session<'_>) -> Result<Mat<f64>, Failure> {
+        let mut sums = Mat::zeros(self.opened.store.manifest().count, self.queries.len());
+        self.each_checkpoint(session, &mut |index, opened, queries, session| {
+            let weight = self.options.weight(index);
+            self.of_checkpoint(opened, queries, session, &mut |first, part| {
+                for row in 0..part.rows() {
+                    let into = sums.row_mut(first + row).iter_mut();
+                    into.zip(part.row(row)).for_each(|(sum, score)| *sum += weight * score);
+                }
+            })
+        })?;
+        Ok(sums)
+    }
+
+    fn trak(&self, session: &mut Session<'_>) -> Result<Mat<f64>, Failure> {
+        let mut trak = Trak::new(self.opened.store.manifest().count, self.queries.len());
+        self.each_checkpoint(session, &mut |_, opened, queries, session| {
+            let rows = query_gradients(self.options, opened, queries, session)?;
+            Ok(trak.add(&opened.store, &rows, self.damping, session)?)
+        })?;
+        Ok(trak.scores())
+    }
+
+    /// BM25 of the words of texts (examples, queries).
+    ///
+    /// # Errors
+    /// [`Failure`] for images.
+    pub(in crate::jobs) fn bm25(&self, train: &Data) -> Result<Mat<f64>, Failure> {
+        let (Some(train), Some(queries)) = (train.texts(), self.queries.texts()) else {
+            return Err(Failure::usage("--method bm25: images have no words"));
+        };
+        let index = Bm25::new(&train.texts);
+        let columns: Vec<Vec<f64>> = queries.texts.iter().map(|text| index.scores(text)).collect();
+        Ok(Mat::from_fn(train.texts.len(), columns.len(), |i, q| columns[q][i]))
+    }
+
+    /// Cosine similarities of the vectors of the network (examples, queries).
+    ///
+    /// # Errors
+    /// [`Failure`] for a pass that fails.
+    pub(in crate::jobs) fn similarity(
+        &self,
+        train: &Data,
+        session: &mut Session<'_>,
+    ) -> Result<Mat<f64>, Failure> {
+        let batch = self.opened.store.manifest().batch;
+        let mut of = |data: &Data| {
+            self.opened.subject.with(data, Embedding { batch, session: &mut *session })
+        };
+        let (train, queries) = (of(train)?, of(&self.queries)?);
+        let dot = |i: usize, q: usize| -> f64 {
+            train.row(i).iter().zip(queries.row(q)).map(|(a, b)| a * b).sum()
+        };
+        Ok(Mat::from_fn(train.rows(), queries.rows(), dot))
+    }
+}
+
+fn shown_path(path: &Path) -> String {
+    shown(&path.display().to_string())
+}
+
+fn objective(options: &ScoringOptions, store: &GradientStore) -> Objective {
+    let of_store = store.manifest().objective();
+    Objective { target: options.target.unwrap_or(of_store.target), ..of_store }
+}
+
+/// Reads the queries for the model of a store.
+fn read(
+    options: &ScoringOptions,
+    files: &ExampleOptions,
+    opened: &Opened,
+    session: &mut Session<'_>,
+) -> Result<Data, Failure> {
+    session.step("reading the queries");
+    let mut files = files.clone();
+    // Images must have the size that the network takes.
+    if files.resize.is_none() {
+        files.resize.clone_from(&opened.origin.options.resize);
+    }
+    files.read(&options.query, &opened.subject, opened.origin.reading(true), session)
+}
+
+/// Compressed gradients of the queries.
+fn query_gradients(
+    options: &ScoringOptions,
+    opened: &Opened,
+    queries: &Data,
+    session: &mut Session<'_>,
+) -> Result<Mat<f32>, Failure> {
+    session.step("gradients of the queries");
+    let store = &opened.store;
+    let work = OfQueries { store, objective: objective(options, store), session };
+    opened.subject.with(queries, work).map_err(|failure| {
+        let message = format!("{}: {}", shown(&options.query), failure.message());
+        Failure::new(failure.kind(), message)
+    })
+}
+
+struct OfQueries<'a, 'b> {
+    store: &'a GradientStore,
+    objective: Objective,
+    session: &'a mut Session<'b>,
+}
+
+impl Work for OfQueries<'_, '_> {
+    type Output = Mat<f32>;
+
+    fn run<N: Differentiable>(
+        self,
+        network: &N,
+        examples: &dyn Examples<N::Input>,
+    ) -> Result<Mat<f32>, Failure> {
+        let (map, batch) = (self.store.map(network)?, self.store.manifest().batch);
+        let mut rows = Vec::with_capacity(examples.count() * map.size());
+        for start in (0..examples.count()).step_by(batch) {
+            if self.session.interrupted() {
+                return Err(linwright_attribute::AttributeError::Interrupted.into());
+            }
+            let part = examples.batch(start..examples.count().min(start + batch));
+            rows.extend(gradients(network, &map, &part, self.objective, start)?.rows.into_vec());
+            self.session.progress(start as u64, examples.count() as u64);
+        }
+        Ok(Mat::from_vec(examples.count(), map.size(), rows))
+    }
+}
+
+struct Embedding<'a, 'b> {
+    batch: usize,
+    session: &'a mut Session<'b>,
+}
+
+impl Work for Embedding<'_, '_> {
+    type Output = Mat<f64>;
+
+    fn run<N: Differentiable>(
+        self,
+        network: &N,
+        examples: &dyn Examples<N::Input>,
+    ) -> Result<Mat<f64>, Failure> {
+        Ok(embeddings(network, examples, self.batch, self.session)?)
+    }
+}
+
+/// The products of moments of every layer of a store.
+///
+/// # Errors
+/// [`Failure`] for compressors that mix the factors, and if something cannot be read or computed.
+pub(in crate::jobs) fn kronecker(
+    opened: &Opened,
+    attribution: &Attribution<'_>,
+    method: Method,
+    session: &mut Session<'_>,
+) -> Result<Vec<Kronecker>, Failure> {
+    let train = opened.train(session)?;
+    let all = opened.subject.with(&train, OfMoments { store: &opened.store, session })?;
+    let sites = opened.store.manifest().layers.iter().map(|layer| layer.site.as_str());
+    let of = |(layer, (site, moments)): (usize, (&str, _))| -> Result<Kronecker, Failure> {
+        let found = Kronecker::of_moments(site, moments)?;
+        match method {
+            Method::Ekfac => Ok(found.corrected_by(attribution.shards(), layer)?),
+            _ => Ok(found),
+        }
+    };
+    sites.zip(&all).enumerate().map(of).collect()
+}
+
+struct OfMoments<'a, 'b> {
+    store: &'a GradientStore,
+    session: &'a mut Session<'b>,
+}
+
+impl Work for OfMoments<'_, '_> {
+    type Output = Vec<linwright_attribute::Moments>;
+
+    fn run<N: Differentiable>(
+        self,
+        network: &N,
+        examples: &dyn Examples<N::Input>,
+    ) -> Result<Self::Output, Failure> {
+        let (map, manifest) = (self.store.map(network)?, self.store.manifest());
+        let how = (manifest.objective(), manifest.batch);
+        Ok(moments((network, &map), examples, how, self.session)?)
+    }
+}

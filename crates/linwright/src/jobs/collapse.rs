@@ -1,0 +1,114 @@
+//! What the commands of `collapse` have in common: options, results, notes.
+
+use super::{Failure, Outcome, Session, outputs};
+use linwright_collapse::{
+    ClassSums, CollapseError, FeatureFile, HeadRef, Keep, LayerOptions, LayerReport, report,
+};
+use linwright_run::atomic::write_atomic;
+use linwright_run::place::is_result;
+use schemars::JsonSchema;
+use serde::{Deserialize, Serialize};
+use serde_json::{Map, Value, json};
+use std::path::{Path, PathBuf};
+
+/// What is computed beside the metrics.
+#[derive(Clone, Debug, PartialEq, Serialize, Deserialize, JsonSchema)]
+#[serde(default)]
+pub struct CollapseOptions {
+    /// Draws of classes with replacement, for intervals of 95 %; 0 for none.
+    pub resamples: usize,
+    /// Measure no random frames and no shuffled labels for comparison.
+    pub no_baselines: bool,
+    /// Seed of draws, frames and shuffles.
+    pub seed: u64,
+}
+
+impl Default for CollapseOptions {
+    fn default() -> Self {
+        Self { resamples: 200, no_baselines: false, seed: 0 }
+    }
+}
+
+impl CollapseOptions {
+    pub(super) fn of_layer(&self, keep: Keep) -> LayerOptions {
+        let baselines = !self.no_baselines;
+        LayerOptions { keep, draws: self.resamples, baselines, seed: self.seed }
+    }
+}
+
+/// Whether a file has sums by class that this program wrote.
+pub(super) fn is_sums(path: &Path) -> bool {
+    ClassSums::is_stored(path)
+}
+
+/// Checks a file for the result as JSON.
+pub(super) fn check_result(
+    path: Option<&PathBuf>,
+    force: bool,
+    inputs: &[PathBuf],
+    session: &Session<'_>,
+) -> Result<(), Failure> {
+    path.map_or(Ok(()), |path| outputs::file(path, force, inputs, session, is_result))
+}
+
+/// A result of layers, with the report of the same.
+pub(super) fn outcome(
+    kind: &str,
+    (about, layers): (Value, Vec<LayerReport>),
+    output: Option<&PathBuf>,
+    session: &Session<'_>,
+) -> Result<Outcome, Failure> {
+    let mut result = Map::new();
+    result.insert("schema".into(), 1.into());
+    result.insert("linwright".into(), session.build().version.into());
+    result.insert(report::KEY.into(), kind.into());
+    if let Value::Object(about) = about {
+        result.extend(about);
+    }
+    for layer in &layers {
+        let several = layers.len() > 1;
+        let of = if several { format!("layer {}: ", layer.name) } else { String::new() };
+        layer.notes.iter().for_each(|note| session.detail(|| format!("{of}{note}")));
+    }
+    result.insert("layers".into(), json!(layers));
+    let result = Value::Object(result);
+    if let Some(path) = output {
+        write_atomic(path, format!("{result:#}\n").as_bytes())?;
+        session.note(&format!("wrote {}", path.display()));
+    }
+    Ok(reported(result))
+}
+
+/// A result with its report.
+pub(super) fn reported(result: Value) -> Outcome {
+    let report = report::document(&result);
+    Outcome { report, ..Outcome::new(result, Vec::new()) }
+}
+
+/// The head of a file of features.
+pub(super) fn head_of(file: &FeatureFile) -> Option<HeadRef<'_>> {
+    file.head.as_ref().map(|rows| HeadRef { rows, bias: file.bias.as_deref() })
+}
+
+impl From<CollapseError> for Failure {
+    fn from(error: CollapseError) -> Self {
+        let message = super::message_of(&error);
+        match error {
+            CollapseError::Interrupted => Self::interrupted(message).not_resumable(),
+            CollapseError::File(error) => error.into(),
+            CollapseError::Net(error) => error.into(),
+            CollapseError::Train(error) => Self::from(error).not_resumable(),
+            CollapseError::Setting { .. } => Self::usage(message),
+            CollapseError::NonFinite { .. }
+            | CollapseError::Label { .. }
+            | CollapseError::FewClasses { .. }
+            | CollapseError::Shape { .. }
+            | CollapseError::NoTensor { .. }
+            | CollapseError::Type { .. }
+            | CollapseError::State { .. }
+            | CollapseError::Mismatch { .. }
+            | CollapseError::Overflow { .. }
+            | CollapseError::Numerics { .. } => Self::general(message),
+        }
+    }
+}

@@ -1,0 +1,130 @@
+//! Collapse of reference networks over depths, strengths and seeds.
+
+mod run;
+
+use super::named::Names;
+use super::{Failure, Job, Outcome, Session};
+use linwright_collapse::depth::{Architecture, Norming, StrengthRule};
+use linwright_collapse::optimum::Fit;
+use schemars::JsonSchema;
+use serde::{Deserialize, Serialize};
+use std::path::PathBuf;
+
+/// Collapse of reference networks over depths.
+#[derive(Clone, Debug, PartialEq, Serialize, Deserialize, JsonSchema)]
+#[serde(default)]
+pub struct CollapseDepth {
+    /// Residual networks of one or two maps for each block, or transformers: with one map in
+    /// attention and MLP, with two in the MLP, with two in both.
+    #[schemars(with = "Names<Architecture>")]
+    pub architecture: Architecture,
+    /// Depths: blocks, and the head.
+    #[schemars(extend("x-value" = "L"))]
+    pub depths: Vec<usize>,
+    /// Networks of each depth, with different random parameters.
+    #[schemars(range(min = 1))]
+    pub seeds: u64,
+    /// Penalty S/2 |p|² of all parameters.
+    #[schemars(extend("x-value" = "S", "x-hyphen" = true))]
+    pub strength: f64,
+    /// How the penalty depends on depth.
+    #[schemars(with = "Names<StrengthRule>")]
+    pub strength_rule: StrengthRule,
+    /// Penalty of the head, at all depths [default: that of the blocks].
+    #[schemars(extend("x-value" = "S", "x-hyphen" = true))]
+    pub head_strength: Option<f64>,
+    /// Penalise no biases.
+    pub free_biases: bool,
+    /// Loss.
+    #[schemars(with = "Names<Fit>")]
+    pub fit: Fit,
+    /// LayerNorm after the residual sum or before each map.
+    #[schemars(with = "Names<Norming>")]
+    pub norming: Norming,
+    /// Length of normalised features [default: the root of the width].
+    #[schemars(extend("x-value" = "R", "x-hyphen" = true))]
+    pub norm: Option<f64>,
+    /// Width between two maps [default: the width].
+    #[schemars(range(min = 1))]
+    pub hidden: Option<usize>,
+    /// Updates of each network, with all examples.
+    #[schemars(range(min = 1))]
+    pub steps: u64,
+    /// Step size of Adam, which falls along a cosine to a fiftieth.
+    #[schemars(extend("x-hyphen" = true))]
+    pub rate: f64,
+    /// Safetensors with `features` and `labels` as inputs, instead of generated ones.
+    #[schemars(extend("x-value" = "FILE", "x-path" = true))]
+    #[schemars(extend("x-conflicts" = ["classes", "per_class", "width", "noise"]))]
+    pub features: Option<PathBuf>,
+    /// Generated classes, of normal centres.
+    #[schemars(range(min = 2), extend("x-value" = "K"))]
+    pub classes: usize,
+    /// Generated examples of each class.
+    #[schemars(range(min = 1), extend("x-value" = "N"))]
+    pub per_class: usize,
+    /// Width of generated inputs and so of the networks.
+    #[schemars(range(min = 2), extend("x-value" = "D"))]
+    pub width: usize,
+    /// Deviation of generated examples from their centre.
+    #[schemars(extend("x-hyphen" = true))]
+    pub noise: f64,
+    /// Tokens of an example, for transformers [default: 6].
+    #[schemars(range(min = 1), extend("x-value" = "T"))]
+    pub tokens: Option<usize>,
+    /// Seed of data and parameters.
+    pub seed: u64,
+    /// Also write the result as JSON to this file, which `linwright report` renders.
+    #[schemars(extend("x-short" = "o", "x-path" = true))]
+    pub output: Option<PathBuf>,
+    /// Overwrite an existing file.
+    #[schemars(extend("x-requires" = ["output"]))]
+    pub force: bool,
+}
+
+impl Default for CollapseDepth {
+    fn default() -> Self {
+        Self {
+            architecture: Architecture::Rn1,
+            depths: vec![2, 3, 5, 8, 13, 21, 34],
+            seeds: 1,
+            strength: 0.005,
+            strength_rule: StrengthRule::Constant,
+            head_strength: None,
+            free_biases: false,
+            fit: Fit::CrossEntropy,
+            norming: Norming::After,
+            norm: None,
+            hidden: None,
+            steps: 1200,
+            rate: 0.005,
+            features: None,
+            classes: 4,
+            per_class: 15,
+            width: 32,
+            noise: 1.0,
+            tokens: None,
+            seed: 0,
+            output: None,
+            force: false,
+        }
+    }
+}
+
+impl Job for CollapseDepth {
+    const VERB: &str = "collapse-depth";
+    const ABOUT: &str = "Train regularised reference networks of several depths, and tell how \
+        collapse depends on depth.\n\n\
+        With one map for each block and a constant penalty, networks approach the optimum of \
+        `collapse gufm` as they get deeper; with two maps only if the penalty shrinks with depth \
+        (--strength-rule over-depth). Slopes are of logarithms, with intervals over seeds.";
+    const OUTPUT_ENDING: &str = ".json";
+
+    fn inputs(&self) -> Vec<PathBuf> {
+        self.features.iter().cloned().collect()
+    }
+
+    fn run(&self, session: &mut Session<'_>) -> Result<Outcome, Failure> {
+        run::run(self, session)
+    }
+}

@@ -1,0 +1,231 @@
+//! Data sets in HDF5: the groups of ANI-1x, of SPICE, and torchmd-net's own, one for each
+//! composition.
+//!
+//! A group has atomic numbers (atoms), positions (structures, atoms, 3) and labels. Those of ANI-1x
+//! are in Hartree and angstroms, those of SPICE in Hartree and bohr, with gradients in place of
+//! forces; both declare their units here. Other files do not say theirs.
+
+use crate::error::MoleculeError;
+use crate::structure::{Labels, Structure};
+use crate::units::Units;
+use hdf5_reader::group::Group;
+use hdf5_reader::{Dataset, Datatype, Hdf5File, OpenOptions};
+use linwright_run::shown;
+use std::path::Path;
+
+/// Groups within groups.
+const DEPTH: usize = 8;
+/// How many times as many bytes as its file a decompressed array may have.
+const LARGEST_RATIO: u64 = 1024;
+
+/// Names of the arrays of a data set, and its units, as [`Units::parse`] has them.
+struct Layout {
+    species: &'static str,
+    positions: &'static str,
+    energies: &'static str,
+    forces: &'static str,
+    /// What forces are, in terms of their array.
+    sign: f64,
+    units: Option<&'static str>,
+}
+
+/// The first layout whose species and positions a group has is its layout.
+const LAYOUTS: [Layout; 3] = [
+    Layout {
+        species: "types",
+        positions: "pos",
+        energies: "energy",
+        forces: "forces",
+        sign: 1.0,
+        units: None,
+    },
+    Layout {
+        species: "atomic_numbers",
+        positions: "coordinates",
+        energies: "wb97x_dz.energy",
+        forces: "wb97x_dz.forces",
+        sign: 1.0,
+        units: Some("Hartree,A"),
+    },
+    Layout {
+        species: "atomic_numbers",
+        positions: "conformations",
+        energies: "formation_energy",
+        forces: "dft_total_gradient",
+        sign: -1.0,
+        units: Some("Hartree,bohr"),
+    },
+];
+
+/// The structures of a file.
+#[derive(Clone, Debug, Default)]
+pub struct HdfStructures {
+    /// In the order of the names of groups.
+    pub structures: Vec<Structure>,
+    /// Structures without a label, which is NaN then, as ANI-1x has them.
+    pub unlabelled: usize,
+}
+
+/// Reads all structures of a file; those with labels that are NaN are counted and left out.
+///
+/// # Errors
+/// A file that is no HDF5 file or is damaged, without a group of a known layout, or with arrays
+/// that do not fit each other.
+pub fn read_hdf5(path: &Path) -> Result<HdfStructures, MoleculeError> {
+    let wrong = |what: String| MoleculeError::Checkpoint { path: path.to_owned(), what };
+    let size = std::fs::metadata(path).map_err(linwright_files::FileError::read(path))?.len();
+    let most = usize::try_from(size.saturating_mul(LARGEST_RATIO)).unwrap_or(usize::MAX);
+    let options = OpenOptions::default().with_max_read_bytes(most).with_max_chunk_bytes(most);
+    let damaged = |error: hdf5_reader::error::Error| {
+        wrong(format!("cannot be read as HDF5: {}", shown(&error.to_string())))
+    };
+    let file = Hdf5File::open_with_options(path, options).map_err(damaged)?;
+    let mut reader = Reader { wrong: &wrong, damaged: &damaged, found: HdfStructures::default() };
+    reader.group(&file.root_group().map_err(damaged)?, "", 0)?;
+    match reader.found.structures.is_empty() && reader.found.unlabelled == 0 {
+        false => Ok(reader.found),
+        true => {
+            let pairs = LAYOUTS.map(|one| format!("{} and {}", one.species, one.positions));
+            Err(wrong(format!(
+                "has no group with structures; expected arrays {}",
+                pairs.join(", or ")
+            )))
+        }
+    }
+}
+
+struct Reader<'a> {
+    wrong: &'a dyn Fn(String) -> MoleculeError,
+    damaged: &'a dyn Fn(hdf5_reader::error::Error) -> MoleculeError,
+    found: HdfStructures,
+}
+
+impl Reader<'_> {
+    /// Reads a group and those within it, by name.
+    fn group(&mut self, group: &Group, name: &str, depth: usize) -> Result<(), MoleculeError> {
+        if depth > DEPTH {
+            let what =
+                format!("has more than {DEPTH} groups within groups, expected at most these");
+            return Err((self.wrong)(what));
+        }
+        let (mut groups, arrays) = group.members().map_err(self.damaged)?;
+        let array = |name: &str| arrays.iter().find(|array| array.name() == name);
+        let fits = |one: &&Layout| array(one.species).is_some() && array(one.positions).is_some();
+        if let Some(layout) = LAYOUTS.iter().find(fits) {
+            self.structures(layout, array, name)?;
+        }
+        groups.sort_by(|a, b| a.name().cmp(b.name()));
+        groups.iter().try_for_each(|inner| {
+            self.group(inner, &format!("{name}/{}", shown(inner.name())), depth + 1)
+        })
+    }
+
+    fn structures<'d>(
+        &mut self,
+        layout: &Layout,
+        array: impl Fn(&str) -> Option<&'d Dataset>,
+        group: &str,
+    ) -> Result<(), MoleculeError> {
+        let read = |name: &str,
+                    shape: Option<&[usize]>|
+         -> Result<Option<Numbers>, MoleculeError> {
+            let Some(found) = array(name) else { return Ok(None) };
+            let numbers = Numbers::read(found).map_err(self.damaged)?.ok_or_else(|| {
+                (self.wrong)(format!("has no numbers in {group}/{name}, but {:?}", found.dtype()))
+            })?;
+            match shape {
+                Some(shape) if !numbers.has_shape(shape) => Err((self.wrong)(format!(
+                    "has an array {group}/{name} of shape {:?}; expected {shape:?}",
+                    numbers.shape
+                ))),
+                _ => Ok(Some(numbers)),
+            }
+        };
+        let species = read(layout.species, None)?.unwrap_or_default();
+        let positions = read(layout.positions, None)?.unwrap_or_default();
+        let (structures, atoms) = match positions.shape[..] {
+            [structures, atoms, 3] if species.numbers.len() == atoms => (structures, atoms),
+            _ => {
+                return Err((self.wrong)(format!(
+                    "has positions of shape {:?} in {group}, with {} atomic numbers; expected \
+                     (structures, atoms, 3)",
+                    positions.shape,
+                    species.numbers.len()
+                )));
+            }
+        };
+        let number = |value: &f64| match *value {
+            value if value.fract() == 0.0 && (1.0..=118.0).contains(&value) => Ok(value as u8),
+            value => Err((self.wrong)(format!(
+                "has {value} as an atomic number in {group}/{}; expected 1 to 118",
+                layout.species
+            ))),
+        };
+        let species = species.numbers.iter().map(number).collect::<Result<Vec<u8>, _>>()?;
+        let energies = read(layout.energies, Some(&[structures]))?;
+        let forces = read(layout.forces, Some(&[structures, atoms, 3]))?;
+        let units = layout.units.map(Units::parse).transpose()?;
+        for index in 0..structures {
+            let energy = energies.as_ref().map(|all| all.numbers[index]);
+            let forces = forces.as_ref().map(|all| triples(all, index, atoms, layout.sign));
+            let labels = forces.iter().flatten().flatten().chain(&energy);
+            if labels.into_iter().any(|number| number.is_nan()) {
+                self.found.unlabelled += 1;
+                continue;
+            }
+            let mut structure = Structure {
+                species: species.clone(),
+                positions: triples(&positions, index, atoms, 1.0),
+                labels: Labels { energy, forces, ..Labels::default() },
+                ..Structure::default()
+            };
+            if let Some(units) = units {
+                structure.declare_units(units);
+            }
+            self.found.structures.push(structure);
+        }
+        Ok(())
+    }
+}
+
+/// Rows of one structure, times a sign.
+fn triples(all: &Numbers, index: usize, atoms: usize, sign: f64) -> Vec<[f64; 3]> {
+    let rows = &all.numbers.as_chunks().0[index * atoms..][..atoms];
+    rows.iter().map(|row: &[f64; 3]| row.map(|x| sign * x)).collect()
+}
+
+#[derive(Default)]
+struct Numbers {
+    shape: Vec<usize>,
+    numbers: Vec<f64>,
+}
+
+impl Numbers {
+    /// The numbers of an array; none if they are no numbers.
+    fn read(array: &Dataset) -> Result<Option<Self>, hdf5_reader::error::Error> {
+        macro_rules! widened {
+            ($kind:ty) => {
+                array.read_array::<$kind>()?.iter().map(|x| *x as f64).collect()
+            };
+        }
+        let numbers: Vec<f64> = match *array.dtype() {
+            Datatype::FloatingPoint { size: 8, .. } => widened!(f64),
+            Datatype::FloatingPoint { size: 4, .. } => widened!(f32),
+            Datatype::FixedPoint { size: 1, signed: false, .. } => widened!(u8),
+            Datatype::FixedPoint { size: 1, .. } => widened!(i8),
+            Datatype::FixedPoint { size: 2, signed: false, .. } => widened!(u16),
+            Datatype::FixedPoint { size: 2, .. } => widened!(i16),
+            Datatype::FixedPoint { size: 4, signed: false, .. } => widened!(u32),
+            Datatype::FixedPoint { size: 4, .. } => widened!(i32),
+            Datatype::FixedPoint { size: 8, .. } => widened!(i64),
+            _ => return Ok(None),
+        };
+        let shape = array.shape().iter().map(|size| *size as usize).collect();
+        Ok(Some(Self { shape, numbers }))
+    }
+
+    /// Whether the shape is this one, a last side of one aside.
+    fn has_shape(&self, shape: &[usize]) -> bool {
+        self.shape == shape || self.shape.strip_suffix(&[1]) == Some(shape)
+    }
+}

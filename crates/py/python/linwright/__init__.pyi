@@ -1,0 +1,1471 @@
+"""Linwright: a toolkit for the linear layers of neural networks.
+
+Written by `python -m linwright._stubs`.
+"""
+
+from collections.abc import Sequence
+from typing import Literal
+
+from . import molecule as molecule
+from ._errors import FingerprintError as FingerprintError
+from ._errors import GateError as GateError
+from ._errors import Interrupted as Interrupted
+from ._errors import LinwrightError as LinwrightError
+from ._errors import RecipeError as RecipeError
+from ._errors import ResourceError as ResourceError
+from ._errors import UsageError as UsageError
+from ._jobs import StrPath, Text
+from ._model import Model as Model
+from ._model import load as load
+from ._operator import Fit as Fit
+from ._operator import Operator as Operator
+from ._operator import operators as operators
+from ._progress import Progress as Progress
+from ._results import Record as Record
+from ._results import Result as Result
+from ._statistics import Statistics as Statistics
+
+__version__: str
+
+def set_threads(threads: int) -> None: ...
+
+def inspect(
+    model: Text,
+    *,
+    spectra: bool = False,
+    filter: Text | None = None,
+    layers: Text | None = None,
+    dtype: Text | None = None,
+    by: Literal['name', 'layer', 'tensor'] = 'name',
+    html: StrPath | None = None,
+    output: StrPath | None = None,
+    force: bool = False,
+    cache: StrPath | None = None,
+    no_cache: bool = False,
+    slots: bool = False,
+    shard: str | None = None,
+    progress: Progress = None,
+) -> Result:
+    """Report on every tensor of a checkpoint of any architecture and size, one at a time: shape, type, value range, NaN and infinite values, zero rows, duplicates; with --spectra also singular values and effective ranks.
+
+    Args:
+        model: A weight file, a directory of them, `pocket` for the built-in model, or
+            `owner/name[@revision]` on the hub; with --slots also a file that describes a small network,
+            or a checkpoint of torchmd-net.
+        spectra: Compute the singular values of every matrix, effective ranks, power-law exponents and
+            noise edges.
+        filter: Only tensors with matching names: a glob such as *q_proj*, or a regular expression after
+            re:.
+        layers: Only these layers, such as 3,5 or 0-7.
+        dtype: Only tensors of this storage type, such as f32 or bf16.
+        by: Grouping of the tensors: the unit of a table row.
+        html: Write an HTML page with heat maps and plots.
+        output: Also write the result as JSON to this file; with --shard, the directory of the shard.
+        force: Overwrite existing files.
+        cache: Store of spectra and other finished pieces [default: $LINWRIGHT_STORE, or linwright/store
+            in $XDG_CACHE_HOME or ~/.cache].
+        no_cache: Neither read nor store spectra.
+        slots: Instead, load the model and list the linear layers that can be replaced.
+        shard: Do one of N shares of the work, as `i/N` counted from 0, into output; merge() makes the
+            result of all.
+        progress: How to tell progress: a function of step, done and total, True for a bar, False for
+            silence.
+    """
+
+def compress(
+    model: Text,
+    *,
+    output: StrPath,
+    method: Literal['dense', 'laser', 'low_rank', 'feature', 'svd', 'whitened_svd', 'asvd', 'swift_svd', 'block_hadamard', 'rotor', 'random', 'structured', 'width', 'modegpt', 'llm_pruner', 'slicegpt', 'drop_layers', 'circulant_diagonal', 'kronecker', 'monarch', 'butterfly', 'diagonal_low_rank', 'auto'] | None = None,
+    operator: Text | None = None,
+    keep: float | None = None,
+    budget: float | None = None,
+    rank: int | None = None,
+    rho: float | None = None,
+    energy: float | None = None,
+    rate: float | None = None,
+    marchenko_pastur: bool = False,
+    allocate: Literal['uniform', 'spectrum', 'sensitivity'] | None = None,
+    align: int | None = None,
+    intervention: Literal['rank-reduction', 'bottom-k', 'random-k', 'dropout', 'zero', 'vendi'] | None = None,
+    shrinkage: float | None = None,
+    whitening: Literal['cholesky', 'eigen'] | None = None,
+    alpha: float | None = None,
+    compat: bool = False,
+    trained: bool = False,
+    epochs: int = 8,
+    layers: Text | None = None,
+    targets: Literal['query', 'key', 'value', 'query_key_value', 'output', 'gate', 'up', 'gate_up', 'down', 'fc_in', 'fc_out'] | Sequence[Literal['query', 'key', 'value', 'query_key_value', 'output', 'gate', 'up', 'gate_up', 'down', 'fc_in', 'fc_out']] = (),
+    sites: Text | Sequence[Text] = (),
+    ignore: Text | Sequence[Text] = (),
+    plan: StrPath | None = None,
+    heal: Literal['ridge', 'trained', 'none'] | None = None,
+    recover: int | None = None,
+    recover_rate: float | None = None,
+    dataset: Text | None = None,
+    num_tokens: int = 40000,
+    seq_len: int = 256,
+    seed: int = 0,
+    offload: bool = False,
+    text: Text | None = None,
+    text_field: Text | None = None,
+    questions: Text | None = None,
+    tasks: Text | Sequence[Text] = (),
+    data: Text | Sequence[Text] = (),
+    num_fewshot: int | None = None,
+    laser_scoring: Literal['correct', 'compat'] = 'correct',
+    laser_new_tokens: int | None = None,
+    split: Literal['all', 'validation', 'test'] = 'all',
+    fewshot_seed: int = 1234,
+    bootstrap_iters: int = 100000,
+    apply_chat_template: bool = False,
+    fewshot_as_multiturn: bool = False,
+    system_instruction: Text | None = None,
+    max_length: int | None = None,
+    batch_size: Text = 'auto',
+    window: int = 512,
+    stride: int | None = None,
+    bos: Literal['auto', 'always', 'never'] = 'auto',
+    join: Literal['separate', 'space', 'blank_line'] = 'separate',
+    samples: Text | None = None,
+    limit: int | None = None,
+    form: Literal['auto', 'dense', 'factored', 'width', 'blocks', 'native'] = 'auto',
+    dtype: Literal['f32', 'f16', 'bf16'] | None = None,
+    force: bool = False,
+    dry_run: bool = False,
+    progress: Progress = None,
+) -> Result:
+    """Replace linear layers by smaller ones fitted to calibration text, and save the model.
+
+    A plan gives layers different methods and sizes: {"edits": [{"sites": {"roles": ["down"], "layers": [0, 1]}, "method": {"method": "low_rank"}, "size": {"rank": 8}}]}. Of several edits that select a layer, the last counts.
+
+    Args:
+        model: A checkpoint directory, `pocket` for the built-in model, or `owner/name[@revision]` on
+            the hub.
+        method: Method of replacement (`linwright ls methods`), a kind of operator, or `auto` for the
+            best of several in each layer [default: low_rank, or structured with --operator].
+        operator: Operator for --method structured: a kind (`linwright ls operators`) or a specification
+            as in recipes, `{kind: diagonal_low_rank, rank: 4}`.
+        keep: Share of parameters kept in the targeted layers. A method may only have some sizes: the
+            nearest is used, and --dry-run shows it; low rank never keeps more than this share.
+        budget: Share of parameters kept in the targeted layers by whatever suits best: closed forms,
+            kinds of operators and pruning are tried, the best with ranks also divided over the layers,
+            and validation windows of the calibration text choose. Figures are those of --text and
+            --tasks.
+        rank: Rank of the factors, for methods that have one.
+        rho: Share of the full rank to keep.
+        energy: Keep the smallest rank with this share of the sum of squared singular values of the
+            weight.
+        rate: Rate of reduction as in LASER, from 0 to 10: keep (10 - rate) / 10 of the full rank.
+        marchenko_pastur: Keep the rank above the Marchenko–Pastur edge of a random matrix.
+        allocate: How the parameters are divided over the layers: the same share for each, by the
+            singular values of the weights, or by the loss that an edit of each layer costs on
+            calibration text [default: uniform; sensitivity with --method auto].
+        align: Ranks are multiples of this number where they are allocated [default: 8, or 1 if a layer
+            has a side of at most 512].
+        intervention: Kind of cut (laser) [default: rank-reduction].
+        shrinkage: Share from 0 to 1 by which second moments of inputs are shrunk towards their
+            diagonal, for few calibration tokens (feature, whitened_svd, swift_svd) [default: 0].
+        whitening: Root of the second moments (whitened_svd): that of the first or of the second paper
+            [default: eigen].
+        alpha: Power of the mean size of an activation that scales its column, from 0 to 1 (asvd)
+            [default: 0.5].
+        compat: As the released code of the method's paper, which loses the bias (feature).
+        trained: Train the replacement from a random start instead of computing it in closed form
+            (low_rank, dense).
+        epochs: Epochs over the calibration samples, for trained methods.
+        layers: Layers to replace: `3`, `3,5`, `0-7` [default: all].
+        targets: Roles to replace [default: all linear layers of a transformer layer].
+        sites: Names of layers to replace: a glob such as `*.mlp.*`, or a regular expression after `re:`
+            [default: all].
+        ignore: Names of layers to leave as they are: a glob or, after `re:`, a regular expression.
+        plan: Replace what this plan says instead: a JSON or YAML file that gives sites their method and
+            size.
+        heal: How to refit the next linear layer, which was not replaced, after query, key or value
+            (output), gate or up (down) were [default: ridge; none with laser and svd].
+        recover: Then train the replaced layers, and nothing else, for this many steps of Adam on the
+            loss of the next token over the calibration text. Its validation windows choose the best
+            step; without a lower loss there the training is thrown away.
+        recover_rate: Largest step size of --recover [default: 0.001].
+        dataset: Calibration text: a file, rows with a `text` field as for --text, or `pocket`;
+            `task:NAME`, the documents of a task with their right answers, of its training split if
+            --data or its data set has one; `combination`, a sample of six such tasks as in SFSD; or
+            `samples`, texts that the model writes itself. It should not overlap with the evaluation
+            text, which is told. laser and svd need none.
+        num_tokens: Largest number of calibration tokens.
+        seq_len: Length of a calibration window, in tokens.
+        seed: Seed of random initial parameters, and of calibration text that is drawn.
+        offload: Keep weights, states and finished layers in files, with one layer in memory at a time
+            [default: if the weights in f32 would take more than half of the memory].
+        text: Text for perplexity: a plain file as one document, rows with a `text` field (JSONL, CSV,
+            TSV, Parquet, Arrow), or `pocket`.
+        text_field: Field or column with the text, in all text files of the command [default: text].
+        questions: Multiple-choice questions: JSONL, or `pocket`.
+        tasks: Tasks of lm-evaluation-harness: names (see `linwright ls tasks`) and paths of task files.
+        data: Data set of a task, or one split of it: `TASK=FILE`, `TASK:SPLIT=FILE`.
+        num_fewshot: Number of few-shot examples [default: that of the task].
+        laser_scoring: Scoring of `laser_` tasks: `correct` scores the generated answer, `compat`
+            reproduces the paper's code, including its defects.
+        laser_new_tokens: Largest number of generated tokens in `laser_` tasks with generated answers;
+            with 1 the most likely token must be the answer [default: that of the data set].
+        split: Records of `laser_` tasks to use: `validation` is the first fifth, in the order of the
+            files, `test` the rest.
+        fewshot_seed: Seed of the few-shot examples.
+        bootstrap_iters: Bootstrap iterations for standard errors that have no formula.
+        apply_chat_template: Format prompts with the model's chat template.
+        fewshot_as_multiturn: With the chat template, make each few-shot example a user and an assistant
+            message [default: all in one message].
+        system_instruction: System prompt before each prompt.
+        max_length: Context length: longest input in tokens [default: that of the model].
+        batch_size: Batch size in thousands of tokens; `auto` is 4. It changes speed and memory, but no
+            result.
+        window: Window of perplexity, in tokens.
+        stride: Stride from one window to the next, in tokens [default: the window].
+        bos: Whether documents start with the beginning-of-sequence token; `auto` follows the tokenizer.
+        join: Whether documents are scored separately, or joined by a space or a blank line.
+        samples: Evaluate only the documents with these indices, for the named tasks: `{"TASK": [0,
+            7]}`, as JSON or as a file.
+        limit: Evaluate only the first N documents of each task.
+        output: Output directory.
+        form: Form of the saved model; `auto` is the one that most runtimes load and that is no larger
+            than necessary.
+        dtype: Storage type of the weights [default: that of the model].
+        force: Replace the directory if it exists.
+        dry_run: Print the plan with its parameters, memory and time, and stop.
+        progress: How to tell progress: a function of step, done and total, True for a bar, False for
+            silence.
+    """
+
+def compare(
+    model: Text,
+    *,
+    keep: float | Sequence[float] = (0.8, 0.6),
+    methods: Literal['low_rank', 'feature', 'whitened_svd', 'swift_svd', 'asvd', 'svd', 'monarch', 'block_hadamard', 'width', 'modegpt', 'llm_pruner', 'slicegpt', 'drop_layers', 'circulant_diagonal', 'kronecker', 'butterfly', 'diagonal_low_rank', 'low_rank_trained', 'block_hadamard_trained', 'rotor', 'random', 'q8_0', 'q4_0', 'quantised', 'all'] | Sequence[Literal['low_rank', 'feature', 'whitened_svd', 'swift_svd', 'asvd', 'svd', 'monarch', 'block_hadamard', 'width', 'modegpt', 'llm_pruner', 'slicegpt', 'drop_layers', 'circulant_diagonal', 'kronecker', 'butterfly', 'diagonal_low_rank', 'low_rank_trained', 'block_hadamard_trained', 'rotor', 'random', 'q8_0', 'q4_0', 'quantised', 'all']] = (),
+    method_options: Text | None = None,
+    no_controls: bool = False,
+    layers: Text | None = None,
+    targets: Literal['query', 'key', 'value', 'query_key_value', 'output', 'gate', 'up', 'gate_up', 'down', 'fc_in', 'fc_out'] | Sequence[Literal['query', 'key', 'value', 'query_key_value', 'output', 'gate', 'up', 'gate_up', 'down', 'fc_in', 'fc_out']] = (),
+    recover: int | None = None,
+    recover_rate: float | None = None,
+    dataset: Text | None = None,
+    num_tokens: int = 12000,
+    seq_len: int = 256,
+    seed: int = 0,
+    text: Text | None = None,
+    text_field: Text | None = None,
+    questions: Text | None = None,
+    tasks: Text | Sequence[Text] = (),
+    data: Text | Sequence[Text] = (),
+    num_fewshot: int | None = None,
+    laser_scoring: Literal['correct', 'compat'] = 'correct',
+    laser_new_tokens: int | None = None,
+    split: Literal['all', 'validation', 'test'] = 'all',
+    fewshot_seed: int = 1234,
+    bootstrap_iters: int = 100000,
+    apply_chat_template: bool = False,
+    fewshot_as_multiturn: bool = False,
+    system_instruction: Text | None = None,
+    max_length: int | None = None,
+    batch_size: Text = 'auto',
+    window: int = 512,
+    stride: int | None = None,
+    bos: Literal['auto', 'always', 'never'] = 'auto',
+    join: Literal['separate', 'space', 'blank_line'] = 'separate',
+    samples: Text | None = None,
+    limit: int | None = None,
+    title: Text = 'Comparison of methods',
+    output: StrPath | None = None,
+    save_best: StrPath | None = None,
+    form: Literal['auto', 'dense', 'factored', 'width', 'blocks', 'native'] = 'auto',
+    dtype: Literal['f32', 'f16', 'bf16'] | None = None,
+    force: bool = False,
+    dry_run: bool = False,
+    shard: str | None = None,
+    progress: Progress = None,
+) -> Result:
+    """Compare methods of compression on one model: every method at every size, with the dense model, random factors of the same size and rounded weights of the same bytes.
+
+    Scores on the same items, with 95 % intervals of the difference from the dense model; parameters, multiply-adds, bytes and speed. A size that a method cannot have is told, with the nearest. Run the same command again to resume.
+
+    Args:
+        model: A checkpoint directory, `pocket` for the built-in model, or `owner/name[@revision]` on
+            the hub.
+        keep: Shares of parameters kept in the targeted layers.
+        methods: What is compared; `all` adds the other kinds of operators, and those that are trained
+            [default: closed forms, pruning, and operators that few iterations fit].
+        method_options: Options of methods in place of the standard ones, by name, as plans call them:
+            `{modegpt: {temperature: 0}, llm_pruner: {compat: true}}`.
+        no_controls: Leave out random factors and rounded weights.
+        layers: Layers to replace: `3`, `3,5`, `0-7` [default: all].
+        targets: Roles to replace [default: all linear layers of a transformer layer].
+        recover: Then train the replaced or pruned layers of every model, and nothing else, for this
+            many steps of Adam, as `compress` does; random factors too. Rounded weights are not trained.
+        recover_rate: Largest step size of --recover [default: 0.001].
+        dataset: Calibration text: a file, rows with a `text` field as for --text, or `pocket`;
+            `task:NAME`, the documents of a task with their right answers, of its training split if
+            --data or its data set has one; `combination`, a sample of six such tasks as in SFSD; or
+            `samples`, texts that the model writes itself. It should not overlap with the evaluation
+            text, which is told.
+        num_tokens: Largest number of calibration tokens.
+        seq_len: Length of a calibration window, in tokens.
+        seed: Seed of random factors and initial parameters, and of calibration text that is drawn.
+        text: Text for perplexity: a plain file as one document, rows with a `text` field (JSONL, CSV,
+            TSV, Parquet, Arrow), or `pocket`.
+        text_field: Field or column with the text, in all text files of the command [default: text].
+        questions: Multiple-choice questions: JSONL, or `pocket`.
+        tasks: Tasks of lm-evaluation-harness: names (see `linwright ls tasks`) and paths of task files.
+        data: Data set of a task, or one split of it: `TASK=FILE`, `TASK:SPLIT=FILE`.
+        num_fewshot: Number of few-shot examples [default: that of the task].
+        laser_scoring: Scoring of `laser_` tasks: `correct` scores the generated answer, `compat`
+            reproduces the paper's code, including its defects.
+        laser_new_tokens: Largest number of generated tokens in `laser_` tasks with generated answers;
+            with 1 the most likely token must be the answer [default: that of the data set].
+        split: Records of `laser_` tasks to use: `validation` is the first fifth, in the order of the
+            files, `test` the rest.
+        fewshot_seed: Seed of the few-shot examples.
+        bootstrap_iters: Bootstrap iterations for standard errors that have no formula.
+        apply_chat_template: Format prompts with the model's chat template.
+        fewshot_as_multiturn: With the chat template, make each few-shot example a user and an assistant
+            message [default: all in one message].
+        system_instruction: System prompt before each prompt.
+        max_length: Context length: longest input in tokens [default: that of the model].
+        batch_size: Batch size in thousands of tokens; `auto` is 4. It changes speed and memory, but no
+            result.
+        window: Window of perplexity, in tokens.
+        stride: Stride from one window to the next, in tokens [default: the window].
+        bos: Whether documents start with the beginning-of-sequence token; `auto` follows the tokenizer.
+        join: Whether documents are scored separately, or joined by a space or a blank line.
+        samples: Evaluate only the documents with these indices, for the named tasks: `{"TASK": [0,
+            7]}`, as JSON or as a file.
+        limit: Evaluate only the first N documents of each task.
+        title: Title of the report.
+        output: Directory of the comparison [default: runs/compare- and its fingerprint].
+        save_best: Save the best model at the first share to this directory. Its figures are those of
+            the text that chose it.
+        form: Form of the saved model; `auto` is the one that most runtimes load and that is no larger
+            than necessary.
+        dtype: Storage type of the weights, in which bytes are counted [default: that of the model].
+        force: Replace the directory of --save-best if it exists.
+        dry_run: List the models with their parameters, estimate the time of fits and evaluations, and
+            stop.
+        shard: Do one of N shares of the work, as `i/N` counted from 0, into output; merge() makes the
+            result of all.
+        progress: How to tell progress: a function of step, done and total, True for a bar, False for
+            silence.
+    """
+
+def prune(
+    model: Text,
+    *,
+    output: StrPath,
+    method: Literal['width', 'modegpt', 'llm_pruner', 'slicegpt', 'drop_layers'] | None = None,
+    keep: float | None = None,
+    align: int | None = None,
+    layers: Text | None = None,
+    heads: float | None = None,
+    ridge: float | None = None,
+    temperature: float | None = None,
+    criterion: Literal['random', 'l1', 'l2', 'vectorize', 'param_first', 'param_second', 'param_mix'] | None = None,
+    ratio: float | None = None,
+    attention_layers: Text | None = None,
+    mlp_layers: Text | None = None,
+    global_: bool = False,
+    steps: int | None = None,
+    examples: int | None = None,
+    example_tokens: int | None = None,
+    compat: bool = False,
+    refit: float | None = None,
+    no_refit: bool = False,
+    order: Literal['loss', 'influence'] | None = None,
+    dataset: Text | None = None,
+    num_tokens: int = 40000,
+    seq_len: int = 256,
+    seed: int = 0,
+    recover: int | None = None,
+    text: Text | None = None,
+    text_field: Text | None = None,
+    questions: Text | None = None,
+    tasks: Text | Sequence[Text] = (),
+    data: Text | Sequence[Text] = (),
+    num_fewshot: int | None = None,
+    laser_scoring: Literal['correct', 'compat'] = 'correct',
+    laser_new_tokens: int | None = None,
+    split: Literal['all', 'validation', 'test'] = 'all',
+    fewshot_seed: int = 1234,
+    bootstrap_iters: int = 100000,
+    apply_chat_template: bool = False,
+    fewshot_as_multiturn: bool = False,
+    system_instruction: Text | None = None,
+    max_length: int | None = None,
+    batch_size: Text = 'auto',
+    window: int = 512,
+    stride: int | None = None,
+    bos: Literal['auto', 'always', 'never'] = 'auto',
+    join: Literal['separate', 'space', 'blank_line'] = 'separate',
+    samples: Text | None = None,
+    limit: int | None = None,
+    form: Literal['auto', 'dense', 'factored', 'width', 'blocks', 'native'] = 'auto',
+    dtype: Literal['f32', 'f16', 'bf16'] | None = None,
+    force: bool = False,
+    dry_run: bool = False,
+    progress: Progress = None,
+) -> Result:
+    """Remove heads, features, residual dimensions or layers, and save a smaller model that stock runtimes load.
+
+    `linwright compress --method` knows the same methods with their default options.
+
+    Args:
+        model: A checkpoint directory, `pocket` for the built-in model, or `owner/name[@revision]` on
+            the hub.
+        method: What is removed, and how it is chosen [default: width].
+        keep: Share of parameters kept in the linear layers of the selected transformer layers; never
+            more, and --dry-run shows it.
+        align: Widths are multiples of this number [default: 8, or 1 if a width is at most 512].
+        layers: Layers to prune: `3`, `3,5`, `0-7` [default: all].
+        heads: Share of key-value heads that is kept, with their query heads (width) [default: that of
+            the parameters, rounded down].
+        ridge: Pull of refitted weights to the original ones, as a share of the mean second moment of a
+            feature (width, slicegpt, modegpt) [default: 0.01; modegpt 0.0001].
+        temperature: Temperature of the division over layers by their influence; 0 gives each layer the
+            same share (modegpt) [default: 0.3].
+        criterion: Importance of a head or channel: by the loss to first or second order, by magnitude,
+            or at random (llm_pruner) [default: param_first].
+        ratio: Share of channels that leaves, as LLM-Pruner counts, instead of --keep (llm_pruner).
+        attention_layers: Layers that lose heads (llm_pruner) [default: all].
+        mlp_layers: Layers that lose MLP channels (llm_pruner) [default: all].
+        global_: Rank heads and channels of all layers together; layers differ then (llm_pruner).
+        steps: Steps, each with new gradients (llm_pruner) [default: 1].
+        examples: Examples of the calibration text for gradients (llm_pruner) [default: 10].
+        example_tokens: Tokens of an example (llm_pruner) [default: 64].
+        compat: Count query heads for key-value heads as in the released code (llm_pruner).
+        refit: Refit output projections, with this pull to the original weights, such as 0.01
+            (llm_pruner); width always does.
+        no_refit: Leave layers as they are narrowed, without a refit to the original outputs (slicegpt,
+            modegpt).
+        order: Which layers leave: those whose absence costs least loss, one after the other, or those
+            that turn the residual stream least (drop_layers) [default: loss].
+        dataset: Calibration text, as for `compress`.
+        num_tokens: Largest number of calibration tokens.
+        seq_len: Length of a calibration window, in tokens.
+        seed: Seed of random choices, and of calibration text that is drawn.
+        recover: Then train the pruned layers, and nothing else, for this many steps of Adam, as
+            `compress` does.
+        text: Text for perplexity: a plain file as one document, rows with a `text` field (JSONL, CSV,
+            TSV, Parquet, Arrow), or `pocket`.
+        text_field: Field or column with the text, in all text files of the command [default: text].
+        questions: Multiple-choice questions: JSONL, or `pocket`.
+        tasks: Tasks of lm-evaluation-harness: names (see `linwright ls tasks`) and paths of task files.
+        data: Data set of a task, or one split of it: `TASK=FILE`, `TASK:SPLIT=FILE`.
+        num_fewshot: Number of few-shot examples [default: that of the task].
+        laser_scoring: Scoring of `laser_` tasks: `correct` scores the generated answer, `compat`
+            reproduces the paper's code, including its defects.
+        laser_new_tokens: Largest number of generated tokens in `laser_` tasks with generated answers;
+            with 1 the most likely token must be the answer [default: that of the data set].
+        split: Records of `laser_` tasks to use: `validation` is the first fifth, in the order of the
+            files, `test` the rest.
+        fewshot_seed: Seed of the few-shot examples.
+        bootstrap_iters: Bootstrap iterations for standard errors that have no formula.
+        apply_chat_template: Format prompts with the model's chat template.
+        fewshot_as_multiturn: With the chat template, make each few-shot example a user and an assistant
+            message [default: all in one message].
+        system_instruction: System prompt before each prompt.
+        max_length: Context length: longest input in tokens [default: that of the model].
+        batch_size: Batch size in thousands of tokens; `auto` is 4. It changes speed and memory, but no
+            result.
+        window: Window of perplexity, in tokens.
+        stride: Stride from one window to the next, in tokens [default: the window].
+        bos: Whether documents start with the beginning-of-sequence token; `auto` follows the tokenizer.
+        join: Whether documents are scored separately, or joined by a space or a blank line.
+        samples: Evaluate only the documents with these indices, for the named tasks: `{"TASK": [0,
+            7]}`, as JSON or as a file.
+        limit: Evaluate only the first N documents of each task.
+        output: Output directory.
+        form: Form of the saved model; `auto` is the one that most runtimes load and that is no larger
+            than necessary.
+        dtype: Storage type of the weights [default: that of the model].
+        force: Replace the directory if it exists.
+        dry_run: Print what is kept, and stop.
+        progress: How to tell progress: a function of step, done and total, True for a bar, False for
+            silence.
+    """
+
+def plan(
+    model: Text,
+    *,
+    keep: float | Sequence[float] = (0.9, 0.8, 0.7, 0.6, 0.5),
+    allocate: Literal['spectrum', 'uniform'] = 'spectrum',
+    align: int | None = None,
+    method: Literal['laser', 'low_rank', 'feature', 'svd', 'whitened_svd', 'asvd', 'swift_svd', 'random'] = 'low_rank',
+    layers: Text | None = None,
+    targets: Literal['query', 'key', 'value', 'query_key_value', 'output', 'gate', 'up', 'gate_up', 'down', 'fc_in', 'fc_out'] | Sequence[Literal['query', 'key', 'value', 'query_key_value', 'output', 'gate', 'up', 'gate_up', 'down', 'fc_in', 'fc_out']] = (),
+    sites: Text | Sequence[Text] = (),
+    ignore: Text | Sequence[Text] = (),
+    output: StrPath | None = None,
+    force: bool = False,
+    cache: StrPath | None = None,
+    no_cache: bool = False,
+    progress: Progress = None,
+) -> Result:
+    """Plan sizes for the layers of a model from the singular values of its weights, without running it.
+
+    Every weight is decomposed once, for all sizes. The error of a size is the share of the squared singular values that it drops; `compress --plan` carries a plan out.
+
+    Args:
+        model: A checkpoint directory, `pocket` for the built-in model, or `owner/name[@revision]` on
+            the hub.
+        keep: Shares of parameters kept in these layers, a plan for each.
+        allocate: How the parameters are divided over the layers: by their singular values, or the same
+            share for each.
+        align: Ranks are multiples of this number [default: 8, or 1 if a layer has a side of at most
+            512].
+        method: Method that the plans name: one with ranks.
+        layers: Layers to plan: `3`, `3,5`, `0-7` [default: all].
+        targets: Roles to plan [default: all linear layers of a transformer layer].
+        sites: Names of layers to plan: a glob such as `*.mlp.*`, or a regular expression after `re:`
+            [default: all].
+        ignore: Names of layers to leave as they are: a glob or, after `re:`, a regular expression.
+        output: Directory for the plans, which `compress --plan` carries out, and the result.
+        force: Replace the directory if it exists.
+        cache: Directory of finished pieces [default: in the user's cache].
+        no_cache: Keep no finished pieces.
+        progress: How to tell progress: a function of step, done and total, True for a bar, False for
+            silence.
+    """
+
+def laser(
+    model: Text,
+    *,
+    lname: Literal['k_proj', 'q_proj', 'v_proj', 'out_proj', 'fc_in', 'fc_up', 'fc_out', 'mlp', 'attn', 'all', 'dont'] | Sequence[Literal['k_proj', 'q_proj', 'v_proj', 'out_proj', 'fc_in', 'fc_up', 'fc_out', 'mlp', 'attn', 'all', 'dont']] = (),
+    lnum: Text | None = None,
+    roles: Literal['query', 'key', 'value', 'query_key_value', 'output', 'gate', 'up', 'gate_up', 'down', 'fc_in', 'fc_out', 'project_in', 'project_out', 'transform', 'head', 'pooler'] | Sequence[Literal['query', 'key', 'value', 'query_key_value', 'output', 'gate', 'up', 'gate_up', 'down', 'fc_in', 'fc_out', 'project_in', 'project_out', 'transform', 'head', 'pooler']] = (),
+    site: Text | None = None,
+    plan: StrPath | None = None,
+    intervention: Literal['rank-reduction', 'bottom-k', 'random-k', 'dropout', 'zero', 'vendi'] = 'rank-reduction',
+    rate: float | Sequence[float] = (),
+    rho: float | Sequence[float] = (),
+    keep: float | Sequence[float] = (),
+    rank: int | Sequence[int] = (),
+    energy: float | Sequence[float] = (),
+    marchenko_pastur: bool = False,
+    randomised: bool = False,
+    compat: bool = False,
+    storage: Literal['auto', 'factored', 'dense'] = 'auto',
+    quality: bool = False,
+    minimise: bool = False,
+    gamma: float | None = None,
+    seed: int = 0,
+    cache: StrPath | None = None,
+    no_cache: bool = False,
+    text: Text | None = None,
+    text_field: Text | None = None,
+    questions: Text | None = None,
+    tasks: Text | Sequence[Text] = (),
+    data: Text | Sequence[Text] = (),
+    num_fewshot: int | None = None,
+    laser_scoring: Literal['correct', 'compat'] = 'correct',
+    laser_new_tokens: int | None = None,
+    split: Literal['all', 'validation', 'test'] = 'all',
+    fewshot_seed: int = 1234,
+    bootstrap_iters: int = 100000,
+    apply_chat_template: bool = False,
+    fewshot_as_multiturn: bool = False,
+    system_instruction: Text | None = None,
+    max_length: int | None = None,
+    batch_size: Text = 'auto',
+    window: int = 512,
+    stride: int | None = None,
+    bos: Literal['auto', 'always', 'never'] = 'auto',
+    join: Literal['separate', 'space', 'blank_line'] = 'separate',
+    samples: Text | None = None,
+    limit: int | None = None,
+    output: StrPath | None = None,
+    form: Literal['auto', 'dense', 'factored', 'width', 'blocks', 'native'] = 'auto',
+    force: bool = False,
+    dry_run: bool = False,
+    progress: Progress = None,
+) -> Result:
+    """Reduce the rank of weights as LASER does, evaluate the model before and after, and save it; factored weights make it smaller.
+
+    Args:
+        model: A checkpoint directory, `pocket` for the built-in model, or `owner/name[@revision]` on
+            the hub.
+        lname: Weights by the names of the paper: k_proj, q_proj, v_proj, out_proj, fc_in, fc_up,
+            fc_out, mlp, attn, all, dont.
+        lnum: Layers, counted from zero: `26`, `27-17`, `0,3`; -1 means all layers at once.
+        roles: Roles of weights, in addition to --lname.
+        site: Linear layers with matching names: a glob such as `*.mlp.*`, or a regular expression after
+            `re:`.
+        plan: Apply these edits instead: a plan in JSON or YAML, such as the one of `linwright compose`.
+        intervention: Kind of intervention.
+        rate: Rate of reduction as in the paper, from 0 to 10: keep (10 - rate) / 10 of the full rank.
+        rho: Share of the full rank to keep.
+        keep: Share of the parameters to keep.
+        rank: Number of components, or of rows, to keep.
+        energy: Keep the fewest components with this share of the sum of squared singular values.
+        marchenko_pastur: Keep the components above the Marchenko–Pastur edge of a random matrix.
+        randomised: Use a randomised SVD, which computes only the leading components.
+        compat: Reproduce the paper's code where it differs, including its defects.
+        storage: Storage of an edited weight; `auto` stores factors where they have fewer parameters.
+        quality: Prefer rows of small norm (vendi).
+        minimise: Choose the most similar rows instead of the most diverse (vendi).
+        gamma: Parameter gamma of the Gaussian kernel of rows (vendi) [default: from the median
+            distance].
+        seed: Seed of random numbers.
+        cache: Store of decompositions and other finished pieces [default: $LINWRIGHT_STORE, or
+            linwright/store in $XDG_CACHE_HOME or ~/.cache].
+        no_cache: Neither read nor store decompositions of weights.
+        text: Text for perplexity: a plain file as one document, rows with a `text` field (JSONL, CSV,
+            TSV, Parquet, Arrow), or `pocket`.
+        text_field: Field or column with the text, in all text files of the command [default: text].
+        questions: Multiple-choice questions: JSONL, or `pocket`.
+        tasks: Tasks of lm-evaluation-harness: names (see `linwright ls tasks`) and paths of task files.
+        data: Data set of a task, or one split of it: `TASK=FILE`, `TASK:SPLIT=FILE`.
+        num_fewshot: Number of few-shot examples [default: that of the task].
+        laser_scoring: Scoring of `laser_` tasks: `correct` scores the generated answer, `compat`
+            reproduces the paper's code, including its defects.
+        laser_new_tokens: Largest number of generated tokens in `laser_` tasks with generated answers;
+            with 1 the most likely token must be the answer [default: that of the data set].
+        split: Records of `laser_` tasks to use: `validation` is the first fifth, in the order of the
+            files, `test` the rest.
+        fewshot_seed: Seed of the few-shot examples.
+        bootstrap_iters: Bootstrap iterations for standard errors that have no formula.
+        apply_chat_template: Format prompts with the model's chat template.
+        fewshot_as_multiturn: With the chat template, make each few-shot example a user and an assistant
+            message [default: all in one message].
+        system_instruction: System prompt before each prompt.
+        max_length: Context length: longest input in tokens [default: that of the model].
+        batch_size: Batch size in thousands of tokens; `auto` is 4. It changes speed and memory, but no
+            result.
+        window: Window of perplexity, in tokens.
+        stride: Stride from one window to the next, in tokens [default: the window].
+        bos: Whether documents start with the beginning-of-sequence token; `auto` follows the tokenizer.
+        join: Whether documents are scored separately, or joined by a space or a blank line.
+        samples: Evaluate only the documents with these indices, for the named tasks: `{"TASK": [0,
+            7]}`, as JSON or as a file.
+        limit: Evaluate only the first N documents of each task.
+        output: Output directory for the model.
+        form: Form of the saved model; `auto` is the one that most runtimes load and that is no larger
+            than necessary.
+        force: Replace the directory if it exists.
+        dry_run: Count the tokens of the tasks, estimate the time, and stop.
+        progress: How to tell progress: a function of step, done and total, True for a bar, False for
+            silence.
+    """
+
+def sweep(
+    model: Text,
+    *,
+    lname: Literal['k_proj', 'q_proj', 'v_proj', 'out_proj', 'fc_in', 'fc_up', 'fc_out', 'mlp', 'attn', 'all', 'dont'] | Sequence[Literal['k_proj', 'q_proj', 'v_proj', 'out_proj', 'fc_in', 'fc_up', 'fc_out', 'mlp', 'attn', 'all', 'dont']] = (),
+    lnum: Text | None = None,
+    intervention: Literal['rank-reduction', 'bottom-k', 'random-k', 'dropout', 'zero', 'vendi'] = 'rank-reduction',
+    rate: float | Sequence[float] = (),
+    rho: float | Sequence[float] = (),
+    keep: float | Sequence[float] = (),
+    rank: int | Sequence[int] = (),
+    energy: float | Sequence[float] = (),
+    marchenko_pastur: bool = False,
+    randomised: bool = False,
+    compat: bool = False,
+    storage: Literal['auto', 'factored', 'dense'] = 'auto',
+    quality: bool = False,
+    minimise: bool = False,
+    gamma: float | None = None,
+    seed: int = 0,
+    cache: StrPath | None = None,
+    no_cache: bool = False,
+    text: Text | None = None,
+    text_field: Text | None = None,
+    questions: Text | None = None,
+    tasks: Text | Sequence[Text] = (),
+    data: Text | Sequence[Text] = (),
+    num_fewshot: int | None = None,
+    laser_scoring: Literal['correct', 'compat'] = 'correct',
+    laser_new_tokens: int | None = None,
+    split: Literal['all', 'validation', 'test'] = 'all',
+    fewshot_seed: int = 1234,
+    bootstrap_iters: int = 100000,
+    apply_chat_template: bool = False,
+    fewshot_as_multiturn: bool = False,
+    system_instruction: Text | None = None,
+    max_length: int | None = None,
+    batch_size: Text = 'auto',
+    window: int = 512,
+    stride: int | None = None,
+    bos: Literal['auto', 'always', 'never'] = 'auto',
+    join: Literal['separate', 'space', 'blank_line'] = 'separate',
+    samples: Text | None = None,
+    limit: int | None = None,
+    metric: Text | None = None,
+    shuffle: int | None = None,
+    no_share: bool = False,
+    title: Text = 'Sweep',
+    output: StrPath | None = None,
+    dry_run: bool = False,
+    shard: str | None = None,
+    progress: Progress = None,
+) -> Result:
+    """Reduce weights of each layer to each of several sizes, evaluate every combination on the validation items of a task, and the best one on its test items.
+
+    Run the same command again to resume.
+
+    Args:
+        model: A checkpoint directory, `pocket` for the built-in model, or `owner/name[@revision]` on
+            the hub.
+        lname: Weights by the names of the paper: k_proj, q_proj, v_proj, out_proj, fc_in, fc_up,
+            fc_out, mlp, attn, all, dont.
+        lnum: Layers, counted from zero: `26`, `27-17`, `0,3`; -1 means all layers at once.
+        intervention: Kind of intervention.
+        rate: Rate of reduction as in the paper, from 0 to 10: keep (10 - rate) / 10 of the full rank.
+        rho: Share of the full rank to keep.
+        keep: Share of the parameters to keep.
+        rank: Number of components, or of rows, to keep.
+        energy: Keep the fewest components with this share of the sum of squared singular values.
+        marchenko_pastur: Keep the components above the Marchenko–Pastur edge of a random matrix.
+        randomised: Use a randomised SVD, which computes only the leading components.
+        compat: Reproduce the paper's code where it differs, including its defects.
+        storage: Storage of an edited weight; `auto` stores factors where they have fewer parameters.
+        quality: Prefer rows of small norm (vendi).
+        minimise: Choose the most similar rows instead of the most diverse (vendi).
+        gamma: Parameter gamma of the Gaussian kernel of rows (vendi) [default: from the median
+            distance].
+        seed: Seed of random numbers.
+        cache: Store of decompositions and other finished pieces [default: $LINWRIGHT_STORE, or
+            linwright/store in $XDG_CACHE_HOME or ~/.cache].
+        no_cache: Neither read nor store decompositions of weights.
+        text: Text for perplexity: a plain file as one document, rows with a `text` field (JSONL, CSV,
+            TSV, Parquet, Arrow), or `pocket`.
+        text_field: Field or column with the text, in all text files of the command [default: text].
+        questions: Multiple-choice questions: JSONL, or `pocket`.
+        tasks: Tasks of lm-evaluation-harness: names (see `linwright ls tasks`) and paths of task files.
+        data: Data set of a task, or one split of it: `TASK=FILE`, `TASK:SPLIT=FILE`.
+        num_fewshot: Number of few-shot examples [default: that of the task].
+        laser_scoring: Scoring of `laser_` tasks: `correct` scores the generated answer, `compat`
+            reproduces the paper's code, including its defects.
+        laser_new_tokens: Largest number of generated tokens in `laser_` tasks with generated answers;
+            with 1 the most likely token must be the answer [default: that of the data set].
+        split: Records of `laser_` tasks to use: `validation` is the first fifth, in the order of the
+            files, `test` the rest.
+        fewshot_seed: Seed of the few-shot examples.
+        bootstrap_iters: Bootstrap iterations for standard errors that have no formula.
+        apply_chat_template: Format prompts with the model's chat template.
+        fewshot_as_multiturn: With the chat template, make each few-shot example a user and an assistant
+            message [default: all in one message].
+        system_instruction: System prompt before each prompt.
+        max_length: Context length: longest input in tokens [default: that of the model].
+        batch_size: Batch size in thousands of tokens; `auto` is 4. It changes speed and memory, but no
+            result.
+        window: Window of perplexity, in tokens.
+        stride: Stride from one window to the next, in tokens [default: the window].
+        bos: Whether documents start with the beginning-of-sequence token; `auto` follows the tokenizer.
+        join: Whether documents are scored separately, or joined by a space or a blank line.
+        samples: Evaluate only the documents with these indices, for the named tasks: `{"TASK": [0,
+            7]}`, as JSON or as a file.
+        limit: Evaluate only the first N documents of each task.
+        metric: Metric by which cells are compared [default: the first of the task].
+        shuffle: Shuffle the items with this seed before they are split into validation and test
+            [default: the order of the file].
+        no_share: Evaluate each cell separately: slower, same results.
+        title: Title of the report.
+        output: Directory of the run [default: runs/sweep- and its fingerprint].
+        dry_run: Count the tokens of the tasks, estimate the time, and stop.
+        shard: Do one of N shares of the work, as `i/N` counted from 0, into output; merge() makes the
+            result of all.
+        progress: How to tell progress: a function of step, done and total, True for a bar, False for
+            silence.
+    """
+
+def compose(
+    model: Text,
+    *,
+    lname: Literal['k_proj', 'q_proj', 'v_proj', 'out_proj', 'fc_in', 'fc_up', 'fc_out', 'mlp', 'attn', 'all', 'dont'] | Sequence[Literal['k_proj', 'q_proj', 'v_proj', 'out_proj', 'fc_in', 'fc_up', 'fc_out', 'mlp', 'attn', 'all', 'dont']] = (),
+    lnum: Text | None = None,
+    intervention: Literal['rank-reduction', 'bottom-k', 'random-k', 'dropout', 'zero', 'vendi'] = 'rank-reduction',
+    rate: float | Sequence[float] = (),
+    rho: float | Sequence[float] = (),
+    keep: float | Sequence[float] = (),
+    rank: int | Sequence[int] = (),
+    energy: float | Sequence[float] = (),
+    marchenko_pastur: bool = False,
+    randomised: bool = False,
+    compat: bool = False,
+    storage: Literal['auto', 'factored', 'dense'] = 'auto',
+    quality: bool = False,
+    minimise: bool = False,
+    gamma: float | None = None,
+    seed: int = 0,
+    cache: StrPath | None = None,
+    no_cache: bool = False,
+    text: Text | None = None,
+    text_field: Text | None = None,
+    questions: Text | None = None,
+    tasks: Text | Sequence[Text] = (),
+    data: Text | Sequence[Text] = (),
+    num_fewshot: int | None = None,
+    laser_scoring: Literal['correct', 'compat'] = 'correct',
+    laser_new_tokens: int | None = None,
+    split: Literal['all', 'validation', 'test'] = 'all',
+    fewshot_seed: int = 1234,
+    bootstrap_iters: int = 100000,
+    apply_chat_template: bool = False,
+    fewshot_as_multiturn: bool = False,
+    system_instruction: Text | None = None,
+    max_length: int | None = None,
+    batch_size: Text = 'auto',
+    window: int = 512,
+    stride: int | None = None,
+    bos: Literal['auto', 'always', 'never'] = 'auto',
+    join: Literal['separate', 'space', 'blank_line'] = 'separate',
+    samples: Text | None = None,
+    limit: int | None = None,
+    sweep: StrPath | None = None,
+    metric: Text | None = None,
+    shuffle: int | None = None,
+    output: StrPath | None = None,
+    dry_run: bool = False,
+    progress: Progress = None,
+) -> Result:
+    """Combine cuts greedily: at each weight, try every size on top of the cuts accepted so far, and keep the best if the metric on validation items does not fall.
+
+    Run the same command again to resume. `linwright laser --plan DIR/edits.json` then writes the model.
+
+    Args:
+        model: A checkpoint directory, `pocket` for the built-in model, or `owner/name[@revision]` on
+            the hub.
+        lname: Weights by the names of the paper: k_proj, q_proj, v_proj, out_proj, fc_in, fc_up,
+            fc_out, mlp, attn, all, dont.
+        lnum: Layers, counted from zero: `26`, `27-17`, `0,3`; -1 means all layers at once.
+        intervention: Kind of intervention.
+        rate: Rate of reduction as in the paper, from 0 to 10: keep (10 - rate) / 10 of the full rank.
+        rho: Share of the full rank to keep.
+        keep: Share of the parameters to keep.
+        rank: Number of components, or of rows, to keep.
+        energy: Keep the fewest components with this share of the sum of squared singular values.
+        marchenko_pastur: Keep the components above the Marchenko–Pastur edge of a random matrix.
+        randomised: Use a randomised SVD, which computes only the leading components.
+        compat: Reproduce the paper's code where it differs, including its defects.
+        storage: Storage of an edited weight; `auto` stores factors where they have fewer parameters.
+        quality: Prefer rows of small norm (vendi).
+        minimise: Choose the most similar rows instead of the most diverse (vendi).
+        gamma: Parameter gamma of the Gaussian kernel of rows (vendi) [default: from the median
+            distance].
+        seed: Seed of random numbers.
+        cache: Store of decompositions and other finished pieces [default: $LINWRIGHT_STORE, or
+            linwright/store in $XDG_CACHE_HOME or ~/.cache].
+        no_cache: Neither read nor store decompositions of weights.
+        text: Text for perplexity: a plain file as one document, rows with a `text` field (JSONL, CSV,
+            TSV, Parquet, Arrow), or `pocket`.
+        text_field: Field or column with the text, in all text files of the command [default: text].
+        questions: Multiple-choice questions: JSONL, or `pocket`.
+        tasks: Tasks of lm-evaluation-harness: names (see `linwright ls tasks`) and paths of task files.
+        data: Data set of a task, or one split of it: `TASK=FILE`, `TASK:SPLIT=FILE`.
+        num_fewshot: Number of few-shot examples [default: that of the task].
+        laser_scoring: Scoring of `laser_` tasks: `correct` scores the generated answer, `compat`
+            reproduces the paper's code, including its defects.
+        laser_new_tokens: Largest number of generated tokens in `laser_` tasks with generated answers;
+            with 1 the most likely token must be the answer [default: that of the data set].
+        split: Records of `laser_` tasks to use: `validation` is the first fifth, in the order of the
+            files, `test` the rest.
+        fewshot_seed: Seed of the few-shot examples.
+        bootstrap_iters: Bootstrap iterations for standard errors that have no formula.
+        apply_chat_template: Format prompts with the model's chat template.
+        fewshot_as_multiturn: With the chat template, make each few-shot example a user and an assistant
+            message [default: all in one message].
+        system_instruction: System prompt before each prompt.
+        max_length: Context length: longest input in tokens [default: that of the model].
+        batch_size: Batch size in thousands of tokens; `auto` is 4. It changes speed and memory, but no
+            result.
+        window: Window of perplexity, in tokens.
+        stride: Stride from one window to the next, in tokens [default: the window].
+        bos: Whether documents start with the beginning-of-sequence token; `auto` follows the tokenizer.
+        join: Whether documents are scored separately, or joined by a space or a blank line.
+        samples: Evaluate only the documents with these indices, for the named tasks: `{"TASK": [0,
+            7]}`, as JSON or as a file.
+        limit: Evaluate only the first N documents of each task.
+        sweep: Visit weights in the order of this sweep, best first: its `result.json` [default: the
+            order of --lname and --lnum].
+        metric: Metric by which models are compared [default: the first of the task].
+        shuffle: Shuffle the items with this seed before they are split into validation and test
+            [default: the order of the file].
+        output: Directory of the run [default: runs/compose- and its fingerprint].
+        dry_run: Count the tokens of the tasks, estimate the time, and stop.
+        progress: How to tell progress: a function of step, done and total, True for a bar, False for
+            silence.
+    """
+
+def search(
+    model: Text,
+    *,
+    output: StrPath,
+    lname: Literal['k_proj', 'q_proj', 'v_proj', 'out_proj', 'fc_in', 'fc_up', 'fc_out', 'mlp', 'attn', 'all', 'dont'] | Sequence[Literal['k_proj', 'q_proj', 'v_proj', 'out_proj', 'fc_in', 'fc_up', 'fc_out', 'mlp', 'attn', 'all', 'dont']] = (),
+    lnum: Text | None = None,
+    start: int | None = None,
+    ranks: int | Sequence[int] = (),
+    delta: float = 0.0,
+    metric: Text | None = None,
+    shuffle: int = 42,
+    growth: float = 1.005,
+    compat: bool = False,
+    dataset: Text | None = None,
+    num_tokens: int = 40000,
+    seq_len: int = 256,
+    seed: int = 0,
+    text: Text | None = None,
+    text_field: Text | None = None,
+    questions: Text | None = None,
+    tasks: Text | Sequence[Text] = (),
+    data: Text | Sequence[Text] = (),
+    num_fewshot: int | None = None,
+    laser_scoring: Literal['correct', 'compat'] = 'correct',
+    laser_new_tokens: int | None = None,
+    split: Literal['all', 'validation', 'test'] = 'all',
+    fewshot_seed: int = 1234,
+    bootstrap_iters: int = 100000,
+    apply_chat_template: bool = False,
+    fewshot_as_multiturn: bool = False,
+    system_instruction: Text | None = None,
+    max_length: int | None = None,
+    batch_size: Text = 'auto',
+    window: int = 512,
+    stride: int | None = None,
+    bos: Literal['auto', 'always', 'never'] = 'auto',
+    join: Literal['separate', 'space', 'blank_line'] = 'separate',
+    samples: Text | None = None,
+    limit: int | None = None,
+    no_share: bool = False,
+    title: Text = 'Search of ranks',
+    form: Literal['auto', 'dense', 'factored', 'width', 'blocks', 'native'] = 'auto',
+    dtype: Literal['f32', 'f16', 'bf16'] | None = None,
+    force: bool = False,
+    dry_run: bool = False,
+    progress: Progress = None,
+) -> Result:
+    """Give each linear layer the smallest rank that a task or a text allows, from the last layer down, and save the model.
+
+    A rank is accepted if the accuracy on the search documents stays (--questions, --tasks), or if the perplexity of the search text stays below a bound (--text). Figures are on the other documents. `linwright compress --plan DIR/plan.json` fits the same ranks again. Run the same command again to resume.
+
+    Args:
+        model: A checkpoint directory, `pocket` for the built-in model, or `owner/name[@revision]` on
+            the hub.
+        lname: Weights by the names of the paper: k_proj, q_proj, v_proj, out_proj, fc_in, fc_up,
+            fc_out, mlp, attn, all, dont.
+        lnum: Layers, counted from zero: `26`, `27-17`, `0,3`; -1 means all layers at once.
+        start: Index of the first linear layer to visit, counted from zero over all layers; 28 in the
+            published code [default: 0].
+        ranks: Ranks to try [default: 1, and tenths of the rank at which factors are as large as the
+            weight].
+        delta: Loss of accuracy that is allowed, as a share of the documents (tasks).
+        metric: Metric of the task: one that is 1 or 0 for each document [default: acc_norm, else acc].
+        shuffle: Seed of the order of the documents, as of Python's `random.Random`; the first fifth of
+            them selects, the others test (tasks).
+        growth: Growth of the perplexity that is allowed from one linear layer to the next (--text).
+        compat: As the published code: visit linear layers from 28 on, and lose the last test document.
+        dataset: Calibration text: a file, rows with a `text` field as for --text, or `pocket`;
+            `task:NAME`, the documents of a task with their right answers, of its training split if
+            --data or its data set has one; `combination`, a sample of six such tasks as in SFSD; or
+            `samples`, texts that the model writes itself. It should not overlap with the documents that
+            select, which is told.
+        num_tokens: Largest number of calibration tokens.
+        seq_len: Length of a calibration window, in tokens.
+        seed: Seed of calibration text that is drawn.
+        text: Text for perplexity: a plain file as one document, rows with a `text` field (JSONL, CSV,
+            TSV, Parquet, Arrow), or `pocket`.
+        text_field: Field or column with the text, in all text files of the command [default: text].
+        questions: Multiple-choice questions: JSONL, or `pocket`.
+        tasks: Tasks of lm-evaluation-harness: names (see `linwright ls tasks`) and paths of task files.
+        data: Data set of a task, or one split of it: `TASK=FILE`, `TASK:SPLIT=FILE`.
+        num_fewshot: Number of few-shot examples [default: that of the task].
+        laser_scoring: Scoring of `laser_` tasks: `correct` scores the generated answer, `compat`
+            reproduces the paper's code, including its defects.
+        laser_new_tokens: Largest number of generated tokens in `laser_` tasks with generated answers;
+            with 1 the most likely token must be the answer [default: that of the data set].
+        split: Records of `laser_` tasks to use: `validation` is the first fifth, in the order of the
+            files, `test` the rest.
+        fewshot_seed: Seed of the few-shot examples.
+        bootstrap_iters: Bootstrap iterations for standard errors that have no formula.
+        apply_chat_template: Format prompts with the model's chat template.
+        fewshot_as_multiturn: With the chat template, make each few-shot example a user and an assistant
+            message [default: all in one message].
+        system_instruction: System prompt before each prompt.
+        max_length: Context length: longest input in tokens [default: that of the model].
+        batch_size: Batch size in thousands of tokens; `auto` is 4. It changes speed and memory, but no
+            result.
+        window: Window of perplexity, in tokens.
+        stride: Stride from one window to the next, in tokens [default: the window].
+        bos: Whether documents start with the beginning-of-sequence token; `auto` follows the tokenizer.
+        join: Whether documents are scored separately, or joined by a space or a blank line.
+        samples: Evaluate only the documents with these indices, for the named tasks: `{"TASK": [0,
+            7]}`, as JSON or as a file.
+        limit: Evaluate only the first N documents of each task.
+        no_share: Follow the published steps without shortcuts: slower, same decisions.
+        title: Title of the report.
+        output: Output directory: the model, `plan.json`, `decisions.jsonl` and the report.
+        form: Form of the saved model; `auto` is the one that most runtimes load and that is no larger
+            than necessary.
+        dtype: Storage type of the weights [default: that of the model].
+        force: Replace the directory if it exists.
+        dry_run: Count the tokens of the documents, estimate the time, and stop.
+        progress: How to tell progress: a function of step, done and total, True for a bar, False for
+            silence.
+    """
+
+def evaluate(
+    model: Text,
+    *,
+    text: Text | None = None,
+    text_field: Text | None = None,
+    questions: Text | None = None,
+    tasks: Text | Sequence[Text] = (),
+    data: Text | Sequence[Text] = (),
+    num_fewshot: int | None = None,
+    laser_scoring: Literal['correct', 'compat'] = 'correct',
+    laser_new_tokens: int | None = None,
+    split: Literal['all', 'validation', 'test'] = 'all',
+    fewshot_seed: int = 1234,
+    bootstrap_iters: int = 100000,
+    apply_chat_template: bool = False,
+    fewshot_as_multiturn: bool = False,
+    system_instruction: Text | None = None,
+    max_length: int | None = None,
+    batch_size: Text = 'auto',
+    window: int = 512,
+    stride: int | None = None,
+    bos: Literal['auto', 'always', 'never'] = 'auto',
+    join: Literal['separate', 'space', 'blank_line'] = 'separate',
+    samples: Text | None = None,
+    limit: int | None = None,
+    max_memory: Text | None = None,
+    log_samples: StrPath | None = None,
+    overlap_with: StrPath | Sequence[StrPath] = (),
+    dtype: Literal['auto', 'f32', 'bf16', 'f16'] = 'auto',
+    baseline: Text | None = None,
+    max_ppl: float | None = None,
+    output: StrPath | None = None,
+    force: bool = False,
+    dry_run: bool = False,
+    shard: str | None = None,
+    progress: Progress = None,
+) -> Result:
+    """Measure perplexity on text and accuracy on questions.
+
+    Args:
+        model: A checkpoint directory, `pocket` for the built-in model, or `owner/name[@revision]` on
+            the hub.
+        text: Text for perplexity: a plain file as one document, rows with a `text` field (JSONL, CSV,
+            TSV, Parquet, Arrow), or `pocket`.
+        text_field: Field or column with the text, in all text files of the command [default: text].
+        questions: Multiple-choice questions: JSONL, or `pocket`.
+        tasks: Tasks of lm-evaluation-harness: names (see `linwright ls tasks`) and paths of task files.
+        data: Data set of a task, or one split of it: `TASK=FILE`, `TASK:SPLIT=FILE`.
+        num_fewshot: Number of few-shot examples [default: that of the task].
+        laser_scoring: Scoring of `laser_` tasks: `correct` scores the generated answer, `compat`
+            reproduces the paper's code, including its defects.
+        laser_new_tokens: Largest number of generated tokens in `laser_` tasks with generated answers;
+            with 1 the most likely token must be the answer [default: that of the data set].
+        split: Records of `laser_` tasks to use: `validation` is the first fifth, in the order of the
+            files, `test` the rest.
+        fewshot_seed: Seed of the few-shot examples.
+        bootstrap_iters: Bootstrap iterations for standard errors that have no formula.
+        apply_chat_template: Format prompts with the model's chat template.
+        fewshot_as_multiturn: With the chat template, make each few-shot example a user and an assistant
+            message [default: all in one message].
+        system_instruction: System prompt before each prompt.
+        max_length: Context length: longest input in tokens [default: that of the model].
+        batch_size: Batch size in thousands of tokens; `auto` is 4. It changes speed and memory, but no
+            result.
+        window: Window of perplexity, in tokens.
+        stride: Stride from one window to the next, in tokens [default: the window].
+        bos: Whether documents start with the beginning-of-sequence token; `auto` follows the tokenizer.
+        join: Whether documents are scored separately, or joined by a space or a blank line.
+        samples: Evaluate only the documents with these indices, for the named tasks: `{"TASK": [0,
+            7]}`, as JSON or as a file.
+        limit: Evaluate only the first N documents of each task.
+        max_memory: Memory limit of the whole program: `8GB`, `500MiB`, or bytes. Batches are made small
+            enough; texts that cannot fit are refused before anything is computed.
+        log_samples: Write requests and responses to `samples_TASK.jsonl` in this directory.
+        overlap_with: Calibration text of the model; documents of tasks that share 13-grams of words
+            with it are reported.
+        dtype: Data type of weights in memory; `auto` is the storage type. Weights are rounded if it has
+            fewer bits; computation is always in f32.
+        baseline: Also evaluate this model, as the dense baseline; same forms as MODEL.
+        max_ppl: Fail with exit code 4 if the perplexity is above this.
+        output: Also write the result as JSON to this file.
+        force: Overwrite existing results and samples.
+        dry_run: Count the tokens of the tasks, estimate the time, and stop.
+        shard: Do one of N shares of the work, as `i/N` counted from 0, into output; merge() makes the
+            result of all.
+        progress: How to tell progress: a function of step, done and total, True for a bar, False for
+            silence.
+    """
+
+def run(
+    *,
+    recipe: StrPath | None = None,
+    output: StrPath | None = None,
+    model: Text | None = None,
+    set: Text | Sequence[Text] = (),
+    dry_run: bool = False,
+    print_schema: bool = False,
+    print_reference: bool = False,
+    shard: str | None = None,
+    progress: Progress = None,
+) -> Result:
+    """Run a recipe: capture, fit, evaluate, report. Run the same command again to resume.
+
+    Args:
+        recipe: A recipe file, or the name of a built-in one (`linwright ls presets`).
+        output: Directory of the run [default: runs/ and the recipe's name and fingerprint].
+        model: Use this model instead of the recipe's: a directory, `pocket` or `owner/name[@revision]`.
+        set: Replace a value of the recipe: `model=pocket`, `eval.window=256`, `compress-1.keep=0.7`,
+            whose value is YAML. May be given more than once.
+        dry_run: Check the recipe against the model, estimate the cost of each row, and stop.
+        print_schema: Print the JSON schema of recipes of jobs, and stop.
+        print_reference: Print the page on recipes, in Markdown, and stop.
+        shard: Do one of N shares of the work, as `i/N` counted from 0, into output; merge() makes the
+            result of all.
+        progress: How to tell progress: a function of step, done and total, True for a bar, False for
+            silence.
+    """
+
+def export(
+    model: Text,
+    *,
+    output: StrPath,
+    form: Literal['auto', 'dense', 'factored', 'width', 'blocks', 'lora', 'native', 'gguf'] = 'auto',
+    dtype: Literal['f32', 'f16', 'bf16'] | None = None,
+    shard_size: Text | None = None,
+    base: Text | None = None,
+    rank: int | None = None,
+    energy: float | None = None,
+    base_model: Text | None = None,
+    results: StrPath | None = None,
+    force: bool = False,
+    progress: Progress = None,
+) -> Result:
+    """Save a model in a form that other runtimes load, with a model card and a record of its provenance.
+
+    Args:
+        model: A checkpoint directory, or `pocket` for the built-in model.
+        output: Output directory.
+        form: Form of the saved model.
+        dtype: Storage type of the weights [default: that of the model; f32 for adapters].
+        shard_size: Largest weight file: `5GB`, `500MB`, `2GiB`, or bytes [default: 5GB; gguf is one
+            file].
+        base: The model that an adapter belongs to (lora).
+        rank: Largest rank of the adapter of a layer (lora).
+        energy: Share of the squared singular values of each weight difference to keep, above 0, at most
+            1 (lora).
+        base_model: Name of the original model, `owner/name`, for the model card.
+        results: Results of `linwright eval --json`, for the model card.
+        force: Replace the directory if it exists.
+        progress: How to tell progress: a function of step, done and total, True for a bar, False for
+            silence.
+    """
+
+def import_model(
+    model: StrPath,
+    *,
+    output: StrPath,
+    tokenizer: StrPath | None = None,
+    force: bool = False,
+    progress: Progress = None,
+) -> Result:
+    """Convert a llama2.c checkpoint and its tokenizer to a Hugging Face directory, or tensors of other programs to a directory of weights.
+
+    With --tokenizer, MODEL is a llama2.c `.bin` file. Without, MODEL is a folder of raw files with `tensors.json` ({"tensors": [{name, file, shape, dtype, byte_order, transpose, offset}]}), a folder with a known layout, a numpy `.npy` or `.npz` file, or a weight file; the result is `model.safetensors`, without a configuration.
+
+    Args:
+        model: The weights.
+        tokenizer: The tokenizer of a llama2.c model, `.bin`.
+        output: Output directory.
+        force: Replace the directory if it exists.
+        progress: How to tell progress: a function of step, done and total, True for a bar, False for
+            silence.
+    """
+
+def train_lm(
+    *,
+    output: StrPath,
+    text: Text | None = None,
+    text_field: Text | None = None,
+    separator: Text | None = None,
+    documents: Text | None = None,
+    without: Text | None = None,
+    held_out: StrPath | None = None,
+    held_out_share: float = 0.05,
+    vocab: int = 4096,
+    tokenizer: StrPath | None = None,
+    hidden: int = 256,
+    layers: int = 4,
+    heads: int | None = None,
+    kv_heads: int | None = None,
+    intermediate: int | None = None,
+    context: int = 256,
+    steps: int | None = None,
+    batch_tokens: int = 1024,
+    rate: float | None = None,
+    warmup: int | None = None,
+    validate_every: int | None = None,
+    dtype: Literal['f32', 'f16', 'bf16'] = 'f32',
+    seed: int | None = None,
+    epochs: int | None = None,
+    checkpoint: StrPath | None = None,
+    force: bool = False,
+    dry_run: bool = False,
+    progress: Progress = None,
+) -> Result:
+    """Train a language model from random weights: with --text, tokenizer and model on any text, otherwise the built-in model on its generated texts.
+
+    The documents of a text have indices from zero, in the order of the file. A share of them is held out and gives the perplexity; --documents and --without choose among the others, so that models trained with and without some documents can be compared (with --tokenizer to keep the tokens). The same command gives the same bytes; interrupted, it resumes.
+
+    Args:
+        text: Text to train on, instead of the built-in model and its world: a plain file, rows with a
+            `text` field (JSONL, CSV, TSV, Parquet, Arrow), or `pocket`.
+        text_field: Field or column with the text of a document [default: text].
+        separator: Text between two documents of a plain file, such as `<|endoftext|>` [default: a
+            document ends at the first blank line after 1024 bytes, or end of line after 4096].
+        documents: Train on these documents only: indices from zero such as `0-99,120`, or a file of
+            them. Held-out documents among them stay held out.
+        without: Train without these documents.
+        held_out: Another text for the held-out loss, read like the first; no document of that is held
+            out then.
+        held_out_share: Share of all documents that is held out, at least one: the same ones whatever is
+            trained on.
+        vocab: Tokens of a new tokenizer, byte-level BPE trained on the training documents.
+        tokenizer: Directory with the tokenizer to use instead of a new one, such as that of another
+            model trained on part of the text.
+        hidden: Features of the residual stream.
+        layers: Number of layers.
+        heads: Attention heads [default: as many as give each 32 features, or 64 from --hidden 512].
+        kv_heads: Heads of keys and values [default: as --heads].
+        intermediate: Features inside an MLP [default: 8/3 of --hidden, rounded up to 16].
+        context: Context in tokens: longer documents are cut into windows.
+        steps: Number of updates [default: those of --epochs].
+        batch_tokens: Largest number of tokens in a batch.
+        rate: Largest learning rate of AdamW; it falls to a hundredth along a cosine [default: 0.003,
+            and above 256 --hidden features less in proportion].
+        warmup: Updates during which the rate rises [default: a twentieth of all, at most 200].
+        validate_every: Updates between two points of the curve, with the held-out loss, and between
+            checkpoints [default: a tenth of all].
+        dtype: Storage type of the weights.
+        output: Output directory.
+        seed: Seed of initial weights and batches, and of the held-out documents of a text or else of
+            the generated world.
+        epochs: Epochs over the training text [default: 1].
+        checkpoint: Training checkpoint, which stays when the model is written [default: in the user's
+            store, until then].
+        force: Replace the directory if it exists.
+        dry_run: Generate texts and tokenizer, print their hashes, and stop; with --text, print size,
+            steps, time and memory, for which a few steps are made.
+        progress: How to tell progress: a function of step, done and total, True for a bar, False for
+            silence.
+    """
+
+def train_net(
+    net: Text,
+    *,
+    images: StrPath,
+    output: StrPath,
+    labels: StrPath | None = None,
+    format: Literal['idx', 'cifar10', 'cifar100', 'cifar100_coarse', 'png', 'npy'] | None = None,
+    examples: Text | None = None,
+    resize: Text | None = None,
+    held_out_share: float | None = None,
+    loss: Literal['cross_entropy', 'squared_error'] = 'cross_entropy',
+    epochs: int = 10,
+    steps: int | None = None,
+    batch: int = 128,
+    rate: float = 0.001,
+    weight_decay: float = 0.0,
+    warmup: int | None = None,
+    validate_every: int | None = None,
+    last: bool = False,
+    seed: int = 0,
+    checkpoint: StrPath | None = None,
+    force: bool = False,
+    dry_run: bool = False,
+    progress: Progress = None,
+) -> Result:
+    """Train a small network on labelled images from random weights.
+
+    The output directory is a model for `run` with a recipe of images, in which its linear layers and convolutions are replaced and healed. A share of the images is held out for the curve. The same command gives the same bytes; interrupted, it resumes.
+
+    Args:
+        net: The layers: a file that describes them (YAML or JSON), or `mlp:512,256` for linear layers
+            of these widths with ReLU between them, one output for each class and normalised pixels.
+        images: Images: an idx or npy file, binary records of CIFAR, or a folder with a sub-folder of
+            PNG files for each class.
+        labels: Labels, idx or npy [default: the file beside one called ..images-idx3.., or in the
+            images].
+        format: Format of the images [default: found by what is there].
+        examples: Use these images only: indices from zero such as `0-7999`.
+        resize: Resize the images to this height and width, such as `16,16`: means of areas, or linear
+            between pixels.
+        held_out_share: Share of the images that is held out, at least one, for the curve and the choice
+            of the best step [default: 0.1].
+        loss: The loss; squared error is that to rows with a one at the class.
+        epochs: Epochs over the images.
+        steps: Number of updates, instead of those of --epochs.
+        batch: Images of a batch.
+        rate: Largest learning rate of Adam; it falls to a hundredth along a cosine.
+        weight_decay: Decoupled weight decay of the weights, as in AdamW.
+        warmup: Updates during which the rate rises [default: a twentieth of all, at most 200].
+        validate_every: Updates between two points of the curve, with the held-out loss, and between
+            checkpoints [default: a tenth of all].
+        last: Keep the last step, not the one with the lowest held-out loss.
+        output: Output directory.
+        seed: Seed of initial weights, of the held-out images and of the order of the others.
+        checkpoint: Training checkpoint, which stays when the network is written [default: in the user's
+            store, until then].
+        force: Replace the directory if it exists.
+        dry_run: Print size and steps, and stop.
+        progress: How to tell progress: a function of step, done and total, True for a bar, False for
+            silence.
+    """
+
+def eval_net(
+    net: Text,
+    *,
+    images: StrPath,
+    labels: StrPath | None = None,
+    format: Literal['idx', 'cifar10', 'cifar100', 'cifar100_coarse', 'png', 'npy'] | None = None,
+    examples: Text | None = None,
+    resize: Text | None = None,
+    output: StrPath | None = None,
+    force: bool = False,
+    progress: Progress = None,
+) -> Result:
+    """Measure accuracy and cross-entropy of a small network on labelled images.
+
+    Args:
+        net: A directory that train-net wrote, or a file that describes the layers and names their
+            weights.
+        images: Images: an idx or npy file, binary records of CIFAR, or a folder with a sub-folder of
+            PNG files for each class.
+        labels: Labels, idx or npy [default: the file beside one called ..images-idx3.., or in the
+            images].
+        format: Format of the images [default: found by what is there].
+        examples: Use these images only: indices from zero such as `0-7999`.
+        resize: Resize the images to this height and width, such as `16,16`: means of areas, or linear
+            between pixels.
+        output: Also write the result as JSON to this file.
+        force: Overwrite an existing result.
+        progress: How to tell progress: a function of step, done and total, True for a bar, False for
+            silence.
+    """
+
+def select(
+    model: Text,
+    *,
+    tensor: Text | None = None,
+    site: Text | None = None,
+    rank: int | None = None,
+    rho: float | None = None,
+    keep: float | None = None,
+    rate: float | None = None,
+    quality: bool = False,
+    minimise: bool = False,
+    gamma: Text = '1',
+    order: Literal['1', '2'] = '1',
+    output: StrPath | None = None,
+    force: bool = False,
+    progress: Progress = None,
+) -> Result:
+    """Select the most diverse rows of a matrix, greedily by the Vendi score of a Gaussian kernel, and report the residual of the matrix after projection onto their span.
+
+    Args:
+        model: A weight file, a directory of them, `pocket` for the built-in model, or
+            `owner/name[@revision]` on the hub.
+        tensor: Name of the tensor, which must be a matrix.
+        site: Linear layer by its name in `inspect --slots`; the rows of its weight are output features.
+        rank: Number of rows to select.
+        rho: Number of rows as a share of the smaller side of the matrix, rounded down.
+        keep: Number of rows such that two factors have this share of the parameters.
+        rate: Number of rows as in LASER: the share (10 - RATE) / 10 of the smaller side.
+        quality: Weight the score by quality, the mean of exp(-|x|²) over the rows, which prefers rows
+            of small norm.
+        minimise: Select the least diverse rows.
+        gamma: Parameter G of the kernel exp(-G |x - y|² / 2): a number, or `median` for one over the
+            median squared distance.
+        order: Order of the Vendi score: 1 is Shannon entropy; 2 needs no eigenvalues and is faster.
+        output: Also write the result as JSON to this file.
+        force: Overwrite an existing file.
+        progress: How to tell progress: a function of step, done and total, True for a bar, False for
+            silence.
+    """
+
+def merge(
+    directories: StrPath | Sequence[StrPath],
+    *,
+    output: StrPath,
+    fill: bool = False,
+    progress: Progress = None,
+) -> Result:
+    """Merge what the shards of a job computed, and finish the job.
+
+    Commands with --shard i/N compute a part of their work each, on one machine or on several, and keep it in their output directories. The merged result has the same bytes as that of a single command. A directory may be given twice; what a killed shard did not compute is computed now.
+
+    Args:
+        directories: Output directories of all shards of one job, in any order.
+        output: Output of the job.
+        fill: Also merge if shards are missing, and compute what they would have done.
+        progress: How to tell progress: a function of step, done and total, True for a bar, False for
+            silence.
+    """
+
+def reproduce(
+    directory: StrPath,
+    *,
+    output: StrPath,
+    progress: Progress = None,
+) -> Result:
+    """Run the job of a directory again, and compare the files.
+
+    The same version of the program on the same instruction set gives the same bytes in all files but `measured.json`, which holds times and machine. The exit code is 1 if a file differs.
+
+    Args:
+        directory: A directory that this program wrote: of a recipe, or of a model.
+        output: Output directory.
+        progress: How to tell progress: a function of step, done and total, True for a bar, False for
+            silence.
+    """
+
+def generate(
+    model: Text,
+    *,
+    prompt: Text | Sequence[Text] = (),
+    prompt_file: StrPath | None = None,
+    bos: Literal['auto', 'always', 'never'] = 'auto',
+    max_new_tokens: int | None = None,
+    temperature: float | None = None,
+    top_k: int | None = None,
+    top_p: float | None = None,
+    min_p: float | None = None,
+    repetition_penalty: float | None = None,
+    dtype: Literal['auto', 'f32', 'bf16', 'f16'] = 'auto',
+    seed: int = 0,
+    stop: Text | Sequence[Text] = (),
+    progress: Progress = None,
+) -> Result:
+    """Generate continuations of prompts, greedily unless the model or an option says otherwise.
+
+    Args:
+        model: A checkpoint directory, `pocket` for the built-in model, or `owner/name[@revision]` on
+            the hub.
+        prompt: The prompt; may be given more than once.
+        prompt_file: A text file with one more prompt.
+        bos: Whether prompts start with the beginning-of-sequence token.
+        max_new_tokens: Largest number of new tokens [default: that of the model, or 128].
+        temperature: Sampling temperature, by which logits are divided; 0 is greedy decoding [default:
+            that of the model, or 0].
+        top_k: Sample only from this many of the most likely tokens.
+        top_p: Sample only from the most likely tokens with this total probability.
+        min_p: Sample only from tokens with at least this share of the largest probability.
+        repetition_penalty: Penalty of tokens that already occurred: positive logits are divided by it,
+            negative ones multiplied.
+        dtype: Data type of weights in memory; `auto` is the storage type. Weights are rounded if it has
+            fewer bits; computation is always in f32.
+        seed: Seed of sampling.
+        stop: A stop string; may be given more than once.
+        progress: How to tell progress: a function of step, done and total, True for a bar, False for
+            silence.
+    """

@@ -1,0 +1,365 @@
+"""Energies, forces and motion of molecules.
+
+Written by `python -m linwright._stubs`.
+"""
+
+from collections.abc import Sequence
+from typing import Literal
+
+from ._jobs import StrPath, Text
+from ._progress import Progress
+from ._results import Result
+
+def evaluate(
+    potential: Text,
+    structures: Text,
+    *,
+    units: Text | None = None,
+    energy_key: Text | None = None,
+    forces_key: Text | None = None,
+    exact: bool = False,
+    members: StrPath | Sequence[StrPath] = (),
+    reference_energies: bool = False,
+    compat: bool = False,
+    limit: int | None = None,
+    output: StrPath | None = None,
+    force: bool = False,
+    progress: Progress = None,
+) -> Result:
+    """Energies and forces of structures by a molecular potential, and their errors.
+
+    Errors are measured where the file has reference values: of energies per atom, and of the components of forces. Without --exact, single precision and tables of radial filters are used.
+
+    Several models predict their mean; how much they differ is the unbiased standard deviation. A model of a dipole moment, a spatial extent, a vector or a symmetric tensor predicts that instead, and its errors are measured where the file has a value of this name.
+
+    Args:
+        potential: A checkpoint of torchmd-net (`.ckpt`), a `.safetensors`, or a directory with
+            `model.safetensors`; or an ensemble: a directory of several, or a `.zip` of torchmd-net.
+        structures: Structures in extended XYZ.
+        units: Units of the structures, such as `kcal/mol,A` [default: those of the model].
+        energy_key: Name of the energy in the file [default: REF_energy, energy and others, in this
+            order].
+        forces_key: Name of the forces in the file [default: REF_forces, forces and others, in this
+            order].
+        exact: Compute in double precision, without tables of radial filters.
+        members: Further models of an ensemble: its mean and standard deviation are predicted.
+        reference_energies: Add energies of isolated atoms that the model stores but leaves out
+            (`remove_ref_energy=False` of torchmd-net).
+        compat: Compute the prior `Coulomb` as torchmd-net does, ten times too large with angstroms.
+        limit: Evaluate only the first N structures.
+        output: Write the structures with predicted energies, forces and stress, or other properties, to
+            this file.
+        force: Overwrite an existing file.
+        progress: How to tell progress: a function of step, done and total, True for a bar, False for
+            silence.
+    """
+
+def md(
+    potential: Text,
+    structure: Text,
+    *,
+    output: StrPath,
+    steps: int = 1000,
+    timestep: float = 0.5,
+    ensemble: Literal['nve', 'langevin'] = 'nve',
+    temperature: float | None = None,
+    friction: float | None = None,
+    every: int = 10,
+    seed: int = 0,
+    units: Text | None = None,
+    exact: bool = False,
+    progress: Progress = None,
+) -> Result:
+    """Molecular dynamics with a potential, at constant energy or temperature.
+
+    The directory gets trajectory.xyz (extended XYZ with energy, forces, stress and momenta in the units of ASE: eV, angstroms), log.jsonl (energies, temperature, pressure), final.xyz and a report with the drift of the energy. Run the same command again to resume an interrupted simulation, with the same bits; with more --steps, to continue a finished one.
+
+    Args:
+        potential: A checkpoint of torchmd-net (`.ckpt`), a `.safetensors`, a directory with
+            `model.safetensors`, or an ensemble, whose mean is used: a directory of several, or a `.zip`
+            of torchmd-net.
+        structure: A structure in extended XYZ; the first one of several.
+        steps: Number of time steps, from the first one on; more of them continue a finished simulation.
+        timestep: Time step in femtoseconds.
+        ensemble: What is kept constant: the energy, or the temperature by Langevin dynamics.
+        temperature: Temperature in kelvins, of the velocities that are drawn and of Langevin dynamics.
+            Velocities are those of the structure's column `momenta` if it has one, unless NVE is given
+            a temperature [default: 300].
+        friction: Friction of Langevin dynamics in inverse femtoseconds [default: 0.01].
+        every: Steps between two frames.
+        seed: Seed of velocities and random forces.
+        units: Units of the structure, such as `kcal/mol,A` [default: those of the model].
+        exact: Compute in double precision, without tables of radial filters.
+        output: Directory of the simulation; the same command continues there.
+        progress: How to tell progress: a function of step, done and total, True for a bar, False for
+            silence.
+    """
+
+def relax(
+    potential: Text,
+    structures: Text,
+    *,
+    output: StrPath,
+    optimizer: Literal['lbfgs', 'fire'] = 'lbfgs',
+    fmax: float = 0.05,
+    steps: int = 1000,
+    cell: bool = False,
+    units: Text | None = None,
+    exact: bool = False,
+    limit: int | None = None,
+    force: bool = False,
+    progress: Progress = None,
+) -> Result:
+    """Relax structures with a potential until the forces are small.
+
+    The output has every structure in the units of the input; its keys `converged`, `steps` and `fmax` (eV/A) tell how far each one came. If one did not converge within --steps, all are written and the command ends with code 4.
+
+    Args:
+        potential: A checkpoint of torchmd-net (`.ckpt`), a `.safetensors`, a directory with
+            `model.safetensors`, or an ensemble, whose mean is used: a directory of several, or a `.zip`
+            of torchmd-net.
+        structures: Structures in extended XYZ.
+        optimizer: How to go downhill: L-BFGS is fast near a minimum, FIRE is robust far from one.
+        fmax: Largest force on an atom at the end, in eV/A.
+        steps: Largest number of steps of a structure.
+        cell: Relax the periodic cell too, until the virial for each atom is at most --fmax in eV.
+        units: Units of the structures, such as `kcal/mol,A` [default: those of the model].
+        exact: Compute in double precision, without tables of radial filters.
+        limit: Relax only the first N structures.
+        output: Write the relaxed structures, with energy, forces and stress, to this file.
+        force: Overwrite an existing file.
+        progress: How to tell progress: a function of step, done and total, True for a bar, False for
+            silence.
+    """
+
+def info(
+    potential: Text,
+    *,
+    progress: Progress = None,
+) -> Result:
+    """Architecture, size, units and species of a molecular potential.
+
+    Args:
+        potential: A checkpoint of torchmd-net (`.ckpt`), a `.safetensors`, or a directory with
+            `model.safetensors`; or an ensemble: a directory of several, or a `.zip` of torchmd-net.
+        progress: How to tell progress: a function of step, done and total, True for a bar, False for
+            silence.
+    """
+
+def convert(
+    potential: Text,
+    *,
+    output: StrPath,
+    units: Text | None = None,
+    species: Text | Sequence[Text] = (),
+    force: bool = False,
+    progress: Progress = None,
+) -> Result:
+    """Write a molecular potential as one safetensors file.
+
+    Checkpoints are read without executing anything in them. Weights of the layout before 2026 are rearranged. The file has hyper-parameters, units and species in its metadata.
+
+    Args:
+        potential: A checkpoint of torchmd-net (`.ckpt`), a `.safetensors`, or a directory with
+            `model.safetensors`.
+        output: The file to write, which names of torchmd-net load as a state dict.
+        units: Units of the model, such as `eV,A` [default: those of the file, or eV and angstroms].
+        species: Elements that the model was trained on, such as `H,C,O`; others are refused then
+            [default: those of the file].
+        force: Overwrite an existing file.
+        progress: How to tell progress: a function of step, done and total, True for a bar, False for
+            silence.
+    """
+
+def compress(
+    potential: Text,
+    *,
+    output: StrPath,
+    method: Literal['dense', 'laser', 'low_rank', 'feature', 'svd', 'whitened_svd', 'asvd', 'swift_svd', 'block_hadamard', 'rotor', 'random', 'structured', 'circulant_diagonal', 'kronecker', 'monarch', 'butterfly', 'diagonal_low_rank'] | None = None,
+    operator: Text | None = None,
+    keep: float | None = None,
+    rank: int | None = None,
+    trained: bool = False,
+    epochs: int = 8,
+    layers: Text | None = None,
+    targets: Text | Sequence[Text] = (),
+    sites: Text | Sequence[Text] = (),
+    ignore: Text | Sequence[Text] = (),
+    data: StrPath | None = None,
+    num_structures: int = 200,
+    eval: StrPath | None = None,
+    units: Text | None = None,
+    energy_key: Text | None = None,
+    forces_key: Text | None = None,
+    seed: int = 0,
+    force: bool = False,
+    dry_run: bool = False,
+    progress: Progress = None,
+) -> Result:
+    """Replace linear layers of a molecular potential by smaller ones fitted to structures, and save it.
+
+    Of the interaction layers, those that mix channels and those that make filters of distances are replaced; embedding and readout stay. Errors of energies and forces are measured before and after, in single precision without tables. The other commands for potentials open the directory; only the exact path applies operators as they are, the fast one their dense weights.
+
+    Args:
+        potential: A checkpoint of torchmd-net (`.ckpt`), a `.safetensors`, or a directory with
+            `model.safetensors`.
+        method: Method of replacement (`linwright ls methods`), or a kind of linear operator [default:
+            low_rank, or structured with --operator].
+        operator: Operator for --method structured: a kind (`linwright ls operators`) or a specification
+            as in recipes, `{kind: diagonal_low_rank, rank: 4}`.
+        keep: Share of parameters kept in the targeted layers. A method may only have some sizes: the
+            nearest is used, and --dry-run shows it; low rank never keeps more than this share.
+        rank: Rank of the factors, for methods that have one.
+        trained: Train the replacement from a random start instead of computing it in closed form
+            (low_rank, dense).
+        epochs: Epochs over the calibration samples, for trained methods.
+        layers: Interaction layers to replace: `1`, `0,2`, `0-1` [default: all].
+        targets: Roles to replace: mixing (of channels), filter (from radial functions) [default: both].
+        sites: Names of linear layers to replace: a glob such as `*.linears_tensor.3`, or a regular
+            expression after `re:` [default: all].
+        ignore: Names of linear layers to leave as they are: a glob or, after `re:`, a regular
+            expression.
+        data: Structures in extended XYZ to fit to; their energies and forces are not used. laser and
+            svd need none.
+        num_structures: Largest number of structures to fit to, drawn with the seed.
+        eval: Structures with forces, and energies if there are, on which the potential is evaluated
+            before and after.
+        units: Units of the structures, such as `kcal/mol,A` [default: those of the model].
+        energy_key: Name of the energy in the evaluated file [default: REF_energy, energy and others, in
+            this order].
+        forces_key: Name of the forces in the evaluated file [default: REF_forces, forces and others, in
+            this order].
+        seed: Seed of random initial parameters, and of the structures that are drawn.
+        output: Output directory.
+        force: Replace the directory if it exists.
+        dry_run: Print the plan with its parameters, memory and time, and stop.
+        progress: How to tell progress: a function of step, done and total, True for a bar, False for
+            silence.
+    """
+
+def bench(
+    potential: Text,
+    structures: Text,
+    *,
+    units: Text | None = None,
+    exact: bool = False,
+    limit: int = 8,
+    repeats: int = 9,
+    progress: Progress = None,
+) -> Result:
+    """Time of energies and forces of structures by a molecular potential.
+
+    Each structure is evaluated again and again, neighbour list included. The least time is that of a cost model: products and sums over neighbours at the rates of their kernels, measured in the same run, and nothing else.
+
+    Args:
+        potential: A checkpoint of torchmd-net (`.ckpt`), a `.safetensors`, or a directory with
+            `model.safetensors`.
+        structures: Structures in extended XYZ.
+        units: Units of the structures, such as `kcal/mol,A` [default: those of the model].
+        exact: Compute in double precision, without tables of radial filters.
+        limit: Time only the first N structures.
+        repeats: Timed evaluations of each structure, after two that are not.
+        progress: How to tell progress: a function of step, done and total, True for a bar, False for
+            silence.
+    """
+
+def train(
+    *,
+    data: StrPath,
+    output: StrPath,
+    validation: Text | None = None,
+    test: StrPath | None = None,
+    isolated: StrPath | None = None,
+    references: Literal['least-squares', 'mean', 'none'] | None = None,
+    units: Text | None = None,
+    energy_key: Text | None = None,
+    forces_key: Text | None = None,
+    config: StrPath | None = None,
+    init: StrPath | None = None,
+    channels: int | None = None,
+    layers: int | None = None,
+    radial: int | None = None,
+    cutoff: float | None = None,
+    loss: Literal['mse', 'l1', 'huber'] | None = None,
+    huber_delta: float | None = None,
+    energy_weight: float | None = None,
+    force_weight: float | None = None,
+    energy_ema: float | None = None,
+    force_ema: float | None = None,
+    epochs: int | None = None,
+    steps: int | None = None,
+    batch: int | None = None,
+    rate: float | None = None,
+    weight_decay: float | None = None,
+    warmup: int | None = None,
+    schedule: Literal['cosine', 'plateau'] | None = None,
+    clip: float | None = None,
+    patience: int | None = None,
+    average: float | None = None,
+    validate_every: int | None = None,
+    last: bool = False,
+    seed: int | None = None,
+    checkpoint: StrPath | None = None,
+    force: bool = False,
+    dry_run: bool = False,
+    progress: Progress = None,
+) -> Result:
+    """Train a molecular potential on energies and forces.
+
+    A TensorNet (arXiv 2306.06482) learns the structures of a file; some are held out for the curve, divided as torchmd-net divides them. The output directory is a potential for `molecule eval`, with the curve, the division, and the errors on validation and test structures. The same command gives the same bytes on any number of threads; interrupted, it resumes.
+
+    Args:
+        data: Structures with energies and forces: extended XYZ, an archive of numpy (`.npz`) as MD17,
+            rMD17 and torchmd-net have it, or HDF5 (`.h5`, `.hdf5`) as ANI-1x, SPICE and torchmd-net.
+        validation: Structures that are held out for the curve and the choice of the best step: their
+            number, a share below 1, or a file [default: 0.05, or that of --config].
+        test: Structures that errors are measured on in the end.
+        isolated: Energies of isolated atoms: structures of one atom each. They are subtracted from
+            energies and become part of the potential.
+        references: What is subtracted from energies otherwise: energies of elements by least squares,
+            the mean (and energies are divided by their deviation), or nothing [default: least-squares,
+            or as --config has it].
+        units: Units of the structures, such as `kcal/mol,A` [default: eV,A].
+        energy_key: Name of the energy in the files [default: REF_energy, energy and others, in this
+            order].
+        forces_key: Name of the forces in the files [default: REF_forces, forces and others, in this
+            order].
+        config: Settings of a run of torchmd-net in YAML: architecture, losses, batches and step sizes.
+            Options given beside it come first.
+        init: Start from this potential instead of random weights.
+        channels: Channels [default: 128].
+        layers: Interaction layers [default: 2].
+        radial: Radial functions [default: 32].
+        cutoff: Distance from which atoms do not interact, in the unit of the structures [default: 5].
+        loss: Mean of squares, of absolute values, or of Huber's function [default: mse].
+        huber_delta: Error where Huber's function becomes a line [default: 1].
+        energy_weight: Weight of the loss of energies [default: 0.005].
+        force_weight: Weight of the loss of components of forces [default: 0.5].
+        energy_ema: Share of a batch in a moving average of the energy loss, as torchmd-net's
+            `ema_alpha_y`: it scales the gradient, so it multiplies the weight [default: 1].
+        force_ema: The same of forces, `ema_alpha_neg_dy` [default: 1].
+        epochs: Epochs over the structures [default: 100, or those of --config].
+        steps: Number of updates, instead of epochs.
+        batch: Structures of a batch [default: 8].
+        rate: Largest learning rate of AdamW [default: 0.001].
+        weight_decay: Decoupled weight decay of the weights [default: 0].
+        warmup: Updates during which the rate rises [default: a twentieth of all, at most 500].
+        schedule: How the rate falls then: along a cosine to a hundredth, or by a factor of 0.8 when 25
+            validations bring nothing [default: cosine; with --config as torchmd-net, plateau].
+        clip: Largest norm of a gradient; longer ones are shortened [default: 40].
+        patience: Stop after this many validations without a lower loss.
+        average: Validate and keep moving averages of the weights, with this decay a step, such as
+            0.999.
+        validate_every: Updates between two points of the curve, with the validation loss, and between
+            checkpoints [default: an epoch].
+        last: Keep the last step, not the one with the lowest validation loss.
+        output: Output directory.
+        seed: Seed of initial weights, of the division of the data and of the order of structures
+            [default: 1, or that of --config].
+        checkpoint: Training checkpoint, which stays when the potential is written [default: in the
+            user's store, until then].
+        force: Replace the directory if it exists.
+        dry_run: Print size, sets and steps, and stop.
+        progress: How to tell progress: a function of step, done and total, True for a bar, False for
+            silence.
+    """

@@ -1,0 +1,41 @@
+//! Linwright in Python: the extension module `linwright._linwright`.
+//!
+//! It converts values, releases the lock of the interpreter around work, and has no logic of its
+//! own. The package around it, in `python/linwright`, makes functions of the jobs' schemas, objects
+//! of their results, and adapters to other packages. Without the feature `python` this crate is
+//! empty, so that the workspace builds and tests where there is no Python (ADR 0043).
+
+#[cfg(feature = "python")]
+mod failure;
+#[cfg(feature = "python")]
+mod jobs;
+#[cfg(feature = "python")]
+mod language;
+#[cfg(feature = "python")]
+mod monitor;
+#[cfg(feature = "python")]
+mod operator;
+#[cfg(feature = "python")]
+mod outcome;
+#[cfg(feature = "python")]
+mod potential;
+#[cfg(feature = "python")]
+mod sums;
+
+/// The extension module.
+#[cfg(feature = "python")]
+#[pyo3::pymodule]
+mod _linwright {
+    #[pymodule_export]
+    use crate::jobs::{build, find, run, schema, set_threads, verbs};
+    #[pymodule_export]
+    use crate::language::RawLanguageModel;
+    #[pymodule_export]
+    use crate::operator::{RawOperator, RawTape, fit, kinds};
+    #[pymodule_export]
+    use crate::outcome::RawOutcome;
+    #[pymodule_export]
+    use crate::potential::RawPotential;
+    #[pymodule_export]
+    use crate::sums::RawSums;
+}

@@ -1,0 +1,42 @@
+"""Writes testdata/tensornet/{own,ani,spice,other,shapes}.h5: two molecules in the groups of each data set.
+
+One structure of water has no energy (NaN). `other.h5` has no group of a known layout, the forces of `shapes.h5` are of
+fewer atoms than its positions. h5py 3.16.
+"""
+
+from pathlib import Path
+
+import h5py
+import numpy as np
+
+OUT = Path(__file__).parents[2] / "testdata" / "tensornet"
+
+WATER = np.array([[[0, 0, 0.1 * k], [0, 0.8, -0.5], [0, -0.8, -0.5]] for k in range(3)])
+ENERGIES = np.array([-1.5, np.nan, -1.25])
+FORCES = np.arange(27, dtype=np.float32).reshape(3, 3, 3)
+HYDROGEN = np.array([[[0, 0, 0], [0, 0, 0.7]]])
+
+
+def write(name, species, positions, energies, forces, sign=1, parent="", packed=False):
+    with h5py.File(OUT / name, "w") as file:
+        for molecule, numbers, places, energy, force in [
+            ("water", [8, 1, 1], WATER, ENERGIES, FORCES),
+            ("hydrogen", [1, 1], HYDROGEN, np.array([-0.5]), np.zeros((1, 2, 3))),
+        ]:
+            group = file.create_group(parent + molecule)
+            options = dict(chunks=True, compression="gzip") if packed else {}
+            group.create_dataset(species, data=np.array(numbers, dtype=np.uint8))
+            group.create_dataset(positions, data=places, **options)
+            group.create_dataset(energies, data=energy, **options)
+            group.create_dataset(forces, data=sign * force, **options)
+
+
+write("own.h5", "types", "pos", "energy", "forces")
+write("ani.h5", "atomic_numbers", "coordinates", "wb97x_dz.energy", "wb97x_dz.forces", packed=True)
+write("spice.h5", "atomic_numbers", "conformations", "formation_energy", "dft_total_gradient", parent="set/")
+with h5py.File(OUT / "other.h5", "w") as file:
+    file["water/x"] = WATER
+with h5py.File(OUT / "shapes.h5", "w") as file:
+    file["water/types"] = [8, 1, 1]
+    file["water/pos"] = WATER[:2]
+    file["water/forces"] = FORCES[:2, :2]
