@@ -1,10 +1,11 @@
 //! `fit`: a matrix, or rows and what they become, by operators of any kind.
 
 use crate::workshop::{Workshop, names};
-use linwright::files::NpzArray;
+use linwright::files::{NpzArray, TensorFile};
 use linwright::ops::{CirculantDiagonal, CirculantFactors, CirculantParameterisation, LinearOp};
 use linwright::tensor::{Mat, RngKey};
 use serde_json::Value;
+use std::path::{Path, PathBuf};
 
 fn number(value: &Value, key: &str) -> f64 {
     value[key].as_f64().unwrap_or_else(|| panic!("{key} in {value}"))
@@ -115,4 +116,72 @@ fn what_cannot_be_fitted_is_told() {
     ] {
         w.fails(&format!("fit {args}"), code, words);
     }
+}
+
+/// Golden targets: every set of `cdflow` under `$LINWRIGHT_GOLDEN`, by default `testdata/golden` of
+/// the workspace. The command does at least as well as the reference errors, up to 2 %.
+#[test]
+fn golden_fits_reach_the_reference_errors() {
+    let w = Workshop::new();
+    for (path, about) in golden_sets() {
+        let reference = &about["fit_reference"];
+        let error = |args: &str| {
+            let found = w.ok_json(&format!("fit {args} --starts 24 --seed 3"));
+            errors(&found, "circulant_diagonal")[0]
+        };
+        let of_tensor = |name: &str, operator: &str| {
+            error(&format!("{} --tensor fit.{name} --operator {operator}", path.display()))
+        };
+        let check = |what: &str, found: f64, want: &Value| {
+            let want = want.as_f64().unwrap_or_else(|| panic!("{what} of {}", path.display()));
+            assert!(found <= 1.02 * want, "{}: {what} is {found}, reference {want}", path.display());
+        };
+        let exact = of_tensor("exact_m2_n12", "cd:2");
+        assert!(exact < 1e-9, "{}: recovered to {exact}", path.display());
+        let kernel = reference["exp_kernel16_m2_from_ones_sweeps"].as_object().unwrap();
+        let last = kernel.values().filter_map(Value::as_f64).fold(f64::INFINITY, f64::min);
+        check("exp_kernel16, m = 2", of_tensor("exp_kernel16", "cd:2"), &last.into());
+        let three = of_tensor("exp_kernel16", "cd:3");
+        check("exp_kernel16, m = 3", three, &reference["exp_kernel16_m3_best"]);
+        let two = of_tensor("gauss12", "cd:2");
+        check("gauss12, m = 2", two, &reference["gauss12_m2_als_12starts"][0]);
+        check("gauss12, m = 4", of_tensor("gauss12", "cd:4"), &reference["gauss12_m4_lm_best4"]);
+        // The set has samples as columns.
+        for (name, to) in [("X12x200", "x.npy"), ("Y12x200", "y.npy")] {
+            write(&w, to, &golden_columns(&path, name).transpose());
+        }
+        for m in [2, 3, 4] {
+            let found = error(&format!("y.npy --inputs x.npy --operator cd:{m}"));
+            let name = format!("data_m{m}_relres_best4");
+            check(&name, found, &reference[&name]);
+        }
+    }
+}
+
+#[allow(
+    clippy::disallowed_methods,
+    reason = "an environment variable gives the folder of the golden vectors"
+)]
+fn golden_sets() -> Vec<(PathBuf, Value)> {
+    let default = Path::new(env!("CARGO_MANIFEST_DIR")).join("../../testdata/golden");
+    let root = std::env::var_os("LINWRIGHT_GOLDEN").map_or(default, PathBuf::from);
+    let root = root.join("cdflow");
+    let mut paths: Vec<PathBuf> = names(&root).iter().map(|name| root.join(name)).collect();
+    paths.retain(|path| path.extension().is_some_and(|ending| ending == "safetensors"));
+    assert!(!paths.is_empty(), "no set in {}", root.display());
+    let about = |path: &PathBuf| {
+        let bytes = std::fs::read(path.with_extension("json")).expect("a description");
+        serde_json::from_slice(&bytes).expect("JSON")
+    };
+    paths.into_iter().map(|path| (path.canonicalize().unwrap(), about(&path))).collect()
+}
+
+/// A matrix of a set.
+fn golden_columns(path: &Path, name: &str) -> Mat<f64> {
+    let file = TensorFile::open(path).unwrap();
+    let info = &file.tensors()[&format!("fit.{name}")];
+    let count = info.shape.iter().product();
+    let bytes = file.stored(info, 0..count);
+    let numbers = bytes.as_chunks::<8>().0.iter().map(|bytes| f64::from_le_bytes(*bytes));
+    Mat::from_vec(info.shape[0], info.shape[1], numbers.collect())
 }

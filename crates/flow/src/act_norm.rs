@@ -41,12 +41,13 @@ impl<T: Scalar> ActNorm<T> {
     /// Makes the outputs of these rows zero on average, with unit variance.
     pub(crate) fn start(&mut self, x: &Mat<T>) {
         let count = x.rows().max(1) as f64;
-        for c in 0..x.cols() {
+        let channels = self.bias.iter_mut().zip(&mut self.log_scale);
+        for (c, (bias, log_scale)) in channels.enumerate() {
             let column = || (0..x.rows()).map(|i| x.at(i, c).to_f64());
             let mean = column().sum::<f64>() / count;
             let variance = column().map(|value| (value - mean).powi(2)).sum::<f64>() / count;
-            self.bias[c] = T::from_f64(-mean);
-            self.log_scale[c] = T::from_f64(-variance.sqrt().max(LEAST_DEVIATION).ln());
+            *bias = T::from_f64(-mean);
+            *log_scale = T::from_f64(-variance.sqrt().max(LEAST_DEVIATION).ln());
         }
     }
 
@@ -87,10 +88,10 @@ impl<T: Scalar> ActNorm<T> {
                 scale[c] += y.to_f64() * dy.to_f64();
             }
         }
-        for c in 0..channels {
-            grads[0][c] = T::from_f64(bias[c] * scales[c].to_f64());
-            grads[1][c] = T::from_f64(scale[c] + of_log_det);
-        }
+        let of_bias = bias.iter().zip(&scales).map(|(sum, scale)| sum * scale.to_f64());
+        grads[0].iter_mut().zip(of_bias).for_each(|(to, of)| *to = T::from_f64(of));
+        let of_scale = scale.iter().map(|sum| sum + of_log_det);
+        grads[1].iter_mut().zip(of_scale).for_each(|(to, of)| *to = T::from_f64(of));
         self.each_row(dy, |dy, c| dy * scales[c]);
         self.inverse(y);
     }

@@ -99,7 +99,7 @@ impl<T: Scalar> Coupling<T> {
         let out = 2 * (extent.channels - kept);
         let widths = [(hidden, kernel), (hidden, 1), (out, kernel)];
         let net = random_net(&net_spec(extent, kept, &widths), key);
-        let net = net.map_err(|source| FlowError::Net { layer: name.clone(), source })?;
+        let net = net.map_err(|source| FlowError::Net { layer: name.clone(), source: source.into() })?;
         Ok(Self { name, kept, net })
     }
 
@@ -114,7 +114,7 @@ impl<T: Scalar> Coupling<T> {
     }
 
     fn failed(&self, source: NetError) -> FlowError {
-        FlowError::Net { layer: self.name.clone(), source }
+        FlowError::Net { layer: self.name.clone(), source: source.into() }
     }
 
     /// Couples the rows, in place; adds the determinants to those of the examples.
@@ -201,7 +201,7 @@ impl<T: Scalar> Coupling<T> {
                     let shifted = *y / scale;
                     *raw = (*dy * *y + of_log_det) * rest;
                     *y = shifted - *shift;
-                    *dy = *dy * scale;
+                    *dy *= scale;
                     *shift = *dy;
                 }
             }

@@ -46,7 +46,7 @@ pub enum FlowError {
         /// The layer.
         layer: String,
         /// What is wrong.
-        source: NetError,
+        source: Box<NetError>,
     },
     /// Numbers of another extent.
     #[error("{what} has {found}; expected {expected}")]

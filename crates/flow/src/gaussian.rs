@@ -119,9 +119,9 @@ mod tests {
             let mut sum = Mat::<f64>::zeros(n, n);
             for k in 0..count {
                 let point = density.point(RngKey::new(1).fold_index(k));
-                for i in 0..n {
-                    for j in 0..n {
-                        *sum.at_mut(i, j) += f64::from(point[i]) * f64::from(point[j]);
+                for (i, a) in point.iter().enumerate() {
+                    for (j, b) in point.iter().enumerate() {
+                        *sum.at_mut(i, j) += f64::from(*a) * f64::from(*b);
                     }
                 }
             }

@@ -92,7 +92,7 @@ pub fn velocity_examples(
 }
 
 fn failed(source: NetError) -> FlowError {
-    FlowError::Net { layer: "velocity".to_owned(), source }
+    FlowError::Net { layer: "velocity".to_owned(), source: source.into() }
 }
 
 /// Points and a time as the input of a network.

@@ -92,8 +92,8 @@ fn determinants_are_those_of_the_jacobian() {
                 latents(&moved)
             };
             let (up, down) = (moved(step), moved(-step));
-            for i in 0..dims {
-                *jacobian.at_mut(i, j) = (up[i] - down[i]) / (2.0 * step);
+            for (i, (up, down)) in up.iter().zip(&down).enumerate() {
+                *jacobian.at_mut(i, j) = (up - down) / (2.0 * step);
             }
         }
         let (expected, _) = linalg::log_abs_det(jacobian.view());
@@ -190,10 +190,10 @@ fn batches_may_be_split_and_threads_change_nothing() {
     let one = parallel::with_threads(1, run).unwrap();
     assert_eq!(parallel::with_threads(3, run).unwrap(), one);
     let all = flow.encode(x.clone(), &mut Workspace::default()).unwrap().nll();
-    for k in 0..6 {
+    for (k, of_all) in all.iter().enumerate() {
         let part = x.view().rows_range(64 * k, 64).to_mat();
         let nll = flow.encode(part, &mut Workspace::default()).unwrap().nll()[0];
-        assert!((nll - all[k]).abs() < 1e-3 * nll.abs(), "{k}: {nll}, {}", all[k]);
+        assert!((nll - of_all).abs() < 1e-3 * nll.abs(), "{k}: {nll}, {of_all}");
     }
 }
 
@@ -208,9 +208,9 @@ fn mixing_does_not_know_places() {
     let mut ws = Workspace::default();
     let (y, of_turned) =
         (mixing.forward(&x, &mut ws).unwrap(), mixing.forward(&turned, &mut ws).unwrap());
-    for i in 0..12 {
+    for (i, from) in order.iter().enumerate() {
         for c in 0..5 {
-            let off = (of_turned.at(i, c) - y.at(order[i] as usize, c)).abs();
+            let off = (of_turned.at(i, c) - y.at(*from as usize, c)).abs();
             assert!(off < 1e-14, "{i}, {c}");
         }
     }

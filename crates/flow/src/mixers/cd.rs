@@ -11,7 +11,7 @@ pub(super) const ABOUT: &str = "M diagonals and M - 1 circulants";
 /// Most factors.
 const MOST: usize = 256;
 
-/// `cd:M` with polar parameters, or others by name.
+/// `cd:M` with polar parameters, or others by name; diagonals of ones and spectra of random phases.
 pub(super) fn build<T: Scalar>(
     words: &Words<'_>,
     channels: usize,
@@ -28,7 +28,20 @@ pub(super) fn build<T: Scalar>(
         }
     };
     let spec = CirculantDiagonalSpec { factors, parameterisation, ..Default::default() };
-    registered(&OpSpec::CirculantDiagonal(spec), channels, key)
+    let mut op = registered::<T>(&OpSpec::CirculantDiagonal(spec), channels, key)?;
+    // Signs never change in training. Those of the diagonal that acts first would hide from the
+    // circulant what neighbours have in common.
+    for signs in op.map_mut().buffers_mut() {
+        if signs.name == "diagonal_signs" {
+            signs.values.fill(0);
+        }
+    }
+    for diagonals in op.map_mut().params_mut() {
+        if diagonals.name == "diagonals" {
+            diagonals.values.iter_mut().for_each(|d| *d = d.abs());
+        }
+    }
+    Ok(op)
 }
 
 pub(super) fn least_numbers(_words: &Words<'_>, channels: u64) -> u64 {

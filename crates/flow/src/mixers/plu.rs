@@ -29,7 +29,7 @@ pub(super) fn least_numbers(_words: &Words<'_>, channels: u64) -> u64 {
     channels * channels
 }
 
-/// `(P A)_i = A_order(i)`, with the transposed order in rows: row `order[i]` of W is row i of `L R`.
+/// Row `order[i]` of W is row i of `L R`, with `R = U + diag(s)`.
 #[derive(Clone, Debug)]
 struct Plu {
     order: Vec<u32>,

@@ -65,6 +65,17 @@ fn orthogonal_kinds_keep_lengths() {
 }
 
 #[test]
+fn diagonals_of_circulants_start_positive() {
+    for text in ["cd:2", "cd:3:raw", "cd:2:time"] {
+        let op = MixSpec::parse(text).unwrap().build::<f64>(8, RngKey::new(2)).unwrap();
+        let signs = op.map().buffers().into_iter().filter(|b| b.name == "diagonal_signs");
+        assert!(signs.flat_map(|b| b.values.to_vec()).all(|sign| sign == 0), "{text}");
+        let free = op.map().params().into_iter().filter(|p| p.name == "diagonals");
+        assert!(free.flat_map(|p| p.values.to_vec()).all(|d| d > 0.0), "{text}");
+    }
+}
+
+#[test]
 fn wrong_texts_are_told_with_all_forms() {
     let cases = [
         ("wavelet", "no kind \"wavelet\""),

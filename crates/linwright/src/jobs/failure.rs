@@ -349,7 +349,7 @@ impl From<FlowError> for Failure {
         match error {
             FlowError::File(error) => Self { message, ..Self::from(error) },
             FlowError::Image(error) => Self { message, ..Self::from(error) },
-            FlowError::Net { source, .. } => Self { message, ..Self::from(source) },
+            FlowError::Net { source, .. } => Self { message, ..Self::from(*source) },
             FlowError::Option { .. } | FlowError::Extent { .. } => Self::usage(message),
             FlowError::Interrupted => Self::interrupted(message),
             FlowError::Operator { .. }

@@ -1,4 +1,4 @@
-//! The updates of Adam, AdamW and Adamax, fused: one pass over parameter, gradient and both moments.
+//! The updates of Adam, AdamW and Adamax, fused: one pass over parameter, gradient and moments.
 
 #![allow(unsafe_code, reason = "threads update disjoint parts of one matrix")]
 

@@ -118,8 +118,9 @@ pub struct FlowTrainingOptions {
     /// How moments of the gradient become an update.
     #[schemars(with = "Names<OptimizerKind>")]
     pub optimizer: OptimizerKind,
-    /// Largest learning rate; it falls to a hundredth along a cosine.
-    pub rate: f64,
+    /// Largest learning rate; it falls to a hundredth along a cosine [default: 0.001 of images,
+    /// 0.005 of points].
+    pub rate: Option<f64>,
     /// Updates during which the rate rises [default: a tenth of all, at most 500].
     pub warmup: Option<u64>,
     /// Largest norm of a gradient; longer ones are shortened [default: 10].
@@ -143,7 +144,7 @@ impl Default for FlowTrainingOptions {
             steps: 1000,
             batch: None,
             optimizer: OptimizerKind::Adam,
-            rate: 1e-3,
+            rate: None,
             warmup: None,
             clip: None,
             average: None,

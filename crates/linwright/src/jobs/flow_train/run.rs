@@ -1,6 +1,6 @@
 //! The training, and what it writes.
 
-use super::{FlowNetworkOptions, FlowTrain, FlowTrainingOptions};
+use super::{FlowNetworkOptions, FlowSetOptions, FlowTrain, FlowTrainingOptions};
 use crate::jobs::outcome::text;
 use crate::jobs::saving::beside_new;
 use crate::jobs::training::{Forward, Resumable, advised};
@@ -18,6 +18,9 @@ use linwright_train::{
 };
 use serde_json::{Value, json};
 
+/// Default learning rates.
+const IMAGE_RATE: f64 = 1e-3;
+const POINT_RATE: f64 = 5e-3;
 /// The learning rate ends at this share of its peak.
 const FLOOR: f64 = 0.01;
 /// Points of the curve after the first.
@@ -47,7 +50,7 @@ impl FlowTrainingOptions {
         let wrong = |flag: &str, value: f64, expected: &str| {
             Err(JobError::new(format!("--{flag} {value}: expected {expected}")))
         };
-        for (flag, value) in [("rate", Some(self.rate)), ("clip", self.clip)] {
+        for (flag, value) in [("rate", self.rate), ("clip", self.clip)] {
             if let Some(value) = value.filter(|value| !(*value > 0.0 && value.is_finite())) {
                 return wrong(flag, value, "a finite number above zero");
             }
@@ -58,15 +61,16 @@ impl FlowTrainingOptions {
         Ok(())
     }
 
-    fn settings(&self) -> TrainSettings {
+    fn settings(&self, spec: &FlowSpec) -> TrainSettings {
         let steps = self.steps;
+        let rate = self.rate.unwrap_or(if spec.is_image() { IMAGE_RATE } else { POINT_RATE });
         let warmup = self.warmup.unwrap_or((steps / 10).min(500)).min(steps);
         let clip_norm = Some(self.clip.unwrap_or(CLIP));
         let (kind, average, patience) = (self.optimizer, self.average, self.patience);
         TrainSettings {
             name: "flow".into(),
             steps,
-            schedule: Schedule { peak: self.rate, warmup, floor: FLOOR * self.rate },
+            schedule: Schedule { peak: rate, warmup, floor: FLOOR * rate },
             optimizer: OptimizerSettings { clip_norm, kind, ..OptimizerSettings::default() },
             validate_every: self.validate_every.unwrap_or(steps.div_ceil(POINTS)),
             keep_best: !self.last,
@@ -74,6 +78,23 @@ impl FlowTrainingOptions {
             divergence_factor: f64::INFINITY,
             rules: Rules { average, patience, ..Rules::default() },
         }
+    }
+}
+
+impl FlowSetOptions {
+    /// Refuses options that the data have no use for.
+    fn check(&self, examples: &FlowExamples) -> Result<(), Failure> {
+        let drawn = examples.count().is_none();
+        let is_image = examples.extent().places() > 1;
+        let flag = match self {
+            Self { resize: Some(_), .. } if !is_image => "--resize: points have no size",
+            Self { limit: Some(_), .. } if drawn => "--limit: fresh points are drawn in each step",
+            Self { held_out_share: Some(_), .. } if drawn => {
+                "--held-out-share: fresh points are drawn in each step"
+            }
+            _ => return Ok(()),
+        };
+        Err(Failure::usage(flag).hint("leave it out, or give a file as --data"))
     }
 }
 
@@ -136,13 +157,15 @@ impl<'a> Prepared<'a> {
     fn new(job: &'a FlowTrain) -> Result<Self, Failure> {
         let key = RngKey::new(job.seed).fold("flow");
         let examples = FlowExamples::open(&job.data, size(job.sets.resize.as_deref())?)?;
+        job.sets.check(&examples)?;
         let spec = job.network.spec(&examples)?;
         let flow = Flow::random(&spec, key.fold("numbers"))?;
         check_memory(flow.parameters())?;
         let (training, held_out) = divided(job, &examples, key)?;
         let batch = job.training.batch.unwrap_or(if spec.is_image() { 64 } else { 256 });
         let plan = FlowPlan { training, held_out, batch, key };
-        Ok(Self { job, examples, flow, plan, settings: job.training.settings() })
+        let settings = job.training.settings(&spec);
+        Ok(Self { job, examples, flow, plan, settings })
     }
 
     /// Identifies the training in its checkpoint.
