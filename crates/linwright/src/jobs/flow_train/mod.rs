@@ -128,7 +128,7 @@ pub struct FlowTrainingOptions {
     /// Validate and keep moving averages of the numbers, with this decay a step, such as 0.999.
     pub average: Option<f64>,
     /// Updates between two points of the curve, with the held-out bits, and between checkpoints
-    /// [default: a tenth of all].
+    /// [default: a tenth of all, and at least as many as held-out examples fill batches].
     #[schemars(range(min = 1))]
     pub validate_every: Option<u64>,
     /// Stop after this many points of the curve without fewer bits.

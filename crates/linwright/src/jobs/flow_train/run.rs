@@ -61,8 +61,11 @@ impl FlowTrainingOptions {
         Ok(())
     }
 
-    fn settings(&self, spec: &FlowSpec) -> TrainSettings {
+    /// The settings of a training, of which a validation takes so many batches.
+    fn settings(&self, spec: &FlowSpec, validation: usize) -> TrainSettings {
         let steps = self.steps;
+        // Validations take no longer than the training itself.
+        let tenth = steps.div_ceil(POINTS).max(validation as u64).min(steps);
         let rate = self.rate.unwrap_or(if spec.is_image() { IMAGE_RATE } else { POINT_RATE });
         let warmup = self.warmup.unwrap_or((steps / 10).min(500)).min(steps);
         let clip_norm = Some(self.clip.unwrap_or(CLIP));
@@ -72,7 +75,7 @@ impl FlowTrainingOptions {
             steps,
             schedule: Schedule { peak: rate, warmup, floor: FLOOR * rate },
             optimizer: OptimizerSettings { clip_norm, kind, ..OptimizerSettings::default() },
-            validate_every: self.validate_every.unwrap_or(steps.div_ceil(POINTS)),
+            validate_every: self.validate_every.unwrap_or(tenth),
             keep_best: !self.last,
             // Bits of points may be below zero, of which no multiple is a limit.
             divergence_factor: f64::INFINITY,
@@ -164,7 +167,7 @@ impl<'a> Prepared<'a> {
         let (training, held_out) = divided(job, &examples, key)?;
         let batch = job.training.batch.unwrap_or(if spec.is_image() { 64 } else { 256 });
         let plan = FlowPlan { training, held_out, batch, key };
-        let settings = job.training.settings(&spec);
+        let settings = job.training.settings(&spec, plan.held_out.len().div_ceil(plan.batch));
         Ok(Self { job, examples, flow, plan, settings })
     }
 
