@@ -134,7 +134,11 @@ fn golden_fits_reach_the_reference_errors() {
         };
         let check = |what: &str, found: f64, want: &Value| {
             let want = want.as_f64().unwrap_or_else(|| panic!("{what} of {}", path.display()));
-            assert!(found <= 1.02 * want, "{}: {what} is {found}, reference {want}", path.display());
+            assert!(
+                found <= 1.02 * want,
+                "{}: {what} is {found}, reference {want}",
+                path.display()
+            );
         };
         let exact = of_tensor("exact_m2_n12", "cd:2");
         assert!(exact < 1e-9, "{}: recovered to {exact}", path.display());

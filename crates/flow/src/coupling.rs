@@ -99,7 +99,8 @@ impl<T: Scalar> Coupling<T> {
         let out = 2 * (extent.channels - kept);
         let widths = [(hidden, kernel), (hidden, 1), (out, kernel)];
         let net = random_net(&net_spec(extent, kept, &widths), key);
-        let net = net.map_err(|source| FlowError::Net { layer: name.clone(), source: source.into() })?;
+        let net =
+            net.map_err(|source| FlowError::Net { layer: name.clone(), source: source.into() })?;
         Ok(Self { name, kept, net })
     }
 

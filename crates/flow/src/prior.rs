@@ -142,7 +142,8 @@ impl<T: Scalar> Split<T> {
         let spec = net_spec(extent, kept, &[(2 * (extent.channels - kept), kernel)]);
         // The only layer starts at zero, so that no key is drawn from.
         let net = random_net(&spec, RngKey::new(0));
-        let net = net.map_err(|source| FlowError::Net { layer: name.clone(), source: source.into() })?;
+        let net =
+            net.map_err(|source| FlowError::Net { layer: name.clone(), source: source.into() })?;
         Ok(Self { name, kept, net })
     }
 
@@ -199,8 +200,8 @@ impl<T: Scalar> Split<T> {
     ) -> Result<Mat<T>, FlowError> {
         let batch = Batch { rows: kept.clone(), examples };
         let passed = self.net.pass_in(batch, Some(RngKey::new(0)), ws);
-        let (mut moments, passed) =
-            passed.map_err(|source| FlowError::Net { layer: self.name.clone(), source: source.into() })?;
+        let (mut moments, passed) = passed
+            .map_err(|source| FlowError::Net { layer: self.name.clone(), source: source.into() })?;
         let mut dz = Mat::zeros(z.rows(), z.cols());
         for i in 0..z.rows() {
             let (mean, log_std) = moments.row_mut(i).split_at_mut(z.cols());
