@@ -14,10 +14,10 @@ const LENGTH: f64 = 0.75;
 
 /// Words of documents, in which queries are looked up by Okapi BM25.
 ///
-/// `score(d, q) = Σ_w r_w f (k + 1) / (f + k (1 - b + b |d| / mean))` with
-/// `r_w = ln(1 + (N - n_w + 1/2) / (n_w + 1/2))`, over the words w of the query, each as often as it occurs there; `n_w` documents have w, `f`
-/// times in d. Words are runs of letters and digits in lower case. Source: Robertson and Zaragoza
-/// 2009, with the logarithm of Lucene, which is never negative.
+/// `score(d, q) = Σ_w r_w f (k + 1) / (f + k (1 - b + b |d| / mean))` over the words w of the
+/// query, each as often as it occurs there, with `r_w = ln(1 + (N - n_w + 1/2) / (n_w + 1/2))`:
+/// `n_w` documents have w, `f` times in d. Words are runs of letters and digits in lower case.
+/// Source: Robertson and Zaragoza 2009, with the logarithm of Lucene, which is never negative.
 #[derive(Clone, Debug)]
 pub struct Bm25 {
     /// For each word the documents that have it, and how often.

@@ -62,8 +62,8 @@ pub enum Reduction {
 }
 
 impl Reduction {
-    /// Every reduction.
-    pub const ALL: [Self; 2] = [Self::Sum, Self::Mean];
+    /// Every reduction, the default of options first.
+    pub const ALL: [Self; 2] = [Self::Mean, Self::Sum];
 
     /// Its name in options and manifests.
     #[must_use]

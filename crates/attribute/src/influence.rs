@@ -70,6 +70,9 @@ pub(crate) trait Precondition {
     }
 }
 
+/// What is done with a block of layers and its curvature.
+type OnBlock<'a> = dyn FnMut(Range<usize>, &dyn Precondition) -> Result<(), AttributeError> + 'a;
+
 /// Queries that were multiplied by what their comparison asks for.
 #[derive(Clone, Debug)]
 pub struct Prepared {
@@ -305,7 +308,7 @@ impl<'a> Attribution<'a> {
     fn each_block(
         &self,
         monitor: &mut dyn Monitor,
-        work: &mut dyn FnMut(Range<usize>, &dyn Precondition) -> Result<(), AttributeError>,
+        work: &mut OnBlock<'_>,
     ) -> Result<(), AttributeError> {
         monitor.step("curvature");
         let layers = self.store.manifest().layers.len();

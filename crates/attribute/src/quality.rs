@@ -9,8 +9,8 @@ use std::collections::BTreeSet;
 /// the scores of the examples in the subset with the outcome of a network that was trained on them.
 ///
 /// `scores`: (examples, queries); `outcomes`: (subsets, queries), larger where the answer is
-/// better, such as margins. None for a query whose sums or outcomes are all equal. Source: Ilyas et al.
-/// 2022, arXiv:2202.00622; Park et al. 2023, arXiv:2303.14186.
+/// better, such as margins. None for a query whose sums or outcomes are all equal. Sources: Ilyas
+/// et al. 2022, arXiv:2202.00622; Park et al. 2023, arXiv:2303.14186.
 ///
 /// # Panics
 /// If the numbers of subsets or queries differ, or a subset has an example that there is not.

@@ -168,10 +168,10 @@ mod tests {
             let row = Mat::from_vec(1, 4, outputs.row(i).to_vec());
             value(target, &targets[i..=i], &row).0
         };
-        for i in 0..2 {
+        for (i, &chosen) in targets.iter().enumerate() {
             let p = (-each(Target::Loss, i)).exp();
             assert!((each(Target::Margin, i) + (p / (1.0 - p)).ln()).abs() < 1e-5);
-            assert_eq!(each(Target::Token, i), -f64::from(outputs.at(i, targets[i] as usize)));
+            assert_eq!(each(Target::Token, i), -f64::from(outputs.at(i, chosen as usize)));
         }
         for target in Target::ALL {
             assert_eq!(target.to_string().parse::<Target>().unwrap(), target);

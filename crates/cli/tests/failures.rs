@@ -43,7 +43,7 @@ fn with_json_an_error_is_one_line_of_json() {
         ("inspect nowhere --slots", 1, "nowhere"),
         ("generate model -p x --top-p 1.5", 2, "--top-p is 1.5"),
         ("eval model --no-such-option", 2, "'--no-such-option'"),
-        ("generate model", 2, "--prompt"),
+        ("generate model", 2, "no prompt"),
         ("run -r nowhere.yaml", 3, "nowhere.yaml"),
     ] {
         let stderr = w.run(&format!("{command} --json --quiet"));

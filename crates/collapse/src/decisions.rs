@@ -1,8 +1,8 @@
 //! NC4, and cosines of single samples: a second pass, with the means of the first.
 //!
-//! A row is decided by the head, `argmax_k w_k · x + b_k` over all classes, and by the nearest mean,
-//! `argmin_k |x - μ_k|` over those with samples; of equal ones the first counts. Distances come from
-//! products, and those within rounding of the least are computed again as differences.
+//! A row is decided by the head, `argmax_k w_k · x + b_k` over all classes, and by the nearest
+//! mean, `argmin_k |x - μ_k|` over those with samples; of equal ones the first counts. Distances
+//! come from products, and those within rounding of the least are computed again as differences.
 
 use crate::metrics::present_rows;
 use crate::pairs::{distance_squared, dot, norm};

@@ -1,7 +1,8 @@
 //! Features of all layers of a small network.
 //!
-//! The features of a layer are its output for each example: all its numbers up to [`MOST_FEATURES`],
-//! of more the means over places (of an image, a sequence), as a global average pooling would give.
+//! The features of a layer are its output for each example: all its numbers up to
+//! [`MOST_FEATURES`], of more the means over places (of an image, a sequence), as a global average
+//! pooling would give.
 
 use crate::CollapseError;
 use linwright_nets::{Batch, Labelled, LayerSpec, Net, Targets};

@@ -1,8 +1,8 @@
 //! Sums as safetensors files, so that shards and later batches can be merged.
 //!
 //! Tensors `counts` (K, U64), `sums` and `sums_lost` (K, d), `squares` and `squares_lost` (K), and,
-//! with scatter, `scatter` and `scatter_lost` (the lower triangle, row by row), all F64. The parts of
-//! a sum are its rounded value and what rounding lost.
+//! with scatter, `scatter` and `scatter_lost` (the lower triangle, row by row), all F64. The parts
+//! of a sum are its rounded value and what rounding lost.
 
 use crate::sums::{Parts, Scatter};
 use crate::{ClassSums, CollapseError, Keep};

@@ -13,13 +13,13 @@
 //! scatter `d²` multiply-adds, or several times that up to [`EXACT_FEATURES`].
 //!
 //! Numerical notes. Differences of squares cancel: for features of mean 1000 and deviation 1 single
-//! precision has no digit left, double precision ten. Every sum is kept as two doubles, 106 bits, of
-//! exact products ([`exact_sum`]), so 86 bits are left, and neither order nor batches nor merges
-//! change a bit of the totals. `T` is a product of matrices: up to [`EXACT_FEATURES`] features it is
-//! made of slices of 22 bits, whose products are exact in double precision (Ozaki et al. 2012,
+//! precision has no digit left, double precision ten. Every sum is kept as two doubles, 106 bits,
+//! of exact products ([`exact_sum`]), so 86 bits are left, and neither order nor batches nor merges
+//! change a bit of the totals. `T` is a product of matrices: up to [`EXACT_FEATURES`] features it
+//! is made of slices of 22 bits, whose products are exact in double precision (Ozaki et al. 2012,
 //! Error-free transformations of matrix multiplication); beyond, blocks of [`BLOCK`] rows have
-//! plain products in double precision, and merged sums have the bits of one pass if all but the last
-//! have a multiple of [`BLOCK`] rows.
+//! plain products in double precision, and merged sums have the bits of one pass if all but the
+//! last have a multiple of [`BLOCK`] rows.
 //!
 //! Source: the statistics of Papyan, Han and Donoho 2020, arXiv:2008.08186. Deviation: no merges of
 //! means and moments (Chan et al. 1979), whose bits depend on the order of merges.

@@ -446,10 +446,10 @@ impl RawOperator {
     /// Copies of the fixed integer buffers, by name and in order.
     fn buffers(&self, py: Python<'_>) -> Vec<(String, Py<PyAny>)> {
         let copy = |values: &[u32]| PyArray1::from_slice(py, values).into_any().unbind();
-        let buffers = on!(&self.held, op => op.map().buffers().into_iter().map(|buffer| {
-            (buffer.name, copy(buffer.values))
-        }).collect());
-        buffers
+        on!(&self.held, op => {
+            let buffers = op.map().buffers().into_iter();
+            buffers.map(|buffer| (buffer.name, copy(buffer.values))).collect()
+        })
     }
 
     /// Writes a buffer; the operator is unchanged if it would be none of its kind.

@@ -94,3 +94,20 @@ def test_a_task_of_the_harness_runs_as_a_command() -> None:
     lm = linwright.lm_eval.LinwrightLM("pocket")
     total = -sum(lm.loglikelihood_rolling([request(line) for line in lines]))
     assert bits == pytest.approx(total / math.log(2) / sum(len(line.encode()) for line in lines), rel=1e-6)
+
+
+def test_numbers_are_those_of_transformers(lm: Any, pocket: linwright.Model) -> None:
+    for package in ("torch", "transformers", "accelerate", "peft"):
+        pytest.importorskip(package)
+    import lm_eval.models  # noqa: F401
+
+    arguments = f"pretrained={pocket.path},dtype=float32"
+    theirs = get_model("hf").create_from_arg_string(arguments, {"batch_size": 1, "device": "cpu"})
+    pairs = [("Mila lives in", " the village"), ("Tom has", " a red house."), ("", " She has a dog.")]
+    requests = [SimpleNamespace(args=pair, request_type="loglikelihood") for pair in pairs]
+    for one, other in zip(lm.loglikelihood(requests), theirs.loglikelihood(requests, disable_tqdm=True)):
+        assert one[0] == pytest.approx(other[0], abs=1e-4) and one[1] == other[1]
+    # Longer than the model's window.
+    texts = [SimpleNamespace(args=("Tom " * 400,), request_type="loglikelihood_rolling")]
+    (one,), (other,) = lm.loglikelihood_rolling(texts), theirs.loglikelihood_rolling(texts, disable_tqdm=True)
+    assert one == pytest.approx(other, rel=1e-6)

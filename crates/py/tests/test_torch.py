@@ -147,6 +147,30 @@ def test_layers_of_any_network_are_captured_fitted_and_replaced() -> None:
     assert lt.capture(model, batches, ["head.0"], limit=1)["head.0"].count == 32
 
 
+@pytest.mark.parametrize(
+    "options",
+    [
+        {"kernel_size": 3},
+        {"kernel_size": (3, 2), "stride": 2, "padding": 1, "bias": False},
+        {"kernel_size": 3, "dilation": 2, "padding": "same"},
+        {"kernel_size": 3, "padding": 2, "padding_mode": "reflect"},
+    ],
+)
+def test_convolutions_are_captured_fitted_and_replaced(options: dict[str, Any]) -> None:
+    torch.manual_seed(3)
+    model = nn.Sequential(nn.Conv2d(3, 4, **options), nn.ReLU()).double()
+    batch = torch.randn(16, 3, 9, 8, dtype=torch.float64)
+    before = model(batch)
+    stats = lt.capture(model, [batch], ["0"])["0"]
+    assert stats.count == before[:, 0].numel()
+    new = lt.replace(model, "0", stats.fit("dense"))
+    torch.testing.assert_close(model(batch), before, atol=1e-4, rtol=1e-4)
+    assert torch.autograd.gradcheck(new, (batch[:1].clone().requires_grad_(),))
+    assert lt.capture(model, [batch], ["0"])["0"].count == stats.count
+    lt.replace(model, "0", new.operator())
+    torch.testing.assert_close(model(batch), before, atol=1e-4, rtol=1e-4)
+
+
 def test_statistics_are_those_of_the_samples_in_any_order() -> None:
     rng = np.random.default_rng(0)
     x, y = (rng.normal(size=(100, n)).astype(np.float32) for n in (6, 4))
@@ -174,8 +198,10 @@ def test_what_cannot_be_captured_or_replaced_is_an_error() -> None:
     batch = [torch.randn(2, 1, 8, 8)]
     with pytest.raises(KeyError, match="there is no layer 'head.9'"):
         lt.capture(model, batch, ["head.9"])
-    with pytest.raises(TypeError, match="features.0 is a Conv2d, expected a linear layer"):
-        lt.capture(model, batch, ["features.0"])
+    with pytest.raises(TypeError, match="features.1 is a ReLU, expected a linear layer"):
+        lt.capture(model, batch, ["features.1"])
+    with pytest.raises(TypeError, match="is a Conv2d, expected a linear layer or a convolution of one group"):
+        lt.capture(nn.Sequential(nn.Conv2d(2, 2, 3, groups=2)), batch, ["0"])
     with pytest.raises(ValueError, match="never reached"):
         lt.capture(model, [], ["head.0"])
     with pytest.raises(ValueError, match="head.0: x has a number that is not finite"):

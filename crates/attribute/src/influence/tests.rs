@@ -197,8 +197,8 @@ fn softmax_regression_without_compression_has_its_closed_form() {
     for i in 0..60 {
         let exps: Vec<f64> = logits.row(i).iter().map(|z| f64::from(*z).exp()).collect();
         let sum: f64 = exps.iter().sum();
-        for o in 0..3 {
-            let off = exps[o] / sum - f64::from(u8::from(batch.targets[i] as usize == o));
+        for (o, exp) in exps.iter().enumerate() {
+            let off = exp / sum - f64::from(u8::from(batch.targets[i] as usize == o));
             for (column, x) in batch.input.rows.row(i).iter().chain(&[1.0]).enumerate() {
                 *gradients.at_mut(i, o * 13 + column) = off * f64::from(*x);
             }

@@ -8,9 +8,10 @@
 //! T12   as T11, with the second half of RN2;  T22 also with an output map: A h Vᵀ Oᵀ
 //! ```
 //!
-//! `h = LN(x)` first, L - 1 blocks, then logits `head · h` without bias; of transformers h is the last token. With
-//! [`Norming::Before`], `h = x` first, `h ← h + f(LN h)` and one LN before the head. Parameters stand in one
-//! vector, block by block, in the order of the formulas; the head is last.
+//! `h = LN(x)` first, L - 1 blocks, then logits `head · h` without bias; of transformers h is the
+//! last token. With [`Norming::Before`], `h = x` first, `h ← h + f(LN h)` and one LN before the
+//! head. Parameters stand in one vector, block by block, in the order of the formulas; the head is
+//! last.
 //!
 //! Cost of a pass: `2 rows d²` multiply-adds for each map, twice that back.
 

@@ -6,10 +6,9 @@
 //!
 //! Cross-entropy: t solves `K e^-u / (1 + (K-1) e^-u) = λ K t/ρ²` with `u = K t/(K-1)`; objective
 //! `ln(1 + (K-1) e^-u) + λ K t²/(2 ρ²)`, `|w_k|² = (t/ρ)²`, d ≥ K.
-//! Squared error: `s = 1/(1 + λ K/ρ²)`, objective `(1-s)²/2 + λ K s²/(2 ρ²)`, orthogonal means, d > K.
-//! Squared error with a free bias, q = (K-1)/K: `s = q/(q + λ (K-1)²/(K ρ²))`, objective
-//! `q (1-s)²/2 + λ (s/ρ)² (K-1)²/(2 K)`, a simplex.
-//! Features collapse for every λ.
+//! Squared error: `s = 1/(1 + λ K/ρ²)`, objective `(1-s)²/2 + λ K s²/(2 ρ²)`, orthogonal means, d >
+//! K. Squared error with a free bias, q = (K-1)/K: `s = q/(q + λ (K-1)²/(K ρ²))`, objective `q
+//! (1-s)²/2 + λ (s/ρ)² (K-1)²/(2 K)`, a simplex. Features collapse for every λ.
 //!
 //! Source: Sukenik, Lampert and Mondelli 2025 (arXiv:2505.15239), as summarised by others; closed
 //! forms derived and checked against minimisation.

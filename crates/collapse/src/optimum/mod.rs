@@ -2,8 +2,8 @@
 //!
 //! [`Ufm`] is the unconstrained features model: head and features are penalised; [`Gufm`] has
 //! features of LayerNorm, of mean zero and a given length, and penalises the head alone. Deep
-//! regularised ResNets and transformers approach the latter as they get deeper (Sukenik, Lampert and
-//! Mondelli 2025, arXiv:2505.15239), so its optimum bounds their objective from below.
+//! regularised ResNets and transformers approach the latter as they get deeper (Sukenik, Lampert
+//! and Mondelli 2025, arXiv:2505.15239), so its optimum bounds their objective from below.
 //! [`minimise`] finds the same optima from random starts, [`Comparison`] puts a trained head beside
 //! one.
 

@@ -6,7 +6,7 @@ Written by `python -m linwright._stubs`.
 from collections.abc import Sequence
 from typing import Literal
 
-from . import molecule as molecule
+from . import molecule as molecule, attribute as attribute, collapse as collapse, flow as flow
 from ._errors import FingerprintError as FingerprintError
 from ._errors import GateError as GateError
 from ._errors import Interrupted as Interrupted
@@ -1122,6 +1122,46 @@ def run(
         print_reference: Print the page on recipes, in Markdown, and stop.
         shard: Do one of N shares of the work, as `i/N` counted from 0, into output; merge() makes the
             result of all.
+        progress: How to tell progress: a function of step, done and total, True for a bar, False for
+            silence.
+    """
+
+def fit(
+    target: Text,
+    *,
+    inputs: StrPath | None = None,
+    tensor: Text | None = None,
+    inputs_tensor: Text | None = None,
+    operator: Text | Sequence[Text] = (),
+    keep: float | Sequence[float] = (),
+    starts: int = 4,
+    iterations: int = 400,
+    seed: int = 0,
+    output: StrPath | None = None,
+    force: bool = False,
+    progress: Progress = None,
+) -> Result:
+    """Approximate a matrix by structured operators: error against parameters.
+
+    The target is a matrix, or rows and what they become. Every kind of operator that has this shape is fitted by least squares at several shares of the parameters, in closed form where there is one; products of two diagonals and a circulant are recovered exactly. The output directory has the operators as safetensors.
+
+    Args:
+        target: A matrix (outputs, inputs): a numpy array, or a file of tensors with --tensor; with
+            --inputs, the rows (samples, outputs) that these become. `normal:N`, `orthogonal:N`,
+            `permutation:N` are drawn from --seed, `exponential:N` is exp(-|i - j| / 4).
+        inputs: Rows (samples, inputs): the operator is fitted to map them to the target, in the metric
+            of their second moment.
+        tensor: Name of the matrix in a file of tensors [default: its only one].
+        inputs_tensor: Name of the rows in the file of --inputs [default: its only tensor].
+        operator: What is fitted: kinds of `linwright ls operators`, each at every share, `cd:M` for M
+            diagonals and M - 1 circulants, or an operator with all its options in JSON [default: all
+            linear kinds].
+        keep: Shares of the parameters of a dense matrix [default: 0.125,0.25,0.5,0.75].
+        starts: Starts of fits that have no closed form; the best is kept.
+        iterations: Largest number of iterations of a start.
+        seed: Seed of random starts.
+        output: Output directory: the operators, the errors, and a report.
+        force: Replace the directory if it exists.
         progress: How to tell progress: a function of step, done and total, True for a bar, False for
             silence.
     """

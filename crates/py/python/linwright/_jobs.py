@@ -168,7 +168,7 @@ class Verb:
         def function(*arguments: Any, **given: Any) -> Result:
             return self.call(given, signature, *arguments)
 
-        return self._dressed(function, signature, f"{module}.{self.name}", self.doc())
+        return self._dressed(function, signature, module, self.name, self.doc())
 
     def method(self) -> Callable[..., Result]:
         """The method of models."""
@@ -182,17 +182,18 @@ class Verb:
             given.update(zip(positional, arguments))
             return self.call(given, whole)
 
-        return self._dressed(method, signature, f"linwright.Model.{self.name}", self.doc(bound=True))
+        holder = "Model" if self.group is None else f"{self.group.capitalize()}Jobs"
+        return self._dressed(method, signature, "linwright._model", f"{holder}.{self.name}", self.doc(bound=True))
 
     def _dressed(
-        self, function: Callable[..., Result], signature: inspect.Signature, name: str, doc: str
+        self,
+        function: Callable[..., Result],
+        signature: inspect.Signature,
+        module: str,
+        qualified: str,
+        doc: str,
     ) -> Callable[..., Result]:
-        function.__module__, _, qualified = name.partition(".Model.")
-        if not qualified:
-            function.__module__, _, function.__name__ = name.rpartition(".")
-            function.__qualname__ = function.__name__
-        else:
-            function.__name__, function.__qualname__ = qualified, f"Model.{qualified}"
+        function.__module__, function.__name__, function.__qualname__ = module, self.name, qualified
         function.__doc__ = doc
         function.__signature__ = signature  # type: ignore[attr-defined]
         return function

@@ -6,7 +6,7 @@ import os
 from typing import Any, Union
 
 from . import _linwright
-from ._jobs import VERBS
+from ._jobs import GROUPS, VERBS
 from ._progress import Progress, receiver
 from ._results import Record, Result
 
@@ -62,7 +62,31 @@ def load(model: Union[str, os.PathLike[str]], *, progress: Progress = None) -> M
     return Model(name, path)
 
 
-for _verb in VERBS:
-    if _verb.group is None and _verb.takes_model and not hasattr(Model, _verb.name):
-        _method: Any = _verb.method()
-        setattr(Model, _verb.name, _method)
+class ModelJobs:
+    """The jobs of a group that read a model, as methods: `model.attribute.cache(...)`."""
+
+    def __init__(self, model: Model) -> None:
+        self._model = model
+
+    def __repr__(self) -> str:
+        return f"<{type(self).__name__} of {self._model!r}>"
+
+    def __linwright_model__(self) -> str:
+        return self._model.name
+
+
+def _fill() -> None:
+    """Gives models a method for each job with a model, and an attribute for each group that has some."""
+    for verb in VERBS:
+        if verb.group is None and verb.takes_model and not hasattr(Model, verb.name):
+            setattr(Model, verb.name, verb.method())
+    for group, about in GROUPS.items():
+        own: dict[str, Any] = {
+            verb.name: verb.method() for verb in VERBS if verb.group == group and verb.takes_model
+        }
+        if own and not hasattr(Model, group):
+            jobs = type(f"{group.capitalize()}Jobs", (ModelJobs,), {"__doc__": f"{about}.", **own})
+            setattr(Model, group, property(jobs, doc=f"{about}."))
+
+
+_fill()

@@ -18,6 +18,10 @@ class Model:
     def __init__(self, name: str, path: str) -> None: ...
     def __linwright_model__(self) -> str: ...
     def slots(self) -> list[Record]: ...
+    @property
+    def attribute(self) -> AttributeJobs: ...
+    @property
+    def collapse(self) -> CollapseJobs: ...
     def inspect(
         self,
         *,
@@ -1192,6 +1196,117 @@ class Model:
                 fewer bits; computation is always in f32.
             seed: Seed of sampling.
             stop: A stop string; may be given more than once.
+            progress: How to tell progress: a function of step, done and total, True for a bar, False for
+                silence.
+        """
+
+class AttributeJobs:
+    """Training examples that made a model answer as it does."""
+
+    def cache(
+        self,
+        *,
+        train: StrPath,
+        output: StrPath,
+        compress: Text = 'factgrass:4096',
+        text_field: Text | None = None,
+        separator: Text | None = None,
+        labels: StrPath | None = None,
+        resize: Text | None = None,
+        examples: Text | None = None,
+        max_length: int | None = None,
+        bos: Literal['auto', 'always', 'never'] = 'auto',
+        sites: Text | Sequence[Text] = (),
+        target: Literal['loss', 'margin', 'token'] = 'loss',
+        reduction: Literal['sum', 'mean'] = 'mean',
+        dtype: Literal['f32', 'bf16', 'f16', 'int8'] = 'f32',
+        batch: int = 8,
+        shard_rows: int = 256,
+        learn_from: int = 200,
+        checkpoint: int = 0,
+        seed: int = 0,
+        dry_run: bool = False,
+        shard: str | None = None,
+        progress: Progress = None,
+    ) -> Result:
+        """Compute the gradient of every training example at the linear layers, compressed as it is born, and keep it in a store.
+
+        The store is what the other commands read: `linwright attribute score STORE --query FILE`. Biases of linear layers are part of their gradients; embeddings and norms are left out. Run the same command again to resume; a store of another model, other examples or another compressor is refused.
+
+        Args:
+            train: Training examples: a plain file with a text in each line, rows with a `text` field
+                (JSONL, CSV, TSV, Parquet, Arrow) and perhaps an `id`, `pocket`, or labelled images.
+            compress: How gradients are compressed: KIND:SIZE, with numbers per layer, such as
+                factgrass:4096 or logra:256; `,blow_up=C` and `,signs=S` may follow.
+            text_field: Field or column with the text [default: text].
+            separator: In a plain file, what stands between two texts [default: the end of a line].
+            labels: Labels of images, idx or npy [default: the file beside one called ..images-idx3.., or in
+                the images].
+            resize: Resize images to this height and width, such as `16,16`.
+            examples: Use these examples only: indices from zero such as `0-4999`.
+            max_length: Cut texts after N tokens [default: the positions of the model].
+            bos: Whether texts start with the beginning-of-sequence token; `auto` follows the tokenizer.
+            sites: Only these linear layers: globs such as *mlp*, or regular expressions after re:.
+            target: What of a target is differentiated: its loss, the margin log p - log(1 - p), or its
+                logit (token).
+            reduction: Whether an example is the sum of its targets or their mean.
+            dtype: Number type of the store.
+            batch: Examples of a batch.
+            shard_rows: Examples of a file of the store, the most that a kill costs.
+            learn_from: Examples that learned compressors learn from, the first ones.
+            checkpoint: Number of the checkpoint, which has random maps of its own.
+            seed: Seed of random maps.
+            dry_run: Tell time, memory and disk, and write nothing.
+            output: Directory of the store; the same command continues there, and processes with --shard
+                share it.
+            shard: Do one of N shares of the work, as `i/N` counted from 0, into output; merge() makes the
+                result of all.
+            progress: How to tell progress: a function of step, done and total, True for a bar, False for
+                silence.
+        """
+
+class CollapseJobs:
+    """Neural collapse of features, and where training leads."""
+
+    def lm(
+        self,
+        *,
+        text: Text,
+        text_field: Text | None = None,
+        layers: Text | None = None,
+        window: int = 256,
+        num_tokens: int | None = None,
+        min_count: int = 2,
+        max_count: int | None = None,
+        scatter: bool = False,
+        decisions: bool = False,
+        resamples: int = 200,
+        no_baselines: bool = False,
+        seed: int = 0,
+        output: StrPath | None = None,
+        force: bool = False,
+        progress: Progress = None,
+    ) -> Result:
+        """Measure neural collapse of a language model by layer: contexts are samples, next tokens their classes.
+
+        One forward pass adds the hidden states of all layers to sums by class, 16 bytes for each class, feature and layer. With more classes than features no simplex exists: read nc2_etf_err_M beside its floor and that of random frames.
+
+        Args:
+            text: Text: a plain file as one document, rows with a `text` field (JSONL, CSV, TSV, Parquet,
+                Arrow), or `pocket`.
+            text_field: Field or column with the text [default: text].
+            layers: Only these layers, such as 3,5 or 0-7; what the head reads is always measured.
+            window: Tokens of a window: contexts end at its start.
+            num_tokens: Use at most this many tokens of the text.
+            min_count: Leave out tokens that come next less often.
+            max_count: Leave out tokens that come next more often.
+            scatter: Also keep the scatter within classes, d x d for each layer, for nc1_pinv.
+            decisions: Run the text once more, for the agreement with the nearest mean (NC4).
+            resamples: Draws of classes with replacement, for intervals of 95 %; 0 for none.
+            no_baselines: Measure no random frames and no shuffled labels for comparison.
+            seed: Seed of draws, frames and shuffles.
+            output: Also write the result as JSON to this file, which `linwright report` renders.
+            force: Overwrite an existing file.
             progress: How to tell progress: a function of step, done and total, True for a bar, False for
                 silence.
         """

@@ -48,12 +48,18 @@ class Operator:
         dtype: Any = np.float32,
         **options: Any,
     ) -> None:
-        self._raw = _linwright.RawOperator.random(_spec(kind, options), shape, seed, _is_double(dtype))
+        self._hold(_linwright.RawOperator.random(_spec(kind, options), shape, seed, _is_double(dtype)))
+
+    def _hold(self, raw: _linwright.RawOperator) -> None:
+        self._raw = raw
+        # Asked at every call, and never changed.
+        self._shape = raw.shape()
+        self._dtype: np.dtype[Any] = np.dtype(np.float64 if raw.is_double() else np.float32)
 
     @classmethod
     def _of(cls, raw: _linwright.RawOperator) -> Operator:
         op = cls.__new__(cls)
-        op._raw = raw
+        op._hold(raw)
         return op
 
     @classmethod
@@ -188,12 +194,12 @@ class Operator:
     @property
     def shape(self) -> tuple[int, int]:
         """Features out and in, as of a weight."""
-        return self._raw.shape()
+        return self._shape
 
     @property
     def dtype(self) -> np.dtype[Any]:
         """float32 or float64."""
-        return np.dtype(np.float64 if self._raw.is_double() else np.float32)
+        return self._dtype
 
     @property
     def size(self) -> int:
@@ -235,7 +241,7 @@ class Operator:
         if x.ndim == 0 or x.shape[-1] != features:
             raise ValueError(f"{what} has shape {x.shape}, expected (..., {features})")
         lead = x.shape[:-1]
-        return np.ascontiguousarray(x.reshape(int(np.prod(lead, dtype=np.int64)), features)), lead
+        return np.ascontiguousarray(x.reshape(-1, features)), lead
 
 
 class Fit(Record):

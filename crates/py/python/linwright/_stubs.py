@@ -89,6 +89,28 @@ def _definition(verb: Verb, *, bound: bool = False) -> str:
     return f"def {verb.name}(\n{arguments}) -> Result:\n{body}\n"
 
 
+def _with_models() -> dict[str, list[Verb]]:
+    """Jobs with a model by their group."""
+    found = {name: [verb for verb in VERBS if verb.group == name and verb.takes_model] for name in GROUPS}
+    return {name: verbs for name, verbs in found.items() if verbs}
+
+
+def _groups() -> str:
+    """The attributes of models for groups of jobs."""
+    attribute = "    @property\n    def {}(self) -> {}Jobs: ...\n"
+    return "".join(attribute.format(name, name.capitalize()) for name in _with_models())
+
+
+def _classes() -> str:
+    """The classes of these attributes."""
+    text = ""
+    for name, verbs in _with_models().items():
+        methods = "\n".join(_definition(verb, bound=True) for verb in verbs)
+        methods = textwrap.indent(methods, "    ", lambda line: bool(line.strip()))
+        text += f"\nclass {name.capitalize()}Jobs:\n    \"\"\"{GROUPS[name]}.\"\"\"\n\n{methods}"
+    return text
+
+
 def stubs() -> dict[Path, str]:
     """The text of every stub by its path."""
     groups = ", ".join(f"{name} as {name}" for name in GROUPS)
@@ -99,7 +121,7 @@ def stubs() -> dict[Path, str]:
     methods = "\n".join(_definition(verb, bound=True) for verb in alone if verb.takes_model)
     methods = textwrap.indent(methods, "    ", lambda line: bool(line.strip()))
     head = _HEAD.format(about="Models: what a method of a job is called on.")
-    texts[_FOLDER / "_model.pyi"] = f"{head}{_MODEL}{methods}"
+    texts[_FOLDER / "_model.pyi"] = f"{head}{_MODEL}{_groups()}{methods}{_classes()}"
     for name, about in GROUPS.items():
         functions = "\n".join(_definition(verb) for verb in VERBS if verb.group == name)
         texts[_FOLDER / f"{name}.pyi"] = _HEAD.format(about=f"{about}.") + _GROUP + functions

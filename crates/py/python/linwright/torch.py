@@ -144,18 +144,68 @@ class Linear(nn.Module):  # type: ignore[misc]
         return self._operator
 
 
-def replace(model: nn.Module, name: str, op: Union[Operator, Fit], bias: Any = None) -> Linear:
-    """Puts an operator in the place of a linear layer; gives the new layer.
+class Conv2d(nn.Module):  # type: ignore[misc]
+    """An operator as a convolution: it maps patches (channels * height * width) to outputs.
+
+    Args:
+        operator: The operator, or a fit, as for `Linear`.
+        like: The `nn.Conv2d`, or one of ours, whose kernel, stride, dilation and padding it takes; one group.
+        bias: The bias (out), or None.
+    """
+
+    def __init__(self, operator: Union[Operator, Fit], like: Any, bias: Any = None) -> None:
+        super().__init__()
+        self.linear = Linear(operator, bias)
+        self.kernel_size, self.stride, self.dilation = like.kernel_size, like.stride, like.dilation
+        self.padding_mode = like.padding_mode
+        # The form in which torch's own layer pads, whether it was given numbers or a word.
+        self._reversed_padding_repeated_twice = list(like._reversed_padding_repeated_twice)
+
+    def forward(self, x: torch.Tensor) -> torch.Tensor:
+        """Maps x (batch, channels, height, width) to y (batch, out, height, width)."""
+        if x.ndim != 4:
+            raise ValueError(f"x has shape {tuple(x.shape)}, expected (batch, channels, height, width)")
+        patches, (height, width) = _patches(self, x)
+        y: torch.Tensor = self.linear(patches)
+        return y.transpose(1, 2).reshape(len(x), self.linear.out_features, height, width)
+
+    @property
+    def bias(self) -> nn.Parameter | None:
+        """The bias (out), or None."""
+        return self.linear.bias
+
+    def operator(self) -> Operator:
+        """A copy of the operator with the parameters of now."""
+        return self.linear.operator()
+
+
+def _patches(layer: Any, x: torch.Tensor) -> tuple[torch.Tensor, tuple[int, int]]:
+    """Patches (batch, places, channels * height * width) of a convolution, and height and width of its output."""
+    mode = "constant" if layer.padding_mode == "zeros" else layer.padding_mode
+    padded = nn.functional.pad(x, layer._reversed_padding_repeated_twice, mode=mode)
+    size = [
+        (side - dilation * (kernel - 1) - 1) // stride + 1
+        for side, kernel, dilation, stride in zip(padded.shape[2:], layer.kernel_size, layer.dilation, layer.stride)
+    ]
+    patches = nn.functional.unfold(padded, layer.kernel_size, layer.dilation, 0, layer.stride)
+    return patches.transpose(1, 2), (size[0], size[1])
+
+
+def replace(
+    model: nn.Module, name: str, op: Union[Operator, Fit], bias: Any = None
+) -> Union[Linear, Conv2d]:
+    """Puts an operator in the place of a linear layer or a convolution; gives the new layer.
 
     Args:
         model: The network, which is changed.
-        name: Name of the layer as in `named_modules`: an `nn.Linear`, a `Conv1D` of transformers, or a `Linear`.
+        name: Name of the layer as in `named_modules`: an `nn.Linear`, an `nn.Conv2d` of one group, a `Conv1D` of
+            transformers, or one of ours.
         op: The operator in the shape of the layer, or a fit of it.
         bias: The new bias. By default that of the fit, or else the layer keeps its own.
 
     Raises:
         KeyError: if there is no such layer.
-        TypeError: if the layer is not linear.
+        TypeError: if the layer is of another kind.
         ValueError: if the shapes differ.
     """
     old = _layer(model, name)
@@ -169,7 +219,9 @@ def replace(model: nn.Module, name: str, op: Union[Operator, Fit], bias: Any = N
     if bias is None and old_bias is not None:
         bias = old_bias.detach().to(torch.float64).numpy()
     dtype = next((one.dtype for one in old.parameters()), torch.float32)
-    new = Linear(own.astype(_TYPES.get(dtype, np.float32)), bias)
+    own = own.astype(_TYPES.get(dtype, np.float32))
+    is_image = isinstance(old, (nn.Conv2d, Conv2d))
+    new: Union[Linear, Conv2d] = Conv2d(own, old, bias) if is_image else Linear(own, bias)
     new.train(old.training)
     parent, _, child = name.rpartition(".")
     setattr(model.get_submodule(parent), child, new)
@@ -179,7 +231,7 @@ def replace(model: nn.Module, name: str, op: Union[Operator, Fit], bias: Any = N
 def capture(
     model: nn.Module, loader: Iterable[Any], names: Sequence[str], *, limit: int | None = None
 ) -> dict[str, Statistics]:
-    """Statistics of linear layers while a network runs over data.
+    """Statistics of linear layers and convolutions while a network runs over data.
 
     Args:
         model: Any network; it runs as it is, in evaluation mode and without gradients.
@@ -189,7 +241,7 @@ def capture(
         limit: Largest number of batches.
 
     Returns:
-        Statistics by name: inputs, and outputs with the layer's bias.
+        Statistics by name: inputs, and outputs with the layer's bias; patches and places of convolutions.
 
     Raises:
         KeyError, TypeError: as for `replace`.
@@ -199,9 +251,12 @@ def capture(
     hooks = []
 
     def hook(name: str) -> Any:
-        def watch(_module: nn.Module, inputs: tuple[Any, ...], output: torch.Tensor) -> None:
+        def watch(module: nn.Module, inputs: tuple[Any, ...], output: torch.Tensor) -> None:
+            x = inputs[0]
+            if isinstance(module, (nn.Conv2d, Conv2d)):
+                (x, _), output = _patches(module, x), output.flatten(2).transpose(1, 2)
             try:
-                found[name].add(_float(inputs[0]), _float(output))
+                found[name].add(_float(x), _float(output))
             except ValueError as error:
                 raise ValueError(f"{name}: {error}") from None
 
@@ -246,11 +301,15 @@ def _shape(layer: nn.Module, name: str) -> tuple[int, int]:
     """Features out and in of a linear layer."""
     if isinstance(layer, (nn.Linear, Linear)):
         return layer.out_features, layer.in_features
+    if isinstance(layer, Conv2d):
+        return layer.linear.out_features, layer.linear.in_features
+    if isinstance(layer, nn.Conv2d) and layer.groups == 1:
+        return layer.out_channels, layer.in_channels * layer.kernel_size[0] * layer.kernel_size[1]
     weight = getattr(layer, "weight", None)
     # Transformers has GPT-2's layers the other way round.
     if type(layer).__name__ == "Conv1D" and isinstance(weight, torch.Tensor) and weight.ndim == 2:
         return int(weight.shape[1]), int(weight.shape[0])
-    raise TypeError(f"{name} is a {type(layer).__name__}, expected a linear layer")
+    raise TypeError(f"{name} is a {type(layer).__name__}, expected a linear layer or a convolution of one group")
 
 
 def _check(tensor: torch.Tensor, what: str, dtype: torch.dtype | None) -> Any:

@@ -98,6 +98,10 @@ impl ScoringOptions {
     }
 }
 
+/// What is done with a checkpoint, of which this is the number, and the queries for its model.
+type OnCheckpoint<'a> =
+    dyn FnMut(usize, &Opened, &Data, &mut Session<'_>) -> Result<(), Failure> + 'a;
+
 /// A store, and queries that its examples are scored for.
 pub(in crate::jobs) struct Scorer<'a> {
     options: &'a ScoringOptions,
@@ -249,7 +253,7 @@ impl<'a> Scorer<'a> {
     fn each_checkpoint(
         &self,
         session: &mut Session<'_>,
-        work: &mut dyn FnMut(usize, &Opened, &Data, &mut Session<'_>) -> Result<(), Failure>,
+        work: &mut OnCheckpoint<'_>,
     ) -> Result<(), Failure> {
         work(0, self.opened, &self.queries, session)?;
         for (index, path) in self.options.checkpoints.iter().enumerate() {

@@ -80,6 +80,7 @@ impl Job for CollapseLm {
         class, feature and layer. With more classes than features no simplex exists: read \
         nc2_etf_err_M beside its floor and that of random frames.";
     const OUTPUT_ENDING: &str = ".json";
+    const MEASURED: &'static [&'static str] = &["seconds"];
 
     fn inputs(&self) -> Vec<PathBuf> {
         vec![PathBuf::from(&self.model), PathBuf::from(&self.text)]

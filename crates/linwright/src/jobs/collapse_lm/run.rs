@@ -51,9 +51,11 @@ pub(super) fn run(job: &CollapseLm, session: &mut Session<'_>) -> Result<Outcome
     let new = || ClassSums::new(classes, d, keep);
     let mut sums: Vec<ClassSums> = (0..=layers.len()).map(|_| new()).collect();
     session.step("running the model");
-    pass(decoder, &contexts, &layers, session, &mut |place, x, labels| {
+    let (began, mut adding) = (session.seconds(), 0.0);
+    pass(decoder, &contexts, &layers, (session, &mut adding), &mut |place, x, labels| {
         Ok(sums[place].add(x, labels)?)
     })?;
+    let seconds = json!({ "model": session.seconds() - began - adding, "sums": adding });
     let statistics: Vec<ClassStatistics> =
         sums.into_iter().map(ClassSums::finish).collect::<Result<_, _>>()?;
     let head: Option<Mat<f64>> = decoder.head_rows(&contexts.tokens).map(|rows| rows.cast());
@@ -91,6 +93,7 @@ pub(super) fn run(job: &CollapseLm, session: &mut Session<'_>) -> Result<Outcome
         "min_count": job.min_count,
         "max_count": job.max_count,
         "window": job.window,
+        "seconds": seconds,
     });
     outcome("lm", (about, reports), job.output.as_ref(), session)
 }
@@ -185,12 +188,13 @@ fn contexts(
 /// Takes rows of a place with their classes: a layer, or last what the head reads.
 type Take<'a> = dyn FnMut(usize, MatRef<'_, f64>, &[u32]) -> Result<(), Failure> + 'a;
 
-/// Runs the model once, and gives the rows with a class of all layers.
+/// Runs the model once, and gives the rows with a class of all layers; adds the seconds that taking
+/// them needed.
 fn pass(
     decoder: &Transformer,
     contexts: &Contexts,
     layers: &[usize],
-    session: &mut Session<'_>,
+    (session, taking): (&mut Session<'_>, &mut f64),
     take: &mut Take<'_>,
 ) -> Result<(), Failure> {
     let mut first = 0;
@@ -209,7 +213,12 @@ fn pass(
         let batch = Batch::new(&sequences);
         let labels: Vec<Option<u32>> =
             contexts.labels[first..last].iter().flatten().copied().collect();
-        let mut give = |place: usize, rows: &Mat<f32>| rows_of_classes(rows, &labels, place, take);
+        let mut give = |place: usize, rows: &Mat<f32>| {
+            let began = session.seconds();
+            rows_of_classes(rows, &labels, place, take)?;
+            *taking += session.seconds() - began;
+            Ok::<(), Failure>(())
+        };
         let model_failed =
             |error: linwright_model::ModelError| Failure::general(crate::jobs::message_of(&error));
         let mut hidden = decoder.embed(&batch).map_err(model_failed)?;
@@ -260,7 +269,7 @@ fn decide(
         decisions.push(Decisions::new(statistics, head)?);
     }
     session.step("deciding");
-    pass(decoder, contexts, layers, session, &mut |place, x, labels| {
+    pass(decoder, contexts, layers, (session, &mut 0.0), &mut |place, x, labels| {
         Ok(decisions[place].add(x, labels)?)
     })?;
     Ok(decisions.iter().map(Decisions::metrics).collect())

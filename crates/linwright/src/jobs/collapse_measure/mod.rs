@@ -30,8 +30,8 @@ pub struct CollapseMeasure {
     #[schemars(extend("x-value" = "FILE", "x-path" = true, "x-requires" = ["features"]))]
     #[schemars(extend("x-conflicts" = ["sums"]))]
     pub save_sums: Option<PathBuf>,
-    /// Keep no scatter, 16 d x d bytes: without it there is no nc1_pinv. Layers of a network with more
-    /// than 4096 features never have it.
+    /// Keep no scatter, 16 d x d bytes: without it there is no nc1_pinv. Layers of a network with
+    /// more than 4096 features never have it.
     pub traces: bool,
     /// A file with `features` of out-of-distribution inputs, for nc5_cos.
     #[schemars(extend("x-value" = "FILE", "x-path" = true, "x-conflicts" = ["net"]))]

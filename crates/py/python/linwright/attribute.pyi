@@ -1,0 +1,361 @@
+"""Training examples that made a model answer as it does.
+
+Written by `python -m linwright._stubs`.
+"""
+
+from collections.abc import Sequence
+from typing import Literal
+
+from ._jobs import StrPath, Text
+from ._progress import Progress
+from ._results import Result
+
+def cache(
+    model: Text,
+    *,
+    train: StrPath,
+    output: StrPath,
+    compress: Text = 'factgrass:4096',
+    text_field: Text | None = None,
+    separator: Text | None = None,
+    labels: StrPath | None = None,
+    resize: Text | None = None,
+    examples: Text | None = None,
+    max_length: int | None = None,
+    bos: Literal['auto', 'always', 'never'] = 'auto',
+    sites: Text | Sequence[Text] = (),
+    target: Literal['loss', 'margin', 'token'] = 'loss',
+    reduction: Literal['sum', 'mean'] = 'mean',
+    dtype: Literal['f32', 'bf16', 'f16', 'int8'] = 'f32',
+    batch: int = 8,
+    shard_rows: int = 256,
+    learn_from: int = 200,
+    checkpoint: int = 0,
+    seed: int = 0,
+    dry_run: bool = False,
+    shard: str | None = None,
+    progress: Progress = None,
+) -> Result:
+    """Compute the gradient of every training example at the linear layers, compressed as it is born, and keep it in a store.
+
+    The store is what the other commands read: `linwright attribute score STORE --query FILE`. Biases of linear layers are part of their gradients; embeddings and norms are left out. Run the same command again to resume; a store of another model, other examples or another compressor is refused.
+
+    Args:
+        model: A directory or GGUF file of a language model, `pocket` for the built-in one, or
+            `owner/name[@revision]` on the hub; or a small network that train-net wrote.
+        train: Training examples: a plain file with a text in each line, rows with a `text` field
+            (JSONL, CSV, TSV, Parquet, Arrow) and perhaps an `id`, `pocket`, or labelled images.
+        compress: How gradients are compressed: KIND:SIZE, with numbers per layer, such as
+            factgrass:4096 or logra:256; `,blow_up=C` and `,signs=S` may follow.
+        text_field: Field or column with the text [default: text].
+        separator: In a plain file, what stands between two texts [default: the end of a line].
+        labels: Labels of images, idx or npy [default: the file beside one called ..images-idx3.., or in
+            the images].
+        resize: Resize images to this height and width, such as `16,16`.
+        examples: Use these examples only: indices from zero such as `0-4999`.
+        max_length: Cut texts after N tokens [default: the positions of the model].
+        bos: Whether texts start with the beginning-of-sequence token; `auto` follows the tokenizer.
+        sites: Only these linear layers: globs such as *mlp*, or regular expressions after re:.
+        target: What of a target is differentiated: its loss, the margin log p - log(1 - p), or its
+            logit (token).
+        reduction: Whether an example is the sum of its targets or their mean.
+        dtype: Number type of the store.
+        batch: Examples of a batch.
+        shard_rows: Examples of a file of the store, the most that a kill costs.
+        learn_from: Examples that learned compressors learn from, the first ones.
+        checkpoint: Number of the checkpoint, which has random maps of its own.
+        seed: Seed of random maps.
+        dry_run: Tell time, memory and disk, and write nothing.
+        output: Directory of the store; the same command continues there, and processes with --shard
+            share it.
+        shard: Do one of N shares of the work, as `i/N` counted from 0, into output; merge() makes the
+            result of all.
+        progress: How to tell progress: a function of step, done and total, True for a bar, False for
+            silence.
+    """
+
+def fisher(
+    store: Text,
+    *,
+    damping: Text | None = None,
+    progress: Progress = None,
+) -> Result:
+    """Decompose the empirical Fisher matrix of each layer of a store and keep it there, so that scores need not compute it again.
+
+    With fewer examples than numbers of a layer the inner products of the examples are decomposed instead. Scores of a store without these files compute the same.
+
+    Args:
+        store: A store that `attribute cache` wrote.
+        damping: Tell what this damping adds: relative:D, D times the mean, or absolute:D [default:
+            relative:0.1].
+        progress: How to tell progress: a function of step, done and total, True for a bar, False for
+            silence.
+    """
+
+def lds(
+    store: Text,
+    *,
+    images: StrPath,
+    output: StrPath,
+    labels: StrPath | None = None,
+    format: Literal['idx', 'cifar10', 'cifar100', 'cifar100_coarse', 'png', 'npy'] | None = None,
+    examples: Text | None = None,
+    resize: Text | None = None,
+    methods: Literal['influence', 'relatif', 'cosine', 'grad-dot', 'tracin', 'trak', 'kfac', 'ekfac', 'bm25', 'similarity'] | Sequence[Literal['influence', 'relatif', 'cosine', 'grad-dot', 'tracin', 'trak', 'kfac', 'ekfac', 'bm25', 'similarity']] = ('influence', 'grad-dot', 'cosine', 'similarity'),
+    dampings: Text | Sequence[Text] = ('relative:0.1',),
+    subsets: int = 50,
+    share: float = 0.5,
+    leave_out: Text | None = None,
+    repeats: int = 1,
+    loss: Literal['cross_entropy', 'squared_error'] = 'cross_entropy',
+    epochs: int = 10,
+    steps: int | None = None,
+    batch: int = 128,
+    rate: float = 0.001,
+    weight_decay: float = 0.0,
+    warmup: int | None = None,
+    validate_every: int | None = None,
+    last: bool = False,
+    seed: int = 0,
+    shard: str | None = None,
+    progress: Progress = None,
+) -> Result:
+    """Measure how well scores predict what a network trained on a part of the examples would answer: the linear datamodelling score (LDS).
+
+    Networks like that of the store are trained on random parts of the examples. For each query, the sum of the scores of a part is compared with the margin of the network that was trained on it, by Spearman's correlation over parts; with --leave-out, each part lacks one example. Run the same command again to resume.
+
+    Args:
+        store: A store that `attribute cache` wrote of a small network and labelled images.
+        images: Images: an idx or npy file, binary records of CIFAR, or a folder with a sub-folder of
+            PNG files for each class.
+        labels: Labels, idx or npy [default: the file beside one called ..images-idx3.., or in the
+            images].
+        format: Format of the images [default: found by what is there].
+        examples: Use these images only: indices from zero such as `0-7999`.
+        resize: Resize the images to this height and width, such as `16,16`: means of areas, or linear
+            between pixels.
+        methods: Methods to compare; trak only of a store of margins.
+        dampings: Dampings of the methods that have one.
+        subsets: Networks that are trained, each on another part.
+        share: Share of the examples in a part.
+        leave_out: Leave-one-out instead: each part is all examples but one of these, such as `0-19`.
+        repeats: Trainings on each part, whose outcomes are averaged.
+        loss: The loss; squared error is that to rows with a one at the class.
+        epochs: Epochs over the images.
+        steps: Number of updates, instead of those of --epochs.
+        batch: Images of a batch.
+        rate: Largest learning rate of Adam; it falls to a hundredth along a cosine.
+        weight_decay: Decoupled weight decay of the weights, as in AdamW.
+        warmup: Updates during which the rate rises [default: a twentieth of all, at most 200].
+        validate_every: Updates between two points of the curve, with the held-out loss, and between
+            checkpoints [default: a tenth of all].
+        last: Keep the last step, not the one with the lowest held-out loss.
+        seed: Seed of the parts, of the weights and of the order of examples.
+        output: Directory of the results; the same command continues there, and processes with --shard
+            share it.
+        shard: Do one of N shares of the work, as `i/N` counted from 0, into output; merge() makes the
+            result of all.
+        progress: How to tell progress: a function of step, done and total, True for a bar, False for
+            silence.
+    """
+
+def recall(
+    store: Text,
+    *,
+    query: StrPath,
+    text_field: Text | None = None,
+    separator: Text | None = None,
+    labels: StrPath | None = None,
+    resize: Text | None = None,
+    examples: Text | None = None,
+    relevant: Text = 'relevant',
+    group: Text | None = None,
+    methods: Literal['influence', 'relatif', 'cosine', 'grad-dot', 'tracin', 'trak', 'kfac', 'ekfac', 'bm25', 'similarity'] | Sequence[Literal['influence', 'relatif', 'cosine', 'grad-dot', 'tracin', 'trak', 'kfac', 'ekfac', 'bm25', 'similarity']] = ('influence', 'relatif', 'cosine', 'grad-dot', 'bm25', 'similarity'),
+    damping: Text | None = None,
+    at: int | Sequence[int] = (1, 10, 50),
+    output: StrPath | None = None,
+    force: bool = False,
+    progress: Progress = None,
+) -> Result:
+    """Measure whether methods of attribution find the training examples that are known to be relevant for queries: precision and recall among the k best, beside chance.
+
+    Each row of the queries has a list of ids of examples in the field `relevant`; queries without any are left out. `attribute world` writes such texts and questions.
+
+    Args:
+        store: A store that `attribute cache` wrote.
+        query: Queries as rows with a list of the ids of relevant examples.
+        text_field: Field or column with the text [default: text].
+        separator: In a plain file, what stands between two texts [default: the end of a line].
+        labels: Labels of images, idx or npy [default: the file beside one called ..images-idx3.., or in
+            the images].
+        resize: Resize images to this height and width, such as `16,16`.
+        examples: Use these examples only: indices from zero such as `0-4999`.
+        relevant: Field with the list of ids.
+        group: Field that divides the queries into groups, such as band.
+        methods: Methods to compare; bm25 and similarity need no gradients.
+        damping: Damping of the methods that have one: relative:D or absolute:D [default: relative:0.1].
+        at: Precision and recall among so many best examples.
+        output: Also write the result as JSON to this file.
+        force: Overwrite an existing result.
+        progress: How to tell progress: a function of step, done and total, True for a bar, False for
+            silence.
+    """
+
+def score(
+    store: Text,
+    *,
+    query: StrPath,
+    method: Literal['influence', 'relatif', 'cosine', 'grad-dot', 'tracin', 'trak', 'kfac', 'ekfac', 'bm25', 'similarity'] = 'influence',
+    damping: Text | None = None,
+    target: Literal['loss', 'margin', 'token'] | None = None,
+    checkpoints: StrPath | Sequence[StrPath] = (),
+    weights: float | Sequence[float] = (),
+    model: Text | None = None,
+    train: StrPath | None = None,
+    text_field: Text | None = None,
+    separator: Text | None = None,
+    labels: StrPath | None = None,
+    resize: Text | None = None,
+    examples: Text | None = None,
+    top: int = 20,
+    by_layer: bool = False,
+    no_baselines: bool = False,
+    output: StrPath | None = None,
+    force: bool = False,
+    progress: Progress = None,
+) -> Result:
+    """Score the cached training examples for queries: which of them made the model answer as it does?
+
+    A positive score is that of a proponent: a step on the loss of the example lowers that of the query. --json has `results`, for each query a list of the best examples with `index` from zero, `id` and `score`, and `opponents`, the worst.
+
+    Args:
+        store: A store that `attribute cache` wrote.
+        query: Queries: texts in the forms of --train, rows with `prompt` and `completion`, of which the
+            completion alone counts, or labelled images.
+        method: How examples are scored.
+        damping: Damping of the curvature: relative:D, D times its mean, or absolute:D.
+        target: What of a query is differentiated [default: what the store has].
+        checkpoints: Stores of further checkpoints with the same examples: scores are added up (tracin)
+            or averaged.
+        weights: Weights of the checkpoints, the store's first, such as learning rates [default: 1
+            each].
+        model: The model, if it was moved since it was cached.
+        train: The training examples, if they were moved since they were cached.
+        text_field: Field or column with the text [default: text].
+        separator: In a plain file, what stands between two texts [default: the end of a line].
+        labels: Labels of images, idx or npy [default: the file beside one called ..images-idx3.., or in
+            the images].
+        resize: Resize images to this height and width, such as `16,16`.
+        examples: Use these examples only: indices from zero such as `0-4999`.
+        top: Show the N best and the N worst examples for each query.
+        by_layer: Add the part of each layer in the scores of the best examples.
+        no_baselines: Do not compare with BM25 and the similarity of vectors, which take a pass over the
+            examples.
+        output: Also write the result as JSON to this file.
+        force: Overwrite an existing result.
+        progress: How to tell progress: a function of step, done and total, True for a bar, False for
+            silence.
+    """
+
+def self(
+    store: Text,
+    *,
+    damping: Text | None = None,
+    wrong: Text | None = None,
+    top: int = 20,
+    output: StrPath | None = None,
+    force: bool = False,
+    progress: Progress = None,
+) -> Result:
+    """Measure the influence of each cached training example on itself.
+
+    What a model learned by heart, such as wrong labels and rare texts, has much of it. --json has `results`, the examples with most, and `scores`, that of every example.
+
+    Args:
+        store: A store that `attribute cache` wrote.
+        damping: Damping of the curvature: relative:D, D times its mean, or absolute:D [default:
+            relative:0.1].
+        wrong: Indices of examples that are known to be wrong, such as `3,7-9`: tell how well self-
+            influence finds them, as the area under the curve.
+        top: Show the N examples with most influence on themselves.
+        output: Also write the result as JSON to this file.
+        force: Overwrite an existing result.
+        progress: How to tell progress: a function of step, done and total, True for a bar, False for
+            silence.
+    """
+
+def show(
+    store: Text,
+    *,
+    query: StrPath,
+    method: Literal['influence', 'relatif', 'cosine', 'grad-dot', 'tracin', 'trak', 'kfac', 'ekfac', 'bm25', 'similarity'] = 'influence',
+    damping: Text | None = None,
+    target: Literal['loss', 'margin', 'token'] | None = None,
+    checkpoints: StrPath | Sequence[StrPath] = (),
+    weights: float | Sequence[float] = (),
+    model: Text | None = None,
+    train: StrPath | None = None,
+    text_field: Text | None = None,
+    separator: Text | None = None,
+    labels: StrPath | None = None,
+    resize: Text | None = None,
+    examples: Text | None = None,
+    top: int = 3,
+    html: StrPath | None = None,
+    force: bool = False,
+    progress: Progress = None,
+) -> Result:
+    """Show queries with the training examples that speak most for and against the answer of the model.
+
+    Each token of an example is coloured by its share of the score: blue speaks for, red against. The share of a token is that of the gradient at its place in the text, where the model had read up to this token.
+
+    Args:
+        store: A store that `attribute cache` wrote.
+        query: Queries: texts in the forms of --train, rows with `prompt` and `completion`, of which the
+            completion alone counts, or labelled images.
+        method: How examples are scored.
+        damping: Damping of the curvature: relative:D, D times its mean, or absolute:D.
+        target: What of a query is differentiated [default: what the store has].
+        checkpoints: Stores of further checkpoints with the same examples: scores are added up (tracin)
+            or averaged.
+        weights: Weights of the checkpoints, the store's first, such as learning rates [default: 1
+            each].
+        model: The model, if it was moved since it was cached.
+        train: The training examples, if they were moved since they were cached.
+        text_field: Field or column with the text [default: text].
+        separator: In a plain file, what stands between two texts [default: the end of a line].
+        labels: Labels of images, idx or npy [default: the file beside one called ..images-idx3.., or in
+            the images].
+        resize: Resize images to this height and width, such as `16,16`.
+        examples: Use these examples only: indices from zero such as `0-4999`.
+        top: Show the N best and the N worst examples for each query.
+        html: Write an HTML page with coloured texts.
+        force: Overwrite an existing page.
+        progress: How to tell progress: a function of step, done and total, True for a bar, False for
+            silence.
+    """
+
+def world(
+    *,
+    output: StrPath,
+    seed: int = 1,
+    stories: int = 25000,
+    documents: int | None = None,
+    questions: int = 30,
+    force: bool = False,
+    progress: Progress = None,
+) -> Result:
+    """Write texts on which the built-in model was trained, and questions about facts with the documents that state them.
+
+    documents.jsonl has `id` and `text`, questions.jsonl `prompt`, `completion`, `band` (rare, medium or frequent) and `relevant`, the ids of the documents: `attribute recall` tells which methods find them.
+
+    Args:
+        seed: Seed of the world; `pocket` was trained on that of 1.
+        stories: Stories of the world; `pocket` has read 25,000.
+        documents: Write the first N documents [default: all].
+        questions: Questions of each band of frequency.
+        output: Directory of documents.jsonl and questions.jsonl.
+        force: Replace the directory if it exists.
+        progress: How to tell progress: a function of step, done and total, True for a bar, False for
+            silence.
+    """

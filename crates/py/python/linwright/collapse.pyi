@@ -1,0 +1,269 @@
+"""Neural collapse of features, and where training leads.
+
+Written by `python -m linwright._stubs`.
+"""
+
+from collections.abc import Sequence
+from typing import Literal
+
+from ._jobs import StrPath, Text
+from ._progress import Progress
+from ._results import Result
+
+def measure(
+    *,
+    features: StrPath | None = None,
+    head: StrPath | None = None,
+    classes: int | None = None,
+    sums: StrPath | None = None,
+    save_sums: StrPath | None = None,
+    traces: bool = False,
+    ood: StrPath | None = None,
+    net: StrPath | None = None,
+    images: StrPath | None = None,
+    labels: StrPath | None = None,
+    examples: Text | None = None,
+    resamples: int = 200,
+    no_baselines: bool = False,
+    seed: int = 0,
+    output: StrPath | None = None,
+    force: bool = False,
+    progress: Progress = None,
+) -> Result:
+    """Measure neural collapse of labelled features, or of every layer of a small network on labelled images.
+
+    NC1: variability within classes. NC2: distance of the means from a simplex. NC3: alignment of head and means. NC4: agreement of head and nearest mean. NC5: orthogonality to out-of-distribution features. Each with all its variants, next to the least possible value, to that of random frames and of shuffled labels, and to bootstrap intervals by class.
+
+    Args:
+        features: Safetensors with `features` (rows, d), `labels` (rows) and, if there is a head, `head`
+            (classes, d) and `bias` (classes).
+        head: A file with `head` and `bias`, instead of those beside the features.
+        classes: Number of classes [default: rows of the head, or one more than the largest label].
+        sums: Means of these sums, of other rows too, instead of those of the features alone; without
+            --features only what sums give.
+        save_sums: Write the sums over the features to this file, for `collapse merge` and --sums.
+        traces: Keep no scatter, 16 d x d bytes: without it there is no nc1_pinv. Layers of a network
+            with more than 4096 features never have it.
+        ood: A file with `features` of out-of-distribution inputs, for nc5_cos.
+        net: Instead of features, a directory that train-net wrote: all its layers are measured.
+        images: Images for the network, as of eval-net.
+        labels: Their labels [default: the file beside one called ..images-idx3.., or in the images].
+        examples: Use these images only: indices from zero such as `0-7999`.
+        resamples: Draws of classes with replacement, for intervals of 95 %; 0 for none.
+        no_baselines: Measure no random frames and no shuffled labels for comparison.
+        seed: Seed of draws, frames and shuffles.
+        output: Also write the result as JSON to this file, which `linwright report` renders.
+        force: Overwrite existing files.
+        progress: How to tell progress: a function of step, done and total, True for a bar, False for
+            silence.
+    """
+
+def merge(
+    sums: StrPath | Sequence[StrPath],
+    *,
+    head: StrPath | None = None,
+    resamples: int = 200,
+    no_baselines: bool = False,
+    seed: int = 0,
+    output: StrPath | None = None,
+    force: bool = False,
+    progress: Progress = None,
+) -> Result:
+    """Add sums over parts of the data, and measure collapse of all of them.
+
+    The result has the bits of one pass over all rows, in any order of the parts; with more than 256 features, if all parts but the last have a multiple of 256 rows.
+
+    Args:
+        sums: Files that `collapse measure --save-sums` or `collapse merge` wrote.
+        head: A file with `head` and `bias`.
+        resamples: Draws of classes with replacement, for intervals of 95 %; 0 for none.
+        no_baselines: Measure no random frames and no shuffled labels for comparison.
+        seed: Seed of draws, frames and shuffles.
+        output: Write the merged sums to this file.
+        force: Overwrite an existing file.
+        progress: How to tell progress: a function of step, done and total, True for a bar, False for
+            silence.
+    """
+
+def ufm(
+    *,
+    classes: int = 10,
+    per_class: int | None = None,
+    head_strength: float = 0.0005,
+    feature_strength: float = 0.0005,
+    fit: Literal['cross-entropy', 'squared-error', 'squared-error-bias'] = 'cross-entropy',
+    features: StrPath | None = None,
+    check: int = 0,
+    dimension: int | None = None,
+    seed: int = 0,
+    progress: Progress = None,
+) -> Result:
+    """The optimum of regularised training with features free to choose, in closed form.
+
+    Below the threshold c = K sqrt(n L_W L_H) = 1 features collapse to a simplex, or without bias and with squared errors to an orthogonal frame; from there on penalties are so strong that features vanish. With --features, norms and logits of a trained head are put beside it: is the classifier at its regularised optimum?
+
+    Args:
+        classes: Number of classes.
+        per_class: Samples of each class [default: the mean of --features, or 1].
+        head_strength: Penalty L/2 |W|² of the head.
+        feature_strength: Penalty L/2 |H|² of the features of all samples.
+        fit: Loss: squared errors with a bias that is not penalised lead to a simplex, without one to an
+            orthogonal frame.
+        features: Compare a trained head: safetensors with `features`, `labels` and `head`, as of
+            measure.
+        check: Check by minimisation from this many random starts.
+        dimension: Features of the check [default: K].
+        seed: Seed of the starts.
+        progress: How to tell progress: a function of step, done and total, True for a bar, False for
+            silence.
+    """
+
+def gufm(
+    *,
+    classes: int = 10,
+    strength: float = 0.005,
+    norm: float | None = None,
+    dimension: int | None = None,
+    fit: Literal['cross-entropy', 'squared-error', 'squared-error-bias'] = 'cross-entropy',
+    check: int = 0,
+    seed: int = 0,
+    progress: Progress = None,
+) -> Result:
+    """The optimum of a penalised head on features of mean zero and given length, as behind a LayerNorm, in closed form.
+
+    No network with such features has an objective below it on balanced classes; deep regularised ResNets and transformers approach it.
+
+    Args:
+        classes: Number of classes.
+        strength: Penalty L/2 |W|² of the head.
+        norm: Length of features [default: the root of --dimension, as of LayerNorm, or 1].
+        dimension: Number of features.
+        fit: Loss.
+        check: Check by minimisation from this many random starts.
+        seed: Seed of the starts.
+        progress: How to tell progress: a function of step, done and total, True for a bar, False for
+            silence.
+    """
+
+def depth(
+    *,
+    architecture: Literal['rn1', 'rn2', 't11', 't12', 't22'] = 'rn1',
+    depths: int | Sequence[int] = (2, 3, 5, 8, 13, 21, 34),
+    seeds: int = 1,
+    strength: float = 0.005,
+    strength_rule: Literal['constant', 'over-depth'] = 'constant',
+    head_strength: float | None = None,
+    free_biases: bool = False,
+    fit: Literal['cross-entropy', 'squared-error', 'squared-error-bias'] = 'cross-entropy',
+    norming: Literal['after', 'before'] = 'after',
+    norm: float | None = None,
+    hidden: int | None = None,
+    steps: int = 1200,
+    rate: float = 0.005,
+    features: StrPath | None = None,
+    classes: int = 4,
+    per_class: int = 15,
+    width: int = 32,
+    noise: float = 1.0,
+    tokens: int | None = None,
+    seed: int = 0,
+    output: StrPath | None = None,
+    force: bool = False,
+    progress: Progress = None,
+) -> Result:
+    """Train regularised reference networks of several depths, and tell how collapse depends on depth.
+
+    With one map for each block and a constant penalty, networks approach the optimum of `collapse gufm` as they get deeper; with two maps only if the penalty shrinks with depth (--strength-rule over-depth). Slopes are of logarithms, with intervals over seeds.
+
+    Args:
+        architecture: Residual networks of one or two maps for each block, or transformers: with one map
+            in attention and MLP, with two in the MLP, with two in both.
+        depths: Depths: blocks, and the head.
+        seeds: Networks of each depth, with different random parameters.
+        strength: Penalty S/2 |p|² of all parameters.
+        strength_rule: How the penalty depends on depth.
+        head_strength: Penalty of the head, at all depths [default: that of the blocks].
+        free_biases: Penalise no biases.
+        fit: Loss.
+        norming: LayerNorm after the residual sum or before each map.
+        norm: Length of normalised features [default: the root of the width].
+        hidden: Width between two maps [default: the width].
+        steps: Updates of each network, with all examples.
+        rate: Step size of Adam, which falls along a cosine to a fiftieth.
+        features: Safetensors with `features` and `labels` as inputs, instead of generated ones.
+        classes: Generated classes, of normal centres.
+        per_class: Generated examples of each class.
+        width: Width of generated inputs and so of the networks.
+        noise: Deviation of generated examples from their centre.
+        tokens: Tokens of an example, for transformers [default: 6].
+        seed: Seed of data and parameters.
+        output: Also write the result as JSON to this file, which `linwright report` renders.
+        force: Overwrite an existing file.
+        progress: How to tell progress: a function of step, done and total, True for a bar, False for
+            silence.
+    """
+
+def lm(
+    model: Text,
+    *,
+    text: Text,
+    text_field: Text | None = None,
+    layers: Text | None = None,
+    window: int = 256,
+    num_tokens: int | None = None,
+    min_count: int = 2,
+    max_count: int | None = None,
+    scatter: bool = False,
+    decisions: bool = False,
+    resamples: int = 200,
+    no_baselines: bool = False,
+    seed: int = 0,
+    output: StrPath | None = None,
+    force: bool = False,
+    progress: Progress = None,
+) -> Result:
+    """Measure neural collapse of a language model by layer: contexts are samples, next tokens their classes.
+
+    One forward pass adds the hidden states of all layers to sums by class, 16 bytes for each class, feature and layer. With more classes than features no simplex exists: read nc2_etf_err_M beside its floor and that of random frames.
+
+    Args:
+        model: A directory, a GGUF file, `pocket` for the built-in model, or `owner/name[@revision]` on
+            the hub.
+        text: Text: a plain file as one document, rows with a `text` field (JSONL, CSV, TSV, Parquet,
+            Arrow), or `pocket`.
+        text_field: Field or column with the text [default: text].
+        layers: Only these layers, such as 3,5 or 0-7; what the head reads is always measured.
+        window: Tokens of a window: contexts end at its start.
+        num_tokens: Use at most this many tokens of the text.
+        min_count: Leave out tokens that come next less often.
+        max_count: Leave out tokens that come next more often.
+        scatter: Also keep the scatter within classes, d x d for each layer, for nc1_pinv.
+        decisions: Run the text once more, for the agreement with the nearest mean (NC4).
+        resamples: Draws of classes with replacement, for intervals of 95 %; 0 for none.
+        no_baselines: Measure no random frames and no shuffled labels for comparison.
+        seed: Seed of draws, frames and shuffles.
+        output: Also write the result as JSON to this file, which `linwright report` renders.
+        force: Overwrite an existing file.
+        progress: How to tell progress: a function of step, done and total, True for a bar, False for
+            silence.
+    """
+
+def watch(
+    results: StrPath | Sequence[StrPath],
+    *,
+    output: StrPath | None = None,
+    force: bool = False,
+    progress: Progress = None,
+) -> Result:
+    """Put the collapse of several checkpoints into one table, with plots over checkpoints and layers.
+
+    Measure each checkpoint when it is written, and give all results, or the table so far and the new one.
+
+    Args:
+        results: Results of `collapse measure` or `collapse lm`, or of an earlier `collapse watch`,
+            whose rows come first; a checkpoint is called as its file, without the ending.
+        output: Also write the result as JSON to this file, which `linwright report` renders.
+        force: Overwrite an existing file.
+        progress: How to tell progress: a function of step, done and total, True for a bar, False for
+            silence.
+    """
