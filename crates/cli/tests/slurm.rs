@@ -25,6 +25,7 @@ echo "10$number;cluster"
 
 /// Runs a script where sbatch is the stand-in.
 fn submitted(w: &Workshop, script: &str) -> String {
+    std::fs::create_dir(w.path("bin")).unwrap();
     w.write("bin/sbatch", SBATCH);
     w.write("submit.sh", script);
     let ours = Path::new(env!("CARGO_BIN_EXE_linwright")).parent().unwrap();

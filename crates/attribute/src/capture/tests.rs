@@ -216,8 +216,8 @@ fn means_are_sums_over_the_number_of_targets() {
     let (model, texts) = (decoder(), documents(&[5, 9]));
     let map = map_of(&model, "factgrass:16", &all);
     let batch = texts.batch(0..2);
-    let [sum, mean] =
-        Reduction::ALL.map(|reduction| gradients(&model, &map, &batch, reduction, 0).unwrap());
+    let [sum, mean] = [Reduction::Sum, Reduction::Mean]
+        .map(|reduction| gradients(&model, &map, &batch, reduction, 0).unwrap());
     for (example, targets) in [(0, 4.0f32), (1, 8.0)] {
         for (a, b) in mean.rows.row(example).iter().zip(sum.rows.row(example)) {
             assert_eq!(*a, b * (1.0 / targets));

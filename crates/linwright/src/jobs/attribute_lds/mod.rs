@@ -31,7 +31,7 @@ pub struct AttributeLds {
     #[schemars(range(min = 2))]
     pub subsets: usize,
     /// Share of the examples in a part.
-    #[schemars(extend("x-value" = "SHARE"))]
+    #[schemars(extend("x-value" = "SHARE", "examples" = [0.25]))]
     pub share: f64,
     /// Leave-one-out instead: each part is all examples but one of these, such as `0-19`.
     #[schemars(extend("x-value" = "LIST", "x-conflicts" = ["subsets", "share"], "examples" = ["0-3"]))]
