@@ -234,6 +234,22 @@ mod tests {
         job.all_options()
     }
 
+    /// What an option requires, and what that requires.
+    fn needed<'a>(fields: &'a [Field], field: &Field) -> Vec<&'a Field> {
+        let mut keys = field.requires.clone();
+        let mut next = 0;
+        while let Some(key) = keys.get(next) {
+            let more = fields.iter().find(|other| other.key == *key).unwrap().requires.clone();
+            keys.extend(
+                more.into_iter()
+                    .filter(|key| *key != field.key && !keys.contains(key))
+                    .collect::<Vec<_>>(),
+            );
+            next += 1;
+        }
+        fields.iter().filter(|other| keys.contains(&other.key)).collect()
+    }
+
     /// Every option changes the job, the same way by its flag and by its key.
     fn check(verb: &Verb) {
         let fields = (verb.fields)();
@@ -249,7 +265,7 @@ mod tests {
         for field in fields.iter().filter(|field| !field.is_required) {
             assert!(field.help.len() > 10, "{} has no help", field.key);
             let mut options = required.clone();
-            for needed in fields.iter().filter(|f| field.requires.contains(&f.key)) {
+            for needed in needed(&fields, field) {
                 options.insert(needed.key.clone(), sample(needed));
             }
             options.insert(field.key.clone(), sample(field));

@@ -174,7 +174,7 @@ fn optima_agree_with_minimisation() {
         }
     }
     let args = "collapse ufm --classes 3 --per-class 5 --head-strength 0.01 --feature-strength 0.01 \
-                --fit squared-error --check 2 --dimension 4 --seed 2";
+                --loss squared-error --check 2 --dimension 4 --seed 2";
     let found = w.ok_json(args);
     let (closed, minimised) = (&found["optimum"]["objective"], &found["minimised"]["objective"]);
     assert!((closed.as_f64().unwrap() - minimised.as_f64().unwrap()).abs() < 1e-8, "{found}");
@@ -184,7 +184,7 @@ fn optima_agree_with_minimisation() {
     assert!(compared["comparison"]["head_ratio"].as_f64().unwrap() > 0.0, "{compared}");
     assert_eq!(compared["model"]["classes"], 4);
     w.fails("collapse ufm --head-strength -1", 2, &["head", "-1"]);
-    w.fails("collapse gufm --norm 0 --fit squared-error-bias --seed 1", 2, &["norm", "0"]);
+    w.fails("collapse gufm --norm 0 --loss squared-error-bias --seed 1", 2, &["norm", "0"]);
 }
 
 #[test]
@@ -203,7 +203,7 @@ fn depth_experiments_have_slopes_and_repeat_to_the_bit() {
     for other in [
         "--architecture t22 --tokens 3 --norming before --hidden 5",
         "--architecture rn2 --strength-rule over-depth --free-biases --norm 1.5",
-        "--architecture t12 --fit squared-error",
+        "--architecture t12 --loss squared-error",
     ] {
         let found = w.ok_json(&format!("collapse depth {few} {other}"));
         assert_eq!(found["rows"].as_array().unwrap().len(), 1, "{other}");

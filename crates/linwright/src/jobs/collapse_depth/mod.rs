@@ -35,9 +35,9 @@ pub struct CollapseDepth {
     pub head_strength: Option<f64>,
     /// Penalise no biases.
     pub free_biases: bool,
-    /// Loss.
+    /// Loss of the logits.
     #[schemars(with = "Names<Fit>")]
-    pub fit: Fit,
+    pub loss: Fit,
     /// LayerNorm after the residual sum or before each map.
     #[schemars(with = "Names<Norming>")]
     pub norming: Norming,
@@ -92,7 +92,7 @@ impl Default for CollapseDepth {
             strength_rule: StrengthRule::Constant,
             head_strength: None,
             free_biases: false,
-            fit: Fit::CrossEntropy,
+            loss: Fit::CrossEntropy,
             norming: Norming::After,
             norm: None,
             hidden: None,

@@ -35,7 +35,7 @@ pub(super) fn run(job: &CollapseDepth, session: &mut Session<'_>) -> Result<Outc
         rule: job.strength_rule,
         head_strength: job.head_strength,
         biases: !job.free_biases,
-        fit: job.fit,
+        fit: job.loss,
         norming: job.norming,
         norm: job.norm.unwrap_or((width as f64).sqrt()),
         hidden: job.hidden.unwrap_or(width),

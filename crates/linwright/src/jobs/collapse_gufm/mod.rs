@@ -28,9 +28,9 @@ pub struct CollapseGufm {
     /// Number of features.
     #[schemars(range(min = 1), extend("x-value" = "D"))]
     pub dimension: Option<usize>,
-    /// Loss.
+    /// Loss of the logits.
     #[schemars(with = "Names<Fit>")]
-    pub fit: Fit,
+    pub loss: Fit,
     /// Check by minimisation from this many random starts.
     #[schemars(extend("x-value" = "STARTS"))]
     pub check: usize,
@@ -45,7 +45,7 @@ impl Default for CollapseGufm {
             strength: 5e-3,
             norm: None,
             dimension: None,
-            fit: Fit::CrossEntropy,
+            loss: Fit::CrossEntropy,
             check: 0,
             seed: 0,
         }
@@ -62,7 +62,7 @@ impl Job for CollapseGufm {
     fn run(&self, session: &mut Session<'_>) -> Result<Outcome, Failure> {
         let root = self.dimension.map(|d| (d as f64).sqrt());
         let norm = self.norm.or(root).unwrap_or(1.0);
-        let gufm = Gufm { classes: self.classes, strength: self.strength, norm, fit: self.fit };
+        let gufm = Gufm { classes: self.classes, strength: self.strength, norm, fit: self.loss };
         let optimum = gufm.optimum()?;
         let found = match self.check {
             0 => None,

@@ -36,7 +36,7 @@ pub struct CollapseUfm {
     /// Loss: squared errors with a bias that is not penalised lead to a simplex, without one to an
     /// orthogonal frame.
     #[schemars(with = "Names<Fit>")]
-    pub fit: Fit,
+    pub loss: Fit,
     /// Compare a trained head: safetensors with `features`, `labels` and `head`, as of measure.
     #[schemars(extend("x-value" = "FILE", "x-path" = true))]
     pub features: Option<PathBuf>,
@@ -57,7 +57,7 @@ impl Default for CollapseUfm {
             per_class: None,
             head_strength: 5e-4,
             feature_strength: 5e-4,
-            fit: Fit::CrossEntropy,
+            loss: Fit::CrossEntropy,
             features: None,
             check: 0,
             dimension: None,
@@ -89,7 +89,7 @@ impl Job for CollapseUfm {
             None => (self.classes, 1),
         };
         let per_class = self.per_class.unwrap_or(mean);
-        let Self { head_strength, feature_strength, fit, .. } = *self;
+        let Self { head_strength, feature_strength, loss: fit, .. } = *self;
         let ufm = Ufm { classes, per_class, head_strength, feature_strength, fit };
         let optimum = ufm.optimum()?;
         let comparison = match &file {

@@ -35,7 +35,7 @@ pub struct FlowSample {
     #[schemars(extend("x-value" = "FILE|moons|checkerboard|circles"))]
     #[schemars(extend("x-conflicts" = ["temperature"]))]
     pub between: Option<String>,
-    /// Seed.
+    /// Seed of random numbers.
     pub seed: u64,
     /// Picture, in PNG: images beside each other, or a scatter of points in the plane.
     #[schemars(extend("x-short" = "o", "x-value" = "FILE", "x-path" = true))]

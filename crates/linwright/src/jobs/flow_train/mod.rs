@@ -74,7 +74,7 @@ pub struct FlowNetworkOptions {
     pub layer: String,
     /// Levels; images are squeezed in front of each, and half of the channels leave behind all but
     /// the last [default: as many as leave sides of 2, at most 3].
-    #[schemars(range(min = 1, max = 8))]
+    #[schemars(range(min = 1, max = 8), extend("examples" = [2]))]
     pub levels: Option<usize>,
     /// Steps of a level: a normalisation, a mix and a coupling each [default: 8 of images, 12 of
     /// points].
