@@ -126,8 +126,8 @@ struct PairSums {
     coincident: u64,
 }
 
-/// Mean and maximum of the class-distance normalised variance over pairs of different means, and the
-/// number of pairs of equal ones.
+/// Mean and maximum of the class-distance normalised variance over pairs of different means, and
+/// the number of pairs of equal ones.
 fn class_distance(means: &Mat<f64>, variances: &[f64]) -> (f64, f64, u64) {
     let squares: Vec<f64> = (0..means.rows()).map(|k| dot(means.row(k), means.row(k))).collect();
     let tiles = Rows::new(means, means).visit(Pairs::Unordered, |sums: &mut PairSums, i, j, g| {

@@ -1218,7 +1218,7 @@ class AttributeJobs:
         bos: Literal['auto', 'always', 'never'] = 'auto',
         sites: Text | Sequence[Text] = (),
         target: Literal['loss', 'margin', 'token'] = 'loss',
-        reduction: Literal['sum', 'mean'] = 'mean',
+        reduction: Literal['mean', 'sum'] = 'mean',
         dtype: Literal['f32', 'bf16', 'f16', 'int8'] = 'f32',
         batch: int = 8,
         shard_rows: int = 256,

@@ -91,7 +91,7 @@ def ufm(
     per_class: int | None = None,
     head_strength: float = 0.0005,
     feature_strength: float = 0.0005,
-    fit: Literal['cross-entropy', 'squared-error', 'squared-error-bias'] = 'cross-entropy',
+    loss: Literal['cross-entropy', 'squared-error', 'squared-error-bias'] = 'cross-entropy',
     features: StrPath | None = None,
     check: int = 0,
     dimension: int | None = None,
@@ -107,8 +107,8 @@ def ufm(
         per_class: Samples of each class [default: the mean of --features, or 1].
         head_strength: Penalty L/2 |W|² of the head.
         feature_strength: Penalty L/2 |H|² of the features of all samples.
-        fit: Loss: squared errors with a bias that is not penalised lead to a simplex, without one to an
-            orthogonal frame.
+        loss: Loss: squared errors with a bias that is not penalised lead to a simplex, without one to
+            an orthogonal frame.
         features: Compare a trained head: safetensors with `features`, `labels` and `head`, as of
             measure.
         check: Check by minimisation from this many random starts.
@@ -124,7 +124,7 @@ def gufm(
     strength: float = 0.005,
     norm: float | None = None,
     dimension: int | None = None,
-    fit: Literal['cross-entropy', 'squared-error', 'squared-error-bias'] = 'cross-entropy',
+    loss: Literal['cross-entropy', 'squared-error', 'squared-error-bias'] = 'cross-entropy',
     check: int = 0,
     seed: int = 0,
     progress: Progress = None,
@@ -138,7 +138,7 @@ def gufm(
         strength: Penalty L/2 |W|² of the head.
         norm: Length of features [default: the root of --dimension, as of LayerNorm, or 1].
         dimension: Number of features.
-        fit: Loss.
+        loss: Loss of the logits.
         check: Check by minimisation from this many random starts.
         seed: Seed of the starts.
         progress: How to tell progress: a function of step, done and total, True for a bar, False for
@@ -154,7 +154,7 @@ def depth(
     strength_rule: Literal['constant', 'over-depth'] = 'constant',
     head_strength: float | None = None,
     free_biases: bool = False,
-    fit: Literal['cross-entropy', 'squared-error', 'squared-error-bias'] = 'cross-entropy',
+    loss: Literal['cross-entropy', 'squared-error', 'squared-error-bias'] = 'cross-entropy',
     norming: Literal['after', 'before'] = 'after',
     norm: float | None = None,
     hidden: int | None = None,
@@ -184,7 +184,7 @@ def depth(
         strength_rule: How the penalty depends on depth.
         head_strength: Penalty of the head, at all depths [default: that of the blocks].
         free_biases: Penalise no biases.
-        fit: Loss.
+        loss: Loss of the logits.
         norming: LayerNorm after the residual sum or before each map.
         norm: Length of normalised features [default: the root of the width].
         hidden: Width between two maps [default: the width].

@@ -26,7 +26,7 @@ def train(
     steps: int = 1000,
     batch: int | None = None,
     optimizer: Literal['adam', 'adamax'] = 'adam',
-    rate: float = 0.001,
+    rate: float | None = None,
     warmup: int | None = None,
     clip: float | None = None,
     average: float | None = None,
@@ -68,13 +68,15 @@ def train(
         steps: Number of updates.
         batch: Examples of a batch [default: 64 images, 256 points].
         optimizer: How moments of the gradient become an update.
-        rate: Largest learning rate; it falls to a hundredth along a cosine.
+        rate: Largest learning rate; it falls to a hundredth along a cosine [default: 0.001 of images,
+            0.005 of points].
         warmup: Updates during which the rate rises [default: a tenth of all, at most 500].
         clip: Largest norm of a gradient; longer ones are shortened [default: 10].
         average: Validate and keep moving averages of the numbers, with this decay a step, such as
             0.999.
         validate_every: Updates between two points of the curve, with the held-out bits, and between
-            checkpoints [default: a tenth of all].
+            checkpoints [default: a tenth of all, and at least as many as held-out examples fill
+            batches].
         patience: Stop after this many points of the curve without fewer bits.
         last: Keep the last step, not the one with the fewest held-out bits.
         output: Output directory.
@@ -136,7 +138,7 @@ def sample(
         count: Number of samples; of a path, its examples with both ends.
         temperature: Factor of the standard deviations of latents; zero gives the most likely latents.
         between: The path from the first to the second example of these data, instead of samples.
-        seed: Seed.
+        seed: Seed of random numbers.
         output: Picture, in PNG: images beside each other, or a scatter of points in the plane.
         points: Numbers of the samples: an array (samples, height, width, channels), or (samples,
             numbers) of points, as `.npy`; or as text, a line for each sample, as `.csv`. A file that
