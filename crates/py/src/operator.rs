@@ -518,15 +518,17 @@ impl FitData<'_> {
     }
 }
 
-/// Fits an operator; gives it with its relative error, the procedure, its iterations and ignored
-/// directions.
+/// Relative error of a fit, the procedure, its iterations and ignored directions.
+type FitReport = (f64, &'static str, u64, usize);
+
+/// Fits an operator.
 #[pyfunction]
 pub(crate) fn fit(
     py: Python<'_>,
     spec: &str,
     data: FitData<'_>,
     settings: FitSettings,
-) -> PyResult<(RawOperator, (f64, &'static str, u64, usize))> {
+) -> PyResult<(RawOperator, FitReport)> {
     let spec = spec_of(py, spec)?;
     let target = data.target()?;
     let FitSettings { starts, iterations, tolerance, seed } = settings;

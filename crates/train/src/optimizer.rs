@@ -132,7 +132,7 @@ impl Optimizer {
             match settings.kind {
                 OptimizerKind::Adam => adam(&constants, step, values, gradient, first, second),
                 OptimizerKind::Adamax => {
-                    adamax(&constants, step, [values, first, second], gradient)
+                    adamax(&constants, step, [values, first, second], gradient);
                 }
             }
             own

@@ -86,9 +86,9 @@ fn table_differs(
     let (file, options) = record.split_once(", ").unwrap_or((record, ""));
     let text = read(file)?;
     let (recorded, keys, is_whole) = if file.ends_with(".csv") {
-        (convergence(&text), ["features", "step"], false)
+        (convergence(&text), &["features", "step"][..], false)
     } else {
-        (report_table(&text, options)?, ["Method", "Layers"], true)
+        (report_table(&text, options)?, &["Method", "Layers", "layer"][..], true)
     };
     let (head, rows) = shown.split_first().ok_or("the table is empty")?;
     let recorded_head = recorded.first().cloned().unwrap_or_default();

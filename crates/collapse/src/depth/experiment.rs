@@ -229,7 +229,7 @@ fn slope(rows: &[DepthRow], seeds: u64, of: impl Fn(&DepthRow) -> Option<f64>) -
     let mean = slopes.iter().sum::<f64>() / count;
     let variance = slopes.iter().map(|slope| (slope - mean).powi(2)).sum::<f64>() / (count - 1.0);
     let half = NORMAL * (variance / count).sqrt();
-    let interval = half.is_finite().then(|| [mean - half, mean + half]);
+    let interval = half.is_finite().then_some([mean - half, mean + half]);
     Some(Slope { slope: mean, interval })
 }
 

@@ -128,7 +128,9 @@ class Verb:
         told += [("shard", _SHARD)] if self.has_shards else []
         told.append(("progress", _PROGRESS))
         for name, text in told:
-            lines.append(textwrap.fill(f"{name}: {text}", 100, initial_indent="    ", subsequent_indent="        "))
+            lines.append(textwrap.fill(
+                f"{name}: {text}", 100, initial_indent="    ", subsequent_indent="        ", break_on_hyphens=False
+            ))
         return "\n".join(lines)
 
     def call(self, given: Mapping[str, Any], bound: inspect.Signature, *arguments: Any) -> Result:

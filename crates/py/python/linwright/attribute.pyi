@@ -275,8 +275,8 @@ def self(
         store: A store that `attribute cache` wrote.
         damping: Damping of the curvature: relative:D, D times its mean, or absolute:D [default:
             relative:0.1].
-        wrong: Indices of examples that are known to be wrong, such as `3,7-9`: tell how well self-
-            influence finds them, as the area under the curve.
+        wrong: Indices of examples that are known to be wrong, such as `3,7-9`: tell how well
+            self-influence finds them, as the area under the curve.
         top: Show the N examples with most influence on themselves.
         output: Also write the result as JSON to this file.
         force: Overwrite an existing result.
