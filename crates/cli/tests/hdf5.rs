@@ -25,7 +25,7 @@ fn potentials_are_trained_on_the_groups_of_ani_and_spice() {
         assert_eq!(told["species"], serde_json::json!(["H", "O"]), "{told}");
     }
     let said = ["structure 0", "Hartree", "kcal/mol"];
-    w.fails(&format!("molecule train --data ani.h5 {SMALL} --units kcal/mol,A --force"), 1, &said);
+    w.fails(&format!("molecule train --data ani.h5 {SMALL} --units kcal/mol,A --force"), 2, &said);
     copy(&w, "shapes.h5");
     let said = ["shapes.h5", "water/forces", "[2, 2, 3]"];
     w.fails(&format!("molecule train --data shapes.h5 {SMALL} --force"), 1, &said);
