@@ -246,3 +246,56 @@ fn a_budget_is_spent_on_what_has_the_least_loss_and_the_model_loads() {
     }
     w.fails(&format!("compress model --budget 2 {CALIBRATION} -o none"), 2, &["--budget 2"]);
 }
+
+#[test]
+fn every_text_has_its_own_row() {
+    let w = Workshop::new();
+    let [calibration, text] = [CALIBRATION, TEXT].map(|option| option.split(' ').nth(1).unwrap());
+    std::fs::copy(w.path(calibration), w.path("other.jsonl")).unwrap();
+    let args = format!("compare model --keep 0.6 --methods svd --no-controls {CALIBRATION} {TEXT}");
+    let found = w.ok_json(&format!("{args} --more-texts other.jsonl -o out"));
+    let tasks = |results: &Value| -> Vec<(String, f64)> {
+        let result = |own: &Value| {
+            let figure = own["metrics"][0]["value"].as_f64().unwrap();
+            (own["task"].as_str().unwrap().to_owned(), figure)
+        };
+        results.as_array().unwrap().iter().map(result).collect()
+    };
+    let dense = tasks(&found["compare"]["dense"]["results"]);
+    assert_eq!([&*dense[0].0, &dense[1].0], ["text", "text:other"]);
+    assert_ne!(dense[0].1, dense[1].1);
+    let alone = w.ok_json("eval model --text other.jsonl --window 64 --limit 200");
+    assert_eq!(tasks(&alone["results"])[0].1, dense[1].1);
+    let edited = &cells(&found)[0].2;
+    assert_eq!(tasks(&edited["model"]["results"]).len(), 2, "{edited}");
+    for (options, words) in [
+        (
+            format!("{TEXT} --more-texts other.jsonl --more-texts {text} --more-texts {text}"),
+            "text:",
+        ),
+        ("--more-texts other.jsonl".to_owned(), "--text"),
+    ] {
+        w.fails(&format!("eval model {options} -o none"), 2, &["--more-texts", words]);
+    }
+}
+
+#[test]
+fn a_budget_with_an_evaluation_text_fits_to_the_other_text() {
+    let w = Workshop::new();
+    let [calibration, text] = [CALIBRATION, TEXT].map(|option| option.split(' ').nth(1).unwrap());
+    let rest = CALIBRATION.split_once(calibration).unwrap().1;
+    let args = format!("compress model --budget 0.6 --allocate uniform{rest}");
+    let two = w.ok_json(&format!("{args} --text {calibration} --eval {text} -o two"));
+    let same = w.ok_json(&format!("{args} --dataset {calibration} --text {text} -o same"));
+    for found in ["budget", "calibration", "results", "dense"] {
+        assert_eq!(two[found], same[found], "{found}");
+    }
+    for (options, words) in [
+        (format!("--text {calibration} --dataset {calibration}"), ["--eval", "--dataset"]),
+        (String::new(), ["--eval", "--text"]),
+    ] {
+        w.fails(&format!("{args} {options} --eval {text} -o none"), 2, &words);
+    }
+    let unfit = format!("compress model --keep 0.6 --text {calibration} --eval {text} -o none");
+    w.fails(&unfit, 2, &["--eval", "--budget"]);
+}

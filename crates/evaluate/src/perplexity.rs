@@ -247,7 +247,7 @@ impl Protocol {
 /// The task for one corpus.
 #[derive(Clone, Debug)]
 pub struct TextPerplexity {
-    name: &'static str,
+    name: Cow<'static, str>,
     protocol: Protocol,
     sha256: String,
     documents: Vec<Document>,
@@ -271,7 +271,7 @@ impl TextPerplexity {
             }
         };
         let file = corpus.path.display().to_string();
-        Self { name: ENTRY.name, protocol, sha256: corpus.sha256, documents, file }
+        Self { name: ENTRY.name.into(), protocol, sha256: corpus.sha256, documents, file }
     }
 
     /// The task of a named protocol for a file. Window and stride are those of the protocol, not of
@@ -285,7 +285,24 @@ impl TextPerplexity {
         options: &TaskOptions,
     ) -> Result<Self, EvaluationError> {
         let protocol = Protocol { bos: options.bos, ..named.protocol };
-        Ok(Self { name: named.name, ..Self::new(corpus(path, options)?, protocol) })
+        Ok(Self { name: named.name.into(), ..Self::new(corpus(path, options)?, protocol) })
+    }
+
+    /// One of several texts, with a name of its own: `text:wiki` for `wiki.jsonl`; `text_field`
+    /// names the text in its rows.
+    ///
+    /// # Errors
+    /// As [`Protocol::new`]; [`EvaluationError::Data`].
+    pub fn one_of_several(
+        path: &Path,
+        text_field: Option<&str>,
+        options: &OpenOptions<'_>,
+    ) -> Result<Self, EvaluationError> {
+        let text_field = text_field.map(str::to_owned);
+        let stem = path.file_stem().unwrap_or(path.as_os_str()).to_string_lossy();
+        let name = format!("{}:{stem}", ENTRY.name).into();
+        let text = Self::open(path, &TaskOptions { text_field, ..options.text.clone() })?;
+        Ok(Self { name, ..text })
     }
 
     fn open(path: &Path, options: &TaskOptions) -> Result<Self, EvaluationError> {
@@ -309,7 +326,7 @@ fn corpus(path: &Path, options: &TaskOptions) -> Result<Corpus, EvaluationError>
 
 impl Task for TextPerplexity {
     fn id(&self) -> String {
-        self.name.to_owned()
+        self.name.to_string()
     }
 
     fn version(&self) -> f64 {

@@ -19,6 +19,12 @@ pub struct EvaluationOptions {
     /// Text for perplexity: a plain file as one document, rows with a `text` field (JSONL, CSV,
     /// TSV, Parquet, Arrow), or `pocket`.
     pub text: Option<String>,
+    /// More texts for perplexity, each a task of its own: `text:wiki` for `wiki.jsonl`.
+    #[schemars(extend(
+        "x-value" = "FILE", "x-path" = true, "x-whole" = true, "x-many" = true,
+        "x-requires" = ["text"]
+    ))]
+    pub more_texts: Vec<String>,
     /// Field or column with the text, in all text files of the command [default: text].
     #[schemars(extend("x-value" = "NAME"))]
     pub text_field: Option<String>,
@@ -91,6 +97,7 @@ impl Default for EvaluationOptions {
     fn default() -> Self {
         Self {
             text: None,
+            more_texts: Vec::new(),
             text_field: None,
             questions: None,
             tasks: Vec::new(),
@@ -128,7 +135,8 @@ impl EvaluationOptions {
     pub fn inputs(&self) -> Vec<PathBuf> {
         let texts = [&self.text, &self.questions, &self.samples].into_iter().flatten();
         let data = self.data.iter().map(|data| data.path.clone());
-        texts.chain(&self.tasks).map(PathBuf::from).chain(data).collect()
+        let texts = texts.chain(&self.more_texts).chain(&self.tasks);
+        texts.map(PathBuf::from).chain(data).collect()
     }
 
     /// Refuses `text_field` if no text has fields; `more` are texts besides those of tasks.
@@ -139,7 +147,7 @@ impl EvaluationOptions {
         let Some(field) = &self.text_field else { return Ok(()) };
         let is_text = |data: &&DataFile| entry(&data.task).reads(TaskOption::TextField);
         let of_tasks = self.data.iter().filter(is_text).map(|data| data.path.as_path());
-        let own = self.text.iter().map(Path::new);
+        let own = self.text.iter().chain(&self.more_texts).map(Path::new);
         let mut texts = own.chain(of_tasks).chain(more.iter().copied());
         // An unsupported format is reported where the file is read.
         let has_fields =

@@ -29,9 +29,10 @@ pub fn read<J: Options>(options: &Map<String, Value>) -> Result<J, JobError> {
     if let Some(field) = fields.iter().find(|f| f.is_required && !job.contains_key(&f.key)) {
         return Err(JobError::of(&field.key, "is missing"));
     }
-    // A flag that is off, and an option that is null, count as absent.
+    // A flag that is off, an option that is null and an empty list count as absent.
     let is_given = |key: &String| {
-        job.get(key).is_some_and(|value| !value.is_null() && *value != Value::Bool(false))
+        let absent = [Value::Null, Value::Bool(false), Value::Array(Vec::new())];
+        job.get(key).is_some_and(|value| !absent.contains(value))
     };
     for field in fields.iter().filter(|field| job.contains_key(&field.key)) {
         check(field, &job[&field.key])?;
@@ -165,6 +166,14 @@ mod tests {
     fn a_flag_that_is_off_conflicts_with_nothing() {
         let job = sweep(&json!({"model": "m", "cache": "a", "no_cache": false})).unwrap();
         assert!(job.cut.cache.is_some() && !job.cut.no_cache);
+    }
+
+    #[test]
+    fn an_empty_list_needs_nothing() {
+        let job = sweep(&json!({"model": "m", "more_texts": []})).unwrap();
+        assert!(job.evaluation.more_texts.is_empty() && job.evaluation.text.is_none());
+        let error = sweep(&json!({"model": "m", "more_texts": ["a.txt"]})).unwrap_err();
+        assert!(error.contains("needs text"), "{error}");
     }
 
     #[test]

@@ -17,7 +17,7 @@ use linwright_model::{Transformer, Windows};
 use linwright_ops::Examples;
 use linwright_report::Block;
 use linwright_report::number::grouped;
-use linwright_run::{Fingerprint, Monitor, Shard, Store};
+use linwright_run::{Fingerprint, Monitor, Shard, Store, shown};
 use serde::Serialize;
 use serde_json::json;
 
@@ -33,6 +33,29 @@ pub(super) fn check(job: &Compress) -> Result<(), JobError> {
         )
         .hint("give --allocate sensitivity or uniform, or leave it out")),
         Some(Allocator::Uniform | Allocator::Sensitivity) | None => Ok(()),
+    }
+}
+
+/// The same job with the text of `--eval` as that of the evaluation, and `--text` as calibration
+/// text; none without `--eval`.
+pub(super) fn two_texts(job: &Compress) -> Result<Option<Compress>, JobError> {
+    let Some(text) = &job.eval else { return Ok(None) };
+    let refused = |reason: &str| {
+        Err(JobError::new(format!("--eval {}: {reason}", shown(text))).hint(
+            "give --budget SHARE --text CALIBRATION --eval EVALUATION, or leave --eval out and give \
+             --dataset CALIBRATION --text EVALUATION",
+        ))
+    };
+    match (job.budget, &job.dataset, &job.evaluation.text) {
+        (None, ..) => refused("it goes with --budget, which is not given"),
+        (_, Some(_), _) => refused("--dataset and --text would both be calibration texts"),
+        (_, _, None) => refused("there is no calibration text"),
+        (Some(_), None, Some(calibration)) => {
+            let mut job = job.clone();
+            job.dataset = Some(calibration.clone());
+            job.evaluation.text = job.eval.take();
+            Ok(Some(job))
+        }
     }
 }
 

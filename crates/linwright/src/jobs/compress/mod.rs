@@ -55,6 +55,12 @@ pub struct Compress {
         "heal", "offload"
     ]))]
     pub budget: Option<f64>,
+    /// Text for the perplexity of --budget, as for --text, which is then the calibration text in
+    /// place of --dataset.
+    #[schemars(extend(
+        "x-value" = "TEXT", "x-requires" = ["budget", "text"], "x-conflicts" = ["dataset"]
+    ))]
+    pub eval: Option<String>,
     /// Rank of the factors, for methods that have one.
     #[schemars(extend("x-conflicts" = ["rho", "energy", "rate", "marchenko_pastur"]))]
     pub rank: Option<usize>,
@@ -184,6 +190,7 @@ impl Default for Compress {
             operator: None,
             keep: None,
             budget: None,
+            eval: None,
             rank: None,
             rho: None,
             energy: None,
@@ -246,11 +253,15 @@ impl Job for Compress {
         inputs.extend(calibration::input_of(self.dataset.as_deref()));
         inputs.extend(self.plan.clone());
         inputs.extend(self.evaluation.inputs());
+        inputs.extend(self.eval.as_ref().map(PathBuf::from));
         inputs
     }
 
     fn run(&self, session: &mut Session<'_>) -> Result<Outcome, Failure> {
-        run::run(self, self, session)
+        match budget::two_texts(self)? {
+            Some(job) => run::run(&job, self, session),
+            None => run::run(self, self, session),
+        }
     }
 }
 

@@ -139,8 +139,8 @@ pub(super) fn run(job: &Eval, session: &mut Session<'_>) -> Result<Outcome, Fail
     let fitted_to: Vec<&Path> = job.overlap_with.iter().map(PathBuf::as_path).collect();
     job.evaluation.check_text_field(&fitted_to)?;
     if let Some(ByteSize(allowed)) = job.max_memory {
-        let named =
-            [&job.evaluation.text, &job.evaluation.questions].into_iter().flatten().map(Path::new);
+        let named = [&job.evaluation.text, &job.evaluation.questions].into_iter().flatten();
+        let named = named.chain(&job.evaluation.more_texts).map(Path::new);
         let data = job.evaluation.data.iter().map(|data| data.path.as_path());
         room::check_files(named.chain(data), allowed).map_err(no_room)?;
     }

@@ -7,11 +7,16 @@ use crate::jobs::{Failure, Session};
 use linwright_data::sets::Sets;
 use linwright_evaluate::{
     AnsweredTask, ChatPrompts, EvaluationError, HarnessOptions, LaserOptions, OpenOptions,
-    OpenTasks, Parts, RegistryError, Task, TaskOption, TaskOptions, TaskRequest, answered_tasks,
+    OpenTasks, Parts, RegistryError, Task, TaskOption, TaskOptions, TaskRequest, TextPerplexity,
+    answered_tasks,
 };
 use linwright_files::hub;
 use linwright_run::Monitor;
 use std::cell::RefCell;
+use std::path::PathBuf;
+
+/// The text `pocket`.
+const STORIES: &str = "stories-test.jsonl";
 
 /// Opens the tasks of a command; with a model, its chat template formats the prompts. With
 /// `whole_texts`, samples contain the log-likelihood of questions as well.
@@ -22,9 +27,8 @@ pub(crate) fn open_tasks(
     session: &mut Session<'_>,
 ) -> Result<OpenTasks, Failure> {
     let requests = requests(args, session)?;
-    with_options(args, whole_texts, chat, session, |options| {
-        Ok(linwright_evaluate::open_tasks(&requests, options)?)
-    })
+    let texts = more_texts(args, session)?;
+    with_options(args, whole_texts, chat, session, |options| all_tasks(&requests, &texts, options))
 }
 
 /// The tasks of a command that evaluates a model before and after, if any is named. Tasks called
@@ -43,11 +47,43 @@ pub(crate) fn open_tasks_if_any(
         return Ok(Vec::new());
     }
     let requests = requests(args, session)?;
+    let texts = more_texts(args, session)?;
     let opened = with_options(args, false, None, session, |options| {
-        let options = options.clone().beside(beside);
-        Ok(linwright_evaluate::open_tasks(&requests, &options)?)
+        all_tasks(&requests, &texts, &options.clone().beside(beside))
     })?;
     Ok(opened.all)
+}
+
+/// Opens the named tasks and one for each further text.
+fn all_tasks(
+    requests: &[TaskRequest],
+    texts: &[(PathBuf, Option<&str>)],
+    options: &OpenOptions<'_>,
+) -> Result<OpenTasks, Failure> {
+    let mut opened = linwright_evaluate::open_tasks(requests, options)?;
+    for (path, field) in texts {
+        let task = TextPerplexity::one_of_several(path, *field, options)?;
+        let name = task.id();
+        if opened.all.iter().any(|other| other.id() == name) {
+            return Err(Failure::usage(format!("--more-texts: two texts are called {name}"))
+                .hint("rename one of the files: tasks have the names of their files"));
+        }
+        opened.all.push(Box::new(task));
+    }
+    Ok(opened)
+}
+
+/// The files of `--more-texts`, with the field of their text.
+fn more_texts<'a>(
+    args: &'a EvaluationOptions,
+    session: &mut Session<'_>,
+) -> Result<Vec<(PathBuf, Option<&'a str>)>, Failure> {
+    if args.text.is_none() && !args.more_texts.is_empty() {
+        return Err(Failure::usage("--more-texts goes with --text, which is not given"));
+    }
+    let field = args.text_field.as_deref();
+    let file = |name: &'a String| text_file(name, STORIES, field, session);
+    args.more_texts.iter().map(file).collect()
 }
 
 /// Opens the single task of a command, divided into validation and test items; `shuffle` is the
@@ -117,6 +153,9 @@ fn divisible(
     args: &EvaluationOptions,
     session: &mut Session<'_>,
 ) -> Result<Vec<TaskRequest>, Failure> {
+    if !args.more_texts.is_empty() {
+        return Err(Failure::usage("this command reads one text, and --more-texts names others"));
+    }
     let mut requests = requests(args, session)?;
     if args.questions.is_some() && args.text.is_none() && args.tasks.is_empty() {
         requests.truncate(1);
@@ -132,7 +171,7 @@ fn requests(
     let mut requests = Vec::new();
     if let Some(text) = &args.text {
         let field = args.text_field.as_deref();
-        let (path, field) = text_file(text, "stories-test.jsonl", field, session)?;
+        let (path, field) = text_file(text, STORIES, field, session)?;
         requests.push(TaskRequest::text(path, field.map(str::to_owned)));
     }
     if let Some(questions) = &args.questions {
