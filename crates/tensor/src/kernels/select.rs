@@ -13,24 +13,43 @@ use crate::{MatMut, MatRef, parallel};
 /// If the shapes do not match, or a column is larger than `inp`.
 #[track_caller]
 pub fn select_columns(x: MatRef<'_, f32>, columns: &[u32], y: MatMut<'_, f32>) {
+    let ones = check(x, columns, &y);
+    parallel::for_each(y.row_blocks(parallel::ROW_BLOCK), |block, y| {
+        let rows = y.rows();
+        select(x.rows_range(block * parallel::ROW_BLOCK, rows), columns, &ones, y);
+    });
+}
+
+/// [`select_columns`] for callers that are themselves parallel work items.
+///
+/// # Panics
+/// As [`select_columns`].
+#[track_caller]
+pub fn select_columns_on_this_thread(x: MatRef<'_, f32>, columns: &[u32], y: MatMut<'_, f32>) {
+    let ones = check(x, columns, &y);
+    select(x, columns, &ones, y);
+}
+
+/// Checks shapes and columns, and finds the columns of ones.
+#[track_caller]
+fn check(x: MatRef<'_, f32>, columns: &[u32], y: &MatMut<'_, f32>) -> Vec<usize> {
     let (rows, inp) = (x.rows(), x.cols());
     assert_eq!((y.rows(), y.cols()), (rows, columns.len()), "columns of {rows} x {inp}");
     let most = columns.iter().copied().max().unwrap_or(0);
     assert!(most as usize <= inp, "column {most} of {inp}");
-    let ones: Vec<usize> =
-        columns.iter().enumerate().filter(|&(_, &c)| c as usize == inp).map(|(j, _)| j).collect();
-    let has_no_columns = inp == 0;
-    parallel::for_each(y.row_blocks(parallel::ROW_BLOCK), |block, mut y| {
-        for i in 0..y.rows() {
-            let row = y.row_mut(i);
-            if has_no_columns {
-                row.fill(1.0);
-                continue;
-            }
-            gather(x.row(block * parallel::ROW_BLOCK + i), columns, row);
-            ones.iter().for_each(|&j| row[j] = 1.0);
+    columns.iter().enumerate().filter(|&(_, &c)| c as usize == inp).map(|(j, _)| j).collect()
+}
+
+fn select(x: MatRef<'_, f32>, columns: &[u32], ones: &[usize], mut y: MatMut<'_, f32>) {
+    for i in 0..y.rows() {
+        let row = y.row_mut(i);
+        if x.cols() == 0 {
+            row.fill(1.0);
+            continue;
         }
-    });
+        gather(x.row(i), columns, row);
+        ones.iter().for_each(|&j| row[j] = 1.0);
+    }
 }
 
 vectorised! {
@@ -58,6 +77,9 @@ mod tests {
             let columns: Vec<u32> = (0..count).map(|_| stream.below(inp + 1) as u32).collect();
             let mut y = Mat::from_vec(rows, count, vec![7.0; rows * count]);
             select_columns(x.view(), &columns, y.view_mut());
+            let mut alone = Mat::from_vec(rows, count, vec![7.0; rows * count]);
+            select_columns_on_this_thread(x.view(), &columns, alone.view_mut());
+            assert_eq!(alone, y);
             for i in 0..rows {
                 for (j, &column) in columns.iter().enumerate() {
                     let column = column as usize;
