@@ -23,10 +23,14 @@ impl World {
     }
 
     fn store(&self, path: &Path, compressor: &str) -> GradientStore {
+        self.store_in(path, compressor, 9)
+    }
+
+    fn store_in(&self, path: &Path, compressor: &str, shard_rows: usize) -> GradientStore {
         let examples = classified(&self.labelled);
         let (count, identity) = (examples.count(), examples.identity());
         let sources = Sources { network: "w".into(), examples: identity, count };
-        let options = StoreOptions { batch: 4, shard_rows: 9, ..StoreOptions::default() };
+        let options = StoreOptions { batch: 4, shard_rows, ..StoreOptions::default() };
         let of = (compressor.parse().unwrap(), KEY);
         let store = GradientStore::create(path, &sources, &self.map, of, options).unwrap();
         let all = (&self.net, &self.map);
@@ -346,4 +350,28 @@ fn a_number_that_is_not_finite_is_found_by_the_scores() {
     // The store is fine, so it is not blamed; the scores show what the query is.
     attribution.scores_of(&prepared, &mut Silent, visit).unwrap();
     assert_eq!(visited, 12);
+}
+
+#[test]
+fn the_fisher_matrix_is_positive_and_does_not_depend_on_shards() {
+    // More and fewer examples than numbers of a layer.
+    for (compressor, count) in [("factgrass:4", 40), ("factgrass:36", 20)] {
+        let (world, dir) = (World::new(compressor, count), tempfile::tempdir().unwrap());
+        let of = |shard_rows: usize| {
+            let path = dir.path().join(shard_rows.to_string());
+            let store = world.store_in(&path, compressor, shard_rows);
+            let shards = store.all_shards().unwrap();
+            assert_eq!(shards.len(), count.div_ceil(shard_rows));
+            Curvature::of_layer(&store, &shards, 0).unwrap()
+        };
+        let [one, others @ ..] = [count, 9, 1].map(of);
+        let most = one.values.last().copied().unwrap();
+        assert!(one.values.iter().all(|value| *value > -1e-12 * most), "{:?}", one.values);
+        for other in others {
+            assert!((one.trace - other.trace).abs() < 1e-12 * one.trace);
+            for (a, b) in one.values.iter().zip(&other.values) {
+                assert!((a - b).abs() < 1e-11 * most, "{compressor}: {a} and {b}");
+            }
+        }
+    }
 }
