@@ -41,24 +41,40 @@ fn check(x: MatRef<'_, f32>, columns: &[u32], y: &MatMut<'_, f32>) -> Vec<usize>
 }
 
 fn select(x: MatRef<'_, f32>, columns: &[u32], ones: &[usize], mut y: MatMut<'_, f32>) {
-    for i in 0..y.rows() {
-        let row = y.row_mut(i);
-        if x.cols() == 0 {
-            row.fill(1.0);
-            continue;
+    if x.cols() == 0 {
+        return y.fill(1.0);
+    }
+    gather(x, columns, y.reborrow());
+    if !ones.is_empty() {
+        for i in 0..y.rows() {
+            let row = y.row_mut(i);
+            ones.iter().for_each(|&j| row[j] = 1.0);
         }
-        gather(x.row(i), columns, row);
-        ones.iter().for_each(|&j| row[j] = 1.0);
     }
 }
 
+/// Rows picked from in turns, a few columns of each: they are far apart in memory, and more than
+/// one is fetched at a time.
+const ROWS: usize = 8;
+/// Columns of a turn.
+const COLUMNS: usize = 16;
+
 vectorised! {
-    /// `y[j] = x[columns[j]]`, with the last number of `x` for columns beyond it: without a branch
-    /// in the loop.
-    fn gather<const FUSED: bool>(x: &[f32], columns: &[u32], y: &mut [f32]) {
-        let last = x.len() - 1;
-        for (y, &column) in y.iter_mut().zip(columns) {
-            *y = x[(column as usize).min(last)];
+    /// `y[i, j] = x[i, columns[j]]`, with the last number of a row for columns beyond it: without a
+    /// branch in the loop.
+    fn gather<const FUSED: bool>(x: MatRef<'_, f32>, columns: &[u32], y: MatMut<'_, f32>) {
+        let (mut y, last) = (y, x.cols() - 1);
+        for first in (0..x.rows()).step_by(ROWS) {
+            let end = x.rows().min(first + ROWS);
+            for (turn, chosen) in columns.chunks(COLUMNS).enumerate() {
+                for i in first..end {
+                    let row = x.row(i);
+                    let into = &mut y.row_mut(i)[turn * COLUMNS..][..chosen.len()];
+                    for (y, &column) in into.iter_mut().zip(chosen) {
+                        *y = row[(column as usize).min(last)];
+                    }
+                }
+            }
         }
     }
 }
