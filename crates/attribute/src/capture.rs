@@ -13,8 +13,7 @@ use crate::target::Objective;
 use linwright_ops::{Differentiable, ExampleRows, Probe, Seen, SeenGradient, SiteId};
 use linwright_tensor::kernels::elementwise::{all_finite, scale};
 use linwright_tensor::kernels::select::select_columns;
-use linwright_tensor::{Mat, MatMut, MatRef, parallel};
-use std::borrow::Cow;
+use linwright_tensor::{Mat, MatMut, MatRef, Scratch};
 
 /// Compressed gradients of the examples of a batch.
 #[derive(Clone, Debug, PartialEq)]
@@ -120,8 +119,9 @@ fn check(map: &GradientMap, row: &[f32], example: usize) -> Result<(), Attribute
 
 /// Reduced inputs of a block of rows, for the layers of a group.
 struct Kept {
-    /// The columns that some layer picks.
-    union: Mat<f32>,
+    /// The columns (rows, union) that some layer picks.
+    union: Scratch<f32>,
+    rows: usize,
     /// Inputs of layers with another map.
     own: Vec<Option<Mat<f32>>>,
     /// Layers that have not read them yet.
@@ -130,29 +130,35 @@ struct Kept {
 
 impl Kept {
     fn of(map: &GradientMap, group: &InputGroup, x: MatRef<'_, f32>) -> Self {
-        let mut union = Mat::zeros(x.rows(), group.union.len());
-        select_columns(x, &group.union, union.view_mut());
+        let (rows, columns) = (x.rows(), group.union.len());
+        let mut union = Scratch::new(rows * columns);
+        select_columns(x, &group.union, MatMut::new(&mut union, rows, columns));
         let own = group.layers.iter().zip(&group.places).map(|(&layer, places)| match places {
             Some(_) => None,
             None => Some(map.layers()[layer].map.reduce_inputs(x)),
         });
-        Self { union, own: own.collect(), left: group.layers.len() }
+        Self { union, rows, own: own.collect(), left: group.layers.len() }
     }
 
-    /// The reduced inputs of a member of the group.
-    fn of_member(&self, group: &InputGroup, member: usize) -> Cow<'_, Mat<f32>> {
+    /// The reduced inputs of a member of the group, in `chosen` if they are not kept as such.
+    fn of_member<'b>(
+        &'b self,
+        group: &InputGroup,
+        member: usize,
+        chosen: &'b mut Mat<f32>,
+    ) -> MatRef<'b, f32> {
         if let Some(own) = &self.own[member] {
-            return Cow::Borrowed(own);
+            return own.view();
         }
+        let union = MatRef::new(&self.union, self.rows, group.union.len());
         let places = group.places[member].as_deref().unwrap_or_default();
-        let is_all = places.len() == self.union.cols()
+        let is_all = places.len() == union.cols()
             && places.iter().enumerate().all(|(at, &place)| at == place as usize);
         if is_all {
-            return Cow::Borrowed(&self.union);
+            return union;
         }
-        let mut chosen = Mat::zeros(self.union.rows(), places.len());
-        select_columns(self.union.view(), places, chosen.view_mut());
-        Cow::Owned(chosen)
+        select_columns(union, places, chosen.view_mut_of(self.rows, places.len()));
+        chosen.view()
     }
 }
 
@@ -167,6 +173,8 @@ struct Capture<'a> {
     /// Compressed gradients of examples, or of rows.
     rows: Mat<f32>,
     by_row: bool,
+    /// Memory for the inputs of a layer.
+    chosen: Mat<f32>,
 }
 
 impl<'a> Capture<'a> {
@@ -175,7 +183,7 @@ impl<'a> Capture<'a> {
         let kept = map.groups().iter().map(|_| Vec::new()).collect();
         let (seen, passed) = (vec![0; map.layers().len()], vec![0; map.layers().len()]);
         let rows = Mat::zeros(examples, map.size());
-        Self { map, kept, seen, passed, rows, by_row: false }
+        Self { map, kept, seen, passed, rows, by_row: false, chosen: Mat::default() }
     }
 
     fn finish(self) -> Result<Mat<f32>, AttributeError> {
@@ -225,28 +233,18 @@ impl Probe for Capture<'_> {
         let place = self.kept[layer.group].get_mut(block);
         let place = place.unwrap_or_else(|| panic!("{site}: a gradient of rows without an input"));
         let kept = place.as_mut().unwrap_or_else(|| panic!("{site}: rows came twice"));
-        let x = kept.of_member(&self.map.groups()[layer.group], layer.member);
-        let dy = layer.map.reduce_gradients(seen.dy);
+        let group = &self.map.groups()[layer.group];
+        let x = kept.of_member(group, layer.member, &mut self.chosen);
+        let dy = seen.dy;
         let before = self.passed[index];
         self.passed[index] += dy.rows();
         let parts = match self.by_row {
             true => each_row(seen.examples, before, self.rows.rows()),
             false => seen.examples.to_vec(),
         };
-        let mut of_examples: Vec<(MatMut<'_, f32>, Vec<&ExampleRows>)> =
-            self.rows.view_mut().row_blocks(1).into_iter().map(|row| (row, Vec::new())).collect();
-        parts.iter().for_each(|part| of_examples[part.example].1.push(part));
-        of_examples.retain(|(_, parts)| !parts.is_empty());
-        let columns = layer.columns.clone();
-        parallel::for_each(of_examples, |_, (mut row, parts)| {
-            for ExampleRows { rows, .. } in parts {
-                let (dy, x) = (dy.view(), x.view());
-                let (dy, x) =
-                    (dy.rows_range(rows.start, rows.len()), x.rows_range(rows.start, rows.len()));
-                layer.map.add(dy, x, &mut row.row_mut(0)[columns.clone()]);
-            }
-        });
-        drop(x);
+        let (first, count) = (layer.columns.start, layer.columns.len());
+        let rows = self.rows.view_mut().columns(first, count);
+        layer.map.add_examples(dy, x, &parts, rows);
         kept.left -= 1;
         if kept.left == 0 {
             *place = None;

@@ -14,9 +14,12 @@ use crate::curvature::{Curvature, Damping};
 use crate::kronecker::Kronecker;
 use crate::store::{GradientStore, ShardFile};
 use linwright_run::Monitor;
-use linwright_tensor::Mat;
-use linwright_tensor::kernels::gemm::{Arg, Write, product};
+use linwright_tensor::kernels::elementwise::all_finite;
+use linwright_tensor::{Mat, parallel};
 use std::ops::Range;
+
+/// Tiles that are scored at a time, by all threads.
+const TILES: usize = 8;
 
 /// How gradients are compared.
 #[derive(Clone, Copy, Debug, PartialEq)]
@@ -213,37 +216,79 @@ impl<'a> Attribution<'a> {
         monitor: &mut dyn Monitor,
         visit: &mut dyn FnMut(usize, &Mat<f64>),
     ) -> Result<(), AttributeError> {
-        let Prepared { queries, divisors } = prepared;
+        let all = vec![(0..self.columns().len()).collect()];
+        self.scores_of_groups(prepared, &all, monitor, visit)
+    }
+
+    /// As [`Self::scores_of`], for each of several groups of layers, by number: the scores (examples
+    /// of a tile, groups · queries) are those of all queries in the first group, then in the
+    /// second. Scores of groups that divide the layers add up to the score.
+    ///
+    /// # Errors
+    /// As [`Self::scores_of`].
+    ///
+    /// # Panics
+    /// If there is no such layer.
+    pub fn scores_of_groups(
+        &self,
+        prepared: &Prepared,
+        groups: &[Vec<usize>],
+        monitor: &mut dyn Monitor,
+        visit: &mut dyn FnMut(usize, &Mat<f64>),
+    ) -> Result<(), AttributeError> {
         monitor.step("scores");
-        let mut first = 0;
-        let (mut values, mut scores) = (Mat::default(), Mat::default());
-        for shard in &self.shards {
-            for tile in 0..shard.tiles() {
-                if monitor.interrupted() {
-                    return Err(AttributeError::Interrupted);
-                }
-                let tile = shard.tile(tile)?;
-                scores.reset(tile.rows().len(), queries.rows());
-                for (layer, columns) in self.columns().into_iter().enumerate() {
-                    tile.layer(layer, &mut values)?;
-                    let (wide, of_layer) =
-                        (values.cast(), queries.view().columns(columns.start, columns.len()));
-                    let (rows, of_layer) = (Arg::Plain(wide.view()), Arg::Transposed(of_layer));
-                    product(1.0, rows, of_layer, scores.view_mut(), Write::Add);
-                }
-                if let Some(divisors) = divisors {
+        let all =
+            self.shards.iter().flat_map(|shard| (0..shard.tiles()).map(move |at| (shard, at)));
+        let all: Vec<(&ShardFile, usize)> = all.collect();
+        let (mut first, count) = (0, self.store.manifest().count);
+        for some in all.chunks(TILES) {
+            if monitor.interrupted() {
+                return Err(AttributeError::Interrupted);
+            }
+            let scored = parallel::map(some.to_vec(), |_, (shard, tile)| {
+                self.tile_scores(shard, tile, prepared, groups)
+            });
+            for scores in scored {
+                let mut scores = scores?;
+                if let Some(divisors) = &prepared.divisors {
                     for row in 0..scores.rows() {
                         let divisor = divisors[first + row];
                         scores.row_mut(row).iter_mut().for_each(|score| *score /= divisor);
                     }
                 }
                 visit(first, &scores);
-                first += tile.rows().len();
-                tile.release();
-                monitor.progress(first as u64, self.store.manifest().count as u64);
+                first += scores.rows();
             }
+            monitor.progress(first as u64, count as u64);
         }
         Ok(())
+    }
+
+    /// The scores (examples, groups · queries) of a tile, which is checked.
+    fn tile_scores(
+        &self,
+        shard: &ShardFile,
+        tile: usize,
+        prepared: &Prepared,
+        groups: &[Vec<usize>],
+    ) -> Result<Mat<f64>, AttributeError> {
+        let (tile, queries) = (shard.tile(tile)?, &prepared.queries);
+        let (columns, count) = (self.columns(), queries.rows());
+        let mut scores = Mat::zeros(tile.rows().len(), groups.len() * count);
+        for (group, layers) in groups.iter().enumerate() {
+            for &layer in layers {
+                let of_layer = queries.view().columns(columns[layer].start, columns[layer].len());
+                let mut into = scores.view_mut().columns(group * count, count);
+                tile.add_products(layer, of_layer, &mut into);
+            }
+        }
+        if !all_finite(scores.data()) {
+            // Names the layer whose numbers are the reason.
+            let mut values = Mat::default();
+            (0..columns.len()).try_for_each(|layer| tile.layer(layer, &mut values))?;
+        }
+        tile.release();
+        Ok(scores)
     }
 
     /// The part of each layer in the score of an example, a stored one or any other: `gradient`

@@ -14,16 +14,20 @@
 use crate::AttributeError;
 use crate::map_file::{LayerParts, Parts};
 use crate::maps::{Identity, Rows, VectorMap, read_map};
+use linwright_ops::ExampleRows;
 use linwright_tensor::kernels::elementwise::add;
-use linwright_tensor::kernels::gemm::{Arg, Write, product_on_this_thread};
+use linwright_tensor::kernels::gemm::{Arg, Write, product, product_on_this_thread};
 use linwright_tensor::kernels::product_entries::add_entries;
-use linwright_tensor::kernels::select::select_columns;
+use linwright_tensor::kernels::select::{select_columns, select_columns_on_this_thread};
 use linwright_tensor::kernels::transpose::to_columns;
-use linwright_tensor::{Mat, MatMut, MatRef, Scratch};
+use linwright_tensor::{Mat, MatMut, MatRef, Scratch, parallel};
 use serde::{Deserialize, Serialize};
 
 /// Numbers of a block of the product that stays in the cache: 128 KiB.
 const BLOCK: usize = 1 << 15;
+
+/// A product of two factors, on this thread or on all.
+type Product = fn(f32, Arg<'_, f32>, Arg<'_, f32>, MatMut<'_, f32>, Write);
 
 /// Extents of the gradient of a layer.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize, Deserialize)]
@@ -261,8 +265,16 @@ impl LayerMap {
     #[must_use]
     pub fn reduce_inputs(&self, x: MatRef<'_, f32>) -> Mat<f32> {
         let mut reduced = Mat::zeros(x.rows(), self.inp.out());
-        self.inp.apply(Rows { x, one: self.shape.bias }, reduced.view_mut());
+        self.reduce_inputs_to(x, reduced.view_mut());
         reduced
+    }
+
+    /// [`Self::reduce_inputs`] into memory (rows, [`Self::kept`]).
+    ///
+    /// # Panics
+    /// If the shapes do not match.
+    pub fn reduce_inputs_to(&self, x: MatRef<'_, f32>, reduced: MatMut<'_, f32>) {
+        self.inp.apply(Rows { x, one: self.shape.bias }, reduced);
     }
 
     /// Reduces gradients of outputs (rows, out).
@@ -273,6 +285,51 @@ impl LayerMap {
         reduced
     }
 
+    /// Adds the compressed gradients of examples to their rows of `y` (examples, size), from
+    /// gradients of outputs (rows, out) and reduced inputs (rows, ..), of which each example has
+    /// some rows. Threads share the examples; a single one is shared within.
+    ///
+    /// # Panics
+    /// If the shapes do not match, or there is no such example or row.
+    pub fn add_examples(
+        &self,
+        dy: MatRef<'_, f32>,
+        x: MatRef<'_, f32>,
+        examples: &[ExampleRows],
+        y: MatMut<'_, f32>,
+    ) {
+        let mut of_examples: Vec<(MatMut<'_, f32>, Vec<&ExampleRows>)> =
+            y.row_blocks(1).into_iter().map(|row| (row, Vec::new())).collect();
+        examples.iter().for_each(|part| of_examples[part.example].1.push(part));
+        of_examples.retain(|(_, parts)| !parts.is_empty());
+        let is_single = of_examples.len() == 1;
+        let add = |dy: MatRef<'_, f32>, x: MatRef<'_, f32>, y: &mut [f32]| match is_single {
+            true => self.add_with_threads(dy, x, y),
+            false => self.add(dy, x, y),
+        };
+        // Columns are picked for one example at a time, so that they are still in the cache; other
+        // maps are products, which want many rows.
+        let (columns, reduced) = match &self.out {
+            Side::Columns(columns) if !is_single => (Some(columns), None),
+            Side::Columns(_) | Side::Map(_) => (None, Some(self.reduce_gradients(dy))),
+        };
+        parallel::for_each(of_examples, |_, (mut row, parts)| {
+            for ExampleRows { rows, .. } in parts {
+                let x = x.rows_range(rows.start, rows.len());
+                if let Some(reduced) = &reduced {
+                    let dy = reduced.view().rows_range(rows.start, rows.len());
+                    add(dy, x, row.row_mut(0));
+                } else if let Some(columns) = columns {
+                    let mut picked = Scratch::new(rows.len() * columns.len());
+                    let of_rows = dy.rows_range(rows.start, rows.len());
+                    let into = MatMut::new(&mut picked, rows.len(), columns.len());
+                    select_columns_on_this_thread(of_rows, columns, into);
+                    add(MatRef::new(&picked, rows.len(), columns.len()), x, row.row_mut(0));
+                }
+            }
+        });
+    }
+
     /// Adds the compressed gradient of one example to `y`, from its reduced gradients (rows, ..)
     /// and inputs (rows, ..). Computed on the calling thread alone.
     ///
@@ -280,14 +337,24 @@ impl LayerMap {
     /// If the shapes do not match.
     #[track_caller]
     pub fn add(&self, dy: MatRef<'_, f32>, x: MatRef<'_, f32>, y: &mut [f32]) {
+        self.add_by(product_on_this_thread, dy, x, y);
+    }
+
+    /// [`Self::add`], whose large products are shared by all threads. The bits are the same.
+    fn add_with_threads(&self, dy: MatRef<'_, f32>, x: MatRef<'_, f32>, y: &mut [f32]) {
+        self.add_by(product, dy, x, y);
+    }
+
+    #[track_caller]
+    fn add_by(&self, product: Product, dy: MatRef<'_, f32>, x: MatRef<'_, f32>, y: &mut [f32]) {
         let found = (dy.rows(), dy.cols(), x.cols(), y.len());
         let expected = (x.rows(), self.out.out(), self.inp.out(), self.size);
         assert_eq!(found, expected, "rows, reduced gradients, reduced inputs, size");
         match self.flat.as_slice() {
-            [] | [_] => self.add_first(dy, x, y),
+            [] | [_] => self.add_first(product, dy, x, y),
             [first, others @ ..] => {
                 let mut image = Mat::zeros(1, first.out());
-                self.add_first(dy, x, image.data_mut());
+                self.add_first(product, dy, x, image.data_mut());
                 for map in others {
                     let mut next = Mat::zeros(1, map.out());
                     map.add_part(0, image.data(), next.data_mut());
@@ -299,7 +366,7 @@ impl LayerMap {
     }
 
     /// Adds the image of the product under the first of the maps of the product.
-    fn add_first(&self, dy: MatRef<'_, f32>, x: MatRef<'_, f32>, y: &mut [f32]) {
+    fn add_first(&self, product: Product, dy: MatRef<'_, f32>, x: MatRef<'_, f32>, y: &mut [f32]) {
         let first = self.flat.first();
         if let Some(entries) = &self.entries {
             // Features in rows, so that an entry is a product of two rows.
@@ -318,18 +385,18 @@ impl LayerMap {
         let (rows, width) = (dy.cols(), x.cols());
         let Some(map) = first else {
             let (dy, y) = (Arg::Transposed(dy), MatMut::new(y, rows, width));
-            return product_on_this_thread(1.0, dy, Arg::Plain(x), y, Write::Add);
+            return product(1.0, dy, Arg::Plain(x), y, Write::Add);
         };
         let block =
             if map.takes_parts() { (BLOCK / width.max(1)).clamp(1, rows.max(1)) } else { rows };
-        let mut product = Scratch::new(block * width);
+        let mut memory = Scratch::new(block * width);
         for start in (0..rows).step_by(block.max(1)) {
             let count = block.min(rows - start);
-            let part = &mut product[..count * width];
+            let part = &mut memory[..count * width];
             let (of_block, into) =
                 (dy.columns(start, count), MatMut::new(&mut *part, count, width));
             let (of_block, x) = (Arg::Transposed(of_block), Arg::Plain(x));
-            product_on_this_thread(1.0, of_block, x, into, Write::Set);
+            product(1.0, of_block, x, into, Write::Set);
             map.add_part(start * width, part, y);
         }
     }

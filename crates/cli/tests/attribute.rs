@@ -1,5 +1,6 @@
 //! `attribute`: stores of gradients, and which training examples made a model answer as it does.
 
+use crate::families::Tiny;
 use crate::image_study::{images, labels};
 use crate::workshop::{Workshop, names};
 use serde_json::{Value, json};
@@ -303,9 +304,30 @@ fn margins_logits_checkpoints_and_curvatures_have_scores_of_their_own() {
     let layers = first["layers"].as_object().unwrap();
     let sum: f64 = layers.values().map(|part| part.as_f64().unwrap()).sum();
     assert!(layers.len() == 15 && (sum - first["score"].as_f64().unwrap()).abs() < 1e-6 * sum);
+    let groups = "attribute score a --query query.jsonl --top 30 --no-baselines --groups";
+    let found = w.ok_json(&format!("{groups} *mlp*,re:.*attn.*,* --by-layer"));
+    let of = |pattern: &str, index: u64| -> f64 {
+        let list = found["groups"][pattern][0].as_array().unwrap();
+        let entry = list.iter().find(|entry| entry["index"] == index).unwrap();
+        entry["score"].as_f64().unwrap()
+    };
+    for entry in found["results"][0].as_array().unwrap() {
+        let (index, score) = (entry["index"].as_u64().unwrap(), entry["score"].as_f64().unwrap());
+        let layers = entry["layers"].as_object().unwrap();
+        let mlp = layers.iter().filter(|(site, _)| site.contains("mlp"));
+        let mlp: f64 = mlp.map(|(_, part)| part.as_f64().unwrap()).sum();
+        assert!((of("*mlp*", index) - mlp).abs() < 1e-6 * score.abs().max(1.0), "{entry}");
+        // The head is no layer with a number, so it is in no group.
+        let head = layers["lm_head"].as_f64().unwrap();
+        assert!((of("*", index) + head - score).abs() < 1e-6 * score.abs().max(1.0), "{entry}");
+    }
+    let told = w.ok("attribute score a --query query.jsonl --top 3 --groups *mlp*");
+    assert!(told.contains("group of layers") && told.contains("*mlp*"), "{told}");
+    w.fails(&format!("{groups} *nothing*"), 2, &["nothing"]);
     let query = "--query query.jsonl";
     for (args, code, words) in [
-        ("a --method trak", 2, &["margin, for TRAK"][..]),
+        ("a --method cosine --groups *mlp*", 2, &["--groups", "no sum over layers"][..]),
+        ("a --method trak", 2, &["margin, for TRAK"]),
         ("a --method bm25 --checkpoints b", 2, &["has no gradients"]),
         ("a --method cosine --damping 0.1", 2, &["cosine has none"]),
         ("a --damping much", 2, &["at least 0"]),
@@ -458,6 +480,24 @@ fn scores_are_measured_by_networks_trained_on_parts() {
         2,
         &["--share 1.5"],
     );
+    let removed = "attribute lds store --images a-images-idx3-ubyte --labels labels --examples \
+                   60-62 --methods grad-dot --steps 20 --batch 16 --rate 0.01 --remove 2,20 -o less";
+    let part = w.ok_json(&format!("{removed} --shard 0/2"));
+    // All examples, and for each query two numbers of the method's best and of random ones.
+    assert_eq!((&part["known"], &part["subsets"]), (&json!(7), &json!(13)));
+    let less = w.ok_json(removed);
+    let changes = less["changes"].as_array().unwrap();
+    let named: Vec<(&str, u64)> = changes
+        .iter()
+        .map(|row| (row["method"].as_str().unwrap(), row["removed"].as_u64().unwrap()))
+        .collect();
+    assert_eq!(named, [("grad-dot", 2), ("grad-dot", 20), ("random", 2), ("random", 20)]);
+    assert!(changes.iter().all(|row| (0.0..=1.0).contains(&row["flipped"].as_f64().unwrap())));
+    let part: Value = w.json("less/parts/0001.json");
+    assert!(part.to_string().contains("examples"), "{part}");
+    let other = removed.replace("--remove 2,20", "--remove 2,21");
+    w.fails(&other, 6, &["another training"]);
+    w.fails(&removed.replace("--remove 2,20", "--remove 60"), 2, &["--remove", "from 1 to 59"]);
     let one = "attribute lds store --images a-images-idx3-ubyte --labels labels --examples 60-69 \
                --steps 5 --methods grad-dot -o one --leave-out";
     let one_out = w.ok_json(&format!("{one} 0-2,7"));
@@ -544,4 +584,71 @@ fn methods_are_measured_by_what_they_should_find() {
     w.fails("attribute recall store --query none.jsonl", 1, &["no query has a relevant example"]);
     w.write("other.jsonl", json!({"text": "Tom saw a boat.", "relevant": ["x"]}).to_string());
     w.fails("attribute recall store --query other.jsonl", 1, &["the store has no example"]);
+}
+
+#[test]
+fn lists_of_the_best_examples_are_what_a_training_is_made_without() {
+    let w = Workshop::new();
+    w.ok("attribute world --stories 10 --documents 300 --questions 4 -o world");
+    let train = "--train world/documents.jsonl --max-length 32 --compress factgrass:16";
+    w.ok(&format!("attribute cache model {train} -o store"));
+    let best = "attribute best store --query world/questions.jsonl --methods bm25,grad-dot \
+                --count 5 --relevant relevant";
+    let found = w.ok_json(&format!("{best} --seed 4 -o lists"));
+    let list = |name: &str| -> Vec<usize> {
+        let text = w.text(&format!("lists/{name}.txt"));
+        text.lines().map(|line| line.parse().unwrap()).collect()
+    };
+    for name in ["bm25", "grad-dot", "random", "relevant"] {
+        let list = list(name);
+        assert_eq!(found["lists"][name], list.len(), "{name}");
+        assert!(list.is_sorted() && list.iter().all(|index| *index < 300), "{name}: {list:?}");
+    }
+    assert_eq!(list("random").len(), list("bm25").len().max(list("grad-dot").len()));
+    let top = "attribute score store --query world/questions.jsonl --method bm25 --no-baselines";
+    let results = w.ok_json(&format!("{top} --top 5"))["results"].clone();
+    let entries = results.as_array().unwrap().iter().flat_map(|query| query.as_array().unwrap());
+    let expected: std::collections::BTreeSet<usize> =
+        entries.map(|entry| entry["index"].as_u64().unwrap() as usize).collect();
+    assert_eq!(list("bm25"), Vec::from_iter(expected));
+    let shape = "--text world/documents.jsonl --vocab 300 --hidden 16 --layers 1 --steps 1";
+    let trained = w.ok_json(&format!("train-lm {shape} --without lists/bm25.txt -o less"));
+    assert!(trained["training"]["document_count"].as_u64().unwrap() < 300 - 14, "{trained}");
+    w.ok("eval less --questions world/questions.jsonl --limit 3");
+    w.fails(&format!("{best} -o lists"), 2, &["lists"]);
+    w.ok(&format!("{best} -o lists --force"));
+    let none = best.replace("--methods bm25,grad-dot", "--methods trak");
+    w.fails(&format!("{none} -o no"), 2, &["margin, for TRAK"]);
+}
+
+#[test]
+fn an_encoder_is_attributed_by_the_tokens_that_it_fills_in() {
+    let w = workshop();
+    let tiny = Tiny::all().into_iter().find(|tiny| tiny.name == "bert-masked").unwrap();
+    tiny.write(&w);
+    let cache =
+        "attribute cache bert-masked --train docs.jsonl --max-length 24 --batch 4 --compress";
+    w.fails(&format!("{cache} mask:16 -o no"), 2, &["no mask token", "no loss"]);
+    let mut config: Value = w.json("bert-masked/tokenizer_config.json");
+    config["mask_token"] = config["eos_token"].clone();
+    w.write("bert-masked/tokenizer_config.json", config.to_string());
+    let found = w.ok_json(&format!("{cache} factgrass:64 --target margin -o store"));
+    assert_eq!(found["examples"], 30);
+    w.write("query.jsonl", json!({"prompt": "Mira lost the", "completion": " key."}).to_string());
+    w.write("own.jsonl", w.text("docs.jsonl").lines().nth(4).unwrap());
+    // A text is masked in the same places wherever it stands.
+    for method in ["cosine", "relatif"] {
+        let found =
+            w.ok_json(&format!("attribute score store --query own.jsonl --method {method}"));
+        assert_eq!(best(&found, 0).0, 4, "{method}");
+    }
+    let found = w.ok_json("attribute score store --query query.jsonl --top 3");
+    assert_eq!(found["results"][0].as_array().unwrap().len(), 3);
+    w.ok("attribute show store --query own.jsonl --top 1");
+    w.fails(&format!("{cache} mask:16 --bos always -o no"), 2, &["--bos", "encoder"]);
+    let headless = Tiny::all().into_iter().find(|tiny| tiny.name == "bert-headless").unwrap();
+    headless.write(&w);
+    let args = format!("{cache} mask:16 -o no").replace("bert-masked", "bert-headless");
+    w.fails(&args, 2, &["bert-headless", "without the head", "no loss"]);
+    assert!(!w.path("no").exists());
 }

@@ -31,12 +31,13 @@ const DIRECTORIES: [&str; 16] = [
 ];
 
 /// Commands that go on in the directory of a run.
-const RUNS: [&str; 7] = [
+const RUNS: [&str; 8] = [
     "sweep model --no-cache --lname fc_in --rate 9 --questions questions.jsonl --output",
     "compose model --no-cache --lname fc_in --rate 9 --questions questions.jsonl --output",
     "run --recipe tiny.yaml --output",
     "molecule md potential.ckpt a.xyz --steps 2 --output",
     "attribute cache model --train text.jsonl --compress factgrass:16 --output",
+    "attribute best store --query text.jsonl --output",
     "attribute lds store --images a-images-idx3-ubyte --output",
     "compare model --methods svd --text text.jsonl --window 64 --dataset calibration.jsonl --num-tokens 2000 --seq-len 64 --output",
 ];
@@ -291,6 +292,7 @@ fn no_command_that_writes_is_forgotten() {
             ],
             "flow" => &["flow train", "flow eval", "flow sample", "flow match"],
             "attribute" => &[
+                "attribute best",
                 "attribute cache",
                 "attribute lds",
                 "attribute recall",

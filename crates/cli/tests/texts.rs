@@ -8,7 +8,7 @@ use std::collections::BTreeSet;
 use std::fs;
 
 /// Every command that takes texts, and options that name all the texts it can take.
-const CASES: [(&str, &str); 15] = [
+const CASES: [(&str, &str); 16] = [
     (
         "compress",
         "model --rank 1 --targets output --layers 0 --dataset rows.csv --num-tokens 300 --seq-len 16 \
@@ -50,6 +50,7 @@ const CASES: [(&str, &str); 15] = [
     ),
     ("attribute cache", "model --train rows.csv --max-length 16 --compress factgrass:16 -o out"),
     ("attribute score", "store --query rows.jsonl --top 1"),
+    ("attribute best", "store --query rows.jsonl --methods bm25 --count 1 -o lists"),
     ("attribute show", "store --query rows.tsv --top 1"),
     ("attribute recall", "store --query asked.jsonl --methods bm25 --at 1"),
 ];

@@ -175,7 +175,7 @@ fn names_are_read_back_and_bad_ones_are_refused() {
         ("factgrass", "factgrass:4096"),
         ("factgrass:0", "no number above zero"),
         ("factgrass:x", "no number above zero"),
-        ("grass:16,blow=2", "expected blow_up=C, signs=S"),
+        ("grass:16,blow=2", "expected blow_up=C, signs=S or block=B"),
         ("identity:4", "has no size"),
     ] {
         let message = text.parse::<CompressorSpec>().unwrap_err().to_string();

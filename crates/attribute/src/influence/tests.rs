@@ -23,10 +23,14 @@ impl World {
     }
 
     fn store(&self, path: &Path, compressor: &str) -> GradientStore {
+        self.store_in(path, compressor, 9)
+    }
+
+    fn store_in(&self, path: &Path, compressor: &str, shard_rows: usize) -> GradientStore {
         let examples = classified(&self.labelled);
         let (count, identity) = (examples.count(), examples.identity());
         let sources = Sources { network: "w".into(), examples: identity, count };
-        let options = StoreOptions { batch: 4, shard_rows: 9, ..StoreOptions::default() };
+        let options = StoreOptions { batch: 4, shard_rows, ..StoreOptions::default() };
         let of = (compressor.parse().unwrap(), KEY);
         let store = GradientStore::create(path, &sources, &self.map, of, options).unwrap();
         let all = (&self.net, &self.map);
@@ -301,5 +305,73 @@ fn saved_decompositions_give_the_same_bits_and_damaged_ones_are_refused() {
         let attribution = Attribution::open(&store).unwrap();
         let refused = attribution.scores(&queries, comparison, &mut Silent, &mut |_, _| {});
         assert!(matches!(refused, Err(AttributeError::OtherStore { .. })), "{refused:?}");
+    }
+}
+
+#[test]
+fn scores_of_groups_that_divide_the_layers_add_up_to_the_score() {
+    let (world, dir) = (World::new("factgrass:9", 21), tempfile::tempdir().unwrap());
+    let store = world.store(&dir.path().join("s"), "factgrass:9");
+    let attribution = Attribution::open(&store).unwrap();
+    let queries = world.rows().view().rows_range(2, 5).to_mat();
+    let comparison = Comparison::Influence(Damping::Relative(0.1));
+    let all = scores_of(&attribution, &queries, comparison);
+    let prepared = attribution.prepare(&queries, comparison, &mut Silent).unwrap();
+    // The last group is every layer, the one before none.
+    let groups = [vec![1], vec![0, 2], vec![], vec![0, 1, 2]];
+    let mut found = Vec::new();
+    let visit = &mut |_: usize, scores: &Mat<f64>| found.extend_from_slice(scores.data());
+    attribution.scores_of_groups(&prepared, &groups, &mut Silent, visit).unwrap();
+    let found = Mat::from_vec(21, 20, found);
+    for (i, q) in (0..21).flat_map(|i| (0..5).map(move |q| (i, q))) {
+        let of = |group: usize| found.at(i, group * 5 + q);
+        assert!((of(0) + of(1) - all.at(i, q)).abs() < 1e-9 * (1.0 + all.at(i, q).abs()));
+        assert_eq!((of(2), of(3)), (0.0, all.at(i, q)));
+    }
+    // One query alone, and any number of threads, have the same bits.
+    let one = scores_of(&attribution, &queries.view().rows_range(3, 1).to_mat(), comparison);
+    let few = linwright_tensor::parallel::with_threads(1, || {
+        scores_of(&attribution, &queries, comparison)
+    });
+    assert_eq!(few.unwrap(), all);
+    assert!((0..21).all(|i| one.at(i, 0) == all.at(i, 3)));
+}
+
+#[test]
+fn a_number_that_is_not_finite_is_found_by_the_scores() {
+    let (world, dir) = (World::new("mask:8", 12), tempfile::tempdir().unwrap());
+    let store = world.store(&dir.path().join("s"), "mask:8");
+    let attribution = Attribution::open(&store).unwrap();
+    let mut queries = world.rows().view().rows_range(0, 1).to_mat();
+    queries.row_mut(0)[3] = f32::NAN;
+    let prepared = attribution.prepare(&queries, Comparison::GradDot, &mut Silent).unwrap();
+    let mut visited = 0;
+    let visit = &mut |_: usize, scores: &Mat<f64>| visited += scores.rows();
+    // The store is fine, so it is not blamed; the scores show what the query is.
+    attribution.scores_of(&prepared, &mut Silent, visit).unwrap();
+    assert_eq!(visited, 12);
+}
+
+#[test]
+fn the_fisher_matrix_is_positive_and_does_not_depend_on_shards() {
+    // More and fewer examples than numbers of a layer.
+    for (compressor, count) in [("factgrass:4", 40), ("factgrass:36", 20)] {
+        let (world, dir) = (World::new(compressor, count), tempfile::tempdir().unwrap());
+        let of = |shard_rows: usize| {
+            let path = dir.path().join(shard_rows.to_string());
+            let store = world.store_in(&path, compressor, shard_rows);
+            let shards = store.all_shards().unwrap();
+            assert_eq!(shards.len(), count.div_ceil(shard_rows));
+            Curvature::of_layer(&store, &shards, 0).unwrap()
+        };
+        let [one, others @ ..] = [count, 9, 1].map(of);
+        let most = one.values.last().copied().unwrap();
+        assert!(one.values.iter().all(|value| *value > -1e-12 * most), "{:?}", one.values);
+        for other in others {
+            assert!((one.trace - other.trace).abs() < 1e-12 * one.trace);
+            for (a, b) in one.values.iter().zip(&other.values) {
+                assert!((a - b).abs() < 1e-11 * most, "{compressor}: {a} and {b}");
+            }
+        }
     }
 }

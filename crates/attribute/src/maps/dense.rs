@@ -16,15 +16,31 @@ use super::sparse_signs::random_signs;
 use super::{Rows, VectorMap, check_adjoint, check_part, check_shapes, check_size};
 use crate::AttributeError;
 use crate::map_file::{Content, Parts};
-use linwright_tensor::kernels::gemm::{Arg, Write, product, product_on_this_thread};
-use linwright_tensor::{Mat, MatMut, MatRef, RngKey};
+use linwright_tensor::kernels::gemm::{Arg, PackedRight, Write, product, product_on_this_thread};
+use linwright_tensor::{Mat, MatMut, MatRef, RngKey, parallel};
+use std::sync::{Arc, OnceLock};
+
+/// Most columns of a matrix that is packed for products with rows: for more, the rows are what is
+/// worth packing.
+const NARROW: usize = 256;
+/// Rows of a work item of such products, whose packed panels stay in the second-level cache.
+const ROWS: usize = 56;
 
 /// `y = scale · x P`.
-#[derive(Clone, Debug, PartialEq)]
+#[derive(Clone, Debug)]
 pub struct Dense {
     matrix: Mat<f32>,
     /// Whether entries have variance 1, so that the product is divided by `√out`.
     is_random: bool,
+    /// The rows of the scaled matrix for inputs without and with a bias, packed when such rows first
+    /// come.
+    packed: [OnceLock<Arc<PackedRight>>; 2],
+}
+
+impl PartialEq for Dense {
+    fn eq(&self, other: &Self) -> bool {
+        (&self.matrix, self.is_random) == (&other.matrix, other.is_random)
+    }
 }
 
 impl Dense {
@@ -52,7 +68,7 @@ impl Dense {
             return Err(parts.refused("no columns".into(), "at least one".into()));
         }
         match matrix.data().iter().position(|number| !number.is_finite()) {
-            None => Ok(Self { matrix, is_random }),
+            None => Ok(Self { matrix, is_random, packed: Default::default() }),
             Some(at) => {
                 let (row, column) = (at / matrix.cols(), at % matrix.cols());
                 let found = format!("{} in row {row}, column {column}", matrix.data()[at]);
@@ -85,6 +101,15 @@ impl Dense {
         Self::new(parts.matrix("matrix", parts.inp)?, parts.option("random")? != 0)
     }
 
+    /// The rows of the scaled matrix that are those of inputs, not of a bias.
+    fn packed(&self, has_bias: bool) -> &PackedRight {
+        self.packed[usize::from(has_bias)].get_or_init(|| {
+            let (scale, inp) = (self.scale(), self.inp() - usize::from(has_bias));
+            let scaled = Mat::from_fn(inp, self.out(), |i, j| scale * self.matrix.at(i, j));
+            Arc::new(PackedRight::new(Arg::Plain(scaled.view())))
+        })
+    }
+
     fn scale(&self) -> f32 {
         if self.is_random { 1.0 / (self.matrix.cols() as f32).sqrt() } else { 1.0 }
     }
@@ -106,8 +131,16 @@ impl VectorMap for Dense {
     fn apply(&self, x: Rows<'_>, mut y: MatMut<'_, f32>) {
         check_shapes(self, &x, &y);
         let (scale, inp) = (self.scale(), x.x.cols());
-        let weight = self.matrix.view().rows_range(0, inp);
-        product(scale, Arg::Plain(x.x), Arg::Plain(weight), y.reborrow(), Write::Set);
+        if self.matrix.cols() <= NARROW && inp > 0 {
+            let packed = self.packed(x.one);
+            parallel::for_each(y.reborrow().row_blocks(ROWS), |block, y| {
+                let rows = y.rows();
+                packed.apply(1, x.x.rows_range(block * ROWS, rows), y);
+            });
+        } else {
+            let weight = self.matrix.view().rows_range(0, inp);
+            product(scale, Arg::Plain(x.x), Arg::Plain(weight), y.reborrow(), Write::Set);
+        }
         if x.one {
             for i in 0..y.rows() {
                 let terms = y.row_mut(i).iter_mut().zip(self.matrix.row(inp));

@@ -71,6 +71,31 @@ impl Mask {
         Self::new(inp, chosen.into_iter().collect())
     }
 
+    /// A uniformly random set of aligned groups of `block` indices, ascending, of which the last one
+    /// drawn may be cut: much less memory is read for them. Numbers of other groups are picked
+    /// together or not at all.
+    ///
+    /// # Errors
+    /// As [`Self::random`].
+    pub fn random_groups(
+        inp: usize,
+        (out, block): (usize, usize),
+        key: RngKey,
+    ) -> Result<Self, AttributeError> {
+        if block <= 1 || out >= inp {
+            return Self::random(inp, out, key);
+        }
+        let order = key.stream().permutation(inp.div_ceil(block));
+        let mut indices = Vec::with_capacity(out);
+        for group in order {
+            let start = group as usize * block;
+            let count = block.min(inp - start).min(out - indices.len());
+            indices.extend((start..start + count).map(|index| index as u32));
+        }
+        indices.sort_unstable();
+        Self::new(inp, indices)
+    }
+
     pub(super) fn read(parts: &Parts) -> Result<Self, AttributeError> {
         Self::new(parts.inp, parts.indices("idx")?)
     }

@@ -3,6 +3,7 @@
 use super::*;
 use crate::map_file::{Content, LayerParts};
 use linwright_tensor::{Mat, RngKey, parallel};
+use std::collections::BTreeSet;
 use std::path::Path;
 
 /// Largest difference of sums in f32, relative to the largest number.
@@ -218,6 +219,23 @@ fn random_masks_are_sorted_unique_uniform_and_clipped() {
     let chi_square: f64 = squares.sum();
     // 19 degrees of freedom: beyond 50 once in ten thousand.
     assert!(chi_square < 50.0, "{chi_square}");
+    let mut seen = [0u32; 5];
+    for seed in 0..4000 {
+        let mask = Mask::random_groups(18, (7, 4), RngKey::new(seed)).unwrap();
+        let picks = mask.picks().unwrap();
+        assert!(picks.len() == 7 && picks.is_sorted_by(|a, b| a < b));
+        // A group is whole, but for the last one that is drawn.
+        let groups: BTreeSet<u32> = picks.iter().map(|index| index / 4).collect();
+        let whole = groups.iter().filter(|&&group| {
+            let all = 4 * group..(4 * group + 4).min(18);
+            all.clone().all(|index| picks.contains(&index))
+        });
+        assert!(whole.count() + 1 >= groups.len(), "{picks:?}");
+        groups.iter().for_each(|&group| seen[group as usize] += 1);
+    }
+    // Four groups of 4 and one of 2: two of them, and a third where the small one is among them.
+    let mean = f64::from(seen.iter().sum::<u32>()) / 4000.0;
+    assert!((mean - 2.4).abs() < 0.05, "{mean} groups");
     let all = Mask::random(3, 9, RngKey::new(1)).unwrap();
     assert_eq!(all.picks(), Some(&[0, 1, 2][..]));
 }

@@ -7,7 +7,8 @@ use crate::AttributeError;
 use linwright_run::input;
 use linwright_tensor::kernels::elementwise::all_finite;
 use linwright_tensor::kernels::fingerprint::fingerprint;
-use linwright_tensor::{MappedFile, Mat};
+use linwright_tensor::kernels::wide_products::add_wide_products;
+use linwright_tensor::{MappedFile, Mat, MatMut, MatRef, Scratch};
 use std::ops::Range;
 use std::path::PathBuf;
 
@@ -183,6 +184,32 @@ impl Tile<'_> {
             }
         }
         Ok(())
+    }
+
+    /// Adds the products of the numbers of a layer with some rows `w` (queries, numbers of the
+    /// layer) to `y` (rows, queries). Numbers are not checked: one that is not finite makes the
+    /// products of its row so.
+    ///
+    /// # Panics
+    /// If there is no such layer, or the shapes do not match.
+    pub(crate) fn add_products(&self, layer: usize, w: MatRef<'_, f64>, y: &mut MatMut<'_, f64>) {
+        /// Rows decoded at a time, which stay in the first-level cache.
+        const ROWS: usize = 4;
+        let ShardFile { layout, element, scales, map, .. } = self.shard;
+        let (rows, columns) = (self.rows(), layout.layers()[layer].len());
+        let bytes = &map.bytes()[layout.tile(self.tile)][layout.layer(self.tile, layer)];
+        let mut values = Scratch::new(ROWS * columns);
+        for first in (0..rows.len()).step_by(ROWS) {
+            let count = ROWS.min(rows.len() - first);
+            for (at, into) in values.chunks_exact_mut(columns).take(count).enumerate() {
+                let row = (first + at) * columns * element.bytes();
+                let bytes = &bytes[row..row + columns * element.bytes()];
+                let place = (rows.start + first + at) * layout.layers().len() + layer;
+                element.decode(bytes, scales.get(place).copied().unwrap_or(1.0), into);
+            }
+            let x = MatRef::new(&values[..count * columns], count, columns);
+            add_wide_products(x, w, y.reborrow().rows_range(first, count));
+        }
     }
 
     /// Lets the system reclaim the memory of the tile.

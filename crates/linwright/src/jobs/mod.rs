@@ -145,6 +145,7 @@ jobs! {
     train_lm => TrainLm;
     train_net => TrainNet;
     eval_net => EvalNet;
+    attribute_best => AttributeBest;
     attribute_cache => AttributeCache;
     attribute_fisher => AttributeFisher;
     attribute_lds => AttributeLds;

@@ -1237,7 +1237,7 @@ class AttributeJobs:
             train: Training examples: a plain file with a text in each line, rows with a `text` field
                 (JSONL, CSV, TSV, Parquet, Arrow) and perhaps an `id`, `pocket`, or labelled images.
             compress: How gradients are compressed: KIND:SIZE, with numbers per layer, such as
-                factgrass:4096 or logra:256; `,blow_up=C` and `,signs=S` may follow.
+                factgrass:4096 or logra:256; `,blow_up=C`, `,signs=S` and `,block=B` may follow.
             text_field: Field or column with the text [default: text].
             separator: In a plain file, what stands between two texts [default: the end of a line].
             labels: Labels of images, idx or npy [default: the file beside one called ..images-idx3.., or in

@@ -10,6 +10,48 @@ from ._jobs import StrPath, Text
 from ._progress import Progress
 from ._results import Result
 
+def best(
+    store: Text,
+    *,
+    query: StrPath,
+    output: StrPath,
+    text_field: Text | None = None,
+    separator: Text | None = None,
+    labels: StrPath | None = None,
+    resize: Text | None = None,
+    examples: Text | None = None,
+    methods: Literal['influence', 'relatif', 'cosine', 'grad-dot', 'tracin', 'trak', 'kfac', 'ekfac', 'bm25', 'similarity'] | Sequence[Literal['influence', 'relatif', 'cosine', 'grad-dot', 'tracin', 'trak', 'kfac', 'ekfac', 'bm25', 'similarity']] = ('influence', 'bm25'),
+    damping: Text | None = None,
+    count: int = 10,
+    relevant: Text | None = None,
+    seed: int = 0,
+    force: bool = False,
+    progress: Progress = None,
+) -> Result:
+    """List the best training examples of all queries by method, and as many at random: what does a model not learn that is trained without them?
+
+    Each METHOD.txt has the indices of the best examples of each query, a line each; random.txt has as many as the longest of them. They are what `train-lm --without FILE` takes.
+
+    Args:
+        store: A store that `attribute cache` wrote.
+        query: Queries: texts, rows with `prompt` and `completion`, or labelled images.
+        text_field: Field or column with the text [default: text].
+        separator: In a plain file, what stands between two texts [default: the end of a line].
+        labels: Labels of images, idx or npy [default: the file beside one called ..images-idx3.., or in
+            the images].
+        resize: Resize images to this height and width, such as `16,16`.
+        examples: Use these examples only: indices from zero such as `0-4999`.
+        methods: Methods, each of which gives a list.
+        damping: Damping of the methods that have one: relative:D or absolute:D [default: relative:0.1].
+        count: Examples of each query.
+        relevant: Field with a list of ids of relevant examples, which are a list, too.
+        seed: Seed of the list of random examples.
+        output: Directory of the lists.
+        force: Replace the directory if it exists.
+        progress: How to tell progress: a function of step, done and total, True for a bar, False for
+            silence.
+    """
+
 def cache(
     model: Text,
     *,
@@ -46,7 +88,7 @@ def cache(
         train: Training examples: a plain file with a text in each line, rows with a `text` field
             (JSONL, CSV, TSV, Parquet, Arrow) and perhaps an `id`, `pocket`, or labelled images.
         compress: How gradients are compressed: KIND:SIZE, with numbers per layer, such as
-            factgrass:4096 or logra:256; `,blow_up=C` and `,signs=S` may follow.
+            factgrass:4096 or logra:256; `,blow_up=C`, `,signs=S` and `,block=B` may follow.
         text_field: Field or column with the text [default: text].
         separator: In a plain file, what stands between two texts [default: the end of a line].
         labels: Labels of images, idx or npy [default: the file beside one called ..images-idx3.., or in
@@ -106,6 +148,7 @@ def lds(
     subsets: int = 50,
     share: float = 0.5,
     leave_out: Text | None = None,
+    remove: int | Sequence[int] = (),
     repeats: int = 1,
     loss: Literal['cross_entropy', 'squared_error'] = 'cross_entropy',
     epochs: int = 10,
@@ -122,7 +165,7 @@ def lds(
 ) -> Result:
     """Measure how well scores predict what a network trained on a part of the examples would answer: the linear datamodelling score (LDS).
 
-    Networks like that of the store are trained on random parts of the examples. For each query, the sum of the scores of a part is compared with the margin of the network that was trained on it, by Spearman's correlation over parts; with --leave-out, each part lacks one example. Run the same command again to resume.
+    Networks like that of the store are trained on random parts of the examples. For each query, the sum of the scores of a part is compared with the margin of the network that was trained on it, by Spearman's correlation over parts; with --leave-out, each part lacks one example. With --remove, each part lacks the best examples of one query, and the answer may change. Run the same command again to resume.
 
     Args:
         store: A store that `attribute cache` wrote of a small network and labelled images.
@@ -139,6 +182,8 @@ def lds(
         subsets: Networks that are trained, each on another part.
         share: Share of the examples in a part.
         leave_out: Leave-one-out instead: each part is all examples but one of these, such as `0-19`.
+        remove: Brittleness instead: for each query, each part is all examples but its best by a method,
+            so many; which answers change, and which if as many random ones are left out?
         repeats: Trainings on each part, whose outcomes are averaged.
         loss: The loss; squared error is that to rows with a one at the class.
         epochs: Epochs over the images.
@@ -219,6 +264,7 @@ def score(
     examples: Text | None = None,
     top: int = 20,
     by_layer: bool = False,
+    groups: Text | Sequence[Text] = (),
     no_baselines: bool = False,
     output: StrPath | None = None,
     force: bool = False,
@@ -226,7 +272,7 @@ def score(
 ) -> Result:
     """Score the cached training examples for queries: which of them made the model answer as it does?
 
-    A positive score is that of a proponent: a step on the loss of the example lowers that of the query. --json has `results`, for each query a list of the best examples with `index` from zero, `id` and `score`, and `opponents`, the worst.
+    A positive score is that of a proponent: a step on the loss of the example lowers that of the query. --json has `results`, for each query a list of the best examples with `index` from zero, `id` and `score`, and `opponents`, the worst; with --groups also `groups`, for each pattern such lists.
 
     Args:
         store: A store that `attribute cache` wrote.
@@ -249,6 +295,8 @@ def score(
         examples: Use these examples only: indices from zero such as `0-4999`.
         top: Show the N best and the N worst examples for each query.
         by_layer: Add the part of each layer in the scores of the best examples.
+        groups: Rank the examples by these groups of layers, too: globs such as *mlp*, or regular
+            expressions after re:.
         no_baselines: Do not compare with BM25 and the similarity of vectors, which take a pass over the
             examples.
         output: Also write the result as JSON to this file.
@@ -347,7 +395,7 @@ def world(
 ) -> Result:
     """Write texts on which the built-in model was trained, and questions about facts with the documents that state them.
 
-    documents.jsonl has `id` and `text`, questions.jsonl `prompt`, `completion`, `band` (rare, medium or frequent) and `relevant`, the ids of the documents: `attribute recall` tells which methods find them.
+    documents.jsonl has `id` and `text`, questions.jsonl `prompt`, `completion`, `band` (rare, medium or frequent) and `relevant`, the ids of the documents: `attribute recall` tells which methods find them. `question`, `choices` and `answer` are for `eval --tasks multiple_choice`.
 
     Args:
         seed: Seed of the world; `pocket` was trained on that of 1.

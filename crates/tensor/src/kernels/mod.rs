@@ -35,4 +35,5 @@ pub mod sparse_signs;
 pub mod spin;
 pub mod statistics;
 pub mod transpose;
+pub mod wide_products;
 pub(crate) mod widen;

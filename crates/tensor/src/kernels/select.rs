@@ -13,33 +13,68 @@ use crate::{MatMut, MatRef, parallel};
 /// If the shapes do not match, or a column is larger than `inp`.
 #[track_caller]
 pub fn select_columns(x: MatRef<'_, f32>, columns: &[u32], y: MatMut<'_, f32>) {
+    let ones = check(x, columns, &y);
+    parallel::for_each(y.row_blocks(parallel::ROW_BLOCK), |block, y| {
+        let rows = y.rows();
+        select(x.rows_range(block * parallel::ROW_BLOCK, rows), columns, &ones, y);
+    });
+}
+
+/// [`select_columns`] for callers that are themselves parallel work items.
+///
+/// # Panics
+/// As [`select_columns`].
+#[track_caller]
+pub fn select_columns_on_this_thread(x: MatRef<'_, f32>, columns: &[u32], y: MatMut<'_, f32>) {
+    let ones = check(x, columns, &y);
+    select(x, columns, &ones, y);
+}
+
+/// Checks shapes and columns, and finds the columns of ones.
+#[track_caller]
+fn check(x: MatRef<'_, f32>, columns: &[u32], y: &MatMut<'_, f32>) -> Vec<usize> {
     let (rows, inp) = (x.rows(), x.cols());
     assert_eq!((y.rows(), y.cols()), (rows, columns.len()), "columns of {rows} x {inp}");
     let most = columns.iter().copied().max().unwrap_or(0);
     assert!(most as usize <= inp, "column {most} of {inp}");
-    let ones: Vec<usize> =
-        columns.iter().enumerate().filter(|&(_, &c)| c as usize == inp).map(|(j, _)| j).collect();
-    let has_no_columns = inp == 0;
-    parallel::for_each(y.row_blocks(parallel::ROW_BLOCK), |block, mut y| {
-        for i in 0..y.rows() {
-            let row = y.row_mut(i);
-            if has_no_columns {
-                row.fill(1.0);
-                continue;
-            }
-            gather(x.row(block * parallel::ROW_BLOCK + i), columns, row);
-            ones.iter().for_each(|&j| row[j] = 1.0);
-        }
-    });
+    columns.iter().enumerate().filter(|&(_, &c)| c as usize == inp).map(|(j, _)| j).collect()
 }
 
+fn select(x: MatRef<'_, f32>, columns: &[u32], ones: &[usize], mut y: MatMut<'_, f32>) {
+    if x.cols() == 0 {
+        return y.fill(1.0);
+    }
+    gather(x, columns, y.reborrow());
+    if !ones.is_empty() {
+        for i in 0..y.rows() {
+            let row = y.row_mut(i);
+            ones.iter().for_each(|&j| row[j] = 1.0);
+        }
+    }
+}
+
+/// Rows picked from in turns, a few columns of each: they are far apart in memory, and more than
+/// one is fetched at a time.
+const ROWS: usize = 8;
+/// Columns of a turn.
+const COLUMNS: usize = 16;
+
 vectorised! {
-    /// `y[j] = x[columns[j]]`, with the last number of `x` for columns beyond it: without a branch
-    /// in the loop.
-    fn gather<const FUSED: bool>(x: &[f32], columns: &[u32], y: &mut [f32]) {
-        let last = x.len() - 1;
-        for (y, &column) in y.iter_mut().zip(columns) {
-            *y = x[(column as usize).min(last)];
+    /// `y[i, j] = x[i, columns[j]]`, with the last number of a row for columns beyond it: without a
+    /// branch in the loop.
+    fn gather<const FUSED: bool>(x: MatRef<'_, f32>, columns: &[u32], y: MatMut<'_, f32>) {
+        let (mut y, last) = (y, x.cols() - 1);
+        for first in (0..x.rows()).step_by(ROWS) {
+            let end = x.rows().min(first + ROWS);
+            for (turn, chosen) in columns.chunks(COLUMNS).enumerate() {
+                for i in first..end {
+                    let row = x.row(i);
+                    let into = &mut y.row_mut(i)[turn * COLUMNS..][..chosen.len()];
+                    for (y, &column) in into.iter_mut().zip(chosen) {
+                        *y = row[(column as usize).min(last)];
+                    }
+                }
+            }
         }
     }
 }
@@ -58,6 +93,9 @@ mod tests {
             let columns: Vec<u32> = (0..count).map(|_| stream.below(inp + 1) as u32).collect();
             let mut y = Mat::from_vec(rows, count, vec![7.0; rows * count]);
             select_columns(x.view(), &columns, y.view_mut());
+            let mut alone = Mat::from_vec(rows, count, vec![7.0; rows * count]);
+            select_columns_on_this_thread(x.view(), &columns, alone.view_mut());
+            assert_eq!(alone, y);
             for i in 0..rows {
                 for (j, &column) in columns.iter().enumerate() {
                     let column = column as usize;

@@ -24,7 +24,7 @@ pub struct AttributeCache {
     #[schemars(extend("x-value" = "FILE", "x-path" = true, "x-required" = true))]
     pub train: String,
     /// How gradients are compressed: KIND:SIZE, with numbers per layer, such as factgrass:4096 or
-    /// logra:256; `,blow_up=C` and `,signs=S` may follow.
+    /// logra:256; `,blow_up=C`, `,signs=S` and `,block=B` may follow.
     #[schemars(extend("x-value" = "KIND:SIZE", "x-whole" = true, "examples" = ["factgrass:16"]))]
     pub compress: String,
     /// What of the examples is used.

@@ -1,5 +1,6 @@
 //! The linear datamodelling score of methods of attribution.
 
+mod removal;
 mod retrain;
 mod run;
 
@@ -36,6 +37,10 @@ pub struct AttributeLds {
     /// Leave-one-out instead: each part is all examples but one of these, such as `0-19`.
     #[schemars(extend("x-value" = "LIST", "x-conflicts" = ["subsets", "share"], "examples" = ["0-3"]))]
     pub leave_out: Option<String>,
+    /// Brittleness instead: for each query, each part is all examples but its best by a method, so
+    /// many; which answers change, and which if as many random ones are left out?
+    #[schemars(extend("x-value" = "N", "x-conflicts" = ["subsets", "share", "leave_out"], "examples" = [2]))]
+    pub remove: Vec<usize>,
     /// Trainings on each part, whose outcomes are averaged.
     #[schemars(range(min = 1))]
     pub repeats: usize,
@@ -60,6 +65,7 @@ impl Default for AttributeLds {
             subsets: 50,
             share: 0.5,
             leave_out: None,
+            remove: Vec::new(),
             repeats: 1,
             training: NetTrainingOptions::default(),
             seed: 0,
@@ -74,7 +80,8 @@ impl Job for AttributeLds {
         examples would answer: the linear datamodelling score (LDS).\n\n\
         Networks like that of the store are trained on random parts of the examples. For each query, \
         the sum of the scores of a part is compared with the margin of the network that was trained \
-        on it, by Spearman's correlation over parts; with --leave-out, each part lacks one example. Run the same command again to resume.";
+        on it, by Spearman's correlation over parts; with --leave-out, each part lacks one example. With --remove, each part lacks the \
+        best examples of one query, and the answer may change. Run the same command again to resume.";
     const HAS_SHARDS: bool = true;
 
     fn inputs(&self) -> Vec<PathBuf> {

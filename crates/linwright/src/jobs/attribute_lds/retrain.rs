@@ -25,11 +25,12 @@ struct Plan {
     fingerprint: Fingerprint,
 }
 
-/// The margins of the queries of the networks of one part.
+/// The examples of one part, and the margins of the queries of its networks.
 #[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
 #[serde(deny_unknown_fields)]
 struct Part {
     part: usize,
+    examples: Vec<usize>,
     margins: Vec<f64>,
 }
 
@@ -81,14 +82,16 @@ impl Retraining<'_> {
     }
 
     /// Checks that the directory is of this job, or makes it so.
-    fn begin(&self) -> Result<(), Failure> {
+    fn begin(&self, parts: &[Vec<usize>]) -> Result<(), Failure> {
         let job = self.job;
+        let parts = (!job.remove.is_empty()).then_some(parts);
         let plan = Plan {
             fingerprint: Fingerprint::of(&[
                 ("identity", &self.identity),
                 ("subsets", &job.subsets),
                 ("share", &job.share),
                 ("leave out", &job.leave_out),
+                ("removed", &parts),
                 ("repeats", &job.repeats),
                 ("training", &job.training),
                 ("seed", &job.seed),
@@ -128,7 +131,7 @@ impl Retraining<'_> {
         parts: &[Vec<usize>],
         session: &mut Session<'_>,
     ) -> Result<usize, Failure> {
-        self.begin()?;
+        self.begin(parts)?;
         session.step(&format!("training {} networks", parts.len() * self.job.repeats));
         let mut known = 0;
         for (index, part) in parts.iter().enumerate() {
@@ -138,7 +141,7 @@ impl Retraining<'_> {
                     continue;
                 }
                 let margins = self.margins(index, part, session)?;
-                write(&path, &Part { part: index, margins })?;
+                write(&path, &Part { part: index, examples: part.clone(), margins })?;
             }
             known += 1;
             session.progress(known as u64, parts.len() as u64);
@@ -146,14 +149,14 @@ impl Retraining<'_> {
         Ok(known)
     }
 
-    /// The outcomes of so many parts (parts, queries).
-    pub(super) fn outcomes(&self, count: usize) -> Result<Mat<f64>, Failure> {
+    /// The outcomes of all parts (parts, queries).
+    pub(super) fn outcomes(&self, parts: &[Vec<usize>]) -> Result<Mat<f64>, Failure> {
         let queries = self.queries.len();
-        let mut all = Mat::zeros(count, queries);
-        for index in 0..count {
+        let mut all = Mat::zeros(parts.len(), queries);
+        for (index, examples) in parts.iter().enumerate() {
             let path = self.path(index);
             let part: Part = read(&path)?;
-            if part.part != index || part.margins.len() != queries {
+            if (part.part, &part.examples, part.margins.len()) != (index, examples, queries) {
                 let message = format!("{}: it is of another part", path.display());
                 return Err(Failure::general(message).hint("remove the file and run again"));
             }

@@ -1,6 +1,7 @@
 //! `linwright attribute lds`: scores by several methods against retrained networks.
 
 use super::AttributeLds;
+use super::removal;
 use super::retrain::Retraining;
 use crate::jobs::attribution::{
     Data, ExampleOptions, Opened, Scorer, ScoringOptions, Subject, identity,
@@ -69,7 +70,10 @@ pub(super) fn run(job: &AttributeLds, session: &mut Session<'_>) -> Result<Outco
         queries: &asked.labelled,
         identity: identity.concat(),
     };
-    let parts = retraining.parts()?;
+    let (arms, parts) = match job.remove.is_empty() {
+        true => (Vec::new(), retraining.parts()?),
+        false => removal::arms(job, &plans, (&opened, &files), session)?,
+    };
     let known = retraining.train(&parts, session)?;
     if known < parts.len() {
         session.finish();
@@ -77,7 +81,15 @@ pub(super) fn run(job: &AttributeLds, session: &mut Session<'_>) -> Result<Outco
         let line = format!("{known} of {} networks are trained", parts.len());
         return Ok(Outcome::new(result, vec![text([line])]));
     }
-    let outcomes = retraining.outcomes(parts.len())?;
+    let outcomes = retraining.outcomes(&parts)?;
+    if !arms.is_empty() {
+        session.finish();
+        let found = removal::changes(&arms, &outcomes);
+        let result = removal::result(job, &found, &retraining, session);
+        let blocks = removal::blocks(&found, parts.len() * job.repeats);
+        let title = "Which answers depend on their best examples?";
+        return write(job, (title, result, blocks), session);
+    }
     let mut rows = Vec::new();
     for plan in &plans {
         let scorer = Scorer::new((plan, &files), &opened, session)?;
@@ -88,9 +100,17 @@ pub(super) fn run(job: &AttributeLds, session: &mut Session<'_>) -> Result<Outco
     session.finish();
     let result = result(job, &rows, &parts, session);
     let blocks = blocks(job, &rows, &parts);
+    write(job, ("Which scores predict what networks learn?", result, blocks), session)
+}
+
+/// Writes a result and its page.
+fn write(
+    job: &AttributeLds,
+    (title, result, blocks): (&str, Value, Vec<Block>),
+    session: &mut Session<'_>,
+) -> Result<Outcome, Failure> {
     write_atomic(&job.output.join("result.json"), format!("{result:#}\n").as_bytes())?;
-    let title = "Which scores predict what networks learn?".into();
-    let document = Document { title, blocks: blocks.clone(), ..Document::default() };
+    let document = Document { title: title.into(), blocks: blocks.clone(), ..Document::default() };
     write_pages(&document, &job.output)?;
     session.note(&format!("wrote {}", job.output.display()));
     Ok(Outcome::new(result, blocks))

@@ -15,7 +15,7 @@ use std::path::Path;
 const ALL: &str = "all";
 
 /// The relevant examples of queries.
-pub(super) struct Relevance {
+pub(in crate::jobs) struct Relevance {
     /// For each query its group and its relevant examples.
     queries: Vec<(String, BTreeSet<usize>)>,
     examples: usize,
@@ -53,7 +53,7 @@ impl Found {
 
 impl Relevance {
     /// Reads the lists of ids; `ids` are those of the examples.
-    pub(super) fn read(job: &AttributeRecall, ids: &[Value]) -> Result<Self, Failure> {
+    pub(in crate::jobs) fn read(job: &AttributeRecall, ids: &[Value]) -> Result<Self, Failure> {
         let path = Path::new(&job.query);
         let format = TableFormat::of(path).unwrap_or(TableFormat::JsonLines);
         let rows = Table::open(path, format, None)?.rows;
@@ -81,6 +81,11 @@ impl Relevance {
             ))),
             _ => Ok(all),
         }
+    }
+
+    /// Examples that are relevant for some query.
+    pub(in crate::jobs) fn relevant(&self) -> BTreeSet<usize> {
+        self.queries.iter().flat_map(|(_, relevant)| relevant).copied().collect()
     }
 
     /// Queries with a relevant example.

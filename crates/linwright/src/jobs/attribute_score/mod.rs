@@ -1,5 +1,6 @@
 //! The training examples that made a model answer as it does.
 
+mod groups;
 mod run;
 
 use super::attribution::{ExampleOptions, ScoringOptions};
@@ -26,6 +27,10 @@ pub struct AttributeScore {
     pub top: usize,
     /// Add the part of each layer in the scores of the best examples.
     pub by_layer: bool,
+    /// Rank the examples by these groups of layers, too: globs such as *mlp*, or regular expressions
+    /// after re:.
+    #[schemars(extend("x-value" = "PATTERN", "examples" = ["*mlp*"]))]
+    pub groups: Vec<String>,
     /// Do not compare with BM25 and the similarity of vectors, which take a pass over the examples.
     pub no_baselines: bool,
     /// Also write the result as JSON to this file.
@@ -44,6 +49,7 @@ impl Default for AttributeScore {
             files: ExampleOptions::default(),
             top: 20,
             by_layer: false,
+            groups: Vec::new(),
             no_baselines: false,
             output: None,
             force: false,
@@ -57,7 +63,8 @@ impl Job for AttributeScore {
         model answer as it does?\n\n\
         A positive score is that of a proponent: a step on the loss of the example lowers that of \
         the query. --json has `results`, for each query a list of the best examples with `index` \
-        from zero, `id` and `score`, and `opponents`, the worst.";
+        from zero, `id` and `score`, and `opponents`, the worst; with --groups also \
+        `groups`, for each pattern such lists.";
     const OUTPUT_ENDING: &str = ".json";
     const MEASURED: &'static [&'static str] = &["seconds"];
 

@@ -1,15 +1,16 @@
 //! `linwright attribute score`: the best and worst examples for each query, beside baselines.
 
 use super::AttributeScore;
+use super::groups::Groups;
 use crate::jobs::attribution::{Data, Opened, Scorer, beginning, entry, shown_id};
 use crate::jobs::outcome::{table, text};
 use crate::jobs::{Failure, Outcome, Session, outputs};
 use linwright_attribute::{Attribution, Method, Scored, Top};
 use linwright_report::Block;
 use linwright_report::number::grouped;
-use linwright_run::Monitor;
 use linwright_run::atomic::write_atomic;
 use linwright_run::place::is_result;
+use linwright_run::{Monitor, shown};
 use linwright_tensor::Mat;
 use serde_json::{Value, json};
 
@@ -34,13 +35,17 @@ pub(super) fn run(job: &AttributeScore, session: &mut Session<'_>) -> Result<Out
         true => Some(by_layer(job, &opened, &scorer, &best[0], session)?),
         false => None,
     };
+    let groups = match job.groups.is_empty() {
+        true => Groups::default(),
+        false => Groups::of(job, &opened, &scorer, session)?,
+    };
     let baselines = match job.no_baselines {
         true => Baselines::default(),
         false => Baselines::of(&opened, &scorer, job.top, session)?,
     };
     let taken = session.seconds() - began;
     session.finish();
-    let found = Found { job, opened: &opened, scorer: &scorer, best, layers, baselines };
+    let found = Found { job, opened: &opened, scorer: &scorer, best, layers, groups, baselines };
     let mut result = found.json(session);
     if let Some(path) = &job.output {
         write_atomic(path, format!("{result:#}\n").as_bytes())?;
@@ -58,15 +63,7 @@ fn by_layer(
     best: &Top,
     session: &mut Session<'_>,
 ) -> Result<Vec<Vec<Vec<f64>>>, Failure> {
-    let is_plain = matches!(
-        job.scoring.method,
-        Method::Influence | Method::GradDot | Method::Tracin | Method::Kfac | Method::Ekfac
-    );
-    if !is_plain || !job.scoring.checkpoints.is_empty() {
-        let message = "--by-layer: the scores are no sum over layers";
-        return Err(Failure::usage(message)
-            .hint("influence, grad-dot, kfac and ekfac of one checkpoint are"));
-    }
+    check_sum(job, "--by-layer")?;
     let prepared = scorer.prepare(session)?;
     let attribution = Attribution::open(&opened.store)?;
     let mut all = Vec::new();
@@ -77,6 +74,19 @@ fn by_layer(
         all.push((0..indices.len()).map(parts).collect());
     }
     Ok(all)
+}
+
+/// Checks that scores are sums over layers.
+pub(super) fn check_sum(job: &AttributeScore, option: &str) -> Result<(), Failure> {
+    let is_plain = matches!(
+        job.scoring.method,
+        Method::Influence | Method::GradDot | Method::Tracin | Method::Kfac | Method::Ekfac
+    );
+    match is_plain && job.scoring.checkpoints.is_empty() {
+        true => Ok(()),
+        false => Err(Failure::usage(format!("{option}: the scores are no sum over layers"))
+            .hint("influence, grad-dot, kfac and ekfac of one checkpoint are")),
+    }
 }
 
 /// Scores without gradients (examples, queries), and their best examples.
@@ -121,6 +131,7 @@ struct Found<'a> {
     scorer: &'a Scorer<'a>,
     best: [Top; 2],
     layers: Option<Vec<Vec<Vec<f64>>>>,
+    groups: Groups,
     baselines: Baselines,
 }
 
@@ -151,11 +162,14 @@ impl Found<'_> {
         let baselines: serde_json::Map<String, Value> = baselines
             .map(|(method, _, top)| (method.name().into(), json!(self.lists(top))))
             .collect();
+        let groups = self.groups.0.iter();
+        let groups: serde_json::Map<String, Value> =
+            groups.map(|(pattern, top)| (pattern.clone(), json!(self.lists(top)))).collect();
         let damping = options
             .method
             .is_damped()
             .then(|| options.damping.clone().unwrap_or_else(|| "relative:0.1".into()));
-        json!({
+        let mut result = json!({
             "schema": 1,
             "linwright": session.build().version,
             "store": session.portable(&self.job.store),
@@ -171,7 +185,11 @@ impl Found<'_> {
             "results": results,
             "opponents": self.lists(&self.best[1]),
             "baselines": baselines,
-        })
+        });
+        if !groups.is_empty() {
+            result["groups"] = Value::Object(groups);
+        }
+        result
     }
 
     fn blocks(&self) -> Vec<Block> {
@@ -190,7 +208,10 @@ impl Found<'_> {
         if queries > TABLES {
             blocks.push(text([format!("and {} more queries: see --json", queries - TABLES)]));
         }
-        blocks.extend(self.agreement());
+        let groups = self.groups.0.iter().map(|(pattern, top)| (pattern.as_str(), top));
+        blocks.extend(self.agreement("group of layers", groups));
+        let baselines = self.baselines.0.iter().map(|(method, _, top)| (method.name(), top));
+        blocks.extend(self.agreement("baseline", baselines));
         blocks
     }
 
@@ -215,8 +236,12 @@ impl Found<'_> {
         table(&heads, best.enumerate().map(row).collect())
     }
 
-    /// How many of the best examples baselines find, too.
-    fn agreement(&self) -> Option<Block> {
+    /// How many of the best examples others find, too.
+    fn agreement<'b>(
+        &self,
+        what: &str,
+        others: impl Iterator<Item = (&'b str, &'b Top)>,
+    ) -> Option<Block> {
         let shared = |top: &Top| -> usize {
             let pairs = self.best[0].best().iter().zip(top.best());
             let of = |(own, other): (&Vec<Scored>, &Vec<Scored>)| {
@@ -226,10 +251,9 @@ impl Found<'_> {
             pairs.map(of).sum()
         };
         let all: usize = self.best[0].best().iter().map(Vec::len).sum();
-        let row = |(method, _, top): &(Method, Mat<f64>, Top)| {
-            vec![method.name().to_owned(), format!("{} of {all}", shared(top))]
-        };
-        let rows: Vec<_> = self.baselines.0.iter().map(row).collect();
-        (!rows.is_empty()).then(|| table(&["baseline", "finds of these examples"], rows))
+        let row =
+            |(name, top): (&str, &Top)| vec![shown(name), format!("{} of {all}", shared(top))];
+        let rows: Vec<_> = others.map(row).collect();
+        (!rows.is_empty()).then(|| table(&[what, "finds of these examples"], rows))
     }
 }

@@ -53,7 +53,7 @@ impl Job for AttributeWorld {
         facts with the documents that state them.\n\n\
         documents.jsonl has `id` and `text`, questions.jsonl `prompt`, `completion`, `band` (rare, \
         medium or frequent) and `relevant`, the ids of the documents: `attribute recall` tells which \
-        methods find them.";
+        methods find them. `question`, `choices` and `answer` are for `eval --tasks multiple_choice`.";
 
     fn run(&self, session: &mut Session<'_>) -> Result<Outcome, Failure> {
         outputs::directory(&self.output, self.force, &[], session)?;
@@ -71,6 +71,9 @@ impl Job for AttributeWorld {
             .map(|((index, question), stating)| {
                 json!({
                     "id": format!("fact-{index}"),
+                    "question": question.question,
+                    "choices": question.choices,
+                    "answer": question.answer,
                     "prompt": question.prompt,
                     "completion": question.completion,
                     "band": question.band,

@@ -1,5 +1,6 @@
 //! Examples from files: texts of a language model, images of a small network.
 
+use super::encoding::Encoding;
 use super::subject::Subject;
 use crate::jobs::images::ImageOptions;
 use crate::jobs::source::{OpenModel, POCKET, text_file};
@@ -193,31 +194,23 @@ impl ExampleOptions {
     ) -> Result<Texts, Failure> {
         let corpus = self.corpus(file, reading.are_queries, session)?;
         let chosen = self.chosen(corpus.documents.len())?;
-        let tokenizer = model.tokenizer()?;
         let positions = model.loaded.decoder.config().max_positions;
         let longest = reading.max_length.unwrap_or(positions).min(positions);
-        let (mut tokens, mut given, mut texts, mut ids) = (vec![], vec![], vec![], vec![]);
-        let mut cut = 0;
+        let encoder = Encoding::of(model, reading, longest)?;
+        let (mut all, mut texts, mut ids, mut cut) = (vec![], vec![], vec![], 0);
         let place =
             |index: usize| format!("{}, line {}", shown(file), corpus.documents[index].line);
         for &index in &chosen {
             let document = &corpus.documents[index];
-            let encode = |text: &str| {
-                let encoded = tokenizer.encode_document(text, reading.bos);
-                encoded.map_err(|e| Failure::general(format!("{}: {e}", place(index))))
-            };
-            let mut encoded = encode(&document.text)?;
-            given.push(match document.given {
-                0 => 1,
-                bytes => common(&encode(&document.text[..bytes])?, &encoded),
-            });
-            cut += usize::from(encoded.len() > longest);
-            encoded.truncate(longest);
-            tokens.push(encoded);
+            let encoded = encoder.encode(&document.text, document.given);
+            let encoded =
+                encoded.map_err(|e| Failure::general(format!("{}: {e}", place(index))))?;
+            cut += usize::from(encoded.is_cut);
+            all.push(encoded);
             texts.push(document.text.clone());
             ids.push(document.id.clone().unwrap_or_else(|| index.into()));
         }
-        let documents = Documents::new(tokens).and_then(|all| all.with_given(&given));
+        let documents = encoder.documents(all);
         let documents = documents.map_err(|error| match error {
             AttributeError::NoTarget { example } => Failure::general(format!(
                 "{}: no token of the text is left to predict; it has too few, or was cut after {longest}",
@@ -261,9 +254,4 @@ impl ExampleOptions {
 /// Whether a text is plain. An unsupported format is told when it is read.
 fn is_plain(name: &str, path: &Path) -> bool {
     name != POCKET && Format::of(path).ok() == Some(Format::Text)
-}
-
-/// Number of tokens that two texts have in common from the first.
-fn common(one: &[u32], other: &[u32]) -> usize {
-    one.iter().zip(other).take_while(|(a, b)| a == b).count()
 }

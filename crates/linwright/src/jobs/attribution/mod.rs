@@ -1,6 +1,7 @@
 //! What the commands of attribution share: models with their examples, stores with what they are
 //! of, and scores by any method.
 
+mod encoding;
 mod examples;
 mod origin;
 mod scores;

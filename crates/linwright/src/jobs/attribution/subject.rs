@@ -11,7 +11,7 @@ use std::path::Path;
 
 /// A model in memory.
 pub(in crate::jobs) enum Subject {
-    /// A model that continues texts.
+    /// A model that continues texts, or fills in masked tokens.
     Text(Box<OpenModel>),
     /// A network with classes.
     Net(Box<OpenedNet>),
@@ -34,7 +34,7 @@ pub(in crate::jobs) trait Work {
 }
 
 impl Subject {
-    /// Opens a model; one that continues no texts is refused.
+    /// Opens a model; one without a loss is refused.
     ///
     /// # Errors
     /// [`Failure`] if it cannot be opened.
@@ -47,15 +47,22 @@ impl Subject {
             return Ok(Self::Net(Box::new(Net::open(path)?)));
         }
         let model = open_model(name, session)?;
-        let decoder = &model.loaded.decoder;
-        if !decoder.config().is_causal() || !decoder.has_head() {
-            let message = format!(
-                "{name} is an encoder, and examples are attributed by the loss of the next token"
-            );
-            return Err(Failure::usage(message)
-                .hint("give a model that continues texts, or a small network with classes"));
+        let (decoder, tokenizer) = (&model.loaded.decoder, model.tokenizer()?);
+        if !decoder.config().is_causal() {
+            let lacking = match (decoder.has_head(), tokenizer.mask()) {
+                (false, _) => "without the head of a masked language model",
+                (true, None) => "whose tokenizer has no mask token",
+                (true, Some(_)) => return Ok(Self::Text(Box::new(model))),
+            };
+            let message = format!("{name} is an encoder {lacking}: there is no loss to attribute");
+            return Err(Failure::usage(message).hint(
+                "give a model that continues texts, an encoder with the head that fills in masks, or a small network with classes",
+            ));
         }
-        model.tokenizer()?;
+        if !decoder.has_head() {
+            let message = format!("{name} has no head: there is no loss to attribute");
+            return Err(Failure::usage(message).hint("give a model that continues texts"));
+        }
         Ok(Self::Text(Box::new(model)))
     }
 
