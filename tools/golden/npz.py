@@ -1,4 +1,4 @@
-"""Writes testdata/tensornet/{md17,rmd17}.npz: two waters, as numpy.savez stores data sets.
+"""Writes testdata/tensornet/{md17,rmd17,splits}.npz: two waters, as numpy.savez stores data sets, and a division.
 
 The second file has the forces of the first structure only, which readers refuse. numpy 2.4.
 """
@@ -26,3 +26,7 @@ np.savez(
     energies=energies[:, 0],
     forces=forces[:1],
 )
+
+# The file in which torchmd-net keeps its division of the data.
+order = np.random.default_rng(1).permutation(12)
+np.savez(OUT / "splits.npz", idx_train=order[:8], idx_val=order[8:10], idx_test=order[10:])

@@ -27,8 +27,6 @@ import torch
 import torchmdnet.models.tensornet as reference
 from torchmdnet.models.model import create_model
 
-SEED = 1
-MAX_Z = 20
 MEAN, STD = -0.375, 1.75
 NOISE = 0.2
 #: Weights of the two losses, unequal so that swapping them shows.
@@ -90,9 +88,9 @@ def arguments(config, precision):
     return {
         "model": "tensornet", "precision": precision, "embedding_dimension": config["hidden_channels"],
         "num_layers": config["num_layers"], "num_rbf": config["num_rbf"], "rbf_type": "expnorm",
-        "trainable_rbf": False, "activation": "silu", "cutoff_lower": 0.0,
+        "trainable_rbf": False, "activation": "silu", "cutoff_lower": config["cutoff_lower"],
         "cutoff_upper": config["cutoff_upper"], "max_z": config["max_z"], "max_num_neighbors": 64,
-        "equivariance_invariance_group": "O(3)", "static_shapes": False, "derivative": True,
+        "equivariance_invariance_group": config["group"], "static_shapes": False, "derivative": True,
         "atom_filter": -1, "prior_model": None, "output_model": "Scalar", "reduce_op": "add",
     }
 
@@ -112,8 +110,8 @@ def gain(name):
     return 2.0 if filters and name.endswith("weight") else 1.0
 
 
-def random_weights(config):
-    torch.manual_seed(SEED)
+def random_weights(config, seed):
+    torch.manual_seed(seed)
     model = create_model(arguments(config, 64), mean=torch.tensor(MEAN), std=torch.tensor(STD)).double()
     with torch.no_grad():
         for name, parameter in model.named_parameters():
@@ -137,9 +135,9 @@ def gas(count, box, generator):
     return species.tolist(), places.tolist()
 
 
-def systems(cutoff):
+def systems(cutoff, seed):
     """The systems by name, without results."""
-    generator = torch.Generator().manual_seed(SEED)
+    generator = torch.Generator().manual_seed(seed)
     width = 2 * cutoff
     orthorhombic = torch.diag(torch.tensor([width + 0.2, width + 0.6, width + 1.0]).double())
     triclinic = torch.tensor([[width + 0.7, 0.0, 0.0], [1.9, width + 0.5, 0.0], [-2.3, 1.6, width + 0.4]]).double()
@@ -233,8 +231,13 @@ class Spy:
         return result
 
     def square(self, update, again):
-        self.products[-1]["D"] = update
-        return self.replaced["tensor_matmul_so3"](update, again)
+        result = self.replaced["tensor_matmul_so3"](update, again)
+        if update is again:
+            self.products[-1]["D"] = update
+        else:
+            # The product of a model of rotations, without the factor of charges.
+            self.products.append({"Y": update, "M": again, "C": 2 * result, "rotations": True})
+        return result
 
     def leave(self):
         for name, function in self.replaced.items():
@@ -252,7 +255,8 @@ class Spy:
         scale = torch.nn.functional.silu(seen["emb_scale"])
         inner["emb_scale"] = scale.reshape(len(scale), 3, -1)
         for number, product in enumerate(self.products):
-            product["C"] = (1 + 0.1 * charge)[:, None, None, None] * product["C"]
+            if not product.pop("rotations", False):
+                product["C"] = (1 + 0.1 * charge)[:, None, None, None] * product["C"]
             inner |= {f"layer{number}.{key}": tensor for key, tensor in product.items()}
         return short, states, inner
 
@@ -292,9 +296,9 @@ def total_loss(model, system, labels):
             + TRAIN["neg_dy_weight"] * loss(forces, labels["neg_dy"]))
 
 
-def training(config, weights, system):
+def training(config, weights, system, seed):
     """Labels, losses, gradients and weights of a few steps on one batch."""
-    generator = torch.Generator().manual_seed(SEED + 1)
+    generator = torch.Generator().manual_seed(seed + 1)
     model = network(config, weights).train()
     energy, forces = (result.detach() for result in call(model, system))
     labels = {"y": exact(energy[:, 0] + 0.5 * torch.randn(len(energy), generator=generator).double()),
@@ -317,13 +321,13 @@ def training(config, weights, system):
     return out
 
 
-def computed(config, weights, inputs, slim):
+def computed(config, weights, inputs, slim, seed=1):
     """The tensors of a set by key."""
     out = {}
     for name, system in inputs.items():
         everything = system | results(config, weights, name, system, slim)
         out |= {f"{name}/{key}": value for key, value in everything.items()}
-    steps = training(config, weights, inputs[TRAIN["system"]])
+    steps = training(config, weights, inputs[TRAIN["system"]], seed)
     return out | {f"train/{key}": value for key, value in steps.items()}
 
 
@@ -351,9 +355,9 @@ def check(folder, name):
         print(f"{difference:9.2e} {kind}")
 
 
-def write(folder, name, config, slim):
-    weights = random_weights(config)
-    tensors = computed(config, weights, systems(config["cutoff_upper"]), slim)
+def write(folder, name, config, slim, seed):
+    weights = random_weights(config, seed)
+    tensors = computed(config, weights, systems(config["cutoff_upper"], seed), slim, seed)
     description = {
         "set": name, "config": config, "weights": f"{name}_weights.safetensors",
         "made_by": "torchmd-net 833c0770, plain path, f64; the virial by the derivative of the edge vectors",
@@ -378,6 +382,10 @@ def main():
     parser.add_argument("--layers", type=int, default=2)
     parser.add_argument("--rbf", type=int, default=32)
     parser.add_argument("--cutoff", type=float, default=5.0)
+    parser.add_argument("--lower", type=float, default=0.0, help="lower cutoff")
+    parser.add_argument("--max-z", type=int, default=20)
+    parser.add_argument("--group", choices=["O(3)", "SO(3)"], default="O(3)")
+    parser.add_argument("--seed", type=int, default=1)
     parser.add_argument("--slim", action="store_true")
     parser.add_argument("--check", action="store_true")
     options = parser.parse_args()
@@ -387,10 +395,10 @@ def main():
         return
     config = {
         "hidden_channels": options.hidden, "num_layers": options.layers, "num_rbf": options.rbf,
-        "cutoff_lower": 0.0, "cutoff_upper": options.cutoff, "max_z": MAX_Z, "activation": "silu",
-        "group": "O(3)", "rbf": "expnorm", "mean": MEAN, "std": STD,
+        "cutoff_lower": options.lower, "cutoff_upper": options.cutoff, "max_z": options.max_z, "activation": "silu",
+        "group": options.group, "rbf": "expnorm", "mean": MEAN, "std": STD,
     }
-    write(options.folder, options.name, config, options.slim)
+    write(options.folder, options.name, config, options.slim, options.seed)
 
 
 if __name__ == "__main__":

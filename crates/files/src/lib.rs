@@ -42,11 +42,11 @@ pub use format::{Format, GGUF_MAGIC};
 pub use header::{Header, StoredType, TensorInfo};
 pub use npy::{NPY_MAGIC, NpyHeader};
 pub use npz::{NpzArray, NpzFile};
-pub use pickle::PickleFault;
+pub use pickle::{PickleFault, TorchTensor, torch_archive};
 pub use tensor_file::{HalfTensor, Placed, PlacedTensor, Tensor, TensorFile};
 pub use weights::weights_among;
 pub use weights::{INDEX, SINGLE, Weights, files_with, lacking_weights, shards_of, weight_files};
-pub use zip::{ZipFault, archived_files};
+pub use zip::{ZipFault, archived_files, zip_archive};
 
 /// Bytes in lower-case hexadecimal.
 #[must_use]

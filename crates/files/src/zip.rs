@@ -1,10 +1,15 @@
-//! The directory of a zip archive with uncompressed entries.
+//! The directory of a zip archive with uncompressed entries, and such archives.
 //!
 //! Only what weight files need is supported: entries without compression or encryption, in one
 //! file, with 64-bit records. The central directory at the end lists the entries; each local header
 //! must agree with it, and no two entries may overlap, so that every reader sees the same content.
 //! Checksums are not verified: that would be another pass over all weights.
 //! Source: PKWARE, APPNOTE.TXT, sections 4.3 and 4.5.
+
+mod archive;
+
+pub use archive::zip_archive;
+pub(crate) use archive::{Written, archive};
 
 use crate::{FileFault, PickleFault};
 use linwright_run::shown;
@@ -86,6 +91,9 @@ pub enum ZipFault {
         /// The other.
         second: String,
     },
+    /// An archive that 32-bit records cannot hold.
+    #[error("the archive would have more than 4 GiB or 65,535 entries; write safetensors instead")]
+    Large,
 }
 
 /// Names and contents of the files in a zip archive, in the order of its directory; `bytes` is the

@@ -8,7 +8,8 @@ use crate::priors::PriorChoices;
 use crate::structure::Structure;
 use crate::tensornet::{Head, Property};
 use crate::units::Units;
-use linwright_files::{FileError, SINGLE};
+use linwright_files::{DirWriter, FileError, PickleFault, SINGLE, ZipFault, zip_archive};
+use linwright_run::atomic::{AtomicDir, write_atomic};
 use std::path::{Path, PathBuf};
 
 /// One model or several, of the same head, units and species. The memory is that of all of them.
@@ -54,10 +55,84 @@ impl Ensemble {
         &self.members
     }
 
+    /// Names of files for the models, without an ending: those that they were opened from, with
+    /// their place where names are equal.
+    #[must_use]
+    pub fn stems(&self) -> Vec<String> {
+        let stem = |path: &PathBuf| {
+            let named = if path.ends_with(SINGLE) { path.parent() } else { Some(path.as_path()) };
+            let stem = named.and_then(Path::file_stem).and_then(|stem| stem.to_str());
+            stem.unwrap_or("model").to_owned()
+        };
+        let all: Vec<String> = self.names.iter().map(stem).collect();
+        let is_twice = |stem: &String| all.iter().filter(|other| *other == stem).count() > 1;
+        let numbered = |(place, stem): (usize, &String)| match is_twice(stem) {
+            true => format!("{stem}-{place}"),
+            false => stem.clone(),
+        };
+        all.iter().enumerate().map(numbered).collect()
+    }
+
+    /// Writes the models as an ensemble of torchmd-net: one `.zip` of checkpoints, atomically.
+    ///
+    /// # Errors
+    /// As [`Checkpoint::to_lightning`], and an error of the system.
+    pub fn save_archive(&self, path: &Path) -> Result<(), MoleculeError> {
+        let mut files = Vec::new();
+        for (stem, member) in self.stems().into_iter().zip(&self.members) {
+            let name = format!("{stem}.ckpt");
+            let bytes = member.checkpoint.to_lightning(&path.join(&name))?;
+            files.push((name, bytes));
+        }
+        let malformed = |fault: ZipFault| FileError::Malformed {
+            path: path.to_owned(),
+            fault: PickleFault::from(fault).into(),
+        };
+        let bytes = zip_archive(&files).map_err(malformed)?;
+        Ok(write_atomic(path, &bytes).map_err(FileError::from)?)
+    }
+
+    /// Writes the models as a directory of `.safetensors` and `files`, which appears whole or not
+    /// at all.
+    ///
+    /// # Errors
+    /// An error of the system.
+    pub fn save(
+        &self,
+        out: &Path,
+        force: bool,
+        files: &[(String, Vec<u8>)],
+    ) -> Result<(), MoleculeError> {
+        let target = AtomicDir::create(out, force).map_err(FileError::from)?;
+        let mut writer = DirWriter::new(target);
+        for (stem, member) in self.stems().into_iter().zip(&self.members) {
+            let name = format!("{stem}.safetensors");
+            writer.text(&name, &member.checkpoint.to_parts(&out.join(&name))?.concat())?;
+        }
+        for (name, bytes) in files {
+            writer.text(name, bytes)?;
+        }
+        writer.checksums()?;
+        Ok(writer.commit()?)
+    }
+
     /// Units of all of them.
     #[must_use]
     pub fn units(&self) -> Units {
         self.members[0].checkpoint.units
+    }
+
+    /// The models with other units or species, none for their own.
+    #[must_use]
+    pub fn declared(mut self, units: Option<Units>, species: &[u8]) -> Self {
+        for member in &mut self.members {
+            member.checkpoint.units = units.unwrap_or(member.checkpoint.units);
+            if !species.is_empty() {
+                member.checkpoint.species = species.to_vec();
+                member.checkpoint.species.sort_unstable();
+            }
+        }
+        self
     }
 
     /// What all of them predict.
@@ -334,6 +409,35 @@ mod tests {
         let error = Checkpoint::open(&archive).unwrap_err().to_string();
         assert!(error.contains("several models"), "{error}");
         assert_eq!(energy(&paths.each_ref().map(PathBuf::as_path)), want);
+    }
+
+    #[test]
+    fn an_ensemble_is_written_for_both_programs() {
+        let folder = tempfile::tempdir().unwrap();
+        three(folder.path());
+        let models = Ensemble::open(&[folder.path()], PriorChoices::default()).unwrap();
+        let models = models.declared(Some(Units::parse("kcal/mol,A").unwrap()), &[8, 1]);
+        let (archive, own) = (folder.path().join("all.zip"), folder.path().join("own"));
+        models.save_archive(&archive).unwrap();
+        models.save(&own, false, &[]).unwrap();
+        for path in [archive, own] {
+            let found = Ensemble::open(&[path], PriorChoices::default()).unwrap();
+            assert_eq!(found.stems(), ["model_0", "model_1", "model_2"]);
+            assert_eq!(found.units().to_string(), models.units().to_string());
+            for (a, b) in found.members().iter().zip(models.members()) {
+                assert_eq!(a.checkpoint.tensors, b.checkpoint.tensors);
+                assert_eq!(a.checkpoint.species, [1, 8]);
+            }
+        }
+    }
+
+    #[test]
+    fn names_of_files_are_different() {
+        let model = MoleculeModel::of_checkpoint(scaled(1.0), PriorChoices::default()).unwrap();
+        let names = ["a/model.safetensors", "b/x.ckpt", "c/x.safetensors", "d"];
+        let members = vec![model; names.len()];
+        let ensemble = Ensemble { names: names.map(PathBuf::from).to_vec(), members };
+        assert_eq!(ensemble.stems(), ["a", "x-1", "x-2", "d"]);
     }
 
     #[test]

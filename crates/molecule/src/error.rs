@@ -103,7 +103,7 @@ pub enum MoleculeError {
         least: f64,
     },
     /// A coordinate that is not finite, or too large for the cell.
-    #[error("coordinate {} of atom {atom} is {value}, expected {expected}", ["x", "y", "z"][*axis])]
+    #[error("coordinate {} of atom {atom} is {value:?}, expected {expected}", ["x", "y", "z"][*axis])]
     Position {
         /// The atom, from zero.
         atom: usize,

@@ -1,15 +1,16 @@
 //! Models as users open them: a checkpoint with its network, its priors and its units.
 
-use crate::checkpoint::Checkpoint;
+use crate::checkpoint::{Checkpoint, Numbers};
 use crate::error::MoleculeError;
 use crate::fast::{FastOptions, FastTensorNet};
+use crate::neighbours::PairSource;
 use crate::potential::{Potential, Prediction, Wanted};
 use crate::priors::{Prior, PriorChoices};
 use crate::structure::Structure;
 use crate::tensornet::{TensorNet, TensorNetConfig, TensorNetPotential};
 use crate::units::Units;
 use linwright_files::{DirWriter, FileError, SINGLE, SavedFile};
-use linwright_ops::{SiteId, Sites};
+use linwright_ops::{OpSpec, SiteId, Sites};
 use linwright_run::atomic::AtomicDir;
 use linwright_run::shown;
 use serde_json::Value;
@@ -83,6 +84,28 @@ impl MoleculeModel {
         Self::of_checkpoint(checkpoint, PriorChoices::default())
     }
 
+    /// The model with all parameters and operators of a trained network; mean and factor of the
+    /// outputs stay as the file has them.
+    ///
+    /// # Errors
+    /// As [`Self::with_slots`].
+    pub fn with_network(&self, trained: &TensorNet) -> Result<Self, MoleculeError> {
+        let mut checkpoint = self.checkpoint.clone();
+        for (name, shape, numbers) in trained.to_tensors() {
+            // Parameters of operators are not among the tensors yet, or not under these names.
+            let own = checkpoint.tensors.get_mut(&name).filter(|own| own.shape == shape);
+            if let Some(own) = own.filter(|_| !matches!(&*name, "mean" | "std")) {
+                own.numbers = Numbers::F32(numbers);
+            }
+        }
+        for slot in trained.slots() {
+            if !matches!(slot.op().map().spec(), OpSpec::Dense(_)) {
+                checkpoint.put_slot(slot)?;
+            }
+        }
+        Self::of_checkpoint(checkpoint, PriorChoices::default())
+    }
+
     /// Writes the model as a directory with `model.safetensors`, and `files` beside it, which
     /// appears whole or not at all, and reads it back.
     ///
@@ -125,21 +148,24 @@ impl MoleculeModel {
         if self.priors.is_empty() {
             return Ok(network);
         }
-        let (priors, units) = (self.priors.clone(), self.checkpoint.units);
-        Ok(Box::new(WithPriors { network, priors, units }))
+        let units = self.checkpoint.units;
+        let priors = self.priors.iter().map(|prior| (prior.clone(), prior.pairs(units)));
+        Ok(Box::new(WithPriors { network, priors: priors.collect(), units }))
     }
 }
 
 /// A network with the energies that are added to its own.
 struct WithPriors {
     network: Box<dyn Potential>,
-    priors: Vec<Prior>,
+    /// With their pairs.
+    priors: Vec<(Prior, Option<PairSource>)>,
     units: Units,
 }
 
 impl Potential for WithPriors {
     fn cutoff(&self) -> f64 {
-        self.priors.iter().map(Prior::cutoff).fold(self.network.cutoff(), f64::max)
+        let cutoffs = self.priors.iter().map(|(prior, _)| prior.cutoff());
+        cutoffs.fold(self.network.cutoff(), f64::max)
     }
 
     fn predict(
@@ -148,13 +174,16 @@ impl Potential for WithPriors {
         wanted: Wanted,
     ) -> Result<Prediction, MoleculeError> {
         let mut found = self.network.predict(structure, wanted)?;
-        for prior in &self.priors {
-            prior.add(structure, self.units, &mut found)?;
+        for (prior, pairs) in &mut self.priors {
+            prior.add_in(structure, self.units, pairs, &mut found)?;
         }
         found.finite()
     }
 
     fn keep_pairs(&mut self, skin: f64) -> Result<(), MoleculeError> {
+        for pairs in self.priors.iter_mut().filter_map(|(_, pairs)| pairs.as_mut()) {
+            pairs.keep(skin)?;
+        }
         self.network.keep_pairs(skin)
     }
 }
@@ -162,7 +191,7 @@ impl Potential for WithPriors {
 #[cfg(test)]
 mod tests {
     use super::*;
-    use crate::checkpoint::{Numbers, Weight};
+    use crate::checkpoint::Weight;
     use crate::reference::{extra, floats, molecules, reference};
     use linwright_files::TensorFile;
     use serde_json::json;
@@ -236,6 +265,31 @@ mod tests {
         checkpoint.hyper.insert("prior_model".into(), json!([{ "ZBL": { "cutoff_distance": 2 } }]));
         let error = MoleculeModel::of_checkpoint(checkpoint, PriorChoices::default()).unwrap_err();
         assert!(error.to_string().contains("dipole_moment"), "{error}");
+    }
+
+    #[test]
+    fn priors_keep_their_pairs_and_have_the_same_bits() {
+        let mut checkpoint = Checkpoint::open(&reference("a_lightning.ckpt")).unwrap();
+        let priors =
+            json!([{ "ZBL": { "cutoff_distance": 3 } }, { "D2": { "cutoff_distance": 7 } }]);
+        checkpoint.hyper.insert("prior_model".into(), priors);
+        checkpoint.hyper.remove("prior_args");
+        let model = MoleculeModel::of_checkpoint(checkpoint, PriorChoices::default()).unwrap();
+        assert_eq!(model.priors.iter().map(Prior::name).collect::<Vec<_>>(), ["ZBL", "D2"]);
+        let (mut plain, mut kept) =
+            (model.potential(false).unwrap(), model.potential(false).unwrap());
+        kept.keep_pairs(1.0).unwrap();
+        let mut moving = molecules().remove(0);
+        moving.charge = 0.0;
+        for step in 0..8 {
+            for (k, x) in moving.positions.iter_mut().flatten().enumerate() {
+                *x += 0.02 * f64::from(step) * ((k * k + step as usize) as f64).sin();
+            }
+            let wanted = Wanted { forces: true };
+            let found = [&mut plain, &mut kept].map(|one| one.predict(&moving, wanted).unwrap());
+            assert_eq!(found[0].energy.to_bits(), found[1].energy.to_bits(), "step {step}");
+            assert_eq!(found[0].forces, found[1].forces, "step {step}");
+        }
     }
 
     #[test]

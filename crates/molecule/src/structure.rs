@@ -70,7 +70,7 @@ impl Structure {
             // Squares of larger ones overflow.
             if let Some(axis) = position.iter().position(|x| !x.is_finite() || x.abs() > 1e100) {
                 let value = position[axis];
-                let expected = "a finite number";
+                let expected = "a finite number of at most 1e100";
                 return Err(MoleculeError::Position { atom, axis, value, expected });
             }
         }

@@ -1,4 +1,4 @@
-//! Files of `torch.save`, read without running any code.
+//! Files of `torch.save`, read without running any code, and written.
 //!
 //! Since PyTorch 1.6 such a file is a zip archive: `NAME/data.pkl` is a pickle of the object,
 //! `NAME/data/KEY` holds the numbers of each storage, `NAME/byteorder` their byte order. Before, it
@@ -9,6 +9,7 @@
 //! The [`machine`] knows the few globals of a state dict and rejects all others.
 //! Source: `torch/serialization.py` of PyTorch.
 
+mod archive;
 mod calls;
 mod fault;
 mod globals;
@@ -17,6 +18,7 @@ mod opcode;
 mod plain;
 mod state_dict;
 
+pub use archive::{TorchTensor, torch_archive};
 pub use fault::PickleFault;
 
 use super::fault::FileFault;

@@ -1,14 +1,14 @@
 //! Models in files: named tensors with hyper-parameters.
 //!
 //! A checkpoint of torchmd-net (`.ckpt`, written by Lightning) is read without executing anything
-//! in
-//! it. The own format is one `.safetensors` with the same names, without `model.`, and metadata as
+//! in it, and written. The own format is one `.safetensors` with the same names, without `model.`, and metadata as
 //! JSON; Python loads it as a state dict.
 //!
 //! What the loader of torchmd-net translates is translated here ([`layout`]): the prefix, old
 //! names of the head, a missing box, interleaved rows of old files, and old names of architectures.
 
 mod layout;
+mod lightning;
 mod operators;
 mod settings;
 #[cfg(test)]
@@ -203,8 +203,16 @@ impl Checkpoint {
                     .push(format!("tensor {name} of type {} was left out", info.dtype.name())),
             }
         }
-        match header.metadata.get(METADATA) {
-            Some(text) => checkpoint.describe(path, text)?,
+        let own = match header.metadata.get(METADATA) {
+            Some(text) => Some(text.clone()),
+            // A checkpoint for torchmd-net that was written here.
+            None => match format.entry(bytes, METADATA).map_err(malformed)? {
+                Some(Value::String(text)) => Some(text),
+                _ => None,
+            },
+        };
+        match own {
+            Some(text) => checkpoint.describe(path, &text)?,
             None => {
                 let wrong = |what: &str| damaged(path, what.into());
                 let entry = format.entry(bytes, "hyper_parameters").map_err(malformed)?;
@@ -235,12 +243,16 @@ impl Checkpoint {
         Ok(())
     }
 
-    /// Writes the model as one `.safetensors`, atomically, with its metadata.
+    /// Writes the model as one `.safetensors` with its metadata, or for an ending `.ckpt` as a
+    /// checkpoint that torchmd-net opens, atomically.
     ///
     /// # Errors
-    /// An error of the system.
+    /// An error of the system, and those of [`Self::to_lightning`].
     pub fn save(&self, path: &Path) -> Result<(), MoleculeError> {
-        let parts = self.to_parts(path)?;
+        let parts = match path.extension().is_some_and(|end| end == "ckpt") {
+            true => vec![self.to_lightning(path)?],
+            false => self.to_parts(path)?,
+        };
         let parts: Vec<&[u8]> = parts.iter().map(Vec::as_slice).collect();
         write_atomic_parts(path, &parts).map_err(|e| MoleculeError::File(e.into()))
     }
@@ -250,6 +262,17 @@ impl Checkpoint {
     /// # Errors
     /// Metadata that cannot be written as JSON.
     pub fn to_parts(&self, path: &Path) -> Result<Vec<Vec<u8>>, MoleculeError> {
+        let text = self.metadata(path)?;
+        let planned = self.tensors.iter().map(|(name, weight)| weight.planned(name));
+        let planned: Vec<Planned> = planned.collect();
+        let metadata = BTreeMap::from([(METADATA.to_owned(), text)]);
+        let mut parts = vec![header_bytes_with(&planned, &metadata)];
+        parts.extend(self.tensors.values().map(Weight::bytes));
+        Ok(parts)
+    }
+
+    /// The metadata of the own format, as JSON.
+    fn metadata(&self, path: &Path) -> Result<String, MoleculeError> {
         let metadata = Metadata {
             version: VERSIONS[usize::from(!self.operators.is_empty())],
             hyper_parameters: self.hyper.clone(),
@@ -258,14 +281,8 @@ impl Checkpoint {
             source_sha256: self.source.clone(),
             operators: self.operators.clone(),
         };
-        let text = serde_json::to_string(&metadata)
-            .map_err(|error| damaged(path, format!("cannot hold the metadata: {error}")))?;
-        let planned = self.tensors.iter().map(|(name, weight)| weight.planned(name));
-        let planned: Vec<Planned> = planned.collect();
-        let metadata = BTreeMap::from([(METADATA.to_owned(), text)]);
-        let mut parts = vec![header_bytes_with(&planned, &metadata)];
-        parts.extend(self.tensors.values().map(Weight::bytes));
-        Ok(parts)
+        serde_json::to_string(&metadata)
+            .map_err(|error| damaged(path, format!("cannot hold the metadata: {error}")))
     }
 
     /// Refuses a structure with an element that the model was not trained on, where that is known.

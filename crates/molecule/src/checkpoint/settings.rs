@@ -74,7 +74,7 @@ pub(super) fn parse(text: &str) -> Result<Settings, String> {
 }
 
 /// Hyper-parameters with the defaults of the command.
-fn defaults() -> Map<String, Value> {
+pub(super) fn defaults() -> Map<String, Value> {
     let mut all = Map::new();
     for part in [of_training(), of_data(), of_model()] {
         if let Value::Object(part) = part {

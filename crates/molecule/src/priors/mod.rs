@@ -12,7 +12,7 @@ mod parse;
 mod tests;
 
 use crate::error::MoleculeError;
-use crate::neighbours::{LEAST, Neighbours, dot};
+use crate::neighbours::{LEAST, PairSource, dot};
 use crate::potential::Prediction;
 use crate::structure::Structure;
 use crate::units::{Length, Units};
@@ -73,22 +73,50 @@ impl Prior {
         units: Units,
         found: &mut Prediction,
     ) -> Result<(), MoleculeError> {
+        self.add_in(structure, units, &mut self.pairs(units), found)
+    }
+
+    /// As [`Self::add`], with pairs from a source of [`Self::pairs`], which may keep them.
+    pub(crate) fn add_in(
+        &self,
+        structure: &Structure,
+        units: Units,
+        pairs: &mut Option<PairSource>,
+        found: &mut Prediction,
+    ) -> Result<(), MoleculeError> {
         structure.check()?;
         let mut sum = Sum { units, found };
         match self {
             Self::Atomref { energies } => atomref(energies, structure, sum.found),
             Self::Zbl { cutoff } => {
                 let constant = Units::default().coulomb();
-                each(structure, units, *cutoff, |atoms, vector| {
+                each(structure, units, pairs, |atoms, vector| {
                     sum.pair(atoms, pair::zbl(constant, *cutoff, atoms), vector);
                     Ok(())
                 })
             }
-            Self::D2 { cutoff } => each(structure, units, *cutoff, |atoms, vector| {
+            Self::D2 { .. } => each(structure, units, pairs, |atoms, vector| {
                 sum.pair(atoms, pair::d2(atoms)?, vector);
                 Ok(())
             }),
             Self::Coulomb { switch, compat } => coulomb((*switch, *compat), structure, &mut sum),
+        }
+    }
+
+    /// Where its pairs come from, none without a cutoff.
+    pub(crate) fn pairs(&self, units: Units) -> Option<PairSource> {
+        let cutoff = Some(self.cutoff()).filter(|cutoff| *cutoff > 0.0 && cutoff.is_finite());
+        cutoff.map(|cutoff| PairSource::new(0.0, cutoff / units.length.factor()))
+    }
+
+    /// Its name in torchmd-net.
+    #[must_use]
+    pub fn name(&self) -> &'static str {
+        match self {
+            Self::Atomref { .. } => "Atomref",
+            Self::Zbl { .. } => "ZBL",
+            Self::D2 { .. } => "D2",
+            Self::Coulomb { .. } => "Coulomb",
         }
     }
 
@@ -157,16 +185,16 @@ fn atomref(
     Ok(())
 }
 
-/// Visits all pairs within a cutoff.
+/// Visits all pairs of a source.
 fn each(
     structure: &Structure,
     units: Units,
-    cutoff: f64,
+    pairs: &mut Option<PairSource>,
     mut visit: impl FnMut(&Atoms, [f64; 3]) -> Result<(), MoleculeError>,
 ) -> Result<(), MoleculeError> {
+    let Some(pairs) = pairs else { return Ok(()) };
     let to_angstrom = units.length.factor();
-    let pairs = Neighbours::within(structure, 0.0, cutoff / to_angstrom)?.pairs;
-    for pair in pairs {
+    for pair in &pairs.of(structure)?.pairs {
         let [first, second] = [pair.first, pair.second].map(|atom| atom as usize);
         let distance = dot(&pair.vector, &pair.vector).sqrt() * to_angstrom;
         let species = [structure.species[first], structure.species[second]];

@@ -1,7 +1,9 @@
 //! Vectors of the reference kept in `testdata/tensornet`: set a of the golden vectors with other
 //! hyper-parameters, and TensorNet2.
 
-use super::golden::{Set, Tensors, close, read};
+use super::golden::{
+    Comparison, Set, Tensors, check_edges, check_predictions, close, read, states, training,
+};
 use super::pass::Pass;
 use super::{Precision, TensorNet};
 use crate::reference::reference;
@@ -119,4 +121,44 @@ fn features_and_latent_charges_equal_the_reference() {
             close(&format!("{name} {system}"), &found, want, 1e-11);
         }
     }
+}
+
+/// A set as it is in `testdata`, whatever the folder of the golden vectors.
+fn set_of(name: &str) -> Set {
+    let path = reference("../golden/tensornet").join(format!("{name}.safetensors"));
+    let description = std::fs::read(path.with_extension("json")).expect("a description");
+    let about = serde_json::from_slice(&description).expect("JSON");
+    let weights = read(&path.with_file_name(format!("{name}_weights.safetensors")));
+    Set { tensors: read(&path), weights, about, path }
+}
+
+#[test]
+fn sets_may_have_any_of_the_tensors() {
+    let mut set = set_of("a");
+    let energy = set.need("mol", "energy").clone();
+    set.tensors.retain(|key, _| ["mol/z", "mol/pos", "batch/q"].contains(&key.as_str()));
+    assert_eq!(set.systems(), ["mol"]);
+    let structures = set.structures("mol");
+    assert_eq!((structures.len(), structures[0].charge, structures[0].cell), (1, 0.0, None));
+    let compared = |set: &Set| {
+        let mut one = Comparison::new(set, "mol");
+        check_predictions::<f64>(&mut one, (1e-10, 1e-10));
+        check_edges(&mut one);
+        states::check(&mut one);
+        one.compared
+    };
+    assert_eq!(compared(&set), 0);
+    set.tensors.insert("mol/energy".into(), energy);
+    assert_eq!(compared(&set), 1);
+}
+
+#[test]
+fn settings_of_training_steps_may_be_left_out() {
+    let mut set = set_of("b");
+    let all = training::check(&set);
+    assert!(all > 10, "{all}");
+    set.about["train"] = "three steps of AdamW".into();
+    assert_eq!(training::check(&set), all);
+    set.tensors.retain(|key, _| !key.starts_with("train/param") && key != "train/losses");
+    assert!(training::check(&set) > 10);
 }

@@ -6,6 +6,14 @@
 //! Algorithms" (XSL-RR 128/64), and numpy's documentation of `SeedSequence`. Its numbers are
 //! compared with numpy's in the tests.
 
+use crate::MoleculeError;
+use linwright_files::{FileError, NpzFile};
+use linwright_run::{input, shown_reason};
+use std::path::Path;
+
+/// Sets of a division by their names in torchmd-net's file.
+const ARRAYS: [&str; 3] = ["idx_train", "idx_val", "idx_test"];
+
 /// Structures by what they are for, as indices into the set.
 #[derive(Clone, Debug, Default, PartialEq, Eq, serde::Serialize, serde::Deserialize)]
 pub struct Split {
@@ -32,6 +40,68 @@ impl Split {
             train: order[..train].to_vec(),
             validation: order[train..train + validation].to_vec(),
             test: order[train + validation..end].to_vec(),
+        }
+    }
+
+    /// The division of `count` structures in a file: `split.json` of a training here, or
+    /// `splits.npz` of torchmd-net.
+    ///
+    /// # Errors
+    /// A file that cannot be read or is no division, one of more structures, one that has a
+    /// structure twice, and one without structures to train or to validate on.
+    pub fn read(path: &Path, count: usize) -> Result<Self, MoleculeError> {
+        let wrong = |what: String| MoleculeError::Checkpoint {
+            path: path.to_owned(),
+            what: shown_reason(&what),
+        };
+        let split = match path.extension().is_some_and(|end| end == "npz") {
+            true => Self::of_arrays(&NpzFile::open(path)?).map_err(wrong)?,
+            false => {
+                let text = input::read_text(path, input::MAX_SETTINGS_BYTES);
+                let text = text.map_err(FileError::read(path))?;
+                serde_json::from_str(&text).map_err(|error| {
+                    wrong(format!(
+                        "is no division of structures: {error}; expected split.json of `molecule \
+                         train`, or splits.npz of torchmd-net"
+                    ))
+                })?
+            }
+        };
+        split.check(count).map_err(wrong)?;
+        Ok(split)
+    }
+
+    fn of_arrays(file: &NpzFile) -> Result<Self, String> {
+        let mut sets = ARRAYS.into_iter().map(|name| {
+            let found = file.array(name).map_err(|error| error.to_string())?;
+            let numbers = found.map_or(Vec::new(), |array| array.numbers);
+            let index = |number: f64| {
+                let is_index = number.fract() == 0.0 && (0.0..1e15).contains(&number);
+                is_index.then_some(number as usize)
+            };
+            let indices: Option<Vec<usize>> = numbers.into_iter().map(index).collect();
+            indices.ok_or_else(|| format!("has numbers in {name} that are no indices"))
+        });
+        let mut next = || sets.next().unwrap_or_else(|| Ok(Vec::new()));
+        Ok(Self { train: next()?, validation: next()?, test: next()? })
+    }
+
+    /// Refuses a division that is not one of `count` structures. The error is a description.
+    fn check(&self, count: usize) -> Result<(), String> {
+        let mut seen = vec![false; count];
+        for index in self.train.iter().chain(&self.validation).chain(&self.test) {
+            match seen.get_mut(*index) {
+                Some(seen) if !*seen => *seen = true,
+                Some(_) => return Err(format!("has structure {index} twice")),
+                None => {
+                    return Err(format!("has structure {index}, and there are {count} structures"));
+                }
+            }
+        }
+        match (self.train.is_empty(), self.validation.is_empty()) {
+            (false, false) => Ok(()),
+            (true, _) => Err("has no structures to train on".into()),
+            (_, true) => Err("has no structures to validate on".into()),
         }
     }
 }
@@ -153,6 +223,34 @@ mod tests {
         let long = permutation(1, 1000);
         assert_eq!(long[..8], [705, 649, 543, 927, 577, 471, 608, 252]);
         assert_eq!(long[997..], [102, 499, 255]);
+    }
+
+    #[test]
+    fn a_division_is_read_from_either_kind_of_file() {
+        let folder = tempfile::tempdir().unwrap();
+        let split = Split::random(7, 20, [12, 5, 2]);
+        let path = folder.path().join("split.json");
+        std::fs::write(&path, serde_json::to_string(&split).unwrap()).unwrap();
+        assert_eq!(Split::read(&path, 20).unwrap(), split);
+        let told = |count| Split::read(&path, count).unwrap_err().to_string();
+        assert!(told(10).contains("10 structures"), "{}", told(10));
+        for (text, words) in [
+            (r#"{"train": [0, 1], "validation": [1], "test": []}"#, "structure 1 twice"),
+            (r#"{"train": [], "validation": [1], "test": []}"#, "to train on"),
+            (r#"{"train": [0], "validation": [], "test": [2]}"#, "to validate on"),
+            (r#"{"train": [-1], "validation": [1], "test": []}"#, "split.json"),
+            ("[]", "split.json"),
+        ] {
+            std::fs::write(&path, text).unwrap();
+            assert!(told(20).contains(words), "{}", told(20));
+        }
+    }
+
+    /// `numpy.savez` of torchmd-net's division of 12 structures into 8, 2 and 2, seed 1.
+    #[test]
+    fn a_division_of_torchmd_net_is_ours_of_the_same_seed() {
+        let path = crate::reference::reference("splits.npz");
+        assert_eq!(Split::read(&path, 12).unwrap(), Split::random(1, 12, [8, 2, 2]));
     }
 
     #[test]

@@ -1,0 +1,270 @@
+//! Golden vectors: every set `<stem>.json` with `<stem>.safetensors` and
+//! `<stem>_weights.safetensors` in `tensornet` of `$LINWRIGHT_GOLDEN`, by default
+//! `testdata/golden` of the workspace.
+//!
+//! A set may have any systems and any of the known tensors of them. What it has is compared, and a
+//! test that found nothing to compare fails.
+
+#![allow(
+    clippy::disallowed_methods,
+    reason = "an environment variable gives the folder of the golden vectors"
+)]
+
+pub(super) mod states;
+pub(super) mod training;
+
+use super::{Batch, Precision, TensorNet, TensorNetConfig};
+use crate::{Cell, Neighbours, Structure, Wanted};
+use linwright_tensor::Scalar;
+use safetensors::{Dtype, SafeTensors};
+use serde_json::Value;
+use std::collections::{BTreeMap, BTreeSet};
+use std::path::{Path, PathBuf};
+
+pub(super) type Tensors = BTreeMap<String, Vec<f64>>;
+
+pub(super) fn read(path: &Path) -> Tensors {
+    let bytes = std::fs::read(path).unwrap_or_else(|e| panic!("{}: {e}", path.display()));
+    let file = SafeTensors::deserialize(&bytes).expect("safetensors");
+    let numbers = |view: &safetensors::tensor::TensorView<'_>| -> Vec<f64> {
+        let (fours, eights) = (view.data().as_chunks::<4>().0, view.data().as_chunks::<8>().0);
+        match view.dtype() {
+            Dtype::F64 => eights.iter().map(|b| f64::from_le_bytes(*b)).collect(),
+            Dtype::I64 => eights.iter().map(|b| i64::from_le_bytes(*b) as f64).collect(),
+            Dtype::F32 => fours.iter().map(|b| f64::from(f32::from_le_bytes(*b))).collect(),
+            Dtype::I32 => fours.iter().map(|b| f64::from(i32::from_le_bytes(*b))).collect(),
+            other => panic!("golden tensor of type {other:?}"),
+        }
+    };
+    file.iter().map(|(name, view)| (name.to_owned(), numbers(&view))).collect()
+}
+
+pub(super) struct Set {
+    pub(super) path: PathBuf,
+    pub(super) about: Value,
+    pub(super) tensors: Tensors,
+    pub(super) weights: Tensors,
+}
+
+/// All sets of models, of which there must be one.
+fn sets() -> Vec<Set> {
+    let default = Path::new(env!("CARGO_MANIFEST_DIR")).join("../../testdata/golden");
+    let root = std::env::var_os("LINWRIGHT_GOLDEN").map_or(default, PathBuf::from);
+    let root = root.join("tensornet");
+    let entries = std::fs::read_dir(&root).unwrap_or_else(|e| panic!("{}: {e}", root.display()));
+    let mut paths: Vec<PathBuf> = entries.map(|entry| entry.expect("an entry").path()).collect();
+    paths.sort();
+    let mut sets = Vec::new();
+    for path in paths {
+        let stem = path.file_stem().and_then(|stem| stem.to_str()).unwrap_or_default().to_owned();
+        let weights = path.with_file_name(format!("{stem}_weights.safetensors"));
+        if path.extension().is_none_or(|e| e != "safetensors") || !weights.exists() {
+            continue;
+        }
+        let about = std::fs::read(path.with_extension("json")).expect("a description");
+        let about: Value = serde_json::from_slice(&about).expect("JSON");
+        sets.push(Set { tensors: read(&path), weights: read(&weights), about, path });
+    }
+    assert!(!sets.is_empty(), "no golden set in {}", root.display());
+    sets
+}
+
+impl Set {
+    pub(super) fn config(&self) -> TensorNetConfig {
+        let config = TensorNetConfig::from_hyperparameters(&self.about["config"]);
+        config.unwrap_or_else(|e| panic!("{}: config: {e}", self.path.display()))
+    }
+
+    pub(super) fn model<T: Scalar>(&self) -> TensorNet<T> {
+        let model = TensorNet::from_tensors(self.config(), |name, _| {
+            let values = self.weights.get(name).unwrap_or_else(|| panic!("no tensor {name}"));
+            Ok(values.iter().map(|value| T::from_f64(*value)).collect())
+        });
+        model.expect("a model")
+    }
+
+    /// Systems: what stands before a slash, wherever there are species and places.
+    pub(super) fn systems(&self) -> Vec<&str> {
+        let names = self.tensors.keys().filter_map(|key| key.split_once('/'));
+        let names: BTreeSet<&str> = names.map(|(system, _)| system).collect();
+        let has = |system: &str, key: &str| self.get(system, key).is_some();
+        names.into_iter().filter(|name| has(name, "z") && has(name, "pos")).collect()
+    }
+
+    fn get(&self, system: &str, key: &str) -> Option<&Vec<f64>> {
+        self.tensors.get(&format!("{system}/{key}"))
+    }
+
+    /// Tensors whose names begin with a prefix, by what follows it.
+    fn below<'a>(&'a self, prefix: &'a str) -> impl Iterator<Item = (&'a str, &'a Vec<f64>)> {
+        let all = self.tensors.iter();
+        all.filter_map(move |(name, values)| Some((name.strip_prefix(prefix)?, values)))
+    }
+
+    pub(super) fn need(&self, system: &str, key: &str) -> &Vec<f64> {
+        let missing = || panic!("{} has no {system}/{key}", self.path.display());
+        self.get(system, key).unwrap_or_else(missing)
+    }
+
+    pub(super) fn structures(&self, system: &str) -> Vec<Structure> {
+        let (z, positions) = (self.need(system, "z"), triples(self.need(system, "pos")));
+        let molecules = self.get(system, "batch").cloned().unwrap_or_else(|| vec![0.0; z.len()]);
+        assert!(molecules.is_sorted(), "{system}: molecules are mixed");
+        let cells: Vec<Cell> = triples(self.get(system, "box").map_or(&[], Vec::as_slice))
+            .as_chunks()
+            .0
+            .iter()
+            .map(|rows| Cell { rows: *rows, periodic: [true; 3] })
+            .collect();
+        let charges = self.get(system, "q").map_or(&[][..], Vec::as_slice);
+        let count = molecules.last().map_or(0, |last| *last as usize + 1);
+        let one = |molecule: usize| {
+            let atoms = (0..z.len()).filter(|i| molecules[*i] as usize == molecule);
+            Structure {
+                species: atoms.clone().map(|i| z[i] as u8).collect(),
+                positions: atoms.map(|i| positions[i]).collect(),
+                charge: charges.get(molecule).copied().unwrap_or(0.0),
+                cell: cells.get(molecule).or(cells.first()).copied(),
+                ..Structure::default()
+            }
+        };
+        (0..count).map(one).collect()
+    }
+
+    pub(super) fn batch(&self, system: &str, config: &TensorNetConfig) -> Batch {
+        let structures = self.structures(system);
+        let all: Vec<&Structure> = structures.iter().collect();
+        let neighbours =
+            Neighbours::of_batch(structures.iter(), config.cutoff_lower, config.cutoff_upper);
+        Batch::with_neighbours(&all, neighbours.expect("pairs"), config).expect("a batch")
+    }
+}
+
+fn triples(values: &[f64]) -> Vec<[f64; 3]> {
+    values.as_chunks::<3>().0.to_vec()
+}
+
+/// Compares with a tolerance that is absolute for numbers up to one, and relative for larger ones.
+#[track_caller]
+pub(super) fn close(what: &str, found: &[f64], want: &[f64], tolerance: f64) {
+    assert_eq!(found.len(), want.len(), "{what}: numbers");
+    let off = found.iter().zip(want).map(|(a, b)| (a - b).abs()).fold(0.0, f64::max);
+    let largest = want.iter().fold(1.0, |most: f64, x| most.max(x.abs()));
+    let is_close = off <= tolerance * largest && found.iter().all(|x| x.is_finite());
+    assert!(is_close, "{what} is off by {off:e}, of numbers up to {largest:e}");
+}
+
+/// Compares what a set has, and counts it.
+pub(super) struct Comparison<'a> {
+    set: &'a Set,
+    system: &'a str,
+    pub(super) compared: usize,
+}
+
+impl<'a> Comparison<'a> {
+    pub(super) fn new(set: &'a Set, system: &'a str) -> Self {
+        Self { set, system, compared: 0 }
+    }
+
+    #[track_caller]
+    fn check(&mut self, key: &str, found: &[f64], tolerance: f64) {
+        if let Some(want) = self.set.get(self.system, key) {
+            let what = format!("{} {}/{key}", self.set.path.display(), self.system);
+            close(&what, found, want, tolerance);
+            self.compared += 1;
+        }
+    }
+}
+
+/// Compares all systems of all sets, which must have something to compare.
+fn every_system(what: &str, mut compare: impl FnMut(&mut Comparison<'_>)) {
+    for set in sets() {
+        let mut compared = 0;
+        for system in set.systems() {
+            let mut one = Comparison::new(&set, system);
+            compare(&mut one);
+            compared += one.compared;
+        }
+        assert!(compared > 0, "{}: no {what} of any system", set.path.display());
+    }
+}
+
+/// Single precision is compared with that of the reference, or else with its double precision.
+pub(super) fn check_predictions<T: Precision>(one: &mut Comparison<'_>, tolerances: (f64, f64)) {
+    let model = one.set.model::<T>();
+    let batch = one.set.batch(one.system, model.config());
+    let found = T::evaluate(&model, &batch, Wanted { forces: true }).expect("energies");
+    let name = |key: &str| {
+        let single = format!("{key}_f32");
+        let is_single = size_of::<T>() == 4 && one.set.get(one.system, &single).is_some();
+        if is_single { single } else { key.to_owned() }
+    };
+    let (energy, forces) = (name("energy"), name("forces"));
+    one.check(&energy, &found.energies, tolerances.0);
+    one.check(&forces, found.forces.as_flattened(), tolerances.1);
+    if size_of::<T>() == 8 {
+        one.check("virial", found.virial.as_flattened(), 1e-9);
+    }
+}
+
+#[test]
+fn golden_energies_forces_and_virials_equal_the_reference() {
+    every_system("energies", |one| check_predictions::<f64>(one, (1e-10, 1e-10)));
+}
+
+#[test]
+fn golden_energies_and_forces_equal_the_reference_in_single_precision() {
+    every_system("energies", |one| check_predictions::<f32>(one, (1e-5, 4e-5)));
+}
+
+/// Receiver, sender, distance, and the direction from sender to receiver.
+type Edge = ([usize; 2], [f64; 4]);
+
+fn own_edges(neighbours: &Neighbours) -> Vec<Edge> {
+    let mut found: Vec<Edge> = (0..neighbours.atoms()).map(|i| ([i; 2], [0.0; 4])).collect();
+    for atom in 0..neighbours.atoms() {
+        for entry in neighbours.of(atom) {
+            let sign = if entry.reversed { -1.0 } else { 1.0 };
+            let v = neighbours.pairs[entry.pair as usize].vector.map(|x| sign * x);
+            let d = v.iter().map(|x| x * x).sum::<f64>().sqrt();
+            let [x, y, z] = v.map(|x| x / d);
+            found.push(([atom, entry.atom as usize], [d, x, y, z]));
+        }
+    }
+    found
+}
+
+pub(super) fn check_edges(one: &mut Comparison<'_>) {
+    let ends = [one.set.get(one.system, "edge_i"), one.set.get(one.system, "edge_j")];
+    let [Some(receivers), Some(senders)] = ends else { return };
+    let mut ours = own_edges(&one.set.batch(one.system, &one.set.config()).neighbours);
+    let (lengths, units) = (one.set.get(one.system, "edge_d"), one.set.get(one.system, "edge_u"));
+    let units = units.map(|all| triples(all));
+    let mut theirs: Vec<Edge> = (0..receivers.len())
+        .map(|k| {
+            // Where a set has no numbers, ours stand in for them once both are in one order.
+            let d = lengths.map_or(f64::NAN, |all| all[k]);
+            let [x, y, z] = units.as_ref().map_or([f64::NAN; 3], |all| all[k]);
+            ([receivers[k] as usize, senders[k] as usize], [d, x, y, z])
+        })
+        .collect();
+    for edges in [&mut ours, &mut theirs] {
+        edges.sort_by(|a, b| a.0.cmp(&b.0).then(a.1[0].total_cmp(&b.1[0])));
+    }
+    let atoms = |edges: &[Edge]| edges.iter().map(|(atoms, _)| *atoms).collect::<Vec<_>>();
+    let what = format!("{} {}", one.set.path.display(), one.system);
+    assert_eq!(atoms(&ours), atoms(&theirs), "{what}");
+    let numbers: (Vec<f64>, Vec<f64>) = ours
+        .iter()
+        .zip(&theirs)
+        .flat_map(|(own, other)| own.1.into_iter().zip(other.1))
+        .filter(|(_, other)| !other.is_nan())
+        .unzip();
+    close(&what, &numbers.0, &numbers.1, 1e-12);
+    one.compared += 1;
+}
+
+#[test]
+fn golden_edges_equal_ours() {
+    every_system("edges", check_edges);
+}
