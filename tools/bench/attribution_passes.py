@@ -48,12 +48,16 @@ def main():
     parser.add_argument("--rounds", type=int, default=7)
     parser.add_argument("--warm", type=int, default=1)
     parser.add_argument("--only", nargs="*", default=NAMES, choices=NAMES)
+    parser.add_argument("--cpu", action="store_true", help="CPU time of one thread instead of time")
     parser.add_argument("--record", help="CSV file that takes the results")
     args = parser.parse_args()
+    if args.cpu and args.threads != 1:
+        parser.error("--cpu needs --threads 1")
     sizes = (args.threads, args.hidden, args.layers, args.tokens, args.examples, args.size, args.rows)
     times = {name: [] for name in args.only}
     with tempfile.TemporaryDirectory() as directory:
         program = Passes([args.program, directory, *map(str, sizes)])
+        program.cpu = args.cpu
         for index in range(args.rounds + args.warm):
             for name in args.only if index % 2 == 0 else args.only[::-1]:
                 time.sleep(0.05)
@@ -62,7 +66,7 @@ def main():
                     times[name].append(took)
         program.end()
     setting = (f"hidden {args.hidden} x {args.layers} T={args.tokens} B={args.examples} "
-               f"factgrass:{args.size} threads={args.threads}")
+               f"factgrass:{args.size} threads={args.threads}{' CPU time' if args.cpu else ''}")
     ratios = {name: [a / b for a, b in zip(times[base], times[name])]
               for name, base in RATIOS.items() if name in times and base in times}
     print(json.dumps({
