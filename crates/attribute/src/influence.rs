@@ -221,9 +221,9 @@ impl<'a> Attribution<'a> {
         self.scores_of_groups(prepared, &all, monitor, visit)
     }
 
-    /// As [`Self::scores_of`], for each of several groups of layers, by number: the scores (examples
-    /// of a tile, groups · queries) are those of all queries in the first group, then in the
-    /// second. Scores of groups that divide the layers add up to the score.
+    /// As [`Self::scores_of`], for each of several groups of layers, by number: the scores
+    /// (examples of a tile, groups · queries) are those of all queries in the first group, then in
+    /// the second. Scores of groups that divide the layers add up to the score.
     ///
     /// # Errors
     /// As [`Self::scores_of`].
