@@ -44,16 +44,23 @@ def main():
     parser.add_argument("--tokens", type=int, default=512)
     parser.add_argument("--examples", type=int, default=2)
     parser.add_argument("--size", type=int, default=4096)
+    parser.add_argument("--intermediate", type=int, help="of the MLPs [default: 8/3 of --hidden]")
     parser.add_argument("--rows", type=int, default=4096)
     parser.add_argument("--rounds", type=int, default=7)
     parser.add_argument("--warm", type=int, default=1)
     parser.add_argument("--only", nargs="*", default=NAMES, choices=NAMES)
+    parser.add_argument("--cpu", action="store_true", help="CPU time of one thread instead of time")
     parser.add_argument("--record", help="CSV file that takes the results")
     args = parser.parse_args()
-    sizes = (args.threads, args.hidden, args.layers, args.tokens, args.examples, args.size, args.rows)
+    if args.cpu and args.threads != 1:
+        parser.error("--cpu needs --threads 1")
+    wide = args.intermediate or -(-8 * args.hidden // 3 // 16) * 16
+    sizes = (args.threads, args.hidden, args.layers, args.tokens, args.examples, args.size, wide,
+             args.rows)
     times = {name: [] for name in args.only}
     with tempfile.TemporaryDirectory() as directory:
         program = Passes([args.program, directory, *map(str, sizes)])
+        program.cpu = args.cpu
         for index in range(args.rounds + args.warm):
             for name in args.only if index % 2 == 0 else args.only[::-1]:
                 time.sleep(0.05)
@@ -61,8 +68,8 @@ def main():
                 if index >= args.warm:
                     times[name].append(took)
         program.end()
-    setting = (f"hidden {args.hidden} x {args.layers} T={args.tokens} B={args.examples} "
-               f"factgrass:{args.size} threads={args.threads}")
+    setting = (f"hidden {args.hidden} MLP {wide} x {args.layers} T={args.tokens} B={args.examples} "
+               f"factgrass:{args.size} threads={args.threads}{' CPU time' if args.cpu else ''}")
     ratios = {name: [a / b for a, b in zip(times[base], times[name])]
               for name, base in RATIOS.items() if name in times and base in times}
     print(json.dumps({

@@ -159,7 +159,7 @@ def main():
         worst = max(worst, abs(expected - row["lds"]))
         print(f"{method:10} {damping or '':15} here {row['lds']:.5f}  reference {expected:.5f}")
     print(f"largest difference {worst:.2g}")
-    sys.exit(worst > TOLERANCE)
+    sys.exit(int(worst > TOLERANCE))
 
 
 if __name__ == "__main__":

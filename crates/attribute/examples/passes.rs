@@ -2,7 +2,7 @@
 //! then the milliseconds of one pass for the name in every line that it reads.
 //!
 //! `cargo run --release -p linwright-attribute --example passes -- DIRECTORY [threads] [hidden]
-//! [layers] [tokens] [examples] [size] [rows]`
+//! [layers] [tokens] [examples] [size] [intermediate] [rows]`
 //!
 //! Over a random language model: `plain` is a forward pass, and a pass back that computes gradients
 //! of inputs alone, with a probe that looks at nothing; `cache` is the same with gradients of all
@@ -65,10 +65,12 @@ struct Language {
 }
 
 impl Language {
-    fn new([hidden, layers, tokens, examples, size]: [usize; 5]) -> Result<Self, Box<dyn Error>> {
+    fn new(
+        [hidden, layers, tokens, examples, size, wide]: [usize; 6],
+    ) -> Result<Self, Box<dyn Error>> {
         let config = TransformerConfig::from_json(&json!({
             "model_type": "llama", "hidden_size": hidden,
-            "intermediate_size": (8 * hidden).div_ceil(3).next_multiple_of(16),
+            "intermediate_size": wide,
             "num_hidden_layers": layers, "num_attention_heads": (hidden / 64).max(1),
             "num_key_value_heads": (hidden / 64).max(1), "vocab_size": VOCAB,
             "max_position_embeddings": tokens, "rms_norm_eps": 1e-5, "tie_word_embeddings": false,
@@ -151,13 +153,14 @@ impl Stored {
 fn main() -> Result<(), Box<dyn Error>> {
     let mut given = std::env::args().skip(1);
     let directory = given.next().ok_or("expected a directory")?;
-    let mut numbers = [2, 2048, 4, 512, 2, 4096, 4096];
+    let mut numbers = [2, 2048, 4, 512, 2, 4096, 5472, 4096];
     for (number, given) in numbers.iter_mut().zip(given) {
         *number = given.parse()?;
     }
-    let [threads, hidden, layers, tokens, examples, size, rows] = numbers;
+    let [threads, language @ .., rows] = numbers;
     parallel::set_threads(threads)?;
-    let language = Language::new([hidden, layers, tokens, examples, size])?;
+    let [.., size, _] = language;
+    let language = Language::new(language)?;
     let stored = Stored::new(&Path::new(&directory).join("store"), size, rows)?;
     let mut out = stdout();
     writeln!(out, "ready {}", stored.store.shard_bytes())?;

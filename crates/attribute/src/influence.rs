@@ -15,6 +15,7 @@ use crate::kronecker::Kronecker;
 use crate::store::{GradientStore, ShardFile};
 use linwright_run::Monitor;
 use linwright_tensor::kernels::elementwise::all_finite;
+use linwright_tensor::kernels::wide_products::add_wide_products;
 use linwright_tensor::{Mat, parallel};
 use std::ops::Range;
 
@@ -220,9 +221,9 @@ impl<'a> Attribution<'a> {
         self.scores_of_groups(prepared, &all, monitor, visit)
     }
 
-    /// As [`Self::scores_of`], for each of several groups of layers, by number: the scores (examples
-    /// of a tile, groups · queries) are those of all queries in the first group, then in the
-    /// second. Scores of groups that divide the layers add up to the score.
+    /// As [`Self::scores_of`], for each of several groups of layers, by number: the scores
+    /// (examples of a tile, groups · queries) are those of all queries in the first group, then in
+    /// the second. Scores of groups that divide the layers add up to the score.
     ///
     /// # Errors
     /// As [`Self::scores_of`].
@@ -272,16 +273,18 @@ impl<'a> Attribution<'a> {
         prepared: &Prepared,
         groups: &[Vec<usize>],
     ) -> Result<Mat<f64>, AttributeError> {
-        let (tile, queries) = (shard.tile(tile)?, &prepared.queries);
+        let queries = &prepared.queries;
         let (columns, count) = (self.columns(), queries.rows());
-        let mut scores = Mat::zeros(tile.rows().len(), groups.len() * count);
-        for (group, layers) in groups.iter().enumerate() {
-            for &layer in layers {
-                let of_layer = queries.view().columns(columns[layer].start, columns[layer].len());
-                let mut into = scores.view_mut().columns(group * count, count);
-                tile.add_products(layer, of_layer, &mut into);
+        let mut scores = Mat::zeros(shard.rows_of(tile).len(), groups.len() * count);
+        shard.scan(tile, &mut |layer, first, rows| {
+            let of_layer = queries.view().columns(columns[layer].start, columns[layer].len());
+            let has_it = |(_, layers): &(usize, &Vec<usize>)| layers.contains(&layer);
+            for (group, _) in groups.iter().enumerate().filter(has_it) {
+                let into = scores.view_mut().columns(group * count, count);
+                add_wide_products(rows, of_layer, into.rows_range(first, rows.rows()));
             }
-        }
+        })?;
+        let tile = shard.tile_that_was_checked(tile);
         if !all_finite(scores.data()) {
             // Names the layer whose numbers are the reason.
             let mut values = Mat::default();

@@ -304,26 +304,6 @@ fn margins_logits_checkpoints_and_curvatures_have_scores_of_their_own() {
     let layers = first["layers"].as_object().unwrap();
     let sum: f64 = layers.values().map(|part| part.as_f64().unwrap()).sum();
     assert!(layers.len() == 15 && (sum - first["score"].as_f64().unwrap()).abs() < 1e-6 * sum);
-    let groups = "attribute score a --query query.jsonl --top 30 --no-baselines --groups";
-    let found = w.ok_json(&format!("{groups} *mlp*,re:.*attn.*,* --by-layer"));
-    let of = |pattern: &str, index: u64| -> f64 {
-        let list = found["groups"][pattern][0].as_array().unwrap();
-        let entry = list.iter().find(|entry| entry["index"] == index).unwrap();
-        entry["score"].as_f64().unwrap()
-    };
-    for entry in found["results"][0].as_array().unwrap() {
-        let (index, score) = (entry["index"].as_u64().unwrap(), entry["score"].as_f64().unwrap());
-        let layers = entry["layers"].as_object().unwrap();
-        let mlp = layers.iter().filter(|(site, _)| site.contains("mlp"));
-        let mlp: f64 = mlp.map(|(_, part)| part.as_f64().unwrap()).sum();
-        assert!((of("*mlp*", index) - mlp).abs() < 1e-6 * score.abs().max(1.0), "{entry}");
-        // The head is no layer with a number, so it is in no group.
-        let head = layers["lm_head"].as_f64().unwrap();
-        assert!((of("*", index) + head - score).abs() < 1e-6 * score.abs().max(1.0), "{entry}");
-    }
-    let told = w.ok("attribute score a --query query.jsonl --top 3 --groups *mlp*");
-    assert!(told.contains("group of layers") && told.contains("*mlp*"), "{told}");
-    w.fails(&format!("{groups} *nothing*"), 2, &["nothing"]);
     let query = "--query query.jsonl";
     for (args, code, words) in [
         ("a --method cosine --groups *mlp*", 2, &["--groups", "no sum over layers"][..]),
@@ -344,6 +324,32 @@ fn margins_logits_checkpoints_and_curvatures_have_scores_of_their_own() {
     w.ok(&few);
     let words = ["other examples"];
     w.fails(&format!("attribute score a {query} --checkpoints few"), 6, &words);
+}
+
+#[test]
+fn scores_of_groups_of_layers_are_parts_of_the_score() {
+    let w = workshop();
+    w.ok("attribute cache model --train docs.jsonl --compress logra:16 -o a");
+    let groups = "attribute score a --query query.jsonl --top 30 --no-baselines --groups";
+    let found = w.ok_json(&format!("{groups} *mlp*,re:.*attn.*,* --by-layer"));
+    let of = |pattern: &str, index: u64| -> f64 {
+        let list = found["groups"][pattern][0].as_array().unwrap();
+        let entry = list.iter().find(|entry| entry["index"] == index).unwrap();
+        entry["score"].as_f64().unwrap()
+    };
+    for entry in found["results"][0].as_array().unwrap() {
+        let (index, score) = (entry["index"].as_u64().unwrap(), entry["score"].as_f64().unwrap());
+        let layers = entry["layers"].as_object().unwrap();
+        let mlp = layers.iter().filter(|(site, _)| site.contains("mlp"));
+        let mlp: f64 = mlp.map(|(_, part)| part.as_f64().unwrap()).sum();
+        assert!((of("*mlp*", index) - mlp).abs() < 1e-6 * score.abs().max(1.0), "{entry}");
+        // The head is no layer with a number, so it is in no group.
+        let head = layers["lm_head"].as_f64().unwrap();
+        assert!((of("*", index) + head - score).abs() < 1e-6 * score.abs().max(1.0), "{entry}");
+    }
+    let told = w.ok("attribute score a --query query.jsonl --top 3 --groups *mlp*");
+    assert!(told.contains("group of layers") && told.contains("*mlp*"), "{told}");
+    w.fails(&format!("{groups} *nothing*"), 2, &["nothing"]);
 }
 
 #[test]

@@ -32,8 +32,8 @@ pub struct Dense {
     matrix: Mat<f32>,
     /// Whether entries have variance 1, so that the product is divided by `√out`.
     is_random: bool,
-    /// The rows of the scaled matrix for inputs without and with a bias, packed when such rows first
-    /// come.
+    /// The rows of the scaled matrix for inputs without and with a bias, packed when such rows
+    /// first come.
     packed: [OnceLock<Arc<PackedRight>>; 2],
 }
 

@@ -5,12 +5,19 @@ use super::writer::header;
 use super::{Element, GradientStore};
 use crate::AttributeError;
 use linwright_run::input;
+use linwright_tensor::dtype::floats;
 use linwright_tensor::kernels::elementwise::all_finite;
-use linwright_tensor::kernels::fingerprint::fingerprint;
-use linwright_tensor::kernels::wide_products::add_wide_products;
-use linwright_tensor::{MappedFile, Mat, MatMut, MatRef, Scratch};
+use linwright_tensor::kernels::fingerprint::{Fingerprinting, fingerprint};
+use linwright_tensor::{MappedFile, Mat, MatRef, Scratch};
 use std::ops::Range;
 use std::path::PathBuf;
+
+/// Rows of a layer that are shown at a time, which stay in the second-level cache.
+const SCANNED: usize = 8;
+
+/// What is done with some rows of a layer: its number, that of the first row in the tile, and the
+/// numbers (rows, numbers of the layer).
+pub(crate) type OnRows<'a> = dyn FnMut(usize, usize, MatRef<'_, f32>) + 'a;
 
 /// A shard: a mapped file whose header and footer were checked. A tile is checked when it is read.
 #[derive(Debug)]
@@ -92,13 +99,77 @@ impl ShardFile {
     /// # Panics
     /// If there is no such tile.
     pub fn tile(&self, tile: usize) -> Result<Tile<'_>, AttributeError> {
-        let start = self.layout.tile(tile).start;
-        let last = tile + 1 == self.layout.tiles();
-        let end = if last { self.layout.footer() } else { self.layout.tile(tile + 1).start };
-        if fingerprint(&self.map.bytes()[start..end]) != self.checksums[tile] {
+        if fingerprint(&self.map.bytes()[self.padded(tile)]) != self.checksums[tile] {
             return Err(self.damaged(format!("the checksum of tile {tile} differs")));
         }
         Ok(Tile { shard: self, tile })
+    }
+
+    /// A tile that [`Self::scan`] has checked.
+    pub(crate) fn tile_that_was_checked(&self, tile: usize) -> Tile<'_> {
+        Tile { shard: self, tile }
+    }
+
+    /// Rows of a tile, in the shard.
+    pub(crate) fn rows_of(&self, tile: usize) -> Range<usize> {
+        self.layout.rows_of(tile)
+    }
+
+    /// Shows all numbers of a tile in the order of the file, some rows of a layer at a time, and
+    /// checks the tile meanwhile: what was made of it counts only if there is no error. Numbers
+    /// that are not finite are shown.
+    ///
+    /// # Errors
+    /// [`AttributeError::Damaged`].
+    ///
+    /// # Panics
+    /// If there is no such tile.
+    pub(crate) fn scan(&self, tile: usize, show: &mut OnRows<'_>) -> Result<(), AttributeError> {
+        let (layout, rows) = (&self.layout, self.layout.rows_of(tile));
+        let bytes = &self.map.bytes()[self.padded(tile)];
+        let (mut read, mut end) = (Fingerprinting::default(), 0);
+        let widest = layout.layers().iter().map(Range::len).max().unwrap_or(0);
+        let mut values = Scratch::new(SCANNED * widest);
+        for (layer, columns) in layout.layers().iter().map(Range::len).enumerate() {
+            for first in (0..rows.len()).step_by(SCANNED) {
+                let count = SCANNED.min(rows.len() - first);
+                let start = end;
+                end += count * columns * self.element.bytes();
+                let from = read.taken();
+                read.take(&bytes[from..end]);
+                let numbers = match self.element {
+                    Element::F32 => floats(&bytes[start..end]),
+                    Element::Bf16 | Element::F16 | Element::Int8 => {
+                        let into = &mut values[..count * columns];
+                        self.decode(&bytes[start..end], (rows.start + first, layer), into);
+                        into
+                    }
+                };
+                show(layer, first, MatRef::new(numbers, count, columns));
+            }
+        }
+        let from = read.taken();
+        match read.finish(&bytes[from..]) == self.checksums[tile] {
+            true => Ok(()),
+            false => Err(self.damaged(format!("the checksum of tile {tile} differs"))),
+        }
+    }
+
+    /// Decodes rows of a layer, of which the first one has a number in the shard.
+    fn decode(&self, bytes: &[u8], (first, layer): (usize, usize), values: &mut [f32]) {
+        let (layers, columns) = (self.layout.layers().len(), self.layout.layers()[layer].len());
+        let rows = bytes.chunks_exact(columns * self.element.bytes());
+        for (at, (bytes, values)) in rows.zip(values.chunks_exact_mut(columns)).enumerate() {
+            let scale = self.scales.get((first + at) * layers + layer).copied().unwrap_or(1.0);
+            self.element.decode(bytes, scale, values);
+        }
+    }
+
+    /// The bytes of a tile, with what fills its last page.
+    fn padded(&self, tile: usize) -> Range<usize> {
+        let last = tile + 1 == self.layout.tiles();
+        let end = if last { self.layout.footer() } else { self.layout.tile(tile + 1).start };
+        self.layout.tile(tile).start..end
     }
 
     fn damaged(&self, reason: String) -> AttributeError {
@@ -184,32 +255,6 @@ impl Tile<'_> {
             }
         }
         Ok(())
-    }
-
-    /// Adds the products of the numbers of a layer with some rows `w` (queries, numbers of the
-    /// layer) to `y` (rows, queries). Numbers are not checked: one that is not finite makes the
-    /// products of its row so.
-    ///
-    /// # Panics
-    /// If there is no such layer, or the shapes do not match.
-    pub(crate) fn add_products(&self, layer: usize, w: MatRef<'_, f64>, y: &mut MatMut<'_, f64>) {
-        /// Rows decoded at a time, which stay in the first-level cache.
-        const ROWS: usize = 4;
-        let ShardFile { layout, element, scales, map, .. } = self.shard;
-        let (rows, columns) = (self.rows(), layout.layers()[layer].len());
-        let bytes = &map.bytes()[layout.tile(self.tile)][layout.layer(self.tile, layer)];
-        let mut values = Scratch::new(ROWS * columns);
-        for first in (0..rows.len()).step_by(ROWS) {
-            let count = ROWS.min(rows.len() - first);
-            for (at, into) in values.chunks_exact_mut(columns).take(count).enumerate() {
-                let row = (first + at) * columns * element.bytes();
-                let bytes = &bytes[row..row + columns * element.bytes()];
-                let place = (rows.start + first + at) * layout.layers().len() + layer;
-                element.decode(bytes, scales.get(place).copied().unwrap_or(1.0), into);
-            }
-            let x = MatRef::new(&values[..count * columns], count, columns);
-            add_wide_products(x, w, y.reborrow().rows_range(first, count));
-        }
     }
 
     /// Lets the system reclaim the memory of the tile.

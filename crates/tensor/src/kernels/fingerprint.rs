@@ -20,8 +20,49 @@ const ROOT: u64 = 0x6a09_e667_f3bc_c909;
 /// Fingerprint of some bytes.
 #[must_use]
 pub fn fingerprint(bytes: &[u8]) -> u128 {
-    let lanes = lanes(bytes);
-    join(lanes.into_iter().map(u128::from).chain([bytes.len() as u128]))
+    Fingerprinting::default().finish(bytes)
+}
+
+/// The fingerprint of bytes that come in parts, while they are in the cache for something else.
+#[derive(Clone, Debug)]
+pub struct Fingerprinting {
+    lanes: [u64; LANES],
+    /// Bytes that were taken, a whole number of rounds.
+    taken: usize,
+}
+
+impl Default for Fingerprinting {
+    fn default() -> Self {
+        let lanes = std::array::from_fn(|lane| ROOT.wrapping_mul(lane as u64 + 1));
+        Self { lanes, taken: 0 }
+    }
+}
+
+impl Fingerprinting {
+    /// Number of bytes that were taken.
+    #[must_use]
+    pub fn taken(&self) -> usize {
+        self.taken
+    }
+
+    /// Takes the next bytes, but for the last few that are no whole round: they come again, with
+    /// what follows. [`Self::taken`] says where to go on.
+    pub fn take(&mut self, bytes: &[u8]) {
+        let whole = bytes.len() - bytes.len() % ROUND;
+        self.lanes = lanes(self.lanes, &bytes[..whole]);
+        self.taken += whole;
+    }
+
+    /// The fingerprint, with the last bytes.
+    #[must_use]
+    pub fn finish(mut self, bytes: &[u8]) -> u128 {
+        self.take(bytes);
+        let (rest, length) = (bytes.len() % ROUND, bytes.len() - bytes.len() % ROUND);
+        let mut last = [0; ROUND];
+        last[..rest].copy_from_slice(&bytes[length..]);
+        let lanes = lanes(self.lanes, &last);
+        join(lanes.into_iter().map(u128::from).chain([(self.taken + rest) as u128]))
+    }
 }
 
 /// Fingerprint of several parts in order.
@@ -53,19 +94,13 @@ fn step(lane: u64, word: u64) -> u64 {
 }
 
 vectorised! {
-    fn lanes<const FUSED: bool>(bytes: &[u8]) -> [u64; LANES] {
-        let mut lanes: [u64; LANES] = std::array::from_fn(|lane| ROOT.wrapping_mul(lane as u64 + 1));
-        let (rounds, rest) = bytes.as_chunks::<ROUND>();
-        for round in rounds {
+    fn lanes<const FUSED: bool>(start: [u64; LANES], bytes: &[u8]) -> [u64; LANES] {
+        let mut lanes = start;
+        for round in bytes.as_chunks::<ROUND>().0 {
             let words = round.as_chunks::<8>().0;
             for lane in 0..LANES {
                 lanes[lane] = step(lanes[lane], u64::from_le_bytes(words[lane]));
             }
-        }
-        let mut last = [0; ROUND];
-        last[..rest.len()].copy_from_slice(rest);
-        for (lane, word) in lanes.iter_mut().zip(last.as_chunks::<8>().0) {
-            *lane = step(*lane, u64::from_le_bytes(*word));
         }
         lanes
     }
@@ -96,6 +131,22 @@ mod tests {
             fresh(&vec![0; zeros]);
         }
         assert_eq!(fingerprint(&bytes), fingerprint(&bytes.clone()));
+    }
+
+    #[test]
+    fn bytes_in_parts_have_the_fingerprint_of_all() {
+        let bytes: Vec<u8> = (0..3000u32).map(|k| (k * k + 3) as u8).collect();
+        for (length, step) in [(3000, 7), (3000, 128), (2944, 500), (100, 9), (0, 1), (128, 128)] {
+            let bytes = &bytes[..length];
+            let mut parts = Fingerprinting::default();
+            for end in (0..length).step_by(step) {
+                let from = parts.taken();
+                parts.take(&bytes[from..end]);
+                assert!(end - parts.taken() < ROUND);
+            }
+            let rest = parts.taken();
+            assert_eq!(parts.finish(&bytes[rest..]), fingerprint(bytes), "{length} by {step}");
+        }
     }
 
     #[test]

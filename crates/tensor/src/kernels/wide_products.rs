@@ -1,7 +1,7 @@
 //! Products of numbers in single precision with rows in double precision, summed in double.
 //!
 //! `y[i, q] += Σ_j x[i, j] w[q, j]` for x in `f32`, w and y in `f64`: few rows of `w` against many
-//! of `x`, which are read once. A tile of four rows of both is in registers; a sum has eight lanes,
+//! of `x`, which are read once. A tile of few rows of both is in registers; a sum has eight lanes,
 //! added up at the end, so its bits do not depend on the other rows.
 
 use super::instructions::vectorised;
@@ -9,8 +9,10 @@ use crate::{MatMut, MatRef};
 
 /// Lanes of a sum: a register of AVX-512.
 const LANES: usize = 8;
-/// Rows of a tile, of both factors.
+/// Rows of a tile of several queries, and queries.
 const SIDE: usize = 4;
+/// Rows of a tile of one query: as many sums that do not wait for each other.
+const TALL: usize = 8;
 
 /// Adds the products of the rows of `x` (rows, depth) and `w` (queries, depth) to `y` (rows,
 /// queries), on the calling thread.
@@ -27,59 +29,63 @@ pub fn add_wide_products(x: MatRef<'_, f32>, w: MatRef<'_, f64>, y: MatMut<'_, f
 vectorised! {
     fn tiles<const FUSED: bool>(x: MatRef<'_, f32>, w: MatRef<'_, f64>, y: MatMut<'_, f64>) {
         let mut y = y;
-        for first in (0..x.rows()).step_by(SIDE) {
-            // A missing row is one that is there, whose result is not written.
-            let rows: [usize; SIDE] = std::array::from_fn(|i| (first + i).min(x.rows() - 1));
-            let x = rows.map(|i| x.row(i));
-            for query in (0..w.rows()).step_by(SIDE) {
-                let count = SIDE.min(w.rows() - query);
-                if count == 1 {
-                    let sums = tile::<FUSED, 1>(x, [w.row(query)]);
-                    add(&mut y, (first, query), &sums);
-                    continue;
-                }
-                let queries: [usize; SIDE] = std::array::from_fn(|q| query + q.min(count - 1));
-                let sums = tile::<FUSED, SIDE>(x, queries.map(|q| w.row(q)));
-                add(&mut y, (first, query), &sums);
+        for query in (0..w.rows()).step_by(SIDE) {
+            match w.rows() - query {
+                1 => of_queries::<FUSED, TALL, 1>(x, w, query, &mut y),
+                _ => of_queries::<FUSED, SIDE, SIDE>(x, w, query, &mut y),
             }
         }
     }
 }
 
-/// Adds sums to the part of `y` that is there.
+/// Adds the products with the queries from one on, up to the columns of a tile.
 #[inline(always)]
-fn add<const Q: usize>(
+fn of_queries<const FUSED: bool, const R: usize, const Q: usize>(
+    x: MatRef<'_, f32>,
+    w: MatRef<'_, f64>,
+    query: usize,
     y: &mut MatMut<'_, f64>,
-    (row, query): (usize, usize),
-    sums: &[[f64; Q]; SIDE],
 ) {
-    let (rows, queries) = (SIDE.min(y.rows() - row), Q.min(y.cols() - query));
-    for (i, sums) in sums.iter().enumerate().take(rows) {
-        let y = &mut y.row_mut(row + i)[query..query + queries];
-        y.iter_mut().zip(sums).for_each(|(y, sum)| *y += sum);
+    let count = Q.min(w.rows() - query);
+    // A missing row is one that is there, whose result is not written.
+    let queries = std::array::from_fn(|q| w.row(query + q.min(count - 1)));
+    for first in (0..x.rows()).step_by(R) {
+        let height = R.min(x.rows() - first);
+        let rows = std::array::from_fn(|i| x.row(first + i.min(height - 1)));
+        let sums = tile::<FUSED, R, Q>(rows, queries);
+        for (i, sums) in sums.iter().enumerate().take(height) {
+            let y = &mut y.row_mut(first + i)[query..query + count];
+            y.iter_mut().zip(sums).for_each(|(y, sum)| *y += sum);
+        }
     }
 }
 
-/// The products of four rows with some others.
+/// The products of some rows with some queries. Loops are counted by hand: with iterators the
+/// compiler does not keep the sums in registers.
 #[inline(always)]
-fn tile<const FUSED: bool, const Q: usize>(x: [&[f32]; SIDE], w: [&[f64]; Q]) -> [[f64; Q]; SIDE] {
+fn tile<const FUSED: bool, const R: usize, const Q: usize>(
+    x: [&[f32]; R],
+    w: [&[f64]; Q],
+) -> [[f64; Q]; R] {
     let depth = x[0].len();
     let whole = depth / LANES;
     let x_parts = x.map(|x| &x.as_chunks::<LANES>().0[..whole]);
     let w_parts = w.map(|w| &w.as_chunks::<LANES>().0[..whole]);
-    let mut lanes = [[[0.0f64; LANES]; Q]; SIDE];
+    let mut lanes = [[[0.0f64; LANES]; Q]; R];
     for at in 0..whole {
-        for (x, lanes) in x_parts.iter().zip(&mut lanes) {
-            let wide = widened(&x[at]);
-            for (w, lanes) in w_parts.iter().zip(lanes) {
-                for (lane, sum) in lanes.iter_mut().enumerate() {
-                    *sum = multiply_add::<FUSED>(wide[lane], w[at][lane], *sum);
-                }
+        let mut i = 0;
+        while i < R {
+            let wide = widened(&x_parts[i][at]);
+            let mut q = 0;
+            while q < Q {
+                add_products::<FUSED>(&mut lanes[i][q], &wide, &w_parts[q][at]);
+                q += 1;
             }
+            i += 1;
         }
     }
-    let mut sums = [[0.0; Q]; SIDE];
-    for i in 0..SIDE {
+    let mut sums = [[0.0; Q]; R];
+    for i in 0..R {
         for q in 0..Q {
             let [a, b, c, d, e, f, g, h] = lanes[i][q];
             let mut sum = ((a + b) + (c + d)) + ((e + f) + (g + h));
@@ -94,11 +100,21 @@ fn tile<const FUSED: bool, const Q: usize>(x: [&[f32]; SIDE], w: [&[f64]; Q]) ->
 
 #[inline(always)]
 fn widened(x: &[f32; LANES]) -> [f64; LANES] {
-    let mut wide = [0.0; LANES];
-    for (wide, x) in wide.iter_mut().zip(x) {
-        *wide = f64::from(*x);
+    let (mut wide, mut lane) = ([0.0; LANES], 0);
+    while lane < LANES {
+        wide[lane] = f64::from(x[lane]);
+        lane += 1;
     }
     wide
+}
+
+#[inline(always)]
+fn add_products<const FUSED: bool>(sums: &mut [f64; LANES], x: &[f64; LANES], w: &[f64; LANES]) {
+    let mut lane = 0;
+    while lane < LANES {
+        sums[lane] = multiply_add::<FUSED>(x[lane], w[lane], sums[lane]);
+        lane += 1;
+    }
 }
 
 #[inline(always)]
