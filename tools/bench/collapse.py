@@ -7,11 +7,10 @@ DIR holds a checkout of https://github.com/rhubarbwu/neural-collapse (commit c05
 `neural_collapse` is imported. Both sides read the same random features of 29,233 classes and 512
 features, the numbers of "linguistic collapse". Of the package the passes for means and for variances
 by class (`traces`), and for the pooled covariance as well (`scatter`), are timed over batches of 512
-rows, in turns with whole runs of Linwright; what a row costs is compared, since all batches cost the
-package the same. Of Linwright these are the seconds that it reports itself for all rows, reading
-included. Then the class-distance normalised variance (CDNV) of `--pairs` classes of 256 features, by
-the package and by `crates/collapse/examples/class_distance.rs`, and the time of all sums with other
-numbers of classes and features.
+rows, in turns with Linwright on all rows, reading included
+(`crates/collapse/examples/collapse_times.rs`); what a row costs is compared, since all batches cost the
+package the same. Then the class-distance normalised variance (CDNV) of `--pairs` classes of 256
+features, and with `--sizes` the sums with other numbers of classes and features.
 
 MODEL is a checkpoint such as `random_llama.py OUT --shape 100m --tokens 16384` makes with its text. One
 run says how long the layers took and how long the sums; memory is the peak of a run on one layer.
@@ -91,10 +90,11 @@ def package_pairs(x, labels, classes, rounds):
     return seconds, float(value)
 
 
-def ours(args, path, *more):
-    command = [args.binary, "collapse", "measure", "--features", path, "--resamples", "0",
-               "--no-baselines", "--json", "-q", "--threads", args.threads, *more]
-    return run_json(command).result
+def ours(args, path, kind):
+    """Seconds of `crates/collapse/examples/collapse_times.rs`, and what else it says."""
+    command = [args.example, path, args.threads, kind]
+    found = json.loads(subprocess.run(command, check=True, capture_output=True).stdout)
+    return float(np.median(found["seconds"])), found
 
 
 def sums(args, note, work, classes, features, rounds):
@@ -111,8 +111,7 @@ def sums(args, note, work, classes, features, rounds):
         parts = package(x, labels, classes, features, args.batches)
         for name, count in (("traces", 2), ("scatter", 3)):
             theirs[name].append(1e6 * sum(parts[:count]) / BATCH)
-            found = ours(args, path, *(["--traces"] if name == "traces" else []))
-            own[name].append(1e6 * found["seconds"]["sums"] / rows)
+            own[name].append(1e6 * ours(args, path, name)[0] / rows)
     for name in ("traces", "scatter"):
         note(what, "neural-collapse", f"sums, {name}", "us/row", theirs[name])
         note(what, "linwright", f"sums, {name}, {rows} rows", "us/row", own[name])
@@ -131,9 +130,8 @@ def pairs(args, note, work):
     for _ in range(args.rounds):
         seconds, value = package_pairs(x, labels, args.pairs, 1)
         theirs += seconds
-        command = [args.example, path, args.threads]
-        found = json.loads(subprocess.run(command, check=True, capture_output=True).stdout)
-        own.append(float(np.median(found["seconds"])))
+        median, found = ours(args, path, "pairs")
+        own.append(median)
         if abs(found["mean"] / value - 1) > 1e-4:
             raise SystemExit(f"cdnv_mean differs: {found['mean']} and {value}")
     note(what, "neural-collapse", "cdnv", "s", theirs)
@@ -172,7 +170,7 @@ def memory(args, note):
 def main():
     parser = argparse.ArgumentParser(description=__doc__.splitlines()[0])
     parser.add_argument("--binary", default="target/release/linwright")
-    parser.add_argument("--example", default="target/release/examples/class_distance")
+    parser.add_argument("--example", default="target/release/examples/collapse_times")
     parser.add_argument("--package", type=pathlib.Path)
     parser.add_argument("--model")
     parser.add_argument("--text")
