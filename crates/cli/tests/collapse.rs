@@ -336,3 +336,32 @@ fn unusable_features_are_named() {
     let onto_text = "collapse measure --features good --save-sums text.jsonl --force";
     w.fails(onto_text, 2, &["text.jsonl"]);
 }
+#[test]
+fn items_of_a_list_refer_to_earlier_jobs() {
+    let w = Workshop::new();
+    features(&w);
+    let recipe = "
+version: 1
+resamples: 0
+jobs:
+  - collapse_measure: {features: a.safetensors}
+    name: step-1
+  - collapse_measure: {features: b.safetensors}
+    name: step-2
+  - collapse_watch: {results: [{from: step-1}, {from: step-2}]}
+    name: all
+";
+    w.write("watch.yaml", recipe);
+    w.ok("run -r watch.yaml -o out");
+    let rows = w.json("out/all.json");
+    assert_eq!(
+        (&rows["rows"][0]["checkpoint"], &rows["rows"][1]["checkpoint"]),
+        (&json!("step-1"), &json!("step-2"))
+    );
+    // Jobs that refer to one another stay together.
+    w.ok("run -r watch.yaml -o part0 --shard 0/2");
+    assert!(w.path("part0/all.json").is_file() && w.path("part0/step-2.json").is_file());
+    w.write("unknown.yaml", recipe.replace("{from: step-2}]", "{from: step-3}]"));
+    w.fails("run -r unknown.yaml -o other", 3, &["results refers to step-3", "no job before it"]);
+}
+
