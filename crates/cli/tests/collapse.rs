@@ -210,6 +210,29 @@ fn depth_experiments_have_slopes_and_repeat_to_the_bit() {
     }
     let of_file = w.ok_json("collapse depth --depths 2 --steps 3 --features all.safetensors");
     assert_eq!(of_file["examples"], ROWS);
+    w.write("a-images-idx3-ubyte", images());
+    w.write("a-labels-idx1-ubyte", labels(3));
+    let args = "collapse depth --depths 2 --steps 3 --images a-images-idx3-ubyte \
+                --labels a-labels-idx1-ubyte --per-class 2";
+    let of_images = w.ok_json(&format!("{args} --resize 4,4 --architecture t11 --tokens 4"));
+    assert_eq!((&of_images["examples"], &of_images["tokens"]), (&json!(6), &json!(4)));
+    assert_eq!(of_images["plan"]["hidden"], 4);
+    w.fails(
+        &format!("{args} --resize 4,4 --architecture t11 --tokens 5"),
+        2,
+        &["--tokens 5", "16"],
+    );
+    w.fails(&args.replace("class 2", "class 9999"), 2, &["--per-class 9999", "class 0 has"]);
+    w.write("one.txt", "the cat sat on the mat and the dog ran after it ".repeat(4));
+    w.write("two.txt", "profits rose in the third quarter of that year ".repeat(5));
+    let args = "collapse depth --steps 3 --texts one.txt two.txt --width 8 --per-class 3";
+    let of_texts = w.ok_json(&format!("{args} --depths 2,3"));
+    assert_eq!((&of_texts["examples"], &of_texts["classes"]), (&json!(6), &json!(2)));
+    assert!(w.ok(&format!("{args} --depths 2,5")).contains("NC1 through the deepest networks"));
+    let of_texts = w.ok_json(&format!("{args} --depths 2 --architecture t12 --tokens 4"));
+    assert_eq!((&of_texts["tokens"], &of_texts["plan"]["hidden"]), (&json!(4), &json!(8)));
+    w.fails(&args.replace("class 3", "class 50"), 2, &["--per-class 50", "one.txt", "5 words"]);
+    w.fails(&args.replace("two.txt", ""), 2, &["one text is one class"]);
     for (args, word) in [
         ("--depths 0", "depths of 1 or more"),
         ("--strength 0", "--strength 0"),
@@ -218,6 +241,26 @@ fn depth_experiments_have_slopes_and_repeat_to_the_bit() {
     ] {
         w.fails(&format!("collapse depth --steps 1 {args}"), 2, &[word]);
     }
+}
+
+#[test]
+fn a_depth_experiment_is_divided_over_its_networks() {
+    let w = Workshop::new();
+    let line =
+        "collapse depth --depths 2,3 --seeds 2 --steps 30 --width 6 --classes 3 --per-class 3";
+    w.ok(&format!("{line} -o whole.json"));
+    for index in [2, 0, 1] {
+        let said = w.ok(&format!("{line} --shard {index}/3 -o part{index}"));
+        assert!(said.contains("of 4 pieces"), "{said}");
+    }
+    w.ok("merge part1 part0 part2 -o merged.json");
+    assert!(w.read("merged.json") == w.read("whole.json"));
+    w.fails("merge part0 part2 -o other.json", 1, &["shards 1/3 are missing", "--fill"]);
+    w.ok("merge part0 part2 -o other.json --fill");
+    assert!(w.read("other.json") == w.read("whole.json"));
+    w.fails(&format!("{line} --shard 0/3"), 2, &["needs an output directory"]);
+    w.fails(&format!("{line} --shard 0/3 -o whole.json"), 2, &["is no directory"]);
+    w.fails(&format!("{line} --seed 1 --shard 0/3 -o part0"), 6, &["part0", "another job"]);
 }
 
 #[test]
