@@ -1,5 +1,6 @@
 //! Reports of collapse, from the results that commands save.
 
+mod relate;
 mod watch;
 
 use crate::METRICS;
@@ -67,6 +68,7 @@ pub fn document(value: &Value) -> Document {
     let (blocks, series) = match value[KEY].as_str() {
         Some("depth") => (depth_blocks(value), names(&DEPTH_DRAWN)),
         Some("watch") => watch::blocks_and_series(value),
+        Some("relate") => (relate::blocks(value), Vec::new()),
         _ => (blocks(value), names(&DRAWN)),
     };
     Document { blocks, series, ..Document::default() }
@@ -117,12 +119,10 @@ fn depth_blocks(value: &Value) -> Vec<Block> {
     let table = Table::new("Networks", columns).with(rows.iter().map(row));
     blocks.push(Block::Details { summary: "Each network".into(), table });
     blocks.extend(depth_figure(rows));
+    blocks.extend(through_the_deepest(rows));
     blocks
 }
-    blocks.extend(through_the_deepest(rows));
 
-/// The depths of rows, ascending.
-fn depths(rows: &[Value]) -> Vec<u64> {
 /// NC1 after blocks 1, 2, 4, 8, ... and the last of the deepest networks.
 fn through_the_deepest(rows: &[Value]) -> Option<Block> {
     let deepest = depths(rows).last().copied()?;
@@ -150,6 +150,8 @@ fn through_the_deepest(rows: &[Value]) -> Option<Block> {
     ))
 }
 
+/// The depths of rows, ascending.
+fn depths(rows: &[Value]) -> Vec<u64> {
     let mut depths: Vec<u64> = rows.iter().filter_map(|row| row["depth"].as_u64()).collect();
     depths.sort_unstable();
     depths.dedup();
@@ -169,8 +171,6 @@ fn mean_and_deviation(values: &[f64]) -> (f64, Option<f64>) {
     (mean, (values.len() > 1).then(|| (squares / (count - 1.0)).sqrt()))
 }
 
-/// A row for each depth.
-fn by_depth(rows: &[Value]) -> Table {
 fn with_deviation(of: (f64, Option<f64>)) -> String {
     match of {
         (mean, _) if !mean.is_finite() => "-".to_owned(),
@@ -179,6 +179,8 @@ fn with_deviation(of: (f64, Option<f64>)) -> String {
     }
 }
 
+/// A row for each depth.
+fn by_depth(rows: &[Value]) -> Table {
     let measured = DEPTH_COLUMNS.iter().filter(|(name, _)| !matches!(*name, "depth" | "seed"));
     let columns: Vec<_> = measured.clone().map(|(_, head)| (*head, true)).collect();
     let columns = std::iter::once(("depth", true)).chain(columns);
