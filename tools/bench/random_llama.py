@@ -21,6 +21,7 @@ import numpy as np
 SHAPES = {
     "tiny": (64, 160, 3, 4, 2, True),
     "small": (512, 1376, 8, 8, 8, False),
+    "100m": (768, 2048, 12, 12, 12, True),
     "gigabyte": (1024, 2816, 15, 16, 16, False),
     "hidden-512": (512, 1376, 8, 8, 8, False),
     "hidden-2048": (2048, 5632, 4, 16, 16, False),

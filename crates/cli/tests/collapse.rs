@@ -210,6 +210,29 @@ fn depth_experiments_have_slopes_and_repeat_to_the_bit() {
     }
     let of_file = w.ok_json("collapse depth --depths 2 --steps 3 --features all.safetensors");
     assert_eq!(of_file["examples"], ROWS);
+    w.write("a-images-idx3-ubyte", images());
+    w.write("a-labels-idx1-ubyte", labels(3));
+    let args = "collapse depth --depths 2 --steps 3 --images a-images-idx3-ubyte \
+                --labels a-labels-idx1-ubyte --per-class 2";
+    let of_images = w.ok_json(&format!("{args} --resize 4,4 --architecture t11 --tokens 4"));
+    assert_eq!((&of_images["examples"], &of_images["tokens"]), (&json!(6), &json!(4)));
+    assert_eq!(of_images["plan"]["hidden"], 4);
+    w.fails(
+        &format!("{args} --resize 4,4 --architecture t11 --tokens 5"),
+        2,
+        &["--tokens 5", "16"],
+    );
+    w.fails(&args.replace("class 2", "class 9999"), 2, &["--per-class 9999", "class 0 has"]);
+    w.write("one.txt", "the cat sat on the mat and the dog ran after it ".repeat(4));
+    w.write("two.txt", "profits rose in the third quarter of that year ".repeat(5));
+    let args = "collapse depth --steps 3 --texts one.txt two.txt --width 8 --per-class 3";
+    let of_texts = w.ok_json(&format!("{args} --depths 2,3"));
+    assert_eq!((&of_texts["examples"], &of_texts["classes"]), (&json!(6), &json!(2)));
+    assert!(w.ok(&format!("{args} --depths 2,5")).contains("NC1 through the deepest networks"));
+    let of_texts = w.ok_json(&format!("{args} --depths 2 --architecture t12 --tokens 4"));
+    assert_eq!((&of_texts["tokens"], &of_texts["plan"]["hidden"]), (&json!(4), &json!(8)));
+    w.fails(&args.replace("class 3", "class 50"), 2, &["--per-class 50", "one.txt", "5 words"]);
+    w.fails(&args.replace("two.txt", ""), 2, &["one text is one class"]);
     for (args, word) in [
         ("--depths 0", "depths of 1 or more"),
         ("--strength 0", "--strength 0"),
@@ -221,28 +244,53 @@ fn depth_experiments_have_slopes_and_repeat_to_the_bit() {
 }
 
 #[test]
+fn a_depth_experiment_is_divided_over_its_networks() {
+    let w = Workshop::new();
+    let line =
+        "collapse depth --depths 2,3 --seeds 2 --steps 30 --width 6 --classes 3 --per-class 3";
+    w.ok(&format!("{line} -o whole.json"));
+    for index in [2, 0, 1] {
+        let said = w.ok(&format!("{line} --shard {index}/3 -o part{index}"));
+        assert!(said.contains("of 4 pieces"), "{said}");
+    }
+    w.ok("merge part1 part0 part2 -o merged.json");
+    assert!(w.read("merged.json") == w.read("whole.json"));
+    w.fails("merge part0 part2 -o other.json", 1, &["shards 1/3 are missing", "--fill"]);
+    w.ok("merge part0 part2 -o other.json --fill");
+    assert!(w.read("other.json") == w.read("whole.json"));
+    w.fails(&format!("{line} --shard 0/3"), 2, &["needs an output directory"]);
+    w.fails(&format!("{line} --shard 0/3 -o whole.json"), 2, &["is no directory"]);
+    w.fails(&format!("{line} --seed 1 --shard 0/3 -o part0"), 6, &["part0", "another job"]);
+}
+
+#[test]
 fn a_language_model_is_measured_by_layer() {
     let w = Workshop::new();
     let args = "collapse lm model --text text.jsonl --window 32 --min-count 5 --resamples 20";
     let found = w.ok_json(&format!("{args} --scatter --decisions -o lm.json"));
     let layers = found["layers"].as_array().unwrap();
     assert_eq!(layers.last().unwrap()["name"], "input of the head");
-    assert_eq!(layers[0]["name"], "layer 0");
+    assert_eq!((&layers[0]["name"], &layers[1]["name"]), (&json!("embedding"), &json!("layer 0")));
     let classes = found["classes_kept"].as_u64().unwrap();
-    assert!(classes > 2 && classes < found["next_tokens"].as_u64().unwrap(), "{found}");
+    assert!(classes > 2 && classes < found["tokens_seen"].as_u64().unwrap(), "{found}");
+    assert_eq!(found["classes_are"], "next tokens");
     for layer in layers {
         assert_eq!(layer["classes_missing"], 0);
         assert!(layer["class_sizes"][0].as_u64().unwrap() >= 5);
         for name in ["nc1_pinv", "cdnv_mean", "acc_ncc", "nc1_quotient_class_mean"] {
             assert!(layer["metrics"][name].is_number(), "{name} in {layer}");
         }
+        // Next tokens are in the hidden states, and permuted ones are not.
+        let quotient = |of: &Value| of["nc1_quotient"].as_f64().unwrap();
+        let permuted = quotient(&layer["baselines"]["shuffled_labels"]);
+        assert!(permuted > 1.02 * quotient(&layer["metrics"]), "{layer}");
     }
     let last = &layers.last().unwrap()["metrics"];
     assert!(last["nc3_cos_mean"].is_number() && last["nc4_agree"].is_number(), "{found}");
     assert!(layers[0]["metrics"].get("nc3_cos_mean").is_none());
     // One layer alone, on one thread, has the same numbers; without --scatter no nc1_pinv.
     let alone = w.ok_json(&format!("{args} --layers 1 --threads 1"));
-    let (one, of_all) = (&alone["layers"][0], &layers[1]);
+    let (one, of_all) = (&alone["layers"][0], &layers[2]);
     assert_eq!(one["name"], of_all["name"]);
     assert_eq!(one["metrics"]["nc1_quotient"], of_all["metrics"]["nc1_quotient"]);
     assert!(one["metrics"].get("nc1_pinv").is_none());
@@ -252,6 +300,86 @@ fn a_language_model_is_measured_by_layer() {
     assert!(few["layers"][0]["class_sizes"][1].as_u64().unwrap() <= 20, "{few}");
     w.fails(&format!("{args} --layers 9"), 2, &["no layer 9", "layers 0 to"]);
     w.fails("collapse lm model --text text.jsonl --min-count 100000", 2, &["0 of", "--min-count"]);
+}
+
+#[test]
+fn an_encoder_is_measured_by_its_own_tokens() {
+    let w = crate::encoders::workshop();
+    let found = w.ok_json("collapse lm bert-headless --text text.jsonl --window 16 --resamples 0");
+    assert_eq!(found["classes_are"], "own tokens");
+    let quotient = |layer: usize| found["layers"][layer]["metrics"]["nc1_quotient"].as_f64();
+    assert!(quotient(0) < quotient(1), "what a layer adds depends on the context: {found}");
+    w.fails(
+        "collapse lm bert-headless --text text.jsonl --window 2",
+        2,
+        &["--window 2", "no room"],
+    );
+}
+
+/// `lm5.json` and `swept5.json`: results as if a model had five layers, whose cost rises with NC1
+/// of their inputs. Those of its two layers are beside them.
+pub(crate) fn related(w: &Workshop) {
+    w.ok("sweep model --lname mlp,attn --rate 9 --text text.jsonl --window 64 -o swept");
+    w.ok("collapse lm model --text text.jsonl --window 32 --resamples 0 -o lm.json");
+    let (mut measured, mut swept) = (w.json("lm.json"), w.json("swept/result.json"));
+    let first = measured["layers"][0].clone();
+    let names = ["embedding", "layer 0", "layer 1", "layer 2", "layer 3"];
+    let layer = |(i, name): (usize, &&str)| {
+        let mut layer = first.clone();
+        layer["name"] = json!(name);
+        layer["metrics"]["nc1_quotient"] = json!(2 + i);
+        layer["metrics"]["cdnv_mean"] = Value::Null;
+        layer
+    };
+    measured["layers"] = names.iter().enumerate().map(layer).collect();
+    let cell = swept["sweep"]["cells"][0].clone();
+    let metric = swept["sweep"]["objective"]["metric"].clone();
+    let with_cost = |i: usize| {
+        let mut cell = cell.clone();
+        cell["place"]["layer"] = json!(i);
+        let metrics = cell["score"]["metrics"].as_array_mut().unwrap();
+        let own = metrics.iter_mut().find(|own| own["name"] == metric).unwrap();
+        own["value"] = json!(100 + 10 * i);
+        cell
+    };
+    swept["sweep"]["cells"] = (0..5).map(with_cost).collect();
+    w.write("lm5.json", measured.to_string());
+    w.write("swept5.json", swept.to_string());
+}
+
+#[test]
+fn collapse_is_related_to_what_layers_cost() {
+    let w = Workshop::new();
+    related(&w);
+    w.ok("sweep model --lname mlp --lnum -1 --rate 9 --text text.jsonl --window 64 -o together");
+    let args = "collapse relate --measured lm5.json --sweeps swept5.json --draws 400";
+    let found = w.ok_json(&format!("{args} --seed 1 -o relation.json"));
+    for found in [&found["all"], &found["groups"][0]] {
+        assert!((found["rho"].as_f64().unwrap() - 1.0).abs() < 1e-12, "{found}");
+    }
+    // Two of the 120 orders of five layers.
+    let p = found["all"]["p"].as_f64().unwrap();
+    assert!((0.003..0.04).contains(&p), "{found}");
+    assert_eq!(found["rows"][0]["metric"], json!([2.0, 3.0, 4.0, 5.0, 6.0]));
+    assert!(found["all"]["random_order"][1].as_f64().unwrap() < 1.0, "{found}");
+    assert!(w.ok("report relation.json --format html").contains("permuted classes"));
+    w.ok(&format!("{args} -o relation.json --force"));
+    let few = "--measured lm.json --sweeps swept/result.json";
+    for (args, code, words) in [
+        (few, 2, ["number of layers is 2", "3 or more"]),
+        ("--measured lm.json --sweeps together/result.json", 1, ["together", "at once"]),
+        ("--measured lm.json lm.json --sweeps swept5.json", 2, ["2 measurements", "1 sweeps"]),
+        ("--measured swept5.json --sweeps swept5.json", 1, ["swept5.json", "no result of `coll"]),
+        ("--measured lm5.json --sweeps lm5.json", 1, ["lm5.json", "no result of a sweep"]),
+        ("--measured lm5.json --sweeps swept5.json --metric x", 2, ["--metric x", "nc1_quotient"]),
+        (
+            "--measured lm5.json --sweeps swept5.json --metric cdnv_mean",
+            1,
+            ["no cdnv_mean", "input of layer 0"],
+        ),
+    ] {
+        w.fails(&format!("collapse relate {args}"), code, &words);
+    }
 }
 
 #[test]
@@ -273,6 +401,35 @@ fn checkpoints_become_rows_of_one_table() {
     w.fails("collapse watch two.json step-2.json", 2, &["step-2", "twice"]);
     w.fails("collapse watch text.jsonl", 1, &["text.jsonl", "no result of collapse"]);
     w.ok("collapse watch two.json -o three.json --force");
+}
+
+#[test]
+fn items_of_a_list_refer_to_earlier_jobs() {
+    let w = Workshop::new();
+    features(&w);
+    let recipe = "
+version: 1
+resamples: 0
+jobs:
+  - collapse_measure: {features: a.safetensors}
+    name: step-1
+  - collapse_measure: {features: b.safetensors}
+    name: step-2
+  - collapse_watch: {results: [{from: step-1}, {from: step-2}]}
+    name: all
+";
+    w.write("watch.yaml", recipe);
+    w.ok("run -r watch.yaml -o out");
+    let rows = w.json("out/all.json");
+    assert_eq!(
+        (&rows["rows"][0]["checkpoint"], &rows["rows"][1]["checkpoint"]),
+        (&json!("step-1"), &json!("step-2"))
+    );
+    // Jobs that refer to one another stay together.
+    w.ok("run -r watch.yaml -o part0 --shard 0/2");
+    assert!(w.path("part0/all.json").is_file() && w.path("part0/step-2.json").is_file());
+    w.write("unknown.yaml", recipe.replace("{from: step-2}]", "{from: step-3}]"));
+    w.fails("run -r unknown.yaml -o other", 3, &["results refers to step-3", "no job before it"]);
 }
 
 #[test]

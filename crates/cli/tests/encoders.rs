@@ -8,7 +8,7 @@ use serde_json::Value;
 const JUDGED: &str = "-t stsb --data stsb=pairs.tsv";
 
 /// A workshop with an encoder without a head in `bert-headless`.
-fn workshop() -> Workshop {
+pub(crate) fn workshop() -> Workshop {
     let w = Workshop::new();
     let tiny = Tiny::all().into_iter().find(|tiny| tiny.name == "bert-headless").unwrap();
     tiny.write(&w);

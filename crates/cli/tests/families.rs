@@ -125,7 +125,7 @@ const CASES: [Case; 29] = [
     writes("chat", "MODEL -n 2"),
     writes("serve", "MODEL --port 0 --quiet"),
     asks("run", "-r tiny.yaml -m MODEL -o out"),
-    asks(
+    works(
         "collapse lm",
         "MODEL --text text.jsonl --layers LAYER --num-tokens 200 --window 16 --resamples 0 --no-baselines",
     ),

@@ -65,6 +65,10 @@ const CASES: &[(&str, &[&str])] = &[
             "out/shards/000029.grd",
         ],
     ),
+    (
+        "collapse depth --depths 2,5,9 --seeds 6 --steps 400 --width 12 -o out.json --force",
+        &["out.json"],
+    ),
     // As a recipe, since only then the result has no times.
     ("run -r eval.yaml -o out", &["out/eval-1.json", "out/results.json"]),
 ];

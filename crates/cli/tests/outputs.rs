@@ -1,6 +1,6 @@
 //! What commands write replaces no input, and with --force only what the program wrote itself.
 
-use crate::collapse::features;
+use crate::collapse::{features, related};
 use crate::image_study::{images, labels};
 use crate::molecule::potential;
 use crate::study::RECIPE;
@@ -46,7 +46,7 @@ const RUNS: [&str; 8] = [
 const AGAIN: [&str; 2] = ["merge part0 part1 --output", "reproduce mixed --output"];
 
 /// Commands that write a file.
-const FILES: [&str; 19] = [
+const FILES: [&str; 20] = [
     "eval model --text text.jsonl --output",
     "select model --site layers.0.query --rank 2 --output",
     "inspect model --html",
@@ -60,6 +60,7 @@ const FILES: [&str; 19] = [
     "collapse lm model --text text.jsonl --num-tokens 200 --resamples 0 --no-baselines --output",
     "collapse depth --depths 2 --steps 1 --output",
     "collapse watch step.json --output",
+    "collapse relate --measured lm5.json --sweeps swept5.json --draws 10 --output",
     "flow eval flow --data moons --limit 20 --output",
     "flow sample flow -n 4 --output",
     "attribute score store --query text.jsonl --output",
@@ -109,6 +110,7 @@ fn furnished() -> Workshop {
     potential(&w);
     features(&w);
     w.ok("collapse measure --features all.safetensors --save-sums all.sums --resamples 0 -o step.json");
+    related(&w);
     w.ok("flow train --data moons --depth 1 --hidden 2 --steps 1 --batch 8 -o flow");
     w
 }
@@ -289,6 +291,7 @@ fn no_command_that_writes_is_forgotten() {
                 "collapse depth",
                 "collapse lm",
                 "collapse watch",
+                "collapse relate",
             ],
             "flow" => &["flow train", "flow eval", "flow sample", "flow match"],
             "attribute" => &[

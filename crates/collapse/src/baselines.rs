@@ -7,8 +7,12 @@ use linwright_run::Monitor;
 use linwright_tensor::{Mat, RngKey};
 use serde::Serialize;
 
-/// Rows that are read at a time.
+/// Rows that are read at a time, or fewest.
 pub(crate) const ROWS: usize = 1024;
+/// Rows of each class, on average, that are added together: its sums are then in cache.
+const OF_CLASS: usize = 4;
+/// Most bytes of rows that are added together.
+const MOST_BYTES: usize = 1 << 27;
 
 /// Least distances that K vectors of d features can have.
 #[derive(Clone, Copy, Debug, PartialEq, Serialize)]
@@ -70,13 +74,21 @@ pub(crate) fn accumulate(
     labels: &[u32],
     monitor: &mut dyn Monitor,
 ) -> Result<(), CollapseError> {
-    for (index, labels) in labels.chunks(ROWS).enumerate() {
+    let most = MOST_BYTES / (size_of::<f32>() * source.features().max(1));
+    let rows = (OF_CLASS * sums.classes()).min(most).max(ROWS);
+    let mut start = 0;
+    while start < labels.len() {
         if monitor.interrupted() {
             return Err(CollapseError::Interrupted);
         }
-        let start = index * ROWS;
-        sums.add(source.block(start, labels.len())?.view(), labels)?;
-        monitor.progress((start + labels.len()) as u64, source.rows() as u64);
+        let count = rows.min(labels.len() - start);
+        let own = &labels[start..start + count];
+        match source.narrow(start, count) {
+            Some(x) => sums.add(x.view(), own)?,
+            None => sums.add(source.block(start, count)?.view(), own)?,
+        }
+        start += count;
+        monitor.progress(start as u64, source.rows() as u64);
     }
     Ok(())
 }

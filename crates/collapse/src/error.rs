@@ -2,7 +2,7 @@
 
 use linwright_files::FileError;
 use linwright_nets::NetError;
-use linwright_run::shown;
+use linwright_run::{StoreError, shown};
 use linwright_tensor::linalg::NoConvergence;
 use linwright_train::TrainError;
 use std::path::PathBuf;
@@ -117,6 +117,9 @@ pub enum CollapseError {
     /// A file.
     #[error(transparent)]
     File(#[from] FileError),
+    /// A store of finished work.
+    #[error(transparent)]
+    Store(#[from] StoreError),
     /// A network.
     #[error(transparent)]
     Net(#[from] NetError),

@@ -19,6 +19,11 @@ pub trait Source {
     /// If they cannot be read.
     fn block(&self, start: usize, count: usize) -> Result<Mat<f64>, CollapseError>;
 
+    /// The same in single precision, if that is all of them.
+    fn narrow(&self, _start: usize, _count: usize) -> Option<Mat<f32>> {
+        None
+    }
+
     /// Number of rows.
     fn rows(&self) -> usize {
         self.labels().len()
@@ -56,6 +61,10 @@ impl Source for Features {
 
     fn block(&self, start: usize, count: usize) -> Result<Mat<f64>, CollapseError> {
         Ok(self.x.view().rows_range(start, count).to_mat().cast())
+    }
+
+    fn narrow(&self, start: usize, count: usize) -> Option<Mat<f32>> {
+        Some(self.x.view().rows_range(start, count).to_mat())
     }
 }
 
@@ -157,6 +166,13 @@ impl Source for FeatureFile {
         let d = self.features();
         let numbers = decode(&self.file, &self.features, start * d..(start + count) * d);
         Ok(Mat::from_vec(count, d, numbers))
+    }
+
+    fn narrow(&self, start: usize, count: usize) -> Option<Mat<f32>> {
+        let d = self.features();
+        let dtype = self.features.dtype.float().filter(|_| self.features.dtype != StoredType::F64);
+        let bytes = self.file.stored(&self.features, start * d..(start + count) * d);
+        Some(Mat::from_vec(count, d, dtype?.decode(&bytes)))
     }
 }
 

@@ -31,6 +31,7 @@ pub mod metrics;
 mod network;
 pub mod optimum;
 mod pairs;
+pub mod relation;
 pub mod report;
 mod statistics;
 mod stored;

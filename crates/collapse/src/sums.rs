@@ -29,7 +29,7 @@ use crate::{ClassStatistics, CollapseError, Source};
 use linwright_run::Monitor;
 use linwright_tensor::kernels::exact_sum;
 use linwright_tensor::kernels::gemm::{Arg, Write, product_on_this_thread};
-use linwright_tensor::{Mat, MatRef, parallel};
+use linwright_tensor::{Mat, MatRef, Scalar, parallel};
 
 /// Largest number of features with exact products.
 pub const EXACT_FEATURES: usize = 256;
@@ -138,7 +138,8 @@ impl ClassSums {
         if self.scatter.is_some() { Keep::Scatter } else { Keep::Traces }
     }
 
-    /// Adds features (rows, d) with their classes.
+    /// Adds features (rows, d) with their classes. Many rows at once are faster: each class is then
+    /// visited once for all of its rows.
     ///
     /// # Errors
     /// [`CollapseError::NonFinite`] and [`CollapseError::Label`], with nothing added.
@@ -146,7 +147,11 @@ impl ClassSums {
     /// # Panics
     /// If there is no label for each row, or the number of features differs.
     #[track_caller]
-    pub fn add(&mut self, x: MatRef<'_, f64>, labels: &[u32]) -> Result<(), CollapseError> {
+    pub fn add<T: Scalar>(
+        &mut self,
+        x: MatRef<'_, T>,
+        labels: &[u32],
+    ) -> Result<(), CollapseError> {
         assert_eq!((x.rows(), x.cols()), (labels.len(), self.features), "a label for each row");
         let first = self.rows();
         check_finite("features", x, first)?;
@@ -174,7 +179,7 @@ impl ClassSums {
         accumulate(self, source, source.labels(), monitor)
     }
 
-    fn add_by_class(&mut self, x: MatRef<'_, f64>, labels: &[u32]) {
+    fn add_by_class<T: Scalar>(&mut self, x: MatRef<'_, T>, labels: &[u32]) {
         let (classes, d) = (self.classes(), self.features.max(1));
         let (starts, order) = sorted_by_class(labels, classes);
         labels.iter().for_each(|label| self.counts[*label as usize] += 1);
@@ -184,10 +189,11 @@ impl ClassSums {
         let items: Vec<_> = sums.zip(squares).collect();
         parallel::for_each(items, |item, ((high, low), (square_high, square_low))| {
             let first = item * each;
+            let mut wide = vec![0.0; x.cols()];
             for class in 0..square_high.len() {
                 let of_class = class * d..(class + 1) * d;
                 for &row in &order[starts[first + class]..starts[first + class + 1]] {
-                    let row = x.row(row as usize);
+                    let row = widened(x.row(row as usize), &mut wide);
                     let (high, low) = (&mut high[of_class.clone()], &mut low[of_class.clone()]);
                     exact_sum::add_wide(high, low, row);
                     let (square, lost) = exact_sum::squares(row);
@@ -241,10 +247,10 @@ impl ClassSums {
 }
 
 impl Scatter {
-    fn add(&mut self, x: MatRef<'_, f64>) {
+    fn add<T: Scalar>(&mut self, x: MatRef<'_, T>) {
         let d = x.cols();
         for i in 0..x.rows() {
-            self.pending.extend_from_slice(x.row(i));
+            self.pending.extend(x.row(i).iter().map(|number| number.to_f64()));
             if self.pending.len() == BLOCK * d {
                 self.flush(d);
             }
@@ -335,6 +341,12 @@ fn unit(largest: f64) -> (f64, f64) {
     (2f64.powi(-exponent), 2f64.powi(exponent))
 }
 
+/// A row in double precision.
+fn widened<'a, T: Scalar>(row: &[T], wide: &'a mut [f64]) -> &'a [f64] {
+    wide.iter_mut().zip(row).for_each(|(wide, number)| *wide = number.to_f64());
+    wide
+}
+
 /// The first row of each class, and rows sorted by class, in their order within one.
 fn sorted_by_class(labels: &[u32], classes: usize) -> (Vec<usize>, Vec<u32>) {
     let mut starts = vec![0; classes + 1];
@@ -353,19 +365,19 @@ fn sorted_by_class(labels: &[u32], classes: usize) -> (Vec<usize>, Vec<u32>) {
 }
 
 /// Refuses numbers that are not finite, with their place; `first` is the number of the first row.
-pub(crate) fn check_finite(
+pub(crate) fn check_finite<T: Scalar>(
     what: &str,
-    x: MatRef<'_, f64>,
+    x: MatRef<'_, T>,
     first: u64,
 ) -> Result<(), CollapseError> {
     for i in 0..x.rows() {
         let row = x.row(i);
-        // Zero times anything finite is zero: a sum is faster than a search.
-        if !row.iter().map(|number| number * 0.0).sum::<f64>().is_nan() {
+        // Zero times anything finite is zero. Without an early end the loop has no branch.
+        if row.iter().fold(true, |fine, number| fine & (*number * T::ZERO == T::ZERO)) {
             continue;
         }
         if let Some(column) = row.iter().position(|number| !number.is_finite()) {
-            let (row, value) = (first + i as u64, row[column]);
+            let (row, value) = (first + i as u64, row[column].to_f64());
             return Err(CollapseError::NonFinite { what: what.into(), row, column, value });
         }
     }

@@ -183,7 +183,7 @@ fn neither_batches_nor_merges_nor_threads_change_a_bit() {
 #[test]
 fn many_features_have_plain_products_in_blocks() {
     let (rows, d) = (700, EXACT_FEATURES + 40);
-    let numbers = RngKey::new(4).stream().normals(rows * d, 1.0);
+    let numbers: Vec<f64> = RngKey::new(4).stream().normals(rows * d, 1.0);
     let x = Mat::from_vec(rows, d, numbers);
     let labels: Vec<u32> = (0..rows as u32).map(|i| i % 3).collect();
     let sums = |from: usize, to: usize| {
@@ -207,6 +207,29 @@ fn many_features_have_plain_products_in_blocks() {
             assert!((found - exact).abs() < 1e-10 * rows as f64, "{i} {j}: {found} {exact}");
         }
     }
+}
+
+#[test]
+fn windows_of_rows_sorted_by_class_have_the_bits_of_single_rows() {
+    let (rows, d, classes) = (3000, EXACT_FEATURES + 3, 7);
+    let numbers = RngKey::new(8).stream().normals(rows * d, 1.0);
+    let x = Mat::<f32>::from_vec(rows, d, numbers);
+    let labels: Vec<u32> = (0..rows as u32).map(|i| i * i % 11 % classes).collect();
+    let new = || ClassSums::new(classes as usize, d, Keep::Scatter);
+    let mut of_windows = new();
+    let source = Features::new(x.clone(), labels.clone());
+    of_windows.add_all(&source, &mut Silent).expect("features");
+    let mut of_rows = new();
+    for (row, label) in labels.iter().enumerate() {
+        let wide: Mat<f64> = x.view().rows_range(row, 1).to_mat().cast();
+        of_rows.add(wide.view(), &[*label]).expect("a row");
+    }
+    assert!(bits(of_windows) == bits(of_rows));
+    let mut spoilt = x;
+    *spoilt.at_mut(2222, 5) = f32::INFINITY;
+    let error = new().add_all(&Features::new(spoilt, labels), &mut Silent).expect_err("is refused");
+    let words = error.to_string();
+    assert!(words.contains("row 2222, column 5"), "{words}");
 }
 
 #[test]

@@ -5,12 +5,22 @@ use super::{
 };
 use crate::CollapseError;
 use crate::optimum::{Fit, Gufm};
+use linwright_run::store::PieceKey;
+use linwright_run::{Fingerprint, Shard, Store};
 use linwright_tensor::{RngKey, parallel};
 use serde::{Deserialize, Serialize};
 use std::sync::atomic::{AtomicU64, Ordering};
 
-/// 97.5 % quantile of a standard normal variable.
+/// 97.5 % quantiles of Student's t with 1 to 30 degrees of freedom.
+const STUDENT: [f64; 30] = [
+    12.706, 4.303, 3.182, 2.776, 2.571, 2.447, 2.365, 2.306, 2.262, 2.228, 2.201, 2.179, 2.160,
+    2.145, 2.131, 2.120, 2.110, 2.101, 2.093, 2.086, 2.080, 2.074, 2.069, 2.064, 2.060, 2.056,
+    2.052, 2.048, 2.045, 2.042,
+];
+/// The same of a standard normal variable, for more.
 const NORMAL: f64 = 1.96;
+/// Kind of the pieces of a store that hold a [`DepthRow`].
+const PIECE: &str = "depth";
 
 /// How the strength of the penalty depends on depth L.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Serialize, Deserialize)]
@@ -74,7 +84,7 @@ pub struct DepthPlan {
 }
 
 /// One network.
-#[derive(Clone, Debug, PartialEq, Serialize)]
+#[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
 pub struct DepthRow {
     /// L.
     pub depth: usize,
@@ -83,7 +93,7 @@ pub struct DepthRow {
     /// Strength of its blocks.
     pub strength: f64,
     /// `nc1_quotient` of its features.
-    pub nc1_quotient: f64,
+    pub nc1_quotient: Option<f64>,
     /// `nc1_pinv` of its features.
     pub nc1_pinv: Option<f64>,
     /// `nc2_etf_err_W` of its head; of squared errors without bias `nc2_of_err_W`.
@@ -103,7 +113,7 @@ pub struct DepthRow {
     /// Length of the gradient at the end.
     pub gradient_norm: f64,
     /// `nc1_quotient` after each block.
-    pub nc1_of_layers: Vec<f64>,
+    pub nc1_of_layers: Vec<Option<f64>>,
 }
 
 /// A power of depth: slope of the logarithms.
@@ -111,7 +121,7 @@ pub struct DepthRow {
 pub struct Slope {
     /// Mean over seeds.
     pub slope: f64,
-    /// Bounds of 95 %, from the deviation over seeds; none of one seed.
+    /// Bounds of 95 %, by Student's t from the deviation over seeds; none of one seed.
     pub interval: Option<[f64; 2]>,
 }
 
@@ -128,16 +138,45 @@ pub struct DepthResult {
     pub hidden_penalty_slope: Option<Slope>,
 }
 
-/// Trains all networks of a plan, several at a time; results depend on the plan alone.
+/// What an experiment runs in.
+pub struct Surroundings<'a> {
+    /// Told of finished networks, and of all.
+    pub progress: &'a (dyn Fn(u64, u64) + Sync),
+    /// Whether to stop.
+    pub stop: &'a (dyn Fn() -> bool + Sync),
+    /// Keeps finished networks, and gives those that it has.
+    pub store: &'a Store,
+    /// Names everything that networks of this experiment depend on, but depth and seed.
+    pub identity: &'a Fingerprint,
+    /// The networks that are trained here; the others have to be in the store.
+    pub shard: Shard,
+}
+
+/// What came out of a process.
+#[derive(Clone, Debug, PartialEq)]
+pub enum DepthOutcome {
+    /// All networks are known.
+    Complete(DepthResult),
+    /// Those of other shards are missing.
+    Part {
+        /// Known networks.
+        known: usize,
+        /// All networks.
+        total: usize,
+    },
+}
+
+/// Trains the networks of a plan, several at a time; results depend on the plan alone.
 ///
 /// # Errors
-/// [`CollapseError::Setting`] for unusable numbers, [`CollapseError::Interrupted`].
+/// [`CollapseError::Setting`] for unusable numbers, [`CollapseError::Interrupted`],
+/// [`CollapseError::Store`].
 pub fn experiment(
     plan: &DepthPlan,
     data: &DepthData,
     key: RngKey,
-    (progress, stop): (&(dyn Fn(u64, u64) + Sync), &(dyn Fn() -> bool + Sync)),
-) -> Result<DepthResult, CollapseError> {
+    around: &Surroundings<'_>,
+) -> Result<DepthOutcome, CollapseError> {
     let mut runs: Vec<(usize, u64)> = Vec::new();
     for &depth in &plan.depths {
         runs.extend((0..plan.seeds).map(|seed| (depth, seed)));
@@ -145,24 +184,48 @@ pub fn experiment(
     // The deepest first, so that the last work items are short.
     let mut order: Vec<(usize, (usize, u64))> = runs.iter().copied().enumerate().collect();
     order.sort_by_key(|(_, (depth, _))| std::cmp::Reverse(*depth));
-    let (done, total) = (AtomicU64::new(0), runs.len() as u64);
+    let (done, total) = (AtomicU64::new(0), runs.len());
     let rows = parallel::map(order, |_, (place, run)| {
-        let row = run_one(plan, data, run, (key, stop));
-        progress(done.fetch_add(1, Ordering::Relaxed) + 1, total);
+        let row = known_or_trained(plan, data, (place, run), key, around);
+        (around.progress)(done.fetch_add(1, Ordering::Relaxed) + 1, total as u64);
         (place, row)
     });
-    let mut rows: Vec<(usize, DepthRow)> = rows
+    let mut rows: Vec<(usize, Option<DepthRow>)> = rows
         .into_iter()
         .map(|(place, row)| Ok((place, row?)))
         .collect::<Result<_, CollapseError>>()?;
     rows.sort_by_key(|(place, _)| *place);
-    let rows: Vec<DepthRow> = rows.into_iter().map(|(_, row)| row).collect();
-    Ok(DepthResult {
-        nc1_slope: slope(&rows, plan.seeds, |row| Some(row.nc1_quotient)),
+    let rows: Vec<DepthRow> = rows.into_iter().filter_map(|(_, row)| row).collect();
+    if rows.len() < total {
+        return Ok(DepthOutcome::Part { known: rows.len(), total });
+    }
+    Ok(DepthOutcome::Complete(DepthResult {
+        nc1_slope: slope(&rows, plan.seeds, |row| row.nc1_quotient),
         gap_slope: slope(&rows, plan.seeds, |row| row.gap),
         hidden_penalty_slope: slope(&rows, plan.seeds, |row| Some(row.hidden_penalty)),
         rows,
-    })
+    }))
+}
+
+/// A network of the store, or a trained one if it is of this shard.
+fn known_or_trained(
+    plan: &DepthPlan,
+    data: &DepthData,
+    (place, run): (usize, (usize, u64)),
+    key: RngKey,
+    around: &Surroundings<'_>,
+) -> Result<Option<DepthRow>, CollapseError> {
+    let (depth, seed) = run;
+    let print = Fingerprint::of(&[("of", around.identity), ("depth", &depth), ("seed", &seed)]);
+    let piece = PieceKey::new(PIECE, print);
+    if !around.shard.owns(place) {
+        let read = |payload: Vec<u8>| {
+            serde_json::from_slice(&payload).map_err(|error| format!("no network: {error}"))
+        };
+        return Ok(around.store.decoded(&piece, read)?);
+    }
+    let train = || run_one(plan, data, run, (key, around.stop));
+    around.store.finished(&piece, train).map(Some)
 }
 
 fn run_one(
@@ -197,7 +260,7 @@ fn run_one(
         depth,
         seed,
         strength,
-        nc1_quotient: found.metrics.get("nc1_quotient").unwrap_or(f64::NAN),
+        nc1_quotient: found.metrics.get("nc1_quotient"),
         nc1_pinv: found.metrics.get("nc1_pinv"),
         nc2_head: found.metrics.get(frame),
         nc3_sample: found.metrics.get("nc3_sample_1mcos"),
@@ -228,7 +291,8 @@ fn slope(rows: &[DepthRow], seeds: u64, of: impl Fn(&DepthRow) -> Option<f64>) -
     let count = slopes.len() as f64;
     let mean = slopes.iter().sum::<f64>() / count;
     let variance = slopes.iter().map(|slope| (slope - mean).powi(2)).sum::<f64>() / (count - 1.0);
-    let half = NORMAL * (variance / count).sqrt();
+    let quantile = STUDENT.get(slopes.len().wrapping_sub(2)).copied().unwrap_or(NORMAL);
+    let half = quantile * (variance / count).sqrt();
     let interval = half.is_finite().then_some([mean - half, mean + half]);
     Some(Slope { slope: mean, interval })
 }

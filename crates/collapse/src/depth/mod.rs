@@ -16,6 +16,8 @@ mod tests;
 mod train;
 
 pub use data::DepthData;
-pub use experiment::{DepthPlan, DepthResult, DepthRow, Slope, StrengthRule, experiment};
+pub use experiment::{
+    DepthOutcome, DepthPlan, DepthResult, DepthRow, Slope, StrengthRule, Surroundings, experiment,
+};
 pub use net::{Architecture, Norming, Objective, Penalty, RefNet, RefNetSpec};
 pub use train::{Trained, TrainingOptions, trained};

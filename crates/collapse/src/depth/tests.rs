@@ -1,6 +1,7 @@
 use super::*;
 use crate::golden::sets;
 use crate::optimum::{Fit, Gufm};
+use linwright_run::{Fingerprint, Shard, Store};
 use linwright_tensor::{Mat, RngKey};
 
 /// Two evaluations in double precision.
@@ -193,9 +194,17 @@ fn deeper_networks_collapse_more_and_stay_above_the_optimum() {
         hidden: 10,
         training: TrainingOptions { steps: 250, rate: 0.01, last_share: 0.02 },
     };
-    let go_on = || false;
-    let run = |plan: &DepthPlan| {
-        experiment(plan, &data, RngKey::new(1), (&|_, _| {}, &go_on)).expect("trains")
+    let (store, identity) = (Store::none(), Fingerprint::of(&[]));
+    let around = Surroundings {
+        progress: &|_, _| {},
+        stop: &|| false,
+        store: &store,
+        identity: &identity,
+        shard: Shard::WHOLE,
+    };
+    let run = |plan: &DepthPlan| match experiment(plan, &data, RngKey::new(1), &around) {
+        Ok(DepthOutcome::Complete(found)) => found,
+        other => panic!("{other:?}"),
     };
     let found = run(&plan);
     assert_eq!(found.rows.iter().map(|row| row.depth).collect::<Vec<_>>(), [2, 2, 6, 6]);
@@ -214,8 +223,48 @@ fn deeper_networks_collapse_more_and_stay_above_the_optimum() {
     let shrunk = run(&plan);
     assert_eq!(shrunk.rows[0].strength, 0.00125);
     assert!(shrunk.nc1_slope.is_none(), "one depth has no slope");
-    let stopped = experiment(&plan, &data, RngKey::new(1), (&|_, _| {}, &|| true));
+    let stopped = Surroundings { stop: &|| true, ..around };
+    let stopped = experiment(&plan, &data, RngKey::new(1), &stopped);
     assert!(matches!(stopped, Err(crate::CollapseError::Interrupted)));
     let gufm = Gufm { classes: 3, strength: 0.005, norm: 10f64.sqrt(), fit: Fit::CrossEntropy };
     assert!(found.rows[3].objective > gufm.optimum().expect("an optimum").objective);
+}
+
+#[test]
+fn shares_of_an_experiment_make_the_bits_of_the_whole() {
+    let data = DepthData::generated((3, 4), (6, 1), 1.0, RngKey::new(3));
+    let plan = DepthPlan {
+        architecture: Architecture::Rn2,
+        depths: vec![2, 3],
+        seeds: 3,
+        strength: 0.005,
+        rule: StrengthRule::Constant,
+        head_strength: None,
+        biases: true,
+        fit: Fit::SquaredError,
+        norming: Norming::Before,
+        norm: 6f64.sqrt(),
+        hidden: 5,
+        training: TrainingOptions { steps: 20, ..TrainingOptions::default() },
+    };
+    let folder = tempfile::tempdir().expect("a folder");
+    let (none, kept) = (Store::none(), Store::at(folder.path()));
+    let identity = Fingerprint::of(&[("test", &1)]);
+    let part = |store: &Store, shard: Shard, stop: &(dyn Fn() -> bool + Sync)| {
+        let progress = |_, _| {};
+        let identity = &identity;
+        let around = Surroundings { progress: &progress, stop, store, identity, shard };
+        experiment(&plan, &data, RngKey::new(2), &around)
+    };
+    let whole = part(&none, Shard::WHOLE, &|| false).expect("trains");
+    assert!(matches!(whole, DepthOutcome::Complete(_)));
+    let first = part(&kept, Shard::new(1, 4).expect("a shard"), &|| false).expect("trains");
+    assert_eq!(first, DepthOutcome::Part { known: 2, total: 6 });
+    let alone = part(&none, Shard::new(1, 4).expect("a shard"), &|| false).expect("trains");
+    assert_eq!(alone, first);
+    let rest = part(&kept, Shard::WHOLE, &|| false).expect("trains");
+    assert_eq!(rest, whole);
+    // All is known now, so nothing is trained that could be stopped.
+    assert_eq!(part(&kept, Shard::WHOLE, &|| true).expect("is known"), whole);
+    assert!(part(&none, Shard::WHOLE, &|| true).is_err());
 }

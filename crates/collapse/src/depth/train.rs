@@ -41,7 +41,7 @@ pub struct Trained {
     /// Metrics of its features and head.
     pub metrics: Metrics,
     /// `nc1_quotient` after each block.
-    pub nc1_of_layers: Vec<f64>,
+    pub nc1_of_layers: Vec<Option<f64>>,
 }
 
 /// Trains a network from random parameters.
@@ -82,7 +82,7 @@ pub fn trained(
     let (metrics, accuracy) = measure(&pass.features, data, Some(&head))?;
     let nc1 = |layer: &Mat<f64>| {
         let (metrics, _) = measure(layer, data, None)?;
-        Ok(metrics.get("nc1_quotient").unwrap_or(f64::NAN))
+        Ok(metrics.get("nc1_quotient"))
     };
     Ok(Trained {
         objective,

@@ -182,6 +182,15 @@ pub(super) fn structure_error(a: &Mat<f64>, b: &Mat<f64>, aim: Aim) -> f64 {
     };
     let rows = Rows::new(a, b);
     let size = rows.squares().sqrt();
+    if std::ptr::eq(a, b) {
+        // A symmetric matrix: half of it, twice, and the diagonal.
+        let add = |sum: &mut f64, _: usize, _: usize, product: f64| {
+            *sum += (product / size - other).powi(2);
+        };
+        let half = rows.visit(Pairs::Unordered, add).into_iter().sum::<f64>();
+        let diagonal = (0..a.rows()).map(|k| (dot(a.row(k), a.row(k)) / size - own).powi(2));
+        return (2.0 * half + diagonal.sum::<f64>()).sqrt();
+    }
     let add = |sum: &mut f64, i: usize, j: usize, product: f64| {
         let aim = if i == j { own } else { other };
         *sum += (product / size - aim).powi(2);

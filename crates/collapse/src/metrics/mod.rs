@@ -21,6 +21,7 @@ mod variability;
 pub use catalogue::{METRICS, MetricName};
 pub(crate) use duality::duality;
 pub(crate) use frames::{Prefix, floor, frames};
+pub use variability::{ClassDistance, class_distance};
 
 use crate::{ClassStatistics, CollapseError};
 use linwright_tensor::Mat;

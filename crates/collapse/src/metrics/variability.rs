@@ -42,10 +42,10 @@ pub(super) fn variability(statistics: &ClassStatistics) -> Result<Metrics, Colla
     let variances = statistics.variances();
     let of_classes = variances.iter().sum::<f64>() / classes as f64;
     all.put("nc1_quotient_class_mean", of_classes / between);
-    let (mean, max, coincident) = class_distance(&means, &variances);
-    all.put("cdnv_mean", mean);
-    all.put("cdnv_max", max);
-    all.put("coincident_pairs", coincident as f64);
+    let distance = of_pairs(&means, &variances);
+    all.put("cdnv_mean", distance.mean);
+    all.put("cdnv_max", distance.max);
+    all.put("coincident_pairs", distance.coincident as f64);
     all.put("rank_means", spectrum.rank as f64);
     all.put("effective_rank_means", spectrum.effective_rank());
     all.put("within_trace", statistics.within_trace());
@@ -126,9 +126,24 @@ struct PairSums {
     coincident: u64,
 }
 
-/// Mean and maximum of the class-distance normalised variance over pairs of different means, and
-/// the number of pairs of equal ones.
-fn class_distance(means: &Mat<f64>, variances: &[f64]) -> (f64, f64, u64) {
+/// Class-distance normalised variance over pairs of classes.
+#[derive(Clone, Copy, Debug, PartialEq)]
+pub struct ClassDistance {
+    /// Mean over pairs of different means.
+    pub mean: f64,
+    /// Largest.
+    pub max: f64,
+    /// Pairs of equal means, which are left out.
+    pub coincident: u64,
+}
+
+/// The class-distance normalised variance alone, `cdnv_mean` and `cdnv_max` of all metrics.
+#[must_use]
+pub fn class_distance(statistics: &ClassStatistics) -> ClassDistance {
+    of_pairs(&statistics.centred_means(), &statistics.variances())
+}
+
+fn of_pairs(means: &Mat<f64>, variances: &[f64]) -> ClassDistance {
     let squares: Vec<f64> = (0..means.rows()).map(|k| dot(means.row(k), means.row(k))).collect();
     let tiles = Rows::new(means, means).visit(Pairs::Unordered, |sums: &mut PairSums, i, j, g| {
         let both = squares[i] + squares[j];
@@ -147,5 +162,6 @@ fn class_distance(means: &Mat<f64>, variances: &[f64]) -> (f64, f64, u64) {
     let coincident: u64 = tiles.iter().map(|sums| sums.coincident).sum();
     let pairs = (means.rows() * (means.rows() - 1) / 2) as f64 - coincident as f64;
     let total: f64 = tiles.iter().map(|sums| sums.total).sum();
-    (total / pairs, tiles.iter().map(|sums| sums.max).fold(0.0, f64::max), coincident)
+    let max = tiles.iter().map(|sums| sums.max).fold(0.0, f64::max);
+    ClassDistance { mean: total / pairs, max, coincident }
 }

@@ -1,5 +1,6 @@
 //! Reports of collapse, from the results that commands save.
 
+mod relate;
 mod watch;
 
 use crate::METRICS;
@@ -67,6 +68,7 @@ pub fn document(value: &Value) -> Document {
     let (blocks, series) = match value[KEY].as_str() {
         Some("depth") => (depth_blocks(value), names(&DEPTH_DRAWN)),
         Some("watch") => watch::blocks_and_series(value),
+        Some("relate") => (relate::blocks(value), Vec::new()),
         _ => (blocks(value), names(&DRAWN)),
     };
     Document { blocks, series, ..Document::default() }
@@ -117,7 +119,35 @@ fn depth_blocks(value: &Value) -> Vec<Block> {
     let table = Table::new("Networks", columns).with(rows.iter().map(row));
     blocks.push(Block::Details { summary: "Each network".into(), table });
     blocks.extend(depth_figure(rows));
+    blocks.extend(through_the_deepest(rows));
     blocks
+}
+
+/// NC1 after blocks 1, 2, 4, 8, ... and the last of the deepest networks.
+fn through_the_deepest(rows: &[Value]) -> Option<Block> {
+    let deepest = depths(rows).last().copied()?;
+    let own = rows.iter().filter(|row| row["depth"].as_u64() == Some(deepest));
+    let own: Vec<&[Value]> =
+        own.filter_map(|row| row["nc1_of_layers"].as_array().map(Vec::as_slice)).collect();
+    let last = own.first()?.len();
+    let mut after: Vec<usize> = (0..).map(|i| 1 << i).take_while(|block| *block < last).collect();
+    after.push(last);
+    if last < 2 {
+        return None;
+    }
+    let cell = |block: usize| {
+        let values = own.iter().filter_map(|layers| layers.get(block - 1)?.as_f64());
+        with_deviation(mean_and_deviation(&values.collect::<Vec<f64>>()))
+    };
+    let columns = std::iter::once(("depth".to_owned(), true));
+    let columns = columns.chain(after.iter().map(|block| (format!("block {block}"), true)));
+    let columns: Vec<(String, bool)> = columns.collect();
+    let columns: Vec<(&str, bool)> =
+        columns.iter().map(|(head, is)| (head.as_str(), *is)).collect();
+    let row = std::iter::once(deepest.to_string()).chain(after.iter().map(|block| cell(*block)));
+    Some(Block::Table(
+        Table::new("NC1 through the deepest networks", columns).with([row.collect()]),
+    ))
 }
 
 /// The depths of rows, ascending.
@@ -131,11 +161,22 @@ fn depths(rows: &[Value]) -> Vec<u64> {
 /// Mean and deviation over the seeds of a depth.
 fn over_seeds(rows: &[Value], depth: u64, name: &str) -> (f64, Option<f64>) {
     let own = rows.iter().filter(|row| row["depth"].as_u64() == Some(depth));
-    let values: Vec<f64> = own.filter_map(|row| row[name].as_f64()).collect();
+    mean_and_deviation(&own.filter_map(|row| row[name].as_f64()).collect::<Vec<f64>>())
+}
+
+fn mean_and_deviation(values: &[f64]) -> (f64, Option<f64>) {
     let count = values.len() as f64;
     let mean = values.iter().sum::<f64>() / count;
     let squares: f64 = values.iter().map(|value| (value - mean).powi(2)).sum();
     (mean, (values.len() > 1).then(|| (squares / (count - 1.0)).sqrt()))
+}
+
+fn with_deviation(of: (f64, Option<f64>)) -> String {
+    match of {
+        (mean, _) if !mean.is_finite() => "-".to_owned(),
+        (mean, None) => scientific(mean),
+        (mean, Some(deviation)) => format!("{} ± {}", scientific(mean), significant(deviation, 2)),
+    }
 }
 
 /// A row for each depth.
@@ -143,11 +184,7 @@ fn by_depth(rows: &[Value]) -> Table {
     let measured = DEPTH_COLUMNS.iter().filter(|(name, _)| !matches!(*name, "depth" | "seed"));
     let columns: Vec<_> = measured.clone().map(|(_, head)| (*head, true)).collect();
     let columns = std::iter::once(("depth", true)).chain(columns);
-    let cell = |depth: u64, name: &str| match over_seeds(rows, depth, name) {
-        (mean, _) if !mean.is_finite() => "-".to_owned(),
-        (mean, None) => scientific(mean),
-        (mean, Some(deviation)) => format!("{} ± {}", scientific(mean), significant(deviation, 2)),
-    };
+    let cell = |depth: u64, name: &str| with_deviation(over_seeds(rows, depth, name));
     let row = |depth: u64| {
         let cells = measured.clone().map(|(name, _)| cell(depth, name));
         std::iter::once(depth.to_string()).chain(cells).collect()

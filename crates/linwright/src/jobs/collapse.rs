@@ -96,6 +96,7 @@ impl From<CollapseError> for Failure {
         match error {
             CollapseError::Interrupted => Self::interrupted(message).not_resumable(),
             CollapseError::File(error) => error.into(),
+            CollapseError::Store(error) => error.into(),
             CollapseError::Net(error) => error.into(),
             CollapseError::Train(error) => Self::from(error).not_resumable(),
             CollapseError::Setting { .. } => Self::usage(message),

@@ -169,6 +169,7 @@ jobs! {
     collapse_depth => CollapseDepth;
     collapse_lm => CollapseLm;
     collapse_watch => CollapseWatch;
+    collapse_relate => CollapseRelate;
     flow_train => FlowTrain;
     flow_eval => FlowEval;
     flow_sample => FlowSample;

@@ -190,12 +190,18 @@ impl JobList {
             let before = &self.entries[..index];
             let mut options = Map::new();
             for (key, value) in &entry.options {
-                let value = match reference(value) {
-                    None => value.clone(),
+                let with_path = |value: &Value| match reference(value) {
+                    None => Ok(value.clone()),
                     Some(reference) => {
                         let path = reference.path(entry, key, before, &resolved)?;
-                        Value::String(path.display().to_string())
+                        Ok(Value::String(path.display().to_string()))
                     }
+                };
+                let value = match value {
+                    Value::Array(items) => {
+                        items.iter().map(with_path).collect::<Result<_, Failure>>()?
+                    }
+                    value => with_path(value)?,
                 };
                 options.insert(key.clone(), value);
             }
@@ -223,7 +229,7 @@ impl JobList {
         let mut shares: Vec<usize> = Vec::new();
         let mut next = 0;
         for entry in &self.entries {
-            let earlier = entry.options.values().filter_map(reference).filter_map(|reference| {
+            let earlier = entry.options.values().flat_map(references).filter_map(|reference| {
                 self.entries.iter().position(|other| other.name == reference.from)
             });
             let mut earlier: Vec<usize> =
@@ -396,6 +402,17 @@ fn reference(value: &Value) -> Option<Reference<'_>> {
     let from = map.get("from")?.as_str()?;
     let is_reference = map.keys().all(|key| key == "from" || key == "file");
     is_reference.then(|| Reference { from, file: map.get("file").and_then(Value::as_str) })
+}
+
+/// The references of an option: itself, or items of its list.
+fn references(value: &Value) -> Vec<Reference<'_>> {
+    let items = value.as_array().map_or(std::slice::from_ref(value), Vec::as_slice);
+    items.iter().filter_map(reference).collect()
+}
+
+/// Whether the value of an option refers to other jobs.
+pub(crate) fn is_reference(value: &Value) -> bool {
+    !references(value).is_empty()
 }
 
 impl Reference<'_> {

@@ -8,6 +8,7 @@ mod set;
 mod study;
 mod sweeps;
 
+pub(crate) use list::is_reference;
 pub use list::{Entry, JobList};
 pub use presets::{PRESETS, Preset};
 pub use reference::{page, schema};

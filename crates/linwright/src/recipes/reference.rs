@@ -71,7 +71,10 @@ fn with_references(mut schema: Value) -> Value {
     });
     let options = schema.get_mut("properties").and_then(Value::as_object_mut);
     for option in options.into_iter().flat_map(Map::values_mut) {
-        let plain = option.take();
+        let mut plain = option.take();
+        if let Some(items) = plain.get_mut("items") {
+            *items = json!({ "anyOf": [items.take(), reference] });
+        }
         *option = json!({ "anyOf": [plain, reference] });
     }
     schema
@@ -135,7 +138,7 @@ jobs:
 - A job is the name of a command with its options. An option has one name everywhere: `num_tokens` here,
   `--num-tokens` on the command line. `--print-recipe` prints any command of this page as a recipe.
 - `{from: NAME}` stands for what an earlier job wrote: its directory, for `sweep` its `result.json`, for `plan` its
-  `edits.json`; `{from: NAME, file: FILE}` for a file in its directory.
+  `edits.json`; `{from: NAME, file: FILE}` for a file in its directory. Items of lists can be references, too.
 - Keys beside the jobs are options of every job that has them and does not give them.
 - `stages` in place of `jobs` is a pipeline: a stage without `model` works on the model that the stages before it
   wrote, the first on that of the recipe, and `baseline: true` is the latter.

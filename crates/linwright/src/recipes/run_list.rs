@@ -1,6 +1,6 @@
 //! Runs a recipe of jobs: each job once, in order, and a report of all.
 
-use super::list::{Entry, JobList, Resolved};
+use super::list::{Entry, JobList, Resolved, is_reference};
 use crate::jobs::inputs::{InputHash, is_local};
 use crate::jobs::outcome::{text, write_pages};
 use crate::jobs::{Failure, Outcome, Session, command, measured, recipe_of, shards, to_yaml};
@@ -95,7 +95,7 @@ fn costs(
     for (entry, line) in list.entries.iter().zip(&commands) {
         blocks.push(text([format!("{}: {line}", entry.name)]));
         let has_estimate = (entry.verb.fields)().iter().any(|field| field.key == "dry_run");
-        let waits = entry.options.values().any(|value| value.get("from").is_some());
+        let waits = entry.options.values().any(is_reference);
         if waits || !has_estimate {
             continue;
         }
@@ -143,7 +143,7 @@ fn recorded(entry: &Entry, resolved: &Resolved) -> Map<String, Value> {
     for options in recipe.values_mut().filter_map(Value::as_object_mut) {
         for (key, value) in options.iter_mut() {
             let given = entry.options.iter().find(|(name, _)| name.replace('-', "_") == *key);
-            if let Some((_, reference)) = given.filter(|(_, given)| given.get("from").is_some()) {
+            if let Some((_, reference)) = given.filter(|(_, given)| is_reference(given)) {
                 value.clone_from(reference);
             }
         }

@@ -1289,14 +1289,15 @@ class CollapseJobs:
     ) -> Result:
         """Measure neural collapse of a language model by layer: contexts are samples, next tokens their classes.
 
-        One forward pass adds the hidden states of all layers to sums by class, 16 bytes for each class, feature and layer. With more classes than features no simplex exists: read nc2_etf_err_M beside its floor and that of random frames.
+        Of an encoder, which predicts no next token, the classes are the tokens themselves. One forward pass adds the hidden states of all layers to sums by class, 16 bytes for each class, feature and layer, and as many for permuted classes, the baseline. With more classes than features no simplex exists: read nc2_etf_err_M beside its floor and that of random frames.
 
         Args:
             text: Text: a plain file as one document, rows with a `text` field (JSONL, CSV, TSV, Parquet,
                 Arrow), or `pocket`.
             text_field: Field or column with the text [default: text].
-            layers: Only these layers, such as 3,5 or 0-7; what the head reads is always measured.
-            window: Tokens of a window: contexts end at its start.
+            layers: Only what these layers give, such as 3,5 or 0-7, and not what the first one reads; what
+                the head reads is always measured.
+            window: Tokens of a window: contexts begin at its start.
             num_tokens: Use at most this many tokens of the text.
             min_count: Leave out tokens that come next less often.
             max_count: Leave out tokens that come next more often.

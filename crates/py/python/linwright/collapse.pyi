@@ -161,6 +161,10 @@ def depth(
     steps: int = 1200,
     rate: float = 0.005,
     features: StrPath | None = None,
+    images: StrPath | None = None,
+    labels: StrPath | None = None,
+    resize: Text | None = None,
+    texts: StrPath | Sequence[StrPath] = (),
     classes: int = 4,
     per_class: int = 15,
     width: int = 32,
@@ -169,11 +173,12 @@ def depth(
     seed: int = 0,
     output: StrPath | None = None,
     force: bool = False,
+    shard: str | None = None,
     progress: Progress = None,
 ) -> Result:
     """Train regularised reference networks of several depths, and tell how collapse depends on depth.
 
-    With one map for each block and a constant penalty, networks approach the optimum of `collapse gufm` as they get deeper; with two maps only if the penalty shrinks with depth (--strength-rule over-depth). Slopes are of logarithms, with intervals over seeds.
+    With one map for each block and a constant penalty, networks approach the optimum of `collapse gufm` as they get deeper; with two maps only if the penalty shrinks with depth (--strength-rule over-depth). Slopes are of logarithms, with intervals over seeds. Interrupted, the same command resumes with the networks that are trained.
 
     Args:
         architecture: Residual networks of one or two maps for each block, or transformers: with one map
@@ -191,14 +196,23 @@ def depth(
         steps: Updates of each network, with all examples.
         rate: Step size of Adam, which falls along a cosine to a fiftieth.
         features: Safetensors with `features` and `labels` as inputs, instead of generated ones.
+        images: Images as inputs, --per-class of each class, drawn: an idx or npy file, binary records
+            of CIFAR, or a folder with a sub-folder of PNG files for each class.
+        labels: Their labels [default: the file beside one called ..images-idx3.., or in the images].
+        resize: Resize the images to this height and width, such as `8,8`.
+        texts: Texts as inputs, each a class: --per-class pieces of consecutive words, drawn, whose
+            words are random vectors.
         classes: Generated classes, of normal centres.
-        per_class: Generated examples of each class.
-        width: Width of generated inputs and so of the networks.
+        per_class: Generated or drawn examples of each class.
+        width: Width of generated inputs and of words, and so of the networks.
         noise: Deviation of generated examples from their centre.
-        tokens: Tokens of an example, for transformers [default: 6].
+        tokens: Tokens of an example, for transformers; of images equal parts [default: 6].
         seed: Seed of data and parameters.
-        output: Also write the result as JSON to this file, which `linwright report` renders.
+        output: Also write the result as JSON to this file, which `linwright report` renders; with
+            --shard a directory of trained networks for `linwright merge`.
         force: Overwrite an existing file.
+        shard: Do one of N shares of the work, as `i/N` counted from 0, into output; merge() makes the
+            result of all.
         progress: How to tell progress: a function of step, done and total, True for a bar, False for
             silence.
     """
@@ -224,7 +238,7 @@ def lm(
 ) -> Result:
     """Measure neural collapse of a language model by layer: contexts are samples, next tokens their classes.
 
-    One forward pass adds the hidden states of all layers to sums by class, 16 bytes for each class, feature and layer. With more classes than features no simplex exists: read nc2_etf_err_M beside its floor and that of random frames.
+    Of an encoder, which predicts no next token, the classes are the tokens themselves. One forward pass adds the hidden states of all layers to sums by class, 16 bytes for each class, feature and layer, and as many for permuted classes, the baseline. With more classes than features no simplex exists: read nc2_etf_err_M beside its floor and that of random frames.
 
     Args:
         model: A directory, a GGUF file, `pocket` for the built-in model, or `owner/name[@revision]` on
@@ -232,8 +246,9 @@ def lm(
         text: Text: a plain file as one document, rows with a `text` field (JSONL, CSV, TSV, Parquet,
             Arrow), or `pocket`.
         text_field: Field or column with the text [default: text].
-        layers: Only these layers, such as 3,5 or 0-7; what the head reads is always measured.
-        window: Tokens of a window: contexts end at its start.
+        layers: Only what these layers give, such as 3,5 or 0-7, and not what the first one reads; what
+            the head reads is always measured.
+        window: Tokens of a window: contexts begin at its start.
         num_tokens: Use at most this many tokens of the text.
         min_count: Leave out tokens that come next less often.
         max_count: Leave out tokens that come next more often.
@@ -262,6 +277,34 @@ def watch(
     Args:
         results: Results of `collapse measure` or `collapse lm`, or of an earlier `collapse watch`,
             whose rows come first; a checkpoint is called as its file, without the ending.
+        output: Also write the result as JSON to this file, which `linwright report` renders.
+        force: Overwrite an existing file.
+        progress: How to tell progress: a function of step, done and total, True for a bar, False for
+            silence.
+    """
+
+def relate(
+    *,
+    measured: StrPath | Sequence[StrPath],
+    sweeps: StrPath | Sequence[StrPath],
+    metric: Text = 'nc1_quotient',
+    draws: int = 10000,
+    seed: int = 0,
+    output: StrPath | None = None,
+    force: bool = False,
+    progress: Progress = None,
+) -> Result:
+    """Correlate the collapse of the input of each layer with what changing the layer costs in a sweep, in ranks over layers.
+
+    Beside it stand the same with layers in random order and with permuted classes, the number of the layer in place of the metric, what is left beyond it, and the middle 95 % over resampled layers. A model has few layers: read the range of random orders first.
+
+    Args:
+        measured: Results of `collapse lm` of one or several models, with all layers.
+        sweeps: The `result.json` of a sweep of each of these models, in the same order, which changed
+            each layer separately.
+        metric: Metric of the input of a layer.
+        draws: Random orders of layers, and resamples of layers.
+        seed: Seed of the draws.
         output: Also write the result as JSON to this file, which `linwright report` renders.
         force: Overwrite an existing file.
         progress: How to tell progress: a function of step, done and total, True for a bar, False for

@@ -1,5 +1,6 @@
 //! Collapse of reference networks over depths, strengths and seeds.
 
+mod inputs;
 mod run;
 
 use super::named::Names;
@@ -57,24 +58,41 @@ pub struct CollapseDepth {
     #[schemars(extend("x-value" = "FILE", "x-path" = true))]
     #[schemars(extend("x-conflicts" = ["classes", "per_class", "width", "noise"]))]
     pub features: Option<PathBuf>,
+    /// Images as inputs, --per-class of each class, drawn: an idx or npy file, binary records of
+    /// CIFAR, or a folder with a sub-folder of PNG files for each class.
+    #[schemars(extend("x-value" = "FILE", "x-path" = true))]
+    #[schemars(extend("x-conflicts" = ["features", "classes", "width", "noise"]))]
+    pub images: Option<PathBuf>,
+    /// Their labels [default: the file beside one called ..images-idx3.., or in the images].
+    #[schemars(extend("x-value" = "FILE", "x-path" = true, "x-requires" = ["images"]))]
+    pub labels: Option<PathBuf>,
+    /// Resize the images to this height and width, such as `8,8`.
+    #[schemars(extend("x-value" = "H,W", "x-requires" = ["images"]))]
+    pub resize: Option<String>,
+    /// Texts as inputs, each a class: --per-class pieces of consecutive words, drawn, whose words
+    /// are random vectors.
+    #[schemars(extend("x-value" = "FILE", "x-path" = true, "x-whole" = true, "x-many" = true))]
+    #[schemars(extend("x-conflicts" = ["features", "images", "classes", "noise"]))]
+    pub texts: Vec<PathBuf>,
     /// Generated classes, of normal centres.
     #[schemars(range(min = 2), extend("x-value" = "K"))]
     pub classes: usize,
-    /// Generated examples of each class.
+    /// Generated or drawn examples of each class.
     #[schemars(range(min = 1), extend("x-value" = "N"))]
     pub per_class: usize,
-    /// Width of generated inputs and so of the networks.
+    /// Width of generated inputs and of words, and so of the networks.
     #[schemars(range(min = 2), extend("x-value" = "D"))]
     pub width: usize,
     /// Deviation of generated examples from their centre.
     #[schemars(extend("x-hyphen" = true))]
     pub noise: f64,
-    /// Tokens of an example, for transformers [default: 6].
+    /// Tokens of an example, for transformers; of images equal parts [default: 6].
     #[schemars(range(min = 1), extend("x-value" = "T"))]
     pub tokens: Option<usize>,
     /// Seed of data and parameters.
     pub seed: u64,
-    /// Also write the result as JSON to this file, which `linwright report` renders.
+    /// Also write the result as JSON to this file, which `linwright report` renders; with --shard a
+    /// directory of trained networks for `linwright merge`.
     #[schemars(extend("x-short" = "o", "x-path" = true))]
     pub output: Option<PathBuf>,
     /// Overwrite an existing file.
@@ -99,6 +117,10 @@ impl Default for CollapseDepth {
             steps: 1200,
             rate: 0.005,
             features: None,
+            images: None,
+            labels: None,
+            resize: None,
+            texts: Vec::new(),
             classes: 4,
             per_class: 15,
             width: 32,
@@ -117,11 +139,14 @@ impl Job for CollapseDepth {
         collapse depends on depth.\n\n\
         With one map for each block and a constant penalty, networks approach the optimum of \
         `collapse gufm` as they get deeper; with two maps only if the penalty shrinks with depth \
-        (--strength-rule over-depth). Slopes are of logarithms, with intervals over seeds.";
+        (--strength-rule over-depth). Slopes are of logarithms, with intervals over seeds. \
+        Interrupted, the same command resumes with the networks that are trained.";
     const OUTPUT_ENDING: &str = ".json";
+    const HAS_SHARDS: bool = true;
 
     fn inputs(&self) -> Vec<PathBuf> {
-        self.features.iter().cloned().collect()
+        let files = [&self.features, &self.images, &self.labels].into_iter().flatten();
+        files.chain(&self.texts).cloned().collect()
     }
 
     fn run(&self, session: &mut Session<'_>) -> Result<Outcome, Failure> {

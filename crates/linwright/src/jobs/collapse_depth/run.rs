@@ -1,15 +1,19 @@
 //! The trainings, beside a thread that watches for interruptions.
 
 use super::CollapseDepth;
+use super::inputs::data;
 use crate::jobs::collapse::{check_result, reported};
 use crate::jobs::outcome::text;
-use crate::jobs::{Failure, Outcome, Session, outputs};
-use linwright_collapse::depth::{DepthData, DepthPlan, DepthResult, TrainingOptions, experiment};
-use linwright_collapse::{CollapseError, FeatureFile, report};
-use linwright_run::Monitor;
+use crate::jobs::{Failure, Outcome, Session, outputs, recipe_of, shards, store};
+use linwright_collapse::depth::{
+    DepthData, DepthOutcome, DepthPlan, DepthResult, Surroundings, TrainingOptions, experiment,
+};
+use linwright_collapse::{CollapseError, report};
 use linwright_run::atomic::write_atomic;
+use linwright_run::{Fingerprint, Monitor, Store};
 use linwright_tensor::RngKey;
 use serde_json::json;
+use std::path::Path;
 use std::sync::Mutex;
 use std::sync::atomic::{AtomicBool, Ordering};
 use std::sync::mpsc::{RecvTimeoutError, channel};
@@ -17,17 +21,41 @@ use std::time::Duration;
 
 /// Time between two looks at whether to stop.
 const LOOK: Duration = Duration::from_millis(100);
-/// Tokens of generated sequences.
-const TOKENS: usize = 6;
 
 pub(super) fn run(job: &CollapseDepth, session: &mut Session<'_>) -> Result<Outcome, Failure> {
-    let inputs = outputs::inputs_of(job, session);
-    check_result(job.output.as_ref(), job.force, &inputs, session)?;
     check(job)?;
+    check_output(job, session)?;
     let key = RngKey::new(job.seed).fold("depth");
     let data = data(job, key)?;
-    let width = data.x.cols();
-    let plan = DepthPlan {
+    let plan = plan(job, data.x.cols());
+    let identity = Fingerprint::of(&[
+        ("version", &session.build().version),
+        ("job", &recipe_of(job)),
+        ("data", &session.data()),
+    ]);
+    let work = Work { plan, data, key, identity };
+    if let (false, Some(output)) = (session.shard().is_whole(), &job.output) {
+        return shard(&work, output, session);
+    }
+    let unfinished = store::unfinished(job, job.output.as_deref(), session)?;
+    let store = unfinished.path().map_or_else(Store::none, Store::at);
+    let store = store.reading_also(shards::sources(session, Path::new("")));
+    match whole(job, &work, &store, session) {
+        Ok(outcome) => unfinished.finish().map(|()| outcome).map_err(Failure::from),
+        Err(failure) => Err(store::tidy(unfinished, failure)),
+    }
+}
+
+/// What is trained, and the fingerprint of all of it.
+struct Work {
+    plan: DepthPlan,
+    data: DepthData,
+    key: RngKey,
+    identity: Fingerprint,
+}
+
+fn plan(job: &CollapseDepth, width: usize) -> DepthPlan {
+    DepthPlan {
         architecture: job.architecture,
         depths: job.depths.clone(),
         seeds: job.seeds,
@@ -40,18 +68,60 @@ pub(super) fn run(job: &CollapseDepth, session: &mut Session<'_>) -> Result<Outc
         norm: job.norm.unwrap_or((width as f64).sqrt()),
         hidden: job.hidden.unwrap_or(width),
         training: TrainingOptions { steps: job.steps, rate: job.rate, ..Default::default() },
-    };
+    }
+}
+
+/// Checks before anything is trained that the output can be written: a result, or the directory of
+/// a shard.
+fn check_output(job: &CollapseDepth, session: &mut Session<'_>) -> Result<(), Failure> {
+    let inputs = outputs::inputs_of(job, session);
+    if session.shard().is_whole() {
+        return check_result(job.output.as_ref(), job.force, &inputs, session);
+    }
+    shards::output_of(session, job.output.as_deref())?;
+    job.output.iter().try_for_each(|path| shards::check_directory(path, &inputs, session))
+}
+
+/// Trains the networks of a shard, which its directory keeps.
+fn shard(work: &Work, output: &Path, session: &mut Session<'_>) -> Result<Outcome, Failure> {
+    std::fs::create_dir_all(output)
+        .map_err(|error| Failure::io(&output.display().to_string(), &error))?;
+    shards::mark(session, output)?;
     session.step("training");
-    let found = watched(&plan, &data, key, session)?;
+    match watched(work, &Store::at(output), session)? {
+        DepthOutcome::Complete(found) => {
+            let count = found.rows.len();
+            session.finish();
+            shards::part(session, output, count, count)
+        }
+        DepthOutcome::Part { known, total } => {
+            session.finish();
+            shards::part(session, output, known, total)
+        }
+    }
+}
+
+/// Trains all networks that the store lacks, and writes the result.
+fn whole(
+    job: &CollapseDepth,
+    work: &Work,
+    store: &Store,
+    session: &mut Session<'_>,
+) -> Result<Outcome, Failure> {
+    session.step("training");
+    let found = match watched(work, store, session)? {
+        DepthOutcome::Complete(found) => found,
+        DepthOutcome::Part { .. } => unreachable!("a whole job trains all networks"),
+    };
     session.finish();
     let result = json!({
         "schema": 1,
         "linwright": session.build().version,
         report::KEY: "depth",
-        "plan": plan,
-        "examples": data.labels.len(),
-        "classes": data.classes,
-        "tokens": data.tokens,
+        "plan": work.plan,
+        "examples": work.data.labels.len(),
+        "classes": work.data.classes,
+        "tokens": work.data.tokens,
         "rows": found.rows,
         "nc1_slope": found.nc1_slope,
         "gap_slope": found.gap_slope,
@@ -91,32 +161,17 @@ fn check(job: &CollapseDepth) -> Result<(), Failure> {
         return Err(Failure::usage(format!("--tokens: {name} reads single rows"))
             .hint("give --architecture t11, t12 or t22"));
     }
-    Ok(())
-}
-
-fn data(job: &CollapseDepth, key: RngKey) -> Result<DepthData, Failure> {
-    let tokens = match job.architecture.is_transformer() {
-        true => job.tokens.unwrap_or(TOKENS),
-        false => 1,
-    };
-    if let Some(path) = &job.features {
-        let file = FeatureFile::open(path, None, None)?;
-        return Ok(DepthData::of_source(&file, file.classes, tokens)?);
+    match job.texts.len() {
+        1 => Err(Failure::usage("--texts: one text is one class").hint("give two or more")),
+        _ => Ok(()),
     }
-    let sizes = (job.classes, job.per_class);
-    Ok(DepthData::generated(sizes, (job.width, tokens), job.noise, key.fold("data")))
 }
 
 /// Trains in another thread, so that this one can tell progress and stop it.
-fn watched(
-    plan: &DepthPlan,
-    data: &DepthData,
-    key: RngKey,
-    session: &mut Session<'_>,
-) -> Result<DepthResult, CollapseError> {
+fn watched(work: &Work, store: &Store, session: &mut Session<'_>) -> Result<DepthOutcome, Failure> {
     let (stop, (send, receive)) = (AtomicBool::new(false), channel());
-    let send = Mutex::new(send);
-    std::thread::scope(|scope| {
+    let (send, shard) = (Mutex::new(send), session.shard());
+    let found = std::thread::scope(|scope| {
         let is_stopped = || stop.load(Ordering::Relaxed);
         let worker = scope.spawn(move || {
             let progress = |done, total| {
@@ -124,7 +179,14 @@ fn watched(
                 let sender = send.lock().unwrap_or_else(std::sync::PoisonError::into_inner);
                 let _ = sender.send((done, total));
             };
-            experiment(plan, data, key, (&progress, &is_stopped))
+            let around = Surroundings {
+                progress: &progress,
+                stop: &is_stopped,
+                store,
+                identity: &work.identity,
+                shard,
+            };
+            experiment(&work.plan, &work.data, work.key, &around)
         });
         loop {
             match receive.recv_timeout(LOOK) {
@@ -137,6 +199,12 @@ fn watched(
             }
         }
         worker.join().unwrap_or_else(|panic| std::panic::resume_unwind(panic))
+    });
+    session.tell_damage(store);
+    // Finished networks are kept.
+    found.map_err(|error| match error {
+        CollapseError::Interrupted => Failure::from(error).resumable(),
+        other => other.into(),
     })
 }
 

@@ -1,5 +1,6 @@
 //! Collapse of a language model, whose classes are the next tokens.
 
+mod contexts;
 mod run;
 
 use super::collapse::CollapseOptions;
@@ -23,9 +24,10 @@ pub struct CollapseLm {
     /// Field or column with the text [default: text].
     #[schemars(extend("x-value" = "NAME"))]
     pub text_field: Option<String>,
-    /// Only these layers, such as 3,5 or 0-7; what the head reads is always measured.
+    /// Only what these layers give, such as 3,5 or 0-7, and not what the first one reads; what the
+    /// head reads is always measured.
     pub layers: Option<String>,
-    /// Tokens of a window: contexts end at its start.
+    /// Tokens of a window: contexts begin at its start.
     #[schemars(range(min = 2))]
     pub window: usize,
     /// Use at most this many tokens of the text.
@@ -76,8 +78,9 @@ impl Job for CollapseLm {
     const VERB: &str = "collapse-lm";
     const ABOUT: &str = "Measure neural collapse of a language model by layer: contexts are \
         samples, next tokens their classes.\n\n\
-        One forward pass adds the hidden states of all layers to sums by class, 16 bytes for each \
-        class, feature and layer. With more classes than features no simplex exists: read \
+        Of an encoder, which predicts no next token, the classes are the tokens themselves. One \
+        forward pass adds the hidden states of all layers to sums by class, 16 bytes for each \
+        class, feature and layer, and as many for permuted classes, the baseline. With more classes than features no simplex exists: read \
         nc2_etf_err_M beside its floor and that of random frames.";
     const OUTPUT_ENDING: &str = ".json";
     const MEASURED: &'static [&'static str] = &["seconds"];

@@ -1,13 +1,15 @@
 //! The passes over the text.
 
 use super::CollapseLm;
+use super::contexts::Contexts;
 use crate::jobs::collapse::{check_result, outcome};
 use crate::jobs::layers::parse_layers;
 use crate::jobs::source::{open_model, text_file};
 use crate::jobs::{Failure, Outcome, Session, outputs};
-use linwright_collapse::{ClassStatistics, ClassSums, Decisions, HeadRef, Keep, LayerReport};
+use linwright_collapse::{
+    ClassStatistics, ClassSums, Decisions, HeadRef, Keep, LayerReport, metrics,
+};
 use linwright_data::Corpus;
-use linwright_model::tokenizer::Bos;
 use linwright_model::{Batch, Transformer};
 use linwright_ops::NoProbe;
 use linwright_run::Monitor;
@@ -16,21 +18,40 @@ use serde_json::json;
 
 /// Tokens of a batch.
 const BATCH_TOKENS: usize = 2048;
-/// Rows that are widened at a time.
-const ROWS: usize = 512;
+/// Where hidden states are measured.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+enum Place {
+    /// What the first layer reads.
+    Embedding,
+    /// What a layer gives.
+    Layer(usize),
+    /// What the head reads: the last layer after the final norm.
+    Head,
+}
 
-/// A text in windows, with the class of each next token.
-struct Contexts {
-    /// Tokens that are read; the last one of a document is none.
-    windows: Vec<Vec<u32>>,
-    /// The class of the token after each of them, if it is kept.
-    labels: Vec<Vec<Option<u32>>>,
-    /// The tokens of the classes.
-    tokens: Vec<u32>,
-    /// Different next tokens, kept or not.
-    seen: usize,
-    /// Contexts, kept or not.
-    contexts: u64,
+impl Place {
+    fn name(self) -> String {
+        match self {
+            Self::Embedding => "embedding".into(),
+            Self::Layer(layer) => format!("layer {layer}"),
+            Self::Head => "input of the head".into(),
+        }
+    }
+
+    /// Layers that run before it.
+    fn depth(self, layers: usize) -> usize {
+        match self {
+            Self::Embedding => 0,
+            Self::Layer(layer) => layer + 1,
+            Self::Head => layers,
+        }
+    }
+}
+
+/// Sums of one place, and with permuted classes.
+struct Sums {
+    own: ClassSums,
+    permuted: Option<ClassSums>,
 }
 
 pub(super) fn run(job: &CollapseLm, session: &mut Session<'_>) -> Result<Outcome, Failure> {
@@ -39,56 +60,36 @@ pub(super) fn run(job: &CollapseLm, session: &mut Session<'_>) -> Result<Outcome
     session.step(&format!("loading {}", job.model));
     let model = open_model(&job.model, session)?;
     let decoder = &model.loaded.decoder;
-    check_model(decoder)?;
-    let layers = layers(job, decoder)?;
+    let places = places(job, decoder)?;
     session.step("reading the text");
     let field = job.text_field.as_deref();
     let (path, field) = text_file(&job.text, "stories-test.jsonl", field, session)?;
     let corpus = Corpus::open(&path, field)?;
-    let contexts = contexts(job, &corpus, &model, session)?;
+    let contexts = Contexts::of(job, &corpus, &model, session)?;
     let (classes, d) = (contexts.tokens.len(), decoder.config().hidden);
     let keep = if job.scatter { Keep::Scatter } else { Keep::Traces };
     let new = || ClassSums::new(classes, d, keep);
-    let mut sums: Vec<ClassSums> = (0..=layers.len()).map(|_| new()).collect();
+    let with_permuted = !job.options.no_baselines;
+    let of_place = |_: &Place| Sums { own: new(), permuted: with_permuted.then(new) };
+    let mut sums: Vec<Sums> = places.iter().map(of_place).collect();
     session.step("running the model");
     let (began, mut adding) = (session.seconds(), 0.0);
-    pass(decoder, &contexts, &layers, (session, &mut adding), &mut |place, x, labels| {
-        Ok(sums[place].add(x, labels)?)
+    pass(decoder, &contexts, &places, (session, &mut adding), &mut |place, rows| {
+        let Sums { own, permuted } = &mut sums[place];
+        own.add(rows.x, rows.labels)?;
+        permuted.iter_mut().try_for_each(|sums| sums.add(rows.x, rows.permuted))?;
+        Ok(())
     })?;
     let seconds = json!({ "model": session.seconds() - began - adding, "sums": adding });
-    let statistics: Vec<ClassStatistics> =
-        sums.into_iter().map(ClassSums::finish).collect::<Result<_, _>>()?;
-    let head: Option<Mat<f64>> = decoder.head_rows(&contexts.tokens).map(|rows| rows.cast());
-    let agreements = match job.decisions {
-        true => Some(decide(decoder, &contexts, &layers, (&statistics, head.as_ref()), session)?),
-        false => None,
-    };
-    let options = job.options.of_layer(keep);
-    let mut reports = Vec::new();
-    for (place, statistics) in statistics.iter().enumerate() {
-        let is_last = place == layers.len();
-        let name = match layers.get(place) {
-            Some(layer) => format!("layer {layer}"),
-            None => "input of the head".to_owned(),
-        };
-        session.step(&format!("measuring {name}"));
-        let head = head.as_ref().filter(|_| is_last).map(|rows| HeadRef { rows, bias: None });
-        let mut report = LayerReport::of(&name, statistics, None, head, options, session)?;
-        if let Some(agreements) = &agreements {
-            report.add_metrics(&agreements[place]);
-        }
-        if is_last && head.is_none() {
-            report.notes.push("the head reads something else than the normed rows: no NC3".into());
-        }
-        reports.push(report);
-    }
+    let reports = reports(job, (decoder, &contexts), &places, sums, session)?;
     session.finish();
     let about = json!({
         "model": session.portable(&job.model),
         "text": session.portable(&job.text),
         "text_sha256": corpus.sha256,
+        "classes_are": if decoder.config().is_causal() { "next tokens" } else { "own tokens" },
         "contexts": contexts.contexts,
-        "next_tokens": contexts.seen,
+        "tokens_seen": contexts.seen,
         "classes_kept": classes,
         "min_count": job.min_count,
         "max_count": job.max_count,
@@ -98,105 +99,83 @@ pub(super) fn run(job: &CollapseLm, session: &mut Session<'_>) -> Result<Outcome
     outcome("lm", (about, reports), job.output.as_ref(), session)
 }
 
-fn check_model(decoder: &Transformer) -> Result<(), Failure> {
-    if decoder.config().is_causal() {
-        return Ok(());
+/// Measures all places.
+fn reports(
+    job: &CollapseLm,
+    (decoder, contexts): (&Transformer, &Contexts),
+    places: &[Place],
+    sums: Vec<Sums>,
+    session: &mut Session<'_>,
+) -> Result<Vec<LayerReport>, Failure> {
+    let keep = if job.scatter { Keep::Scatter } else { Keep::Traces };
+    let (mut statistics, mut permuted) = (Vec::new(), Vec::new());
+    for sums in sums {
+        statistics.push(sums.own.finish()?);
+        permuted.push(sums.permuted);
     }
-    Err(Failure::general(match decoder.has_head() {
-        true => "collapse lm needs next tokens, and this is a masked language model",
-        false => "collapse lm needs next tokens, but this model has no head for them",
-    })
-    .hint("measure its features with `linwright collapse measure --features FILE`"))
+    let head: Option<Mat<f64>> = decoder.head_rows(&contexts.tokens).map(|rows| rows.cast());
+    let agreements = match job.decisions {
+        true => Some(decide(decoder, contexts, places, (&statistics, head.as_ref()), session)?),
+        false => None,
+    };
+    let options = job.options.of_layer(keep);
+    let mut reports = Vec::new();
+    for (index, (place, permuted)) in places.iter().zip(permuted).enumerate() {
+        session.step(&format!("measuring {}", place.name()));
+        let own = head.as_ref().filter(|_| *place == Place::Head);
+        let of_head = own.map(|rows| HeadRef { rows, bias: None });
+        let (name, own_statistics) = (place.name(), &statistics[index]);
+        let mut report = LayerReport::of(&name, own_statistics, None, of_head, options, session)?;
+        if let (Some(baselines), Some(permuted)) = (&mut report.baselines, permuted) {
+            baselines.shuffled_labels = Some(metrics(&permuted.finish()?, own)?);
+        }
+        if let Some(agreements) = &agreements {
+            report.add_metrics(&agreements[index]);
+        }
+        if *place == Place::Head && head.is_none() {
+            report.notes.push("no head reads the normed rows: no NC3".into());
+        }
+        reports.push(report);
+    }
+    Ok(reports)
 }
 
-fn layers(job: &CollapseLm, decoder: &Transformer) -> Result<Vec<usize>, Failure> {
+/// The places in the order of a pass.
+fn places(job: &CollapseLm, decoder: &Transformer) -> Result<Vec<Place>, Failure> {
     let count = decoder.config().layers.len();
     let mut layers = match &job.layers {
         Some(text) => parse_layers("layers", text)?,
         None => (0..count).collect(),
     };
     layers.sort_unstable();
-    match layers.last().filter(|last| **last >= count) {
-        Some(last) => Err(Failure::usage(format!("--layers: there is no layer {last}"))
-            .hint(format!("the model has layers 0 to {}", count.saturating_sub(1)))),
-        None => Ok(layers),
+    if let Some(last) = layers.last().filter(|last| **last >= count) {
+        return Err(Failure::usage(format!("--layers: there is no layer {last}"))
+            .hint(format!("the model has layers 0 to {}", count.saturating_sub(1))));
     }
+    let first = job.layers.is_none().then_some(Place::Embedding);
+    Ok(first.into_iter().chain(layers.into_iter().map(Place::Layer)).chain([Place::Head]).collect())
 }
 
-fn contexts(
-    job: &CollapseLm,
-    corpus: &Corpus,
-    model: &crate::jobs::source::OpenModel,
-    session: &Session<'_>,
-) -> Result<Contexts, Failure> {
-    let positions = model.loaded.decoder.config().max_positions;
-    let window = job.window.min(positions);
-    if window < job.window {
-        session.note(&format!("note: windows of {window} tokens, the positions of the model"));
-    }
-    let tokenizer = model.tokenizer()?;
-    let (mut windows, mut next): (Vec<Vec<u32>>, Vec<Vec<u32>>) = (Vec::new(), Vec::new());
-    let mut left = job.num_tokens.unwrap_or(usize::MAX);
-    for document in &corpus.documents {
-        let mut ids = tokenizer.encode_document(&document.text, Bos::Auto)?;
-        ids.truncate(left);
-        left -= ids.len();
-        for start in (0..ids.len().saturating_sub(1)).step_by(window) {
-            let end = (start + window).min(ids.len() - 1);
-            windows.push(ids[start..end].to_vec());
-            next.push(ids[start + 1..=end].to_vec());
-        }
-    }
-    let vocab = model.loaded.decoder.config().vocab;
-    let mut counts = vec![0u64; vocab];
-    for &token in next.iter().flatten() {
-        match counts.get_mut(token as usize) {
-            Some(count) => *count += 1,
-            None => {
-                return Err(Failure::general(format!(
-                    "the tokenizer gives token {token}, but the model has {vocab}"
-                )));
-            }
-        }
-    }
-    let most = job.max_count.unwrap_or(u64::MAX);
-    let is_kept = |token: &u32| (job.min_count..=most).contains(&counts[*token as usize]);
-    let tokens: Vec<u32> = (0..vocab as u32).filter(is_kept).collect();
-    let mut classes = vec![None; vocab];
-    for (class, token) in tokens.iter().enumerate() {
-        classes[*token as usize] = Some(class as u32);
-    }
-    if tokens.len() < 2 {
-        let seen = counts.iter().filter(|count| **count > 0).count();
-        return Err(Failure::usage(format!(
-            "{} of {seen} next tokens come {} to {most} times; collapse compares 2 or more",
-            tokens.len(),
-            job.min_count
-        ))
-        .hint("give more text, or other values of --min-count and --max-count"));
-    }
-    let of = |next: &Vec<u32>| next.iter().map(|token| classes[*token as usize]).collect();
-    Ok(Contexts {
-        labels: next.iter().map(of).collect(),
-        windows,
-        tokens,
-        seen: counts.iter().filter(|count| **count > 0).count(),
-        contexts: counts.iter().sum(),
-    })
+/// Rows of a place, with their classes and permuted ones.
+struct Rows<'a> {
+    x: MatRef<'a, f32>,
+    labels: &'a [u32],
+    permuted: &'a [u32],
 }
 
-/// Takes rows of a place with their classes: a layer, or last what the head reads.
-type Take<'a> = dyn FnMut(usize, MatRef<'_, f64>, &[u32]) -> Result<(), Failure> + 'a;
+/// Takes rows of a place, by its index.
+type Take<'a> = dyn FnMut(usize, Rows<'_>) -> Result<(), Failure> + 'a;
 
-/// Runs the model once, and gives the rows with a class of all layers; adds the seconds that taking
+/// Runs the model once, and gives the rows with a class of all places; adds the seconds that taking
 /// them needed.
 fn pass(
     decoder: &Transformer,
     contexts: &Contexts,
-    layers: &[usize],
+    places: &[Place],
     (session, taking): (&mut Session<'_>, &mut f64),
     take: &mut Take<'_>,
 ) -> Result<(), Failure> {
+    let count = decoder.config().layers.len();
     let mut first = 0;
     while first < contexts.windows.len() {
         if session.interrupted() {
@@ -211,66 +190,64 @@ fn pass(
         let sequences: Vec<&[u32]> =
             contexts.windows[first..last].iter().map(Vec::as_slice).collect();
         let batch = Batch::new(&sequences);
-        let labels: Vec<Option<u32>> =
+        let labels: Vec<Option<[u32; 2]>> =
             contexts.labels[first..last].iter().flatten().copied().collect();
-        let mut give = |place: usize, rows: &Mat<f32>| {
-            let began = session.seconds();
-            rows_of_classes(rows, &labels, place, take)?;
-            *taking += session.seconds() - began;
-            Ok::<(), Failure>(())
-        };
         let model_failed =
             |error: linwright_model::ModelError| Failure::general(crate::jobs::message_of(&error));
         let mut hidden = decoder.embed(&batch).map_err(model_failed)?;
         let mut done = 0;
-        for (place, &layer) in layers.iter().enumerate() {
-            let span = done..layer + 1;
-            decoder.run_layers(&mut hidden, &batch, span, &mut NoProbe).map_err(model_failed)?;
-            done = layer + 1;
-            give(place, &hidden)?;
+        for (index, place) in places.iter().enumerate() {
+            let depth = place.depth(count);
+            decoder
+                .run_layers(&mut hidden, &batch, done..depth, &mut NoProbe)
+                .map_err(model_failed)?;
+            done = depth;
+            let normed = (*place == Place::Head).then(|| decoder.normed(hidden.view()));
+            let began = session.seconds();
+            rows_of_classes(normed.as_ref().unwrap_or(&hidden), &labels, index, take)?;
+            *taking += session.seconds() - began;
         }
-        let span = done..decoder.config().layers.len();
-        decoder.run_layers(&mut hidden, &batch, span, &mut NoProbe).map_err(model_failed)?;
-        give(layers.len(), &decoder.normed(hidden.view()))?;
         first = last;
         session.progress(first as u64, contexts.windows.len() as u64);
     }
     Ok(())
 }
 
-/// Gives the rows that have a class, in double precision.
+/// Gives the rows that have a class.
 fn rows_of_classes(
     rows: &Mat<f32>,
-    labels: &[Option<u32>],
+    labels: &[Option<[u32; 2]>],
     place: usize,
     take: &mut Take<'_>,
 ) -> Result<(), Failure> {
-    let kept: Vec<(usize, u32)> =
-        labels.iter().enumerate().filter_map(|(row, label)| Some((row, (*label)?))).collect();
-    for some in kept.chunks(ROWS) {
-        let x = Mat::from_fn(some.len(), rows.cols(), |i, j| f64::from(rows.at(some[i].0, j)));
-        let labels: Vec<u32> = some.iter().map(|(_, label)| *label).collect();
-        take(place, x.view(), &labels)?;
+    let kept = labels.iter().enumerate().filter_map(|(row, label)| Some((row, (*label)?)));
+    let (mut x, mut own, mut permuted) = (Vec::new(), Vec::new(), Vec::new());
+    for (row, [label, other]) in kept {
+        x.extend_from_slice(rows.row(row));
+        own.push(label);
+        permuted.push(other);
     }
-    Ok(())
+    let x = Mat::from_vec(own.len(), rows.cols(), x);
+    take(place, Rows { x: x.view(), labels: &own, permuted: &permuted })
 }
 
 /// The second pass: metrics of decisions for each place.
 fn decide(
     decoder: &Transformer,
     contexts: &Contexts,
-    layers: &[usize],
+    places: &[Place],
     (statistics, head): (&[ClassStatistics], Option<&Mat<f64>>),
     session: &mut Session<'_>,
 ) -> Result<Vec<linwright_collapse::Metrics>, Failure> {
     let mut decisions = Vec::new();
-    for (place, statistics) in statistics.iter().enumerate() {
-        let head = head.filter(|_| place == layers.len()).map(|head| (head, None));
+    for (place, statistics) in places.iter().zip(statistics) {
+        let head = head.filter(|_| *place == Place::Head).map(|head| (head, None));
         decisions.push(Decisions::new(statistics, head)?);
     }
     session.step("deciding");
-    pass(decoder, contexts, layers, (session, &mut 0.0), &mut |place, x, labels| {
-        Ok(decisions[place].add(x, labels)?)
+    pass(decoder, contexts, places, (session, &mut 0.0), &mut |place, rows| {
+        let wide: Mat<f64> = rows.x.to_mat().cast();
+        Ok(decisions[place].add(wide.view(), rows.labels)?)
     })?;
     Ok(decisions.iter().map(Decisions::metrics).collect())
 }

@@ -5,7 +5,7 @@ use super::compare::{Compared, directories};
 use crate::jobs::inputs::{InputHash, check_unchanged};
 use crate::jobs::outcome::{table, text};
 use crate::jobs::{Failure, Outcome, Session, Verb, outputs};
-use crate::recipes::{Recipe, RunSettings, run_recipe};
+use crate::recipes::{Recipe, RunSettings, is_reference, run_recipe};
 use linwright_run::{Monitor, input, shown, shown_reason};
 use serde::Deserialize;
 use serde_json::{Map, Value, json};
@@ -86,7 +86,7 @@ fn run_one(
     let Some((verb, Value::Object(options))) = found else {
         return Err(no_record(&job.directory, "its job is of no known kind"));
     };
-    if let Some((key, _)) = options.iter().find(|(_, value)| value.get("from").is_some()) {
+    if let Some((key, _)) = options.iter().find(|(_, value)| is_reference(value)) {
         let message = format!(
             "{}: {key} is of another job of its recipe",
             job.directory.join(RECORD).display()
