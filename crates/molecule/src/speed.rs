@@ -63,7 +63,7 @@ fn best(operations: usize, mut work: impl FnMut()) -> f64 {
 
 fn products(channels: usize) -> f64 {
     /// Atoms of a block of the fast path.
-    const ROWS: usize = 14;
+    const ROWS: usize = 32;
     let weight = Mat::<f32>::from_fn(channels, channels, |i, k| ((i + 2 * k) % 7) as f32 - 3.0);
     let packed = PackedRight::new(Arg::Plain(weight.view()));
     let x = Mat::<f32>::from_fn(ROWS, channels, |i, k| ((3 * i + k) % 5) as f32 - 2.0);

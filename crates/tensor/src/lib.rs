@@ -20,7 +20,7 @@ pub mod parallel;
 pub mod quantised;
 mod rng;
 mod scalar;
-mod scratch;
+pub mod scratch;
 
 pub use counted::Counted;
 pub use dtype::{floats, index_bytes, little_endian_bytes};

@@ -4,8 +4,9 @@
 use crate::Scalar;
 use std::ops::{Deref, DerefMut};
 
-/// Number of buffers kept per thread; more are freed.
-const KEPT: usize = 24;
+/// Number of buffers kept per thread; more are freed. A training step of a potential has some
+/// hundreds of arrays at a time.
+const KEPT: usize = 512;
 /// Bytes of a cache line.
 const LINE: usize = 64;
 
@@ -50,14 +51,33 @@ fn best<T>(pool: &mut Vec<Vec<T>>, len: usize) -> Option<Vec<T>> {
 
 impl<T: Scalar> Drop for Scratch<T> {
     fn drop(&mut self) {
-        let data = std::mem::take(&mut self.data);
-        T::pool().with(|pool| {
-            let mut pool = pool.borrow_mut();
-            if pool.len() < KEPT {
-                pool.push(data);
-            }
-        });
+        give_back(std::mem::take(&mut self.data));
     }
+}
+
+/// `len` numbers with unspecified contents, from the same memory, for arrays that outlive a call.
+/// They may be dropped like any others, or [given back](give_back).
+#[must_use]
+pub fn take<T: Scalar>(len: usize) -> Vec<T> {
+    let mut data = T::pool().with(|pool| {
+        let mut pool = pool.borrow_mut();
+        let fits = |(_, data): &(usize, &Vec<T>)| data.capacity() >= len;
+        let all = pool.iter().enumerate().filter(fits);
+        let chosen = all.min_by_key(|(_, data)| data.capacity()).map(|(place, _)| place);
+        chosen.map(|place| pool.swap_remove(place)).unwrap_or_default()
+    });
+    data.resize(len, T::ZERO);
+    data
+}
+
+/// Keeps memory for what this thread computes next.
+pub fn give_back<T: Scalar>(data: Vec<T>) {
+    T::pool().with(|pool| {
+        let mut pool = pool.borrow_mut();
+        if pool.len() < KEPT && data.capacity() > 0 {
+            pool.push(data);
+        }
+    });
 }
 
 impl<T: Scalar> Deref for Scratch<T> {
@@ -77,6 +97,17 @@ impl<T: Scalar> DerefMut for Scratch<T> {
 #[cfg(test)]
 mod tests {
     use super::*;
+
+    #[test]
+    fn arrays_that_are_given_back_serve_the_next_of_their_size_or_less() {
+        let first: Vec<f32> = take(1000);
+        let place = first.as_ptr();
+        give_back(first);
+        let again: Vec<f32> = take(900);
+        assert_eq!((again.len(), again.as_ptr()), (900, place));
+        let other: Vec<f32> = take(900);
+        assert_ne!(other.as_ptr(), place, "two at a time are two arrays");
+    }
 
     #[test]
     fn memory_comes_back_to_the_thread_in_any_length() {

@@ -1,6 +1,41 @@
 //! Working memory of one structure, kept from one to the next.
 
+use super::blocks::{EmbeddingBlock, LayerStart};
 use linwright_tensor::kernels::irreps::{COMPONENTS, PARTS};
+
+/// What the embedding leaves for the pass back, by atom.
+#[derive(Debug, Default)]
+pub(super) struct EmbeddingArena {
+    /// Tensors before and after mixing (atoms, 9, channels).
+    embedded: Vec<f32>,
+    mixed: Vec<f32>,
+    /// Their squared norms (atoms, channels).
+    norms: Vec<f32>,
+    /// The scales' layers before nonlinearities (atoms, 2 channels), (atoms, 3 channels).
+    hidden: Vec<f32>,
+    scales: Vec<f32>,
+}
+
+impl EmbeddingArena {
+    /// Those of consecutive blocks of atoms.
+    pub(super) fn blocks(
+        &mut self,
+        block: usize,
+        channels: usize,
+    ) -> impl Iterator<Item = EmbeddingBlock<'_>> {
+        let (tensors, row) = (block * COMPONENTS * channels, block * channels);
+        let embedded = self.embedded.chunks_mut(tensors).zip(self.mixed.chunks_mut(tensors));
+        let hidden = self.norms.chunks_mut(row).zip(self.hidden.chunks_mut(2 * row));
+        let all = embedded.zip(hidden).zip(self.scales.chunks_mut(PARTS * row));
+        all.map(|(((embedded, mixed), (norms, hidden)), scales)| EmbeddingBlock {
+            embedded,
+            mixed,
+            norms,
+            hidden,
+            scales,
+        })
+    }
+}
 
 /// What an interaction layer leaves for the pass back, by atom.
 #[derive(Debug, Default)]
@@ -17,23 +52,31 @@ pub(super) struct LayerArena {
     pub updates: Vec<f32>,
 }
 
+impl LayerArena {
+    /// What consecutive blocks of atoms start with.
+    pub(super) fn blocks(
+        &mut self,
+        block: usize,
+        channels: usize,
+    ) -> impl Iterator<Item = LayerStart<'_>> {
+        let tensors = block * COMPONENTS * channels;
+        let made = self.normal.chunks_mut(tensors).zip(self.features.chunks_mut(tensors));
+        let made = made.zip(self.inverse.chunks_mut(block * channels));
+        made.map(|((normal, features), inverse)| LayerStart { normal, inverse, features })
+    }
+}
+
 /// All arrays, by atom in the order of the graph, or by entry of its rows.
 #[derive(Debug, Default)]
 pub(super) struct Arena {
-    /// Tensors of the embedding before and after mixing (atoms, 9, channels).
-    pub embedded: Vec<f32>,
-    pub mixed: Vec<f32>,
-    /// Their squared norms (atoms, channels).
-    pub norms: Vec<f32>,
-    /// The scales' layers before nonlinearities (atoms, 2 channels), (atoms, 3 channels).
-    pub hidden: Vec<f32>,
-    pub scales: Vec<f32>,
+    pub embedding: EmbeddingArena,
     pub layers: Vec<LayerArena>,
     /// Tensors between layers (atoms, 9, channels); from the readout on their gradient.
     pub current: Vec<f32>,
-    /// Gradients of features and messages.
+    /// Gradients of features and messages, and of the messages of the layer before.
     pub of_features: Vec<f32>,
     pub of_messages: Vec<f32>,
+    pub next_messages: Vec<f32>,
     pub energies: Vec<f32>,
     /// Gradients of distances by layers (entries).
     pub distances: Vec<f32>,
@@ -45,11 +88,12 @@ impl Arena {
     /// Makes room. Contents are unspecified, but for zeros of what is added to.
     pub(super) fn fit(&mut self, [atoms, entries, layers, channels]: [usize; 4], forces: bool) {
         let (tensors, backward) = (atoms * COMPONENTS * channels, usize::from(forces));
-        self.embedded.resize(tensors, 0.0);
-        self.mixed.resize(tensors, 0.0);
-        self.norms.resize(atoms * channels, 0.0);
-        self.hidden.resize(atoms * 2 * channels, 0.0);
-        self.scales.resize(atoms * PARTS * channels, 0.0);
+        let EmbeddingArena { embedded, mixed, norms, hidden, scales } = &mut self.embedding;
+        embedded.resize(tensors, 0.0);
+        mixed.resize(tensors, 0.0);
+        norms.resize(atoms * channels, 0.0);
+        hidden.resize(atoms * 2 * channels, 0.0);
+        scales.resize(atoms * PARTS * channels, 0.0);
         self.layers.resize_with(layers, LayerArena::default);
         for layer in &mut self.layers {
             layer.inverse.resize(atoms * channels, 0.0);
@@ -61,6 +105,8 @@ impl Arena {
         self.current.resize(tensors, 0.0);
         self.of_features.resize(tensors * backward, 0.0);
         self.of_messages.resize(tensors * backward, 0.0);
+        // There is a layer before another one.
+        self.next_messages.resize(tensors * backward * usize::from(layers > 1), 0.0);
         self.energies.resize(atoms, 0.0);
         self.distances.clear();
         self.distances.resize(entries * backward, 0.0);
@@ -68,10 +114,12 @@ impl Arena {
     }
 
     pub(super) fn bytes(&self) -> usize {
-        let Self { embedded, mixed, norms, hidden, scales, current, of_features, .. } = self;
-        let mut numbers = self.energies.len() + self.distances.len() + self.of_messages.len();
+        let EmbeddingArena { embedded, mixed, norms, hidden, scales } = &self.embedding;
+        let Self { current, of_features, of_messages, next_messages, .. } = self;
+        let mut numbers = self.energies.len() + self.distances.len();
         numbers += COMPONENTS * self.directions.len();
-        for array in [embedded, mixed, norms, hidden, scales, current, of_features] {
+        let of_gradients = [current, of_features, of_messages, next_messages];
+        for array in [embedded, mixed, norms, hidden, scales].into_iter().chain(of_gradients) {
             numbers += array.len();
         }
         for layer in &self.layers {

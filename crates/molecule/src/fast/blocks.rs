@@ -3,8 +3,8 @@
 use super::dense::{apply_curve, apply_slope};
 use super::model::Model;
 use linwright_tensor::kernels::irreps::{
-    COMPONENTS, PARTS, Square, normalise_backward, product, product_backward, scale_parts,
-    scale_parts_backward, squares, squares_backward, update, update_backward,
+    COMPONENTS, PARTS, Square, normalise, normalise_backward, product, product_backward,
+    scale_parts, scale_parts_backward, squares, squares_backward, update, update_backward,
 };
 use linwright_tensor::kernels::norm::{norm, norm_backward};
 use linwright_tensor::{MatMut, MatRef, Scratch};
@@ -24,8 +24,16 @@ pub(super) struct EmbeddingBlock<'a> {
 pub(super) struct LayerBlock<'a, U> {
     pub normal: &'a [f32],
     pub features: &'a [f32],
-    pub messages: U,
+    pub messages: &'a [f32],
     pub updates: U,
+}
+
+/// What a layer starts with, of some atoms.
+#[derive(Debug)]
+pub(super) struct LayerStart<'a> {
+    pub normal: &'a mut [f32],
+    pub inverse: &'a mut [f32],
+    pub features: &'a mut [f32],
 }
 
 /// Weights and the constants of one structure.
@@ -115,6 +123,13 @@ impl Pass<'_> {
         weights.mixing.backward(h, g, of.mixed);
         g.copy_from_slice(of.mixed);
         squares_backward(h, of.embedded, &of_scales, g);
+    }
+
+    /// Normalises and mixes the tensors `x` at the start of a layer.
+    pub(super) fn begin(&self, layer: usize, x: &[f32], of: LayerStart<'_>) {
+        let h = self.channels();
+        normalise(h, x, of.normal, of.inverse);
+        self.model.layers[layer].before.forward(h, of.normal, of.features);
     }
 
     /// From messages to the tensors `x` after a layer.

@@ -54,7 +54,7 @@ fn mix_backward<N: Number>(
     if let Some(into) = into {
         parts().for_each(|(slot, rows)| parameters(slot, x, dy, &rows, into));
     }
-    Values::product(Some(values), Rows::zeros(x.rows(), x.cols()), |dx, from| {
+    Values::product(Some(values), Rows::unset(x.rows(), x.cols()), |dx, from| {
         for (slot, rows) in parts() {
             backward_rows((packs, slot), x, dy, (&mut *dx, from), &rows);
         }
@@ -102,7 +102,7 @@ impl<T: Scalar> TensorNet<T> {
         let dy = read.backward(of_read, dy, found.parameters());
         let dy = norm_backward(&self.readout.norm, &pass.out_norm, &dy, found.parameters());
         let h = self.config.channels;
-        let mut gradient = Rows::<N>::zeros(pass.last.rows(), h);
+        let mut gradient = Rows::<N>::unset(pass.last.rows(), h);
         jets::squares_backward(h, pass.last.jets(), dy.jets(), gradient.jets_mut());
         let mut x = &pass.last;
         for (layer, kept) in pass.layers.iter().enumerate().rev() {
@@ -159,14 +159,14 @@ impl<T: Scalar> TensorNet<T> {
     ) -> Rows<N> {
         let (rows, h) = (gradient.rows(), self.config.channels);
         let mixing = &self.layers[layer].mixing;
-        let mut of_update = Rows::<N>::zeros(rows, h);
+        let mut of_update = Rows::<N>::unset(rows, h);
         let inputs = [kept.update.jets(), gradient.jets()];
         jets::update_backward(h, &pass.factors, inputs, of_update.jets_mut());
         let of = |slots| (&self.packs, &filters.values, slots);
         let of_product =
             mix_backward(of(&mixing[3..]), &kept.product, &of_update, found.parameters());
-        let mut of_mixed = Rows::<N>::zeros(rows, h);
-        let mut of_message = Rows::<N>::zeros(rows, h);
+        let mut of_mixed = Rows::<N>::unset(rows, h);
+        let mut of_message = Rows::<N>::unset(rows, h);
         jets::product_backward(
             h,
             self.square(&pass.factors),
@@ -188,7 +188,7 @@ impl<T: Scalar> TensorNet<T> {
         }
         let of_normalised =
             mix_backward(of(&mixing[..3]), &kept.normalised, &of_mixed, found.parameters());
-        let mut result = Rows::<N>::zeros(rows, h);
+        let mut result = Rows::<N>::unset(rows, h);
         let both = [of_normalised.jets(), gradient.jets()];
         jets::normalise_backward(h, kept.input.jets(), both, result.jets_mut());
         result
@@ -211,7 +211,7 @@ impl<T: Scalar> TensorNet<T> {
                 jets::distance_gradients(ends, filter, inputs, &mut edges.distance);
             }
             Found::Parameters(into) => {
-                let mut to = Rows::<Dual<T>>::zeros(ends.0.len() + 1, 3 * h);
+                let mut to = Rows::<Dual<T>>::unset(ends.0.len() + 1, 3 * h);
                 let inputs = [kept.mixed.jets(), of_message.jets()];
                 jets::filter_gradients(ends, &pass.graph.along, inputs, to.jets_mut());
                 self.layer_filter_parameters(layer, filters, to, into);
@@ -247,8 +247,8 @@ impl<T: Scalar> TensorNet<T> {
         mut found: Found<'_, T>,
     ) {
         let (atoms, h) = (batch.atoms(), self.config.channels);
-        let mut of_mixed = Rows::<N>::zeros(9 * atoms, h);
-        let mut of_scales = Rows::<N>::zeros(atoms, 3 * h);
+        let mut of_mixed = Rows::<N>::unset(9 * atoms, h);
+        let mut of_scales = Rows::<N>::unset(atoms, 3 * h);
         jets::scale_parts_backward(
             h,
             [pass.scales.jets(), pass.mixed.jets(), gradient.jets()],

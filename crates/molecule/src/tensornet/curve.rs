@@ -49,7 +49,7 @@ fn tanh_of_positive<T: Scalar>(x: T) -> T {
 
 /// The nonlinearity of every number.
 pub(crate) fn activated<N: Number>(kind: Nonlinearity, x: &Rows<N>) -> Rows<N> {
-    let mut y = Rows::zeros(x.rows(), x.cols());
+    let mut y = Rows::unset(x.rows(), x.cols());
     match kind {
         Nonlinearity::Silu => jets::silu(x.jets(), y.jets_mut()),
         _ => jets::curve(|x| curve(kind, x), x.jets(), y.jets_mut()),

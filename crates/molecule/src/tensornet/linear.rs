@@ -1,10 +1,10 @@
 //! Slots over numbers with tangents: forward, back, and gradients of parameters.
 
-use super::number::{Number, Rows};
+use super::number::{Number, Rows, copied};
 use super::weights::Norm;
 use linwright_ops::{Backward, LinearSlot, Tape, Workspace};
-use linwright_tensor::kernels::gemm::{Arg, PackedRight, Weight, Write, product};
-use linwright_tensor::{Mat, MatMut, MatRef, Scalar};
+use linwright_tensor::kernels::gemm::{Arg, PackedRight, Weight, Write, product, sum_of_products};
+use linwright_tensor::{Mat, MatMut, MatRef, Scalar, scratch};
 use std::any::Any;
 use std::cell::RefCell;
 use std::collections::{BTreeMap, VecDeque};
@@ -81,7 +81,8 @@ impl<T: Scalar> Values<T> {
         match &mut *self.0.borrow_mut() {
             Known::Recall(all) if N::PLANES == 2 => match all.pop_front() {
                 Some(known) => {
-                    into.planes[0] = known;
+                    let unused = std::mem::replace(&mut into.planes[0], known);
+                    scratch::give_back(unused.into_vec());
                     true
                 }
                 None => false,
@@ -93,7 +94,7 @@ impl<T: Scalar> Values<T> {
     /// Keeps the values of a product, if they are wanted.
     fn keep<N: Number<Real = T>>(&self, rows: &Rows<N>) {
         if let Known::Record(all) = &mut *self.0.borrow_mut() {
-            all.push_back(rows.planes[0].clone());
+            all.push_back(copied(&rows.planes[0]));
         }
     }
 
@@ -132,7 +133,9 @@ pub(crate) fn gradient_of<'a, T: Scalar>(
     numbers: usize,
 ) -> &'a mut [T] {
     if !gradients.contains_key(name) {
-        gradients.insert(name.to_owned(), vec![T::ZERO; numbers]);
+        let mut zeros = scratch::take(numbers);
+        zeros.fill(T::ZERO);
+        gradients.insert(name.to_owned(), zeros);
     }
     gradients.get_mut(name).map_or(&mut [], Vec::as_mut_slice)
 }
@@ -185,7 +188,7 @@ pub(crate) fn forward_with<N: Number>(
     of: (&Packs, &LinearSlot<N::Real>),
     x: &Rows<N>,
 ) -> Rows<N> {
-    Values::product(values, Rows::zeros(x.rows(), of.1.shape().out), |y, from| {
+    Values::product(values, Rows::unset(x.rows(), of.1.shape().out), |y, from| {
         forward_rows(of, x, (y, from), &(0..x.rows()));
     })
 }
@@ -228,7 +231,7 @@ pub(crate) fn backward_with<N: Number>(
     x: &Rows<N>,
     dy: &Rows<N>,
 ) -> Rows<N> {
-    Values::product(values, Rows::zeros(x.rows(), of.1.shape().inp), |dx, from| {
+    Values::product(values, Rows::unset(x.rows(), of.1.shape().inp), |dx, from| {
         backward_rows(of, x, dy, (dx, from), &(0..x.rows()));
     })
 }
@@ -261,11 +264,12 @@ pub(crate) fn parameters<N: Number>(
     let planes: Vec<_> = planes.map(|(dy, plane)| (dy, part(&x.planes[plane], rows))).collect();
     if let Some(weight) = dense(slot) {
         let (out, inp) = (weight.rows(), weight.cols());
-        let numbers = gradient_of(into, &format!("{id}.weight"), out * inp);
-        for (dy, x) in &planes {
-            let grad = MatMut::new(numbers, out, inp);
-            product(N::Real::ONE, Arg::Transposed(*dy), Arg::Plain(*x), grad, Write::Add);
-        }
+        let name = format!("{id}.weight");
+        let write = if into.contains_key(&name) { Write::Add } else { Write::Set };
+        let numbers = gradient_of(into, &name, out * inp);
+        let factors = planes.iter().map(|(dy, x)| [Arg::Transposed(*dy), Arg::Plain(*x)]);
+        let factors: Vec<_> = factors.collect();
+        sum_of_products(&factors, MatMut::new(numbers, out, inp), write);
     } else {
         let mut grads = slot.zero_grads();
         planes.iter().for_each(|(dy, x)| through_operator(slot, *x, *dy, None, Some(&mut grads)));
@@ -295,23 +299,23 @@ const EPSILON: f64 = 1e-5;
 pub(crate) fn norm<N: Number>(norm: &Norm<N::Real>, x: &Rows<N>) -> (Rows<N>, Normed<N>) {
     let width = x.cols();
     let over = N::real(1.0 / width as f64);
-    let mut normed = Normed { rows: Rows::zeros(x.rows(), width), inverse: Vec::new() };
-    let mut y = Rows::zeros(x.rows(), width);
+    let mut normed = Normed { rows: Rows::unset(x.rows(), width), inverse: Vec::new() };
+    let mut y = Rows::unset(x.rows(), width);
     for i in 0..x.rows() {
         let mut mean = N::ZERO;
-        (0..width).for_each(|j| mean += x.at(i, j));
+        x.row(i).numbers::<N>().for_each(|x| mean += x);
         mean = mean * over;
         let mut variance = N::ZERO;
-        for j in 0..width {
-            let off = x.at(i, j) - mean;
+        for x in x.row(i).numbers::<N>() {
+            let off = x - mean;
             variance += off * off;
         }
         let inverse = (variance * over + N::real(EPSILON)).root().inverse();
-        for j in 0..width {
-            let hat = (x.at(i, j) - mean) * inverse;
-            normed.rows.set(i, j, hat);
-            y.set(i, j, hat * N::of(norm.scale[j]) + N::of(norm.shift[j]));
-        }
+        normed.rows.row_mut(i).write(x.row(i).numbers::<N>().map(|x| (x - mean) * inverse));
+        let hats = normed.rows.row(i);
+        let affine = norm.scale.iter().zip(&norm.shift);
+        let all = hats.numbers::<N>().zip(affine);
+        y.row_mut(i).write(all.map(|(hat, (scale, shift))| hat * N::of(*scale) + N::of(*shift)));
         normed.inverse.push(inverse);
     }
     (y, normed)
@@ -326,32 +330,31 @@ pub(crate) fn norm_backward<N: Number>(
 ) -> Rows<N> {
     let width = dy.cols();
     let over = N::real(1.0 / width as f64);
-    let mut dx = Rows::zeros(dy.rows(), width);
+    let mut dx = Rows::unset(dy.rows(), width);
     for i in 0..dy.rows() {
+        let (hats, dy) = (kept.rows.row(i), dy.row(i));
+        let scaled = || dy.numbers::<N>().zip(&norm.scale).map(|(dy, scale)| dy * N::of(*scale));
         let (mut mean, mut along) = (N::ZERO, N::ZERO);
-        for j in 0..width {
-            let g = dy.at(i, j) * N::of(norm.scale[j]);
+        for (g, hat) in scaled().zip(hats.numbers::<N>()) {
             mean += g;
-            along += g * kept.rows.at(i, j);
+            along += g * hat;
         }
         (mean, along) = (mean * over, along * over);
-        for j in 0..width {
-            let g = dy.at(i, j) * N::of(norm.scale[j]);
-            dx.set(i, j, (g - mean - kept.rows.at(i, j) * along) * kept.inverse[i]);
-        }
+        let inverse = kept.inverse[i];
+        let all = scaled().zip(hats.numbers::<N>());
+        dx.row_mut(i).write(all.map(|(g, hat)| (g - mean - hat * along) * inverse));
     }
     if let Some(into) = into {
         let scale = gradient_of(into, &format!("{}.weight", norm.name), width);
         for i in 0..dy.rows() {
-            for (j, scale) in scale.iter_mut().enumerate() {
-                *scale += last(dy.at(i, j) * kept.rows.at(i, j));
-            }
+            let (hats, dy) = (kept.rows.row(i), dy.row(i));
+            let all = dy.numbers::<N>().zip(hats.numbers::<N>());
+            scale.iter_mut().zip(all).for_each(|(scale, (dy, hat))| *scale += last(dy * hat));
         }
         let shift = gradient_of(into, &format!("{}.bias", norm.name), width);
         for i in 0..dy.rows() {
-            for (j, shift) in shift.iter_mut().enumerate() {
-                *shift += last(dy.at(i, j));
-            }
+            let dy = dy.row(i);
+            shift.iter_mut().zip(dy.numbers::<N>()).for_each(|(shift, dy)| *shift += last(dy));
         }
     }
     dx

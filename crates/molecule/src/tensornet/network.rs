@@ -91,7 +91,7 @@ impl Network for TensorNet {
         let mut watch = Watch { probe, batch: input };
         for stage in stages {
             let features = Rows { planes: vec![std::mem::take(&mut state.features)] };
-            let next: Rows<f32> = match stage {
+            let mut next: Rows<f32> = match stage {
                 0 => {
                     let (next, kept) = self.embedding_pass(input, &graph, &filters);
                     watch.embedding(self, &filters.radial, &kept);
@@ -111,7 +111,8 @@ impl Network for TensorNet {
                 }
                 other => panic!("stage {other} of {}", self.stages()),
             };
-            state.features = next.planes.into_iter().next().unwrap_or_default();
+            state.features =
+                std::mem::take(&mut next.planes).into_iter().next().unwrap_or_default();
             if !state.features.data().iter().all(|x| x.is_finite()) {
                 return Err(MoleculeError::NotFinite { what: "feature of an atom" });
             }

@@ -4,7 +4,7 @@
 //! ordinary products of matrices, one for each.
 
 use linwright_tensor::kernels::irreps::jets::{Jets, JetsMut};
-use linwright_tensor::{Mat, Scalar};
+use linwright_tensor::{Mat, Scalar, scratch};
 use std::ops::{Add, AddAssign, Mul, Neg, Sub};
 
 /// A number of an element-wise computation.
@@ -145,21 +145,50 @@ impl<T: Scalar> Number for Dual<T> {
 }
 
 /// A matrix of numbers, as one of values and one of tangents. Tensors have the rows of all atoms
-/// for their first number, then those for the second (9 atoms, channels).
-#[derive(Clone, Debug)]
+/// for their first number, then those for the second (9 atoms, channels). Their memory is that of
+/// rows of this thread before: a step has hundreds of arrays, and fresh pages cost more than the
+/// arithmetic on them.
+#[derive(Debug)]
 pub(crate) struct Rows<N: Number> {
     pub(crate) planes: Vec<Mat<N::Real>>,
 }
 
+impl<N: Number> Drop for Rows<N> {
+    fn drop(&mut self) {
+        self.planes.drain(..).for_each(|plane| scratch::give_back(plane.into_vec()));
+    }
+}
+
+impl<N: Number> Clone for Rows<N> {
+    fn clone(&self) -> Self {
+        Self { planes: self.planes.iter().map(copied).collect() }
+    }
+}
+
+/// A copy in memory of this thread.
+pub(crate) fn copied<T: Scalar>(mat: &Mat<T>) -> Mat<T> {
+    let mut data = scratch::take(mat.data().len());
+    data.copy_from_slice(mat.data());
+    Mat::from_vec(mat.rows(), mat.cols(), data)
+}
+
 impl<N: Number> Rows<N> {
+    /// Unspecified numbers, for results that are written as a whole.
+    pub(crate) fn unset(rows: usize, cols: usize) -> Self {
+        let plane = |_| Mat::from_vec(rows, cols, scratch::take(rows * cols));
+        Self { planes: (0..N::PLANES).map(plane).collect() }
+    }
+
     /// Zeros.
     pub(crate) fn zeros(rows: usize, cols: usize) -> Self {
-        Self { planes: (0..N::PLANES).map(|_| Mat::zeros(rows, cols)).collect() }
+        let mut result = Self::unset(rows, cols);
+        result.planes.iter_mut().for_each(|plane| plane.data_mut().fill(N::Real::ZERO));
+        result
     }
 
     /// Numbers by row and column.
     pub(crate) fn from_fn(rows: usize, cols: usize, f: impl Fn(usize, usize) -> N) -> Self {
-        let mut result = Self::zeros(rows, cols);
+        let mut result = Self::unset(rows, cols);
         for i in 0..rows {
             for j in 0..cols {
                 result.set(i, j, f(i, j));
@@ -174,6 +203,21 @@ impl<N: Number> Rows<N> {
 
     pub(crate) fn cols(&self) -> usize {
         self.planes[0].cols()
+    }
+
+    /// One row.
+    #[inline(always)]
+    pub(crate) fn row(&self, i: usize) -> Row<&[N::Real]> {
+        let tangent = self.planes.get(1).map_or(&[][..], |plane| plane.row(i));
+        Row { value: self.planes[0].row(i), tangent }
+    }
+
+    /// One row, mutable.
+    #[inline(always)]
+    pub(crate) fn row_mut(&mut self, i: usize) -> Row<&mut [N::Real]> {
+        let (values, tangents) = self.planes.split_at_mut(1);
+        let tangent = tangents.first_mut().map_or(&mut [][..], |plane| plane.row_mut(i));
+        Row { value: values[0].row_mut(i), tangent }
     }
 
     #[inline(always)]
@@ -240,6 +284,38 @@ impl<N: Number> Rows<N> {
             for (value, tangent) in value.row_mut(i).iter_mut().zip(tangent.row_mut(i)) {
                 *tangent = *tangent * by + *value * along;
                 *value *= by;
+            }
+        }
+    }
+}
+
+/// Numbers of one row: values, and tangents if they have any.
+pub(crate) struct Row<S> {
+    value: S,
+    tangent: S,
+}
+
+impl<T: Scalar> Row<&[T]> {
+    /// All numbers.
+    #[inline(always)]
+    pub(crate) fn numbers<N: Number<Real = T>>(&self) -> impl Iterator<Item = N> {
+        let (value, tangent) = (self.value, self.tangent);
+        (0..value.len()).map(move |j| match N::PLANES {
+            2 => N::new(value[j], tangent[j]),
+            _ => N::of(value[j]),
+        })
+    }
+}
+
+impl<T: Scalar> Row<&mut [T]> {
+    /// Writes all numbers.
+    #[inline(always)]
+    pub(crate) fn write<N: Number<Real = T>>(&mut self, numbers: impl Iterator<Item = N>) {
+        for (j, number) in (0..self.value.len()).zip(numbers) {
+            let (value, tangent) = number.parts();
+            self.value[j] = value;
+            if N::PLANES == 2 {
+                self.tangent[j] = tangent;
             }
         }
     }

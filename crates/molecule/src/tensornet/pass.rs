@@ -80,7 +80,7 @@ fn mix<N: Number>(
     x: &Rows<N>,
 ) -> Rows<N> {
     let atoms = x.rows() / 9;
-    Values::product(Some(values), Rows::zeros(x.rows(), x.cols()), |y, from| {
+    Values::product(Some(values), Rows::unset(x.rows(), x.cols()), |y, from| {
         for (slot, (first, count)) in slots.iter().zip(PARTS) {
             let rows = first * atoms..(first + count) * atoms;
             forward_rows((packs, slot), x, (&mut *y, from), &rows);
@@ -181,15 +181,15 @@ impl<T: Scalar> TensorNet<T> {
         let present = present(batch);
         let pair_input = self.pair_input(&present);
         let pairs = forward((&self.packs, &self.embedding.pair), &pair_input);
-        let mut sums = Rows::<N>::zeros(9 * atoms, h);
+        let mut sums = Rows::<N>::unset(9 * atoms, h);
         let of = graph.embedding(pairs.planes[0].data());
         jets::embed(graph.rows(), of, filters.embedding.jets(), sums.jets_mut());
-        let mut squares = Rows::<N>::zeros(atoms, h);
+        let mut squares = Rows::<N>::unset(atoms, h);
         jets::norms(h, sums.jets(), squares.jets_mut());
         let (normed, init_norm) = norm(&self.embedding.norm, &squares);
         let (scales, scale_pass) = self.scale_net(filters).forward(normed);
         let mixed = mix((&self.packs, &filters.values), &self.embedding.mixing, &sums);
-        let mut features = Rows::<N>::zeros(9 * atoms, h);
+        let mut features = Rows::<N>::unset(9 * atoms, h);
         jets::scale_parts(h, scales.jets(), mixed.jets(), features.jets_mut());
         let kept = EmbeddingPass {
             present,
@@ -246,26 +246,30 @@ impl<T: Scalar> TensorNet<T> {
         let (rows, h) = (input.rows(), input.cols());
         let mixing = &self.layers[layer].mixing;
         let of = (&self.packs, &filters.values);
-        let mut normalised = Rows::<N>::zeros(rows, h);
+        let mut normalised = Rows::<N>::unset(rows, h);
         jets::normalise(h, input.jets(), normalised.jets_mut());
         let mixed = mix(of, &mixing[..3], &normalised);
-        let mut message = Rows::<N>::zeros(rows, h);
         let geometry = Geometry { batch, edges: &graph.edges, radial: &filters.radial };
         let directed = charges.map(|stage| self.directed_filter(layer, geometry, &stage.charges));
-        match &directed {
-            Some(rows) => {
-                directed_messages(&mut message, &mixed, (batch, rows), Direction::Received);
+        let message = match &directed {
+            Some(of_edges) => {
+                let mut message = Rows::<N>::zeros(rows, h);
+                let of = (batch, of_edges);
+                directed_messages(&mut message, &mixed, of, Direction::Received);
+                message
             }
             None => {
-                let (rows, to) = (filters.layers[layer].rows.jets(), message.jets_mut());
-                jets::gather(graph.rows(), rows, mixed.jets(), to, Write::Set);
+                let mut message = Rows::<N>::unset(rows, h);
+                let (of_pairs, to) = (filters.layers[layer].rows.jets(), message.jets_mut());
+                jets::gather(graph.rows(), of_pairs, mixed.jets(), to, Write::Set);
+                message
             }
-        }
-        let mut product = Rows::<N>::zeros(rows, h);
+        };
+        let mut product = Rows::<N>::unset(rows, h);
         let square = self.square(factors);
         jets::product(h, square, mixed.jets(), message.jets(), product.jets_mut());
         let update = mix(of, &mixing[3..], &product);
-        let mut next = Rows::<N>::zeros(rows, h);
+        let mut next = Rows::<N>::unset(rows, h);
         jets::update(h, factors, [normalised.jets(), update.jets()], next.jets_mut());
         (next, LayerPass { directed, input, normalised, mixed, message, product, update })
     }
@@ -273,7 +277,7 @@ impl<T: Scalar> TensorNet<T> {
 
 /// Squared norms of the three parts of each atom, side by side.
 pub(crate) fn invariants<N: Number>(x: &Rows<N>) -> Rows<N> {
-    let mut sums = Rows::zeros(x.rows() / 9, 3 * x.cols());
+    let mut sums = Rows::unset(x.rows() / 9, 3 * x.cols());
     jets::squares(x.cols(), x.jets(), sums.jets_mut());
     sums
 }

@@ -87,7 +87,7 @@ impl<T: Scalar> TensorNet<T> {
     /// Filters of the embedding, without what their gradients need.
     fn embedding_filter(&self, radial: &Radial<T>) -> Rows<Dual<T>> {
         let (h, rows) = (self.config.channels, radial.cutoffs.len());
-        let mut all = Rows::<Dual<T>>::zeros(rows, 3 * h);
+        let mut all = Rows::<Dual<T>>::unset(rows, 3 * h);
         for (part, slot) in self.embedding.filters.iter().enumerate() {
             let own = forward((&self.packs, slot), &radial.functions);
             for (to, from) in all.planes.iter_mut().zip(&own.planes) {
@@ -152,7 +152,7 @@ impl<T: Scalar> TensorNet<T> {
         let (h, rows) = (self.config.channels, gradient.rows());
         gradient.scale_rows(&radial.cutoffs);
         for (part, slot) in self.embedding.filters.iter().enumerate() {
-            let mut dy = Rows::<Dual<T>>::zeros(rows, h);
+            let mut dy = Rows::<Dual<T>>::unset(rows, h);
             for (to, from) in dy.planes.iter_mut().zip(&gradient.planes) {
                 to.view_mut().copy_from(from.view().columns(part * h, h));
             }

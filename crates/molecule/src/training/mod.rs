@@ -14,7 +14,7 @@ pub use split::Split;
 
 use crate::tensornet::{Batch, TensorNet, TensorUse};
 use crate::{MoleculeError, Structure, Wanted};
-use linwright_tensor::{RngKey, parallel};
+use linwright_tensor::{RngKey, parallel, scratch};
 use linwright_train::{Problem, Slice};
 use std::collections::BTreeMap;
 use std::error::Error;
@@ -45,13 +45,15 @@ pub struct TensorNetTraining<'a> {
     training: &'a [Structure],
     validation: &'a [Structure],
     plan: TrainingPlan,
-    gradients: BTreeMap<String, Vec<f32>>,
+    gradients: Gradients,
     /// The order of an epoch, and which one.
     order: Option<(u64, Vec<u32>)>,
 }
 
-/// Sum of the losses of some structures, and gradients if wanted.
-type Part = Result<(f64, BTreeMap<String, Vec<f32>>), MoleculeError>;
+/// Gradients by the names of tensors.
+type Gradients = BTreeMap<String, Vec<f32>>;
+/// Numbers of gradients that are added while they are in the nearest cache.
+const PIECE: usize = 4096;
 
 impl<'a> TensorNetTraining<'a> {
     /// The training of a model on structures with energies, and with forces if they have a weight.
@@ -105,8 +107,12 @@ impl<'a> TensorNetTraining<'a> {
         order[start..end].iter().map(|index| &self.training[*index as usize]).collect()
     }
 
-    /// The loss of structures, with gradients in fixed order if wanted.
-    fn loss(&self, structures: &[&Structure], gradients: bool) -> Part {
+    /// The loss of structures, with the gradients of its parts, in order, if wanted.
+    fn loss(
+        &self,
+        structures: &[&Structure],
+        gradients: bool,
+    ) -> Result<(f64, Vec<Gradients>), MoleculeError> {
         let atoms: usize = structures.iter().map(|one| one.species.len()).sum();
         let weights = [
             self.plan.energy_weight / structures.len() as f64,
@@ -114,16 +120,13 @@ impl<'a> TensorNetTraining<'a> {
         ];
         let blocks = structures.chunks(BLOCK).collect();
         let parts = parallel::map(blocks, |_, block| self.part(block, weights, gradients));
-        let mut total = (0.0, BTreeMap::<String, Vec<f32>>::new());
+        let (mut loss, mut all) = (0.0, Vec::new());
         for part in parts {
-            let (loss, own) = part?;
-            total.0 += loss;
-            for (name, own) in own {
-                let sum = total.1.entry(name).or_insert_with(|| vec![0.0; own.len()]);
-                sum.iter_mut().zip(own).for_each(|(sum, own)| *sum += own);
-            }
+            let (own, gradients) = part?;
+            loss += own;
+            all.push(gradients);
         }
-        Ok(total)
+        Ok((loss, all))
     }
 
     fn part(
@@ -131,7 +134,7 @@ impl<'a> TensorNetTraining<'a> {
         structures: &[&Structure],
         [of_energy, of_force]: [f64; 2],
         gradients: bool,
-    ) -> Part {
+    ) -> Result<(f64, Gradients), MoleculeError> {
         let batch = Batch::new(structures, self.model.config())?;
         let wanted = Wanted { forces: of_force != 0.0 };
         let filters = self.model.filters(&batch);
@@ -158,9 +161,23 @@ impl<'a> TensorNetTraining<'a> {
                 filters.values.recall();
                 self.model.loss_gradients((&batch, &filters), &by_energies, &by_forces)
             }
-            false => BTreeMap::new(),
+            false => Gradients::new(),
         };
         Ok((loss, own))
+    }
+}
+
+/// Writes the sum of arrays, in their order.
+fn add_up(arrays: &[&Vec<f32>], to: &mut [f32]) {
+    let Some((first, rest)) = arrays.split_first() else {
+        return to.fill(0.0);
+    };
+    for (piece, to) in to.chunks_mut(PIECE).enumerate() {
+        let range = piece * PIECE..piece * PIECE + to.len();
+        to.copy_from_slice(&first[range.clone()]);
+        for array in rest {
+            to.iter_mut().zip(&array[range.clone()]).for_each(|(sum, own)| *sum += own);
+        }
     }
 }
 
@@ -187,13 +204,14 @@ impl Problem for TensorNetTraining<'_> {
     fn step(&mut self, step: u64) -> Result<f64, Box<dyn Error + Send + Sync>> {
         let examples = self.examples(step);
         self.model.prepare();
-        let (loss, own) = self.loss(&examples, true)?;
-        for (name, numbers) in &mut self.gradients {
-            match own.get(name) {
-                Some(own) => numbers.copy_from_slice(own),
-                None => numbers.fill(0.0),
-            }
-        }
+        let (loss, parts) = self.loss(&examples, true)?;
+        let gradients = self.gradients.iter_mut().collect();
+        parallel::for_each(gradients, |_, (name, numbers): (&String, &mut Vec<f32>)| {
+            let own: Vec<&Vec<f32>> = parts.iter().filter_map(|part| part.get(name)).collect();
+            add_up(&own, numbers);
+        });
+        // To the threads that need it in the next step.
+        parallel::for_each(parts, |_, part| part.into_values().for_each(scratch::give_back));
         Ok(loss)
     }
 

@@ -8,6 +8,8 @@
     reason = "the matrix product library takes raw pointers; bounds are checked here"
 )]
 
+#[cfg(target_arch = "x86_64")]
+mod amx;
 mod blocks;
 pub(super) mod consumed;
 mod dots;
@@ -19,6 +21,8 @@ pub(super) mod quaternion;
 pub(super) mod quaternion_sums;
 pub(super) mod sums;
 mod tile;
+#[cfg(target_arch = "x86_64")]
+mod thirds;
 #[cfg(target_arch = "x86_64")]
 mod x86;
 
@@ -350,6 +354,33 @@ pub fn product_on_this_thread<T: Scalar>(
         piece_of_product(alpha, a, b, c, write);
     } else {
         by_definition(alpha, a, b, c, write);
+    }
+}
+
+/// `c = Σ_k a_k b_k` or `c += Σ_k a_k b_k`, on the calling thread: the sum of several products, whose
+/// depths stand one behind the other.
+///
+/// # Panics
+/// If the shapes do not match.
+#[track_caller]
+pub fn sum_of_products<T: Scalar>(
+    factors: &[[Arg<'_, T>; 2]],
+    mut c: MatMut<'_, T>,
+    write: Write,
+) {
+    factors.iter().for_each(|[a, b]| check_shapes(a, b, &c));
+    #[cfg(target_arch = "x86_64")]
+    if TypeId::of::<T>() == TypeId::of::<f32>()
+        && thirds::is_here()
+        && c.rows() * c.cols() > 0
+        && factors.iter().all(|[a, _]| a.cols() > 0)
+    {
+        let factors: Vec<_> = factors.iter().map(|pair| pair.map(Arg::of_scalar)).collect();
+        return thirds::sum_of_products(&factors, c.of_scalar(), write);
+    }
+    for (k, [a, b]) in factors.iter().enumerate() {
+        let write = if k == 0 { write } else { Write::Add };
+        product_on_this_thread(T::ONE, *a, *b, c.reborrow(), write);
     }
 }
 

@@ -24,10 +24,40 @@ pub struct PackedRight {
 /// The numbers of a [`PackedRight`].
 #[derive(Debug)]
 enum Kept {
+    /// Sums of three numbers, on machines that multiply them.
+    #[cfg(target_arch = "x86_64")]
+    Thirds(super::thirds::Thirds),
     /// Panels of the tile's columns, from a number on that is aligned to a cache line.
     Panels { tile: Tile, data: Vec<f32>, start: usize },
     /// As they are, on machines without tiles.
     Plain(Mat<f32>),
+}
+
+impl Kept {
+    /// None on machines without tiles of bf16.
+    fn thirds(factor: Arg<'_, f32>) -> Option<Self> {
+        #[cfg(target_arch = "x86_64")]
+        if super::thirds::is_here() {
+            return Some(Self::Thirds(super::thirds::Thirds::new(factor)));
+        }
+        let _ = factor;
+        None
+    }
+
+    /// None on machines without tiles.
+    fn panels(factor: Arg<'_, f32>) -> Option<Self> {
+        let tile = Tile::of_this_machine()?;
+        let (depth, cols) = (factor.rows(), factor.cols());
+        let whole = cols.next_multiple_of(tile.cols) * depth;
+        let mut data = vec![0.0; whole + LINE];
+        let start = data.as_ptr().align_offset(4 * LINE).min(LINE);
+        Right::of(factor).pack(tile, 0..cols, 0..depth, &mut data[start..start + whole]);
+        Some(Self::Panels { tile, data, start })
+    }
+
+    fn plain(factor: Arg<'_, f32>) -> Self {
+        Self::Plain(Mat::from_fn(factor.rows(), factor.cols(), |i, j| factor.at(i, j)))
+    }
 }
 
 impl PackedRight {
@@ -41,20 +71,9 @@ impl PackedRight {
         let (depth, cols) = (factor.rows(), factor.cols());
         assert!(depth * cols > 0, "an empty factor of {depth} x {cols}");
         factor.check();
-        let kept = match Tile::of_this_machine() {
-            Some(tile) => Self::panels(tile, factor),
-            None => Kept::Plain(Mat::from_fn(depth, cols, |i, j| factor.at(i, j))),
-        };
+        let kept = Kept::thirds(factor).or_else(|| Kept::panels(factor));
+        let kept = kept.unwrap_or_else(|| Kept::plain(factor));
         Self { depth, cols, kept }
-    }
-
-    fn panels(tile: Tile, factor: Arg<'_, f32>) -> Kept {
-        let (depth, cols) = (factor.rows(), factor.cols());
-        let whole = cols.next_multiple_of(tile.cols) * depth;
-        let mut data = vec![0.0; whole + LINE];
-        let start = data.as_ptr().align_offset(4 * LINE).min(LINE);
-        Right::of(factor).pack(tile, 0..cols, 0..depth, &mut data[start..start + whole]);
-        Kept::Panels { tile, data, start }
     }
 
     /// Rows of the factor.
@@ -84,6 +103,8 @@ impl PackedRight {
         }
         Arg::Plain(x).check();
         match &self.kept {
+            #[cfg(target_arch = "x86_64")]
+            Kept::Thirds(thirds) => thirds.apply(groups, x, y),
             Kept::Plain(factor) => {
                 for group in 0..groups {
                     let x = x.columns(group * depth, depth).into();
@@ -174,16 +195,22 @@ mod tests {
     use super::super::tests::random;
     use super::*;
 
+    /// The factor as every machine like this one may keep it.
+    fn in_every_way(factor: Arg<'_, f32>) -> Vec<PackedRight> {
+        let (depth, cols) = (factor.rows(), factor.cols());
+        let all = [Kept::thirds(factor), Kept::panels(factor), Some(Kept::plain(factor))];
+        all.into_iter().flatten().map(|kept| PackedRight { depth, cols, kept }).collect()
+    }
+
     #[test]
     fn groups_of_columns_equal_the_naive_twin() {
         for (rows, groups, depth, cols) in
             [(1, 1, 1, 1), (14, 9, 16, 16), (10, 3, 128, 64), (29, 5, 48, 96), (7, 2, 20, 70)]
         {
             let (x, w) = (random(rows, groups * depth, 1), random(depth, cols, 2));
-            let plain = PackedRight::new(w.view().into());
             let transposed = w.transpose();
-            let from_transpose = PackedRight::new(Arg::Transposed(transposed.view()));
-            for packed in [plain, from_transpose] {
+            let from_transpose = in_every_way(Arg::Transposed(transposed.view()));
+            for packed in in_every_way(w.view().into()).into_iter().chain(from_transpose) {
                 let mut y: Mat<f32> = random(rows, groups * cols + 3, 3);
                 let before = y.clone();
                 packed.apply(groups, x.view(), y.view_mut().columns(1, groups * cols));
@@ -203,14 +230,18 @@ mod tests {
 
     #[test]
     fn bits_of_a_row_do_not_depend_on_the_rows_beside_it() {
-        let (x, w): (Mat<f32>, Mat<f32>) = (random(23, 64, 1), random(64, 64, 2));
-        let packed = PackedRight::new(w.view().into());
-        let mut all = Mat::zeros(23, 64);
-        packed.apply(1, x.view(), all.view_mut());
-        for row in 0..23 {
-            let mut alone = Mat::zeros(1, 64);
-            packed.apply(1, x.view().rows_range(row, 1), alone.view_mut());
-            assert_eq!(alone.row(0), all.row(row));
+        let (x, w): (Mat<f32>, Mat<f32>) = (random(43, 64, 1), random(64, 64, 2));
+        let mut ways = in_every_way(w.view().into());
+        // Machines with tiles have other products for few plain rows.
+        ways.truncate((ways.len() - 1).max(1));
+        for packed in ways {
+            let mut all = Mat::zeros(43, 64);
+            packed.apply(1, x.view(), all.view_mut());
+            for row in 0..43 {
+                let mut alone = Mat::zeros(1, 64);
+                packed.apply(1, x.view().rows_range(row, 1), alone.view_mut());
+                assert_eq!(alone.row(0), all.row(row));
+            }
         }
     }
 }

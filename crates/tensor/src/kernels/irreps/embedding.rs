@@ -84,8 +84,8 @@ struct Embed<'a> {
 impl ChannelLoop for Embed<'_> {
     #[inline(always)]
     fn run<V: Lanes<Number = f32>>(mut self) {
-        for place in 0..self.receivers.len() {
-            for c in (0..self.channels).step_by(V::WIDTH) {
+        for c in (0..self.channels).step_by(V::WIDTH) {
+            for place in 0..self.receivers.len() {
                 embed_row::<V>(&mut self, place, c);
             }
         }

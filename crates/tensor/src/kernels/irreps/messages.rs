@@ -74,19 +74,22 @@ impl ChannelLoop for Gather<'_> {
     #[inline(always)]
     fn run<V: Lanes<Number = f32>>(mut self) {
         let channels = self.own.len() / PARTS;
-        for place in 0..self.receivers.len() {
-            let mut c = 0;
-            // Two registers of sums for each number of a tensor, where there are that many.
-            if V::WIDTH == SLAB {
-                while c + 2 * SLAB <= channels {
+        let mut c = 0;
+        // Two registers of sums for each number of a tensor, where there are that many. All
+        // receivers read the same slabs of the table before the next ones.
+        if V::WIDTH == SLAB {
+            while c + 2 * SLAB <= channels {
+                for place in 0..self.receivers.len() {
                     gather_row::<V, 2>(&mut self, channels, place, c);
-                    c += 2 * SLAB;
                 }
+                c += 2 * SLAB;
             }
-            while c < channels {
+        }
+        while c < channels {
+            for place in 0..self.receivers.len() {
                 gather_row::<V, 1>(&mut self, channels, place, c);
-                c += V::WIDTH;
             }
+            c += V::WIDTH;
         }
     }
 }
@@ -225,12 +228,12 @@ impl ChannelLoop for Backward<'_> {
     #[inline(always)]
     fn run<V: Lanes<Number = f32>>(mut self) {
         let channels = self.own.len() / PARTS;
-        let mut entry = 0;
-        for place in 0..self.receivers.len() {
-            for c in (0..channels).step_by(V::WIDTH) {
+        for c in (0..channels).step_by(V::WIDTH) {
+            let mut entry = 0;
+            for place in 0..self.receivers.len() {
                 backward_row::<V>(&mut self, channels, place, entry, c);
+                entry += self.edges.row(self.receivers.start + place).len();
             }
-            entry += self.edges.row(self.receivers.start + place).len();
         }
         let (all, rest) = self.to.dd.as_chunks_mut::<4>();
         let last = all.len() * 4;
