@@ -71,8 +71,8 @@ impl Mask {
         Self::new(inp, chosen.into_iter().collect())
     }
 
-    /// A uniformly random set of aligned groups of `block` indices, ascending, of which the last one
-    /// drawn may be cut: much less memory is read for them. Numbers of other groups are picked
+    /// A uniformly random set of aligned groups of `block` indices, ascending, of which the last
+    /// one drawn may be cut: much less memory is read for them. Numbers of other groups are picked
     /// together or not at all.
     ///
     /// # Errors

@@ -27,8 +27,8 @@ pub struct AttributeScore {
     pub top: usize,
     /// Add the part of each layer in the scores of the best examples.
     pub by_layer: bool,
-    /// Rank the examples by these groups of layers, too: globs such as *mlp*, or regular expressions
-    /// after re:.
+    /// Rank the examples by these groups of layers, too: globs such as *mlp*, or regular
+    /// expressions after re:.
     #[schemars(extend("x-value" = "PATTERN", "examples" = ["*mlp*"]))]
     pub groups: Vec<String>,
     /// Do not compare with BM25 and the similarity of vectors, which take a pass over the examples.
