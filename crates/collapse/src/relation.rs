@@ -51,8 +51,8 @@ pub struct Correlation {
     pub permuted_classes: Option<f64>,
     /// ρ of the number of the layer, which needs no metric.
     pub layer_number: f64,
-    /// ρ of the metric, with that of the number of the layer removed (partial correlation of ranks);
-    /// none if the metric has the order of the layers.
+    /// ρ of the metric, with that of the number of the layer removed (partial correlation of
+    /// ranks); none if the metric has the order of the layers.
     pub beyond_layer_number: Option<f64>,
 }
 
