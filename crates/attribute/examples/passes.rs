@@ -14,6 +14,7 @@ use linwright_attribute::{
     Attribution, CacheOptions, Classified, Comparison, CompressorKey, CompressorSpec, Documents,
     Examples, GradientMap, GradientStore, Reduction, Sources, StoreOptions, cache, gradients,
 };
+use linwright_model::families::FAMILIES;
 use linwright_model::{Transformer, TransformerConfig};
 use linwright_nets::{Labelled, Net, NetSpec, Targets};
 use linwright_ops::{CrossEntropy, Differentiable, Network, Probe, Seen, SiteId};
@@ -69,7 +70,7 @@ impl Language {
         [hidden, layers, tokens, examples, size, wide]: [usize; 6],
     ) -> Result<Self, Box<dyn Error>> {
         let config = TransformerConfig::from_json(&json!({
-            "model_type": "llama", "hidden_size": hidden,
+            "model_type": FAMILIES[0].model_type, "hidden_size": hidden,
             "intermediate_size": wide,
             "num_hidden_layers": layers, "num_attention_heads": (hidden / 64).max(1),
             "num_key_value_heads": (hidden / 64).max(1), "vocab_size": VOCAB,

@@ -55,6 +55,14 @@ fn a_potential_is_told_converted_and_evaluated() {
         let (a, b) = (number(&first, key), number(&fast, key));
         assert!((a - b).abs() < 1e-5 && a > 0.0, "{key}: {a} {b}");
     }
+    // Back as a checkpoint of torchmd-net, with units and species.
+    w.ok("molecule convert p.safetensors -o back.ckpt");
+    let back = w.ok_json("molecule info back.ckpt");
+    for key in ["architecture", "species", "units", "parameters"] {
+        assert_eq!(back[key], converted[key], "{key}");
+    }
+    let same = w.ok_json("molecule eval back.ckpt a.xyz --exact");
+    assert_eq!(same["force_rmse"], first["force_rmse"]);
     // Against its own predictions there are no errors.
     let again = w.ok_json("molecule eval potential.ckpt out.xyz --exact --limit 1");
     assert_eq!(again["structures"], 1);
@@ -196,6 +204,19 @@ fn ensembles_predict_means_and_write_deviations() {
     for key in ["energy_mae", "force_rmse", "energy_std", "force_std"] {
         assert_eq!(found[key], other[key], "{key}");
     }
+    // Written for torchmd-net, and as a directory again.
+    w.ok("molecule convert ensemble -o ensemble.zip --species H,O");
+    w.ok("molecule convert ensemble.zip -o back");
+    assert_eq!(w.ok_json("molecule info back")["species"], json!(["H", "O"]));
+    let back = w.ok_json("molecule eval back a.xyz --exact");
+    for key in ["energy_mae", "force_std"] {
+        let (a, b) = (number(&found, key), number(&back, key));
+        assert!((a - b).abs() < 1e-12, "{key}: {a} {b}");
+    }
+    let said = ["3 models", "one.ckpt", ".zip"];
+    w.fails("molecule convert ensemble -o one.ckpt", 2, &said);
+    w.fails("molecule convert ensemble -o back", 2, &["back", "--force"]);
+    w.ok("molecule convert ensemble -o back --force");
     // One model has no deviation; its table has no such row.
     let one = w.ok_json("molecule eval ensemble/1.safetensors a.xyz --exact");
     assert!(one["energy_std"].is_null() && one["members"] == 1);
@@ -344,9 +365,49 @@ fn a_potential_is_compressed_saved_and_judged_by_the_errors_of_its_forces() {
     // An edited potential can be edited again, and written as one file.
     w.ok("molecule compress half --method svd --rank 2 --layers 0 --targets filter -o less");
     w.ok("molecule convert less -o less.safetensors");
+    let dense = w.run("molecule convert less -o less.ckpt");
+    assert!(dense.code == Some(0) && dense.stderr.contains("dense weights"), "{dense:?}");
+    assert_eq!(w.ok_json("molecule info less.ckpt")["operators"], json!({}));
+    let [a, b] = ["less", "less.ckpt"]
+        .map(|name| number(&w.ok_json(&format!("molecule eval {name} waters.xyz")), "force_mae"));
+    assert!((a - b).abs() < 1e-5, "{a} {b}");
     assert_eq!(w.ok_json("molecule info less.safetensors")["operators"], {
         w.ok_json("molecule info less")["operators"].clone()
     });
+}
+
+#[test]
+fn a_compressed_potential_is_trained_as_a_whole() {
+    let w = Workshop::new();
+    waters(&w);
+    let command =
+        "molecule compress potential.ckpt --keep 0.25 --data waters.xyz --eval waters.xyz";
+    let without = w.ok_json(&format!("{command} -o without"));
+    assert!(without["recovery"].is_null());
+    let done = w.ok_json(&format!("{command} --recover 40 --recover-rate 0.002 -o trained"));
+    assert_eq!((&done["dense"], &done["replaced"]), (&without["dense"], &without["results"]));
+    let recovery = &done["recovery"];
+    assert_eq!((&recovery["structures"], &recovery["held_out"]), (&11.into(), &1.into()));
+    assert!(number(recovery, "loss_after") < 0.7 * number(recovery, "loss_before"), "{recovery}");
+    let [before, after] = ["replaced", "results"].map(|of| number(&done[of], "force_mae"));
+    assert!(after < before, "{before} {after}");
+    // What is saved is what was judged, embedding and readout included.
+    let saved = w.ok_json("molecule eval trained waters.xyz --exact");
+    for key in ["force_mae", "energy_mae"] {
+        let (a, b) = (number(&saved, key), number(&done["results"], key));
+        assert!((a - b).abs() < 1e-5, "{key}: {a} {b}");
+    }
+    assert_eq!(w.ok_json("molecule info trained")["parameters"], {
+        w.ok_json("molecule info without")["parameters"].clone()
+    });
+    let told = w.ok(&format!("{command} --recover 2 -o short"));
+    assert!(told.contains("replaced") && told.contains("trained for 2 steps"), "{told}");
+    w.write("bare.xyz", "1\nProperties=species:S:1:pos:R:3\nO 0 0 0\n".repeat(2));
+    let bare = "molecule compress potential.ckpt --keep 0.5 --recover 2 --data bare.xyz -o no";
+    w.fails(bare, 1, &["--recover", "structure 0", "no energy"]);
+    let blind = "molecule compress potential.ckpt --method svd --keep 0.5 --recover 2 -o no";
+    w.fails(blind, 2, &["--recover", "--data"]);
+    w.fails(&format!("{command} --recover 2 --recover-rate 0 -o no"), 2, &["--recover-rate 0"]);
 }
 
 #[test]

@@ -134,6 +134,7 @@ fn settings_of_torchmd_net_are_honoured() {
         ("precision: 32", "precision: 64", &["precision", "64"][..]),
         ("seed: 5", "prior_model: ZBL", &["prior_model", "ZBL"]),
         ("seed: 5", "load_weights: a.ckpt", &["load_weights", "--init"]),
+        ("seed: 5", "splits: splits.npz", &["splits", "--split"]),
         ("seed: 5", "train_loss: cubic", &["cubic"]),
         ("seed: 5", "output_model: DipoleMoment", &["DipoleMoment", "Scalar"]),
         ("model: tensornet", "model: tensornet2", &["q_dim"]),
@@ -141,6 +142,23 @@ fn settings_of_torchmd_net_are_honoured() {
         w.write("odd.yaml", conf.replace(from, to));
         w.fails("molecule train --data a.xyz --config odd.yaml -o no", 2, words);
     }
+}
+
+#[test]
+fn a_division_is_taken_from_another_training() {
+    let w = workshop();
+    w.ok(&format!("{SMALL} --steps 2 --validation 8 --seed 3 -o first"));
+    let same = w.ok_json(&format!("{SMALL} --steps 2 --split first/split.json --seed 4 -o second"));
+    assert_eq!(same["structures"], json!({"training": 32, "validation": 8, "test": 0}));
+    assert_eq!(w.json("second/split.json"), w.json("first/split.json"));
+    w.write("own.json", r#"{"train": [0, 1, 2], "validation": [3], "test": [39, 38]}"#);
+    let own = w.ok_json(&format!("{SMALL} --steps 2 --split own.json -o third"));
+    assert_eq!(own["structures"], json!({"training": 3, "validation": 1, "test": 2}));
+    assert!(own["test"]["force_mae"].as_f64().is_some(), "{own}");
+    w.write("far.json", r#"{"train": [0, 40], "validation": [3], "test": []}"#);
+    let said = ["far.json", "structure 40", "40 structures"];
+    w.fails(&format!("{SMALL} --steps 2 --split far.json -o no"), 1, &said);
+    w.fails(&format!("{SMALL} --steps 2 --split own.json --validation 4 -o no"), 2, &["--split"]);
 }
 
 #[test]

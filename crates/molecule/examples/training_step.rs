@@ -1,7 +1,7 @@
-//! Times training steps of a TensorNet for `tools/bench/tensornet_step.py`, which runs torchmd-net in
-//! turns with it: prints `ready`, then the milliseconds of one step and its loss for every line that
-//! it reads. A step is neighbours, loss of energies and forces, gradients of all parameters, and
-//! Adam.
+//! Times training steps of a TensorNet for `tools/bench/tensornet_step.py`, which runs torchmd-net
+//! in turns with it: prints `ready`, then the milliseconds of one step and its loss for every line
+//! that it reads. A step is neighbours, loss of energies and forces, gradients of all parameters,
+//! and Adam.
 //!
 //! `cargo run --release -p linwright-molecule --example training_step -- CHECKPOINT XYZ [threads]`
 

@@ -1,8 +1,8 @@
 //! Models in files: named tensors with hyper-parameters.
 //!
 //! A checkpoint of torchmd-net (`.ckpt`, written by Lightning) is read without executing anything
-//! in it, and written. The own format is one `.safetensors` with the same names, without `model.`, and metadata as
-//! JSON; Python loads it as a state dict.
+//! in it, and written. The own format is one `.safetensors` with the same names, without `model.`,
+//! and metadata as JSON; Python loads it as a state dict.
 //!
 //! What the loader of torchmd-net translates is translated here ([`layout`]): the prefix, old
 //! names of the head, a missing box, interleaved rows of old files, and old names of architectures.

@@ -296,8 +296,8 @@ impl Model {
         });
     }
 
-    /// Messages and what a layer makes of them, then the start of the next layer, or the readout and
-    /// back through this layer to its messages.
+    /// Messages and what a layer makes of them, then the start of the next layer, or the readout
+    /// and back through this layer to its messages.
     fn interact(&self, input: &Input<'_>, arena: &mut Arena, block: usize, layer: usize) {
         let (h, pass) = (self.channels, self.pass(input));
         let Arena { layers, current, energies, of_features, of_messages, .. } = arena;
@@ -332,8 +332,8 @@ impl Model {
         });
     }
 
-    /// From the gradients of a layer's messages to those of its input, then through the layer before
-    /// to its messages, or through the embedding.
+    /// From the gradients of a layer's messages to those of its input, then through the layer
+    /// before to its messages, or through the embedding.
     fn interact_backward(&self, input: &Input<'_>, arena: &mut Arena, block: usize, layer: usize) {
         self.gather_backward(input, arena, Self::group(input.graph.order.len(), block), layer);
         let (h, pass) = (self.channels, self.pass(input));

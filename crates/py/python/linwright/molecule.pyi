@@ -155,18 +155,20 @@ def convert(
     force: bool = False,
     progress: Progress = None,
 ) -> Result:
-    """Write a molecular potential as one safetensors file.
+    """Write a molecular potential as a file of another format, for this program or torchmd-net.
 
-    Checkpoints are read without executing anything in them. Weights of the layout before 2026 are rearranged. The file has hyper-parameters, units and species in its metadata.
+    Checkpoints are read without executing anything in them. Weights of the layout before 2026 are rearranged. The file has hyper-parameters, units and species in its metadata. In a `.ckpt` operators are the dense weights that they equal, and torchmd-net reads energies of atoms in single precision.
 
     Args:
         potential: A checkpoint of torchmd-net (`.ckpt`), a `.safetensors`, or a directory with
-            `model.safetensors`.
-        output: The file to write, which names of torchmd-net load as a state dict.
+            `model.safetensors`; or an ensemble: a directory of several, or a `.zip` of torchmd-net.
+        output: The file to write: a `.ckpt`, which torchmd-net opens, or safetensors with the names of
+            its state dict; of an ensemble a directory of safetensors, or a `.zip` that torchmd-net
+            opens.
         units: Units of the model, such as `eV,A` [default: those of the file, or eV and angstroms].
         species: Elements that the model was trained on, such as `H,C,O`; others are refused then
             [default: those of the file].
-        force: Overwrite an existing file.
+        force: Overwrite what exists.
         progress: How to tell progress: a function of step, done and total, True for a bar, False for
             silence.
     """
@@ -187,6 +189,8 @@ def compress(
     ignore: Text | Sequence[Text] = (),
     data: StrPath | None = None,
     num_structures: int = 200,
+    recover: int | None = None,
+    recover_rate: float | None = None,
     eval: StrPath | None = None,
     units: Text | None = None,
     energy_key: Text | None = None,
@@ -198,7 +202,7 @@ def compress(
 ) -> Result:
     """Replace linear layers of a molecular potential by smaller ones fitted to structures, and save it.
 
-    Of the interaction layers, those that mix channels and those that make filters of distances are replaced; embedding and readout stay. Errors of energies and forces are measured before and after, in single precision without tables. The other commands for potentials open the directory; only the exact path applies operators as they are, the fast one their dense weights.
+    Of the interaction layers, those that mix channels and those that make filters of distances are replaced; embedding and readout stay, unless --recover trains all of it. Errors of energies and forces are measured before and after, in single precision without tables. The other commands for potentials open the directory; only the exact path applies operators as they are, the fast one their dense weights.
 
     Args:
         potential: A checkpoint of torchmd-net (`.ckpt`), a `.safetensors`, or a directory with
@@ -219,16 +223,19 @@ def compress(
             expression after `re:` [default: all].
         ignore: Names of linear layers to leave as they are: a glob or, after `re:`, a regular
             expression.
-        data: Structures in extended XYZ to fit to; their energies and forces are not used. laser and
-            svd need none.
+        data: Structures in extended XYZ to fit to; their energies and forces are used by --recover
+            only. laser and svd need none.
         num_structures: Largest number of structures to fit to, drawn with the seed.
+        recover: Train all parameters of the potential afterwards for this many steps on the energies
+            and forces of --data, of which a twentieth is held out to choose the best step.
+        recover_rate: Largest step size of --recover [default: 0.0003].
         eval: Structures with forces, and energies if there are, on which the potential is evaluated
             before and after.
         units: Units of the structures, such as `kcal/mol,A` [default: those of the model].
-        energy_key: Name of the energy in the evaluated file [default: REF_energy, energy and others, in
-            this order].
-        forces_key: Name of the forces in the evaluated file [default: REF_forces, forces and others, in
-            this order].
+        energy_key: Name of the energy in the files [default: REF_energy, energy and others, in this
+            order].
+        forces_key: Name of the forces in the files [default: REF_forces, forces and others, in this
+            order].
         seed: Seed of random initial parameters, and of the structures that are drawn.
         output: Output directory.
         force: Replace the directory if it exists.
@@ -268,6 +275,7 @@ def train(
     data: StrPath,
     output: StrPath,
     validation: Text | None = None,
+    split: StrPath | None = None,
     test: StrPath | None = None,
     isolated: StrPath | None = None,
     references: Literal['least-squares', 'mean', 'none'] | None = None,
@@ -313,6 +321,8 @@ def train(
             rMD17 and torchmd-net have it, or HDF5 (`.h5`, `.hdf5`) as ANI-1x, SPICE and torchmd-net.
         validation: Structures that are held out for the curve and the choice of the best step: their
             number, a share below 1, or a file [default: 0.05, or that of --config].
+        split: Division of --data by indices: `split.json` of another training, or `splits.npz` of
+            torchmd-net.
         test: Structures that errors are measured on in the end.
         isolated: Energies of isolated atoms: structures of one atom each. They are subtracted from
             energies and become part of the potential.

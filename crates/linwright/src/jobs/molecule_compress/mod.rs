@@ -1,6 +1,7 @@
 //! Linear layers of a molecular potential replaced by smaller ones.
 
 mod plan;
+mod recovery;
 mod run;
 
 use super::named::Names;
@@ -50,13 +51,20 @@ pub struct MoleculeCompress {
     /// Names of linear layers to leave as they are: a glob or, after `re:`, a regular expression.
     #[schemars(extend("x-value" = "PATTERN", "x-whole" = true))]
     pub ignore: Vec<String>,
-    /// Structures in extended XYZ to fit to; their energies and forces are not used. laser and svd
-    /// need none.
+    /// Structures in extended XYZ to fit to; their energies and forces are used by --recover only.
+    /// laser and svd need none.
     #[schemars(extend("x-value" = "FILE", "x-path" = true))]
     pub data: Option<PathBuf>,
     /// Largest number of structures to fit to, drawn with the seed.
     #[schemars(range(min = 2))]
     pub num_structures: usize,
+    /// Train all parameters of the potential afterwards for this many steps on the energies and
+    /// forces of --data, of which a twentieth is held out to choose the best step.
+    #[schemars(range(min = 1), extend("x-value" = "STEPS"))]
+    pub recover: Option<u64>,
+    /// Largest step size of --recover [default: 0.0003].
+    #[schemars(extend("x-value" = "RATE", "x-requires" = ["recover"]))]
+    pub recover_rate: Option<f64>,
     /// Structures with forces, and energies if there are, on which the potential is evaluated
     /// before and after.
     #[schemars(extend("x-value" = "FILE", "x-path" = true))]
@@ -64,12 +72,10 @@ pub struct MoleculeCompress {
     /// Units of the structures, such as `kcal/mol,A` [default: those of the model].
     #[schemars(extend("x-value" = "ENERGY,LENGTH", "x-whole" = true))]
     pub units: Option<String>,
-    /// Name of the energy in the evaluated file [default: REF_energy, energy and others, in this
-    /// order].
+    /// Name of the energy in the files [default: REF_energy, energy and others, in this order].
     #[schemars(extend("x-value" = "NAME", "x-requires" = ["eval"]))]
     pub energy_key: Option<String>,
-    /// Name of the forces in the evaluated file [default: REF_forces, forces and others, in this
-    /// order].
+    /// Name of the forces in the files [default: REF_forces, forces and others, in this order].
     #[schemars(extend("x-value" = "NAME", "x-requires" = ["eval"]))]
     pub forces_key: Option<String>,
     /// Seed of random initial parameters, and of the structures that are drawn.
@@ -99,6 +105,8 @@ impl Default for MoleculeCompress {
             ignore: Vec::new(),
             data: None,
             num_structures: 200,
+            recover: None,
+            recover_rate: None,
             eval: None,
             units: None,
             energy_key: None,
@@ -116,10 +124,10 @@ impl Job for MoleculeCompress {
     const ABOUT: &str = "Replace linear layers of a molecular potential by smaller ones fitted to \
         structures, and save it.\n\n\
         Of the interaction layers, those that mix channels and those that make filters of distances \
-        are replaced; embedding and readout stay. Errors of energies and forces are measured before \
-        and after, in single precision without tables. The other commands for potentials open the \
-        directory; only the exact path applies operators as they are, the fast one their dense \
-        weights.";
+        are replaced; embedding and readout stay, unless --recover trains all of it. Errors of \
+        energies and forces are measured before and after, in single precision without tables. The \
+        other commands for potentials open the directory; only the exact path applies operators as \
+        they are, the fast one their dense weights.";
     const MEASURED: &'static [&'static str] = &["sites/*/fit/seconds"];
 
     fn inputs(&self) -> Vec<PathBuf> {

@@ -1,5 +1,6 @@
 //! `linwright molecule compress`: replace linear layers of a potential and save it.
 
+use super::recovery::{self, Recovery};
 use super::{MoleculeCompress, plan};
 use crate::jobs::compress::summary::{estimate_blocks, site_table};
 use crate::jobs::outcome::{table, text};
@@ -15,7 +16,7 @@ use linwright_compress::study::{
 use linwright_compress::{Plan, Rates};
 use linwright_evaluate::{ParameterCounts, TaskResult};
 use linwright_molecule::tensornet::TensorNet;
-use linwright_molecule::{LabelKeys, MoleculeModel, StructureBatches, Units};
+use linwright_molecule::{LabelKeys, MoleculeModel, Structure, StructureBatches, Units};
 use linwright_ops::{Examples, SiteId};
 use linwright_report::Block;
 use linwright_report::number::grouped;
@@ -28,6 +29,7 @@ pub(super) fn run(job: &MoleculeCompress, session: &mut Session<'_>) -> Result<O
         let inputs = outputs::inputs_of(job, session);
         outputs::directory(&job.output, job.force, &inputs, session)?;
     }
+    recovery::check(job)?;
     let plan = plan::plan(job)?;
     let needs_data = plan.needs_text();
     if needs_data && job.data.is_none() {
@@ -43,7 +45,7 @@ pub(super) fn run(job: &MoleculeCompress, session: &mut Session<'_>) -> Result<O
         return Err(Failure::usage(message));
     }
     session.step("reading the structures");
-    let data = Data::open(job, &potential).map_err(of_options)?;
+    let data = Data::open(job, &potential)?;
     let examples = data.calibration.as_ref().map(|batches| batches as &dyn Examples<_>);
     if job.dry_run {
         let estimate = estimate(&plan, &potential.network, examples, &mut Rates::default())?;
@@ -54,9 +56,21 @@ pub(super) fn run(job: &MoleculeCompress, session: &mut Session<'_>) -> Result<O
     data.notes.iter().for_each(|note| session.note(&format!("note: {note}")));
     let dense = data.scores(&potential, &potential.network, session)?;
     let context = Context::new(&potential.hash);
-    let edited = apply(&potential.network, examples, &plan, &context, session)?;
-    let results = data.scores(&potential, &edited.network, session)?;
-    let done = Done { job, potential: &potential, plan, data, edited, dense, results };
+    let mut edited = apply(&potential.network, examples, &plan, &context, session)?;
+    let replaced = data.scores(&potential, &edited.network, session)?;
+    let recovery = match job.recover {
+        Some(steps) => {
+            let labelled = &data.labelled;
+            Some(recovery::recover(job, steps, labelled, &mut edited.network, session)?)
+        }
+        None => None,
+    };
+    let results = match recovery {
+        Some(_) => data.scores(&potential, &edited.network, session)?,
+        None => replaced.clone(),
+    };
+    let potential = &potential;
+    let done = Done { job, potential, plan, data, edited, dense, replaced, recovery, results };
     done.save(session)?;
     session.finish();
     Ok(done.outcome(session))
@@ -77,33 +91,37 @@ struct Data {
     calibration_sha256: Option<String>,
     scored: Option<StructureBatches>,
     scored_sha256: Option<String>,
+    /// Structures to train on afterwards.
+    labelled: Vec<Structure>,
     notes: Vec<String>,
 }
 
 impl Data {
-    fn open(
-        job: &MoleculeCompress,
-        potential: &StudiedPotential,
-    ) -> Result<Self, MoleculeStudyError> {
+    fn open(job: &MoleculeCompress, potential: &StudiedPotential) -> Result<Self, Failure> {
         let units = job.units.as_deref().map(Units::parse).transpose();
-        let units = units.map_err(|error| MoleculeStudyError::molecule("--units", error))?;
+        let units = units.map_err(|error| MoleculeStudyError::molecule("--units", error));
+        let units = units.map_err(of_options)?;
         let (mut data, mut fitted) = (Self::none(), Vec::new());
         let StudiedPotential { model, network, .. } = potential;
         if let Some(path) = &job.data {
-            let keys = LabelKeys::default();
-            let source = StructureSource { path, examples: None, units, keys };
-            let read = open_structures("--data", &source, model)?;
+            let source = StructureSource { path, examples: None, units, keys: keys(job) };
+            let read = open_structures("--data", &source, model).map_err(of_options)?;
             let options = calibration(job, path);
-            let batches = calibration_batches("--data", &read, &options, network, job.seed)?;
+            let batches = calibration_batches("--data", &read, &options, network, job.seed);
+            let batches = batches.map_err(of_options)?;
+            if job.recover.is_some() {
+                recovery::check_labels(path, &read.all)?;
+                data.labelled = read.all.clone();
+            }
             (data.calibration, data.calibration_sha256) = (Some(batches), Some(read.sha256));
             fitted = read.all;
         }
         if let Some(path) = &job.eval {
             let source = StructureSource { path, examples: None, units, keys: keys(job) };
-            let read = open_structures("--eval", &source, model)?;
+            let read = open_structures("--eval", &source, model).map_err(of_options)?;
             data.notes.extend(common_note(&fitted, &read.all));
             data.scored_sha256 = Some(read.sha256.clone());
-            data.scored = Some(scored_structures("--eval", read, network)?);
+            data.scored = Some(scored_structures("--eval", read, network).map_err(of_options)?);
         }
         Ok(data)
     }
@@ -114,6 +132,7 @@ impl Data {
             calibration_sha256: None,
             scored: None,
             scored_sha256: None,
+            labelled: Vec::new(),
             notes: Vec::new(),
         }
     }
@@ -157,6 +176,10 @@ struct Done<'a> {
     data: Data,
     edited: Edited<TensorNet>,
     dense: Option<TaskResult>,
+    /// Errors after the replacement, and what trained the potential then.
+    replaced: Option<TaskResult>,
+    recovery: Option<Recovery>,
+    /// Errors of what is saved.
     results: Option<TaskResult>,
 }
 
@@ -184,6 +207,8 @@ impl Done<'_> {
             "parameters": self.parameters(),
             "sites": self.edited.sites,
             "dense": figures(&self.dense),
+            "replaced": figures(&self.replaced),
+            "recovery": self.recovery,
             "results": figures(&self.results),
             "units": {
                 "energy_mae": format!("{energy}/atom"), "energy_rmse": format!("{energy}/atom"),
@@ -217,7 +242,11 @@ impl Done<'_> {
         files.push(("results.json".to_owned(), pretty(&result)));
         let sites = self.edited.sites.iter();
         let sites: Vec<SiteId> = sites.map(|site| site.site.clone()).collect();
-        let model: MoleculeModel = self.potential.model.with_slots(&self.edited.network, &sites)?;
+        let (model, edited) = (&self.potential.model, &self.edited.network);
+        let model: MoleculeModel = match self.recovery {
+            Some(_) => model.with_network(edited)?,
+            None => model.with_slots(edited, &sites)?,
+        };
         model.save(&self.job.output, self.job.force, &files)?;
         Ok(())
     }
@@ -236,14 +265,14 @@ impl Done<'_> {
                 format!("potential: {} -> {} parameters", grouped(model_dense), grouped(model)),
             ]),
         ];
+        blocks.extend(self.recovery.iter().map(|recovery| text([recovery.line()])));
         blocks.extend(self.errors());
         blocks.push(text([format!("wrote {}", session.portable(&self.job.output))]));
         Outcome::new(self.result(session), blocks)
     }
 
-    /// Errors before and after.
+    /// Errors before and after, and between both if the potential was trained.
     fn errors(&self) -> Option<Block> {
-        let (dense, results) = (self.dense.as_ref()?, self.results.as_ref()?);
         let units = self.potential.model.checkpoint.units;
         let (energy, length) = (units.energy.name(), units.length.name());
         let names = [
@@ -252,12 +281,20 @@ impl Done<'_> {
             ("energy_mae", format!("energy, mean absolute, {energy}/atom")),
             ("energy_rmse", format!("energy, root mean square, {energy}/atom")),
         ];
+        let (dense, results) = (self.dense.as_ref()?, self.results.as_ref()?);
+        let (heads, all) = match (&self.recovery, &self.replaced) {
+            (Some(_), Some(replaced)) => {
+                (vec!["error", "before", "replaced", "trained"], vec![dense, replaced, results])
+            }
+            _ => (vec!["error", "before", "after"], vec![dense, results]),
+        };
         let row = |(name, title): (&str, String)| {
-            let [before, after] = [dense, results].map(|result| result.metric(name));
-            let [before, after] = [before?, after?].map(|metric| format!("{:.6}", metric.value));
-            Some(vec![title, before, after])
+            let found = all.iter().map(|result| result.metric(name).map(|metric| metric.value));
+            let found: Vec<f64> = found.collect::<Option<_>>()?;
+            let found = found.into_iter().map(|value| format!("{value:.6}"));
+            Some(std::iter::once(title).chain(found).collect())
         };
         let rows = names.into_iter().filter_map(row).collect();
-        Some(table(&["error", "before", "after"], rows))
+        Some(table(&heads, rows))
     }
 }

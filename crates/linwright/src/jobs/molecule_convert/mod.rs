@@ -1,23 +1,26 @@
-//! Molecular potentials as safetensors.
+//! Molecular potentials as safetensors, and as checkpoints of torchmd-net.
 
 use super::outcome::text;
+use super::saving::beside_new;
 use super::{Failure, Job, Outcome, Session, outputs};
-use linwright_molecule::{Checkpoint, MoleculeModel, Units, atomic_number};
+use linwright_molecule::{Checkpoint, Ensemble, PriorChoices, Units, atomic_number};
 use linwright_run::Monitor;
 use schemars::JsonSchema;
 use serde::{Deserialize, Serialize};
 use serde_json::json;
+use std::collections::BTreeMap;
 use std::path::{Path, PathBuf};
 
-/// A molecular potential as safetensors.
+/// A molecular potential in another format.
 #[derive(Clone, Debug, Default, PartialEq, Serialize, Deserialize, JsonSchema)]
 #[serde(default)]
 pub struct MoleculeConvert {
     /// A checkpoint of torchmd-net (`.ckpt`), a `.safetensors`, or a directory with
-    /// `model.safetensors`.
+    /// `model.safetensors`; or an ensemble: a directory of several, or a `.zip` of torchmd-net.
     #[schemars(extend("x-positional" = true))]
     pub potential: String,
-    /// The file to write, which names of torchmd-net load as a state dict.
+    /// The file to write: a `.ckpt`, which torchmd-net opens, or safetensors with the names of its
+    /// state dict; of an ensemble a directory of safetensors, or a `.zip` that torchmd-net opens.
     #[schemars(extend("x-short" = "o", "x-path" = true, "x-required" = true))]
     pub output: PathBuf,
     /// Units of the model, such as `eV,A` [default: those of the file, or eV and angstroms].
@@ -27,15 +30,18 @@ pub struct MoleculeConvert {
     /// refused then [default: those of the file].
     #[schemars(extend("x-value" = "SYMBOL"))]
     pub species: Vec<String>,
-    /// Overwrite an existing file.
+    /// Overwrite what exists.
     pub force: bool,
 }
 
 impl Job for MoleculeConvert {
     const VERB: &str = "molecule-convert";
-    const ABOUT: &str = "Write a molecular potential as one safetensors file.\n\n\
+    const ABOUT: &str = "Write a molecular potential as a file of another format, for this program \
+        or torchmd-net.\n\n\
         Checkpoints are read without executing anything in them. Weights of the layout before 2026 \
-        are rearranged. The file has hyper-parameters, units and species in its metadata.";
+        are rearranged. The file has hyper-parameters, units and species in its metadata. In a \
+        `.ckpt` operators are the dense weights that they equal, and torchmd-net reads energies of \
+        atoms in single precision.";
     const OUTPUT_ENDING: &str = ".safetensors";
 
     fn inputs(&self) -> Vec<PathBuf> {
@@ -43,42 +49,113 @@ impl Job for MoleculeConvert {
     }
 
     fn run(&self, session: &mut Session<'_>) -> Result<Outcome, Failure> {
-        let inputs = outputs::inputs_of(self, session);
-        outputs::file(&self.output, self.force, &inputs, session, |path| {
-            Checkpoint::open(path).is_ok()
-        })?;
+        let units = self.units.as_deref().map(Units::parse).transpose()?;
+        let number = |symbol: &String| {
+            atomic_number(symbol).ok_or_else(|| {
+                Failure::usage(format!("--species {symbol}: no element has this symbol"))
+            })
+        };
+        let species = self.species.iter().map(number).collect::<Result<Vec<u8>, _>>()?;
         session.step(&format!("loading {}", self.potential));
-        let MoleculeModel { mut checkpoint, .. } = MoleculeModel::open(Path::new(&self.potential))?;
-        if let Some(units) = &self.units {
-            checkpoint.units = Units::parse(units)?;
-        }
-        if !self.species.is_empty() {
-            let number = |symbol: &String| {
-                atomic_number(symbol).ok_or_else(|| {
-                    Failure::usage(format!("--species {symbol}: no element has this symbol"))
-                })
-            };
-            checkpoint.species = self.species.iter().map(number).collect::<Result<_, _>>()?;
-            checkpoint.species.sort_unstable();
+        let models = Ensemble::open(&[&self.potential], PriorChoices::default())?;
+        let models = models.declared(units, &species);
+        let members = models.members();
+        let form = Form::of(&self.output, members.len())?;
+        let inputs = outputs::inputs_of(self, session);
+        let (path, force) = (&self.output, self.force);
+        match form {
+            Form::Directory => outputs::directory(path, force, &inputs, session)?,
+            Form::Archive => outputs::file(path, force, &inputs, session, |path| {
+                Checkpoint::open_archive(path).is_ok()
+            })?,
+            Form::File => {
+                outputs::file(path, force, &inputs, session, |path| Checkpoint::open(path).is_ok())?
+            }
         }
         session.step("writing");
-        checkpoint.save(&self.output)?;
-        let again = MoleculeModel::open(&self.output)?;
-        if again.checkpoint.tensors != checkpoint.tensors {
-            return Err(Failure::general(format!(
-                "{}: was not read back as it was written; check the disk",
-                self.output.display()
-            )));
+        match form {
+            Form::File => members[0].checkpoint.save(path)?,
+            Form::Archive => models.save_archive(path)?,
+            Form::Directory => {
+                let what = format!("An ensemble of {} molecular potentials.", members.len());
+                models.save(path, force, &beside_new(session, &what, &json!({}))?)?;
+            }
         }
+        let found = Ensemble::open(&[path], PriorChoices::default())?;
+        check_same(&models, &found, path, session)?;
         session.finish();
-        checkpoint.notes.iter().for_each(|note| session.note(note));
+        let notes = members.iter().flat_map(|member| &member.checkpoint.notes);
+        notes.for_each(|note| session.note(note));
+        let tensors: usize =
+            found.members().iter().map(|member| member.checkpoint.tensors.len()).sum();
         let result = json!({
             "schema": 1,
-            "output": session.portable(&self.output),
-            "tensors": checkpoint.tensors.len(),
+            "output": session.portable(path),
+            "members": members.len(),
+            "tensors": tensors,
         });
-        let line =
-            format!("wrote {} tensors to {}", checkpoint.tensors.len(), self.output.display());
+        let models = match members.len() {
+            1 => String::new(),
+            count => format!("{count} models with "),
+        };
+        let line = format!("wrote {models}{tensors} tensors to {}", path.display());
         Ok(Outcome::new(result, vec![text([line])]))
+    }
+}
+
+/// What is written.
+#[derive(Clone, Copy)]
+enum Form {
+    /// One model.
+    File,
+    /// Checkpoints of torchmd-net in a `.zip`.
+    Archive,
+    /// Several models.
+    Directory,
+}
+
+impl Form {
+    fn of(output: &Path, members: usize) -> Result<Self, Failure> {
+        let ending = output.extension().and_then(|ending| ending.to_str()).unwrap_or_default();
+        match (ending, members) {
+            ("zip", _) => Ok(Self::Archive),
+            (_, 1) => Ok(Self::File),
+            ("ckpt" | "safetensors", count) => {
+                let output = output.display();
+                let told = format!("--output {output}: {count} models do not fit into one file");
+                Err(Failure::usage(told).hint("give a directory, or a .zip for torchmd-net"))
+            }
+            _ => Ok(Self::Directory),
+        }
+    }
+}
+
+/// Refuses models that were not read back as they were written.
+fn check_same(
+    written: &Ensemble,
+    found: &Ensemble,
+    path: &Path,
+    session: &mut Session<'_>,
+) -> Result<(), Failure> {
+    let models = |ensemble: &Ensemble| -> BTreeMap<String, Checkpoint> {
+        let checkpoints = ensemble.members().iter().map(|member| member.checkpoint.clone());
+        ensemble.stems().into_iter().zip(checkpoints).collect()
+    };
+    let (written, found) = (models(written), models(found));
+    let pairs = || written.values().zip(found.values());
+    if pairs().any(|(own, back)| own.operators.len() != back.operators.len()) {
+        session.note("note: operators are written as the dense weights that they equal");
+        return Ok(());
+    }
+    let is_same = written.len() == found.len()
+        && pairs().all(|(own, back)| {
+            (&own.tensors, own.units, &own.species) == (&back.tensors, back.units, &back.species)
+        });
+    match is_same {
+        true => Ok(()),
+        false => Err(Failure::general(format!(
+            "{}: was not read back as it was written; check the disk",
+            path.display()
+        ))),
     }
 }

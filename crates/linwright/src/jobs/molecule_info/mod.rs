@@ -2,13 +2,14 @@
 
 use super::outcome::table;
 use super::{Failure, Job, Outcome, Session};
-use linwright_molecule::{Ensemble, PriorChoices, symbol};
+use linwright_molecule::tensornet::Group;
+use linwright_molecule::{Ensemble, Prior, PriorChoices, symbol};
 use linwright_ops::LinearSlot;
 use linwright_report::number::grouped;
 use linwright_run::Monitor;
 use schemars::JsonSchema;
 use serde::{Deserialize, Serialize};
-use serde_json::json;
+use serde_json::{Value, json};
 use std::collections::BTreeMap;
 use std::path::PathBuf;
 
@@ -43,7 +44,8 @@ impl Job for MoleculeInfo {
         let species: Vec<&str> =
             checkpoint.species.iter().filter_map(|number| symbol(*number)).collect();
         let units = [checkpoint.units.energy.name(), checkpoint.units.length.name()];
-        let priors: Vec<String> = model.priors.iter().map(|prior| format!("{prior:?}")).collect();
+        let priors: Vec<Value> = model.priors.iter().map(told).collect();
+        let names: Vec<&str> = model.priors.iter().map(Prior::name).collect();
         let of_slots: usize = model.network.linears().into_iter().map(LinearSlot::parameters).sum();
         let parameters = model.network.parameters_outside_operators() + of_slots as u64;
         let operators: BTreeMap<&str, &str> =
@@ -73,11 +75,39 @@ impl Job for MoleculeInfo {
             row("channels", config.channels.to_string()),
             row("layers", config.layers.to_string()),
             row("radial functions", config.radial.to_string()),
+            row("group", group(config.group).to_owned()),
             row("cutoff", format!("{} {}", config.cutoff_upper, units[1])),
             row("units", units.join(", ")),
             row("species", if species.is_empty() { "not told".into() } else { species.join(" ") }),
-            row("priors", priors.len().to_string()),
+            row("priors", if names.is_empty() { "none".into() } else { names.join(", ") }),
         ];
         Ok(Outcome::new(result, vec![table(&["", "value"], rows)]))
+    }
+}
+
+/// A prior with its numbers; energies of atoms that are not zero, by element.
+fn told(prior: &Prior) -> Value {
+    let mut told = json!({ "name": prior.name() });
+    match prior {
+        Prior::Atomref { energies } => {
+            let known = energies.iter().enumerate().filter(|(_, energy)| **energy != 0.0);
+            let named = known.filter_map(|(number, energy)| {
+                let symbol = u8::try_from(number).ok().and_then(symbol)?;
+                Some((symbol.to_owned(), json!(energy)))
+            });
+            told["energies"] = Value::Object(named.collect());
+        }
+        Prior::Coulomb { switch, compat } => {
+            (told["switch"], told["compat"]) = (json!(switch), json!(compat));
+        }
+        other => told["cutoff"] = json!(other.cutoff()),
+    }
+    told
+}
+
+fn group(group: Group) -> &'static str {
+    match group {
+        Group::Orthogonal => "O(3)",
+        Group::Rotations => "SO(3)",
     }
 }

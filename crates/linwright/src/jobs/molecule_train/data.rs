@@ -83,36 +83,19 @@ impl Sets {
         let all = files.labelled(&job.data, needs_forces, session)?;
         let isolated =
             job.sets.isolated.as_deref().map(|path| files.read(path, session)).transpose()?;
-        let own = job.sets.validation.as_deref().map(Held::parse).transpose()?;
-        let held = own.or_else(|| plan.validation.clone()).unwrap_or(Held::Share(VALIDATION_SHARE));
-        let (validation, tested) =
-            (held.of(all.len()), plan.tested.as_ref().map(|t| t.of(all.len())));
-        let tested = tested.unwrap_or(0);
-        let left = all.len().checked_sub(validation + tested).filter(|left| *left > 0);
-        let left = left.ok_or_else(|| {
-            Failure::usage(format!(
-                "{}: {} structures, of which {} would be held out; none is left to train on",
-                job.data.display(),
-                all.len(),
-                validation + tested
-            ))
-            .hint("hold out fewer by --validation, or give a file there")
-        })?;
-        let train = plan.trained.as_ref().map_or(left, |held| held.of(all.len()).min(left));
-        let (training, own_validation, mut test, split) = match (&held, tested) {
-            (Held::File(_), 0) if train == all.len() => (all, Vec::new(), Vec::new(), None),
-            _ => {
-                let split = Split::random(plan.seed, all.len(), [train, validation, tested]);
+        let (split, beside) = division(job, plan, all.len())?;
+        let (training, own, mut test) = match &split {
+            None => (all, Vec::new(), Vec::new()),
+            Some(split) => {
                 let of = |set: &[usize]| -> Vec<Structure> {
                     set.iter().map(|index| all[*index].clone()).collect()
                 };
-                let sets = (of(&split.train), of(&split.validation), of(&split.test));
-                (sets.0, sets.1, sets.2, Some(split))
+                (of(&split.train), of(&split.validation), of(&split.test))
             }
         };
-        let validation = match &held {
-            Held::File(path) => files.labelled(path, needs_forces, session)?,
-            _ => own_validation,
+        let validation = match beside {
+            Some(path) => files.labelled(&path, needs_forces, session)?,
+            None => own,
         };
         if let Some(path) = &job.sets.test {
             let more: Vec<Structure> = files.read(path, session)?;
@@ -125,6 +108,37 @@ impl Sets {
     pub(super) fn all(&self) -> impl Iterator<Item = &Structure> {
         self.training.iter().chain(&self.validation).chain(&self.test)
     }
+}
+
+/// Which of `count` structures are for what, none if all are trained on; and the file of those to
+/// validate on, if it is another.
+fn division(
+    job: &MoleculeTrain,
+    plan: &Plan,
+    count: usize,
+) -> Result<(Option<Split>, Option<PathBuf>), Failure> {
+    if let Some(path) = &job.sets.split {
+        return Ok((Some(Split::read(path, count)?), None));
+    }
+    let own = job.sets.validation.as_deref().map(Held::parse).transpose()?;
+    let held = own.or_else(|| plan.validation.clone()).unwrap_or(Held::Share(VALIDATION_SHARE));
+    let validation = held.of(count);
+    let tested = plan.tested.as_ref().map_or(0, |tested| tested.of(count));
+    let left = count.checked_sub(validation + tested).filter(|left| *left > 0);
+    let left = left.ok_or_else(|| {
+        let (data, out) = (job.data.display(), validation + tested);
+        Failure::usage(format!(
+            "{data}: {count} structures, of which {out} would be held out; none is left to train on"
+        ))
+        .hint("hold out fewer by --validation, or give a file there")
+    })?;
+    let train = plan.trained.as_ref().map_or(left, |held| held.of(count).min(left));
+    let draw = || Split::random(plan.seed, count, [train, validation, tested]);
+    Ok(match held {
+        Held::File(path) if tested == 0 && train == count => (None, Some(path)),
+        Held::File(path) => (Some(draw()), Some(path)),
+        _ => (Some(draw()), None),
+    })
 }
 
 fn keys(job: &MoleculeTrain) -> LabelKeys {

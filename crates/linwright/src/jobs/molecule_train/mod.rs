@@ -63,6 +63,10 @@ pub struct SetOptions {
     /// share below 1, or a file [default: 0.05, or that of --config].
     #[schemars(extend("x-value" = "N|SHARE|FILE", "x-whole" = true))]
     pub validation: Option<String>,
+    /// Division of --data by indices: `split.json` of another training, or `splits.npz` of
+    /// torchmd-net.
+    #[schemars(extend("x-value" = "FILE", "x-path" = true, "x-conflicts" = ["validation"]))]
+    pub split: Option<PathBuf>,
     /// Structures that errors are measured on in the end.
     #[schemars(extend("x-value" = "FILE", "x-path" = true))]
     pub test: Option<PathBuf>,
@@ -225,7 +229,8 @@ impl Job for MoleculeTrain {
 
     fn inputs(&self) -> Vec<PathBuf> {
         let validation = data::validation_file(self.sets.validation.as_deref());
-        let others = [&self.config, &self.init, &self.sets.test, &self.sets.isolated, &validation];
+        let SetOptions { split, test, isolated, .. } = &self.sets;
+        let others = [&self.config, &self.init, split, test, isolated, &validation];
         let others = others.into_iter().flatten().cloned();
         std::iter::once(self.data.clone()).chain(others).collect()
     }

@@ -93,7 +93,7 @@ impl Given {
             ("early_stopping_monitor", "val_total_mse_loss".into(), "val_total_mse_loss"),
             ("checkpoint_monitor", "val_total_mse_loss".into(), "val_total_mse_loss"),
             ("box_vecs", Value::Null, "none: cells belong to the structures"),
-            ("splits", Value::Null, "none: give files by --data, --validation and --test"),
+            ("splits", Value::Null, "none: give the file by --split"),
             ("load_weights", Value::Null, "none: give the potential by --init"),
         ];
         for (key, allowed, expected) in same {

@@ -247,6 +247,57 @@ struct Configuration {
     rows: [u8; 16],
 }
 
+/// The product of one or two bands with 32 columns. Both bodies add in the same order, so that bits
+/// do not depend on the band beside one.
+macro_rules! product {
+    (($right:ident $other:ident $row:ident $stride:ident $blocks:ident $add:ident)
+     $zero:literal $read:literal $first:literal $second:literal $third:literal $step:literal
+     $times:literal $write:literal $($left:ident $corner:ident)+) => {
+        asm!(
+            "test {add:e}, {add:e}",
+            "jnz 2f",
+            $zero,
+            "jmp 3f",
+            "2:",
+            $read,
+            "3:",
+            // First parts of the left factor with all of the right one.
+            $first,
+            "tileloadd tmm6, [{b} + {row} + 2048]",
+            "tileloadd tmm7, [{c} + {row} + 2048]",
+            $times,
+            "tileloadd tmm6, [{b} + {row} + 1024]",
+            "tileloadd tmm7, [{c} + {row} + 1024]",
+            $times,
+            $second,
+            $times,
+            "tileloadd tmm6, [{b} + {row}]",
+            "tileloadd tmm7, [{c} + {row}]",
+            $times,
+            $third,
+            $times,
+            $first,
+            $times,
+            $step,
+            "add {b}, 3072",
+            "add {c}, 3072",
+            "dec {blocks}",
+            "jnz 3b",
+            $write,
+            $($left = inout(reg) $left => _, $corner = in(reg) $corner,)+
+            b = inout(reg) $right => _,
+            c = inout(reg) $other => _,
+            row = in(reg) $row,
+            stride = in(reg) $stride,
+            blocks = inout(reg) $blocks => _,
+            add = in(reg) u32::from($add),
+            out("tmm0") _, out("tmm1") _, out("tmm2") _, out("tmm3") _,
+            out("tmm4") _, out("tmm5") _, out("tmm6") _, out("tmm7") _,
+            options(nostack),
+        )
+    };
+}
+
 impl Registers {
     /// Configures the registers of this thread.
     ///
@@ -284,54 +335,6 @@ impl Registers {
     ) {
         let (blocks, other) = (words / BLOCK, right.wrapping_add(words));
         let (row, stride) = (64_usize, 4 * stride);
-        // Both bodies add in the same order, so that bits do not depend on the band beside one.
-        macro_rules! product {
-            ($zero:literal $read:literal $first:literal $second:literal $third:literal $step:literal
-             $times:literal $write:literal $($left:ident $corner:ident)+) => {
-                asm!(
-                    "test {add:e}, {add:e}",
-                    "jnz 2f",
-                    $zero,
-                    "jmp 3f",
-                    "2:",
-                    $read,
-                    "3:",
-                    // First parts of the left factor with all of the right one.
-                    $first,
-                    "tileloadd tmm6, [{b} + {row} + 2048]",
-                    "tileloadd tmm7, [{c} + {row} + 2048]",
-                    $times,
-                    "tileloadd tmm6, [{b} + {row} + 1024]",
-                    "tileloadd tmm7, [{c} + {row} + 1024]",
-                    $times,
-                    $second,
-                    $times,
-                    "tileloadd tmm6, [{b} + {row}]",
-                    "tileloadd tmm7, [{c} + {row}]",
-                    $times,
-                    $third,
-                    $times,
-                    $first,
-                    $times,
-                    $step,
-                    "add {b}, 3072",
-                    "add {c}, 3072",
-                    "dec {blocks}",
-                    "jnz 3b",
-                    $write,
-                    $($left = inout(reg) $left => _, $corner = in(reg) $corner,)+
-                    b = inout(reg) right => _,
-                    c = inout(reg) other => _,
-                    row = in(reg) row,
-                    stride = in(reg) stride,
-                    blocks = inout(reg) blocks => _,
-                    add = in(reg) u32::from(add),
-                    out("tmm0") _, out("tmm1") _, out("tmm2") _, out("tmm3") _,
-                    out("tmm4") _, out("tmm5") _, out("tmm6") _, out("tmm7") _,
-                    options(nostack),
-                )
-            };
-        }
         if blocks == 0 {
             return;
         }
@@ -341,6 +344,7 @@ impl Registers {
                 1 => {
                     let (p, u) = (left[0], to[0]);
                     product!(
+                        (right other row stride blocks add)
                         "tilezero tmm0\ntilezero tmm1"
                         "tileloadd tmm0, [{u} + {stride}]\ntileloadd tmm1, [{u} + {stride} + 64]"
                         "tileloadd tmm4, [{p} + {row}]"
@@ -355,6 +359,7 @@ impl Registers {
                 _ => {
                     let (p, q, u, v) = (left[0], left[1], to[0], to[1]);
                     product!(
+                        (right other row stride blocks add)
                         "tilezero tmm0\ntilezero tmm1\ntilezero tmm2\ntilezero tmm3"
                         "tileloadd tmm0, [{u} + {stride}]\ntileloadd tmm1, [{u} + {stride} + 64]
                          tileloadd tmm2, [{v} + {stride}]\ntileloadd tmm3, [{v} + {stride} + 64]"

@@ -20,9 +20,9 @@ pub(super) mod panels;
 pub(super) mod quaternion;
 pub(super) mod quaternion_sums;
 pub(super) mod sums;
-mod tile;
 #[cfg(target_arch = "x86_64")]
 mod thirds;
+mod tile;
 #[cfg(target_arch = "x86_64")]
 mod x86;
 
@@ -357,17 +357,13 @@ pub fn product_on_this_thread<T: Scalar>(
     }
 }
 
-/// `c = Σ_k a_k b_k` or `c += Σ_k a_k b_k`, on the calling thread: the sum of several products, whose
-/// depths stand one behind the other.
+/// `c = Σ_k a_k b_k` or `c += Σ_k a_k b_k`, on the calling thread: the sum of several products,
+/// whose depths stand one behind the other.
 ///
 /// # Panics
 /// If the shapes do not match.
 #[track_caller]
-pub fn sum_of_products<T: Scalar>(
-    factors: &[[Arg<'_, T>; 2]],
-    mut c: MatMut<'_, T>,
-    write: Write,
-) {
+pub fn sum_of_products<T: Scalar>(factors: &[[Arg<'_, T>; 2]], mut c: MatMut<'_, T>, write: Write) {
     factors.iter().for_each(|[a, b]| check_shapes(a, b, &c));
     #[cfg(target_arch = "x86_64")]
     if TypeId::of::<T>() == TypeId::of::<f32>()
