@@ -14,7 +14,7 @@ use std::arch::x86_64::{_MM_HINT_T0, _mm_prefetch};
 pub(super) use super::amx::is_here;
 
 /// Columns that are written together.
-const COLS: usize = 2 * LINES;
+pub(super) const COLS: usize = 2 * LINES;
 /// Words of a cache line.
 const LINE: usize = 16;
 
