@@ -69,7 +69,9 @@ impl Job for MoleculeConvert {
                 Checkpoint::open_archive(path).is_ok()
             })?,
             Form::File => {
-                outputs::file(path, force, &inputs, session, |path| Checkpoint::open(path).is_ok())?
+                outputs::file(path, force, &inputs, session, |path| {
+                    Checkpoint::open(path).is_ok()
+                })?;
             }
         }
         session.step("writing");
