@@ -34,8 +34,8 @@ enum Kept {
 }
 
 impl Kept {
-    /// None on machines without tiles of bf16, and for fewer columns than tiles have, which would be
-    /// mostly padding.
+    /// None on machines without tiles of bf16, and for fewer columns than tiles have, which would
+    /// be mostly padding.
     fn thirds(factor: Arg<'_, f32>) -> Option<Self> {
         #[cfg(target_arch = "x86_64")]
         if super::thirds::is_here() && factor.cols() >= super::thirds::COLS {
