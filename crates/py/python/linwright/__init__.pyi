@@ -80,6 +80,7 @@ def compress(
     operator: Text | None = None,
     keep: float | None = None,
     budget: float | None = None,
+    eval: Text | None = None,
     rank: int | None = None,
     rho: float | None = None,
     energy: float | None = None,
@@ -108,6 +109,7 @@ def compress(
     seed: int = 0,
     offload: bool = False,
     text: Text | None = None,
+    more_texts: StrPath | Sequence[StrPath] = (),
     text_field: Text | None = None,
     questions: Text | None = None,
     tasks: Text | Sequence[Text] = (),
@@ -152,6 +154,8 @@ def compress(
             kinds of operators and pruning are tried, the best with ranks also divided over the layers,
             and validation windows of the calibration text choose. Figures are those of --text and
             --tasks.
+        eval: Text for the perplexity of --budget, as for --text, which is then the calibration text in
+            place of --dataset.
         rank: Rank of the factors, for methods that have one.
         rho: Share of the full rank to keep.
         energy: Keep the smallest rank with this share of the sum of squared singular values of the
@@ -199,6 +203,7 @@ def compress(
             [default: if the weights in f32 would take more than half of the memory].
         text: Text for perplexity: a plain file as one document, rows with a `text` field (JSONL, CSV,
             TSV, Parquet, Arrow), or `pocket`.
+        more_texts: More texts for perplexity, each a task of its own: `text:wiki` for `wiki.jsonl`.
         text_field: Field or column with the text, in all text files of the command [default: text].
         questions: Multiple-choice questions: JSONL, or `pocket`.
         tasks: Tasks of lm-evaluation-harness: names (see `linwright ls tasks`) and paths of task files.
@@ -252,6 +257,7 @@ def compare(
     seq_len: int = 256,
     seed: int = 0,
     text: Text | None = None,
+    more_texts: StrPath | Sequence[StrPath] = (),
     text_field: Text | None = None,
     questions: Text | None = None,
     tasks: Text | Sequence[Text] = (),
@@ -311,6 +317,7 @@ def compare(
         seed: Seed of random factors and initial parameters, and of calibration text that is drawn.
         text: Text for perplexity: a plain file as one document, rows with a `text` field (JSONL, CSV,
             TSV, Parquet, Arrow), or `pocket`.
+        more_texts: More texts for perplexity, each a task of its own: `text:wiki` for `wiki.jsonl`.
         text_field: Field or column with the text, in all text files of the command [default: text].
         questions: Multiple-choice questions: JSONL, or `pocket`.
         tasks: Tasks of lm-evaluation-harness: names (see `linwright ls tasks`) and paths of task files.
@@ -383,6 +390,7 @@ def prune(
     seed: int = 0,
     recover: int | None = None,
     text: Text | None = None,
+    more_texts: StrPath | Sequence[StrPath] = (),
     text_field: Text | None = None,
     questions: Text | None = None,
     tasks: Text | Sequence[Text] = (),
@@ -452,6 +460,7 @@ def prune(
             `compress` does.
         text: Text for perplexity: a plain file as one document, rows with a `text` field (JSONL, CSV,
             TSV, Parquet, Arrow), or `pocket`.
+        more_texts: More texts for perplexity, each a task of its own: `text:wiki` for `wiki.jsonl`.
         text_field: Field or column with the text, in all text files of the command [default: text].
         questions: Multiple-choice questions: JSONL, or `pocket`.
         tasks: Tasks of lm-evaluation-harness: names (see `linwright ls tasks`) and paths of task files.
@@ -557,6 +566,7 @@ def laser(
     cache: StrPath | None = None,
     no_cache: bool = False,
     text: Text | None = None,
+    more_texts: StrPath | Sequence[StrPath] = (),
     text_field: Text | None = None,
     questions: Text | None = None,
     tasks: Text | Sequence[Text] = (),
@@ -616,6 +626,7 @@ def laser(
         no_cache: Neither read nor store decompositions of weights.
         text: Text for perplexity: a plain file as one document, rows with a `text` field (JSONL, CSV,
             TSV, Parquet, Arrow), or `pocket`.
+        more_texts: More texts for perplexity, each a task of its own: `text:wiki` for `wiki.jsonl`.
         text_field: Field or column with the text, in all text files of the command [default: text].
         questions: Multiple-choice questions: JSONL, or `pocket`.
         tasks: Tasks of lm-evaluation-harness: names (see `linwright ls tasks`) and paths of task files.
@@ -674,6 +685,7 @@ def sweep(
     cache: StrPath | None = None,
     no_cache: bool = False,
     text: Text | None = None,
+    more_texts: StrPath | Sequence[StrPath] = (),
     text_field: Text | None = None,
     questions: Text | None = None,
     tasks: Text | Sequence[Text] = (),
@@ -734,6 +746,7 @@ def sweep(
         no_cache: Neither read nor store decompositions of weights.
         text: Text for perplexity: a plain file as one document, rows with a `text` field (JSONL, CSV,
             TSV, Parquet, Arrow), or `pocket`.
+        more_texts: More texts for perplexity, each a task of its own: `text:wiki` for `wiki.jsonl`.
         text_field: Field or column with the text, in all text files of the command [default: text].
         questions: Multiple-choice questions: JSONL, or `pocket`.
         tasks: Tasks of lm-evaluation-harness: names (see `linwright ls tasks`) and paths of task files.
@@ -796,6 +809,7 @@ def compose(
     cache: StrPath | None = None,
     no_cache: bool = False,
     text: Text | None = None,
+    more_texts: StrPath | Sequence[StrPath] = (),
     text_field: Text | None = None,
     questions: Text | None = None,
     tasks: Text | Sequence[Text] = (),
@@ -854,6 +868,7 @@ def compose(
         no_cache: Neither read nor store decompositions of weights.
         text: Text for perplexity: a plain file as one document, rows with a `text` field (JSONL, CSV,
             TSV, Parquet, Arrow), or `pocket`.
+        more_texts: More texts for perplexity, each a task of its own: `text:wiki` for `wiki.jsonl`.
         text_field: Field or column with the text, in all text files of the command [default: text].
         questions: Multiple-choice questions: JSONL, or `pocket`.
         tasks: Tasks of lm-evaluation-harness: names (see `linwright ls tasks`) and paths of task files.
@@ -910,6 +925,7 @@ def search(
     seq_len: int = 256,
     seed: int = 0,
     text: Text | None = None,
+    more_texts: StrPath | Sequence[StrPath] = (),
     text_field: Text | None = None,
     questions: Text | None = None,
     tasks: Text | Sequence[Text] = (),
@@ -969,6 +985,7 @@ def search(
         seed: Seed of calibration text that is drawn.
         text: Text for perplexity: a plain file as one document, rows with a `text` field (JSONL, CSV,
             TSV, Parquet, Arrow), or `pocket`.
+        more_texts: More texts for perplexity, each a task of its own: `text:wiki` for `wiki.jsonl`.
         text_field: Field or column with the text, in all text files of the command [default: text].
         questions: Multiple-choice questions: JSONL, or `pocket`.
         tasks: Tasks of lm-evaluation-harness: names (see `linwright ls tasks`) and paths of task files.
@@ -1012,6 +1029,7 @@ def evaluate(
     model: Text,
     *,
     text: Text | None = None,
+    more_texts: StrPath | Sequence[StrPath] = (),
     text_field: Text | None = None,
     questions: Text | None = None,
     tasks: Text | Sequence[Text] = (),
@@ -1052,6 +1070,7 @@ def evaluate(
             the hub.
         text: Text for perplexity: a plain file as one document, rows with a `text` field (JSONL, CSV,
             TSV, Parquet, Arrow), or `pocket`.
+        more_texts: More texts for perplexity, each a task of its own: `text:wiki` for `wiki.jsonl`.
         text_field: Field or column with the text, in all text files of the command [default: text].
         questions: Multiple-choice questions: JSONL, or `pocket`.
         tasks: Tasks of lm-evaluation-harness: names (see `linwright ls tasks`) and paths of task files.

@@ -70,6 +70,7 @@ class Model:
         operator: Text | None = None,
         keep: float | None = None,
         budget: float | None = None,
+        eval: Text | None = None,
         rank: int | None = None,
         rho: float | None = None,
         energy: float | None = None,
@@ -98,6 +99,7 @@ class Model:
         seed: int = 0,
         offload: bool = False,
         text: Text | None = None,
+        more_texts: StrPath | Sequence[StrPath] = (),
         text_field: Text | None = None,
         questions: Text | None = None,
         tasks: Text | Sequence[Text] = (),
@@ -140,6 +142,8 @@ class Model:
                 kinds of operators and pruning are tried, the best with ranks also divided over the layers,
                 and validation windows of the calibration text choose. Figures are those of --text and
                 --tasks.
+            eval: Text for the perplexity of --budget, as for --text, which is then the calibration text in
+                place of --dataset.
             rank: Rank of the factors, for methods that have one.
             rho: Share of the full rank to keep.
             energy: Keep the smallest rank with this share of the sum of squared singular values of the
@@ -187,6 +191,7 @@ class Model:
                 [default: if the weights in f32 would take more than half of the memory].
             text: Text for perplexity: a plain file as one document, rows with a `text` field (JSONL, CSV,
                 TSV, Parquet, Arrow), or `pocket`.
+            more_texts: More texts for perplexity, each a task of its own: `text:wiki` for `wiki.jsonl`.
             text_field: Field or column with the text, in all text files of the command [default: text].
             questions: Multiple-choice questions: JSONL, or `pocket`.
             tasks: Tasks of lm-evaluation-harness: names (see `linwright ls tasks`) and paths of task files.
@@ -240,6 +245,7 @@ class Model:
         seq_len: int = 256,
         seed: int = 0,
         text: Text | None = None,
+        more_texts: StrPath | Sequence[StrPath] = (),
         text_field: Text | None = None,
         questions: Text | None = None,
         tasks: Text | Sequence[Text] = (),
@@ -297,6 +303,7 @@ class Model:
             seed: Seed of random factors and initial parameters, and of calibration text that is drawn.
             text: Text for perplexity: a plain file as one document, rows with a `text` field (JSONL, CSV,
                 TSV, Parquet, Arrow), or `pocket`.
+            more_texts: More texts for perplexity, each a task of its own: `text:wiki` for `wiki.jsonl`.
             text_field: Field or column with the text, in all text files of the command [default: text].
             questions: Multiple-choice questions: JSONL, or `pocket`.
             tasks: Tasks of lm-evaluation-harness: names (see `linwright ls tasks`) and paths of task files.
@@ -369,6 +376,7 @@ class Model:
         seed: int = 0,
         recover: int | None = None,
         text: Text | None = None,
+        more_texts: StrPath | Sequence[StrPath] = (),
         text_field: Text | None = None,
         questions: Text | None = None,
         tasks: Text | Sequence[Text] = (),
@@ -436,6 +444,7 @@ class Model:
                 `compress` does.
             text: Text for perplexity: a plain file as one document, rows with a `text` field (JSONL, CSV,
                 TSV, Parquet, Arrow), or `pocket`.
+            more_texts: More texts for perplexity, each a task of its own: `text:wiki` for `wiki.jsonl`.
             text_field: Field or column with the text, in all text files of the command [default: text].
             questions: Multiple-choice questions: JSONL, or `pocket`.
             tasks: Tasks of lm-evaluation-harness: names (see `linwright ls tasks`) and paths of task files.
@@ -539,6 +548,7 @@ class Model:
         cache: StrPath | None = None,
         no_cache: bool = False,
         text: Text | None = None,
+        more_texts: StrPath | Sequence[StrPath] = (),
         text_field: Text | None = None,
         questions: Text | None = None,
         tasks: Text | Sequence[Text] = (),
@@ -596,6 +606,7 @@ class Model:
             no_cache: Neither read nor store decompositions of weights.
             text: Text for perplexity: a plain file as one document, rows with a `text` field (JSONL, CSV,
                 TSV, Parquet, Arrow), or `pocket`.
+            more_texts: More texts for perplexity, each a task of its own: `text:wiki` for `wiki.jsonl`.
             text_field: Field or column with the text, in all text files of the command [default: text].
             questions: Multiple-choice questions: JSONL, or `pocket`.
             tasks: Tasks of lm-evaluation-harness: names (see `linwright ls tasks`) and paths of task files.
@@ -654,6 +665,7 @@ class Model:
         cache: StrPath | None = None,
         no_cache: bool = False,
         text: Text | None = None,
+        more_texts: StrPath | Sequence[StrPath] = (),
         text_field: Text | None = None,
         questions: Text | None = None,
         tasks: Text | Sequence[Text] = (),
@@ -712,6 +724,7 @@ class Model:
             no_cache: Neither read nor store decompositions of weights.
             text: Text for perplexity: a plain file as one document, rows with a `text` field (JSONL, CSV,
                 TSV, Parquet, Arrow), or `pocket`.
+            more_texts: More texts for perplexity, each a task of its own: `text:wiki` for `wiki.jsonl`.
             text_field: Field or column with the text, in all text files of the command [default: text].
             questions: Multiple-choice questions: JSONL, or `pocket`.
             tasks: Tasks of lm-evaluation-harness: names (see `linwright ls tasks`) and paths of task files.
@@ -774,6 +787,7 @@ class Model:
         cache: StrPath | None = None,
         no_cache: bool = False,
         text: Text | None = None,
+        more_texts: StrPath | Sequence[StrPath] = (),
         text_field: Text | None = None,
         questions: Text | None = None,
         tasks: Text | Sequence[Text] = (),
@@ -830,6 +844,7 @@ class Model:
             no_cache: Neither read nor store decompositions of weights.
             text: Text for perplexity: a plain file as one document, rows with a `text` field (JSONL, CSV,
                 TSV, Parquet, Arrow), or `pocket`.
+            more_texts: More texts for perplexity, each a task of its own: `text:wiki` for `wiki.jsonl`.
             text_field: Field or column with the text, in all text files of the command [default: text].
             questions: Multiple-choice questions: JSONL, or `pocket`.
             tasks: Tasks of lm-evaluation-harness: names (see `linwright ls tasks`) and paths of task files.
@@ -886,6 +901,7 @@ class Model:
         seq_len: int = 256,
         seed: int = 0,
         text: Text | None = None,
+        more_texts: StrPath | Sequence[StrPath] = (),
         text_field: Text | None = None,
         questions: Text | None = None,
         tasks: Text | Sequence[Text] = (),
@@ -943,6 +959,7 @@ class Model:
             seed: Seed of calibration text that is drawn.
             text: Text for perplexity: a plain file as one document, rows with a `text` field (JSONL, CSV,
                 TSV, Parquet, Arrow), or `pocket`.
+            more_texts: More texts for perplexity, each a task of its own: `text:wiki` for `wiki.jsonl`.
             text_field: Field or column with the text, in all text files of the command [default: text].
             questions: Multiple-choice questions: JSONL, or `pocket`.
             tasks: Tasks of lm-evaluation-harness: names (see `linwright ls tasks`) and paths of task files.
@@ -986,6 +1003,7 @@ class Model:
         self,
         *,
         text: Text | None = None,
+        more_texts: StrPath | Sequence[StrPath] = (),
         text_field: Text | None = None,
         questions: Text | None = None,
         tasks: Text | Sequence[Text] = (),
@@ -1024,6 +1042,7 @@ class Model:
         Args:
             text: Text for perplexity: a plain file as one document, rows with a `text` field (JSONL, CSV,
                 TSV, Parquet, Arrow), or `pocket`.
+            more_texts: More texts for perplexity, each a task of its own: `text:wiki` for `wiki.jsonl`.
             text_field: Field or column with the text, in all text files of the command [default: text].
             questions: Multiple-choice questions: JSONL, or `pocket`.
             tasks: Tasks of lm-evaluation-harness: names (see `linwright ls tasks`) and paths of task files.
