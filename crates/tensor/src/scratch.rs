@@ -4,9 +4,12 @@
 use crate::Scalar;
 use std::ops::{Deref, DerefMut};
 
-/// Number of buffers kept per thread; more are freed. A training step of a potential has some
-/// hundreds of arrays at a time.
-const KEPT: usize = 512;
+/// Number of large buffers kept per thread; more are freed.
+const KEPT: usize = 24;
+/// Number of small ones: a training step of a potential has some hundreds of arrays at a time.
+const KEPT_SMALL: usize = 512;
+/// Bytes of a small buffer at most.
+const SMALL: usize = 1 << 20;
 /// Bytes of a cache line.
 const LINE: usize = 64;
 
@@ -74,7 +77,10 @@ pub fn take<T: Scalar>(len: usize) -> Vec<T> {
 pub fn give_back<T: Scalar>(data: Vec<T>) {
     T::pool().with(|pool| {
         let mut pool = pool.borrow_mut();
-        if pool.len() < KEPT && data.capacity() > 0 {
+        let is_small = |data: &Vec<T>| size_of::<T>() * data.capacity() <= SMALL;
+        let alike = pool.iter().filter(|other| is_small(other) == is_small(&data)).count();
+        let most = if is_small(&data) { KEPT_SMALL } else { KEPT };
+        if alike < most && data.capacity() > 0 {
             pool.push(data);
         }
     });
@@ -107,6 +113,15 @@ mod tests {
         assert_eq!((again.len(), again.as_ptr()), (900, place));
         let other: Vec<f32> = take(900);
         assert_ne!(other.as_ptr(), place, "two at a time are two arrays");
+    }
+
+    #[test]
+    fn few_large_buffers_are_kept() {
+        let large = || vec![0.0_f32; SMALL / 4 + 1];
+        (0..KEPT + 3).for_each(|_| give_back(large()));
+        give_back(vec![0.0_f32; 3]);
+        let kept = f32::pool().with(|pool| pool.borrow().len());
+        assert_eq!(kept, KEPT + 1);
     }
 
     #[test]
