@@ -408,6 +408,10 @@ fn a_compressed_potential_is_trained_as_a_whole() {
     let blind = "molecule compress potential.ckpt --method svd --keep 0.5 --recover 2 -o no";
     w.fails(blind, 2, &["--recover", "--data"]);
     w.fails(&format!("{command} --recover 2 --recover-rate 0 -o no"), 2, &["--recover-rate 0"]);
+    let unread = "molecule compress potential.ckpt --method svd --keep 0.5 --energy-key E -o no";
+    w.fails(unread, 2, &["--energy-key", "--eval", "--recover"]);
+    let other = "molecule compress potential.ckpt --keep 0.5 --recover 2 --data bare.xyz -o no";
+    w.fails(&format!("{other} --energy-key E"), 1, &["--recover", "structure 0", "no energy"]);
 }
 
 #[test]

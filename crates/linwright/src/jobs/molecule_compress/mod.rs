@@ -73,10 +73,10 @@ pub struct MoleculeCompress {
     #[schemars(extend("x-value" = "ENERGY,LENGTH", "x-whole" = true))]
     pub units: Option<String>,
     /// Name of the energy in the files [default: REF_energy, energy and others, in this order].
-    #[schemars(extend("x-value" = "NAME", "x-requires" = ["eval"]))]
+    #[schemars(extend("x-value" = "NAME"))]
     pub energy_key: Option<String>,
     /// Name of the forces in the files [default: REF_forces, forces and others, in this order].
-    #[schemars(extend("x-value" = "NAME", "x-requires" = ["eval"]))]
+    #[schemars(extend("x-value" = "NAME"))]
     pub forces_key: Option<String>,
     /// Seed of random initial parameters, and of the structures that are drawn.
     pub seed: u64,

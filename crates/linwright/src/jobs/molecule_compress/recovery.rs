@@ -57,6 +57,13 @@ pub(super) fn check(job: &MoleculeCompress) -> Result<(), JobError> {
         return Err(JobError::new("--recover trains on energies and forces of structures")
             .hint("give --data FILE.xyz"));
     }
+    let names_labels = job.energy_key.is_some() || job.forces_key.is_some();
+    if names_labels && job.recover.is_none() && job.eval.is_none() {
+        return Err(JobError::new(
+            "--energy-key and --forces-key: no energies and forces are read",
+        )
+        .hint("they go with --eval FILE.xyz or --recover STEPS"));
+    }
     match job.recover_rate.filter(|rate| !(rate.is_finite() && *rate > 0.0)) {
         Some(rate) => Err(JobError::new(format!(
             "--recover-rate {rate}: expected a finite number above zero"
