@@ -7,7 +7,7 @@
 
 use super::filters::{SLAB, Stencil, offset_of, row_len};
 use super::messages::{Edges, slope_of, value_of};
-use super::{COMPONENTS, ChannelLoop, PARTS, STARTS, load, over_channels, store};
+use super::{COMPONENTS, ChannelLoop, PARTS, STARTS, load, over_channels, splat, store};
 use crate::kernels::registers::Lanes;
 use std::ops::Range;
 
@@ -106,7 +106,7 @@ fn embed_row<V: Lanes<Number = f32>>(job: &mut Embed<'_>, place: usize, c: usize
         let (shape, stencil) = (&all.shapes[entry], &all.edges.stencils[entry]);
         let pair = &all.pairs[all.kinds[entry] as usize * channels..][..channels];
         let rows = &job.table[stencil.row as usize * row..][..row];
-        let weights = stencil.value.map(V::splat);
+        let weights = splat(stencil.value);
         // SAFETY: within the channels of a pair, and a row of the table.
         unsafe {
             let pair = V::load(pair.as_ptr().add(c));
@@ -186,7 +186,7 @@ fn backward_entry<V: Lanes<Number = f32>>(
         rows.len() == row_len(channels) && dx.len() == COMPONENTS * channels,
         "rows of an entry"
     );
-    let (weights, slopes) = (stencil.value.map(V::splat), stencil.slope.map(V::splat));
+    let (weights, slopes) = (splat(stencil.value), splat(stencil.slope));
     let mut sums = [V::splat(0.0); COMPONENTS];
     for c in (0..channels).step_by(V::WIDTH) {
         // SAFETY: the register is within the channels, of a row and nine numbers.
@@ -211,7 +211,8 @@ fn backward_entry<V: Lanes<Number = f32>>(
         }
     }
     let zero = V::splat(0.0);
-    let [a, b] = [0, 4].map(|k| V::sums([sums[k], sums[k + 1], sums[k + 2], sums[k + 3]]));
+    let a = V::sums([sums[0], sums[1], sums[2], sums[3]]);
+    let b = V::sums([sums[4], sums[5], sums[6], sums[7]]);
     let last = V::sums([sums[8], zero, zero, zero]);
     [a[0], a[1], a[2], a[3], b[0], b[1], b[2], b[3], last[0]]
 }

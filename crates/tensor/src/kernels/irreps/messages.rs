@@ -4,7 +4,7 @@
 //! sums of a receiver stay in registers, a slab of channels at a time, while its neighbours pass.
 
 use super::filters::{SLAB, Stencil, TO_NEXT, offset_of, row_len};
-use super::{COMPONENTS, ChannelLoop, PARTS, STARTS, load, over_channels, store};
+use super::{COMPONENTS, ChannelLoop, PARTS, STARTS, load, over_channels, splat, store};
 use crate::Scratch;
 use crate::kernels::registers::Lanes;
 use std::ops::Range;
@@ -124,7 +124,7 @@ fn gather_row<V: Lanes<Number = f32>, const WIDE: usize>(
     for (sender, stencil) in senders.iter().zip(stencils) {
         let features = &job.y[*sender as usize * size..][..size];
         let rows = &job.table[stencil.row as usize * row..][..row];
-        let weights = stencil.value.map(V::splat);
+        let weights = splat(stencil.value);
         for (wide, sums) in sums.iter_mut().enumerate() {
             let c = c + wide * V::WIDTH;
             for part in 0..PARTS {
@@ -243,7 +243,9 @@ impl ChannelLoop for Backward<'_> {
             unsafe { V::load(sums.as_ptr()) }
         };
         for (group, to) in all.iter_mut().enumerate() {
-            let found = V::sums([0, 1, 2, 3].map(|k| register(4 * group + k)));
+            let k = 4 * group;
+            let four = [register(k), register(k + 1), register(k + 2), register(k + 3)];
+            let found = V::sums(four);
             to.iter_mut().zip(found).for_each(|(to, sum)| *to += sum);
         }
         for (entry, to) in rest.iter_mut().enumerate() {
@@ -285,7 +287,7 @@ fn backward_row<V: Lanes<Number = f32>>(
     for ((sender, stencil), distance) in senders.iter().zip(stencils).zip(distances) {
         let dm = &job.to.dm[*sender as usize * size..][..size];
         let rows = &job.table[stencil.row as usize * row..][..row];
-        let (weights, slopes) = (stencil.value.map(V::splat), stencil.slope.map(V::splat));
+        let (weights, slopes) = (splat(stencil.value), splat(stencil.slope));
         // SAFETY: as above, within a row of the table and the gradients of one atom; a register
         // has at most the numbers of a slab.
         unsafe {

@@ -75,6 +75,26 @@ fn over_channels(channels: usize, channel_loop: impl ChannelLoop) {
     dispatch_columns(channels, Unplaced(channel_loop));
 }
 
+/// `x by`. A loop, as all arithmetic here: closures that the library's `map` calls are compiled for
+/// the common instructions, and called.
+#[inline(always)]
+fn scaled<F: Field, const N: usize>(mut x: [F; N], by: F) -> [F; N] {
+    for x in &mut x {
+        *x = x.times(by);
+    }
+    x
+}
+
+/// Registers that each hold one number in all lanes.
+#[inline(always)]
+fn splat<V: Lanes, const N: usize>(numbers: [V::Number; N]) -> [V; N] {
+    let mut all = [V::splat(V::Number::ZERO); N];
+    for (all, number) in all.iter_mut().zip(&numbers) {
+        *all = V::splat(*number);
+    }
+    all
+}
+
 /// A 3 x 3 tensor in each lane.
 type Tensor<V> = [[V; 3]; 3];
 

@@ -4,7 +4,7 @@
 //! of an atom.
 
 use super::jets::Field;
-use super::{COMPONENTS, PARTS, add_product, compose, decompose, inner, load, store, zero};
+use super::{COMPONENTS, PARTS, add_product, compose, decompose, inner, load, scaled, store, zero};
 use crate::Scalar;
 use crate::kernels::registers::{Job, Lanes, Pass, dispatch_columns};
 
@@ -102,7 +102,7 @@ pub fn normalise<T: Scalar>(channels: usize, x: &[T], y: &mut [T], inverse: &mut
                 let x = load::<V>(x.as_ptr().add(tensor), *channels);
                 let one = V::splat(T::ONE);
                 let by = one.over(inner(x, x).plus(one));
-                store(x.map(|x| x.times(by)), y.as_mut_ptr().add(tensor), *channels);
+                store(scaled(x, by), y.as_mut_ptr().add(tensor), *channels);
                 by.store(inverse.as_mut_ptr().add(channel));
             }
         }
@@ -188,9 +188,9 @@ pub(super) fn normalised_product<F: Field>(
     if symmetric {
         add_product::<F, false, false>(m, y, &mut sum);
     }
-    let p = decompose(sum).map(|p| p.times(factor));
+    let p = scaled(decompose(sum), factor);
     let by = inner(p, p).plus(F::constant(1.0)).inverse();
-    (p.map(|p| p.times(by)), by)
+    (scaled(p, by), by)
 }
 
 /// Backward pass of [`product`]: `g`, the gradient of its result, is overwritten by that of `m`,
@@ -222,14 +222,14 @@ pub fn product_backward<T: Scalar>(
                 let (mut of_y, mut of_m) = (zero(), zero());
                 match *square {
                     Square::Symmetric { factor } => {
-                        let g = compose(g.map(|g| g.times(V::splat(factor))));
+                        let g = compose(scaled(g, V::splat(factor)));
                         add_product::<V, false, true>(&g, &m, &mut of_y);
                         add_product::<V, true, false>(&m, &g, &mut of_y);
                         add_product::<V, false, true>(&g, &y, &mut of_m);
                         add_product::<V, true, false>(&y, &g, &mut of_m);
                     }
                     Square::OneSided => {
-                        let g = compose(g.map(|g| g.plus(g)));
+                        let g = compose(scaled(g, V::splat(T::ONE + T::ONE)));
                         add_product::<V, false, true>(&g, &m, &mut of_y);
                         add_product::<V, true, false>(&y, &g, &mut of_m);
                     }

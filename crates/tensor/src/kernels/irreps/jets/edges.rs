@@ -1,6 +1,6 @@
 //! Sums over neighbours, of messages and of the embedding, with filters given for each pair.
 
-use super::super::{COMPONENTS, PART_OF, PARTS, STARTS};
+use super::super::{COMPONENTS, PART_OF, PARTS, STARTS, scaled};
 use super::{Field, Jet, Jets, JetsMut, Place};
 use crate::Scalar;
 use crate::kernels::gemm::Write;
@@ -259,7 +259,7 @@ impl<V: Lanes, F: Field<Number = V::Number, Register = V>> Pass<V> for EmbedPass
                         let kind = of.kinds[entry] as usize * channels;
                         let z = F::of(V::load(of.species.as_ptr().add(kind + c)));
                         let filter = filters_of::<F>(&filters, (pair, channels, c), along);
-                        add(&mut sums, filter.map(|f| f.times(z)), of.shape(entry));
+                        add(&mut sums, scaled(filter, z), of.shape(entry));
                     }
                     Place::new(atom, c, [edges.atoms(), channels]).set_nine(sums, &mut x);
                 }

@@ -1,7 +1,7 @@
 //! Norms, products of tensors and updates at one atom, with the adjoints of each.
 
 use super::super::nodes::{normalised_product, through_norm};
-use super::super::{add_product, compose, decompose, inner, zero};
+use super::super::{add_product, compose, decompose, inner, scaled, zero};
 use super::{Field, Jets, JetsMut, Place, Step, run};
 use crate::Scalar;
 
@@ -46,7 +46,7 @@ pub fn normalise<T: Scalar>(channels: usize, x: Jets<'_, T>, y: JetsMut<'_, T>) 
             unsafe {
                 let x = at.nine::<F>(&self.0);
                 let by = inner(x, x).plus(F::constant(1.0)).inverse();
-                at.set_nine(x.map(|x| x.times(by)), &mut self.1);
+                at.set_nine(scaled(x, by), &mut self.1);
             }
         }
     }
@@ -77,7 +77,7 @@ pub fn normalise_backward<T: Scalar>(
                     *g = g.plus(b);
                 }
                 let by = inner(x, x).plus(F::constant(1.0)).inverse();
-                at.set_nine(through_norm(x.map(|x| x.times(by)), by, g), dx);
+                at.set_nine(through_norm(scaled(x, by), by, g), dx);
             }
         }
     }
@@ -135,7 +135,7 @@ pub fn product_backward<T: Scalar>(
                 let (y, m) = (compose(at.nine::<F>(y)), compose(at.nine::<F>(m)));
                 let (p, by) = normalised_product((symmetric, factor), &y, &m);
                 let g = through_norm(p, by, at.nine::<F>(g));
-                let g = compose(g.map(|g| g.times(factor)));
+                let g = compose(scaled(g, factor));
                 let (mut of_y, mut of_m) = (zero(), zero());
                 add_product::<F, false, true>(&g, &m, &mut of_y);
                 add_product::<F, true, false>(&y, &g, &mut of_m);
