@@ -23,8 +23,6 @@ use std::sync::{Arc, OnceLock};
 /// Most columns of a matrix that is packed for products with rows: for more, the rows are what is
 /// worth packing.
 const NARROW: usize = 256;
-/// Rows of a work item of such products, whose packed panels stay in the second-level cache.
-const ROWS: usize = 56;
 
 /// `y = scale · x P`.
 #[derive(Clone, Debug)]
@@ -133,9 +131,10 @@ impl VectorMap for Dense {
         let (scale, inp) = (self.scale(), x.x.cols());
         if self.matrix.cols() <= NARROW && inp > 0 {
             let packed = self.packed(x.one);
-            parallel::for_each(y.reborrow().row_blocks(ROWS), |block, y| {
+            let height = packed.rows_of_block();
+            parallel::for_each(y.reborrow().row_blocks(height), |block, y| {
                 let rows = y.rows();
-                packed.apply(1, x.x.rows_range(block * ROWS, rows), y);
+                packed.apply(1, x.x.rows_range(block * height, rows), y);
             });
         } else {
             let weight = self.matrix.view().rows_range(0, inp);

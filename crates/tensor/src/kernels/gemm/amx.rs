@@ -30,7 +30,7 @@ use std::sync::OnceLock;
 /// Lines of a tile.
 pub(super) const LINES: usize = 16;
 /// Numbers of depth of a tile.
-const DEPTH: usize = 32;
+pub(super) const DEPTH: usize = 32;
 /// Parts of a number.
 const PARTS: usize = 3;
 /// Words of a tile, each two numbers.
@@ -323,17 +323,17 @@ impl Registers {
     /// Writes or adds the product of two bands of sixteen rows, or one, with 32 columns.
     ///
     /// # Safety
-    /// Each of the left factor's are sixteen packed lines of so many words, and the right factor's
-    /// are two times as many; a corner is that of sixteen rows of 32 numbers at the stride.
+    /// Each of the left factor's and of the right factor's two are sixteen packed lines of so many
+    /// words; a corner is that of sixteen rows of 32 numbers at the stride.
     pub(super) unsafe fn multiply<const BANDS: usize>(
         &self,
         words: usize,
         left: [*const u32; BANDS],
-        right: *const u32,
+        [right, other]: [*const u32; 2],
         (to, stride): ([*mut f32; BANDS], usize),
         add: bool,
     ) {
-        let (blocks, other) = (words / BLOCK, right.wrapping_add(words));
+        let blocks = words / BLOCK;
         let (row, stride) = (64_usize, 4 * stride);
         if blocks == 0 {
             return;

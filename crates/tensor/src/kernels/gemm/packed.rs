@@ -34,11 +34,11 @@ enum Kept {
 }
 
 impl Kept {
-    /// None on machines without tiles of bf16, and for fewer columns than tiles have, which would
-    /// be mostly padding.
+    /// None on machines without tiles of bf16, and for few columns, where packing the left factor
+    /// takes what the products gain.
     fn thirds(factor: Arg<'_, f32>) -> Option<Self> {
         #[cfg(target_arch = "x86_64")]
-        if super::thirds::is_here() && factor.cols() >= super::thirds::COLS {
+        if super::thirds::is_here() && factor.cols() >= 4 * super::thirds::COLS {
             return Some(Self::Thirds(super::thirds::Thirds::new(factor)));
         }
         let _ = factor;
@@ -87,6 +87,16 @@ impl PackedRight {
     #[must_use]
     pub fn cols(&self) -> usize {
         self.cols
+    }
+
+    /// Rows to multiply at a time, if there are many: they fill tiles, and their packed numbers stay
+    /// in the second-level cache.
+    #[must_use]
+    pub fn rows_of_block(&self) -> usize {
+        match &self.kept {
+            Kept::Panels { tile, .. } => 4 * tile.rows,
+            _ => 64,
+        }
     }
 
     /// Multiplies every one of `groups` column blocks of `x` (rows, groups · depth) with the factor
@@ -206,7 +216,7 @@ mod tests {
     #[test]
     fn groups_of_columns_equal_the_naive_twin() {
         for (rows, groups, depth, cols) in
-            [(1, 1, 1, 1), (14, 9, 16, 16), (10, 3, 128, 64), (29, 5, 48, 96), (7, 2, 20, 70)]
+            [(1, 1, 1, 1), (14, 9, 16, 16), (10, 3, 128, 64), (29, 5, 48, 140), (33, 2, 300, 150)]
         {
             let (x, w) = (random(rows, groups * depth, 1), random(depth, cols, 2));
             let transposed = w.transpose();
@@ -231,15 +241,15 @@ mod tests {
 
     #[test]
     fn bits_of_a_row_do_not_depend_on_the_rows_beside_it() {
-        let (x, w): (Mat<f32>, Mat<f32>) = (random(43, 64, 1), random(64, 64, 2));
+        let (x, w): (Mat<f32>, Mat<f32>) = (random(43, 64, 1), random(64, 128, 2));
         let mut ways = in_every_way(w.view().into());
         // Machines with tiles have other products for few plain rows.
         ways.truncate((ways.len() - 1).max(1));
         for packed in ways {
-            let mut all = Mat::zeros(43, 64);
+            let mut all = Mat::zeros(43, 128);
             packed.apply(1, x.view(), all.view_mut());
             for row in 0..43 {
-                let mut alone = Mat::zeros(1, 64);
+                let mut alone = Mat::zeros(1, 128);
                 packed.apply(1, x.view().rows_range(row, 1), alone.view_mut());
                 assert_eq!(alone.row(0), all.row(row));
             }

@@ -4,7 +4,7 @@
     reason = "tiles read and write through raw pointers; bounds are checked here"
 )]
 
-use super::amx::{LINES, Registers, Side, pack, words, words_of_lines};
+use super::amx::{DEPTH, LINES, Registers, Side, pack, words, words_of_lines};
 use super::blocks::lines_of_left;
 use super::tile::Lines;
 use super::{Arg, Write};
@@ -15,6 +15,9 @@ pub(super) use super::amx::is_here;
 
 /// Columns that are written together.
 pub(super) const COLS: usize = 2 * LINES;
+/// Depth of a panel: those of columns that are written together stay in the nearest cache, half of
+/// which they fill.
+const PANEL: usize = 4 * DEPTH;
 /// Words of a cache line.
 const LINE: usize = 16;
 
@@ -101,16 +104,24 @@ impl Thirds {
                 Band { row, col: group * cols, height: LINES.min(rows - row) }
             })
             .collect();
-        let size = words_of_lines(depth);
-        let mut left = Scratch::<f32>::new(bands.len() * size);
+        let (size, panel) = (words_of_lines(depth), words_of_lines(PANEL.min(depth)));
+        let mut left = Scratch::<f32>::new(bands.len() * panel);
         let left: &mut [u32] = bytemuck::cast_slice_mut(&mut left);
         let lines = lines_of_left(Arg::Plain(x));
-        for ((index, band), to) in bands.iter().enumerate().zip(left.chunks_exact_mut(size)) {
-            let lines = lines.skip(band.row, index % groups * depth);
-            pack(Side::Left, lines, band.height, depth, to);
-        }
         let right = self.words.of(words_of_right(cols, depth));
-        multiply(size, (&bands, left), (cols, right), y, Write::Set);
+        let mut y = y;
+        for first in (0..depth).step_by(PANEL) {
+            let deep = PANEL.min(depth - first);
+            let words = words_of_lines(deep);
+            let left = &mut left[..bands.len() * words];
+            for ((index, band), to) in bands.iter().enumerate().zip(left.chunks_exact_mut(words)) {
+                let lines = lines.skip(band.row, index % groups * depth + first);
+                pack(Side::Left, lines, band.height, deep, to);
+            }
+            let right = Strips { words: right, size, first: words_of_lines(first), cols };
+            let write = if first == 0 { Write::Set } else { Write::Add };
+            multiply(words, (&bands, left), right, y.reborrow(), write);
+        }
     }
 }
 
@@ -137,7 +148,8 @@ pub(super) fn sum_of_products(factors: &[[Arg<'_, f32>; 2]], c: MatMut<'_, f32>,
         pack_lines(Side::Right, of_b, [cols, b.rows()], (&mut *right, size, first));
         first += words;
     }
-    multiply(size, (&bands, left), (cols, right), c, write);
+    let right = Strips { words: right, size, first: 0, cols };
+    multiply(size, (&bands, left), right, c, write);
 }
 
 /// Up to sixteen rows of a result.
@@ -160,27 +172,40 @@ fn fetch(corner: *const f32, stride: usize) {
     }
 }
 
-/// Multiplies packed bands of a left factor with all columns of a packed right one, of `size` words
-/// for each sixteen lines: columns that are written together stay in the nearest cache.
-fn multiply(
+/// Packed columns of a right factor, sixteen after the other, each of `size` words.
+#[derive(Clone, Copy, Debug)]
+struct Strips<'a> {
+    words: &'a [u32],
     size: usize,
+    /// The first word that counts.
+    first: usize,
+    cols: usize,
+}
+
+/// Multiplies packed bands of a left factor, of `words` words each, with as many words of all
+/// columns of a packed right one: columns that are written together stay in the nearest cache.
+fn multiply(
+    words: usize,
     (bands, left): (&[Band], &[u32]),
-    (cols, right): (usize, &[u32]),
+    right: Strips<'_>,
     mut y: MatMut<'_, f32>,
     write: Write,
 ) {
+    let Strips { size, first, cols, .. } = right;
+    assert!(first + words <= size, "words of columns");
     let stride = y.stride();
-    assert!(left.len() >= bands.len() * size, "packed bands");
+    assert!(left.len() >= bands.len() * words, "packed bands");
     let end = |band: &Band| (band.row + band.height - 1) * stride + band.col + cols;
     let to = y.data_mut();
     assert!(bands.iter().all(|band| end(band) <= to.len()), "view out of bounds");
     let registers = Registers::new();
     // For what is not a whole tile.
     let mut aside = [[0.0; LINES * COLS]; 2];
-    for (pair, right) in right.chunks_exact(2 * size).enumerate() {
+    for (pair, right) in right.words.chunks_exact(2 * size).enumerate() {
+        let right = &right[first..];
         let width = COLS.min(cols - pair * COLS);
         let corner = |band: &Band| band.row * stride + band.col + pair * COLS;
-        for (bands, left) in bands.chunks(2).zip(left.chunks(2 * size)) {
+        for (bands, left) in bands.chunks(2).zip(left.chunks(2 * words)) {
             let whole = width == COLS && bands.iter().all(|band| band.height == LINES);
             let (mut at, mut row) = (aside.each_mut().map(|aside| aside.as_mut_ptr()), COLS);
             if whole {
@@ -197,15 +222,15 @@ fn multiply(
                 }
             }
             let add = write == Write::Add;
-            // SAFETY: bands and columns are packed in as many words; a corner is that of whole
-            // tiles within the result, or of memory of its own, which they fit.
+            // SAFETY: bands and columns have as many words; a corner is that of whole tiles within
+            // the result, or of memory of its own, which they fit.
             unsafe {
-                let first = left.as_ptr();
+                let (start, right) = (left.as_ptr(), [right.as_ptr(), right.as_ptr().add(size)]);
                 match bands.len() {
-                    1 => registers.multiply(size, [first], right.as_ptr(), ([at[0]], row), add),
+                    1 => registers.multiply(words, [start], right, ([at[0]], row), add),
                     _ => {
-                        let both = [first, first.add(size)];
-                        registers.multiply(size, both, right.as_ptr(), (at, row), add);
+                        let both = [start, start.add(words)];
+                        registers.multiply(words, both, right, (at, row), add);
                     }
                 }
             }
