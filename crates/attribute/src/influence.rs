@@ -15,7 +15,7 @@ use crate::kronecker::Kronecker;
 use crate::store::{GradientStore, ShardFile};
 use linwright_run::Monitor;
 use linwright_tensor::kernels::elementwise::all_finite;
-use linwright_tensor::kernels::wide_products::add_wide_products;
+use linwright_tensor::kernels::wide_products::WideRows;
 use linwright_tensor::{Mat, parallel};
 use std::ops::Range;
 
@@ -238,6 +238,10 @@ impl<'a> Attribution<'a> {
         visit: &mut dyn FnMut(usize, &Mat<f64>),
     ) -> Result<(), AttributeError> {
         monitor.step("scores");
+        let of_layer = |columns: Range<usize>| {
+            WideRows::new(prepared.queries.view().columns(columns.start, columns.len()))
+        };
+        let queries: Vec<WideRows> = self.columns().into_iter().map(of_layer).collect();
         let all =
             self.shards.iter().flat_map(|shard| (0..shard.tiles()).map(move |at| (shard, at)));
         let all: Vec<(&ShardFile, usize)> = all.collect();
@@ -247,7 +251,7 @@ impl<'a> Attribution<'a> {
                 return Err(AttributeError::Interrupted);
             }
             let scored = parallel::map(some.to_vec(), |_, (shard, tile)| {
-                self.tile_scores(shard, tile, prepared, groups)
+                self.tile_scores(shard, tile, &queries, groups)
             });
             for scores in scored {
                 let mut scores = scores?;
@@ -270,25 +274,26 @@ impl<'a> Attribution<'a> {
         &self,
         shard: &ShardFile,
         tile: usize,
-        prepared: &Prepared,
+        queries: &[WideRows],
         groups: &[Vec<usize>],
     ) -> Result<Mat<f64>, AttributeError> {
-        let queries = &prepared.queries;
-        let (columns, count) = (self.columns(), queries.rows());
+        let count = queries.first().map_or(0, WideRows::count);
         let mut scores = Mat::zeros(shard.rows_of(tile).len(), groups.len() * count);
         shard.scan(tile, &mut |layer, first, rows| {
-            let of_layer = queries.view().columns(columns[layer].start, columns[layer].len());
             let has_it = |(_, layers): &(usize, &Vec<usize>)| layers.contains(&layer);
+            // What is scanned next follows in the file.
+            let mut ahead = rows.rows() * rows.cols();
             for (group, _) in groups.iter().enumerate().filter(has_it) {
                 let into = scores.view_mut().columns(group * count, count);
-                add_wide_products(rows, of_layer, into.rows_range(first, rows.rows()));
+                let into = into.rows_range(first, rows.rows());
+                queries[layer].add_products(rows, into, std::mem::take(&mut ahead));
             }
         })?;
         let tile = shard.tile_that_was_checked(tile);
         if !all_finite(scores.data()) {
             // Names the layer whose numbers are the reason.
             let mut values = Mat::default();
-            (0..columns.len()).try_for_each(|layer| tile.layer(layer, &mut values))?;
+            (0..queries.len()).try_for_each(|layer| tile.layer(layer, &mut values))?;
         }
         tile.release();
         Ok(scores)

@@ -13,7 +13,7 @@ use std::ops::Range;
 use std::path::PathBuf;
 
 /// Rows of a layer that are shown at a time, which stay in the second-level cache.
-const SCANNED: usize = 8;
+const SCANNED: usize = 12;
 
 /// What is done with some rows of a layer: its number, that of the first row in the tile, and the
 /// numbers (rows, numbers of the layer).
