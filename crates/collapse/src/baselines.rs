@@ -4,15 +4,18 @@ use crate::metrics::{Prefix, duality, floor, frames};
 use crate::statistics::{centred, column_means};
 use crate::{ClassSums, CollapseError, Keep, Metrics, Source, metrics};
 use linwright_run::Monitor;
-use linwright_tensor::{Mat, RngKey};
+use linwright_tensor::{Mat, MatRef, RngKey};
 use serde::Serialize;
+use std::borrow::Cow;
 
 /// Rows that are read at a time, or fewest.
 pub(crate) const ROWS: usize = 1024;
 /// Rows of each class, on average, that are added together: its sums are then in cache.
-const OF_CLASS: usize = 4;
-/// Most bytes of rows that are added together.
+const OF_CLASS: usize = 16;
+/// Most bytes of rows that are added together, if they are copied.
 const MOST_BYTES: usize = 1 << 27;
+/// Most bytes of rows that are added together where they are.
+const MOST_BYTES_IN_PLACE: usize = 1 << 30;
 
 /// Least distances that K vectors of d features can have.
 #[derive(Clone, Copy, Debug, PartialEq, Serialize)]
@@ -74,7 +77,10 @@ pub(crate) fn accumulate(
     labels: &[u32],
     monitor: &mut dyn Monitor,
 ) -> Result<(), CollapseError> {
-    let most = MOST_BYTES / (size_of::<f32>() * source.features().max(1));
+    let d = source.features();
+    let in_place = matches!(source.narrow(0, source.rows().min(1)), Some(Cow::Borrowed(_)));
+    let most = if in_place { MOST_BYTES_IN_PLACE } else { MOST_BYTES };
+    let most = most / (size_of::<f32>() * d.max(1));
     let rows = (OF_CLASS * sums.classes()).min(most).max(ROWS);
     let mut start = 0;
     while start < labels.len() {
@@ -84,7 +90,7 @@ pub(crate) fn accumulate(
         let count = rows.min(labels.len() - start);
         let own = &labels[start..start + count];
         match source.narrow(start, count) {
-            Some(x) => sums.add(x.view(), own)?,
+            Some(x) => sums.add(MatRef::new(&x, count, d), own)?,
             None => sums.add(source.block(start, count)?.view(), own)?,
         }
         start += count;

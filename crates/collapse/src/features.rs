@@ -3,6 +3,9 @@
 use crate::CollapseError;
 use linwright_files::{StoredType, TensorFile, TensorInfo};
 use linwright_tensor::Mat;
+use linwright_tensor::dtype::{self, DType};
+
+use std::borrow::Cow;
 use std::path::{Path, PathBuf};
 
 /// Features with their classes, read in blocks.
@@ -19,8 +22,8 @@ pub trait Source {
     /// If they cannot be read.
     fn block(&self, start: usize, count: usize) -> Result<Mat<f64>, CollapseError>;
 
-    /// The same in single precision, if that is all of them.
-    fn narrow(&self, _start: usize, _count: usize) -> Option<Mat<f32>> {
+    /// The same in single precision, row by row, if that is all of them.
+    fn narrow(&self, _start: usize, _count: usize) -> Option<Cow<'_, [f32]>> {
         None
     }
 
@@ -63,8 +66,9 @@ impl Source for Features {
         Ok(self.x.view().rows_range(start, count).to_mat().cast())
     }
 
-    fn narrow(&self, start: usize, count: usize) -> Option<Mat<f32>> {
-        Some(self.x.view().rows_range(start, count).to_mat())
+    fn narrow(&self, start: usize, count: usize) -> Option<Cow<'_, [f32]>> {
+        let d = self.x.cols();
+        Some(Cow::Borrowed(&self.x.data()[start * d..(start + count) * d]))
     }
 }
 
@@ -168,11 +172,15 @@ impl Source for FeatureFile {
         Ok(Mat::from_vec(count, d, numbers))
     }
 
-    fn narrow(&self, start: usize, count: usize) -> Option<Mat<f32>> {
+    fn narrow(&self, start: usize, count: usize) -> Option<Cow<'_, [f32]>> {
         let d = self.features();
         let dtype = self.features.dtype.float().filter(|_| self.features.dtype != StoredType::F64);
-        let bytes = self.file.stored(&self.features, start * d..(start + count) * d);
-        Some(Mat::from_vec(count, d, dtype?.decode(&bytes)))
+        Some(match (dtype?, self.file.stored(&self.features, start * d..(start + count) * d)) {
+            (DType::F32, Cow::Borrowed(bytes)) if bytes.as_ptr().cast::<f32>().is_aligned() => {
+                Cow::Borrowed(dtype::floats(bytes))
+            }
+            (dtype, bytes) => Cow::Owned(dtype.decode(&bytes)),
+        })
     }
 }
 

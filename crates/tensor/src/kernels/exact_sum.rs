@@ -7,6 +7,7 @@
 //! to 106 bits in all.
 
 use super::instructions::vectorised;
+use crate::Scalar;
 
 /// Adds numbers to sums, each of which is `high + low`.
 ///
@@ -17,6 +18,19 @@ pub fn add(high: &mut [f64], low: &mut [f64], terms: &[f32]) {
     let lengths = (high.len(), low.len());
     assert_eq!(lengths, (terms.len(), terms.len()), "two parts of a sum for each term");
     add_slice(high, low, terms);
+}
+
+/// Adds a row to sums, as [`add_wide`], and gives the sum of its squares, as [`squares`]: one pass.
+///
+/// # Panics
+/// If the lengths differ.
+#[track_caller]
+pub fn add_row<T: Scalar>(high: &mut [f64], low: &mut [f64], row: &[T]) -> (f64, f64) {
+    let lengths = (high.len(), low.len());
+    assert_eq!(lengths, (row.len(), row.len()), "two parts of a sum for each number");
+    let mut squares = [[0.0; LANES]; 2];
+    add_row_slice(high, low, row, &mut squares);
+    total_of(squares)
 }
 
 /// As [`add`], for terms in double precision, of which a sum keeps 106 bits.
@@ -49,8 +63,13 @@ pub fn add_scaled(
 /// The sum of the squares of a row, as a rounded sum and what rounding lost.
 #[must_use]
 pub fn squares(row: &[f64]) -> (f64, f64) {
-    let (mut high, mut low) = ([0.0; LANES], [0.0; LANES]);
+    let [mut high, mut low] = [[0.0; LANES]; 2];
     add_squares(&mut high, &mut low, row);
+    total_of([high, low])
+}
+
+/// The sum of sums in lanes.
+fn total_of([high, low]: [[f64; LANES]; 2]) -> (f64, f64) {
     let (mut total, mut lost) = (0.0, 0.0);
     for (of_high, of_low) in high.into_iter().zip(low) {
         add_one(&mut total, &mut lost, of_high);
@@ -187,6 +206,39 @@ vectorised! {
 }
 
 vectorised! {
+    fn add_row_slice<const FUSED: bool, T: Scalar>(
+        high: &mut [f64],
+        low: &mut [f64],
+        row: &[T],
+        squares: &mut [[f64; LANES]; 2],
+    ) {
+        let [of_high, of_low] = squares;
+        let mut add = |high: &mut [f64], low: &mut [f64], row: &[T]| {
+            let sums = high.iter_mut().zip(low).zip(row);
+            for (((high, low), number), square) in
+                sums.zip(of_high.iter_mut().zip(of_low.iter_mut()))
+            {
+                let number = number.to_f64();
+                let (sum, lost) = exactly(*high, number);
+                *high = sum;
+                *low += lost;
+                let (product, rest) = product_exactly::<FUSED>(number, number);
+                let (sum, lost) = exactly(*square.0, product);
+                *square.0 = sum;
+                *square.1 += lost + rest;
+            }
+        };
+        let (high, last_high) = high.as_chunks_mut::<LANES>();
+        let (low, last_low) = low.as_chunks_mut::<LANES>();
+        let (row, last_row) = row.as_chunks::<LANES>();
+        for ((high, low), row) in high.iter_mut().zip(low).zip(row) {
+            add(high, low, row);
+        }
+        add(last_high, last_low, last_row);
+    }
+}
+
+vectorised! {
     fn merge_slice<const FUSED: bool>(
         high: &mut [f64],
         low: &mut [f64],
@@ -244,6 +296,22 @@ mod tests {
         let (mut high, mut low) = (0.0, 0.0);
         [1e16, 1.0, -1e16].into_iter().for_each(|term| add_one(&mut high, &mut low, term));
         assert_eq!(high + low, 1.0);
+    }
+
+    #[test]
+    fn a_row_is_added_with_its_squares_in_one_pass() {
+        let mut stream = RngKey::new(2).stream();
+        for len in [0, 1, 15, 16, 37, 64] {
+            let row: Vec<f32> = stream.normals(len, 3.0);
+            let wide: Vec<f64> = row.iter().map(|number| f64::from(*number)).collect();
+            let start: Vec<f64> = stream.normals(len, 1e5);
+            let mut found = [start.clone(), vec![0.0; len]];
+            let mut expected = found.clone();
+            let ([high, low], [other, other_low]) = (&mut found, &mut expected);
+            assert_eq!(add_row(high, low, &row), squares(&wide));
+            add_wide(other, other_low, &wide);
+            assert_eq!(found, expected);
+        }
     }
 
     #[test]
