@@ -2,6 +2,7 @@
 
     python tools/bench/flow.py --threads 2
     python tools/bench/flow.py --threads 2 --rounds 21 -- target/release/examples/flow_step
+    python tools/bench/flow.py --threads 2 --record RECORD.csv -- target/release/examples/flow_step
 
 A step is dequantisation, the pass forward, the bits per dimension, the pass back and fused Adam, in
 f32; zeroing gradients is part of it. The flow has `--levels` levels of `--steps` steps: ActNorm, a
@@ -11,7 +12,8 @@ channels. The command is given sides, channels, levels, steps, hidden channels, 
 and answers lines as that of `mlp_step.py` does.
 
 Each round is one step of each side; which one is first alternates. Results are medians, and the
-median of the ratios within a round, PyTorch's time divided by that of the other side.
+median of the ratios within a round, PyTorch's time divided by that of the other side. `--record`
+appends times and ratios to a record.
 """
 
 import argparse
@@ -24,6 +26,7 @@ import torch
 from torch import nn
 from torch.nn import functional
 
+import record
 from mlp_step import Other, rounds, summary
 
 RATE = 1e-4
@@ -131,6 +134,17 @@ class Torch:
         return 1e3 * (time.perf_counter() - began)
 
 
+def write(args, times, ratios):
+    """Appends the run to its record."""
+    model = (f"flow {args.side} x {args.side} x {args.channels}, {args.levels} levels of "
+             f"{args.steps} steps, {args.hidden} hidden, batch {args.batch}")
+    setting = f"{args.threads} threads"
+    for side, values in times.items():
+        record.append(args.record, "flow", model, side, setting, "training step", "ms", values)
+    record.append(args.record, "flow", model, "torch / linwright", setting, "training step", "x",
+                  ratios)
+
+
 def main():
     parser = argparse.ArgumentParser(description=__doc__.splitlines()[0])
     parser.add_argument("--threads", type=int, required=True)
@@ -144,8 +158,11 @@ def main():
     parser.add_argument("--batch", type=int, default=2)
     parser.add_argument("--pause", type=float, default=0.05, help="seconds before each step")
     parser.add_argument("--seed", type=int, default=0)
+    parser.add_argument("--record", help="CSV file that the times are appended to")
     parser.add_argument("command", nargs="*", help="program that is timed in turns")
     args = parser.parse_args()
+    if args.record and not args.command:
+        parser.error("--record needs a program that is timed in turns")
     torch.set_num_threads(args.threads)
     sizes = [args.side, args.channels, args.levels, args.steps, args.hidden, args.batch, args.threads]
     other = Other(args.command + [str(size) for size in sizes]) if args.command else None
@@ -160,6 +177,8 @@ def main():
         ratios = [a / b for a, b in zip(times["torch"], times["linwright"])]
         found["ratio"] = {"median": round(statistics.median(ratios), 4),
                           "rounds": [round(ratio, 4) for ratio in ratios]}
+        if args.record:
+            write(args, times, ratios)
     print(json.dumps(found))
 
 

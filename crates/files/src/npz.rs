@@ -93,7 +93,7 @@ impl NpzArray {
     /// A file that cannot be read, a damaged array, one by columns, and one that holds no numbers.
     pub fn open(path: &Path) -> Result<Self, FileError> {
         let map = input::open(path).and_then(MappedFile::of).map_err(FileError::read(path))?;
-        Self::parse(map.bytes()).map_err(|reason| wrong(path, format!("the array {reason}")))
+        Self::parse(map.bytes()).map_err(|reason| wrong(path, format!("as an array {reason}")))
     }
 
     /// The array of the bytes of a `.npy` file.
@@ -107,7 +107,11 @@ impl NpzArray {
         let numbers = &bytes[header.start..];
         if needed != Some(numbers.len()) {
             let (shape, found) = (&header.shape, numbers.len());
-            return Err(format!("of shape {shape:?} has {found} bytes of numbers"));
+            let expected = needed.map_or_else(|| "fewer".to_owned(), |needed| needed.to_string());
+            return Err(format!(
+                "of shape {shape:?} has {found} bytes of numbers, expected {expected}; fetch or \
+                 save the file again"
+            ));
         }
         let mut straight = numbers.to_vec();
         if header.big_endian {
@@ -184,7 +188,9 @@ mod tests {
             assert_eq!((read.shape, read.numbers), (shape, wide));
             std::fs::write(&path, &bytes[..bytes.len() - 1]).unwrap();
             let error = NpzArray::open(&path).unwrap_err().to_string();
-            assert!(error.contains("has 23 bytes of numbers"), "{error}");
+            let said = format!("{} as an array of shape {shape:?} has 23", path.display());
+            assert!(error.starts_with(&said), "{error}");
+            assert!(error.contains("bytes of numbers, expected 24"), "{error}");
         }
     }
 

@@ -39,6 +39,11 @@ impl<'a, T> NetTensor<'a, T> {
 
 /// Sees the slots of a pass.
 pub(crate) trait Watch<T: Scalar> {
+    /// Whether it looks at all: inputs and outputs need not be formed otherwise.
+    fn looks(&self) -> bool {
+        true
+    }
+
     fn forward(&mut self, _slot: &LinearSlot<T>, _x: MatRef<'_, T>, _y: MatRef<'_, T>) {}
 
     /// Whether [`Self::backward`] wants the input of a slot, too.
@@ -52,7 +57,11 @@ pub(crate) trait Watch<T: Scalar> {
 /// Sees nothing.
 pub(crate) struct Blind;
 
-impl<T: Scalar> Watch<T> for Blind {}
+impl<T: Scalar> Watch<T> for Blind {
+    fn looks(&self) -> bool {
+        false
+    }
+}
 
 /// What a pass forward keeps for the pass back.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]

@@ -2,7 +2,8 @@
 
 use crate::{Batch, Net, NetSpec, TensorUse};
 use linwright_ops::{
-    CrossEntropy, Differentiable, ExampleRows, OutputLoss, Probe, Seen, SeenGradient, SiteId, Sites,
+    CrossEntropy, Differentiable, ExampleRows, Network, OutputLoss, Probe, Seen, SeenGradient,
+    SiteId, Sites,
 };
 use linwright_tensor::{Mat, RngKey};
 use std::collections::BTreeMap;
@@ -19,6 +20,10 @@ fn gradients_of_every_layer_are_finite_differences() {
     let table = [
         "linear: {name: a, out: 3}",
         "conv: {name: a, out: 3, kernel: 3, stride: 2, padding: 1}",
+        "conv: {name: a, out: 3, kernel: 3, padding: 1}",
+        "conv: {name: a, out: 5, kernel: 3, padding: 1}",
+        "conv: {name: a, out: 2, kernel: 2, bias: false}",
+        "conv: {name: a, out: 3, kernel: 1}",
         "relu",
         "gelu",
         "silu",
@@ -68,6 +73,39 @@ fn gradients_of_every_layer_are_finite_differences() {
                 assert!((want - found).abs() < 1e-6, "{layer}: tensor {tensor}, number {i}");
             }
         }
+    }
+}
+
+/// Whether a probe sees the patches of a convolution changes nothing but rounding.
+#[test]
+fn convolutions_agree_where_patches_are_seen() {
+    for (out, kernel, stride, padding) in [
+        (3, 3, 1, 1),
+        (6, 3, 1, 1),
+        (2, 2, 1, 0),
+        (2, 3, 1, 2),
+        (2, 2, 1, 2),
+        (3, 3, 2, 1),
+        (3, 1, 1, 0),
+    ] {
+        let text = format!(
+            "input: {{channels: 4, height: 5, width: 4}}\nlayers: [{{conv: {{name: a, out: {out}, \
+             kernel: {kernel}, stride: {stride}, padding: {padding}}}}}]"
+        );
+        let spec: NetSpec = serde_saphyr::from_str(&text).unwrap();
+        let mut stream = RngKey::new(1).stream();
+        let source = |_: &str, shape: &[usize]| Ok(stream.normals(shape.iter().product(), 0.5));
+        let net = Net::<f32>::build(&spec, source).unwrap();
+        let rows = Mat::from_vec(40, 4, RngKey::new(2).stream().normals(160, 1.0));
+        let batch = Batch { rows, examples: 2 };
+        let unseen = net.outputs(&batch).unwrap();
+        let mut probe = Summing { net: &net, examples: 2, from: 0, sums: BTreeMap::new() };
+        let mut state = net.begin(&batch).unwrap();
+        net.run_stages(&mut state, &batch, 0..1, &mut probe).unwrap();
+        let seen = state.rows;
+        assert_eq!((seen.rows(), seen.cols()), (unseen.rows(), unseen.cols()), "{text}");
+        let differs = |(a, b): (&f32, &f32)| (a - b).abs() > 1e-5;
+        assert!(!seen.data().iter().zip(unseen.data()).any(differs), "{text}");
     }
 }
 

@@ -10,12 +10,17 @@
 use super::regression::Regression;
 use super::{Context, Found, Procedure, trained};
 use crate::FitError;
-use linwright_ops::{CirculantDiagonal, CirculantDiagonalSpec, Op, OpSpec};
+use linwright_ops::{
+    CirculantDiagonal, CirculantDiagonalSpec, CirculantFactors, CirculantParameterisation, Op,
+    OpSpec,
+};
 use linwright_tensor::linalg::{CirculantEffort, CirculantTarget, fit_circulant};
 use linwright_train::TrainError;
 
 /// Largest number of sweeps; each solves a system of n unknowns per factor.
 const SWEEPS: u32 = 200;
+/// Share of the largest number of a diagonal that stands for a zero.
+const LEAST: f64 = 1e-12;
 
 pub(super) fn fit(
     spec: &CirculantDiagonalSpec,
@@ -39,19 +44,46 @@ pub(super) fn fit(
         starts: context.options.starts.max(1) as usize,
     };
     let found = fit_circulant(&target, effort, context.options.key.fold("circulant"));
-    let op = CirculantDiagonal::new(spec.parameterisation, &found.into())?;
+    let mut factors: CirculantFactors = found.into();
+    if spec.parameterisation == CirculantParameterisation::Polar {
+        factors.diagonals.iter_mut().for_each(|diagonal| without_zeros(diagonal));
+    }
+    let op = CirculantDiagonal::new(spec.parameterisation, &factors)?;
     let found = trained::descend(Op::Linear(Box::new(op)), &regression.rows(), context)?;
     let procedure = if spec.factors == 1 { Procedure::Closed } else { Procedure::Alternating };
     Ok(Found { procedure, ..found })
 }
 
+/// Replaces zeros by numbers that do not matter. The best approximation of a matrix with zeros, such
+/// as a permutation, may have some, which polar parameters cannot hold.
+fn without_zeros(diagonal: &mut [f64]) {
+    let most = diagonal.iter().fold(0.0, |most: f64, d| most.max(d.abs()));
+    let least = LEAST * if most > 0.0 { most } else { 1.0 };
+    diagonal.iter_mut().filter(|d| **d == 0.0).for_each(|d| *d = least);
+}
+
 #[cfg(test)]
 mod tests {
+    use super::without_zeros;
     use crate::fit::FitOptions;
     use crate::fit::planted::recovered;
     use linwright_ops::{
-        CirculantDiagonalSpec, CirculantInit, CirculantParameterisation, OpSpec, Shape,
+        CirculantDiagonal, CirculantDiagonalSpec, CirculantFactors, CirculantInit,
+        CirculantParameterisation, OpSpec, Shape,
     };
+
+    #[test]
+    fn zeros_of_an_approximation_are_held_by_polar_parameters() {
+        let mut factors = CirculantFactors {
+            diagonals: vec![vec![2.0, 0.0, -4.0], vec![0.0; 3]],
+            columns: vec![vec![1.0, 0.25, 0.0]],
+        };
+        let polar = CirculantParameterisation::Polar;
+        assert!(CirculantDiagonal::<f64>::new(polar, &factors).is_err());
+        factors.diagonals.iter_mut().for_each(|diagonal| without_zeros(diagonal));
+        assert_eq!(factors.diagonals, [[2.0, 4e-12, -4.0], [1e-12; 3]]);
+        CirculantDiagonal::<f64>::new(polar, &factors).unwrap();
+    }
 
     fn spec(factors: usize, parameterisation: CirculantParameterisation) -> OpSpec {
         let init = CirculantInit::Random;

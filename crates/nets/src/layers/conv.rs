@@ -1,6 +1,7 @@
 //! Convolutions: linear maps of patches.
 
 use super::Layer;
+use super::conv_dense::DenseConv;
 use crate::build::{Builder, SlotPlan};
 use crate::extent::Windows;
 use crate::spec::{Chain, one, yes};
@@ -73,6 +74,17 @@ impl<T: Scalar> ConvStep<T> {
     fn area(&self) -> usize {
         self.patches.size * self.patches.size
     }
+
+    /// Whether the input is the matrix of patches.
+    fn is_pointwise(&self) -> bool {
+        let Patches { size, stride, padding, .. } = self.patches;
+        (size, stride, padding) == (1, 1, 0)
+    }
+
+    /// The faster way of a dense weight, if nobody looks at its patches.
+    fn dense(&self, looks: bool) -> Option<DenseConv<'_, T>> {
+        if looks { None } else { DenseConv::of(&self.slot, self.patches) }
+    }
 }
 
 impl<T: Scalar> Step<T> for ConvStep<T> {
@@ -94,6 +106,15 @@ impl<T: Scalar> Step<T> for ConvStep<T> {
     }
 
     fn forward(&self, x: Mat<T>, pass: &mut Pass<'_, T>) -> (Mat<T>, Kept<T>) {
+        if let Some(dense) = self.dense(pass.watch.looks()) {
+            let (y, input) = dense.forward(x, pass);
+            return (y, Kept { input: pass.keep_input(&[&self.slot], input), ..Kept::default() });
+        }
+        if self.is_pointwise() {
+            let (y, tape) = pass.through(&self.slot, &x);
+            let input = pass.keep_input(&[&self.slot], x);
+            return (y, Kept { input, tapes: vec![tape], ..Kept::default() });
+        }
         let (down, across) = self.patches.windows();
         let examples = x.rows() / (self.patches.height * self.patches.width);
         let mut patches = pass.ws.take(examples * down * across, x.cols() * self.area());
@@ -105,6 +126,10 @@ impl<T: Scalar> Step<T> for ConvStep<T> {
     }
 
     fn backward(&self, dy: Mat<T>, kept: Kept<T>, back: &mut Back<'_, T>) -> Mat<T> {
+        if let Some(dense) = self.dense(back.watch.looks()) {
+            let input = kept.input.expect("the input of a slot with gradients is kept");
+            return dense.backward(dy, input, back);
+        }
         let needs_dx = back.needs_dx;
         let of_patches = back.through(&SlotBack {
             slot: &self.slot,
@@ -115,7 +140,8 @@ impl<T: Scalar> Step<T> for ConvStep<T> {
             needs_dx,
         });
         kept.release(back.ws);
-        if !needs_dx {
+        if !needs_dx || self.is_pointwise() {
+            back.ws.give(dy);
             return of_patches;
         }
         let (down, across) = self.patches.windows();

@@ -4,6 +4,7 @@ mod activation;
 mod attention;
 mod batch_norm;
 mod conv;
+mod conv_dense;
 mod dropout;
 mod flatten;
 mod layer_norm;

@@ -86,6 +86,80 @@ impl Patches {
         });
     }
 
+    /// Calls `visit(window, offset, place, count)` for every run of places beside each other in a
+    /// window, inside the image: offset is the first one's number in its window.
+    fn visit_runs(&self, mut visit: impl FnMut(usize, usize, usize, usize)) {
+        let (down, across) = self.windows();
+        let inside = |start: usize, length: usize| -> Range<usize> {
+            let end = (length + self.padding).saturating_sub(start).min(self.size);
+            self.padding.saturating_sub(start).min(end)..end
+        };
+        for window in 0..down * across {
+            let (top, left) = (window / across * self.stride, window % across * self.stride);
+            let columns = inside(left, self.width);
+            if columns.is_empty() {
+                continue;
+            }
+            for i in inside(top, self.height) {
+                let row = (top + i - self.padding) * self.width;
+                let first = row + left + columns.start - self.padding;
+                visit(window, i * self.size + columns.start, first, columns.len());
+            }
+        }
+    }
+
+    /// [`Self::gather`] with columns in the order row, column, channel: runs of places are copied
+    /// as they lie in memory.
+    ///
+    /// # Panics
+    /// If the shapes do not match, or rows of the images do not lie beside each other.
+    #[track_caller]
+    pub fn gather_places<T: Scalar>(&self, x: MatRef<'_, T>, patches: MatMut<'_, T>) {
+        let (places, windows, _) = self.check(x, patches.as_ref());
+        let channels = x.cols();
+        assert_eq!(x.stride(), channels, "distance of rows");
+        parallel::for_each(patches.row_blocks(windows), |example, mut patches| {
+            if self.padding > 0 {
+                patches.fill(T::ZERO);
+            }
+            let x = &x.data()[example * places * channels..];
+            self.visit_runs(|window, offset, place, count| {
+                let to = &mut patches.row_mut(window)[offset * channels..][..count * channels];
+                to.copy_from_slice(&x[place * channels..][..count * channels]);
+            });
+        });
+    }
+
+    /// The transpose of [`Self::gather_places`]: adds every patch to its places.
+    ///
+    /// # Panics
+    /// If the shapes do not match, or rows of the images do not lie beside each other.
+    #[track_caller]
+    pub fn scatter_places<T: Scalar>(&self, patches: MatRef<'_, T>, x: MatMut<'_, T>) {
+        let (places, windows, _) = self.check(x.as_ref(), patches);
+        let channels = x.cols();
+        assert_eq!(x.stride(), channels, "distance of rows");
+        parallel::for_each(x.row_blocks(places), |example, mut x| {
+            x.fill(T::ZERO);
+            let x = x.data_mut();
+            self.visit_runs(|window, offset, place, count| {
+                let from = &patches.row(example * windows + window)[offset * channels..];
+                let to = x[place * channels..][..count * channels].iter_mut();
+                to.zip(from).for_each(|(to, from)| *to += *from);
+            });
+        });
+    }
+
+    /// Windows of the transposed map, over images of as many places as these windows: place and
+    /// window change their roles, and offsets are counted from the other end. None where windows
+    /// leave places out.
+    #[must_use]
+    pub fn transposed(&self) -> Option<Self> {
+        let (height, width) = self.windows();
+        let padding = (self.size - 1).checked_sub(self.padding)?;
+        (self.stride == 1).then_some(Self { height, width, padding, ..*self })
+    }
+
     #[track_caller]
     fn check<T: Scalar>(&self, x: MatRef<'_, T>, patches: MatRef<'_, T>) -> (usize, usize, usize) {
         let (places, area) = (self.height * self.width, self.size * self.size);
@@ -123,6 +197,51 @@ mod tests {
             }
         });
         assert_eq!(patches, naive);
+    }
+
+    /// Columns in the order row, column, channel, of patches in the order channel, row, column.
+    fn by_place(patches: &Mat<f64>, area: usize) -> Mat<f64> {
+        let channels = patches.cols() / area;
+        Mat::from_fn(patches.rows(), patches.cols(), |row, col| {
+            patches.at(row, col % channels * area + col / channels)
+        })
+    }
+
+    #[test]
+    fn places_beside_each_other_move_together() {
+        for geometry in [GEOMETRY, Patches { stride: 1, ..GEOMETRY }] {
+            let (down, across) = geometry.windows();
+            let x = random(40, 2);
+            let mut plain = Mat::zeros(2 * down * across, 18);
+            let (mut found, p) = (plain.clone(), random(2 * down * across, 18));
+            geometry.gather(x.view(), plain.view_mut());
+            geometry.gather_places(x.view(), found.view_mut());
+            assert_eq!(found, by_place(&plain, 9), "{geometry:?}");
+            let (mut plain, mut found) = (Mat::zeros(40, 2), Mat::zeros(40, 2));
+            geometry.scatter(p.view(), plain.view_mut());
+            geometry.scatter_places(by_place(&p, 9).view(), found.view_mut());
+            let near = |(a, b): (&f64, &f64)| (a - b).abs() < 1e-14;
+            assert!(plain.data().iter().zip(found.data()).all(near), "{geometry:?}");
+        }
+    }
+
+    /// Windows of the transposed map hold for each place what belongs to it, counted from the end.
+    #[test]
+    fn transposed_windows_exchange_place_and_window() {
+        for padding in 0..3 {
+            let geometry = Patches { stride: 1, padding, ..GEOMETRY };
+            let (down, across) = geometry.windows();
+            let transposed = geometry.transposed().unwrap();
+            assert_eq!(transposed.windows(), (5, 4));
+            let (mut pairs, mut found) = (Vec::new(), Vec::new());
+            geometry.visit(|window, offset, place| pairs.push((place, 8 - offset, window)));
+            transposed.visit(|place, offset, window| found.push((place, offset, window)));
+            pairs.sort_unstable();
+            found.sort_unstable();
+            assert_eq!(pairs, found, "{down} x {across} windows");
+        }
+        assert_eq!(GEOMETRY.transposed(), None);
+        assert_eq!(Patches { stride: 1, padding: 3, ..GEOMETRY }.transposed(), None);
     }
 
     #[test]
