@@ -191,7 +191,9 @@ fn check_site(site: &Path) -> Result<Vec<Offence>> {
         for (element, link) in links {
             let wrong = if link.contains("://") || link.starts_with("//") {
                 (element != "a").then(|| format!("<{element}> loads {link} from elsewhere"))
-            } else if link.starts_with("data:") || link.starts_with("mailto:") {
+            } else if link.starts_with("data:") || link.starts_with("mailto:") || element == "base"
+            {
+                // The page for what is not found says that links are from the root of the site.
                 None
             } else {
                 let (path, anchor) = link.split_once('#').unwrap_or((link, ""));
