@@ -13,6 +13,7 @@
     reason = "a tool of the repository asks the environment where cargo puts things"
 )]
 
+mod book;
 mod checks;
 mod lexer;
 mod markdown;
@@ -20,6 +21,7 @@ mod metadata;
 mod offence;
 mod process;
 mod repository;
+mod session;
 mod source;
 
 use anyhow::{Result, bail};
@@ -54,6 +56,11 @@ fn run(args: &[String]) -> Result<bool> {
     }
     if args == ["fmt"] {
         return checks::format::write(&repository).map(|()| true);
+    }
+    if args == ["book"] {
+        let offences = book::build(&repository, &session::target(&repository))?;
+        offences.iter().for_each(|offence| println!("    {offence}"));
+        return Ok(offences.is_empty());
     }
     run_checks(&repository, &chosen(args)?)
 }
@@ -104,6 +111,7 @@ fn help() -> String {
         "usage: cargo xtask check        run every check\n\
         \x20      cargo xtask NAME...      run the named checks\n\
         \x20      cargo xtask fmt          format every Rust file in place\n\
+        \x20      cargo xtask book         make a site of all documents in target/book\n\
         \x20      cargo xtask fuzz TARGET  drive a reader with damaged input:\n\
         \x20                               [--runs N] [--seconds S] [--seed K]\n\nchecks:",
     );

@@ -17,6 +17,7 @@ mod readme;
 mod reasons;
 mod records;
 mod tracked;
+mod tutorials;
 mod unsafe_code;
 
 use crate::offence::Offence;
@@ -38,7 +39,7 @@ pub(crate) struct Check {
 pub(crate) const CHECKS: &[Check] = &[
     Check { name: "format", about: "every Rust file is formatted", run: format::run },
     Check { name: "layers", about: "crates import what ARCHITECTURE.md allows", run: layers::run },
-    Check { name: "unsafe", about: "`unsafe` only in crates/tensor", run: unsafe_code::run },
+    Check { name: "unsafe", about: "`unsafe` only in tensor and capi", run: unsafe_code::run },
     Check { name: "caps", about: "no file over 800, no function over 80 lines", run: caps::run },
     Check { name: "comments", about: "no comment beyond column 100", run: comments::run },
     Check { name: "names", about: "no file or type is named after nothing", run: names::run },
@@ -66,4 +67,9 @@ pub(crate) const CHECKS: &[Check] = &[
     Check { name: "clippy", about: "no warning from compiler or clippy", run: clippy::run },
     Check { name: "docs", about: "documentation builds, no broken link", run: docs::run },
     Check { name: "readme", about: "the README's session prints what it says", run: readme::run },
+    Check {
+        name: "tutorials",
+        about: "the sessions of the tutorials print what they say",
+        run: tutorials::run,
+    },
 ];
