@@ -10,7 +10,7 @@ import pytest
 import linwright
 
 #: Packages without which some tests cannot run; the numpy ones always do.
-OPTIONAL = ("pandas", "tqdm", "torch", "transformers", "accelerate", "ase", "lm_eval", "mypy")
+OPTIONAL = ("pandas", "tqdm", "torch", "transformers", "accelerate", "ase", "lm_eval", "ray", "mypy")
 
 
 def pytest_report_header() -> str:

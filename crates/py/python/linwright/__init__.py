@@ -37,7 +37,7 @@ from ._statistics import Statistics
 __version__ = _linwright.build()
 
 #: Adapters to other packages, imported when they are asked for.
-_ADAPTERS = ("ase", "lm_eval", "torch")
+_ADAPTERS = ("ase", "lm_eval", "ray", "torch")
 
 
 def set_threads(threads: int) -> None:

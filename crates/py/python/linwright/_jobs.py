@@ -198,6 +198,7 @@ class Verb:
         function.__module__, function.__name__, function.__qualname__ = module, self.name, qualified
         function.__doc__ = doc
         function.__signature__ = signature  # type: ignore[attr-defined]
+        function.__linwright_verb__ = self.verb  # type: ignore[attr-defined]
         return function
 
 
