@@ -185,7 +185,7 @@ mod tests {
             std::fs::write(&path, &bytes).unwrap();
             let read = NpzArray::open(&path).unwrap();
             let wide: Vec<f64> = numbers.iter().map(|v| f64::from(*v)).collect();
-            assert_eq!((read.shape, read.numbers), (shape, wide));
+            assert_eq!((read.shape, read.numbers), (shape.clone(), wide));
             std::fs::write(&path, &bytes[..bytes.len() - 1]).unwrap();
             let error = NpzArray::open(&path).unwrap_err().to_string();
             let said = format!("{} as an array of shape {shape:?} has 23", path.display());

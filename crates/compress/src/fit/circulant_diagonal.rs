@@ -54,8 +54,8 @@ pub(super) fn fit(
     Ok(Found { procedure, ..found })
 }
 
-/// Replaces zeros by numbers that do not matter. The best approximation of a matrix with zeros, such
-/// as a permutation, may have some, which polar parameters cannot hold.
+/// Replaces zeros by numbers that do not matter. The best approximation of a matrix with zeros,
+/// such as a permutation, may have some, which polar parameters cannot hold.
 fn without_zeros(diagonal: &mut [f64]) {
     let most = diagonal.iter().fold(0.0, |most: f64, d| most.max(d.abs()));
     let least = LEAST * if most > 0.0 { most } else { 1.0 };

@@ -89,8 +89,8 @@ impl PackedRight {
         self.cols
     }
 
-    /// Rows to multiply at a time, if there are many: they fill tiles, and their packed numbers stay
-    /// in the second-level cache.
+    /// Rows to multiply at a time, if there are many: they fill tiles, and their packed numbers
+    /// stay in the second-level cache.
     #[must_use]
     pub fn rows_of_block(&self) -> usize {
         match &self.kept {
