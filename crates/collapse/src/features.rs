@@ -4,7 +4,6 @@ use crate::CollapseError;
 use linwright_files::{StoredType, TensorFile, TensorInfo};
 use linwright_tensor::Mat;
 use linwright_tensor::dtype::{self, DType};
-
 use std::borrow::Cow;
 use std::path::{Path, PathBuf};
 

@@ -20,7 +20,8 @@ pub fn add(high: &mut [f64], low: &mut [f64], terms: &[f32]) {
     add_slice(high, low, terms);
 }
 
-/// Adds a row to sums, as [`add_wide`], and gives the sum of its squares, as [`squares`]: one pass.
+/// Adds a row to sums, as [`add_wide`], and gives the sum of its squares, as a rounded sum and what
+/// rounding lost: one pass.
 ///
 /// # Panics
 /// If the lengths differ.
@@ -58,14 +59,6 @@ pub fn add_scaled(
     let lengths = (high.len(), low.len(), of_low.len());
     assert_eq!(lengths, (of_high.len(), of_high.len(), of_high.len()), "two parts of each sum");
     add_scaled_slice(high, low, scale, of_high, of_low);
-}
-
-/// The sum of the squares of a row, as a rounded sum and what rounding lost.
-#[must_use]
-pub fn squares(row: &[f64]) -> (f64, f64) {
-    let [mut high, mut low] = [[0.0; LANES]; 2];
-    add_squares(&mut high, &mut low, row);
-    total_of([high, low])
 }
 
 /// The sum of sums in lanes.
@@ -186,26 +179,6 @@ vectorised! {
 }
 
 vectorised! {
-    fn add_squares<const FUSED: bool>(
-        high: &mut [f64; LANES],
-        low: &mut [f64; LANES],
-        row: &[f64],
-    ) {
-        let mut add = |numbers: &[f64]| {
-            for ((high, low), &number) in high.iter_mut().zip(low.iter_mut()).zip(numbers) {
-                let (square, rest) = product_exactly::<FUSED>(number, number);
-                let (sum, lost) = exactly(*high, square);
-                *high = sum;
-                *low += lost + rest;
-            }
-        };
-        let (chunks, rest) = row.as_chunks::<LANES>();
-        chunks.iter().for_each(|chunk| add(chunk));
-        add(rest);
-    }
-}
-
-vectorised! {
     fn add_row_slice<const FUSED: bool, T: Scalar>(
         high: &mut [f64],
         low: &mut [f64],
@@ -308,7 +281,14 @@ mod tests {
             let mut found = [start.clone(), vec![0.0; len]];
             let mut expected = found.clone();
             let ([high, low], [other, other_low]) = (&mut found, &mut expected);
-            assert_eq!(add_row(high, low, &row), squares(&wide));
+            let (square, lost) = add_row(high, low, &row);
+            let (mut total, mut rest) = (0.0, 0.0);
+            for number in &wide {
+                let (product, lost) = product_exactly::<false>(*number, *number);
+                add_one(&mut total, &mut rest, product);
+                rest += lost;
+            }
+            assert_eq!(square + lost, total + rest, "{len} numbers");
             add_wide(other, other_low, &wide);
             assert_eq!(found, expected);
         }
@@ -327,7 +307,7 @@ mod tests {
         assert!((back.0 - 1.0 + back.1).abs() < 1e-30, "{back:?}");
         let row: Vec<f64> = (0..37).map(|i| if i % 2 == 0 { a } else { b }).collect();
         // 19 (1 + 2e + e²) + 18 (1 - 2e + e²)
-        let (mut high, mut low) = squares(&row);
+        let (mut high, mut low) = add_row(&mut [0.0; 37], &mut [0.0; 37], &row);
         let rest = 2f64.powi(-39);
         let e = (std::slice::from_mut(&mut high), std::slice::from_mut(&mut low));
         add_wide(e.0, e.1, &[-37.0]);
