@@ -6,6 +6,7 @@ use linwright_measure::capture::CaptureError;
 use linwright_model::ModelError;
 use linwright_ops::{OpError, Shape, SiteId};
 use linwright_run::atomic::OutputError;
+use linwright_run::team::TeamError;
 use linwright_run::{StoreError, shown};
 use linwright_train::TrainError;
 use std::error::Error;
@@ -98,6 +99,9 @@ pub enum CompressError {
     /// Activations could not be captured.
     #[error(transparent)]
     Capture(#[from] CaptureError),
+    /// Another member of the team is gone.
+    #[error(transparent)]
+    Team(#[from] TeamError),
     /// The network could not run.
     #[error(transparent)]
     Network(Box<dyn Error + Send + Sync>),
@@ -274,7 +278,10 @@ impl CompressError {
             | Self::Output(_)
             | Self::Store(_)
             | Self::Shelf { .. }
-            | Self::Capture(CaptureError::Interrupted | CaptureError::Io { .. })
+            | Self::Capture(
+                CaptureError::Interrupted | CaptureError::Io { .. } | CaptureError::Team(_),
+            )
+            | Self::Team(_)
             | Self::Evaluation(_) => false,
             _ => true,
         }

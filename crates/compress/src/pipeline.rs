@@ -1,15 +1,21 @@
 //! Editing a network: sites in the order of computation, each with earlier edits active.
+//!
+//! The members of a [`Team`] run a part of the examples each, and every site has an owner, which
+//! gets its data, fits it and gives the fit to all. The fits have the same bits for any team.
 
-use crate::intervention::{components_of, weight_of};
-use crate::methods::{Fit, FitProblem, FitReport, MethodSpec, needs_together};
+mod group;
+
+use crate::methods::{Fit, FitReport, MethodSpec, needs_together};
 use crate::plan::{Edit, InputEdits, Plan, SlotEdit};
 use crate::stored_fit;
 use crate::{CompressError, FitError, Size};
-use linwright_measure::capture::{Bounds, Evidence, Lockstep, Needs, SiteCapture, Wanted};
+use group::{GroupJob, Text};
+use linwright_measure::capture::{Bounds, Lockstep, Needs};
 use linwright_ops::{Examples, LinearSlot, Network, Shape, SiteId, Sites};
+use linwright_run::team::{Alone, Team};
 use linwright_run::{Fingerprint, Monitor, Store};
 use linwright_tensor::{RngKey, Shelf};
-use linwright_train::{Checkpoint, Control, Progress};
+use linwright_train::{Control, Progress};
 use serde::{Deserialize, Serialize};
 
 /// Training steps between two checkpoints.
@@ -28,6 +34,8 @@ pub struct Context<'a> {
     pub components: Option<&'a Store>,
     /// The file for the operators of a network larger than memory: one layer is in memory.
     pub shelf: Option<&'a Shelf>,
+    /// The processes that apply the plan together, of which the first alone has stores.
+    pub team: &'a dyn Team,
 }
 
 impl<'a> Context<'a> {
@@ -35,7 +43,7 @@ impl<'a> Context<'a> {
     #[must_use]
     pub fn new(model_hash: &'a str) -> Self {
         let bounds = Bounds::default();
-        Self { model_hash, bounds, store: None, components: None, shelf: None }
+        Self { model_hash, bounds, store: None, components: None, shelf: None, team: &Alone }
     }
 }
 
@@ -95,44 +103,33 @@ pub fn apply<N: Network>(
     }
     let mut network = original.clone();
     let mut lockstep = examples.map(|e| {
-        let lockstep = Lockstep::new(original, e, context.bounds.clone());
+        let lockstep = Lockstep::new(original, e, context.bounds.clone()).divided(context.team);
         let mut needs = work.iter().flat_map(|group| needs(group, original, e.training_rows()));
         let has_targets = needs.any(Needs::has_targets);
         if has_targets { lockstep } else { lockstep.without_targets() }
     });
+    let jobs = GroupJob::all(work, plan.seed, context, examples.map(Examples::identity));
+    // Without text no fit waits for an earlier one.
+    let mut ahead = Vec::new();
+    if lockstep.is_none() && context.team.size() > 1 {
+        for job in &jobs {
+            ahead.push(job.find(original, None, context, monitor)?);
+        }
+    }
+    let mut ahead = ahead.into_iter();
+    let rows = examples.map_or(0, Examples::training_rows);
     let mut sites = Vec::new();
-    let mut chain = Fingerprint::of(&[
-        ("version", &env!("CARGO_PKG_VERSION")),
-        ("biases", &"fitted along"),
-        ("model", &context.model_hash),
-        ("examples", &examples.map(Examples::identity)),
-        ("seed", &plan.seed),
-    ]);
-    let total: usize = work.iter().map(|group| group.slots.len()).sum();
-    for group in work {
-        let prints = prints(&group, &chain);
-        let fits = match stored(context.store, &prints)? {
-            Some(fits) => fits,
+    for job in jobs {
+        let found = match ahead.next() {
+            Some(found) => found,
             None => {
-                let captures = match &mut lockstep {
-                    Some(lockstep) => {
-                        let rows = examples.map_or(0, Examples::training_rows);
-                        capture(lockstep, &group, (&network, rows), monitor)?
-                    }
-                    None => Vec::new(),
-                };
-                let mut fits = Vec::new();
-                for (index, (slot_edit, print)) in group.slots.iter().zip(&prints).enumerate() {
-                    let SlotEdit { site, edit, .. } = slot_edit;
-                    let slot = original.slot(site).expect("the site was found in the plan");
-                    let evidence = captures.get(index).map(|capture| &capture.evidence);
-                    let place = [sites.len() + index + 1, total];
-                    let job = SiteJob { evidence, slot, edit, seed: plan.seed, print, place };
-                    fits.push(fit_site(&job, context, monitor)?);
-                }
-                fits
+                let text =
+                    lockstep.as_mut().map(|lockstep| Text { lockstep, edited: &network, rows });
+                job.find(original, text, context, monitor)?
             }
         };
+        let fits = job.shared(found, context)?;
+        let GroupJob { group, prints, places: [_, total], .. } = job;
         for ((SlotEdit { site, stage, edit }, print), fit) in
             group.slots.iter().zip(&prints).zip(fits)
         {
@@ -150,7 +147,6 @@ pub fn apply<N: Network>(
         if lockstep.is_none() {
             monitor.progress(sites.len() as u64, total as u64);
         }
-        chain = Fingerprint::of(&[("prints", &prints)]);
     }
     original.release_scratch();
     network.release_scratch();
@@ -182,15 +178,6 @@ fn check_needs_no_text(work: &[InputEdits<'_>]) -> Result<(), CompressError> {
     }
 }
 
-/// Identifies each fit of a group by everything that it depends on.
-fn prints(group: &InputEdits<'_>, chain: &Fingerprint) -> Vec<Fingerprint> {
-    let print = |SlotEdit { site, edit, .. }: &SlotEdit<'_>| {
-        let (method, size) = (&edit.method, &edit.size);
-        Fingerprint::of(&[("chain", chain), ("site", site), ("method", method), ("size", size)])
-    };
-    group.slots.iter().map(print).collect()
-}
-
 /// Form of the data of each site that reads one input.
 pub(crate) fn needs<'a>(
     group: &InputEdits<'a>,
@@ -203,113 +190,6 @@ pub(crate) fn needs<'a>(
     };
     let methods: Vec<(&MethodSpec, Shape)> = group.slots.iter().map(with_shape).collect();
     needs_together(&methods, training_rows)
-}
-
-fn capture<N: Network>(
-    lockstep: &mut Lockstep<'_, N>,
-    group: &InputEdits<'_>,
-    (network, training_rows): (&N, usize),
-    monitor: &mut dyn Monitor,
-) -> Result<Vec<SiteCapture>, CompressError> {
-    let role = |slot: &SlotEdit<'_>| {
-        network.slot(&slot.site).map_or_else(String::new, |s| s.role().to_string())
-    };
-    let roles: Vec<String> = group.slots.iter().map(role).collect();
-    monitor.step(&format!("layer {}: capturing {} inputs", group.layer, roles.join(", ")));
-    let sites = group.slots.iter().map(|slot| &slot.site);
-    let wanted: Vec<Wanted<'_>> = sites
-        .zip(needs(group, network, training_rows))
-        .map(|(site, needs)| Wanted { site, needs })
-        .collect();
-    Ok(lockstep.capture(network, &wanted, monitor)?)
-}
-
-/// Fits of all sites of an edit, if all are in the store.
-fn stored(
-    store: Option<&Store>,
-    prints: &[Fingerprint],
-) -> Result<Option<Vec<Fit>>, CompressError> {
-    let Some(store) = store else { return Ok(None) };
-    let mut fits = Vec::new();
-    for print in prints {
-        match stored_fit::get(store, print)? {
-            Some(fit) => fits.push(fit),
-            None => return Ok(None),
-        }
-    }
-    Ok(Some(fits))
-}
-
-/// A site that an edit changes.
-struct SiteJob<'a> {
-    /// What goes into it and should come out, if there is calibration text.
-    evidence: Option<&'a Evidence>,
-    /// The slot of the original model.
-    slot: &'a LinearSlot,
-    edit: &'a Edit,
-    /// Seed of the plan.
-    seed: u64,
-    /// Identifies the fit.
-    print: &'a Fingerprint,
-    /// Its number among all sites, from one, and how many there are.
-    place: [usize; 2],
-}
-
-fn fit_site(
-    job: &SiteJob<'_>,
-    context: &Context<'_>,
-    monitor: &mut dyn Monitor,
-) -> Result<Fit, CompressError> {
-    let SiteJob { evidence, slot, edit, seed, print, place: [number, total] } = *job;
-    if let Some(store) = context.store
-        && let Some(fit) = stored_fit::get(store, print)?
-    {
-        return Ok(fit);
-    }
-    if monitor.interrupted() {
-        return Err(CompressError::Interrupted);
-    }
-    let site = slot.id();
-    monitor.step(&format!("{site}: fitting {} ({number} of {total})", edit.label()));
-    // Checkpoints of the training, for one process at a time.
-    let what = format!("fit of {site}: {}", edit.label());
-    let unfinished = context.store.map(|store| store.unfinished(print, &what)).transpose()?;
-    let checkpoint = unfinished.as_ref().and_then(|work| work.file("training"));
-    let checkpoint = checkpoint.map(|path| Checkpoint {
-        path,
-        every: CHECKPOINT_EVERY,
-        fingerprint: print.0.clone(),
-    });
-    let began = monitor.seconds();
-    let components = match context.components {
-        Some(store) if edit.method.needs_components(edit.size) => {
-            Some(components_of(store, site, &weight_of(slot)?)?)
-        }
-        _ => None,
-    };
-    let problem = FitProblem {
-        site,
-        shape: slot.shape(),
-        original: slot.op(),
-        size: edit.size,
-        evidence,
-        components: components.as_ref(),
-        bias: slot.bias(),
-        key: key_of(seed, site, &edit.method, edit.size),
-        checkpoint: checkpoint.as_ref(),
-    };
-    let mut fit = edit
-        .method
-        .fit(&problem, &mut Forward(monitor))
-        .map_err(|source| CompressError::Fit { site: site.clone(), source })?;
-    fit.report.seconds = monitor.seconds() - began;
-    if let Some(store) = context.store {
-        stored_fit::put(store, print, site, &fit)?;
-    }
-    if let Some(unfinished) = unfinished {
-        unfinished.finish()?;
-    }
-    Ok(fit)
 }
 
 /// Random key of a fit.
@@ -375,14 +255,18 @@ pub(crate) fn put_fit(
 #[cfg(test)]
 mod tests {
     use super::*;
+    use crate::Unit;
     use crate::fit::regression::multiply;
-    use crate::methods::{LowRankMethod, reduced_rank_regression};
+    use crate::methods::{
+        FeatureMethod, LowRankMethod, RotorMethod, SvdMethod, Training, reduced_rank_regression,
+    };
     use crate::plan::SlotSet;
     use crate::tiny;
-    use linwright_measure::capture::Needs;
+    use linwright_measure::capture::{Evidence, Wanted};
     use linwright_model::checkpoint::{Form, SaveOptions, load, save};
     use linwright_model::{Role, Transformer};
     use linwright_run::Silent;
+    use linwright_run::team::ThreadTeam;
 
     #[test]
     fn biases_are_fitted_with_the_operators_and_saved() {
@@ -434,5 +318,88 @@ mod tests {
             assert_eq!(bias(&read), bias(&edited.network), "{site}");
             assert_ne!(bias(&read), bias(original), "{site}");
         }
+    }
+
+    /// What one member of a team of threads makes of a plan.
+    fn by_team(size: usize, apply: &(dyn Fn(&dyn Team) -> Vec<Vec<f32>> + Sync)) -> Vec<Vec<f32>> {
+        let members = ThreadTeam::of(size);
+        std::thread::scope(|scope| {
+            let work = members.into_iter().map(|team| scope.spawn(move || apply(&team)));
+            let threads: Vec<_> = work.collect();
+            let mut found =
+                threads.into_iter().map(|thread| thread.join().expect("a member works"));
+            let first = found.next().expect("a member");
+            assert!(found.all(|other| other == first), "members of {size} have different networks");
+            first
+        })
+    }
+
+    #[test]
+    fn a_team_of_any_size_makes_the_same_network() {
+        let loaded = tiny::checkpoint("qwen2-biases");
+        let original = &loaded.decoder;
+        let calibration = tiny::calibration(original, 12_000);
+        let batches = calibration.batches();
+        assert!(batches > 4, "{batches} batches say little");
+        let few = tiny::calibration(original, 64);
+        let sites = |roles: &[Role]| SlotSet::with_roles(roles, None);
+        let edit = |method: MethodSpec, roles: &[Role]| {
+            let size = method.units().contains(&Unit::Rank).then_some(Size::Rank(2));
+            Edit { sites: sites(roles), method, size, heals: false }
+        };
+        let training = Training { epochs: 1, ..Training::default() };
+        let rotor = RotorMethod { training, ..RotorMethod::default() };
+        let low_rank = || MethodSpec::LowRank(LowRankMethod::default());
+        // Sums, samples, weights alone, and sums over outputs.
+        let plan = Plan {
+            edits: vec![
+                edit(low_rank(), &[Role::Query, Role::Key, Role::Value]),
+                edit(MethodSpec::Rotor(rotor), &[Role::Up, Role::Gate]),
+                edit(MethodSpec::Svd(SvdMethod::default()), &[Role::Output]),
+                edit(MethodSpec::Feature(FeatureMethod::default()), &[Role::Down]),
+            ],
+            seed: 3,
+        };
+        for examples in [&calibration, &few] {
+            let with = |team: &dyn Team| {
+                let context = Context { team, ..Context::new(&loaded.hash) };
+                let edited = apply(original, Some(examples), &plan, &context, &mut Silent);
+                let network = edited.expect("applies").network;
+                let numbers = |slot: &LinearSlot| -> Vec<f32> {
+                    let params = slot.op().map().params().into_iter();
+                    let own = params.flat_map(|param| param.values.to_vec());
+                    own.chain(slot.bias().unwrap_or_default().iter().copied()).collect()
+                };
+                network.slots().into_iter().map(numbers).collect::<Vec<_>>()
+            };
+            let alone = with(&Alone);
+            for size in 1..=5 {
+                assert!(by_team(size, &with) == alone, "{size} members");
+            }
+        }
+    }
+
+    #[test]
+    fn the_first_member_keeps_the_fits_of_all() {
+        let loaded = tiny::checkpoint("qwen2-biases");
+        let calibration = tiny::calibration(&loaded.decoder, 4000);
+        let sites = SlotSet::with_roles(&[Role::Query, Role::Key, Role::Value], None);
+        let method = MethodSpec::LowRank(LowRankMethod::default());
+        let edits = vec![Edit { sites, method, size: Some(Size::Rank(2)), heals: false }];
+        let (plan, folder) = (Plan { edits, seed: 0 }, tempfile::tempdir().expect("a folder"));
+        let store = Store::at(folder.path());
+        let outcomes = |team: &dyn Team| {
+            let kept = (team.rank() == 0).then_some(&store);
+            let context = Context { store: kept, team, ..Context::new(&loaded.hash) };
+            let edited = apply(&loaded.decoder, Some(&calibration), &plan, &context, &mut Silent);
+            let outcomes = edited.expect("applies").sites.into_iter();
+            outcomes.map(|site| vec![site.fit.relative_error as f32]).collect::<Vec<_>>()
+        };
+        let first = by_team(3, &outcomes);
+        let pieces = store.entries().expect("a store").len();
+        assert!(pieces >= first.len(), "{pieces} pieces of {} fits", first.len());
+        // Again: nothing new is kept, and all members get what was.
+        assert_eq!(by_team(2, &outcomes), first);
+        assert_eq!(store.entries().expect("a store").len(), pieces);
     }
 }

@@ -61,6 +61,27 @@ pub(crate) fn put(
     Ok(store.put(&key(fingerprint), &[&bytes])?)
 }
 
+/// A fit as a message for other processes, with its time.
+///
+/// # Errors
+/// [`CompressError::Unstorable`] for an operator without an archive.
+pub(crate) fn to_bytes(site: &SiteId, fit: &Fit) -> Result<Vec<u8>, CompressError> {
+    let bytes =
+        encode(fit).map_err(|reason| CompressError::Unstorable { site: site.clone(), reason })?;
+    Ok([&fit.report.seconds.to_le_bytes()[..], &bytes].concat())
+}
+
+/// A fit from a message.
+///
+/// # Errors
+/// What is wrong with the message.
+pub(crate) fn of_bytes(message: &[u8]) -> Result<Fit, String> {
+    let (seconds, bytes) = message.split_first_chunk().ok_or("an empty message is no fit")?;
+    let mut fit = parse(bytes)?;
+    fit.report.seconds = f64::from_le_bytes(*seconds);
+    Ok(fit)
+}
+
 /// Lets the matrices of a stored fit's operator stand in the file of the piece. False if they do
 /// not, since the piece cannot be read where it stands or the kind holds no matrices.
 pub(crate) fn place(

@@ -4,13 +4,20 @@
 //! and run once. States between stages are kept from one capture to the next, in memory within a
 //! bound or else in an unnamed file, so that captures at rising stages cost one pass in all. The
 //! results do not depend on the bound.
+//!
+//! The members of a [`Team`] run a part of the batches each. Sums are exact, and samples are put in
+//! the order of batches, so that the results do not depend on the team either.
 
-use crate::samples::{RowWriter, Samples};
+mod exchange;
+
+use crate::samples::{RowWriter, Rows, Samples};
 use crate::stats::{InputStats, InputSums, SiteStats, TargetSums};
+use exchange::{BatchRows, merged};
 use linwright_ops::{
     Examples, LinearSlot, Network, NoProbe, Probe, Seen, Shape, SiteId, Workspace,
 };
 use linwright_run::Monitor;
+use linwright_run::team::{Alone, Team, TeamError};
 use linwright_tensor::{Mat, MatRef, Shelf};
 use std::error::Error;
 use std::ops::Range;
@@ -65,6 +72,9 @@ pub enum CaptureError {
         /// The error of the system.
         source: std::io::Error,
     },
+    /// Another member of the team is gone.
+    #[error(transparent)]
+    Team(#[from] TeamError),
     /// Cancelled by the caller.
     #[error("interrupted; the same command resumes")]
     Interrupted,
@@ -163,13 +173,15 @@ pub struct Lockstep<'a, N: Network> {
     original: &'a N,
     examples: &'a dyn Examples<N::Input>,
     bounds: Bounds,
+    /// Who runs which batches.
+    team: &'a dyn Team,
     /// Whether some capture needs outputs of the original network.
     has_targets: bool,
     /// Whether the edited network differs before its first stage.
     begins_apart: bool,
     /// Stages of the edited network that differ from the original.
     edited: Vec<usize>,
-    /// States of all batches before the stage with this index.
+    /// States of this member's batches before the stage with this index.
     cache: Option<(usize, Vec<States<N::State>>)>,
 }
 
@@ -181,6 +193,7 @@ impl<'a, N: Network> Lockstep<'a, N> {
             original,
             examples,
             bounds,
+            team: &Alone,
             has_targets: true,
             begins_apart: false,
             edited: Vec::new(),
@@ -198,6 +211,12 @@ impl<'a, N: Network> Lockstep<'a, N> {
     #[must_use]
     pub fn without_targets(self) -> Self {
         Self { has_targets: false, ..self }
+    }
+
+    /// Divides the batches over the members of a team, which make the same captures.
+    #[must_use]
+    pub fn divided(self, team: &'a dyn Team) -> Self {
+        Self { team, ..self }
     }
 
     /// Records that a stage of the edited network differs from the original.
@@ -222,6 +241,25 @@ impl<'a, N: Network> Lockstep<'a, N> {
         wanted: &[Wanted<'_>],
         monitor: &mut dyn Monitor,
     ) -> Result<Vec<SiteCapture>, CaptureError> {
+        let every = self.capture_for(edited, wanted, &|_, _| true, monitor)?;
+        Ok(every.into_iter().flatten().collect())
+    }
+
+    /// Captures sites that read one input for those members of the team that own them: `owns` tells
+    /// whether a member gets the data of a site, by their numbers. Others get nothing.
+    ///
+    /// # Errors
+    /// As [`Self::capture`], and if a member is gone.
+    ///
+    /// # Panics
+    /// As [`Self::capture`].
+    pub fn capture_for(
+        &mut self,
+        edited: &N,
+        wanted: &[Wanted<'_>],
+        owns: &dyn Fn(usize, usize) -> bool,
+        monitor: &mut dyn Monitor,
+    ) -> Result<Vec<Option<SiteCapture>>, CaptureError> {
         let slots = self.slots_of(wanted);
         let has_targets = wanted.iter().any(|wanted| wanted.needs.has_targets());
         assert!(self.has_targets || !has_targets, "targets of a lockstep without");
@@ -231,37 +269,56 @@ impl<'a, N: Network> Lockstep<'a, N> {
             _ => (0, None),
         };
         let mut collector = Collector::new(slots, wanted, &self.bounds);
-        let (mut kept, mut place) = (Vec::new(), Place::Nowhere);
-        let batches = self.examples.batches();
-        for index in 0..batches {
+        collector.expect_rows(self.examples);
+        let (mut kept, mut place) = (Vec::new(), None);
+        let (batches, size) = (self.examples.batches(), self.team.size());
+        for round in (0..batches).step_by(size) {
             if monitor.interrupted() {
                 return Err(CaptureError::Interrupted);
             }
-            let input = self.examples.batch(index);
-            let mut states = match old.as_mut().and_then(Iterator::next) {
-                Some(states) => states,
-                None => {
-                    let begin = |network: &N| network.begin(&input).map_err(network_error);
-                    let apart = self.begins_apart.then(|| begin(edited)).transpose()?;
-                    States { original: begin(self.original)?, edited: apart }
+            let (own, mut rows) = (round + self.team.rank(), None);
+            if own < batches {
+                let (states, input) =
+                    (old.as_mut().and_then(Iterator::next), self.examples.batch(own));
+                let mut states = self.states_before(edited, &input, states, from..stages.start)?;
+                let known = place.get_or_insert_with(|| self.place_of(&mut states.original));
+                if !Self::keep(&states, known, &mut kept) {
+                    (*known, kept) = (Place::Nowhere, Vec::new());
                 }
-            };
-            self.advance(edited, &input, &mut states, from..stages.start)?;
-            if index == 0 {
-                place = self.place_of(&mut states.original);
-                collector.expect_rows(self.examples);
+                let recording = self.record(edited, &input, states, &stages, wanted)?;
+                rows = Some(collector.add(recording, own < self.examples.training_batches())?);
             }
-            if !Self::keep(&states, &place, &mut kept) {
-                (place, kept) = (Place::Nowhere, Vec::new());
+            for index in round..batches.min(round + size) {
+                let own = rows.take_if(|_| index == own);
+                let is_training = index < self.examples.training_batches();
+                collector.keep_samples(own, (self.team, index - round), is_training)?;
             }
-            let recording = self.record(edited, &input, states, &stages, wanted)?;
-            collector.add(recording, index < self.examples.training_batches())?;
-            monitor.progress(index as u64 + 1, batches as u64);
+            monitor.progress(batches.min(round + size) as u64, batches as u64);
         }
-        if !matches!(place, Place::Nowhere) {
+        if !matches!(place, None | Some(Place::Nowhere)) {
             self.cache = Some((stages.start, kept));
         }
-        collector.finish()
+        collector.finish(self.team, owns)
+    }
+
+    /// The states of a batch before a stage, from those of an earlier one, if they were kept.
+    fn states_before(
+        &self,
+        edited: &N,
+        input: &N::Input,
+        kept: Option<States<N::State>>,
+        stages: Range<usize>,
+    ) -> Result<States<N::State>, CaptureError> {
+        let mut states = match kept {
+            Some(states) => states,
+            None => {
+                let begin = |network: &N| network.begin(input).map_err(network_error);
+                let apart = self.begins_apart.then(|| begin(edited)).transpose()?;
+                States { original: begin(self.original)?, edited: apart }
+            }
+        };
+        self.advance(edited, input, &mut states, stages)?;
+        Ok(states)
     }
 
     #[track_caller]
@@ -277,10 +334,10 @@ impl<'a, N: Network> Lockstep<'a, N> {
         slots
     }
 
-    /// Bytes of the states of all batches, from that of the first.
+    /// Bytes of the states of this member's batches, from that of the first.
     fn bytes_of_all(&self, first: &N::State) -> usize {
-        let (bytes, rows) = (N::state_bytes(first), self.examples.rows(0).max(1));
-        bytes.saturating_mul(self.examples.all_rows()) / rows
+        let (bytes, rows) = (N::state_bytes(first), self.examples.rows(self.team.rank()).max(1));
+        bytes.saturating_mul(self.examples.all_rows().div_ceil(self.team.size())) / rows
     }
 
     /// Where the states of all batches stay, from that of the first.
@@ -496,15 +553,16 @@ impl<'a> Collector<'a> {
         self.rows = [examples.all_rows(), examples.rows(0).max(1)];
     }
 
-    fn add(&mut self, recording: Recording<'_>, is_training: bool) -> Result<(), CaptureError> {
+    /// Adds a batch to the sums; gives its rows back.
+    fn add(
+        &mut self,
+        recording: Recording<'_>,
+        is_training: bool,
+    ) -> Result<BatchRows, CaptureError> {
         let Some(x) = recording.input else {
             unreachable!("the stages ran without passing their sites")
         };
         check_finite("the input", self.sites[0].slot.id(), &x)?;
-        self.open_samples(x.rows())?;
-        if let Some(inputs) = &mut self.inputs {
-            inputs.push(x.view()).map_err(samples_error)?;
-        }
         let part = usize::from(!is_training);
         if let Some(sums) = &mut self.sums {
             sums[part].add(x.view());
@@ -517,6 +575,7 @@ impl<'a> Collector<'a> {
                 outputs[part].add(y.view());
             }
         }
+        let mut targets = Vec::new();
         // Without targets there are no outputs of the original network.
         for (site, y) in self.sites.iter_mut().zip(recording.outputs) {
             let Some(mut y) = y else { unreachable!("the stages ran without passing their sites") };
@@ -529,12 +588,37 @@ impl<'a> Collector<'a> {
             if let Some(sums) = &mut site.sums {
                 sums[part].add(x.view(), y.view());
             }
-            if let Some(targets) = &mut site.targets {
-                targets.push(y.view()).map_err(samples_error)?;
+            if site.needs == Needs::Samples {
+                targets.push(y);
             }
         }
+        Ok(BatchRows { x, targets })
+    }
+
+    /// Keeps the rows of the next batch, of which one member of the team has them, if a site needs
+    /// samples.
+    fn keep_samples(
+        &mut self,
+        own: Option<BatchRows>,
+        (team, from): (&dyn Team, usize),
+        is_training: bool,
+    ) -> Result<(), CaptureError> {
+        let outputs = self.sites.iter().filter(|site| site.needs == Needs::Samples);
+        let outputs: Vec<usize> = outputs.map(|site| site.slot.shape().out).collect();
+        if outputs.is_empty() {
+            return Ok(());
+        }
+        let rows = BatchRows::shared(own, (team, from), self.sites[0].slot.shape().inp, &outputs)?;
+        self.open_samples(rows.x.rows())?;
+        if let Some(inputs) = &mut self.inputs {
+            inputs.push(rows.x.view()).map_err(samples_error)?;
+        }
+        let targets = self.sites.iter_mut().filter_map(|site| site.targets.as_mut());
+        for (targets, y) in targets.zip(&rows.targets) {
+            targets.push(y.view()).map_err(samples_error)?;
+        }
         if is_training {
-            self.train_rows += x.rows();
+            self.train_rows += rows.x.rows();
         }
         Ok(())
     }
@@ -560,34 +644,72 @@ impl<'a> Collector<'a> {
         Ok(())
     }
 
-    fn finish(self) -> Result<Vec<SiteCapture>, CaptureError> {
-        let inputs = self.sums.map(|sums| sums.map(|sums| Arc::new(sums.finish())));
-        let x = self.inputs.map(RowWriter::finish).transpose().map_err(samples_error)?;
-        let train = self.train_rows;
-        let site = |SiteCollector { slot, sums, outputs, targets, .. }: SiteCollector<'_>| {
-            if let Some(outputs) = outputs {
-                let [train, validation] = outputs.map(InputSums::finish);
-                let evidence = Evidence::Outputs { train, validation };
-                return Ok(SiteCapture { site: slot.id().clone(), shape: slot.shape(), evidence });
+    /// What each site has, on the members that own it.
+    fn finish(
+        self,
+        team: &dyn Team,
+        owns: &dyn Fn(usize, usize) -> bool,
+    ) -> Result<Vec<Option<SiteCapture>>, CaptureError> {
+        let inputs = match self.sums {
+            Some(sums) => {
+                let any = |member: usize| (0..self.sites.len()).any(|site| owns(member, site));
+                let whole = merged(sums, team, &any)?;
+                whole.map(|sums| sums.map(|sums| Arc::new(sums.finish())))
             }
-            let evidence = match (sums, targets, &x, &inputs) {
-                (Some([first, second]), .., Some([train, validation])) => Evidence::Stats {
-                    train: first.finish(Arc::clone(train)),
-                    validation: second.finish(Arc::clone(validation)),
-                },
-                (None, Some(y), Some(x), _) => {
-                    let y = y.finish().map_err(samples_error)?;
-                    Evidence::Samples(Samples { x: x.clone(), y, train })
-                }
-                (None, None, _, Some([train, validation])) => Evidence::Inputs {
-                    train: Arc::clone(train),
-                    validation: Arc::clone(validation),
-                },
-                _ => unreachable!("a site has sums or samples after the first batch"),
-            };
-            Ok(SiteCapture { site: slot.id().clone(), shape: slot.shape(), evidence })
+            None => None,
         };
-        self.sites.into_iter().map(site).collect()
+        let x = self.inputs.map(RowWriter::finish).transpose().map_err(samples_error)?;
+        let common = Common { inputs, x, train: self.train_rows };
+        let sites = self.sites.into_iter().enumerate();
+        sites.map(|(index, site)| site.finish(team, &|m| owns(m, index), &common)).collect()
+    }
+}
+
+/// What sites with one input share: sums over it, or its samples.
+struct Common {
+    inputs: Option<[Arc<InputStats>; 2]>,
+    x: Option<Rows>,
+    /// Training samples.
+    train: usize,
+}
+
+impl SiteCollector<'_> {
+    /// What the site has, on the members that own it.
+    fn finish(
+        self,
+        team: &dyn Team,
+        owns: &dyn Fn(usize) -> bool,
+        common: &Common,
+    ) -> Result<Option<SiteCapture>, CaptureError> {
+        let Self { slot, sums, outputs, targets, .. } = self;
+        let evidence = match (outputs, sums, targets) {
+            (Some(outputs), ..) => merged(outputs, team, owns)?.map(|outputs| {
+                let [train, validation] = outputs.map(InputSums::finish);
+                Evidence::Outputs { train, validation }
+            }),
+            (None, Some(sums), _) => {
+                let both = merged(sums, team, owns)?.zip(common.inputs.clone());
+                both.map(|([first, second], [train, validation])| Evidence::Stats {
+                    train: first.finish(train),
+                    validation: second.finish(validation),
+                })
+            }
+            (None, None, Some(targets)) => {
+                let y = targets.finish().map_err(samples_error)?;
+                let samples = |x: &Rows| Samples { x: x.clone(), y, train: common.train };
+                common.x.as_ref().map(samples).map(Evidence::Samples)
+            }
+            (None, None, None) => common
+                .inputs
+                .clone()
+                .map(|[train, validation]| Evidence::Inputs { train, validation }),
+        };
+        let (site, shape) = (slot.id().clone(), slot.shape());
+        match (owns(team.rank()), evidence) {
+            (false, _) => Ok(None),
+            (true, Some(evidence)) => Ok(Some(SiteCapture { site, shape, evidence })),
+            (true, None) => unreachable!("a site has sums or samples after the first batch"),
+        }
     }
 }
 

@@ -3,8 +3,8 @@
 //!
 //! [`atomic`] writes, [`input`] reads within size limits, [`Monitor`] reports progress,
 //! [`Fingerprint`] identifies a run by everything it depends on, [`Store`], [`RunDirectory`] and
-//! [`JournalFile`] keep finished work, a [`Shard`] is one process's share of it, [`Provenance`] is
-//! part of results. [`shown`] and its like make external text safe to print. This crate knows no
+//! [`JournalFile`] keep finished work, a [`Shard`] is one process's share of it, [`team`] joins
+//! processes that exchange messages, [`Provenance`] is part of results. [`shown`] and its like make external text safe to print. This crate knows no
 //! numbers, layers or models.
 
 pub mod atomic;
@@ -22,6 +22,7 @@ mod provenance;
 mod shard;
 pub mod spelling;
 pub mod store;
+pub mod team;
 
 pub use checked::Checked;
 pub use directory::{RunDirectory, RunError};

@@ -1,7 +1,7 @@
-//! Sums over inputs as bytes: both parts of every sum, so that pieces add up to the same bits.
+//! Sums as bytes: both parts of every sum, so that pieces add up to the same bits.
 
-use super::InputSums;
 use super::sums::ExactSums;
+use super::{InputSums, TargetSums};
 
 /// Bytes of a number.
 const NUMBER: usize = size_of::<f64>();
@@ -67,6 +67,53 @@ impl InputSums {
     }
 }
 
+impl TargetSums {
+    /// The sums as bytes: the numbers of features of targets and inputs, then all sums.
+    #[must_use]
+    pub fn to_bytes(&self) -> Vec<u8> {
+        let (out, inp) = (self.cross.rows, self.cross.cols);
+        let mut bytes = Vec::with_capacity(NUMBER * (2 * out * inp + 2 * out + 4));
+        [out as u64, inp as u64].iter().for_each(|size| bytes.extend(size.to_le_bytes()));
+        let ExactSums { high, low, .. } = &self.cross;
+        let first = &self.first;
+        for numbers in [high, low, &first.high, &first.low, &self.power[..]] {
+            numbers.iter().for_each(|number| bytes.extend(number.to_le_bytes()));
+        }
+        bytes
+    }
+
+    /// The sums from bytes.
+    ///
+    /// # Errors
+    /// What is wrong with the bytes, for a message.
+    pub fn of_bytes(bytes: &[u8]) -> Result<Self, String> {
+        let (words, rest) = bytes.as_chunks::<NUMBER>();
+        let [out, inp, numbers @ ..] = words else {
+            return Err(format!("{} bytes are no sums over targets", bytes.len()));
+        };
+        let size = |word: &[u8; NUMBER]| usize::try_from(u64::from_le_bytes(*word)).ok();
+        let suits = |(out, inp): &(usize, usize)| {
+            let all = inp.checked_add(1).and_then(|more| more.checked_mul(*out));
+            let all = all.and_then(|all| all.checked_mul(2)).and_then(|all| all.checked_add(2));
+            rest.is_empty() && all == Some(numbers.len())
+        };
+        let Some((out, inp)) = size(out).zip(size(inp)).filter(suits) else {
+            return Err(format!("{} bytes, which does not suit their sizes", bytes.len()));
+        };
+        let mut numbers = numbers.iter().map(|number| f64::from_le_bytes(*number));
+        let mut sums = Self::new(out, inp);
+        for own in [&mut sums.cross, &mut sums.first] {
+            fill(&mut own.high, &mut numbers);
+            fill(&mut own.low, &mut numbers);
+        }
+        fill(&mut sums.power, &mut numbers);
+        match sums.cross.high.iter().all(|sum| sum.is_finite()) {
+            true => Ok(sums),
+            false => Err("a sum is not finite".into()),
+        }
+    }
+}
+
 fn fill(to: &mut [f64], numbers: &mut impl Iterator<Item = f64>) {
     to.iter_mut().zip(numbers).for_each(|(to, number)| *to = number);
 }
@@ -88,6 +135,22 @@ mod tests {
         read.merge(&second);
         first.merge(&second);
         assert!(read.finish() == first.finish());
+        let y: Mat<f32> = Mat::from_vec(900, 3, RngKey::new(2).stream().normals(2700, 1.0));
+        let part = |start: usize, count: usize| {
+            let mut sums = TargetSums::new(3, 6);
+            sums.add(x.view().rows_range(start, count), y.view().rows_range(start, count));
+            sums
+        };
+        let (mut first, second) = (part(0, 500), part(500, 400));
+        let mut read = TargetSums::of_bytes(&first.to_bytes()).expect("reads");
+        read.merge(&second);
+        first.merge(&second);
+        assert_eq!(read, first);
+        let of_targets = first.to_bytes();
+        for wrong in [&of_targets[..of_targets.len() - 8], &of_targets[..9], &of_targets[8..], &[]]
+        {
+            assert!(TargetSums::of_bytes(wrong).is_err());
+        }
         for wrong in [&bytes[..bytes.len() - 8], &bytes[..5], &bytes[8..], &[][..]] {
             assert!(InputSums::of_bytes(wrong).is_err());
         }

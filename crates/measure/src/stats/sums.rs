@@ -164,11 +164,11 @@ impl InputSums {
 #[derive(Clone, Debug, PartialEq)]
 pub struct TargetSums {
     /// Of y xᵀ.
-    cross: ExactSums,
+    pub(super) cross: ExactSums,
     /// Of y.
-    first: ExactSums,
+    pub(super) first: ExactSums,
     /// Of |y|²: the rounded sum and what rounding lost.
-    power: [f64; 2],
+    pub(super) power: [f64; 2],
 }
 
 impl TargetSums {
