@@ -17,6 +17,7 @@ use linwright_run::Monitor;
 use linwright_tensor::kernels::elementwise::all_finite;
 use linwright_tensor::kernels::wide_products::WideRows;
 use linwright_tensor::{Mat, parallel};
+use std::collections::BTreeSet;
 use std::ops::Range;
 
 /// Tiles that are scored at a time, by all threads.
@@ -101,6 +102,8 @@ pub struct Attribution<'a> {
     store: &'a GradientStore,
     shards: Vec<ShardFile>,
     geometry: Geometry<'a>,
+    /// The shards whose examples are compared, by number; all if there are none.
+    only: Option<BTreeSet<usize>>,
 }
 
 impl<'a> Attribution<'a> {
@@ -109,7 +112,14 @@ impl<'a> Attribution<'a> {
     /// # Errors
     /// As [`GradientStore::all_shards`].
     pub fn open(store: &'a GradientStore) -> Result<Self, AttributeError> {
-        Ok(Self { store, shards: store.all_shards()?, geometry: Geometry::Layers })
+        Ok(Self { store, shards: store.all_shards()?, geometry: Geometry::Layers, only: None })
+    }
+
+    /// Compares the examples of some shards alone, by number. The curvature stays that of all, and
+    /// so do the numbers of the examples.
+    #[must_use]
+    pub fn only(self, shards: BTreeSet<usize>) -> Self {
+        Self { only: Some(shards), ..self }
     }
 
     /// The same with another curvature.
@@ -242,19 +252,22 @@ impl<'a> Attribution<'a> {
             WideRows::new(prepared.queries.view().columns(columns.start, columns.len()))
         };
         let queries: Vec<WideRows> = self.columns().into_iter().map(of_layer).collect();
-        let all =
-            self.shards.iter().flat_map(|shard| (0..shard.tiles()).map(move |at| (shard, at)));
-        let all: Vec<(&ShardFile, usize)> = all.collect();
-        let (mut first, count) = (0, self.store.manifest().count);
+        let mut all: Vec<(usize, &ShardFile, usize)> = Vec::new();
+        for (first, shard) in self.compared() {
+            let tiles = 0..shard.tiles();
+            all.extend(tiles.map(|tile| (first + shard.rows_of(tile).start, shard, tile)));
+        }
+        let (mut done, count): (usize, usize) =
+            (0, all.iter().map(|(_, shard, t)| shard.rows_of(*t).len()).sum());
         for some in all.chunks(TILES) {
             if monitor.interrupted() {
                 return Err(AttributeError::Interrupted);
             }
-            let scored = parallel::map(some.to_vec(), |_, (shard, tile)| {
-                self.tile_scores(shard, tile, &queries, groups)
+            let scored = parallel::map(some.to_vec(), |_, (first, shard, tile)| {
+                self.tile_scores(shard, tile, &queries, groups).map(|scores| (first, scores))
             });
             for scores in scored {
-                let mut scores = scores?;
+                let (first, mut scores) = scores?;
                 if let Some(divisors) = &prepared.divisors {
                     for row in 0..scores.rows() {
                         let divisor = divisors[first + row];
@@ -262,9 +275,9 @@ impl<'a> Attribution<'a> {
                     }
                 }
                 visit(first, &scores);
-                first += scores.rows();
+                done += scores.rows();
             }
-            monitor.progress(first as u64, count as u64);
+            monitor.progress(done as u64, count as u64);
         }
         Ok(())
     }
@@ -391,8 +404,8 @@ impl<'a> Attribution<'a> {
         damping: Damping,
         sums: &mut [f64],
     ) -> Result<(), AttributeError> {
-        let (mut rows, mut first) = (Mat::default(), 0);
-        for shard in &self.shards {
+        let mut rows = Mat::default();
+        for (mut first, shard) in self.compared() {
             for tile in 0..shard.tiles() {
                 shard.tile(tile)?.layers(layers.clone(), &mut rows)?;
                 let own = curvature.self_influence(&rows, damping)?;
@@ -402,6 +415,14 @@ impl<'a> Attribution<'a> {
             }
         }
         Ok(())
+    }
+
+    /// The shards whose examples are compared, with the number of the first example.
+    fn compared(&self) -> impl Iterator<Item = (usize, &ShardFile)> {
+        let rows = self.store.manifest().shard_rows;
+        let is_chosen = |number: usize| self.only.as_ref().is_none_or(|o| o.contains(&number));
+        let all = self.shards.iter().enumerate().filter(move |(number, _)| is_chosen(*number));
+        all.map(move |(number, shard)| (number * rows, shard))
     }
 
     /// Where the numbers of each layer are in a row.

@@ -1,10 +1,11 @@
 //! The largest and smallest scores of each query, from scores that come in parts.
 
 use linwright_tensor::Mat;
-use serde::Serialize;
+use serde::{Deserialize, Serialize};
 
 /// A score of an example.
-#[derive(Clone, Copy, Debug, PartialEq, Serialize)]
+#[derive(Clone, Copy, Debug, PartialEq, Serialize, Deserialize)]
+#[serde(deny_unknown_fields)]
 pub struct Scored {
     /// Number of the example, from zero.
     pub index: usize,
@@ -14,7 +15,8 @@ pub struct Scored {
 
 /// The `count` best examples for each query. Of equal scores the example that comes first wins,
 /// whatever the order of the parts.
-#[derive(Clone, Debug, PartialEq)]
+#[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
+#[serde(deny_unknown_fields)]
 pub struct Top {
     count: usize,
     /// For each query, best first.
@@ -47,6 +49,13 @@ impl Top {
                 self.insert(query, Scored { index: first + row, score });
             }
         }
+    }
+
+    /// Whether it is of so many queries, and of the same kind as another one.
+    #[must_use]
+    pub fn is_like(&self, other: &Self) -> bool {
+        let of = |top: &Self| (top.best.len(), top.count, top.sign.to_bits());
+        of(self) == of(other)
     }
 
     /// Takes what another one found.

@@ -309,6 +309,20 @@ fn an_encoder_is_measured_by_its_own_tokens() {
     assert_eq!(found["classes_are"], "own tokens");
     let quotient = |layer: usize| found["layers"][layer]["metrics"]["nc1_quotient"].as_f64();
     assert!(quotient(0) < quotient(1), "what a layer adds depends on the context: {found}");
+    // With tokens before and after a text, as BERT has them.
+    let mut tokenizer = w.json("bert-headless/tokenizer.json");
+    let token = |id: &str| json!({"SpecialToken": {"id": id, "type_id": 0}});
+    let special = |id: &str, number: u32| json!({"id": id, "ids": [number], "tokens": [id]});
+    tokenizer["post_processor"] = json!({
+        "type": "TemplateProcessing",
+        "single": [token("cls"), {"Sequence": {"id": "A", "type_id": 0}}, token("sep")],
+        "pair": [{"Sequence": {"id": "A", "type_id": 0}}, {"Sequence": {"id": "B", "type_id": 1}}],
+        "special_tokens": {"cls": special("cls", 0), "sep": special("sep", 1)},
+    });
+    w.write("bert-headless/tokenizer.json", tokenizer.to_string());
+    let line = "collapse lm bert-headless --text text.jsonl --resamples 0 --window";
+    w.fails(&format!("{line} 2"), 2, &["--window 2", "leave no room", "give a larger window"]);
+    w.ok(&format!("{line} 16"));
 }
 
 /// `lm5.json` and `swept5.json`: results as if a model had five layers, whose cost rises with NC1

@@ -148,3 +148,36 @@ fn shards_of_different_jobs_are_not_merged_and_other_commands_have_none() {
     w.fails("ls operators --shard 0/2", 2, &["no work to divide"]);
     assert!(!w.path("out").exists());
 }
+
+#[test]
+fn scores_of_a_store_have_the_same_bytes_from_shards() {
+    let w = Workshop::new();
+    w.ok("attribute cache model --train text.jsonl --compress sjlt:64 --shard-rows 1 -o store");
+    w.write("queries.jsonl", w.text("text.jsonl").lines().take(2).collect::<Vec<_>>().join("\n"));
+    for method in ["influence --by-layer", "cosine", "relatif --no-baselines", "tracin"] {
+        let line = format!("attribute score store --query queries.jsonl --method {method} --top 4");
+        w.ok(&format!("{line} -o whole.json --force"));
+        for index in [2, 0, 1] {
+            let said = w.ok(&format!("{line} --shard {index}/3 -o part{index}"));
+            assert!(said.contains(&format!("shard {index}/3: 2 of 6 pieces")), "{said}");
+        }
+        // As if one had been killed.
+        fs::remove_dir_all(w.path("part2/scores")).unwrap();
+        w.ok("merge part0 part1 part2 -o merged.json");
+        assert!(w.read("merged.json") == w.read("whole.json"), "{method}");
+        fs::remove_file(w.path("merged.json")).unwrap();
+        for index in 0..3 {
+            fs::remove_dir_all(w.path(&format!("part{index}"))).unwrap();
+        }
+    }
+    for (options, words) in [
+        ("--method trak", "trak are not read from the store alone"),
+        ("--method bm25", "bm25 are not read from the store alone"),
+        ("--groups *mlp*", "--groups take another pass"),
+        ("--checkpoints store", "--checkpoints are added up"),
+    ] {
+        let line = format!("attribute score store --query queries.jsonl {options}");
+        w.fails(&format!("{line} --shard 0/2 -o part"), 2, &[words]);
+        assert!(!w.path("part").exists(), "{options}");
+    }
+}

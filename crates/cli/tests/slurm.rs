@@ -1,5 +1,6 @@
 //! `slurm`: the text of the script, and what a stand-in for sbatch makes of it.
 
+use crate::recipes::differences;
 use crate::workshop::Workshop;
 use serde_json::Value;
 use std::path::Path;
@@ -92,6 +93,26 @@ fn shards_and_merge_give_what_one_command_gives() {
     assert_eq!(merged["results"], whole["results"]);
     let calls = w.text("calls.txt");
     assert!(calls.lines().nth(1).unwrap().contains("--dependency=afterok:101 "), "{calls}");
+}
+
+#[test]
+fn shards_of_a_store_share_it_and_the_same_command_finishes_it() {
+    let w = Workshop::new();
+    let line = "attribute cache model --train text.jsonl --compress sjlt:64 --shard-rows 1";
+    w.ok(&format!("{line} -o whole"));
+    let script = w.ok_json(&format!("slurm --shards 2 {line} -o store --threads 1"));
+    submitted(&w, script["script"].as_str().unwrap());
+    let shards = std::fs::read_dir(w.path("whole/shards")).unwrap().count();
+    assert!(shards > 1, "a store of {shards} shards of examples shows nothing");
+    assert_eq!(differences(&w, "whole", "store"), [""; 0]);
+    // Fisher matrices are written beside it: there is no output.
+    let script = w.ok_json("slurm --shards 3 attribute fisher store");
+    std::fs::remove_dir_all(w.path("bin")).unwrap();
+    submitted(&w, script["script"].as_str().unwrap());
+    let told = w.ok_json("attribute fisher store");
+    assert_eq!(told["computed"], 0, "the shards computed all layers");
+    w.ok("attribute fisher whole");
+    assert_eq!(differences(&w, "whole", "store"), [""; 0]);
 }
 
 #[test]

@@ -6,7 +6,7 @@ use crate::outcome::RawOutcome;
 use linwright::evaluate::Build;
 use linwright::jobs::source::find_model;
 use linwright::jobs::{
-    Failure, Field, GROUPS, Host, Kind, Name, STREAMED, Session, VERBS, Verb, message_of,
+    Division, Failure, Field, GROUPS, Host, Kind, Name, STREAMED, Session, VERBS, Verb, message_of,
 };
 use linwright::run::{Monitor, Shard};
 use linwright::tensor::parallel;
@@ -55,7 +55,8 @@ fn described(verb: &Verb) -> Value {
         "name": name,
         "about": verb.about,
         "writes_model": verb.writes_model,
-        "has_shards": verb.has_shards,
+        "has_shards": verb.division.has_shards(),
+        "shares_output": verb.division == Division::Shared,
         "options": fields,
     })
 }

@@ -5,7 +5,7 @@ use crate::args::Shared;
 use crate::command_line::Cli;
 use crate::failure::Failure;
 use clap::{Args, Parser};
-use linwright::jobs::{AnyJob, Verb, arguments, quoted};
+use linwright::jobs::{AnyJob, Division, Verb, arguments, quoted};
 use serde_json::json;
 use std::path::Path;
 
@@ -16,8 +16,9 @@ const MAX_SHARDS: u64 = 1001;
 ///
 /// linwright slurm --shards 16 eval MODEL --text TEXT -o result.json | bash
 ///
-/// Shards work in result.json.shards, a folder that all nodes must share. Run the script again
-/// after a failure: shards that are done compute nothing, others go on where they stopped.
+/// Shards work in result.json.shards, or in the store of a job that has one, folders that all nodes
+/// must share. Run the script again after a failure: shards that are done compute nothing, others go
+/// on where they stopped.
 #[derive(Debug, Args)]
 #[command(verbatim_doc_comment)]
 pub(crate) struct SlurmArgs {
@@ -46,6 +47,7 @@ struct Divided {
     verb: &'static Verb,
     /// Its arguments for a shell, without its output.
     arguments: Vec<String>,
+    /// Where it writes: with shards that share one directory, that directory.
     output: String,
     shards: u64,
     /// Options of all commands, which may stand among the job's.
@@ -82,13 +84,15 @@ impl SlurmArgs {
         let Some(Command::Job(job)) = cli.command else {
             return Err(undivided("this command"));
         };
-        let verb = Verb::named(job.verb()).filter(|verb| verb.has_shards);
+        let verb = Verb::named(job.verb()).filter(|verb| verb.division.has_shards());
         let verb = verb.ok_or_else(|| undivided(job.verb()))?;
         if cli.shared.shard.is_some() {
             return Err(Failure::usage("--shard: the script says which shard each task does"));
         }
-        let output = output_of(job.as_ref())?;
-        let is_output = |argument: &String| argument.starts_with("--output=");
+        let output = output_of(verb.division, job.as_ref())?;
+        let is_output = |argument: &String| {
+            verb.division == Division::Merged && argument.starts_with("--output=")
+        };
         let given = arguments(job.as_ref());
         let arguments = given.iter().filter(|a| !is_output(a)).map(|a| quoted(a)).collect();
         Ok(Divided { verb, arguments, output, shards, shared: cli.shared })
@@ -120,15 +124,17 @@ impl SlurmArgs {
 }
 
 fn undivided(what: &str) -> Failure {
-    let able = linwright::jobs::VERBS.iter().filter(|verb| verb.has_shards).map(Verb::words);
+    let able = linwright::jobs::VERBS.iter().filter(|verb| verb.division.has_shards());
+    let able = able.map(Verb::words);
     let able = able.collect::<Vec<_>>().join(", ");
     Failure::usage(format!("{what} is not divided")).hint(format!("these commands are: {able}"))
 }
 
 /// Where the job writes.
-fn output_of(job: &dyn AnyJob) -> Result<String, Failure> {
+fn output_of(division: Division, job: &dyn AnyJob) -> Result<String, Failure> {
     let options = job.options();
-    let output = options.get("output").and_then(serde_json::Value::as_str);
+    let store = options.get("store").filter(|_| division == Division::Shared);
+    let output = options.get("output").or(store).and_then(serde_json::Value::as_str);
     let missing = || {
         Failure::usage("the job has no --output").hint("shards keep their work beside the output")
     };
@@ -153,6 +159,13 @@ fn script(divided: &Divided, args: &SlurmArgs, folder: &Path) -> String {
     let shards_folder = quoted(&folder_of(output));
     let folder = quoted(&folder.display().to_string());
     let (job, output) = ([&[words][..], arguments].concat().join(" "), quoted(output));
+    let (place, end) = match verb.division {
+        Division::Shared => (String::new(), format!("{job} --threads={threads}")),
+        _ => (
+            format!(" --output={shards_folder}/\"$SLURM_ARRAY_TASK_ID\""),
+            format!("merge {shards_folder}/{{0..{last}}} --output={output}"),
+        ),
+    };
     format!(
         "#!/usr/bin/env bash
 # {shards} shards of a job of linwright as an array of Slurm, and their merge after them.
@@ -164,13 +177,13 @@ array=\"$(sbatch --parsable --job-name=linwright-{name} --array=0-{last}{at_once
     --output={shards_folder}/%a.log{own} << 'SHARD'
 #!/usr/bin/env bash
 exec linwright {job} --threads={threads} \\
-    --shard=\"$SLURM_ARRAY_TASK_ID/{shards}\" --output={shards_folder}/\"$SLURM_ARRAY_TASK_ID\"
+    --shard=\"$SLURM_ARRAY_TASK_ID/{shards}\"{place}
 SHARD
 )\"
 merge=\"$(sbatch --parsable --job-name=linwright-merge --dependency=afterok:\"${{array%%;*}}\" \\
     --kill-on-invalid-dep=yes --output={shards_folder}/merge.log{own} << 'MERGE'
 #!/usr/bin/env bash
-exec linwright merge {shards_folder}/{{0..{last}}} --output={output}
+exec linwright {end}
 MERGE
 )\"
 echo \"array $array, then merge $merge\"

@@ -27,6 +27,7 @@ use linwright_molecule::MoleculeError;
 use linwright_nets::NetError;
 use linwright_report::ReportError;
 use linwright_run::atomic::OutputError;
+use linwright_run::team::TeamError;
 use linwright_run::{JournalError, RunError, StoreError};
 use linwright_train::TrainError;
 use std::error::Error;
@@ -224,10 +225,17 @@ impl From<CompressError> for Failure {
             | CompressError::Network(_)
             | CompressError::Shelf { .. }
             | CompressError::Capture(_)
+            | CompressError::Team(_)
             | CompressError::Unstorable { .. }
             | CompressError::Interrupted => Self::general(message),
         };
         Self { for_good, ..failure }
+    }
+}
+
+impl From<TeamError> for Failure {
+    fn from(error: TeamError) -> Self {
+        Self::general(message_of(&error))
     }
 }
 

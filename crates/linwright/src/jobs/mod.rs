@@ -14,6 +14,7 @@ mod byte_size;
 pub(crate) mod calibration;
 mod collapse;
 mod cuts;
+mod division;
 mod error;
 mod evaluation;
 mod failure;
@@ -50,6 +51,7 @@ pub use collapse::CollapseOptions;
 pub use compare::Compares;
 pub use compress::{Heal, MethodName, StoredDType};
 pub use cuts::CutOptions;
+pub use division::Division;
 pub use error::JobError;
 pub use evaluation::EvaluationOptions;
 pub use failure::{Failure, FailureKind, is_full, message_of};
@@ -87,8 +89,8 @@ pub trait Job: Options + Debug + 'static {
     const ABOUT: &'static str;
     /// Whether it writes a model that other jobs can read.
     const WRITES_MODEL: bool = false;
-    /// Whether several processes can divide its work.
-    const HAS_SHARDS: bool = false;
+    /// How several processes can divide its work.
+    const DIVISION: Division = Division::Whole;
     /// Ending of the name of its output in a recipe's directory: empty for a directory.
     const OUTPUT_ENDING: &'static str = "";
     /// Where times, memory and machine stand in its result: keys joined by `/`, in which `*` is any

@@ -9,6 +9,7 @@ use linwright_evaluate::{Build, TaskResult, provenance, provenance_of};
 use linwright_files::{MEASURED, hub};
 use linwright_model::checkpoint::LoadedModel;
 use linwright_run::memory::peak_resident_bytes;
+use linwright_run::team::{Alone, Team};
 use linwright_run::{Monitor, Provenance, Shard, StepTime, Store};
 use linwright_tensor::parallel;
 use serde_json::{Map, Value, json};
@@ -41,6 +42,8 @@ pub struct Session<'a> {
     wants_report: bool,
     /// The share of the work that this process does.
     shard: Shard,
+    /// The processes that do the job together.
+    team: &'a dyn Team,
     /// Directories of shards, whose finished pieces are read.
     sources: Vec<PathBuf>,
     /// Folder of the run: names below it are recorded without it.
@@ -60,6 +63,7 @@ impl<'a> Session<'a> {
             hashed: Vec::new(),
             wants_report: true,
             shard: Shard::WHOLE,
+            team: &Alone,
             sources: Vec::new(),
             folder: None,
             built_in: None,
@@ -71,6 +75,20 @@ impl<'a> Session<'a> {
     pub fn with_shard(mut self, shard: Shard) -> Self {
         self.shard = shard;
         self
+    }
+
+    /// The session of one of several processes that do a job together, and exchange what they find.
+    /// The first alone writes and keeps anything.
+    #[must_use]
+    pub fn with_team(mut self, team: &'a dyn Team) -> Self {
+        self.team = team;
+        self
+    }
+
+    /// The processes that do the job together.
+    #[must_use]
+    pub fn team(&self) -> &'a dyn Team {
+        self.team
     }
 
     /// The session of a program that shows no report, so that none need be made.

@@ -1,6 +1,6 @@
 //! Jobs of any verb.
 
-use super::{Failure, Field, Job, JobError, Outcome, Session, fields, read, schema};
+use super::{Division, Failure, Field, Job, JobError, Outcome, Session, fields, read, schema};
 use schemars::Schema;
 use serde_json::{Map, Value};
 use std::fmt::Debug;
@@ -28,8 +28,8 @@ pub struct Verb {
     pub about: &'static str,
     /// Whether it writes a model that other jobs can read.
     pub writes_model: bool,
-    /// Whether several processes can divide its work.
-    pub has_shards: bool,
+    /// How several processes can divide its work.
+    pub division: Division,
     /// Ending of the name of its output in a recipe's directory: empty for a directory.
     pub output_ending: &'static str,
     /// Where times, memory and machine stand in its result.
@@ -49,7 +49,7 @@ impl Verb {
             name: J::VERB,
             about: J::ABOUT,
             writes_model: J::WRITES_MODEL,
-            has_shards: J::HAS_SHARDS,
+            division: J::DIVISION,
             output_ending: J::OUTPUT_ENDING,
             measured: J::MEASURED,
             fields: fields::<J>,
@@ -124,11 +124,15 @@ impl<J: Job> AnyJob for J {
     }
 
     fn run(&self, session: &mut Session<'_>) -> Result<Outcome, Failure> {
-        if !session.shard().is_whole() && !J::HAS_SHARDS {
-            let able = super::VERBS.iter().filter(|verb| verb.has_shards).map(|verb| verb.name);
-            let able = able.collect::<Vec<_>>().join(", ");
+        if !session.shard().is_whole() && !J::DIVISION.has_shards() {
+            let able = super::VERBS.iter().filter(|verb| verb.division.has_shards());
+            let able = able.map(|verb| verb.name).collect::<Vec<_>>().join(", ");
             return Err(Failure::usage(format!("--shard: {} is not divided", J::VERB))
                 .hint(format!("these commands are: {able}; a recipe divides its jobs")));
+        }
+        if session.team().size() > 1 && J::DIVISION != Division::Exchanged {
+            return Err(Failure::usage(format!("{} exchanges nothing with others", J::VERB))
+                .hint("run it in one process, with --threads"));
         }
         if !session.has_record() {
             session.record(recipe_of(self), None);

@@ -98,6 +98,7 @@ class Verb:
         self.group: str | None = verb["group"]
         self.about: str = verb["about"]
         self.has_shards: bool = verb["has_shards"]
+        self.shares_output: bool = verb["shares_output"]
         self.writes_model: bool = verb["writes_model"]
         self.options = [Option(option) for option in verb["options"]]
 

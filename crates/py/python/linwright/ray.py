@@ -5,8 +5,8 @@
     linwright.ray.run(linwright.evaluate, shards=16, model="pocket", questions="pocket", output="result.json")
 
 Each shard is a task, with the cores and the memory that it is given or that a dry run of the job estimates. Shards work in
-`result.json.shards` and the merge writes `result.json`: all nodes must share the folder in which this is called. The result
-has the bytes of an unsharded run. Shards whose node or process dies run again, on any node, and go on where they stopped;
+`result.json.shards` and the merge writes `result.json`: all nodes must share the folder in which this is called. Shards of a
+job with a store, such as `linwright.attribute.cache`, share that. The result has the bytes of an unsharded run. Shards whose node or process dies run again, on any node, and go on where they stopped;
 so does the whole after an interruption.
 """
 
@@ -66,7 +66,8 @@ def run(
     given = _options(verb, options)
     if not 1 <= shards <= MAX_SHARDS:
         raise UsageError(f"shards is {shards}, expected 1 to {MAX_SHARDS}")
-    output = str(given.pop("output", "")).rstrip("/")
+    place = given.get("output") or (given.get("store", "") if verb.shares_output else "")
+    output = str(place).rstrip("/")
     if not output:
         raise UsageError(f"{verb.name} has no output, beside which shards keep their work", "give output=")
     if given.pop("force", False):
@@ -76,7 +77,9 @@ def run(
     if memory_bytes is None:
         memory_bytes = _estimated_bytes(verb, given)
     folder = Path(f"{output}.shards")
-    folder.mkdir(parents=True, exist_ok=True)
+    if not verb.shares_output:
+        given.pop("output")
+        folder.mkdir(parents=True, exist_ok=True)
     resources = {"num_cpus": 1 if cpus is None else cpus, "memory": memory_bytes}
     work = _Work(verb, given, folder, shards, resources)
     listener = receiver(progress)
@@ -84,6 +87,9 @@ def run(
         work.finish(retries, listener)
     finally:
         listener.finish()
+    if verb.shares_output:
+        # Finds what shards did, and finishes it.
+        return verb.run(given, None, progress)
     merge = next(one for one in VERBS if one.verb == "merge")
     parts = [str(folder / str(index)) for index in range(shards)]
     return merge.run({"directories": parts, "output": output}, None, progress)
@@ -153,7 +159,8 @@ class _Work:
     def start(self, index: int) -> Any:
         """Submits a shard."""
         shard = f"{index}/{self._shards}"
-        given = {**self._given, "output": str(self._folder / str(index))}
+        own = {} if self._verb.shares_output else {"output": str(self._folder / str(index))}
+        given = {**self._given, **own}
         return self._task.remote(os.getcwd(), self._verb.verb, given, shard, self._threads)
 
     def finish(self, retries: int, listener: Receiver) -> None:

@@ -4,7 +4,7 @@ mod run;
 
 use super::attribution::ExampleOptions;
 use super::named::Names;
-use super::{Failure, Job, Outcome, Session};
+use super::{Division, Failure, Job, Outcome, Session};
 use linwright_attribute::{Element, Reduction, Target};
 use linwright_evaluate::Bos;
 use schemars::JsonSchema;
@@ -102,7 +102,7 @@ impl Job for AttributeCache {
         Biases of linear layers are part of their gradients; embeddings and norms are left out. Run \
         the same command again to resume; a store of another model, other examples or another \
         compressor is refused.";
-    const HAS_SHARDS: bool = true;
+    const DIVISION: Division = Division::Shared;
     const MEASURED: &'static [&'static str] =
         &["seconds", "examples_per_second", "estimate/seconds"];
 

@@ -2,7 +2,7 @@
 
 use super::attribution::{damping_of, described};
 use super::outcome::{table, text};
-use super::{Failure, Job, Outcome, Session};
+use super::{Division, Failure, Job, Outcome, Session};
 use linwright_attribute::{AttributeError, Attribution, Curvature};
 use linwright_report::number::{bytes, scientific};
 use linwright_run::Monitor;
@@ -29,7 +29,9 @@ impl Job for AttributeFisher {
     const ABOUT: &str = "Decompose the empirical Fisher matrix of each layer of a store and keep it \
         there, so that scores need not compute it again.\n\n\
         With fewer examples than numbers of a layer the inner products of the examples are \
-        decomposed instead. Scores of a store without these files compute the same.";
+        decomposed instead. Scores of a store without these files compute the same. Processes with \
+        --shard i/N share the layers.";
+    const DIVISION: Division = Division::Shared;
 
     fn inputs(&self) -> Vec<PathBuf> {
         vec![self.store.clone()]
@@ -52,6 +54,7 @@ impl Job for AttributeFisher {
                     kept += 1;
                     fisher
                 }
+                None if !session.shard().owns(index) => continue,
                 None => {
                     let fisher = Curvature::of_layer(&store, shards, index)?;
                     written += fisher.save(&store, shards, index)?;
@@ -78,6 +81,7 @@ impl Job for AttributeFisher {
             session.progress(index as u64 + 1, layers.len() as u64);
         }
         session.finish();
+        let computed = rows.len() - kept;
         let deficient = rows.iter().filter(|row| row[1] != row[2]).count();
         let result = json!({
             "schema": 1,
@@ -85,14 +89,14 @@ impl Job for AttributeFisher {
             "store": session.portable(&self.store),
             "examples": store.manifest().count,
             "damping": damping,
-            "computed": layers.len() - kept,
+            "computed": computed,
             "layers": Value::from(found),
         });
         let lines = [
-            format!("{} layers computed, {kept} found, {}", layers.len() - kept, bytes(written)),
+            format!("{computed} layers computed, {kept} found, {}", bytes(written)),
             format!(
                 "{deficient} of {} matrices are singular without damping; {damping} is added",
-                layers.len()
+                rows.len()
             ),
         ];
         let heads = ["layer", "numbers", "rank", "mean diagonal", "largest", "damping adds"];

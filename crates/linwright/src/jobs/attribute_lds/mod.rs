@@ -6,7 +6,7 @@ mod run;
 
 use super::named::Names;
 use super::train_net::NetTrainingOptions;
-use super::{Failure, ImageOptions, Job, Outcome, Session};
+use super::{Division, Failure, ImageOptions, Job, Outcome, Session};
 use linwright_attribute::Method;
 use schemars::JsonSchema;
 use serde::{Deserialize, Serialize};
@@ -82,7 +82,7 @@ impl Job for AttributeLds {
         the sum of the scores of a part is compared with the margin of the network that was trained \
         on it, by Spearman's correlation over parts; with --leave-out, each part lacks one example. With --remove, each part lacks the \
         best examples of one query, and the answer may change. Run the same command again to resume.";
-    const HAS_SHARDS: bool = true;
+    const DIVISION: Division = Division::Shared;
 
     fn inputs(&self) -> Vec<PathBuf> {
         std::iter::once(self.store.clone()).chain(self.images.inputs()).collect()

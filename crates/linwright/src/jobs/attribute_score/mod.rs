@@ -1,10 +1,11 @@
 //! The training examples that made a model answer as it does.
 
 mod groups;
+mod pieces;
 mod run;
 
 use super::attribution::{ExampleOptions, ScoringOptions};
-use super::{Failure, Job, Outcome, Session};
+use super::{Division, Failure, Job, Outcome, Session};
 use schemars::JsonSchema;
 use serde::{Deserialize, Serialize};
 use std::path::PathBuf;
@@ -33,7 +34,7 @@ pub struct AttributeScore {
     pub groups: Vec<String>,
     /// Do not compare with BM25 and the similarity of vectors, which take a pass over the examples.
     pub no_baselines: bool,
-    /// Also write the result as JSON to this file.
+    /// Also write the result as JSON to this file; with --shard a directory of the shard.
     #[schemars(extend("x-short" = "o", "x-path" = true))]
     pub output: Option<PathBuf>,
     /// Overwrite an existing result.
@@ -64,7 +65,10 @@ impl Job for AttributeScore {
         A positive score is that of a proponent: a step on the loss of the example lowers that of \
         the query. --json has `results`, for each query a list of the best examples with `index` \
         from zero, `id` and `score`, and `opponents`, the worst; with --groups also \
-        `groups`, for each pattern such lists.";
+        `groups`, for each pattern such lists.\n\n\
+        Processes with --shard i/N read a part of the store each, of one checkpoint; merged, the result \
+        is that of one process.";
+    const DIVISION: Division = Division::Merged;
     const OUTPUT_ENDING: &str = ".json";
     const MEASURED: &'static [&'static str] = &["seconds"];
 

@@ -2,6 +2,7 @@
 
 use super::AttributeScore;
 use super::groups::Groups;
+use super::pieces;
 use crate::jobs::attribution::{Data, Opened, Scorer, beginning, entry, shown_id};
 use crate::jobs::outcome::{table, text};
 use crate::jobs::{Failure, Outcome, Session, outputs};
@@ -22,15 +23,23 @@ const ROWS: usize = 10;
 pub(super) fn run(job: &AttributeScore, session: &mut Session<'_>) -> Result<Outcome, Failure> {
     job.scoring.check()?;
     job.files.check(&job.scoring.query)?;
-    if let Some(path) = &job.output {
+    pieces::check(job, session)?;
+    if let (true, Some(path)) = (session.shard().is_whole(), &job.output) {
         let inputs = outputs::inputs_of(job, session);
         outputs::file(path, job.force, &inputs, session, is_result)?;
     }
     let began = session.seconds();
     let moved = (job.scoring.model.as_deref(), job.scoring.train.as_deref());
     let opened = Opened::open(&job.store, moved, session)?;
-    let scorer = Scorer::new((&job.scoring, &job.files), &opened, session)?;
-    let best = scorer.best(job.top, session).map_err(Failure::not_resumable)?;
+    let mut scorer = Scorer::new((&job.scoring, &job.files), &opened, session)?;
+    if let (false, Some(output)) = (session.shard().is_whole(), &job.output) {
+        return pieces::shard(job, &opened, scorer, output, session);
+    }
+    let best = match session.sources().is_empty() {
+        true => scorer.best(job.top, session),
+        false => pieces::merged(job, &opened, &mut scorer, session),
+    };
+    let best = best.map_err(Failure::not_resumable)?;
     let layers = match job.by_layer {
         true => Some(by_layer(job, &opened, &scorer, &best[0], session)?),
         false => None,

@@ -15,6 +15,7 @@ use linwright_run::{Monitor, shown};
 use linwright_tensor::Mat;
 use schemars::JsonSchema;
 use serde::{Deserialize, Serialize};
+use std::collections::BTreeSet;
 use std::path::{Path, PathBuf};
 
 /// How examples are scored, and for what.
@@ -110,6 +111,8 @@ pub(in crate::jobs) struct Scorer<'a> {
     /// The queries.
     pub(in crate::jobs) queries: Data,
     damping: Damping,
+    /// The shards of the store whose examples are scored; all if there are none.
+    only: Option<BTreeSet<usize>>,
 }
 
 impl<'a> Scorer<'a> {
@@ -125,7 +128,7 @@ impl<'a> Scorer<'a> {
         let damping = damping_of(options.damping.as_deref())?;
         let queries = read(options, files, opened, session)?;
         tell(&queries, &options.query, session);
-        Ok(Self { options, opened, files, queries, damping })
+        Ok(Self { options, opened, files, queries, damping, only: None })
     }
 
     /// What of a query is differentiated.
@@ -142,12 +145,48 @@ impl<'a> Scorer<'a> {
         count: usize,
         session: &mut Session<'_>,
     ) -> Result<[Top; 2], Failure> {
-        let queries = self.queries.len();
-        let mut found = [Top::largest(queries, count), Top::smallest(queries, count)];
+        let mut found = self.no_best(count);
         self.scores(session, &mut |first, part| {
             found.iter_mut().for_each(|top| top.add(first, part));
         })?;
         Ok(found)
+    }
+
+    /// Best and worst scores before any example was seen.
+    pub(in crate::jobs) fn no_best(&self, count: usize) -> [Top; 2] {
+        let queries = self.queries.len();
+        [Top::largest(queries, count), Top::smallest(queries, count)]
+    }
+
+    /// As [`Self::best`], for each of some shards of the store by itself, in order. The method must
+    /// read the store alone.
+    ///
+    /// # Errors
+    /// As [`Self::best`], and those of `found`.
+    pub(in crate::jobs) fn best_of_shards(
+        &mut self,
+        count: usize,
+        shards: BTreeSet<usize>,
+        session: &mut Session<'_>,
+        found: &mut dyn FnMut(usize, &[Top; 2]) -> Result<(), Failure>,
+    ) -> Result<(), Failure> {
+        let rows = self.opened.store.manifest().shard_rows;
+        let mut left = shards.clone();
+        self.only = Some(shards);
+        let mut best = self.no_best(count);
+        let mut failed = None;
+        let done = self.scores(session, &mut |first, part| {
+            best.iter_mut().for_each(|top| top.add(first, part));
+            let (shard, next) = (first / rows, first + part.rows());
+            let is_last = next % rows == 0 || next == self.opened.store.manifest().count;
+            if is_last && left.remove(&shard) && failed.is_none() {
+                failed = found(shard, &best).err();
+                best = self.no_best(count);
+            }
+        });
+        self.only = None;
+        done?;
+        failed.map_or(Ok(()), Err)
     }
 
     /// All scores (examples, queries).
@@ -241,6 +280,10 @@ impl<'a> Scorer<'a> {
             }
         };
         let attribution = Attribution::open(&opened.store)?;
+        let attribution = match &self.only {
+            Some(shards) => attribution.only(shards.clone()),
+            None => attribution,
+        };
         if !matches!(method, Method::Kfac | Method::Ekfac) {
             let geometry = if method == Method::Trak { Geometry::Whole } else { Geometry::Layers };
             return work(&attribution.in_geometry(geometry), comparison, session);

@@ -4,7 +4,7 @@ mod inputs;
 mod run;
 
 use super::named::Names;
-use super::{Failure, Job, Outcome, Session};
+use super::{Division, Failure, Job, Outcome, Session};
 use linwright_collapse::depth::{Architecture, Norming, StrengthRule};
 use linwright_collapse::optimum::Fit;
 use schemars::JsonSchema;
@@ -142,7 +142,7 @@ impl Job for CollapseDepth {
         (--strength-rule over-depth). Slopes are of logarithms, with intervals over seeds. \
         Interrupted, the same command resumes with the networks that are trained.";
     const OUTPUT_ENDING: &str = ".json";
-    const HAS_SHARDS: bool = true;
+    const DIVISION: Division = Division::Merged;
 
     fn inputs(&self) -> Vec<PathBuf> {
         let files = [&self.features, &self.images, &self.labels].into_iter().flatten();

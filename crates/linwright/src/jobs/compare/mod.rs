@@ -8,7 +8,7 @@ use super::calibration::{self, CalibrationOptions};
 use super::compress::{LayerRoles, StoredDType};
 use super::measured::PROVENANCE;
 use super::named::{EditedForms, Names};
-use super::{EvaluationOptions, Failure, Job, Outcome, SavedForm, Session};
+use super::{Division, EvaluationOptions, Failure, Job, Outcome, SavedForm, Session};
 use linwright_model::Role;
 pub use names::Compares;
 use schemars::JsonSchema;
@@ -123,7 +123,7 @@ impl Job for Compare {
         Scores on the same items, with 95 % intervals of the difference from the dense model; \
         parameters, multiply-adds, bytes and speed. A size that a method cannot have is told, with \
         the nearest. Run the same command again to resume.";
-    const HAS_SHARDS: bool = true;
+    const DIVISION: Division = Division::Merged;
     const MEASURED: &'static [&'static str] = &[
         PROVENANCE[0],
         PROVENANCE[1],

@@ -12,7 +12,7 @@ pub(in crate::jobs) mod summary;
 
 use super::calibration::{self, CalibrationOptions};
 use super::named::{EditedForms, Names};
-use super::{EvaluationOptions, Failure, Job, JobError, Outcome, SavedForm, Session};
+use super::{Division, EvaluationOptions, Failure, Job, JobError, Outcome, SavedForm, Session};
 use linwright_compress::allocate::Allocator;
 use linwright_compress::intervention::Intervention;
 use linwright_compress::methods::Whitening;
@@ -237,6 +237,7 @@ impl Job for Compress {
         [\"down\"], \"layers\": [0, 1]}, \"method\": {\"method\": \"low_rank\"}, \"size\": \
         {\"rank\": 8}}]}. Of several edits that select a layer, the last counts.";
     const WRITES_MODEL: bool = true;
+    const DIVISION: Division = Division::Exchanged;
     const MEASURED: &'static [&'static str] = &[
         "recovery/seconds",
         "stages",

@@ -4,7 +4,7 @@ use super::allocation::{Allocated, Dividing, check_model};
 use super::budget::{self, Budgeted, Spending};
 use super::edits::Edits;
 use super::summary::{self, Summary};
-use super::{Compress, StoredDType, recovery};
+use super::{Compress, StoredDType, pruning, recovery};
 use crate::jobs::calibration::Calibration;
 use crate::jobs::offload::Offload;
 use crate::jobs::outcome::text as text_block;
@@ -15,7 +15,7 @@ use crate::jobs::verb::AnyJob;
 use crate::jobs::{Failure, Job, Outcome, Session, offload, outputs, store};
 use linwright_compress::pipeline::{Context, Edited, SiteOutcome};
 use linwright_compress::recover::RecoveryReport;
-use linwright_compress::study;
+use linwright_compress::{CompressError, study};
 use linwright_evaluate::{Task, tokens_per_second};
 use linwright_measure::capture::Bounds;
 use linwright_model::Transformer;
@@ -36,6 +36,7 @@ pub(in crate::jobs) fn run(
     let text = job.calibration();
     text.check_text_field()?;
     job.check()?;
+    check_team(job, session)?;
     // Errors in tasks are reported before a model is loaded.
     let source = text.open(session)?;
     let beside = source.as_ref().map_or_else(Vec::new, |source| source.tasks().to_vec());
@@ -67,10 +68,13 @@ pub(in crate::jobs) fn run(
     }
     let calibration = calibration.map(|text| compared(text, &tasks, session));
     let calibration = calibration.as_ref();
-    let unfinished = store::unfinished(face, Some(&job.output), session)?;
-    let pieces = unfinished.path().map_or_else(Store::none, Store::at);
     let offload = offload.as_ref();
     let work = Work { model: &model, edits: edits.as_ref(), calibration, tasks: &tasks, offload };
+    if session.team().rank() > 0 {
+        return help(job, &work, session);
+    }
+    let unfinished = store::unfinished(face, Some(&job.output), session)?;
+    let pieces = unfinished.path().map_or_else(Store::none, Store::at);
     let done = match allocate_and_fit(job, &work, &pieces, session) {
         Ok(done) => done,
         Err(failure) => return Err(store::tidy(unfinished, failure)),
@@ -96,6 +100,31 @@ pub(in crate::jobs) fn run(
         measured: summary.measured(done.recovery.as_ref()),
         ..Outcome::new(result, blocks)
     })
+}
+
+/// Refuses, before any work, what the members of a team would all do.
+fn check_team(job: &Compress, session: &Session<'_>) -> Result<(), Failure> {
+    let undivided = [
+        ("--budget", job.budget.is_some()),
+        ("--recover", job.recover.is_some()),
+        ("pruning", pruning::is_wanted(job)),
+    ];
+    match undivided.into_iter().find(|(_, is_asked)| *is_asked) {
+        Some((what, _)) if session.team().size() > 1 => {
+            Err(Failure::usage(format!("{what} is not divided over processes of MPI"))
+                .hint("run it in one process, with --threads"))
+        }
+        _ => Ok(()),
+    }
+}
+
+/// The part of a member of a team that writes nothing.
+fn help(job: &Compress, work: &Work<'_>, session: &mut Session<'_>) -> Result<Outcome, Failure> {
+    let pieces = Store::none();
+    let Decided { edits, .. } = decided(job, work, &pieces, session)?;
+    edited(job, work, &edits, &pieces, session)?;
+    session.finish();
+    Ok(Outcome::new(json!({}), Vec::new()))
 }
 
 /// The calibration text, compared with the documents of the tasks.
@@ -183,6 +212,34 @@ fn decided(
     Ok(Decided { edits: Edits::Plan(plan.clone()), allocated, budget: None })
 }
 
+/// What is known of the original model while its layers are fitted.
+fn context_of<'a, 'b: 'a>(
+    work: &Work<'a>,
+    pieces: &'a Store,
+    session: &Session<'b>,
+) -> Context<'a> {
+    Context {
+        store: pieces.root().is_some().then_some(pieces),
+        bounds: work.offload.map_or_else(Bounds::default, Offload::bounds),
+        shelf: work.offload.map(|offload| &offload.shelf),
+        team: session.team(),
+        ..Context::new(&work.model.loaded.hash)
+    }
+}
+
+/// Carries out the edits.
+fn edited(
+    job: &Compress,
+    work: &Work<'_>,
+    edits: &Edits,
+    pieces: &Store,
+    session: &mut Session<'_>,
+) -> Result<Edited<Transformer>, CompressError> {
+    let context = context_of(work, pieces, session);
+    let windows = work.calibration.map(|text| &text.windows);
+    edits.apply(&work.model.loaded.decoder, windows, &context, job.seed, session)
+}
+
 fn fit_and_save(
     job: &Compress,
     work: &Work<'_>,
@@ -190,16 +247,11 @@ fn fit_and_save(
     pieces: &Store,
     session: &mut Session<'_>,
 ) -> Result<Done, Failure> {
-    let Work { model, calibration, tasks, offload, .. } = *work;
+    let Work { model, calibration, tasks, .. } = *work;
     let loaded = &model.loaded;
-    let context = Context {
-        store: Some(pieces),
-        bounds: offload.map_or_else(Bounds::default, Offload::bounds),
-        shelf: offload.map(|offload| &offload.shelf),
-        ..Context::new(&loaded.hash)
-    };
     let windows = calibration.map(|text| &text.windows);
-    let edited = edits.apply(&loaded.decoder, windows, &context, job.seed, session);
+    let context = context_of(work, pieces, session);
+    let edited = edited(job, work, &edits, pieces, session);
     session.tell_damage(pieces);
     let mut edited = edited?;
     for site in &edited.sites {

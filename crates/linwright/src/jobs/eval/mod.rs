@@ -3,7 +3,7 @@
 mod overlap;
 mod run;
 
-use crate::jobs::{ByteSize, EvaluationOptions, Failure, Job, Outcome, PrecisionOptions, Session};
+use crate::jobs::{Division, ByteSize, EvaluationOptions, Failure, Job, Outcome, PrecisionOptions, Session};
 pub(in crate::jobs) use run::{comparison_table, metric_table};
 use schemars::JsonSchema;
 use serde::{Deserialize, Serialize};
@@ -55,7 +55,7 @@ impl Job for Eval {
     const VERB: &str = "eval";
     const ABOUT: &str = "Measure perplexity on text and accuracy on questions.";
     const OUTPUT_ENDING: &str = ".json";
-    const HAS_SHARDS: bool = true;
+    const DIVISION: Division = Division::Merged;
     const MEASURED: &'static [&'static str] = &[
         "config/device",
         "date",

@@ -4,7 +4,7 @@ mod run;
 mod slots;
 
 use crate::jobs::named::Names;
-use crate::jobs::{Failure, Job, Outcome, Session};
+use crate::jobs::{Division, Failure, Job, Outcome, Session};
 use linwright_measure::inspect::report::By;
 use schemars::JsonSchema;
 use serde::{Deserialize, Serialize};
@@ -64,7 +64,7 @@ impl Job for Inspect {
         at a time: shape, type, value range, NaN and infinite values, zero rows, duplicates; with \
         --spectra also singular values and effective ranks.";
     const OUTPUT_ENDING: &str = ".json";
-    const HAS_SHARDS: bool = true;
+    const DIVISION: Division = Division::Merged;
 
     fn inputs(&self) -> Vec<PathBuf> {
         vec![PathBuf::from(&self.model)]

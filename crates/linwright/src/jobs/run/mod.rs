@@ -1,7 +1,7 @@
 //! Recipes as jobs.
 
 use crate::jobs::outcome::text;
-use crate::jobs::{Failure, Job, Outcome, Session};
+use crate::jobs::{Division, Failure, Job, Outcome, Session};
 use crate::recipes::{self, RunSettings};
 use schemars::JsonSchema;
 use serde::{Deserialize, Serialize};
@@ -37,7 +37,7 @@ impl Job for Run {
     const VERB: &str = "run";
     const ABOUT: &str = "Run a recipe: capture, fit, evaluate, report. Run the same command again \
         to resume.";
-    const HAS_SHARDS: bool = true;
+    const DIVISION: Division = Division::Merged;
 
     fn inputs(&self) -> Vec<PathBuf> {
         self.recipe.iter().cloned().collect()

@@ -3,7 +3,7 @@
 pub(crate) mod run;
 
 use crate::jobs::measured::PROVENANCE;
-use crate::jobs::{CutOptions, EvaluationOptions, Failure, Job, Outcome, Session, SlotOptions};
+use crate::jobs::{Division, CutOptions, EvaluationOptions, Failure, Job, Outcome, Session, SlotOptions};
 pub(crate) use run::left_nothing;
 pub(in crate::jobs) use run::{Opened, grid};
 use schemars::JsonSchema;
@@ -67,7 +67,7 @@ impl Job for Sweep {
     const ABOUT: &str = "Reduce weights of each layer to each of several sizes, evaluate every \
         combination on the validation items of a task, and the best one on its test items.\n\n\
         Run the same command again to resume.";
-    const HAS_SHARDS: bool = true;
+    const DIVISION: Division = Division::Merged;
     const MEASURED: &'static [&'static str] =
         &[PROVENANCE[0], PROVENANCE[1], PROVENANCE[2], PROVENANCE[3], "seconds"];
 
