@@ -33,6 +33,7 @@ SHAPES = {
     "qwen2.5-1.5b": (1536, 8960, 28, 12, 2, True),
     "fox-1-1.6b": (2048, 5632, 32, 16, 4, True),
     "qwen3-8b": (4096, 12288, 36, 32, 8, False),
+    "llama-3.1-70b": (8192, 28672, 80, 64, 8, False),
 }
 SCALE = np.float32(0.02)
 # Numbers drawn at a time.

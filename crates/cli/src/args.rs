@@ -34,6 +34,11 @@ pub(crate) struct Shared {
     /// makes the result of all.
     #[arg(long, global = true, value_name = "i/N", value_parser = Shard::from_str)]
     pub(crate) shard: Option<Shard>,
+    /// Do the job together with the other ranks of MPI: `mpirun -n 4 linwright --mpi compress ...`.
+    /// Shards of a job that has them work in a folder beside --output.
+    #[cfg(feature = "mpi")]
+    #[arg(long, global = true, conflicts_with_all = ["shard", "print_recipe"])]
+    pub(crate) mpi: bool,
     /// Print the command as a recipe, and stop.
     #[arg(long, global = true, alias = "print_recipe")]
     pub(crate) print_recipe: bool,

@@ -210,6 +210,8 @@ mod tests {
             quiet: true,
             verbose: 0,
             shard: None,
+            #[cfg(feature = "mpi")]
+            mpi: false,
             print_recipe: false,
             no_progress: false,
         };

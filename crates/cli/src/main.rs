@@ -11,6 +11,8 @@ mod face;
 mod failure;
 mod host;
 mod interrupt;
+#[cfg(feature = "mpi")]
+mod ranks;
 
 use clap::{CommandFactory, FromArgMatches, Parser};
 use command_line::Cli;
@@ -28,6 +30,10 @@ fn main() -> ExitCode {
         Ok(cli) => cli,
         Err(said) => return not_run(&readable(said)),
     };
+    #[cfg(feature = "mpi")]
+    if cli.shared.mpi {
+        return ranks::run_all(cli);
+    }
     let json = cli.shared.json;
     let asks = cli.command.as_ref().is_none_or(Command::can_stop);
     let installed = interrupt::install(asks)

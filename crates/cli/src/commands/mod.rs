@@ -9,9 +9,10 @@ use crate::face;
 use crate::failure::Failure;
 use clap::{ArgMatches, Error, FromArgMatches, Subcommand};
 use linwright::compress::recipe::VERSION;
-use linwright::jobs::{AnyJob, ResultData, to_yaml};
+use linwright::jobs::{AnyJob, Outcome, ResultData, to_yaml};
 use linwright::report::{Block, Table, terminal};
 use linwright::run::Monitor;
+use linwright::run::team::{Alone, Team};
 use serde_json::Map;
 use std::io::{self, ErrorKind, Write};
 
@@ -123,14 +124,16 @@ impl FromArgMatches for Command {
 }
 
 /// Runs a job and prints its outcome.
-fn run(job: &dyn AnyJob, shared: &Shared) -> Result<(), Failure> {
-    let mut console = Console::new(shared);
-    let shard = shared.shard.unwrap_or_default();
-    let session = console.session().with_shard(shard);
-    let mut session = if shared.json { session.without_report() } else { session };
-    let outcome = job.run(&mut session);
-    console.finish();
-    let outcome = outcome?;
+pub(crate) fn run(job: &dyn AnyJob, shared: &Shared) -> Result<(), Failure> {
+    run_with(job, shared, &Alone)
+}
+
+/// Runs a job together with other processes, of which the first prints its outcome.
+pub(crate) fn run_with(job: &dyn AnyJob, shared: &Shared, team: &dyn Team) -> Result<(), Failure> {
+    let outcome = outcome(job, shared, team)?;
+    if team.rank() > 0 {
+        return Ok(());
+    }
     if shared.json {
         print_result(outcome.result.as_ref())?;
     } else {
@@ -143,6 +146,21 @@ fn run(job: &dyn AnyJob, shared: &Shared) -> Result<(), Failure> {
         print(text.trim_matches('\n'))?;
     }
     outcome.failure.map_or(Ok(()), Err)
+}
+
+/// Runs a job together with other processes.
+pub(crate) fn outcome(
+    job: &dyn AnyJob,
+    shared: &Shared,
+    team: &dyn Team,
+) -> Result<Outcome, Failure> {
+    let mut console = Console::new(shared);
+    let shard = shared.shard.unwrap_or_default();
+    let session = console.session().with_shard(shard).with_team(team);
+    let mut session = if shared.json { session.without_report() } else { session };
+    let outcome = job.run(&mut session);
+    console.finish();
+    outcome
 }
 
 /// Prints a result to stdout, which scripts read.

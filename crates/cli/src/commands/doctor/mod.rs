@@ -71,6 +71,7 @@ fn examine(shared: &Shared) -> Vec<Finding> {
     };
     let mut all = vec![build()];
     all.extend(features(FEATURES.map(|(.., has, _)| has)));
+    all.push(ranks(cfg!(feature = "mpi")));
     all.push(machine::processor(&read));
     all.push(machine::threads(&threads, limits));
     all.push(machine::memory(&read, limits));
@@ -115,6 +116,16 @@ fn features(has: [bool; FEATURES.len()]) -> Vec<Finding> {
         Finding::to_mend(Status::Missing, topic, format!("{what}: not built in"), advice, data)
     };
     FEATURES.into_iter().zip(has).map(line).collect()
+}
+
+/// Ranks of MPI, which need more than a build.
+fn ranks(has: bool) -> Finding {
+    let (topic, what, data) = ("feature mpi", "ranks of MPI", json!({"built_in": has}));
+    if has {
+        return Finding::ok(topic, format!("{what}: built in"), data);
+    }
+    let advice = "in a checkout: tools/mpi, then cargo install --path crates/cli --locked --features mpi";
+    Finding::to_mend(Status::Missing, topic, format!("{what}: not built in"), advice.to_owned(), data)
 }
 
 /// Correctness and speed of matrix products.
@@ -166,6 +177,14 @@ mod tests {
         for (_, name, ..) in FEATURES {
             assert!(manifest.contains(&format!("\n{name} = [\"linwright/{name}\"]")), "{name}");
         }
+    }
+
+    #[test]
+    fn ranks_come_with_a_command_of_their_own() {
+        assert_eq!(ranks(true).status, Status::Ok);
+        let missing = ranks(false);
+        assert_eq!(missing.status, Status::Missing);
+        assert!(missing.advice.unwrap().contains("tools/mpi, then cargo install"));
     }
 
     #[test]

@@ -1,0 +1,111 @@
+//! `--mpi`: one job on all ranks that `mpirun` or `srun` started.
+
+use crate::args::Shared;
+use crate::command_line::Cli;
+use crate::commands::{Command, outcome, run, run_with};
+use crate::failure::{Failure, report};
+use crate::interrupt;
+use linwright::jobs::{AnyJob, Division, Merge, VERBS, Verb};
+use linwright::run::Shard;
+use linwright::run::team::{Alone, Members, Team};
+use linwright_mpi::Ranks;
+use std::path::PathBuf;
+use std::process::ExitCode;
+use std::thread::sleep;
+use std::time::Duration;
+
+/// Where all ranks fail alike, the first one tells it: the others wait for as long.
+const PATIENCE: Duration = Duration::from_secs(2);
+
+pub(crate) fn run_all(cli: Cli) -> ExitCode {
+    let json = cli.shared.json;
+    let ranks = match Ranks::join() {
+        Ok(ranks) => ranks,
+        Err(error) => return report(&Failure::general(format!("--mpi: {error}")), json),
+    };
+    let installed = interrupt::install(true)
+        .map_err(|error| Failure::general(format!("cannot listen to signals: {error}")));
+    let Err(failure) = installed.and_then(|()| work(cli, &ranks)) else {
+        return ExitCode::SUCCESS;
+    };
+    if ranks.rank() > 0 {
+        sleep(PATIENCE);
+    }
+    let code = report(&failure, json);
+    if ranks.size() > 1 {
+        // Others may wait for this one.
+        ranks.abort(failure.kind() as u8);
+    }
+    code
+}
+
+fn work(cli: Cli, ranks: &Ranks) -> Result<(), Failure> {
+    let Cli { command, mut shared } = cli;
+    shared.check()?;
+    if ranks.rank() > 0 {
+        (shared.quiet, shared.verbose) = (true, 0);
+    }
+    shared.set_threads()?;
+    let Some(Command::Job(job)) = command else {
+        return Err(refused("this command"));
+    };
+    let Some(verb) = Verb::named(job.verb()) else { return Err(refused(job.verb())) };
+    if ranks.size() == 1 {
+        return run(job.as_ref(), &shared);
+    }
+    let own = Shared { shard: Shard::new(ranks.rank(), ranks.size()).ok(), ..shared.clone() };
+    match verb.division {
+        Division::Whole => Err(refused(&verb.words())),
+        Division::Exchanged => run_with(job.as_ref(), &shared, ranks),
+        Division::Shared => {
+            outcome(job.as_ref(), &own, &Alone)?;
+            at_last(ranks, || run(job.as_ref(), &shared))
+        }
+        Division::Merged => {
+            let (shard, merge) = parts(verb, job.as_ref(), ranks)?;
+            outcome(shard.as_ref(), &own, &Alone)?;
+            at_last(ranks, || run(&merge, &shared))
+        }
+    }
+}
+
+/// The shard of this rank, whose output stands beside that of the job, and the merge of all.
+fn parts(
+    verb: &Verb,
+    job: &dyn AnyJob,
+    ranks: &Ranks,
+) -> Result<(Box<dyn AnyJob>, Merge), Failure> {
+    let mut options = job.options();
+    if options.shift_remove("force").is_some() {
+        return Err(Failure::usage("--force: a merge replaces nothing").hint("remove the output"));
+    }
+    let output = options.get("output").and_then(serde_json::Value::as_str);
+    let Some(output) = output.map(|output| output.trim_end_matches('/').to_owned()) else {
+        return Err(Failure::usage(format!("--mpi: {} has no --output", verb.words()))
+            .hint("ranks keep their work beside the output"));
+    };
+    let folder = PathBuf::from(format!("{output}.shards"));
+    let place = |rank: usize| folder.join(rank.to_string());
+    std::fs::create_dir_all(&folder)
+        .map_err(|error| Failure::io(&folder.display().to_string(), &error))?;
+    let directories = (0..ranks.size()).map(place).collect();
+    let merge = Merge { directories, output: PathBuf::from(&output), ..Merge::default() };
+    options.insert("output".into(), place(ranks.rank()).display().to_string().into());
+    Ok(((verb.read)(&options)?, merge))
+}
+
+/// What the first rank does when all are done.
+fn at_last(ranks: &Ranks, work: impl FnOnce() -> Result<(), Failure>) -> Result<(), Failure> {
+    ranks.barrier()?;
+    match ranks.rank() {
+        0 => work(),
+        _ => Ok(()),
+    }
+}
+
+fn refused(what: &str) -> Failure {
+    let able = VERBS.iter().filter(|verb| verb.division != Division::Whole).map(Verb::words);
+    let able = able.collect::<Vec<_>>().join(", ");
+    Failure::usage(format!("--mpi: {what} is not divided"))
+        .hint(format!("these commands are: {able}"))
+}
