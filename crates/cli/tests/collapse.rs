@@ -373,7 +373,17 @@ fn collapse_is_related_to_what_layers_cost() {
     assert!(found["all"]["random_order"][1].as_f64().unwrap() < 1.0, "{found}");
     assert!(w.ok("report relation.json --format html").contains("permuted classes"));
     w.ok(&format!("{args} -o relation.json --force"));
-    let few = "--measured lm.json --sweeps swept/result.json";
+    // In a recipe, where a sweep is known by its directory.
+    w.write(
+        "relate.yaml",
+        "version: 1\njobs:\n\
+         - collapse_lm: {model: model, text: text.jsonl, window: 32, resamples: 0}\n  name: lm\n\
+         - sweep: {model: model, lname: [mlp, attn], rate: [9], text: text.jsonl, window: 64}\n  name: swept\n\
+         - collapse_relate: {measured: [{from: lm}], sweeps: [{from: swept}], draws: 50}\n",
+    );
+    // Its two layers are too few, which it finds after both were read.
+    w.fails("run -r relate.yaml -o related", 2, &["number of layers is 2", "3 or more"]);
+    let few = "--measured lm.json --sweeps swept";
     for (args, code, words) in [
         (few, 2, ["number of layers is 2", "3 or more"]),
         ("--measured lm.json --sweeps together/result.json", 1, ["together", "at once"]),

@@ -15,9 +15,9 @@ pub struct CollapseRelate {
     #[schemars(extend("x-value" = "FILE", "x-path" = true, "x-required" = true))]
     #[schemars(extend("x-whole" = true, "x-many" = true))]
     pub measured: Vec<PathBuf>,
-    /// The `result.json` of a sweep of each of these models, in the same order, which changed each
-    /// layer separately.
-    #[schemars(extend("x-value" = "FILE", "x-path" = true, "x-required" = true))]
+    /// The directory of a sweep of each of these models, or its `result.json`, in the same order,
+    /// which changed each layer separately.
+    #[schemars(extend("x-value" = "DIR", "x-path" = true, "x-required" = true))]
     #[schemars(extend("x-whole" = true, "x-many" = true))]
     pub sweeps: Vec<PathBuf>,
     /// Metric of the input of a layer.
@@ -61,7 +61,8 @@ impl Job for CollapseRelate {
     const OUTPUT_ENDING: &str = ".json";
 
     fn inputs(&self) -> Vec<PathBuf> {
-        self.measured.iter().chain(&self.sweeps).cloned().collect()
+        let sweeps = self.sweeps.iter().map(|sweep| run::result_of(sweep));
+        self.measured.iter().cloned().chain(sweeps).collect()
     }
 
     fn run(&self, session: &mut Session<'_>) -> Result<Outcome, Failure> {

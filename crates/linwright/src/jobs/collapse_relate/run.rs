@@ -10,7 +10,7 @@ use linwright_run::atomic::write_atomic;
 use linwright_run::{Monitor, input, shown, shown_reason};
 use linwright_tensor::RngKey;
 use serde_json::{Value, json};
-use std::path::Path;
+use std::path::{Path, PathBuf};
 
 /// Largest result, in bytes.
 const RESULT_BYTES: u64 = 1 << 28;
@@ -29,7 +29,7 @@ pub(super) fn run(job: &CollapseRelate, session: &mut Session<'_>) -> Result<Out
     }
     let mut groups = Vec::new();
     for (measured, sweep) in job.measured.iter().zip(&job.sweeps) {
-        groups.extend(groups_of(measured, sweep, &job.metric)?);
+        groups.extend(groups_of(measured, &result_of(sweep), &job.metric)?);
     }
     session.step("correlating");
     let found = relation(&groups, job.draws, RngKey::new(job.seed).fold("relation"))?;
@@ -50,6 +50,14 @@ pub(super) fn run(job: &CollapseRelate, session: &mut Session<'_>) -> Result<Out
         session.note(&format!("wrote {}", path.display()));
     }
     Ok(reported(result))
+}
+
+/// The result of a sweep, of which its directory may be given.
+pub(super) fn result_of(sweep: &Path) -> PathBuf {
+    match sweep.is_dir() {
+        true => sweep.join("result.json"),
+        false => sweep.to_owned(),
+    }
 }
 
 fn read(path: &Path) -> Result<Value, Failure> {
