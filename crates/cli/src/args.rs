@@ -31,7 +31,7 @@ pub(crate) struct Shared {
     #[arg(short, long, global = true, action = ArgAction::Count, conflicts_with = "quiet")]
     pub(crate) verbose: u8,
     /// Do one of N shares of the work, counted from 0, and keep it in --output; `linwright merge`
-    /// makes the result of all.
+    /// makes the result of all. Commands with a store share that.
     #[arg(long, global = true, value_name = "i/N", value_parser = Shard::from_str)]
     pub(crate) shard: Option<Shard>,
     /// Do the job together with the other ranks of MPI: `mpirun -n 4 linwright --mpi compress ...`.
@@ -101,6 +101,11 @@ impl Shared {
         // One option may precede the subcommand and the other follow it.
         if self.quiet && self.verbose > 0 {
             return Err(Failure::usage("--verbose cannot be used with --quiet")
+                .hint("give only one of them"));
+        }
+        #[cfg(feature = "mpi")]
+        if self.mpi && (self.shard.is_some() || self.print_recipe) {
+            return Err(Failure::usage("--mpi cannot be used with --shard or --print-recipe")
                 .hint("give only one of them"));
         }
         console::watch_files(self.verbose);

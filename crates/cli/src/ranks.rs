@@ -3,13 +3,14 @@
 use crate::args::Shared;
 use crate::command_line::Cli;
 use crate::commands::{Command, outcome, run, run_with};
+use crate::console::write_stderr;
 use crate::failure::{Failure, report};
 use crate::interrupt;
 use linwright::jobs::{AnyJob, Division, Merge, VERBS, Verb};
 use linwright::run::Shard;
 use linwright::run::team::{Alone, Members, Team};
 use linwright_mpi::Ranks;
-use std::path::PathBuf;
+use std::path::{Path, PathBuf};
 use std::process::ExitCode;
 use std::thread::sleep;
 use std::time::Duration;
@@ -30,6 +31,8 @@ pub(crate) fn run_all(cli: Cli) -> ExitCode {
     };
     if ranks.rank() > 0 {
         sleep(PATIENCE);
+        let host = ranks.host().unwrap_or_else(|_| "a machine without a name".to_owned());
+        write_stderr(&format!("rank {} on {host}:", ranks.rank()));
     }
     let code = report(&failure, json);
     if ranks.size() > 1 {
@@ -50,8 +53,13 @@ fn work(cli: Cli, ranks: &Ranks) -> Result<(), Failure> {
         return Err(refused("this command"));
     };
     let Some(verb) = Verb::named(job.verb()) else { return Err(refused(job.verb())) };
-    if ranks.size() == 1 {
-        return run(job.as_ref(), &shared);
+    if ranks.size() == 1 && !shared.quiet {
+        write_stderr("note: there is one rank; another MPI than this program's starts each alone");
+    }
+    let is_dry = job.options().get("dry_run").is_some();
+    if ranks.size() == 1 || is_dry {
+        // What a dry run tells does not depend on ranks.
+        return at_last(ranks, || run(job.as_ref(), &shared));
     }
     let own = Shared { shard: Shard::new(ranks.rank(), ranks.size()).ok(), ..shared.clone() };
     match verb.division {
@@ -84,6 +92,10 @@ fn parts(
         return Err(Failure::usage(format!("--mpi: {} has no --output", verb.words()))
             .hint("ranks keep their work beside the output"));
     };
+    if !verb.output_ending.is_empty() && Path::new(&output).exists() {
+        return Err(Failure::usage(format!("output {output} exists already"))
+            .hint("a merge replaces nothing: remove it, or name another one"));
+    }
     let folder = PathBuf::from(format!("{output}.shards"));
     let place = |rank: usize| folder.join(rank.to_string());
     std::fs::create_dir_all(&folder)

@@ -74,8 +74,15 @@ fn shards_of_ranks_are_merged_by_the_first() {
     ranks(&w, 3, &format!("{line} -o store")).succeeded(line);
     let manifest = |folder: &str| w.read(&format!("{folder}/manifest.json"));
     assert_eq!(manifest("store"), manifest("whole"));
-    ranks(&w, 2, "attribute fisher store").succeeded("fisher");
-    assert_eq!(w.ok_json("attribute fisher store")["computed"], 0);
+    // What the first rank prints is of the run after all shards.
+    let told = ranks(&w, 2, "attribute fisher store --json").succeeded("fisher");
+    let told: Value = serde_json::from_str(&told).unwrap();
+    assert_eq!(
+        (&told["computed"], told["layers"].as_array().unwrap().len() > 2),
+        (&0.into(), true)
+    );
+    let told = ranks(&w, 2, &format!("{line} -o other --dry-run --json")).succeeded(line);
+    assert!(told.contains("\"estimate\"") && !w.path("other").exists(), "{told}");
 }
 
 #[test]
@@ -90,6 +97,8 @@ fn what_is_not_divided_is_refused_once_before_any_work() {
             2,
             "--recover is not divided",
         ),
+        ("eval model --text text.jsonl -o text.jsonl", 2, "output text.jsonl exists already"),
+        ("eval model --text text.jsonl -o r --shard 0/2", 2, "--mpi cannot be used with --shard"),
         ("compress absent --dataset calibration.jsonl --keep 0.5 -o r", 1, "absent"),
     ] {
         let outcome = ranks(&w, 2, args);

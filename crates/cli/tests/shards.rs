@@ -161,11 +161,21 @@ fn scores_of_a_store_have_the_same_bytes_from_shards() {
             let said = w.ok(&format!("{line} --shard {index}/3 -o part{index}"));
             assert!(said.contains(&format!("shard {index}/3: 2 of 6 pieces")), "{said}");
         }
+        let merge = || {
+            let merged = w.run("merge part0 part1 part2 -o merged.json");
+            assert_eq!(merged.code, Some(0), "{method}: {}", merged.stderr);
+            assert!(w.read("merged.json") == w.read("whole.json"), "{method}");
+            fs::remove_file(w.path("merged.json")).unwrap();
+            merged.stderr
+        };
+        let said = merge();
+        assert!(
+            method.contains("by-layer") || !said.contains("gradients of the queries"),
+            "{said}"
+        );
         // As if one had been killed.
         fs::remove_dir_all(w.path("part2/scores")).unwrap();
-        w.ok("merge part0 part1 part2 -o merged.json");
-        assert!(w.read("merged.json") == w.read("whole.json"), "{method}");
-        fs::remove_file(w.path("merged.json")).unwrap();
+        assert!(merge().contains("gradients of the queries"), "{method}");
         for index in 0..3 {
             fs::remove_dir_all(w.path(&format!("part{index}"))).unwrap();
         }

@@ -109,8 +109,14 @@ fn shards_of_a_store_share_it_and_the_same_command_finishes_it() {
     let script = w.ok_json("slurm --shards 3 attribute fisher store");
     std::fs::remove_dir_all(w.path("bin")).unwrap();
     submitted(&w, script["script"].as_str().unwrap());
-    let told = w.ok_json("attribute fisher store");
-    assert_eq!(told["computed"], 0, "the shards computed all layers");
+    let last = std::fs::read_dir(w.path("")).unwrap().map(|entry| entry.unwrap().path());
+    let logs = last.filter(|path| path.extension().is_some_and(|ending| ending == "log"));
+    let told = logs.map(|path| std::fs::read_to_string(path).unwrap()).collect::<Vec<_>>();
+    let idle = told
+        .iter()
+        .filter(|log| log.lines().any(|line| line.starts_with("0 layers computed")))
+        .count();
+    assert_eq!(idle, 1, "the shards computed all layers, the last command none: {told:?}");
     w.ok("attribute fisher whole");
     assert_eq!(differences(&w, "whole", "store"), [""; 0]);
 }

@@ -12,11 +12,12 @@ use crate::{CompressError, FitError, Size};
 use group::{GroupJob, Text};
 use linwright_measure::capture::{Bounds, Lockstep, Needs};
 use linwright_ops::{Examples, LinearSlot, Network, Shape, SiteId, Sites};
-use linwright_run::team::{Alone, Team};
+use linwright_run::team::{Alone, Members, Team};
 use linwright_run::{Fingerprint, Monitor, Store};
-use linwright_tensor::{RngKey, Shelf};
+use linwright_tensor::{RngKey, Shelf, parallel};
 use linwright_train::{Control, Progress};
 use serde::{Deserialize, Serialize};
+use std::collections::VecDeque;
 
 /// Training steps between two checkpoints.
 const CHECKPOINT_EVERY: u64 = 500;
@@ -109,29 +110,25 @@ pub fn apply<N: Network>(
         if has_targets { lockstep } else { lockstep.without_targets() }
     });
     let jobs = GroupJob::all(work, plan.seed, context, examples.map(Examples::identity));
-    // Without text no fit waits for an earlier one.
-    let mut ahead = Vec::new();
-    if lockstep.is_none() && context.team.size() > 1 {
-        for job in &jobs {
-            ahead.push(job.find(original, None, context, monitor)?);
-        }
-    }
-    let mut ahead = ahead.into_iter();
+    let what = jobs.iter().flat_map(|job| &job.prints).map(|print| &print.0);
+    let what = Fingerprint::of(&[("fits", &what.collect::<Vec<_>>())]);
+    context.team.agree(&format!("{} with {}", what.0, parallel::instruction_set()))?;
+    // Without text no fit waits for an earlier one: members find as many groups ahead as they are.
+    let at_once = if lockstep.is_none() { context.team.size() } else { 1 };
     let rows = examples.map_or(0, Examples::training_rows);
-    let mut sites = Vec::new();
-    for job in jobs {
-        let found = match ahead.next() {
-            Some(found) => found,
-            None => {
-                let text =
-                    lockstep.as_mut().map(|lockstep| Text { lockstep, edited: &network, rows });
-                job.find(original, text, context, monitor)?
-            }
-        };
+    let (mut sites, mut ahead, mut next) = (Vec::new(), VecDeque::new(), 0);
+    for (index, job) in jobs.iter().enumerate() {
+        while next < jobs.len().min(index + at_once) {
+            let text = lockstep.as_mut();
+            let text = text.map(|lockstep| Text { lockstep, edited: &network, rows });
+            ahead.push_back(jobs[next].find(original, text, context, monitor)?);
+            next += 1;
+        }
+        let found = ahead.pop_front().expect("a group was found");
         let fits = job.shared(found, context)?;
         let GroupJob { group, prints, places: [_, total], .. } = job;
         for ((SlotEdit { site, stage, edit }, print), fit) in
-            group.slots.iter().zip(&prints).zip(fits)
+            group.slots.iter().zip(prints).zip(fits)
         {
             let bias = original.slot(site).and_then(LinearSlot::bias);
             sites.push(put(&mut network, site, bias, edit, fit)?);
@@ -145,7 +142,7 @@ pub fn apply<N: Network>(
             }
         }
         if lockstep.is_none() {
-            monitor.progress(sites.len() as u64, total as u64);
+            monitor.progress(sites.len() as u64, *total as u64);
         }
     }
     original.release_scratch();
@@ -264,7 +261,7 @@ mod tests {
     use crate::tiny;
     use linwright_measure::capture::{Evidence, Wanted};
     use linwright_model::checkpoint::{Form, SaveOptions, load, save};
-    use linwright_model::{Role, Transformer};
+    use linwright_model::{Batch, Role, Transformer};
     use linwright_run::Silent;
     use linwright_run::team::ThreadTeam;
 
@@ -360,10 +357,20 @@ mod tests {
             ],
             seed: 3,
         };
-        for examples in [&calibration, &few] {
+        let of_weights = Plan {
+            edits: vec![edit(
+                MethodSpec::Svd(SvdMethod::default()),
+                &[Role::Query, Role::Key, Role::Output, Role::Up, Role::Down],
+            )],
+            seed: 3,
+        };
+        for (examples, plan) in
+            [(Some(&calibration), &plan), (Some(&few), &plan), (None, &of_weights)]
+        {
             let with = |team: &dyn Team| {
                 let context = Context { team, ..Context::new(&loaded.hash) };
-                let edited = apply(original, Some(examples), &plan, &context, &mut Silent);
+                let examples = examples.map(|text| text as &dyn Examples<Batch>);
+                let edited = apply(original, examples, plan, &context, &mut Silent);
                 let network = edited.expect("applies").network;
                 let numbers = |slot: &LinearSlot| -> Vec<f32> {
                     let params = slot.op().map().params().into_iter();
@@ -377,6 +384,31 @@ mod tests {
                 assert!(by_team(size, &with) == alone, "{size} members");
             }
         }
+    }
+
+    #[test]
+    fn members_with_other_texts_stop() {
+        let loaded = tiny::checkpoint("qwen2-biases");
+        let texts = [4000, 4032].map(|tokens| tiny::calibration(&loaded.decoder, tokens));
+        let sites = SlotSet::with_roles(&[Role::Query], None);
+        let method = MethodSpec::LowRank(LowRankMethod::default());
+        let edits = vec![Edit { sites, method, size: Some(Size::Rank(2)), heals: false }];
+        let plan = Plan { edits, seed: 0 };
+        let members = ThreadTeam::of(2);
+        let errors: Vec<String> = std::thread::scope(|scope| {
+            let work = members.into_iter().map(|team| {
+                let (loaded, plan, text) = (&loaded, &plan, &texts[team.rank()]);
+                scope.spawn(move || {
+                    let context = Context { team: &team, ..Context::new(&loaded.hash) };
+                    let edited = apply(&loaded.decoder, Some(text), plan, &context, &mut Silent);
+                    edited.expect_err("they differ").to_string()
+                })
+            });
+            let threads: Vec<_> = work.collect();
+            threads.into_iter().map(|thread| thread.join().expect("a member ends")).collect()
+        });
+        assert!(errors[0].contains("rank 1 of the team: it has ended"), "{errors:?}");
+        assert!(errors[1].contains("works on something else"), "{errors:?}");
     }
 
     #[test]
@@ -400,6 +432,12 @@ mod tests {
         assert!(pieces >= first.len(), "{pieces} pieces of {} fits", first.len());
         // Again: nothing new is kept, and all members get what was.
         assert_eq!(by_team(2, &outcomes), first);
+        assert_eq!(store.entries().expect("a store").len(), pieces);
+        // Killed before the last fit, and gone on with by more.
+        let fits =
+            store.entries().expect("a store").into_iter().filter(|piece| piece.kind == "fit");
+        assert!(store.remove(&fits.last().expect("a fit")).expect("removes"));
+        assert_eq!(by_team(4, &outcomes), first);
         assert_eq!(store.entries().expect("a store").len(), pieces);
     }
 }

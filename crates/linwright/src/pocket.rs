@@ -48,6 +48,9 @@ pub struct PocketRecipe {
     pub batch_tokens: usize,
     /// Number of passes over the training text.
     pub epochs: u64,
+    /// Number of updates, if there are fewer or more than those passes have.
+    #[serde(skip_serializing_if = "Option::is_none")]
+    pub steps: Option<u64>,
     /// Learning rate schedule.
     pub schedule: Schedule,
     /// Constants of AdamW.
@@ -65,6 +68,7 @@ impl Default for PocketRecipe {
             calibration_documents: 600,
             batch_tokens: 1024,
             epochs: 1,
+            steps: None,
             schedule: Schedule { peak: 1e-3, warmup: 150, floor: 1e-5 },
             optimizer: lm::optimizer(),
             validate_every: 100,
@@ -222,6 +226,8 @@ impl Prepared {
     ) -> Result<(Transformer, Outcome), PocketError> {
         let key = RngKey::new(self.recipe.world.seed).fold("pocket");
         let batching = Batching { tokens: self.recipe.batch_tokens, key: key.fold("batches") };
+        let of_epochs = batching.steps(&self.train, self.recipe.epochs);
+        let (steps, schedule) = (self.recipe.steps.unwrap_or(of_epochs), self.recipe.schedule);
         let training = LmTraining {
             name: "pocket",
             config: config(self.recipe.vocab)?,
@@ -229,7 +235,7 @@ impl Prepared {
             train: &self.train,
             validation: &self.validation,
             batching,
-            schedule: self.recipe.schedule,
+            schedule: Schedule { warmup: schedule.warmup.min(steps), ..schedule },
             optimizer: self.recipe.optimizer,
         };
         let checkpoint = checkpoint.map(|path| Checkpoint {
@@ -242,10 +248,7 @@ impl Prepared {
             ])
             .0,
         });
-        let length = Length {
-            steps: batching.steps(&self.train, self.recipe.epochs),
-            validate_every: self.recipe.validate_every,
-        };
+        let length = Length { steps, validate_every: self.recipe.validate_every };
         Ok(training.run(length, checkpoint.as_ref(), control)?)
     }
 

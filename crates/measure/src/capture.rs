@@ -291,7 +291,7 @@ impl<'a, N: Network> Lockstep<'a, N> {
             for index in round..batches.min(round + size) {
                 let own = rows.take_if(|_| index == own);
                 let is_training = index < self.examples.training_batches();
-                collector.keep_samples(own, (self.team, index - round), is_training)?;
+                collector.keep_samples(own, (self.team, index - round), owns, is_training)?;
             }
             monitor.progress(batches.min(round + size) as u64, batches as u64);
         }
@@ -601,6 +601,7 @@ impl<'a> Collector<'a> {
         &mut self,
         own: Option<BatchRows>,
         (team, from): (&dyn Team, usize),
+        owns: &dyn Fn(usize, usize) -> bool,
         is_training: bool,
     ) -> Result<(), CaptureError> {
         let outputs = self.sites.iter().filter(|site| site.needs == Needs::Samples);
@@ -609,6 +610,11 @@ impl<'a> Collector<'a> {
             return Ok(());
         }
         let rows = BatchRows::shared(own, (team, from), self.sites[0].slot.shape().inp, &outputs)?;
+        let sites = self.sites.iter().enumerate();
+        let mut sampled = sites.filter(|(_, site)| site.needs == Needs::Samples);
+        if !sampled.any(|(index, _)| owns(team.rank(), index)) {
+            return Ok(());
+        }
         self.open_samples(rows.x.rows())?;
         if let Some(inputs) = &mut self.inputs {
             inputs.push(rows.x.view()).map_err(samples_error)?;

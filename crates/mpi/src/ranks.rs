@@ -37,6 +37,15 @@ pub struct Ranks {
     _universe: Universe,
 }
 
+impl Drop for Ranks {
+    // MPI would wait for the others, and they for this rank.
+    fn drop(&mut self) {
+        if std::thread::panicking() {
+            self.abort(101);
+        }
+    }
+}
+
 impl fmt::Debug for Ranks {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         write!(f, "rank {} of {}", self.rank(), self.size())
@@ -55,6 +64,14 @@ impl Ranks {
             return Err(MpiError::Threads);
         }
         Ok(Self { world: universe.world(), _universe: universe })
+    }
+
+    /// Name of the machine.
+    ///
+    /// # Errors
+    /// If it is no text.
+    pub fn host(&self) -> Result<String, std::string::FromUtf8Error> {
+        mpi::environment::processor_name()
     }
 
     /// Ends all ranks at once, with this exit code.

@@ -76,6 +76,17 @@ def test_a_node_that_dies_in_the_middle_changes_no_byte(cluster: Any, caplog: py
         linwright.ray.run("evaluate", shards=2, model="pocket", text="no/such.txt", output="c.json", retries=0)
 
 
+def test_shards_of_a_store_share_it(cluster: Any) -> None:
+    lines = [f'{{"text": "Mila lives in a house by the river, and number {i} is hers."}}' for i in range(6)]
+    Path("train.jsonl").write_text("\n".join(lines))
+    options: dict[str, Any] = {"model": "pocket", "train": "train.jsonl", "compress": "sjlt:64", "shard_rows": 1}
+    linwright.attribute.cache(**options, output="whole")
+    linwright.ray.run(linwright.attribute.cache, shards=3, memory_bytes=1 << 28, output="store", **options)
+    assert contents("store") == contents("whole") and not Path("store.shards").exists()
+    computed = linwright.ray.run(linwright.attribute.fisher, shards=2, store="store")
+    assert computed.to_dict()["computed"] == 0, "the shards computed all layers"
+
+
 def test_wrong_usage_is_told_before_any_work() -> None:
     with pytest.raises(linwright.UsageError, match="generate is not divided"):
         linwright.ray.run(linwright.generate, shards=2, model="pocket", prompt="Mila", output="a")

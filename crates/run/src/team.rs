@@ -6,7 +6,7 @@
 
 use std::fmt::Debug;
 use std::sync::Mutex;
-use std::sync::mpsc::{Receiver, Sender, channel};
+use std::sync::mpsc::{Receiver, SyncSender, sync_channel};
 
 /// A message that did not arrive, or was not understood.
 #[derive(Clone, Debug, PartialEq, Eq, thiserror::Error)]
@@ -114,6 +114,23 @@ pub trait Members: Team {
         }
     }
 
+    /// Checks that all members work on the same thing, by a text that says what.
+    ///
+    /// # Errors
+    /// [`TeamError`] on the members that have another text than the first, or if one is gone.
+    fn agree(&self, what: &str) -> Result<(), TeamError> {
+        let first = self.broadcast(0, (self.rank() == 0).then(|| what.as_bytes().to_vec()))?;
+        if first == what.as_bytes() {
+            return Ok(());
+        }
+        let reason = format!(
+            "it works on something else ({}) than this one ({what}): model, texts, options, version and \
+             instruction set must be the same for all",
+            String::from_utf8_lossy(&first)
+        );
+        Err(TeamError { rank: 0, reason })
+    }
+
     /// Waits for all members.
     ///
     /// # Errors
@@ -162,7 +179,7 @@ impl Tree {
 #[derive(Debug)]
 pub struct ThreadTeam {
     rank: usize,
-    to: Vec<Sender<Vec<u8>>>,
+    to: Vec<SyncSender<Vec<u8>>>,
     from: Vec<Mutex<Receiver<Vec<u8>>>>,
 }
 
@@ -174,7 +191,8 @@ impl ThreadTeam {
         let mut from: Vec<Vec<_>> = (0..size).map(|_| Vec::new()).collect();
         for sender in &mut to {
             for receiver in &mut from {
-                let (send, receive) = channel();
+                // As a rank that sends much: it waits until the other one receives.
+                let (send, receive) = sync_channel(0);
                 sender.push(send);
                 receiver.push(Mutex::new(receive));
             }
@@ -252,6 +270,17 @@ mod tests {
         let owned = each(3, |team| (0..10).filter(|piece| team.owns(*piece)).collect::<Vec<_>>());
         assert_eq!(owned, [vec![0, 3, 6, 9], vec![1, 4, 7], vec![2, 5, 8]]);
         assert!((0..10).all(|piece| Alone.owns(piece)));
+    }
+
+    #[test]
+    fn who_works_on_something_else_is_told() {
+        let found = each(3, |team| {
+            let what = if team.rank() == 2 { "b" } else { "a" };
+            team.agree(what).map_err(|error| error.to_string())
+        });
+        assert_eq!(found[..2], [Ok(()), Ok(())]);
+        let told = found[2].as_ref().expect_err("differs");
+        assert!(told.contains("rank 0") && told.contains("(a)") && told.contains("(b)"), "{told}");
     }
 
     #[test]

@@ -60,12 +60,18 @@ impl GradientStore {
         options: StoreOptions,
     ) -> Result<Self, AttributeError> {
         let (manifest, files) = Manifest::of(sources, map, compressor, options)?;
-        if path.join(MANIFEST).exists() {
+        let is_there = || path.join(MANIFEST).exists();
+        if let (false, Err(error)) = (is_there(), check_empty(path))
+            // Another process may have made it meanwhile.
+            && !is_there()
+        {
+            return Err(error);
+        }
+        if is_there() {
             let store = Self::open(path)?;
             store.manifest.check_same(path, &manifest)?;
             return Ok(store);
         }
-        check_empty(path)?;
         for folder in [MAPS, SHARDS] {
             let folder = path.join(folder);
             fs::create_dir_all(&folder).map_err(|e| OutputError::io("create", &folder, e))?;

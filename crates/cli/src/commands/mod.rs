@@ -148,7 +148,7 @@ pub(crate) fn run_with(job: &dyn AnyJob, shared: &Shared, team: &dyn Team) -> Re
     outcome.failure.map_or(Ok(()), Err)
 }
 
-/// Runs a job together with other processes.
+/// Runs a job together with other processes, and prints nothing.
 pub(crate) fn outcome(
     job: &dyn AnyJob,
     shared: &Shared,

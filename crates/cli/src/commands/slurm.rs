@@ -86,6 +86,10 @@ impl SlurmArgs {
         };
         let verb = Verb::named(job.verb()).filter(|verb| verb.division.has_shards());
         let verb = verb.ok_or_else(|| undivided(job.verb()))?;
+        if verb.division == Division::Merged && job.options().contains_key("force") {
+            return Err(Failure::usage("--force: a merge replaces nothing")
+                .hint("remove the output first"));
+        }
         if cli.shared.shard.is_some() {
             return Err(Failure::usage("--shard: the script says which shard each task does"));
         }

@@ -11,6 +11,7 @@ use linwright_run::{Checked, Fingerprint, Monitor, input, shown, shown_reason};
 use linwright_tensor::{Mat, RngKey};
 use linwright_train::train;
 use serde::{Deserialize, Serialize};
+use std::ffi::OsStr;
 use std::path::{Path, PathBuf};
 
 const PLAN: &str = "plan.json";
@@ -110,7 +111,12 @@ impl Retraining<'_> {
                 .hint("choose another directory")),
             };
         }
-        if std::fs::read_dir(&job.output).is_ok_and(|mut entries| entries.next().is_some()) {
+        // Other processes may begin here at the same time.
+        let is_ours = |name: &OsStr| {
+            name == PARTS || name == PLAN || name.to_string_lossy().starts_with(".plan.json.")
+        };
+        let entries = std::fs::read_dir(&job.output).into_iter().flatten().flatten();
+        if entries.map(|entry| entry.file_name()).any(|name| !is_ours(&name)) {
             return Err(Failure::usage(format!("output {shown} is not empty"))
                 .hint("choose another directory"));
         }

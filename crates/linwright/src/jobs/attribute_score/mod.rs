@@ -66,8 +66,8 @@ impl Job for AttributeScore {
         the query. --json has `results`, for each query a list of the best examples with `index` \
         from zero, `id` and `score`, and `opponents`, the worst; with --groups also \
         `groups`, for each pattern such lists.\n\n\
-        Processes with --shard i/N read a part of the store each, of one checkpoint; merged, the result \
-        is that of one process.";
+        Processes with --shard i/N score a part of the store each, of one checkpoint; merged, the result \
+        is that of one process. Run `attribute fisher` first, or each computes the curvature of all.";
     const DIVISION: Division = Division::Merged;
     const OUTPUT_ENDING: &str = ".json";
     const MEASURED: &'static [&'static str] = &["seconds"];

@@ -23,6 +23,9 @@ const ROWS: usize = 10;
 pub(super) fn run(job: &AttributeScore, session: &mut Session<'_>) -> Result<Outcome, Failure> {
     job.scoring.check()?;
     job.files.check(&job.scoring.query)?;
+    if job.by_layer {
+        check_sum(job, "--by-layer")?;
+    }
     pieces::check(job, session)?;
     if let (true, Some(path)) = (session.shard().is_whole(), &job.output) {
         let inputs = outputs::inputs_of(job, session);
@@ -41,7 +44,7 @@ pub(super) fn run(job: &AttributeScore, session: &mut Session<'_>) -> Result<Out
     };
     let best = best.map_err(Failure::not_resumable)?;
     let layers = match job.by_layer {
-        true => Some(by_layer(job, &opened, &scorer, &best[0], session)?),
+        true => Some(by_layer(&opened, &scorer, &best[0], session)?),
         false => None,
     };
     let groups = match job.groups.is_empty() {
@@ -66,13 +69,11 @@ pub(super) fn run(job: &AttributeScore, session: &mut Session<'_>) -> Result<Out
 
 /// For each query and each of its best examples the part of each layer.
 fn by_layer(
-    job: &AttributeScore,
     opened: &Opened,
     scorer: &Scorer<'_>,
     best: &Top,
     session: &mut Session<'_>,
 ) -> Result<Vec<Vec<Vec<f64>>>, Failure> {
-    check_sum(job, "--by-layer")?;
     let prepared = scorer.prepare(session)?;
     let attribution = Attribution::open(&opened.store)?;
     let mut all = Vec::new();

@@ -29,7 +29,8 @@ pub(in crate::jobs) fn run(
     face: &dyn AnyJob,
     session: &mut Session<'_>,
 ) -> Result<Outcome, Failure> {
-    if !job.dry_run {
+    // The first member of a team alone writes.
+    if !job.dry_run && session.team().rank() == 0 {
         let inputs = outputs::inputs_of(face, session);
         outputs::directory(&job.output, job.force, &inputs, session)?;
     }

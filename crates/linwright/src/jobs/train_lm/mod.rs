@@ -144,7 +144,7 @@ impl Default for ModelOptions {
 #[serde(default)]
 pub struct TrainingOptions {
     /// Number of updates [default: those of --epochs].
-    #[schemars(range(min = 1), extend("x-requires" = ["text"]))]
+    #[schemars(range(min = 1))]
     pub steps: Option<u64>,
     /// Largest number of tokens in a batch.
     #[schemars(range(min = 2), extend("x-requires" = ["text"]))]

@@ -24,6 +24,7 @@ pub(super) fn run(job: &TrainLm, session: &mut Session<'_>) -> Result<Outcome, F
     if let Some(epochs) = job.epochs {
         recipe.epochs = epochs;
     }
+    recipe.steps = job.training.steps;
     let prepared = Prepared::new(recipe)?;
     if session.interrupted() {
         return Err(Failure::new(FailureKind::Interrupted, "interrupted"));
