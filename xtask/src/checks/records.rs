@@ -88,7 +88,7 @@ fn table_differs(
     let (recorded, keys, is_whole) = if file.ends_with(".csv") {
         (convergence(&text), &["features", "step"][..], false)
     } else {
-        (report_table(&text, options)?, &["Method", "Layers", "layer"][..], true)
+        (report_table(&text, options)?, &["Method", "Layers", "layer", "model", "nodes"][..], true)
     };
     let (head, rows) = shown.split_first().ok_or("the table is empty")?;
     let recorded_head = recorded.first().cloned().unwrap_or_default();
