@@ -16,9 +16,9 @@ const MAX_SHARDS: u64 = 1001;
 ///
 /// linwright slurm --shards 16 eval MODEL --text TEXT -o result.json | bash
 ///
-/// Shards work in result.json.shards, or in the store of a job that has one, folders that all nodes
-/// must share. Run the script again after a failure: shards that are done compute nothing, others go
-/// on where they stopped.
+/// Shards work in result.json.shards, or in the store of a job that has one: folders that all
+/// nodes must share. Run the script again after a failure: shards that are done compute nothing,
+/// others go on where they stopped.
 #[derive(Debug, Args)]
 #[command(verbatim_doc_comment)]
 pub(crate) struct SlurmArgs {
@@ -87,8 +87,9 @@ impl SlurmArgs {
         let verb = Verb::named(job.verb()).filter(|verb| verb.division.has_shards());
         let verb = verb.ok_or_else(|| undivided(job.verb()))?;
         if verb.division == Division::Merged && job.options().contains_key("force") {
-            return Err(Failure::usage("--force: a merge replaces nothing")
-                .hint("remove the output first"));
+            return Err(
+                Failure::usage("--force: a merge replaces nothing").hint("remove the output first")
+            );
         }
         if cli.shared.shard.is_some() {
             return Err(Failure::usage("--shard: the script says which shard each task does"));

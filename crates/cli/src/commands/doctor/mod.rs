@@ -124,8 +124,15 @@ fn ranks(has: bool) -> Finding {
     if has {
         return Finding::ok(topic, format!("{what}: built in"), data);
     }
-    let advice = "in a checkout: tools/mpi, then cargo install --path crates/cli --locked --features mpi";
-    Finding::to_mend(Status::Missing, topic, format!("{what}: not built in"), advice.to_owned(), data)
+    let advice =
+        "in a checkout: tools/mpi, then cargo install --path crates/cli --locked --features mpi";
+    Finding::to_mend(
+        Status::Missing,
+        topic,
+        format!("{what}: not built in"),
+        advice.to_owned(),
+        data,
+    )
 }
 
 /// Correctness and speed of matrix products.

@@ -82,8 +82,7 @@ fn best(
     let (count, mut whole) = (numbers.len(), scorer.no_best(job.top));
     let (recipe, manifest) = (session.job().clone(), opened.store.manifest());
     let key = |number: usize| {
-        let print =
-            Fingerprint::of(&[("job", &recipe), ("store", &manifest), ("shard", &number)]);
+        let print = Fingerprint::of(&[("job", &recipe), ("store", &manifest), ("shard", &number)]);
         PieceKey::new(KIND, print)
     };
     let empty = scorer.no_best(job.top);

@@ -3,7 +3,9 @@
 mod overlap;
 mod run;
 
-use crate::jobs::{Division, ByteSize, EvaluationOptions, Failure, Job, Outcome, PrecisionOptions, Session};
+use crate::jobs::{
+    ByteSize, Division, EvaluationOptions, Failure, Job, Outcome, PrecisionOptions, Session,
+};
 pub(in crate::jobs) use run::{comparison_table, metric_table};
 use schemars::JsonSchema;
 use serde::{Deserialize, Serialize};

@@ -3,7 +3,9 @@
 pub(crate) mod run;
 
 use crate::jobs::measured::PROVENANCE;
-use crate::jobs::{Division, CutOptions, EvaluationOptions, Failure, Job, Outcome, Session, SlotOptions};
+use crate::jobs::{
+    CutOptions, Division, EvaluationOptions, Failure, Job, Outcome, Session, SlotOptions,
+};
 pub(crate) use run::left_nothing;
 pub(in crate::jobs) use run::{Opened, grid};
 use schemars::JsonSchema;
