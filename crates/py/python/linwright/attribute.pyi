@@ -120,16 +120,19 @@ def fisher(
     store: Text,
     *,
     damping: Text | None = None,
+    shard: str | None = None,
     progress: Progress = None,
 ) -> Result:
     """Decompose the empirical Fisher matrix of each layer of a store and keep it there, so that scores need not compute it again.
 
-    With fewer examples than numbers of a layer the inner products of the examples are decomposed instead. Scores of a store without these files compute the same.
+    With fewer examples than numbers of a layer the inner products of the examples are decomposed instead. Scores of a store without these files compute the same. Processes with --shard i/N share the layers.
 
     Args:
         store: A store that `attribute cache` wrote.
         damping: Tell what this damping adds: relative:D, D times the mean, or absolute:D [default:
             relative:0.1].
+        shard: Do one of N shares of the work, as `i/N` counted from 0, into output; merge() makes the
+            result of all.
         progress: How to tell progress: a function of step, done and total, True for a bar, False for
             silence.
     """
@@ -268,11 +271,14 @@ def score(
     no_baselines: bool = False,
     output: StrPath | None = None,
     force: bool = False,
+    shard: str | None = None,
     progress: Progress = None,
 ) -> Result:
     """Score the cached training examples for queries: which of them made the model answer as it does?
 
     A positive score is that of a proponent: a step on the loss of the example lowers that of the query. --json has `results`, for each query a list of the best examples with `index` from zero, `id` and `score`, and `opponents`, the worst; with --groups also `groups`, for each pattern such lists.
+
+    Processes with --shard i/N score a part of the store each, of one checkpoint; merged, the result is that of one process. Run `attribute fisher` first, or each computes the curvature of all.
 
     Args:
         store: A store that `attribute cache` wrote.
@@ -299,8 +305,10 @@ def score(
             expressions after re:.
         no_baselines: Do not compare with BM25 and the similarity of vectors, which take a pass over the
             examples.
-        output: Also write the result as JSON to this file.
+        output: Also write the result as JSON to this file; with --shard a directory of the shard.
         force: Overwrite an existing result.
+        shard: Do one of N shares of the work, as `i/N` counted from 0, into output; merge() makes the
+            result of all.
         progress: How to tell progress: a function of step, done and total, True for a bar, False for
             silence.
     """

@@ -300,8 +300,8 @@ def relate(
 
     Args:
         measured: Results of `collapse lm` of one or several models, with all layers.
-        sweeps: The `result.json` of a sweep of each of these models, in the same order, which changed
-            each layer separately.
+        sweeps: The directory of a sweep of each of these models, or its `result.json`, in the same
+            order, which changed each layer separately.
         metric: Metric of the input of a layer.
         draws: Random orders of layers, and resamples of layers.
         seed: Seed of the draws.
