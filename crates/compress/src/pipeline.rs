@@ -434,9 +434,9 @@ mod tests {
         assert_eq!(by_team(2, &outcomes), first);
         assert_eq!(store.entries().expect("a store").len(), pieces);
         // Killed before the last fit, and gone on with by more.
-        let fits =
-            store.entries().expect("a store").into_iter().filter(|piece| piece.kind == "fit");
-        assert!(store.remove(&fits.last().expect("a fit")).expect("removes"));
+        let all = store.entries().expect("a store");
+        let fit = all.iter().rfind(|piece| piece.kind == "fit").expect("a fit");
+        assert!(store.remove(fit).expect("removes"));
         assert_eq!(by_team(4, &outcomes), first);
         assert_eq!(store.entries().expect("a store").len(), pieces);
     }

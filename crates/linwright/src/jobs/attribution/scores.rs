@@ -103,6 +103,9 @@ impl ScoringOptions {
 type OnCheckpoint<'a> =
     dyn FnMut(usize, &Opened, &Data, &mut Session<'_>) -> Result<(), Failure> + 'a;
 
+/// What is done with the best and the worst examples of a shard of the store, by its number.
+type OnShard<'a> = dyn FnMut(usize, &[Top; 2]) -> Result<(), Failure> + 'a;
+
 /// A store, and queries that its examples are scored for.
 pub(in crate::jobs) struct Scorer<'a> {
     options: &'a ScoringOptions,
@@ -168,7 +171,7 @@ impl<'a> Scorer<'a> {
         count: usize,
         shards: BTreeSet<usize>,
         session: &mut Session<'_>,
-        found: &mut dyn FnMut(usize, &[Top; 2]) -> Result<(), Failure>,
+        found: &mut OnShard<'_>,
     ) -> Result<(), Failure> {
         let rows = self.opened.store.manifest().shard_rows;
         let mut left = shards.clone();
