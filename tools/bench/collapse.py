@@ -146,7 +146,7 @@ def model(args, note):
     for _ in range(args.rounds):
         for shares_of, more in ((shares, ["--no-baselines"]), (with_baselines, [])):
             command = [args.binary, "collapse", "lm", args.model, "--text", args.text,
-                       "--min-count", "1", "--resamples", "0", "--json", "-q", "--threads",
+                       "--min-count", args.min_count, "--resamples", "0", "--json", "-q", "--threads",
                        args.threads, "--num-tokens", args.num_tokens, *more]
             found = run_json(command).result
             seconds = found["seconds"]
@@ -174,6 +174,7 @@ def main():
     parser.add_argument("--package", type=pathlib.Path)
     parser.add_argument("--model")
     parser.add_argument("--text")
+    parser.add_argument("--min-count", type=int, default=1, help="contexts of a class, of --model")
     parser.add_argument("--num-tokens", default="1000000000")
     parser.add_argument("--memory", action="store_true", help="of one layer, instead of speed")
     parser.add_argument("--sizes", action="store_true", help="also other classes and features")
