@@ -86,11 +86,13 @@ pub(crate) fn check_directory(
     }
 }
 
-/// Marks a directory as that of the session's shard, if the job is divided.
+/// Makes a directory that of the session's shard, if the job is divided.
 pub(crate) fn mark(session: &Session<'_>, directory: &Path) -> Result<(), Failure> {
     if session.shard().is_whole() {
         return Ok(());
     }
+    std::fs::create_dir_all(directory)
+        .map_err(|error| Failure::io(&directory.display().to_string(), &error))?;
     let own = ShardRecord {
         linwright: session.build().version.to_owned(),
         shard: session.shard(),

@@ -44,8 +44,6 @@ pub(super) fn shard(
     output: &Path,
     session: &mut Session<'_>,
 ) -> Result<Outcome, Failure> {
-    std::fs::create_dir_all(output)
-        .map_err(|error| Failure::io(&output.display().to_string(), &error))?;
     shards::mark(session, output)?;
     let store = Store::at(output);
     let total = opened.store.manifest().shards();

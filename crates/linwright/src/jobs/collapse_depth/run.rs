@@ -84,8 +84,6 @@ fn check_output(job: &CollapseDepth, session: &mut Session<'_>) -> Result<(), Fa
 
 /// Trains the networks of a shard, which its directory keeps.
 fn shard(work: &Work, output: &Path, session: &mut Session<'_>) -> Result<Outcome, Failure> {
-    std::fs::create_dir_all(output)
-        .map_err(|error| Failure::io(&output.display().to_string(), &error))?;
     shards::mark(session, output)?;
     session.step("training");
     match watched(work, &Store::at(output), session)? {

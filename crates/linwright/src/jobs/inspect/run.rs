@@ -77,8 +77,6 @@ fn shard(
     output: &Path,
     session: &mut Session<'_>,
 ) -> Result<Outcome, Failure> {
-    std::fs::create_dir_all(output)
-        .map_err(|error| Failure::io(&output.display().to_string(), &error))?;
     shards::mark(session, output)?;
     // What the user's store has is taken from there.
     let known = options.store.root().map(Path::to_owned);
