@@ -120,6 +120,18 @@ fn methods() -> Vec<(MethodSpec, Option<Size>)> {
 }
 
 #[test]
+fn a_refit_without_any_input_is_the_zero_weight() {
+    let zero = Planted { x: Mat::zeros(ROWS, 8), ..planted() };
+    for ridge in [0.0, 1e-4] {
+        let method = MethodSpec::Dense(DenseMethod { ridge, ..DenseMethod::default() });
+        let fit = zero.fit(&(method, None), false);
+        let weight = fit.op.to_dense().expect("a dense operator");
+        assert!(weight.data().iter().all(|number| *number == 0.0), "{weight:?}");
+        assert!((fit.report.relative_error - 1.0).abs() < 1e-9, "{:?}", fit.report);
+    }
+}
+
+#[test]
 fn a_planted_shift_goes_to_the_bias_with_every_method() {
     let planted = planted();
     for method in methods() {

@@ -8,6 +8,7 @@ use super::{Fit, FitProblem, How, Method, SampleRows, Training, work};
 use crate::{FitError, Size, Unit};
 use linwright_measure::capture::Needs;
 use linwright_ops::{Dense, DenseSpec, Op, OpSpec, Shape};
+use linwright_tensor::Mat;
 use linwright_tensor::linalg::solve_spd;
 use linwright_train::Control;
 use serde::{Deserialize, Serialize};
@@ -102,9 +103,14 @@ impl Method for DenseMethod {
         let mean = (0..inp).map(|i| sxx.at(i, i)).sum::<f64>() / inp.max(1) as f64;
         let ridge = self.ridge * mean;
         (0..inp).for_each(|i| *sxx.at_mut(i, i) += ridge);
-        let weight = solve_spd(sxx.view(), target.syx.view()).map_err(|error| {
-            FitError::Numerics { what: "ridge regression", reason: error.to_string() }
-        })?;
+        let weight = match mean == 0.0 {
+            // No input at all, as after attention without values: every weight is as good, and
+            // none has the least norm.
+            true => Mat::zeros(problem.shape.out, inp),
+            false => solve_spd(sxx.view(), target.syx.view()).map_err(|error| {
+                FitError::Numerics { what: "ridge regression", reason: error.to_string() }
+            })?,
+        };
         let op = Op::Linear(Box::new(Dense::new(weight.cast())));
         problem.closed(op, &weight, Some(ridge), 0)
     }
