@@ -1,10 +1,16 @@
 //! Teams: processes that do one job together and exchange messages, such as the ranks of MPI.
 //!
-//! A [`Shard`](crate::Shard) works by itself, and files are all that shards share. The members of a
-//! team run at the same time, in lockstep: every member makes the same calls in the same order.
+//! The members of a team work in lockstep: every member makes the same calls in the same order.
 //! Work is divided by [`owner`](Members::owner); what members found is merged along a fixed tree.
+//! Members of a [`FolderTeam`] may start at different times, die and start again.
 
+mod folder;
+
+pub use folder::{FolderError, FolderTeam, Joined};
+
+use crate::Fingerprint;
 use std::fmt::Debug;
+use std::path::{Path, PathBuf};
 use std::sync::Mutex;
 use std::sync::mpsc::{Receiver, SyncSender, sync_channel};
 
@@ -37,6 +43,82 @@ pub trait Team: Debug {
     /// # Errors
     /// [`TeamError`] if the other one is gone.
     fn receive(&self, from: usize) -> Result<Vec<u8>, TeamError>;
+
+    /// The message of member `from`, which others need not give, on every member. A member that was
+    /// started again may get what it said before instead, on all.
+    ///
+    /// # Errors
+    /// [`TeamError`] if a member is gone.
+    fn broadcast(&self, from: usize, message: Option<Vec<u8>>) -> Result<Vec<u8>, TeamError> {
+        let tree = Tree::new(self, from);
+        let message = match (tree.above(), message) {
+            (None, message) => message.unwrap_or_default(),
+            (Some(above), _) => self.receive(above)?,
+        };
+        // The largest branch first, so that it begins early.
+        tree.below().into_iter().rev().try_for_each(|below| self.send(below, &message))?;
+        Ok(message)
+    }
+
+    /// From now on messages are about a piece of work, which may have been begun before.
+    fn begin(&self, _piece: &Fingerprint) {}
+
+    /// This member needs no messages about a piece of work any more, or never did.
+    ///
+    /// # Errors
+    /// [`TeamError`] if that cannot be told.
+    fn end(&self, _piece: &Fingerprint) -> Result<(), TeamError> {
+        Ok(())
+    }
+
+    /// The store that all members share, if they do: what stands there every member has. Otherwise
+    /// the first member alone keeps anything.
+    fn shared_store(&self) -> Option<&Path> {
+        None
+    }
+
+    /// The folder in which this member, which is not the first, keeps its own work, if it may.
+    fn own_folder(&self) -> Option<PathBuf> {
+        None
+    }
+}
+
+impl<T: Team + ?Sized> Team for &T {
+    fn rank(&self) -> usize {
+        (**self).rank()
+    }
+
+    fn size(&self) -> usize {
+        (**self).size()
+    }
+
+    fn send(&self, to: usize, message: &[u8]) -> Result<(), TeamError> {
+        (**self).send(to, message)
+    }
+
+    fn receive(&self, from: usize) -> Result<Vec<u8>, TeamError> {
+        (**self).receive(from)
+    }
+
+    fn broadcast(&self, from: usize, message: Option<Vec<u8>>) -> Result<Vec<u8>, TeamError> {
+        (**self).broadcast(from, message)
+    }
+
+    fn begin(&self, piece: &Fingerprint) {
+        (**self).begin(piece);
+    }
+
+    fn end(&self, piece: &Fingerprint) -> Result<(), TeamError> {
+        (**self).end(piece)
+    }
+
+    fn shared_store(&self) -> Option<&Path> {
+        (**self).shared_store()
+    }
+
+    fn own_folder(&self) -> Option<PathBuf> {
+        (**self).own_folder()
+    }
 }
 
 /// A process without others.
@@ -73,19 +155,17 @@ pub trait Members: Team {
         self.owner(piece) == self.rank()
     }
 
-    /// The message of member `from`, which others need not give, on every member.
+    /// What every member has, in the order of the members, on all.
     ///
     /// # Errors
     /// [`TeamError`] if a member is gone.
-    fn broadcast(&self, from: usize, message: Option<Vec<u8>>) -> Result<Vec<u8>, TeamError> {
-        let tree = Tree::new(self, from);
-        let message = match (tree.above(), message) {
-            (None, message) => message.unwrap_or_default(),
-            (Some(above), _) => self.receive(above)?,
+    fn gathered(&self, own: Vec<u8>) -> Result<Vec<Vec<u8>>, TeamError> {
+        let mut own = Some(own);
+        let of = |from: usize| {
+            let message = if from == self.rank() { own.take() } else { None };
+            self.broadcast(from, message)
         };
-        // The largest branch first, so that it begins early.
-        tree.below().into_iter().rev().try_for_each(|below| self.send(below, &message))?;
-        Ok(message)
+        (0..self.size()).map(of).collect()
     }
 
     /// Merges what every member has, along a fixed tree: on member `to` the whole, elsewhere
@@ -262,6 +342,17 @@ mod tests {
                     assert_eq!(whole, (0..size as u8).collect::<Vec<_>>(), "{rank} of {size}");
                 }
             }
+        }
+    }
+
+    #[test]
+    fn all_get_what_every_member_has() {
+        for size in 1..=5 {
+            let all: Vec<Vec<u8>> = (0..size).map(|rank| vec![rank as u8; rank]).collect();
+            let found = each(size, |team| {
+                team.gathered(vec![team.rank() as u8; team.rank()]).expect("sends")
+            });
+            assert!(found.iter().all(|found| *found == all), "{found:?}");
         }
     }
 

@@ -1,0 +1,162 @@
+use super::*;
+use crate::team::Members;
+use std::cell::Cell;
+use std::thread::{scope, spawn};
+
+fn job(name: &str) -> Fingerprint {
+    Fingerprint::of(&[("job", &name)])
+}
+
+fn joined(folder: &Path, rank: usize, count: usize) -> FolderTeam<'static> {
+    let shard = Shard::new(rank, count).expect("a shard");
+    match FolderTeam::join(folder, shard, &job("a"), &|| false).expect("joins") {
+        Joined::Member(team) => team,
+        Joined::Finished(_) => panic!("shard {shard} has nothing to do"),
+    }
+}
+
+fn refused(folder: &Path, rank: usize, job: &Fingerprint) -> FolderError {
+    let shard = Shard::new(rank, 2).expect("a shard");
+    FolderTeam::join(folder, shard, job, &|| false).expect_err("is refused")
+}
+
+/// A sum over members and the messages of all, about a piece of work.
+fn work(team: &FolderTeam<'_>, piece: &Fingerprint) -> (Option<u8>, Vec<Vec<u8>>) {
+    team.begin(piece);
+    let own = 1 << team.rank();
+    let sum = team
+        .reduce(1, own, |sum| vec![*sum], |bytes| Ok(bytes[0]), |sum, part| *sum += part)
+        .expect("adds");
+    (sum, team.gathered(vec![own]).expect("tells"))
+}
+
+#[test]
+fn members_that_come_late_die_and_come_again_find_the_same() {
+    let folder = tempfile::tempdir().unwrap();
+    let (first, second) = (job("first"), job("second"));
+    let all = [vec![1], vec![2], vec![4]];
+    // The last one dies after it has told what it found of the first piece, and comes again.
+    let dying = {
+        let folder = folder.path().to_owned();
+        let first = first.clone();
+        spawn(move || work(&joined(&folder, 2, 3), &first))
+    };
+    let [one, two] = [0, 1].map(|rank| {
+        let (folder, pieces) = (folder.path().to_owned(), [first.clone(), second.clone()]);
+        spawn(move || {
+            let team = joined(&folder, rank, 3);
+            pieces.map(|piece| {
+                let found = work(&team, &piece);
+                team.end(&piece).expect("is told");
+                found
+            })
+        })
+    });
+    assert_eq!(dying.join().expect("works"), (None, all.to_vec()));
+    let last = joined(folder.path(), 2, 3);
+    let again = [&first, &second].map(|piece| work(&last, piece));
+    assert_eq!(again, [(None, all.to_vec()), (None, all.to_vec())]);
+    assert_eq!(one.join().expect("works"), [(None, all.to_vec()), (None, all.to_vec())]);
+    let sum = Some(7);
+    assert_eq!(two.join().expect("works"), [(sum, all.to_vec()), (sum, all.to_vec())]);
+    // Messages stay until the last one is past them.
+    assert!(last.about(&first.0).is_dir() && last.about(&second.0).is_dir());
+    last.end(&first).expect("is told");
+    assert!(!last.about(&first.0).exists() && last.about(&second.0).is_dir());
+}
+
+#[test]
+fn work_that_is_finished_is_told_to_those_that_wait_and_to_those_that_come() {
+    let folder = tempfile::tempdir().unwrap();
+    scope(|threads| {
+        let waiting = threads.spawn(|| {
+            let error = joined(folder.path(), 1, 2).receive(0).expect_err("ends");
+            error.to_string()
+        });
+        let team = joined(folder.path(), 0, 2);
+        team.begin(&job("piece"));
+        team.send(1, b"never read").expect("is said");
+        assert!(team.about(&job("piece").0).is_dir());
+        team.finish(b"found").expect("is told");
+        assert_eq!(waiting.join().unwrap(), "rank 0 of the team: the job is finished");
+        assert!(team.is_finished() && !team.folder.join(MESSAGES).exists());
+    });
+    let shard = Shard::new(1, 2).unwrap();
+    let late = FolderTeam::join(folder.path(), shard, &job("a"), &|| false);
+    assert!(matches!(&late, Ok(Joined::Finished(found)) if found == b"found"), "{late:?}");
+}
+
+#[test]
+fn who_does_something_else_or_the_same_twice_at_once_is_refused() {
+    let folder = tempfile::tempdir().unwrap();
+    let first = joined(folder.path(), 0, 2);
+    let other = refused(folder.path(), 1, &job("b")).to_string();
+    assert!(other.contains("another job"), "{other}");
+    let twice = refused(folder.path(), 0, &job("a")).to_string();
+    assert!(twice.starts_with("shard 0/2 is at work already"), "{twice}");
+    drop(first);
+    let count = Shard::new(0, 3).unwrap();
+    let other = FolderTeam::join(folder.path(), count, &job("a"), &|| false);
+    assert!(matches!(other, Err(FolderError::Other { .. })), "{other:?}");
+    // A refused one leaves nothing that refuses others.
+    joined(folder.path(), 1, 2);
+}
+
+#[test]
+fn who_says_something_else_than_before_is_refused() {
+    let folder = tempfile::tempdir().unwrap();
+    joined(folder.path(), 0, 2).send(1, b"one").expect("is said");
+    let again = joined(folder.path(), 0, 2);
+    let error = again.send(1, b"two").expect_err("is refused").to_string();
+    assert!(error.contains("something else before"), "{error}");
+    // The count goes on all the same.
+    again.send(1, b"two").expect("is said");
+    assert_eq!(again.broadcast(0, Some(vec![1])), Ok(vec![1]));
+    drop(again);
+    // What all could have heard stands.
+    let again = joined(folder.path(), 0, 2);
+    assert_eq!(again.broadcast(0, Some(vec![2])), Ok(vec![1]));
+    drop(again);
+    let told = joined(folder.path(), 1, 2).agree("else").expect_err("is told").to_string();
+    assert!(told.contains("works on something else"), "{told}");
+}
+
+#[test]
+fn a_failure_reaches_those_that_wait_and_ends_with_the_next_attempt() {
+    let folder = tempfile::tempdir().unwrap();
+    let team = joined(folder.path(), 0, 2);
+    let other = joined(folder.path(), 1, 2);
+    other.send(0, b"one").expect("is said");
+    other.fail("no disk").expect("is told");
+    drop(other);
+    assert_eq!(team.receive(1), Ok(b"one".to_vec()), "what was said before is heard");
+    let told = team.receive(1).expect_err("is told").to_string();
+    assert_eq!(told, "rank 1 of the team: it failed: no disk");
+    team.fail("as the other one").expect("is told");
+    let asked = Cell::new(0);
+    let cancelled = || asked.replace(asked.get() + 1) > 3;
+    drop(team);
+    // Failures of an earlier attempt end nobody, whoever comes first.
+    let shard = Shard::new(0, 2).unwrap();
+    let Ok(Joined::Member(team)) = FolderTeam::join(folder.path(), shard, &job("a"), &cancelled)
+    else {
+        panic!("does not join")
+    };
+    assert_eq!(team.receive(1), Ok(b"one".to_vec()));
+    // It waits until the user stops it.
+    let told = team.receive(1).expect_err("is stopped").to_string();
+    assert!(told.contains("interrupted") && asked.get() == 5, "{told} after {asked:?}");
+}
+
+#[test]
+fn a_member_that_fails_before_it_said_anything_may_do_something_else() {
+    let folder = tempfile::tempdir().unwrap();
+    joined(folder.path(), 0, 2).fail("a wrong option").expect("is told");
+    let shard = Shard::new(0, 2).unwrap();
+    let other = FolderTeam::join(folder.path(), shard, &job("b"), &|| false);
+    assert!(matches!(other, Ok(Joined::Member(_))), "{other:?}");
+    // A folder whose place does not exist is refused, as other outputs are.
+    let nowhere = folder.path().join("no/such");
+    let nowhere = FolderTeam::join(&nowhere, shard, &job("a"), &|| false);
+    assert!(matches!(nowhere, Err(FolderError::Io { .. })), "{nowhere:?}");
+}
