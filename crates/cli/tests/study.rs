@@ -25,6 +25,11 @@ tables:
       - {label: BH1, fit: {method: block_hadamard, training: {epochs: 2, rate: 0.01}}}
 ";
 
+/// [`RECIPE`] with the first table compared with one of its rows.
+pub(crate) fn compared_recipe() -> String {
+    RECIPE.replacen("  - title: Up and gate", "    against: [rotor]\n  - title: Up and gate", 1)
+}
+
 /// The rows of a report without the times.
 pub(crate) fn rows(report: &Value) -> Vec<Value> {
     let mut rows = report["rows"].as_array().unwrap().clone();
@@ -301,4 +306,46 @@ fn report_renders_a_finished_run_again() {
     w.fails("report other.json", 1, &["not a saved report"]);
     w.write("out/report.json", "{\"schema\": 1}");
     w.fails("report out", 1, &["report"]);
+}
+
+#[test]
+fn rows_are_compared_item_by_item_with_one_that_the_recipe_names() {
+    let w = Workshop::new();
+    w.write("tiny.yaml", compared_recipe());
+    let shown = w.ok("run -r tiny.yaml -o out");
+    assert!(shown.contains("Nested layers: difference from rotor"), "{shown}");
+    let report = w.json("out/report.json");
+    let pairs = report["pairs"].as_array().unwrap();
+    assert_eq!(pairs.len(), 2, "one other method on two sets of layers");
+    for (pair, layers) in pairs.iter().zip([1, 2]) {
+        assert_eq!((&pair["method"], &pair["against"]), (&"LR2-closed".into(), &"rotor".into()));
+        assert_eq!(pair["layers"].as_array().unwrap().len(), layers);
+        // The mean over items and seeds is the difference of the rows' means.
+        let of = |method: &str, task: usize, metric: &str| -> f64 {
+            let rows = report["rows"].as_array().unwrap().iter();
+            let own = rows.filter(|row| row["method"] == method && row["layers"] == pair["layers"]);
+            let values = own.map(|row| {
+                let metrics = row["results"][task]["metrics"].as_array().unwrap();
+                let own = metrics.iter().find(|own| own["name"] == metric).unwrap();
+                own["value"].as_f64().unwrap()
+            });
+            values.sum::<f64>() / 2.0
+        };
+        for (task, name, metric) in
+            [(0, "text", "nll_nats_per_token"), (1, "multiple_choice", "acc")]
+        {
+            let mut differences = pair["differences"].as_array().unwrap().iter();
+            let own =
+                differences.find(|own| own["task"] == name && own["metric"] == metric).unwrap();
+            let difference = own["difference"].as_f64().unwrap();
+            let expected = of("LR2-closed", task, metric) - of("rotor", task, metric);
+            assert!((difference - expected).abs() < 1e-9, "{metric}: {difference}, {expected}");
+        }
+    }
+    // Resumed, the scores of items are read.
+    let again = w.run("run -r tiny.yaml -o out");
+    assert!(!again.stderr.contains("evaluating"), "{}", again.stderr);
+    assert_eq!(w.json("out/report.json")["pairs"], report["pairs"]);
+    w.write("wrong.yaml", compared_recipe().replace("[rotor]", "[rotors]"));
+    w.fails("run -r wrong.yaml -o other", 3, &["tables[0].against", "rotors"]);
 }

@@ -63,6 +63,73 @@ pub fn compare(results: &[TaskResult], others: &[TaskResult]) -> Vec<Comparison>
     pairs.flat_map(|(result, other)| of_task(result, other)).collect()
 }
 
+/// Scores of the items of a task in one metric, which outlive its result.
+#[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
+#[serde(deny_unknown_fields)]
+pub struct ItemScores {
+    task: String,
+    filter: String,
+    metric: String,
+    /// By item; none where a model has no score.
+    scores: Vec<Option<f64>>,
+}
+
+impl ItemScores {
+    /// Those of results, in each metric that items have.
+    #[must_use]
+    pub fn of(results: &[TaskResult]) -> Vec<Self> {
+        let of_task = |result: &TaskResult| {
+            let scores = |((filter, metric), scores): ((&str, &str), BTreeMap<usize, f64>)| {
+                let items = scores.last_key_value().map_or(0, |(last, _)| last + 1);
+                Self {
+                    task: result.task.clone(),
+                    filter: filter.to_owned(),
+                    metric: metric.to_owned(),
+                    scores: (0..items).map(|item| scores.get(&item).copied()).collect(),
+                }
+            };
+            values(result).into_iter().map(scores).collect::<Vec<_>>()
+        };
+        results.iter().flat_map(of_task).collect()
+    }
+
+    /// Compares several pairs of models, such as two methods with several seeds: pairs are the
+    /// items, each with the means over the models. The interval is that of other items, not of
+    /// other seeds.
+    ///
+    /// # Panics
+    /// If there are not as many models as others.
+    #[must_use]
+    #[track_caller]
+    pub fn compared(models: &[&[Self]], others: &[&[Self]]) -> Vec<Comparison> {
+        assert_eq!(models.len(), others.len(), "pairs of models");
+        let Some(first) = models.first() else { return Vec::new() };
+        let both = first.iter().filter_map(|own| {
+            let is_own = |other: &&Self| {
+                (&other.task, &other.filter, &other.metric) == (&own.task, &own.filter, &own.metric)
+            };
+            let all = |of: &[&'_ [Self]]| -> Option<Vec<Vec<Option<f64>>>> {
+                let one = |of: &&[Self]| Some(of.iter().find(is_own)?.scores.clone());
+                of.iter().map(one).collect()
+            };
+            let (models, others) = (all(models)?, all(others)?);
+            let mean = |of: &[Vec<Option<f64>>], item: usize| -> Option<f64> {
+                let of_item = of.iter().map(|scores| scores.get(item).copied().flatten());
+                let scores = of_item.collect::<Option<Vec<f64>>>()?;
+                Some(scores.iter().sum::<f64>() / scores.len() as f64)
+            };
+            let pair = |item| Some((mean(&models, item)?, mean(&others, item)?));
+            let pairs: Vec<(f64, f64)> = (0..own.scores.len()).filter_map(pair).collect();
+            let compared = || of_pairs(&own.task, &own.filter, &own.metric, &pairs);
+            // Means of several models are no answers.
+            let without_answers = |of| Comparison { only_one: None, mcnemar_p: None, ..of };
+            let is_one = models.len() == 1;
+            (pairs.len() > 1).then(|| if is_one { compared() } else { without_answers(compared()) })
+        });
+        both.collect()
+    }
+}
+
 /// Scores of an item by filter, index of the item, and metric.
 type Values<'a> = BTreeMap<(&'a str, &'a str), BTreeMap<usize, f64>>;
 
@@ -152,6 +219,25 @@ mod tests {
         assert_eq!(one.mcnemar_p, Some(1.0));
         let numbers = compare(&[result(&[0.5, 0.2])], &[result(&[0.1, 0.2])]);
         assert_eq!((numbers[0].only_one, numbers[0].mcnemar_p), (None, None));
+    }
+
+    #[test]
+    fn several_models_pair_by_the_means_of_their_items() {
+        let scores = |values: &[f64]| ItemScores::of(&[result(values)]);
+        let (a, b) = (scores(&[1.0, 0.0, 1.0]), scores(&[0.0, 0.0, 1.0]));
+        let (c, d) = (scores(&[0.0, 1.0, 1.0]), scores(&[1.0, 1.0, 1.0]));
+        let found = ItemScores::compared(&[&a, &b], &[&c, &d]);
+        let [one] = found.as_slice() else { panic!("{found:?}") };
+        // Means 0.5, 0, 1 and 0.5, 1, 1.
+        assert_eq!((one.items, one.metric.as_str()), (3, "acc"));
+        assert!((one.difference + 1.0 / 3.0).abs() < 1e-12, "{one:?}");
+        assert_eq!(one.mcnemar_p, None, "means are no answers");
+        // One model each is what results give.
+        let alone = ItemScores::compared(&[&a], &[&c]);
+        assert_eq!(alone, compare(&[result(&[1.0, 0.0, 1.0])], &[result(&[0.0, 1.0, 1.0])]));
+        let json = serde_json::to_string(&a).unwrap();
+        assert_eq!(serde_json::from_str::<Vec<ItemScores>>(&json).unwrap(), a);
+        assert!(ItemScores::compared(&[], &[]).is_empty());
     }
 
     #[test]

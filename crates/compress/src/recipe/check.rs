@@ -97,6 +97,13 @@ fn check_table<C: Kind>(index: usize, table: &Table) -> Result<(), Wrong> {
             format!("has two rows named {}; give them labels", shown(label)),
         );
     }
+    if let Some(label) = table.against.iter().find(|label| !labels.contains(label)) {
+        let reason = format!("names {}, and no row has this label", shown(label));
+        return wrong(key("against"), reason);
+    }
+    if let Some(label) = repeated(&table.against) {
+        return wrong(key("against"), format!("has {} twice", shown(label)));
+    }
     for (row, method) in table.methods.iter().enumerate() {
         if let Err(error) = method.fit.check_size(method.size) {
             return wrong(key(&format!("methods[{row}].size")), format!("is wrong: {error}"));

@@ -85,6 +85,9 @@ pub struct Table {
     pub heal: Option<Vec<Healing>>,
     /// The rows.
     pub methods: Vec<Row>,
+    /// Labels of rows with which all others are compared, item by item.
+    #[serde(default, skip_serializing_if = "Vec::is_empty")]
+    pub against: Vec<String>,
 }
 
 /// One row of a table.

@@ -14,6 +14,7 @@ impl Report {
     #[must_use]
     pub fn document(&self) -> Document {
         let mut blocks: Vec<Block> = self.result_tables().into_iter().map(Block::Table).collect();
+        blocks.extend(self.pair_tables().into_iter().map(Block::Table));
         blocks.extend(figures(self).into_iter().map(Block::Figure));
         blocks.extend(self.group_tables().into_iter().map(Block::Table));
         let table = self.run_table();

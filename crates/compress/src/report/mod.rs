@@ -6,6 +6,7 @@
 mod document;
 mod figures;
 mod headline;
+mod pairs;
 mod quality;
 mod summary;
 mod table;
@@ -15,7 +16,7 @@ mod tests;
 
 pub use summary::Summary;
 
-use linwright_evaluate::{ParameterCounts, TaskResult};
+use linwright_evaluate::{Comparison, ParameterCounts, TaskResult};
 use linwright_ops::SiteId;
 use linwright_report::ReportError;
 use linwright_run::Provenance;
@@ -42,6 +43,9 @@ pub struct Report {
     pub curves: Vec<Curve>,
     /// Fit error of each site.
     pub layer_errors: Vec<LayerError>,
+    /// Differences of methods, item by item.
+    #[serde(default, skip_serializing_if = "Vec::is_empty")]
+    pub pairs: Vec<Pair>,
     /// Provenance.
     pub provenance: Provenance,
     /// Notes for the reader: fallbacks taken, overlaps of data, rows left out.
@@ -155,6 +159,21 @@ pub struct Curve {
     pub target_power: f64,
     /// Losses by step.
     pub points: Vec<CurvePoint>,
+}
+
+/// Two methods on the same layers, item by item, with the means over the seeds.
+#[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
+pub struct Pair {
+    /// Table, as in [`Row::comparison`].
+    pub comparison: String,
+    /// Method, as in [`Row::method`].
+    pub method: String,
+    /// The other method.
+    pub against: String,
+    /// Edited layers.
+    pub layers: Vec<usize>,
+    /// Differences, in each metric that items have.
+    pub differences: Vec<Comparison>,
 }
 
 /// Fit error of one site.

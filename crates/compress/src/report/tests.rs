@@ -177,6 +177,7 @@ fn sample() -> Report {
         rows,
         curves,
         layer_errors,
+        pairs: Vec::new(),
         provenance: provenance(),
         notes: vec!["BH1: 128 blocks do not leave 4 x 4 each; 64 blocks were used.".to_owned()],
     }

@@ -13,13 +13,13 @@ use crate::methods::FitReport;
 use crate::pipeline::{Context, Edited, SiteOutcome, apply};
 use crate::plan::Plan;
 use crate::recipe::{Recipe, Row as RecipeRow, Table};
-use crate::report::{Curve, LayerError, MacCounts, Row, SiteSpeed};
+use crate::report::{Curve, LayerError, MacCounts, Pair, Row, SiteSpeed};
 use crate::{CompressError, times};
-use linwright_evaluate::{EvaluationError, ParameterCounts};
+use linwright_evaluate::{EvaluationError, ItemScores, ParameterCounts};
 use linwright_measure::timing::time_beside;
 use linwright_model::WindowsError;
 use linwright_ops::{Examples, LinearSlot, Network, Op, Sites};
-use linwright_run::{Fingerprint, Monitor, PieceKey, RunDirectory, RunError, Shard};
+use linwright_run::{Fingerprint, Monitor, PieceKey, RunDirectory, RunError, Shard, StoreError};
 use linwright_tensor::parallel;
 use serde::de::DeserializeOwned;
 use serde::{Deserialize, Serialize};
@@ -83,6 +83,8 @@ pub struct Findings {
     pub curves: Vec<Curve>,
     /// Fit errors of sites.
     pub layer_errors: Vec<LayerError>,
+    /// Differences of methods, item by item.
+    pub pairs: Vec<Pair>,
 }
 
 /// A study that cannot finish.
@@ -108,6 +110,12 @@ pub enum StudyError {
     Run(#[from] RunError),
 }
 
+impl From<StoreError> for StudyError {
+    fn from(error: StoreError) -> Self {
+        Self::Run(error.into())
+    }
+}
+
 impl From<MoleculeStudyError> for StudyError {
     fn from(error: MoleculeStudyError) -> Self {
         Self::Molecules(Box::new(error))
@@ -126,6 +134,9 @@ impl From<ImageStudyError> for StudyError {
 struct Cell {
     row: Row,
     sites: Vec<SiteOutcome>,
+    /// Scores of items, if methods are compared by them.
+    #[serde(default, skip_serializing_if = "Vec::is_empty")]
+    items: Vec<ItemScores>,
 }
 
 /// Identifies a run: recipe, model, calibration and evaluation data.
@@ -177,9 +188,14 @@ pub fn run<C, E: Serialize, T: Trial>(
         monitor.step("evaluating the dense model");
         trial.scores(trial.network(), monitor)
     })?;
-    let mut findings =
-        Findings { baseline, rows: Vec::new(), curves: Vec::new(), layer_errors: Vec::new() };
-    let (mut known, mut total) = (0, 0);
+    let mut findings = Findings {
+        baseline,
+        rows: Vec::new(),
+        curves: Vec::new(),
+        layer_errors: Vec::new(),
+        pairs: Vec::new(),
+    };
+    let (mut known, mut total, mut items) = (0, 0, Vec::new());
     for &seed in &recipe.seeds {
         let examples = trial.examples(seed)?;
         let cells = cells_of(&recipe.tables, seed);
@@ -191,15 +207,51 @@ pub fn run<C, E: Serialize, T: Trial>(
             if !is_own && !directory.pieces().contains(&PieceKey::new(CELL, spec.print())) {
                 continue;
             }
-            let cell = one_cell(spec, trial, examples.as_ref(), directory, monitor)?;
+            let mut cell = one_cell(spec, trial, examples.as_ref(), directory, monitor)?;
+            items.push(std::mem::take(&mut cell.items));
             findings.add(cell, spec.table, spec.row);
             known += 1;
         }
     }
     Ok(match known == total {
-        true => Outcome::Complete(findings),
+        true => {
+            let all = recipe.tables.iter().flat_map(|table| pairs(table, &findings.rows, &items));
+            findings.pairs = all.collect();
+            Outcome::Complete(findings)
+        }
         false => Outcome::Part { known, total },
     })
+}
+
+/// The differences of a table, for rows with the scores of their items.
+fn pairs(table: &Table, rows: &[Row], items: &[Vec<ItemScores>]) -> Vec<Pair> {
+    let mut found = Vec::new();
+    for against in &table.against {
+        for layers in &table.layers {
+            // One for each seed, in order.
+            let of = |method: &str| -> Vec<&[ItemScores]> {
+                let all = rows.iter().zip(items);
+                let own = all.filter(|(row, _)| {
+                    (&row.comparison, &*row.method, &row.layers) == (&table.title, method, layers)
+                });
+                own.map(|(_, items)| items.as_slice()).collect()
+            };
+            let others = of(against);
+            for method in table.methods.iter().map(RecipeRow::label) {
+                let differences = ItemScores::compared(&of(&method), &others);
+                if method != *against && !differences.is_empty() {
+                    found.push(Pair {
+                        comparison: table.title.clone(),
+                        method,
+                        against: against.clone(),
+                        layers: layers.clone(),
+                        differences,
+                    });
+                }
+            }
+        }
+    }
+    found
 }
 
 /// The cells of tables with one seed, in order.
@@ -252,8 +304,22 @@ impl CellSpec<'_> {
 
     /// Identifies the cell.
     fn print(&self) -> Fingerprint {
-        let (plan, label) = (self.plan(), self.row.label());
-        Fingerprint::of(&[("cell", &plan), ("table", &self.table.title), ("label", &label)])
+        let (plan, label, title) = (self.plan(), self.row.label(), &self.table.title);
+        // Cells of older runs have no scores of items.
+        match self.has_items() {
+            true => Fingerprint::of(&[
+                ("cell", &plan),
+                ("table", title),
+                ("label", &label),
+                ("has", &"scores of items"),
+            ]),
+            false => Fingerprint::of(&[("cell", &plan), ("table", title), ("label", &label)]),
+        }
+    }
+
+    /// Whether its items are compared with those of other methods.
+    fn has_items(&self) -> bool {
+        !self.table.against.is_empty()
     }
 }
 
@@ -281,6 +347,7 @@ fn one_cell<T: Trial>(
             "{label} on layers {layers:?}, seed {seed}: evaluating ({number} of {all})"
         ));
         let results = trial.scores(&edited.network, monitor)?;
+        let items = if spec.has_items() { ItemScores::of(&results) } else { Vec::new() };
         let targets: Vec<&SiteOutcome> = edited.sites.iter().filter(|site| !site.heals).collect();
         let errors = targets.iter().map(|site| site.fit.relative_error);
         let seconds = edited.sites.iter().map(|site| site.fit.seconds).sum();
@@ -299,6 +366,7 @@ fn one_cell<T: Trial>(
                 speed: None,
             },
             sites: edited.sites.into_iter().map(without_time).collect(),
+            items,
         })
     })?;
     cell.row.seconds = times::get(directory.pieces(), &print).map_err(RunError::from)?;

@@ -172,6 +172,7 @@ tables:
     methods:
       - {fit: {method: rotor}}
       - {label: LR4, fit: {method: low_rank}, size: {rank: 4}}
+    against: [LR4]                    # rows with which all others are compared, item by item; none by default
 ```
 
 Of a small network on labelled images, as in `recipes/mnist-cnn.yaml`; `calibration.images` tells it apart:

@@ -125,7 +125,7 @@ fn report(
     findings: Findings,
     provenance: Provenance,
 ) -> Report {
-    let Findings { baseline, rows, curves, layer_errors } = findings;
+    let Findings { baseline, rows, curves, layer_errors, pairs } = findings;
     Report {
         schema: SCHEMA,
         title: opened.recipe().title.clone(),
@@ -135,6 +135,7 @@ fn report(
         rows,
         curves,
         layer_errors,
+        pairs,
         notes: [opened.model_notes(), notes].concat(),
     }
 }
