@@ -110,7 +110,7 @@ pub struct FileTask {
     pub summary: &'static str,
     /// Options that it reads besides limit and beginning-of-sequence token.
     pub reads: &'static [TaskOption],
-    /// Whether its items are divided into validation and test; running text is all validation.
+    /// See [`TaskEntry::is_divided`].
     pub is_divided: bool,
     /// Reads the data file and builds the task.
     pub open: OpenTask,

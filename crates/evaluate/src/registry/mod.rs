@@ -119,7 +119,8 @@ pub trait TaskEntry: Sync {
         self.name() == name
     }
 
-    /// Whether its items are divided into validation and test; running text is all validation.
+    /// Whether its items must be divided into validation and test. Otherwise text that is one
+    /// document, or joined, is all validation.
     fn is_divided(&self) -> bool {
         true
     }
@@ -152,7 +153,7 @@ pub trait TaskEntry: Sync {
         let open = || Ok::<_, EvaluationError>(self.open(request, options)?.single()?);
         match self.is_divided() {
             true => parts::by_leaving_out(open, shuffle),
-            false => Ok(Parts { validation: open()?, test: None }),
+            false => parts::where_there_are_several(open, shuffle),
         }
     }
 }

@@ -7,7 +7,7 @@ use crate::{EvaluationError, Task, first_fifth};
 pub struct Parts {
     /// Validation: the first fifth of the items.
     pub validation: Box<dyn Task>,
-    /// Test: the rest; none for running text, which is all validation.
+    /// Test: the rest; none for running text of one document, or few, which is all validation.
     pub test: Option<Box<dyn Task>>,
 }
 
@@ -43,6 +43,20 @@ pub(crate) fn divided(
     shuffle: Option<u64>,
 ) -> Result<(Vec<usize>, Vec<usize>), RegistryError> {
     first_fifth(count, shuffle).ok_or(RegistryError::TooFew { count })
+}
+
+/// Parts of text if it has documents to divide; otherwise all of it is validation.
+pub(super) fn where_there_are_several(
+    open: impl Fn() -> Result<Box<dyn Task>, EvaluationError>,
+    shuffle: Option<u64>,
+) -> Result<Parts, EvaluationError> {
+    let mut whole = open()?;
+    // A single document would have no interval.
+    let is_enough = first_fifth(whole.items().len(), shuffle).is_some_and(|(own, _)| own.len() > 1);
+    if whole.leave_out(&[]) && is_enough {
+        return by_leaving_out(open, shuffle);
+    }
+    Ok(Parts { validation: whole, test: None })
 }
 
 /// Parts of a task that can leave out items.

@@ -7,7 +7,7 @@ use crate::jobs::{
     CutOptions, Division, EvaluationOptions, Failure, Job, Outcome, Session, SlotOptions,
 };
 pub(crate) use run::left_nothing;
-pub(in crate::jobs) use run::{Opened, grid};
+pub(in crate::jobs) use run::{Items, Opened, grid};
 use schemars::JsonSchema;
 use serde::{Deserialize, Serialize};
 use std::path::PathBuf;
@@ -35,6 +35,8 @@ pub struct Sweep {
     /// the order of the file].
     #[schemars(extend("x-value" = "SEED"))]
     pub shuffle: Option<u64>,
+    /// Evaluate cells on all items, and test none: for the costs of all cells, not for the best one.
+    pub no_split: bool,
     /// Evaluate each cell separately: slower, same results.
     pub no_share: bool,
     /// Title of the report.
@@ -56,6 +58,7 @@ impl Default for Sweep {
             evaluation: EvaluationOptions::default(),
             metric: None,
             shuffle: None,
+            no_split: false,
             no_share: false,
             title: "Sweep".to_owned(),
             output: None,
@@ -67,7 +70,8 @@ impl Default for Sweep {
 impl Job for Sweep {
     const VERB: &str = "sweep";
     const ABOUT: &str = "Reduce weights of each layer to each of several sizes, evaluate every \
-        combination on the validation items of a task, and the best one on its test items.\n\n\
+        combination on the validation items of a task, and the best one on its test items: the \
+        first fifth of the items, and the others. A text that is one document is not split.\n\n\
         Run the same command again to resume.";
     const DIVISION: Division = Division::Merged;
     const MEASURED: &'static [&'static str] =

@@ -5,7 +5,7 @@ use crate::jobs::outcome::{text, write_pages};
 use crate::jobs::saving::write_beside;
 use crate::jobs::source::{OpenModel, open_model};
 use crate::jobs::store;
-use crate::jobs::tasks::{check_tasks, cost, open_parts};
+use crate::jobs::tasks::{check_tasks, cost, open_one, open_parts};
 use crate::jobs::{
     CutOptions, EvaluationOptions, Failure, Job, Outcome, Session, SlotOptions, measured, shards,
 };
@@ -24,16 +24,28 @@ pub(in crate::jobs) struct Opened {
     pub(in crate::jobs) parts: Parts,
 }
 
+/// The items that choose.
+#[derive(Clone, Copy)]
+pub(in crate::jobs) enum Items {
+    /// A fifth, in the order of the file or drawn with a seed; the others test.
+    Fifth(Option<u64>),
+    /// All, and none tests.
+    All,
+}
+
 impl Opened {
     pub(in crate::jobs) fn new(
         model: &str,
         asked: &EvaluationOptions,
-        shuffle: Option<u64>,
+        items: Items,
         session: &mut Session<'_>,
     ) -> Result<Self, Failure> {
         asked.check_text_field(&[])?;
         // Errors in tasks are reported before a model is loaded.
-        let parts = open_parts(asked, shuffle, session)?;
+        let parts = match items {
+            Items::Fifth(shuffle) => open_parts(asked, shuffle, session)?,
+            Items::All => Parts { validation: open_one(asked, &[], session)?, test: None },
+        };
         let model = open_model(model, session)?;
         check_tasks([parts.validation.as_ref()], &model)?;
         Ok(Self { model, parts })
@@ -95,10 +107,21 @@ pub(in crate::jobs) fn grid(slots: &SlotOptions, cut: &CutOptions) -> Result<Gri
     })
 }
 
+/// The items that choose the best cell.
+fn items(job: &Sweep) -> Result<Items, Failure> {
+    match (job.no_split, job.shuffle) {
+        (false, shuffle) => Ok(Items::Fifth(shuffle)),
+        (true, None) => Ok(Items::All),
+        (true, Some(_)) => {
+            Err(Failure::usage("--no-split leaves nothing to --shuffle").hint("give one of them"))
+        }
+    }
+}
+
 pub(super) fn run(job: &Sweep, session: &mut Session<'_>) -> Result<Outcome, Failure> {
     if job.dry_run {
         let grid = grid(&job.slots, &job.cut)?;
-        let opened = Opened::new(&job.model, &job.evaluation, job.shuffle, session)?;
+        let opened = Opened::new(&job.model, &job.evaluation, items(job)?, session)?;
         let cells = places(&grid, &opened.model.loaded.decoder)?.len() * grid.sizes.len();
         return opened.cost(cells, &job.evaluation, session);
     }
@@ -134,7 +157,7 @@ pub(crate) enum Swept {
 pub(crate) fn swept(job: &Sweep, session: &mut Session<'_>) -> Result<Swept, Failure> {
     shards::output_of(session, job.output.as_deref())?;
     let grid = grid(&job.slots, &job.cut)?;
-    let opened = Opened::new(&job.model, &job.evaluation, job.shuffle, session)?;
+    let opened = Opened::new(&job.model, &job.evaluation, items(job)?, session)?;
     let store = store::open(job.cut.cache.as_deref(), job.cut.no_cache, session)?;
     places(&grid, &opened.model.loaded.decoder)?;
     let mut work = opened.work(&job.evaluation, job.metric.as_deref(), &store)?;
