@@ -31,7 +31,8 @@ pub(crate) struct Shared {
     #[arg(short, long, global = true, action = ArgAction::Count, conflicts_with = "quiet")]
     pub(crate) verbose: u8,
     /// Do one of N shares of the work, counted from 0, and keep it in --output; `linwright merge`
-    /// makes the result of all. Commands with a store share that.
+    /// makes the result of all. Shards of commands with a store share that; those of compress,
+    /// search and compose wait for each other, and the first one writes --output.
     #[arg(long, global = true, value_name = "i/N", value_parser = Shard::from_str)]
     pub(crate) shard: Option<Shard>,
     /// Do the job together with the other ranks of MPI: `mpirun -n 4 linwright --mpi compress ...`.

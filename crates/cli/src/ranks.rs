@@ -65,6 +65,10 @@ fn work(cli: Cli, ranks: &Ranks) -> Result<(), Failure> {
     match verb.division {
         Division::Whole => Err(refused(&verb.words())),
         Division::Exchanged => run_with(job.as_ref(), &shared, ranks),
+        Division::Together => match ranks.rank() {
+            0 => run(job.as_ref(), &own),
+            _ => outcome(job.as_ref(), &own, &Alone).map(drop),
+        },
         Division::Shared => {
             outcome(job.as_ref(), &own, &Alone)?;
             at_last(ranks, || run(job.as_ref(), &shared))

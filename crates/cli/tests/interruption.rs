@@ -15,7 +15,7 @@ use std::sync::OnceLock;
 const PLAN: &str = "compress model --method rotor --epochs 25 --targets query,key,value \
                     --dataset calibration.jsonl --num-tokens 1500 --seq-len 64";
 
-fn signal(child: &Child, name: &str) {
+pub(crate) fn signal(child: &Child, name: &str) {
     let sent = Command::new("kill").arg(name).arg(child.id().to_string()).status().unwrap();
     assert!(sent.success(), "kill {name}");
 }

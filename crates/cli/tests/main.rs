@@ -19,6 +19,7 @@ mod doctor;
 mod encoders;
 mod eval;
 mod examples;
+mod exchange;
 mod export;
 mod failures;
 mod families;

@@ -86,6 +86,33 @@ fn shards_of_ranks_are_merged_by_the_first() {
 }
 
 #[test]
+fn ranks_of_a_search_exchange_through_the_folder_of_its_output() {
+    let w = Workshop::new();
+    w.write("many.jsonl", w.text("questions.jsonl").repeat(20));
+    for (line, files) in [
+        (
+            "search model --lname fc_in,fc_out --questions many.jsonl --dataset calibration.jsonl \
+             --num-tokens 1500 --seq-len 64 --threads 1",
+            ["model.safetensors", "decisions.jsonl", "report.html"],
+        ),
+        (
+            "compose model --lname fc_in,fc_out --rate 9,5,3 --text text.jsonl --window 64 --threads 1",
+            ["edits.json", "result.json", "recipe.yaml"],
+        ),
+    ] {
+        let folder = line.split(' ').next().unwrap();
+        w.ok(&format!("{line} -o {folder}"));
+        let output = format!("{folder}-ranks");
+        let told = ranks(&w, 3, &format!("{line} -o {output}")).succeeded(line);
+        assert!(!told.contains("has done its part"), "the first rank prints: {told}");
+        for file in files {
+            let [alone, ranks] = [folder, &output].map(|of| w.read(&format!("{of}/{file}")));
+            assert!(alone == ranks, "{line}: {file}");
+        }
+    }
+}
+
+#[test]
 fn what_is_not_divided_is_refused_once_before_any_work() {
     let w = Workshop::new();
     for (args, code, words) in [

@@ -1,7 +1,7 @@
 //! Jobs divided over several processes: what is merged has the bytes of a single one.
 
 use crate::recipes::{JOBS, differences};
-use crate::study::RECIPE;
+use crate::study::compared_recipe;
 use crate::workshop::Workshop;
 use serde_json::Value;
 use std::fs;
@@ -105,7 +105,7 @@ fn spectra_are_divided_over_the_matrices() {
 #[test]
 fn a_study_is_divided_over_its_cells() {
     let w = Workshop::new();
-    w.write("tiny.yaml", RECIPE);
+    w.write("tiny.yaml", compared_recipe());
     w.ok("run -r tiny.yaml -o whole");
     shards(&w, "run -r tiny.yaml", &[0, 1], 2);
     w.ok("merge part0 part1 -o merged");

@@ -16,6 +16,7 @@ last=0
 for argument in "$@"; do
     case "$argument" in
     --array=*) last="${argument#--array=0-}"; last="${last%%%*}" ;;
+    --ntasks=*) export SLURM_NTASKS="${argument#--ntasks=}" ;;
     esac
 done
 for task in $(seq "$last" -1 0); do
@@ -24,11 +25,22 @@ done
 echo "10$number;cluster"
 "#;
 
-/// Runs a script where sbatch is the stand-in.
+/// Runs the tasks of a job at the same time.
+const SRUN: &str = r#"#!/usr/bin/env bash
+shift
+for task in $(seq 0 $((SLURM_NTASKS - 1))); do
+    SLURM_PROCID="$task" "$@" &
+    pids+=("$!")
+done
+for pid in "${pids[@]}"; do wait "$pid" || exit; done
+"#;
+
+/// Runs a script where sbatch and srun are stand-ins.
 #[allow(clippy::disallowed_methods, reason = "shells find their programs by PATH")]
 fn submitted(w: &Workshop, script: &str) -> String {
     std::fs::create_dir(w.path("bin")).unwrap();
     w.write("bin/sbatch", SBATCH);
+    w.write("bin/srun", SRUN);
     w.write("submit.sh", script);
     let ours = Path::new(env!("CARGO_BIN_EXE_linwright")).parent().unwrap();
     let path = format!(
@@ -38,7 +50,7 @@ fn submitted(w: &Workshop, script: &str) -> String {
         std::env::var("PATH").unwrap_or_default()
     );
     let done = Command::new("bash")
-        .args(["-c", "chmod +x bin/sbatch && bash submit.sh"])
+        .args(["-c", "chmod +x bin/* && bash submit.sh"])
         .current_dir(w.path(""))
         .env("PATH", path)
         .env("SLURM_CPUS_PER_TASK", "1")
@@ -119,6 +131,37 @@ fn shards_of_a_store_share_it_and_the_same_command_finishes_it() {
     assert_eq!(idle, 1, "the shards computed all layers, the last command none: {told:?}");
     w.ok("attribute fisher whole");
     assert_eq!(differences(&w, "whole", "store"), [""; 0]);
+}
+
+#[test]
+fn shards_that_wait_for_each_other_are_the_tasks_of_one_job() {
+    let w = Workshop::new();
+    let line = "compress model --keep 0.5 --dataset calibration.jsonl --num-tokens 1500";
+    let script = w.ok(&format!("slurm --shards 3 --sbatch=--nodes=3 {line} -o out --threads 1"));
+    let here = w.path("").canonicalize().unwrap();
+    let expected = "#!/usr/bin/env bash
+# 3 shards of a job of linwright, which wait for each other, as the tasks of a job of Slurm.
+# Run it again after a failure: it goes on where it stopped.
+set -euo pipefail
+cd HERE
+mkdir -p out.shards
+job=\"$(sbatch --parsable --job-name=linwright-compress --ntasks=3 --requeue \\
+    --output=out.shards/%j.log --nodes=3 << 'SHARDS'
+#!/usr/bin/env bash
+export SRUN_CPUS_PER_TASK=\"${SLURM_CPUS_PER_TASK:-1}\"
+exec srun --kill-on-bad-exit=1 bash -c 'exec linwright compress model --keep=0.5 --dataset=calibration.jsonl --num-tokens=1500 --output=out --threads=1 \\
+    --shard=\"$SLURM_PROCID/3\"'
+SHARDS
+)\"
+echo \"job $job\"
+";
+    let expected = expected.replace("HERE", &here.display().to_string());
+    assert_eq!(script.trim_end(), expected.trim_end());
+    w.ok(&format!("{line} --threads 1 -o whole"));
+    let said = submitted(&w, &script);
+    assert_eq!(said.trim(), "job 101;cluster");
+    assert_eq!(differences(&w, "whole", "out"), [""; 0]);
+    w.fails(&format!("slurm --shards 3 --at-once 2 {line} -o r"), 2, &["wait for each other"]);
 }
 
 #[test]

@@ -35,7 +35,7 @@ pub struct Context<'a> {
     pub components: Option<&'a Store>,
     /// The file for the operators of a network larger than memory: one layer is in memory.
     pub shelf: Option<&'a Shelf>,
-    /// The processes that apply the plan together, of which the first alone has stores.
+    /// The processes that apply the plan together: the first alone has stores, or all share one.
     pub team: &'a dyn Team,
 }
 

@@ -44,6 +44,11 @@ pub(crate) fn get(store: &Store, fingerprint: &Fingerprint) -> Result<Option<Fit
     Ok(Some(fit))
 }
 
+/// Whether there is a finished fit; its content is not verified.
+pub(crate) fn has(store: &Store, fingerprint: &Fingerprint) -> bool {
+    store.contains(&key(fingerprint))
+}
+
 /// Stores the finished fit of a site.
 ///
 /// # Errors

@@ -11,6 +11,7 @@ use linwright_measure::capture::Bounds;
 use linwright_model::tokenizer::Tokenizer;
 use linwright_model::{Split, Transformer, TransformerConfig, Windows};
 use linwright_ops::{Op, SiteId, Sites};
+use linwright_run::team::{Alone, Team, ThreadTeam};
 use linwright_run::{Fingerprint, Monitor, Silent, Store};
 use linwright_tensor::RngKey;
 use serde_json::json;
@@ -77,13 +78,14 @@ struct Parts {
 
 /// How a search runs.
 #[derive(Clone, Copy)]
-struct How {
+struct How<'t> {
     shares: bool,
     state_bytes: usize,
     delta: f64,
+    team: &'t dyn Team,
 }
 
-const FAST: How = How { shares: true, state_bytes: 1 << 20, delta: 0.0 };
+const FAST: How<'static> = How { shares: true, state_bytes: 1 << 20, delta: 0.0, team: &Alone };
 
 impl Parts {
     fn new(kind: &str) -> Self {
@@ -100,7 +102,7 @@ impl Parts {
         Self { model, tokenizer, task, splits, sites, candidates }
     }
 
-    fn work<'a>(&'a self, how: How, store: &'a Store) -> Work<'a> {
+    fn work<'a>(&'a self, how: How<'a>, store: &'a Store) -> Work<'a> {
         Work {
             model: &self.model,
             tokenizer: &self.tokenizer,
@@ -113,19 +115,48 @@ impl Parts {
             state_bytes: how.state_bytes,
             print: Fingerprint::of(&[("delta", &how.delta)]),
             store,
+            team: how.team,
         }
     }
 
-    fn by_task(&self, how: How) -> Solution {
+    fn by_task(&self, how: How<'_>) -> Solution {
         self.resumed(how, &Store::none(), &mut Silent).unwrap()
+    }
+
+    /// What the first of so many members finds, by right answers and by perplexity.
+    fn by_team(&self, size: usize) -> [Solution; 2] {
+        let members = ThreadTeam::of(size);
+        std::thread::scope(|scope| {
+            let work = members.into_iter().map(|team| {
+                scope.spawn(move || {
+                    let how = How { team: &team, ..FAST };
+                    let by_task = self.found_by_task(how, &Store::none(), &mut Silent).unwrap();
+                    (by_task, self.found_by_text(how, 1.02))
+                })
+            });
+            let work: Vec<_> = work.collect();
+            let mut found = work.into_iter().map(|thread| thread.join().expect("a member works"));
+            let (by_task, by_text) = found.next().expect("there is a first member");
+            assert!(found.all(|(by_task, by_text)| by_task.is_none() && by_text.is_none()));
+            [by_task, by_text].map(|found| found.expect("the first member gets a solution"))
+        })
     }
 
     fn resumed(
         &self,
-        how: How,
+        how: How<'_>,
         store: &Store,
         monitor: &mut dyn Monitor,
     ) -> Result<Solution, CompressError> {
+        Ok(self.found_by_task(how, store, monitor)?.expect("a process alone gets a solution"))
+    }
+
+    fn found_by_task(
+        &self,
+        how: How<'_>,
+        store: &Store,
+        monitor: &mut dyn Monitor,
+    ) -> Result<Option<Solution>, CompressError> {
         let target = Target::Task {
             task: &self.task,
             splits: &self.splits,
@@ -136,14 +167,19 @@ impl Parts {
         search(&self.work(how, store), &target, &self.candidates, monitor)
     }
 
-    fn by_text(&self, how: How, growth: f64) -> Solution {
+    fn by_text(&self, how: How<'_>, growth: f64) -> Solution {
+        self.found_by_text(how, growth).expect("a process alone gets a solution")
+    }
+
+    fn found_by_text(&self, how: How<'_>, growth: f64) -> Option<Solution> {
         let row = |i: usize| format!("row {i} tells of {} and {}", i * 7, i * i);
         let rows: Vec<String> = (0..40).map(row).collect();
         let rows: Vec<&str> = rows.iter().map(String::as_str).collect();
         let windows = |rows: &[&str]| TextWindows::new(rows, &self.tokenizer, 16).unwrap();
         let (first, rest) = rows.split_at(12);
         let target = Target::Text { search: &windows(first), test: &windows(rest), growth };
-        search(&self.work(how, &Store::none()), &target, &self.candidates, &mut Silent).unwrap()
+        let store = Store::none();
+        search(&self.work(how, &store), &target, &self.candidates, &mut Silent).unwrap()
     }
 }
 
@@ -180,6 +216,32 @@ fn shortcuts_and_kept_states_change_no_decision_by_right_answers() {
         }
     }
     assert!(kept > 3 && kept < all, "{kept} of {all}");
+}
+
+#[test]
+fn a_team_of_any_size_decides_the_same_on_the_same_grounds() {
+    let parts = Parts::new("llama");
+    let grounds = |found: &Solution| -> Vec<_> {
+        found
+            .decisions
+            .iter()
+            .map(|own| (own.site.clone(), own.rank, own.grounds.clone()))
+            .collect()
+    };
+    let alone = [parts.by_task(FAST), parts.by_text(FAST, 1.02)];
+    for size in [2, 3, 5] {
+        let found = parts.by_team(size);
+        for (alone, found) in alone.iter().zip(&found) {
+            assert_eq!(grounds(alone), grounds(found), "{size} members");
+            assert_eq!(
+                serde_json::to_string(&alone.figures).unwrap(),
+                serde_json::to_string(&found.figures).unwrap(),
+                "{size} members"
+            );
+            // The first member did a part of the work.
+            assert!(found.effort.passes < alone.effort.passes, "{size} members");
+        }
+    }
 }
 
 #[test]
@@ -293,7 +355,7 @@ fn metrics_that_count_nothing_are_refused() {
         };
         let store = Store::none();
         let found = search(&parts.work(FAST, &store), &target, &parts.candidates, &mut Silent);
-        found.unwrap_err().to_string()
+        found.expect_err("is refused").to_string()
     };
     let lower = refused("log_loss");
     assert!(lower.contains("log_loss") && lower.contains("--metric"), "{lower}");

@@ -13,6 +13,7 @@ use linwright_data::QuestionSet;
 use linwright_evaluate::{Bos, Hooks, MultipleChoice, Outcome, RunOptions, Subject, evaluate};
 use linwright_model::tokenizer::Tokenizer;
 use linwright_model::{Transformer, TransformerConfig};
+use linwright_run::team::{Alone, Team, ThreadTeam};
 use linwright_run::{Fingerprint, Monitor, RunDirectory, RunError, Silent, Store};
 use linwright_tensor::RngKey;
 use serde_json::json;
@@ -231,7 +232,8 @@ fn a_composition_never_gets_worse_and_its_edits_make_the_model() {
         let folder = tempfile::tempdir().unwrap();
         let print = Fingerprint::of(&[("order", &order)]);
         let directory = RunDirectory::open(&folder.path().join("run"), &print).unwrap();
-        let composed = compose(&work, &grid, order.clone(), &directory, &mut Silent).unwrap();
+        let composed =
+            compose(&work, &grid, order.clone(), (&directory, &Alone), &mut Silent).unwrap();
         assert_eq!(composed.steps.len(), 6);
         let objective = &composed.objective;
         let mut held = Score { metrics: composed.dense.metrics.clone(), ..Score::default() };
@@ -249,7 +251,7 @@ fn a_composition_never_gets_worse_and_its_edits_make_the_model() {
             }
         }
         // The same command again reads what it found.
-        let again = compose(&work, &grid, order, &directory, &mut Silent).unwrap();
+        let again = compose(&work, &grid, order, (&directory, &Alone), &mut Silent).unwrap();
         assert_eq!((again.steps, again.score), (composed.steps.clone(), composed.score.clone()));
         let mut edited = parts.model.clone();
         apply_edits(&mut edited, &composed.edits, &parts.store, &mut Silent).unwrap();
@@ -263,6 +265,39 @@ fn a_composition_never_gets_worse_and_its_edits_make_the_model() {
         found.push(composed.edits.edits.len());
     }
     assert!(found.iter().any(|count| *count > 0), "some cut is accepted");
+}
+
+#[test]
+fn a_team_composes_what_one_process_composes() {
+    let parts = Parts::new("llama");
+    let sizes = vec![Size::Rate(9.0), Size::Rate(5.0), Size::Rate(3.0)];
+    let grid = Grid { sizes, ..grid(Intervention::RankReduction) };
+    let composed = |team: &dyn Team| {
+        let folder = tempfile::tempdir().unwrap();
+        let print = Fingerprint::of(&[("team", &team.size())]);
+        let directory = RunDirectory::open(&folder.path().join("run"), &print).unwrap();
+        compose(&parts.work(true), &grid, None, (&directory, team), &mut Silent).unwrap()
+    };
+    let alone = composed(&Alone);
+    assert!(!alone.edits.edits.is_empty() && alone.test.is_some(), "some cut is accepted");
+    // More members than sizes: the last one evaluates nothing.
+    for size in [2, 4] {
+        let members = ThreadTeam::of(size);
+        std::thread::scope(|scope| {
+            let composed = &composed;
+            let work = members.into_iter().map(|team| scope.spawn(move || composed(&team)));
+            let work: Vec<_> = work.collect();
+            for (rank, thread) in work.into_iter().enumerate() {
+                let found = thread.join().expect("a member works");
+                assert_eq!((&found.steps, &found.score), (&alone.steps, &alone.score), "{rank}");
+                let json = |test: &Option<_>| serde_json::to_value(test).unwrap();
+                match rank {
+                    0 => assert_eq!(json(&found.test), json(&alone.test)),
+                    _ => assert!(found.test.is_none()),
+                }
+            }
+        });
+    }
 }
 
 #[test]

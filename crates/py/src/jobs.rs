@@ -57,6 +57,7 @@ fn described(verb: &Verb) -> Value {
         "writes_model": verb.writes_model,
         "has_shards": verb.division.has_shards(),
         "shares_output": verb.division == Division::Shared,
+        "waits": verb.division.waits(),
         "options": fields,
     })
 }

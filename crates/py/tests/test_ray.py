@@ -87,6 +87,17 @@ def test_shards_of_a_store_share_it(cluster: Any) -> None:
     assert computed.to_dict()["computed"] == 0, "the shards computed all layers"
 
 
+def test_shards_that_wait_for_each_other_exchange_what_they_find(cluster: Any, monkeypatch: pytest.MonkeyPatch) -> None:
+    options: dict[str, Any] = {"model": "pocket", "dataset": "pocket", "num_tokens": 4000, "keep": 0.5}
+    linwright.compress(**options, output="whole")
+    found = linwright.ray.run(linwright.compress, shards=3, memory_bytes=1 << 28, output="out", **options)
+    assert contents("out") == contents("whole") and "model.safetensors" in contents("whole")
+    assert found.to_dict()["summary"], "the result is that of the first shard"
+    monkeypatch.setattr(linwright.ray, "ROOM_SECONDS", 3.0)
+    with pytest.raises(linwright.ResourceError, match="4 shards of compress wait for each other"):
+        linwright.ray.run(linwright.compress, shards=4, memory_bytes=1 << 28, output="more", **options)
+
+
 def test_wrong_usage_is_told_before_any_work() -> None:
     with pytest.raises(linwright.UsageError, match="generate is not divided"):
         linwright.ray.run(linwright.generate, shards=2, model="pocket", prompt="Mila", output="a")

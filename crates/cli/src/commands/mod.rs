@@ -159,6 +159,7 @@ pub(crate) fn outcome(
     let session = console.session().with_shard(shard).with_team(team);
     let mut session = if shared.json { session.without_report() } else { session };
     let outcome = job.run(&mut session);
+    drop(session);
     console.finish();
     outcome
 }

@@ -18,7 +18,8 @@ const MAX_SHARDS: u64 = 1001;
 ///
 /// Shards work in result.json.shards, or in the store of a job that has one: folders that all
 /// nodes must share. Run the script again after a failure: shards that are done compute nothing,
-/// others go on where they stopped.
+/// others go on where they stopped. Shards of compress, search and compose wait for each other, so
+/// that they are the tasks of one job, which srun starts at once.
 #[derive(Debug, Args)]
 #[command(verbatim_doc_comment)]
 pub(crate) struct SlurmArgs {
@@ -28,7 +29,7 @@ pub(crate) struct SlurmArgs {
     /// Largest number of shards that run at once [default: as many as Slurm starts].
     #[arg(long, alias = "at_once", value_parser = clap::value_parser!(u64).range(1..))]
     at_once: Option<u64>,
-    /// An option of sbatch for shards and merge, such as --sbatch=--partition=long; may be given
+    /// An option of sbatch for all that is submitted, such as --sbatch=--partition=long; may be given
     /// more than once.
     #[arg(long, value_name = "OPTION", allow_hyphen_values = true)]
     sbatch: Vec<String>,
@@ -86,10 +87,17 @@ impl SlurmArgs {
         };
         let verb = Verb::named(job.verb()).filter(|verb| verb.division.has_shards());
         let verb = verb.ok_or_else(|| undivided(job.verb()))?;
-        if verb.division == Division::Merged && job.options().contains_key("force") {
+        if verb.division != Division::Shared && job.options().contains_key("force") {
             return Err(
-                Failure::usage("--force: a merge replaces nothing").hint("remove the output first")
+                Failure::usage("--force: shards replace nothing").hint("remove the output first")
             );
+        }
+        if verb.division.waits() && self.at_once.is_some() {
+            return Err(Failure::usage(format!(
+                "--at-once: shards of {} wait for each other",
+                verb.words()
+            ))
+            .hint("all must run at the same time: leave it out"));
         }
         if cli.shared.shard.is_some() {
             return Err(Failure::usage("--shard: the script says which shard each task does"));
@@ -101,6 +109,11 @@ impl SlurmArgs {
         let given = arguments(job.as_ref());
         let arguments = given.iter().filter(|a| !is_output(a)).map(|a| quoted(a)).collect();
         Ok(Divided { verb, arguments, output, shards, shared: cli.shared })
+    }
+
+    /// What stands after the options of sbatch.
+    fn own_options(&self) -> String {
+        self.sbatch.iter().map(|option| format!(" {}", quoted(option))).collect()
     }
 
     /// The number of shards, also if it stands after the job's own options, and the job.
@@ -153,14 +166,14 @@ fn folder_of(output: &str) -> String {
 
 /// The script.
 fn script(divided: &Divided, args: &SlurmArgs, folder: &Path) -> String {
+    if divided.verb.division.waits() {
+        return script_at_once(divided, args, folder);
+    }
     let Divided { verb, arguments, output, shards, shared } = divided;
     let (last, name, words) = (shards - 1, verb.name, verb.words());
-    let threads = match shared.threads {
-        0 => "\"${SLURM_CPUS_PER_TASK:-0}\"".to_owned(),
-        threads => threads.to_string(),
-    };
+    let threads = threads(shared);
     let at_once = args.at_once.map_or_else(String::new, |count| format!("%{count}"));
-    let own: String = args.sbatch.iter().map(|option| format!(" {}", quoted(option))).collect();
+    let own = args.own_options();
     let shards_folder = quoted(&folder_of(output));
     let folder = quoted(&folder.display().to_string());
     let (job, output) = ([&[words][..], arguments].concat().join(" "), quoted(output));
@@ -193,5 +206,41 @@ MERGE
 )\"
 echo \"array $array, then merge $merge\"
 "
+    )
+}
+
+/// Threads of a task.
+fn threads(shared: &Shared) -> String {
+    match shared.threads {
+        0 => "\"${SLURM_CPUS_PER_TASK:-0}\"".to_owned(),
+        threads => threads.to_string(),
+    }
+}
+
+/// The script of shards that wait for each other: the tasks of one job.
+fn script_at_once(divided: &Divided, args: &SlurmArgs, folder: &Path) -> String {
+    let Divided { verb, arguments, output, shards, shared } = divided;
+    let (name, threads, own) = (verb.name, threads(shared), args.own_options());
+    let job = [&[verb.words()][..], arguments].concat().join(" ");
+    let shards_folder = quoted(&folder_of(output));
+    let folder = quoted(&folder.display().to_string());
+    format!(
+        "#!/usr/bin/env bash
+# {shards} shards of a job of linwright, which wait for each other, as the tasks of a job of Slurm.
+# Run it again after a failure: it goes on where it stopped.
+set -euo pipefail
+cd {folder}
+mkdir -p {shards_folder}
+job=\"$(sbatch --parsable --job-name=linwright-{name} --ntasks={shards} --requeue \\
+    --output={shards_folder}/%j.log{own} << 'SHARDS'
+#!/usr/bin/env bash
+export SRUN_CPUS_PER_TASK=\"${{SLURM_CPUS_PER_TASK:-1}}\"
+exec srun --kill-on-bad-exit=1 bash -c 'exec linwright {job} --threads={threads} \\
+    --shard=\"$SLURM_PROCID/{shards}\"'
+SHARDS
+)\"
+echo \"job $job\"
+",
+        job = job.replace('\'', "'\\''"),
     )
 }

@@ -12,11 +12,13 @@ use super::sweep::{
 use super::{Kept, Variant};
 use crate::methods::MethodSpec;
 use crate::plan::{Edit, Plan, SlotSet};
-use crate::study::{StudyError, finished_cell};
+use crate::study::{CELL, StudyError, finished_cell};
 use crate::{CompressError, Size};
 use linwright_evaluate::TaskResult;
 use linwright_ops::Sites;
-use linwright_run::{Fingerprint, Monitor, RunDirectory};
+use linwright_run::team::{Members, Team, TeamError};
+use linwright_run::{Fingerprint, Monitor, PieceKey, RunDirectory, Store};
+use linwright_tensor::parallel;
 use serde::{Deserialize, Serialize};
 
 /// One place of a composition.
@@ -87,7 +89,8 @@ pub fn fingerprint(work: &Work<'_>, grid: &Grid, order: Option<&[Place]>) -> Fin
 }
 
 /// Composes cuts of a grid in the given order of places, or that of the grid. Finished parts are
-/// read from the directory.
+/// read from the directory. The members of a team, each with a directory of its own, evaluate
+/// different sizes; the first one alone tests the composition.
 ///
 /// # Errors
 /// [`StudyError`].
@@ -95,7 +98,7 @@ pub fn compose(
     work: &Work<'_>,
     grid: &Grid,
     order: Option<Vec<Place>>,
-    directory: &RunDirectory,
+    (directory, team): (&RunDirectory, &dyn Team),
     monitor: &mut dyn Monitor,
 ) -> Result<Composed, StudyError> {
     let order = match order {
@@ -103,6 +106,9 @@ pub fn compose(
         None => places(grid, work.model)?,
     };
     check(&order, work)?;
+    let what = fingerprint(work, grid, Some(&order));
+    let what = format!("{} with {}", what.0, parallel::instruction_set());
+    team.agree(&what).map_err(CompressError::Team)?;
     let dense = dense(work, work.validation, directory, monitor)?;
     let objective = Objective::of(&dense, work.metric)?;
     let mut composed = Composed {
@@ -115,10 +121,13 @@ pub fn compose(
         test: None,
     };
     let mut accepted = Variant::default();
+    // Members skip the same steps: those that one of them has finished.
+    let shared = team.shared_store().map(Store::at);
     for place in order {
         let candidates = variants(&place, grid, work.model, work.store)?;
         let print = Fingerprint::of(&[("place", &place), ("edits", &composed.edits)]);
-        let step = finished_cell(directory, &print, || {
+        team.begin(&print);
+        let compute = || {
             let layer =
                 place.layer.map_or("all layers".to_owned(), |layer| format!("layer {layer}"));
             monitor.step(&format!("{layer}: {}", place.lname.name()));
@@ -126,11 +135,15 @@ pub fn compose(
                 ops: accepted.ops.iter().chain(&variant.ops).cloned().collect(),
                 ..Variant::default()
             };
-            let stacked: Vec<Variant> =
-                candidates.iter().map(|(_, _, variant)| on_top(variant)).collect();
+            let own = candidates.iter().enumerate().filter(|(index, _)| team.owns(*index));
+            let stacked: Vec<Variant> = own.map(|(_, (_, _, variant))| on_top(variant)).collect();
             let record = Record { directory, print: &print };
             let score = |result| Score::beside(&composed.dense, &result);
-            let found = work.evaluate(work.validation, &stacked, record, monitor, score)?;
+            let own = match stacked.is_empty() {
+                true => Vec::new(),
+                false => work.evaluate(work.validation, &stacked, record, monitor, score)?,
+            };
+            let found = all_scores(own, candidates.len(), team)?;
             let tried = candidates.iter().zip(found).map(|((size, kept, _), score)| Trial {
                 size: *size,
                 kept: kept.clone(),
@@ -139,7 +152,12 @@ pub fn compose(
             let tried: Vec<Trial> = tried.collect();
             let accepted = choose(&tried, &composed.objective, &composed.score);
             Ok(Step { place: place.clone(), tried, accepted })
-        })?;
+        };
+        let step = match &shared {
+            Some(store) => store.finished(&PieceKey::new(CELL, print.clone()), compute)?,
+            None => finished_cell(directory, &print, compute)?,
+        };
+        team.end(&print).map_err(CompressError::Team)?;
         if let Some(index) = step.accepted {
             let (size, _, variant) = &candidates[index];
             accepted.ops.extend(variant.ops.iter().cloned());
@@ -147,6 +165,9 @@ pub fn compose(
             composed.edits.edits.push(edit(&place, grid, *size));
         }
         composed.steps.push(step);
+    }
+    if team.rank() > 0 {
+        return Ok(composed);
     }
     if let (Some(test), false) = (work.test, accepted.ops.is_empty()) {
         let print = Fingerprint::of(&[("test", &composed.edits)]);
@@ -157,6 +178,27 @@ pub fn compose(
         })?);
     }
     Ok(composed)
+}
+
+/// The scores of all sizes, of which each member of the team has its own.
+fn all_scores(own: Vec<Score>, sizes: usize, team: &dyn Team) -> Result<Vec<Score>, CompressError> {
+    if team.size() == 1 {
+        return Ok(own);
+    }
+    let message = serde_json::to_vec(&own)
+        .map_err(|error| TeamError { rank: team.rank(), reason: error.to_string() })?;
+    let mut all = Vec::new();
+    for (rank, message) in team.gathered(message)?.into_iter().enumerate() {
+        let scores: Vec<Score> = serde_json::from_slice(&message)
+            .map_err(|error| TeamError { rank, reason: error.to_string() })?;
+        all.push(scores.into_iter());
+    }
+    let of = |size: usize| {
+        let rank = team.owner(size);
+        let missing = || TeamError { rank, reason: format!("it has no score of size {size}") };
+        Ok(all[rank].next().ok_or_else(missing)?)
+    };
+    (0..sizes).map(of).collect()
 }
 
 /// Index of the best size, unless it is worse than the model so far.

@@ -75,7 +75,10 @@ impl<'a> GroupJob<'a> {
         context: &Context<'_>,
         monitor: &mut dyn Monitor,
     ) -> Result<Found, CompressError> {
+        let piece = self.piece();
+        context.team.begin(&piece);
         if let Some(fits) = self.stored(context)? {
+            context.team.end(&piece)?;
             return Ok(Found::All(fits));
         }
         let captures = match text {
@@ -108,17 +111,30 @@ impl<'a> GroupJob<'a> {
             Found::All(fits) => return Ok(fits),
             Found::Own(own) => own,
         };
-        let (team, [before, _]) = (context.team, self.places);
+        let (team, [before, _], piece) = (context.team, self.places, self.piece());
+        team.begin(&piece);
         let slots = self.group.slots.iter().zip(&self.prints).zip(own);
         let all = (before..).zip(slots).map(|(number, ((SlotEdit { site, .. }, print), own))| {
             let owner = team.owner(number);
             let fit = shared(team, owner, site, own)?;
-            if let (Some(store), false) = (context.store, team.rank() == owner) {
+            // In a store that all share, whoever is past this finds it there when it comes again.
+            let lacks = |store: &Store| match team.shared_store() {
+                Some(_) => !stored_fit::has(store, print),
+                None => team.rank() != owner,
+            };
+            if let Some(store) = context.store.filter(|store| lacks(store)) {
                 stored_fit::put(store, print, site, &fit)?;
             }
             Ok(fit)
         });
-        all.collect()
+        let fits = all.collect::<Result<_, CompressError>>()?;
+        team.end(&piece)?;
+        Ok(fits)
+    }
+
+    /// Identifies the fits together.
+    fn piece(&self) -> Fingerprint {
+        Fingerprint::of(&[("prints", &self.prints)])
     }
 
     /// Captures the sites for their owners.
@@ -144,14 +160,15 @@ impl<'a> GroupJob<'a> {
         Ok(lockstep.capture_for(edited, &wanted, &owns, monitor)?)
     }
 
-    /// The fits of all sites, if all are in the store of the first member of the team.
+    /// The fits of all sites, if all are in the store of the first member of the team, or in the
+    /// one that all share.
     fn stored(&self, context: &Context<'_>) -> Result<Option<Vec<Fit>>, CompressError> {
         let get = |store: &Store| -> Result<Option<Vec<Fit>>, CompressError> {
             self.prints.iter().map(|print| stored_fit::get(store, print)).collect()
         };
         let team = context.team;
         let known = context.store.map(get).transpose()?.flatten();
-        if team.size() == 1 {
+        if team.size() == 1 || team.shared_store().is_some() {
             return Ok(known);
         }
         let is_known = (team.rank() == 0).then(|| vec![u8::from(known.is_some())]);
@@ -178,8 +195,9 @@ fn shared(
     };
     let message = team.broadcast(from, message)?;
     match own {
-        Some(fit) => Ok(fit),
-        None => stored_fit::of_bytes(&message)
+        // Of members that may start again the message stands: its seconds may be others.
+        Some(fit) if team.shared_store().is_none() => Ok(fit),
+        _ => stored_fit::of_bytes(&message)
             .map_err(|reason| CompressError::Team(TeamError { rank: from, reason })),
     }
 }
@@ -214,10 +232,14 @@ fn fit_site(
     monitor: &mut dyn Monitor,
 ) -> Result<Fit, CompressError> {
     let SiteJob { evidence, slot, edit, seed, print, place: [number, total] } = *job;
-    if let Some(store) = context.store
-        && let Some(fit) = stored_fit::get(store, print)?
-    {
-        return Ok(fit);
+    // What stands in a store that all share, all have been told: until then it is kept apart.
+    let apart = context.team.shared_store().and(context.team.own_folder());
+    let apart = apart.map(|folder| Store::at(&folder));
+    let store = apart.as_ref().or(context.store);
+    for store in store.into_iter().chain(context.store) {
+        if let Some(fit) = stored_fit::get(store, print)? {
+            return Ok(fit);
+        }
     }
     if monitor.interrupted() {
         return Err(CompressError::Interrupted);
@@ -256,7 +278,7 @@ fn fit_site(
         .fit(&problem, &mut Forward(monitor))
         .map_err(|source| CompressError::Fit { site: site.clone(), source })?;
     fit.report.seconds = monitor.seconds() - began;
-    if let Some(store) = context.store {
+    if let Some(store) = store {
         stored_fit::put(store, print, site, &fit)?;
     }
     if let Some(unfinished) = unfinished {

@@ -16,9 +16,12 @@ use linwright_model::Transformer;
 use linwright_model::checkpoint::Sentence;
 use linwright_model::tokenizer::Tokenizer;
 use linwright_ops::{LinearSlot, Network, Shape, SiteId, Sites};
+use linwright_run::team::{Members, Team, TeamError};
 use linwright_run::{Fingerprint, Monitor, PieceKey, Store};
+use linwright_tensor::parallel;
 use serde::{Deserialize, Serialize};
 use std::cell::RefCell;
+use std::collections::BTreeMap;
 
 /// What a search scores.
 pub enum Target<'a> {
@@ -70,8 +73,10 @@ pub struct Work<'a> {
     pub state_bytes: usize,
     /// Identifies everything that decisions depend on.
     pub print: Fingerprint,
-    /// Store of finished decisions.
+    /// Store of finished decisions, which all members of the team share.
     pub store: &'a Store,
+    /// The processes that search together: they score different blocks at once.
+    pub team: &'a dyn Team,
 }
 
 /// Scores that a decision was taken by.
@@ -165,7 +170,8 @@ struct Base {
     right: Vec<usize>,
 }
 
-/// Searches ranks of the slots of a model, from the last one down.
+/// Searches ranks of the slots of a model, from the last one down. The first member of a team alone
+/// tests what is found; the others get nothing.
 ///
 /// # Errors
 /// [`CompressError`]; finished decisions are in the store.
@@ -174,8 +180,9 @@ pub fn search(
     target: &Target<'_>,
     candidates: &dyn Candidates,
     monitor: &mut dyn Monitor,
-) -> Result<Solution, CompressError> {
+) -> Result<Option<Solution>, CompressError> {
     let began = monitor.seconds();
+    work.team.agree(&format!("{} with {}", work.print.0, parallel::instruction_set()))?;
     let shared = RefCell::new(monitor);
     let cancelled = || shared.borrow().interrupted();
     let walk = Walk { work, candidates, monitor: &shared, cancelled: &cancelled };
@@ -187,7 +194,9 @@ pub fn search(
         }
         Target::Text { search, test, growth } => walk.by_text(search, test, *growth),
     }?;
-    solution.effort.seconds = shared.borrow().seconds() - began;
+    if let Some(solution) = &mut solution {
+        solution.effort.seconds = shared.borrow().seconds() - began;
+    }
     work.model.release_scratch();
     Ok(solution)
 }
@@ -223,6 +232,32 @@ type Decide<'d> =
 /// Scores the model with a layer at a rank in a block.
 type Score<'s, T> = dyn FnMut(usize, usize) -> Result<T, CompressError> + 's;
 
+/// A score that members of a team tell each other.
+trait Message: Copy {
+    fn to_bytes(self) -> Vec<u8>;
+    fn of_bytes(bytes: &[u8]) -> Option<Self>;
+}
+
+impl Message for usize {
+    fn to_bytes(self) -> Vec<u8> {
+        (self as u64).to_le_bytes().to_vec()
+    }
+
+    fn of_bytes(bytes: &[u8]) -> Option<Self> {
+        Self::try_from(u64::from_le_bytes(bytes.try_into().ok()?)).ok()
+    }
+}
+
+impl Message for f64 {
+    fn to_bytes(self) -> Vec<u8> {
+        self.to_le_bytes().to_vec()
+    }
+
+    fn of_bytes(bytes: &[u8]) -> Option<Self> {
+        Some(Self::from_le_bytes(bytes.try_into().ok()?))
+    }
+}
+
 struct Walk<'w, 'm> {
     work: &'w Work<'w>,
     candidates: &'w dyn Candidates,
@@ -231,7 +266,7 @@ struct Walk<'w, 'm> {
 }
 
 impl Walk<'_, '_> {
-    fn by_task(&self, by: &ByTask<'_>, test: &dyn Task) -> Result<Solution, CompressError> {
+    fn by_task(&self, by: &ByTask<'_>, test: &dyn Task) -> Result<Option<Solution>, CompressError> {
         let work = self.work;
         let subject = Subject::new(work.model, work.tokenizer)
             .with_max_length(work.max_length)
@@ -249,6 +284,7 @@ impl Walk<'_, '_> {
             let verdict = self.scored(
                 searched,
                 question,
+                blocks.len(),
                 &mut |model, block| right_in(&blocks[block], model, metric, self.cancelled),
                 &mut |right| match work.shares {
                     true => accuracy::decide(&rule, levels, right),
@@ -264,6 +300,9 @@ impl Walk<'_, '_> {
             Ok(Decided { grounds: Grounds::Accuracy(verdict), level, published })
         };
         let (decisions, passes) = self.all(&mut searched, &mut decide)?;
+        if work.team.rank() > 0 {
+            return Ok(None);
+        }
         let mut right = 0;
         for block in &blocks {
             right += right_in(block, &searched, metric, self.cancelled)?;
@@ -280,7 +319,7 @@ impl Walk<'_, '_> {
             found: Box::new(found),
             comparisons,
         };
-        Ok(self.solution(decisions, passes, figures, searched))
+        Ok(Some(self.solution(decisions, passes, figures, searched)))
     }
 
     fn by_text(
@@ -288,7 +327,7 @@ impl Walk<'_, '_> {
         search: &TextWindows,
         test: &TextWindows,
         growth: f64,
-    ) -> Result<Solution, CompressError> {
+    ) -> Result<Option<Solution>, CompressError> {
         let work = self.work;
         let rows = search.rows();
         let mut searched = self.searched(rows);
@@ -306,6 +345,7 @@ impl Walk<'_, '_> {
             let verdict = self.scored(
                 searched,
                 question,
+                blocks,
                 &mut |model, block| search.loss(block, model),
                 &mut |loss| match work.shares {
                     true => perplexity::decide(&bound, levels, loss),
@@ -318,6 +358,9 @@ impl Walk<'_, '_> {
             Ok(Decided { grounds, level, published })
         };
         let (decisions, passes) = self.all(&mut searched, &mut decide)?;
+        if work.team.rank() > 0 {
+            return Ok(None);
+        }
         let found = search.perplexity(&searched, self.cancelled)?;
         self.monitor.borrow_mut().step("both models on the test text");
         let print = Fingerprint::of(&[("search", &work.print), ("test", &accepted(&decisions))]);
@@ -333,7 +376,7 @@ impl Walk<'_, '_> {
             test: test_figures,
             windows: [search.windows(), test.windows()],
         };
-        Ok(self.solution(decisions, passes, figures, searched))
+        Ok(Some(self.solution(decisions, passes, figures, searched)))
     }
 
     /// The unedited model, for search documents of so many tokens.
@@ -360,16 +403,22 @@ impl Walk<'_, '_> {
         })
     }
 
-    /// Decides with a function of scores; the layer is dense afterwards.
-    fn scored<T, V>(
+    /// Decides with a function of scores in so many blocks; the layer is dense afterwards. The
+    /// members of a team score the wanted block and those after it, one each.
+    fn scored<T: Message, V>(
         &self,
         searched: &mut Searched<'_>,
         question: &Question<'_>,
+        blocks: usize,
         score: &mut dyn FnMut(&Searched<'_>, usize) -> Result<T, CompressError>,
         decide: &mut dyn FnMut(&mut Score<'_, T>) -> Result<V, CompressError>,
     ) -> Result<V, CompressError> {
-        let mut now = None;
+        let team = self.work.team;
+        let (mut now, mut known) = (None, BTreeMap::new());
         let verdict = decide(&mut |level, block| {
+            if let Some(found) = known.get(&(level, block)) {
+                return Ok(*found);
+            }
             if (self.cancelled)() {
                 return Err(CompressError::Interrupted);
             }
@@ -379,7 +428,23 @@ impl Walk<'_, '_> {
                 searched.set(question.site, Some(&replacement))?;
                 now = Some(level);
             }
-            score(searched, block)
+            let open = (block..blocks).filter(|block| !known.contains_key(&(level, *block)));
+            let next: Vec<usize> = open.take(team.size()).collect();
+            let own = next.get(team.rank()).map(|own| score(searched, *own)).transpose()?;
+            if team.size() == 1 {
+                return own.ok_or_else(|| CompressError::Search {
+                    reason: format!("there is no block {block} of {blocks}"),
+                });
+            }
+            let all = team.gathered(own.map_or_else(Vec::new, Message::to_bytes))?;
+            for (rank, (block, found)) in next.iter().zip(all).enumerate() {
+                let found = T::of_bytes(&found).ok_or_else(|| TeamError {
+                    rank,
+                    reason: format!("{} bytes are no score", found.len()),
+                })?;
+                known.insert((level, *block), found);
+            }
+            Ok(known[&(level, block)])
         });
         searched.set(question.site, None)?;
         verdict
@@ -411,7 +476,8 @@ impl Walk<'_, '_> {
                 ("site", site),
                 ("accepted", &accepted(&decisions)),
             ]);
-            let decision = work.store.finished(&PieceKey::new(CELL, print), || {
+            work.team.begin(&print);
+            let decision = work.store.finished(&PieceKey::new(CELL, print.clone()), || {
                 let (began, passes) = (self.monitor.borrow().seconds(), searched.passes());
                 let question = Question { index, site, ranks: &ranks };
                 let Decided { grounds, level, published } = decide(searched, &question)?;
@@ -433,6 +499,7 @@ impl Walk<'_, '_> {
                     effort: Effort { passes: searched.passes() - passes, seconds },
                 })
             })?;
+            work.team.end(&print)?;
             self.put_rank(searched, site, decision.rank)?;
             decisions.push(decision);
         }

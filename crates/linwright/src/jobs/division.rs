@@ -9,14 +9,22 @@ pub enum Division {
     Merged,
     /// By shards that share one directory; the same job without a shard finishes it there.
     Shared,
-    /// By processes that run together and exchange what they find, as ranks of MPI do.
+    /// By processes that exchange what they find, through the folder of the output or by MPI.
     Exchanged,
+    /// By processes that exchange what they find, through the folder of the output alone.
+    Together,
 }
 
 impl Division {
-    /// Whether processes that do not know of each other can divide the work.
+    /// Whether the work is divided by shards.
     #[must_use]
     pub fn has_shards(self) -> bool {
-        matches!(self, Self::Merged | Self::Shared)
+        self != Self::Whole
+    }
+
+    /// Whether shards wait for each other, so that all must run at the same time.
+    #[must_use]
+    pub fn waits(self) -> bool {
+        matches!(self, Self::Exchanged | Self::Together)
     }
 }

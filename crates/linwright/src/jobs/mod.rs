@@ -42,6 +42,7 @@ mod slots;
 pub mod source;
 pub(crate) mod store;
 pub(crate) mod tasks;
+mod together;
 mod training;
 pub(crate) mod verb;
 

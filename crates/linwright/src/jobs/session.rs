@@ -16,6 +16,7 @@ use serde_json::{Map, Value, json};
 use std::cell::RefCell;
 use std::ffi::OsString;
 use std::path::{Path, PathBuf};
+use std::rc::Rc;
 
 /// What the program that runs jobs provides.
 #[derive(Clone, Copy)]
@@ -43,7 +44,7 @@ pub struct Session<'a> {
     /// The share of the work that this process does.
     shard: Shard,
     /// The processes that do the job together.
-    team: &'a dyn Team,
+    team: Rc<dyn Team + 'a>,
     /// Directories of shards, whose finished pieces are read.
     sources: Vec<PathBuf>,
     /// Folder of the run: names below it are recorded without it.
@@ -63,7 +64,7 @@ impl<'a> Session<'a> {
             hashed: Vec::new(),
             wants_report: true,
             shard: Shard::WHOLE,
-            team: &Alone,
+            team: Rc::new(Alone),
             sources: Vec::new(),
             folder: None,
             built_in: None,
@@ -78,17 +79,22 @@ impl<'a> Session<'a> {
     }
 
     /// The session of one of several processes that do a job together, and exchange what they find.
-    /// The first alone writes and keeps anything.
+    /// The first alone writes the result.
     #[must_use]
     pub fn with_team(mut self, team: &'a dyn Team) -> Self {
-        self.team = team;
+        self.join(Rc::new(team));
         self
+    }
+
+    /// From now on this process is a member of a team.
+    pub(crate) fn join(&mut self, team: Rc<dyn Team + 'a>) {
+        self.team = team;
     }
 
     /// The processes that do the job together.
     #[must_use]
-    pub fn team(&self) -> &'a dyn Team {
-        self.team
+    pub fn team(&self) -> Rc<dyn Team + 'a> {
+        Rc::clone(&self.team)
     }
 
     /// The session of a program that shows no report, so that none need be made.

@@ -1,6 +1,8 @@
 //! Jobs of any verb.
 
-use super::{Division, Failure, Field, Job, JobError, Outcome, Session, fields, read, schema};
+use super::{
+    Division, Failure, Field, Job, JobError, Outcome, Session, fields, read, schema, together,
+};
 use schemars::Schema;
 use serde_json::{Map, Value};
 use std::fmt::Debug;
@@ -130,7 +132,7 @@ impl<J: Job> AnyJob for J {
             return Err(Failure::usage(format!("--shard: {} is not divided", J::VERB))
                 .hint(format!("these commands are: {able}; a recipe divides its jobs")));
         }
-        if session.team().size() > 1 && J::DIVISION != Division::Exchanged {
+        if session.team().size() > 1 && !J::DIVISION.waits() {
             return Err(Failure::usage(format!("{} exchanges nothing with others", J::VERB))
                 .hint("run it in one process, with --threads"));
         }
@@ -138,7 +140,10 @@ impl<J: Job> AnyJob for J {
             session.record(recipe_of(self), None);
         }
         session.record_inputs(&Job::inputs(self))?;
-        Job::run(self, session)
+        match J::DIVISION.waits() && !session.shard().is_whole() {
+            true => together::run(self, session),
+            false => Job::run(self, session),
+        }
     }
 }
 

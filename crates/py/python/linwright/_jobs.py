@@ -22,6 +22,7 @@ RENAMED = {"eval": "evaluate", "import": "import_model"}
 #: Arguments that every function has beside the options of its job.
 _PROGRESS = "How to tell progress: a function of step, done and total, True for a bar, False for silence."
 _SHARD = "Do one of N shares of the work, as `i/N` counted from 0, into output; merge() makes the result of all."
+_WAITING = "Do one of N shares of the work, as `i/N` counted from 0, while others do theirs; the first writes output."
 
 
 if TYPE_CHECKING:
@@ -99,6 +100,7 @@ class Verb:
         self.about: str = verb["about"]
         self.has_shards: bool = verb["has_shards"]
         self.shares_output: bool = verb["shares_output"]
+        self.waits: bool = verb["waits"]
         self.writes_model: bool = verb["writes_model"]
         self.options = [Option(option) for option in verb["options"]]
 
@@ -126,7 +128,7 @@ class Verb:
         """The documentation: what it does, and a line for each argument."""
         lines = [self.about, "", "Args:"]
         told = [(option.name, option.help) for option in self.options if not (bound and option.takes_model)]
-        told += [("shard", _SHARD)] if self.has_shards else []
+        told += [("shard", _WAITING if self.waits else _SHARD)] if self.has_shards else []
         told.append(("progress", _PROGRESS))
         for name, text in told:
             lines.append(textwrap.fill(

@@ -6,8 +6,9 @@
 
 Each shard is a task, with the cores and the memory that it is given or that a dry run of the job estimates. Shards work in
 `result.json.shards` and the merge writes `result.json`: all nodes must share the folder in which this is called. Shards of a
-job with a store, such as `linwright.attribute.cache`, share that. The result has the bytes of an unsharded run. Shards whose node or process dies run again, on any node, and go on where they stopped;
-so does the whole after an interruption.
+job with a store, such as `linwright.attribute.cache`, share that. Shards of `linwright.compress`, `search` and `compose` wait
+for each other: the cluster must have room for all at once. The result has the bytes of an unsharded run. Shards whose node or
+process dies run again, on any node, and go on where they stopped; so does the whole after an interruption.
 """
 
 from __future__ import annotations
@@ -26,6 +27,9 @@ from ._results import Result
 
 #: Most shards of a job, as for `linwright slurm`.
 MAX_SHARDS = 1001
+
+#: How long shards that wait for each other wait for room for all of them.
+ROOM_SECONDS = 600.0
 
 #: Exit codes that another attempt may not have: failures of files that nodes share, and full memory or disks.
 _PASSING = (1, 5)
@@ -77,19 +81,24 @@ def run(
     if memory_bytes is None:
         memory_bytes = _estimated_bytes(verb, given)
     folder = Path(f"{output}.shards")
-    if not verb.shares_output:
+    is_merged = not (verb.shares_output or verb.waits)
+    if is_merged:
         given.pop("output")
         folder.mkdir(parents=True, exist_ok=True)
     resources = {"num_cpus": 1 if cpus is None else cpus, "memory": memory_bytes}
-    work = _Work(verb, given, folder, shards, resources)
+    if verb.waits and shards == 1:
+        return verb.run(given, None, progress)
     listener = receiver(progress)
+    group = _room(verb, shards, resources, listener) if verb.waits else None
     try:
-        work.finish(retries, listener)
+        _Work(verb, given, folder if is_merged else None, shards, resources, group).finish(retries, listener)
     finally:
         listener.finish()
-    if verb.shares_output:
+        if group is not None:
+            ray.util.remove_placement_group(group)
+    if not is_merged:
         # Finds what shards did, and finishes it.
-        return verb.run(given, None, progress)
+        return verb.run(given, f"0/{shards}" if verb.waits else None, progress)
     merge = next(one for one in VERBS if one.verb == "merge")
     parts = [str(folder / str(index)) for index in range(shards)]
     return merge.run({"directories": parts, "output": output}, None, progress)
@@ -115,6 +124,23 @@ def _options(verb: Verb, options: Mapping[str, Any]) -> dict[str, Any]:
     bound = verb.signature().bind(**options)
     by_name: dict[str, Option] = {option.name: option for option in verb.options}
     return {name: plain(value, by_name[name].key) for name, value in bound.arguments.items() if value is not None}
+
+
+def _room(verb: Verb, shards: int, resources: Mapping[str, Any], listener: Receiver) -> Any:
+    """Room for shards that wait for each other, and so must all run at once."""
+    import ray
+
+    bundle = {name: resources[key] for key, name in (("num_cpus", "CPU"), ("memory", "memory")) if resources[key]}
+    group = ray.util.placement_group([bundle] * shards)
+    listener.step(f"waiting for room for {shards} shards of {verb.name} at once")
+    ready, _ = ray.wait([group.ready()], timeout=ROOM_SECONDS)
+    if ready:
+        return group
+    ray.util.remove_placement_group(group)
+    raise ResourceError(
+        f"{shards} shards of {verb.name} wait for each other, and the cluster has no room for all at once: {bundle} each",
+        "give fewer shards, or less for each",
+    )
 
 
 def _estimated_bytes(verb: Verb, given: Mapping[str, Any]) -> int | None:
@@ -146,7 +172,13 @@ class _Work:
     """The shards of a job as tasks."""
 
     def __init__(
-        self, verb: Verb, given: Mapping[str, Any], folder: Path, shards: int, resources: Mapping[str, Any]
+        self,
+        verb: Verb,
+        given: Mapping[str, Any],
+        folder: Path | None,
+        shards: int,
+        resources: Mapping[str, Any],
+        group: Any,
     ) -> None:
         import ray
 
@@ -154,14 +186,21 @@ class _Work:
         task = ray.remote(max_calls=1, max_retries=0)(_shard)
         self._task = task.options(**resources)
         self._verb, self._given, self._folder, self._shards = verb, dict(given), folder, shards
+        self._group = group
         self._threads = max(1, int(resources["num_cpus"]))
 
     def start(self, index: int) -> Any:
         """Submits a shard."""
         shard = f"{index}/{self._shards}"
-        own = {} if self._verb.shares_output else {"output": str(self._folder / str(index))}
+        own = {} if self._folder is None else {"output": str(self._folder / str(index))}
         given = {**self._given, **own}
-        return self._task.remote(os.getcwd(), self._verb.verb, given, shard, self._threads)
+        task = self._task
+        if self._group is not None:
+            from ray.util.scheduling_strategies import PlacementGroupSchedulingStrategy
+
+            place = PlacementGroupSchedulingStrategy(self._group, placement_group_bundle_index=index)
+            task = task.options(scheduling_strategy=place)
+        return task.remote(os.getcwd(), self._verb.verb, given, shard, self._threads)
 
     def finish(self, retries: int, listener: Receiver) -> None:
         """Waits for all shards, and starts those again that died."""

@@ -3,7 +3,9 @@
 mod run;
 
 use crate::jobs::measured::PROVENANCE;
-use crate::jobs::{CutOptions, EvaluationOptions, Failure, Job, Outcome, Session, SlotOptions};
+use crate::jobs::{
+    CutOptions, Division, EvaluationOptions, Failure, Job, Outcome, Session, SlotOptions,
+};
 use schemars::JsonSchema;
 use serde::{Deserialize, Serialize};
 use std::path::PathBuf;
@@ -50,6 +52,7 @@ impl Job for Compose {
         accepted so far, and keep the best if the metric on validation items does not fall.\n\n\
         Run the same command again to resume. `linwright laser --plan DIR/edits.json` then writes \
         the model.";
+    const DIVISION: Division = Division::Together;
     const MEASURED: &'static [&'static str] = &PROVENANCE;
 
     fn inputs(&self) -> Vec<PathBuf> {

@@ -5,7 +5,7 @@ use crate::jobs::measured;
 use crate::jobs::outcome::text;
 use crate::jobs::saving::write_beside;
 use crate::jobs::store;
-use crate::jobs::sweep::{Opened, grid, left_nothing};
+use crate::jobs::sweep::{Items, Opened, grid, left_nothing};
 use crate::jobs::{Failure, Job, Outcome, Session};
 use linwright_compress::intervention::apply_edits;
 use linwright_compress::intervention::compose::{Composed, best_first, compose, fingerprint};
@@ -23,7 +23,7 @@ const SWEEP_BYTES: u64 = 1 << 28;
 pub(super) fn run(job: &Compose, session: &mut Session<'_>) -> Result<Outcome, Failure> {
     let grid = grid(&job.slots, &job.cut)?;
     let order = job.sweep.as_deref().map(order_of).transpose()?;
-    let opened = Opened::new(&job.model, &job.evaluation, job.shuffle, session)?;
+    let opened = Opened::new(&job.model, &job.evaluation, Items::Fifth(job.shuffle), session)?;
     let known = places(&grid, &opened.model.loaded.decoder)?;
     if job.dry_run {
         return opened.cost(known.len() * grid.sizes.len(), &job.evaluation, session);
@@ -39,11 +39,19 @@ pub(super) fn run(job: &Compose, session: &mut Session<'_>) -> Result<Outcome, F
     let fingerprint = fingerprint(&work, &grid, order.as_deref());
     let own = || Path::new("runs").join(format!("compose-{}", &fingerprint.0[..8]));
     let output = job.output.clone().unwrap_or_else(own);
-    let directory = RunDirectory::open(&output, &fingerprint)?;
-    let composed = compose(&work, &grid, order, &directory, session);
+    let team = session.team();
+    let place = team.own_folder().unwrap_or_else(|| output.clone());
+    let directory = RunDirectory::open(&place, &fingerprint)?;
+    // Where members keep work of their own, results stand in the output all the same.
+    let is_apart = place != output && team.rank() == 0;
+    let _held = is_apart.then(|| RunDirectory::open(&output, &fingerprint)).transpose()?;
+    let composed = compose(&work, &grid, order, (&directory, &*team), session);
     session.tell_damage(directory.pieces());
     session.tell_damage(&store);
     let composed = composed.map_err(|error| left_nothing(&directory, error.into()))?;
+    if team.rank() > 0 {
+        return Ok(Outcome::new(json!({}), Vec::new()));
+    }
     let mut edited = opened.model.loaded.decoder.clone();
     let sites = apply_edits(&mut edited, &composed.edits, &store, session);
     session.tell_damage(&store);

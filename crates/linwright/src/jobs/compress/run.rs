@@ -20,6 +20,8 @@ use linwright_evaluate::{Task, tokens_per_second};
 use linwright_measure::capture::Bounds;
 use linwright_model::Transformer;
 use linwright_model::checkpoint::export::Exported;
+use linwright_run::store::Unfinished;
+use linwright_run::team::Team;
 use linwright_run::{Monitor, Store};
 use serde_json::json;
 
@@ -30,7 +32,8 @@ pub(in crate::jobs) fn run(
     session: &mut Session<'_>,
 ) -> Result<Outcome, Failure> {
     // The first member of a team alone writes.
-    if !job.dry_run && session.team().rank() == 0 {
+    let team = session.team();
+    if !job.dry_run && team.rank() == 0 {
         let inputs = outputs::inputs_of(face, session);
         outputs::directory(&job.output, job.force, &inputs, session)?;
     }
@@ -70,12 +73,18 @@ pub(in crate::jobs) fn run(
     let calibration = calibration.map(|text| compared(text, &tasks, session));
     let calibration = calibration.as_ref();
     let offload = offload.as_ref();
-    let work = Work { model: &model, edits: edits.as_ref(), calibration, tasks: &tasks, offload };
-    if session.team().rank() > 0 {
-        return help(job, &work, session);
+    let (edits, team) = (edits.as_ref(), &*team);
+    let work = Work { model: &model, edits, calibration, tasks: &tasks, offload, team };
+    let shared = team.shared_store().map(Store::at);
+    if team.rank() > 0 {
+        return help(job, &work, &shared.unwrap_or_else(Store::none), session);
     }
-    let unfinished = store::unfinished(face, Some(&job.output), session)?;
-    let pieces = unfinished.path().map_or_else(Store::none, Store::at);
+    let unfinished = match &shared {
+        Some(_) => Unfinished::none(),
+        None => store::unfinished(face, Some(&job.output), session)?,
+    };
+    let own = || unfinished.path().map_or_else(Store::none, Store::at);
+    let pieces = shared.unwrap_or_else(own);
     let done = match allocate_and_fit(job, &work, &pieces, session) {
         Ok(done) => done,
         Err(failure) => return Err(store::tidy(unfinished, failure)),
@@ -112,7 +121,7 @@ fn check_team(job: &Compress, session: &Session<'_>) -> Result<(), Failure> {
     ];
     match undivided.into_iter().find(|(_, is_asked)| *is_asked) {
         Some((what, _)) if session.team().size() > 1 => {
-            Err(Failure::usage(format!("{what} is not divided over processes of MPI"))
+            Err(Failure::usage(format!("{what} is not divided over processes"))
                 .hint("run it in one process, with --threads"))
         }
         _ => Ok(()),
@@ -120,10 +129,14 @@ fn check_team(job: &Compress, session: &Session<'_>) -> Result<(), Failure> {
 }
 
 /// The part of a member of a team that writes nothing.
-fn help(job: &Compress, work: &Work<'_>, session: &mut Session<'_>) -> Result<Outcome, Failure> {
-    let pieces = Store::none();
-    let Decided { edits, .. } = decided(job, work, &pieces, session)?;
-    edited(job, work, &edits, &pieces, session)?;
+fn help(
+    job: &Compress,
+    work: &Work<'_>,
+    pieces: &Store,
+    session: &mut Session<'_>,
+) -> Result<Outcome, Failure> {
+    let Decided { edits, .. } = decided(job, work, &tried_in(pieces, work), session)?;
+    edited(job, work, &edits, pieces, session)?;
     session.finish();
     Ok(Outcome::new(json!({}), Vec::new()))
 }
@@ -166,6 +179,8 @@ struct Work<'a> {
     tasks: &'a [Box<dyn Task>],
     /// Files for what does not stay in memory, if the model is larger.
     offload: Option<&'a Offload>,
+    /// The processes that compress it together.
+    team: &'a dyn Team,
 }
 
 fn allocate_and_fit(
@@ -174,11 +189,20 @@ fn allocate_and_fit(
     pieces: &Store,
     session: &mut Session<'_>,
 ) -> Result<Done, Failure> {
-    let decided = decided(job, work, pieces, session);
+    let decided = decided(job, work, &tried_in(pieces, work), session);
     session.tell_damage(pieces);
     let Decided { edits, allocated, budget } = decided?;
     let done = fit_and_save(job, work, edits, pieces, session)?;
     Ok(Done { allocated, budget, ..done })
+}
+
+/// Where the fits of plans that are tried are kept. Each member of a team tries all of them: none
+/// may find in the store that they share what others were not told.
+fn tried_in(pieces: &Store, work: &Work<'_>) -> Store {
+    match work.team.shared_store().and_then(|_| work.team.own_folder()) {
+        Some(own) => Store::at(&own),
+        None => pieces.clone(),
+    }
 }
 
 /// The edits of a model, and how they were found.
@@ -214,16 +238,12 @@ fn decided(
 }
 
 /// What is known of the original model while its layers are fitted.
-fn context_of<'a, 'b: 'a>(
-    work: &Work<'a>,
-    pieces: &'a Store,
-    session: &Session<'b>,
-) -> Context<'a> {
+fn context_of<'a>(work: &Work<'a>, pieces: &'a Store) -> Context<'a> {
     Context {
         store: pieces.root().is_some().then_some(pieces),
         bounds: work.offload.map_or_else(Bounds::default, Offload::bounds),
         shelf: work.offload.map(|offload| &offload.shelf),
-        team: session.team(),
+        team: work.team,
         ..Context::new(&work.model.loaded.hash)
     }
 }
@@ -236,7 +256,7 @@ fn edited(
     pieces: &Store,
     session: &mut Session<'_>,
 ) -> Result<Edited<Transformer>, CompressError> {
-    let context = context_of(work, pieces, session);
+    let context = context_of(work, pieces);
     let windows = work.calibration.map(|text| &text.windows);
     edits.apply(&work.model.loaded.decoder, windows, &context, job.seed, session)
 }
@@ -251,7 +271,7 @@ fn fit_and_save(
     let Work { model, calibration, tasks, .. } = *work;
     let loaded = &model.loaded;
     let windows = calibration.map(|text| &text.windows);
-    let context = context_of(work, pieces, session);
+    let context = context_of(work, pieces);
     let edited = edited(job, work, &edits, pieces, session);
     session.tell_damage(pieces);
     let mut edited = edited?;

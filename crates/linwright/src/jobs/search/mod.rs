@@ -7,7 +7,7 @@ use super::calibration::{self, CalibrationOptions};
 use super::compress::StoredDType;
 use super::measured::PROVENANCE;
 use super::named::{EditedForms, Names};
-use super::{EvaluationOptions, Failure, Job, Outcome, SavedForm, Session, SlotOptions};
+use super::{Division, EvaluationOptions, Failure, Job, Outcome, SavedForm, Session, SlotOptions};
 use linwright_compress::search::{MAX_GROWTH, Splits};
 use schemars::JsonSchema;
 use serde::{Deserialize, Serialize};
@@ -120,6 +120,7 @@ impl Job for Search {
         documents. `linwright compress --plan DIR/plan.json` fits the same ranks again. Run the same \
         command again to resume.";
     const WRITES_MODEL: bool = true;
+    const DIVISION: Division = Division::Together;
     const MEASURED: &'static [&'static str] = &[
         PROVENANCE[0],
         PROVENANCE[1],

@@ -17,6 +17,8 @@ use linwright_model::checkpoint::export::Exported;
 use linwright_ops::Examples;
 use linwright_report::number::grouped;
 use linwright_report::{Block, html, markdown};
+use linwright_run::store::Unfinished;
+use linwright_run::team::Team;
 use linwright_run::{Fingerprint, Monitor, Store};
 use serde_json::{Value, json};
 
@@ -24,7 +26,8 @@ use serde_json::{Value, json};
 const STATE_BYTES: usize = 1 << 30;
 
 pub(super) fn run(job: &Search, session: &mut Session<'_>) -> Result<Outcome, Failure> {
-    if !job.dry_run {
+    let team = session.team();
+    if !job.dry_run && team.rank() == 0 {
         let inputs = outputs::inputs_of(job, session);
         outputs::directory(&job.output, job.force, &inputs, session)?;
     }
@@ -33,14 +36,22 @@ pub(super) fn run(job: &Search, session: &mut Session<'_>) -> Result<Outcome, Fa
         return dry_run(job, &inputs, session);
     }
     let calibration = inputs.calibration(job, session)?;
-    let unfinished = store::unfinished(job, Some(&job.output), session)?;
-    let pieces = unfinished.path().map_or_else(Store::none, Store::at);
-    let done = match search_and_save(job, &inputs, &calibration, &pieces, session) {
+    let shared = team.shared_store().map(Store::at);
+    let unfinished = match &shared {
+        Some(_) => Unfinished::none(),
+        None => store::unfinished(job, Some(&job.output), session)?,
+    };
+    let own = || unfinished.path().map_or_else(Store::none, Store::at);
+    let pieces = (&shared.unwrap_or_else(own), &*team);
+    let done = match search_and_save(job, &inputs, &calibration, pieces, session) {
         Ok(done) => done,
         Err(failure) => return Err(store::tidy(unfinished, failure)),
     };
     unfinished.finish()?;
-    Ok(outcome(job, &inputs, &done, session))
+    Ok(match done {
+        Some(done) => outcome(job, &inputs, &done, session),
+        None => Outcome::new(json!({}), Vec::new()),
+    })
 }
 
 /// A search whose model is saved.
@@ -54,12 +65,12 @@ fn search_and_save(
     job: &Search,
     inputs: &Inputs,
     calibration: &Calibration,
-    pieces: &Store,
+    (pieces, team): (&Store, &dyn Team),
     session: &mut Session<'_>,
-) -> Result<Done, Failure> {
-    let solution = searched(job, inputs, &calibration.windows, pieces, session);
+) -> Result<Option<Done>, Failure> {
+    let solution = searched(job, inputs, &calibration.windows, (pieces, team), session);
     session.tell_damage(pieces);
-    let solution = solution?;
+    let Some(solution) = solution? else { return Ok(None) };
     let model = &inputs.model;
     let notes = [vec![calibration.record.line()], calibration.notes.clone()].concat();
     let found = solution.found(&inputs.task.id(), &model.loaded.decoder, notes);
@@ -78,17 +89,17 @@ fn search_and_save(
     };
     let files = files(job, &model.place.name, &found)?;
     let saved = saving.write_with(files, &solution.network, model, session)?;
-    Ok(Done { found, saved, result })
+    Ok(Some(Done { found, saved, result }))
 }
 
-/// The decisions and the model that they give.
+/// The decisions and the model that they give, which the first member of the team alone has.
 fn searched(
     job: &Search,
     inputs: &Inputs,
     calibration: &Windows,
-    pieces: &Store,
+    (pieces, team): (&Store, &dyn Team),
     session: &mut Session<'_>,
-) -> Result<Solution, Failure> {
+) -> Result<Option<Solution>, Failure> {
     let loaded = &inputs.model.loaded;
     let model = &loaded.decoder;
     let bounds = Bounds::default();
@@ -113,6 +124,7 @@ fn searched(
         state_bytes: STATE_BYTES,
         print,
         store: pieces,
+        team,
     };
     Ok(search(&work, &inputs.target(job), &candidates, session)?)
 }
