@@ -107,6 +107,27 @@ fn models_compare_document_by_document_and_what_is_the_same_says_so() {
 }
 
 #[test]
+fn a_text_of_several_documents_is_split_and_all_of_it_is_judged_where_asked() {
+    let w = workshop(20);
+    let text = w.text("text.jsonl").lines().next().unwrap().to_owned() + "\n";
+    w.write("many.jsonl", text.repeat(12));
+    w.write("few.jsonl", text.repeat(9));
+    let args = "sweep model --lname fc_in --rate 9 --window 64";
+    let counts = |args: &str| {
+        let sweep = &w.ok_json(args)["sweep"];
+        let of = |part: &Value| part["dense"]["counts"]["items"].as_u64();
+        (of(sweep), of(&sweep["test"]))
+    };
+    assert_eq!(counts(&format!("{args} --text many.jsonl -o split")), (Some(2), Some(10)));
+    assert_eq!(counts(&format!("{args} --text many.jsonl --no-split -o all")), (Some(12), None));
+    // A fifth of few documents is one, which has no interval; joined ones are one document.
+    assert_eq!(counts(&format!("{args} --text few.jsonl -o few")), (Some(9), None));
+    assert_eq!(counts(&format!("{args} --text many.jsonl --join space -o one")), (Some(1), None));
+    let both = format!("{args} --text many.jsonl --no-split --shuffle 1 -o no");
+    assert!(err(&w, &both, 2).contains("--no-split leaves nothing to --shuffle"));
+}
+
+#[test]
 fn a_sweep_leaves_its_files_and_goes_on() {
     let w = workshop(20);
     let args = "sweep model --cache spectra --lname fc_in,out_proj --rate 9,5 --questions q.jsonl --shuffle 3 -o run";

@@ -10,7 +10,9 @@ import subprocess
 import sys
 import threading
 import time
+from concurrent.futures import ThreadPoolExecutor
 from pathlib import Path
+from typing import Any
 
 import numpy as np
 import pytest
@@ -189,6 +191,20 @@ def test_shards_merge_to_the_same_result(pocket: linwright.Model) -> None:
     merged = linwright.merge(["shard0", "shard1"], output="merged.json")
     whole = pocket.evaluate(text="pocket", limit=20)
     assert merged["results"].to_dict() == whole["results"].to_dict()
+
+
+def test_shards_that_wait_for_each_other_make_one_model(pocket: linwright.Model) -> None:
+    options: dict[str, Any] = {"keep": 0.5, "dataset": "pocket", "num_tokens": 2000, "progress": False}
+    pocket.compress(**options, output="whole")
+
+    def shard(index: int) -> linwright.Result:
+        return pocket.compress(**options, output="out", shard=f"{index}/2")
+
+    with ThreadPoolExecutor() as pool:
+        first, second = pool.map(shard, range(2))
+    assert Path("out/model.safetensors").read_bytes() == Path("whole/model.safetensors").read_bytes()
+    assert first.to_dict()["output"] == "out" and second.to_dict()["shard"] == "1/2"
+    assert shard(1).to_dict() == first.to_dict(), "who comes later gets the result of the first"
 
 
 def test_interrupted_is_no_exception_that_is_swallowed() -> None:

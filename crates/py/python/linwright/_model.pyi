@@ -125,6 +125,7 @@ class Model:
         dtype: Literal['f32', 'f16', 'bf16'] | None = None,
         force: bool = False,
         dry_run: bool = False,
+        shard: str | None = None,
         progress: Progress = None,
     ) -> Result:
         """Replace linear layers by smaller ones fitted to calibration text, and save the model.
@@ -225,6 +226,8 @@ class Model:
             dtype: Storage type of the weights [default: that of the model].
             force: Replace the directory if it exists.
             dry_run: Print the plan with its parameters, memory and time, and stop.
+            shard: Do one of N shares of the work, as `i/N` counted from 0, while others do theirs; the
+                first writes output.
             progress: How to tell progress: a function of step, done and total, True for a bar, False for
                 silence.
         """
@@ -689,6 +692,7 @@ class Model:
         limit: int | None = None,
         metric: Text | None = None,
         shuffle: int | None = None,
+        no_split: bool = False,
         no_share: bool = False,
         title: Text = 'Sweep',
         output: StrPath | None = None,
@@ -696,7 +700,7 @@ class Model:
         shard: str | None = None,
         progress: Progress = None,
     ) -> Result:
-        """Reduce weights of each layer to each of several sizes, evaluate every combination on the validation items of a task, and the best one on its test items.
+        """Reduce weights of each layer to each of several sizes, evaluate every combination on the validation items of a task, and the best one on its test items: the first fifth of the items, and the others. A text that is one document is not split.
 
         Run the same command again to resume.
 
@@ -755,6 +759,8 @@ class Model:
             metric: Metric by which cells are compared [default: the first of the task].
             shuffle: Shuffle the items with this seed before they are split into validation and test
                 [default: the order of the file].
+            no_split: Evaluate cells on all items, and test none: for the costs of all cells, not for the
+                best one.
             no_share: Evaluate each cell separately: slower, same results.
             title: Title of the report.
             output: Directory of the run [default: runs/sweep- and its fingerprint].
@@ -814,6 +820,7 @@ class Model:
         shuffle: int | None = None,
         output: StrPath | None = None,
         dry_run: bool = False,
+        shard: str | None = None,
         progress: Progress = None,
     ) -> Result:
         """Combine cuts greedily: at each weight, try every size on top of the cuts accepted so far, and keep the best if the metric on validation items does not fall.
@@ -879,6 +886,8 @@ class Model:
                 [default: the order of the file].
             output: Directory of the run [default: runs/compose- and its fingerprint].
             dry_run: Count the tokens of the tasks, estimate the time, and stop.
+            shard: Do one of N shares of the work, as `i/N` counted from 0, while others do theirs; the
+                first writes output.
             progress: How to tell progress: a function of step, done and total, True for a bar, False for
                 silence.
         """
@@ -929,6 +938,7 @@ class Model:
         dtype: Literal['f32', 'f16', 'bf16'] | None = None,
         force: bool = False,
         dry_run: bool = False,
+        shard: str | None = None,
         progress: Progress = None,
     ) -> Result:
         """Give each linear layer the smallest rank that a task or a text allows, from the last layer down, and save the model.
@@ -995,6 +1005,8 @@ class Model:
             dtype: Storage type of the weights [default: that of the model].
             force: Replace the directory if it exists.
             dry_run: Count the tokens of the documents, estimate the time, and stop.
+            shard: Do one of N shares of the work, as `i/N` counted from 0, while others do theirs; the
+                first writes output.
             progress: How to tell progress: a function of step, done and total, True for a bar, False for
                 silence.
         """

@@ -184,7 +184,7 @@ class _Work:
 
         # A process of its own for each: threads are set once in a process. Attempts are counted here.
         task = ray.remote(max_calls=1, max_retries=0)(_shard)
-        self._task = task.options(**resources)
+        self._task, self._resources = task, resources
         self._verb, self._given, self._folder, self._shards = verb, dict(given), folder, shards
         self._group = group
         self._threads = max(1, int(resources["num_cpus"]))
@@ -194,13 +194,14 @@ class _Work:
         shard = f"{index}/{self._shards}"
         own = {} if self._folder is None else {"output": str(self._folder / str(index))}
         given = {**self._given, **own}
-        task = self._task
+        options = dict(self._resources)
         if self._group is not None:
             from ray.util.scheduling_strategies import PlacementGroupSchedulingStrategy
 
-            place = PlacementGroupSchedulingStrategy(self._group, placement_group_bundle_index=index)
-            task = task.options(scheduling_strategy=place)
-        return task.remote(os.getcwd(), self._verb.verb, given, shard, self._threads)
+            options["scheduling_strategy"] = PlacementGroupSchedulingStrategy(
+                self._group, placement_group_bundle_index=index
+            )
+        return self._task.options(**options).remote(os.getcwd(), self._verb.verb, given, shard, self._threads)
 
     def finish(self, retries: int, listener: Receiver) -> None:
         """Waits for all shards, and starts those again that died."""
