@@ -29,8 +29,8 @@ pub(crate) struct SlurmArgs {
     /// Largest number of shards that run at once [default: as many as Slurm starts].
     #[arg(long, alias = "at_once", value_parser = clap::value_parser!(u64).range(1..))]
     at_once: Option<u64>,
-    /// An option of sbatch for all that is submitted, such as --sbatch=--partition=long; may be given
-    /// more than once.
+    /// An option of sbatch for all that is submitted, such as --sbatch=--partition=long; may be
+    /// given more than once.
     #[arg(long, value_name = "OPTION", allow_hyphen_values = true)]
     sbatch: Vec<String>,
     /// The job: a command that takes --shard, with its options and --output.

@@ -166,18 +166,28 @@ pub fn compose(
         }
         composed.steps.push(step);
     }
-    if team.rank() > 0 {
-        return Ok(composed);
-    }
-    if let (Some(test), false) = (work.test, accepted.ops.is_empty()) {
-        let print = Fingerprint::of(&[("test", &composed.edits)]);
-        composed.test = Some(finished_cell(directory, &print, || {
-            monitor.step("the composition on the test items");
-            let record = Record { directory, print: &print };
-            tested_variant(work, test, accepted, record, monitor)
-        })?);
+    if team.rank() == 0 {
+        composed.test = tested(work, &composed.edits, accepted, directory, monitor)?;
     }
     Ok(composed)
+}
+
+/// The result of accepted cuts on the test items, if there are both.
+fn tested(
+    work: &Work<'_>,
+    edits: &Plan,
+    accepted: Variant,
+    directory: &RunDirectory,
+    monitor: &mut dyn Monitor,
+) -> Result<Option<Tested>, StudyError> {
+    let (Some(test), false) = (work.test, accepted.ops.is_empty()) else { return Ok(None) };
+    let print = Fingerprint::of(&[("test", edits)]);
+    let tested = finished_cell(directory, &print, || {
+        monitor.step("the composition on the test items");
+        let record = Record { directory, print: &print };
+        tested_variant(work, test, accepted, record, monitor)
+    })?;
+    Ok(Some(tested))
 }
 
 /// The scores of all sizes, of which each member of the team has its own.

@@ -2,6 +2,7 @@
 
 use super::{AnyJob, Failure, Session, recipe_of};
 use linwright_run::store::{Place, ROOT_VARIABLE, Unfinished, place};
+use linwright_run::team::Team;
 use linwright_run::{Fingerprint, Store, StoreError};
 use std::path::Path;
 
@@ -70,6 +71,22 @@ pub(crate) fn unfinished(
         }
         other => Ok(other?),
     }
+}
+
+/// The store of what a job with an output has done, and what removes it in the end: for shards that
+/// exchange what they find the one that they share, otherwise that of [`unfinished`].
+pub(crate) fn of_job(
+    job: &dyn AnyJob,
+    output: &Path,
+    team: &dyn Team,
+    session: &Session<'_>,
+) -> Result<(Unfinished, Store), Failure> {
+    if let Some(shared) = team.shared_store() {
+        return Ok((Unfinished::none(), Store::at(shared)));
+    }
+    let unfinished = unfinished(job, Some(output), session)?;
+    let store = unfinished.path().map_or_else(Store::none, Store::at);
+    Ok((unfinished, store))
 }
 
 /// After a failure: removes unfinished work whose command would fail again; otherwise the hint

@@ -782,7 +782,7 @@ def sweep(
         shuffle: Shuffle the items with this seed before they are split into validation and test
             [default: the order of the file].
         no_split: Evaluate cells on all items, and test none: for the costs of all cells, not for the
-            best one.
+            best.
         no_share: Evaluate each cell separately: slower, same results.
         title: Title of the report.
         output: Directory of the run [default: runs/sweep- and its fingerprint].

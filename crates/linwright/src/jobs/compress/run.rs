@@ -20,7 +20,6 @@ use linwright_evaluate::{Task, tokens_per_second};
 use linwright_measure::capture::Bounds;
 use linwright_model::Transformer;
 use linwright_model::checkpoint::export::Exported;
-use linwright_run::store::Unfinished;
 use linwright_run::team::Team;
 use linwright_run::{Monitor, Store};
 use serde_json::json;
@@ -75,16 +74,11 @@ pub(in crate::jobs) fn run(
     let offload = offload.as_ref();
     let (edits, team) = (edits.as_ref(), &*team);
     let work = Work { model: &model, edits, calibration, tasks: &tasks, offload, team };
-    let shared = team.shared_store().map(Store::at);
     if team.rank() > 0 {
-        return help(job, &work, &shared.unwrap_or_else(Store::none), session);
+        let shared = team.shared_store().map_or_else(Store::none, Store::at);
+        return help(job, &work, &shared, session);
     }
-    let unfinished = match &shared {
-        Some(_) => Unfinished::none(),
-        None => store::unfinished(face, Some(&job.output), session)?,
-    };
-    let own = || unfinished.path().map_or_else(Store::none, Store::at);
-    let pieces = shared.unwrap_or_else(own);
+    let (unfinished, pieces) = store::of_job(face, &job.output, team, session)?;
     let done = match allocate_and_fit(job, &work, &pieces, session) {
         Ok(done) => done,
         Err(failure) => return Err(store::tidy(unfinished, failure)),

@@ -17,7 +17,6 @@ use linwright_model::checkpoint::export::Exported;
 use linwright_ops::Examples;
 use linwright_report::number::grouped;
 use linwright_report::{Block, html, markdown};
-use linwright_run::store::Unfinished;
 use linwright_run::team::Team;
 use linwright_run::{Fingerprint, Monitor, Store};
 use serde_json::{Value, json};
@@ -36,13 +35,8 @@ pub(super) fn run(job: &Search, session: &mut Session<'_>) -> Result<Outcome, Fa
         return dry_run(job, &inputs, session);
     }
     let calibration = inputs.calibration(job, session)?;
-    let shared = team.shared_store().map(Store::at);
-    let unfinished = match &shared {
-        Some(_) => Unfinished::none(),
-        None => store::unfinished(job, Some(&job.output), session)?,
-    };
-    let own = || unfinished.path().map_or_else(Store::none, Store::at);
-    let pieces = (&shared.unwrap_or_else(own), &*team);
+    let (unfinished, pieces) = store::of_job(job, &job.output, &*team, session)?;
+    let pieces = (&pieces, &*team);
     let done = match search_and_save(job, &inputs, &calibration, pieces, session) {
         Ok(done) => done,
         Err(failure) => return Err(store::tidy(unfinished, failure)),

@@ -35,7 +35,7 @@ pub struct Sweep {
     /// the order of the file].
     #[schemars(extend("x-value" = "SEED"))]
     pub shuffle: Option<u64>,
-    /// Evaluate cells on all items, and test none: for the costs of all cells, not for the best one.
+    /// Evaluate cells on all items, and test none: for the costs of all cells, not for the best.
     pub no_split: bool,
     /// Evaluate each cell separately: slower, same results.
     pub no_share: bool,
