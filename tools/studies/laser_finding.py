@@ -71,4 +71,5 @@ def main():
     print(f"{at_least} of {len(sweep['cells'])} rank-reduced cells answer at least as many validation questions as the dense model.")
 
 
-main()
+if __name__ == "__main__":
+    main()

@@ -11,23 +11,10 @@ import json
 import pathlib
 import sys
 
+from laser_finding import percent, size, value
+
 STEPS = (655, 1309, 2619)
 KINDS = {"top": "top components", "bottom": "bottom components", "drawn": "random components", "magnitude": "large entries"}
-
-
-def value(result, name, group=None):
-    if group is not None:
-        result = next(own for own in result["groups"] if own["group"] == group)
-    return next(metric["value"] for metric in result["metrics"] if metric["name"] == name)
-
-
-def size(cell):
-    kept = cell["kept"][0]
-    return f"rank {kept['rank']:,}" if kept.get("rank") else f"{100 * kept['keep']:.0f} %"
-
-
-def percent(number):
-    return f"{100 * number:.1f}"
 
 
 def of_accuracy(test):
