@@ -161,6 +161,12 @@ fn a_shard_that_waits_can_be_interrupted_and_other_work_is_refused() {
     both.into_iter().for_each(|child| ended(child, "both"));
     w.ok(&format!("{line} -o whole"));
     assert_eq!(differences(&w, "whole", "out"), [""; 0]);
+    // The output of another job is not taken for that of this one.
+    let told = w.read("out.shards/finished");
+    std::fs::remove_file(w.path("out.shards/finished")).unwrap();
+    w.write("out/recipe.yaml", "version: 1\n");
+    w.fails(&format!("{line} -o out --shard 0/2"), 2, &["output out exists already"]);
+    w.write("out.shards/finished", told);
     std::fs::remove_dir_all(w.path("out")).unwrap();
     w.fails(&format!("{line} -o out --shard 0/2"), 2, &["it is gone", "remove"]);
 }

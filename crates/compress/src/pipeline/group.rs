@@ -236,7 +236,7 @@ fn fit_site(
     let apart = context.team.shared_store().and(context.team.own_folder());
     let apart = apart.map(|folder| Store::at(&folder));
     let store = apart.as_ref().or(context.store);
-    for store in store.into_iter().chain(context.store) {
+    for store in apart.iter().chain(context.store) {
         if let Some(fit) = stored_fit::get(store, print)? {
             return Ok(fit);
         }

@@ -11,6 +11,8 @@ use std::rc::Rc;
 /// Files of the result in the output, beside a model and alone, and their largest size.
 const RESULTS: [&str; 2] = ["results.json", "result.json"];
 const RESULT_BYTES: u64 = 1 << 28;
+/// File of the job in the output.
+const RECIPE: &str = "recipe.yaml";
 
 /// Runs a job as one of several shards, of which the first writes the output.
 pub(super) fn run<J: Job>(job: &J, session: &mut Session<'_>) -> Result<Outcome, Failure> {
@@ -40,7 +42,7 @@ pub(super) fn run<J: Job>(job: &J, session: &mut Session<'_>) -> Result<Outcome,
     };
     if shard.index() == 0
         && team.begins(output.exists())?
-        && let Some(found) = written(output)?
+        && let Some(found) = written(output, session)?
     {
         // Killed after the output was written, and before that was told.
         team.finish(found.as_bytes())?;
@@ -75,8 +77,13 @@ fn helped(shard: Shard, output: &Path) -> Outcome {
     Outcome::new(json!({ "shard": shard, "output": output }), vec![text([line])])
 }
 
-/// The result in an output, if it is written.
-fn written(output: &Path) -> Result<Option<String>, Failure> {
+/// The result in an output, if it is written, and by this job.
+fn written(output: &Path, session: &Session<'_>) -> Result<Option<String>, Failure> {
+    let files = session.files_beside(&Value::Null)?;
+    let recipe = files.iter().find(|(name, _)| name == RECIPE).map(|(_, recipe)| recipe.clone());
+    if recipe != input::read(&output.join(RECIPE), RESULT_BYTES).ok() {
+        return Ok(None);
+    }
     let paths = RESULTS.map(|name| output.join(name));
     let Some(path) = paths.iter().find(|path| path.exists()) else { return Ok(None) };
     let found = input::read_text(path, RESULT_BYTES);

@@ -77,7 +77,7 @@ pub trait Team: Debug {
         None
     }
 
-    /// The folder in which this member, which is not the first, keeps its own work, if it may.
+    /// The folder in which this member keeps work of its own, if there is one.
     fn own_folder(&self) -> Option<PathBuf> {
         None
     }
