@@ -53,14 +53,43 @@ impl Comparison {
     }
 }
 
+/// Comparisons of two models on the items of one group of a task.
+#[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
+pub struct GroupComparisons {
+    /// The group.
+    pub group: String,
+    /// Those of all metrics.
+    pub comparisons: Vec<Comparison>,
+}
+
 /// Compares two models in each metric for which both have scores per item.
 #[must_use]
 pub fn compare(results: &[TaskResult], others: &[TaskResult]) -> Vec<Comparison> {
-    let pairs = results.iter().filter_map(|result| {
+    same_tasks(results, others).flat_map(|(own, other)| of_task(own, other, None)).collect()
+}
+
+/// Compares two models in each group of items, such as frequency bands. Intervals are those of one
+/// group, not adjusted for the number of groups.
+#[must_use]
+pub fn compare_groups(results: &[TaskResult], others: &[TaskResult]) -> Vec<GroupComparisons> {
+    let groups = same_tasks(results, others).flat_map(|(own, other)| {
+        own.groups.iter().map(move |of| GroupComparisons {
+            group: of.group.clone(),
+            comparisons: of_task(own, other, Some(&of.group)),
+        })
+    });
+    groups.collect()
+}
+
+/// Results of the same task on the same data.
+fn same_tasks<'a>(
+    results: &'a [TaskResult],
+    others: &'a [TaskResult],
+) -> impl Iterator<Item = (&'a TaskResult, &'a TaskResult)> {
+    results.iter().filter_map(|result| {
         let other = others.iter().find(|other| other.task == result.task)?;
         (other.data_sha256 == result.data_sha256).then_some((result, other))
-    });
-    pairs.flat_map(|(result, other)| of_task(result, other)).collect()
+    })
 }
 
 /// Scores of the items of a task in one metric, which outlive its result.
@@ -88,7 +117,7 @@ impl ItemScores {
                     scores: (0..items).map(|item| scores.get(&item).copied()).collect(),
                 }
             };
-            values(result).into_iter().map(scores).collect::<Vec<_>>()
+            values(result, None).into_iter().map(scores).collect::<Vec<_>>()
         };
         results.iter().flat_map(of_task).collect()
     }
@@ -133,12 +162,14 @@ impl ItemScores {
 /// Scores of an item by filter, index of the item, and metric.
 type Values<'a> = BTreeMap<(&'a str, &'a str), BTreeMap<usize, f64>>;
 
-fn values(result: &TaskResult) -> Values<'_> {
+/// The scores of all items, or of those of one group.
+fn values<'a>(result: &'a TaskResult, group: Option<&str>) -> Values<'a> {
     let mut values = Values::new();
     let mut seen: BTreeMap<&str, usize> = BTreeMap::new();
     for sample in &result.samples {
         let index = seen.entry(&sample.filter).or_default();
-        for (name, value) in &sample.numbers {
+        let is_in = group.is_none() || sample.group.as_deref() == group;
+        for (name, value) in sample.numbers.iter().filter(|_| is_in) {
             values.entry((&sample.filter, name)).or_default().insert(*index, *value);
         }
         *index += 1;
@@ -146,8 +177,8 @@ fn values(result: &TaskResult) -> Values<'_> {
     values
 }
 
-fn of_task(result: &TaskResult, other: &TaskResult) -> Vec<Comparison> {
-    let (own, others) = (values(result), values(other));
+fn of_task(result: &TaskResult, other: &TaskResult, group: Option<&str>) -> Vec<Comparison> {
+    let (own, others) = (values(result, group), values(other, group));
     let both = own.into_iter().filter_map(|((filter, metric), own)| {
         let other = others.get(&(filter, metric))?;
         let pairs: Vec<(f64, f64)> =
@@ -205,6 +236,38 @@ mod tests {
         };
         let samples = values.iter().map(sample).collect();
         TaskResult { task: "t".into(), samples, ..TaskResult::default() }
+    }
+
+    #[test]
+    fn a_group_is_compared_by_its_own_items() {
+        let of = |values: &[f64], groups: [&str; 6]| {
+            let mut result = result(values);
+            for (sample, group) in result.samples.iter_mut().zip(groups) {
+                sample.group = (!group.is_empty()).then(|| group.to_owned());
+            }
+            let named = |group: &str| crate::GroupResult {
+                group: group.into(),
+                items: 0,
+                metrics: Vec::new(),
+            };
+            result.groups = ["rare", "frequent", "empty"].map(named).into();
+            result
+        };
+        let groups = ["rare", "frequent", "rare", "", "frequent", "rare"];
+        let one = [of(&[1.0, 1.0, 0.0, 1.0, 0.0, 1.0], groups)];
+        let other = [of(&[0.0, 1.0, 0.0, 0.0, 1.0, 0.0], groups)];
+        let found = compare_groups(&one, &other);
+        let names: Vec<&str> = found.iter().map(|found| found.group.as_str()).collect();
+        assert_eq!(names, ["rare", "frequent", "empty"]);
+        let by_hand = [
+            compare(&[result(&[1.0, 0.0, 1.0])], &[result(&[0.0; 3])]),
+            compare(&[result(&[1.0, 0.0])], &[result(&[1.0, 1.0])]),
+            Vec::new(),
+        ];
+        for (found, expected) in found.iter().zip(by_hand) {
+            assert_eq!(found.comparisons, expected, "{}", found.group);
+        }
+        assert_eq!(compare(&one, &other)[0].items, 6);
     }
 
     #[test]

@@ -64,7 +64,7 @@ tasks! {
 pub use answered::{Answered, AnsweredDocuments, AnsweredTask, answered_tasks};
 pub use asked::answer;
 pub use cloze::ClozeBatch;
-pub use compare::{Comparison, ItemScores, NORMAL_95, compare};
+pub use compare::{Comparison, GroupComparisons, ItemScores, NORMAL_95, compare, compare_groups};
 pub use completion::Completion;
 pub use decoder::Subject;
 pub use division::first_fifth;

@@ -71,7 +71,8 @@ impl Outcome {
             "acc": bit(self.acc), "acc_norm": bit(self.acc_norm), "log_loss": self.loss,
         });
         let Value::Object(record) = record else { unreachable!("an object was written") };
-        Sample { place, filter: "none".to_owned(), numbers, record }
+        let group = question.group.clone();
+        Sample { place, filter: "none".to_owned(), group, numbers, record }
     }
 }
 

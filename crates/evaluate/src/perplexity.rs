@@ -441,6 +441,7 @@ impl TextPerplexity {
             Sample {
                 place,
                 filter: "none".to_owned(),
+                group: None,
                 numbers: finite.map(|(name, figure)| (name.to_owned(), figure)).collect(),
                 record: record.as_object().cloned().unwrap_or_default(),
             }

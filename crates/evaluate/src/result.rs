@@ -45,6 +45,8 @@ pub struct Sample {
     pub place: String,
     /// Name of the filter.
     pub filter: String,
+    /// Its group, such as a frequency band, if it is in one.
+    pub group: Option<String>,
     /// Scores of the item, by metric name.
     pub numbers: BTreeMap<String, f64>,
     /// The sample in the format of the harness's log.

@@ -191,7 +191,7 @@ impl SentencePairs {
                 ((*name).to_owned(), value + parts[index])
             };
             let (filter, numbers) = ("none".to_owned(), parts.iter().map(part).collect());
-            Sample { place: pair.place.clone(), filter, numbers, record }
+            Sample { place: pair.place.clone(), filter, group: None, numbers, record }
         });
         Ok(TaskResult {
             task: self.id.clone(),

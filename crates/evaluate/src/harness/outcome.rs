@@ -282,5 +282,6 @@ fn sample(
     }
     record.extend(outcome.iter().map(|(name, value)| (name.clone(), value.json())));
     let numbers = outcome.iter().filter_map(|(name, value)| Some((name.clone(), value.number()?)));
-    Sample { place: place(prompt), filter: filter.to_owned(), numbers: numbers.collect(), record }
+    let (filter, numbers) = (filter.to_owned(), numbers.collect());
+    Sample { place: place(prompt), filter, group: None, numbers, record }
 }

@@ -285,6 +285,7 @@ fn sample(
     Sample {
         place: record.place.clone(),
         filter: "none".to_owned(),
+        group: record.group.map(str::to_owned),
         numbers: numbers.collect(),
         record: fields,
     }
