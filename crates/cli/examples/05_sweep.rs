@@ -2,8 +2,9 @@
 //! `cargo run --example 05_sweep -- MODEL_DIR QUESTIONS.jsonl RUN_DIR`
 #![allow(clippy::print_stdout, reason = "an example shows what it found")]
 
+use linwright::compress::intervention::grid::Grid;
 use linwright::compress::intervention::report::{sweep_document, verdict};
-use linwright::compress::intervention::sweep::{Grid, Work, sweep};
+use linwright::compress::intervention::sweep::{Work, sweep};
 use linwright::data::QuestionSet;
 use linwright::evaluate::{Bos, MultipleChoice, RunOptions};
 use linwright::model::checkpoint::load;

@@ -145,6 +145,11 @@ fn a_sweep_leaves_its_files_and_goes_on() {
     let page = w.text("run/report.html");
     assert!(page.contains("acc of fc_in (rank-reduction)") && page.contains("rgba("), "{page}");
     assert!(w.text("run/report.md").contains("| layer | rate 9 | rate 5 |"));
+    let groups = json["sweep"]["test"]["groups"].as_array().unwrap();
+    assert_eq!(groups.len(), 2, "differences in both bands: {groups:?}");
+    let of_band = &groups[1]["comparisons"][0];
+    assert!(of_band["interval"].as_array().unwrap().len() == 2 && of_band["items"] == 8);
+    assert!(w.ok(args).contains("acc, rare"), "bands are rows");
     // The same command reads what it found; nothing was left open.
     assert_eq!(w.ok_json(args)["sweep"], json["sweep"]);
     let error = err(&w, &args.replace("--rate 9,5", "--rate 8"), 6);
@@ -172,6 +177,36 @@ fn a_sweep_leaves_its_files_and_goes_on() {
     assert!(error.contains("run belongs to another run"), "{error}");
     let made = w.ok_json("laser model --no-cache --plan composed/edits.json -o made");
     assert_eq!(made["edits"], edits);
+}
+
+#[test]
+fn weights_are_swept_by_role_and_by_pattern() {
+    let w = workshop(10);
+    let task = "--lnum 1 --rank 2 --questions q.jsonl";
+    let places = |json: &Value| -> Vec<Value> {
+        let cells = json["sweep"]["cells"].as_array().unwrap().iter();
+        cells.map(|cell| json!([cell["place"], cell["kept"][0]["rank"]])).collect()
+    };
+    let json = w.ok_json(&format!("sweep model --no-cache --roles gate,key {task} -o roles"));
+    let of = |role: &str, site: &str| {
+        let sites = [format!("model.layers.1.{site}")];
+        json!([{"role": role, "layer": 1, "sites": sites}, 2])
+    };
+    let expected = [of("gate", "mlp.gate_proj"), of("key", "self_attn.k_proj")];
+    assert_eq!(places(&json), expected);
+    assert!(w.text("roles/report.md").contains("acc of key (rank-reduction)"));
+    let pattern = "*.self_attn.?_proj";
+    let swept = format!("model --no-cache --site {pattern} {task}");
+    let json = w.ok_json(&format!("sweep {swept} -o site"));
+    let cell = &json["sweep"]["cells"][0];
+    assert_eq!(cell["place"]["sites"].as_array().unwrap().len(), 4);
+    assert_eq!(cell["place"]["pattern"], pattern);
+    // The composition of the same weights visits them in the order of the sweep.
+    let composed = w.ok_json(&format!("compose {swept} --sweep site/result.json -o composed"));
+    assert_eq!(composed["compose"]["steps"][0]["place"], cell["place"]);
+    let other =
+        format!("compose model --no-cache --roles key {task} --sweep site/result.json -o no");
+    assert!(err(&w, &other, 2).contains("the sweep does not cover all weights of this grid"));
 }
 
 #[test]
@@ -226,12 +261,17 @@ fn what_makes_no_sense_is_refused_with_what_there_is() {
         ("--lname fc_in --rate 10.5", "rate is 10.5, expected a number from 0 to 10"),
         ("--lname fc_inn --rate 9", "[possible values: k_proj, q_proj, v_proj"),
         ("--rate 9", "no weights are selected"),
+        ("--part key --rate 9", "no layer has a slot of role query_key_value"),
+        ("--part key,up --rate 9", "key, up are several parts, expected one"),
+        ("--part key --storage factored --rate 9", "has no factors to store"),
+        ("--lname fc_in --part up --rate 9", "mlp.gate_proj has no part up"),
         ("--lname fc_in", "no size is given"),
         ("--lname fc_in --rank 0", "rank is 0"),
         ("--lname fc_in --rank 9999", "above the full rank"),
         ("--lname fc_in --lnum 99 --rate 9", "layer 99 is out of range"),
         ("--lname fc_in --lnum x --rate 9", "expected layers from zero"),
         ("--site nothing* --rate 9", "pattern nothing* matches no slot"),
+        ("--site re:no{1,2} --rate 9", "pattern re:no{1,2} matches no slot"),
         ("--lname fc_in --rate 9,8", "expected one"),
         ("--lname fc_in --intervention dropout --rank 3", "dropout has no rank"),
         ("--plan q.jsonl", "is not a plan of edits"),

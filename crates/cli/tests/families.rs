@@ -55,7 +55,7 @@ const fn asks(command: &'static str, options: &'static str) -> Case {
     Case { command, options, ends: [Works, Refuses("masked language model"), Refuses("no head")] }
 }
 
-const CASES: [Case; 29] = [
+const CASES: [Case; 30] = [
     works("inspect", "MODEL"),
     works("inspect", "MODEL --slots"),
     works(
@@ -110,6 +110,10 @@ const CASES: [Case; 29] = [
     asks(
         "sweep",
         "MODEL --no-cache --lname fc_out --lnum LAYER --rank 1 --text text.jsonl --limit 2 --window 16 -o out",
+    ),
+    works(
+        "sweep",
+        "MODEL --no-cache --roles output --site *.LAYER.* --rank 1 -t stsb --data stsb=pairs.tsv -o out",
     ),
     works(
         "compose",
@@ -397,4 +401,51 @@ fn fault(expected: Ends, outcome: &Outcome) -> Option<String> {
         Refuses(_) => work.next().map(|line| format!("worked before the refusal: {line}")),
         Works | Either => None,
     }
+}
+
+#[test]
+fn a_part_of_a_fused_weight_is_cut_where_a_family_has_one() {
+    let mut fuse = BTreeSet::new();
+    for tiny in Tiny::all() {
+        let (w, name) = (Workshop::new(), &tiny.name);
+        tiny.write(&w);
+        let slots = w.ok_json(&format!("inspect {name} --slots"));
+        let has = |role: &str| slots.to_string().contains(&format!("\"{role}\""));
+        for (part, fused) in [
+            ("query", "query_key_value"),
+            ("key", "query_key_value"),
+            ("value", "query_key_value"),
+            ("gate", "gate_up"),
+            ("up", "gate_up"),
+        ] {
+            let line = format!("laser {name} --no-cache --part {part} --rank 1 -o {part}");
+            if !has(fused) {
+                let error = w.fails(&line, 2, &[]);
+                assert!(error.contains(&format!("no layer has a slot of role {fused}")), "{error}");
+                assert!(error.contains("select them by --roles"), "{error}");
+                assert!(!w.path(part).exists(), "{name}");
+                continue;
+            }
+            fuse.insert((name.clone(), part));
+            let cut = w.ok_json(&line);
+            // The weight stays in one piece.
+            assert_eq!(cut["keep"], 1.0, "{name} {part}");
+            let sites = cut["sites"].as_array().unwrap();
+            let ranks: BTreeSet<u64> =
+                sites.iter().map(|s| s["report"]["kept"]["rank"].as_u64().unwrap()).collect();
+            assert_eq!((ranks, &sites[0]["role"]), (BTreeSet::from([1]), &json!(fused)));
+            w.write("plan.json", cut["edits"].to_string());
+            let planned = w.ok_json(&format!("compress {name} --plan plan.json -o planned"));
+            assert_eq!(planned["sites"].as_array().unwrap().len(), sites.len());
+            let weights =
+                |folder: &str| fs::read(w.path(folder).join("model.safetensors")).unwrap();
+            assert!(weights("planned") == weights(part), "{name} {part}");
+            w.ok(&format!("compress {name} --plan plan.json --dry-run -o no"));
+            fs::remove_dir_all(w.path("planned")).unwrap();
+            let again = w.ok_json(&format!("inspect {part}"));
+            assert_eq!(again["linear"], w.ok_json(&format!("inspect {name}"))["linear"]);
+        }
+    }
+    let with = |part: &str| fuse.iter().filter(|(_, own)| *own == part).count();
+    assert!(with("key") > 2 && with("up") > 0, "{fuse:?}");
 }

@@ -141,6 +141,27 @@ pub enum CompressError {
         /// The roles of slots in layers.
         has: String,
     },
+    /// A part of a weight that holds a single projection, or others.
+    #[error("{site} has no part {part}; it is no fused weight that holds one")]
+    NoPart {
+        /// The slot.
+        site: SiteId,
+        /// The part.
+        part: &'static str,
+    },
+    /// Two edits of a slot, of which one cuts a part and the other does not keep it.
+    #[error(
+        "{site} is in edits {first} and {second}, which cut different parts of it; cut one, and \
+         the other in the model that comes out"
+    )]
+    TwoParts {
+        /// The slot.
+        site: SiteId,
+        /// Number of the first edit, from one.
+        first: usize,
+        /// Number of the second edit.
+        second: usize,
+    },
     /// A pattern that no slot matches.
     #[error("pattern {pattern} matches no slot of a layer; they have names such as {example}", pattern = shown(pattern))]
     Unused {
@@ -150,7 +171,10 @@ pub enum CompressError {
         example: String,
     },
     /// A slot in two places of a composition.
-    #[error("{site} is cut twice; cuts apply to the original weights, so name each slot once")]
+    #[error(
+        "{site} is cut twice; cuts apply to the original weights, so name each slot, or one part of \
+         it, once"
+    )]
     CutTwice {
         /// The slot.
         site: SiteId,

@@ -279,6 +279,7 @@ impl Planted {
             bias: None,
             key: RngKey::new(3),
             checkpoint: None,
+            part_rows: None,
         };
         method.fit(&problem, &mut Quiet).map(drop)
     }

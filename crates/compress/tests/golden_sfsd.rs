@@ -82,6 +82,7 @@ fn fitted(
         bias: Some(&vec![OWN_BIAS; shape.out]),
         key: RngKey::new(1),
         checkpoint: None,
+        part_rows: None,
     };
     let fit = method.fit(&problem, &mut Quiet).unwrap_or_else(|e| panic!("{}: {e}", method.id()));
     let shift = fit.bias_shift.expect("the slot has a bias");

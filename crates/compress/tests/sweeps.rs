@@ -1,14 +1,17 @@
 //! Sweeps and compositions: shared work, resumption, decisions.
 
+#[path = "sweeps/parts.rs"]
+mod parts;
 #[path = "sweeps/variants.rs"]
 mod variants;
 
 use linwright_compress::intervention::compose::{best_first, compose};
-use linwright_compress::intervention::sweep::{Grid, Objective, Score, Swept, Work, sweep};
+use linwright_compress::intervention::grid::Grid;
+use linwright_compress::intervention::sweep::{Objective, Score, Swept, Work, sweep};
 use linwright_compress::intervention::{Intervention, Lname, apply_edits};
 use linwright_compress::methods::LaserMethod;
 use linwright_compress::study::StudyError;
-use linwright_compress::{Edit, MethodSpec, Plan, Size, SlotSet};
+use linwright_compress::{Edit, MethodSpec, Plan, Size};
 use linwright_data::QuestionSet;
 use linwright_evaluate::{Bos, Hooks, MultipleChoice, Outcome, RunOptions, Subject, evaluate};
 use linwright_model::tokenizer::Tokenizer;
@@ -56,10 +59,9 @@ fn grid(intervention: Intervention) -> Grid {
     Grid {
         lnames: vec![Lname::FcIn, Lname::FcOut, Lname::OutProj],
         layers: Some(vec![2, 0]),
-        together: false,
         sizes: vec![Size::Rate(9.0), Size::Rate(5.0), Size::Rate(10.0)],
         method: LaserMethod::new(intervention),
-        seed: 0,
+        ..Grid::default()
     }
 }
 
@@ -131,38 +133,49 @@ fn shared_work_changes_no_figure_and_no_decision() {
                 (alone.best, alone.is_better),
                 "{kind}"
             );
-            assert!(together.test.is_some());
+            let test = together.test.expect("there are test items");
+            let groups: Vec<&str> = test.groups.iter().map(|of| of.group.as_str()).collect();
+            assert_eq!(groups, ["even", "odd"], "{kind}");
+            let items = test.groups.iter().map(|of| of.comparisons[0].items).sum::<usize>();
+            assert_eq!(items, test.comparisons[0].items, "{kind}");
         }
     }
 }
 
 #[test]
 fn a_cell_is_the_edited_model_as_evaluated_by_itself() {
-    let parts = Parts::new("llama");
-    let grid = grid(Intervention::RankReduction);
-    let swept = parts.swept(&grid, true, &mut Silent).unwrap();
+    check_cells("llama", &grid(Intervention::RankReduction));
+}
+
+/// Checks a score against the edited model, evaluated by itself.
+fn check_score(parts: &Parts, edited: &Transformer, score: &Score) {
+    let mut hooks = Hooks { progress: &mut |_| {}, cancelled: &|| false, journal: None };
+    let subject = Subject::new(edited, &parts.tokenizer);
+    let found = evaluate(&parts.validation, &subject, &RunOptions::default(), &mut hooks);
+    let found = found.and_then(Outcome::complete).unwrap();
+    assert_eq!(found.metrics.len(), score.metrics.len());
+    for (a, b) in found.metrics.iter().zip(&score.metrics) {
+        assert!((a.value - b.value).abs() < 1e-5, "{} {}", a.value, b.value);
+    }
+}
+
+/// Checks each cell of a sweep against the model with its cut.
+fn check_cells(kind: &str, grid: &Grid) -> Swept {
+    let parts = Parts::new(kind);
+    let swept = parts.swept(grid, true, &mut Silent).unwrap();
     for cell in &swept.cells {
-        let sites = SlotSet::named(cell.place.lname, cell.place.layer.map(|l| vec![l]));
-        let (method, size) = (MethodSpec::Laser(grid.method), Some(cell.size));
+        let sites = cell.place.weights.set(cell.place.layer.map(|l| vec![l]));
+        let method = MethodSpec::Laser(cell.place.weights.cut_by(grid.method));
+        let size = Some(cell.size);
         let edits = Plan { seed: 0, edits: vec![Edit { sites, method, size, heals: false }] };
         let mut edited = parts.model.clone();
         let done = apply_edits(&mut edited, &edits, &parts.store, &mut Silent).unwrap();
-        assert_eq!(done[0].report.kept.rank, cell.kept[0].rank);
-        let mut hooks = Hooks { progress: &mut |_| {}, cancelled: &|| false, journal: None };
-        let subject = Subject::new(&edited, &parts.tokenizer);
-        let found = evaluate(&parts.validation, &subject, &RunOptions::default(), &mut hooks);
-        let found = found.and_then(Outcome::complete).unwrap();
-        for (a, b) in found.metrics.iter().zip(&cell.score.metrics) {
-            assert!(
-                (a.value - b.value).abs() < 1e-5,
-                "{}: {} {}",
-                cell.place.sites[0],
-                a.value,
-                b.value
-            );
-        }
+        let ranks: Vec<_> = done.iter().map(|edit| edit.report.kept.rank).collect();
+        assert_eq!(ranks, cell.kept.iter().map(|kept| kept.rank).collect::<Vec<_>>());
+        check_score(&parts, &edited, &cell.score);
         assert_eq!(cell.score.groups.len(), 2);
     }
+    swept
 }
 
 /// Stops after so many questions whether to.
@@ -255,13 +268,7 @@ fn a_composition_never_gets_worse_and_its_edits_make_the_model() {
         assert_eq!((again.steps, again.score), (composed.steps.clone(), composed.score.clone()));
         let mut edited = parts.model.clone();
         apply_edits(&mut edited, &composed.edits, &parts.store, &mut Silent).unwrap();
-        let mut hooks = Hooks { progress: &mut |_| {}, cancelled: &|| false, journal: None };
-        let subject = Subject::new(&edited, &parts.tokenizer);
-        let result = evaluate(&parts.validation, &subject, &RunOptions::default(), &mut hooks);
-        let result = result.and_then(Outcome::complete).unwrap();
-        for (a, b) in result.metrics.iter().zip(&composed.score.metrics) {
-            assert!((a.value - b.value).abs() < 1e-5, "{} {}", a.value, b.value);
-        }
+        check_score(&parts, &edited, &composed.score);
         found.push(composed.edits.edits.len());
     }
     assert!(found.iter().any(|count| *count > 0), "some cut is accepted");

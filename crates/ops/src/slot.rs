@@ -266,4 +266,11 @@ pub trait Sites {
     fn slot_mut(&mut self, id: &SiteId) -> Option<&mut LinearSlot> {
         self.slots_mut().into_iter().find(|slot| slot.id() == id)
     }
+
+    /// Output rows of one projection within a slot that holds several: of the query in one matrix
+    /// of query, key and value. `part` is the role of that projection alone. `None` if the slot has
+    /// no such part, as in networks that fuse nothing.
+    fn part_rows(&self, _id: &SiteId, _part: &str) -> Option<Vec<usize>> {
+        None
+    }
 }

@@ -314,6 +314,7 @@ fn problem<'a>(
         bias: slot.bias(),
         key: key_of(seed, site, method, size),
         checkpoint: None,
+        part_rows: None,
     }
 }
 

@@ -5,16 +5,17 @@
 //! code of LASER does not restore rejected cuts, compares with the lowest score so far, and skips
 //! the last layer.
 
+use super::grid::{Grid, Place, places};
 use super::sweep::{
-    Grid, Objective, Place, Record, Score, Swept, Tested, Work, dense, places, tested_variant,
-    variants,
+    Objective, Record, Score, Swept, Tested, Work, dense, tested_variant, variants,
 };
 use super::{Kept, Variant};
 use crate::methods::MethodSpec;
-use crate::plan::{Edit, Plan, SlotSet};
+use crate::plan::{Edit, Plan};
 use crate::study::{CELL, StudyError, finished_cell};
 use crate::{CompressError, Size};
 use linwright_evaluate::TaskResult;
+use linwright_model::Transformer;
 use linwright_ops::Sites;
 use linwright_run::team::{Members, Team, TeamError};
 use linwright_run::{Fingerprint, Monitor, PieceKey, RunDirectory, Store};
@@ -105,7 +106,7 @@ pub fn compose(
         Some(order) => order,
         None => places(grid, work.model)?,
     };
-    check(&order, work)?;
+    check_once(&order, work.model)?;
     let what = fingerprint(work, grid, Some(&order));
     let what = format!("{} with {}", what.0, parallel::instruction_set());
     team.agree(&what).map_err(CompressError::Team)?;
@@ -128,9 +129,7 @@ pub fn compose(
         let print = Fingerprint::of(&[("place", &place), ("edits", &composed.edits)]);
         team.begin(&print);
         let compute = || {
-            let layer =
-                place.layer.map_or("all layers".to_owned(), |layer| format!("layer {layer}"));
-            monitor.step(&format!("{layer}: {}", place.lname.name()));
+            monitor.step(&format!("{}: {}", place.layer_name(), place.weights.name()));
             let on_top = |variant: &Variant| Variant {
                 ops: accepted.ops.iter().chain(&variant.ops).cloned().collect(),
                 ..Variant::default()
@@ -231,21 +230,25 @@ fn edit(place: &Place, grid: &Grid, size: Size) -> Edit {
         (None, layers) => layers.clone(),
     };
     Edit {
-        sites: SlotSet::named(place.lname, layers),
-        method: MethodSpec::Laser(grid.method),
+        sites: place.weights.set(layers),
+        method: MethodSpec::Laser(place.weights.cut_by(grid.method)),
         size: Some(size),
         heals: false,
     }
 }
 
 /// Checks that all slots exist and none is cut twice.
-fn check(order: &[Place], work: &Work<'_>) -> Result<(), CompressError> {
+///
+/// # Errors
+/// [`CompressError::CutTwice`], also for two parts of one slot, [`CompressError::Sweep`] for
+/// places of another model.
+pub fn check_once(order: &[Place], model: &Transformer) -> Result<(), CompressError> {
     let mut seen = Vec::new();
     for site in order.iter().flat_map(|place| &place.sites) {
         if seen.contains(&site) {
             return Err(CompressError::CutTwice { site: site.clone() });
         }
-        if work.model.slot(site).is_none() {
+        if model.slot(site).is_none() {
             let reason = format!("the model has no slot {site}; the sweep is of another model");
             return Err(CompressError::Sweep { reason });
         }

@@ -1,7 +1,6 @@
 //! Cuts of slots of a model, without any text.
 
-use super::store::components_of;
-use super::{CutReport, Done, cut};
+use super::CutReport;
 use crate::methods::{LaserMethod, Method, MethodSpec};
 use crate::pipeline::{Context, apply};
 use crate::plan::{Plan, SlotEdit};
@@ -44,22 +43,6 @@ pub(crate) fn weight_of(slot: &LinearSlot) -> Result<Mat<f32>, CompressError> {
 /// Random key of a slot.
 pub(super) fn key_of(seed: u64, how: &LaserMethod, site: &SiteId) -> RngKey {
     RngKey::new(seed).fold(&site.0).fold(&how.stream(None))
-}
-
-/// Cuts the weight of a slot without changing the slot.
-pub(super) fn cut_slot(
-    slot: &LinearSlot,
-    (how, size): (&LaserMethod, Size),
-    seed: u64,
-    store: &Store,
-) -> Result<Done, CompressError> {
-    let weight = weight_of(slot)?;
-    let components = match how.reads_components(size) {
-        true => Some(components_of(store, slot.id(), &weight)?),
-        false => None,
-    };
-    cut(&weight, how, size, components.as_ref(), key_of(seed, how, slot.id()))
-        .map_err(|source| CompressError::Fit { site: slot.id().clone(), source })
 }
 
 /// Applies a plan of cuts to a model, and returns the result for each slot: as

@@ -11,20 +11,25 @@
 
 mod dropout;
 mod edit;
+mod fused;
 mod kept;
 mod names;
 mod nested;
+mod patched;
 mod store;
 mod variants;
 mod vendi;
 
 pub mod compose;
+pub mod grid;
 pub mod report;
 pub mod sweep;
 
 pub use dropout::{pruned, pruned_compat};
 pub use edit::{SiteEdit, apply_edits};
 pub(crate) use edit::{put, weight_of};
+pub(crate) use fused::Cuttable;
+pub use fused::FusedPart;
 pub use kept::Kept;
 pub use names::Lname;
 pub use nested::NestedRanks;

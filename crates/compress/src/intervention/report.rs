@@ -1,9 +1,10 @@
 //! Reports of sweeps and compositions.
 
 use super::compose::Composed;
+use super::grid::Weights;
 use super::sweep::{Cell, Score, Swept, Tested};
-use super::{Kept, Lname, SiteEdit};
-use linwright_evaluate::{Metric, NORMAL_95, TaskResult};
+use super::{Kept, SiteEdit};
+use linwright_evaluate::{Comparison, Metric, NORMAL_95, TaskResult};
 use linwright_report::number::count;
 use linwright_report::{Block, Document, HeatMap, ReportError, Table};
 use serde_json::Value;
@@ -26,8 +27,11 @@ fn kept(kept: &Kept) -> [String; 5] {
 #[must_use]
 pub fn edits_table(edits: &[SiteEdit]) -> Table {
     let row = |edit: &SiteEdit| {
-        let mut cells =
-            vec![edit.site.to_string(), format!("{}x{}", edit.shape.out, edit.shape.inp)];
+        let site = match edit.method.part {
+            Some(part) => format!("{} ({})", edit.site, part.name()),
+            None => edit.site.to_string(),
+        };
+        let mut cells = vec![site, format!("{}x{}", edit.shape.out, edit.shape.inp)];
         cells.extend(kept(&edit.report.kept));
         cells.push(format!("{:.4}", edit.report.relative_error));
         cells.push(if edit.report.factored { "factors" } else { "dense" }.to_owned());
@@ -49,22 +53,26 @@ pub fn edits_table(edits: &[SiteEdit]) -> Table {
     Table::new("Edited weights", columns).with(edits.iter().map(row))
 }
 
-/// Metrics of the selected model on test items, beside those of the dense model.
+/// Metrics of the selected model on test items, beside those of the dense model, and the same in
+/// each group of items.
 #[must_use]
 pub fn test_table(tested: &Tested) -> Table {
-    let row = |metric: &Metric| {
-        let dense = tested.dense.metric(&metric.name).map_or(f64::NAN, |metric| metric.value);
-        let found = tested.comparisons.iter().find(|c| c.metric == metric.name);
-        let interval = found.map_or_else(String::new, |found| found.in_one_cell());
-        let p = found.and_then(|c| c.mcnemar_p).map_or_else(String::new, |p| format!("{p:.3}"));
-        vec![
-            metric.name.clone(),
-            format!("{dense:.4}"),
-            format!("{:.4}", metric.value),
-            interval,
-            p,
-        ]
-    };
+    let Tested { dense, best, comparisons, groups } = tested;
+    let all = best.metrics.iter().map(|own| {
+        test_row(own.name.clone(), own, dense.metric(&own.name), comparisons.as_slice())
+    });
+    let of_groups = groups.iter().flat_map(|of| {
+        let metrics = |result: &TaskResult| -> Vec<Metric> {
+            let found = result.groups.iter().find(|found| found.group == of.group);
+            found.map_or_else(Vec::new, |found| found.metrics.clone())
+        };
+        let (own, dense) = (metrics(best), metrics(dense));
+        let row = |own: &Metric| {
+            let dense = dense.iter().find(|dense| dense.name == own.name);
+            test_row(format!("{}, {}", own.name, of.group), own, dense, &of.comparisons)
+        };
+        own.iter().map(row).collect::<Vec<_>>()
+    });
     let columns = [
         ("test", false),
         ("dense", true),
@@ -72,7 +80,22 @@ pub fn test_table(tested: &Tested) -> Table {
         ("difference, 95 %", false),
         ("McNemar p", true),
     ];
-    Table::new("On test items", columns).with(tested.best.metrics.iter().map(row))
+    Table::new("On test items", columns).with(all.chain(of_groups))
+}
+
+/// A metric of the selected model beside that of the dense model.
+fn test_row(
+    name: String,
+    own: &Metric,
+    dense: Option<&Metric>,
+    comparisons: &[Comparison],
+) -> Vec<String> {
+    let dense = dense.map_or(f64::NAN, |metric| metric.value);
+    let found = comparisons.iter().find(|found| found.metric == own.name);
+    let interval = found.map_or_else(String::new, |found| found.in_one_cell());
+    let p = found.and_then(|found| found.mcnemar_p);
+    let p = p.map_or_else(String::new, |p| format!("{p:.3}"));
+    vec![name, format!("{dense:.4}"), format!("{:.4}", own.value), interval, p]
 }
 
 /// Cells of a sweep by score on validation items, below the dense model.
@@ -105,13 +128,11 @@ pub fn steps(composed: &Composed) -> Table {
     };
     let dense = vec!["dense".to_owned(), String::new(), figure(&score_of(&composed.dense))];
     let steps = composed.steps.iter().map(|step| {
-        let layer =
-            step.place.layer.map_or("all layers".to_owned(), |layer| format!("layer {layer}"));
         let (size, score) = match step.accepted {
             None => ("not cut".to_owned(), String::new()),
             Some(index) => (step.tried[index].size.to_string(), figure(&step.tried[index].score)),
         };
-        vec![format!("{} of {layer}", step.place.lname.name()), size, score]
+        vec![step.place.name(), size, score]
     });
     Table::new("Steps", [("place", false), ("accepted", false), (metric, true)])
         .with(std::iter::once(dense).chain(steps))
@@ -124,29 +145,30 @@ fn score_of(result: &TaskResult) -> Score {
 /// Name of a cell.
 #[must_use]
 pub fn cell_name(cell: &Cell) -> String {
-    let layer = cell.place.layer.map_or("all layers".to_owned(), |layer| format!("layer {layer}"));
     let ranks: Vec<String> =
         cell.kept.iter().filter_map(|kept| kept.rank).map(|rank| rank.to_string()).collect();
     let ranks =
         if ranks.is_empty() { String::new() } else { format!(" (rank {})", ranks.join(", ")) };
-    format!("{} of {layer} at {}{ranks}", cell.place.lname.name(), cell.size)
+    format!("{} at {}{ranks}", cell.place.name(), cell.size)
 }
 
 fn value(score: &Score, metric: &str) -> Option<f64> {
     score.metrics.iter().find(|found| found.name == metric).map(|found| found.value)
 }
 
-/// For each weight name a heat map of each metric over layers and sizes, as in the paper.
+/// For each selection of weights a heat map of each metric over layers and sizes, as in the paper.
 fn heat_maps(swept: &Swept) -> Vec<HeatMap> {
     let metrics = swept.dense.metrics.iter();
-    let of_metric =
-        |metric| swept.grid.lnames.iter().map(move |lname| heat_map(swept, *lname, metric));
+    let mut all: Vec<&Weights> = swept.cells.iter().map(|cell| &cell.place.weights).collect();
+    all.dedup();
+    let of_metric = |metric| all.iter().map(move |weights| heat_map(swept, weights, metric));
     metrics.flat_map(of_metric).collect()
 }
 
-fn heat_map(swept: &Swept, lname: Lname, dense: &Metric) -> HeatMap {
+fn heat_map(swept: &Swept, weights: &Weights, dense: &Metric) -> HeatMap {
     let (metric, baseline) = (dense.name.as_str(), dense.value);
-    let own: Vec<&Cell> = swept.cells.iter().filter(|cell| cell.place.lname == lname).collect();
+    let own: Vec<&Cell> =
+        swept.cells.iter().filter(|cell| cell.place.weights == *weights).collect();
     let mut layers: Vec<Option<usize>> = own.iter().map(|cell| cell.place.layer).collect();
     layers.dedup();
     let name = |layer: &Option<usize>| layer.map_or("all".to_owned(), |layer| layer.to_string());
@@ -155,7 +177,11 @@ fn heat_map(swept: &Swept, lname: Lname, dense: &Metric) -> HeatMap {
         cells.map(|cell| value(&cell.score, metric)).collect()
     };
     HeatMap {
-        title: format!("{metric} of {} ({})", lname.name(), swept.grid.method.intervention.name()),
+        title: format!(
+            "{metric} of {} ({})",
+            weights.name(),
+            swept.grid.method.intervention.name()
+        ),
         axis: "layer".into(),
         rows: layers.iter().map(name).collect(),
         columns: swept.grid.sizes.iter().map(ToString::to_string).collect(),

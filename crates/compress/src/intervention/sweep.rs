@@ -8,23 +8,22 @@
 //! Weights are decomposed once for all sizes. Batches of text run through the model once, and each
 //! cell continues from the stage that it changes ([`Variants`]).
 
-use super::edit::{cut_slot, key_of, weight_of};
+use super::edit::{key_of, weight_of};
+use super::fused::Cuttable;
+use super::grid::{Grid, Place, places};
 use super::store::components_of;
-use super::{
-    Decomposition, Done, Intervention, Kept, Lname, NestedRanks, Variant, Variants, cut, vendi,
-};
-use crate::methods::{LaserMethod, MethodSpec};
-use crate::plan::SlotSet;
+use super::{Decomposition, Done, Intervention, Kept, NestedRanks, Variant, Variants, cut, vendi};
+use crate::methods::LaserMethod;
 use crate::study::{CELL, StudyError, finished_cell};
 use crate::{CompressError, FitError, Size};
 use linwright_evaluate::{
-    Comparison, FileJournal, GroupResult, Hooks, Journal, Metric, Outcome, RunOptions, Sample,
-    Task, TaskResult, compare, evaluate_each, requests_digest,
+    Comparison, FileJournal, GroupComparisons, GroupResult, Hooks, Journal, Metric, Outcome,
+    RunOptions, Sample, Task, TaskResult, compare, compare_groups, evaluate_each, requests_digest,
 };
 use linwright_model::Transformer;
 use linwright_model::checkpoint::Sentence;
 use linwright_model::tokenizer::Tokenizer;
-use linwright_ops::{Op, Shape, SiteId, Sites};
+use linwright_ops::{Dense, LinearSlot, Op, Shape, SiteId, Sites};
 use linwright_run::{Fingerprint, Monitor, RunDirectory, RunError, Shard, Store};
 use linwright_tensor::linalg::Components;
 use linwright_tensor::{Mat, RngKey, parallel};
@@ -36,38 +35,6 @@ use std::collections::BTreeMap;
 
 /// Largest number of parameters of operators in memory; larger grids are evaluated in groups.
 const NUMBERS_AT_ONCE: usize = 1 << 28;
-
-/// The cuts of a sweep: every name in every layer at every size.
-#[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
-#[serde(deny_unknown_fields)]
-pub struct Grid {
-    /// The paper's names of weights.
-    pub lnames: Vec<Lname>,
-    /// Layers, from zero, in order; all by default.
-    #[serde(default)]
-    pub layers: Option<Vec<usize>>,
-    /// Whether all layers are cut together, as one cell, instead of each separately.
-    #[serde(default)]
-    pub together: bool,
-    /// Sizes.
-    pub sizes: Vec<Size>,
-    /// The intervention with its options.
-    pub method: LaserMethod,
-    /// Seed of random numbers.
-    #[serde(default)]
-    pub seed: u64,
-}
-
-/// Slots that are cut together.
-#[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
-pub struct Place {
-    /// The name.
-    pub lname: Lname,
-    /// Its layer; `None` for all layers of the grid together.
-    pub layer: Option<usize>,
-    /// The slots.
-    pub sites: Vec<SiteId>,
-}
 
 /// Scores of a model.
 #[derive(Clone, Debug, Default, PartialEq, Serialize, Deserialize)]
@@ -124,6 +91,9 @@ pub struct Tested {
     pub best: TaskResult,
     /// Their paired differences.
     pub comparisons: Vec<Comparison>,
+    /// The same for groups of items, such as frequency bands.
+    #[serde(default, skip_serializing_if = "Vec::is_empty")]
+    pub groups: Vec<GroupComparisons>,
 }
 
 /// The metric that models are compared by.
@@ -313,42 +283,6 @@ impl Work<'_> {
     }
 }
 
-/// The places of a grid in a model, in order.
-///
-/// # Errors
-/// [`CompressError`] for an empty grid, slots or layers that do not exist, or invalid options.
-pub fn places(grid: &Grid, model: &Transformer) -> Result<Vec<Place>, CompressError> {
-    let empty = |what: &str| CompressError::Sweep { reason: format!("the grid has no {what}") };
-    if grid.lnames.is_empty() || grid.sizes.is_empty() {
-        return Err(empty(if grid.lnames.is_empty() { "names" } else { "sizes" }));
-    }
-    for size in &grid.sizes {
-        let method = grid.method.intervention.name().to_owned();
-        MethodSpec::Laser(grid.method)
-            .check(Some(*size))
-            .map_err(|reason| CompressError::Options { method, reason })?;
-    }
-    let layers = match &grid.layers {
-        Some(layers) => layers.clone(),
-        None => (0..model.config().layers.len()).collect(),
-    };
-    if layers.is_empty() {
-        return Err(empty("layers"));
-    }
-    let mut found = Vec::new();
-    for &lname in &grid.lnames {
-        let sets = match grid.together {
-            true => vec![(None, layers.clone())],
-            false => layers.iter().map(|layer| (Some(*layer), vec![*layer])).collect(),
-        };
-        for (layer, layers) in sets {
-            let sites = SlotSet::named(lname, Some(layers)).of(model)?;
-            found.push(Place { lname, layer, sites });
-        }
-    }
-    Ok(found)
-}
-
 /// The cuts of a place, with the kept part of each slot.
 pub(super) fn variants(
     place: &Place,
@@ -356,35 +290,46 @@ pub(super) fn variants(
     model: &Transformer,
     store: &Store,
 ) -> Result<Vec<(Size, Vec<Kept>, Variant)>, CompressError> {
-    let how = grid.method;
+    let how = place.weights.cut_by(grid.method);
     let is_nested = place.sites.len() == 1
         && how.intervention == Intervention::RankReduction
         && how.decomposition == Decomposition::Exact
         && !how.compat;
     if is_nested {
-        return nested(&place.sites[0], grid, model, store);
+        return nested(&place.sites[0], &how, grid, model, store);
     }
     let empty = |size: &Size| (*size, Vec::new(), Variant::default());
     let mut variants: Vec<_> = grid.sizes.iter().map(empty).collect();
     for site in &place.sites {
         let slot = model.slot(site).expect("a slot of the model");
+        let cuttable = cuttable_of(slot, &how, model)?;
+        let weight = &cuttable.weight;
         let needed = grid.sizes.iter().any(|size| how.reads_components(*size));
-        let weight = weight_of(slot)?;
-        let components = needed.then(|| components_of(store, site, &weight)).transpose()?;
+        let components = needed.then(|| components_of(store, site, weight)).transpose()?;
         let failed = |source| CompressError::Fit { site: site.clone(), source };
         let mut chosen = ChosenRows::default();
         for (size, kept, variant) in &mut variants {
             let components = components.as_ref();
             let done = match how.intervention {
-                Intervention::Vendi => chosen.cut(&weight, *size, components, grid),
-                _ => cut(&weight, &how, *size, components, key_of(grid.seed, &how, site)),
+                Intervention::Vendi => chosen.cut(weight, *size, components, grid),
+                _ => cut(weight, &how, *size, components, key_of(grid.seed, &how, site)),
             };
             let done = done.map_err(failed)?;
             kept.push(done.report.kept);
-            variant.ops.push((site.clone(), done.op));
+            variant.ops.push((site.clone(), cuttable.in_slot(slot, done.op)));
         }
     }
     Ok(variants)
+}
+
+/// The weight of a slot, or the part of it that a method cuts.
+fn cuttable_of(
+    slot: &LinearSlot,
+    how: &LaserMethod,
+    model: &Transformer,
+) -> Result<Cuttable, CompressError> {
+    let rows = how.part.map(|part| part.rows(model, slot.id())).transpose()?;
+    Ok(Cuttable::new(weight_of(slot)?, rows.as_deref()))
 }
 
 /// Rows of a weight selected by `vendi`, once for all sizes: a smaller selection is a prefix of a
@@ -420,30 +365,32 @@ impl ChosenRows {
 /// All ranks of one slot from one decomposition.
 fn nested(
     site: &SiteId,
+    how: &LaserMethod,
     grid: &Grid,
     model: &Transformer,
     store: &Store,
 ) -> Result<Vec<(Size, Vec<Kept>, Variant)>, CompressError> {
+    let failed = |source| CompressError::Fit { site: site.clone(), source };
     let slot = model.slot(site).expect("a slot of the model");
-    let weight = weight_of(slot)?;
-    let components = components_of(store, site, &weight)?;
+    let cuttable = cuttable_of(slot, how, model)?;
+    let weight = &cuttable.weight;
+    let components = components_of(store, site, weight)?;
     let values = components.values.clone();
     let shape = Shape { out: weight.rows(), inp: weight.cols() };
-    let rank = |size: &Size| {
-        size.rank(shape, Some(&values))
-            .map_err(|source| CompressError::Fit { site: site.clone(), source })
-    };
+    let rank = |size: &Size| size.rank(shape, Some(&values)).map_err(failed);
     let ranks: Vec<usize> = grid.sizes.iter().map(rank).collect::<Result<_, _>>()?;
     let mut rising: Vec<usize> = ranks.iter().copied().filter(|rank| *rank > 0).collect();
     rising.sort_unstable();
     rising.dedup();
     let nested = NestedRanks::all(components, &rising);
+    let zero = || Op::Linear(Box::new(Dense::new(Mat::zeros(shape.out, shape.inp))));
     let mut variants = Vec::with_capacity(ranks.len());
     for (size, rank) in grid.sizes.iter().zip(ranks) {
         let op = match rising.iter().position(|known| *known == rank) {
             Some(level) => Op::Linear(Box::new(nested[level].clone())),
-            None => cut_slot(slot, (&grid.method, Size::Rate(10.0)), grid.seed, store)?.op,
+            None => zero(),
         };
+        let op = cuttable.in_slot(slot, op);
         let kept = vec![Kept::of_rank(rank, shape, Some(&values))];
         variants.push((
             *size,
@@ -588,8 +535,7 @@ fn evaluate_group(
         if monitor.interrupted() {
             return Err(CompressError::Interrupted.into());
         }
-        let layer = place.layer.map_or("all layers".to_owned(), |layer| format!("layer {layer}"));
-        monitor.step(&format!("{layer}: cutting {}", place.lname.name()));
+        monitor.step(&format!("{}: cutting {}", place.layer_name(), place.weights.name()));
         monitor.progress(index as u64, group.len() as u64);
         for (size, kept, variant) in variants(place, grid, work.model, work.store)? {
             cells.push(((*place).clone(), size, kept));
@@ -640,6 +586,7 @@ pub(super) fn tested_variant(
     let (best, dense) = (found.pop(), found.pop());
     let (best, dense) =
         (best.expect("a result for each model"), dense.expect("a result for each model"));
-    let comparisons = compare(std::slice::from_ref(&best), std::slice::from_ref(&dense));
-    Ok(Tested { dense, best, comparisons })
+    let (own, other) = (std::slice::from_ref(&best), std::slice::from_ref(&dense));
+    let (comparisons, groups) = (compare(own, other), compare_groups(own, other));
+    Ok(Tested { dense, best, comparisons, groups })
 }

@@ -66,6 +66,7 @@ impl Planted {
             bias: biased.then_some(&[0.0; 8]),
             key: RngKey::new(5),
             checkpoint: None,
+            part_rows: None,
         };
         method.fit(&problem, &mut Losses::default()).expect("fits")
     }

@@ -122,6 +122,7 @@ mod tests {
                     bias: biased.then_some(&zeros),
                     key: RngKey::new(0),
                     checkpoint: None,
+                    part_rows: None,
                 };
                 LowRankMethod::default().fit(&problem, &mut Losses::default()).expect("fits")
             });

@@ -8,7 +8,9 @@
 //! sketch, multiplied out.
 
 use super::{Fit, FitProblem, FitReport, Method, SampleRows, Shift, work};
-use crate::intervention::{Decomposition, Done, Intervention, Storage, VendiOptions, cut};
+use crate::intervention::{
+    Decomposition, Done, FusedPart, Intervention, Storage, VendiOptions, cut,
+};
 use crate::{FitError, Size, Unit};
 use linwright_measure::capture::Needs;
 use linwright_ops::Shape;
@@ -30,6 +32,9 @@ pub struct LaserMethod {
     pub compat: bool,
     /// Options of `vendi`.
     pub vendi: VendiOptions,
+    /// Part of a fused weight that is cut; the rest stays, and the weight is stored dense.
+    #[serde(skip_serializing_if = "Option::is_none")]
+    pub part: Option<FusedPart>,
 }
 
 impl LaserMethod {
@@ -53,6 +58,9 @@ impl LaserMethod {
             self.intervention.reads_components() || self.intervention == Intervention::Vendi;
         if self.storage == Storage::Factored && !by_rank {
             return Err(format!("{name} has no factors to store"));
+        }
+        if self.storage == Storage::Factored && self.part.is_some() {
+            return Err("a fused weight with one part cut has no factors to store".to_owned());
         }
         if self.vendi != VendiOptions::default() && self.intervention != Intervention::Vendi {
             return Err(format!(
@@ -90,6 +98,12 @@ impl LaserMethod {
             || (size.needs_values() && self.intervention != Intervention::Zero)
     }
 
+    /// The intervention, and the part that it cuts.
+    fn name(&self) -> String {
+        let name = self.intervention.name();
+        self.part.map_or_else(|| name.to_owned(), |part| format!("{}: {name}", part.name()))
+    }
+
     /// The size, which `zero` does not read.
     fn size(&self, size: Option<Size>) -> Size {
         size.unwrap_or(Size::Rate(10.0))
@@ -102,13 +116,13 @@ impl Method for LaserMethod {
         "a LASER cut of the weight by rank, magnitude or rows, which needs no calibration text";
 
     fn label(&self, size: Option<Size>) -> String {
-        let name = self.intervention.name();
-        size.map_or_else(|| name.to_owned(), |size| format!("{name} at {size}"))
+        let name = self.name();
+        size.map_or_else(|| name.clone(), |size| format!("{name} at {size}"))
     }
 
     /// Cuts of all sizes draw the same components.
     fn stream(&self, _size: Option<Size>) -> String {
-        self.intervention.name().to_owned()
+        self.name()
     }
 
     fn units(&self) -> &'static [Unit] {
@@ -149,10 +163,15 @@ impl Method for LaserMethod {
         };
         let factors = rank * (out + inp);
         Ok(match self.storage {
+            _ if self.part.is_some() => dense,
             Storage::Factored if by_rank && rank > 0 => factors,
             Storage::Auto if by_rank && rank > 0 => factors.min(dense),
             _ => dense,
         })
+    }
+
+    fn part(&self) -> Option<FusedPart> {
+        self.part
     }
 
     fn work(&self, size: Option<Size>, shape: Shape, _rows: SampleRows) -> Result<f64, FitError> {
@@ -162,17 +181,23 @@ impl Method for LaserMethod {
         Ok(decomposed + out * inp * out.min(inp) + work::report(shape))
     }
 
+    /// Of the whole weight: the rows of a part are those of one shape.
     fn shrunk(&self, _by: usize) -> Self {
-        *self
+        Self { part: None, ..*self }
     }
 
     fn fit(&self, problem: &FitProblem<'_>, _control: &mut dyn Control) -> Result<Fit, FitError> {
-        let weight = problem.original.to_dense()?;
+        let cuttable = self.cuttable(problem.original.to_dense()?, problem.part_rows)?;
         let needed = self.needs_components(problem.size);
         let components = needed.then(|| problem.components()).transpose()?;
         let size = self.size(problem.size);
-        let Done { op, report: cut } =
-            cut(&weight, self, size, components.as_deref(), problem.key)?;
+        let Done { op, report: cut } = cuttable.finish(cut(
+            &cuttable.weight,
+            self,
+            size,
+            components.as_deref(),
+            problem.key,
+        )?)?;
         // The bias stays: a cut depends on the weight alone.
         let report = match problem.evidence {
             Some(_) => problem.judged(&op.to_dense()?.cast(), Shift::Nothing)?.0,
@@ -212,6 +237,7 @@ mod tests {
             bias: None,
             key: RngKey::new(1),
             checkpoint: None,
+            part_rows: None,
         };
         let mut last = f64::INFINITY;
         for rank in [1, 3, 8] {

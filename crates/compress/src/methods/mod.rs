@@ -11,7 +11,7 @@ mod trained;
 mod trial;
 mod work;
 
-use crate::intervention::CutReport;
+use crate::intervention::{CutReport, Cuttable, FusedPart};
 use crate::{FitError, Size, SizeError, Unit};
 use linwright_measure::capture::{Evidence, Needs};
 use linwright_measure::samples::Samples;
@@ -42,7 +42,7 @@ pub struct FitProblem<'a> {
     /// Captured data, in the form of [`Method::needs`]; none if no text was given, which only
     /// methods with [`Method::needs_text`] refuse.
     pub evidence: Option<&'a Evidence>,
-    /// Singular components of the weight, if they are known already.
+    /// Singular components of the weight, or of the part that is cut, if they are known already.
     pub components: Option<&'a Components>,
     /// Bias of the original slot (out), if it has one, which is then fitted, too.
     pub bias: Option<&'a [f32]>,
@@ -50,6 +50,8 @@ pub struct FitProblem<'a> {
     pub key: RngKey,
     /// Checkpoint of a long fit.
     pub checkpoint: Option<&'a Checkpoint>,
+    /// Output rows of [`Method::part`] in the weight, if the method has one.
+    pub part_rows: Option<&'a [usize]>,
 }
 
 impl FitProblem<'_> {
@@ -101,12 +103,14 @@ impl FitProblem<'_> {
         }
     }
 
-    /// Singular components of the weight, computed if they are not known.
+    /// Singular components of the weight, or of the part that is cut, computed if they are not
+    /// known.
     fn components(&self) -> Result<Cow<'_, Components>, FitError> {
         if let Some(known) = self.components {
             return Ok(Cow::Borrowed(known));
         }
-        let found = Components::of(self.original.to_dense()?.view());
+        let weight = Cuttable::new(self.original.to_dense()?, self.part_rows).weight;
+        let found = Components::of(weight.view());
         found.map(Cow::Owned).map_err(|error| FitError::Numerics {
             what: "singular components of the weight",
             reason: error.to_string(),
@@ -222,6 +226,11 @@ pub trait Method: Clone {
     /// Whether it reads all singular components of the weight.
     fn needs_components(&self, size: Option<Size>) -> bool {
         size.is_some_and(|size| size.needs_values())
+    }
+
+    /// The part of a fused weight that it changes; all of the weight by default.
+    fn part(&self) -> Option<FusedPart> {
+        None
     }
 
     /// Whether its operator is a matrix.
@@ -375,6 +384,12 @@ macro_rules! methods {
             pub fn check(&self, size: Option<Size>) -> Result<(), String> {
                 self.check_size(size).map_err(|error| error.to_string())?;
                 match self { $(Self::$variant(method) => method.check(size),)* }
+            }
+
+            /// See [`Method::part`].
+            #[must_use]
+            pub fn part(&self) -> Option<FusedPart> {
+                match self { $(Self::$variant(method) => method.part(),)* }
             }
 
             /// See [`Method::needs_text`].

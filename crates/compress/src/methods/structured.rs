@@ -199,6 +199,7 @@ mod tests {
             bias: None,
             key: RngKey::new(1),
             checkpoint: None,
+            part_rows: None,
         };
         let found = operators(shape);
         let kinds: Vec<&str> = found.iter().map(OpSpec::kind).collect();

@@ -103,6 +103,7 @@ impl Trial {
             bias: self.bias.as_deref(),
             key: RngKey::new(5),
             checkpoint: None,
+            part_rows: None,
         })
     }
 

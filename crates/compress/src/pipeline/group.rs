@@ -1,7 +1,7 @@
 //! The sites that read one input: found in the store, or captured and fitted, by a team.
 
 use super::{CHECKPOINT_EVERY, Context, Forward, key_of, needs};
-use crate::intervention::{components_of, weight_of};
+use crate::intervention::{Cuttable, components_of, weight_of};
 use crate::methods::{Fit, FitProblem};
 use crate::plan::{Edit, InputEdits, SlotEdit};
 use crate::{CompressError, stored_fit};
@@ -95,7 +95,9 @@ impl<'a> GroupJob<'a> {
             let slot = original.slot(site).expect("the site was found in the plan");
             let evidence = capture.as_ref().map(|capture| &capture.evidence);
             let place = [number + 1, total];
-            let job = SiteJob { evidence, slot, edit, seed: self.seed, print, place };
+            let rows = edit.method.part().map(|part| part.rows(original, site)).transpose()?;
+            let (part_rows, seed) = (rows.as_deref(), self.seed);
+            let job = SiteJob { evidence, slot, edit, part_rows, seed, print, place };
             own.push(Some(fit_site(&job, context, monitor)?));
         }
         Ok(Found::Own(own))
@@ -218,6 +220,8 @@ struct SiteJob<'a> {
     /// The slot of the original model.
     slot: &'a LinearSlot,
     edit: &'a Edit,
+    /// Output rows of the part that the edit changes, if it changes one.
+    part_rows: Option<&'a [usize]>,
     /// Seed of the plan.
     seed: u64,
     /// Identifies the fit.
@@ -231,7 +235,7 @@ fn fit_site(
     context: &Context<'_>,
     monitor: &mut dyn Monitor,
 ) -> Result<Fit, CompressError> {
-    let SiteJob { evidence, slot, edit, seed, print, place: [number, total] } = *job;
+    let SiteJob { evidence, slot, edit, part_rows, seed, print, place: [number, total] } = *job;
     // What stands in a store that all share, all have been told: until then it is kept apart.
     let apart = context.team.shared_store().and(context.team.own_folder());
     let apart = apart.map(|folder| Store::at(&folder));
@@ -258,7 +262,8 @@ fn fit_site(
     let began = monitor.seconds();
     let components = match context.components {
         Some(store) if edit.method.needs_components(edit.size) => {
-            Some(components_of(store, site, &weight_of(slot)?)?)
+            let weight = Cuttable::new(weight_of(slot)?, part_rows).weight;
+            Some(components_of(store, site, &weight)?)
         }
         _ => None,
     };
@@ -272,6 +277,7 @@ fn fit_site(
         bias: slot.bias(),
         key: key_of(seed, site, &edit.method, edit.size),
         checkpoint: checkpoint.as_ref(),
+        part_rows,
     };
     let mut fit = edit
         .method

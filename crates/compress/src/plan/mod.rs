@@ -17,7 +17,7 @@ mod slots;
 
 use crate::methods::MethodSpec;
 use crate::{CompressError, Size};
-use linwright_ops::{InputId, SiteId, Sites};
+use linwright_ops::{InputId, Shape, SiteId, Sites};
 use serde::{Deserialize, Serialize};
 use std::collections::BTreeMap;
 
@@ -112,7 +112,9 @@ impl Plan {
     ///
     /// # Errors
     /// As [`Self::check`] and [`SlotSet::of`]; [`CompressError::Healed`] for a slot that one edit
-    /// replaces and another one heals, [`CompressError::Fit`] for a size that a shape cannot have.
+    /// replaces and another one heals, [`CompressError::TwoParts`] for one of which two edits cut
+    /// different parts, [`CompressError::NoPart`] for a part that a weight lacks,
+    /// [`CompressError::Fit`] for a size that a shape cannot have.
     pub fn sites(&self, network: &impl Sites) -> Result<Vec<InputEdits<'_>>, CompressError> {
         self.check()?;
         let chosen = self.chosen(network)?;
@@ -123,8 +125,10 @@ impl Plan {
                 continue;
             };
             let edit = &self.edits[index];
+            let rows = edit.method.part().map(|part| part.rows(network, slot.id())).transpose()?;
+            let out = rows.map_or(slot.shape().out, |rows| rows.len());
             edit.method
-                .parameters(edit.size, slot.shape())
+                .parameters(edit.size, Shape { out, ..slot.shape() })
                 .map_err(|source| CompressError::Fit { site: slot.id().clone(), source })?;
             let stage = slot.stage().expect("a slot of a layer has a stage");
             let slot_edit = SlotEdit { site: slot.id().clone(), stage, edit };
@@ -144,14 +148,13 @@ impl Plan {
         let mut chosen: BTreeMap<SiteId, usize> = BTreeMap::new();
         for (index, edit) in self.edits.iter().enumerate() {
             for site in edit.sites.of(network)? {
-                if let Some(before) = chosen.insert(site.clone(), index)
-                    && (edit.heals || self.edits[before].heals)
-                {
-                    return Err(CompressError::Healed {
-                        site,
-                        first: before + 1,
-                        second: index + 1,
-                    });
+                let Some(before) = chosen.insert(site.clone(), index) else { continue };
+                let (other, first, second) = (&self.edits[before], before + 1, index + 1);
+                if edit.heals || other.heals {
+                    return Err(CompressError::Healed { site, first, second });
+                }
+                if edit.method.part() != other.method.part() {
+                    return Err(CompressError::TwoParts { site, first, second });
                 }
             }
         }

@@ -161,6 +161,7 @@ fn one_layer_after_another(
                     bias: slot.bias(),
                     key: RngKey::new(seed).fold(&capture.site.0).fold(label),
                     checkpoint: None,
+                    part_rows: None,
                 };
                 let fit = edit.method.fit(&problem, &mut Quiet).expect("fits");
                 let (old, shift) = (slot.bias().map(<[f32]>::to_vec), fit.bias_shift);

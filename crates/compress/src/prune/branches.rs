@@ -79,6 +79,7 @@ impl Branch {
             bias: slot.bias(),
             key: RngKey::new(0),
             checkpoint: None,
+            part_rows: None,
         }
     }
 

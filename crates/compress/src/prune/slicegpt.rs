@@ -160,6 +160,7 @@ impl SliceGpt {
             bias: slot.bias(),
             key: RngKey::new(0),
             checkpoint: None,
+            part_rows: None,
         };
         let target = problem.target()?;
         let mut weight: Mat<f64> = current.op().to_dense()?.cast();

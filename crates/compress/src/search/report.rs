@@ -100,7 +100,8 @@ pub fn figures_blocks(figures: &Figures) -> Vec<Block> {
                 search[0], search[1], dense.counts.items
             );
             let (dense, best) = (TaskResult::clone(dense), TaskResult::clone(found));
-            let tested = Tested { dense, best, comparisons: comparisons.clone() };
+            let (comparisons, groups) = (comparisons.clone(), Vec::new());
+            let tested = Tested { dense, best, comparisons, groups };
             vec![Block::Text(vec![told]), Block::Table(test_table(&tested))]
         }
         Figures::Text { search, test, windows } => {

@@ -3,7 +3,9 @@
 use super::JobError;
 use super::named::Names;
 use linwright_compress::Size;
-use linwright_compress::intervention::{Decomposition, Intervention, Storage, VendiOptions};
+use linwright_compress::intervention::{
+    Decomposition, FusedPart, Intervention, Storage, VendiOptions,
+};
 use linwright_compress::methods::LaserMethod;
 use schemars::JsonSchema;
 use serde::{Deserialize, Serialize};
@@ -43,6 +45,11 @@ pub struct CutOptions {
     /// Storage of an edited weight; `auto` stores factors where they have fewer parameters.
     #[schemars(with = "Names<Storage>")]
     pub storage: Storage,
+    /// Part of fused weights to cut: query, key or value of one matrix of all three, gate or up of
+    /// one of both; the rest stays, so the model gets no smaller. Of all such weights, unless some
+    /// are named. `sweep` tries several parts, each by itself; other commands take one.
+    #[schemars(with = "Vec<Names<FusedPart>>")]
+    pub part: Vec<FusedPart>,
     /// Prefer rows of small norm (vendi).
     #[schemars(extend("x-aliases" = ["use-quality"]))]
     pub quality: bool,
@@ -75,6 +82,7 @@ impl Default for CutOptions {
             randomised: false,
             compat: false,
             storage: Storage::Auto,
+            part: Vec::new(),
             quality: false,
             minimise: false,
             gamma: None,
@@ -115,7 +123,23 @@ impl CutOptions {
         Ok(sizes)
     }
 
-    /// The intervention with its options.
+    /// The part of fused weights to cut, if one is given.
+    ///
+    /// # Errors
+    /// [`JobError`] if several are.
+    pub fn single_part(&self) -> Result<Option<FusedPart>, JobError> {
+        match self.part.as_slice() {
+            [] => Ok(None),
+            [part] => Ok(Some(*part)),
+            several => {
+                let names: Vec<&str> = several.iter().map(|part| part.name()).collect();
+                let message = format!("{} are several parts, expected one", names.join(", "));
+                Err(JobError::new(message).hint("`linwright sweep` cuts each of them"))
+            }
+        }
+    }
+
+    /// The intervention with its options, for whole weights.
     #[must_use]
     pub fn method(&self) -> LaserMethod {
         let vendi =
@@ -126,6 +150,7 @@ impl CutOptions {
             storage: self.storage,
             compat: self.compat,
             vendi,
+            part: None,
         }
     }
 }

@@ -18,6 +18,7 @@ use linwright_flow::FlowError;
 use linwright_measure::capture::CaptureError;
 use linwright_measure::inspect::InspectError;
 use linwright_measure::vendi::{StoredError, VendiError};
+use linwright_model::Role;
 use linwright_model::WindowsError;
 use linwright_model::checkpoint::CheckpointError;
 use linwright_model::checkpoint::export::ExportError;
@@ -168,6 +169,9 @@ pub fn is_full(error: &io::Error) -> bool {
     matches!(error.kind(), FileTooLarge | OutOfMemory | QuotaExceeded | StorageFull)
 }
 
+/// Roles of weights that hold several projections, as their names in errors.
+const FUSED: [&str; 2] = [Role::QueryKeyValue.name(), Role::GateUp.name()];
+
 impl From<CaptureError> for Failure {
     fn from(error: CaptureError) -> Self {
         CompressError::from(error).into()
@@ -190,7 +194,8 @@ impl From<CompressError> for Failure {
             }
             | CompressError::Layer { .. }
             | CompressError::Role { .. }
-            | CompressError::NoRole { .. }
+            | CompressError::NoPart { .. }
+            | CompressError::TwoParts { .. }
             | CompressError::Unused { .. }
             | CompressError::Size { .. }
             | CompressError::SameSites { .. }
@@ -204,6 +209,11 @@ impl From<CompressError> for Failure {
             | CompressError::NoRecovery { .. }
             | CompressError::Prune(_)
             | CompressError::Sweep { .. } => Self::usage(message),
+            CompressError::NoRole { role, .. } => match FUSED.contains(&role.as_str()) {
+                true => Self::usage(message)
+                    .hint("where its projections are weights of their own, select them by --roles"),
+                false => Self::usage(message),
+            },
             CompressError::Evaluation(error) => error.into(),
             CompressError::Output(error) => error.into(),
             CompressError::Store(error) => error.into(),

@@ -7,7 +7,7 @@ use linwright_attribute::{Element, Method, Reduction, Target};
 use linwright_collapse::depth::{Architecture, Norming, StrengthRule};
 use linwright_collapse::optimum::Fit;
 use linwright_compress::allocate::Allocator;
-use linwright_compress::intervention::{Intervention, Lname, Storage};
+use linwright_compress::intervention::{FusedPart, Intervention, Lname, Storage};
 use linwright_compress::methods::Whitening;
 use linwright_compress::prune::{Criterion, LayerOrder};
 use linwright_data::images::ImageFormat;
@@ -62,6 +62,7 @@ named! {
     Element;
     By;
     Fit;
+    FusedPart;
     ImageFormat;
     Intervention;
     Join;

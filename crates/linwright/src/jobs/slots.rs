@@ -3,12 +3,12 @@
 use super::named::Names;
 use super::{JobError, parse_layers};
 use linwright_compress::SlotSet;
-use linwright_compress::intervention::Lname;
+use linwright_compress::intervention::{FusedPart, Lname};
 use linwright_model::Role;
 use schemars::JsonSchema;
 use serde::{Deserialize, Serialize};
 
-/// Weights by the names of the LASER paper, and layers.
+/// Weights by the names of the LASER paper, by role or by name, and layers.
 #[derive(Clone, Debug, Default, PartialEq, Serialize, Deserialize, JsonSchema)]
 #[serde(default)]
 pub struct SlotOptions {
@@ -19,6 +19,14 @@ pub struct SlotOptions {
     /// Layers, counted from zero: `26`, `27-17`, `0,3`; -1 means all layers at once.
     #[schemars(extend("x-value" = "LAYERS", "x-hyphen" = true, "examples" = ["0-1"]))]
     pub lnum: Option<String>,
+    /// Roles of weights, in addition to --lname.
+    #[schemars(with = "Vec<Names<Role>>")]
+    pub roles: Vec<Role>,
+    /// Linear layers with matching names: a glob such as `*.mlp.*`, or a regular expression after
+    /// `re:`; of those that --lname and --roles name, if these are given. `sweep` and `compose` cut
+    /// the weights of each name and pattern apart, other commands those of all together.
+    #[schemars(extend("x-value" = "PATTERN", "x-whole" = true))]
+    pub site: Vec<String>,
 }
 
 impl SlotOptions {
@@ -42,17 +50,35 @@ impl SlotOptions {
         self.lnum.as_deref() == Some("-1")
     }
 
-    /// The weights as a set, with roles and a pattern of names besides.
+    /// Whether they select all weights of the layers.
+    #[must_use]
+    pub fn names_nothing(&self) -> bool {
+        self.lname.is_empty() && self.roles.is_empty() && self.site.is_empty()
+    }
+
+    /// The weights as a set; all of the layers if none are named.
     ///
     /// # Errors
-    /// [`JobError`] if nothing is selected, and as [`Self::layers`].
-    pub fn set(&self, roles: Vec<Role>, pattern: Option<String>) -> Result<SlotSet, JobError> {
-        if self.lname.is_empty() && roles.is_empty() && pattern.is_none() {
-            return Err(JobError::new("no weights are selected")
-                .hint("give --lname NAME, --roles ROLE or --site PATTERN, and --lnum LAYER"));
-        }
-        let (lnames, patterns) = (self.lname.clone(), pattern.into_iter().collect());
-        let roles = roles.iter().map(ToString::to_string).collect();
+    /// As [`Self::layers`].
+    pub fn set(&self) -> Result<SlotSet, JobError> {
+        let roles = self.roles.iter().map(ToString::to_string).collect();
+        let (lnames, patterns) = (self.lname.clone(), self.site.clone());
         Ok(SlotSet { lnames, roles, layers: self.layers()?, patterns, ignore: Vec::new() })
+    }
+
+    /// These options, or all weights that have the part if it is given alone.
+    ///
+    /// # Errors
+    /// [`JobError`] if no weights are named and no part of them either.
+    pub fn or_of_part(&self, part: Option<FusedPart>) -> Result<Self, JobError> {
+        match part {
+            None if self.names_nothing() => Err(JobError::new("no weights are selected").hint(
+                "give --lname NAME, --roles ROLE, --site PATTERN or --part PART, and --lnum LAYER",
+            )),
+            Some(part) if self.lname.is_empty() && self.roles.is_empty() => {
+                Ok(Self { roles: vec![part.of_role()], ..self.clone() })
+            }
+            _ => Ok(self.clone()),
+        }
     }
 }

@@ -318,7 +318,7 @@ fn attention_of(config: &TransformerConfig, heads: HeadsConfig) -> Attention {
 
 /// Location of queries, keys and values in a fused result: for each the first columns of its runs,
 /// and the number of columns in a run.
-fn runs(config: &TransformerConfig, heads: HeadsConfig) -> [(Vec<usize>, usize); 3] {
+pub(super) fn runs(config: &TransformerConfig, heads: HeadsConfig) -> [(Vec<usize>, usize); 3] {
     let [query, kv] = [heads.heads, heads.kv_heads].map(|heads| heads * config.head_dim);
     match config.family.fused {
         Fused::Whole => [(vec![0], query), (vec![query], kv), (vec![query + kv], kv)],

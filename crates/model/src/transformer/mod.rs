@@ -24,6 +24,7 @@ mod cache;
 mod depth;
 mod embed;
 mod forward;
+mod fused;
 mod grads;
 mod head;
 mod lens;
@@ -48,9 +49,10 @@ pub use score::{ShowLogits, TokenScore};
 pub use weights::{ShowTensor, Shown};
 pub use widths::{KeptHeads, KeptWidths, WidthError};
 
+use crate::Role;
 use crate::config::TransformerConfig;
 use crate::parts::Part;
-use linwright_ops::{LinearSlot, Sites};
+use linwright_ops::{LinearSlot, SiteId, Sites};
 use linwright_tensor::HalfType;
 use memory::Memory;
 use weights::Weights;
@@ -117,6 +119,10 @@ impl Sites for Transformer {
             Part::Table(_) | Part::Norm(_) => None,
         };
         self.weights.each_mut().into_iter().filter_map(slot).collect()
+    }
+
+    fn part_rows(&self, id: &SiteId, part: &str) -> Option<Vec<usize>> {
+        self.rows_of(self.slot(id)?, Role::parse(part)?)
     }
 }
 

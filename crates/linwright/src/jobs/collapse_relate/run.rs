@@ -89,7 +89,7 @@ fn groups_of(measured: &Path, sweep: &Path, metric: &str) -> Result<Vec<Group>, 
             let message = format!("{}: all layers were changed at once", sweep.display());
             return Err(Failure::general(message).hint("sweep without --lnum -1"));
         };
-        let change = format!("{} {}", cell.place.lname.name(), cell.size);
+        let change = format!("{} {}", cell.place.weights.name(), cell.size);
         let known = groups.iter().position(|group| group.change == change);
         let index = known.unwrap_or_else(|| {
             groups.push(empty(&model, change));

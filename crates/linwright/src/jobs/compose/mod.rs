@@ -28,7 +28,7 @@ pub struct Compose {
     #[serde(flatten)]
     pub evaluation: EvaluationOptions,
     /// Visit weights in the order of this sweep, best first: its `result.json` [default: the order
-    /// of --lname and --lnum].
+    /// of the options].
     #[schemars(extend("x-value" = "FILE"))]
     #[schemars(extend("x-path" = true))]
     pub sweep: Option<PathBuf>,

@@ -8,9 +8,12 @@ use crate::jobs::store;
 use crate::jobs::sweep::{Items, Opened, grid, left_nothing};
 use crate::jobs::{Failure, Job, Outcome, Session};
 use linwright_compress::intervention::apply_edits;
-use linwright_compress::intervention::compose::{Composed, best_first, compose, fingerprint};
+use linwright_compress::intervention::compose::{
+    Composed, best_first, check_once, compose, fingerprint,
+};
+use linwright_compress::intervention::grid::{Place, places};
 use linwright_compress::intervention::report::{edits_table, steps, test_table};
-use linwright_compress::intervention::sweep::{Place, Swept, places};
+use linwright_compress::intervention::sweep::Swept;
 use linwright_report::Block;
 use linwright_run::atomic::write_atomic;
 use linwright_run::{Monitor, RunDirectory, input, shown_reason};
@@ -25,6 +28,7 @@ pub(super) fn run(job: &Compose, session: &mut Session<'_>) -> Result<Outcome, F
     let order = job.sweep.as_deref().map(order_of).transpose()?;
     let opened = Opened::new(&job.model, &job.evaluation, Items::Fifth(job.shuffle), session)?;
     let known = places(&grid, &opened.model.loaded.decoder)?;
+    check_once(&known, &opened.model.loaded.decoder)?;
     if job.dry_run {
         return opened.cost(known.len() * grid.sizes.len(), &job.evaluation, session);
     }
@@ -33,7 +37,7 @@ pub(super) fn run(job: &Compose, session: &mut Session<'_>) -> Result<Outcome, F
         order.map(|order| order.into_iter().filter(|place| known.contains(place)).collect());
     if order.as_ref().is_some_and(|order: &Vec<Place>| order.len() != known.len()) {
         return Err(Failure::usage("the sweep does not cover all weights of this grid")
-            .hint("give the same --lname and --lnum as to the sweep"));
+            .hint("give the same --lname, --roles, --site, --part and --lnum as to the sweep"));
     }
     let work = opened.work(&job.evaluation, job.metric.as_deref(), &store)?;
     let fingerprint = fingerprint(&work, &grid, order.as_deref());

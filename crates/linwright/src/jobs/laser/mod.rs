@@ -8,8 +8,8 @@ use crate::jobs::plan_file::read_plan_file;
 use crate::jobs::{
     CutOptions, EvaluationOptions, Failure, Job, JobError, Outcome, SavedForm, Session, SlotOptions,
 };
+use linwright_compress::methods::LaserMethod;
 use linwright_compress::{Edit, MethodSpec, Plan};
-use linwright_model::Role;
 use schemars::JsonSchema;
 use serde::{Deserialize, Serialize};
 use std::path::PathBuf;
@@ -25,15 +25,8 @@ pub struct Laser {
     /// Weights and layers.
     #[serde(flatten)]
     pub slots: SlotOptions,
-    /// Roles of weights, in addition to --lname.
-    #[schemars(with = "Vec<Names<Role>>")]
-    pub roles: Vec<Role>,
-    /// Linear layers with matching names: a glob such as `*.mlp.*`, or a regular expression after
-    /// `re:`.
-    #[schemars(extend("x-value" = "PATTERN"))]
-    pub site: Option<String>,
     /// Apply these edits instead: a plan in JSON or YAML, such as the one of `linwright compose`.
-    #[schemars(extend("x-value" = "FILE", "x-conflicts" = ["lname", "lnum", "roles", "site"]))]
+    #[schemars(extend("x-value" = "FILE", "x-conflicts" = ["lname", "lnum", "roles", "site", "part"]))]
     #[schemars(extend("x-path" = true))]
     pub plan: Option<PathBuf>,
     /// Kind and size of the cut.
@@ -101,9 +94,11 @@ impl Laser {
             let message = format!("{} each give a size, expected one", given.join(", "));
             return Err(JobError::new(message).hint("`linwright sweep` tries several"));
         }
-        let (method, size) = (MethodSpec::Laser(self.cut.method()), Some(sizes[0]));
+        let part = self.cut.single_part()?;
+        let method = LaserMethod { part, ..self.cut.method() };
+        let (method, size) = (MethodSpec::Laser(method), Some(sizes[0]));
         method.check(size).map_err(JobError::new)?;
-        let sites = self.slots.set(self.roles.clone(), self.site.clone())?;
+        let sites = self.slots.or_of_part(part)?.set()?;
         let edits = vec![Edit { sites, method, size, heals: false }];
         Ok(Plan { seed: self.cut.seed, edits })
     }

@@ -5,7 +5,6 @@ use crate::jobs::calibration::{Calibration, Source};
 use crate::jobs::source::{OpenModel, open_model, text_file};
 use crate::jobs::tasks::{check_tasks, open_one};
 use crate::jobs::{Failure, Session};
-use linwright_compress::SlotSet;
 use linwright_compress::search::{Splits, Target, TextWindows, linears, part};
 use linwright_data::Corpus;
 use linwright_evaluate::Task;
@@ -107,9 +106,8 @@ fn check(job: &Search) -> Result<(), Failure> {
 
 /// The slots to visit.
 fn sites(job: &Search, model: &OpenModel) -> Result<Vec<SiteId>, Failure> {
-    let (decoder, lnames) = (&model.loaded.decoder, job.slots.lname.clone());
-    let set = SlotSet { lnames, layers: job.slots.layers()?, ..SlotSet::default() };
-    let chosen = set.of(decoder)?;
+    let decoder = &model.loaded.decoder;
+    let chosen = job.slots.set()?.of(decoder)?;
     let start = job.start.unwrap_or(if job.compat { PUBLISHED_START } else { 0 });
     let all = linears(decoder);
     let visited = all.iter().skip(start).map(|slot| slot.id().clone());

@@ -9,8 +9,9 @@ use crate::jobs::tasks::{check_tasks, cost, open_one, open_parts};
 use crate::jobs::{
     CutOptions, EvaluationOptions, Failure, Job, Outcome, Session, SlotOptions, measured, shards,
 };
+use linwright_compress::intervention::grid::{Grid, places};
 use linwright_compress::intervention::report::{ranking, sweep_document, test_table, verdict};
-use linwright_compress::intervention::sweep::{Grid, Swept as SweepResult, Work, places, sweep};
+use linwright_compress::intervention::sweep::{Swept as SweepResult, Work, sweep};
 use linwright_evaluate::{Outcome as Part, Parts, RunOptions};
 use linwright_report::{Block, Document};
 use linwright_run::atomic::write_atomic;
@@ -92,13 +93,13 @@ impl Opened {
 
 /// The grid that options describe.
 pub(in crate::jobs) fn grid(slots: &SlotOptions, cut: &CutOptions) -> Result<Grid, Failure> {
-    if slots.lname.is_empty() {
-        return Err(Failure::usage("no weights are selected")
-            .hint("give --lname NAME,..., such as fc_in,fc_out"));
-    }
+    slots.or_of_part(cut.part.first().copied())?;
     let sizes = cut.sizes()?;
     Ok(Grid {
         lnames: slots.lname.clone(),
+        roles: slots.roles.clone(),
+        patterns: slots.site.clone(),
+        parts: cut.part.clone(),
         layers: slots.layers()?,
         together: slots.all_at_once(),
         method: cut.method(),
