@@ -4,7 +4,8 @@
 //!
 //! - `<!-- from: FILE.md, table "TITLE" -->`: the report of a run. Every row of that table must be
 //!   present, columns may be omitted; with `, layers 3` after the title only the dense row and
-//!   those with that many layers.
+//!   those with that many layers; with `, rows 4000` after that only rows whose method begins with
+//!   this size or with none.
 //! - `<!-- from: FILE.csv -->`: the counts of `linwright rotor convergence`, by features and step.
 //!
 //! `<!-- numbers from: FILE -->` before a paragraph: each number in it must occur in the file,
@@ -132,9 +133,15 @@ fn table_differs(
 /// The table of a report under the title in the options, unescaped; filtered by number of layers if
 /// the options say so.
 fn report_table(text: &str, options: &str) -> Result<Table, String> {
-    let form = || format!("`{options}`: expected table \"TITLE\", or table \"TITLE\", layers N");
+    let form = || {
+        format!("`{options}`: expected table \"TITLE\", also with `, layers N`, and `, rows SIZE`")
+    };
     let rest = options.strip_prefix("table \"").ok_or_else(form)?;
     let (title, rest) = rest.split_once('"').ok_or_else(form)?;
+    let (rest, size) = match rest.split_once(", rows ") {
+        Some((rest, size)) => (rest, Some(size)),
+        None => (rest, None),
+    };
     let layers = rest.strip_prefix(", layers ");
     let heading = format!("\n## {title}\n");
     let (_, section) = text.split_once(&heading).ok_or_else(|| format!("no table \"{title}\""))?;
@@ -145,6 +152,12 @@ fn report_table(text: &str, options: &str) -> Result<Table, String> {
         let mut is_head = true;
         table.retain(|row| {
             std::mem::take(&mut is_head) || row[place] == layers || row[place] == "0"
+        });
+    }
+    if let Some(size) = size {
+        table.retain(|row| {
+            let word = row.first().and_then(|name| name.split(' ').next()).unwrap_or_default();
+            word == size || word.parse::<u64>().is_err()
         });
     }
     Ok(table)
@@ -298,6 +311,22 @@ mod tests {
             | --- | --: |\n| dense | – |\n| LR3 | 7,680 (2,048) |\n";
         assert_eq!(said(two), Vec::<String>::new());
         assert_eq!(said(&two.replace("7,680", "7,608")).len(), 1);
+    }
+
+    #[test]
+    fn a_table_may_show_the_rows_of_one_size() {
+        let text = "\n## T\n\n| Method | Layers |\n| --- | ---: |\n| dense | 0 |\n| nothing | 1 |\n\
+            | 40 LR1 | 1 |\n| 400 LR1 | 1 |\n| 40 LR1 | 2 |\n";
+        let methods = |options: &str| -> Vec<String> {
+            report_table(text, options).unwrap().into_iter().map(|row| row.join(" ")).collect()
+        };
+        let head = ["Method Layers", "dense 0", "nothing 1"];
+        for (options, rows) in [
+            ("table \"T\", layers 1, rows 40", vec!["40 LR1 1"]),
+            ("table \"T\", rows 40", vec!["40 LR1 1", "40 LR1 2"]),
+        ] {
+            assert_eq!(methods(options), [head.to_vec(), rows].concat(), "{options}");
+        }
     }
 
     #[test]
