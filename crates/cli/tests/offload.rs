@@ -60,19 +60,28 @@ fn more_layers_take_no_more_memory() {
     const SIX_LAYERS: f64 = 6.0 * 4.2e6;
     const WHAT: &str = "--keep 0.8 --targets query,down --heal none --threads 1";
     let w = Workshop::new();
-    let mut peaks = Vec::new();
-    for layers in [6, 12] {
+    let peaks = |layers: usize| -> [f64; 2] {
         save_model(&w, "deep", [256, layers], DType::Bf16);
-        for how in ["--offload", ""] {
+        let peaks = ["--offload", ""].map(|how| {
             let data = "--dataset calibration.jsonl --num-tokens 400 --seq-len 64";
             let plan = format!("compress deep {WHAT} {data} --force {how}");
             let json = w.ok_json(&format!("{plan} -o out"));
-            peaks.push(json["summary"]["peak_resident_bytes"].as_f64().unwrap());
-        }
+            json["summary"]["peak_resident_bytes"].as_f64().unwrap()
+        });
         std::fs::remove_dir_all(w.path("deep")).unwrap();
+        peaks
+    };
+    // Allocators and tables of pages make a difference of a few per cent, on a busy machine more:
+    // the least of several growths is that of the layers.
+    let mut seen = Vec::new();
+    for _ in 0..3 {
+        let (few, many) = (peaks(6), peaks(12));
+        seen.push((few, many));
+        let (offloaded, held) = (many[0] - few[0], many[1] - few[1]);
+        assert!(held > SIX_LAYERS, "in memory the peak grows with the layers: {seen:?}");
+        if offloaded < 0.25 * SIX_LAYERS {
+            return;
+        }
     }
-    let (offloaded, held) = (peaks[2] - peaks[0], peaks[3] - peaks[1]);
-    assert!(held > SIX_LAYERS, "in memory the peak grows with the layers: {peaks:?}");
-    // Allocators and tables of pages make a difference of a few per cent.
-    assert!(offloaded < 0.25 * SIX_LAYERS, "with files it does not: {peaks:?}");
+    panic!("with files it does not: {seen:?}");
 }
