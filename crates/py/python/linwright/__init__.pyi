@@ -550,7 +550,7 @@ def laser(
     lname: Literal['k_proj', 'q_proj', 'v_proj', 'out_proj', 'fc_in', 'fc_up', 'fc_out', 'mlp', 'attn', 'all', 'dont'] | Sequence[Literal['k_proj', 'q_proj', 'v_proj', 'out_proj', 'fc_in', 'fc_up', 'fc_out', 'mlp', 'attn', 'all', 'dont']] = (),
     lnum: Text | None = None,
     roles: Literal['query', 'key', 'value', 'query_key_value', 'output', 'gate', 'up', 'gate_up', 'down', 'fc_in', 'fc_out', 'project_in', 'project_out', 'transform', 'head', 'pooler'] | Sequence[Literal['query', 'key', 'value', 'query_key_value', 'output', 'gate', 'up', 'gate_up', 'down', 'fc_in', 'fc_out', 'project_in', 'project_out', 'transform', 'head', 'pooler']] = (),
-    site: Text | None = None,
+    site: Text | Sequence[Text] = (),
     plan: StrPath | None = None,
     intervention: Literal['rank-reduction', 'bottom-k', 'random-k', 'dropout', 'zero', 'vendi'] = 'rank-reduction',
     rate: float | Sequence[float] = (),
@@ -562,6 +562,7 @@ def laser(
     randomised: bool = False,
     compat: bool = False,
     storage: Literal['auto', 'factored', 'dense'] = 'auto',
+    part: Literal['query', 'key', 'value', 'gate', 'up'] | Sequence[Literal['query', 'key', 'value', 'gate', 'up']] = (),
     quality: bool = False,
     minimise: bool = False,
     gamma: float | None = None,
@@ -607,7 +608,8 @@ def laser(
         lnum: Layers, counted from zero: `26`, `27-17`, `0,3`; -1 means all layers at once.
         roles: Roles of weights, in addition to --lname.
         site: Linear layers with matching names: a glob such as `*.mlp.*`, or a regular expression after
-            `re:`.
+            `re:`; of those that --lname and --roles name, if these are given. `sweep` and `compose` cut
+            the weights of each name and pattern apart, other commands those of all together.
         plan: Apply these edits instead: a plan in JSON or YAML, such as the one of `linwright compose`.
         intervention: Kind of intervention.
         rate: Rate of reduction as in the paper, from 0 to 10: keep (10 - rate) / 10 of the full rank.
@@ -619,6 +621,9 @@ def laser(
         randomised: Use a randomised SVD, which computes only the leading components.
         compat: Reproduce the paper's code where it differs, including its defects.
         storage: Storage of an edited weight; `auto` stores factors where they have fewer parameters.
+        part: Part of fused weights to cut: query, key or value of one matrix of all three, gate or up
+            of one of both; the rest stays, so the model gets no smaller. Of all such weights, unless
+            some are named. `sweep` tries several parts, each by itself; other commands take one.
         quality: Prefer rows of small norm (vendi).
         minimise: Choose the most similar rows instead of the most diverse (vendi).
         gamma: Parameter gamma of the Gaussian kernel of rows (vendi) [default: from the median
@@ -671,6 +676,8 @@ def sweep(
     *,
     lname: Literal['k_proj', 'q_proj', 'v_proj', 'out_proj', 'fc_in', 'fc_up', 'fc_out', 'mlp', 'attn', 'all', 'dont'] | Sequence[Literal['k_proj', 'q_proj', 'v_proj', 'out_proj', 'fc_in', 'fc_up', 'fc_out', 'mlp', 'attn', 'all', 'dont']] = (),
     lnum: Text | None = None,
+    roles: Literal['query', 'key', 'value', 'query_key_value', 'output', 'gate', 'up', 'gate_up', 'down', 'fc_in', 'fc_out', 'project_in', 'project_out', 'transform', 'head', 'pooler'] | Sequence[Literal['query', 'key', 'value', 'query_key_value', 'output', 'gate', 'up', 'gate_up', 'down', 'fc_in', 'fc_out', 'project_in', 'project_out', 'transform', 'head', 'pooler']] = (),
+    site: Text | Sequence[Text] = (),
     intervention: Literal['rank-reduction', 'bottom-k', 'random-k', 'dropout', 'zero', 'vendi'] = 'rank-reduction',
     rate: float | Sequence[float] = (),
     rho: float | Sequence[float] = (),
@@ -681,6 +688,7 @@ def sweep(
     randomised: bool = False,
     compat: bool = False,
     storage: Literal['auto', 'factored', 'dense'] = 'auto',
+    part: Literal['query', 'key', 'value', 'gate', 'up'] | Sequence[Literal['query', 'key', 'value', 'gate', 'up']] = (),
     quality: bool = False,
     minimise: bool = False,
     gamma: float | None = None,
@@ -730,6 +738,10 @@ def sweep(
         lname: Weights by the names of the paper: k_proj, q_proj, v_proj, out_proj, fc_in, fc_up,
             fc_out, mlp, attn, all, dont.
         lnum: Layers, counted from zero: `26`, `27-17`, `0,3`; -1 means all layers at once.
+        roles: Roles of weights, in addition to --lname.
+        site: Linear layers with matching names: a glob such as `*.mlp.*`, or a regular expression after
+            `re:`; of those that --lname and --roles name, if these are given. `sweep` and `compose` cut
+            the weights of each name and pattern apart, other commands those of all together.
         intervention: Kind of intervention.
         rate: Rate of reduction as in the paper, from 0 to 10: keep (10 - rate) / 10 of the full rank.
         rho: Share of the full rank to keep.
@@ -740,6 +752,9 @@ def sweep(
         randomised: Use a randomised SVD, which computes only the leading components.
         compat: Reproduce the paper's code where it differs, including its defects.
         storage: Storage of an edited weight; `auto` stores factors where they have fewer parameters.
+        part: Part of fused weights to cut: query, key or value of one matrix of all three, gate or up
+            of one of both; the rest stays, so the model gets no smaller. Of all such weights, unless
+            some are named. `sweep` tries several parts, each by itself; other commands take one.
         quality: Prefer rows of small norm (vendi).
         minimise: Choose the most similar rows instead of the most diverse (vendi).
         gamma: Parameter gamma of the Gaussian kernel of rows (vendi) [default: from the median
@@ -798,6 +813,8 @@ def compose(
     *,
     lname: Literal['k_proj', 'q_proj', 'v_proj', 'out_proj', 'fc_in', 'fc_up', 'fc_out', 'mlp', 'attn', 'all', 'dont'] | Sequence[Literal['k_proj', 'q_proj', 'v_proj', 'out_proj', 'fc_in', 'fc_up', 'fc_out', 'mlp', 'attn', 'all', 'dont']] = (),
     lnum: Text | None = None,
+    roles: Literal['query', 'key', 'value', 'query_key_value', 'output', 'gate', 'up', 'gate_up', 'down', 'fc_in', 'fc_out', 'project_in', 'project_out', 'transform', 'head', 'pooler'] | Sequence[Literal['query', 'key', 'value', 'query_key_value', 'output', 'gate', 'up', 'gate_up', 'down', 'fc_in', 'fc_out', 'project_in', 'project_out', 'transform', 'head', 'pooler']] = (),
+    site: Text | Sequence[Text] = (),
     intervention: Literal['rank-reduction', 'bottom-k', 'random-k', 'dropout', 'zero', 'vendi'] = 'rank-reduction',
     rate: float | Sequence[float] = (),
     rho: float | Sequence[float] = (),
@@ -808,6 +825,7 @@ def compose(
     randomised: bool = False,
     compat: bool = False,
     storage: Literal['auto', 'factored', 'dense'] = 'auto',
+    part: Literal['query', 'key', 'value', 'gate', 'up'] | Sequence[Literal['query', 'key', 'value', 'gate', 'up']] = (),
     quality: bool = False,
     minimise: bool = False,
     gamma: float | None = None,
@@ -855,6 +873,10 @@ def compose(
         lname: Weights by the names of the paper: k_proj, q_proj, v_proj, out_proj, fc_in, fc_up,
             fc_out, mlp, attn, all, dont.
         lnum: Layers, counted from zero: `26`, `27-17`, `0,3`; -1 means all layers at once.
+        roles: Roles of weights, in addition to --lname.
+        site: Linear layers with matching names: a glob such as `*.mlp.*`, or a regular expression after
+            `re:`; of those that --lname and --roles name, if these are given. `sweep` and `compose` cut
+            the weights of each name and pattern apart, other commands those of all together.
         intervention: Kind of intervention.
         rate: Rate of reduction as in the paper, from 0 to 10: keep (10 - rate) / 10 of the full rank.
         rho: Share of the full rank to keep.
@@ -865,6 +887,9 @@ def compose(
         randomised: Use a randomised SVD, which computes only the leading components.
         compat: Reproduce the paper's code where it differs, including its defects.
         storage: Storage of an edited weight; `auto` stores factors where they have fewer parameters.
+        part: Part of fused weights to cut: query, key or value of one matrix of all three, gate or up
+            of one of both; the rest stays, so the model gets no smaller. Of all such weights, unless
+            some are named. `sweep` tries several parts, each by itself; other commands take one.
         quality: Prefer rows of small norm (vendi).
         minimise: Choose the most similar rows instead of the most diverse (vendi).
         gamma: Parameter gamma of the Gaussian kernel of rows (vendi) [default: from the median
@@ -904,7 +929,7 @@ def compose(
             7]}`, as JSON or as a file.
         limit: Evaluate only the first N documents of each task.
         sweep: Visit weights in the order of this sweep, best first: its `result.json` [default: the
-            order of --lname and --lnum].
+            order of the options].
         metric: Metric by which models are compared [default: the first of the task].
         shuffle: Shuffle the items with this seed before they are split into validation and test
             [default: the order of the file].
@@ -922,6 +947,8 @@ def search(
     output: StrPath,
     lname: Literal['k_proj', 'q_proj', 'v_proj', 'out_proj', 'fc_in', 'fc_up', 'fc_out', 'mlp', 'attn', 'all', 'dont'] | Sequence[Literal['k_proj', 'q_proj', 'v_proj', 'out_proj', 'fc_in', 'fc_up', 'fc_out', 'mlp', 'attn', 'all', 'dont']] = (),
     lnum: Text | None = None,
+    roles: Literal['query', 'key', 'value', 'query_key_value', 'output', 'gate', 'up', 'gate_up', 'down', 'fc_in', 'fc_out', 'project_in', 'project_out', 'transform', 'head', 'pooler'] | Sequence[Literal['query', 'key', 'value', 'query_key_value', 'output', 'gate', 'up', 'gate_up', 'down', 'fc_in', 'fc_out', 'project_in', 'project_out', 'transform', 'head', 'pooler']] = (),
+    site: Text | Sequence[Text] = (),
     start: int | None = None,
     ranks: int | Sequence[int] = (),
     delta: float = 0.0,
@@ -975,6 +1002,10 @@ def search(
         lname: Weights by the names of the paper: k_proj, q_proj, v_proj, out_proj, fc_in, fc_up,
             fc_out, mlp, attn, all, dont.
         lnum: Layers, counted from zero: `26`, `27-17`, `0,3`; -1 means all layers at once.
+        roles: Roles of weights, in addition to --lname.
+        site: Linear layers with matching names: a glob such as `*.mlp.*`, or a regular expression after
+            `re:`; of those that --lname and --roles name, if these are given. `sweep` and `compose` cut
+            the weights of each name and pattern apart, other commands those of all together.
         start: Index of the first linear layer to visit, counted from zero over all layers; 28 in the
             published code [default: 0].
         ranks: Ranks to try [default: 1, and tenths of the rank at which factors are as large as the

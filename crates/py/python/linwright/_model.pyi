@@ -532,7 +532,7 @@ class Model:
         lname: Literal['k_proj', 'q_proj', 'v_proj', 'out_proj', 'fc_in', 'fc_up', 'fc_out', 'mlp', 'attn', 'all', 'dont'] | Sequence[Literal['k_proj', 'q_proj', 'v_proj', 'out_proj', 'fc_in', 'fc_up', 'fc_out', 'mlp', 'attn', 'all', 'dont']] = (),
         lnum: Text | None = None,
         roles: Literal['query', 'key', 'value', 'query_key_value', 'output', 'gate', 'up', 'gate_up', 'down', 'fc_in', 'fc_out', 'project_in', 'project_out', 'transform', 'head', 'pooler'] | Sequence[Literal['query', 'key', 'value', 'query_key_value', 'output', 'gate', 'up', 'gate_up', 'down', 'fc_in', 'fc_out', 'project_in', 'project_out', 'transform', 'head', 'pooler']] = (),
-        site: Text | None = None,
+        site: Text | Sequence[Text] = (),
         plan: StrPath | None = None,
         intervention: Literal['rank-reduction', 'bottom-k', 'random-k', 'dropout', 'zero', 'vendi'] = 'rank-reduction',
         rate: float | Sequence[float] = (),
@@ -544,6 +544,7 @@ class Model:
         randomised: bool = False,
         compat: bool = False,
         storage: Literal['auto', 'factored', 'dense'] = 'auto',
+        part: Literal['query', 'key', 'value', 'gate', 'up'] | Sequence[Literal['query', 'key', 'value', 'gate', 'up']] = (),
         quality: bool = False,
         minimise: bool = False,
         gamma: float | None = None,
@@ -587,7 +588,8 @@ class Model:
             lnum: Layers, counted from zero: `26`, `27-17`, `0,3`; -1 means all layers at once.
             roles: Roles of weights, in addition to --lname.
             site: Linear layers with matching names: a glob such as `*.mlp.*`, or a regular expression after
-                `re:`.
+                `re:`; of those that --lname and --roles name, if these are given. `sweep` and `compose` cut
+                the weights of each name and pattern apart, other commands those of all together.
             plan: Apply these edits instead: a plan in JSON or YAML, such as the one of `linwright compose`.
             intervention: Kind of intervention.
             rate: Rate of reduction as in the paper, from 0 to 10: keep (10 - rate) / 10 of the full rank.
@@ -599,6 +601,9 @@ class Model:
             randomised: Use a randomised SVD, which computes only the leading components.
             compat: Reproduce the paper's code where it differs, including its defects.
             storage: Storage of an edited weight; `auto` stores factors where they have fewer parameters.
+            part: Part of fused weights to cut: query, key or value of one matrix of all three, gate or up
+                of one of both; the rest stays, so the model gets no smaller. Of all such weights, unless
+                some are named. `sweep` tries several parts, each by itself; other commands take one.
             quality: Prefer rows of small norm (vendi).
             minimise: Choose the most similar rows instead of the most diverse (vendi).
             gamma: Parameter gamma of the Gaussian kernel of rows (vendi) [default: from the median
@@ -651,6 +656,8 @@ class Model:
         *,
         lname: Literal['k_proj', 'q_proj', 'v_proj', 'out_proj', 'fc_in', 'fc_up', 'fc_out', 'mlp', 'attn', 'all', 'dont'] | Sequence[Literal['k_proj', 'q_proj', 'v_proj', 'out_proj', 'fc_in', 'fc_up', 'fc_out', 'mlp', 'attn', 'all', 'dont']] = (),
         lnum: Text | None = None,
+        roles: Literal['query', 'key', 'value', 'query_key_value', 'output', 'gate', 'up', 'gate_up', 'down', 'fc_in', 'fc_out', 'project_in', 'project_out', 'transform', 'head', 'pooler'] | Sequence[Literal['query', 'key', 'value', 'query_key_value', 'output', 'gate', 'up', 'gate_up', 'down', 'fc_in', 'fc_out', 'project_in', 'project_out', 'transform', 'head', 'pooler']] = (),
+        site: Text | Sequence[Text] = (),
         intervention: Literal['rank-reduction', 'bottom-k', 'random-k', 'dropout', 'zero', 'vendi'] = 'rank-reduction',
         rate: float | Sequence[float] = (),
         rho: float | Sequence[float] = (),
@@ -661,6 +668,7 @@ class Model:
         randomised: bool = False,
         compat: bool = False,
         storage: Literal['auto', 'factored', 'dense'] = 'auto',
+        part: Literal['query', 'key', 'value', 'gate', 'up'] | Sequence[Literal['query', 'key', 'value', 'gate', 'up']] = (),
         quality: bool = False,
         minimise: bool = False,
         gamma: float | None = None,
@@ -708,6 +716,10 @@ class Model:
             lname: Weights by the names of the paper: k_proj, q_proj, v_proj, out_proj, fc_in, fc_up,
                 fc_out, mlp, attn, all, dont.
             lnum: Layers, counted from zero: `26`, `27-17`, `0,3`; -1 means all layers at once.
+            roles: Roles of weights, in addition to --lname.
+            site: Linear layers with matching names: a glob such as `*.mlp.*`, or a regular expression after
+                `re:`; of those that --lname and --roles name, if these are given. `sweep` and `compose` cut
+                the weights of each name and pattern apart, other commands those of all together.
             intervention: Kind of intervention.
             rate: Rate of reduction as in the paper, from 0 to 10: keep (10 - rate) / 10 of the full rank.
             rho: Share of the full rank to keep.
@@ -718,6 +730,9 @@ class Model:
             randomised: Use a randomised SVD, which computes only the leading components.
             compat: Reproduce the paper's code where it differs, including its defects.
             storage: Storage of an edited weight; `auto` stores factors where they have fewer parameters.
+            part: Part of fused weights to cut: query, key or value of one matrix of all three, gate or up
+                of one of both; the rest stays, so the model gets no smaller. Of all such weights, unless
+                some are named. `sweep` tries several parts, each by itself; other commands take one.
             quality: Prefer rows of small norm (vendi).
             minimise: Choose the most similar rows instead of the most diverse (vendi).
             gamma: Parameter gamma of the Gaussian kernel of rows (vendi) [default: from the median
@@ -776,6 +791,8 @@ class Model:
         *,
         lname: Literal['k_proj', 'q_proj', 'v_proj', 'out_proj', 'fc_in', 'fc_up', 'fc_out', 'mlp', 'attn', 'all', 'dont'] | Sequence[Literal['k_proj', 'q_proj', 'v_proj', 'out_proj', 'fc_in', 'fc_up', 'fc_out', 'mlp', 'attn', 'all', 'dont']] = (),
         lnum: Text | None = None,
+        roles: Literal['query', 'key', 'value', 'query_key_value', 'output', 'gate', 'up', 'gate_up', 'down', 'fc_in', 'fc_out', 'project_in', 'project_out', 'transform', 'head', 'pooler'] | Sequence[Literal['query', 'key', 'value', 'query_key_value', 'output', 'gate', 'up', 'gate_up', 'down', 'fc_in', 'fc_out', 'project_in', 'project_out', 'transform', 'head', 'pooler']] = (),
+        site: Text | Sequence[Text] = (),
         intervention: Literal['rank-reduction', 'bottom-k', 'random-k', 'dropout', 'zero', 'vendi'] = 'rank-reduction',
         rate: float | Sequence[float] = (),
         rho: float | Sequence[float] = (),
@@ -786,6 +803,7 @@ class Model:
         randomised: bool = False,
         compat: bool = False,
         storage: Literal['auto', 'factored', 'dense'] = 'auto',
+        part: Literal['query', 'key', 'value', 'gate', 'up'] | Sequence[Literal['query', 'key', 'value', 'gate', 'up']] = (),
         quality: bool = False,
         minimise: bool = False,
         gamma: float | None = None,
@@ -831,6 +849,10 @@ class Model:
             lname: Weights by the names of the paper: k_proj, q_proj, v_proj, out_proj, fc_in, fc_up,
                 fc_out, mlp, attn, all, dont.
             lnum: Layers, counted from zero: `26`, `27-17`, `0,3`; -1 means all layers at once.
+            roles: Roles of weights, in addition to --lname.
+            site: Linear layers with matching names: a glob such as `*.mlp.*`, or a regular expression after
+                `re:`; of those that --lname and --roles name, if these are given. `sweep` and `compose` cut
+                the weights of each name and pattern apart, other commands those of all together.
             intervention: Kind of intervention.
             rate: Rate of reduction as in the paper, from 0 to 10: keep (10 - rate) / 10 of the full rank.
             rho: Share of the full rank to keep.
@@ -841,6 +863,9 @@ class Model:
             randomised: Use a randomised SVD, which computes only the leading components.
             compat: Reproduce the paper's code where it differs, including its defects.
             storage: Storage of an edited weight; `auto` stores factors where they have fewer parameters.
+            part: Part of fused weights to cut: query, key or value of one matrix of all three, gate or up
+                of one of both; the rest stays, so the model gets no smaller. Of all such weights, unless
+                some are named. `sweep` tries several parts, each by itself; other commands take one.
             quality: Prefer rows of small norm (vendi).
             minimise: Choose the most similar rows instead of the most diverse (vendi).
             gamma: Parameter gamma of the Gaussian kernel of rows (vendi) [default: from the median
@@ -880,7 +905,7 @@ class Model:
                 7]}`, as JSON or as a file.
             limit: Evaluate only the first N documents of each task.
             sweep: Visit weights in the order of this sweep, best first: its `result.json` [default: the
-                order of --lname and --lnum].
+                order of the options].
             metric: Metric by which models are compared [default: the first of the task].
             shuffle: Shuffle the items with this seed before they are split into validation and test
                 [default: the order of the file].
@@ -898,6 +923,8 @@ class Model:
         output: StrPath,
         lname: Literal['k_proj', 'q_proj', 'v_proj', 'out_proj', 'fc_in', 'fc_up', 'fc_out', 'mlp', 'attn', 'all', 'dont'] | Sequence[Literal['k_proj', 'q_proj', 'v_proj', 'out_proj', 'fc_in', 'fc_up', 'fc_out', 'mlp', 'attn', 'all', 'dont']] = (),
         lnum: Text | None = None,
+        roles: Literal['query', 'key', 'value', 'query_key_value', 'output', 'gate', 'up', 'gate_up', 'down', 'fc_in', 'fc_out', 'project_in', 'project_out', 'transform', 'head', 'pooler'] | Sequence[Literal['query', 'key', 'value', 'query_key_value', 'output', 'gate', 'up', 'gate_up', 'down', 'fc_in', 'fc_out', 'project_in', 'project_out', 'transform', 'head', 'pooler']] = (),
+        site: Text | Sequence[Text] = (),
         start: int | None = None,
         ranks: int | Sequence[int] = (),
         delta: float = 0.0,
@@ -949,6 +976,10 @@ class Model:
             lname: Weights by the names of the paper: k_proj, q_proj, v_proj, out_proj, fc_in, fc_up,
                 fc_out, mlp, attn, all, dont.
             lnum: Layers, counted from zero: `26`, `27-17`, `0,3`; -1 means all layers at once.
+            roles: Roles of weights, in addition to --lname.
+            site: Linear layers with matching names: a glob such as `*.mlp.*`, or a regular expression after
+                `re:`; of those that --lname and --roles name, if these are given. `sweep` and `compose` cut
+                the weights of each name and pattern apart, other commands those of all together.
             start: Index of the first linear layer to visit, counted from zero over all layers; 28 in the
                 published code [default: 0].
             ranks: Ranks to try [default: 1, and tenths of the rank at which factors are as large as the
