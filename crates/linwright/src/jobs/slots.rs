@@ -50,12 +50,6 @@ impl SlotOptions {
         self.lnum.as_deref() == Some("-1")
     }
 
-    /// Whether they select all weights of the layers.
-    #[must_use]
-    pub fn names_nothing(&self) -> bool {
-        self.lname.is_empty() && self.roles.is_empty() && self.site.is_empty()
-    }
-
     /// The weights as a set; all of the layers if none are named.
     ///
     /// # Errors
@@ -66,19 +60,17 @@ impl SlotOptions {
         Ok(SlotSet { lnames, roles, layers: self.layers()?, patterns, ignore: Vec::new() })
     }
 
-    /// These options, or all weights that have the part if it is given alone.
+    /// Checks that weights are named, or parts of them.
     ///
     /// # Errors
-    /// [`JobError`] if no weights are named and no part of them either.
-    pub fn or_of_part(&self, part: Option<FusedPart>) -> Result<Self, JobError> {
-        match part {
-            None if self.names_nothing() => Err(JobError::new("no weights are selected").hint(
+    /// [`JobError`] if neither is.
+    pub fn check_named(&self, parts: &[FusedPart]) -> Result<(), JobError> {
+        let names = !(self.lname.is_empty() && self.roles.is_empty() && self.site.is_empty());
+        match names || !parts.is_empty() {
+            true => Ok(()),
+            false => Err(JobError::new("no weights are selected").hint(
                 "give --lname NAME, --roles ROLE, --site PATTERN or --part PART, and --lnum LAYER",
             )),
-            Some(part) if self.lname.is_empty() && self.roles.is_empty() => {
-                Ok(Self { roles: vec![part.of_role()], ..self.clone() })
-            }
-            _ => Ok(self.clone()),
         }
     }
 }

@@ -98,7 +98,11 @@ impl Laser {
         let method = LaserMethod { part, ..self.cut.method() };
         let (method, size) = (MethodSpec::Laser(method), Some(sizes[0]));
         method.check(size).map_err(JobError::new)?;
-        let sites = self.slots.or_of_part(part)?.set()?;
+        self.slots.check_named(&self.cut.part)?;
+        let mut sites = self.slots.set()?;
+        if let (Some(part), true, true) = (part, sites.lnames.is_empty(), sites.roles.is_empty()) {
+            sites.roles = vec![part.of_role().to_string()];
+        }
         let edits = vec![Edit { sites, method, size, heals: false }];
         Ok(Plan { seed: self.cut.seed, edits })
     }

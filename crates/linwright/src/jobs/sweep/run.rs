@@ -93,7 +93,7 @@ impl Opened {
 
 /// The grid that options describe.
 pub(in crate::jobs) fn grid(slots: &SlotOptions, cut: &CutOptions) -> Result<Grid, Failure> {
-    slots.or_of_part(cut.part.first().copied())?;
+    slots.check_named(&cut.part)?;
     let sizes = cut.sizes()?;
     Ok(Grid {
         lnames: slots.lname.clone(),
