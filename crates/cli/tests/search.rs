@@ -23,6 +23,25 @@ fn decided(result: &Value) -> Vec<(String, Value)> {
 }
 
 #[test]
+fn roles_and_patterns_choose_what_a_search_visits() {
+    let w = workshop(30);
+    let args = format!("search model --questions q.jsonl --delta 0.1 --ranks 2 {CALIBRATION}");
+    for (chosen, expected) in [
+        ("--roles gate,key --lnum 1", vec!["mlp.gate_proj", "self_attn.k_proj"]),
+        ("--site *.mlp.* --roles down --lnum 1", vec!["mlp.down_proj"]),
+        ("--site re:[qo]_proj --lnum 1", vec!["self_attn.o_proj", "self_attn.q_proj"]),
+    ] {
+        let found = w.ok_json(&format!("{args} {chosen} -o out --force"));
+        let sites: Vec<String> = decided(&found).into_iter().map(|(site, _)| site).collect();
+        let expected: Vec<String> =
+            expected.iter().map(|name| format!("\"model.layers.1.{name}\"")).collect();
+        assert_eq!(sites, expected, "{chosen}");
+    }
+    let none = w.fails(&format!("{args} --roles fc_in -o none"), 2, &[]);
+    assert!(none.contains("no layer has a slot of role fc_in"), "{none}");
+}
+
+#[test]
 fn a_search_by_questions_leaves_a_model_its_plan_and_its_decisions() {
     let w = workshop(60);
     let args = format!("search model --questions q.jsonl --delta 0.1 --shuffle 42 {CALIBRATION}");
