@@ -45,6 +45,7 @@ mod offload;
 mod outputs;
 mod plan;
 mod prune;
+mod real_models;
 mod recipes;
 mod recover;
 mod rotor;
