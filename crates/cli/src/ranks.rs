@@ -105,7 +105,7 @@ fn parts(
     std::fs::create_dir_all(&folder)
         .map_err(|error| Failure::io(&folder.display().to_string(), &error))?;
     let directories = (0..ranks.size()).map(place).collect();
-    let merge = Merge { directories, output: PathBuf::from(&output), ..Merge::default() };
+    let merge = Merge { directories, output: (&output).into(), ..Merge::default() };
     options.insert("output".into(), place(ranks.rank()).display().to_string().into());
     Ok(((verb.read)(&options)?, merge))
 }

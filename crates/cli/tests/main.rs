@@ -43,6 +43,7 @@ mod molecule_md;
 mod molecule_train;
 mod offload;
 mod outputs;
+mod places;
 mod plan;
 mod prune;
 mod real_models;

@@ -6,10 +6,10 @@ use crate::workshop::{Workshop, names};
 use serde_json::{Value, json};
 
 /// Four classes of 8 x 8 images, of which the first 80 are trained on.
-const MLP: &str = "train-net mlp:16,12 --images a-images-idx3-ubyte --examples 0-79 --batch 16 \
+pub(crate) const MLP: &str = "train-net mlp:16,12 --images a-images-idx3-ubyte --examples 0-79 --batch 16 \
                    --rate 0.01 --held-out-share 0.2";
 
-fn workshop() -> Workshop {
+pub(crate) fn workshop() -> Workshop {
     let w = Workshop::new();
     w.write("a-images-idx3-ubyte", images());
     w.write("a-labels-idx1-ubyte", labels(3));

@@ -4,7 +4,7 @@ use serde::de::IgnoredAny;
 use std::collections::BTreeMap;
 use std::fs::File;
 use std::io::{BufRead, BufReader, Read};
-use std::path::{Path, PathBuf};
+use std::path::{Component, Path, PathBuf};
 
 /// Bytes of a page in which its generator is searched for.
 const PAGE_BYTES: u64 = 1 << 12;
@@ -49,6 +49,44 @@ pub fn check_place(path: &Path, inputs: &[PathBuf], home: Option<&Path>) -> Resu
     let here = Path::new(".").canonicalize();
     if here.is_ok_and(|here| here.starts_with(&output)) {
         return refused("is the working directory, or contains it".into());
+    }
+    Ok(())
+}
+
+/// A path below the directory of a run, from what a recipe says.
+///
+/// # Errors
+/// [`PlaceError`] if it is empty or absolute, or leaves the directory by `..`.
+pub fn below(given: &str) -> Result<PathBuf, PlaceError> {
+    let refused = |what: &str| Err(PlaceError { path: given.into(), what: what.into() });
+    let mut found = PathBuf::new();
+    for part in Path::new(given).components() {
+        match part {
+            Component::Normal(name) => found.push(name),
+            Component::CurDir => {}
+            Component::ParentDir => return refused("leaves the directory of the run by .."),
+            Component::RootDir | Component::Prefix(_) => return refused("is an absolute path"),
+        }
+    }
+    match found.as_os_str().is_empty() {
+        true => refused("names nothing below the directory of the run"),
+        false => Ok(found),
+    }
+}
+
+/// Rejects a path below a directory if it is a link there, or goes through one: what is written at
+/// it would be somewhere else.
+///
+/// # Errors
+/// [`PlaceError`] naming the link.
+pub fn check_links(directory: &Path, below: &Path) -> Result<(), PlaceError> {
+    let mut path = directory.to_owned();
+    for part in below.components() {
+        path.push(part);
+        if path.is_symlink() {
+            let what = "is a link, which may leave the directory of the run".into();
+            return Err(PlaceError { path, what });
+        }
     }
     Ok(())
 }
@@ -134,6 +172,44 @@ mod tests {
         }
         check_place(&dir.path().join("models/other"), &inputs, None).unwrap();
         check_place(&model.join("result.json"), &inputs, None).unwrap();
+    }
+
+    #[test]
+    fn places_of_a_recipe_stay_below_its_directory() {
+        for (given, expected) in
+            [("a.html", "a.html"), ("./pages//a.html", "pages/a.html"), ("..a", "..a")]
+        {
+            assert_eq!(below(given), Ok(expected.into()), "{given}");
+        }
+        for (given, word) in [
+            ("", "names nothing"),
+            (".", "names nothing"),
+            ("./", "names nothing"),
+            ("/a", "absolute"),
+            ("..", "by .."),
+            ("a/../../b", "by .."),
+            ("a/..", "by .."),
+        ] {
+            let error = below(given).unwrap_err().to_string();
+            assert!(error.contains(word), "{given}: {error}");
+        }
+    }
+
+    #[test]
+    #[cfg(unix)]
+    fn links_below_the_directory_of_a_run_are_refused() {
+        let dir = tempfile::tempdir().unwrap();
+        let run = dir.path().join("run");
+        fs::create_dir_all(run.join("real")).unwrap();
+        std::os::unix::fs::symlink(dir.path(), run.join("out")).unwrap();
+        std::os::unix::fs::symlink("nowhere", run.join("dangling")).unwrap();
+        for fine in ["real/a", "new/b", "c"] {
+            check_links(&run, Path::new(fine)).unwrap();
+        }
+        for link in ["out", "out/a", "real/../out", "dangling", "dangling/a"] {
+            let error = check_links(&run, Path::new(link)).unwrap_err().to_string();
+            assert!(error.contains("is a link"), "{link}: {error}");
+        }
     }
 
     #[test]

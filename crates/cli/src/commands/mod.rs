@@ -9,11 +9,11 @@ use crate::face;
 use crate::failure::Failure;
 use clap::{ArgMatches, Error, FromArgMatches, Subcommand};
 use linwright::compress::recipe::VERSION;
-use linwright::jobs::{AnyJob, Outcome, ResultData, to_yaml};
+use linwright::jobs::{AnyJob, Outcome, ResultData, Verb, to_yaml};
 use linwright::report::{Block, Table, terminal};
-use linwright::run::Monitor;
 use linwright::run::team::{Alone, Team};
-use serde_json::Map;
+use linwright::run::{Monitor, place};
+use serde_json::{Map, Value};
 use std::io::{self, ErrorKind, Write};
 
 macro_rules! commands {
@@ -62,11 +62,7 @@ pub(crate) enum Command {
 impl Command {
     pub(crate) fn run(&self, shared: &Shared) -> Result<(), Failure> {
         match self {
-            Self::Job(job) if shared.print_recipe => {
-                let mut recipe = Map::from_iter([("version".to_owned(), VERSION.into())]);
-                recipe.insert(job.verb().replace('-', "_"), job.options().into());
-                print(to_yaml(&recipe.into())?.trim_end())
-            }
+            Self::Job(job) if shared.print_recipe => print_recipe(job.as_ref(), shared),
             Self::Job(job) => run(job.as_ref(), shared),
             Self::Own(_) if shared.print_recipe => {
                 Err(Failure::usage("--print-recipe: this command is no job of recipes"))
@@ -121,6 +117,22 @@ impl FromArgMatches for Command {
         *self = Self::from_arg_matches(matches)?;
         Ok(())
     }
+}
+
+/// Prints a job as a recipe, which writes below the directory that it is given.
+fn print_recipe(job: &dyn AnyJob, shared: &Shared) -> Result<(), Failure> {
+    let fields = Verb::named(job.verb()).map(|verb| (verb.fields)()).unwrap_or_default();
+    let mut options = job.options();
+    for field in fields.iter().filter(|field| field.is_place()) {
+        let path = options.get(&field.key).and_then(Value::as_str);
+        if let Some(Err(error)) = path.map(place::below) {
+            Console::new(shared).note(&format!("note: {} is left out: {error}", field.key));
+            options.shift_remove(&field.key);
+        }
+    }
+    let mut recipe = Map::from_iter([("version".to_owned(), VERSION.into())]);
+    recipe.insert(job.verb().replace('-', "_"), options.into());
+    print(to_yaml(&recipe.into())?.trim_end())
 }
 
 /// Runs a job and prints its outcome.

@@ -43,7 +43,7 @@ pub(super) fn is_sums(path: &Path) -> bool {
 
 /// Checks a file for the result as JSON.
 pub(super) fn check_result(
-    path: Option<&PathBuf>,
+    path: Option<&Path>,
     force: bool,
     inputs: &[PathBuf],
     session: &Session<'_>,
@@ -55,7 +55,7 @@ pub(super) fn check_result(
 pub(super) fn outcome(
     kind: &str,
     (about, layers): (Value, Vec<LayerReport>),
-    output: Option<&PathBuf>,
+    output: Option<&Path>,
     session: &Session<'_>,
 ) -> Result<Outcome, Failure> {
     let mut result = Map::new();

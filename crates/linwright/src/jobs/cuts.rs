@@ -1,6 +1,7 @@
 //! Options of interventions (cuts).
 
 use super::JobError;
+use super::StatePath;
 use super::named::Names;
 use linwright_compress::Size;
 use linwright_compress::intervention::{
@@ -9,7 +10,6 @@ use linwright_compress::intervention::{
 use linwright_compress::methods::LaserMethod;
 use schemars::JsonSchema;
 use serde::{Deserialize, Serialize};
-use std::path::PathBuf;
 
 /// Oversampling and power iterations of the randomised SVD.
 const RANDOMISED: Decomposition = Decomposition::Randomised { oversample: 8, power: 2 };
@@ -63,8 +63,7 @@ pub struct CutOptions {
     /// Store of decompositions and other finished pieces [default: $LINWRIGHT_STORE, or
     /// linwright/store in $XDG_CACHE_HOME or ~/.cache].
     #[schemars(extend("x-value" = "DIR", "x-conflicts" = ["no_cache"]))]
-    #[schemars(extend("x-path" = true))]
-    pub cache: Option<PathBuf>,
+    pub cache: Option<StatePath>,
     /// Neither read nor store decompositions of weights.
     pub no_cache: bool,
 }

@@ -2,6 +2,7 @@
 
 use super::Options;
 use super::named::{HELP, OTHER_NAMES};
+use super::written::{WRITTEN, Written};
 use schemars::{JsonSchema, Schema, SchemaGenerator};
 use serde_json::{Map, Value};
 
@@ -34,6 +35,8 @@ pub struct Field {
     pub value_name: Option<String>,
     /// Whether its text is the path of a file or folder.
     pub is_path: bool,
+    /// How its path is written, if it is.
+    pub written: Option<Written>,
     /// Whether a value may begin with a hyphen.
     pub takes_hyphens: bool,
     /// Keys of options that cannot be given with it.
@@ -49,7 +52,7 @@ pub struct Field {
 pub enum Kind {
     /// `true`, or absent.
     Flag,
-    /// A whole number within bounds, both included.
+    /// A whole number within both included.
     Integer {
         /// Smallest.
         min: u64,
@@ -107,9 +110,16 @@ impl Field {
         flag_of(&self.key)
     }
 
-    /// Whether it has this name, in snake case.
+    /// Whether it has this name; a hyphen counts as an underscore.
     pub(crate) fn is_called(&self, key: &str) -> bool {
+        let key = key.replace('-', "_");
         self.key == key || self.aliases.iter().any(|alias| alias.replace('-', "_") == key)
+    }
+
+    /// Whether it says where a job works, which is no part of what the job computes.
+    #[must_use]
+    pub fn is_place(&self) -> bool {
+        matches!(self.written, Some(Written::Result | Written::State))
     }
 
     fn of(key: &str, schema: &Map<String, Value>, default: &Value) -> Self {
@@ -133,6 +143,7 @@ impl Field {
             aliases: list("x-aliases"),
             value_name: text("x-value"),
             is_path: holds("x-path"),
+            written: text(WRITTEN).and_then(|name| Written::named(&name)),
             takes_hyphens: holds("x-hyphen"),
             conflicts: list("x-conflicts"),
             requires: list("x-requires"),

@@ -45,6 +45,7 @@ pub(crate) mod tasks;
 mod together;
 mod training;
 pub(crate) mod verb;
+mod written;
 
 pub use batch::BatchSize;
 pub use byte_size::ByteSize;
@@ -70,6 +71,7 @@ pub use session::{Host, Session, to_yaml};
 pub use shell::{arguments, command, quoted};
 pub use slots::SlotOptions;
 pub use verb::{AnyJob, Group, Reader, Verb, recipe_of};
+pub use written::{ChangedPath, OutputPath, StatePath, Written};
 
 use schemars::JsonSchema;
 use serde::Serialize;

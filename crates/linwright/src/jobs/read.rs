@@ -14,10 +14,9 @@ pub fn read<J: Options>(options: &Map<String, Value>) -> Result<J, JobError> {
     let fields = fields::<J>();
     let mut job = Map::new();
     for (written, value) in options {
-        let key = written.replace('-', "_");
-        let Some(field) = fields.iter().find(|field| field.is_called(&key)) else {
+        let Some(field) = fields.iter().find(|field| field.is_called(written)) else {
             let names: Vec<&str> = fields.iter().map(|field| field.key.as_str()).collect();
-            let nearest = nearest_names(&key, &names);
+            let nearest = nearest_names(&written.replace('-', "_"), &names);
             return Err(
                 JobError::new(format!("there is no option {}", shown(written))).hint(nearest)
             );

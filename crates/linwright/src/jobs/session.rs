@@ -17,6 +17,7 @@ use std::cell::RefCell;
 use std::ffi::OsString;
 use std::path::{Path, PathBuf};
 use std::rc::Rc;
+use tempfile::TempDir;
 
 /// What the program that runs jobs provides.
 #[derive(Clone, Copy)]
@@ -47,10 +48,18 @@ pub struct Session<'a> {
     team: Rc<dyn Team + 'a>,
     /// Directories of shards, whose finished pieces are read.
     sources: Vec<PathBuf>,
+    /// Where the job puts results beside its output, by the key of the option.
+    places: Map<String, Value>,
     /// Folder of the run: names below it are recorded without it.
     folder: Option<PathBuf>,
     /// The files of the built-in model, from first use until the end of the session.
     built_in: Option<Unpacked>,
+    /// Whether what an interrupted command had done is left alone.
+    starts_anew: bool,
+    /// A store in place of the user's, for this session alone.
+    own_store: Option<TempDir>,
+    /// The stores that were opened.
+    stores: RefCell<Vec<Store>>,
 }
 
 impl<'a> Session<'a> {
@@ -66,8 +75,12 @@ impl<'a> Session<'a> {
             shard: Shard::WHOLE,
             team: Rc::new(Alone),
             sources: Vec::new(),
+            places: Map::new(),
             folder: None,
             built_in: None,
+            starts_anew: false,
+            own_store: None,
+            stores: RefCell::default(),
         }
     }
 
@@ -147,6 +160,42 @@ impl<'a> Session<'a> {
     pub(crate) fn record(&mut self, job: Map<String, Value>, folder: Option<&Path>) {
         self.job = job;
         self.folder = folder.map(Path::to_owned);
+    }
+
+    /// Records where the job puts results beside its output.
+    pub(crate) fn record_places(&mut self, places: Map<String, Value>) {
+        self.places = places;
+    }
+
+    /// Where the job puts results beside its output, by the key of the option.
+    pub(crate) fn places(&self) -> &Map<String, Value> {
+        &self.places
+    }
+
+    /// From now on jobs use nothing that an interrupted command had done and, with a store of their
+    /// own, no finished pieces of earlier commands.
+    pub(crate) fn start_anew(&mut self, own_store: Option<TempDir>) {
+        (self.starts_anew, self.own_store) = (true, own_store);
+    }
+
+    /// Whether what an interrupted command had done is left alone.
+    pub(crate) fn starts_anew(&self) -> bool {
+        self.starts_anew
+    }
+
+    /// The directory of the store in place of the user's, if there is one.
+    pub(crate) fn own_store(&self) -> Option<&Path> {
+        self.own_store.as_ref().map(TempDir::path)
+    }
+
+    /// Remembers an opened store.
+    pub(crate) fn opened(&self, store: &Store) {
+        self.stores.borrow_mut().push(store.clone());
+    }
+
+    /// Number of finished pieces that were found in stores, so that they were not computed.
+    pub(crate) fn pieces_found(&self) -> u64 {
+        self.stores.borrow().iter().map(Store::found).sum()
     }
 
     /// Records the files that a job reads.

@@ -30,6 +30,9 @@ pub(super) struct ShardRecord {
     pub(super) job: Map<String, Value>,
     /// Files that it reads.
     pub(super) data: Vec<InputHash>,
+    /// Where it puts results beside its output, by the key of the option: the merge does.
+    #[serde(default, skip_serializing_if = "Map::is_empty")]
+    pub(super) places: Map<String, Value>,
 }
 
 impl ShardRecord {
@@ -98,6 +101,7 @@ pub(crate) fn mark(session: &Session<'_>, directory: &Path) -> Result<(), Failur
         shard: session.shard(),
         job: session.job().clone(),
         data: session.data().to_vec(),
+        places: session.places().clone(),
     };
     let path = directory.join(RECORD);
     if path.exists() {

@@ -17,8 +17,10 @@ pub(crate) fn open(
         return Ok(Store::none());
     }
     let Place { root, bound_bytes } = place(session.variables())?;
-    if let Some(directory) = directory {
-        return Ok(Store::open(directory)?.bounded(bound_bytes));
+    if let Some(directory) = directory.or(session.own_store()) {
+        let store = Store::open(directory)?.bounded(bound_bytes);
+        session.opened(&store);
+        return Ok(store);
     }
     let Some(root) = root else {
         session.note(&format!(
@@ -30,7 +32,9 @@ pub(crate) fn open(
     match Store::open(&root) {
         Ok(store) => {
             session.detail(|| format!("finished pieces are kept in {}", root.display()));
-            Ok(store.bounded(bound_bytes))
+            let store = store.bounded(bound_bytes);
+            session.opened(&store);
+            Ok(store)
         }
         Err(error) => {
             session.note(&format!("note: finished pieces are not kept: {error}"));
@@ -47,6 +51,9 @@ pub(crate) fn unfinished(
     output: Option<&Path>,
     session: &Session<'_>,
 ) -> Result<Unfinished, Failure> {
+    if session.starts_anew() {
+        return Ok(Unfinished::none());
+    }
     let store = open(None, false, session)?;
     // Where a command writes is part of it, wherever it is started.
     let place = output.map(std::path::absolute).transpose();

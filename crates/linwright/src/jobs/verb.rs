@@ -1,12 +1,16 @@
 //! Jobs of any verb.
 
 use super::{
-    Division, Failure, Field, Job, JobError, Outcome, Session, fields, read, schema, together,
+    Division, Failure, Field, Job, JobError, Outcome, Session, Written, fields, read, schema,
+    together,
 };
 use schemars::Schema;
 use serde_json::{Map, Value};
 use std::fmt::Debug;
 use std::path::PathBuf;
+
+/// Options of the run of a job beside its places.
+const OF_THE_RUN: [&str; 2] = ["force", "dry_run"];
 
 /// Reads a job from its options.
 pub type Reader = fn(&Map<String, Value>) -> Result<Box<dyn AnyJob>, JobError>;
@@ -83,6 +87,25 @@ impl Verb {
         let name = name.replace('_', "-");
         super::VERBS.iter().find(|verb| verb.name == name)
     }
+
+    /// Takes from options those that say where the job works, and whether it replaces what is there
+    /// or does anything at all. Gives the places, by the key of their option.
+    pub(crate) fn take_places(&self, options: &mut Map<String, Value>) -> Map<String, Value> {
+        let fields = (self.fields)();
+        let mut places = Map::new();
+        options.retain(|key, value| {
+            let field = fields.iter().find(|field| field.is_called(key));
+            let Some(field) = field.filter(|f| f.is_place() || OF_THE_RUN.contains(&&*f.key))
+            else {
+                return true;
+            };
+            if field.is_place() {
+                places.insert(field.key.clone(), value.take());
+            }
+            false
+        });
+        places
+    }
 }
 
 /// A job of any verb.
@@ -138,6 +161,7 @@ impl<J: Job> AnyJob for J {
         }
         if !session.has_record() {
             session.record(recipe_of(self), None);
+            session.record_places(places_of(self));
         }
         session.record_inputs(&Job::inputs(self))?;
         match J::DIVISION.waits() && !session.shard().is_whole() {
@@ -147,17 +171,27 @@ impl<J: Job> AnyJob for J {
     }
 }
 
-/// Options that say where a job writes.
-pub(crate) const PLACES: [&str; 2] = ["output", "force"];
-
-/// A job as a recipe, without where it writes: the same wherever it is run.
+/// A job as a recipe, without where it works: the same wherever it is run.
 #[must_use]
 pub fn recipe_of(job: &dyn AnyJob) -> Map<String, Value> {
     let mut options = job.options();
-    for key in PLACES.into_iter().chain(["save_best", "dry_run"]) {
-        options.shift_remove(key);
+    if let Some(verb) = Verb::named(job.verb()) {
+        verb.take_places(&mut options);
     }
     Map::from_iter([(job.verb().replace('-', "_"), options.into())])
+}
+
+/// Where a job puts results beside its output.
+fn places_of(job: &dyn AnyJob) -> Map<String, Value> {
+    let (fields, mut options) =
+        (Verb::named(job.verb()).map(|verb| (verb.fields)()), job.options());
+    let is_beside = |key: &str| {
+        let mut fields = fields.iter().flatten();
+        key != "output"
+            && fields.any(|field| field.key == key && field.written == Some(Written::Result))
+    };
+    options.retain(|key, _| is_beside(key));
+    options
 }
 
 fn values<J: Job>(job: &J) -> Map<String, Value> {

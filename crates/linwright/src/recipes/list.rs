@@ -16,16 +16,32 @@
 //! `stages` in place of `jobs` is a pipeline: a stage without `model` works on the model that the
 //! stages before it wrote, the first on that of the recipe, and `baseline: true` is the latter.
 
-use crate::jobs::verb::PLACES;
-use crate::jobs::{AnyJob, Failure, FailureKind, Field, VERBS, Verb};
+use crate::jobs::{AnyJob, Failure, FailureKind, Field, VERBS, Verb, Written};
 use linwright_compress::recipe::VERSION;
-use linwright_run::shown;
 use linwright_run::spelling::nearest_names;
+use linwright_run::{place, shown};
 use serde_json::{Map, Value, json};
+use std::ffi::OsStr;
 use std::path::{Path, PathBuf};
 
 /// Keys of a recipe that are not options of jobs.
 const OWN_KEYS: [&str; 4] = ["version", "title", "jobs", "stages"];
+
+/// Names in the directory of a recipe that belong to the run, beside those that begin with a dot.
+const OF_THE_RUN: [&str; 9] = [
+    "fingerprint",
+    "job",
+    "measured.json",
+    "recipe.yaml",
+    "report.html",
+    "report.md",
+    "reproduce.json",
+    "results.json",
+    "shard.json",
+];
+
+/// Option by which a job replaces what stands where it writes.
+const FORCE: &str = "force";
 
 /// Verbs that read recipes or directories of earlier ones, which no recipe holds.
 const OUTSIDE: [&str; 3] = ["run", "merge", "reproduce"];
@@ -55,8 +71,32 @@ pub struct Entry {
 pub(super) struct Resolved {
     /// The job.
     pub(super) job: Box<dyn AnyJob>,
-    /// Where it writes, if it writes anything.
+    /// Where it writes.
+    pub(super) places: Places,
+}
+
+/// Where a job of a recipe writes.
+#[derive(Debug, Default)]
+pub(super) struct Places {
+    /// Its output, if it has one.
     pub(super) output: Option<PathBuf>,
+    /// All of its places, relative to the directory of the recipe.
+    pub(super) below: Vec<(Written, PathBuf)>,
+}
+
+impl Places {
+    /// Checks that none of them is a link or lies behind one, which could lead out of `folder`.
+    ///
+    /// # Errors
+    /// [`Failure`] naming the link, in the job called `name`.
+    pub(super) fn check_links(&self, name: &str, folder: &Path) -> Result<(), Failure> {
+        self.below.iter().try_for_each(|(_, below)| {
+            place::check_links(folder, below).map_err(|error| {
+                wrong(format!("{}: {error}", shown(name)))
+                    .hint("remove it, or run the recipe in another directory")
+            })
+        })
+    }
 }
 
 /// Verbs that a recipe can hold.
@@ -72,7 +112,8 @@ pub(super) fn is_list(recipe: &Map<String, Value>) -> bool {
     recipe.keys().any(|key| matches!(key.as_str(), "jobs" | "stages") || verb_named(key).is_some())
 }
 
-fn verb_named(name: &str) -> Option<&'static Verb> {
+/// The verb of this name, if a recipe can hold it.
+pub(crate) fn verb_named(name: &str) -> Option<&'static Verb> {
     Verb::named(name).filter(|verb| !OUTSIDE.contains(&verb.name))
 }
 
@@ -179,8 +220,8 @@ impl JobList {
         Ok(())
     }
 
-    /// The jobs, each with its output in `folder` unless it names one, and references replaced by
-    /// paths.
+    /// The jobs, with references replaced by paths, all that they write below `folder`, and an output
+    /// of their name unless they give another.
     ///
     /// # Errors
     /// [`Failure`] naming the job and the option that is wrong.
@@ -188,8 +229,10 @@ impl JobList {
         let mut resolved: Vec<Resolved> = Vec::new();
         for (index, entry) in self.entries.iter().enumerate() {
             let before = &self.entries[..index];
+            let fields = (entry.verb.fields)();
             let mut options = Map::new();
             for (key, value) in &entry.options {
+                entry.check_reference(&fields, key, value)?;
                 let with_path = |value: &Value| match reference(value) {
                     None => Ok(value.clone()),
                     Some(reference) => {
@@ -205,12 +248,13 @@ impl JobList {
                 };
                 options.insert(key.clone(), value);
             }
-            let output = entry.place(&mut options, folder);
+            let places = entry.place(&mut options, folder)?;
+            entry.check_apart(&places, before, &resolved)?;
             let job = (entry.verb.read)(&options).map_err(|error| {
                 let failure = wrong(format!("{}: {error}", entry.name));
                 error.hint.into_iter().fold(failure, Failure::hint)
             })?;
-            resolved.push(Resolved { job, output });
+            resolved.push(Resolved { job, places });
         }
         Ok(resolved)
     }
@@ -269,31 +313,109 @@ impl JobList {
 }
 
 impl Entry {
-    /// The options without where it writes.
+    /// The options without `force`, which every job of a recipe has.
     fn portable_options(&self) -> Map<String, Value> {
         let fields = (self.verb.fields)();
-        let places = PLACES.iter().filter_map(|key| field_named(&fields, key));
-        let places: Vec<&Field> = places.collect();
-        let is_kept =
-            |key: &str| !places.iter().any(|field| field.is_called(&key.replace('-', "_")));
+        let force = field_named(&fields, FORCE);
+        let is_kept = |key: &str| !force.is_some_and(|force| force.is_called(key));
         let kept = self.options.iter().filter(|(key, _)| is_kept(key));
         kept.map(|(key, value)| (key.clone(), value.clone())).collect()
     }
 
-    /// Puts the output of the job into a folder, unless it names one; gives its place.
-    pub(super) fn place(&self, options: &mut Map<String, Value>, folder: &Path) -> Option<PathBuf> {
+    /// A place of this job is its own, and what it changes in place is an earlier job's.
+    fn check_reference(&self, fields: &[Field], key: &str, value: &Value) -> Result<(), Failure> {
+        let refers = is_reference(value);
+        match field_named(fields, key).and_then(|field| field.written) {
+            Some(Written::Result | Written::State) if refers => {
+                let message = format!("{}: {key} refers to another job", self.name);
+                Err(wrong(message).hint("it says where this job writes: give a name of its own"))
+            }
+            Some(Written::InPlace) if !refers => {
+                let message = format!(
+                    "{}: {key} is {}, which the job would change in place",
+                    self.name,
+                    shown(&value.to_string())
+                );
+                Err(wrong(message).hint("a recipe changes only what it made: `{from: NAME}`"))
+            }
+            _ => Ok(()),
+        }
+    }
+
+    /// Puts what the job writes below a folder: its output by its name unless it names one, and the
+    /// other places that it names.
+    pub(super) fn place(
+        &self,
+        options: &mut Map<String, Value>,
+        folder: &Path,
+    ) -> Result<Places, Failure> {
         let fields = (self.verb.fields)();
-        let field = field_named(&fields, "output")?;
-        if let Some(given) = given(options, field).and_then(Value::as_str) {
-            return Some(PathBuf::from(given));
+        let own = format!("{}{}", self.name, self.verb.output_ending);
+        let mut places = Places::default();
+        for field in fields.iter().filter(|field| field.is_place()) {
+            let is_output = field.key == "output";
+            let (key, text) =
+                match (options.iter().find(|(key, _)| field.is_called(key)), is_output) {
+                    (Some((key, Value::String(text))), _) => (key.clone(), text.clone()),
+                    (Some((_, Value::Null)) | None, true) => (field.key.clone(), own.clone()),
+                    // Anything but text is refused where options are read.
+                    (Some(_), _) | (None, false) => continue,
+                };
+            let below = self.below(&key, &text)?;
+            let path = folder.join(&below);
+            options.insert(key, path.display().to_string().into());
+            places.output = if is_output { Some(path) } else { places.output };
+            places.below.extend(field.written.map(|written| (written, below)));
         }
-        let path = folder.join(format!("{}{}", self.name, self.verb.output_ending));
-        options.insert(field.key.clone(), path.display().to_string().into());
         // What an interrupted run left is its own.
-        if field_named(&fields, "force").is_some() {
-            options.insert("force".into(), true.into());
+        if let (Some(force), false) = (field_named(&fields, FORCE), places.below.is_empty()) {
+            options.retain(|key, _| !force.is_called(key));
+            options.insert(force.key.clone(), true.into());
         }
-        Some(path)
+        Ok(places)
+    }
+
+    /// A place relative to the directory of the recipe.
+    fn below(&self, key: &str, text: &str) -> Result<PathBuf, Failure> {
+        let refused = |why: &str| {
+            wrong(format!("{}: {key} is {}: {why}", self.name, shown(text))).hint(
+                "jobs of a recipe write below its directory: give a name such as pages/a.html",
+            )
+        };
+        let below = place::below(text).map_err(|error| refused(&error.what))?;
+        let first = below.iter().next().map(OsStr::to_string_lossy).unwrap_or_default();
+        match first.starts_with('.') || OF_THE_RUN.contains(&&*first) {
+            true => Err(refused("a file of the run itself has this name")),
+            false => Ok(below),
+        }
+    }
+
+    /// No job writes where an earlier one does; both may keep pieces in one store.
+    fn check_apart(
+        &self,
+        places: &Places,
+        before: &[Self],
+        resolved: &[Resolved],
+    ) -> Result<(), Failure> {
+        for (written, below) in &places.below {
+            for (entry, earlier) in before.iter().zip(resolved) {
+                let is_same = |(other, path): &&(Written, PathBuf)| {
+                    let are_states = (*written, *other) == (Written::State, Written::State);
+                    !are_states && (path.starts_with(below) || below.starts_with(path))
+                };
+                if let Some((_, path)) = earlier.places.below.iter().find(is_same) {
+                    let message = format!(
+                        "{} writes {}, and {} writes {}",
+                        entry.name,
+                        path.display(),
+                        self.name,
+                        below.display()
+                    );
+                    return Err(wrong(message).hint("give each job places of its own"));
+                }
+            }
+        }
+        Ok(())
     }
 }
 
@@ -382,13 +504,12 @@ fn is_name(text: &str) -> bool {
 }
 
 fn field_named<'f>(fields: &'f [Field], key: &str) -> Option<&'f Field> {
-    let key = key.replace('-', "_");
-    fields.iter().find(|field| field.is_called(&key))
+    fields.iter().find(|field| field.is_called(key))
 }
 
 /// The value of an option by any of its names.
 fn given<'v>(options: &'v Map<String, Value>, field: &Field) -> Option<&'v Value> {
-    options.iter().find(|(key, _)| field.is_called(&key.replace('-', "_"))).map(|(_, value)| value)
+    options.iter().find(|(key, _)| field.is_called(key)).map(|(_, value)| value)
 }
 
 /// `{from: NAME, file: FILE}`.
@@ -433,7 +554,7 @@ impl Reference<'_> {
         };
         let refused =
             |reason: String| wrong(format!("{}: {key} refers to {from}, {reason}", entry.name));
-        let output = resolved[index].output.clone();
+        let output = resolved[index].places.output.clone();
         let output = output.ok_or_else(|| refused("which writes nothing".into()))?;
         let of_a_model = matches!(key, "model" | "baseline" | "base");
         if of_a_model && file.is_none() && !before[index].verb.writes_model {

@@ -8,8 +8,8 @@ mod set;
 mod study;
 mod sweeps;
 
-pub(crate) use list::is_reference;
 pub use list::{Entry, JobList};
+pub(crate) use list::{is_reference, verb_named};
 pub use presets::{PRESETS, Preset};
 pub use reference::{page, schema};
 pub use study::{read_report, write_report};
@@ -143,7 +143,9 @@ mod tests {
         let failed = |failure: Failure| format!("{failure:?}");
         match Recipe::read(path, "a recipe", text, &[]).map_err(failed)? {
             Recipe::Jobs(list) => list.check().map_err(failed),
-            Recipe::Sweeps(recipe) => sweeps::jobs("a recipe", &recipe).map(drop).map_err(failed),
+            Recipe::Sweeps(recipe) => {
+                sweeps::jobs("a recipe", &recipe, Path::new("")).map(drop).map_err(failed)
+            }
             Recipe::Study(_) | Recipe::ImageStudy(_) | Recipe::MoleculeStudy(_) => Ok(()),
         }
     }

@@ -107,6 +107,7 @@ fn value_of(field: &Field) -> String {
         Kind::Flag => "`true`".to_owned(),
         Kind::Integer { .. } => "whole number".to_owned(),
         Kind::Number { .. } => "number".to_owned(),
+        Kind::Text if field.is_place() => "place below the directory of the run".to_owned(),
         Kind::Text if field.is_path => "path".to_owned(),
         Kind::Text => "text".to_owned(),
         Kind::Named(names) => {
@@ -143,7 +144,8 @@ jobs:
 - `stages` in place of `jobs` is a pipeline: a stage without `model` works on the model that the stages before it
   wrote, the first on that of the recipe, and `baseline: true` is the latter.
 - `linwright run -r FILE -o DIR` runs it, and the same command resumes it, unless a text or a model (by path) has
-  changed since. Each job writes to `DIR/NAME`. `DIR` holds the recipe in full (`recipe.yaml`), the results
+  changed since. Each job writes to `DIR/NAME`. Places that a job names (`output`, `html`, `checkpoint`, `cache`) are relative
+  to `DIR` and in it: absolute ones, `..` and links are refused. `DIR` holds the recipe in full (`recipe.yaml`), the results
   (`results.json`, `report.html`, `report.md`), what is needed to run it again with hashes of all that was read
   (`reproduce.json`), and times and machine (`measured.json`).
 - `--set KEY=VALUE` replaces a value: `--set compress-1.keep=0.7`, `--set seed=1`.

@@ -1,9 +1,11 @@
 //! Runs a recipe of jobs: each job once, in order, and a report of all.
 
-use super::list::{Entry, JobList, Resolved, is_reference};
+use super::list::{Entry, JobList, Places, Resolved, is_reference};
 use crate::jobs::inputs::{InputHash, is_local};
 use crate::jobs::outcome::{text, write_pages};
-use crate::jobs::{Failure, Outcome, Session, command, measured, recipe_of, shards, to_yaml};
+use crate::jobs::{
+    Failure, Outcome, Session, Written, command, measured, recipe_of, shards, to_yaml,
+};
 use linwright_files::MEASURED;
 use linwright_report::{Block, Document, Table};
 use linwright_run::atomic::write_atomic;
@@ -102,7 +104,7 @@ fn costs(
         let mut options = entry.options.clone();
         options.insert("dry_run".into(), true.into());
         // A command asks for an output even where it writes none.
-        entry.place(&mut options, Path::new(""));
+        entry.place(&mut options, Path::new(""))?;
         let job = (entry.verb.read)(&options)?;
         let cost = job.run(session)?;
         costs.insert(entry.name.clone(), cost.value()?);
@@ -118,9 +120,10 @@ fn data_of(list: &JobList, session: &mut Session<'_>) -> Result<Vec<InputHash>, 
     // Any place will do: it is taken away again.
     let folder = Path::new("runs").join(".data");
     let resolved = list.resolve(&folder)?;
-    let written: Vec<&PathBuf> = resolved.iter().filter_map(|one| one.output.as_ref()).collect();
+    let written = resolved.iter().flat_map(|one| &one.places.below);
+    let written: Vec<PathBuf> = written.map(|(_, below)| folder.join(below)).collect();
     let inputs = resolved.iter().flat_map(|one| one.job.inputs());
-    let outside = inputs.filter(|path| !written.iter().any(|output| path.starts_with(output)));
+    let outside = inputs.filter(|path| !written.iter().any(|place| path.starts_with(place)));
     let known: Vec<PathBuf> = outside.filter(|path| is_local(path)).collect();
     session.hashes(&known)
 }
@@ -167,12 +170,13 @@ fn one(
     let stored: Option<Finished> = directory.stored("job", &print)?;
     let key = PieceKey::new("job", print.clone());
     if let Some(stored) = stored
-        && brought(resolved, directory, session)?
+        && brought(&resolved.places, directory, session)?
     {
         return Ok(stored);
     }
-    // A job whose output was removed runs again.
+    // A job whose results were removed runs again.
     directory.pieces().forget(&key).map_err(RunError::from)?;
+    prepare(entry, &resolved.places, directory.path())?;
     directory.finished("job", &print, || {
         // What earlier jobs did is kept.
         let outcome = resolved.job.run(session).map_err(Failure::resumable)?;
@@ -182,7 +186,8 @@ fn one(
         let mut result = outcome.value()?;
         let times = measured::split(&mut result, entry.verb.measured);
         measurements.insert(entry.name.clone(), times);
-        if let (false, Some(path)) = (entry.verb.output_ending.is_empty(), &resolved.output) {
+        if let (false, Some(path)) = (entry.verb.output_ending.is_empty(), &resolved.places.output)
+        {
             // Without times, so that it has the same bytes again.
             write_atomic(path, format!("{result:#}\n").as_bytes())?;
         }
@@ -190,22 +195,34 @@ fn one(
     })
 }
 
-/// Whether the output of a finished job is there, or could be brought from the directory of a
+/// Makes the folders of the places of a job; no link leads out of the directory of the run.
+fn prepare(entry: &Entry, places: &Places, directory: &Path) -> Result<(), Failure> {
+    places.check_links(&entry.name, directory)?;
+    for (_, below) in &places.below {
+        let path = directory.join(below);
+        let folder = path.parent().unwrap_or(directory);
+        std::fs::create_dir_all(folder)
+            .map_err(|error| Failure::io(&folder.display().to_string(), &error))?;
+    }
+    Ok(())
+}
+
+/// Whether the results of a finished job are there, or could be brought from the directory of a
 /// shard.
 fn brought(
-    resolved: &Resolved,
+    places: &Places,
     directory: &RunDirectory,
     session: &Session<'_>,
 ) -> Result<bool, Failure> {
-    let Some(output) = &resolved.output else { return Ok(true) };
-    if output.exists() {
-        return Ok(true);
+    for (_, below) in places.below.iter().filter(|(written, _)| *written == Written::Result) {
+        let path = directory.path().join(below);
+        match shards::sources(session, below).first() {
+            _ if path.exists() => {}
+            Some(source) => copy(source, &path)?,
+            None => return Ok(false),
+        }
     }
-    let Ok(below) = output.strip_prefix(directory.path()) else { return Ok(false) };
-    match shards::sources(session, below).first() {
-        Some(source) => copy(source, output).map(|()| true),
-        None => Ok(false),
-    }
+    Ok(true)
 }
 
 /// Copies a file or a directory, which appears whole or not at all.
@@ -214,6 +231,9 @@ fn copy(from: &Path, to: &Path) -> Result<(), Failure> {
         let shown = path.display().to_string();
         move |error: std::io::Error| Failure::io(&shown, &error)
     };
+    if let Some(folder) = to.parent() {
+        std::fs::create_dir_all(folder).map_err(failed(folder))?;
+    }
     let partial = to.with_file_name(format!(
         ".{}.partial-copy",
         to.file_name().unwrap_or_default().to_string_lossy()

@@ -1,8 +1,11 @@
 //! Sweep recipes: several sweeps of one model, and a table of their best cells.
 
+use super::list::{Entry, Places};
 use crate::jobs::outcome::{table, text};
 use crate::jobs::sweep::run::{Finished, Swept, swept};
-use crate::jobs::{AnyJob, Failure, FailureKind, Outcome, Session, Sweep, command, read};
+use crate::jobs::{
+    AnyJob, Failure, FailureKind, Job, Outcome, Session, Sweep, Verb, command, read,
+};
 use linwright_compress::intervention::report::cell_name;
 use linwright_compress::intervention::sweep::Swept as SweepResult;
 use linwright_compress::sweep_recipe::{SweepRecipe, SweepRun};
@@ -13,16 +16,25 @@ use linwright_run::{Monitor, shown};
 use serde_json::json;
 use std::path::Path;
 
-/// The sweeps of a recipe.
-pub(super) fn jobs(name: &str, recipe: &SweepRecipe) -> Result<Vec<Sweep>, Failure> {
+/// The sweeps of a recipe, each with what it writes below a folder.
+pub(super) fn jobs(
+    name: &str,
+    recipe: &SweepRecipe,
+    folder: &Path,
+) -> Result<Vec<(Sweep, Places)>, Failure> {
+    let verb = Verb::named(Sweep::VERB).expect("sweep is a verb");
     let job = |run: &SweepRun| {
-        read(&recipe.job(run)).map_err(|error| {
+        let entry = Entry { name: slug(&run.title), verb, options: recipe.job(run) };
+        let mut options = entry.options.clone();
+        let places = entry.place(&mut options, folder)?;
+        let sweep = read(&options).map_err(|error| {
             let failure = Failure::new(
                 FailureKind::Recipe,
                 format!("{name}, \"{}\": {error}", shown(&run.title)),
             );
             error.hint.into_iter().fold(failure, Failure::hint)
-        })
+        })?;
+        Ok((sweep, places))
     };
     recipe.runs.iter().map(job).collect()
 }
@@ -36,20 +48,20 @@ pub(super) fn run(
     session: &mut Session<'_>,
 ) -> Result<Outcome, Failure> {
     let folder = output.map_or_else(|| Path::new("runs").join(name), Path::to_owned);
-    let mut all = jobs(name, recipe)?;
+    let all = jobs(name, recipe, &folder)?;
     if !session.shard().is_whole() {
         return Err(Failure::usage("a recipe with `runs` is not divided")
             .hint("write its sweeps as `jobs`, or give --shard to `linwright sweep`"));
     }
     if dry_run {
-        let lines: Vec<String> = all.iter().map(|job| command(job as &dyn AnyJob)).collect();
+        let alone = |job: &Sweep| Sweep { output: None, ..job.clone() };
+        let lines: Vec<String> =
+            all.iter().map(|(job, _)| command(&alone(job) as &dyn AnyJob)).collect();
         return Ok(Outcome::new(json!({ "commands": lines.clone() }), vec![text(lines)]));
     }
-    for (run, job) in recipe.runs.iter().zip(&mut all) {
-        job.output = Some(folder.join(slug(&run.title)));
-    }
     let (mut rows, mut results) = (Vec::new(), Vec::new());
-    for (run, job) in recipe.runs.iter().zip(&all) {
+    for (run, (job, places)) in recipe.runs.iter().zip(&all) {
+        places.check_links(&run.title, &folder)?;
         session.step(&format!("{}: {}", recipe.title, run.title));
         let Finished { result, swept, .. } = match swept(job, session)? {
             Swept::Whole(finished) => *finished,

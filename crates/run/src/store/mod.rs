@@ -32,6 +32,7 @@ use std::fs::{self, File};
 use std::io::ErrorKind;
 use std::ops::Range;
 use std::path::{Path, PathBuf};
+use std::sync::atomic::{AtomicU64, Ordering};
 use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
 
 /// End of the name of a damaged piece.
@@ -62,6 +63,8 @@ struct Shared {
     used: Mutex<BTreeSet<PathBuf>>,
     /// Bytes of the store, as far as this process knows.
     held_bytes: Mutex<Option<u64>>,
+    /// Number of pieces that were read.
+    found: AtomicU64,
 }
 
 /// The content of a lock, also after a panic of another thread: each is valid at any time.
@@ -125,6 +128,12 @@ impl Store {
         self.root.as_deref()
     }
 
+    /// Number of finished pieces that were read, so that they were not computed.
+    #[must_use]
+    pub fn found(&self) -> u64 {
+        self.shared.found.load(Ordering::Relaxed)
+    }
+
     /// Whether nothing is stored and nothing can be found, so that keys need not be computed.
     #[must_use]
     pub fn keeps_nothing(&self) -> bool {
@@ -162,6 +171,7 @@ impl Store {
                     match decode(payload) {
                         Ok(value) => {
                             open(&self.shared.used).insert(path);
+                            self.shared.found.fetch_add(1, Ordering::Relaxed);
                             copy.map_or(Ok(()), |copy| self.put(key, &[&copy]))?;
                             return Ok(Some(value));
                         }

@@ -4,7 +4,7 @@ use super::attribute_recall::{AttributeRecall, Relevance};
 use super::attribution::{ExampleOptions, Opened, Scorer, ScoringOptions};
 use super::named::Names;
 use super::outcome::{table, text};
-use super::{Failure, Job, Outcome, Session, outputs};
+use super::{Failure, Job, Outcome, OutputPath, Session, outputs};
 use linwright_attribute::{Method, Scored};
 use linwright_run::Monitor;
 use linwright_run::atomic::AtomicDir;
@@ -43,8 +43,8 @@ pub struct AttributeBest {
     /// Seed of the list of random examples.
     pub seed: u64,
     /// Directory of the lists.
-    #[schemars(extend("x-short" = "o", "x-path" = true, "x-required" = true))]
-    pub output: PathBuf,
+    #[schemars(extend("x-short" = "o", "x-required" = true))]
+    pub output: OutputPath,
     /// Replace the directory if it exists.
     pub force: bool,
 }
@@ -60,7 +60,7 @@ impl Default for AttributeBest {
             count: 10,
             relevant: None,
             seed: 0,
-            output: PathBuf::new(),
+            output: OutputPath::default(),
             force: false,
         }
     }

@@ -4,7 +4,7 @@ mod run;
 
 use super::attribution::ExampleOptions;
 use super::named::Names;
-use super::{Division, Failure, Job, Outcome, Session};
+use super::{Division, Failure, Job, Outcome, OutputPath, Session};
 use linwright_attribute::{Element, Reduction, Target};
 use linwright_evaluate::Bos;
 use schemars::JsonSchema;
@@ -66,8 +66,8 @@ pub struct AttributeCache {
     pub dry_run: bool,
     /// Directory of the store; the same command continues there, and processes with --shard share
     /// it.
-    #[schemars(extend("x-short" = "o", "x-value" = "STORE", "x-path" = true, "x-required" = true))]
-    pub output: PathBuf,
+    #[schemars(extend("x-short" = "o", "x-value" = "STORE", "x-required" = true))]
+    pub output: OutputPath,
 }
 
 impl Default for AttributeCache {
@@ -89,7 +89,7 @@ impl Default for AttributeCache {
             checkpoint: 0,
             seed: 0,
             dry_run: false,
-            output: PathBuf::new(),
+            output: OutputPath::default(),
         }
     }
 }

@@ -2,7 +2,7 @@
 
 use super::attribution::{damping_of, described};
 use super::outcome::{table, text};
-use super::{Division, Failure, Job, Outcome, Session};
+use super::{ChangedPath, Division, Failure, Job, Outcome, Session};
 use linwright_attribute::{AttributeError, Attribution, Curvature};
 use linwright_report::number::{bytes, scientific};
 use linwright_run::Monitor;
@@ -17,7 +17,7 @@ use std::path::PathBuf;
 pub struct AttributeFisher {
     /// A store that `attribute cache` wrote.
     #[schemars(extend("x-positional" = true))]
-    pub store: PathBuf,
+    pub store: ChangedPath,
     /// Tell what this damping adds: relative:D, D times the mean, or absolute:D [default:
     /// relative:0.1].
     #[schemars(extend("x-value" = "D", "examples" = ["relative:0.1"]))]
@@ -34,7 +34,7 @@ impl Job for AttributeFisher {
     const DIVISION: Division = Division::Shared;
 
     fn inputs(&self) -> Vec<PathBuf> {
-        vec![self.store.clone()]
+        vec![self.store.to_path_buf()]
     }
 
     fn run(&self, session: &mut Session<'_>) -> Result<Outcome, Failure> {

@@ -6,7 +6,7 @@ mod run;
 
 use super::named::Names;
 use super::train_net::NetTrainingOptions;
-use super::{Division, Failure, ImageOptions, Job, Outcome, Session};
+use super::{Division, Failure, ImageOptions, Job, Outcome, OutputPath, Session};
 use linwright_attribute::Method;
 use schemars::JsonSchema;
 use serde::{Deserialize, Serialize};
@@ -51,8 +51,8 @@ pub struct AttributeLds {
     pub seed: u64,
     /// Directory of the results; the same command continues there, and processes with --shard share
     /// it.
-    #[schemars(extend("x-short" = "o", "x-path" = true, "x-required" = true))]
-    pub output: PathBuf,
+    #[schemars(extend("x-short" = "o", "x-required" = true))]
+    pub output: OutputPath,
 }
 
 impl Default for AttributeLds {
@@ -69,7 +69,7 @@ impl Default for AttributeLds {
             repeats: 1,
             training: NetTrainingOptions::default(),
             seed: 0,
-            output: PathBuf::new(),
+            output: OutputPath::default(),
         }
     }
 }

@@ -5,7 +5,7 @@ mod relevance;
 use super::attribution::{ExampleOptions, Opened, Scorer, ScoringOptions};
 use super::named::Names;
 use super::outcome::{table, text};
-use super::{Failure, Job, Outcome, Session, outputs};
+use super::{Failure, Job, Outcome, OutputPath, Session, outputs};
 use linwright_attribute::Method;
 use linwright_report::number::grouped;
 use linwright_run::Monitor;
@@ -47,8 +47,8 @@ pub struct AttributeRecall {
     #[schemars(extend("x-value" = "K"))]
     pub at: Vec<usize>,
     /// Also write the result as JSON to this file.
-    #[schemars(extend("x-short" = "o", "x-path" = true))]
-    pub output: Option<PathBuf>,
+    #[schemars(extend("x-short" = "o"))]
+    pub output: Option<OutputPath>,
     /// Overwrite an existing result.
     #[schemars(extend("x-requires" = ["output"]))]
     pub force: bool,

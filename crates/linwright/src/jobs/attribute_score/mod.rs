@@ -5,7 +5,7 @@ mod pieces;
 mod run;
 
 use super::attribution::{ExampleOptions, ScoringOptions};
-use super::{Division, Failure, Job, Outcome, Session};
+use super::{Division, Failure, Job, Outcome, OutputPath, Session};
 use schemars::JsonSchema;
 use serde::{Deserialize, Serialize};
 use std::path::PathBuf;
@@ -35,8 +35,8 @@ pub struct AttributeScore {
     /// Do not compare with BM25 and the similarity of vectors, which take a pass over the examples.
     pub no_baselines: bool,
     /// Also write the result as JSON to this file; with --shard a directory of the shard.
-    #[schemars(extend("x-short" = "o", "x-path" = true))]
-    pub output: Option<PathBuf>,
+    #[schemars(extend("x-short" = "o"))]
+    pub output: Option<OutputPath>,
     /// Overwrite an existing result.
     #[schemars(extend("x-requires" = ["output"]))]
     pub force: bool,

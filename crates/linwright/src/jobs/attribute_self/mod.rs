@@ -2,7 +2,7 @@
 
 use super::attribution::{beginning, damping_of, described, entry, shown_id};
 use super::outcome::{table, text};
-use super::{Failure, Job, Outcome, Session, outputs};
+use super::{Failure, Job, Outcome, OutputPath, Session, outputs};
 use linwright_attribute::{Attribution, Top, detection_area};
 use linwright_compress::recipe::Indices;
 use linwright_report::number::grouped;
@@ -34,8 +34,8 @@ pub struct AttributeSelf {
     #[schemars(range(min = 1), extend("x-value" = "N", "x-short" = "n"))]
     pub top: usize,
     /// Also write the result as JSON to this file.
-    #[schemars(extend("x-short" = "o", "x-path" = true))]
-    pub output: Option<PathBuf>,
+    #[schemars(extend("x-short" = "o"))]
+    pub output: Option<OutputPath>,
     /// Overwrite an existing result.
     #[schemars(extend("x-requires" = ["output"]))]
     pub force: bool,

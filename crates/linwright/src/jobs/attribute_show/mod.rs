@@ -3,7 +3,7 @@
 mod page;
 
 use super::attribution::{Data, ExampleOptions, Opened, Scorer, ScoringOptions, entry};
-use super::{Failure, Job, Outcome, Session, outputs};
+use super::{Failure, Job, Outcome, OutputPath, Session, outputs};
 use linwright_attribute::Method;
 use linwright_report::html;
 use linwright_run::Monitor;
@@ -32,8 +32,8 @@ pub struct AttributeShow {
     #[schemars(range(min = 1), extend("x-value" = "N", "x-short" = "n"))]
     pub top: usize,
     /// Write an HTML page with coloured texts.
-    #[schemars(extend("x-value" = "FILE", "x-path" = true))]
-    pub html: Option<PathBuf>,
+    #[schemars(extend("x-value" = "FILE"))]
+    pub html: Option<OutputPath>,
     /// Overwrite an existing page.
     #[schemars(extend("x-requires" = ["html"]))]
     pub force: bool,

@@ -1,7 +1,7 @@
 //! Documents of the little world, and questions whose answers some of them state.
 
 use super::outcome::{table, text};
-use super::{Failure, Job, Outcome, Session, outputs};
+use super::{Failure, Job, Outcome, OutputPath, Session, outputs};
 use linwright_data::world::{FactQuestion, World, WorldSettings};
 use linwright_report::number::grouped;
 use linwright_run::Monitor;
@@ -11,7 +11,6 @@ use schemars::JsonSchema;
 use serde::{Deserialize, Serialize};
 use serde_json::{Value, json};
 use std::collections::{BTreeMap, BTreeSet};
-use std::path::PathBuf;
 
 /// Documents and questions of the little world.
 #[derive(Clone, Debug, PartialEq, Serialize, Deserialize, JsonSchema)]
@@ -28,8 +27,8 @@ pub struct AttributeWorld {
     #[schemars(range(min = 1))]
     pub questions: usize,
     /// Directory of documents.jsonl and questions.jsonl.
-    #[schemars(extend("x-short" = "o", "x-path" = true, "x-required" = true))]
-    pub output: PathBuf,
+    #[schemars(extend("x-short" = "o", "x-required" = true))]
+    pub output: OutputPath,
     /// Replace the directory if it exists.
     pub force: bool,
 }
@@ -41,7 +40,7 @@ impl Default for AttributeWorld {
             stories: WorldSettings::default().stories,
             documents: None,
             questions: 30,
-            output: PathBuf::new(),
+            output: OutputPath::default(),
             force: false,
         }
     }

@@ -4,7 +4,7 @@ mod inputs;
 mod run;
 
 use super::named::Names;
-use super::{Division, Failure, Job, Outcome, Session};
+use super::{Division, Failure, Job, Outcome, OutputPath, Session};
 use linwright_collapse::depth::{Architecture, Norming, StrengthRule};
 use linwright_collapse::optimum::Fit;
 use schemars::JsonSchema;
@@ -93,8 +93,8 @@ pub struct CollapseDepth {
     pub seed: u64,
     /// Also write the result as JSON to this file, which `linwright report` renders; with --shard a
     /// directory of trained networks for `linwright merge`.
-    #[schemars(extend("x-short" = "o", "x-path" = true))]
-    pub output: Option<PathBuf>,
+    #[schemars(extend("x-short" = "o"))]
+    pub output: Option<OutputPath>,
     /// Overwrite an existing file.
     #[schemars(extend("x-requires" = ["output"]))]
     pub force: bool,

@@ -76,7 +76,7 @@ fn plan(job: &CollapseDepth, width: usize) -> DepthPlan {
 fn check_output(job: &CollapseDepth, session: &mut Session<'_>) -> Result<(), Failure> {
     let inputs = outputs::inputs_of(job, session);
     if session.shard().is_whole() {
-        return check_result(job.output.as_ref(), job.force, &inputs, session);
+        return check_result(job.output.as_deref(), job.force, &inputs, session);
     }
     shards::output_of(session, job.output.as_deref())?;
     job.output.iter().try_for_each(|path| shards::check_directory(path, &inputs, session))

@@ -4,7 +4,7 @@ mod contexts;
 mod run;
 
 use super::collapse::CollapseOptions;
-use super::{Failure, Job, Outcome, Session};
+use super::{Failure, Job, Outcome, OutputPath, Session};
 use schemars::JsonSchema;
 use serde::{Deserialize, Serialize};
 use std::path::PathBuf;
@@ -47,8 +47,8 @@ pub struct CollapseLm {
     #[serde(flatten)]
     pub options: CollapseOptions,
     /// Also write the result as JSON to this file, which `linwright report` renders.
-    #[schemars(extend("x-short" = "o", "x-path" = true))]
-    pub output: Option<PathBuf>,
+    #[schemars(extend("x-short" = "o"))]
+    pub output: Option<OutputPath>,
     /// Overwrite an existing file.
     #[schemars(extend("x-requires" = ["output"]))]
     pub force: bool,

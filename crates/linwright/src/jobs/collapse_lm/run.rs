@@ -56,7 +56,7 @@ struct Sums {
 
 pub(super) fn run(job: &CollapseLm, session: &mut Session<'_>) -> Result<Outcome, Failure> {
     let inputs = outputs::inputs_of(job, session);
-    check_result(job.output.as_ref(), job.force, &inputs, session)?;
+    check_result(job.output.as_deref(), job.force, &inputs, session)?;
     session.step(&format!("loading {}", job.model));
     let model = open_model(&job.model, session)?;
     let decoder = &model.loaded.decoder;
@@ -96,7 +96,7 @@ pub(super) fn run(job: &CollapseLm, session: &mut Session<'_>) -> Result<Outcome
         "window": job.window,
         "seconds": seconds,
     });
-    outcome("lm", (about, reports), job.output.as_ref(), session)
+    outcome("lm", (about, reports), job.output.as_deref(), session)
 }
 
 /// Measures all places.

@@ -3,7 +3,7 @@
 mod run;
 
 use super::collapse::CollapseOptions;
-use super::{Failure, Job, Outcome, Session};
+use super::{Failure, Job, Outcome, OutputPath, Session};
 use schemars::JsonSchema;
 use serde::{Deserialize, Serialize};
 use std::path::PathBuf;
@@ -27,9 +27,9 @@ pub struct CollapseMeasure {
     #[schemars(extend("x-value" = "FILE", "x-path" = true, "x-conflicts" = ["net", "traces"]))]
     pub sums: Option<PathBuf>,
     /// Write the sums over the features to this file, for `collapse merge` and --sums.
-    #[schemars(extend("x-value" = "FILE", "x-path" = true, "x-requires" = ["features"]))]
+    #[schemars(extend("x-value" = "FILE", "x-requires" = ["features"]))]
     #[schemars(extend("x-conflicts" = ["sums"]))]
-    pub save_sums: Option<PathBuf>,
+    pub save_sums: Option<OutputPath>,
     /// Keep no scatter, 16 d x d bytes: without it there is no nc1_pinv. Layers of a network with
     /// more than 4096 features never have it.
     pub traces: bool,
@@ -52,8 +52,8 @@ pub struct CollapseMeasure {
     #[serde(flatten)]
     pub options: CollapseOptions,
     /// Also write the result as JSON to this file, which `linwright report` renders.
-    #[schemars(extend("x-short" = "o", "x-path" = true))]
-    pub output: Option<PathBuf>,
+    #[schemars(extend("x-short" = "o"))]
+    pub output: Option<OutputPath>,
     /// Overwrite existing files.
     pub force: bool,
 }

@@ -18,7 +18,7 @@ const MOST_SCATTER: usize = 4096;
 
 pub(super) fn run(job: &CollapseMeasure, session: &mut Session<'_>) -> Result<Outcome, Failure> {
     let inputs = outputs::inputs_of(job, session);
-    check_result(job.output.as_ref(), job.force, &inputs, session)?;
+    check_result(job.output.as_deref(), job.force, &inputs, session)?;
     if let Some(path) = &job.save_sums {
         outputs::file(path, job.force, &inputs, session, is_sums)?;
     }
@@ -38,7 +38,7 @@ pub(super) fn run(job: &CollapseMeasure, session: &mut Session<'_>) -> Result<Ou
         }
     };
     session.finish();
-    outcome("measure", found, job.output.as_ref(), session)
+    outcome("measure", found, job.output.as_deref(), session)
 }
 
 fn keep(job: &CollapseMeasure) -> Keep {

@@ -1,7 +1,7 @@
 //! Sums of several parts of the data, added.
 
 use super::collapse::{CollapseOptions, is_sums, outcome};
-use super::{Failure, Job, Outcome, Session, outputs};
+use super::{Failure, Job, Outcome, OutputPath, Session, outputs};
 use linwright_collapse::{ClassSums, FeatureFile, HeadRef, LayerReport};
 use linwright_run::Monitor;
 use schemars::JsonSchema;
@@ -23,8 +23,8 @@ pub struct CollapseMerge {
     #[serde(flatten)]
     pub options: CollapseOptions,
     /// Write the merged sums to this file.
-    #[schemars(extend("x-short" = "o", "x-path" = true))]
-    pub output: Option<PathBuf>,
+    #[schemars(extend("x-short" = "o"))]
+    pub output: Option<OutputPath>,
     /// Overwrite an existing file.
     #[schemars(extend("x-requires" = ["output"]))]
     pub force: bool,

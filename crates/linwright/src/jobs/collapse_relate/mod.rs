@@ -2,7 +2,7 @@
 
 mod run;
 
-use super::{Failure, Job, Outcome, Session};
+use super::{Failure, Job, Outcome, OutputPath, Session};
 use schemars::JsonSchema;
 use serde::{Deserialize, Serialize};
 use std::path::PathBuf;
@@ -29,8 +29,8 @@ pub struct CollapseRelate {
     /// Seed of the draws.
     pub seed: u64,
     /// Also write the result as JSON to this file, which `linwright report` renders.
-    #[schemars(extend("x-short" = "o", "x-path" = true))]
-    pub output: Option<PathBuf>,
+    #[schemars(extend("x-short" = "o"))]
+    pub output: Option<OutputPath>,
     /// Overwrite an existing file.
     #[schemars(extend("x-requires" = ["output"]))]
     pub force: bool,

@@ -17,7 +17,7 @@ const RESULT_BYTES: u64 = 1 << 28;
 
 pub(super) fn run(job: &CollapseRelate, session: &mut Session<'_>) -> Result<Outcome, Failure> {
     let inputs = outputs::inputs_of(job, session);
-    check_result(job.output.as_ref(), job.force, &inputs, session)?;
+    check_result(job.output.as_deref(), job.force, &inputs, session)?;
     if job.measured.len() != job.sweeps.len() || job.measured.is_empty() {
         let (measured, sweeps) = (job.measured.len(), job.sweeps.len());
         return Err(Failure::usage(format!("{measured} measurements and {sweeps} sweeps"))

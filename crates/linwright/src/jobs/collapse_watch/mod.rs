@@ -1,7 +1,7 @@
 //! Results of several checkpoints, as one table.
 
 use super::collapse::{check_result, reported};
-use super::{Failure, Job, Outcome, Session, outputs};
+use super::{Failure, Job, Outcome, OutputPath, Session, outputs};
 use linwright_collapse::report;
 use linwright_run::atomic::write_atomic;
 use linwright_run::{input, shown};
@@ -22,8 +22,8 @@ pub struct CollapseWatch {
     #[schemars(extend("x-positional" = true, "x-path" = true, "x-whole" = true))]
     pub results: Vec<PathBuf>,
     /// Also write the result as JSON to this file, which `linwright report` renders.
-    #[schemars(extend("x-short" = "o", "x-path" = true))]
-    pub output: Option<PathBuf>,
+    #[schemars(extend("x-short" = "o"))]
+    pub output: Option<OutputPath>,
     /// Overwrite an existing file.
     #[schemars(extend("x-requires" = ["output"]))]
     pub force: bool,
@@ -43,7 +43,7 @@ impl Job for CollapseWatch {
 
     fn run(&self, session: &mut Session<'_>) -> Result<Outcome, Failure> {
         let inputs = outputs::inputs_of(self, session);
-        check_result(self.output.as_ref(), self.force, &inputs, session)?;
+        check_result(self.output.as_deref(), self.force, &inputs, session)?;
         let mut rows: Vec<Value> = Vec::new();
         for path in &self.results {
             for row in rows_of(path)? {

@@ -8,7 +8,7 @@ use super::calibration::{self, CalibrationOptions};
 use super::compress::{LayerRoles, StoredDType};
 use super::measured::PROVENANCE;
 use super::named::{EditedForms, Names};
-use super::{Division, EvaluationOptions, Failure, Job, Outcome, SavedForm, Session};
+use super::{Division, EvaluationOptions, Failure, Job, Outcome, OutputPath, SavedForm, Session};
 use linwright_model::Role;
 pub use names::Compares;
 use schemars::JsonSchema;
@@ -68,12 +68,11 @@ pub struct Compare {
     pub title: String,
     /// Directory of the comparison [default: runs/compare- and its fingerprint].
     #[schemars(extend("x-short" = "o"))]
-    #[schemars(extend("x-path" = true))]
-    pub output: Option<PathBuf>,
+    pub output: Option<OutputPath>,
     /// Save the best model at the first share to this directory. Its figures are those of the text
     /// that chose it.
-    #[schemars(extend("x-value" = "DIR", "x-path" = true))]
-    pub save_best: Option<PathBuf>,
+    #[schemars(extend("x-value" = "DIR"))]
+    pub save_best: Option<OutputPath>,
     /// Form of the saved model; `auto` is the one that most runtimes load and that is no larger
     /// than necessary.
     #[schemars(with = "Names<EditedForms>")]

@@ -32,7 +32,7 @@ pub(super) fn run(job: &Compare, session: &mut Session<'_>) -> Result<Outcome, F
     }
     let print = fingerprint(job, &inputs, session);
     let own = || Path::new("runs").join(format!("compare-{}", &print.0[..8]));
-    let output = job.output.clone().unwrap_or_else(own);
+    let output = job.output.as_deref().map_or_else(own, Path::to_owned);
     let directory = RunDirectory::open(&output, &print)?;
     shards::mark(session, &output)?;
     let directory = directory.reading_also(shards::sources(session, Path::new("")));

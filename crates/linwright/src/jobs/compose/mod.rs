@@ -4,7 +4,8 @@ mod run;
 
 use crate::jobs::measured::PROVENANCE;
 use crate::jobs::{
-    CutOptions, Division, EvaluationOptions, Failure, Job, Outcome, Session, SlotOptions,
+    CutOptions, Division, EvaluationOptions, Failure, Job, Outcome, OutputPath, Session,
+    SlotOptions,
 };
 use schemars::JsonSchema;
 use serde::{Deserialize, Serialize};
@@ -40,8 +41,7 @@ pub struct Compose {
     pub shuffle: Option<u64>,
     /// Directory of the run [default: runs/compose- and its fingerprint].
     #[schemars(extend("x-short" = "o"))]
-    #[schemars(extend("x-path" = true))]
-    pub output: Option<PathBuf>,
+    pub output: Option<OutputPath>,
     /// Count the tokens of the tasks, estimate the time, and stop.
     pub dry_run: bool,
 }

@@ -42,7 +42,7 @@ pub(super) fn run(job: &Compose, session: &mut Session<'_>) -> Result<Outcome, F
     let work = opened.work(&job.evaluation, job.metric.as_deref(), &store)?;
     let fingerprint = fingerprint(&work, &grid, order.as_deref());
     let own = || Path::new("runs").join(format!("compose-{}", &fingerprint.0[..8]));
-    let output = job.output.clone().unwrap_or_else(own);
+    let output = job.output.as_deref().map_or_else(own, Path::to_owned);
     let team = session.team();
     let place = team.own_folder().unwrap_or_else(|| output.clone());
     let directory = RunDirectory::open(&place, &fingerprint)?;

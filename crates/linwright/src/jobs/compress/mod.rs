@@ -12,7 +12,9 @@ pub(in crate::jobs) mod summary;
 
 use super::calibration::{self, CalibrationOptions};
 use super::named::{EditedForms, Names};
-use super::{Division, EvaluationOptions, Failure, Job, JobError, Outcome, SavedForm, Session};
+use super::{
+    Division, EvaluationOptions, Failure, Job, JobError, Outcome, OutputPath, SavedForm, Session,
+};
 use linwright_compress::allocate::Allocator;
 use linwright_compress::intervention::Intervention;
 use linwright_compress::methods::Whitening;
@@ -163,8 +165,7 @@ pub struct Compress {
     pub evaluation: EvaluationOptions,
     /// Output directory.
     #[schemars(extend("x-short" = "o", "x-required" = true))]
-    #[schemars(extend("x-path" = true))]
-    pub output: PathBuf,
+    pub output: OutputPath,
     /// Form of the saved model; `auto` is the one that most runtimes load and that is no larger
     /// than necessary.
     #[schemars(with = "Names<EditedForms>")]
@@ -219,7 +220,7 @@ impl Default for Compress {
             seed: 0,
             offload: false,
             evaluation: EvaluationOptions::default(),
-            output: PathBuf::new(),
+            output: OutputPath::default(),
             form: SavedForm::Auto,
             dtype: None,
             force: false,

@@ -4,7 +4,8 @@ mod overlap;
 mod run;
 
 use crate::jobs::{
-    ByteSize, Division, EvaluationOptions, Failure, Job, Outcome, PrecisionOptions, Session,
+    ByteSize, Division, EvaluationOptions, Failure, Job, Outcome, OutputPath, PrecisionOptions,
+    Session,
 };
 pub(in crate::jobs) use run::{comparison_table, metric_table};
 use schemars::JsonSchema;
@@ -28,8 +29,7 @@ pub struct Eval {
     pub max_memory: Option<ByteSize>,
     /// Write requests and responses to `samples_TASK.jsonl` in this directory.
     #[schemars(extend("x-value" = "DIR"))]
-    #[schemars(extend("x-path" = true))]
-    pub log_samples: Option<PathBuf>,
+    pub log_samples: Option<OutputPath>,
     /// Calibration text of the model; documents of tasks that share 13-grams of words with it are
     /// reported.
     #[schemars(extend("x-value" = "FILE", "x-whole" = true, "x-many" = true))]
@@ -45,8 +45,7 @@ pub struct Eval {
     pub max_ppl: Option<f64>,
     /// Also write the result as JSON to this file.
     #[schemars(extend("x-short" = "o"))]
-    #[schemars(extend("x-path" = true))]
-    pub output: Option<PathBuf>,
+    pub output: Option<OutputPath>,
     /// Overwrite existing results and samples.
     pub force: bool,
     /// Count the tokens of the tasks, estimate the time, and stop.

@@ -1,7 +1,7 @@
 //! Scores of a small network on labelled images.
 
 use super::outcome::{table, text};
-use super::{Failure, ImageOptions, Job, Outcome, Session, outputs};
+use super::{Failure, ImageOptions, Job, Outcome, OutputPath, Session, outputs};
 use linwright_compress::study::labelled;
 use linwright_nets::{Net, OpenedNet, score};
 use linwright_ops::Network;
@@ -26,8 +26,8 @@ pub struct EvalNet {
     #[serde(flatten)]
     pub images: ImageOptions,
     /// Also write the result as JSON to this file.
-    #[schemars(extend("x-short" = "o", "x-path" = true))]
-    pub output: Option<PathBuf>,
+    #[schemars(extend("x-short" = "o"))]
+    pub output: Option<OutputPath>,
     /// Overwrite an existing result.
     pub force: bool,
 }

@@ -3,7 +3,7 @@
 mod run;
 
 use crate::jobs::named::Names;
-use crate::jobs::{ByteSize, Failure, Job, Outcome, SavedForm, Session, StoredDType};
+use crate::jobs::{ByteSize, Failure, Job, Outcome, OutputPath, SavedForm, Session, StoredDType};
 use schemars::JsonSchema;
 use serde::{Deserialize, Serialize};
 use std::path::PathBuf;
@@ -17,8 +17,7 @@ pub struct Export {
     pub model: String,
     /// Output directory.
     #[schemars(extend("x-short" = "o", "x-required" = true))]
-    #[schemars(extend("x-path" = true))]
-    pub output: PathBuf,
+    pub output: OutputPath,
     /// Form of the saved model.
     #[schemars(with = "Names<SavedForm>")]
     pub form: SavedForm,

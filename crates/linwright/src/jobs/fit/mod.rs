@@ -4,7 +4,7 @@ mod read;
 mod write;
 
 use super::outcome::{table, text};
-use super::{Failure, Job, JobError, Outcome, Session, outputs};
+use super::{Failure, Job, JobError, Outcome, OutputPath, Session, outputs};
 use linwright_compress::fit::{Family, FamilyFit, FamilyFits, FitOptions, Target, fit_families};
 use linwright_ops::OpSpec;
 use linwright_report::Block;
@@ -56,8 +56,8 @@ pub struct Fit {
     /// Seed of random starts.
     pub seed: u64,
     /// Output directory: the operators, the errors, and a report.
-    #[schemars(extend("x-short" = "o", "x-path" = true))]
-    pub output: Option<PathBuf>,
+    #[schemars(extend("x-short" = "o"))]
+    pub output: Option<OutputPath>,
     /// Replace the directory if it exists.
     #[schemars(extend("x-requires" = ["output"]))]
     pub force: bool,

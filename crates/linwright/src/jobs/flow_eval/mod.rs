@@ -2,7 +2,7 @@
 
 use super::flow_train::{data_file, worst};
 use super::outcome::table;
-use super::{Failure, Job, Outcome, Session, outputs};
+use super::{Failure, Job, Outcome, OutputPath, Session, outputs};
 use linwright_flow::{Flow, FlowExamples, FlowScores, MixNorms, OpenedFlow, score_flow};
 use linwright_report::Block;
 use linwright_report::number::grouped;
@@ -38,8 +38,8 @@ pub struct FlowEval {
     /// Seed of the noise, and of points that are drawn.
     pub seed: u64,
     /// Also write the result as JSON to this file.
-    #[schemars(extend("x-short" = "o", "x-path" = true))]
-    pub output: Option<PathBuf>,
+    #[schemars(extend("x-short" = "o"))]
+    pub output: Option<OutputPath>,
     /// Overwrite an existing result.
     #[schemars(extend("x-requires" = ["output"]))]
     pub force: bool,

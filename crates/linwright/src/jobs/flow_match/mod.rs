@@ -3,7 +3,7 @@
 mod run;
 
 use super::flow_train::data_file;
-use super::{Failure, Job, Outcome, Session};
+use super::{Failure, Job, Outcome, OutputPath, Session, StatePath};
 use schemars::JsonSchema;
 use serde::{Deserialize, Serialize};
 use std::path::PathBuf;
@@ -44,14 +44,13 @@ pub struct FlowMatch {
     #[schemars(range(min = 1, max = 10_000))]
     pub ode_steps: usize,
     /// Output directory.
-    #[schemars(extend("x-short" = "o", "x-required" = true, "x-path" = true))]
-    pub output: PathBuf,
+    #[schemars(extend("x-short" = "o", "x-required" = true))]
+    pub output: OutputPath,
     /// Seed of initial weights, pairs and their order.
     pub seed: u64,
     /// Training checkpoint, which stays when the network is written [default: in the user's store,
     /// until then].
-    #[schemars(extend("x-path" = true))]
-    pub checkpoint: Option<PathBuf>,
+    pub checkpoint: Option<StatePath>,
     /// Replace the directory if it exists.
     pub force: bool,
 }
@@ -69,7 +68,7 @@ impl Default for FlowMatch {
             rate: 2e-3,
             count: 1000,
             ode_steps: 40,
-            output: PathBuf::new(),
+            output: OutputPath::default(),
             seed: 0,
             checkpoint: None,
             force: false,

@@ -56,7 +56,7 @@ pub(super) fn run(job: &FlowMatch, session: &mut Session<'_>) -> Result<Outcome,
     }
     let operator = operator(&job.layer)?;
     let mut inputs = outputs::inputs_of(job, session);
-    inputs.extend(job.checkpoint.clone());
+    inputs.extend(job.checkpoint.iter().map(|path| path.to_path_buf()));
     outputs::directory(&job.output, job.force, &inputs, session)?;
     session.step("reading the data");
     let prepared = Prepared::new(job, operator)?;

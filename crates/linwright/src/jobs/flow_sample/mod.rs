@@ -3,7 +3,7 @@
 use super::flow_eval::opened_for;
 use super::flow_train::data_file;
 use super::outcome::text;
-use super::{Failure, Job, Outcome, Session, outputs};
+use super::{Failure, Job, Outcome, OutputPath, Session, outputs};
 use linwright_files::NpzArray;
 use linwright_flow::{Flow, OpenedFlow, SOFTWARE, picture};
 use linwright_run::Monitor;
@@ -38,13 +38,13 @@ pub struct FlowSample {
     /// Seed of random numbers.
     pub seed: u64,
     /// Picture, in PNG: images beside each other, or a scatter of points in the plane.
-    #[schemars(extend("x-short" = "o", "x-value" = "FILE", "x-path" = true))]
-    pub output: Option<PathBuf>,
+    #[schemars(extend("x-short" = "o", "x-value" = "FILE"))]
+    pub output: Option<OutputPath>,
     /// Numbers of the samples: an array (samples, height, width, channels), or (samples, numbers)
     /// of points, as `.npy`; or as text, a line for each sample, as `.csv`. A file that exists is
     /// not replaced.
-    #[schemars(extend("x-value" = "FILE", "x-path" = true))]
-    pub points: Option<PathBuf>,
+    #[schemars(extend("x-value" = "FILE"))]
+    pub points: Option<OutputPath>,
     /// Overwrite an existing picture.
     #[schemars(extend("x-requires" = ["output"]))]
     pub force: bool,

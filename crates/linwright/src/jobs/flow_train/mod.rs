@@ -5,7 +5,7 @@ mod run;
 pub(super) use run::worst;
 
 use super::named::Names;
-use super::{Failure, Job, Outcome, Session};
+use super::{Failure, Job, Outcome, OutputPath, Session, StatePath};
 use linwright_flow::{FlowExamples, SqueezeOrder};
 use linwright_train::OptimizerKind;
 use schemars::JsonSchema;
@@ -32,14 +32,13 @@ pub struct FlowTrain {
     #[serde(flatten)]
     pub training: FlowTrainingOptions,
     /// Output directory.
-    #[schemars(extend("x-short" = "o", "x-required" = true, "x-path" = true))]
-    pub output: PathBuf,
+    #[schemars(extend("x-short" = "o", "x-required" = true))]
+    pub output: OutputPath,
     /// Seed of initial numbers, of the division of the data, of their order and their noise.
     pub seed: u64,
     /// Training checkpoint, which stays when the flow is written [default: in the user's store,
     /// until then].
-    #[schemars(extend("x-path" = true))]
-    pub checkpoint: Option<PathBuf>,
+    pub checkpoint: Option<StatePath>,
     /// Replace the directory if it exists.
     pub force: bool,
     /// Print size and steps, and stop.

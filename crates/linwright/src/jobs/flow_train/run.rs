@@ -120,7 +120,7 @@ pub(super) fn run(job: &FlowTrain, session: &mut Session<'_>) -> Result<Outcome,
     MixSpec::parse(&job.network.layer)?;
     if !job.dry_run {
         let mut inputs = outputs::inputs_of(job, session);
-        inputs.extend(job.checkpoint.clone());
+        inputs.extend(job.checkpoint.iter().map(|path| path.to_path_buf()));
         outputs::directory(&job.output, job.force, &inputs, session)?;
     }
     session.step("reading the data");

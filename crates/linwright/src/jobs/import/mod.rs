@@ -2,7 +2,7 @@
 
 mod run;
 
-use crate::jobs::{Failure, Job, Outcome, Session};
+use crate::jobs::{Failure, Job, Outcome, OutputPath, Session};
 use schemars::JsonSchema;
 use serde::{Deserialize, Serialize};
 use std::path::PathBuf;
@@ -20,8 +20,7 @@ pub struct Import {
     pub tokenizer: Option<PathBuf>,
     /// Output directory.
     #[schemars(extend("x-short" = "o", "x-required" = true))]
-    #[schemars(extend("x-path" = true))]
-    pub output: PathBuf,
+    pub output: OutputPath,
     /// Replace the directory if it exists.
     pub force: bool,
 }

@@ -4,7 +4,7 @@ mod run;
 mod slots;
 
 use crate::jobs::named::Names;
-use crate::jobs::{Division, Failure, Job, Outcome, Session};
+use crate::jobs::{Division, Failure, Job, Outcome, OutputPath, Session, StatePath};
 use linwright_measure::inspect::report::By;
 use schemars::JsonSchema;
 use serde::{Deserialize, Serialize};
@@ -35,19 +35,16 @@ pub struct Inspect {
     pub by: By,
     /// Write an HTML page with heat maps and plots.
     #[schemars(extend("x-value" = "FILE"))]
-    #[schemars(extend("x-path" = true))]
-    pub html: Option<PathBuf>,
+    pub html: Option<OutputPath>,
     /// Also write the result as JSON to this file; with --shard, the directory of the shard.
     #[schemars(extend("x-short" = "o"))]
-    #[schemars(extend("x-path" = true))]
-    pub output: Option<PathBuf>,
+    pub output: Option<OutputPath>,
     /// Overwrite existing files.
     pub force: bool,
     /// Store of spectra and other finished pieces [default: $LINWRIGHT_STORE, or linwright/store in
     /// $XDG_CACHE_HOME or ~/.cache].
     #[schemars(extend("x-value" = "DIR", "x-requires" = ["spectra"]))]
-    #[schemars(extend("x-path" = true))]
-    pub cache: Option<PathBuf>,
+    pub cache: Option<StatePath>,
     /// Neither read nor store spectra.
     #[schemars(extend("x-requires" = ["spectra"], "x-conflicts" = ["cache"]))]
     pub no_cache: bool,

@@ -6,7 +6,8 @@ use crate::jobs::measured::PROVENANCE;
 use crate::jobs::named::{EditedForms, Names};
 use crate::jobs::plan_file::read_plan_file;
 use crate::jobs::{
-    CutOptions, EvaluationOptions, Failure, Job, JobError, Outcome, SavedForm, Session, SlotOptions,
+    CutOptions, EvaluationOptions, Failure, Job, JobError, Outcome, OutputPath, SavedForm, Session,
+    SlotOptions,
 };
 use linwright_compress::methods::LaserMethod;
 use linwright_compress::{Edit, MethodSpec, Plan};
@@ -37,8 +38,7 @@ pub struct Laser {
     pub evaluation: EvaluationOptions,
     /// Output directory for the model.
     #[schemars(extend("x-short" = "o"))]
-    #[schemars(extend("x-path" = true))]
-    pub output: Option<PathBuf>,
+    pub output: Option<OutputPath>,
     /// Form of the saved model; `auto` is the one that most runtimes load and that is no larger
     /// than necessary.
     #[schemars(with = "Names<EditedForms>")]

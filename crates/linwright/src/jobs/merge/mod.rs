@@ -2,7 +2,7 @@
 
 mod run;
 
-use crate::jobs::{Failure, Job, Outcome, Session};
+use crate::jobs::{Failure, Job, Outcome, OutputPath, Session};
 use schemars::JsonSchema;
 use serde::{Deserialize, Serialize};
 use std::path::PathBuf;
@@ -16,8 +16,7 @@ pub struct Merge {
     pub directories: Vec<PathBuf>,
     /// Output of the job.
     #[schemars(extend("x-short" = "o", "x-required" = true))]
-    #[schemars(extend("x-path" = true))]
-    pub output: PathBuf,
+    pub output: OutputPath,
     /// Also merge if shards are missing, and compute what they would have done.
     pub fill: bool,
 }

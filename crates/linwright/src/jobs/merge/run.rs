@@ -3,9 +3,9 @@
 use super::Merge;
 use crate::jobs::inputs::check_unchanged;
 use crate::jobs::shards::ShardRecord;
-use crate::jobs::{Failure, FailureKind, Outcome, Session, Verb};
-use linwright_run::shown;
-use serde_json::{Map, Value};
+use crate::jobs::{AnyJob, Failure, FailureKind, Field, Outcome, Session, Verb, Written};
+use linwright_run::{place, shown};
+use std::path::Path;
 
 pub(super) fn run(job: &Merge, session: &mut Session<'_>) -> Result<Outcome, Failure> {
     let mut records = Vec::new();
@@ -35,7 +35,7 @@ pub(super) fn run(job: &Merge, session: &mut Session<'_>) -> Result<Outcome, Fai
         return Err(Failure::general(message)
             .hint("give their directories, or --fill to compute what they would have done"));
     }
-    let again = read(&first.job, job)?;
+    let again = read(first, job, session)?;
     session.read_from(job.directories.clone());
     session.record(first.job.clone(), None);
     again.run(session)
@@ -54,14 +54,36 @@ fn check_version(record: &ShardRecord, session: &Session<'_>) -> Result<(), Fail
         .hint("merge them with that version, or compute them again"))
 }
 
-/// The job of the shards, with the output of the merge.
-fn read(recipe: &Map<String, Value>, job: &Merge) -> Result<Box<dyn crate::jobs::AnyJob>, Failure> {
-    let found =
-        recipe.iter().find_map(|(key, value)| Some((Verb::named(key)?, value.as_object()?)));
+/// The job of the shards, with the output of the merge. Other results stand beside it, where the
+/// shards name a place below their folder.
+fn read(
+    record: &ShardRecord,
+    job: &Merge,
+    session: &Session<'_>,
+) -> Result<Box<dyn AnyJob>, Failure> {
+    let mut named = record.job.iter();
+    let found = named.find_map(|(key, value)| Some((Verb::named(key)?, value.as_object()?)));
     let Some((verb, options)) = found else {
         return Err(Failure::general("the shards name no job that this version has"));
     };
     let mut options = options.clone();
+    verb.take_places(&mut options);
+    let fields = (verb.fields)();
+    let beside = job.output.parent().unwrap_or_else(|| Path::new(""));
+    for (key, value) in &record.places {
+        let is_result = |field: &Field| field.key == *key && field.written == Some(Written::Result);
+        let below = value.as_str().map(place::below);
+        match below {
+            Some(Ok(below)) if fields.iter().any(is_result) => {
+                options.insert(key.clone(), beside.join(below).display().to_string().into());
+            }
+            _ => session.note(&format!(
+                "note: {} of the shards is {}, not below their folder, and not written",
+                shown(key),
+                shown(&value.to_string())
+            )),
+        }
+    }
     options.insert("output".into(), job.output.display().to_string().into());
     Ok((verb.read)(&options)?)
 }

@@ -5,7 +5,7 @@ mod recovery;
 mod run;
 
 use super::named::Names;
-use super::{Failure, Job, MethodName, Outcome, Session};
+use super::{Failure, Job, MethodName, Outcome, OutputPath, Session};
 use plan::SlotMethods;
 use schemars::JsonSchema;
 use serde::{Deserialize, Serialize};
@@ -81,8 +81,8 @@ pub struct MoleculeCompress {
     /// Seed of random initial parameters, and of the structures that are drawn.
     pub seed: u64,
     /// Output directory.
-    #[schemars(extend("x-short" = "o", "x-required" = true, "x-path" = true))]
-    pub output: PathBuf,
+    #[schemars(extend("x-short" = "o", "x-required" = true))]
+    pub output: OutputPath,
     /// Replace the directory if it exists.
     pub force: bool,
     /// Print the plan with its parameters, memory and time, and stop.
@@ -112,7 +112,7 @@ impl Default for MoleculeCompress {
             energy_key: None,
             forces_key: None,
             seed: 0,
-            output: PathBuf::new(),
+            output: OutputPath::default(),
             force: false,
             dry_run: false,
         }

@@ -2,7 +2,7 @@
 
 use super::outcome::text;
 use super::saving::beside_new;
-use super::{Failure, Job, Outcome, Session, outputs};
+use super::{Failure, Job, Outcome, OutputPath, Session, outputs};
 use linwright_molecule::{Checkpoint, Ensemble, PriorChoices, Units, atomic_number};
 use linwright_run::Monitor;
 use schemars::JsonSchema;
@@ -21,8 +21,8 @@ pub struct MoleculeConvert {
     pub potential: String,
     /// The file to write: a `.ckpt`, which torchmd-net opens, or safetensors with the names of its
     /// state dict; of an ensemble a directory of safetensors, or a `.zip` that torchmd-net opens.
-    #[schemars(extend("x-short" = "o", "x-path" = true, "x-required" = true))]
-    pub output: PathBuf,
+    #[schemars(extend("x-short" = "o", "x-required" = true))]
+    pub output: OutputPath,
     /// Units of the model, such as `eV,A` [default: those of the file, or eV and angstroms].
     #[schemars(extend("x-value" = "ENERGY,LENGTH", "x-whole" = true))]
     pub units: Option<String>,

@@ -5,7 +5,7 @@ mod summary;
 use super::potential::{
     check_structure, is_structures, no_structures, open_ensemble, potential_of, units_of,
 };
-use super::{Failure, Job, Outcome, Session, outputs};
+use super::{Failure, Job, Outcome, OutputPath, Session, outputs};
 use linwright_molecule::tensornet::Property;
 use linwright_molecule::{
     Ensemble, LabelKeys, Potential, Prediction, PredictionErrors, PriorChoices, Structure, Units,
@@ -53,8 +53,8 @@ pub struct MoleculeEval {
     pub limit: Option<usize>,
     /// Write the structures with predicted energies, forces and stress, or other properties, to
     /// this file.
-    #[schemars(extend("x-short" = "o", "x-path" = true))]
-    pub output: Option<PathBuf>,
+    #[schemars(extend("x-short" = "o"))]
+    pub output: Option<OutputPath>,
     /// Overwrite an existing file.
     #[schemars(extend("x-requires" = ["output"]))]
     pub force: bool,

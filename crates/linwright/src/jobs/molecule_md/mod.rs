@@ -3,7 +3,7 @@
 mod run;
 
 use crate::jobs::named::Names;
-use crate::jobs::{Failure, Job, Outcome, Session};
+use crate::jobs::{Failure, Job, Outcome, OutputPath, Session};
 use schemars::JsonSchema;
 use serde::{Deserialize, Serialize};
 use std::path::PathBuf;
@@ -73,8 +73,8 @@ pub struct MoleculeMd {
     /// Compute in double precision, without tables of radial filters.
     pub exact: bool,
     /// Directory of the simulation; the same command continues there.
-    #[schemars(extend("x-short" = "o", "x-path" = true, "x-required" = true))]
-    pub output: PathBuf,
+    #[schemars(extend("x-short" = "o", "x-required" = true))]
+    pub output: OutputPath,
 }
 
 impl Default for MoleculeMd {
@@ -91,7 +91,7 @@ impl Default for MoleculeMd {
             seed: 0,
             units: None,
             exact: false,
-            output: PathBuf::new(),
+            output: OutputPath::default(),
         }
     }
 }

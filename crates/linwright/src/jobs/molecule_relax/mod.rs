@@ -5,7 +5,7 @@ use super::outcome::{table, text};
 use super::potential::{
     check_structure, is_structures, moving_potential, no_structures, open_ensemble, units_of,
 };
-use super::{Failure, FailureKind, Job, JobError, Outcome, Session, outputs};
+use super::{Failure, FailureKind, Job, JobError, Outcome, OutputPath, Session, outputs};
 use linwright_molecule::relaxation::{Minimiser, RelaxationPlan, Relaxed, relax};
 use linwright_molecule::{
     Ensemble, LabelKeys, MoleculeError, Potential, PriorChoices, Structure, Units, XyzReader,
@@ -56,8 +56,8 @@ pub struct MoleculeRelax {
     #[schemars(range(min = 1), extend("x-short" = "L"))]
     pub limit: Option<usize>,
     /// Write the relaxed structures, with energy, forces and stress, to this file.
-    #[schemars(extend("x-short" = "o", "x-path" = true, "x-required" = true))]
-    pub output: PathBuf,
+    #[schemars(extend("x-short" = "o", "x-required" = true))]
+    pub output: OutputPath,
     /// Overwrite an existing file.
     pub force: bool,
 }
@@ -74,7 +74,7 @@ impl Default for MoleculeRelax {
             units: None,
             exact: false,
             limit: None,
-            output: PathBuf::new(),
+            output: OutputPath::default(),
             force: false,
         }
     }

@@ -6,7 +6,7 @@ mod report;
 mod run;
 
 use super::named::Names;
-use super::{Failure, Job, Outcome, Session};
+use super::{Failure, Job, Outcome, OutputPath, Session, StatePath};
 use schemars::JsonSchema;
 use serde::{Deserialize, Serialize};
 use std::path::PathBuf;
@@ -40,15 +40,14 @@ pub struct MoleculeTrain {
     #[serde(flatten)]
     pub steps: StepOptions,
     /// Output directory.
-    #[schemars(extend("x-short" = "o", "x-required" = true, "x-path" = true))]
-    pub output: PathBuf,
+    #[schemars(extend("x-short" = "o", "x-required" = true))]
+    pub output: OutputPath,
     /// Seed of initial weights, of the division of the data and of the order of structures
     /// [default: 1, or that of --config].
     pub seed: Option<u64>,
     /// Training checkpoint, which stays when the potential is written [default: in the user's
     /// store, until then].
-    #[schemars(extend("x-path" = true))]
-    pub checkpoint: Option<PathBuf>,
+    pub checkpoint: Option<StatePath>,
     /// Replace the directory if it exists.
     pub force: bool,
     /// Print size, sets and steps, and stop.

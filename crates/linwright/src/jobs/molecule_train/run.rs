@@ -32,7 +32,7 @@ pub(super) fn run(job: &MoleculeTrain, session: &mut Session<'_>) -> Result<Outc
     let plan = Plan::new(job, session)?;
     if !job.dry_run {
         let mut inputs = outputs::inputs_of(job, session);
-        inputs.extend(job.checkpoint.clone());
+        inputs.extend(job.checkpoint.iter().map(|path| path.to_path_buf()));
         outputs::directory(&job.output, job.force, &inputs, session)?;
     }
     session.step("reading the structures");

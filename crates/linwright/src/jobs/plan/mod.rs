@@ -6,7 +6,7 @@ pub(in crate::jobs) use run::spectra;
 
 use super::compress::LayerRoles;
 use super::named::Names;
-use super::{Failure, Job, Outcome, Session};
+use super::{Failure, Job, Outcome, OutputPath, Session, StatePath};
 use linwright_compress::allocate::Allocator;
 use linwright_model::Role;
 use schemars::JsonSchema;
@@ -47,14 +47,14 @@ pub struct PlanSizes {
     #[schemars(extend("x-value" = "PATTERN", "x-whole" = true))]
     pub ignore: Vec<String>,
     /// Directory for the plans, which `compress --plan` carries out, and the result.
-    #[schemars(extend("x-short" = "o", "x-path" = true))]
-    pub output: Option<PathBuf>,
+    #[schemars(extend("x-short" = "o"))]
+    pub output: Option<OutputPath>,
     /// Replace the directory if it exists.
     #[schemars(extend("x-requires" = ["output"]))]
     pub force: bool,
     /// Directory of finished pieces [default: in the user's cache].
-    #[schemars(extend("x-path" = true, "x-conflicts" = ["no_cache"]))]
-    pub cache: Option<PathBuf>,
+    #[schemars(extend("x-conflicts" = ["no_cache"]))]
+    pub cache: Option<StatePath>,
     /// Keep no finished pieces.
     pub no_cache: bool,
 }

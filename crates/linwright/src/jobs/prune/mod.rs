@@ -4,7 +4,8 @@ use super::compress::{self, MethodName, StoredDType};
 use super::layers::parse_layers;
 use super::named::{EditedForms, NameList, Names};
 use super::{
-    Compress, EvaluationOptions, Failure, Job, JobError, Name, Outcome, SavedForm, Session, flag_of,
+    Compress, EvaluationOptions, Failure, Job, JobError, Name, Outcome, OutputPath, SavedForm,
+    Session, flag_of,
 };
 use linwright_compress::prune::{Criterion, LayerOrder, PruneSpec};
 use schemars::JsonSchema;
@@ -91,8 +92,7 @@ pub struct Prune {
     pub evaluation: EvaluationOptions,
     /// Output directory.
     #[schemars(extend("x-short" = "o", "x-required" = true))]
-    #[schemars(extend("x-path" = true))]
-    pub output: PathBuf,
+    pub output: OutputPath,
     /// Form of the saved model; `auto` is the one that most runtimes load and that is no larger
     /// than necessary.
     #[schemars(with = "Names<EditedForms>")]
@@ -136,7 +136,7 @@ impl Default for Prune {
             seed: 0,
             recover: None,
             evaluation: EvaluationOptions::default(),
-            output: PathBuf::new(),
+            output: OutputPath::default(),
             form: SavedForm::Auto,
             dtype: None,
             force: false,

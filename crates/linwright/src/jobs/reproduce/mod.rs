@@ -3,7 +3,7 @@
 mod compare;
 mod run;
 
-use crate::jobs::{Failure, Job, Outcome, Session};
+use crate::jobs::{Failure, Job, Outcome, OutputPath, Session};
 use schemars::JsonSchema;
 use serde::{Deserialize, Serialize};
 use std::path::PathBuf;
@@ -17,15 +17,18 @@ pub struct Reproduce {
     pub directory: PathBuf,
     /// Output directory.
     #[schemars(extend("x-short" = "o", "x-required" = true))]
-    #[schemars(extend("x-path" = true))]
-    pub output: PathBuf,
+    pub output: OutputPath,
+    /// Use finished pieces of the user's store, which are counted in the report. Without it
+    /// everything is computed again.
+    pub reuse: bool,
 }
 
 impl Job for Reproduce {
     const VERB: &str = "reproduce";
     const ABOUT: &str = "Run the job of a directory again, and compare the files.\n\n\
         The same version of the program on the same instruction set gives the same bytes in all \
-        files but `measured.json`, which holds times and machine. The exit code is 1 if a file \
+        files but `measured.json`, which holds times and machine. Nothing that an earlier command \
+        had computed is used: no checkpoint, and no finished pieces. The exit code is 1 if a file \
         differs.";
 
     fn inputs(&self) -> Vec<PathBuf> {

@@ -4,12 +4,13 @@ use super::Reproduce;
 use super::compare::{Compared, directories};
 use crate::jobs::inputs::{InputHash, check_unchanged};
 use crate::jobs::outcome::{table, text};
-use crate::jobs::{Failure, Outcome, Session, Verb, outputs};
-use crate::recipes::{Recipe, RunSettings, is_reference, run_recipe};
+use crate::jobs::{Failure, Outcome, Session, outputs, recipe_of};
+use crate::recipes::{Recipe, RunSettings, is_reference, run_recipe, verb_named};
 use linwright_run::{Monitor, input, shown, shown_reason};
 use serde::Deserialize;
 use serde_json::{Map, Value, json};
 use std::path::Path;
+use tempfile::TempDir;
 
 /// File of a directory that says how it was made.
 const RECORD: &str = "reproduce.json";
@@ -42,22 +43,38 @@ pub(super) fn run(job: &Reproduce, session: &mut Session<'_>) -> Result<Outcome,
         ));
     }
     check_unchanged(&record.data)?;
-    match (&record.recipe, &record.job) {
-        (Some(recipe), _) => {
-            let place = job.directory.join(RECORD);
-            let name = record.name.unwrap_or_else(|| job.directory.display().to_string());
-            let text = Value::Object(recipe.clone()).to_string();
-            let recipe = Recipe::read(&place, &name, &text, &[])?;
-            let output = Some(&*job.output);
-            run_recipe(&name, recipe, RunSettings { output, ..RunSettings::default() }, session)?;
-        }
-        (None, Some(map)) => run_one(map, job, session)?,
-        (None, None) => return Err(no_record(&job.directory, "it names no job")),
-    }
+    let own_store = if job.reuse { None } else { Some(store_beside(&job.output)?) };
+    session.start_anew(own_store);
+    run_again(&record, job, session).map_err(Failure::not_resumable)?;
     session.step("comparing the files");
     let compared = directories(&job.directory, &job.output)?;
     session.finish();
-    outcome(job, &compared)
+    outcome(job, &compared, session.pieces_found())
+}
+
+/// A store for this command alone, on the disk that must have room for the output anyway.
+fn store_beside(output: &Path) -> Result<TempDir, Failure> {
+    let beside = output.parent().filter(|beside| beside.is_dir()).unwrap_or_else(|| Path::new("."));
+    let made = tempfile::Builder::new().prefix(".linwright-pieces-").tempdir_in(beside);
+    made.map_err(|error| Failure::io(&format!("a folder in {}", beside.display()), &error))
+}
+
+/// Runs what a record says.
+fn run_again(record: &Record, job: &Reproduce, session: &mut Session<'_>) -> Result<(), Failure> {
+    match (&record.recipe, &record.job) {
+        (Some(recipe), _) => {
+            let place = job.directory.join(RECORD);
+            let own = || job.directory.display().to_string();
+            let name = record.name.clone().unwrap_or_else(own);
+            let text = Value::Object(recipe.clone()).to_string();
+            let recipe = Recipe::read(&place, &name, &text, &[])?;
+            let output = Some(&*job.output);
+            let settings = RunSettings { output, ..RunSettings::default() };
+            run_recipe(&name, recipe, settings, session).map(drop)
+        }
+        (None, Some(map)) => run_one(map, job, session),
+        (None, None) => Err(no_record(&job.directory, "it names no job")),
+    }
 }
 
 fn read(directory: &Path) -> Result<Record, Failure> {
@@ -82,7 +99,7 @@ fn run_one(
     job: &Reproduce,
     session: &mut Session<'_>,
 ) -> Result<(), Failure> {
-    let found = recipe.iter().find_map(|(key, value)| Some((Verb::named(key)?, value)));
+    let found = recipe.iter().find_map(|(key, value)| Some((verb_named(key)?, value)));
     let Some((verb, Value::Object(options))) = found else {
         return Err(no_record(&job.directory, "its job is of no known kind"));
     };
@@ -94,10 +111,13 @@ fn run_one(
         return Err(Failure::usage(message).hint("reproduce the directory of the whole recipe"));
     }
     let mut options = options.clone();
+    for key in verb.take_places(&mut options).keys().filter(|key| *key != "output") {
+        session.note(&format!("note: the place that the record names as {key} is not used"));
+    }
     options.insert("output".into(), job.output.display().to_string().into());
     let again =
         (verb.read)(&options).map_err(|error| no_record(&job.directory, &error.to_string()))?;
-    session.record(recipe.clone(), None);
+    session.record(recipe_of(again.as_ref()), None);
     match again.run(session)?.failure {
         Some(failure) => Err(failure),
         None => Ok(()),
@@ -107,6 +127,7 @@ fn run_one(
 fn outcome(
     job: &Reproduce,
     compared: &[(std::path::PathBuf, Compared)],
+    reused: u64,
 ) -> Result<Outcome, Failure> {
     let others: Vec<_> = compared.iter().filter(|(_, how)| *how != Compared::Same).collect();
     let same = compared.len() - others.len();
@@ -117,14 +138,19 @@ fn outcome(
         compared.len(),
         job.directory.display()
     );
-    let mut blocks = vec![text([line.clone()])];
+    let told = match reused {
+        0 => "everything was computed again".to_owned(),
+        count => format!("{count} finished pieces are of the store, not computed again"),
+    };
+    let mut blocks = vec![text([line.clone(), told])];
     if !rows.is_empty() {
         blocks.push(table(&["file", "compared"], rows));
     }
     let files: Map<String, Value> =
         compared.iter().map(|(path, how)| (path.display().to_string(), json!(how))).collect();
     let result = json!({
-        "directory": job.directory, "output": job.output, "same": same, "files": files,
+        "directory": job.directory, "output": job.output, "same": same,
+        "reused": reused, "files": files,
     });
     let failure = (!others.is_empty()).then(|| Failure::general(line));
     Ok(Outcome { failure, ..Outcome::new(result, blocks) })

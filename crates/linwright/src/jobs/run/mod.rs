@@ -1,7 +1,7 @@
 //! Recipes as jobs.
 
 use crate::jobs::outcome::text;
-use crate::jobs::{Division, Failure, Job, Outcome, Session};
+use crate::jobs::{Division, Failure, Job, Outcome, OutputPath, Session};
 use crate::recipes::{self, RunSettings};
 use schemars::JsonSchema;
 use serde::{Deserialize, Serialize};
@@ -16,8 +16,7 @@ pub struct Run {
     pub recipe: Option<PathBuf>,
     /// Directory of the run [default: runs/ and the recipe's name and fingerprint].
     #[schemars(extend("x-short" = "o"))]
-    #[schemars(extend("x-path" = true))]
-    pub output: Option<PathBuf>,
+    pub output: Option<OutputPath>,
     /// Use this model instead of the recipe's: a directory, `pocket` or `owner/name[@revision]`.
     #[schemars(extend("x-short" = "m"))]
     pub model: Option<String>,

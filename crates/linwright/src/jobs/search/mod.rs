@@ -7,7 +7,9 @@ use super::calibration::{self, CalibrationOptions};
 use super::compress::StoredDType;
 use super::measured::PROVENANCE;
 use super::named::{EditedForms, Names};
-use super::{Division, EvaluationOptions, Failure, Job, Outcome, SavedForm, Session, SlotOptions};
+use super::{
+    Division, EvaluationOptions, Failure, Job, Outcome, OutputPath, SavedForm, Session, SlotOptions,
+};
 use linwright_compress::search::{MAX_GROWTH, Splits};
 use schemars::JsonSchema;
 use serde::{Deserialize, Serialize};
@@ -68,8 +70,7 @@ pub struct Search {
     pub title: String,
     /// Output directory: the model, `plan.json`, `decisions.jsonl` and the report.
     #[schemars(extend("x-short" = "o", "x-required" = true))]
-    #[schemars(extend("x-path" = true))]
-    pub output: PathBuf,
+    pub output: OutputPath,
     /// Form of the saved model; `auto` is the one that most runtimes load and that is no larger
     /// than necessary.
     #[schemars(with = "Names<EditedForms>")]
@@ -102,7 +103,7 @@ impl Default for Search {
             evaluation: EvaluationOptions::default(),
             no_share: false,
             title: "Search of ranks".to_owned(),
-            output: PathBuf::new(),
+            output: OutputPath::default(),
             form: SavedForm::Auto,
             dtype: None,
             force: false,

@@ -3,7 +3,7 @@
 mod run;
 
 use super::named::Names;
-use super::{Failure, Job, Outcome, Session};
+use super::{Failure, Job, Outcome, OutputPath, Session};
 use linwright_measure::vendi::Diversity;
 use schemars::JsonSchema;
 use serde::{Deserialize, Serialize};
@@ -51,8 +51,7 @@ pub struct Select {
     pub order: Diversity,
     /// Also write the result as JSON to this file.
     #[schemars(extend("x-short" = "o", "x-value" = "FILE"))]
-    #[schemars(extend("x-path" = true))]
-    pub output: Option<PathBuf>,
+    pub output: Option<OutputPath>,
     /// Overwrite an existing file.
     #[schemars(extend("x-requires" = ["output"]))]
     pub force: bool,

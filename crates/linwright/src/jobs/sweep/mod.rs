@@ -4,7 +4,8 @@ pub(crate) mod run;
 
 use crate::jobs::measured::PROVENANCE;
 use crate::jobs::{
-    CutOptions, Division, EvaluationOptions, Failure, Job, Outcome, Session, SlotOptions,
+    CutOptions, Division, EvaluationOptions, Failure, Job, Outcome, OutputPath, Session,
+    SlotOptions,
 };
 pub(crate) use run::left_nothing;
 pub(in crate::jobs) use run::{Items, Opened, grid};
@@ -43,8 +44,7 @@ pub struct Sweep {
     pub title: String,
     /// Directory of the run [default: runs/sweep- and its fingerprint].
     #[schemars(extend("x-short" = "o"))]
-    #[schemars(extend("x-path" = true))]
-    pub output: Option<PathBuf>,
+    pub output: Option<OutputPath>,
     /// Count the tokens of the tasks, estimate the time, and stop.
     pub dry_run: bool,
 }

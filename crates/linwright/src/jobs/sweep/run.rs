@@ -166,7 +166,7 @@ pub(crate) fn swept(job: &Sweep, session: &mut Session<'_>) -> Result<Swept, Fai
     work.run.shard = session.shard();
     let fingerprint = work.fingerprint(&grid);
     let own = || Path::new("runs").join(format!("sweep-{}", &fingerprint.0[..8]));
-    let output = job.output.clone().unwrap_or_else(own);
+    let output = job.output.as_deref().map_or_else(own, Path::to_owned);
     let directory = RunDirectory::open(&output, &fingerprint)?;
     shards::mark(session, &output)?;
     let directory = directory.reading_also(shards::sources(session, Path::new("")));

@@ -8,7 +8,7 @@ mod tokens;
 
 use crate::jobs::compress::StoredDType;
 use crate::jobs::named::Names;
-use crate::jobs::{Failure, Job, Outcome, Session};
+use crate::jobs::{Failure, Job, Outcome, OutputPath, Session, StatePath};
 use linwright_files::TOKENIZER_FILES;
 use schemars::JsonSchema;
 use serde::{Deserialize, Serialize};
@@ -32,8 +32,7 @@ pub struct TrainLm {
     pub training: TrainingOptions,
     /// Output directory.
     #[schemars(extend("x-short" = "o", "x-required" = true))]
-    #[schemars(extend("x-path" = true))]
-    pub output: PathBuf,
+    pub output: OutputPath,
     /// Seed of initial weights and batches, and of the held-out documents of a text or else of the
     /// generated world.
     pub seed: Option<u64>,
@@ -42,8 +41,7 @@ pub struct TrainLm {
     pub epochs: Option<u64>,
     /// Training checkpoint, which stays when the model is written [default: in the user's store,
     /// until then].
-    #[schemars(extend("x-path" = true))]
-    pub checkpoint: Option<PathBuf>,
+    pub checkpoint: Option<StatePath>,
     /// Replace the directory if it exists.
     pub force: bool,
     /// Generate texts and tokenizer, print their hashes, and stop; with --text, print size, steps,

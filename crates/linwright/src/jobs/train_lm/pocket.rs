@@ -10,10 +10,11 @@ use linwright_report::number::grouped;
 use linwright_run::Monitor;
 use linwright_run::store::Unfinished;
 use serde_json::{Value, json};
+use std::path::Path;
 
 pub(super) fn run(job: &TrainLm, session: &mut Session<'_>) -> Result<Outcome, Failure> {
     if !job.dry_run {
-        let checkpoint: Vec<_> = job.checkpoint.iter().cloned().collect();
+        let checkpoint: Vec<_> = job.checkpoint.iter().map(|path| path.to_path_buf()).collect();
         outputs::directory(&job.output, job.force, &checkpoint, session)?;
     }
     session.step("generating texts and tokenizer");
@@ -43,7 +44,8 @@ pub(super) fn run(job: &TrainLm, session: &mut Session<'_>) -> Result<Outcome, F
         Some(_) => Unfinished::none(),
         None => store::unfinished(job, Some(&job.output), session)?,
     };
-    let checkpoint = job.checkpoint.clone().or_else(|| unfinished.file("training"));
+    let checkpoint =
+        job.checkpoint.as_deref().map(Path::to_owned).or_else(|| unfinished.file("training"));
     session.step("training");
     let trained = prepared.train(checkpoint.as_deref(), &mut Forward { session, steps: 0 });
     let saved = trained.map_err(Failure::from).and_then(|(decoder, outcome)| {

@@ -47,7 +47,7 @@ pub(super) fn run(
     let shape = job.model.shape()?;
     if !job.dry_run {
         let mut inputs = outputs::inputs_of(job, session);
-        inputs.extend(job.checkpoint.clone());
+        inputs.extend(job.checkpoint.iter().map(|path| path.to_path_buf()));
         outputs::directory(&job.output, job.force, &inputs, session)?;
     }
     let planned = Planned::new(job, name, shape, session)?;

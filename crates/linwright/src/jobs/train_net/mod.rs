@@ -5,7 +5,7 @@ mod network;
 mod run;
 
 use crate::jobs::named::Names;
-use crate::jobs::{Failure, ImageOptions, Job, Outcome, Session};
+use crate::jobs::{Failure, ImageOptions, Job, Outcome, OutputPath, Session, StatePath};
 use linwright_nets::Loss;
 use schemars::JsonSchema;
 use serde::{Deserialize, Serialize};
@@ -30,14 +30,13 @@ pub struct TrainNet {
     #[serde(flatten)]
     pub training: NetTrainingOptions,
     /// Output directory.
-    #[schemars(extend("x-short" = "o", "x-required" = true, "x-path" = true))]
-    pub output: PathBuf,
+    #[schemars(extend("x-short" = "o", "x-required" = true))]
+    pub output: OutputPath,
     /// Seed of initial weights, of the held-out images and of the order of the others.
     pub seed: u64,
     /// Training checkpoint, which stays when the network is written [default: in the user's store,
     /// until then].
-    #[schemars(extend("x-path" = true))]
-    pub checkpoint: Option<PathBuf>,
+    pub checkpoint: Option<StatePath>,
     /// Replace the directory if it exists.
     pub force: bool,
     /// Print size and steps, and stop.

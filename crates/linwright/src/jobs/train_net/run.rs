@@ -65,7 +65,7 @@ pub(super) fn run(job: &TrainNet, session: &mut Session<'_>) -> Result<Outcome, 
     network::check(&job.net)?;
     if !job.dry_run {
         let mut inputs = outputs::inputs_of(job, session);
-        inputs.extend(job.checkpoint.clone());
+        inputs.extend(job.checkpoint.iter().map(|path| path.to_path_buf()));
         outputs::directory(&job.output, job.force, &inputs, session)?;
     }
     session.step("reading the images");
