@@ -11,6 +11,7 @@ use crate::examples::{ExampleBatch, ExampleLosses};
 use crate::gradient_map::{GradientMap, InputGroup};
 use crate::target::Objective;
 use linwright_ops::{Differentiable, ExampleRows, Probe, Seen, SeenGradient, SiteId};
+use linwright_run::memory;
 use linwright_tensor::kernels::elementwise::{all_finite, scale};
 use linwright_tensor::kernels::select::select_columns;
 use linwright_tensor::{Mat, MatMut, MatRef, Scratch};
@@ -45,6 +46,7 @@ pub fn gradients<N: Differentiable>(
     if let Some(empty) = targets.iter().position(|count| *count == 0) {
         return Err(AttributeError::NoTarget { example: first + empty });
     }
+    check_memory(map, targets.len())?;
     let mut loss = ExampleLosses::new(batch, objective.target);
     let mut capture = Capture::new(map, targets.len());
     let passed = network.loss_to_slots(&batch.input, &mut loss, &mut capture);
@@ -78,6 +80,7 @@ pub fn gradients_by_row<N: Differentiable>(
     if let Some(empty) = targets.iter().position(|count| *count == 0) {
         return Err(AttributeError::NoTarget { example: first + empty });
     }
+    check_memory(map, batch.targets.len())?;
     let mut loss = ExampleLosses::new(batch, objective.target);
     let mut capture = Capture::new(map, batch.targets.len());
     capture.by_row = true;
@@ -102,6 +105,13 @@ pub fn gradients_by_row<N: Differentiable>(
         return Err(AttributeError::NotFinite { example: first, site });
     }
     Ok(rows)
+}
+
+/// Checks that there is memory for so many compressed gradients.
+fn check_memory(map: &GradientMap, rows: usize) -> Result<(), AttributeError> {
+    let what = || format!("{rows} gradients of {} numbers", map.size());
+    let factors = [rows as u64, map.size() as u64, size_of::<f32>() as u64];
+    Ok(memory::check(what, &factors)?)
 }
 
 /// Checks that a gradient is finite and not zero.

@@ -2,12 +2,16 @@
 
 use linwright_files::FileError;
 use linwright_run::atomic::OutputError;
+use linwright_run::memory::NoRoom;
 use std::error::Error;
 use std::path::{Path, PathBuf};
 
 /// Gradients that cannot be compressed, kept or read.
 #[derive(Debug, thiserror::Error)]
 pub enum AttributeError {
+    /// More numbers than there is memory for.
+    #[error(transparent)]
+    Memory(#[from] NoRoom),
     /// A file of maps that could not be read.
     #[error(transparent)]
     File(#[from] FileError),

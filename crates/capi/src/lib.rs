@@ -31,7 +31,7 @@ pub use potential::{
 
 use failure::guarded;
 use linwright::jobs::{Failure, message_of};
-use linwright::tensor::parallel;
+use linwright::tensor::parallel::{self, MAX_THREADS};
 use std::ffi::{CStr, c_char};
 
 /// The version, with its end.
@@ -51,6 +51,11 @@ pub extern "C" fn linwright_version() -> *const c_char {
 #[unsafe(no_mangle)]
 pub extern "C" fn linwright_set_threads(threads: usize) -> i32 {
     guarded(|| {
+        if threads > MAX_THREADS {
+            return Err(Failure::usage(format!(
+                "{threads} threads: expected a whole number from 0 to {MAX_THREADS}"
+            )));
+        }
         parallel::set_threads(threads).map_err(|error| {
             Failure::general(format!("cannot start {threads} threads: {}", message_of(&error)))
         })

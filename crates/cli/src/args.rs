@@ -6,11 +6,18 @@ use crate::host::variable;
 use clap::builder::{PossibleValue, PossibleValuesParser, RangedU64ValueParser, TypedValueParser};
 use clap::{ArgAction, Args};
 use linwright::run::Shard;
+use linwright::tensor::parallel::MAX_THREADS;
 use std::ffi::OsStr;
+use std::ops::RangeInclusive;
 use std::str::FromStr;
 
-/// Most threads, however they are asked for.
-const MAX_THREADS: usize = 1024;
+/// The parser of a number within bounds.
+pub(crate) fn within(bounds: RangeInclusive<usize>) -> impl TypedValueParser<Value = usize> {
+    move |text: &str| match text.parse() {
+        Ok(number) if bounds.contains(&number) => Ok(number),
+        _ => Err(format!("expected a whole number from {} to {}", bounds.start(), bounds.end())),
+    }
+}
 
 /// Options of every command.
 #[derive(Clone, Debug, Args)]

@@ -7,8 +7,7 @@
 
 use crate::args::AnyDash;
 use clap::builder::{
-    PossibleValue, PossibleValuesParser, RangedU64ValueParser, StringValueParser, TypedValueParser,
-    ValueParser,
+    PossibleValue, PossibleValuesParser, StringValueParser, TypedValueParser, ValueParser,
 };
 use clap::error::ErrorKind;
 use clap::parser::ValueSource;
@@ -17,7 +16,7 @@ use linwright::jobs::{
     AnyJob, Field, GROUPS, JobError, Kind, Name, Options, VERBS, Verb, fields, flag_of, read,
 };
 use serde_json::{Map, Value};
-use std::ops::Deref;
+use std::ops::{Deref, RangeInclusive};
 
 /// The options of a job, or a group of them, as arguments of a command.
 #[derive(Clone, Debug)]
@@ -163,16 +162,15 @@ fn parser(kind: &Kind) -> ValueParser {
     match kind {
         Kind::Flag | Kind::Text => ValueParser::new(StringValueParser::new().map(Value::from)),
         Kind::Integer { min, max } => {
-            let numbers = RangedU64ValueParser::<u64>::new();
-            let numbers = match *max {
-                u64::MAX => numbers.range(*min..),
-                max => numbers.range(*min..=max),
-            };
-            ValueParser::new(numbers.map(Value::from))
+            let (within, expected) = (*min..=*max, kind.expected());
+            ValueParser::new(move |text: &str| match text.parse::<u64>() {
+                Ok(number) if within.contains(&number) => Ok(Value::from(number)),
+                _ => Err(format!("expected {expected}")),
+            })
         }
-        Kind::Number { min } => {
-            let min = *min;
-            ValueParser::new(move |text: &str| number(text, min))
+        Kind::Number { min, max } => {
+            let (within, expected) = (*min..=*max, kind.expected());
+            ValueParser::new(move |text: &str| number(text, &within, &expected))
         }
         Kind::Named(names) => {
             let possible = |name: &Name| {
@@ -186,28 +184,26 @@ fn parser(kind: &Kind) -> ValueParser {
 }
 
 /// A number, which JSON can hold.
-fn number(text: &str, min: Option<f64>) -> Result<Value, String> {
-    let parsed: Result<f64, _> = text.parse();
-    if let Some(min) = min
-        && !parsed.as_ref().is_ok_and(|number| *number >= min)
-    {
-        return Err(format!("expected a number of at least {min}"));
+fn number(text: &str, within: &RangeInclusive<f64>, expected: &str) -> Result<Value, String> {
+    let number: f64 = text.parse().map_err(|_| format!("expected {expected}"))?;
+    match serde_json::Number::from_f64(number) {
+        None => Err(format!("it is not finite, expected {expected}")),
+        Some(json) if within.contains(&number) => Ok(Value::Number(json)),
+        Some(_) => Err(format!("expected {expected}")),
     }
-    let number = parsed.map_err(|error| error.to_string())?;
-    serde_json::Number::from_f64(number).map(Value::Number).ok_or("it is not finite".to_owned())
 }
 
 #[cfg(test)]
 mod tests {
     use super::*;
-    use linwright::jobs::{Sweep, VERBS, arguments, command as shell_command};
+    use linwright::jobs::{STREAMED, Sweep, VERBS, arguments, command as shell_command};
 
     /// A value of an option that is not its default.
     fn sample(field: &Field) -> Value {
         let one = match (&field.example, &field.kind) {
             (Some(example), _) => example.clone(),
             (None, Kind::Flag) => return Value::Bool(true),
-            (None, Kind::Integer { min, .. }) => (min + 17).into(),
+            (None, Kind::Integer { min, max }) => (min + 17).min(*max).into(),
             (None, Kind::Number { .. }) => 0.5.into(),
             (None, Kind::Text) => "a b,c".into(),
             (None, Kind::Named(names)) => names.last().unwrap().name.as_str().into(),
@@ -285,6 +281,98 @@ mod tests {
         VERBS.iter().for_each(check);
     }
 
+    /// Texts that people, scripts and attackers give for a number.
+    const NUMBERS: [&str; 18] = [
+        "0",
+        "1",
+        "2147483648",
+        "4294967296",
+        "9007199254740993",
+        "9223372036854775807",
+        "9223372036854775808",
+        "18446744073709551615",
+        "18446744073709551616",
+        "-1",
+        "-0",
+        "nan",
+        "inf",
+        "-inf",
+        "1e400",
+        "0x10",
+        " ",
+        "",
+    ];
+
+    /// Checks what an option of numbers does with a text, as a flag and in a recipe.
+    fn check_number(verb: &Verb, field: &Field, text: &str) {
+        let of = format!("{} {} = {text:?}", verb.name, field.key);
+        let within = match &field.kind {
+            Kind::Integer { min, max } => {
+                text.parse::<u64>().is_ok_and(|number| (*min..=*max).contains(&number))
+            }
+            Kind::Number { min, max } => {
+                text.parse::<f64>().is_ok_and(|number| (*min..=*max).contains(&number))
+            }
+            _ => return,
+        };
+        let (expected, fields) = (field.kind.expected(), (verb.fields)());
+        let required = || fields.iter().filter(|other| other.is_required);
+        let argument_of = |other: &Field| match other.is_positional {
+            true => "pocket".to_owned(),
+            false => format!("--{}=pocket", other.flag()),
+        };
+        let given = format!("--{}={text}", field.flag());
+        let arguments = required().map(argument_of).chain([given]);
+        let own = Command::new(verb.name).args(fields.iter().map(argument)).no_binary_name(true);
+        match own.try_get_matches_from(arguments) {
+            Ok(_) => assert!(within, "{of} is taken"),
+            Err(error) => {
+                let error = error.to_string();
+                // What a flag requires is told after its value is read.
+                let is_value = error.contains(&expected) && error.contains(&field.flag());
+                assert!(is_value != within, "{of}, expected {expected}: {error}");
+            }
+        }
+        // A recipe has the number, or the text of what JSON cannot hold.
+        let value = match serde_json::from_str(text) {
+            Ok(Value::Number(number)) => Value::Number(number),
+            _ => text.into(),
+        };
+        let pocket = |other: &Field| match other.is_list {
+            true => (other.key.clone(), Value::from(vec!["pocket"])),
+            false => (other.key.clone(), "pocket".into()),
+        };
+        let options: Map<String, Value> =
+            required().map(pocket).chain([(field.key.clone(), value)]).collect();
+        if let Err(error) = (verb.read)(&options) {
+            let is_value = error.message.contains(&expected);
+            let is_number = options[&field.key].is_number();
+            assert!(is_value != (within && is_number), "{of}: {}", error.message);
+            assert!(!is_value || error.option.as_ref() == Some(&field.key), "{of}");
+        } else {
+            assert!(within, "{of} is taken");
+        }
+    }
+
+    #[test]
+    fn every_number_of_every_option_is_bounded_and_its_error_says_so() {
+        let mut count = 0;
+        for verb in VERBS.iter().chain(STREAMED) {
+            for field in (verb.fields)() {
+                // A bound of a seed is that of its type.
+                let is_bounded = match field.kind {
+                    Kind::Integer { max, .. } => max < 1 << 31 || max == u64::MAX,
+                    Kind::Number { min, max } => min >= -1e12 && max <= 1e12,
+                    Kind::Flag | Kind::Text | Kind::Named(_) => continue,
+                };
+                assert!(is_bounded, "{} of {}", field.key, verb.name);
+                NUMBERS.iter().for_each(|text| check_number(verb, &field, text));
+                count += 1;
+            }
+        }
+        assert!(count > 290, "{count} options");
+    }
+
     #[test]
     fn a_job_is_a_shell_command() {
         let options = serde_json::json!({
@@ -300,7 +388,7 @@ mod tests {
     fn wrong_values_name_their_option() {
         for (given, expected) in [
             (["--rate=nan", "--lnum=1"], "not finite"),
-            (["--max-length=1", "--lnum=1"], "1 is not in 2.."),
+            (["--max-length=1", "--lnum=1"], "expected a whole number from 2 to 16777216"),
             (["--batch-size=none", "--lnum=1"], "--batch-size is \"none\": expected auto"),
             (["--intervention=none", "--lnum=1"], "possible values: rank-reduction"),
             (["--cache=a", "--no-cache"], "cannot be used with"),

@@ -10,7 +10,7 @@ const CACHE: &str = "attribute cache model --train docs.jsonl --compress factgra
                      --shard-rows 8 -o store";
 
 /// A workshop with 30 short texts that have ids.
-fn workshop() -> Workshop {
+pub(crate) fn workshop() -> Workshop {
     let w = Workshop::new();
     w.write("docs.jsonl", documents(30, |text| text));
     w.write("query.jsonl", documents(30, |text| text).lines().nth(4).unwrap());
@@ -484,7 +484,7 @@ fn scores_are_measured_by_networks_trained_on_parts() {
     w.fails(
         &format!("{lds} --share 1.5 -o no").replacen("--share 0.4 ", "", 1),
         2,
-        &["--share 1.5"],
+        &["'1.5'", "--share", "from 0 to 1"],
     );
     let removed = "attribute lds store --images a-images-idx3-ubyte --labels labels --examples \
                    60-62 --methods grad-dot --steps 20 --batch 16 --rate 0.01 --remove 2,20 -o less";

@@ -336,7 +336,7 @@ fn options() -> Vec<Case> {
             |_| {},
             "compress model --keep 1.5 --dataset calibration.jsonl -o out",
             2,
-            &["keep is 1.5", "from 0 to 1"],
+            &["'1.5'", "--keep", "from 0 to 1"],
         ),
         case(
             "keep that is no number",
@@ -414,7 +414,7 @@ fn method_options() -> Vec<Case> {
             "compress model --method feature --keep 0.5 --shrinkage 1.5 \
              --dataset calibration.jsonl -o out",
             2,
-            &["shrinkage 1.5", "from 0 to 1"],
+            &["'1.5'", "--shrinkage", "from 0 to 1"],
         ),
         case(
             "the option of another method",
@@ -443,7 +443,7 @@ fn flags() -> Vec<Case> {
             |_| {},
             "eval model --text text.jsonl --max-ppl nan",
             2,
-            &["nan", "--max-ppl", "at least 1"],
+            &["nan", "--max-ppl", "from 1 to"],
         ),
         case(
             "an operator without its size",
@@ -595,8 +595,8 @@ fn recipe_values() -> Vec<Case> {
             "a network larger than memory",
             |w| recipe(w, "method: rotor,", "method: rotor, network: {hidden_layers: 4000000000},"),
             RUN,
-            2,
-            &["rotor_network", "numbers", "at most"],
+            3,
+            &["network.hidden_layers", "is 4000000000", "expected a number from"],
         ),
         case("nothing to evaluate", |w| recipe(w, "limit: 3", "limit: 0"), RUN, 3, &["eval.limit"]),
     ]

@@ -244,7 +244,11 @@ fn a_budget_is_spent_on_what_has_the_least_loss_and_the_model_loads() {
     ] {
         w.fails(&format!("{args} {options} -o none"), 2, &words);
     }
-    w.fails(&format!("compress model --budget 2 {CALIBRATION} -o none"), 2, &["--budget 2"]);
+    w.fails(
+        &format!("compress model --budget 2 {CALIBRATION} -o none"),
+        2,
+        &["--budget", "from 0 to 1"],
+    );
 }
 
 #[test]

@@ -369,7 +369,7 @@ fn options_that_do_not_go_together_are_a_matter_of_usage() {
         ("--keep 0.5 --rank 3", &["--keep", "--rank"][..]),
         ("", &["low_rank needs a size", "--keep SHARE or --rank N"]),
         ("--method rotor --rank 3", &["rotor has no rank", "given by keep"]),
-        ("--method block-hadamard --keep 1.5", &["keep is 1.5", "from 0 to 1"]),
+        ("--method block-hadamard --keep 1.5", &["'1.5'", "--keep", "from 0 to 1"]),
         ("--method rotor --trained", &["--trained", "low_rank"]),
         ("--keep 0.5 --layers 1-x", &["--layers", "27-17 or 0,3"]),
         ("--keep 0.5 --layers 1,1", &["twice"]),

@@ -122,7 +122,11 @@ fn forms_that_cannot_be_are_refused() {
         ("export model -o out --form dense --base model", 2, &["--base", "--form lora"]),
         ("export model -o out --form dense --rank 3", 2, &["--base"]),
         ("export model -o out --form lora --base model --rank 0", 2, &["rank is 0"]),
-        ("export model -o out --form lora --base model --energy 2", 2, &["energy is 2"]),
+        (
+            "export model -o out --form lora --base model --energy 2",
+            2,
+            &["--energy", "from 0 to 1"],
+        ),
         ("export model -o out --form lora --base nowhere", 1, &["nowhere"]),
         ("export model -o out --form gguf --shard-size 1GB", 2, &["--shard-size", "one file"]),
         ("export model -o out.gguf --form gguf", 2, &["out.gguf", "directory"]),

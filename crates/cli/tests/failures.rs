@@ -41,7 +41,7 @@ fn with_json_an_error_is_one_line_of_json() {
     let w = Workshop::new();
     for (command, code, words) in [
         ("inspect nowhere --slots", 1, "nowhere"),
-        ("generate model -p x --top-p 1.5", 2, "--top-p is 1.5"),
+        ("generate model -p x --top-p 1.5", 2, "invalid value '1.5' for '--top-p"),
         ("eval model --no-such-option", 2, "'--no-such-option'"),
         ("generate model", 2, "no prompt"),
         ("run -r nowhere.yaml", 3, "nowhere.yaml"),

@@ -112,7 +112,7 @@ fn what_cannot_be_fitted_is_told() {
         ("normal:4 --operator wavelet", 2, &["wavelet", "low_rank"]),
         ("normal:4 --operator rotor_network", 2, &["not a linear operator"]),
         ("normal:4 --operator cd:x", 2, &["cd:x"]),
-        ("normal:4 --keep 1.5", 2, &["--keep 1.5"]),
+        ("normal:4 --keep 1.5", 2, &["'1.5'", "--keep", "from 0 to 1"]),
     ] {
         w.fails(&format!("fit {args}"), code, words);
     }

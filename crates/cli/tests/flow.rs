@@ -7,7 +7,8 @@ use linwright::files::NpzArray;
 use serde_json::{Value, json};
 
 /// A small flow of points, so that steps take milliseconds.
-const MOONS: &str = "flow train --data moons --depth 4 --hidden 16 --batch 64 --rate 0.01 --seed 3";
+pub(crate) const MOONS: &str =
+    "flow train --data moons --depth 4 --hidden 16 --batch 64 --rate 0.01 --seed 3";
 
 fn number(value: &Value, key: &str) -> f64 {
     value[key].as_f64().unwrap_or_else(|| panic!("{key} in {value}"))

@@ -55,7 +55,7 @@ fn options_without_sense_are_refused() {
     let w = Workshop::new();
     w.fails("generate model", 2, &["--prompt"]);
     w.fails("generate model -p x --temperature -1", 2, &["temperature"]);
-    w.fails("generate model -p x --top-p 1.5", 2, &["--top-p is 1.5"]);
+    w.fails("generate model -p x --top-p 1.5", 2, &["--top-p", "from 0 to 1"]);
     w.fails("generate model -p x --temperature 0 --top-k 3", 2, &["greedy decoding"]);
     w.fails("generate model -p x --repetition-penalty 0", 2, &["above 0"]);
     w.fails("generate model --prompt-file nowhere", 1, &["nowhere"]);

@@ -41,6 +41,7 @@ mod long_values;
 mod molecule;
 mod molecule_md;
 mod molecule_train;
+mod numbers;
 mod offload;
 mod outputs;
 mod places;

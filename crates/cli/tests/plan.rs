@@ -32,7 +32,7 @@ fn plans_keep_what_they_say_beat_the_same_share_everywhere_and_are_carried_out()
     assert!(parameters("targeted") < parameters("targeted_dense"));
     let before = w.names();
     for (args, words) in [
-        ("--keep 1.5", &["--keep 1.5", "between 0 and 1"][..]),
+        ("--keep 1.5", &["'1.5'", "--keep", "from 0 to 1"][..]),
         ("--keep 0.00001", &["nearest keeps"]),
         ("--layers 99", &["layer 99"]),
     ] {

@@ -58,13 +58,13 @@ fn options_belong_to_methods() {
         ("--method width --criterion l2", "--criterion does not go with --method width"),
         ("--method low_rank", "invalid value 'low_rank'"),
         ("--method slicegpt --order loss", "--order does not go with --method slicegpt"),
-        ("--method width --heads 2", "expected above 0 and at most 1"),
+        ("--method width --heads 2", "expected a number from 0 to 1"),
     ] {
         w.fails(&format!("prune model --keep 0.7 {options} {DATA} -o refused"), 2, &[said]);
     }
     let rank = format!("compress model --method width --rank 2 {DATA} -o refused");
     w.fails(&rank, 2, &["--rank goes with methods"]);
     let share = format!("prune model --keep 1.5 {DATA} -o refused");
-    w.fails(&share, 2, &["expected a share above 0 and at most 1"]);
+    w.fails(&share, 2, &["--keep", "expected a number from 0 to 1"]);
     assert!(!w.path("refused").exists());
 }

@@ -29,7 +29,7 @@ fn impossible_experiments_are_refused() {
         ("--dims 64..", &["power of two"]),
         ("--dims 8192", &["generators: found 13", "4 to 12"]),
         ("--dims 64..16", &["algebras"]),
-        ("--seeds 0", &["repeats: found 0"]),
+        ("--seeds 0", &["--seeds", "from 1 to"]),
     ] {
         w.fails(&format!("rotor convergence {args} --out found"), 2, words);
     }

@@ -132,7 +132,7 @@ fn what_cannot_be_trained_is_refused_before_anything_is_written() {
         ("0-79", "0-120", 2, &["no image 120"]),
         ("0-79", "7", 2, &["at least two"]),
         ("0-79", "x", 2, &["--examples x"]),
-        ("0.2", "1.5", 2, &["--held-out-share 1.5"]),
+        ("0.2", "1.5", 2, &["--held-out-share", "from 0 to 1"]),
         ("0.01", "0", 2, &["--rate 0"]),
         ("--batch 16", "--weight-decay nan", 2, &["weight-decay"]),
         ("--batch 16", "--resize 8", 2, &["--resize 8", "16,16"]),

@@ -65,7 +65,7 @@ pub fn shuffled(
 ) -> Result<Metrics, CollapseError> {
     let mut labels = source.labels().to_vec();
     key.fold("labels").stream().shuffle(&mut labels);
-    let mut sums = ClassSums::new(classes, source.features(), keep);
+    let mut sums = ClassSums::checked(classes, source.features(), keep)?;
     accumulate(&mut sums, source, &labels, monitor)?;
     metrics(&sums.finish()?, head)
 }

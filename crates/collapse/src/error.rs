@@ -2,6 +2,7 @@
 
 use linwright_files::FileError;
 use linwright_nets::NetError;
+use linwright_run::memory::NoRoom;
 use linwright_run::{StoreError, shown};
 use linwright_tensor::linalg::NoConvergence;
 use linwright_train::TrainError;
@@ -10,6 +11,9 @@ use std::path::PathBuf;
 /// Input that has no collapse to measure, and files that are not what they should be.
 #[derive(Debug, thiserror::Error)]
 pub enum CollapseError {
+    /// More numbers than there is memory for.
+    #[error(transparent)]
+    Memory(#[from] NoRoom),
     /// A feature that is not a finite number.
     #[error("{what}: row {row}, column {column} is {value}; every number has to be finite")]
     NonFinite {

@@ -82,7 +82,7 @@ impl LayerReport {
         options: LayerOptions,
         monitor: &mut dyn Monitor,
     ) -> Result<Self, CollapseError> {
-        let mut sums = ClassSums::new(classes, source.features(), options.keep);
+        let mut sums = ClassSums::checked(classes, source.features(), options.keep)?;
         accumulate(&mut sums, source, source.labels(), monitor)?;
         let statistics = sums.finish()?;
         Self::of(name, &statistics, Some(source), head, options, monitor)

@@ -26,7 +26,7 @@
 
 use crate::baselines::accumulate;
 use crate::{ClassStatistics, CollapseError, Source};
-use linwright_run::Monitor;
+use linwright_run::{Monitor, memory};
 use linwright_tensor::kernels::elementwise::all_finite;
 use linwright_tensor::kernels::exact_sum;
 use linwright_tensor::kernels::gemm::{Arg, Write, product_on_this_thread};
@@ -113,6 +113,35 @@ impl ClassSums {
             squares: Parts::zeros(classes),
             scatter: (keep == Keep::Scatter).then(scatter),
         }
+    }
+
+    /// As [`Self::new`], where numbers come from outside.
+    ///
+    /// # Errors
+    /// [`CollapseError::Memory`] if there is none for them.
+    pub fn checked(classes: usize, features: usize, keep: Keep) -> Result<Self, CollapseError> {
+        Self::check_memory(1, (classes, features), keep)?;
+        Ok(Self::new(classes, features, keep))
+    }
+
+    /// Whether there is memory for so many sums over no samples.
+    ///
+    /// # Errors
+    /// [`CollapseError::Memory`].
+    pub fn check_memory(
+        count: usize,
+        (classes, features): (usize, usize),
+        keep: Keep,
+    ) -> Result<(), CollapseError> {
+        let what =
+            || format!("{count} times the sums of {classes} classes over {features} features");
+        let d = features as u64;
+        let scatter = if keep == Keep::Scatter { memory::product(&[d, d]) } else { 0 };
+        // Of each class also its count and its squares.
+        let of_classes = memory::product(&[classes as u64, d.saturating_add(2)]);
+        let numbers = of_classes.saturating_add(scatter);
+        let of_number = 2 * size_of::<f64>() as u64;
+        Ok(memory::check(what, &[numbers, count as u64, of_number])?)
     }
 
     /// Number of classes, with or without samples.

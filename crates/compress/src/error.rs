@@ -6,6 +6,7 @@ use linwright_measure::capture::CaptureError;
 use linwright_model::ModelError;
 use linwright_ops::{OpError, Shape, SiteId};
 use linwright_run::atomic::OutputError;
+use linwright_run::memory::NoRoom;
 use linwright_run::team::TeamError;
 use linwright_run::{StoreError, shown};
 use linwright_train::TrainError;
@@ -25,6 +26,9 @@ pub enum FitError {
     /// An operator that does not exist for this shape.
     #[error(transparent)]
     Operator(#[from] OpError),
+    /// More numbers than there is memory for.
+    #[error(transparent)]
+    Memory(#[from] NoRoom),
     /// Training failed.
     #[error(transparent)]
     Train(#[from] TrainError),

@@ -4,12 +4,16 @@ use linwright_data::images::ImageError;
 use linwright_files::FileError;
 use linwright_nets::NetError;
 use linwright_ops::OpError;
+use linwright_run::memory::NoRoom;
 use linwright_run::shown;
 use std::path::PathBuf;
 
 /// A flow, its file or its data that cannot be used.
 #[derive(Debug, thiserror::Error)]
 pub enum FlowError {
+    /// More numbers than there is memory for.
+    #[error(transparent)]
+    Memory(#[from] NoRoom),
     /// An option that cannot be.
     #[error("{option} is {found}; expected {expected}")]
     Option {

@@ -2,6 +2,7 @@
 
 use crate::{Flow, FlowError};
 use linwright_ops::Workspace;
+use linwright_run::memory;
 use linwright_tensor::{Mat, RngKey};
 use std::f64::consts::FRAC_PI_2;
 use std::ops::Range;
@@ -28,6 +29,7 @@ impl Flow {
                 (temperature.to_string(), "a number of at least zero".to_owned());
             return Err(FlowError::Option { option: "temperature", found, expected });
         }
+        self.check_samples(numbers.end.saturating_sub(numbers.start))?;
         let (extents, key) = (self.latents(), key.fold("sample"));
         let (mut all, mut ws) = (Vec::new(), Workspace::default());
         let places = self.spec().input.places();
@@ -51,12 +53,20 @@ impl Flow {
         Ok(Mat::from_vec(wanted.len() * places, self.spec().input.channels, all))
     }
 
+    /// Checks that there is memory for so many samples.
+    fn check_samples(&self, count: u64) -> Result<(), FlowError> {
+        let numbers = self.spec().input.numbers() as u64;
+        let what = || format!("{count} samples of {numbers} numbers");
+        Ok(memory::check(what, &[count, numbers, size_of::<f32>() as u64])?)
+    }
+
     /// Examples on a path between two, ends included, as places in rows. The path is a part of an
     /// ellipse in the standard normal latents, on which the deviation of random ends is kept.
     ///
     /// # Errors
     /// As [`Flow::encode`]; [`FlowError::Extent`] if there are not two examples.
     pub fn between(&self, ends: &Mat<f32>, steps: usize) -> Result<Mat<f32>, FlowError> {
+        self.check_samples(steps as u64)?;
         let mut ws = Workspace::default();
         let latents = self.encode_standard(ends.clone(), &mut ws)?.latents;
         let found = ends.rows() / self.spec().input.places();

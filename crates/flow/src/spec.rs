@@ -219,7 +219,8 @@ impl FlowSpec {
     }
 
     /// Numbers of all steps, at least: a file must hold as many.
-    pub(crate) fn least_numbers(&self) -> u64 {
+    #[must_use]
+    pub fn least_numbers(&self) -> u64 {
         let kernel = if self.is_image() { 9 } else { 1 };
         let hidden = self.hidden as u64;
         let of_level = |plan: &LevelPlan| {

@@ -3,6 +3,7 @@
 use crate::{Flow, FlowError, FlowExamples, Values};
 use linwright_nets::TensorUse;
 use linwright_ops::Workspace;
+use linwright_run::memory;
 use linwright_tensor::RngKey;
 use linwright_train::{Problem, Slice};
 use std::error::Error;
@@ -73,6 +74,11 @@ impl<'a> FlowTraining<'a> {
             let (found, expected) = ("0".to_owned(), "at least one example".to_owned());
             return Err(FlowError::Option { option: "batch", found, expected });
         }
+        let rows = match examples.count() {
+            Some(_) => plan.batch.min(plan.training.len()),
+            None => plan.batch,
+        };
+        check_step(flow, rows as u64)?;
         let first: Vec<u32> = match examples.count() {
             Some(_) => {
                 let order = plan.key.fold("start").stream().permutation(plan.training.len());
@@ -123,6 +129,16 @@ impl<'a> FlowTraining<'a> {
         let bits = sum / (count as f64 * std::f64::consts::LN_2);
         Ok(bits + bits_of_levels(self.examples.values()))
     }
+}
+
+/// Checks that there is memory for a step on a batch: the numbers of its examples, and what one
+/// coupling makes of them.
+fn check_step(flow: &Flow, rows: u64) -> Result<(), FlowError> {
+    let spec = flow.spec();
+    let hidden = (2 * spec.hidden * spec.input.places()) as u64;
+    let numbers = (spec.input.numbers() as u64).saturating_add(hidden);
+    let what = || format!("a step on a batch of {rows} examples");
+    Ok(memory::check(what, &[rows, numbers, size_of::<f32>() as u64])?)
 }
 
 /// Checks that examples have the extent and values of a flow.

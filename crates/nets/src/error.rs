@@ -2,6 +2,7 @@
 
 use linwright_files::FileError;
 use linwright_ops::OpError;
+use linwright_run::memory::NoRoom;
 use linwright_run::shown;
 use std::path::PathBuf;
 
@@ -26,6 +27,9 @@ pub enum NetError {
         /// What is wrong.
         source: OpError,
     },
+    /// More numbers than there is memory for.
+    #[error(transparent)]
+    Memory(#[from] NoRoom),
     /// A file that could not be read or written.
     #[error(transparent)]
     File(#[from] FileError),

@@ -6,6 +6,7 @@ use crate::step::{Back, Blind, Keep, Kept, NetTensor, Pass, TensorGrads};
 use crate::{Extent, NetError, NetSpec};
 use linwright_files::Weights;
 use linwright_ops::Workspace;
+use linwright_run::memory;
 use linwright_tensor::kernels::batch_norm::normalise_columns;
 use linwright_tensor::kernels::elementwise::all_finite;
 use linwright_tensor::{Mat, RngKey, Scalar};
@@ -53,8 +54,10 @@ impl Net {
     ///
     /// # Errors
     /// [`NetError::Layer`] if the layers do not fit, [`NetError::Operator`] for an operator that
-    /// the shape of its slot does not suit.
+    /// the shape of its slot does not suit, [`NetError::Memory`] before anything is allocated.
     pub fn random(spec: &NetSpec, key: RngKey) -> Result<Self, NetError> {
+        let of = || format!("a network of {} layers", spec.layers.len());
+        memory::check(of, &[spec.least_numbers()?, 4])?;
         Self::of(spec, &mut Random(key))
     }
 

@@ -3,6 +3,7 @@
 use crate::layers::LayerSpec;
 use crate::{Extent, NetError};
 use linwright_ops::OpSpec;
+use linwright_run::memory::product;
 use serde::{Deserialize, Serialize};
 use std::collections::BTreeMap;
 
@@ -56,6 +57,28 @@ impl NetSpec {
         let extent = self.input.extent()?;
         Chain::default().through(&self.layers, extent)
     }
+
+    /// Numbers that an example has behind all layers together, which a training step keeps.
+    ///
+    /// # Errors
+    /// As [`Self::check`].
+    pub fn activations(&self) -> Result<u64, NetError> {
+        let mut chain = Chain::default();
+        chain.through(&self.layers, self.input.extent()?)?;
+        Ok(chain.activations)
+    }
+
+    /// Numbers of the dense weights, known from the description alone: a lower bound of those of
+    /// the network.
+    ///
+    /// # Errors
+    /// As [`Self::check`].
+    pub fn least_numbers(&self) -> Result<u64, NetError> {
+        let mut chain = Chain::default();
+        chain.through(&self.layers, self.input.extent()?)?;
+        let dense = chain.weights.iter().filter(|(slot, _)| !self.operators.contains_key(slot));
+        Ok(dense.fold(0, |all, (_, numbers)| all.saturating_add(*numbers)))
+    }
 }
 
 impl InputSpec {
@@ -92,6 +115,10 @@ pub(crate) struct Chain {
     prefix: String,
     depth: usize,
     names: Vec<String>,
+    /// Numbers of the dense weight of each slot.
+    weights: Vec<(String, u64)>,
+    /// Numbers of an example behind all layers together.
+    activations: u64,
 }
 
 impl Chain {
@@ -105,6 +132,7 @@ impl Chain {
             self.label = label(layer, &self.prefix, index);
             self.name(layer)?;
             extent = layer.output(extent, self)?;
+            self.activations = self.activations.saturating_add(extent.numbers() as u64);
         }
         Ok(extent)
     }
@@ -136,6 +164,11 @@ impl Chain {
         }
         self.names.push(name.to_owned());
         Ok(())
+    }
+
+    /// Counts the dense weight of a slot.
+    pub(crate) fn weight(&mut self, slot: &str, [out, inp]: [usize; 2]) {
+        self.weights.push((slot.to_owned(), product(&[out as u64, inp as u64])));
     }
 
     /// The layer that is checked: its number and name.
@@ -182,6 +215,17 @@ mod tests {
         let layers = "[{conv: {name: a, out: 3, kernel: 3}}, relu, {max_pool: {size: 2}}, flatten]";
         let found = spec(layers).check().unwrap();
         assert_eq!(found, Extent { height: 1, width: 1, channels: 6 });
+    }
+
+    #[test]
+    fn numbers_are_known_before_a_network_is_built() {
+        let layers = "[{conv: {name: a, out: 3, kernel: 3}}, flatten, {linear: {name: b, out: 5}}]";
+        let mut spec = spec(layers);
+        assert_eq!(spec.activations().unwrap(), 2 * 3 * 4 * 3 + 5);
+        let (conv, linear) = (3 * 2 * 9, 5 * 3 * 4 * 3);
+        assert_eq!(spec.least_numbers().unwrap(), conv + linear);
+        spec.operators.insert("b".into(), OpSpec::default_of("circulant_diagonal").unwrap());
+        assert_eq!(spec.least_numbers().unwrap(), conv);
     }
 
     #[test]

@@ -3,6 +3,7 @@
 use crate::step::{Factors, TensorGrads};
 use crate::{Labelled, Net, NetError, Targets, TensorUse};
 use linwright_ops::{CrossEntropy, OutputLoss, SquaredError, Workspace};
+use linwright_run::memory;
 use linwright_tensor::{Mat, MatMut, RngKey};
 use linwright_train::{Buffer, Gradient, Problem, Slice};
 use serde::{Deserialize, Serialize};
@@ -69,7 +70,7 @@ impl<'a> NetTraining<'a> {
     ///
     /// # Errors
     /// [`NetError::Examples`] for examples that do not suit the network, or cross-entropy of
-    /// values; an empty batch.
+    /// values; an empty batch; [`NetError::Memory`] for one that is too large.
     pub fn new(
         net: &'a mut Net,
         training: &'a Labelled,
@@ -90,6 +91,9 @@ impl<'a> NetTraining<'a> {
             let (found, expected) = ("no example".into(), "at least one".into());
             return Err(NetError::Examples { what: "batch", found, expected });
         }
+        let rows = plan.batch.min(training.len()) as u64;
+        let what = || format!("a step on a batch of {rows} examples");
+        memory::check(what, &[rows, net.spec().activations()?, size_of::<f32>() as u64])?;
         let are_products = net.are_products(plan.batch);
         let lengths = net.tensors_mut().into_iter().zip(are_products).map(
             |(tensor, is_product)| match tensor.purpose {

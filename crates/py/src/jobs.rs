@@ -9,7 +9,7 @@ use linwright::jobs::{
     Division, Failure, Field, GROUPS, Host, Kind, Name, STREAMED, Session, VERBS, Verb, message_of,
 };
 use linwright::run::{Monitor, Shard};
-use linwright::tensor::parallel;
+use linwright::tensor::parallel::{self, MAX_THREADS};
 use pyo3::exceptions::{PyKeyError, PyKeyboardInterrupt, PyRuntimeError};
 use pyo3::prelude::*;
 use serde_json::{Map, Value, json};
@@ -104,6 +104,10 @@ pub(crate) fn schema(verb: &str) -> PyResult<String> {
 /// Sets the number of threads of all later work, once: 0 means all cores.
 #[pyfunction]
 pub(crate) fn set_threads(py: Python<'_>, threads: usize) -> PyResult<()> {
+    if threads > MAX_THREADS {
+        let what = format!("threads is {threads}, expected a whole number from 0 to {MAX_THREADS}");
+        return Err(exception(py, &Failure::usage(what)));
+    }
     parallel::set_threads(threads).map_err(|error| {
         let what = format!("cannot start {threads} threads: {}", message_of(&error));
         exception(py, &Failure::general(what))

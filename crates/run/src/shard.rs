@@ -23,6 +23,9 @@ pub struct ShardError {
     pub reason: &'static str,
 }
 
+/// Most shares of a run: each is a process.
+const MOST: usize = 1 << 16;
+
 impl Shard {
     /// The whole work.
     pub const WHOLE: Self = Self { index: 0, count: 1 };
@@ -30,10 +33,11 @@ impl Shard {
     /// Share `index`, from 0, of `count` shares.
     ///
     /// # Errors
-    /// [`ShardError`] unless `index < count`.
+    /// [`ShardError`] unless `index < count`, and there are at most 65536.
     pub fn new(index: usize, count: usize) -> Result<Self, ShardError> {
         let reason = match count {
             0 => "there are no shards",
+            _ if count > MOST => "there are more than 65536 shards",
             _ if index >= count => "the index is not less than the number of shards",
             _ => return Ok(Self { index, count }),
         };

@@ -8,6 +8,9 @@ use std::sync::{Mutex, PoisonError};
 /// Rows per work item of row-wise kernels.
 pub const ROW_BLOCK: usize = 64;
 
+/// Most threads, however they are asked for.
+pub const MAX_THREADS: usize = 1024;
+
 /// Numbers per work item of elementwise kernels.
 const PIECE: usize = 1 << 15;
 

@@ -79,6 +79,9 @@ compressors! {
     logra => Logra, LograRademacher, LograPca;
 }
 
+/// Largest number in the text of a compressor.
+const MOST: usize = 1 << 24;
+
 /// A compressor with its size, written `KIND[:SIZE][,blow_up=C][,signs=S][,block=B]`, such as
 /// `factgrass:4096`.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize, Deserialize)]
@@ -155,8 +158,8 @@ impl FromStr for CompressorSpec {
             return Err(refused(format!("expected one of {}", names.join(", "))));
         };
         let number = |text: &str| match text.parse() {
-            Ok(number) if number > 0 => Ok(number),
-            _ => Err(refused(format!("{text:?} is no number above zero"))),
+            Ok(number) if (1..=MOST).contains(&number) => Ok(number),
+            _ => Err(refused(format!("{text:?} is no number above zero, of at most {MOST}"))),
         };
         let mut spec = Self::new(kind, size.map(number).transpose()?);
         for option in options.into_iter().flat_map(|options| options.split(',')) {

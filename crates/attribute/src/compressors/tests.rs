@@ -175,6 +175,10 @@ fn names_are_read_back_and_bad_ones_are_refused() {
         ("factgrass", "factgrass:4096"),
         ("factgrass:0", "no number above zero"),
         ("factgrass:x", "no number above zero"),
+        ("logra:4294967296", "above zero, of at most 16777216"),
+        ("sjlt:16,blow_up=18446744073709551615", "above zero, of at most 16777216"),
+        ("sjlt:16,signs=-1", "above zero, of at most 16777216"),
+        ("sjlt:16,block=", "above zero, of at most 16777216"),
         ("grass:16,blow=2", "expected blow_up=C, signs=S or block=B"),
         ("identity:4", "has no size"),
     ] {

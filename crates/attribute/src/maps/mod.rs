@@ -3,6 +3,7 @@
 
 use crate::AttributeError;
 use crate::map_file::Parts;
+use linwright_run::memory;
 use linwright_tensor::{MatMut, MatRef};
 use std::fmt::Debug;
 
@@ -125,10 +126,10 @@ pub fn read_map(parts: &Parts) -> Result<Box<dyn VectorMap>, AttributeError> {
 
 /// Checks that a map of this many stored numbers is possible.
 fn check_size(kind: &'static str, numbers: Option<usize>) -> Result<usize, AttributeError> {
-    match numbers {
-        Some(numbers) if numbers <= MAX_NUMBERS => Ok(numbers),
-        _ => Err(AttributeError::MapTooLarge { kind, most: MAX_NUMBERS }),
-    }
+    let too_large = AttributeError::MapTooLarge { kind, most: MAX_NUMBERS };
+    let numbers = numbers.filter(|numbers| *numbers <= MAX_NUMBERS).ok_or(too_large)?;
+    memory::check(|| format!("the map {kind}"), &[numbers as u64, size_of::<f32>() as u64])?;
+    Ok(numbers)
 }
 
 /// Checks the shapes of [`VectorMap::apply`].

@@ -1,11 +1,10 @@
 //! `linwright bench`: speed of operators and models on this machine.
 
 use super::{plain, print, print_json, table};
-use crate::args::{Shared, one_of};
+use crate::args::{Shared, one_of, within};
 use crate::console::Console;
 use crate::face::Face;
 use crate::failure::{Failure, Kind, message_of};
-use clap::builder::RangedU64ValueParser;
 use clap::{Args, Subcommand};
 use linwright::bench::report::{operator_growth, remarks, times};
 use linwright::bench::{
@@ -13,13 +12,13 @@ use linwright::bench::{
     forward_peak_bytes, run as run_bench, standard, time_model, to_csv,
 };
 use linwright::compress::recipe;
-use linwright::jobs::PrecisionOptions;
 use linwright::jobs::source::{OpenModel, open_model_as};
+use linwright::jobs::{PrecisionOptions, bounds};
 use linwright::measure::timing::MedianRange;
 use linwright::ops::{Network, OpSpec, Shape};
 use linwright::run::Monitor;
 use linwright::run::atomic::write_atomic;
-use linwright::run::memory::peak_resident_bytes;
+use linwright::run::memory::{self, peak_resident_bytes};
 use linwright::tensor::parallel;
 use serde_json::{Value, json};
 use std::path::{Path, PathBuf};
@@ -32,6 +31,8 @@ const GROWTH: [usize; 9] = [64, 128, 256, 512, 1024, 2048, 4096, 8192, 16_384];
 const USUAL: usize = 2048;
 /// Default length of a model's sequence, in tokens.
 const TOKENS: usize = 512;
+/// Most rounds of a timing.
+const ROUNDS: usize = bounds::REPEATS as usize;
 /// Name of the files of the growth figure, without extension.
 const FIGURE: &str = "operator-growth";
 
@@ -68,10 +69,10 @@ struct OperatorsArgs {
     #[arg(long, value_delimiter = ',', value_parser = shape)]
     dims: Vec<Shape>,
     /// Number of rows (tokens) of the input.
-    #[arg(long, default_value_t = 4096)]
+    #[arg(long, default_value_t = 4096, value_parser = within(1..=bounds::BATCH))]
     rows: usize,
     /// Number of rounds; the median is reported.
-    #[arg(long, default_value_t = 5)]
+    #[arg(long, default_value_t = 5, value_parser = within(1..=ROUNDS))]
     rounds: usize,
     /// Passes to time, a list [default: all that exist for the data type].
     #[arg(long, value_delimiter = ',', value_parser = one_of(Pass::ALL, Pass::name))]
@@ -104,13 +105,14 @@ struct ModelArgs {
     model: String,
     /// Length of the sequence in tokens [default: 512, or as many as leave room for the new
     /// tokens].
-    #[arg(long, value_parser = RangedU64ValueParser::<usize>::new().range(1..))]
+    #[arg(long, value_parser = within(1..=bounds::POSITIONS))]
     tokens: Option<usize>,
     /// Number of tokens to generate after it; with fewer than 2, generation is not timed.
-    #[arg(long, alias = "new_tokens", default_value_t = 0)]
+    #[arg(long, alias = "new_tokens", default_value_t = 0,
+          value_parser = within(0..=bounds::POSITIONS))]
     new_tokens: usize,
     /// Number of rounds; the median is reported. 0 times only the loading.
-    #[arg(long, default_value_t = 5)]
+    #[arg(long, default_value_t = 5, value_parser = within(0..=ROUNDS))]
     rounds: usize,
     #[command(flatten)]
     precision: Face<PrecisionOptions>,
@@ -122,7 +124,7 @@ struct MemoryArgs {
     operator: String,
     #[arg(long, value_parser = shape)]
     dims: Shape,
-    #[arg(long)]
+    #[arg(long, value_parser = within(1..=bounds::BATCH))]
     rows: usize,
     #[arg(long)]
     seed: u64,
@@ -133,7 +135,8 @@ struct MemoryArgs {
 fn shape(text: &str) -> Result<Shape, String> {
     let number = |text: &str| match text.parse::<usize>() {
         Ok(0) => Err("features are at least 1".to_owned()),
-        Ok(count) => Ok(count),
+        Ok(count) if count <= bounds::FEATURES => Ok(count),
+        Ok(count) => Err(format!("{count} features, expected at most {}", bounds::FEATURES)),
         Err(_) => {
             Err(format!("`{text}` is no shape; expected 2048, or 512x2048 for 512 out, 2048 in"))
         }
@@ -224,6 +227,7 @@ fn operators(args: &OperatorsArgs, shared: &Shared) -> Result<(), Failure> {
         rounds: args.rounds,
         seed: args.seed,
     };
+    plan.shapes.iter().try_for_each(|shape| check_memory(*shape, plan.rows))?;
     let mut console = Console::new(shared);
     let mut bench = timed(&plan, &mut console)?;
     if !args.no_memory && !args.growth {
@@ -244,6 +248,16 @@ fn operators(args: &OperatorsArgs, shared: &Shared) -> Result<(), Failure> {
     }
     print(&shown(&bench))?;
     args.out.as_ref().map_or(Ok(()), |out| print(&format!("wrote {FIGURE}.* to {}", out.display())))
+}
+
+/// Refuses a shape for whose dense weight, inputs and outputs there is no memory.
+fn check_memory(shape: Shape, rows: usize) -> Result<(), Failure> {
+    let [out, inp, rows] = [shape.out, shape.inp, rows].map(|n| n as u64);
+    let weight = memory::product(&[out, inp]);
+    let numbers = weight.saturating_add(memory::product(&[rows, out + inp]));
+    let what = || format!("a dense layer of {out} x {inp} features on {rows} rows");
+    memory::check(what, &[numbers, size_of::<f32>() as u64])
+        .map_err(|error| Failure::from(error).hint("give smaller --dims, or fewer --rows"))
 }
 
 fn timed(plan: &OperatorPlan, console: &mut Console) -> Result<OperatorBench, Failure> {

@@ -1,12 +1,13 @@
 //! `linwright rotor`: experiments on rotors.
 
 use super::{plain, print, print_json};
-use crate::args::Shared;
+use crate::args::{Shared, within};
 use crate::console::Console;
 use crate::failure::Failure;
 use clap::{Args, Subcommand};
 use linwright::bench::convergence::report::{drawn, rotor_convergence, tables};
 use linwright::bench::convergence::{Convergence, ConvergencePlan, run as run_experiment};
+use linwright::jobs::bounds;
 use linwright::run::Monitor;
 use linwright::run::atomic::write_atomic;
 use std::path::{Path, PathBuf};
@@ -39,7 +40,7 @@ struct ConvergenceArgs {
     #[arg(long, default_value = "64..4096")]
     dims: String,
     /// Number of random bivectors per size.
-    #[arg(long, default_value_t = 50)]
+    #[arg(long, default_value_t = 50, value_parser = within(1..=bounds::REPEATS as usize))]
     seeds: usize,
     /// Seed of the random bivectors.
     #[arg(long, default_value_t = 0)]

@@ -27,7 +27,7 @@ pub(crate) struct SlurmArgs {
     #[arg(long, value_parser = clap::value_parser!(u64).range(1..=MAX_SHARDS))]
     shards: Option<u64>,
     /// Largest number of shards that run at once [default: as many as Slurm starts].
-    #[arg(long, alias = "at_once", value_parser = clap::value_parser!(u64).range(1..))]
+    #[arg(long, alias = "at_once", value_parser = clap::value_parser!(u64).range(1..=MAX_SHARDS))]
     at_once: Option<u64>,
     /// An option of sbatch for all that is submitted, such as --sbatch=--partition=long; may be
     /// given more than once.

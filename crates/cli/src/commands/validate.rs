@@ -1,7 +1,7 @@
 //! `linwright validate`: checks task files.
 
 use super::{print, print_json, table};
-use crate::args::Shared;
+use crate::args::{Shared, within};
 use crate::console::Console;
 use crate::failure::Failure;
 use crate::host::variable;
@@ -10,6 +10,7 @@ use clap::Args;
 use linwright::data::sets::Sets;
 use linwright::evaluate::{DataFile, HarnessOptions, Validated, validate};
 use linwright::files::hub;
+use linwright::jobs::bounds;
 use linwright::run::Monitor;
 use serde_json::json;
 use std::cell::RefCell;
@@ -28,7 +29,8 @@ pub(crate) struct ValidateArgs {
     #[arg(long, value_name = "TASK=FILE", value_parser = DataFile::from_str)]
     data: Vec<DataFile>,
     /// Number of few-shot examples [default: that of the task].
-    #[arg(short = 'f', long, alias = "num_fewshot", value_name = "K")]
+    #[arg(short = 'f', long, alias = "num_fewshot", value_name = "K",
+          value_parser = within(0..=bounds::FEWSHOT))]
     num_fewshot: Option<usize>,
 }
 

@@ -6,7 +6,7 @@ use super::{
 use crate::CollapseError;
 use crate::optimum::{Fit, Gufm};
 use linwright_run::store::PieceKey;
-use linwright_run::{Fingerprint, Shard, Store};
+use linwright_run::{Fingerprint, Shard, Store, memory};
 use linwright_tensor::{RngKey, parallel};
 use serde::{Deserialize, Serialize};
 use std::sync::atomic::{AtomicU64, Ordering};
@@ -166,17 +166,39 @@ pub enum DepthOutcome {
     },
 }
 
+/// Numbers of a row of activations that a pass keeps for each block, at least.
+const KEPT: u64 = 2;
+/// Copies of the parameters in training: value, gradient and two moments.
+const COPIES: u64 = 4;
+
+impl DepthPlan {
+    /// Refuses networks for which there is no memory.
+    fn check_memory(&self, data: &DepthData) -> Result<(), CollapseError> {
+        let depth = self.depths.iter().copied().max().unwrap_or(0) as u64;
+        let (width, hidden) = (data.x.cols() as u64, self.hidden as u64);
+        let activations = memory::product(&[data.x.rows() as u64, width, depth, KEPT]);
+        let parameters = memory::product(&[width, hidden, depth, COPIES]);
+        let what =
+            || format!("a network of {depth} blocks of width {width} on {} rows", data.x.rows());
+        // Sums over features by class, in two doubles each, and their scatter.
+        let sums = memory::product(&[2, width, width.saturating_add(data.classes as u64)]);
+        let numbers = activations.saturating_add(parameters).saturating_add(sums);
+        Ok(memory::check(what, &[numbers, size_of::<f64>() as u64])?)
+    }
+}
+
 /// Trains the networks of a plan, several at a time; results depend on the plan alone.
 ///
 /// # Errors
-/// [`CollapseError::Setting`] for unusable numbers, [`CollapseError::Interrupted`],
-/// [`CollapseError::Store`].
+/// [`CollapseError::Setting`] for unusable numbers, [`CollapseError::Memory`],
+/// [`CollapseError::Interrupted`], [`CollapseError::Store`].
 pub fn experiment(
     plan: &DepthPlan,
     data: &DepthData,
     key: RngKey,
     around: &Surroundings<'_>,
 ) -> Result<DepthOutcome, CollapseError> {
+    plan.check_memory(data)?;
     let mut runs: Vec<(usize, u64)> = Vec::new();
     for &depth in &plan.depths {
         runs.extend((0..plan.seeds).map(|seed| (depth, seed)));

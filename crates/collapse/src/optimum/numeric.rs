@@ -3,6 +3,7 @@
 
 use super::{Fit, Gufm, Ufm};
 use crate::CollapseError;
+use linwright_run::memory;
 use linwright_tensor::kernels::gemm::{Arg, Write, linear, product};
 use linwright_tensor::{Mat, MatRef, RngKey};
 use linwright_train::{Control, LbfgsSettings, lbfgs};
@@ -10,6 +11,8 @@ use serde::Serialize;
 
 /// Most iterations of a minimisation.
 const ITERATIONS: u64 = 5000;
+/// Steps that a minimisation remembers.
+const HISTORY: usize = 20;
 /// Constant that keeps a LayerNorm defined.
 const EPSILON: f64 = 1e-12;
 
@@ -46,7 +49,8 @@ pub struct NumericOptimum {
 /// Minimises from random starts with `features` features, L-BFGS in double precision.
 ///
 /// # Errors
-/// [`CollapseError::Train`] if cancelled, [`CollapseError::Setting`] for no features or starts.
+/// [`CollapseError::Train`] if cancelled, [`CollapseError::Setting`] for no features or starts,
+/// [`CollapseError::Memory`] for too many.
 pub fn minimise(
     problem: Problem,
     features: usize,
@@ -60,6 +64,7 @@ pub fn minimise(
         }
     }
     let model = Model::of(problem, features);
+    model.check_memory()?;
     let mut best: Option<(f64, Vec<f64>)> = None;
     let (mut of_starts, mut iterations) = (Vec::new(), Vec::new());
     for start in 0..starts as u64 {
@@ -67,7 +72,7 @@ pub fn minimise(
         let settings = LbfgsSettings {
             name: format!("start {}", start + 1),
             iterations: ITERATIONS,
-            memory: 20,
+            memory: HISTORY,
             tolerance: 1e-15,
             enough: 0.0,
         };
@@ -128,6 +133,19 @@ impl Model {
                 fit: gufm.fit,
             },
         }
+    }
+
+    /// Refuses numbers for which there is no memory: those of the parameters, which a minimisation
+    /// keeps twice for each step that it remembers, and the logits.
+    fn check_memory(&self) -> Result<(), CollapseError> {
+        let [classes, per_class, d] = [self.classes, self.per_class, self.d].map(|n| n as u64);
+        let rows = memory::product(&[classes, per_class]);
+        let parameters = memory::product(&[rows.saturating_add(classes), d, 2 * HISTORY as u64]);
+        let numbers = parameters.saturating_add(memory::product(&[rows, classes]));
+        let what = || {
+            format!("minimising over {classes} classes of {per_class} samples with {d} features")
+        };
+        Ok(memory::check(what, &[numbers, size_of::<f64>() as u64])?)
     }
 
     fn rows(&self) -> usize {

@@ -187,7 +187,10 @@ pub type Options = serde_json::Map<String, Value>;
 /// # Errors
 /// [`RecipeError::Form`].
 pub fn candidate_options(text: &str) -> Result<BTreeMap<String, Options>, RecipeError> {
-    serde_saphyr::from_str(text).map_err(|error| recipe::form(Path::new(text), &error.to_string()))
+    let path = Path::new(text);
+    let read = serde_saphyr::from_str(text).map_err(|e| recipe::form(path, &e.to_string()))?;
+    recipe::check_text(path, text)?;
+    Ok(read)
 }
 
 /// A method with some of its options replaced.

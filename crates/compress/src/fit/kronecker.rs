@@ -13,6 +13,7 @@ use super::regression::{Regression, multiply, numerics, solve_normal};
 use super::{Context, Found, Procedure, assemble};
 use crate::FitError;
 use linwright_ops::{Op, OpSpec, Shape};
+use linwright_run::memory;
 use linwright_tensor::kernels::gemm::Arg;
 use linwright_tensor::linalg::svd;
 use linwright_tensor::{Mat, MatRef, RngKey};
@@ -119,6 +120,10 @@ fn half(
     let (terms, side) = (fixed.rows(), shape.inp);
     let stacked =
         Mat::from_fn(shape.out, terms * side, |o, at| fixed.at(at / side, o * side + at % side));
+    // The pairs of terms, and the normal matrix of the other factors.
+    let of_pair = ((side * side) as u64).saturating_add(second.cols() as u64);
+    let what = || format!("the normal matrix of {terms} Kronecker products");
+    memory::check(what, &[terms as u64, terms as u64, of_pair, size_of::<f64>() as u64])?;
     let products = multiply(Arg::Transposed(stacked.view()), stacked.view().into());
     let pairs = Mat::from_fn(terms * terms, side * side, |kl, ij| {
         products.at((kl / terms) * side + ij / side, (kl % terms) * side + ij % side)

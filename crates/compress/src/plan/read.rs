@@ -2,7 +2,7 @@
 
 use super::Plan;
 use crate::CompressError;
-use crate::recipe::{RecipeError, form};
+use crate::recipe::{RecipeError, check_text, form};
 use linwright_run::input;
 use std::path::Path;
 
@@ -30,6 +30,7 @@ pub fn parse_plan(path: &Path, text: &str) -> Result<Plan, RecipeError> {
         false => serde_saphyr::from_str(text).map_err(|error| error.to_string()),
     };
     let plan: Plan = read.map_err(|reason| form(path, &reason))?;
+    check_text(path, text)?;
     plan.check().map_err(|error| {
         let (key, reason) = match &error {
             CompressError::Size { edit, source } => {

@@ -5,6 +5,9 @@ use serde::de::{Error, Visitor};
 use serde::{Deserialize, Deserializer, Serialize, Serializer};
 use std::fmt;
 
+/// More examples than any set has.
+const MOST: usize = 1_000_000_000;
+
 /// Indices of examples from zero, as ranges such as `0-99,120`; ascending, each once.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct Indices(Vec<(usize, usize)>);
@@ -19,10 +22,12 @@ impl Indices {
         for part in text.split(',') {
             let part = part.trim();
             let (first, last) = part.split_once('-').unwrap_or((part, part));
-            let number = |text: &str| text.trim().parse::<usize>().ok();
+            let number = |text: &str| text.trim().parse().ok().filter(|index| *index < MOST);
             let (Some(first), Some(last)) = (number(first), number(last)) else {
                 let part = shown(part);
-                return Err(format!("\"{part}\": expected indices from zero such as 7 or 0-99"));
+                let expected =
+                    format!("expected indices from zero such as 7 or 0-99, below {MOST}");
+                return Err(format!("\"{part}\": {expected}"));
             };
             if first > last {
                 return Err(format!("{part}: the range ends before it begins"));

@@ -11,6 +11,7 @@ mod heal;
 mod images;
 mod indices;
 mod molecules;
+mod numbers;
 #[cfg(test)]
 mod tests;
 mod text;
@@ -30,6 +31,7 @@ pub use heal::Healing;
 pub use images::{ImageCalibration, ImageEvaluation, ImageRecipe};
 pub use indices::Indices;
 pub use molecules::{MoleculeRecipe, StructureCalibration, StructureEvaluation, StructureSource};
+pub(crate) use numbers::check_text;
 pub use text::{CalibrationSource, Evaluation};
 
 /// Size limit of a recipe in bytes.
@@ -197,6 +199,7 @@ pub fn parse_molecules(path: &Path, text: &str) -> Result<MoleculeRecipe, Recipe
 fn parse_of<C: Kind>(path: &Path, text: &str) -> Result<Recipe<C, C::Evaluation>, RecipeError> {
     let mut recipe: Recipe<C, C::Evaluation> =
         serde_saphyr::from_str(text).map_err(|error| form(path, &error.to_string()))?;
+    check_text(path, text)?;
     for table in &mut recipe.tables {
         table.targets = table.targets.take().or_else(C::targets);
         table.heal.get_or_insert_with(C::heal);
@@ -215,5 +218,8 @@ pub fn operator(text: &str) -> Result<OpSpec, RecipeError> {
         true => text.to_owned(),
         false => format!("{{kind: {}}}", text.replace('-', "_")),
     };
-    serde_saphyr::from_str(&whole).map_err(|error| form(Path::new(text), &error.to_string()))
+    let path = Path::new(text);
+    let read = serde_saphyr::from_str(&whole).map_err(|error| form(path, &error.to_string()))?;
+    check_text(path, &whole)?;
+    Ok(read)
 }

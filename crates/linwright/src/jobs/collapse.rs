@@ -1,6 +1,6 @@
 //! What the commands of `collapse` have in common: options, results, notes.
 
-use super::{Failure, Outcome, Session, outputs};
+use super::{Failure, Outcome, Session, bounds, outputs};
 use linwright_collapse::{
     ClassSums, CollapseError, FeatureFile, HeadRef, Keep, LayerOptions, LayerReport, report,
 };
@@ -16,10 +16,12 @@ use std::path::{Path, PathBuf};
 #[serde(default)]
 pub struct CollapseOptions {
     /// Draws of classes with replacement, for intervals of 95 %; 0 for none.
+    #[schemars(range(min = 0, max = bounds::DRAWS))]
     pub resamples: usize,
     /// Measure no random frames and no shuffled labels for comparison.
     pub no_baselines: bool,
     /// Seed of draws, frames and shuffles.
+    #[schemars(range(min = 0, max = bounds::SEED))]
     pub seed: u64,
 }
 
@@ -95,6 +97,7 @@ impl From<CollapseError> for Failure {
         let message = super::message_of(&error);
         match error {
             CollapseError::Interrupted => Self::interrupted(message).not_resumable(),
+            CollapseError::Memory(error) => error.into(),
             CollapseError::File(error) => error.into(),
             CollapseError::Store(error) => error.into(),
             CollapseError::Net(error) => error.into(),

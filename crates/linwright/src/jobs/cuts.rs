@@ -3,6 +3,7 @@
 use super::JobError;
 use super::StatePath;
 use super::named::Names;
+use crate::jobs::bounds;
 use linwright_compress::Size;
 use linwright_compress::intervention::{
     Decomposition, FusedPart, Intervention, Storage, VendiOptions,
@@ -23,18 +24,23 @@ pub struct CutOptions {
     pub intervention: Intervention,
     /// Rate of reduction as in the paper, from 0 to 10: keep (10 - rate) / 10 of the full rank.
     #[schemars(extend("x-value" = "RATE"))]
+    #[schemars(inner(range(min = 0.0, max = bounds::LASER_RATE)))]
     pub rate: Vec<f64>,
     /// Share of the full rank to keep.
     #[schemars(extend("x-value" = "SHARE"))]
+    #[schemars(inner(range(min = 0.0, max = 1.0)))]
     pub rho: Vec<f64>,
     /// Share of the parameters to keep.
     #[schemars(extend("x-value" = "SHARE"))]
+    #[schemars(inner(range(min = 0.0, max = 1.0)))]
     pub keep: Vec<f64>,
     /// Number of components, or of rows, to keep.
     #[schemars(extend("x-value" = "R"))]
+    #[schemars(inner(range(min = 0, max = bounds::FEATURES)))]
     pub rank: Vec<usize>,
     /// Keep the fewest components with this share of the sum of squared singular values.
     #[schemars(extend("x-value" = "SHARE"))]
+    #[schemars(inner(range(min = 0.0, max = 1.0)))]
     pub energy: Vec<f64>,
     /// Keep the components above the Marchenko–Pastur edge of a random matrix.
     pub marchenko_pastur: bool,
@@ -57,8 +63,10 @@ pub struct CutOptions {
     #[schemars(extend("x-aliases" = ["min-diversity"]))]
     pub minimise: bool,
     /// Parameter gamma of the Gaussian kernel of rows (vendi) [default: from the median distance].
+    #[schemars(range(min = 0.0, max = bounds::SCALE))]
     pub gamma: Option<f64>,
     /// Seed of random numbers.
+    #[schemars(range(min = 0, max = bounds::SEED))]
     pub seed: u64,
     /// Store of decompositions and other finished pieces [default: $LINWRIGHT_STORE, or
     /// linwright/store in $XDG_CACHE_HOME or ~/.cache].

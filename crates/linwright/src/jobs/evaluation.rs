@@ -1,7 +1,7 @@
 //! Options of evaluation tasks, of all jobs that evaluate models.
 
 use super::named::Names;
-use super::{BatchSize, JobError};
+use super::{BatchSize, JobError, bounds};
 use linwright_data::Format;
 use linwright_evaluate::{Bos, DataFile, Join, Scoring, Split, TaskOption, canonical_task, entry};
 use linwright_run::shown;
@@ -42,6 +42,7 @@ pub struct EvaluationOptions {
     pub data: Vec<DataFile>,
     /// Number of few-shot examples [default: that of the task].
     #[schemars(extend("x-short" = "f", "x-value" = "K"))]
+    #[schemars(range(min = 0, max = bounds::FEWSHOT))]
     pub num_fewshot: Option<usize>,
     /// Scoring of `laser_` tasks: `correct` scores the generated answer, `compat` reproduces the
     /// paper's code, including its defects.
@@ -49,15 +50,17 @@ pub struct EvaluationOptions {
     pub laser_scoring: Scoring,
     /// Largest number of generated tokens in `laser_` tasks with generated answers; with 1 the most
     /// likely token must be the answer [default: that of the data set].
-    #[schemars(range(min = 1), extend("x-value" = "N"))]
+    #[schemars(range(min = 1, max = bounds::POSITIONS), extend("x-value" = "N"))]
     pub laser_new_tokens: Option<usize>,
     /// Records of `laser_` tasks to use: `validation` is the first fifth, in the order of the
     /// files, `test` the rest.
     #[schemars(with = "Names<Split>")]
     pub split: Split,
     /// Seed of the few-shot examples.
+    #[schemars(range(min = 0, max = bounds::SEED))]
     pub fewshot_seed: u64,
     /// Bootstrap iterations for standard errors that have no formula.
+    #[schemars(range(min = 0, max = bounds::DRAWS))]
     pub bootstrap_iters: usize,
     /// Format prompts with the model's chat template.
     pub apply_chat_template: bool,
@@ -69,14 +72,16 @@ pub struct EvaluationOptions {
     #[schemars(extend("x-value" = "TEXT"))]
     pub system_instruction: Option<String>,
     /// Context length: longest input in tokens [default: that of the model].
-    #[schemars(range(min = 2))]
+    #[schemars(range(min = 2, max = bounds::POSITIONS))]
     pub max_length: Option<usize>,
     /// Batch size in thousands of tokens; `auto` is 4. It changes speed and memory, but no result.
     #[schemars(extend("x-short" = "b"))]
     pub batch_size: BatchSize,
     /// Window of perplexity, in tokens.
+    #[schemars(range(min = 0, max = bounds::POSITIONS))]
     pub window: usize,
     /// Stride from one window to the next, in tokens [default: the window].
+    #[schemars(range(min = 0, max = bounds::POSITIONS))]
     pub stride: Option<usize>,
     /// Whether documents start with the beginning-of-sequence token; `auto` follows the tokenizer.
     #[schemars(with = "Names<Bos>")]
@@ -89,7 +94,7 @@ pub struct EvaluationOptions {
     #[schemars(extend("x-short" = "E", "x-value" = "FILE|JSON", "x-conflicts" = ["limit"]))]
     pub samples: Option<String>,
     /// Evaluate only the first N documents of each task.
-    #[schemars(range(min = 1), extend("x-short" = "L"))]
+    #[schemars(range(min = 1, max = bounds::EXAMPLES), extend("x-short" = "L"))]
     pub limit: Option<usize>,
 }
 

@@ -188,6 +188,9 @@ impl From<CompressError> for Failure {
             CompressError::Fit { source: FitError::Train(error), .. } => {
                 Self { message, ..Self::from(error) }
             }
+            CompressError::Fit { source: FitError::Memory(error), .. } => {
+                Self { message, ..Self::from(error) }
+            }
             CompressError::Recovery(error) => Self { message, ..Self::from(error) },
             CompressError::Fit {
                 source: FitError::Size { .. } | FitError::Operator(_), ..
@@ -332,6 +335,7 @@ impl From<NetError> for Failure {
             NetError::Layer { .. } | NetError::Description { .. } | NetError::Operator { .. } => {
                 Self::new(FailureKind::Recipe, message)
             }
+            NetError::Memory(error) => error.into(),
             NetError::File(error) => error.into(),
             NetError::Interrupted => Self::interrupted(message),
             NetError::Examples { .. } => Self::usage(message),
@@ -350,6 +354,7 @@ impl From<FitError> for Failure {
         let message = message_of(&error);
         match error {
             FitError::Train(error) => error.into(),
+            FitError::Memory(error) => error.into(),
             FitError::Size { .. } | FitError::Operator(_) | FitError::Side { .. } => {
                 Self::usage(message)
             }
@@ -365,6 +370,7 @@ impl From<FlowError> for Failure {
     fn from(error: FlowError) -> Self {
         let message = message_of(&error);
         match error {
+            FlowError::Memory(error) => error.into(),
             FlowError::File(error) => Self { message, ..Self::from(error) },
             FlowError::Image(error) => Self { message, ..Self::from(error) },
             FlowError::Net { source, .. } => Self { message, ..Self::from(*source) },
@@ -386,6 +392,7 @@ impl From<AttributeError> for Failure {
     fn from(error: AttributeError) -> Self {
         let message = message_of(&error);
         match error {
+            AttributeError::Memory(error) => error.into(),
             AttributeError::File(error) => error.into(),
             AttributeError::Output(error) => error.into(),
             AttributeError::Read { path, source } => {

@@ -52,17 +52,19 @@ pub struct Field {
 pub enum Kind {
     /// `true`, or absent.
     Flag,
-    /// A whole number within both included.
+    /// A whole number within bounds, both included.
     Integer {
         /// Smallest.
         min: u64,
         /// Largest.
         max: u64,
     },
-    /// A number.
+    /// A number within bounds, both included.
     Number {
-        /// Smallest, if there is one.
-        min: Option<f64>,
+        /// Smallest.
+        min: f64,
+        /// Largest.
+        max: f64,
     },
     /// Text.
     Text,
@@ -132,7 +134,7 @@ impl Field {
         Self {
             key: key.to_owned(),
             help: text("description").unwrap_or_default().replace('\n', " "),
-            kind: Kind::of(items.unwrap_or(schema)),
+            kind: Kind::of(key, items.unwrap_or(schema)),
             is_list: items.is_some(),
             is_delimited: items.is_some() && !holds("x-whole"),
             default: (is_plain && !is_required).then(|| default.clone()),
@@ -153,7 +155,8 @@ impl Field {
 }
 
 impl Kind {
-    fn of(schema: &Map<String, Value>) -> Self {
+    /// The kind of an option, whose number is unbounded only by mistake.
+    fn of(key: &str, schema: &Map<String, Value>) -> Self {
         if let Some(Value::Array(names)) = schema.get("enum") {
             let others = schema.get(OTHER_NAMES).and_then(Value::as_array);
             let helps = schema.get(HELP).and_then(Value::as_array);
@@ -170,18 +173,45 @@ impl Kind {
             Some(Value::Array(types)) => types.iter().find_map(Value::as_str),
             other => other.and_then(Value::as_str),
         };
-        let bound = |name: &str| schema.get(name).and_then(Value::as_u64);
+        let bound = |name: &str| {
+            schema.get(name).unwrap_or_else(|| unreachable!("the option {key} has no {name}"))
+        };
         match types {
             Some("boolean") => Self::Flag,
-            Some("integer") => Self::Integer {
-                min: bound("minimum").unwrap_or(0),
-                max: bound("maximum").unwrap_or(u64::MAX),
-            },
-            Some("number") => Self::Number { min: schema.get("minimum").and_then(Value::as_f64) },
+            Some("integer") => {
+                let whole = |name: &str| bound(name).as_u64().unwrap_or_default();
+                Self::Integer { min: whole("minimum"), max: whole("maximum") }
+            }
+            Some("number") => {
+                let number = |name: &str| bound(name).as_f64().unwrap_or_default();
+                Self::Number { min: number("minimum"), max: number("maximum") }
+            }
             Some("string") => Self::Text,
             other => unreachable!("an option of type {other:?}"),
         }
     }
+
+    /// What a value should be, for messages.
+    #[must_use]
+    pub fn expected(&self) -> String {
+        match self {
+            Self::Flag => "true or false".to_owned(),
+            Self::Integer { min, max } => format!("a whole number from {min} to {max}"),
+            Self::Number { min, max } => {
+                format!("a number from {} to {}", bound_text(*min), bound_text(*max))
+            }
+            Self::Text => "text".to_owned(),
+            Self::Named(names) => {
+                let names: Vec<&str> = names.iter().map(|name| name.name.as_str()).collect();
+                format!("one of {}", names.join(", "))
+            }
+        }
+    }
+}
+
+/// A bound without rows of zeros.
+pub(crate) fn bound_text(bound: f64) -> String {
+    if bound.abs() < 1e9 { bound.to_string() } else { format!("{bound:e}") }
 }
 
 fn words(list: Option<&Value>) -> Vec<String> {

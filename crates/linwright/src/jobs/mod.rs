@@ -10,6 +10,7 @@
 
 mod attribution;
 mod batch;
+pub mod bounds;
 mod byte_size;
 pub(crate) mod calibration;
 mod collapse;
@@ -33,6 +34,7 @@ mod plan_file;
 mod potential;
 mod precision;
 mod read;
+mod room;
 mod sampling;
 mod saving;
 mod session;
@@ -57,6 +59,7 @@ pub use division::Division;
 pub use error::JobError;
 pub use evaluation::EvaluationOptions;
 pub use failure::{Failure, FailureKind, is_full, message_of};
+pub(crate) use fields::bound_text;
 pub use fields::{Field, Kind, Name, fields, flag_of, schema};
 pub use form::SavedForm;
 pub use generate::{Generate, Prompted};

@@ -88,29 +88,22 @@ fn check(field: &Field, value: &Value) -> Result<(), JobError> {
         value => vec![value],
     };
     for value in values {
-        let (is_right, expected) = match &field.kind {
-            Kind::Flag => (value.is_boolean(), "true or false".to_owned()),
-            Kind::Integer { min, max } => (
-                value.as_u64().is_some_and(|number| (*min..=*max).contains(&number)),
-                match *max {
-                    u64::MAX => format!("a whole number from {min}"),
-                    max => format!("a whole number from {min} to {max}"),
-                },
-            ),
-            Kind::Number { min } => (
-                value.as_f64().is_some_and(|number| min.is_none_or(|min| number >= min)),
-                min.map_or("a number".to_owned(), |min| format!("a number of at least {min}")),
-            ),
-            Kind::Text => (value.is_string(), "text".to_owned()),
+        let is_right = match &field.kind {
+            Kind::Flag => value.is_boolean(),
+            Kind::Integer { min, max } => {
+                value.as_u64().is_some_and(|number| (*min..=*max).contains(&number))
+            }
+            Kind::Number { min, max } => {
+                value.as_f64().is_some_and(|number| (*min..=*max).contains(&number))
+            }
+            Kind::Text => value.is_string(),
             Kind::Named(names) => {
-                let names: Vec<&str> = names.iter().map(|name| name.name.as_str()).collect();
-                let is_name = value.as_str().is_some_and(|name| names.contains(&name));
-                (is_name, format!("one of {}", names.join(", ")))
+                value.as_str().is_some_and(|text| names.iter().any(|name| name.name == text))
             }
         };
         let is_absent = value.is_null() && field.default.is_none() && !field.is_list;
         if !is_right && !is_absent {
-            let found = quoted(value);
+            let (found, expected) = (quoted(value), field.kind.expected());
             return Err(JobError::of(&field.key, format!("is {found}, expected {expected}")));
         }
     }
@@ -181,7 +174,19 @@ mod tests {
             (json!({"rate": 1}), "model is missing"),
             (json!({"model": "m", "lnam": "all"}), "there is no option lnam"),
             (json!({"model": "m", "rate": {"a": 1}}), "rate is {\"a\":1}, expected a number"),
-            (json!({"model": "m", "rank": [1.5]}), "rank is 1.5, expected a whole number from 0"),
+            (
+                json!({"model": "m", "rank": [1.5]}),
+                "rank is 1.5, expected a whole number from 0 to",
+            ),
+            (
+                json!({"model": "m", "rank": [1u64 << 31]}),
+                "rank is 2147483648, expected a whole number",
+            ),
+            (
+                json!({"model": "m", "seed": -1}),
+                "seed is -1, expected a whole number from 0 to 184",
+            ),
+            (json!({"model": "m", "rate": 10.5}), "rate is 10.5, expected a number from 0 to 10"),
             (json!({"model": "m", "max_length": 1}), "expected a whole number from 2"),
             (json!({"model": "m", "no_share": "yes"}), "no_share is \"yes\", expected true or"),
             (json!({"model": "m", "storage": "tape"}), "expected one of auto, factored, dense"),

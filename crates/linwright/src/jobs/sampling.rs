@@ -1,7 +1,7 @@
 //! Options of sampling, and a model that writes by them.
 
 use super::source::open_model_as;
-use super::{Failure, FailureKind, PrecisionOptions, Session};
+use super::{Failure, FailureKind, PrecisionOptions, Session, bounds};
 use linwright_model::checkpoint::LoadedModel;
 use linwright_model::generate::{Generated, SamplingSettings, Stopping, generate_text};
 use linwright_model::tokenizer::Tokenizer;
@@ -19,25 +19,31 @@ const NEW_TOKENS: usize = 128;
 pub struct SamplingOptions {
     /// Largest number of new tokens [default: that of the model, or 128].
     #[schemars(extend("x-short" = "n"))]
+    #[schemars(range(min = 0, max = bounds::POSITIONS))]
     pub max_new_tokens: Option<usize>,
     /// Sampling temperature, by which logits are divided; 0 is greedy decoding [default: that of
     /// the model, or 0].
     #[schemars(extend("x-hyphen" = true))]
+    #[schemars(range(min = 0.0, max = bounds::SCALE))]
     pub temperature: Option<f64>,
     /// Sample only from this many of the most likely tokens.
-    #[schemars(range(min = 1), extend("examples" = [50]))]
+    #[schemars(range(min = 1, max = bounds::CLASSES), extend("examples" = [50]))]
     pub top_k: Option<usize>,
     /// Sample only from the most likely tokens with this total probability.
+    #[schemars(range(min = 0.0, max = 1.0))]
     pub top_p: Option<f64>,
     /// Sample only from tokens with at least this share of the largest probability.
+    #[schemars(range(min = 0.0, max = 1.0))]
     pub min_p: Option<f64>,
     /// Penalty of tokens that already occurred: positive logits are divided by it, negative ones
     /// multiplied.
+    #[schemars(range(min = 0.0, max = bounds::RATE))]
     pub repetition_penalty: Option<f64>,
     /// How the model is held in memory.
     #[serde(flatten)]
     pub precision: PrecisionOptions,
     /// Seed of sampling.
+    #[schemars(range(min = 0, max = bounds::SEED))]
     pub seed: u64,
     /// A stop string; may be given more than once.
     #[schemars(extend("x-whole" = true))]

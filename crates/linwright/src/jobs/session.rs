@@ -8,6 +8,7 @@ use linwright_compress::recipe::VERSION;
 use linwright_evaluate::{Build, TaskResult, provenance, provenance_of};
 use linwright_files::{MEASURED, hub};
 use linwright_model::checkpoint::LoadedModel;
+use linwright_run::atomic::AtomicDir;
 use linwright_run::memory::peak_resident_bytes;
 use linwright_run::team::{Alone, Team};
 use linwright_run::{Monitor, Provenance, Shard, StepTime, Store};
@@ -17,7 +18,6 @@ use std::cell::RefCell;
 use std::ffi::OsString;
 use std::path::{Path, PathBuf};
 use std::rc::Rc;
-use tempfile::TempDir;
 
 /// What the program that runs jobs provides.
 #[derive(Clone, Copy)]
@@ -57,7 +57,7 @@ pub struct Session<'a> {
     /// Whether what an interrupted command had done is left alone.
     starts_anew: bool,
     /// A store in place of the user's, for this session alone.
-    own_store: Option<TempDir>,
+    own_store: Option<AtomicDir>,
     /// The stores that were opened.
     stores: RefCell<Vec<Store>>,
 }
@@ -174,7 +174,7 @@ impl<'a> Session<'a> {
 
     /// From now on jobs use nothing that an interrupted command had done and, with a store of their
     /// own, no finished pieces of earlier commands.
-    pub(crate) fn start_anew(&mut self, own_store: Option<TempDir>) {
+    pub(crate) fn start_anew(&mut self, own_store: Option<AtomicDir>) {
         (self.starts_anew, self.own_store) = (true, own_store);
     }
 
@@ -185,7 +185,7 @@ impl<'a> Session<'a> {
 
     /// The directory of the store in place of the user's, if there is one.
     pub(crate) fn own_store(&self) -> Option<&Path> {
-        self.own_store.as_ref().map(TempDir::path)
+        self.own_store.as_ref().map(AtomicDir::path)
     }
 
     /// Remembers an opened store.

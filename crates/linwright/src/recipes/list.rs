@@ -220,8 +220,8 @@ impl JobList {
         Ok(())
     }
 
-    /// The jobs, with references replaced by paths, all that they write below `folder`, and an output
-    /// of their name unless they give another.
+    /// The jobs, with references replaced by paths, all that they write below `folder`, and an
+    /// output of their name unless they give another.
     ///
     /// # Errors
     /// [`Failure`] naming the job and the option that is wrong.

@@ -2,7 +2,7 @@
 //! the jobs.
 
 use super::list;
-use crate::jobs::{Field, Kind, Verb};
+use crate::jobs::{Field, Kind, Verb, bound_text};
 use linwright_compress::recipe::VERSION;
 use serde_json::{Map, Value, json};
 use std::fmt::Write;
@@ -105,8 +105,11 @@ pub fn page() -> String {
 fn value_of(field: &Field) -> String {
     let one = match &field.kind {
         Kind::Flag => "`true`".to_owned(),
-        Kind::Integer { .. } => "whole number".to_owned(),
-        Kind::Number { .. } => "number".to_owned(),
+        Kind::Integer { max: u64::MAX, .. } => "whole number".to_owned(),
+        Kind::Integer { min, max } => format!("whole number from {min} to {max}"),
+        Kind::Number { min, max } => {
+            format!("number from {} to {}", bound_text(*min), bound_text(*max))
+        }
         Kind::Text if field.is_place() => "place below the directory of the run".to_owned(),
         Kind::Text if field.is_path => "path".to_owned(),
         Kind::Text => "text".to_owned(),

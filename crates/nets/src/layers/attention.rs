@@ -42,6 +42,10 @@ impl Layer for Attention {
             let found = format!("{} heads for {} channels", self.heads, input.channels);
             return Err(chain.refuse(found, "heads that divide the channels"));
         }
+        let output = self.output.then_some("output");
+        for role in ["query", "key", "value"].into_iter().chain(output) {
+            chain.weight(&format!("{}.{role}", self.name), [input.channels; 2]);
+        }
         let weights = input.places().saturating_mul(self.heads);
         Extent { channels: weights, ..input }.bounded(chain.label()).map(|_| input)
     }

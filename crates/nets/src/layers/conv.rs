@@ -44,6 +44,7 @@ impl Layer for Conv {
         let output = Windows { size: kernel, stride, padding }.over(input, chain.label())?;
         // The matrix of patches is larger than input and output.
         let patch = kernel.saturating_mul(kernel).saturating_mul(input.channels);
+        chain.weight(&self.name, [self.out, patch]);
         Extent { channels: patch, ..output }.bounded(chain.label())?;
         Extent { channels: self.out, ..output }.bounded(chain.label())
     }

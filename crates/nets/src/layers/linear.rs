@@ -28,6 +28,7 @@ impl Layer for Linear {
     }
 
     fn output(&self, input: Extent, chain: &mut Chain) -> Result<Extent, NetError> {
+        chain.weight(&self.name, [self.out, input.channels]);
         Extent { channels: self.out, ..input }.bounded(chain.label())
     }
 

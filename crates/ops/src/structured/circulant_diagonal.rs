@@ -47,6 +47,9 @@ use std::sync::{Arc, OnceLock};
 
 pub use super::circulant_parameters::CirculantParameterisation;
 
+/// Most diagonals; those beyond twice the features represent nothing more.
+const MAX_FACTORS: usize = 1 << 12;
+
 /// Initialisation of the factors.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Serialize, Deserialize)]
 #[serde(rename_all = "snake_case")]
@@ -482,8 +485,12 @@ impl<T: Scalar> Structured<T> for CirculantDiagonal<T> {
                 "it is square; the nearest possible shape is {side} to {side} features"
             )));
         }
-        if spec.factors == 0 {
-            return Err(refuse("0 factors, expected 1 diagonal or more".into()));
+        if !(1..=MAX_FACTORS).contains(&spec.factors) {
+            let factors = spec.factors;
+            return Err(refuse(match factors {
+                0 => "0 factors, expected 1 diagonal or more".into(),
+                _ => format!("{factors} factors, expected at most {MAX_FACTORS}"),
+            }));
         }
         let transform = Arc::new(CyclicTransform::new(shape.inp));
         let values = draw(spec.init, spec.factors, &transform, key);

@@ -1518,15 +1518,18 @@ def reproduce(
     directory: StrPath,
     *,
     output: StrPath,
+    reuse: bool = False,
     progress: Progress = None,
 ) -> Result:
     """Run the job of a directory again, and compare the files.
 
-    The same version of the program on the same instruction set gives the same bytes in all files but `measured.json`, which holds times and machine. The exit code is 1 if a file differs.
+    The same version of the program on the same instruction set gives the same bytes in all files but `measured.json`, which holds times and machine. Nothing that an earlier command had computed is used: no checkpoint, and no finished pieces. The exit code is 1 if a file differs.
 
     Args:
         directory: A directory that this program wrote: of a recipe, or of a model.
         output: Output directory.
+        reuse: Use finished pieces of the user's store, which are counted in the report. Without it
+            everything is computed again.
         progress: How to tell progress: a function of step, done and total, True for a bar, False for
             silence.
     """

@@ -4,7 +4,7 @@ use super::attribute_recall::{AttributeRecall, Relevance};
 use super::attribution::{ExampleOptions, Opened, Scorer, ScoringOptions};
 use super::named::Names;
 use super::outcome::{table, text};
-use super::{Failure, Job, Outcome, OutputPath, Session, outputs};
+use super::{Failure, Job, Outcome, OutputPath, Session, bounds, outputs};
 use linwright_attribute::{Method, Scored};
 use linwright_run::Monitor;
 use linwright_run::atomic::AtomicDir;
@@ -35,12 +35,13 @@ pub struct AttributeBest {
     #[schemars(extend("x-value" = "D", "examples" = ["relative:0.1"]))]
     pub damping: Option<String>,
     /// Examples of each query.
-    #[schemars(range(min = 1), extend("x-value" = "N"))]
+    #[schemars(range(min = 1, max = bounds::EXAMPLES), extend("x-value" = "N"))]
     pub count: usize,
     /// Field with a list of ids of relevant examples, which are a list, too.
     #[schemars(extend("x-value" = "NAME"))]
     pub relevant: Option<String>,
     /// Seed of the list of random examples.
+    #[schemars(range(min = 0, max = bounds::SEED))]
     pub seed: u64,
     /// Directory of the lists.
     #[schemars(extend("x-short" = "o", "x-required" = true))]

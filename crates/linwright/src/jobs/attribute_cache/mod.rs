@@ -4,7 +4,7 @@ mod run;
 
 use super::attribution::ExampleOptions;
 use super::named::Names;
-use super::{Division, Failure, Job, Outcome, OutputPath, Session};
+use super::{Division, Failure, Job, Outcome, OutputPath, Session, bounds};
 use linwright_attribute::{Element, Reduction, Target};
 use linwright_evaluate::Bos;
 use schemars::JsonSchema;
@@ -31,7 +31,7 @@ pub struct AttributeCache {
     #[serde(flatten)]
     pub files: ExampleOptions,
     /// Cut texts after N tokens [default: the positions of the model].
-    #[schemars(range(min = 2), extend("x-value" = "N"))]
+    #[schemars(range(min = 2, max = bounds::POSITIONS), extend("x-value" = "N"))]
     pub max_length: Option<usize>,
     /// Whether texts start with the beginning-of-sequence token; `auto` follows the tokenizer.
     #[schemars(with = "Names<Bos>")]
@@ -50,17 +50,19 @@ pub struct AttributeCache {
     #[schemars(with = "Names<Element>")]
     pub dtype: Element,
     /// Examples of a batch.
-    #[schemars(range(min = 1))]
+    #[schemars(range(min = 1, max = bounds::BATCH))]
     pub batch: usize,
     /// Examples of a file of the store, the most that a kill costs.
-    #[schemars(range(min = 1))]
+    #[schemars(range(min = 1, max = bounds::BATCH))]
     pub shard_rows: usize,
     /// Examples that learned compressors learn from, the first ones.
-    #[schemars(range(min = 4))]
+    #[schemars(range(min = 4, max = bounds::EXAMPLES))]
     pub learn_from: usize,
     /// Number of the checkpoint, which has random maps of its own.
+    #[schemars(range(min = 0, max = bounds::SEED))]
     pub checkpoint: u64,
     /// Seed of random maps.
+    #[schemars(range(min = 0, max = bounds::SEED))]
     pub seed: u64,
     /// Tell time, memory and disk, and write nothing.
     pub dry_run: bool,

@@ -6,7 +6,7 @@ mod run;
 
 use super::named::Names;
 use super::train_net::NetTrainingOptions;
-use super::{Division, Failure, ImageOptions, Job, Outcome, OutputPath, Session};
+use super::{Division, Failure, ImageOptions, Job, Outcome, OutputPath, Session, bounds};
 use linwright_attribute::Method;
 use schemars::JsonSchema;
 use serde::{Deserialize, Serialize};
@@ -29,10 +29,11 @@ pub struct AttributeLds {
     #[schemars(extend("x-value" = "D", "x-whole" = true, "x-many" = true, "examples" = ["0.1"]))]
     pub dampings: Vec<String>,
     /// Networks that are trained, each on another part.
-    #[schemars(range(min = 2))]
+    #[schemars(range(min = 2, max = bounds::REPEATS))]
     pub subsets: usize,
     /// Share of the examples in a part.
     #[schemars(extend("x-value" = "SHARE", "examples" = [0.25]))]
+    #[schemars(range(min = 0.0, max = 1.0))]
     pub share: f64,
     /// Leave-one-out instead: each part is all examples but one of these, such as `0-19`.
     #[schemars(extend("x-value" = "LIST", "x-conflicts" = ["subsets", "share"], "examples" = ["0-3"]))]
@@ -40,14 +41,16 @@ pub struct AttributeLds {
     /// Brittleness instead: for each query, each part is all examples but its best by a method, so
     /// many; which answers change, and which if as many random ones are left out?
     #[schemars(extend("x-value" = "N", "x-conflicts" = ["subsets", "share", "leave_out"], "examples" = [2]))]
+    #[schemars(inner(range(min = 0, max = bounds::EXAMPLES)))]
     pub remove: Vec<usize>,
     /// Trainings on each part, whose outcomes are averaged.
-    #[schemars(range(min = 1))]
+    #[schemars(range(min = 1, max = bounds::REPEATS))]
     pub repeats: usize,
     /// How the networks are trained.
     #[serde(flatten)]
     pub training: NetTrainingOptions,
     /// Seed of the parts, of the weights and of the order of examples.
+    #[schemars(range(min = 0, max = bounds::SEED))]
     pub seed: u64,
     /// Directory of the results; the same command continues there, and processes with --shard share
     /// it.

@@ -2,7 +2,7 @@
 
 use super::AttributeLds;
 use crate::jobs::training::{Forward, advised};
-use crate::jobs::{Failure, FailureKind, Session};
+use crate::jobs::{Failure, FailureKind, Session, room};
 use linwright_attribute::{Classified, Objective, Reduction, Target, values};
 use linwright_compress::recipe::Indices;
 use linwright_nets::{Labelled, Net, NetSpec, NetTraining, TrainingPlan};
@@ -72,6 +72,10 @@ impl Retraining<'_> {
             return Ok(chosen.iter().map(without).collect());
         }
         let size = ((count as f64 * self.job.share).round() as usize).clamp(1, count);
+        let subsets = self.job.subsets as u64;
+        let what = || format!("{subsets} subsets of {size} examples");
+        let factors = [subsets, size as u64, size_of::<usize>() as u64];
+        room::ensure(what, &factors, "give fewer --subsets or a smaller --share")?;
         let part = |index: usize| {
             let order = self.key().fold("part").fold_index(index as u64).stream();
             let order = { order }.permutation(count);

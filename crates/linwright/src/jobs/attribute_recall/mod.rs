@@ -5,7 +5,7 @@ mod relevance;
 use super::attribution::{ExampleOptions, Opened, Scorer, ScoringOptions};
 use super::named::Names;
 use super::outcome::{table, text};
-use super::{Failure, Job, Outcome, OutputPath, Session, outputs};
+use super::{Failure, Job, Outcome, OutputPath, Session, bounds, outputs};
 use linwright_attribute::Method;
 use linwright_report::number::grouped;
 use linwright_run::Monitor;
@@ -45,6 +45,7 @@ pub struct AttributeRecall {
     pub damping: Option<String>,
     /// Precision and recall among so many best examples.
     #[schemars(extend("x-value" = "K"))]
+    #[schemars(inner(range(min = 0, max = bounds::EXAMPLES)))]
     pub at: Vec<usize>,
     /// Also write the result as JSON to this file.
     #[schemars(extend("x-short" = "o"))]

@@ -5,7 +5,7 @@ mod pieces;
 mod run;
 
 use super::attribution::{ExampleOptions, ScoringOptions};
-use super::{Division, Failure, Job, Outcome, OutputPath, Session};
+use super::{Division, Failure, Job, Outcome, OutputPath, Session, bounds};
 use schemars::JsonSchema;
 use serde::{Deserialize, Serialize};
 use std::path::PathBuf;
@@ -24,7 +24,7 @@ pub struct AttributeScore {
     #[serde(flatten)]
     pub files: ExampleOptions,
     /// Show the N best and the N worst examples for each query.
-    #[schemars(range(min = 1), extend("x-value" = "N", "x-short" = "n"))]
+    #[schemars(range(min = 1, max = bounds::EXAMPLES), extend("x-value" = "N", "x-short" = "n"))]
     pub top: usize,
     /// Add the part of each layer in the scores of the best examples.
     pub by_layer: bool,

@@ -2,7 +2,7 @@
 
 use super::attribution::{beginning, damping_of, described, entry, shown_id};
 use super::outcome::{table, text};
-use super::{Failure, Job, Outcome, OutputPath, Session, outputs};
+use super::{Failure, Job, Outcome, OutputPath, Session, bounds, outputs};
 use linwright_attribute::{Attribution, Top, detection_area};
 use linwright_compress::recipe::Indices;
 use linwright_report::number::grouped;
@@ -31,7 +31,7 @@ pub struct AttributeSelf {
     #[schemars(extend("x-value" = "LIST", "examples" = ["0-1"]))]
     pub wrong: Option<String>,
     /// Show the N examples with most influence on themselves.
-    #[schemars(range(min = 1), extend("x-value" = "N", "x-short" = "n"))]
+    #[schemars(range(min = 1, max = bounds::EXAMPLES), extend("x-value" = "N", "x-short" = "n"))]
     pub top: usize,
     /// Also write the result as JSON to this file.
     #[schemars(extend("x-short" = "o"))]

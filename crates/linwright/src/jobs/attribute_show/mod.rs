@@ -3,7 +3,7 @@
 mod page;
 
 use super::attribution::{Data, ExampleOptions, Opened, Scorer, ScoringOptions, entry};
-use super::{Failure, Job, Outcome, OutputPath, Session, outputs};
+use super::{Failure, Job, Outcome, OutputPath, Session, bounds, outputs};
 use linwright_attribute::Method;
 use linwright_report::html;
 use linwright_run::Monitor;
@@ -29,7 +29,7 @@ pub struct AttributeShow {
     #[serde(flatten)]
     pub files: ExampleOptions,
     /// Show the N best and the N worst examples for each query.
-    #[schemars(range(min = 1), extend("x-value" = "N", "x-short" = "n"))]
+    #[schemars(range(min = 1, max = bounds::EXAMPLES), extend("x-value" = "N", "x-short" = "n"))]
     pub top: usize,
     /// Write an HTML page with coloured texts.
     #[schemars(extend("x-value" = "FILE"))]

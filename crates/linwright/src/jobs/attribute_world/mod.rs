@@ -1,7 +1,7 @@
 //! Documents of the little world, and questions whose answers some of them state.
 
 use super::outcome::{table, text};
-use super::{Failure, Job, Outcome, OutputPath, Session, outputs};
+use super::{Failure, Job, Outcome, OutputPath, Session, bounds, outputs, room};
 use linwright_data::world::{FactQuestion, World, WorldSettings};
 use linwright_report::number::grouped;
 use linwright_run::Monitor;
@@ -12,19 +12,24 @@ use serde::{Deserialize, Serialize};
 use serde_json::{Value, json};
 use std::collections::{BTreeMap, BTreeSet};
 
+/// Bytes of a story with its place in a list, at least.
+const STORY_BYTES: u64 = 256;
+
 /// Documents and questions of the little world.
 #[derive(Clone, Debug, PartialEq, Serialize, Deserialize, JsonSchema)]
 #[serde(default)]
 pub struct AttributeWorld {
     /// Seed of the world; `pocket` was trained on that of 1.
+    #[schemars(range(min = 0, max = bounds::SEED))]
     pub seed: u64,
     /// Stories of the world; `pocket` has read 25,000.
+    #[schemars(range(min = 0, max = bounds::EXAMPLES))]
     pub stories: usize,
     /// Write the first N documents [default: all].
-    #[schemars(range(min = 1), extend("x-value" = "N"))]
+    #[schemars(range(min = 1, max = bounds::EXAMPLES), extend("x-value" = "N"))]
     pub documents: Option<usize>,
     /// Questions of each band of frequency.
-    #[schemars(range(min = 1))]
+    #[schemars(range(min = 1, max = bounds::EXAMPLES))]
     pub questions: usize,
     /// Directory of documents.jsonl and questions.jsonl.
     #[schemars(extend("x-short" = "o", "x-required" = true))]
@@ -56,6 +61,8 @@ impl Job for AttributeWorld {
 
     fn run(&self, session: &mut Session<'_>) -> Result<Outcome, Failure> {
         outputs::directory(&self.output, self.force, &[], session)?;
+        let what = || format!("a world of {} stories", self.stories);
+        room::ensure(what, &[self.stories as u64, STORY_BYTES], "give fewer --stories")?;
         session.step("generating texts");
         let (seed, stories) = (self.seed, self.stories);
         let world = World::new(WorldSettings { seed, stories, ..WorldSettings::default() });

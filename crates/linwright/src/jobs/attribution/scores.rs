@@ -5,7 +5,7 @@ use super::origin::Opened;
 use super::subject::Work;
 use super::{damping_of, tell};
 use crate::jobs::named::Names;
-use crate::jobs::{Failure, Session};
+use crate::jobs::{Failure, Session, bounds, room};
 use linwright_attribute::{
     Attribution, Bm25, Comparison, Damping, Examples, Geometry, GradientStore, Kronecker, Method,
     Objective, Prepared, Target, Top, Trak, embeddings, gradients, moments,
@@ -41,6 +41,7 @@ pub struct ScoringOptions {
     pub checkpoints: Vec<PathBuf>,
     /// Weights of the checkpoints, the store's first, such as learning rates [default: 1 each].
     #[schemars(extend("x-value" = "W", "x-requires" = ["checkpoints"], "examples" = [1.0]))]
+    #[schemars(inner(range(min = -bounds::SCALE, max = bounds::SCALE)))]
     pub weights: Vec<f64>,
     /// The model, if it was moved since it was cached.
     #[schemars(extend("x-value" = "DIR"))]
@@ -430,6 +431,10 @@ impl Work for OfQueries<'_, '_> {
         examples: &dyn Examples<N::Input>,
     ) -> Result<Mat<f32>, Failure> {
         let (map, batch) = (self.store.map(network)?, self.store.manifest().batch);
+        let (count, size) = (examples.count() as u64, map.size() as u64);
+        let what = || format!("{count} gradients of queries, {size} numbers each");
+        let hint = "give fewer queries, or cache with a smaller --compress";
+        room::ensure(what, &[count, size, size_of::<f32>() as u64], hint)?;
         let mut rows = Vec::with_capacity(examples.count() * map.size());
         for start in (0..examples.count()).step_by(batch) {
             if self.session.interrupted() {

@@ -1,7 +1,7 @@
 //! Inputs of the networks: generated, or from features, images or texts.
 
 use super::CollapseDepth;
-use crate::jobs::{Failure, ImageOptions};
+use crate::jobs::{Failure, ImageOptions, room};
 use linwright_collapse::FeatureFile;
 use linwright_collapse::depth::DepthData;
 use linwright_compress::study::labelled;
@@ -27,6 +27,13 @@ pub(super) fn data(job: &CollapseDepth, key: RngKey) -> Result<DepthData, Failur
     if !job.texts.is_empty() {
         return of_texts(job, tokens, key.fold("texts"));
     }
+    let numbers = [job.classes, job.per_class, tokens, job.width].map(|n| n as u64);
+    let what = || {
+        let [classes, per_class, tokens, width] = numbers;
+        format!("{classes} classes of {per_class} examples of {tokens} x {width} numbers")
+    };
+    let hint = "give fewer --classes, --per-class, --tokens or a smaller --width";
+    room::ensure(what, &[&numbers[..], &[size_of::<f64>() as u64]].concat(), hint)?;
     let sizes = (job.classes, job.per_class);
     Ok(DepthData::generated(sizes, (job.width, tokens), job.noise, key.fold("data")))
 }

@@ -4,7 +4,7 @@ mod inputs;
 mod run;
 
 use super::named::Names;
-use super::{Division, Failure, Job, Outcome, OutputPath, Session};
+use super::{Division, Failure, Job, Outcome, OutputPath, Session, bounds};
 use linwright_collapse::depth::{Architecture, Norming, StrengthRule};
 use linwright_collapse::optimum::Fit;
 use schemars::JsonSchema;
@@ -21,18 +21,21 @@ pub struct CollapseDepth {
     pub architecture: Architecture,
     /// Depths: blocks, and the head.
     #[schemars(extend("x-value" = "L"))]
+    #[schemars(inner(range(min = 0, max = bounds::DEPTH)))]
     pub depths: Vec<usize>,
     /// Networks of each depth, with different random parameters.
-    #[schemars(range(min = 1))]
+    #[schemars(range(min = 1, max = bounds::REPEATS))]
     pub seeds: u64,
     /// Penalty S/2 |p|² of all parameters.
     #[schemars(extend("x-value" = "S", "x-hyphen" = true))]
+    #[schemars(range(min = 0.0, max = bounds::SCALE))]
     pub strength: f64,
     /// How the penalty depends on depth.
     #[schemars(with = "Names<StrengthRule>")]
     pub strength_rule: StrengthRule,
     /// Penalty of the head, at all depths [default: that of the blocks].
     #[schemars(extend("x-value" = "S", "x-hyphen" = true))]
+    #[schemars(range(min = 0.0, max = bounds::SCALE))]
     pub head_strength: Option<f64>,
     /// Penalise no biases.
     pub free_biases: bool,
@@ -44,15 +47,17 @@ pub struct CollapseDepth {
     pub norming: Norming,
     /// Length of normalised features [default: the root of the width].
     #[schemars(extend("x-value" = "R", "x-hyphen" = true))]
+    #[schemars(range(min = 0.0, max = bounds::SCALE))]
     pub norm: Option<f64>,
     /// Width between two maps [default: the width].
-    #[schemars(range(min = 1))]
+    #[schemars(range(min = 1, max = bounds::FEATURES))]
     pub hidden: Option<usize>,
     /// Updates of each network, with all examples.
-    #[schemars(range(min = 1))]
+    #[schemars(range(min = 1, max = bounds::STEPS))]
     pub steps: u64,
     /// Step size of Adam, which falls along a cosine to a fiftieth.
     #[schemars(extend("x-hyphen" = true))]
+    #[schemars(range(min = 0.0, max = bounds::RATE))]
     pub rate: f64,
     /// Safetensors with `features` and `labels` as inputs, instead of generated ones.
     #[schemars(extend("x-value" = "FILE", "x-path" = true))]
@@ -75,21 +80,23 @@ pub struct CollapseDepth {
     #[schemars(extend("x-conflicts" = ["features", "images", "classes", "noise"]))]
     pub texts: Vec<PathBuf>,
     /// Generated classes, of normal centres.
-    #[schemars(range(min = 2), extend("x-value" = "K"))]
+    #[schemars(range(min = 2, max = bounds::CLASSES), extend("x-value" = "K"))]
     pub classes: usize,
     /// Generated or drawn examples of each class.
-    #[schemars(range(min = 1), extend("x-value" = "N"))]
+    #[schemars(range(min = 1, max = bounds::EXAMPLES), extend("x-value" = "N"))]
     pub per_class: usize,
     /// Width of generated inputs and of words, and so of the networks.
-    #[schemars(range(min = 2), extend("x-value" = "D"))]
+    #[schemars(range(min = 2, max = bounds::FEATURES), extend("x-value" = "D"))]
     pub width: usize,
     /// Deviation of generated examples from their centre.
     #[schemars(extend("x-hyphen" = true))]
+    #[schemars(range(min = 0.0, max = bounds::SCALE))]
     pub noise: f64,
     /// Tokens of an example, for transformers; of images equal parts [default: 6].
-    #[schemars(range(min = 1), extend("x-value" = "T"))]
+    #[schemars(range(min = 1, max = bounds::POSITIONS), extend("x-value" = "T"))]
     pub tokens: Option<usize>,
     /// Seed of data and parameters.
+    #[schemars(range(min = 0, max = bounds::SEED))]
     pub seed: u64,
     /// Also write the result as JSON to this file, which `linwright report` renders; with --shard a
     /// directory of trained networks for `linwright merge`.

@@ -3,7 +3,7 @@
 use super::named::Names;
 use super::outcome::table;
 use super::training::Forward;
-use super::{Failure, Job, Outcome, Session};
+use super::{Failure, Job, Outcome, Session, bounds};
 use linwright_collapse::optimum::{Fit, Gufm, Problem, minimise};
 use linwright_collapse::report;
 use linwright_run::Monitor;
@@ -17,24 +17,28 @@ use serde_json::json;
 #[serde(default)]
 pub struct CollapseGufm {
     /// Number of classes.
-    #[schemars(range(min = 2), extend("x-value" = "K"))]
+    #[schemars(range(min = 2, max = bounds::CLASSES), extend("x-value" = "K"))]
     pub classes: usize,
     /// Penalty L/2 |W|² of the head.
     #[schemars(extend("x-value" = "L", "x-hyphen" = true))]
+    #[schemars(range(min = 0.0, max = bounds::SCALE))]
     pub strength: f64,
     /// Length of features [default: the root of --dimension, as of LayerNorm, or 1].
     #[schemars(extend("x-value" = "R", "x-hyphen" = true))]
+    #[schemars(range(min = 0.0, max = bounds::SCALE))]
     pub norm: Option<f64>,
     /// Number of features.
-    #[schemars(range(min = 1), extend("x-value" = "D"))]
+    #[schemars(range(min = 1, max = bounds::FEATURES), extend("x-value" = "D"))]
     pub dimension: Option<usize>,
     /// Loss of the logits.
     #[schemars(with = "Names<Fit>")]
     pub loss: Fit,
     /// Check by minimisation from this many random starts.
     #[schemars(extend("x-value" = "STARTS"))]
+    #[schemars(range(min = 0, max = bounds::REPEATS))]
     pub check: usize,
     /// Seed of the starts.
+    #[schemars(range(min = 0, max = bounds::SEED))]
     pub seed: u64,
 }
 

@@ -4,7 +4,7 @@ mod contexts;
 mod run;
 
 use super::collapse::CollapseOptions;
-use super::{Failure, Job, Outcome, OutputPath, Session};
+use super::{Failure, Job, Outcome, OutputPath, Session, bounds};
 use schemars::JsonSchema;
 use serde::{Deserialize, Serialize};
 use std::path::PathBuf;
@@ -28,16 +28,16 @@ pub struct CollapseLm {
     /// head reads is always measured.
     pub layers: Option<String>,
     /// Tokens of a window: contexts begin at its start.
-    #[schemars(range(min = 2))]
+    #[schemars(range(min = 2, max = bounds::POSITIONS))]
     pub window: usize,
     /// Use at most this many tokens of the text.
-    #[schemars(range(min = 2), extend("x-value" = "N"))]
+    #[schemars(range(min = 2, max = bounds::TOKENS), extend("x-value" = "N"))]
     pub num_tokens: Option<usize>,
     /// Leave out tokens that come next less often.
-    #[schemars(range(min = 1), extend("x-value" = "N"))]
+    #[schemars(range(min = 1, max = bounds::TOKENS), extend("x-value" = "N"))]
     pub min_count: u64,
     /// Leave out tokens that come next more often.
-    #[schemars(range(min = 1), extend("x-value" = "N"))]
+    #[schemars(range(min = 1, max = bounds::TOKENS), extend("x-value" = "N"))]
     pub max_count: Option<u64>,
     /// Also keep the scatter within classes, d x d for each layer, for nc1_pinv.
     pub scatter: bool,

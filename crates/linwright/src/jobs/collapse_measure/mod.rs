@@ -3,7 +3,7 @@
 mod run;
 
 use super::collapse::CollapseOptions;
-use super::{Failure, Job, Outcome, OutputPath, Session};
+use super::{Failure, Job, Outcome, OutputPath, Session, bounds};
 use schemars::JsonSchema;
 use serde::{Deserialize, Serialize};
 use std::path::PathBuf;
@@ -20,7 +20,7 @@ pub struct CollapseMeasure {
     #[schemars(extend("x-value" = "FILE", "x-path" = true, "x-conflicts" = ["net"]))]
     pub head: Option<PathBuf>,
     /// Number of classes [default: rows of the head, or one more than the largest label].
-    #[schemars(range(min = 2), extend("x-value" = "K", "x-conflicts" = ["net"]))]
+    #[schemars(range(min = 2, max = bounds::CLASSES), extend("x-value" = "K", "x-conflicts" = ["net"]))]
     pub classes: Option<usize>,
     /// Means of these sums, of other rows too, instead of those of the features alone; without
     /// --features only what sums give.

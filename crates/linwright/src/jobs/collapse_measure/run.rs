@@ -57,7 +57,7 @@ fn of_features(
     let sums = match &job.sums {
         Some(path) => read_sums(path, (file.classes, file.features()))?,
         None => {
-            let mut sums = ClassSums::new(file.classes, file.features(), keep(job));
+            let mut sums = ClassSums::checked(file.classes, file.features(), keep(job))?;
             sums.add_all(&file, session)?;
             sums
         }

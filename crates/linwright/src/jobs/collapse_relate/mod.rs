@@ -2,7 +2,7 @@
 
 mod run;
 
-use super::{Failure, Job, Outcome, OutputPath, Session};
+use super::{Failure, Job, Outcome, OutputPath, Session, bounds};
 use schemars::JsonSchema;
 use serde::{Deserialize, Serialize};
 use std::path::PathBuf;
@@ -24,9 +24,10 @@ pub struct CollapseRelate {
     #[schemars(extend("x-value" = "NAME"))]
     pub metric: String,
     /// Random orders of layers, and resamples of layers.
-    #[schemars(range(min = 1), extend("x-value" = "N"))]
+    #[schemars(range(min = 1, max = bounds::DRAWS), extend("x-value" = "N"))]
     pub draws: usize,
     /// Seed of the draws.
+    #[schemars(range(min = 0, max = bounds::SEED))]
     pub seed: u64,
     /// Also write the result as JSON to this file, which `linwright report` renders.
     #[schemars(extend("x-short" = "o"))]

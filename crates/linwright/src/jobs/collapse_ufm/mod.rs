@@ -4,7 +4,7 @@ use super::collapse::head_of;
 use super::named::Names;
 use super::outcome::{table, text};
 use super::training::Forward;
-use super::{Failure, Job, Outcome, Session};
+use super::{Failure, Job, Outcome, Session, bounds};
 use linwright_collapse::optimum::{
     Comparison, Fit, NumericOptimum, Problem, Ufm, UfmOptimum, minimise,
 };
@@ -22,16 +22,18 @@ use std::path::PathBuf;
 #[serde(default)]
 pub struct CollapseUfm {
     /// Number of classes.
-    #[schemars(range(min = 2), extend("x-value" = "K"))]
+    #[schemars(range(min = 2, max = bounds::CLASSES), extend("x-value" = "K"))]
     pub classes: usize,
     /// Samples of each class [default: the mean of --features, or 1].
-    #[schemars(range(min = 1), extend("x-value" = "N"))]
+    #[schemars(range(min = 1, max = bounds::EXAMPLES), extend("x-value" = "N"))]
     pub per_class: Option<u64>,
     /// Penalty L/2 |W|² of the head.
     #[schemars(extend("x-value" = "L", "x-hyphen" = true))]
+    #[schemars(range(min = 0.0, max = bounds::SCALE))]
     pub head_strength: f64,
     /// Penalty L/2 |H|² of the features of all samples.
     #[schemars(extend("x-value" = "L", "x-hyphen" = true))]
+    #[schemars(range(min = 0.0, max = bounds::SCALE))]
     pub feature_strength: f64,
     /// Loss: squared errors with a bias that is not penalised lead to a simplex, without one to an
     /// orthogonal frame.
@@ -42,11 +44,13 @@ pub struct CollapseUfm {
     pub features: Option<PathBuf>,
     /// Check by minimisation from this many random starts.
     #[schemars(extend("x-value" = "STARTS"))]
+    #[schemars(range(min = 0, max = bounds::REPEATS))]
     pub check: usize,
     /// Features of the check [default: K].
-    #[schemars(range(min = 1), extend("x-value" = "D", "x-requires" = ["check"]))]
+    #[schemars(range(min = 1, max = bounds::FEATURES), extend("x-value" = "D", "x-requires" = ["check"]))]
     pub dimension: Option<usize>,
     /// Seed of the starts.
+    #[schemars(range(min = 0, max = bounds::SEED))]
     pub seed: u64,
 }
 
@@ -94,7 +98,7 @@ impl Job for CollapseUfm {
         let optimum = ufm.optimum()?;
         let comparison = match &file {
             Some(file) => {
-                let mut sums = ClassSums::new(file.classes, file.features(), Keep::Traces);
+                let mut sums = ClassSums::checked(file.classes, file.features(), Keep::Traces)?;
                 sums.add_all(file, session)?;
                 let head = head_of(file).ok_or_else(|| {
                     Failure::usage("--features: the file has no head")

@@ -8,7 +8,9 @@ use super::calibration::{self, CalibrationOptions};
 use super::compress::{LayerRoles, StoredDType};
 use super::measured::PROVENANCE;
 use super::named::{EditedForms, Names};
-use super::{Division, EvaluationOptions, Failure, Job, Outcome, OutputPath, SavedForm, Session};
+use super::{
+    Division, EvaluationOptions, Failure, Job, Outcome, OutputPath, SavedForm, Session, bounds,
+};
 use linwright_model::Role;
 pub use names::Compares;
 use schemars::JsonSchema;
@@ -25,6 +27,7 @@ pub struct Compare {
     pub model: String,
     /// Shares of parameters kept in the targeted layers.
     #[schemars(extend("x-value" = "SHARE"))]
+    #[schemars(inner(range(min = 0.0, max = 1.0)))]
     pub keep: Vec<f64>,
     /// What is compared; `all` adds the other kinds of operators, and those that are trained
     /// [default: closed forms, pruning, and operators that few iterations fit].
@@ -43,10 +46,11 @@ pub struct Compare {
     pub targets: Vec<Role>,
     /// Then train the replaced or pruned layers of every model, and nothing else, for this many
     /// steps of Adam, as `compress` does; random factors too. Rounded weights are not trained.
-    #[schemars(range(min = 1), extend("x-value" = "STEPS"))]
+    #[schemars(range(min = 1, max = bounds::STEPS), extend("x-value" = "STEPS"))]
     pub recover: Option<u64>,
     /// Largest step size of --recover [default: 0.001].
     #[schemars(extend("x-value" = "RATE", "x-requires" = ["recover"]))]
+    #[schemars(range(min = 0.0, max = bounds::RATE))]
     pub recover_rate: Option<f64>,
     /// Calibration text: a file, rows with a `text` field as for --text, or `pocket`; `task:NAME`,
     /// the documents of a task with their right answers, of its training split if --data or its
@@ -54,11 +58,13 @@ pub struct Compare {
     /// that the model writes itself. It should not overlap with the evaluation text, which is told.
     pub dataset: Option<String>,
     /// Largest number of calibration tokens.
+    #[schemars(range(min = 0, max = bounds::TOKENS))]
     pub num_tokens: usize,
     /// Length of a calibration window, in tokens.
-    #[schemars(range(min = 2))]
+    #[schemars(range(min = 2, max = bounds::POSITIONS))]
     pub seq_len: usize,
     /// Seed of random factors and initial parameters, and of calibration text that is drawn.
+    #[schemars(range(min = 0, max = bounds::SEED))]
     pub seed: u64,
     /// What models are scored on; the first ranks. Of each task the first 200 documents, unless
     /// --limit or --samples is given. With `pocket` its text and questions by default.

@@ -5,7 +5,7 @@ mod run;
 use crate::jobs::measured::PROVENANCE;
 use crate::jobs::{
     CutOptions, Division, EvaluationOptions, Failure, Job, Outcome, OutputPath, Session,
-    SlotOptions,
+    SlotOptions, bounds,
 };
 use schemars::JsonSchema;
 use serde::{Deserialize, Serialize};
@@ -38,6 +38,7 @@ pub struct Compose {
     /// Shuffle the items with this seed before they are split into validation and test [default:
     /// the order of the file].
     #[schemars(extend("x-value" = "SEED"))]
+    #[schemars(range(min = 0, max = bounds::SEED))]
     pub shuffle: Option<u64>,
     /// Directory of the run [default: runs/compose- and its fingerprint].
     #[schemars(extend("x-short" = "o"))]

@@ -14,6 +14,7 @@ use super::calibration::{self, CalibrationOptions};
 use super::named::{EditedForms, Names};
 use super::{
     Division, EvaluationOptions, Failure, Job, JobError, Outcome, OutputPath, SavedForm, Session,
+    bounds,
 };
 use linwright_compress::allocate::Allocator;
 use linwright_compress::intervention::Intervention;
@@ -47,6 +48,7 @@ pub struct Compress {
     /// Share of parameters kept in the targeted layers. A method may only have some sizes: the
     /// nearest is used, and --dry-run shows it; low rank never keeps more than this share.
     #[schemars(extend("x-conflicts" = ["rank", "rho", "energy", "rate", "marchenko_pastur"]))]
+    #[schemars(range(min = 0.0, max = 1.0))]
     pub keep: Option<f64>,
     /// Share of parameters kept in the targeted layers by whatever suits best: closed forms, kinds
     /// of operators and pruning are tried, the best with ranks also divided over the layers, and
@@ -56,6 +58,7 @@ pub struct Compress {
         "intervention", "shrinkage", "whitening", "alpha", "compat", "trained", "epochs", "plan",
         "heal", "offload"
     ]))]
+    #[schemars(range(min = 0.0, max = 1.0))]
     pub budget: Option<f64>,
     /// Text for the perplexity of --budget, as for --text, which is then the calibration text in
     /// place of --dataset.
@@ -65,16 +68,20 @@ pub struct Compress {
     pub eval: Option<String>,
     /// Rank of the factors, for methods that have one.
     #[schemars(extend("x-conflicts" = ["rho", "energy", "rate", "marchenko_pastur"]))]
+    #[schemars(range(min = 0, max = bounds::FEATURES))]
     pub rank: Option<usize>,
     /// Share of the full rank to keep.
     #[schemars(extend("x-value" = "SHARE"))]
     #[schemars(extend("x-conflicts" = ["energy", "rate", "marchenko_pastur"]))]
+    #[schemars(range(min = 0.0, max = 1.0))]
     pub rho: Option<f64>,
     /// Keep the smallest rank with this share of the sum of squared singular values of the weight.
     #[schemars(extend("x-value" = "SHARE", "x-conflicts" = ["rate", "marchenko_pastur"]))]
+    #[schemars(range(min = 0.0, max = 1.0))]
     pub energy: Option<f64>,
     /// Rate of reduction as in LASER, from 0 to 10: keep (10 - rate) / 10 of the full rank.
     #[schemars(extend("x-conflicts" = ["marchenko_pastur"]))]
+    #[schemars(range(min = 0.0, max = bounds::LASER_RATE))]
     pub rate: Option<f64>,
     /// Keep the rank above the Marchenko–Pastur edge of a random matrix.
     pub marchenko_pastur: bool,
@@ -85,7 +92,7 @@ pub struct Compress {
     pub allocate: Option<Allocator>,
     /// Ranks are multiples of this number where they are allocated [default: 8, or 1 if a layer has
     /// a side of at most 512].
-    #[schemars(range(min = 1))]
+    #[schemars(range(min = 1, max = bounds::FEATURES))]
     pub align: Option<usize>,
     /// Kind of cut (laser) [default: rank-reduction].
     #[schemars(with = "Option<Names<Intervention>>")]
@@ -108,7 +115,7 @@ pub struct Compress {
     /// dense).
     pub trained: bool,
     /// Epochs over the calibration samples, for trained methods.
-    #[schemars(range(min = 1))]
+    #[schemars(range(min = 1, max = bounds::EPOCHS))]
     pub epochs: u32,
     /// Layers to replace: `3`, `3,5`, `0-7` [default: all].
     pub layers: Option<String>,
@@ -138,10 +145,11 @@ pub struct Compress {
     /// Then train the replaced layers, and nothing else, for this many steps of Adam on the loss of
     /// the next token over the calibration text. Its validation windows choose the best step;
     /// without a lower loss there the training is thrown away.
-    #[schemars(range(min = 1), extend("x-value" = "STEPS"))]
+    #[schemars(range(min = 1, max = bounds::STEPS), extend("x-value" = "STEPS"))]
     pub recover: Option<u64>,
     /// Largest step size of --recover [default: 0.001].
     #[schemars(extend("x-value" = "RATE", "x-requires" = ["recover"]))]
+    #[schemars(range(min = 0.0, max = bounds::RATE))]
     pub recover_rate: Option<f64>,
     /// Calibration text: a file, rows with a `text` field as for --text, or `pocket`; `task:NAME`,
     /// the documents of a task with their right answers, of its training split if --data or its
@@ -150,11 +158,13 @@ pub struct Compress {
     /// laser and svd need none.
     pub dataset: Option<String>,
     /// Largest number of calibration tokens.
+    #[schemars(range(min = 0, max = bounds::TOKENS))]
     pub num_tokens: usize,
     /// Length of a calibration window, in tokens.
-    #[schemars(range(min = 2))]
+    #[schemars(range(min = 2, max = bounds::POSITIONS))]
     pub seq_len: usize,
     /// Seed of random initial parameters, and of calibration text that is drawn.
+    #[schemars(range(min = 0, max = bounds::SEED))]
     pub seed: u64,
     /// Keep weights, states and finished layers in files, with one layer in memory at a time
     /// [default: if the weights in f32 would take more than half of the memory].

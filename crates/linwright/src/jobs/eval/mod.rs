@@ -5,7 +5,7 @@ mod run;
 
 use crate::jobs::{
     ByteSize, Division, EvaluationOptions, Failure, Job, Outcome, OutputPath, PrecisionOptions,
-    Session,
+    Session, bounds,
 };
 pub(in crate::jobs) use run::{comparison_table, metric_table};
 use schemars::JsonSchema;
@@ -41,7 +41,7 @@ pub struct Eval {
     /// Also evaluate this model, as the dense baseline; same forms as MODEL.
     pub baseline: Option<String>,
     /// Fail with exit code 4 if the perplexity is above this.
-    #[schemars(range(min = 1.0), extend("examples" = [20.5]))]
+    #[schemars(range(min = 1.0, max = bounds::SCALE), extend("examples" = [20.5]))]
     pub max_ppl: Option<f64>,
     /// Also write the result as JSON to this file.
     #[schemars(extend("x-short" = "o"))]

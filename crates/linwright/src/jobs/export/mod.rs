@@ -3,7 +3,9 @@
 mod run;
 
 use crate::jobs::named::Names;
-use crate::jobs::{ByteSize, Failure, Job, Outcome, OutputPath, SavedForm, Session, StoredDType};
+use crate::jobs::{
+    ByteSize, Failure, Job, Outcome, OutputPath, SavedForm, Session, StoredDType, bounds,
+};
 use schemars::JsonSchema;
 use serde::{Deserialize, Serialize};
 use std::path::PathBuf;
@@ -31,10 +33,12 @@ pub struct Export {
     pub base: Option<String>,
     /// Largest rank of the adapter of a layer (lora).
     #[schemars(extend("x-requires" = ["base"]))]
+    #[schemars(range(min = 0, max = bounds::FEATURES))]
     pub rank: Option<usize>,
     /// Share of the squared singular values of each weight difference to keep, above 0, at most 1
     /// (lora).
     #[schemars(extend("x-requires" = ["base"]))]
+    #[schemars(range(min = 0.0, max = 1.0))]
     pub energy: Option<f64>,
     /// Name of the original model, `owner/name`, for the model card.
     #[schemars(extend("x-value" = "NAME"))]

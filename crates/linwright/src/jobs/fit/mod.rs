@@ -4,7 +4,7 @@ mod read;
 mod write;
 
 use super::outcome::{table, text};
-use super::{Failure, Job, JobError, Outcome, OutputPath, Session, outputs};
+use super::{Failure, Job, JobError, Outcome, OutputPath, Session, bounds, outputs};
 use linwright_compress::fit::{Family, FamilyFit, FamilyFits, FitOptions, Target, fit_families};
 use linwright_ops::OpSpec;
 use linwright_report::Block;
@@ -46,14 +46,16 @@ pub struct Fit {
     pub operator: Vec<String>,
     /// Shares of the parameters of a dense matrix [default: 0.125,0.25,0.5,0.75].
     #[schemars(extend("x-value" = "SHARE"))]
+    #[schemars(inner(range(min = 0.0, max = 1.0)))]
     pub keep: Vec<f64>,
     /// Starts of fits that have no closed form; the best is kept.
     #[schemars(range(min = 1, max = 10_000))]
     pub starts: u32,
     /// Largest number of iterations of a start.
-    #[schemars(range(min = 1))]
+    #[schemars(range(min = 1, max = bounds::STEPS))]
     pub iterations: u32,
     /// Seed of random starts.
+    #[schemars(range(min = 0, max = bounds::SEED))]
     pub seed: u64,
     /// Output directory: the operators, the errors, and a report.
     #[schemars(extend("x-short" = "o"))]

@@ -2,7 +2,7 @@
 
 use super::flow_train::{data_file, worst};
 use super::outcome::table;
-use super::{Failure, Job, Outcome, OutputPath, Session, outputs};
+use super::{Failure, Job, Outcome, OutputPath, Session, bounds, outputs, room};
 use linwright_flow::{Flow, FlowExamples, FlowScores, MixNorms, OpenedFlow, score_flow};
 use linwright_report::Block;
 use linwright_report::number::grouped;
@@ -15,6 +15,8 @@ use serde::{Deserialize, Serialize};
 use serde_json::json;
 use std::path::{Path, PathBuf};
 
+/// Bytes of the index and the density of an example.
+const EXAMPLE_BYTES: u64 = 12;
 /// Points of a density, if no number is given.
 const POINTS: usize = 10_000;
 
@@ -30,12 +32,13 @@ pub struct FlowEval {
     pub data: String,
     /// Use only the first N examples; of points that are drawn, N of them [default: all, 10,000
     /// points].
-    #[schemars(range(min = 1), extend("x-short" = "L"))]
+    #[schemars(range(min = 1, max = bounds::EXAMPLES), extend("x-short" = "L"))]
     pub limit: Option<usize>,
     /// Draws of the noise of dequantisation, of which the standard error is that of the bits.
     #[schemars(range(min = 1, max = 10_000))]
     pub draws: usize,
     /// Seed of the noise, and of points that are drawn.
+    #[schemars(range(min = 0, max = bounds::SEED))]
     pub seed: u64,
     /// Also write the result as JSON to this file.
     #[schemars(extend("x-short" = "o"))]
@@ -84,6 +87,8 @@ impl Job for FlowEval {
         let all = examples.count().unwrap_or(POINTS.max(self.limit.unwrap_or(0)));
         let most = if examples.count().is_some() { all } else { self.limit.unwrap_or(POINTS) };
         let count = all.min(most).min(self.limit.unwrap_or(most)).min(u32::MAX as usize);
+        let what = || format!("the densities of {count} examples");
+        room::ensure(what, &[count as u64, EXAMPLE_BYTES], "give a smaller --limit")?;
         let indices: Vec<u32> = (0..count as u32).collect();
         session.step("evaluating");
         let key = RngKey::new(self.seed).fold("flow-eval");

@@ -3,7 +3,7 @@
 mod run;
 
 use super::flow_train::data_file;
-use super::{Failure, Job, Outcome, OutputPath, Session, StatePath};
+use super::{Failure, Job, Outcome, OutputPath, Session, StatePath, bounds};
 use schemars::JsonSchema;
 use serde::{Deserialize, Serialize};
 use std::path::PathBuf;
@@ -24,18 +24,19 @@ pub struct FlowMatch {
     #[schemars(range(min = 1, max = 16384))]
     pub hidden: usize,
     /// Square hidden layers between the first and the last.
-    #[schemars(range(max = 256))]
+    #[schemars(range(min = 0, max = 256))]
     pub depth: usize,
     /// Number of updates.
-    #[schemars(range(min = 1))]
+    #[schemars(range(min = 1, max = bounds::STEPS))]
     pub steps: u64,
     /// Pairs of a batch.
-    #[schemars(range(min = 1))]
+    #[schemars(range(min = 1, max = bounds::BATCH))]
     pub batch: usize,
     /// Pairs of noise and data that are drawn once.
     #[schemars(range(min = 2, max = 16_777_216))]
     pub pairs: u32,
     /// Largest learning rate of Adam; it falls to a hundredth along a cosine.
+    #[schemars(range(min = 0.0, max = bounds::RATE))]
     pub rate: f64,
     /// Points whose density is measured, and samples of the picture.
     #[schemars(range(min = 1, max = 1_000_000), extend("x-short" = "n"))]
@@ -47,6 +48,7 @@ pub struct FlowMatch {
     #[schemars(extend("x-short" = "o", "x-required" = true))]
     pub output: OutputPath,
     /// Seed of initial weights, pairs and their order.
+    #[schemars(range(min = 0, max = bounds::SEED))]
     pub seed: u64,
     /// Training checkpoint, which stays when the network is written [default: in the user's store,
     /// until then].

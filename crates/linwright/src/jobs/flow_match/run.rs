@@ -4,7 +4,7 @@ use super::FlowMatch;
 use crate::jobs::outcome::{table, text};
 use crate::jobs::saving::beside_new;
 use crate::jobs::training::{Forward, Resumable, advised};
-use crate::jobs::{Failure, Outcome, Session, outputs};
+use crate::jobs::{Failure, Outcome, Session, outputs, room};
 use crate::lm::{lines, pretty};
 use linwright_flow::{
     Extent, FlowExamples, FlowSpec, MixSpec, Values, VelocitySpec, picture, velocity_examples,
@@ -70,6 +70,21 @@ pub(super) fn run(job: &FlowMatch, session: &mut Session<'_>) -> Result<Outcome,
     resumable.run(session, |checkpoint, session| prepared.train(checkpoint, session))
 }
 
+impl FlowMatch {
+    /// Refuses pairs or fresh points for which there is no memory: a pair is a point with a time
+    /// and a velocity, fresh points pass through the network together.
+    fn check_memory(&self, dimensions: usize) -> Result<(), Failure> {
+        let of_number = size_of::<f32>() as u64;
+        let pair = 2 * dimensions as u64 + 1;
+        let what = || format!("{} pairs of {dimensions} numbers", self.pairs);
+        room::ensure(what, &[self.pairs.into(), pair, of_number], "give fewer --pairs")?;
+        let widest = dimensions.max(self.hidden) as u64;
+        let what = || format!("{} fresh points, {widest} wide", self.count);
+        let hint = "give a smaller --count or --hidden";
+        room::ensure(what, &[self.count as u64, 2 * widest, of_number], hint)
+    }
+}
+
 /// A network to be trained, with its pairs.
 struct Prepared<'a> {
     job: &'a FlowMatch,
@@ -85,9 +100,10 @@ impl<'a> Prepared<'a> {
     fn new(job: &'a FlowMatch, operator: Option<OpSpec>) -> Result<Self, Failure> {
         let key = RngKey::new(job.seed).fold("flow-match");
         let examples = FlowExamples::open(&job.data, None)?;
+        let dimensions = examples.extent().channels;
+        job.check_memory(dimensions)?;
         let training = velocity_examples(&examples, job.pairs, key.fold("training"))?;
         let held_out = velocity_examples(&examples, HELD_OUT, key.fold("held out"))?;
-        let dimensions = examples.extent().channels;
         let spec = VelocitySpec { dimensions, hidden: job.hidden, layers: job.depth, operator };
         let net = Net::random(&spec.net(), key.fold("weights"))?;
         let settings = TrainSettings {

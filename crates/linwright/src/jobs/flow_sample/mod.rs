@@ -3,7 +3,7 @@
 use super::flow_eval::opened_for;
 use super::flow_train::data_file;
 use super::outcome::text;
-use super::{Failure, Job, Outcome, OutputPath, Session, outputs};
+use super::{Failure, Job, Outcome, OutputPath, Session, bounds, outputs};
 use linwright_files::NpzArray;
 use linwright_flow::{Flow, OpenedFlow, SOFTWARE, picture};
 use linwright_run::Monitor;
@@ -30,12 +30,14 @@ pub struct FlowSample {
     #[schemars(range(min = 1, max = 1_000_000), extend("x-short" = "n"))]
     pub count: u64,
     /// Factor of the standard deviations of latents; zero gives the most likely latents.
+    #[schemars(range(min = 0.0, max = bounds::SCALE))]
     pub temperature: f64,
     /// The path from the first to the second example of these data, instead of samples.
     #[schemars(extend("x-value" = "FILE|moons|checkerboard|circles"))]
     #[schemars(extend("x-conflicts" = ["temperature"]))]
     pub between: Option<String>,
     /// Seed of random numbers.
+    #[schemars(range(min = 0, max = bounds::SEED))]
     pub seed: u64,
     /// Picture, in PNG: images beside each other, or a scatter of points in the plane.
     #[schemars(extend("x-short" = "o", "x-value" = "FILE"))]

@@ -5,7 +5,7 @@ mod run;
 pub(super) use run::worst;
 
 use super::named::Names;
-use super::{Failure, Job, Outcome, OutputPath, Session, StatePath};
+use super::{Failure, Job, Outcome, OutputPath, Session, StatePath, bounds};
 use linwright_flow::{FlowExamples, SqueezeOrder};
 use linwright_train::OptimizerKind;
 use schemars::JsonSchema;
@@ -35,6 +35,7 @@ pub struct FlowTrain {
     #[schemars(extend("x-short" = "o", "x-required" = true))]
     pub output: OutputPath,
     /// Seed of initial numbers, of the division of the data, of their order and their noise.
+    #[schemars(range(min = 0, max = bounds::SEED))]
     pub seed: u64,
     /// Training checkpoint, which stays when the flow is written [default: in the user's store,
     /// until then].
@@ -50,7 +51,7 @@ pub struct FlowTrain {
 #[serde(default)]
 pub struct FlowSetOptions {
     /// Use only the first N examples.
-    #[schemars(range(min = 2), extend("x-short" = "L"))]
+    #[schemars(range(min = 2, max = bounds::EXAMPLES), extend("x-short" = "L"))]
     pub limit: Option<usize>,
     /// Resize images by area to this height and width, such as `16,16` [default: sides of 8, 16, 24
     /// and 32 stay, others become the next of 8, 16 and 32 below].
@@ -59,6 +60,7 @@ pub struct FlowSetOptions {
     /// Share of the examples that is held out, at least one, for the curve and the choice of the
     /// best step [default: 0.1].
     #[schemars(extend("x-value" = "SHARE"))]
+    #[schemars(range(min = 0.0, max = 1.0))]
     pub held_out_share: Option<f64>,
 }
 
@@ -81,7 +83,7 @@ pub struct FlowNetworkOptions {
     pub depth: Option<usize>,
     /// Hidden channels of the network of each coupling; 0 for a linear flow, without couplings
     /// [default: 64].
-    #[schemars(range(max = 16384))]
+    #[schemars(range(min = 0, max = 16384))]
     pub hidden: Option<usize>,
     /// Order of the channels behind a squeeze: channel by channel as Glow has it, or place by place
     /// as RealNVP does. A circulant couples channels by the distance of their indices.
@@ -109,29 +111,33 @@ impl Default for FlowNetworkOptions {
 #[serde(default)]
 pub struct FlowTrainingOptions {
     /// Number of updates.
-    #[schemars(range(min = 1))]
+    #[schemars(range(min = 1, max = bounds::STEPS))]
     pub steps: u64,
     /// Examples of a batch [default: 64 images, 256 points].
-    #[schemars(range(min = 1))]
+    #[schemars(range(min = 1, max = bounds::BATCH))]
     pub batch: Option<usize>,
     /// How moments of the gradient become an update.
     #[schemars(with = "Names<OptimizerKind>")]
     pub optimizer: OptimizerKind,
     /// Largest learning rate; it falls to a hundredth along a cosine [default: 0.001 of images,
     /// 0.005 of points].
+    #[schemars(range(min = 0.0, max = bounds::RATE))]
     pub rate: Option<f64>,
     /// Updates during which the rate rises [default: a tenth of all, at most 500].
+    #[schemars(range(min = 0, max = bounds::STEPS))]
     pub warmup: Option<u64>,
     /// Largest norm of a gradient; longer ones are shortened [default: 10].
+    #[schemars(range(min = 0.0, max = bounds::SCALE))]
     pub clip: Option<f64>,
     /// Validate and keep moving averages of the numbers, with this decay a step, such as 0.999.
+    #[schemars(range(min = 0.0, max = 1.0))]
     pub average: Option<f64>,
     /// Updates between two points of the curve, with the held-out bits, and between checkpoints
     /// [default: a tenth of all, and at least as many as held-out examples fill batches].
-    #[schemars(range(min = 1))]
+    #[schemars(range(min = 1, max = bounds::STEPS))]
     pub validate_every: Option<u64>,
     /// Stop after this many points of the curve without fewer bits.
-    #[schemars(range(min = 1))]
+    #[schemars(range(min = 1, max = bounds::STEPS))]
     pub patience: Option<u64>,
     /// Keep the last step, not the one with the fewest held-out bits.
     pub last: bool,

@@ -4,13 +4,12 @@ use super::{FlowNetworkOptions, FlowSetOptions, FlowTrain, FlowTrainingOptions};
 use crate::jobs::outcome::text;
 use crate::jobs::saving::beside_new;
 use crate::jobs::training::{Forward, Resumable, advised};
-use crate::jobs::{Failure, FailureKind, JobError, Outcome, Session, outputs};
+use crate::jobs::{Failure, JobError, Outcome, Session, outputs, room};
 use crate::lm::{lines, pretty};
 use linwright_flow::{
     Flow, FlowExamples, FlowPlan, FlowSpec, FlowTraining, MixNorms, MixSpec, SavedFlow,
 };
-use linwright_report::number::{bytes, grouped, seconds as duration};
-use linwright_run::memory::available_bytes;
+use linwright_report::number::{grouped, seconds as duration};
 use linwright_run::{Fingerprint, Monitor, shown};
 use linwright_tensor::RngKey;
 use linwright_train::{
@@ -162,8 +161,10 @@ impl<'a> Prepared<'a> {
         let examples = FlowExamples::open(&job.data, size(job.sets.resize.as_deref())?)?;
         job.sets.check(&examples)?;
         let spec = job.network.spec(&examples)?;
+        let numbers = spec.least_numbers();
+        let what = || format!("training a flow of {} numbers", grouped(numbers));
+        room::ensure(what, &[PARAMETER_BYTES, numbers], "choose a smaller --hidden or --depth")?;
         let flow = Flow::random(&spec, key.fold("numbers"))?;
-        check_memory(flow.parameters())?;
         let (training, held_out) = divided(job, &examples, key)?;
         let batch = job.training.batch.unwrap_or(if spec.is_image() { 64 } else { 256 });
         let plan = FlowPlan { training, held_out, batch, key };
@@ -322,19 +323,4 @@ fn divided(
     order.sort_unstable();
     held_out.sort_unstable();
     Ok((order, held_out))
-}
-
-/// Refuses a flow that this machine has no memory to train.
-fn check_memory(parameters: u64) -> Result<(), Failure> {
-    let needed = PARAMETER_BYTES.saturating_mul(parameters);
-    let Some(available) = available_bytes().filter(|available| *available < needed) else {
-        return Ok(());
-    };
-    let message = format!(
-        "training {} parameters takes at least {} of memory, {} are available",
-        grouped(parameters),
-        bytes(needed),
-        bytes(available)
-    );
-    Err(Failure::new(FailureKind::Resources, message).hint("choose a smaller --hidden or --depth"))
 }

@@ -1,7 +1,7 @@
 //! Time of energies and forces by a molecular potential.
 
 use super::outcome::{table, text};
-use super::{Failure, Job, Outcome, Session};
+use super::{Failure, Job, Outcome, Session, bounds};
 use linwright_measure::timing::MedianRange;
 use linwright_molecule::tensornet::TensorNetConfig;
 use linwright_molecule::{
@@ -39,10 +39,10 @@ pub struct MoleculeBench {
     /// Compute in double precision, without tables of radial filters.
     pub exact: bool,
     /// Time only the first N structures.
-    #[schemars(range(min = 1), extend("x-short" = "L"))]
+    #[schemars(range(min = 1, max = bounds::EXAMPLES), extend("x-short" = "L"))]
     pub limit: usize,
     /// Timed evaluations of each structure, after two that are not.
-    #[schemars(range(min = 1))]
+    #[schemars(range(min = 1, max = bounds::REPEATS))]
     pub repeats: usize,
 }
 

@@ -5,7 +5,7 @@ mod recovery;
 mod run;
 
 use super::named::Names;
-use super::{Failure, Job, MethodName, Outcome, OutputPath, Session};
+use super::{Failure, Job, MethodName, Outcome, OutputPath, Session, bounds};
 use plan::SlotMethods;
 use schemars::JsonSchema;
 use serde::{Deserialize, Serialize};
@@ -30,14 +30,16 @@ pub struct MoleculeCompress {
     /// Share of parameters kept in the targeted layers. A method may only have some sizes: the
     /// nearest is used, and --dry-run shows it; low rank never keeps more than this share.
     #[schemars(extend("x-conflicts" = ["rank"]))]
+    #[schemars(range(min = 0.0, max = 1.0))]
     pub keep: Option<f64>,
     /// Rank of the factors, for methods that have one.
+    #[schemars(range(min = 0, max = bounds::FEATURES))]
     pub rank: Option<usize>,
     /// Train the replacement from a random start instead of computing it in closed form (low_rank,
     /// dense).
     pub trained: bool,
     /// Epochs over the calibration samples, for trained methods.
-    #[schemars(range(min = 1))]
+    #[schemars(range(min = 1, max = bounds::EPOCHS))]
     pub epochs: u32,
     /// Interaction layers to replace: `1`, `0,2`, `0-1` [default: all].
     pub layers: Option<String>,
@@ -56,14 +58,15 @@ pub struct MoleculeCompress {
     #[schemars(extend("x-value" = "FILE", "x-path" = true))]
     pub data: Option<PathBuf>,
     /// Largest number of structures to fit to, drawn with the seed.
-    #[schemars(range(min = 2))]
+    #[schemars(range(min = 2, max = bounds::EXAMPLES))]
     pub num_structures: usize,
     /// Train all parameters of the potential afterwards for this many steps on the energies and
     /// forces of --data, of which a twentieth is held out to choose the best step.
-    #[schemars(range(min = 1), extend("x-value" = "STEPS"))]
+    #[schemars(range(min = 1, max = bounds::STEPS), extend("x-value" = "STEPS"))]
     pub recover: Option<u64>,
     /// Largest step size of --recover [default: 0.0003].
     #[schemars(extend("x-value" = "RATE", "x-requires" = ["recover"]))]
+    #[schemars(range(min = 0.0, max = bounds::RATE))]
     pub recover_rate: Option<f64>,
     /// Structures with forces, and energies if there are, on which the potential is evaluated
     /// before and after.
@@ -79,6 +82,7 @@ pub struct MoleculeCompress {
     #[schemars(extend("x-value" = "NAME"))]
     pub forces_key: Option<String>,
     /// Seed of random initial parameters, and of the structures that are drawn.
+    #[schemars(range(min = 0, max = bounds::SEED))]
     pub seed: u64,
     /// Output directory.
     #[schemars(extend("x-short" = "o", "x-required" = true))]

@@ -5,7 +5,7 @@ mod summary;
 use super::potential::{
     check_structure, is_structures, no_structures, open_ensemble, potential_of, units_of,
 };
-use super::{Failure, Job, Outcome, OutputPath, Session, outputs};
+use super::{Failure, Job, Outcome, OutputPath, Session, bounds, outputs};
 use linwright_molecule::tensornet::Property;
 use linwright_molecule::{
     Ensemble, LabelKeys, Potential, Prediction, PredictionErrors, PriorChoices, Structure, Units,
@@ -49,7 +49,7 @@ pub struct MoleculeEval {
     /// Compute the prior `Coulomb` as torchmd-net does, ten times too large with angstroms.
     pub compat: bool,
     /// Evaluate only the first N structures.
-    #[schemars(range(min = 1), extend("x-short" = "L"))]
+    #[schemars(range(min = 1, max = bounds::EXAMPLES), extend("x-short" = "L"))]
     pub limit: Option<usize>,
     /// Write the structures with predicted energies, forces and stress, or other properties, to
     /// this file.

@@ -3,7 +3,7 @@
 mod run;
 
 use crate::jobs::named::Names;
-use crate::jobs::{Failure, Job, Outcome, OutputPath, Session};
+use crate::jobs::{Failure, Job, Outcome, OutputPath, Session, bounds};
 use schemars::JsonSchema;
 use serde::{Deserialize, Serialize};
 use std::path::PathBuf;
@@ -46,10 +46,11 @@ pub struct MoleculeMd {
     #[schemars(extend("x-positional" = true))]
     pub structure: String,
     /// Number of time steps, from the first one on; more of them continue a finished simulation.
-    #[schemars(range(min = 1))]
+    #[schemars(range(min = 1, max = bounds::STEPS))]
     pub steps: u64,
     /// Time step in femtoseconds.
     #[schemars(extend("x-value" = "FS", "examples" = [0.25]))]
+    #[schemars(range(min = 0.0, max = bounds::SCALE))]
     pub timestep: f64,
     /// What is kept constant: the energy, or the temperature by Langevin dynamics.
     #[schemars(with = "Names<MdEnsemble>")]
@@ -58,14 +59,17 @@ pub struct MoleculeMd {
     /// Velocities are those of the structure's column `momenta` if it has one, unless NVE is given
     /// a temperature [default: 300].
     #[schemars(extend("x-value" = "K"))]
+    #[schemars(range(min = 0.0, max = bounds::SCALE))]
     pub temperature: Option<f64>,
     /// Friction of Langevin dynamics in inverse femtoseconds [default: 0.01].
     #[schemars(extend("x-value" = "PER_FS"))]
+    #[schemars(range(min = 0.0, max = bounds::SCALE))]
     pub friction: Option<f64>,
     /// Steps between two frames.
-    #[schemars(range(min = 1))]
+    #[schemars(range(min = 1, max = bounds::STEPS))]
     pub every: u64,
     /// Seed of velocities and random forces.
+    #[schemars(range(min = 0, max = bounds::SEED))]
     pub seed: u64,
     /// Units of the structure, such as `kcal/mol,A` [default: those of the model].
     #[schemars(extend("x-value" = "ENERGY,LENGTH", "x-whole" = true))]

@@ -5,7 +5,7 @@ use super::outcome::{table, text};
 use super::potential::{
     check_structure, is_structures, moving_potential, no_structures, open_ensemble, units_of,
 };
-use super::{Failure, FailureKind, Job, JobError, Outcome, OutputPath, Session, outputs};
+use super::{Failure, FailureKind, Job, JobError, Outcome, OutputPath, Session, bounds, outputs};
 use linwright_molecule::relaxation::{Minimiser, RelaxationPlan, Relaxed, relax};
 use linwright_molecule::{
     Ensemble, LabelKeys, MoleculeError, Potential, PriorChoices, Structure, Units, XyzReader,
@@ -41,9 +41,10 @@ pub struct MoleculeRelax {
     pub optimizer: Minimiser,
     /// Largest force on an atom at the end, in eV/A.
     #[schemars(extend("x-value" = "FORCE"))]
+    #[schemars(range(min = 0.0, max = bounds::SCALE))]
     pub fmax: f64,
     /// Largest number of steps of a structure.
-    #[schemars(range(min = 1))]
+    #[schemars(range(min = 1, max = bounds::STEPS))]
     pub steps: u64,
     /// Relax the periodic cell too, until the virial for each atom is at most --fmax in eV.
     pub cell: bool,
@@ -53,7 +54,7 @@ pub struct MoleculeRelax {
     /// Compute in double precision, without tables of radial filters.
     pub exact: bool,
     /// Relax only the first N structures.
-    #[schemars(range(min = 1), extend("x-short" = "L"))]
+    #[schemars(range(min = 1, max = bounds::EXAMPLES), extend("x-short" = "L"))]
     pub limit: Option<usize>,
     /// Write the relaxed structures, with energy, forces and stress, to this file.
     #[schemars(extend("x-short" = "o", "x-required" = true))]

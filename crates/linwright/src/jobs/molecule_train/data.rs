@@ -124,9 +124,9 @@ fn division(
     let held = own.or_else(|| plan.validation.clone()).unwrap_or(Held::Share(VALIDATION_SHARE));
     let validation = held.of(count);
     let tested = plan.tested.as_ref().map_or(0, |tested| tested.of(count));
-    let left = count.checked_sub(validation + tested).filter(|left| *left > 0);
+    let left = count.checked_sub(validation.saturating_add(tested)).filter(|left| *left > 0);
     let left = left.ok_or_else(|| {
-        let (data, out) = (job.data.display(), validation + tested);
+        let (data, out) = (job.data.display(), validation.saturating_add(tested));
         Failure::usage(format!(
             "{data}: {count} structures, of which {out} would be held out; none is left to train on"
         ))

@@ -6,7 +6,7 @@ mod report;
 mod run;
 
 use super::named::Names;
-use super::{Failure, Job, Outcome, OutputPath, Session, StatePath};
+use super::{Failure, Job, Outcome, OutputPath, Session, StatePath, bounds};
 use schemars::JsonSchema;
 use serde::{Deserialize, Serialize};
 use std::path::PathBuf;
@@ -44,6 +44,7 @@ pub struct MoleculeTrain {
     pub output: OutputPath,
     /// Seed of initial weights, of the division of the data and of the order of structures
     /// [default: 1, or that of --config].
+    #[schemars(range(min = 0, max = bounds::SEED))]
     pub seed: Option<u64>,
     /// Training checkpoint, which stays when the potential is written [default: in the user's
     /// store, until then].
@@ -97,12 +98,13 @@ pub struct NetworkOptions {
     #[schemars(range(min = 2, max = 16384))]
     pub channels: Option<usize>,
     /// Interaction layers [default: 2].
-    #[schemars(range(max = 16384))]
+    #[schemars(range(min = 0, max = 16384))]
     pub layers: Option<usize>,
     /// Radial functions [default: 32].
     #[schemars(range(min = 2, max = 16384))]
     pub radial: Option<usize>,
     /// Distance from which atoms do not interact, in the unit of the structures [default: 5].
+    #[schemars(range(min = 0.0, max = bounds::SCALE))]
     pub cutoff: Option<f64>,
 }
 
@@ -114,15 +116,20 @@ pub struct LossOptions {
     #[schemars(with = "Option<Names<LossName>>")]
     pub loss: Option<LossName>,
     /// Error where Huber's function becomes a line [default: 1].
+    #[schemars(range(min = 0.0, max = bounds::SCALE))]
     pub huber_delta: Option<f64>,
     /// Weight of the loss of energies [default: 0.005].
+    #[schemars(range(min = 0.0, max = bounds::SCALE))]
     pub energy_weight: Option<f64>,
     /// Weight of the loss of components of forces [default: 0.5].
+    #[schemars(range(min = 0.0, max = bounds::SCALE))]
     pub force_weight: Option<f64>,
     /// Share of a batch in a moving average of the energy loss, as torchmd-net's `ema_alpha_y`: it
     /// scales the gradient, so it multiplies the weight [default: 1].
+    #[schemars(range(min = 0.0, max = 1.0))]
     pub energy_ema: Option<f64>,
     /// The same of forces, `ema_alpha_neg_dy` [default: 1].
+    #[schemars(range(min = 0.0, max = 1.0))]
     pub force_ema: Option<f64>,
 }
 
@@ -134,31 +141,36 @@ pub struct StepOptions {
     #[schemars(range(min = 1, max = 1_000_000), extend("x-conflicts" = ["steps"]))]
     pub epochs: Option<u64>,
     /// Number of updates, instead of epochs.
-    #[schemars(range(min = 1))]
+    #[schemars(range(min = 1, max = bounds::STEPS))]
     pub steps: Option<u64>,
     /// Structures of a batch [default: 8].
-    #[schemars(range(min = 1))]
+    #[schemars(range(min = 1, max = bounds::BATCH))]
     pub batch: Option<usize>,
     /// Largest learning rate of AdamW [default: 0.001].
+    #[schemars(range(min = 0.0, max = bounds::RATE))]
     pub rate: Option<f64>,
     /// Decoupled weight decay of the weights [default: 0].
+    #[schemars(range(min = 0.0, max = bounds::RATE))]
     pub weight_decay: Option<f64>,
     /// Updates during which the rate rises [default: a twentieth of all, at most 500].
+    #[schemars(range(min = 0, max = bounds::STEPS))]
     pub warmup: Option<u64>,
     /// How the rate falls then: along a cosine to a hundredth, or by a factor of 0.8 when 25
     /// validations bring nothing [default: cosine; with --config as torchmd-net, plateau].
     #[schemars(with = "Option<Names<ScheduleKind>>")]
     pub schedule: Option<ScheduleKind>,
     /// Largest norm of a gradient; longer ones are shortened [default: 40].
+    #[schemars(range(min = 0.0, max = bounds::SCALE))]
     pub clip: Option<f64>,
     /// Stop after this many validations without a lower loss.
-    #[schemars(range(min = 1))]
+    #[schemars(range(min = 1, max = bounds::STEPS))]
     pub patience: Option<u64>,
     /// Validate and keep moving averages of the weights, with this decay a step, such as 0.999.
+    #[schemars(range(min = 0.0, max = 1.0))]
     pub average: Option<f64>,
     /// Updates between two points of the curve, with the validation loss, and between checkpoints
     /// [default: an epoch].
-    #[schemars(range(min = 1))]
+    #[schemars(range(min = 1, max = bounds::STEPS))]
     pub validate_every: Option<u64>,
     /// Keep the last step, not the one with the lowest validation loss.
     pub last: bool,

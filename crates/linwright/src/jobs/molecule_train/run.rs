@@ -7,7 +7,7 @@ use super::{MoleculeTrain, ReferenceKind};
 use crate::jobs::outcome::text;
 use crate::jobs::saving::beside_new;
 use crate::jobs::training::{Forward, Resumable, advised};
-use crate::jobs::{Failure, FailureKind, Outcome, Session, outputs};
+use crate::jobs::{Failure, Outcome, Session, outputs, room};
 use crate::lm::{lines, pretty};
 use linwright_files::writer::WriteError;
 use linwright_files::{DirWriter, FileError, SINGLE};
@@ -16,10 +16,9 @@ use linwright_molecule::training::{References, TensorNetTraining, TrainingPlan, 
 use linwright_molecule::{
     Checkpoint, MoleculeModel, PredictionErrors, Prior, PriorChoices, Structure, Wanted, symbol,
 };
-use linwright_report::number::{bytes, grouped, seconds as duration};
+use linwright_report::number::{grouped, seconds as duration};
 use linwright_report::{Block, Document, html, markdown};
 use linwright_run::atomic::AtomicDir;
-use linwright_run::memory::available_bytes;
 use linwright_run::{Fingerprint, Monitor};
 use linwright_tensor::RngKey;
 use linwright_train::{Checkpoint as Kept, Outcome as Trained, TrainSettings, train};
@@ -90,7 +89,9 @@ impl<'a> Prepared<'a> {
             );
         }
         let elements = elements(&sets.all().collect::<Vec<_>>());
-        check_memory(plan.architecture.parameters())?;
+        let numbers = plan.architecture.parameters();
+        let what = || format!("training {} parameters", grouped(numbers));
+        room::ensure(what, &[PARAMETER_BYTES, numbers], "choose fewer --channels or --layers")?;
         let settings = plan.settings(job, sets.training.len());
         Ok(Self { job, plan, sets, references, elements, settings })
     }
@@ -323,19 +324,4 @@ fn measure(
         errors.add(one, &found.map_err(|error| error.of_structure(index))?);
     }
     Ok(errors)
-}
-
-/// Refuses a network that this machine has no memory to train.
-fn check_memory(parameters: u64) -> Result<(), Failure> {
-    let needed = PARAMETER_BYTES.saturating_mul(parameters);
-    let Some(available) = available_bytes().filter(|available| *available < needed) else {
-        return Ok(());
-    };
-    let message = format!(
-        "training {} parameters takes at least {} of memory, {} are available",
-        grouped(parameters),
-        bytes(needed),
-        bytes(available)
-    );
-    Err(Failure::new(FailureKind::Resources, message).hint("choose fewer --channels or --layers"))
 }

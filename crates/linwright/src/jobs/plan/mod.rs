@@ -6,7 +6,7 @@ pub(in crate::jobs) use run::spectra;
 
 use super::compress::LayerRoles;
 use super::named::Names;
-use super::{Failure, Job, Outcome, OutputPath, Session, StatePath};
+use super::{Failure, Job, Outcome, OutputPath, Session, StatePath, bounds};
 use linwright_compress::allocate::Allocator;
 use linwright_model::Role;
 use schemars::JsonSchema;
@@ -23,13 +23,14 @@ pub struct PlanSizes {
     pub model: String,
     /// Shares of parameters kept in these layers, a plan for each.
     #[schemars(extend("x-value" = "SHARE"))]
+    #[schemars(inner(range(min = 0.0, max = 1.0)))]
     pub keep: Vec<f64>,
     /// How the parameters are divided over the layers: by their singular values, or the same share
     /// for each.
     #[schemars(with = "Names<PlanAllocators>")]
     pub allocate: Allocator,
     /// Ranks are multiples of this number [default: 8, or 1 if a layer has a side of at most 512].
-    #[schemars(range(min = 1))]
+    #[schemars(range(min = 1, max = bounds::FEATURES))]
     pub align: Option<usize>,
     /// Method that the plans name: one with ranks.
     #[schemars(with = "Names<RankedMethods>")]

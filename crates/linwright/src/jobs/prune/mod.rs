@@ -5,7 +5,7 @@ use super::layers::parse_layers;
 use super::named::{EditedForms, NameList, Names};
 use super::{
     Compress, EvaluationOptions, Failure, Job, JobError, Name, Outcome, OutputPath, SavedForm,
-    Session, flag_of,
+    Session, bounds, flag_of,
 };
 use linwright_compress::prune::{Criterion, LayerOrder, PruneSpec};
 use schemars::JsonSchema;
@@ -26,27 +26,32 @@ pub struct Prune {
     pub method: Option<MethodName>,
     /// Share of parameters kept in the linear layers of the selected transformer layers; never
     /// more, and --dry-run shows it.
+    #[schemars(range(min = 0.0, max = 1.0))]
     pub keep: Option<f64>,
     /// Widths are multiples of this number [default: 8, or 1 if a width is at most 512].
-    #[schemars(range(min = 1))]
+    #[schemars(range(min = 1, max = bounds::FEATURES))]
     pub align: Option<usize>,
     /// Layers to prune: `3`, `3,5`, `0-7` [default: all].
     pub layers: Option<String>,
     /// Share of key-value heads that is kept, with their query heads (width) [default: that of the
     /// parameters, rounded down].
     #[schemars(extend("x-value" = "SHARE"))]
+    #[schemars(range(min = 0.0, max = 1.0))]
     pub heads: Option<f64>,
     /// Pull of refitted weights to the original ones, as a share of the mean second moment of a
     /// feature (width, slicegpt, modegpt) [default: 0.01; modegpt 0.0001].
+    #[schemars(range(min = 0.0, max = bounds::SCALE))]
     pub ridge: Option<f64>,
     /// Temperature of the division over layers by their influence; 0 gives each layer the same
     /// share (modegpt) [default: 0.3].
+    #[schemars(range(min = 0.0, max = bounds::SCALE))]
     pub temperature: Option<f64>,
     /// Importance of a head or channel: by the loss to first or second order, by magnitude, or at
     /// random (llm_pruner) [default: param_first].
     #[schemars(with = "Option<Names<Criterion>>")]
     pub criterion: Option<Criterion>,
     /// Share of channels that leaves, as LLM-Pruner counts, instead of --keep (llm_pruner).
+    #[schemars(range(min = 0.0, max = 1.0))]
     pub ratio: Option<f64>,
     /// Layers that lose heads (llm_pruner) [default: all].
     pub attention_layers: Option<String>,
@@ -55,16 +60,20 @@ pub struct Prune {
     /// Rank heads and channels of all layers together; layers differ then (llm_pruner).
     pub global: bool,
     /// Steps, each with new gradients (llm_pruner) [default: 1].
+    #[schemars(range(min = 0, max = bounds::STEPS))]
     pub steps: Option<usize>,
     /// Examples of the calibration text for gradients (llm_pruner) [default: 10].
+    #[schemars(range(min = 0, max = bounds::EXAMPLES))]
     pub examples: Option<usize>,
     /// Tokens of an example (llm_pruner) [default: 64].
+    #[schemars(range(min = 0, max = bounds::POSITIONS))]
     pub example_tokens: Option<usize>,
     /// Count query heads for key-value heads as in the released code (llm_pruner).
     pub compat: bool,
     /// Refit output projections, with this pull to the original weights, such as 0.01
     /// (llm_pruner); width always does.
     #[schemars(extend("x-value" = "RIDGE"))]
+    #[schemars(range(min = 0.0, max = bounds::SCALE))]
     pub refit: Option<f64>,
     /// Leave layers as they are narrowed, without a refit to the original outputs (slicegpt,
     /// modegpt).
@@ -76,15 +85,17 @@ pub struct Prune {
     /// Calibration text, as for `compress`.
     pub dataset: Option<String>,
     /// Largest number of calibration tokens.
+    #[schemars(range(min = 0, max = bounds::TOKENS))]
     pub num_tokens: usize,
     /// Length of a calibration window, in tokens.
-    #[schemars(range(min = 2))]
+    #[schemars(range(min = 2, max = bounds::POSITIONS))]
     pub seq_len: usize,
     /// Seed of random choices, and of calibration text that is drawn.
+    #[schemars(range(min = 0, max = bounds::SEED))]
     pub seed: u64,
     /// Then train the pruned layers, and nothing else, for this many steps of Adam, as `compress`
     /// does.
-    #[schemars(range(min = 1), extend("x-value" = "STEPS"))]
+    #[schemars(range(min = 1, max = bounds::STEPS), extend("x-value" = "STEPS"))]
     pub recover: Option<u64>,
     /// Evaluation before and after, if any task is given; `bos` applies to calibration documents
     /// as well.

@@ -6,11 +6,11 @@ use crate::jobs::inputs::{InputHash, check_unchanged};
 use crate::jobs::outcome::{table, text};
 use crate::jobs::{Failure, Outcome, Session, outputs, recipe_of};
 use crate::recipes::{Recipe, RunSettings, is_reference, run_recipe, verb_named};
+use linwright_run::atomic::AtomicDir;
 use linwright_run::{Monitor, input, shown, shown_reason};
 use serde::Deserialize;
 use serde_json::{Map, Value, json};
 use std::path::Path;
-use tempfile::TempDir;
 
 /// File of a directory that says how it was made.
 const RECORD: &str = "reproduce.json";
@@ -52,11 +52,11 @@ pub(super) fn run(job: &Reproduce, session: &mut Session<'_>) -> Result<Outcome,
     outcome(job, &compared, session.pieces_found())
 }
 
-/// A store for this command alone, on the disk that must have room for the output anyway.
-fn store_beside(output: &Path) -> Result<TempDir, Failure> {
-    let beside = output.parent().filter(|beside| beside.is_dir()).unwrap_or_else(|| Path::new("."));
-    let made = tempfile::Builder::new().prefix(".linwright-pieces-").tempdir_in(beside);
-    made.map_err(|error| Failure::io(&format!("a folder in {}", beside.display()), &error))
+/// A store for this command alone, on the disk that must have room for the output anyway. It is
+/// never committed; if the command is killed, the next one with this output removes it.
+fn store_beside(output: &Path) -> Result<AtomicDir, Failure> {
+    let name = output.file_name().unwrap_or_default().to_string_lossy();
+    Ok(AtomicDir::create(&output.with_file_name(format!("{name}.pieces")), false)?)
 }
 
 /// Runs what a record says.

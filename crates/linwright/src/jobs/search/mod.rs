@@ -8,7 +8,8 @@ use super::compress::StoredDType;
 use super::measured::PROVENANCE;
 use super::named::{EditedForms, Names};
 use super::{
-    Division, EvaluationOptions, Failure, Job, Outcome, OutputPath, SavedForm, Session, SlotOptions,
+    Division, EvaluationOptions, Failure, Job, Outcome, OutputPath, SavedForm, Session,
+    SlotOptions, bounds,
 };
 use linwright_compress::search::{MAX_GROWTH, Splits};
 use schemars::JsonSchema;
@@ -29,21 +30,26 @@ pub struct Search {
     /// Index of the first linear layer to visit, counted from zero over all layers; 28 in the
     /// published code [default: 0].
     #[schemars(extend("x-value" = "INDEX"))]
+    #[schemars(range(min = 0, max = bounds::DEPTH))]
     pub start: Option<usize>,
     /// Ranks to try [default: 1, and tenths of the rank at which factors are as large as the
     /// weight].
     #[schemars(extend("x-value" = "R"))]
+    #[schemars(inner(range(min = 0, max = bounds::FEATURES)))]
     pub ranks: Vec<usize>,
     /// Loss of accuracy that is allowed, as a share of the documents (tasks).
     #[schemars(extend("x-hyphen" = true))]
+    #[schemars(range(min = -1.0, max = 1.0))]
     pub delta: f64,
     /// Metric of the task: one that is 1 or 0 for each document [default: acc_norm, else acc].
     pub metric: Option<String>,
     /// Seed of the order of the documents, as of Python's `random.Random`; the first fifth of them
     /// selects, the others test (tasks).
     #[schemars(extend("x-value" = "SEED"))]
+    #[schemars(range(min = 0, max = bounds::SEED))]
     pub shuffle: u64,
     /// Growth of the perplexity that is allowed from one linear layer to the next (--text).
+    #[schemars(range(min = 0.0, max = bounds::SCALE))]
     pub growth: f64,
     /// As the published code: visit linear layers from 28 on, and lose the last test document.
     pub compat: bool,
@@ -54,11 +60,13 @@ pub struct Search {
     /// told.
     pub dataset: Option<String>,
     /// Largest number of calibration tokens.
+    #[schemars(range(min = 0, max = bounds::TOKENS))]
     pub num_tokens: usize,
     /// Length of a calibration window, in tokens.
-    #[schemars(range(min = 2))]
+    #[schemars(range(min = 2, max = bounds::POSITIONS))]
     pub seq_len: usize,
     /// Seed of calibration text that is drawn.
+    #[schemars(range(min = 0, max = bounds::SEED))]
     pub seed: u64,
     /// The task, or with --text the text, of which the first fifth of the rows selects, in windows
     /// of --window tokens.

@@ -3,7 +3,7 @@
 mod run;
 
 use super::named::Names;
-use super::{Failure, Job, Outcome, OutputPath, Session};
+use super::{Failure, Job, Outcome, OutputPath, Session, bounds};
 use linwright_measure::vendi::Diversity;
 use schemars::JsonSchema;
 use serde::{Deserialize, Serialize};
@@ -25,15 +25,19 @@ pub struct Select {
     pub site: Option<String>,
     /// Number of rows to select.
     #[schemars(extend("x-short" = "r", "x-value" = "R", "x-conflicts" = ["rho", "keep", "rate"]))]
+    #[schemars(range(min = 0, max = bounds::FEATURES))]
     pub rank: Option<usize>,
     /// Number of rows as a share of the smaller side of the matrix, rounded down.
     #[schemars(extend("x-value" = "SHARE", "x-hyphen" = true, "x-conflicts" = ["keep", "rate"]))]
+    #[schemars(range(min = 0.0, max = 1.0))]
     pub rho: Option<f64>,
     /// Number of rows such that two factors have this share of the parameters.
     #[schemars(extend("x-value" = "SHARE", "x-hyphen" = true, "x-conflicts" = ["rate"]))]
+    #[schemars(range(min = 0.0, max = 1.0))]
     pub keep: Option<f64>,
     /// Number of rows as in LASER: the share (10 - RATE) / 10 of the smaller side.
     #[schemars(extend("x-value" = "RATE", "x-hyphen" = true))]
+    #[schemars(range(min = 0.0, max = bounds::LASER_RATE))]
     pub rate: Option<f64>,
     /// Weight the score by quality, the mean of exp(-|x|²) over the rows, which prefers rows of
     /// small norm.

@@ -5,7 +5,7 @@ pub(crate) mod run;
 use crate::jobs::measured::PROVENANCE;
 use crate::jobs::{
     CutOptions, Division, EvaluationOptions, Failure, Job, Outcome, OutputPath, Session,
-    SlotOptions,
+    SlotOptions, bounds,
 };
 pub(crate) use run::left_nothing;
 pub(in crate::jobs) use run::{Items, Opened, grid};
@@ -35,6 +35,7 @@ pub struct Sweep {
     /// Shuffle the items with this seed before they are split into validation and test [default:
     /// the order of the file].
     #[schemars(extend("x-value" = "SEED"))]
+    #[schemars(range(min = 0, max = bounds::SEED))]
     pub shuffle: Option<u64>,
     /// Evaluate cells on all items, and test none: for the costs of all cells, not for the best.
     pub no_split: bool,

@@ -8,7 +8,7 @@ mod tokens;
 
 use crate::jobs::compress::StoredDType;
 use crate::jobs::named::Names;
-use crate::jobs::{Failure, Job, Outcome, OutputPath, Session, StatePath};
+use crate::jobs::{Failure, Job, Outcome, OutputPath, Session, StatePath, bounds};
 use linwright_files::TOKENIZER_FILES;
 use schemars::JsonSchema;
 use serde::{Deserialize, Serialize};
@@ -35,6 +35,7 @@ pub struct TrainLm {
     pub output: OutputPath,
     /// Seed of initial weights and batches, and of the held-out documents of a text or else of the
     /// generated world.
+    #[schemars(range(min = 0, max = bounds::SEED))]
     pub seed: Option<u64>,
     /// Epochs over the training text [default: 1].
     #[schemars(range(min = 1, max = 1_000_000), extend("x-conflicts" = ["steps"]))]
@@ -74,6 +75,7 @@ pub struct DocumentOptions {
     pub held_out: Option<PathBuf>,
     /// Share of all documents that is held out, at least one: the same ones whatever is trained on.
     #[schemars(extend("x-value" = "SHARE", "x-requires" = ["text"]))]
+    #[schemars(range(min = 0.0, max = 1.0))]
     pub held_out_share: f64,
 }
 
@@ -109,10 +111,10 @@ pub struct ModelOptions {
     #[schemars(range(min = 1, max = 2048), extend("x-requires" = ["text"]))]
     pub layers: usize,
     /// Attention heads [default: as many as give each 32 features, or 64 from --hidden 512].
-    #[schemars(range(min = 1), extend("x-requires" = ["text"]))]
+    #[schemars(range(min = 1, max = bounds::FEATURES), extend("x-requires" = ["text"]))]
     pub heads: Option<usize>,
     /// Heads of keys and values [default: as --heads].
-    #[schemars(range(min = 1), extend("x-requires" = ["text"]))]
+    #[schemars(range(min = 1, max = bounds::FEATURES), extend("x-requires" = ["text"]))]
     pub kv_heads: Option<usize>,
     /// Features inside an MLP [default: 8/3 of --hidden, rounded up to 16].
     #[schemars(range(min = 1, max = 1_048_576), extend("x-requires" = ["text"]))]
@@ -142,21 +144,23 @@ impl Default for ModelOptions {
 #[serde(default)]
 pub struct TrainingOptions {
     /// Number of updates [default: those of --epochs].
-    #[schemars(range(min = 1))]
+    #[schemars(range(min = 1, max = bounds::STEPS))]
     pub steps: Option<u64>,
     /// Largest number of tokens in a batch.
-    #[schemars(range(min = 2), extend("x-requires" = ["text"]))]
+    #[schemars(range(min = 2, max = bounds::TOKENS), extend("x-requires" = ["text"]))]
     pub batch_tokens: usize,
     /// Largest learning rate of AdamW; it falls to a hundredth along a cosine [default: 0.003, and
     /// above 256 --hidden features less in proportion].
     #[schemars(extend("x-requires" = ["text"]))]
+    #[schemars(range(min = 0.0, max = bounds::RATE))]
     pub rate: Option<f64>,
     /// Updates during which the rate rises [default: a twentieth of all, at most 200].
     #[schemars(extend("x-requires" = ["text"]))]
+    #[schemars(range(min = 0, max = bounds::STEPS))]
     pub warmup: Option<u64>,
     /// Updates between two points of the curve, with the held-out loss, and between checkpoints
     /// [default: a tenth of all].
-    #[schemars(range(min = 1), extend("x-requires" = ["text"]))]
+    #[schemars(range(min = 1, max = bounds::STEPS), extend("x-requires" = ["text"]))]
     pub validate_every: Option<u64>,
     /// Storage type of the weights.
     #[schemars(with = "Names<StoredDType>", extend("x-requires" = ["text"]))]

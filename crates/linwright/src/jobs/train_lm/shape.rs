@@ -1,11 +1,10 @@
 //! Shape of a new model, from its options.
 
 use super::{ModelOptions, TrainingOptions};
-use crate::jobs::{Failure, FailureKind, JobError};
+use crate::jobs::{Failure, JobError, room};
 use crate::lm::{Length, Shape};
 use linwright_model::TransformerConfig;
-use linwright_report::number::{bytes, grouped};
-use linwright_run::memory::available_bytes;
+use linwright_report::number::grouped;
 use linwright_train::Schedule;
 
 /// Features of a head, for models of less and of at least [`WIDE`] features.
@@ -102,17 +101,8 @@ pub(super) fn training_bytes(
 
 /// Refuses a model that this machine has no memory to train.
 pub(super) fn check_memory(config: &TransformerConfig, needed: u64) -> Result<(), Failure> {
-    let Some(available) = available_bytes().filter(|available| *available < needed) else {
-        return Ok(());
-    };
-    let message = format!(
-        "training {} parameters takes at least {} of memory, {} are available",
-        grouped(config.parameters()),
-        bytes(needed),
-        bytes(available)
-    );
-    Err(Failure::new(FailureKind::Resources, message)
-        .hint("give a smaller --hidden, --layers, --vocab or --batch-tokens"))
+    let what = || format!("training {} parameters", grouped(config.parameters()));
+    room::ensure(what, &[needed], "give a smaller --hidden, --layers, --vocab or --batch-tokens")
 }
 
 #[cfg(test)]

@@ -5,7 +5,7 @@ mod network;
 mod run;
 
 use crate::jobs::named::Names;
-use crate::jobs::{Failure, ImageOptions, Job, Outcome, OutputPath, Session, StatePath};
+use crate::jobs::{Failure, ImageOptions, Job, Outcome, OutputPath, Session, StatePath, bounds};
 use linwright_nets::Loss;
 use schemars::JsonSchema;
 use serde::{Deserialize, Serialize};
@@ -25,6 +25,7 @@ pub struct TrainNet {
     /// Share of the images that is held out, at least one, for the curve and the choice of the best
     /// step [default: 0.1].
     #[schemars(extend("x-value" = "SHARE"))]
+    #[schemars(range(min = 0.0, max = 1.0))]
     pub held_out_share: Option<f64>,
     /// Batches and step sizes.
     #[serde(flatten)]
@@ -33,6 +34,7 @@ pub struct TrainNet {
     #[schemars(extend("x-short" = "o", "x-required" = true))]
     pub output: OutputPath,
     /// Seed of initial weights, of the held-out images and of the order of the others.
+    #[schemars(range(min = 0, max = bounds::SEED))]
     pub seed: u64,
     /// Training checkpoint, which stays when the network is written [default: in the user's store,
     /// until then].
@@ -54,20 +56,23 @@ pub struct NetTrainingOptions {
     #[schemars(range(min = 1, max = 1_000_000), extend("x-conflicts" = ["steps"]))]
     pub epochs: u64,
     /// Number of updates, instead of those of --epochs.
-    #[schemars(range(min = 1))]
+    #[schemars(range(min = 1, max = bounds::STEPS))]
     pub steps: Option<u64>,
     /// Images of a batch.
-    #[schemars(range(min = 1))]
+    #[schemars(range(min = 1, max = bounds::BATCH))]
     pub batch: usize,
     /// Largest learning rate of Adam; it falls to a hundredth along a cosine.
+    #[schemars(range(min = 0.0, max = bounds::RATE))]
     pub rate: f64,
     /// Decoupled weight decay of the weights, as in AdamW.
+    #[schemars(range(min = 0.0, max = bounds::RATE))]
     pub weight_decay: f64,
     /// Updates during which the rate rises [default: a twentieth of all, at most 200].
+    #[schemars(range(min = 0, max = bounds::STEPS))]
     pub warmup: Option<u64>,
     /// Updates between two points of the curve, with the held-out loss, and between checkpoints
     /// [default: a tenth of all].
-    #[schemars(range(min = 1))]
+    #[schemars(range(min = 1, max = bounds::STEPS))]
     pub validate_every: Option<u64>,
     /// Keep the last step, not the one with the lowest held-out loss.
     pub last: bool,

@@ -6,12 +6,11 @@ use super::{NetTrainingOptions, TrainNet};
 use crate::jobs::outcome::text;
 use crate::jobs::saving::beside_new;
 use crate::jobs::training::{Forward, Resumable, advised};
-use crate::jobs::{Failure, FailureKind, JobError, Outcome, Session, outputs};
+use crate::jobs::{Failure, JobError, Outcome, Session, outputs, room};
 use crate::lm::{lines, pretty};
 use linwright_nets::{Labelled, Net, NetTraining, SavedNet, Scores, TrainingPlan, score};
 use linwright_ops::Network;
-use linwright_report::number::{bytes, grouped, percent, seconds as duration};
-use linwright_run::memory::available_bytes;
+use linwright_report::number::{grouped, percent, seconds as duration};
 use linwright_run::{Fingerprint, Monitor};
 use linwright_tensor::RngKey;
 use linwright_train::Outcome as Trained;
@@ -105,11 +104,13 @@ impl<'a> Planned<'a> {
         let divided = Divided::read(job, key)?;
         let [training, held_out] = divided.labelled()?;
         let spec = described(&job.net, &divided.images, &divided.training)?;
+        let numbers = spec.least_numbers()?;
+        let what = || format!("training {} weights", grouped(numbers));
+        room::ensure(what, &[PARAMETER_BYTES, numbers], "describe a smaller network")?;
         let net = Net::random(&spec, key.fold("weights"))?;
         for examples in [&training, &held_out] {
             examples.check(&net)?;
         }
-        check_memory(net.parameters())?;
         let of_epoch = training.len().div_ceil(job.training.batch) as u64;
         let steps = job.training.steps.unwrap_or(job.training.epochs.saturating_mul(of_epoch));
         let settings = job.training.settings(steps);
@@ -232,19 +233,4 @@ impl<'a> Planned<'a> {
             ),
         ]
     }
-}
-
-/// Refuses a network that this machine has no memory to train.
-fn check_memory(parameters: u64) -> Result<(), Failure> {
-    let needed = PARAMETER_BYTES.saturating_mul(parameters);
-    let Some(available) = available_bytes().filter(|available| *available < needed) else {
-        return Ok(());
-    };
-    let message = format!(
-        "training {} parameters takes at least {} of memory, {} are available",
-        grouped(parameters),
-        bytes(needed),
-        bytes(available)
-    );
-    Err(Failure::new(FailureKind::Resources, message).hint("describe a smaller network"))
 }

@@ -106,7 +106,9 @@ impl<'a, T: Scalar> Arg<'a, T> {
         }
     }
 
-    fn cols(&self) -> usize {
+    /// Columns of the argument as it is multiplied.
+    #[must_use]
+    pub fn cols(&self) -> usize {
         match self {
             Self::Plain(m) => m.cols(),
             Self::Transposed(m) => m.rows(),
