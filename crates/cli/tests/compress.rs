@@ -211,6 +211,7 @@ fn options_of_a_method_change_its_fits_and_are_in_the_plan() {
         ("feature", "--shrinkage 0.2", "shrinkage"),
         ("whitened_svd", "--shrinkage 0.2", "shrinkage"),
         ("swift_svd", "--shrinkage 0.2", "shrinkage"),
+        ("low_rank", "--ridge 0.3", "ridge"),
         ("asvd", "--alpha 1", "alpha"),
     ] {
         let (standard, own) = (fitted(method), fitted(&format!("{method} {option}")));

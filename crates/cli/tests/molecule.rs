@@ -385,7 +385,9 @@ fn a_compressed_potential_is_trained_as_a_whole() {
     let without = w.ok_json(&format!("{command} -o without"));
     assert!(without["recovery"].is_null());
     let done = w.ok_json(&format!("{command} --recover 40 --recover-rate 0.002 -o trained"));
-    assert_eq!((&done["dense"], &done["replaced"]), (&without["dense"], &without["results"]));
+    assert_eq!(done["dense"], without["dense"]);
+    // A recovery chooses its best step on structures that fits are to leave out.
+    assert_ne!(done["replaced"], without["results"]);
     let recovery = &done["recovery"];
     assert_eq!((&recovery["structures"], &recovery["held_out"]), (&11.into(), &1.into()));
     assert!(number(recovery, "loss_after") < 0.7 * number(recovery, "loss_before"), "{recovery}");

@@ -107,6 +107,9 @@ pub fn estimate<N: Network>(
         largest_capture = largest_capture.max(capture);
     }
     seconds += passes.as_ref().map_or(0.0, |passes| passes.seconds_of(&edits, has_targets));
+    // Ridges are chosen in a pass of their own.
+    let chooses = passes.is_some() && plan.chooses_ridges();
+    seconds *= if chooses { 2.0 } else { 1.0 };
     let replaced = || sites.iter().filter(|site| !site.heals);
     Ok(Estimate {
         targeted_dense: replaced().map(|site| site.dense_parameters).sum(),

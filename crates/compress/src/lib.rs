@@ -15,6 +15,7 @@ pub mod compare;
 mod error;
 mod estimate;
 pub mod fit;
+mod fit_to;
 pub mod intervention;
 pub mod methods;
 mod operator_size;
@@ -37,6 +38,7 @@ mod tiny;
 
 pub use error::{CompressError, FitError};
 pub use estimate::{Estimate, SiteEstimate, estimate};
+pub use fit_to::{FitTo, Ridges};
 pub use methods::{Fit, FitProblem, Method, MethodSpec};
 pub use operator_size::{low_rank_for, operator_for};
 pub use plan::{Edit, Plan, SlotSet};

@@ -5,6 +5,7 @@
 
 mod group;
 
+use crate::fit_to::{FitTo, in_passes};
 use crate::methods::{Fit, FitReport, MethodSpec, needs_together};
 use crate::plan::{Edit, InputEdits, Plan, SlotEdit};
 use crate::stored_fit;
@@ -37,14 +38,23 @@ pub struct Context<'a> {
     pub shelf: Option<&'a Shelf>,
     /// The processes that apply the plan together: the first alone has stores, or all share one.
     pub team: &'a dyn Team,
+    /// Which examples closed forms are fitted to.
+    pub fit_to: FitTo<'a>,
 }
 
 impl<'a> Context<'a> {
-    /// A context without stores.
+    /// A context without stores, in which validation examples are held out.
     #[must_use]
     pub fn new(model_hash: &'a str) -> Self {
-        let bounds = Bounds::default();
-        Self { model_hash, bounds, store: None, components: None, shelf: None, team: &Alone }
+        Self {
+            model_hash,
+            bounds: Bounds::default(),
+            store: None,
+            components: None,
+            shelf: None,
+            team: &Alone,
+            fit_to: FitTo::Training,
+        }
     }
 }
 
@@ -86,12 +96,35 @@ pub struct Edited<N> {
 /// Inputs are those of a site in the edited network; targets are its outputs in the original one,
 /// without the bias. If a slot has a bias, operator and bias are fitted together. Methods that read
 /// the weight alone read the original one, and their error is that on the examples if there are
-/// any. With a store, existing fits are reused.
+/// any. With a store, existing fits are reused. See [`FitTo`] for what closed forms are fitted to.
 ///
 /// # Errors
 /// [`CompressError`]; [`CompressError::NoText`] without examples for a method that is fitted to
 /// them.
 pub fn apply<N: Network>(
+    original: &N,
+    examples: Option<&dyn Examples<N::Input>>,
+    plan: &Plan,
+    context: &Context<'_>,
+    monitor: &mut dyn Monitor,
+) -> Result<Edited<N>, CompressError> {
+    let Some(found) = examples else { return apply_once(original, None, plan, context, monitor) };
+    let fit_to = if plan.needs_validation() { FitTo::Training } else { context.fit_to };
+    let context = Context { fit_to, ..context.clone() };
+    let needed = plan.chooses_ridges();
+    let pass = |context: &Context<'_>, monitor: &mut dyn Monitor| {
+        apply_once(original, examples, plan, context, monitor)
+    };
+    in_passes(&context, found, needed, monitor, pass, |edited: &Edited<N>| ridges_of(&edited.sites))
+}
+
+/// The ridges of regressions.
+pub(crate) fn ridges_of(sites: &[SiteOutcome]) -> Vec<(SiteId, f64)> {
+    let ridge = |site: &SiteOutcome| Some((site.site.clone(), site.fit.ridge?));
+    sites.iter().filter_map(ridge).collect()
+}
+
+fn apply_once<N: Network>(
     original: &N,
     examples: Option<&dyn Examples<N::Input>>,
     plan: &Plan,
@@ -105,7 +138,9 @@ pub fn apply<N: Network>(
     let mut network = original.clone();
     let mut lockstep = examples.map(|e| {
         let lockstep = Lockstep::new(original, e, context.bounds.clone()).divided(context.team);
-        let mut needs = work.iter().flat_map(|group| needs(group, original, e.training_rows()));
+        let lockstep = if context.fit_to.holds_out() { lockstep } else { lockstep.whole() };
+        let mut needs =
+            work.iter().flat_map(|group| needs(group, original, context.fit_to.rows(e)));
         let has_targets = needs.any(Needs::has_targets);
         if has_targets { lockstep } else { lockstep.without_targets() }
     });
@@ -115,7 +150,7 @@ pub fn apply<N: Network>(
     context.team.agree(&format!("{} with {}", what.0, parallel::instruction_set()))?;
     // Without text no fit waits for an earlier one: members find as many groups ahead as they are.
     let at_once = if lockstep.is_none() { context.team.size() } else { 1 };
-    let rows = examples.map_or(0, Examples::training_rows);
+    let rows = examples.map_or(0, |examples| context.fit_to.rows(examples));
     let (mut sites, mut ahead, mut next) = (Vec::new(), VecDeque::new(), 0);
     for (index, job) in jobs.iter().enumerate() {
         while next < jobs.len().min(index + at_once) {
@@ -176,17 +211,13 @@ fn check_needs_no_text(work: &[InputEdits<'_>]) -> Result<(), CompressError> {
 }
 
 /// Form of the data of each site that reads one input.
-pub(crate) fn needs<'a>(
-    group: &InputEdits<'a>,
-    network: &impl Sites,
-    training_rows: usize,
-) -> Vec<Needs> {
+pub(crate) fn needs<'a>(group: &InputEdits<'a>, network: &impl Sites, rows: usize) -> Vec<Needs> {
     let with_shape = |SlotEdit { site, edit, .. }: &SlotEdit<'a>| {
         let shape = network.slot(site).expect("the site was found in the plan").shape();
         (&edit.method, shape)
     };
     let methods: Vec<(&MethodSpec, Shape)> = group.slots.iter().map(with_shape).collect();
-    needs_together(&methods, training_rows)
+    needs_together(&methods, rows)
 }
 
 /// Random key of a fit.
@@ -253,7 +284,9 @@ pub(crate) fn put_fit(
 mod tests {
     use super::*;
     use crate::Unit;
+    use crate::fit::Ridge;
     use crate::fit::regression::multiply;
+    use crate::fit_to::Ridges;
     use crate::methods::{
         FeatureMethod, LowRankMethod, RotorMethod, SvdMethod, Training, reduced_rank_regression,
     };
@@ -270,7 +303,8 @@ mod tests {
         let loaded = tiny::checkpoint("qwen2-biases");
         let original = &loaded.decoder;
         let calibration = tiny::calibration(original, 4000);
-        let method = MethodSpec::LowRank(LowRankMethod::default());
+        let method =
+            MethodSpec::LowRank(LowRankMethod { ridge: Ridge::Share(0.0), ..Default::default() });
         let sites = SlotSet::with_roles(&[Role::Query, Role::Key, Role::Value], Some(vec![0]));
         let edits = vec![Edit { sites, method, size: Some(Size::Rank(2)), heals: false }];
         let plan = Plan { edits, seed: 0 };
@@ -315,6 +349,81 @@ mod tests {
             assert_eq!(bias(&read), bias(&edited.network), "{site}");
             assert_ne!(bias(&read), bias(original), "{site}");
         }
+    }
+
+    /// Weights of all slots, with biases.
+    fn numbers(network: &Transformer) -> Vec<Vec<f32>> {
+        let of = |slot: &LinearSlot| -> Vec<f32> {
+            let params = slot.op().map().params().into_iter();
+            let own = params.flat_map(|param| param.values.to_vec());
+            own.chain(slot.bias().unwrap_or_default().iter().copied()).collect()
+        };
+        network.slots().into_iter().map(of).collect()
+    }
+
+    #[test]
+    fn ridges_are_chosen_with_windows_held_out_and_then_all_windows_are_fitted() {
+        let loaded = tiny::checkpoint("qwen2-biases");
+        let original = &loaded.decoder;
+        let roles = [Role::Query, Role::Value, Role::Down];
+        let plan_of = |method: MethodSpec| {
+            let sites = SlotSet::with_roles(&roles, None);
+            let edits = vec![Edit { sites, method, size: Some(Size::Rank(2)), heals: false }];
+            Plan { edits, seed: 0 }
+        };
+        let plan = plan_of(MethodSpec::LowRank(LowRankMethod::default()));
+        // Samples in the first case, sums in the second.
+        for tokens in [160, 4000] {
+            let text = tiny::calibration(original, tokens);
+            let apply = |plan: &Plan, fit_to: FitTo<'_>| {
+                let context = Context { fit_to, ..Context::new(&loaded.hash) };
+                apply(original, Some(&text), plan, &context, &mut Silent).expect("applies")
+            };
+            let held_out = apply(&plan, FitTo::Training);
+            let chosen = ridges_of(&held_out.sites);
+            assert_eq!(chosen.len(), held_out.sites.len(), "each site has a ridge");
+            let share = text.training_rows() as f64 / text.all_rows() as f64;
+            assert!(share < 1.0);
+            let scaled: Ridges =
+                chosen.iter().map(|(site, ridge)| (site.clone(), ridge * share)).collect();
+            let all = apply(&plan, FitTo::All);
+            assert_eq!(scaled, ridges_of(&all.sites).into_iter().collect(), "{tokens}");
+            assert!(numbers(&all.network) == numbers(&apply(&plan, FitTo::With(&scaled)).network));
+            assert!(numbers(&all.network) != numbers(&held_out.network), "{tokens}");
+        }
+    }
+
+    #[test]
+    fn validation_windows_are_fitted_as_well() {
+        let loaded = tiny::checkpoint("qwen2-biases");
+        let original = &loaded.decoder;
+        let text = tiny::calibration(original, 4000);
+        let method = LowRankMethod { ridge: Ridge::Share(1e-3), ..Default::default() };
+        let method = MethodSpec::LowRank(method);
+        // Nothing below is edited, so that the inputs are those of the original network.
+        let sites = SlotSet::with_roles(&[Role::Query], Some(vec![0]));
+        let edits = vec![Edit { sites, method, size: Some(Size::Rank(2)), heals: false }];
+        let plan = Plan { edits, seed: 0 };
+        let site = plan.sites(original).expect("has sites")[0].slots[0].site.clone();
+        let wanted = [Wanted { site: &site, needs: Needs::Stats }];
+        let mut lockstep = Lockstep::new(original, &text, Bounds::default());
+        let captured = lockstep.capture(original, &wanted, &mut Silent).expect("captures");
+        let Evidence::Stats { validation, .. } = &captured[0].evidence else {
+            panic!("sums were asked for")
+        };
+        let error = |fit_to: FitTo<'_>| {
+            let context = Context { fit_to, ..Context::new(&loaded.hash) };
+            let edited = apply(original, Some(&text), &plan, &context, &mut Silent);
+            let edited = edited.expect("applies");
+            let slot = edited.network.slot(&site).expect("is a slot");
+            let before = original.slot(&site).and_then(LinearSlot::bias).expect("has a bias");
+            let after = slot.bias().expect("has a bias");
+            let shift = before.iter().zip(after).map(|(b, a)| f64::from(a - b));
+            let weight = slot.op().to_dense().expect("is linear").cast();
+            validation.squared_error_with(&weight, &shift.collect::<Vec<_>>())
+        };
+        let [with, without] = [FitTo::All, FitTo::Training].map(error);
+        assert!(with < without, "{with} with all windows, {without} with these held out");
     }
 
     /// What one member of a team of threads makes of a plan.
@@ -368,16 +477,10 @@ mod tests {
             [(Some(&calibration), &plan), (Some(&few), &plan), (None, &of_weights)]
         {
             let with = |team: &dyn Team| {
-                let context = Context { team, ..Context::new(&loaded.hash) };
+                let context = Context { team, fit_to: FitTo::All, ..Context::new(&loaded.hash) };
                 let examples = examples.map(|text| text as &dyn Examples<Batch>);
                 let edited = apply(original, examples, plan, &context, &mut Silent);
-                let network = edited.expect("applies").network;
-                let numbers = |slot: &LinearSlot| -> Vec<f32> {
-                    let params = slot.op().map().params().into_iter();
-                    let own = params.flat_map(|param| param.values.to_vec());
-                    own.chain(slot.bias().unwrap_or_default().iter().copied()).collect()
-                };
-                network.slots().into_iter().map(numbers).collect::<Vec<_>>()
+                numbers(&edited.expect("applies").network)
             };
             let alone = with(&Alone);
             for size in 1..=5 {

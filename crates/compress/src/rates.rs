@@ -278,6 +278,7 @@ impl Planted {
             components: None,
             bias: None,
             key: RngKey::new(3),
+            ridge: None,
             checkpoint: None,
             part_rows: None,
         };
@@ -311,7 +312,8 @@ mod tests {
         let training = Training { epochs: 1, batch: 64, ..Training::default() };
         let dense =
             |fit| MethodSpec::Dense(DenseMethod { fit, training, ..DenseMethod::default() });
-        let low_rank = |fit| MethodSpec::LowRank(LowRankMethod { fit, training });
+        let low_rank =
+            |fit| MethodSpec::LowRank(LowRankMethod { fit, training, ..LowRankMethod::default() });
         let blocks = BlockHadamardMethod { depth: 2, training, ..Default::default() };
         let mut all = vec![
             dense(How::Closed),

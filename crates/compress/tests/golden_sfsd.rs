@@ -81,6 +81,7 @@ fn fitted(
         components: None,
         bias: Some(&vec![OWN_BIAS; shape.out]),
         key: RngKey::new(1),
+        ridge: None,
         checkpoint: None,
         part_rows: None,
     };

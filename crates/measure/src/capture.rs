@@ -177,6 +177,8 @@ pub struct Lockstep<'a, N: Network> {
     team: &'a dyn Team,
     /// Whether some capture needs outputs of the original network.
     has_targets: bool,
+    /// Whether validation examples have sums of their own.
+    holds_out: bool,
     /// Whether the edited network differs before its first stage.
     begins_apart: bool,
     /// Stages of the edited network that differ from the original.
@@ -195,6 +197,7 @@ impl<'a, N: Network> Lockstep<'a, N> {
             bounds,
             team: &Alone,
             has_targets: true,
+            holds_out: true,
             begins_apart: false,
             edited: Vec::new(),
             cache: None,
@@ -211,6 +214,13 @@ impl<'a, N: Network> Lockstep<'a, N> {
     #[must_use]
     pub fn without_targets(self) -> Self {
         Self { has_targets: false, ..self }
+    }
+
+    /// Adds validation examples to the training sums, for fits that nothing has to judge: sums over
+    /// validation samples are then empty. Samples keep their division.
+    #[must_use]
+    pub fn whole(self) -> Self {
+        Self { holds_out: false, ..self }
     }
 
     /// Divides the batches over the members of a team, which make the same captures.
@@ -286,7 +296,8 @@ impl<'a, N: Network> Lockstep<'a, N> {
                     (*known, kept) = (Place::Nowhere, Vec::new());
                 }
                 let recording = self.record(edited, &input, states, &stages, wanted)?;
-                rows = Some(collector.add(recording, own < self.examples.training_batches())?);
+                let is_training = !self.holds_out || own < self.examples.training_batches();
+                rows = Some(collector.add(recording, is_training)?);
             }
             for index in round..batches.min(round + size) {
                 let own = rows.take_if(|_| index == own);

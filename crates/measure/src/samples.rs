@@ -87,7 +87,8 @@ pub struct Rows {
     cols: usize,
     rows: usize,
     source: Arc<Source>,
-    /// Decomposed Gram matrices of samples, plain and centred, once they are asked for.
+    /// Decomposed Gram matrices of samples, plain and with a constant feature, once they are asked
+    /// for.
     grams: Arc<[OnceLock<Eigh>; 2]>,
 }
 
@@ -144,8 +145,8 @@ impl Samples {
         (self.x.view().rows_range(0, self.train), self.y.view().rows_range(0, self.train))
     }
 
-    /// Eigenvalues and eigenvectors of `X Xᵀ` (n, n) for the training inputs X (n, inp), centred if
-    /// a bias absorbs their means. They are computed once for all sites with these inputs.
+    /// Eigenvalues and eigenvectors of [`products`] of the training inputs. They are computed once
+    /// for all sites with these inputs.
     ///
     /// # Errors
     /// [`NoConvergence`] if the inputs are not finite or the iteration fails.
@@ -153,19 +154,12 @@ impl Samples {
     /// # Panics
     /// If there are more samples than features.
     #[track_caller]
-    pub fn gram(&self, centred: bool) -> Result<&Eigh, NoConvergence> {
-        let (x, _) = self.training();
-        assert!(x.rows() <= x.cols(), "{} samples of {} features", x.rows(), x.cols());
-        let known = &self.x.grams[usize::from(centred)];
+    pub fn gram(&self, with_constant: bool) -> Result<&Eigh, NoConvergence> {
+        let known = &self.x.grams[usize::from(with_constant)];
         if let Some(known) = known.get() {
             return Ok(known);
         }
-        // For a square one, the other product would be taken.
-        let mut products = if x.rows() < x.cols() { gram(x, None) } else { square(x) };
-        if centred {
-            centre(&mut products);
-        }
-        let found = eigh(products.view())?;
+        let found = eigh(products(self.training().0, with_constant).0.view())?;
         Ok(known.get_or_init(|| found))
     }
 
@@ -177,25 +171,33 @@ impl Samples {
     }
 }
 
+/// `X Xᵀ` (n, n) of samples X (n, inp), plain or with one more feature, the same number in all of
+/// them; and the square of this number, which is the mean square of a feature, or zero. Lower
+/// triangle; the strict upper triangle is unspecified.
+///
+/// # Panics
+/// If there are more samples than features.
+#[must_use]
+#[track_caller]
+pub fn products(x: MatRef<'_, f32>, with_constant: bool) -> (Mat<f64>, f64) {
+    assert!(x.rows() <= x.cols(), "{} samples of {} features", x.rows(), x.cols());
+    // For a square one, the other product would be taken.
+    let mut products = if x.rows() < x.cols() { gram(x, None) } else { square(x) };
+    let trace: f64 = (0..x.rows()).map(|i| products.at(i, i)).sum();
+    let constant = match with_constant {
+        true => trace / (x.rows() * x.cols()).max(1) as f64,
+        false => 0.0,
+    };
+    products.data_mut().iter_mut().for_each(|product| *product += constant);
+    (products, constant)
+}
+
 /// `X Xᵀ` for a square X.
 fn square(x: MatRef<'_, f32>) -> Mat<f64> {
     let x: Mat<f64> = x.to_mat().cast();
     let mut products = Mat::zeros(x.rows(), x.rows());
     product(1.0, x.view().into(), Arg::Transposed(x.view()), products.view_mut(), gemm::Write::Set);
     products
-}
-
-/// Products of samples less their mean, from the lower triangle of those of the samples.
-fn centre(products: &mut Mat<f64>) {
-    let n = products.rows();
-    let at = |i: usize, j: usize| products.at(i.max(j), i.min(j));
-    let means: Vec<f64> =
-        (0..n).map(|i| (0..n).map(|j| at(i, j)).sum::<f64>() / n as f64).collect();
-    let mean = means.iter().sum::<f64>() / n.max(1) as f64;
-    for i in 0..n {
-        let row = products.row_mut(i)[..=i].iter_mut().zip(&means);
-        row.for_each(|(v, other)| *v -= means[i] + other - mean);
-    }
 }
 
 /// Mean over rows of `|y|²`: the squared error of the zero map.

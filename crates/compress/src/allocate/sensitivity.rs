@@ -313,6 +313,7 @@ fn problem<'a>(
         components: None,
         bias: slot.bias(),
         key: key_of(seed, site, method, size),
+        ridge: None,
         checkpoint: None,
         part_rows: None,
     }

@@ -5,6 +5,7 @@ use super::candidate::Candidate;
 use super::work::{Made, Work};
 use crate::CompressError;
 use crate::allocate::{Measured, validation_loss};
+use crate::fit_to::FitTo;
 use linwright_model::Windows;
 use linwright_run::{Fingerprint, Monitor, PieceKey};
 use serde::{Deserialize, Serialize};
@@ -68,7 +69,7 @@ fn tried(
     monitor: &mut dyn Monitor,
 ) -> Result<Tried, CompressError> {
     let method = candidate.name();
-    let judged = work.make(candidate, Some(keep), monitor).and_then(|made| {
+    let judged = work.make(candidate, Some(keep), FitTo::Training, monitor).and_then(|made| {
         let Made { edited, .. } = &made;
         let measured = Measured { model: &edited.network, tokenizer: work.tokenizer, windows };
         Ok((made.parameters(work.model).keep(), validation_loss(measured, monitor)?))

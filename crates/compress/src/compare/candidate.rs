@@ -89,7 +89,11 @@ impl Candidate {
             _ if QUICK.contains(&name) || is_further(&name) => {
                 let operator = of_kind(name)?;
                 let (starts, iterations) = EFFORT;
-                MethodSpec::Structured(StructuredMethod { operator, starts, iterations })
+                MethodSpec::Structured(StructuredMethod {
+                    starts,
+                    iterations,
+                    ..StructuredMethod::new(operator)
+                })
             }
             _ => return None,
         };

@@ -5,6 +5,7 @@ use super::cell::{Cell, Compared, Dense, Figures, Found, items_of, with_items};
 use super::speed::{Speed, speeds};
 use super::work::Work;
 use crate::CompressError;
+use crate::fit_to::FitTo;
 use crate::search::counts::Shapes;
 use crate::study::windows_without_text;
 use linwright_evaluate as evaluate;
@@ -159,7 +160,7 @@ impl Work<'_> {
         monitor: &mut dyn Monitor,
     ) -> Result<(Figures, Times), CompressError> {
         let began = monitor.seconds();
-        let made = self.make(&asked.candidate, asked.keep, monitor)?;
+        let made = self.make(&asked.candidate, asked.keep, FitTo::All, monitor)?;
         let seconds = monitor.seconds() - began;
         let network = &made.edited.network;
         let results = self.scores(network, monitor)?;

@@ -2,6 +2,7 @@
 
 use super::candidate::Candidate;
 use super::quantised::{self, Bytes, Rounded};
+use crate::fit_to::FitTo;
 use crate::pipeline::{Context, Edited, apply};
 use crate::plan::{Edit, Plan, SlotSet};
 use crate::prune::{Cut, PruneProblem, PruneSpec};
@@ -82,13 +83,13 @@ impl Made {
 }
 
 impl Work<'_> {
-    /// The context of fits.
-    #[must_use]
-    pub fn context(&self) -> Context<'_> {
-        Context { store: Some(self.fits), ..Context::new(self.model_hash) }
+    /// The context of fits to these examples.
+    fn context(&self, fit_to: FitTo<'static>) -> Context<'_> {
+        Context { store: Some(self.fits), fit_to, ..Context::new(self.model_hash) }
     }
 
-    /// The model that a candidate makes at a share, or at the nearest that it can have.
+    /// The model that a candidate makes at a share, or at the nearest that it can have. Validation
+    /// windows are held out of its fits as `fit_to` says, and wherever it is recovered.
     ///
     /// # Errors
     /// [`CompressError`] if it makes none.
@@ -96,8 +97,10 @@ impl Work<'_> {
         &self,
         candidate: &Candidate,
         keep: Option<f64>,
+        fit_to: FitTo<'static>,
         monitor: &mut dyn Monitor,
     ) -> Result<Made, CompressError> {
+        let fit_to = if self.recovery.is_some() { FitTo::Training } else { fit_to };
         let asked = keep.unwrap_or(1.0);
         if !matches!(candidate, Candidate::Rounded(_)) {
             self.check_saves(candidate, keep)?;
@@ -108,14 +111,14 @@ impl Work<'_> {
                 let plan = self.checked(method, share)?;
                 let windows = self.windows.filter(|_| self.reads_text(&plan));
                 let windows = windows.map(|windows| windows as &dyn Examples<Batch>);
-                let edited = apply(self.model, windows, &plan, &self.context(), monitor)?;
+                let edited = apply(self.model, windows, &plan, &self.context(fit_to), monitor)?;
                 self.made(edited, other(asked, share), monitor)
             }
             Candidate::Pruned(spec) => {
                 let share = self.nearest(asked, &|share| self.sizes(spec, share))?;
                 let cut = self.cut(share);
                 let (original, windows, seed) = (self.model, self.windows, self.seed);
-                let context = self.context();
+                let context = self.context(fit_to);
                 let problem =
                     PruneProblem { original, windows, cut: &cut, seed, context: &context };
                 let edited = spec.prune(&problem, monitor)?;
@@ -146,7 +149,8 @@ impl Work<'_> {
         let note = match (&self.recovery, self.windows) {
             (Some(settings), Some(windows)) => {
                 let text = Supervised::next_tokens(windows);
-                let done = recover(&mut edited, &text, settings, &self.context(), monitor)?;
+                let done =
+                    recover(&mut edited, &text, settings, &self.context(FitTo::Training), monitor)?;
                 Some(match done.kept {
                     true => format!(
                         "recovery lowered the held-out loss from {:.4} to {:.4} nats/token, best \

@@ -36,12 +36,15 @@ mod monarch;
 #[cfg(test)]
 pub(crate) mod planted;
 pub(crate) mod regression;
+pub(crate) mod ridge;
 pub(crate) mod sample_space;
 pub mod spectrum;
 mod sum;
 mod trained;
 
 pub use families::{Family, FamilyFit, FamilyFits, FamilyRefusal, SingularRange, fit_families};
+
+pub use ridge::Ridge;
 
 use crate::FitError;
 use linwright_ops::{Op, OpSpec, Shape};

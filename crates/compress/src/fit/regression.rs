@@ -114,7 +114,7 @@ pub(crate) fn corrected(
 
 /// Mean of the diagonal of a matrix of second moments.
 pub(crate) fn mean_moment(gram: MatRef<'_, f64>) -> f64 {
-    (0..gram.rows()).map(|i| gram.at(i, i)).sum::<f64>() / gram.rows() as f64
+    (0..gram.rows()).map(|i| gram.at(i, i)).sum::<f64>() / gram.rows().max(1) as f64
 }
 
 /// Samples whose squared error, plus the rest, is that of a target.

@@ -1,200 +1,168 @@
-//! Reduced-rank regression where there are fewer samples than input features.
+//! The regression of [`super::ridge`] where there are fewer samples than input features.
 //!
-//! With samples X (n, inp), Y (n, out) and the Gram matrix `G = X Xᵀ = Q diag(w) Qᵀ` of samples,
-//! the least-squares map predicts `P Y`, P = Q Qᵀ over the directions with data. The best map of
-//! rank r predicts the truncated singular value decomposition of `P Y`; with its right factor V'
-//! (r, n) in sample space it is `U (V' G⁺ X)`. Everything has the smallest side of n, inp and out:
-//! no (inp, inp) matrix is formed, which for a down projection of 14,336 inputs would take 1.6 GB.
+//! With samples X (n, inp), Y (n, out) and what the weight leaves of the targets, `R = Y − X Wᵀ`,
+//! the map is `T = W + Rᵀ (G + λ I)⁻¹ X` with the Gram matrix `G = X Xᵀ` of samples: no matrix of
+//! second moments (inp, inp) is formed and decomposed, which for a down projection of 14,336 inputs
+//! would take 1.6 GB. In a slot with a bias, a constant feature adds its square to all entries of G.
 //!
-//! Cost: n² inp / 2 + 4 n³ multiply-adds for G and its eigenvectors, once for sites that share an
-//! input; s² max(n, out) / 2 + 4 s³, s = min(n, out), and about r n (2 n + inp + out) for a site.
+//! With `G = Q diag(w) Qᵀ` the predictions of held-out samples are linear in `1 / (w + λ)`, and
+//! their error is a quadratic form in it, as with moments.
 //!
-//! Numerical notes: sums and decompositions in `f64`; the directions without data are those of
-//! [`super::regression`], and nothing is divided by small singular values of the target.
+//! Cost: n² inp / 2 + 9 n³ multiply-adds for G and its eigenvectors, once for sites that share an
+//! input, and 2 n out inp + n² out for a site.
+//!
+//! Numerical notes: sums and decompositions in `f64`; with ridge 0 directions without data are
+//! those of [`super::regression`].
 
-use super::regression::{NO_DATA, numerics};
+use super::regression::{NO_DATA, multiply, numerics};
+use super::ridge::{HeldOut, Pulled, Ridge, nothing_held_out};
 use crate::FitError;
-use linwright_measure::samples::Samples;
+use linwright_measure::samples::{Samples, products};
 use linwright_tensor::kernels::gemm::{Arg, Write, product};
-use linwright_tensor::linalg::{Eigh, eigh, gram};
+use linwright_tensor::linalg::{Eigh, solve_spd};
 use linwright_tensor::{Mat, MatRef};
 
 /// Columns widened to `f64` at a time.
 const PANEL: usize = 512;
 
-/// Factors of a map.
-pub(crate) struct Factors {
-    /// U (out, rank).
-    pub(crate) u: Mat<f32>,
-    /// V (rank, inp).
-    pub(crate) v: Mat<f32>,
-    /// Number of input directions without data.
-    pub(crate) dropped: usize,
-}
-
-/// The best map of a rank for the training samples, centred if a bias absorbs their means. Each
-/// column of U has the norm of its row of V, so that neither overflows in half precision.
-pub(crate) fn reduced_rank(
+/// The regression of the training samples, with the others to choose an automatic ridge.
+///
+/// # Errors
+/// As [`super::ridge::regression`].
+pub(crate) fn regression(
     samples: &Samples,
-    rank: usize,
-    centred: bool,
-) -> Result<Factors, FitError> {
+    weight: &Mat<f64>,
+    ridge: Ridge,
+    is_biased: bool,
+) -> Result<Pulled, FitError> {
     let (x, y) = samples.training();
-    let inputs = samples.gram(centred).map_err(numerics("eigenvalues of the Gram matrix"))?;
-    let largest = inputs.values.last().copied().unwrap_or(0.0);
-    let there = inputs.values.iter().filter(|w| **w > NO_DATA * largest).count();
-    let (x_means, y_means) = (means(x, centred), means(y, centred));
-    let target = predictable(y, &y_means, inputs, there);
-    let (mut u, in_samples) = truncated(&target, rank)?;
-    drop(target);
-    let weights = through_inverse(&in_samples, inputs, there);
-    let mut v = Mat::zeros(rank, x.cols());
+    let left = left_of(x, y, weight);
+    let (gram, constant) = products(x, is_biased);
+    let n = x.rows();
+    let trace: f64 = (0..n).map(|i| gram.at(i, i)).sum();
+    // With the constant feature, the mean diagonal entry of S is as without.
+    let scale = (trace - constant * n as f64) / x.cols() as f64;
+    let eigen = || {
+        let found = samples.gram(is_biased);
+        found.map_err(numerics("eigenvalues of the Gram matrix"))
+    };
+    // (out, n).
+    let (share, weights) = match ridge {
+        Ridge::Share(share) if share * scale > 0.0 => {
+            let mut gram = gram;
+            (0..n).for_each(|i| *gram.at_mut(i, i) += share * scale);
+            let solved = solve_spd(gram.view(), left.transpose().view());
+            let what = "products of the inputs with a ridge";
+            let failed = |error: linwright_tensor::linalg::NotPositiveDefinite| {
+                FitError::Numerics { what, reason: error.to_string() }
+            };
+            (share, solved.map_err(failed)?)
+        }
+        Ridge::Share(share) => {
+            let eigen = eigen()?;
+            let largest = eigen.values.last().copied().unwrap_or(0.0);
+            let inverse = |w: f64| if w > NO_DATA * largest { 1.0 / w } else { 0.0 };
+            (share, filtered(eigen, &left, inverse))
+        }
+        Ridge::Auto => {
+            let eigen = eigen()?;
+            let share = held_out(samples, weight, (eigen, &left), (constant, scale))?.best();
+            let inverse = |w: f64| 1.0 / (w.max(0.0) + share * scale);
+            (
+                share,
+                if scale > 0.0 {
+                    filtered(eigen, &left, inverse)
+                } else {
+                    Mat::zeros(left.cols(), n)
+                },
+            )
+        }
+    };
+    let mut map = weight.clone();
     for start in (0..x.cols()).step_by(PANEL) {
-        let panel = panel(x, &x_means, start);
-        let found = multiply(weights.view().into(), panel.view().into());
-        for r in 0..rank {
-            let to = &mut v.row_mut(r)[start..start + panel.cols()];
-            to.iter_mut().zip(found.row(r)).for_each(|(to, from)| *to = *from as f32);
-        }
+        let panel = panel(x, start);
+        let into = map.view_mut().columns(start, panel.cols());
+        product(1.0, weights.view().into(), panel.view().into(), into, Write::Add);
     }
-    balance(&mut u, &mut v);
-    Ok(Factors { u, v, dropped: x.cols() - there })
+    let offset = |o: usize| constant * weights.row(o).iter().sum::<f64>();
+    let offset = is_biased.then(|| (0..weight.rows()).map(offset).collect());
+    Ok(Pulled { map, offset, share: Some(share), ridge: share * scale })
 }
 
-/// Means of columns, or zeros.
-fn means(rows: MatRef<'_, f32>, centred: bool) -> Vec<f64> {
-    let mut means = vec![0.0; rows.cols()];
-    for i in 0..if centred { rows.rows() } else { 0 } {
-        means.iter_mut().zip(rows.row(i)).for_each(|(mean, v)| *mean += f64::from(*v));
-    }
-    means.iter_mut().for_each(|mean| *mean /= rows.rows().max(1) as f64);
-    means
-}
-
-/// Some columns in `f64`, less their means.
-fn panel(rows: MatRef<'_, f32>, means: &[f64], start: usize) -> Mat<f64> {
+/// Some columns in `f64`.
+fn panel(rows: MatRef<'_, f32>, start: usize) -> Mat<f64> {
     let count = PANEL.min(rows.cols() - start);
-    let number = |i, j| f64::from(rows.at(i, start + j)) - means[start + j];
-    Mat::from_fn(rows.rows(), count, number)
+    Mat::from_fn(rows.rows(), count, |i, j| f64::from(rows.at(i, start + j)))
 }
 
-fn multiply(a: Arg<'_, f64>, b: Arg<'_, f64>) -> Mat<f64> {
-    super::regression::multiply(a, b)
+/// `Y − X Wᵀ`, (n, out).
+fn left_of(x: MatRef<'_, f32>, y: MatRef<'_, f32>, weight: &Mat<f64>) -> Mat<f64> {
+    let mut left = y.to_mat().cast::<f64>();
+    for start in (0..x.cols()).step_by(PANEL) {
+        let panel = panel(x, start);
+        let of = Arg::Transposed(weight.view().columns(start, panel.cols()));
+        product(-1.0, panel.view().into(), of, left.view_mut(), Write::Add);
+    }
+    left
 }
 
-/// The part of the targets (n, out) in the span of the inputs, of which `there` directions, the
-/// last eigenvectors, have data.
-fn predictable(y: MatRef<'_, f32>, means: &[f64], inputs: &Eigh, there: usize) -> Mat<f32> {
-    let n = y.rows();
-    let absent = n - there;
-    // The shorter of the two products.
-    let (from, count) = if absent <= there { (0, absent) } else { (absent, there) };
-    let directions = inputs.vectors.view().columns(from, count);
-    let mut found = Mat::zeros(n, y.cols());
-    for start in (0..y.cols()).step_by(PANEL) {
-        let mut wide = panel(y, means, start);
-        if count > 0 || absent > there {
-            let along = multiply(Arg::Transposed(directions), wide.view().into());
-            let (scale, write) =
-                if absent <= there { (-1.0, Write::Add) } else { (1.0, Write::Set) };
-            product(scale, directions.into(), along.view().into(), wide.view_mut(), write);
-        }
-        for i in 0..n {
-            let to = &mut found.row_mut(i)[start..start + wide.cols()];
-            to.iter_mut().zip(wide.row(i)).for_each(|(to, from)| *to = *from as f32);
-        }
+/// `Rᵀ Q diag(f(w)) Qᵀ`, (out, n).
+fn filtered(eigen: &Eigh, left: &Mat<f64>, filter: impl Fn(f64) -> f64) -> Mat<f64> {
+    let mut turned = multiply(Arg::Transposed(left.view()), eigen.vectors.view().into());
+    let filter: Vec<f64> = eigen.values.iter().map(|w| filter(*w)).collect();
+    for o in 0..turned.rows() {
+        turned.row_mut(o).iter_mut().zip(&filter).for_each(|(v, f)| *v *= f);
     }
-    found
+    multiply(turned.view().into(), Arg::Transposed(eigen.vectors.view()))
 }
 
-/// The truncated singular value decomposition of the transposed targets: U (out, rank) and V'
-/// (rank, n), by the eigenvectors of the smaller side.
-fn truncated(target: &Mat<f32>, rank: usize) -> Result<(Mat<f32>, Mat<f64>), FitError> {
-    let (n, out) = (target.rows(), target.cols());
-    let found = eigh(gram(target.view(), None).view());
-    let vectors = found.map_err(numerics("singular values of the targets"))?.vectors;
-    let side = vectors.rows();
-    // Eigenvalues ascend, components descend; beyond the smaller side there are zeros.
-    let top = |r: usize, i: usize| if r < side { vectors.at(i, side - 1 - r) } else { 0.0 };
-    let none = vec![0.0; n.max(out)];
-    if n >= out {
-        let first = Mat::from_fn(rank, out, top);
-        let mut right = Mat::zeros(rank, n);
-        for start in (0..out).step_by(PANEL) {
-            let panel = panel(target.view(), &none, start);
-            let of = first.view().columns(start, panel.cols());
-            product(1.0, of.into(), Arg::Transposed(panel.view()), right.view_mut(), Write::Add);
-        }
-        return Ok((first.transpose().cast(), right));
+/// The error on the held-out samples.
+fn held_out(
+    samples: &Samples,
+    weight: &Mat<f64>,
+    (eigen, left): (&Eigh, &Mat<f64>),
+    (constant, scale): (f64, f64),
+) -> Result<HeldOut, FitError> {
+    let ((x, _), (other_x, other_y)) = (samples.training(), samples.validation());
+    if other_x.rows() == 0 {
+        return Err(nothing_held_out());
     }
-    let right = Mat::from_fn(rank, n, top);
-    let mut left = Mat::zeros(out, rank);
-    for start in (0..out).step_by(PANEL) {
-        let panel = panel(target.view(), &none, start);
-        let found = multiply(Arg::Transposed(panel.view()), Arg::Transposed(right.view()));
-        for i in 0..panel.cols() {
-            let to = left.row_mut(start + i).iter_mut().zip(found.row(i));
-            to.for_each(|(to, from)| *to = *from as f32);
-        }
+    let mut across = Mat::from_fn(other_x.rows(), x.rows(), |_, _| constant);
+    for start in (0..x.cols()).step_by(PANEL) {
+        let (panel, other) = (panel(x, start), panel(other_x, start));
+        let transposed = Arg::Transposed(panel.view());
+        product(1.0, other.view().into(), transposed, across.view_mut(), Write::Add);
     }
-    Ok((left, right))
-}
-
-/// `V' G⁺`, (rank, n).
-fn through_inverse(right: &Mat<f64>, inputs: &Eigh, there: usize) -> Mat<f64> {
-    let absent = inputs.values.len() - there;
-    let directions = inputs.vectors.view().columns(absent, there);
-    let mut along = multiply(right.view().into(), directions.into());
-    for r in 0..along.rows() {
-        along.row_mut(r).iter_mut().zip(&inputs.values[absent..]).for_each(|(v, w)| *v /= w);
-    }
-    multiply(along.view().into(), Arg::Transposed(directions))
-}
-
-fn balance(u: &mut Mat<f32>, v: &mut Mat<f32>) {
-    let square = |v: &f32| f64::from(*v).powi(2);
-    for r in 0..v.rows() {
-        let of_row = v.row(r).iter().map(square).sum::<f64>();
-        let of_column = (0..u.rows()).map(|i| square(&u.at(i, r))).sum::<f64>();
-        if of_row > 0.0 && of_column > 0.0 {
-            let factor = (of_row / of_column).powf(0.25);
-            v.row_mut(r).iter_mut().for_each(|v| *v = (f64::from(*v) / factor) as f32);
-            (0..u.rows()).for_each(|i| *u.at_mut(i, r) = (f64::from(u.at(i, r)) * factor) as f32);
-        }
-    }
+    let across = multiply(across.view().into(), eigen.vectors.view().into());
+    let own = multiply(Arg::Transposed(eigen.vectors.view()), left.view().into());
+    let other =
+        multiply(Arg::Transposed(across.view()), left_of(other_x, other_y, weight).view().into());
+    let mut quadratic = multiply(own.view().into(), Arg::Transposed(own.view()));
+    let second = multiply(Arg::Transposed(across.view()), across.view().into());
+    quadratic.data_mut().iter_mut().zip(second.data()).for_each(|(a, b)| *a *= b);
+    let dot = |i: usize| own.row(i).iter().zip(other.row(i)).map(|(a, b)| a * b).sum();
+    let linear = (0..own.rows()).map(dot).collect();
+    Ok(HeldOut { values: eigen.values.clone(), quadratic, linear, scale })
 }
 
 #[cfg(test)]
 mod tests {
     use super::*;
-    use crate::methods::reduced_rank_regression;
+    use crate::fit::planted::{distance, random};
+    use crate::fit::ridge;
     use linwright_measure::samples::Rows;
     use linwright_measure::stats::SiteStats;
-    use linwright_tensor::RngKey;
 
-    /// Samples with strongly unequal directions, and some of them twice.
-    fn samples(n: usize, inp: usize, out: usize, twice: usize) -> Samples {
-        let normal = |rows: usize, cols: usize, seed: u64| -> Mat<f32> {
-            Mat::from_vec(rows, cols, RngKey::new(seed).stream().normals(rows * cols, 1.0))
-        };
-        let (base, w, noise) = (normal(n, inp, 1), normal(out, inp, 2), normal(n, out, 3));
+    /// Samples with strongly unequal directions, some of them twice; the last five are held out.
+    fn samples(n: usize, inp: usize, out: usize, twice: usize) -> (Samples, Mat<f64>) {
+        let (base, w, noise) = (random(n + 5, inp, 1), random(out, inp, 2), random(n + 5, out, 3));
         let row = |i: usize| if i < twice { n - 1 - i } else { i };
-        let x = Mat::from_fn(n, inp, |i, j| 0.5 + base.at(row(i), j) / (1 + j % 7) as f32);
-        let y = Mat::from_fn(n, out, |i, o| {
-            let z: f32 = (0..inp).map(|j| w.at(o, j) * x.at(i, j)).sum();
+        let x = Mat::from_fn(n + 5, inp, |i, j| 0.5 + base.at(row(i), j) / (1 + j % 7) as f64);
+        let y = Mat::from_fn(n + 5, out, |i, o| {
+            let z: f64 = (0..inp).map(|j| w.at(o, j) * x.at(i, j)).sum();
             z + 0.3 * z.sin() + 0.1 * noise.at(i, o) + 2.0
         });
-        Samples { x: Rows::of(x), y: Rows::of(y), train: n }
-    }
-
-    fn sums(samples: &Samples, centred: bool) -> SiteStats {
-        let (x, y) = samples.training();
-        let stats = SiteStats::of(x, y);
-        if centred { stats.centred() } else { stats }
-    }
-
-    fn squared_error(samples: &Samples, u: &Mat<f64>, v: &Mat<f64>, centred: bool) -> f64 {
-        sums(samples, centred).squared_error(&multiply(u.view().into(), v.view().into()))
+        (Samples { x: Rows::of(x.cast()), y: Rows::of(y.cast()), train: n }, w)
     }
 
     #[test]
@@ -202,39 +170,51 @@ mod tests {
         for (n, inp, out, twice) in
             [(20, 30, 12, 0), (20, 30, 40, 0), (24, 40, 33, 5), (16, 16, 9, 2)]
         {
-            for centred in [false, true] {
-                let what = format!("{n} samples, {inp} to {out}, {twice} twice, {centred}");
-                let samples = samples(n, inp, out, twice);
-                let stats = sums(&samples, centred);
-                let power = stats.target_power();
-                for rank in [1, 3, 8] {
-                    let found = reduced_rank(&samples, rank, centred).expect("fits");
-                    let (u, v, dropped) = reduced_rank_regression(&stats, rank).expect("fits");
-                    let there = n - twice - usize::from(centred);
-                    // Sums do not tell samples that occur twice from rounding errors.
-                    assert!(found.dropped == inp - there && dropped <= found.dropped, "{what}");
-                    let best = squared_error(&samples, &u, &v, centred);
-                    let (u, v) = (found.u.cast(), found.v.cast());
-                    let error = squared_error(&samples, &u, &v, centred);
-                    assert!((error - best).abs() < 1e-5 * power, "{what}, {rank}: {error} {best}");
-                    for r in 0..rank {
-                        let row: f64 = v.row(r).iter().map(|v| v * v).sum();
-                        let column: f64 = (0..out).map(|i| u.at(i, r).powi(2)).sum();
-                        assert!((row / column - 1.0).abs() < 1e-4, "{what}: {row} and {column}");
-                    }
+            let (samples, weight) = samples(n, inp, out, twice);
+            let sums = [samples.training(), samples.validation()].map(|(x, y)| SiteStats::of(x, y));
+            for is_biased in [false, true] {
+                for ridge in [Ridge::Share(1e-3), Ridge::Share(0.5), Ridge::Auto] {
+                    let what = format!("{n} samples, {inp} to {out}, {is_biased}, {ridge:?}");
+                    let found = regression(&samples, &weight, ridge, is_biased).expect("solves");
+                    let by_sums =
+                        ridge::regression([&sums[0], &sums[1]], &weight, ridge, is_biased);
+                    let by_sums = by_sums.expect("solves");
+                    assert_eq!(found.share, by_sums.share, "{what}");
+                    assert!((found.ridge / by_sums.ridge - 1.0).abs() < 1e-5, "{what}");
+                    // Products in sums are of f32, and the smallest ridge divides their errors.
+                    let away = distance(&found.map, &by_sums.map);
+                    assert!(away < 1e-3, "{what}: {away}");
+                    let offsets = found.offset.iter().flatten();
+                    let others = by_sums.offset.iter().flatten();
+                    assert_eq!(found.offset.is_some(), is_biased, "{what}");
+                    assert!(offsets.zip(others).all(|(a, b)| (a - b).abs() < 1e-2), "{what}");
                 }
             }
         }
     }
 
     #[test]
-    fn more_rank_than_samples_adds_nothing_and_is_finite() {
-        let samples = samples(6, 20, 9, 1);
-        let whole = reduced_rank(&samples, 9, false).expect("fits");
-        let error = squared_error(&samples, &whole.u.cast(), &whole.v.cast(), false);
-        let least = reduced_rank_regression(&sums(&samples, false), 9).expect("fits");
-        let least = squared_error(&samples, &least.0, &least.1, false);
-        let power = sums(&samples, false).target_power();
-        assert!((error - least).abs() < 1e-5 * power, "{error} {least}");
+    fn without_a_ridge_samples_that_differ_are_met_exactly() {
+        for is_biased in [false, true] {
+            let (samples, weight) = samples(12, 20, 7, 2);
+            let found = regression(&samples, &weight, Ridge::Share(0.0), is_biased);
+            let Pulled { map, offset, .. } = found.expect("solves");
+            let (x, y) = samples.training();
+            let stats = SiteStats::of(x.rows_range(2, 8), y.rows_range(2, 8));
+            let offset = offset.unwrap_or_else(|| vec![0.0; 7]);
+            let error = stats.squared_error_with(&map, &offset);
+            assert!(error < 1e-6 * stats.target_power(), "{is_biased}: {error}");
+        }
+    }
+
+    #[test]
+    fn without_any_input_the_weight_stays() {
+        let weight = random(3, 8, 1);
+        let (x, y) = (Rows::of(Mat::zeros(5, 8)), Rows::of(random(5, 3, 2).cast()));
+        let samples = Samples { x, y, train: 4 };
+        for ridge in [Ridge::Auto, Ridge::Share(0.0), Ridge::Share(1.0)] {
+            let found = regression(&samples, &weight, ridge, true).expect("solves");
+            assert_eq!(found.map, weight, "{ridge:?}");
+        }
     }
 }

@@ -6,6 +6,7 @@ use super::{
     WhitenedSvdMethod,
 };
 use crate::Size;
+use crate::fit::Ridge;
 use crate::fit::planted::Losses;
 use linwright_measure::capture::{Evidence, Needs};
 use linwright_measure::samples::{Rows, Samples};
@@ -65,6 +66,7 @@ impl Planted {
             components: None,
             bias: biased.then_some(&[0.0; 8]),
             key: RngKey::new(5),
+            ridge: None,
             checkpoint: None,
             part_rows: None,
         };
@@ -87,9 +89,11 @@ impl Planted {
 
 fn methods() -> Vec<(MethodSpec, Option<Size>)> {
     let training = Training { epochs: 30, batch: 64, rate: 0.05, ..Training::default() };
-    let low_rank = |fit| MethodSpec::LowRank(LowRankMethod { fit, training });
-    let dense = DenseMethod { ridge: 0.0, ..DenseMethod::default() };
-    let structured = |spec| MethodSpec::Structured(StructuredMethod::new(spec));
+    let ridge = Ridge::Share(0.0);
+    let low_rank = |fit| MethodSpec::LowRank(LowRankMethod { fit, training, ridge });
+    let dense = DenseMethod { ridge, ..DenseMethod::default() };
+    let structured =
+        |spec| MethodSpec::Structured(StructuredMethod { ridge, ..StructuredMethod::new(spec) });
     let all = vec![
         MethodSpec::Dense(dense),
         MethodSpec::Dense(DenseMethod { fit: How::Trained, training, ..dense }),
@@ -121,13 +125,13 @@ fn methods() -> Vec<(MethodSpec, Option<Size>)> {
 }
 
 #[test]
-fn a_refit_without_any_input_is_the_zero_weight() {
+fn a_refit_without_any_input_keeps_the_weight() {
     let zero = Planted { x: Mat::zeros(ROWS, 8), ..planted() };
-    for ridge in [0.0, 1e-4] {
+    for ridge in [Ridge::Auto, Ridge::Share(0.0), Ridge::Share(1e-4)] {
         let method = MethodSpec::Dense(DenseMethod { ridge, ..DenseMethod::default() });
         let fit = zero.fit(&(method, None), false);
         let weight = fit.op.to_dense().expect("a dense operator");
-        assert!(weight.data().iter().all(|number| *number == 0.0), "{weight:?}");
+        assert_eq!(weight, zero.weight, "{ridge:?}");
         assert!((fit.report.relative_error - 1.0).abs() < 1e-9, "{:?}", fit.report);
     }
 }

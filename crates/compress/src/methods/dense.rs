@@ -1,15 +1,14 @@
 //! A refitted dense weight, with which the output projection heals after a replacement.
 //!
-//! Closed: ridge regression `W = D (S + λ I)⁻¹` with `λ = ridge · trace(S) / inp`, the training
-//! optimum. Trained: AdamW from a random start, as in arXiv:2507.11688 (learning rate 1e-4, weight
-//! decay 1e-2, 15 epochs, batch size 256).
+//! Closed: the regression of the original's outputs with a ridge towards the weight
+//! ([`crate::fit::Ridge`]); the paper below has a ridge towards zero. Trained: AdamW from a random
+//! start, as in arXiv:2507.11688 (learning rate 1e-4, weight decay 1e-2, 15 epochs, batch size 256).
 
 use super::{Fit, FitProblem, How, Method, SampleRows, Training, work};
+use crate::fit::Ridge;
 use crate::{FitError, Size, Unit};
 use linwright_measure::capture::Needs;
 use linwright_ops::{Dense, DenseSpec, Op, OpSpec, Shape};
-use linwright_tensor::Mat;
-use linwright_tensor::linalg::solve_spd;
 use linwright_train::Control;
 use serde::{Deserialize, Serialize};
 
@@ -20,19 +19,15 @@ pub struct DenseMethod {
     /// Closed form or training.
     #[serde(default)]
     pub fit: How,
-    /// Ridge parameter relative to the mean diagonal of the Gram matrix.
-    #[serde(default = "DenseMethod::default_ridge")]
-    pub ridge: f64,
+    /// Ridge of the regression towards the weight.
+    #[serde(default)]
+    pub ridge: Ridge,
     /// Options of a trained fit.
     #[serde(default = "DenseMethod::default_training")]
     pub training: Training,
 }
 
 impl DenseMethod {
-    fn default_ridge() -> f64 {
-        1e-4
-    }
-
     fn default_training() -> Training {
         Training { epochs: 15, batch: 256, rate: 1e-4, weight_decay: 1e-2, starts: 1 }
     }
@@ -40,7 +35,7 @@ impl DenseMethod {
 
 impl Default for DenseMethod {
     fn default() -> Self {
-        Self { fit: How::Closed, ridge: Self::default_ridge(), training: Self::default_training() }
+        Self { fit: How::Closed, ridge: Ridge::Auto, training: Self::default_training() }
     }
 }
 
@@ -60,9 +55,7 @@ impl Method for DenseMethod {
     }
 
     fn check(&self, _size: Option<Size>) -> Result<(), String> {
-        if !(self.ridge.is_finite() && self.ridge >= 0.0) {
-            return Err(format!("has ridge {}, expected 0 or more", self.ridge));
-        }
+        self.ridge.check()?;
         self.training.check()
     }
 
@@ -73,14 +66,17 @@ impl Method for DenseMethod {
         }
     }
 
+    fn ridge(&self) -> Option<Ridge> {
+        (self.fit == How::Closed).then_some(self.ridge)
+    }
+
     fn parameters(&self, _size: Option<Size>, shape: Shape) -> Result<usize, FitError> {
         Ok(shape.dense_parameters())
     }
 
     fn work(&self, _size: Option<Size>, shape: Shape, rows: SampleRows) -> Result<f64, FitError> {
-        let (out, inp) = work::sides(shape);
         match self.fit {
-            How::Closed => Ok(inp.powi(3) / 3.0 + out * inp * inp + work::report(shape)),
+            How::Closed => Ok(work::regression(self.ridge, shape) + work::report(shape)),
             How::Trained => self.training.work(&OpSpec::Dense(DenseSpec {}), shape, rows),
         }
     }
@@ -97,21 +93,8 @@ impl Method for DenseMethod {
         if self.fit == How::Trained {
             return self.training.run(&OpSpec::Dense(DenseSpec {}), problem, control);
         }
-        let inp = problem.shape.inp;
-        let target = problem.target()?;
-        let mut sxx = target.inputs.sxx.clone();
-        let mean = (0..inp).map(|i| sxx.at(i, i)).sum::<f64>() / inp.max(1) as f64;
-        let ridge = self.ridge * mean;
-        (0..inp).for_each(|i| *sxx.at_mut(i, i) += ridge);
-        let weight = match mean == 0.0 {
-            // No input at all, as after attention without values: every weight is as good, and
-            // none has the least norm.
-            true => Mat::zeros(problem.shape.out, inp),
-            false => solve_spd(sxx.view(), target.syx.view()).map_err(|error| {
-                FitError::Numerics { what: "ridge regression", reason: error.to_string() }
-            })?,
-        };
-        let op = Op::Linear(Box::new(Dense::new(weight.cast())));
-        problem.closed(op, &weight, Some(ridge), 0)
+        let target = problem.target(self.ridge)?;
+        let op = Op::Linear(Box::new(Dense::new(target.pulled.map.cast())));
+        problem.closed(op, &target.pulled.map, &target.pulled)
     }
 }

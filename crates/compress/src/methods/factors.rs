@@ -13,7 +13,7 @@ use linwright_tensor::Mat;
 /// What a method did to the sums before it decomposed them.
 #[derive(Clone, Copy, Debug, Default)]
 pub(super) struct Changes {
-    /// Number added to the diagonal, if any.
+    /// Share of the mean second moment that was added to the diagonal, if any.
     pub ridge: Option<f64>,
     /// Share of the shrinkage towards the diagonal; zero for none.
     pub shrinkage: f64,
@@ -144,9 +144,13 @@ pub(super) fn fitted(
     let (wide_u, wide_v): (Mat<f64>, Mat<f64>) = (u.cast(), v.cast());
     let a = multiply(wide_u.view().into(), wide_v.view().into());
     let op = Op::Linear(Box::new(LowRank::new(u, v)));
-    let fit = problem.closed(op, &a, changes.ridge, changes.dropped)?;
+    let best = if problem.biased() { Shift::Best } else { Shift::Nothing };
+    let (report, shift) = problem.judged(&a, best)?;
     let shrinkage = (changes.shrinkage > 0.0).then_some(changes.shrinkage);
-    Ok(Fit { report: FitReport { shrinkage, ..fit.report }, ..fit })
+    let Changes { ridge, dropped: dropped_directions, .. } = changes;
+    let report = FitReport { ridge, dropped_directions, shrinkage, ..report };
+    let bias_shift = shift.map(|shift| shift.into_iter().map(|b| b as f32).collect());
+    Ok(Fit { op, bias_shift, report })
 }
 
 /// Common parts of methods with two factors: sizes, data and parameters.

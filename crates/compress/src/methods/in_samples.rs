@@ -1,9 +1,11 @@
 //! Closed forms where there are fewer samples than input features: their report comes from the
 //! samples, since sums over inputs would be larger than these.
 
-use super::{Fit, FitProblem, FitReport, relative};
+use super::{Fit, FitProblem, FitReport, factors, relative};
 use crate::FitError;
-use crate::fit::sample_space::{Factors, reduced_rank};
+use crate::fit::low_rank::{Projection, Second};
+use crate::fit::regression::multiply;
+use crate::fit::{Ridge, sample_space};
 use linwright_measure::samples::{Samples, power};
 use linwright_ops::{LowRank, Op, Workspace};
 use linwright_tensor::{Mat, MatRef};
@@ -12,74 +14,83 @@ use linwright_train::Curve;
 /// Rows predicted at a time.
 const BLOCK: usize = 512;
 
-/// Sums over samples of residuals `y - op(x)`.
-struct Residuals {
-    /// Σ (y - op(x)), (out).
-    sums: Vec<f64>,
-    /// Σ |y - op(x)|².
-    squares: f64,
-    count: f64,
+/// Errors over samples.
+#[derive(Clone, Copy)]
+struct Errors {
+    /// Mean of `|y - op(x) - shift|²`.
+    squared: f64,
+    /// Mean of `|y|²`.
+    power: f64,
 }
 
-impl Residuals {
-    fn of(op: &Op<f32>, x: MatRef<'_, f32>, y: MatRef<'_, f32>) -> Self {
-        let (mut sums, mut squares) = (vec![0.0; y.cols()], 0.0);
+impl Errors {
+    fn of(op: &Op<f32>, (x, y): (MatRef<'_, f32>, MatRef<'_, f32>), shift: &[f64]) -> Self {
         let (mut predicted, mut workspace) = (Mat::default(), Workspace::default());
+        let mut squares = 0.0;
         for start in (0..x.rows()).step_by(BLOCK) {
             let rows = BLOCK.min(x.rows() - start);
             let into = predicted.view_mut_of(rows, y.cols());
             op.map().forward(x.rows_range(start, rows), into, None, &mut workspace);
             for i in 0..rows {
-                let both = y.row(start + i).iter().zip(predicted.row(i));
-                for (sum, (y, predicted)) in sums.iter_mut().zip(both) {
-                    let residual = f64::from(*y) - f64::from(*predicted);
-                    *sum += residual;
-                    squares += residual * residual;
-                }
+                let both = y.row(start + i).iter().zip(predicted.row(i)).zip(shift);
+                let square =
+                    |((y, p), b): ((&f32, &f32), &f64)| (f64::from(*y) - f64::from(*p) - b).powi(2);
+                squares += both.map(square).sum::<f64>();
             }
         }
-        Self { sums, squares, count: x.rows().max(1) as f64 }
-    }
-
-    fn means(&self) -> Vec<f64> {
-        self.sums.iter().map(|sum| sum / self.count).collect()
-    }
-
-    /// Mean over samples of `|y - op(x) - shift|²`.
-    fn squared_error(&self, shift: &[f64]) -> f64 {
-        let terms = self.sums.iter().zip(shift);
-        let shifted = terms.map(|(sum, b)| b * b - 2.0 * b * sum / self.count).sum::<f64>();
-        (self.squares / self.count + shifted).max(0.0)
+        Self { squared: squares / x.rows().max(1) as f64, power: power(y) }
     }
 }
 
 impl FitProblem<'_> {
-    /// Low-rank factors by reduced-rank regression on fewer samples than input features.
+    /// Low-rank factors by a regression of fewer samples than input features.
     pub(super) fn low_rank_in_samples(
         &self,
         samples: &Samples,
         rank: usize,
+        ridge: Ridge,
     ) -> Result<Fit, FitError> {
-        let Factors { u, v, dropped } = reduced_rank(samples, rank, self.biased())?;
-        let op = Op::Linear(Box::new(LowRank::new(u, v)));
-        let [(x, y), (other_x, other_y)] = [samples.training(), samples.validation()];
-        let (train, validation) = (Residuals::of(&op, x, y), Residuals::of(&op, other_x, other_y));
-        let shift = if self.biased() { train.means() } else { vec![0.0; self.shape.out] };
-        let [train_power, validation_power] = [y, other_y].map(power);
+        factors::check_samples(1, samples.train as u64, 0.0)?;
+        // A ridge that is known leaves nothing to choose with the validation samples.
+        let whole = self.ridge.map(|_| Samples { train: samples.x.rows(), ..samples.clone() });
+        let samples = whole.as_ref().unwrap_or(samples);
+        let weight: Mat<f64> = self.original.to_dense()?.cast();
+        let ridge = self.ridge.map_or(ridge, Ridge::Share);
+        let pulled = sample_space::regression(samples, &weight, ridge, self.biased())?;
+        let [training, held_out] = [samples.training(), samples.validation()];
+        let (x, means) = (training.0, means(training.0, self.biased()));
+        let second = Second::Samples { x, means: &means, ridge: pulled.ridge };
+        let (u, v) = Projection::new(&pulled.map, &second)?.factors(rank);
+        let shift = pulled.shift(&multiply(u.view().into(), v.view().into()), &means);
+        let op = Op::Linear(Box::new(LowRank::new(u.cast(), v.cast())));
+        let own = shift.clone().unwrap_or_else(|| vec![0.0; self.shape.out]);
+        let train = Errors::of(&op, training, &own);
+        // Without held-out samples, the error is that of all.
+        let judged = if held_out.0.rows() > 0 { Errors::of(&op, held_out, &own) } else { train };
         let report = FitReport {
-            relative_error: relative(validation.squared_error(&shift), validation_power),
-            train_relative_error: relative(train.squared_error(&shift), train_power),
-            target_power: validation_power / self.shape.out.max(1) as f64,
-            ridge: None,
-            dropped_directions: dropped,
+            relative_error: relative(judged.squared, judged.power),
+            train_relative_error: relative(train.squared, train.power),
+            target_power: judged.power / self.shape.out.max(1) as f64,
+            ridge: pulled.share,
+            dropped_directions: 0,
             shrinkage: None,
             curve: Curve::new(),
             seconds: 0.0,
             cut: None,
         };
-        let bias_shift = self.biased().then(|| shift.iter().map(|b| *b as f32).collect());
+        let bias_shift = shift.map(|shift| shift.into_iter().map(|b| b as f32).collect());
         Ok(Fit { op, bias_shift, report })
     }
+}
+
+/// Means of columns, or zeros.
+fn means(rows: MatRef<'_, f32>, centred: bool) -> Vec<f64> {
+    let mut means = vec![0.0; rows.cols()];
+    for i in 0..if centred { rows.rows() } else { 0 } {
+        means.iter_mut().zip(rows.row(i)).for_each(|(mean, v)| *mean += f64::from(*v));
+    }
+    means.iter_mut().for_each(|mean| *mean /= rows.rows().max(1) as f64);
+    means
 }
 
 #[cfg(test)]
@@ -121,6 +132,7 @@ mod tests {
                     components: None,
                     bias: biased.then_some(&zeros),
                     key: RngKey::new(0),
+                    ridge: None,
                     checkpoint: None,
                     part_rows: None,
                 };

@@ -236,6 +236,7 @@ mod tests {
             components: None,
             bias: None,
             key: RngKey::new(1),
+            ridge: None,
             checkpoint: None,
             part_rows: None,
         };

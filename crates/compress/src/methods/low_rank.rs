@@ -1,28 +1,37 @@
 //! Low-rank factors, in closed form or trained.
 //!
-//! Closed: with `S = E[x xᵀ]` and `D = E[y xᵀ]`, where x is the input in the edited model and y the
-//! output in the original one, the best map of rank r is `trunc_r(D S^-½) S^-½`. With fewer samples
-//! than input features it is computed from these instead of S and D, see [`fit::sample_space`].
+//! Closed: x is the input in the edited model and y the output in the original one. T is the
+//! regression of y on x with a ridge λ towards the weight ([`crate::fit::ridge`]). Of all maps A
+//! of rank r, `U Uᵀ T` with the r leading directions U of `T (S + λ I) Tᵀ`, `S = Σ x xᵀ`, has the
+//! least `Σ |y − A x|² + λ |A − W|²` ([`crate::fit::low_rank::Projection`]): what few samples do
+//! not say, the weight does, also about the directions that are kept. With fewer samples than
+//! input features T is computed from these instead of their moments, see
+//! [`crate::fit::sample_space`].
 //!
-//! Optimal for outputs y of the original model and inputs x of the edited one: of all maps of rank
-//! r, with a free bias in a slot that has one, it has the least mean squared error on the text.
-//! With y = W x, as where nothing below was edited, `whitened_svd` and `feature` are the same map.
+//! With ridge 0 it has the least mean squared error on the calibration text, with a free bias in a
+//! slot that has one. With y = W x, as where nothing below was edited, `whitened_svd` and `feature`
+//! are then the same map.
 //!
-//! Source: reduced-rank regression (Izenman 1975); with y = W x it is whitened SVD. The trained
-//! form is the LR-r baseline of arXiv:2507.11688, which starts from random factors. Numerical
-//! notes: sums and decompositions in double precision; input directions with eigenvalues of S below
-//! `1e-8` of the largest are without data and ignored, and their number is reported.
+//! Source: reduced-rank regression (Izenman 1975), with a ridge. The trained form is the LR-r
+//! baseline of arXiv:2507.11688, which starts from random factors. Numerical notes: sums and
+//! decompositions in double precision.
 
 use super::{Fit, FitProblem, How, Method, SampleRows, Training, check_saves, factors, work};
-use crate::fit::regression::{Inputs, Regression, multiply};
+use crate::fit::low_rank::{Projection, Second};
+use crate::fit::regression::multiply;
+#[cfg(test)]
+use crate::fit::regression::{Inputs, Regression};
+use crate::fit::Ridge;
 use crate::operator_size::rank_bound;
-use crate::{FitError, Size, Unit, fit};
+use crate::{FitError, Size, Unit};
 use linwright_measure::capture::{Evidence, Needs};
+#[cfg(test)]
 use linwright_measure::stats::SiteStats;
 use linwright_ops::{LowRank, LowRankSpec, Op, OpSpec, Shape};
 use linwright_tensor::Mat;
 use linwright_train::Control;
 use serde::{Deserialize, Serialize};
+use std::borrow::Cow;
 
 /// Replaces a weight by U V.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Serialize, Deserialize)]
@@ -32,12 +41,14 @@ pub struct LowRankMethod {
     pub fit: How,
     /// Options of a trained fit.
     pub training: Training,
+    /// Ridge of the regression towards the weight, of the closed form.
+    pub ridge: Ridge,
 }
 
 impl Method for LowRankMethod {
     const ID: &'static str = "low_rank";
     const SUMMARY: &'static str =
-        "low-rank factors by reduced-rank regression (whitened SVD), or trained";
+        "low-rank factors by reduced-rank regression with a ridge towards the weight, or trained";
 
     fn label(&self, size: Option<Size>) -> String {
         let size = match size {
@@ -60,6 +71,7 @@ impl Method for LowRankMethod {
 
     fn check(&self, size: Option<Size>) -> Result<(), String> {
         check_saves(size)?;
+        self.ridge.check()?;
         self.training.check()
     }
 
@@ -74,6 +86,10 @@ impl Method for LowRankMethod {
         self.fit == How::Closed
     }
 
+    fn ridge(&self) -> Option<Ridge> {
+        (self.fit == How::Closed).then_some(self.ridge)
+    }
+
     fn parameters(&self, size: Option<Size>, shape: Shape) -> Result<usize, FitError> {
         Ok(rank_bound(factors::given(size, shape)?, shape, None)? * (shape.out + shape.inp))
     }
@@ -83,8 +99,8 @@ impl Method for LowRankMethod {
             (work::sides(shape), rank_bound(factors::given(size, shape)?, shape, None)?);
         match self.fit {
             How::Closed => {
-                let around = 2.0 * out * inp * inp + rank as f64 * inp * (out + inp);
-                let decomposed = work::eigen(inp) + work::singular(out, inp);
+                let around = rank as f64 * inp * (out + inp);
+                let decomposed = work::regression(self.ridge, shape) + work::spectrum(shape);
                 Ok(decomposed + around + work::report(shape))
             }
             How::Trained => self.training.work(&OpSpec::LowRank(LowRankSpec { rank }), shape, rows),
@@ -103,11 +119,10 @@ impl Method for LowRankMethod {
         if self.fit == How::Trained {
             return Ok(None);
         }
-        let stats = problem.target()?;
-        let inputs = Inputs::new(stats.inputs.sxx.view(), stats.inputs.rank())?;
-        let regression = Regression::of_moments(&inputs, stats.syx.view(), stats.syy);
-        let mut errors = fit::low_rank::errors(&regression)?;
-        let whole = problem.stats()?;
+        let (target, whole) = (problem.target(self.ridge)?, problem.stats()?);
+        let own = if problem.biased() { Cow::Owned(whole.centred()) } else { Cow::Borrowed(&*whole) };
+        let projection = Projection::new(&target.pulled.map, &Second::Sums(&target.stats.inputs.sxx))?;
+        let mut errors = projection.errors(&own.inputs.sxx, &own.syx, own.syy);
         // As in reports: over the power of the target with its mean.
         errors.iter_mut().for_each(|error| *error = super::relative(*error, whole.syy));
         Ok(Some(errors))
@@ -121,13 +136,14 @@ impl Method for LowRankMethod {
             }
             How::Closed => {
                 if let Some(Evidence::Samples(samples)) = problem.evidence {
-                    factors::check_samples(rank, samples.train as u64, 0.0)?;
-                    return problem.low_rank_in_samples(samples, rank);
+                    return problem.low_rank_in_samples(samples, rank, self.ridge);
                 }
-                factors::check_samples(rank, factors::inputs(problem)?.count, 0.0)?;
-                let (u, v, dropped) = reduced_rank_regression(&*problem.target()?, rank)?;
+                factors::check_samples(1, factors::inputs(problem)?.count, 0.0)?;
+                let target = problem.target(self.ridge)?;
+                let second = Second::Sums(&target.stats.inputs.sxx);
+                let (u, v) = Projection::new(&target.pulled.map, &second)?.factors(rank);
                 let op = Op::Linear(Box::new(LowRank::new(u.cast(), v.cast())));
-                problem.closed(op, &dense(&u, &v), None, dropped)
+                problem.closed(op, &dense(&u, &v), &target.pulled)
             }
         }
     }
@@ -137,19 +153,20 @@ fn dense(u: &Mat<f64>, v: &Mat<f64>) -> Mat<f64> {
     multiply(u.view().into(), v.view().into())
 }
 
-/// Factors U (out, rank) and V (rank, inp) of the best map of this rank, and the number of input
-/// directions without data. Each column of U has the norm of its row of V, so that neither
-/// overflows in half precision.
+/// Factors U (out, rank) and V (rank, inp) of the map of this rank with the least squared error on
+/// samples, without a ridge, and the number of input directions without data. Each column of U has
+/// the norm of its row of V, so that neither overflows in half precision.
 ///
 /// # Errors
 /// [`FitError::Numerics`] if a decomposition does not converge.
-pub fn reduced_rank_regression(
+#[cfg(test)]
+pub(crate) fn reduced_rank_regression(
     stats: &SiteStats,
     rank: usize,
 ) -> Result<(Mat<f64>, Mat<f64>, usize), FitError> {
     let inputs = Inputs::new(stats.inputs.sxx.view(), stats.inputs.rank())?;
     let regression = Regression::of_moments(&inputs, stats.syx.view(), stats.syy);
-    let (u, v) = fit::low_rank::factors(&regression, rank)?;
+    let (u, v) = crate::fit::low_rank::factors(&regression, rank)?;
     Ok((u, v, regression.dropped()))
 }
 

@@ -11,17 +11,20 @@ mod trained;
 mod trial;
 mod work;
 
+use crate::fit::Ridge;
+use crate::fit::ridge::{self, Pulled};
 use crate::intervention::{CutReport, Cuttable, FusedPart};
 use crate::{FitError, Size, SizeError, Unit};
 use linwright_measure::capture::{Evidence, Needs};
 use linwright_measure::samples::Samples;
-use linwright_measure::stats::SiteStats;
+use linwright_measure::stats::{InputStats, SiteStats};
 use linwright_ops::{Op, Shape, SiteId};
 use linwright_tensor::linalg::Components;
 use linwright_tensor::{Mat, RngKey};
 use linwright_train::{Checkpoint, Control, Curve};
 use serde::{Deserialize, Serialize};
 use std::borrow::Cow;
+use std::sync::Arc;
 
 use quality::Shift;
 
@@ -48,6 +51,8 @@ pub struct FitProblem<'a> {
     pub bias: Option<&'a [f32]>,
     /// Random key.
     pub key: RngKey,
+    /// The ridge of its regression, if it was chosen before: then all samples are training samples.
+    pub ridge: Option<f64>,
     /// Checkpoint of a long fit.
     pub checkpoint: Option<&'a Checkpoint>,
     /// Output rows of [`Method::part`] in the weight, if the method has one.
@@ -73,25 +78,56 @@ impl FitProblem<'_> {
         }
     }
 
-    /// Training sums for the fit: centred ones if the slot has a bias, which absorbs the difference
-    /// of the means.
-    pub(crate) fn target(&self) -> Result<Cow<'_, SiteStats>, FitError> {
-        let train = self.stats()?;
-        Ok(if self.biased() { Cow::Owned(train.centred()) } else { train })
+    /// The regression of outputs, from training sums, and held-out ones to choose an automatic
+    /// ridge, neither of them centred.
+    pub(crate) fn regression(
+        &self,
+        sums: [&SiteStats; 2],
+        weight: &Mat<f64>,
+        ridge: Ridge,
+    ) -> Result<Pulled, FitError> {
+        ridge::regression(sums, weight, self.ridge.map_or(ridge, Ridge::Share), self.biased())
     }
 
-    /// A closed-form fit to [`Self::target`] with its bias; `a` is the operator as a matrix (out,
-    /// inp).
+    /// Training and held-out sums over inputs and targets.
+    pub(crate) fn sums(&self) -> Result<[&SiteStats; 2], FitError> {
+        match self.evidence {
+            Some(Evidence::Stats { train, validation }) => Ok([train, validation]),
+            other => Err(missing("sums over targets", other)),
+        }
+    }
+
+    /// What a closed form is fitted to: the regression of the outputs with a ridge towards the
+    /// weight, or the weight itself if there are sums over inputs alone.
+    pub(crate) fn target(&self, ridge: Ridge) -> Result<FitTarget, FitError> {
+        let weight: Mat<f64> = self.original.to_dense()?.cast();
+        let (inputs, pulled) = match self.evidence {
+            Some(Evidence::Stats { train, .. }) => {
+                (&train.inputs, self.regression(self.sums()?, &weight, ridge)?)
+            }
+            Some(Evidence::Inputs { train, .. }) => {
+                let offset = self.biased().then(|| vec![0.0; self.shape.out]);
+                (train, Pulled { map: weight, offset, share: None, ridge: 0.0 })
+            }
+            other => return Err(missing("sums", other)),
+        };
+        Ok(FitTarget::new(inputs, pulled))
+    }
+
+    /// A closed-form fit to a regression, with its bias; `a` is the operator as a matrix (out, inp).
     pub(crate) fn closed(
         &self,
         op: Op<f32>,
         a: &Mat<f64>,
-        ridge: Option<f64>,
-        dropped_directions: usize,
+        pulled: &Pulled,
     ) -> Result<Fit, FitError> {
-        let best = if self.biased() { Shift::Best } else { Shift::Nothing };
-        let (report, shift) = self.judged(a, best)?;
-        let report = FitReport { ridge, dropped_directions, ..report };
+        let inputs = factors::inputs(self)?;
+        let means: Vec<f64> =
+            inputs.sx.iter().map(|sum| sum / inputs.count.max(1) as f64).collect();
+        let shift = pulled.shift(a, &means);
+        let (report, shift) =
+            self.judged(a, shift.as_deref().map_or(Shift::Nothing, Shift::Given))?;
+        let report = FitReport { ridge: pulled.share, ..report };
         let bias_shift = shift.map(|shift| shift.into_iter().map(|b| b as f32).collect());
         Ok(Fit { op, bias_shift, report })
     }
@@ -124,6 +160,24 @@ impl FitProblem<'_> {
     }
 }
 
+/// What a closed form is fitted to.
+#[derive(Clone, Debug)]
+pub(crate) struct FitTarget {
+    /// Sums over the inputs, centred in a slot with a bias, with a ridge on the diagonal of their
+    /// products, and with `T x` as targets: so the weight counts where samples say little.
+    pub(crate) stats: SiteStats,
+    /// The regression; T is the weight itself if there are sums over inputs alone.
+    pub(crate) pulled: Pulled,
+}
+
+impl FitTarget {
+    fn new(inputs: &InputStats, pulled: Pulled) -> Self {
+        let mut own = if pulled.offset.is_some() { inputs.centred() } else { inputs.clone() };
+        (0..own.features()).for_each(|i| *own.sxx.at_mut(i, i) += pulled.ridge);
+        Self { stats: SiteStats::of_map(&Arc::new(own), pulled.map.view()), pulled }
+    }
+}
+
 fn missing(needed: &'static str, found: Option<&Evidence>) -> FitError {
     let found = match found {
         Some(Evidence::Stats { .. } | Evidence::Inputs { .. }) => "sums",
@@ -150,13 +204,14 @@ pub struct Fit {
 #[serde(deny_unknown_fields)]
 pub struct FitReport {
     /// Mean of `|y - op(x) - shift|²` over validation samples, divided by that of `|y|²` unless
-    /// this is zero. Without calibration text, that of the weight: `|W - W'|² / |W|²`.
+    /// this is zero; over all samples if none were held out. Without calibration text, that of the
+    /// weight: `|W - W'|² / |W|²`.
     pub relative_error: f64,
     /// The same over training samples.
     pub train_relative_error: f64,
     /// Mean squared entry of the validation targets, by which losses of the curve are normalised.
     pub target_power: f64,
-    /// Ridge added to the diagonal of the Gram matrix, if any.
+    /// Ridge on the diagonal of the Gram matrix, as a share of its mean entry, if any.
     pub ridge: Option<f64>,
     /// Number of input directions without data, which are ignored.
     pub dropped_directions: usize,
@@ -236,6 +291,16 @@ pub trait Method: Clone {
     /// Whether its operator is a matrix.
     fn is_linear(&self) -> bool {
         true
+    }
+
+    /// Whether validation samples decide how long or from which start it is trained.
+    fn needs_validation(&self) -> bool {
+        self.needs() == Needs::Samples
+    }
+
+    /// Ridge of its regression, if it has one.
+    fn ridge(&self) -> Option<Ridge> {
+        None
     }
 
     /// Number of parameters of the operator for a shape; an upper bound for a size that depends on
@@ -422,6 +487,18 @@ macro_rules! methods {
             pub fn needs_of(&self, rows: usize, shape: Shape) -> Needs {
                 let takes = match self { $(Self::$variant(method) => method.takes_few_samples(),)* };
                 if takes && (1..shape.inp).contains(&rows) { Needs::Samples } else { self.needs() }
+            }
+
+            /// See [`Method::needs_validation`].
+            #[must_use]
+            pub fn needs_validation(&self) -> bool {
+                match self { $(Self::$variant(method) => method.needs_validation(),)* }
+            }
+
+            /// See [`Method::ridge`].
+            #[must_use]
+            pub fn ridge(&self) -> Option<Ridge> {
+                match self { $(Self::$variant(method) => method.ridge(),)* }
             }
 
             /// See [`Method::takes_outputs`].

@@ -69,6 +69,11 @@ impl Quality {
     }
 }
 
+/// Training and validation sums; the former twice if no samples were held out.
+fn held_out<'a, S>([train, validation]: [&'a S; 2], count: impl Fn(&S) -> u64) -> [&'a S; 2] {
+    [train, if count(validation) > 0 { validation } else { train }]
+}
+
 impl FitProblem<'_> {
     /// Errors of the matrix `a` (out, inp) of a fit, and the change of the bias.
     pub(super) fn judged(
@@ -80,7 +85,7 @@ impl FitProblem<'_> {
             Some(Evidence::Stats { train, validation }) => {
                 let shift = shift.values(|| train.mean_residual(a));
                 let of = |stats| Quality::of_targets(stats, a, shift.as_deref());
-                ([train, validation].map(of), shift)
+                (held_out([train, validation], |s| s.inputs.count).map(of), shift)
             }
             Some(Evidence::Inputs { train, validation }) => {
                 let weight: Mat<f64> = self.original.to_dense()?.cast();
@@ -89,7 +94,8 @@ impl FitProblem<'_> {
                 let of = |inputs| {
                     Quality::of_outputs(inputs, weight.view(), away.view(), shift.as_deref())
                 };
-                ([train, validation].map(|inputs| of(&**inputs)), shift)
+                let both = held_out([&**train, &**validation], |inputs| inputs.count);
+                (both.map(of), shift)
             }
             other => return Err(missing("sums", other)),
         };
@@ -116,7 +122,7 @@ impl FitReport {
             let error = Quality::error_of(sums, away.view(), shift.as_deref());
             Quality { error, power }
         };
-        (Self::of(sums.map(of), out), shift)
+        (Self::of(held_out(sums, |sums| sums.count).map(of), out), shift)
     }
 
     /// Report of a matrix with this number of rows.

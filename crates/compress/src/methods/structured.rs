@@ -4,7 +4,7 @@
 //! starts: see [`crate::fit`].
 
 use super::{Fit, FitProblem, Method, SampleRows, work};
-use crate::fit::{FitOptions, Target, fit_operator};
+use crate::fit::{FitOptions, Ridge, Target, fit_operator};
 use crate::operator_size::{operator_for, units_of};
 use crate::{FitError, Size, Unit};
 use linwright_measure::capture::Needs;
@@ -25,6 +25,9 @@ pub struct StructuredMethod {
     /// Largest number of iterations of a start.
     #[serde(default = "StructuredMethod::default_iterations")]
     pub iterations: u32,
+    /// Ridge of the regression towards the weight.
+    #[serde(default)]
+    pub ridge: Ridge,
 }
 
 impl StructuredMethod {
@@ -32,7 +35,7 @@ impl StructuredMethod {
     #[must_use]
     pub fn new(operator: OpSpec) -> Self {
         let (starts, iterations) = (Self::default_starts(), Self::default_iterations());
-        Self { operator, starts, iterations }
+        Self { operator, starts, iterations, ridge: Ridge::default() }
     }
 
     fn spec(
@@ -82,6 +85,7 @@ impl Method for StructuredMethod {
             return Err(format!("has a {}, which is not linear{instead}", self.operator.kind()));
         }
         super::check_saves(size)?;
+        self.ridge.check()?;
         let least = [("starts", self.starts), ("iterations", self.iterations)];
         match least.into_iter().find(|(_, value)| *value == 0) {
             Some((name, _)) => Err(format!("has {name} 0, at least 1 is needed")),
@@ -91,6 +95,10 @@ impl Method for StructuredMethod {
 
     fn needs(&self) -> Needs {
         Needs::Stats
+    }
+
+    fn ridge(&self) -> Option<Ridge> {
+        Some(self.ridge)
     }
 
     fn parameters(&self, size: Option<Size>, shape: Shape) -> Result<usize, FitError> {
@@ -112,7 +120,7 @@ impl Method for StructuredMethod {
         let circulant = matches!(self.operator, OpSpec::CirculantDiagonal(_));
         let starts = if circulant { self.starts } else { 1 };
         let iterations = self.iterations.min(work::timed_iterations(&self.operator));
-        Self { operator: work::shrunk(&self.operator, by), starts, iterations }
+        Self { operator: work::shrunk(&self.operator, by), starts, iterations, ..*self }
     }
 
     fn brief(&self) -> Option<Self> {
@@ -122,21 +130,23 @@ impl Method for StructuredMethod {
     }
 
     fn fit(&self, problem: &FitProblem<'_>, control: &mut dyn Control) -> Result<Fit, FitError> {
-        let train = problem.target()?;
-        let target = Target::Moments {
-            second: train.inputs.sxx.view(),
-            cross: train.syx.view(),
-            power: train.syy,
+        let target = problem.target(self.ridge)?;
+        let moments = Target::Moments {
+            second: target.stats.inputs.sxx.view(),
+            cross: target.stats.syx.view(),
+            power: target.stats.syy,
         };
         let Self { starts, iterations, .. } = *self;
         let options = FitOptions { starts, iterations, key: problem.key, ..FitOptions::default() };
         let components = problem.components_of_size()?;
         let values = components.as_ref().map(|all| all.values.as_slice());
         let spec = self.spec(problem.size, problem.shape, values)?;
-        let fit = fit_operator(&spec, &target, &options, control)?;
+        let fit = fit_operator(&spec, &moments, &options, control)?;
         let op = cast(&fit.op)?;
         let dense = op.to_dense()?.cast();
-        problem.closed(op, &dense, None, fit.dropped_directions)
+        let mut found = problem.closed(op, &dense, &target.pulled)?;
+        found.report.dropped_directions = fit.dropped_directions;
+        Ok(found)
     }
 }
 
@@ -198,6 +208,7 @@ mod tests {
             components: None,
             bias: None,
             key: RngKey::new(1),
+            ridge: None,
             checkpoint: None,
             part_rows: None,
         };

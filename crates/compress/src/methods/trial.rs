@@ -102,6 +102,7 @@ impl Trial {
             components: None,
             bias: self.bias.as_deref(),
             key: RngKey::new(5),
+            ridge: None,
             checkpoint: None,
             part_rows: None,
         })

@@ -22,7 +22,7 @@
 use super::factors::{self, Changes};
 use super::{Fit, FitProblem, Method, SampleRows, check_saves, work};
 use crate::fit::low_rank::{self, balance, truncated};
-use crate::fit::regression::{Inputs, Regression, multiply};
+use crate::fit::regression::{Inputs, Regression, mean_moment, multiply};
 use crate::operator_size::rank_bound;
 use crate::{FitError, Size, Unit};
 use linwright_measure::capture::Needs;
@@ -143,17 +143,18 @@ fn scale_beside_diagonal(second: &mut Mat<f64>, by: f64) {
     }
 }
 
-/// The Cholesky factor, and what was added to the diagonal for it.
+/// The Cholesky factor, and the share of the mean diagonal entry that was added to the diagonal for
+/// it.
 fn root(mut second: Mat<f64>) -> Result<(Cholesky, f64), FitError> {
     let side = second.rows();
-    let mean = (0..side).map(|i| second.at(i, i)).sum::<f64>() / side.max(1) as f64;
+    let mean = mean_moment(second.view());
     let mut added = 0.0;
     for power in -12..=0 {
         if let Ok(root) = Cholesky::of(second.view()) {
             return Ok((root, added));
         }
-        let wanted = mean * 10f64.powi(power);
-        (0..side).for_each(|i| *second.at_mut(i, i) += wanted - added);
+        let wanted = 10f64.powi(power);
+        (0..side).for_each(|i| *second.at_mut(i, i) += mean * (wanted - added));
         added = wanted;
     }
     Err(FitError::Numerics {

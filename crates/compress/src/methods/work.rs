@@ -5,6 +5,7 @@
 //! [`crate::rates`].
 
 use crate::FitError;
+use crate::fit::Ridge;
 use linwright_ops::{OpSpec, Shape};
 
 /// Multiply-adds of a symmetric eigendecomposition of size n, over n³.
@@ -67,6 +68,17 @@ pub(super) fn spectrum(shape: Shape) -> f64 {
     // Of a tall weight first its columns, and at the end all outputs.
     let columns = if out > inp { 2.0 * out * inp * inp } else { 0.0 };
     side * inp * inp + 2.0 * side * side * inp + eigen(side) + columns
+}
+
+/// A regression with a ridge: its solution, and the decomposition and products that choose an
+/// automatic one.
+pub(super) fn regression(ridge: Ridge, shape: Shape) -> f64 {
+    let (out, inp) = sides(shape);
+    let solution = inp.powi(3) / 3.0 + 2.0 * out * inp * inp;
+    match ridge {
+        Ridge::Share(_) => solution,
+        Ridge::Auto => solution + eigen(inp) + 2.0 * inp.powi(3) + 5.0 * out * inp * inp,
+    }
 }
 
 /// Errors of a matrix from training and validation sums.

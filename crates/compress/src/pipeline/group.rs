@@ -1,6 +1,7 @@
 //! The sites that read one input: found in the store, or captured and fitted, by a team.
 
 use super::{CHECKPOINT_EVERY, Context, Forward, key_of, needs};
+use crate::fit_to::FitTo;
 use crate::intervention::{Cuttable, components_of, weight_of};
 use crate::methods::{Fit, FitProblem};
 use crate::plan::{Edit, InputEdits, SlotEdit};
@@ -16,7 +17,7 @@ pub(super) struct Text<'t, 'a, N: Network> {
     pub(super) lockstep: &'t mut Lockstep<'a, N>,
     /// The network with all earlier edits.
     pub(super) edited: &'t N,
-    /// Training rows of the examples.
+    /// Rows of the examples that fits see.
     pub(super) rows: usize,
 }
 
@@ -50,6 +51,7 @@ impl<'a> GroupJob<'a> {
         let mut chain = Fingerprint::of(&[
             ("version", &env!("CARGO_PKG_VERSION")),
             ("biases", &"fitted along"),
+            ("fitted to", &context.fit_to.name()),
             ("model", &context.model_hash),
             ("examples", &examples),
             ("seed", &seed),
@@ -57,7 +59,7 @@ impl<'a> GroupJob<'a> {
         let total = work.iter().map(|group| group.slots.len()).sum();
         let mut before = 0;
         let job = |group: InputEdits<'a>| {
-            let prints = prints(&group, &chain);
+            let prints = prints(&group, &chain, context.fit_to);
             chain = Fingerprint::of(&[("prints", &prints)]);
             let places = [before, total];
             before += group.slots.len();
@@ -205,10 +207,16 @@ fn shared(
 }
 
 /// Identifies each fit of a group by everything that it depends on.
-fn prints(group: &InputEdits<'_>, chain: &Fingerprint) -> Vec<Fingerprint> {
+fn prints(group: &InputEdits<'_>, chain: &Fingerprint, fit_to: FitTo<'_>) -> Vec<Fingerprint> {
     let print = |SlotEdit { site, edit, .. }: &SlotEdit<'_>| {
-        let (method, size) = (&edit.method, &edit.size);
-        Fingerprint::of(&[("chain", chain), ("site", site), ("method", method), ("size", size)])
+        let (method, size, ridge) = (&edit.method, &edit.size, fit_to.ridge(site));
+        Fingerprint::of(&[
+            ("chain", chain),
+            ("site", site),
+            ("method", method),
+            ("size", size),
+            ("ridge", &ridge),
+        ])
     };
     group.slots.iter().map(print).collect()
 }
@@ -276,6 +284,7 @@ fn fit_site(
         components: components.as_ref(),
         bias: slot.bias(),
         key: key_of(seed, site, &edit.method, edit.size),
+        ridge: context.fit_to.ridge(site),
         checkpoint: checkpoint.as_ref(),
         part_rows,
     };

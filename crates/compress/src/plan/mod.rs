@@ -15,6 +15,7 @@
 mod read;
 mod slots;
 
+use crate::fit::Ridge;
 use crate::methods::MethodSpec;
 use crate::{CompressError, Size};
 use linwright_ops::{InputId, Shape, SiteId, Sites};
@@ -84,6 +85,17 @@ impl Plan {
     #[must_use]
     pub fn needs_text(&self) -> bool {
         self.edits.iter().any(|edit| edit.method.needs_text())
+    }
+
+    /// Whether a fit chooses its end or its start on validation examples.
+    pub(crate) fn needs_validation(&self) -> bool {
+        self.edits.iter().any(|edit| edit.method.needs_validation())
+    }
+
+    /// Whether ridges are chosen in a pass before the one that counts.
+    pub(crate) fn chooses_ridges(&self) -> bool {
+        let is_automatic = |edit: &Edit| edit.method.ridge() == Some(Ridge::Auto);
+        !self.needs_validation() && self.edits.iter().any(is_automatic)
     }
 
     /// Checks options and sizes independently of a model.

@@ -160,6 +160,7 @@ fn one_layer_after_another(
                     components: None,
                     bias: slot.bias(),
                     key: RngKey::new(seed).fold(&capture.site.0).fold(label),
+                    ridge: None,
                     checkpoint: None,
                     part_rows: None,
                 };

@@ -66,6 +66,7 @@ impl Branch {
         &'a self,
         original: &'a Transformer,
         evidence: &'a Evidence,
+        ridge: Option<f64>,
     ) -> FitProblem<'a> {
         let (site, shape) = self.output();
         let slot = original.slot(site).expect("it is a slot of the model");
@@ -78,6 +79,7 @@ impl Branch {
             components: None,
             bias: slot.bias(),
             key: RngKey::new(0),
+            ridge,
             checkpoint: None,
             part_rows: None,
         }

@@ -9,13 +9,16 @@ pub use salience::{Criterion, LossGradients, Pairing, most_important, of_groups,
 
 use super::branches::{Branch, Part, check_dense};
 use super::eliminate::columns;
+use super::pieces::{chosen, lockstep};
 use super::refit::refit;
 use super::{Cut, PruneError, PruneMethod, PruneProblem, SiteSize, narrowed};
+use crate::fit::Ridge;
+use crate::fit_to::in_passes;
 use crate::methods::{Fit, FitReport};
-use crate::pipeline::{Edited, put_fit};
+use crate::pipeline::{Context, Edited, put_fit};
 use crate::{CompressError, FitError};
-use linwright_measure::capture::{Evidence, Lockstep, Needs, Wanted};
-use linwright_model::{AttentionConfig, KeptHeads, KeptWidths, Role, Transformer};
+use linwright_measure::capture::{Evidence, Needs, Wanted};
+use linwright_model::{AttentionConfig, KeptHeads, KeptWidths, Role, Transformer, Windows};
 use linwright_ops::{Dense, LinearSlot, Network, Op, SiteId, Sites};
 use linwright_run::Monitor;
 use linwright_tensor::RngKey;
@@ -59,10 +62,9 @@ pub struct LlmPruner {
     /// [`Pairing::Released`].
     pub compat: bool,
     /// Refits the output projections to the outputs of the original model, which LLM-Pruner does
-    /// not, with this pull to the original weights, as a share of the mean second moment of a
-    /// channel.
+    /// not, with this ridge towards the original weights.
     #[serde(skip_serializing_if = "Option::is_none")]
-    pub refit: Option<f64>,
+    pub refit: Option<Ridge>,
 }
 
 /// Examples for gradients: random parts of the training windows.
@@ -142,9 +144,7 @@ impl PruneMethod for LlmPruner {
         if let Some(ratio) = self.ratio.filter(|ratio| !(0.0..1.0).contains(ratio)) {
             return Err(format!("has ratio {ratio}, expected at least 0 and less than 1"));
         }
-        if let Some(ridge) = self.refit.filter(|ridge| !(ridge.is_finite() && *ridge > 0.0)) {
-            return Err(format!("has refit {ridge}, expected more than 0"));
-        }
+        self.refit.map_or(Ok(()), Ridge::check)?;
         for (what, count, least) in
             [("examples", examples, 1), ("tokens", tokens, 2), ("steps", self.steps, 1)]
         {
@@ -179,11 +179,51 @@ impl PruneMethod for LlmPruner {
         let PruneProblem { original, cut, .. } = *problem;
         let quota = self.quota(original, cut)?;
         let left = self.choose(problem, &quota, monitor)?;
-        let (network, reports) = self.refitted(problem, &quota, &left, monitor)?;
+        let (network, reports) = match (self.refit, problem.windows) {
+            (None, _) => (original.clone(), BTreeMap::new()),
+            (Some(_), None) => return Err(PruneError::NoText { method: Self::ID }.into()),
+            (Some(ridge), Some(windows)) => {
+                let pass = |context: &Context<'_>, monitor: &mut dyn Monitor| {
+                    refitted(original, windows, (&quota, &left, ridge), context, monitor)
+                };
+                let needed = ridge == Ridge::Auto;
+                in_passes(problem.context, windows, needed, monitor, pass, |(_, reports)| {
+                    chosen(reports)
+                })?
+            }
+        };
         let widths = widths(original, &quota.branches, &left);
         let pruned = network.keep_widths(&widths).map_err(PruneError::from)?;
         Ok(narrowed::edited(original, pruned, Self::ID, |layer| cut.has(layer), reports))
     }
+}
+
+/// The model with output projections refitted to the groups that are left.
+fn refitted(
+    original: &Transformer,
+    windows: &Windows,
+    (quota, left, ridge): (&Quota, &[Vec<usize>], Ridge),
+    context: &Context<'_>,
+    monitor: &mut dyn Monitor,
+) -> Result<(Transformer, BTreeMap<SiteId, FitReport>), CompressError> {
+    let (mut network, mut reports) = (original.clone(), BTreeMap::new());
+    let mut lockstep = lockstep(original, windows, context);
+    let cut = quota.branches.iter().zip(left).filter(|(b, left)| left.len() < b.groups);
+    for (branch, left) in cut {
+        let (site, _) = branch.output();
+        monitor.step(&format!("{site}: refitting to {} of {}", left.len(), branch.groups));
+        let wanted = [Wanted { site, needs: Needs::Stats }];
+        let captured = lockstep.capture(&network, &wanted, monitor)?;
+        let evidence = (&captured[0].evidence, context.fit_to.ridge(site));
+        let fit = refit_to(original, branch, left, ridge, evidence)
+            .map_err(|source| CompressError::Fit { site: site.clone(), source })?;
+        let bias = original.slot(site).and_then(LinearSlot::bias);
+        let slot = network.slot_mut(site).expect("it is a slot of the model");
+        lockstep.note_edit(slot.stage().expect("a slot of a layer has a stage"));
+        reports.insert(site.clone(), put_fit(slot, bias, fit)?);
+    }
+    original.release_scratch();
+    Ok((network, reports))
 }
 
 impl LlmPruner {
@@ -218,36 +258,6 @@ impl LlmPruner {
             monitor.progress(step as u64, steps as u64);
         }
         Ok(left)
-    }
-
-    /// The model, with output projections refitted if that is wanted.
-    fn refitted(
-        &self,
-        problem: &PruneProblem<'_>,
-        quota: &Quota,
-        left: &[Vec<usize>],
-        monitor: &mut dyn Monitor,
-    ) -> Result<(Transformer, BTreeMap<SiteId, FitReport>), CompressError> {
-        let PruneProblem { original, context, .. } = *problem;
-        let (mut network, mut reports) = (original.clone(), BTreeMap::new());
-        let Some(ridge) = self.refit else { return Ok((network, reports)) };
-        let windows = problem.windows.ok_or(PruneError::NoText { method: Self::ID })?;
-        let mut lockstep = Lockstep::new(original, windows, context.bounds.clone());
-        let cut = quota.branches.iter().zip(left).filter(|(b, left)| left.len() < b.groups);
-        for (branch, left) in cut {
-            let (site, _) = branch.output();
-            monitor.step(&format!("{site}: refitting to {} of {}", left.len(), branch.groups));
-            let wanted = [Wanted { site, needs: Needs::Stats }];
-            let captured = lockstep.capture(&network, &wanted, monitor)?;
-            let fit = refit_to(original, branch, left, ridge, &captured[0].evidence)
-                .map_err(|source| CompressError::Fit { site: site.clone(), source })?;
-            let bias = original.slot(site).and_then(LinearSlot::bias);
-            let slot = network.slot_mut(site).expect("it is a slot of the model");
-            lockstep.note_edit(slot.stage().expect("a slot of a layer has a stage"));
-            reports.insert(site.clone(), put_fit(slot, bias, fit)?);
-        }
-        original.release_scratch();
-        Ok((network, reports))
     }
 
     fn quota(&self, original: &Transformer, cut: &Cut) -> Result<Quota, PruneError> {
@@ -339,13 +349,13 @@ fn refit_to(
     original: &Transformer,
     branch: &Branch,
     kept: &[usize],
-    share: f64,
-    evidence: &Evidence,
+    ridge: Ridge,
+    (evidence, known): (&Evidence, Option<f64>),
 ) -> Result<Fit, FitError> {
-    let problem = branch.problem(original, evidence);
+    let problem = branch.problem(original, evidence, known);
     let weight = problem.original.to_dense()?.cast();
     let op = |weight| Ok(Op::Linear(Box::new(Dense::new(weight))));
-    refit(&problem, &weight, &columns(kept, branch.group_size()), share, op)
+    refit(&problem, &weight, &columns(kept, branch.group_size()), ridge, op)
 }
 
 /// Channels of a branch and how many make a group.

@@ -5,12 +5,14 @@ use super::drop_layers::influences;
 use super::eliminate::refitted;
 use super::head_pairs::{self, HeadRows, by_leverage, matching, narrowed, rotating};
 use super::narrowed::{self as sites, weight_of};
-use super::pieces::{Pieces, SiteFits, inputs_of};
+use super::pieces::{Pieces, SiteFits, chosen, inputs_of, lockstep};
 use super::refit::refit;
 use super::{Cut, PruneError, PruneMethod, PruneProblem, SiteSize};
+use crate::fit::Ridge;
 use crate::fit::regression::{mean_moment, squares};
+use crate::fit_to::in_passes;
 use crate::methods::{Fit, FitReport};
-use crate::pipeline::{Edited, put_fit};
+use crate::pipeline::{Context, Edited, put_fit};
 use crate::{CompressError, FitError};
 use linwright_measure::capture::{Lockstep, Needs, Wanted};
 use linwright_measure::stats::InputStats;
@@ -41,8 +43,8 @@ use std::collections::{BTreeMap, BTreeSet};
 #[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
 #[serde(default, deny_unknown_fields)]
 pub struct Modegpt {
-    /// Ridge of leverage scores and refit, as a share of the mean second moment of a feature.
-    pub ridge: f64,
+    /// Ridge of the refit towards the narrowed weights.
+    pub ridge: Ridge,
     /// Temperature of the division over layers; 0 gives each layer the same share.
     pub temperature: f64,
     /// Whether output projections are refitted to the outputs of the original model, which MoDeGPT
@@ -52,10 +54,13 @@ pub struct Modegpt {
 
 impl Default for Modegpt {
     fn default() -> Self {
-        Self { ridge: 1e-4, temperature: 0.3, refit: true }
+        Self { ridge: Ridge::Auto, temperature: 0.3, refit: true }
     }
 }
 
+/// Ridge of leverage scores and of the MLP that they choose, as a share of the mean second moment
+/// of a feature.
+const LEVERAGE_RIDGE: f64 = 1e-4;
 /// Least share that a division leaves to a layer.
 const LEAST: f64 = 0.1;
 /// Steps by which a division starts above its share, for what rounding down loses.
@@ -183,10 +188,7 @@ impl PruneMethod for Modegpt {
         if !(self.temperature.is_finite() && self.temperature >= 0.0) {
             return Err(format!("has temperature {}, expected 0 or more", self.temperature));
         }
-        match self.ridge.is_finite() && self.ridge > 0.0 {
-            true => Ok(()),
-            false => Err(format!("has ridge {}, expected more than 0", self.ridge)),
-        }
+        self.ridge.check()
     }
 
     fn sizes(&self, original: &Transformer, cut: &Cut) -> Result<Vec<SiteSize>, PruneError> {
@@ -198,7 +200,7 @@ impl PruneMethod for Modegpt {
         problem: &PruneProblem<'_>,
         monitor: &mut dyn Monitor,
     ) -> Result<Edited<Transformer>, CompressError> {
-        let PruneProblem { original, cut, context, .. } = *problem;
+        let PruneProblem { original, cut, .. } = *problem;
         let windows = problem.windows.ok_or(PruneError::NoText { method: Self::ID })?;
         let mut budget = Self::budget(original, cut)?;
         if self.temperature > 0.0 && cut.keep < 1.0 {
@@ -206,22 +208,29 @@ impl PruneMethod for Modegpt {
             let influence = influences(original, windows, monitor)?;
             budget.divide(original, cut, &influence, self.temperature);
         }
-        let lockstep = || Lockstep::new(original, windows, context.bounds.clone());
-        let mut now = Narrowing {
-            problem,
-            budget: &budget,
-            pieces: Pieces::new(problem, self),
-            dense: lockstep().without_targets(),
-            narrowed: lockstep(),
-            network: original.clone(),
-            widths: vec![KeptWidths::default(); original.config().layers.len()],
-            reports: BTreeMap::new(),
+        let needed = self.refit && self.ridge == Ridge::Auto;
+        let pass = |context: &Context<'_>, monitor: &mut dyn Monitor| {
+            let problem = &PruneProblem { context, ..*problem };
+            let mut now = Narrowing {
+                problem,
+                budget: &budget,
+                pieces: Pieces::new(problem, self),
+                dense: lockstep(original, windows, context).without_targets(),
+                narrowed: lockstep(original, windows, context),
+                network: original.clone(),
+                widths: vec![KeptWidths::default(); original.config().layers.len()],
+                reports: BTreeMap::new(),
+            };
+            for branch in &budget.branches {
+                self.narrow(branch, &mut now, monitor)?;
+            }
+            original.release_scratch();
+            Ok((now.network, now.widths, now.reports))
         };
-        for branch in &budget.branches {
-            self.narrow(branch, &mut now, monitor)?;
-        }
-        original.release_scratch();
-        let Narrowing { network, widths, reports, .. } = now;
+        let (network, widths, reports) =
+            in_passes(problem.context, windows, needed, monitor, pass, |(.., reports)| {
+                chosen(reports)
+            })?;
         let pruned = network.keep_widths(&widths).map_err(PruneError::from)?;
         Ok(sites::edited(original, pruned, Self::ID, |layer| cut.has(layer), reports))
     }
@@ -292,7 +301,7 @@ impl Modegpt {
             monitor.step(&at);
             match branch.part {
                 Part::Attention => Self::heads(branch, head, &mut now.dense, original, monitor),
-                Part::Mlp => self.mlp(branch, kept, &mut now.dense, original, monitor),
+                Part::Mlp => Self::mlp(branch, kept, &mut now.dense, original, monitor),
             }
         })?;
         let (site, _) = branch.output();
@@ -329,7 +338,8 @@ impl Modegpt {
         let wanted = [Wanted { site, needs: Needs::Stats }];
         let captured = now.narrowed.capture(&now.network, &wanted, monitor)?;
         let weight = weight_of(&now.network, site)?;
-        let problem = branch.problem(now.problem.original, &captured[0].evidence);
+        let known = now.problem.context.fit_to.ridge(site);
+        let problem = branch.problem(now.problem.original, &captured[0].evidence, known);
         let op = |weight: Mat<f32>| match branch.part {
             Part::Mlp => Ok(Op::Linear(Box::new(Dense::new(weight)))),
             Part::Attention => {
@@ -388,7 +398,6 @@ impl Modegpt {
 
     /// The output projection of an MLP with `count` features.
     fn mlp(
-        &self,
         branch: &Branch,
         count: usize,
         lockstep: &mut Lockstep<'_, Transformer>,
@@ -400,7 +409,7 @@ impl Modegpt {
         let failed = |source| CompressError::Fit { site: site.clone(), source };
         let weight = weight_of(network, site)?;
         let mut gram = inputs.sxx.clone();
-        let ridge = self.ridge * mean_moment(gram.view()).max(f64::MIN_POSITIVE);
+        let ridge = LEVERAGE_RIDGE * mean_moment(gram.view()).max(f64::MIN_POSITIVE);
         let kept = by_leverage(gram.view(), ridge, count).map_err(failed)?;
         (0..shape.inp).for_each(|i| *gram.at_mut(i, i) += ridge);
         let fitted = refitted(&weight, gram.view(), &kept).map_err(failed)?;
@@ -408,7 +417,7 @@ impl Modegpt {
         let power = inputs.power_of(weight.view());
         let lost = if power > 0.0 { inputs.power_of(away.view()) / power } else { squares(&away) };
         let op = Op::Linear(Box::new(Dense::new(fitted.cast())));
-        let report = FitReport { ridge: Some(ridge), ..FitReport::without_text(lost) };
+        let report = FitReport { ridge: Some(LEVERAGE_RIDGE), ..FitReport::without_text(lost) };
         Ok(vec![(site.clone(), Fit { op, bias_shift: None, report })])
     }
 

@@ -2,14 +2,17 @@
 //! captures.
 
 use super::PruneProblem;
-use crate::methods::Fit;
+use crate::fit_to::FitTo;
+use crate::methods::{Fit, FitReport};
+use crate::pipeline::Context;
 use crate::{CompressError, stored_fit};
 use linwright_measure::capture::{Evidence, Lockstep, Needs, Wanted};
 use linwright_measure::stats::InputStats;
-use linwright_model::Transformer;
+use linwright_model::{Transformer, Windows};
 use linwright_ops::{Examples, SiteId};
 use linwright_run::{Fingerprint, Monitor, Store};
 use serde::Serialize;
+use std::collections::BTreeMap;
 use std::sync::Arc;
 
 /// Fits of the sites of a branch.
@@ -31,7 +34,12 @@ impl<'a> Pieces<'a> {
             ("method", method),
             ("cut", problem.cut),
             ("seed", &problem.seed),
+            ("fitted to", &problem.context.fit_to.name()),
         ]);
+        let print = match problem.context.fit_to {
+            FitTo::With(ridges) => Fingerprint::of(&[("problem", &print), ("ridges", ridges)]),
+            FitTo::Training | FitTo::All => print,
+        };
         Self { store: problem.context.store, print }
     }
 
@@ -56,6 +64,22 @@ impl<'a> Pieces<'a> {
     fn of(&self, site: &SiteId) -> Fingerprint {
         Fingerprint::of(&[("branch", &self.print), ("site", site)])
     }
+}
+
+/// The captures of a pruning.
+pub(super) fn lockstep<'a>(
+    original: &'a Transformer,
+    windows: &'a Windows,
+    context: &Context<'_>,
+) -> Lockstep<'a, Transformer> {
+    let lockstep = Lockstep::new(original, windows, context.bounds.clone());
+    if context.fit_to.holds_out() { lockstep } else { lockstep.whole() }
+}
+
+/// The ridges of refits.
+pub(super) fn chosen(reports: &BTreeMap<SiteId, FitReport>) -> Vec<(SiteId, f64)> {
+    let ridge = |(site, report): (&SiteId, &FitReport)| Some((site.clone(), report.ridge?));
+    reports.iter().filter_map(ridge).collect()
 }
 
 /// Sums over the inputs of a site in the training text, in the model as it is.

@@ -3,10 +3,11 @@
 //!
 //! With the outputs Y of the original weight on its own inputs and the inputs X of the kept columns
 //! in the model pruned so far, the new columns minimise `|Y − V X|² + λ |V − W|²`, where W holds
-//! the columns before the refit. λ is a share of the mean second moment of a column.
+//! the columns before the refit.
 
 use crate::FitError;
-use crate::fit::regression::{corrected, mean_moment};
+use crate::fit::Ridge;
+use crate::fit::ridge::Pulled;
 use crate::methods::{Fit, FitProblem};
 use linwright_ops::{Op, OpError};
 use linwright_tensor::Mat;
@@ -21,20 +22,18 @@ pub(super) fn refit(
     problem: &FitProblem<'_>,
     weight: &Mat<f64>,
     columns: &[usize],
-    share: f64,
+    ridge: Ridge,
     op: impl FnOnce(Mat<f32>) -> Result<Op<f32>, OpError>,
 ) -> Result<Fit, FitError> {
-    let (shape, target) = (problem.shape, problem.target()?);
-    let (moments, count) = (&target.inputs.sxx, columns.len());
-    let gram = Mat::from_fn(count, count, |i, j| moments.at(columns[i], columns[j]));
-    let among = |of: &Mat<f64>| Mat::from_fn(shape.out, count, |o, j| of.at(o, columns[j]));
-    let ridge = share * mean_moment(gram.view());
-    let what = "second moments of the kept channels";
-    let best = corrected(&among(weight), gram, among(&target.syx), ridge, what)?;
+    let shape = problem.shape;
+    let [train, held_out] = problem.sums()?.map(|sums| sums.with_columns(columns));
+    let kept = Mat::from_fn(shape.out, columns.len(), |o, j| weight.at(o, columns[j]));
+    let pulled = problem.regression([&train, &held_out], &kept, ridge)?;
     let mut whole = Mat::zeros(shape.out, shape.inp);
     for o in 0..shape.out {
         let places = columns.iter().enumerate();
-        places.for_each(|(j, &column)| *whole.at_mut(o, column) = best.at(o, j));
+        places.for_each(|(j, &column)| *whole.at_mut(o, column) = pulled.map.at(o, j));
     }
-    problem.closed(op(whole.cast())?, &whole, Some(ridge), 0)
+    let op = op(whole.cast())?;
+    problem.closed(op, &whole, &Pulled { map: whole.clone(), ..pulled })
 }

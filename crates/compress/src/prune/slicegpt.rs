@@ -1,11 +1,15 @@
 //! Fewer dimensions of the residual stream, in one basis for all layers.
 
+use super::pieces::{chosen, lockstep};
 use super::{Cut, PruneError, PruneMethod, PruneProblem, SiteSize, narrowed};
-use crate::fit::regression::{corrected, mean_moment, multiply};
+use crate::fit::Ridge;
+use crate::fit::regression::multiply;
+use crate::fit::ridge::Pulled;
+use crate::fit_to::in_passes;
 use crate::methods::{Fit, FitProblem, FitReport};
-use crate::pipeline::{Edited, put_fit};
+use crate::pipeline::{Context, Edited, put_fit};
 use crate::{CompressError, FitError};
-use linwright_measure::capture::{CaptureError, Evidence, Lockstep, Needs, Wanted};
+use linwright_measure::capture::{CaptureError, Evidence, Needs, Wanted};
 use linwright_measure::stats::InputSums;
 use linwright_model::{
     AttentionConfig, MlpConfig, ModelError, Role, Transformer, Windows, centred_basis,
@@ -35,14 +39,13 @@ use std::collections::BTreeMap;
 pub struct SliceGpt {
     /// Whether linear layers are refitted.
     pub refit: bool,
-    /// Pull of refitted weights to the sliced ones, as a share of the mean second moment of a
-    /// feature.
-    pub ridge: f64,
+    /// Ridge of refitted weights towards the sliced ones.
+    pub ridge: Ridge,
 }
 
 impl Default for SliceGpt {
     fn default() -> Self {
-        Self { refit: true, ridge: 1e-2 }
+        Self { refit: true, ridge: Ridge::Auto }
     }
 }
 
@@ -56,10 +59,7 @@ impl PruneMethod for SliceGpt {
     }
 
     fn check(&self) -> Result<(), String> {
-        match self.ridge.is_finite() && self.ridge > 0.0 {
-            true => Ok(()),
-            false => Err(format!("has ridge {}, expected more than 0", self.ridge)),
-        }
+        self.ridge.check()
     }
 
     fn sizes(&self, original: &Transformer, cut: &Cut) -> Result<Vec<SiteSize>, PruneError> {
@@ -97,8 +97,11 @@ impl PruneMethod for SliceGpt {
         let (sliced, reports) = match self.refit {
             false => (original.in_basis(basis.view()).map_err(PruneError::from)?, BTreeMap::new()),
             true => {
-                let (fitted, reports) =
-                    self.refitted(problem, (&base, windows), &basis, monitor)?;
+                let needed = self.ridge == Ridge::Auto;
+                let pass = |context: &Context<'_>, monitor: &mut dyn Monitor| {
+                    self.refitted(context, (&base, windows), &basis, monitor)
+                };
+                let (fitted, reports) = in_passes(problem.context, windows, needed, monitor, pass, |(_, reports)| chosen(reports))?;
                 (fitted.in_basis(basis.view()).map_err(PruneError::from)?, reports)
             }
         };
@@ -111,14 +114,13 @@ impl SliceGpt {
     /// linear layers refitted in the order of computation.
     fn refitted(
         &self,
-        problem: &PruneProblem<'_>,
+        context: &Context<'_>,
         (base, windows): (&Transformer, &Windows),
         basis: &Mat<f64>,
         monitor: &mut dyn Monitor,
     ) -> Result<(Transformer, BTreeMap<SiteId, FitReport>), CompressError> {
         let mut network = base.within_basis(basis.view()).map_err(PruneError::from)?;
-        let bounds = problem.context.bounds.clone();
-        let mut lockstep = Lockstep::new(base, windows, bounds).begins_apart();
+        let mut lockstep = lockstep(base, windows, context).begins_apart();
         let slots: Vec<&LinearSlot> =
             base.slots().into_iter().filter(|slot| slot.layer().is_some()).collect();
         let mut reports = BTreeMap::new();
@@ -129,8 +131,9 @@ impl SliceGpt {
             let captures = lockstep.capture(&network, &wanted, monitor)?;
             for (slot, capture) in group.iter().zip(&captures) {
                 let current = network.slot(slot.id()).expect("it is a slot of the model");
+                let ridge = context.fit_to.ridge(slot.id());
                 let fit = self
-                    .fit(base, (slot, current), basis.view(), &capture.evidence)
+                    .fit(base, (slot, current), basis.view(), (&capture.evidence, ridge))
                     .map_err(|source| CompressError::Fit { site: slot.id().clone(), source })?;
                 reports.insert(slot.id().clone(), fit.report.clone());
                 let into = network.slot_mut(slot.id()).expect("it is a slot of the model");
@@ -148,7 +151,7 @@ impl SliceGpt {
         base: &Transformer,
         (slot, current): (&LinearSlot, &LinearSlot),
         basis: MatRef<'_, f64>,
-        evidence: &Evidence,
+        (evidence, ridge): (&Evidence, Option<f64>),
     ) -> Result<Fit, FitError> {
         let problem = FitProblem {
             site: slot.id(),
@@ -159,31 +162,32 @@ impl SliceGpt {
             components: None,
             bias: slot.bias(),
             key: RngKey::new(0),
+            ridge,
             checkpoint: None,
             part_rows: None,
         };
-        let target = problem.target()?;
-        let mut weight: Mat<f64> = current.op().to_dense()?.cast();
-        let (mut gram, mut cross) = (target.inputs.sxx.clone(), target.syx.clone());
-        let read = reads(base, slot);
-        if read {
-            // Its inputs have no other directions.
-            let inner = multiply(gram.view().into(), basis.into());
-            gram = multiply(Arg::Transposed(basis), inner.view().into());
-            cross = multiply(cross.view().into(), basis.into());
-            weight = multiply(weight.view().into(), basis.into());
-        }
-        let ridge = self.ridge * mean_moment(gram.view());
-        let mut best = corrected(&weight, gram, cross, ridge, "second moments of the inputs")?;
-        if read {
-            best = multiply(best.view().into(), Arg::Transposed(basis));
-        }
-        if writes(slot) {
-            let inner = multiply(Arg::Transposed(basis), best.view().into());
-            best = multiply(basis.into(), inner.view().into());
-        }
+        let weight: Mat<f64> = current.op().to_dense()?.cast();
+        let sums = problem.sums()?;
+        let pulled = match reads(base, slot) {
+            false => problem.regression(sums, &weight, self.ridge)?,
+            true => {
+                // Its inputs have no other directions.
+                let [train, held_out] = sums.map(|sums| sums.through(basis));
+                let weight = multiply(weight.view().into(), basis.into());
+                let pulled = problem.regression([&train, &held_out], &weight, self.ridge)?;
+                let map = multiply(pulled.map.view().into(), Arg::Transposed(basis));
+                Pulled { map, ..pulled }
+            }
+        };
+        let best = match writes(slot) {
+            false => pulled.map.clone(),
+            true => {
+                let inner = multiply(Arg::Transposed(basis), pulled.map.view().into());
+                multiply(basis.into(), inner.view().into())
+            }
+        };
         let op = Op::Linear(Box::new(Dense::new(best.cast())));
-        let mut fit = problem.closed(op, &best, Some(ridge), 0)?;
+        let mut fit = problem.closed(op, &best, &pulled)?;
         if let Some(shift) = fit.bias_shift.as_mut().filter(|_| writes(slot)) {
             let wide: Mat<f64> = MatRef::new(shift.as_slice(), 1, slot.shape().out).to_mat().cast();
             let inner = multiply(wide.view().into(), basis.into());

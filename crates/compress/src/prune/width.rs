@@ -2,17 +2,17 @@
 
 use super::branches::{Branch, Part, check_dense};
 use super::eliminate::eliminate;
-use super::pieces::Pieces;
+use super::pieces::{Pieces, chosen, lockstep};
 use super::{Cut, PruneError, PruneMethod, PruneProblem, SiteSize, narrowed};
-use crate::fit::regression::{corrected, mean_moment};
-use crate::methods::Fit;
-use crate::pipeline::{Edited, put_fit};
+use crate::fit::Ridge;
+use crate::fit_to::in_passes;
+use crate::methods::{Fit, FitReport};
+use crate::pipeline::{Context, Edited, put_fit};
 use crate::{CompressError, FitError};
-use linwright_measure::capture::{Evidence, Lockstep, Needs, Wanted};
-use linwright_model::{KeptHeads, KeptWidths, Transformer};
+use linwright_measure::capture::{Evidence, Needs, Wanted};
+use linwright_model::{KeptHeads, KeptWidths, Transformer, Windows};
 use linwright_ops::{Dense, LinearSlot, Network, Op, Shape, SiteId, Sites};
 use linwright_run::Monitor;
-use linwright_tensor::Mat;
 use serde::{Deserialize, Serialize};
 use std::collections::BTreeMap;
 
@@ -33,14 +33,13 @@ pub struct Width {
     /// up for it.
     #[serde(skip_serializing_if = "Option::is_none")]
     pub heads: Option<f64>,
-    /// Pull of refitted weights to the original ones, as a share of the mean second moment of a
-    /// feature.
-    pub ridge: f64,
+    /// Ridge of refitted weights towards the original ones.
+    pub ridge: Ridge,
 }
 
 impl Default for Width {
     fn default() -> Self {
-        Self { heads: None, ridge: 1e-2 }
+        Self { heads: None, ridge: Ridge::Auto }
     }
 }
 
@@ -60,9 +59,7 @@ impl PruneMethod for Width {
     }
 
     fn check(&self) -> Result<(), String> {
-        if !(self.ridge.is_finite() && self.ridge > 0.0) {
-            return Err(format!("has ridge {}, expected more than 0", self.ridge));
-        }
+        self.ridge.check()?;
         match self.heads.filter(|share| !(*share > 0.0 && *share <= 1.0)) {
             Some(share) => Err(format!("has heads {share}, expected above 0 and at most 1")),
             None => Ok(()),
@@ -86,15 +83,38 @@ impl PruneMethod for Width {
         problem: &PruneProblem<'_>,
         monitor: &mut dyn Monitor,
     ) -> Result<Edited<Transformer>, CompressError> {
-        let PruneProblem { original, cut, context, .. } = *problem;
+        let PruneProblem { original, cut, .. } = *problem;
         let windows = problem.windows.ok_or(PruneError::NoText { method: Self::ID })?;
-        let Budget { branches, kept } = self.budget(original, cut)?;
+        let budget = self.budget(original, cut)?;
+        let needed = self.ridge == Ridge::Auto;
+        let pass = |context: &Context<'_>, monitor: &mut dyn Monitor| {
+            let problem = PruneProblem { context, ..*problem };
+            self.narrowed(&problem, windows, &budget, monitor)
+        };
+        let (pruned, reports) =
+            in_passes(problem.context, windows, needed, monitor, pass, |(_, reports)| {
+                chosen(reports)
+            })?;
+        Ok(narrowed::edited(original, pruned, Self::ID, |layer| cut.has(layer), reports))
+    }
+}
+
+impl Width {
+    /// The narrowed model, with the reports of its output projections.
+    fn narrowed(
+        &self,
+        problem: &PruneProblem<'_>,
+        windows: &Windows,
+        Budget { branches, kept }: &Budget,
+        monitor: &mut dyn Monitor,
+    ) -> Result<(Transformer, BTreeMap<SiteId, FitReport>), CompressError> {
+        let PruneProblem { original, context, .. } = *problem;
         let mut network = original.clone();
-        let mut lockstep = Lockstep::new(original, windows, context.bounds.clone());
+        let mut lockstep = lockstep(original, windows, context);
         let mut widths = vec![KeptWidths::default(); original.config().layers.len()];
         let mut reports = BTreeMap::new();
         let mut pieces = Pieces::new(problem, self);
-        for (branch, &count) in branches.iter().zip(&kept).filter(|(b, kept)| **kept < b.groups) {
+        for (branch, &count) in branches.iter().zip(kept).filter(|(b, kept)| **kept < b.groups) {
             let (site, _) = branch.output();
             let fit = match pieces.next(std::slice::from_ref(site))?.and_then(|mut fits| fits.pop())
             {
@@ -103,8 +123,9 @@ impl PruneMethod for Width {
                     monitor.step(&format!("{site}: keeping {count} of {}", branch.groups));
                     let wanted = [Wanted { site, needs: Needs::Stats }];
                     let captured = lockstep.capture(&network, &wanted, monitor)?;
+                    let evidence = (&captured[0].evidence, context.fit_to.ridge(site));
                     let fit = self
-                        .fit(original, branch, count, &captured[0].evidence)
+                        .fit(original, branch, count, evidence)
                         .map_err(|source| CompressError::Fit { site: site.clone(), source })?;
                     pieces.put(&[(site.clone(), fit.clone())])?;
                     fit
@@ -125,12 +146,9 @@ impl PruneMethod for Width {
             }
         }
         original.release_scratch();
-        let pruned = network.keep_widths(&widths).map_err(PruneError::from)?;
-        Ok(narrowed::edited(original, pruned, Self::ID, |layer| cut.has(layer), reports))
+        Ok((network.keep_widths(&widths).map_err(PruneError::from)?, reports))
     }
-}
 
-impl Width {
     /// Groups that each branch keeps: as many key-value groups as their share says, and MLP
     /// features for the rest of the parameters.
     fn budget(&self, original: &Transformer, cut: &Cut) -> Result<Budget, PruneError> {
@@ -204,19 +222,13 @@ impl Width {
         original: &Transformer,
         branch: &Branch,
         count: usize,
-        evidence: &Evidence,
+        (evidence, ridge): (&Evidence, Option<f64>),
     ) -> Result<Fit, FitError> {
-        let problem = branch.problem(original, evidence);
-        let shape = problem.shape;
-        let target = problem.target()?;
-        let mut gram = target.inputs.sxx.clone();
-        let ridge = self.ridge * mean_moment(gram.view());
-        let weight: Mat<f64> = problem.original.to_dense()?.cast();
-        let what = "second moments of the features";
-        let best = corrected(&weight, gram.clone(), target.syx.clone(), ridge, what)?;
-        (0..shape.inp).for_each(|i| *gram.at_mut(i, i) += ridge);
-        let weight = eliminate(&best, gram.view(), branch.group_size(), count)?;
+        let problem = branch.problem(original, evidence, ridge);
+        let target = problem.target(self.ridge)?;
+        let gram = target.stats.inputs.sxx.view();
+        let weight = eliminate(&target.pulled.map, gram, branch.group_size(), count)?;
         let op = Op::Linear(Box::new(Dense::new(weight.cast())));
-        problem.closed(op, &weight, Some(ridge), 0)
+        problem.closed(op, &weight, &target.pulled)
     }
 }

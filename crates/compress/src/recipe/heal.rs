@@ -1,5 +1,6 @@
 //! Slots that heal after a replacement.
 
+use crate::fit::Ridge;
 use crate::methods::{DenseMethod, How, MethodSpec, Training};
 use crate::plan::{Edit, SlotSet};
 use serde::{Deserialize, Serialize};
@@ -19,8 +20,8 @@ pub struct Healing {
     pub layers: Option<Vec<usize>>,
     /// Closed form or training.
     pub fit: How,
-    /// Ridge parameter relative to the mean diagonal of the Gram matrix.
-    pub ridge: f64,
+    /// Ridge of the regression towards the weight.
+    pub ridge: Ridge,
     /// Options of a trained fit.
     pub training: Training,
 }

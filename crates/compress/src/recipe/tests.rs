@@ -1,6 +1,7 @@
 //! Recipes of both kinds, read and refused.
 
 use super::*;
+use crate::fit::Ridge;
 
 const GOOD: &str = "
 version: 1
@@ -184,7 +185,10 @@ fn healing_is_said_by_one_key() {
     };
     assert_eq!(healed(GOOD), [Healing::of_role("output")]);
     assert_eq!(healed(&with("heal: []")), []);
-    assert_eq!(healed(&with("heal: [{patterns: ['*.o_proj'], ridge: 0.1}]"))[0].ridge, 0.1);
+    assert_eq!(
+        healed(&with("heal: [{patterns: ['*.o_proj'], ridge: 0.1}]"))[0].ridge,
+        Ridge::Share(0.1)
+    );
     for heal in ["null", "{fit: trained}"] {
         let message = error(&with(&format!("output_projection: {heal}")));
         assert!(message.contains("write `heal: []` for `output_projection: null`"), "{message}");

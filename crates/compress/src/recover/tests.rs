@@ -146,7 +146,7 @@ fn gradients_are_those_of_training_for_every_kind_of_operator() {
 fn a_recovery_that_only_harms_is_thrown_away() {
     let (mut edited, windows) = projections();
     let before = bits(&edited.network);
-    let settings = Recovery { steps: 3, rate: 30.0, seed: 0 };
+    let settings = Recovery { steps: 3, rate: 5.0, seed: 0 };
     let report = run(&mut edited, &windows, settings).expect("trains");
     assert!(!report.kept && report.best_step == 0, "{report:?}");
     assert_eq!(report.loss_after, report.loss_before);
@@ -184,11 +184,8 @@ fn weights_that_were_cut_stay_and_operators_beside_them_are_trained() {
 
 #[test]
 fn healed_layers_and_operators_of_any_kind_take_their_place() {
-    let monarch = StructuredMethod {
-        operator: OpSpec::default_of("monarch").expect("has defaults"),
-        starts: 1,
-        iterations: 3,
-    };
+    let monarch = OpSpec::default_of("monarch").expect("has defaults");
+    let monarch = StructuredMethod { starts: 1, iterations: 3, ..StructuredMethod::new(monarch) };
     let up = edit(&[Role::Up], MethodSpec::Structured(monarch), None);
     let heal = crate::methods::DenseMethod::default();
     let heal = Edit { heals: true, ..edit(&[Role::Down], MethodSpec::Dense(heal), None) };

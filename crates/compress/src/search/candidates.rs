@@ -45,7 +45,7 @@ impl FeatureSpace {
         monitor: &mut dyn Monitor,
     ) -> Result<Self, CompressError> {
         let mut found = Self::default();
-        let mut lockstep = Lockstep::new(model, examples, bounds.clone());
+        let mut lockstep = Lockstep::new(model, examples, bounds.clone()).whole();
         for group in by_input(model, sites) {
             if monitor.interrupted() {
                 return Err(CompressError::Interrupted);

@@ -224,7 +224,7 @@ tables:
 - Networks are compared by perplexity, or on images by cross-entropy in nats, beside the accuracy, or on molecules by the
   mean absolute error of forces, beside that of energies per atom, in the units of the model.
 - `heal` selects slots by `roles` or `patterns`, in the layers of the edited set unless it says `layers`, and refits them
-  by `fit: closed` with `ridge`, or `fit: trained` with `training`.
+  by `fit: closed` with `ridge` (`auto` or a share), or `fit: trained` with `training`.
 ";
 
 #[cfg(test)]

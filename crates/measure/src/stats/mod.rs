@@ -3,7 +3,7 @@
 mod stored;
 mod sums;
 
-use linwright_tensor::kernels::gemm::{Write, product};
+use linwright_tensor::kernels::gemm::{Arg, Write, product};
 use linwright_tensor::{Mat, MatRef};
 use std::sync::Arc;
 
@@ -134,6 +134,69 @@ impl SiteStats {
         let syy: f64 = rows.clone().map(|o| dot(weight.row(o), syx.row(o))).sum();
         let sy = rows.map(|o| dot(weight.row(o), sx)).collect();
         Self { inputs: Arc::clone(inputs), syx, syy: syy.max(0.0), sy }
+    }
+
+    /// The sums of the same samples with some of their features.
+    ///
+    /// # Panics
+    /// If a feature does not exist.
+    #[must_use]
+    #[track_caller]
+    pub fn with_columns(&self, columns: &[usize]) -> Self {
+        let InputStats { sxx, sx, absolute, count } = &*self.inputs;
+        let n = columns.len();
+        let inputs = InputStats {
+            sxx: Mat::from_fn(n, n, |i, j| sxx.at(columns[i], columns[j])),
+            sx: columns.iter().map(|column| sx[*column]).collect(),
+            absolute: columns.iter().map(|column| absolute[*column]).collect(),
+            count: *count,
+        };
+        let syx = Mat::from_fn(self.sy.len(), n, |o, j| self.syx.at(o, columns[j]));
+        Self { inputs: Arc::new(inputs), syx, syy: self.syy, sy: self.sy.clone() }
+    }
+
+    /// The sums of the same samples by the coordinates `Bᵀ x` of their inputs, for B (inp, n). Sums
+    /// of absolute values, which these do not tell, are zero.
+    #[must_use]
+    pub fn through(&self, basis: MatRef<'_, f64>) -> Self {
+        let InputStats { sxx, sx, count, .. } = &*self.inputs;
+        let (inp, n, out) = (basis.rows(), basis.cols(), self.sy.len());
+        let mut half = Mat::zeros(inp, n);
+        product(1.0, sxx.view().into(), basis.into(), half.view_mut(), Write::Set);
+        let (mut second, mut syx) = (Mat::zeros(n, n), Mat::zeros(out, n));
+        let transposed = Arg::Transposed(basis);
+        product(1.0, transposed, half.view().into(), second.view_mut(), Write::Set);
+        product(1.0, self.syx.view().into(), basis.into(), syx.view_mut(), Write::Set);
+        let along = |j: usize| (0..inp).map(|i| basis.at(i, j) * sx[i]).sum();
+        let sx = (0..n).map(along).collect();
+        let inputs = InputStats { sxx: second, sx, absolute: vec![0.0; n], count: *count };
+        Self { inputs: Arc::new(inputs), syx, syy: self.syy, sy: self.sy.clone() }
+    }
+
+    /// The sums of the same samples with one more feature, the same number in all of them.
+    #[must_use]
+    pub fn with_constant(&self, constant: f64) -> Self {
+        let InputStats { sxx, sx, absolute, count } = &*self.inputs;
+        let (inp, out, n) = (sx.len(), self.sy.len(), *count as f64);
+        let second = |i: usize, j: usize| match (i < inp, j < inp) {
+            (true, true) => sxx.at(i, j),
+            (true, false) => constant * sx[i],
+            (false, true) => constant * sx[j],
+            (false, false) => constant * constant * n,
+        };
+        let cross = |o: usize, j: usize| match j < inp {
+            true => self.syx.at(o, j),
+            false => constant * self.sy[o],
+        };
+        let more = |values: &[f64], last: f64| values.iter().copied().chain([last]).collect();
+        let inputs = InputStats {
+            sxx: Mat::from_fn(inp + 1, inp + 1, second),
+            sx: more(sx, constant * n),
+            absolute: more(absolute, constant.abs() * n),
+            count: *count,
+        };
+        let syx = Mat::from_fn(out, inp + 1, cross);
+        Self { inputs: Arc::new(inputs), syx, syy: self.syy, sy: self.sy.clone() }
     }
 
     /// Mean over samples of `|y - A x|²`, for a dense matrix A (out, inp).

@@ -80,6 +80,7 @@ class Model:
         align: int | None = None,
         intervention: Literal['rank-reduction', 'bottom-k', 'random-k', 'dropout', 'zero', 'vendi'] | None = None,
         shrinkage: float | None = None,
+        ridge: float | None = None,
         whitening: Literal['cholesky', 'eigen'] | None = None,
         alpha: float | None = None,
         compat: bool = False,
@@ -159,6 +160,9 @@ class Model:
             intervention: Kind of cut (laser) [default: rank-reduction].
             shrinkage: Share from 0 to 1 by which second moments of inputs are shrunk towards their
                 diagonal, for few calibration tokens (feature, whitened_svd, swift_svd) [default: 0].
+            ridge: Ridge that draws regressions towards the weight, as a share of the mean second moment of
+                an input: large where tokens are few (low_rank, dense, structured) [default: what is best on
+                held-out windows, for each layer].
             whitening: Root of the second moments (whitened_svd): that of the first or of the second paper
                 [default: eigen].
             alpha: Power of the mean size of an activation that scales its column, from 0 to 1 (asvd)
@@ -419,8 +423,9 @@ class Model:
             layers: Layers to prune: `3`, `3,5`, `0-7` [default: all].
             heads: Share of key-value heads that is kept, with their query heads (width) [default: that of
                 the parameters, rounded down].
-            ridge: Pull of refitted weights to the original ones, as a share of the mean second moment of a
-                feature (width, slicegpt, modegpt) [default: 0.01; modegpt 0.0001].
+            ridge: Ridge that draws refitted weights towards the original ones, as a share of the mean
+                second moment of a feature (width, slicegpt, modegpt) [default: what is best on held-out
+                windows, for each layer].
             temperature: Temperature of the division over layers by their influence; 0 gives each layer the
                 same share (modegpt) [default: 0.3].
             criterion: Importance of a head or channel: by the loss to first or second order, by magnitude,
@@ -433,7 +438,7 @@ class Model:
             examples: Examples of the calibration text for gradients (llm_pruner) [default: 10].
             example_tokens: Tokens of an example (llm_pruner) [default: 64].
             compat: Count query heads for key-value heads as in the released code (llm_pruner).
-            refit: Refit output projections, with this pull to the original weights, such as 0.01
+            refit: Refit output projections, with this ridge towards the original weights, such as 0.01
                 (llm_pruner); width always does.
             no_refit: Leave layers as they are narrowed, without a refit to the original outputs (slicegpt,
                 modegpt).

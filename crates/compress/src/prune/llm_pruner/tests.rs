@@ -241,7 +241,7 @@ fn refitted_outputs_use_what_is_left_of_redundant_channels() {
         let blocks = Blocks { attention: Some(vec![]), mlp: None };
         let (criterion, ratio) = (Criterion::L1, Some(0.5));
         let plain = LlmPruner { criterion, blocks, ratio, ..LlmPruner::default() };
-        let refit = LlmPruner { refit: Some(1e-6), ..plain.clone() };
+        let refit = LlmPruner { refit: Some(Ridge::Share(1e-6)), ..plain.clone() };
         let [plain, refit] =
             [plain, refit].map(|method| prune(&method, &model, Some(&windows), &cut(1.0)));
         assert_eq!(plain.network.config(), refit.network.config());
@@ -330,7 +330,7 @@ fn impossible_options_are_told() {
             "has examples 0, expected at least 1",
         ),
         (LlmPruner { sample: Sample { examples: 9, tokens: 1 }, ..defaults.clone() }, "tokens 1"),
-        (LlmPruner { refit: Some(0.0), ..defaults.clone() }, "has refit 0, expected more"),
+        (LlmPruner { refit: Some(Ridge::Share(-1.0)), ..defaults.clone() }, "has ridge -1, expected 0 or more"),
         (LlmPruner { steps: 0, ..defaults.clone() }, "has steps 0"),
     ] {
         let error = method.check().unwrap_err();

@@ -10,7 +10,7 @@ use crate::jobs::tasks::cost;
 use crate::jobs::{Failure, Job, Outcome, Session, measured, outputs, recipe_of, shards, store};
 use linwright_compress::compare::report::{document, headline, notes, speed_table, table};
 use linwright_compress::compare::{Asked, Compared, Work, asked, compare};
-use linwright_compress::{CompressError, Edit, Rates};
+use linwright_compress::{CompressError, Edit, FitTo, Rates};
 use linwright_evaluate::Outcome as Part;
 use linwright_ops::Examples;
 use linwright_report::number::{bytes, grouped};
@@ -138,7 +138,7 @@ fn save(
     let candidate = inputs.candidates.iter().find(|own| own.name() == cell.method);
     let candidate = candidate.ok_or_else(|| Failure::general("the best method is not compared"))?;
     session.step(&format!("{} at {keep}: making the model again", cell.method));
-    let made = work.make(candidate, Some(keep), session)?;
+    let made = work.make(candidate, Some(keep), FitTo::All, session)?;
     let saving = Saving {
         form: job.form,
         dtype: job.dtype.map(StoredDType::dtype),

@@ -55,8 +55,8 @@ pub struct Compress {
     /// validation windows of the calibration text choose. Figures are those of --text and --tasks.
     #[schemars(extend("x-value" = "SHARE", "x-conflicts" = [
         "method", "operator", "keep", "rank", "rho", "energy", "rate", "marchenko_pastur",
-        "intervention", "shrinkage", "whitening", "alpha", "compat", "trained", "epochs", "plan",
-        "heal", "offload"
+        "intervention", "shrinkage", "ridge", "whitening", "alpha", "compat", "trained", "epochs",
+        "plan", "heal", "offload"
     ]))]
     #[schemars(range(min = 0.0, max = 1.0))]
     pub budget: Option<f64>,
@@ -101,6 +101,11 @@ pub struct Compress {
     /// few calibration tokens (feature, whitened_svd, swift_svd) [default: 0].
     #[schemars(extend("x-value" = "SHARE"), range(min = 0.0, max = 1.0))]
     pub shrinkage: Option<f64>,
+    /// Ridge that draws regressions towards the weight, as a share of the mean second moment of an
+    /// input: large where tokens are few (low_rank, dense, structured) [default: what is best on
+    /// held-out windows, for each layer].
+    #[schemars(extend("x-value" = "SHARE"), range(min = 0.0, max = bounds::SCALE))]
+    pub ridge: Option<f64>,
     /// Root of the second moments (whitened_svd): that of the first or of the second paper
     /// [default: eigen].
     #[schemars(with = "Option<Names<Whitening>>")]
@@ -133,8 +138,8 @@ pub struct Compress {
     /// size.
     #[schemars(extend("x-value" = "FILE", "x-path" = true, "x-conflicts" = [
         "method", "operator", "keep", "rank", "rho", "energy", "rate", "marchenko_pastur",
-        "allocate", "align", "intervention", "shrinkage", "whitening", "alpha", "compat", "trained",
-        "epochs", "layers", "targets", "sites",
+        "allocate", "align", "intervention", "shrinkage", "ridge", "whitening", "alpha", "compat",
+        "trained", "epochs", "layers", "targets", "sites",
         "ignore", "heal", "seed"
     ]))]
     pub plan: Option<PathBuf>,
@@ -211,6 +216,7 @@ impl Default for Compress {
             align: None,
             intervention: None,
             shrinkage: None,
+            ridge: None,
             whitening: None,
             alpha: None,
             compat: false,

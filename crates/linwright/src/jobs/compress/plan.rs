@@ -177,6 +177,7 @@ pub(in crate::jobs) fn method(job: &Compress) -> Result<MethodSpec, JobError> {
     let given = [
         ("intervention", "intervention", job.intervention.map(|value| json!(value))),
         ("shrinkage", "shrinkage", job.shrinkage.map(|value| json!(value))),
+        ("ridge", "ridge", job.ridge.map(|value| json!(value))),
         ("whitening", "whitening", job.whitening.map(|value| json!(value))),
         ("alpha", "alpha", job.alpha.map(|value| json!(value))),
         ("compat", "compat", job.compat.then(|| json!(true))),

@@ -23,6 +23,7 @@ pub(super) fn check(job: &Compress) -> Result<(), JobError> {
         ("allocate", job.allocate.is_some()),
         ("intervention", job.intervention.is_some()),
         ("shrinkage", job.shrinkage.is_some()),
+        ("ridge", job.ridge.is_some()),
         ("whitening", job.whitening.is_some()),
         ("alpha", job.alpha.is_some()),
         ("compat", job.compat),

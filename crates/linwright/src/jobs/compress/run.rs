@@ -15,7 +15,7 @@ use crate::jobs::verb::AnyJob;
 use crate::jobs::{Failure, Job, Outcome, Session, offload, outputs, store};
 use linwright_compress::pipeline::{Context, Edited, SiteOutcome};
 use linwright_compress::recover::RecoveryReport;
-use linwright_compress::{CompressError, study};
+use linwright_compress::{CompressError, FitTo, study};
 use linwright_evaluate::{Task, tokens_per_second};
 use linwright_measure::capture::Bounds;
 use linwright_model::Transformer;
@@ -232,12 +232,15 @@ fn decided(
 }
 
 /// What is known of the original model while its layers are fitted.
-fn context_of<'a>(work: &Work<'a>, pieces: &'a Store) -> Context<'a> {
+fn context_of<'a>(job: &Compress, work: &Work<'a>, pieces: &'a Store) -> Context<'a> {
+    // Recovery chooses its best step on validation windows, which no fit may have seen.
+    let fit_to = if job.recover.is_some() { FitTo::Training } else { FitTo::All };
     Context {
         store: pieces.root().is_some().then_some(pieces),
         bounds: work.offload.map_or_else(Bounds::default, Offload::bounds),
         shelf: work.offload.map(|offload| &offload.shelf),
         team: work.team,
+        fit_to,
         ..Context::new(&work.model.loaded.hash)
     }
 }
@@ -250,7 +253,7 @@ fn edited(
     pieces: &Store,
     session: &mut Session<'_>,
 ) -> Result<Edited<Transformer>, CompressError> {
-    let context = context_of(work, pieces);
+    let context = context_of(job, work, pieces);
     let windows = work.calibration.map(|text| &text.windows);
     edits.apply(&work.model.loaded.decoder, windows, &context, job.seed, session)
 }
@@ -265,7 +268,7 @@ fn fit_and_save(
     let Work { model, calibration, tasks, .. } = *work;
     let loaded = &model.loaded;
     let windows = calibration.map(|text| &text.windows);
-    let context = context_of(work, pieces);
+    let context = context_of(job, work, pieces);
     let edited = edited(job, work, &edits, pieces, session);
     session.tell_damage(pieces);
     let mut edited = edited?;

@@ -13,7 +13,7 @@ use linwright_compress::study::{
     self, MoleculeStudyError, StudiedPotential, calibration_batches, common_note, estimate,
     open_structures, scored_structures, task_result,
 };
-use linwright_compress::{Plan, Rates};
+use linwright_compress::{FitTo, Plan, Rates};
 use linwright_evaluate::{ParameterCounts, TaskResult};
 use linwright_molecule::tensornet::TensorNet;
 use linwright_molecule::{LabelKeys, MoleculeModel, Structure, StructureBatches, Units};
@@ -55,7 +55,9 @@ pub(super) fn run(job: &MoleculeCompress, session: &mut Session<'_>) -> Result<O
     }
     data.notes.iter().for_each(|note| session.note(&format!("note: {note}")));
     let dense = data.scores(&potential, &potential.network, session)?;
-    let context = Context::new(&potential.hash);
+    // Recovery and its choice of the best step need validation batches that no fit has seen.
+    let fit_to = if job.recover.is_some() { FitTo::Training } else { FitTo::All };
+    let context = Context { fit_to, ..Context::new(&potential.hash) };
     let mut edited = apply(&potential.network, examples, &plan, &context, session)?;
     let replaced = data.scores(&potential, &edited.network, session)?;
     let recovery = match job.recover {

@@ -38,9 +38,10 @@ pub struct Prune {
     #[schemars(extend("x-value" = "SHARE"))]
     #[schemars(range(min = 0.0, max = 1.0))]
     pub heads: Option<f64>,
-    /// Pull of refitted weights to the original ones, as a share of the mean second moment of a
-    /// feature (width, slicegpt, modegpt) [default: 0.01; modegpt 0.0001].
-    #[schemars(range(min = 0.0, max = bounds::SCALE))]
+    /// Ridge that draws refitted weights towards the original ones, as a share of the mean second
+    /// moment of a feature (width, slicegpt, modegpt) [default: what is best on held-out windows,
+    /// for each layer].
+    #[schemars(extend("x-value" = "SHARE"), range(min = 0.0, max = bounds::SCALE))]
     pub ridge: Option<f64>,
     /// Temperature of the division over layers by their influence; 0 gives each layer the same
     /// share (modegpt) [default: 0.3].
@@ -70,7 +71,7 @@ pub struct Prune {
     pub example_tokens: Option<usize>,
     /// Count query heads for key-value heads as in the released code (llm_pruner).
     pub compat: bool,
-    /// Refit output projections, with this pull to the original weights, such as 0.01
+    /// Refit output projections, with this ridge towards the original weights, such as 0.01
     /// (llm_pruner); width always does.
     #[schemars(extend("x-value" = "RIDGE"))]
     #[schemars(range(min = 0.0, max = bounds::SCALE))]
