@@ -137,6 +137,37 @@ fn models_of_every_family_come_back_or_are_refused_with_what_the_format_lacks() 
     assert!(written.len() >= 20, "{written:?}, not {refused:#?}");
 }
 
+/// A number of a GGUF file, by its key.
+fn number_of(path: &std::path::Path, key: &str) -> Option<f64> {
+    let bytes = std::fs::read(path).unwrap();
+    let header = linwright_files::gguf::parse(&bytes).unwrap();
+    header.metadata.get(key).and_then(linwright_files::gguf::MetaValue::as_f64)
+}
+
+/// llama.cpp takes the scale of cosines and sines from a key, and 1 without it.
+#[test]
+fn the_scale_of_long_positions_is_written() {
+    let dir = tempfile::tempdir().unwrap();
+    let mut seen = 0;
+    for set in Set::all("decoder").into_iter().filter(|set| set.stem == "phi3-longrope") {
+        let LoadedModel { decoder, mut source, .. } = set.load();
+        source.companions.clear();
+        let out = dir.path().join(&set.stem);
+        export(&decoder, &source, &gguf(Some(DType::F32)), &out).unwrap();
+        let path = out.join("model-F32.gguf");
+        let factor = f64::from(decoder.config().ropes[0].attention_factor());
+        assert!(factor > 1.01, "the model says something: {factor}");
+        let found = number_of(&path, "phi3.rope.scaling.attn_factor").expect("is written");
+        assert!((found - factor).abs() < 1e-6, "{found}, not {factor}");
+        assert!(number_of(&path, "phi3.rope.scaling.original_context_length").is_some());
+        let back = load(&path).unwrap().decoder;
+        let read = f64::from(back.config().ropes[0].attention_factor());
+        assert!((read - factor).abs() < 1e-6, "{read}, not {factor}");
+        seen += 1;
+    }
+    assert!(seen > 0, "there is a model with such positions");
+}
+
 #[test]
 fn what_the_format_cannot_hold_leaves_nothing() {
     let dir = tempfile::tempdir().unwrap();

@@ -397,7 +397,7 @@ fn read_yarn(object: &Fields<'_>, rope: &Rope, sizes: Sizes) -> Result<RopeScali
         None if scales.iter().all(|&scale| scale > 0.0) => {
             temperature(scales[0]) / temperature(scales[1])
         }
-        None => temperature(1.0),
+        None => yarn_attention(factor),
     };
     Ok(RopeScaling::Yarn {
         factor,
@@ -406,6 +406,16 @@ fn read_yarn(object: &Fields<'_>, rope: &Rope, sizes: Sizes) -> Result<RopeScali
         truncate: object.flag("truncate", true)?,
         attention_factor,
     })
+}
+
+/// The scale of cosines and sines of YaRN that follows from its factor.
+pub(crate) fn yarn_attention(factor: f64) -> f64 {
+    if factor <= 1.0 { 1.0 } else { 0.1 * factor.ln() + 1.0 }
+}
+
+/// The scale of cosines and sines of LongRoPE, for the share of its positions in the original ones.
+pub(crate) fn long_attention(factor: f64, original: f64) -> f64 {
+    if factor <= 1.0 { 1.0 } else { (1.0 + factor.ln() / original.ln()).sqrt() }
 }
 
 fn read_long(object: &Fields<'_>, rope: &Rope, sizes: Sizes) -> Result<RopeScaling, ConfigError> {
@@ -417,8 +427,7 @@ fn read_long(object: &Fields<'_>, rope: &Rope, sizes: Sizes) -> Result<RopeScali
     };
     let attention_factor = match object.optional_number("attention_factor", 1e-6, 1e6)? {
         Some(factor) => factor,
-        None if factor <= 1.0 => 1.0,
-        None => (1.0 + factor.ln() / original.ln()).sqrt(),
+        None => long_attention(factor, original),
     };
     Ok(RopeScaling::Long {
         short: factors("short_factor")?,

@@ -2,9 +2,12 @@
 
 use super::config::File;
 use crate::checkpoint::gguf_fault::GgufFault;
+use crate::config::yarn_attention;
 use linwright_files::gguf::{ContainerFault, MetaValue};
 use serde_json::{Value, json};
 
+/// Scale of cosines and sines.
+const ATTENTION: &str = "rope.scaling.attn_factor";
 /// Tensor of divisors of the rotary frequencies.
 const FREQS: &str = "rope_freqs.weight";
 /// Tensors of divisors for long and for short sequences.
@@ -33,12 +36,17 @@ pub(super) fn scaling(file: &File<'_>, theta: f64, rotating: usize) -> Result<Va
             Ok(json!({ "rope_type": "linear", "factor": factor()? }))
         }
         Some(MetaValue::Text(kind)) if kind == "yarn" => {
-            let original = file.size("rope.scaling.original_context_length")?;
-            Ok(json!({
+            let (factor, original) =
+                (factor()?, file.size("rope.scaling.original_context_length")?);
+            let mut scaling = json!({
                 "rope_type": "yarn",
-                "factor": factor()?,
+                "factor": factor,
                 "original_max_position_embeddings": original,
-            }))
+            });
+            if let Some(by) = file.optional_number(ATTENTION)? {
+                scaling["attention_factor"] = json!(by * yarn_attention(factor));
+            }
+            Ok(scaling)
         }
         // Its factors are tensors.
         Some(MetaValue::Text(kind)) if kind == "longrope" && file.has(LONG) => Ok(Value::Null),
@@ -55,12 +63,18 @@ pub(super) fn scaling(file: &File<'_>, theta: f64, rotating: usize) -> Result<Va
 pub(super) fn long_and_short(file: &File<'_>) -> Result<Option<Value>, GgufFault> {
     match (factors(file, LONG)?, factors(file, SHORT)?) {
         (None, None) => Ok(None),
-        (Some(long), Some(short)) => Ok(Some(json!({
-            "rope_type": "longrope",
-            "type": "longrope",
-            "long_factor": long,
-            "short_factor": short,
-        }))),
+        (Some(long), Some(short)) => {
+            let mut scaling = json!({
+                "rope_type": "longrope",
+                "type": "longrope",
+                "long_factor": long,
+                "short_factor": short,
+            });
+            if let Some(factor) = file.optional_number(ATTENTION)? {
+                scaling["attention_factor"] = json!(factor);
+            }
+            Ok(Some(scaling))
+        }
         (None, Some(_)) => Err(alone(SHORT)),
         (Some(_), None) => Err(alone(LONG)),
     }

@@ -5,6 +5,7 @@ use super::values::Keys;
 use crate::checkpoint::gguf::architectures::{ALL, Architecture, Rotary};
 use crate::checkpoint::gguf::config::Heads;
 use crate::checkpoint::gguf_fault::NoGguf;
+use crate::config::{long_attention, yarn_attention};
 use linwright_tensor::dtype::DType;
 use serde_json::{Map, Value};
 use std::collections::BTreeMap;
@@ -217,12 +218,21 @@ impl Config<'_> {
         let original = || needed("original_max_position_embeddings");
         match kind {
             None | Some("default") => Ok(Vec::new()),
+            // Early files with long factors name other methods.
+            Some("longrope" | "su" | "yarn") if scaling.contains_key("long_factor") => {
+                self.long_scaling(keys, scaling, rotating)
+            }
             Some(kind @ ("linear" | "yarn")) => {
+                let factor = needed("factor")?;
                 keys.text(&self.key("rope.scaling.type"), kind);
-                keys.number(&self.key("rope.scaling.factor"), needed("factor")?);
+                keys.number(&self.key("rope.scaling.factor"), factor);
                 if kind == "yarn" {
                     let key = self.key("rope.scaling.original_context_length");
                     keys.size(&key, original()? as u32);
+                    if let Some(own) = number(scaling, "attention_factor")? {
+                        let key = self.key("rope.scaling.attn_factor");
+                        keys.number(&key, own / yarn_attention(factor));
+                    }
                 }
                 Ok(Vec::new())
             }
@@ -245,23 +255,41 @@ impl Config<'_> {
                 };
                 Ok(vec![("rope_freqs.weight", (0..rotating / 2).map(of).collect())])
             }
-            Some("longrope" | "su") => {
-                let factors = |field: &'static str| {
-                    let list = scaling.get(field).and_then(Value::as_array);
-                    let numbers: Option<Vec<f32>> =
-                        list.and_then(|l| l.iter().map(|v| v.as_f64().map(|n| n as f32)).collect());
-                    let numbers = numbers.filter(|numbers| numbers.len() == rotating / 2);
-                    numbers.ok_or_else(|| {
-                        refuse(field, "is not a list with one number per rotary pair")
-                    })
-                };
-                let (long, short) = (factors("long_factor")?, factors("short_factor")?);
-                Ok(vec![("rope_factors_long.weight", long), ("rope_factors_short.weight", short)])
-            }
+            Some("longrope" | "su") => self.long_scaling(keys, scaling, rotating),
             Some(other) => {
                 Err(refuse("rope_scaling", format!("is {other:?}, which GGUF does not support")))
             }
         }
+    }
+
+    /// LongRoPE. Readers take the scale of cosines and sines from its key, and 1 without.
+    fn long_scaling(
+        &self,
+        keys: &mut Keys,
+        scaling: &Map<String, Value>,
+        rotating: usize,
+    ) -> Result<Vec<(&'static str, Vec<f32>)>, NoGguf> {
+        const ORIGINAL: &str = "original_max_position_embeddings";
+        let factors = |field: &'static str| {
+            let list = scaling.get(field).and_then(Value::as_array);
+            let numbers: Option<Vec<f32>> =
+                list.and_then(|l| l.iter().map(|v| v.as_f64().map(|n| n as f32)).collect());
+            let numbers = numbers.filter(|numbers| numbers.len() == rotating / 2);
+            numbers.ok_or_else(|| refuse(field, "is not a list with one number per rotary pair"))
+        };
+        let (long, short) = (factors("long_factor")?, factors("short_factor")?);
+        let positions = f64::from(self.sized("context_length")?);
+        let whole = number(self.fields, ORIGINAL)?;
+        let inner = number(scaling, ORIGINAL)?;
+        let original = whole.or(inner).unwrap_or(positions);
+        if whole.is_none() {
+            keys.size(&self.key("rope.scaling.original_context_length"), original as u32);
+        }
+        let factor = number(scaling, "factor")?.unwrap_or(positions / original);
+        let own = number(scaling, "attention_factor")?;
+        let attention = own.unwrap_or_else(|| long_attention(factor, original));
+        keys.number(&self.key("rope.scaling.attn_factor"), attention);
+        Ok(vec![("rope_factors_long.weight", long), ("rope_factors_short.weight", short)])
     }
 
     /// Keys of single architectures.
