@@ -3,8 +3,9 @@
 //!
 //! With inputs x of the edited model, outputs y of the original one and the weight W (out, inp),
 //! `T = (D + λ W) (S + λ I)⁻¹` minimises `Σ |y − T x|² + λ |T − W|²`, where `S = Σ x xᵀ` and
-//! `D = Σ y xᵀ`: for λ = 0 it is the least-squares map nearest to W, and it tends to W as λ grows. In a slot with a
-//! bias there is one more feature, the same number in all samples, whose weight is drawn to zero.
+//! `D = Σ y xᵀ`: for λ = 0 it is the least-squares map nearest to W, and it tends to W as λ grows.
+//! In a slot with a bias there is one more feature, the same number in all samples, whose weight is
+//! drawn to zero.
 //!
 //! λ is a share of the mean diagonal entry of S. It is chosen on samples that are held out. With
 //! `S = Q diag(w) Qᵀ` and `R = D − W S`, the correction of W is `R Q diag(1 / (w + λ)) Qᵀ`, so that

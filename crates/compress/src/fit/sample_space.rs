@@ -3,7 +3,7 @@
 //! With samples X (n, inp), Y (n, out) and what the weight leaves of the targets, `R = Y − X Wᵀ`,
 //! the map is `T = W + Rᵀ (G + λ I)⁻¹ X` with the Gram matrix `G = X Xᵀ` of samples: no matrix of
 //! second moments (inp, inp) is formed and decomposed, which for a down projection of 14,336 inputs
-//! would take 1.6 GB. In a slot with a bias, a constant feature adds its square to all entries of G.
+//! would take 1.6 GB. In a slot with a bias, a constant feature adds its square to all of G.
 //!
 //! With `G = Q diag(w) Qᵀ` the predictions of held-out samples are linear in `1 / (w + λ)`, and
 //! their error is a quadratic form in it, as with moments.

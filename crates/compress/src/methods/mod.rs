@@ -114,7 +114,7 @@ impl FitProblem<'_> {
         Ok(FitTarget::new(inputs, pulled))
     }
 
-    /// A closed-form fit to a regression, with its bias; `a` is the operator as a matrix (out, inp).
+    /// A closed-form fit to a regression, with its bias; `a` is the operator, (out, inp).
     pub(crate) fn closed(
         &self,
         op: Op<f32>,

@@ -70,7 +70,7 @@ impl Quality {
 }
 
 /// Training and validation sums; the former twice if no samples were held out.
-fn held_out<'a, S>([train, validation]: [&'a S; 2], count: impl Fn(&S) -> u64) -> [&'a S; 2] {
+fn held_out<S>([train, validation]: [&S; 2], count: impl Fn(&S) -> u64) -> [&S; 2] {
     [train, if count(validation) > 0 { validation } else { train }]
 }
 
