@@ -3,6 +3,8 @@
 use super::sums::ExactSums;
 use super::{InputSums, TargetSums};
 
+/// Most samples of sums: more than any text has, so that numbers of samples can be added.
+const MOST_SAMPLES: u64 = 1 << 48;
 /// Bytes of a number.
 const NUMBER: usize = size_of::<f64>();
 
@@ -48,8 +50,12 @@ impl InputSums {
         if !rest.is_empty() || expected != Some(numbers.len()) {
             return Err(format!("{} bytes, which does not suit {inp} features", bytes.len()));
         }
+        let count = u64::from_le_bytes(*count);
+        if count > MOST_SAMPLES {
+            return Err(format!("{count} samples, expected at most {MOST_SAMPLES}"));
+        }
         let mut numbers = numbers.iter().map(|number| f64::from_le_bytes(*number));
-        let mut sums = Self { count: u64::from_le_bytes(*count), ..Self::new(inp) };
+        let mut sums = Self { count, ..Self::new(inp) };
         let ExactSums { high, low, .. } = &mut sums.second;
         for part in [high, low] {
             for i in 0..inp {
@@ -60,10 +66,8 @@ impl InputSums {
             fill(&mut own.high, &mut numbers);
             fill(&mut own.low, &mut numbers);
         }
-        match sums.second.high.iter().all(|sum| sum.is_finite()) {
-            true => Ok(sums),
-            false => Err("a sum is not finite".into()),
-        }
+        check_finite(&[&sums.second, &sums.first, &sums.absolute])?;
+        Ok(sums)
     }
 }
 
@@ -107,10 +111,19 @@ impl TargetSums {
             fill(&mut own.low, &mut numbers);
         }
         fill(&mut sums.power, &mut numbers);
-        match sums.cross.high.iter().all(|sum| sum.is_finite()) {
+        check_finite(&[&sums.cross, &sums.first])?;
+        match sums.power.iter().all(|sum| sum.is_finite()) {
             true => Ok(sums),
             false => Err("a sum is not finite".into()),
         }
+    }
+}
+
+fn check_finite(all: &[&ExactSums]) -> Result<(), String> {
+    let mut numbers = all.iter().flat_map(|sums| sums.high.iter().chain(&sums.low));
+    match numbers.all(|number| number.is_finite()) {
+        true => Ok(()),
+        false => Err("a sum is not finite".into()),
     }
 }
 
@@ -156,6 +169,10 @@ mod tests {
         }
         let mut spoilt = bytes.clone();
         spoilt[16..24].copy_from_slice(&f64::NAN.to_le_bytes());
+        assert!(InputSums::of_bytes(&spoilt).expect_err("is refused").contains("not finite"));
+        // Nor what rounding lost, at the end.
+        spoilt = bytes.clone();
+        spoilt[bytes.len() - 8..].copy_from_slice(&f64::INFINITY.to_le_bytes());
         assert!(InputSums::of_bytes(&spoilt).expect_err("is refused").contains("not finite"));
     }
 }

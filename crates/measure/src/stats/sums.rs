@@ -118,6 +118,12 @@ impl InputSums {
         Self { second: ExactSums::new(inp, inp), first: row(), absolute: row(), count: 0 }
     }
 
+    /// Numbers of features, of both sides of the products.
+    #[must_use]
+    pub fn shape(&self) -> [usize; 2] {
+        [self.second.rows, self.second.cols]
+    }
+
     /// Adds a batch of inputs (rows, inp).
     ///
     /// # Panics
@@ -177,6 +183,12 @@ impl TargetSums {
     pub fn new(out: usize, inp: usize) -> Self {
         let (cross, first) = (ExactSums::new(out, inp), ExactSums::new(1, out));
         Self { cross, first, power: [0.0; 2] }
+    }
+
+    /// Numbers of features of targets and inputs.
+    #[must_use]
+    pub fn shape(&self) -> [usize; 2] {
+        [self.cross.rows, self.cross.cols]
     }
 
     /// Adds a batch of targets (rows, out) with their inputs (rows, inp).
