@@ -18,7 +18,7 @@ use linwright_evaluate::TaskResult;
 use linwright_model::Transformer;
 use linwright_ops::Sites;
 use linwright_run::team::{Members, Team, TeamError};
-use linwright_run::{Fingerprint, Monitor, PieceKey, RunDirectory, Store};
+use linwright_run::{Fingerprint, Monitor, PieceKey, RunDirectory, RunError, Store};
 use linwright_tensor::parallel;
 use serde::{Deserialize, Serialize};
 
@@ -158,9 +158,14 @@ pub fn compose(
         };
         team.end(&print).map_err(CompressError::Team)?;
         if let Some(index) = step.accepted {
-            let (size, _, variant) = &candidates[index];
+            let chosen = candidates.get(index).zip(step.tried.get(index));
+            let Some(((size, _, variant), trial)) = chosen else {
+                let reason =
+                    format!("has a piece that accepts size {index} of {}", candidates.len());
+                return Err(RunError::Unusable { path: directory.path().to_owned(), reason }.into());
+            };
             accepted.ops.extend(variant.ops.iter().cloned());
-            composed.score = step.tried[index].score.clone();
+            composed.score = trial.score.clone();
             composed.edits.edits.push(edit(&place, grid, *size));
         }
         composed.steps.push(step);

@@ -437,6 +437,11 @@ pub fn sweep(
         return Ok(Outcome::Part { known: known_places, total });
     }
     let cells: Vec<Cell> = known.into_iter().flatten().flatten().collect();
+    let expected = total * grid.sizes.len();
+    if cells.len() != expected || cells.is_empty() {
+        let reason = format!("has pieces with {} cells, expected {expected}", cells.len());
+        return Err(RunError::Unusable { path: directory.path().to_owned(), reason }.into());
+    }
     let mut best = 0;
     for (index, cell) in cells.iter().enumerate() {
         if objective.is_better(&cell.score, &cells[best].score) {
