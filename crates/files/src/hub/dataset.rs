@@ -185,7 +185,8 @@ fn names_below(
         let Ok(name) = entry.file_name().into_string() else { continue };
         let name = format!("{before}{name}");
         let path = entry.path();
-        if path.is_dir() {
+        // The hub links files, never folders: a link to a folder may lead in circles.
+        if entry.file_type().is_ok_and(|kind| kind.is_dir()) {
             names_below(&path, &format!("{name}/"), depth + 1, names)?;
         } else if path.is_file() {
             names.insert(name);
