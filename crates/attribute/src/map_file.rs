@@ -9,7 +9,7 @@
 use crate::AttributeError;
 use linwright_files::writer::{Planned, header_bytes_with};
 use linwright_files::{StoredType, TensorFile, TensorInfo};
-use linwright_run::atomic::write_atomic_parts;
+use linwright_run::state;
 use linwright_tensor::dtype::DType;
 use linwright_tensor::{Mat, index_bytes, little_endian_bytes};
 use serde::{Deserialize, Serialize};
@@ -230,7 +230,7 @@ impl LayerParts {
     pub fn write(self, path: &Path) -> Result<(), AttributeError> {
         let contents = self.encode()?;
         let parts: Vec<&[u8]> = contents.iter().map(Vec::as_slice).collect();
-        Ok(write_atomic_parts(path, &parts)?)
+        Ok(state::write_parts(path, &parts)?)
     }
 
     /// Reads a file of maps.
@@ -238,7 +238,7 @@ impl LayerParts {
     /// # Errors
     /// [`AttributeError::File`], or [`AttributeError::InFile`] for a file of another form.
     pub fn read(path: &Path) -> Result<Self, AttributeError> {
-        let file = TensorFile::open(path)?;
+        let file = TensorFile::open_state(path)?;
         Self::of(&file).map_err(|error| error.in_file(path))
     }
 

@@ -5,16 +5,14 @@
 
 use crate::AttributeError;
 use crate::curvature::Curvature;
-use crate::store::{GradientStore, ShardFile};
+use crate::store::{GradientStore, ShardFile, make_folder};
 use linwright_files::writer::{Planned, header_bytes_with};
 use linwright_files::{StoredType, TensorFile};
-use linwright_run::atomic::{OutputError, write_atomic_parts};
-use linwright_run::sha256_hex;
+use linwright_run::{sha256_hex, state};
 use linwright_tensor::Mat;
 use serde::{Deserialize, Serialize};
 use std::collections::BTreeMap;
-use std::fs;
-use std::path::PathBuf;
+use std::path::{Path, PathBuf};
 
 const FOLDER: &str = "fisher";
 /// Key of the metadata.
@@ -80,9 +78,8 @@ impl Curvature {
         };
         let (values, vectors) = (bytes(&self.values), bytes(self.vectors.data()));
         let path = path_of(store, layer);
-        let folder = store.path().join(FOLDER);
-        fs::create_dir_all(&folder).map_err(|e| OutputError::io("create", &folder, e))?;
-        write_atomic_parts(&path, &[&header, &values, &vectors])?;
+        make_folder(store.path(), FOLDER)?;
+        state::write_parts(&path, &[&header, &values, &vectors])?;
         Ok((header.len() + values.len() + vectors.len()) as u64)
     }
 
@@ -100,11 +97,13 @@ impl Curvature {
         layer: usize,
     ) -> Result<Option<Self>, AttributeError> {
         let path = path_of(store, layer);
-        if !path.exists() {
+        state::inside(store.path(), Path::new(FOLDER).join("-"))
+            .map_err(|source| AttributeError::Read { path: path.clone(), source })?;
+        if !state::exists(&path) {
             return Ok(None);
         }
         let damaged = |reason: String| AttributeError::Damaged { path: path.clone(), reason };
-        let file = TensorFile::open(&path)?;
+        let file = TensorFile::open_state(&path)?;
         let about = file.metadata().get(KEY).map(|text| serde_json::from_str::<About>(text));
         let Some(Ok(about)) = about else {
             return Err(damaged("it does not say what gradients it is of".into()));

@@ -9,7 +9,7 @@ use linwright::data::QuestionSet;
 use linwright::evaluate::{Bos, MultipleChoice, RunOptions};
 use linwright::model::checkpoint::load;
 use linwright::report::html;
-use linwright::run::atomic::write_atomic;
+use linwright::run::state;
 use linwright::run::{RunDirectory, Silent, Store};
 use serde_json::json;
 use std::error::Error;
@@ -50,6 +50,6 @@ pub(crate) fn judge(model: &Path, questions: &Path, run: &Path) -> Result<String
     let directory = RunDirectory::open(run, &work.fingerprint(&grid))?;
     let swept = sweep(&work, &grid, &directory, &mut Silent)?.complete()?;
     let page = html::render(&sweep_document("Which layers need their rank?", "model", &swept))?;
-    write_atomic(&run.join("report.html"), page.as_bytes())?;
+    state::write(&run.join("report.html"), page.as_bytes())?;
     Ok(verdict(&swept))
 }

@@ -101,6 +101,10 @@ fn parts(
             .hint("a merge replaces nothing: remove it, or name another one"));
     }
     let folder = PathBuf::from(format!("{output}.shards"));
+    if folder.is_symlink() {
+        return Err(Failure::usage(format!("{} is a link", folder.display()))
+            .hint("remove it: ranks keep their work there"));
+    }
     let place = |rank: usize| folder.join(rank.to_string());
     std::fs::create_dir_all(&folder)
         .map_err(|error| Failure::io(&folder.display().to_string(), &error))?;

@@ -72,6 +72,11 @@ pub(crate) fn features(w: &Workshop) {
     w.write("b.safetensors", part(23..ROWS));
 }
 
+/// Features of one row, so of one class.
+pub(crate) fn one_class(w: &Workshop) {
+    w.write("one.safetensors", part(0..1));
+}
+
 fn metric(result: &Value, name: &str) -> f64 {
     let value = &result["layers"][0]["metrics"][name];
     value.as_f64().unwrap_or_else(|| panic!("{name} in {result}"))

@@ -3,9 +3,9 @@
 
 use crate::interruption::signal;
 use crate::recipes::differences;
-use crate::workshop::Workshop;
+use crate::workshop::{Running, Workshop};
 use std::path::Path;
-use std::process::{Child, Stdio};
+use std::process::Stdio;
 use std::time::Duration;
 
 const TEXT: &str = "--dataset calibration.jsonl --num-tokens 1500 --seq-len 64 --threads 1";
@@ -36,13 +36,14 @@ fn workshop() -> Workshop {
     w
 }
 
-fn started(w: &Workshop, line: &str, index: usize, count: usize) -> Child {
+fn started(w: &Workshop, line: &str, index: usize, count: usize) -> Running {
     let mut command = w.command(&format!("{line} -o out --shard {index}/{count}"));
-    command.stdout(Stdio::null()).stderr(Stdio::piped()).spawn().unwrap()
+    command.stdout(Stdio::null()).stderr(Stdio::piped());
+    Running::new(command)
 }
 
-fn ended(child: Child, what: &str) {
-    let ended = child.wait_with_output().unwrap();
+fn ended(child: Running, what: &str) {
+    let ended = child.wait_with_output();
     assert!(ended.status.success(), "{what}: {}", String::from_utf8_lossy(&ended.stderr));
 }
 
@@ -102,7 +103,7 @@ fn shards_that_are_killed_go_on_where_they_stopped() {
         let (w, line) = (workshop(), whole(case));
         w.ok(&format!("{line} -o whole"));
         let (count, mut kills) = (3, 0);
-        let mut children: Vec<Child> =
+        let mut children: Vec<Running> =
             (0..count).map(|index| started(&w, &line, index, count)).collect();
         // Each shard is killed in turn as soon as there are some more messages.
         for index in [0, 1, 2, 0, 2, 1] {
@@ -139,7 +140,7 @@ fn a_shard_that_waits_can_be_interrupted_and_other_work_is_refused() {
     w.fails(&format!("{line} -o out --shard 0/3"), 6, &["another number of shards", "out.shards"]);
     w.fails(&format!("{line} --seed 5 -o out --shard 0/2"), 6, &["another job"]);
     signal(&waiting, "-INT");
-    let stopped = waiting.wait_with_output().unwrap();
+    let stopped = waiting.wait_with_output();
     let said = String::from_utf8_lossy(&stopped.stderr);
     assert_eq!(stopped.status.code(), Some(75), "{said}");
     assert!(said.contains("run the same command again"), "{said}");
@@ -152,7 +153,7 @@ fn a_shard_that_waits_can_be_interrupted_and_other_work_is_refused() {
     std::fs::create_dir(w.path("out")).unwrap();
     w.write("out/mine.txt", "mine");
     w.fails(&format!("{line} -o out --shard 0/2"), 2, &["output out exists already"]);
-    let told = waiting.wait_with_output().unwrap();
+    let told = waiting.wait_with_output();
     let said = String::from_utf8_lossy(&told.stderr);
     assert!(!told.status.success() && said.contains("it failed: "), "{said}");
     // Then both do it.

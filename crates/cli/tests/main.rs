@@ -44,6 +44,7 @@ mod molecule_train;
 mod numbers;
 mod offload;
 mod outputs;
+mod own_files;
 mod places;
 mod plan;
 mod prune;

@@ -1,6 +1,6 @@
 //! What commands write replaces no input, and with --force only what the program wrote itself.
 
-use crate::collapse::{features, related};
+use crate::collapse::{features, one_class, related};
 use crate::image_study::{images, labels};
 use crate::molecule::potential;
 use crate::study::RECIPE;
@@ -48,7 +48,7 @@ const AGAIN: [&str; 2] = ["merge part0 part1 --output", "reproduce mixed --outpu
 /// Commands that write a file.
 const FILES: [&str; 20] = [
     "eval model --text text.jsonl --output",
-    "select model --site layers.0.query --rank 2 --output",
+    "select model --site model.layers.0.self_attn.q_proj --rank 2 --output",
     "inspect model --html",
     "inspect model --output",
     "eval-net net --images a-images-idx3-ubyte --output",
@@ -235,6 +235,113 @@ fn an_output_is_never_an_input() {
 }
 
 #[test]
+fn an_output_is_in_no_input_by_whatever_name() {
+    let w = furnished();
+    w.write("tiny.yaml", RECIPE);
+    fs::create_dir(w.path("potentials")).unwrap();
+    fs::copy(w.path("potential.ckpt"), w.path("potentials/a.ckpt")).unwrap();
+    fs::create_dir(w.path("single")).unwrap();
+    w.ok("molecule convert potential.ckpt -o single/model.safetensors");
+    w.ok("attribute cache model --train text.jsonl --compress factgrass:16 -o store");
+    std::os::unix::fs::symlink(w.path("model"), w.path("other")).unwrap();
+    std::os::unix::fs::symlink(w.path("."), w.path("here")).unwrap();
+    let sweep = "sweep model --no-cache --lname fc_in --rate 9 --text text.jsonl --window 64";
+    w.ok(&format!("{sweep} --shard 0/2 -o part0"));
+    w.ok(&format!("{sweep} --shard 1/2 -o part1"));
+    for (command, input) in [
+        ("eval model --text text.jsonl -o", "model"),
+        ("eval model --text text.jsonl --log-samples", "model"),
+        ("inspect model -o", "model"),
+        ("inspect model --html", "model"),
+        ("select model --site model.layers.0.self_attn.q_proj --rank 2 -o", "model"),
+        ("eval-net net --images a-images-idx3-ubyte -o", "net"),
+        ("flow eval flow --data moons --limit 20 -o", "flow"),
+        ("flow sample flow -n 4 -o", "flow"),
+        ("flow sample flow -n 4 --points", "flow"),
+        ("molecule convert single -o", "single"),
+        ("molecule convert potentials -o", "potentials"),
+        ("molecule eval potentials a.xyz -o", "potentials"),
+        ("molecule relax single a.xyz -o", "single"),
+        ("molecule md single a.xyz --steps 2 -o", "single"),
+        ("molecule compress single --method svd --rank 2 -o", "single"),
+        ("attribute score store --query text.jsonl -o", "store"),
+        ("attribute show store --query text.jsonl --html", "store"),
+        ("attribute self store -o", "store"),
+        ("attribute cache model --train text.jsonl --compress factgrass:16 -o", "model"),
+        ("export model -o", "model"),
+        ("compress model --rank 2 --dataset calibration.jsonl -o", "model"),
+        ("plan model --no-cache -o", "model"),
+        ("compare model --methods svd --text text.jsonl --dataset calibration.jsonl -o", "model"),
+        (sweep, "model"),
+        ("compose model --no-cache --lname fc_in --rate 9 --text text.jsonl -o", "model"),
+        ("run --recipe tiny.yaml -o", "model"),
+        ("reproduce mixed -o", "mixed"),
+        ("merge part0 part1 -o", "part1"),
+    ] {
+        let command = command.replace(" --window 64", " --window 64 -o");
+        for below in ["model.safetensors", "new.json", "new/deep/er", "../{}/new.npy", "x/../new"] {
+            let below = below.replace("{}", input);
+            for output in [format!("{input}/{below}"), format!("here/{input}/{below}")] {
+                let stderr = refused(&w, &format!("{command} {output}"), &[1, 2]);
+                let is_told = stderr.contains("the input") || stderr.contains("no shard");
+                assert!(is_told, "{command} {output}: {stderr}");
+            }
+        }
+    }
+    let forced = "molecule convert single -o single/model.safetensors --force";
+    assert!(refused(&w, forced, &[2]).contains("is inside the input single"));
+    let linked = "eval model --text text.jsonl -o other/new.json";
+    assert!(refused(&w, linked, &[2]).contains("is inside the input model"));
+}
+
+#[test]
+fn a_command_that_fails_leaves_no_output() {
+    let w = furnished();
+    // Of one class sums can be added, and collapse not measured.
+    one_class(&w);
+    let one =
+        "collapse measure --features one.safetensors --classes 4 --save-sums one.sums -o one.json";
+    let before = w.names();
+    w.fails(one, 1, &["class"]);
+    assert_eq!(w.names(), before);
+    w.ok("collapse measure --features all.safetensors --save-sums all2.sums --resamples 0");
+    let before = w.names();
+    w.fails("collapse merge all2.sums --head notes.txt -o merged.sums", 1, &["notes.txt"]);
+    assert_eq!(w.names(), before);
+    // A member named as a single model is no obstacle: before, what was written was read as it.
+    fs::create_dir(w.path("models")).unwrap();
+    for name in ["models/model.ckpt", "models/b.ckpt"] {
+        fs::copy(w.path("potential.ckpt"), w.path(name)).unwrap();
+    }
+    w.ok("molecule convert models -o ensemble");
+    assert_eq!(w.ok_json("molecule info ensemble")["members"], 2);
+    // Two outputs appear together.
+    w.write("mine.npy", "mine");
+    let sample = "flow sample flow -n 4 -o fresh.png --points mine.npy";
+    w.fails(sample, 2, &["mine.npy"]);
+    assert!(!w.path("fresh.png").exists());
+}
+
+#[test]
+fn figures_are_replaced_if_forced() {
+    let w = Workshop::new();
+    for (args, file) in [
+        (
+            "bench operators rotor --growth --dims 64,128 --rows 2 --rounds 1 -q --out plots",
+            "plots/operator-growth.csv",
+        ),
+        ("rotor convergence --dims 16 --seeds 1 -q --out found", "found/rotor-convergence.json"),
+    ] {
+        w.ok(args);
+        w.write(file, "mine");
+        w.fails(args, 2, &["exists already", "--force"]);
+        assert_eq!(w.text(file), "mine");
+        w.ok(&format!("{args} --force"));
+        assert_ne!(w.text(file), "mine");
+    }
+}
+
+#[test]
 fn results_samples_and_pages_are_replaced_if_forced() {
     let w = tasks::workshop();
     for (args, file) in [
@@ -246,7 +353,7 @@ fn results_samples_and_pages_are_replaced_if_forced() {
     ] {
         w.ok(args);
         let first = w.read(file);
-        w.fails(args, 2, &[file, "--force"]);
+        w.fails(args, 2, &["exists already", "--force"]);
         assert_eq!(w.read(file), first);
         w.ok(&format!("{args} --force"));
         w.write(file, "mine");

@@ -7,8 +7,9 @@ use linwright::model::{Transformer, TransformerConfig};
 use linwright::tensor::RngKey;
 use serde_json::{Value, json};
 use std::fs;
+use std::ops::{Deref, DerefMut};
 use std::path::{Path, PathBuf};
-use std::process::{Command, Stdio};
+use std::process::{Child, Command, Output, Stdio};
 use std::sync::OnceLock;
 use tempfile::TempDir;
 
@@ -129,6 +130,43 @@ impl Workshop {
     /// The weights of a saved model.
     pub(crate) fn weights(&self, model: &str) -> Vec<u8> {
         self.read(&format!("{model}/model.safetensors"))
+    }
+}
+
+/// A process that does not outlive its test: one that waits for another would wait for ever.
+pub(crate) struct Running(Option<Child>);
+
+impl Running {
+    pub(crate) fn new(mut command: Command) -> Self {
+        Self(Some(command.spawn().unwrap()))
+    }
+
+    /// Waits for its end.
+    pub(crate) fn wait_with_output(mut self) -> Output {
+        self.0.take().unwrap().wait_with_output().unwrap()
+    }
+}
+
+impl Deref for Running {
+    type Target = Child;
+
+    fn deref(&self) -> &Child {
+        self.0.as_ref().unwrap()
+    }
+}
+
+impl DerefMut for Running {
+    fn deref_mut(&mut self) -> &mut Child {
+        self.0.as_mut().unwrap()
+    }
+}
+
+impl Drop for Running {
+    fn drop(&mut self) {
+        if let Some(mut child) = self.0.take() {
+            drop(child.kill());
+            drop(child.wait());
+        }
     }
 }
 

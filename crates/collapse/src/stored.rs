@@ -8,7 +8,7 @@ use crate::sums::{Parts, Scatter};
 use crate::{ClassSums, CollapseError, Keep};
 use linwright_files::writer::{Planned, header_bytes_with};
 use linwright_files::{StoredType, TensorFile};
-use linwright_run::atomic::AtomicFile;
+use linwright_run::atomic::{AtomicFile, Replace};
 use linwright_tensor::dtype::DType;
 use std::collections::BTreeMap;
 use std::path::Path;
@@ -23,11 +23,11 @@ const PIECE: usize = 1 << 16;
 const MOST: u128 = 1 << 45;
 
 impl ClassSums {
-    /// Writes the sums, settled, to a file.
+    /// Writes the sums, settled, to a file, which appears when it is committed.
     ///
     /// # Errors
     /// [`CollapseError::File`] if it cannot be written.
-    pub fn write(self, path: &Path) -> Result<(), CollapseError> {
+    pub fn written(self, path: &Path, replace: Replace) -> Result<AtomicFile, CollapseError> {
         let sums = self.settled();
         let (classes, d) = (sums.classes(), sums.features);
         let values = |name: &str, shape| Planned::values(name.into(), DType::F64, shape);
@@ -47,7 +47,7 @@ impl ClassSums {
         }
         let kind = BTreeMap::from([(KIND.to_owned(), SUMS.to_owned())]);
         let failed = |error| CollapseError::File(linwright_files::FileError::Output(error));
-        let mut file = AtomicFile::create(path).map_err(failed)?;
+        let mut file = AtomicFile::create(path, replace).map_err(failed)?;
         file.write(&header_bytes_with(&planned, &kind)).map_err(failed)?;
         for counts in sums.counts.chunks(PIECE) {
             let bytes: Vec<u8> = counts.iter().flat_map(|count| count.to_le_bytes()).collect();
@@ -68,7 +68,7 @@ impl ClassSums {
                 (0..d).try_for_each(|i| put(&part[i * d..=i * d + i]))?;
             }
         }
-        file.commit().map_err(failed)
+        Ok(file)
     }
 
     /// Whether a file says that it holds sums.

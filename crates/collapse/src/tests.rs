@@ -7,6 +7,7 @@ use crate::{
     ClassStatistics, ClassSums, CollapseError, Decisions, EXACT_FEATURES, Features, HeadRef, Keep,
     LayerOptions, LayerReport, Metrics, metrics,
 };
+use linwright_run::atomic::Replace;
 use linwright_run::{Silent, Stopped};
 use linwright_tensor::linalg::orthonormal_columns;
 use linwright_tensor::{Mat, RngKey, parallel};
@@ -449,7 +450,8 @@ fn stored_sums_are_the_same_and_damaged_files_are_refused() {
     let path = dir.path().join("sums.safetensors");
     for keep in [Keep::Scatter, Keep::Traces] {
         let sums = Problem::random(5, 4, 8).sums(keep);
-        sums.clone().write(&path).expect("writes");
+        let replace = Replace::if_forced(keep == Keep::Traces, ClassSums::is_stored);
+        sums.clone().written(&path, replace).expect("writes").commit().expect("appears");
         let read = ClassSums::read(&path).expect("reads");
         assert!(read.keep() == keep && ClassSums::is_stored(&path));
         assert!(bits(read) == bits(sums));

@@ -8,12 +8,13 @@ use super::fault::FileFault;
 use super::format::Format;
 use super::header::{Header, StoredType, TensorInfo};
 use crate::FileError;
-use linwright_run::input;
+use linwright_run::{input, state};
 use linwright_tensor::dtype::{DType, has_non_finite};
 use linwright_tensor::{HalfType, Mapped, MappedFile, Scratch, parallel};
 use std::borrow::Cow;
 use std::cell::RefCell;
 use std::collections::BTreeMap;
+use std::fs::File;
 use std::io;
 use std::ops::Range;
 use std::path::{Path, PathBuf};
@@ -93,7 +94,19 @@ impl TensorFile {
     /// # Errors
     /// [`FileError::Read`] or [`FileError::Malformed`].
     pub fn open(path: &Path) -> Result<Self, FileError> {
-        let map = input::open(path).and_then(MappedFile::of).map_err(FileError::read(path))?;
+        Self::of(path, input::open(path))
+    }
+
+    /// As [`Self::open`], of a file of our own state: a link is not followed.
+    ///
+    /// # Errors
+    /// As [`Self::open`].
+    pub fn open_state(path: &Path) -> Result<Self, FileError> {
+        Self::of(path, state::open(path))
+    }
+
+    fn of(path: &Path, opened: io::Result<File>) -> Result<Self, FileError> {
+        let map = opened.and_then(MappedFile::of).map_err(FileError::read(path))?;
         let map = Arc::new(map);
         let malformed = |fault: FileFault| FileError::Malformed { path: path.into(), fault };
         let header = Format::of(path, map.bytes()).parse(map.bytes()).map_err(malformed)?;

@@ -6,7 +6,7 @@
 
 use linwright_ops::archive::{self, Header, Tensor, Tensors};
 use linwright_ops::{Op, OpError};
-use linwright_run::atomic::{OutputError, check_file, write_atomic};
+use linwright_run::atomic::{self, OutputError, Replace, check_file};
 use linwright_run::input;
 use linwright_tensor::Scalar;
 use safetensors::tensor::TensorView;
@@ -65,7 +65,7 @@ const NO_FILE: &str = "bytes";
 pub fn save<T: Scalar>(op: &Op<T>, path: &Path, force: bool) -> Result<(), OperatorFileError> {
     check_file(path, force, is_operator)?;
     let bytes = encoded(op, &path.display().to_string())?;
-    Ok(write_atomic(path, &bytes)?)
+    Ok(atomic::write(path, &bytes, Replace::if_forced(force, is_operator))?)
 }
 
 /// Reads an operator in either precision; numbers of the other one are converted.

@@ -9,7 +9,7 @@ use crate::structure::Structure;
 use crate::tensornet::{Head, Property};
 use crate::units::Units;
 use linwright_files::{DirWriter, FileError, PickleFault, SINGLE, ZipFault, zip_archive};
-use linwright_run::atomic::{AtomicDir, write_atomic};
+use linwright_run::atomic::AtomicDir;
 use std::path::{Path, PathBuf};
 
 /// One model or several, of the same head, units and species. The memory is that of all of them.
@@ -65,19 +65,26 @@ impl Ensemble {
             stem.unwrap_or("model").to_owned()
         };
         let all: Vec<String> = self.names.iter().map(stem).collect();
-        let is_twice = |stem: &String| all.iter().filter(|other| *other == stem).count() > 1;
-        let numbered = |(place, stem): (usize, &String)| match is_twice(stem) {
-            true => format!("{stem}-{place}"),
-            false => stem.clone(),
-        };
-        all.iter().enumerate().map(numbered).collect()
+        // A directory with a file of the name of a single model would be that model.
+        let is_taken =
+            |stem: &str| stem == "model" || all.iter().filter(|s| *s == stem).count() > 1;
+        let mut stems: Vec<String> = Vec::new();
+        for (place, stem) in all.iter().enumerate() {
+            let mut own = stem.clone();
+            while is_taken(&own) || stems.contains(&own) || (own != *stem && all.contains(&own)) {
+                own = format!("{own}-{place}");
+            }
+            stems.push(own);
+        }
+        stems
     }
 
-    /// Writes the models as an ensemble of torchmd-net: one `.zip` of checkpoints, atomically.
+    /// The bytes of an ensemble of torchmd-net: one `.zip` of checkpoints. `path` is its name in
+    /// errors.
     ///
     /// # Errors
-    /// As [`Checkpoint::to_lightning`], and an error of the system.
-    pub fn save_archive(&self, path: &Path) -> Result<(), MoleculeError> {
+    /// As [`Checkpoint::to_lightning`].
+    pub fn to_archive(&self, path: &Path) -> Result<Vec<u8>, MoleculeError> {
         let mut files = Vec::new();
         for (stem, member) in self.stems().into_iter().zip(&self.members) {
             let name = format!("{stem}.ckpt");
@@ -88,21 +95,20 @@ impl Ensemble {
             path: path.to_owned(),
             fault: PickleFault::from(fault).into(),
         };
-        let bytes = zip_archive(&files).map_err(malformed)?;
-        Ok(write_atomic(path, &bytes).map_err(FileError::from)?)
+        Ok(zip_archive(&files).map_err(malformed)?)
     }
 
-    /// Writes the models as a directory of `.safetensors` and `files`, which appears whole or not
-    /// at all.
+    /// Writes the models as a directory of `.safetensors` and `files`, which appears when it is
+    /// committed.
     ///
     /// # Errors
     /// An error of the system.
-    pub fn save(
+    pub fn written(
         &self,
         out: &Path,
         force: bool,
         files: &[(String, Vec<u8>)],
-    ) -> Result<(), MoleculeError> {
+    ) -> Result<DirWriter, MoleculeError> {
         let target = AtomicDir::create(out, force).map_err(FileError::from)?;
         let mut writer = DirWriter::new(target);
         for (stem, member) in self.stems().into_iter().zip(&self.members) {
@@ -113,7 +119,7 @@ impl Ensemble {
             writer.text(name, bytes)?;
         }
         writer.checksums()?;
-        Ok(writer.commit()?)
+        Ok(writer)
     }
 
     /// Units of all of them.
@@ -418,8 +424,8 @@ mod tests {
         let models = Ensemble::open(&[folder.path()], PriorChoices::default()).unwrap();
         let models = models.declared(Some(Units::parse("kcal/mol,A").unwrap()), &[8, 1]);
         let (archive, own) = (folder.path().join("all.zip"), folder.path().join("own"));
-        models.save_archive(&archive).unwrap();
-        models.save(&own, false, &[]).unwrap();
+        std::fs::write(&archive, models.to_archive(&archive).unwrap()).unwrap();
+        models.written(&own, false, &[]).unwrap().commit().unwrap();
         for path in [archive, own] {
             let found = Ensemble::open(&[path], PriorChoices::default()).unwrap();
             assert_eq!(found.stems(), ["model_0", "model_1", "model_2"]);
@@ -438,6 +444,10 @@ mod tests {
         let members = vec![model; names.len()];
         let ensemble = Ensemble { names: names.map(PathBuf::from).to_vec(), members };
         assert_eq!(ensemble.stems(), ["a", "x-1", "x-2", "d"]);
+        // Nor is one that of a single model, or of another one with a number.
+        let names = ["model.ckpt", "x.ckpt", "b/x.ckpt", "x-1.ckpt"].map(PathBuf::from).to_vec();
+        let ensemble = Ensemble { names, ..ensemble };
+        assert_eq!(ensemble.stems(), ["model-0", "x-1-1", "x-2", "x-1"]);
     }
 
     #[test]

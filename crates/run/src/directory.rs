@@ -1,13 +1,20 @@
 //! Run directories, which store finished work.
 
-use crate::atomic::{OutputError, write_atomic};
-use crate::lock::{LockError, in_words, lock_directory};
+use crate::atomic::OutputError;
+use crate::lock::{self, LockError, in_words, lock_directory};
 use crate::store::{PieceKey, Store, StoreError};
-use crate::{Fingerprint, input, shown};
+use crate::{Fingerprint, input, shown, state};
 use serde::Serialize;
 use serde::de::DeserializeOwned;
-use std::fs::File;
+use std::fs::{self, File};
 use std::path::{Path, PathBuf};
+
+/// Files of a run beside its pieces before it has a result.
+const OWN_FILES: [&str; 5] = [lock::NAME, MARKER, "recipe.yaml", "shard.json", "measured.json"];
+/// File with the fingerprint of the run.
+const MARKER: &str = "fingerprint";
+/// Depth of the folders of pieces.
+const FOLDERS: usize = 2;
 
 /// An unusable run directory.
 #[derive(Debug, thiserror::Error)]
@@ -75,30 +82,30 @@ impl RunDirectory {
     /// [`RunError::Fingerprint`] if it belongs to another run, [`RunError::Busy`] if another
     /// process uses it.
     pub fn open(path: &Path, fingerprint: &Fingerprint) -> Result<Self, RunError> {
-        std::fs::create_dir_all(path).map_err(|error| unusable(path, error))?;
-        let marker = path.join("fingerprint");
-        let mut there = std::fs::read_dir(path).map_err(|error| unusable(path, error))?.flatten();
+        fs::create_dir_all(path).map_err(|error| unusable(path, error))?;
+        let marker = path.join(MARKER);
+        let mut there = fs::read_dir(path).map_err(|error| unusable(path, error))?.flatten();
         // A run killed at its first step leaves only these files.
         let is_ours = |name: &[u8]| name == b".lock" || name.starts_with(b".fingerprint.partial-");
-        if !marker.exists() && there.any(|e| !is_ours(e.file_name().as_encoded_bytes())) {
+        if !state::exists(&marker) && there.any(|e| !is_ours(e.file_name().as_encoded_bytes())) {
             return Err(RunError::Unusable {
                 path: path.to_owned(),
                 reason: "is not empty and is not a run directory; give a new one".into(),
             });
         }
-        let lock = lock_directory(path).map_err(|error| match error {
+        let lock = lock_directory(path, Path::new("")).map_err(|error| match error {
             LockError::Busy { process } => RunError::Busy { path: path.to_owned(), process },
             LockError::Io { path, source } => RunError::Io { path, source },
         })?;
-        let is_new = !marker.exists();
-        match input::read_text(&marker, input::MAX_SETTINGS_BYTES) {
+        let is_new = !state::exists(&marker);
+        match state::read_text(&marker, input::MAX_SETTINGS_BYTES) {
             Ok(found) if found.trim() == fingerprint.0 => {}
             Ok(found) => {
                 let (expected, found) = (fingerprint.0.clone(), found.trim().to_owned());
                 return Err(RunError::Fingerprint { path: path.to_owned(), expected, found });
             }
             Err(error) if error.kind() == std::io::ErrorKind::NotFound => {
-                write_atomic(&marker, fingerprint.0.as_bytes())?;
+                state::write(&marker, fingerprint.0.as_bytes())?;
             }
             Err(error) => return Err(unusable(&marker, error)),
         }
@@ -109,6 +116,21 @@ impl RunDirectory {
     #[must_use]
     pub fn is_new(&self) -> bool {
         self.is_new
+    }
+
+    /// Removes what this process began that can never be finished, as far as possible. What others
+    /// put there stays.
+    pub fn discard(&self) {
+        if !self.is_new {
+            return;
+        }
+        for entry in self.pieces.entries().unwrap_or_default() {
+            drop(self.pieces.remove(&entry));
+        }
+        for name in OWN_FILES {
+            drop(fs::remove_file(self.path.join(name)));
+        }
+        remove_empty(&self.path, FOLDERS);
     }
 
     /// Path of the directory.
@@ -180,6 +202,50 @@ impl RunDirectory {
     }
 }
 
+/// Removes a folder if nothing is in it but empty folders.
+fn remove_empty(folder: &Path, depth: usize) {
+    for entry in fs::read_dir(folder).into_iter().flatten().flatten() {
+        if depth > 0 && entry.file_type().is_ok_and(|kind| kind.is_dir()) {
+            remove_empty(&entry.path(), depth - 1);
+        }
+    }
+    drop(fs::remove_dir(folder));
+}
+
 fn unusable(path: &Path, source: std::io::Error) -> RunError {
     RunError::Io { path: path.to_owned(), source }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn a_run_that_is_discarded_takes_nothing_of_others_with_it() {
+        let folder = tempfile::tempdir().unwrap();
+        let print = Fingerprint::of(&[("run", &1)]);
+        let open = |name: &str| RunDirectory::open(&folder.path().join(name), &print).unwrap();
+        let begun = |name: &str| {
+            let run = open(name);
+            let key = PieceKey::new("cell", print.clone());
+            run.pieces().put(&key, &[b"cell"]).unwrap();
+            drop(run.pieces().unfinished(&print, "work").unwrap());
+            run
+        };
+        let run = begun("own");
+        run.discard();
+        assert!(!run.path().exists());
+        let run = begun("shared");
+        fs::create_dir(run.path().join("thesis")).unwrap();
+        fs::write(run.path().join("thesis/chapter"), "one").unwrap();
+        fs::write(run.path().join("cell/note"), "two").unwrap();
+        run.discard();
+        assert_eq!(fs::read(run.path().join("thesis/chapter")).unwrap(), b"one");
+        assert_eq!(fs::read(run.path().join("cell/note")).unwrap(), b"two");
+        assert_eq!(fs::read_dir(run.path()).unwrap().count(), 2);
+        // What was there before stays for the next attempt.
+        drop(begun("kept"));
+        open("kept").discard();
+        assert!(folder.path().join("kept/fingerprint").exists());
+    }
 }

@@ -5,6 +5,7 @@ use crate::shown;
 use serde::{Deserialize, Serialize};
 use sha2::{Digest, Sha256};
 use std::fmt::Write;
+use std::fs::File;
 use std::io::Read;
 use std::path::Path;
 
@@ -19,7 +20,14 @@ pub fn sha256_hex(bytes: &[u8]) -> String {
 /// # Errors
 /// As [`input::open`], and errors of reading.
 pub fn sha256_of_file(path: &Path) -> std::io::Result<String> {
-    let mut file = input::open(path)?;
+    sha256_of_open(input::open(path)?)
+}
+
+/// SHA-256 of the bytes of an open file from its place on, in lower-case hexadecimal.
+///
+/// # Errors
+/// Errors of reading.
+pub fn sha256_of_open(mut file: File) -> std::io::Result<String> {
     let (mut hash, mut bytes) = (Sha256::new(), vec![0; 1 << 16]);
     loop {
         match file.read(&mut bytes) {

@@ -1,9 +1,10 @@
 //! Reading of regular files within a size limit.
 //!
 //! A pipe without a writer blocks its reader, even against signals, and a device such as
-//! `/dev/zero` has no end. Both are rejected before they are opened.
+//! `/dev/zero` has no end. Both are rejected before they are opened. Links are followed, as those
+//! in a cache of models must be; files of our own are opened by [`crate::state`].
 
-use std::fs::{self, File, FileType};
+use std::fs::{self, File, FileType, OpenOptions};
 use std::io::{self, Read};
 use std::path::Path;
 use std::sync::OnceLock;
@@ -28,14 +29,33 @@ pub fn observe(observer: fn(&Path, u64)) {
 /// Errors of the system, and [`io::ErrorKind::InvalidInput`] for anything but a regular file.
 pub fn open(path: &Path) -> io::Result<File> {
     check(fs::metadata(path)?.file_type())?;
-    let file = File::open(path)?;
+    let file = unwaiting(OpenOptions::new().read(true), true).open(path)?;
     // The path may have been replaced meanwhile.
     let metadata = file.metadata()?;
     check(metadata.file_type())?;
-    if let Some(observer) = OBSERVER.get() {
-        observer(path, metadata.len());
-    }
+    observed(path, metadata.len());
     Ok(file)
+}
+
+/// Options that open a pipe without waiting for its other end, and a link only if `follow`.
+#[cfg(unix)]
+pub(crate) fn unwaiting(options: &mut OpenOptions, follow: bool) -> &mut OpenOptions {
+    use rustix::fs::OFlags;
+    use std::os::unix::fs::OpenOptionsExt;
+    let link = if follow { OFlags::empty() } else { OFlags::NOFOLLOW };
+    options.custom_flags((OFlags::NONBLOCK | link).bits().cast_signed())
+}
+
+#[cfg(not(unix))]
+pub(crate) fn unwaiting(options: &mut OpenOptions, _follow: bool) -> &mut OpenOptions {
+    options
+}
+
+/// Tells the observer of a file that was opened.
+pub(crate) fn observed(path: &Path, bytes: u64) {
+    if let Some(observer) = OBSERVER.get() {
+        observer(path, bytes);
+    }
 }
 
 /// Bytes of a regular file of at most `most` bytes.
@@ -43,10 +63,16 @@ pub fn open(path: &Path) -> io::Result<File> {
 /// # Errors
 /// As [`open`], and [`io::ErrorKind::FileTooLarge`], also for a file that grows while it is read.
 pub fn read(path: &Path, most: u64) -> io::Result<Vec<u8>> {
-    let file = open(path)?;
+    content(open(path)?, most)
+}
+
+/// Bytes of an open file of at most `most` bytes.
+pub(crate) fn content(file: File, most: u64) -> io::Result<Vec<u8>> {
     let length = file.metadata()?.len();
     check_length(length, most)?;
-    let mut bytes = Vec::with_capacity(usize::try_from(length).unwrap_or(0));
+    let mut bytes = Vec::new();
+    // A file with holes can say any length.
+    bytes.try_reserve_exact(usize::try_from(length).unwrap_or(usize::MAX))?;
     file.take(most.saturating_add(1)).read_to_end(&mut bytes)?;
     check_length(bytes.len() as u64, most)?;
     Ok(bytes)
@@ -57,7 +83,11 @@ pub fn read(path: &Path, most: u64) -> io::Result<Vec<u8>> {
 /// # Errors
 /// As [`read`], and [`io::ErrorKind::InvalidData`] for bytes that are not UTF-8.
 pub fn read_text(path: &Path, most: u64) -> io::Result<String> {
-    String::from_utf8(read(path, most)?).map_err(|error| {
+    text(read(path, most)?)
+}
+
+pub(crate) fn text(bytes: Vec<u8>) -> io::Result<String> {
+    String::from_utf8(bytes).map_err(|error| {
         let at = error.utf8_error().valid_up_to();
         io::Error::new(io::ErrorKind::InvalidData, format!("not UTF-8 at byte {at}"))
     })
@@ -75,33 +105,40 @@ fn check(kind: FileType) -> io::Result<()> {
     if kind.is_file() {
         return Ok(());
     }
-    let (error, found) = match special_kind(kind) {
-        None => (io::ErrorKind::IsADirectory, "a folder"),
-        Some(found) => (io::ErrorKind::InvalidInput, found),
+    let error = match kind.is_dir() {
+        true => io::ErrorKind::IsADirectory,
+        false => io::ErrorKind::InvalidInput,
     };
+    let found = name_of(kind);
     let reason = format!("{found}, expected a regular file; copy its content into one");
     Err(io::Error::new(error, reason))
 }
 
-/// Description of a file type other than regular file and directory.
-fn special_kind(kind: FileType) -> Option<&'static str> {
+/// A file type in words.
+pub(crate) fn name_of(kind: FileType) -> &'static str {
+    if kind.is_file() {
+        return "a file";
+    }
     if kind.is_dir() {
-        return None;
+        return "a folder";
+    }
+    if kind.is_symlink() {
+        return "a link";
     }
     #[cfg(unix)]
     {
         use std::os::unix::fs::FileTypeExt;
         if kind.is_fifo() {
-            return Some("a pipe");
+            return "a pipe";
         }
         if kind.is_socket() {
-            return Some("a socket");
+            return "a socket";
         }
         if kind.is_char_device() || kind.is_block_device() {
-            return Some("a device");
+            return "a device";
         }
     }
-    Some("another kind of file")
+    "another kind of file"
 }
 
 #[cfg(test)]

@@ -1,12 +1,12 @@
 //! Journals of finished work, from which an interrupted run resumes.
 
-use crate::{Checked, input};
+use crate::{Checked, state};
 use serde::Serialize;
 use serde::de::DeserializeOwned;
 use serde_json::{Map, Value};
 use std::fmt;
-use std::fs::{File, OpenOptions, TryLockError};
-use std::io::{BufRead, BufReader, Error, ErrorKind, Read, Write};
+use std::fs::{File, TryLockError};
+use std::io::{BufRead, BufReader, Error, Read, Seek, SeekFrom, Write};
 use std::path::{Path, PathBuf};
 
 /// Most bytes that a first line has.
@@ -87,25 +87,22 @@ impl JournalFile {
         fingerprint: &Value,
     ) -> Result<(Self, Vec<E>, Option<Damage>), JournalError> {
         let failed = |source| JournalError::Io { path: path.to_owned(), source };
-        match input::open(path) {
-            Err(error) if error.kind() != ErrorKind::NotFound => return Err(failed(error)),
-            // A regular file, or none yet.
-            _ => {}
-        }
-        let mut options = OpenOptions::new();
-        let mut file = options.create(true).read(true).append(true).open(path).map_err(failed)?;
+        let mut file = state::edit(path).map_err(failed)?;
         // Locked before anything is read or cut; the system releases the lock when the process
         // ends.
         locked(path, file.try_lock())?;
         let read = read(path, &file, subject)?;
         match &read.fingerprint {
             None => {
-                file.set_len(0).map_err(failed)?;
-                writeln!(file, "{}", first_line(subject, fingerprint)).map_err(failed)?;
+                let first = first_line(subject, fingerprint);
+                check_begun(path, &mut file, subject, &first)?;
+                file.set_len(0).and_then(|()| file.rewind()).map_err(failed)?;
+                writeln!(file, "{first}").map_err(failed)?;
             }
             Some(found) => {
                 check(path, subject, found, fingerprint)?;
                 file.set_len(read.usable_bytes).map_err(failed)?;
+                file.seek(SeekFrom::End(0)).map_err(failed)?;
             }
         }
         Ok((Self { path: path.to_owned(), file }, read.entries, read.damage))
@@ -121,7 +118,7 @@ impl JournalFile {
         fingerprint: &Value,
     ) -> Result<(Vec<E>, Option<Damage>), JournalError> {
         let file =
-            input::open(path).map_err(|source| JournalError::Io { path: path.into(), source })?;
+            state::open(path).map_err(|source| JournalError::Io { path: path.into(), source })?;
         locked(path, file.try_lock_shared())?;
         let read = read(path, &file, subject)?;
         check(path, subject, &read.fingerprint.unwrap_or_default(), fingerprint)?;
@@ -152,15 +149,32 @@ impl JournalFile {
 
 /// The fields of the first line of a regular file; none of an empty file.
 fn first_of(path: &Path) -> Option<Map<String, Value>> {
-    let is_file = path.symlink_metadata().is_ok_and(|data| data.is_file());
     let mut line = Vec::new();
-    let file = is_file.then(|| File::open(path).ok()).flatten()?;
+    let file = state::open(path).ok()?;
     BufReader::new(file.take(MOST_OF_FIRST)).read_until(b'\n', &mut line).ok()?;
     if line.is_empty() { Some(Map::new()) } else { serde_json::from_slice(&line).ok() }
 }
 
 fn first_line(subject: &str, fingerprint: &Value) -> String {
     Value::Object(Map::from_iter([(subject.to_owned(), fingerprint.clone())])).to_string()
+}
+
+/// Refuses a file without a whole line, unless it is the start of the first line of this journal.
+fn check_begun(
+    path: &Path,
+    file: &mut File,
+    subject: &'static str,
+    first: &str,
+) -> Result<(), JournalError> {
+    let mut found = Vec::new();
+    let read =
+        file.rewind().and_then(|()| file.take(first.len() as u64 + 1).read_to_end(&mut found));
+    read.map_err(|source| JournalError::Io { path: path.to_owned(), source })?;
+    if first.as_bytes().starts_with(&found) {
+        return Ok(());
+    }
+    let difference = format!("it is not a journal of an {subject}");
+    Err(JournalError::OtherRun { path: path.to_owned(), subject, difference })
 }
 
 fn locked(path: &Path, lock: Result<(), TryLockError>) -> Result<(), JournalError> {
@@ -256,7 +270,7 @@ mod tests {
         assert_eq!(entries, []);
         journal.append(&(3, -1.0 / 3.0)).unwrap();
         drop(journal);
-        let mut file = OpenOptions::new().append(true).open(&path).unwrap();
+        let mut file = File::options().append(true).open(&path).unwrap();
         file.write_all(b"{\"item\":4,\"rep").unwrap();
         let (_, entries, damage) = open();
         assert_eq!((entries, damage), (vec![(3, -1.0 / 3.0)], None));
@@ -294,6 +308,35 @@ mod tests {
             journal.append(&3.5).unwrap();
             drop(journal);
             assert_eq!(std::fs::read(&path).unwrap(), whole);
+        }
+    }
+
+    #[test]
+    fn what_is_no_journal_stays_as_it_is() {
+        let folder = tempfile::tempdir().unwrap();
+        let path = folder.path().join("a.jsonl");
+        let fingerprint = json!({"model": "m"});
+        let open = || JournalFile::open::<f64>(&path, "evaluation", &fingerprint);
+        for text in ["thesis", "thesis\nin two lines\n", "{\"evaluation\":{\"model\":\"other"] {
+            std::fs::write(&path, text).unwrap();
+            let error = open().unwrap_err();
+            assert!(matches!(error, JournalError::OtherRun { .. }), "{error}");
+            assert_eq!(std::fs::read_to_string(&path).unwrap(), text);
+        }
+        // A process that was killed at the first line leaves a part of it.
+        std::fs::write(&path, "{\"evaluation\":{\"mod").unwrap();
+        open().unwrap();
+        #[cfg(unix)]
+        {
+            let elsewhere = folder.path().join("elsewhere");
+            std::fs::write(&elsewhere, "").unwrap();
+            for link in [std::os::unix::fs::symlink, std::fs::hard_link::<&Path, &Path>] {
+                std::fs::remove_file(&path).unwrap();
+                link(&elsewhere, &path).unwrap();
+                let error = open().unwrap_err();
+                assert!(matches!(error, JournalError::Io { .. }), "{error}");
+                assert_eq!(std::fs::read(&elsewhere).unwrap(), b"");
+            }
         }
     }
 

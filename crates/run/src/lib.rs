@@ -1,7 +1,8 @@
 //! Common parts of long commands: atomic files and directories, progress and cancellation, a store
 //! of finished pieces, journals and run directories for resuming, and provenance.
 //!
-//! [`atomic`] writes, [`input`] reads within size limits, [`Monitor`] reports progress,
+//! [`atomic`] writes outputs, [`input`] reads within size limits, [`state`] opens files of our own
+//! that stay between runs, [`Monitor`] reports progress,
 //! [`Fingerprint`] identifies a run by everything it depends on, [`Store`], [`RunDirectory`] and
 //! [`JournalFile`] keep finished work, a [`Shard`] is one process's share of it, [`team`] joins
 //! processes that exchange messages, [`Provenance`] is part of results. [`shown`] and its like make
@@ -21,12 +22,13 @@ pub mod place;
 mod provenance;
 mod shard;
 pub mod spelling;
+pub mod state;
 pub mod store;
 pub mod team;
 
 pub use checked::Checked;
 pub use directory::{RunDirectory, RunError};
-pub use fingerprint::{Fingerprint, sha256_hex, sha256_of_file};
+pub use fingerprint::{Fingerprint, sha256_hex, sha256_of_file, sha256_of_open};
 pub use journal::{Damage, JournalError, JournalFile};
 pub use message::{is_plain, plain_lines, shown, shown_message, shown_reason};
 pub use monitor::{Monitor, Silent, StepTime, Stopped};

@@ -1,8 +1,8 @@
 //! Checks of output paths: never an input, and only results of this program are replaced.
 
+use crate::state;
 use serde::de::IgnoredAny;
 use std::collections::BTreeMap;
-use std::fs::File;
 use std::io::{BufRead, BufReader, Read};
 use std::path::{Component, Path, PathBuf};
 
@@ -24,8 +24,8 @@ pub struct PlaceError {
     pub what: String,
 }
 
-/// Rejects a path that is an input, contains one, or is or contains the home or the working
-/// directory.
+/// Rejects a path that is an input, contains one or is inside one, or is or contains the home or
+/// the working directory. Links are followed.
 ///
 /// # Errors
 /// [`PlaceError`] saying which.
@@ -40,6 +40,10 @@ pub fn check_place(path: &Path, inputs: &[PathBuf], home: Option<&Path>) -> Resu
         }
         if found.starts_with(&output) {
             return refused(format!("contains the input {shown}"));
+        }
+        // Below a file there is no place, which is reported by the check of the output.
+        if output.starts_with(&found) && found.is_dir() {
+            return refused(format!("is inside the input {shown}"));
         }
     }
     let home = home.and_then(|home| home.canonicalize().ok());
@@ -91,15 +95,23 @@ pub fn check_links(directory: &Path, below: &Path) -> Result<(), PlaceError> {
     Ok(())
 }
 
-/// The path with links resolved; for a path that does not exist, its parent is resolved. `None` if
-/// there is no parent, which is reported by the check of the output.
+/// The path with links resolved, of which the end need not exist. `None` if nothing of it does,
+/// which is reported by the check of the output.
 fn resolved(path: &Path) -> Option<PathBuf> {
-    if let Ok(found) = path.canonicalize() {
-        return Some(found);
+    let (mut known, mut missing) = (path, Vec::new());
+    loop {
+        let here = if known.as_os_str().is_empty() { Path::new(".") } else { known };
+        if let Ok(mut found) = here.canonicalize() {
+            // What is to be created holds no links.
+            missing.iter().rev().for_each(|part| match part {
+                Component::ParentDir => drop(found.pop()),
+                part => found.push(part),
+            });
+            return Some(found);
+        }
+        missing.push(known.components().next_back()?);
+        known = known.parent()?;
     }
-    let parent = path.parent().filter(|parent| !parent.as_os_str().is_empty());
-    let parent = parent.unwrap_or(Path::new(".")).canonicalize().ok()?;
-    Some(parent.join(path.file_name()?))
 }
 
 /// Whether two paths are the same file, such as hard links.
@@ -122,14 +134,14 @@ type Fields = BTreeMap<String, IgnoredAny>;
 #[must_use]
 pub fn is_result(path: &Path) -> bool {
     let read = |file| serde_json::from_reader::<_, Fields>(BufReader::new(file)).ok();
-    File::open(path).ok().and_then(read).is_some_and(|fields| fields.contains_key("linwright"))
+    state::open(path).ok().and_then(read).is_some_and(|fields| fields.contains_key("linwright"))
 }
 
 /// Whether a file is an HTML page of this program.
 #[must_use]
 pub fn is_page(path: &Path) -> bool {
     let mut start = Vec::new();
-    let read = File::open(path).and_then(|file| file.take(PAGE_BYTES).read_to_end(&mut start));
+    let read = state::open(path).and_then(|file| file.take(PAGE_BYTES).read_to_end(&mut start));
     read.is_ok() && start.windows(GENERATOR.len()).any(|part| part == GENERATOR.as_bytes())
 }
 
@@ -137,7 +149,7 @@ pub fn is_page(path: &Path) -> bool {
 #[must_use]
 pub fn is_samples(path: &Path) -> bool {
     let mut line = Vec::new();
-    let read = File::open(path)
+    let read = state::open(path)
         .and_then(|file| BufReader::new(file.take(LINE_BYTES)).read_until(b'\n', &mut line));
     let fields = read.ok().and_then(|_| serde_json::from_slice::<Fields>(&line).ok());
     fields.is_some_and(|fields| fields.contains_key("linwright"))
@@ -159,6 +171,10 @@ mod tests {
         let hard = dir.path().join("hard.txt");
         fs::hard_link(&text, &hard).unwrap();
         let inputs = [model.clone(), text.clone()];
+        #[cfg(unix)]
+        let link = dir.path().join("link");
+        #[cfg(unix)]
+        std::os::unix::fs::symlink(&model, &link).unwrap();
         for (output, word) in [
             (text, "is the input"),
             (hard, "is the input"),
@@ -166,12 +182,20 @@ mod tests {
             (dir.path().join("models"), "contains the input"),
             (PathBuf::from("."), "working directory"),
             (PathBuf::from("/"), "contains the input"),
+            (model.join("result.json"), "is inside the input"),
+            (model.join("config.json"), "is inside the input"),
+            (model.join("new/folder/result.json"), "is inside the input"),
+            (dir.path().join("new/../models/m/result.json"), "is inside the input"),
+            #[cfg(unix)]
+            (link.join("result.json"), "is inside the input"),
+            #[cfg(unix)]
+            (link, "is the input"),
         ] {
             let error = format!("{:?}", check_place(&output, &inputs, None).unwrap_err());
             assert!(error.contains(word), "{}: {error}", output.display());
         }
         check_place(&dir.path().join("models/other"), &inputs, None).unwrap();
-        check_place(&model.join("result.json"), &inputs, None).unwrap();
+        check_place(&dir.path().join("models/m2/new/result.json"), &inputs, None).unwrap();
     }
 
     #[test]

@@ -3,11 +3,14 @@
 
 use crate::run::{Best, Curve, State};
 use crate::{Problem, TrainError};
-use linwright_run::atomic::write_atomic;
-use linwright_run::input;
+use linwright_run::state;
 use safetensors::tensor::{Dtype, SafeTensors, TensorView};
 use std::collections::HashMap;
-use std::path::PathBuf;
+use std::io::Read;
+use std::path::{Path, PathBuf};
+
+/// Most bytes of the header of a checkpoint that are read to recognise it.
+const MOST_OF_HEADER: u64 = 1 << 26;
 
 /// Checkpoint settings of a run.
 #[derive(Clone, Debug, PartialEq, Eq)]
@@ -86,7 +89,10 @@ impl Checkpoint {
             .map_err(|error| self.unusable(error))?;
         let bytes =
             safetensors::serialize(views, Some(metadata)).map_err(|error| self.unusable(error))?;
-        Ok(write_atomic(&self.path, &bytes)?)
+        if state::exists(&self.path) && !is_checkpoint(&self.path).map_err(|e| self.io(e))? {
+            return Err(self.unusable("it came there during the training and is no checkpoint"));
+        }
+        Ok(state::write(&self.path, &bytes)?)
     }
 
     /// Reads the training state, if there is a checkpoint; returns whether there was one.
@@ -95,7 +101,7 @@ impl Checkpoint {
         problem: &mut dyn Problem,
         state: &mut State,
     ) -> Result<bool, TrainError> {
-        let bytes = match input::read(&self.path, u64::MAX) {
+        let bytes = match state::read(&self.path, u64::MAX) {
             Ok(bytes) => bytes,
             Err(error) if error.kind() == std::io::ErrorKind::NotFound => return Ok(false),
             Err(source) => return Err(self.io(source)),
@@ -176,6 +182,17 @@ impl Checkpoint {
     fn io(&self, source: std::io::Error) -> TrainError {
         TrainError::Io { path: self.path.clone(), source }
     }
+}
+
+/// Whether a file is a checkpoint, of whatever run, by its header.
+fn is_checkpoint(path: &Path) -> std::io::Result<bool> {
+    let mut file = state::open(path)?;
+    let mut length = [0; 8];
+    let has_length = file.read_exact(&mut length).is_ok();
+    let mut header = Vec::new();
+    file.take(u64::from_le_bytes(length).min(MOST_OF_HEADER)).read_to_end(&mut header)?;
+    let header: serde_json::Value = serde_json::from_slice(&header).unwrap_or_default();
+    Ok(has_length && header.pointer("/__metadata__/fingerprint").is_some())
 }
 
 fn bytes_of(values: &[f32]) -> &[u8] {
@@ -332,6 +349,33 @@ mod tests {
         let refused = train(&mut start(), &settings(), Some(&plan), &mut StopAt(u64::MAX, 0));
         let Err(TrainError::Checkpoint { path, .. }) = refused else { panic!("{refused:?}") };
         assert_eq!(path, plan.path);
+    }
+
+    #[test]
+    fn a_file_that_came_there_during_the_training_is_not_replaced() {
+        /// Puts a file in the place of the checkpoint at the first step.
+        struct Put<'a>(&'a std::path::Path);
+
+        impl Control for Put<'_> {
+            fn progress(&mut self, progress: &Progress<'_>) {
+                if progress.step == 1 {
+                    std::fs::write(self.0, b"thesis").expect("writes");
+                }
+            }
+
+            fn interrupted(&self) -> bool {
+                false
+            }
+        }
+        let dir = tempfile::tempdir().expect("a temporary directory");
+        let plan =
+            Checkpoint { path: dir.path().join("run.ckpt"), every: 7, fingerprint: "f".into() };
+        let refused = train(&mut start(), &settings(), Some(&plan), &mut Put(&plan.path));
+        assert!(matches!(refused, Err(TrainError::Checkpoint { .. })), "{refused:?}");
+        assert_eq!(std::fs::read(&plan.path).expect("is there"), b"thesis");
+        std::fs::remove_file(&plan.path).expect("is removed");
+        train(&mut start(), &settings(), Some(&plan), &mut StopAt(u64::MAX, 0)).expect("trains");
+        assert!(super::is_checkpoint(&plan.path).expect("is read"));
     }
 
     #[test]

@@ -141,7 +141,7 @@ fn files_give_back_the_map_and_refuse_what_is_none() {
     }
     std::fs::write(&path, [0; 40]).unwrap();
     assert!(LayerParts::read(&path).is_err());
-    linwright_run::atomic::write_atomic(&path, &other_file("{}", "F32", 4, &[0; 4])).unwrap();
+    linwright_run::state::write(&path, &other_file("{}", "F32", 4, &[0; 4])).unwrap();
     refused(&path, "no description of maps");
     for (maps, dtype, expected) in [
         (r#"{"inp":[],"out":[],"flat":[],"more":1}"#, "F32", "unknown field"),
@@ -152,7 +152,7 @@ fn files_give_back_the_map_and_refuse_what_is_none() {
         let metadata = format!("{{\"maps\":{}}}", serde_json::to_string(maps).unwrap());
         let size = if dtype == "BOOL" { 1 } else { 4 };
         let file = other_file(&metadata, dtype, size, &vec![0; size]);
-        linwright_run::atomic::write_atomic(&path, &file).unwrap();
+        linwright_run::state::write(&path, &file).unwrap();
         refused(&path, expected);
     }
 }

@@ -26,8 +26,8 @@ use crate::map_file::LayerParts;
 use crate::{AttributeError, CompressorKey, CompressorSpec, GradientMap, LayerMap};
 use layout::Layout;
 use linwright_ops::{LinearSlot, Network};
-use linwright_run::atomic::{OutputError, write_atomic, write_atomic_parts};
-use linwright_run::{Checked, input, sha256_hex};
+use linwright_run::atomic::OutputError;
+use linwright_run::{Checked, input, sha256_hex, state};
 use std::ffi::OsStr;
 use std::fs;
 use std::io;
@@ -60,7 +60,7 @@ impl GradientStore {
         options: StoreOptions,
     ) -> Result<Self, AttributeError> {
         let (manifest, files) = Manifest::of(sources, map, compressor, options)?;
-        let is_there = || path.join(MANIFEST).exists();
+        let is_there = || state::exists(&path.join(MANIFEST));
         if let (false, Err(error)) = (is_there(), check_empty(path))
             // Another process may have made it meanwhile.
             && !is_there()
@@ -73,17 +73,16 @@ impl GradientStore {
             return Ok(store);
         }
         for folder in [MAPS, SHARDS] {
-            let folder = path.join(folder);
-            fs::create_dir_all(&folder).map_err(|e| OutputError::io("create", &folder, e))?;
+            make_folder(path, folder)?;
         }
         for (index, file) in files.iter().enumerate() {
             let parts: Vec<&[u8]> = file.iter().map(Vec::as_slice).collect();
-            write_atomic_parts(&maps_path(path, index), &parts)?;
+            state::write_parts(&maps_path(path, index), &parts)?;
         }
         let json = |source| AttributeError::Json { source };
         let checked = Checked::of(&manifest).map_err(json)?;
         let text = serde_json::to_string_pretty(&checked).map_err(json)?;
-        write_atomic(&path.join(MANIFEST), text.as_bytes())?;
+        state::write(&path.join(MANIFEST), text.as_bytes())?;
         Self::new(path, manifest)
     }
 
@@ -99,7 +98,7 @@ impl GradientStore {
         compressor: (CompressorSpec, CompressorKey),
         options: StoreOptions,
     ) -> Result<Self, AttributeError> {
-        match path.join(MANIFEST).exists() {
+        match state::exists(&path.join(MANIFEST)) {
             true => Self::create(path, sources, map, compressor, options),
             false => {
                 check_empty(path)?;
@@ -149,15 +148,20 @@ impl GradientStore {
     pub fn open(path: &Path) -> Result<Self, AttributeError> {
         let file = path.join(MANIFEST);
         let no_store = |reason| AttributeError::NoStore { path: path.into(), reason };
-        let bytes = input::read(&file, input::MAX_SETTINGS_BYTES)
+        let bytes = state::read(&file, input::MAX_SETTINGS_BYTES)
             .map_err(|error| no_store(format!("{MANIFEST}: {error}")))?;
         let manifest: Manifest =
             Checked::read(&bytes).map_err(|reason| no_store(format!("{MANIFEST}: {reason}")))?;
         manifest.check().map_err(|reason| no_store(format!("{MANIFEST}: {reason}")))?;
+        for folder in [MAPS, SHARDS] {
+            let inside = state::inside(path, Path::new(folder).join(MANIFEST));
+            inside.map_err(|source| AttributeError::Read { path: path.into(), source })?;
+        }
         for (index, layer) in manifest.layers.iter().enumerate() {
             let path = maps_path(path, index);
-            let source = |source| AttributeError::Read { path: path.clone(), source };
-            let found = linwright_run::sha256_of_file(&path).map_err(source)?;
+            let found = state::open(&path).and_then(linwright_run::sha256_of_open);
+            let found =
+                found.map_err(|source| AttributeError::Read { path: path.clone(), source })?;
             if found != layer.maps {
                 let reason = "the maps of a layer were changed";
                 return Err(no_store(format!("{}: {reason}", path.display())));
@@ -233,7 +237,7 @@ impl GradientStore {
     /// Whether a shard is finished.
     #[must_use]
     pub fn has(&self, shard: usize) -> bool {
-        self.shard_path(shard).exists()
+        state::exists(&self.shard_path(shard))
     }
 
     /// Opens a shard and checks its header and footer.
@@ -268,6 +272,12 @@ impl GradientStore {
     fn shard_path(&self, shard: usize) -> PathBuf {
         self.path.join(SHARDS).join(format!("{shard:06}.grd"))
     }
+}
+
+/// Creates a folder of a store.
+pub(crate) fn make_folder(store: &Path, name: &str) -> Result<(), OutputError> {
+    let made = fs::create_dir_all(store).and_then(|()| state::make_folder(store, name));
+    made.map(drop).map_err(|error| OutputError::io("create", &store.join(name), error))
 }
 
 fn maps_path(store: &Path, index: usize) -> PathBuf {

@@ -4,7 +4,7 @@ use super::layout::{CHECKSUM, Layout};
 use super::writer::header;
 use super::{Element, GradientStore};
 use crate::AttributeError;
-use linwright_run::input;
+use linwright_run::state;
 use linwright_tensor::dtype::floats;
 use linwright_tensor::kernels::elementwise::all_finite;
 use linwright_tensor::kernels::fingerprint::{Fingerprinting, fingerprint};
@@ -49,7 +49,7 @@ impl ShardFile {
         let path = store.shard_path(shard);
         let read = |source| AttributeError::Read { path: path.clone(), source };
         let damaged = |reason: String| AttributeError::Damaged { path: path.clone(), reason };
-        let map = input::open(&path).and_then(MappedFile::of).map_err(read)?;
+        let map = state::open(&path).and_then(MappedFile::of).map_err(read)?;
         let layout = Layout::of(store.manifest(), store.examples_of(shard).len());
         let (bytes, expected) = (map.bytes(), layout.bytes());
         if bytes.len() != expected {

@@ -3,7 +3,7 @@
 use super::layout::{CHECKSUM, Layout, MAGIC, PAGE};
 use super::{Element, GradientStore};
 use crate::{AttributeError, Gradients};
-use linwright_run::atomic::AtomicFile;
+use linwright_run::atomic::{AtomicFile, Replace};
 use linwright_tensor::kernels::fingerprint::fingerprint;
 use linwright_tensor::{MatRef, parallel};
 
@@ -32,7 +32,7 @@ impl ShardWriter {
         shard: usize,
         limit: Option<u64>,
     ) -> Result<Self, AttributeError> {
-        let file = AtomicFile::create(&store.shard_path(shard))?;
+        let file = AtomicFile::create(&store.shard_path(shard), Replace::State)?;
         let mut file = limit.into_iter().fold(file, AtomicFile::limit);
         let examples = store.examples_of(shard);
         let layout = Layout::of(store.manifest(), examples.len());

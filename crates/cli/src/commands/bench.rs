@@ -1,5 +1,6 @@
 //! `linwright bench`: speed of operators and models on this machine.
 
+use super::figures::Figures;
 use super::{plain, print, print_json, table};
 use crate::args::{Shared, one_of, within};
 use crate::console::Console;
@@ -17,11 +18,10 @@ use linwright::jobs::{PrecisionOptions, bounds};
 use linwright::measure::timing::MedianRange;
 use linwright::ops::{Network, OpSpec, Shape};
 use linwright::run::Monitor;
-use linwright::run::atomic::write_atomic;
 use linwright::run::memory::{self, peak_resident_bytes};
 use linwright::tensor::parallel;
 use serde_json::{Value, json};
-use std::path::{Path, PathBuf};
+use std::path::PathBuf;
 use std::process::{Command, Stdio};
 use std::time::Instant;
 
@@ -93,6 +93,9 @@ struct OperatorsArgs {
     /// Directory for operator-growth.svg, .csv and .json.
     #[arg(short, long, requires = "growth")]
     out: Option<PathBuf>,
+    /// Overwrite existing figures.
+    #[arg(long, requires = "out")]
+    force: bool,
 }
 
 /// Time a model: the logits of a sequence, and generation after it.
@@ -228,6 +231,9 @@ fn operators(args: &OperatorsArgs, shared: &Shared) -> Result<(), Failure> {
         seed: args.seed,
     };
     plan.shapes.iter().try_for_each(|shape| check_memory(*shape, plan.rows))?;
+    let folder = args.out.as_deref();
+    let figures = folder.map(|folder| Figures { name: FIGURE, folder, force: args.force });
+    figures.as_ref().map_or(Ok(()), Figures::check)?;
     let mut console = Console::new(shared);
     let mut bench = timed(&plan, &mut console)?;
     if !args.no_memory && !args.growth {
@@ -240,8 +246,8 @@ fn operators(args: &OperatorsArgs, shared: &Shared) -> Result<(), Failure> {
         }
     }
     console.finish();
-    if let Some(out) = &args.out {
-        write_figure(&bench, out)?;
+    if let Some(figures) = &figures {
+        figures.write(texts(&bench)?)?;
     }
     if shared.json {
         return print_json(&bench);
@@ -297,17 +303,13 @@ fn peak_of(entry: &Entry, plan: &OperatorPlan) -> Result<Option<u64>, Failure> {
     Ok(found["forward_peak_bytes"].as_u64())
 }
 
-fn write_figure(bench: &OperatorBench, out: &Path) -> Result<(), Failure> {
+/// The figure, its numbers as a table, and everything as JSON.
+fn texts(bench: &OperatorBench) -> Result<[String; 3], Failure> {
     let svg = operator_growth(bench)?;
     let value = json!({ "bench": bench, "crossovers": crossovers(bench) });
     let text = serde_json::to_string_pretty(&value)
         .map_err(|error| Failure::general(format!("cannot write the figures as JSON: {error}")))?;
-    std::fs::create_dir_all(out)
-        .map_err(|error| Failure::io(&out.display().to_string(), &error))?;
-    for (ending, text) in [("svg", svg), ("csv", to_csv(bench)), ("json", text + "\n")] {
-        write_atomic(&out.join(format!("{FIGURE}.{ending}")), text.as_bytes())?;
-    }
-    Ok(())
+    Ok([svg, to_csv(bench), text + "\n"])
 }
 
 /// Times, then what was left out, and the machine.

@@ -10,7 +10,7 @@ use crate::host::variable;
 use clap::{ArgGroup, Args, Subcommand};
 use linwright::report::number::bytes;
 use linwright::run::store::{Entry, Place, ROOT_VARIABLE, State, Store, place};
-use linwright::run::{Monitor, shown};
+use linwright::run::{Monitor, shown, state};
 use serde_json::{Value, json};
 use std::collections::BTreeMap;
 use std::path::PathBuf;
@@ -212,7 +212,7 @@ fn remove(args: &RmArgs, shared: &Shared) -> Result<(), Failure> {
         let is_removed = if args.dry_run { !is_busy } else { store.remove(entry)? };
         if is_removed {
             Sum::add(&mut removed, name_of(entry), entry);
-        } else if entry.path().exists() {
+        } else if state::exists(entry.path()) {
             busy += 1;
         }
     }

@@ -1,6 +1,7 @@
 //! The commands: those of jobs, and those of this list. A new job is a file in the library and a
 //! line of its list; another command is a file here and a line below.
 
+mod figures;
 pub(crate) mod main_job;
 
 use crate::args::Shared;

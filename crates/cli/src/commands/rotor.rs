@@ -1,5 +1,6 @@
 //! `linwright rotor`: experiments on rotors.
 
+use super::figures::Figures;
 use super::{plain, print, print_json};
 use crate::args::{Shared, within};
 use crate::console::Console;
@@ -9,8 +10,7 @@ use linwright::bench::convergence::report::{drawn, rotor_convergence, tables};
 use linwright::bench::convergence::{Convergence, ConvergencePlan, run as run_experiment};
 use linwright::jobs::bounds;
 use linwright::run::Monitor;
-use linwright::run::atomic::write_atomic;
-use std::path::{Path, PathBuf};
+use std::path::PathBuf;
 
 /// Name of the written files, without extension.
 const FIGURE: &str = "rotor-convergence";
@@ -48,6 +48,9 @@ struct ConvergenceArgs {
     /// Directory for rotor-convergence.svg, .csv and .json.
     #[arg(short, long)]
     out: Option<PathBuf>,
+    /// Overwrite existing figures.
+    #[arg(long, requires = "out")]
+    force: bool,
 }
 
 pub(crate) fn run(args: &RotorArgs, shared: &Shared) -> Result<(), Failure> {
@@ -57,11 +60,14 @@ pub(crate) fn run(args: &RotorArgs, shared: &Shared) -> Result<(), Failure> {
         repeats: args.seeds,
         seed: args.seed,
     };
+    let folder = args.out.as_deref();
+    let figures = folder.map(|folder| Figures { name: FIGURE, folder, force: args.force });
+    figures.as_ref().map_or(Ok(()), Figures::check)?;
     let mut console = Console::new(shared);
     let found = computed(&plan, &mut console)?;
     console.finish();
-    if let Some(out) = &args.out {
-        write_figure(&found, out)?;
+    if let Some(figures) = &figures {
+        figures.write(texts(&found)?)?;
     }
     if shared.json {
         return print_json(&found);
@@ -93,16 +99,12 @@ fn computed(plan: &ConvergencePlan, console: &mut Console) -> Result<Convergence
     Ok(run_experiment(plan, console)?)
 }
 
-fn write_figure(found: &Convergence, out: &Path) -> Result<(), Failure> {
+/// The figure, its numbers as a table, and everything as JSON.
+fn texts(found: &Convergence) -> Result<[String; 3], Failure> {
     let svg = rotor_convergence(found)?;
     let json = serde_json::to_string_pretty(found)
         .map_err(|error| Failure::general(format!("cannot write the result as JSON: {error}")))?;
-    std::fs::create_dir_all(out)
-        .map_err(|error| Failure::io(&out.display().to_string(), &error))?;
-    for (ending, text) in [("svg", svg), ("csv", found.to_csv()), ("json", json + "\n")] {
-        write_atomic(&out.join(format!("{FIGURE}.{ending}")), text.as_bytes())?;
-    }
-    Ok(())
+    Ok([svg, found.to_csv(), json + "\n"])
 }
 
 fn shown(found: &Convergence) -> String {

@@ -7,8 +7,9 @@ use super::download::create_parent;
 use super::error::HubError;
 use crate::hex;
 use linwright_run::atomic::OutputError;
+use linwright_run::state;
 use sha2::{Digest, Sha256};
-use std::fs::{self, File, OpenOptions, TryLockError};
+use std::fs::{self, File, TryLockError};
 use std::io::{self, Read, Seek, SeekFrom, Write};
 use std::path::{Path, PathBuf};
 use std::thread;
@@ -89,8 +90,7 @@ impl Blob {
     ) -> Result<File, HubError> {
         let path = place.repository.locks().join(format!("{}.lock", self.etag));
         create_parent(&path)?;
-        let file = OpenOptions::new().create(true).append(true).open(&path);
-        let file = file.map_err(|error| OutputError::io("create", &path, error))?;
+        let file = state::edit(&path).map_err(|error| OutputError::io("create", &path, error))?;
         let mut is_reported = false;
         // On a file system without locks, concurrent writes are not prevented.
         while let Err(TryLockError::WouldBlock) = file.try_lock() {
@@ -215,9 +215,7 @@ impl<'a> Part<'a> {
     /// Opens the partial file of an earlier attempt, or creates one.
     fn open(blob: &'a Blob, whole: &Path) -> Result<Self, OutputError> {
         let path = whole.with_file_name(format!("{}.incomplete", blob.etag));
-        let opened =
-            OpenOptions::new().create(true).truncate(false).read(true).write(true).open(&path);
-        let file = opened.map_err(|error| OutputError::io("create", &path, error))?;
+        let file = state::edit(&path).map_err(|error| OutputError::io("create", &path, error))?;
         let mut part = Self { blob, path, file, bytes: 0, hash: Sha256::new() };
         match part.read_back() {
             Ok(bytes) if bytes <= blob.size => part.bytes = bytes,

@@ -9,7 +9,8 @@ use super::listing::{Listing, most_bytes};
 use super::settings::HubSettings;
 use super::{Found, Hooks};
 use crate::shards_of;
-use linwright_run::atomic::{OutputError, write_atomic};
+use linwright_run::atomic::OutputError;
+use linwright_run::state;
 use std::fs;
 
 /// Asks the hub for the commit of a revision and downloads the files that its snapshot lacks. The
@@ -56,7 +57,7 @@ fn write_ref(id: &HubId, repository: &Repository, commit: &Commit) -> Result<(),
     if Commit::parse(id.revision()).is_none() {
         let path = repository.reference(id);
         create_parent(&path)?;
-        write_atomic(&path, commit.as_str().as_bytes())?;
+        state::write(&path, commit.as_str().as_bytes())?;
     }
     Ok(())
 }

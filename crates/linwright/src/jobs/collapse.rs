@@ -4,7 +4,7 @@ use super::{Failure, Outcome, Session, bounds, outputs};
 use linwright_collapse::{
     ClassSums, CollapseError, FeatureFile, HeadRef, Keep, LayerOptions, LayerReport, report,
 };
-use linwright_run::atomic::write_atomic;
+use linwright_run::atomic::{AtomicFile, Replace};
 use linwright_run::place::is_result;
 use schemars::JsonSchema;
 use serde::{Deserialize, Serialize};
@@ -53,11 +53,29 @@ pub(super) fn check_result(
     path.map_or(Ok(()), |path| outputs::file(path, force, inputs, session, is_result))
 }
 
+/// Files that a command writes.
+pub(super) struct Files<'a> {
+    /// The result as JSON.
+    pub(super) result: Option<&'a Path>,
+    /// Sums, which are written and have not yet their name.
+    pub(super) sums: Option<(&'a Path, AtomicFile)>,
+    pub(super) force: bool,
+}
+
+/// Sums as a file that has not yet its name.
+pub(super) fn written_sums(
+    sums: &ClassSums,
+    path: &Path,
+    force: bool,
+) -> Result<AtomicFile, Failure> {
+    Ok(sums.clone().written(path, Replace::if_forced(force, is_sums))?)
+}
+
 /// A result of layers, with the report of the same.
 pub(super) fn outcome(
     kind: &str,
     (about, layers): (Value, Vec<LayerReport>),
-    output: Option<&Path>,
+    files: Files<'_>,
     session: &Session<'_>,
 ) -> Result<Outcome, Failure> {
     let mut result = Map::new();
@@ -74,11 +92,22 @@ pub(super) fn outcome(
     }
     result.insert("layers".into(), json!(layers));
     let result = Value::Object(result);
-    if let Some(path) = output {
-        write_atomic(path, format!("{result:#}\n").as_bytes())?;
-        session.note(&format!("wrote {}", path.display()));
+    let done = reported(result);
+    // Last and together, so that nothing is left of a command that fails.
+    let Files { result, sums, force } = files;
+    let (mut paths, mut written) = (Vec::new(), Vec::new());
+    if let Some((path, file)) = sums {
+        paths.push(path);
+        written.push(file);
     }
-    Ok(reported(result))
+    if let Some(path) = result {
+        let text = format!("{:#}\n", done.value()?);
+        paths.push(path);
+        written.push(outputs::prepared(path, text.as_bytes(), force, is_result)?);
+    }
+    outputs::write_all(written)?;
+    paths.iter().for_each(|path| session.note(&format!("wrote {}", path.display())));
+    Ok(done)
 }
 
 /// A result with its report.

@@ -2,7 +2,7 @@
 
 use super::Failure;
 use linwright_report::{Block, Document, Table, html, markdown};
-use linwright_run::atomic::write_atomic;
+use linwright_run::state;
 use serde::Serialize;
 use serde_json::Value;
 use std::io::Write;
@@ -80,8 +80,8 @@ pub(crate) fn table(heads: &[&str], rows: Vec<Vec<String>>) -> Block {
 /// # Errors
 /// [`Failure`] if a file cannot be written.
 pub fn write_pages(document: &Document, directory: &Path) -> Result<PathBuf, Failure> {
-    write_atomic(&directory.join("report.md"), markdown::render(document).as_bytes())?;
+    state::write(&directory.join("report.md"), markdown::render(document).as_bytes())?;
     let page = directory.join("report.html");
-    write_atomic(&page, html::render(document)?.as_bytes())?;
+    state::write(&page, html::render(document)?.as_bytes())?;
     Ok(page)
 }

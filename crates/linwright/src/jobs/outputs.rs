@@ -2,9 +2,10 @@
 
 use super::Failure;
 use super::source::POCKET;
-use super::{AnyJob, Session};
-use linwright_run::atomic::{check_directory, check_file};
-use linwright_run::place;
+use super::{AnyJob, Session, Verb, Written};
+use linwright_run::atomic::{AtomicFile, Replace, check_directory, check_file};
+use linwright_run::place::{self, is_result};
+use serde_json::Value;
 use std::path::{Path, PathBuf};
 
 /// Checks a directory that a command will write.
@@ -30,10 +31,57 @@ pub fn file(
     Ok(check_file(path, force, is_ours)?)
 }
 
+/// Writes an output file that [`file`] checked before the work. What came there meanwhile is
+/// checked again.
+pub fn write(
+    path: &Path,
+    bytes: &[u8],
+    force: bool,
+    is_ours: fn(&Path) -> bool,
+) -> Result<(), Failure> {
+    write_all([prepared(path, bytes, force, is_ours)?])
+}
+
+/// Writes a result as JSON, as [`write`].
+pub fn write_result(path: &Path, result: &Value, force: bool) -> Result<(), Failure> {
+    write(path, format!("{result:#}\n").as_bytes(), force, is_result)
+}
+
+/// An output file as [`write`] writes it, which appears with others by [`write_all`].
+pub fn prepared(
+    path: &Path,
+    bytes: &[u8],
+    force: bool,
+    is_ours: fn(&Path) -> bool,
+) -> Result<AtomicFile, Failure> {
+    let mut file = AtomicFile::create(path, Replace::if_forced(force, is_ours))?;
+    file.write(bytes)?;
+    Ok(file)
+}
+
+/// Lets files appear that are all written.
+pub fn write_all(files: impl IntoIterator<Item = AtomicFile>) -> Result<(), Failure> {
+    Ok(files.into_iter().try_for_each(AtomicFile::commit)?)
+}
+
 /// Inputs of a job, in which `pocket` stands for the files of the built-in model.
 pub fn inputs_of(job: &dyn AnyJob, session: &mut Session<'_>) -> Vec<PathBuf> {
     let names = job.inputs();
     names.iter().flat_map(|name| of_model(&name.to_string_lossy(), session)).collect()
+}
+
+/// Refuses what a job would write where it reads, before it does anything: this holds for all jobs.
+pub(crate) fn check_job(job: &dyn AnyJob, session: &mut Session<'_>) -> Result<(), Failure> {
+    let fields = Verb::named(job.verb()).map(|verb| (verb.fields)()).unwrap_or_default();
+    let options = job.options();
+    let results = fields.iter().filter(|field| field.written == Some(Written::Result));
+    let given = results.filter_map(|field| options.get(&field.key).and_then(Value::as_str));
+    let places: Vec<&str> = given.filter(|place| !place.is_empty()).collect();
+    if places.is_empty() {
+        return Ok(());
+    }
+    let inputs = inputs_of(job, session);
+    places.iter().try_for_each(|place| check_place(Path::new(place), &inputs, session))
 }
 
 /// The files of a model, if its name is a path.
@@ -50,4 +98,51 @@ pub fn check_place(path: &Path, inputs: &[PathBuf], session: &Session<'_>) -> Re
     place::check_place(path, inputs, home.as_deref()).map_err(|error| {
         Failure::usage(error.to_string()).hint("choose another place for the output")
     })
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use crate::jobs::{Field, Kind, VERBS};
+    use serde_json::{Map, json};
+
+    /// Something for each option that must be given.
+    fn required(verb: &Verb) -> Map<String, Value> {
+        let fields = (verb.fields)().into_iter().filter(|field| field.is_required);
+        let one = |field: &Field| match &field.kind {
+            _ if field.example.is_some() => field.example.clone().unwrap_or_default(),
+            Kind::Flag => json!(true),
+            Kind::Integer { min, .. } => json!(min),
+            Kind::Number { min, .. } => json!(min),
+            Kind::Text => json!("other"),
+            Kind::Named(names) => json!(names[0].name),
+        };
+        let value = |field: &Field| match one(field) {
+            value if field.is_list && !value.is_array() => json!([value]),
+            value => value,
+        };
+        fields.map(|field| (field.key.clone(), value(&field))).collect()
+    }
+
+    #[test]
+    fn every_path_of_every_job_is_an_input_or_an_output() {
+        let mut seen = 0;
+        for verb in VERBS {
+            for field in (verb.fields)().iter().filter(|field| field.is_path) {
+                let key = field.key.as_str();
+                if field.is_place() {
+                    continue;
+                }
+                let path = "some/file";
+                let value = if field.is_list { json!([path]) } else { json!(path) };
+                let mut options = required(verb);
+                options.insert(key.to_owned(), value);
+                let job = (verb.read)(&options).unwrap_or_else(|e| panic!("{}: {e}", verb.name));
+                let inputs = job.inputs();
+                assert!(inputs.contains(&PathBuf::from(path)), "{} --{key}", verb.name);
+                seen += 1;
+            }
+        }
+        assert!(seen > 50, "{seen} inputs");
+    }
 }

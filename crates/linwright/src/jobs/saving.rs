@@ -5,8 +5,7 @@ use super::{Failure, SavedForm, Session, measured};
 use linwright_model::Transformer;
 use linwright_model::checkpoint::SHARD_BYTES;
 use linwright_model::checkpoint::export::{Card, ExportOptions, Exported, export};
-use linwright_run::Monitor;
-use linwright_run::atomic::write_atomic;
+use linwright_run::{Monitor, state};
 use linwright_tensor::dtype::DType;
 use serde_json::{Map, Value, json};
 use std::path::Path;
@@ -163,7 +162,7 @@ fn write_record(
 ) -> Result<(), Failure> {
     let record = reproduce_file(session, record);
     for (name, bytes) in session.files_beside(measured)?.into_iter().chain([record]) {
-        write_atomic(&directory.join(name), &bytes)?;
+        state::write(&directory.join(name), &bytes)?;
     }
     Ok(())
 }

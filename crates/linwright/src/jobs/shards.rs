@@ -9,8 +9,7 @@ use super::inputs::InputHash;
 use super::{Failure, FailureKind, Session, outputs};
 use crate::jobs::Outcome;
 use crate::jobs::outcome::text;
-use linwright_run::atomic::write_atomic;
-use linwright_run::{Shard, input, shown_reason};
+use linwright_run::{Shard, input, shown_reason, state};
 use serde::{Deserialize, Serialize};
 use serde_json::{Map, Value, json};
 use std::path::{Path, PathBuf};
@@ -39,7 +38,7 @@ impl ShardRecord {
     /// Reads the record of a shard's directory.
     pub(super) fn read(directory: &Path) -> Result<Self, Failure> {
         let path = directory.join(RECORD);
-        let text = input::read_text(&path, input::MAX_SETTINGS_BYTES).map_err(|error| {
+        let text = state::read_text(&path, input::MAX_SETTINGS_BYTES).map_err(|error| {
             Failure::io(&path.display().to_string(), &error)
                 .hint("give directories that commands with --shard wrote")
         })?;
@@ -104,7 +103,7 @@ pub(crate) fn mark(session: &Session<'_>, directory: &Path) -> Result<(), Failur
         places: session.places().clone(),
     };
     let path = directory.join(RECORD);
-    if path.exists() {
+    if state::exists(&path) {
         let known = ShardRecord::read(directory)?;
         if known != own {
             let message = format!(
@@ -120,7 +119,7 @@ pub(crate) fn mark(session: &Session<'_>, directory: &Path) -> Result<(), Failur
     }
     let text = serde_json::to_string_pretty(&own)
         .map_err(|error| Failure::general(format!("cannot write the shard: {error}")))?;
-    Ok(write_atomic(&path, format!("{text}\n").as_bytes())?)
+    Ok(state::write(&path, format!("{text}\n").as_bytes())?)
 }
 
 /// The outcome of a shard that is done: how much of the job is known in its directory.
@@ -142,7 +141,14 @@ pub(crate) fn part(
 }
 
 /// Directories of shards from which a merge reads, with the same relative path in each.
-pub(crate) fn sources(session: &Session<'_>, below: &Path) -> Vec<PathBuf> {
-    let found = session.sources().iter().map(|source| source.join(below));
-    found.filter(|path| path.exists()).collect()
+///
+/// # Errors
+/// [`Failure`] if a folder on the way there is a link.
+pub(crate) fn sources(session: &Session<'_>, below: &Path) -> Result<Vec<PathBuf>, Failure> {
+    let inside = |source: &PathBuf| {
+        let failed = |error| Failure::io(&source.display().to_string(), &error);
+        state::inside(source, below).map_err(failed)
+    };
+    let all = session.sources().iter().map(inside).collect::<Result<Vec<_>, _>>()?;
+    Ok(all.into_iter().filter(|path| state::exists(path)).collect())
 }

@@ -96,6 +96,14 @@ pub(crate) fn of_job(
     Ok((unfinished, store))
 }
 
+/// Removes the unfinished work of a job that is done. If it cannot be removed, the output is there
+/// all the same.
+pub(super) fn done(unfinished: Unfinished, session: &Session<'_>) {
+    if let Err(error) = unfinished.finish() {
+        session.note(&format!("note: {error}; `linwright cache rm --unfinished` removes it"));
+    }
+}
+
 /// After a failure: removes unfinished work whose command would fail again; otherwise the hint
 /// names it. Where nothing is kept, the failure promises nothing.
 pub(super) fn tidy(unfinished: Unfinished, failure: Failure) -> Failure {

@@ -118,6 +118,9 @@ impl From<FolderError> for Failure {
                 ))
             }
             FolderError::Busy { .. } => Self::general(message).hint("each shard runs once"),
+            FolderError::Damaged { .. } => Self::general(message),
+            FolderError::Foreign { .. } => Self::usage(message)
+                .hint("shards exchange what they find there: name another output"),
             FolderError::Io { path, source } => Self::io(&path.display().to_string(), &source),
             FolderError::Output(error) => error.into(),
         }

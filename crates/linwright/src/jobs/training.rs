@@ -55,7 +55,7 @@ impl Resumable<'_> {
         let checkpoint = path.map(|path| Checkpoint { path, every, fingerprint });
         match train(checkpoint.as_ref(), session) {
             Ok(outcome) => {
-                unfinished.finish()?;
+                store::done(unfinished, session);
                 session.finish();
                 Ok(outcome)
             }

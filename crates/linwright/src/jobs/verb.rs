@@ -1,8 +1,8 @@
 //! Jobs of any verb.
 
 use super::{
-    Division, Failure, Field, Job, JobError, Outcome, Session, Written, fields, read, schema,
-    together,
+    Division, Failure, Field, Job, JobError, Outcome, Session, Written, fields, outputs, read,
+    schema, together,
 };
 use schemars::Schema;
 use serde_json::{Map, Value};
@@ -159,6 +159,7 @@ impl<J: Job> AnyJob for J {
             return Err(Failure::usage(format!("{} exchanges nothing with others", J::VERB))
                 .hint("run it in one process, with --threads"));
         }
+        outputs::check_job(self, session)?;
         if !session.has_record() {
             session.record(recipe_of(self), None);
             session.record_places(places_of(self));

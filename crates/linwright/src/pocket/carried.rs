@@ -8,8 +8,8 @@
 
 use super::PocketError;
 use linwright_data::world::bytes_sha256;
-use linwright_run::atomic::{AtomicDir, OutputError, write_atomic};
-use linwright_run::input;
+use linwright_run::atomic::{AtomicDir, OutputError};
+use linwright_run::state;
 use std::path::{Path, PathBuf};
 use std::{fs, io};
 
@@ -100,18 +100,18 @@ fn unpack_files(
 fn keep(files: Files<'_>, cache: &Path) -> Result<PathBuf, OutputError> {
     let naming = files.iter().filter(|(name, _)| NAMING.contains(name));
     let naming: Vec<u8> = naming.flat_map(|(_, content)| content.iter().copied()).collect();
-    let folder = cache.join("linwright").join("pocket").join(&bytes_sha256(&naming)[..16]);
+    // The folder of the program may be a link to a larger disk.
+    let root = cache.join("linwright");
+    let below = Path::new("pocket").join(&bytes_sha256(&naming)[..16]);
+    let folder = root.join(&below);
+    let made = fs::create_dir_all(&root).and_then(|()| state::make_folder(&root, &below));
+    made.map_err(|error| OutputError::io("create", &folder, error))?;
     for (name, content) in files {
         let path = folder.join(name);
-        if input::read(&path, content.len() as u64).is_ok_and(|found| found == *content) {
+        if state::read(&path, content.len() as u64).is_ok_and(|found| found == *content) {
             continue;
         }
-        fs::create_dir_all(&folder).map_err(|error| OutputError::io("create", &folder, error))?;
-        if path.metadata().is_ok_and(|found| !found.is_file()) {
-            let reason = io::Error::new(io::ErrorKind::InvalidInput, "it is no regular file");
-            return Err(OutputError::io("replace", &path, reason));
-        }
-        write_atomic(&path, content)?;
+        state::write(&path, content)?;
     }
     Ok(folder)
 }
@@ -199,7 +199,7 @@ mod tests {
         assert!(std::process::Command::new("mkfifo").arg(&path).status().unwrap().success());
         let unpacked = unpack_files(Some(SMALL), Some(dir.path()), dir.path()).unwrap();
         let why = unpacked.why_not_kept().unwrap().to_string();
-        assert!(holds_all(unpacked.path()) && why.contains("no regular file"), "{why}");
+        assert!(holds_all(unpacked.path()) && why.contains("is a pipe"), "{why}");
     }
 
     #[test]

@@ -28,9 +28,10 @@ use std::path::{Path, PathBuf};
 const OWN_KEYS: [&str; 4] = ["version", "title", "jobs", "stages"];
 
 /// Names in the directory of a recipe that belong to the run, beside those that begin with a dot.
-const OF_THE_RUN: [&str; 9] = [
+const OF_THE_RUN: [&str; 11] = [
     "fingerprint",
     "job",
+    APART,
     "measured.json",
     "recipe.yaml",
     "report.html",
@@ -38,7 +39,11 @@ const OF_THE_RUN: [&str; 9] = [
     "reproduce.json",
     "results.json",
     "shard.json",
+    "unfinished",
 ];
+
+/// Folder of outputs whose names would be among these.
+const APART: &str = "jobs";
 
 /// Option by which a job replaces what stands where it writes.
 const FORCE: &str = "force";
@@ -351,6 +356,8 @@ impl Entry {
     ) -> Result<Places, Failure> {
         let fields = (self.verb.fields)();
         let own = format!("{}{}", self.name, self.verb.output_ending);
+        let is_taken = OF_THE_RUN.iter().any(|name| name.eq_ignore_ascii_case(&own));
+        let own = if is_taken { format!("{APART}/{own}") } else { own };
         let mut places = Places::default();
         for field in fields.iter().filter(|field| field.is_place()) {
             let is_output = field.key == "output";
@@ -361,7 +368,10 @@ impl Entry {
                     // Anything but text is refused where options are read.
                     (Some(_), _) | (None, false) => continue,
                 };
-            let below = self.below(&key, &text)?;
+            let below = match is_taken && text == own {
+                true => PathBuf::from(&text),
+                false => self.below(&key, &text)?,
+            };
             let path = folder.join(&below);
             options.insert(key, path.display().to_string().into());
             places.output = if is_output { Some(path) } else { places.output };
@@ -442,7 +452,8 @@ fn entries(name: &str, recipe: &Map<String, Value>) -> Result<(Vec<Entry>, bool)
     let mut all: Vec<Entry> = Vec::new();
     for (index, value) in list.iter().enumerate() {
         let entry = entry(name, index, value, &all)?;
-        if all.iter().any(|other| other.name == entry.name) {
+        // On some systems names that differ in case alone are one.
+        if all.iter().any(|other| other.name.eq_ignore_ascii_case(&entry.name)) {
             return Err(wrong(format!("{name}: two jobs are named {}", shown(&entry.name))));
         }
         all.push(entry);

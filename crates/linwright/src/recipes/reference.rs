@@ -147,8 +147,10 @@ jobs:
 - `stages` in place of `jobs` is a pipeline: a stage without `model` works on the model that the stages before it
   wrote, the first on that of the recipe, and `baseline: true` is the latter.
 - `linwright run -r FILE -o DIR` runs it, and the same command resumes it, unless a text or a model (by path) has
-  changed since. Each job writes to `DIR/NAME`. Places that a job names (`output`, `html`, `checkpoint`, `cache`) are relative
-  to `DIR` and in it: absolute ones, `..` and links are refused. `DIR` holds the recipe in full (`recipe.yaml`), the results
+  changed since. Each job writes to `DIR/NAME`, or to `DIR/jobs/NAME` where `DIR/NAME` is a file of the
+  recipe's own. Places that a job names (`output`, `html`, `checkpoint`, `cache`) are relative
+  to `DIR` and in it: absolute ones, `..` and links are refused. A result that was changed since its job wrote it is
+  an error; without it the job runs again. `DIR` holds the recipe in full (`recipe.yaml`), the results
   (`results.json`, `report.html`, `report.md`), what is needed to run it again with hashes of all that was read
   (`reproduce.json`), and times and machine (`measured.json`).
 - `--set KEY=VALUE` replaces a value: `--set compress-1.keep=0.7`, `--set seed=1`.

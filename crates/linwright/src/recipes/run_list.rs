@@ -3,13 +3,17 @@
 use super::list::{Entry, JobList, Places, Resolved, is_reference};
 use crate::jobs::inputs::{InputHash, is_local};
 use crate::jobs::outcome::{text, write_pages};
+use crate::jobs::reproduce::is_of_result;
 use crate::jobs::{
-    Failure, Outcome, Session, Written, command, measured, recipe_of, shards, to_yaml,
+    Failure, FailureKind, Outcome, Session, Written, command, measured, outputs, recipe_of, shards,
+    to_yaml,
 };
 use linwright_files::MEASURED;
 use linwright_report::{Block, Document, Table};
-use linwright_run::atomic::write_atomic;
-use linwright_run::{Fingerprint, Monitor, PieceKey, RunDirectory, RunError, input, sha256_hex};
+use linwright_run::{
+    Fingerprint, Monitor, PieceKey, RunDirectory, RunError, input, sha256_hex, sha256_of_open,
+    state,
+};
 use serde::{Deserialize, Serialize};
 use serde_json::{Map, Value, json};
 use std::path::{Path, PathBuf};
@@ -20,6 +24,8 @@ use std::path::{Path, PathBuf};
 struct Finished {
     result: Value,
     report: Document,
+    /// What it wrote, so that a later change is noticed.
+    written: Vec<InputHash>,
 }
 
 /// Runs the jobs of a recipe. What is finished is read from the directory.
@@ -44,15 +50,17 @@ pub(crate) fn run(
         return costs(list, &resolved, session);
     }
     shards::output_of(session, output)?;
+    let inputs: Vec<PathBuf> = data.iter().map(|read| read.path.clone()).collect();
+    outputs::check_place(&folder, &inputs, session)?;
     let directory = open(&folder, &fingerprint)?;
     session.record_data([session.data(), &data].concat());
     shards::mark(session, &folder)?;
-    let directory = directory.reading_also(shards::sources(session, Path::new("")));
+    let directory = directory.reading_also(shards::sources(session, Path::new(""))?);
     let shard = session.take_shard();
     session.want_report();
     let shares = list.shares();
-    write_atomic(&folder.join("recipe.yaml"), to_yaml(&recipe)?.as_bytes())?;
-    let (mut finished, mut measured) = (Vec::new(), measured_before(&folder, session));
+    state::write(&folder.join("recipe.yaml"), to_yaml(&recipe)?.as_bytes())?;
+    let (mut finished, mut measured) = (Vec::new(), measured_before(&folder, session)?);
     let total = list.entries.len();
     for (index, ((entry, resolved), share)) in
         list.entries.iter().zip(&resolved).zip(&shares).enumerate()
@@ -170,109 +178,144 @@ fn one(
     let stored: Option<Finished> = directory.stored("job", &print)?;
     let key = PieceKey::new("job", print.clone());
     if let Some(stored) = stored
-        && brought(&resolved.places, directory, session)?
+        && brought(&stored, &resolved.places, directory, session)?
     {
         return Ok(stored);
     }
-    // A job whose results were removed runs again.
-    directory.pieces().forget(&key).map_err(RunError::from)?;
     prepare(entry, &resolved.places, directory.path())?;
-    directory.finished("job", &print, || {
-        // What earlier jobs did is kept.
-        let outcome = resolved.job.run(session).map_err(Failure::resumable)?;
-        if let Some(failure) = outcome.failure {
-            return Err(failure);
-        }
-        let mut result = outcome.value()?;
-        let times = measured::split(&mut result, entry.verb.measured);
-        measurements.insert(entry.name.clone(), times);
-        if let (false, Some(path)) = (entry.verb.output_ending.is_empty(), &resolved.places.output)
-        {
-            // Without times, so that it has the same bytes again.
-            write_atomic(path, format!("{result:#}\n").as_bytes())?;
-        }
-        Ok(Finished { result, report: outcome.report })
-    })
+    // A job whose results were removed runs again, whatever a shard knows of it.
+    directory.pieces().forget(&key).map_err(RunError::from)?;
+    // What earlier jobs did is kept.
+    let outcome = resolved.job.run(session).map_err(Failure::resumable)?;
+    if let Some(failure) = outcome.failure {
+        return Err(failure);
+    }
+    let mut result = outcome.value()?;
+    let times = measured::split(&mut result, entry.verb.measured);
+    measurements.insert(entry.name.clone(), times);
+    if let (false, Some(path)) = (entry.verb.output_ending.is_empty(), &resolved.places.output) {
+        // Without times, so that it has the same bytes again.
+        state::write(path, format!("{result:#}\n").as_bytes())?;
+    }
+    let mut files = Vec::new();
+    for place in results(&resolved.places) {
+        files.extend(written(directory.path(), place)?);
+    }
+    let finished = Finished { result, report: outcome.report, written: files };
+    let json = serde_json::to_vec(&finished)
+        .map_err(|error| Failure::general(format!("cannot write the result as JSON: {error}")))?;
+    directory.pieces().put(&key, &[&json]).map_err(RunError::from)?;
+    Ok(finished)
+}
+
+/// Where a job puts results, below the directory of the recipe.
+fn results(places: &Places) -> impl Iterator<Item = &Path> {
+    let results = places.below.iter().filter(|(written, _)| *written == Written::Result);
+    results.map(|(_, below)| below.as_path())
 }
 
 /// Makes the folders of the places of a job; no link leads out of the directory of the run.
 fn prepare(entry: &Entry, places: &Places, directory: &Path) -> Result<(), Failure> {
     places.check_links(&entry.name, directory)?;
-    for (_, below) in &places.below {
-        let path = directory.join(below);
-        let folder = path.parent().unwrap_or(directory);
-        std::fs::create_dir_all(folder)
-            .map_err(|error| Failure::io(&folder.display().to_string(), &error))?;
-    }
-    Ok(())
+    places.below.iter().try_for_each(|(_, below)| make_parent(directory, below))
+}
+
+fn make_parent(directory: &Path, below: &Path) -> Result<(), Failure> {
+    let parent = below.parent().unwrap_or(Path::new(""));
+    let made = state::make_folder(directory, parent);
+    made.map(drop)
+        .map_err(|error| Failure::io(&directory.join(below).display().to_string(), &error))
 }
 
 /// Whether the results of a finished job are there, or could be brought from the directory of a
-/// shard.
+/// shard. One that was changed since is an error: who changed it may want it.
 fn brought(
+    stored: &Finished,
     places: &Places,
     directory: &RunDirectory,
     session: &Session<'_>,
 ) -> Result<bool, Failure> {
-    for (_, below) in places.below.iter().filter(|(written, _)| *written == Written::Result) {
-        let path = directory.path().join(below);
-        match shards::sources(session, below).first() {
-            _ if path.exists() => {}
-            Some(source) => copy(source, &path)?,
-            None => return Ok(false),
+    for place in results(places) {
+        let path = directory.path().join(place);
+        if state::exists(&path) {
+            check_written(&stored.written, place, &path)?;
+            continue;
         }
+        let sources = shards::sources(session, place)?;
+        let Some(source) = sources.first() else { return Ok(false) };
+        check_written(&stored.written, place, source)?;
+        make_parent(directory.path(), place)?;
+        state::copy(source, &path)?;
     }
     Ok(true)
 }
 
-/// Copies a file or a directory, which appears whole or not at all.
-fn copy(from: &Path, to: &Path) -> Result<(), Failure> {
-    let failed = |path: &Path| {
-        let shown = path.display().to_string();
-        move |error: std::io::Error| Failure::io(&shown, &error)
-    };
-    if let Some(folder) = to.parent() {
-        std::fs::create_dir_all(folder).map_err(failed(folder))?;
-    }
-    let partial = to.with_file_name(format!(
-        ".{}.partial-copy",
-        to.file_name().unwrap_or_default().to_string_lossy()
-    ));
-    // What a killed process left.
-    drop(std::fs::remove_dir_all(&partial));
-    copy_below(from, &partial)?;
-    std::fs::rename(&partial, to).map_err(failed(to))
-}
-
-fn copy_below(from: &Path, to: &Path) -> Result<(), Failure> {
-    let failed = |path: &Path| {
-        let shown = path.display().to_string();
-        move |error: std::io::Error| Failure::io(&shown, &error)
-    };
-    if from.is_file() {
-        return std::fs::copy(from, to).map(drop).map_err(failed(to));
-    }
-    std::fs::create_dir(to).map_err(failed(to))?;
-    for entry in std::fs::read_dir(from).map_err(failed(from))? {
-        let name = entry.map_err(failed(from))?.file_name();
-        copy_below(&from.join(&name), &to.join(&name))?;
+/// Refuses what is found for a place if it is not as the job wrote it. Files that came to it are of
+/// other jobs.
+fn check_written(written: &[InputHash], place: &Path, found: &Path) -> Result<(), Failure> {
+    for known in written {
+        let Ok(rest) = known.path.strip_prefix(place) else { continue };
+        let path = joined(found, rest);
+        let sha256 = state::inside(found, rest)
+            .and_then(|_| state::open(&path))
+            .and_then(sha256_of_open)
+            .map_err(|error| Failure::io(&path.display().to_string(), &error).hint(again(found)))?;
+        if sha256 != known.sha256 {
+            let message = format!(
+                "{} has another content than when its job had written it: SHA-256 {}, then {sha256}",
+                path.display(),
+                known.sha256
+            );
+            return Err(Failure::new(FailureKind::Fingerprint, message).hint(again(found)));
+        }
     }
     Ok(())
 }
 
-/// Times of the jobs that were finished before, as far as they are known.
-fn measured_before(folder: &Path, session: &Session<'_>) -> Map<String, Value> {
-    let own = folder.join(MEASURED);
-    let files = shards::sources(session, Path::new(MEASURED)).into_iter().chain([own]);
-    let mut known = Map::new();
-    for file in files {
-        let text = input::read_text(&file, input::MAX_SETTINGS_BYTES).ok();
-        let read = text.and_then(|text| serde_json::from_str::<Value>(&text).ok());
-        if let Some(Value::Object(jobs)) = read.map(|mut value| value["measured"]["jobs"].take()) {
-            known.extend(jobs);
+fn again(output: &Path) -> String {
+    let output = output.display();
+    format!("bring back what was written, or remove {output}: its job then runs again")
+}
+
+/// Hashes of all files of a result at a place below a directory, with their paths below the latter.
+fn written(directory: &Path, place: &Path) -> Result<Vec<InputHash>, Failure> {
+    let failed = |path: &Path| {
+        let shown = path.display().to_string();
+        move |error: std::io::Error| Failure::io(&shown, &error)
+    };
+    let (mut found, mut paths) = (Vec::new(), vec![PathBuf::new()]);
+    while let Some(below) = paths.pop() {
+        let path = joined(&directory.join(place), &below);
+        let Ok(data) = path.symlink_metadata() else { continue };
+        if data.is_dir() {
+            for entry in std::fs::read_dir(&path).map_err(failed(&path))? {
+                paths.push(below.join(entry.map_err(failed(&path))?.file_name()));
+            }
+        } else if data.is_file() && is_of_result(&below) {
+            let sha256 = state::open(&path).and_then(sha256_of_open).map_err(failed(&path))?;
+            found.push(InputHash { path: joined(place, &below), sha256 });
         }
     }
-    known
+    found.sort_by(|a, b| a.path.cmp(&b.path));
+    Ok(found)
+}
+
+/// A path below another one, without a slash at the end if it is the same.
+fn joined(path: &Path, below: &Path) -> PathBuf {
+    if below.as_os_str().is_empty() { path.to_owned() } else { path.join(below) }
+}
+
+/// Times of the jobs that were finished before, as far as they are known.
+fn measured_before(folder: &Path, session: &Session<'_>) -> Result<Map<String, Value>, Failure> {
+    let own = folder.join(MEASURED);
+    let mut known = Map::new();
+    for file in shards::sources(session, Path::new(MEASURED))?.into_iter().chain([own]) {
+        let text = state::read_text(&file, input::MAX_SETTINGS_BYTES).ok();
+        let read = text.and_then(|text| serde_json::from_str::<Value>(&text).ok());
+        let jobs = read.as_ref().and_then(|times| times.pointer("/measured/jobs"));
+        known.extend(jobs.and_then(Value::as_object).cloned().unwrap_or_default());
+    }
+    Ok(known)
 }
 
 /// Writes the times of the jobs so far.
@@ -283,7 +326,7 @@ fn write_measured(
 ) -> Result<(), Failure> {
     let files = session.files_beside(&json!({ "jobs": measured }))?;
     for (name, bytes) in files.into_iter().filter(|(name, _)| name == MEASURED) {
-        write_atomic(&folder.join(name), &bytes)?;
+        state::write(&folder.join(name), &bytes)?;
     }
     Ok(())
 }
@@ -307,10 +350,10 @@ fn write_results(
     }
     document.blocks.push(Block::Provenance(provenance(reproduce)));
     session.finish();
-    write_atomic(&folder.join("reproduce.json"), format!("{reproduce:#}\n").as_bytes())?;
+    state::write(&folder.join("reproduce.json"), format!("{reproduce:#}\n").as_bytes())?;
     let page = write_pages(&document, folder)?;
     // Last, so that it is there when all is.
-    write_atomic(&folder.join("results.json"), format!("{results:#}\n").as_bytes())?;
+    state::write(&folder.join("results.json"), format!("{results:#}\n").as_bytes())?;
     document.blocks.push(text([format!("report: {}", page.display())]));
     Ok(Outcome { report: document, ..Outcome::new(results, Vec::new()) })
 }

@@ -11,10 +11,14 @@ use linwright_compress::intervention::sweep::Swept as SweepResult;
 use linwright_compress::sweep_recipe::{SweepRecipe, SweepRun};
 use linwright_evaluate::TaskResult;
 use linwright_report::{Document, terminal};
-use linwright_run::atomic::write_atomic;
-use linwright_run::{Monitor, shown};
+use linwright_run::atomic::{self, Replace, check_file};
+use linwright_run::{Monitor, input, shown, state};
 use serde_json::json;
 use std::path::Path;
+
+/// Columns of the table.
+const HEADER: [&str; 7] =
+    ["run", "best cell", "metric", "dense", "edited", "difference, 95 %", "published"];
 
 /// The sweeps of a recipe, each with what it writes below a folder.
 pub(super) fn jobs(
@@ -23,8 +27,8 @@ pub(super) fn jobs(
     folder: &Path,
 ) -> Result<Vec<(Sweep, Places)>, Failure> {
     let verb = Verb::named(Sweep::VERB).expect("sweep is a verb");
-    let job = |run: &SweepRun| {
-        let entry = Entry { name: slug(&run.title), verb, options: recipe.job(run) };
+    let job = |(run, own): (&SweepRun, String)| {
+        let entry = Entry { name: own, verb, options: recipe.job(run) };
         let mut options = entry.options.clone();
         let places = entry.place(&mut options, folder)?;
         let sweep = read(&options).map_err(|error| {
@@ -36,7 +40,8 @@ pub(super) fn jobs(
         })?;
         Ok((sweep, places))
     };
-    recipe.runs.iter().map(job).collect()
+    let titles = recipe.runs.iter().map(|run| run.title.as_str());
+    recipe.runs.iter().zip(folders(titles)).map(job).collect()
 }
 
 /// Runs every sweep of a recipe, each in its own folder.
@@ -59,6 +64,10 @@ pub(super) fn run(
             all.iter().map(|(job, _)| command(&alone(job) as &dyn AnyJob)).collect();
         return Ok(Outcome::new(json!({ "commands": lines.clone() }), vec![text(lines)]));
     }
+    let (written, is_ours) = (folder.join("table.txt"), is_table as fn(&Path) -> bool);
+    if state::exists(&written) {
+        check_file(&written, true, is_ours)?;
+    }
     let (mut rows, mut results) = (Vec::new(), Vec::new());
     for (run, (job, places)) in recipe.runs.iter().zip(&all) {
         places.check_links(&run.title, &folder)?;
@@ -70,10 +79,10 @@ pub(super) fn run(
         rows.push(row(run, &swept));
         results.push(json!({"title": run.title, "published": run.published, "result": result}));
     }
-    let header = ["run", "best cell", "metric", "dense", "edited", "difference, 95 %", "published"];
-    let table = table(&header, rows);
+    let table = table(&HEADER, rows);
     let lines = terminal::blocks(std::slice::from_ref(&table));
-    write_atomic(&folder.join("table.txt"), format!("{}\n", lines.trim()).as_bytes())?;
+    let lines = format!("{}\n", lines.trim());
+    atomic::write(&written, lines.as_bytes(), Replace::Ours(is_ours))?;
     let result = json!({"title": recipe.title, "model": recipe.model, "runs": results});
     let blocks = vec![table, text([format!("reports: {}", folder.display())])];
     Ok(Outcome {
@@ -82,10 +91,25 @@ pub(super) fn run(
     })
 }
 
-/// The folder of a run.
-fn slug(title: &str) -> String {
+/// Whether a file is a table of this recipe, which is written again.
+fn is_table(path: &Path) -> bool {
+    let text = state::read_text(path, input::MAX_SETTINGS_BYTES).unwrap_or_default();
+    let first = text.lines().next().unwrap_or_default();
+    HEADER.iter().all(|column| first.contains(column))
+}
+
+/// The folders of runs, by their titles. Titles may differ in what no folder has in its name.
+fn folders<'a>(titles: impl Iterator<Item = &'a str>) -> Vec<String> {
     let letter = |c: char| if c.is_ascii_alphanumeric() { c.to_ascii_lowercase() } else { '-' };
-    title.chars().map(letter).collect()
+    let mut folders: Vec<String> = Vec::new();
+    for title in titles {
+        let slug: String = title.chars().map(letter).collect();
+        let slug = if slug.is_empty() { "run".to_owned() } else { slug };
+        let numbered = (2..).map(|number| format!("{slug}-{number}"));
+        let mut names = std::iter::once(slug.clone()).chain(numbered);
+        folders.extend(names.find(|name| !folders.contains(name)));
+    }
+    folders
 }
 
 /// A table row with the best cell of a run, its evaluation, and the published result.
@@ -120,4 +144,16 @@ fn row(run: &SweepRun, swept: &SweepResult) -> Vec<String> {
         interval,
         published,
     ]
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn every_run_has_a_folder_of_its_own() {
+        let titles = ["MLP, layer 1", "mlp  layer 1", "mlp--layer-1", "", "-", ""];
+        let expected = ["mlp--layer-1", "mlp--layer-1-2", "mlp--layer-1-3", "run", "-", "run-2"];
+        assert_eq!(folders(titles.into_iter()), expected);
+    }
 }

@@ -25,7 +25,7 @@ use linwright_files::{
     FileError, Format, SINGLE, StoredType, TensorFile, TensorInfo, archived_files,
 };
 use linwright_ops::OpSpec;
-use linwright_run::atomic::write_atomic_parts;
+use linwright_run::atomic::{AtomicFile, OutputError, Replace};
 use linwright_run::{input, sha256_hex};
 use linwright_tensor::MappedFile;
 use linwright_tensor::dtype::DType;
@@ -244,20 +244,32 @@ impl Checkpoint {
     }
 
     /// Writes the model as one `.safetensors` with its metadata, or for an ending `.ckpt` as a
-    /// checkpoint that torchmd-net opens, atomically.
+    /// checkpoint that torchmd-net opens, atomically. Another model is replaced, any other file
+    /// is not.
     ///
     /// # Errors
     /// An error of the system, and those of [`Self::to_lightning`].
     pub fn save(&self, path: &Path) -> Result<(), MoleculeError> {
-        let parts = match path.extension().is_some_and(|end| end == "ckpt") {
-            true => vec![self.to_lightning(path)?],
-            false => self.to_parts(path)?,
-        };
-        let parts: Vec<&[u8]> = parts.iter().map(Vec::as_slice).collect();
-        write_atomic_parts(path, &parts).map_err(|e| MoleculeError::File(e.into()))
+        let failed = |error: OutputError| MoleculeError::File(error.into());
+        let replace = Replace::Ours(|path| Self::open(path).is_ok());
+        let mut file = AtomicFile::create(path, replace).map_err(failed)?;
+        let parts = self.file_parts(path)?;
+        parts.iter().try_for_each(|part| file.write(part)).map_err(failed)?;
+        file.commit().map_err(failed)
     }
 
     /// The bytes of the file that [`Self::save`] writes to `path`, in parts.
+    ///
+    /// # Errors
+    /// Those of [`Self::to_parts`] and [`Self::to_lightning`].
+    pub fn file_parts(&self, path: &Path) -> Result<Vec<Vec<u8>>, MoleculeError> {
+        match path.extension().is_some_and(|end| end == "ckpt") {
+            true => Ok(vec![self.to_lightning(path)?]),
+            false => self.to_parts(path),
+        }
+    }
+
+    /// The bytes of the own format, in parts.
     ///
     /// # Errors
     /// Metadata that cannot be written as JSON.

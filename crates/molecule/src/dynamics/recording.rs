@@ -8,10 +8,10 @@ use super::{Dynamics, MdState, Thermo};
 use crate::error::MoleculeError;
 use crate::xyz::XyzWriter;
 use linwright_files::FileError;
-use linwright_run::atomic::{OutputError, write_atomic};
-use linwright_run::{Checked, Monitor, input};
+use linwright_run::atomic::OutputError;
+use linwright_run::{Checked, Monitor, state};
 use serde::{Deserialize, Serialize};
-use std::fs::{File, OpenOptions};
+use std::fs::File;
 use std::io::{self, BufRead, BufReader, Seek, SeekFrom, Write};
 use std::path::{Path, PathBuf};
 
@@ -53,7 +53,7 @@ impl Recording {
     /// A damaged state, a file that is shorter than its state says, or an error of the system.
     pub fn open(directory: &Path) -> Result<Self, MoleculeError> {
         let path = directory.join(STATE);
-        let saved: Option<Saved> = match input::read(&path, STATE_BYTES) {
+        let saved: Option<Saved> = match state::read(&path, STATE_BYTES) {
             Ok(bytes) => Some(Checked::read(&bytes).map_err(|reason| damaged(&path, &reason))?),
             Err(error) if error.kind() == io::ErrorKind::NotFound => None,
             Err(error) => return Err(FileError::read(&path)(error).into()),
@@ -95,7 +95,7 @@ impl Recording {
         };
         let text = Checked::of(&saved).and_then(|saved| serde_json::to_vec(&saved));
         let text = text.map_err(|error| damaged(&path, &error.to_string()))?;
-        write_atomic(&path, &text).map_err(|error| MoleculeError::File(error.into()))?;
+        state::write(&path, &text).map_err(|error| MoleculeError::File(error.into()))?;
         self.state = Some(saved.state);
         Ok(())
     }
@@ -141,7 +141,7 @@ impl Recording {
     /// A line that is none of ours, or an error of the system.
     pub fn read_log(&self, mut visit: impl FnMut(Thermo)) -> Result<(), MoleculeError> {
         let path = &self.log.path;
-        let file = input::open(path).map_err(FileError::read(path))?;
+        let file = state::open(path).map_err(FileError::read(path))?;
         let (mut reader, mut line) = (BufReader::new(file), Vec::new());
         loop {
             line.clear();
@@ -168,14 +168,7 @@ impl Appended {
     /// Opens a file and cuts it to a length.
     fn open(path: PathBuf, bytes: u64) -> Result<Self, MoleculeError> {
         let failed = |source| system("open", &path, source);
-        match input::open(&path) {
-            Err(error) if error.kind() != io::ErrorKind::NotFound => return Err(failed(error)),
-            // A regular file, or none yet.
-            _ => {}
-        }
-        let mut options = OpenOptions::new();
-        let opened = options.create(true).truncate(false).read(true).write(true).open(&path);
-        let mut file = opened.map_err(failed)?;
+        let mut file = state::edit(&path).map_err(failed)?;
         let found = file.metadata().map_err(failed)?.len();
         if found < bytes {
             let reason = format!("has {found} bytes, expected at least the {bytes} of the state");

@@ -73,7 +73,7 @@ fn written_frames_are_read_back_to_the_last_bit() {
     frames[1].info.clear();
     let folder = tempfile::tempdir().unwrap();
     let path = folder.path().join("out.xyz");
-    write_xyz(&path, &frames).unwrap();
+    write_xyz(&path, &frames, linwright_run::atomic::Replace::Nothing).unwrap();
     let mut back = read_xyz(&path, &LabelKeys::default()).unwrap();
     back[1].info.clear();
     assert_eq!(back, frames);

@@ -4,7 +4,7 @@ use super::keys::LabelKeys;
 use crate::error::MoleculeError;
 use crate::species::symbol;
 use crate::structure::Structure;
-use linwright_run::atomic::write_atomic;
+use linwright_run::atomic::{self, Replace};
 use std::fmt::Write as _;
 use std::io::{self, Write};
 use std::path::Path;
@@ -31,12 +31,16 @@ pub struct XyzColumn<'a> {
 ///
 /// # Errors
 /// A structure with values that a file cannot hold, or an error of the system.
-pub fn write_xyz(path: &Path, structures: &[Structure]) -> Result<(), MoleculeError> {
+pub fn write_xyz(
+    path: &Path,
+    structures: &[Structure],
+    replace: Replace,
+) -> Result<(), MoleculeError> {
     let mut writer = XyzWriter::new(Vec::new());
     for (index, structure) in structures.iter().enumerate() {
         writer.frame(structure).map_err(|error| error.of_structure(index))?;
     }
-    write_atomic(path, &writer.into_inner()).map_err(|e| MoleculeError::File(e.into()))
+    atomic::write(path, &writer.into_inner(), replace).map_err(|e| MoleculeError::File(e.into()))
 }
 
 impl<W: Write> XyzWriter<W> {

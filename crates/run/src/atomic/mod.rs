@@ -5,13 +5,17 @@
 //! lock on its hidden sibling; if it is killed, the next write to the same target removes siblings
 //! whose lock is free.
 //!
-//! A directory is replaced only if it is empty, or if by its record all of its files were written
+//! What has the name of the target is looked at before the work and again after it ([`Replace`]). A
+//! directory is replaced only if it is empty, or if by its record all of its files were written
 //! here.
 
+mod publish;
 mod record;
 
+pub use publish::Replace;
 pub use record::{check_directory, check_file};
 
+use crate::state;
 use std::ffi::OsString;
 use std::fs::{self, File, OpenOptions};
 use std::io::{self, BufWriter, Write};
@@ -90,54 +94,85 @@ impl OutputError {
     }
 }
 
-/// Writes a file atomically, replacing an existing one. A pipe or a terminal is written to
-/// directly.
+/// Writes an output file atomically. A pipe or a terminal is written to directly.
 ///
 /// # Errors
 /// [`OutputError`]; an existing file is then unchanged.
-pub fn write_atomic(path: &Path, bytes: &[u8]) -> Result<(), OutputError> {
-    write_atomic_parts(path, &[bytes])
-}
-
-/// As [`write_atomic`], of parts one after another, so that long ones need not be joined.
-///
-/// # Errors
-/// [`OutputError`]; an existing file is then unchanged.
-pub fn write_atomic_parts(path: &Path, parts: &[&[u8]]) -> Result<(), OutputError> {
-    if is_stream(path) {
-        let opened = OpenOptions::new().write(true).open(path);
-        let mut file = opened.map_err(|e| OutputError::io("open", path, e))?;
-        let mut parts = parts.iter();
-        let written = parts.try_for_each(|part| file.write_all(part));
-        return written.map_err(|e| OutputError::io("write", path, e));
-    }
-    let mut file = AtomicFile::create(path)?;
-    parts.iter().try_for_each(|part| file.write(part))?;
+pub fn write(path: &Path, bytes: &[u8], replace: Replace) -> Result<(), OutputError> {
+    let mut file = AtomicFile::create(path, replace)?;
+    file.write(bytes)?;
     file.commit()
 }
 
-/// A file being written, for long ones whose parts are computed meanwhile. It is removed when
-/// dropped without [`Self::commit`].
+/// A file being written, for long ones whose parts are computed meanwhile, or several that appear
+/// together. It is removed when dropped without [`Self::commit`].
 #[derive(Debug)]
 pub struct AtomicFile {
     target: PathBuf,
-    temp: PathBuf,
     file: Metered,
+    /// None of a pipe or a terminal, which is written to directly.
+    unfinished: Option<UnfinishedFile>,
+}
+
+/// A file that has not yet its name.
+#[derive(Debug)]
+struct UnfinishedFile {
+    replace: Replace,
+    /// Its name until then.
+    path: PathBuf,
+    /// The same, or the folder that it is alone in.
     guard: RemoveOnDrop,
+    /// Locked while it is open: the lock of the folder.
+    _lock: Option<File>,
 }
 
 impl AtomicFile {
-    /// Starts a file that replaces `target`.
+    /// Starts a file for `target`. What may not be replaced there is an error now, before any work.
     ///
     /// # Errors
     /// [`OutputError`].
-    pub fn create(target: &Path) -> Result<Self, OutputError> {
+    pub fn create(target: &Path, replace: Replace) -> Result<Self, OutputError> {
+        Self::create_as(target, replace, |parent, name| {
+            let (file, path) = create_partial(parent, name)?;
+            let guard = RemoveOnDrop(Some(path.clone()));
+            Ok((file, UnfinishedFile { replace, path, guard, _lock: None }))
+        })
+    }
+
+    /// As [`Self::create`]; until it is finished the file has its name in a hidden folder, to be
+    /// read back by readers that go by names.
+    ///
+    /// # Errors
+    /// [`OutputError`].
+    pub fn create_apart(target: &Path, replace: Replace) -> Result<Self, OutputError> {
+        Self::create_as(target, replace, |parent, name| {
+            let (folder, lock, guard) = create_partial_folder(parent, name)?;
+            let path = folder.join(name);
+            let file = File::create_new(&path).map_err(|e| OutputError::io("create", &path, e))?;
+            Ok((file, UnfinishedFile { replace, path, guard, _lock: Some(lock) }))
+        })
+    }
+
+    fn create_as(
+        target: &Path,
+        replace: Replace,
+        create: impl FnOnce(&Path, &OsString) -> Result<(File, UnfinishedFile), OutputError>,
+    ) -> Result<Self, OutputError> {
         let (parent, name) = place(target)?;
-        remove_stale(&parent, &name);
-        let (file, temp) = create_partial(&parent, &name)?;
-        let guard = RemoveOnDrop(Some(temp.clone()));
+        replace.check(target)?;
+        let (file, unfinished) = match replace {
+            Replace::Nothing | Replace::Ours(_) if is_stream(target) => {
+                let opened = OpenOptions::new().write(true).open(target);
+                (opened.map_err(|e| OutputError::io("open", target, e))?, None)
+            }
+            _ => {
+                remove_stale(&parent, &name);
+                let (file, unfinished) = create(&parent, &name)?;
+                (file, Some(unfinished))
+            }
+        };
         let file = Metered { file, written: 0, left: None };
-        Ok(Self { target: target.to_path_buf(), temp, file, guard })
+        Ok(Self { target: target.to_path_buf(), file, unfinished })
     }
 
     /// Limits the size of the file to `bytes`; further writes fail as on a full disk.
@@ -155,18 +190,56 @@ impl AtomicFile {
         self.file.write_all(bytes).map_err(|e| OutputError::io("write", &self.target, e))
     }
 
-    /// Renames the file into place.
+    /// The file before it has its name, to read it back; none of a pipe or a terminal.
+    #[must_use]
+    pub fn path(&self) -> Option<&Path> {
+        self.unfinished.as_ref().map(|unfinished| unfinished.path.as_path())
+    }
+
+    /// Gives the file its name.
     ///
     /// # Errors
-    /// [`OutputError`]; an existing file is then unchanged.
+    /// [`OutputError`], also for what came there meanwhile and may not be replaced; it is then
+    /// unchanged.
     pub fn commit(self) -> Result<(), OutputError> {
-        let Self { target, temp, file, guard } = self;
+        let Self { target, file, unfinished } = self;
+        let Some(UnfinishedFile { replace, path, guard, _lock }) = unfinished else {
+            return Ok(());
+        };
         file.file.sync_all().map_err(|e| OutputError::io("write", &target, e))?;
-        fs::rename(&temp, &target).map_err(|e| OutputError::io("rename to", &target, e))?;
-        guard.keep();
+        replace.publish(&path, &target)?;
+        // The name that it had is gone; a folder is removed.
+        if guard.0.as_ref() == Some(&path) {
+            guard.keep();
+        }
         sync_directory(&place(&target)?.0);
         Ok(())
     }
+}
+
+/// Makes a file or a directory with a hidden name by `make`, and gives it a name that nothing has.
+pub(crate) fn place_whole(
+    target: &Path,
+    make: impl FnOnce(&Path) -> Result<(), OutputError>,
+) -> Result<(), OutputError> {
+    let (parent, name) = place(target)?;
+    remove_stale(&parent, &name);
+    let temp = parent.join(partial_name(&name));
+    let guard = RemoveOnDrop(Some(temp.clone()));
+    make(&temp)?;
+    match temp.is_dir() {
+        false => Replace::Nothing.publish(&temp, target)?,
+        true if state::exists(target) => {
+            return Err(OutputError::Exists { path: target.to_path_buf() });
+        }
+        // No directory but an empty one is replaced by it.
+        true => {
+            fs::rename(&temp, target).map_err(|e| OutputError::io("rename to", target, e))?;
+        }
+    }
+    guard.keep();
+    sync_directory(&parent);
+    Ok(())
 }
 
 /// Creates and locks the hidden sibling of a file.
@@ -189,6 +262,18 @@ fn create_partial(parent: &Path, name: &OsString) -> Result<(File, PathBuf), Out
             return created.map(|file| (file, temp));
         }
     }
+}
+
+/// Creates the hidden sibling of a directory with its lock.
+fn create_partial_folder(
+    parent: &Path,
+    name: &OsString,
+) -> Result<(PathBuf, File, RemoveOnDrop), OutputError> {
+    let temp = parent.join(partial_name(name));
+    fs::create_dir(&temp).map_err(|e| OutputError::io("create", &temp, e))?;
+    let guard = RemoveOnDrop(Some(temp.clone()));
+    let lock = create_locked(&temp.join(LOCK))?;
+    Ok((temp, lock, guard))
 }
 
 /// Whether a file is written to directly instead of being replaced: a pipe or a character device
@@ -228,10 +313,7 @@ impl AtomicDir {
         recover_replaced(&parent, &name, target);
         check_directory(target, force)?;
         remove_stale(&parent, &name);
-        let temp = parent.join(partial_name(&name));
-        fs::create_dir(&temp).map_err(|e| OutputError::io("create", &temp, e))?;
-        let guard = RemoveOnDrop(Some(temp.clone()));
-        let lock = create_locked(&temp.join(LOCK))?;
+        let (temp, lock, guard) = create_partial_folder(&parent, &name)?;
         let target = target.to_path_buf();
         Ok(Self { target, temp, force, left_bytes: None, _lock: lock, guard })
     }
@@ -420,9 +502,10 @@ fn remove_stale(parent: &Path, name: &OsString) {
 
 /// Removes a partial output unless its writer is alive; returns whether it did.
 pub(crate) fn remove_partial(path: &Path) -> io::Result<bool> {
-    let lock = if path.is_dir() { path.join(LOCK) } else { path.to_path_buf() };
+    let is_folder = path.symlink_metadata()?.is_dir();
+    let lock = if is_folder { path.join(LOCK) } else { path.to_path_buf() };
     // Held while the output is removed: its writer may be about to lock it.
-    let held = File::open(&lock).ok();
+    let held = state::open(&lock).ok();
     let is_busy = |file: &File| matches!(file.try_lock(), Err(fs::TryLockError::WouldBlock));
     if held.as_ref().is_some_and(is_busy) {
         return Ok(false);
@@ -454,6 +537,7 @@ fn recover_replaced(parent: &Path, name: &OsString, target: &Path) {
     }
     let done = match target.symlink_metadata() {
         Ok(_) => record::remove_ours(&old),
+        Err(_) if old.is_symlink() => return,
         Err(_) => fs::rename(&old, target),
     };
     // A failure is reported when the target is committed.
@@ -488,8 +572,8 @@ mod tests {
     fn a_file_is_replaced_whole() {
         let dir = tempfile::tempdir().unwrap();
         let path = dir.path().join("result.json");
-        write_atomic(&path, b"one").unwrap();
-        write_atomic(&path, b"two").unwrap();
+        write(&path, b"one", Replace::Nothing).unwrap();
+        write(&path, b"two", Replace::Ours(|_| true)).unwrap();
         assert_eq!(fs::read(&path).unwrap(), b"two");
         assert_eq!(names(dir.path()), ["result.json"]);
     }
@@ -498,19 +582,39 @@ mod tests {
     fn a_file_in_parts_appears_once_it_is_whole_or_not_at_all() {
         let dir = tempfile::tempdir().unwrap();
         let path = dir.path().join("rows");
-        let mut file = AtomicFile::create(&path).unwrap();
+        let mut file = AtomicFile::create(&path, Replace::Ours(|_| true)).unwrap();
         file.write(b"one").unwrap();
         assert!(!path.exists());
         file.write(b"two").unwrap();
         file.commit().unwrap();
         assert_eq!(fs::read(&path).unwrap(), b"onetwo");
-        let mut file = AtomicFile::create(&path).unwrap().limit(4);
+        let mut file = AtomicFile::create(&path, Replace::Ours(|_| true)).unwrap().limit(4);
         file.write(b"new").unwrap();
         let error = file.write(b"er").unwrap_err();
         assert!(matches!(error, OutputError::Full { .. }), "{error}");
         drop(file);
         assert_eq!(fs::read(&path).unwrap(), b"onetwo");
         assert_eq!(names(dir.path()), ["rows"]);
+    }
+
+    #[test]
+    fn a_file_can_be_read_back_by_its_name_before_it_is_there() {
+        let dir = tempfile::tempdir().unwrap();
+        let path = dir.path().join("model.ckpt");
+        for text in ["first", "second"] {
+            let mut file = AtomicFile::create_apart(&path, Replace::Ours(|_| true)).unwrap();
+            file.write(text.as_bytes()).unwrap();
+            let unfinished = file.path().unwrap().to_owned();
+            assert_eq!(unfinished.file_name(), path.file_name());
+            assert_eq!(fs::read(&unfinished).unwrap(), text.as_bytes());
+            // Another writer takes it for no leftover.
+            drop(AtomicFile::create(&path, Replace::Ours(|_| true)).unwrap());
+            file.commit().unwrap();
+            assert_eq!(fs::read(&path).unwrap(), text.as_bytes());
+            assert_eq!(names(dir.path()), ["model.ckpt"]);
+        }
+        drop(AtomicFile::create_apart(&path, Replace::Ours(|_| true)).unwrap());
+        assert_eq!(names(dir.path()), ["model.ckpt"]);
     }
 
     #[cfg(unix)]
@@ -522,7 +626,7 @@ mod tests {
         let (sender, receiver) = std::sync::mpsc::channel();
         let pipe = path.clone();
         std::thread::spawn(move || sender.send(fs::read(pipe).unwrap()));
-        write_atomic(&path, b"through").unwrap();
+        write(&path, b"through", Replace::Nothing).unwrap();
         let read = receiver.recv_timeout(std::time::Duration::from_secs(60));
         assert_eq!(read.expect("the reader ends"), b"through");
         assert_eq!(names(dir.path()), ["pipe"]);
@@ -631,6 +735,66 @@ mod tests {
     }
 
     #[test]
+    fn a_file_that_came_there_during_the_work_stays() {
+        fn is_ours(path: &Path) -> bool {
+            fs::read(path).is_ok_and(|found| found.starts_with(b"ours"))
+        }
+        let dir = tempfile::tempdir().unwrap();
+        let path = dir.path().join("result.json");
+        for replace in [Replace::Nothing, Replace::Ours(is_ours)] {
+            let mut file = AtomicFile::create(&path, replace).unwrap();
+            file.write(b"ours").unwrap();
+            fs::write(&path, "thesis").unwrap();
+            let error = file.commit().unwrap_err();
+            match replace {
+                Replace::Nothing => assert!(matches!(error, OutputError::Exists { .. }), "{error}"),
+                _ => assert!(matches!(error, OutputError::NotOurs { .. }), "{error}"),
+            }
+            assert_eq!(fs::read(&path).unwrap(), b"thesis");
+            assert_eq!(names(dir.path()), ["result.json"]);
+            fs::remove_file(&path).unwrap();
+        }
+        // Even one of ours stays, unless forced.
+        let mut file = AtomicFile::create(&path, Replace::Nothing).unwrap();
+        file.write(b"ours, second").unwrap();
+        write(&path, b"ours, first", Replace::Nothing).unwrap();
+        assert!(file.commit().is_err());
+        assert_eq!(fs::read(&path).unwrap(), b"ours, first");
+        write(&path, b"ours, third", Replace::Ours(is_ours)).unwrap();
+        assert_eq!(fs::read(&path).unwrap(), b"ours, third");
+    }
+
+    #[cfg(unix)]
+    #[test]
+    fn leftovers_are_no_way_elsewhere_and_keep_nobody_waiting() {
+        let dir = tempfile::tempdir().unwrap();
+        let elsewhere = dir.path().join("elsewhere");
+        fs::create_dir(&elsewhere).unwrap();
+        fs::write(elsewhere.join("thesis"), "thesis").unwrap();
+        let folder = dir.path().join("folder");
+        fs::create_dir(&folder).unwrap();
+        let link = |name: &str, to: &Path| {
+            std::os::unix::fs::symlink(to, folder.join(name)).unwrap();
+        };
+        link(".out.partial-1-0", &elsewhere);
+        link(".out.partial-1-1", &elsewhere.join("thesis"));
+        link(".out.replaced", &elsewhere);
+        let inner = folder.join(".out.partial-1-2");
+        fs::create_dir(&inner).unwrap();
+        for pipe in [inner.join(LOCK), folder.join(".out.partial-1-3")] {
+            assert!(std::process::Command::new("mkfifo").arg(pipe).status().unwrap().success());
+        }
+        let (sender, receiver) = std::sync::mpsc::channel();
+        let target = folder.join("out");
+        std::thread::spawn(move || sender.send(written(&target, &["a"], true)));
+        let done = receiver.recv_timeout(std::time::Duration::from_secs(60));
+        done.expect("does not wait for a pipe").unwrap();
+        assert_eq!(names(&elsewhere), ["thesis"]);
+        assert_eq!(fs::read(elsewhere.join("thesis")).unwrap(), b"thesis");
+        assert!(!folder.join("out").is_symlink());
+    }
+
+    #[test]
     fn a_file_is_replaced_only_if_forced_and_ours() {
         let dir = tempfile::tempdir().unwrap();
         let path = dir.path().join("result.json");
@@ -671,10 +835,11 @@ mod tests {
             let error = AtomicDir::create(&target, false).unwrap_err();
             assert!(matches!(error, OutputError::NoParent { .. }), "{error}");
             assert!(error.to_string().contains(reason), "{error}");
-            let error = write_atomic(&target, b"x").unwrap_err();
+            let error = write(&target, b"x", Replace::Nothing).unwrap_err();
             assert!(matches!(error, OutputError::NoParent { .. }), "{error}");
         }
-        assert!(matches!(write_atomic(Path::new(".."), b""), Err(OutputError::NoName { .. })));
+        let error = write(Path::new(".."), b"", Replace::Nothing).unwrap_err();
+        assert!(matches!(error, OutputError::NoName { .. }), "{error}");
     }
 
     #[test]

@@ -5,6 +5,7 @@
 //! every file, one per line.
 
 use super::OutputError;
+use crate::state;
 use std::collections::BTreeSet;
 use std::fs;
 use std::io::{self, Read, Write};
@@ -68,12 +69,9 @@ pub(super) fn objection(directory: &Path) -> io::Result<Option<String>> {
 
 /// Files in the record; `None` if there is no record.
 fn read(directory: &Path) -> io::Result<Option<BTreeSet<String>>> {
-    let path = directory.join(RECORD);
-    if !path.symlink_metadata().is_ok_and(|data| data.is_file()) {
-        return Ok(None);
-    }
+    let Ok(record) = state::open(&directory.join(RECORD)) else { return Ok(None) };
     let mut text = String::new();
-    if fs::File::open(path)?.take(RECORD_BYTES).read_to_string(&mut text).is_err() {
+    if record.take(RECORD_BYTES).read_to_string(&mut text).is_err() {
         return Ok(None);
     }
     let mut lines = text.lines();

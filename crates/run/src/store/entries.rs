@@ -5,8 +5,8 @@ use super::{DAMAGED, Store, StoreError, is_gone, is_kind};
 use crate::atomic::{is_partial_of, remove_partial};
 use crate::fingerprint::is_digits;
 use crate::lock::{self, LockError, try_lock_directory};
-use crate::{Fingerprint, input};
-use std::fs::{self, File};
+use crate::{Fingerprint, state};
+use std::fs::{self, FileType};
 use std::io;
 use std::path::{Path, PathBuf};
 use std::time::SystemTime;
@@ -78,17 +78,17 @@ impl Store {
     pub fn entries(&self) -> Result<Vec<Entry>, StoreError> {
         let mut entries = Vec::new();
         let Some(root) = self.root() else { return Ok(entries) };
-        for (kind, folder) in named(root)? {
+        for (kind, folder) in folders(root)? {
             if kind == FOLDER {
-                for (name, path) in named(&folder)? {
+                for (name, path) in folders(&folder)? {
                     entries.extend(unfinished_entry(&name, path));
                 }
             } else if is_kind(&kind) {
-                for (start, folder) in named(&folder)? {
+                for (start, folder) in folders(&folder)? {
                     if is_digits(&start, 2) {
-                        let files = named(&folder)?;
-                        let files = files.into_iter();
-                        entries.extend(files.filter_map(|(name, path)| file(&kind, &name, path)));
+                        let files = named(&folder)?.into_iter();
+                        entries
+                            .extend(files.filter_map(|(name, path, _)| file(&kind, &name, path)));
                     }
                 }
             }
@@ -102,12 +102,22 @@ impl Store {
     /// [`StoreError::Io`].
     pub fn remove(&self, entry: &Entry) -> Result<bool, StoreError> {
         let path = &entry.path;
+        // Its folders may have been replaced since it was found.
+        if let Some(root) = self.root()
+            && let Ok(below) = path.strip_prefix(root)
+        {
+            state::inside(root, below).map_err(StoreError::io("remove", path))?;
+        }
         let removed = match &entry.state {
             State::Finished | State::Damaged => fs::remove_file(path).map(|()| true),
             State::Partial => remove_partial(path),
             State::Unfinished { .. } => match try_lock_directory(path) {
                 Ok(_held) => unfinished::remove(path).map(|()| true),
                 Err(LockError::Busy { .. }) => Ok(false),
+                // Nobody holds a lock that is a link or a pipe.
+                Err(LockError::Io { source, .. }) if is_no_file(&source) => {
+                    unfinished::remove(path).map(|()| true)
+                }
                 Err(LockError::Io { source, .. }) => Err(source),
             },
         };
@@ -147,9 +157,22 @@ impl Store {
     }
 }
 
-/// Contents of a directory with their names, sorted; nothing if it is no directory or is gone.
-/// Names that are not UTF-8 are not ours.
-fn named(folder: &Path) -> Result<Vec<(String, PathBuf)>, StoreError> {
+/// Whether an error says that something else is in the place of a file of ours.
+fn is_no_file(error: &io::Error) -> bool {
+    matches!(error.kind(), io::ErrorKind::InvalidInput | io::ErrorKind::IsADirectory)
+}
+
+/// Folders in a directory with their names, sorted. A link is none of ours: what it leads to may
+/// belong to anybody.
+fn folders(folder: &Path) -> Result<Vec<(String, PathBuf)>, StoreError> {
+    let is_folder = |(_, _, kind): &(String, PathBuf, FileType)| kind.is_dir();
+    let found = named(folder)?.into_iter().filter(is_folder);
+    Ok(found.map(|(name, path, _)| (name, path)).collect())
+}
+
+/// Contents of a directory with their names and types, sorted; nothing if it is no directory or is
+/// gone. Names that are not UTF-8 are not ours.
+fn named(folder: &Path) -> Result<Vec<(String, PathBuf, FileType)>, StoreError> {
     let entries = match fs::read_dir(folder) {
         Ok(entries) => entries,
         Err(error) if is_gone(&error) || error.kind() == io::ErrorKind::NotADirectory => {
@@ -160,11 +183,11 @@ fn named(folder: &Path) -> Result<Vec<(String, PathBuf)>, StoreError> {
     let mut found = Vec::new();
     for entry in entries {
         let entry = entry.map_err(StoreError::io("list", folder))?;
-        if let Ok(name) = entry.file_name().into_string() {
-            found.push((name, entry.path()));
+        if let (Ok(name), Ok(kind)) = (entry.file_name().into_string(), entry.file_type()) {
+            found.push((name, entry.path(), kind));
         }
     }
-    found.sort();
+    found.sort_by(|(a, ..), (b, ..)| a.cmp(b));
     Ok(found)
 }
 
@@ -196,17 +219,14 @@ fn unfinished_entry(name: &str, path: PathBuf) -> Option<Entry> {
         Err(_) if is_removed => Fingerprint("0".repeat(32)),
         Err(_) => return None,
     };
-    if !path.symlink_metadata().is_ok_and(|data| data.is_dir()) {
-        return None;
-    }
     let (bytes, last_use) = size(&path);
     let state = if is_removed {
         State::Partial
     } else {
         // Only looked at: a lock that is free is not taken over.
-        let lock = File::open(path.join(lock::NAME));
+        let lock = state::open(&path.join(lock::NAME));
         let is_busy = lock.is_ok_and(|file| matches!(lock::lock_file(&file), Ok(false)));
-        let what = input::read_text(&path.join(WHAT), MAX_WHAT_BYTES).unwrap_or_default();
+        let what = state::read_text(&path.join(WHAT), MAX_WHAT_BYTES).unwrap_or_default();
         let process = lock::holder(&path).filter(|_| is_busy);
         State::Unfinished { what, is_busy, process }
     };

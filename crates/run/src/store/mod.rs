@@ -22,8 +22,7 @@ pub use piece::PieceKey;
 pub use root::{BOUND_VARIABLE, DEFAULT_BOUND_BYTES, Place, ROOT_VARIABLE, place};
 pub use unfinished::Unfinished;
 
-use crate::atomic::write_atomic;
-use crate::input;
+use crate::state;
 use piece::Found;
 use serde::Serialize;
 use serde::de::DeserializeOwned;
@@ -80,8 +79,8 @@ impl Store {
     pub fn open(root: &Path) -> Result<Self, StoreError> {
         fs::create_dir_all(root).map_err(StoreError::io("create", root))?;
         let tag = root.join(TAG);
-        if !tag.exists() {
-            write_atomic(&tag, TAG_TEXT.as_bytes())?;
+        if !state::exists(&tag) {
+            state::write(&tag, TAG_TEXT.as_bytes())?;
         }
         Ok(Self::at(root))
     }
@@ -160,7 +159,7 @@ impl Store {
     ) -> Result<Option<T>, StoreError> {
         let roots = self.root.iter().chain(&self.others);
         for (index, root) in roots.enumerate() {
-            let path = path_in(root, key);
+            let path = path_in(root, key)?;
             let is_ours = index == 0 && self.root.is_some();
             let found = piece::read(&path, key, is_ours).map_err(StoreError::io("read", &path))?;
             let reason = match found {
@@ -204,11 +203,11 @@ impl Store {
     /// [`StoreError::Io`].
     pub fn file(&self, key: &PieceKey) -> Result<Option<(File, Range<u64>)>, StoreError> {
         let Some(root) = self.root() else { return Ok(None) };
-        let path = path_in(root, key);
+        let path = path_in(root, key)?;
         if !self.is_used(&path) {
             return Ok(None);
         }
-        let opened = input::open(&path).and_then(|file| Ok((file.metadata()?.len(), file)));
+        let opened = state::open(&path).and_then(|file| Ok((file.metadata()?.len(), file)));
         let (bytes, file) = match opened {
             Ok(opened) => opened,
             Err(error) if is_gone(&error) => return Ok(None),
@@ -225,10 +224,12 @@ impl Store {
     /// [`StoreError`] if it cannot be written; an existing one is then unchanged.
     pub fn put(&self, key: &PieceKey, payload: &[&[u8]]) -> Result<(), StoreError> {
         let Some(root) = &self.root else { return Ok(()) };
-        let path = path_in(root, key);
-        if let Some(folder) = path.parent() {
-            fs::create_dir_all(folder).map_err(StoreError::io("create", folder))?;
-        }
+        let path = path_in(root, key)?;
+        let folder = below(key);
+        let folder = folder.parent().unwrap_or(Path::new(""));
+        fs::create_dir_all(root)
+            .and_then(|()| state::make_folder(root, folder))
+            .map_err(StoreError::io("create", &root.join(folder)))?;
         // Before it is written, so that no other thread evicts it.
         open(&self.shared.used).insert(path.clone());
         let bytes = piece::write(&path, key, payload)?;
@@ -256,9 +257,9 @@ impl Store {
     /// [`StoreError::Io`].
     pub fn forget(&self, key: &PieceKey) -> Result<(), StoreError> {
         let Some(root) = self.root() else { return Ok(()) };
-        let path = path_in(root, key);
-        match std::fs::remove_file(&path) {
-            Err(error) if error.kind() != std::io::ErrorKind::NotFound => {
+        let path = path_in(root, key)?;
+        match fs::remove_file(&path) {
+            Err(error) if !is_gone(&error) => {
                 Err(StoreError::Io { action: "remove", path, source: error })
             }
             _ => Ok(()),
@@ -268,7 +269,8 @@ impl Store {
     /// Whether there is a file of this piece; its content is not verified.
     #[must_use]
     pub fn contains(&self, key: &PieceKey) -> bool {
-        self.root.iter().chain(&self.others).any(|root| path_in(root, key).is_file())
+        let is_file = |path: PathBuf| path.symlink_metadata().is_ok_and(|data| data.is_file());
+        self.root.iter().chain(&self.others).any(|root| path_in(root, key).is_ok_and(is_file))
     }
 
     /// The piece as JSON, or what `compute` returns, which is then stored.
@@ -310,9 +312,15 @@ impl Store {
     }
 }
 
-fn path_in(root: &Path, key: &PieceKey) -> PathBuf {
+/// The file of a piece in a store.
+fn path_in(root: &Path, key: &PieceKey) -> Result<PathBuf, StoreError> {
+    let below = below(key);
+    state::inside(root, &below).map_err(StoreError::io("reach", &root.join(&below)))
+}
+
+fn below(key: &PieceKey) -> PathBuf {
     let name = &key.fingerprint().0;
-    root.join(key.kind()).join(&name[..2]).join(name)
+    [key.kind(), &name[..2], name].iter().collect()
 }
 
 /// Whether a word names a kind of pieces.

@@ -5,8 +5,8 @@
 //! before. The payload is what the kind wants: JSON, safetensors, numbers.
 
 use crate::Fingerprint;
-use crate::atomic::{OutputError, write_atomic_parts};
-use crate::input;
+use crate::atomic::OutputError;
+use crate::state;
 use sha2::{Digest, Sha256};
 use std::fs::{File, FileTimes};
 use std::io::{self, ErrorKind, Read};
@@ -93,7 +93,7 @@ pub(super) fn write(path: &Path, key: &PieceKey, payload: &[&[u8]]) -> Result<u6
     let mut parts: Vec<&[u8]> = vec![&head];
     parts.extend(payload);
     parts.push(&digest);
-    write_atomic_parts(path, &parts)?;
+    state::write_parts(path, &parts)?;
     Ok((head.len() + DIGEST) as u64 + length)
 }
 
@@ -102,12 +102,12 @@ pub(super) fn write(path: &Path, key: &PieceKey, payload: &[&[u8]]) -> Result<u6
 /// # Errors
 /// Errors of the system that say nothing about the piece.
 pub(super) fn read(path: &Path, key: &PieceKey, touch: bool) -> io::Result<Found> {
-    let file = match input::open(path) {
+    let file = match state::open(path) {
         Ok(file) => file,
         Err(error) => {
             return match error.kind() {
                 ErrorKind::NotFound => Ok(Found::Nothing),
-                // A folder or a pipe in its place.
+                // A folder, a link or a pipe in its place.
                 ErrorKind::IsADirectory | ErrorKind::InvalidInput => {
                     Ok(Found::Damaged(error.to_string()))
                 }

@@ -1,5 +1,6 @@
 use super::*;
 use crate::fingerprint::Fingerprint;
+use crate::lock;
 use std::fs::File;
 use std::time::{Duration, SystemTime};
 
@@ -15,7 +16,7 @@ fn new_store() -> (tempfile::TempDir, Store) {
 }
 
 fn path_of(store: &Store, key: &PieceKey) -> PathBuf {
-    path_in(store.root().unwrap(), key)
+    path_in(store.root().unwrap(), key).unwrap()
 }
 
 fn aside(path: &Path) -> PathBuf {
@@ -363,4 +364,116 @@ fn keys_that_are_no_file_names_are_refused() {
         assert!(bad(kind, &good), "{kind}");
     }
     assert!(bad("fit", "../../../../../../etc/passwd") && bad("fit", ""));
+}
+
+#[cfg(unix)]
+#[test]
+fn a_store_leads_nowhere_else_and_keeps_nobody_waiting() {
+    use std::os::unix::fs::symlink;
+    let (folder, store) = new_store();
+    let root = store.root().unwrap().to_owned();
+    // Another store, to which folders of this one are links.
+    let other = Store::open(&folder.path().join("elsewhere")).unwrap();
+    other.put(&key("a"), &[b"theirs"]).unwrap();
+    let work = Fingerprint::of(&[("work", &1)]);
+    let theirs = other.unfinished(&work, "their work").unwrap();
+    fs::write(theirs.file("journal").unwrap(), "thesis").unwrap();
+    drop(theirs);
+    let before = files(other.root().unwrap());
+    let digits = key("a").fingerprint().0[..2].to_owned();
+    let links = ["fit".to_owned(), format!("fit/{digits}"), "unfinished".to_owned()];
+    for link in links.iter().chain([&format!("unfinished/{}", work.0)]) {
+        let at = root.join(link);
+        fs::create_dir_all(at.parent().unwrap()).unwrap();
+        symlink(other.root().unwrap().join(link), &at).unwrap();
+        assert_eq!(store.entries().unwrap(), [], "{link}");
+        assert_eq!(store.evict(0).unwrap(), Evicted::default(), "{link}");
+        if link.starts_with("fit") {
+            for error in [
+                store.get(&key("a")).unwrap_err(),
+                store.put(&key("a"), &[b"ours"]).unwrap_err(),
+                store.forget(&key("a")).unwrap_err(),
+            ] {
+                assert!(error.to_string().contains("is a link"), "{link}: {error}");
+            }
+            assert!(!store.contains(&key("a")));
+        } else {
+            let error = store.unfinished(&work, "our work").unwrap_err().to_string();
+            assert!(error.contains("is a link"), "{link}: {error}");
+        }
+        fs::remove_file(&at).unwrap();
+        if at.parent() != Some(&root) {
+            fs::remove_dir(at.parent().unwrap()).unwrap();
+        }
+    }
+    // An entry whose folder became a link after it was listed.
+    store.put(&key("a"), &[b"ours"]).unwrap();
+    let [entry] = &store.entries().unwrap()[..] else { panic!("one entry") };
+    fs::rename(root.join("fit"), root.join("old")).unwrap();
+    symlink(other.root().unwrap().join("fit"), root.join("fit")).unwrap();
+    let error = store.remove(entry).unwrap_err().to_string();
+    assert!(error.contains("is a link"), "{error}");
+    assert_eq!(files(other.root().unwrap()), before);
+}
+
+#[cfg(unix)]
+#[test]
+fn pipes_and_links_in_the_place_of_files_are_damage() {
+    use std::os::unix::fs::symlink;
+    let (folder, store) = new_store();
+    let (sender, receiver) = std::sync::mpsc::channel();
+    std::thread::spawn(move || {
+        let thesis = folder.path().join("thesis");
+        fs::write(&thesis, "thesis").unwrap();
+        let pipe = |path: &Path| {
+            assert!(std::process::Command::new("mkfifo").arg(path).status().unwrap().success());
+        };
+        let work = Fingerprint::of(&[("work", &1)]);
+        let held = store.unfinished(&work, "work").unwrap();
+        fs::write(held.file("journal").unwrap(), "lines").unwrap();
+        let place = held.path().unwrap().to_owned();
+        drop(held);
+        for name in [lock::NAME, unfinished::WHAT] {
+            for kind in ["pipe", "link"] {
+                fs::remove_file(place.join(name)).unwrap();
+                if kind == "pipe" {
+                    pipe(&place.join(name))
+                } else {
+                    symlink(&thesis, place.join(name)).unwrap()
+                }
+                let [entry] = &store.entries().unwrap()[..] else { panic!("one entry") };
+                assert!(matches!(entry.state, State::Unfinished { is_busy: false, .. }));
+                let error = store.unfinished(&work, "work").unwrap_err().to_string();
+                assert!(error.contains(&format!("is a {kind}")), "{name}: {error}");
+            }
+            if name == lock::NAME {
+                let [entry] = &store.entries().unwrap()[..] else { panic!("one entry") };
+                assert!(store.remove(entry).unwrap() && !place.exists());
+                let held = store.unfinished(&work, "work").unwrap();
+                fs::write(held.file("journal").unwrap(), "lines").unwrap();
+            }
+        }
+        for kind in ["pipe", "link"] {
+            let path = path_of(&store, &key("a"));
+            store.put(&key("a"), &[b"piece"]).unwrap();
+            fs::remove_file(&path).unwrap();
+            if kind == "pipe" {
+                pipe(&path)
+            } else {
+                symlink(&thesis, &path).unwrap()
+            }
+            assert_eq!(store.get(&key("a")).unwrap(), None);
+            let [note] = &store.take_notes()[..] else { panic!("a note") };
+            assert!(
+                note.contains(&format!("is a {kind}")) && note.contains("moved aside"),
+                "{note}"
+            );
+        }
+        let removed = store.evict(0).unwrap();
+        assert!(removed.left_bytes == 0 && store.entries().unwrap().is_empty(), "{removed:?}");
+        assert_eq!(fs::read(&thesis).unwrap(), b"thesis");
+        sender.send(()).unwrap();
+    });
+    let done = receiver.recv_timeout(Duration::from_secs(60));
+    done.expect("nobody waits for a pipe");
 }

@@ -1,11 +1,11 @@
 //! Unfinished work: checkpoints and journals of one job, for one process at a time.
 
 use super::{Store, StoreError};
-use crate::Fingerprint;
 use crate::lock::{self, LockError, lock_directory};
+use crate::{Fingerprint, state};
 use std::ffi::OsStr;
 use std::fs::{self, File};
-use std::io;
+use std::io::{self, Write};
 use std::path::{Path, PathBuf};
 use std::sync::atomic::{AtomicU64, Ordering};
 
@@ -48,8 +48,9 @@ impl Store {
     ) -> Result<Unfinished, StoreError> {
         assert!(fingerprint.is_valid(), "{fingerprint:?} is no fingerprint");
         let Some(root) = self.root() else { return Ok(Unfinished::none()) };
-        let path = root.join(FOLDER).join(&fingerprint.0);
-        let lock = lock_directory(&path).map_err(|error| match error {
+        let below = Path::new(FOLDER).join(&fingerprint.0);
+        let path = root.join(&below);
+        let lock = lock_directory(root, &below).map_err(|error| match error {
             LockError::Busy { process } => {
                 StoreError::Busy { what: what.to_owned(), path: path.clone(), process }
             }
@@ -58,7 +59,11 @@ impl Store {
         let is_new = is_empty(&path);
         // Only shown to users, so it need not survive a loss of power.
         let name = path.join(WHAT);
-        fs::write(&name, what).map_err(StoreError::io("write", &name))?;
+        let written = state::edit(&name).and_then(|mut file| {
+            file.set_len(0)?;
+            file.write_all(what.as_bytes())
+        });
+        written.map_err(StoreError::io("write", &name))?;
         Ok(Unfinished { held: Some(Held { path, is_new, _lock: lock }) })
     }
 }

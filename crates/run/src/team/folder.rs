@@ -1,12 +1,15 @@
 //! A team whose members share a folder, and nothing else.
 //!
 //! A message is a file. It stays until every member is past its piece of work, so that members may
-//! start at any time, and one that died says the same again, hears the same again, and goes on.
+//! start at any time, and one that died says the same again, hears the same again, and goes on. A
+//! damaged one is moved aside and ends the job: when it is started again, its sender computes the
+//! piece again.
 
+use super::message::{Found, head, read, sealed};
 use super::{Team, TeamError};
-use crate::atomic::{OutputError, write_atomic};
+use crate::atomic::OutputError;
 use crate::lock::{LockError, lock_directory};
-use crate::{Fingerprint, Shard, input};
+use crate::{Fingerprint, Shard, shown, state};
 use std::cell::RefCell;
 use std::collections::HashMap;
 use std::fmt;
@@ -28,8 +31,10 @@ const FINISHED: &str = "finished";
 const FAILED: &str = "failed";
 const JOB: &str = "job";
 const BEGAN: &str = "began";
-/// Most bytes of a message: more than any machine's memory, so that it bounds nothing but nonsense.
-const MESSAGE_BYTES: u64 = 1 << 44;
+/// Folder of a member's own work.
+const RUN: &str = "run";
+/// End of the name of a damaged message.
+const DAMAGED: &str = ".damaged";
 
 /// A member that cannot join.
 #[derive(Debug, thiserror::Error)]
@@ -39,6 +44,14 @@ pub enum FolderError {
     Other {
         /// The folder.
         path: PathBuf,
+    },
+    /// The folder holds something else.
+    #[error("{} holds {}, which is of no shard", path.display(), shown(name))]
+    Foreign {
+        /// The folder.
+        path: PathBuf,
+        /// A name in it.
+        name: String,
     },
     /// Another process is this member.
     #[error(
@@ -50,6 +63,14 @@ pub enum FolderError {
         shard: Shard,
         /// Number of the process, if known.
         process: Option<u32>,
+    },
+    /// What the first member found was changed.
+    #[error("{}: {reason}; remove it, and start the shards again", path.display())]
+    Damaged {
+        /// The file.
+        path: PathBuf,
+        /// What is wrong with it.
+        reason: String,
     },
     /// A file cannot be read or written.
     #[error("{}: {source}", path.display())]
@@ -83,6 +104,7 @@ pub enum Joined<'a> {
 pub struct FolderTeam<'a> {
     folder: PathBuf,
     pieces: PathBuf,
+    job: Fingerprint,
     shard: Shard,
     /// Whether the user asked to stop.
     cancelled: &'a dyn Fn() -> bool,
@@ -91,6 +113,14 @@ pub struct FolderTeam<'a> {
     said: RefCell<Said>,
     /// Locked while it is open.
     _lock: File,
+}
+
+/// A message before it is read or written.
+struct Message {
+    path: PathBuf,
+    head: String,
+    /// Whether its sender is past the piece of work that it is about.
+    passed: PathBuf,
 }
 
 /// What messages are about, and how many there were.
@@ -119,44 +149,42 @@ impl<'a> FolderTeam<'a> {
         job: &Fingerprint,
         cancelled: &'a dyn Fn() -> bool,
     ) -> Result<Joined<'a>, FolderError> {
-        let place = folder.join(shard.index().to_string());
-        for path in [folder, &place] {
-            match fs::create_dir(path) {
-                Err(error) if error.kind() != ErrorKind::AlreadyExists => {
-                    return Err(FolderError::io(path, error));
-                }
-                _ => {}
+        match fs::create_dir(folder) {
+            Err(error) if error.kind() != ErrorKind::AlreadyExists => {
+                return Err(FolderError::io(folder, error));
             }
+            _ => {}
         }
-        let lock = lock_directory(&place).map_err(|error| match error {
+        let own = PathBuf::from(shard.index().to_string());
+        check_folders(folder, &own)?;
+        let lock = lock_directory(folder, &own).map_err(|error| match error {
             LockError::Busy { process } => FolderError::Busy { shard, process },
             LockError::Io { path, source } => FolderError::Io { path, source },
         })?;
+        let place = folder.join(own);
         // Before the job is told: the folder may be another's.
         let told = format!("{} {}\n", job.0, shard.count());
         check(folder, &told)?;
-        write_atomic(&place.join(JOB), told.as_bytes())?;
+        state::write(&place.join(JOB), told.as_bytes())?;
         // Whoever told another one meanwhile sees this one, or is seen here.
         if let Err(error) = check(folder, &told) {
             // The refusal matters more than what it leaves.
             drop(fs::remove_file(place.join(JOB)));
             return Err(error);
         }
-        match input::read(&folder.join(FINISHED), MESSAGE_BYTES) {
-            Ok(found) => {
-                clear(folder);
-                return Ok(Joined::Finished(found));
-            }
-            Err(error) if error.kind() == ErrorKind::NotFound => {}
-            Err(source) => return Err(FolderError::io(&folder.join(FINISHED), source)),
+        if let Some(found) = found_in(folder, job, shard)? {
+            clear(folder);
+            return Ok(Joined::Finished(found));
         }
         let failure = |rank: usize| {
-            input::read_text(&folder.join(rank.to_string()).join(FAILED), TEXT_BYTES).ok()
+            let failed = state::inside(folder, Path::new(&rank.to_string()).join(FAILED)).ok()?;
+            state::read_text(&failed, TEXT_BYTES).ok()
         };
         let old_failures = (0..shard.count()).map(failure).collect();
         let team = Self {
             folder: folder.to_owned(),
             pieces: folder.join(PIECES),
+            job: job.clone(),
             shard,
             cancelled,
             old_failures,
@@ -178,7 +206,8 @@ impl<'a> FolderTeam<'a> {
     /// # Errors
     /// [`FolderError`] if that cannot be told.
     pub fn finish(&self, found: &[u8]) -> Result<(), FolderError> {
-        write_atomic(&self.folder.join(FINISHED), found)?;
+        let head = head(&self.job, self.shard, FINISHED);
+        state::write(&self.folder.join(FINISHED), &sealed(&head, found))?;
         clear(&self.folder);
         Ok(())
     }
@@ -197,7 +226,7 @@ impl<'a> FolderTeam<'a> {
     /// Whether the first member has finished the work.
     #[must_use]
     pub fn is_finished(&self) -> bool {
-        self.folder.join(FINISHED).exists()
+        state::exists(&self.folder.join(FINISHED))
     }
 
     /// What the first member found, if it has finished the work.
@@ -205,12 +234,7 @@ impl<'a> FolderTeam<'a> {
     /// # Errors
     /// [`FolderError`] if it cannot be read.
     pub fn found(&self) -> Result<Option<Vec<u8>>, FolderError> {
-        let path = self.folder.join(FINISHED);
-        match input::read(&path, MESSAGE_BYTES) {
-            Ok(found) => Ok(Some(found)),
-            Err(error) if error.kind() == ErrorKind::NotFound => Ok(None),
-            Err(source) => Err(FolderError::io(&path, source)),
-        }
+        found_in(&self.folder, &self.job, self.shard)
     }
 
     /// Notes that the output did not exist when the work began; whether it was noted before.
@@ -219,10 +243,10 @@ impl<'a> FolderTeam<'a> {
     /// [`FolderError`].
     pub fn begins(&self, output_exists: bool) -> Result<bool, FolderError> {
         let path = self.folder.join(BEGAN);
-        if path.exists() || output_exists {
-            return Ok(path.exists());
+        if state::exists(&path) || output_exists {
+            return Ok(state::exists(&path));
         }
-        write_atomic(&path, b"")?;
+        state::write(&path, b"")?;
         Ok(false)
     }
 
@@ -238,7 +262,7 @@ impl<'a> FolderTeam<'a> {
             SystemTime::now().duration_since(UNIX_EPOCH).unwrap_or_default().as_nanos();
         // Not the failure of another attempt, which may be told in the same words.
         let text = format!("{process} {nanoseconds}\n{why}");
-        write_atomic(&self.failed(rank), text.as_bytes())?;
+        state::write(&self.failed(rank), text.as_bytes())?;
         if !self.said.borrow().counts.keys().any(|(_, from, _)| *from == rank) {
             let job = self.folder.join(rank.to_string()).join(JOB);
             fs::remove_file(&job).map_err(|source| FolderError::io(&job, source))?;
@@ -252,7 +276,7 @@ impl<'a> FolderTeam<'a> {
 
     /// Why a member ended in this attempt, if it did.
     fn failure(&self, rank: usize) -> Option<String> {
-        let text = input::read_text(&self.failed(rank), TEXT_BYTES).ok()?;
+        let text = state::read_text(&self.failed(rank), TEXT_BYTES).ok()?;
         if self.old_failures.get(rank).is_some_and(|old| old.as_ref() == Some(&text)) {
             return None;
         }
@@ -263,60 +287,153 @@ impl<'a> FolderTeam<'a> {
         self.folder.join(MESSAGES).join(piece)
     }
 
-    /// The file of the next message about the present piece of work.
-    fn next(&self, from: usize, to: &str) -> PathBuf {
+    /// The next message about the present piece of work.
+    fn next(&self, from: usize, to: &str) -> Message {
         let mut said = self.said.borrow_mut();
         let piece = said.piece.clone();
         let count = said.counts.entry((piece.clone(), from, to.to_owned())).or_default();
         let name = format!("{from}-{to}-{count}");
         *count += 1;
-        self.about(&piece).join(name)
+        let what = format!("{} {name}", if piece.is_empty() { "-" } else { &piece });
+        let about = self.about(&piece);
+        Message {
+            path: about.join(name),
+            head: head(&self.job, self.shard, &what),
+            passed: passed(&about, from),
+        }
+    }
+
+    /// Reads a message, if it is there; a damaged one is moved aside, and named by the error.
+    fn look(&self, message: &Message) -> Result<Option<Vec<u8>>, String> {
+        let path = &message.path;
+        let found = self.reached(path).and_then(|()| read(path, &message.head));
+        match found.map_err(|error| format!("{}: {error}", path.display()))? {
+            Found::Whole(message) => Ok(Some(message)),
+            Found::Nothing => Ok(None),
+            Found::Damaged(reason) => {
+                let mut aside = path.as_os_str().to_owned();
+                aside.push(DAMAGED);
+                let done = match fs::rename(path, &aside) {
+                    Ok(()) => format!("moved aside to *{DAMAGED}"),
+                    Err(error) => format!("it cannot be moved aside ({error}), so remove it"),
+                };
+                Err(format!(
+                    "its message {} is damaged: {reason}; {done}, start the shards again, and the \
+                     piece is computed again",
+                    path.display()
+                ))
+            }
+        }
+    }
+
+    /// Checks that no folder on the way to a file is a link.
+    fn reached(&self, path: &Path) -> io::Result<()> {
+        let below = path.strip_prefix(&self.folder).unwrap_or(path);
+        state::inside(&self.folder, below).map(drop)
     }
 
     /// Writes a message. After a restart it must be the same as before.
-    fn say(&self, path: &Path, message: &[u8]) -> Result<(), TeamError> {
+    fn say(&self, to: &Message, message: &[u8]) -> Result<(), TeamError> {
         let failed = |reason: String| TeamError { rank: self.rank(), reason };
-        if let Some(folder) = path.parent() {
-            fs::create_dir_all(folder)
-                .map_err(|error| failed(format!("{}: {error}", folder.display())))?;
-        }
-        match input::read(path, MESSAGE_BYTES) {
-            Ok(before) if before == message => return Ok(()),
-            Ok(_) => {
+        match self.look(to) {
+            Ok(Some(before)) if before == message => return Ok(()),
+            Ok(Some(_)) => {
                 return Err(failed(format!(
                     "it said something else before it was started again: {} is of other work; \
                      remove it",
                     self.folder.display()
                 )));
             }
-            Err(error) if error.kind() == ErrorKind::NotFound => {}
-            Err(error) => return Err(failed(format!("{}: {error}", path.display()))),
+            // This member says it again.
+            Ok(None) | Err(_) => {}
         }
-        write_atomic(path, message).map_err(|error| failed(error.to_string()))
+        let folder = to.path.parent().and_then(|folder| folder.strip_prefix(&self.folder).ok());
+        let made =
+            folder.map_or(Ok(()), |folder| state::make_folder(&self.folder, folder).map(drop));
+        made.map_err(|error| failed(format!("{}: {error}", to.path.display())))?;
+        let written = state::write(&to.path, &sealed(&to.head, message));
+        written.map_err(|error| failed(error.to_string()))
     }
 
     /// Waits for a message.
-    fn hear(&self, path: &Path, from: usize) -> Result<Vec<u8>, TeamError> {
-        let failed = |reason: String| Err(TeamError { rank: from, reason });
+    fn hear(&self, message: &Message, from: usize) -> Result<Vec<u8>, TeamError> {
+        let failed = |reason: String| TeamError { rank: from, reason };
         let mut pause = PAUSE;
         loop {
-            match input::read(path, MESSAGE_BYTES) {
-                Ok(message) => return Ok(message),
-                Err(error) if error.kind() == ErrorKind::NotFound => {}
-                Err(error) => return failed(format!("{}: {error}", path.display())),
+            // Before the message, which it says first.
+            let is_past = is_file(&message.passed);
+            if let Some(found) = self.look(message).map_err(failed)? {
+                return Ok(found);
             }
             if (self.cancelled)() {
-                return failed("interrupted while waiting for it".to_owned());
+                return Err(failed("interrupted while waiting for it".to_owned()));
             }
             if self.is_finished() {
-                return failed("the job is finished".to_owned());
+                return Err(failed("the job is finished".to_owned()));
             }
             if let Some(why) = self.failure(from) {
-                return failed(format!("it failed: {why}"));
+                return Err(failed(format!("it failed: {why}")));
+            }
+            if is_past {
+                return Err(failed(format!(
+                    "its message {} is missing, and it will not say it again; remove {} to start \
+                     from nothing",
+                    message.path.display(),
+                    self.folder.display()
+                )));
             }
             sleep(pause);
             pause = (2 * pause).min(LONGEST_PAUSE);
         }
+    }
+}
+
+/// The file that says that a member is past a piece of work, in the folder about the piece.
+fn passed(about: &Path, rank: usize) -> PathBuf {
+    about.join(format!("passed-{rank}"))
+}
+
+fn is_file(path: &Path) -> bool {
+    path.symlink_metadata().is_ok_and(|data| data.is_file())
+}
+
+/// Refuses links in the place of the folders of a team, and a folder with files of others: work
+/// would be written and removed there.
+fn check_folders(folder: &Path, own: &Path) -> Result<(), FolderError> {
+    let name = folder.file_name().map_or_else(PathBuf::new, PathBuf::from);
+    let parent = folder.parent().unwrap_or(Path::new(""));
+    for below in [Path::new(MESSAGES), Path::new(PIECES), &own.join(RUN)] {
+        // What is looked at is all on the way to a file.
+        let below = name.join(below).join(JOB);
+        state::inside(parent, below).map_err(|source| FolderError::io(folder, source))?;
+    }
+    let entries = fs::read_dir(folder).map_err(|source| FolderError::io(folder, source))?;
+    for entry in entries {
+        let entry = entry.map_err(|source| FolderError::io(folder, source))?;
+        let name = entry.file_name().to_string_lossy().into_owned();
+        // Hidden names are those of partial files, and of what systems leave.
+        let is_ours = [MESSAGES, PIECES, FINISHED, BEGAN].contains(&&*name)
+            || name.bytes().all(|byte| byte.is_ascii_digit())
+            || name.starts_with('.');
+        if !is_ours {
+            return Err(FolderError::Foreign { path: folder.to_owned(), name });
+        }
+    }
+    Ok(())
+}
+
+/// What the first member found, if it has finished the work.
+fn found_in(
+    folder: &Path,
+    job: &Fingerprint,
+    shard: Shard,
+) -> Result<Option<Vec<u8>>, FolderError> {
+    let path = folder.join(FINISHED);
+    match read(&path, &head(job, shard, FINISHED)) {
+        Ok(Found::Whole(found)) => Ok(Some(found)),
+        Ok(Found::Nothing) => Ok(None),
+        Ok(Found::Damaged(reason)) => Err(FolderError::Damaged { path, reason }),
+        Err(source) => Err(FolderError::io(&path, source)),
     }
 }
 
@@ -332,14 +449,16 @@ fn clear(folder: &Path) {
 fn check(folder: &Path, told: &str) -> Result<(), FolderError> {
     let entries = fs::read_dir(folder).map_err(|source| FolderError::io(folder, source))?;
     for entry in entries {
-        let path = entry.map_err(|source| FolderError::io(folder, source))?.path().join(JOB);
-        match input::read_text(&path, TEXT_BYTES) {
+        let entry = entry.map_err(|source| FolderError::io(folder, source))?;
+        if !entry.file_type().is_ok_and(|kind| kind.is_dir()) {
+            continue;
+        }
+        let path = entry.path().join(JOB);
+        match state::read_text(&path, TEXT_BYTES) {
             Ok(other) if other != told => {
                 return Err(FolderError::Other { path: folder.to_owned() });
             }
-            Err(error)
-                if !matches!(error.kind(), ErrorKind::NotFound | ErrorKind::NotADirectory) =>
-            {
+            Err(error) if error.kind() != ErrorKind::NotFound => {
                 return Err(FolderError::io(&path, error));
             }
             _ => {}
@@ -368,17 +487,15 @@ impl Team for FolderTeam<'_> {
     // One file for all, so that all hear it or none. What this member said before it was started
     // again stands, since others may have heard it: it may differ in times.
     fn broadcast(&self, from: usize, message: Option<Vec<u8>>) -> Result<Vec<u8>, TeamError> {
-        let path = self.next(from, "all");
+        let to = self.next(from, "all");
         if from != self.rank() {
-            return self.hear(&path, from);
+            return self.hear(&to, from);
         }
-        match input::read(&path, MESSAGE_BYTES) {
-            Ok(before) => Ok(before),
-            Err(_) => {
-                let message = message.unwrap_or_default();
-                self.say(&path, &message).map(|()| message)
-            }
+        if let Ok(Some(before)) = self.look(&to) {
+            return Ok(before);
         }
+        let message = message.unwrap_or_default();
+        self.say(&to, &message).map(|()| message)
     }
 
     fn begin(&self, piece: &Fingerprint) {
@@ -391,18 +508,17 @@ impl Team for FolderTeam<'_> {
             reason: format!("{}: {error}", path.display()),
         };
         let folder = self.about(&piece.0);
-        let passed = |rank: usize| folder.join(format!("passed-{rank}"));
-        if !folder.exists() {
+        if !state::exists(&folder) {
             // Nobody has said anything about it, or all are past it.
             return Ok(());
         }
-        let own = passed(self.rank());
-        match fs::write(&own, b"") {
+        let own = passed(&folder, self.rank());
+        match self.reached(&own).and_then(|()| state::edit(&own)) {
             // Another member saw that all are past it.
             Err(error) if error.kind() != ErrorKind::NotFound => return Err(failed(&own, &error)),
             _ => {}
         }
-        if (0..self.size()).all(|rank| passed(rank).exists()) {
+        if (0..self.size()).all(|rank| is_file(&passed(&folder, rank))) {
             // Another member may remove it at the same time.
             drop(fs::remove_dir_all(&folder));
         }
@@ -414,7 +530,7 @@ impl Team for FolderTeam<'_> {
     }
 
     fn own_folder(&self) -> Option<PathBuf> {
-        Some(self.folder.join(self.rank().to_string()).join("run"))
+        Some(self.folder.join(self.rank().to_string()).join(RUN))
     }
 }
 

@@ -5,6 +5,7 @@
 //! Members of a [`FolderTeam`] may start at different times, die and start again.
 
 mod folder;
+mod message;
 
 pub use folder::{FolderError, FolderTeam, Joined};
 

@@ -31,6 +31,10 @@ pub(super) fn caches() -> Vec<Cache> {
 /// Files of a folder with names that earlier versions gave.
 fn in_folder(folder: PathBuf, end: &str) -> Cache {
     let mut cache = Cache { folder, files: Vec::new(), bytes: 0 };
+    // What a link leads to may belong to anybody.
+    if cache.folder.is_symlink() {
+        return cache;
+    }
     for entry in std::fs::read_dir(&cache.folder).into_iter().flatten().flatten() {
         let name = entry.file_name();
         let is_ours = name.to_str().is_some_and(|name| is_old(name, end));

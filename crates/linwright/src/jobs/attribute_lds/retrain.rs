@@ -6,8 +6,7 @@ use crate::jobs::{Failure, FailureKind, Session, room};
 use linwright_attribute::{Classified, Objective, Reduction, Target, values};
 use linwright_compress::recipe::Indices;
 use linwright_nets::{Labelled, Net, NetSpec, NetTraining, TrainingPlan};
-use linwright_run::atomic::write_atomic;
-use linwright_run::{Checked, Fingerprint, Monitor, input, shown, shown_reason};
+use linwright_run::{Checked, Fingerprint, Monitor, shown, shown_reason, state};
 use linwright_tensor::{Mat, RngKey};
 use linwright_train::train;
 use serde::{Deserialize, Serialize};
@@ -104,7 +103,7 @@ impl Retraining<'_> {
         };
         let path = job.output.join(PLAN);
         let shown = job.output.display();
-        if path.exists() {
+        if state::exists(&path) {
             let found: Plan = read(&path)?;
             return match found == plan {
                 true => Ok(()),
@@ -124,14 +123,16 @@ impl Retraining<'_> {
             return Err(Failure::usage(format!("output {shown} is not empty"))
                 .hint("choose another directory"));
         }
-        let folder = job.output.join(PARTS);
-        std::fs::create_dir_all(&folder)
-            .map_err(|error| Failure::io(&folder.display().to_string(), &error))?;
+        std::fs::create_dir_all(&job.output)
+            .and_then(|()| state::make_folder(&job.output, PARTS))
+            .map_err(|error| Failure::io(&job.output.display().to_string(), &error))?;
         write(&path, &plan)
     }
 
-    fn path(&self, part: usize) -> PathBuf {
-        self.job.output.join(PARTS).join(format!("{part:04}.json"))
+    fn path(&self, part: usize) -> Result<PathBuf, Failure> {
+        let below = Path::new(PARTS).join(format!("{part:04}.json"));
+        let failed = |error| Failure::io(&self.job.output.display().to_string(), &error);
+        state::inside(&self.job.output, below).map_err(failed)
     }
 
     /// Trains the networks of this process that are not there yet; the number of parts that are
@@ -145,8 +146,8 @@ impl Retraining<'_> {
         session.step(&format!("training {} networks", parts.len() * self.job.repeats));
         let mut known = 0;
         for (index, part) in parts.iter().enumerate() {
-            let path = self.path(index);
-            if !path.exists() {
+            let path = self.path(index)?;
+            if !state::exists(&path) {
                 if !session.shard().owns(index) {
                     continue;
                 }
@@ -164,7 +165,7 @@ impl Retraining<'_> {
         let queries = self.queries.len();
         let mut all = Mat::zeros(parts.len(), queries);
         for (index, examples) in parts.iter().enumerate() {
-            let path = self.path(index);
+            let path = self.path(index)?;
             let part: Part = read(&path)?;
             if (part.part, &part.examples, part.margins.len()) != (index, examples, queries) {
                 let message = format!("{}: it is of another part", path.display());
@@ -222,12 +223,12 @@ fn write<T: Serialize>(path: &Path, value: &T) -> Result<(), Failure> {
     let failed =
         |error: serde_json::Error| Failure::general(format!("{}: {error}", path.display()));
     let text = Checked::of(value).and_then(|checked| serde_json::to_string(&checked));
-    Ok(write_atomic(path, (text.map_err(failed)? + "\n").as_bytes())?)
+    Ok(state::write(path, (text.map_err(failed)? + "\n").as_bytes())?)
 }
 
 fn read<T: serde::de::DeserializeOwned>(path: &Path) -> Result<T, Failure> {
     let shown = path.display().to_string();
-    let bytes = input::read(path, MAX_BYTES).map_err(|error| Failure::io(&shown, &error))?;
+    let bytes = state::read(path, MAX_BYTES).map_err(|error| Failure::io(&shown, &error))?;
     Checked::read(&bytes).map_err(|reason| {
         Failure::general(format!("{shown}: {}", shown_reason(&reason)))
             .hint("remove the file and run again, which computes it alone")

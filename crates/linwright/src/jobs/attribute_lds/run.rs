@@ -10,8 +10,7 @@ use crate::jobs::outcome::{table, text};
 use crate::jobs::{Failure, Outcome, Session, outputs, write_pages};
 use linwright_attribute::{Method, datamodelling_scores};
 use linwright_report::{Block, Document};
-use linwright_run::Monitor;
-use linwright_run::atomic::write_atomic;
+use linwright_run::{Monitor, state};
 use serde_json::{Value, json};
 
 /// Scores of a method with a damping.
@@ -109,7 +108,7 @@ fn write(
     (title, result, blocks): (&str, Value, Vec<Block>),
     session: &mut Session<'_>,
 ) -> Result<Outcome, Failure> {
-    write_atomic(&job.output.join("result.json"), format!("{result:#}\n").as_bytes())?;
+    state::write(&job.output.join("result.json"), format!("{result:#}\n").as_bytes())?;
     let document = Document { title: title.into(), blocks: blocks.clone(), ..Document::default() };
     write_pages(&document, &job.output)?;
     session.note(&format!("wrote {}", job.output.display()));

@@ -9,7 +9,6 @@ use super::{Failure, Job, Outcome, OutputPath, Session, bounds, outputs};
 use linwright_attribute::Method;
 use linwright_report::number::grouped;
 use linwright_run::Monitor;
-use linwright_run::atomic::write_atomic;
 use linwright_run::place::is_result;
 use relevance::Found;
 pub(in crate::jobs) use relevance::Relevance;
@@ -125,7 +124,7 @@ impl Job for AttributeRecall {
             "results": found,
         });
         if let Some(path) = &self.output {
-            write_atomic(path, format!("{result:#}\n").as_bytes())?;
+            outputs::write_result(path, &result, self.force)?;
             session.note(&format!("wrote {}", path.display()));
         }
         let line = format!(

@@ -62,7 +62,7 @@ pub(super) fn merged(
     scorer: &mut Scorer<'_>,
     session: &mut Session<'_>,
 ) -> Result<[Top; 2], Failure> {
-    let store = Store::none().reading_also(shards::sources(session, Path::new("")));
+    let store = Store::none().reading_also(shards::sources(session, Path::new(""))?);
     let all = (0..opened.store.manifest().shards()).collect();
     let found = best(job, opened, scorer, (&store, all), session);
     session.tell_damage(&store);

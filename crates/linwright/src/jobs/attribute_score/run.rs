@@ -9,7 +9,6 @@ use crate::jobs::{Failure, Outcome, Session, outputs};
 use linwright_attribute::{Attribution, Method, Scored, Top};
 use linwright_report::Block;
 use linwright_report::number::grouped;
-use linwright_run::atomic::write_atomic;
 use linwright_run::place::is_result;
 use linwright_run::{Monitor, shown};
 use linwright_tensor::Mat;
@@ -60,7 +59,7 @@ pub(super) fn run(job: &AttributeScore, session: &mut Session<'_>) -> Result<Out
     let found = Found { job, opened: &opened, scorer: &scorer, best, layers, groups, baselines };
     let mut result = found.json(session);
     if let Some(path) = &job.output {
-        write_atomic(path, format!("{result:#}\n").as_bytes())?;
+        outputs::write_result(path, &result, job.force)?;
         session.note(&format!("wrote {}", path.display()));
     }
     result["seconds"] = taken.into();

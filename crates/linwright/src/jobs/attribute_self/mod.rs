@@ -6,7 +6,6 @@ use super::{Failure, Job, Outcome, OutputPath, Session, bounds, outputs};
 use linwright_attribute::{Attribution, Top, detection_area};
 use linwright_compress::recipe::Indices;
 use linwright_report::number::grouped;
-use linwright_run::atomic::write_atomic;
 use linwright_run::place::is_result;
 use linwright_run::{Monitor, shown};
 use linwright_tensor::Mat;
@@ -91,7 +90,7 @@ impl Job for AttributeSelf {
             "scores": scores,
         });
         if let Some(path) = &self.output {
-            write_atomic(path, format!("{result:#}\n").as_bytes())?;
+            outputs::write_result(path, &result, self.force)?;
             session.note(&format!("wrote {}", path.display()));
         }
         let row = |(place, scored): (usize, &linwright_attribute::Scored)| {

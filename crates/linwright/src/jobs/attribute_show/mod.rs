@@ -7,7 +7,6 @@ use super::{Failure, Job, Outcome, OutputPath, Session, bounds, outputs};
 use linwright_attribute::Method;
 use linwright_report::html;
 use linwright_run::Monitor;
-use linwright_run::atomic::write_atomic;
 use linwright_run::place::is_page;
 use page::Page;
 use schemars::JsonSchema;
@@ -91,7 +90,7 @@ impl Job for AttributeShow {
         session.finish();
         let document = page.document(&queries, self.scoring.method);
         if let Some(path) = &self.html {
-            write_atomic(path, html::render(&document)?.as_bytes())?;
+            outputs::write(path, html::render(&document)?.as_bytes(), self.force, is_page)?;
             session.note(&format!("wrote {}", path.display()));
         }
         let ids = &opened.origin.ids;

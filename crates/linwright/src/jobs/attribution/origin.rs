@@ -7,8 +7,7 @@ use crate::jobs::source::POCKET;
 use crate::jobs::{Failure, FailureKind, Session};
 use linwright_attribute::{Examples, GradientStore};
 use linwright_evaluate::Bos;
-use linwright_run::atomic::write_atomic;
-use linwright_run::{Monitor, input, shown_reason};
+use linwright_run::{Monitor, shown_reason, state};
 use serde::{Deserialize, Serialize};
 use serde_json::Value;
 use std::path::{Component, Path, PathBuf};
@@ -49,13 +48,13 @@ impl Origin {
         self.options.labels = labels;
         let text = serde_json::to_string(&self)
             .map_err(|error| Failure::general(format!("cannot write {FILE}: {error}")))?;
-        Ok(write_atomic(&store.join(FILE), format!("{text}\n").as_bytes())?)
+        Ok(state::write(&store.join(FILE), format!("{text}\n").as_bytes())?)
     }
 
     /// Reads it from a store.
     fn read(store: &Path) -> Result<Self, Failure> {
         let path = store.join(FILE);
-        let text = input::read_text(&path, MAX_BYTES).map_err(|error| {
+        let text = state::read_text(&path, MAX_BYTES).map_err(|error| {
             Failure::io(&path.display().to_string(), &error)
                 .hint("run `linwright attribute cache` again: it writes the file")
         })?;

@@ -9,7 +9,6 @@ use linwright_collapse::depth::{
     DepthData, DepthOutcome, DepthPlan, DepthResult, Surroundings, TrainingOptions, experiment,
 };
 use linwright_collapse::{CollapseError, report};
-use linwright_run::atomic::write_atomic;
 use linwright_run::{Fingerprint, Monitor, Store};
 use linwright_tensor::RngKey;
 use serde_json::json;
@@ -39,7 +38,7 @@ pub(super) fn run(job: &CollapseDepth, session: &mut Session<'_>) -> Result<Outc
     }
     let unfinished = store::unfinished(job, job.output.as_deref(), session)?;
     let store = unfinished.path().map_or_else(Store::none, Store::at);
-    let store = store.reading_also(shards::sources(session, Path::new("")));
+    let store = store.reading_also(shards::sources(session, Path::new(""))?);
     match whole(job, &work, &store, session) {
         Ok(outcome) => unfinished.finish().map(|()| outcome).map_err(Failure::from),
         Err(failure) => Err(store::tidy(unfinished, failure)),
@@ -126,7 +125,7 @@ fn whole(
         "hidden_penalty_slope": found.hidden_penalty_slope,
     });
     if let Some(path) = &job.output {
-        write_atomic(path, format!("{result:#}\n").as_bytes())?;
+        outputs::write_result(path, &result, job.force)?;
         session.note(&format!("wrote {}", path.display()));
     }
     let mut outcome = reported(result);

@@ -2,7 +2,7 @@
 
 use super::CollapseLm;
 use super::contexts::Contexts;
-use crate::jobs::collapse::{check_result, outcome};
+use crate::jobs::collapse::{Files, check_result, outcome};
 use crate::jobs::layers::parse_layers;
 use crate::jobs::source::{open_model, text_file};
 use crate::jobs::{Failure, Outcome, Session, outputs};
@@ -98,7 +98,8 @@ pub(super) fn run(job: &CollapseLm, session: &mut Session<'_>) -> Result<Outcome
         "window": job.window,
         "seconds": seconds,
     });
-    outcome("lm", (about, reports), job.output.as_deref(), session)
+    let files = Files { result: job.output.as_deref(), sums: None, force: job.force };
+    outcome("lm", (about, reports), files, session)
 }
 
 /// Measures all places.

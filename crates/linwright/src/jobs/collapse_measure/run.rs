@@ -1,7 +1,7 @@
 //! The measurement: features of a file, sums of earlier rows, or a network.
 
 use super::CollapseMeasure;
-use crate::jobs::collapse::{check_result, head_of, is_sums, outcome};
+use crate::jobs::collapse::{Files, check_result, head_of, is_sums, outcome, written_sums};
 use crate::jobs::{Failure, ImageOptions, Outcome, Session, outputs};
 use linwright_collapse::{
     ClassStatistics, ClassSums, FeatureFile, Features, HeadRef, Keep, LayerReport, NetFeatures,
@@ -10,6 +10,7 @@ use linwright_collapse::{
 use linwright_compress::study::labelled;
 use linwright_nets::{Net, OpenedNet};
 use linwright_run::Monitor;
+use linwright_run::atomic::AtomicFile;
 use serde_json::{Value, json};
 use std::path::Path;
 
@@ -26,9 +27,10 @@ pub(super) fn run(job: &CollapseMeasure, session: &mut Session<'_>) -> Result<Ou
         let failure = Failure::usage("--force: nothing is written");
         return Err(failure.hint("give --output or --save-sums"));
     }
+    let mut written = None;
     let found = match (&job.net, &job.features, &job.sums) {
         (Some(net), ..) => of_net(job, net, session)?,
-        (None, Some(features), _) => of_features(job, features, session)?,
+        (None, Some(features), _) => of_features(job, features, &mut written, session)?,
         (None, None, Some(sums)) => of_sums(job, sums, session)?,
         (None, None, None) => {
             let failure = Failure::usage("nothing to measure");
@@ -38,7 +40,9 @@ pub(super) fn run(job: &CollapseMeasure, session: &mut Session<'_>) -> Result<Ou
         }
     };
     session.finish();
-    outcome("measure", found, job.output.as_deref(), session)
+    let sums = job.save_sums.as_deref().zip(written);
+    let files = Files { result: job.output.as_deref(), sums, force: job.force };
+    outcome("measure", found, files, session)
 }
 
 fn keep(job: &CollapseMeasure) -> Keep {
@@ -48,6 +52,7 @@ fn keep(job: &CollapseMeasure) -> Keep {
 fn of_features(
     job: &CollapseMeasure,
     path: &Path,
+    written: &mut Option<AtomicFile>,
     session: &mut Session<'_>,
 ) -> Result<(Value, Vec<LayerReport>), Failure> {
     session.step(&format!("reading {}", path.display()));
@@ -64,8 +69,7 @@ fn of_features(
     };
     let added = session.seconds() - began;
     if let Some(path) = &job.save_sums {
-        sums.clone().write(path)?;
-        session.note(&format!("wrote {}", path.display()));
+        *written = Some(written_sums(&sums, path, job.force)?);
     }
     let kept = sums.keep();
     let statistics = sums.finish()?;

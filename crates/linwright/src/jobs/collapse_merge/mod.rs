@@ -1,6 +1,6 @@
 //! Sums of several parts of the data, added.
 
-use super::collapse::{CollapseOptions, is_sums, outcome};
+use super::collapse::{CollapseOptions, Files, is_sums, outcome, written_sums};
 use super::{Failure, Job, Outcome, OutputPath, Session, outputs};
 use linwright_collapse::{ClassSums, FeatureFile, HeadRef, LayerReport};
 use linwright_run::Monitor;
@@ -61,20 +61,21 @@ impl Job for CollapseMerge {
         let Some(sums) = all else {
             return Err(Failure::usage("nothing to merge").hint("give files of sums"));
         };
-        if let Some(path) = &self.output {
-            sums.clone().write(path)?;
-            session.note(&format!("wrote {}", path.display()));
-        }
         let head = match &self.head {
             Some(path) => Some(FeatureFile::head_alone(path)?),
             None => None,
         };
         let head = head.as_ref().map(|(rows, bias)| HeadRef { rows, bias: bias.as_deref() });
         let options = self.options.of_layer(sums.keep());
+        let written = match self.output.as_deref() {
+            Some(path) => Some((path, written_sums(&sums, path, self.force)?)),
+            None => None,
+        };
         let statistics = sums.finish()?;
         let layer = LayerReport::of("features", &statistics, None, head, options, session)?;
         session.finish();
         let parts: Vec<String> = self.sums.iter().map(|path| session.portable(path)).collect();
-        outcome("merge", (json!({ "parts": parts }), vec![layer]), None, session)
+        let files = Files { result: None, sums: written, force: self.force };
+        outcome("merge", (json!({ "parts": parts }), vec![layer]), files, session)
     }
 }

@@ -6,7 +6,6 @@ use crate::jobs::{Failure, Outcome, Session, outputs};
 use linwright_collapse::relation::{Group, relation};
 use linwright_collapse::{METRICS, report};
 use linwright_compress::intervention::sweep::{Cell, Swept};
-use linwright_run::atomic::write_atomic;
 use linwright_run::{Monitor, input, shown, shown_reason};
 use linwright_tensor::RngKey;
 use serde_json::{Value, json};
@@ -46,7 +45,7 @@ pub(super) fn run(job: &CollapseRelate, session: &mut Session<'_>) -> Result<Out
         "groups": found.groups,
     });
     if let Some(path) = &job.output {
-        write_atomic(path, format!("{result:#}\n").as_bytes())?;
+        outputs::write_result(path, &result, job.force)?;
         session.note(&format!("wrote {}", path.display()));
     }
     Ok(reported(result))

@@ -3,7 +3,6 @@
 use super::collapse::{check_result, reported};
 use super::{Failure, Job, Outcome, OutputPath, Session, outputs};
 use linwright_collapse::report;
-use linwright_run::atomic::write_atomic;
 use linwright_run::{input, shown};
 use schemars::JsonSchema;
 use serde::{Deserialize, Serialize};
@@ -65,7 +64,7 @@ impl Job for CollapseWatch {
             "rows": rows,
         });
         if let Some(path) = &self.output {
-            write_atomic(path, format!("{result:#}\n").as_bytes())?;
+            outputs::write_result(path, &result, self.force)?;
         }
         Ok(reported(result))
     }

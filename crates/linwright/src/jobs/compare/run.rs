@@ -15,9 +15,8 @@ use linwright_evaluate::Outcome as Part;
 use linwright_ops::Examples;
 use linwright_report::number::{bytes, grouped};
 use linwright_report::{Block, Document, Table};
-use linwright_run::atomic::write_atomic;
 use linwright_run::memory::peak_resident_bytes;
-use linwright_run::{Fingerprint, Monitor, RunDirectory, Store};
+use linwright_run::{Fingerprint, Monitor, RunDirectory, Store, state};
 use serde_json::{Value, json};
 use std::path::{Path, PathBuf};
 
@@ -35,7 +34,7 @@ pub(super) fn run(job: &Compare, session: &mut Session<'_>) -> Result<Outcome, F
     let output = job.output.as_deref().map_or_else(own, Path::to_owned);
     let directory = RunDirectory::open(&output, &print)?;
     shards::mark(session, &output)?;
-    let directory = directory.reading_also(shards::sources(session, Path::new("")));
+    let directory = directory.reading_also(shards::sources(session, Path::new(""))?);
     let unfinished = store::unfinished(job, Some(&output), session)?;
     let fits = unfinished.path().map_or_else(Store::none, Store::at);
     let done = compared(job, &inputs, &directory, &fits, &print, session);
@@ -47,7 +46,7 @@ pub(super) fn run(job: &Compare, session: &mut Session<'_>) -> Result<Outcome, F
             return Err(left_nothing(&directory, store::tidy(unfinished, failure)));
         }
     };
-    unfinished.finish()?;
+    store::done(unfinished, session);
     match done {
         Part::Complete(done) => finish(job, &inputs, done, &output, session),
         Part::Part { known, total } => {
@@ -207,7 +206,7 @@ fn finish(
 fn write(directory: &Path, page: &Document, json: &Value) -> Result<PathBuf, Failure> {
     let page = write_pages(page, directory)?;
     // Last, so that it is there when all is.
-    write_atomic(&directory.join("result.json"), format!("{json:#}\n").as_bytes())?;
+    state::write(&directory.join("result.json"), format!("{json:#}\n").as_bytes())?;
     Ok(page)
 }
 

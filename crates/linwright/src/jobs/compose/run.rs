@@ -15,8 +15,7 @@ use linwright_compress::intervention::grid::{Place, places};
 use linwright_compress::intervention::report::{edits_table, steps, test_table};
 use linwright_compress::intervention::sweep::Swept;
 use linwright_report::Block;
-use linwright_run::atomic::write_atomic;
-use linwright_run::{Monitor, RunDirectory, input, shown_reason};
+use linwright_run::{Monitor, RunDirectory, input, shown_reason, state};
 use serde_json::{Value, json};
 use std::path::Path;
 
@@ -64,11 +63,11 @@ pub(super) fn run(job: &Compose, session: &mut Session<'_>) -> Result<Outcome, F
     let json = result(&opened, &composed, session)?;
     let edits = serde_json::to_value(&composed.edits)
         .map_err(|error| Failure::general(format!("cannot write the edits as JSON: {error}")))?;
-    write_atomic(&output.join("edits.json"), format!("{edits:#}\n").as_bytes())?;
+    state::write(&output.join("edits.json"), format!("{edits:#}\n").as_bytes())?;
     let mut kept = json.clone();
     let measured = measured::split(&mut kept, Compose::MEASURED);
     write_beside(session, &opened.model, &measured, &output)?;
-    write_atomic(&output.join("result.json"), format!("{kept:#}\n").as_bytes())?;
+    state::write(&output.join("result.json"), format!("{kept:#}\n").as_bytes())?;
     let mut blocks = vec![Block::Table(steps(&composed))];
     if !sites.is_empty() {
         blocks.push(Block::Table(edits_table(&sites)));

@@ -83,7 +83,7 @@ pub(in crate::jobs) fn run(
         Ok(done) => done,
         Err(failure) => return Err(store::tidy(unfinished, failure)),
     };
-    unfinished.finish()?;
+    store::done(unfinished, session);
     let stages = session.finish();
     let summary = Summary::new(&done, &loaded.decoder, &place.path);
     let result = json!({

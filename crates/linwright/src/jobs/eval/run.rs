@@ -16,7 +16,7 @@ use linwright_evaluate::{
 use linwright_model::checkpoint::LoadedModel;
 use linwright_ops::{Network, Sites};
 use linwright_report::Block;
-use linwright_run::atomic::write_atomic;
+use linwright_run::atomic::AtomicFile;
 use linwright_run::memory::{peak_resident_bytes, resident_bytes};
 use linwright_run::place::{is_result, is_samples};
 use linwright_run::store::Unfinished;
@@ -290,13 +290,15 @@ fn blocks(record: &EvaluationRecord<'_>) -> Vec<Block> {
 
 /// Writes the requested files.
 fn keep(job: &Eval, json: &Value, results: &[TaskResult]) -> Result<(), Failure> {
-    if let Some(folder) = &job.log_samples {
-        write_samples(folder, results)?;
-    }
+    let mut files = match &job.log_samples {
+        Some(folder) => samples(folder, job.force, results)?,
+        None => Vec::new(),
+    };
     if let Some(path) = &job.output {
-        write_atomic(path, format!("{json:#}\n").as_bytes())?;
+        let text = format!("{json:#}\n");
+        files.push(outputs::prepared(path, text.as_bytes(), job.force, is_result)?);
     }
-    Ok(())
+    outputs::write_all(files)
 }
 
 /// Prints notes about the data.
@@ -344,7 +346,7 @@ impl Journals<'_> {
         let fingerprint = journal_fingerprint(loaded, dtype, task, subject, options);
         match FileJournal::open(&path, &fingerprint) {
             Ok(mut journal) => {
-                for source in shards::sources(session, Path::new(&name)) {
+                for source in shards::sources(session, Path::new(&name))? {
                     journal.merge(&source)?;
                 }
                 for damage in journal.damages() {
@@ -444,11 +446,12 @@ fn run_options(
     Ok(RunOptions { max_batch_tokens, longest: Some(tokens), ..RunOptions::default() })
 }
 
-/// Writes requests and responses, one file per task that logs samples. Each line names its program
-/// after the fields of the harness.
-fn write_samples(folder: &Path, results: &[TaskResult]) -> Result<(), Failure> {
+/// Requests and responses, one file per task that logs samples. Each line names its program after
+/// the fields of the harness.
+fn samples(folder: &Path, force: bool, results: &[TaskResult]) -> Result<Vec<AtomicFile>, Failure> {
     let shown = folder.display().to_string();
     std::fs::create_dir_all(folder).map_err(|error| Failure::io(&shown, &error))?;
+    let mut files = Vec::new();
     for result in results.iter().filter(|result| !result.samples.is_empty()) {
         let line = |sample: &Sample| {
             let mut record = sample.record.clone();
@@ -458,9 +461,10 @@ fn write_samples(folder: &Path, results: &[TaskResult]) -> Result<(), Failure> {
         let lines: Result<Vec<String>, _> = result.samples.iter().map(line).collect();
         let lines = lines.map_err(|error| Failure::general(format!("{}: {error}", result.task)))?;
         let path = samples_of(folder, &result.task);
-        write_atomic(&path, (lines.join("\n") + "\n").as_bytes())?;
+        let text = lines.join("\n") + "\n";
+        files.push(outputs::prepared(&path, text.as_bytes(), force, is_samples)?);
     }
-    Ok(())
+    Ok(files)
 }
 
 /// Metrics of groups.

@@ -7,7 +7,6 @@ use linwright_nets::{Net, OpenedNet, score};
 use linwright_ops::Network;
 use linwright_report::number::{grouped, percent};
 use linwright_run::Monitor;
-use linwright_run::atomic::write_atomic;
 use linwright_run::place::is_result;
 use schemars::JsonSchema;
 use serde::{Deserialize, Serialize};
@@ -72,7 +71,7 @@ impl Job for EvalNet {
             "cross_entropy_stderr": loss.stderr,
         });
         if let Some(path) = &self.output {
-            write_atomic(path, format!("{result:#}\n").as_bytes())?;
+            outputs::write_result(path, &result, self.force)?;
             session.note(&format!("wrote {}", path.display()));
         }
         let mut rows = vec![vec![

@@ -7,7 +7,6 @@ use linwright_flow::{Flow, FlowExamples, FlowScores, MixNorms, OpenedFlow, score
 use linwright_report::Block;
 use linwright_report::number::grouped;
 use linwright_run::Monitor;
-use linwright_run::atomic::write_atomic;
 use linwright_run::place::is_result;
 use linwright_tensor::RngKey;
 use schemars::JsonSchema;
@@ -118,7 +117,7 @@ impl Job for FlowEval {
             "mixes": norms,
         });
         if let Some(path) = &self.output {
-            write_atomic(path, format!("{result:#}\n").as_bytes())?;
+            outputs::write_result(path, &result, self.force)?;
             session.note(&format!("wrote {}", path.display()));
         }
         Ok(Outcome::new(result, vec![summary(&scores, examples.entropy(), &norms)]))

@@ -6,13 +6,12 @@ use super::outcome::text;
 use super::{Failure, Job, Outcome, OutputPath, Session, bounds, outputs};
 use linwright_files::NpzArray;
 use linwright_flow::{Flow, OpenedFlow, SOFTWARE, picture};
-use linwright_run::Monitor;
-use linwright_run::atomic::{check_file, write_atomic};
+use linwright_run::atomic::check_file;
+use linwright_run::{Monitor, state};
 use linwright_tensor::{Mat, RngKey};
 use schemars::JsonSchema;
 use serde::{Deserialize, Serialize};
 use serde_json::json;
-use std::fs::File;
 use std::io::Read;
 use std::path::{Path, PathBuf};
 
@@ -70,7 +69,7 @@ impl Default for FlowSample {
 /// Whether a file is a picture of this command.
 fn is_picture(path: &Path) -> bool {
     let mut start = Vec::new();
-    let read = File::open(path).and_then(|file| file.take(START_BYTES).read_to_end(&mut start));
+    let read = state::open(path).and_then(|file| file.take(START_BYTES).read_to_end(&mut start));
     read.is_ok() && start.windows(SOFTWARE.len()).any(|part| part == SOFTWARE.as_bytes())
 }
 
@@ -107,14 +106,17 @@ impl Job for FlowSample {
         let drawn = self.output.as_ref().map(|_| picture(flow.spec(), &rows)).transpose()?;
         session.finish();
         let mut lines = Vec::new();
+        let mut files = Vec::new();
         if let Some((path, bytes)) = self.output.as_ref().zip(drawn) {
-            write_atomic(path, &bytes)?;
+            files.push(outputs::prepared(path, &bytes, self.force, is_picture)?);
             lines.push(format!("wrote {}", session.portable(path)));
         }
         if let Some(path) = &self.points {
-            write_atomic(path, &numbers(&flow, &rows, is_csv(path)?))?;
+            let bytes = numbers(&flow, &rows, is_csv(path)?);
+            files.push(outputs::prepared(path, &bytes, false, |_| false)?);
             lines.push(format!("wrote {}", session.portable(path)));
         }
+        outputs::write_all(files)?;
         let result = json!({
             "schema": 1,
             "linwright": session.build().version,

@@ -7,7 +7,6 @@ use linwright_files::StoredType;
 use linwright_measure::inspect::report::document;
 use linwright_measure::inspect::{Inspection, NameFilter, Options, run as inspect, run_shard};
 use linwright_report::{Document, html};
-use linwright_run::atomic::write_atomic;
 use linwright_run::place::{is_page, is_result};
 use linwright_run::{Monitor, Store, shown};
 use std::path::Path;
@@ -23,7 +22,7 @@ pub(super) fn run(job: &Inspect, session: &mut Session<'_>) -> Result<Outcome, F
         dtype: job.dtype.as_deref().map(parse_dtype).transpose()?,
         spectra: job.spectra,
         store: store::open(job.cache.as_deref(), job.no_cache || !job.spectra, session)?
-            .reading_also(shards::sources(session, Path::new(""))),
+            .reading_also(shards::sources(session, Path::new(""))?),
     };
     let Place { path, name, .. } = find_model(&job.model, session)?;
     if let (false, Some(output)) = (session.shard().is_whole(), &job.output) {
@@ -32,15 +31,19 @@ pub(super) fn run(job: &Inspect, session: &mut Session<'_>) -> Result<Outcome, F
     let mut found = run_inspection(&path, &options, session)?;
     session.finish();
     found.model = name;
+    let mut files = Vec::new();
     if let Some(page) = &job.html {
-        write_atomic(page, html::render(&document(&found, job.by))?.as_bytes())?;
-        session.note(&format!("wrote {}", page.display()));
+        let text = html::render(&document(&found, job.by))?;
+        files.push(outputs::prepared(page, text.as_bytes(), job.force, is_page)?);
     }
     if let Some(output) = &job.output {
         let json = serde_json::to_string_pretty(&found)
             .map_err(|error| Failure::general(format!("cannot write JSON: {error}")))?;
-        write_atomic(output, (json + "\n").as_bytes())?;
-        session.note(&format!("wrote {}", output.display()));
+        files.push(outputs::prepared(output, (json + "\n").as_bytes(), job.force, is_result)?);
+    }
+    outputs::write_all(files)?;
+    for written in job.html.iter().chain(&job.output) {
+        session.note(&format!("wrote {}", written.display()));
     }
     let report = match session.wants_report() {
         true => document(&found, job.by),

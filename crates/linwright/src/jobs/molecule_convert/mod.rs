@@ -5,6 +5,7 @@ use super::saving::beside_new;
 use super::{Failure, Job, Outcome, OutputPath, Session, outputs};
 use linwright_molecule::{Checkpoint, Ensemble, PriorChoices, Units, atomic_number};
 use linwright_run::Monitor;
+use linwright_run::atomic::{AtomicFile, Replace};
 use schemars::JsonSchema;
 use serde::{Deserialize, Serialize};
 use serde_json::json;
@@ -65,26 +66,37 @@ impl Job for MoleculeConvert {
         let (path, force) = (&self.output, self.force);
         match form {
             Form::Directory => outputs::directory(path, force, &inputs, session)?,
-            Form::Archive => outputs::file(path, force, &inputs, session, |path| {
-                Checkpoint::open_archive(path).is_ok()
-            })?,
-            Form::File => {
-                outputs::file(path, force, &inputs, session, |path| {
-                    Checkpoint::open(path).is_ok()
-                })?;
+            Form::Archive | Form::File => {
+                outputs::file(path, force, &inputs, session, form.is_ours())?;
             }
         }
         session.step("writing");
-        match form {
-            Form::File => members[0].checkpoint.save(path)?,
-            Form::Archive => models.save_archive(path)?,
+        let found = match form {
             Form::Directory => {
                 let what = format!("An ensemble of {} molecular potentials.", members.len());
-                models.save(path, force, &beside_new(session, &what, &json!({}))?)?;
+                let beside = beside_new(session, &what, &json!({}))?;
+                let writer = models.written(path, force, &beside)?;
+                let found = read_back(&models, writer.target.path(), path, session)?;
+                writer.commit()?;
+                found
             }
-        }
-        let found = Ensemble::open(&[path], PriorChoices::default())?;
-        check_same(&models, &found, path, session)?;
+            Form::Archive | Form::File => {
+                let parts = match form {
+                    Form::File => members[0].checkpoint.file_parts(path)?,
+                    _ => vec![models.to_archive(path)?],
+                };
+                let replace = Replace::if_forced(force, form.is_ours());
+                let mut file = AtomicFile::create_apart(path, replace)?;
+                parts.iter().try_for_each(|part| file.write(part))?;
+                let found = match file.path() {
+                    Some(unfinished) => read_back(&models, unfinished, path, session)?,
+                    // Of a pipe nothing can be read back.
+                    None => models.clone(),
+                };
+                file.commit()?;
+                found
+            }
+        };
         session.finish();
         let notes = members.iter().flat_map(|member| &member.checkpoint.notes);
         notes.for_each(|note| session.note(note));
@@ -117,6 +129,14 @@ enum Form {
 }
 
 impl Form {
+    /// Recognises an output of this program that may be replaced.
+    fn is_ours(self) -> fn(&Path) -> bool {
+        match self {
+            Self::Archive => |path| Checkpoint::open_archive(path).is_ok(),
+            Self::File | Self::Directory => |path| Checkpoint::open(path).is_ok(),
+        }
+    }
+
     fn of(output: &Path, members: usize) -> Result<Self, Failure> {
         let ending = output.extension().and_then(|ending| ending.to_str()).unwrap_or_default();
         match (ending, members) {
@@ -130,6 +150,19 @@ impl Form {
             _ => Ok(Self::Directory),
         }
     }
+}
+
+/// The models that were written to an unfinished file or directory, of which nothing is left if
+/// they cannot be read or differ.
+fn read_back(
+    written: &Ensemble,
+    unfinished: &Path,
+    path: &Path,
+    session: &mut Session<'_>,
+) -> Result<Ensemble, Failure> {
+    let found = Ensemble::open(&[unfinished], PriorChoices::default())?;
+    check_same(written, &found, path, session)?;
+    Ok(found)
 }
 
 /// Refuses models that were not read back as they were written.

@@ -11,7 +11,6 @@ use linwright_molecule::{
     Ensemble, LabelKeys, Potential, Prediction, PredictionErrors, PriorChoices, Structure, Units,
     Wanted, XyzColumn, XyzReader, XyzWriter, stress,
 };
-use linwright_run::atomic::write_atomic;
 use linwright_run::{Monitor, shown};
 use schemars::JsonSchema;
 use serde::{Deserialize, Serialize};
@@ -91,7 +90,7 @@ impl Job for MoleculeEval {
         let (errors, written) = self.errors(&model, units, session)?;
         session.finish();
         if let Some(path) = &self.output {
-            write_atomic(path, &written)?;
+            outputs::write(path, &written, self.force, is_structures)?;
             session.note(&format!("wrote {}", path.display()));
         }
         Ok(self.summary(&model, &errors, units, session))

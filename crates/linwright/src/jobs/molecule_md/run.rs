@@ -18,8 +18,8 @@ use linwright_molecule::{
 };
 use linwright_report::Block;
 use linwright_report::number::significant;
-use linwright_run::atomic::write_atomic;
-use linwright_run::{Fingerprint, Monitor, RunDirectory};
+use linwright_run::atomic::Replace;
+use linwright_run::{Fingerprint, Monitor, RunDirectory, state};
 use serde_json::{Value, json};
 use std::path::Path;
 
@@ -149,7 +149,7 @@ impl Start<'_> {
         recording.run(&mut simulation, [steps, every], session)?;
         let seconds = session.seconds() - began;
         let made = simulation.step() - first;
-        write_xyz(&output.join("final.xyz"), &[simulation.frame()])?;
+        write_xyz(&output.join("final.xyz"), &[simulation.frame()], Replace::State)?;
         Ok(SimulatedSteps { recording, made, seconds })
     }
 
@@ -187,7 +187,7 @@ impl Start<'_> {
         write_beside_own(session, &times, &job.output)?;
         write_pages(&found.document(), &job.output)?;
         // Last, so that it is there when all is.
-        write_atomic(&job.output.join("result.json"), format!("{kept:#}\n").as_bytes())?;
+        state::write(&job.output.join("result.json"), format!("{kept:#}\n").as_bytes())?;
         let page = session.portable(job.output.join("report.html"));
         let blocks = vec![
             text([found.headline()]),

@@ -13,7 +13,6 @@ use linwright_molecule::{
 };
 use linwright_report::number::{grouped, scientific};
 use linwright_run::Monitor;
-use linwright_run::atomic::write_atomic;
 use schemars::JsonSchema;
 use serde::{Deserialize, Serialize};
 use serde_json::json;
@@ -120,7 +119,7 @@ impl Job for MoleculeRelax {
         if results.is_empty() {
             return Err(no_structures(&self.structures));
         }
-        write_atomic(&self.output, &writer.into_inner())?;
+        outputs::write(&self.output, &writer.into_inner(), self.force, is_structures)?;
         session.note(&format!("wrote {}", self.output.display()));
         Ok(self.outcome(&results, session))
     }

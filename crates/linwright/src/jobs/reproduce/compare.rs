@@ -4,7 +4,7 @@ use crate::jobs::Failure;
 use linwright_compress::TIME;
 use linwright_compress::study::SPEED;
 use linwright_files::MEASURED;
-use linwright_run::Fingerprint;
+use linwright_run::{Fingerprint, state};
 use serde::Serialize;
 use std::collections::BTreeSet;
 use std::ffi::OsStr;
@@ -74,9 +74,7 @@ fn files(root: &Path) -> Result<BTreeSet<PathBuf>, Failure> {
             let below = folder.join(&name);
             if entry.file_type().map_err(failed)?.is_dir() {
                 folders.push(below);
-            } else if is_time(&below) {
-                // A piece with a time, as measured.json.
-            } else if name != MEASURED && !OF_THE_RUN.iter().any(|own| name == **own) {
+            } else if is_of_result(&below) {
                 found.insert(below);
             }
             if found.len() > MAX_FILES {
@@ -86,6 +84,14 @@ fn files(root: &Path) -> Result<BTreeSet<PathBuf>, Failure> {
         }
     }
     Ok(found)
+}
+
+/// Whether a file of a directory belongs to the result of a job, which is the same again: no lock,
+/// no times.
+pub(crate) fn is_of_result(path: &Path) -> bool {
+    let name = path.file_name();
+    let is = |own: &str| name == Some(OsStr::new(own));
+    !is(MEASURED) && !OF_THE_RUN.iter().any(|own| is(own)) && !is_time(path)
 }
 
 /// Whether a path is that of a finished piece with a time: kind, two digits, fingerprint. A job
@@ -99,7 +105,7 @@ fn is_time(path: &Path) -> bool {
 
 fn are_equal(first: &Path, second: &Path) -> Result<bool, Failure> {
     let open = |path: &Path| {
-        let file = File::open(path);
+        let file = state::open(path);
         file.map_err(|error| Failure::io(&path.display().to_string(), &error))
     };
     let (first_file, second_file) = (open(first)?, open(second)?);

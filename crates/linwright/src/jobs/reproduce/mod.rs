@@ -3,6 +3,8 @@
 mod compare;
 mod run;
 
+pub(crate) use compare::is_of_result;
+
 use crate::jobs::{Failure, Job, Outcome, OutputPath, Session};
 use schemars::JsonSchema;
 use serde::{Deserialize, Serialize};

@@ -41,7 +41,7 @@ pub(super) fn run(job: &Search, session: &mut Session<'_>) -> Result<Outcome, Fa
         Ok(done) => done,
         Err(failure) => return Err(store::tidy(unfinished, failure)),
     };
-    unfinished.finish()?;
+    store::done(unfinished, session);
     Ok(match done {
         Some(done) => outcome(job, &inputs, &done, session),
         None => Outcome::new(json!({}), Vec::new()),

@@ -11,7 +11,6 @@ use linwright_measure::vendi::{
 };
 use linwright_ops::{OpError, Shape, Sites};
 use linwright_report::Block;
-use linwright_run::atomic::write_atomic;
 use linwright_run::place::is_result;
 use linwright_run::spelling::nearest_names;
 use linwright_run::{Monitor, sha256_hex, shown};
@@ -66,7 +65,7 @@ pub(super) fn run(job: &Select, session: &mut Session<'_>) -> Result<Outcome, Fa
     if let Some(path) = &job.output {
         let text = serde_json::to_string_pretty(&json)
             .map_err(|error| Failure::general(format!("cannot write JSON: {error}")))?;
-        write_atomic(path, (text + "\n").as_bytes())?;
+        outputs::write(path, (text + "\n").as_bytes(), job.force, is_result)?;
         session.note(&format!("wrote {}", path.display()));
     }
     Ok(Outcome::new(json, found.blocks()))

@@ -7,15 +7,15 @@ use crate::jobs::source::{OpenModel, open_model};
 use crate::jobs::store;
 use crate::jobs::tasks::{check_tasks, cost, open_one, open_parts};
 use crate::jobs::{
-    CutOptions, EvaluationOptions, Failure, Job, Outcome, Session, SlotOptions, measured, shards,
+    CutOptions, EvaluationOptions, Failure, Job, Outcome, Session, SlotOptions, measured, outputs,
+    shards,
 };
 use linwright_compress::intervention::grid::{Grid, places};
 use linwright_compress::intervention::report::{ranking, sweep_document, test_table, verdict};
 use linwright_compress::intervention::sweep::{Swept as SweepResult, Work, sweep};
 use linwright_evaluate::{Outcome as Part, Parts, RunOptions};
 use linwright_report::{Block, Document};
-use linwright_run::atomic::write_atomic;
-use linwright_run::{Monitor, RunDirectory, StepTime, Store};
+use linwright_run::{Monitor, RunDirectory, StepTime, Store, state};
 use serde_json::{Value, json};
 use std::path::{Path, PathBuf};
 
@@ -156,6 +156,8 @@ pub(crate) enum Swept {
 
 /// Runs a sweep and writes its files.
 pub(crate) fn swept(job: &Sweep, session: &mut Session<'_>) -> Result<Swept, Failure> {
+    // A recipe of sweeps calls this, too.
+    outputs::check_job(job, session)?;
     shards::output_of(session, job.output.as_deref())?;
     let grid = grid(&job.slots, &job.cut)?;
     let opened = Opened::new(&job.model, &job.evaluation, items(job)?, session)?;
@@ -169,7 +171,7 @@ pub(crate) fn swept(job: &Sweep, session: &mut Session<'_>) -> Result<Swept, Fai
     let output = job.output.as_deref().map_or_else(own, Path::to_owned);
     let directory = RunDirectory::open(&output, &fingerprint)?;
     shards::mark(session, &output)?;
-    let directory = directory.reading_also(shards::sources(session, Path::new("")));
+    let directory = directory.reading_also(shards::sources(session, Path::new(""))?);
     let swept = sweep(&work, &grid, &directory, session);
     session.tell_damage(directory.pieces());
     session.tell_damage(&store);
@@ -198,7 +200,7 @@ fn write(
     document: &Document,
     json: &Value,
 ) -> Result<(), Failure> {
-    let text = |path: &str, text: String| write_atomic(&directory.join(path), text.as_bytes());
+    let text = |path: &str, text: String| state::write(&directory.join(path), text.as_bytes());
     let mut lines = String::new();
     for cell in &swept.cells {
         let line = serde_json::to_string(cell)
@@ -213,9 +215,8 @@ fn write(
 
 /// Removes what a run began that can never be finished.
 pub(crate) fn left_nothing(directory: &RunDirectory, failure: Failure) -> Failure {
-    if failure.is_for_good() && directory.is_new() {
-        // The original failure matters more than this one.
-        drop(std::fs::remove_dir_all(directory.path()));
+    if failure.is_for_good() {
+        directory.discard();
     }
     failure
 }

@@ -63,7 +63,7 @@ pub(super) fn run(job: &TrainLm, session: &mut Session<'_>) -> Result<Outcome, F
         Err(failure) if job.checkpoint.is_some() => return Err(failure),
         Err(failure) => return Err(store::tidy(unfinished, failure)),
     };
-    unfinished.finish()?;
+    store::done(unfinished, session);
     session.finish();
     let output = session.portable(&job.output);
     let result = json!({

@@ -10,7 +10,7 @@ mod text;
 use crate::jobs::inputs::InputHash;
 use crate::jobs::outcome::{table, text as lines_of};
 use crate::jobs::sweep::left_nothing;
-use crate::jobs::{Failure, Outcome, Session, shards, to_yaml};
+use crate::jobs::{Failure, Outcome, Session, outputs, shards, to_yaml};
 use linwright_compress::Rates;
 use linwright_compress::recipe::Recipe;
 use linwright_compress::report::{LayerError, ModelSummary, Report, SCHEMA};
@@ -19,8 +19,7 @@ use linwright_evaluate::Outcome as Part;
 use linwright_evaluate::TaskResult;
 use linwright_files::MEASURED as MEASURED_FILE;
 use linwright_report::number::grouped;
-use linwright_run::atomic::write_atomic;
-use linwright_run::{DataSource, Monitor, Provenance, RunDirectory, sha256_hex};
+use linwright_run::{DataSource, Monitor, Provenance, RunDirectory, sha256_hex, state};
 use serde::Serialize;
 use serde_json::json;
 use std::path::{Path, PathBuf};
@@ -93,11 +92,14 @@ fn run(
     let fingerprint = study::fingerprint(recipe, trial, &data);
     let own = || Path::new("runs").join(format!("{name}-{}", &fingerprint.0[..8]));
     let output = output.map_or_else(own, Path::to_owned);
+    let model = std::iter::once(PathBuf::from(&recipe.model));
+    let inputs: Vec<PathBuf> = opened.reads().into_iter().chain(model).collect();
+    outputs::check_place(&output, &inputs, session)?;
     let directory = RunDirectory::open(&output, &fingerprint)?;
     session.record_data([session.data(), &read].concat());
     shards::mark(session, &output)?;
-    let directory = directory.reading_also(shards::sources(session, Path::new("")));
-    write_atomic(&output.join("recipe.yaml"), recipe_yaml(recipe)?.as_bytes())?;
+    let directory = directory.reading_also(shards::sources(session, Path::new(""))?);
+    state::write(&output.join("recipe.yaml"), recipe_yaml(recipe)?.as_bytes())?;
     let shard = session.shard();
     let findings = study::run(recipe, trial, &directory, shard, session);
     session.tell_damage(directory.pieces());
@@ -151,14 +153,14 @@ fn finish(
     let (html, measured) = write_report(report, output)?;
     let files = session.files_beside(&measured)?.into_iter();
     for (name, bytes) in files.filter(|(name, _)| name == MEASURED_FILE) {
-        write_atomic(&output.join(name), &bytes)?;
+        state::write(&output.join(name), &bytes)?;
     }
     let Provenance { recipe_sha256, seeds, .. } = &report.provenance;
     let record = json!({
         "schema": 1, "linwright": session.build().version, "name": name, "recipe": recipe,
         "recipe_sha256": recipe_sha256, "seeds": seeds, "data": read,
     });
-    write_atomic(&output.join("reproduce.json"), format!("{record:#}\n").as_bytes())?;
+    state::write(&output.join("reproduce.json"), format!("{record:#}\n").as_bytes())?;
     let result = saved::plain(report)?;
     let mut document = report.document();
     document.blocks.push(lines_of([format!("report: {}", html.display())]));

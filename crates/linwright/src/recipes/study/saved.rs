@@ -7,8 +7,7 @@ use linwright_compress::report::Report;
 use linwright_data::MAX_FILE_BYTES;
 use linwright_files::MEASURED as MEASURED_FILE;
 use linwright_report::ReportError;
-use linwright_run::atomic::write_atomic;
-use linwright_run::{input, shown_reason};
+use linwright_run::{input, shown_reason, state};
 use serde_json::Value;
 use std::path::{Path, PathBuf};
 
@@ -25,7 +24,7 @@ pub fn write_report(report: &Report, directory: &Path) -> Result<(PathBuf, Value
     let mut value = plain(report)?;
     let measured = measured::split(&mut value, &MEASURED);
     let text = format!("{value:#}");
-    write_atomic(&directory.join("report.json"), text.as_bytes())?;
+    state::write(&directory.join("report.json"), text.as_bytes())?;
     Ok((write_pages(&Report::from_json(&text)?.document(), directory)?, measured))
 }
 
@@ -42,14 +41,17 @@ pub fn read_report(text: &str, path: &Path) -> Result<Report, Failure> {
     let shown = beside.display().to_string();
     let times = input::read_text(&beside, MAX_FILE_BYTES);
     let times = times.map_err(|error| Failure::io(&shown, &error))?;
-    let mut times: Value = serde_json::from_str(&times).map_err(|error| {
-        let reason = shown_reason(&error.to_string());
-        Failure::general(format!("{shown} is no file of times: {reason}"))
+    let wrong = |reason: String| {
+        Failure::general(format!("{shown} is no file of times: {}", shown_reason(&reason)))
             .hint("remove it to see the results without times")
-    })?;
+    };
+    let mut times: Value =
+        serde_json::from_str(&times).map_err(|error| wrong(error.to_string()))?;
+    let measured = times.get_mut("measured").map(Value::take);
+    let measured = measured.ok_or_else(|| wrong("it has no key measured".to_owned()))?;
     // As it is saved: a report in memory has places for times.
     let mut value: Value = serde_json::from_str(text).map_err(ReportError::from)?;
-    measured::join(&mut value, times["measured"].take());
+    measured::join(&mut value, measured);
     Ok(Report::from_json(&value.to_string())?)
 }
 

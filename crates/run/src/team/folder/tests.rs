@@ -160,3 +160,161 @@ fn a_member_that_fails_before_it_said_anything_may_do_something_else() {
     let nowhere = FolderTeam::join(&nowhere, shard, &job("a"), &|| false);
     assert!(matches!(nowhere, Err(FolderError::Io { .. })), "{nowhere:?}");
 }
+
+/// The only message about a piece of work.
+fn message(team: &FolderTeam<'_>, piece: &Fingerprint) -> PathBuf {
+    team.about(&piece.0).join("0-1-0")
+}
+
+#[test]
+fn a_changed_message_is_named_and_said_again_after_a_new_start() {
+    let folder = tempfile::tempdir().unwrap();
+    let (team, other) = (joined(folder.path(), 0, 2), joined(folder.path(), 1, 2));
+    let piece = job("piece");
+    team.begin(&piece);
+    team.send(1, b"sum").expect("is said");
+    let path = message(&team, &piece);
+    let whole = fs::read(&path).unwrap();
+    let hears = || {
+        other.said.replace(Said::default());
+        other.begin(&piece);
+        other.receive(0)
+    };
+    assert_eq!(hears(), Ok(b"sum".to_vec()));
+    let damaged = |bytes: &[u8]| {
+        fs::write(&path, bytes).unwrap();
+        let told = hears().expect_err("is damaged").to_string();
+        for word in ["rank 0 of the team", "0-1-0", "is damaged", "moved aside", "computed again"] {
+            assert!(told.contains(word), "{word} in {told}");
+        }
+        assert!(!path.exists(), "nobody reads it again");
+    };
+    for at in 0..whole.len() {
+        let mut changed = whole.clone();
+        changed[at] ^= 1 << (at % 8);
+        damaged(&changed);
+    }
+    [&whole[..0], &whole[..whole.len() - 1], b"sum"].into_iter().for_each(damaged);
+    // Another message in its place: of another receiver, number, piece or job.
+    let others = tempfile::tempdir().unwrap();
+    let of_job = |name: &str, at: &Path| {
+        let shard = Shard::new(0, 2).unwrap();
+        let Ok(Joined::Member(team)) = FolderTeam::join(at, shard, &job(name), &|| false) else {
+            panic!("does not join")
+        };
+        team.begin(&piece);
+        team.send(1, b"sum").expect("is said");
+        fs::read(message(&team, &piece)).unwrap()
+    };
+    damaged(&of_job("b", others.path()));
+    team.send(1, b"sum").expect("is said");
+    damaged(&fs::read(team.about(&piece.0).join("0-1-1")).unwrap());
+    team.begin(&job("other piece"));
+    team.send(1, b"sum").expect("is said");
+    damaged(&fs::read(message(&team, &job("other piece"))).unwrap());
+    // Started again, the sender says it again, whatever stands there.
+    fs::write(&path, b"nonsense").unwrap();
+    drop(team);
+    let team = joined(folder.path(), 0, 2);
+    team.begin(&piece);
+    team.send(1, b"sum").expect("is said again");
+    assert_eq!(hears(), Ok(b"sum".to_vec()));
+}
+
+#[test]
+fn who_is_past_a_piece_is_not_waited_for() {
+    let folder = tempfile::tempdir().unwrap();
+    let (team, other) = (joined(folder.path(), 0, 2), joined(folder.path(), 1, 2));
+    let piece = job("piece");
+    team.begin(&piece);
+    team.send(1, b"sum").expect("is said");
+    team.end(&piece).expect("is told");
+    fs::remove_file(message(&team, &piece)).unwrap();
+    other.begin(&piece);
+    let told = other.receive(0).expect_err("is missing").to_string();
+    assert!(told.contains("0-1-0 is missing") && told.contains("remove"), "{told}");
+}
+
+#[test]
+fn a_changed_result_is_no_result() {
+    let folder = tempfile::tempdir().unwrap();
+    let team = joined(folder.path(), 0, 2);
+    team.finish(b"{\"keep\": 0.5}").expect("is told");
+    let path = folder.path().join(FINISHED);
+    let whole = fs::read(&path).unwrap();
+    for at in 0..whole.len() {
+        let mut changed = whole.clone();
+        changed[at] ^= 1;
+        fs::write(&path, changed).unwrap();
+        let error = refused(folder.path(), 1, &job("a")).to_string();
+        assert!(error.contains("finished: ") && error.contains("remove it"), "{error}");
+        assert!(matches!(team.found(), Err(FolderError::Damaged { .. })));
+    }
+}
+
+#[cfg(unix)]
+#[test]
+fn links_and_pipes_in_the_folder_are_refused_without_waiting() {
+    use std::os::unix::fs::symlink;
+    let dir = tempfile::tempdir().unwrap();
+    let elsewhere = dir.path().join("elsewhere");
+    fs::create_dir(&elsewhere).unwrap();
+    let thesis = elsewhere.join("thesis");
+    fs::write(&thesis, "").unwrap();
+    let pipe = |path: &Path| {
+        assert!(std::process::Command::new("mkfifo").arg(path).status().unwrap().success());
+    };
+    // Folders of the team, one after another, as links to a folder elsewhere.
+    for (index, name) in ["", "0", "messages", "pieces", "0/run"].into_iter().enumerate() {
+        let folder = dir.path().join(format!("links-{index}"));
+        let link = folder.join(name);
+        fs::create_dir_all(link.parent().unwrap()).unwrap();
+        symlink(&elsewhere, if name.is_empty() { &folder } else { &link }).unwrap();
+        let error = refused(&folder, 0, &job("a")).to_string();
+        assert!(error.contains("is a link"), "{name}: {error}");
+    }
+    // Files of the team.
+    for (index, name) in ["0/.lock", "0/job", "1/job", "finished"].into_iter().enumerate() {
+        for kind in ["link", "pipe"] {
+            let folder = dir.path().join(format!("files-{index}-{kind}"));
+            let path = folder.join(name);
+            fs::create_dir_all(path.parent().unwrap()).unwrap();
+            if kind == "link" {
+                symlink(&thesis, &path).unwrap()
+            } else {
+                pipe(&path)
+            }
+            let error = refused(&folder, 0, &job("a")).to_string();
+            assert!(error.contains(&format!("is a {kind}")), "{name}: {error}");
+        }
+    }
+    // A message, and the notes of a member.
+    let folder = dir.path().join("folder");
+    let (team, other) = (joined(&folder, 0, 2), joined(&folder, 1, 2));
+    let piece = job("piece");
+    team.begin(&piece);
+    other.begin(&piece);
+    team.send(1, b"sum").expect("is said");
+    let own = message(&team, &piece);
+    fs::remove_file(&own).unwrap();
+    pipe(&own);
+    let told = other.receive(0).expect_err("is a pipe").to_string();
+    assert!(told.contains("a pipe") && told.contains("moved aside"), "{told}");
+    symlink(&thesis, passed(&team.about(&piece.0), 0)).unwrap();
+    let told = team.end(&piece).expect_err("is a link").to_string();
+    assert!(told.contains("passed-0") && told.contains("is a link"), "{told}");
+    symlink(&thesis, folder.join("0/failed")).unwrap();
+    assert!(team.fail("no disk").is_err());
+    assert_eq!(fs::read(&thesis).unwrap(), b"");
+    assert_eq!(fs::read_dir(&elsewhere).unwrap().count(), 1);
+}
+
+#[test]
+fn a_folder_of_somebody_else_is_left_alone() {
+    let dir = tempfile::tempdir().unwrap();
+    fs::create_dir(dir.path().join("messages")).unwrap();
+    fs::write(dir.path().join("notes.txt"), "thesis").unwrap();
+    let error = refused(dir.path(), 0, &job("a")).to_string();
+    assert!(error.contains("notes.txt, which is of no shard"), "{error}");
+    assert_eq!(fs::read_dir(dir.path()).unwrap().count(), 2);
+}
