@@ -36,7 +36,7 @@ fn main() -> ExitCode {
     }
     let json = cli.shared.json;
     let asks = cli.command.as_ref().is_none_or(Command::can_stop);
-    let installed = interrupt::install(asks)
+    let installed = interrupt::install(asks, json)
         .map_err(|error| Failure::general(format!("cannot listen to signals: {error}")));
     let done = installed.and_then(|()| run(cli));
     match done {

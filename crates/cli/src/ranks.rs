@@ -24,7 +24,7 @@ pub(crate) fn run_all(cli: Cli) -> ExitCode {
         Ok(ranks) => ranks,
         Err(error) => return report(&Failure::general(format!("--mpi: {error}")), json),
     };
-    let installed = interrupt::install(true)
+    let installed = interrupt::install(true, json)
         .map_err(|error| Failure::general(format!("cannot listen to signals: {error}")));
     let Err(failure) = installed.and_then(|()| work(cli, &ranks)) else {
         return ExitCode::SUCCESS;

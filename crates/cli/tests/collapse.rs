@@ -72,6 +72,18 @@ pub(crate) fn features(w: &Workshop) {
     w.write("b.safetensors", part(23..ROWS));
 }
 
+/// Features of many rows, whose reading takes a while.
+pub(crate) fn many_rows(w: &Workshop, times: usize) {
+    let labels: Vec<i64> = (0..ROWS).map(label).collect();
+    w.write(
+        "many.safetensors",
+        safetensors(&[
+            ("features", "F32", vec![times * ROWS, D], bytes(&rows(0..ROWS)).repeat(times)),
+            ("labels", "I64", vec![times * ROWS], integers(&labels).repeat(times)),
+        ]),
+    );
+}
+
 /// Features of one row, so of one class.
 pub(crate) fn one_class(w: &Workshop) {
     w.write("one.safetensors", part(0..1));

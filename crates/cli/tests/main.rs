@@ -13,6 +13,7 @@ mod calibration;
 mod collapse;
 mod compare;
 mod compress;
+mod cut_inputs;
 mod cuts;
 mod data;
 mod doctor;

@@ -8,6 +8,8 @@
 
 pub mod correlation;
 mod counted;
+#[cfg(unix)]
+mod cut_files;
 pub mod dtype;
 mod halves;
 pub mod kernels;
@@ -23,6 +25,8 @@ mod scalar;
 pub mod scratch;
 
 pub use counted::Counted;
+#[cfg(unix)]
+pub use cut_files::when_cut;
 pub use dtype::{floats, index_bytes, little_endian_bytes};
 pub use halves::{HalfType, Halves};
 pub use mapped_file::MappedFile;

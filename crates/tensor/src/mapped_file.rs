@@ -8,7 +8,7 @@ use std::ops::Range;
 use std::sync::Arc;
 
 /// A file, or a part of it, mapped read-only. Nobody may truncate the file while it is mapped: the
-/// system would then end the process at the next access.
+/// system would then end the process at the next access, unless [`crate::when_cut`] is told.
 #[derive(Debug)]
 pub struct MappedFile {
     /// None for an empty file.
@@ -78,7 +78,13 @@ impl MappedFile {
             &*self.file,
             out,
             self.start + start as u64,
-        );
+        )
+        .map_err(|error| match error.kind() {
+            io::ErrorKind::UnexpectedEof => {
+                io::Error::new(error.kind(), "it became shorter while it was read")
+            }
+            _ => error,
+        });
         #[cfg(not(unix))]
         return Ok(out.copy_from_slice(&all[start..start + out.len()]));
     }
@@ -115,7 +121,8 @@ mod tests {
         std::fs::write(&path, []).unwrap();
         let empty = MappedFile::of(File::open(&path).unwrap()).unwrap();
         assert!(empty.bytes().is_empty() && empty.read_at(0, &mut []).is_ok());
-        assert!(file.read_at(247, &mut out).is_err(), "the file became shorter");
+        let error = file.read_at(247, &mut out).unwrap_err().to_string();
+        assert!(error.contains("became shorter"), "{error}");
     }
 
     #[test]

@@ -513,6 +513,28 @@ pub(crate) fn remove_partial(path: &Path) -> io::Result<bool> {
     remove(path).map(|()| true)
 }
 
+/// Removes all partial outputs of this process, as far as the system tells them: for an end without
+/// unwinding.
+pub fn abandon() {
+    let own = format!(".partial-{}-", std::process::id());
+    for entry in fs::read_dir("/proc/self/fd").into_iter().flatten().flatten() {
+        let Ok(path) = fs::read_link(entry.path()) else { continue };
+        // The file itself, or the lock in a folder.
+        let partial = match path.file_name() {
+            Some(name) if name == LOCK => path.parent(),
+            _ => Some(&*path),
+        };
+        let name = partial.and_then(Path::file_name).map(|name| name.to_string_lossy());
+        let number = name.as_ref().and_then(|name| name.rsplit_once(&own));
+        if let Some(partial) = partial
+            && number.is_some_and(|(_, end)| end.bytes().all(|byte| byte.is_ascii_digit()))
+        {
+            // The end matters more than what it leaves.
+            drop(remove(partial));
+        }
+    }
+}
+
 /// Whether a hidden name is that of a partial output of a file with this name.
 pub(crate) fn is_partial_of(hidden_name: &str, name: &str) -> bool {
     let rest = hidden_name.strip_prefix('.').and_then(|rest| rest.strip_prefix(name));
@@ -762,6 +784,36 @@ mod tests {
         assert_eq!(fs::read(&path).unwrap(), b"ours, first");
         write(&path, b"ours, third", Replace::Ours(is_ours)).unwrap();
         assert_eq!(fs::read(&path).unwrap(), b"ours, third");
+    }
+
+    #[cfg(target_os = "linux")]
+    #[test]
+    fn what_a_process_has_begun_can_be_abandoned() {
+        // In a process of its own: other tests of this one write, too.
+        const MARK: &str = "abandon-here";
+        let folder = Path::new(".");
+        if folder.join(MARK).exists() {
+            let begun = [
+                AtomicFile::create(&folder.join("a"), Replace::Nothing).unwrap(),
+                AtomicFile::create_apart(&folder.join("b"), Replace::Nothing).unwrap(),
+            ];
+            let directory = AtomicDir::create(&folder.join("c"), false).unwrap();
+            fs::write(directory.path().join("file"), "text").unwrap();
+            write(&folder.join("done"), b"done", Replace::Nothing).unwrap();
+            assert_eq!(names(folder).len(), 5);
+            abandon();
+            assert_eq!(names(folder), [MARK, "done"]);
+            drop((begun, directory));
+            return;
+        }
+        let dir = tempfile::tempdir().unwrap();
+        fs::write(dir.path().join(MARK), "").unwrap();
+        let done = std::process::Command::new(std::env::current_exe().unwrap())
+            .args(["--exact", "atomic::tests::what_a_process_has_begun_can_be_abandoned"])
+            .current_dir(dir.path())
+            .status();
+        assert!(done.unwrap().success());
+        assert_eq!(names(dir.path()), [MARK, "done"]);
     }
 
     #[cfg(unix)]
