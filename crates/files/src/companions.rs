@@ -27,7 +27,24 @@ pub const TOKENIZER_FILES: [&str; 14] = [
     "chat_template.json",
 ];
 
+/// File name of the list of modules of a sentence encoder.
+pub const SENTENCE_MODULES: &str = "modules.json";
+/// Configuration of a sentence encoder: prompts, and the length of its vectors.
+pub const SENTENCE_ENCODER: &str = "config_sentence_transformers.json";
+/// Configuration of the transformer of a sentence encoder; the first that exists counts.
+pub const SENTENCE_TRANSFORMER: [&str; 7] = [
+    "sentence_bert_config.json",
+    "sentence_roberta_config.json",
+    "sentence_distilbert_config.json",
+    "sentence_camembert_config.json",
+    "sentence_albert_config.json",
+    "sentence_xlm-roberta_config.json",
+    "sentence_xlnet_config.json",
+];
+
 /// Names of all files that are read or kept beside the weights.
 pub fn companion_names() -> impl Iterator<Item = &'static str> {
-    [CONFIG, GENERATION_CONFIG].into_iter().chain(TOKENIZER_FILES).chain(LICENCES)
+    let sentence = [SENTENCE_MODULES, SENTENCE_ENCODER].into_iter().chain(SENTENCE_TRANSFORMER);
+    let own = [CONFIG, GENERATION_CONFIG].into_iter().chain(TOKENIZER_FILES);
+    own.chain(LICENCES).chain(sentence)
 }

@@ -11,9 +11,13 @@ pub enum FileFault {
     Pickle(#[from] PickleFault),
     /// A GGUF file where single tensors are read.
     #[error(
-        "this is a GGUF file, a whole model whose tensors are not read one by one; `linwright inspect FILE --slots` shows its linear layers, and `linwright export FILE -o DIR` makes a directory of it whose tensors are"
+        "this is a GGUF file, a whole model whose tensors are not read one by one here; `linwright inspect FILE` reports on them, `linwright inspect FILE --slots` shows its linear layers, and `linwright export FILE -o DIR` makes a directory of it"
     )]
     Gguf,
+    /// An invalid GGUF file.
+    #[cfg(feature = "gguf")]
+    #[error(transparent)]
+    Container(#[from] crate::gguf::ContainerFault),
     /// A file shorter than its length field.
     #[error("the file has {size} bytes, a safetensors file at least 8; it is truncated")]
     TooShort {

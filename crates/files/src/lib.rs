@@ -14,6 +14,7 @@ mod companions;
 pub mod digest;
 mod directory;
 pub mod dump;
+mod encoding;
 mod error;
 mod fault;
 mod format;
@@ -26,6 +27,7 @@ pub mod json;
 mod npy;
 mod npz;
 mod pickle;
+mod raw;
 mod safetensors;
 mod tensor_file;
 mod weights;
@@ -33,9 +35,11 @@ pub mod writer;
 mod zip;
 
 pub use companions::{
-    COMPANION_BYTES, CONFIG, GENERATION_CONFIG, LICENCES, TOKENIZER_FILES, companion_names,
+    COMPANION_BYTES, CONFIG, GENERATION_CONFIG, LICENCES, SENTENCE_ENCODER, SENTENCE_MODULES,
+    SENTENCE_TRANSFORMER, TOKENIZER_FILES, companion_names,
 };
 pub use directory::{DirWriter, MEASURED, SavedFile};
+pub use encoding::{Encoding, SmallFloat};
 pub use error::FileError;
 pub use fault::FileFault;
 pub use format::{Format, GGUF_MAGIC};
@@ -43,9 +47,10 @@ pub use header::{Header, StoredType, TensorInfo};
 pub use npy::{NPY_MAGIC, NpyHeader};
 pub use npz::{NpzArray, NpzFile};
 pub use pickle::{PickleFault, TorchTensor, torch_archive};
+pub use raw::{RawFile, RawTensor, is_stored_type};
 pub use tensor_file::{HalfTensor, Placed, PlacedTensor, Tensor, TensorFile};
-pub use weights::weights_among;
 pub use weights::{INDEX, SINGLE, Weights, files_with, lacking_weights, shards_of, weight_files};
+pub use weights::{gguf_among, gguf_at, weights_among};
 pub use zip::{ZipFault, archived_files, zip_archive};
 
 /// Bytes in lower-case hexadecimal.

@@ -3,12 +3,14 @@
 use super::header::TensorInfo;
 use super::tensor_file::{HalfTensor, PlacedTensor, Tensor, TensorFile};
 use crate::FileError;
+use crate::GGUF_MAGIC;
 use crate::json::read_object;
-use linwright_run::shown;
+use linwright_run::{input, shown};
 use linwright_tensor::HalfType;
 use linwright_tensor::dtype::DType;
 use serde_json::Value;
 use std::collections::BTreeMap;
+use std::io::Read;
 use std::path::{Component, Path, PathBuf};
 
 /// Name of a single weight file.
@@ -284,6 +286,9 @@ impl Found {
         if let (None, [_]) = (unread, &ggufs[..]) {
             return Ok(Self::Files(std::mem::take(&mut ggufs)));
         }
+        if let (None, Some(first)) = (unread, gguf_among(&ggufs)) {
+            return Ok(Self::Files(vec![first.into()]));
+        }
         Err(nothing(match (unread, &ggufs[..]) {
             (Some((name, advice)), _) => format!("{name} ({advice})"),
             (None, [_, ..]) => {
@@ -293,6 +298,37 @@ impl Found {
             }
             (None, []) => "neither".to_owned(),
         }))
+    }
+}
+
+/// The GGUF file that stands for a model, if these are one file or the parts of one model.
+#[must_use]
+pub fn gguf_among(files: &[PathBuf]) -> Option<&Path> {
+    match files {
+        [one] => Some(one),
+        #[cfg(feature = "gguf")]
+        several => crate::gguf::one_split_model(several),
+        #[cfg(not(feature = "gguf"))]
+        _ => None,
+    }
+}
+
+/// The GGUF file of a path: itself, or that of a directory which has no weights of another kind.
+///
+/// # Errors
+/// As [`Weights::open`].
+pub fn gguf_at(path: &Path) -> Result<Option<PathBuf>, FileError> {
+    if path.metadata().map_err(FileError::read(path))?.is_file() {
+        let mut magic = [0; GGUF_MAGIC.len()];
+        let read = input::open(path).and_then(|mut file| file.read_exact(&mut magic));
+        return Ok((read.is_ok() && magic == GGUF_MAGIC).then(|| path.into()));
+    }
+    match Found::in_directory(path)? {
+        Found::Files(mut files) if files.len() == 1 => match files.pop() {
+            Some(file) if file.extension().is_some_and(|end| end == "gguf") => Ok(Some(file)),
+            _ => Ok(None),
+        },
+        Found::Files(_) | Found::Index(_) => Ok(None),
     }
 }
 

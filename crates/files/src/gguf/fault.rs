@@ -177,6 +177,62 @@ pub enum ContainerFault {
         /// Where the second starts.
         at: u64,
     },
+    /// A part of a split model that is not there.
+    #[error(
+        "part {number} of {count} of the model is missing; put it beside {of}, or merge all parts with the gguf-split of llama.cpp", of = shown(of)
+    )]
+    MissingPart {
+        /// Its number, from one.
+        number: u64,
+        /// Number of parts.
+        count: u64,
+        /// Name of the part that is there.
+        of: String,
+    },
+    /// A part of a split model whose name is not that of a part.
+    #[error(
+        "the file is part {number} of {count} of a model and is called \"{found}\"; expected a name such as {expected}, by which the other parts are found", found = shown(found)
+    )]
+    PartName {
+        /// The name.
+        found: String,
+        /// Number of the part, from one.
+        number: u64,
+        /// Number of parts.
+        count: u64,
+        /// The form of names.
+        expected: String,
+    },
+    /// A file in the place of a part that is another one.
+    #[error("the file is {found}, expected {expected}, to which {of} belongs", of = shown(of))]
+    WrongPart {
+        /// What it is.
+        found: String,
+        /// What it should be.
+        expected: String,
+        /// Name of the part that is there.
+        of: String,
+    },
+    /// A tensor in two parts.
+    #[error("tensor {name} is also in part {first}; these are not parts of one model", name = shown(name))]
+    TwoParts {
+        /// The tensor.
+        name: String,
+        /// The other part, from one.
+        first: u64,
+    },
+    /// Parts with too many or too few tensors.
+    #[error(
+        "the {count} parts of the model hold {found} tensors, expected {expected}; they are not parts of one model, or one is damaged"
+    )]
+    PartTensors {
+        /// Number of parts.
+        count: u64,
+        /// Number of tensors.
+        found: u64,
+        /// By the files.
+        expected: u64,
+    },
     /// A key of a wrong type or out of range.
     #[error("key {key} is {found}, expected {expected}", key = shown(key), found = shown(found))]
     Key {

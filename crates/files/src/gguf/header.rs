@@ -36,10 +36,12 @@ pub struct StoredTensor {
     pub shape: Vec<usize>,
     /// Byte range from the start of the file.
     pub bytes: Range<usize>,
+    /// Index of its file, where a model has several.
+    pub part: usize,
 }
 
 /// A header whose tensors are checked to lie within the file without overlap.
-#[derive(Clone, Debug, PartialEq)]
+#[derive(Clone, Debug, Default, PartialEq)]
 pub struct Header {
     /// Version of the format.
     pub version: u32,
@@ -204,7 +206,7 @@ fn place(
         };
         // Both ends are at most the length of a slice.
         let bytes = (base + offset) as usize..(base + offset + size) as usize;
-        tensors.insert(name, StoredTensor { dtype, shape: extents, bytes });
+        tensors.insert(name, StoredTensor { dtype, shape: extents, bytes, part: 0 });
     }
     let mut order: Vec<(&String, &StoredTensor)> = tensors.iter().collect();
     order.sort_by_key(|(_, tensor)| (tensor.bytes.start, tensor.bytes.end));

@@ -116,6 +116,12 @@ impl GgufType {
         TYPES.into_iter().find(|kind| kind.id == id)
     }
 
+    /// The type with this name.
+    #[must_use]
+    pub fn named(name: &str) -> Option<Self> {
+        TYPES.into_iter().find(|kind| kind.name == name)
+    }
+
     /// The type that stores numbers of this dtype unquantised.
     pub fn plain(dtype: DType) -> Self {
         let same = |kind: &Self| kind.numbers == Some(Numbers::Plain(dtype));

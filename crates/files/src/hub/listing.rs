@@ -16,8 +16,6 @@ const LISTING_BYTES: u64 = 1 << 25;
 const WEIGHT_BYTES: u64 = 1 << 39;
 /// Size limit of a file of a data set, in bytes: that of the readers.
 const DATA_BYTES: u64 = 1 << 32;
-/// The list of modules of a sentence encoder.
-const MODULES: &str = "modules.json";
 /// The list of files, in messages.
 const WHAT: &str = "its list of files";
 
@@ -83,16 +81,26 @@ impl Listing {
 
     /// Paths of the companion files that the repository has.
     pub(super) fn companions(&self) -> Vec<String> {
-        let pooling = |name: &str| {
-            let folder = name.strip_suffix("/config.json");
-            folder.is_some_and(|folder| folder.ends_with("_Pooling") && !folder.contains('/'))
-        };
         let wanted = |name: &&String| {
-            companion_names().any(|companion| companion == name.as_str())
-                || name.as_str() == MODULES
-                || pooling(name)
+            companion_names().any(|companion| companion == name.as_str()) || self.is_of_module(name)
         };
         self.names.iter().filter(wanted).cloned().collect()
+    }
+
+    /// Whether this is a file of a module of a sentence encoder, whose folder is a number and the
+    /// module's name: `2_Dense/model.safetensors`.
+    fn is_of_module(&self, name: &str) -> bool {
+        let Some((folder, file)) = name.split_once('/') else { return false };
+        let is_module = folder.split_once('_').is_some_and(|(number, kind)| {
+            !number.is_empty() && number.bytes().all(|b| b.is_ascii_digit()) && !kind.is_empty()
+        });
+        let other = || self.names.contains(&format!("{folder}/model.safetensors"));
+        is_module
+            && match file {
+                "config.json" | "model.safetensors" => true,
+                "pytorch_model.bin" => !other(),
+                _ => false,
+            }
     }
 
     /// Path of the weight file, or of the index of the shards.
@@ -145,8 +153,15 @@ mod tests {
     fn what_is_read_is_wanted_and_nothing_else() {
         let names = [
             "1_Pooling/config.json",
+            "2_Dense/config.json",
+            "2_Dense/model.safetensors",
+            "2_Dense/pytorch_model.bin",
+            "3_Dense/pytorch_model.bin",
+            "3_Dense/README.md",
             "config.json",
+            "config_sentence_transformers.json",
             "modules.json",
+            "sentence_bert_config.json",
             "onnx/model.onnx",
             "README.md",
             "tokenizer.json",
@@ -154,10 +169,21 @@ mod tests {
             "model.safetensors",
             "a/b_Pooling/config.json",
             "onnx/config.json",
+            "1_Transformer/deeper/config.json",
         ];
         let commit = Commit::parse(&"0".repeat(40)).unwrap();
         let listing = Listing { commit, names: names.map(str::to_owned).into() };
-        let wanted = ["1_Pooling/config.json", "config.json", "modules.json", "tokenizer.json"];
+        let wanted = [
+            "1_Pooling/config.json",
+            "2_Dense/config.json",
+            "2_Dense/model.safetensors",
+            "3_Dense/pytorch_model.bin",
+            "config.json",
+            "config_sentence_transformers.json",
+            "modules.json",
+            "sentence_bert_config.json",
+            "tokenizer.json",
+        ];
         assert_eq!(listing.companions(), wanted);
     }
 }

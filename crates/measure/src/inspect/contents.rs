@@ -2,8 +2,8 @@
 
 use super::record::RowCounts;
 use super::source::Stored;
+use linwright_files::Encoding;
 use linwright_tensor::Scratch;
-use linwright_tensor::dtype::DType;
 use linwright_tensor::kernels::fingerprint::{fingerprint, join};
 use linwright_tensor::kernels::statistics::{Statistics, statistics};
 use linwright_tensor::parallel;
@@ -31,20 +31,32 @@ pub(super) struct Contents {
 struct Rows {
     /// Bytes per row.
     bytes: usize,
-    /// Bytes per number.
-    number: usize,
-    /// Whether zero may have a sign bit.
-    signed_zero: bool,
+    /// Numbers per row.
+    numbers: usize,
+    /// How the numbers of a row are compared.
+    by: By,
+}
+
+/// How the numbers of a row are compared.
+#[derive(Clone, Copy, Debug)]
+enum By {
+    /// By their bytes, of which each has so many; zero may have a sign bit.
+    Bytes(usize, bool),
+    /// By their values.
+    Values(Encoding),
 }
 
 /// Reads a tensor; `None` if cancelled.
 pub(super) fn read(tensor: &Stored<'_>, cancelled: &dyn Fn() -> bool) -> Option<Contents> {
-    let float = tensor.dtype().float();
+    let encoding = tensor.encoding();
     let rows = Rows::of(tensor);
+    // Blocks of whole numbers.
+    let unit = encoding.map_or(1, |encoding| encoding.unit().1);
+    let step = (BLOCK / unit).max(1) * unit;
     // Parts of whole rows.
     let piece = match rows {
         Some(rows) => (PIECE / rows.bytes).max(1) * rows.bytes,
-        None => PIECE,
+        None => (PIECE / unit).max(1) * unit,
     };
     let mut values = Statistics::default();
     let mut counts = RowCounts::default();
@@ -56,11 +68,11 @@ pub(super) fn read(tensor: &Stored<'_>, cancelled: &dyn Fn() -> bool) -> Option<
         let range = start..tensor.bytes().min(start + piece);
         let bytes = tensor.part(range.clone());
         let bytes: &[u8] = &bytes;
-        let blocks: Vec<usize> = (0..bytes.len()).step_by(BLOCK).collect();
+        let blocks: Vec<usize> = (0..bytes.len()).step_by(step).collect();
         let found = parallel::map(blocks, |_, from| {
-            let block = from..bytes.len().min(from + BLOCK);
-            let values =
-                float.map_or_else(Statistics::default, |t| values_of(t, &bytes[block.clone()]));
+            let block = from..bytes.len().min(from + step);
+            let values = encoding
+                .map_or_else(Statistics::default, |of| values_of(of, &bytes[block.clone()]));
             let print = fingerprint(&bytes[block.clone()]);
             (values, print, rows.map_or_else(RowCounts::default, |rows| rows.count(bytes, block)))
         });
@@ -73,32 +85,37 @@ pub(super) fn read(tensor: &Stored<'_>, cancelled: &dyn Fn() -> bool) -> Option<
         tensor.release(range);
     }
     Some(Contents {
-        values: float.map(|_| values),
+        values: encoding.map(|_| values),
         rows: rows.map(|_| counts),
         fingerprint: join(prints),
     })
 }
 
-fn values_of(dtype: DType, bytes: &[u8]) -> Statistics {
-    let mut numbers = Scratch::<f32>::new(bytes.len() / dtype.size());
-    dtype.decode_into(bytes, &mut numbers);
-    statistics(&numbers)
+fn values_of(encoding: Encoding, bytes: &[u8]) -> Statistics {
+    let (numbers, unit) = encoding.unit();
+    let mut values = Scratch::<f32>::new(bytes.len() / unit * numbers);
+    encoding.decode_into(bytes, &mut values);
+    statistics(&values)
 }
 
 impl Rows {
-    /// For a tensor of rank 2 or more with whole bytes per number.
+    /// For a tensor of rank 2 or more whose numbers have whole bytes, or whose rows are whole units
+    /// of its encoding.
     fn of(tensor: &Stored<'_>) -> Option<Self> {
         let (count, bytes) = (tensor.count(), tensor.bytes());
         let rows = *tensor.shape().first()?;
-        if tensor.shape().len() < 2
-            || count == 0
-            || count / rows < 2
-            || !bytes.is_multiple_of(count)
-        {
+        if tensor.shape().len() < 2 || count == 0 || count / rows < 2 {
             return None;
         }
-        let signed_zero = tensor.dtype().float().is_some();
-        Some(Self { bytes: bytes / rows, number: bytes / count, signed_zero })
+        let by = match tensor.encoding() {
+            Some(Encoding::Plain(dtype)) => By::Bytes(dtype.size(), true),
+            Some(encoding) if (count / rows).is_multiple_of(encoding.unit().0) => {
+                By::Values(encoding)
+            }
+            None if bytes.is_multiple_of(count) => By::Bytes(bytes / count, false),
+            _ => return None,
+        };
+        Some(Self { bytes: bytes / rows, numbers: count / rows, by })
     }
 
     /// Counts the rows that start in a block.
@@ -107,27 +124,40 @@ impl Rows {
         let mut start = block.start.next_multiple_of(self.bytes);
         while start < block.end {
             let row = &bytes[start..start + self.bytes];
-            // All numbers are equal if each equals the next one; most rows fail at the first pair.
-            let same = row[self.number..] == row[..self.bytes - self.number];
-            if self.is_zero(&row[..self.number])
-                && (same || row.chunks_exact(self.number).all(|number| self.is_zero(number)))
-            {
-                counts.zero += 1;
-            } else if same {
-                counts.constant += 1;
-            }
+            let (zero, same) = match self.by {
+                By::Bytes(number, signed_zero) => alike_bytes(row, number, signed_zero),
+                By::Values(encoding) => self.alike_values(row, encoding),
+            };
+            counts.zero += u64::from(zero);
+            counts.constant += u64::from(same && !zero);
             start += self.bytes;
         }
         counts
     }
 
-    fn is_zero(self, number: &[u8]) -> bool {
+    /// Whether all numbers of a row are zero, and whether they are equal.
+    fn alike_values(self, row: &[u8], encoding: Encoding) -> (bool, bool) {
+        let mut values = Scratch::<f32>::new(self.numbers);
+        encoding.decode_into(row, &mut values);
+        let first = values[0];
+        let same = values.iter().all(|value| value.to_bits() == first.to_bits());
+        (values.iter().all(|value| *value == 0.0), same)
+    }
+}
+
+/// Whether all numbers of a row are zero, and whether their bytes are equal.
+fn alike_bytes(row: &[u8], number: usize, signed_zero: bool) -> (bool, bool) {
+    // All numbers are equal if each equals the next one; most rows fail at the first pair.
+    let same = row[number..] == row[..row.len() - number];
+    let is_zero = |number: &[u8]| {
         let Some((last, rest)) = number.split_last() else {
             return false;
         };
-        let sign = if self.signed_zero { 0x7f } else { 0xff };
+        let sign = if signed_zero { 0x7f } else { 0xff };
         last & sign == 0 && rest.iter().all(|byte| *byte == 0)
-    }
+    };
+    let zero = is_zero(&row[..number]) && (same || row.chunks_exact(number).all(is_zero));
+    (zero, same)
 }
 
 #[cfg(test)]
@@ -136,7 +166,7 @@ mod tests {
 
     #[test]
     fn rows_are_counted_wherever_they_begin() {
-        let rows = Rows { bytes: 12, number: 4, signed_zero: true };
+        let rows = Rows { bytes: 12, numbers: 3, by: By::Bytes(4, true) };
         let table: [[f32; 3]; 6] = [
             [0.0, -0.0, 0.0],
             [1.5, 1.5, 1.5],
@@ -151,7 +181,7 @@ mod tests {
             let (a, b) = (rows.count(&bytes, 0..cut), rows.count(&bytes, cut..72));
             assert_eq!((a.zero + b.zero, a.constant + b.constant), (2, 2), "cut at {cut}");
         }
-        let whole = Rows { signed_zero: false, ..rows };
+        let whole = Rows { by: By::Bytes(4, false), ..rows };
         assert_eq!(whole.count(&bytes, 0..72).zero, 1, "the highest bit of an integer counts");
     }
 }

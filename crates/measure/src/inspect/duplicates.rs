@@ -24,7 +24,7 @@ pub(super) fn first_alike(
         if tensor.bytes() == 0 {
             continue;
         }
-        let kind = kinds.entry((*print, tensor.dtype().name(), tensor.shape())).or_default();
+        let kind = kinds.entry((*print, tensor.dtype(), tensor.shape())).or_default();
         for &candidate in &*kind {
             if same_bytes(&tensors[candidate], tensor, cancelled)? {
                 first[place] = candidate;

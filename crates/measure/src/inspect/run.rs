@@ -8,11 +8,10 @@ use super::record::{
 use super::source::{Source, Stored};
 use super::{InspectError, NameFilter, groups, layer_of, natural_order, pattern_of};
 use crate::spectra::{SpectralStatistics, Spectrum, SpectrumError};
-use linwright_files::StoredType;
 use linwright_run::{Monitor, Shard, Store};
 use linwright_tensor::kernels::statistics::Statistics;
 use linwright_tensor::{MatRef, parallel};
-use std::collections::BTreeMap;
+use std::collections::{BTreeMap, BTreeSet};
 use std::path::Path;
 
 /// Numbers of matrices processed in parallel, unless one has more: 16 MiB in `f32`.
@@ -25,8 +24,8 @@ pub struct Options {
     pub filter: Option<NameFilter>,
     /// Select only tensors of these layers.
     pub layers: Option<Vec<usize>>,
-    /// Select only tensors of this storage type.
-    pub dtype: Option<StoredType>,
+    /// Select only tensors of the storage type of this name, in capitals.
+    pub dtype: Option<String>,
     /// Whether to compute singular values.
     pub spectra: bool,
     /// Store of spectra.
@@ -40,14 +39,14 @@ impl Options {
         };
         self.filter.as_ref().is_none_or(|filter| filter.matches(tensor.name))
             && self.layers.as_ref().is_none_or(in_layers)
-            && self.dtype.is_none_or(|dtype| dtype == tensor.dtype())
+            && self.dtype.as_ref().is_none_or(|dtype| dtype == tensor.dtype())
     }
 
     fn in_words(&self) -> String {
         let mut words = Vec::new();
         words.extend(self.filter.as_ref().map(|f| format!("a name like {:?}", f.pattern())));
         words.extend(self.layers.as_ref().map(|layers| format!("a layer among {layers:?}")));
-        words.extend(self.dtype.map(|dtype| format!("the type {}", dtype.name())));
+        words.extend(self.dtype.as_ref().map(|dtype| format!("the type {dtype}")));
         words.join(" and ")
     }
 }
@@ -100,6 +99,7 @@ pub fn run(
         tensors,
         bytes,
     });
+    notes.extend(unread(&tensors));
     if tensors.len() < all {
         notes.push(format!("{} of {all} tensors: {}", tensors.len(), options.in_words()));
     }
@@ -196,7 +196,7 @@ fn record(tensor: &Stored<'_>, contents: &Contents) -> TensorRecord {
         group: pattern_of(tensor.name),
         layer: layer_of(tensor.name),
         file: tensor.place,
-        dtype: tensor.dtype().name().to_owned(),
+        dtype: tensor.dtype().to_owned(),
         shape: tensor.shape().to_vec(),
         parameters: tensor.count() as u64,
         bytes: tensor.bytes() as u64,
@@ -289,13 +289,27 @@ fn spectra_at(
     Ok(spectra)
 }
 
+/// A note on tensors whose numbers are not known.
+fn unread(tensors: &[Stored<'_>]) -> Option<String> {
+    let unread = tensors.iter().filter(|tensor| tensor.encoding().is_none());
+    let types: BTreeSet<&str> = unread.clone().map(|tensor| tensor.dtype()).collect();
+    let count = unread.count();
+    (count > 0).then(|| {
+        let types = types.into_iter().collect::<Vec<_>>().join(", ");
+        format!(
+            "the numbers of {count} tensors of the types {types} are not read: nothing is known of \
+             their values, NaN and infinities"
+        )
+    })
+}
+
 /// The reason why a matrix has no spectrum, if there is one.
 fn obstacle(tensor: &Stored<'_>, contents: &Contents) -> Option<String> {
     if tensor.shape().len() != 2 {
         return None;
     }
     let Some(values) = contents.values else {
-        return Some(format!("stored as {}, which is not supported", tensor.dtype().name()));
+        return Some(format!("stored as {}, which is not supported", tensor.dtype()));
     };
     if values.nan + values.infinite > 0 {
         return Some(format!("{} numbers are not finite", values.nan + values.infinite));
@@ -314,9 +328,9 @@ fn spectrum(
     tensor: &Stored<'_>,
     store: &Store,
 ) -> Result<Result<SpectralStatistics, String>, InspectError> {
-    let read = tensor.read()?;
+    let values = tensor.read();
     let (rows, cols) = (tensor.shape()[0], tensor.shape()[1]);
-    match Spectrum::stored(store, MatRef::new(&read.values, rows, cols)) {
+    match Spectrum::stored(store, MatRef::new(&values, rows, cols)) {
         Ok(spectrum) => Ok(Ok(SpectralStatistics::of(&spectrum))),
         Err(SpectrumError::NoConvergence(error)) => Ok(Err(error.to_string())),
         Err(SpectrumError::Store(error)) => Err(error.into()),

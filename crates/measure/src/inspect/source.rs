@@ -1,6 +1,6 @@
 //! Access to weight files.
 
-use linwright_files::{FileError, StoredType, Tensor, TensorFile, TensorInfo, weight_files};
+use linwright_files::{Encoding, FileError, RawFile, RawTensor};
 use std::borrow::Cow;
 use std::ops::Range;
 use std::path::Path;
@@ -8,14 +8,13 @@ use std::path::Path;
 /// The weight files of a checkpoint.
 #[derive(Debug)]
 pub(super) struct Source {
-    files: Vec<TensorFile>,
+    files: Vec<RawFile>,
 }
 
 /// A tensor, not read yet.
 #[derive(Clone, Copy, Debug)]
 pub(super) struct Stored<'a> {
-    file: &'a TensorFile,
-    info: &'a TensorInfo,
+    tensor: RawTensor<'a>,
     /// Its name.
     pub(super) name: &'a str,
     /// Index of its file.
@@ -25,69 +24,70 @@ pub(super) struct Stored<'a> {
 impl Source {
     /// Opens a file or a directory.
     pub(super) fn open(path: &Path) -> Result<Self, FileError> {
-        Ok(Self { files: weight_files(path)? })
+        Ok(Self { files: RawFile::all(path)? })
     }
 
     /// Path, number of tensors and their bytes, for each file.
     pub(super) fn files(&self) -> impl Iterator<Item = (&Path, usize, u64)> {
         self.files.iter().map(|file| {
-            let bytes = file.tensors().values().map(|info| info.bytes.len() as u64).sum();
-            (file.path(), file.tensors().len(), bytes)
+            let tensors = file.tensors();
+            let bytes = tensors.iter().map(|tensor| tensor.bytes() as u64).sum();
+            (file.path(), tensors.len(), bytes)
         })
     }
 
     /// All tensors, in file order.
     pub(super) fn tensors(&self) -> Vec<Stored<'_>> {
-        let mut tensors: Vec<Stored<'_>> = Vec::new();
-        for (place, file) in self.files.iter().enumerate() {
-            let start = tensors.len();
-            let here = file.tensors().iter();
-            tensors.extend(here.map(|(name, info)| Stored { file, info, name, place }));
-            tensors[start..].sort_by_key(|tensor| tensor.info.bytes.start);
-        }
-        tensors
+        let files = self.files.iter().enumerate();
+        let tensors = files.flat_map(|(place, file)| {
+            let tensors = file.tensors().into_iter();
+            tensors.map(move |tensor| Stored { tensor, name: tensor.name(), place })
+        });
+        tensors.collect()
     }
 }
 
 impl<'a> Stored<'a> {
     pub(super) fn shape(&self) -> &'a [usize] {
-        &self.info.shape
+        self.tensor.shape()
     }
 
-    pub(super) fn dtype(&self) -> StoredType {
-        self.info.dtype
+    /// Name of the storage type.
+    pub(super) fn dtype(&self) -> &'static str {
+        self.tensor.dtype()
+    }
+
+    /// How the numbers are encoded, if they can be decoded.
+    pub(super) fn encoding(&self) -> Option<Encoding> {
+        self.tensor.encoding()
     }
 
     /// Number of values.
     pub(super) fn count(&self) -> usize {
-        self.info.shape.iter().product()
+        self.shape().iter().product()
     }
 
     /// Size in bytes.
     pub(super) fn bytes(&self) -> usize {
-        self.info.bytes.len()
+        self.tensor.bytes()
     }
 
     /// A range of its bytes, in row-major order.
     pub(super) fn part(&self, part: Range<usize>) -> Cow<'a, [u8]> {
-        let size = (self.dtype().bits() / 8).max(1) as usize;
-        if self.info.strides.is_none() {
-            return self.file.raw(self.info, part);
-        }
-        // A transposed tensor is gathered in whole numbers.
-        let numbers = part.start / size..part.end.div_ceil(size);
-        let first = numbers.start * size;
-        let gathered = self.file.stored(self.info, numbers);
-        Cow::Owned(gathered[part.start - first..part.end - first].to_vec())
+        self.tensor.part(part)
     }
 
     /// Releases the memory of a range of bytes.
     pub(super) fn release(&self, part: Range<usize>) {
-        self.file.release_bytes(self.info, part);
+        self.tensor.release(part);
     }
 
-    /// The numbers as `f32` and their digest.
-    pub(super) fn read(&self) -> Result<Tensor, FileError> {
-        self.file.read(self.name, self.shape())
+    /// The numbers as `f32`; none of a type that cannot be decoded.
+    pub(super) fn read(&self) -> Vec<f32> {
+        let Some(encoding) = self.encoding() else { return Vec::new() };
+        let mut values = vec![0.0; self.count()];
+        encoding.decode_into(&self.part(0..self.bytes()), &mut values);
+        self.release(0..self.bytes());
+        values
     }
 }

@@ -1,7 +1,6 @@
 //! Whole inspections of files made by hand.
 
-use super::{InspectError, Inspection, NameFilter, Options, TensorRecord, run};
-use linwright_files::StoredType;
+use super::{InspectError, Inspection, NameFilter, Options, RowCounts, TensorRecord, run};
 use linwright_run::{Monitor, Store};
 use linwright_tensor::{RngKey, parallel};
 use serde_json::{Map, Value, json};
@@ -107,12 +106,14 @@ fn every_kind_of_tensor_is_told() {
     assert_eq!(found.duplicates[0].names, ["h.2.w", "h.2.copy"]);
     assert_eq!(copy.spectrum, tensor(&found, "h.2.w").spectrum);
     assert!(copy.spectrum.as_ref().unwrap().stable_rank > 1.0);
-    for (name, reason) in [("fp8", "F8_E4M3"), ("ids", "I64"), ("empty", "empty")] {
+    for (name, reason) in [("ids", "I64"), ("empty", "empty")] {
         let tensor = tensor(&found, name);
         assert!(tensor.no_spectrum.as_ref().unwrap().contains(reason), "{tensor:?}");
     }
     assert_eq!(tensor(&found, "ids").rows.unwrap().zero, 2);
-    assert_eq!((&tensor(&found, "ids").values, &tensor(&found, "packed").rows), (&None, &None));
+    assert!(tensor(&found, "ids").values.is_none());
+    assert!(tensor(&found, "fp8").spectrum.is_some());
+    assert_eq!(tensor(&found, "packed").rows.unwrap(), RowCounts { zero: 0, constant: 0 });
     assert_eq!(tensor(&found, "scale").values.unwrap().mean, 1.0);
     assert_eq!(found.totals.tensors, 11);
     assert_eq!(found.totals.parameters, 120 + 12 + 6 + 6 + 1 + 4 + 4);
@@ -181,13 +182,68 @@ fn filters_choose_and_say_so() {
     assert_eq!(names(Options { filter: filter(), ..Options::default() }), ["h.0.w", "h.1.w"]);
     let layers = Some(vec![0]);
     assert_eq!(names(Options { filter: filter(), layers, ..Options::default() }), ["h.0.w"]);
-    let dtype = Some(StoredType::F16);
-    assert_eq!(names(Options { dtype, ..Options::default() }), ["h.0.v"]);
-    let none = Options { filter: filter(), dtype, ..Options::default() };
+    let dtype = || Some("F16".to_owned());
+    assert_eq!(names(Options { dtype: dtype(), ..Options::default() }), ["h.0.v"]);
+    let none = Options { filter: filter(), dtype: dtype(), ..Options::default() };
     let error = inspect(&path, &none).unwrap_err().to_string();
     for word in ["3 tensors", "*.w", "F16", "h.0.w"] {
         assert!(error.contains(word), "{error}");
     }
+}
+
+#[test]
+fn floats_of_eight_bits_and_less_are_read_and_what_is_not_is_said() {
+    let dir = tempfile::tempdir().unwrap();
+    let path = dir.path().join("m.safetensors");
+    // One NaN; 448, the largest number; a row of zeros, of which one is negative.
+    let mut e4m3 = vec![0x38; 16];
+    (e4m3[0], e4m3[1]) = (0x7f, 0x7e);
+    e4m3[8..].fill(0);
+    e4m3[9] = 0x80;
+    let e5m2 = vec![0x7c; 8];
+    // Sixteen numbers of four bits: 6 and -6, then 1 throughout.
+    let e2m1 = [vec![0x7f; 4], vec![0x22; 4]].concat();
+    let entries: [Entry<'_>; 4] = [
+        ("a", "F8_E4M3", vec![2, 8], e4m3),
+        ("b", "F8_E5M2", vec![8], e5m2),
+        ("c", "F4", vec![2, 8], e2m1),
+        ("d", "F6_E2M3", vec![2, 4], vec![0; 6]),
+    ];
+    write(&path, &entries);
+    let found = inspect(&path, &with_spectra(None)).unwrap();
+    let values = |index: usize| found.tensors[index].values.as_ref().unwrap();
+    assert_eq!((values(0).nan, values(0).abs_max), (1, 448.0));
+    assert_eq!(found.tensors[0].rows.unwrap(), RowCounts { zero: 1, constant: 0 });
+    assert_eq!((values(1).infinite, found.totals.infinite), (8, 8));
+    assert_eq!((values(2).abs_max, values(2).mean), (6.0, 0.5));
+    assert_eq!(found.tensors[2].rows.unwrap(), RowCounts { zero: 0, constant: 1 });
+    assert!(found.tensors[2].spectrum.is_some() && found.tensors[0].no_spectrum.is_some());
+    assert!(found.tensors[3].values.is_none());
+    let note = "the numbers of 1 tensors of the types F6_E2M3 are not read";
+    assert!(found.notes[0].starts_with(note), "{:?}", found.notes);
+}
+
+#[test]
+fn tensors_of_gguf_are_inspected_like_others_in_one_file_and_in_parts() {
+    let models = Path::new(concat!(env!("CARGO_MANIFEST_DIR"), "/../../testdata/gguf"));
+    let whole = inspect(&models.join("models/mistral.gguf"), &with_spectra(None)).unwrap();
+    assert!(whole.tensors.iter().any(|tensor| tensor.dtype == "Q4_0" && tensor.values.is_some()));
+    let quantised =
+        |tensor: &&TensorRecord| tensor.dtype.starts_with('Q') && tensor.shape.len() == 2;
+    for tensor in whole.tensors.iter().filter(quantised) {
+        assert!(tensor.spectrum.is_some() && tensor.rows.is_some(), "{}", tensor.name);
+    }
+    for given in ["split", "split/mistral-00001-of-00003.gguf", "split/mistral-00003-of-00003.gguf"]
+    {
+        let parts = inspect(&models.join(given), &with_spectra(None)).unwrap();
+        assert_eq!(parts.files.len(), 3);
+        assert_eq!(parts.totals, whole.totals, "{given}");
+        let plain = |tensor: &TensorRecord| TensorRecord { file: 0, ..tensor.clone() };
+        let all = |of: &Inspection| of.tensors.iter().map(plain).collect::<Vec<_>>();
+        assert_eq!(all(&parts), all(&whole), "{given}");
+    }
+    let options = Options { dtype: Some("Q4_0".into()), ..Options::default() };
+    assert!(inspect(&models.join("split"), &options).unwrap().tensors.len() < whole.tensors.len());
 }
 
 #[test]

@@ -14,9 +14,9 @@ use std::path::PathBuf;
 #[derive(Clone, Debug, Default, PartialEq, Serialize, Deserialize, JsonSchema)]
 #[serde(default)]
 pub struct Inspect {
-    /// A weight file, a directory of them, `pocket` for the built-in model, or
-    /// `owner/name[@revision]` on the hub; with --slots also a file that describes a small network,
-    /// or a checkpoint of torchmd-net.
+    /// A weight file (safetensors, `torch.save` or GGUF), a directory of them, `pocket` for the
+    /// built-in model, or `owner/name[@revision]` on the hub; with --slots also a file that
+    /// describes a small network, or a checkpoint of torchmd-net.
     #[schemars(extend("x-positional" = true))]
     pub model: String,
     /// Compute the singular values of every matrix, effective ranks, power-law exponents and noise
@@ -28,7 +28,7 @@ pub struct Inspect {
     pub filter: Option<String>,
     /// Only these layers, such as 3,5 or 0-7.
     pub layers: Option<String>,
-    /// Only tensors of this storage type, such as f32 or bf16.
+    /// Only tensors of this storage type, such as f32, bf16 or q4_k.
     pub dtype: Option<String>,
     /// Grouping of the tensors: the unit of a table row.
     #[schemars(with = "Names<By>")]

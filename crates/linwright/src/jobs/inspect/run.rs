@@ -3,7 +3,7 @@
 use super::{Inspect, slots};
 use crate::jobs::source::{Place, find_model};
 use crate::jobs::{Failure, Outcome, Session, outputs, parse_layers, shards, store};
-use linwright_files::StoredType;
+use linwright_files::is_stored_type;
 use linwright_measure::inspect::report::document;
 use linwright_measure::inspect::{Inspection, NameFilter, Options, run as inspect, run_shard};
 use linwright_report::{Document, html};
@@ -102,11 +102,12 @@ fn run_inspection(
 }
 
 /// Parses the name of a storage type in any case.
-fn parse_dtype(name: &str) -> Result<StoredType, Failure> {
-    StoredType::parse(&name.to_uppercase()).ok_or_else(|| {
-        Failure::usage(format!(
-            "--dtype \"{}\": expected a storage type such as f32, f16, bf16 or i8",
+fn parse_dtype(name: &str) -> Result<String, Failure> {
+    match is_stored_type(name) {
+        true => Ok(name.to_uppercase()),
+        false => Err(Failure::usage(format!(
+            "--dtype \"{}\": expected a storage type such as f32, f16, bf16, i8 or q4_k",
             shown(name)
-        ))
-    })
+        ))),
+    }
 }
