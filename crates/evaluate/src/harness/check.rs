@@ -86,7 +86,7 @@ pub fn prompt_of_text(
     text: &str,
     document: &Map<String, Value>,
 ) -> Result<Option<String>, EvaluationError> {
-    let include = |name: &str| Err(format!("{name} is not included here"));
+    let include = |_: &Path, name: &str| Err(format!("{name} is not included here"));
     let file = TaskFile::parse(text, "text".into(), Path::new(""), &include)?;
     Rules::of(&file)?;
     templates(&file)?;

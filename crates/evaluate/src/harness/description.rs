@@ -13,6 +13,8 @@ use std::path::{Path, PathBuf};
 
 /// Greatest depth of includes.
 const MAX_DEPTH: usize = 8;
+/// Largest number of files that one file includes, and those that they include.
+const MAX_INCLUDES: usize = 256;
 /// Largest task file, in bytes.
 const MAX_BYTES: u64 = 1 << 22;
 
@@ -151,8 +153,9 @@ fn blank_line() -> String {
     "\n\n".into()
 }
 
-/// Returns the text of a file by its name, or the reason of a failure.
-type Include<'a> = dyn Fn(&str) -> Result<String, String> + 'a;
+/// Returns the text of a file by its name, as the file in a folder gives it, and the file's own
+/// folder; or the reason of a failure.
+type Include<'a> = dyn Fn(&Path, &str) -> Result<(String, PathBuf), String> + 'a;
 
 /// A parsed task file.
 #[derive(Clone, Debug, PartialEq)]
@@ -174,7 +177,8 @@ impl TaskFile {
         folder: &Path,
         include: &Include<'_>,
     ) -> Result<Self, EvaluationError> {
-        let fields = with_includes(text, include, 0).map_err(|reason| wrong(&origin, reason))?;
+        let fields = Includes::of(include).resolve(text, folder, 0);
+        let fields = fields.map_err(|reason| wrong(&origin, reason))?;
         Self::of_fields(fields, origin, folder)
     }
 
@@ -293,9 +297,13 @@ impl TaskFile {
 /// Reads the fields of a file, with includes resolved.
 pub(super) fn fields_of(path: &Path) -> Result<Map<String, Value>, EvaluationError> {
     let folder = path.parent().unwrap_or(Path::new(""));
-    let include = |name: &str| read_text(&folder.join(name));
+    let include = |folder: &Path, name: &str| {
+        let path = folder.join(name);
+        let own = path.parent().unwrap_or(Path::new("")).to_owned();
+        Ok((read_text(&path)?, own))
+    };
     read_text(path)
-        .and_then(|text| with_includes(&text, &include, 0))
+        .and_then(|text| Includes::of(&include).resolve(&text, folder, 0))
         .map_err(|reason| wrong(&path.display().to_string(), reason))
 }
 
@@ -308,29 +316,54 @@ fn read_text(path: &Path) -> Result<String, String> {
     input::read_text(path, MAX_BYTES).map_err(failed)
 }
 
-/// Fields of a file, merged over those of the files it includes.
-fn with_includes(
-    text: &str,
-    include: &Include<'_>,
-    depth: usize,
-) -> Result<Map<String, Value>, String> {
-    if depth > MAX_DEPTH {
-        return Err(format!("includes are nested more than {MAX_DEPTH} deep"));
+/// The files that a file includes.
+struct Includes<'a> {
+    read: &'a Include<'a>,
+    /// How many more may be read.
+    left: usize,
+}
+
+impl<'a> Includes<'a> {
+    fn of(read: &'a Include<'a>) -> Self {
+        Self { read, left: MAX_INCLUDES }
     }
-    let mut fields = yaml::fields(text).map_err(|reason| format!("not a task file: {reason}"))?;
-    let base = match fields.shift_remove("include") {
-        None => return Ok(fields),
-        Some(Value::String(name)) => name,
-        Some(other) => {
-            return Err(format!(
-                "include is {}, expected the name of a file",
-                shown(&other.to_string())
-            ));
+
+    /// Fields of a text in a folder, merged over those of the files it includes, of which later
+    /// ones count more.
+    fn resolve(
+        &mut self,
+        text: &str,
+        folder: &Path,
+        depth: usize,
+    ) -> Result<Map<String, Value>, String> {
+        if depth > MAX_DEPTH {
+            return Err(format!("includes are nested more than {MAX_DEPTH} deep"));
         }
-    };
-    let mut all = with_includes(&include(&base)?, include, depth + 1)?;
-    all.extend(fields);
-    Ok(all)
+        let mut fields =
+            yaml::fields(text).map_err(|reason| format!("not a task file: {reason}"))?;
+        let names = match fields.shift_remove("include") {
+            None => return Ok(fields),
+            Some(Value::Array(names)) => names,
+            Some(one) => vec![one],
+        };
+        let mut all = Map::new();
+        for name in &names {
+            self.left = self.left.checked_sub(1).ok_or_else(|| {
+                format!("more than {MAX_INCLUDES} files are included, one by another")
+            })?;
+            let expected = || {
+                let found = shown(&name.to_string());
+                format!("include is {found}, expected the name of a file, or a list of names")
+            };
+            let (text, folder) = (self.read)(folder, name.as_str().ok_or_else(expected)?)?;
+            let mut base = self.resolve(&text, &folder, depth + 1)?;
+            // A list of tasks is that of the file in which it stands.
+            base.shift_remove("task_list");
+            all.extend(base);
+        }
+        all.extend(fields);
+        Ok(all)
+    }
 }
 
 #[cfg(test)]
@@ -338,10 +371,17 @@ mod tests {
     use super::*;
 
     fn parse(text: &str) -> Result<TaskFile, EvaluationError> {
-        let include = |name: &str| match name {
-            "base" => Ok("task: base\noutput_type: multiple_choice\ndoc_to_text: a\n".to_owned()),
-            "round" => Ok("include: round\n".to_owned()),
-            _ => Err(format!("no {name}")),
+        let include = |folder: &Path, name: &str| {
+            let text = match name {
+                "base" => "task: base\noutput_type: multiple_choice\ndoc_to_text: a\n",
+                "more" => "task: more\ndoc_to_text: b\ntask_list: [x]\n",
+                "round" => "include: round\n",
+                "inner/first" => "include: second\n",
+                "second" if folder == Path::new("inner") => "task: second\n",
+                _ => return Err(format!("no {name}")),
+            };
+            let own = folder.join(name).parent().map(Path::to_owned).unwrap_or_default();
+            Ok((text.to_owned(), own))
         };
         TaskFile::parse(text, "t.yaml".into(), Path::new(""), &include)
     }
@@ -355,6 +395,16 @@ mod tests {
         assert_eq!((file.description.target_delimiter.as_str(), " "), (" ", " "));
         let order: Vec<&String> = file.fields.keys().collect();
         assert_eq!(order, ["task", "output_type", "doc_to_text", "metadata"]);
+    }
+
+    #[test]
+    fn a_list_of_files_is_included_in_its_order_and_names_are_those_of_the_including_folder() {
+        let file = parse("include: [base, more]\n").unwrap();
+        assert_eq!(file.description.task, "more");
+        assert_eq!(file.description.doc_to_text, Some(Value::from("b")));
+        assert_eq!(file.description.output_type, Some(OutputType::MultipleChoice));
+        assert_eq!(parse("include: inner/first\n").unwrap().description.task, "second");
+        assert_eq!(parse("include: []\ntask: a\n").unwrap().description.task, "a");
     }
 
     #[test]
@@ -379,6 +429,9 @@ mod tests {
             ("task: a\noutput_type: guess\n", "unknown variant `guess`"),
             ("include: nowhere\n", "no nowhere"),
             ("include: round\n", "includes are nested"),
+            ("include: [more, 5]\n", "include is 5, expected the name of a file, or a list"),
+            ("include: {a: more}\n", "include is {\"a\":\"more\"}"),
+            ("include: second\n", "no second"),
             ("task: a\nuse_prompt: x\n", "use_prompt is not supported"),
             ("task: a/b\n", "is not a valid name"),
             ("task: a\nrepeats: 3\n", "repeats must be 1"),

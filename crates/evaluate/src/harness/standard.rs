@@ -61,8 +61,9 @@ pub(super) fn open(name: &str) -> Result<TaskFile, EvaluationError> {
         found: name.to_owned(),
         known: nearest(name),
     })?;
-    let include = |name: &str| {
-        find(name).map(|task| task.text.to_owned()).ok_or_else(|| format!("{name} is missing"))
+    let include = |folder: &Path, name: &str| {
+        let task = find(name).ok_or_else(|| format!("{name} is missing"))?;
+        Ok((task.text.to_owned(), folder.to_owned()))
     };
     TaskFile::parse(task.text, format!("task {name}"), Path::new(""), &include)
 }

@@ -3,11 +3,16 @@
 //! Values are stored as JSON, which has no tags, so a function is stored as a string that begins
 //! with [`FUNCTION`]. The tag may precede a bare or a quoted name, or be on a line of its own. Any
 //! other tag is an error: ignoring it would keep the bare value.
+//!
+//! Files are judged as PyYAML does, which the harness reads them with, where that differs from our
+//! parser: of equal keys the last one counts, a quoted scalar may go on at any column, and numbers
+//! that begin with 0 are octal.
 
 use linwright_run::{shown, shown_reason};
 use serde::de::{Deserialize, Deserializer, Error, MapAccess, SeqAccess, Visitor};
 use serde_json::{Map, Number, Value};
-use serde_saphyr::Tagged;
+use serde_saphyr::{DuplicateKeyPolicy, NonFiniteFloatPolicy, Tagged};
+use std::borrow::Cow;
 use std::fmt;
 
 /// Prefix that marks a function in a string value.
@@ -17,15 +22,61 @@ const OWN: [&str; 7] = ["str", "int", "float", "bool", "null", "seq", "map"];
 /// Prefix of core YAML tags.
 const OF_YAML: &str = "tag:yaml.org,2002:";
 
+/// The parser's words for a quoted scalar that goes on left of its key.
+const QUOTED_INDENT: &str = "invalid indentation in multiline quoted scalar";
+/// Largest number of bytes that are parsed until all such scalars are indented.
+const MAX_PARSED: usize = 1 << 26;
+
 /// Parses the fields of a file. Errors are the reason only.
 pub(super) fn fields(text: &str) -> Result<Map<String, Value>, String> {
-    let read: Result<Node, _> = serde_saphyr::from_str(text);
-    let first_line = |text: String| shown_reason(text.lines().next().unwrap_or_default());
-    match read.map_err(|error| first_line(error.to_string()))?.0 {
+    match parse(text).map_err(|error| shown_reason(&reason(&error)))?.0 {
         Value::Object(fields) => Ok(fields),
         Value::Null => Ok(Map::new()),
         other => Err(format!("found {}, expected fields with values", shown(&other.to_string()))),
     }
+}
+
+/// Parses a file; lines of quoted scalars that stand too far left for the parser are indented,
+/// which changes no value: white space at the start of such a line does not count.
+fn parse(text: &str) -> Result<Node, serde_saphyr::Error> {
+    let mut text = Cow::Borrowed(text);
+    let mut parsed = text.len();
+    loop {
+        let error = match parse_as_it_is(&text) {
+            Ok(node) => return Ok(node),
+            Err(error) => error,
+        };
+        let line = error.location().map_or(0, |place| place.line() as usize);
+        let Some((before, rest)) = split_before(&text, line) else { return Err(error) };
+        let is_quoted = reason(&error).contains(QUOTED_INDENT);
+        parsed = parsed.saturating_add(text.len());
+        if !is_quoted || parsed > MAX_PARSED {
+            return Err(error);
+        }
+        let widest = before.lines().map(|line| line.len() - line.trim_start().len()).max();
+        let indent = " ".repeat(widest.unwrap_or(0) + 1);
+        text = Cow::Owned(format!("{before}{indent}{rest}"));
+    }
+}
+
+fn parse_as_it_is(text: &str) -> Result<Node, serde_saphyr::Error> {
+    let options = serde_saphyr::options! {
+        duplicate_keys: DuplicateKeyPolicy::LastWins,
+        legacy_octal_numbers: true,
+        non_finite_float_policy: NonFiniteFloatPolicy::PassThrough,
+    };
+    serde_saphyr::from_str_with_options(text, options)
+}
+
+/// What an error says of itself, without the lines of the file that follow.
+fn reason(error: &serde_saphyr::Error) -> String {
+    error.to_string().lines().next().unwrap_or_default().to_owned()
+}
+
+/// A text split before one of its lines, counted from one.
+fn split_before(text: &str, line: usize) -> Option<(&str, &str)> {
+    let lines = text.split_inclusive('\n').take(line.checked_sub(1)?);
+    Some(text.split_at(lines.map(str::len).sum()))
 }
 
 /// A value with its tag resolved.
@@ -169,6 +220,33 @@ mod tests {
         }
         let error = fields("b: 1\na: !foo utils.f").unwrap_err();
         assert!(error.contains("line 2"), "{error}");
+    }
+
+    #[test]
+    fn files_are_judged_as_their_own_program_does() {
+        // What PyYAML 6.0.4 reads.
+        for (text, want) in [
+            ("a: 'x But\n\"y\"]'\nb: 1\n", json!({"a": "x But \"y\"]", "b": 1})),
+            ("a: \"x\ny\n\nz\"\n", json!({"a": "x y\nz"})),
+            ("a:\n  - 'x\n\n y\nz'\n  - b: \"u\nv\"\n", json!({"a": ["x\ny z", {"b": "u v"}]})),
+            ("a: ['x\ny',\n'z']\n", json!({"a": ["x y", "z"]})),
+            ("'a\nb': 1\n", json!(null)),
+            ("a: |\n  'x\nb: 'y\nz'\n", json!({"a": "'x\n", "b": "y z"})),
+            ("a: 1\na: 2\n", json!({"a": 2})),
+            ("a: {b: 1, b: [2]}\na: {b: 1, c: 2, b: 3}\n", json!({"a": {"b": 3, "c": 2}})),
+            ("a: 010\nb: 0x1F\nc: .inf\n", json!({"a": 8, "b": 31, "c": null})),
+        ] {
+            let found = fields(text);
+            match want.is_null() {
+                true => assert!(found.is_err(), "{text}"),
+                false => assert_eq!(found.map(Value::Object), Ok(want), "{text}"),
+            }
+        }
+        for text in ["a: 'x\n---\ny'\n", "a: 'x\ny\n", "a:\n\t- b\n", "a: 'x'\n\tb: 1\n"] {
+            assert!(fields(text).is_err(), "{text}");
+        }
+        let long = format!("a: '{}'\n", "x\n".repeat(300));
+        assert_eq!(fields(&long).unwrap()["a"].as_str().unwrap().len(), 600);
     }
 
     #[test]
