@@ -36,7 +36,10 @@ impl Templates {
         fields: &Map<String, Value>,
     ) -> Result<String, String> {
         let context = Jinja::from(Serde(fields));
-        self.0.render(template, context).map_err(|error| reason(&error))
+        self.0.render(template, context.clone()).map_err(|error| {
+            let missing = self.0.missing(template, &context, &error);
+            with_missing(reason(&error), missing)
+        })
     }
 
     /// Checks the syntax of a template. Errors are the reason only.
@@ -56,15 +59,26 @@ impl Templates {
         }
         let expression = inner.trim_matches('-');
         let context = Jinja::from(Serde(fields));
-        let value = self.0.evaluate(expression, context);
+        let value = self.0.evaluate(expression, context.clone());
         let value = value.and_then(|value| match value.is_undefined() {
             true => Err(Error::new(ErrorKind::UndefinedError, "the value is undefined").into()),
             false => Ok(value),
         });
         Some(match value {
             Ok(value) => serde_json::to_value(&value).map_err(|error| error.to_string()),
-            Err(error) => Err(reason(&error)),
+            Err(error) => {
+                let missing = self.0.missing_in_expression(expression, &context, &error);
+                Err(with_missing(reason(&error), missing))
+            }
         })
+    }
+}
+
+/// The reason of a failure with the field that is missing.
+fn with_missing(reason: String, missing: Option<String>) -> String {
+    match missing {
+        Some(missing) => format!("{reason}; {missing}"),
+        None => reason,
     }
 }
 
@@ -227,7 +241,10 @@ mod tests {
         assert_eq!(value(" {{[label, text]}} "), Some(Ok(json!([2, "one two  three"]))));
         assert_eq!(value("{{label}}{{label}}"), None);
         assert_eq!(value("x {{label}}"), None);
-        assert!(value("{{absent}}").unwrap().is_err());
+        let error = value("{{absent}}").unwrap().unwrap_err();
+        assert!(error.contains("field `absent` is missing; the fields are"), "{error}");
+        let error = value("{{choices.absent}}").unwrap().unwrap_err();
+        assert!(error.contains("field `choices.absent` is missing"), "{error}");
     }
 
     #[test]
@@ -235,6 +252,22 @@ mod tests {
         let templates = Templates::new().unwrap();
         for (template, want) in [
             ("a\n{{absent}}", "line 2"),
+            (
+                "{{absent}}",
+                "field `absent` is missing; the fields are [\"question\", \"choices\", \"answerKey\", \
+                 \"text\", \"label\", \"truth\", \"nothing\"]",
+            ),
+            (
+                "{{choices.texts}}",
+                "field `choices.texts` is missing; the fields of choices are [\"text\", \"label\"]",
+            ),
+            ("{{choices.texts.more}}", "field `choices.texts` is missing"),
+            ("{{text.none}}", "field `text.none` is missing; the fields of text are none"),
+            ("{% if a is defined %}{% endif %}{{ b }}", "field `b` is missing"),
+            ("{% set a = 1 %}{{ a }}{{ b|default('x') }}{{ c }}", "field `c` is missing"),
+            ("{% for a in choices.text %}{{ a.b }}{{ loop.index }}{% endfor %}", "undefined"),
+            ("{{ choices.texts[0] }}", "field `choices.texts` is missing"),
+            ("{{ range(3)[7] }}", "undefined"),
             ("{{question", "line 1"),
             ("{{choices.label.index('Z')}}", "is not in"),
             ("\n{{ [question] * 100000000 }}", "line 2"),

@@ -8,6 +8,7 @@
 mod compile;
 mod guarded;
 mod ledger;
+mod missing;
 mod namespace;
 #[cfg(test)]
 mod tests;
@@ -19,7 +20,9 @@ use ledger::{Ledger, refusal};
 use minijinja::machinery::{eval, make_string_output};
 use minijinja::syntax::SyntaxConfig;
 use minijinja::value::{FunctionArgs, FunctionResult};
-use minijinja::{AutoEscape, Environment, Error, Output, State, UndefinedBehavior, Value};
+use minijinja::{
+    AutoEscape, Environment, Error, ErrorKind, Output, State, UndefinedBehavior, Value,
+};
 use std::fmt;
 
 /// Largest nesting depth of macro calls and loops.
@@ -136,6 +139,39 @@ impl Engine {
         let mut text = String::new();
         self.run(&compiled, variables, &mut make_string_output(&mut text))?;
         Ok(text)
+    }
+
+    /// For the error of a template about an undefined value: the field that it asks for, and those
+    /// that there are.
+    #[must_use]
+    pub fn missing(&self, source: &str, variables: &Value, fault: &Fault) -> Option<String> {
+        let compiled = compile::template(source, &self.syntax).ok()?;
+        self.missing_in(&compiled, variables, fault)
+    }
+
+    /// As [`Self::missing`], of an expression.
+    #[must_use]
+    pub fn missing_in_expression(
+        &self,
+        source: &str,
+        variables: &Value,
+        fault: &Fault,
+    ) -> Option<String> {
+        let compiled = compile::expression(source, &self.syntax).ok()?;
+        self.missing_in(&compiled, variables, fault)
+    }
+
+    fn missing_in(
+        &self,
+        compiled: &Compiled<'_>,
+        variables: &Value,
+        fault: &Fault,
+    ) -> Option<String> {
+        if fault.error.kind() != ErrorKind::UndefinedError {
+            return None;
+        }
+        let known = |name: &str| self.environment.globals().any(|(global, _)| global == name);
+        missing::missing(compiled, variables, fault.line, known)
     }
 
     /// Evaluates an expression.
