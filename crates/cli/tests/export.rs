@@ -60,14 +60,14 @@ fn gguf_is_one_file_that_is_read_again() {
     let (own, read) = (perplexity(&w, "model"), perplexity(&w, "one/model-F32.gguf"));
     assert!((own / read - 1.0).abs() < 1e-4, "{own} and {read}");
     assert_eq!(perplexity(&w, "one"), read, "the directory is the model, too");
-    // Its tensors are another matter, which is said by name.
-    for args in ["inspect one/model-F32.gguf", "inspect one", "select one --tensor x --rank 1"] {
-        w.fails(
-            args,
-            1,
-            &["one/model-F32.gguf: this is a GGUF file", "--slots", "export FILE -o DIR"],
-        );
-    }
+    // Its tensors are inspected like others; only single ones are not read.
+    assert!(w.ok("inspect one/model-F32.gguf").contains("blk.*.attn_q.weight"));
+    w.ok("inspect one");
+    w.fails(
+        "select one --tensor x --rank 1",
+        1,
+        &["one/model-F32.gguf: this is a GGUF file", "--slots", "export FILE -o DIR"],
+    );
     w.ok("inspect one --slots");
     w.ok("export one/model-F32.gguf -o again");
     w.ok("inspect again");
@@ -108,6 +108,22 @@ fn an_adapter_is_the_difference_from_its_base() {
     let shown = w.ok(&format!("{lora} -o adapter --energy 0.5 --force"));
     assert!(shown.starts_with("form lora: 6 layers of ranks"), "{shown}");
     w.fails("export model -o none --form lora --base model", 1, &["nothing to store"]);
+    // What was split is put together again.
+    w.ok(&format!("{lora} -o adapter --rank 1000 --force"));
+    let eval = |model: &str| {
+        let found = w.ok_json(&format!("eval {model} --text text.jsonl --window 64"));
+        found["results"]["text"]["nll_nats_per_token,none"].as_f64().unwrap()
+    };
+    w.write("adapter/tokenizer_config.json", "{}");
+    let run = w.run("export model --adapter adapter -o merged");
+    let notes = ["merged into 6 layers; 0 tensors", "tokenizer_config.json: differs"];
+    assert!(notes.iter().all(|note| run.stderr.contains(note)), "{}", run.stderr);
+    run.succeeded("export");
+    assert!((eval("merged") - eval("edited")).abs() < 1e-5);
+    assert!((eval("model") - eval("edited")).abs() > 1e-3);
+    let record = w.json("merged/reproduce.json");
+    assert_eq!(record["inputs"][1]["adapter"], "adapter", "{record}");
+    w.fails("export model --adapter model -o none", 1, &["adapter_config.json"]);
 }
 
 #[test]

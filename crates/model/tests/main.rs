@@ -1,5 +1,6 @@
 //! The integration tests of this crate, in one binary.
 
+mod adapters;
 mod basis;
 mod checkpoint_bad_input;
 mod checkpoint_common;

@@ -169,6 +169,11 @@ pub fn is_full(error: &io::Error) -> bool {
     matches!(error.kind(), FileTooLarge | OutOfMemory | QuotaExceeded | StorageFull)
 }
 
+/// What can be done with a model of any architecture.
+const OTHER_FAMILIES: &str = "models of any architecture: `linwright inspect MODEL --spectra` \
+    reports on every tensor and its ranks, `linwright fit FILE --tensor NAME` approximates one \
+    matrix by any operator and needs no text, and linwright.torch (Python) captures and replaces \
+    layers of any network of PyTorch";
 /// Roles of weights that hold several projections, as their names in errors.
 const FUSED: [&str; 2] = [Role::QueryKeyValue.name(), Role::GateUp.name()];
 
@@ -567,15 +572,21 @@ impl From<FileError> for Failure {
 
 impl From<CheckpointError> for Failure {
     fn from(error: CheckpointError) -> Self {
-        let message = message_of(&error);
+        let (message, unknown) = (message_of(&error), error.is_unknown_architecture());
         match error {
+            CheckpointError::Config { .. } if unknown => {
+                Self::new(FailureKind::Recipe, message).hint(OTHER_FAMILIES)
+            }
+            CheckpointError::Gguf { .. } if unknown => Self::general(message).hint(OTHER_FAMILIES),
             CheckpointError::Config { .. } => Self::new(FailureKind::Recipe, message),
+            CheckpointError::Adapter { .. } => Self::usage(message),
             CheckpointError::File(error) => error.into(),
             CheckpointError::Shelf { source, .. } if is_full(&source) => {
                 Self::new(FailureKind::Resources, message)
             }
             CheckpointError::NotADirectory { .. }
             | CheckpointError::Shelf { .. }
+            | CheckpointError::Adapted { .. }
             | CheckpointError::Native { .. }
             | CheckpointError::Operator { .. }
             | CheckpointError::Tokenizer(_)

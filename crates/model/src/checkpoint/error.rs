@@ -22,6 +22,28 @@ pub enum CheckpointError {
         /// The path.
         path: PathBuf,
     },
+    /// The folder of an adapter, which is no model.
+    #[error("{}: an adapter of {kind} for {base}, and no model: {advice}", path.display(), kind = shown(kind), base = shown(base))]
+    Adapter {
+        /// Its configuration.
+        path: PathBuf,
+        /// Kind of the adapter.
+        kind: String,
+        /// The model that it changes.
+        base: String,
+        /// What to do.
+        advice: String,
+    },
+    /// An adapter that cannot be merged into its base.
+    #[error("{}: {place} {reason}", path.display())]
+    Adapted {
+        /// Its configuration or weights.
+        path: PathBuf,
+        /// Field, tensor or site.
+        place: String,
+        /// What is wrong and what was expected.
+        reason: String,
+    },
     /// A configuration that describes no valid model.
     #[error("{}: {source}", path.display())]
     Config {
@@ -119,6 +141,16 @@ pub enum CheckpointError {
 }
 
 impl CheckpointError {
+    /// Whether the model is of an architecture that is not known here.
+    #[must_use]
+    pub fn is_unknown_architecture(&self) -> bool {
+        match self {
+            Self::Config { source, .. } => matches!(source, ConfigError::UnknownFamily { .. }),
+            Self::Gguf { fault, .. } => fault.is_unknown_architecture(),
+            _ => false,
+        }
+    }
+
     /// An I/O error while reading `path`.
     pub(crate) fn read(path: &std::path::Path) -> impl FnOnce(io::Error) -> Self {
         let failed = FileError::read(path);

@@ -93,6 +93,11 @@ pub struct NoGguf {
 }
 
 impl GgufFault {
+    /// Whether the model is of an architecture that is not known here.
+    pub(super) fn is_unknown_architecture(&self) -> bool {
+        matches!(self, Self::Architecture { .. })
+    }
+
     /// Name of the variant, and of the key where there is one.
     pub(super) fn kind(&self) -> String {
         let debug = format!("{self:?}");

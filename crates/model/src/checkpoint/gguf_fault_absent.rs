@@ -17,3 +17,12 @@ pub enum NoGguf {
     #[error("this build writes none; build with --features gguf, which is on by default")]
     NotBuilt,
 }
+
+impl GgufFault {
+    /// Whether the model is of an architecture that is not known here.
+    pub(super) fn is_unknown_architecture(&self) -> bool {
+        match self {
+            Self::NotBuilt => false,
+        }
+    }
+}

@@ -20,6 +20,7 @@
 //! rejected with a [`CheckpointError`] before they are used, and nothing in a file is ever
 //! executed. Files are mapped, so they must not be truncated while they are read.
 
+mod adapter;
 mod error;
 pub mod export;
 #[cfg(feature = "gguf")]
@@ -42,6 +43,7 @@ mod verify;
 
 pub(crate) use native::model_type;
 
+pub use adapter::{Adapted, merge_adapter};
 pub use error::CheckpointError;
 pub use export::export;
 pub use load::{LoadedModel, load, load_as, load_offloaded};

@@ -20,6 +20,10 @@ pub struct Export {
     /// Output directory.
     #[schemars(extend("x-short" = "o", "x-required" = true))]
     pub output: OutputPath,
+    /// A LoRA adapter of PEFT that is merged into the model first: its folder.
+    #[schemars(extend("x-value" = "DIR"))]
+    #[schemars(extend("x-path" = true))]
+    pub adapter: Option<PathBuf>,
     /// Form of the saved model.
     #[schemars(with = "Names<SavedForm>")]
     pub form: SavedForm,
@@ -60,6 +64,7 @@ impl Job for Export {
     fn inputs(&self) -> Vec<PathBuf> {
         let mut inputs = vec![PathBuf::from(&self.model)];
         inputs.extend(self.base.as_ref().map(PathBuf::from));
+        inputs.extend(self.adapter.as_ref().map(|adapter| adapter.join("adapter_config.json")));
         inputs.extend(self.results.clone());
         inputs
     }

@@ -4,15 +4,16 @@ use super::Export;
 use crate::jobs::outcome::text;
 use crate::jobs::saving::record;
 use crate::jobs::source::{Place, find_model, open_model};
-use crate::jobs::{Failure, Outcome, SavedForm, Session, StoredDType, outputs};
-use linwright_files::MEASURED;
+use crate::jobs::{Failure, Outcome, SavedForm, Session, StoredDType, inputs, outputs};
+use linwright_files::{MEASURED, TOKENIZER_FILES};
 use linwright_model::checkpoint::export::lora::{Adapter, LoraOptions, export_lora};
 use linwright_model::checkpoint::export::{Card, ExportForm, ExportOptions, Exported, export};
-use linwright_model::checkpoint::{LoadedModel, SHARD_BYTES};
+use linwright_model::checkpoint::{Adapted, LoadedModel, SHARD_BYTES, merge_adapter};
 use linwright_report::number::grouped;
 use linwright_run::{Monitor, input};
 use linwright_tensor::dtype::DType;
 use serde_json::{Map, Value, json};
+use std::fs;
 use std::path::Path;
 
 /// Largest file of results that is read, in bytes.
@@ -23,13 +24,21 @@ pub(super) fn run(job: &Export, session: &mut Session<'_>) -> Result<Outcome, Fa
     let inputs = outputs::inputs_of(job, session);
     outputs::directory(&job.output, job.force, &inputs, session)?;
     let results = job.results.as_deref().map(read_results).transpose()?;
-    let model = open_model(&job.model, session)?;
+    let mut model = open_model(&job.model, session)?;
+    if let Some(adapter) = &job.adapter {
+        merge(adapter, &mut model.loaded, session)?;
+    }
     let base = job.base.as_deref().map(|base| find_model(base, session)).transpose()?;
     // An adapter belongs to its base, not to the model from which it was extracted.
     let origin = base.as_ref().unwrap_or(&model.place);
     let base_model = job.base_model.clone().or_else(|| origin.on_hub.clone());
     let card = Card { base_model, results };
-    let reproduce = record(session, &model, base.as_ref());
+    let mut reproduce = record(session, &model, base.as_ref());
+    if let (Some(adapter), Some(Value::Array(inputs))) = (&job.adapter, reproduce.get_mut("inputs"))
+    {
+        let sha256 = inputs::hash(adapter)?.sha256;
+        inputs.push(json!({ "adapter": session.portable(adapter), "sha256": sha256 }));
+    }
     let output = session.portable(&job.output);
     let beside = session.files_beside(&Value::Null)?;
     session.step("saving and loading back");
@@ -63,6 +72,33 @@ pub(super) fn run(job: &Export, session: &mut Session<'_>) -> Result<Outcome, Fa
             outcome(output, &done)
         }
     }
+}
+
+/// Merges an adapter into the model, which keeps its own tokenizer.
+fn merge(
+    adapter: &Path,
+    model: &mut LoadedModel,
+    session: &mut Session<'_>,
+) -> Result<(), Failure> {
+    session.step("merging the adapter");
+    let Adapted { added, replaced } = merge_adapter(&mut model.decoder, adapter)?;
+    let shown = adapter.display();
+    session.note(&format!(
+        "note: {shown}: merged into {added} layers; {replaced} tensors were replaced"
+    ));
+    for (name, bytes) in &model.source.companions {
+        let path = adapter.join(name);
+        if TOKENIZER_FILES.contains(&name.as_str())
+            && path.is_file()
+            && fs::read(&path).is_ok_and(|own| own != *bytes)
+        {
+            session.note(&format!(
+                "note: {}: differs from that of the model, which is kept",
+                path.display()
+            ));
+        }
+    }
+    Ok(())
 }
 
 /// Refuses options that the form does not use.
