@@ -22,7 +22,7 @@ fn main() -> Result<(), Box<dyn Error>> {
     };
     let limit: usize = args.next().map_or(Ok(usize::MAX), |limit| limit.parse())?;
     let loaded = load(Path::new(&model))?;
-    let sentence = loaded.sentence.ok_or("the model has no modules.json with a pooling")?;
+    let sentence = loaded.sentence?;
     let tokenizer = loaded.tokenizer.ok_or("the model has no tokenizer")?;
     let (mut scores, mut cosines) = (Vec::new(), Vec::new());
     for line in std::fs::read_to_string(pairs)?.lines().take(limit) {
@@ -30,7 +30,9 @@ fn main() -> Result<(), Box<dyn Error>> {
         let [_, _, _, _, score, first, second, ..] = columns.as_slice() else {
             return Err(format!("a line without seven columns: {line}").into());
         };
-        let ids = [tokenizer.encode(first, true)?, tokenizer.encode(second, true)?];
+        let longest = loaded.decoder.config().max_positions;
+        let encode = |text| sentence.encode(&tokenizer, text, longest);
+        let ids = [encode(first)?.0, encode(second)?.0];
         let batch = Batch::new(&ids.each_ref().map(Vec::as_slice));
         let mut hidden = loaded.decoder.embed(&batch)?;
         let layers = 0..loaded.decoder.config().layers.len();

@@ -38,6 +38,7 @@ mod interruption;
 mod kept;
 mod killed;
 mod laser;
+mod loading;
 mod long_values;
 mod molecule;
 mod molecule_md;

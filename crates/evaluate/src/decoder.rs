@@ -10,13 +10,16 @@ use linwright_model::generate::{Choice, Stopping, generate_text};
 use linwright_model::tokenizer::Tokenizer;
 use linwright_model::{ModelError, Stream, Transformer};
 
+/// The failure of a model that makes no vectors of texts.
+const NO_VECTORS: &str = "the checkpoint defines no pooling for text embeddings";
+
 /// A transformer and its tokenizer, evaluated as a [`LanguageModel`].
 #[derive(Clone, Copy, Debug)]
 pub struct Subject<'a> {
     decoder: &'a Transformer,
     tokenizer: &'a Tokenizer,
     max_length: Option<usize>,
-    sentence: Option<Sentence>,
+    sentence: Option<&'a Sentence>,
 }
 
 impl<'a> Subject<'a> {
@@ -32,9 +35,9 @@ impl<'a> Subject<'a> {
         Self { max_length, ..self }
     }
 
-    /// Sets the pooling from token vectors to text embeddings, for tasks that compare texts.
+    /// Sets how one vector is made of a text, for tasks that compare texts.
     #[must_use]
-    pub fn with_sentence(self, sentence: Option<Sentence>) -> Self {
+    pub fn with_sentence(self, sentence: Option<&'a Sentence>) -> Self {
         Self { sentence, ..self }
     }
 }
@@ -93,17 +96,18 @@ impl LanguageModel for Subject<'_> {
         self.decoder.has_head()
     }
 
-    fn pooling(&self) -> Option<&'static str> {
+    fn pooling(&self) -> Option<String> {
         self.sentence.map(Sentence::name)
     }
 
     fn encode_whole(&self, text: &str) -> Result<(Vec<u32>, usize), ModelFailure> {
-        similarity::encode(self.tokenizer, text, self.max_positions().unwrap_or(usize::MAX))
+        let limit = self.max_positions().unwrap_or(usize::MAX);
+        let sentence = self.sentence.ok_or(NO_VECTORS)?;
+        Ok(sentence.encode(self.tokenizer, text, limit)?)
     }
 
     fn cosines(&self, pairs: &[[Vec<u32>; 2]]) -> Result<Vec<f64>, ModelFailure> {
-        let sentence =
-            self.sentence.ok_or("the checkpoint defines no pooling for text embeddings")?;
+        let sentence = self.sentence.ok_or(NO_VECTORS)?;
         similarity::cosines(self.decoder, sentence, pairs)
     }
 

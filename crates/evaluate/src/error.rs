@@ -227,7 +227,7 @@ pub enum EvaluationError {
     },
     /// A task that compares embeddings, on a model without pooling.
     #[error(
-        "{place}: the pooling of this model is unknown, since its modules.json is not supported; remove that file to use the mean over all tokens"
+        "{place}: the model's files do not say in a supported way how one vector is made of a text"
     )]
     NoVectors {
         /// The pair of texts.

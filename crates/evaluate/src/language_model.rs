@@ -161,7 +161,7 @@ pub trait LanguageModel {
 
     /// Name of the pooling from token vectors to the embedding of a text; none if the model has no
     /// pooling.
-    fn pooling(&self) -> Option<&'static str> {
+    fn pooling(&self) -> Option<String> {
         None
     }
 

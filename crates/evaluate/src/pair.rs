@@ -1,6 +1,7 @@
 //! Tokenization of a context with its continuation.
 
 use super::{EvaluationError, LanguageModel};
+use linwright_model::tokenizer::beginning;
 
 /// Tokens of a context with its continuation.
 pub(super) struct Pair {
@@ -10,14 +11,6 @@ pub(super) struct Pair {
     pub(super) continuation: usize,
     /// Tokens cut from the left of the context.
     pub(super) truncated: usize,
-}
-
-/// A text with the beginning-of-sequence token before it, unless the text begins with it already.
-pub(super) fn beginning(bos: Option<u32>, mut text: Vec<u32>) -> Vec<u32> {
-    if let Some(bos) = bos.filter(|bos| text.first() != Some(bos)) {
-        text.insert(0, bos);
-    }
-    text
 }
 
 /// Tokenizes as lm-evaluation-harness does: trailing spaces of the context belong to the

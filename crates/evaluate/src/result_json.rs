@@ -46,6 +46,10 @@ pub struct Prompting {
     pub chat_template: Option<String>,
     /// Whether examples were separate messages.
     pub multiturn: bool,
+    /// The date that the template got, if it asks for one.
+    pub date: Option<String>,
+    /// Further variables that the template got, as JSON.
+    pub template_args: Option<String>,
 }
 
 /// The data of an evaluation's JSON.
@@ -75,6 +79,22 @@ pub struct EvaluationRecord<'a> {
     pub seconds: f64,
     /// Peak resident set size of the process in bytes, where the system reports it.
     pub peak_bytes: Option<u64>,
+}
+
+/// How prompts were made, by the harness's names where it has them.
+fn prompting(of: &Prompting) -> Map<String, Value> {
+    let Prompting { system_instruction, chat_template, multiturn, date, template_args } = of;
+    let hash = |text: &Option<String>| text.as_ref().map(|text| sha256_hex(text.as_bytes()));
+    let own = [("chat_template_date", date), ("chat_template_args", template_args)];
+    let own = own.into_iter().filter_map(|(name, value)| Some((name, json!(value.as_ref()?))));
+    let all = own.chain([
+        ("system_instruction", json!(system_instruction)),
+        ("system_instruction_sha", json!(hash(system_instruction))),
+        ("fewshot_as_multiturn", json!(multiturn)),
+        ("chat_template", json!(chat_template)),
+        ("chat_template_sha", json!(hash(chat_template))),
+    ]);
+    all.map(|(name, value)| (name.to_owned(), value)).collect()
 }
 
 /// The record as one JSON object.
@@ -114,14 +134,8 @@ pub fn result_json(record: &EvaluationRecord<'_>) -> Value {
     );
     object.insert("git_hash".to_owned(), json!(provenance.commit));
     object.insert("date".to_owned(), json!(provenance.date_unix_seconds));
-    let Prompting { system_instruction, chat_template, multiturn } = record.prompting;
-    let hash = |text: &Option<String>| text.as_ref().map(|text| sha256_hex(text.as_bytes()));
+    object.extend(prompting(record.prompting));
     for (name, value) in [
-        ("system_instruction", json!(system_instruction)),
-        ("system_instruction_sha", json!(hash(system_instruction))),
-        ("fewshot_as_multiturn", json!(multiturn)),
-        ("chat_template", json!(chat_template)),
-        ("chat_template_sha", json!(hash(chat_template))),
         ("max_length", json!(record.max_length)),
         ("model_source", json!("linwright")),
         ("model_name", json!(record.model)),

@@ -4,7 +4,6 @@ use super::language_model::ModelFailure;
 use super::packed::{Wanted, last_stages};
 use super::{EvaluationError, LanguageModel, Reply};
 use linwright_model::checkpoint::Sentence;
-use linwright_model::tokenizer::Tokenizer;
 use linwright_model::{Batch, Stream, Transformer};
 use linwright_tensor::Mat;
 
@@ -32,7 +31,7 @@ impl PendingSimilarity {
             cosine: 0.0,
             tokens: one.len() + other.len(),
             truncated: cut + also_cut,
-            pooling: pooling.to_owned(),
+            pooling,
         };
         Ok((Self { item, request, pair: [one, other] }, reply))
     }
@@ -58,36 +57,19 @@ impl PendingSimilarity {
     }
 }
 
-/// Tokenizes a text with all special tokens to at most `limit` tokens, and returns the number of
-/// tokens cut. As in sentence-transformers, the end of the text is cut and the last special token
-/// is kept.
-pub(super) fn encode(
-    tokenizer: &Tokenizer,
-    text: &str,
-    limit: usize,
-) -> Result<(Vec<u32>, usize), ModelFailure> {
-    let mut tokens = tokenizer.encode(text, true)?;
-    let over = tokens.len().saturating_sub(limit);
-    if let (true, Some(&last)) = (over > 0, tokens.last()) {
-        tokens.truncate(limit.saturating_sub(1));
-        tokens.push(last);
-    }
-    Ok((tokens, over))
-}
-
 /// Text pairs as one batch.
 #[derive(Debug)]
-pub struct Pairs {
+pub struct Pairs<'a> {
     batch: Batch,
     /// All rows: the embedding of a text is pooled from all of its tokens.
     wanted: Wanted,
-    sentence: Sentence,
+    sentence: &'a Sentence,
 }
 
-impl Pairs {
+impl<'a> Pairs<'a> {
     /// Packs texts, those of a pair one after the other.
     #[must_use]
-    pub fn new(sentence: Sentence, pairs: &[[Vec<u32>; 2]]) -> Self {
+    pub fn new(sentence: &'a Sentence, pairs: &[[Vec<u32>; 2]]) -> Self {
         let rows: Vec<&[u32]> = pairs.iter().flatten().map(Vec::as_slice).collect();
         let batch = Batch::new(&rows);
         let wanted = batch.tokens().iter().copied().enumerate().collect();
@@ -125,7 +107,7 @@ impl Pairs {
 /// Cosines of pairs by one model.
 pub(super) fn cosines(
     model: &Transformer,
-    sentence: Sentence,
+    sentence: &Sentence,
     pairs: &[[Vec<u32>; 2]],
 ) -> Result<Vec<f64>, ModelFailure> {
     let pairs = Pairs::new(sentence, pairs);

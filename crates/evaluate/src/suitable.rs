@@ -1,6 +1,6 @@
 //! Which tasks a kind of model supports. Apart from the registry, only this module names tasks.
 
-use crate::runner::resolve;
+use crate::runner::{check_requests, resolve};
 use crate::{EvaluationError, Item, LASER_TASKS, LanguageModel, Request, SENTENCE_TASKS, Task};
 
 /// Items of a task for a kind of model.
@@ -25,14 +25,16 @@ pub(super) fn items_of<'a>(
     })
 }
 
-/// Checks that a model supports a task, before anything is encoded or computed.
+/// Checks that a model supports a task and can answer its requests, before anything is computed.
 ///
 /// # Errors
 /// [`EvaluationError`]: a causal task on a masked language model, token predictions without a head,
-/// embeddings without pooling, or a missing beginning-of-sequence token.
+/// embeddings without pooling, a missing beginning-of-sequence token, or windows, answers and texts
+/// to be written that are too long for it.
 pub fn check_model(task: &dyn Task, model: &dyn LanguageModel) -> Result<(), EvaluationError> {
-    resolve(task.bos(), model)?;
+    let bos = resolve(task.bos(), model)?;
     let items = items_of(task, model)?;
+    check_requests(&items, model, bos)?;
     let compared = items
         .iter()
         .find(|item| item.requests.iter().any(|request| matches!(request, Request::Similarity(_))));

@@ -145,13 +145,14 @@ fn figure(result: &TaskResult, name: &str) -> f64 {
 }
 
 #[test]
-fn bos_starts_every_document_and_no_later_window() {
+fn bos_starts_every_document_and_every_window() {
     let texts = ["abcdefg", "xyz"];
     let result = run(&perplexity(&texts, 4, 4, Bos::Always), &Fake::default()).unwrap();
     let first: Vec<u32> = [BOS].into_iter().chain(texts[0].bytes().map(u32::from)).collect();
     let second: Vec<u32> = [BOS].into_iter().chain(texts[1].bytes().map(u32::from)).collect();
-    // Windows: [BOS a b c] [d e f g] and [BOS x y z]; three counted tokens each.
-    let nll: f64 = [&first[..4], &first[4..], &second[..]]
+    // Windows: [BOS a b c] [BOS e f g] and [BOS x y z]; three counted tokens each.
+    let later = [&[BOS], &first[5..]].concat();
+    let nll: f64 = [&first[..4], &later, &second[..]]
         .iter()
         .flat_map(|window| (1..4).map(|index| loss(&window[..=index])))
         .sum();
@@ -425,8 +426,17 @@ pub(super) fn subject() -> (Transformer, Tokenizer) {
             "normalized": false, "special": true,
         }],
         "model": {"type": "BPE", "vocab": vocabulary, "merges": []},
+        "post_processor": {
+            "type": "TemplateProcessing",
+            "single": [
+                {"SpecialToken": {"id": "<s>", "type_id": 0}},
+                {"Sequence": {"id": "A", "type_id": 0}},
+            ],
+            "pair": [{"Sequence": {"id": "A", "type_id": 0}}, {"Sequence": {"id": "B", "type_id": 1}}],
+            "special_tokens": {"<s>": {"id": "<s>", "ids": [0], "tokens": ["<s>"]}},
+        },
     });
-    let settings = serde_json::json!({"bos_token": "<s>", "add_bos_token": true});
+    let settings = serde_json::json!({"bos_token": "<s>"});
     let bytes = json.to_string().into_bytes();
     let tokenizer = Tokenizer::from_bytes(Path::new("t.json"), &bytes, Some(&settings)).unwrap();
     (Transformer::random(config, RngKey::new(7)), tokenizer)

@@ -12,6 +12,7 @@ mod export_gguf;
 mod export_lora;
 mod held_in_half;
 mod reference;
+mod sentences;
 mod slot_gradients;
 mod tiny;
 mod tokenizers;

@@ -57,7 +57,7 @@ fn states_and_logits_of_every_encoder_are_those_of_transformers() {
                 set.assert_rows("logits", index, rows, TOLERANCE);
             }
         }
-        let mut pooled = Pooling::Mean.pool(hidden.view(), &batch);
+        let mut pooled = Pooling::Mean.pool(hidden.view(), &batch, 0);
         normalise_rows(&mut pooled);
         assert_vectors(&set, "embeddings", &pooled);
         let pooled = model.pooler_output(hidden.view(), &batch);

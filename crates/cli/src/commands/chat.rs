@@ -7,8 +7,8 @@ use crate::face::Face;
 use crate::failure::Failure;
 use crate::interrupt;
 use clap::Args;
-use linwright::jobs::{SamplingOptions, Writer};
-use linwright::model::tokenizer::chat::Message;
+use linwright::jobs::{ChatTemplateOptions, SamplingOptions, Writer};
+use linwright::model::tokenizer::chat::{ChatOptions, Date, Message};
 use linwright::run::Monitor;
 use std::io::{BufRead, IsTerminal};
 
@@ -20,6 +20,8 @@ pub(crate) struct ChatArgs {
     /// System prompt: the first message, with the role `system`.
     #[arg(long)]
     system: Option<String>,
+    #[command(flatten)]
+    template: Face<ChatTemplateOptions>,
     #[command(flatten)]
     sampling: Face<SamplingOptions>,
 }
@@ -43,6 +45,13 @@ pub(crate) fn run(args: &ChatArgs, shared: &Shared) -> Result<(), Failure> {
     }
     let start = || args.system.iter().map(|text| Message::new("system", text.as_str())).collect();
     let mut messages: Vec<Message> = start();
+    let mut options = args.template.chat();
+    if options.date.is_none() && writer.tokenizer.chat_asks_date() {
+        // Every answer of a conversation has the same.
+        let today = Date::today();
+        console.note(&format!("note: the chat template asks for the date and gets {today}"));
+        options.date = Some(today);
+    }
     let mut lines = std::io::stdin().lock().lines();
     let mut shown = Pieces::default();
     loop {
@@ -58,7 +67,7 @@ pub(crate) fn run(args: &ChatArgs, shared: &Shared) -> Result<(), Failure> {
             "/reset" => messages = start(),
             _ => {
                 messages.push(Message::new("user", line));
-                let reply = answer(&writer, &messages, &mut shown)?;
+                let reply = answer(&writer, &messages, &options, &mut shown)?;
                 if !shown.write("\n") {
                     return shown.finish();
                 }
@@ -68,8 +77,13 @@ pub(crate) fn run(args: &ChatArgs, shared: &Shared) -> Result<(), Failure> {
     }
 }
 
-fn answer(writer: &Writer, messages: &[Message], shown: &mut Pieces) -> Result<String, Failure> {
-    let text = writer.tokenizer.chat(messages, true)?;
+fn answer(
+    writer: &Writer,
+    messages: &[Message],
+    options: &ChatOptions,
+    shown: &mut Pieces,
+) -> Result<String, Failure> {
+    let text = writer.tokenizer.chat_with(messages, options)?;
     // The template writes the special tokens, the first included.
     let prompt = writer.tokenizer.encode(&text, false)?;
     let mut on_text = |_, piece: &str| shown.write(piece);

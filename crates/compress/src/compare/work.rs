@@ -27,7 +27,7 @@ pub struct Work<'a> {
     /// Its tokenizer.
     pub tokenizer: &'a Tokenizer,
     /// Its pooling, for tasks of sentence encoders.
-    pub sentence: Option<Sentence>,
+    pub sentence: Option<&'a Sentence>,
     /// Context length, if it is limited.
     pub max_length: Option<usize>,
     /// Batches.

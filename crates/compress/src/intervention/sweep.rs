@@ -198,7 +198,7 @@ pub struct Work<'a> {
     /// Longest input in tokens; by default that of the model.
     pub max_length: Option<usize>,
     /// Pooling of text embeddings, for tasks that compare texts.
-    pub sentence: Option<Sentence>,
+    pub sentence: Option<&'a Sentence>,
     /// Whether cells share computations; the result is the same without.
     pub shares: bool,
 }

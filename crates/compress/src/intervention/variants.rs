@@ -59,7 +59,7 @@ pub struct Variants<'a> {
     shares: bool,
     max_length: Option<usize>,
     /// Pooling for text embeddings, if the checkpoint defines one.
-    sentence: Option<Sentence>,
+    sentence: Option<&'a Sentence>,
     /// Called before each edit of a batch with the number of edits done; `false` cancels.
     go_on: &'a dyn Fn(usize) -> bool,
 }
@@ -109,7 +109,7 @@ impl<'a> Variants<'a> {
 
     /// Sets the pooling from token vectors to text embeddings, for tasks that compare texts.
     #[must_use]
-    pub fn with_sentence(self, sentence: Option<Sentence>) -> Self {
+    pub fn with_sentence(self, sentence: Option<&'a Sentence>) -> Self {
         Self { subject: self.subject.with_sentence(sentence), sentence, ..self }
     }
 

@@ -56,7 +56,7 @@ pub struct Work<'a> {
     /// Its tokenizer.
     pub tokenizer: &'a Tokenizer,
     /// Pooling of text embeddings, for tasks that compare texts.
-    pub sentence: Option<Sentence>,
+    pub sentence: Option<&'a Sentence>,
     /// Longest input in tokens; by default that of the model.
     pub max_length: Option<usize>,
     /// Batching options.

@@ -42,7 +42,7 @@ pub struct Searched<'a> {
     edited: Transformer,
     subject: Subject<'a>,
     tokenizer: &'a Tokenizer,
-    sentence: Option<Sentence>,
+    sentence: Option<&'a Sentence>,
     max_length: Option<usize>,
     /// Stages of the replaced slots.
     replaced: BTreeMap<SiteId, usize>,
@@ -59,7 +59,7 @@ impl<'a> Searched<'a> {
         original: &'a Transformer,
         tokenizer: &'a Tokenizer,
         max_length: Option<usize>,
-        sentence: Option<Sentence>,
+        sentence: Option<&'a Sentence>,
         reuse: Reuse,
     ) -> Self {
         let subject = Subject::new(original, tokenizer).with_max_length(max_length);

@@ -6,7 +6,7 @@
 //! or one user message.
 
 use linwright_model::tokenizer::Tokenizer;
-use linwright_model::tokenizer::chat::Message;
+use linwright_model::tokenizer::chat::{ChatOptions, Message};
 use std::cell::Cell;
 
 /// Use of a tokenizer's chat template for prompts.
@@ -16,6 +16,8 @@ pub struct ChatPrompts<'a> {
     pub tokenizer: &'a Tokenizer,
     /// Whether each example is a separate question and answer, and not part of one message.
     pub multiturn: bool,
+    /// The date and the variables that the template gets.
+    pub options: &'a ChatOptions,
 }
 
 /// Role of a speaker.
@@ -135,8 +137,10 @@ impl<'a> ChatWriter<'a> {
     }
 
     fn render(&self, messages: &[Message]) -> Result<String, String> {
-        let render = |prompt| {
-            self.prompts.tokenizer.chat(messages, prompt).map_err(|error| error.to_string())
+        let render = |add_generation_prompt| {
+            let options = ChatOptions { add_generation_prompt, ..self.prompts.options.clone() };
+            let text = self.prompts.tokenizer.chat_with(messages, &options);
+            text.map_err(|error| error.to_string())
         };
         let Some(begun) = messages.last().filter(|m| m.role == Role::Assistant.name()) else {
             return render(true);

@@ -212,6 +212,15 @@ impl<'a> Prepared<'a> {
     }
 }
 
+/// Refuses requests that a model cannot answer, before any work.
+pub(super) fn check_requests(
+    items: &[Item<'_>],
+    model: &dyn LanguageModel,
+    bos: Option<u32>,
+) -> Result<(), EvaluationError> {
+    RequestPlan::check(items, model, bos)
+}
+
 /// The token at the start of every document, if any.
 pub(super) fn resolve(bos: Bos, model: &dyn LanguageModel) -> Result<Option<u32>, EvaluationError> {
     let wanted = match bos {

@@ -5,12 +5,13 @@
 //! log-probabilities are the same bits.
 
 use crate::infill::{self, MaskedInfill};
-use crate::pair::{beginning, encode_pair};
+use crate::pair::encode_pair;
 use crate::similarity::PendingSimilarity;
 use crate::{
     Cut, DetailRequest, EvaluationError, Generation, Item, LanguageModel, Protocol, Reply, Request,
     RunOptions,
 };
+use linwright_model::tokenizer::beginning;
 use std::ops::Range;
 
 /// A part of a request that is scored as one sequence.
@@ -135,6 +136,50 @@ impl RequestPlan {
         Ok(plan)
     }
 
+    /// Refuses requests that cannot be answered, before any work. A request is tokenized only where
+    /// its length in bytes does not show that it fits.
+    pub(super) fn check(
+        items: &[Item<'_>],
+        model: &dyn LanguageModel,
+        bos: Option<u32>,
+    ) -> Result<(), EvaluationError> {
+        let positions = model.max_positions().unwrap_or(usize::MAX);
+        // A token stands for at least a byte, except for a few that are put before a text.
+        let may_exceed = |bytes: usize| bytes.saturating_mul(2).saturating_add(8) > positions;
+        let mut plan = Self::default();
+        for (index, item) in items.iter().enumerate() {
+            for (request, asked) in item.requests.iter().enumerate() {
+                let is_open = match asked {
+                    Request::LogLikelihood { context, continuation, .. } => {
+                        let spaces = context.len() - context.trim_end().len();
+                        continuation.is_empty() || may_exceed(spaces + continuation.len())
+                    }
+                    Request::Rolling { text, cut: Cut::Protocol(protocol) } => {
+                        if protocol.window() > positions {
+                            check_start(text, *protocol, model, &item.place)?;
+                        }
+                        false
+                    }
+                    Request::Rolling { cut: Cut::Harness, .. } => {
+                        model.bos().or(model.eos()).is_none()
+                    }
+                    Request::Generate { context, generation } => {
+                        generation.new_tokens >= positions || (context.is_empty() && bos.is_none())
+                    }
+                    Request::Cloze(cloze) => {
+                        let answers = cloze.answers.iter().map(String::len).max().unwrap_or(0);
+                        may_exceed(cloze.before.len() + cloze.after.len() + answers)
+                    }
+                    Request::Similarity(_) => false,
+                };
+                if is_open {
+                    plan.add((index, request), item, model, bos)?;
+                }
+            }
+        }
+        Ok(())
+    }
+
     /// Plans one request of an item.
     fn add(
         &mut self,
@@ -169,7 +214,8 @@ impl RequestPlan {
             }
             Request::Rolling { text, cut } => {
                 let text = encode(text)?;
-                let tokens: Vec<u32> = bos.into_iter().chain(text.iter().copied()).collect();
+                let text_tokens = text.len();
+                let tokens = beginning(bos, text);
                 let (tokens, windows) = cut_of(*cut, tokens, model, &item.place)?;
                 for (window, (range, first_counted)) in windows.into_iter().enumerate() {
                     self.jobs.push(Job {
@@ -181,7 +227,7 @@ impl RequestPlan {
                         details: None,
                     });
                 }
-                Ok(Reply::Rolling { nll: 0.0, tokens: 0, text_tokens: text.len(), windows: 0 })
+                Ok(Reply::Rolling { nll: 0.0, tokens: 0, text_tokens, windows: 0 })
             }
             Request::Cloze(cloze) => {
                 let (infills, reply) = infill::plan((index, request), cloze, model, &item.place)?;
@@ -339,6 +385,26 @@ fn harness_windows(count: usize, length: usize) -> Windows {
         predicted += new;
     }
     windows
+}
+
+/// Checks the window of a text by its start, since tokens of a long text take much memory.
+fn check_start(
+    text: &str,
+    protocol: Protocol,
+    model: &dyn LanguageModel,
+    place: &str,
+) -> Result<(), EvaluationError> {
+    // Bytes of a token of usual text, several times over; and tokens that a cut may add.
+    const BYTES: usize = 32;
+    const CUT: usize = 8;
+    let positions = model.max_positions().unwrap_or(usize::MAX);
+    let start = &text[..text.floor_char_boundary(positions.saturating_mul(BYTES))];
+    let failed = |source| EvaluationError::Tokenizer { place: place.to_owned(), source };
+    let mut tokens = model.encode(start).map_err(failed)?.len();
+    if start.len() < text.len() {
+        tokens = tokens.saturating_sub(CUT);
+    }
+    check_window(protocol, tokens, model)
 }
 
 /// Only an actual window can be too long: short documents fit under any bound.

@@ -7,6 +7,7 @@ use crate::{
 };
 use crate::{Generated, Generation};
 use linwright_model::checkpoint::Sentence;
+use linwright_model::transformer::Pooling;
 use linwright_run::JournalError;
 use serde_json::{Value, json};
 use std::cell::Cell;
@@ -114,8 +115,8 @@ impl LanguageModel for Touchy {
         Ok(texts.iter().map(infilled).collect())
     }
 
-    fn pooling(&self) -> Option<&'static str> {
-        Some("mean")
+    fn pooling(&self) -> Option<String> {
+        Some("mean".into())
     }
 
     fn encode_whole(&self, text: &str) -> Result<(Vec<u32>, usize), ModelFailure> {
@@ -611,7 +612,8 @@ fn real_decoders_and_encoders_resume_and_merge_to_the_same_bits() {
     let (decoder, letters) = crate::tests::subject();
     let (encoder, characters) = crate::cloze::tests::parts(true);
     let decoder = Subject::new(&decoder, &letters);
-    let encoder = Subject::new(&encoder, &characters).with_sentence(Some(Sentence::MEAN));
+    let mean = Sentence::of(Pooling::Mean);
+    let encoder = Subject::new(&encoder, &characters).with_sentence(Some(&mean));
     for (name, task, is_masked) in tasks() {
         let model: &dyn LanguageModel = match name {
             // The decoder has no pooling.

@@ -1,7 +1,7 @@
 //! Options of evaluation tasks, of all jobs that evaluate models.
 
 use super::named::Names;
-use super::{BatchSize, JobError, bounds};
+use super::{BatchSize, ChatTemplateOptions, JobError, bounds};
 use linwright_data::Format;
 use linwright_evaluate::{Bos, DataFile, Join, Scoring, Split, TaskOption, canonical_task, entry};
 use linwright_run::shown;
@@ -68,6 +68,9 @@ pub struct EvaluationOptions {
     /// all in one message].
     #[schemars(extend("x-requires" = ["apply_chat_template"]))]
     pub fewshot_as_multiturn: bool,
+    /// What the chat template gets.
+    #[serde(flatten)]
+    pub template: ChatTemplateOptions,
     /// System prompt before each prompt.
     #[schemars(extend("x-value" = "TEXT"))]
     pub system_instruction: Option<String>,
@@ -115,6 +118,7 @@ impl Default for EvaluationOptions {
             bootstrap_iters: 100_000,
             apply_chat_template: false,
             fewshot_as_multiturn: false,
+            template: ChatTemplateOptions::default(),
             system_instruction: None,
             max_length: None,
             batch_size: BatchSize::Auto,

@@ -13,6 +13,7 @@ mod batch;
 pub mod bounds;
 mod byte_size;
 pub(crate) mod calibration;
+mod chat_template;
 mod collapse;
 mod cuts;
 mod division;
@@ -51,6 +52,7 @@ mod written;
 
 pub use batch::BatchSize;
 pub use byte_size::ByteSize;
+pub use chat_template::ChatTemplateOptions;
 pub use collapse::CollapseOptions;
 pub use compare::Compares;
 pub use compress::{Heal, MethodName, StoredDType};

@@ -89,7 +89,7 @@ impl SamplingOptions {
                 "{model} has no tokenizer; put tokenizer.json or tokenizer.model beside config.json"
             )));
         };
-        let mut settings = self.settings(&loaded)?;
+        let mut settings = self.settings(&loaded, session)?;
         let own = std::mem::take(&mut settings.end_tokens);
         let end_tokens = end_tokens(own, &loaded, &tokenizer);
         let new_tokens = self.max_new_tokens.or(settings.new_tokens).unwrap_or(NEW_TOKENS);
@@ -97,9 +97,26 @@ impl SamplingOptions {
         Ok(Writer { loaded, tokenizer, settings, stopping })
     }
 
-    fn settings(&self, loaded: &LoadedModel) -> Result<SamplingSettings, Failure> {
+    fn settings(
+        &self,
+        loaded: &LoadedModel,
+        session: &Session<'_>,
+    ) -> Result<SamplingSettings, Failure> {
         let vocab = loaded.decoder.config().vocab;
-        let mut settings = loaded.source.generation_settings(vocab)?;
+        let given = [
+            ("max_new_tokens", self.max_new_tokens.is_some()),
+            ("temperature", self.temperature.is_some()),
+            ("top_k", self.top_k.is_some()),
+            ("top_p", self.top_p.is_some()),
+            ("min_p", self.min_p.is_some()),
+            ("repetition_penalty", self.repetition_penalty.is_some()),
+        ];
+        let given = given.iter().filter(|(_, is_given)| *is_given).map(|(field, _)| *field);
+        let given: Vec<&str> = given.collect();
+        let (mut settings, note) = loaded.source.generation_settings(vocab, &given)?;
+        if let Some(note) = note {
+            session.note(&format!("note: {note}"));
+        }
         let choice = &mut settings.choice;
         let within = |flag: &str, value: Option<f64>, most: f64| match value {
             Some(v) if !(0.0..=most).contains(&v) => {

@@ -198,6 +198,13 @@ impl<'a> Session<'a> {
         self.stores.borrow().iter().map(Store::found).sum()
     }
 
+    /// Records an option that was chosen for the user, so that the recorded job has it.
+    pub(crate) fn record_choice(&mut self, verb: &str, option: &str, value: Value) {
+        if let Some(Value::Object(options)) = self.job.get_mut(verb) {
+            options.insert(option.to_owned(), value);
+        }
+    }
+
     /// Records the files that a job reads.
     ///
     /// # Errors

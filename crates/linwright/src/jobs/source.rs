@@ -80,11 +80,9 @@ impl OpenModel {
         })
     }
 
-    /// Pooling of a sentence encoder: that of its modules or, if it has none, the mean over all
-    /// tokens, as in sentence-transformers. None if its modules are not supported.
-    pub fn sentence(&self) -> Option<Sentence> {
-        let has_modules = || self.place.path.join("modules.json").is_file();
-        self.loaded.sentence.or_else(|| (!has_modules()).then_some(Sentence::MEAN))
+    /// How one vector is made of a text; none if its modules are not supported, which a note said.
+    pub fn sentence(&self) -> Option<&Sentence> {
+        self.loaded.sentence.as_ref().ok()
     }
 }
 

@@ -6,12 +6,17 @@ use super::error::CheckpointError;
 use super::load::LoadedModel;
 use super::precision::Precision;
 use super::source::Source;
+use crate::config::TransformerConfig;
 use crate::transformer::Transformer;
 use linwright_files::DirWriter;
 use linwright_tensor::dtype::DType;
 use std::path::Path;
 
 pub(super) fn load(path: &Path, _: Precision) -> Result<LoadedModel, CheckpointError> {
+    Err(CheckpointError::Gguf { path: path.into(), fault: GgufFault::NotBuilt })
+}
+
+pub(super) fn configuration(path: &Path) -> Result<TransformerConfig, CheckpointError> {
     Err(CheckpointError::Gguf { path: path.into(), fault: GgufFault::NotBuilt })
 }
 

@@ -6,19 +6,20 @@ use super::precision::Precision;
 use super::sentence::Sentence;
 use super::source::Source;
 use super::{gguf, tied};
+use crate::config::TransformerConfig;
 use crate::families::Family;
 use crate::tokenizer::Tokenizer;
 use crate::transformer::{Held, Orientation, TensorSource, Transformer};
 use linwright_files::{
-    CONFIG, FileError, GGUF_MAGIC, Placed, StoredType, TOKENIZER_FILES, Weights, files_with, hex,
+    CONFIG, FileError, Placed, StoredType, TOKENIZER_FILES, Weights, files_with, gguf_among,
+    gguf_at, hex,
 };
 use linwright_ops::archive::{self, Tensor, Tensors};
 use linwright_ops::{Op, OpSpec, Shape, SiteId};
-use linwright_run::{input, shown};
+use linwright_run::shown;
 use linwright_tensor::Shelf;
 use sha2::{Digest, Sha256};
 use std::collections::BTreeMap;
-use std::io::Read;
 use std::ops::Range;
 use std::path::{Path, PathBuf};
 
@@ -42,8 +43,8 @@ pub struct LoadedModel {
     pub decoder: Transformer,
     /// The tokenizer, if there is one.
     pub tokenizer: Option<Tokenizer>,
-    /// Pooling from token vectors to the text embedding, of a sentence encoder.
-    pub sentence: Option<Sentence>,
+    /// How one vector is made of a text, or why it cannot be, with file and field.
+    pub sentence: Result<Sentence, String>,
     /// Configuration and companion files, for saving.
     pub source: Source,
     /// Names the content: SHA-256 over `config.json`, the tokenizer's files and, in the order of
@@ -63,26 +64,21 @@ pub fn load(dir: &Path) -> Result<LoadedModel, CheckpointError> {
     load_as(dir, Precision::F32)
 }
 
-/// Whether a path is a GGUF file, by its first bytes.
-fn is_gguf(path: &Path) -> bool {
-    let mut magic = [0; 4];
-    let read = input::open(path).and_then(|mut file| file.read_exact(&mut magic));
-    read.is_ok() && magic == GGUF_MAGIC
-}
-
-/// The GGUF file at a path: the file itself, or the only GGUF file of a directory without a
-/// configuration, as an export leaves it.
+/// The GGUF file at a path: the file itself, or that of a directory without a configuration with
+/// one GGUF file, as an export leaves it, or with the parts of one.
 fn gguf_of(path: &Path) -> Result<Option<PathBuf>, CheckpointError> {
-    if is_gguf(path) {
-        return Ok(Some(path.into()));
+    if path.is_file() {
+        return Ok(gguf_at(path)?);
     }
     if !path.is_dir() || path.join(CONFIG).exists() {
         return Ok(None);
     }
-    let mut files = files_with(path, "gguf")?;
+    let files = files_with(path, "gguf")?;
+    if let Some(file) = gguf_among(&files) {
+        return Ok(Some(file.into()));
+    }
     match files.len() {
         0 => Ok(None),
-        1 => Ok(files.pop()),
         count => {
             let first: Vec<_> = files.iter().take(2).filter_map(|file| file.file_name()).collect();
             let first: Vec<_> = first.iter().map(|name| name.to_string_lossy()).collect();
@@ -90,6 +86,17 @@ fn gguf_of(path: &Path) -> Result<Option<PathBuf>, CheckpointError> {
                 format!("{count} GGUF files, {} among them; give one of them", first.join(" and "));
             Err(FileError::NoWeights { path: path.into(), found }.into())
         }
+    }
+}
+
+/// The configuration of a model, without its weights.
+///
+/// # Errors
+/// As [`load`], as far as the configuration goes.
+pub fn configuration(dir: &Path) -> Result<TransformerConfig, CheckpointError> {
+    match gguf_of(dir)? {
+        Some(file) => gguf::configuration(&file),
+        None => Source::read(dir)?.0.decoder_config(),
     }
 }
 
@@ -140,13 +147,18 @@ fn load_directory(
     let decoder = Transformer::from_source(config, &mut reader)?;
     let used = reader.finish()?;
     let mut notes: Vec<String> = weights.notes().chain(untied).collect();
+    notes.extend(source.unknown_tokens(decoder.config()));
     notes.extend(unused_notes(&weights, &used, tied));
-    if tokenizer.is_none() {
-        notes.push("no tokenizer: text can be neither encoded nor decoded".into());
+    match &tokenizer {
+        Some(tokenizer) => notes.extend_from_slice(tokenizer.notes()),
+        None => notes.push("no tokenizer: text can be neither encoded nor decoded".into()),
     }
     let hash = content_hash(&config_bytes, &source, &used);
-    let (sentence, note) = Sentence::read(dir)?;
-    notes.extend(note);
+    let sentence = source.sentence(decoder.config(), tokenizer.as_ref());
+    notes.extend(match &sentence {
+        Ok(sentence) => sentence.note().map(str::to_owned),
+        Err(reason) => Some(reason.clone()),
+    });
     Ok(LoadedModel { decoder, tokenizer, sentence, source, hash, notes })
 }
 

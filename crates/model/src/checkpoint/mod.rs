@@ -46,7 +46,7 @@ pub(crate) use native::model_type;
 pub use adapter::{Adapted, merge_adapter};
 pub use error::CheckpointError;
 pub use export::export;
-pub use load::{LoadedModel, load, load_as, load_offloaded};
+pub use load::{LoadedModel, configuration, load, load_as, load_offloaded};
 pub use native::SCHEMA;
 pub use precision::Precision;
 pub use save::{Form, SHARD_BYTES, SaveOptions, SavedModel, save};

@@ -1,8 +1,11 @@
 //! The content of a checkpoint besides weights, kept unchanged so that it can be saved again.
 
+use super::adapter;
 use super::error::CheckpointError;
-use super::{native, sentence};
+use super::native;
+use super::sentence::{self, Sentence};
 use crate::config::TransformerConfig;
+use crate::config::fields::unknown_tokens;
 use crate::generate::SamplingSettings;
 use crate::tokenizer::Tokenizer;
 use crate::transformer::Transformer;
@@ -11,6 +14,31 @@ use linwright_files::{COMPANION_BYTES, CONFIG, GENERATION_CONFIG, LICENCES, TOKE
 use linwright_tensor::dtype::DType;
 use serde_json::{Map, Value};
 use std::path::{Path, PathBuf};
+
+/// The error for the folder of an adapter.
+fn adapter_of(dir: &Path) -> Result<CheckpointError, CheckpointError> {
+    let (path, config) = adapter::read_fields(dir)?;
+    let text = |field: &str| config.get(field).and_then(Value::as_str).map(str::to_owned);
+    let base = text("base_model_name_or_path").filter(|base| !base.is_empty());
+    // A command to copy holds no name that a shell could read otherwise.
+    let is_plain = |name: &&str| {
+        !name.starts_with('-')
+            && name.bytes().all(|byte| byte.is_ascii_alphanumeric() || b"/._-".contains(&byte))
+    };
+    let advice = match text("peft_type").as_deref() {
+        Some("LORA") => format!(
+            "merge it with `linwright export {} --adapter {} -o merged`, and give merged",
+            base.as_deref().filter(is_plain).unwrap_or("BASE"),
+            dir.display()
+        ),
+        _ => "merge it into its base with PEFT (merge_and_unload, save_pretrained), and give the \
+              result"
+            .to_owned(),
+    };
+    let kind = text("peft_type").unwrap_or_else(|| "PEFT".to_owned());
+    let base = base.unwrap_or_else(|| "a base that it does not name".to_owned());
+    Ok(CheckpointError::Adapter { path, kind, base, advice })
+}
 
 /// Configuration and companion files of a model, byte for byte and with unknown keys.
 #[derive(Clone, Debug)]
@@ -42,6 +70,9 @@ impl Source {
             return Err(CheckpointError::NotADirectory { path: dir.into() });
         }
         let path = dir.join(CONFIG);
+        if !path.exists() && dir.join(adapter::SETTINGS).is_file() {
+            return Err(adapter_of(dir)?);
+        }
         let bytes = read_bounded(&path, JSON_BYTES)?;
         let mut config = parse_object(&path, &bytes)?;
         native::undo(dir, &mut config)?;
@@ -82,18 +113,42 @@ impl Source {
         Ok(fits.transpose()?)
     }
 
-    /// Sampling settings of the checkpoint; greedy if there are none.
+    /// How one vector is made of a text, or why it cannot be.
+    pub(super) fn sentence(
+        &self,
+        config: &TransformerConfig,
+        tokenizer: Option<&Tokenizer>,
+    ) -> Result<Sentence, String> {
+        let settings = self.companion("tokenizer_config.json");
+        let settings: Option<Value> = settings.and_then(|bytes| serde_json::from_slice(bytes).ok());
+        Sentence::read(&self.dir, config, tokenizer, settings.as_ref())
+    }
+
+    /// Sampling settings of the checkpoint, without the fields that the caller sets; greedy if
+    /// there are none. The second part is a note on special tokens that are left out.
     ///
     /// # Errors
     /// [`linwright_files::FileError::Json`] or [`CheckpointError::Config`].
-    pub fn generation_settings(&self, vocab: usize) -> Result<SamplingSettings, CheckpointError> {
+    pub fn generation_settings(
+        &self,
+        vocab: usize,
+        set: &[&str],
+    ) -> Result<(SamplingSettings, Option<String>), CheckpointError> {
         let path = self.dir.join(GENERATION_CONFIG);
-        let object = match self.companion(GENERATION_CONFIG) {
+        let mut object = match self.companion(GENERATION_CONFIG) {
             Some(bytes) => parse_object(&path, bytes)?,
             None => Map::new(),
         };
-        SamplingSettings::from_json(&Value::Object(object), vocab)
-            .map_err(|source| CheckpointError::Config { path, source })
+        let note = unknown_tokens(&object, vocab, GENERATION_CONFIG);
+        object.retain(|field, _| !set.contains(&field.as_str()));
+        let settings = SamplingSettings::from_json(&Value::Object(object), vocab)
+            .map_err(|source| CheckpointError::Config { path, source })?;
+        Ok((settings, note))
+    }
+
+    /// A note on special tokens of `config.json` that are none of the model's, and so left out.
+    pub(super) fn unknown_tokens(&self, config: &TransformerConfig) -> Option<String> {
+        unknown_tokens(&self.config, config.vocab, CONFIG)
     }
 
     /// Names and contents of the licence files.

@@ -148,6 +148,11 @@ impl<'a> Fields<'a> {
         }
     }
 
+    /// Whether the field is this integer.
+    pub(crate) fn is(&self, field: &str, integer: i64) -> bool {
+        self.get(field).and_then(Value::as_i64) == Some(integer)
+    }
+
     /// A required number within bounds.
     pub(crate) fn number(
         &self,
@@ -236,24 +241,50 @@ impl<'a> Fields<'a> {
         }
     }
 
-    /// One token or a list of tokens, each below `vocab`.
-    pub(crate) fn tokens(
-        &self,
-        field: &'static str,
-        vocab: usize,
-    ) -> Result<Vec<u32>, ConfigError> {
-        let Some(value) = self.get(field) else {
-            return Ok(Vec::new());
-        };
-        let items = value.as_array().map_or(std::slice::from_ref(value), Vec::as_slice);
-        let token = |item: &Value| {
-            let token = item.as_u64().filter(|&token| token < vocab as u64);
-            token.and_then(|token| u32::try_from(token).ok()).ok_or_else(|| {
-                self.invalid(field, value, format!("token ids below vocab_size = {vocab}"))
-            })
-        };
-        items.iter().map(token).collect()
+    /// The tokens below `vocab` of one id or a list of ids. Anything else there is left out, see
+    /// [`unknown_tokens`]: nothing but the end of a generated text depends on it.
+    pub(crate) fn tokens(&self, field: &str, vocab: usize) -> Vec<u32> {
+        let value = self.get(field);
+        value
+            .map(|value| items(value).filter_map(|item| token(item, vocab)).collect())
+            .unwrap_or_default()
     }
+}
+
+fn items(value: &Value) -> impl Iterator<Item = &Value> {
+    value.as_array().map_or(std::slice::from_ref(value), Vec::as_slice).iter()
+}
+
+fn token(value: &Value, vocab: usize) -> Option<u32> {
+    let token = value.as_u64().filter(|&token| token < vocab as u64)?;
+    u32::try_from(token).ok()
+}
+
+/// A note on fields of special tokens that hold other things than tokens of a vocabulary, which are
+/// left out, as transformers does. `file` is the name of the file.
+pub(crate) fn unknown_tokens(
+    config: &Map<String, Value>,
+    vocab: usize,
+    file: &str,
+) -> Option<String> {
+    const SHOWN: usize = 8;
+    let unknown = |(name, value): (&String, &Value)| {
+        let is_one = name.ends_with("_token_id") && !value.is_null();
+        let is_bad = |item: &Value| token(item, vocab).is_none();
+        (is_one && items(value).any(is_bad))
+            .then(|| format!("{} {}", linwright_run::shown(name), shown(value)))
+    };
+    let mut found: Vec<String> = config.iter().filter_map(unknown).collect();
+    if found.is_empty() {
+        return None;
+    }
+    let more = found.len().saturating_sub(SHOWN);
+    found.truncate(SHOWN);
+    let more = if more == 0 { String::new() } else { format!(" and {more} more") };
+    Some(format!(
+        "{file}: {}{more}: what is no token of the vocabulary of {vocab} is left out",
+        found.join(", ")
+    ))
 }
 
 fn invalid(field: &'static str, value: &Value, expected: String) -> ConfigError {

@@ -83,8 +83,8 @@ impl TransformerConfig {
             tied_embeddings: fields.flag("tie_word_embeddings", false)?,
             masked_head: is_masked && architecture.contains("For"),
             pooler: family.names.pooler.is_some() && !architecture.contains("ForMaskedLM"),
-            bos_token: fields.tokens("bos_token_id", vocab)?.first().copied(),
-            eos_tokens: fields.tokens("eos_token_id", vocab)?,
+            bos_token: fields.tokens("bos_token_id", vocab).first().copied(),
+            eos_tokens: fields.tokens("eos_token_id", vocab),
         })
     }
 }
@@ -150,7 +150,11 @@ fn read_positions(
             Ok((counted, Some(LearnedPositions { first })))
         }
         Positions::Learned { first: FirstRow::AfterPad, .. } => {
-            let first = fields.optional_count("pad_token_id", limit::VOCAB)?.unwrap_or(0) + 1;
+            // -1, as where no token is padding, puts the first position at row 0.
+            let first = match fields.is("pad_token_id", -1) {
+                true => 0,
+                false => fields.optional_count("pad_token_id", limit::VOCAB)?.unwrap_or(0) + 1,
+            };
             match counted.checked_sub(first).filter(|&positions| positions > 0) {
                 Some(positions) => Ok((positions, Some(LearnedPositions { first }))),
                 None => Err(ConfigError::Inconsistent {
@@ -227,7 +231,11 @@ fn read_layers(
     let count = fields.size("num_hidden_layers", limit::LAYERS)?;
     let rotates = read_rotating(fields, family, count)?;
     let slides = read_sliding(fields, family, &rotates)?;
-    let window = fields.optional_size("sliding_window", limit::POSITIONS)?;
+    // A model without windows may have any width for them.
+    let window = match slides.contains(&true) {
+        true => fields.optional_size("sliding_window", limit::POSITIONS)?,
+        false => None,
+    };
     let scale = match fields.optional_number("query_pre_attn_scalar", 1e-6, 1e9)? {
         Some(scalar) => scalar.sqrt().recip(),
         None if fields.flag("scale_attn_weights", true)? => (head_dim as f64).sqrt().recip(),

@@ -78,7 +78,6 @@ fn contradictions_are_named() {
     assert!(error("num_attention_heads", json!(7)).contains("64 is no multiple of 7"));
     assert!(error("num_key_value_heads", json!(3)).contains("4 query heads are no multiple of 3"));
     assert!(error("head_dim", json!(15)).contains("15 features"));
-    assert!(error("eos_token_id", json!([2, 100])).contains("below vocab_size = 100"));
     let wide = with(llama(), "num_attention_heads", json!(1 << 14));
     let wide = with(with(wide, "head_dim", json!(1 << 14)), "num_key_value_heads", json!(1));
     let refused = TransformerConfig::from_json(&wide).map_err(|error| error.to_string());

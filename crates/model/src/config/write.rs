@@ -226,7 +226,7 @@ impl TransformerConfig {
         if let Some(table) = self.learned_positions
             && matches!(self.family.positions, Positions::Learned { first: FirstRow::AfterPad, .. })
         {
-            fields.insert("pad_token_id".into(), json!(table.first - 1));
+            fields.insert("pad_token_id".into(), json!(table.first as i64 - 1));
         }
     }
 }

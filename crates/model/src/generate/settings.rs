@@ -43,7 +43,7 @@ impl SamplingSettings {
         Ok(Self {
             choice,
             new_tokens: fields.optional_size("max_new_tokens", MAX_NEW_TOKENS)?,
-            end_tokens: fields.tokens("eos_token_id", vocab)?,
+            end_tokens: fields.tokens("eos_token_id", vocab),
         })
     }
 

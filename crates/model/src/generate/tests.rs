@@ -115,8 +115,9 @@ fn settings_say_how_and_wrong_ones_are_named() {
     assert_eq!(sampled.end_tokens, [3, 9]);
     let greedy = settings(json!({ "temperature": 0.6 })).expect("valid settings");
     assert_eq!(greedy.choice, Choice::greedy());
+    let unknown = settings(json!({ "eos_token_id": [100, -1, 7] })).expect("valid settings");
+    assert_eq!(unknown.end_tokens, [7], "what is no token is left out");
     for (bad, field) in [
-        (json!({ "eos_token_id": 100 }), "eos_token_id"),
         (json!({ "do_sample": true, "top_p": 2.0 }), "top_p"),
         (json!({ "do_sample": 1 }), "do_sample"),
     ] {

@@ -30,6 +30,8 @@ pub(super) struct Parts {
 pub(super) enum Ends {
     /// As `add_bos_token` and `add_eos_token` say.
     Flags,
+    /// None.
+    Nothing,
     /// `cls A sep`, `cls A sep B sep` with type ids.
     Bert,
     /// As [`Self::Bert`], unless one of the flags of [`Self::Flags`] is given.
@@ -77,28 +79,41 @@ pub(super) fn assemble(
     Ok(Assembled { inner, bos, eos, appended, roles })
 }
 
-/// Adds the special tokens of a class to a tokenizer whose file has no post-processor.
+/// Gives a tokenizer the special tokens of its class around a text, as transformers 5 does: some
+/// classes build their own post-processor, others only where the file has none. Returns a note if
+/// that of the file does not count.
 pub(super) fn surround(
     path: &Path,
     inner: &mut Library,
     settings: &TokenizerSettings,
     roles: &[Option<AddedToken>; 7],
     class: Option<Class>,
-) -> Result<(), TokenizerError> {
-    let ends = match class {
-        Some(Class::Bert) => Ends::Bert,
-        Some(Class::Albert) => Ends::Albert,
-        Some(Class::Roberta) => Ends::Roberta,
-        Some(Class::XlmRoberta) => Ends::XlmRoberta,
-        Some(Class::T5) => Ends::T5,
-        Some(Class::Prefixed | Class::Plain | Class::Bytes | Class::BytesOfWords | Class::NeoX)
-        | None => return Ok(()),
+) -> Result<Vec<String>, TokenizerError> {
+    let (ends, own) = match class {
+        Some(Class::Bert) => (Ends::Bert, true),
+        Some(Class::Roberta) => (Ends::Roberta, true),
+        Some(Class::NeoX) => (Ends::Nothing, true),
+        Some(Class::Albert) => (Ends::Bert, false),
+        Some(Class::XlmRoberta) => (Ends::XlmRoberta, false),
+        Some(Class::T5) => (Ends::T5, false),
+        Some(Class::Prefixed | Class::Plain | Class::Bytes | Class::BytesOfWords) | None => {
+            return Ok(Vec::new());
+        }
     };
-    if inner.get_post_processor().is_none() {
-        let around = template(path, inner, settings, roles, ends)?;
-        inner.with_post_processor(component::<tokenizers::PostProcessorWrapper>(path, around)?);
+    if inner.get_post_processor().is_some() && !own {
+        return Ok(Vec::new());
     }
-    Ok(())
+    let added = |inner: &Library| inner.encode_fast("a", true).map(|all| all.get_ids().to_vec());
+    let invalid =
+        |e: tokenizers::Error| TokenizerError::Invalid { path: path.into(), reason: e.to_string() };
+    let before = inner.get_post_processor().is_some().then(|| added(inner)).transpose();
+    let before = before.map_err(invalid)?;
+    let around = template(path, inner, settings, roles, ends)?;
+    inner.with_post_processor(component::<tokenizers::PostProcessorWrapper>(path, around)?);
+    let differs = before.is_some_and(|before| added(inner).is_ok_and(|now| now != before));
+    let note = "the special tokens that the post-processor of tokenizer.json puts around a text do \
+                not count: transformers 5 builds a post-processor for tokenizers of this class";
+    Ok(differs.then(|| note.to_owned()).into_iter().collect())
 }
 
 /// Adds tokens to be matched in texts: declared ones by id, then those of the roles, then the rest,
@@ -195,7 +210,12 @@ fn template(
     ends: Ends,
 ) -> Result<Value, TokenizerError> {
     let [bos, eos, _, sep, _, cls, _] = roles;
-    let flags = (settings.flag("add_bos_token")?, settings.flag("add_eos_token")?);
+    let flags = match ends {
+        Ends::Flags | Ends::Albert => {
+            (settings.flag("add_bos_token")?, settings.flag("add_eos_token")?)
+        }
+        _ => (None, None),
+    };
     // A list of pieces: the role and type of a token, or a text and its type.
     let piece = |token: &Option<AddedToken>, role: &str, type_id: u32| match token {
         Some(token) => Ok(json!({"SpecialToken": {"id": token.content, "type_id": type_id}})),
@@ -217,6 +237,7 @@ fn template(
     };
     let ends = if ends == Ends::Albert && flags != (None, None) { Ends::Flags } else { ends };
     let (single, pair) = match ends {
+        Ends::Nothing => (vec![a()?], vec![a()?, b(1)?]),
         Ends::Flags => {
             let starts = flags.0 == Some(true) && bos.is_some();
             let stops = flags.1 == Some(true) && eos.is_some();

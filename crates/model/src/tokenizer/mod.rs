@@ -37,7 +37,9 @@ use settings::TokenizerSettings;
 use std::collections::BTreeSet;
 use std::path::{Path, PathBuf};
 use tokenizers::models::ModelWrapper;
-use tokenizers::{AddedToken, DecoderWrapper, PreTokenizerWrapper};
+use tokenizers::{
+    AddedToken, DecoderWrapper, PostProcessor, PreTokenizerWrapper, TruncationDirection,
+};
 
 /// Largest `tokenizer.json` that is read, in bytes; the largest known one has 33 MB.
 pub const MAX_BYTES: usize = linwright_files::COMPANION_BYTES as usize;
@@ -46,8 +48,8 @@ pub const MAX_BYTES: usize = linwright_files::COMPANION_BYTES as usize;
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Serialize, Deserialize)]
 #[serde(rename_all = "snake_case")]
 pub enum Bos {
-    /// The tokenizer's default: `add_bos_token` of `tokenizer_config.json` if present, otherwise
-    /// the post-processor of `tokenizer.json`.
+    /// The tokenizer's default, as in transformers 5: the post-processor of `tokenizer.json`;
+    /// `add_bos_token` of `tokenizer_config.json` where the vocabulary is of another file.
     #[default]
     Auto,
     /// Always; an error if the tokenizer has no such token.
@@ -84,6 +86,12 @@ pub struct Tokenizer {
     /// Tokens added only for a role: the model may lack embedding rows for them.
     appended: BTreeSet<u32>,
     templates: Templates,
+    /// What of the files does not count, for the reader of a report.
+    notes: Vec<String>,
+    /// Whether a text that is too long loses its beginning.
+    cuts_left: bool,
+    /// Tokens with a role.
+    special: BTreeSet<u32>,
 }
 
 /// Encoding of a text or a pair of texts for an encoder.
@@ -115,32 +123,71 @@ impl Tokenizer {
         let files = Files::new(dir, files)?;
         let settings = TokenizerSettings::read(&files)?;
         if let Some(bytes) = files.get(files::TOKENIZER) {
-            let path = files.path(files::TOKENIZER);
-            let mut tokenizer = Self::from_bytes(&path, bytes, Some(&settings.value()))?;
-            let class = Class::beside_json(settings.class()?, model_type, tokenizer.is_of_bytes()?);
-            let defaults = class.map(Class::defaults).unwrap_or_default();
-            let roles = settings.roles(&defaults.map(|token| token.map(str::to_owned)))?;
-            if let Some(class @ (Class::Prefixed | Class::Plain)) = class {
-                tokenizer.take_class_rules(class, &settings, roles[settings::UNKNOWN].as_ref())?;
-            }
-            tokenizer.appended =
-                assemble::add_tokens(&path, &mut tokenizer.inner, &settings, &roles, Vec::new())?;
-            assemble::surround(&path, &mut tokenizer.inner, &settings, &roles, class)?;
-            tokenizer.mask = tokenizer.role(&roles[settings::MASK]);
-            tokenizer.templates = Templates::read(&files, &settings, settings::by_name(&roles))?;
-            return Ok(Some(tokenizer));
+            return Self::from_json(&files, bytes, &settings, model_type).map(Some);
         }
         let Some((path, parts)) = vocabulary(&files, &settings, model_type)? else {
             return Ok(None);
         };
         let Assembled { inner, bos, eos, appended, roles } =
             assemble::assemble(&path, parts, &settings)?;
-        let templates = Templates::read(&files, &settings, settings::by_name(&roles))?;
-        let mut tokenizer =
-            Self { inner, path, bos, eos, mask: None, adds_bos: false, appended, templates };
-        tokenizer.mask = tokenizer.role(&roles[settings::MASK]);
-        tokenizer.adds_bos = tokenizer.post_processor_adds_bos()?;
+        let templates = Templates::read(&files, &settings, settings::by_name(&roles));
+        let (mask, adds_bos, notes) = (None, false, Vec::new());
+        let (cuts_left, special) = (false, BTreeSet::new());
+        let mut tokenizer = Self {
+            inner,
+            path,
+            bos,
+            eos,
+            mask,
+            adds_bos,
+            appended,
+            templates,
+            notes,
+            cuts_left,
+            special,
+        };
+        tokenizer.take_roles(&settings, &roles)?;
+        tokenizer.adds_bos = tokenizer.adds(true)?;
         Ok(Some(tokenizer))
+    }
+
+    /// Builds a tokenizer from a `tokenizer.json` and the settings beside it.
+    fn from_json(
+        files: &Files<'_>,
+        bytes: &[u8],
+        settings: &TokenizerSettings,
+        model_type: Option<&str>,
+    ) -> Result<Self, TokenizerError> {
+        let path = files.path(files::TOKENIZER);
+        let mut tokenizer = Self::from_bytes(&path, bytes, None)?;
+        let class = Class::beside_json(settings.class()?, model_type, tokenizer.is_of_bytes()?);
+        let defaults = class.map(Class::defaults).unwrap_or_default();
+        let roles = settings.roles(&defaults.map(|token| token.map(str::to_owned)))?;
+        if let Some(class @ (Class::Prefixed | Class::Plain)) = class {
+            tokenizer.take_class_rules(class, settings, roles[settings::UNKNOWN].as_ref())?;
+        }
+        tokenizer.appended =
+            assemble::add_tokens(&path, &mut tokenizer.inner, settings, &roles, Vec::new())?;
+        tokenizer.notes = assemble::surround(&path, &mut tokenizer.inner, settings, &roles, class)?;
+        let id = |token| Some(tokenizer.role(token)?.0);
+        (tokenizer.bos, tokenizer.eos) = (id(&roles[settings::BOS]), id(&roles[settings::EOS]));
+        tokenizer.take_roles(settings, &roles)?;
+        tokenizer.adds_bos = tokenizer.adds(true)?;
+        for (field, starts) in [("add_bos_token", true), ("add_eos_token", false)] {
+            let adds = tokenizer.adds(starts)?;
+            if settings.get(field).and_then(Value::as_bool).is_some_and(|said| said != adds) {
+                let does = if adds { "adds one" } else { "adds none" };
+                tokenizer.notes.push(format!(
+                    "{} says {field} = {}, but the post-processor of {} {does}, which counts, as \
+                     in transformers 5",
+                    files::SETTINGS,
+                    !adds,
+                    files::TOKENIZER
+                ));
+            }
+        }
+        tokenizer.templates = Templates::read(files, settings, settings::by_name(&roles));
+        Ok(tokenizer)
     }
 
     /// Builds a tokenizer from the files in a folder, as [`Self::from_files`] does.
@@ -157,8 +204,8 @@ impl Tokenizer {
         })
     }
 
-    /// Parses a `tokenizer.json`. `path` appears in messages; `config` is the content of
-    /// `tokenizer_config.json`, if there is one.
+    /// Parses a `tokenizer.json`. `path` appears in messages; `config` names the special tokens, as
+    /// `tokenizer_config.json` does.
     ///
     /// # Errors
     /// [`TokenizerError`].
@@ -185,6 +232,9 @@ impl Tokenizer {
             adds_bos: false,
             appended: BTreeSet::new(),
             templates: Templates::default(),
+            notes: Vec::new(),
+            cuts_left: false,
+            special: BTreeSet::new(),
         };
         if let Some(config) = config {
             tokenizer.bos = tokenizer.special(config, "bos_token")?;
@@ -192,23 +242,13 @@ impl Tokenizer {
             let mask = tokenizer.special(config, "mask_token")?;
             tokenizer.mask = mask.and_then(|id| Some((id, tokenizer.inner.id_to_token(id)?)));
         }
-        tokenizer.adds_bos = match config.and_then(|config| config.get("add_bos_token")) {
-            None | Some(Value::Null) => tokenizer.post_processor_adds_bos()?,
-            Some(Value::Bool(adds)) => *adds,
-            Some(other) => {
-                return Err(TokenizerError::Config {
-                    path: path.into(),
-                    field: "add_bos_token",
-                    found: other.to_string(),
-                    expected: "true or false",
-                });
-            }
-        };
+        tokenizer.adds_bos = tokenizer.adds(true)?;
         Ok(tokenizer)
     }
 
     /// Fills in special token ids of `config.json` that the tokenizer's own files lack, and checks
-    /// that every token fits in the model's vocabulary of `vocab` tokens.
+    /// that its vocabulary fits in the model's, of `vocab` tokens. Added tokens may lie beyond it:
+    /// the model knows no text that holds them.
     ///
     /// # Errors
     /// [`TokenizerError::Vocabulary`].
@@ -218,20 +258,36 @@ impl Tokenizer {
         bos: Option<u32>,
         eos: Option<u32>,
     ) -> Result<Self, TokenizerError> {
-        let (id, token) = self.largest(|id| !self.appended.contains(&id));
+        let added = self.inner.get_added_tokens_decoder();
+        let (id, token) = self.largest(|id| !added.contains_key(&id));
         if id as usize >= vocab {
             return Err(TokenizerError::Vocabulary { path: self.path, token, id, vocab });
         }
-        // An end-of-sequence token from a default is dropped if the model has no row for it.
+        let beyond = |id: &u32| *id as usize >= vocab && !self.appended.contains(id);
+        if let Some(id) = added.keys().copied().filter(beyond).min() {
+            self.notes.push(format!(
+                "{}: the added token {:?} has id {id}, the model knows ids below {vocab}: texts \
+                 with it cannot be computed",
+                self.path.display(),
+                added[&id].content
+            ));
+        }
+        // A special token is dropped if the model has no row for it.
         for end in [&mut self.bos, &mut self.eos] {
             *end = end.filter(|&id| (id as usize) < vocab);
         }
         if self.bos.is_none() {
             self.bos = bos;
-            self.adds_bos = self.post_processor_adds_bos()?;
+            self.adds_bos = self.adds(true)?;
         }
         self.eos = self.eos.or(eos);
         Ok(self)
+    }
+
+    /// What of the files does not count, for the reader of a report.
+    #[must_use]
+    pub fn notes(&self) -> &[String] {
+        &self.notes
     }
 
     /// Ids of a text; with `special` also the special tokens of the post-processor.
@@ -254,6 +310,41 @@ impl Tokenizer {
     /// [`TokenizerError::Encode`].
     pub fn encode_with_special(&self, text: &str) -> Result<Vec<u32>, TokenizerError> {
         self.encode(text, true)
+    }
+
+    /// Ids of a text with the special tokens of the post-processor, at most `limit`, and the number
+    /// of tokens that were cut: from the end of the text, or from its beginning where the settings
+    /// say so.
+    ///
+    /// # Errors
+    /// [`TokenizerError::Encode`].
+    pub fn encode_cut(
+        &self,
+        text: &str,
+        limit: usize,
+    ) -> Result<(Vec<u32>, usize), TokenizerError> {
+        let failed = |e: tokenizers::Error| TokenizerError::Encode {
+            path: self.path.clone(),
+            chars: text.chars().count(),
+            reason: e.to_string(),
+        };
+        let mut encoding = self.inner.encode_fast(text, false).map_err(failed)?;
+        let around = self.inner.get_post_processor().map_or(0, |around| around.added_tokens(false));
+        let kept = limit.saturating_sub(around);
+        let cut = encoding.len().saturating_sub(kept);
+        if cut > 0 {
+            let side =
+                if self.cuts_left { TruncationDirection::Left } else { TruncationDirection::Right };
+            encoding.truncate(kept, 0, side);
+        }
+        let encoding = self.inner.post_process(encoding, None, true).map_err(failed)?;
+        Ok((encoding.get_ids().to_vec(), cut))
+    }
+
+    /// Whether a token has a role, such as that of the end of a text.
+    #[must_use]
+    pub fn is_special(&self, id: u32) -> bool {
+        self.special.contains(&id)
     }
 
     /// Ids of several texts, each as in [`Self::encode`], in parallel.
@@ -283,15 +374,13 @@ impl Tokenizer {
         Ok(Encoded { ids: encoding.get_ids().to_vec(), type_ids: encoding.get_type_ids().to_vec() })
     }
 
-    /// Ids of a document: the beginning-of-sequence token by policy, then the text. An
-    /// end-of-sequence token is never added.
+    /// Ids of a document: the beginning-of-sequence token by policy, unless the text begins with
+    /// it, then the text. An end-of-sequence token is never added.
     ///
     /// # Errors
     /// [`TokenizerError::Encode`], [`TokenizerError::NoBos`].
     pub fn encode_document(&self, text: &str, bos: Bos) -> Result<Vec<u32>, TokenizerError> {
-        let mut ids: Vec<u32> = self.first(bos)?.into_iter().collect();
-        ids.extend(self.encode(text, false)?);
-        Ok(ids)
+        Ok(beginning(self.first(bos)?, self.encode(text, false)?))
     }
 
     /// The token before a document under a policy.
@@ -344,15 +433,15 @@ impl Tokenizer {
         self.eos
     }
 
-    /// The whole pipeline as a `tokenizer.json`, whatever files it was built from, without tokens
-    /// added only for a role for which a model of `vocab` tokens has no row.
+    /// The whole pipeline as a `tokenizer.json`, whatever files it was built from, without added
+    /// tokens for which a model of `vocab` tokens has no row.
     #[cfg(feature = "gguf")]
     pub(crate) fn to_json(&self, vocab: usize) -> Result<Value, TokenizerError> {
         let invalid = |reason| TokenizerError::Invalid { path: self.path.clone(), reason };
         let text = self.inner.to_string(false).map_err(|e| invalid(e.to_string()))?;
         let mut json: Value = serde_json::from_str(&text).map_err(|e| invalid(e.to_string()))?;
         if let Some(added) = json["added_tokens"].as_array_mut() {
-            let lacking = |id: u32| id as usize >= vocab && self.appended.contains(&id);
+            let lacking = |id: u32| id as usize >= vocab;
             let id = |token: &Value| token["id"].as_u64().and_then(|id| u32::try_from(id).ok());
             added.retain(|token| !id(token).is_some_and(lacking));
         }
@@ -375,6 +464,12 @@ impl Tokenizer {
     #[must_use]
     pub fn adds_bos(&self) -> bool {
         self.adds_bos
+    }
+
+    /// Whether the post-processor ends a text with [`Self::eos`].
+    #[cfg(feature = "gguf")]
+    pub(crate) fn adds_eos(&self) -> Result<bool, TokenizerError> {
+        self.adds(false)
     }
 
     /// The largest id that counts, and its token.
@@ -426,10 +521,26 @@ impl Tokenizer {
         Ok(cuts.contains("\"ByteLevel\""))
     }
 
-    /// Determines by running the post-processor whether it adds a beginning-of-sequence token.
-    fn post_processor_adds_bos(&self) -> Result<bool, TokenizerError> {
+    /// Determines by running the post-processor whether it adds the beginning-of-sequence token,
+    /// or the end-of-sequence token.
+    fn adds(&self, starts: bool) -> Result<bool, TokenizerError> {
         let (plain, full) = (self.encode("a", false)?, self.encode("a", true)?);
-        Ok(full.len() > plain.len() && self.bos.is_some() && full.first() == self.bos.as_ref())
+        let (token, end) = if starts { (self.bos, full.first()) } else { (self.eos, full.last()) };
+        Ok(full.len() > plain.len() && token.is_some() && end == token.as_ref())
+    }
+
+    /// Takes the tokens of roles, and the side on which long texts are cut.
+    fn take_roles(
+        &mut self,
+        settings: &TokenizerSettings,
+        roles: &[Option<AddedToken>; 7],
+    ) -> Result<(), TokenizerError> {
+        self.mask = self.role(&roles[settings::MASK]);
+        let extra = settings.extra()?;
+        let named = roles.iter().flatten().chain(&extra);
+        self.special = named.filter_map(|token| self.inner.token_to_id(&token.content)).collect();
+        self.cuts_left = settings.get("truncation_side").and_then(Value::as_str) == Some("left");
+        Ok(())
     }
 
     /// Id and text of the token of a role.
@@ -457,6 +568,15 @@ impl Tokenizer {
             _ => Err(wrong("a token, as text or as an object with its content")),
         }
     }
+}
+
+/// A text with the beginning-of-sequence token before it, unless the text begins with it already.
+#[must_use]
+pub fn beginning(bos: Option<u32>, mut text: Vec<u32>) -> Vec<u32> {
+    if let Some(bos) = bos.filter(|bos| text.first() != Some(bos)) {
+        text.insert(0, bos);
+    }
+    text
 }
 
 /// The raw vocabulary of a folder and the parts built from it.

@@ -13,6 +13,12 @@ use tokenizers::AddedToken;
 pub(super) const ROLES: [&str; 7] =
     ["bos_token", "eos_token", "unk_token", "sep_token", "pad_token", "cls_token", "mask_token"];
 
+/// Index in [`ROLES`] of the beginning-of-sequence token.
+pub(super) const BOS: usize = 0;
+
+/// Index in [`ROLES`] of the end-of-sequence token.
+pub(super) const EOS: usize = 1;
+
 /// Index in [`ROLES`] of the unknown token.
 pub(super) const UNKNOWN: usize = 2;
 
@@ -189,11 +195,6 @@ impl TokenizerSettings {
 
     pub(super) fn get(&self, field: &str) -> Option<&Value> {
         self.fields.get(field)
-    }
-
-    /// The settings as one object, for code that reads any `tokenizer_config.json`.
-    pub(super) fn value(&self) -> Value {
-        Value::Object(self.fields.clone())
     }
 
     fn wrong(&self, field: &'static str, found: &Value, expected: &'static str) -> TokenizerError {

@@ -3,6 +3,7 @@
 use super::Transformer;
 use crate::batch::Batch;
 use linwright_tensor::{Mat, MatRef};
+use std::ops::Range;
 
 /// Kind of pooling.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -13,37 +14,61 @@ pub enum Pooling {
     Last,
     /// The mean over all tokens.
     Mean,
+    /// The sum over all tokens, divided by the square root of their number.
+    MeanSqrtLength,
+    /// The mean with the position of each token, counted from one, as its weight.
+    WeightedMean,
     /// The maximum of each feature over all tokens.
     Max,
 }
 
 impl Pooling {
+    /// Name in protocols.
+    #[must_use]
+    pub fn name(self) -> &'static str {
+        match self {
+            Self::First => "first",
+            Self::Last => "last",
+            Self::Mean => "mean",
+            Self::MeanSqrtLength => "mean-sqrt-len",
+            Self::WeightedMean => "weighted-mean",
+            Self::Max => "max",
+        }
+    }
+
     /// Pools the output (rows, hidden) of the last layer to one row per sequence (sequences,
-    /// hidden); zeros for empty sequences. Sums are in f64.
+    /// hidden), without the first `skipped` tokens of each; zeros for sequences without other
+    /// tokens, except that the first token then is that of the whole sequence. Sums are in f64.
     ///
     /// # Panics
     /// If there is not one row for each token.
     #[must_use]
-    pub fn pool(self, hidden: MatRef<'_, f32>, batch: &Batch) -> Mat<f32> {
+    pub fn pool(self, hidden: MatRef<'_, f32>, batch: &Batch, skipped: usize) -> Mat<f32> {
         assert_eq!(hidden.rows(), batch.len(), "rows of the batch");
         let mut pooled = Mat::zeros(batch.spans().len(), hidden.cols());
         for (i, span) in batch.spans().iter().enumerate().filter(|(_, span)| !span.is_empty()) {
             let into = pooled.row_mut(i);
+            let kept = span.start + skipped.min(span.len())..span.end;
             match self {
-                Self::First => into.copy_from_slice(hidden.row(span.start)),
-                Self::Last => into.copy_from_slice(hidden.row(span.end - 1)),
+                Self::First if kept.is_empty() => into.copy_from_slice(hidden.row(span.start)),
+                _ if kept.is_empty() => {}
+                Self::First => into.copy_from_slice(hidden.row(kept.start)),
+                Self::Last => into.copy_from_slice(hidden.row(kept.end - 1)),
                 Self::Mean => {
-                    let mut sums = vec![0.0f64; into.len()];
-                    for row in span.clone() {
-                        let row = hidden.row(row).iter();
-                        sums.iter_mut().zip(row).for_each(|(sum, &v)| *sum += f64::from(v));
-                    }
-                    let share = 1.0 / span.len() as f64;
-                    into.iter_mut().zip(sums).for_each(|(v, sum)| *v = (sum * share) as f32);
+                    weighted(hidden, kept.clone(), |_| 1.0, 1.0 / kept.len() as f64, into);
+                }
+                Self::MeanSqrtLength => {
+                    let share = 1.0 / (kept.len() as f64).sqrt();
+                    weighted(hidden, kept, |_| 1.0, share, into);
+                }
+                Self::WeightedMean => {
+                    let weight = |row: usize| (row - span.start + 1) as f64;
+                    let share = 1.0 / kept.clone().map(weight).sum::<f64>();
+                    weighted(hidden, kept, weight, share, into);
                 }
                 Self::Max => {
                     into.fill(f32::NEG_INFINITY);
-                    for row in span.clone() {
+                    for row in kept {
                         let row = hidden.row(row).iter();
                         into.iter_mut().zip(row).for_each(|(max, &v)| *max = max.max(v));
                     }
@@ -52,6 +77,23 @@ impl Pooling {
         }
         pooled
     }
+}
+
+/// `share` times the weighted sum of some rows.
+fn weighted(
+    hidden: MatRef<'_, f32>,
+    rows: Range<usize>,
+    weight: impl Fn(usize) -> f64,
+    share: f64,
+    into: &mut [f32],
+) {
+    let mut sums = vec![0.0f64; into.len()];
+    for row in rows {
+        let weight = weight(row);
+        let row = hidden.row(row).iter();
+        sums.iter_mut().zip(row).for_each(|(sum, &v)| *sum += weight * f64::from(v));
+    }
+    into.iter_mut().zip(sums).for_each(|(v, sum)| *v = (sum * share) as f32);
 }
 
 impl Transformer {
@@ -64,7 +106,7 @@ impl Transformer {
     #[must_use]
     pub fn pooler_output(&self, hidden: MatRef<'_, f32>, batch: &Batch) -> Option<Mat<f32>> {
         let slot = self.weights.pooler.as_ref()?;
-        let first = Pooling::First.pool(hidden, batch);
+        let first = Pooling::First.pool(hidden, batch, 0);
         let mut out = Mat::zeros(first.rows(), slot.shape().out);
         self.memory.lend(|memory| {
             slot.forward(first.view(), out.view_mut(), None, &mut memory.workspace);

@@ -49,15 +49,15 @@ def inspect(
     """Report on every tensor of a checkpoint of any architecture and size, one at a time: shape, type, value range, NaN and infinite values, zero rows, duplicates; with --spectra also singular values and effective ranks.
 
     Args:
-        model: A weight file, a directory of them, `pocket` for the built-in model, or
-            `owner/name[@revision]` on the hub; with --slots also a file that describes a small network,
-            or a checkpoint of torchmd-net.
+        model: A weight file (safetensors, `torch.save` or GGUF), a directory of them, `pocket` for the
+            built-in model, or `owner/name[@revision]` on the hub; with --slots also a file that
+            describes a small network, or a checkpoint of torchmd-net.
         spectra: Compute the singular values of every matrix, effective ranks, power-law exponents and
             noise edges.
         filter: Only tensors with matching names: a glob such as *q_proj*, or a regular expression after
             re:.
         layers: Only these layers, such as 3,5 or 0-7.
-        dtype: Only tensors of this storage type, such as f32 or bf16.
+        dtype: Only tensors of this storage type, such as f32, bf16 or q4_k.
         by: Grouping of the tensors: the unit of a table row.
         html: Write an HTML page with heat maps and plots.
         output: Also write the result as JSON to this file; with --shard, the directory of the shard.
@@ -123,6 +123,8 @@ def compress(
     bootstrap_iters: int = 100000,
     apply_chat_template: bool = False,
     fewshot_as_multiturn: bool = False,
+    date: Text | None = None,
+    chat_template_args: Text | None = None,
     system_instruction: Text | None = None,
     max_length: int | None = None,
     batch_size: Text = 'auto',
@@ -225,6 +227,10 @@ def compress(
         apply_chat_template: Format prompts with the model's chat template.
         fewshot_as_multiturn: With the chat template, make each few-shot example a user and an assistant
             message [default: all in one message].
+        date: Date that the chat template gets, as YYYY-MM-DD [default: today in UTC, where it asks for
+            one].
+        chat_template_args: Variables of the chat template, as a JSON object: `{"enable_thinking":
+            false}`; `tools` and `documents` are among them.
         system_instruction: System prompt before each prompt.
         max_length: Context length: longest input in tokens [default: that of the model].
         batch_size: Batch size in thousands of tokens; `auto` is 4. It changes speed and memory, but no
@@ -277,6 +283,8 @@ def compare(
     bootstrap_iters: int = 100000,
     apply_chat_template: bool = False,
     fewshot_as_multiturn: bool = False,
+    date: Text | None = None,
+    chat_template_args: Text | None = None,
     system_instruction: Text | None = None,
     max_length: int | None = None,
     batch_size: Text = 'auto',
@@ -341,6 +349,10 @@ def compare(
         apply_chat_template: Format prompts with the model's chat template.
         fewshot_as_multiturn: With the chat template, make each few-shot example a user and an assistant
             message [default: all in one message].
+        date: Date that the chat template gets, as YYYY-MM-DD [default: today in UTC, where it asks for
+            one].
+        chat_template_args: Variables of the chat template, as a JSON object: `{"enable_thinking":
+            false}`; `tools` and `documents` are among them.
         system_instruction: System prompt before each prompt.
         max_length: Context length: longest input in tokens [default: that of the model].
         batch_size: Batch size in thousands of tokens; `auto` is 4. It changes speed and memory, but no
@@ -410,6 +422,8 @@ def prune(
     bootstrap_iters: int = 100000,
     apply_chat_template: bool = False,
     fewshot_as_multiturn: bool = False,
+    date: Text | None = None,
+    chat_template_args: Text | None = None,
     system_instruction: Text | None = None,
     max_length: int | None = None,
     batch_size: Text = 'auto',
@@ -485,6 +499,10 @@ def prune(
         apply_chat_template: Format prompts with the model's chat template.
         fewshot_as_multiturn: With the chat template, make each few-shot example a user and an assistant
             message [default: all in one message].
+        date: Date that the chat template gets, as YYYY-MM-DD [default: today in UTC, where it asks for
+            one].
+        chat_template_args: Variables of the chat template, as a JSON object: `{"enable_thinking":
+            false}`; `tools` and `documents` are among them.
         system_instruction: System prompt before each prompt.
         max_length: Context length: longest input in tokens [default: that of the model].
         batch_size: Batch size in thousands of tokens; `auto` is 4. It changes speed and memory, but no
@@ -588,6 +606,8 @@ def laser(
     bootstrap_iters: int = 100000,
     apply_chat_template: bool = False,
     fewshot_as_multiturn: bool = False,
+    date: Text | None = None,
+    chat_template_args: Text | None = None,
     system_instruction: Text | None = None,
     max_length: int | None = None,
     batch_size: Text = 'auto',
@@ -656,6 +676,10 @@ def laser(
         apply_chat_template: Format prompts with the model's chat template.
         fewshot_as_multiturn: With the chat template, make each few-shot example a user and an assistant
             message [default: all in one message].
+        date: Date that the chat template gets, as YYYY-MM-DD [default: today in UTC, where it asks for
+            one].
+        chat_template_args: Variables of the chat template, as a JSON object: `{"enable_thinking":
+            false}`; `tools` and `documents` are among them.
         system_instruction: System prompt before each prompt.
         max_length: Context length: longest input in tokens [default: that of the model].
         batch_size: Batch size in thousands of tokens; `auto` is 4. It changes speed and memory, but no
@@ -714,6 +738,8 @@ def sweep(
     bootstrap_iters: int = 100000,
     apply_chat_template: bool = False,
     fewshot_as_multiturn: bool = False,
+    date: Text | None = None,
+    chat_template_args: Text | None = None,
     system_instruction: Text | None = None,
     max_length: int | None = None,
     batch_size: Text = 'auto',
@@ -787,6 +813,10 @@ def sweep(
         apply_chat_template: Format prompts with the model's chat template.
         fewshot_as_multiturn: With the chat template, make each few-shot example a user and an assistant
             message [default: all in one message].
+        date: Date that the chat template gets, as YYYY-MM-DD [default: today in UTC, where it asks for
+            one].
+        chat_template_args: Variables of the chat template, as a JSON object: `{"enable_thinking":
+            false}`; `tools` and `documents` are among them.
         system_instruction: System prompt before each prompt.
         max_length: Context length: longest input in tokens [default: that of the model].
         batch_size: Batch size in thousands of tokens; `auto` is 4. It changes speed and memory, but no
@@ -851,6 +881,8 @@ def compose(
     bootstrap_iters: int = 100000,
     apply_chat_template: bool = False,
     fewshot_as_multiturn: bool = False,
+    date: Text | None = None,
+    chat_template_args: Text | None = None,
     system_instruction: Text | None = None,
     max_length: int | None = None,
     batch_size: Text = 'auto',
@@ -922,6 +954,10 @@ def compose(
         apply_chat_template: Format prompts with the model's chat template.
         fewshot_as_multiturn: With the chat template, make each few-shot example a user and an assistant
             message [default: all in one message].
+        date: Date that the chat template gets, as YYYY-MM-DD [default: today in UTC, where it asks for
+            one].
+        chat_template_args: Variables of the chat template, as a JSON object: `{"enable_thinking":
+            false}`; `tools` and `documents` are among them.
         system_instruction: System prompt before each prompt.
         max_length: Context length: longest input in tokens [default: that of the model].
         batch_size: Batch size in thousands of tokens; `auto` is 4. It changes speed and memory, but no
@@ -979,6 +1015,8 @@ def search(
     bootstrap_iters: int = 100000,
     apply_chat_template: bool = False,
     fewshot_as_multiturn: bool = False,
+    date: Text | None = None,
+    chat_template_args: Text | None = None,
     system_instruction: Text | None = None,
     max_length: int | None = None,
     batch_size: Text = 'auto',
@@ -1048,6 +1086,10 @@ def search(
         apply_chat_template: Format prompts with the model's chat template.
         fewshot_as_multiturn: With the chat template, make each few-shot example a user and an assistant
             message [default: all in one message].
+        date: Date that the chat template gets, as YYYY-MM-DD [default: today in UTC, where it asks for
+            one].
+        chat_template_args: Variables of the chat template, as a JSON object: `{"enable_thinking":
+            false}`; `tools` and `documents` are among them.
         system_instruction: System prompt before each prompt.
         max_length: Context length: longest input in tokens [default: that of the model].
         batch_size: Batch size in thousands of tokens; `auto` is 4. It changes speed and memory, but no
@@ -1090,6 +1132,8 @@ def evaluate(
     bootstrap_iters: int = 100000,
     apply_chat_template: bool = False,
     fewshot_as_multiturn: bool = False,
+    date: Text | None = None,
+    chat_template_args: Text | None = None,
     system_instruction: Text | None = None,
     max_length: int | None = None,
     batch_size: Text = 'auto',
@@ -1135,6 +1179,10 @@ def evaluate(
         apply_chat_template: Format prompts with the model's chat template.
         fewshot_as_multiturn: With the chat template, make each few-shot example a user and an assistant
             message [default: all in one message].
+        date: Date that the chat template gets, as YYYY-MM-DD [default: today in UTC, where it asks for
+            one].
+        chat_template_args: Variables of the chat template, as a JSON object: `{"enable_thinking":
+            false}`; `tools` and `documents` are among them.
         system_instruction: System prompt before each prompt.
         max_length: Context length: longest input in tokens [default: that of the model].
         batch_size: Batch size in thousands of tokens; `auto` is 4. It changes speed and memory, but no

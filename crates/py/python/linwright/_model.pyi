@@ -47,7 +47,7 @@ class Model:
             filter: Only tensors with matching names: a glob such as *q_proj*, or a regular expression after
                 re:.
             layers: Only these layers, such as 3,5 or 0-7.
-            dtype: Only tensors of this storage type, such as f32 or bf16.
+            dtype: Only tensors of this storage type, such as f32, bf16 or q4_k.
             by: Grouping of the tensors: the unit of a table row.
             html: Write an HTML page with heat maps and plots.
             output: Also write the result as JSON to this file; with --shard, the directory of the shard.
@@ -113,6 +113,8 @@ class Model:
         bootstrap_iters: int = 100000,
         apply_chat_template: bool = False,
         fewshot_as_multiturn: bool = False,
+        date: Text | None = None,
+        chat_template_args: Text | None = None,
         system_instruction: Text | None = None,
         max_length: int | None = None,
         batch_size: Text = 'auto',
@@ -213,6 +215,10 @@ class Model:
             apply_chat_template: Format prompts with the model's chat template.
             fewshot_as_multiturn: With the chat template, make each few-shot example a user and an assistant
                 message [default: all in one message].
+            date: Date that the chat template gets, as YYYY-MM-DD [default: today in UTC, where it asks for
+                one].
+            chat_template_args: Variables of the chat template, as a JSON object: `{"enable_thinking":
+                false}`; `tools` and `documents` are among them.
             system_instruction: System prompt before each prompt.
             max_length: Context length: longest input in tokens [default: that of the model].
             batch_size: Batch size in thousands of tokens; `auto` is 4. It changes speed and memory, but no
@@ -265,6 +271,8 @@ class Model:
         bootstrap_iters: int = 100000,
         apply_chat_template: bool = False,
         fewshot_as_multiturn: bool = False,
+        date: Text | None = None,
+        chat_template_args: Text | None = None,
         system_instruction: Text | None = None,
         max_length: int | None = None,
         batch_size: Text = 'auto',
@@ -327,6 +335,10 @@ class Model:
             apply_chat_template: Format prompts with the model's chat template.
             fewshot_as_multiturn: With the chat template, make each few-shot example a user and an assistant
                 message [default: all in one message].
+            date: Date that the chat template gets, as YYYY-MM-DD [default: today in UTC, where it asks for
+                one].
+            chat_template_args: Variables of the chat template, as a JSON object: `{"enable_thinking":
+                false}`; `tools` and `documents` are among them.
             system_instruction: System prompt before each prompt.
             max_length: Context length: longest input in tokens [default: that of the model].
             batch_size: Batch size in thousands of tokens; `auto` is 4. It changes speed and memory, but no
@@ -396,6 +408,8 @@ class Model:
         bootstrap_iters: int = 100000,
         apply_chat_template: bool = False,
         fewshot_as_multiturn: bool = False,
+        date: Text | None = None,
+        chat_template_args: Text | None = None,
         system_instruction: Text | None = None,
         max_length: int | None = None,
         batch_size: Text = 'auto',
@@ -469,6 +483,10 @@ class Model:
             apply_chat_template: Format prompts with the model's chat template.
             fewshot_as_multiturn: With the chat template, make each few-shot example a user and an assistant
                 message [default: all in one message].
+            date: Date that the chat template gets, as YYYY-MM-DD [default: today in UTC, where it asks for
+                one].
+            chat_template_args: Variables of the chat template, as a JSON object: `{"enable_thinking":
+                false}`; `tools` and `documents` are among them.
             system_instruction: System prompt before each prompt.
             max_length: Context length: longest input in tokens [default: that of the model].
             batch_size: Batch size in thousands of tokens; `auto` is 4. It changes speed and memory, but no
@@ -570,6 +588,8 @@ class Model:
         bootstrap_iters: int = 100000,
         apply_chat_template: bool = False,
         fewshot_as_multiturn: bool = False,
+        date: Text | None = None,
+        chat_template_args: Text | None = None,
         system_instruction: Text | None = None,
         max_length: int | None = None,
         batch_size: Text = 'auto',
@@ -636,6 +656,10 @@ class Model:
             apply_chat_template: Format prompts with the model's chat template.
             fewshot_as_multiturn: With the chat template, make each few-shot example a user and an assistant
                 message [default: all in one message].
+            date: Date that the chat template gets, as YYYY-MM-DD [default: today in UTC, where it asks for
+                one].
+            chat_template_args: Variables of the chat template, as a JSON object: `{"enable_thinking":
+                false}`; `tools` and `documents` are among them.
             system_instruction: System prompt before each prompt.
             max_length: Context length: longest input in tokens [default: that of the model].
             batch_size: Batch size in thousands of tokens; `auto` is 4. It changes speed and memory, but no
@@ -694,6 +718,8 @@ class Model:
         bootstrap_iters: int = 100000,
         apply_chat_template: bool = False,
         fewshot_as_multiturn: bool = False,
+        date: Text | None = None,
+        chat_template_args: Text | None = None,
         system_instruction: Text | None = None,
         max_length: int | None = None,
         batch_size: Text = 'auto',
@@ -765,6 +791,10 @@ class Model:
             apply_chat_template: Format prompts with the model's chat template.
             fewshot_as_multiturn: With the chat template, make each few-shot example a user and an assistant
                 message [default: all in one message].
+            date: Date that the chat template gets, as YYYY-MM-DD [default: today in UTC, where it asks for
+                one].
+            chat_template_args: Variables of the chat template, as a JSON object: `{"enable_thinking":
+                false}`; `tools` and `documents` are among them.
             system_instruction: System prompt before each prompt.
             max_length: Context length: longest input in tokens [default: that of the model].
             batch_size: Batch size in thousands of tokens; `auto` is 4. It changes speed and memory, but no
@@ -829,6 +859,8 @@ class Model:
         bootstrap_iters: int = 100000,
         apply_chat_template: bool = False,
         fewshot_as_multiturn: bool = False,
+        date: Text | None = None,
+        chat_template_args: Text | None = None,
         system_instruction: Text | None = None,
         max_length: int | None = None,
         batch_size: Text = 'auto',
@@ -898,6 +930,10 @@ class Model:
             apply_chat_template: Format prompts with the model's chat template.
             fewshot_as_multiturn: With the chat template, make each few-shot example a user and an assistant
                 message [default: all in one message].
+            date: Date that the chat template gets, as YYYY-MM-DD [default: today in UTC, where it asks for
+                one].
+            chat_template_args: Variables of the chat template, as a JSON object: `{"enable_thinking":
+                false}`; `tools` and `documents` are among them.
             system_instruction: System prompt before each prompt.
             max_length: Context length: longest input in tokens [default: that of the model].
             batch_size: Batch size in thousands of tokens; `auto` is 4. It changes speed and memory, but no
@@ -955,6 +991,8 @@ class Model:
         bootstrap_iters: int = 100000,
         apply_chat_template: bool = False,
         fewshot_as_multiturn: bool = False,
+        date: Text | None = None,
+        chat_template_args: Text | None = None,
         system_instruction: Text | None = None,
         max_length: int | None = None,
         batch_size: Text = 'auto',
@@ -1022,6 +1060,10 @@ class Model:
             apply_chat_template: Format prompts with the model's chat template.
             fewshot_as_multiturn: With the chat template, make each few-shot example a user and an assistant
                 message [default: all in one message].
+            date: Date that the chat template gets, as YYYY-MM-DD [default: today in UTC, where it asks for
+                one].
+            chat_template_args: Variables of the chat template, as a JSON object: `{"enable_thinking":
+                false}`; `tools` and `documents` are among them.
             system_instruction: System prompt before each prompt.
             max_length: Context length: longest input in tokens [default: that of the model].
             batch_size: Batch size in thousands of tokens; `auto` is 4. It changes speed and memory, but no
@@ -1064,6 +1106,8 @@ class Model:
         bootstrap_iters: int = 100000,
         apply_chat_template: bool = False,
         fewshot_as_multiturn: bool = False,
+        date: Text | None = None,
+        chat_template_args: Text | None = None,
         system_instruction: Text | None = None,
         max_length: int | None = None,
         batch_size: Text = 'auto',
@@ -1107,6 +1151,10 @@ class Model:
             apply_chat_template: Format prompts with the model's chat template.
             fewshot_as_multiturn: With the chat template, make each few-shot example a user and an assistant
                 message [default: all in one message].
+            date: Date that the chat template gets, as YYYY-MM-DD [default: today in UTC, where it asks for
+                one].
+            chat_template_args: Variables of the chat template, as a JSON object: `{"enable_thinking":
+                false}`; `tools` and `documents` are among them.
             system_instruction: System prompt before each prompt.
             max_length: Context length: longest input in tokens [default: that of the model].
             batch_size: Batch size in thousands of tokens; `auto` is 4. It changes speed and memory, but no

@@ -25,7 +25,7 @@ use error::ApiError;
 use http::{Limits, Link};
 use linwright::evaluate::Bos;
 use linwright::jobs::source::open_model_as;
-use linwright::jobs::{BatchSize, PrecisionOptions, end_tokens};
+use linwright::jobs::{BatchSize, ChatTemplateOptions, PrecisionOptions, end_tokens};
 use linwright::model::Transformer;
 use linwright::model::checkpoint::LoadedModel;
 use linwright::model::tokenizer::Tokenizer;
@@ -46,6 +46,9 @@ use worker::Queue;
 const TURNED_AWAY: usize = 16;
 /// Interval at which the server checks whether it should stop.
 const GLANCE: Duration = Duration::from_millis(50);
+/// Fields of sampling that each request has for itself.
+const SAMPLING: [&str; 7] =
+    ["do_sample", "max_new_tokens", "temperature", "top_k", "top_p", "min_p", "repetition_penalty"];
 /// Pause after a connection could not be accepted, for example because of too many open files.
 const PAUSE: Duration = Duration::from_millis(20);
 
@@ -98,6 +101,8 @@ pub(crate) struct ServeArgs {
     #[arg(long, default_value = "auto", value_parser = one_of(&Bos::ALL, Bos::name))]
     bos: Bos,
     #[command(flatten)]
+    template: Face<ChatTemplateOptions>,
+    #[command(flatten)]
     precision: Face<PrecisionOptions>,
 }
 
@@ -114,6 +119,7 @@ struct Server<'a> {
     texts: TokenTexts<'a>,
     end_tokens: Vec<u32>,
     bos: Bos,
+    template: &'a ChatTemplateOptions,
     most_tokens: usize,
     name: &'a str,
     created: u64,
@@ -135,6 +141,7 @@ impl Server<'_> {
         Rules {
             tokenizer: self.tokenizer,
             bos: self.bos,
+            template: self.template,
             end_tokens: &self.end_tokens,
             vocab: config.vocab,
             positions: config.max_positions,
@@ -176,7 +183,11 @@ pub(crate) fn run(args: &ServeArgs, shared: &Shared) -> Result<(), Failure> {
     tokenizer.first(args.bos)?;
     console.finish();
     let vocab = loaded.decoder.config().vocab;
-    let own = loaded.source.generation_settings(vocab)?.end_tokens;
+    let (settings, note) = loaded.source.generation_settings(vocab, &SAMPLING)?;
+    if let Some(note) = note {
+        console.note(&format!("note: {note}"));
+    }
+    let own = settings.end_tokens;
     let stop = Stop::new(&interrupt::is_requested, GRACE);
     let server = Server {
         decoder: &loaded.decoder,
@@ -184,6 +195,7 @@ pub(crate) fn run(args: &ServeArgs, shared: &Shared) -> Result<(), Failure> {
         texts: TokenTexts::new(&tokenizer, vocab),
         end_tokens: end_tokens(own, &loaded, &tokenizer),
         bos: args.bos,
+        template: &args.template,
         most_tokens: args.max_tokens,
         name: args.name.as_deref().unwrap_or(&args.model),
         created: now(),

@@ -2,9 +2,10 @@
 
 use super::error::ApiError;
 use super::fields::Fields;
+use linwright::jobs::ChatTemplateOptions;
 use linwright::model::generate::{Ask, Choice, Limits, Ranks};
 use linwright::model::tokenizer::chat::Message;
-use linwright::model::tokenizer::{Bos, Tokenizer, TokenizerError};
+use linwright::model::tokenizer::{Bos, Tokenizer, TokenizerError, beginning};
 use linwright::tensor::RngKey;
 use serde_json::{Map, Value};
 
@@ -25,10 +26,15 @@ const MAX_TOTAL_LOGPROBS: usize = 1 << 18;
 /// Largest temperature of OpenAI's API.
 const MAX_TEMPERATURE: f64 = 2.0;
 
+/// Field of variables for the chat template, as other servers call it.
+const TEMPLATE_ARGS: &str = "chat_template_kwargs";
+
 /// Context for parsing requests.
 pub(super) struct Rules<'a> {
     pub(super) tokenizer: &'a Tokenizer,
     pub(super) bos: Bos,
+    /// What the chat template gets.
+    pub(super) template: &'a ChatTemplateOptions,
     /// End-of-sequence tokens.
     pub(super) end_tokens: &'a [u32],
     pub(super) vocab: usize,
@@ -181,7 +187,8 @@ impl Draft {
         number: u64,
     ) -> Result<Self, ApiError> {
         rules.check_model(&mut fields)?;
-        let prompt = rules.conversation(fields.required("messages", "a list of messages")?)?;
+        let messages = fields.required("messages", "a list of messages")?;
+        let prompt = rules.conversation(messages, fields.take(TEMPLATE_ARGS))?;
         let most = 1..=rules.most_tokens;
         let old = fields.count("max_tokens", most.clone())?;
         let asked = fields.count("max_completion_tokens", most)?.or(old);
@@ -385,9 +392,9 @@ impl Rules<'_> {
                 let encoded = self.tokenizer.encode(text, false).map_err(|error| {
                     ApiError::new(400, format!("{name} cannot be encoded: {error}")).param(name)
                 })?;
-                let added = usize::from(first.is_some());
-                let tokens = first.into_iter().chain(encoded).collect();
-                Prompt { tokens, added, text: text.clone() }
+                let of_text = encoded.len();
+                let tokens = beginning(first, encoded);
+                Prompt { added: tokens.len() - of_text, tokens, text: text.clone() }
             }
             Raw::Tokens(tokens) => {
                 let text = self.tokenizer.decode(tokens, false).map_err(|error| match error {
@@ -411,8 +418,9 @@ impl Rules<'_> {
         Ok(prompt)
     }
 
-    /// Formats the messages of a chat with the model's chat template.
-    fn conversation(&self, value: Value) -> Result<Raw, ApiError> {
+    /// Formats the messages of a chat with the model's chat template, which gets these variables
+    /// beside those of the server.
+    fn conversation(&self, value: Value, variables: Option<Value>) -> Result<Raw, ApiError> {
         if !self.tokenizer.has_chat() {
             let message = "the model has no chat template; use /v1/completions";
             return Err(ApiError::new(400, message).code("no_chat_template"));
@@ -423,9 +431,19 @@ impl Rules<'_> {
         let list = list.into_iter().enumerate();
         let messages: Vec<Message> =
             list.map(|(index, value)| message(index, value)).collect::<Result<_, _>>()?;
+        let mut template = self.template.clone();
+        if let Some(value) = variables {
+            let wrong = |reason| ApiError::field(TEMPLATE_ARGS, &value, reason);
+            let Value::Object(given) = value.clone() else {
+                return Err(wrong("an object of variables".to_owned()));
+            };
+            let own = template.chat_template_args.take().unwrap_or_default();
+            let all = own.with(given).map_err(|reason| wrong(format!("others: {reason}")))?;
+            template.chat_template_args = Some(all);
+        }
         let text = self
             .tokenizer
-            .chat(&messages, true)
+            .chat_with(&messages, &template.chat())
             .map_err(|error| ApiError::new(400, format!("messages: {error}")).param("messages"))?;
         Ok(Raw::Chat(text))
     }

@@ -54,7 +54,7 @@ impl Inputs {
             true => open_mapped(&job.model, session)?,
             false => open_model(&job.model, session)?,
         };
-        check_tasks(tasks.iter().map(AsRef::as_ref), &model)?;
+        check_tasks(tasks.iter().map(AsRef::as_ref), &model, &evaluation)?;
         recovery::check_model(job.recover, &model.loaded.decoder, None)?;
         sites.of(&model.loaded.decoder)?;
         let has_text = source.is_some()

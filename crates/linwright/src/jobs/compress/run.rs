@@ -46,7 +46,7 @@ pub(in crate::jobs) fn run(
     let tasks = open_tasks_if_any(&job.evaluation, &beside, session)?;
     let (model, offload) = offload::open(&job.model, job.offload, &job.output, session)?;
     let OpenModel { loaded, place } = &model;
-    check_tasks(tasks.iter().map(AsRef::as_ref), &model)?;
+    check_tasks(tasks.iter().map(AsRef::as_ref), &model, &job.evaluation)?;
     check_model(job, &loaded.decoder, offload.is_some())?;
     recovery::check_model(job.recover, &loaded.decoder, offload.as_ref())?;
     let edits = match job.budget {

@@ -2,9 +2,12 @@
 
 use super::{Eval, overlap};
 use crate::jobs::outcome::table;
-use crate::jobs::source::{OpenModel, open_model_as};
+use crate::jobs::source::{OpenModel, find_model, open_model_as};
 use crate::jobs::tasks::{check_tasks, cost, open_tasks};
-use crate::jobs::{ByteSize, Failure, FailureKind, Outcome, Session, outputs, shards, store};
+use crate::jobs::{
+    ByteSize, EvaluationOptions, Failure, FailureKind, Job, Outcome, Session, outputs, shards,
+    store,
+};
 use linwright_data::Overlap;
 use linwright_evaluate::Outcome as Batches;
 use linwright_evaluate::room::{self, NoRoom, Texts};
@@ -13,7 +16,9 @@ use linwright_evaluate::{
     ParameterCounts, Prompting, RunOptions, Sample, Subject, Task, TaskGroup, TaskResult, compare,
     evaluate, journal_fingerprint, result_json,
 };
-use linwright_model::checkpoint::LoadedModel;
+use linwright_model::checkpoint::{LoadedModel, configuration};
+use linwright_model::tokenizer::Tokenizer;
+use linwright_model::tokenizer::chat::Date;
 use linwright_ops::{Network, Sites};
 use linwright_report::Block;
 use linwright_run::atomic::AtomicFile;
@@ -121,7 +126,7 @@ fn dry_run(job: &Eval, session: &mut Session<'_>) -> Result<Outcome, Failure> {
     let model = open_model_as(&job.model, job.precision.dtype, session)?;
     let chat = job.evaluation.apply_chat_template.then_some(&model);
     let tasks = open_tasks(&job.evaluation, false, chat, session)?.all;
-    check_tasks(tasks.iter().map(AsRef::as_ref), &model)?;
+    check_tasks(tasks.iter().map(AsRef::as_ref), &model, &job.evaluation)?;
     let models = 1 + u64::from(job.baseline.is_some());
     let tasks: Vec<(&dyn Task, u64)> = tasks.iter().map(|task| (task.as_ref(), models)).collect();
     cost(&tasks, &model, &job.evaluation, session)
@@ -149,11 +154,21 @@ pub(super) fn run(job: &Eval, session: &mut Session<'_>) -> Result<Outcome, Fail
     let plain = (!job.evaluation.apply_chat_template)
         .then(|| open_tasks(&job.evaluation, job.log_samples.is_some(), None, session))
         .transpose()?;
+    let mut first = None;
+    let dated;
+    let job = match plain {
+        Some(_) => job,
+        None => {
+            first = Some(open_model_as(&job.model, job.precision.dtype, session)?);
+            dated = with_date(job, first.as_ref(), session);
+            &dated
+        }
+    };
     let unfinished = match session.shard().is_whole() {
         true => store::unfinished(job, job.output.as_deref(), session)?,
         false => Unfinished::none(),
     };
-    let mut scoring = Scoring { job, plain, unfinished, overlap: None };
+    let mut scoring = Scoring { job, first, positions: None, plain, unfinished, overlap: None };
     let done = score_all(&mut scoring, session);
     let unfinished = scoring.unfinished;
     match done {
@@ -165,12 +180,33 @@ pub(super) fn run(job: &Eval, session: &mut Session<'_>) -> Result<Outcome, Fail
     }
 }
 
+/// The job with the date that the chat template gets, where it asks for one: another day is another
+/// job.
+fn with_date(job: &Eval, model: Option<&OpenModel>, session: &mut Session<'_>) -> Eval {
+    let mut job = job.clone();
+    let tokenizer = model.and_then(|model| model.loaded.tokenizer.as_ref());
+    if tokenizer.is_some_and(Tokenizer::chat_asks_date) && job.evaluation.template.date.is_none() {
+        let today = Date::today();
+        job.evaluation.template.date = Some(today);
+        session.record_choice(Eval::VERB, "date", today.to_string().into());
+        session.note(&format!("note: the chat template asks for the date and gets {today}"));
+    }
+    job
+}
+
+/// Positions of a model that is loaded later: that it is there and can be read is known now.
+fn positions(model: &str, session: &mut Session<'_>) -> Result<usize, Failure> {
+    let place = find_model(model, session)?;
+    Ok(configuration(&place.path)?.max_positions)
+}
+
 /// Scores the model and the baseline; whether all that was asked for is written.
 fn score_all(
     scoring: &mut Scoring<'_>,
     session: &mut Session<'_>,
 ) -> Result<(Outcome, bool), Failure> {
     let job = scoring.job;
+    scoring.positions = job.baseline.as_deref().map(|b| positions(b, session)).transpose()?;
     let first = scoring.score(&job.model, session)?;
     if let (false, Some(output)) = (session.shard().is_whole(), &job.output) {
         let second = match &job.baseline {
@@ -190,6 +226,10 @@ fn score_all(
 /// Scores models on the tasks of a job, one after the other.
 struct Scoring<'a> {
     job: &'a Eval,
+    /// The model, where it was needed before.
+    first: Option<OpenModel>,
+    /// Positions of the baseline.
+    positions: Option<usize>,
     /// The tasks, unless the chat template of the model writes their prompts.
     plain: Option<OpenTasks>,
     /// The responses until the result is written.
@@ -201,7 +241,10 @@ struct Scoring<'a> {
 impl Scoring<'_> {
     fn score(&mut self, model: &str, session: &mut Session<'_>) -> Result<Scored, Failure> {
         let job = self.job;
-        let model = open_model_as(model, job.precision.dtype, session)?;
+        let model = match self.first.take() {
+            Some(opened) => opened,
+            None => open_model_as(model, job.precision.dtype, session)?,
+        };
         let own;
         let tasks = match &self.plain {
             Some(tasks) => tasks,
@@ -211,7 +254,10 @@ impl Scoring<'_> {
                 &own
             }
         };
-        check_tasks(tasks.all.iter().map(AsRef::as_ref), &model)?;
+        // What the baseline cannot answer is said before the model is scored.
+        let shorter = [job.evaluation.max_length, self.positions].into_iter().flatten().min();
+        let asked = EvaluationOptions { max_length: shorter, ..job.evaluation.clone() };
+        check_tasks(tasks.all.iter().map(AsRef::as_ref), &model, &asked)?;
         check_samples(job, &tasks.all, session)?;
         if self.overlap.is_none() {
             self.overlap = Some(overlap::find_overlap(job, &tasks.all, session)?);
@@ -485,11 +531,14 @@ fn group_table(groups: &[TaskGroup], results: &[TaskResult]) -> Block {
 
 /// The prompt settings that the tasks do not record themselves.
 fn prompting(job: &Eval, loaded: &LoadedModel) -> Prompting {
+    let asked = &job.evaluation;
     let template = loaded.tokenizer.as_ref().and_then(|tokenizer| tokenizer.chat_template());
     Prompting {
-        system_instruction: job.evaluation.system_instruction.clone(),
-        chat_template: template.filter(|_| job.evaluation.apply_chat_template).map(str::to_owned),
-        multiturn: job.evaluation.fewshot_as_multiturn,
+        system_instruction: asked.system_instruction.clone(),
+        chat_template: template.filter(|_| asked.apply_chat_template).map(str::to_owned),
+        multiturn: asked.fewshot_as_multiturn,
+        date: asked.template.date.map(|date| date.to_string()),
+        template_args: asked.template.chat_template_args.as_ref().map(ToString::to_string),
     }
 }
 

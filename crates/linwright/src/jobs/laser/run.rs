@@ -35,7 +35,7 @@ pub(super) fn run(job: &Laser, session: &mut Session<'_>) -> Result<Outcome, Fai
     // Errors in tasks are reported before a model is loaded.
     let tasks = open_tasks_if_any(&job.evaluation, &[], session)?;
     let model = open_model(&job.model, session)?;
-    check_tasks(tasks.iter().map(AsRef::as_ref), &model)?;
+    check_tasks(tasks.iter().map(AsRef::as_ref), &model, &job.evaluation)?;
     if job.dry_run {
         let both: Vec<(&dyn Task, u64)> = tasks.iter().map(|task| (task.as_ref(), 2)).collect();
         return cost(&both, &model, &job.evaluation, session);

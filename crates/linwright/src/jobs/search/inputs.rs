@@ -40,7 +40,7 @@ impl<'a> Inputs<'a> {
         let beside = source.as_ref().map_or_else(Vec::new, |source| source.tasks().to_vec());
         let task = open_one(&job.evaluation, &beside, session)?;
         let model = open_model(&job.model, session)?;
-        check_tasks([task.as_ref()], &model)?;
+        check_tasks([task.as_ref()], &model, &job.evaluation)?;
         let sites = sites(job, &model)?;
         let documents = match &job.evaluation.text {
             Some(text) => text_documents(text, job, &model, session)?,

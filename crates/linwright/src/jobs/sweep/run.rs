@@ -48,7 +48,8 @@ impl Opened {
             Items::All => Parts { validation: open_one(asked, &[], session)?, test: None },
         };
         let model = open_model(model, session)?;
-        check_tasks([parts.validation.as_ref()], &model)?;
+        let both = std::iter::once(&parts.validation).chain(&parts.test);
+        check_tasks(both.map(AsRef::as_ref), &model, asked)?;
         Ok(Self { model, parts })
     }
 

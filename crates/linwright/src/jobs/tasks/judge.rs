@@ -8,8 +8,8 @@ use crate::jobs::outcome::text;
 use crate::jobs::source::OpenModel;
 use linwright_compress::intervention::{Variant, Variants};
 use linwright_evaluate::{
-    Comparison, Hooks, LanguageModel, LanguageModels, RunOptions, Several, Subject, Task,
-    TaskResult, check_model, compare, evaluate_each,
+    Comparison, EvaluationError, Hooks, LanguageModel, LanguageModels, RunOptions, Several,
+    Subject, Task, TaskResult, check_model, compare, evaluate_each,
 };
 use linwright_model::Transformer;
 use linwright_ops::SiteId;
@@ -44,10 +44,19 @@ impl Judged {
 pub(crate) fn check_tasks<'a>(
     tasks: impl IntoIterator<Item = &'a dyn Task>,
     model: &OpenModel,
+    asked: &EvaluationOptions,
 ) -> Result<(), Failure> {
     for task in tasks {
-        let subject = Subject::new(&model.loaded.decoder, model.tokenizer()?);
-        check_model(task, &subject.with_sentence(model.sentence()))?;
+        let subject = Subject::new(&model.loaded.decoder, model.tokenizer()?)
+            .with_max_length(asked.max_length);
+        let checked = check_model(task, &subject.with_sentence(model.sentence()));
+        checked.map_err(|error| match (&error, &model.loaded.sentence) {
+            (EvaluationError::NoVectors { .. }, Err(reason)) => {
+                let reason = reason.clone();
+                Failure::from(error).hint(reason)
+            }
+            _ => error.into(),
+        })?;
     }
     Ok(())
 }

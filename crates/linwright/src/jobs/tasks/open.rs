@@ -11,6 +11,7 @@ use linwright_evaluate::{
     answered_tasks,
 };
 use linwright_files::hub;
+use linwright_model::tokenizer::chat::ChatOptions;
 use linwright_run::Monitor;
 use std::cell::RefCell;
 use std::path::PathBuf;
@@ -190,7 +191,9 @@ fn with_options<R>(
     session: &mut Session<'_>,
     open: impl FnOnce(&OpenOptions<'_>) -> Result<R, Failure>,
 ) -> Result<R, Failure> {
+    args.template.check(args.apply_chat_template)?;
     let (variables, cancelled) = (session.variables(), session.cancelled());
+    let chat_options = args.template.chat();
     let shared = RefCell::new(session);
     let hooks = hub::Hooks {
         step: &mut |name| shared.borrow_mut().step(name),
@@ -205,7 +208,7 @@ fn with_options<R>(
         shots_seed: Some(args.fewshot_seed),
         bootstrap: Some(args.bootstrap_iters),
         instruction: args.system_instruction.clone().unwrap_or_default(),
-        chat: chat.map(|model| chat_prompts(args, model)).transpose()?,
+        chat: chat.map(|model| chat_prompts(args, model, &chat_options)).transpose()?,
         ..HarnessOptions::default()
     };
     let text = TaskOptions {
@@ -230,11 +233,12 @@ fn with_options<R>(
 fn chat_prompts<'a>(
     args: &EvaluationOptions,
     model: &'a OpenModel,
+    options: &'a ChatOptions,
 ) -> Result<ChatPrompts<'a>, Failure> {
     let tokenizer = model.loaded.tokenizer.as_ref().filter(|tokenizer| tokenizer.has_chat());
     let tokenizer = tokenizer.ok_or_else(|| {
         Failure::usage(format!("{} has no chat template", model.place.name))
             .hint("omit --apply-chat-template, or add chat_template.jinja to the model")
     })?;
-    Ok(ChatPrompts { tokenizer, multiturn: args.fewshot_as_multiturn })
+    Ok(ChatPrompts { tokenizer, multiturn: args.fewshot_as_multiturn, options })
 }

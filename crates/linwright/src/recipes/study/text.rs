@@ -45,7 +45,7 @@ pub(in crate::recipes) fn run(
     study::check(recipe, &loaded.decoder)?;
     let Text { corpus: calibration, longest, tasks: beside } = calibration_of(recipe, session)?;
     let mut tasks = open_tasks(recipe, &beside, session)?;
-    check_tasks(tasks.iter().map(AsRef::as_ref), &model)?;
+    check_tasks(tasks.iter().map(AsRef::as_ref), &model, &EvaluationOptions::default())?;
     let left_out = study::leave_out_overlap(recipe, &calibration, &mut tasks)?;
     let tokenizer = loaded
         .tokenizer

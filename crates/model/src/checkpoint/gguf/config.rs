@@ -3,7 +3,7 @@
 use super::architectures::{Architecture, Rotary};
 use super::rope;
 use crate::checkpoint::gguf_fault::GgufFault;
-use linwright_files::gguf::{ContainerFault, Header, MetaValue, wrong_type};
+use linwright_files::gguf::{ContainerFault, Header, MetaValue, StoredTensor, wrong_type};
 use serde_json::{Map, Value, json};
 
 /// Name of the embedding tensor.
@@ -20,7 +20,8 @@ const THETA: f64 = 10_000.0;
 /// A parsed header and its architecture.
 #[derive(Clone, Copy, Debug)]
 pub(super) struct File<'a> {
-    pub(super) bytes: &'a [u8],
+    /// The bytes of its parts; metadata are in the first.
+    parts: &'a [&'a [u8]],
     pub(super) header: &'a Header,
     pub(super) architecture: &'static Architecture,
 }
@@ -35,7 +36,7 @@ pub(super) struct Heads {
 
 impl<'a> File<'a> {
     /// Determines the architecture.
-    pub(super) fn new(bytes: &'a [u8], header: &'a Header) -> Result<Self, GgufFault> {
+    pub(super) fn new(parts: &'a [&'a [u8]], header: &'a Header) -> Result<Self, GgufFault> {
         let missing = || GgufFault::MissingKey {
             key: ARCHITECTURE.into(),
             expected: "the name of an architecture",
@@ -47,9 +48,14 @@ impl<'a> File<'a> {
         let unknown =
             || GgufFault::Architecture { found: name.clone(), known: Architecture::known() };
         let architecture = Architecture::find(name).ok_or_else(unknown)?;
-        let file = Self { bytes, header, architecture };
+        let file = Self { parts, header, architecture };
         file.check_whole()?;
         Ok(file)
+    }
+
+    /// The bytes of a tensor.
+    pub(super) fn bytes_of(&self, tensor: &StoredTensor) -> &'a [u8] {
+        &self.parts[tensor.part][tensor.bytes.clone()]
     }
 
     /// Rejects more layers than there are tensors, so that work per layer is bounded by the file.
@@ -112,7 +118,7 @@ impl<'a> File<'a> {
             return Ok(None);
         };
         let size = match value {
-            MetaValue::Array(array) => array.numbers(self.bytes).and_then(|mut numbers| {
+            MetaValue::Array(array) => array.numbers(self.parts[0]).and_then(|mut numbers| {
                 let first = numbers.next()?;
                 let whole = first.fract() == 0.0 && (0.0..=MAX_SIZE as f64).contains(&first);
                 (whole && numbers.all(|number| number == first)).then_some(first as u64)
@@ -193,7 +199,7 @@ impl<'a> File<'a> {
         match (tensors.get(EMBEDDING), tensors.get(OUTPUT)) {
             (_, None) => true,
             (Some(a), Some(b)) if a.dtype == b.dtype && a.shape == b.shape => {
-                self.bytes[a.bytes.clone()] == self.bytes[b.bytes.clone()]
+                self.bytes_of(a) == self.bytes_of(b)
             }
             _ => false,
         }
@@ -229,12 +235,12 @@ impl<'a> File<'a> {
         if architecture.ties {
             set("tie_word_embeddings", json!(self.tied()));
         }
+        let vocab = self.vocab()? as u64;
         for (key, field) in
             [("bos", "bos_token_id"), ("eos", "eos_token_id"), ("padding", "pad_token_id")]
         {
-            let id =
-                self.get(&format!("tokenizer.ggml.{key}_token_id")).and_then(MetaValue::as_u64);
-            set(field, json!(id));
+            let id = self.get(&format!("tokenizer.ggml.{key}_token_id"));
+            set(field, json!(id.and_then(MetaValue::as_u64).filter(|id| *id < vocab)));
         }
         self.set_rotary(&mut config, heads)?;
         (architecture.special)(self, heads, &mut config)?;

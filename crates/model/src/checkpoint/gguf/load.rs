@@ -1,16 +1,18 @@
 //! Loading a model from a GGUF file.
 
 use super::Gguf;
+use super::config::ARCHITECTURE;
 use crate::checkpoint::error::CheckpointError;
 use crate::checkpoint::load::{LoadedModel, Used, content_hash, stored_name};
 use crate::checkpoint::precision::Precision;
+use crate::checkpoint::sentence::Sentence;
 use crate::checkpoint::source::Source;
 use crate::checkpoint::verify::RowSource;
 use crate::config::TransformerConfig;
 use crate::families::Family;
-use crate::transformer::{Held, TensorSource, Transformer};
+use crate::transformer::{Held, Pooling, TensorSource, Transformer};
 use linwright_files::FileError;
-use linwright_files::gguf::Numbers;
+use linwright_files::gguf::{MetaValue, Numbers};
 use linwright_ops::SiteId;
 use linwright_tensor::dtype::DType;
 use serde_json::Value;
@@ -34,10 +36,44 @@ pub(in crate::checkpoint) fn load(
     let config = reader.whole(config);
     let decoder = Transformer::from_source(config, &mut reader)?;
     let used = reader.used;
-    let notes = notes(&gguf, &used);
+    let mut notes = notes(&gguf, &used);
+    notes.extend(tokenizer.iter().flat_map(|tokenizer| tokenizer.notes()).cloned());
     let text = Value::Object(source.config.clone()).to_string();
     let hash = content_hash(text.as_bytes(), &source, &used);
-    Ok(LoadedModel { decoder, tokenizer, sentence: None, source, hash, notes })
+    let sentence = sentence(&gguf);
+    Ok(LoadedModel { decoder, tokenizer, sentence, source, hash, notes })
+}
+
+/// The configuration of a model.
+pub(in crate::checkpoint) fn configuration(
+    path: &Path,
+) -> Result<TransformerConfig, CheckpointError> {
+    source(&Gguf::open(path)?).decoder_config()
+}
+
+/// How one vector is made of a text: by the pooling that the file names, or else the mean.
+fn sentence(gguf: &Gguf) -> Result<Sentence, String> {
+    let metadata = &gguf.contents().header.metadata;
+    let architecture = match metadata.get(ARCHITECTURE) {
+        Some(MetaValue::Text(name)) => name.as_str(),
+        _ => "",
+    };
+    let key = format!("{architecture}.pooling_type");
+    let pooling = match metadata.get(&key) {
+        None => Pooling::Mean,
+        Some(value) => match value.as_u64() {
+            Some(0 | 1) => Pooling::Mean,
+            Some(2) => Pooling::First,
+            Some(3) => Pooling::Last,
+            _ => {
+                let (path, found) = (gguf.path().display(), value.describe());
+                return Err(format!(
+                    "{path}: {key} is {found}, expected 1 (mean), 2 (cls) or 3 (last)"
+                ));
+            }
+        },
+    };
+    Ok(Sentence::of(pooling))
 }
 
 /// The files of an equivalent directory, without weights.
@@ -83,8 +119,9 @@ fn notes(gguf: &Gguf, used: &Used) -> Vec<String> {
         let names = blocks.into_iter().collect::<Vec<_>>().join(", ");
         notes.push(format!("weights are stored as {names} and computed in f32"));
     }
-    if let Err(fault) = &contents.tokenizer {
-        notes.push(format!("{fault}: text can be neither encoded nor decoded"));
+    match &contents.tokenizer {
+        Ok(files) => notes.extend_from_slice(&files.notes),
+        Err(fault) => notes.push(format!("{fault}: text can be neither encoded nor decoded")),
     }
     let unused = contents.tensors.keys().filter(|name| !used.contains_key(*name));
     let unused: Vec<&str> = unused.map(String::as_str).collect();

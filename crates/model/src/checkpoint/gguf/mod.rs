@@ -20,17 +20,15 @@ mod verify;
 mod write;
 
 pub use super::gguf_fault::{GgufFault, NoGguf};
-pub(super) use load::load;
+pub(super) use load::{configuration, load};
 pub use names::{GgufTensor, Layout};
 pub use tokenizer::TokenizerFiles;
 pub use write::{GgufWriter, Model, save_gguf};
 pub(super) use write::{file_name, write_gguf};
 
 use super::error::CheckpointError;
-use linwright_files::FileError;
-use linwright_files::gguf::{self, GgufType, Header, StoredTensor};
-use linwright_run::input;
-use linwright_tensor::MappedFile;
+use linwright_files::gguf::{self, GgufFile, GgufType, Header, StoredTensor};
+use linwright_files::{FileError, FileFault};
 use serde_json::{Map, Value};
 use std::collections::BTreeMap;
 use std::ops::Range;
@@ -56,11 +54,15 @@ impl Contents {
     /// # Errors
     /// [`GgufFault`].
     pub fn parse(bytes: &[u8]) -> Result<Self, GgufFault> {
-        let header = gguf::parse(bytes)?;
-        let file = config::File::new(bytes, &header)?;
+        Self::of(&[bytes], gguf::parse(bytes)?)
+    }
+
+    /// As [`Self::parse`], of the parts of a model, whose header this is.
+    fn of(parts: &[&[u8]], header: Header) -> Result<Self, GgufFault> {
+        let file = config::File::new(parts, &header)?;
         let config = file.config()?;
         let tensors = names::tensors(&file, file.heads()?)?;
-        let tokenizer = tokenizer::files(bytes, &header.metadata, file.vocab()?);
+        let tokenizer = tokenizer::files(parts[0], &header.metadata, file.vocab()?);
         Ok(Self { config, tensors, tokenizer, header })
     }
 }
@@ -95,11 +97,11 @@ pub fn signature(bytes: &[u8]) -> String {
 /// of whole stored rows of at least 2^18 numbers.
 pub type Decoded = (Vec<f32>, [u8; 32]);
 
-/// An open GGUF file with checked contents.
+/// An open GGUF file, or all parts of one, with checked contents.
 #[derive(Debug)]
 pub struct Gguf {
     path: PathBuf,
-    map: MappedFile,
+    file: GgufFile,
     contents: Contents,
 }
 
@@ -109,11 +111,16 @@ impl Gguf {
     /// # Errors
     /// [`FileError::Read`] or [`CheckpointError::Gguf`].
     pub fn open(path: &Path) -> Result<Self, CheckpointError> {
-        let map =
-            input::open(path).and_then(MappedFile::of).map_err(CheckpointError::read(path))?;
-        let malformed = |fault| CheckpointError::Gguf { path: path.into(), fault };
-        let contents = Contents::parse(map.bytes()).map_err(malformed)?;
-        Ok(Self { path: path.into(), map, contents })
+        let file = GgufFile::open(path).map_err(|error| match error {
+            FileError::Malformed { path, fault: FileFault::Container(fault) } => {
+                CheckpointError::Gguf { path, fault: fault.into() }
+            }
+            other => other.into(),
+        })?;
+        let first = || file.paths().next().unwrap_or(path).to_owned();
+        let malformed = |fault| CheckpointError::Gguf { path: first(), fault };
+        let contents = Contents::of(&file.bytes(), file.header().clone()).map_err(malformed)?;
+        Ok(Self { path: path.into(), file, contents })
     }
 
     /// Path of the file.
@@ -134,8 +141,8 @@ impl Gguf {
     /// [`CheckpointError`] if it is absent, of another shape or not finite.
     pub fn read(&self, name: &str, shape: &[usize]) -> Result<Decoded, CheckpointError> {
         let tensor = self.find(name, shape)?;
-        let release = |range| self.map.release(range);
-        let decoded = read::read(self.map.bytes(), tensor, &release);
+        let release = |range| self.file.release(tensor.part, range);
+        let decoded = read::read(self.file.part(tensor.part), tensor, &release);
         decoded.map_err(|(index, value)| self.non_finite(name, index, value))
     }
 
@@ -154,8 +161,8 @@ impl Gguf {
     ) -> Result<Vec<f32>, CheckpointError> {
         let tensor = self.find(name, &shape)?;
         assert!(rows.end <= shape[0], "rows {rows:?} of {shape:?}");
-        let release = |range| self.map.release(range);
-        let decoded = read::read_some(self.map.bytes(), tensor, rows, &release);
+        let release = |range| self.file.release(tensor.part, range);
+        let decoded = read::read_some(self.file.part(tensor.part), tensor, rows, &release);
         let decoded = decoded.map(|(values, _)| values);
         decoded.map_err(|(index, value)| self.non_finite(name, index, value))
     }

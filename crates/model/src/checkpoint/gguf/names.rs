@@ -40,6 +40,8 @@ pub struct GgufTensor {
     pub layout: Layout,
     /// Byte range of the whole stored tensor.
     pub(super) bytes: Range<usize>,
+    /// Index of its file, where a model has several.
+    pub(super) part: usize,
     /// Numbers in a stored row: a vector is one row, unless its layout moves single numbers.
     pub(super) columns: usize,
 }
@@ -197,6 +199,7 @@ impl GgufTensor {
             numbers,
             layout,
             bytes: tensor.bytes.clone(),
+            part: tensor.part,
             columns,
         })
     }

@@ -94,7 +94,7 @@ fn factors(file: &File<'_>, name: &'static str) -> Result<Option<Vec<f64>>, Gguf
     let numbers = tensor.dtype.numbers.ok_or_else(unread)?;
     let count: usize = tensor.shape.iter().product();
     let mut values = vec![0.0f32; count];
-    numbers.decode_into(&file.bytes[tensor.bytes.clone()], &mut values);
+    numbers.decode_into(file.bytes_of(tensor), &mut values);
     match values.iter().find(|value| !value.is_finite() || **value <= 0.0) {
         None => Ok(Some(values.iter().filter_map(|v| v.to_string().parse().ok()).collect())),
         Some(value) => Err(GgufFault::RotaryFactors {

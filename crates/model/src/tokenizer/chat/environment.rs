@@ -17,24 +17,24 @@ pub(super) struct Failure {
 }
 
 /// Renders a template.
-pub(super) fn render(
-    template: &str,
-    variables: &Value,
-    date: Option<Date>,
-) -> Result<String, Failure> {
+pub(super) fn render(template: &str, variables: &Value, date: Date) -> Result<String, Failure> {
     let source = without_generation(template);
     let syntax = SyntaxConfig::builder().trim_blocks(true).lstrip_blocks(true).build();
-    let syntax = syntax.map_err(|error| failure(&error.into(), date))?;
+    let syntax = syntax.map_err(|error| failure(&error.into()))?;
     let mut engine = Engine::new(syntax, MAX_STEPS, escape_formatter, unknown_method_callback);
     engine.add_filter("tojson", to_json);
     engine.add_function("raise_exception", |message: String| -> Result<String, Error> {
         Err(Error::new(ErrorKind::InvalidOperation, message))
     });
-    if let Some(date) = date {
-        engine.add_function("strftime_now", move |format: String| date.format(&format));
-    }
-    let variables = minijinja::Value::from(Serde(variables));
-    engine.render(&source, variables).map_err(|fault| failure(&fault, date))
+    engine.add_function(super::DATES, move |format: String| date.format(&format));
+    let given = minijinja::Value::from(Serde(variables));
+    engine.render(&source, given.clone()).map_err(|fault| {
+        let mut failure = failure(&fault);
+        if let Some(missing) = engine.missing(&source, &given, &fault) {
+            failure.reason = format!("{}; {missing}", failure.reason);
+        }
+        failure
+    })
 }
 
 /// `tojson` with the options of Python's `json.dumps`.
@@ -69,9 +69,9 @@ fn to_json(value: &minijinja::Value, options: Kwargs) -> Result<String, Error> {
     Ok(json::write(&value, &style))
 }
 
-fn failure(fault: &Fault, date: Option<Date>) -> Failure {
+fn failure(fault: &Fault) -> Failure {
     let error = &fault.error;
-    let mut reason = match error.kind() {
+    let reason = match error.kind() {
         ErrorKind::OutOfFuel => format!("it takes more than {MAX_STEPS} steps"),
         // The message of the template's own `raise_exception`.
         ErrorKind::InvalidOperation => error.detail().unwrap_or("invalid operation").to_owned(),
@@ -80,9 +80,6 @@ fn failure(fault: &Fault, date: Option<Date>) -> Failure {
             None => kind.to_string(),
         },
     };
-    if date.is_none() && reason.contains("strftime_now") {
-        reason.push_str("; the template asks for the date, give one");
-    }
     Failure { line: fault.line.unwrap_or_default(), reason }
 }
 

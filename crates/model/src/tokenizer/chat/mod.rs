@@ -11,8 +11,10 @@ mod environment;
 mod json;
 #[cfg(test)]
 mod tests;
+mod variables;
 
 pub use date::Date;
+pub use variables::ChatVariables;
 
 use super::files::{CHAT_JINJA, CHAT_JSON, Files, malformed, shown};
 use super::settings::TokenizerSettings;
@@ -79,12 +81,15 @@ pub struct ChatOptions {
     pub tools: Option<Value>,
     /// A list of documents, each an object with a title and a text.
     pub documents: Option<Value>,
-    /// The current date, for templates that use it. Without it `strftime_now` is undefined, since
-    /// equal chats should give equal texts tomorrow.
+    /// The date that a template gets from `strftime_now`; today in UTC if it is none. The time of
+    /// day is midnight.
     pub date: Option<Date>,
     /// Further variables, which override those of the tokenizer.
     pub variables: Map<String, Value>,
 }
+
+/// The function of templates for dates.
+const DATES: &str = "strftime_now";
 
 /// The templates of a tokenizer and the special tokens that they use.
 #[derive(Clone, Debug, Default)]
@@ -93,31 +98,43 @@ pub(super) struct Templates {
     named: Vec<(String, String)>,
     /// Special tokens by role.
     tokens: Map<String, Value>,
+    /// What is wrong with the files of the templates, for those who ask for one.
+    fault: Option<TokenizerError>,
 }
 
 impl Templates {
     /// Reads templates: `chat_template.jinja` alone if it exists, else those of the settings, else
-    /// `chat_template.json`. `tokens` are special tokens by role.
+    /// `chat_template.json`. `tokens` are special tokens by role. What is wrong with them is an
+    /// error where one is used.
     pub(super) fn read(
         files: &Files<'_>,
         settings: &TokenizerSettings,
         tokens: Map<String, Value>,
-    ) -> Result<Self, TokenizerError> {
-        let mut found = Self { path: files.path(CHAT_JINJA), named: Vec::new(), tokens };
+    ) -> Self {
+        let path = files.path(CHAT_JINJA);
+        let mut found = Self { path, named: Vec::new(), tokens, fault: None };
+        found.fault = found.fill(files, settings).err();
+        found
+    }
+
+    fn fill(
+        &mut self,
+        files: &Files<'_>,
+        settings: &TokenizerSettings,
+    ) -> Result<(), TokenizerError> {
         if let Some(text) = files.text(CHAT_JINJA)? {
-            found.add(DEFAULT, text)?;
-            return Ok(found);
+            return self.add(DEFAULT, text);
         }
-        settings.path().clone_into(&mut found.path);
+        settings.path().clone_into(&mut self.path);
         let null = Value::Null;
-        found.add_field(settings.get("chat_template").unwrap_or(&null))?;
-        if found.named.is_empty()
+        self.add_field(settings.get("chat_template").unwrap_or(&null))?;
+        if self.named.is_empty()
             && let Some(object) = files.object(CHAT_JSON)?
         {
-            found.path = files.path(CHAT_JSON);
-            found.add_field(object.get("chat_template").unwrap_or(&null))?;
+            self.path = files.path(CHAT_JSON);
+            self.add_field(object.get("chat_template").unwrap_or(&null))?;
         }
-        Ok(found)
+        Ok(())
     }
 
     /// A field with one template, or with a list of named ones.
@@ -163,6 +180,9 @@ impl Templates {
         messages: &[Message],
         options: &ChatOptions,
     ) -> Result<String, TokenizerError> {
+        if let Some(fault) = &self.fault {
+            return Err(fault.clone());
+        }
         let name = match &options.template {
             Some(name) => name.as_str(),
             None if options.tools.is_some() && self.get(TOOL_USE).is_some() => TOOL_USE,
@@ -192,7 +212,8 @@ impl Templates {
         variables.insert("tools".into(), options.tools.clone().unwrap_or_default());
         variables.insert("documents".into(), options.documents.clone().unwrap_or_default());
         variables.insert("add_generation_prompt".into(), options.add_generation_prompt.into());
-        environment::render(text, &Value::Object(variables), options.date)
+        let date = options.date.unwrap_or_else(Date::today);
+        environment::render(text, &Value::Object(variables), date)
             .map_err(|failure| failed(failure.line, failure.reason))
     }
 }
@@ -230,9 +251,15 @@ impl Tokenizer {
         self.templates.get(DEFAULT)
     }
 
-    /// Whether there is a template for [`Self::chat`].
+    /// Whether there is a template for [`Self::chat`], be it a faulty one.
     #[must_use]
     pub fn has_chat(&self) -> bool {
-        self.chat_template().is_some()
+        self.chat_template().is_some() || self.templates.fault.is_some()
+    }
+
+    /// Whether a template of this tokenizer asks for the date.
+    #[must_use]
+    pub fn chat_asks_date(&self) -> bool {
+        self.templates.named.iter().any(|(_, text)| text.contains(DATES))
     }
 }

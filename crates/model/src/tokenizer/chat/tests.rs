@@ -54,14 +54,34 @@ fn templates_are_found_in_their_order() {
 }
 
 #[test]
-fn the_date_is_given_or_not_there() {
+fn the_date_is_given_or_that_of_today() {
     let text = "{{ strftime_now('%d %b %Y') if strftime_now is defined else 'no date' }}";
-    assert_eq!(chat(text).unwrap(), "no date");
     let dated = ChatOptions { date: Date::new(2024, 7, 26), ..ChatOptions::default() };
     let templated = tokenizer(&json!({ "chat_template": text }), &[]).unwrap();
     assert_eq!(templated.chat_with(&[Message::new("user", "")], &dated).unwrap(), "26 Jul 2024");
-    let error = chat("\n{{ strftime_now('%Y') }}").unwrap_err().to_string();
-    assert!(error.contains("line 2") && error.contains("give one"), "{error}");
+    assert!(templated.chat_asks_date());
+    assert_eq!(chat("{{ strftime_now('%F') }}").unwrap(), Date::today().to_string());
+    assert!(!tokenizer(&json!({"chat_template": "x"}), &[]).unwrap().chat_asks_date());
+}
+
+#[test]
+fn what_a_template_misses_is_named_beside_what_there_is() {
+    for (template, said) in [
+        (
+            "{{ messages[0].content }}{{ persona.name }}",
+            "field `persona` is missing; the fields are [",
+        ),
+        ("{% for m in messages %}{{ m.name.first }}{% endfor %}", "undefined"),
+        ("{% set a = 1 %}{{ a }}{{ extra | tojson }}", "field `extra` is missing"),
+        ("{{ tools if tools is defined }}{{ config.x.y }}", "field `config` is missing"),
+    ] {
+        let error = chat(template).unwrap_err().to_string();
+        assert!(error.contains(said), "{template}: {error}");
+    }
+    let error = chat("{{ persona.name }}").unwrap_err().to_string();
+    for there in ["\"messages\"", "\"add_generation_prompt\"", "\"tools\"", "\"cls_token\""] {
+        assert!(error.contains(there), "{error}");
+    }
 }
 
 #[test]
@@ -90,11 +110,15 @@ fn failures_name_template_line_and_reason() {
     let templated = tokenizer(&json!({"chat_template": "x"}), &[]).unwrap();
     assert!(templated.chat(&[], true).unwrap_err().to_string().contains("without messages"));
     for wrong in [json!(5), json!(["x"]), json!([{"name": "a"}]), json!({"a": 1})] {
-        let error = tokenizer(&json!({ "chat_template": wrong }), &[]).unwrap_err().to_string();
+        // Only those who ask for a template are told.
+        let faulty = tokenizer(&json!({ "chat_template": wrong }), &[]).unwrap();
+        assert!(faulty.has_chat());
+        let error = faulty.chat(&[Message::new("user", "hi")], true).unwrap_err().to_string();
         assert!(error.contains("x/tokenizer_config.json: chat_template"), "{error}");
     }
     let large = "x".repeat(2 << 20);
-    let error = tokenizer(&json!({}), &[("chat_template.jinja", &large)]).unwrap_err();
+    let faulty = tokenizer(&json!({}), &[("chat_template.jinja", &large)]).unwrap();
+    let error = faulty.chat(&[Message::new("user", "hi")], true).unwrap_err();
     assert!(error.to_string().contains("2097152 bytes"), "{error}");
 }
 

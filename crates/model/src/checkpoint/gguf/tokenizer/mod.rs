@@ -17,6 +17,8 @@ pub struct TokenizerFiles {
     pub tokenizer: Value,
     /// `tokenizer_config.json`.
     pub config: Value,
+    /// What is left out, for the reader of a report.
+    pub notes: Vec<String>,
 }
 
 /// Keys of the vocabulary.
@@ -67,28 +69,38 @@ pub(super) fn files(
         Some(other) => return Err(wrong(format!("{MODEL} is {}", other.describe()))),
         None => return Err(wrong(format!("the file has no key {MODEL}"))),
     };
+    let mut notes = Vec::new();
     let whole = match metadata.get(WHOLE) {
-        Some(MetaValue::Text(text)) => Some(
-            serde_json::from_str(text).map_err(|e| wrong(format!("{WHOLE} is no JSON ({e})")))?,
-        ),
+        Some(MetaValue::Text(text)) => match serde_json::from_str::<Value>(text) {
+            Ok(whole) => Some(whole),
+            Err(error) => {
+                notes.push(format!("{WHOLE} is no JSON ({error}), and is left out"));
+                None
+            }
+        },
         _ => None,
     };
     if whole.is_none() && !matches!(kind, "llama" | "gpt2" | "bert") {
         let known = "\"llama\", \"gpt2\" and \"bert\"";
         return Err(wrong(format!("{MODEL} is {kind:?}, known are {known}")));
     }
-    let vocabulary = Vocabulary::read(bytes, metadata, vocab)?;
+    let vocabulary = Vocabulary::read(bytes, metadata, vocab, &mut notes)?;
     let tokenizer = match (whole, kind) {
-        (Some(whole), _) => whole,
+        (Some(whole), _) => vocabulary.with_ends(whole),
         (None, "llama") => pieces::tokenizer(bytes, metadata, &vocabulary)?,
         (None, "gpt2") => bytelevel::tokenizer(bytes, metadata, &vocabulary)?,
         (None, _) => words::tokenizer(&vocabulary)?,
     };
-    Ok(TokenizerFiles { tokenizer, config: vocabulary.config(metadata, kind) })
+    Ok(TokenizerFiles { tokenizer, config: vocabulary.config(metadata, kind), notes })
 }
 
 impl<'a> Vocabulary<'a> {
-    fn read(bytes: &'a [u8], metadata: &Metadata, vocab: usize) -> Result<Self, GgufFault> {
+    fn read(
+        bytes: &'a [u8],
+        metadata: &Metadata,
+        vocab: usize,
+        notes: &mut Vec<String>,
+    ) -> Result<Self, GgufFault> {
         let tokens: Vec<&str> = match metadata.get(TOKENS) {
             Some(MetaValue::Array(array)) => match array.texts(bytes) {
                 Some(texts) => texts.collect(),
@@ -118,14 +130,15 @@ impl<'a> Vocabulary<'a> {
             }
         };
         let count = tokens.len();
+        let mut id = |name: &str| id(metadata, name, count, notes);
         let mut vocabulary = Self {
             tokens,
             kinds,
-            bos: id(metadata, "bos", count)?,
-            eos: id(metadata, "eos", count)?,
-            unknown: id(metadata, "unknown", count)?,
-            separator: id(metadata, "seperator", count)?,
-            padding: id(metadata, "padding", count)?,
+            bos: id("bos"),
+            eos: id("eos"),
+            unknown: id("unknown"),
+            separator: id("seperator"),
+            padding: id("padding"),
             adds_bos: flag(metadata, "add_bos_token")?,
             adds_eos: flag(metadata, "add_eos_token")?,
             space_prefix: flag(metadata, "add_space_prefix")?,
@@ -164,6 +177,22 @@ impl<'a> Vocabulary<'a> {
             })
         };
         self.kinds.iter().enumerate().filter_map(added).collect()
+    }
+
+    /// A whole tokenizer whose post-processor adds the first and last token as the file says: the
+    /// flags are what llama.cpp reads.
+    fn with_ends(&self, mut whole: Value) -> Value {
+        let processor = whole["post_processor"].to_string();
+        let puts = |id: usize| processor.contains(&Value::from(self.tokens[id]).to_string());
+        let differs = |said: Option<bool>, id: Option<usize>| {
+            id.is_some_and(|id| said.is_some_and(|said| said != puts(id)))
+        };
+        if differs(self.adds_bos, self.bos) || differs(self.adds_eos, self.eos) {
+            let bos = self.bos.filter(|&id| self.adds_bos.unwrap_or_else(|| puts(id)));
+            let eos = self.eos.filter(|&id| self.adds_eos.unwrap_or_else(|| puts(id)));
+            whole["post_processor"] = self.template(bos, eos).unwrap_or_default();
+        }
+        whole
     }
 
     /// The post-processor that adds special tokens, if any.
@@ -220,17 +249,19 @@ impl<'a> Vocabulary<'a> {
 }
 
 /// Id of a special token. Files mark an absent one by leaving it out, or by the largest 32-bit
-/// integer.
-fn id(metadata: &Metadata, name: &str, count: usize) -> Result<Option<usize>, GgufFault> {
+/// integer; any other that is no token is left out with a note, as llama.cpp warns of it.
+fn id(metadata: &Metadata, name: &str, count: usize, notes: &mut Vec<String>) -> Option<usize> {
     let key = format!("tokenizer.ggml.{name}_token_id");
-    let Some(value) = metadata.get(&key) else {
-        return Ok(None);
-    };
+    let value = metadata.get(&key)?;
     match value.as_u64() {
-        Some(id) if id < count as u64 => Ok(Some(id as usize)),
-        Some(id) if id == u64::from(u32::MAX) => Ok(None),
-        _ => Err(wrong(format!("{key} is {}, there are {count} tokens", value.describe()))),
+        Some(id) if id < count as u64 => return Some(id as usize),
+        Some(id) if id == u64::from(u32::MAX) => {}
+        _ => notes.push(format!(
+            "{key} is {}, there are {count} tokens: it is left out",
+            value.describe()
+        )),
     }
+    None
 }
 
 fn flag(metadata: &Metadata, name: &str) -> Result<Option<bool>, GgufFault> {

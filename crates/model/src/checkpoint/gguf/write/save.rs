@@ -117,8 +117,12 @@ fn settings(tokenizer: &Tokenizer, source: &Source) -> Result<Value, CheckpointE
             fill(field, json!(text));
         }
     }
+    // The post-processor of the tokenizer decides, whatever its settings say.
     if tokenizer.bos().is_some() {
-        fill("add_bos_token", json!(tokenizer.adds_bos()));
+        settings.insert("add_bos_token".into(), json!(tokenizer.adds_bos()));
+    }
+    if tokenizer.eos().is_some() {
+        settings.insert("add_eos_token".into(), json!(tokenizer.adds_eos()?));
     }
     Ok(Value::Object(settings))
 }

@@ -1,0 +1,221 @@
+//! Modules that change vectors: of tokens before the pooling, of texts after it.
+
+use super::modules::Module;
+use super::settings::Settings;
+use crate::transformer::normalise_rows;
+use linwright_files::Weights;
+use linwright_tensor::Mat;
+use linwright_tensor::kernels::activation::{Activation, activate_any};
+use linwright_tensor::kernels::gemm::{Write, linear};
+use linwright_tensor::kernels::norm::{Norm, NormKind, norm};
+use std::path::Path;
+use std::sync::Arc;
+
+/// Most features of a vector.
+const WIDEST: usize = 1 << 20;
+/// Name of the vector of a text among those that modules pass on.
+pub(super) const TEXT: &str = "sentence_embedding";
+/// Name of the vectors of its tokens.
+pub(super) const TOKENS: &str = "token_embeddings";
+/// Epsilon of a layer norm, which files do not hold.
+const EPSILON: f64 = 1e-5;
+/// Classes of activations that are known.
+const ACTIVATIONS: [(&str, Activation<f32>); 5] = [
+    ("Identity", Activation::Identity),
+    ("Tanh", Activation::Tanh),
+    ("ReLU", Activation::Relu),
+    ("GELU", Activation::Gelu),
+    ("SiLU", Activation::Silu),
+];
+
+/// One module that changes vectors.
+#[derive(Clone, Debug)]
+pub(super) enum Step {
+    /// Scales each vector to length one.
+    Normalise,
+    /// A linear layer with an activation.
+    Dense(Arc<Dense>),
+    /// A layer norm.
+    LayerNorm(Arc<LayerNorm>),
+}
+
+/// `f(W x + b)`, with the input, or its projection, added to it.
+#[derive(Debug)]
+pub(super) struct Dense {
+    weight: Mat<f32>,
+    bias: Option<Vec<f32>>,
+    activation: Activation<f32>,
+    residual: Residual,
+}
+
+/// What is added to the output of a dense module.
+#[derive(Debug)]
+enum Residual {
+    None,
+    Input,
+    Projected(Mat<f32>),
+}
+
+/// Weight and bias of a layer norm.
+#[derive(Debug)]
+pub(super) struct LayerNorm {
+    weight: Vec<f32>,
+    bias: Vec<f32>,
+}
+
+/// Which vectors a module changes.
+pub(super) enum Of {
+    Tokens,
+    Text,
+}
+
+impl Step {
+    /// The step of a module other than the transformer and the pooling, and which vectors it
+    /// changes; none for a module that changes nothing. Errors are the reason only.
+    pub(super) fn read(dir: &Path, module: &Module) -> Result<Option<(Of, Self)>, String> {
+        let settings = Settings::of(dir, module.file("config.json"), false)?;
+        let step = match module.kind.as_str() {
+            "Normalize" => Self::Normalise,
+            "Dense" => Self::Dense(Arc::new(Dense::read(dir, module, &settings)?)),
+            "LayerNorm" => Self::LayerNorm(Arc::new(LayerNorm::read(dir, module, &settings)?)),
+            // It is for training only.
+            "Dropout" => return Ok(None),
+            kind => {
+                return Err(format!("{} lists {kind}, which is not supported", settings.list()));
+            }
+        };
+        let input = settings.text("module_input_name")?.unwrap_or(TEXT);
+        let output = settings.text("module_output_name")?.unwrap_or(input);
+        match (input, output) {
+            (TEXT, TEXT) => Ok(Some((Of::Text, step))),
+            (TOKENS, TOKENS) => Ok(Some((Of::Tokens, step))),
+            _ => Err(settings.refuse(
+                "module_input_name",
+                "one of token_embeddings and sentence_embedding, which it also writes",
+            )),
+        }
+    }
+
+    /// The vectors that the step makes of `x` (vectors, features).
+    pub(super) fn apply(&self, mut x: Mat<f32>) -> Mat<f32> {
+        match self {
+            Self::Normalise => {
+                normalise_rows(&mut x);
+                x
+            }
+            Self::Dense(dense) => dense.apply(&x),
+            Self::LayerNorm(of) => {
+                let mut y = Mat::zeros(x.rows(), x.cols());
+                let rule = Norm {
+                    kind: NormKind::Layer,
+                    epsilon: EPSILON,
+                    weight: Some(&of.weight),
+                    bias: Some(&of.bias),
+                    offset: 0.0,
+                    group: x.cols(),
+                };
+                norm(x.view(), &rule, y.view_mut());
+                y
+            }
+        }
+    }
+
+    /// Width of its output for an input of `width` features; an error if it takes another.
+    pub(super) fn width(&self, width: usize) -> Result<usize, String> {
+        let (inp, out) = match self {
+            Self::Normalise => (width, width),
+            Self::Dense(dense) => (dense.weight.cols(), dense.weight.rows()),
+            Self::LayerNorm(norm) => (norm.weight.len(), norm.weight.len()),
+        };
+        match inp == width {
+            true => Ok(out),
+            false => Err(format!("a module takes {inp} features, the one before it has {width}")),
+        }
+    }
+
+    /// Name in protocols; none if it changes no cosine.
+    pub(super) fn name(&self) -> Option<&'static str> {
+        match self {
+            Self::Normalise => None,
+            Self::Dense(_) => Some("dense"),
+            Self::LayerNorm(_) => Some("layernorm"),
+        }
+    }
+}
+
+impl Dense {
+    fn read(dir: &Path, module: &Module, settings: &Settings) -> Result<Self, String> {
+        let size = |field| {
+            settings.count(field, 1..=WIDEST)?.ok_or_else(|| settings.refuse(field, "a size"))
+        };
+        let (inp, out) = (size("in_features")?, size("out_features")?);
+        let weights = open(dir, module)?;
+        let read = |name: &str, shape: &[usize]| {
+            weights.read(name, shape).map(|tensor| tensor.values).map_err(|e| e.to_string())
+        };
+        let matrix =
+            |name: &str| Ok::<_, String>(Mat::from_vec(out, inp, read(name, &[out, inp])?));
+        let activation = match settings.text("activation_function")? {
+            None => Activation::Tanh,
+            Some(class) => ACTIVATIONS
+                .iter()
+                .find(|(name, _)| {
+                    class.starts_with("torch.") && class.rsplit('.').next() == Some(name)
+                })
+                .map(|(_, activation)| *activation)
+                .ok_or_else(|| {
+                    let known = "Identity, Tanh, ReLU, GELU or SiLU of torch";
+                    settings.refuse("activation_function", known)
+                })?,
+        };
+        let bias = settings.flag("bias", true)?;
+        let residual = match settings.flag("use_residual", false)? {
+            false => Residual::None,
+            true if inp == out => Residual::Input,
+            true => Residual::Projected(matrix("residual.weight")?),
+        };
+        Ok(Self {
+            weight: matrix("linear.weight")?,
+            bias: bias.then(|| read("linear.bias", &[out])).transpose()?,
+            activation,
+            residual,
+        })
+    }
+
+    fn apply(&self, x: &Mat<f32>) -> Mat<f32> {
+        let mut inner = Mat::zeros(x.rows(), self.weight.rows());
+        linear(x.view(), self.weight.view(), inner.view_mut(), Write::Set);
+        if let Some(bias) = &self.bias {
+            for row in 0..inner.rows() {
+                inner.row_mut(row).iter_mut().zip(bias).for_each(|(y, b)| *y += b);
+            }
+        }
+        let mut y = Mat::zeros(inner.rows(), inner.cols());
+        activate_any(self.activation, inner.view(), y.view_mut());
+        match &self.residual {
+            Residual::None => {}
+            Residual::Input => y.data_mut().iter_mut().zip(x.data()).for_each(|(y, x)| *y += x),
+            Residual::Projected(weight) => {
+                linear(x.view(), weight.view(), y.view_mut(), Write::Add);
+            }
+        }
+        y
+    }
+}
+
+impl LayerNorm {
+    fn read(dir: &Path, module: &Module, settings: &Settings) -> Result<Self, String> {
+        let width = settings.count("dimension", 1..=WIDEST)?;
+        let width = width.ok_or_else(|| settings.refuse("dimension", "a size"))?;
+        let weights = open(dir, module)?;
+        let read = |name: &str| {
+            weights.read(name, &[width]).map(|tensor| tensor.values).map_err(|e| e.to_string())
+        };
+        Ok(Self { weight: read("norm.weight")?, bias: read("norm.bias")? })
+    }
+}
+
+/// The weights of a module.
+fn open(dir: &Path, module: &Module) -> Result<Weights, String> {
+    Weights::open(&dir.join(module.file(""))).map_err(|error| error.to_string())
+}
