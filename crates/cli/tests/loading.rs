@@ -325,3 +325,27 @@ fn what_a_short_model_cannot_do_is_said_before_any_work() {
         assert!(!w.path("out").exists() && w.unfinished().is_empty(), "{command}");
     }
 }
+
+#[test]
+fn every_window_of_a_text_begins_with_the_first_token_where_the_model_has_it() {
+    let w = Workshop::new();
+    // One document of several windows, which begin with the token that the tokenizer adds.
+    let text = |with: &str| {
+        let run = format!("eval model --text text.jsonl --window 32 --join space {with}");
+        let found = w.ok_json(&run);
+        let protocol = found["linwright"]["protocols"]["text"].as_str().unwrap().to_owned();
+        let nll = found["results"]["text"]["nll_nats_per_token,none"].as_f64();
+        (nll.or(found["results"]["text"]["nll_nats_per_token"].as_f64()).unwrap(), protocol)
+    };
+    let (each, protocol) = text("--stride 32");
+    assert_eq!(protocol, "text_ppl_w32_s32_bos-auto-each-window_joined-space");
+    let (never, protocol) = text("--stride 32 --bos never");
+    assert_eq!(protocol, "text_ppl_w32_s32_bos-never_joined-space");
+    assert_ne!(each, never);
+    // Without the post-processor there is none to begin with.
+    let mut tokenizer = w.json("model/tokenizer.json");
+    tokenizer["post_processor"] = Value::Null;
+    w.write("model/tokenizer.json", tokenizer.to_string());
+    assert_eq!(text("--stride 32").0, never);
+    assert_eq!(text("--stride 32 --bos always").0, each);
+}

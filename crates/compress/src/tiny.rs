@@ -28,7 +28,7 @@ pub(crate) fn calibration(model: &Transformer, tokens: usize) -> Windows {
     let mut stream = RngKey::new(6).stream();
     let vocab = model.config().vocab;
     let text: Vec<u32> = (0..tokens).map(|_| stream.below(vocab) as u32).collect();
-    Windows::new(&[text], 32, tokens, Split::Contiguous).expect("enough")
+    Windows::new(&[text], None, 32, tokens, Split::Contiguous).expect("enough")
 }
 
 /// A tokenizer, for what encodes no text.

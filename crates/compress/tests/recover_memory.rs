@@ -35,7 +35,7 @@ fn edited(rank: usize) -> Edited<Transformer> {
 fn peak_of(rank: usize) -> (f64, f64) {
     let mut edited = edited(rank);
     let text: Vec<u32> = (0..16).collect();
-    let windows = Windows::new(&[text], 4, 16, Split::Contiguous).expect("enough");
+    let windows = Windows::new(&[text], None, 4, 16, Split::Contiguous).expect("enough");
     let settings = Recovery { steps: 3, rate: 1e-3, seed: 0 };
     let text = Supervised::next_tokens(&windows);
     let (report, peak) = Metered::peak_bytes(|| {

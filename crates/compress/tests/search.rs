@@ -94,7 +94,7 @@ impl Parts {
             linears(&model).into_iter().map(|slot| slot.id().clone()).collect();
         let mut stream = RngKey::new(1).stream();
         let text: Vec<u32> = (0..1500).map(|_| stream.below(95) as u32).collect();
-        let text = Windows::new(&[text], 32, 1500, Split::Contiguous).unwrap();
+        let text = Windows::new(&[text], None, 32, 1500, Split::Contiguous).unwrap();
         let bounds = Bounds::default();
         let candidates = FeatureSpace::of(&model, &text, &sites, &bounds, &mut Silent).unwrap();
         let (tokenizer, splits) = (tokenizer(), Splits::new(120, Splits::SEED).unwrap());
@@ -175,7 +175,8 @@ impl Parts {
         let row = |i: usize| format!("row {i} tells of {} and {}", i * 7, i * i);
         let rows: Vec<String> = (0..40).map(row).collect();
         let rows: Vec<&str> = rows.iter().map(String::as_str).collect();
-        let windows = |rows: &[&str]| TextWindows::new(rows, &self.tokenizer, 16).unwrap();
+        let windows =
+            |rows: &[&str]| TextWindows::new(rows, &self.tokenizer, Bos::Auto, 16).unwrap();
         let (first, rest) = rows.split_at(12);
         let target = Target::Text { search: &windows(first), test: &windows(rest), growth };
         let store = Store::none();
@@ -361,6 +362,7 @@ fn metrics_that_count_nothing_are_refused() {
     assert!(lower.contains("log_loss") && lower.contains("--metric"), "{lower}");
     let unknown = refused("charm");
     assert!(unknown.contains("charm") && unknown.contains("acc_norm"), "{unknown}");
-    let error = TextWindows::new(&["short"], &parts.tokenizer, 16).unwrap_err().to_string();
+    let error =
+        TextWindows::new(&["short"], &parts.tokenizer, Bos::Auto, 16).unwrap_err().to_string();
     assert!(error.contains("5 tokens") && error.contains("window of 16"), "{error}");
 }

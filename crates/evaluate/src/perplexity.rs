@@ -7,8 +7,10 @@
 //! `stride` tokens. With stride = window, each window is scored from its second token on. With a
 //! smaller stride, the first window counts all tokens except its first, and each later one only
 //! those that no earlier window has counted: its last `stride` tokens, or fewer in a last, short
-//! window. A beginning-of-sequence token, if used, is the first token of the document; it is never
-//! counted, and later windows do not repeat it.
+//! window. A beginning-of-sequence token, if used, is the first token of the document, and takes the
+//! place of the first token of every later window, which is never counted: as in llama.cpp, since
+//! some models read no text without it. The protocols of papers have it at the start of the document
+//! alone, as their code has.
 //!
 //! `rotor_paper` is window 512, stride 256 on documents joined by a space, as in the experiments of
 //! the rotor paper. Perplexities per word and per byte follow the definitions of
@@ -75,6 +77,9 @@ pub struct Protocol {
     stride: usize,
     /// Beginning-of-sequence token.
     bos: Bos,
+    /// Whether every window begins with that token, and not the document alone.
+    #[serde(default)]
+    bos_in_windows: bool,
     /// Whether documents are joined.
     join: Join,
     /// Whether a last window shorter than `window` is left out.
@@ -95,7 +100,7 @@ pub struct NamedProtocol {
 /// The protocols of papers. All join the documents into one text, which is tokenized once.
 pub const PROTOCOLS: &[NamedProtocol] = {
     const fn of(window: usize, stride: usize, join: Join, whole_windows: bool) -> Protocol {
-        Protocol { window, stride, bos: Bos::Auto, join, whole_windows }
+        Protocol { window, stride, bos: Bos::Auto, bos_in_windows: false, join, whole_windows }
     }
     &[
         NamedProtocol {
@@ -192,7 +197,14 @@ impl Protocol {
         } else if stride > window {
             "a stride larger than the window would skip tokens"
         } else {
-            return Ok(Self { window, stride, bos, join, whole_windows: false });
+            return Ok(Self {
+                window,
+                stride,
+                bos,
+                bos_in_windows: true,
+                join,
+                whole_windows: false,
+            });
         };
         Err(EvaluationError::BadProtocol { window, stride, reason })
     }
@@ -200,7 +212,14 @@ impl Protocol {
     /// Window 512, stride 256 on text joined by a space.
     #[must_use]
     pub fn rotor_paper() -> Self {
-        Self { window: 512, stride: 256, bos: Bos::Auto, join: Join::Space, whole_windows: false }
+        Self {
+            window: 512,
+            stride: 256,
+            bos: Bos::Auto,
+            bos_in_windows: false,
+            join: Join::Space,
+            whole_windows: false,
+        }
     }
 
     /// Id of the protocol; perplexities compare only under the same id.
@@ -215,13 +234,29 @@ impl Protocol {
             Join::Space => "_joined-space",
             Join::BlankLine => "_joined-blank-line",
         };
-        format!("text_ppl_w{}_s{}_bos-{}{join}", self.window, self.stride, self.bos.name())
+        let windows = match self.bos_in_windows && self.bos != Bos::Never {
+            true => "-each-window",
+            false => "",
+        };
+        let (window, stride, bos) = (self.window, self.stride, self.bos.name());
+        format!("text_ppl_w{window}_s{stride}_bos-{bos}{windows}{join}")
     }
 
     /// Window in tokens.
     #[must_use]
     pub fn window(&self) -> usize {
         self.window
+    }
+
+    /// Whether every window begins with the beginning-of-sequence token, if it is used.
+    pub(super) fn bos_in_windows(&self) -> bool {
+        self.bos_in_windows
+    }
+
+    /// The same protocol with that token at the start of the document alone.
+    #[cfg(test)]
+    pub(super) fn of_document(self) -> Self {
+        Self { bos_in_windows: false, ..self }
     }
 
     /// The windows of a document of `tokens` tokens: token range, and index within the window of
@@ -493,13 +528,20 @@ mod tests {
     fn only_one_protocol_has_the_papers_name() {
         assert_eq!(Protocol::rotor_paper().id(), "rotor_paper");
         let id = |window, stride, bos, join| Protocol::new(window, stride, bos, join).unwrap().id();
-        assert_eq!(id(512, 512, Bos::Always, Join::Separate), "text_ppl_w512_s512_bos-always");
+        assert_eq!(
+            id(512, 512, Bos::Always, Join::Separate),
+            "text_ppl_w512_s512_bos-always-each-window"
+        );
         assert_eq!(
             id(512, 128, Bos::Auto, Join::BlankLine),
-            "text_ppl_w512_s128_bos-auto_joined-blank-line"
+            "text_ppl_w512_s128_bos-auto-each-window_joined-blank-line"
         );
-        assert_eq!(id(512, 256, Bos::Auto, Join::BlankLine), "rotor_wikitext2");
-        assert_eq!(id(512, 256, Bos::Auto, Join::Space), "rotor_paper");
+        assert_eq!(id(512, 512, Bos::Never, Join::Separate), "text_ppl_w512_s512_bos-never");
+        // The paper's windows do not begin with that token.
+        let own = id(512, 256, Bos::Auto, Join::Space);
+        assert_eq!(own, "text_ppl_w512_s256_bos-auto-each-window_joined-space");
+        let named = Protocol { bos: Bos::Always, ..PROTOCOLS[0].protocol };
+        assert_eq!(named.id(), "text_ppl_w2048_s2048_bos-always_joined-blank-line");
     }
 
     #[test]

@@ -49,6 +49,12 @@ pub enum WindowsError {
         /// Positions of the model.
         positions: usize,
     },
+    /// A tokenizer without the token that is to begin each window.
+    #[error("calibration text: {source}")]
+    First {
+        /// The error of the tokenizer.
+        source: TokenizerError,
+    },
     /// Text that the tokenizer rejects.
     #[error("calibration text, line {line}: {source}")]
     Text {
@@ -68,12 +74,15 @@ pub struct Windows {
 }
 
 impl Windows {
-    /// Splits documents into windows of at most `window` tokens, up to `max_tokens` in all.
+    /// Splits documents into windows of at most `window` tokens, up to `max_tokens` in all. Each
+    /// begins with `first`, if given, in place of its own first token, as in llama.cpp; those of
+    /// [`Split::RotorPaper`] do not.
     ///
     /// # Errors
     /// [`WindowsError::TooShort`] if a part would be empty.
     pub fn new(
         documents: &[Vec<u32>],
+        first: Option<u32>,
         window: usize,
         max_tokens: usize,
         split: Split,
@@ -86,7 +95,9 @@ impl Windows {
                     let piece = &piece[..piece.len().min(left)];
                     left -= piece.len();
                     if piece.len() > 1 {
-                        windows.push(piece.to_vec());
+                        let mut piece = piece.to_vec();
+                        piece[0] = first.unwrap_or(piece[0]);
+                        windows.push(piece);
                     }
                 }
             }
@@ -129,7 +140,8 @@ impl Windows {
         split: Split,
     ) -> Result<Self, WindowsError> {
         let documents = Self::documents(texts, tokenizer, bos, max_tokens, None)?;
-        Self::new(&documents, window, max_tokens, split)
+        let first = tokenizer.first(bos).map_err(|source| WindowsError::First { source })?;
+        Self::new(&documents, first, window, max_tokens, split)
     }
 
     /// Tokens of as many texts, given with their line numbers, as have `max_tokens` tokens; each is
@@ -268,7 +280,8 @@ mod tests {
 
     #[test]
     fn contiguous_windows_are_disjoint_ordered_and_validation_is_the_end_of_the_text() {
-        let calibration = Windows::new(&documents(), 10, 1000, Split::Contiguous).expect("splits");
+        let calibration =
+            Windows::new(&documents(), None, 10, 1000, Split::Contiguous).expect("splits");
         let all: Vec<u32> = calibration.windows().iter().flatten().copied().collect();
         assert_eq!(all, (0..120).collect::<Vec<u32>>());
         let share = calibration.train_tokens() as f64 / 120.0;
@@ -277,7 +290,8 @@ mod tests {
 
     #[test]
     fn batches_cover_all_windows_and_never_mix_the_parts() {
-        let calibration = Windows::new(&documents(), 10, 1000, Split::Contiguous).expect("splits");
+        let calibration =
+            Windows::new(&documents(), None, 10, 1000, Split::Contiguous).expect("splits");
         let batches = calibration.batches_of(25);
         let all: Vec<u32> = batches.iter().flat_map(|b| b.iter()).flatten().copied().collect();
         assert_eq!(all, (0..120).collect::<Vec<u32>>());
@@ -293,8 +307,21 @@ mod tests {
     }
 
     #[test]
+    fn every_window_begins_with_the_first_token_but_those_of_the_paper() {
+        let begun = Windows::new(&documents(), Some(999), 10, 1000, Split::Contiguous).unwrap();
+        let plain = Windows::new(&documents(), None, 10, 1000, Split::Contiguous).unwrap();
+        assert_eq!(begun.training(), plain.training());
+        for (begun, plain) in begun.windows().iter().zip(plain.windows()) {
+            assert_eq!((begun[0], &begun[1..]), (999, &plain[1..]));
+        }
+        let paper = Windows::new(&documents(), Some(999), 10, 1000, Split::RotorPaper).unwrap();
+        assert!(!paper.windows().iter().flatten().any(|token| *token == 999));
+    }
+
+    #[test]
     fn the_papers_split_overlaps_and_is_marked() {
-        let calibration = Windows::new(&documents(), 10, 1000, Split::RotorPaper).expect("splits");
+        let calibration =
+            Windows::new(&documents(), None, 10, 1000, Split::RotorPaper).expect("splits");
         assert_eq!(calibration.tokens(), 230, "23 windows of 10 with stride 5");
         assert_eq!(calibration.split(), Split::RotorPaper);
     }
@@ -303,7 +330,7 @@ mod tests {
     fn text_too_short_for_two_parts_is_an_error() {
         for documents in [vec![], vec![vec![1, 2, 3]]] {
             let error =
-                Windows::new(&documents, 10, 100, Split::Contiguous).expect_err("too short");
+                Windows::new(&documents, None, 10, 100, Split::Contiguous).expect_err("too short");
             assert!(matches!(error, WindowsError::TooShort { .. }));
         }
     }

@@ -21,7 +21,7 @@ const SAME_GRADIENT: f32 = 1e-4;
 fn windows(model: &Transformer) -> Windows {
     let vocab = model.config().vocab as u32;
     let text: Vec<u32> = (0..6000).map(|at: u32| (at * at + at / 7) % 11 % vocab).collect();
-    Windows::new(&[text], 32, 6000, Split::Contiguous).expect("enough")
+    Windows::new(&[text], None, 32, 6000, Split::Contiguous).expect("enough")
 }
 
 /// An edit of some roles of layer 0.

@@ -153,7 +153,7 @@ mod tests {
     fn fewer_samples_than_ranks_are_refused() {
         let model = tiny::checkpoint("qwen2-biases").decoder;
         let sites: Vec<SiteId> = linears(&model).iter().map(|slot| slot.id().clone()).collect();
-        let one = Windows::new(&[vec![1, 2], vec![3, 4]], 2, 4, Split::Contiguous).unwrap();
+        let one = Windows::new(&[vec![1, 2], vec![3, 4]], None, 2, 4, Split::Contiguous).unwrap();
         let found = FeatureSpace::of(&model, &one, &sites, &Bounds::default(), &mut Silent);
         let error = found.unwrap_err().to_string();
         assert!(error.contains("calibration rows"), "{error}");

@@ -7,7 +7,7 @@ use linwright_evaluate::{
     EvaluationError, Hooks, LanguageModel, LanguageModels, Metric, Prepared, RunOptions, Sequence,
     Task, TaskResult,
 };
-use linwright_model::tokenizer::Tokenizer;
+use linwright_model::tokenizer::{Bos, Tokenizer};
 use serde::{Deserialize, Serialize};
 
 /// Number of blocks of a chunk, and smallest number of documents in one: a check ends between
@@ -166,15 +166,24 @@ pub struct TextWindows {
 
 impl TextWindows {
     /// Joins rows by blank lines and cuts the text in windows of so many tokens; what is left at
-    /// the end is not used.
+    /// the end is not used. Each window begins with the beginning-of-sequence token by policy, in
+    /// place of its own first token, as in llama.cpp.
     ///
     /// # Errors
     /// [`CompressError::Search`] if there is no whole window, or the tokenizer fails.
-    pub fn new(rows: &[&str], tokenizer: &Tokenizer, length: usize) -> Result<Self, CompressError> {
-        let tokens = tokenizer
-            .encode(&rows.join("\n\n"), false)
-            .map_err(|error| wrong(format!("the text cannot be encoded: {error}")))?;
-        let windows: Vec<Vec<u32>> = tokens.chunks_exact(length).map(<[u32]>::to_vec).collect();
+    pub fn new(
+        rows: &[&str],
+        tokenizer: &Tokenizer,
+        bos: Bos,
+        length: usize,
+    ) -> Result<Self, CompressError> {
+        let failed = |error| wrong(format!("the text cannot be encoded: {error}"));
+        let first = tokenizer.first(bos).map_err(failed)?;
+        let tokens = tokenizer.encode_document(&rows.join("\n\n"), bos).map_err(failed)?;
+        let mut windows: Vec<Vec<u32>> = tokens.chunks_exact(length).map(<[u32]>::to_vec).collect();
+        if let Some(first) = first {
+            windows.iter_mut().for_each(|window| window[0] = first);
+        }
         if windows.is_empty() || length < 2 {
             let (rows, count) = (rows.len(), tokens.len());
             return Err(wrong(format!(

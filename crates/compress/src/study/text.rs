@@ -52,7 +52,10 @@ impl TextTrial<'_> {
             source.num_tokens,
             self.longest,
         )?;
-        let windows = Windows::new(&tokens, source.seq_len, source.num_tokens, source.split)?;
+        let first =
+            self.tokenizer.first(source.bos).map_err(|source| WindowsError::First { source })?;
+        let (length, most) = (source.seq_len, source.num_tokens);
+        let windows = Windows::new(&tokens, first, length, most, source.split)?;
         windows.check_positions(self.model.decoder.config().max_positions)?;
         Ok(windows)
     }

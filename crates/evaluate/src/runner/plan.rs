@@ -217,12 +217,21 @@ impl RequestPlan {
                 let text_tokens = text.len();
                 let tokens = beginning(bos, text);
                 let (tokens, windows) = cut_of(*cut, tokens, model, &item.place)?;
+                // A window counts from its second token on.
+                let begins = match cut {
+                    Cut::Protocol(protocol) => bos.filter(|_| protocol.bos_in_windows()),
+                    Cut::Harness => None,
+                };
                 for (window, (range, first_counted)) in windows.into_iter().enumerate() {
+                    let mut tokens = tokens[range].to_vec();
+                    if let (Some(bos), Some(first)) = (begins, tokens.first_mut()) {
+                        *first = bos;
+                    }
                     self.jobs.push(Job {
                         item: index,
                         request,
                         window: Some(window),
-                        tokens: tokens[range].to_vec(),
+                        tokens,
                         first_counted,
                         details: None,
                     });
@@ -431,6 +440,33 @@ impl PendingGeneration {
 #[cfg(test)]
 mod tests {
     use super::*;
+    use crate::{Bos, Join, Subject};
+
+    #[test]
+    fn every_window_of_a_text_begins_with_the_first_token_but_those_of_papers() {
+        let (decoder, tokenizer) = crate::tests::subject();
+        let model = Subject::new(&decoder, &tokenizer);
+        let windows = |cut: Cut, bos: Option<u32>| {
+            let text = "abcabcabca".into();
+            let requests = vec![Request::Rolling { text, cut }];
+            let item = Item { place: "a text".into(), requests, own: &[] };
+            let options = RunOptions::default();
+            let plan = RequestPlan::new(&[item], &model, bos, &options, &|| false).unwrap();
+            plan.jobs.into_iter().map(|job| job.tokens).collect::<Vec<_>>()
+        };
+        let protocol = Protocol::new(4, 2, Bos::Auto, Join::Separate).unwrap();
+        let each = windows(Cut::Protocol(protocol), Some(0));
+        let papers = windows(Cut::Protocol(protocol.of_document()), Some(0));
+        assert!(each.len() > 2 && papers[1][0] != 0);
+        for (each, paper) in each.iter().zip(&papers) {
+            assert_eq!((each[0], &each[1..]), (0, &paper[1..]), "the others are as they were");
+        }
+        let none = windows(Cut::Protocol(protocol), None);
+        assert!(none.iter().flatten().all(|token| *token != 0));
+        // Later windows of the harness go on where the one before them ended.
+        let harness = windows(Cut::Harness, Some(0));
+        assert_eq!(harness[0][..2], [0, 0], "its prefix, and what the tokenizer adds");
+    }
 
     #[test]
     fn windows_of_the_harness_predict_each_token_once() {

@@ -86,7 +86,8 @@ pub struct EvaluationOptions {
     /// Stride from one window to the next, in tokens [default: the window].
     #[schemars(range(min = 0, max = bounds::POSITIONS))]
     pub stride: Option<usize>,
-    /// Whether documents start with the beginning-of-sequence token; `auto` follows the tokenizer.
+    /// Whether documents, and windows of texts, start with the beginning-of-sequence token; `auto`
+    /// follows the tokenizer.
     #[schemars(with = "Names<Bos>")]
     pub bos: Bos,
     /// Whether documents are scored separately, or joined by a space or a blank line.

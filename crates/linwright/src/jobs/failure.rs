@@ -262,7 +262,9 @@ impl From<WindowsError> for Failure {
         let message = message_of(&error);
         match error {
             WindowsError::TooLong { .. } => Self::usage(message),
-            WindowsError::TooShort { .. } | WindowsError::Text { .. } => Self::general(message),
+            WindowsError::TooShort { .. }
+            | WindowsError::Text { .. }
+            | WindowsError::First { .. } => Self::general(message),
         }
     }
 }

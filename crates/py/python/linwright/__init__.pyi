@@ -237,7 +237,8 @@ def compress(
             result.
         window: Window of perplexity, in tokens.
         stride: Stride from one window to the next, in tokens [default: the window].
-        bos: Whether documents start with the beginning-of-sequence token; `auto` follows the tokenizer.
+        bos: Whether documents, and windows of texts, start with the beginning-of-sequence token; `auto`
+            follows the tokenizer.
         join: Whether documents are scored separately, or joined by a space or a blank line.
         samples: Evaluate only the documents with these indices, for the named tasks: `{"TASK": [0,
             7]}`, as JSON or as a file.
@@ -359,7 +360,8 @@ def compare(
             result.
         window: Window of perplexity, in tokens.
         stride: Stride from one window to the next, in tokens [default: the window].
-        bos: Whether documents start with the beginning-of-sequence token; `auto` follows the tokenizer.
+        bos: Whether documents, and windows of texts, start with the beginning-of-sequence token; `auto`
+            follows the tokenizer.
         join: Whether documents are scored separately, or joined by a space or a blank line.
         samples: Evaluate only the documents with these indices, for the named tasks: `{"TASK": [0,
             7]}`, as JSON or as a file.
@@ -509,7 +511,8 @@ def prune(
             result.
         window: Window of perplexity, in tokens.
         stride: Stride from one window to the next, in tokens [default: the window].
-        bos: Whether documents start with the beginning-of-sequence token; `auto` follows the tokenizer.
+        bos: Whether documents, and windows of texts, start with the beginning-of-sequence token; `auto`
+            follows the tokenizer.
         join: Whether documents are scored separately, or joined by a space or a blank line.
         samples: Evaluate only the documents with these indices, for the named tasks: `{"TASK": [0,
             7]}`, as JSON or as a file.
@@ -686,7 +689,8 @@ def laser(
             result.
         window: Window of perplexity, in tokens.
         stride: Stride from one window to the next, in tokens [default: the window].
-        bos: Whether documents start with the beginning-of-sequence token; `auto` follows the tokenizer.
+        bos: Whether documents, and windows of texts, start with the beginning-of-sequence token; `auto`
+            follows the tokenizer.
         join: Whether documents are scored separately, or joined by a space or a blank line.
         samples: Evaluate only the documents with these indices, for the named tasks: `{"TASK": [0,
             7]}`, as JSON or as a file.
@@ -823,7 +827,8 @@ def sweep(
             result.
         window: Window of perplexity, in tokens.
         stride: Stride from one window to the next, in tokens [default: the window].
-        bos: Whether documents start with the beginning-of-sequence token; `auto` follows the tokenizer.
+        bos: Whether documents, and windows of texts, start with the beginning-of-sequence token; `auto`
+            follows the tokenizer.
         join: Whether documents are scored separately, or joined by a space or a blank line.
         samples: Evaluate only the documents with these indices, for the named tasks: `{"TASK": [0,
             7]}`, as JSON or as a file.
@@ -964,7 +969,8 @@ def compose(
             result.
         window: Window of perplexity, in tokens.
         stride: Stride from one window to the next, in tokens [default: the window].
-        bos: Whether documents start with the beginning-of-sequence token; `auto` follows the tokenizer.
+        bos: Whether documents, and windows of texts, start with the beginning-of-sequence token; `auto`
+            follows the tokenizer.
         join: Whether documents are scored separately, or joined by a space or a blank line.
         samples: Evaluate only the documents with these indices, for the named tasks: `{"TASK": [0,
             7]}`, as JSON or as a file.
@@ -1096,7 +1102,8 @@ def search(
             result.
         window: Window of perplexity, in tokens.
         stride: Stride from one window to the next, in tokens [default: the window].
-        bos: Whether documents start with the beginning-of-sequence token; `auto` follows the tokenizer.
+        bos: Whether documents, and windows of texts, start with the beginning-of-sequence token; `auto`
+            follows the tokenizer.
         join: Whether documents are scored separately, or joined by a space or a blank line.
         samples: Evaluate only the documents with these indices, for the named tasks: `{"TASK": [0,
             7]}`, as JSON or as a file.
@@ -1189,7 +1196,8 @@ def evaluate(
             result.
         window: Window of perplexity, in tokens.
         stride: Stride from one window to the next, in tokens [default: the window].
-        bos: Whether documents start with the beginning-of-sequence token; `auto` follows the tokenizer.
+        bos: Whether documents, and windows of texts, start with the beginning-of-sequence token; `auto`
+            follows the tokenizer.
         join: Whether documents are scored separately, or joined by a space or a blank line.
         samples: Evaluate only the documents with these indices, for the named tasks: `{"TASK": [0,
             7]}`, as JSON or as a file.

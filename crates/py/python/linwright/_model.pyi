@@ -225,7 +225,8 @@ class Model:
                 result.
             window: Window of perplexity, in tokens.
             stride: Stride from one window to the next, in tokens [default: the window].
-            bos: Whether documents start with the beginning-of-sequence token; `auto` follows the tokenizer.
+            bos: Whether documents, and windows of texts, start with the beginning-of-sequence token; `auto`
+                follows the tokenizer.
             join: Whether documents are scored separately, or joined by a space or a blank line.
             samples: Evaluate only the documents with these indices, for the named tasks: `{"TASK": [0,
                 7]}`, as JSON or as a file.
@@ -345,7 +346,8 @@ class Model:
                 result.
             window: Window of perplexity, in tokens.
             stride: Stride from one window to the next, in tokens [default: the window].
-            bos: Whether documents start with the beginning-of-sequence token; `auto` follows the tokenizer.
+            bos: Whether documents, and windows of texts, start with the beginning-of-sequence token; `auto`
+                follows the tokenizer.
             join: Whether documents are scored separately, or joined by a space or a blank line.
             samples: Evaluate only the documents with these indices, for the named tasks: `{"TASK": [0,
                 7]}`, as JSON or as a file.
@@ -493,7 +495,8 @@ class Model:
                 result.
             window: Window of perplexity, in tokens.
             stride: Stride from one window to the next, in tokens [default: the window].
-            bos: Whether documents start with the beginning-of-sequence token; `auto` follows the tokenizer.
+            bos: Whether documents, and windows of texts, start with the beginning-of-sequence token; `auto`
+                follows the tokenizer.
             join: Whether documents are scored separately, or joined by a space or a blank line.
             samples: Evaluate only the documents with these indices, for the named tasks: `{"TASK": [0,
                 7]}`, as JSON or as a file.
@@ -666,7 +669,8 @@ class Model:
                 result.
             window: Window of perplexity, in tokens.
             stride: Stride from one window to the next, in tokens [default: the window].
-            bos: Whether documents start with the beginning-of-sequence token; `auto` follows the tokenizer.
+            bos: Whether documents, and windows of texts, start with the beginning-of-sequence token; `auto`
+                follows the tokenizer.
             join: Whether documents are scored separately, or joined by a space or a blank line.
             samples: Evaluate only the documents with these indices, for the named tasks: `{"TASK": [0,
                 7]}`, as JSON or as a file.
@@ -801,7 +805,8 @@ class Model:
                 result.
             window: Window of perplexity, in tokens.
             stride: Stride from one window to the next, in tokens [default: the window].
-            bos: Whether documents start with the beginning-of-sequence token; `auto` follows the tokenizer.
+            bos: Whether documents, and windows of texts, start with the beginning-of-sequence token; `auto`
+                follows the tokenizer.
             join: Whether documents are scored separately, or joined by a space or a blank line.
             samples: Evaluate only the documents with these indices, for the named tasks: `{"TASK": [0,
                 7]}`, as JSON or as a file.
@@ -940,7 +945,8 @@ class Model:
                 result.
             window: Window of perplexity, in tokens.
             stride: Stride from one window to the next, in tokens [default: the window].
-            bos: Whether documents start with the beginning-of-sequence token; `auto` follows the tokenizer.
+            bos: Whether documents, and windows of texts, start with the beginning-of-sequence token; `auto`
+                follows the tokenizer.
             join: Whether documents are scored separately, or joined by a space or a blank line.
             samples: Evaluate only the documents with these indices, for the named tasks: `{"TASK": [0,
                 7]}`, as JSON or as a file.
@@ -1070,7 +1076,8 @@ class Model:
                 result.
             window: Window of perplexity, in tokens.
             stride: Stride from one window to the next, in tokens [default: the window].
-            bos: Whether documents start with the beginning-of-sequence token; `auto` follows the tokenizer.
+            bos: Whether documents, and windows of texts, start with the beginning-of-sequence token; `auto`
+                follows the tokenizer.
             join: Whether documents are scored separately, or joined by a space or a blank line.
             samples: Evaluate only the documents with these indices, for the named tasks: `{"TASK": [0,
                 7]}`, as JSON or as a file.
@@ -1161,7 +1168,8 @@ class Model:
                 result.
             window: Window of perplexity, in tokens.
             stride: Stride from one window to the next, in tokens [default: the window].
-            bos: Whether documents start with the beginning-of-sequence token; `auto` follows the tokenizer.
+            bos: Whether documents, and windows of texts, start with the beginning-of-sequence token; `auto`
+                follows the tokenizer.
             join: Whether documents are scored separately, or joined by a space or a blank line.
             samples: Evaluate only the documents with these indices, for the named tasks: `{"TASK": [0,
                 7]}`, as JSON or as a file.

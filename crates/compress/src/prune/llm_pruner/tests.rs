@@ -152,7 +152,7 @@ fn a_ratio_counts_as_released_in_the_blocks_that_it_names() {
 #[test]
 fn examples_are_of_different_windows_as_long_as_there_are_some() {
     let texts: Vec<Vec<u32>> = (0..10).map(|i| vec![i; 12]).collect();
-    let windows = Windows::new(&texts, 12, 1000, linwright_model::Split::Contiguous).unwrap();
+    let windows = Windows::new(&texts, None, 12, 1000, linwright_model::Split::Contiguous).unwrap();
     assert_eq!(windows.training(), 8);
     let drawn = |count, key| {
         let sample = Sample { examples: count, tokens: 5 };

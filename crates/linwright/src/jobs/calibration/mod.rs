@@ -170,7 +170,9 @@ impl<'a> CalibrationOptions<'a> {
             Dataset::Samples => samples::write(self, model, session)?,
             _ => self.encode(&mut source, tokenizer)?,
         };
-        let windows = Windows::new(&tokens, self.seq_len, self.num_tokens, Split::Contiguous)?;
+        let first = tokenizer.first(self.evaluation.bos)?;
+        let windows =
+            Windows::new(&tokens, first, self.seq_len, self.num_tokens, Split::Contiguous)?;
         windows.check_positions(model.loaded.decoder.config().max_positions)?;
         let record = CalibrationRecord::new(self, &source, tokens.len(), &windows);
         session.detail(|| record.line());

@@ -66,7 +66,9 @@ impl Contexts {
     }
 }
 
-/// Windows whose tokens are named by the next one; the last token of a document is in none.
+/// Windows whose tokens are named by the next one; the last token of a document is in none. Where a
+/// document begins with the beginning-of-sequence token, each window does, in place of its own first
+/// token, which then names nothing.
 fn next_tokens(
     job: &CollapseLm,
     corpus: &Corpus,
@@ -75,14 +77,21 @@ fn next_tokens(
 ) -> Result<Named, Failure> {
     let (mut windows, mut named) = Named::default();
     let mut left = job.num_tokens.unwrap_or(usize::MAX);
+    let first = tokenizer.first(Bos::Auto)?;
     for document in &corpus.documents {
         let mut ids = tokenizer.encode_document(&document.text, Bos::Auto)?;
         ids.truncate(left);
         left -= ids.len();
         for start in (0..ids.len().saturating_sub(1)).step_by(window) {
             let end = (start + window).min(ids.len() - 1);
-            windows.push(ids[start..end].to_vec());
-            named.push(ids[start + 1..=end].iter().copied().map(Some).collect());
+            let mut own = ids[start..end].to_vec();
+            let mut next: Vec<Option<u32>> =
+                ids[start + 1..=end].iter().copied().map(Some).collect();
+            if let (Some(first), 1..) = (first, start) {
+                (own[0], next[0]) = (first, None);
+            }
+            windows.push(own);
+            named.push(next);
         }
     }
     Ok((windows, named))

@@ -166,7 +166,7 @@ fn text_documents(
     }
     let tokenizer = model.tokenizer()?;
     Ok(Documents::Text {
-        search: TextWindows::new(first, tokenizer, window)?,
-        test: TextWindows::new(rest, tokenizer, window)?,
+        search: TextWindows::new(first, tokenizer, job.evaluation.bos, window)?,
+        test: TextWindows::new(rest, tokenizer, job.evaluation.bos, window)?,
     })
 }
