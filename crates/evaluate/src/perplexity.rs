@@ -7,10 +7,10 @@
 //! `stride` tokens. With stride = window, each window is scored from its second token on. With a
 //! smaller stride, the first window counts all tokens except its first, and each later one only
 //! those that no earlier window has counted: its last `stride` tokens, or fewer in a last, short
-//! window. A beginning-of-sequence token, if used, is the first token of the document, and takes the
-//! place of the first token of every later window, which is never counted: as in llama.cpp, since
-//! some models read no text without it. The protocols of papers have it at the start of the document
-//! alone, as their code has.
+//! window. A beginning-of-sequence token, if used, is the first token of the document, and takes
+//! the place of the first token of every later window, which is never counted: as in llama.cpp,
+//! since some models read no text without it. The protocols of papers have it at the start of the
+//! document alone, as their code has.
 //!
 //! `rotor_paper` is window 512, stride 256 on documents joined by a space, as in the experiments of
 //! the rotor paper. Perplexities per word and per byte follow the definitions of

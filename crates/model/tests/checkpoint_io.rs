@@ -24,7 +24,7 @@ fn every_family_is_saved_and_comes_back() {
         let (dense, native) = (dir.path().join("dense"), dir.path().join("native"));
         let saved =
             save(&loaded.decoder, &loaded.source, &SaveOptions::new(Form::Dense), &dense).unwrap();
-        assert_eq!(saved.max_difference, 0.0, "{}", set.stem);
+        assert_eq!(saved.gap.largest, 0.0, "{}", set.stem);
         let shapes = TensorFile::open(&dense.join("model.safetensors")).unwrap();
         let stored: Vec<_> = shapes
             .tensors()
@@ -142,7 +142,7 @@ fn a_dense_model_comes_back_bit_for_bit_with_all_its_files() {
     let dir = tempfile::tempdir().unwrap();
     let out = dir.path().join("model");
     let saved = save_small(&out);
-    assert_eq!((saved.max_difference, saved.dtype), (0.0, DType::F32));
+    assert_eq!((saved.gap.largest, saved.dtype), (0.0, DType::F32));
     let expected = [
         ".linwright",
         "SHA256SUMS",
@@ -213,7 +213,7 @@ fn half_precision_is_named_in_the_configuration_and_close() {
         let (decoder, source) = small_model();
         let options = SaveOptions { dtype: Some(dtype), ..SaveOptions::new(Form::Dense) };
         let saved = save(&decoder, &source, &options, &out).unwrap();
-        assert!(saved.max_difference > 0.0 && saved.max_difference < bound, "{saved:?}");
+        assert!(saved.gap.largest > 0.0 && saved.gap.largest < bound, "{saved:?}");
         assert_eq!(json_of(&out.join("config.json"))["torch_dtype"], json!(name));
         let loaded = load(&out).unwrap();
         assert_eq!(loaded.source.dtype, dtype);
@@ -221,7 +221,7 @@ fn half_precision_is_named_in_the_configuration_and_close() {
         let again = dir.path().join(format!("{name}-again"));
         let options = SaveOptions::new(Form::Dense);
         let saved = save(&loaded.decoder, &loaded.source, &options, &again).unwrap();
-        assert_eq!((saved.dtype, saved.max_difference), (dtype, 0.0));
+        assert_eq!((saved.dtype, saved.gap.largest), (dtype, 0.0));
     }
 }
 
@@ -236,7 +236,7 @@ fn operators_come_back_in_native_form_and_as_dense_weights() {
     let mut options = SaveOptions::new(Form::Native);
     options.metadata.insert("recipe".into(), json!("test"));
     let saved = save(&decoder, &source, &options, &native).unwrap();
-    assert_eq!(saved.max_difference, 0.0);
+    assert_eq!(saved.gap.largest, 0.0);
     assert_eq!(saved.parameters, decoder.config().parameters() - 64 + 48);
 
     let config = json_of(&native.join("config.json"));
@@ -251,7 +251,7 @@ fn operators_come_back_in_native_form_and_as_dense_weights() {
 
     let options = SaveOptions::new(Form::Dense);
     let saved = save(&loaded.decoder, &loaded.source, &options, &dense).unwrap();
-    assert!(saved.max_difference < 1e-5, "{saved:?}");
+    assert!(saved.gap.largest < 1e-5, "{saved:?}");
     assert!(json_of(&dense.join("config.json")).get("linwright").is_none());
     let back = load(&dense).unwrap();
     assert!(matches!(back.decoder.slot(&site).unwrap().op().map().spec(), OpSpec::Dense(_)));
@@ -309,7 +309,7 @@ fn operators_of_other_crates_are_saved_in_dense_form_only() {
     }
     assert!(!native.exists());
     let saved = save(&decoder, &source, &SaveOptions::new(Form::Dense), &dense).unwrap();
-    assert!(saved.max_difference < 1e-5, "{saved:?}");
+    assert!(saved.gap.largest < 1e-5, "{saved:?}");
 }
 
 #[test]
@@ -330,7 +330,7 @@ fn operators_survive_half_precision_in_both_forms() {
         let out = dir.path().join(format!("{form:?}-{dtype:?}"));
         let options = SaveOptions { dtype: Some(dtype), ..SaveOptions::new(form) };
         let saved = save(&decoder, &source, &options, &out).unwrap();
-        assert!(saved.max_difference > 0.0, "rounding is told of: {saved:?}");
+        assert!(saved.gap.largest > 0.0, "rounding is told of: {saved:?}");
         let prompts = vec![TOKENS.to_vec()];
         assert!(verify(&out, &decoder, &prompts, form).is_ok());
         let (other, _) = small_model();
@@ -431,7 +431,7 @@ fn a_copy_that_differs_is_found_out() {
     save_small(&out);
     let (mut decoder, _) = small_model();
     let prompts = vec![TOKENS.to_vec()];
-    assert_eq!(verify(&out, &decoder, &prompts, Form::Native).unwrap(), 0.0);
+    assert_eq!(verify(&out, &decoder, &prompts, Form::Native).unwrap().largest, 0.0);
     decoder.for_each_param_mut(&mut |name, values| {
         if name == "model.layers.1.mlp.down_proj.weight" {
             values[3] += 0.5;
@@ -460,7 +460,7 @@ fn a_large_vocabulary_is_compared_block_by_block_and_in_every_row() {
         source.config = json.as_object().unwrap().clone();
         let out = dir.path().join(k.to_string());
         let saved = save(&decoder, &source, &SaveOptions::new(Form::Native), &out).unwrap();
-        assert_eq!(saved.max_difference, 0.0, "hidden {hidden}, tied {tied}");
+        assert_eq!(saved.gap.largest, 0.0, "hidden {hidden}, tied {tied}");
 
         // The last row of the vocabulary, for which no prompt asks.
         decoder.for_each_param_mut(&mut |name, values| {

@@ -177,7 +177,7 @@ fn logits_equal_those_of_the_original_layout() {
         let weights = Weights::random(&mut RngKey::new(2).stream(), tied);
         let [bin, tok, out] = write_files(dir.path(), &weights);
         let saved = import_llama2c(&bin, &tok, &out, false, Vec::new()).unwrap();
-        assert_eq!(saved.max_difference, 0.0);
+        assert_eq!(saved.gap.largest, 0.0);
         let model = load(&out).unwrap();
         assert_eq!(model.decoder.config().tied_embeddings, tied);
         let tokenizer = model.tokenizer.unwrap();

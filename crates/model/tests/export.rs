@@ -48,7 +48,7 @@ fn the_factored_form_has_a_type_of_its_own_and_comes_back_as_the_original() {
     let (out, dense) = (dir.path().join("factored"), dir.path().join("dense"));
     let (model, source) = low_rank_model();
     let done = export(&model, &source, &asked(ExportForm::Factored), &out).unwrap();
-    assert_eq!((done.saved.max_difference, done.warnings.len()), (0.0, 0));
+    assert_eq!((done.saved.gap.largest, done.warnings.len()), (0.0, 0));
     let expected = [
         ".linwright",
         "README.md",
@@ -75,7 +75,7 @@ fn the_factored_form_has_a_type_of_its_own_and_comes_back_as_the_original() {
     assert_eq!(logits(&back.decoder, &TOKENS).data(), logits(&model, &TOKENS).data());
     assert!(back.notes.is_empty(), "{:?}", back.notes);
     let saved = save(&back.decoder, &back.source, &SaveOptions::new(Form::Dense), &dense).unwrap();
-    assert!(saved.max_difference < 1e-5);
+    assert!(saved.gap.largest < 1e-5);
     let config = json_of(&dense.join("config.json"));
     assert_eq!(config, config_json());
 }
@@ -252,7 +252,7 @@ fn widths_that_all_layers_share_make_a_smaller_model_of_the_same_kind() {
         };
         let out = dir.path().join(&set.stem);
         let done = export(&small, &loaded.source, &asked(ExportForm::Width), &out).unwrap();
-        assert_eq!(done.saved.max_difference, 0.0, "{}", set.stem);
+        assert_eq!(done.saved.gap.largest, 0.0, "{}", set.stem);
         let back = load(&out).unwrap();
         assert_eq!(back.decoder.config(), small.config(), "{}", set.stem);
         assert_eq!(back.source.config["model_type"], loaded.source.config["model_type"]);
@@ -295,7 +295,7 @@ fn widths_of_layers_are_blocks_where_the_model_has_their_shape() {
     let first: Vec<usize> = (0..512).collect();
     let mixed = model.keep_widths(&[widths(&first), widths(&[3, 1, 2])]).unwrap();
     let done = export(&mixed, &source, &asked(ExportForm::Blocks), &out).unwrap();
-    assert_eq!(done.saved.max_difference, 0.0);
+    assert_eq!(done.saved.gap.largest, 0.0);
     let written = json_of(&out.join("config.json"));
     assert_eq!(written["model_type"], "nemotron-nas");
     assert_eq!(written["architectures"], json!(["DeciLMForCausalLM"]));
@@ -345,7 +345,7 @@ fn blocks_tell_query_heads_by_layer() {
     assert_eq!(choose(&mixed, &source).form, ExportForm::Blocks);
     let out = dir.path().join("mixed");
     let done = export(&mixed, &source, &asked(ExportForm::Blocks), &out).unwrap();
-    assert_eq!(done.saved.max_difference, 0.0);
+    assert_eq!(done.saved.gap.largest, 0.0);
     let blocks = &json_of(&out.join("config.json"))["block_configs"];
     assert_eq!(blocks[0]["attention"]["n_heads"], json!(1));
     assert!(blocks[1]["attention"].get("n_heads").is_none());

@@ -64,7 +64,7 @@ fn the_file_holds_the_model_and_its_folder_says_where_it_is_from() {
             [".linwright", "LICENSE", "README.md", "SHA256SUMS", file, "reproduce.json"]
         );
         let largest = logits(&model, &TOKENS).data().iter().fold(0.0f32, |m, x| m.max(x.abs()));
-        let off = done.saved.max_difference / largest;
+        let off = done.saved.gap.largest / largest;
         assert!(if dtype == DType::F32 { off < STORED } else { off > 0.0 && off < 0.1 }, "{off}");
         assert_eq!(done.sizes.stored, model.config().parameters());
         let sums = fs::read_to_string(out.join("SHA256SUMS")).unwrap();
@@ -81,7 +81,7 @@ fn the_file_holds_the_model_and_its_folder_says_where_it_is_from() {
         assert!(error.contains(&format!("2 GGUF files, {file} and other.gguf")), "{error}");
         fs::remove_file(out.join("other.gguf")).unwrap();
         let gap = difference(&logits(&model, &TOKENS), &logits(&back.decoder, &TOKENS));
-        assert!(gap <= 2.0 * done.saved.max_difference + STORED * largest, "{gap}");
+        assert!(gap <= 2.0 * done.saved.gap.largest + STORED * largest, "{gap}");
     }
 }
 

@@ -4,9 +4,8 @@ use super::{print, print_json, table};
 use crate::args::Shared;
 use crate::failure::Failure;
 use clap::{Args, ValueEnum};
-use linwright::compress::MethodSpec;
 use linwright::evaluate::entries;
-use linwright::jobs::VERBS;
+use linwright::jobs::{MethodName, VERBS};
 use linwright::model::families::FAMILIES;
 use linwright::ops::{OpSpec, Shape, Summary};
 use linwright::recipes::PRESETS;
@@ -35,7 +34,7 @@ fn shape(word: &str) -> Result<Shape, String> {
 enum What {
     /// Structured operators.
     Operators,
-    /// Methods that fit an operator to a site.
+    /// Methods of `compress --method`.
     Methods,
     /// Evaluation tasks.
     Tasks,
@@ -51,8 +50,8 @@ pub(crate) fn run(args: &LsArgs, shared: &Shared) -> Result<(), Failure> {
     let rows: Vec<(String, String)> = match args.what {
         What::Operators => return operators(args.shape, shared),
         What::Methods => {
-            let all = MethodSpec::IDS.iter().zip(MethodSpec::SUMMARIES);
-            all.map(|(name, about)| ((*name).to_owned(), (*about).to_owned())).collect()
+            let all = MethodName::all().iter();
+            all.map(|method| (method.name().to_owned(), method.help())).collect()
         }
         What::Tasks => tasks().map(|(name, about)| (name.to_owned(), about.to_owned())).collect(),
         What::Families => FAMILIES

@@ -52,4 +52,4 @@ pub use precision::Precision;
 pub use save::{Form, SHARD_BYTES, SaveOptions, SavedModel, save};
 pub use sentence::Sentence;
 pub use source::Source;
-pub use verify::{fixed_prompts, verify};
+pub use verify::{Gap, fixed_prompts, verify};

@@ -8,7 +8,7 @@ use super::export::factored;
 use super::native::{self, Headers};
 use super::same_tokens::same_tokens;
 use super::source::Source;
-use super::verify::{fixed_prompts, verify};
+use super::verify::{Gap, fixed_prompts, verify};
 use crate::Role;
 use crate::config::TransformerConfig;
 use crate::transformer::{Orientation, Shown, Transformer};
@@ -84,8 +84,8 @@ pub struct SavedModel {
     pub parameters: u64,
     /// Storage type of the weights.
     pub dtype: DType,
-    /// Largest difference between the logits of the model and of its loaded copy.
-    pub max_difference: f32,
+    /// Difference between the logits of the model and of its loaded copy.
+    pub gap: Gap,
 }
 
 impl SavedModel {
@@ -130,7 +130,7 @@ pub fn save(
     plan.write_weights(&mut writer, options.shard_bytes)?;
     writer.checksums()?;
     let prompts = fixed_prompts(decoder.config());
-    let max_difference = verify(writer.target.path(), decoder, &prompts, options.form)?;
+    let gap = verify(writer.target.path(), decoder, &prompts, options.form)?;
     check_tokens(writer.target.path(), source, decoder.config())?;
     writer.target.commit()?;
     Ok(SavedModel {
@@ -138,7 +138,7 @@ pub fn save(
         files: writer.files,
         parameters: plan.parameters(),
         dtype,
-        max_difference,
+        gap,
     })
 }
 

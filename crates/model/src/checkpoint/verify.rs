@@ -33,6 +33,15 @@ const VOCABULARY_ROWS: usize = 4096;
 /// storage type.
 pub(super) const REORDERED: f32 = 1e-3;
 
+/// How far an output is from another.
+#[derive(Clone, Copy, Debug, Default, PartialEq)]
+pub struct Gap {
+    /// Largest difference of two numbers.
+    pub largest: f32,
+    /// Root mean square of the differences, in standard deviations of the numbers themselves.
+    pub relative: f64,
+}
+
 /// The test sequences: random, and fixed for a vocabulary.
 #[must_use]
 pub fn fixed_prompts(config: &TransformerConfig) -> Vec<Vec<u32>> {
@@ -43,8 +52,8 @@ pub fn fixed_prompts(config: &TransformerConfig) -> Vec<Vec<u32>> {
 }
 
 /// Loads the model saved in `dir` and compares its logits on token sequences with those of
-/// `decoder` rounded to the storage type. Returns the largest difference from the unrounded
-/// `decoder`: the effect of storage.
+/// `decoder` rounded to the storage type. Returns the difference from the unrounded `decoder`: the
+/// effect of storage.
 ///
 /// # Errors
 /// [`CheckpointError::Differs`] if the saved model is not the one in memory, and errors of loading.
@@ -53,7 +62,7 @@ pub fn verify(
     decoder: &Transformer,
     prompts: &[Vec<u32>],
     form: Form,
-) -> Result<f32, CheckpointError> {
+) -> Result<Gap, CheckpointError> {
     let sequences: Vec<&[u32]> = prompts.iter().map(Vec::as_slice).collect();
     let batch = Batch::new(&sequences);
     let check = |source: ModelError| CheckpointError::Check { path: dir.into(), source };
@@ -72,24 +81,25 @@ pub fn verify(
         return Err(CheckpointError::Differs { path: dir.into(), found: off, allowed: 0.0 });
     }
     let found = in_parts(dir, &saved.config, &batch, &|| saved.reader())?;
-    let (difference, largest) = compare(&exact, &found);
+    let (of_storage, largest) = compare(&exact, &found);
     // In the same parts, so that equal numbers give equal bits.
     let again = || {
         let expected = in_parts(dir, &saved.config, &batch, &|| Ok(rounded()))?;
         Ok::<_, CheckpointError>(compare(&expected, &found).0)
     };
-    let (difference, off, allowed) = match (dtype, form) {
-        (DType::F32 | DType::F64, Form::Dense) => (difference, difference, REORDERED * largest),
+    let (gap, off, allowed) = match (dtype, form) {
+        (DType::F32 | DType::F64, Form::Dense) => (of_storage, of_storage, REORDERED * largest),
         (DType::F32 | DType::F64, Form::Native | Form::Factored) => {
             let off = again()?;
             (off, off, 0.0)
         }
-        (DType::F16 | DType::Bf16, _) => (difference, again()?, 0.0),
+        (DType::F16 | DType::Bf16, _) => (of_storage, again()?, 0.0),
     };
+    let off = off.largest;
     if off > allowed || off.is_nan() {
         return Err(CheckpointError::Differs { path: dir.into(), found: off, allowed });
     }
-    Ok(difference)
+    Ok(gap)
 }
 
 /// The output of a model for the last layer's rows: logits, or the rows themselves if there is no
@@ -100,24 +110,34 @@ pub(super) fn ends_of(model: &Transformer, hidden: Mat<f32>, batch: &Batch) -> V
     [Some(end), pooled].into_iter().flatten().collect()
 }
 
-/// The largest difference between two outputs, and the largest number of the first.
-pub(super) fn compare(expected: &[Mat<f32>], found: &[Mat<f32>]) -> (f32, f32) {
+/// The difference between two outputs, and the largest number of the first.
+pub(super) fn compare(expected: &[Mat<f32>], found: &[Mat<f32>]) -> (Gap, f32) {
+    const UNLIKE: Gap = Gap { largest: f32::NAN, relative: f64::NAN };
     let (mut largest, mut difference) = (0.0f32, 0.0f32);
+    let (mut count, mut sum, mut squares, mut gaps) = (0.0, 0.0, 0.0, 0.0);
     if expected.len() != found.len() {
-        return (f32::NAN, 0.0);
+        return (UNLIKE, 0.0);
     }
     for (expected, found) in expected.iter().zip(found) {
         if expected.rows() != found.rows() || expected.cols() != found.cols() {
-            return (f32::NAN, 0.0);
+            return (UNLIKE, 0.0);
         }
         for (a, b) in expected.data().iter().zip(found.data()) {
             largest = largest.max(a.abs());
             // `max` would drop a NaN.
             let gap = (a - b).abs();
             difference = if gap > difference || gap.is_nan() { gap } else { difference };
+            let value = f64::from(*a);
+            count += 1.0;
+            sum += value;
+            squares += value * value;
+            gaps += f64::from(gap).powi(2);
         }
     }
-    (difference, largest)
+    // Equal outputs have no difference, whatever their spread.
+    let spread: f64 = squares - sum * sum / count;
+    let relative = if gaps == 0.0 { 0.0 } else { (gaps / spread.max(f64::MIN_POSITIVE)).sqrt() };
+    (Gap { largest: difference, relative }, largest)
 }
 
 /// The largest difference between the stored embedding and that in memory: the test sequences may
@@ -133,7 +153,7 @@ pub(super) fn embedding_difference(
         let len = rows.len();
         let of = |values| Mat::from_vec(len, shape[1], values);
         let found = of(reader.rows(&name, shape, rows.clone())?);
-        let gap = compare(&[of(expected.rows(&name, shape, rows)?)], &[found]).0;
+        let gap = compare(&[of(expected.rows(&name, shape, rows)?)], &[found]).0.largest;
         difference = if gap > difference || gap.is_nan() { gap } else { difference };
     }
     Ok(difference)

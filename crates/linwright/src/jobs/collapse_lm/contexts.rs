@@ -66,9 +66,9 @@ impl Contexts {
     }
 }
 
-/// Windows whose tokens are named by the next one; the last token of a document is in none. Where a
-/// document begins with the beginning-of-sequence token, each window does, in place of its own first
-/// token, which then names nothing.
+/// Windows whose tokens are named by the next one; the last token of a document is in none. Where
+/// a document begins with the beginning-of-sequence token, each window does, in place of its own
+/// first token, which then names nothing.
 fn next_tokens(
     job: &CollapseLm,
     corpus: &Corpus,

@@ -62,7 +62,9 @@ impl MethodName {
         !self.is_pruning() && !self.is_auto()
     }
 
-    fn help(self) -> String {
+    /// One sentence about it.
+    #[must_use]
+    pub fn help(self) -> String {
         if self.is_auto() {
             return "for each layer the method and size that cost least loss".to_owned();
         }

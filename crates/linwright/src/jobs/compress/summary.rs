@@ -31,6 +31,7 @@ pub(super) struct Summary {
     tokens_per_second: f64,
     peak_resident_bytes: Option<u64>,
     max_logit_difference: f64,
+    relative_logit_difference: f64,
 }
 
 impl Summary {
@@ -48,7 +49,8 @@ impl Summary {
             tokens_per_second_before: speeds[0],
             tokens_per_second: speeds[1],
             peak_resident_bytes: peak_resident_bytes(),
-            max_logit_difference: f64::from(saved.saved.max_difference),
+            max_logit_difference: f64::from(saved.saved.gap.largest),
+            relative_logit_difference: saved.saved.gap.relative,
         }
     }
 
@@ -72,8 +74,8 @@ impl Summary {
                 ),
                 format!("form {}: {}", choice.form.name(), choice.reason),
                 format!(
-                    "wrote {output}; loaded back, logits differ by at most {:.1e}",
-                    self.max_logit_difference,
+                    "wrote {output}; loaded back, {}",
+                    round_trip(self.relative_logit_difference)
                 ),
             ]),
         ]
@@ -89,6 +91,14 @@ impl Summary {
         let recovery = recovery.map(recovery::time);
         vec![text([Some(speed), peak, recovery].into_iter().flatten())]
     }
+}
+
+/// How far the logits of a saved model are from those in memory.
+fn round_trip(relative: f64) -> String {
+    if relative == 0.0 {
+        return "logits are the same".to_owned();
+    }
+    format!("logits differ by {:.1e} of their spread (root mean square)", relative)
 }
 
 /// What became of each site.

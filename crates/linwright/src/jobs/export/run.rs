@@ -174,7 +174,8 @@ fn outcome(output: String, done: &Exported) -> Result<Outcome, Failure> {
     let result = json!({
         "output": output, "form": form, "reason": done.choice.reason,
         "parameters": sizes, "warnings": done.warnings,
-        "max_logit_difference": done.saved.max_difference,
+        "max_logit_difference": done.saved.gap.largest,
+        "relative_logit_difference": done.saved.gap.relative,
         "files": done.saved.files.iter().filter(|file| file.name != MEASURED).map(|file| json!({
             "name": file.name, "bytes": file.bytes, "sha256": file.sha256,
         })).collect::<Vec<_>>(),

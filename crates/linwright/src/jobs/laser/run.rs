@@ -98,7 +98,8 @@ fn result(job: &Laser, model: &OpenModel, done: &Done, session: &Session<'_>) ->
         summary["output"] = json!(job.output.as_ref().map(|output| session.portable(output)));
         summary["parameters"] = json!(saved.parameters);
         summary["weight_bytes"] = json!(bytes(saved));
-        summary["max_logit_difference"] = json!(saved.max_difference);
+        summary["max_logit_difference"] = json!(saved.gap.largest);
+        summary["relative_logit_difference"] = json!(saved.gap.relative);
         summary
     });
     json!({

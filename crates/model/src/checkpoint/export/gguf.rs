@@ -31,7 +31,7 @@ pub(super) fn write(
     }
     let mut writer = DirWriter::new(target);
     let name = card::base_model(source, &options.card).unwrap_or_else(|| UNNAMED.into());
-    let max_difference = write_gguf(&mut writer, model, source, dtype, &name)?;
+    let gap = write_gguf(&mut writer, model, source, dtype, &name)?;
     let file = file_name(dtype);
     let bytes = writer.files.iter().find(|written| written.name == file).map_or(0, |f| f.bytes);
     // The size is that of the whole file, with the vocabulary.
@@ -50,5 +50,5 @@ pub(super) fn write(
     writer.checksums()?;
     let files = writer.files.clone();
     writer.commit()?;
-    Ok((SavedModel { dir: out.into(), files, parameters, dtype, max_difference }, sizes))
+    Ok((SavedModel { dir: out.into(), files, parameters, dtype, gap }, sizes))
 }

@@ -9,7 +9,7 @@ use crate::checkpoint::precision::Precision;
 use crate::checkpoint::same_tokens::same_tokens;
 use crate::checkpoint::save::Form;
 use crate::checkpoint::verify::{
-    REORDERED, Rounded, compare, embedding_difference, ends_of, fixed_prompts, in_parts,
+    Gap, REORDERED, Rounded, compare, embedding_difference, ends_of, fixed_prompts, in_parts,
 };
 use crate::config::{Rope, TransformerConfig};
 use crate::tokenizer::Tokenizer;
@@ -23,8 +23,8 @@ use std::path::Path;
 const FREQUENCY: f32 = 1e-5;
 
 /// Loads a file in parts and compares its logits on [`fixed_prompts`] with those of `decoder`,
-/// whose matrices are rounded to `dtype` as in the file. Returns the largest difference from the
-/// unrounded `decoder`. The tokenizer of the file must encode texts as `tokenizer` does.
+/// whose matrices are rounded to `dtype` as in the file. Returns the difference from the unrounded
+/// `decoder`. The tokenizer of the file must encode texts as `tokenizer` does.
 ///
 /// # Errors
 /// [`CheckpointError::Differs`], [`CheckpointError::Says`] or [`CheckpointError::Tokens`] if the
@@ -34,7 +34,7 @@ pub(super) fn verify(
     decoder: &Transformer,
     tokenizer: Option<&Tokenizer>,
     dtype: DType,
-) -> Result<f32, CheckpointError> {
+) -> Result<Gap, CheckpointError> {
     let gguf = Gguf::open(path)?;
     let source = source(&gguf);
     let config = source.decoder_config()?;
@@ -57,8 +57,8 @@ pub(super) fn verify(
     let found = in_parts(path, &config, &batch, &|| Ok(reader()))?;
     let expected = in_parts(path, decoder.config(), &batch, &|| Ok(rounded()))?;
     // Norms may be stored minus one, which rounds them.
-    let (off, largest) = compare(&expected, &found);
-    let allowed = REORDERED * largest;
+    let (gap, largest) = compare(&expected, &found);
+    let (off, allowed) = (gap.largest, REORDERED * largest);
     if off > allowed || off.is_nan() {
         return Err(differs(off, allowed));
     }

@@ -5,6 +5,7 @@ use crate::Role;
 use crate::checkpoint::error::{CheckpointError, WriteError};
 use crate::checkpoint::gguf::verify::verify;
 use crate::checkpoint::source::Source;
+use crate::checkpoint::verify::Gap;
 use crate::tokenizer::Tokenizer;
 use crate::transformer::{Orientation, Shown, Transformer};
 use linwright_files::json::parse_object;
@@ -66,7 +67,7 @@ pub(in crate::checkpoint) fn write_gguf(
     source: &Source,
     dtype: DType,
     name: &str,
-) -> Result<f32, CheckpointError> {
+) -> Result<Gap, CheckpointError> {
     assert_eq!(&source.config_of(decoder)?, decoder.config(), "the source of another model");
     let mut tensors = Vec::new();
     visit(decoder, &mut |name, shape, _| tensors.push((name, shape)));
