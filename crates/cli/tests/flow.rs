@@ -67,7 +67,9 @@ fn points_are_learnt_scored_and_drawn() {
     let lines: Vec<String> = w.text("two.csv").lines().map(str::to_owned).collect();
     assert!(lines.len() == 2 && lines[0] == lines[1] && lines[0].contains(','), "{lines:?}");
     w.ok("flow sample flow -n 3 --seed 1 --between moons --points path.csv");
-    w.fails("flow sample flow --points two.csv", 2, &["two.csv"]);
+    let told = w.fails("flow sample flow --points two.csv", 2, &["two.csv", "choose another name"]);
+    assert!(!told.contains("--force"), "{told}");
+    w.fails("flow sample flow -o moons.png --force --points two.csv", 2, &["remove the file"]);
     w.fails("flow sample flow --points two.txt", 2, &["--points two.txt", ".npy or .csv"]);
     w.fails("flow sample flow", 2, &["--output", "--points"]);
     w.fails("flow sample flow -o moons.png", 2, &["moons.png", "--force"]);
@@ -75,6 +77,41 @@ fn points_are_learnt_scored_and_drawn() {
     // Points of one's own.
     let report = w.ok_json("flow eval flow --data moons.npy");
     assert_eq!((&report["examples"], &report["dimensions"]), (&json!(300), &json!(2)));
+}
+
+#[test]
+fn samples_that_overflow_are_drawn_again_and_counted() {
+    let w = Workshop::new();
+    w.ok(&format!("{MOONS} --layer cd:2 --steps 2 -o flow"));
+    let set = |exponent: f32| {
+        let mut bytes = w.read("flow/model.safetensors");
+        let length = u64::from_le_bytes(bytes[..8].try_into().unwrap()) as usize;
+        let header: Value = serde_json::from_slice(&bytes[8..8 + length]).unwrap();
+        let place = header["prior.logstd"]["data_offsets"][0].as_u64().unwrap() as usize;
+        bytes[8 + length + place..][..4].copy_from_slice(&exponent.to_le_bytes());
+        w.write("flow/model.safetensors", bytes);
+    };
+    // From some deviation on a few samples overflow, and then all.
+    let some = (0..89).find_map(|exponent| {
+        set(exponent as f32);
+        let run = w.run(&format!("flow sample flow -n 64 --points {exponent}.csv --json"));
+        let said: Value = serde_json::from_str(&run.stdout).unwrap_or_default();
+        let redrawn = said["redrawn"].as_u64().filter(|redrawn| *redrawn > 0)?;
+        Some((run, redrawn, w.text(&format!("{exponent}.csv"))))
+    });
+    let (run, redrawn, many) = some.expect("some overflow before all do");
+    assert!(run.code == Some(0) && redrawn < 64, "{run:?}");
+    let note = format!("{redrawn} of 64 samples were not finite and were drawn again");
+    assert!(run.stderr.contains(&note) && run.stderr.contains("--temperature"), "{}", run.stderr);
+    assert_eq!(many.lines().count(), 64);
+    assert!(!many.contains("inf") && !many.contains("NaN"), "{many}");
+    // The first ones are the same whatever the count.
+    w.ok("flow sample flow -n 20 --points few.csv");
+    assert!(many.starts_with(&w.text("few.csv")));
+    set(200.0);
+    let words = ["sample 0 is not finite in 16 draws", "--temperature below 1"];
+    w.fails("flow sample flow -n 4 --points none.csv", 1, &words);
+    assert!(!w.path("none.csv").exists());
 }
 
 #[test]

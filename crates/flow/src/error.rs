@@ -72,6 +72,16 @@ pub enum FlowError {
         /// The number.
         value: f64,
     },
+    /// A sample that cannot be drawn.
+    #[error("sample {number} is not finite in {draws} draws: {source}")]
+    Sample {
+        /// Its number, from zero.
+        number: u64,
+        /// How often it was drawn.
+        draws: u64,
+        /// Where it was not finite the last time.
+        source: Box<Self>,
+    },
     /// Data that cannot be modelled.
     #[error("{}: {reason}", path.display())]
     Examples {
@@ -121,6 +131,19 @@ pub enum FlowError {
         /// What can be drawn.
         expected: String,
     },
+}
+
+impl FlowError {
+    /// Whether numbers overflowed, in a layer or at the end.
+    pub(crate) fn is_not_finite(&self) -> bool {
+        match self {
+            Self::NotFinite { .. } => true,
+            Self::Net { source, .. } => {
+                matches!(**source, NetError::InputNotFinite | NetError::NotFinite { .. })
+            }
+            _ => false,
+        }
+    }
 }
 
 /// Checks that numbers are finite.

@@ -38,6 +38,7 @@ pub use matching::{VelocitySpec, velocity_examples, velocity_nll, velocity_sampl
 pub use mixers::{MIX_KINDS, MixKind, MixSpec};
 pub use mixing::{MOST_FORMED, MixNorms, Mixing};
 pub use picture::{SOFTWARE, picture};
+pub use sample::Samples;
 pub use score::{FlowScores, score_flow};
 pub use spec::{Extent, FlowSpec, SqueezeOrder, Values};
 pub use toys::Toy;

@@ -1,5 +1,6 @@
 //! Samples of a flow, and paths between examples.
 
+use crate::error::check_finite;
 use crate::{Flow, FlowError};
 use linwright_ops::Workspace;
 use linwright_run::memory;
@@ -10,47 +11,121 @@ use std::ops::Range;
 /// Samples of a batch.
 const BATCH: usize = 128;
 
+/// Draws of a sample, at most: its density has tails in which numbers overflow.
+const DRAWS: u64 = 16;
+
+/// Samples of a flow.
+#[derive(Clone, Debug)]
+pub struct Samples {
+    /// Places as rows.
+    pub rows: Mat<f32>,
+    /// How many were drawn again, since not all of their numbers were finite.
+    pub redrawn: usize,
+}
+
 impl Flow {
     /// Samples by number: each is drawn from its own stream under the key, whichever others are.
     /// Standard deviations of latents are multiplied by `temperature`; at zero all samples are the
-    /// same. Gives places as rows.
+    /// same. A sample that is not finite is drawn again.
     ///
     /// # Errors
     /// [`FlowError::Option`] for a temperature below zero or not finite; singular layers,
-    /// [`FlowError::NotFinite`].
+    /// [`FlowError::Sample`] for a sample that is not finite in every draw.
     pub fn samples(
         &self,
         numbers: Range<u64>,
         temperature: f64,
         key: RngKey,
-    ) -> Result<Mat<f32>, FlowError> {
+    ) -> Result<Samples, FlowError> {
         if !(temperature >= 0.0 && temperature.is_finite()) {
             let (found, expected) =
                 (temperature.to_string(), "a number of at least zero".to_owned());
             return Err(FlowError::Option { option: "temperature", found, expected });
         }
         self.check_samples(numbers.end.saturating_sub(numbers.start))?;
-        let (extents, key) = (self.latents(), key.fold("sample"));
-        let (mut all, mut ws) = (Vec::new(), Workspace::default());
-        let places = self.spec().input.places();
-        let wanted: Vec<u64> = numbers.collect();
-        for chunk in wanted.chunks(BATCH) {
-            let mut latents: Vec<Vec<f32>> = vec![Vec::new(); extents.len()];
-            for number in chunk {
-                let mut stream = key.fold_index(*number).stream();
-                for (latents, extent) in latents.iter_mut().zip(&extents) {
-                    latents.extend(stream.normals::<f32>(extent.numbers(), temperature));
-                }
+        let (key, mut ws) = (key.fold("sample"), Workspace::default());
+        let (input, numbers): (_, Vec<u64>) = (self.spec().input, numbers.collect());
+        let (mut all, mut redrawn) = (Vec::with_capacity(numbers.len() * input.numbers()), 0);
+        for chunk in numbers.chunks(BATCH) {
+            let drawn = self.draw_finite(chunk, temperature, key, &mut ws)?;
+            for (number, mut sample) in chunk.iter().zip(drawn) {
+                let mut draw = 1;
+                all.extend(loop {
+                    match sample {
+                        Ok(sample) => break sample,
+                        Err(error) if draw == DRAWS || temperature == 0.0 => {
+                            return Err(FlowError::Sample {
+                                number: *number,
+                                draws: draw,
+                                source: Box::new(error),
+                            });
+                        }
+                        Err(_) => {}
+                    }
+                    let again = key.fold("again").fold_index(draw);
+                    let other = self.draw_finite(&[*number], temperature, again, &mut ws)?.pop();
+                    let Some(other) = other else { break Vec::new() };
+                    (sample, draw) = (other, draw + 1);
+                });
+                redrawn += usize::from(draw > 1);
             }
-            let latents: Vec<Mat<f32>> = latents
-                .into_iter()
-                .zip(&extents)
-                .map(|(z, e)| Mat::from_vec(chunk.len() * e.places(), e.channels, z))
-                .collect();
-            all.extend(self.decode_standard(&latents, &mut ws)?.into_vec());
         }
-        crate::error::check_finite("a sample", &all)?;
-        Ok(Mat::from_vec(wanted.len() * places, self.spec().input.channels, all))
+        let rows = Mat::from_vec(numbers.len() * input.places(), input.channels, all);
+        Ok(Samples { rows, redrawn })
+    }
+
+    /// One draw of each of these samples: its numbers, or why they are not finite. A layer refuses
+    /// numbers that are not for the whole batch, so that smaller ones are tried.
+    ///
+    /// # Errors
+    /// Other errors of the layers.
+    fn draw_finite(
+        &self,
+        numbers: &[u64],
+        temperature: f64,
+        key: RngKey,
+        ws: &mut Workspace<f32>,
+    ) -> Result<Vec<Result<Vec<f32>, FlowError>>, FlowError> {
+        match self.draw(numbers, temperature, key, ws) {
+            Ok(rows) => {
+                let samples = rows.data().chunks_exact(self.spec().input.numbers());
+                let checked =
+                    |sample: &[f32]| check_finite("an example", sample).map(|()| sample.to_vec());
+                Ok(samples.map(checked).collect())
+            }
+            Err(error) if !error.is_not_finite() => Err(error),
+            Err(error) if numbers.len() == 1 => Ok(vec![Err(error)]),
+            Err(_) => {
+                let (first, rest) = numbers.split_at(numbers.len() / 2);
+                let mut all = self.draw_finite(first, temperature, key, ws)?;
+                all.extend(self.draw_finite(rest, temperature, key, ws)?);
+                Ok(all)
+            }
+        }
+    }
+
+    /// One draw of each of these samples, whatever its numbers are.
+    fn draw(
+        &self,
+        numbers: &[u64],
+        temperature: f64,
+        key: RngKey,
+        ws: &mut Workspace<f32>,
+    ) -> Result<Mat<f32>, FlowError> {
+        let extents = self.latents();
+        let mut latents: Vec<Vec<f32>> = vec![Vec::new(); extents.len()];
+        for number in numbers {
+            let mut stream = key.fold_index(*number).stream();
+            for (latents, extent) in latents.iter_mut().zip(&extents) {
+                latents.extend(stream.normals::<f32>(extent.numbers(), temperature));
+            }
+        }
+        let latents: Vec<Mat<f32>> = latents
+            .into_iter()
+            .zip(&extents)
+            .map(|(z, e)| Mat::from_vec(numbers.len() * e.places(), e.channels, z))
+            .collect();
+        self.decode_standard(&latents, ws)
     }
 
     /// Checks that there is memory for so many samples.
@@ -64,7 +139,8 @@ impl Flow {
     /// ellipse in the standard normal latents, on which the deviation of random ends is kept.
     ///
     /// # Errors
-    /// As [`Flow::encode`]; [`FlowError::Extent`] if there are not two examples.
+    /// As [`Flow::encode`]; [`FlowError::Extent`] if there are not two examples,
+    /// [`FlowError::NotFinite`].
     pub fn between(&self, ends: &Mat<f32>, steps: usize) -> Result<Mat<f32>, FlowError> {
         self.check_samples(steps as u64)?;
         let mut ws = Workspace::default();
@@ -87,6 +163,8 @@ impl Flow {
                 })
             })
             .collect();
-        self.decode_standard(&paths, &mut ws)
+        let rows = self.decode_standard(&paths, &mut ws)?;
+        check_finite("a path", rows.data())?;
+        Ok(rows)
     }
 }

@@ -269,7 +269,7 @@ fn singular_and_badly_conditioned_mixes_are_named() {
 fn samples_depend_on_key_and_number_alone() {
     let flow = flow::<f32>(&spec(1, 4, 4, "cd:2"));
     let sample = |range, temperature, key| {
-        flow.samples(range, temperature, RngKey::new(key)).unwrap().into_vec()
+        flow.samples(range, temperature, RngKey::new(key)).unwrap().rows.into_vec()
     };
     let four = sample(0..4, 1.0, 1);
     assert_eq!(sample(2..4, 1.0, 1), four[32..]);
@@ -279,6 +279,33 @@ fn samples_depend_on_key_and_number_alone() {
     assert_eq!(cold, sample(5..8, 0.0, 9), "at temperature zero there is no noise");
     let error = flow.samples(0..1, -1.0, RngKey::new(1)).unwrap_err().to_string();
     assert!(error.contains("temperature is -1"), "{error}");
+}
+
+#[test]
+fn samples_that_are_not_finite_are_drawn_again() {
+    let mut flow = flow::<f32>(&spec(1, 4, 4, "cd:2"));
+    let set = |flow: &mut Flow<f32>, deviation: f32| {
+        let mut tensors = flow.tensors_mut();
+        let tensor = tensors.iter_mut().find(|tensor| tensor.name == "prior.logstd").unwrap();
+        tensor.values[0] = deviation;
+    };
+    let all = |flow: &Flow<f32>| flow.samples(0..64, 1.0, RngKey::new(1));
+    assert_eq!(all(&flow).unwrap().redrawn, 0);
+    // From some deviation on a few samples overflow, in a layer or at the end, and then all.
+    let some = (0..178).find_map(|half| {
+        set(&mut flow, half as f32 / 2.0);
+        all(&flow).ok().filter(|found| found.redrawn > 0)
+    });
+    let found = some.expect("some overflow before all do");
+    assert!(found.redrawn < 64, "{}", found.redrawn);
+    assert!(found.rows.data().iter().all(|x| x.is_finite()));
+    let part = flow.samples(50..60, 1.0, RngKey::new(1)).unwrap();
+    assert_eq!(part.rows.data(), &found.rows.data()[50 * 16..60 * 16]);
+    set(&mut flow, f32::MAX);
+    let error = flow.samples(3..4, 1.0, RngKey::new(1)).unwrap_err();
+    assert!(error.to_string().starts_with("sample 3 is not finite in 16 draws: "), "{error}");
+    let error = flow.samples(0..1, 0.0, RngKey::new(1)).unwrap_err().to_string();
+    assert!(error.starts_with("sample 0 is not finite in 1 draws"), "{error}");
 }
 
 #[test]

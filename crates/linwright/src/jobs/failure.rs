@@ -386,6 +386,7 @@ impl From<FlowError> for Failure {
             FlowError::Operator { .. }
             | FlowError::IllConditioned { .. }
             | FlowError::NotFinite { .. }
+            | FlowError::Sample { .. }
             | FlowError::Examples { .. }
             | FlowError::Description { .. }
             | FlowError::UnknownTensor { .. }

@@ -5,8 +5,8 @@ use super::flow_train::data_file;
 use super::outcome::text;
 use super::{Failure, Job, Outcome, OutputPath, Session, bounds, outputs};
 use linwright_files::NpzArray;
-use linwright_flow::{Flow, OpenedFlow, SOFTWARE, picture};
-use linwright_run::atomic::check_file;
+use linwright_flow::{Flow, FlowError, OpenedFlow, SOFTWARE, Samples, picture};
+use linwright_run::atomic::{OutputError, check_file};
 use linwright_run::{Monitor, state};
 use linwright_tensor::{Mat, RngKey};
 use schemars::JsonSchema;
@@ -43,7 +43,7 @@ pub struct FlowSample {
     pub output: Option<OutputPath>,
     /// Numbers of the samples: an array (samples, height, width, channels), or (samples, numbers)
     /// of points, as `.npy`; or as text, a line for each sample, as `.csv`. A file that exists is
-    /// not replaced.
+    /// never replaced.
     #[schemars(extend("x-value" = "FILE"))]
     pub points: Option<OutputPath>,
     /// Overwrite an existing picture.
@@ -96,13 +96,20 @@ impl Job for FlowSample {
         }
         if let Some(path) = &self.points {
             outputs::check_place(path, &inputs, session)?;
-            check_file(path, false, |_| false)?;
+            check_file(path, false, |_| false).map_err(of_points)?;
             is_csv(path)?;
         }
         session.step(&format!("loading {}", self.flow.display()));
         let OpenedFlow { flow, hash } = Flow::open(&self.flow)?;
         session.step("sampling");
-        let rows = self.rows(&flow)?;
+        let Samples { rows, redrawn } = self.samples(&flow)?;
+        if redrawn > 0 {
+            session.note(&format!(
+                "note: {redrawn} of {} samples were not finite and were drawn again; a \
+                 --temperature below {} makes fewer of them",
+                self.count, self.temperature
+            ));
+        }
         let drawn = self.output.as_ref().map(|_| picture(flow.spec(), &rows)).transpose()?;
         session.finish();
         let mut lines = Vec::new();
@@ -123,6 +130,7 @@ impl Job for FlowSample {
             "flow": session.portable(&self.flow),
             "flow_sha256": hash,
             "samples": rows.rows() / flow.spec().input.places(),
+            "redrawn": redrawn,
             "temperature": self.between.is_none().then_some(self.temperature),
             "output": self.output.as_ref().map(|path| session.portable(path)),
             "points": self.points.as_ref().map(|path| session.portable(path)),
@@ -132,17 +140,35 @@ impl Job for FlowSample {
 }
 
 impl FlowSample {
-    fn rows(&self, flow: &Flow) -> Result<Mat<f32>, Failure> {
+    fn samples(&self, flow: &Flow) -> Result<Samples, Failure> {
         let key = RngKey::new(self.seed).fold("flow-sample");
         let Some(data) = &self.between else {
-            return Ok(flow.samples(0..self.count, self.temperature, key)?);
+            let samples = flow.samples(0..self.count, self.temperature, key);
+            return samples.map_err(|error| match error {
+                FlowError::Sample { .. } if self.temperature > 0.0 => Failure::from(error).hint(
+                    format!("give a --temperature below {}, or train longer", self.temperature),
+                ),
+                other => other.into(),
+            });
         };
         let examples = opened_for(flow, data)?;
         if examples.count().is_some_and(|count| count < 2) {
             return Err(Failure::usage(format!("{data}: one example, expected two or more")));
         }
         linwright_flow::check_extent(flow, &examples)?;
-        Ok(flow.between(&examples.batch(&[0, 1], key), self.count as usize)?)
+        let rows = flow.between(&examples.batch(&[0, 1], key), self.count as usize)?;
+        Ok(Samples { rows, redrawn: 0 })
+    }
+}
+
+/// Numbers of anyone look alike, so that none are replaced, with --force or without.
+fn of_points(error: OutputError) -> Failure {
+    match error {
+        OutputError::Exists { path } => {
+            Failure::usage(format!("--points {}: the file exists already", path.display()))
+                .hint("choose another name, or remove the file")
+        }
+        other => other.into(),
     }
 }
 
