@@ -187,3 +187,46 @@ fn unusable_images_and_networks_are_refused_before_anything_is_written() {
     w.write("images.yaml", RECIPE.replace("labels: a-labels-idx1-ubyte, ", ""));
     w.fails(RUN, 3, &["calibration", "has no labels"]);
 }
+
+/// An array of bytes in a file of numpy.
+fn array(shape: &str, content: &[u8]) -> Vec<u8> {
+    let header = format!("{{'descr': '|u1', 'fortran_order': False, 'shape': {shape}, }}\n");
+    let length = (header.len() as u16).to_le_bytes();
+    [b"\x93NUMPY\x01\x00", &length[..], header.as_bytes(), content].concat()
+}
+
+#[test]
+fn arrays_with_channels_first_are_refused_wherever_images_are_read() {
+    let w = Workshop::new();
+    let pixels = &images()[16..];
+    w.write("first.npy", array("(120, 1, 8, 8)", pixels));
+    w.write("last.npy", array("(120, 8, 8, 1)", pixels));
+    w.write("batch.npy", array("(40, 3, 8, 8)", pixels));
+    let label: Vec<u8> = (0..120).map(|image| image % 4).collect();
+    w.write("y.npy", array("(120,)", &label));
+    w.write("net.yaml", NET);
+    w.write("net.safetensors", weights());
+    w.ok("train-net mlp:4 --images last.npy --labels y.npy --steps 2 -o net");
+    w.ok("attribute cache net --train last.npy --labels y.npy --compress identity -o store");
+    let recipe =
+        RECIPE.replace("a-images-idx3-ubyte", "first.npy").replace("a-labels-idx1-ubyte", "y.npy");
+    w.write("images.yaml", recipe);
+    let words = ["channels first", "(images, channels, height, width)", "transpose(0, 2, 3, 1)"];
+    for command in [
+        "train-net mlp:4 --images first.npy --labels y.npy --steps 2 -o no",
+        "eval-net net --images first.npy --labels y.npy",
+        "flow train --data first.npy --steps 1 -o no",
+        "flow train --data batch.npy --steps 1 -o no",
+        "flow match --data batch.npy --steps 1 -o no",
+        "attribute cache net --train first.npy --labels y.npy --compress identity -o no",
+        "attribute score store --query first.npy --labels y.npy",
+        "collapse measure net --images first.npy --labels y.npy",
+        "run -r images.yaml -o no",
+    ] {
+        let code = w.run(command).code.unwrap();
+        w.fails(command, code, &words);
+        assert!(!w.path("no").exists(), "{command}");
+    }
+    w.write("set.npz", b"PK\x03\x04");
+    w.fails("flow train --data set.npz --steps 1 -o no", 1, &["set.npz", ".npz", "save the one"]);
+}

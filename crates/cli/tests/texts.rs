@@ -8,7 +8,7 @@ use std::collections::BTreeSet;
 use std::fs;
 
 /// Every command that takes texts, and options that name all the texts it can take.
-const CASES: [(&str, &str); 16] = [
+pub(crate) const CASES: [(&str, &str); 16] = [
     (
         "compress",
         "model --rank 1 --targets output --layers 0 --dataset rows.csv --num-tokens 300 --seq-len 16 \
@@ -71,7 +71,7 @@ tables:
 ";
 
 /// A workshop with its texts in the column `content` of files of several forms.
-fn workshop() -> Workshop {
+pub(crate) fn workshop() -> Workshop {
     let w = Workshop::new();
     let texts: Vec<String> = w
         .text("text.jsonl")

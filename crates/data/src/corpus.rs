@@ -1,7 +1,7 @@
 //! Documents of running text.
 
 use super::ids::Ids;
-use super::{DataError, Table, TableFormat, file};
+use super::{DataError, Fields, Row, Table, TableFormat, file};
 use serde_json::Value;
 use std::path::{Path, PathBuf};
 
@@ -20,18 +20,15 @@ pub enum Format {
 }
 
 impl Format {
-    /// Format by the file extension, in upper or lower case: `.jsonl` and `.ndjson` are JSONL,
-    /// `.csv`, `.tsv`, `.parquet` and `.arrow` are tables, all others are text. `.json` is
-    /// ambiguous and an error.
-    ///
-    /// # Errors
-    /// [`DataError::Json`].
-    pub fn of(path: &Path) -> Result<Self, DataError> {
+    /// Format by the file extension, in upper or lower case and before a `.gz`: `.jsonl` and
+    /// `.ndjson` are JSONL, `.json`, `.csv`, `.tsv`, `.parquet` and `.arrow` are tables, all others
+    /// are text.
+    #[must_use]
+    pub fn of(path: &Path) -> Self {
         match TableFormat::of(path) {
-            Some(TableFormat::Json) => Err(DataError::Json { path: path.to_owned() }),
-            Some(TableFormat::JsonLines) => Ok(Self::Jsonl),
-            Some(TableFormat::Text) | None => Ok(Self::Text),
-            Some(format) => Ok(Self::Columns(format)),
+            Some(TableFormat::JsonLines) => Self::Jsonl,
+            Some(TableFormat::Text) | None => Self::Text,
+            Some(format) => Self::Columns(format),
         }
     }
 }
@@ -75,7 +72,7 @@ impl Corpus {
     /// # Errors
     /// [`DataError`], naming file and line.
     pub fn open(path: &Path, field: Option<&str>) -> Result<Self, DataError> {
-        Self::from_bytes(path, &file::read(path)?, Format::of(path)?, field)
+        Self::from_bytes(path, &file::read(path)?, Format::of(path), field)
     }
 
     /// As [`Self::open`], of what is asked: a record without the field `text` may have the fields
@@ -84,7 +81,7 @@ impl Corpus {
     /// # Errors
     /// As [`Self::open`].
     pub fn open_queries(path: &Path, field: Option<&str>) -> Result<Self, DataError> {
-        Self::parse(path, &file::read(path)?, Format::of(path)?, (field, field.is_none()))
+        Self::parse(path, &file::read(path)?, Format::of(path), (field, field.is_none()))
     }
 
     /// Parses documents from memory; `path` is the name in messages.
@@ -121,15 +118,15 @@ impl Corpus {
             let text = record.text_of(field.unwrap_or(TEXT_FIELD))?;
             Ok(Document { id, ..Document::new(text, record.line) })
         };
+        let content = file::content(path, bytes)?;
         let documents = match format {
             Format::Text => {
-                vec![Document::new(file::decode(path, bytes)?, 1)]
+                vec![Document::new(file::decode(path, &content)?, 1)]
             }
-            Format::Jsonl => file::records(path, file::decode(path, bytes)?)
+            Format::Jsonl => file::records(path, file::decode(path, &content)?)
                 .map(|record| document(record?))
                 .collect::<Result<_, DataError>>()?,
-            Format::Columns(format) => Table::from_bytes(path, bytes, format, None)?
-                .rows
+            Format::Columns(format) => rows(path, &content, format, field)?
                 .into_iter()
                 .map(|row| document(file::Record::of_row(path, row.line, row.fields)))
                 .collect::<Result<_, DataError>>()?,
@@ -142,6 +139,24 @@ impl Corpus {
         }
         Ok(Self { path: path.to_owned(), sha256: linwright_run::sha256_hex(bytes), documents })
     }
+}
+
+/// Rows of a table. An object with the text is a row, whatever lists it has.
+fn rows(
+    path: &Path,
+    content: &[u8],
+    format: TableFormat,
+    field: Option<&str>,
+) -> Result<Vec<Row>, DataError> {
+    if format == TableFormat::Json {
+        let text = file::decode(path, content)?;
+        let one = serde_json::from_str::<Fields>(text).ok();
+        let is_document = |fields: &Fields| fields.contains_key(field.unwrap_or(TEXT_FIELD));
+        if let Some(fields) = one.filter(is_document) {
+            return Ok(vec![Row { fields, line: 1 }]);
+        }
+    }
+    Ok(Table::from_bytes(path, content, format, None)?.rows)
 }
 
 #[cfg(test)]
@@ -226,7 +241,7 @@ mod tests {
             ("t.txt", "one, two"),
         ] {
             let path = Path::new(name);
-            let format = Format::of(path).unwrap();
+            let format = Format::of(path);
             let read = Corpus::from_bytes(path, bytes.as_bytes(), format, Some("content"));
             assert_eq!(read.unwrap().documents[0].text, "one, two", "{name}");
         }
@@ -262,18 +277,65 @@ mod tests {
     }
 
     #[test]
-    fn the_name_says_the_format_in_any_case_and_json_is_refused() {
+    fn the_name_says_the_format_in_any_case_and_before_gzip() {
         for (name, format) in [
             ("a.JSONL", Format::Jsonl),
             ("a.ndjson", Format::Jsonl),
             ("a.CSV", Format::Columns(TableFormat::Csv)),
             ("a.tsv", Format::Columns(TableFormat::Tsv)),
             ("a", Format::Text),
+            ("a.json", Format::Columns(TableFormat::Json)),
+            ("c4-train.00000-of-01024.json.gz", Format::Columns(TableFormat::Json)),
+            ("a.txt.gz", Format::Text),
+            ("a.jsonl.GZ", Format::Jsonl),
+            ("a.gz", Format::Text),
+            ("gz", Format::Text),
         ] {
-            assert_eq!(Format::of(Path::new(name)).unwrap(), format, "{name}");
+            assert_eq!(Format::of(Path::new(name)), format, "{name}");
         }
-        let message = Format::of(Path::new("a.json")).unwrap_err().to_string();
-        assert!(message.contains("a.json") && message.contains(".jsonl"), "{message}");
+    }
+
+    fn gzip(text: &str) -> Vec<u8> {
+        use std::io::Write;
+        let mut encoder = flate2::write::GzEncoder::new(Vec::new(), flate2::Compression::fast());
+        encoder.write_all(text.as_bytes()).unwrap();
+        encoder.finish().unwrap()
+    }
+
+    #[test]
+    fn texts_in_gzip_and_in_json_are_those_without() {
+        let line = "{\"text\": \"one\", \"url\": \"x\"}\n{\"text\": \"two\", \"url\": \"y\"}\n";
+        for (name, text, expected) in [
+            ("a.txt", "one\ntwo\n", &["one\ntwo\n"][..]),
+            ("a.jsonl", line, &["one", "two"]),
+            ("a.json", line, &["one", "two"]),
+            ("a.json", "[{\"text\": \"one\"}, {\"text\": \"two\"}]", &["one", "two"]),
+            ("a.json", "{\"data\": [{\"text\": \"one\"}]}", &["one"]),
+            ("a.json", "{\"text\": \"one\",\n \"parts\": [{\"text\": \"no\"}]}", &["one"]),
+            ("a.csv", "id,text\n1,one\n", &["one"]),
+        ] {
+            let packed = format!("{name}.gz");
+            let both = [(name, text.as_bytes().to_vec()), (packed.as_str(), gzip(text))];
+            for (name, bytes) in both {
+                let path = Path::new(name);
+                let read = Corpus::from_bytes(path, &bytes, Format::of(path), None).unwrap();
+                let texts: Vec<&str> = read.documents.iter().map(|d| d.text.as_str()).collect();
+                assert_eq!(texts, expected, "{name}");
+                assert_eq!(read.sha256, linwright_run::sha256_hex(&bytes), "that of the file");
+            }
+        }
+        for (bytes, want) in [
+            (gzip("{\"txt\": \"a\"}"), "t.jsonl, line 1: field `text` is missing"),
+            (gzip(&"a".repeat(5 << 20)), "in gzip become more than 4194304"),
+            (gzip("text")[..8].to_vec(), "t.jsonl: the file is damaged as gzip"),
+            (b"\x28\xb5\x2f\xfd\xff".to_vec(), "t.jsonl is compressed as Zstandard, expected"),
+            (b"BZh9\xff".to_vec(), "bzip2"),
+            (b"PK\x03\x04\xff".to_vec(), "a zip archive"),
+        ] {
+            let message = jsonl(&bytes).unwrap_err().to_string();
+            assert!(message.contains(want), "{message:?} lacks {want:?}");
+        }
+        assert_eq!(plain("a.txt", b"BZh is text").unwrap().documents.len(), 1);
     }
 
     #[test]

@@ -1,5 +1,6 @@
 //! Errors in data files.
 
+use crate::inflate::GzipError;
 use linwright_run::shown;
 use std::io;
 use std::path::PathBuf;
@@ -7,12 +8,6 @@ use std::path::PathBuf;
 /// An unusable file of texts or questions.
 #[derive(Debug, thiserror::Error)]
 pub enum DataError {
-    /// A JSON file where text or JSONL is expected.
-    #[error("{}: a .json file is neither text nor JSONL; put one object with a `text` field on each line and call it .jsonl", path.display())]
-    Json {
-        /// The file.
-        path: PathBuf,
-    },
     /// An unreadable file.
     #[error("cannot read {}: {source}", path.display())]
     Read {
@@ -20,6 +15,25 @@ pub enum DataError {
         path: PathBuf,
         /// The error of the system.
         source: io::Error,
+    },
+    /// A file in gzip that cannot be decompressed, or makes too much.
+    #[error("{}: {source}", path.display())]
+    Gzip {
+        /// The file.
+        path: PathBuf,
+        /// What is wrong.
+        source: GzipError,
+    },
+    /// A file that is compressed in another way.
+    #[error(
+        "{} is compressed as {how}, expected a plain file or gzip; decompress it first",
+        path.display()
+    )]
+    Packed {
+        /// The file.
+        path: PathBuf,
+        /// The kind of compression.
+        how: &'static str,
     },
     /// The path is a directory.
     #[error("{} is a directory; expected a text file or a .jsonl file", path.display())]

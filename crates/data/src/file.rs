@@ -1,9 +1,11 @@
 //! Reads a whole file within a size limit, decodes it and splits it into JSON records.
 
 use super::DataError;
+use super::inflate::{GZIP_MAGIC, gunzip};
 use linwright_run::spelling::distance;
 use linwright_run::{input, shown, shown_reason};
 use serde_json::{Map, Value};
+use std::borrow::Cow;
 use std::io;
 use std::path::Path;
 
@@ -26,6 +28,31 @@ pub(super) fn read(path: &Path) -> Result<Vec<u8>, DataError> {
         _ => DataError::Read { path: path.to_owned(), source },
     };
     input::read(path, MAX_FILE_BYTES).map_err(failed)
+}
+
+/// Magic bytes of compressed files other than gzip.
+const PACKED: [(&[u8], &str); 4] = [
+    (b"\x28\xb5\x2f\xfd", "Zstandard"),
+    (b"BZh", "bzip2"),
+    (b"\xfd7zXZ\0", "xz"),
+    (b"PK\x03\x04", "a zip archive"),
+];
+
+/// The content of a file with these bytes: that of a file in gzip is decompressed.
+pub(super) fn content<'a>(path: &Path, bytes: &'a [u8]) -> Result<Cow<'a, [u8]>, DataError> {
+    if bytes.starts_with(&GZIP_MAGIC) {
+        let content = gunzip(bytes);
+        return content
+            .map(Cow::Owned)
+            .map_err(|source| DataError::Gzip { path: path.to_owned(), source });
+    }
+    match PACKED.into_iter().find(|(magic, _)| bytes.starts_with(magic)) {
+        // A text may begin with the letters of one.
+        Some((_, how)) if std::str::from_utf8(bytes).is_err() => {
+            Err(DataError::Packed { path: path.to_owned(), how })
+        }
+        _ => Ok(Cow::Borrowed(bytes)),
+    }
 }
 
 /// Text of a file, without a byte order mark.

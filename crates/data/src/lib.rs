@@ -1,10 +1,11 @@
 //! Texts, questions, tables and images from files.
 //!
 //! A text file is one document, which [`Corpus::cut`] divides; in a JSONL file each line is one, in
-//! its field `text` or another given one, and so is each row of a CSV or TSV file. Question files
+//! its field `text` or another given one, and so is each row of a JSON, CSV or TSV file. Questions
 //! are JSONL. Texts and questions may also be columns of Parquet or Arrow files, with the feature
-//! `parquet`. Errors name the file and the line, from one. [`images`] reads labelled images. Every
-//! source records the SHA-256 of its bytes for provenance.
+//! `parquet`. All of them may be in gzip, whose content is bounded by the size of the file. Errors
+//! name the file and the line, from one. [`images`] reads labelled images. Every source records the
+//! SHA-256 of its bytes for provenance.
 
 #[cfg(feature = "parquet")]
 mod columns;
@@ -14,6 +15,7 @@ mod error;
 mod file;
 mod ids;
 pub mod images;
+mod inflate;
 mod overlap;
 mod questions;
 mod row;
@@ -24,6 +26,7 @@ pub mod world;
 pub use corpus::{Corpus, Document, Format};
 pub use error::DataError;
 pub use file::{MAX_FILE_BYTES, MAX_LINE_BYTES};
+pub use inflate::{GzipError, content_bytes, inflate, most_inflated, open_content, without_gzip};
 pub use overlap::{CalibrationText, Overlap, OverlapExample};
 pub use questions::{Question, QuestionSet};
 pub use row::{Fields, Row, TableFormat};

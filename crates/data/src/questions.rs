@@ -67,13 +67,15 @@ impl QuestionSet {
             ids.check(&record)?;
             question(&record)
         };
-        let questions = match TableFormat::of(path).filter(|format| format.is_columns()) {
+        let is_table = |format: &TableFormat| format.is_columns() || *format == TableFormat::Json;
+        let content = file::content(path, bytes)?;
+        let questions = match TableFormat::of(path).filter(is_table) {
             Some(format) => Table::from_bytes(path, bytes, format, None)?
                 .rows
                 .into_iter()
                 .map(|row| checked(Record::of_row(path, row.line, row.fields)))
                 .collect::<Result<Vec<_>, _>>()?,
-            None => file::records(path, file::decode(path, bytes)?)
+            None => file::records(path, file::decode(path, &content)?)
                 .map(|record| checked(record?))
                 .collect::<Result<Vec<_>, _>>()?,
         };

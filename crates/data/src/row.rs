@@ -1,5 +1,6 @@
 //! Rows of named values, and table formats.
 
+use crate::inflate::without_gzip;
 use serde_json::{Map, Value};
 use std::path::Path;
 
@@ -59,10 +60,11 @@ impl TableFormat {
         }
     }
 
-    /// Format by the file extension, in upper or lower case: see [`Self::extensions`].
+    /// Format by the file extension, in upper or lower case and before a `.gz`: see
+    /// [`Self::extensions`].
     #[must_use]
     pub fn of(path: &Path) -> Option<Self> {
-        let extension = path.extension()?.to_string_lossy().to_lowercase();
+        let extension = without_gzip(path).extension()?.to_string_lossy().to_lowercase();
         let named = EXTENSIONS.iter().find(|(name, _)| *name == extension);
         named.map(|(_, format)| *format)
     }

@@ -6,6 +6,13 @@ use linwright_run::shown_reason;
 use serde_json::{Number, Value};
 use std::path::{Path, PathBuf};
 
+/// Memory of a named value besides its name and text, in bytes.
+const VALUE_BYTES: u64 = 96;
+/// Bytes that the rows of any table may take, and further ones for each byte of its file, as those
+/// of columnar files.
+const BASE_BYTES: u64 = 64 << 20;
+const GROWTH: u64 = 128;
+
 /// Rows of a file.
 #[derive(Clone, Debug, PartialEq)]
 pub struct Table {
@@ -37,7 +44,8 @@ impl Table {
         format: TableFormat,
         field: Option<&str>,
     ) -> Result<Self, DataError> {
-        let text = || file::decode(path, bytes);
+        let content = file::content(path, bytes)?;
+        let text = || file::decode(path, &content);
         let rows = match format.narrowed(path) {
             TableFormat::Json => json(path, text()?, field)?,
             TableFormat::JsonLines => match field {
@@ -54,7 +62,7 @@ impl Table {
             TableFormat::Csv => separated(path, text()?, b',')?,
             TableFormat::Tsv => separated(path, text()?, b'\t')?,
             TableFormat::Text => lines(text()?),
-            TableFormat::Parquet | TableFormat::Arrow => columns(path, bytes, format)?,
+            TableFormat::Parquet | TableFormat::Arrow => columns(path, &content, format)?,
         };
         if rows.is_empty() {
             return Err(DataError::NoRecords { path: path.to_owned(), what: "rows" });
@@ -169,6 +177,7 @@ fn separated(path: &Path, text: &str, delimiter: u8) -> Result<Vec<Row>, DataErr
     for record in reader.records() {
         records.push(record.map_err(wrong)?);
     }
+    check_rows(path, text, &names, records.len())?;
     let columns: Vec<Column> =
         (0..names.len()).map(|i| Column::of(records.iter().filter_map(|r| r.get(i)))).collect();
     let row = |record: &csv::StringRecord| {
@@ -179,6 +188,26 @@ fn separated(path: &Path, text: &str, delimiter: u8) -> Result<Vec<Row>, DataErr
         }
     };
     Ok(records.iter().map(row).collect())
+}
+
+/// Rejects rows whose memory the size of the file does not justify: each has the names of all
+/// columns, however short its values.
+fn check_rows(
+    path: &Path,
+    text: &str,
+    names: &csv::StringRecord,
+    rows: usize,
+) -> Result<(), DataError> {
+    let of_row: u64 = names.iter().map(|name| VALUE_BYTES + name.len() as u64).sum();
+    let needed = of_row.saturating_mul(rows as u64);
+    let limit_bytes = BASE_BYTES + GROWTH * text.len() as u64;
+    match needed > limit_bytes {
+        false => Ok(()),
+        true => {
+            let (path, file_bytes) = (path.to_owned(), text.len());
+            Err(DataError::RowsTooLarge { path, file_bytes, limit_bytes })
+        }
+    }
 }
 
 /// Rejects a quote that does not end at the end of a value: all rows up to the next quote would
@@ -356,6 +385,16 @@ mod tests {
             let message = read("t.ndjson", text, field).unwrap_err().to_string();
             assert!(message.contains(want), "{message:?} lacks {want:?}");
         }
+    }
+
+    #[test]
+    fn short_values_under_long_names_are_bounded() {
+        let names: Vec<String> = (0..100).map(|k| format!("{k:08192}")).collect();
+        let row = ["1"; 100].join(",");
+        let of = |rows: usize| format!("{}\n{}", names.join(","), format!("{row}\n").repeat(rows));
+        assert_eq!(table(&of(20), TableFormat::Csv, None).unwrap().len(), 20);
+        let message = table(&of(1000), TableFormat::Csv, None).unwrap_err().to_string();
+        assert!(message.contains("would take more than"), "{message}");
     }
 
     #[test]

@@ -2,6 +2,7 @@
 //! needs many times the size of a text.
 
 use crate::{Request, Task};
+use linwright_data::{Format, content_bytes};
 use std::path::Path;
 
 /// Bytes of a pass independent of the batch size: blocks of logits, tables, threads.
@@ -32,7 +33,8 @@ pub struct NoRoom {
     pub needed: u64,
 }
 
-/// Rejects files that are too large to be read or, if they are one document, to be tokenized.
+/// Rejects files that are too large to be read or, if they are one document, to be tokenized. Of
+/// files in gzip their content counts.
 ///
 /// # Errors
 /// [`NoRoom`].
@@ -42,12 +44,12 @@ pub fn check_files<'p>(
 ) -> Result<(), NoRoom> {
     for path in paths {
         // Other paths are rejected by their readers.
-        let Ok(metadata) = path.metadata() else { continue };
-        let is_document = path.extension().is_none_or(|e| e == "txt" || e == "md");
+        let Ok(bytes) = content_bytes(path) else { continue };
+        let is_document = Format::of(path) == Format::Text;
         let factor = if is_document { WHILE_READ + WHILE_TOKENIZED } else { WHILE_READ };
-        let needed = metadata.len().saturating_mul(factor);
+        let needed = bytes.saturating_mul(factor);
         if needed > allowed {
-            let what = format!("{} has {} bytes", path.display(), metadata.len());
+            let what = format!("{} has {bytes} bytes", path.display());
             return Err(NoRoom { what, allowed, needed });
         }
     }

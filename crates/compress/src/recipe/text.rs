@@ -141,7 +141,7 @@ fn check_text_fields(calibration: &CalibrationSource, eval: &Evaluation) -> Resu
         ("eval.text_field", &eval.text_field, &eval.text),
     ];
     for (key, field, text) in texts {
-        let is_plain = text == POCKET || Format::of(Path::new(text)).ok() == Some(Format::Text);
+        let is_plain = text == POCKET || Format::of(Path::new(text)) == Format::Text;
         if field.is_some() && is_plain {
             return wrong(key, format!("has no effect, since {} has no fields", shown(text)));
         }

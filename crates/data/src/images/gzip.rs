@@ -1,12 +1,11 @@
 //! Plain or compressed bytes of which a header says how many there are.
 
-use super::{ImageError, check_size, invalid};
+use super::{ImageError, check_size, invalid, most_pixels};
+use crate::inflate::GZIP_MAGIC;
 use flate2::bufread::MultiGzDecoder;
 use std::io::{self, Read};
 use std::path::Path;
 
-/// The first bytes of a compressed file.
-pub(super) const GZIP_MAGIC: [u8; 2] = [0x1f, 0x8b];
 /// Largest expansion of deflate: a match of 258 bytes takes two bits.
 pub(super) const DEFLATE_FACTOR: u64 = 1032;
 /// Bytes that are allocated before any content is decompressed.
@@ -86,17 +85,25 @@ impl<'a> Input<'a> {
         }
     }
 
-    /// Refuses content that compressed data of this size cannot hold, before it is decompressed.
+    /// Refuses content that compressed data of this size cannot hold, or do not justify, before it
+    /// is decompressed.
     fn check_promise(&self, expected_bytes: u64, holds: &str) -> Result<(), ImageError> {
-        let most = self.file_bytes.saturating_mul(DEFLATE_FACTOR);
-        if expected_bytes > most {
-            let found = self.file_bytes;
-            let reason = format!(
-                "promises {holds} in {expected_bytes} bytes, expected at most {most} in {found} compressed bytes"
-            );
-            return Err(invalid(self.path, reason));
+        let found = self.file_bytes;
+        let possible = found.saturating_mul(DEFLATE_FACTOR);
+        let most = most_pixels(found).min(possible);
+        if expected_bytes <= most {
+            return Ok(());
         }
-        Ok(())
+        let advice = match expected_bytes > possible {
+            true => "",
+            false => "; if this is intended, decompress the file first",
+        };
+        Err(invalid(
+            self.path,
+            format!(
+                "promises {holds} in {expected_bytes} bytes, expected at most {most} in {found} compressed bytes{advice}"
+            ),
+        ))
     }
 
     /// Adds the next bytes, at most `count`; fewer at the end of the file.

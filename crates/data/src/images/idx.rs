@@ -5,8 +5,9 @@
 //! height, width), labels one.
 //! Source: LeCun, Cortes and Burges, "The MNIST database of handwritten digits".
 
-use super::gzip::{GZIP_MAGIC, Input};
+use super::gzip::Input;
 use super::{ImageError, ImageShape, Images, Pixels, check_label, check_size, invalid};
+use crate::inflate::GZIP_MAGIC;
 use std::path::{Path, PathBuf};
 
 /// First number of a file of images, and of one of labels.

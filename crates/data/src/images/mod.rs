@@ -5,8 +5,9 @@
 //! shape; pixels are stored channels last. [`Split`] divides a set into parts, [`Normalisation`]
 //! gives rows of `f32` to a model.
 //!
-//! Memory is bounded by the bytes of the files: a header is compared with them before anything is
-//! allocated. Images, labels, rows and columns are counted from zero, in messages too.
+//! Memory is bounded by the bytes of the files, also where they are compressed: a header is
+//! compared with them before anything is allocated. Images, labels, rows and columns are counted
+//! from zero, in messages too.
 
 mod cifar;
 mod error;
@@ -34,6 +35,11 @@ use std::path::Path;
 
 /// Size limit of a set in memory, in bytes of pixels.
 pub const MAX_IMAGE_BYTES: u64 = 4 << 30;
+/// Bytes of pixels for each byte of compressed files, at most: MNIST has five, and arithmetic takes
+/// four bytes for each.
+const PIXEL_RATIO: u64 = 32;
+/// Bytes of pixels of small compressed files in any case.
+const PIXEL_FLOOR: u64 = 4 << 20;
 /// Largest number of classes: a model has one output for each.
 pub const MAX_CLASSES: u32 = 1 << 16;
 
@@ -319,6 +325,11 @@ impl Images {
 /// The error for a file that is not as required.
 fn invalid(path: &Path, reason: impl Into<String>) -> ImageError {
     ImageError::Invalid { path: path.to_owned(), reason: reason.into() }
+}
+
+/// Bytes of pixels that compressed files of so many bytes may hold.
+fn most_pixels(file_bytes: u64) -> u64 {
+    file_bytes.saturating_mul(PIXEL_RATIO).max(PIXEL_FLOOR)
 }
 
 /// Refuses sets beyond [`MAX_IMAGE_BYTES`].

@@ -1,7 +1,8 @@
 //! Images and labels in numpy arrays.
 //!
 //! Images are (images, height, width) or (images, height, width, channels), of bytes or floats;
-//! labels are integers, one for each image.
+//! labels are integers, one for each image. Nothing says which axis is which: arrays whose channels
+//! seem to be elsewhere, first as PyTorch has them or before the images, are refused.
 
 use super::{
     ImageError, ImageShape, Images, MAX_CLASSES, Pixels, check_label, check_size, invalid,
@@ -10,6 +11,9 @@ use linwright_files::{NpyHeader, StoredType};
 use linwright_run::shown;
 use std::borrow::Cow;
 use std::path::Path;
+
+/// Channels of images, at most, with which the order of axes is told.
+const MOST_CHANNELS: usize = 4;
 
 /// The images of a file, without labels.
 pub(super) fn images(path: &Path, bytes: &[u8]) -> Result<Images, ImageError> {
@@ -29,6 +33,7 @@ pub(super) fn images(path: &Path, bytes: &[u8]) -> Result<Images, ImageError> {
         let reason = format!("has shape {}, expected at least one pixel", extents(&header));
         return Err(invalid(path, reason));
     }
+    check_axes(&header.shape).map_err(|reason| invalid(path, reason))?;
     let pixels = match header.dtype {
         StoredType::U8 => {
             check_size(path, content.len() as u64)?;
@@ -44,6 +49,22 @@ pub(super) fn images(path: &Path, bytes: &[u8]) -> Result<Images, ImageError> {
         }
     };
     Ok(Images::new(shape, pixels, None))
+}
+
+/// Refuses an array whose channels do not seem to be its last axis.
+fn check_axes(shape: &[usize]) -> Result<(), String> {
+    let is_few = |extent: usize| extent <= MOST_CHANNELS;
+    let [images, a, b, last] = *shape else { return Ok(()) };
+    let (found, axes, order) = match [is_few(a), is_few(b), is_few(last)] {
+        [true, false, false] => ("channels first", "images, channels, height, width", "0, 2, 3, 1"),
+        [false, true, false] => ("images last", "height, width, channels, images", "3, 0, 1, 2"),
+        _ => return Ok(()),
+    };
+    Err(format!(
+        "has shape {shape:?}: {images} images of {a} x {b} with {last} channels, or {found}, \
+         ({axes}); expected (images, height, width, channels): save \
+         numpy.ascontiguousarray(a.transpose({order}))"
+    ))
 }
 
 /// The labels of a file.

@@ -6,7 +6,7 @@
 //! and colour profiles are not applied.
 
 use super::gzip::DEFLATE_FACTOR;
-use super::{ImageError, ImageShape, Images, Pixels, invalid};
+use super::{ImageError, ImageShape, Images, Pixels, invalid, most_pixels};
 use ::png::{BitDepth, ColorType, Decoder, DecodingError, Encoder, Info, Limits, Transformations};
 use linwright_run::shown_reason;
 use std::io::Cursor;
@@ -16,6 +16,8 @@ use std::path::Path;
 pub(super) const PNG_MAGIC: [u8; 8] = *b"\x89PNG\r\n\x1a\n";
 /// Largest number of pixels of an image.
 const MAX_PIXELS: u64 = 1 << 26;
+/// Bytes of pixels of one image that any file may hold: pages and drawings are mostly one colour.
+pub(super) const ONE_IMAGE: u64 = 32 << 20;
 /// Memory for the parts of a file that are not pixels.
 const OTHER_BYTES: usize = 1 << 20;
 
@@ -98,11 +100,22 @@ fn check(info: &Info<'_>, file_bytes: usize) -> Result<(), String> {
         return Err(format!("is {height} x {width} pixels, expected at most {MAX_PIXELS} in all"));
     }
     let bits = width * info.bits_per_pixel() as u64;
-    let (needed, most) = (height * bits.div_ceil(8), file_bytes as u64 * DEFLATE_FACTOR);
-    if needed > most {
-        return Err(format!(
-            "is {height} x {width} pixels in {needed} bytes, expected at most {most} in a file of {file_bytes} bytes"
-        ));
+    // What is expanded: a palette to colours, fewer than eight bits to a byte, transparency to a
+    // channel of its own.
+    let channels = match info.color_type {
+        ColorType::Indexed => 3,
+        other => other.samples() as u64,
+    };
+    let expanded = height * width * (channels + u64::from(info.trns.is_some()));
+    let packed = height * bits.div_ceil(8);
+    let possible = file_bytes as u64 * DEFLATE_FACTOR;
+    let most = most_pixels(file_bytes as u64).max(ONE_IMAGE);
+    for (needed, most) in [(packed, possible), (expanded, most)] {
+        if needed > most {
+            return Err(format!(
+                "is {height} x {width} pixels in {needed} bytes, expected at most {most} in a file of {file_bytes} bytes"
+            ));
+        }
     }
     Ok(())
 }

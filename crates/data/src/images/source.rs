@@ -3,7 +3,7 @@
 use super::cifar::{self, Labels};
 use super::folder::{self, Listed};
 use super::png::PNG_MAGIC;
-use super::{ImageError, Images, idx, invalid, npy, png};
+use super::{ImageError, Images, idx, invalid, most_pixels, npy, png};
 use linwright_files::NPY_MAGIC;
 use linwright_run::{input, sha256_hex};
 use serde::{Deserialize, Serialize};
@@ -143,6 +143,11 @@ impl ImageFormat {
         if bytes.starts_with(&NPY_MAGIC) {
             return Ok(Self::Npy);
         }
+        if bytes.starts_with(b"PK\x03\x04") {
+            let reason = "is an archive, such as .npz, of which no array is chosen; save the one \
+                          with the images as .npy";
+            return Err(invalid(path, reason));
+        }
         if bytes.starts_with(&PNG_MAGIC) {
             return Ok(Self::Png);
         }
@@ -198,8 +203,14 @@ pub fn open_images(source: &ImageSource) -> Result<Images, ImageError> {
         let reason = "is an empty list, expected at least one file".into();
         return Err(ImageError::BadOption { option: "images", reason });
     };
-    let mut set =
-        Set { source, first, images: None, first_file: first.into(), digests: Vec::new() };
+    let mut set = Set {
+        source,
+        first,
+        images: None,
+        first_file: first.into(),
+        digests: Vec::new(),
+        packed: [0; 2],
+    };
     match &source.images {
         ImageFiles::One(path) if path.is_dir() => set.read_folder(path)?,
         ImageFiles::One(_) | ImageFiles::Several(_) => set.read_files()?,
@@ -217,6 +228,8 @@ struct Set<'a> {
     first_file: PathBuf,
     /// Name and SHA-256 of each file.
     digests: Vec<(String, String)>,
+    /// Bytes of PNG files, and of their pixels.
+    packed: [u64; 2],
 }
 
 impl Set<'_> {
@@ -256,8 +269,12 @@ impl Set<'_> {
     fn add(&mut self, path: &Path, bytes: &[u8], class: Option<u32>) -> Result<(), ImageError> {
         let format = self.source.format.map_or_else(|| ImageFormat::of(path, bytes), Ok)?;
         let mut images = format.parse(path, bytes)?;
-        if let (ImageFormat::Png, Some(size)) = (format, self.source.resize) {
-            images = images.resized(size)?;
+        if format == ImageFormat::Png {
+            let decoded = images.pixels.len();
+            if let Some(size) = self.source.resize {
+                images = images.resized(size)?;
+            }
+            self.count_packed(path, bytes.len(), decoded.min(images.pixels.len()))?;
         }
         if let Some(class) = class {
             images.set_labels(vec![class]);
@@ -269,6 +286,24 @@ impl Set<'_> {
                 self.images = Some(images);
                 Ok(())
             }
+        }
+    }
+
+    /// Counts a PNG file and its pixels, which may be a thousand times as many.
+    fn count_packed(&mut self, path: &Path, bytes: usize, pixels: usize) -> Result<(), ImageError> {
+        let [files, decoded] = &mut self.packed;
+        *files += bytes as u64;
+        *decoded += pixels as u64;
+        let most = most_pixels(*files).max(png::ONE_IMAGE);
+        match *decoded > most {
+            false => Ok(()),
+            true => Err(invalid(
+                path,
+                format!(
+                    "brings the pixels of the files to {decoded} bytes, expected at most {most} in \
+                     {files} bytes of PNG; take fewer images, or make them smaller"
+                ),
+            )),
         }
     }
 

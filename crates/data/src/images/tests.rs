@@ -196,6 +196,14 @@ fn arrays_are_bytes_or_floats_with_labels_of_any_integer() {
         assert_eq!(set.shape(), ImageShape { height: 1, width: 1, channels: 2 });
         assert_eq!(set.pixels(), &Pixels::Floats(vec![0.5, -1.0, 2.0, 0.1]));
     }
+    // Channels that are told by their number, and maps of many features.
+    for (shape, channels) in
+        [("(1, 3, 8, 4)", 4), ("(1, 8, 8, 2)", 2), ("(2, 1, 1, 9)", 9), ("(1, 8, 8, 9)", 9)]
+    {
+        let count = shape.trim_matches(['(', ')']).split(", ").map(|n| n.parse::<usize>().unwrap());
+        let path = write(&folder, "x.npy", &npy("|u1", shape, &vec![0; count.product()]));
+        assert_eq!(open_images(&ImageSource::new(&path)).unwrap().shape().channels, channels);
+    }
     let images = write(&folder, "x.npy", &npy("|u1", "(2, 1, 2)", &[1, 2, 3, 4]));
     for (descr, content) in [
         ("|u1", vec![5, 0]),
@@ -258,6 +266,10 @@ fn bad_files_are_refused_with_place_expected_and_found() {
         (npy("<f8", "(1, 1, 1, 2)", &large), "a: image 0, row 0, column 0, channel 1 is 1000000000000000000000000000000000000000; expected finite numbers in the range of f32".into()),
         (npy("|u1", "(2, 2)", &[0; 4]), "a has shape [2, 2], expected (images, height, width) or (images, height, width, channels)".into()),
         (npy("|u1", "(2, 0, 2)", &[]), "a has shape [2, 0, 2], expected at least one pixel".into()),
+        (npy("|u1", "(2, 3, 8, 5)", &[0; 240]), "a has shape [2, 3, 8, 5]: 2 images of 3 x 8 with 5 channels, or channels first, (images, channels, height, width); expected (images, height, width, channels): save numpy.ascontiguousarray(a.transpose(0, 2, 3, 1))".into()),
+        (npy("<f4", "(6, 1, 5, 5)", &[0; 600]), "a has shape [6, 1, 5, 5]: 6 images of 1 x 5 with 5 channels, or channels first, (images, channels, height, width); expected (images, height, width, channels): save numpy.ascontiguousarray(a.transpose(0, 2, 3, 1))".into()),
+        (npy("|u1", "(8, 5, 3, 6)", &[0; 720]), "a has shape [8, 5, 3, 6]: 8 images of 5 x 3 with 6 channels, or images last, (height, width, channels, images); expected (images, height, width, channels): save numpy.ascontiguousarray(a.transpose(3, 0, 1, 2))".into()),
+        (b"PK\x03\x04 archive".to_vec(), "a is an archive, such as .npz, of which no array is chosen; save the one with the images as .npy".into()),
         (npy("<i4", "(1, 1, 1)", &[0; 4]), "a holds I32, expected images in u8, f32 or f64: convert them with astype".into()),
         (npy("|u1", "(2, 1, 2)", &[0; 3]), "a is truncated: numbers of shape [2, 1, 2] take 77 bytes, found 76; fetch the file again".into()),
         (cut(&npy("|u1", "(2, 1, 2)", &[]), 9), "a has a broken header".into()),
@@ -282,6 +294,13 @@ fn compressed_data_are_not_expanded_beyond_the_promise() {
     let want = format!(
         "a promises 60000 images of 28 x 28 in 47040016 bytes, expected at most {} in {held} compressed bytes",
         held * 1032
+    );
+    assert_eq!(refused(&folder, &ImageSource::new(path)), want);
+    // Possible, and far more than images of this size are.
+    let pixels = gzip(&idx(IMAGES, &[8, 1024, 1024], &vec![7; 8 << 20]));
+    let (held, path) = (pixels.len(), write(&folder, "a", &pixels));
+    let want = format!(
+        "a promises 8 images of 1024 x 1024 in 8388624 bytes, expected at most 4194304 in {held} compressed bytes; if this is intended, decompress the file first"
     );
     assert_eq!(refused(&folder, &ImageSource::new(path)), want);
 }
@@ -383,6 +402,31 @@ fn bad_png_files_and_folders_are_refused() {
     fs::remove_file(stray).unwrap();
     fs::create_dir(folder.path().join("y")).unwrap();
     assert_eq!(refused(&folder, &source), "y is an empty folder, expected .png files");
+}
+
+#[test]
+fn pixels_are_bounded_by_the_bytes_of_png_files() {
+    use ::png::{BitDepth::Eight, ColorType::Grayscale};
+    let folder = TempDir::new().unwrap();
+    let page = png([4096, 4096], Grayscale, Eight, &vec![255; 1 << 24]);
+    assert!(page.len() < 1 << 17, "{}", page.len());
+    for name in ["x/a.png", "x/b.png", "x/c.png"] {
+        write(&folder, name, &page);
+    }
+    let source = ImageSource::new(folder.path().join("x"));
+    let told = refused(&folder, &source);
+    let expected =
+        "x/c.png brings the pixels of the files to 50331648 bytes, expected at most 33554432 in";
+    assert!(told.starts_with(expected), "{told}");
+    let small = ImageSource { resize: Some([8, 8]), ..source };
+    assert_eq!(open_images(&small).unwrap().len(), 3);
+    let large = png([8192, 8192], Grayscale, Eight, &vec![255; 1 << 26]);
+    let path = write(&folder, "large.png", &large);
+    let told = refused(&folder, &ImageSource { resize: Some([8, 8]), ..ImageSource::new(path) });
+    assert!(
+        told.contains("8192 x 8192 pixels in 67108864 bytes, expected at most 33554432"),
+        "{told}"
+    );
 }
 
 #[test]

@@ -4,7 +4,7 @@
 use super::card::Config;
 use super::glob::file_matches;
 use super::{CARD, SetQuery};
-use crate::TableFormat;
+use crate::{TableFormat, without_gzip};
 use std::collections::{BTreeMap, BTreeSet};
 use std::ffi::OsStr;
 use std::path::Path;
@@ -180,7 +180,8 @@ fn there<'n>(
 
 /// Files of the most common format; of equally common ones Parquet, then JSON.
 fn one_format(files: Vec<String>) -> Vec<String> {
-    let ending = |name: &str| Path::new(name).extension().unwrap_or_default().to_owned();
+    let ending =
+        |name: &str| without_gzip(Path::new(name)).extension().unwrap_or_default().to_owned();
     let mut counts = BTreeMap::new();
     for name in &files {
         *counts.entry(ending(name)).or_insert(0_usize) += 1;
@@ -315,6 +316,7 @@ mod tests {
                 &["data/test-00000-of-00002-ab.parquet", "data/test-00001-of-00002-cd.parquet"],
             ),
             (&["test.csv", "test.jsonl", "dataset_info.json"], "test", &["test.jsonl"]),
+            (&["en/train.json.gz", "en/test.json.gz", "x.zip"], "test", &["en/test.json.gz"]),
         ] {
             assert_eq!(found(names, None, split), want, "{names:?}");
         }

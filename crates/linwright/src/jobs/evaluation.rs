@@ -16,8 +16,8 @@ const POCKET: &str = "pocket";
 #[derive(Clone, Debug, PartialEq, Serialize, Deserialize, JsonSchema)]
 #[serde(default)]
 pub struct EvaluationOptions {
-    /// Text for perplexity: a plain file as one document, rows with a `text` field (JSONL, CSV,
-    /// TSV, Parquet, Arrow), or `pocket`.
+    /// Text for perplexity: a plain file as one document, rows with a `text` field (JSONL, JSON,
+    /// CSV, TSV, Parquet, Arrow), either also in gzip (`.gz`), or `pocket`.
     pub text: Option<String>,
     /// More texts for perplexity, each a task of its own: `text:wiki` for `wiki.jsonl`.
     #[schemars(extend(
@@ -161,7 +161,7 @@ impl EvaluationOptions {
         let mut texts = own.chain(of_tasks).chain(more.iter().copied());
         // An unsupported format is reported where the file is read.
         let has_fields =
-            |path: &Path| path != Path::new(POCKET) && Format::of(path).ok() != Some(Format::Text);
+            |path: &Path| path != Path::new(POCKET) && Format::of(path) != Format::Text;
         if texts.any(has_fields) {
             return Ok(());
         }

@@ -325,6 +325,7 @@ impl From<ImageStudyError> for Failure {
         let message = message_of(&error);
         match error {
             ImageStudyError::Net(error) => error.into(),
+            ImageStudyError::Memory { .. } => Self::new(FailureKind::Resources, message),
             ImageStudyError::NoLabels { .. }
             | ImageStudyError::Range { .. }
             | ImageStudyError::TooFew { .. }

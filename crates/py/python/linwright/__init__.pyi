@@ -208,8 +208,8 @@ def compress(
         seed: Seed of random initial parameters, and of calibration text that is drawn.
         offload: Keep weights, states and finished layers in files, with one layer in memory at a time
             [default: if the weights in f32 would take more than half of the memory].
-        text: Text for perplexity: a plain file as one document, rows with a `text` field (JSONL, CSV,
-            TSV, Parquet, Arrow), or `pocket`.
+        text: Text for perplexity: a plain file as one document, rows with a `text` field (JSONL, JSON,
+            CSV, TSV, Parquet, Arrow), either also in gzip (`.gz`), or `pocket`.
         more_texts: More texts for perplexity, each a task of its own: `text:wiki` for `wiki.jsonl`.
         text_field: Field or column with the text, in all text files of the command [default: text].
         questions: Multiple-choice questions: JSONL, or `pocket`.
@@ -331,8 +331,8 @@ def compare(
         num_tokens: Largest number of calibration tokens.
         seq_len: Length of a calibration window, in tokens.
         seed: Seed of random factors and initial parameters, and of calibration text that is drawn.
-        text: Text for perplexity: a plain file as one document, rows with a `text` field (JSONL, CSV,
-            TSV, Parquet, Arrow), or `pocket`.
+        text: Text for perplexity: a plain file as one document, rows with a `text` field (JSONL, JSON,
+            CSV, TSV, Parquet, Arrow), either also in gzip (`.gz`), or `pocket`.
         more_texts: More texts for perplexity, each a task of its own: `text:wiki` for `wiki.jsonl`.
         text_field: Field or column with the text, in all text files of the command [default: text].
         questions: Multiple-choice questions: JSONL, or `pocket`.
@@ -482,8 +482,8 @@ def prune(
         seed: Seed of random choices, and of calibration text that is drawn.
         recover: Then train the pruned layers, and nothing else, for this many steps of Adam, as
             `compress` does.
-        text: Text for perplexity: a plain file as one document, rows with a `text` field (JSONL, CSV,
-            TSV, Parquet, Arrow), or `pocket`.
+        text: Text for perplexity: a plain file as one document, rows with a `text` field (JSONL, JSON,
+            CSV, TSV, Parquet, Arrow), either also in gzip (`.gz`), or `pocket`.
         more_texts: More texts for perplexity, each a task of its own: `text:wiki` for `wiki.jsonl`.
         text_field: Field or column with the text, in all text files of the command [default: text].
         questions: Multiple-choice questions: JSONL, or `pocket`.
@@ -660,8 +660,8 @@ def laser(
         cache: Store of decompositions and other finished pieces [default: $LINWRIGHT_STORE, or
             linwright/store in $XDG_CACHE_HOME or ~/.cache].
         no_cache: Neither read nor store decompositions of weights.
-        text: Text for perplexity: a plain file as one document, rows with a `text` field (JSONL, CSV,
-            TSV, Parquet, Arrow), or `pocket`.
+        text: Text for perplexity: a plain file as one document, rows with a `text` field (JSONL, JSON,
+            CSV, TSV, Parquet, Arrow), either also in gzip (`.gz`), or `pocket`.
         more_texts: More texts for perplexity, each a task of its own: `text:wiki` for `wiki.jsonl`.
         text_field: Field or column with the text, in all text files of the command [default: text].
         questions: Multiple-choice questions: JSONL, or `pocket`.
@@ -798,8 +798,8 @@ def sweep(
         cache: Store of decompositions and other finished pieces [default: $LINWRIGHT_STORE, or
             linwright/store in $XDG_CACHE_HOME or ~/.cache].
         no_cache: Neither read nor store decompositions of weights.
-        text: Text for perplexity: a plain file as one document, rows with a `text` field (JSONL, CSV,
-            TSV, Parquet, Arrow), or `pocket`.
+        text: Text for perplexity: a plain file as one document, rows with a `text` field (JSONL, JSON,
+            CSV, TSV, Parquet, Arrow), either also in gzip (`.gz`), or `pocket`.
         more_texts: More texts for perplexity, each a task of its own: `text:wiki` for `wiki.jsonl`.
         text_field: Field or column with the text, in all text files of the command [default: text].
         questions: Multiple-choice questions: JSONL, or `pocket`.
@@ -940,8 +940,8 @@ def compose(
         cache: Store of decompositions and other finished pieces [default: $LINWRIGHT_STORE, or
             linwright/store in $XDG_CACHE_HOME or ~/.cache].
         no_cache: Neither read nor store decompositions of weights.
-        text: Text for perplexity: a plain file as one document, rows with a `text` field (JSONL, CSV,
-            TSV, Parquet, Arrow), or `pocket`.
+        text: Text for perplexity: a plain file as one document, rows with a `text` field (JSONL, JSON,
+            CSV, TSV, Parquet, Arrow), either also in gzip (`.gz`), or `pocket`.
         more_texts: More texts for perplexity, each a task of its own: `text:wiki` for `wiki.jsonl`.
         text_field: Field or column with the text, in all text files of the command [default: text].
         questions: Multiple-choice questions: JSONL, or `pocket`.
@@ -1073,8 +1073,8 @@ def search(
         num_tokens: Largest number of calibration tokens.
         seq_len: Length of a calibration window, in tokens.
         seed: Seed of calibration text that is drawn.
-        text: Text for perplexity: a plain file as one document, rows with a `text` field (JSONL, CSV,
-            TSV, Parquet, Arrow), or `pocket`.
+        text: Text for perplexity: a plain file as one document, rows with a `text` field (JSONL, JSON,
+            CSV, TSV, Parquet, Arrow), either also in gzip (`.gz`), or `pocket`.
         more_texts: More texts for perplexity, each a task of its own: `text:wiki` for `wiki.jsonl`.
         text_field: Field or column with the text, in all text files of the command [default: text].
         questions: Multiple-choice questions: JSONL, or `pocket`.
@@ -1167,8 +1167,8 @@ def evaluate(
     Args:
         model: A checkpoint directory, `pocket` for the built-in model, or `owner/name[@revision]` on
             the hub.
-        text: Text for perplexity: a plain file as one document, rows with a `text` field (JSONL, CSV,
-            TSV, Parquet, Arrow), or `pocket`.
+        text: Text for perplexity: a plain file as one document, rows with a `text` field (JSONL, JSON,
+            CSV, TSV, Parquet, Arrow), either also in gzip (`.gz`), or `pocket`.
         more_texts: More texts for perplexity, each a task of its own: `text:wiki` for `wiki.jsonl`.
         text_field: Field or column with the text, in all text files of the command [default: text].
         questions: Multiple-choice questions: JSONL, or `pocket`.
@@ -1382,7 +1382,8 @@ def train_lm(
 
     Args:
         text: Text to train on, instead of the built-in model and its world: a plain file, rows with a
-            `text` field (JSONL, CSV, TSV, Parquet, Arrow), or `pocket`.
+            `text` field (JSONL, JSON, CSV, TSV, Parquet, Arrow), either also in gzip (`.gz`), or
+            `pocket`.
         text_field: Field or column with the text of a document [default: text].
         separator: Text between two documents of a plain file, such as `<|endoftext|>` [default: a
             document ends at the first blank line after 1024 bytes, or end of line after 4096].

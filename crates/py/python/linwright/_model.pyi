@@ -196,8 +196,8 @@ class Model:
             seed: Seed of random initial parameters, and of calibration text that is drawn.
             offload: Keep weights, states and finished layers in files, with one layer in memory at a time
                 [default: if the weights in f32 would take more than half of the memory].
-            text: Text for perplexity: a plain file as one document, rows with a `text` field (JSONL, CSV,
-                TSV, Parquet, Arrow), or `pocket`.
+            text: Text for perplexity: a plain file as one document, rows with a `text` field (JSONL, JSON,
+                CSV, TSV, Parquet, Arrow), either also in gzip (`.gz`), or `pocket`.
             more_texts: More texts for perplexity, each a task of its own: `text:wiki` for `wiki.jsonl`.
             text_field: Field or column with the text, in all text files of the command [default: text].
             questions: Multiple-choice questions: JSONL, or `pocket`.
@@ -317,8 +317,8 @@ class Model:
             num_tokens: Largest number of calibration tokens.
             seq_len: Length of a calibration window, in tokens.
             seed: Seed of random factors and initial parameters, and of calibration text that is drawn.
-            text: Text for perplexity: a plain file as one document, rows with a `text` field (JSONL, CSV,
-                TSV, Parquet, Arrow), or `pocket`.
+            text: Text for perplexity: a plain file as one document, rows with a `text` field (JSONL, JSON,
+                CSV, TSV, Parquet, Arrow), either also in gzip (`.gz`), or `pocket`.
             more_texts: More texts for perplexity, each a task of its own: `text:wiki` for `wiki.jsonl`.
             text_field: Field or column with the text, in all text files of the command [default: text].
             questions: Multiple-choice questions: JSONL, or `pocket`.
@@ -466,8 +466,8 @@ class Model:
             seed: Seed of random choices, and of calibration text that is drawn.
             recover: Then train the pruned layers, and nothing else, for this many steps of Adam, as
                 `compress` does.
-            text: Text for perplexity: a plain file as one document, rows with a `text` field (JSONL, CSV,
-                TSV, Parquet, Arrow), or `pocket`.
+            text: Text for perplexity: a plain file as one document, rows with a `text` field (JSONL, JSON,
+                CSV, TSV, Parquet, Arrow), either also in gzip (`.gz`), or `pocket`.
             more_texts: More texts for perplexity, each a task of its own: `text:wiki` for `wiki.jsonl`.
             text_field: Field or column with the text, in all text files of the command [default: text].
             questions: Multiple-choice questions: JSONL, or `pocket`.
@@ -640,8 +640,8 @@ class Model:
             cache: Store of decompositions and other finished pieces [default: $LINWRIGHT_STORE, or
                 linwright/store in $XDG_CACHE_HOME or ~/.cache].
             no_cache: Neither read nor store decompositions of weights.
-            text: Text for perplexity: a plain file as one document, rows with a `text` field (JSONL, CSV,
-                TSV, Parquet, Arrow), or `pocket`.
+            text: Text for perplexity: a plain file as one document, rows with a `text` field (JSONL, JSON,
+                CSV, TSV, Parquet, Arrow), either also in gzip (`.gz`), or `pocket`.
             more_texts: More texts for perplexity, each a task of its own: `text:wiki` for `wiki.jsonl`.
             text_field: Field or column with the text, in all text files of the command [default: text].
             questions: Multiple-choice questions: JSONL, or `pocket`.
@@ -776,8 +776,8 @@ class Model:
             cache: Store of decompositions and other finished pieces [default: $LINWRIGHT_STORE, or
                 linwright/store in $XDG_CACHE_HOME or ~/.cache].
             no_cache: Neither read nor store decompositions of weights.
-            text: Text for perplexity: a plain file as one document, rows with a `text` field (JSONL, CSV,
-                TSV, Parquet, Arrow), or `pocket`.
+            text: Text for perplexity: a plain file as one document, rows with a `text` field (JSONL, JSON,
+                CSV, TSV, Parquet, Arrow), either also in gzip (`.gz`), or `pocket`.
             more_texts: More texts for perplexity, each a task of its own: `text:wiki` for `wiki.jsonl`.
             text_field: Field or column with the text, in all text files of the command [default: text].
             questions: Multiple-choice questions: JSONL, or `pocket`.
@@ -916,8 +916,8 @@ class Model:
             cache: Store of decompositions and other finished pieces [default: $LINWRIGHT_STORE, or
                 linwright/store in $XDG_CACHE_HOME or ~/.cache].
             no_cache: Neither read nor store decompositions of weights.
-            text: Text for perplexity: a plain file as one document, rows with a `text` field (JSONL, CSV,
-                TSV, Parquet, Arrow), or `pocket`.
+            text: Text for perplexity: a plain file as one document, rows with a `text` field (JSONL, JSON,
+                CSV, TSV, Parquet, Arrow), either also in gzip (`.gz`), or `pocket`.
             more_texts: More texts for perplexity, each a task of its own: `text:wiki` for `wiki.jsonl`.
             text_field: Field or column with the text, in all text files of the command [default: text].
             questions: Multiple-choice questions: JSONL, or `pocket`.
@@ -1047,8 +1047,8 @@ class Model:
             num_tokens: Largest number of calibration tokens.
             seq_len: Length of a calibration window, in tokens.
             seed: Seed of calibration text that is drawn.
-            text: Text for perplexity: a plain file as one document, rows with a `text` field (JSONL, CSV,
-                TSV, Parquet, Arrow), or `pocket`.
+            text: Text for perplexity: a plain file as one document, rows with a `text` field (JSONL, JSON,
+                CSV, TSV, Parquet, Arrow), either also in gzip (`.gz`), or `pocket`.
             more_texts: More texts for perplexity, each a task of its own: `text:wiki` for `wiki.jsonl`.
             text_field: Field or column with the text, in all text files of the command [default: text].
             questions: Multiple-choice questions: JSONL, or `pocket`.
@@ -1139,8 +1139,8 @@ class Model:
         """Measure perplexity on text and accuracy on questions.
 
         Args:
-            text: Text for perplexity: a plain file as one document, rows with a `text` field (JSONL, CSV,
-                TSV, Parquet, Arrow), or `pocket`.
+            text: Text for perplexity: a plain file as one document, rows with a `text` field (JSONL, JSON,
+                CSV, TSV, Parquet, Arrow), either also in gzip (`.gz`), or `pocket`.
             more_texts: More texts for perplexity, each a task of its own: `text:wiki` for `wiki.jsonl`.
             text_field: Field or column with the text, in all text files of the command [default: text].
             questions: Multiple-choice questions: JSONL, or `pocket`.
@@ -1358,7 +1358,8 @@ class AttributeJobs:
 
         Args:
             train: Training examples: a plain file with a text in each line, rows with a `text` field
-                (JSONL, CSV, TSV, Parquet, Arrow) and perhaps an `id`, `pocket`, or labelled images.
+                (JSONL, JSON, CSV, TSV, Parquet, Arrow) and perhaps an `id`, either also in gzip (`.gz`),
+                `pocket`, or labelled images.
             compress: How gradients are compressed: KIND:SIZE, with numbers per layer, such as
                 factgrass:4096 or logra:256; `,blow_up=C`, `,signs=S` and `,block=B` may follow.
             text_field: Field or column with the text [default: text].
@@ -1415,8 +1416,8 @@ class CollapseJobs:
         Of an encoder, which predicts no next token, the classes are the tokens themselves. One forward pass adds the hidden states of all layers to sums by class, 16 bytes for each class, feature and layer, and as many for permuted classes, the baseline. With more classes than features no simplex exists: read nc2_etf_err_M beside its floor and that of random frames.
 
         Args:
-            text: Text: a plain file as one document, rows with a `text` field (JSONL, CSV, TSV, Parquet,
-                Arrow), or `pocket`.
+            text: Text: a plain file as one document, rows with a `text` field (JSONL, JSON, CSV, TSV,
+                Parquet, Arrow), either also in gzip (`.gz`), or `pocket`.
             text_field: Field or column with the text [default: text].
             layers: Only what these layers give, such as 3,5 or 0-7, and not what the first one reads; what
                 the head reads is always measured.

@@ -86,7 +86,8 @@ def cache(
         model: A directory or GGUF file of a language model, `pocket` for the built-in one, or
             `owner/name[@revision]` on the hub; or a small network that train-net wrote.
         train: Training examples: a plain file with a text in each line, rows with a `text` field
-            (JSONL, CSV, TSV, Parquet, Arrow) and perhaps an `id`, `pocket`, or labelled images.
+            (JSONL, JSON, CSV, TSV, Parquet, Arrow) and perhaps an `id`, either also in gzip (`.gz`),
+            `pocket`, or labelled images.
         compress: How gradients are compressed: KIND:SIZE, with numbers per layer, such as
             factgrass:4096 or logra:256; `,blow_up=C`, `,signs=S` and `,block=B` may follow.
         text_field: Field or column with the text [default: text].

@@ -243,8 +243,8 @@ def lm(
     Args:
         model: A directory, a GGUF file, `pocket` for the built-in model, or `owner/name[@revision]` on
             the hub.
-        text: Text: a plain file as one document, rows with a `text` field (JSONL, CSV, TSV, Parquet,
-            Arrow), or `pocket`.
+        text: Text: a plain file as one document, rows with a `text` field (JSONL, JSON, CSV, TSV,
+            Parquet, Arrow), either also in gzip (`.gz`), or `pocket`.
         text_field: Field or column with the text [default: text].
         layers: Only what these layers give, such as 3,5 or 0-7, and not what the first one reads; what
             the head reads is always measured.

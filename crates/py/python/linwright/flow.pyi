@@ -142,7 +142,7 @@ def sample(
         output: Picture, in PNG: images beside each other, or a scatter of points in the plane.
         points: Numbers of the samples: an array (samples, height, width, channels), or (samples,
             numbers) of points, as `.npy`; or as text, a line for each sample, as `.csv`. A file that
-            exists is not replaced.
+            exists is never replaced.
         force: Overwrite an existing picture.
         progress: How to tell progress: a function of step, done and total, True for a bar, False for
             silence.

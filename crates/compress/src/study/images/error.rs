@@ -2,6 +2,7 @@
 
 use linwright_data::images::ImageError;
 use linwright_nets::{Extent, NetError};
+use linwright_run::memory::NoRoom;
 use std::path::PathBuf;
 
 /// Images that cannot be studied, or a network that does not suit them. Images are counted from
@@ -14,8 +15,14 @@ pub enum ImageStudyError {
     /// An unusable network.
     #[error(transparent)]
     Net(#[from] NetError),
+    /// More images than there is memory for.
+    #[error("{source}; take fewer images, or resize them")]
+    Memory {
+        /// What is missing.
+        source: NoRoom,
+    },
     /// Images without labels.
-    #[error("{of}: {} has no labels; name their file as {of}.labels", path.display())]
+    #[error("{of}: {} has no labels; name their file as {}", path.display(), labels_of(of))]
     NoLabels {
         /// Key of the recipe.
         of: &'static str,
@@ -85,4 +92,9 @@ pub enum ImageStudyError {
         /// Number of images.
         count: usize,
     },
+}
+
+/// What the file of labels is called beside a key of the recipe, or an option.
+fn labels_of(of: &str) -> String {
+    if of.starts_with("--") { "--labels".to_owned() } else { format!("{of}.labels") }
 }

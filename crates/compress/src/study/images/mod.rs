@@ -13,6 +13,7 @@ use linwright_nets::{
     Extent, Labelled, LabelledBatches, Mean, Net, NetError, Scores, Targets, score,
 };
 use linwright_run::Monitor;
+use linwright_run::memory;
 use linwright_tensor::{Mat, RngKey};
 use std::collections::BTreeSet;
 
@@ -127,9 +128,16 @@ impl<'a> ImageTrial<'a> {
 /// Images as rows for each pixel, bytes divided by 255, with their labels. The network normalises.
 ///
 /// # Errors
-/// [`ImageStudyError::Net`] if there are none, or a number is not finite.
+/// [`ImageStudyError::Net`] if there are none, or a number is not finite, and
+/// [`ImageStudyError::Memory`].
 pub fn labelled(images: &Images) -> Result<Labelled, ImageStudyError> {
     let (shape, count) = (images.shape(), images.len());
+    let bytes = (shape.numbers() * size_of::<f32>()) as u64;
+    memory::check(
+        || format!("{count} images of {shape} in single precision"),
+        &[count as u64, bytes],
+    )
+    .map_err(|source| ImageStudyError::Memory { source })?;
     let mut numbers = vec![0.0; count * shape.numbers()];
     let all: Vec<usize> = (0..count).collect();
     images.rows(&all, &Normalisation::none(shape.channels), &mut numbers)?;

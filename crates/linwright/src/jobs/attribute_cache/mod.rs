@@ -20,7 +20,8 @@ pub struct AttributeCache {
     #[schemars(extend("x-positional" = true))]
     pub model: String,
     /// Training examples: a plain file with a text in each line, rows with a `text` field (JSONL,
-    /// CSV, TSV, Parquet, Arrow) and perhaps an `id`, `pocket`, or labelled images.
+    /// JSON, CSV, TSV, Parquet, Arrow) and perhaps an `id`, either also in gzip (`.gz`), `pocket`,
+    /// or labelled images.
     #[schemars(extend("x-value" = "FILE", "x-path" = true, "x-required" = true))]
     pub train: String,
     /// How gradients are compressed: KIND:SIZE, with numbers per layer, such as factgrass:4096 or

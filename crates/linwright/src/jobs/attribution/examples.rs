@@ -253,5 +253,5 @@ impl ExampleOptions {
 
 /// Whether a text is plain. An unsupported format is told when it is read.
 fn is_plain(name: &str, path: &Path) -> bool {
-    name != POCKET && Format::of(path).ok() == Some(Format::Text)
+    name != POCKET && Format::of(path) == Format::Text
 }

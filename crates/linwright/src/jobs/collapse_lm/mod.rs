@@ -17,8 +17,8 @@ pub struct CollapseLm {
     /// hub.
     #[schemars(extend("x-positional" = true))]
     pub model: String,
-    /// Text: a plain file as one document, rows with a `text` field (JSONL, CSV, TSV, Parquet,
-    /// Arrow), or `pocket`.
+    /// Text: a plain file as one document, rows with a `text` field (JSONL, JSON, CSV, TSV,
+    /// Parquet, Arrow), either also in gzip (`.gz`), or `pocket`.
     #[schemars(extend("x-required" = true))]
     pub text: String,
     /// Field or column with the text [default: text].

@@ -52,7 +52,7 @@ impl DocumentOptions {
 
 /// Whether a text is plain, so that it must be cut. An unsupported format is told when it is read.
 fn is_plain(name: &str, path: &Path) -> bool {
-    name != POCKET && Format::of(path).ok() == Some(Format::Text)
+    name != POCKET && Format::of(path) == Format::Text
 }
 
 impl Texts {

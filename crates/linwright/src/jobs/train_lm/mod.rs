@@ -19,7 +19,8 @@ use std::path::PathBuf;
 #[serde(default)]
 pub struct TrainLm {
     /// Text to train on, instead of the built-in model and its world: a plain file, rows with a
-    /// `text` field (JSONL, CSV, TSV, Parquet, Arrow), or `pocket`.
+    /// `text` field (JSONL, JSON, CSV, TSV, Parquet, Arrow), either also in gzip (`.gz`), or
+    /// `pocket`.
     pub text: Option<String>,
     /// Which documents of the text are trained on, and which are held out.
     #[serde(flatten)]

@@ -1,0 +1,227 @@
+//! Decompression within bounds: a file of a few bytes may stand for a thousand times as many.
+
+use flate2::bufread::{DeflateDecoder, MultiGzDecoder};
+use linwright_run::shown_reason;
+use std::fs::File;
+use std::io::{self, BufRead, BufReader, Read};
+use std::path::Path;
+
+/// The first bytes of a file in gzip.
+pub(crate) const GZIP_MAGIC: [u8; 2] = [0x1f, 0x8b];
+/// Ending of names of such files.
+const GZIP_EXTENSION: &str = "gz";
+/// Bytes that are read at once.
+const BUFFER: usize = 1 << 16;
+/// Bytes for each compressed one, at most: texts have three to thirty.
+const RATIO: u64 = 64;
+/// Bytes of small files in any case.
+const FLOOR: u64 = 4 << 20;
+
+/// Bytes that so many compressed ones may become.
+#[must_use]
+pub fn most_inflated(compressed: u64) -> u64 {
+    compressed.saturating_mul(RATIO).max(FLOOR)
+}
+
+/// The name of a file without the ending of gzip, by which its format is found.
+#[must_use]
+pub fn without_gzip(path: &Path) -> &Path {
+    match path.extension().is_some_and(|ending| ending.eq_ignore_ascii_case(GZIP_EXTENSION)) {
+        true => path.file_stem().map_or(path, Path::new),
+        false => path,
+    }
+}
+
+/// Why a file in gzip could not be decompressed.
+#[derive(Debug, thiserror::Error)]
+pub enum GzipError {
+    /// More than the bound.
+    #[error(
+        "{compressed} bytes in gzip become more than {limit}, expected at most {RATIO} times their \
+         size, or {FLOOR}; if this is intended, decompress the file first"
+    )]
+    TooLong {
+        /// Size of the file.
+        compressed: u64,
+        /// The bound.
+        limit: u64,
+    },
+    /// Damaged data.
+    #[error("the file is damaged as gzip: {reason}; fetch or compress it again")]
+    Damaged {
+        /// What is wrong.
+        reason: String,
+    },
+}
+
+/// The content of a file in gzip, of one member or several.
+pub(crate) fn gunzip(bytes: &[u8]) -> Result<Vec<u8>, GzipError> {
+    let (mut content, limit) = (Vec::new(), most_inflated(bytes.len() as u64));
+    let mut reader = GzipReader::new(bytes, bytes.len() as u64);
+    match reader.read_to_end(&mut content) {
+        Ok(_) => Ok(content),
+        Err(_) if reader.is_over => {
+            Err(GzipError::TooLong { compressed: bytes.len() as u64, limit })
+        }
+        Err(error) => Err(GzipError::Damaged { reason: shown_reason(&error.to_string()) }),
+    }
+}
+
+/// Decompresses deflate, of which exactly `size` bytes come; for [`linwright_files::NpzFile`].
+///
+/// # Errors
+/// The end of a sentence about the bytes.
+pub fn inflate(bytes: &[u8], size: u64) -> Result<Vec<u8>, String> {
+    let (compressed, limit) = (bytes.len(), most_inflated(bytes.len() as u64));
+    if size > limit {
+        return Err(format!(
+            "has {size} bytes in {compressed} compressed ones, expected at most {limit}; save it \
+             with numpy.savez if it is meant to be so large"
+        ));
+    }
+    let mut content = Vec::with_capacity(usize::try_from(size).unwrap_or(0));
+    let read = DeflateDecoder::new(bytes).take(size + 1).read_to_end(&mut content);
+    match read {
+        Ok(found) if found as u64 == size => Ok(content),
+        Ok(found) => Err(format!("has {found} bytes when decompressed, expected {size}")),
+        Err(error) => Err(format!("is damaged: {}", shown_reason(&error.to_string()))),
+    }
+}
+
+/// Input in gzip that is read as a stream, up to the bound of a file of so many bytes.
+struct GzipReader<R> {
+    decoder: MultiGzDecoder<R>,
+    compressed: u64,
+    left: u64,
+    is_over: bool,
+}
+
+impl<R: BufRead> GzipReader<R> {
+    /// The content of `input`, which has so many bytes.
+    fn new(input: R, compressed: u64) -> Self {
+        let left = most_inflated(compressed);
+        Self { decoder: MultiGzDecoder::new(input), compressed, left, is_over: false }
+    }
+}
+
+impl<R: BufRead> Read for GzipReader<R> {
+    fn read(&mut self, buffer: &mut [u8]) -> io::Result<usize> {
+        let read = self.decoder.read(buffer)?;
+        match self.left.checked_sub(read as u64) {
+            Some(left) => self.left = left,
+            None => {
+                self.is_over = true;
+                let (compressed, limit) = (self.compressed, most_inflated(self.compressed));
+                return Err(io::Error::other(GzipError::TooLong { compressed, limit }));
+            }
+        }
+        Ok(read)
+    }
+}
+
+/// An open file, its size, and whether it is in gzip.
+fn opened(path: &Path) -> io::Result<(BufReader<File>, u64, bool)> {
+    let file = linwright_run::input::open(path)?;
+    let size = file.metadata()?.len();
+    let mut reader = BufReader::with_capacity(BUFFER, file);
+    let is_packed = reader.fill_buf()?.starts_with(&GZIP_MAGIC);
+    Ok((reader, size, is_packed))
+}
+
+/// The content of a file, as it is or decompressed while it is read.
+///
+/// # Errors
+/// Errors of the system.
+pub fn open_content(path: &Path) -> io::Result<Box<dyn BufRead + Send>> {
+    let (reader, size, is_packed) = opened(path)?;
+    Ok(match is_packed {
+        false => Box::new(reader),
+        true => Box::new(BufReader::with_capacity(BUFFER, GzipReader::new(reader, size))),
+    })
+}
+
+/// Bytes of the content of a file: those of a file in gzip are counted without being kept, up to
+/// its bound.
+///
+/// # Errors
+/// Errors of the system.
+pub fn content_bytes(path: &Path) -> io::Result<u64> {
+    let (reader, size, is_packed) = opened(path)?;
+    if !is_packed {
+        return Ok(size);
+    }
+    let counted = io::copy(&mut GzipReader::new(reader, size), &mut io::sink());
+    // Of damaged files, and of too much in one, its reader says what is wrong.
+    Ok(counted.unwrap_or_else(|_| most_inflated(size)))
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use flate2::Compression;
+    use flate2::write::{DeflateEncoder, GzEncoder};
+    use std::io::Write;
+
+    fn gzip(bytes: &[u8]) -> Vec<u8> {
+        let mut encoder = GzEncoder::new(Vec::new(), Compression::best());
+        encoder.write_all(bytes).unwrap();
+        encoder.finish().unwrap()
+    }
+
+    #[test]
+    fn several_members_are_one_content() {
+        let bytes = [gzip(b"one\n"), gzip(b""), gzip(b"two\n")].concat();
+        assert_eq!(gunzip(&bytes).unwrap(), b"one\ntwo\n");
+        let folder = tempfile::tempdir().unwrap();
+        let path = folder.path().join("a.txt.gz");
+        std::fs::write(&path, &bytes).unwrap();
+        assert_eq!(content_bytes(&path).unwrap(), 8);
+        std::fs::write(&path, b"plain").unwrap();
+        assert_eq!(content_bytes(&path).unwrap(), 5);
+    }
+
+    #[test]
+    fn more_than_the_size_of_the_file_justifies_is_refused() {
+        let small = gzip(&vec![b'a'; FLOOR as usize]);
+        assert_eq!(gunzip(&small).unwrap().len() as u64, FLOOR);
+        let bomb = gzip(&vec![b'a'; 5 << 20]);
+        assert!(bomb.len() < 10_000);
+        let told = gunzip(&bomb).unwrap_err().to_string();
+        for part in ["bytes in gzip become more than 4194304", "64 times", "decompress the file"] {
+            assert!(told.contains(part), "{told}");
+        }
+        // Members do not begin anew.
+        let many = vec![gzip(&vec![b'a'; 3 << 20]); 2].concat();
+        assert!(matches!(gunzip(&many), Err(GzipError::TooLong { .. })));
+        assert_eq!(most_inflated(1 << 20), 64 << 20);
+    }
+
+    #[test]
+    fn damaged_content_is_an_error() {
+        let good = gzip(b"some text that is long enough to be cut");
+        for cut in [1, 9, good.len() / 2, good.len() - 1] {
+            assert!(matches!(gunzip(&good[..cut]), Err(GzipError::Damaged { .. })), "{cut}");
+        }
+        let mut flipped = good.clone();
+        flipped[good.len() - 6] ^= 1;
+        assert!(gunzip(&flipped).is_err(), "the checksum");
+        let behind = [good, b"more".to_vec()].concat();
+        assert!(gunzip(&behind).is_err(), "what follows is no member");
+    }
+
+    #[test]
+    fn deflate_makes_what_was_promised_within_the_bound() {
+        let packed = |bytes: &[u8]| {
+            let mut encoder = DeflateEncoder::new(Vec::new(), Compression::best());
+            encoder.write_all(bytes).unwrap();
+            encoder.finish().unwrap()
+        };
+        let bytes = packed(b"eight by");
+        assert_eq!(inflate(&bytes, 8).unwrap(), b"eight by");
+        assert!(inflate(&bytes, 7).unwrap_err().contains("expected 7"));
+        assert!(inflate(&bytes, 9).unwrap_err().contains("has 8 bytes"));
+        assert!(inflate(&bytes[..2], 8).unwrap_err().contains("damaged"));
+        let told = inflate(&bytes, u64::MAX).unwrap_err();
+        assert!(told.contains("expected at most 4194304"), "{told}");
+    }
+}
