@@ -1,7 +1,8 @@
-"""Writes testdata/tensornet/{own,ani,spice,other,shapes}.h5: two molecules in the groups of each data set.
+"""Writes testdata/tensornet/{own,ani,spice,other,shapes,units,box}.h5: two molecules in the groups of each data set.
 
 One structure of water has no energy (NaN). `other.h5` has no group of a known layout, the forces of `shapes.h5` are of
-fewer atoms than its positions. h5py 3.16.
+fewer atoms than its positions. `units.h5` has attributes with units, of the file, a group and arrays, and charges;
+`box.h5` has a cell. h5py 3.16.
 """
 
 from pathlib import Path
@@ -40,3 +41,19 @@ with h5py.File(OUT / "shapes.h5", "w") as file:
     file["water/types"] = [8, 1, 1]
     file["water/pos"] = WATER[:2]
     file["water/forces"] = FORCES[:2, :2]
+with h5py.File(OUT / "units.h5", "w") as file:
+    file.attrs["e_unit"] = "kcal/mol"
+    for name in ["a", "b", "c"]:
+        file[name + "/types"] = [8, 1, 1]
+        file[name + "/pos"] = WATER[:2]
+        file[name + "/energy"] = ENERGIES[::2]
+        file[name + "/forces"] = FORCES[:2]
+    file["b"].attrs["r_unit"] = np.bytes_("bohr")
+    file["b/total_charge"] = [1, -1]
+    file["c/pos"].attrs["units"] = "bohr"
+    file["c/energy"].attrs["units"] = "hartree"
+    file["c/forces"].attrs["units"] = "hartree/angstrom"
+with h5py.File(OUT / "box.h5", "w") as file:
+    file["water/types"] = [8, 1, 1]
+    file["water/pos"] = WATER
+    file["water/cell"] = np.eye(3)

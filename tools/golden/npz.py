@@ -1,6 +1,7 @@
-"""Writes testdata/tensornet/{md17,rmd17,splits}.npz: two waters, as numpy.savez stores data sets, and a division.
+"""Writes testdata/tensornet/{md17,rmd17,sgdml,splits}.npz: two waters, as numpy.savez stores data sets, and a division.
 
-The second file has the forces of the first structure only, which readers refuse. numpy 2.4.
+The second file has the forces of the first structure only, which readers refuse; the third is that of sGDML, compressed
+and with its units. numpy 2.4.
 """
 
 from pathlib import Path
@@ -25,6 +26,18 @@ np.savez(
     coords=positions,
     energies=energies[:, 0],
     forces=forces[:1],
+)
+np.savez_compressed(
+    OUT / "sgdml.npz",
+    type="d",
+    name="water",
+    theory="unknown",
+    z=species,
+    R=positions,
+    E=energies,
+    F=forces,
+    r_unit="Ang",
+    e_unit="kcal/mol",
 )
 
 # The file in which torchmd-net keeps its division of the data.

@@ -2,8 +2,9 @@
 
     python tools/parity/ase_files.py --linwright target/debug/linwright --work DIR
 
-Checked are energies, forces, stress, momenta, cells, charges and their units, by values that ASE computes from the files:
-kinetic energies, temperatures and pressures of a trajectory are compared with those of its log. The potential is the small
+Checked are energies, forces, stress, momenta, masses, constraints, cells, charges and their units, by values that ASE
+computes from the files: kinetic energies, temperatures and pressures of a trajectory are compared with those of its log.
+Arrays and values that mean nothing to linwright must come through. The potential is the small
 random one of testdata. Exits with an error at the first difference.
 """
 
@@ -16,6 +17,7 @@ import ase
 import ase.io
 import numpy as np
 from ase.calculators.singlepoint import SinglePointCalculator
+from ase.constraints import FixAtoms, FixCartesian
 from ase.units import GPa
 
 POTENTIAL = pathlib.Path(__file__).parents[2] / "testdata/tensornet/a_lightning.ckpt"
@@ -47,6 +49,18 @@ def structures():
             if charge:
                 atoms.info["charge"] = charge
             atoms.info["name"] = f'a "name" = {charge}'
+            atoms.info["nested"] = {"a": [1, 2.5], "b": [[1, 0], [0, 1]]}
+            atoms.info["matrix"] = rng.normal(size=(2, 3))
+            atoms.set_tags([7, 0, -1])
+            atoms.set_initial_magnetic_moments([0.5, 0, -1.25])
+            atoms.new_array("label", np.array(["a", "b", "c"]))
+            atoms.new_array("pairs", rng.normal(size=(3, 2)))
+            atoms.new_array("is_bright", np.array([True, False, True]))
+            constraints = [[], FixAtoms([0]), FixCartesian(1, mask=(True, False, True))]
+            atoms.set_constraint(constraints[len(found) % 3])
+            if len(found) % 2 == 1:
+                atoms.set_masses([15.999, 2.014, 2.014])
+                atoms.set_initial_charges([-0.5, 0.25, 0.25 + charge])
             atoms.set_momenta(rng.normal(size=(3, 3)))
             found.append(atoms)
     return found
@@ -59,6 +73,24 @@ def same_atoms(what, found, expected):
     if expected.pbc.any():
         check(f"{what}: cell", found.cell[:], expected.cell[:], EXACT)
     check(f"{what}: charge", found.info.get("charge", 0), expected.info.get("charge", 0), EXACT)
+    check(f"{what}: masses", found.get_masses(), expected.get_masses(), EXACT)
+    for key in ("tags", "initial_magmoms", "initial_charges", "pairs", "is_bright"):
+        assert (key in found.arrays) == (key in expected.arrays), f"{what}: {key}"
+        if key in expected.arrays:
+            check(f"{what}: arrays of no meaning here", found.arrays[key], expected.arrays[key], EXACT)
+            assert found.arrays[key].dtype == expected.arrays[key].dtype, f"{what}: {key}"
+    assert list(found.arrays["label"]) == list(expected.arrays["label"]), what
+    assert found.info["nested"] == expected.info["nested"], f"{what}: {found.info}"
+    check(f"{what}: values of no meaning here", found.info["matrix"], expected.info["matrix"], EXACT)
+    check(f"{what}: constraints", held(found), held(expected), EXACT)
+
+
+def held(atoms):
+    """Which coordinates constraints hold."""
+    mask = np.zeros((len(atoms), 3), dtype=bool)
+    for constraint in atoms.constraints:
+        mask[constraint.index] |= getattr(constraint, "mask", True)
+    return mask
 
 
 def main():
@@ -109,6 +141,9 @@ def main():
         log = [json.loads(line) for line in (directory / "log.jsonl").read_text().splitlines()]
         assert len(frames) == len(log) == 5
         same_atoms("md", frames[0], expected)
+        for frame in frames:
+            still = held(expected)
+            check("md: held coordinates", frame.positions[still], expected.positions[still], EXACT)
         check("md: first momenta", frames[0].get_momenta(), expected.get_momenta(), SUMS)
         for frame, line in zip(frames, log):
             check("md: potential energy", frame.get_potential_energy(), line["potential_energy_ev"], EXACT)
@@ -128,6 +163,19 @@ def main():
         force = np.linalg.norm(found.get_forces(), axis=1).max()
         check("relax: fmax", found.info["fmax"], force, SUMS)
         assert found.get_chemical_symbols() == expected.get_chemical_symbols()
+        check("relax: constraints", held(found), held(expected), EXACT)
+        still = held(expected)
+        check("relax: held coordinates", found.positions[still], expected.positions[still], EXACT)
+
+    # Virials of ASE under any key, in the order of its components, are minus the stress times the volume.
+    crystals = [atoms.copy() for atoms in predicted if atoms.pbc.all()]
+    for key in ("virial", "virials", "REF_virial"):
+        for atoms, source in zip(crystals, [atoms for atoms in predicted if atoms.pbc.all()]):
+            atoms.info[key] = -source.get_stress(voigt=False) * source.get_volume()
+        ase.io.write(work / "virials.xyz", crystals, format="extxyz")
+        check(f"ASE's {key}", run("eval", POTENTIAL, "virials.xyz", "--exact")["stress_mae"], 0.0, 2e-8)
+        for atoms in crystals:
+            del atoms.info[key]
 
     print(f"ASE {ase.__version__}, {len(written)} structures")
     for what, off in largest.items():

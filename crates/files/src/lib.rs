@@ -45,7 +45,7 @@ pub use fault::FileFault;
 pub use format::{Format, GGUF_MAGIC};
 pub use header::{Header, StoredType, TensorInfo};
 pub use npy::{NPY_MAGIC, NpyHeader};
-pub use npz::{NpzArray, NpzFile};
+pub use npz::{Inflate, NpzArray, NpzFile};
 pub use pickle::{PickleFault, TorchTensor, torch_archive};
 pub use raw::{RawFile, RawTensor, is_stored_type};
 pub use tensor_file::{HalfTensor, Placed, PlacedTensor, Tensor, TensorFile};

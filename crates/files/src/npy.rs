@@ -33,6 +33,22 @@ impl NpyHeader {
     /// # Errors
     /// A description in words, as the end of a sentence about the array.
     pub fn parse(bytes: &[u8]) -> Result<Self, String> {
+        let Described { descr, shape, by_columns, start } = Described::parse(bytes)?;
+        let (dtype, big_endian) = number_type(descr)?;
+        Ok(Self { dtype, big_endian, shape, by_columns, start })
+    }
+}
+
+/// A header whose numbers may be anything.
+struct Described<'a> {
+    descr: &'a str,
+    shape: Vec<usize>,
+    by_columns: bool,
+    start: usize,
+}
+
+impl<'a> Described<'a> {
+    fn parse(bytes: &'a [u8]) -> Result<Self, String> {
         let [major, _, rest @ ..] = bytes.strip_prefix(&NPY_MAGIC).ok_or("is no numpy file")?
         else {
             return Err("is truncated".into());
@@ -48,7 +64,6 @@ impl NpyHeader {
         let descr = value(text, "descr")?;
         let descr =
             descr.strip_prefix('\'').and_then(|d| d.split('\'').next()).unwrap_or("a record");
-        let (dtype, big_endian) = number_type(descr)?;
         let order = value(text, "fortran_order")?;
         let by_columns = order.starts_with("True");
         if !by_columns && !order.starts_with("False") {
@@ -63,8 +78,51 @@ impl NpyHeader {
         if start > bytes.len() {
             return Err("is truncated".into());
         }
-        Ok(Self { dtype, big_endian, shape, by_columns, start })
+        Ok(Self { descr, shape, by_columns, start })
     }
+}
+
+/// The text of an array that holds one, of four bytes or one a character; none if it holds anything
+/// but texts.
+///
+/// # Errors
+/// As [`NpyHeader::parse`].
+pub(crate) fn npy_text(bytes: &[u8]) -> Result<Option<String>, String> {
+    let Described { descr, shape, start, .. } = Described::parse(bytes)?;
+    let (order, kind, length) = match descr.as_bytes() {
+        [order, kind @ (b'U' | b'S'), length @ ..] => (order, kind, length),
+        _ => return Ok(None),
+    };
+    let count: usize =
+        shape.iter().try_fold(1, |n: usize, extent| n.checked_mul(*extent)).unwrap_or(0);
+    if count != 1 {
+        return Err(format!("of shape {shape:?} holds {count} texts, expected one"));
+    }
+    let length = str::from_utf8(length).ok().and_then(|length| length.parse::<usize>().ok());
+    let size = if *kind == b'U' { 4 } else { 1 };
+    let (found, needed) = (bytes.len() - start, length.and_then(|length| length.checked_mul(size)));
+    if needed != Some(found) {
+        let expected = needed.map_or_else(|| "fewer".to_owned(), |needed| needed.to_string());
+        return Err(format!("has {found} bytes of text, expected {expected}"));
+    }
+    let content = &bytes[start..];
+    let characters: Option<String> = match kind {
+        b'S' => Some(content.iter().map(|byte| char::from(*byte)).collect()),
+        _ => content
+            .as_chunks()
+            .0
+            .iter()
+            .map(|bytes| {
+                char::from_u32(if *order == b'>' {
+                    u32::from_be_bytes(*bytes)
+                } else {
+                    u32::from_le_bytes(*bytes)
+                })
+            })
+            .collect(),
+    };
+    let characters = characters.ok_or("has a text of no characters")?;
+    Ok(Some(characters.trim_end_matches('\0').to_owned()))
 }
 
 /// The text from the value of a key on.

@@ -1,5 +1,6 @@
 //! Archives of `numpy.savez`: arrays by name, as numbers in double precision.
 
+use crate::npy::npy_text;
 use crate::{FileError, NPY_MAGIC, NpyHeader, StoredType, zip};
 use linwright_run::{input, shown};
 use linwright_tensor::MappedFile;
@@ -11,7 +12,21 @@ use std::path::{Path, PathBuf};
 pub struct NpzFile {
     path: PathBuf,
     content: Content,
-    arrays: Vec<(String, Range<usize>)>,
+    arrays: Vec<Stored>,
+    inflate: Option<Inflate>,
+}
+
+/// Decompresses bytes of deflate, of which so many come; an error is the end of a sentence about
+/// them.
+pub type Inflate = fn(&[u8], u64) -> Result<Vec<u8>, String>;
+
+/// An array of an archive.
+#[derive(Debug)]
+struct Stored {
+    name: String,
+    bytes: Range<usize>,
+    /// If it is compressed: bytes without.
+    inflated: Option<u64>,
 }
 
 /// The bytes of an archive.
@@ -45,32 +60,42 @@ impl NpzFile {
     /// # Errors
     /// A file that cannot be read, that is no zip archive, or whose arrays are compressed.
     pub fn open(path: &Path) -> Result<Self, FileError> {
-        let map = input::open(path).and_then(MappedFile::of).map_err(FileError::read(path))?;
-        Self::of(path, Content::Mapped(map))
+        Self::of(path, Content::Mapped(mapped(path)?), None)
     }
 
-    /// The archive in memory that errors call `path`.
+    /// The same of an archive whose arrays may be compressed, as `numpy.savez_compressed` does it.
     ///
     /// # Errors
     /// As [`Self::open`].
-    pub fn from_bytes(path: &Path, bytes: Vec<u8>) -> Result<Self, FileError> {
-        Self::of(path, Content::Read(bytes))
+    pub fn open_packed(path: &Path, inflate: Inflate) -> Result<Self, FileError> {
+        Self::of(path, Content::Mapped(mapped(path)?), Some(inflate))
     }
 
-    fn of(path: &Path, content: Content) -> Result<Self, FileError> {
-        let entries = zip::entries(content.bytes());
+    /// The archive in memory that errors call `path`; arrays may be compressed.
+    ///
+    /// # Errors
+    /// As [`Self::open`].
+    pub fn from_bytes(path: &Path, bytes: Vec<u8>, inflate: Inflate) -> Result<Self, FileError> {
+        Self::of(path, Content::Read(bytes), Some(inflate))
+    }
+
+    fn of(path: &Path, content: Content, inflate: Option<Inflate>) -> Result<Self, FileError> {
+        let entries = match inflate {
+            Some(_) => zip::all_entries(content.bytes()),
+            None => zip::entries(content.bytes()),
+        };
         let entries = entries.map_err(|fault| wrong(path, fault.to_string()))?;
         let named = entries.into_iter().filter_map(|entry| {
-            let name = entry.name.strip_suffix(".npy")?;
-            Some((name.to_owned(), entry.bytes))
+            let name = entry.name.strip_suffix(".npy")?.to_owned();
+            Some(Stored { name, bytes: entry.bytes, inflated: entry.inflated })
         });
         let arrays = named.collect();
-        Ok(Self { path: path.to_owned(), content, arrays })
+        Ok(Self { path: path.to_owned(), content, arrays, inflate })
     }
 
     /// Names of the arrays, in the order of the archive.
     pub fn names(&self) -> impl Iterator<Item = &str> {
-        self.arrays.iter().map(|(name, _)| name.as_str())
+        self.arrays.iter().map(|array| array.name.as_str())
     }
 
     /// The array of a name, if there is one.
@@ -78,12 +103,38 @@ impl NpzFile {
     /// # Errors
     /// A damaged array, one by columns, and one that holds no numbers.
     pub fn array(&self, name: &str) -> Result<Option<NpzArray>, FileError> {
-        let Some((_, range)) = self.arrays.iter().find(|(own, _)| own == name) else {
+        self.read(name, NpzArray::parse)
+    }
+
+    /// The text of an array that is one text; none if there is no such array, or numbers in it.
+    ///
+    /// # Errors
+    /// A damaged array, or one of several texts.
+    pub fn text(&self, name: &str) -> Result<Option<String>, FileError> {
+        self.read(name, npy_text).map(Option::flatten)
+    }
+
+    /// What is made of the bytes of an array.
+    fn read<T>(
+        &self,
+        name: &str,
+        made: fn(&[u8]) -> Result<T, String>,
+    ) -> Result<Option<T>, FileError> {
+        let Some(array) = self.arrays.iter().find(|array| array.name == name) else {
             return Ok(None);
         };
+        let bytes = &self.content.bytes()[array.bytes.clone()];
+        let made = match (array.inflated, self.inflate) {
+            (Some(size), Some(inflate)) => inflate(bytes, size).and_then(|bytes| made(&bytes)),
+            _ => made(bytes),
+        };
         let told = |reason: String| wrong(&self.path, format!("array {} {reason}", shown(name)));
-        NpzArray::parse(&self.content.bytes()[range.clone()]).map(Some).map_err(told)
+        made.map(Some).map_err(told)
     }
+}
+
+fn mapped(path: &Path) -> Result<MappedFile, FileError> {
+    input::open(path).and_then(MappedFile::of).map_err(FileError::read(path))
 }
 
 impl NpzArray {
@@ -92,8 +143,8 @@ impl NpzArray {
     /// # Errors
     /// A file that cannot be read, a damaged array, one by columns, and one that holds no numbers.
     pub fn open(path: &Path) -> Result<Self, FileError> {
-        let map = input::open(path).and_then(MappedFile::of).map_err(FileError::read(path))?;
-        Self::parse(map.bytes()).map_err(|reason| wrong(path, format!("as an array {reason}")))
+        Self::parse(mapped(path)?.bytes())
+            .map_err(|reason| wrong(path, format!("as an array {reason}")))
     }
 
     /// The array of the bytes of a `.npy` file.
@@ -166,6 +217,9 @@ fn decoded(dtype: StoredType, bytes: &[u8]) -> Option<Vec<f64>> {
         StoredType::I16 => integers!(i16),
         StoredType::I8 => integers!(i8),
         StoredType::U8 => integers!(u8),
+        StoredType::U16 => integers!(u16),
+        StoredType::U32 => integers!(u32),
+        StoredType::U64 => integers!(u64),
         _ => return None,
     })
 }
@@ -265,6 +319,59 @@ mod tests {
         assert_eq!(array("E"), NpzArray { shape: vec![2, 1], numbers: vec![1.5, -2.0] });
         assert_eq!(array("n"), NpzArray { shape: vec![], numbers: vec![-7.0] });
         assert_eq!(file.array("R").unwrap(), None);
+    }
+
+    #[test]
+    fn texts_are_read_in_both_byte_orders_and_widths() {
+        let wide = |text: &str, order: fn(u32) -> [u8; 4]| -> Vec<u8> {
+            text.chars().flat_map(|c| order(u32::from(c))).collect()
+        };
+        let arrays = [
+            ("a.npy", npy("<U4", "False", "()", &wide("Ång\0", u32::to_le_bytes))),
+            ("b.npy", npy(">U2", "False", "(1,)", &wide("eV", u32::to_be_bytes))),
+            ("c.npy", npy("|S4", "False", "()", b"eV\0\0")),
+            ("d.npy", npy("<f8", "False", "()", &[0; 8])),
+            ("two.npy", npy("<U1", "False", "(2,)", &[0; 8])),
+            ("cut.npy", npy("<U9", "False", "()", &[0; 8])),
+            ("odd.npy", npy("<U1", "False", "()", &[255; 4])),
+        ];
+        let (_folder, file) = opened(&arrays);
+        let text = |name: &str| file.text(name).unwrap();
+        assert_eq!(text("a").as_deref(), Some("Ång"));
+        assert_eq!((text("b").as_deref(), text("c").as_deref()), (Some("eV"), Some("eV")));
+        assert_eq!((text("d"), text("none")), (None, None));
+        for (name, said) in [("two", "2 texts"), ("cut", "36"), ("odd", "no characters")] {
+            let error = file.text(name).unwrap_err().to_string();
+            assert!(error.contains(said) && error.contains(name), "{error}");
+        }
+    }
+
+    #[test]
+    fn compressed_arrays_are_read_by_those_who_can_decompress() {
+        // The second byte of the method in both records.
+        let (mut local, mut record) = entry("x.npy", b"packed", 0);
+        local[8] = 8;
+        record[10] = 8;
+        let place = local.len() as u32;
+        let end = [
+            &b"PK\x05\x06\0\0\0\0\x01\0\x01\0"[..],
+            &(record.len() as u32).to_le_bytes(),
+            &place.to_le_bytes(),
+            &[0, 0],
+        ];
+        let bytes = [local, record, end.concat()].concat();
+        fn inflate(bytes: &[u8], size: u64) -> Result<Vec<u8>, String> {
+            assert_eq!((bytes, size), (&b"packed"[..], 6));
+            Ok(NpzArray::file_of(&[2], &[1.0, 2.0]))
+        }
+        let path = Path::new("x.npz");
+        let file = NpzFile::from_bytes(path, bytes.clone(), inflate).unwrap();
+        assert_eq!(file.array("x").unwrap().unwrap().numbers, [1.0, 2.0]);
+        let folder = tempfile::tempdir().unwrap();
+        let path = folder.path().join("x.npz");
+        std::fs::write(&path, bytes).unwrap();
+        let error = NpzFile::open(&path).unwrap_err().to_string();
+        assert!(error.contains("x.npy") && error.contains("compressed"), "{error}");
     }
 
     #[test]

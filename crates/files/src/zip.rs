@@ -1,9 +1,10 @@
-//! The directory of a zip archive with uncompressed entries, and such archives.
+//! The directory of a zip archive, and archives with uncompressed entries.
 //!
-//! Only what weight files need is supported: entries without compression or encryption, in one
-//! file, with 64-bit records. The central directory at the end lists the entries; each local header
-//! must agree with it, and no two entries may overlap, so that every reader sees the same content.
-//! Checksums are not verified: that would be another pass over all weights.
+//! Only what weight files need is supported: entries without encryption, in one file, with 64-bit
+//! records. Compressed ones are listed for those who can decompress them, and refused otherwise.
+//! The central directory at the end lists the entries; each local header must agree with it, and no
+//! two entries may overlap, so that every reader sees the same content. Checksums are not verified:
+//! that would be another pass over all weights.
 //! Source: PKWARE, APPNOTE.TXT, sections 4.3 and 4.5.
 
 mod archive;
@@ -29,6 +30,8 @@ const END_64_BYTES: usize = 56;
 const LOCATOR_BYTES: usize = 20;
 /// Longest comment after the end record.
 const COMMENT_BYTES: usize = u16::MAX as usize;
+/// Number of the only way to compress that is known here.
+const DEFLATE: u16 = 8;
 /// Value of a 32-bit field whose number is in the 64-bit extra field.
 const SEE_64: u32 = u32::MAX;
 
@@ -39,6 +42,8 @@ pub(crate) struct Entry<'a> {
     pub name: &'a str,
     /// Its content, as a byte range of the archive.
     pub bytes: Range<usize>,
+    /// If it is compressed with deflate: bytes of the content without.
+    pub inflated: Option<u64>,
 }
 
 /// Errors of zip archives.
@@ -109,6 +114,15 @@ pub fn archived_files(bytes: &[u8]) -> Result<Vec<(&str, &[u8])>, FileFault> {
 
 /// The entries of an archive in the order of the directory; `bytes` is the whole file.
 pub(crate) fn entries(bytes: &[u8]) -> Result<Vec<Entry<'_>>, ZipFault> {
+    let all = all_entries(bytes)?;
+    match all.iter().find(|entry| entry.inflated.is_some()) {
+        Some(packed) => Err(ZipFault::Packed { name: packed.name.into(), how: "compressed" }),
+        None => Ok(all),
+    }
+}
+
+/// The same with compressed entries.
+pub(crate) fn all_entries(bytes: &[u8]) -> Result<Vec<Entry<'_>>, ZipFault> {
     let directory = directory(bytes)?;
     let mut places: Vec<(Range<usize>, Entry<'_>)> = Vec::new();
     let mut at = directory.start;
@@ -223,7 +237,8 @@ impl<'a> Record<'a> {
         let shown = || shown(&String::from_utf8_lossy(self.name));
         let name = str::from_utf8(self.name).ok().filter(|name| is_plain(name));
         let name = name.ok_or_else(|| ZipFault::Name { name: shown() })?;
-        if self.method != 0 || self.packed != self.size {
+        let is_deflated = self.method == DEFLATE;
+        if !(is_deflated || (self.method == 0 && self.packed == self.size)) {
             return Err(ZipFault::Packed { name: shown(), how: "compressed" });
         }
         if self.flags & 1 != 0 {
@@ -240,13 +255,14 @@ impl<'a> Record<'a> {
             return Err(wrong("has no local header"));
         };
         let same = local.get(LOCAL_BYTES..LOCAL_BYTES + named) == Some(self.name);
-        if !local.starts_with(&MAGIC) || !same || u16_at(local, 8) != Some(0) {
+        if !local.starts_with(&MAGIC) || !same || u16_at(local, 8) != Some(self.method) {
             return Err(wrong("has another local header"));
         }
         let first = start + LOCAL_BYTES + named + extra;
-        let end = usize::try_from(self.size).ok().and_then(|size| first.checked_add(size));
+        let end = usize::try_from(self.packed).ok().and_then(|size| first.checked_add(size));
+        let inflated = is_deflated.then_some(self.size);
         match end.filter(|end| *end <= bytes.len()) {
-            Some(end) => Ok((start..end, Entry { name, bytes: first..end })),
+            Some(end) => Ok((start..end, Entry { name, bytes: first..end, inflated })),
             None => Err(wrong("ends beyond the directory")),
         }
     }

@@ -146,6 +146,18 @@ pub enum MoleculeError {
         /// The cutoff.
         cutoff: f64,
     },
+    /// An atom among far more others than matter can have.
+    #[error(
+        "atom {atom} has more than {limit} others within {distance}, more than any matter; the positions or the cell are in other units than the cutoff, or damaged"
+    )]
+    Dense {
+        /// The atom, from zero.
+        atom: usize,
+        /// The limit.
+        limit: usize,
+        /// The distance.
+        distance: f64,
+    },
     /// A cutoff that is no distance.
     #[error("the cutoff goes from {lower} to {upper}; expected 0 <= lower < upper, both finite")]
     Cutoff {

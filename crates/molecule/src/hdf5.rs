@@ -3,20 +3,21 @@
 //!
 //! A group has atomic numbers (atoms), positions (structures, atoms, 3) and labels. Those of ANI-1x
 //! are in Hartree and angstroms, those of SPICE in Hartree and bohr, with gradients in place of
-//! forces; both declare their units here. Other files do not say theirs.
+//! forces; both declare their units here. Attributes come first: `units` of an array, or `e_unit`
+//! and `r_unit` of its group, of one above it, or of the file.
 
 use crate::error::MoleculeError;
+use crate::npz::{CELLS, CHARGES};
 use crate::structure::{Labels, Structure};
-use crate::units::Units;
+use crate::units::{Declared, Units};
 use hdf5_reader::group::Group;
-use hdf5_reader::{Dataset, Datatype, Hdf5File, OpenOptions};
+use hdf5_reader::{Attribute, Dataset, Datatype, Hdf5File, OpenOptions};
+use linwright_data::most_inflated;
 use linwright_run::shown;
 use std::path::Path;
 
 /// Groups within groups.
 const DEPTH: usize = 8;
-/// How many times as many bytes as its file a decompressed array may have.
-const LARGEST_RATIO: u64 = 1024;
 
 /// Names of the arrays of a data set, and its units, as [`Units::parse`] has them.
 struct Layout {
@@ -74,14 +75,15 @@ pub struct HdfStructures {
 pub fn read_hdf5(path: &Path) -> Result<HdfStructures, MoleculeError> {
     let wrong = |what: String| MoleculeError::Checkpoint { path: path.to_owned(), what };
     let size = std::fs::metadata(path).map_err(linwright_files::FileError::read(path))?.len();
-    let most = usize::try_from(size.saturating_mul(LARGEST_RATIO)).unwrap_or(usize::MAX);
+    let most = usize::try_from(most_inflated(size)).unwrap_or(usize::MAX);
     let options = OpenOptions::default().with_max_read_bytes(most).with_max_chunk_bytes(most);
     let damaged = |error: hdf5_reader::error::Error| {
         wrong(format!("cannot be read as HDF5: {}", shown(&error.to_string())))
     };
     let file = Hdf5File::open_with_options(path, options).map_err(damaged)?;
-    let mut reader = Reader { wrong: &wrong, damaged: &damaged, found: HdfStructures::default() };
-    reader.group(&file.root_group().map_err(damaged)?, "", 0)?;
+    let found = HdfStructures::default();
+    let mut reader = Reader { wrong: &wrong, damaged: &damaged, found, left: most };
+    reader.group(&file.root_group().map_err(damaged)?, ("", 0), Declared::default())?;
     match reader.found.structures.is_empty() && reader.found.unlabelled == 0 {
         false => Ok(reader.found),
         true => {
@@ -98,40 +100,92 @@ struct Reader<'a> {
     wrong: &'a dyn Fn(String) -> MoleculeError,
     damaged: &'a dyn Fn(hdf5_reader::error::Error) -> MoleculeError,
     found: HdfStructures,
+    /// Numbers that may still be read: links can lead to the same arrays again and again.
+    left: usize,
 }
 
 impl Reader<'_> {
     /// Reads a group and those within it, by name.
-    fn group(&mut self, group: &Group, name: &str, depth: usize) -> Result<(), MoleculeError> {
+    fn group(
+        &mut self,
+        group: &Group,
+        (name, depth): (&str, usize),
+        mut declared: Declared,
+    ) -> Result<(), MoleculeError> {
         if depth > DEPTH {
             let what =
                 format!("has more than {DEPTH} groups within groups, expected at most these");
             return Err((self.wrong)(what));
         }
+        for attribute in group.attributes().map_err(self.damaged)? {
+            self.declare(&mut declared, &attribute.name, &attribute, name)?;
+        }
         let (mut groups, arrays) = group.members().map_err(self.damaged)?;
         let array = |name: &str| arrays.iter().find(|array| array.name() == name);
         let fits = |one: &&Layout| array(one.species).is_some() && array(one.positions).is_some();
         if let Some(layout) = LAYOUTS.iter().find(fits) {
-            self.structures(layout, array, name)?;
+            let cell = CELLS.into_iter().find(|cell| array(cell).is_some());
+            if let Some(cell) = cell {
+                return Err((self.wrong)(format!(
+                    "has an array {name}/{cell}, a cell, which is not read; write periodic \
+                     structures as extended XYZ"
+                )));
+            }
+            let mut declared = declared.clone();
+            for (of, part) in [
+                (layout.positions, "length_unit"),
+                (layout.energies, "energy_unit"),
+                (layout.forces, "force_unit"),
+            ] {
+                let attributes = array(of).map(Dataset::attributes).unwrap_or_default();
+                for attribute in attributes {
+                    if matches!(attribute.name.to_lowercase().as_str(), "unit" | "units") {
+                        self.declare(&mut declared, part, &attribute, &format!("{name}/{of}"))?;
+                    }
+                }
+            }
+            self.structures(layout, array, (name, &declared))?;
         }
         groups.sort_by(|a, b| a.name().cmp(b.name()));
         groups.iter().try_for_each(|inner| {
-            self.group(inner, &format!("{name}/{}", shown(inner.name())), depth + 1)
+            let name = format!("{name}/{}", shown(inner.name()));
+            self.group(inner, (&name, depth + 1), declared.clone())
         })
+    }
+
+    /// Adds an attribute to the units that are declared, if it names one.
+    fn declare(
+        &self,
+        declared: &mut Declared,
+        name: &str,
+        attribute: &Attribute,
+        place: &str,
+    ) -> Result<(), MoleculeError> {
+        if !name.to_lowercase().contains("unit") {
+            return Ok(());
+        }
+        let text = attribute.read_string().map_err(self.damaged)?;
+        declared.add(name, &text).map_err(|what| (self.wrong)(format!("{what} (in {place})")))
     }
 
     fn structures<'d>(
         &mut self,
         layout: &Layout,
         array: impl Fn(&str) -> Option<&'d Dataset>,
-        group: &str,
+        (group, declared): (&str, &Declared),
     ) -> Result<(), MoleculeError> {
-        let read = |name: &str,
-                    shape: Option<&[usize]>|
+        let mut left = self.left;
+        let mut read = |name: &str,
+                        shape: Option<&[usize]>|
          -> Result<Option<Numbers>, MoleculeError> {
             let Some(found) = array(name) else { return Ok(None) };
             let numbers = Numbers::read(found).map_err(self.damaged)?.ok_or_else(|| {
                 (self.wrong)(format!("has no numbers in {group}/{name}, but {:?}", found.dtype()))
+            })?;
+            left = left.checked_sub(numbers.numbers.len()).ok_or_else(|| {
+                (self.wrong)(format!(
+                    "has more numbers up to {group}/{name} than a file of its size"
+                ))
             })?;
             match shape {
                 Some(shape) if !numbers.has_shape(shape) => Err((self.wrong)(format!(
@@ -144,7 +198,9 @@ impl Reader<'_> {
         let species = read(layout.species, None)?.unwrap_or_default();
         let positions = read(layout.positions, None)?.unwrap_or_default();
         let (structures, atoms) = match positions.shape[..] {
-            [structures, atoms, 3] if species.numbers.len() == atoms => (structures, atoms),
+            [structures, atoms, 3] if atoms > 0 && species.numbers.len() == atoms => {
+                (structures, atoms)
+            }
             _ => {
                 return Err((self.wrong)(format!(
                     "has positions of shape {:?} in {group}, with {} atomic numbers; expected \
@@ -164,7 +220,13 @@ impl Reader<'_> {
         let species = species.numbers.iter().map(number).collect::<Result<Vec<u8>, _>>()?;
         let energies = read(layout.energies, Some(&[structures]))?;
         let forces = read(layout.forces, Some(&[structures, atoms, 3]))?;
-        let units = layout.units.map(Units::parse).transpose()?;
+        let declared = declared.clone().or(layout.units.map(Units::parse).transpose()?);
+        let charges = CHARGES.into_iter().find(|name| array(name).is_some());
+        let charges = match charges {
+            Some(name) => read(name, Some(&[structures]))?,
+            None => None,
+        };
+        self.left = left;
         for index in 0..structures {
             let energy = energies.as_ref().map(|all| all.numbers[index]);
             let forces = forces.as_ref().map(|all| triples(all, index, atoms, layout.sign));
@@ -176,12 +238,11 @@ impl Reader<'_> {
             let mut structure = Structure {
                 species: species.clone(),
                 positions: triples(&positions, index, atoms, 1.0),
+                charge: charges.as_ref().map_or(0.0, |all| all.numbers[index]),
                 labels: Labels { energy, forces, ..Labels::default() },
                 ..Structure::default()
             };
-            if let Some(units) = units {
-                structure.declare_units(units);
-            }
+            declared.declare(&mut structure);
             self.found.structures.push(structure);
         }
         Ok(())

@@ -15,6 +15,7 @@ mod fast;
 #[cfg(feature = "hdf5")]
 mod hdf5;
 mod model;
+mod motion;
 mod neighbours;
 mod npz;
 mod potential;
@@ -51,6 +52,6 @@ pub use potential::{Deviation, Potential, Prediction, Wanted};
 pub use priors::{Prior, PriorChoices};
 pub use species::{atomic_number, mass, shown_species, symbol};
 pub use speed::KernelRates;
-pub use structure::{Cell, Labels, Structure};
+pub use structure::{Cell, Column, Labels, Structure};
 pub use units::{Energy, Length, Units};
-pub use xyz::{LabelKeys, XyzColumn, XyzReader, XyzWriter, read_xyz, write_xyz};
+pub use xyz::{LabelKeys, XyzColumn, XyzReader, XyzWriter, parse_numbers, read_xyz, write_xyz};

@@ -1,11 +1,16 @@
-//! Data sets in archives of numpy: the arrays of MD17 (`z`, `R`, `E`, `F`), of rMD17
-//! (`nuclear_charges`, `coords`, `energies`, `forces`) and of torchmd-net's `Custom`.
+//! Data sets in archives of numpy, compressed or not: the arrays of MD17 and sGDML (`z`, `R`, `E`,
+//! `F`), of rMD17 (`nuclear_charges`, `coords`, `energies`, `forces`), of torchmd-net's `Custom`.
 //!
-//! All structures have the same atoms. Labels are in the units of the file, which it does not say.
+//! All structures have the same atoms. Units are those that the file declares, as sGDML's `e_unit`
+//! and `r_unit`; without, structures declare none. What would make other structures of them, as a
+//! cell does, is refused.
 
 use crate::error::MoleculeError;
 use crate::structure::{Labels, Structure};
+use crate::units::Declared;
+use linwright_data::inflate;
 use linwright_files::{NpzArray, NpzFile};
+use linwright_run::shown;
 use std::path::Path;
 
 /// Names of the atomic numbers (atoms), or (structures, atoms) if all rows are equal.
@@ -16,14 +21,29 @@ const POSITIONS: [&str; 4] = ["R", "coords", "pos", "coordinates"];
 const ENERGIES: [&str; 4] = ["E", "energies", "energy", "y"];
 /// Names of the forces (structures, atoms, 3).
 const FORCES: [&str; 3] = ["F", "forces", "neg_dy"];
+/// Names of total charges: one number, or (structures).
+pub(crate) const CHARGES: [&str; 4] = ["Q", "charge", "total_charge", "total_charges"];
+/// Names, in small letters, of what is not read and makes other structures.
+pub(crate) const CELLS: [&str; 10] = [
+    "lattice",
+    "cell",
+    "cells",
+    "box",
+    "boxes",
+    "box_vectors",
+    "box_vecs",
+    "unit_cell",
+    "unitcell",
+    "pbc",
+];
 
 /// All structures of an archive.
 ///
 /// # Errors
-/// A file that cannot be read, that lacks species or positions, or whose arrays do not fit each
-/// other.
+/// A file that cannot be read, that lacks species or positions, has a cell, declares units that are
+/// unknown, or whose arrays do not fit each other.
 pub fn read_npz(path: &Path) -> Result<Vec<Structure>, MoleculeError> {
-    Archive { path, file: NpzFile::open(path)? }.structures()
+    Archive { path, file: NpzFile::open_packed(path, inflate)? }.structures()
 }
 
 /// All structures of an archive in memory, which errors call `path`.
@@ -31,7 +51,7 @@ pub fn read_npz(path: &Path) -> Result<Vec<Structure>, MoleculeError> {
 /// # Errors
 /// As [`read_npz`].
 pub fn parse_npz(path: &Path, bytes: Vec<u8>) -> Result<Vec<Structure>, MoleculeError> {
-    Archive { path, file: NpzFile::from_bytes(path, bytes)? }.structures()
+    Archive { path, file: NpzFile::from_bytes(path, bytes, inflate)? }.structures()
 }
 
 struct Archive<'a> {
@@ -60,7 +80,7 @@ impl Archive<'_> {
     fn need(&self, names: &[&'static str]) -> Result<(&'static str, NpzArray), MoleculeError> {
         self.any(names)?.ok_or_else(|| {
             let found: Vec<&str> = self.file.names().collect();
-            let found = linwright_run::shown(&found.join(", "));
+            let found = shown(&found.join(", "));
             self.wrong(format!("has the arrays {found}; expected one of {}", names.join(", ")))
         })
     }
@@ -103,9 +123,52 @@ impl Archive<'_> {
         first.iter().enumerate().map(number).collect()
     }
 
+    /// Refuses arrays that are not read and make other structures.
+    fn check_open(&self) -> Result<(), MoleculeError> {
+        let is_cell = |name: &&str| CELLS.contains(&name.to_lowercase().as_str());
+        match self.file.names().find(is_cell) {
+            None => Ok(()),
+            Some(name) => Err(self.wrong(format!(
+                "has an array {}, a cell, which is not read; write periodic structures as extended \
+                 XYZ, or remove the array if they are open molecules",
+                shown(name)
+            ))),
+        }
+    }
+
+    /// The units that the file declares.
+    fn declared(&self) -> Result<Declared, MoleculeError> {
+        let mut declared = Declared::default();
+        for name in self.file.names().filter(|name| name.to_lowercase().contains("unit")) {
+            let Some(text) = self.file.text(name)? else {
+                // Numbers are no names of units; what is neither is refused.
+                self.file.array(name)?;
+                continue;
+            };
+            declared.add(name, &text).map_err(|what| self.wrong(what))?;
+        }
+        Ok(declared)
+    }
+
+    /// Charges of the structures, if the file has them.
+    fn charges(&self, structures: usize) -> Result<Option<Vec<f64>>, MoleculeError> {
+        let Some((name, NpzArray { shape, numbers })) = self.any(&CHARGES)? else {
+            return Ok(None);
+        };
+        match numbers[..] {
+            [charge] => Ok(Some(vec![charge; structures])),
+            _ if numbers.len() == structures => Ok(Some(numbers)),
+            _ => Err(self.wrong(format!(
+                "has an array {name} of shape {shape:?}; expected one charge, or ({structures},)"
+            ))),
+        }
+    }
+
     fn structures(&self) -> Result<Vec<Structure>, MoleculeError> {
+        self.check_open()?;
         let (name, positions) = self.need(&POSITIONS)?;
         let sizes = match positions.shape[..] {
+            [_, 0, 3] => return Err(self.wrong(format!("has no atoms in {name}"))),
             [structures, atoms, 3] => [structures, atoms],
             _ => [0; 2],
         };
@@ -124,16 +187,23 @@ impl Archive<'_> {
             Some(array) => Some(self.triples(array, Some(sizes))?),
             None => None,
         };
+        let charges = self.charges(structures)?;
+        let declared = self.declared()?;
         let own = |all: &Vec<[f64; 3]>, index: usize| all[index * atoms..][..atoms].to_vec();
-        let one = |index: usize| Structure {
-            species: species.clone(),
-            positions: own(&positions, index),
-            labels: Labels {
-                energy: energies.as_ref().map(|(_, energies)| energies.numbers[index]),
-                forces: forces.as_ref().map(|forces| own(forces, index)),
-                ..Labels::default()
-            },
-            ..Structure::default()
+        let one = |index: usize| {
+            let mut structure = Structure {
+                species: species.clone(),
+                positions: own(&positions, index),
+                charge: charges.as_ref().map_or(0.0, |charges| charges[index]),
+                labels: Labels {
+                    energy: energies.as_ref().map(|(_, energies)| energies.numbers[index]),
+                    forces: forces.as_ref().map(|forces| own(forces, index)),
+                    ..Labels::default()
+                },
+                ..Structure::default()
+            };
+            declared.declare(&mut structure);
+            structure
         };
         Ok((0..structures).map(one).collect())
     }
@@ -159,6 +229,82 @@ mod tests {
         );
         assert_eq!((found[0].labels.energy, found[1].labels.energy), (Some(-1.5), Some(-1.25)));
         assert_eq!(found[1].labels.forces.as_ref().unwrap()[0], [9.0, 10.0, 11.0]);
+    }
+
+    /// An archive of these files, compressed or not.
+    fn archive(files: &[(&str, Vec<u8>)]) -> Vec<u8> {
+        let named = files.iter().map(|(name, bytes)| (format!("{name}.npy"), bytes.clone()));
+        linwright_files::zip_archive(&named.collect::<Vec<_>>()).unwrap()
+    }
+
+    fn text(text: &str) -> Vec<u8> {
+        let count = text.chars().count();
+        let header = format!("{{'descr': '<U{count}', 'fortran_order': False, 'shape': (), }}\n");
+        let words = text.chars().flat_map(|c| u32::from(c).to_le_bytes());
+        let length = (header.len() as u16).to_le_bytes();
+        let head = [b"\x93NUMPY\x01\x00", &length[..], header.as_bytes()].concat();
+        head.into_iter().chain(words).collect()
+    }
+
+    fn with(more: &[(&str, Vec<u8>)]) -> Result<Vec<Structure>, MoleculeError> {
+        let mut files = vec![
+            ("z", NpzArray::file_of(&[2], &[6.0, 8.0])),
+            ("R", NpzArray::file_of(&[2, 2, 3], &[1.0; 12])),
+            ("E", NpzArray::file_of(&[2, 1], &[-1.0, -2.0])),
+            ("F", NpzArray::file_of(&[2, 2, 3], &[3.0; 12])),
+        ];
+        files.extend(more.iter().cloned());
+        parse_npz(Path::new("set.npz"), archive(&files))
+    }
+
+    #[test]
+    fn a_compressed_archive_of_sgdml_declares_its_units() {
+        let found = read_npz(&file("sgdml.npz")).unwrap();
+        let plain = read_npz(&file("md17.npz")).unwrap();
+        assert_eq!(found[0].declared_units().unwrap().unwrap().to_string(), "kcal/mol,A");
+        for (one, other) in found.iter().zip(&plain) {
+            assert_eq!((&one.species, &one.labels), (&other.species, &other.labels));
+        }
+        assert_eq!(found.len(), plain.len());
+    }
+
+    #[test]
+    fn units_charges_and_cells_of_an_archive_are_read_or_refused() {
+        let units = |more: &[(&str, Vec<u8>)]| with(more).unwrap()[1].declared_units().unwrap();
+        assert_eq!(units(&[]), None);
+        let sgdml = [("e_unit", text("kcal/mol")), ("r_unit", text("Ang"))];
+        assert_eq!(units(&sgdml).unwrap().to_string(), "kcal/mol,A");
+        assert_eq!(units(&[("E_unit", text("meV"))]).unwrap().to_string(), "meV,A");
+        let mixed = [("e_unit", text("Ha")), ("r_unit", text("Ang")), ("f_unit", text("Ha/bohr"))];
+        let read = with(&mixed).unwrap();
+        let force = read[0].labels.forces.as_ref().unwrap()[0][0];
+        assert!((force - 3.0 / 0.529_177_210_903).abs() < 1e-12, "{force}");
+        assert_eq!(read[0].declared_units().unwrap().unwrap().to_string(), "Hartree,A");
+        let error = with(&[("e_unit", text("stone"))]).unwrap()[0].declared_units().unwrap_err();
+        assert!(error.to_string().contains("stone,A") && error.to_string().contains("kcal/mol"));
+        // Numbers under such names are none.
+        assert_eq!(units(&[("per_unit", NpzArray::file_of(&[1], &[1.0]))]), None);
+        let said = |name: &str, bytes: Vec<u8>| with(&[(name, bytes)]).unwrap_err().to_string();
+        assert!(said("unit_system", text("cgs")).contains("unit_system = cgs, expected e_unit"));
+        let pickled = [b"\x93NUMPY\x01\x00".to_vec(), vec![57, 0]].concat();
+        let header = b"{'descr': '|O', 'fortran_order': False, 'shape': (), }   \n";
+        let said_units = said("units", [pickled, header.to_vec()].concat());
+        assert!(said_units.contains("units") && said_units.contains("|O"), "{said_units}");
+        let cell = NpzArray::file_of(&[3, 3], &[1.0; 9]);
+        let told = said("Lattice", cell);
+        assert!(told.contains("array Lattice, a cell, which is not read"), "{told}");
+        let charges = NpzArray::file_of(&[2], &[1.0, -1.0]);
+        assert_eq!(with(&[("Q", charges)]).unwrap()[1].charge, -1.0);
+        let charges = NpzArray::file_of(&[1], &[2.0]);
+        assert_eq!(with(&[("charge", charges)]).unwrap()[1].charge, 2.0);
+        let charges = NpzArray::file_of(&[3], &[2.0; 3]);
+        assert!(said("charge", charges).contains("expected one charge, or (2,)"));
+        let none = archive(&[
+            ("z", NpzArray::file_of(&[0], &[])),
+            ("R", NpzArray::file_of(&[1 << 40, 0, 3], &[])),
+        ]);
+        let error = parse_npz(Path::new("set.npz"), none).unwrap_err().to_string();
+        assert!(error.contains("has no atoms in R"), "{error}");
     }
 
     #[test]

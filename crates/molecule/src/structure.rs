@@ -2,7 +2,26 @@
 
 use crate::error::MoleculeError;
 use crate::neighbours::{cross, dot};
+use crate::xyz::{LabelKeys, number, parse_numbers};
 use std::collections::BTreeMap;
+
+/// Names under which ASE has energies and stresses of atoms.
+const PER_ATOM: [&str; 2] = ["energies", "stresses"];
+/// What labels of a file are called by beside those of a prediction.
+const INPUT: &str = "input_";
+
+/// Whether something of this name is an energy, forces, stress or virial.
+fn is_label(name: &str) -> bool {
+    let LabelKeys { energy, forces, stress, virial, .. } = LabelKeys::default();
+    let all = [energy, forces, stress, virial].concat();
+    all.iter().any(|known| known == name) || PER_ATOM.contains(&name)
+}
+
+/// Numbers as a file has them, exact to the last bit.
+fn words(numbers: &[f64]) -> String {
+    let words: Vec<String> = numbers.iter().map(|number| format!("{number:?}")).collect();
+    words.join(" ")
+}
 
 /// One molecule or periodic box, in the units of its file (electron volts and angstroms unless the
 /// file says otherwise).
@@ -16,6 +35,10 @@ pub struct Structure {
     pub cell: Option<Cell>,
     /// Momenta, one for each atom, in roots of atomic mass unit times energy, as ASE has them.
     pub momenta: Option<Vec<[f64; 3]>>,
+    /// Masses in atomic mass units, one for each atom, where they are not those of the elements.
+    pub masses: Option<Vec<f64>>,
+    /// Which coordinates of each atom dynamics and relaxation leave as they are.
+    pub held: Option<Vec<[bool; 3]>>,
     /// Total charge in elementary charges.
     pub charge: f64,
     /// Reference values, where the data have them.
@@ -23,6 +46,21 @@ pub struct Structure {
     /// Further values of the frame by name, in the words of the file; readers keep them, so that
     /// writers can return them.
     pub info: BTreeMap<String, String>,
+    /// Further values of every atom, likewise.
+    pub columns: Vec<Column>,
+}
+
+/// Values of every atom in the words of a file.
+#[derive(Clone, Debug, Default, PartialEq, Eq)]
+pub struct Column {
+    /// Its name.
+    pub name: String,
+    /// What its words are, as extended XYZ has it: `S`, `R`, `I` or `L`.
+    pub kind: String,
+    /// Words of an atom.
+    pub width: usize,
+    /// A line for each atom: its words with a blank between them.
+    pub text: String,
 }
 
 /// A periodic cell.
@@ -58,6 +96,8 @@ impl Structure {
         let counts = [
             ("positions", Some(self.positions.len())),
             ("momenta", self.momenta.as_ref().map(Vec::len)),
+            ("masses", self.masses.as_ref().map(Vec::len)),
+            ("rows of held coordinates", self.held.as_ref().map(Vec::len)),
             ("forces", self.labels.forces.as_ref().map(Vec::len)),
             ("partial charges", self.labels.charges.as_ref().map(Vec::len)),
         ];
@@ -65,6 +105,11 @@ impl Structure {
             if let Some(found) = found.filter(|found| *found != atoms) {
                 return Err(MoleculeError::Atoms { atoms, what, found });
             }
+        }
+        if let Some(found) =
+            self.columns.iter().map(|c| c.text.lines().count()).find(|n| *n != atoms)
+        {
+            return Err(MoleculeError::Atoms { atoms, what: "rows of a further column", found });
         }
         for (atom, position) in self.positions.iter().enumerate() {
             // Squares of larger ones overflow.
@@ -75,6 +120,85 @@ impl Structure {
             }
         }
         Ok(())
+    }
+
+    /// Gives it the labels of a prediction. Those that the file has, which readers would take for
+    /// them, are kept as `input_` and their names.
+    pub fn replace_labels(
+        &mut self,
+        energy: f64,
+        forces: Vec<[f64; 3]>,
+        stress: Option<[[f64; 3]; 3]>,
+    ) {
+        let charges = self.labels.charges.take();
+        let labels = Labels { energy: Some(energy), forces: Some(forces), stress, charges };
+        let old = std::mem::replace(&mut self.labels, labels);
+        let (labelled, others): (Vec<_>, Vec<_>) =
+            std::mem::take(&mut self.info).into_iter().partition(|(name, _)| is_label(name));
+        self.info.extend(others);
+        let stress = old.stress.map(|s| [0, 1, 2].map(|k| s.map(|row| row[k])).concat());
+        let own = [("energy", old.energy.map(|energy| vec![energy])), ("stress", stress)];
+        for (name, numbers) in own {
+            let is_kept = |(_, text): &(String, String)| parse_numbers(text) == numbers;
+            if let Some(numbers) = numbers.as_deref().filter(|_| !labelled.iter().any(is_kept)) {
+                self.info.entry(format!("{INPUT}{name}")).or_insert_with(|| words(numbers));
+            }
+        }
+        for (name, text) in labelled {
+            self.info.entry(format!("{INPUT}{name}")).or_insert(text);
+        }
+        self.rename_columns(old.forces.as_deref());
+    }
+
+    /// Columns with labels as those of the input, and forces that are none of them.
+    fn rename_columns(&mut self, forces: Option<&[[f64; 3]]>) {
+        let (mut labelled, others): (Vec<_>, Vec<_>) =
+            std::mem::take(&mut self.columns).into_iter().partition(|c| is_label(&c.name));
+        if let Some(forces) = forces {
+            let is_kept =
+                |column: &Column| column.numbers().as_deref() == Some(forces.as_flattened());
+            if !labelled.iter().any(is_kept) {
+                let text = forces.iter().map(|force| words(force) + "\n").collect();
+                let (name, kind) = ("forces".to_owned(), "R".to_owned());
+                labelled.push(Column { name, kind, width: 3, text });
+            }
+        }
+        // Of several evaluations, the labels before the first stay.
+        self.columns = others;
+        for mut column in labelled {
+            column.name.insert_str(0, INPUT);
+            if self.column(&column.name).is_none() {
+                self.columns.push(column);
+            }
+        }
+    }
+
+    /// Removes energies, forces, stresses and virials under all their names: they are those of
+    /// other positions.
+    pub fn forget_labels(&mut self) {
+        self.info.retain(|name, _| !is_label(name));
+        self.columns.retain(|column| !is_label(&column.name));
+        self.labels = Labels { charges: self.labels.charges.take(), ..Labels::default() };
+    }
+
+    /// The further column of a name, if there is one.
+    #[must_use]
+    pub fn column(&self, name: &str) -> Option<&Column> {
+        self.columns.iter().find(|column| column.name == name)
+    }
+
+    /// How many coordinates are held.
+    #[must_use]
+    pub fn held_coordinates(&self) -> usize {
+        self.held.iter().flatten().flatten().filter(|is_held| **is_held).count()
+    }
+}
+
+impl Column {
+    /// Its numbers, atom by atom; none if one of its words is none.
+    #[must_use]
+    pub fn numbers(&self) -> Option<Vec<f64>> {
+        self.text.split_whitespace().map(number).collect()
     }
 }
 

@@ -3,6 +3,7 @@
 use crate::error::MoleculeError;
 use crate::structure::{Cell, Structure};
 use serde::{Deserialize, Serialize};
+use std::collections::BTreeMap;
 
 macro_rules! units {
     ($what:literal, $of:ident, $(($unit:ident, $name:literal, $factor:expr, $doc:literal, $also:expr),)*) => {
@@ -26,8 +27,9 @@ macro_rules! units {
             #[must_use]
             pub fn parse(text: &str) -> Option<Self> {
                 let known: &[(Self, &str, &[&str])] = &[$((Self::$unit, $name, &$also),)*];
-                let same = |name: &&str| name.eq_ignore_ascii_case(text);
-                let found = known.iter().find(|(_, name, also)| same(name) || also.iter().any(|a| same(&a)));
+                let text = plain(text)?;
+                let same = |name: &str| plain(name).is_some_and(|name| name == text);
+                let found = known.iter().find(|(_, name, also)| same(name) || also.iter().any(|a| same(a)));
                 found.map(|(unit, ..)| *unit)
             }
 
@@ -42,6 +44,34 @@ macro_rules! units {
 
 /// Key under which frames declare their units.
 const UNITS: &str = "units";
+
+/// A name of a unit in one spelling: small letters without blanks, `/mol` for what is said of a
+/// mole in other ways. None for a prefix of millions, which small letters would make thousandths.
+fn plain(text: &str) -> Option<String> {
+    let text = text.trim();
+    if text.starts_with("Me") || text.starts_with("MH") {
+        return None;
+    }
+    let mut text = text.to_lowercase().replace(['·', '*', '^', '_', '.', ' '], "");
+    for (long, short) in [
+        ("kilocalories", "kcal"),
+        ("kilocalorie", "kcal"),
+        ("kilojoules", "kj"),
+        ("kilojoule", "kj"),
+        ("permole", "/mol"),
+        ("permol", "/mol"),
+        ("mole", "mol"),
+        ("mol-1", "/mol"),
+        ("//", "/"),
+    ] {
+        text = text.replace(long, short);
+    }
+    match text.len() > 3 {
+        // Plurals, but not "as".
+        true => Some(text.trim_end_matches('s').to_owned()),
+        false => Some(text),
+    }
+}
 /// Joules in an electron volt, exact by definition of the SI.
 const ELECTRON_VOLT: f64 = 1.602_176_634e-19;
 /// Particles in a mole, exact by definition of the SI.
@@ -57,19 +87,21 @@ const BOHR: f64 = 0.529_177_210_903;
 
 units! {
     "A unit of energy.", Energy,
-    (ElectronVolt, "eV", 1.0, "Electron volts.", ["electronvolt"]),
-    (MilliElectronVolt, "meV", 1e-3, "Thousandths of an electron volt.", []),
-    (Hartree, "Hartree", HARTREE, "Hartrees.", ["Ha", "Eh", "au"]),
+    (ElectronVolt, "eV", 1.0, "Electron volts.", ["electronvolt", "electron volt"]),
+    (MilliElectronVolt, "meV", 1e-3, "Thousandths of an electron volt.", ["millielectronvolt"]),
+    (Hartree, "Hartree", HARTREE, "Hartrees.", ["Ha", "Eh", "au", "atomic", "atomic units"]),
+    (MilliHartree, "mHartree", 1e-3 * HARTREE, "Thousandths of a Hartree.", ["mHa", "mEh", "millihartree"]),
     (Rydberg, "Rydberg", HARTREE / 2.0, "Rydbergs.", ["Ry"]),
-    (KilocaloriePerMole, "kcal/mol", 1e3 * CALORIE * JOULE_PER_MOLE, "Thermochemical kilocalories per mole.", ["kcal"]),
-    (KilojoulePerMole, "kJ/mol", 1e3 * JOULE_PER_MOLE, "Kilojoules per mole.", ["kJ"]),
+    (KilocaloriePerMole, "kcal/mol", 1e3 * CALORIE * JOULE_PER_MOLE, "Thermochemical kilocalories per mole.", ["kcal", "kcalmol"]),
+    (KilojoulePerMole, "kJ/mol", 1e3 * JOULE_PER_MOLE, "Kilojoules per mole.", ["kJ", "kJmol"]),
 }
 
 units! {
     "A unit of length.", Length,
-    (Angstrom, "A", 1.0, "Angstroms.", ["Å", "Ang", "Angstrom"]),
+    (Angstrom, "A", 1.0, "Angstroms.", ["Å", "\u{212b}", "Ang", "Angstrom", "Ångström", "Ångstrom"]),
     (Nanometre, "nm", 10.0, "Nanometres.", ["nanometer", "nanometre"]),
-    (Bohr, "Bohr", BOHR, "Bohr radii.", ["a0", "au"]),
+    (Picometre, "pm", 0.01, "Picometres.", ["picometer", "picometre"]),
+    (Bohr, "Bohr", BOHR, "Bohr radii.", ["a0", "au", "atomic", "atomic units", "bohr radius"]),
 }
 
 /// The units of a file or a model. Forces are energies per length, stresses per volume.
@@ -98,6 +130,25 @@ impl Units {
         let parsed = Energy::parse(energy.trim()).zip(Length::parse(length.trim()));
         let (energy, length) = parsed.ok_or_else(|| MoleculeError::Units { found: text.into() })?;
         Ok(Self { energy, length })
+    }
+
+    /// The units of forces, such as `kcal/mol/Ang` or `hartree/bohr`.
+    #[must_use]
+    pub fn parse_force(text: &str) -> Option<Self> {
+        let text = text.trim();
+        if matches!(plain(text)?.as_str(), "au" | "atomic" | "atomicunit") {
+            return Some(Self { energy: Energy::Hartree, length: Length::Bohr });
+        }
+        let split = |(at, between): (usize, &str)| {
+            let (energy, length) = (&text[..at], text[at + between.len()..].trim());
+            let length = length.strip_suffix("-1").map_or(length, |l| l.trim_end_matches('^'));
+            let length = length.trim_start_matches('(').trim_end_matches(')');
+            Some(Self {
+                energy: Energy::parse(energy.trim_start_matches('(').trim_end_matches(')'))?,
+                length: Length::parse(length)?,
+            })
+        };
+        text.rmatch_indices(['/', ' ', '*']).find_map(split)
     }
 
     /// Factor from energies in these units to energies in others.
@@ -133,6 +184,131 @@ impl Units {
     }
 }
 
+/// What a file says about its units, in parts.
+#[derive(Clone, Debug, Default, PartialEq)]
+pub(crate) struct Declared {
+    energy: Option<Part<Energy>>,
+    length: Option<Part<Length>>,
+    force: Option<Part<Units>>,
+}
+
+/// Quantities, in parts of names, whose units do not matter here.
+const OTHERS: [&str; 10] = [
+    "dipole",
+    "charge",
+    "mass",
+    "time",
+    "freq",
+    "stress",
+    "pressure",
+    "temperature",
+    "polar",
+    "mag",
+];
+
+/// A unit, or the words of one that is not known.
+type Part<U> = Result<U, String>;
+
+impl Declared {
+    /// Adds what an array or attribute of this name says; an error says what else it may be called.
+    pub(crate) fn add(&mut self, name: &str, text: &str) -> Result<(), String> {
+        let lower = name.to_lowercase();
+        let is = |words: &[&str]| words.iter().any(|word| lower.contains(word));
+        let of = |short: &str| {
+            lower.starts_with(&format!("{short}_")) || lower.ends_with(&format!("_{short}"))
+        };
+        let unknown = || text.trim().to_owned();
+        if is(&["force", "gradient"]) || of("f") {
+            self.force = Some(Units::parse_force(text).ok_or_else(unknown));
+        } else if is(&["energ"]) || of("e") {
+            self.energy = Some(Energy::parse(text).ok_or_else(unknown));
+        } else if is(&["length", "dist", "pos", "coord"]) || of("r") {
+            self.length = Some(Length::parse(text).ok_or_else(unknown));
+        } else if matches!(lower.as_str(), "unit" | "units") {
+            let (energy, length) = text.split_once(',').unwrap_or((text, ""));
+            self.energy = Some(Energy::parse(energy).ok_or_else(unknown));
+            if !length.is_empty() {
+                self.length = Some(Length::parse(length).ok_or_else(unknown));
+            }
+        } else if !is(&OTHERS) {
+            return Err(format!(
+                "declares units as {} = {}, expected e_unit, r_unit and f_unit; rename or remove it",
+                linwright_run::shown(name),
+                linwright_run::shown(text)
+            ));
+        }
+        Ok(())
+    }
+
+    /// What the pairs of a frame say in parts, as `energy_unit` and `length_unit`, where they do
+    /// not say `units` as a whole.
+    pub(crate) fn of_pairs(pairs: &BTreeMap<String, String>) -> Self {
+        let mut declared = Self::default();
+        if pairs.contains_key(UNITS) {
+            return declared;
+        }
+        for (name, text) in pairs {
+            let lower = name.to_lowercase();
+            if ["unit_", "units_"].iter().any(|start| lower.starts_with(start))
+                || ["_unit", "_units"].iter().any(|end| lower.ends_with(end))
+            {
+                // Other quantities have units, too.
+                let _ = declared.add(name, text);
+            }
+        }
+        // Forces are columns under any names, which stay in the words of the file.
+        let own = declared.clone();
+        if let (Some(Ok(energy)), Some(Ok(length)), Some(Ok(force))) =
+            (own.energy, own.length, own.force)
+            && force != (Units { energy, length })
+        {
+            declared.force = Some(Err(force.to_string()));
+        }
+        declared
+    }
+
+    /// These units of energies and lengths, unless the file says otherwise.
+    #[cfg(feature = "hdf5")]
+    pub(crate) fn or(mut self, units: Option<Units>) -> Self {
+        if let Some(Units { energy, length }) = units {
+            self.energy.get_or_insert(Ok(energy));
+            self.length.get_or_insert(Ok(length));
+        }
+        self
+    }
+
+    /// Declares the units of a structure, in which forces are brought to those of energies and
+    /// lengths. Names that are unknown are declared as they are, and refused by
+    /// [`Structure::declared_units`].
+    pub(crate) fn declare(&self, structure: &mut Structure) {
+        if self.energy.is_none() && self.length.is_none() && self.force.is_none() {
+            return;
+        }
+        let force = self.force.as_ref().and_then(|force| force.as_ref().ok());
+        let name = |part: Option<Result<&'static str, &String>>, otherwise: &'static str| match part
+        {
+            Some(Ok(name)) => name.to_owned(),
+            Some(Err(text)) => text.clone(),
+            None => otherwise.to_owned(),
+        };
+        let default = force.copied().unwrap_or_default();
+        let energy = self.energy.as_ref().map(|part| part.as_ref().map(|unit| unit.name()));
+        let length = self.length.as_ref().map(|part| part.as_ref().map(|unit| unit.name()));
+        let energy = name(energy, default.energy.name());
+        let length = name(length, default.length.name());
+        let text = match &self.force {
+            Some(Err(text)) => format!("{energy},{length}, forces {text}"),
+            _ => format!("{energy},{length}"),
+        };
+        if let (Some(force), Ok(units)) = (force, Units::parse(&text)) {
+            let factor = force.force_to(units);
+            let forces = structure.labels.forces.iter_mut().flatten().flatten();
+            forces.filter(|_| factor != 1.0).for_each(|x| *x *= factor);
+        }
+        structure.info.insert(UNITS.to_owned(), text);
+    }
+}
+
 impl std::fmt::Display for Units {
     fn fmt(&self, out: &mut std::fmt::Formatter<'_>) -> std::fmt::Result {
         write!(out, "{},{}", self.energy.name(), self.length.name())
@@ -160,7 +336,7 @@ impl Structure {
     }
 
     /// Declares the units of the frame, unless they are electron volts and angstroms, which every
-    /// reader expects.
+    /// reader expects of a file that says none.
     pub fn declare_units(&mut self, units: Units) {
         if units == Units::default() {
             self.info.remove(UNITS);
@@ -273,6 +449,74 @@ mod tests {
         }
         assert_eq!(Units::parse("EV").unwrap(), Units::default());
         assert_eq!(Units::parse("ha,bohr").unwrap().energy, Energy::Hartree);
+        for (text, energy) in [
+            ("kcal/mol", Energy::KilocaloriePerMole),
+            ("kcal mol^-1", Energy::KilocaloriePerMole),
+            ("kcal*mol-1", Energy::KilocaloriePerMole),
+            ("kcal/mole", Energy::KilocaloriePerMole),
+            ("kilocalories per mole", Energy::KilocaloriePerMole),
+            ("kcal_per_mol", Energy::KilocaloriePerMole),
+            ("KJ/MOL", Energy::KilojoulePerMole),
+            ("kJ mol**-1", Energy::KilojoulePerMole),
+            ("hartrees", Energy::Hartree),
+            ("a.u.", Energy::Hartree),
+            ("mHa", Energy::MilliHartree),
+            ("meV", Energy::MilliElectronVolt),
+            ("Ry", Energy::Rydberg),
+        ] {
+            assert_eq!(Energy::parse(text), Some(energy), "{text}");
+        }
+        for text in ["MeV", "MHa", "", "Ang", "kcal/mol/Ang", "J", "kcal/g"] {
+            assert_eq!(Energy::parse(text), None, "{text}");
+        }
+        for (text, length) in [
+            ("Ang", Length::Angstrom),
+            ("angstroms", Length::Angstrom),
+            ("Å", Length::Angstrom),
+            ("\u{212b}", Length::Angstrom),
+            ("Bohr", Length::Bohr),
+            ("bohrs", Length::Bohr),
+            ("a0", Length::Bohr),
+            ("a_0", Length::Bohr),
+            ("pm", Length::Picometre),
+        ] {
+            assert_eq!(Length::parse(text), Some(length), "{text}");
+        }
+        let force = |text: &str| Units::parse_force(text).map(|units| units.to_string());
+        for (text, units) in [
+            ("kcal/mol/Ang", "kcal/mol,A"),
+            ("hartree/bohr", "Hartree,Bohr"),
+            ("kcal mol^-1 A^-1", "kcal/mol,A"),
+            ("eV/Å", "eV,A"),
+            ("(kJ/mol)/nm", "kJ/mol,nm"),
+            ("a.u.", "Hartree,Bohr"),
+        ] {
+            assert_eq!(force(text).as_deref(), Some(units), "{text}");
+        }
+        assert_eq!((force("eV"), force("N/m")), (None, None));
+        let declared = |parts: &[(&str, &str)]| {
+            let mut declared = Declared::default();
+            parts.iter().for_each(|(name, text)| declared.add(name, text).unwrap());
+            let mut structure = Structure::default();
+            structure.labels.forces = Some(vec![[1.0; 3]]);
+            declared.declare(&mut structure);
+            let forces = structure.labels.forces.take().unwrap();
+            (structure.info.remove("units"), forces[0][0])
+        };
+        let said = |text: &str| Some(text.to_owned());
+        assert_eq!(declared(&[]), (None, 1.0));
+        assert_eq!(declared(&[("e_unit", "eV"), ("r_unit", "Ang")]), (said("eV,A"), 1.0));
+        assert_eq!(declared(&[("r_unit", "bohr")]).0, said("eV,Bohr"));
+        assert_eq!(declared(&[("energy_units", "stone")]).0, said("stone,A"));
+        assert_eq!(declared(&[("units", "kcal/mol, nm")]).0, said("kcal/mol,nm"));
+        assert_eq!(declared(&[("F_unit", "hartree/bohr")]).0, said("Hartree,Bohr"));
+        let (text, force) =
+            declared(&[("E_unit", "hartree"), ("unit_length", "A"), ("f_unit", "Ha/bohr")]);
+        near(force, 1.0 / BOHR, 1e-15);
+        assert_eq!(text, said("Hartree,A"));
+        assert_eq!(declared(&[("f_unit", "N")]).0, said("eV,A, forces N"));
+        assert!(Declared::default().add("unit_of_spins", "D").unwrap_err().contains("e_unit"));
+        assert_eq!(declared(&[("dipole_unit", "Debye")]).0, None);
         let error = Units::parse("furlong").unwrap_err().to_string();
         assert!(error.contains("furlong") && error.contains("kcal/mol") && error.contains("Bohr"));
     }

@@ -28,6 +28,22 @@ fn groups_of_each_layout_become_structures() {
 }
 
 #[test]
+fn units_of_attributes_come_before_those_of_the_layout() {
+    let found = read_hdf5(&file("units.h5")).unwrap().structures;
+    let units = |index: usize| found[index].declared_units().unwrap().unwrap().to_string();
+    assert_eq!(found.len(), 6);
+    // The file's own, with a length of the group, and those of the arrays.
+    assert_eq!([units(0), units(2), units(4)], ["kcal/mol,A", "kcal/mol,Bohr", "Hartree,Bohr"]);
+    assert_eq!([found[0].charge, found[2].charge, found[3].charge], [0.0, 1.0, -1.0]);
+    let force = |index: usize| found[index].labels.forces.as_ref().unwrap()[0][1];
+    // Per angstrom beside lengths in bohr.
+    assert_eq!(force(0), 1.0);
+    assert!((force(4) - 0.529_177_210_903).abs() < 1e-12, "{}", force(4));
+    let error = read_hdf5(&file("box.h5")).unwrap_err().to_string();
+    assert!(error.contains("water/cell, a cell, which is not read"), "{error}");
+}
+
+#[test]
 fn damaged_files_and_other_arrays_are_refused_by_name() {
     let error = read_hdf5(&file("other.h5")).unwrap_err().to_string();
     assert!(error.contains("other.h5") && error.contains("atomic_numbers"), "{error}");

@@ -21,7 +21,7 @@ use crate::error::MoleculeError;
 use crate::evaluation::stress;
 use crate::potential::{Potential, Prediction, Wanted};
 use crate::species::mass;
-use crate::structure::{Labels, Structure};
+use crate::structure::Structure;
 use linwright_tensor::RngKey;
 use serde::{Deserialize, Serialize};
 
@@ -73,11 +73,14 @@ pub struct Dynamics<'a> {
     step: u64,
 }
 
-/// Masses of the atoms of a structure in atomic mass units.
+/// Masses of the atoms of a structure in atomic mass units: its own, or those of the elements.
 ///
 /// # Errors
 /// A number that is no element.
 pub fn masses(structure: &Structure) -> Result<Vec<f64>, MoleculeError> {
+    if let Some(masses) = &structure.masses {
+        return Ok(masses.clone());
+    }
     let of = |(atom, number): (usize, &u8)| {
         mass(*number).ok_or(MoleculeError::Element { atom, number: *number })
     };
@@ -89,8 +92,8 @@ impl<'a> Dynamics<'a> {
     /// it has none. `masses` are in atomic mass units, one for each atom.
     ///
     /// # Errors
-    /// [`MoleculeError::Setting`] for a plan, masses or a state that do not fit, and those of the
-    /// structure and the potential.
+    /// [`MoleculeError::Setting`] for a plan, masses or a state that do not fit, and for atoms none
+    /// of which may move, and those of the structure and the potential.
     pub fn new(
         potential: &'a mut dyn Potential,
         mut structure: Structure,
@@ -101,6 +104,13 @@ impl<'a> Dynamics<'a> {
         structure.check()?;
         let atoms = structure.positions.len();
         check(&plan, &masses, atoms)?;
+        if atoms > 0 && structure.held_coordinates() == 3 * atoms {
+            return Err(MoleculeError::Setting {
+                name: "structure",
+                found: "all of its atoms held by move_mask".to_owned(),
+                expected: "at least one coordinate that may move".to_owned(),
+            });
+        }
         let (velocities, step) = match state {
             Some(state) => {
                 state.check(atoms)?;
@@ -109,7 +119,8 @@ impl<'a> Dynamics<'a> {
             }
             None => (velocities(&structure, &masses), 0),
         };
-        structure.labels = Labels { charges: structure.labels.charges, ..Labels::default() };
+        structure.forget_labels();
+        structure.forget_velocities();
         structure.momenta = None;
         let mut simulation = Self {
             potential,
@@ -120,17 +131,22 @@ impl<'a> Dynamics<'a> {
             prediction: Prediction::default(),
             step,
         };
+        simulation.hold();
         simulation.update_forces()?;
         Ok(simulation)
     }
 
-    /// Draws velocities for a temperature in kelvins and removes the motion of the whole.
+    /// Draws velocities for a temperature in kelvins and removes the motion of the whole, which is
+    /// none where coordinates are held.
     pub fn thermalise(&mut self, temperature: f64) {
         let key = RngKey::new(self.plan.seed).fold("velocities");
         for (atom, velocity) in self.velocities.iter_mut().enumerate() {
             let scale = (BOLTZMANN * temperature * ACCELERATION / self.masses[atom]).sqrt();
             let mut stream = key.fold_index(atom as u64).stream();
             *velocity = std::array::from_fn(|_| scale * stream.normal());
+        }
+        if self.structure.held.is_some() {
+            return self.hold();
         }
         let whole: f64 = self.masses.iter().sum();
         let momentum: [f64; 3] = std::array::from_fn(|axis| {
@@ -188,9 +204,9 @@ impl<'a> Dynamics<'a> {
         let root = ACCELERATION.sqrt();
         let momentum = |(v, mass): (&[f64; 3], &f64)| v.map(|v| mass * v / root);
         frame.momenta = Some(self.velocities.iter().zip(&self.masses).map(momentum).collect());
-        frame.labels.energy = Some(self.prediction.energy);
-        frame.labels.stress = stress(&self.structure, &self.prediction);
-        frame.labels.forces = Some(self.prediction.forces.clone());
+        let Prediction { energy, forces, .. } = &self.prediction;
+        let stress = stress(&self.structure, &self.prediction);
+        frame.replace_labels(*energy, forces.clone(), stress);
         frame.info.insert("step".into(), self.step.to_string());
         frame.info.insert("time_fs".into(), format!("{:?}", self.time()));
         frame
@@ -206,7 +222,7 @@ impl<'a> Dynamics<'a> {
         let square = |v: &[f64; 3]| v.iter().map(|x| x * x).sum::<f64>();
         let twice: f64 = self.masses.iter().zip(&self.velocities).map(|(m, v)| m * square(v)).sum();
         let kinetic = 0.5 * twice / ACCELERATION;
-        let degrees = 3.0 * self.masses.len() as f64;
+        let degrees = (3 * self.masses.len() - self.structure.held_coordinates()) as f64;
         let volume = self.structure.cell.and_then(|cell| cell.bulk_volume());
         let virial: f64 = (0..3).map(|axis| self.prediction.virial[axis][axis]).sum();
         let energy = self.prediction.energy;
@@ -238,6 +254,17 @@ impl<'a> Dynamics<'a> {
                 *own += time * ACCELERATION * force / mass;
             }
         }
+        self.hold();
+    }
+
+    /// Stops the coordinates that are held.
+    fn hold(&mut self) {
+        let all = self.velocities.iter_mut().zip(self.structure.held.iter().flatten());
+        for (velocity, held) in all {
+            for (own, _) in velocity.iter_mut().zip(held).filter(|(_, is_held)| **is_held) {
+                *own = 0.0;
+            }
+        }
     }
 
     fn drift(&mut self, time: f64) {
@@ -260,6 +287,7 @@ impl<'a> Dynamics<'a> {
                 *own = kept * *own + scale * stream.normal();
             }
         }
+        self.hold();
     }
 
     fn update_forces(&mut self) -> Result<(), MoleculeError> {

@@ -33,7 +33,8 @@ pub struct Thermo {
     /// Their sum.
     #[serde(rename = "total_energy_ev")]
     pub total_energy: f64,
-    /// Temperature in kelvins, from three degrees of freedom for each atom, as ASE has it.
+    /// Temperature in kelvins, from three degrees of freedom for each atom, less the coordinates
+    /// that are held, as ASE has it.
     #[serde(rename = "temperature_k")]
     pub temperature: f64,
     /// Pressure in gigapascals, with that of the motion; none without a cell that repeats along all

@@ -136,6 +136,84 @@ fn momenta_of_a_frame_are_the_velocities_that_another_run_starts_with() {
 }
 
 #[test]
+fn own_masses_are_those_of_the_simulation() {
+    let mut structure = triangle();
+    assert_eq!(masses(&structure).unwrap(), MASSES);
+    structure.masses = Some(vec![12.0, 2.014, 18.0]);
+    structure.momenta = Some(vec![[1.0, 0.0, 0.0]; 3]);
+    let own = masses(&structure).unwrap();
+    assert_eq!(own, [12.0, 2.014, 18.0]);
+    let mut potential = Springs;
+    let run = Dynamics::new(&mut potential, structure, own.clone(), plan(Ensemble::Nve), None);
+    let run = run.unwrap();
+    let kinetic: f64 = own.iter().map(|mass| 0.5 / mass).sum();
+    assert!((run.thermo().kinetic_energy - kinetic).abs() < 1e-12);
+    assert_eq!(run.frame().masses, Some(own));
+}
+
+#[test]
+fn held_coordinates_stay_in_every_ensemble() {
+    let held = vec![[true; 3], [false, true, false], [false; 3]];
+    for ensemble in [Ensemble::Nve, langevin()] {
+        let start = Structure {
+            held: Some(held.clone()),
+            momenta: Some(vec![[1.0, 2.0, 3.0]; 3]),
+            ..triangle()
+        };
+        let mut potential = Springs;
+        let mut run =
+            Dynamics::new(&mut potential, start.clone(), MASSES.to_vec(), plan(ensemble), None)
+                .unwrap();
+        // Five coordinates are free, of which four have momentum in ASE's units.
+        let kinetic = (1.0 + 9.0) / (2.0 * MASSES[1]) + (1.0 + 4.0 + 9.0) / (2.0 * MASSES[2]);
+        let thermo = run.thermo();
+        assert!((thermo.kinetic_energy - kinetic).abs() < 1e-12 * kinetic);
+        let temperature = 2.0 * kinetic / (5.0 * BOLTZMANN);
+        assert!((thermo.temperature - temperature).abs() < 1e-9 * temperature);
+        run.thermalise(300.0);
+        (0..50).for_each(|_| run.advance().unwrap());
+        let frame = run.frame();
+        assert_eq!(frame.held, Some(held.clone()));
+        for (atom, held) in held.iter().enumerate() {
+            for (axis, is_held) in held.iter().enumerate() {
+                let [before, after] = [&start, &frame].map(|one| one.positions[atom][axis]);
+                assert_eq!(before.to_bits() == after.to_bits(), *is_held, "{atom} {axis}");
+                let momentum = frame.momenta.as_ref().unwrap()[atom][axis];
+                assert_eq!(momentum == 0.0, *is_held, "{atom} {axis}");
+            }
+        }
+    }
+    let still = Structure { held: Some(vec![[true; 3]; 3]), ..triangle() };
+    let mut potential = Springs;
+    let told = Dynamics::new(&mut potential, still, MASSES.to_vec(), plan(Ensemble::Nve), None);
+    assert!(told.err().unwrap().to_string().contains("held by move_mask"));
+}
+
+#[test]
+fn frames_keep_what_belongs_to_the_atoms_and_drop_labels_of_other_positions() {
+    let column = |name: &str| crate::Column {
+        name: name.into(),
+        kind: "I".into(),
+        width: 1,
+        text: "1\n2\n3\n".into(),
+    };
+    let mut start = Structure {
+        columns: ["tags", "forces", "velo", "stresses", "magmoms"].map(column).to_vec(),
+        ..triangle()
+    };
+    for name in ["REF_energy", "virial", "free_energy", "name"] {
+        start.info.insert(name.into(), "1".into());
+    }
+    let mut potential = Springs;
+    let run = Dynamics::new(&mut potential, start, MASSES.to_vec(), plan(Ensemble::Nve), None);
+    let frame = run.unwrap().frame();
+    let names: Vec<&str> = frame.columns.iter().map(|column| column.name.as_str()).collect();
+    assert_eq!(names, ["tags", "magmoms"]);
+    let keys: Vec<&str> = frame.info.keys().map(String::as_str).collect();
+    assert_eq!(keys, ["name", "step", "time_fs"]);
+}
+
+#[test]
 fn pressure_is_that_of_an_ideal_gas_and_of_the_forces() {
     let start = |spread: f64| {
         let mut gas = solid_argon();

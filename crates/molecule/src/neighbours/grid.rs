@@ -137,8 +137,7 @@ impl Grid {
                     self.around([x, y, z], frame, &mut segments);
                     for at in here {
                         let start = found.candidates.len();
-                        self.near(at, &segments, frame, &mut found.candidates)
-                            .ok_or_else(|| search.too_far(self.atoms[at] as usize))?;
+                        self.near(at, &segments, search, &mut found.candidates)?;
                         found.rows[self.atoms[at] as usize] = (start, found.candidates.len());
                         search.check_count(found.candidates.len())?;
                     }
@@ -189,33 +188,49 @@ impl Grid {
     }
 
     /// Adds the atoms near the one at place `at` of the lists that make a pair with it as first.
-    /// None if an image does not fit.
+    ///
+    /// # Errors
+    /// An image that does not fit, a coincident atom, and far too many close ones.
     fn near(
         &self,
         at: usize,
         segments: &[Segment],
-        frame: &Frame,
+        search: &Search<'_>,
         candidates: &mut Vec<Candidate>,
-    ) -> Option<()> {
+    ) -> Result<(), MoleculeError> {
         let first = self.atoms[at];
+        let (mut close, close_square) = (0, search.close().powi(2));
         for segment in segments {
             let place = [0, 1, 2].map(|x| self.places[at][x] - segment.shift[x]);
             for other in segment.atoms.0..segment.atoms.1 {
                 let apart = [0, 1, 2].map(|x| place[x] - self.places[other][x]);
                 let square = apart[0] * apart[0] + apart[1] * apart[1] + apart[2] * apart[2];
                 let second = self.atoms[other];
-                if square >= self.near || second < first {
+                if square >= self.near {
+                    continue;
+                }
+                close += usize::from(square < close_square && second != first);
+                if second < first {
                     continue;
                 }
                 let image =
                     [0, 1, 2].map(|k| segment.image[k] + self.moved[at][k] - self.moved[other][k]);
-                let image = if image == [0; 3] { [0; 3] } else { frame.image(image)? };
+                let image = match image == [0; 3] {
+                    true => [0; 3],
+                    false => {
+                        search.frame.image(image).ok_or_else(|| search.too_far(first as usize))?
+                    }
+                };
                 if first < second || image > [0; 3] {
+                    if square < close_square {
+                        // Coincident atoms are told before all of their pairs are kept.
+                        search.pair(first as usize, second as usize, image)?;
+                    }
                     candidates.push(Candidate { second, image });
                 }
             }
         }
-        Some(())
+        search.check_close(first as usize, close)
     }
 }
 

@@ -27,8 +27,14 @@ pub(crate) const LEAST: f64 = 1e-6;
 const FAR: f64 = (i32::MAX / 8) as f64;
 /// Images of the cell within the cutoff, at most: a cutoff of twenty widths.
 const IMAGES: f64 = 65_536.0;
-/// Pairs for each atom on average, and in any case: 20 A of water are 1700.
+/// Pairs for each atom on average at most, and of all atoms in any case: 20 A of water are 1700.
 const PAIRS: (usize, usize) = (2048, 1 << 16);
+/// Atoms in a cubic angstrom, more than hydrogen has in any planet.
+const DENSEST: f64 = 1.0;
+/// Cutoffs below this are in nanometres.
+const NANOMETRES: f64 = 2.5;
+/// Others within half an angstrom, at most: molecules have none.
+const CLOSE: (f64, usize) = (0.5, 12);
 /// Largest number of atoms for which every pair is tried: in open space, and with images.
 const FEW: (usize, usize) = (48, 6);
 
@@ -247,8 +253,31 @@ impl<'a> Search<'a> {
     }
 
     fn check_count(&self, pairs: usize) -> Result<(), MoleculeError> {
-        let limit = (PAIRS.0 * self.positions.len()).max(PAIRS.1).min(u32::MAX as usize / 2);
+        let cutoff = self.upper / self.angstrom();
+        // Every pair is that of two atoms.
+        let dense = DENSEST * 2.0 / 3.0 * std::f64::consts::PI * cutoff.powi(3);
+        let each = (dense.ceil() as usize).min(PAIRS.0);
+        let limit = (each * self.positions.len()).max(PAIRS.1).min(u32::MAX as usize / 2);
         if pairs > limit { Err(self.crowded(limit)) } else { Ok(()) }
+    }
+
+    /// Refuses atoms among so many others that their pairs would be without number.
+    fn check_close(&self, atom: usize, others: usize) -> Result<(), MoleculeError> {
+        let limit = CLOSE.1;
+        match others > limit {
+            false => Ok(()),
+            true => Err(MoleculeError::Dense { atom, limit, distance: self.close() }),
+        }
+    }
+
+    /// Distance of close atoms.
+    fn close(&self) -> f64 {
+        CLOSE.0 * self.angstrom()
+    }
+
+    /// An angstrom in the unit of the cutoff, as far as its size tells.
+    fn angstrom(&self) -> f64 {
+        if self.upper < NANOMETRES { 0.1 } else { 1.0 }
     }
 
     fn check_images(&self, images: f64) -> Result<(), MoleculeError> {

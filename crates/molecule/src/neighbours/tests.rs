@@ -220,3 +220,30 @@ fn bad_input_is_named() {
         assert!(error.to_string().contains("cutoff"), "{error}");
     }
 }
+
+#[test]
+fn crowds_are_refused_before_their_pairs_are_kept() {
+    // Far more pairs than memory has place for, if they were kept.
+    let count = 100_000;
+    let told = |positions: Vec<[f64; 3]>| {
+        let error = Neighbours::within(&atoms(positions, None), 0.0, 5.0).unwrap_err();
+        error.to_string()
+    };
+    let same = told(vec![[1.0, 2.0, 3.0]; count]);
+    assert!(same.contains("are 0 apart"), "{same}");
+    let mut random = RngKey::new(4).fold("crowd").stream();
+    let near: Vec<[f64; 3]> =
+        (0..count).map(|_| std::array::from_fn(|_| 0.3 * random.uniform())).collect();
+    let near = told(near);
+    assert!(near.contains("more than 12 others within 0.5"), "{near}");
+    // Spread so that none has many close ones, but denser than any matter.
+    let side = 30;
+    let places = 0..side * side * side;
+    let dense =
+        places.map(|k| [k % side, k / side % side, k / side / side].map(|x| 0.45 * x as f64));
+    let dense = told(dense.collect());
+    assert!(dense.contains("pairs within 5, more than any matter"), "{dense}");
+    // Hydrogen under pressure is matter.
+    let places = (0..1000).map(|k| [k % 10, k / 10 % 10, k / 100].map(|x| 1.1 * x as f64));
+    assert!(Neighbours::within(&atoms(places.collect(), None), 0.0, 5.0).is_ok());
+}

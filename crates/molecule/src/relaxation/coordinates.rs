@@ -19,7 +19,8 @@ impl Coordinates {
     /// The coordinates of a structure, and where they are at the start.
     ///
     /// # Errors
-    /// [`MoleculeError::Setting`] if a cell shall move that does not repeat along all its vectors.
+    /// [`MoleculeError::Setting`] if a cell shall move that does not repeat along all its vectors,
+    /// or whose atoms are held.
     pub(super) fn new(
         start: &Structure,
         cell: bool,
@@ -30,6 +31,13 @@ impl Coordinates {
                 name: "cell",
                 found: "a structure without one that repeats along all its vectors".to_owned(),
                 expected: "a periodic cell to relax, or positions alone".to_owned(),
+            });
+        }
+        if cell && start.held.is_some() {
+            return Err(MoleculeError::Setting {
+                name: "cell",
+                found: "a structure with coordinates that move_mask holds".to_owned(),
+                expected: "a cell to relax with all of its atoms, or positions alone".to_owned(),
             });
         }
         let mut at = start.positions.clone();
@@ -53,9 +61,20 @@ impl Coordinates {
         structure
     }
 
-    /// Minus the derivatives of the energy by the coordinates.
+    /// Forces on what may move.
+    fn free(&self, forces: &[[f64; 3]]) -> Vec<[f64; 3]> {
+        let mut free = forces.to_vec();
+        for (force, held) in free.iter_mut().zip(self.start.held.iter().flatten()) {
+            for (own, _) in force.iter_mut().zip(held).filter(|(_, is_held)| **is_held) {
+                *own = 0.0;
+            }
+        }
+        free
+    }
+
+    /// Minus the derivatives of the energy by the coordinates; zero for those that are held.
     pub(super) fn forces(&self, at: &[[f64; 3]], found: &Prediction) -> Vec<[f64; 3]> {
-        let mut forces = found.forces.clone();
+        let mut forces = self.free(&found.forces);
         if let Some(deformation) = self.deformation(at) {
             let columns = transposed(&deformation);
             forces.iter_mut().for_each(|force| *force = columns.map(|column| dot(&column, force)));
@@ -68,10 +87,10 @@ impl Coordinates {
         forces
     }
 
-    /// What convergence is judged by: the largest force on an atom and, if the cell moves, the
-    /// largest row of the virial divided by the number of atoms.
+    /// What convergence is judged by: the largest force on an atom, without coordinates that are
+    /// held, and, if the cell moves, the largest row of the virial divided by the number of atoms.
     pub(super) fn largest(&self, found: &Prediction) -> f64 {
-        let of_atoms = super::largest(&found.forces);
+        let of_atoms = super::largest(&self.free(&found.forces));
         match self.cell {
             true => of_atoms.max(super::largest(&found.virial) / found.forces.len() as f64),
             false => of_atoms,

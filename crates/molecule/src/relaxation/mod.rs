@@ -76,11 +76,11 @@ pub struct Relaxed {
 }
 
 /// Moves the atoms of `structure`, and its cell if wanted, until the largest force is at most that
-/// of the plan. Labels and momenta of the structure stay as they are.
+/// of the plan. Coordinates that it holds stay, and so do its labels and momenta.
 ///
 /// # Errors
 /// [`MoleculeError::Setting`] for a force that is not positive, or a cell that is to move and does
-/// not repeat along all its vectors, [`MoleculeError::Diverged`] if
+/// not repeat along all its vectors or whose atoms are held, [`MoleculeError::Diverged`] if
 /// positions are no longer finite, [`MoleculeError::Interrupted`], and those of the potential.
 pub fn relax(
     potential: &mut dyn Potential,

@@ -87,3 +87,34 @@ fn a_cell_that_does_not_repeat_is_not_relaxed() {
     let told = relax(&mut Springs, &triangle(), &plan, &mut Silent).unwrap_err().to_string();
     assert!(told.starts_with("cell: a structure without one"), "{told}");
 }
+
+#[test]
+fn held_coordinates_stay_and_the_others_relax() {
+    let held = Some(vec![[true; 3], [false, true, false], [true, false, false]]);
+    let start = Structure { held: held.clone(), ..triangle() };
+    for minimiser in [Minimiser::Lbfgs, Minimiser::Fire] {
+        let plan = RelaxationPlan { minimiser, force: 1e-6, cell: false, steps: 2_000 };
+        let found = relax(&mut Springs, &start, &plan, &mut Silent).unwrap();
+        assert!(found.is_converged && found.steps > 3, "{minimiser:?} {}", found.steps);
+        assert_eq!(found.structure.held, held);
+        for (atom, held) in held.iter().flatten().enumerate() {
+            for (axis, is_held) in held.iter().enumerate() {
+                let [before, after] =
+                    [&start, &found.structure].map(|one| one.positions[atom][axis]);
+                let force = found.prediction.forces[atom][axis];
+                match is_held {
+                    true => assert_eq!(before.to_bits(), after.to_bits()),
+                    false => assert!(force.abs() < 1e-6 && before != after, "{force}"),
+                }
+            }
+        }
+    }
+    // Where nothing may move, nothing is to be done.
+    let plan = RelaxationPlan { minimiser: Minimiser::Lbfgs, force: 1e-9, cell: false, steps: 9 };
+    let still = Structure { held: Some(vec![[true; 3]; 3]), ..triangle() };
+    let found = relax(&mut Springs, &still, &plan, &mut Silent).unwrap();
+    assert_eq!((found.steps, found.is_converged, found.force), (0, true, 0.0));
+    let crystal = Structure { held: Some(vec![[true; 3]; 4]), ..solid_argon() };
+    let told = relax(&mut Argon, &crystal, &RelaxationPlan { cell: true, ..plan }, &mut Silent);
+    assert!(told.unwrap_err().to_string().contains("move_mask"));
+}

@@ -55,7 +55,8 @@ impl Split {
             what: shown_reason(&what),
         };
         let split = match path.extension().is_some_and(|end| end == "npz") {
-            true => Self::of_arrays(&NpzFile::open(path)?).map_err(wrong)?,
+            true => Self::of_arrays(&NpzFile::open_packed(path, linwright_data::inflate)?)
+                .map_err(wrong)?,
             false => {
                 let text = input::read_text(path, input::MAX_SETTINGS_BYTES);
                 let text = text.map_err(FileError::read(path))?;

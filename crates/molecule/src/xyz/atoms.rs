@@ -4,11 +4,19 @@ use super::comment::Entry;
 use super::keys::LabelKeys;
 use super::{Line, number};
 use crate::error::MoleculeError;
-use crate::species::atomic_number;
-use crate::structure::Structure;
+use crate::species::{atomic_number, shown_species};
+use crate::structure::{Column, Structure};
 
 /// Columns of a table, at most.
 const COLUMNS: usize = 4096;
+/// Name of the column that says which coordinates may move.
+const MOVE_MASK: &str = "move_mask";
+/// Charges of atoms whose sum is the charge of the whole, as calculators of ASE have it.
+pub(super) const INITIAL_CHARGES: &str = "initial_charges";
+/// Sums of charges this near to a whole number are that.
+const ROUNDED: f64 = 1e-6;
+/// Name of words behind the columns of plain XYZ.
+const UNNAMED: &str = "unnamed";
 
 /// What the columns of a frame hold.
 #[derive(Clone, Debug)]
@@ -22,24 +30,37 @@ pub(super) struct Columns {
 struct Part {
     what: What,
     count: usize,
+    /// Whether its words are kept as they are, among [`Structure::columns`].
+    kept: Option<Column>,
 }
 
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 enum What {
     Symbol,
     Number,
+    /// A number beside a symbol, which must say the same.
+    SameNumber,
     Position,
     Force,
     Momentum,
+    Mass,
+    MoveMask,
     Charge,
     Other,
 }
 
+impl Part {
+    /// The name of a column that is kept.
+    fn name(&self) -> &str {
+        self.kept.as_ref().map_or("", |column| &column.name)
+    }
+}
+
 impl Columns {
-    /// The columns of plain XYZ: symbol and position; more of them are read over.
+    /// The columns of plain XYZ: symbol and position, and more of them without names.
     pub(super) fn plain() -> Self {
         let parts = [(What::Symbol, 1), (What::Position, 3)];
-        let parts = parts.map(|(what, count)| Part { what, count }).to_vec();
+        let parts = parts.map(|(what, count)| Part { what, count, kept: None }).to_vec();
         Self { parts, open: true }
     }
 
@@ -55,43 +76,45 @@ impl Columns {
         if !rest.is_empty() {
             return wrong("triples such as pos:R:3");
         }
-        let first = |names: &[String], width: &str| {
-            let has = |name: &&String| triples.iter().any(|[n, _, w]| *n == **name && *w == width);
-            names.iter().find(has).cloned()
-        };
-        let (forces, charges) = (first(&keys.forces, "3"), first(&keys.charges, "1"));
+        let chosen = Chosen::of(triples, keys);
         let mut parts: Vec<Part> = Vec::new();
+        let mut names = std::collections::BTreeSet::new();
         let mut total = 0;
-        for [name, kind, count] in triples {
+        for triple @ [name, kind, count] in triples {
             let count: usize = count.parse().unwrap_or(0);
             total = count.saturating_add(total);
             if count == 0 || total > COLUMNS || !matches!(*kind, "S" | "R" | "I" | "L") {
                 return wrong("triples such as pos:R:3, with one of S, R, I and L");
             }
-            let is = |chosen: &Option<String>| chosen.as_deref() == Some(*name);
-            let what = match (*name, *kind, count) {
-                ("species", "S", 1) => What::Symbol,
-                ("Z" | "numbers" | "atomic_numbers", "I", 1) => What::Number,
-                ("pos", "R", 3) => What::Position,
-                ("momenta", "R", 3) => What::Momentum,
-                (_, "R" | "I", 3) if is(&forces) => What::Force,
-                (_, "R" | "I", 1) if is(&charges) => What::Charge,
-                _ => What::Other,
-            };
-            let twice = what != What::Other && parts.iter().any(|part| part.what == what);
-            if twice {
+            if name.is_empty() || !names.insert(*name) {
                 return wrong("each name once");
             }
-            parts.push(Part { what, count });
+            let what = chosen.what(triple);
+            match *name {
+                MOVE_MASK if what == What::Other => {
+                    return wrong("move_mask:L:1 or move_mask:L:3");
+                }
+                "masses" if what == What::Other => return wrong("masses:R:1"),
+                "momenta" if what == What::Other => return wrong("momenta:R:3"),
+                _ => {}
+            }
+            // Writers have these under their own names.
+            let is_written = match what {
+                What::Force => *name == "forces",
+                What::Charge => *name == "charges",
+                What::SameNumber | What::Other => false,
+                _ => true,
+            };
+            let (name, kind) = ((*name).to_owned(), (*kind).to_owned());
+            let column = Column { name, kind, width: count, text: String::new() };
+            parts.push(Part { what, count, kept: (!is_written).then_some(column) });
         }
-        let has = |what| parts.iter().any(|part| part.what == what);
-        if !has(What::Position) || !(has(What::Symbol) || has(What::Number)) {
+        let count = |what| parts.iter().filter(|part| part.what == what).count();
+        if count(What::Number) > 1 {
+            return wrong("one column of atomic numbers");
+        }
+        if count(What::Position) == 0 || count(What::Symbol) + count(What::Number) == 0 {
             return wrong("columns species:S:1 (or Z:I:1) and pos:R:3");
-        }
-        if has(What::Symbol) {
-            // Symbols say the same.
-            let numbers = parts.iter_mut().filter(|part| part.what == What::Number);
-            numbers.for_each(|part| part.what = What::Other);
         }
         Ok(Self { parts, open: false })
     }
@@ -101,7 +124,14 @@ impl Columns {
         let has = |what| self.parts.iter().any(|part| part.what == what);
         structure.labels.forces = has(What::Force).then(Vec::new);
         structure.momenta = has(What::Momentum).then(Vec::new);
+        structure.masses = has(What::Mass).then(Vec::new);
+        structure.held = has(What::MoveMask).then(Vec::new);
         structure.labels.charges = has(What::Charge).then(Vec::new);
+        structure.columns = self.parts.iter().filter_map(|part| part.kept.clone()).collect();
+        if self.open {
+            let (name, kind) = (UNNAMED.to_owned(), "S".to_owned());
+            structure.columns.push(Column { name, kind, ..Column::default() });
+        }
     }
 
     /// Reads one line into a structure.
@@ -110,47 +140,152 @@ impl Columns {
         line: &Line<'_>,
         structure: &mut Structure,
     ) -> Result<(), MoleculeError> {
-        let mut words = Words { line, at: 0 };
+        let mut words = Words { line, at: 0, number: None };
+        let mut kept = 0;
         for part in &self.parts {
-            match part.what {
-                What::Symbol => structure.species.push(words.species()?),
-                What::Number => structure.species.push(words.atomic_number()?),
-                What::Position => structure.positions.push(words.vector("a coordinate")?),
-                What::Force => {
-                    let force = words.vector("a force")?;
-                    structure.labels.forces.get_or_insert_default().push(force);
-                }
-                What::Momentum => {
-                    let momentum = words.vector("a momentum")?;
-                    structure.momenta.get_or_insert_default().push(momentum);
-                }
-                What::Charge => {
-                    let charge = words.finite("a partial charge")?;
-                    structure.labels.charges.get_or_insert_default().push(charge);
-                }
-                What::Other => {
-                    for _ in 0..part.count {
-                        words.word("a value of each column that is declared")?;
-                    }
-                }
+            let start = words.at;
+            words.part(part, structure)?;
+            if part.kept.is_some() {
+                let column = &mut structure.columns[kept];
+                append(column, line.text[start..words.at].split_whitespace());
+                kept += 1;
             }
+        }
+        words.check_number(structure)?;
+        if self.open {
+            let column = &mut structure.columns[kept];
+            let rest = line.text[words.at..].split_whitespace();
+            column.width = column.width.max(rest.clone().count());
+            append(column, rest);
+            return Ok(());
         }
         match words.next() {
-            Some((at, word)) if !self.open => {
+            Some((at, word)) => {
                 Err(line.wrong(at, word, "the end of the line: no more columns are declared"))
             }
-            _ => Ok(()),
+            None => Ok(()),
         }
     }
+
+    /// What can be said of a structure when all its lines are read; its charge, unless it has one.
+    pub(super) fn finish(&self, structure: &mut Structure, has_charge: bool) {
+        let is_initial = |column: &&Column| column.name == INITIAL_CHARGES && column.width == 1;
+        if let Some(column) = structure.columns.iter().find(is_initial).filter(|_| !has_charge) {
+            let sum: f64 = column.text.lines().filter_map(number).sum();
+            // Charges of atoms are rounded where they are written.
+            let is_whole = (sum - sum.round()).abs() < ROUNDED;
+            structure.charge = if is_whole { sum.round() } else { sum };
+        }
+        if self.open {
+            // Without names or a declaration, only columns that every atom has are any.
+            let is_full = |column: &Column| {
+                let width = column.width;
+                let mut lines = column.text.lines();
+                width > 0 && lines.all(|line| line.split_whitespace().count() == width)
+            };
+            structure.columns.retain(|column| column.name != UNNAMED || is_full(column));
+        }
+        if structure.held_coordinates() == 0 {
+            structure.held = None;
+        }
+    }
+}
+
+/// Which columns are the labels.
+struct Chosen {
+    forces: Option<String>,
+    charges: Option<String>,
+    has_symbols: bool,
+}
+
+impl Chosen {
+    fn of(triples: &[[&str; 3]], keys: &LabelKeys) -> Self {
+        let first = |names: &[String], width: &str| {
+            let has = |name: &&String| triples.iter().any(|[n, _, w]| *n == **name && *w == width);
+            names.iter().find(has).cloned()
+        };
+        Self {
+            forces: first(&keys.forces, "3"),
+            charges: first(&keys.charges, "1"),
+            has_symbols: triples.contains(&["species", "S", "1"]),
+        }
+    }
+
+    fn what(&self, [name, kind, count]: &[&str; 3]) -> What {
+        let is = |chosen: &Option<String>| chosen.as_deref() == Some(*name);
+        match (*name, *kind, *count) {
+            ("species", "S", "1") => What::Symbol,
+            ("Z" | "numbers" | "atomic_numbers", "I", "1") => match self.has_symbols {
+                true => What::SameNumber,
+                false => What::Number,
+            },
+            ("pos", "R", "3") => What::Position,
+            ("momenta", "R", "3") => What::Momentum,
+            ("masses", "R" | "I", "1") => What::Mass,
+            (MOVE_MASK, "L" | "I", "1" | "3") => What::MoveMask,
+            (_, "R" | "I", "3") if is(&self.forces) => What::Force,
+            (_, "R" | "I", "1") if is(&self.charges) => What::Charge,
+            _ => What::Other,
+        }
+    }
+}
+
+/// Adds the words of an atom to a column.
+fn append<'a>(column: &mut Column, words: impl Iterator<Item = &'a str>) {
+    for (index, word) in words.enumerate() {
+        if index > 0 {
+            column.text.push(' ');
+        }
+        column.text += word;
+    }
+    column.text.push('\n');
 }
 
 /// The words of a line and where they start.
 struct Words<'a> {
     line: &'a Line<'a>,
     at: usize,
+    /// An atomic number beside the symbol.
+    number: Option<u8>,
 }
 
 impl<'a> Words<'a> {
+    /// Reads the words of one column.
+    fn part(&mut self, part: &Part, structure: &mut Structure) -> Result<(), MoleculeError> {
+        match part.what {
+            What::Symbol => structure.species.push(self.species()?),
+            What::Number => structure.species.push(self.atomic_number()?),
+            What::SameNumber => self.number = Some(self.atomic_number()?),
+            What::Position => structure.positions.push(self.vector("a coordinate")?),
+            What::Force => {
+                let force = self.vector("a force")?;
+                structure.labels.forces.get_or_insert_default().push(force);
+            }
+            What::Momentum => {
+                let momentum = self.vector("a momentum")?;
+                structure.momenta.get_or_insert_default().push(momentum);
+            }
+            What::Mass => structure.masses.get_or_insert_default().push(self.mass()?),
+            What::MoveMask => {
+                let held = self.held(part.count)?;
+                structure.held.get_or_insert_default().push(held);
+            }
+            What::Charge => {
+                let charge = self.finite("a partial charge")?;
+                structure.labels.charges.get_or_insert_default().push(charge);
+            }
+            What::Other if part.name() == INITIAL_CHARGES => {
+                self.finite("an initial charge")?;
+            }
+            What::Other => {
+                for _ in 0..part.count {
+                    self.word("a value of each column that is declared")?;
+                }
+            }
+        }
+        Ok(())
+    }
+
     fn next(&mut self) -> Option<(usize, &'a str)> {
         let rest = &self.line.text[self.at..];
         let trimmed = rest.trim_start();
@@ -174,6 +309,40 @@ impl<'a> Words<'a> {
     fn atomic_number(&mut self) -> Result<u8, MoleculeError> {
         let (at, word) = self.word("an atomic number")?;
         element(word).ok_or_else(|| self.line.wrong(at, word, "an atomic number from 1 to 118"))
+    }
+
+    /// Refuses an atomic number that contradicts the symbol of the line.
+    fn check_number(&self, structure: &Structure) -> Result<(), MoleculeError> {
+        match (self.number, structure.species.last()) {
+            (Some(number), Some(symbol)) if *symbol != number => {
+                let expected =
+                    format!("the atomic number of {}, its symbol", shown_species(*symbol));
+                Err(self.line.wrong(0, &number.to_string(), expected))
+            }
+            _ => Ok(()),
+        }
+    }
+
+    fn mass(&mut self) -> Result<f64, MoleculeError> {
+        let expected = "a mass in atomic mass units, a number above zero";
+        let (at, word) = self.word(expected)?;
+        let mass = number(word).filter(|mass| mass.is_finite() && *mass > 0.0);
+        mass.ok_or_else(|| self.line.wrong(at, word, expected))
+    }
+
+    /// Which coordinates are held: those that may not move.
+    fn held(&mut self, count: usize) -> Result<[bool; 3], MoleculeError> {
+        let mut held = [false; 3];
+        for own in held.iter_mut().take(count) {
+            let expected = "T or F, whether the atom may move";
+            let (at, word) = self.word(expected)?;
+            *own = match word {
+                "T" | "True" | "true" | "TRUE" | "1" => false,
+                "F" | "False" | "false" | "FALSE" | "0" => true,
+                _ => return Err(self.line.wrong(at, word, expected)),
+            };
+        }
+        Ok(if count == 1 { [held[0]; 3] } else { held })
     }
 
     fn vector(&mut self, what: &str) -> Result<[f64; 3], MoleculeError> {

@@ -2,6 +2,7 @@
 
 use super::{Line, number};
 use crate::error::MoleculeError;
+use serde_json::Value;
 
 /// A pair of the line. A key by itself has the value `T`.
 #[derive(Clone, Debug, PartialEq)]
@@ -116,29 +117,26 @@ impl Words<'_> {
 impl Entry {
     /// The number of the value.
     pub(super) fn number(&self, line: &Line<'_>) -> Result<f64, MoleculeError> {
-        let parsed = number(self.value.trim()).filter(|value| value.is_finite());
-        parsed.ok_or_else(|| self.wrong(line, "a finite number"))
+        match ListOfNumbers::of(&self.value, 2).map(|list| list.numbers).as_deref() {
+            Some(&[number]) => Ok(number),
+            _ => Err(self.wrong(line, "a finite number")),
+        }
     }
 
-    /// A matrix: nine numbers by rows or columns, or six where it is symmetric.
+    /// A matrix: nine numbers by rows or columns, or six where it is symmetric; nested lists, which
+    /// ASE writes as JSON, go by rows.
     pub(super) fn matrix(
         &self,
         line: &Line<'_>,
         by: Order,
     ) -> Result<[[f64; 3]; 3], MoleculeError> {
-        let odd = |c: char| c.is_whitespace() || matches!(c, ',' | '[' | ']' | '{' | '}');
-        let words = self.value.split(odd).filter(|word| !word.is_empty());
         // One more than a matrix has is enough to know.
-        let numbers: Option<Vec<f64>> = words.take(10).map(number).collect();
-        let numbers = numbers.filter(|numbers| numbers.iter().all(|x| x.is_finite()));
-        match (numbers.as_deref(), by) {
-            (Some(&[a, b, c, d, e, f, g, h, i]), Order::Rows) => {
-                Ok([[a, b, c], [d, e, f], [g, h, i]])
-            }
-            (Some(&[a, b, c, d, e, f, g, h, i]), Order::Columns) => {
-                Ok([[a, d, g], [b, e, h], [c, f, i]])
-            }
-            (Some(&[xx, yy, zz, yz, xz, xy]), Order::Columns) => {
+        let list = ListOfNumbers::of(&self.value, 10).unwrap_or_default();
+        let by = if list.is_nested { Order::Rows } else { by };
+        match (&list.numbers[..], by) {
+            (&[a, b, c, d, e, f, g, h, i], Order::Rows) => Ok([[a, b, c], [d, e, f], [g, h, i]]),
+            (&[a, b, c, d, e, f, g, h, i], Order::Columns) => Ok([[a, d, g], [b, e, h], [c, f, i]]),
+            (&[xx, yy, zz, yz, xz, xy], Order::Columns) => {
                 Ok([[xx, xy, xz], [xy, yy, yz], [xz, yz, zz]])
             }
             (_, Order::Rows) => Err(self.wrong(line, "nine finite numbers")),
@@ -148,8 +146,8 @@ impl Entry {
 
     /// Which lattice vectors repeat.
     pub(super) fn flags(&self, line: &Line<'_>) -> Result<[bool; 3], MoleculeError> {
-        let odd = |c: char| c.is_whitespace() || matches!(c, ',' | '[' | ']' | '{' | '}');
-        let words = self.value.split(odd).filter(|word| !word.is_empty());
+        let text = self.value.strip_prefix(JSON).unwrap_or(&self.value);
+        let words = text.split(is_between).filter(|word| !word.is_empty());
         let flag = |word: &str| match word {
             "T" | "True" | "true" | "TRUE" | "1" => Some(true),
             "F" | "False" | "false" | "FALSE" | "0" => Some(false),
@@ -171,6 +169,50 @@ impl Entry {
             format!("{expected} as {}", linwright_run::shown(&self.key)),
         )
     }
+}
+
+/// What ASE writes before a value that is neither a number, a text nor a plain list.
+const JSON: &str = "_JSON ";
+
+/// The finite numbers of a value.
+#[derive(Default)]
+pub(super) struct ListOfNumbers {
+    pub(super) numbers: Vec<f64>,
+    /// Whether it is a list of lists, which goes by rows.
+    is_nested: bool,
+}
+
+impl ListOfNumbers {
+    /// Up to `most` numbers of a value; none if something else is there.
+    pub(super) fn of(text: &str, most: usize) -> Option<Self> {
+        let mut found = Self::default();
+        match text.strip_prefix(JSON) {
+            Some(json) => found.add(&serde_json::from_str(json).ok()?, 0)?,
+            None => {
+                let words = text.split(is_between).filter(|word| !word.is_empty());
+                found.numbers = words.take(most).map(number).collect::<Option<_>>()?;
+            }
+        }
+        found.numbers.truncate(most);
+        found.numbers.iter().all(|number| number.is_finite()).then_some(found)
+    }
+
+    fn add(&mut self, value: &Value, depth: usize) -> Option<()> {
+        match value {
+            Value::Number(number) => self.numbers.push(number.as_f64()?),
+            Value::Array(items) => {
+                self.is_nested |= depth > 0;
+                items.iter().try_for_each(|item| self.add(item, depth + 1))?;
+            }
+            _ => return None,
+        }
+        Some(())
+    }
+}
+
+/// Whether a character stands between the items of a list.
+fn is_between(c: char) -> bool {
+    c.is_whitespace() || matches!(c, ',' | '[' | ']' | '{' | '}')
 }
 
 /// How nine numbers make a matrix.

@@ -25,12 +25,27 @@ impl Default for LabelKeys {
     fn default() -> Self {
         let names = |names: &[&str]| names.iter().map(|name| (*name).to_owned()).collect();
         Self {
-            energy: names(&["REF_energy", "energy", "free_energy", "Energy", "dft_energy"]),
-            forces: names(&["REF_forces", "forces", "force", "Forces", "dft_forces"]),
-            stress: names(&["REF_stress", "stress", "Stress", "dft_stress"]),
-            virial: names(&["REF_virial", "virial", "virials", "Virial", "dft_virial"]),
+            energy: names(&[
+                "REF_energy",
+                "energy",
+                "free_energy",
+                "Energy",
+                "dft_energy",
+                "DFT_energy",
+            ]),
+            forces: names(&["REF_forces", "forces", "force", "Forces", "dft_forces", "DFT_forces"]),
+            stress: names(&["REF_stress", "stress", "Stress", "dft_stress", "DFT_stress"]),
+            virial: names(&[
+                "REF_virial",
+                "REF_virials",
+                "virial",
+                "virials",
+                "Virial",
+                "dft_virial",
+                "DFT_virial",
+            ]),
             charge: names(&["charge", "total_charge"]),
-            charges: names(&["charges", "partial_charges", "initial_charges"]),
+            charges: names(&["charges", "charge", "partial_charges", "initial_charges"]),
         }
     }
 }

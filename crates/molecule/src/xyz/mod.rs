@@ -8,11 +8,16 @@
 //! in the order xx, yy, zz, yz, xz, xy. Without a line of pairs, columns are symbol and position.
 //! Source: the format's description in the documentation of ASE, `ase.io.extxyz`.
 //!
-//! Columns `forces` are labels, `momenta` those of ASE, in roots of atomic mass unit times energy.
+//! Values that begin with `_JSON` are JSON, as ASE writes nested lists, which go by rows.
 //!
-//! Deviations: a key that is there twice, a column too many, and a charge or a label that is no
-//! number are errors. Per-atom columns other than labels are read over; other pairs are kept as
-//! text.
+//! Columns `forces` are labels, `momenta` those of ASE, in roots of atomic mass unit times energy,
+//! `masses` in atomic mass units, `move_mask` says which atoms or coordinates may move. The charge
+//! of the whole is `charge`, or else the sum of the column `initial_charges`, as in ASE. A stress
+//! or virial of atoms without a volume is no label. What is not understood is kept as text, pairs
+//! and columns alike, and written again; so are labels under names that writers do not use.
+//!
+//! Deviations: a key or column that is there twice, a column too many, and a charge or a label that
+//! is no number are errors.
 
 mod atoms;
 mod comment;
@@ -27,6 +32,7 @@ pub use reader::{XyzReader, read_xyz};
 pub use writer::{XyzColumn, XyzWriter, write_xyz};
 
 use crate::error::MoleculeError;
+use comment::ListOfNumbers;
 use linwright_run::shown;
 use std::path::Path;
 
@@ -57,8 +63,15 @@ impl Line<'_> {
     }
 }
 
+/// The numbers of a value among the pairs of a frame, row by row where they are nested; none if it
+/// is anything else, or if one is not finite.
+#[must_use]
+pub fn parse_numbers(text: &str) -> Option<Vec<f64>> {
+    ListOfNumbers::of(text, usize::MAX).map(|list| list.numbers)
+}
+
 /// A number, in the spelling of Fortran as well.
-fn number(text: &str) -> Option<f64> {
+pub(crate) fn number(text: &str) -> Option<f64> {
     let parsed = text.parse().ok();
     parsed.or_else(|| {
         text.contains(['d', 'D']).then(|| text.replace(['d', 'D'], "e").parse().ok())?

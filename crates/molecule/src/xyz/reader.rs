@@ -6,10 +6,10 @@ use super::comment::{Entry, Order, entries};
 use super::keys::LabelKeys;
 use crate::error::MoleculeError;
 use crate::structure::{Cell, Structure};
+use crate::units::Declared;
+use linwright_data::open_content;
 use linwright_files::FileError;
-use linwright_run::input;
-use std::fs::File;
-use std::io::{BufRead, BufReader, Read};
+use std::io::{BufRead, Read};
 use std::path::{Path, PathBuf};
 
 /// Longest line in bytes.
@@ -35,14 +35,14 @@ pub fn read_xyz(path: &Path, keys: &LabelKeys) -> Result<Vec<Structure>, Molecul
     XyzReader::open(path, keys.clone())?.collect()
 }
 
-impl XyzReader<BufReader<File>> {
-    /// Opens a file.
+impl XyzReader<Box<dyn BufRead + Send>> {
+    /// Opens a file, which may be in gzip.
     ///
     /// # Errors
     /// A file that cannot be opened.
     pub fn open(path: &Path, keys: LabelKeys) -> Result<Self, MoleculeError> {
-        let file = input::open(path).map_err(FileError::read(path))?;
-        Ok(Self::new(path, BufReader::with_capacity(1 << 16, file), keys))
+        let content = open_content(path).map_err(FileError::read(path))?;
+        Ok(Self::new(path, content, keys))
     }
 }
 
@@ -78,7 +78,7 @@ impl<R: BufRead> XyzReader<R> {
             number: self.number,
             text: text(&self.bytes, &self.path, self.number)?,
         };
-        let (mut structure, columns) = header(&line, &self.keys)?;
+        let Header { mut structure, columns, has_charge } = header(&line, &self.keys)?;
         columns.prepare(&mut structure);
         for atom in 0..atoms {
             if !self.advance()? {
@@ -87,6 +87,8 @@ impl<R: BufRead> XyzReader<R> {
             }
             columns.read(&self.line()?, &mut structure)?;
         }
+        columns.finish(&mut structure, has_charge);
+        Declared::of_pairs(&structure.info).declare(&mut structure);
         Ok(Some(structure))
     }
 
@@ -136,59 +138,70 @@ fn text<'a>(bytes: &'a [u8], path: &'a Path, number: u64) -> Result<&'a str, Mol
     })
 }
 
-/// The line of pairs: a structure without atoms, and its columns.
-fn header(line: &Line<'_>, keys: &LabelKeys) -> Result<(Structure, Columns), MoleculeError> {
-    let mut structure = Structure::default();
-    if !line.text.contains("Properties") && !line.text.contains("Lattice") {
-        let comment = line.text.trim();
+/// What the line of pairs says.
+struct Header {
+    /// Without atoms.
+    structure: Structure,
+    columns: Columns,
+    /// Whether it has the charge of the whole.
+    has_charge: bool,
+}
+
+fn header(line: &Line<'_>, keys: &LabelKeys) -> Result<Header, MoleculeError> {
+    let (mut structure, mut columns) = (Structure::default(), Columns::plain());
+    let found = match line.text.contains("Properties") || line.text.contains("Lattice") {
+        true => Some(entries(line)?),
         // Words of a plain comment are no pairs, unless they are.
-        let Some(entries) = entries(line).ok().filter(|_| comment.contains('=')) else {
-            if !comment.is_empty() {
-                structure.info.insert("comment".into(), comment.into());
-            }
-            return Ok((structure, Columns::plain()));
-        };
-        labels(line, entries, keys, &mut structure)?;
-        return Ok((structure, Columns::plain()));
-    }
-    let mut entries = entries(line)?;
-    let mut columns = Columns::plain();
+        false => entries(line).ok().filter(|_| line.text.contains('=')),
+    };
+    let Some(mut entries) = found else {
+        let comment = line.text.trim();
+        if !comment.is_empty() {
+            structure.info.insert("comment".into(), comment.into());
+        }
+        return Ok(Header { structure, columns, has_charge: false });
+    };
     if let Some(entry) = take(&mut entries, "Properties") {
         columns = Columns::declared(&entry, line, keys)?;
     }
-    labels(line, entries, keys, &mut structure)?;
-    Ok((structure, columns))
+    let has_charge = labels(line, entries, keys, &mut structure)?;
+    Ok(Header { structure, columns, has_charge })
 }
 
-/// Cell, labels and all other pairs.
+/// Cell, labels and all other pairs, with labels under names that writers do not use. Whether there
+/// is a charge.
 fn labels(
     line: &Line<'_>,
     mut entries: Vec<Entry>,
     keys: &LabelKeys,
     structure: &mut Structure,
-) -> Result<(), MoleculeError> {
+) -> Result<bool, MoleculeError> {
     cell(line, &mut entries, structure)?;
-    let mut first = |names: &[String]| names.iter().find_map(|name| take(&mut entries, name));
-    let energy = first(&keys.energy);
-    let (stress, virial) = (first(&keys.stress), first(&keys.virial));
-    let charge = first(&keys.charge);
-    structure.labels.energy = energy.map(|entry| entry.number(line)).transpose()?;
-    structure.charge = charge.map(|entry| entry.number(line)).transpose()?.unwrap_or(0.0);
-    if let Some(entry) = stress {
-        structure.labels.stress = Some(entry.matrix(line, Order::Columns)?);
+    let first = |names: &[String]| {
+        names.iter().find_map(|name| entries.iter().find(|entry| entry.key == *name))
+    };
+    let charge = first(&keys.charge).map(|entry| entry.number(line)).transpose()?;
+    structure.charge = charge.unwrap_or(0.0);
+    structure.labels.energy = first(&keys.energy).map(|entry| entry.number(line)).transpose()?;
+    // Without a volume there is no stress, and what is there means nothing that could be compared.
+    let volume = structure.cell.map(|cell| cell.volume()).filter(|volume| *volume > 0.0);
+    if let Some(volume) = volume {
+        let matrix = |entry: &Entry| entry.matrix(line, Order::Columns);
+        let stress = first(&keys.stress).map(matrix).transpose()?;
+        let virial = first(&keys.virial).map(matrix).transpose()?;
+        let of_virial = virial.map(|virial| virial.map(|row| row.map(|x| -x / volume)));
+        structure.labels.stress = stress.or(of_virial);
     }
-    if let Some(entry) = virial {
-        let virial = entry.matrix(line, Order::Columns)?;
-        let volume = structure.cell.map_or(0.0, |cell| cell.volume());
-        if structure.labels.stress.is_none() {
-            if volume == 0.0 {
-                return Err(entry.wrong(line, "a cell with a volume for the virial that is there"));
-            }
-            structure.labels.stress = Some(virial.map(|row| row.map(|x| -x / volume)));
-        }
-    }
-    structure.info.extend(entries.into_iter().map(|entry| (entry.key, entry.value)));
-    Ok(())
+    let is_written = |key: &str| match key {
+        "energy" => first(&keys.energy).is_some_and(|entry| entry.key == key),
+        "charge" => first(&keys.charge).is_some_and(|entry| entry.key == key),
+        "stress" => volume.is_some() && first(&keys.stress).is_some_and(|entry| entry.key == key),
+        _ => false,
+    };
+    let written: Vec<bool> = entries.iter().map(|entry| is_written(&entry.key)).collect();
+    let kept = entries.into_iter().zip(written).filter(|(_, is_written)| !is_written);
+    structure.info.extend(kept.map(|(entry, _)| (entry.key, entry.value)));
+    Ok(charge.is_some())
 }
 
 /// Reads `Lattice` and `pbc`. Without a vector that repeats, both stay text.

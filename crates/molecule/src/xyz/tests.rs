@@ -84,6 +84,11 @@ fn plain_xyz_needs_no_pairs() {
     let frames = read("2\nwater, somewhere\nO 0 0 0 9 9\n1 0 0 1.5d-1\n").unwrap();
     assert_eq!(frames[0].species, [8, 1]);
     assert_eq!(frames[0].positions[1], [0.0, 0.0, 0.15]);
+    assert!(frames[0].columns.is_empty(), "only some atoms have more words");
+    let full = &read("2\n\nO 0 0 0 9 a\nH 0 0 1 8 b\n").unwrap()[0];
+    let column = full.column("unnamed").unwrap();
+    assert_eq!((column.width, column.text.as_str()), (2, "9 a\n8 b\n"));
+    assert_eq!(rewritten(full).1.columns, full.columns);
     assert_eq!(frames[0].info["comment"], "water, somewhere");
     assert!(read("0\n\n").unwrap()[0].species.is_empty());
     assert!(read("").unwrap().is_empty());
@@ -100,20 +105,217 @@ fn names_of_labels_are_chosen_in_order() {
     assert_eq!(frame.labels.forces, Some(vec![[2.0; 3]]));
 }
 
+fn rewritten(frame: &Structure) -> (String, Structure) {
+    let mut writer = XyzWriter::new(Vec::new());
+    writer.frame(frame).unwrap();
+    let text = String::from_utf8(writer.into_inner()).unwrap();
+    let again = read(&text).unwrap().remove(0);
+    (text, again)
+}
+
 #[test]
-fn labels_under_further_names_are_not_read_for_those_that_were_written() {
+fn labels_under_further_names_are_kept_and_not_read_for_those_that_were_written() {
     let lattice = "Lattice=\"2 0 0 0 2 0 0 0 2\"";
     let text = format!(
-        "1\n{lattice} Properties=species:S:1:pos:R:3 charge=0 total_charge=5 \
-         stress=\"1 2 3 0 0 0\" virial=\"1 2 3 0 0 0\" virials=none\nH 0 0 0\n"
+        "1\n{lattice} Properties=species:S:1:pos:R:3:forces:R:3:REF_forces:R:3 charge=0 \
+         total_charge=5 stress=\"1 2 3 0 0 0\" virial=\"1 2 3 0 0 0\" virials=none \
+         energy=1 REF_energy=2\nH 0 0 0 1 1 1 2 2 2\n"
     );
-    let mut frames = read(&text).unwrap();
-    assert_eq!((frames[0].charge, frames[0].info["total_charge"].as_str()), (0.0, "5"));
-    let mut writer = XyzWriter::new(Vec::new());
-    writer.frame(&frames[0]).unwrap();
-    let again = read(&String::from_utf8(writer.into_inner()).unwrap()).unwrap();
-    frames[0].info.clear();
-    assert_eq!(again, frames);
+    let frame = read(&text).unwrap().remove(0);
+    assert_eq!((frame.charge, frame.info["total_charge"].as_str()), (0.0, "5"));
+    let (energy, forces) = (frame.labels.energy, frame.labels.forces.clone().unwrap());
+    assert_eq!((energy, forces[0]), (Some(2.0), [2.0; 3]));
+    let (written, again) = rewritten(&frame);
+    assert_eq!(again, frame);
+    assert!(
+        written.contains(" energy=1 ") && written.contains("forces:R:3:REF_forces"),
+        "{written}"
+    );
+    // Beside predictions they are called otherwise.
+    let mut predicted = frame.clone();
+    predicted.replace_labels(7.0, vec![[8.0; 3]], Some([[9.0; 3]; 3]));
+    let (written, again) = rewritten(&predicted);
+    for part in [
+        " energy=7.0 ",
+        " stress=\"9.0 9.0",
+        " input_REF_energy=2 ",
+        " input_energy=1 ",
+        " input_stress=\"1.0 0.0 0.0 0.0 2.0",
+        " input_virial=\"1 2 3 0 0 0\"",
+        " input_virials=none",
+        ":forces:R:3:input_forces:R:3:input_REF_forces:R:3 ",
+        "\nH 0.0 0.0 0.0 8.0 8.0 8.0 1 1 1 2 2 2\n",
+    ] {
+        assert!(written.contains(part), "{part} in {written}");
+    }
+    assert_eq!(again, predicted);
+    assert_eq!((again.labels.energy, again.labels.forces), (Some(7.0), Some(vec![[8.0; 3]])));
+    // Another prediction keeps the labels before the first.
+    predicted.replace_labels(6.0, vec![[5.0; 3]], None);
+    let (written, _) = rewritten(&predicted);
+    assert!(written.contains(" energy=6.0 ") && written.contains(" input_energy=1 "), "{written}");
+    assert!(written.contains("5.0 5.0 5.0 1 1 1 2 2 2\n"), "{written}");
+    // Under one name only, as MACE has them, they are kept once.
+    let text = "1\nProperties=species:S:1:pos:R:3:REF_forces:R:3 REF_energy=2\nH 0 0 0 2 2 2\n";
+    let mut only = read(text).unwrap().remove(0);
+    only.replace_labels(7.0, vec![[8.0; 3]], None);
+    assert_eq!(only.info.keys().collect::<Vec<_>>(), ["input_REF_energy"]);
+    assert_eq!(only.columns.iter().map(|c| &c.name[..]).collect::<Vec<_>>(), ["input_REF_forces"]);
+    let mut frame = frame;
+    frame.forget_labels();
+    assert_eq!(frame.info.keys().collect::<Vec<_>>(), ["total_charge"]);
+    assert!(frame.columns.is_empty() && frame.labels == crate::Labels::default());
+}
+
+#[test]
+fn columns_and_pairs_that_are_not_understood_are_kept() {
+    let text = "2\nProperties=tags:I:1:species:S:1:pos:R:3:magmoms:R:1:spin:R:2:label:S:1 \
+                deep=\"_JSON {\\\"a\\\": [1, \\\"b c\\\"]}\" pbc=\"F F F\"\n\
+                3 O 0 0 0 0.5 1 2.50 a\n-1 H 0 0 1 1e-3 3 4 b\n";
+    let frame = read(text).unwrap().remove(0);
+    let names: Vec<&str> = frame.columns.iter().map(|column| column.name.as_str()).collect();
+    assert_eq!(names, ["tags", "magmoms", "spin", "label"]);
+    assert_eq!(frame.column("spin").unwrap().text, "1 2.50\n3 4\n");
+    assert_eq!(frame.column("tags").unwrap().numbers().unwrap(), [3.0, -1.0]);
+    assert_eq!(frame.column("label").unwrap().numbers(), None);
+    assert_eq!(frame.info["deep"], "_JSON {\"a\": [1, \"b c\"]}");
+    let (written, again) = rewritten(&frame);
+    assert_eq!(again, frame);
+    assert!(written.contains(":tags:I:1:magmoms:R:1:spin:R:2:label:S:1"), "{written}");
+    assert!(written.ends_with("H 0.0 0.0 1.0 -1 1e-3 3 4 b\n"), "{written}");
+    let mut short = frame;
+    short.columns[0].text = "3\n".into();
+    let told = short.check().unwrap_err().to_string();
+    assert!(told.contains("2 species, but 1 rows of a further column"), "{told}");
+}
+
+#[test]
+fn masses_and_constraints_are_read_and_written_as_ase_has_them() {
+    let head = "Properties=species:S:1:pos:R:3";
+    let text = format!(
+        "2\n{head}:move_mask:L:1:masses:R:1\nH 0 0 0 F 2.014\nO 0 0 1 T 15.999\n\
+         2\n{head}:move_mask:L:3\nH 0 0 0 F T F\nO 0 0 1 T T T\n\
+         1\n{head}:move_mask:L:1\nH 0 0 0 T\n"
+    );
+    let frames = read(&text).unwrap();
+    assert_eq!(frames[0].masses, Some(vec![2.014, 15.999]));
+    assert_eq!(frames[0].held, Some(vec![[true; 3], [false; 3]]));
+    assert_eq!((frames[0].held_coordinates(), frames[1].held_coordinates()), (3, 2));
+    assert_eq!(frames[1].held.as_ref().unwrap()[0], [true, false, true]);
+    // Where all may move, nothing is held.
+    assert_eq!(frames[2].held, None);
+    for frame in &frames {
+        let (written, again) = rewritten(frame);
+        assert_eq!((&again.held, &again.masses), (&frame.held, &frame.masses), "{written}");
+        assert!(again.columns.is_empty());
+    }
+    assert!(rewritten(&frames[0]).0.contains("masses:R:1:move_mask:L:1"));
+    for (columns, row, expected) in [
+        (":masses:R:1", "0", "found \"0\", expected a mass in atomic mass units"),
+        (":masses:R:1", "nan", "a number above zero"),
+        (":move_mask:L:1", "maybe", "T or F, whether the atom may move"),
+        (":move_mask:L:2", "T T", "move_mask:L:1 or move_mask:L:3"),
+        (":move_mask:R:1", "1", "move_mask:L:1 or move_mask:L:3"),
+        (":masses:S:1", "1", "masses:R:1"),
+        (":momenta:R:1", "1", "momenta:R:3"),
+        (":charges:R:1:initial_charges:R:1", "1 x", "an initial charge"),
+        (":Z:I:1", "8", "found \"8\", expected the atomic number of H"),
+        (":a:I:1:a:I:1", "1 1", "each name once"),
+    ] {
+        let told = said(&format!("1\n{head}{columns}\nH 0 0 0 {row}\n"));
+        assert!(told.contains(expected), "{expected:?} in {told}");
+    }
+    assert_eq!(read("1\nProperties=Z:I:1:species:S:1:pos:R:3\n1 H 0 0 0\n").unwrap().len(), 1);
+}
+
+#[test]
+fn the_charge_of_the_whole_is_that_of_its_atoms_where_no_other_is_said() {
+    let of = |columns: &str, pairs: &str, rows: [&str; 2]| {
+        let [a, b] = rows;
+        let head = format!("Properties=species:S:1:pos:R:3{columns} {pairs} pbc=\"F F F\"");
+        read(&format!("2\n{head}\nO 0 0 0 {a}\nH 0 0 1 {b}\n")).unwrap().remove(0)
+    };
+    let initial = ":initial_charges:R:1";
+    for (columns, pairs, rows, charge, charges) in [
+        (initial, "", ["-1.33333333", "0.33333333"], -1.0, Some(vec![-1.33333333, 0.33333333])),
+        (initial, "", ["0.25", "0.5"], 0.75, Some(vec![0.25, 0.5])),
+        (initial, "charge=2", ["-1", "0"], 2.0, Some(vec![-1.0, 0.0])),
+        (initial, "charge=0", ["-1", "0"], 0.0, Some(vec![-1.0, 0.0])),
+        (":charge:R:1", "", ["-1", "0"], 0.0, Some(vec![-1.0, 0.0])),
+        (":charges:R:1:initial_charges:R:1", "", ["3 1", "4 0"], 1.0, Some(vec![3.0, 4.0])),
+    ] {
+        let frame = of(columns, pairs, rows);
+        assert_eq!((frame.charge, &frame.labels.charges), (charge, &charges), "{columns} {pairs}");
+        let (written, again) = rewritten(&frame);
+        assert_eq!(again, frame, "{written}");
+        assert!(written.contains(columns), "{columns} in {written}");
+    }
+}
+
+#[test]
+fn values_of_ase_in_json_are_read_under_any_key() {
+    let lattice = "Lattice=\"2 0 0 0 2 0 0 0 2\" Properties=species:S:1:pos:R:3";
+    let nested = "\"_JSON [[8, 1.5, 0.0], [0, 16, 0], [0, 0, -8]]\"";
+    for name in ["virial", "virials", "REF_virial", "REF_virials", "dft_virial"] {
+        let frame = read(&format!("1\n{lattice} {name}={nested}\nH 0 0 0\n")).unwrap().remove(0);
+        let stress = frame.labels.stress.unwrap();
+        // Rows are rows.
+        assert_eq!((stress[0], stress[1][0]), ([-1.0, -0.1875, 0.0], 0.0), "{name}");
+        assert_eq!(rewritten(&frame).1, frame, "{name}");
+    }
+    for name in ["stress", "REF_stress"] {
+        let frame = read(&format!("1\n{lattice} {name}={nested}\nH 0 0 0\n")).unwrap().remove(0);
+        assert_eq!(frame.labels.stress.unwrap()[0], [8.0, 1.5, 0.0], "{name}");
+    }
+    let pairs = "energy=\"_JSON [-3.5]\" pbc=\"_JSON [true, false, true]\" charge=[1]";
+    let frame = read(&format!("1\n{lattice} {pairs}\nH 0 0 0\n")).unwrap().remove(0);
+    assert_eq!((frame.labels.energy, frame.charge), (Some(-3.5), 1.0));
+    assert_eq!(frame.cell.unwrap().periodic, [true, false, true]);
+    for (pair, expected) in [
+        ("virial=\"_JSON [[1, 2], [3, 4]]\"", "nine finite numbers as virial"),
+        ("virial=\"_JSON {}\"", "nine or six finite numbers as virial"),
+        ("virial=\"_JSON [[1,\"", "nine or six finite numbers"),
+        ("energy=\"_JSON [1, 2]\"", "a finite number as energy"),
+        ("energy=\"_JSON null\"", "a finite number as energy"),
+    ] {
+        let told = said(&format!("1\n{lattice} {pair}\nH 0 0 0\n"));
+        assert!(told.contains(expected), "{expected:?} in {told}");
+    }
+    assert_eq!(parse_numbers("_JSON [[1, 2], [3]]"), Some(vec![1.0, 2.0, 3.0]));
+    assert_eq!(parse_numbers("1 2d0, [3]"), Some(vec![1.0, 2.0, 3.0]));
+    assert_eq!((parse_numbers("_JSON [\"a\"]"), parse_numbers("inf")), (None, None));
+}
+
+#[test]
+fn units_may_be_said_in_parts() {
+    let of = |pairs: &str| {
+        let text = format!("1\nProperties=species:S:1:pos:R:3:forces:R:3 {pairs}\nH 0 0 0 1 0 0\n");
+        let frame = read(&text).unwrap().remove(0);
+        let units = frame.declared_units().map(|units| units.map(|units| units.to_string()));
+        (units.ok(), frame.labels.forces.unwrap()[0][0])
+    };
+    assert_eq!(of("energy_unit=kcal/mol pbc=\"F F F\""), (Some(Some("kcal/mol,A".into())), 1.0));
+    assert_eq!(of("units=eV,Bohr energy_unit=kcal/mol"), (Some(Some("eV,Bohr".into())), 1.0));
+    assert_eq!(of("dipole_unit=Debye unitary=T"), (Some(None), 1.0));
+    assert_eq!(of("length_units=furlong"), (None, 1.0));
+    assert_eq!(of("forces_unit=Ha/bohr"), (Some(Some("Hartree,Bohr".into())), 1.0));
+    // Forces in others are refused.
+    assert_eq!(of("e_unit=Hartree r_unit=Ang forces_unit=Hartree/Bohr"), (None, 1.0));
+}
+
+#[test]
+fn stresses_of_atoms_without_a_volume_are_kept_as_text() {
+    let head = "Properties=species:S:1:pos:R:3";
+    for (pairs, kept) in [
+        ("virial=\"1 0 0 0 2 0 0 0 3\" pbc=\"F F F\"", "virial"),
+        ("Lattice=\"2 0 0 0 2 0 0 0 2\" pbc=\"F F F\" stress=\"1 2 3 0 0 0\"", "stress"),
+        ("Lattice=\"2 0 0 0 2 0 0 0 0\" pbc=\"T T F\" REF_virial=\"1 2 3 0 0 0\"", "REF_virial"),
+    ] {
+        let frame = read(&format!("1\n{head} {pairs}\nH 0 0 0\n")).unwrap().remove(0);
+        assert_eq!(frame.labels.stress, None, "{pairs}");
+        assert!(frame.info.contains_key(kept), "{pairs}");
+        assert_eq!(rewritten(&frame).1.info, frame.info);
+    }
 }
 
 #[test]
@@ -204,7 +406,7 @@ fn damaged_frames_are_errors_or_structures() {
 }
 
 #[test]
-fn further_columns_stand_after_the_labels_and_are_read_over() {
+fn further_columns_stand_after_the_labels_and_are_kept() {
     let frames = read(TWO).unwrap();
     let spread = [0.5, 0.25, 1.0 / 3.0, 0.0, 1.0, 2.0, 3.0, 4.0, 5.0];
     let columns = [
@@ -217,7 +419,17 @@ fn further_columns_stand_after_the_labels_and_are_read_over() {
     assert!(text.contains("forces:R:3:forces_std:R:3:weight:R:1"), "{text}");
     let first = text.lines().nth(2).unwrap();
     assert!(first.ends_with("-0.001 0.5 0.25 0.3333333333333333 0.5"), "{first}");
-    assert_eq!(read(&text).unwrap(), frames[..1]);
+    let again = read(&text).unwrap().remove(0);
+    assert_eq!(again.column("weight").unwrap().numbers().unwrap(), spread[..3]);
+    assert_eq!(Structure { columns: Vec::new(), ..again.clone() }, frames[0]);
+    // Written once more, they take the place of those that are there.
+    let mut writer = XyzWriter::new(Vec::new());
+    let other = XyzColumn { name: "weight", width: 1, values: &[7.0, 8.0, 9.0] };
+    writer.frame_with(&again, &[other]).unwrap();
+    let text = String::from_utf8(writer.into_inner()).unwrap();
+    assert_eq!(text.matches("weight").count(), 1);
+    let last = read(&text).unwrap().remove(0);
+    assert_eq!(last.column("weight").unwrap().numbers().unwrap(), [7.0, 8.0, 9.0]);
     let bad = XyzColumn { name: "bad", width: 1, values: &[1.0, f64::NAN, 2.0] };
     let error = XyzWriter::new(Vec::new()).frame_with(&frames[0], &[bad]).unwrap_err();
     assert!(error.to_string().contains("not finite"), "{error}");

@@ -1,9 +1,11 @@
 //! Writing, one frame at a time.
 
+use super::atoms::INITIAL_CHARGES;
 use super::keys::LabelKeys;
+use super::parse_numbers;
 use crate::error::MoleculeError;
 use crate::species::symbol;
-use crate::structure::Structure;
+use crate::structure::{Column, Structure};
 use linwright_run::atomic::{self, Replace};
 use std::fmt::Write as _;
 use std::io::{self, Write};
@@ -49,8 +51,9 @@ impl<W: Write> XyzWriter<W> {
         Self { out, text: String::new() }
     }
 
-    /// Writes a frame: its labels as `energy`, `stress`, `charge`, `momenta`, `forces` and
-    /// `charges`, all numbers so that they are read back to the last bit.
+    /// Writes a frame: its labels as `energy`, `stress`, `charge`, `momenta`, `masses`,
+    /// `move_mask`, `forces` and `charges`, all numbers so that they are read back to the last bit,
+    /// and all further pairs and columns as they are.
     ///
     /// # Errors
     /// A structure with values that a file cannot hold, or an error of the system.
@@ -58,8 +61,8 @@ impl<W: Write> XyzWriter<W> {
         self.frame_with(structure, &[])
     }
 
-    /// Writes a frame as [`Self::frame`] does, with further columns, which readers of structures
-    /// read over.
+    /// Writes a frame as [`Self::frame`] does, with further columns, in place of those of the same
+    /// names that the structure has.
     ///
     /// # Errors
     /// As [`Self::frame`].
@@ -80,10 +83,9 @@ impl<W: Write> XyzWriter<W> {
             }
         }
         self.text.clear();
-        header(&mut self.text, structure, columns);
-        for atom in 0..atoms {
-            row(&mut self.text, structure, columns, atom);
-        }
+        let table = Table::of(structure, columns);
+        header(&mut self.text, structure, &table.declaration(structure));
+        table.rows(&mut self.text, structure);
         self.out.write_all(self.text.as_bytes()).map_err(|source| MoleculeError::Output { source })
     }
 
@@ -116,6 +118,7 @@ fn check(structure: &Structure) -> Result<(), MoleculeError> {
         ("energy", labels.energy.iter().all(|x| x.is_finite())),
         ("charge", structure.charge.is_finite()),
         ("force", forces.into_iter().all(|x| x.is_finite())),
+        ("mass", structure.masses.iter().flatten().all(|x| x.is_finite())),
         ("momentum", momenta.into_iter().all(|x| x.is_finite())),
         ("stress", stress.into_iter().all(|x| x.is_finite())),
         ("partial charge", labels.charges.iter().flatten().all(|x| x.is_finite())),
@@ -127,36 +130,35 @@ fn check(structure: &Structure) -> Result<(), MoleculeError> {
 }
 
 /// The number of atoms and the line of pairs.
-fn header(text: &mut String, structure: &Structure, more: &[XyzColumn<'_>]) {
+fn header(text: &mut String, structure: &Structure, columns: &str) {
     let labels = &structure.labels;
     // Writing to a string cannot fail.
     let _ = writeln!(text, "{}", structure.species.len());
     if let Some(cell) = &structure.cell {
         pair(text, "Lattice", &words(cell.rows.iter().flatten()));
     }
-    let mut columns = String::from("species:S:1:pos:R:3");
-    if structure.momenta.is_some() {
-        columns += ":momenta:R:3";
-    }
-    if labels.forces.is_some() {
-        columns += ":forces:R:3";
-    }
-    if labels.charges.is_some() {
-        columns += ":charges:R:1";
-    }
-    for XyzColumn { name, width, .. } in more {
-        let _ = write!(columns, ":{name}:R:{width}");
-    }
-    pair(text, "Properties", &columns);
-    if let Some(energy) = labels.energy {
+    pair(text, "Properties", columns);
+    let keys = LabelKeys::default();
+    let has = |key: &str| structure.info.contains_key(key);
+    // A reference under another name is read before the same number as `energy`; what the file has
+    // there is something else.
+    let is_same = |name: &String| {
+        let number = structure.info.get(name).and_then(|text| parse_numbers(text));
+        number.as_deref() == labels.energy.as_ref().map(std::slice::from_ref)
+    };
+    let energy = labels.energy.filter(|_| !(has("energy") && keys.energy.iter().any(is_same)));
+    if let Some(energy) = energy {
         pair(text, "energy", &format!("{energy:?}"));
     }
-    if let Some(s) = &labels.stress {
+    let stress =
+        labels.stress.filter(|_| !(has("stress") && keys.stress.iter().any(|key| has(key))));
+    if let Some(s) = &stress {
         let by_columns = (0..3).flat_map(|column| s.iter().map(move |row| &row[column]));
         pair(text, "stress", &words(by_columns));
     }
-    let has = |key: &str| structure.info.contains_key(key);
-    if structure.charge != 0.0 {
+    let is_said =
+        keys.charge.iter().any(|key| has(key)) || structure.column(INITIAL_CHARGES).is_some();
+    if structure.charge != 0.0 || is_said {
         // Readers take a whole number for an integer, as charges are.
         pair(text, "charge", &format!("{}", structure.charge));
     }
@@ -165,15 +167,11 @@ fn header(text: &mut String, structure: &Structure, more: &[XyzColumn<'_>]) {
     } else if !has("pbc") {
         pair(text, "pbc", "F F F");
     }
-    // What a reader would take for other values of the same labels.
-    let keys = LabelKeys::default();
-    let is_in = |names: &[String], key: &str| names.iter().any(|name| name == key);
     let own = |key: &str| {
-        key == "Properties"
-            || is_in(&keys.charge, key)
+        matches!(key, "Properties" | "charge")
             || (structure.cell.is_some() && matches!(key, "Lattice" | "pbc"))
-            || (labels.energy.is_some() && key == "energy")
-            || (labels.stress.is_some() && (key == "stress" || is_in(&keys.virial, key)))
+            || (energy.is_some() && key == "energy")
+            || (stress.is_some() && key == "stress")
     };
     for (key, value) in structure.info.iter().filter(|(key, _)| !own(key)) {
         pair(text, key, value);
@@ -181,20 +179,104 @@ fn header(text: &mut String, structure: &Structure, more: &[XyzColumn<'_>]) {
     text.push('\n');
 }
 
-/// The line of an atom.
-fn row(text: &mut String, structure: &Structure, more: &[XyzColumn<'_>], atom: usize) {
-    text.push_str(symbol(structure.species[atom]).unwrap_or("X"));
-    let labels = &structure.labels;
-    let of = |rows: &Option<Vec<[f64; 3]>>| rows.as_ref().map(|rows| rows[atom]);
-    let others = [of(&structure.momenta), of(&labels.forces)];
-    let charge = labels.charges.as_ref().map(|charges| charges[atom]);
-    let vectors = structure.positions[atom].into_iter();
-    let vectors = vectors.chain(others.into_iter().flatten().flatten());
-    let more = more.iter().flat_map(|column| &column.values[atom * column.width..][..column.width]);
-    for number in vectors.chain(charge).chain(more.copied()) {
+/// The columns of a frame.
+struct Table<'a> {
+    forces: Option<&'a [[f64; 3]]>,
+    charges: Option<&'a [f64]>,
+    /// Further columns of the structure.
+    kept: Vec<&'a Column>,
+    more: &'a [XyzColumn<'a>],
+}
+
+impl<'a> Table<'a> {
+    fn of(structure: &'a Structure, more: &'a [XyzColumn<'a>]) -> Self {
+        let keys = LabelKeys::default();
+        let labels = &structure.labels;
+        let is_kept = |names: &[String], numbers: &[f64]| {
+            let columns = names.iter().filter_map(|name| structure.column(name));
+            columns.into_iter().any(|column| column.numbers().as_deref() == Some(numbers))
+        };
+        // As with energies: the file has other forces under this name.
+        let has_forces = structure.column("forces").is_some();
+        let forces = labels
+            .forces
+            .as_deref()
+            .filter(|forces| !(has_forces && is_kept(&keys.forces, forces.as_flattened())));
+        let charges = labels.charges.as_deref();
+        let charges = charges.filter(|charges| !is_kept(&keys.charges, charges));
+        let is_replaced = |name: &str| {
+            (forces.is_some() && name == "forces")
+                || (charges.is_some() && name == "charges")
+                || more.iter().any(|column| column.name == name)
+        };
+        let kept = structure.columns.iter().filter(|column| !is_replaced(&column.name));
+        Self { forces, charges, kept: kept.collect(), more }
+    }
+
+    /// The value of `Properties`.
+    fn declaration(&self, structure: &Structure) -> String {
+        let mut text = String::from("species:S:1:pos:R:3");
+        let held = structure.held.as_deref().map(|held| if is_by_atom(held) { 1 } else { 3 });
+        let own = [
+            ("momenta:R", structure.momenta.is_some().then_some(3)),
+            ("masses:R", structure.masses.is_some().then_some(1)),
+            ("move_mask:L", held),
+            ("forces:R", self.forces.is_some().then_some(3)),
+            ("charges:R", self.charges.is_some().then_some(1)),
+        ];
+        // Writing to a string cannot fail.
+        for (name, width) in own.into_iter().filter_map(|(name, width)| Some((name, width?))) {
+            let _ = write!(text, ":{name}:{width}");
+        }
+        for Column { name, kind, width, .. } in &self.kept {
+            let _ = write!(text, ":{name}:{kind}:{width}");
+        }
+        for XyzColumn { name, width, .. } in self.more {
+            let _ = write!(text, ":{name}:R:{width}");
+        }
+        text
+    }
+
+    /// The lines of all atoms.
+    fn rows(&self, text: &mut String, structure: &Structure) {
+        let by_atom = structure.held.as_deref().is_some_and(is_by_atom);
+        let mut kept: Vec<_> = self.kept.iter().map(|column| column.text.lines()).collect();
+        for (atom, number) in structure.species.iter().enumerate() {
+            text.push_str(symbol(*number).unwrap_or("X"));
+            let momentum = structure.momenta.as_ref().map(|rows| rows[atom]);
+            let mass = structure.masses.as_ref().map(|masses| masses[atom]);
+            let numbers = structure.positions[atom].into_iter();
+            let numbers = numbers.chain(momentum.into_iter().flatten()).chain(mass);
+            push(text, numbers);
+            if let Some(held) = &structure.held {
+                for held in &held[atom][..if by_atom { 1 } else { 3 }] {
+                    text.push_str(if *held { " F" } else { " T" });
+                }
+            }
+            let force = self.forces.map(|rows| rows[atom]);
+            let charge = self.charges.map(|charges| charges[atom]);
+            push(text, force.into_iter().flatten().chain(charge));
+            for words in kept.iter_mut().filter_map(Iterator::next) {
+                text.push(' ');
+                text.push_str(words);
+            }
+            for column in self.more {
+                push(text, column.values[atom * column.width..][..column.width].iter().copied());
+            }
+            text.push('\n');
+        }
+    }
+}
+
+/// Whether atoms are held as a whole.
+fn is_by_atom(held: &[[bool; 3]]) -> bool {
+    held.iter().all(|[x, y, z]| x == y && y == z)
+}
+
+fn push(text: &mut String, numbers: impl Iterator<Item = f64>) {
+    for number in numbers {
         let _ = write!(text, " {number:?}");
     }
-    text.push('\n');
 }
 
 fn words<'a>(numbers: impl Iterator<Item = &'a f64>) -> String {

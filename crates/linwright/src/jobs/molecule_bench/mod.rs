@@ -159,6 +159,10 @@ impl MoleculeBench {
         let mut found = Vec::new();
         while found.len() < self.limit {
             let Some(mut structure) = reader.next_frame()? else { break };
+            structure.check_units(units).map_err(|error| {
+                Failure::from(error.of_structure(found.len()))
+                    .hint("--units names those of the structures")
+            })?;
             structure.convert(units, own);
             found.push(structure);
         }

@@ -9,7 +9,7 @@ use super::{Failure, Job, Outcome, OutputPath, Session, bounds, outputs};
 use linwright_molecule::tensornet::Property;
 use linwright_molecule::{
     Ensemble, LabelKeys, Potential, Prediction, PredictionErrors, PriorChoices, Structure, Units,
-    Wanted, XyzColumn, XyzReader, XyzWriter, stress,
+    Wanted, XyzColumn, XyzReader, XyzWriter, parse_numbers, stress,
 };
 use linwright_run::{Monitor, shown};
 use schemars::JsonSchema;
@@ -108,6 +108,7 @@ impl MoleculeEval {
         let mut predictor = self.predictor(model)?;
         let mut reader = XyzReader::open(Path::new(&self.structures), self.keys())?;
         let (mut errors, mut writer) = (PredictionErrors::default(), XyzWriter::new(Vec::new()));
+        let mut without_volume = 0;
         session.step("evaluating");
         for index in 0..self.limit.unwrap_or(usize::MAX) {
             if session.interrupted() {
@@ -123,6 +124,9 @@ impl MoleculeEval {
                     let mut found = found.map_err(|error| error.of_structure(index))?;
                     found.convert(model.units(), units);
                     errors.add(&structure, &found);
+                    let is_open = structure.cell.and_then(|cell| cell.bulk_volume()).is_none();
+                    let has_stress = structure.labels.stress.is_some() || has_stress(&structure);
+                    without_volume += usize::from(is_open && has_stress);
                     with_energy(structure, found)
                 }
                 Predictor::Property(model) => {
@@ -139,6 +143,12 @@ impl MoleculeEval {
                 predicted.write(&mut writer)?;
             }
             session.progress(index as u64 + 1, self.limit.unwrap_or(0) as u64);
+        }
+        if without_volume > 0 {
+            session.note(&format!(
+                "note: {without_volume} structures have a stress or virial, but no cell that \
+                 repeats along all its vectors; it is kept, and not compared"
+            ));
         }
         match errors.counts().0 {
             0 => Err(no_structures(&self.structures)),
@@ -198,9 +208,8 @@ impl Predicted {
 }
 
 fn with_energy(mut structure: Structure, found: Prediction) -> Predicted {
-    structure.labels.energy = Some(found.energy);
-    structure.labels.stress = stress(&structure, &found);
-    structure.labels.forces = Some(found.forces);
+    let stress = stress(&structure, &found);
+    structure.replace_labels(found.energy, found.forces, stress);
     let mut columns = Vec::new();
     if let Some(deviation) = found.deviation {
         structure.info.insert("energy_std".into(), words(&[deviation.energy]));
@@ -208,6 +217,12 @@ fn with_energy(mut structure: Structure, found: Prediction) -> Predicted {
         columns.push(Column { name: "forces_std".into(), width: 3, values });
     }
     Predicted { structure, columns }
+}
+
+/// Whether a frame has a stress or a virial among its pairs.
+fn has_stress(structure: &Structure) -> bool {
+    let LabelKeys { stress, virial, .. } = LabelKeys::default();
+    stress.iter().chain(&virial).any(|name| structure.info.contains_key(name))
 }
 
 fn with_property(
@@ -218,7 +233,10 @@ fn with_property(
     let mut columns = Vec::new();
     for (found, ending) in [(Some(mean), ""), (deviation, "_std")] {
         if let Some(found) = found {
-            structure.info.insert(format!("{name}{ending}"), words(&found.total));
+            let value = structure.info.insert(format!("{name}{ending}"), words(&found.total));
+            if let Some(value) = value.filter(|_| ending.is_empty()) {
+                structure.info.entry(format!("input_{name}")).or_insert(value);
+            }
             columns.push(Column {
                 name: format!("atom_{name}{ending}"),
                 width: found.total.len(),
@@ -246,9 +264,7 @@ fn reference(
     let Some((key, text)) = keys.iter().find_map(|key| structure.info.get_key_value(key)) else {
         return Ok(None);
     };
-    let numbers: Option<Vec<f64>> = text.split_whitespace().map(|word| word.parse().ok()).collect();
-    let fits = |numbers: &Vec<f64>| numbers.len() == width && numbers.iter().all(|x| x.is_finite());
-    match numbers.filter(fits) {
+    match parse_numbers(text).filter(|numbers| numbers.len() == width) {
         Some(numbers) => Ok(Some(numbers)),
         None => Err(Failure::general(format!(
             "structure {index} has {key}=\"{}\", expected {width} finite numbers",

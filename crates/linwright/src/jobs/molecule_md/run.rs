@@ -59,10 +59,14 @@ impl MoleculeMd {
         Ok(DynamicsPlan { time_step, ensemble, seed: self.seed })
     }
 
+    /// Whether velocities are drawn, whatever the structure has.
+    fn asks_for_velocities(&self) -> bool {
+        self.ensemble == MdEnsemble::Nve && self.temperature.is_some()
+    }
+
     /// Whether velocities are drawn: the structure has none, or others are asked for.
     fn draws(&self, structure: &Structure) -> bool {
-        let asked = self.ensemble == MdEnsemble::Nve && self.temperature.is_some();
-        structure.momenta.is_none() || asked
+        structure.momenta.is_none() || self.asks_for_velocities()
     }
 
     /// Identifies the simulation, however long it is and wherever its inputs are.
@@ -214,6 +218,16 @@ fn read_structure(
     let found = reader.next_frame()?.filter(|structure| !structure.species.is_empty());
     let mut structure = found.ok_or_else(|| no_structures(&job.structure))?;
     check_structure(model, &structure, units, 0)?;
+    let motion = structure.check_motion(job.asks_for_velocities());
+    motion.map_err(|error| error.of_structure(0))?;
+    let held = structure.held_coordinates();
+    if held > 0 {
+        let all = 3 * structure.species.len();
+        session.note(&format!("note: move_mask holds {held} of {all} coordinates"));
+    }
+    if structure.masses.is_some() {
+        session.note("note: masses are those of the structure");
+    }
     if reader.next_frame()?.is_some() {
         session.note(&format!("note: {} has several structures; this is the first", job.structure));
     }

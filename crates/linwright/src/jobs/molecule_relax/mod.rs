@@ -144,6 +144,8 @@ impl MoleculeRelax {
         index: usize,
     ) -> Result<Structure, Failure> {
         check_structure(model, &structure, units, index)?;
+        structure.check_held().map_err(|error| error.of_structure(index))?;
+        structure.forget_labels();
         structure.convert(units, Units::default());
         Ok(structure)
     }
@@ -206,10 +208,8 @@ impl RelaxedStructure {
 /// The relaxed atoms with their labels.
 fn frame(relaxed: Relaxed) -> Structure {
     let Relaxed { mut structure, prediction, force, steps, is_converged } = relaxed;
-    structure.momenta = None;
-    structure.labels.energy = Some(prediction.energy);
-    structure.labels.stress = stress(&structure, &prediction);
-    structure.labels.forces = Some(prediction.forces);
+    let stress = stress(&structure, &prediction);
+    structure.replace_labels(prediction.energy, prediction.forces, stress);
     let told = [
         ("converged", if is_converged { "T" } else { "F" }.to_owned()),
         ("steps", steps.to_string()),

@@ -4,8 +4,9 @@ use super::MoleculeTrain;
 use super::plan::Plan;
 use crate::jobs::{Failure, JobError, Session};
 use linwright_molecule::training::Split;
-use linwright_molecule::{LabelKeys, Structure, Units, read_npz, read_xyz};
+use linwright_molecule::{LabelKeys, MoleculeError, Structure, Units, read_npz, read_xyz};
 use linwright_run::shown;
+use std::collections::BTreeMap;
 use std::path::{Path, PathBuf};
 
 /// Share of the structures that is held out.
@@ -80,27 +81,30 @@ impl Sets {
         let is_told = job.sets.units.is_some();
         let files = Files { keys: keys(job), units: plan.units, is_told };
         let needs_forces = plan.weights[1] > 0.0;
-        let all = files.labelled(&job.data, needs_forces, session)?;
-        let isolated =
-            job.sets.isolated.as_deref().map(|path| files.read(path, session)).transpose()?;
-        let (split, beside) = division(job, plan, all.len())?;
+        let Numbered { all, mut isolated } = files.labelled(&job.data, needs_forces, session)?;
+        let (split, beside) = division(job, plan, &all, isolated.len(), session)?;
         let (training, own, mut test) = match &split {
-            None => (all, Vec::new(), Vec::new()),
+            None => (all.into_iter().map(|(_, one)| one).collect(), Vec::new(), Vec::new()),
             Some(split) => {
+                let by_number: BTreeMap<usize, &Structure> =
+                    all.iter().map(|(number, one)| (*number, one)).collect();
                 let of = |set: &[usize]| -> Vec<Structure> {
-                    set.iter().map(|index| all[*index].clone()).collect()
+                    set.iter().map(|number| by_number[number].clone()).collect()
                 };
                 (of(&split.train), of(&split.validation), of(&split.test))
             }
         };
         let validation = match beside {
-            Some(path) => files.labelled(&path, needs_forces, session)?,
+            Some(path) => files.labelled(&path, needs_forces, session)?.kept(&mut isolated),
             None => own,
         };
         if let Some(path) = &job.sets.test {
-            let more: Vec<Structure> = files.read(path, session)?;
-            test.extend(more);
+            test.extend(files.numbered(path, session)?.kept(&mut isolated));
         }
+        let isolated = match &job.sets.isolated {
+            Some(path) => Some(files.read(path, session)?),
+            None => told_isolated(isolated, job, session),
+        };
         Ok(Self { training, validation, test, isolated, split })
     }
 
@@ -110,15 +114,64 @@ impl Sets {
     }
 }
 
-/// Which of `count` structures are for what, none if all are trained on; and the file of those to
-/// validate on, if it is another.
+/// The marked atoms as references, unless those are others; a note says what they are.
+fn told_isolated(
+    isolated: Vec<Structure>,
+    job: &MoleculeTrain,
+    session: &Session<'_>,
+) -> Option<Vec<Structure>> {
+    if isolated.is_empty() {
+        return None;
+    }
+    let is_used = job.sets.references.is_none() && job.init.is_none() && job.config.is_none();
+    let count = isolated.len();
+    session.note(&format!(
+        "note: {count} single atoms are marked by config_type; {}, and not trained on",
+        if is_used { "they are the energies of isolated atoms" } else { "they are left out" }
+    ));
+    is_used.then(|| distinct(isolated))
+}
+
+/// Without atoms that are there again with the same energy.
+fn distinct(isolated: Vec<Structure>) -> Vec<Structure> {
+    let mut found: Vec<Structure> = Vec::new();
+    for one in isolated {
+        let is_same = |other: &Structure| {
+            other.species == one.species && other.labels.energy == one.labels.energy
+        };
+        if !found.iter().any(is_same) {
+            found.push(one);
+        }
+    }
+    found
+}
+
+/// Which structures are for what, by their numbers in the file, none if all are trained on; and the
+/// file of those to validate on, if it is another. `isolated` atoms of the file are references.
 fn division(
     job: &MoleculeTrain,
     plan: &Plan,
-    count: usize,
+    all: &[(usize, Structure)],
+    isolated: usize,
+    session: &Session<'_>,
 ) -> Result<(Option<Split>, Option<PathBuf>), Failure> {
+    let count = all.len();
     if let Some(path) = &job.sets.split {
-        return Ok((Some(Split::read(path, count)?), None));
+        let mut split = Split::read(path, count + isolated)?;
+        let is_there = |number: &usize| all.binary_search_by_key(number, |(own, _)| *own).is_ok();
+        let sets = [&mut split.train, &mut split.validation, &mut split.test];
+        let before: usize = sets.iter().map(|set| set.len()).sum();
+        sets.into_iter().for_each(|set| set.retain(is_there));
+        let after = split.train.len() + split.validation.len() + split.test.len();
+        if after < before {
+            let left_out = before - after;
+            session.note(&format!("note: --split: {left_out} of its structures are single atoms"));
+        }
+        if split.train.is_empty() || split.validation.is_empty() {
+            let told = "--split: no structures but single atoms to train on, or to validate on";
+            return Err(Failure::usage(told));
+        }
+        return Ok((Some(split), None));
     }
     let own = job.sets.validation.as_deref().map(Held::parse).transpose()?;
     let held = own.or_else(|| plan.validation.clone()).unwrap_or(Held::Share(VALIDATION_SHARE));
@@ -133,7 +186,12 @@ fn division(
         .hint("hold out fewer by --validation, or give a file there")
     })?;
     let train = plan.trained.as_ref().map_or(left, |held| held.of(count).min(left));
-    let draw = || Split::random(plan.seed, count, [train, validation, tested]);
+    let draw = || {
+        let mut split = Split::random(plan.seed, count, [train, validation, tested]);
+        let sets = [&mut split.train, &mut split.validation, &mut split.test];
+        sets.into_iter().flatten().for_each(|place| *place = all[*place].0);
+        split
+    };
     Ok(match held {
         Held::File(path) if tested == 0 && train == count => (None, Some(path)),
         Held::File(path) => (Some(draw()), Some(path)),
@@ -160,6 +218,22 @@ struct Files {
     is_told: bool,
 }
 
+/// Structures of a file.
+struct Numbered {
+    /// Their numbers in the file, ascending.
+    all: Vec<(usize, Structure)>,
+    /// Single atoms that are marked as references, which are not among them.
+    isolated: Vec<Structure>,
+}
+
+impl Numbered {
+    /// The structures; the marked atoms are added to others.
+    fn kept(self, isolated: &mut Vec<Structure>) -> Vec<Structure> {
+        isolated.extend(self.isolated);
+        self.all.into_iter().map(|(_, one)| one).collect()
+    }
+}
+
 impl Files {
     /// Structures with energies, and with forces if they are needed.
     fn labelled(
@@ -167,9 +241,9 @@ impl Files {
         path: &Path,
         needs_forces: bool,
         session: &Session<'_>,
-    ) -> Result<Vec<Structure>, Failure> {
-        let all = self.read(path, session)?;
-        for (index, one) in all.iter().enumerate() {
+    ) -> Result<Numbered, Failure> {
+        let found = self.numbered(path, session)?;
+        for (index, one) in &found.all {
             let missing = match (&one.labels.energy, &one.labels.forces) {
                 (None, _) => "energy",
                 (Some(_), None) if needs_forces => "forces",
@@ -184,7 +258,19 @@ impl Files {
                 _ => "name the forces of the file by --forces-key, or give --force-weight 0",
             }));
         }
-        Ok(all)
+        Ok(found)
+    }
+
+    /// Structures apart from single atoms that are marked as references.
+    fn numbered(&self, path: &Path, session: &Session<'_>) -> Result<Numbered, Failure> {
+        let all = self.read(path, session)?.into_iter().enumerate();
+        let (isolated, all): (Vec<_>, Vec<_>) = all.partition(|(_, one)| is_isolated_atom(one));
+        if all.is_empty() {
+            let path = shown(&path.display().to_string());
+            let told = format!("{path}: no structures but isolated atoms");
+            return Err(Failure::general(told).hint("--isolated takes a file of atoms alone"));
+        }
+        Ok(Numbered { all, isolated: isolated.into_iter().map(|(_, one)| one).collect() })
     }
 
     fn read(&self, path: &Path, session: &Session<'_>) -> Result<Vec<Structure>, Failure> {
@@ -208,14 +294,38 @@ impl Files {
                 )));
             }
             one.check().map_err(|error| error.of_structure(index))?;
-            if self.is_told {
-                one.check_units(self.units.0).map_err(|error| error.of_structure(index))?;
-            }
-            let from = one.declared_units()?.unwrap_or(self.units.0);
+            let from = self.units_of(one).map_err(|error| {
+                let failure = Failure::from(error.of_structure(index));
+                failure.hint(match self.is_told {
+                    true => "leave --units out: the file declares its own",
+                    false => "--units names those of the file",
+                })
+            })?;
             one.convert(from, self.units.1);
         }
         Ok(all)
     }
+
+    /// The units of a structure: those of --units, which it may not contradict, or its own.
+    fn units_of(&self, structure: &Structure) -> Result<Units, MoleculeError> {
+        match structure.declared_units() {
+            Ok(Some(units)) if self.is_told => structure.check_units(self.units.0).map(|()| units),
+            Ok(declared) => Ok(declared.unwrap_or(self.units.0)),
+            // --units says what an unknown name means.
+            Err(_) if self.is_told => Ok(self.units.0),
+            Err(error) => Err(error),
+        }
+    }
+}
+
+/// Whether a structure is one atom, marked as a reference as MACE and GAP mark it.
+fn is_isolated_atom(structure: &Structure) -> bool {
+    let is_marked = |text: &String| {
+        let letters = text.chars().filter(|c| c.is_alphanumeric());
+        let plain: String = letters.flat_map(char::to_lowercase).collect();
+        matches!(plain.as_str(), "isolatedatom" | "isolatedatoms")
+    };
+    structure.species.len() == 1 && structure.info.get("config_type").is_some_and(is_marked)
 }
 
 #[cfg(feature = "hdf5")]

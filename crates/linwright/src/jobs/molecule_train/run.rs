@@ -74,7 +74,16 @@ impl<'a> Prepared<'a> {
             (Some(start), _) => references_of(start)?,
             (None, Some(alone)) => {
                 let all: Vec<&Structure> = sets.all().collect();
-                References::isolated(alone, &all)?
+                References::isolated(alone, &all).map_err(|error| {
+                    let failure = Failure::from(error);
+                    match job.sets.isolated {
+                        Some(_) => failure,
+                        None => failure.hint(
+                            "mark an atom of every element by config_type=IsolatedAtom, or give \
+                             --references least-squares",
+                        ),
+                    }
+                })?
             }
             (None, None) => match plan.references {
                 ReferenceKind::LeastSquares => References::least_squares(&training)?,
