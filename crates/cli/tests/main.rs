@@ -1,5 +1,6 @@
 //! The `linwright` command from outside: what it prints, writes and exits with.
 
+mod advice;
 mod attribute;
 mod bad_input;
 mod bench;
@@ -41,12 +42,14 @@ mod laser;
 mod loading;
 mod long_values;
 mod molecule;
+mod molecule_files;
 mod molecule_md;
 mod molecule_train;
 mod numbers;
 mod offload;
 mod outputs;
 mod own_files;
+mod packed;
 mod places;
 mod plan;
 mod prune;
