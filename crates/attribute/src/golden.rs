@@ -1,6 +1,7 @@
 //! Golden vectors: every set `<stem>.json` with `<stem>.safetensors` in `grass` of
 //! `$LINWRIGHT_GOLDEN`, by default `testdata/golden` of the workspace. Indices, signs and matrices
-//! are read from the files, never drawn.
+//! are read from the files, never drawn; so are shapes, names of parts and tolerances, since sets
+//! differ in all of them.
 
 #![allow(
     clippy::disallowed_methods,
@@ -86,6 +87,28 @@ impl Case {
         Mat::from_vec(shape.iter().product::<usize>() / columns, columns, values)
     }
 
+    /// What stands before this ending in names of tensors, of which there must be one.
+    pub(crate) fn before(&self, ending: &str) -> Vec<&str> {
+        let found: Vec<&str> =
+            self.tensors.keys().filter_map(|name| name.strip_suffix(ending)).collect();
+        assert!(!found.is_empty(), "{}: no tensor ends in {ending}", self.name);
+        found
+    }
+
+    /// What stands after this beginning in names of tensors.
+    pub(crate) fn after(&self, beginning: &str) -> Vec<&str> {
+        self.tensors.keys().filter_map(|name| name.strip_prefix(beginning)).collect()
+    }
+
+    /// Allowed errors: relative to a number, and absolute.
+    pub(crate) fn tolerance(&self) -> (f64, f64) {
+        let of = |key: &str| {
+            let tolerance = self.about["tolerance"][key].as_f64();
+            tolerance.unwrap_or_else(|| panic!("{}: no tolerance {key}", self.name))
+        };
+        (of("rtol"), of("atol"))
+    }
+
     pub(crate) fn indices(&self, name: &str) -> Vec<u32> {
         self.get(name).values.iter().map(|value| *value as u32).collect()
     }
@@ -97,9 +120,7 @@ impl Case {
     /// Checks numbers against a tensor within the tolerance of the case.
     #[track_caller]
     pub(crate) fn check(&self, found: &[f32], name: &str) {
-        let tolerance = &self.about["tolerance"];
-        let of = |key: &str| tolerance[key].as_f64().expect("a tolerance");
-        let (relative, absolute) = (of("rtol"), of("atol"));
+        let (relative, absolute) = self.tolerance();
         let expected = &self.get(name).values;
         assert_eq!(found.len(), expected.len(), "{}: {name}", self.name);
         for (found, expected) in found.iter().zip(expected) {
@@ -116,6 +137,14 @@ impl Case {
     }
 }
 
+/// A number in the name of a tensor: `0p05` and `1e-3`, and none where the reference has its own.
+pub(crate) fn number(text: &str) -> Option<f64> {
+    if text == "none" {
+        return None;
+    }
+    Some(text.replace('p', ".").parse().unwrap_or_else(|e| panic!("{text}: {e}")))
+}
+
 fn image(map: &dyn VectorMap, x: &Mat<f32>) -> Vec<f32> {
     let mut y = Mat::zeros(x.rows(), map.out());
     map.apply(Rows::plain(x.view()), y.view_mut());
@@ -126,14 +155,16 @@ fn image(map: &dyn VectorMap, x: &Mat<f32>) -> Vec<f32> {
 fn masks_and_dense_maps_are_those_of_the_reference() {
     for case in cases("mask") {
         let x = case.rows("x");
-        for of in ["ens0", "ens1", "over"] {
+        let all = case.after("idx_");
+        assert!(!all.is_empty(), "{}: no mask", case.name);
+        for of in all {
             let mask = Mask::new(x.cols(), case.indices(&format!("idx_{of}"))).expect("a mask");
             case.check(&image(&mask, &x), &format!("y_{of}"));
         }
     }
     for case in cases("dense") {
         let x = case.rows("x");
-        for of in ["normal_7", "normal_130", "rademacher_7", "rademacher_130"] {
+        for of in case.before("_P") {
             let map = Dense::of_entries(case.rows(&format!("{of}_P"))).expect("a map");
             case.check(&image(&map, &x), &format!("{of}_y"));
         }
@@ -144,7 +175,7 @@ fn masks_and_dense_maps_are_those_of_the_reference() {
 fn sparse_signs_and_their_adjoints_are_those_of_the_reference() {
     for case in cases("sjlt") {
         let x = case.rows("x");
-        for of in ["c1", "c1_ens3", "c3"] {
+        for of in case.before("_idx") {
             let y = case.rows(&format!("{of}_y"));
             let map = case.sparse(x.cols(), y.cols(), &format!("{of}_"));
             case.check(&image(&map, &x), &format!("{of}_y"));
@@ -160,8 +191,10 @@ fn sparse_signs_and_their_adjoints_are_those_of_the_reference() {
 #[test]
 fn grass_of_plain_vectors_is_that_of_the_reference() {
     for case in cases("grass") {
-        for (x, prefix) in [("x", ""), ("x", "sel_"), ("clip_x", "clip_")] {
-            let (x, y) = (case.rows(x), format!("{prefix}y"));
+        for prefix in case.before("mask_idx") {
+            let own = format!("{prefix}x");
+            let x = if case.tensors.contains_key(&own) { own } else { "x".into() };
+            let (x, y) = (case.rows(&x), format!("{prefix}y"));
             let out = case.rows(&y).cols();
             let mask = case.indices(&format!("{prefix}mask_idx"));
             let sketch = case.sparse(mask.len(), out, &format!("{prefix}sjlt_"));
@@ -207,12 +240,22 @@ fn pipeline(case: &Case, pipeline: &str, layer: &str, shape: LayerShape, size: u
     LayerMap::new(shape, inp, out, flat).expect("a map")
 }
 
+/// Whether a layer of a case has a bias, whose inputs are a column of ones beside the others.
+fn has_bias(case: &Case, layer: &str) -> bool {
+    match case.about["layers"][layer].as_str() {
+        Some(text) if text.starts_with("bias") => true,
+        Some(text) if text.starts_with("no bias") => false,
+        other => panic!("{}: {layer} with or without a bias: {other:?}", case.name),
+    }
+}
+
 #[test]
 fn pipelines_of_layers_are_those_of_the_reference() {
     for case in cases("compress2d").into_iter().chain(cases("compress3d")) {
-        for layer in ["fc1", "fc2"] {
+        for layer in case.before(".a") {
             let (x, dy) = (case.rows(&format!("{layer}.a")), case.rows(&format!("{layer}.g")));
-            let shape = LayerShape { out: dy.cols(), inp: x.cols(), bias: layer == "fc1" };
+            let (inp, out) = (x.cols(), dy.cols());
+            let shape = LayerShape { out, inp, bias: has_bias(&case, layer) };
             let examples = case.get(&format!("{layer}.a")).shape[0];
             let tokens = x.rows() / examples;
             let kinds = case.about["kinds"].as_object().expect("kinds");

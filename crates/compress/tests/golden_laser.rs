@@ -4,7 +4,7 @@
 
 mod golden;
 
-use golden::{minus, norm, number, sets};
+use golden::{cases, minus, norm, number, sets};
 use linwright_compress::intervention::{Intervention, Lname, Storage, cut, pruned, pruned_compat};
 use linwright_compress::methods::LaserMethod;
 use linwright_compress::{Size, SlotSet};
@@ -24,93 +24,97 @@ fn sum(components: &Components) -> Mat<f64> {
 
 #[test]
 fn golden_rank_reduction() {
-    for set in sets("laser-sfsd") {
-        let mut with_nothing = 0;
-        for (id, case) in set.cases("laser.low_rank") {
-            let (w, exact) = (set.matrix(id, "W"), set.matrix(id, "exact"));
-            let weight: Mat<f32> = w.cast();
-            let shape = Shape { out: w.rows(), inp: w.cols() };
-            let size = Size::Rate(number(&case["rate"]));
-            let rank = size.rank(shape, None).expect("a rank");
-            assert_eq!(rank as f64, number(&case["rank"]), "{id}");
-            let tolerance = |name: &str| number(&case["tol"][name]);
-            let all = Components::of(weight.view()).expect("decomposes");
-            let how = LaserMethod { storage: Storage::Dense, ..LaserMethod::default() };
+    for (set, id, case) in cases(&sets("laser-sfsd"), "laser.low_rank") {
+        let (w, exact) = (set.matrix(id, "W"), set.matrix(id, "exact"));
+        let weight: Mat<f32> = w.cast();
+        let shape = Shape { out: w.rows(), inp: w.cols() };
+        let size = Size::Rate(number(&case["rate"]));
+        let rank = size.rank(shape, None).expect("a rank");
+        assert_eq!(rank as f64, number(&case["rank"]), "{id}");
+        let tolerance = |name: &str| number(&case["tol"][name]);
+        let all = Components::of(weight.view()).expect("decomposes");
+        let how = LaserMethod { storage: Storage::Dense, ..LaserMethod::default() };
+        let reduced = |size: Size| -> Mat<f64> {
             let done = cut(&weight, &how, size, Some(&all), RngKey::new(0)).expect("is cut");
-            let found: Mat<f64> = done.op.to_dense().expect("is linear").cast();
-            let off = norm(&minus(&found, &exact));
-            assert!(off <= tolerance("exact_mode_rel_fro") * norm(&w), "{id}: {off}");
-            let values = set.matrix(id, "singular_values");
-            for (found, want) in all.values.iter().zip(values.data()) {
-                assert!((found - want).abs() <= 1e-6 * values.data()[0], "{id}: {found} {want}");
-            }
-            if rank == 0 {
-                assert!(found.data().iter().all(|x| *x == 0.0), "{id}");
-                with_nothing += 1;
-                continue;
-            }
-            let omega = set.matrix(id, "omega");
-            let power = number(&case["niter"]) as usize;
-            let replayed =
-                Components::by_sketch(weight.view(), omega.view(), power).expect("decomposes");
-            let out = set.matrix(id, "out");
-            let off = norm(&minus(&sum(&replayed), &out));
-            assert!(off <= tolerance("out_rel_fro_when_omega_replayed") * norm(&w), "{id}: {off}");
-            let sketch = Sketch { rank, oversample: 8, power: 2 };
-            let drawn = Components::randomised(weight.view(), sketch, RngKey::new(5));
-            let rest = norm(&minus(&w, &sum(&drawn.expect("decomposes"))));
-            let most = 1.02 * number(&case["resid_fro_ref"]) + 1e-6 * norm(&w);
-            assert!(rest <= most, "{id}: {rest}, at most {most}");
+            done.op.to_dense().expect("is linear").cast()
+        };
+        let found = reduced(size);
+        let off = norm(&minus(&found, &exact));
+        assert!(off <= tolerance("exact_mode_rel_fro") * norm(&w), "{id}: {off}");
+        let values = set.matrix(id, "singular_values");
+        for (found, want) in all.values.iter().zip(values.data()) {
+            assert!((found - want).abs() <= 1e-6 * values.data()[0], "{id}: {found} {want}");
         }
-        assert!(with_nothing > 0, "{:?} has no case of rank 0", set.path);
+        // Nothing is left of any weight at the largest rate.
+        assert!(reduced(Size::Rate(10.0)).data().iter().all(|x| *x == 0.0), "{id}");
+        if rank == 0 {
+            continue;
+        }
+        let omega = set.matrix(id, "omega");
+        let power = number(&case["niter"]) as usize;
+        let replayed =
+            Components::by_sketch(weight.view(), omega.view(), power).expect("decomposes");
+        let out = set.matrix(id, "out");
+        let off = norm(&minus(&sum(&replayed), &out));
+        assert!(off <= tolerance("out_rel_fro_when_omega_replayed") * norm(&w), "{id}: {off}");
+        let sketch = Sketch { rank, oversample: 8, power: 2 };
+        let drawn = Components::randomised(weight.view(), sketch, RngKey::new(5));
+        let rest = norm(&minus(&w, &sum(&drawn.expect("decomposes"))));
+        let most = 1.02 * number(&case["resid_fro_ref"]) + 1e-6 * norm(&w);
+        assert!(rest <= most, "{id}: {rest}, at most {most}");
     }
 }
 
 #[test]
 fn golden_pruning() {
-    for set in sets("laser-sfsd") {
-        for (id, case) in set.cases("laser.prune") {
-            let weight: Mat<f32> = set.matrix(id, "W").cast();
-            let tensors = case["tensors"].as_array().expect("tensors");
-            let start = format!("{id}.out.");
-            let rates = tensors.iter().filter_map(|name| name.as_str()?.strip_prefix(&start));
-            let mut count = 0;
-            for text in rates {
-                let rate: f64 = text.parse().expect("a rate");
-                let want: Mat<f32> = set.matrix(id, &format!("out.{text}")).cast();
-                let found = pruned_compat(&weight, rate).expect("is pruned");
-                assert_eq!(found, want, "{id} at rate {text}");
-                // What is right prunes as many as the rate says; the code one more.
-                let exact = pruned(&weight, (rate * 0.1 * weight.data().len() as f64) as usize);
-                let zeros = |m: &Mat<f32>| m.data().iter().filter(|x| **x == 0.0).count();
-                let before = zeros(&weight);
-                let more = usize::from(rate > 0.0);
-                assert!(zeros(&found) >= zeros(&exact) + more * usize::from(before == 0), "{text}");
-                count += 1;
-            }
-            assert!(count > 2, "{id} has rates");
-            assert_eq!(case["rate_10_raises"], "IndexError");
-            assert!(pruned_compat(&weight, 10.0).is_err());
-            let (how, nothing) = (LaserMethod::new(Intervention::Dropout), Size::Rate(10.0));
-            let done = cut(&weight, &how, nothing, None, RngKey::new(0)).expect("is cut");
-            assert!(done.op.to_dense().expect("is linear").data().iter().all(|x| *x == 0.0));
+    for (set, id, case) in cases(&sets("laser-sfsd"), "laser.prune") {
+        let weight: Mat<f32> = set.matrix(id, "W").cast();
+        let tensors = case["tensors"].as_array().expect("tensors");
+        let start = format!("{id}.out.");
+        let rates = tensors.iter().filter_map(|name| name.as_str()?.strip_prefix(&start));
+        let mut count = 0;
+        for text in rates {
+            let rate: f64 = text.parse().expect("a rate");
+            let want: Mat<f32> = set.matrix(id, &format!("out.{text}")).cast();
+            let found = pruned_compat(&weight, rate).expect("is pruned");
+            assert_eq!(found, want, "{id} at rate {text}");
+            // What is right prunes as many as the rate says; the code one more.
+            let exact = pruned(&weight, (rate * 0.1 * weight.data().len() as f64) as usize);
+            let zeros = |m: &Mat<f32>| m.data().iter().filter(|x| **x == 0.0).count();
+            let before = zeros(&weight);
+            let more = usize::from(rate > 0.0);
+            assert!(zeros(&found) >= zeros(&exact) + more * usize::from(before == 0), "{text}");
+            count += 1;
         }
+        assert!(count > 0, "{id} has rates");
+        // The code fails at the largest rate, whatever the weight.
+        if let Some(error) = case.get("rate_10_raises") {
+            assert_eq!(error, "IndexError");
+        }
+        assert!(pruned_compat(&weight, 10.0).is_err());
+        let (how, nothing) = (LaserMethod::new(Intervention::Dropout), Size::Rate(10.0));
+        let done = cut(&weight, &how, nothing, None, RngKey::new(0)).expect("is cut");
+        assert!(done.op.to_dense().expect("is linear").data().iter().all(|x| *x == 0.0));
     }
 }
 
 #[test]
 fn golden_rates_are_ranks() {
-    for set in sets("laser-sfsd") {
-        let table = &set.about["rate_to_rank"];
+    let sets = sets("laser-sfsd");
+    let tables: Vec<&Value> = sets.iter().filter_map(|set| set.about.get("rate_to_rank")).collect();
+    assert!(!tables.is_empty(), "no golden set has ranks of rates");
+    for table in tables {
         let numbers = |value: &Value| -> Vec<f64> {
             value.as_array().expect("a list").iter().map(number).collect()
         };
         let sizes = numbers(&table["max_rank"]);
         let ranks = table["rank"].as_array().expect("rows");
-        assert_eq!(sizes.len(), ranks.len());
+        assert!(!sizes.is_empty() && sizes.len() == ranks.len());
         for (full, row) in sizes.iter().zip(ranks) {
             let shape = Shape { out: *full as usize, inp: 4 * *full as usize };
-            for (rate, want) in numbers(&table["rates"]).iter().zip(numbers(row)) {
+            let (rates, row) = (numbers(&table["rates"]), numbers(row));
+            assert!(!rates.is_empty() && rates.len() == row.len(), "{full}");
+            for (rate, want) in rates.iter().zip(row) {
                 let rank = Size::Rate(*rate).rank(shape, None).expect("a rank");
                 assert_eq!(rank as f64, want, "{full} at rate {rate}");
             }
@@ -122,7 +126,7 @@ fn golden_rates_are_ranks() {
 fn model_of(published: &str) -> Option<Transformer> {
     let kind = match published {
         "gptj" => "gptj",
-        "llama2" => "llama",
+        "llama" | "llama2" => "llama",
         "roberta" => "roberta",
         // Tensors of code that came with the checkpoint, and of a model that reads no text.
         "phi1_5" | "decision_transformer" => return None,
@@ -142,14 +146,15 @@ fn model_of(published: &str) -> Option<Transformer> {
 
 #[test]
 fn golden_names_of_weights() {
+    let mut compared = 0;
     for set in sets("laser-sfsd") {
-        let maps = set.about["name_maps"]["maps"].as_object().expect("maps");
-        let mut compared = 0;
+        let maps = set.about["name_maps"]["maps"].as_object().into_iter().flatten();
         for (published, names) in maps {
             let Some(model) = model_of(published) else { continue };
             for lname in Lname::ALL {
                 let ends: Vec<&str> = match &names[lname.name()] {
                     // What the code does not know; we do.
+                    Value::Null => continue,
                     Value::String(text) if text.starts_with('<') => continue,
                     Value::String(text) => vec![text.as_str()],
                     Value::Array(list) => list.iter().filter_map(Value::as_str).collect(),
@@ -170,6 +175,6 @@ fn golden_names_of_weights() {
                 compared += 1;
             }
         }
-        assert!(compared >= 20, "{:?}: {compared} names", set.path);
     }
+    assert!(compared > 0, "no golden set has names of weights");
 }

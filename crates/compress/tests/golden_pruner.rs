@@ -3,20 +3,31 @@
 
 #[expect(dead_code, reason = "other tests use the rest of it")]
 mod golden;
+#[path = "golden/counts.rs"]
+mod golden_counts;
 
-use golden::{Set, number, sets};
+use golden::{Case, Set, number, sets};
+use golden_counts::Counted;
 use linwright_compress::pipeline::Context;
 use linwright_compress::prune::{
     Blocks, Criterion, Cut, LlmPruner, LossGradients, Pairing, PruneMethod, PruneProblem,
     kept_channels, kept_heads, most_important, of_groups, of_kv_heads,
 };
-use linwright_compress::search::counts::{Counts, Shapes};
+use linwright_compress::search::counts::Shapes;
 use linwright_model::{Transformer, TransformerConfig};
 use linwright_ops::{Dense, LinearSlot, Op, SiteId, Sites};
 use linwright_run::Silent;
 use linwright_tensor::{Mat, RngKey};
 use serde_json::{Value, json};
 use std::ops::Range;
+
+/// The cases of the pruner without shared key-value heads, of which there must be one.
+fn pruner_cases(sets: &[Set]) -> Vec<Case<'_>> {
+    let mut found = golden::cases(sets, "llm_pruner");
+    found.retain(|(_, id, _)| !id.starts_with("llm_pruner_gqa"));
+    assert!(!found.is_empty(), "no golden set has a case llm_pruner");
+    found
+}
 
 /// A weight with its gradients.
 struct Golden {
@@ -76,39 +87,36 @@ fn rows_of(groups: &[usize], size: usize) -> Vec<usize> {
 
 #[test]
 fn importance_and_kept_channels_are_golden_for_six_criteria() {
-    for set in sets("laser-sfsd") {
-        for (id, case) in set.cases("llm_pruner").into_iter().filter(|(id, _)| *id == "llm_pruner")
-        {
-            let (config, tolerance) = (&case["config"], number(&case["tol"]["importance_rel"]));
-            let head_dim = size(config, "head_dim");
-            let runs = case["runs"].as_array().expect("runs");
-            assert_eq!(runs.len(), 6);
-            for run in runs {
-                let (criterion, label) = criterion_of(run);
-                for layer in size(config, "lo")..size(config, "hi") {
-                    let of = |name: &str| {
-                        Golden::of(&set, id, &format!("model.layers.{layer}.{name}.weight"))
-                    };
-                    for (inputs, output, size) in [
-                        (&["q_proj", "k_proj", "v_proj"][..], "o_proj", head_dim),
-                        (&["gate_proj", "up_proj"], "down_proj", 1),
-                    ] {
-                        let part = if size == 1 { "mlp" } else { "self_attn" };
-                        let mut members: Vec<Vec<f64>> = inputs
-                            .iter()
-                            .map(|name| of(&format!("{part}.{name}")).rows(criterion))
-                            .collect();
-                        members.push(of(&format!("{part}.{output}")).columns(criterion));
-                        let importance = criterion.joined(&members);
-                        let root = format!("model.layers.{layer}.{part}.{}", inputs[0]);
-                        let what = format!("{:?}: {label}, {root}", set.path);
-                        let expected = set.matrix(id, &format!("importance.{label}.{root}"));
-                        assert_near(&importance, expected.data(), tolerance, &what);
-                        let expected = indices(&run["kept_rows"][format!("{root}.weight")]);
-                        let groups = of_groups(&importance, size);
-                        let kept = most_important(&groups, expected.len() / size);
-                        assert_eq!(rows_of(&kept, size), expected, "{what}");
-                    }
+    for (set, id, case) in pruner_cases(&sets("laser-sfsd")) {
+        let (config, tolerance) = (&case["config"], number(&case["tol"]["importance_rel"]));
+        let head_dim = size(config, "head_dim");
+        let runs = case["runs"].as_array().expect("runs");
+        assert!(!runs.is_empty(), "{id} has runs");
+        for run in runs {
+            let (criterion, label) = criterion_of(run);
+            for layer in size(config, "lo")..size(config, "hi") {
+                let of = |name: &str| {
+                    Golden::of(set, id, &format!("model.layers.{layer}.{name}.weight"))
+                };
+                for (inputs, output, size) in [
+                    (&["q_proj", "k_proj", "v_proj"][..], "o_proj", head_dim),
+                    (&["gate_proj", "up_proj"], "down_proj", 1),
+                ] {
+                    let part = if size == 1 { "mlp" } else { "self_attn" };
+                    let mut members: Vec<Vec<f64>> = inputs
+                        .iter()
+                        .map(|name| of(&format!("{part}.{name}")).rows(criterion))
+                        .collect();
+                    members.push(of(&format!("{part}.{output}")).columns(criterion));
+                    let importance = criterion.joined(&members);
+                    let root = format!("model.layers.{layer}.{part}.{}", inputs[0]);
+                    let what = format!("{:?}: {label}, {root}", set.path);
+                    let expected = set.matrix(id, &format!("importance.{label}.{root}"));
+                    assert_near(&importance, expected.data(), tolerance, &what);
+                    let expected = indices(&run["kept_rows"][format!("{root}.weight")]);
+                    let groups = of_groups(&importance, size);
+                    let kept = most_important(&groups, expected.len() / size);
+                    assert_eq!(rows_of(&kept, size), expected, "{what}");
                 }
             }
         }
@@ -148,39 +156,42 @@ fn kept_rows(original: &Transformer, pruned: &Transformer, site: &str) -> Vec<us
     (0..new.rows()).map(|i| at(new.row(i))).collect()
 }
 
+/// Checks a number of parameters that a run may lack.
+fn same_if_given(config: &TransformerConfig, run: &Value, key: &str) {
+    if let Some(count) = run[key].as_u64() {
+        assert_eq!(config.parameters(), count, "{key}");
+    }
+}
+
 #[test]
 fn a_model_pruned_by_magnitude_keeps_the_golden_rows() {
-    for set in sets("laser-sfsd") {
-        for (id, case) in set.cases("llm_pruner").into_iter().filter(|(id, _)| *id == "llm_pruner")
-        {
-            let config = &case["config"];
-            let model = model_of(&set, id, config);
-            let layers: Option<Vec<usize>> =
-                Some((size(config, "lo")..size(config, "hi")).collect());
-            let runs = case["runs"].as_array().expect("runs").iter();
-            for run in runs.filter(|run| run["taylor"].is_null()) {
-                assert_eq!(model.config().parameters(), size(run, "params_before") as u64);
-                let method = LlmPruner {
-                    criterion: criterion_of(run).0,
-                    blocks: Blocks { attention: layers.clone(), mlp: layers.clone() },
-                    ratio: Some(number(&config["s"])),
-                    ..LlmPruner::default()
-                };
-                let cut = Cut { keep: 1.0, align: None, layers: None };
-                let context = Context::new("golden");
-                let problem = PruneProblem {
-                    original: &model,
-                    windows: None,
-                    cut: &cut,
-                    seed: 0,
-                    context: &context,
-                };
-                let pruned = method.prune(&problem, &mut Silent).expect("prunes").network;
-                assert_eq!(pruned.config().parameters(), size(run, "params_after") as u64);
-                for (site, rows) in run["kept_rows"].as_object().expect("sites") {
-                    let site = site.trim_end_matches(".weight");
-                    assert_eq!(kept_rows(&model, &pruned, site), indices(rows), "{site}");
-                }
+    for (set, id, case) in pruner_cases(&sets("laser-sfsd")) {
+        let config = &case["config"];
+        let model = model_of(set, id, config);
+        let layers: Option<Vec<usize>> = Some((size(config, "lo")..size(config, "hi")).collect());
+        let runs = case["runs"].as_array().expect("runs").iter();
+        for run in runs.filter(|run| run["taylor"].is_null()) {
+            same_if_given(model.config(), run, "params_before");
+            let method = LlmPruner {
+                criterion: criterion_of(run).0,
+                blocks: Blocks { attention: layers.clone(), mlp: layers.clone() },
+                ratio: Some(number(&config["s"])),
+                ..LlmPruner::default()
+            };
+            let cut = Cut { keep: 1.0, align: None, layers: None };
+            let context = Context::new("golden");
+            let problem = PruneProblem {
+                original: &model,
+                windows: None,
+                cut: &cut,
+                seed: 0,
+                context: &context,
+            };
+            let pruned = method.prune(&problem, &mut Silent).expect("prunes").network;
+            same_if_given(pruned.config(), run, "params_after");
+            for (site, rows) in run["kept_rows"].as_object().expect("sites") {
+                let site = site.trim_end_matches(".weight");
+                assert_eq!(kept_rows(&model, &pruned, site), indices(rows), "{site}");
             }
         }
     }
@@ -188,42 +199,39 @@ fn a_model_pruned_by_magnitude_keeps_the_golden_rows() {
 
 #[test]
 fn key_value_heads_are_golden_in_both_pairings() {
-    for set in sets("laser-sfsd") {
-        for (id, case) in set.cases("llm_pruner_gqa") {
-            let (config, tolerance) = (&case["config"], number(&case["tol"]["importance_rel"]));
-            let (dim, kv_heads) = (size(config, "head_dim"), size(config, "kv_heads"));
-            for layer in case["layers"].as_array().expect("layers") {
-                let index = size(layer, "layer");
-                let of = |name: &str| {
-                    Golden::of(&set, id, &format!("model.layers.{index}.self_attn.{name}"))
-                };
-                let criterion = Criterion::ParamFirst;
-                let [q, k, v] = ["q_proj", "k_proj", "v_proj"].map(|name| of(name).rows(criterion));
-                let o = of("o_proj").columns(criterion);
-                let channels = |pairing: Pairing| {
-                    let [q, o] = [&q, &o].map(|all| of_kv_heads(all, dim, kv_heads, pairing));
-                    criterion.joined(&[q, k.clone(), v.clone(), o])
-                };
-                let what = format!("{:?}: layer {index}", set.path);
-                let released = channels(Pairing::Released);
-                let expected = set.matrix(id, &format!("importance.{index}"));
-                assert_near(&released, expected.data(), tolerance, &what);
-                for (pairing, heads, kept) in [
-                    (Pairing::Released, "ref_kv_head_importance", "kept_kv_heads"),
-                    (Pairing::Readers, "correct_kv_head_importance", "correct_kept_kv_heads"),
-                ] {
-                    let found = of_groups(&channels(pairing), dim);
-                    let expected: Vec<f64> =
-                        layer[heads].as_array().expect("heads").iter().map(number).collect();
-                    assert_near(&found, &expected, tolerance, &what);
-                    let expected = indices(&layer[kept]);
-                    assert_eq!(most_important(&found, expected.len()), expected, "{what}");
-                }
-                // Query heads leave with the heads that they read, in both.
-                let group = size(config, "heads") / kv_heads;
-                let readers = rows_of(&indices(&layer["kept_kv_heads"]), group);
-                assert_eq!(readers, indices(&layer["kept_q_heads"]), "{what}");
+    for (set, id, case) in golden::cases(&sets("laser-sfsd"), "llm_pruner_gqa") {
+        let (config, tolerance) = (&case["config"], number(&case["tol"]["importance_rel"]));
+        let (dim, kv_heads) = (size(config, "head_dim"), size(config, "kv_heads"));
+        for layer in case["layers"].as_array().expect("layers") {
+            let index = size(layer, "layer");
+            let of =
+                |name: &str| Golden::of(set, id, &format!("model.layers.{index}.self_attn.{name}"));
+            let criterion = Criterion::ParamFirst;
+            let [q, k, v] = ["q_proj", "k_proj", "v_proj"].map(|name| of(name).rows(criterion));
+            let o = of("o_proj").columns(criterion);
+            let channels = |pairing: Pairing| {
+                let [q, o] = [&q, &o].map(|all| of_kv_heads(all, dim, kv_heads, pairing));
+                criterion.joined(&[q, k.clone(), v.clone(), o])
+            };
+            let what = format!("{:?}: layer {index}", set.path);
+            let released = channels(Pairing::Released);
+            let expected = set.matrix(id, &format!("importance.{index}"));
+            assert_near(&released, expected.data(), tolerance, &what);
+            for (pairing, heads, kept) in [
+                (Pairing::Released, "ref_kv_head_importance", "kept_kv_heads"),
+                (Pairing::Readers, "correct_kv_head_importance", "correct_kept_kv_heads"),
+            ] {
+                let found = of_groups(&channels(pairing), dim);
+                let expected: Vec<f64> =
+                    layer[heads].as_array().expect("heads").iter().map(number).collect();
+                assert_near(&found, &expected, tolerance, &what);
+                let expected = indices(&layer[kept]);
+                assert_eq!(most_important(&found, expected.len()), expected, "{what}");
             }
+            // Query heads leave with the heads that they read, in both.
+            let group = size(config, "heads") / kv_heads;
+            let readers = rows_of(&indices(&layer["kept_kv_heads"]), group);
+            assert_eq!(readers, indices(&layer["kept_q_heads"]), "{what}");
         }
     }
 }
@@ -254,18 +262,10 @@ fn llama_7b(ratio: f64, layers: Range<usize>) -> TransformerConfig {
 fn llama_7b_has_the_golden_and_published_counts() {
     let counts = |config: &TransformerConfig| Shapes::dense(config).counts(Shapes::TOKENS);
     let [dense, pruned] = [llama_7b(0.0, 0..0), llama_7b(0.25, 4..30)];
-    for set in sets("laser-sfsd") {
-        let tables = [("dense_llama7b", &dense), ("llm_pruner_ratio_0_25_layers_4_30", &pruned)];
-        for (name, config) in tables {
-            let of = |key: &str| number(&set.about["macs"][name][key]) as u64;
-            assert_eq!(config.parameters(), of("params"), "{name}");
-            let expected = Counts {
-                linear: of("linear_only"),
-                with_attention: of("linear_plus_attention"),
-                llm_pruner: of("llm_pruner_counter"),
-            };
-            assert_eq!(counts(config), expected, "{name}");
-        }
+    for counted in sets("laser-sfsd").iter().flat_map(|set| golden_counts::of(&set.about)) {
+        let Counted { ratio, layers, .. } = counted.clone();
+        let config = llama_7b(ratio, layers);
+        counted.check(config.parameters(), counts(&config));
     }
     assert_eq!((dense.parameters(), pruned.parameters()), (6_738_415_616, 5_422_977_024));
     // Published in G with two decimals: LLM-Pruner, and SFSD for the dense model.

@@ -3,7 +3,7 @@
 
 mod golden;
 
-use golden::{minus, norm, number, sets};
+use golden::{cases, minus, norm, number, sets};
 use linwright_compress::Size;
 use linwright_compress::fit::spectrum::{Moments, Spectrum};
 use linwright_compress::methods::{FeatureMethod, FitProblem, MethodSpec, SvdMethod};
@@ -92,58 +92,47 @@ fn fitted(
 
 #[test]
 fn golden_feature_space_decomposition() {
-    for set in sets("laser-sfsd") {
-        for (id, case) in set.cases("sfsd.eigen") {
-            let tolerance = |name: &str| number(&case["tol"][name]);
-            let (w, x) = (set.matrix(id, "W"), set.matrix(id, "x"));
-            let weight: Mat<f32> = w.cast();
-            let y = times(&x, &w.transpose());
-            let stats = stats_of(&x, &y);
-            let spectrum =
-                Spectrum::of(Moments::from(&*stats.inputs), &weight, true).expect("decomposes");
-            check_spectrum(&spectrum, set.matrix(id, "eigenvalues_ascending").data(), x.rows());
-            let want = set.matrix(id, "y_mean");
-            let mean = spectrum.mean.as_ref().expect("is centred");
-            assert!(mean.iter().zip(want.data()).all(|(a, b)| (a - b).abs() < 1e-5), "{id}");
-            for (rank, about) in ranks(case) {
-                // The reference counts to out; there are min(out, inp) components with data.
-                let kept = rank.min(spectrum.values.len());
-                let (u, v) = spectrum.factors(kept);
-                let found = product((u.clone(), v.clone()));
-                let near = |found: &Mat<f64>, name: &str, tolerance: f64| {
-                    let want = set.matrix(id, &format!("r{rank}.{name}"));
-                    let off = norm(&minus(found, &want)) / norm(&want);
-                    assert!(off <= tolerance, "{id}, rank {rank}: {name} is off by {off}");
-                };
-                near(&found, "W2W1_f32", tolerance("W2W1_rel_fro"));
-                near(&product((half(&u), half(&v))), "W2W1_f16_stored", tolerance("f16_rel_fro"));
-                let bias = spectrum.bias(kept).expect("is centred");
-                let bias: Vec<f64> = bias.into_iter().map(f64::from).collect();
-                let want = set.matrix(id, &format!("r{rank}.paper_bias"));
-                let off = bias.iter().zip(want.data()).map(|(a, b)| (a - b).abs());
-                let most = off.fold(0.0, f64::max);
-                assert!(
-                    most <= tolerance("bias_abs"),
-                    "{id}, rank {rank}: the bias is off by {most}"
-                );
-                // The released bias is zero, and so is what compat leaves of the layer's own.
-                let released = outputs(&x, &found, &vec![0.0; y.cols()]);
-                let published = set.matrix(id, &format!("r{rank}.y_first_forward"));
-                let off = norm(&minus(&released, &published)) / norm(&published);
-                assert!(
-                    off <= tolerance("y_rel_fro"),
-                    "{id}, rank {rank}: outputs are off by {off}"
-                );
-                let intended = outputs(&x, &found, &bias);
-                for (found, name) in
-                    [(&released, "rel_err_released"), (&intended, "rel_err_with_paper_bias")]
-                {
-                    let error = norm(&minus(found, &y)) / norm(&y);
-                    assert!(
-                        (error - number(&about[name])).abs() < 1e-5,
-                        "{id} {rank}: {name} {error}"
-                    );
-                }
+    for (set, id, case) in cases(&sets("laser-sfsd"), "sfsd.eigen") {
+        let tolerance = |name: &str| number(&case["tol"][name]);
+        let (w, x) = (set.matrix(id, "W"), set.matrix(id, "x"));
+        let weight: Mat<f32> = w.cast();
+        let y = times(&x, &w.transpose());
+        let stats = stats_of(&x, &y);
+        let spectrum =
+            Spectrum::of(Moments::from(&*stats.inputs), &weight, true).expect("decomposes");
+        check_spectrum(&spectrum, set.matrix(id, "eigenvalues_ascending").data(), x.rows());
+        let want = set.matrix(id, "y_mean");
+        let mean = spectrum.mean.as_ref().expect("is centred");
+        assert!(mean.iter().zip(want.data()).all(|(a, b)| (a - b).abs() < 1e-5), "{id}");
+        for (rank, about) in ranks(case) {
+            // The reference counts to out; there are min(out, inp) components with data.
+            let kept = rank.min(spectrum.values.len());
+            let (u, v) = spectrum.factors(kept);
+            let found = product((u.clone(), v.clone()));
+            let near = |found: &Mat<f64>, name: &str, tolerance: f64| {
+                let want = set.matrix(id, &format!("r{rank}.{name}"));
+                let off = norm(&minus(found, &want)) / norm(&want);
+                assert!(off <= tolerance, "{id}, rank {rank}: {name} is off by {off}");
+            };
+            near(&found, "W2W1_f32", tolerance("W2W1_rel_fro"));
+            near(&product((half(&u), half(&v))), "W2W1_f16_stored", tolerance("f16_rel_fro"));
+            let bias = spectrum.bias(kept).expect("is centred");
+            let bias: Vec<f64> = bias.into_iter().map(f64::from).collect();
+            let want = set.matrix(id, &format!("r{rank}.paper_bias"));
+            let off = bias.iter().zip(want.data()).map(|(a, b)| (a - b).abs());
+            let most = off.fold(0.0, f64::max);
+            assert!(most <= tolerance("bias_abs"), "{id}, rank {rank}: the bias is off by {most}");
+            // The released bias is zero, and so is what compat leaves of the layer's own.
+            let released = outputs(&x, &found, &vec![0.0; y.cols()]);
+            let published = set.matrix(id, &format!("r{rank}.y_first_forward"));
+            let off = norm(&minus(&released, &published)) / norm(&published);
+            assert!(off <= tolerance("y_rel_fro"), "{id}, rank {rank}: outputs are off by {off}");
+            let intended = outputs(&x, &found, &bias);
+            for (found, name) in
+                [(&released, "rel_err_released"), (&intended, "rel_err_with_paper_bias")]
+            {
+                let error = norm(&minus(found, &y)) / norm(&y);
+                assert!((error - number(&about[name])).abs() < 1e-5, "{id} {rank}: {name} {error}");
             }
         }
     }
@@ -161,31 +150,29 @@ fn check_spectrum(spectrum: &Spectrum, ascending: &[f64], rows: usize) {
 
 #[test]
 fn golden_feature_method_in_both_modes() {
-    for set in sets("laser-sfsd") {
-        for (id, case) in set.cases("sfsd.eigen") {
-            let (w, x) = (set.matrix(id, "W"), set.matrix(id, "x"));
-            let y = times(&x, &w.transpose());
-            let (weight, stats) = (w.cast(), stats_of(&x, &y));
-            let kappa = number(&case["kappa_int"]) as usize;
-            let below = ranks(case).filter(|(rank, _)| *rank < kappa);
-            for (rank, about) in below {
-                for compat in [false, true] {
-                    let method = FeatureMethod { compat, ..FeatureMethod::default() };
-                    let (a, shift) = fitted(&MethodSpec::Feature(method), &weight, &stats, rank);
-                    // A right layer keeps its own bias; the released code drops it.
-                    let own = f64::from(OWN_BIAS);
-                    let target = outputs(&x, &w, &vec![own; w.rows()]);
-                    let bias: Vec<f64> = shift.iter().map(|shift| own + shift).collect();
-                    let found = outputs(&x, &a, &bias);
-                    if compat {
-                        assert!(bias.iter().all(|b| *b == 0.0), "{id}: {bias:?}");
-                        let off = norm(&minus(&found, &y)) / norm(&y);
-                        assert!((off - number(&about["rel_err_released"])).abs() < 1e-5, "{off}");
-                    } else {
-                        let off = norm(&minus(&found, &target)) / norm(&y);
-                        let want = number(&about["rel_err_with_paper_bias"]);
-                        assert!((off - want).abs() < 1e-5, "{id}, rank {rank}: {off}, not {want}");
-                    }
+    for (set, id, case) in cases(&sets("laser-sfsd"), "sfsd.eigen") {
+        let (w, x) = (set.matrix(id, "W"), set.matrix(id, "x"));
+        let y = times(&x, &w.transpose());
+        let (weight, stats) = (w.cast(), stats_of(&x, &y));
+        let kappa = number(&case["kappa_int"]) as usize;
+        let below = ranks(case).filter(|(rank, _)| *rank < kappa);
+        for (rank, about) in below {
+            for compat in [false, true] {
+                let method = FeatureMethod { compat, ..FeatureMethod::default() };
+                let (a, shift) = fitted(&MethodSpec::Feature(method), &weight, &stats, rank);
+                // A right layer keeps its own bias; the released code drops it.
+                let own = f64::from(OWN_BIAS);
+                let target = outputs(&x, &w, &vec![own; w.rows()]);
+                let bias: Vec<f64> = shift.iter().map(|shift| own + shift).collect();
+                let found = outputs(&x, &a, &bias);
+                if compat {
+                    assert!(bias.iter().all(|b| *b == 0.0), "{id}: {bias:?}");
+                    let off = norm(&minus(&found, &y)) / norm(&y);
+                    assert!((off - number(&about["rel_err_released"])).abs() < 1e-5, "{off}");
+                } else {
+                    let off = norm(&minus(&found, &target)) / norm(&y);
+                    let want = number(&about["rel_err_with_paper_bias"]);
+                    assert!((off - want).abs() < 1e-5, "{id}, rank {rank}: {off}, not {want}");
                 }
             }
         }
@@ -194,35 +181,33 @@ fn golden_feature_method_in_both_modes() {
 
 #[test]
 fn golden_weight_space_decomposition() {
-    for set in sets("laser-sfsd") {
-        for (id, case) in set.cases("sfsd.svd") {
-            let tolerance = |name: &str| number(&case["tol"][name]);
-            let (w, x) = (set.matrix(id, "W"), set.matrix(id, "x"));
-            let weight: Mat<f32> = w.cast();
-            let all = Components::of(weight.view()).expect("decomposes");
-            let kappa = number(&case["kappa_int"]) as usize;
-            for (rank, about) in ranks(case) {
-                let found = product(all.chosen(&(0..rank).collect::<Vec<_>>()));
-                let name = |name: &str| format!("r{rank}.{name}");
-                let want = set.matrix(id, &name("W2W1"));
-                let off = norm(&minus(&found, &want)) / norm(&want);
-                assert!(off <= tolerance("W2W1_rel_fro"), "{id}, rank {rank}: {off}");
-                let (y, want) = (times(&x, &found.transpose()), set.matrix(id, &name("y")));
-                let off = norm(&minus(&y, &want)) / norm(&want);
-                assert!(off <= tolerance("y_rel_fro"), "{id}, rank {rank}: {off}");
-                let norms = set.matrix(id, &name("weight1_rownorm"));
-                for (value, norm) in all.values.iter().zip(norms.data()) {
-                    assert!((value - norm).abs() < 1e-5 * all.values[0], "{id}: {value} {norm}");
-                }
-                let rest = norm(&minus(&found, &w)) / norm(&w);
-                let want = number(&about["rel_resid_intended"]);
-                assert!((rest - want).abs() < 1e-5, "{id}, rank {rank}: {rest}, not {want}");
-                if rank < kappa {
-                    let stats = stats_of(&x, &times(&x, &w.transpose()));
-                    let method = MethodSpec::Svd(SvdMethod::default());
-                    let (a, _) = fitted(&method, &weight, &stats, rank);
-                    assert!(norm(&minus(&a, &found)) <= 1e-6 * norm(&found), "{id}, rank {rank}");
-                }
+    for (set, id, case) in cases(&sets("laser-sfsd"), "sfsd.svd") {
+        let tolerance = |name: &str| number(&case["tol"][name]);
+        let (w, x) = (set.matrix(id, "W"), set.matrix(id, "x"));
+        let weight: Mat<f32> = w.cast();
+        let all = Components::of(weight.view()).expect("decomposes");
+        let kappa = number(&case["kappa_int"]) as usize;
+        for (rank, about) in ranks(case) {
+            let found = product(all.chosen(&(0..rank).collect::<Vec<_>>()));
+            let name = |name: &str| format!("r{rank}.{name}");
+            let want = set.matrix(id, &name("W2W1"));
+            let off = norm(&minus(&found, &want)) / norm(&want);
+            assert!(off <= tolerance("W2W1_rel_fro"), "{id}, rank {rank}: {off}");
+            let (y, want) = (times(&x, &found.transpose()), set.matrix(id, &name("y")));
+            let off = norm(&minus(&y, &want)) / norm(&want);
+            assert!(off <= tolerance("y_rel_fro"), "{id}, rank {rank}: {off}");
+            let norms = set.matrix(id, &name("weight1_rownorm"));
+            for (value, norm) in all.values.iter().zip(norms.data()) {
+                assert!((value - norm).abs() < 1e-5 * all.values[0], "{id}: {value} {norm}");
+            }
+            let rest = norm(&minus(&found, &w)) / norm(&w);
+            let want = number(&about["rel_resid_intended"]);
+            assert!((rest - want).abs() < 1e-5, "{id}, rank {rank}: {rest}, not {want}");
+            if rank < kappa {
+                let stats = stats_of(&x, &times(&x, &w.transpose()));
+                let method = MethodSpec::Svd(SvdMethod::default());
+                let (a, _) = fitted(&method, &weight, &stats, rank);
+                assert!(norm(&minus(&a, &found)) <= 1e-6 * norm(&found), "{id}, rank {rank}");
             }
         }
     }

@@ -3,7 +3,8 @@
 //!
 //! Flow and squeezes in the sets belong to no operator.
 
-use crate::golden::{Case, Golden, Set, sets};
+use crate::golden::{Case, Set, sets};
+use crate::golden_fits;
 use linwright_ops::{
     Backward, CirculantDiagonal, CirculantFactors, CirculantParameterisation, Grads, Invertible,
     LinearOp, Map, Tape, Workspace,
@@ -12,14 +13,14 @@ use linwright_tensor::linalg::{
     CirculantEffort, CirculantTarget, fit_circulant, recover_circulant,
 };
 use linwright_tensor::{Mat, RngKey, Scalar};
-use serde_json::Value;
 
 use CirculantParameterisation::{Polar, Raw, Time};
 
-/// The cases whose names start so.
-fn cases<'a>(set: &'a Set, start: &str) -> Vec<Case<'a>> {
-    let found = set.cases(|name, _| name.starts_with(start));
-    assert!(!found.is_empty(), "{:?} has no {start}", set.path);
+/// The cases of all sets whose names start so, of which there must be one.
+fn cases<'a>(sets: &'a [Set], start: &str) -> Vec<Case<'a>> {
+    let of_set = |set: &'a Set| set.cases(|name, _| name.starts_with(start));
+    let found: Vec<_> = sets.iter().flat_map(of_set).collect();
+    assert!(!found.is_empty(), "no golden set has a case {start}");
     found
 }
 
@@ -101,8 +102,9 @@ const ALL: [CirculantParameterisation; 3] = [Time, Raw, Polar];
 
 #[test]
 fn golden_layers() {
+    let mut layers = 0;
     for set in sets("cdflow") {
-        let cases = cases(&set, "layer");
+        let cases = set.cases(|name, _| name.starts_with("layer"));
         let keys = set.tensors.keys().filter(|key| key.starts_with("layer"));
         let (mut compared, mut held) = (0, keys.count());
         for case in &cases {
@@ -111,11 +113,13 @@ fn golden_layers() {
                 determinants(case, parameters);
             }
             compared += case.tensors.len();
+            layers += 1;
         }
         // Every tensor of a layer belongs to a case that is announced and was compared.
         held -= compared;
         assert_eq!(held, 0, "{:?}: tensors of layers that are not announced", set.path);
     }
+    assert!(layers > 0, "no golden set has a layer");
 }
 
 /// Map, inverse, their gradients, dense form.
@@ -201,28 +205,25 @@ fn determinants(case: &Case<'_>, parameters: CirculantParameterisation) {
 /// The same map at every pixel: pixels are rows.
 #[test]
 fn golden_pixels() {
-    for set in sets("cdflow") {
-        for case in cases(&set, "conv") {
-            let (x, want) = (case.tensor("x"), case.tensor("y"));
-            let [images, channels, height, width] = x.shape[..] else {
-                panic!("{}: images of shape {:?}", case.name, x.shape);
-            };
-            let pixels = height * width;
-            let place =
-                |row: usize, c: usize| (row / pixels * channels + c) * pixels + row % pixels;
-            let rows = Mat::from_fn(images * pixels, channels, |i, c| x.values[place(i, c)]);
-            for parameters in ALL {
-                let op: CirculantDiagonal<f64> = case.operator(parameters);
-                let mut y = Mat::zeros(rows.rows(), channels);
-                op.forward(rows.view(), y.view_mut(), None, &mut Workspace::default());
-                let want: Vec<f64> = (0..rows.rows() * channels)
-                    .map(|k| want.values[place(k / channels, k % channels)])
-                    .collect();
-                case.close("y", y.data(), &want, 1e-12);
-                let found = op.log_abs_det().expect("a determinant").log_abs * pixels as f64;
-                let want = &case.tensor("logdet_per_image").values;
-                case.close("logdet_per_image", &[found], want, 1e-12);
-            }
+    for case in cases(&sets("cdflow"), "conv") {
+        let (x, want) = (case.tensor("x"), case.tensor("y"));
+        let [images, channels, height, width] = x.shape[..] else {
+            panic!("{}: images of shape {:?}", case.name, x.shape);
+        };
+        let pixels = height * width;
+        let place = |row: usize, c: usize| (row / pixels * channels + c) * pixels + row % pixels;
+        let rows = Mat::from_fn(images * pixels, channels, |i, c| x.values[place(i, c)]);
+        for parameters in ALL {
+            let op: CirculantDiagonal<f64> = case.operator(parameters);
+            let mut y = Mat::zeros(rows.rows(), channels);
+            op.forward(rows.view(), y.view_mut(), None, &mut Workspace::default());
+            let want: Vec<f64> = (0..rows.rows() * channels)
+                .map(|k| want.values[place(k / channels, k % channels)])
+                .collect();
+            case.close("y", y.data(), &want, 1e-12);
+            let found = op.log_abs_det().expect("a determinant").log_abs * pixels as f64;
+            let want = &case.tensor("logdet_per_image").values;
+            case.close("logdet_per_image", &[found], want, 1e-12);
         }
     }
 }
@@ -230,22 +231,20 @@ fn golden_pixels() {
 /// `diag(e) + diag(f) P` with the cyclic shift P, as a product of two diagonals and a circulant.
 #[test]
 fn golden_linear_factors() {
-    for set in sets("cdflow") {
-        for case in cases(&set, "bidiag") {
-            let of = |key: &str| case.tensor(key).values.clone();
-            let factors = CirculantFactors::of_bidiagonal(&of("e"), &of("f"));
-            let factors = factors.expect("a real factor");
-            // Both diagonals may be scaled against each other; the golden ones start with one.
-            case.close("alpha", &factors.diagonals[0], &of("alpha"), 1e-12);
-            case.close("beta", &factors.diagonals[1], &of("beta"), 1e-12);
-            case.close("kappa", &factors.columns[0][1..2], &of("kappa"), 1e-12);
-            for parameters in ALL {
-                let op = CirculantDiagonal::<f64>::new(parameters, &factors);
-                let op = op.expect("factors without zeros");
-                case.close("M", op.to_dense().data(), &of("M"), 1e-12);
-                let found = op.log_abs_det().expect("a determinant");
-                case.close("det", &[found.sign * found.log_abs.exp()], &of("det"), 1e-11);
-            }
+    for case in cases(&sets("cdflow"), "bidiag") {
+        let of = |key: &str| case.tensor(key).values.clone();
+        let factors = CirculantFactors::of_bidiagonal(&of("e"), &of("f"));
+        let factors = factors.expect("a real factor");
+        // Both diagonals may be scaled against each other; the golden ones start with one.
+        case.close("alpha", &factors.diagonals[0], &of("alpha"), 1e-12);
+        case.close("beta", &factors.diagonals[1], &of("beta"), 1e-12);
+        case.close("kappa", &factors.columns[0][1..2], &of("kappa"), 1e-12);
+        for parameters in ALL {
+            let op = CirculantDiagonal::<f64>::new(parameters, &factors);
+            let op = op.expect("factors without zeros");
+            case.close("M", op.to_dense().data(), &of("M"), 1e-12);
+            let found = op.log_abs_det().expect("a determinant");
+            case.close("det", &[found.sign * found.log_abs.exp()], &of("det"), 1e-11);
         }
     }
 }
@@ -256,47 +255,48 @@ const FIT: f64 = 1.02;
 /// Fits of matrices and of rows do as well as those of the reference.
 #[test]
 fn golden_fits() {
+    let mut compared = 0;
     for set in sets("cdflow") {
-        let of = |key: &str| set.tensors.get(&format!("fit.{key}")).map(Golden::rows);
-        let reference = &set.about["fit_reference"];
-        let check = |name: &str, found: f64, want: &Value| {
-            let want = want.as_f64().unwrap_or_else(|| panic!("{:?}: no {name}", set.path));
-            assert!(found <= FIT * want, "{:?}: {name} is {found}, reference {want}", set.path);
-        };
-        let key = RngKey::new(3);
-        let best = |target: &CirculantTarget, factors, starts| {
-            let effort = CirculantEffort { factors, sweeps: 400, starts };
-            fit_circulant(target, effort, key).error
-        };
-        let matrix = |key: &str| of(key).unwrap_or_else(|| panic!("{:?}: no {key}", set.path));
-
-        let exact = recover_circulant(&matrix("exact_m2_n12")).expect("no zeros");
-        assert!(exact.error < 1e-14, "{:?}: recovered to {}", set.path, exact.error);
-
-        let smooth = CirculantTarget::matrix(&matrix("exp_kernel16"));
-        let sweeps = reference["exp_kernel16_m2_from_ones_sweeps"].as_object().expect("sweeps");
-        for (count, want) in sweeps {
-            let sweeps = count.parse().expect("a number of sweeps");
-            let effort = CirculantEffort { factors: 2, sweeps, starts: 1 };
-            check("exp_kernel16, m = 2", fit_circulant(&smooth, effort, key).error, want);
+        for name in set.tensors.keys() {
+            // Products of two diagonals and a circulant are recovered exactly.
+            if name.starts_with("fit.exact_m2_") {
+                let exact = recover_circulant(&set.tensors[name].rows()).expect("no zeros");
+                assert!(exact.error < 1e-14, "{:?}: recovered to {}", set.path, exact.error);
+                compared += 1;
+            }
         }
-        check("exp_kernel16, m = 3", best(&smooth, 3, 12), &reference["exp_kernel16_m3_best"]);
-
-        let gauss = CirculantTarget::matrix(&matrix("gauss12"));
-        check("gauss12, m = 2", best(&gauss, 2, 24), &reference["gauss12_m2_als_12starts"][0]);
-        check("gauss12, m = 4", best(&gauss, 4, 24), &reference["gauss12_m4_lm_best4"]);
-
-        let (x, y) = (matrix("X12x200"), matrix("Y12x200"));
-        let moment = |a: &Mat<f64>, b: &Mat<f64>| {
-            Mat::from_fn(a.rows(), b.rows(), |i, j| {
-                a.row(i).iter().zip(b.row(j)).map(|(a, b)| a * b).sum()
-            })
-        };
-        let size = y.data().iter().map(|v| v * v).sum();
-        let rows = CirculantTarget { inputs: Some(moment(&x, &x)), cross: moment(&y, &x), size };
-        for m in [2, 3, 4] {
-            let name = format!("data_m{m}_relres_best4");
-            check(&name, best(&rows, m, 24), &reference[&name]);
+        for fit in golden_fits::of(&set.about) {
+            let target = target(&set, &fit.target);
+            let effort = CirculantEffort { factors: fit.factors, sweeps: 400, starts: 24 };
+            let effort = match fit.sweeps {
+                Some(sweeps) => CirculantEffort { sweeps, starts: 1, ..effort },
+                None => effort,
+            };
+            let found = fit_circulant(&target, effort, RngKey::new(3)).error;
+            let (name, want) = (&fit.name, fit.error);
+            assert!(found <= FIT * want, "{:?}: {name} is {found}, reference {want}", set.path);
+            compared += 1;
         }
     }
+    assert!(compared > 0, "no golden set has a fit");
+}
+
+/// A matrix of a set, or the map from its samples `X` to `Y`, which are columns.
+fn target(set: &Set, name: &str) -> CirculantTarget {
+    if let Some(matrix) = set.tensors.get(&format!("fit.{name}")) {
+        return CirculantTarget::matrix(&matrix.rows());
+    }
+    let of = |letter: &str| {
+        let start = format!("fit.{letter}");
+        let found = set.tensors.iter().find(|(name, _)| name.starts_with(&start));
+        found.unwrap_or_else(|| panic!("{:?}: no {start} for {name}", set.path)).1.rows()
+    };
+    let (x, y) = (of("X"), of("Y"));
+    let moment = |a: &Mat<f64>, b: &Mat<f64>| {
+        Mat::from_fn(a.rows(), b.rows(), |i, j| {
+            a.row(i).iter().zip(b.row(j)).map(|(a, b)| a * b).sum()
+        })
+    };
+    let size = y.data().iter().map(|v| v * v).sum();
+    CirculantTarget { inputs: Some(moment(&x, &x)), cross: moment(&y, &x), size }
 }

@@ -29,7 +29,13 @@ fn check_steps(
         };
         let (loss, gradients) = objective.value(&pattern(&before));
         let expected = step["total_loss"].as_f64().expect("a loss");
-        assert!((loss - expected).abs() < 1e-4, "{}: step {index}: {loss}, {expected}", case.name);
+        let (relative, absolute) = case.tolerance();
+        let allowed = absolute + relative * expected.abs().max(1.0);
+        assert!(
+            (loss - expected).abs() < allowed,
+            "{}: step {index}: {loss}, {expected}",
+            case.name
+        );
         for (gradient, name) in gradients.iter().zip(names) {
             check(case, gradient, &format!("step{index}.{name}"));
         }
@@ -55,7 +61,9 @@ fn losses_and_gradients_of_masks_are_those_of_the_reference() {
         let numbers = values(&case, &format!("step{last}.S"));
         let sum = |chosen: &[u32]| chosen.iter().map(|&at| numbers[at as usize]).sum::<f64>();
         let (found, theirs) = (crate::learn::largest(&numbers, size), case.indices("final_idx"));
-        assert!(theirs.iter().all(|&at| numbers[at as usize] > 0.0), "{}", case.name);
+        let positive = numbers.iter().filter(|number| **number > 0.0).count();
+        let inside = theirs.iter().filter(|&&at| numbers[at as usize] > 0.0).count();
+        assert_eq!(inside, size.min(positive), "{}", case.name);
         assert!(found.len() == theirs.len() && sum(&found) >= sum(&theirs), "{}", case.name);
     }
     for case in cases("selmask_fact") {

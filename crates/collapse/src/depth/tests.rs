@@ -26,10 +26,16 @@ fn data(spec: &RefNetSpec) -> DepthData {
 
 #[test]
 fn golden_reference_networks() {
+    let mut compared = 0;
     for set in sets() {
+        let strength = 2.0 * set.penalty();
         let kinds = [("rn1", Architecture::Rn1), ("rn2", Architecture::Rn2)];
         for (name, architecture) in kinds.into_iter().chain([("tx11", Architecture::T11)]) {
             let get = |part: &str| format!("net_{name}.{part}");
+            if !set.has(&get("x")) {
+                continue;
+            }
+            compared += 1;
             let x = set.rows(&get("x"));
             let labels = set.labels(&get("y"));
             let head = set.rows(&get("p.head"));
@@ -56,7 +62,7 @@ fn golden_reference_networks() {
             }
             for (loss, fit) in [("ce", Fit::CrossEntropy), ("mse", Fit::SquaredError)] {
                 let mut gradient = vec![0.0; net.numbers()];
-                let penalty = Penalty { blocks: 0.01, head: 0.01, biases: true };
+                let penalty = Penalty { blocks: strength, head: strength, biases: true };
                 let of = (x.view(), labels.as_slice());
                 let (objective, pass) =
                     net.objective(&parameters, of, (fit, penalty), &mut gradient);
@@ -81,6 +87,7 @@ fn golden_reference_networks() {
             }
         }
     }
+    assert!(compared > 0, "no golden set has a network");
 }
 
 #[test]

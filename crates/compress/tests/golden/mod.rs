@@ -59,15 +59,21 @@ impl Set {
         let name = format!("{case}.{name}");
         self.tensor(&name).unwrap_or_else(|| panic!("{:?} has no {name}", self.path))
     }
+}
 
-    /// The cases whose identifiers start so, of which there must be one.
-    pub(crate) fn cases(&self, start: &str) -> Vec<(&str, &Value)> {
-        let cases = self.about["cases"].as_array().expect("cases").iter();
-        let all = cases.map(|case| (case["id"].as_str().expect("an identifier"), case));
-        let found: Vec<(&str, &Value)> = all.filter(|(id, _)| id.starts_with(start)).collect();
-        assert!(!found.is_empty(), "{:?} has no {start}", self.path);
-        found
-    }
+/// A case of a set: its identifier and description.
+pub(crate) type Case<'a> = (&'a Set, &'a str, &'a Value);
+
+/// The cases of all sets whose identifiers start so, of which there must be one.
+pub(crate) fn cases<'a>(sets: &'a [Set], start: &str) -> Vec<Case<'a>> {
+    let of_set = |set: &'a Set| {
+        let cases = set.about["cases"].as_array().into_iter().flatten();
+        cases.map(move |case| (set, case["id"].as_str().expect("an identifier"), case))
+    };
+    let found: Vec<_> =
+        sets.iter().flat_map(of_set).filter(|(_, id, _)| id.starts_with(start)).collect();
+    assert!(!found.is_empty(), "no golden set has a case {start}");
+    found
 }
 
 pub(crate) fn number(value: &Value) -> f64 {

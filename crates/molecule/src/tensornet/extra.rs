@@ -142,7 +142,7 @@ fn sets_may_have_any_of_the_tensors() {
     assert_eq!((structures.len(), structures[0].charge, structures[0].cell), (1, 0.0, None));
     let compared = |set: &Set| {
         let mut one = Comparison::new(set, "mol");
-        check_predictions::<f64>(&mut one, (1e-10, 1e-10));
+        check_predictions::<f64>(&mut one);
         check_edges(&mut one);
         states::check(&mut one);
         one.compared

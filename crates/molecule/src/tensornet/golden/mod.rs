@@ -3,7 +3,8 @@
 //! `testdata/golden` of the workspace.
 //!
 //! A set may have any systems and any of the known tensors of them. What it has is compared, and a
-//! test that found nothing to compare fails.
+//! test that found nothing to compare in any set fails. Tolerances are those of the set where it
+//! gives them.
 
 #![allow(
     clippy::disallowed_methods,
@@ -22,6 +23,34 @@ use std::collections::{BTreeMap, BTreeSet};
 use std::path::{Path, PathBuf};
 
 pub(super) type Tensors = BTreeMap<String, Vec<f64>>;
+
+/// What is allowed where a set does not say it, by precision and quantity.
+const TOLERANCES: [(&str, &str, f64); 5] = [
+    ("f64", "energ", 1e-10),
+    ("f64", "force", 1e-10),
+    ("f64", "intermediate", 1e-11),
+    ("f32", "energ", 1e-5),
+    ("f32", "force", 4e-5),
+];
+
+/// The rounding of numbers in single precision, of which a set may keep those of an update.
+const SINGLE: f64 = f32::EPSILON as f64;
+
+/// What a set allows of a quantity: its texts are such as `abs 1e-5 energy, 4e-5 force`, where a
+/// number is of the words behind it. What stands in brackets is a remark.
+fn stated(about: &Value, precision: &str, quantity: &str) -> Option<f64> {
+    let texts = about["tolerance"].as_object()?;
+    let (_, text) = texts.iter().find(|(key, _)| key.starts_with(precision))?;
+    let text = text.as_str()?.split('(').next()?;
+    let mut number = None;
+    for word in text.split([' ', ',', ';']) {
+        number = word.parse::<f64>().ok().or(number);
+        if word.starts_with(quantity) {
+            return number;
+        }
+    }
+    None
+}
 
 pub(super) fn read(path: &Path) -> Tensors {
     let bytes = std::fs::read(path).unwrap_or_else(|e| panic!("{}: {e}", path.display()));
@@ -81,6 +110,20 @@ impl Set {
             Ok(values.iter().map(|value| T::from_f64(*value)).collect())
         });
         model.expect("a model")
+    }
+
+    /// The tolerance of a quantity, compared with the reference in this precision.
+    pub(super) fn tolerance(&self, precision: &str, quantity: &str) -> f64 {
+        let ours = TOLERANCES.iter().find(|(p, q, _)| (*p, *q) == (precision, quantity));
+        let ours = ours.map_or(TOLERANCES[0].2, |(_, _, tolerance)| *tolerance);
+        stated(&self.about, precision, quantity).unwrap_or(ours)
+    }
+
+    /// The same of a tensor that the set may keep in single precision, where it is as good as that.
+    fn tolerance_of(&self, quantity: &str, stored: &[f64], ours: f64) -> f64 {
+        let tolerance = stated(&self.about, "f64", quantity).unwrap_or(ours).max(ours);
+        let is_single = stored.iter().all(|value| f64::from(*value as f32) == *value);
+        if is_single { tolerance.max(2.0 * SINGLE) } else { tolerance }
     }
 
     /// Systems: what stands before a slash, wherever there are species and places.
@@ -178,19 +221,21 @@ impl<'a> Comparison<'a> {
 
 /// Compares all systems of all sets, which must have something to compare.
 fn every_system(what: &str, mut compare: impl FnMut(&mut Comparison<'_>)) {
+    let mut compared = 0;
     for set in sets() {
-        let mut compared = 0;
         for system in set.systems() {
             let mut one = Comparison::new(&set, system);
             compare(&mut one);
             compared += one.compared;
         }
-        assert!(compared > 0, "{}: no {what} of any system", set.path.display());
     }
+    assert!(compared > 0, "no golden set has {what} of any system");
 }
 
 /// Single precision is compared with that of the reference, or else with its double precision.
-pub(super) fn check_predictions<T: Precision>(one: &mut Comparison<'_>, tolerances: (f64, f64)) {
+pub(super) fn check_predictions<T: Precision>(one: &mut Comparison<'_>) {
+    let precision = if size_of::<T>() == 8 { "f64" } else { "f32" };
+    let tolerances = ["energ", "force"].map(|quantity| one.set.tolerance(precision, quantity));
     let model = one.set.model::<T>();
     let batch = one.set.batch(one.system, model.config());
     let found = T::evaluate(&model, &batch, Wanted { forces: true }).expect("energies");
@@ -200,8 +245,8 @@ pub(super) fn check_predictions<T: Precision>(one: &mut Comparison<'_>, toleranc
         if is_single { single } else { key.to_owned() }
     };
     let (energy, forces) = (name("energy"), name("forces"));
-    one.check(&energy, &found.energies, tolerances.0);
-    one.check(&forces, found.forces.as_flattened(), tolerances.1);
+    one.check(&energy, &found.energies, tolerances[0]);
+    one.check(&forces, found.forces.as_flattened(), tolerances[1]);
     if size_of::<T>() == 8 {
         one.check("virial", found.virial.as_flattened(), 1e-9);
     }
@@ -209,12 +254,12 @@ pub(super) fn check_predictions<T: Precision>(one: &mut Comparison<'_>, toleranc
 
 #[test]
 fn golden_energies_forces_and_virials_equal_the_reference() {
-    every_system("energies", |one| check_predictions::<f64>(one, (1e-10, 1e-10)));
+    every_system("energies", check_predictions::<f64>);
 }
 
 #[test]
 fn golden_energies_and_forces_equal_the_reference_in_single_precision() {
-    every_system("energies", |one| check_predictions::<f32>(one, (1e-5, 4e-5)));
+    every_system("energies", check_predictions::<f32>);
 }
 
 /// Receiver, sender, distance, and the direction from sender to receiver.

@@ -5,8 +5,6 @@ use super::super::pass::{LayerPass, Pass, invariants};
 use super::super::{Batch, Group, TensorNet};
 use super::{Comparison, every_system};
 
-const TOLERANCE: f64 = 1e-11;
-
 /// The nine numbers of an atom and channel.
 fn nine(rows: &Rows<f64>, atom: usize, channel: usize) -> [f64; 9] {
     let atoms = rows.rows() / 9;
@@ -77,6 +75,7 @@ fn products(model: &TensorNet<f64>, batch: &Batch, layer: &LayerPass<f64>) -> Ve
 
 /// Compares all states that a set has of a system.
 pub(in super::super) fn check(one: &mut Comparison<'_>) {
+    let tolerance = one.set.tolerance("f64", "intermediate");
     let model = one.set.model::<f64>();
     let batch = one.set.batch(one.system, model.config());
     let pass: Pass<f64> = model.pass(&batch, &model.filters(&batch), None);
@@ -88,23 +87,23 @@ pub(in super::super) fn check(one: &mut Comparison<'_>) {
     }
     for (name, rows) in &states {
         for part in ["I", "A", "S"] {
-            one.check(&format!("{name}.{part}"), &parts(rows, part), TOLERANCE);
+            one.check(&format!("{name}.{part}"), &parts(rows, part), tolerance);
         }
     }
-    one.check("emb_scale", numbers(&pass.scales), TOLERANCE);
-    one.check("invariants", numbers(&invariants(&pass.last)), TOLERANCE);
-    one.check("x", numbers(&pass.readout_pass[1].0), TOLERANCE);
-    one.check("e_atom_unscaled", numbers(&pass.outputs), TOLERANCE);
+    one.check("emb_scale", numbers(&pass.scales), tolerance);
+    one.check("invariants", numbers(&invariants(&pass.last)), tolerance);
+    one.check("x", numbers(&pass.readout_pass[1].0), tolerance);
+    one.check("e_atom_unscaled", numbers(&pass.outputs), tolerance);
     for (index, layer) in pass.layers.iter().enumerate() {
-        one.check(&format!("layer{index}.C"), &products(&model, &batch, layer), TOLERANCE);
+        one.check(&format!("layer{index}.C"), &products(&model, &batch, layer), tolerance);
         for (key, rows) in [("Y", &layer.mixed), ("M", &layer.message), ("D", &layer.update)] {
-            one.check(&format!("layer{index}.{key}"), &parts(rows, "all"), TOLERANCE);
+            one.check(&format!("layer{index}.{key}"), &parts(rows, "all"), tolerance);
         }
     }
     if let Some(lengths) = one.set.get(one.system, "edge_d") {
         let functions = model.radial(lengths.iter().copied()).functions;
         let found = &functions.planes[0].data()[..lengths.len() * functions.cols()];
-        one.check("rbf", found, TOLERANCE);
+        one.check("rbf", found, tolerance);
     }
 }
 

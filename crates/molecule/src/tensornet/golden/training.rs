@@ -10,8 +10,8 @@ const RATES: [f64; 9] = [1e-4, 2e-4, 3e-4, 5e-4, 1e-3, 2e-3, 3e-3, 5e-3, 1e-2];
 const DECAYS: [f64; 2] = [0.0, 0.01];
 /// Weights of losses are found again from gradients to this.
 const ROUNDING: f64 = 1e-9;
-/// Steps before the parameters `train/param_after3/`.
-const STEPS: usize = 3;
+/// The beginning of names of parameters after as many steps as follow it.
+const AFTER: &str = "train/param_after";
 
 /// Numbers by the name of the parameter.
 type Numbers = BTreeMap<String, Vec<f64>>;
@@ -121,19 +121,16 @@ impl<'a> Training<'a> {
         }
     }
 
-    /// Losses before each step and after the last, and the parameters after the third.
-    fn run(&self, steps: Steps, count: usize) -> (Vec<f64>, Numbers) {
+    /// Losses before each step and after the last, and the parameters after each step.
+    fn run(&self, steps: Steps, count: usize) -> (Vec<f64>, Vec<Numbers>) {
         let mut model = self.set.model::<f64>();
         let batch = self.set.batch(self.system, model.config());
-        let (mut losses, mut moments, mut after) =
-            (Vec::new(), State::default(), Numbers::default());
-        for step in 0..count {
+        let (mut losses, mut moments, mut after) = (Vec::new(), State::default(), Vec::new());
+        for _ in 0..count {
             losses.push(self.loss(&model, &batch).0);
             self.update(&mut model, &batch, steps, &mut moments);
-            if step + 1 == STEPS {
-                let tensors = model.to_tensors().into_iter();
-                after = tensors.map(|(name, _, values)| (name, values)).collect();
-            }
+            let tensors = model.to_tensors().into_iter();
+            after.push(tensors.map(|(name, _, values)| (name, values)).collect());
         }
         losses.push(self.loss(&model, &batch).0);
         (losses, after)
@@ -197,23 +194,62 @@ pub(in super::super) fn check(set: &Set) -> usize {
     let gradients = training.gradients(&model, &batch);
     for (name, want) in set.below("train/grad/") {
         let own = gradients.get(name).unwrap_or_else(|| panic!("no gradient of {name}"));
-        close(&what(name), own, want, 1e-10);
+        close(&what(name), own, want, set.tolerance_of("grad", want, 1e-10));
         compared += 1;
     }
     let losses = set.get("train", "losses").map_or(&[][..], Vec::as_slice);
-    let kept: Vec<_> = set.below("train/param_after3/").collect();
-    let count = if kept.is_empty() { 0 } else { STEPS };
+    let kept = set.below(AFTER).map(|(name, want)| {
+        let (steps, name) = name.split_once('/').expect("steps and a parameter");
+        (steps.parse::<usize>().expect("a number of steps"), name, want)
+    });
+    let kept: Vec<_> = kept.collect();
+    let count = kept.iter().map(|(steps, ..)| *steps).max().unwrap_or(0);
     let count = count.max(losses.len().saturating_sub(1));
     if losses.is_empty() && kept.is_empty() {
         return compared;
     }
     let (found, after) = training.run(training.steps(losses), count);
-    close(&what("losses"), &found[..losses.len()], losses, 1e-9);
-    for (name, want) in kept {
-        close(&what(name), &after[name], want, 1e-8);
+    let tolerance = set.tolerance_of("loss", losses, 1e-9);
+    close(&what("losses"), &found[..losses.len()], losses, tolerance);
+    for (steps, name, want) in kept {
+        let after = &after[steps - 1];
+        close(&what(name), &after[name], want, set.tolerance_of("param", want, 1e-8));
         compared += 1;
     }
     compared + usize::from(!losses.is_empty())
+}
+
+/// Compares the gradients of squares of energies and forces with a central difference along them:
+/// what a set without steps has.
+fn check_derivative(set: &Set) {
+    let mut model = set.model::<f64>();
+    let system = *set.systems().first().expect("a system");
+    let batch = set.batch(system, model.config());
+    let predict = |model: &TensorNet<f64>| {
+        f64::evaluate(model, &batch, Wanted { forces: true }).expect("energies")
+    };
+    let squares = |all: &[f64]| all.iter().map(|x| x * x).sum::<f64>();
+    let loss = |model: &TensorNet<f64>| {
+        let found = predict(model);
+        squares(&found.energies) + squares(found.forces.as_flattened())
+    };
+    let found = predict(&model);
+    let by_energies: Vec<f64> = found.energies.iter().map(|x| 2.0 * x).collect();
+    let by_forces: Vec<f64> = found.forces.as_flattened().iter().map(|x| 2.0 * x).collect();
+    let both = (&batch, &model.filters(&batch));
+    let gradients = model.loss_gradients(both, &by_energies, &triples(&by_forces));
+    let norm = gradients.values().map(|all| squares(all)).sum::<f64>().sqrt();
+    let mut moved = |by: f64| {
+        for tensor in model.tensors_mut() {
+            let Some(gradient) = gradients.get(&tensor.name) else { continue };
+            tensor.values.iter_mut().zip(gradient).for_each(|(x, g)| *x += by * g / norm);
+        }
+        loss(&model)
+    };
+    let (step, up) = (1e-5, moved(1e-5));
+    let found = (up - moved(-2.0 * step)) / (2.0 * step);
+    let what = format!("{}: {found} along a gradient of size {norm}", set.path.display());
+    assert!(norm > 0.0 && (found / norm - 1.0).abs() < 1e-5, "{what}");
 }
 
 #[test]
@@ -221,6 +257,8 @@ fn golden_training_steps_equal_the_reference() {
     for set in sets() {
         if set.tensors.keys().any(|name| name.starts_with("train/")) {
             assert!(check(&set) > 0, "{}: nothing to compare of the steps", set.path.display());
+        } else {
+            check_derivative(&set);
         }
     }
 }
