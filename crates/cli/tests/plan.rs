@@ -1,12 +1,44 @@
 //! `plan`, and budgets that `compress` divides over the layers.
 
 use crate::workshop::Workshop;
+use linwright::model::checkpoint::load;
+use linwright::model::tokenizer::Bos;
+use linwright::model::{Batch, Split, Windows};
+use linwright::ops::NoProbe;
 use serde_json::Value;
 
 const CALIBRATION: &str = "--dataset calibration.jsonl --num-tokens 2000 --seq-len 64";
 
 fn number(value: &Value) -> f64 {
     value.as_f64().unwrap_or_else(|| panic!("no number: {value}"))
+}
+
+/// Loss in nats per token of a saved model on the validation windows of [`CALIBRATION`].
+fn loss_of(w: &Workshop, model: &str) -> f64 {
+    let loaded = load(&w.path(model)).unwrap();
+    let (decoder, tokenizer) = (loaded.decoder, loaded.tokenizer.unwrap());
+    let text = w.text("calibration.jsonl");
+    let records = text.lines().map(|line| serde_json::from_str::<Value>(line).unwrap());
+    let texts: Vec<String> =
+        records.map(|record| record["text"].as_str().unwrap().to_owned()).collect();
+    let texts = texts.iter().map(String::as_str).enumerate();
+    let all = Windows::encode(texts, &tokenizer, Bos::default(), 64, 2000, Split::Contiguous);
+    let all = all.unwrap();
+    let (mut sum, mut count) = (0.0, 0);
+    for window in &all.windows()[all.training()..] {
+        let batch = Batch::new(&[window]);
+        let mut hidden = decoder.embed(&batch).unwrap();
+        let layers = 0..decoder.config().layers.len();
+        decoder.run_layers(&mut hidden, &batch, layers, &mut NoProbe).unwrap();
+        let logits = decoder.logits(hidden.view());
+        for (position, next) in window.iter().enumerate().skip(1) {
+            let row = logits.row(position - 1);
+            let total: f64 = row.iter().map(|logit| f64::from(*logit).exp()).sum();
+            sum += total.ln() - f64::from(row[*next as usize]);
+            count += 1;
+        }
+    }
+    sum / f64::from(count)
 }
 
 #[test]
@@ -53,6 +85,16 @@ fn a_divided_budget_is_met_told_and_never_worse_than_a_uniform_one_on_its_text()
         assert!(losses.len() > 1 && losses.is_sorted(), "{losses:?}");
         assert!(tried.iter().any(|own| own["name"] == "uniform"));
         assert_eq!(tried[0]["plan"], found["plan"]);
+        // Each loss is that of the model that the plan alone gives, the first that of the output.
+        assert!((loss_of(&w, "out") - losses[0]).abs() < 1e-5, "{losses:?}");
+        for (own, loss) in tried.iter().zip(&losses) {
+            w.write("tried.json", own["plan"].to_string());
+            w.ok(&format!("compress model --plan tried.json {CALIBRATION} --force -o tried"));
+            let measured = loss_of(&w, "tried");
+            assert!((measured - loss).abs() < 1e-5, "{}: {loss}, {measured}", own["name"]);
+        }
+        let dense = number(&allocation["measured"]["dense_loss"]);
+        assert!((loss_of(&w, "model") - dense).abs() < 1e-5, "{dense}");
         assert!(number(&found["summary"]["keep"]) <= 0.6, "{}", found["summary"]);
         assert!(number(&allocation["measured"]["dense_loss"]) > 0.0);
         let sites = allocation["measured"]["losses"].as_array().unwrap();

@@ -139,10 +139,44 @@ mod tests {
             let permuted = permuted.unwrap().unwrap();
             assert!((permuted.entropy() - entropy).abs() < 1e-9, "{kind}");
             let (mut a, mut b) = (permuted.point(RngKey::new(2)), density.point(RngKey::new(2)));
+            assert_ne!(a, b, "{kind}: another order");
             a.sort_by(f32::total_cmp);
             b.sort_by(f32::total_cmp);
             assert_eq!(a, b, "{kind}: the same numbers in another order");
         }
+    }
+
+    /// The covariances by their definitions, and how kinds differ.
+    #[test]
+    fn covariances_are_those_of_their_kinds() {
+        let n = 8;
+        let [circulant, scaled, toeplitz, generic] =
+            ["circulant", "scaled", "toeplitz", "generic"].map(|kind| covariance(kind, n).unwrap());
+        let is_toeplitz = |c: &Mat<f64>| {
+            let inner = (1..n).flat_map(|i| (1..n).map(move |j| (i, j)));
+            inner.into_iter().all(|(i, j)| (c.at(i, j) - c.at(i - 1, j - 1)).abs() < 1e-12)
+        };
+        // Of the process on a circle, x_t = ρ x_{t-1} + noise, by the sum over all ways around.
+        let around = |lag: usize| -> f64 {
+            let (lag, n) = (lag as i32, n as i32);
+            let of = |turn: i32| RHO.powi((lag + turn * n).abs());
+            (-60..=60).map(of).sum::<f64>() / (1.0 - RHO * RHO)
+        };
+        for i in 0..n {
+            for j in 0..n {
+                let lag = i.abs_diff(j);
+                assert!((circulant.at(i, j) - around(lag)).abs() < 1e-9, "{i} {j}");
+                assert!((toeplitz.at(i, j) - RHO.powi(lag as i32)).abs() < 1e-15);
+                // Correlations of the scaled kind are those of the circulant.
+                let correlation = |c: &Mat<f64>| c.at(i, j) / (c.at(i, i) * c.at(j, j)).sqrt();
+                assert!((correlation(&scaled) - correlation(&circulant)).abs() < 1e-12);
+                assert!((generic.at(i, j) - generic.at(j, i)).abs() < 1e-12);
+            }
+        }
+        assert!(is_toeplitz(&circulant) && is_toeplitz(&toeplitz));
+        assert!(!is_toeplitz(&scaled) && !is_toeplitz(&generic));
+        // The corners of a Toeplitz matrix are far apart, those of a circulant are neighbours.
+        assert!(toeplitz.at(0, n - 1) < 0.1 && circulant.at(0, n - 1) > 0.5 * circulant.at(0, 0));
     }
 
     #[test]
