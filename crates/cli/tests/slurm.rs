@@ -70,22 +70,30 @@ fn the_script_is_this_one() {
     let expected = "#!/usr/bin/env bash
 # 3 shards of a job of linwright as an array of Slurm, and their merge after them.
 # Run it again after a failure: shards that are done compute nothing, others go on.
-set -euo pipefail
+set -eu
 cd HERE
-mkdir -p result.json.shards
-array=\"$(sbatch --parsable --job-name=linwright-eval --array=0-2%2 --requeue \\
-    --output=result.json.shards/%a.log --partition=long << 'SHARD'
+mkdir -p -- result.json.shards
+shard() {
+    cat << 'SHARD'
 #!/usr/bin/env bash
-exec linwright eval model --text=text.jsonl --window=64 --threads=\"${SLURM_CPUS_PER_TASK:-0}\" \\
-    --shard=\"$SLURM_ARRAY_TASK_ID/3\" --output=result.json.shards/\"$SLURM_ARRAY_TASK_ID\"
+exec linwright eval --threads=\"${SLURM_CPUS_PER_TASK:-0}\" \\
+    --shard=\"$SLURM_ARRAY_TASK_ID/3\" --output=result.json.shards/\"$SLURM_ARRAY_TASK_ID\" \\
+    model --text=text.jsonl --window=64
 SHARD
-)\"
-merge=\"$(sbatch --parsable --job-name=linwright-merge --dependency=afterok:\"${array%%;*}\" \\
-    --kill-on-invalid-dep=yes --output=result.json.shards/merge.log --partition=long << 'MERGE'
+}
+merge() {
+    cat << 'MERGE'
 #!/usr/bin/env bash
-exec linwright merge result.json.shards/{0..2} --output=result.json
+while [ \"$#\" -lt 3 ]; do
+    set -- \"$@\" result.json.shards/\"$#\"
+done
+exec linwright merge --output=result.json -- \"$@\"
 MERGE
-)\"
+}
+array=\"$(shard | sbatch --parsable --job-name=linwright-eval --requeue \\
+    --array=0-2%2 --output=result.json.shards/%a.log --partition=long)\"
+merge=\"$(merge | sbatch --parsable --job-name=linwright-merge --kill-on-invalid-dep=yes \\
+    --dependency=afterok:\"${array%%;*}\" --output=result.json.shards/merge.log --partition=long)\"
 echo \"array $array, then merge $merge\"
 ";
     let expected = expected.replace("HERE", &here.display().to_string());
@@ -142,17 +150,19 @@ fn shards_that_wait_for_each_other_are_the_tasks_of_one_job() {
     let expected = "#!/usr/bin/env bash
 # 3 shards of a job of linwright, which wait for each other, as the tasks of a job of Slurm.
 # Run it again after a failure: it goes on where it stopped.
-set -euo pipefail
+set -eu
 cd HERE
-mkdir -p out.shards
-job=\"$(sbatch --parsable --job-name=linwright-compress --ntasks=3 --requeue \\
-    --output=out.shards/%j.log --nodes=3 << 'SHARDS'
+mkdir -p -- out.shards
+shards() {
+    cat << 'SHARDS'
 #!/usr/bin/env bash
 export SRUN_CPUS_PER_TASK=\"${SLURM_CPUS_PER_TASK:-1}\"
-exec srun --kill-on-bad-exit=1 bash -c 'exec linwright compress model --keep=0.5 --dataset=calibration.jsonl --num-tokens=1500 --output=out --threads=1 \\
-    --shard=\"$SLURM_PROCID/3\"'
+exec srun --kill-on-bad-exit=1 bash -c \\
+    'exec linwright compress --threads=1 --shard=\"$SLURM_PROCID/3\" model --keep=0.5 --dataset=calibration.jsonl --num-tokens=1500 --output=out'
 SHARDS
-)\"
+}
+job=\"$(shards | sbatch --parsable --job-name=linwright-compress --ntasks=3 --requeue \\
+    --output=out.shards/%j.log --nodes=3)\"
 echo \"job $job\"
 ";
     let expected = expected.replace("HERE", &here.display().to_string());
@@ -176,4 +186,114 @@ fn what_cannot_be_divided_is_refused() {
     w.fails("slurm --shards 2 export model -o r", 2, &["export is not divided", "eval"]);
     w.fails("slurm --shards 2 doctor", 2, &["this command is not divided"]);
     w.fails("slurm --shards 2 eval model --txt text.jsonl -o r", 2, &["the job: ", "--txt"]);
+}
+
+/// Writes its arguments, each with a zero behind it, to a new file.
+const DUMMY: &str = r#"#!/bin/sh
+set -C
+n=0
+until : > "$CALLS/$n" 2> /dev/null; do n=$((n + 1)); done
+printf '%s\0' "$@" >> "$CALLS/$n"
+"#;
+
+/// What a stand-in for the program is called with when a shell runs the script of a job.
+#[allow(clippy::disallowed_methods, reason = "shells find their programs by PATH")]
+fn calls(shell: &str, job: &[&str]) -> Vec<Vec<String>> {
+    let w = Workshop::new();
+    let words = [&["slurm", "--shards", "2", "--quiet"], job].concat();
+    let ours = env!("CARGO_BIN_EXE_linwright");
+    let script = Command::new(ours).args(&words).current_dir(w.path("")).output().unwrap();
+    assert!(script.status.success(), "{words:?}: {}", String::from_utf8_lossy(&script.stderr));
+    for folder in ["bin", "calls", "place"] {
+        std::fs::create_dir(w.path(folder)).unwrap();
+    }
+    for (name, text) in [("sbatch", SBATCH), ("srun", SRUN), ("linwright", DUMMY)] {
+        w.write(&format!("bin/{name}"), text);
+    }
+    w.write("submit.sh", &script.stdout);
+    let path = format!("{}:{}", w.path("bin").display(), std::env::var("PATH").unwrap());
+    let done = Command::new("sh")
+        .args(["-c", "chmod +x bin/* && exec \"$0\" submit.sh", shell])
+        .current_dir(w.path(""))
+        .env("PATH", path)
+        .env("CALLS", w.path("calls"))
+        .env_remove("SLURM_CPUS_PER_TASK")
+        .output()
+        .unwrap();
+    assert!(done.status.success(), "{job:?}: {}", String::from_utf8_lossy(&done.stderr));
+    // Nothing else was run or written.
+    let mut found = crate::workshop::names(&w.path(""));
+    found.retain(|name| !name.ends_with(".shards") && !name.starts_with("task-"));
+    let own = ["calibration.jsonl", "model", "questions.jsonl", "text.jsonl"];
+    let known = ["bin", "calls", "calls.txt", "place", "submit.sh"];
+    found.retain(|name| !own.contains(&name.as_str()) && !known.contains(&name.as_str()));
+    assert_eq!(found, [""; 0], "{job:?}");
+    let read = |name: &String| {
+        let text = std::fs::read_to_string(w.path("calls").join(name)).unwrap();
+        text.split_terminator('\0').map(str::to_owned).collect()
+    };
+    let mut all: Vec<Vec<String>> =
+        crate::workshop::names(&w.path("calls")).iter().map(read).collect();
+    all.sort();
+    all
+}
+
+/// Words that end a text, add a command, vanish, or look like an option.
+const HARD: [&str; 14] = [
+    "plain",
+    "a b",
+    "",
+    "it's",
+    "a\nSHARD\ntouch found\n",
+    "SHARD\n)\"\ntouch found",
+    "$(touch found)",
+    "`touch found`",
+    "\\",
+    "\"",
+    "*",
+    "a\rb\tc",
+    "\nSHARDS\nMERGE\n",
+    "{a,b}~!#;&|<>",
+];
+
+#[test]
+fn arguments_of_any_characters_reach_the_shards() {
+    let shells = ["bash", "dash"].into_iter().filter(|shell| {
+        Command::new(shell).args(["-c", ":"]).output().is_ok_and(|done| done.status.success())
+    });
+    for shell in shells {
+        for (index, word) in HARD.into_iter().enumerate() {
+            let other = HARD[(index + 5) % HARD.len()];
+            let text = format!("--text={other}");
+            let output = format!("place/r{word}");
+            let own = calls(shell, &["eval", word, &text, "-o", &output]);
+            let shard = |number: usize| -> Vec<String> {
+                let folder = format!("{output}.shards");
+                let own =
+                    ["eval", "--threads=0", &format!("--shard={number}/2")].map(str::to_owned);
+                let place = format!("--output={folder}/{number}");
+                [&own[..], &[place, word.to_owned(), text.clone()]].concat()
+            };
+            let merge = ["merge", &format!("--output={output}"), "--"].map(str::to_owned);
+            let parts = [0, 1].map(|number| format!("{output}.shards/{number}"));
+            let expected = [shard(0), shard(1), [&merge[..], &parts].concat()];
+            assert_eq!(own, expected, "{shell}: {word:?}");
+            // Shards of one job, whose command stands within another.
+            let data = format!("--dataset={other}");
+            let own = calls(shell, &["compress", word, &data, "--keep=0.5", "-o", &output]);
+            for (number, own) in own.iter().enumerate() {
+                let first = ["compress", "--threads=0", &format!("--shard={number}/2"), word];
+                assert_eq!(own[..4], first, "{shell}: {word:?}");
+                let rest = [data.clone(), format!("--output={output}")];
+                assert!(rest.iter().all(|word| own.contains(word)), "{shell}: {own:?}");
+            }
+            assert_eq!(own.len(), 2);
+        }
+        // Behind `--` no word is an option, not even one of this command.
+        for word in ["--x", "--shards", "--json", "-", "--"] {
+            let own = calls(shell, &["eval", "--text=t", "-o", "place/r", "--", word]);
+            assert_eq!(own.len(), 3);
+            assert_eq!(own[0][4..], ["--text=t", "--", word], "{shell}: {word}");
+        }
+    }
 }

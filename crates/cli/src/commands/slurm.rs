@@ -7,7 +7,6 @@ use crate::failure::Failure;
 use clap::{Args, Parser};
 use linwright::jobs::{AnyJob, Division, Verb, arguments, quoted};
 use serde_json::json;
-use std::path::Path;
 
 /// Largest number of shards: the default limit of Slurm on the tasks of an array.
 const MAX_SHARDS: u64 = 1001;
@@ -58,7 +57,11 @@ struct Divided {
 pub(crate) fn run(args: &SlurmArgs, shared: &Shared) -> Result<(), Failure> {
     let divided = args.divided()?;
     let folder = std::env::current_dir().map_err(|e| Failure::io("the current folder", &e))?;
-    let script = script(&divided, args, &folder);
+    let Some(folder) = folder.to_str() else {
+        let failure = Failure::usage(format!("{}: its name is no text", folder.display()));
+        return Err(failure.hint("run the command in a folder with a name in UTF-8"));
+    };
+    let script = script(&divided, args, folder);
     if shared.json || divided.shared.json {
         let Divided { verb, output, shards, .. } = &divided;
         return print_json(&json!({
@@ -116,11 +119,13 @@ impl SlurmArgs {
         self.sbatch.iter().map(|option| format!(" {}", quoted(option))).collect()
     }
 
-    /// The number of shards, also if it stands after the job's own options, and the job.
+    /// The number of shards, also if it stands among the job's own options, and the job.
     fn shards_and_job(&self) -> Result<(u64, Vec<String>), Failure> {
         let mut job = self.job.clone();
         let mut shards = self.shards;
-        if let Some(at) = job.iter().position(|w| w == "--shards" || w.starts_with("--shards=")) {
+        let mut options = job.iter().take_while(|word| *word != "--");
+        let place = options.position(|word| word == "--shards" || word.starts_with("--shards="));
+        if let Some(at) = place {
             let word = job.remove(at);
             let value = match word.split_once('=') {
                 Some((_, value)) => value.to_owned(),
@@ -164,8 +169,22 @@ fn folder_of(output: &str) -> String {
     format!("{output}.shards")
 }
 
+/// The option of sbatch for a file of messages in a folder, where `%` begins a pattern.
+fn log(folder: &str, name: &str) -> String {
+    format!("--output={}/{name}", quoted(&folder.replace('%', "%%")))
+}
+
+/// A function of the shell that prints a text, which no line of it ends early.
+fn function(name: &str, text: &str) -> String {
+    let mut end = name.to_uppercase();
+    while text.lines().any(|line| line.trim_end_matches('\r') == end) {
+        end.push('_');
+    }
+    format!("{name}() {{\n    cat << '{end}'\n{text}\n{end}\n}}\n")
+}
+
 /// The script.
-fn script(divided: &Divided, args: &SlurmArgs, folder: &Path) -> String {
+fn script(divided: &Divided, args: &SlurmArgs, folder: &str) -> String {
     if divided.verb.division.waits() {
         return script_at_once(divided, args, folder);
     }
@@ -173,37 +192,43 @@ fn script(divided: &Divided, args: &SlurmArgs, folder: &Path) -> String {
     let (last, name, words) = (shards - 1, verb.name, verb.words());
     let threads = threads(shared);
     let at_once = args.at_once.map_or_else(String::new, |count| format!("%{count}"));
-    let own = args.own_options();
-    let shards_folder = quoted(&folder_of(output));
-    let folder = quoted(&folder.display().to_string());
-    let (job, output) = ([&[words][..], arguments].concat().join(" "), quoted(output));
+    let (own, shards_folder) = (args.own_options(), folder_of(output));
+    let [log_of_shard, log_of_merge] = ["%a.log", "merge.log"].map(|of| log(&shards_folder, of));
+    let (folder, shards_folder) = (quoted(folder), quoted(&shards_folder));
+    let (job, output) = (arguments.join(" "), quoted(output));
     let (place, end) = match verb.division {
-        Division::Shared => (String::new(), format!("{job} --threads={threads}")),
+        Division::Shared => {
+            (String::new(), format!("exec linwright {words} --threads={threads} {job}"))
+        }
         _ => (
             format!(" --output={shards_folder}/\"$SLURM_ARRAY_TASK_ID\""),
-            format!("merge {shards_folder}/{{0..{last}}} --output={output}"),
+            format!(
+                "while [ \"$#\" -lt {shards} ]; do
+    set -- \"$@\" {shards_folder}/\"$#\"
+done
+exec linwright merge --output={output} -- \"$@\""
+            ),
         ),
     };
+    let shard = format!(
+        "#!/usr/bin/env bash
+exec linwright {words} --threads={threads} \\
+    --shard=\"$SLURM_ARRAY_TASK_ID/{shards}\"{place} \\
+    {job}"
+    );
+    let (shard, merge) =
+        (function("shard", &shard), function("merge", &format!("#!/usr/bin/env bash\n{end}")));
     format!(
         "#!/usr/bin/env bash
 # {shards} shards of a job of linwright as an array of Slurm, and their merge after them.
 # Run it again after a failure: shards that are done compute nothing, others go on.
-set -euo pipefail
+set -eu
 cd {folder}
-mkdir -p {shards_folder}
-array=\"$(sbatch --parsable --job-name=linwright-{name} --array=0-{last}{at_once} --requeue \\
-    --output={shards_folder}/%a.log{own} << 'SHARD'
-#!/usr/bin/env bash
-exec linwright {job} --threads={threads} \\
-    --shard=\"$SLURM_ARRAY_TASK_ID/{shards}\"{place}
-SHARD
-)\"
-merge=\"$(sbatch --parsable --job-name=linwright-merge --dependency=afterok:\"${{array%%;*}}\" \\
-    --kill-on-invalid-dep=yes --output={shards_folder}/merge.log{own} << 'MERGE'
-#!/usr/bin/env bash
-exec linwright {end}
-MERGE
-)\"
+mkdir -p -- {shards_folder}
+{shard}{merge}array=\"$(shard | sbatch --parsable --job-name=linwright-{name} --requeue \\
+    --array=0-{last}{at_once} {log_of_shard}{own})\"
+merge=\"$(merge | sbatch --parsable --job-name=linwright-merge --kill-on-invalid-dep=yes \\
+    --dependency=afterok:\"${{array%%;*}}\" {log_of_merge}{own})\"
 echo \"array $array, then merge $merge\"
 "
     )
@@ -218,29 +243,35 @@ fn threads(shared: &Shared) -> String {
 }
 
 /// The script of shards that wait for each other: the tasks of one job.
-fn script_at_once(divided: &Divided, args: &SlurmArgs, folder: &Path) -> String {
+fn script_at_once(divided: &Divided, args: &SlurmArgs, folder: &str) -> String {
     let Divided { verb, arguments, output, shards, shared } = divided;
     let (name, threads, own) = (verb.name, threads(shared), args.own_options());
-    let job = [&[verb.words()][..], arguments].concat().join(" ");
-    let shards_folder = quoted(&folder_of(output));
-    let folder = quoted(&folder.display().to_string());
+    let (words, arguments) = (verb.words(), arguments.join(" "));
+    let shards_folder = folder_of(output);
+    let log = log(&shards_folder, "%j.log");
+    let (folder, shards_folder) = (quoted(folder), quoted(&shards_folder));
+    let task = quoted(&format!(
+        "exec linwright {words} --threads={threads} --shard=\"$SLURM_PROCID/{shards}\" {arguments}"
+    ));
+    let shards_of_job = function(
+        "shards",
+        &format!(
+            "#!/usr/bin/env bash
+export SRUN_CPUS_PER_TASK=\"${{SLURM_CPUS_PER_TASK:-1}}\"
+exec srun --kill-on-bad-exit=1 bash -c \\
+    {task}"
+        ),
+    );
     format!(
         "#!/usr/bin/env bash
 # {shards} shards of a job of linwright, which wait for each other, as the tasks of a job of Slurm.
 # Run it again after a failure: it goes on where it stopped.
-set -euo pipefail
+set -eu
 cd {folder}
-mkdir -p {shards_folder}
-job=\"$(sbatch --parsable --job-name=linwright-{name} --ntasks={shards} --requeue \\
-    --output={shards_folder}/%j.log{own} << 'SHARDS'
-#!/usr/bin/env bash
-export SRUN_CPUS_PER_TASK=\"${{SLURM_CPUS_PER_TASK:-1}}\"
-exec srun --kill-on-bad-exit=1 bash -c 'exec linwright {job} --threads={threads} \\
-    --shard=\"$SLURM_PROCID/{shards}\"'
-SHARDS
-)\"
+mkdir -p -- {shards_folder}
+{shards_of_job}job=\"$(shards | sbatch --parsable --job-name=linwright-{name} --ntasks={shards} --requeue \\
+    {log}{own})\"
 echo \"job $job\"
-",
-        job = job.replace('\'', "'\\''"),
+"
     )
 }

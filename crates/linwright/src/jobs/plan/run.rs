@@ -4,7 +4,7 @@ use super::PlanSizes;
 use crate::jobs::offload::open_mapped;
 use crate::jobs::outcome::{table, text};
 use crate::jobs::source::OpenModel;
-use crate::jobs::{Failure, Outcome, Session, outputs, parse_layers, store};
+use crate::jobs::{Failure, Outcome, Session, outputs, parse_layers, quoted, store};
 use linwright_compress::allocate::{
     Allocation, Allocator, SiteChoices, SiteSpectrum, allocate, by_spectrum, standard_alignment,
     uniform,
@@ -194,10 +194,10 @@ fn blocks(job: &PlanSizes, all: &[Planned], session: &Session<'_>) -> Vec<Block>
         "error: mean over the layers of the dropped share of squared singular values",
     ]));
     if let (Some(output), Some(first)) = (&job.output, all.first()) {
-        let path = session.portable(output.join(name_of(first)));
+        let path = quoted(&session.portable(output.join(name_of(first))));
         blocks.push(text([format!(
             "linwright compress {} --plan {path} --dataset TEXT -o DIR carries out a plan",
-            job.model
+            quoted(&job.model)
         )]));
     }
     blocks
