@@ -26,7 +26,8 @@ pub use error::{ConfigError, ModelError};
 pub use linwright_tensor::kernels::rope::Pairing;
 pub use role::Role;
 pub use transformer::{
-    BasisError, KeptHeads, KeptWidths, LayersError, ShowLogits, Stream, TensorSource, TokenScore,
-    TrainingMemory, Transformer, TransformerGrads, WidthError, centred_basis,
+    BasisError, KeptHeads, KeptWidths, LayersError, ShowLogits, Stored, StoredError, Stream,
+    TensorSource, TokenScore, TrainingMemory, Transformer, TransformerGrads, WidthError,
+    centred_basis,
 };
 pub use windows::{Split, Windows, WindowsError};

@@ -5,13 +5,13 @@ use crate::reference::Set;
 use linwright_files::TensorFile;
 use linwright_model::checkpoint::gguf::save_gguf;
 use linwright_model::checkpoint::{
-    Form, Precision, SaveOptions, load, load_as, load_offloaded, save,
+    Form, Precision, SaveOptions, Source, load, load_as, load_offloaded, save,
 };
 use linwright_model::generate::{Choice, Limits, generate};
 use linwright_model::{Batch, ModelError, TrainingMemory, Transformer, TransformerGrads};
-use linwright_ops::{Dense, Network, Op, Sites};
+use linwright_ops::{Dense, Network, Op, OpSpec, Shape, Sites};
 use linwright_tensor::dtype::DType;
-use linwright_tensor::{HalfType, Mat, Shelf};
+use linwright_tensor::{HalfType, Mat, RngKey, Shelf};
 use std::fs;
 use std::path::Path;
 
@@ -221,4 +221,86 @@ fn numbers_that_cannot_be_held_are_an_error_that_names_them() {
     }
     let error = load_offloaded(&half, &shelf()).unwrap_err().to_string();
     assert!(error.contains(name) && error.contains("holds inf at index 13"), "{error}");
+}
+
+/// The small model with an operator of this kind in place of every square layer that it can have.
+fn with_operators(spec: &OpSpec) -> Option<(Transformer, Source)> {
+    let (mut decoder, source) = small_model();
+    for (index, slot) in decoder.slots_mut().into_iter().enumerate() {
+        if slot.shape() == (Shape { out: 8, inp: 8 }) {
+            slot.replace(spec.random(slot.shape(), RngKey::new(index as u64)).ok()?).unwrap();
+        }
+    }
+    Some((decoder, source))
+}
+
+/// All floating-point numbers of the operators of a model.
+fn parameters(decoder: &Transformer) -> Vec<f32> {
+    let params =
+        |op: &Op<f32>| op.map().params().into_iter().flat_map(|p| p.values.to_vec()).collect();
+    decoder.slots().into_iter().flat_map(|slot| -> Vec<f32> { params(slot.op()) }).collect()
+}
+
+#[test]
+fn operators_of_every_kind_have_the_numbers_of_a_file_in_16_bits() {
+    let tokens = [0, 3, 10, 7];
+    let mut tried = std::collections::BTreeSet::new();
+    for (spec, _) in OpSpec::examples() {
+        // Numbers of a dense weight are in no parameters, and have a test of their own.
+        let Some((decoder, source)) = with_operators(&spec).filter(|_| spec.kind() != "dense")
+        else {
+            continue;
+        };
+        tried.insert(spec.kind());
+        let dir = tempfile::tempdir().unwrap();
+        let at = |name: &str| dir.path().join(name);
+        let write = |dtype: DType, name: &str| {
+            let options = SaveOptions { dtype: Some(dtype), ..SaveOptions::new(Form::Native) };
+            save(&decoder, &source, &options, &at(name)).unwrap();
+        };
+        write(DType::F32, "wide");
+        for (precision, half) in
+            [(Precision::Bf16, HalfType::Bf16), (Precision::F16, HalfType::F16)]
+        {
+            write(half.dtype(), half.name());
+            let held = load_as(&at("wide"), precision).unwrap().decoder;
+            let stored = load_as(&at(half.name()), Precision::Auto).unwrap().decoder;
+            let what = format!("{spec:?} in {}", half.name());
+            assert_eq!(parameters(&held), parameters(&stored), "{what}");
+            assert_ne!(parameters(&held), parameters(&decoder), "{what} is rounded");
+            assert_eq!(logits(&held, &tokens), logits(&stored, &tokens), "{what}");
+            // The same before a file is written, of which unrounded parts stay shared.
+            let ahead = decoder.as_stored(half.dtype(), false, None).unwrap();
+            assert_eq!(parameters(&ahead.model), parameters(&stored), "{what}");
+            assert_eq!(logits(&ahead.model, &tokens), logits(&stored, &tokens), "{what}");
+            let again = ahead.model.as_stored(half.dtype(), false, Some(&shelf())).unwrap();
+            assert!(again.changed.is_empty(), "{what}: {:?}", again.changed);
+        }
+        let same = decoder.as_stored(DType::F32, true, None).unwrap();
+        assert!(same.changed.is_empty() && parameters(&same.model) == parameters(&decoder));
+    }
+    let missing = OpSpec::KINDS.iter().filter(|kind| !tried.contains(*kind) && **kind != "dense");
+    assert_eq!(missing.count(), 0, "{tried:?}");
+}
+
+#[test]
+fn products_are_rounded_as_a_dense_file_rounds_them() {
+    let spec: OpSpec = serde_json::from_str(r#"{"kind":"low_rank","rank":2}"#).unwrap();
+    let (decoder, source) = with_operators(&spec).unwrap();
+    let dir = tempfile::tempdir().unwrap();
+    let options = SaveOptions { dtype: Some(DType::Bf16), ..SaveOptions::new(Form::Dense) };
+    save(&decoder, &source, &options, &dir.path().join("model")).unwrap();
+    let stored = load_as(&dir.path().join("model"), Precision::Auto).unwrap().decoder;
+    let ahead = decoder.as_stored(DType::Bf16, true, None).unwrap().model;
+    for (a, b) in ahead.slots().into_iter().zip(stored.slots()) {
+        assert_eq!(a.op().to_dense().unwrap(), b.op().to_dense().unwrap(), "{}", a.id());
+    }
+    assert_eq!(logits(&ahead, &TOKENS), logits(&stored, &TOKENS));
+    // What the type cannot hold stays, for saving to name.
+    let mut large = decoder.clone();
+    large.slots_mut()[0].op_mut().map_mut().params_mut()[0].values[0] = 1e6;
+    let kept = large.as_stored(DType::F16, false, None).unwrap().model;
+    assert_eq!(kept.slots()[0].op().map().params()[0].values[0], 1e6);
+    let options = SaveOptions { dtype: Some(DType::F16), ..SaveOptions::new(Form::Native) };
+    assert!(save(&large, &source, &options, &dir.path().join("large")).is_err());
 }

@@ -2,10 +2,11 @@
 
 use super::source::{OpenModel, Place};
 use super::{Failure, SavedForm, Session, measured};
-use linwright_model::Transformer;
 use linwright_model::checkpoint::SHARD_BYTES;
-use linwright_model::checkpoint::export::{Card, ExportOptions, Exported, export};
+use linwright_model::checkpoint::export::{Card, ExportOptions, Exported, choose, export};
+use linwright_model::{Stored, Transformer};
 use linwright_run::{Monitor, state};
+use linwright_tensor::Shelf;
 use linwright_tensor::dtype::DType;
 use serde_json::{Map, Value, json};
 use std::path::Path;
@@ -72,6 +73,20 @@ impl Saving<'_> {
         }
         Ok(done)
     }
+}
+
+/// An edited model with the numbers that a file of it will have, by which it is judged: those of
+/// its storage type, in the form in which it will be saved.
+pub(super) fn as_stored(
+    edited: &Transformer,
+    model: &OpenModel,
+    (form, dtype): (SavedForm, Option<DType>),
+    shelf: Option<&Shelf>,
+) -> Result<Stored, Failure> {
+    let source = &model.loaded.source;
+    let form = form.whole().unwrap_or_else(|| choose(edited, source).form);
+    let stored = edited.as_stored(dtype.unwrap_or(source.dtype), form.is_dense(), shelf);
+    stored.map_err(|error| Failure::general(error.to_string()))
 }
 
 /// The form that was written, why, and notes, for results in JSON.

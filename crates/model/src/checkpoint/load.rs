@@ -278,7 +278,15 @@ impl<'a> Reader<'a> {
             return Ok(Tensor::Indices(values));
         }
         let shape = info.shape.clone();
-        Ok(Tensor::Values(shape.clone(), self.read(name, &shape)?))
+        let Some(half) = self.precision.rounding() else {
+            return Ok(Tensor::Values(shape.clone(), self.read(name, &shape)?));
+        };
+        let tensor = self.weights.read_half(name, &shape, half)?;
+        let entry = (StoredType::from(tensor.dtype).name(), shape.clone(), tensor.digest);
+        self.used.insert(name.into(), entry);
+        let mut values = vec![0.0; tensor.bits.len()];
+        half.widen(&tensor.bits, &mut values);
+        Ok(Tensor::Values(shape, values))
     }
 }
 

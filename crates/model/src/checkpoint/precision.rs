@@ -7,7 +7,8 @@ use serde::{Deserialize, Serialize};
 /// The type in which a loaded model holds its matrices, embeddings included. Norms and biases are
 /// always held in `f32`, and all computation is in `f32`: numbers are widened when they are read,
 /// which is exact. So [`Self::Auto`] changes memory and time and, up to the order of sums, no
-/// result.
+/// result. The parameters of other operators than dense ones have the numbers of the type, as in a
+/// file of it, in memory for `f32`.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Serialize, Deserialize)]
 #[serde(rename_all = "snake_case")]
 pub enum Precision {
@@ -37,6 +38,15 @@ impl Precision {
         }
     }
 
+    /// The 16-bit type to which all parameters of operators are rounded, if they are.
+    pub(super) fn rounding(self) -> Option<HalfType> {
+        match self {
+            Self::Auto | Self::F32 => None,
+            Self::Bf16 => Some(HalfType::Bf16),
+            Self::F16 => Some(HalfType::F16),
+        }
+    }
+
     /// The 16-bit type for a tensor of this shape and stored type, if it is held in one; vectors
     /// are not.
     pub(super) fn half(self, shape: &[usize], stored: Option<DType>) -> Option<HalfType> {
@@ -45,9 +55,7 @@ impl Precision {
         }
         match self {
             Self::Auto => stored.and_then(HalfType::of),
-            Self::F32 => None,
-            Self::Bf16 => Some(HalfType::Bf16),
-            Self::F16 => Some(HalfType::F16),
+            Self::F32 | Self::Bf16 | Self::F16 => self.rounding(),
         }
     }
 }

@@ -33,6 +33,7 @@ mod mlp;
 mod pool;
 mod rank;
 mod score;
+mod stored;
 mod weights;
 mod widths;
 
@@ -46,6 +47,7 @@ pub use memory::TrainingMemory;
 pub use pool::{Pooling, normalise_rows};
 pub use rank::{Candidate, Ranked};
 pub use score::{ShowLogits, TokenScore};
+pub use stored::{Stored, StoredError};
 pub use weights::{ShowTensor, Shown};
 pub use widths::{KeptHeads, KeptWidths, WidthError};
 

@@ -20,6 +20,7 @@ use linwright_evaluate::{Task, tokens_per_second};
 use linwright_measure::capture::Bounds;
 use linwright_model::Transformer;
 use linwright_model::checkpoint::export::Exported;
+use linwright_ops::SiteId;
 use linwright_run::team::Team;
 use linwright_run::{Monitor, Store};
 use serde_json::json;
@@ -276,9 +277,13 @@ fn fit_and_save(
         session.trace(|| fit_told(site));
     }
     let recovery = recovery::recovered(job, &mut edited, windows, &context, session)?;
-    let replaced = edited.sites.iter().map(|site| &site.site);
-    let judged =
-        before_and_after(tasks, &job.evaluation, model, &edited.network, replaced, session)?;
+    let dtype = job.dtype.map(StoredDType::dtype);
+    let shelf = work.offload.map(|offload| &offload.shelf);
+    let stored = saving::as_stored(&edited.network, model, (job.form, dtype), shelf)?;
+    let replaced: Vec<&SiteId> = edited.sites.iter().map(|site| &site.site).collect();
+    let both = (&stored, replaced.as_slice());
+    let judged = before_and_after(tasks, &job.evaluation, model, both, session)?;
+    drop(stored);
     session.step("timing both models");
     let windows = calibration.map_or_else(
         || study::windows_without_text(&loaded.decoder),
@@ -286,7 +291,6 @@ fn fit_and_save(
     );
     let both = [&loaded.decoder, &edited.network];
     let speeds = tokens_per_second(&both, &windows, session.cancelled())?;
-    let dtype = job.dtype.map(StoredDType::dtype);
     let result = json!({
         "plan": edits.summary(), "parameters": study::parameter_counts(&loaded.decoder, &edited),
         "sites": edited.sites, "dense": judged.dense, "results": judged.results,

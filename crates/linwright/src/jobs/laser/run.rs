@@ -10,8 +10,10 @@ use linwright_compress::Plan;
 use linwright_compress::intervention::report::edits_table;
 use linwright_compress::intervention::{SiteEdit, apply_edits};
 use linwright_evaluate::Task;
+use linwright_model::Stored;
 use linwright_model::checkpoint::SavedModel;
 use linwright_model::checkpoint::export::Exported;
+use linwright_ops::SiteId;
 use linwright_report::Block;
 use linwright_report::number::grouped;
 use linwright_run::Monitor;
@@ -48,8 +50,13 @@ pub(super) fn run(job: &Laser, session: &mut Session<'_>) -> Result<Outcome, Fai
     let sites = apply_edits(&mut edited, &edits, &store, session);
     session.tell_damage(&store);
     let sites = sites?;
-    let cut = sites.iter().map(|edit| &edit.site);
-    let judged = before_and_after(&tasks, &job.evaluation, &model, &edited, cut, session);
+    let cut: Vec<&SiteId> = sites.iter().map(|edit| &edit.site).collect();
+    let stored = match &job.output {
+        Some(_) => saving::as_stored(&edited, &model, (job.form, None), None)?,
+        None => Stored { model: edited.clone(), changed: Vec::new() },
+    };
+    let both = (&stored, cut.as_slice());
+    let judged = before_and_after(&tasks, &job.evaluation, &model, both, session);
     let judged = judged.map_err(Failure::not_resumable)?;
     let mut done = Done { edits, sites, judged, saved: None };
     if let Some(output) = &job.output {

@@ -11,7 +11,7 @@ use linwright_evaluate::{
     Comparison, EvaluationError, Hooks, LanguageModel, LanguageModels, RunOptions, Several,
     Subject, Task, TaskResult, check_model, compare, evaluate_each,
 };
-use linwright_model::Transformer;
+use linwright_model::Stored;
 use linwright_ops::SiteId;
 use linwright_report::Block;
 use linwright_run::Monitor;
@@ -61,14 +61,13 @@ pub(crate) fn check_tasks<'a>(
     Ok(())
 }
 
-/// Scores the dense and an edited model. If both have the same shape, stages before the first
-/// edited one of `sites` are computed once.
-pub(crate) fn before_and_after<'s>(
+/// Scores the dense and an edited model. If both have the same shape and differ at `sites` alone,
+/// stages before the first of them are computed once.
+pub(crate) fn before_and_after(
     tasks: &[Box<dyn Task>],
     asked: &EvaluationOptions,
     model: &OpenModel,
-    edited: &Transformer,
-    sites: impl Iterator<Item = &'s SiteId>,
+    (edited, sites): (&Stored, &[&SiteId]),
     session: &mut Session<'_>,
 ) -> Result<Judged, Failure> {
     let mut judged = Judged::default();
@@ -80,12 +79,14 @@ pub(crate) fn before_and_after<'s>(
         let subject = Subject::new(decoder, tokenizer).with_max_length(asked.max_length);
         subject.with_sentence(model.sentence())
     };
-    if edited.config() != decoder.config() {
+    let elsewhere = |name: &String| !sites.iter().any(|site| site.0 == *name);
+    let Stored { model: edited, changed } = edited;
+    if edited.config() != decoder.config() || changed.iter().any(elsewhere) {
         let [dense, edited] = [decoder, edited].map(subject);
         let both: [&dyn LanguageModel; 2] = [&dense, &edited];
         score(&Several(&both), tasks, asked, &mut judged, session)?;
     } else {
-        let variants = [Variant::default(), Variant::of(edited, sites)];
+        let variants = [Variant::default(), Variant::of(edited, sites.iter().copied())];
         let both = Variants::new(decoder, tokenizer, &variants, asked.max_length);
         let both = both.with_sentence(model.sentence());
         score(&both, tasks, asked, &mut judged, session)?;
