@@ -18,7 +18,7 @@
 use crate::AttributeError;
 use crate::influence::Precondition;
 use crate::maps::MAX_NUMBERS;
-use crate::store::{GradientStore, ShardFile};
+use crate::store::{Element, GradientStore, ShardFile};
 use linwright_tensor::Mat;
 use linwright_tensor::kernels::gemm::{Arg, Write, product};
 use linwright_tensor::linalg::eigh;
@@ -97,6 +97,8 @@ pub struct Curvature {
     pub(crate) vectors: Mat<f64>,
     /// The gradients, if the decomposition is that of their inner products.
     pub(crate) rows: Option<Mat<f64>>,
+    /// Type in which the gradients are kept.
+    pub(crate) element: Element,
 }
 
 impl Curvature {
@@ -148,10 +150,11 @@ impl Curvature {
                 }
             }
         }
-        match is_dual {
+        let found = match is_dual {
             true => Self::dual(&site, Mat::from_vec(count, size, rows)),
             false => Self::of_sum(&site, sum, count),
-        }
+        };
+        Ok(Self { element: manifest.element, ..found? })
     }
 
     /// The Fisher matrix of gradients (examples, size) of a layer.
@@ -197,12 +200,15 @@ impl Curvature {
         sum.data_mut().iter_mut().for_each(|number| *number /= examples as f64);
         let trace: f64 = (0..sum.rows()).map(|i| sum.at(i, i)).sum();
         if trace == 0.0 {
-            return Err(refused("all gradients of the layer are zero; leave it out".into()));
+            let reason = "all compressed gradients of the layer are zero; leave it out, or cache with \
+                          a larger size of the compressor";
+            return Err(refused(reason.into()));
         }
         let found = eigh(sum.view()).map_err(|error| refused(error.to_string()))?;
         // Rounding makes eigenvalues of a singular matrix negative.
         let values = found.values.into_iter().map(|value| value.max(0.0)).collect();
-        Ok(Self { site: site.into(), size, examples, trace, values, vectors: found.vectors, rows })
+        let (site, vectors, element) = (site.into(), found.vectors, Element::F32);
+        Ok(Self { site, size, examples, trace, values, vectors, rows, element })
     }
 
     /// Mean of the diagonal.
@@ -220,7 +226,18 @@ impl Curvature {
     /// Number of eigenvalues that are not rounding.
     #[must_use]
     pub fn rank(&self) -> usize {
-        self.values.iter().filter(|value| **value > SMALLEST * self.largest()).count()
+        let least = self.rounding();
+        self.values.iter().filter(|value| **value > least).count()
+    }
+
+    /// The largest eigenvalue that rounding makes: of the decomposition, or of the gradients in
+    /// their type, whose errors are independent and so have one below `u² (1/√n + 1/√N)²` of the
+    /// trace, with unit roundoff u, n numbers and N examples.
+    fn rounding(&self) -> f64 {
+        let [numbers, examples] = [self.size, self.examples].map(|count| (count as f64).sqrt());
+        let spread = (1.0 / numbers + 1.0 / examples).powi(2);
+        let of_elements = self.element.roundoff().powi(2) * self.trace * spread;
+        of_elements.max(SMALLEST * self.largest())
     }
 
     /// What a damping adds to the diagonal.
@@ -235,7 +252,9 @@ impl Curvature {
         let most = self.values.last().copied().unwrap_or(0.0);
         let least = match &self.rows {
             Some(_) => 0.0,
-            None => self.values.first().copied().unwrap_or(0.0),
+            None => {
+                self.values.first().copied().filter(|own| *own > self.rounding()).unwrap_or(0.0)
+            }
         };
         if least + added > SMALLEST * most {
             return Ok(added);
@@ -390,6 +409,31 @@ mod tests {
     }
 
     #[test]
+    fn rounding_of_the_stored_type_is_no_rank() {
+        for (examples, size) in [(60, 24), (12, 40)] {
+            let rows = times(&draw(examples, 5, 1), &draw(5, size, 2));
+            for element in Element::ALL {
+                let mut stored = Mat::zeros(examples, size);
+                for i in 0..examples {
+                    let narrow: Vec<f32> = rows.row(i).iter().map(|v| *v as f32).collect();
+                    let (mut bytes, mut back) = (Vec::new(), vec![0.0; size]);
+                    let scale = element.encode(&narrow, &mut bytes);
+                    element.decode(&bytes, scale, &mut back);
+                    stored.row_mut(i).iter_mut().zip(back).for_each(|(to, v)| *to = v.into());
+                }
+                let fisher = Curvature::of_rows("a", stored).unwrap();
+                let fisher = Curvature { element, ..fisher };
+                assert_eq!(fisher.rank(), 5, "{element}, {examples} examples");
+                let error = fisher.damping(Damping::Absolute(0.0)).unwrap_err().to_string();
+                assert!(error.contains("is singular"), "{error}");
+            }
+        }
+        let full = Curvature::of_rows("a", draw(60, 24, 3)).unwrap();
+        assert_eq!(full.rank(), 24);
+        assert_eq!(Curvature { element: Element::Int8, ..full }.rank(), 24);
+    }
+
+    #[test]
     fn strong_damping_tends_to_the_gradient_itself() {
         let (rows, queries) = (draw(30, 8, 1), draw(2, 8, 2));
         let fisher = Curvature::of_rows("a", rows).unwrap();
@@ -402,7 +446,10 @@ mod tests {
     #[test]
     fn singular_matrices_and_bad_dampings_are_refused() {
         let message = Curvature::of_rows("fc1", Mat::zeros(5, 3)).unwrap_err().to_string();
-        assert!(message.contains("fc1") && message.contains("all gradients"), "{message}");
+        assert!(
+            message.contains("fc1") && message.contains("all compressed gradients"),
+            "{message}"
+        );
         for rows in [draw(5, 30, 1), Mat::from_fn(30, 5, |i, j| ((i + 1) * (j + 1)) as f64)] {
             let fisher = Curvature::of_rows("fc1", rows).unwrap();
             let message = fisher.damping(Damping::Relative(0.0)).unwrap_err().to_string();

@@ -98,6 +98,30 @@ pub enum AttributeError {
         /// Number of the example, from zero.
         example: usize,
     },
+    /// A query whose compressed gradient is zero, though its gradient is not.
+    #[error(
+        "example {example}: all {numbers} numbers of its compressed gradient are zero, though its gradient is not: the compressor {compressor} looks elsewhere, so every score would be zero; cache with a larger size of it, or with another, such as logra"
+    )]
+    Missed {
+        /// Number of the example, from zero.
+        example: usize,
+        /// Numbers of a compressed gradient.
+        numbers: usize,
+        /// The compressor.
+        compressor: String,
+    },
+    /// A score that is not finite.
+    #[error(
+        "the score of example {example} for query {query} is not finite, from {site}; choose a larger damping, or leave the layer out"
+    )]
+    Score {
+        /// Number of the example, from zero.
+        example: usize,
+        /// Number of the query, from zero.
+        query: usize,
+        /// The layer whose part of it is not finite, or all of them.
+        site: String,
+    },
     /// A gradient that is not finite.
     #[error("example {example}: the gradient of {site} is not finite")]
     NotFinite {
@@ -128,6 +152,14 @@ pub enum AttributeError {
     /// A damaged or incomplete file of a store.
     #[error("{}: {reason}; remove the file and cache the gradients again, which computes it alone", path.display())]
     Damaged {
+        /// The file.
+        path: PathBuf,
+        /// What is wrong with it.
+        reason: String,
+    },
+    /// A damaged file of a decomposed Fisher matrix.
+    #[error("{}: {reason}; remove the file, and `linwright attribute fisher` makes it again", path.display())]
+    DamagedFisher {
         /// The file.
         path: PathBuf,
         /// What is wrong with it.

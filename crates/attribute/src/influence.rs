@@ -270,16 +270,40 @@ impl<'a> Attribution<'a> {
                 let (first, mut scores) = scores?;
                 if let Some(divisors) = &prepared.divisors {
                     for row in 0..scores.rows() {
+                        // An example of zeros has no direction and no influence.
                         let divisor = divisors[first + row];
-                        scores.row_mut(row).iter_mut().for_each(|score| *score /= divisor);
+                        match divisor == 0.0 {
+                            true => scores.row_mut(row).fill(0.0),
+                            false => scores.row_mut(row).iter_mut().for_each(|s| *s /= divisor),
+                        }
                     }
                 }
+                self.check_finite(&scores, first, prepared)?;
                 visit(first, &scores);
                 done += scores.rows();
             }
             monitor.progress(done as u64, count as u64);
         }
         Ok(())
+    }
+
+    /// Refuses scores that are not finite, with the layer that is the reason.
+    fn check_finite(
+        &self,
+        scores: &Mat<f64>,
+        first: usize,
+        prepared: &Prepared,
+    ) -> Result<(), AttributeError> {
+        let Some(at) = scores.data().iter().position(|score| !score.is_finite()) else {
+            return Ok(());
+        };
+        let (example, query) = (first + at / scores.cols(), at % scores.cols());
+        let query = query % prepared.queries.rows().max(1);
+        let layers = &self.store.manifest().layers;
+        let parts = prepared.queries.row(query);
+        let bad = self.columns().into_iter().position(|columns| !all_finite(&parts[columns]));
+        let site = bad.map_or_else(|| "the sum of all layers".into(), |at| layers[at].site.clone());
+        Err(AttributeError::Score { example, query, site })
     }
 
     /// The scores (examples, groups · queries) of a tile, which is checked.
@@ -341,7 +365,13 @@ impl<'a> Attribution<'a> {
         self.each_block(monitor, &mut |layers, curvature| {
             self.add_self_influence(layers, curvature, damping, &mut sums)
         })?;
-        Ok(sums)
+        match sums.iter().position(|sum| !sum.is_finite()) {
+            Some(example) => {
+                let site = "the sum of all layers".into();
+                Err(AttributeError::Score { example, query: example, site })
+            }
+            None => Ok(sums),
+        }
     }
 
     /// Preconditions queries; returns the roots of self-influence, if the comparison needs them.
@@ -367,7 +397,10 @@ impl<'a> Attribution<'a> {
                 false => Ok(()),
             }
         })?;
-        Ok(is_relative.then(|| sums.into_iter().map(f64::sqrt).collect()))
+        // Rounding may leave less than zero of an example without influence.
+        Ok(is_relative.then(|| {
+            sums.into_iter().map(|sum| if sum < 0.0 { 0.0 } else { sum.sqrt() }).collect()
+        }))
     }
 
     /// Shows block after block of layers with its curvature, of which one is in memory at a time.

@@ -1,12 +1,13 @@
 //! Decomposed Fisher matrices in files of a store, so that scores need not compute them again.
 //!
 //! The file of a layer is `fisher/NNN.safetensors`: eigenvalues and eigenvectors in f64, and in its
-//! metadata what gradients they are of. Those of other gradients are refused, never used.
+//! metadata what gradients they are of, and the digest of the file. Those of other gradients are
+//! refused, never used, and so are changed ones.
 
 use crate::AttributeError;
 use crate::curvature::Curvature;
 use crate::store::{GradientStore, ShardFile, make_folder};
-use linwright_files::writer::{Planned, header_bytes_with};
+use linwright_files::writer::{Planned, sealed_header};
 use linwright_files::{StoredType, TensorFile};
 use linwright_run::{sha256_hex, state};
 use linwright_tensor::Mat;
@@ -72,11 +73,14 @@ impl Curvature {
         };
         let side = self.values.len();
         let tensors = [planned("values", vec![side]), planned("vectors", vec![side, side])];
-        let header = header_bytes_with(&tensors, &BTreeMap::from([(KEY.to_owned(), about)]));
         let bytes = |numbers: &[f64]| -> Vec<u8> {
             numbers.iter().flat_map(|number| number.to_le_bytes()).collect()
         };
         let (values, vectors) = (bytes(&self.values), bytes(self.vectors.data()));
+        let metadata = BTreeMap::from([(KEY.to_owned(), about)]);
+        let header = sealed_header(&tensors, metadata, |add| {
+            [&values, &vectors].iter().for_each(|part| add(part));
+        });
         let path = path_of(store, layer);
         make_folder(store.path(), FOLDER)?;
         state::write_parts(&path, &[&header, &values, &vectors])?;
@@ -86,8 +90,8 @@ impl Curvature {
     /// The decomposition that a store holds of a layer; none if there is none.
     ///
     /// # Errors
-    /// [`AttributeError::OtherStore`] for one of other gradients, [`AttributeError::Damaged`] for
-    /// a file of another form, and those of reading.
+    /// [`AttributeError::OtherStore`] for one of other gradients,
+    /// [`AttributeError::DamagedFisher`] for a changed file, and those of reading gradients.
     ///
     /// # Panics
     /// If there is no such layer.
@@ -102,8 +106,9 @@ impl Curvature {
         if !state::exists(&path) {
             return Ok(None);
         }
-        let damaged = |reason: String| AttributeError::Damaged { path: path.clone(), reason };
-        let file = TensorFile::open_state(&path)?;
+        let damaged = |reason: String| AttributeError::DamagedFisher { path: path.clone(), reason };
+        let file = TensorFile::open_state(&path).map_err(|error| damaged(error.to_string()))?;
+        file.check_seal().map_err(damaged)?;
         let about = file.metadata().get(KEY).map(|text| serde_json::from_str::<About>(text));
         let Some(Ok(about)) = about else {
             return Err(damaged("it does not say what gradients it is of".into()));
@@ -132,8 +137,8 @@ impl Curvature {
             false => None,
         };
         let About { site, size, examples, trace, .. } = about;
-        let vectors = Mat::from_vec(side, side, vectors);
-        Ok(Some(Self { site, size, examples, trace, values, vectors, rows }))
+        let (vectors, element) = (Mat::from_vec(side, side, vectors), store.manifest().element);
+        Ok(Some(Self { site, size, examples, trace, values, vectors, rows, element }))
     }
 
     /// The decomposition that the store holds, or else a new one.

@@ -45,8 +45,9 @@ pub fn random_frames(classes: usize, features: usize, key: RngKey) -> Metrics {
     };
     let (raw, head) = (random("means"), random("head"));
     let means = centred(&raw, &column_means(&raw));
-    let mut all = frames(&Prefix::MEANS, &means, &raw);
-    all.extend(frames(&Prefix::HEAD, &head, &head));
+    let exact = vec![0.0; classes];
+    let mut all = frames(&Prefix::MEANS, &means, &raw, &exact);
+    all.extend(frames(&Prefix::HEAD, &head, &head, &exact));
     all.extend(duality(&head, &centred(&head, &column_means(&head)), &means));
     all
 }
@@ -78,6 +79,7 @@ pub(crate) fn accumulate(
     monitor: &mut dyn Monitor,
 ) -> Result<(), CollapseError> {
     let d = source.features();
+    sums.came_in(source.precision());
     let in_place = matches!(source.narrow(0, source.rows().min(1)), Some(Cow::Borrowed(_)));
     let most = if in_place { MOST_BYTES_IN_PLACE } else { MOST_BYTES };
     let most = most / (size_of::<f32>() * d.max(1));

@@ -79,7 +79,7 @@ pub enum CollapseError {
         expected: &'static str,
     },
     /// A file that is no state.
-    #[error("{}: {reason}; expected sums that `linwright collapse measure --save-sums` wrote", path.display(), reason = shown(reason))]
+    #[error("{}: {reason}; expected sums that `linwright collapse measure --save-sums` wrote: make them again", path.display(), reason = shown(reason))]
     State {
         /// The file.
         path: PathBuf,

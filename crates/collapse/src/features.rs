@@ -15,6 +15,9 @@ pub trait Source {
     /// Number of features.
     fn features(&self) -> usize;
 
+    /// The type in which the rows came, before they were widened.
+    fn precision(&self) -> DType;
+
     /// Some rows (count, d).
     ///
     /// # Errors
@@ -59,6 +62,10 @@ impl Source for Features {
 
     fn features(&self) -> usize {
         self.x.cols()
+    }
+
+    fn precision(&self) -> DType {
+        DType::F32
     }
 
     fn block(&self, start: usize, count: usize) -> Result<Mat<f64>, CollapseError> {
@@ -163,6 +170,11 @@ impl Source for FeatureFile {
 
     fn features(&self) -> usize {
         self.features.shape[1]
+    }
+
+    fn precision(&self) -> DType {
+        // Checked at the opening: a type of floating-point numbers.
+        self.features.dtype.float().unwrap_or(DType::F32)
     }
 
     fn block(&self, start: usize, count: usize) -> Result<Mat<f64>, CollapseError> {

@@ -33,6 +33,7 @@ pub mod optimum;
 mod pairs;
 pub mod relation;
 pub mod report;
+mod rounding;
 mod statistics;
 mod stored;
 mod sums;

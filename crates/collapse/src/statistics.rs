@@ -2,6 +2,7 @@
 
 use crate::sums::{EXACT_FEATURES, Parts};
 use crate::{ClassSums, CollapseError};
+use linwright_tensor::dtype::DType;
 use linwright_tensor::kernels::exact_sum;
 use linwright_tensor::kernels::gemm::{Arg, Write, product};
 use linwright_tensor::{Mat, parallel};
@@ -28,6 +29,8 @@ pub struct ClassStatistics {
     pub mean_of_samples: Vec<f64>,
     /// Σ |x|² over all samples.
     pub squares: f64,
+    /// Type of the least precise features.
+    pub precision: DType,
 }
 
 impl ClassStatistics {
@@ -75,12 +78,21 @@ impl ClassStatistics {
             within,
             mean_of_samples,
             squares: squares.0 + squares.1,
+            precision: sums.precision(),
         };
         let finite = |numbers: &[f64]| numbers.iter().all(|number| number.is_finite());
         let within = statistics.within.as_ref().map_or(&[][..], Mat::data);
-        match finite(&statistics.spreads) && finite(within) && finite(statistics.means.data()) {
-            true => Ok(statistics),
-            false => Err(CollapseError::Overflow { what: "the scatter within classes" }),
+        let all = [
+            (&statistics.spreads[..], "the scatter within classes"),
+            (within, "the scatter within classes"),
+            (statistics.means.data(), "the means of classes"),
+            (&statistics.mean_of_samples, "the mean of all samples"),
+            (&[statistics.squares], "the sum of all squares"),
+        ];
+        let overflown = all.into_iter().find(|(numbers, _)| !finite(numbers));
+        match overflown.map(|(_, what)| what) {
+            None => Ok(statistics),
+            Some(what) => Err(CollapseError::Overflow { what }),
         }
     }
 

@@ -2,21 +2,27 @@
 //!
 //! Tensors `counts` (K, U64), `sums` and `sums_lost` (K, d), `squares` and `squares_lost` (K), and,
 //! with scatter, `scatter` and `scatter_lost` (the lower triangle, row by row), all F64. The parts
-//! of a sum are its rounded value and what rounding lost.
+//! of a sum are its rounded value and what rounding lost. Metadata have the type in which the least
+//! precise features came, and the digest of the file.
 
 use crate::sums::{Parts, Scatter};
 use crate::{ClassSums, CollapseError, Keep};
-use linwright_files::writer::{Planned, header_bytes_with};
+use linwright_files::writer::{Planned, sealed_header};
 use linwright_files::{StoredType, TensorFile};
 use linwright_run::atomic::{AtomicFile, Replace};
 use linwright_tensor::dtype::DType;
 use std::collections::BTreeMap;
+use std::convert::Infallible;
 use std::path::Path;
 
 /// Key of the metadata that tells the kind of the file.
 const KIND: &str = "linwright";
 /// What it says.
-const SUMS: &str = "class-sums 1";
+const SUMS: &str = "class-sums 2";
+/// Key of the type of the least precise features.
+const PRECISION: &str = "precision";
+/// Their names.
+const PRECISIONS: [DType; 4] = [DType::F64, DType::F32, DType::F16, DType::Bf16];
 /// Numbers that are encoded at a time.
 const PIECE: usize = 1 << 16;
 /// Most bytes of sums: a file of this size is no use to anyone.
@@ -45,30 +51,44 @@ impl ClassSums {
             planned.push(values("scatter", vec![triangle(d)]));
             planned.push(values("scatter_lost", vec![triangle(d)]));
         }
-        let kind = BTreeMap::from([(KIND.to_owned(), SUMS.to_owned())]);
+        let precision = StoredType::from(sums.precision).name().to_owned();
+        let metadata = BTreeMap::from([(KIND.into(), SUMS.into()), (PRECISION.into(), precision)]);
+        let header = sealed_header(&planned, metadata, |add| {
+            let Ok(()) = sums.content::<Infallible>(&mut |bytes| {
+                add(bytes);
+                Ok(())
+            });
+        });
         let failed = |error| CollapseError::File(linwright_files::FileError::Output(error));
         let mut file = AtomicFile::create(path, replace).map_err(failed)?;
-        file.write(&header_bytes_with(&planned, &kind)).map_err(failed)?;
-        for counts in sums.counts.chunks(PIECE) {
+        file.write(&header).map_err(failed)?;
+        sums.content(&mut |bytes| file.write(bytes)).map_err(failed)?;
+        Ok(file)
+    }
+
+    /// The bytes of all tensors, in their order.
+    fn content<E>(&self, put: &mut dyn FnMut(&[u8]) -> Result<(), E>) -> Result<(), E> {
+        for counts in self.counts.chunks(PIECE) {
             let bytes: Vec<u8> = counts.iter().flat_map(|count| count.to_le_bytes()).collect();
-            file.write(&bytes).map_err(failed)?;
+            put(&bytes)?;
         }
-        let mut put = |numbers: &[f64]| {
+        let mut numbers = |numbers: &[f64]| {
             numbers.chunks(PIECE).try_for_each(|piece| {
                 let bytes: Vec<u8> = piece.iter().flat_map(|number| number.to_le_bytes()).collect();
-                file.write(&bytes).map_err(failed)
+                put(&bytes)
             })
         };
-        for parts in [&sums.sums, &sums.squares] {
-            put(&parts.high)?;
-            put(&parts.low)?;
+        for parts in [&self.sums, &self.squares] {
+            numbers(&parts.high)?;
+            numbers(&parts.low)?;
         }
-        if let Some(scatter) = &sums.scatter {
+        let d = self.features;
+        if let Some(scatter) = &self.scatter {
             for part in [&scatter.sums.high, &scatter.sums.low] {
-                (0..d).try_for_each(|i| put(&part[i * d..=i * d + i]))?;
+                (0..d).try_for_each(|i| numbers(&part[i * d..=i * d + i]))?;
             }
         }
-        Ok(file)
+        Ok(())
     }
 
     /// Whether a file says that it holds sums.
@@ -86,8 +106,15 @@ impl ClassSums {
         let file = TensorFile::open(path)?;
         let wrong = |reason: String| CollapseError::State { path: path.into(), reason };
         if file.metadata().get(KIND).map(String::as_str) != Some(SUMS) {
-            return Err(wrong("its metadata do not say that it holds sums by class".into()));
+            return Err(wrong(format!("its metadata do not say that it holds {SUMS}")));
         }
+        file.check_seal().map_err(wrong)?;
+        let wrong = |reason: String| CollapseError::State { path: path.into(), reason };
+        let named = |dtype: &DType| Some(StoredType::from(*dtype).name());
+        let precision = file.metadata().get(PRECISION).map(String::as_str);
+        let Some(precision) = PRECISIONS.into_iter().find(|dtype| named(dtype) == precision) else {
+            return Err(wrong(format!("precision {precision:?}, expected F64, F32, F16 or BF16")));
+        };
         let shape = |name: &str| -> Result<Vec<usize>, CollapseError> {
             let info = file.tensors().get(name);
             Ok(info.ok_or_else(|| wrong(format!("there is no tensor {name}")))?.shape.clone())
@@ -130,6 +157,7 @@ impl ClassSums {
         let keep =
             if file.tensors().contains_key("scatter") { Keep::Scatter } else { Keep::Traces };
         let mut sums = Self::new(classes, d, keep);
+        sums.precision = precision;
         sums.counts = counts;
         sums.sums = parts("sums", &[classes, d])?;
         sums.squares = parts("squares", &[classes])?;

@@ -27,6 +27,7 @@
 use crate::baselines::accumulate;
 use crate::{ClassStatistics, CollapseError, Source};
 use linwright_run::{Monitor, memory};
+use linwright_tensor::dtype::DType;
 use linwright_tensor::kernels::elementwise::all_finite;
 use linwright_tensor::kernels::exact_sum;
 use linwright_tensor::kernels::gemm::{Arg, Write, product_on_this_thread};
@@ -93,6 +94,8 @@ pub enum Keep {
 #[derive(Clone, Debug, PartialEq)]
 pub struct ClassSums {
     pub(crate) features: usize,
+    /// Type of the least precise rows.
+    pub(crate) precision: DType,
     pub(crate) counts: Vec<u64>,
     /// (K, d)
     pub(crate) sums: Parts,
@@ -108,6 +111,7 @@ impl ClassSums {
         let scatter = || Scatter { sums: Parts::zeros(features * features), pending: Vec::new() };
         Self {
             features,
+            precision: DType::F64,
             counts: vec![0; classes],
             sums: Parts::zeros(classes * features),
             squares: Parts::zeros(classes),
@@ -168,7 +172,19 @@ impl ClassSums {
         if self.scatter.is_some() { Keep::Scatter } else { Keep::Traces }
     }
 
-    /// Adds features (rows, d) with their classes. Many rows at once are faster: each class is then
+    /// The type in which the least precise rows came, by which rounding is told from directions.
+    #[must_use]
+    pub fn precision(&self) -> DType {
+        self.precision
+    }
+
+    /// Says that rows came in this type, such as one of 16 bits before they were widened.
+    pub fn came_in(&mut self, precision: DType) {
+        self.precision = self.precision.coarser(precision);
+    }
+
+    /// Adds features (rows, d) with their classes. Their precision is that of `T`, or what
+    /// [`Self::came_in`] says. Many rows at once are faster: each class is then
     /// visited once for all of its rows.
     ///
     /// # Errors
@@ -189,6 +205,9 @@ impl ClassSums {
         if let Some(row) = labels.iter().position(|label| *label as usize >= classes) {
             let (label, row) = (labels[row].to_string(), first + row as u64);
             return Err(CollapseError::Label { label, row, last: classes.saturating_sub(1) });
+        }
+        if T::EPSILON.to_f64() > DType::F64.epsilon() {
+            self.came_in(DType::F32);
         }
         self.add_by_class(x, labels);
         if let Some(scatter) = &mut self.scatter {
@@ -242,6 +261,7 @@ impl ClassSums {
         if found != expected {
             return Err(CollapseError::Mismatch { found, expected });
         }
+        self.came_in(other.precision);
         self.counts.iter_mut().zip(&other.counts).for_each(|(count, other)| *count += other);
         self.sums.merge(&other.sums);
         self.squares.merge(&other.squares);

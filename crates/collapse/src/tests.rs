@@ -8,9 +8,10 @@ use crate::{
     LayerOptions, LayerReport, Metrics, metrics,
 };
 use linwright_run::atomic::Replace;
-use linwright_run::{Silent, Stopped};
+use linwright_run::{Silent, Stopped, seal};
+use linwright_tensor::dtype::DType;
 use linwright_tensor::linalg::orthonormal_columns;
-use linwright_tensor::{Mat, RngKey, parallel};
+use linwright_tensor::{Mat, MatRef, RngKey, parallel};
 
 /// Two evaluations in double precision.
 const CLOSE: f64 = 1e-9;
@@ -461,17 +462,37 @@ fn stored_sums_are_the_same_and_damaged_files_are_refused() {
         std::fs::write(&path, &bytes[..cut]).expect("writes");
         assert!(ClassSums::read(&path).is_err(), "{cut} bytes");
     }
-    let mut spoilt = bytes.clone();
-    let end = spoilt.len();
-    spoilt[end - 8..].copy_from_slice(&f64::NAN.to_le_bytes());
-    std::fs::write(&path, &spoilt).expect("writes");
-    let error = ClassSums::read(&path).expect_err("is refused").to_string();
+    for at in 0..bytes.len() {
+        let mut changed = bytes.clone();
+        changed[at] ^= 0x10;
+        std::fs::write(&path, &changed).expect("writes");
+        let error = ClassSums::read(&path).expect_err("is refused").to_string();
+        assert!(error.contains("sums.safetensors"), "byte {at}: {error}");
+    }
+    // Numbers that nobody can have added, under a digest that fits them.
+    let spoilt = |numbers: &[(usize, f64)]| {
+        let mut bytes = bytes.clone();
+        for (from_end, number) in numbers {
+            let at = bytes.len() - 8 * from_end;
+            bytes[at..at + 8].copy_from_slice(&number.to_le_bytes());
+        }
+        let head = seal::head_of(&bytes);
+        let text = String::from_utf8(bytes[8..head].to_vec()).expect("JSON");
+        let (before, rest) = text.split_once("\"sha256\":\"").expect("a digest");
+        let rest = &rest[seal::BLANK.len()..];
+        let text = format!("{before}\"sha256\":\"{}{rest}", seal::BLANK);
+        bytes[8..head].copy_from_slice(text.as_bytes());
+        let (head, rest) = bytes.split_at_mut(head);
+        seal::seal(head, |add| add(rest));
+        std::fs::write(&path, &bytes).expect("writes");
+        ClassSums::read(&path).and_then(ClassSums::finish).map(drop).map_err(|e| e.to_string())
+    };
+    assert_eq!(spoilt(&[]), Ok(()));
+    let error = spoilt(&[(1, f64::NAN)]).expect_err("is refused");
     assert!(error.contains("is NaN"), "{error}");
-    let text = String::from_utf8_lossy(&bytes[8..]).replace("class-sums 1", "class-sums 9");
-    let mut other = bytes[..8].to_vec();
-    other.extend(&text.as_bytes()[..bytes.len().min(text.len()) - 8]);
-    std::fs::write(&path, &other).expect("writes");
-    assert!(ClassSums::read(&path).is_err());
+    // The squares of two classes stand before what they lost, in five numbers each.
+    let error = spoilt(&[(6, f64::MAX), (7, f64::MAX)]).expect_err("is refused");
+    assert!(error.contains("the sum of all squares"), "{error}");
 }
 
 #[test]
@@ -508,20 +529,204 @@ fn a_layer_has_baselines_intervals_and_remarks() {
     assert!(matches!(measure(options, &mut Stopped), Err(CollapseError::Interrupted)));
 }
 
+/// The quotient and the mean distance of classes drawn so often, by the definitions.
+fn drawn(statistics: &ClassStatistics, counts: &[f64]) -> [f64; 2] {
+    let (classes, d) = (counts.iter().sum::<f64>(), statistics.features());
+    let column = |j: usize| (0..counts.len()).map(move |k| counts[k] * statistics.means.at(k, j));
+    let centre: Vec<f64> = (0..d).map(|j| column(j).sum::<f64>() / classes).collect();
+    let squared = |a: &[f64], b: &[f64]| a.iter().zip(b).map(|(a, b)| (a - b).powi(2)).sum::<f64>();
+    let (mut within, mut rows, mut between) = (0.0, 0.0, 0.0);
+    let (mut distance, mut pairs) = (0.0, 0.0);
+    let variance = |k: usize| statistics.spreads[k] / statistics.counts[k] as f64;
+    for (k, count) in counts.iter().enumerate() {
+        within += count * statistics.spreads[k];
+        rows += count * statistics.counts[k] as f64;
+        between += count * squared(statistics.means.row(k), &centre) / classes;
+        for (other, more) in counts.iter().enumerate().skip(k + 1) {
+            let apart = squared(statistics.means.row(k), statistics.means.row(other));
+            distance += count * more * (variance(k) + variance(other)) / (2.0 * apart);
+            pairs += count * more;
+        }
+    }
+    [within / rows / between, distance / pairs]
+}
+
 #[test]
 fn intervals_of_the_quotient_are_those_of_the_definition() {
     let problem = Problem::random(6, 5, 12);
     let statistics = problem.statistics();
-    let draw = |key: RngKey| intervals(&statistics, (None, &[]), 400, key).expect("intervals");
-    let (a, b) = (draw(RngKey::new(1)), draw(RngKey::new(1)));
-    assert_eq!(a, b);
-    assert_ne!(a, draw(RngKey::new(2)));
+    let (key, draws) = (RngKey::new(1), 400);
+    let found = intervals(&statistics, (None, &[]), draws, key).expect("intervals");
+    let mut all = [Vec::new(), Vec::new()];
+    for draw in 0..draws as u64 {
+        let mut stream = key.fold("classes").fold_index(draw).stream();
+        let mut counts = vec![0.0; statistics.present()];
+        (0..counts.len()).for_each(|_| counts[stream.below(6)] += 1.0);
+        for (values, value) in all.iter_mut().zip(drawn(&statistics, &counts)) {
+            values.push(value);
+        }
+    }
+    for (name, mut values) in ["nc1_quotient", "cdnv_mean"].into_iter().zip(all) {
+        values.retain(|value| value.is_finite());
+        values.sort_by(f64::total_cmp);
+        let interval = found.iter().find(|one| one.name == name).expect("has an interval");
+        // As many draws are below an end as its quantile says, give or take the one that it is at.
+        for (end, share) in [(interval.low, 0.025), (interval.high, 0.975)] {
+            let below = values.iter().filter(|value| **value < end - 1e-12 * end).count() as f64;
+            let most = values.iter().filter(|value| **value <= end + 1e-12 * end).count() as f64;
+            let place = share * (values.len() - 1) as f64;
+            assert!(below <= place + 1.0 && place <= most, "{name}: {below} {place} {most}");
+        }
+    }
+    // Another key has other draws, with quantiles of the same distribution.
+    let others = intervals(&statistics, (None, &[]), draws, RngKey::new(2)).expect("intervals");
+    assert_ne!(found, others);
+    for (one, other) in found.iter().zip(&others) {
+        let width = (one.high - one.low).max(other.high - other.low);
+        let off = (one.low - other.low).abs().max((one.high - other.high).abs());
+        assert!(off < 0.5 * width, "{one:?} {other:?}");
+    }
     // Doubling all spreads doubles quotients and distances, and no angle.
     let mut wider = statistics.clone();
     wider.spreads.iter_mut().for_each(|spread| *spread *= 2.0);
-    let wider = intervals(&wider, (None, &[]), 400, RngKey::new(1)).expect("intervals");
-    for (a, wider) in a.iter().zip(&wider) {
+    let wider = intervals(&wider, (None, &[]), 400, key).expect("intervals");
+    for (a, wider) in found.iter().zip(&wider) {
         let factor = if matches!(a.name, "nc1_quotient" | "cdnv_mean") { 2.0 } else { 1.0 };
         assert!((wider.high / a.high - factor).abs() < 1e-12, "{} {}", a.name, wider.high);
     }
+}
+
+/// Samples of classes in few dimensions of many.
+struct InFew {
+    x: Mat<f64>,
+    labels: Vec<u32>,
+}
+
+impl InFew {
+    /// Classes with so much spread, moved by an offset that is in the dimensions too.
+    fn new(
+        (classes, each): (usize, usize),
+        (few, d): (usize, usize),
+        spread: f64,
+        at: f64,
+    ) -> Self {
+        let key = RngKey::new(77);
+        let normals = |name: &str, rows: usize, cols: usize| -> Mat<f64> {
+            Mat::from_vec(rows, cols, key.fold(name).stream().normals(rows * cols, 1.0))
+        };
+        let labels: Vec<u32> = (0..classes * each).map(|row| (row % classes) as u32).collect();
+        let (means, noise) = (normals("means", classes, few), normals("noise", labels.len(), few));
+        let inner = Mat::from_fn(labels.len(), few, |i, j| {
+            means.at(labels[i] as usize, j) + spread * noise.at(i, j) + at
+        });
+        let basis = normals("basis", few, d);
+        Self { x: times(&inner, &basis), labels }
+    }
+
+    /// The metrics of the features as a type holds them.
+    fn metrics(&self, dtype: DType) -> Metrics {
+        let classes = self.labels.iter().max().map_or(0, |most| *most as usize + 1);
+        let mut sums = ClassSums::new(classes, self.x.cols(), Keep::Scatter);
+        match dtype {
+            DType::F64 => sums.add(self.x.view(), &self.labels),
+            _ => {
+                let narrow: Mat<f32> = self.x.cast();
+                let stored = dtype.decode(&dtype.encode(narrow.data()));
+                sums.came_in(dtype);
+                let x = Mat::from_vec(narrow.rows(), narrow.cols(), stored);
+                sums.add(x.view(), &self.labels)
+            }
+        }
+        .expect("features");
+        metrics(&sums.finish().expect("statistics"), None).expect("metrics")
+    }
+}
+
+#[test]
+fn rounding_of_the_features_is_no_direction_of_their_means() {
+    let types = [(DType::F32, 1e-4), (DType::F16, 0.02), (DType::Bf16, 0.1)];
+    let shapes = [((6, 20), (3, 16)), ((10, 4), (5, 8)), ((40, 30), (7, 300)), ((300, 3), (9, 24))];
+    for (samples, extents) in shapes {
+        for (spread, offset) in [(0.3, 0.0), (0.05, 0.0), (1.0, 0.5)] {
+            let features = InFew::new(samples, extents, spread, offset);
+            let exact = features.metrics(DType::F64);
+            let few = extents.0.min(samples.0 - 1) as f64;
+            assert_eq!(exact.get("rank_means"), Some(few));
+            for (dtype, tolerance) in types {
+                let found = features.metrics(dtype);
+                let what = format!("{samples:?} {extents:?} {spread} {offset} {dtype:?}");
+                assert_eq!(found.get("rank_means"), Some(few), "{what}");
+                let names =
+                    ["nc1_pinv", "nc1_pinv_sum", "nc1_pinv_weighted", "effective_rank_means"];
+                for name in names {
+                    let (found, exact) = (found.get(name).unwrap(), exact.get(name).unwrap());
+                    assert!(
+                        (found / exact - 1.0).abs() < tolerance,
+                        "{what} {name}: {found} {exact}"
+                    );
+                }
+                assert_eq!(found.get("nc1_svd").is_some(), few as usize == samples.0 - 1, "{what}");
+            }
+        }
+    }
+}
+
+#[test]
+fn small_directions_of_features_in_single_precision_are_kept() {
+    // Half of the dimensions are a ten-thousandth of the others, and no rounding.
+    let mut features = InFew::new((12, 25), (8, 8), 0.3, 0.0);
+    for i in 0..features.x.rows() {
+        features.x.row_mut(i)[4..].iter_mut().for_each(|x| *x *= 1e-4);
+    }
+    for dtype in [DType::F64, DType::F32, DType::Bf16] {
+        let expected = if dtype == DType::Bf16 { 4.0 } else { 8.0 };
+        assert_eq!(features.metrics(dtype).get("rank_means"), Some(expected), "{dtype:?}");
+    }
+}
+
+#[test]
+fn classes_that_differ_by_rounding_alone_have_equal_means() {
+    // Two classes of the same samples, of which one was computed in another order.
+    let base = InFew::new((3, 30), (4, 12), 0.2, 0.0);
+    let mut rows = base.x.data().to_vec();
+    let mut labels = base.labels.clone();
+    for (i, label) in base.labels.iter().enumerate().filter(|(_, label)| **label == 2) {
+        rows.extend(base.x.row(i).iter().map(|x| f64::from((*x as f32) * (1.0 + f32::EPSILON))));
+        labels.push(label + 1);
+    }
+    let x = Mat::from_vec(labels.len(), base.x.cols(), rows);
+    let twice = InFew { x, labels };
+    let (base, found) = (base.metrics(DType::F32), twice.metrics(DType::F32));
+    assert_eq!(
+        (base.get("coincident_pairs"), found.get("coincident_pairs")),
+        (Some(0.0), Some(1.0))
+    );
+    assert!(found.get("cdnv_max") < Some(2.0 * base.get("cdnv_max").unwrap()), "{found:?}");
+    let log = found.get("gnc2_log_mean").unwrap();
+    assert!(log.abs() < 2.0, "{log}");
+    // In double precision the difference is one.
+    assert_eq!(twice.metrics(DType::F64).get("coincident_pairs"), Some(0.0));
+}
+
+#[test]
+fn precision_is_that_of_the_least_precise_rows() {
+    let problem = Problem::random(4, 3, 5);
+    let narrow: Mat<f32> = problem.x.cast();
+    let sums = |x: MatRef<'_, f32>| {
+        let mut sums = ClassSums::new(4, 3, Keep::Scatter);
+        sums.add(x, &problem.labels).expect("features");
+        sums
+    };
+    let mut all = problem.sums(Keep::Scatter);
+    assert_eq!(all.precision(), DType::F64);
+    all.merge(&sums(narrow.view())).expect("of one shape");
+    assert_eq!(all.precision(), DType::F32);
+    all.came_in(DType::F16);
+    let (folder, mut other) = (tempfile::tempdir().expect("a folder"), sums(narrow.view()));
+    let path = folder.path().join("sums");
+    all.write(&path).expect("writes");
+    let read = ClassSums::read(&path).expect("reads");
+    assert_eq!(read.precision(), DType::F16);
+    other.merge(&read).expect("of one shape");
+    assert_eq!(other.finish().expect("statistics").precision, DType::F16);
 }

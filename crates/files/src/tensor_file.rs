@@ -8,7 +8,7 @@ use super::fault::FileFault;
 use super::format::Format;
 use super::header::{Header, StoredType, TensorInfo};
 use crate::FileError;
-use linwright_run::{input, state};
+use linwright_run::{input, seal, state};
 use linwright_tensor::dtype::{DType, has_non_finite};
 use linwright_tensor::{HalfType, Mapped, MappedFile, Scratch, parallel};
 use std::borrow::Cow;
@@ -129,6 +129,16 @@ impl TensorFile {
     #[must_use]
     pub fn metadata(&self) -> &BTreeMap<String, String> {
         &self.header.metadata
+    }
+
+    /// Compares the bytes of a safetensors file of our own with the digest in its metadata.
+    ///
+    /// # Errors
+    /// The reason why it is not the file that was written.
+    pub fn check_seal(&self) -> Result<(), String> {
+        let bytes = self.map.bytes();
+        let (head, rest) = bytes.split_at(seal::head_of(bytes));
+        seal::check(head, rest)
     }
 
     /// An entry that `torch.save` wrote beside the tensors, such as `hyper_parameters`, as JSON;

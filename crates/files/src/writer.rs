@@ -2,6 +2,7 @@
 
 use super::header::StoredType;
 use crate::FileError;
+use linwright_run::seal;
 use linwright_tensor::dtype::{DType, has_non_finite};
 use linwright_tensor::{Halves, parallel};
 use serde_json::{Map, Value, json};
@@ -77,6 +78,20 @@ pub fn header_bytes_with(tensors: &[Planned], metadata: &BTreeMap<String, String
     let mut bytes = (text.len() as u64).to_le_bytes().to_vec();
     bytes.append(&mut text);
     bytes
+}
+
+/// As [`header_bytes_with`], sealed: the metadata has the digest of the whole file (see
+/// [`linwright_run::seal`]), of which `content` gives the bytes of all tensors.
+#[must_use]
+pub fn sealed_header(
+    tensors: &[Planned],
+    mut metadata: BTreeMap<String, String>,
+    content: impl FnOnce(&mut dyn FnMut(&[u8])),
+) -> Vec<u8> {
+    metadata.insert(seal::KEY.into(), seal::BLANK.into());
+    let mut header = header_bytes_with(tensors, &metadata);
+    seal::seal(&mut header, content);
+    header
 }
 
 /// A writer that computes the SHA-256 of its output.

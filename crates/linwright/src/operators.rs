@@ -7,7 +7,7 @@
 use linwright_ops::archive::{self, Header, Tensor, Tensors};
 use linwright_ops::{Op, OpError};
 use linwright_run::atomic::{self, OutputError, Replace, check_file};
-use linwright_run::input;
+use linwright_run::{input, seal};
 use linwright_tensor::Scalar;
 use safetensors::tensor::TensorView;
 use safetensors::{Dtype, SafeTensors};
@@ -139,8 +139,14 @@ fn encoded<T: Scalar>(op: &Op<T>, name: &str) -> Result<Vec<u8>, OperatorFileErr
         })
         .collect();
     let views = views.map_err(|error| wrong(name, error))?;
-    safetensors::serialize(views, Some(HashMap::from([(HEADER.to_owned(), header)])))
-        .map_err(|error| wrong(name, error))
+    let blank = (seal::KEY.to_owned(), seal::BLANK.to_owned());
+    let metadata = HashMap::from([(HEADER.to_owned(), header), blank]);
+    let mut bytes =
+        safetensors::serialize(views, Some(metadata)).map_err(|error| wrong(name, error))?;
+    let head = seal::head_of(&bytes);
+    let (head, rest) = bytes.split_at_mut(head);
+    seal::seal(head, |add| add(rest));
+    Ok(bytes)
 }
 
 fn decoded<T: Scalar>(bytes: &[u8], name: &str) -> Result<Op<T>, OperatorFileError> {
@@ -188,6 +194,12 @@ fn header_of(bytes: &[u8], name: &str) -> Result<Header, OperatorFileError> {
     let (_, metadata) = SafeTensors::read_metadata(bytes).map_err(|error| wrong(name, error))?;
     let header = metadata.metadata().as_ref().and_then(|metadata| metadata.get(HEADER));
     let header = header.ok_or_else(|| wrong(name, "its metadata have no operator"))?;
+    // Files made elsewhere have none.
+    if metadata.metadata().as_ref().is_some_and(|metadata| metadata.contains_key(seal::KEY)) {
+        let (head, rest) = bytes.split_at(seal::head_of(bytes));
+        let advice = "; write the operator again";
+        seal::check(head, rest).map_err(|reason| wrong(name, reason + advice))?;
+    }
     serde_json::from_str(header)
         .map_err(|error| wrong(name, format!("{HEADER} in its metadata: {error}")))
 }
@@ -233,6 +245,30 @@ mod tests {
             assert!(!is_double(&path).unwrap(), "{spec:?}");
             assert_eq!(archive::save(&load::<f32>(&path).unwrap()), archive::save(&single));
         }
+    }
+
+    #[test]
+    fn a_changed_byte_is_refused_or_changes_nothing() {
+        let dir = tempfile::tempdir().unwrap();
+        let path = dir.path().join("op.safetensors");
+        let spec: OpSpec = serde_json::from_str(r#"{"kind":"monarch","blocks":2}"#).unwrap();
+        let op: Op<f32> = spec.random(Shape { out: 4, inp: 4 }, RngKey::new(7)).unwrap();
+        save(&op, &path, false).unwrap();
+        let (bytes, mut harmless) = (std::fs::read(&path).unwrap(), 0);
+        for at in 0..bytes.len() {
+            let mut changed = bytes.clone();
+            changed[at] ^= 4;
+            std::fs::write(&path, &changed).unwrap();
+            match load::<f32>(&path) {
+                Err(error) => assert!(error.to_string().contains("op.safetensors"), "{error}"),
+                // Without its name the digest is not one; all numbers are there.
+                Ok(found) => {
+                    assert_eq!(archive::save(&found), archive::save(&op), "byte {at}");
+                    harmless += 1;
+                }
+            }
+        }
+        assert!(harmless <= seal::KEY.len(), "{harmless}");
     }
 
     #[test]

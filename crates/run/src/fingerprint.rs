@@ -39,6 +39,23 @@ pub fn sha256_of_open(mut file: File) -> std::io::Result<String> {
     }
 }
 
+/// SHA-256 of bytes that come in parts.
+#[derive(Clone, Debug, Default)]
+pub struct Sha256Sum(Sha256);
+
+impl Sha256Sum {
+    /// Adds the next bytes.
+    pub fn add(&mut self, bytes: &[u8]) {
+        self.0.update(bytes);
+    }
+
+    /// The sum so far, in lower-case hexadecimal.
+    #[must_use]
+    pub fn hex(&self) -> String {
+        hex(&self.0.clone().finalize())
+    }
+}
+
 fn hex(bytes: &[u8]) -> String {
     bytes.iter().fold(String::with_capacity(2 * bytes.len()), |mut hex, byte| {
         // Writing to a string cannot fail.
@@ -140,6 +157,9 @@ mod tests {
         let known = "ba7816bf8f01cfea414140de5dae2223b00361a396177a9cb410ff61f20015ad";
         assert_eq!(sha256_of_file(&path).unwrap(), known);
         assert!(sha256_of_file(folder.path()).is_err());
+        let mut parts = super::Sha256Sum::default();
+        b"abc".chunks(2).for_each(|part| parts.add(part));
+        assert_eq!((parts.hex(), parts.hex()), (known.to_owned(), known.to_owned()));
     }
 
     #[test]

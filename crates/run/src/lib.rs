@@ -5,8 +5,8 @@
 //! that stay between runs, [`Monitor`] reports progress,
 //! [`Fingerprint`] identifies a run by everything it depends on, [`Store`], [`RunDirectory`] and
 //! [`JournalFile`] keep finished work, a [`Shard`] is one process's share of it, [`team`] joins
-//! processes that exchange messages, [`Provenance`] is part of results. [`shown`] and its like make
-//! external text safe to print. This crate knows no numbers, layers or models.
+//! processes that exchange messages, [`Provenance`] is part of results, [`seal`] shows changed
+//! files. [`shown`] and its like make external text safe to print. This crate knows no numbers, layers or models.
 
 pub mod atomic;
 mod checked;
@@ -20,6 +20,7 @@ mod message;
 mod monitor;
 pub mod place;
 mod provenance;
+pub mod seal;
 mod shard;
 pub mod spelling;
 pub mod state;
@@ -28,7 +29,7 @@ pub mod team;
 
 pub use checked::Checked;
 pub use directory::{RunDirectory, RunError};
-pub use fingerprint::{Fingerprint, sha256_hex, sha256_of_file, sha256_of_open};
+pub use fingerprint::{Fingerprint, Sha256Sum, sha256_hex, sha256_of_file, sha256_of_open};
 pub use journal::{Damage, JournalError, JournalFile};
 pub use message::{is_plain, plain_lines, shown, shown_message, shown_reason};
 pub use monitor::{Monitor, Silent, StepTime, Stopped};

@@ -27,6 +27,24 @@ impl DType {
         }
     }
 
+    /// The distance of 1 to the next number: half of it is the largest relative error of rounding.
+    #[must_use]
+    pub fn epsilon(self) -> f64 {
+        let stored_bits = match self {
+            Self::F64 => 52,
+            Self::F32 => 23,
+            Self::F16 => 10,
+            Self::Bf16 => 7,
+        };
+        0.5f64.powi(stored_bits)
+    }
+
+    /// The type of larger [`Self::epsilon`].
+    #[must_use]
+    pub fn coarser(self, other: Self) -> Self {
+        if other.epsilon() > self.epsilon() { other } else { self }
+    }
+
     /// Decodes little-endian `bytes` to `f32`.
     ///
     /// # Panics

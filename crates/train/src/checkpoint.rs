@@ -1,9 +1,9 @@
 //! Training checkpoints: parameters, moments, the best parameters and the curve, in one safetensors
-//! file, written under a temporary name and then renamed.
+//! file with the digest of its bytes, written under a temporary name and then renamed.
 
 use crate::run::{Best, Curve, State};
 use crate::{Problem, TrainError};
-use linwright_run::state;
+use linwright_run::{seal, state};
 use safetensors::tensor::{Dtype, SafeTensors, TensorView};
 use std::collections::HashMap;
 use std::io::Read;
@@ -77,6 +77,7 @@ impl Checkpoint {
         let metadata = HashMap::from([
             ("fingerprint".to_owned(), self.fingerprint.clone()),
             ("run".to_owned(), scalars),
+            (seal::KEY.to_owned(), seal::BLANK.to_owned()),
         ]);
         let views = tensors
             .iter()
@@ -87,8 +88,11 @@ impl Checkpoint {
             })
             .collect::<Result<Vec<_>, _>>()
             .map_err(|error| self.unusable(error))?;
-        let bytes =
+        let mut bytes =
             safetensors::serialize(views, Some(metadata)).map_err(|error| self.unusable(error))?;
+        let head = seal::head_of(&bytes);
+        let (head, rest) = bytes.split_at_mut(head);
+        seal::seal(head, |add| add(rest));
         if state::exists(&self.path) && !is_checkpoint(&self.path).map_err(|e| self.io(e))? {
             return Err(self.unusable("it came there during the training and is no checkpoint"));
         }
@@ -114,6 +118,8 @@ impl Checkpoint {
             let (path, expected) = (self.path.clone(), self.fingerprint.clone());
             return Err(TrainError::Fingerprint { path, expected, found });
         }
+        let (head, rest) = bytes.split_at(seal::head_of(&bytes));
+        seal::check(head, rest).map_err(|reason| self.unusable(reason))?;
         let run = metadata.get("run").map_or("", String::as_str);
         let scalars: Scalars = serde_json::from_str(run).map_err(|error| self.unusable(error))?;
         let tensors = SafeTensors::deserialize(&bytes).map_err(|error| self.unusable(error))?;
@@ -376,6 +382,25 @@ mod tests {
         std::fs::remove_file(&plan.path).expect("is removed");
         train(&mut start(), &settings(), Some(&plan), &mut StopAt(u64::MAX, 0)).expect("trains");
         assert!(super::is_checkpoint(&plan.path).expect("is read"));
+    }
+
+    #[test]
+    fn a_checkpoint_with_a_changed_byte_is_refused() {
+        let dir = tempfile::tempdir().expect("a temporary directory");
+        let path = dir.path().join("run.ckpt");
+        let plan = Checkpoint { path, every: 7, fingerprint: "f".into() };
+        let stopped = train(&mut start(), &settings(), Some(&plan), &mut StopAt(23, 0));
+        assert!(stopped.is_err());
+        let bytes = std::fs::read(&plan.path).expect("a checkpoint");
+        for at in 0..bytes.len() {
+            let mut changed = bytes.clone();
+            changed[at] ^= 1;
+            std::fs::write(&plan.path, &changed).expect("writes");
+            let refused = train(&mut start(), &settings(), Some(&plan), &mut StopAt(30, 0));
+            let error = refused.expect_err("is refused");
+            assert!(!matches!(error, TrainError::Interrupted { .. }), "byte {at}: {error}");
+            assert!(error.to_string().contains("run.ckpt"), "byte {at}: {error}");
+        }
     }
 
     #[test]

@@ -60,6 +60,17 @@ impl Element {
         }
     }
 
+    /// Largest error of rounding relative to a number, of whole numbers to the deviation of a row
+    /// whose largest number has four.
+    pub(crate) fn roundoff(self) -> f64 {
+        match self {
+            Self::F32 => DType::F32.epsilon() / 2.0,
+            Self::Bf16 => DType::Bf16.epsilon() / 2.0,
+            Self::F16 => DType::F16.epsilon() / 2.0,
+            Self::Int8 => 4.0 / 254.0,
+        }
+    }
+
     /// Appends the bytes of the numbers of one example and layer, and returns their scale.
     pub(crate) fn encode(self, values: &[f32], bytes: &mut Vec<u8>) -> f32 {
         let most = || values.iter().fold(0.0f32, |most, value| most.max(value.abs()));

@@ -24,7 +24,7 @@ macro_rules! metrics {
 metrics! {
     "nc1_pinv", Some(0.0), "tr(Sw Sb⁺) / K";
     "nc1_pinv_sum", Some(0.0), "tr(Sw Sb⁺), without 1/K";
-    "nc1_svd", Some(0.0), "as nc1_pinv, with exactly K - 1 directions";
+    "nc1_svd", Some(0.0), "as nc1_pinv, with exactly K - 1 directions, if means have as many";
     "nc1_pinv_weighted", Some(0.0), "as nc1_pinv, Sb weighted by samples";
     "nc1_quotient", Some(0.0), "tr Sw / tr Sb";
     "nc1_quotient_class_mean", Some(0.0), "mean of V_k / tr Sb: classes weigh the same, not samples";

@@ -69,15 +69,16 @@ pub(crate) fn floor(features: usize, classes: usize) -> f64 {
     (2.0 - 2.0 * (rank / whole).sqrt()).max(0.0).sqrt()
 }
 
-/// The metrics of vectors (K, d); `raw` are the same before they were centred.
-pub(crate) fn frames(names: &Prefix, a: &Mat<f64>, raw: &Mat<f64>) -> Metrics {
+/// The metrics of vectors (K, d); `raw` are the same before they were centred, `errors` the sizes
+/// of what may be rounding in each: directions that differ by less are equal.
+pub(crate) fn frames(names: &Prefix, a: &Mat<f64>, raw: &Mat<f64>, errors: &[f64]) -> Metrics {
     let mut all = Metrics::default();
     let norms: Vec<f64> = (0..a.rows()).map(|k| norm(a.row(k))).collect();
     let (mean, variance) = mean_and_variance(&norms);
     all.put(names.norm_cv, variance.sqrt() / mean);
     let unbiased = variance * norms.len() as f64 / (norms.len() - 1) as f64;
     all.put(names.norm_cv_sample, unbiased.sqrt() / mean);
-    let angles = Angles::of(a, &norms);
+    let angles = Angles::of(a, &norms, errors);
     all.put(names.equiangular, angles.variance.sqrt());
     all.put(names.max_angle, angles.from_simplex);
     all.put(names.simplex, structure_error(a, a, Aim::Simplex));
@@ -119,7 +120,8 @@ struct AngleSums {
 }
 
 impl Angles {
-    fn of(a: &Mat<f64>, norms: &[f64]) -> Self {
+    fn of(a: &Mat<f64>, norms: &[f64], errors: &[f64]) -> Self {
+        let of_direction = |k: usize| (errors[k] / norms[k]).powi(2);
         let classes = a.rows() as f64;
         let unit = Mat::from_fn(a.rows(), a.cols(), |k, j| a.at(k, j) / norms[k]);
         let pairs = classes * (classes - 1.0);
@@ -144,7 +146,7 @@ impl Angles {
             let far = square.sqrt();
             let more = far - distance;
             sums.distance = [sums.distance[0] + more, sums.distance[1] + more * more];
-            if far == 0.0 {
+            if square <= of_direction(i) + of_direction(j) {
                 sums.equal += 1.0;
                 return;
             }

@@ -77,12 +77,13 @@ pub fn metrics(
     let head = head.map(|head| present_rows(head, statistics)).transpose()?;
     let mut all = variability::variability(statistics)?;
     let means = statistics.centred_means();
-    all.extend(frames(&Prefix::MEANS, &means, &statistics.means));
+    let errors = crate::rounding::of_means(statistics);
+    all.extend(frames(&Prefix::MEANS, &means, &statistics.means, &errors));
     all.put("nc2_etf_floor", floor(statistics.features(), statistics.present()));
     if let Some(head) = &head {
         let centre = crate::statistics::column_means(head);
         let centred = crate::statistics::centred(head, &centre);
-        all.extend(frames(&Prefix::HEAD, head, head));
+        all.extend(frames(&Prefix::HEAD, head, head, &vec![0.0; head.rows()]));
         all.put(
             "nc2_etf_err_Wc",
             frames::structure_error(&centred, &centred, frames::Aim::Simplex),

@@ -6,14 +6,17 @@
 //! cdnv          (V_j + V_k) / (2 |μ_j - μ_k|²) over pairs    V_k = Σ |x - μ_k|² / n_k
 //! ```
 //!
-//! The rank is the number of s_i above `max(K, d) ε |means, not centred|`, and at most K - 1:
-//! without that bound a common offset adds a direction of rounding errors, which rules the sum.
-//! Beyond [`EXACT_ROWS`] classes s and V are of the Gram matrix `Mᵀ M`, with half the digits.
+//! The rank is the number of s_i above what rounding of the features leaves, for features in double
+//! precision `max(K, d) ε |means, not centred|` (see `rounding`), and at most K - 1: without that
+//! bound directions of rounding errors rule the sum. Beyond [`EXACT_ROWS`] classes s and V are of
+//! the Gram matrix `Mᵀ M`, with half the digits, and the bound is not below those.
 
 use super::Metrics;
-use crate::pairs::{EXACT_ROWS, Pairs, Rows, distance_squared, dot, gram_of_columns, norm};
+use crate::pairs::{EXACT_ROWS, Pairs, Rows, distance_squared, dot, gram_of_columns};
+use crate::rounding;
 use crate::statistics::centred;
 use crate::{ClassStatistics, CollapseError};
+use linwright_tensor::dtype::DType;
 use linwright_tensor::linalg::{Svd, eigh_leading, svd};
 use linwright_tensor::{Mat, MatRef};
 
@@ -23,16 +26,16 @@ const CLOSE: f64 = 1e-3;
 pub(super) fn variability(statistics: &ClassStatistics) -> Result<Metrics, CollapseError> {
     let mut all = Metrics::default();
     let (classes, means) = (statistics.present(), statistics.centred_means());
-    let spectrum = Spectrum::of(&means, &statistics.means)?;
+    let errors = rounding::of_means(statistics);
+    let spectrum = Spectrum::of(&means, &statistics.means, &errors, statistics.precision)?;
     let between = dot(means.data(), means.data()) / classes as f64;
     if let Some(within) = &statistics.within {
         let scale = 1.0 / statistics.rows() as f64;
         let pinv = scale * spectrum.quotients(within, spectrum.rank);
         all.put("nc1_pinv", pinv);
         all.put("nc1_pinv_sum", pinv * classes as f64);
-        let whole = if classes - 1 <= statistics.features() { classes - 1 } else { usize::MAX };
-        let svd = match whole <= spectrum.values.len() {
-            true => scale * spectrum.quotients(within, whole),
+        let svd = match classes - 1 <= spectrum.rank {
+            true => scale * spectrum.quotients(within, classes - 1),
             false => f64::NAN,
         };
         all.put("nc1_svd", svd);
@@ -42,7 +45,7 @@ pub(super) fn variability(statistics: &ClassStatistics) -> Result<Metrics, Colla
     let variances = statistics.variances();
     let of_classes = variances.iter().sum::<f64>() / classes as f64;
     all.put("nc1_quotient_class_mean", of_classes / between);
-    let distance = of_pairs(&means, &variances);
+    let distance = of_pairs(&means, &variances, &errors);
     all.put("cdnv_mean", distance.mean);
     all.put("cdnv_max", distance.max);
     all.put("coincident_pairs", distance.coincident as f64);
@@ -65,19 +68,27 @@ struct Spectrum {
 }
 
 impl Spectrum {
-    /// Of centred rows, of which `raw` says how precise they are.
-    fn of(rows: &Mat<f64>, raw: &Mat<f64>) -> Result<Self, CollapseError> {
+    /// Of centred rows; `raw` are the same before, with their errors.
+    fn of(
+        rows: &Mat<f64>,
+        raw: &Mat<f64>,
+        errors: &[f64],
+        precision: DType,
+    ) -> Result<Self, CollapseError> {
         let failed = |source| CollapseError::Numerics { what: "directions of the means", source };
+        let shape = (rows.rows(), rows.cols());
+        let mut floor = rounding::of_directions(shape, raw.data(), errors, precision);
         let (values, directions) = if rows.rows() > EXACT_ROWS && rows.rows() > rows.cols() {
             let leading = eigh_leading(gram_of_columns(rows), rows.cols()).map_err(failed)?;
-            let roots = leading.values.iter().map(|value| value.max(0.0).sqrt()).collect();
+            let roots: Vec<f64> =
+                leading.values.iter().map(|value| value.max(0.0).sqrt()).collect();
+            let largest = roots.first().copied().unwrap_or(0.0);
+            floor = floor.max((rows.cols() as f64 * f64::EPSILON).sqrt() * largest);
             (roots, leading.rows)
         } else {
             let Svd { s, vt, .. } = svd(rows.view()).map_err(failed)?;
             (s, vt)
         };
-        let most = rows.rows().max(rows.cols()) as f64;
-        let floor = most * f64::EPSILON * norm(raw.data());
         let above = values.iter().filter(|value| **value > floor).count();
         Ok(Self { values, directions, rank: above.min(rows.rows() - 1) })
     }
@@ -89,10 +100,12 @@ impl Spectrum {
         along.iter().zip(&self.values).map(|(along, value)| along / (value * value)).sum()
     }
 
-    /// `exp` of the entropy of the normalised singular values (Roy and Vetterli 2007).
+    /// `exp` of the entropy of the normalised singular values (Roy and Vetterli 2007), of those
+    /// that are no rounding.
     fn effective_rank(&self) -> f64 {
-        let total: f64 = self.values.iter().sum();
-        let shares = self.values.iter().map(|value| value / total).filter(|share| *share > 0.0);
+        let values = &self.values[..self.rank];
+        let total: f64 = values.iter().sum();
+        let shares = values.iter().map(|value| value / total).filter(|share| *share > 0.0);
         shares.map(|share| -share * share.ln()).sum::<f64>().exp()
     }
 }
@@ -113,7 +126,10 @@ fn weighted(statistics: &ClassStatistics, within: &Mat<f64>) -> Result<f64, Coll
         Mat::from_fn(means.rows(), means.cols(), |k, j| root(k) * means.at(k, j))
     };
     let centred = centred(&statistics.means, &statistics.mean_of_samples);
-    let spectrum = Spectrum::of(&scaled(&centred), &scaled(&statistics.means))?;
+    let errors = rounding::of_means(statistics).into_iter().enumerate();
+    let errors: Vec<f64> = errors.map(|(k, error)| root(k) * error).collect();
+    let (rows, raw) = (scaled(&centred), scaled(&statistics.means));
+    let spectrum = Spectrum::of(&rows, &raw, &errors, statistics.precision)?;
     Ok(spectrum.quotients(within, spectrum.rank) / statistics.present() as f64)
 }
 
@@ -140,10 +156,12 @@ pub struct ClassDistance {
 /// The class-distance normalised variance alone, `cdnv_mean` and `cdnv_max` of all metrics.
 #[must_use]
 pub fn class_distance(statistics: &ClassStatistics) -> ClassDistance {
-    of_pairs(&statistics.centred_means(), &statistics.variances())
+    let errors = rounding::of_means(statistics);
+    of_pairs(&statistics.centred_means(), &statistics.variances(), &errors)
 }
 
-fn of_pairs(means: &Mat<f64>, variances: &[f64]) -> ClassDistance {
+/// Pairs that are no further apart than the errors of their means are equal.
+fn of_pairs(means: &Mat<f64>, variances: &[f64], errors: &[f64]) -> ClassDistance {
     let squares: Vec<f64> = (0..means.rows()).map(|k| dot(means.row(k), means.row(k))).collect();
     let tiles = Rows::new(means, means).visit(Pairs::Unordered, |sums: &mut PairSums, i, j, g| {
         let both = squares[i] + squares[j];
@@ -151,7 +169,7 @@ fn of_pairs(means: &Mat<f64>, variances: &[f64]) -> ClassDistance {
         if distance < CLOSE * both {
             distance = distance_squared(means.row(i), means.row(j));
         }
-        if distance == 0.0 {
+        if distance <= errors[i].powi(2) + errors[j].powi(2) {
             sums.coincident += 1;
             return;
         }

@@ -162,7 +162,8 @@ impl FamilyFit {
                         reason: error.to_string(),
                     })?;
                 let (most, least) = (svd.s[0], svd.s[svd.s.len() - 1]);
-                let condition = (least > f64::EPSILON * most).then_some(most / least);
+                let rounding = shape.out.max(shape.inp) as f64 * f64::EPSILON * most;
+                let condition = (least > rounding).then_some(most / least);
                 Some(SingularRange { norm: most, condition })
             }
             _ => None,

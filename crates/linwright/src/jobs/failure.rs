@@ -420,11 +420,14 @@ impl From<AttributeError> for Failure {
             AttributeError::Json { .. }
             | AttributeError::NoTarget { .. }
             | AttributeError::ZeroGradient { .. }
+            | AttributeError::Missed { .. }
+            | AttributeError::Score { .. }
             | AttributeError::NotFinite { .. }
             | AttributeError::Curvature { .. }
             | AttributeError::Network(_)
             | AttributeError::NoStore { .. }
             | AttributeError::Damaged { .. }
+            | AttributeError::DamagedFisher { .. }
             | AttributeError::Incomplete { .. } => Self::general(message),
         }
     }

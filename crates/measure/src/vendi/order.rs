@@ -37,14 +37,25 @@ impl Order {
     /// `f64`.
     #[must_use]
     pub fn score(self, eigenvalues: &[f64]) -> f64 {
-        self.log_score(eigenvalues).exp()
+        self.score_above(0.0, eigenvalues)
+    }
+
+    /// As [`Self::score`], where eigenvalues up to `least` are rounding errors too: those of numbers
+    /// that came in fewer bits.
+    #[must_use]
+    pub fn score_above(self, least: f64, eigenvalues: &[f64]) -> f64 {
+        self.log_score_above(least, eigenvalues).exp()
     }
 
     /// The logarithm of [`Self::score`]: the entropy in nats.
     #[must_use]
     pub fn log_score(self, eigenvalues: &[f64]) -> f64 {
+        self.log_score_above(0.0, eigenvalues)
+    }
+
+    fn log_score_above(self, least: f64, eigenvalues: &[f64]) -> f64 {
         let largest = eigenvalues.iter().fold(0.0, |most: f64, &value| most.max(value));
-        let least = eigenvalues.len() as f64 * f64::EPSILON * largest;
+        let least = (eigenvalues.len() as f64 * f64::EPSILON * largest).max(least);
         let kept = eigenvalues.iter().copied().filter(|&value| value > least);
         if self.0 == 1.0 {
             kept.map(|value| -value * value.ln()).sum()

@@ -1,6 +1,7 @@
 //! Scores of a kernel matrix or of features.
 
 use super::{Order, VendiError, multiply, spectrum};
+use linwright_tensor::dtype::DType;
 use linwright_tensor::kernels::gemm::Arg;
 use linwright_tensor::{Mat, MatRef};
 
@@ -19,6 +20,21 @@ pub struct Items<'a> {
     pub normalise: bool,
     /// Whether rows of features are used without normalisation to length one.
     pub raw: bool,
+    /// The type in which kernel or features came, if not in double precision: what its rounding
+    /// makes of zero eigenvalues is ignored, as that of the decomposition is.
+    pub came_in: Option<DType>,
+}
+
+impl Items<'_> {
+    /// The largest eigenvalue that is rounding of a kernel (n, n): as many half spacings.
+    fn rounding_of_kernel(&self, n: usize, largest: f64) -> f64 {
+        self.came_in.map_or(0.0, |dtype| n as f64 * dtype.epsilon() / 2.0 * largest)
+    }
+
+    /// The same of features, whose eigenvalues are squares: of a half spacing, as a share of all.
+    fn rounding_of_features(&self, total: f64) -> f64 {
+        self.came_in.map_or(0.0, |dtype| (dtype.epsilon() / 2.0).powi(2) * total)
+    }
 }
 
 /// The Vendi score of order q of a kernel `K` (n, n), symmetric and positive semidefinite: the
@@ -33,7 +49,9 @@ pub fn of_kernel(
     order: Order,
     items: &Items<'_>,
 ) -> Result<f64, VendiError> {
-    Ok(order.score(&spectrum_of_kernel(kernel, items)?))
+    let values = spectrum_of_kernel(kernel, items)?;
+    let largest = values.first().copied().unwrap_or(0.0);
+    Ok(order.score_above(items.rounding_of_kernel(kernel.rows(), largest), &values))
 }
 
 /// Eigenvalues for [`of_kernel`], descending.
@@ -92,7 +110,9 @@ pub fn of_features(
     let scaled = Mat::from_fn(n, d, |i, j| features.at(i, j) * weights[i]);
     let (plain, transposed) = (Arg::Plain(scaled.view()), Arg::Transposed(scaled.view()));
     let gram = if d < n { multiply(transposed, plain) } else { multiply(plain, transposed) };
-    Ok(order.score(&spectrum(gram)?))
+    let values = spectrum(gram)?;
+    let least = items.rounding_of_features(values.iter().sum());
+    Ok(order.score_above(least, &values))
 }
 
 /// The quality-weighted Vendi score: the mean of the qualities times the score.
@@ -186,6 +206,33 @@ mod tests {
     }
 
     const ORDERS: [f64; 8] = [0.0, 0.1, 0.5, 1.0, 2.0, 5.0, 40.0, f64::INFINITY];
+
+    #[test]
+    fn rounding_of_fewer_bits_counts_no_items() {
+        let basis = features(3, 20, 4);
+        let weights = features(12, 3, 6);
+        let x = multiply(Arg::Plain(weights.view()), Arg::Plain(basis.view()));
+        let zero = Order::new(0.0).unwrap();
+        for dtype in [DType::F32, DType::F16, DType::Bf16] {
+            let narrow = |mat: &Mat<f64>| {
+                let narrow: Mat<f32> = mat.cast();
+                let stored = dtype.decode(&dtype.encode(narrow.data()));
+                Mat::from_vec(mat.rows(), mat.cols(), stored).cast::<f64>()
+            };
+            let items = Items { came_in: Some(dtype), ..Items::default() };
+            let score = |order| of_features(narrow(&x).view(), order, &items).unwrap();
+            assert!((score(zero) - 3.0).abs() < 1e-12, "{dtype:?}: {}", score(zero));
+            let exact = of_features(x.view(), Order::ONE, &Items::default()).unwrap();
+            assert!((score(Order::ONE) / exact - 1.0).abs() < 10.0 * dtype.epsilon(), "{dtype:?}");
+            let kernel = narrow(&kernel_of(&x));
+            let kernel = Mat::from_fn(12, 12, |i, j| (kernel.at(i, j) + kernel.at(j, i)) / 2.0);
+            let found = of_kernel(kernel.view(), zero, &items).unwrap();
+            assert!((found - 3.0).abs() < 1e-12, "{dtype:?}: {found}");
+            // Without its type, rounding is items of its own.
+            let plain = of_kernel(kernel.view(), zero, &Items::default()).unwrap();
+            assert!(plain > 3.5, "{dtype:?}: {plain}");
+        }
+    }
 
     #[test]
     fn laws_of_scores() {

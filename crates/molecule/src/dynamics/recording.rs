@@ -9,10 +9,10 @@ use crate::error::MoleculeError;
 use crate::xyz::XyzWriter;
 use linwright_files::FileError;
 use linwright_run::atomic::OutputError;
-use linwright_run::{Checked, Monitor, state};
+use linwright_run::{Checked, Monitor, Sha256Sum, state};
 use serde::{Deserialize, Serialize};
 use std::fs::File;
-use std::io::{self, BufRead, BufReader, Seek, SeekFrom, Write};
+use std::io::{self, BufRead, BufReader, Read, Seek, SeekFrom, Write};
 use std::path::{Path, PathBuf};
 
 /// Name of the file of frames, in extended XYZ.
@@ -28,13 +28,15 @@ const STATE_BYTES: u64 = 1 << 31;
 /// Longest line of the log.
 const LINE_BYTES: u64 = 1 << 12;
 
-/// A state with the lengths of both files at that time.
+/// A state with the lengths of both files at that time, and the SHA-256 of so many bytes of each.
 #[derive(Serialize, Deserialize)]
 #[serde(deny_unknown_fields)]
 struct Saved {
     state: MdState,
     trajectory_bytes: u64,
+    trajectory_sha256: String,
     log_bytes: u64,
+    log_sha256: String,
 }
 
 /// The files of a simulation in a directory that belongs to this process.
@@ -50,7 +52,8 @@ impl Recording {
     /// Opens the files in a directory, or creates them, and cuts them to the last state.
     ///
     /// # Errors
-    /// A damaged state, a file that is shorter than its state says, or an error of the system.
+    /// A damaged state, a file that is shorter than its state says or was changed, or an error of
+    /// the system.
     pub fn open(directory: &Path) -> Result<Self, MoleculeError> {
         let path = directory.join(STATE);
         let saved: Option<Saved> = match state::read(&path, STATE_BYTES) {
@@ -58,13 +61,13 @@ impl Recording {
             Err(error) if error.kind() == io::ErrorKind::NotFound => None,
             Err(error) => return Err(FileError::read(&path)(error).into()),
         };
-        let lengths = saved.as_ref().map_or([0; 2], |s| [s.trajectory_bytes, s.log_bytes]);
-        Ok(Self {
-            directory: directory.to_owned(),
-            state: saved.map(|saved| saved.state),
-            trajectory: Appended::open(directory.join(TRAJECTORY), lengths[0])?,
-            log: Appended::open(directory.join(LOG), lengths[1])?,
-        })
+        let known = saved.as_ref();
+        let of_trajectory = known.map(|own| (own.trajectory_bytes, own.trajectory_sha256.as_str()));
+        let of_log = known.map(|own| (own.log_bytes, own.log_sha256.as_str()));
+        let trajectory = Appended::open(directory.join(TRAJECTORY), of_trajectory)?;
+        let log = Appended::open(directory.join(LOG), of_log)?;
+        let state = saved.map(|saved| saved.state);
+        Ok(Self { directory: directory.to_owned(), state, trajectory, log })
     }
 
     /// The state to continue from.
@@ -91,7 +94,9 @@ impl Recording {
         let saved = Saved {
             state: simulation.state(),
             trajectory_bytes: self.trajectory.bytes,
+            trajectory_sha256: self.trajectory.sum.hex(),
             log_bytes: self.log.bytes,
+            log_sha256: self.log.sum.hex(),
         };
         let text = Checked::of(&saved).and_then(|saved| serde_json::to_vec(&saved));
         let text = text.map_err(|error| damaged(&path, &error.to_string()))?;
@@ -145,7 +150,7 @@ impl Recording {
         let (mut reader, mut line) = (BufReader::new(file), Vec::new());
         loop {
             line.clear();
-            let mut limited = io::Read::take(&mut reader, LINE_BYTES);
+            let mut limited = (&mut reader).take(LINE_BYTES);
             limited.read_until(b'\n', &mut line).map_err(FileError::read(path))?;
             if line.is_empty() {
                 return Ok(());
@@ -162,11 +167,14 @@ struct Appended {
     path: PathBuf,
     file: File,
     bytes: u64,
+    /// Of all of its bytes.
+    sum: Sha256Sum,
 }
 
 impl Appended {
-    /// Opens a file and cuts it to a length.
-    fn open(path: PathBuf, bytes: u64) -> Result<Self, MoleculeError> {
+    /// Opens a file and cuts it to a length, whose bytes have a SHA-256; to nothing without one.
+    fn open(path: PathBuf, known: Option<(u64, &str)>) -> Result<Self, MoleculeError> {
+        let (bytes, expected) = known.unwrap_or((0, ""));
         let failed = |source| system("open", &path, source);
         let mut file = state::edit(&path).map_err(failed)?;
         let found = file.metadata().map_err(failed)?.len();
@@ -174,20 +182,39 @@ impl Appended {
             let reason = format!("has {found} bytes, expected at least the {bytes} of the state");
             return Err(damaged(&path, &reason));
         }
+        let sum = sum_of(&file, bytes).map_err(failed)?;
+        if known.is_some() && sum.hex() != expected {
+            return Err(damaged(&path, "its bytes have another digest than its state says"));
+        }
         file.set_len(bytes).map_err(failed)?;
         file.seek(SeekFrom::End(0)).map_err(failed)?;
-        Ok(Self { path, file, bytes })
+        Ok(Self { path, file, bytes, sum })
     }
 
     /// Adds all of it by one write, so that other readers see whole frames.
     fn append(&mut self, bytes: &[u8]) -> Result<(), MoleculeError> {
         self.file.write_all(bytes).map_err(|error| system("write", &self.path, error))?;
         self.bytes += bytes.len() as u64;
+        self.sum.add(bytes);
         Ok(())
     }
 
     fn sync(&self) -> Result<(), MoleculeError> {
         self.file.sync_data().map_err(|error| system("write", &self.path, error))
+    }
+}
+
+/// Of the first bytes of a file.
+fn sum_of(file: &File, bytes: u64) -> io::Result<Sha256Sum> {
+    let (mut sum, mut reader) = (Sha256Sum::default(), BufReader::new(file).take(bytes));
+    loop {
+        let part = reader.fill_buf()?;
+        if part.is_empty() {
+            return Ok(sum);
+        }
+        sum.add(part);
+        let count = part.len();
+        reader.consume(count);
     }
 }
 

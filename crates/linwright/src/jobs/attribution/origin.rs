@@ -7,7 +7,7 @@ use crate::jobs::source::POCKET;
 use crate::jobs::{Failure, FailureKind, Session};
 use linwright_attribute::{Examples, GradientStore};
 use linwright_evaluate::Bos;
-use linwright_run::{Monitor, shown_reason, state};
+use linwright_run::{Checked, Monitor, shown_reason, state};
 use serde::{Deserialize, Serialize};
 use serde_json::Value;
 use std::path::{Component, Path, PathBuf};
@@ -46,7 +46,8 @@ impl Origin {
         let labels = self.options.labels.as_ref();
         let labels = labels.map(|path| PathBuf::from(from_store(&path.to_string_lossy(), store)));
         self.options.labels = labels;
-        let text = serde_json::to_string(&self)
+        let text = Checked::of(&self)
+            .and_then(|checked| serde_json::to_string(&checked))
             .map_err(|error| Failure::general(format!("cannot write {FILE}: {error}")))?;
         Ok(state::write(&store.join(FILE), format!("{text}\n").as_bytes())?)
     }
@@ -58,8 +59,8 @@ impl Origin {
             Failure::io(&path.display().to_string(), &error)
                 .hint("run `linwright attribute cache` again: it writes the file")
         })?;
-        let mut origin: Self = serde_json::from_str(&text).map_err(|error| {
-            let reason = shown_reason(&error.to_string());
+        let mut origin: Self = Checked::read(text.as_bytes()).map_err(|reason| {
+            let reason = shown_reason(&reason);
             Failure::general(format!("{}: {reason}", path.display()))
                 .hint("run `linwright attribute cache` again: it writes the file")
         })?;
