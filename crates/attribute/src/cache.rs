@@ -1,6 +1,6 @@
 //! The pass over all examples that fills a store, and what it will cost.
 
-use crate::store::{GradientStore, ShardWriter};
+use crate::store::{GradientStore, ShardFile, ShardWriter};
 use crate::{AttributeError, Examples, GradientMap, gradients};
 use linwright_ops::Differentiable;
 use linwright_run::{Monitor, Shard};
@@ -27,6 +27,9 @@ pub struct Cached {
     pub left: usize,
     /// Examples whose gradients were computed.
     pub examples: usize,
+    /// Examples of the shards that are there whose compressed gradients are zeros, so that they have
+    /// no influence: nothing of their gradients is where the compressor looks.
+    pub zeros: usize,
 }
 
 /// Computes the shards that a store lacks. A shard that is there is opened and checked, not
@@ -49,7 +52,7 @@ pub fn cache<N: Differentiable>(
     for shard in 0..manifest.shards() {
         let of_shard = store.examples_of(shard);
         if store.has(shard) {
-            store.shard(shard)?;
+            cached.zeros += zeros_of(&store.shard(shard)?);
             cached.found += 1;
             continue;
         }
@@ -68,10 +71,16 @@ pub fn cache<N: Differentiable>(
             monitor.progress(done as u64, manifest.count as u64);
         }
         writer.finish()?;
+        cached.zeros += zeros_of(&store.shard(shard)?);
         cached.computed += 1;
         cached.examples += of_shard.len();
     }
     Ok(cached)
+}
+
+/// Examples whose compressed gradients are zeros.
+fn zeros_of(shard: &ShardFile) -> usize {
+    shard.rows().iter().filter(|row| row.norm == 0.0).count()
 }
 
 /// What a cache pass will cost.

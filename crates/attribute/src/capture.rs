@@ -26,6 +26,9 @@ pub struct Gradients {
     pub losses: Vec<f64>,
     /// Number of targets of each example.
     pub targets: Vec<u64>,
+    /// The examples whose compressed gradients are zeros though their gradients are not: nothing of
+    /// these is where the compressor looks.
+    pub missed: Vec<usize>,
 }
 
 /// The compressed gradients of each example of a batch: those of its loss, or of another
@@ -51,16 +54,25 @@ pub fn gradients<N: Differentiable>(
     let mut capture = Capture::new(map, targets.len());
     let passed = network.loss_to_slots(&batch.input, &mut loss, &mut capture);
     passed.map_err(|error| AttributeError::Network(Box::new(error)))?;
+    let touched = std::mem::take(&mut capture.touched);
     let (mut rows, mut losses) = (capture.finish()?, loss.losses);
+    let mut missed = Vec::new();
     for (example, &count) in targets.iter().enumerate() {
         let factor = objective.reduction.scale(count);
         losses[example] *= f64::from(factor);
         if factor != 1.0 {
             scale(rows.view_mut().rows_range(example, 1), factor);
         }
-        check(map, rows.row(example), first + example)?;
+        let row = rows.row(example);
+        check(map, row, first + example)?;
+        if row.iter().all(|number| *number == 0.0) {
+            if !touched[example] {
+                return Err(AttributeError::ZeroGradient { example: first + example });
+            }
+            missed.push(example);
+        }
     }
-    Ok(Gradients { rows, losses, targets })
+    Ok(Gradients { rows, losses, targets, missed })
 }
 
 /// The parts of the rows of a batch in the compressed gradients of its examples: row t has
@@ -114,17 +126,19 @@ fn check_memory(map: &GradientMap, rows: usize) -> Result<(), AttributeError> {
     Ok(memory::check(what, &factors)?)
 }
 
-/// Checks that a gradient is finite and not zero.
+/// Checks that a gradient is finite.
 fn check(map: &GradientMap, row: &[f32], example: usize) -> Result<(), AttributeError> {
     if !all_finite(row) {
         let bad = map.layers().iter().find(|layer| !all_finite(&row[layer.columns.clone()]));
         let site = bad.map(|layer| layer.site.0.clone()).unwrap_or_default();
         return Err(AttributeError::NotFinite { example, site });
     }
-    match row.iter().all(|number| *number == 0.0) {
-        true => Err(AttributeError::ZeroGradient { example }),
-        false => Ok(()),
-    }
+    Ok(())
+}
+
+/// Whether each row has a number that is not zero.
+fn nonzero(rows: MatRef<'_, f32>) -> Vec<bool> {
+    (0..rows.rows()).map(|i| rows.row(i).iter().any(|number| *number != 0.0)).collect()
 }
 
 /// Reduced inputs of a block of rows, for the layers of a group.
@@ -134,6 +148,8 @@ struct Kept {
     rows: usize,
     /// Inputs of layers with another map.
     own: Vec<Option<Mat<f32>>>,
+    /// Whether each whole input has a number that is not zero.
+    nonzero: Vec<bool>,
     /// Layers that have not read them yet.
     left: usize,
 }
@@ -147,7 +163,8 @@ impl Kept {
             Some(_) => None,
             None => Some(map.layers()[layer].map.reduce_inputs(x)),
         });
-        Self { union, rows, own: own.collect(), left: group.layers.len() }
+        let (own, nonzero) = (own.collect(), nonzero(x));
+        Self { union, rows, own, nonzero, left: group.layers.len() }
     }
 
     /// The reduced inputs of a member of the group, in `chosen` if they are not kept as such.
@@ -183,6 +200,9 @@ struct Capture<'a> {
     /// Compressed gradients of examples, or of rows.
     rows: Mat<f32>,
     by_row: bool,
+    /// Whether an example, or a row, has a gradient of some layer that is not zero, but for sums of
+    /// rows that cancel.
+    touched: Vec<bool>,
     /// Memory for the inputs of a layer.
     chosen: Mat<f32>,
 }
@@ -193,7 +213,8 @@ impl<'a> Capture<'a> {
         let kept = map.groups().iter().map(|_| Vec::new()).collect();
         let (seen, passed) = (vec![0; map.layers().len()], vec![0; map.layers().len()]);
         let rows = Mat::zeros(examples, map.size());
-        Self { map, kept, seen, passed, rows, by_row: false, chosen: Mat::default() }
+        let (touched, chosen) = (vec![false; examples], Mat::default());
+        Self { map, kept, seen, passed, rows, by_row: false, touched, chosen }
     }
 
     fn finish(self) -> Result<Mat<f32>, AttributeError> {
@@ -252,6 +273,14 @@ impl Probe for Capture<'_> {
             true => each_row(seen.examples, before, self.rows.rows()),
             false => seen.examples.to_vec(),
         };
+        for part in &parts {
+            let of_row = |row: usize| {
+                let (x, bias) = (kept.nonzero[row], layer.map.shape().bias);
+                (x || bias) && dy.row(row).iter().any(|number| *number != 0.0)
+            };
+            let touched = &mut self.touched[part.example];
+            *touched = *touched || part.rows.clone().any(of_row);
+        }
         let (first, count) = (layer.columns.start, layer.columns.len());
         let rows = self.rows.view_mut().columns(first, count);
         layer.map.add_examples(dy, x, &parts, rows);

@@ -415,8 +415,87 @@ fn images_of_a_small_network_are_attributed() {
     assert!(!w.path("small").exists());
 }
 
+/// A network of two layers on images of 4 x 4 pixels, of which each has one bright one. `last` are
+/// the weights of the second layer, and with zeros no gradient reaches the first.
+fn dots(w: &Workshop, last: f32) {
+    let first = (0..48).map(|i| ((i * 7 % 11) as f32 - 2.0) / 9.0);
+    let second = (0..6).map(|i| last * ((i * 5 % 7) as f32 - 3.0));
+    let tensors: [(&str, &[usize], Vec<f32>); 4] = [
+        ("a.weight", &[3, 16], first.collect()),
+        ("a.bias", &[3], vec![0.5; 3]),
+        ("b.weight", &[2, 3], second.collect()),
+        ("b.bias", &[2], vec![0.0; 2]),
+    ];
+    let (mut header, mut bytes) = (serde_json::Map::new(), Vec::new());
+    for (name, shape, values) in tensors {
+        let start = bytes.len();
+        bytes.extend(values.iter().flat_map(|value| value.to_le_bytes()));
+        let offsets = [start, bytes.len()];
+        header.insert(
+            name.to_owned(),
+            json!({"dtype": "F32", "shape": shape, "data_offsets": offsets}),
+        );
+    }
+    let header = Value::Object(header).to_string().into_bytes();
+    w.write(
+        "net.safetensors",
+        [&(header.len() as u64).to_le_bytes()[..], &header, &bytes].concat(),
+    );
+    let layers = "weights: net.safetensors\ninput: {channels: 1, height: 4, width: 4}\nlayers:\n  \
+                  - flatten\n  - linear: {name: a, out: 3}\n  - relu\n  - linear: {name: b, out: 2}\n";
+    w.write("net.yaml", layers);
+    let mut images = [0x803_u32, 12, 4, 4].map(u32::to_be_bytes).concat();
+    images.extend((0..12 * 16).map(|at| if at % 16 == at / 16 { 255u8 } else { 0 }));
+    w.write("dots-images-idx3-ubyte", images);
+    let mut labels = [0x801_u32, 12].map(u32::to_be_bytes).concat();
+    labels.extend((0..12).map(|image| image % 2));
+    w.write("labels", labels);
+}
+
 #[test]
-fn texts_without_a_token_to_predict_and_gradients_of_zero_are_errors() {
+fn compressed_gradients_of_zero_are_stored_and_told_and_true_ones_are_errors() {
+    let w = Workshop::new();
+    let data = "dots-images-idx3-ubyte --labels labels";
+    let cache = format!("attribute cache net.yaml --sites a --train {data}");
+    dots(&w, 0.0);
+    for compress in ["identity", "mask:4"] {
+        let line = format!("{cache} --compress {compress} -o none");
+        w.fails(&line, 1, &["example 0", "the gradient is zero at every chosen layer"]);
+    }
+    dots(&w, 0.5);
+    let told = w.ok(&format!("{cache} --compress mask:2 -o few"));
+    let found = w.ok_json(&format!("{cache} --compress mask:2 -o few"));
+    let zeros = found["cached"]["zeros"].as_u64().unwrap();
+    assert!(zeros > 0 && zeros < 12, "{found}");
+    let words = format!("{zeros} examples have compressed gradients of zeros");
+    assert!(told.contains(&words) && told.contains("mask:2"), "{told}");
+    let whole = w.ok_json(&format!("{cache} --compress identity -o whole"));
+    assert_eq!(whole["cached"]["zeros"], 0);
+    let own = w.ok_json("attribute self few --damping relative:0.1 -o self.json");
+    let own = own["scores"].as_array().unwrap();
+    let is_zero = |at: &usize| own[*at].as_f64().unwrap() == 0.0;
+    assert_eq!((0..12).filter(is_zero).count() as u64, zeros, "{own:?}");
+    let score = |at: usize| format!("attribute score few --query {data} --examples {at}");
+    let missed = (0..12).find(is_zero).unwrap();
+    let words = ["compressed gradient are zero, though its gradient is not", "a larger size"];
+    w.fails(&score(missed), 1, &words);
+    let seen = (0..12).find(|at| !is_zero(at)).unwrap();
+    for method in ["influence", "relatif", "cosine", "grad-dot"] {
+        let line = format!("{} --method {method} --top 12 --no-baselines", score(seen));
+        let found = w.ok_json(&line);
+        let scores: Vec<f64> = found["results"][0]
+            .as_array()
+            .unwrap()
+            .iter()
+            .map(|entry| entry["score"].as_f64().unwrap_or_else(|| panic!("{method}: {entry}")))
+            .collect();
+        assert_eq!(scores.len(), 12, "{method}");
+        assert!(scores.iter().filter(|score| **score == 0.0).count() as u64 >= zeros, "{method}");
+    }
+}
+
+#[test]
+fn texts_without_a_token_to_predict_are_errors() {
     let w = workshop();
     let all = "attribute cache model --compress mask:16 -o store --train";
     w.write("empty.txt", " \n\n");

@@ -3,7 +3,7 @@
 use super::AttributeCache;
 use crate::jobs::attribution::{Data, Origin, Reading, Subject, Work, identity, tell};
 use crate::jobs::outcome::{table, text};
-use crate::jobs::{Failure, Outcome, Session, outputs};
+use crate::jobs::{Failure, Outcome, Session, outputs, quoted};
 use linwright_attribute::{
     CacheEstimate, CacheOptions, Cached, CompressorKey, CompressorKind, CompressorSpec, Examples,
     GradientMap, GradientStore, Learned, MaskLearning, Sources, StoreOptions, cache, estimate,
@@ -238,11 +238,20 @@ fn told(
         manifest.compressor,
         bytes(store.shard_bytes()),
     );
-    let place = job.output.display();
+    let place = quoted(&session.portable(&job.output));
     let next = match cached.left {
         0 => format!("next: linwright attribute score {place} --query FILE"),
         left => format!("{left} files are those of other processes with --shard"),
     };
     let files = format!("{} files computed, {} found", cached.computed, cached.found);
-    (result, vec![text([line, files, next])])
+    let zeros = (cached.zeros > 0).then(|| {
+        format!(
+            "{} examples have compressed gradients of zeros, and so no influence: nothing of their \
+             gradients is where {} looks; a larger size finds more",
+            grouped(cached.zeros as u64),
+            manifest.compressor
+        )
+    });
+    let lines = [Some(line), Some(files), zeros, Some(next)];
+    (result, vec![text(lines.into_iter().flatten())])
 }

@@ -7,8 +7,8 @@ use super::{damping_of, tell};
 use crate::jobs::named::Names;
 use crate::jobs::{Failure, Session, bounds, room};
 use linwright_attribute::{
-    Attribution, Bm25, Comparison, Damping, Examples, Geometry, GradientStore, Kronecker, Method,
-    Objective, Prepared, Target, Top, Trak, embeddings, gradients, moments,
+    AttributeError, Attribution, Bm25, Comparison, Damping, Examples, Geometry, GradientStore,
+    Kronecker, Method, Objective, Prepared, Target, Top, Trak, embeddings, gradients, moments,
 };
 use linwright_ops::Differentiable;
 use linwright_run::{Monitor, shown};
@@ -438,10 +438,16 @@ impl Work for OfQueries<'_, '_> {
         let mut rows = Vec::with_capacity(examples.count() * map.size());
         for start in (0..examples.count()).step_by(batch) {
             if self.session.interrupted() {
-                return Err(linwright_attribute::AttributeError::Interrupted.into());
+                return Err(AttributeError::Interrupted.into());
             }
             let part = examples.batch(start..examples.count().min(start + batch));
-            rows.extend(gradients(network, &map, &part, self.objective, start)?.rows.into_vec());
+            let found = gradients(network, &map, &part, self.objective, start)?;
+            if let Some(missed) = found.missed.first() {
+                let compressor = self.store.manifest().compressor.to_string();
+                let (example, numbers) = (start + missed, map.size());
+                return Err(AttributeError::Missed { example, numbers, compressor }.into());
+            }
+            rows.extend(found.rows.into_vec());
             self.session.progress(start as u64, examples.count() as u64);
         }
         Ok(Mat::from_vec(examples.count(), map.size(), rows))
