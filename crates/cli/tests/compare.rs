@@ -79,15 +79,20 @@ fn the_best_model_is_saved_and_scores_as_it_was_told() {
     );
     let found = w.ok_json(&format!("{args} --save-best best --form native --dtype f32 --force"));
     assert_eq!(cells(&found).len(), 2);
-    let best = found["saved"]["method"].as_str().unwrap();
-    let told = cells(&found);
-    let (_, _, own) = told.iter().find(|(name, ..)| name == best).unwrap();
-    let told = own["model"]["results"][0]["metrics"][0]["value"].as_f64().unwrap();
-    let scored = w.ok_json(&format!("eval best {TEXT} --limit 200"));
-    let scored = scored["results"].to_string();
-    assert!(scored.contains(&format!("{told}")[..7]), "{told} in {scored}");
-    // Figures are counted in the type that is asked for.
-    let halves = w.ok_json(&format!("{args}2 --dtype bf16"));
+    let scores_as_told = |found: &Value, saved: &str| {
+        let best = found["saved"]["method"].as_str().unwrap();
+        let told = cells(found);
+        let (_, _, own) = told.iter().find(|(name, ..)| name == best).unwrap();
+        let told = own["model"]["results"][0]["metrics"][0]["value"].as_f64().unwrap();
+        let scored = w.ok_json(&format!("eval {saved} {TEXT} --limit 200"));
+        let scored = scored["results"].to_string();
+        assert!(scored.contains(&format!("{told}")[..7]), "{told} in {scored}");
+        told
+    };
+    let wide = scores_as_told(&found, "best");
+    // Models are judged, and their bytes counted, in the type that is asked for.
+    let halves = w.ok_json(&format!("{args}2 --save-best half --form native --dtype bf16"));
+    assert_ne!(scores_as_told(&halves, "half"), wide);
     let bytes = |result: &Value| result["compare"]["dense"]["bytes"].as_u64().unwrap();
     assert_eq!(bytes(&found), 2 * bytes(&halves));
     // What narrows whole layers does not suit some of their roles, and this is told.
@@ -108,6 +113,24 @@ fn sizes_that_a_method_lacks_are_told_with_the_nearest() {
     for name in ["kronecker", "rotor", "width", "random", "quantised", "time of the evaluations"] {
         assert!(planned.contains(name), "{name} in {planned}");
     }
+}
+
+#[test]
+fn sizes_that_save_nothing_are_left_out_by_name() {
+    let w = Workshop::new();
+    let line = "compare pocket --keep 0.9 --methods monarch,block_hadamard,low_rank --no-controls \
+                --dry-run";
+    let found = w.ok_json(line);
+    assert_eq!(found["models"], 2, "{found}");
+    for (index, kept) in ["keeps 1.0039", "keeps 1.0000"].into_iter().enumerate() {
+        let reason = found["left_out"][index].as_str().unwrap();
+        assert!(reason.contains(kept) && reason.contains("saves nothing"), "{reason}");
+        assert_eq!(found["fit_seconds"][index], Value::Null);
+    }
+    assert_eq!(found["left_out"][2], Value::Null);
+    assert!(found["fit_seconds"][2].as_f64().unwrap() > 0.0, "{found}");
+    let shown = w.ok(line);
+    assert_eq!(shown.matches("which saves nothing").count(), 2, "{shown}");
 }
 
 #[test]

@@ -75,6 +75,15 @@ pub enum Found {
     None(String),
 }
 
+/// Which model is best at a share.
+#[derive(Clone, Debug, PartialEq)]
+pub struct Verdict<'a> {
+    /// The model.
+    pub best: (&'a Cell, &'a Figures),
+    /// Methods whose models cannot be told from it.
+    pub level: Vec<&'a str>,
+}
+
 /// Figures of a model.
 #[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
 #[serde(deny_unknown_fields)]
@@ -137,11 +146,64 @@ impl Compared {
     /// The best model for a share, controls aside; of equal ones the first.
     #[must_use]
     pub fn best(&self, keep: f64) -> Option<(&Cell, &Figures)> {
-        let own = self.cells.iter().filter(|cell| !cell.is_control && cell.asked == Some(keep));
-        let within = |figures: &&Figures| {
-            figures.nearest.is_none() && figures.parameters.keep() <= keep + super::TOLERANCE
+        self.first(self.within(keep).filter(|(cell, _)| !cell.is_control))
+    }
+
+    /// What a share comes to, controls included: the best of the models within it and of those with
+    /// rounded weights in no more bytes, and those that cannot be told from it, since the intervals of
+    /// their differences from the dense model overlap.
+    #[must_use]
+    pub fn verdict(&self, keep: f64) -> Option<Verdict<'_>> {
+        let of_best = self.best(keep).map_or(0, |(_, figures)| figures.bytes);
+        let most = of_best.max(self.bytes_at(keep));
+        let rounded = self.cells.iter().filter_map(|cell| {
+            let is_asked = cell.asked.is_none_or(|asked| asked == keep);
+            let figures = cell.found.figures()?;
+            (figures.is_rounded && is_asked && figures.bytes <= most).then_some((cell, figures))
+        });
+        let all: Vec<(&Cell, &Figures)> = self.within(keep).chain(rounded).collect();
+        let best = self.first(all.iter().copied())?;
+        let is_level = |figures: &Figures| {
+            let both = self.interval(figures).zip(self.interval(best.1));
+            both.is_some_and(|([a, b], [c, d])| a <= d && c <= b)
         };
-        let models = own.filter_map(|cell| Some((cell, cell.found.figures().filter(within)?)));
+        let others = all.iter().filter(|(cell, _)| cell.method != best.0.method);
+        let level = others.filter(|(_, figures)| is_level(figures));
+        Some(Verdict { best, level: level.map(|(cell, _)| cell.method.as_str()).collect() })
+    }
+
+    /// Bytes of the weights where this share of the targeted parameters is kept.
+    fn bytes_at(&self, keep: f64) -> u64 {
+        let [targeted, model] = self.dense.parameters;
+        let share = 1.0 - (1.0 - keep) * targeted as f64 / model.max(1) as f64;
+        (share * self.dense.bytes as f64).round() as u64
+    }
+
+    /// Interval of the difference from the dense model in the metric that ranks.
+    fn interval(&self, figures: &Figures) -> Option<[f64; 2]> {
+        let (task, metric) = (&self.dense.results.first()?.task, self.metric()?);
+        let is_of = |pair: &&Comparison| {
+            pair.task == *task && pair.metric == metric.name && pair.filter == metric.filter
+        };
+        figures.comparisons.iter().find(is_of).map(|pair| pair.interval)
+    }
+
+    /// Models that keep no more parameters than a share.
+    fn within(&self, keep: f64) -> impl Iterator<Item = (&Cell, &Figures)> {
+        let own = self.cells.iter().filter(move |cell| cell.asked == Some(keep));
+        own.filter_map(move |cell| {
+            let figures = cell.found.figures()?;
+            let kept = figures.parameters.keep();
+            let is_within = figures.nearest.is_none() && kept <= keep + super::TOLERANCE;
+            is_within.then_some((cell, figures))
+        })
+    }
+
+    /// The one of the highest quality; of equal ones the first.
+    fn first<'a>(
+        &self,
+        models: impl Iterator<Item = (&'a Cell, &'a Figures)>,
+    ) -> Option<(&'a Cell, &'a Figures)> {
         let mut best: Option<(&Cell, &Figures, f64)> = None;
         for (cell, figures) in models {
             let Some(quality) = self.quality(figures) else { continue };

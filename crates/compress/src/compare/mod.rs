@@ -17,7 +17,7 @@ mod work;
 
 pub use budget::{Tried, within_budget};
 pub use candidate::{Candidate, Options, candidate_options};
-pub use cell::{Cell, Compared, Dense, Figures, Found, ItemScores};
+pub use cell::{Cell, Compared, Dense, Figures, Found, ItemScores, Verdict};
 pub use quantised::Rounding;
 pub use run::{Asked, asked, compare};
 pub use speed::Speed;

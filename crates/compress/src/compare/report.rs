@@ -1,6 +1,6 @@
 //! Report of a comparison: one table, one plot, and what was not possible.
 
-use super::cell::{Cell, Compared, Dense, Figures, Found};
+use super::cell::{Cell, Compared, Dense, Figures, Found, Verdict};
 use crate::search::counts::Shapes;
 use linwright_evaluate::{Comparison, Metric, TaskResult};
 use linwright_report::number::{bytes, grouped, significant};
@@ -206,19 +206,34 @@ fn figure(compared: &Compared) -> Option<Figure> {
     })
 }
 
-/// Which method is best at each share.
+/// Which model is best at each share, and which cannot be told from it.
 #[must_use]
 pub fn headline(compared: &Compared) -> String {
     let Some(metric) = compared.metric() else {
         return "no task was given, so there is no best method".to_owned();
     };
-    let best = compared.keeps.iter().map(|keep| match compared.best(*keep) {
-        Some((cell, figures)) => {
-            let own = figures.results.first().and_then(|own| own.metric(&metric.name));
-            let value = own.map_or_else(String::new, |own| significant(own.value, DIGITS));
-            format!("{} at {keep} ({value})", cell.method)
+    let told = |(cell, figures): (&Cell, &Figures)| {
+        let own = figures.results.first().and_then(|own| own.metric(&metric.name));
+        let value = own.map_or_else(String::new, |own| significant(own.value, DIGITS));
+        (cell.method.clone(), value, bytes(figures.bytes))
+    };
+    let best = compared.keeps.iter().map(|keep| {
+        let Some(Verdict { best, level }) = compared.verdict(*keep) else {
+            return format!("none at {keep}");
+        };
+        let (name, value, size) = told(best);
+        let line = match (best.0.is_control, compared.best(*keep).map(told)) {
+            (false, _) => format!("{name} at {keep} ({value})"),
+            (true, None) => format!("{name} at {keep} ({value} in {size})"),
+            (true, Some((method, of_method, size_of_method))) => format!(
+                "{name} at {keep} ({value} in {size}; of the methods {method}, {of_method} in \
+                 {size_of_method})"
+            ),
+        };
+        match level.is_empty() {
+            true => line,
+            false => format!("{line}, not told from {}", level.join(" and ")),
         }
-        None => format!("none at {keep}"),
     });
     let best: Vec<String> = best.collect();
     let dense = significant(metric.value, DIGITS);
@@ -393,6 +408,47 @@ mod tests {
             told.contains("low_rank at 0.8 (2.500), svd at 0.6 (3.000); dense 2.000"),
             "{told}"
         );
+    }
+
+    #[test]
+    fn rounded_weights_of_no_more_bytes_count_and_overlapping_intervals_are_level() {
+        let mut compared = compared();
+        let figures =
+            |compared: &mut Compared, method: &str, keep: f64, edit: &dyn Fn(&mut Figures)| {
+                let is_it = |cell: &&mut Cell| cell.method == method && cell.asked == Some(keep);
+                let cell = compared.cells.iter_mut().find(is_it).expect("is there");
+                let Found::Model(figures) = &mut cell.found else { panic!("a model") };
+                edit(figures);
+            };
+        // As many bytes as 60 of 100 parameters, and one more.
+        figures(&mut compared, "q8_0", 0.6, &|own| own.bytes = 221);
+        assert!(headline(&compared).contains("svd at 0.6 (3.000); dense"));
+        figures(&mut compared, "q8_0", 0.6, &|own| own.bytes = 220);
+        let told = headline(&compared);
+        let expected = "q8_0 at 0.6 (2.000 in 220 B; of the methods svd, 3.000 in 220 B); dense";
+        assert!(told.contains(expected), "{told}");
+        assert_eq!(compared.best(0.6).map(|(cell, _)| cell.method.as_str()), Some("svd"));
+        let pair = |interval: [f64; 2]| Comparison {
+            task: "text".into(),
+            metric: "token_perplexity".into(),
+            filter: "none".into(),
+            items: 9,
+            difference: f64::midpoint(interval[0], interval[1]),
+            interval,
+            only_one: None,
+            mcnemar_p: None,
+        };
+        let filter = compared.metric().expect("ranks").filter.clone();
+        let with = |interval: [f64; 2]| {
+            let pair = Comparison { filter: filter.clone(), ..pair(interval) };
+            move |own: &mut Figures| own.comparisons = vec![pair.clone()]
+        };
+        figures(&mut compared, "low_rank", 0.8, &with([0.4, 0.6]));
+        figures(&mut compared, "svd", 0.8, &with([0.7, 1.3]));
+        assert!(headline(&compared).contains("low_rank at 0.8 (2.500), q8_0"));
+        figures(&mut compared, "svd", 0.8, &with([0.5, 1.5]));
+        let told = headline(&compared);
+        assert!(told.contains("low_rank at 0.8 (2.500), not told from svd, q8_0"), "{told}");
     }
 
     #[test]

@@ -121,8 +121,8 @@ impl Work<'_> {
         let dense = Dense {
             parameters: [self.targeted(), parameters],
             macs: Shapes::of(self.model).counts(Shapes::TOKENS),
-            bytes: parameters * self.number_bytes,
-            memory: self.memory(self.model, parameters * self.number_bytes),
+            bytes: parameters * self.number_bytes(),
+            memory: self.memory(self.model, parameters * self.number_bytes()),
             items: results.iter().map(items_of).collect(),
             results,
             speed: None,
@@ -162,22 +162,29 @@ impl Work<'_> {
         let began = monitor.seconds();
         let made = self.make(&asked.candidate, asked.keep, FitTo::All, monitor)?;
         let seconds = monitor.seconds() - began;
-        let network = &made.edited.network;
-        let results = self.scores(network, monitor)?;
+        let is_rounded = matches!(asked.candidate, Candidate::Rounded(_));
+        let network = match is_rounded {
+            true => made.edited.network.clone(),
+            // Its factors have the numbers of a file.
+            false => {
+                let stored = made.edited.network.as_stored(self.dtype, false, None);
+                stored.map_err(|error| CompressError::Network(Box::new(error)))?.model
+            }
+        };
+        let results = self.scores(&network, monitor)?;
         let pairs = dense.results.iter().zip(&dense.items);
         let others: Vec<TaskResult> = pairs.map(|(own, items)| with_items(own, items)).collect();
         let comparisons = evaluate::compare(&results, &others);
-        let is_rounded = matches!(asked.candidate, Candidate::Rounded(_));
         let speeds = match is_rounded {
             true => Vec::new(),
-            false => self.speeds(&[self.model, network], monitor)?,
+            false => self.speeds(&[self.model, &network], monitor)?,
         };
         let figures = Figures {
             nearest: made.nearest,
             parameters: made.parameters(self.model),
-            macs: Shapes::of(network).counts(Shapes::TOKENS),
+            macs: Shapes::of(&network).counts(Shapes::TOKENS),
             bytes: made.bytes,
-            memory: self.memory(network, made.bytes),
+            memory: self.memory(&network, made.bytes),
             results,
             comparisons,
             note: made.note,

@@ -14,7 +14,10 @@ use linwright_model::tokenizer::Tokenizer;
 use linwright_model::{Batch, Transformer, Windows};
 use linwright_ops::{Examples, LinearSlot, Network, SiteId, Sites};
 use linwright_run::{Monitor, Shard, Store};
+use linwright_tensor::dtype::DType;
 
+/// Largest share of the dense weights that is less than all of them in the digits of reports.
+const NOTHING_SAVED: f64 = 0.999_95;
 /// Step of the search for the nearest size.
 const STEP: f64 = 0.01;
 
@@ -43,8 +46,8 @@ pub struct Work<'a> {
     /// Training of replaced layers after the fits, controls included, if it is wanted. Rounded
     /// weights are not trained.
     pub recovery: Option<Recovery>,
-    /// Bytes of a stored number.
-    pub number_bytes: u64,
+    /// Type in which numbers are stored, by which models are judged and their bytes counted.
+    pub dtype: DType,
     /// Seed of random numbers.
     pub seed: u64,
     /// Store of finished fits.
@@ -83,6 +86,12 @@ impl Made {
 }
 
 impl Work<'_> {
+    /// Bytes of a stored number.
+    #[must_use]
+    pub fn number_bytes(&self) -> u64 {
+        self.dtype.size() as u64
+    }
+
     /// The context of fits to these examples.
     fn context(&self, fit_to: FitTo<'static>) -> Context<'_> {
         Context { store: Some(self.fits), fit_to, ..Context::new(self.model_hash) }
@@ -102,9 +111,7 @@ impl Work<'_> {
     ) -> Result<Made, CompressError> {
         let fit_to = if self.recovery.is_some() { FitTo::Training } else { fit_to };
         let asked = keep.unwrap_or(1.0);
-        if !matches!(candidate, Candidate::Rounded(_)) {
-            self.check_saves(candidate, keep)?;
-        }
+        self.saving(candidate, keep)?;
         match candidate {
             Candidate::Sites(method) => {
                 let share = self.nearest(asked, &|share| self.checked(method, share).map(drop))?;
@@ -126,14 +133,14 @@ impl Work<'_> {
             }
             Candidate::Rounded(rounding) => {
                 let sites = self.sites.of(self.model)?;
-                let budget = Bytes { keep: asked, number: self.number_bytes };
+                let budget = Bytes { keep: asked, number: self.number_bytes() };
                 let found = quantised::rounded(self.model, &sites, *rounding, budget, monitor)?;
                 let Rounded { edited, bytes, note } = found;
                 let rounded: u64 = edited.sites.iter().map(|s| s.dense_parameters as u64).sum();
                 let rest = edited.network.parameters().saturating_sub(rounded);
-                let share = bytes as f64 / (rounded * self.number_bytes).max(1) as f64;
+                let share = bytes as f64 / (rounded * self.number_bytes()).max(1) as f64;
                 let nearest = (keep.is_some() && share > asked).then_some(share);
-                let bytes = bytes + rest * self.number_bytes;
+                let bytes = bytes + rest * self.number_bytes();
                 Ok(Made { edited, nearest, bytes, note: Some(note) })
             }
         }
@@ -162,17 +169,21 @@ impl Work<'_> {
             }
             _ => None,
         };
-        let bytes = edited.network.parameters() * self.number_bytes;
+        let bytes = edited.network.parameters() * self.number_bytes();
         Ok(Made { edited, nearest, bytes, note })
     }
 
-    /// Refuses a size that is no smaller than the dense weights.
-    fn check_saves(&self, candidate: &Candidate, keep: Option<f64>) -> Result<(), CompressError> {
+    /// As [`Self::parameters`], where these are fewer than those of the dense weights. Rounded weights
+    /// keep all, in fewer bytes.
+    ///
+    /// # Errors
+    /// [`CompressError`] if there is no such model, or none that saves anything.
+    pub fn saving(&self, candidate: &Candidate, keep: Option<f64>) -> Result<u64, CompressError> {
         let (kept, dense) = (self.parameters(candidate, keep)?, self.targeted());
-        if kept < dense {
-            return Ok(());
-        }
         let share = kept as f64 / dense.max(1) as f64;
+        if share <= NOTHING_SAVED || matches!(candidate, Candidate::Rounded(_)) {
+            return Ok(kept);
+        }
         let reason = format!("has no such size: the nearest keeps {share:.4}, which saves nothing");
         Err(CompressError::Options { method: candidate.name(), reason })
     }

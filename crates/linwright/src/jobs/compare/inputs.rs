@@ -98,7 +98,7 @@ impl Inputs {
             sites: &self.sites,
             plan_of,
             recovery: recovery::settings_of(job.recover, job.recover_rate, job.seed),
-            number_bytes: self.number_bytes(job),
+            dtype: job.dtype.map_or(self.model.loaded.source.dtype, StoredDType::dtype),
             seed: job.seed,
             fits,
             pieces,
@@ -109,12 +109,6 @@ impl Inputs {
     /// The plan of an edit, with the healing that `compress` gives it.
     pub(super) fn plan(&self, job: &Compare, edit: Edit) -> Plan {
         standard(&self.model.loaded.decoder, edit, job.seed)
-    }
-
-    /// Bytes of a stored number.
-    fn number_bytes(&self, job: &Compare) -> u64 {
-        let dtype = job.dtype.map_or(self.model.loaded.source.dtype, StoredDType::dtype);
-        dtype.size() as u64
     }
 }
 

@@ -233,12 +233,15 @@ fn dry_run(job: &Compare, inputs: &Inputs, session: &mut Session<'_>) -> Result<
     ];
     let of_fits: f64 = planned.iter().filter_map(|own| own.seconds).sum();
     let table = Table::new("Models", columns).with(planned.iter().map(Planned::row));
-    let models = asked.len() as u64 + 1;
+    let models = planned.iter().filter(|own| own.size.is_ok()).count() as u64 + 1;
     let tasks: Vec<_> = inputs.tasks.iter().map(|task| (task.as_ref(), models)).collect();
     let mut outcome = cost(&tasks, &inputs.model, &inputs.evaluation, session)?;
     let mut result = outcome.value()?;
     let fits: Vec<Option<f64>> = planned.iter().map(|own| own.seconds).collect();
+    let reasons: Vec<Option<&String>> =
+        planned.iter().map(|own| own.size.as_ref().err()).collect();
     result["cells"] = json!(asked);
+    result["left_out"] = json!(reasons);
     result["models"] = json!(models);
     result["fit_seconds"] = json!(fits);
     outcome.result = Box::new(result);
@@ -272,7 +275,7 @@ impl Planned {
         rates: &mut Rates,
     ) -> Result<Self, CompressError> {
         let Asked { candidate, keep } = asked;
-        let size = work.parameters(candidate, *keep);
+        let size = work.saving(candidate, *keep);
         let known = before.filter(|own| own.name == candidate.name() && own.seconds.is_some());
         let seconds = match (&size, known) {
             (Ok(_), Some(known)) => known.seconds,

@@ -148,7 +148,7 @@ impl Spending<'_> {
             plan_of: &plan_of,
             // The winner is trained, not what is tried.
             recovery: None,
-            number_bytes: self.model.loaded.source.dtype.size() as u64,
+            dtype: self.model.loaded.source.dtype,
             seed: self.job.seed,
             fits: self.store,
             pieces: self.store,
