@@ -16,6 +16,7 @@ mod names;
 mod readme;
 mod reasons;
 mod records;
+mod shown;
 mod tracked;
 mod tutorials;
 mod unsafe_code;
@@ -71,5 +72,10 @@ pub(crate) const CHECKS: &[Check] = &[
         name: "tutorials",
         about: "the sessions of the tutorials print what they say",
         run: tutorials::run,
+    },
+    Check {
+        name: "shown",
+        about: "quick commands of documents print the numbers beside them",
+        run: shown::run,
     },
 ];

@@ -34,7 +34,7 @@ pub(crate) fn run(repository: &Repository) -> Result<Vec<Offence>> {
 }
 
 /// Values of a document that are not in its records.
-fn differences(
+pub(super) fn differences(
     path: &str,
     text: &str,
     read: &dyn Fn(&str) -> Result<String, String>,
@@ -70,7 +70,7 @@ fn differences(
 }
 
 /// The lines up to the next blank one, without leading blank lines.
-fn block(lines: &[&str]) -> String {
+pub(super) fn block(lines: &[&str]) -> String {
     let begun = lines.iter().skip_while(|line| line.trim().is_empty());
     begun
         .take_while(|line| !line.trim().is_empty())
@@ -193,7 +193,7 @@ fn rounded(number: &str, decimals: usize) -> String {
 }
 
 /// Searches every number of a paragraph in its record.
-fn numbers_differ(
+pub(super) fn numbers_differ(
     paragraph: &str,
     record: &str,
     read: &dyn Fn(&str) -> Result<String, String>,
@@ -233,9 +233,17 @@ fn numbers_differ(
     let prose: String = paragraph.split('`').step_by(2).collect::<Vec<_>>().join(" ");
     let is_known = |number: &&String| stands(number) || quotients.contains(number);
     match numbers(&prose).iter().find(|number| !is_known(number)) {
-        Some(number) => Err(format!("{number} is not in {file}")),
+        Some(number) => Err(format!("{number} is not in {file}{}", nearest(number, &known))),
         None => Ok(()),
     }
+}
+
+/// The number of a record that may stand there now.
+fn nearest(number: &str, known: &[f64]) -> String {
+    let Some(number) = value(number) else { return String::new() };
+    let off = |known: &f64| (known - number).abs();
+    let nearest = known.iter().copied().min_by(|a, b| off(a).total_cmp(&off(b)));
+    nearest.map_or_else(String::new, |known| format!("; the nearest there is {known}"))
 }
 
 /// The numbers of a text as written; digits inside words are skipped.

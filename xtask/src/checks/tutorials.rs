@@ -15,16 +15,21 @@ const VARIABLE: &str = "LINWRIGHT_BINARIES";
 
 /// Reports commands with other output or exit codes, and pages without any.
 pub(crate) fn run(repository: &Repository) -> Result<Vec<Offence>> {
-    let binaries = match std::env::var_os(VARIABLE) {
-        Some(folder) => built(&folder)?,
-        None => build(&repository.root, &target(repository))?,
-    };
+    let binaries = binaries(repository)?;
     let pages = repository.ending(".md").filter(|path| path.starts_with(FOLDER));
     let mut offences = Vec::new();
     for page in pages {
         offences.extend(check(page, &repository.text(page)?, &repository.root, &binaries)?);
     }
     Ok(offences)
+}
+
+/// The folder of the program to try.
+pub(super) fn binaries(repository: &Repository) -> Result<PathBuf> {
+    match std::env::var_os(VARIABLE) {
+        Some(folder) => built(&folder),
+        None => build(&repository.root, &target(repository)),
+    }
 }
 
 fn built(folder: &OsString) -> Result<PathBuf> {
