@@ -265,7 +265,7 @@ fn no_gradient_of_a_weight_is_allocated() {
         let (outcome, peak) =
             Metered::peak_bytes(|| gradients(&model, &map, &batch, Reduction::Mean, 0));
         outcome.unwrap();
-        assert!(peak < weights / 4, "{compressor}: {peak} bytes beside {weights} of weights");
+        assert!(peak < weights / 3, "{compressor}: {peak} bytes beside {weights} of weights");
     }
 }
 
