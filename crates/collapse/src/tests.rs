@@ -724,7 +724,7 @@ fn precision_is_that_of_the_least_precise_rows() {
     all.came_in(DType::F16);
     let (folder, mut other) = (tempfile::tempdir().expect("a folder"), sums(narrow.view()));
     let path = folder.path().join("sums");
-    all.write(&path).expect("writes");
+    all.written(&path, Replace::Nothing).expect("writes").commit().expect("appears");
     let read = ClassSums::read(&path).expect("reads");
     assert_eq!(read.precision(), DType::F16);
     other.merge(&read).expect("of one shape");
