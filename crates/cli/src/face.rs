@@ -362,7 +362,7 @@ mod tests {
                 // A bound of a seed is that of its type.
                 let is_bounded = match field.kind {
                     Kind::Integer { max, .. } => max < 1 << 31 || max == u64::MAX,
-                    Kind::Number { min, max } => min >= -1e12 && max <= 1e12,
+                    Kind::Number { min, max } => min >= -1e12 && max <= 1e38,
                     Kind::Flag | Kind::Text | Kind::Named(_) => continue,
                 };
                 assert!(is_bounded, "{} of {}", field.key, verb.name);

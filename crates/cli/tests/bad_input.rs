@@ -461,11 +461,11 @@ fn flags() -> Vec<Case> {
             &["head", "query"],
         ),
         case(
-            "text in a JSON file",
+            "a JSON file without a text",
             |w| w.write("text.json", "[]"),
             "eval model --text text.json",
             1,
-            &["text.json", ".jsonl"],
+            &["text.json", "no rows"],
         ),
         case(
             "a trained model over something else",

@@ -220,7 +220,7 @@ fn arrays_with_channels_first_are_refused_wherever_images_are_read() {
         "flow match --data batch.npy --steps 1 -o no",
         "attribute cache net --train first.npy --labels y.npy --compress identity -o no",
         "attribute score store --query first.npy --labels y.npy",
-        "collapse measure net --images first.npy --labels y.npy",
+        "collapse measure --net net --images first.npy --labels y.npy",
         "run -r images.yaml -o no",
     ] {
         let code = w.run(command).code.unwrap();

@@ -1,6 +1,5 @@
 //! The `linwright` command from outside: what it prints, writes and exits with.
 
-mod advice;
 mod attribute;
 mod bad_input;
 mod bench;

@@ -94,6 +94,7 @@ const FORMS: &[(&str, &[&str])] = &[
     ("attention_layers", &["#", "0-#"]),
     ("base_model", &[]),
     ("batch_size", &["#"]),
+    ("chat_template_args", &["{\"n\":#}"]),
     (
         "compress",
         &[
@@ -113,6 +114,7 @@ const FORMS: &[(&str, &[&str])] = &[
     ("damping", &["#", "relative:#", "absolute:#"]),
     ("dampings", &["#"]),
     ("data", &["gaussian:toeplitz:#"]),
+    ("date", &["#-01-01", "2026-#-01", "2026-01-#"]),
     ("documents", &["#", "0-#"]),
     ("dtype", &[]),
     ("energy_key", &[]),

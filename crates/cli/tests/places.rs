@@ -127,7 +127,8 @@ fn jobs_of_a_recipe_do_not_write_over_each_other() {
     w.ok("run -r r.yaml -o out");
     let job = "export: {model: model, form: dense}";
     w.write("r.yaml", format!("version: 1\njobs:\n  - {job}\n    name: fingerprint\n"));
-    w.fails("run -r r.yaml -o other", 3, &["fingerprint", "a file of the run itself"]);
+    w.ok("run -r r.yaml -o other");
+    assert!(w.path("other/jobs/fingerprint").is_dir(), "beside the file of the run itself");
 }
 
 #[test]
@@ -147,7 +148,9 @@ fn a_link_leads_out_of_no_recipe() {
         }
         let target = if link == "pages" { "elsewhere" } else { "elsewhere/a.html" };
         symlink(w.path(target), &path).unwrap();
-        w.fails(&format!("run -r r.yaml -o {out}"), 3, &["inspect-1", "is a link"]);
+        // What a finished job wrote is looked at before its places are.
+        let code = if out == "two" { 1 } else { 3 };
+        w.fails(&format!("run -r r.yaml -o {out}"), code, &["inspect-1", "is a link"]);
         assert_eq!(names(&w.path("elsewhere")), [""; 0], "{link}");
     }
 }

@@ -85,13 +85,15 @@ fn a_divided_budget_is_met_told_and_never_worse_than_a_uniform_one_on_its_text()
         assert!(losses.len() > 1 && losses.is_sorted(), "{losses:?}");
         assert!(tried.iter().any(|own| own["name"] == "uniform"));
         assert_eq!(tried[0]["plan"], found["plan"]);
-        // Each loss is that of the model that the plan alone gives, the first that of the output.
-        assert!((loss_of(&w, "out") - losses[0]).abs() < 1e-5, "{losses:?}");
+        // They are of models that these windows were held out of; then all windows are fitted.
+        let of_output = loss_of(&w, "out");
+        assert!(of_output < losses[0] && losses[0] < of_output + 0.1, "{of_output}: {losses:?}");
         for (own, loss) in tried.iter().zip(&losses) {
             w.write("tried.json", own["plan"].to_string());
             w.ok(&format!("compress model --plan tried.json {CALIBRATION} --force -o tried"));
             let measured = loss_of(&w, "tried");
-            assert!((measured - loss).abs() < 1e-5, "{}: {loss}, {measured}", own["name"]);
+            let is_near = measured < *loss && *loss < measured + 0.1;
+            assert!(is_near, "{}: {loss}, {measured}", own["name"]);
         }
         let dense = number(&allocation["measured"]["dense_loss"]);
         assert!((loss_of(&w, "model") - dense).abs() < 1e-5, "{dense}");

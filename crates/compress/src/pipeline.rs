@@ -147,6 +147,8 @@ fn apply_once<N: Network>(
     let jobs = GroupJob::all(work, plan.seed, context, examples.map(Examples::identity));
     let what = jobs.iter().flat_map(|job| &job.prints).map(|print| &print.0);
     let what = Fingerprint::of(&[("fits", &what.collect::<Vec<_>>())]);
+    // What is said here stands: no piece of work of an earlier pass, of which members may be past.
+    context.team.begin(&Fingerprint::of(&[("agreement", &what.0)]));
     context.team.agree(&format!("{} with {}", what.0, parallel::instruction_set()))?;
     // Without text no fit waits for an earlier one: members find as many groups ahead as they are.
     let at_once = if lockstep.is_none() { context.team.size() } else { 1 };

@@ -304,6 +304,9 @@ mod tests {
         let mut infinite = whole.clone();
         let at = whole.len() - 8;
         infinite[at..].copy_from_slice(&f64::NAN.to_le_bytes());
+        let head = seal::head_of(&infinite);
+        let (head, rest) = infinite.split_at_mut(head);
+        seal::seal(head, |add| add(rest));
         std::fs::write(&path, &infinite).unwrap();
         let error = load::<f64>(&path).unwrap_err().to_string();
         assert!(error.contains("tensor weight has a number that is not finite"), "{error}");

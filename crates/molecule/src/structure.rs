@@ -10,6 +10,11 @@ const PER_ATOM: [&str; 2] = ["energies", "stresses"];
 /// What labels of a file are called by beside those of a prediction.
 const INPUT: &str = "input_";
 
+/// Whether a name is that of a label of the input, kept by an evaluation.
+fn is_kept_label(name: &str) -> bool {
+    name.strip_prefix(INPUT).is_some_and(is_label)
+}
+
 /// Whether something of this name is an energy, forces, stress or virial.
 fn is_label(name: &str) -> bool {
     let LabelKeys { energy, forces, stress, virial, .. } = LabelKeys::default();
@@ -140,7 +145,9 @@ impl Structure {
         let own = [("energy", old.energy.map(|energy| vec![energy])), ("stress", stress)];
         for (name, numbers) in own {
             let is_kept = |(_, text): &(String, String)| parse_numbers(text) == numbers;
-            if let Some(numbers) = numbers.as_deref().filter(|_| !labelled.iter().any(is_kept)) {
+            let was_evaluated = self.info.keys().any(|name| is_kept_label(name));
+            let is_new = !was_evaluated && !labelled.iter().any(is_kept);
+            if let Some(numbers) = numbers.as_deref().filter(|_| is_new) {
                 self.info.entry(format!("{INPUT}{name}")).or_insert_with(|| words(numbers));
             }
         }
@@ -154,7 +161,9 @@ impl Structure {
     fn rename_columns(&mut self, forces: Option<&[[f64; 3]]>) {
         let (mut labelled, others): (Vec<_>, Vec<_>) =
             std::mem::take(&mut self.columns).into_iter().partition(|c| is_label(&c.name));
-        if let Some(forces) = forces {
+        // Those of an earlier evaluation are predictions.
+        let was_evaluated = others.iter().any(|column| is_kept_label(&column.name));
+        if let Some(forces) = forces.filter(|_| !was_evaluated) {
             let is_kept =
                 |column: &Column| column.numbers().as_deref() == Some(forces.as_flattened());
             if !labelled.iter().any(is_kept) {

@@ -210,9 +210,11 @@ impl HeldOut {
         let moments = train.inputs.sxx.view();
         let eigen = eigh(moments).map_err(numerics("eigenvalues of the Gram matrix"))?;
         let turned = |a: &Mat<f64>| multiply(a.view().into(), eigen.vectors.view().into());
+        let second = {
+            let half = turned(&held_out.inputs.sxx);
+            multiply(Arg::Transposed(eigen.vectors.view()), half.view().into())
+        };
         let [own, other] = [train, held_out].map(|stats| turned(&left(stats, weight)));
-        let half = turned(&held_out.inputs.sxx);
-        let second = multiply(Arg::Transposed(eigen.vectors.view()), half.view().into());
         let mut quadratic = multiply(Arg::Transposed(own.view()), own.view().into());
         quadratic.data_mut().iter_mut().zip(second.data()).for_each(|(a, b)| *a *= b);
         let mut linear = vec![0.0; weight.cols()];

@@ -1,8 +1,9 @@
 //! Checks of outputs: they never overwrite an input, and with --force only outputs of this program.
 
 use super::Failure;
+use super::run::Run;
 use super::source::POCKET;
-use super::{AnyJob, Session, Verb, Written};
+use super::{AnyJob, Job, Session, Verb, Written};
 use linwright_run::atomic::{AtomicFile, Replace, check_directory, check_file};
 use linwright_run::place::{self, is_result};
 use serde_json::Value;
@@ -70,8 +71,12 @@ pub fn inputs_of(job: &dyn AnyJob, session: &mut Session<'_>) -> Vec<PathBuf> {
     names.iter().flat_map(|name| of_model(&name.to_string_lossy(), session)).collect()
 }
 
-/// Refuses what a job would write where it reads, before it does anything: this holds for all jobs.
+/// Refuses what a job would write where it reads, before it does anything. A run of a recipe may
+/// read the recipe that it wrote itself, and checks the rest of its inputs.
 pub(crate) fn check_job(job: &dyn AnyJob, session: &mut Session<'_>) -> Result<(), Failure> {
+    if job.verb() == Run::VERB {
+        return Ok(());
+    }
     let fields = Verb::named(job.verb()).map(|verb| (verb.fields)()).unwrap_or_default();
     let options = job.options();
     let results = fields.iter().filter(|field| field.written == Some(Written::Result));
@@ -106,9 +111,10 @@ mod tests {
     use crate::jobs::{Field, Kind, VERBS};
     use serde_json::{Map, json};
 
-    /// Something for each option that must be given.
-    fn required(verb: &Verb) -> Map<String, Value> {
-        let fields = (verb.fields)().into_iter().filter(|field| field.is_required);
+    /// Something for each option that must be given, also because this one is.
+    fn required(verb: &Verb, with: &Field) -> Map<String, Value> {
+        let is_needed = |field: &Field| field.is_required || with.requires.contains(&field.key);
+        let fields = (verb.fields)().into_iter().filter(is_needed);
         let one = |field: &Field| match &field.kind {
             _ if field.example.is_some() => field.example.clone().unwrap_or_default(),
             Kind::Flag => json!(true),
@@ -135,7 +141,7 @@ mod tests {
                 }
                 let path = "some/file";
                 let value = if field.is_list { json!([path]) } else { json!(path) };
-                let mut options = required(verb);
+                let mut options = required(verb, field);
                 options.insert(key.to_owned(), value);
                 let job = (verb.read)(&options).unwrap_or_else(|e| panic!("{}: {e}", verb.name));
                 let inputs = job.inputs();

@@ -98,7 +98,7 @@ fn round_trip(relative: f64) -> String {
     if relative == 0.0 {
         return "logits are the same".to_owned();
     }
-    format!("logits differ by {:.1e} of their spread (root mean square)", relative)
+    format!("logits differ by {relative:.1e} of their spread (root mean square)")
 }
 
 /// What became of each site.
