@@ -27,8 +27,8 @@ pub struct Cached {
     pub left: usize,
     /// Examples whose gradients were computed.
     pub examples: usize,
-    /// Examples of the shards that are there whose compressed gradients are zeros, so that they have
-    /// no influence: nothing of their gradients is where the compressor looks.
+    /// Examples of the shards that are there whose compressed gradients are zeros, so that they
+    /// have no influence: nothing of their gradients is where the compressor looks.
     pub zeros: usize,
 }
 

@@ -6,7 +6,8 @@
 //! [`Fingerprint`] identifies a run by everything it depends on, [`Store`], [`RunDirectory`] and
 //! [`JournalFile`] keep finished work, a [`Shard`] is one process's share of it, [`team`] joins
 //! processes that exchange messages, [`Provenance`] is part of results, [`seal`] shows changed
-//! files. [`shown`] and its like make external text safe to print. This crate knows no numbers, layers or models.
+//! files. [`shown`] and its like make external text safe to print. This crate knows no numbers,
+//! layers or models.
 
 pub mod atomic;
 mod checked;

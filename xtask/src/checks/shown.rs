@@ -1,16 +1,16 @@
 //! Numbers of documents that commands print, where a command takes less than a minute.
 //!
 //! - `<!-- shown by: COMMAND -->` before a paragraph or a table: each number in it is in what the
-//!   command prints, possibly rounded. Text in backquotes is skipped, and quotients are added, as of
-//!   records.
-//! - `<!-- made again: FILE -->` before a block marked `sh`: its commands are run and write FILE; the
-//!   page's tables and numbers from that record must be those of the new one.
-//! - A paragraph of `docs/results.md` with numbers and a command in backquotes has such a comment, or
-//!   `<!-- numbers from: FILE -->`, or `<!-- not shown: WHY -->`.
+//!   command prints, possibly rounded. Text in backquotes is skipped, and quotients are added, as
+//!   of records.
+//! - `<!-- made again: FILE -->` before a block marked `sh`: its commands are run and write FILE;
+//!   the page's tables and numbers from that record must be those of the new one.
+//! - A paragraph of `docs/results.md` with numbers and a command in backquotes has such a comment,
+//!   or `<!-- numbers from: FILE -->`, or `<!-- not shown: WHY -->`.
 //!
 //! Commands run as those of the tutorials do, each page in an empty folder with the `recipes` and
-//! `testdata` of the repository. After a change of results, the check says which number stands where
-//! another one should: run it, correct the page, and copy the new records.
+//! `testdata` of the repository. After a change of results, the check says which number stands
+//! where another one should: run it, correct the page, and copy the new records.
 
 use super::records::{block, differences, numbers_differ};
 use super::tutorials::binaries;

@@ -150,8 +150,8 @@ impl Compared {
     }
 
     /// What a share comes to, controls included: the best of the models within it and of those with
-    /// rounded weights in no more bytes, and those that cannot be told from it, since the intervals of
-    /// their differences from the dense model overlap.
+    /// rounded weights in no more bytes, and those that cannot be told from it, since the intervals
+    /// of their differences from the dense model overlap.
     #[must_use]
     pub fn verdict(&self, keep: f64) -> Option<Verdict<'_>> {
         let of_best = self.best(keep).map_or(0, |(_, figures)| figures.bytes);

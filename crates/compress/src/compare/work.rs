@@ -173,8 +173,8 @@ impl Work<'_> {
         Ok(Made { edited, nearest, bytes, note })
     }
 
-    /// As [`Self::parameters`], where these are fewer than those of the dense weights. Rounded weights
-    /// keep all, in fewer bytes.
+    /// As [`Self::parameters`], where these are fewer than those of the dense weights. Rounded
+    /// weights keep all, in fewer bytes.
     ///
     /// # Errors
     /// [`CompressError`] if there is no such model, or none that saves anything.

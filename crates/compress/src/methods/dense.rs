@@ -2,7 +2,7 @@
 //!
 //! Closed: the regression of the original's outputs with a ridge towards the weight
 //! ([`crate::fit::Ridge`]); the paper below has a ridge towards zero. Trained: AdamW from a random
-//! start, as in arXiv:2507.11688 (learning rate 1e-4, weight decay 1e-2, 15 epochs, batches of 256).
+//! start, as in arXiv:2507.11688 (rate 1e-4, weight decay 1e-2, 15 epochs, batches of 256).
 
 use super::{Fit, FitProblem, How, Method, SampleRows, Training, work};
 use crate::fit::Ridge;

@@ -17,11 +17,11 @@
 //! decompositions in double precision.
 
 use super::{Fit, FitProblem, How, Method, SampleRows, Training, check_saves, factors, work};
+use crate::fit::Ridge;
 use crate::fit::low_rank::{Projection, Second};
 use crate::fit::regression::multiply;
 #[cfg(test)]
 use crate::fit::regression::{Inputs, Regression};
-use crate::fit::Ridge;
 use crate::operator_size::rank_bound;
 use crate::{FitError, Size, Unit};
 use linwright_measure::capture::{Evidence, Needs};
@@ -120,8 +120,10 @@ impl Method for LowRankMethod {
             return Ok(None);
         }
         let (target, whole) = (problem.target(self.ridge)?, problem.stats()?);
-        let own = if problem.biased() { Cow::Owned(whole.centred()) } else { Cow::Borrowed(&*whole) };
-        let projection = Projection::new(&target.pulled.map, &Second::Sums(&target.stats.inputs.sxx))?;
+        let own =
+            if problem.biased() { Cow::Owned(whole.centred()) } else { Cow::Borrowed(&*whole) };
+        let projection =
+            Projection::new(&target.pulled.map, &Second::Sums(&target.stats.inputs.sxx))?;
         let mut errors = projection.errors(&own.inputs.sxx, &own.syx, own.syy);
         // As in reports: over the power of the target with its mean.
         errors.iter_mut().for_each(|error| *error = super::relative(*error, whole.syy));

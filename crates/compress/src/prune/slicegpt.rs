@@ -101,7 +101,10 @@ impl PruneMethod for SliceGpt {
                 let pass = |context: &Context<'_>, monitor: &mut dyn Monitor| {
                     self.refitted(context, (&base, windows), &basis, monitor)
                 };
-                let (fitted, reports) = in_passes(problem.context, windows, needed, monitor, pass, |(_, reports)| chosen(reports))?;
+                let (fitted, reports) =
+                    in_passes(problem.context, windows, needed, monitor, pass, |(_, reports)| {
+                        chosen(reports)
+                    })?;
                 (fitted.in_basis(basis.view()).map_err(PruneError::from)?, reports)
             }
         };

@@ -18,7 +18,8 @@ const PIECE: usize = 1 << 16;
 pub struct Stored {
     /// The model.
     pub model: Transformer,
-    /// What has other numbers than before: the sites of slots, and the names of tensors beside them.
+    /// What has other numbers than before: the sites of slots, and the names of tensors beside
+    /// them.
     pub changed: Vec<String>,
 }
 
@@ -89,7 +90,8 @@ impl Transformer {
     }
 }
 
-/// Rounds numbers, and tells whether one changed. Those that overflow stay as they are, all of them.
+/// Rounds numbers, and tells whether one changed. Those that overflow stay as they are, all of
+/// them.
 fn round(half: HalfType, values: &mut [f32]) -> bool {
     let mut bits = vec![0; values.len().min(PIECE)];
     let mut wide = vec![0.0; bits.len()];

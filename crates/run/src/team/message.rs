@@ -1,8 +1,8 @@
 //! The one format of what members of a team write into their folder for others.
 //!
 //! `LWTEAM`, the version, the job with its number of shards, and what it is, each after a space;
-//! the number of bytes; a line feed; the bytes; the SHA-256 of everything before. So a message that was
-//! changed, cut, or put in the place of another is told from the one that is expected.
+//! the number of bytes; a line feed; the bytes; the SHA-256 of everything before. So a message that
+//! was changed, cut, or put in the place of another is told from the one that is expected.
 
 use crate::{Fingerprint, Shard, state};
 use sha2::{Digest, Sha256};

@@ -330,7 +330,10 @@ fn impossible_options_are_told() {
             "has examples 0, expected at least 1",
         ),
         (LlmPruner { sample: Sample { examples: 9, tokens: 1 }, ..defaults.clone() }, "tokens 1"),
-        (LlmPruner { refit: Some(Ridge::Share(-1.0)), ..defaults.clone() }, "has ridge -1, expected 0 or more"),
+        (
+            LlmPruner { refit: Some(Ridge::Share(-1.0)), ..defaults.clone() },
+            "has ridge -1, expected 0 or more",
+        ),
         (LlmPruner { steps: 0, ..defaults.clone() }, "has steps 0"),
     ] {
         let error = method.check().unwrap_err();

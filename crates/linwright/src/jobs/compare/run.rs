@@ -238,8 +238,7 @@ fn dry_run(job: &Compare, inputs: &Inputs, session: &mut Session<'_>) -> Result<
     let mut outcome = cost(&tasks, &inputs.model, &inputs.evaluation, session)?;
     let mut result = outcome.value()?;
     let fits: Vec<Option<f64>> = planned.iter().map(|own| own.seconds).collect();
-    let reasons: Vec<Option<&String>> =
-        planned.iter().map(|own| own.size.as_ref().err()).collect();
+    let reasons: Vec<Option<&String>> = planned.iter().map(|own| own.size.as_ref().err()).collect();
     result["cells"] = json!(asked);
     result["left_out"] = json!(reasons);
     result["models"] = json!(models);

@@ -206,7 +206,11 @@ fn candidates(
         for kind in KINDS {
             let operator: OpSpec = plan::operator(kind, Some(Size::Keep(keep)))?;
             let (starts, iterations) = EFFORT;
-            methods.push(MethodSpec::Structured(StructuredMethod { starts, iterations, ..StructuredMethod::new(operator) }));
+            methods.push(MethodSpec::Structured(StructuredMethod {
+                starts,
+                iterations,
+                ..StructuredMethod::new(operator)
+            }));
         }
     }
     let keeps = SHARES.into_iter().map(|share| share * keep).filter(|keep| *keep < 1.0).collect();
