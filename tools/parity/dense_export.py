@@ -34,7 +34,7 @@ METHODS = {
     "low rank, o_proj ridge": ("--method", "low-rank", "--rank", "4", *QKV),
     "block-Hadamard, o_proj ridge": ("--method", "block-hadamard", *QKV),
     "low rank, o_proj trained": ("--method", "low-rank", "--rank", "4", *QKV, "--heal", "trained"),
-    "whitened SVD of all linears": ("--method", "low-rank", "--keep", "0.6"),
+    "low rank of all linears": ("--method", "low-rank", "--keep", "0.6"),
 }
 
 

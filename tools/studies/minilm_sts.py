@@ -15,7 +15,7 @@ import json
 import pathlib
 import subprocess
 
-SHORT = ("whitened SVD", "truncated SVD")
+SHORT = ("low rank", "truncated SVD")
 # Some families at the sizes that they have here; the last of each size is a control. Block-diagonal maps have no size
 # near 0.8, butterflies need powers of two, circulants need squares. Left out to keep the study to minutes: Monarch and
 # rotor networks, about 20 minutes each by `--dry-run`, and the latter have no size near 0.5; diagonal plus low rank at

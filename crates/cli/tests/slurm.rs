@@ -192,7 +192,7 @@ fn what_cannot_be_divided_is_refused() {
 const DUMMY: &str = r#"#!/bin/sh
 set -C
 n=0
-until : > "$CALLS/$n" 2> /dev/null; do n=$((n + 1)); done
+until true > "$CALLS/$n" 2> /dev/null; do n=$((n + 1)); done
 printf '%s\0' "$@" >> "$CALLS/$n"
 "#;
 

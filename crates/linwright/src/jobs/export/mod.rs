@@ -64,7 +64,7 @@ impl Job for Export {
     fn inputs(&self) -> Vec<PathBuf> {
         let mut inputs = vec![PathBuf::from(&self.model)];
         inputs.extend(self.base.as_ref().map(PathBuf::from));
-        inputs.extend(self.adapter.as_ref().map(|adapter| adapter.join("adapter_config.json")));
+        inputs.extend(self.adapter.clone());
         inputs.extend(self.results.clone());
         inputs
     }
