@@ -84,7 +84,8 @@ fn readable(said: clap::Error) -> clap::Error {
 fn run(cli: Cli) -> Result<(), Failure> {
     cli.shared.check()?;
     // `doctor` reports invalid thread settings itself.
-    if !matches!(cli.command, Some(Command::Own(Own::Doctor(_)))) {
+    let is_doctor = |own: &Own| matches!(own, Own::Doctor(_));
+    if !matches!(&cli.command, Some(Command::Own(own)) if is_doctor(own)) {
         cli.shared.set_threads()?;
     }
     match cli.command {

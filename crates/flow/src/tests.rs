@@ -300,7 +300,10 @@ fn samples_that_are_not_finite_are_drawn_again() {
     assert!(found.redrawn < 64, "{}", found.redrawn);
     assert!(found.rows.data().iter().all(|x| x.is_finite()));
     let part = flow.samples(50..60, 1.0, RngKey::new(1)).unwrap();
-    assert_eq!(part.rows.data(), &found.rows.data()[50 * 16..60 * 16]);
+    // Products of other numbers of rows are added in another order.
+    for (a, b) in part.rows.data().iter().zip(&found.rows.data()[50 * 16..60 * 16]) {
+        assert!((a - b).abs() <= 1e-4 * b.abs().max(1.0), "{a} and {b}");
+    }
     set(&mut flow, f32::MAX);
     let error = flow.samples(3..4, 1.0, RngKey::new(1)).unwrap_err();
     assert!(error.to_string().starts_with("sample 3 is not finite in 16 draws: "), "{error}");

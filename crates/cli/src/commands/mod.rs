@@ -57,7 +57,7 @@ pub(crate) enum Command {
     /// A job.
     Job(Box<dyn AnyJob>),
     /// Another command.
-    Own(Own),
+    Own(Box<Own>),
 }
 
 impl Command {
@@ -80,7 +80,7 @@ impl Command {
         match self {
             Self::Job(job) => !matches!(job.verb(), "export" | "import"),
             Self::Own(own) => !matches!(
-                own,
+                **own,
                 Own::Report(_)
                     | Own::Slurm(_)
                     | Own::Ls(_)
@@ -110,7 +110,7 @@ impl FromArgMatches for Command {
     fn from_arg_matches(matches: &ArgMatches) -> Result<Self, Error> {
         match face::verb_of(matches) {
             Some((verb, given)) => face::job(verb, given).map(Self::Job),
-            None => Own::from_arg_matches(matches).map(Self::Own),
+            None => Own::from_arg_matches(matches).map(|own| Self::Own(Box::new(own))),
         }
     }
 

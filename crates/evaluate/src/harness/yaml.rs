@@ -48,7 +48,12 @@ fn parse(text: &str) -> Result<Node, serde_saphyr::Error> {
         };
         let line = error.location().map_or(0, |place| place.line() as usize);
         let Some((before, rest)) = split_before(&text, line) else { return Err(error) };
-        let is_quoted = reason(&error).contains(QUOTED_INDENT);
+        // A line that ends the document ends no quoted scalar.
+        let is_mark = ["---", "..."].iter().any(|mark| {
+            rest.strip_prefix(mark)
+                .is_some_and(|rest| rest.is_empty() || rest.starts_with(char::is_whitespace))
+        });
+        let is_quoted = !is_mark && reason(&error).contains(QUOTED_INDENT);
         parsed = parsed.saturating_add(text.len());
         if !is_quoted || parsed > MAX_PARSED {
             return Err(error);
