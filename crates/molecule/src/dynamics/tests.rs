@@ -322,6 +322,7 @@ fn damaged_recordings_are_refused_by_name() {
     let state = folder.path().join("state.json");
     let good = std::fs::read_to_string(&state).unwrap();
     let told = || Recording::open(folder.path()).unwrap_err().to_string();
+    let whole = Recording::open(folder.path()).unwrap().state().cloned();
     std::fs::write(&state, good.replacen("positions", "places", 1)).unwrap();
     assert!(told().contains("state.json: its checksum differs"), "{}", told());
     std::fs::write(&state, &good).unwrap();
@@ -338,7 +339,13 @@ fn damaged_recordings_are_refused_by_name() {
             let mut changed = bytes.clone();
             changed[at] ^= 1;
             std::fs::write(&path, &changed).unwrap();
-            assert!(told().contains(name) && told().contains("begin anew"), "{at}: {}", told());
+            match Recording::open(folder.path()) {
+                // The last digit of a number may be another one of the same number.
+                Ok(same) => assert!(name == "state.json" && same.state() == whole.as_ref(), "{at}"),
+                Err(_) => {
+                    assert!(told().contains(name) && told().contains("begin anew"), "{at}");
+                }
+            }
         }
         std::fs::write(&path, &bytes).unwrap();
     }
