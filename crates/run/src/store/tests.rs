@@ -437,9 +437,9 @@ fn pipes_and_links_in_the_place_of_files_are_damage() {
             for kind in ["pipe", "link"] {
                 fs::remove_file(place.join(name)).unwrap();
                 if kind == "pipe" {
-                    pipe(&place.join(name))
+                    pipe(&place.join(name));
                 } else {
-                    symlink(&thesis, place.join(name)).unwrap()
+                    symlink(&thesis, place.join(name)).unwrap();
                 }
                 let [entry] = &store.entries().unwrap()[..] else { panic!("one entry") };
                 assert!(matches!(entry.state, State::Unfinished { is_busy: false, .. }));
@@ -458,9 +458,9 @@ fn pipes_and_links_in_the_place_of_files_are_damage() {
             store.put(&key("a"), &[b"piece"]).unwrap();
             fs::remove_file(&path).unwrap();
             if kind == "pipe" {
-                pipe(&path)
+                pipe(&path);
             } else {
-                symlink(&thesis, &path).unwrap()
+                symlink(&thesis, &path).unwrap();
             }
             assert_eq!(store.get(&key("a")).unwrap(), None);
             let [note] = &store.take_notes()[..] else { panic!("a note") };

@@ -68,7 +68,8 @@ fn what_is_wrong_with_parts_names_the_part() {
         assert!(error.contains("mistral-00002-of-00003.gguf: part 2 of 3"), "{error}");
         assert!(error.contains("is missing; put it beside"), "{error}");
     }
-    let cases: [(&dyn Fn(&[PathBuf]), &str); 8] = [
+    type Change<'a> = &'a dyn Fn(&[PathBuf]);
+    let cases: [(Change<'_>, &str); 8] = [
         // Two parts that are the same file.
         (
             &|p| drop(fs::copy(&p[0], &p[1])),

@@ -280,9 +280,9 @@ fn links_and_pipes_in_the_folder_are_refused_without_waiting() {
             let path = folder.join(name);
             fs::create_dir_all(path.parent().unwrap()).unwrap();
             if kind == "link" {
-                symlink(&thesis, &path).unwrap()
+                symlink(&thesis, &path).unwrap();
             } else {
-                pipe(&path)
+                pipe(&path);
             }
             let error = refused(&folder, 0, &job("a")).to_string();
             assert!(error.contains(&format!("is a {kind}")), "{name}: {error}");
