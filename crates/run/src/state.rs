@@ -67,7 +67,7 @@ pub fn write(path: &Path, bytes: &[u8]) -> Result<(), OutputError> {
     write_parts(path, &[bytes])
 }
 
-/// As [`write`], of parts one after another, so that long ones need not be joined.
+/// As [`write()`], of parts one after another, so that long ones need not be joined.
 ///
 /// # Errors
 /// [`OutputError`]; an existing file is then unchanged.

@@ -32,7 +32,7 @@ pub fn file(
     Ok(check_file(path, force, is_ours)?)
 }
 
-/// Writes an output file that [`file`] checked before the work. What came there meanwhile is
+/// Writes an output file that [`file()`] checked before the work. What came there meanwhile is
 /// checked again.
 pub fn write(
     path: &Path,
@@ -43,12 +43,12 @@ pub fn write(
     write_all([prepared(path, bytes, force, is_ours)?])
 }
 
-/// Writes a result as JSON, as [`write`].
+/// Writes a result as JSON, as [`write()`].
 pub fn write_result(path: &Path, result: &Value, force: bool) -> Result<(), Failure> {
     write(path, format!("{result:#}\n").as_bytes(), force, is_result)
 }
 
-/// An output file as [`write`] writes it, which appears with others by [`write_all`].
+/// An output file as [`write()`] writes it, which appears with others by [`write_all`].
 pub fn prepared(
     path: &Path,
     bytes: &[u8],
