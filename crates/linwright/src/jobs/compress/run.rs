@@ -15,12 +15,12 @@ use crate::jobs::verb::AnyJob;
 use crate::jobs::{Failure, Job, Outcome, Session, offload, outputs, store};
 use linwright_compress::pipeline::{Context, Edited, SiteOutcome};
 use linwright_compress::recover::RecoveryReport;
-use linwright_compress::{CompressError, FitTo, study};
+use linwright_compress::{CompressError, FitTo, Plan, study};
 use linwright_evaluate::{Task, tokens_per_second};
 use linwright_measure::capture::Bounds;
-use linwright_model::Transformer;
+use linwright_model::{Transformer, Windows};
 use linwright_model::checkpoint::export::Exported;
-use linwright_ops::SiteId;
+use linwright_ops::{Examples, SiteId, Sites};
 use linwright_run::team::Team;
 use linwright_run::{Monitor, Store};
 use serde_json::json;
@@ -71,6 +71,10 @@ pub(in crate::jobs) fn run(
         };
     }
     let calibration = calibration.map(|text| compared(text, &tasks, session));
+    if let (Some(Edits::Plan(plan)), Some(text)) = (&edits, &calibration) {
+        let few = few_tokens(plan, &loaded.decoder, &text.windows);
+        few.iter().for_each(|note| session.note(note));
+    }
     let calibration = calibration.as_ref();
     let offload = offload.as_ref();
     let (edits, team) = (edits.as_ref(), &*team);
@@ -136,6 +140,20 @@ fn help(
     Ok(Outcome::new(json!({}), Vec::new()))
 }
 
+/// What is said of so few tokens for the inputs of a layer that its fit is mostly noise.
+fn few_tokens(plan: &Plan, model: &Transformer, windows: &Windows) -> Option<String> {
+    let fitted = plan.edits.iter().filter(|edit| edit.method.needs_text());
+    let sites = fitted.flat_map(|edit| edit.sites.of(model).unwrap_or_default());
+    let inputs = sites.filter_map(|site| model.slot(&site)).map(|slot| slot.shape().inp).max()?;
+    let (tokens, enough) = (windows.all_rows(), FEW_PER_INPUT * inputs);
+    (tokens < enough).then(|| {
+        format!(
+            "note: {tokens} calibration tokens are few for layers of {inputs} inputs; {enough} or \
+             more (--num-tokens, with as long a --dataset) make a better model"
+        )
+    })
+}
+
 /// The calibration text, compared with the documents of the tasks.
 fn compared(
     mut text: Calibration,
@@ -162,6 +180,9 @@ pub(super) struct Done {
     /// What recovery training did, if it was wanted.
     pub(super) recovery: Option<RecoveryReport>,
 }
+
+/// Calibration tokens for each input of a layer, below which they are called few.
+const FEW_PER_INPUT: usize = 8;
 
 /// Everything that a model is compressed with.
 struct Work<'a> {

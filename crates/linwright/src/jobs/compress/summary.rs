@@ -9,6 +9,7 @@ use linwright_compress::pipeline::SiteOutcome;
 use linwright_compress::prune::{Cut, PruneSpec, SiteSize};
 use linwright_compress::recover::RecoveryReport;
 use linwright_compress::{CompressError, Estimate, Rates, study};
+use linwright_files::weight_files;
 use linwright_model::{Batch, Transformer, Windows};
 use linwright_ops::Examples;
 use linwright_report::Block;
@@ -56,8 +57,10 @@ impl Summary {
 
     pub(super) fn blocks(&self, done: &Done, output: &str) -> Vec<Block> {
         let choice = &done.saved.choice;
-        vec![
-            site_table(&done.edited.sites),
+        let all_fitted = fitted_to_all(&done.edited.sites).then_some(text([ALL_FITTED]));
+        let mut blocks = vec![site_table(&done.edited.sites)];
+        blocks.extend(all_fitted);
+        blocks.push(
             text([
                 format!(
                     "replaced layers: {} -> {} parameters (keep {:.4})",
@@ -78,7 +81,8 @@ impl Summary {
                     round_trip(self.relative_logit_difference)
                 ),
             ]),
-        ]
+        );
+        blocks
     }
 
     /// Speed and memory.
@@ -99,6 +103,15 @@ fn round_trip(relative: f64) -> String {
         return "logits are the same".to_owned();
     }
     format!("logits differ by {relative:.1e} of their spread (root mean square)")
+}
+
+/// Said of fits that no window was held out of.
+const ALL_FITTED: &str = "fit errors are on the calibration windows, all of which were fitted";
+
+/// Whether errors are those of windows that were fitted: they are held out of all fits or of none.
+fn fitted_to_all(sites: &[SiteOutcome]) -> bool {
+    let is_same = |site: &SiteOutcome| site.fit.relative_error == site.fit.train_relative_error;
+    sites.iter().any(|site| site.fit.target_power > 0.0) && sites.iter().all(is_same)
 }
 
 /// What became of each site.
@@ -195,12 +208,8 @@ fn pruned_dry_run(spec: &PruneSpec, cut: &Cut, model: &Transformer) -> Result<Ou
 
 /// Size of the weight files in a directory.
 fn weight_bytes(path: &Path) -> u64 {
-    let weights = |name: &str| name.ends_with(".safetensors");
-    let entries = std::fs::read_dir(path).into_iter().flatten().flatten();
-    entries
-        .filter(|entry| weights(&entry.file_name().to_string_lossy()))
-        // Follows links: in the cache of the hub every file is one.
-        .filter_map(|entry| entry.path().metadata().ok())
-        .map(|metadata| metadata.len())
-        .sum()
+    // The model was loaded from these files, or just written there. Follows links: in the cache of
+    // the hub every file is one.
+    let files = weight_files(path).into_iter().flatten();
+    files.filter_map(|file| file.path().metadata().ok()).map(|metadata| metadata.len()).sum()
 }

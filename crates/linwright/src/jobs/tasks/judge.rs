@@ -8,13 +8,16 @@ use crate::jobs::outcome::text;
 use crate::jobs::source::OpenModel;
 use linwright_compress::intervention::{Variant, Variants};
 use linwright_evaluate::{
-    Comparison, EvaluationError, Hooks, LanguageModel, LanguageModels, RunOptions, Several,
+    Comparison, EvaluationError, Hooks, LanguageModel, LanguageModels, Metric, RunOptions, Several,
     Subject, Task, TaskResult, check_model, compare, evaluate_each,
 };
 use linwright_model::Stored;
 use linwright_ops::SiteId;
 use linwright_report::Block;
 use linwright_run::Monitor;
+
+/// Perplexity, as a multiple of that of the original model, from which a model is called damaged.
+const DAMAGED: f64 = 2.0;
 
 /// Results of the dense and of the edited model.
 #[derive(Default)]
@@ -36,7 +39,31 @@ impl Judged {
             }
             false => comparison_table(&self.comparisons),
         };
-        vec![metric_table(&self.results, Some(&self.dense)), differences]
+        let mut blocks = vec![metric_table(&self.results, Some(&self.dense)), differences];
+        blocks.extend(self.damage().map(|damage| text([damage])));
+        blocks
+    }
+
+    /// What is said of a model whose perplexity is a multiple of that of the original, and what may
+    /// help.
+    fn damage(&self) -> Option<String> {
+        let mut worst: Option<(f64, &TaskResult)> = None;
+        for (dense, result) in self.dense.iter().zip(&self.results) {
+            let is_perplexity = |metric: &&Metric| metric.name.ends_with("token_perplexity");
+            for own in result.metrics.iter().filter(is_perplexity) {
+                let before = dense.metrics.iter().find(|other| other.name == own.name);
+                let times = before.map_or(1.0, |before| own.value / before.value);
+                if times >= worst.map_or(DAMAGED, |(most, _)| most) {
+                    worst = Some((times, result));
+                }
+            }
+        }
+        let (times, TaskResult { task, .. }) = worst?;
+        Some(format!(
+            "this model is damaged: its perplexity on {task} is {times:.1} times that of the \
+             original; more calibration text, a larger size, training of the replaced layers \
+             (`compress --recover`) or another method (`linwright compare`) may help"
+        ))
     }
 }
 

@@ -91,13 +91,14 @@ pub(super) fn source(gguf: &Gguf) -> Source {
     Source { dir, config, companions, dtype: main_dtype(gguf) }
 }
 
-/// The most common type. Block-quantised numbers count as `f32`: no smaller type holds all of them.
+/// The most common type. Block-quantised numbers count as `bf16`: they have no more digits than
+/// that, and its range is that of `f32`.
 fn main_dtype(gguf: &Gguf) -> DType {
     let mut counts = [(DType::F32, 0), (DType::Bf16, 0), (DType::F16, 0), (DType::F64, 0)];
     for tensor in gguf.contents().tensors.values() {
         let dtype = match tensor.dtype.numbers {
             Some(Numbers::Plain(dtype)) => dtype,
-            _ => DType::F32,
+            _ => DType::Bf16,
         };
         let numbers: usize = tensor.shape.iter().product();
         counts.iter_mut().filter(|(other, _)| *other == dtype).for_each(|(_, n)| *n += numbers);
@@ -118,6 +119,11 @@ fn notes(gguf: &Gguf, used: &Used) -> Vec<String> {
     if !blocks.is_empty() {
         let names = blocks.into_iter().collect::<Vec<_>>().join(", ");
         notes.push(format!("weights are stored as {names} and computed in f32"));
+        if main_dtype(gguf) == DType::Bf16 {
+            notes.push(
+                "a model made of them is saved in bf16, unless --dtype says otherwise".into(),
+            );
+        }
     }
     match &contents.tokenizer {
         Ok(files) => notes.extend_from_slice(&files.notes),
