@@ -6,6 +6,7 @@ use super::error::CheckpointError;
 use super::load::LoadedModel;
 use super::precision::Precision;
 use super::source::Source;
+use super::verify::Gap;
 use crate::config::TransformerConfig;
 use crate::transformer::Transformer;
 use linwright_files::DirWriter;
@@ -30,6 +31,6 @@ pub(super) fn write_gguf(
     _: &Source,
     _: DType,
     _: &str,
-) -> Result<f32, CheckpointError> {
+) -> Result<Gap, CheckpointError> {
     Err(CheckpointError::NoGguf(NoGguf::NotBuilt))
 }

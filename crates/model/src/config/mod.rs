@@ -15,6 +15,7 @@ mod write;
 
 pub(crate) use layout::{Linear, NormSite, Table};
 pub use rotary::{Rope, RopeScaling};
+#[cfg(feature = "gguf")]
 pub(crate) use rotary::{long_attention, yarn_attention};
 
 /// The architecture of a transformer, checked: sizes are positive and bounded, so that their
