@@ -90,7 +90,9 @@ pub use registry::{
     OpenOptions, OpenTasks, Parts, RegistryError, TaskData, TaskEntry, TaskOption, TaskRequest,
     canonical_task, entries, entry, open_parts, open_tasks,
 };
-pub use request::{Cloze, Cut, DetailRequest, Details, Generation, Item, Reply, Request};
+pub use request::{
+    Cloze, Cut, DetailRequest, Details, Generation, Item, Reply, Request, WindowLoss,
+};
 pub use result::{Counts, DataUsed, GroupResult, Metric, Sample, TaskResult};
 pub use result_json::{EvaluationRecord, ParameterCounts, Prompting, result_json};
 pub use runner::{

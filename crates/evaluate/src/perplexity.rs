@@ -22,7 +22,7 @@ use super::task::remove_at;
 use super::{
     Answered, AnsweredDocuments, Bos, Counts, DataUsed, EvaluationError, FileTask, Item, Metric,
     OpenOptions, OpenTasks, Reply, Request, Sample, Task, TaskData, TaskEntry, TaskOption,
-    TaskOptions, TaskRequest, TaskResult,
+    TaskOptions, TaskRequest, TaskResult, WindowLoss,
 };
 use linwright_data::{Corpus, Document};
 use serde::{Deserialize, Serialize};
@@ -451,27 +451,31 @@ impl Task for TextPerplexity {
 }
 
 impl TextPerplexity {
-    /// Documents with their influences on the mean loss and on the perplexity. Both are ratios of
-    /// sums; score plus influence has the score as its mean, so two models can be compared document
-    /// by document.
+    /// Documents, or the windows of a single one, with their influences on the mean loss and on the
+    /// perplexity. Both are ratios of sums; score plus influence has the score as its mean, so two
+    /// models can be compared document by document.
     fn samples(&self, replies: &[Vec<Reply>], counted: usize, mean: f64) -> Vec<Sample> {
-        let tokens_each = counted as f64 / replies.len() as f64;
-        let perplexity = mean.exp();
-        let sample = |(index, (document, replies)): (usize, (&Document, &Vec<Reply>))| {
-            let (mut nll, mut own) = (0.0, 0);
-            for reply in replies {
-                if let Reply::Rolling { nll: n, tokens, .. } = reply {
-                    nll += n;
-                    own += tokens;
-                }
+        let mut pieces = Vec::new();
+        for (document, reply) in self.documents.iter().zip(replies.iter().flatten()) {
+            let Reply::Rolling { nll, tokens, windows, .. } = reply else { continue };
+            let place = format!("{}, document at line {}", self.file, document.line);
+            if self.documents.len() > 1 {
+                pieces.push((place, WindowLoss { nll: *nll, tokens: *tokens }));
+                continue;
             }
+            let window = |(index, of)| (format!("{place}, window {index}"), of);
+            pieces.extend(windows.iter().copied().enumerate().map(window));
+        }
+        let tokens_each = counted as f64 / pieces.len() as f64;
+        let perplexity = mean.exp();
+        let sample = |(index, (place, loss)): (usize, (String, WindowLoss))| {
+            let WindowLoss { nll, tokens: own } = loss;
             let influence = (nll - mean * own as f64) / tokens_each;
             let figures = [
                 ("nll_nats_per_token", mean + influence),
                 ("token_perplexity", perplexity * (1.0 + influence)),
             ];
             let finite = figures.into_iter().filter(|(_, figure)| figure.is_finite());
-            let place = format!("{}, document at line {}", self.file, document.line);
             let record = json!({"doc_id": index, "place": place, "nll": nll, "tokens": own});
             Sample {
                 place,
@@ -481,7 +485,7 @@ impl TextPerplexity {
                 record: record.as_object().cloned().unwrap_or_default(),
             }
         };
-        self.documents.iter().zip(replies).enumerate().map(sample).collect()
+        pieces.into_iter().enumerate().map(sample).collect()
     }
 }
 

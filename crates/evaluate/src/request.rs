@@ -124,6 +124,15 @@ pub struct Generation {
     pub new_tokens: usize,
 }
 
+/// Loss of the counted tokens of a window.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Serialize, Deserialize)]
+pub struct WindowLoss {
+    /// Negative log-likelihood in nats.
+    pub nll: f64,
+    /// Tokens counted.
+    pub tokens: usize,
+}
+
 /// The answer to a [`Request`] of the same kind.
 #[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
 #[serde(rename_all = "snake_case")]
@@ -150,8 +159,8 @@ pub enum Reply {
         tokens: usize,
         /// Tokens of the text itself, counted or not.
         text_tokens: usize,
-        /// Windows scored.
-        windows: usize,
+        /// Its windows, in their order.
+        windows: Vec<WindowLoss>,
     },
     /// Answer to [`Request::Generate`].
     Generated {

@@ -179,6 +179,19 @@ fn overlapping_windows_count_each_token_once() {
     assert_eq!(result.counts.tokens_counted, 9);
     assert!((figure(&result, "token_perplexity") - (nll / 9.0).exp()).abs() < 1e-12);
     assert!(!result.bos_used);
+    // The windows of a single document are its items, in their order.
+    let of_window = |&(start, end, first): &(usize, usize, usize)| -> f64 {
+        (first..end - start).map(|index| loss(&tokens[start..=start + index])).sum()
+    };
+    assert_eq!(result.samples.len(), 3);
+    for (sample, span) in result.samples.iter().zip(&spans) {
+        let found = sample.record["nll"].as_f64().unwrap();
+        assert!((found - of_window(span)).abs() < 1e-12, "{}", sample.place);
+    }
+    let mean = |of: &str| result.samples.iter().map(|s| s.numbers[of]).sum::<f64>() / 3.0;
+    assert!((mean("token_perplexity") - figure(&result, "token_perplexity")).abs() < 1e-9);
+    let several = run(&perplexity(&[text, "abc"], 6, 2, Bos::Never), &Fake::default()).unwrap();
+    assert_eq!(several.samples.len(), 2);
 }
 
 #[test]

@@ -3,6 +3,7 @@
 use super::plan::{Batch, Job, RequestPlan, Work};
 use crate::{
     Details, EvaluationError, Generated, Infilled, Item, Reply, Scored, TokenScore, TopLogprobs,
+    WindowLoss,
 };
 use serde::{Deserialize, Serialize};
 
@@ -200,7 +201,9 @@ fn add_score(reply: &mut Reply, job: &Job, answer: &Answer) {
         Reply::Rolling { nll, tokens, windows, .. } => {
             *nll += sum;
             *tokens += counted;
-            *windows += 1;
+            if let Some(window) = job.window.and_then(|window| windows.get_mut(window)) {
+                *window = WindowLoss { nll: *sum, tokens: *counted };
+            }
         }
         Reply::Generated { .. } | Reply::Infilled { .. } | Reply::Similarity { .. } => {}
     }

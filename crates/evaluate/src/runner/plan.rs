@@ -9,7 +9,7 @@ use crate::pair::encode_pair;
 use crate::similarity::PendingSimilarity;
 use crate::{
     Cut, DetailRequest, EvaluationError, Generation, Item, LanguageModel, Protocol, Reply, Request,
-    RunOptions,
+    RunOptions, WindowLoss,
 };
 use linwright_model::tokenizer::beginning;
 use std::ops::Range;
@@ -222,6 +222,7 @@ impl RequestPlan {
                     Cut::Protocol(protocol) => bos.filter(|_| protocol.bos_in_windows()),
                     Cut::Harness => None,
                 };
+                let none = vec![WindowLoss::default(); windows.len()];
                 for (window, (range, first_counted)) in windows.into_iter().enumerate() {
                     let mut tokens = tokens[range].to_vec();
                     if let (Some(bos), Some(first)) = (begins, tokens.first_mut()) {
@@ -236,7 +237,7 @@ impl RequestPlan {
                         details: None,
                     });
                 }
-                Ok(Reply::Rolling { nll: 0.0, tokens: 0, text_tokens, windows: 0 })
+                Ok(Reply::Rolling { nll: 0.0, tokens: 0, text_tokens, windows: none })
             }
             Request::Cloze(cloze) => {
                 let (infills, reply) = infill::plan((index, request), cloze, model, &item.place)?;

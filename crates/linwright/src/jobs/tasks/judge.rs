@@ -34,9 +34,9 @@ impl Judged {
             return Vec::new();
         }
         let differences = match self.comparisons.is_empty() {
-            true => {
-                text(["no paired comparison: the tasks have a single item, or no scores per item"])
-            }
+            true => text([
+                "no paired comparison: the tasks have a single item or window, or no scores per item",
+            ]),
             false => comparison_table(&self.comparisons),
         };
         let mut blocks = vec![metric_table(&self.results, Some(&self.dense)), differences];
