@@ -65,6 +65,7 @@ mod slurm;
 mod small_verbs;
 mod study;
 mod tasks;
+mod terminated;
 mod texts;
 mod train_net;
 mod train_text;

@@ -205,7 +205,7 @@ const IN_TEXTS: [&str; 9] = [
 const LARGE: [&str; 3] = ["100000", "4294967297", "18446744073709551615"];
 
 /// What the commands read.
-fn furnished() -> Workshop {
+pub(crate) fn furnished() -> Workshop {
     let w = texts();
     w.write("a-images-idx3-ubyte", images());
     w.write("a-labels-idx1-ubyte", labels(3));

@@ -11,6 +11,7 @@ use crate::{Extent, FlowError, FlowExamples};
 use linwright_nets::layers::Linear;
 use linwright_nets::{Batch, InputSpec, Labelled, LayerSpec, Net, NetError, NetSpec, Targets};
 use linwright_ops::{OpSpec, Workspace};
+use linwright_run::Monitor;
 use linwright_tensor::{Mat, RngKey};
 use std::collections::BTreeMap;
 use std::f64::consts::TAU;
@@ -121,11 +122,13 @@ pub fn velocity_samples(
     count: usize,
     steps: usize,
     key: RngKey,
+    monitor: &dyn Monitor,
 ) -> Result<Mat<f32>, FlowError> {
     let dims = net.output().channels;
     let noise = key.fold("noise").stream().normals(count * dims, 1.0);
     let (mut x, step) = (Mat::from_vec(count, dims, noise), 1.0 / steps.max(1) as f64);
     for k in 0..steps {
+        check_interrupted(monitor)?;
         let t = k as f64 * step;
         let half = moved(&x, 0.5 * step, &net.outputs(&with_time(&x, t)).map_err(failed)?);
         let velocity = net.outputs(&with_time(&half, t + 0.5 * step)).map_err(failed)?;
@@ -138,8 +141,13 @@ pub fn velocity_samples(
 ///
 /// # Errors
 /// [`FlowError::Option`] for points of more than 64 numbers, [`FlowError::Net`] for numbers that
-/// are not finite.
-pub fn velocity_nll(net: &mut Net, points: &Mat<f32>, steps: usize) -> Result<Vec<f64>, FlowError> {
+/// are not finite, [`FlowError::Interrupted`].
+pub fn velocity_nll(
+    net: &mut Net,
+    points: &Mat<f32>,
+    steps: usize,
+    monitor: &mut dyn Monitor,
+) -> Result<Vec<f64>, FlowError> {
     let dims = points.cols();
     if dims > MOST_DIMENSIONS || dims + 1 != net.input().channels {
         let found = format!("points of {dims} numbers");
@@ -149,9 +157,10 @@ pub fn velocity_nll(net: &mut Net, points: &Mat<f32>, steps: usize) -> Result<Ve
     let (mut x, step) = (points.clone(), 1.0 / steps.max(1) as f64);
     let mut nll = vec![0.0; points.rows()];
     for k in (1..=steps).rev() {
+        monitor.progress((steps - k) as u64, steps as u64);
         let t = k as f64 * step;
         let half = moved(&x, -0.5 * step, &net.outputs(&with_time(&x, t)).map_err(failed)?);
-        let (velocity, divergence) = with_divergence(net, &half, t - 0.5 * step)?;
+        let (velocity, divergence) = with_divergence(net, &half, t - 0.5 * step, monitor)?;
         x = moved(&x, -step, &velocity);
         nll.iter_mut().zip(divergence).for_each(|(nll, own)| *nll += step * own);
     }
@@ -164,10 +173,16 @@ pub fn velocity_nll(net: &mut Net, points: &Mat<f32>, steps: usize) -> Result<Ve
 }
 
 /// Velocities at points, and the divergence of each.
-fn with_divergence(net: &mut Net, x: &Mat<f32>, t: f64) -> Result<(Mat<f32>, Vec<f64>), FlowError> {
+fn with_divergence(
+    net: &mut Net,
+    x: &Mat<f32>,
+    t: f64,
+    monitor: &dyn Monitor,
+) -> Result<(Mat<f32>, Vec<f64>), FlowError> {
     let (mut divergence, mut velocity) = (vec![0.0; x.rows()], Mat::default());
     let mut ws = Workspace::default();
     for d in 0..x.cols() {
+        check_interrupted(monitor)?;
         let (y, passed) = net.pass_in(with_time(x, t), None, &mut ws).map_err(failed)?;
         let one = Mat::from_fn(y.rows(), y.cols(), |_, j| f32::from(u8::from(j == d)));
         let (_, dx) = net.gradients(passed, one);
@@ -177,10 +192,15 @@ fn with_divergence(net: &mut Net, x: &Mat<f32>, t: f64) -> Result<(Mat<f32>, Vec
     Ok((velocity, divergence))
 }
 
+fn check_interrupted(monitor: &dyn Monitor) -> Result<(), FlowError> {
+    if monitor.interrupted() { Err(FlowError::Interrupted) } else { Ok(()) }
+}
+
 #[cfg(test)]
 mod tests {
     use super::*;
     use linwright_nets::{Loss, NetTraining, TrainingPlan};
+    use linwright_run::{Silent, Stopped};
     use linwright_train::{
         Control, OptimizerSettings, Progress, Rules, Schedule, TrainSettings, train,
     };
@@ -230,7 +250,7 @@ mod tests {
         let mut net = trained(Some(operator));
         assert_eq!(net.current_spec().operators.len(), 2, "hidden layers hold the operator");
         let x = Mat::from_vec(3, 2, vec![0.1, -0.4, 1.0, 0.3, -0.7, 0.2]);
-        let (_, found) = with_divergence(&mut net, &x, 0.3).unwrap();
+        let (_, found) = with_divergence(&mut net, &x, 0.3, &Silent).unwrap();
         for (i, found) in found.iter().enumerate() {
             let mut expected = 0.0;
             for d in 0..2 {
@@ -251,12 +271,16 @@ mod tests {
         let at = |k: usize| (k as f32 + 0.5) * cell - reach;
         let grid =
             Mat::from_fn(side * side, 2, |i, c| at(if c == 0 { i / side } else { i % side }));
-        let nll = velocity_nll(&mut net, &grid, 20).unwrap();
+        let nll = velocity_nll(&mut net, &grid, 20, &mut Silent).unwrap();
         let sum: f64 = nll.iter().map(|nll| (-nll).exp()).sum::<f64>() * f64::from(cell * cell);
         assert!((sum - 1.0).abs() < 0.05, "{sum}");
-        let samples = velocity_samples(&net, 200, 20, RngKey::new(5)).unwrap();
+        let samples = velocity_samples(&net, 200, 20, RngKey::new(5), &Silent).unwrap();
         let far = (0..200).filter(|i| samples.at(*i, 0).hypot(samples.at(*i, 1)) > 1.6).count();
         assert!(far < 20, "{far} of 200 samples are far from the circles");
+        let stopped = velocity_nll(&mut net, &grid, 20, &mut Stopped);
+        assert!(matches!(stopped, Err(FlowError::Interrupted)), "{stopped:?}");
+        let stopped = velocity_samples(&net, 200, 20, RngKey::new(5), &Stopped);
+        assert!(matches!(stopped, Err(FlowError::Interrupted)), "{stopped:?}");
     }
 
     #[test]
@@ -270,6 +294,6 @@ mod tests {
         let error = velocity_examples(&examples, 4, RngKey::new(1)).unwrap_err().to_string();
         assert!(error.contains("images of 8 x 8 x 1; expected points"), "{error}");
         let mut net = Net::random(&spec(None).net(), RngKey::new(3)).unwrap();
-        assert!(velocity_nll(&mut net, &Mat::zeros(1, 3), 2).is_err());
+        assert!(velocity_nll(&mut net, &Mat::zeros(1, 3), 2, &mut Silent).is_err());
     }
 }

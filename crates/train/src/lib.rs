@@ -17,6 +17,6 @@ pub use lbfgs::{LbfgsSettings, Minimum, lbfgs};
 pub use optimizer::{Optimizer, OptimizerKind, OptimizerSettings};
 pub use run::{
     Buffer, Control, Curve, CurvePoint, Gradient, Outcome, Problem, Progress, Rules, Slice,
-    TrainSettings, train,
+    TrainSettings, is_in_step, train,
 };
 pub use schedule::{Plateau, Schedule};

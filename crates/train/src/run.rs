@@ -4,6 +4,7 @@ use crate::schedule::since_best;
 use crate::{Checkpoint, Optimizer, OptimizerSettings, Plateau, Schedule, TrainError};
 use linwright_tensor::MatRef;
 use serde::{Deserialize, Serialize};
+use std::sync::atomic::{AtomicUsize, Ordering};
 
 /// One parameter tensor with its gradient.
 #[derive(Debug)]
@@ -188,6 +189,31 @@ pub(crate) struct Best {
     pub(crate) buffers: Vec<Vec<f32>>,
 }
 
+/// Number of trainings with a checkpoint, of which each asks after its step whether to stop.
+static IN_STEPS: AtomicUsize = AtomicUsize::new(0);
+
+/// Whether this process trains, and would write a checkpoint at the end of the step.
+#[must_use]
+pub fn is_in_step() -> bool {
+    IN_STEPS.load(Ordering::SeqCst) > 0
+}
+
+/// Counts a training as long as it lives.
+struct InSteps;
+
+impl InSteps {
+    fn new() -> Self {
+        IN_STEPS.fetch_add(1, Ordering::SeqCst);
+        Self
+    }
+}
+
+impl Drop for InSteps {
+    fn drop(&mut self) {
+        IN_STEPS.fetch_sub(1, Ordering::SeqCst);
+    }
+}
+
 /// Trains `problem` in place.
 ///
 /// With checkpoint settings, an interrupted run continues from its last checkpoint when called
@@ -211,6 +237,7 @@ pub fn train(
     if state.curve.is_empty() {
         validate(problem, settings, &mut state)?;
     }
+    let _in_steps = checkpoint.map(|_| InSteps::new());
     while state.step < settings.steps && !stalled(settings, &state) {
         if control.interrupted() {
             if let Some(checkpoint) = checkpoint {

@@ -143,7 +143,8 @@ impl Failure {
         Self::new(kind, format!("{what}: {}", message_of(error)))
     }
 
-    pub(super) fn interrupted(message: String) -> Self {
+    /// An interruption that the same command continues.
+    pub fn interrupted(message: String) -> Self {
         Self::new(FailureKind::Resumable, message).hint("run the same command again to resume")
     }
 }

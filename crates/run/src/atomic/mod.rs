@@ -529,8 +529,12 @@ pub fn abandon() {
         if let Some(partial) = partial
             && number.is_some_and(|(_, end)| end.bytes().all(|byte| byte.is_ascii_digit()))
         {
-            // The end matters more than what it leaves.
-            drop(remove(partial));
+            // Under another name first: what is published meanwhile is whole, or fails.
+            let removed = partial.with_file_name(format!("{}000000", name.unwrap_or_default()));
+            if fs::rename(partial, &removed).is_ok() {
+                // The end matters more than what it leaves.
+                drop(remove(&removed));
+            }
         }
     }
 }

@@ -20,7 +20,7 @@ pub use entries::{Entry, Evicted, State};
 pub use error::StoreError;
 pub use piece::PieceKey;
 pub use root::{BOUND_VARIABLE, DEFAULT_BOUND_BYTES, Place, ROOT_VARIABLE, place};
-pub use unfinished::Unfinished;
+pub use unfinished::{Unfinished, is_work_held};
 
 use crate::state;
 use piece::Found;

@@ -7,7 +7,7 @@ use std::ffi::OsStr;
 use std::fs::{self, File};
 use std::io::{self, Write};
 use std::path::{Path, PathBuf};
-use std::sync::atomic::{AtomicU64, Ordering};
+use std::sync::atomic::{AtomicU64, AtomicUsize, Ordering};
 
 /// Folder of unfinished work in a store.
 pub(super) const FOLDER: &str = "unfinished";
@@ -15,6 +15,15 @@ pub(super) const FOLDER: &str = "unfinished";
 pub(super) const WHAT: &str = "what";
 /// Start of the name of a directory that is being removed.
 pub(super) const REMOVED: &str = ".removed-";
+
+/// Number of directories of unfinished work that this process holds.
+static HELD: AtomicUsize = AtomicUsize::new(0);
+
+/// Whether this process holds unfinished work, so that the same command can go on if it ends now.
+#[must_use]
+pub fn is_work_held() -> bool {
+    HELD.load(Ordering::SeqCst) > 0
+}
 
 /// The directory of unfinished work, locked for this process. Dropped, it stays for the next
 /// attempt, unless nothing was put into it.
@@ -64,6 +73,7 @@ impl Store {
             file.write_all(what.as_bytes())
         });
         written.map_err(StoreError::io("write", &name))?;
+        HELD.fetch_add(1, Ordering::SeqCst);
         Ok(Unfinished { held: Some(Held { path, is_new, _lock: lock }) })
     }
 }
@@ -105,7 +115,10 @@ impl Unfinished {
     /// [`StoreError::Io`].
     pub fn finish(mut self) -> Result<(), StoreError> {
         match self.held.take() {
-            Some(held) => remove(&held.path).map_err(StoreError::io("remove", &held.path)),
+            Some(held) => {
+                HELD.fetch_sub(1, Ordering::SeqCst);
+                remove(&held.path).map_err(StoreError::io("remove", &held.path))
+            }
             None => Ok(()),
         }
     }
@@ -113,9 +126,9 @@ impl Unfinished {
 
 impl Drop for Unfinished {
     fn drop(&mut self) {
-        if let Some(held) = &self.held
-            && is_empty(&held.path)
-        {
+        let Some(held) = &self.held else { return };
+        HELD.fetch_sub(1, Ordering::SeqCst);
+        if is_empty(&held.path) {
             // An empty directory in a store does no harm.
             drop(remove(&held.path));
         }

@@ -1,7 +1,7 @@
 //! Documents of the little world, and questions whose answers some of them state.
 
 use super::outcome::{table, text};
-use super::{Failure, Job, Outcome, OutputPath, Session, bounds, outputs, room};
+use super::{Failure, FailureKind, Job, Outcome, OutputPath, Session, bounds, outputs, room};
 use linwright_data::world::{FactQuestion, World, WorldSettings};
 use linwright_report::number::grouped;
 use linwright_run::Monitor;
@@ -14,6 +14,8 @@ use std::collections::{BTreeMap, BTreeSet};
 
 /// Bytes of a story with its place in a list, at least.
 const STORY_BYTES: u64 = 256;
+/// Documents between two questions whether to stop.
+const LOOKS: usize = 1024;
 
 /// Documents and questions of the little world.
 #[derive(Clone, Debug, PartialEq, Serialize, Deserialize, JsonSchema)]
@@ -70,7 +72,7 @@ impl Job for AttributeWorld {
         documents.truncate(self.documents.unwrap_or(documents.len()));
         session.step("looking for statements");
         let asked = self.chosen(&world);
-        let relevant = stating(&world, &asked, &documents);
+        let relevant = stating(&world, &asked, &documents, session)?;
         let lines: Vec<Value> = asked
             .iter()
             .zip(&relevant)
@@ -161,7 +163,12 @@ fn id(document: usize) -> String {
 }
 
 /// For each question the documents that state its fact in any words.
-fn stating(world: &World, asked: &[Asked], documents: &[String]) -> Vec<BTreeSet<usize>> {
+fn stating(
+    world: &World,
+    asked: &[Asked],
+    documents: &[String],
+    monitor: &mut dyn Monitor,
+) -> Result<Vec<BTreeSet<usize>>, Failure> {
     // Only a document with the first word of a subject can have a statement about it.
     let mut by_word: BTreeMap<&str, Vec<usize>> = BTreeMap::new();
     for (at, (_, question)) in asked.iter().enumerate() {
@@ -172,6 +179,12 @@ fn stating(world: &World, asked: &[Asked], documents: &[String]) -> Vec<BTreeSet
         asked.iter().map(|(index, _)| world.facts()[*index].statements()).collect();
     let mut found = vec![BTreeSet::new(); asked.len()];
     for (document, text) in documents.iter().enumerate() {
+        if document.is_multiple_of(LOOKS) {
+            monitor.progress(document as u64, documents.len() as u64);
+            if monitor.interrupted() {
+                return Err(Failure::new(FailureKind::Interrupted, "interrupted"));
+            }
+        }
         let words: BTreeSet<&str> = text.split(|c: char| !c.is_alphanumeric()).collect();
         let candidates = words.iter().filter_map(|word| by_word.get(word)).flatten();
         for &at in candidates {
@@ -180,5 +193,5 @@ fn stating(world: &World, asked: &[Asked], documents: &[String]) -> Vec<BTreeSet
             }
         }
     }
-    found
+    Ok(found)
 }

@@ -157,7 +157,7 @@ impl<'a> Prepared<'a> {
             None => (0..count).collect(),
         };
         let points = self.examples.batch(&of_data, self.key.fold("density"));
-        let nll = velocity_nll(&mut self.net, &points, steps)?;
+        let nll = velocity_nll(&mut self.net, &points, steps, session)?;
         let found = self.found(&trained, &nll);
         session.step("writing");
         let measured = json!({"seconds": seconds});
@@ -222,7 +222,7 @@ impl<'a> Prepared<'a> {
         let channels = self.examples.extent().channels;
         if channels == 2 {
             let (count, steps) = (self.job.count, self.job.ode_steps);
-            let samples = velocity_samples(&self.net, count, steps, self.key.fold("samples"))?;
+            let samples = velocity_samples(&self.net, count, steps, self.key.fold("samples"), session)?;
             let extent = Extent { channels, height: 1, width: 1 };
             let layer = MixSpec::parse("permutation")?;
             let points = FlowSpec::for_data(extent, Values::Numbers, layer);
