@@ -71,6 +71,36 @@ fn a_comparison_has_every_method_at_every_size_and_is_not_done_twice() {
 }
 
 #[test]
+fn another_selection_goes_on_with_the_cells_that_are_there() {
+    let w = Workshop::new();
+    let of = |selection: &str, seed: u64| {
+        format!("compare model {selection} {TEXT} {CALIBRATION} --seed {seed} --layers 0 -o out")
+    };
+    let first = w.ok_json(&of("--keep 0.6 --methods low_rank,svd --no-controls", 1));
+    let more = of("--keep 0.6,0.4 --methods svd,width", 1);
+    let run = w.run(&more);
+    assert_eq!(run.code, Some(0), "{}", run.stderr);
+    // The SVD at 0.6 is not fitted again, the one at 0.4 is.
+    let is_fitted = |name: &str| run.stderr.contains(name);
+    assert!(!is_fitted("svd at 0.6 (") && is_fitted("svd at 0.4 ("), "{}", run.stderr);
+    assert!(!is_fitted("scoring the dense model"), "{}", run.stderr);
+    let second = w.ok_json(&more);
+    let of_cell = |of: &Value| {
+        let is_cell = |own: &&(String, Value, Value)| own.0 == "svd" && own.1 == 0.6;
+        cells(of).iter().find(is_cell).unwrap().clone()
+    };
+    assert_eq!(of_cell(&first), of_cell(&second));
+    // What changes cells is refused, by name.
+    w.fails(
+        &of("--keep 0.6 --methods svd", 2),
+        6,
+        &["out belongs to another run", "seed is 1 there and 2 here"],
+    );
+    w.write("text.jsonl", w.text("text.jsonl").to_uppercase());
+    w.fails(&more, 6, &["text.jsonl is", "there and"]);
+}
+
+#[test]
 fn the_best_model_is_saved_and_scores_as_it_was_told() {
     let w = Workshop::new();
     let args = format!(

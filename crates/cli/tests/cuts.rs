@@ -158,6 +158,7 @@ fn a_sweep_leaves_its_files_and_goes_on() {
     assert_eq!(w.ok_json(args)["sweep"], json["sweep"]);
     let error = err(&w, &args.replace("--rate 9,5", "--rate 8"), 6);
     assert!(error.contains("run belongs to another run"), "{error}");
+    assert!(error.contains("rate is [9.0,5.0] there and [8.0] here"), "{error}");
     // Components are kept for the next command.
     assert_eq!(pieces(&w.path("spectra"), "components").len(), cells.len() / 2);
     let alone = w.ok_json(&format!("{} --no-share", args.replace("-o run", "-o alone")));

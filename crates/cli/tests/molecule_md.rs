@@ -29,6 +29,7 @@ fn a_simulation_has_a_trajectory_a_log_and_a_report() {
         names(&w.path("md")),
         [
             ".lock",
+            "basis.json",
             "final.xyz",
             "fingerprint",
             "log.jsonl",
@@ -65,7 +66,7 @@ fn a_simulation_has_a_trajectory_a_log_and_a_report() {
     w.fails(
         &format!("{MD} --steps 60 --temperature 100 --seed 4 -o md"),
         6,
-        &["md", "another run"],
+        &["md", "another run", "seed is 3 there and 4 here"],
     );
 }
 

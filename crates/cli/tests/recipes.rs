@@ -260,11 +260,15 @@ fn another_recipe_in_the_same_directory_is_refused() {
     let w = Workshop::new();
     w.write("job.yaml", "version: 1\nlaser: {model: model, lname: fc_in, lnum: 0, rate: 9}\n");
     w.ok("run -r job.yaml -o out");
-    w.fails("run -r job.yaml -o out --set laser.rate=8", 6, &["belongs to another run"]);
+    w.fails(
+        "run -r job.yaml -o out --set laser.rate=8",
+        6,
+        &["belongs to another run", "rate is 9 there and 8 here"],
+    );
     // So are changed texts and models: the jobs would not belong together.
     let config = w.text("model/config.json");
     w.write("model/config.json", config.clone() + "\n");
-    w.fails("run -r job.yaml -o out", 6, &["belongs to another run", "its data"]);
+    w.fails("run -r job.yaml -o out", 6, &["belongs to another run", "config.json is", "its data"]);
     w.write("model/config.json", config);
     // A job whose output was removed runs again, and the others do not.
     fs::remove_dir_all(w.path("out/laser-1")).unwrap();

@@ -6,13 +6,20 @@ use crate::store::{PieceKey, Store, StoreError};
 use crate::{Fingerprint, input, shown, state};
 use serde::Serialize;
 use serde::de::DeserializeOwned;
+use serde_json::Value;
+use std::collections::BTreeMap;
 use std::fs::{self, File};
 use std::path::{Path, PathBuf};
 
 /// Files of a run beside its pieces before it has a result.
-const OWN_FILES: [&str; 5] = [lock::NAME, MARKER, "recipe.yaml", "shard.json", "measured.json"];
+const OWN_FILES: [&str; 6] =
+    [lock::NAME, MARKER, BASIS, "recipe.yaml", "shard.json", "measured.json"];
 /// File with the fingerprint of the run.
 const MARKER: &str = "fingerprint";
+/// File with what the fingerprint is of, so that another run is told in what it differs.
+const BASIS: &str = "basis.json";
+/// Differences between two runs that are told.
+const TOLD: usize = 4;
 /// Depth of the folders of pieces.
 const FOLDERS: usize = 2;
 
@@ -20,7 +27,7 @@ const FOLDERS: usize = 2;
 #[derive(Debug, thiserror::Error)]
 pub enum RunError {
     /// The directory belongs to another run, with another fingerprint.
-    #[error("{} belongs to another run (fingerprint {found}, this one is {expected}); choose another directory or remove it", path.display(), found = shown(found))]
+    #[error("{} belongs to another run (fingerprint {found}, this one is {expected}){}; choose another directory or remove it", path.display(), in_sentence(differences), found = shown(found))]
     Fingerprint {
         /// The directory.
         path: PathBuf,
@@ -28,6 +35,8 @@ pub enum RunError {
         expected: String,
         /// Fingerprint in the directory.
         found: String,
+        /// In what the runs differ, as far as the directory tells it.
+        differences: Vec<String>,
     },
     /// Another process uses the run directory.
     #[error(
@@ -82,11 +91,29 @@ impl RunDirectory {
     /// [`RunError::Fingerprint`] if it belongs to another run, [`RunError::Busy`] if another
     /// process uses it.
     pub fn open(path: &Path, fingerprint: &Fingerprint) -> Result<Self, RunError> {
+        Self::open_of(path, fingerprint, &Value::Null)
+    }
+
+    /// As [`Self::open`], for a run whose fingerprint is of `basis`, an object: a directory tells in
+    /// what another run differs from its own.
+    ///
+    /// # Errors
+    /// As [`Self::open`].
+    pub fn open_of(
+        path: &Path,
+        fingerprint: &Fingerprint,
+        basis: &Value,
+    ) -> Result<Self, RunError> {
         fs::create_dir_all(path).map_err(|error| unusable(path, error))?;
         let marker = path.join(MARKER);
         let mut there = fs::read_dir(path).map_err(|error| unusable(path, error))?.flatten();
         // A run killed at its first step leaves only these files.
-        let is_ours = |name: &[u8]| name == b".lock" || name.starts_with(b".fingerprint.partial-");
+        let is_ours = |name: &[u8]| {
+            let is_partial = |of: &[u8]| name.starts_with(of);
+            let is_begun =
+                is_partial(b".fingerprint.partial-") || is_partial(b".basis.json.partial-");
+            name == b".lock" || name == BASIS.as_bytes() || is_begun
+        };
         if !state::exists(&marker) && there.any(|e| !is_ours(e.file_name().as_encoded_bytes())) {
             return Err(RunError::Unusable {
                 path: path.to_owned(),
@@ -102,9 +129,14 @@ impl RunDirectory {
             Ok(found) if found.trim() == fingerprint.0 => {}
             Ok(found) => {
                 let (expected, found) = (fingerprint.0.clone(), found.trim().to_owned());
-                return Err(RunError::Fingerprint { path: path.to_owned(), expected, found });
+                let differences = differences(path, basis);
+                let path = path.to_owned();
+                return Err(RunError::Fingerprint { path, expected, found, differences });
             }
             Err(error) if error.kind() == std::io::ErrorKind::NotFound => {
+                if !basis.is_null() {
+                    state::write(&path.join(BASIS), format!("{basis:#}\n").as_bytes())?;
+                }
                 state::write(&marker, fingerprint.0.as_bytes())?;
             }
             Err(error) => return Err(unusable(&marker, error)),
@@ -202,6 +234,63 @@ impl RunDirectory {
     }
 }
 
+/// In what a run differs from that of a directory: options and data by name. Nothing where the
+/// directory does not tell it.
+fn differences(directory: &Path, basis: &Value) -> Vec<String> {
+    let text = state::read_text(&directory.join(BASIS), input::MAX_SETTINGS_BYTES);
+    let Some(there) = text.ok().and_then(|text| serde_json::from_str(&text).ok()) else {
+        return Vec::new();
+    };
+    let (there, here) = (flat(&there), flat(basis));
+    let mut names: Vec<&String> = there.keys().chain(here.keys()).collect();
+    names.sort_unstable();
+    names.dedup();
+    let differs = names.into_iter().filter(|name| there.get(*name) != here.get(*name));
+    let mut told: Vec<String> = differs
+        .map(|name| {
+            let of = |run: &BTreeMap<String, Value>| {
+                run.get(name).map_or_else(|| "not given".to_owned(), |value| short(value))
+            };
+            format!("{} is {} there and {} here", shown(name), of(&there), of(&here))
+        })
+        .collect();
+    let rest = told.len().saturating_sub(TOLD);
+    told.truncate(TOLD);
+    if rest > 0 {
+        told.push(format!("{rest} more"));
+    }
+    told
+}
+
+/// The values of an object by name, with those of objects in it.
+fn flat(value: &Value) -> BTreeMap<String, Value> {
+    let mut found = BTreeMap::new();
+    let mut open: Vec<(String, &Value)> = vec![(String::new(), value)];
+    while let Some((name, value)) = open.pop() {
+        match value {
+            Value::Object(fields) => open.extend(fields.iter().map(|(key, value)| match &*name {
+                "" => (key.clone(), value),
+                name => (format!("{name}.{key}"), value),
+            })),
+            Value::Null => {}
+            value => drop(found.insert(name, value.clone())),
+        }
+    }
+    found
+}
+
+/// A value in one line of a message.
+fn short(value: &Value) -> String {
+    value.as_str().map_or_else(|| shown(&value.to_string()), shown)
+}
+
+fn in_sentence(differences: &[String]) -> String {
+    match differences {
+        [] => String::new(),
+        differences => format!(": {}", differences.join(", ")),
+    }
+}
+
 /// Removes a folder if nothing is in it but empty folders.
 fn remove_empty(folder: &Path, depth: usize) {
     for entry in fs::read_dir(folder).into_iter().flatten().flatten() {
@@ -247,5 +336,27 @@ mod tests {
         drop(begun("kept"));
         open("kept").discard();
         assert!(folder.path().join("kept/fingerprint").exists());
+    }
+
+    #[test]
+    fn another_run_is_told_in_what_it_differs() {
+        let folder = tempfile::tempdir().unwrap();
+        let open = |basis: Value| {
+            let print = Fingerprint::of(&[("run", &basis)]);
+            RunDirectory::open_of(&folder.path().join("run"), &print, &basis)
+        };
+        let of = |keep: f64, sha256: &str| serde_json::json!({"keep": [keep], "seed": 0, "data": {"a.txt": sha256}});
+        drop(open(of(0.8, "aa")).unwrap());
+        drop(open(of(0.8, "aa")).unwrap());
+        let told = open(of(0.6, "aa")).unwrap_err().to_string();
+        assert!(told.contains(": keep is [0.8] there and [0.6] here; choose"), "{told}");
+        let told = open(of(0.8, "bb")).unwrap_err().to_string();
+        assert!(told.contains(": data.a.txt is aa there and bb here;"), "{told}");
+        let told = open(serde_json::json!({"data": {}, "recover": 3})).unwrap_err().to_string();
+        assert!(told.contains("recover is not given there and 3 here"), "{told}");
+        // A directory that does not tell, or tells nonsense, is refused as well.
+        fs::write(folder.path().join("run/basis.json"), "[").unwrap();
+        let told = open(of(0.6, "aa")).unwrap_err().to_string();
+        assert!(!told.contains("there") && told.contains("another run"), "{told}");
     }
 }

@@ -3,10 +3,10 @@
 use super::Failure;
 use super::run::Run;
 use super::source::POCKET;
-use super::{AnyJob, Job, Session, Verb, Written};
+use super::{AnyJob, Job, Session, Verb, Written, recipe_of};
 use linwright_run::atomic::{AtomicFile, Replace, check_directory, check_file};
 use linwright_run::place::{self, is_result};
-use serde_json::Value;
+use serde_json::{Map, Value, json};
 use std::path::{Path, PathBuf};
 
 /// Checks a directory that a command will write.
@@ -87,6 +87,26 @@ pub(crate) fn check_job(job: &dyn AnyJob, session: &mut Session<'_>) -> Result<(
     }
     let inputs = inputs_of(job, session);
     places.iter().try_for_each(|place| check_place(Path::new(place), &inputs, session))
+}
+
+/// Options that change nothing that a run directory keeps.
+const OF_SHOW: [&str; 5] = ["title", "form", "save_best", "force", "dry_run"];
+
+/// What a run directory of a job depends on, for the message where it holds another run: options by
+/// name, the content of model and data.
+pub(crate) fn basis(job: &dyn AnyJob, model: &str, session: &Session<'_>) -> Value {
+    let mut basis = Map::new();
+    for options in recipe_of(job).into_values() {
+        basis.extend(options.as_object().cloned().unwrap_or_default());
+    }
+    OF_SHOW.iter().for_each(|name| drop(basis.shift_remove(*name)));
+    let of_data = session.data().iter();
+    let data: Map<String, Value> =
+        of_data.map(|read| (read.path.display().to_string(), read.sha256.clone().into())).collect();
+    basis.insert("command".into(), job.verb().into());
+    basis.insert("content".into(), json!({"model": model, "data": data}));
+    basis.insert("version".into(), session.build().version.into());
+    Value::Object(basis)
 }
 
 /// The files of a model, if its name is a path.

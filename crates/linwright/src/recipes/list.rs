@@ -28,7 +28,8 @@ use std::path::{Path, PathBuf};
 const OWN_KEYS: [&str; 4] = ["version", "title", "jobs", "stages"];
 
 /// Names in the directory of a recipe that belong to the run, beside those that begin with a dot.
-const OF_THE_RUN: [&str; 11] = [
+const OF_THE_RUN: [&str; 12] = [
+    "basis.json",
     "fingerprint",
     "job",
     APART,

@@ -52,7 +52,12 @@ pub(crate) fn run(
     shards::output_of(session, output)?;
     let inputs: Vec<PathBuf> = data.iter().map(|read| read.path.clone()).collect();
     outputs::check_place(&folder, &inputs, session)?;
-    let directory = open(&folder, &fingerprint)?;
+    let content: Map<String, Value> = data
+        .iter()
+        .map(|read| (read.path.display().to_string(), read.sha256.clone().into()))
+        .collect();
+    let basis = json!({"recipe": recipe, "content": content});
+    let directory = open(&folder, &fingerprint, &basis)?;
     session.record_data([session.data(), &data].concat());
     shards::mark(session, &folder)?;
     let directory = directory.reading_also(shards::sources(session, Path::new(""))?);
@@ -137,8 +142,8 @@ fn data_of(list: &JobList, session: &mut Session<'_>) -> Result<Vec<InputHash>, 
 }
 
 /// Opens the directory of a recipe.
-fn open(folder: &Path, fingerprint: &Fingerprint) -> Result<RunDirectory, Failure> {
-    RunDirectory::open(folder, fingerprint).map_err(|error| match error {
+fn open(folder: &Path, fingerprint: &Fingerprint, basis: &Value) -> Result<RunDirectory, Failure> {
+    RunDirectory::open_of(folder, fingerprint, basis).map_err(|error| match error {
         RunError::Fingerprint { .. } => Failure::from(error).hint(
             "a directory belongs to one recipe, its data and one version of the program; what \
              changed is run in a directory of its own",

@@ -29,10 +29,15 @@ pub(super) fn run(job: &Compare, session: &mut Session<'_>) -> Result<Outcome, F
     if job.dry_run {
         return dry_run(job, &inputs, session);
     }
-    let print = fingerprint(job, &inputs, session);
-    let own = || Path::new("runs").join(format!("compare-{}", &print.0[..8]));
+    let basis = basis(job, &inputs, session);
+    let print = Fingerprint::of(&[("run", &basis)]);
+    // A selection of its own has a report of its own.
+    let own = || {
+        let selection = Fingerprint::of(&[("run", &print), ("job", &recipe_of(job))]);
+        Path::new("runs").join(format!("compare-{}", &selection.0[..8]))
+    };
     let output = job.output.as_deref().map_or_else(own, Path::to_owned);
-    let directory = RunDirectory::open(&output, &print)?;
+    let directory = RunDirectory::open_of(&output, &print, &basis)?;
     shards::mark(session, &output)?;
     let directory = directory.reading_also(shards::sources(session, Path::new(""))?);
     let unfinished = store::unfinished(job, Some(&output), session)?;
@@ -78,23 +83,18 @@ struct Done {
     saved: Option<Value>,
 }
 
-/// Names everything that the cells depend on.
-fn fingerprint(job: &Compare, inputs: &Inputs, session: &Session<'_>) -> Fingerprint {
-    let text = inputs.calibration.as_ref();
-    let mut recipe = recipe_of(job);
-    // What is written beside the comparison changes none of its cells.
-    if let Some(options) = recipe.get_mut(Compare::VERB).and_then(Value::as_object_mut) {
-        for key in ["save_best", "form", "title"] {
+/// What all cells depend on: options but those that choose cells, or show them, and the content of
+/// model and texts. So another selection of methods and sizes goes on where the first one ended.
+fn basis(job: &Compare, inputs: &Inputs, session: &Session<'_>) -> Value {
+    let text = inputs.calibration.as_ref().map(|text| text.windows.identity());
+    let mut basis = outputs::basis(job, &inputs.model.loaded.hash, session);
+    if let Some(options) = basis.as_object_mut() {
+        for key in ["methods", "method_options", "keep", "no_controls"] {
             options.shift_remove(key);
         }
+        options.insert("calibration".into(), json!(text));
     }
-    Fingerprint::of(&[
-        ("version", &session.build().version),
-        ("job", &recipe),
-        ("model", &inputs.model.loaded.hash),
-        ("calibration", &text.map(|text| text.windows.identity())),
-        ("data", &session.data()),
-    ])
+    basis
 }
 
 fn compared(

@@ -6,7 +6,7 @@ use crate::jobs::outcome::text;
 use crate::jobs::saving::write_beside;
 use crate::jobs::store;
 use crate::jobs::sweep::{Items, Opened, grid, left_nothing};
-use crate::jobs::{Failure, Job, Outcome, Session};
+use crate::jobs::{Failure, Job, Outcome, Session, outputs};
 use linwright_compress::intervention::apply_edits;
 use linwright_compress::intervention::compose::{
     Composed, best_first, check_once, compose, fingerprint,
@@ -44,10 +44,11 @@ pub(super) fn run(job: &Compose, session: &mut Session<'_>) -> Result<Outcome, F
     let output = job.output.as_deref().map_or_else(own, Path::to_owned);
     let team = session.team();
     let place = team.own_folder().unwrap_or_else(|| output.clone());
-    let directory = RunDirectory::open(&place, &fingerprint)?;
+    let basis = outputs::basis(job, &opened.model.loaded.hash, session);
+    let directory = RunDirectory::open_of(&place, &fingerprint, &basis)?;
     // Where members keep work of their own, results stand in the output all the same.
     let is_apart = place != output && team.rank() == 0;
-    let _held = is_apart.then(|| RunDirectory::open(&output, &fingerprint)).transpose()?;
+    let _held = is_apart.then(|| RunDirectory::open_of(&output, &fingerprint, &basis)).transpose()?;
     let composed = compose(&work, &grid, order, (&directory, &*team), session);
     session.tell_damage(directory.pieces());
     session.tell_damage(&store);

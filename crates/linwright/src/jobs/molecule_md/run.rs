@@ -6,7 +6,6 @@ use crate::jobs::potential::{
     check_structure, moving_potential, no_structures, open_ensemble, units_of,
 };
 use crate::jobs::saving::write_beside_own;
-use crate::jobs::verb::recipe_of;
 use crate::jobs::{Failure, Job, JobError, Outcome, Session, measured, outputs};
 use linwright_molecule::dynamics::{
     self, Dynamics, DynamicsPlan, MdState, MdSummary, Recording, masses,
@@ -69,18 +68,18 @@ impl MoleculeMd {
         structure.momenta.is_none() || self.asks_for_velocities()
     }
 
-    /// Identifies the simulation, however long it is and wherever its inputs are.
-    fn fingerprint(&self, session: &mut Session<'_>) -> Result<Fingerprint, Failure> {
+    /// What identifies the simulation, however long it is and wherever its inputs are.
+    fn basis(&self, session: &mut Session<'_>) -> Result<Value, Failure> {
         let hashes = session.hashes(&self.inputs())?;
         let hashes: Vec<&str> = hashes.iter().map(|input| input.sha256.as_str()).collect();
-        let mut options = recipe_of(self);
-        for options in options.values_mut().filter_map(Value::as_object_mut) {
+        let mut basis = outputs::basis(self, "", session);
+        if let Some(options) = basis.as_object_mut() {
             for key in ["potential", "structure", "steps"] {
                 options.shift_remove(key);
             }
+            options.insert("content".into(), json!(hashes));
         }
-        let version = session.build().version;
-        Ok(Fingerprint::of(&[("version", &version), ("job", &options), ("inputs", &hashes)]))
+        Ok(basis)
     }
 }
 
@@ -105,9 +104,10 @@ pub(super) fn run(job: &MoleculeMd, session: &mut Session<'_>) -> Result<Outcome
     let mut start = Start { job, plan, potential, structure, masses };
     // What cannot be simulated is refused before anything is written.
     start.dynamics(None).map_err(|error| error.of_structure(0))?;
-    let fingerprint = job.fingerprint(session)?;
+    let basis = job.basis(session)?;
+    let fingerprint = Fingerprint::of(&[("run", &basis)]);
     // Held until all is written.
-    let _directory = RunDirectory::open(&job.output, &fingerprint)?;
+    let _directory = RunDirectory::open_of(&job.output, &fingerprint, &basis)?;
     let SimulatedSteps { recording, made, seconds } = start.simulate(session)?;
     session.finish();
     let mut summary = MdSummary::default();

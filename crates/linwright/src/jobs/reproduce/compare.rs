@@ -13,7 +13,7 @@ use std::io::{BufReader, Read};
 use std::path::{Path, PathBuf};
 
 /// Files that belong to the running of a job, not to its result.
-const OF_THE_RUN: [&str; 2] = [".lock", "fingerprint"];
+const OF_THE_RUN: [&str; 3] = [".lock", "basis.json", "fingerprint"];
 
 /// Most files that are compared.
 const MAX_FILES: usize = 1 << 20;

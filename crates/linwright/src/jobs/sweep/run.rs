@@ -170,7 +170,11 @@ pub(crate) fn swept(job: &Sweep, session: &mut Session<'_>) -> Result<Swept, Fai
     let fingerprint = work.fingerprint(&grid);
     let own = || Path::new("runs").join(format!("sweep-{}", &fingerprint.0[..8]));
     let output = job.output.as_deref().map_or_else(own, Path::to_owned);
-    let directory = RunDirectory::open(&output, &fingerprint)?;
+    let directory = RunDirectory::open_of(
+        &output,
+        &fingerprint,
+        &outputs::basis(job, &opened.model.loaded.hash, session),
+    )?;
     shards::mark(session, &output)?;
     let directory = directory.reading_also(shards::sources(session, Path::new(""))?);
     let swept = sweep(&work, &grid, &directory, session);

@@ -21,7 +21,7 @@ use linwright_files::MEASURED as MEASURED_FILE;
 use linwright_report::number::grouped;
 use linwright_run::{DataSource, Monitor, Provenance, RunDirectory, sha256_hex, state};
 use serde::Serialize;
-use serde_json::json;
+use serde_json::{Map, Value, json};
 use std::path::{Path, PathBuf};
 
 pub(super) use images::run as run_images;
@@ -95,7 +95,12 @@ fn run(
     let model = std::iter::once(PathBuf::from(&recipe.model));
     let inputs: Vec<PathBuf> = opened.reads().into_iter().chain(model).collect();
     outputs::check_place(&output, &inputs, session)?;
-    let directory = RunDirectory::open(&output, &fingerprint)?;
+    let content: Map<String, Value> = read
+        .iter()
+        .map(|read| (read.path.display().to_string(), read.sha256.clone().into()))
+        .collect();
+    let basis = json!({"recipe": recipe, "content": {"model": trial.hash(), "data": content}});
+    let directory = RunDirectory::open_of(&output, &fingerprint, &basis)?;
     session.record_data([session.data(), &read].concat());
     shards::mark(session, &output)?;
     let directory = directory.reading_also(shards::sources(session, Path::new(""))?);
