@@ -96,7 +96,7 @@ fn another_selection_goes_on_with_the_cells_that_are_there() {
         6,
         &["out belongs to another run", "seed is 1 there and 2 here"],
     );
-    w.write("text.jsonl", w.text("text.jsonl").to_uppercase());
+    w.write("text.jsonl", w.text("text.jsonl") + "\n");
     w.fails(&more, 6, &["text.jsonl is", "there and"]);
 }
 

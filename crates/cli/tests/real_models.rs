@@ -48,3 +48,24 @@ fn a_real_gguf_file_and_its_export_have_one_perplexity() {
         assert!(of_file < 200.0, "{name}: {of_file}");
     }
 }
+
+/// Estimates of memory before the work are within 1.3 of what it took; sizes are those of files.
+#[test]
+fn a_compression_takes_the_memory_that_was_told() {
+    for fits in ["--method svd", "--dataset real.txt --num-tokens 2000 --text real.txt --limit 1"] {
+        let Some(file) = real("smollm2-135m/model.gguf") else { return };
+        let w = Workshop::new();
+        w.write("real.txt", &TEXT[..12_000]);
+        let (bytes, file) = (file.metadata().unwrap().len(), file.display());
+        let compress = format!("compress {file} --keep 0.9 {fits} -o out");
+        let told = w.ok_json(&format!("{compress} --dry-run"));
+        let heights = told["memory"].as_object().expect("an estimate").values();
+        let told = heights.filter_map(serde_json::Value::as_u64).max().expect("heights") as f64;
+        let refused = format!("{compress} --max-memory {}", told as u64 / 2);
+        w.fails(&refused, 5, &["--max-memory", "--offload"]);
+        let done = w.ok_json(&format!("{compress} --max-memory {}", told as u64 * 2));
+        let took = done["summary"]["peak_resident_bytes"].as_u64().expect("a peak") as f64;
+        assert!((1.0 / 1.3..1.3).contains(&(told / took)), "{fits}: {told} told, {took} taken");
+        assert_eq!(done["summary"]["weight_bytes_before"], bytes);
+    }
+}

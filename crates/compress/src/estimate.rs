@@ -1,13 +1,14 @@
 //! Estimates of the cost of a plan.
 
 use crate::CompressError;
+use crate::memory;
 use crate::methods::SampleRows;
 use crate::passes::Passes;
 use crate::pipeline::needs;
 use crate::plan::{Plan, SlotEdit};
 use crate::rates::Rates;
 use linwright_measure::capture::Needs;
-use linwright_ops::{Examples, LinearSlot, Network, SiteId};
+use linwright_ops::{Examples, Network, SiteId};
 use serde::Serialize;
 
 /// Parameters of a site, before and after.
@@ -41,7 +42,7 @@ pub struct Estimate {
     pub targeted_dense: u64,
     /// Parameters of the replaced sites, after.
     pub targeted: u64,
-    /// Memory for weights in `f32`, and for samples and statistics of the largest capture.
+    /// Memory for weights and operators in `f32`, and for the largest capture with its fits.
     pub memory_bytes: u64,
     /// Estimated time of captures and fits, in seconds.
     pub seconds: f64,
@@ -60,10 +61,10 @@ pub fn estimate<N: Network>(
 ) -> Result<Estimate, CompressError> {
     let edits = plan.sites(network)?;
     let passes = examples.map(|examples| Passes::measure(network, examples, &edits)).transpose()?;
-    let (mut sites, mut largest_capture) = (Vec::new(), 0u64);
+    let (mut sites, mut largest_fit) = (Vec::new(), 0u64);
     let (mut seconds, mut has_targets) = (0.0, false);
     for group in &edits {
-        let (mut capture, mut has_sums) = (0, false);
+        let mut has_sums = false;
         let training_rows = group.slots.first().map_or(0, |first| {
             let slot = network.slot(&first.site).expect("the site was found in the plan");
             passes.as_ref().map_or(0, |passes| passes.rows_of(slot).train)
@@ -90,9 +91,6 @@ pub fn estimate<N: Network>(
             }
             let of_fit = rates.fit_seconds(&edit.method, edit.size, shape, rows).map_err(fit)?;
             seconds += of_fit;
-            if passes.is_some() {
-                capture += capture_bytes(needs, slot, all);
-            }
             sites.push(SiteEstimate {
                 site: site.clone(),
                 heals: edit.heals,
@@ -104,29 +102,22 @@ pub fn estimate<N: Network>(
                 seconds: of_fit,
             });
         }
-        largest_capture = largest_capture.max(capture);
+        let of_group =
+            memory::of_group(group, network, |slot| Some(passes.as_ref()?.rows_of(slot)));
+        largest_fit = largest_fit.max(of_group);
     }
     seconds += passes.as_ref().map_or(0.0, |passes| passes.seconds_of(&edits, has_targets));
     // Ridges are chosen in a pass of their own.
     let chooses = passes.is_some() && plan.chooses_ridges();
     seconds *= if chooses { 2.0 } else { 1.0 };
+    let operators: u64 = sites.iter().map(|site| site.parameters).sum();
     let replaced = || sites.iter().filter(|site| !site.heals);
     Ok(Estimate {
         targeted_dense: replaced().map(|site| site.dense_parameters).sum(),
         targeted: replaced().map(|site| site.parameters).sum(),
-        memory_bytes: 4 * network.dense_parameters() + largest_capture,
+        memory_bytes: size_of::<f32>() as u64 * (network.dense_parameters() + operators)
+            + largest_fit,
         seconds,
         sites,
     })
-}
-
-fn capture_bytes(needs: Needs, slot: &LinearSlot, rows: f64) -> u64 {
-    let (out, inp) = (slot.shape().out as u64, slot.shape().inp as u64);
-    match needs {
-        // Training and validation, each in two parts until it is complete.
-        Needs::Stats => 2 * 16 * (inp * inp + out * inp),
-        Needs::Inputs => 2 * 16 * inp * inp,
-        Needs::Outputs => 2 * 16 * out * out,
-        Needs::Samples => 4 * rows as u64 * (out + inp),
-    }
 }

@@ -262,16 +262,25 @@ fn differences(directory: &Path, basis: &Value) -> Vec<String> {
     told
 }
 
-/// The values of an object by name, with those of objects in it.
+/// The values of an object by name, with those of objects in it; those of a list by their `name`.
 fn flat(value: &Value) -> BTreeMap<String, Value> {
     let mut found = BTreeMap::new();
     let mut open: Vec<(String, &Value)> = vec![(String::new(), value)];
     while let Some((name, value)) = open.pop() {
+        let inner = |key: &str| match &*name {
+            "" => key.to_owned(),
+            name => format!("{name}.{key}"),
+        };
         match value {
-            Value::Object(fields) => open.extend(fields.iter().map(|(key, value)| match &*name {
-                "" => (key.clone(), value),
-                name => (format!("{name}.{key}"), value),
-            })),
+            Value::Object(fields) => {
+                open.extend(fields.iter().map(|(key, value)| (inner(key), value)));
+            }
+            Value::Array(list) if list.iter().any(Value::is_object) => {
+                open.extend(list.iter().enumerate().map(|(index, value)| {
+                    let own = value.get("name").and_then(Value::as_str);
+                    (inner(own.unwrap_or(&(index + 1).to_string())), value)
+                }));
+            }
             Value::Null => {}
             value => drop(found.insert(name, value.clone())),
         }

@@ -246,6 +246,9 @@ fn known_or_trained(
         };
         return Ok(around.store.decoded(&piece, read)?);
     }
+    if (around.stop)() {
+        return Err(CollapseError::Interrupted);
+    }
     let train = || run_one(plan, data, run, (key, around.stop));
     around.store.finished(&piece, train).map(Some)
 }

@@ -62,7 +62,7 @@ pub fn trained(
     let mut gradient = vec![0.0; count];
     let of = (data.x.view(), data.labels.as_slice());
     for step in 1..=options.steps {
-        if step % 16 == 0 && stop() {
+        if stop() {
             return Err(CollapseError::Interrupted);
         }
         gradient.fill(0.0);

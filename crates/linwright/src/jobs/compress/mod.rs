@@ -3,6 +3,7 @@
 mod allocation;
 mod budget;
 mod edits;
+mod memory;
 mod names;
 pub(in crate::jobs) mod plan;
 mod pruning;
@@ -13,7 +14,7 @@ pub(in crate::jobs) mod summary;
 use super::calibration::{self, CalibrationOptions};
 use super::named::{EditedForms, Names};
 use super::{
-    Division, EvaluationOptions, Failure, Job, JobError, Outcome, OutputPath, SavedForm, Session,
+    ByteSize, Division, EvaluationOptions, Failure, Job, JobError, Outcome, OutputPath, SavedForm, Session,
     bounds,
 };
 use linwright_compress::allocate::Allocator;
@@ -192,6 +193,10 @@ pub struct Compress {
     pub force: bool,
     /// Print the plan with its parameters, memory and time, and stop.
     pub dry_run: bool,
+    /// Refuse, before any work, what would take more memory; a whole number with a unit: 8GB,
+    /// 500MiB.
+    #[schemars(extend("x-value" = "SIZE"))]
+    pub max_memory: Option<ByteSize>,
     /// Options of a pruning method, which `prune` has as flags.
     #[serde(skip)]
     #[schemars(skip)]
@@ -241,6 +246,7 @@ impl Default for Compress {
             dtype: None,
             force: false,
             dry_run: false,
+            max_memory: None,
             pruning: None,
         }
     }

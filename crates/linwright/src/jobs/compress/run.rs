@@ -3,6 +3,7 @@
 use super::allocation::{Allocated, Dividing, check_model};
 use super::budget::{self, Budgeted, Spending};
 use super::edits::Edits;
+use super::memory::{Means, Peak};
 use super::summary::{self, Summary};
 use super::{Compress, StoredDType, pruning, recovery};
 use crate::jobs::calibration::Calibration;
@@ -12,18 +13,20 @@ use crate::jobs::saving::{self, Saving};
 use crate::jobs::source::OpenModel;
 use crate::jobs::tasks::{Judged, before_and_after, check_tasks, open_tasks_if_any};
 use crate::jobs::verb::AnyJob;
-use crate::jobs::{Failure, Job, Outcome, Session, offload, outputs, store};
+use crate::jobs::{ByteSize, Failure, Job, Outcome, Session, offload, outputs, room, store};
 use linwright_compress::pipeline::{Context, Edited, SiteOutcome};
 use linwright_compress::recover::RecoveryReport;
 use linwright_compress::{CompressError, FitTo, Plan, study};
 use linwright_evaluate::{Task, tokens_per_second};
 use linwright_measure::capture::Bounds;
 use linwright_model::{Transformer, Windows};
+use linwright_model::checkpoint::Precision;
 use linwright_model::checkpoint::export::Exported;
 use linwright_ops::{Examples, SiteId, Sites};
 use linwright_run::team::Team;
 use linwright_run::{Monitor, Store};
 use serde_json::json;
+use std::path::Path;
 
 /// Runs a job that was given as `face`, under whose name it is kept and recorded.
 pub(in crate::jobs) fn run(
@@ -41,6 +44,13 @@ pub(in crate::jobs) fn run(
     text.check_text_field()?;
     job.check()?;
     check_team(job, session)?;
+    if let Some(ByteSize(allowed)) = job.max_memory {
+        if job.budget.is_some() {
+            return Err(Failure::usage("--max-memory: the models of --budget are not known before")
+                .hint("compress by one of them, with the limit"));
+        }
+        room::check_weights(Path::new(&job.model), Precision::Auto, allowed)?;
+    }
     // Errors in tasks are reported before a model is loaded.
     let source = text.open(session)?;
     let beside = source.as_ref().map_or_else(Vec::new, |source| source.tasks().to_vec());
@@ -61,12 +71,19 @@ pub(in crate::jobs) fn run(
     let needs_text = edits.as_ref().is_some_and(Edits::needs_text);
     let has_text = needs_text || job.reads_text_itself() || job.dataset.is_some();
     let calibration = has_text.then(|| text.windows(source, &model, session)).transpose()?;
+    let windows = calibration.as_ref().map(|text| &text.windows);
+    let has_tasks = !tasks.is_empty();
+    let means = Means { model: &model, windows, offload: offload.as_ref(), has_tasks };
+    if let Some(edits) = &edits {
+        Peak::of(job, edits, &means)?.check(job.max_memory)?;
+    }
     if job.dry_run {
         session.finish();
-        let calibration = calibration.as_ref();
-        let windows = calibration.map(|text| &text.windows);
         return match (&edits, job.budget) {
-            (Some(edits), _) => summary::dry_run(job, edits, &loaded.decoder, windows),
+            (Some(edits), _) => {
+                let peak = Peak::of(job, edits, &means)?;
+                summary::dry_run(job, edits, peak, &means)
+            }
             (None, share) => Ok(budget::dry_run(job, share.unwrap_or_default())),
         };
     }

@@ -1,6 +1,7 @@
 //! The summary of `linwright compress`, and its estimate for `--dry-run`.
 
 use super::edits::Edits;
+use super::memory::{Means, Peak};
 use super::run::Done;
 use super::{Compress, recovery};
 use crate::jobs::outcome::{table, text};
@@ -9,8 +10,8 @@ use linwright_compress::pipeline::SiteOutcome;
 use linwright_compress::prune::{Cut, PruneSpec, SiteSize};
 use linwright_compress::recover::RecoveryReport;
 use linwright_compress::{CompressError, Estimate, Rates, study};
-use linwright_files::weight_files;
-use linwright_model::{Batch, Transformer, Windows};
+use linwright_files::RawFile;
+use linwright_model::{Batch, Transformer};
 use linwright_ops::Examples;
 use linwright_report::Block;
 use linwright_report::number::{bytes, grouped};
@@ -130,6 +131,11 @@ pub(in crate::jobs) fn site_table(sites: &[SiteOutcome]) -> Block {
 
 /// The estimated cost of a plan.
 pub(in crate::jobs) fn estimate_blocks(estimate: &Estimate) -> Vec<Block> {
+    estimate_with(estimate, estimate.memory_bytes)
+}
+
+/// As [`estimate_blocks`], with the memory of everything around the fits as well.
+fn estimate_with(estimate: &Estimate, memory: u64) -> Vec<Block> {
     let rows: Vec<Vec<String>> = estimate
         .sites
         .iter()
@@ -156,7 +162,7 @@ pub(in crate::jobs) fn estimate_blocks(estimate: &Estimate) -> Vec<Block> {
                 grouped(estimate.targeted_dense),
                 grouped(estimate.targeted)
             ),
-            format!("memory: about {} MB", grouped(estimate.memory_bytes >> 20)),
+            format!("memory: about {}", bytes(memory)),
             format!("time: about {seconds} s"),
         ]),
     ]
@@ -166,24 +172,29 @@ pub(in crate::jobs) fn estimate_blocks(estimate: &Estimate) -> Vec<Block> {
 pub(super) fn dry_run(
     job: &Compress,
     edits: &Edits,
-    model: &Transformer,
-    calibration: Option<&Windows>,
+    peak: Peak,
+    means: &Means<'_>,
 ) -> Result<Outcome, Failure> {
+    let (model, calibration) = (&means.model.loaded.decoder, means.windows);
     let plan = match edits {
         Edits::Plan(plan) => plan,
-        Edits::Pruning(spec, cut) => return pruned_dry_run(spec, cut, model),
+        Edits::Pruning(spec, cut) => return pruned_dry_run((spec, cut), peak, model),
     };
     let examples = calibration.map(|windows| windows as &dyn Examples<Batch>);
     let estimate = study::estimate(plan, model, examples, &mut Rates::default())?;
-    let mut blocks = estimate_blocks(&estimate);
+    let mut blocks = estimate_with(&estimate, peak.bytes());
     let recovery = recovery::estimated(job, &estimate, model, calibration)?;
     blocks.extend(recovery.as_ref().map(recovery::estimate_block));
-    let result = serde_json::json!({"plan": plan, "estimate": estimate, "recovery": recovery});
+    let result = serde_json::json!({"plan": plan, "estimate": estimate, "recovery": recovery, "memory": peak});
     Ok(Outcome::new(result, blocks))
 }
 
 /// The sizes that a pruning leaves, exactly.
-fn pruned_dry_run(spec: &PruneSpec, cut: &Cut, model: &Transformer) -> Result<Outcome, Failure> {
+fn pruned_dry_run(
+    (spec, cut): (&PruneSpec, &Cut),
+    peak: Peak,
+    model: &Transformer,
+) -> Result<Outcome, Failure> {
     let sizes = spec.sizes(model, cut).map_err(CompressError::from)?;
     let row = |size: &SiteSize| {
         let cells = [size.dense, size.kept].map(|count| grouped(count as u64));
@@ -194,22 +205,25 @@ fn pruned_dry_run(spec: &PruneSpec, cut: &Cut, model: &Transformer) -> Result<Ou
     let share = kept as f64 / dense.max(1) as f64;
     let blocks = vec![
         table(&["site", "method", "dense", "then"], sizes.iter().map(row).collect()),
-        text([format!(
-            "parameters of these layers: {} -> {} (keep {share:.4} of {} asked)",
-            grouped(dense),
-            grouped(kept),
-            cut.keep
-        )]),
+        text([
+            format!(
+                "parameters of these layers: {} -> {} (keep {share:.4} of {} asked)",
+                grouped(dense),
+                grouped(kept),
+                cut.keep
+            ),
+            format!("memory: about {}", bytes(peak.bytes())),
+        ]),
     ];
     let plan = Edits::Pruning(spec.clone(), cut.clone()).summary();
     let estimate = json!({"sites": sizes, "targeted_dense": dense, "targeted": kept});
-    Ok(Outcome::new(json!({"plan": plan, "estimate": estimate}), blocks))
+    Ok(Outcome::new(json!({"plan": plan, "estimate": estimate, "memory": peak}), blocks))
 }
 
 /// Size of the weight files in a directory.
 fn weight_bytes(path: &Path) -> u64 {
     // The model was loaded from these files, or just written there. Follows links: in the cache of
     // the hub every file is one.
-    let files = weight_files(path).into_iter().flatten();
+    let files = RawFile::all(path).into_iter().flatten();
     files.filter_map(|file| file.path().metadata().ok()).map(|metadata| metadata.len()).sum()
 }

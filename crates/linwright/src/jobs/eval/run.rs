@@ -2,6 +2,7 @@
 
 use super::{Eval, overlap};
 use crate::jobs::outcome::table;
+use crate::jobs::room::check_weights;
 use crate::jobs::source::{OpenModel, find_model, open_model_as};
 use crate::jobs::tasks::{check_tasks, cost, open_tasks};
 use crate::jobs::{
@@ -16,8 +17,7 @@ use linwright_evaluate::{
     ParameterCounts, Prompting, RunOptions, Sample, Subject, Task, TaskGroup, TaskResult, compare,
     evaluate, journal_fingerprint, result_json,
 };
-use linwright_files::weight_files;
-use linwright_model::checkpoint::{LoadedModel, Precision, configuration};
+use linwright_model::checkpoint::{LoadedModel, configuration};
 use linwright_model::tokenizer::Tokenizer;
 use linwright_model::tokenizer::chat::Date;
 use linwright_ops::{Network, Sites};
@@ -26,7 +26,7 @@ use linwright_run::atomic::AtomicFile;
 use linwright_run::memory::{peak_resident_bytes, resident_bytes};
 use linwright_run::place::{is_result, is_samples};
 use linwright_run::store::Unfinished;
-use linwright_run::{DataSource, JournalError, Monitor, shown};
+use linwright_run::{DataSource, JournalError, Monitor};
 use serde_json::{Value, json};
 use std::path::{Path, PathBuf};
 
@@ -151,7 +151,8 @@ pub(super) fn run(job: &Eval, session: &mut Session<'_>) -> Result<Outcome, Fail
         let texts = named.chain(data).chain(fitted_to.iter().copied());
         room::check_files(texts, allowed).map_err(no_room)?;
         let models = std::iter::once(&job.model).chain(&job.baseline);
-        models.map(Path::new).try_for_each(|model| check_weights(model, job, allowed))?;
+        let dtype = job.precision.dtype;
+        models.map(Path::new).try_for_each(|model| check_weights(model, dtype, allowed))?;
     }
     // Errors in tasks are reported before a model is loaded, unless its chat template writes
     // prompts.
@@ -465,38 +466,6 @@ fn measure(
         true => Measured::All { results, batches: batches[0] },
         false => Measured::Part { known: batches[0], total: batches[1] },
     })
-}
-
-/// Refuses a model whose weights alone take more than is allowed, before they are read.
-fn check_weights(model: &Path, job: &Eval, allowed: u64) -> Result<(), Failure> {
-    let needed = held_bytes(model, job.precision.dtype);
-    if needed <= allowed {
-        return Ok(());
-    }
-    let model = shown(&model.display().to_string());
-    let reason =
-        format!("{model} has {needed} bytes of weights: more than --max-memory {allowed} allows");
-    let least = needed / 1_000_000 + 1;
-    Err(Failure::new(FailureKind::Resources, reason)
-        .hint(format!("allow more than {least}MB, or choose a smaller model")))
-}
-
-/// Bytes of the weights in memory, at least: those of quantised files in their file. Nothing of
-/// what cannot be opened, which is told when the model is.
-fn held_bytes(model: &Path, precision: Precision) -> u64 {
-    let Ok(files) = weight_files(model) else {
-        return model.metadata().map_or(0, |data| if data.is_file() { data.len() } else { 0 });
-    };
-    let tensors = files.iter().flat_map(|file| file.tensors().values());
-    let held = tensors.map(|tensor| {
-        let bits = match precision {
-            Precision::Auto => tensor.dtype.bits().min(32),
-            Precision::F32 => 32,
-            Precision::Bf16 | Precision::F16 => 16,
-        };
-        tensor.shape.iter().fold(bits, |n, extent| n.saturating_mul(*extent as u64)) / 8
-    });
-    held.fold(0, u64::saturating_add)
 }
 
 fn no_room(error: NoRoom) -> Failure {
