@@ -97,7 +97,6 @@ fn an_evaluation_that_was_killed_goes_on() {
     w.write("rows.jsonl", rows.join("\n"));
     let args =
         "eval model --tasks boats.yaml --output result.json --batch-size 1 --bootstrap-iters 9";
-    let mut child = w.command(args).spawn().unwrap();
     let lines_of = |folder: std::fs::DirEntry| {
         let files = std::fs::read_dir(folder.path()).into_iter().flatten().flatten();
         let text = |file: std::fs::DirEntry| std::fs::read_to_string(file.path());
@@ -107,14 +106,19 @@ fn an_evaluation_that_was_killed_goes_on() {
         let works = std::fs::read_dir(w.store().join("unfinished")).into_iter().flatten().flatten();
         works.map(lines_of).sum()
     };
-    let (mut lines, began): (usize, _) = (kept(), std::time::Instant::now());
-    while lines < 50 {
-        assert!(began.elapsed().as_secs() < 120 && child.try_wait().unwrap().is_none(), "{lines}");
-        std::thread::sleep(std::time::Duration::from_millis(5));
-        lines = kept();
-    }
-    child.kill().unwrap();
-    child.wait().unwrap();
+    let killed = || {
+        let mut child = w.command(args).spawn().unwrap();
+        let (mut lines, began): (usize, _) = (kept(), std::time::Instant::now());
+        while lines < 50 {
+            let is_at_work = child.try_wait().unwrap().is_none();
+            assert!(began.elapsed().as_secs() < 120 && is_at_work, "{lines}");
+            std::thread::sleep(std::time::Duration::from_millis(5));
+            lines = kept();
+        }
+        child.kill().unwrap();
+        child.wait().unwrap();
+    };
+    killed();
     assert!(!w.path("result.json").exists());
     let again = w.run(args);
     assert!(again.stderr.contains(" batches are already computed"), "{}", again.stderr);
@@ -122,6 +126,20 @@ fn an_evaluation_that_was_killed_goes_on() {
     let undisturbed = w.ok_json("eval model --tasks boats.yaml --batch-size 1 --bootstrap-iters 9");
     assert_eq!(w.json("result.json")["results"], undisturbed["results"]);
     assert_eq!(w.unfinished(), [Value::Null; 0]);
+    // Where a file of the model was changed since, it begins anew.
+    std::fs::remove_file(w.path("result.json")).unwrap();
+    killed();
+    let works = std::fs::read_dir(w.store().join("unfinished")).unwrap().flatten();
+    let files = works.flat_map(|work| std::fs::read_dir(work.path()).unwrap().flatten());
+    let journal = files.map(|file| file.path()).find(|path| path.extension().is_some()).unwrap();
+    let text = std::fs::read_to_string(&journal).unwrap();
+    assert!(text.starts_with("{\"evaluation\":{\""), "{}", &text[..80]);
+    std::fs::write(&journal, text.replacen("{\"evaluation\":{", "{\"evaluation\":{\"was\":1,", 1))
+        .unwrap();
+    let anew = w.run(args);
+    assert!(anew.stderr.contains("what an earlier try computed is left out"), "{}", anew.stderr);
+    anew.succeeded(args);
+    assert_eq!(w.json("result.json")["results"], undisturbed["results"]);
 }
 
 #[test]

@@ -374,7 +374,8 @@ struct Journals<'a> {
 }
 
 impl Journals<'_> {
-    /// The journal of one task. Where the size of batches follows the free memory, a journal that
+    /// The journal of one task. One of the store that is of another evaluation begins anew. Where
+    /// the size of batches follows the free memory, a journal that
     /// is already there determines it.
     fn open(
         &self,
@@ -395,7 +396,19 @@ impl Journals<'_> {
             options.max_batch_tokens = if fits { tokens } else { options.max_batch_tokens };
         }
         let fingerprint = journal_fingerprint(loaded, dtype, task, subject, options);
-        match FileJournal::open(&path, &fingerprint) {
+        let mut opened = FileJournal::open(&path, &fingerprint);
+        if let Err(EvaluationError::Journal(JournalError::OtherRun { difference, .. })) = &opened
+            && session.shard().is_whole()
+        {
+            // The model's other files were changed since. Nobody but this command keeps it.
+            session.note(&format!(
+                "note: {}: what an earlier try computed is left out, {difference}",
+                task.id()
+            ));
+            std::fs::remove_file(&path).map_err(|error| Failure::io(&shown, &error))?;
+            opened = FileJournal::open(&path, &fingerprint);
+        }
+        match opened {
             Ok(mut journal) => {
                 for source in shards::sources(session, Path::new(&name))? {
                     journal.merge(&source)?;
