@@ -317,11 +317,13 @@ fn fit_and_save(
     let recovery = recovery::recovered(job, &mut edited, windows, &context, session)?;
     let dtype = job.dtype.map(StoredDType::dtype);
     let shelf = work.offload.map(|offload| &offload.shelf);
-    let stored = saving::as_stored(&edited.network, model, (job.form, dtype), shelf)?;
-    let replaced: Vec<&SiteId> = edited.sites.iter().map(|site| &site.site).collect();
-    let both = (&stored, replaced.as_slice());
-    let judged = before_and_after(tasks, &job.evaluation, model, both, session)?;
-    drop(stored);
+    let mut judged = Judged::default();
+    if !tasks.is_empty() {
+        let stored = saving::as_stored(&edited.network, model, (job.form, dtype), shelf)?;
+        let replaced: Vec<&SiteId> = edited.sites.iter().map(|site| &site.site).collect();
+        let both = (&stored, replaced.as_slice());
+        judged = before_and_after(tasks, &job.evaluation, model, both, session)?;
+    }
     session.step("timing both models");
     let windows = calibration.map_or_else(
         || study::windows_without_text(&loaded.decoder),
