@@ -47,7 +47,16 @@ fn keep_on_all_linears_saves_its_share_and_shows_it() {
     assert_eq!(result["saved"]["form"], "factored", "{}", result["saved"]);
     assert_eq!(w.json("out/config.json")["model_type"], "linwright");
     assert!(w.ok("eval out --text text.jsonl --window 64").contains("token_perplexity"));
-    let shown = w.ok(&format!("compress model --keep 0.5 {DATA} -o again"));
+    // Tokens that are few for the inputs of a layer are named, and enough are not.
+    let few = format!("compress model --keep 0.5 {} --method svd", DATA.replace("1500", "100"));
+    assert!(!w.run(&format!("{few} -o few")).stderr.contains("are few"), "no text is fitted");
+    let few = w.run(&format!("{} -o few --force", few.replace("--method svd", "")));
+    assert!(few.stderr.contains("calibration tokens are few for layers of"), "{}", few.stderr);
+    assert!(!w.run(&format!("compress model --keep 0.5 {DATA} -o enough")).stderr.contains("few"));
+    // What takes more memory than is allowed is refused before the work.
+    let refused = format!("compress model --keep 0.5 {DATA} -o refused --max-memory 20MB");
+    w.fails(&refused, 5, &["--max-memory 20000000 allows", "--offload"]);
+    let shown = w.ok(&format!("compress model --keep 0.5 {DATA} -o again --max-memory 8GB"));
     for said in ["LR-keep0.5", "loaded back", "wrote again", "fit error", "tokens/s"] {
         assert!(shown.contains(said), "{said:?} in {shown}");
     }

@@ -11,7 +11,7 @@ use crate::jobs::offload::Offload;
 use crate::jobs::outcome::text as text_block;
 use crate::jobs::saving::{self, Saving};
 use crate::jobs::source::OpenModel;
-use crate::jobs::tasks::{Judged, before_and_after, check_tasks, open_tasks_if_any};
+use crate::jobs::tasks::{seconds as seconds_of, Judged, before_and_after, check_tasks, open_tasks_if_any};
 use crate::jobs::verb::AnyJob;
 use crate::jobs::{ByteSize, Failure, Job, Outcome, Session, offload, outputs, room, store};
 use linwright_compress::pipeline::{Context, Edited, SiteOutcome};
@@ -78,13 +78,17 @@ pub(in crate::jobs) fn run(
         Peak::of(job, edits, &means)?.check(job.max_memory)?;
     }
     if job.dry_run {
-        session.finish();
         return match (&edits, job.budget) {
             (Some(edits), _) => {
                 let peak = Peak::of(job, edits, &means)?;
-                summary::dry_run(job, edits, peak, &means)
+                let evaluation = seconds_of(&tasks, 2, &model, &job.evaluation, session)?;
+                session.finish();
+                summary::dry_run(job, edits, (peak, evaluation), &means)
             }
-            (None, share) => Ok(budget::dry_run(job, share.unwrap_or_default())),
+            (None, share) => {
+                session.finish();
+                Ok(budget::dry_run(job, share.unwrap_or_default()))
+            }
         };
     }
     let calibration = calibration.map(|text| compared(text, &tasks, session));

@@ -131,11 +131,11 @@ pub(in crate::jobs) fn site_table(sites: &[SiteOutcome]) -> Block {
 
 /// The estimated cost of a plan.
 pub(in crate::jobs) fn estimate_blocks(estimate: &Estimate) -> Vec<Block> {
-    estimate_with(estimate, estimate.memory_bytes)
+    estimate_with(estimate, estimate.memory_bytes, 0.0)
 }
 
-/// As [`estimate_blocks`], with the memory of everything around the fits as well.
-fn estimate_with(estimate: &Estimate, memory: u64) -> Vec<Block> {
+/// As [`estimate_blocks`], with memory and seconds of what is around the fits as well.
+fn estimate_with(estimate: &Estimate, memory: u64, evaluation: f64) -> Vec<Block> {
     let rows: Vec<Vec<String>> = estimate
         .sites
         .iter()
@@ -150,9 +150,14 @@ fn estimate_with(estimate: &Estimate, memory: u64) -> Vec<Block> {
             ]
         })
         .collect();
-    let seconds = match estimate.seconds {
-        seconds if seconds < 10.0 => format!("{seconds:.1}"),
-        seconds => format!("{seconds:.0}"),
+    let told = |seconds: f64| match seconds {
+        seconds if seconds < 10.0 => format!("{seconds:.1} s"),
+        seconds => format!("{seconds:.0} s"),
+    };
+    let seconds = told(estimate.seconds);
+    let of_tasks = match evaluation {
+        0.0 => String::new(),
+        evaluation => format!(" of fits, {} of evaluation", told(evaluation)),
     };
     vec![
         table(&["site", "method", "dense", "then", "asked", "reached"], rows),
@@ -163,7 +168,7 @@ fn estimate_with(estimate: &Estimate, memory: u64) -> Vec<Block> {
                 grouped(estimate.targeted)
             ),
             format!("memory: about {}", bytes(memory)),
-            format!("time: about {seconds} s"),
+            format!("time: about {seconds}{of_tasks}"),
         ]),
     ]
 }
@@ -172,7 +177,7 @@ fn estimate_with(estimate: &Estimate, memory: u64) -> Vec<Block> {
 pub(super) fn dry_run(
     job: &Compress,
     edits: &Edits,
-    peak: Peak,
+    (peak, evaluation): (Peak, f64),
     means: &Means<'_>,
 ) -> Result<Outcome, Failure> {
     let (model, calibration) = (&means.model.loaded.decoder, means.windows);
@@ -182,10 +187,11 @@ pub(super) fn dry_run(
     };
     let examples = calibration.map(|windows| windows as &dyn Examples<Batch>);
     let estimate = study::estimate(plan, model, examples, &mut Rates::default())?;
-    let mut blocks = estimate_with(&estimate, peak.bytes());
+    let mut blocks = estimate_with(&estimate, peak.bytes(), evaluation);
     let recovery = recovery::estimated(job, &estimate, model, calibration)?;
     blocks.extend(recovery.as_ref().map(recovery::estimate_block));
-    let result = serde_json::json!({"plan": plan, "estimate": estimate, "recovery": recovery, "memory": peak});
+    let result = serde_json::json!({"plan": plan, "estimate": estimate, "recovery": recovery, "memory": peak,
+        "evaluation_seconds": evaluation});
     Ok(Outcome::new(result, blocks))
 }
 

@@ -36,6 +36,47 @@ pub(crate) fn cost(
     asked: &EvaluationOptions,
     session: &mut Session<'_>,
 ) -> Result<Outcome, Failure> {
+    let Costs { tasks: costs, speed, seconds } = costs(tasks, model, asked, session)?;
+    session.finish();
+    let row = |cost: &TaskCost| vec![cost.task.clone(), grouped(cost.tokens), grouped(cost.models)];
+    let rows = costs.iter().map(row).collect();
+    let lines = [
+        format!("time of the evaluations: about {seconds:.0} s at {speed:.0} tokens/s"),
+        "without loading and cutting; models that share layers take less".to_owned(),
+    ];
+    let result = json!({ "tasks": costs, "tokens_per_second": speed, "seconds": seconds });
+    Ok(Outcome::new(result, vec![table(&["task", "tokens", "models"], rows), text(lines)]))
+}
+
+/// Estimated evaluations of all tasks.
+struct Costs {
+    tasks: Vec<TaskCost>,
+    /// Tokens per second.
+    speed: f64,
+    seconds: f64,
+}
+
+/// The seconds that scoring so many models on all tasks takes.
+pub(crate) fn seconds(
+    tasks: &[Box<dyn Task>],
+    models: u64,
+    model: &OpenModel,
+    asked: &EvaluationOptions,
+    session: &mut Session<'_>,
+) -> Result<f64, Failure> {
+    if tasks.is_empty() {
+        return Ok(0.0);
+    }
+    let all: Vec<(&dyn Task, u64)> = tasks.iter().map(|task| (task.as_ref(), models)).collect();
+    Ok(costs(&all, model, asked, session)?.seconds)
+}
+
+fn costs(
+    tasks: &[(&dyn Task, u64)],
+    model: &OpenModel,
+    asked: &EvaluationOptions,
+    session: &mut Session<'_>,
+) -> Result<Costs, Failure> {
     session.step("counting tokens");
     let decoder = &model.loaded.decoder;
     let options =
@@ -50,16 +91,8 @@ pub(crate) fn cost(
     }
     session.step("timing the model");
     let speed = tokens_per_second(&[decoder], &timed_window(decoder), session.cancelled())?[0];
-    session.finish();
     let seconds = costs.iter().map(|cost| (cost.tokens * cost.models) as f64).sum::<f64>() / speed;
-    let row = |cost: &TaskCost| vec![cost.task.clone(), grouped(cost.tokens), grouped(cost.models)];
-    let rows = costs.iter().map(row).collect();
-    let lines = [
-        format!("time of the evaluations: about {seconds:.0} s at {speed:.0} tokens/s"),
-        "without loading and cutting; models that share layers take less".to_owned(),
-    ];
-    let result = json!({ "tasks": costs, "tokens_per_second": speed, "seconds": seconds });
-    Ok(Outcome::new(result, vec![table(&["task", "tokens", "models"], rows), text(lines)]))
+    Ok(Costs { tasks: costs, speed, seconds })
 }
 
 /// The window without text that studies time models on, shorter if the model is large: an estimate

@@ -148,3 +148,28 @@ fn score(
     }
     Ok(())
 }
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn a_model_of_twice_the_perplexity_is_called_damaged() {
+        let of = |perplexity: f64| TaskResult {
+            task: "text".into(),
+            metrics: vec![
+                Metric::new("nll_nats_per_token", perplexity.ln(), None, false),
+                Metric::new("token_perplexity", perplexity, None, false),
+            ],
+            ..TaskResult::default()
+        };
+        let told = |dense: f64, edited: f64| {
+            let (dense, results) = (vec![of(5.0), of(dense)], vec![of(5.5), of(edited)]);
+            Judged { dense, results, comparisons: Vec::new() }.damage()
+        };
+        assert_eq!((told(20.0, 39.9), told(20.0, 3.0)), (None, None));
+        let broken = told(20.0, 68.0).expect("it is damaged");
+        assert!(broken.contains("on text is 3.4 times that of the original"), "{broken}");
+        assert!(broken.contains("calibration text") && broken.contains("--recover"), "{broken}");
+    }
+}
