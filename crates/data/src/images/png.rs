@@ -4,8 +4,12 @@
 //! channel is dropped if every pixel is opaque, and refused otherwise, since the colour behind it
 //! is unknown. Refused as well are 16 bits, which would have to be reduced, and animations. Gamma
 //! and colour profiles are not applied.
+//!
+//! Memory is bounded by what is kept: an image of more pixels than its file justifies is resized
+//! while it is read, row by row.
 
 use super::gzip::DEFLATE_FACTOR;
+use super::resize::{Averaging, resized_shape};
 use super::{ImageError, ImageShape, Images, Pixels, invalid, most_pixels};
 use ::png::{BitDepth, ColorType, Decoder, DecodingError, Encoder, Info, Limits, Transformations};
 use linwright_run::shown_reason;
@@ -21,8 +25,12 @@ pub(super) const ONE_IMAGE: u64 = 32 << 20;
 /// Memory for the parts of a file that are not pixels.
 const OTHER_BYTES: usize = 1 << 20;
 
-/// The image of a file, without a label.
-pub(super) fn image(path: &Path, bytes: &[u8]) -> Result<Images, ImageError> {
+/// The image of a file, without a label; resized already if it is too large otherwise.
+pub(super) fn image(
+    path: &Path,
+    bytes: &[u8],
+    resize: Option<[usize; 2]>,
+) -> Result<Images, ImageError> {
     let failed = |error: DecodingError| {
         let reason = shown_reason(&error.to_string());
         invalid(path, format!("is no valid PNG file: {reason}"))
@@ -32,7 +40,7 @@ pub(super) fn image(path: &Path, bytes: &[u8]) -> Result<Images, ImageError> {
     decoder.set_ignore_iccp_chunk(true);
     decoder.set_transformations(Transformations::EXPAND);
     let info = decoder.read_header_info().map_err(failed)?;
-    check(info, bytes.len()).map_err(|reason| invalid(path, reason))?;
+    let is_large = is_large(info, bytes.len(), resize).map_err(|reason| invalid(path, reason))?;
     // A row is at most the whole image, and four bytes for each pixel.
     let row = 4 * info.width as usize;
     decoder.set_limits(Limits { bytes: OTHER_BYTES + bytes.len() + 4 * row });
@@ -40,21 +48,38 @@ pub(super) fn image(path: &Path, bytes: &[u8]) -> Result<Images, ImageError> {
     if reader.info().animation_control.is_some() {
         return Err(invalid(path, "is an animation, expected one image"));
     }
-    let (colour, _) = reader.output_color_type();
-    let size = reader.output_buffer_size().ok_or_else(|| failed(DecodingError::LimitsExceeded))?;
-    let mut pixels = vec![0; size];
-    reader.next_frame(&mut pixels).map_err(failed)?;
     let [height, width] = [reader.info().height as usize, reader.info().width as usize];
-    // The checksums of what follows the pixels.
-    reader.finish().map_err(failed)?;
-    let (channels, alpha) = match colour {
+    let (channels, alpha) = match reader.output_color_type().0 {
         ColorType::Grayscale | ColorType::Indexed => (1, false),
         ColorType::GrayscaleAlpha => (1, true),
         ColorType::Rgb => (3, false),
         ColorType::Rgba => (3, true),
     };
-    let pixels = if alpha { opaque(path, &pixels, channels, width)? } else { pixels };
-    Ok(Images::new(ImageShape { height, width, channels }, Pixels::Bytes(pixels), None))
+    let shape = ImageShape { height, width, channels };
+    let images = match resize.filter(|_| is_large) {
+        Some(size) => {
+            let mut averaging = Averaging::new(shape, resized_shape(shape, size)?);
+            for index in 0..height {
+                let row = reader.next_row().map_err(failed)?;
+                let row = row.ok_or_else(|| invalid(path, "ends before its last row"))?;
+                match alpha {
+                    true => averaging.push(&opaque(path, row.data(), shape, index)?),
+                    false => averaging.push(row.data()),
+                }
+            }
+            averaging.images()
+        }
+        None => {
+            let size = reader.output_buffer_size();
+            let mut pixels = vec![0; size.ok_or_else(|| failed(DecodingError::LimitsExceeded))?];
+            reader.next_frame(&mut pixels).map_err(failed)?;
+            let pixels = if alpha { opaque(path, &pixels, shape, 0)? } else { pixels };
+            Images::new(shape, Pixels::Bytes(pixels), None)
+        }
+    };
+    // The checksums of what follows the pixels.
+    reader.finish().map_err(failed)?;
+    Ok(images)
 }
 
 /// The file of an image of bytes (height, width, channels), grey or RGB, with the word `software`
@@ -90,8 +115,13 @@ pub fn png_bytes(shape: ImageShape, pixels: &[u8], software: &str) -> Result<Vec
     Ok(bytes)
 }
 
-/// Checks a header before anything is allocated for its pixels.
-fn check(info: &Info<'_>, file_bytes: usize) -> Result<(), String> {
+/// Checks a header before anything is allocated for its pixels; whether they are more than the file
+/// justifies, and must be resized while they are read.
+fn is_large(
+    info: &Info<'_>,
+    file_bytes: usize,
+    resize: Option<[usize; 2]>,
+) -> Result<bool, String> {
     let [height, width] = [u64::from(info.height), u64::from(info.width)];
     if info.bit_depth == BitDepth::Sixteen {
         return Err("has 16 bits per channel, expected at most 8: convert it".into());
@@ -106,32 +136,46 @@ fn check(info: &Info<'_>, file_bytes: usize) -> Result<(), String> {
         ColorType::Indexed => 3,
         other => other.samples() as u64,
     };
-    let expanded = height * width * (channels + u64::from(info.trns.is_some()));
+    let each = channels + u64::from(info.trns.is_some());
+    let expanded = height * width * each;
     let packed = height * bits.div_ceil(8);
     let possible = file_bytes as u64 * DEFLATE_FACTOR;
     let most = most_pixels(file_bytes as u64).max(ONE_IMAGE);
-    for (needed, most) in [(packed, possible), (expanded, most)] {
-        if needed > most {
-            return Err(format!(
-                "is {height} x {width} pixels in {needed} bytes, expected at most {most} in a file of {file_bytes} bytes"
-            ));
-        }
+    let wrong = |needed: u64, most: u64, to_do: &str| {
+        Err(format!(
+            "is {height} x {width} pixels in {needed} bytes, expected at most {most} in a file of \
+             {file_bytes} bytes{to_do}"
+        ))
+    };
+    if packed > possible {
+        return wrong(packed, possible, "");
     }
-    Ok(())
+    if expanded <= most {
+        return Ok(false);
+    }
+    let kept = resize.map(|[height, width]| (height as u64).saturating_mul(width as u64));
+    match kept.map(|kept| kept.saturating_mul(each)) {
+        Some(_) if info.interlaced => {
+            wrong(expanded, most, ": save it without interlacing, so that it is resized by rows")
+        }
+        Some(kept) if kept > most => wrong(kept, most, " when resized: choose a smaller size"),
+        Some(_) => Ok(true),
+        None => wrong(expanded, most, ": resize it by `resize`, or make it smaller"),
+    }
 }
 
-/// The pixels without their alpha channel.
+/// Rows of pixels without their alpha channel; `first` is the number of the first one.
 fn opaque(
     path: &Path,
     pixels: &[u8],
-    channels: usize,
-    width: usize,
+    ImageShape { width, channels, .. }: ImageShape,
+    first: usize,
 ) -> Result<Vec<u8>, ImageError> {
     let with_alpha = pixels.chunks_exact(channels + 1);
     if let Some(index) = with_alpha.clone().position(|pixel| pixel[channels] != u8::MAX) {
         let reason = format!(
             "is transparent at row {}, column {}; expected opaque pixels: put it on a background",
-            index / width,
+            first + index / width,
             index % width
         );
         return Err(invalid(path, reason));

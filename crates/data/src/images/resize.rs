@@ -24,29 +24,25 @@ impl Images {
     /// # Errors
     /// [`ImageError::BadOption`] for a size without pixels or beyond 16,384, or if the images would
     /// take more than [`MAX_IMAGE_BYTES`].
-    pub fn resized(&self, [height, width]: [usize; 2]) -> Result<Self, ImageError> {
-        let wrong = |reason: String| ImageError::BadOption { option: "resize", reason };
-        if ![height, width].iter().all(|side| (1..=MAX_SIDE).contains(side)) {
-            return Err(wrong(format!("is {height} x {width}, expected sides of 1 to {MAX_SIDE}")));
-        }
+    pub fn resized(&self, size: [usize; 2]) -> Result<Self, ImageError> {
         let from = self.shape;
-        let shape = ImageShape { height, width, ..from };
+        let shape = resized_shape(from, size)?;
         let bytes = shape.checked_numbers().and_then(|numbers| numbers.checked_mul(self.len()));
         let bytes = bytes.map_or(u64::MAX, |n| (n as u64).saturating_mul(self.pixels.width()));
         if bytes > MAX_IMAGE_BYTES {
             let count = self.len();
-            return Err(wrong(format!(
+            let reason = format!(
                 "makes {bytes} bytes of {count} images of {shape}, expected at most {MAX_IMAGE_BYTES}"
-            )));
+            );
+            return Err(ImageError::BadOption { option: "resize", reason });
         }
-        let grid =
-            Grid { from, rows: spans(from.height, height), columns: spans(from.width, width) };
+        let grid = Grid::new(from, shape);
         let area = (from.height * from.width) as u64;
         let pixels = match &self.pixels {
             Pixels::Bytes(values) => Pixels::Bytes(grid.average(
                 values,
                 |weight, value: u8| weight * u64::from(value),
-                |sum: u64| ((2 * sum + area) / (2 * area)) as u8,
+                |sum: u64| rounded(sum, area),
             )),
             Pixels::Floats(values) => Pixels::Floats(grid.average(
                 values,
@@ -62,6 +58,79 @@ impl Images {
             class_names: self.class_names.clone(),
             sha256: self.sha256.clone(),
         })
+    }
+}
+
+/// The shape of images of another height and width.
+pub(super) fn resized_shape(
+    from: ImageShape,
+    [height, width]: [usize; 2],
+) -> Result<ImageShape, ImageError> {
+    match [height, width].iter().all(|side| (1..=MAX_SIDE).contains(side)) {
+        true => Ok(ImageShape { height, width, ..from }),
+        false => Err(ImageError::BadOption {
+            option: "resize",
+            reason: format!("is {height} x {width}, expected sides of 1 to {MAX_SIDE}"),
+        }),
+    }
+}
+
+/// A sum over an area as a mean, halves up.
+fn rounded(sum: u64, area: u64) -> u8 {
+    ((2 * sum + area) / (2 * area)) as u8
+}
+
+/// One image of bytes, resized while its rows come in order; the same pixels as
+/// [`Images::resized`] gives.
+pub(super) struct Averaging {
+    grid: Grid,
+    to: ImageShape,
+    /// Number of the next row.
+    next: usize,
+    /// Weighted sums of the output row that is not yet complete.
+    sums: Vec<u64>,
+    pixels: Vec<u8>,
+}
+
+impl Averaging {
+    /// For an image of a shape, to one of another.
+    pub(super) fn new(from: ImageShape, to: ImageShape) -> Self {
+        let sums = vec![0; to.width * to.channels];
+        Self { grid: Grid::new(from, to), to, next: 0, sums, pixels: Vec::new() }
+    }
+
+    /// Adds the next row.
+    pub(super) fn push(&mut self, row: &[u8]) {
+        let Grid { from, rows, columns } = &self.grid;
+        let (channels, area) = (from.channels, (from.height * from.width) as u64);
+        let across = columns.iter().flat_map(|span| {
+            (0..channels).map(move |channel| {
+                let values = row[span.first * channels + channel..].iter().step_by(channels);
+                let terms = values.zip(&span.weights).map(|(value, wide)| u64::from(*value) * wide);
+                terms.sum::<u64>()
+            })
+        });
+        let across: Vec<u64> = across.collect();
+        let row_bytes = self.to.width * channels;
+        // Several output rows may lie within one; the last may go on in the next.
+        while let Some(span) = rows.get(self.pixels.len() / row_bytes) {
+            let Some(high) = self.next.checked_sub(span.first).and_then(|at| span.weights.get(at))
+            else {
+                break;
+            };
+            self.sums.iter_mut().zip(&across).for_each(|(sum, value)| *sum += high * value);
+            if self.next + 1 < span.first + span.weights.len() {
+                break;
+            }
+            self.pixels.extend(self.sums.iter().map(|sum| rounded(*sum, area)));
+            self.sums.fill(0);
+        }
+        self.next += 1;
+    }
+
+    /// The image, when all rows were added.
+    pub(super) fn images(self) -> Images {
+        Images::new(self.to, Pixels::Bytes(self.pixels), None)
     }
 }
 
@@ -91,6 +160,11 @@ struct Grid {
 }
 
 impl Grid {
+    fn new(from: ImageShape, to: ImageShape) -> Self {
+        let rows = spans(from.height, to.height);
+        Self { from, rows, columns: spans(from.width, to.width) }
+    }
+
     /// Weighted sums of all images, each turned into a value by `finish`.
     fn average<T: Copy, A: Default + AddAssign>(
         &self,
@@ -197,6 +271,25 @@ mod tests {
                 let error = (want - f64::from(*rounded)).abs();
                 assert!(error < 0.5 + TOLERANCE, "{from:?} to {to:?}: {want} {rounded}");
             }
+        }
+    }
+
+    #[test]
+    fn an_image_by_rows_is_the_same_as_a_whole() {
+        for (from, to, channels) in [
+            ([28, 28], [16, 16], 1),
+            ([5, 7], [3, 11], 3),
+            ([3, 4], [11, 2], 3),
+            ([1, 9], [4, 2], 1),
+            ([9, 1], [1, 3], 3),
+            ([6, 6], [6, 6], 1),
+        ] {
+            let images = images(from[0], from[1], channels, 1);
+            let shape = images.shape();
+            let mut rows = Averaging::new(shape, resized_shape(shape, to).unwrap());
+            bytes(&images).chunks(from[1] * channels).for_each(|row| rows.push(row));
+            let (found, whole) = (rows.images(), images.resized(to).unwrap());
+            assert_eq!((found.shape(), bytes(&found)), (whole.shape(), bytes(&whole)), "{to:?}");
         }
     }
 

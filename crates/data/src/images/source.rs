@@ -161,13 +161,19 @@ impl ImageFormat {
         })
     }
 
-    fn parse(self, path: &Path, bytes: &[u8]) -> Result<Images, ImageError> {
+    /// The images of a file; of large PNG files they are resized already.
+    fn parse(
+        self,
+        path: &Path,
+        bytes: &[u8],
+        resize: Option<[usize; 2]>,
+    ) -> Result<Images, ImageError> {
         match self {
             Self::Idx => idx::images(path, bytes),
             Self::Cifar10 => cifar::images(path, bytes, Labels::Ten),
             Self::Cifar100 => cifar::images(path, bytes, Labels::Hundred),
             Self::Cifar100Coarse => cifar::images(path, bytes, Labels::Coarse),
-            Self::Png => png::image(path, bytes),
+            Self::Png => png::image(path, bytes, resize),
             Self::Npy => npy::images(path, bytes),
         }
     }
@@ -180,7 +186,7 @@ pub(super) fn parse(
     format: Option<ImageFormat>,
 ) -> Result<Images, ImageError> {
     let format = format.map_or_else(|| ImageFormat::of(path, bytes), Ok)?;
-    format.parse(path, bytes)
+    format.parse(path, bytes, None)
 }
 
 /// Labels of a file, idx (also in gzip) or npy; `path` is the name in messages.
@@ -268,7 +274,7 @@ impl Set<'_> {
     /// Adds the images of a file; `class` is the label of its only one.
     fn add(&mut self, path: &Path, bytes: &[u8], class: Option<u32>) -> Result<(), ImageError> {
         let format = self.source.format.map_or_else(|| ImageFormat::of(path, bytes), Ok)?;
-        let mut images = format.parse(path, bytes)?;
+        let mut images = format.parse(path, bytes, self.source.resize)?;
         if format == ImageFormat::Png {
             let decoded = images.pixels.len();
             if let Some(size) = self.source.resize {

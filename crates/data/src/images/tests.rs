@@ -420,13 +420,42 @@ fn pixels_are_bounded_by_the_bytes_of_png_files() {
     assert!(told.starts_with(expected), "{told}");
     let small = ImageSource { resize: Some([8, 8]), ..source };
     assert_eq!(open_images(&small).unwrap().len(), 3);
-    let large = png([8192, 8192], Grayscale, Eight, &vec![255; 1 << 26]);
+    let large = png([6144, 6144], Grayscale, Eight, &vec![255; 6144 * 6144]);
     let path = write(&folder, "large.png", &large);
-    let told = refused(&folder, &ImageSource { resize: Some([8, 8]), ..ImageSource::new(path) });
+    // What is kept counts, not what is read row by row.
+    let whole = ImageSource::new(path);
+    let small = open_images(&ImageSource { resize: Some([8, 8]), ..whole.clone() }).unwrap();
+    assert_eq!(bytes(&small), [255; 64]);
+    let told = refused(&folder, &whole);
+    let expected = "6144 x 6144 pixels in 37748736 bytes, expected at most 33554432 in a file of";
     assert!(
-        told.contains("8192 x 8192 pixels in 67108864 bytes, expected at most 33554432"),
+        told.contains(expected)
+            && told.ends_with("bytes: resize it by `resize`, or make it smaller"),
         "{told}"
     );
+    let told = refused(&folder, &ImageSource { resize: Some([6000, 6000]), ..whole.clone() });
+    assert!(told.ends_with("bytes when resized: choose a smaller size"), "{told}");
+    let told = refused(&folder, &ImageSource { resize: Some([0, 8]), ..whole });
+    assert!(told.contains("resize: is 0 x 8"), "{told}");
+}
+
+#[test]
+fn a_large_image_is_resized_as_a_small_one_is() {
+    use ::png::{BitDepth::Eight, ColorType::Rgba};
+    let folder = TempDir::new().unwrap();
+    let side = 3072_usize;
+    let pixel = |at: usize| [(at / side % 251) as u8, (at % side / 32) as u8, 7, 255];
+    let mut content: Vec<u8> = (0..side * side).flat_map(pixel).collect();
+    let path = write(&folder, "a.png", &png([side as u32; 2], Rgba, Eight, &content));
+    assert!(fs::metadata(&path).unwrap().len() < 1 << 20);
+    let source = ImageSource { resize: Some([5, 3]), ..ImageSource::new(&path) };
+    let shape = ImageShape { height: side, width: side, channels: 3 };
+    let opaque = content.chunks(4).flat_map(|pixel| pixel[..3].to_vec()).collect();
+    let whole = Images::new(shape, Pixels::Bytes(opaque), None).resized([5, 3]).unwrap();
+    assert_eq!(bytes(&open_images(&source).unwrap()), bytes(&whole));
+    content[4 * (3 * side + 2) + 3] = 9;
+    write(&folder, "a.png", &png([side as u32; 2], Rgba, Eight, &content));
+    assert!(refused(&folder, &source).contains("transparent at row 3, column 2"));
 }
 
 #[test]
