@@ -1,8 +1,12 @@
 //! What files say about the motion of atoms under names that are not read: it is refused where
-//! atoms move, since leaving it out would be another simulation.
+//! atoms move, since leaving it out would be another simulation. Columns count, and pairs of a frame
+//! that are about each atom; others are of the whole, such as the mass of a molecule.
 
 use crate::error::MoleculeError;
 use crate::structure::Structure;
+
+/// What ASE writes before values that are JSON.
+const JSON: &str = "_JSON ";
 
 /// Names of columns, in small letters, and how the same is read.
 struct Unread {
@@ -41,16 +45,18 @@ const VELOCITIES: Unread = Unread {
 
 impl Unread {
     fn refuse(&self, structure: &Structure) -> Result<(), MoleculeError> {
-        let columns = structure.columns.iter().map(|column| &column.name);
-        let is_meant = |name: &&String| self.is_meant(name);
-        match columns.chain(structure.info.keys()).find(is_meant) {
+        let atoms = structure.species.len();
+        let columns = structure.columns.iter().map(|column| ("the column", &column.name));
+        let pairs = structure.info.iter().filter(|(_, text)| is_of_atoms(text, atoms));
+        let mut all = columns.chain(pairs.map(|(name, _)| ("the pair", name)));
+        match all.find(|(_, name)| self.is_meant(name)) {
             None => Ok(()),
-            Some(name) => Err(MoleculeError::Setting {
+            Some((place, name)) => Err(MoleculeError::Setting {
                 name: "structure",
                 found: format!(
-                    "{} under the name {}, which is not read",
+                    "{place} {} has {}, and is not read",
+                    linwright_run::shown(name),
                     self.what,
-                    linwright_run::shown(name)
                 ),
                 expected: format!("{}; rename or remove it", self.expected),
             }),
@@ -60,6 +66,29 @@ impl Unread {
     fn is_meant(&self, name: &str) -> bool {
         self.names.iter().any(|known| known.eq_ignore_ascii_case(name))
     }
+}
+
+/// Whether the value of a pair is about atoms one by one: as many numbers or flags as there are
+/// atoms or coordinates, or the constraints of ASE. `mass=46.07` is of the molecule.
+fn is_of_atoms(text: &str, atoms: usize) -> bool {
+    let text = text.trim();
+    let text = text.strip_prefix(JSON).unwrap_or(text);
+    // ASE writes constraints as a list of objects.
+    let objects: Result<Vec<serde_json::Map<String, serde_json::Value>>, _> =
+        serde_json::from_str(text);
+    let between = |c: char| c.is_whitespace() || matches!(c, ',' | '[' | ']' | '{' | '}');
+    let count = text.split(between).filter(|word| !word.is_empty()).count();
+    objects.is_ok_and(|all| !all.is_empty()) || (atoms > 1 && [atoms, 3 * atoms].contains(&count))
+}
+
+/// Whether an array or column of this name says which atoms may move.
+pub(crate) fn is_held(name: &str) -> bool {
+    HELD.is_meant(name)
+}
+
+/// Whether an array or column of this name has velocities.
+pub(crate) fn is_velocities(name: &str) -> bool {
+    VELOCITIES.is_meant(name)
 }
 
 impl Structure {
@@ -113,9 +142,33 @@ mod tests {
         let own = Structure { masses: Some(Vec::new()), momenta: Some(Vec::new()), ..with("mass") };
         own.check_motion(false).unwrap();
         assert!(with("frozen").check_held().is_err() && with("vel").check_held().is_ok());
-        let mut pair = Structure::default();
-        pair.info.insert("constraints".into(), "_JSON []".into());
-        assert!(pair.check_held().is_err());
+        let pair = |name: &str, text: &str| {
+            let mut frame = Structure { species: vec![1; 3], ..Structure::default() };
+            frame.info.insert(name.into(), text.into());
+            frame.check_motion(false).map_err(|error| error.to_string())
+        };
+        // Of the molecule as a whole.
+        for (name, text) in [
+            ("mass", "46.07"),
+            ("velocity", "0.5"),
+            ("v", "3 4"),
+            ("fixed", "T"),
+            ("move", "12"),
+            ("constraints", "_JSON []"),
+            ("constraint", "none"),
+        ] {
+            assert_eq!(pair(name, text), Ok(()), "{name}={text}");
+        }
+        // Of each atom.
+        for (name, text) in [
+            ("mass", "1 16 1"),
+            ("fixed", "[T, F, F]"),
+            ("vel", "_JSON [[1, 0, 0], [0, 0, 0], [0, 0, 0]]"),
+            ("constraints", "_JSON [{\"name\": \"FixAtoms\", \"kwargs\": {\"indices\": [0]}}]"),
+        ] {
+            let told = pair(name, text).unwrap_err();
+            assert!(told.contains(&format!("the pair {name} has ")), "{told}");
+        }
         let mut moving = with("velo");
         moving.forget_velocities();
         assert!(moving.columns.is_empty());

@@ -9,10 +9,23 @@ use std::collections::BTreeMap;
 const PER_ATOM: [&str; 2] = ["energies", "stresses"];
 /// What labels of a file are called by beside those of a prediction.
 const INPUT: &str = "input_";
+/// End of the names of deviations of an ensemble.
+const DEVIATION: &str = "_std";
 
 /// Whether a name is that of a label of the input, kept by an evaluation.
 fn is_kept_label(name: &str) -> bool {
     name.strip_prefix(INPUT).is_some_and(is_label)
+}
+
+/// Whether a name is that of what an ensemble says beside a label.
+fn is_deviation(name: &str) -> bool {
+    name.strip_suffix(DEVIATION).is_some_and(is_label)
+}
+
+/// Whether a name is that of a label, of one of the input, or of a deviation of one.
+fn is_of_label(name: &str) -> bool {
+    let name = name.strip_prefix(INPUT).unwrap_or(name);
+    is_label(name) || is_deviation(name)
 }
 
 /// Whether something of this name is an energy, forces, stress or virial.
@@ -20,6 +33,18 @@ fn is_label(name: &str) -> bool {
     let LabelKeys { energy, forces, stress, virial, .. } = LabelKeys::default();
     let all = [energy, forces, stress, virial].concat();
     all.iter().any(|known| known == name) || PER_ATOM.contains(&name)
+}
+
+/// Whether a label of a file has these numbers, as they are or as the virial of a stress.
+fn says(key: &str, text: &str, numbers: &[f64], volume: f64) -> bool {
+    let found = match parse_numbers(text).as_deref() {
+        Some(&[xx, yy, zz, yz, xz, xy]) => vec![xx, xy, xz, xy, yy, yz, xz, yz, zz],
+        Some(found) => found.to_vec(),
+        None => return false,
+    };
+    let is_virial = LabelKeys::default().virial.iter().any(|known| known == key);
+    let scale = |x: &f64| if is_virial { -x / volume } else { *x };
+    found.iter().map(scale).eq(numbers.iter().copied())
 }
 
 /// Numbers as a file has them, exact to the last bit.
@@ -138,17 +163,27 @@ impl Structure {
         let charges = self.labels.charges.take();
         let labels = Labels { energy: Some(energy), forces: Some(forces), stress, charges };
         let old = std::mem::replace(&mut self.labels, labels);
-        let (labelled, others): (Vec<_>, Vec<_>) =
-            std::mem::take(&mut self.info).into_iter().partition(|(name, _)| is_label(name));
+        let (labelled, others): (Vec<_>, Vec<_>) = std::mem::take(&mut self.info)
+            .into_iter()
+            .partition(|(name, _)| is_label(name) || is_deviation(name));
         self.info.extend(others);
-        let stress = old.stress.map(|s| [0, 1, 2].map(|k| s.map(|row| row[k])).concat());
-        let own = [("energy", old.energy.map(|energy| vec![energy])), ("stress", stress)];
+        // Those of an earlier evaluation are predictions, and so are its deviations.
+        let was_evaluated = self.info.keys().any(|name| is_kept_label(name));
+        let labelled: Vec<_> = labelled
+            .into_iter()
+            .filter(|(name, _)| !(was_evaluated && is_deviation(name)))
+            .collect();
+        let by_columns = |s: [[f64; 3]; 3]| [0, 1, 2].map(|k| s.map(|row| row[k])).concat();
+        let volume = self.cell.map_or(0.0, |cell| cell.volume());
+        let own = [
+            ("energy", old.energy.map(|energy| vec![energy])),
+            ("stress", old.stress.map(by_columns)),
+        ];
         for (name, numbers) in own {
-            let is_kept = |(_, text): &(String, String)| parse_numbers(text) == numbers;
-            let was_evaluated = self.info.keys().any(|name| is_kept_label(name));
-            let is_new = !was_evaluated && !labelled.iter().any(is_kept);
-            if let Some(numbers) = numbers.as_deref().filter(|_| is_new) {
-                self.info.entry(format!("{INPUT}{name}")).or_insert_with(|| words(numbers));
+            let Some(numbers) = numbers.filter(|_| !was_evaluated) else { continue };
+            let is_kept = |(key, text): &(String, String)| says(key, text, &numbers, volume);
+            if !labelled.iter().any(is_kept) {
+                self.info.entry(format!("{INPUT}{name}")).or_insert_with(|| words(&numbers));
             }
         }
         for (name, text) in labelled {
@@ -159,10 +194,11 @@ impl Structure {
 
     /// Columns with labels as those of the input, and forces that are none of them.
     fn rename_columns(&mut self, forces: Option<&[[f64; 3]]>) {
-        let (mut labelled, others): (Vec<_>, Vec<_>) =
-            std::mem::take(&mut self.columns).into_iter().partition(|c| is_label(&c.name));
-        // Those of an earlier evaluation are predictions.
+        let (mut labelled, others): (Vec<_>, Vec<_>) = std::mem::take(&mut self.columns)
+            .into_iter()
+            .partition(|c| is_label(&c.name) || is_deviation(&c.name));
         let was_evaluated = others.iter().any(|column| is_kept_label(&column.name));
+        labelled.retain(|column| !(was_evaluated && is_deviation(&column.name)));
         if let Some(forces) = forces.filter(|_| !was_evaluated) {
             let is_kept =
                 |column: &Column| column.numbers().as_deref() == Some(forces.as_flattened());
@@ -182,11 +218,11 @@ impl Structure {
         }
     }
 
-    /// Removes energies, forces, stresses and virials under all their names: they are those of
-    /// other positions.
+    /// Removes energies, forces, stresses and virials under all their names, those of the input and
+    /// deviations of an evaluation too: they are those of other positions.
     pub fn forget_labels(&mut self) {
-        self.info.retain(|name, _| !is_label(name));
-        self.columns.retain(|column| !is_label(&column.name));
+        self.info.retain(|name, _| !is_of_label(name));
+        self.columns.retain(|column| !is_of_label(&column.name));
         self.labels = Labels { charges: self.labels.charges.take(), ..Labels::default() };
     }
 
