@@ -1,8 +1,9 @@
-"""Writes testdata/tensornet/{own,ani,spice,other,shapes,units,box}.h5: two molecules in the groups of each data set.
+"""Writes testdata/tensornet/{own,ani,spice,other,shapes,units,box,lattice,numbers,factor}.h5: two molecules in the groups of each data set.
 
 One structure of water has no energy (NaN). `other.h5` has no group of a known layout, the forces of `shapes.h5` are of
 fewer atoms than its positions. `units.h5` has attributes with units, of the file, a group and arrays, and charges;
-`box.h5` has a cell. h5py 3.16.
+`box.h5` has a cell, `lattice.h5` one under a name in capitals. `numbers.h5` has numbers as attributes whose
+names have a unit, and masses; `factor.h5` has a number in place of a unit. h5py 3.16.
 """
 
 from pathlib import Path
@@ -57,3 +58,19 @@ with h5py.File(OUT / "box.h5", "w") as file:
     file["water/types"] = [8, 1, 1]
     file["water/pos"] = WATER
     file["water/cell"] = np.eye(3)
+with h5py.File(OUT / "lattice.h5", "w") as file:
+    file["water/types"] = [8, 1, 1]
+    file["water/pos"] = WATER
+    file["water/Lattice"] = np.eye(3)
+with h5py.File(OUT / "numbers.h5", "w") as file:
+    file.attrs["unit_count"] = 3
+    file.attrs["community"] = "molecules"
+    file.attrs["length_units"] = ["nm"]
+    file.attrs["energy_unit"] = "kJ/mol"
+    file["a/types"] = [8, 1, 1]
+    file["a/pos"] = WATER[:2]
+    file["a/masses"] = [15.999, 2.014, 2.014]
+with h5py.File(OUT / "factor.h5", "w") as file:
+    file.attrs["energy_unit"] = 27.2
+    file["a/types"] = [8, 1, 1]
+    file["a/pos"] = WATER[:2]

@@ -334,7 +334,9 @@ fn a_potential_is_compressed_saved_and_judged_by_the_errors_of_its_forces() {
             assert!((a - b).abs() < 1e-5, "{key} of {of}: {a} {b}");
         }
     }
-    assert_ne!(number(&done["dense"], "force_mae"), number(&done["results"], "force_mae"));
+    // Half of the parameters give other errors, by more than rounding.
+    let [a, b] = ["dense", "results"].map(|of| number(&done[of], "force_mae"));
+    assert!((a - b).abs() > 1e-6 * a, "{a} {b}");
     let told = w.ok_json("molecule info half");
     let operators = told["operators"].as_object().unwrap();
     assert_eq!(operators.len(), 6);
@@ -386,8 +388,11 @@ fn a_compressed_potential_is_trained_as_a_whole() {
     assert!(without["recovery"].is_null());
     let done = w.ok_json(&format!("{command} --recover 40 --recover-rate 0.002 -o trained"));
     assert_eq!(done["dense"], without["dense"]);
-    // A recovery chooses its best step on structures that fits are to leave out.
-    assert_ne!(done["replaced"], without["results"]);
+    // A recovery chooses its best step on a structure that fits leave out: eleven of twelve give
+    // other errors, and near ones.
+    let [own, all] = [&done["replaced"], &without["results"]].map(|of| number(of, "force_mae"));
+    let share = (own / all - 1.0).abs();
+    assert!((1e-6..0.3).contains(&share), "{own} {all}");
     let recovery = &done["recovery"];
     assert_eq!((&recovery["structures"], &recovery["held_out"]), (&11.into(), &1.into()));
     assert!(number(recovery, "loss_after") < 0.7 * number(recovery, "loss_before"), "{recovery}");

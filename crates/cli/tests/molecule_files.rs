@@ -227,6 +227,71 @@ fn units_of_archives_and_frames_are_honoured_or_refused() {
 }
 
 #[test]
+fn parts_of_units_are_kept_apart_and_declared_once() {
+    let w = Workshop::new();
+    potential(&w);
+    let water = |pairs: &str, length: f64| {
+        let rows = [["O", "0", "0", "0.1"], ["H", "0", "0.8", "-0.5"], ["H", "0", "-0.8", "-0.5"]];
+        let row = |[symbol, position @ ..]: [&str; 4]| {
+            let place = position.map(|x| format!("{:?}", x.parse::<f64>().unwrap() / length));
+            format!("{symbol} {}\n", place.join(" "))
+        };
+        let rows = rows.map(row).concat();
+        format!("3\nProperties=species:S:1:pos:R:3 {pairs}\n{rows}")
+    };
+    let eval = "molecule eval potential.ckpt own.xyz --exact";
+    for (pairs, units, words) in [
+        (
+            "energy=1 length_unit=Angstrom",
+            "",
+            &["length_unit = Angstrom", "no unit of its energies"],
+        ),
+        ("energy_unit=eV units=\"kcal/mol,A\"", "", &["energy_unit = eV", "disagree"]),
+        ("energy_unit=kcal/mol", "--units eV,A", &["energy_unit = kcal/mol", "expected eV,A"]),
+        ("length_unit=Bohr", "--units eV,A", &["length_unit = Bohr", "expected eV,A"]),
+        (
+            "units=\"Hartree,A\" length_unit=Bohr",
+            "--units a.u.",
+            &["length_unit = Bohr", "disagree"],
+        ),
+    ] {
+        w.write("own.xyz", water(pairs, 1.0));
+        w.fails(&format!("{eval} {units}"), 2, &[&["structure 0", "--units"], &words[..]].concat());
+    }
+    let energy = |pairs: &str, length: f64, units: &str| {
+        w.write("own.xyz", water(pairs, length));
+        w.ok(&format!("{eval} {units} -o out.xyz --force"));
+        let text = w.text("out.xyz");
+        let words = text.split_whitespace();
+        let word = words.clone().find_map(|word| word.strip_prefix("energy="));
+        let declared: Vec<String> =
+            words.filter(|word| word.contains("unit")).map(str::to_owned).collect();
+        (word.unwrap().parse::<f64>().unwrap(), declared)
+    };
+    let (own, declared) = energy("energy=1 length_unit=Angstrom energyUnits=eV", 1.0, "");
+    assert!(declared.is_empty(), "{declared:?}");
+    let (told, _) = energy("energy=1 length_unit=Angstrom", 1.0, "--units eV,A");
+    assert_eq!(own, told);
+    let (atomic, declared) = energy("length_unit=bohr", 0.529_177_210_903, "--units a.u.");
+    assert!((27.211_386_246 * atomic - own).abs() < 1e-9 * own.abs(), "{atomic} {own}");
+    assert_eq!(declared, ["units=\"Hartree,Bohr\""]);
+    // What is written of a simulation is in electron volts and angstroms, whatever was read.
+    let pairs = "energy_unit=kcal/mol lengthUnit=A force_unit=kcal/mol/A mass=18.015 v=3";
+    w.write("own.xyz", water(pairs, 1.0));
+    w.ok("molecule md potential.ckpt own.xyz --units kcal/mol,A --steps 2 --every 1 -o md");
+    let text = w.text("md/trajectory.xyz");
+    assert!(!text.to_lowercase().contains("unit") && text.contains("mass=18.015"), "{text}");
+    w.write("own.xyz", water("mass=\"16 1 1\"", 1.0));
+    let told = ["structure 0", "the pair mass has masses", "masses:R:1"];
+    w.fails("molecule md potential.ckpt own.xyz --steps 2 -o no", 2, &told);
+    // Parts of an evaluation are not left behind when atoms move.
+    w.write("own.xyz", water("energy=1 input_energy=3 energy_std=0.1", 1.0));
+    w.ok("molecule relax potential.ckpt own.xyz --steps 2000 -o relaxed.xyz");
+    let text = w.text("relaxed.xyz");
+    assert!(!text.contains("input_") && !text.contains("_std"), "{text}");
+}
+
+#[test]
 fn single_atoms_that_are_marked_are_references() {
     let w = crate::molecule_train::workshop();
     let molecules = w.text("a.xyz");

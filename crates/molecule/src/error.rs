@@ -176,13 +176,36 @@ pub enum MoleculeError {
     },
     /// A frame that declares other units than those that are read.
     #[error(
-        "the frame declares the units {found}, expected {expected}; name the units of the whole file, or convert it"
+        "the frame declares {found}, expected {expected}; name the units of the whole file, or convert it"
     )]
     MixedUnits {
-        /// Units of the frame.
-        found: Units,
+        /// What the frame declares.
+        found: String,
         /// Units that are read.
         expected: Units,
+    },
+    /// A frame with two declarations of one unit.
+    #[error(
+        "the frame declares {} and {}, which disagree; remove the one that does not hold",
+        shown(first),
+        shown(second)
+    )]
+    UnitsDisagree {
+        /// One pair.
+        first: String,
+        /// The other.
+        second: String,
+    },
+    /// A frame that declares some units and leaves one open that matters.
+    #[error(
+        "the frame declares {found}, but no unit of its {}; name the units of the whole file, or add {what}_unit",
+        of_what(what)
+    )]
+    PartialUnits {
+        /// What the frame declares.
+        found: String,
+        /// The other part: `energy` or `length`.
+        what: &'static str,
     },
     /// A line of a text file that cannot be understood.
     #[error("{}, line {line}, column {column}: found {found}, expected {expected}", path.display())]
@@ -303,6 +326,11 @@ impl MoleculeError {
 /// Says which image of an atom is meant, if not the atom itself.
 fn of_image(image: [i32; 3]) -> String {
     if image == [0; 3] { String::new() } else { format!(" (translated by {image:?})") }
+}
+
+/// Several of an energy or a length.
+fn of_what(what: &str) -> String {
+    if what == "energy" { "energies".into() } else { format!("{what}s") }
 }
 
 fn names<U: Copy>(units: &[U], name: fn(U) -> &'static str) -> String {

@@ -6,20 +6,24 @@
 //! forces; both declare their units here. Attributes come first: `units` of an array, or `e_unit`
 //! and `r_unit` of its group, of one above it, or of the file.
 
+use crate::arrays::{CHARGES, MASSES, Masses, check_unread};
+use crate::declared;
 use crate::error::MoleculeError;
-use crate::npz::{CELLS, CHARGES};
 use crate::structure::{Labels, Structure};
-use crate::units::{Declared, Units};
 use hdf5_reader::group::Group;
 use hdf5_reader::{Attribute, Dataset, Datatype, Hdf5File, OpenOptions};
 use linwright_data::most_inflated;
 use linwright_run::shown;
+use std::collections::BTreeMap;
 use std::path::Path;
 
 /// Groups within groups.
 const DEPTH: usize = 8;
 
-/// Names of the arrays of a data set, and its units, as [`Units::parse`] has them.
+/// Units by the name under which frames declare them.
+type Units = BTreeMap<String, String>;
+
+/// Names of the arrays of a data set, and its units, as [`crate::Units::parse`] has them.
 struct Layout {
     species: &'static str,
     positions: &'static str,
@@ -83,7 +87,7 @@ pub fn read_hdf5(path: &Path) -> Result<HdfStructures, MoleculeError> {
     let file = Hdf5File::open_with_options(path, options).map_err(damaged)?;
     let found = HdfStructures::default();
     let mut reader = Reader { wrong: &wrong, damaged: &damaged, found, left: most };
-    reader.group(&file.root_group().map_err(damaged)?, ("", 0), Declared::default())?;
+    reader.group(&file.root_group().map_err(damaged)?, ("", 0), &Units::new())?;
     match reader.found.structures.is_empty() && reader.found.unlabelled == 0 {
         false => Ok(reader.found),
         true => {
@@ -100,7 +104,7 @@ struct Reader<'a> {
     wrong: &'a dyn Fn(String) -> MoleculeError,
     damaged: &'a dyn Fn(hdf5_reader::error::Error) -> MoleculeError,
     found: HdfStructures,
-    /// Numbers that may still be read: links can lead to the same arrays again and again.
+    /// Bytes of numbers that may still be read: links can lead to the same arrays again and again.
     left: usize,
 }
 
@@ -110,28 +114,27 @@ impl Reader<'_> {
         &mut self,
         group: &Group,
         (name, depth): (&str, usize),
-        mut declared: Declared,
+        outer: &Units,
     ) -> Result<(), MoleculeError> {
         if depth > DEPTH {
             let what =
                 format!("has more than {DEPTH} groups within groups, expected at most these");
             return Err((self.wrong)(what));
         }
+        let mut own = Units::new();
         for attribute in group.attributes().map_err(self.damaged)? {
-            self.declare(&mut declared, &attribute.name, &attribute, name)?;
+            self.declare(&mut own, &attribute.name, &attribute, name)?;
         }
+        let declared = declared::within(outer, own);
         let (mut groups, arrays) = group.members().map_err(self.damaged)?;
         let array = |name: &str| arrays.iter().find(|array| array.name() == name);
         let fits = |one: &&Layout| array(one.species).is_some() && array(one.positions).is_some();
         if let Some(layout) = LAYOUTS.iter().find(fits) {
-            let cell = CELLS.into_iter().find(|cell| array(cell).is_some());
-            if let Some(cell) = cell {
-                return Err((self.wrong)(format!(
-                    "has an array {name}/{cell}, a cell, which is not read; write periodic \
-                     structures as extended XYZ"
-                )));
-            }
-            let mut declared = declared.clone();
+            let known = [layout.species, layout.positions, layout.energies, layout.forces];
+            let names = arrays.iter().map(Dataset::name);
+            check_unread(&format!("{name}/"), names.filter(|array| !known.contains(array)))
+                .map_err(self.wrong)?;
+            let mut own = Units::new();
             for (of, part) in [
                 (layout.positions, "length_unit"),
                 (layout.energies, "energy_unit"),
@@ -140,52 +143,74 @@ impl Reader<'_> {
                 let attributes = array(of).map(Dataset::attributes).unwrap_or_default();
                 for attribute in attributes {
                     if matches!(attribute.name.to_lowercase().as_str(), "unit" | "units") {
-                        self.declare(&mut declared, part, &attribute, &format!("{name}/{of}"))?;
+                        self.declare(&mut own, part, &attribute, &format!("{name}/{of}"))?;
                     }
                 }
+            }
+            let mut declared = declared::within(&declared, own);
+            if let Some(units) = layout.units {
+                let layout = Units::from([("units".to_owned(), units.to_owned())]);
+                declared = declared::within(&layout, declared);
             }
             self.structures(layout, array, (name, &declared))?;
         }
         groups.sort_by(|a, b| a.name().cmp(b.name()));
         groups.iter().try_for_each(|inner| {
             let name = format!("{name}/{}", shown(inner.name()));
-            self.group(inner, (&name, depth + 1), declared.clone())
+            self.group(inner, (&name, depth + 1), &declared)
         })
     }
 
     /// Adds an attribute to the units that are declared, if it names one.
     fn declare(
         &self,
-        declared: &mut Declared,
+        declared: &mut Units,
         name: &str,
         attribute: &Attribute,
         place: &str,
     ) -> Result<(), MoleculeError> {
-        if !name.to_lowercase().contains("unit") {
+        if !declared::is_unit(name) {
             return Ok(());
         }
-        let text = attribute.read_string().map_err(self.damaged)?;
-        declared.add(name, &text).map_err(|what| (self.wrong)(format!("{what} (in {place})")))
+        let wrong = |what: String| (self.wrong)(format!("{what} (in {place}/)"));
+        let is_number = matches!(
+            attribute.datatype,
+            Datatype::FixedPoint { .. }
+                | Datatype::FloatingPoint { .. }
+                | Datatype::Bitfield { .. }
+        );
+        if is_number {
+            return declared::check_number(name).map_err(wrong);
+        }
+        let texts = attribute.read_string().map(|text| vec![text]);
+        let texts = texts.or_else(|_| attribute.read_strings()).map_err(self.damaged)?;
+        let [text] = &texts[..] else {
+            let count = texts.len();
+            return Err(wrong(format!("has {count} texts as {}, expected one", shown(name))));
+        };
+        declared::check_name(name, text).map_err(wrong)?;
+        declared.insert(name.to_owned(), text.clone());
+        Ok(())
     }
 
     fn structures<'d>(
         &mut self,
         layout: &Layout,
         array: impl Fn(&str) -> Option<&'d Dataset>,
-        (group, declared): (&str, &Declared),
+        (group, declared): (&str, &Units),
     ) -> Result<(), MoleculeError> {
         let mut left = self.left;
         let mut read = |name: &str,
                         shape: Option<&[usize]>|
          -> Result<Option<Numbers>, MoleculeError> {
             let Some(found) = array(name) else { return Ok(None) };
-            let numbers = Numbers::read(found).map_err(self.damaged)?.ok_or_else(|| {
-                (self.wrong)(format!("has no numbers in {group}/{name}, but {:?}", found.dtype()))
-            })?;
-            left = left.checked_sub(numbers.numbers.len()).ok_or_else(|| {
+            left = left.checked_sub(Numbers::bytes_of(found)).ok_or_else(|| {
                 (self.wrong)(format!(
                     "has more numbers up to {group}/{name} than a file of its size"
                 ))
+            })?;
+            let numbers = Numbers::read(found).map_err(self.damaged)?.ok_or_else(|| {
+                (self.wrong)(format!("has no numbers in {group}/{name}, but {:?}", found.dtype()))
             })?;
             match shape {
                 Some(shape) if !numbers.has_shape(shape) => Err((self.wrong)(format!(
@@ -220,12 +245,19 @@ impl Reader<'_> {
         let species = species.numbers.iter().map(number).collect::<Result<Vec<u8>, _>>()?;
         let energies = read(layout.energies, Some(&[structures]))?;
         let forces = read(layout.forces, Some(&[structures, atoms, 3]))?;
-        let declared = declared.clone().or(layout.units.map(Units::parse).transpose()?);
         let charges = CHARGES.into_iter().find(|name| array(name).is_some());
         let charges = match charges {
             Some(name) => read(name, Some(&[structures]))?,
             None => None,
         };
+        let masses = match MASSES.into_iter().find(|name| array(name).is_some()) {
+            Some(name) => read(name, None)?.map(|Numbers { shape, numbers }| {
+                let place = format!("{group}/{name}");
+                Masses::of((&place, &shape), numbers, [structures, atoms]).map_err(self.wrong)
+            }),
+            None => None,
+        };
+        let masses = masses.transpose()?;
         self.left = left;
         for index in 0..structures {
             let energy = energies.as_ref().map(|all| all.numbers[index]);
@@ -235,15 +267,15 @@ impl Reader<'_> {
                 self.found.unlabelled += 1;
                 continue;
             }
-            let mut structure = Structure {
+            self.found.structures.push(Structure {
                 species: species.clone(),
                 positions: triples(&positions, index, atoms, 1.0),
+                masses: masses.as_ref().map(|masses| masses.at(index)),
                 charge: charges.as_ref().map_or(0.0, |all| all.numbers[index]),
                 labels: Labels { energy, forces, ..Labels::default() },
+                info: declared.clone(),
                 ..Structure::default()
-            };
-            declared.declare(&mut structure);
-            self.found.structures.push(structure);
+            });
         }
         Ok(())
     }
@@ -262,6 +294,12 @@ struct Numbers {
 }
 
 impl Numbers {
+    /// Bytes of the numbers of an array when it is read.
+    fn bytes_of(array: &Dataset) -> usize {
+        let sides = array.shape().iter().map(|side| usize::try_from(*side).unwrap_or(usize::MAX));
+        sides.fold(size_of::<f64>(), usize::saturating_mul)
+    }
+
     /// The numbers of an array; none if they are no numbers.
     fn read(array: &Dataset) -> Result<Option<Self>, hdf5_reader::error::Error> {
         macro_rules! widened {

@@ -4,9 +4,11 @@
 //! A [`Structure`] holds atoms, [`Neighbours`] their pairs within a cutoff, and a [`Potential`]
 //! says what energy and forces they have. Dynamics, relaxation and evaluation know only the trait.
 
+mod arrays;
 mod batches;
 mod checkpoint;
 mod converted;
+mod declared;
 pub mod dynamics;
 mod ensemble;
 mod error;
@@ -46,7 +48,7 @@ pub use fast::{FastOptions, FastTensorNet};
 #[cfg(feature = "hdf5")]
 pub use hdf5::{HdfStructures, read_hdf5};
 pub use model::MoleculeModel;
-pub use neighbours::{Neighbour, Neighbours, Pair, SkinList};
+pub use neighbours::{Cutoff, Neighbour, Neighbours, Pair, SkinList};
 pub use npz::{parse_npz, read_npz};
 pub use potential::{Deviation, Potential, Prediction, Wanted};
 pub use priors::{Prior, PriorChoices};

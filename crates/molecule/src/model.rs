@@ -46,7 +46,8 @@ impl MoleculeModel {
         choices: PriorChoices,
     ) -> Result<Self, MoleculeError> {
         let hyper = Value::Object(checkpoint.hyper.clone());
-        let config = TensorNetConfig::from_hyperparameters(&hyper)?;
+        let length = checkpoint.units.length;
+        let config = TensorNetConfig { length, ..TensorNetConfig::from_hyperparameters(&hyper)? };
         let tensor = |name: &str, shape: &[usize]| Ok(checkpoint.tensor(name, shape)?.to_f64());
         let operator = |site: &str, shape| checkpoint.operator(site, shape);
         let network = TensorNet::with_operators(config, tensor, operator)?;

@@ -1,16 +1,18 @@
 //! Data sets in archives of numpy, compressed or not: the arrays of MD17 and sGDML (`z`, `R`, `E`,
 //! `F`), of rMD17 (`nuclear_charges`, `coords`, `energies`, `forces`), of torchmd-net's `Custom`.
 //!
-//! All structures have the same atoms. Units are those that the file declares, as sGDML's `e_unit`
-//! and `r_unit`; without, structures declare none. What would make other structures of them, as a
-//! cell does, is refused.
+//! All structures have the same atoms, with `masses` and `momenta` where the file has them. They
+//! declare the units of the file, as sGDML's `e_unit` and `r_unit`. What would make other structures
+//! of them and is not read, as a cell, is refused.
 
+use crate::arrays::{CHARGES, MASSES, MOMENTA, Masses, check_unread};
+use crate::declared;
 use crate::error::MoleculeError;
 use crate::structure::{Labels, Structure};
-use crate::units::Declared;
 use linwright_data::inflate;
 use linwright_files::{NpzArray, NpzFile};
 use linwright_run::shown;
+use std::collections::BTreeMap;
 use std::path::Path;
 
 /// Names of the atomic numbers (atoms), or (structures, atoms) if all rows are equal.
@@ -21,22 +23,6 @@ const POSITIONS: [&str; 4] = ["R", "coords", "pos", "coordinates"];
 const ENERGIES: [&str; 4] = ["E", "energies", "energy", "y"];
 /// Names of the forces (structures, atoms, 3).
 const FORCES: [&str; 3] = ["F", "forces", "neg_dy"];
-/// Names of total charges: one number, or (structures).
-pub(crate) const CHARGES: [&str; 4] = ["Q", "charge", "total_charge", "total_charges"];
-/// Names, in small letters, of what is not read and makes other structures.
-pub(crate) const CELLS: [&str; 10] = [
-    "lattice",
-    "cell",
-    "cells",
-    "box",
-    "boxes",
-    "box_vectors",
-    "box_vecs",
-    "unit_cell",
-    "unitcell",
-    "pbc",
-];
-
 /// All structures of an archive.
 ///
 /// # Errors
@@ -123,29 +109,21 @@ impl Archive<'_> {
         first.iter().enumerate().map(number).collect()
     }
 
-    /// Refuses arrays that are not read and make other structures.
-    fn check_open(&self) -> Result<(), MoleculeError> {
-        let is_cell = |name: &&str| CELLS.contains(&name.to_lowercase().as_str());
-        match self.file.names().find(is_cell) {
-            None => Ok(()),
-            Some(name) => Err(self.wrong(format!(
-                "has an array {}, a cell, which is not read; write periodic structures as extended \
-                 XYZ, or remove the array if they are open molecules",
-                shown(name)
-            ))),
-        }
-    }
-
-    /// The units that the file declares.
-    fn declared(&self) -> Result<Declared, MoleculeError> {
-        let mut declared = Declared::default();
-        for name in self.file.names().filter(|name| name.to_lowercase().contains("unit")) {
-            let Some(text) = self.file.text(name)? else {
-                // Numbers are no names of units; what is neither is refused.
-                self.file.array(name)?;
-                continue;
-            };
-            declared.add(name, &text).map_err(|what| self.wrong(what))?;
+    /// The units that the file declares, as pairs of each structure.
+    fn declared(&self) -> Result<BTreeMap<String, String>, MoleculeError> {
+        let mut declared = BTreeMap::new();
+        for name in self.file.names().filter(|name| declared::is_unit(name)) {
+            match self.file.text(name)? {
+                Some(text) => {
+                    declared::check_name(name, &text).map_err(|what| self.wrong(what))?;
+                    declared.insert(name.to_owned(), text);
+                }
+                None => {
+                    // What is neither a text nor numbers is refused.
+                    self.file.array(name)?;
+                    declared::check_number(name).map_err(|what| self.wrong(what))?;
+                }
+            }
         }
         Ok(declared)
     }
@@ -165,7 +143,7 @@ impl Archive<'_> {
     }
 
     fn structures(&self) -> Result<Vec<Structure>, MoleculeError> {
-        self.check_open()?;
+        check_unread("", self.file.names()).map_err(|what| self.wrong(what))?;
         let (name, positions) = self.need(&POSITIONS)?;
         let sizes = match positions.shape[..] {
             [_, 0, 3] => return Err(self.wrong(format!("has no atoms in {name}"))),
@@ -188,22 +166,29 @@ impl Archive<'_> {
             None => None,
         };
         let charges = self.charges(structures)?;
+        let masses = self.any(&MASSES)?.map(|(name, NpzArray { shape, numbers })| {
+            Masses::of((name, &shape), numbers, sizes).map_err(|what| self.wrong(what))
+        });
+        let masses = masses.transpose()?;
+        let momenta = match self.any(&[MOMENTA])? {
+            Some(array) => Some(self.triples(array, Some(sizes))?),
+            None => None,
+        };
         let declared = self.declared()?;
         let own = |all: &Vec<[f64; 3]>, index: usize| all[index * atoms..][..atoms].to_vec();
-        let one = |index: usize| {
-            let mut structure = Structure {
-                species: species.clone(),
-                positions: own(&positions, index),
-                charge: charges.as_ref().map_or(0.0, |charges| charges[index]),
-                labels: Labels {
-                    energy: energies.as_ref().map(|(_, energies)| energies.numbers[index]),
-                    forces: forces.as_ref().map(|forces| own(forces, index)),
-                    ..Labels::default()
-                },
-                ..Structure::default()
-            };
-            declared.declare(&mut structure);
-            structure
+        let one = |index: usize| Structure {
+            species: species.clone(),
+            positions: own(&positions, index),
+            momenta: momenta.as_ref().map(|momenta| own(momenta, index)),
+            masses: masses.as_ref().map(|masses| masses.at(index)),
+            charge: charges.as_ref().map_or(0.0, |charges| charges[index]),
+            labels: Labels {
+                energy: energies.as_ref().map(|(_, energies)| energies.numbers[index]),
+                forces: forces.as_ref().map(|forces| own(forces, index)),
+                ..Labels::default()
+            },
+            info: declared.clone(),
+            ..Structure::default()
         };
         Ok((0..structures).map(one).collect())
     }
@@ -212,6 +197,7 @@ impl Archive<'_> {
 #[cfg(test)]
 mod tests {
     use super::*;
+    use crate::units::Units;
     use std::path::PathBuf;
 
     /// Written by numpy.savez: two waters; the second file has forces of one of them only.
@@ -259,9 +245,10 @@ mod tests {
 
     #[test]
     fn a_compressed_archive_of_sgdml_declares_its_units() {
-        let found = read_npz(&file("sgdml.npz")).unwrap();
+        let mut found = read_npz(&file("sgdml.npz")).unwrap();
         let plain = read_npz(&file("md17.npz")).unwrap();
-        assert_eq!(found[0].declared_units().unwrap().unwrap().to_string(), "kcal/mol,A");
+        let units = found[0].settle_units(None, Units::default()).unwrap();
+        assert_eq!(units.to_string(), "kcal/mol,A");
         for (one, other) in found.iter().zip(&plain) {
             assert_eq!((&one.species, &one.labels), (&other.species, &other.labels));
         }
@@ -270,21 +257,39 @@ mod tests {
 
     #[test]
     fn units_charges_and_cells_of_an_archive_are_read_or_refused() {
-        let units = |more: &[(&str, Vec<u8>)]| with(more).unwrap()[1].declared_units().unwrap();
-        assert_eq!(units(&[]), None);
+        let told = Units::parse("kcal/mol,nm").unwrap();
+        let settled = |more: &[(&str, Vec<u8>)], told: Option<Units>| {
+            let mut own = with(more).unwrap().remove(1);
+            let units = own.settle_units(told, Units::default());
+            units.map_or_else(|error| error.to_string(), |units| units.to_string())
+        };
+        let units = |more: &[(&str, Vec<u8>)]| settled(more, None);
+        assert_eq!((units(&[]), settled(&[], Some(told))), ("eV,A".into(), told.to_string()));
         let sgdml = [("e_unit", text("kcal/mol")), ("r_unit", text("Ang"))];
-        assert_eq!(units(&sgdml).unwrap().to_string(), "kcal/mol,A");
-        assert_eq!(units(&[("E_unit", text("meV"))]).unwrap().to_string(), "meV,A");
+        assert_eq!(units(&sgdml), "kcal/mol,A");
+        assert_eq!(units(&[("E_unit", text("meV"))]), "meV,A");
+        // A length says nothing about energies, of which the user may say the unit.
+        let length = [("r_unit", text("nm"))];
+        assert!(units(&length).contains("r_unit = nm, but no unit of its energies"));
+        assert_eq!(settled(&length, Some(told)), "kcal/mol,nm");
         let mixed = [("e_unit", text("Ha")), ("r_unit", text("Ang")), ("f_unit", text("Ha/bohr"))];
-        let read = with(&mixed).unwrap();
+        let mut read = with(&mixed).unwrap();
+        let of_file = read[0].settle_units(None, Units::default()).unwrap();
         let force = read[0].labels.forces.as_ref().unwrap()[0][0];
         assert!((force - 3.0 / 0.529_177_210_903).abs() < 1e-12, "{force}");
-        assert_eq!(read[0].declared_units().unwrap().unwrap().to_string(), "Hartree,A");
-        let error = with(&[("e_unit", text("stone"))]).unwrap()[0].declared_units().unwrap_err();
-        assert!(error.to_string().contains("stone,A") && error.to_string().contains("kcal/mol"));
+        assert_eq!(of_file.to_string(), "Hartree,A");
+        let odd = units(&[("e_unit", text("stone"))]);
+        assert!(odd.contains("e_unit = stone") && odd.contains("kcal/mol"), "{odd}");
+        let twice = units(&[("e_unit", text("eV")), ("energy_unit", text("kcal/mol"))]);
+        assert!(
+            twice.contains("e_unit = eV and energy_unit = kcal/mol, which disagree"),
+            "{twice}"
+        );
         // Numbers under such names are none.
-        assert_eq!(units(&[("per_unit", NpzArray::file_of(&[1], &[1.0]))]), None);
+        assert_eq!(units(&[("per_unit", NpzArray::file_of(&[1], &[1.0]))]), "eV,A");
         let said = |name: &str, bytes: Vec<u8>| with(&[(name, bytes)]).unwrap_err().to_string();
+        let number = said("e_unit", NpzArray::file_of(&[1], &[27.2]));
+        assert!(number.contains("unit e_unit as a number"), "{number}");
         assert!(said("unit_system", text("cgs")).contains("unit_system = cgs, expected e_unit"));
         let pickled = [b"\x93NUMPY\x01\x00".to_vec(), vec![57, 0]].concat();
         let header = b"{'descr': '|O', 'fortran_order': False, 'shape': (), }   \n";
@@ -293,6 +298,14 @@ mod tests {
         let cell = NpzArray::file_of(&[3, 3], &[1.0; 9]);
         let told = said("Lattice", cell);
         assert!(told.contains("array Lattice, a cell, which is not read"), "{told}");
+        let virials = NpzArray::file_of(&[2, 3, 3], &[1.0; 18]);
+        assert!(said("virials", virials).contains("array virials, a stress or virial"));
+        let moving = NpzArray::file_of(&[2, 2, 3], &[1.0; 12]);
+        assert!(said("velocities", moving.clone()).contains("array velocities, velocities"));
+        assert_eq!(with(&[("momenta", moving)]).unwrap()[1].momenta, Some(vec![[1.0; 3]; 2]));
+        let masses = NpzArray::file_of(&[2], &[12.0, 18.0]);
+        assert_eq!(with(&[("masses", masses)]).unwrap()[1].masses, Some(vec![12.0, 18.0]));
+        assert!(said("mass", NpzArray::file_of(&[3], &[1.0; 3])).contains("expected masses (2,)"));
         let charges = NpzArray::file_of(&[2], &[1.0, -1.0]);
         assert_eq!(with(&[("Q", charges)]).unwrap()[1].charge, -1.0);
         let charges = NpzArray::file_of(&[1], &[2.0]);

@@ -1,7 +1,7 @@
 //! Potentials of pairs for tests of what works with any potential.
 
 use crate::error::MoleculeError;
-use crate::neighbours::{Neighbours, dot};
+use crate::neighbours::{Cutoff, Neighbours, dot};
 use crate::potential::{Potential, Prediction, Wanted};
 use crate::structure::{Cell, Structure};
 
@@ -132,7 +132,7 @@ impl Potential for Argon {
         };
         let [energy_there, slope_there] = curve(self.cutoff());
         let mut found = nothing(structure);
-        for pair in Neighbours::within(structure, 0.0, self.cutoff())?.pairs {
+        for pair in Neighbours::within(structure, Cutoff::angstroms(0.0, self.cutoff()))?.pairs {
             let atoms = [pair.first, pair.second].map(|atom| atom as usize);
             add(&mut found, atoms, pair.vector, |d| {
                 let [energy, slope] = curve(d);

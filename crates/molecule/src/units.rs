@@ -3,7 +3,6 @@
 use crate::error::MoleculeError;
 use crate::structure::{Cell, Structure};
 use serde::{Deserialize, Serialize};
-use std::collections::BTreeMap;
 
 macro_rules! units {
     ($what:literal, $of:ident, $(($unit:ident, $name:literal, $factor:expr, $doc:literal, $also:expr),)*) => {
@@ -42,9 +41,6 @@ macro_rules! units {
     };
 }
 
-/// Key under which frames declare their units.
-const UNITS: &str = "units";
-
 /// A name of a unit in one spelling: small letters without blanks, `/mol` for what is said of a
 /// mole in other ways. None for a prefix of millions, which small letters would make thousandths.
 fn plain(text: &str) -> Option<String> {
@@ -72,6 +68,12 @@ fn plain(text: &str) -> Option<String> {
         false => Some(text),
     }
 }
+
+/// Whether a name means atomic units of every quantity.
+pub(crate) fn is_atomic(text: &str) -> bool {
+    plain(text).is_some_and(|text| matches!(text.as_str(), "au" | "atomic" | "atomicunit"))
+}
+
 /// Joules in an electron volt, exact by definition of the SI.
 const ELECTRON_VOLT: f64 = 1.602_176_634e-19;
 /// Particles in a mole, exact by definition of the SI.
@@ -104,6 +106,12 @@ units! {
     (Bohr, "Bohr", BOHR, "Bohr radii.", ["a0", "au", "atomic", "atomic units", "bohr radius"]),
 }
 
+impl Default for Length {
+    fn default() -> Self {
+        Self::Angstrom
+    }
+}
+
 /// The units of a file or a model. Forces are energies per length, stresses per volume.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Hash, Serialize, Deserialize)]
 #[serde(deny_unknown_fields)]
@@ -121,12 +129,14 @@ impl Default for Units {
 }
 
 impl Units {
-    /// The units of names such as `eV,A` or `kcal/mol,nm`.
+    /// The units of names such as `eV,A` or `kcal/mol,nm`. Without a length, they are angstroms,
+    /// or bohrs in atomic units.
     ///
     /// # Errors
     /// A name that is unknown, with all known ones.
     pub fn parse(text: &str) -> Result<Self, MoleculeError> {
-        let (energy, length) = text.split_once(',').unwrap_or((text, "A"));
+        let other = if is_atomic(text) { "Bohr" } else { "A" };
+        let (energy, length) = text.split_once(',').unwrap_or((text, other));
         let parsed = Energy::parse(energy.trim()).zip(Length::parse(length.trim()));
         let (energy, length) = parsed.ok_or_else(|| MoleculeError::Units { found: text.into() })?;
         Ok(Self { energy, length })
@@ -136,7 +146,7 @@ impl Units {
     #[must_use]
     pub fn parse_force(text: &str) -> Option<Self> {
         let text = text.trim();
-        if matches!(plain(text)?.as_str(), "au" | "atomic" | "atomicunit") {
+        if is_atomic(text) {
             return Some(Self { energy: Energy::Hartree, length: Length::Bohr });
         }
         let split = |(at, between): (usize, &str)| {
@@ -149,6 +159,21 @@ impl Units {
             })
         };
         text.rmatch_indices(['/', ' ', '*']).find_map(split)
+    }
+
+    /// The units of stresses, such as `eV/A^3`.
+    #[must_use]
+    pub fn parse_stress(text: &str) -> Option<Self> {
+        if is_atomic(text) {
+            return Self::parse_force(text);
+        }
+        let (energy, volume) = text.rsplit_once('/')?;
+        let length = volume.trim().trim_start_matches('(').trim_end_matches(')');
+        let length = length.strip_suffix('3').or_else(|| length.strip_suffix('³'))?;
+        Some(Self {
+            energy: Energy::parse(energy.trim().trim_start_matches('(').trim_end_matches(')'))?,
+            length: Length::parse(length.trim_end_matches(['^', '*']))?,
+        })
     }
 
     /// Factor from energies in these units to energies in others.
@@ -184,131 +209,6 @@ impl Units {
     }
 }
 
-/// What a file says about its units, in parts.
-#[derive(Clone, Debug, Default, PartialEq)]
-pub(crate) struct Declared {
-    energy: Option<Part<Energy>>,
-    length: Option<Part<Length>>,
-    force: Option<Part<Units>>,
-}
-
-/// Quantities, in parts of names, whose units do not matter here.
-const OTHERS: [&str; 10] = [
-    "dipole",
-    "charge",
-    "mass",
-    "time",
-    "freq",
-    "stress",
-    "pressure",
-    "temperature",
-    "polar",
-    "mag",
-];
-
-/// A unit, or the words of one that is not known.
-type Part<U> = Result<U, String>;
-
-impl Declared {
-    /// Adds what an array or attribute of this name says; an error says what else it may be called.
-    pub(crate) fn add(&mut self, name: &str, text: &str) -> Result<(), String> {
-        let lower = name.to_lowercase();
-        let is = |words: &[&str]| words.iter().any(|word| lower.contains(word));
-        let of = |short: &str| {
-            lower.starts_with(&format!("{short}_")) || lower.ends_with(&format!("_{short}"))
-        };
-        let unknown = || text.trim().to_owned();
-        if is(&["force", "gradient"]) || of("f") {
-            self.force = Some(Units::parse_force(text).ok_or_else(unknown));
-        } else if is(&["energ"]) || of("e") {
-            self.energy = Some(Energy::parse(text).ok_or_else(unknown));
-        } else if is(&["length", "dist", "pos", "coord"]) || of("r") {
-            self.length = Some(Length::parse(text).ok_or_else(unknown));
-        } else if matches!(lower.as_str(), "unit" | "units") {
-            let (energy, length) = text.split_once(',').unwrap_or((text, ""));
-            self.energy = Some(Energy::parse(energy).ok_or_else(unknown));
-            if !length.is_empty() {
-                self.length = Some(Length::parse(length).ok_or_else(unknown));
-            }
-        } else if !is(&OTHERS) {
-            return Err(format!(
-                "declares units as {} = {}, expected e_unit, r_unit and f_unit; rename or remove it",
-                linwright_run::shown(name),
-                linwright_run::shown(text)
-            ));
-        }
-        Ok(())
-    }
-
-    /// What the pairs of a frame say in parts, as `energy_unit` and `length_unit`, where they do
-    /// not say `units` as a whole.
-    pub(crate) fn of_pairs(pairs: &BTreeMap<String, String>) -> Self {
-        let mut declared = Self::default();
-        if pairs.contains_key(UNITS) {
-            return declared;
-        }
-        for (name, text) in pairs {
-            let lower = name.to_lowercase();
-            if ["unit_", "units_"].iter().any(|start| lower.starts_with(start))
-                || ["_unit", "_units"].iter().any(|end| lower.ends_with(end))
-            {
-                // Other quantities have units, too.
-                let _ = declared.add(name, text);
-            }
-        }
-        // Forces are columns under any names, which stay in the words of the file.
-        let own = declared.clone();
-        if let (Some(Ok(energy)), Some(Ok(length)), Some(Ok(force))) =
-            (own.energy, own.length, own.force)
-            && force != (Units { energy, length })
-        {
-            declared.force = Some(Err(force.to_string()));
-        }
-        declared
-    }
-
-    /// These units of energies and lengths, unless the file says otherwise.
-    #[cfg(feature = "hdf5")]
-    pub(crate) fn or(mut self, units: Option<Units>) -> Self {
-        if let Some(Units { energy, length }) = units {
-            self.energy.get_or_insert(Ok(energy));
-            self.length.get_or_insert(Ok(length));
-        }
-        self
-    }
-
-    /// Declares the units of a structure, in which forces are brought to those of energies and
-    /// lengths. Names that are unknown are declared as they are, and refused by
-    /// [`Structure::declared_units`].
-    pub(crate) fn declare(&self, structure: &mut Structure) {
-        if self.energy.is_none() && self.length.is_none() && self.force.is_none() {
-            return;
-        }
-        let force = self.force.as_ref().and_then(|force| force.as_ref().ok());
-        let name = |part: Option<Result<&'static str, &String>>, otherwise: &'static str| match part
-        {
-            Some(Ok(name)) => name.to_owned(),
-            Some(Err(text)) => text.clone(),
-            None => otherwise.to_owned(),
-        };
-        let default = force.copied().unwrap_or_default();
-        let energy = self.energy.as_ref().map(|part| part.as_ref().map(|unit| unit.name()));
-        let length = self.length.as_ref().map(|part| part.as_ref().map(|unit| unit.name()));
-        let energy = name(energy, default.energy.name());
-        let length = name(length, default.length.name());
-        let text = match &self.force {
-            Some(Err(text)) => format!("{energy},{length}, forces {text}"),
-            _ => format!("{energy},{length}"),
-        };
-        if let (Some(force), Ok(units)) = (force, Units::parse(&text)) {
-            let factor = force.force_to(units);
-            let forces = structure.labels.forces.iter_mut().flatten().flatten();
-            forces.filter(|_| factor != 1.0).for_each(|x| *x *= factor);
-        }
-        structure.info.insert(UNITS.to_owned(), text);
-    }
-}
-
 impl std::fmt::Display for Units {
     fn fmt(&self, out: &mut std::fmt::Formatter<'_>) -> std::fmt::Result {
         write!(out, "{},{}", self.energy.name(), self.length.name())
@@ -316,35 +216,6 @@ impl std::fmt::Display for Units {
 }
 
 impl Structure {
-    /// The units that the frame declares, under the key `units` of its file.
-    ///
-    /// # Errors
-    /// [`MoleculeError::Units`] for units of unknown names.
-    pub fn declared_units(&self) -> Result<Option<Units>, MoleculeError> {
-        self.info.get(UNITS).map(|text| Units::parse(text)).transpose()
-    }
-
-    /// Refuses a frame that declares other units, under the key `units` of its file.
-    ///
-    /// # Errors
-    /// [`MoleculeError::MixedUnits`], and [`MoleculeError::Units`] for units of unknown names.
-    pub fn check_units(&self, expected: Units) -> Result<(), MoleculeError> {
-        match self.declared_units()? {
-            Some(found) if found != expected => Err(MoleculeError::MixedUnits { found, expected }),
-            _ => Ok(()),
-        }
-    }
-
-    /// Declares the units of the frame, unless they are electron volts and angstroms, which every
-    /// reader expects of a file that says none.
-    pub fn declare_units(&mut self, units: Units) {
-        if units == Units::default() {
-            self.info.remove(UNITS);
-        } else {
-            self.info.insert(UNITS.to_owned(), units.to_string());
-        }
-    }
-
     /// Converts positions, cell, momenta and labels to other units. Charges have none.
     pub fn convert(&mut self, from: Units, to: Units) {
         if from == to {
@@ -425,21 +296,6 @@ mod tests {
     }
 
     #[test]
-    fn frames_that_declare_other_units_are_refused() {
-        let units = Units::parse("kcal/mol,A").unwrap();
-        let mut structure = Structure::default();
-        structure.check_units(units).unwrap();
-        structure.declare_units(units);
-        structure.check_units(units).unwrap();
-        let error = structure.check_units(Units::default()).unwrap_err().to_string();
-        assert!(error.contains("kcal/mol,A") && error.contains("expected eV,A"), "{error}");
-        structure.info.insert("units".into(), "stone".into());
-        assert!(structure.check_units(units).unwrap_err().to_string().contains("stone"));
-        structure.declare_units(Units::default());
-        assert!(structure.info.is_empty());
-    }
-
-    #[test]
     fn names_are_parsed_and_unknown_ones_listed() {
         for energy in Energy::ALL {
             for length in Length::ALL {
@@ -494,29 +350,21 @@ mod tests {
             assert_eq!(force(text).as_deref(), Some(units), "{text}");
         }
         assert_eq!((force("eV"), force("N/m")), (None, None));
-        let declared = |parts: &[(&str, &str)]| {
-            let mut declared = Declared::default();
-            parts.iter().for_each(|(name, text)| declared.add(name, text).unwrap());
-            let mut structure = Structure::default();
-            structure.labels.forces = Some(vec![[1.0; 3]]);
-            declared.declare(&mut structure);
-            let forces = structure.labels.forces.take().unwrap();
-            (structure.info.remove("units"), forces[0][0])
-        };
-        let said = |text: &str| Some(text.to_owned());
-        assert_eq!(declared(&[]), (None, 1.0));
-        assert_eq!(declared(&[("e_unit", "eV"), ("r_unit", "Ang")]), (said("eV,A"), 1.0));
-        assert_eq!(declared(&[("r_unit", "bohr")]).0, said("eV,Bohr"));
-        assert_eq!(declared(&[("energy_units", "stone")]).0, said("stone,A"));
-        assert_eq!(declared(&[("units", "kcal/mol, nm")]).0, said("kcal/mol,nm"));
-        assert_eq!(declared(&[("F_unit", "hartree/bohr")]).0, said("Hartree,Bohr"));
-        let (text, force) =
-            declared(&[("E_unit", "hartree"), ("unit_length", "A"), ("f_unit", "Ha/bohr")]);
-        near(force, 1.0 / BOHR, 1e-15);
-        assert_eq!(text, said("Hartree,A"));
-        assert_eq!(declared(&[("f_unit", "N")]).0, said("eV,A, forces N"));
-        assert!(Declared::default().add("unit_of_spins", "D").unwrap_err().contains("e_unit"));
-        assert_eq!(declared(&[("dipole_unit", "Debye")]).0, None);
+        for text in ["a.u.", "au", "atomic units", "Atomic", "Ha,bohr", "au,au"] {
+            assert_eq!(Units::parse(text).unwrap().to_string(), "Hartree,Bohr", "{text}");
+        }
+        assert_eq!(Units::parse("Hartree").unwrap().to_string(), "Hartree,A");
+        let stress = |text: &str| Units::parse_stress(text).map(|units| units.to_string());
+        for (text, units) in [
+            ("eV/A^3", Some("eV,A")),
+            ("kcal/mol/Ang**3", Some("kcal/mol,A")),
+            ("eV/Å³", Some("eV,A")),
+            ("a.u.", Some("Hartree,Bohr")),
+            ("GPa", None),
+            ("eV/A", None),
+        ] {
+            assert_eq!(stress(text).as_deref(), units, "{text}");
+        }
         let error = Units::parse("furlong").unwrap_err().to_string();
         assert!(error.contains("furlong") && error.contains("kcal/mol") && error.contains("Bohr"));
     }

@@ -444,6 +444,8 @@ impl From<MoleculeError> for Failure {
                 if matches!(
                     *source,
                     MoleculeError::MixedUnits { .. }
+                        | MoleculeError::UnitsDisagree { .. }
+                        | MoleculeError::PartialUnits { .. }
                         | MoleculeError::Units { .. }
                         | MoleculeError::Setting { .. }
                 ) =>

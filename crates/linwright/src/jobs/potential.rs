@@ -2,7 +2,8 @@
 
 use super::{Failure, Session};
 use linwright_molecule::{
-    ConvertedPotential, Ensemble, LabelKeys, Potential, PriorChoices, Structure, Units, XyzReader,
+    ConvertedPotential, Ensemble, LabelKeys, MoleculeError, Potential, PriorChoices, Structure,
+    Units, XyzReader,
 };
 use linwright_run::Monitor;
 use std::path::Path;
@@ -41,25 +42,32 @@ pub(super) fn moving_potential(
     Ok(ConvertedPotential::new(potential, model.units(), Units::default()))
 }
 
-/// The units of the structures: those of an option, or of the model.
-pub(super) fn units_of(option: Option<&str>, model: &Ensemble) -> Result<Units, Failure> {
-    Ok(option.map(Units::parse).transpose()?.unwrap_or(model.units()))
+/// The units of an option.
+pub(super) fn told_units(option: Option<&str>) -> Result<Option<Units>, Failure> {
+    Ok(option.map(Units::parse).transpose()?)
 }
 
-/// Refuses a structure that declares other units, or with an element that the model was not trained
-/// on.
+/// Refuses a structure that declares other units than those that were told, or else than those of
+/// the model, or with an element that the model was not trained on.
 pub(super) fn check_structure(
     model: &Ensemble,
-    structure: &Structure,
-    units: Units,
+    structure: &mut Structure,
+    told: Option<Units>,
     index: usize,
 ) -> Result<(), Failure> {
-    structure.check_units(units).map_err(|error| {
-        Failure::from(error.of_structure(index)).hint("--units names those of the structures")
-    })?;
+    structure.expect_units(told, model.units()).map_err(|error| units_failure(error, index))?;
     model.members()[0].checkpoint.check_species(structure).map_err(|error| {
         Failure::from(error.of_structure(index)).hint("`molecule info` lists the model's elements")
     })
+}
+
+/// A failure of units that a structure declares.
+pub(super) fn units_failure(error: MoleculeError, index: usize) -> Failure {
+    let hint = match error {
+        MoleculeError::UnitsDisagree { .. } => "--units cannot say which of them holds",
+        _ => "--units names those of the structures",
+    };
+    Failure::from(error.of_structure(index)).hint(hint)
 }
 
 /// A failure of a file of structures that holds none.

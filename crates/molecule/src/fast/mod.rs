@@ -97,7 +97,7 @@ impl FastTensorNet {
             filters: Filters::new(&model),
             model: Model::new(&model, &filters),
             grid,
-            pairs: PairSource::new(config.cutoff_lower, config.cutoff_upper),
+            pairs: PairSource::new(config.cutoff()),
             config,
             graph: Graph::default(),
             arena: Arena::default(),
@@ -198,7 +198,7 @@ impl Potential for FastTensorNet {
         wanted: Wanted,
     ) -> Result<Prediction, MoleculeError> {
         // Taken out, so that the list can be read while the rest is written to.
-        let nothing = PairSource::new(self.config.cutoff_lower, self.config.cutoff_upper);
+        let nothing = PairSource::new(self.config.cutoff());
         let mut pairs = std::mem::replace(&mut self.pairs, nothing);
         let neighbours = pairs.of(structure);
         let found = neighbours.and_then(|list| self.predict_within(structure, list, wanted));

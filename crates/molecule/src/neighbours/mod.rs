@@ -18,6 +18,7 @@ pub(crate) use source::PairSource;
 
 use crate::error::MoleculeError;
 use crate::structure::{Cell, Structure};
+use crate::units::Length;
 use frame::Frame;
 pub(crate) use frame::{cross, dot};
 
@@ -31,8 +32,6 @@ const IMAGES: f64 = 65_536.0;
 const PAIRS: (usize, usize) = (2048, 1 << 16);
 /// Atoms in a cubic angstrom, more than hydrogen has in any planet.
 const DENSEST: f64 = 1.0;
-/// Cutoffs below this are in nanometres.
-const NANOMETRES: f64 = 2.5;
 /// Others within half an angstrom, at most: molecules have none.
 const CLOSE: (f64, usize) = (0.5, 12);
 /// Largest number of atoms for which every pair is tried: in open space, and with images.
@@ -62,6 +61,34 @@ pub struct Neighbour {
     pub reversed: bool,
 }
 
+/// Distances at which atoms interact: `lower..upper`.
+#[derive(Clone, Copy, Debug, PartialEq)]
+pub struct Cutoff {
+    /// Smallest one.
+    pub lower: f64,
+    /// The first that is too far.
+    pub upper: f64,
+    /// The unit of both, and of positions.
+    pub length: Length,
+}
+
+impl Cutoff {
+    /// In angstroms.
+    #[must_use]
+    pub fn angstroms(lower: f64, upper: f64) -> Self {
+        Self { lower, upper, length: Length::Angstrom }
+    }
+
+    /// Checks that both are distances.
+    fn check(self) -> Result<Self, MoleculeError> {
+        let Self { lower, upper, .. } = self;
+        match lower >= 0.0 && lower < upper && upper.is_finite() {
+            true => Ok(self),
+            false => Err(MoleculeError::Cutoff { lower, upper }),
+        }
+    }
+}
+
 /// All pairs of one structure, or of a batch whose atoms are numbered through, within a cutoff:
 /// distance below the cutoff, strictly, and not below the lower cutoff. The edge of an atom to
 /// itself (distance zero), which TensorNet has, is implied and not listed.
@@ -84,12 +111,8 @@ impl Neighbours {
     /// # Errors
     /// Coincident atoms, by number; positions or a cutoff that are not finite; a cell without
     /// volume; or far more pairs than matter has.
-    pub fn within(
-        structure: &Structure,
-        cutoff_lower: f64,
-        cutoff_upper: f64,
-    ) -> Result<Self, MoleculeError> {
-        let search = Search::new(structure, cutoff_lower, cutoff_upper)?;
+    pub fn within(structure: &Structure, cutoff: Cutoff) -> Result<Self, MoleculeError> {
+        let search = Search::new(structure, cutoff)?;
         let few = if search.frame.periodic == 0 { FEW.0 } else { FEW.1 };
         let pairs = if search.positions.len() <= few { brute::pairs } else { grid::pairs };
         Ok(Self::from_pairs(search.positions.len(), pairs(&search)?))
@@ -99,12 +122,8 @@ impl Neighbours {
     ///
     /// # Errors
     /// As [`Neighbours::within`].
-    pub fn brute_force(
-        structure: &Structure,
-        cutoff_lower: f64,
-        cutoff_upper: f64,
-    ) -> Result<Self, MoleculeError> {
-        let search = Search::new(structure, cutoff_lower, cutoff_upper)?;
+    pub fn brute_force(structure: &Structure, cutoff: Cutoff) -> Result<Self, MoleculeError> {
+        let search = Search::new(structure, cutoff)?;
         Ok(Self::from_pairs(search.positions.len(), brute::pairs(&search)?))
     }
 
@@ -112,12 +131,8 @@ impl Neighbours {
     ///
     /// # Errors
     /// As [`Neighbours::within`].
-    pub fn cell_list(
-        structure: &Structure,
-        cutoff_lower: f64,
-        cutoff_upper: f64,
-    ) -> Result<Self, MoleculeError> {
-        let search = Search::new(structure, cutoff_lower, cutoff_upper)?;
+    pub fn cell_list(structure: &Structure, cutoff: Cutoff) -> Result<Self, MoleculeError> {
+        let search = Search::new(structure, cutoff)?;
         Ok(Self::from_pairs(search.positions.len(), grid::pairs(&search)?))
     }
 
@@ -128,13 +143,11 @@ impl Neighbours {
     /// As [`Neighbours::within`], with the number of the structure.
     pub fn of_batch<'a>(
         structures: impl IntoIterator<Item = &'a Structure>,
-        cutoff_lower: f64,
-        cutoff_upper: f64,
+        cutoff: Cutoff,
     ) -> Result<Self, MoleculeError> {
         let mut batch = Self { starts: vec![0], ..Self::default() };
         for (index, structure) in structures.into_iter().enumerate() {
-            let one = Self::within(structure, cutoff_lower, cutoff_upper)
-                .map_err(|error| error.of_structure(index))?;
+            let one = Self::within(structure, cutoff).map_err(|error| error.of_structure(index))?;
             batch.append(&one);
         }
         Ok(batch)
@@ -214,18 +227,18 @@ struct Search<'a> {
     frame: Frame,
     lower: f64,
     upper: f64,
+    /// An angstrom in the unit of the cutoff.
+    angstrom: f64,
 }
 
 impl<'a> Search<'a> {
-    fn new(structure: &'a Structure, lower: f64, upper: f64) -> Result<Self, MoleculeError> {
-        let ordered = lower >= 0.0 && lower < upper && upper.is_finite();
-        if !ordered {
-            return Err(MoleculeError::Cutoff { lower, upper });
-        }
+    fn new(structure: &'a Structure, cutoff: Cutoff) -> Result<Self, MoleculeError> {
+        let Cutoff { lower, upper, length } = cutoff.check()?;
+        let angstrom = 1.0 / length.factor();
         structure.check()?;
         let cell = structure.cell.as_ref();
         let positions = &structure.positions[..];
-        let search = Self { positions, cell, frame: Frame::new(cell)?, lower, upper };
+        let search = Self { positions, cell, frame: Frame::new(cell)?, lower, upper, angstrom };
         for (atom, position) in positions.iter().enumerate() {
             let along = search.frame.coordinates(position);
             if along[..search.frame.periodic].iter().any(|x| x.abs() > FAR) {
@@ -253,7 +266,7 @@ impl<'a> Search<'a> {
     }
 
     fn check_count(&self, pairs: usize) -> Result<(), MoleculeError> {
-        let cutoff = self.upper / self.angstrom();
+        let cutoff = self.upper / self.angstrom;
         // Every pair is that of two atoms.
         let dense = DENSEST * 2.0 / 3.0 * std::f64::consts::PI * cutoff.powi(3);
         let each = (dense.ceil() as usize).min(PAIRS.0);
@@ -272,12 +285,7 @@ impl<'a> Search<'a> {
 
     /// Distance of close atoms.
     fn close(&self) -> f64 {
-        CLOSE.0 * self.angstrom()
-    }
-
-    /// An angstrom in the unit of the cutoff, as far as its size tells.
-    fn angstrom(&self) -> f64 {
-        if self.upper < NANOMETRES { 0.1 } else { 1.0 }
+        CLOSE.0 * self.angstrom
     }
 
     fn check_images(&self, images: f64) -> Result<(), MoleculeError> {

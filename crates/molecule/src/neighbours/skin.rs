@@ -1,6 +1,6 @@
 //! Neighbour lists that last for several steps.
 
-use super::{LEAST, Neighbours, Pair, dot, vector};
+use super::{Cutoff, LEAST, Neighbours, Pair, dot, vector};
 use crate::error::MoleculeError;
 use crate::structure::{Cell, Structure};
 
@@ -9,8 +9,7 @@ use crate::structure::{Cell, Structure};
 /// between, distances alone are computed. Its lists equal those of [`Neighbours::within`].
 #[derive(Clone, Debug)]
 pub struct SkinList {
-    lower: f64,
-    upper: f64,
+    cutoff: Cutoff,
     skin: f64,
     /// Positions and cell of the last search; empty before the first.
     searched: Option<(Vec<[f64; 3]>, Option<Cell>)>,
@@ -20,17 +19,17 @@ pub struct SkinList {
 }
 
 impl SkinList {
-    /// A list for distances in `lower..upper`, with a skin beyond.
+    /// A list for distances of a cutoff, with a skin beyond.
     ///
     /// # Errors
     /// A cutoff or skin that is no distance.
-    pub fn new(lower: f64, upper: f64, skin: f64) -> Result<Self, MoleculeError> {
-        let ordered = lower >= 0.0 && lower < upper && skin >= 0.0 && (upper + skin).is_finite();
-        if !ordered {
+    pub fn new(cutoff: Cutoff, skin: f64) -> Result<Self, MoleculeError> {
+        let Cutoff { lower, upper, .. } = cutoff.check()?;
+        if !(skin >= 0.0 && (upper + skin).is_finite()) {
             return Err(MoleculeError::Cutoff { lower, upper: upper + skin });
         }
         let (wide, list) = (Vec::new(), Neighbours::default());
-        Ok(Self { lower, upper, skin, searched: None, wide, list, searches: 0 })
+        Ok(Self { cutoff, skin, searched: None, wide, list, searches: 0 })
     }
 
     /// The pairs of a structure.
@@ -39,8 +38,10 @@ impl SkinList {
     /// As [`Neighbours::within`].
     pub fn update(&mut self, structure: &Structure) -> Result<&Neighbours, MoleculeError> {
         structure.check()?;
+        let Cutoff { lower, upper, .. } = self.cutoff;
         if !self.lasts(structure) {
-            let wide = Neighbours::within(structure, 0.0, self.upper + self.skin)?;
+            let wide = Cutoff { lower: 0.0, upper: upper + self.skin, ..self.cutoff };
+            let wide = Neighbours::within(structure, wide)?;
             self.wide = wide.pairs;
             self.searched = Some((structure.positions.clone(), structure.cell));
             self.searches += 1;
@@ -57,7 +58,7 @@ impl SkinList {
                 let least = LEAST;
                 return Err(MoleculeError::Coincident { first, second, image, distance, least });
             }
-            if distance < self.upper && distance >= self.lower {
+            if distance < upper && distance >= lower {
                 pairs.push(Pair { vector, ..*pair });
             }
         }

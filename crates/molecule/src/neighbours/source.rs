@@ -1,6 +1,6 @@
 //! Pairs of one structure after the other.
 
-use super::{Neighbours, SkinList};
+use super::{Cutoff, Neighbours, SkinList};
 use crate::error::MoleculeError;
 use crate::structure::Structure;
 
@@ -8,21 +8,20 @@ use crate::structure::Structure;
 /// the same lists to the last bit.
 #[derive(Clone, Debug)]
 pub(crate) struct PairSource {
-    lower: f64,
-    upper: f64,
+    cutoff: Cutoff,
     kept: Option<SkinList>,
     found: Neighbours,
 }
 
 impl PairSource {
-    /// Pairs at distances in `lower..upper`, searched anew.
-    pub(crate) fn new(lower: f64, upper: f64) -> Self {
-        Self { lower, upper, kept: None, found: Neighbours::default() }
+    /// Pairs at these distances, searched anew.
+    pub(crate) fn new(cutoff: Cutoff) -> Self {
+        Self { cutoff, kept: None, found: Neighbours::default() }
     }
 
     /// From now on keeps pairs with this skin.
     pub(crate) fn keep(&mut self, skin: f64) -> Result<(), MoleculeError> {
-        self.kept = Some(SkinList::new(self.lower, self.upper, skin)?);
+        self.kept = Some(SkinList::new(self.cutoff, skin)?);
         Ok(())
     }
 
@@ -31,7 +30,7 @@ impl PairSource {
         match &mut self.kept {
             Some(list) => list.update(structure),
             None => {
-                self.found = Neighbours::within(structure, self.lower, self.upper)?;
+                self.found = Neighbours::within(structure, self.cutoff)?;
                 Ok(&self.found)
             }
         }

@@ -64,10 +64,14 @@ fn random_lists_equal_the_definition() {
         let structure = random_structure(index % 11, &mut random);
         let lower = if index % 5 == 0 { 0.7 } else { 0.0 };
         let upper = between(&mut random, 0.8, 3.0);
-        let expected = Neighbours::brute_force(&structure, lower, upper).unwrap();
-        let binned = Neighbours::cell_list(&structure, lower, upper).unwrap();
+        let expected =
+            Neighbours::brute_force(&structure, Cutoff::angstroms(lower, upper)).unwrap();
+        let binned = Neighbours::cell_list(&structure, Cutoff::angstroms(lower, upper)).unwrap();
         assert_eq!(binned, expected, "list {index} of {structure:?}, {lower} to {upper}");
-        assert_eq!(Neighbours::within(&structure, lower, upper).unwrap(), expected);
+        assert_eq!(
+            Neighbours::within(&structure, Cutoff::angstroms(lower, upper)).unwrap(),
+            expected
+        );
         pairs += expected.pairs.len();
     }
     assert!(pairs > 10 * LISTS as usize, "{pairs}");
@@ -104,7 +108,7 @@ fn the_definition_misses_no_image() {
         structure.positions.truncate(3);
         structure.species.truncate(3);
         structure.positions.iter_mut().flatten().for_each(|x| *x *= 0.2);
-        let found = Neighbours::brute_force(&structure, 0.0, 1.5).unwrap();
+        let found = Neighbours::brute_force(&structure, Cutoff::angstroms(0.0, 1.5)).unwrap();
         let found: Vec<_> = found.pairs.iter().map(|p| (p.first, p.second, p.image)).collect();
         assert_eq!(found, by_images(&structure, 1.5), "{structure:?}");
     }
@@ -120,8 +124,12 @@ fn larger_systems_with_far_atoms_equal_the_definition() {
             (0..60).map(|_| [0; 3].map(|_| between(&mut random, -9.0, 9.0))).collect();
         positions[7] = [1e4, -2e5, 3e3];
         let structure = atoms(positions, cell);
-        let found = Neighbours::cell_list(&structure, 0.0, 2.5).unwrap();
-        assert_eq!(found, Neighbours::brute_force(&structure, 0.0, 2.5).unwrap(), "{kind}");
+        let found = Neighbours::cell_list(&structure, Cutoff::angstroms(0.0, 2.5)).unwrap();
+        assert_eq!(
+            found,
+            Neighbours::brute_force(&structure, Cutoff::angstroms(0.0, 2.5)).unwrap(),
+            "{kind}"
+        );
     }
 }
 
@@ -129,7 +137,7 @@ fn larger_systems_with_far_atoms_equal_the_definition() {
 fn rows_hold_both_directions_in_order() {
     let cell = Cell::periodic([[2.0, 0.0, 0.0], [0.0, 9.0, 0.0], [0.0, 0.0, 9.0]]);
     let structure = atoms(vec![[0.0; 3], [0.5, 0.0, 0.0]], Some(cell));
-    let list = Neighbours::within(&structure, 0.0, 2.1).unwrap();
+    let list = Neighbours::within(&structure, Cutoff::angstroms(0.0, 2.1)).unwrap();
     // Each atom sees its own image, and the other one four times: at -3/2 - 1/2, and so on.
     let pairs: Vec<_> = list.pairs.iter().map(|p| (p.first, p.second, p.image[0])).collect();
     assert_eq!(pairs, [(0, 0, 1), (0, 1, -1), (0, 1, 0), (1, 1, 1)]);
@@ -151,13 +159,14 @@ fn rows_hold_both_directions_in_order() {
 fn batches_are_numbered_through() {
     let one = atoms(vec![[0.0; 3], [1.0, 0.0, 0.0]], None);
     let two = atoms(vec![[0.0; 3], [0.0, 1.0, 0.0], [0.0, 2.0, 0.0]], None);
-    let list = Neighbours::of_batch([&one, &two], 0.0, 1.5).unwrap();
+    let list = Neighbours::of_batch([&one, &two], Cutoff::angstroms(0.0, 1.5)).unwrap();
     let pairs: Vec<_> = list.pairs.iter().map(|p| (p.first, p.second)).collect();
     assert_eq!(pairs, [(0, 1), (2, 3), (3, 4)]);
     assert_eq!((list.atoms(), list.starts.clone()), (5, vec![0, 1, 2, 3, 5, 6]));
     assert_eq!(list.of(3).iter().map(|e| (e.atom, e.pair)).collect::<Vec<_>>(), [(2, 1), (4, 2)]);
     let bad = atoms(vec![[0.0; 3]; 2], None);
-    let error = Neighbours::of_batch([&one, &bad], 0.0, 1.5).unwrap_err().to_string();
+    let error =
+        Neighbours::of_batch([&one, &bad], Cutoff::angstroms(0.0, 1.5)).unwrap_err().to_string();
     assert!(error.starts_with("structure 1: atoms 0 and 1 are 0 apart"), "{error}");
 }
 
@@ -168,7 +177,7 @@ fn skin_lists_equal_fresh_ones_along_a_walk() {
         let mut structure = random_structure(kind, &mut random);
         structure.positions.extend([[0.1, 0.2, 0.3], [1.4, 2.2, -0.7], [-1.0, 0.9, 0.5]]);
         structure.species.resize(structure.positions.len(), 1);
-        let mut list = SkinList::new(0.3, 2.0, 0.5).unwrap();
+        let mut list = SkinList::new(Cutoff::angstroms(0.3, 2.0), 0.5).unwrap();
         for step in 0..100 {
             for x in structure.positions.iter_mut().flatten() {
                 *x += 0.02 * random.normal();
@@ -178,7 +187,7 @@ fn skin_lists_equal_fresh_ones_along_a_walk() {
             {
                 cell.rows.iter_mut().flatten().for_each(|x| *x *= 1.01);
             }
-            let fresh = Neighbours::within(&structure, 0.3, 2.0).unwrap();
+            let fresh = Neighbours::within(&structure, Cutoff::angstroms(0.3, 2.0)).unwrap();
             assert_eq!(*list.update(&structure).unwrap(), fresh, "{kind}, step {step}");
         }
         assert!((2..60).contains(&list.searches()), "{} searches", list.searches());
@@ -209,14 +218,15 @@ fn bad_input_is_named() {
     ] {
         let searches = [Neighbours::within, Neighbours::brute_force, Neighbours::cell_list];
         for search in searches {
-            let error = search(&structure, 0.0, 2.0).unwrap_err().to_string();
+            let error = search(&structure, Cutoff::angstroms(0.0, 2.0)).unwrap_err().to_string();
             assert!(error.contains(said), "{said:?} in {error}");
         }
-        let mut skin = SkinList::new(0.0, 2.0, 0.5).unwrap();
+        let mut skin = SkinList::new(Cutoff::angstroms(0.0, 2.0), 0.5).unwrap();
         assert!(skin.update(&structure).unwrap_err().to_string().contains(said));
     }
     for (lower, upper) in [(0.0, 0.0), (2.0, 1.0), (-1.0, 2.0), (0.0, f64::NAN), (f64::NAN, 1.0)] {
-        let error = Neighbours::within(&atoms(pair.clone(), None), lower, upper).unwrap_err();
+        let error = Neighbours::within(&atoms(pair.clone(), None), Cutoff::angstroms(lower, upper))
+            .unwrap_err();
         assert!(error.to_string().contains("cutoff"), "{error}");
     }
 }
@@ -226,7 +236,8 @@ fn crowds_are_refused_before_their_pairs_are_kept() {
     // Far more pairs than memory has place for, if they were kept.
     let count = 100_000;
     let told = |positions: Vec<[f64; 3]>| {
-        let error = Neighbours::within(&atoms(positions, None), 0.0, 5.0).unwrap_err();
+        let error =
+            Neighbours::within(&atoms(positions, None), Cutoff::angstroms(0.0, 5.0)).unwrap_err();
         error.to_string()
     };
     let same = told(vec![[1.0, 2.0, 3.0]; count]);
@@ -234,6 +245,7 @@ fn crowds_are_refused_before_their_pairs_are_kept() {
     let mut random = RngKey::new(4).fold("crowd").stream();
     let near: Vec<[f64; 3]> =
         (0..count).map(|_| std::array::from_fn(|_| 0.3 * random.uniform())).collect();
+    let few = near[..100].to_vec();
     let near = told(near);
     assert!(near.contains("more than 12 others within 0.5"), "{near}");
     // Spread so that none has many close ones, but denser than any matter.
@@ -243,7 +255,15 @@ fn crowds_are_refused_before_their_pairs_are_kept() {
         places.map(|k| [k % side, k / side % side, k / side / side].map(|x| 0.45 * x as f64));
     let dense = told(dense.collect());
     assert!(dense.contains("pairs within 5, more than any matter"), "{dense}");
+    // The unit is said, and not guessed from the size of the cutoff.
+    let small = Neighbours::within(&atoms(few.clone(), None), Cutoff::angstroms(0.0, 2.0));
+    assert!(small.unwrap_err().to_string().contains("more than 12 others within 0.5"));
+    let length = Length::Nanometre;
+    let apart = few.iter().map(|place| place.map(|x| 2.0 * x)).collect();
+    Neighbours::within(&atoms(apart, None), Cutoff { lower: 0.0, upper: 2.0, length }).unwrap();
     // Hydrogen under pressure is matter.
     let places = (0..1000).map(|k| [k % 10, k / 10 % 10, k / 100].map(|x| 1.1 * x as f64));
-    assert!(Neighbours::within(&atoms(places.collect(), None), 0.0, 5.0).is_ok());
+    assert!(
+        Neighbours::within(&atoms(places.collect(), None), Cutoff::angstroms(0.0, 5.0)).is_ok()
+    );
 }

@@ -12,7 +12,7 @@ mod parse;
 mod tests;
 
 use crate::error::MoleculeError;
-use crate::neighbours::{LEAST, PairSource, dot};
+use crate::neighbours::{Cutoff, LEAST, PairSource, dot};
 use crate::potential::Prediction;
 use crate::structure::Structure;
 use crate::units::{Length, Units};
@@ -106,7 +106,10 @@ impl Prior {
     /// Where its pairs come from, none without a cutoff.
     pub(crate) fn pairs(&self, units: Units) -> Option<PairSource> {
         let cutoff = Some(self.cutoff()).filter(|cutoff| *cutoff > 0.0 && cutoff.is_finite());
-        cutoff.map(|cutoff| PairSource::new(0.0, cutoff / units.length.factor()))
+        let length = units.length;
+        cutoff.map(|cutoff| {
+            PairSource::new(Cutoff { lower: 0.0, upper: cutoff / length.factor(), length })
+        })
     }
 
     /// Its name in torchmd-net.

@@ -1,7 +1,7 @@
 //! Structures side by side, with their pairs.
 
 use super::config::{Head, TensorNetConfig};
-use crate::{MoleculeError, Neighbours, Pair, Structure};
+use crate::{Cutoff, MoleculeError, Neighbours, Pair, Structure};
 
 /// Most atoms of a structure whose Coulomb energy has no cutoff: pairs are kept in memory.
 const MOST_ATOMS: usize = 4096;
@@ -27,9 +27,8 @@ impl Batch {
     /// A species that the model does not know, those of [`Neighbours::within`], and a periodic or
     /// very large structure for a Coulomb energy without cutoff.
     pub fn new(structures: &[&Structure], config: &TensorNetConfig) -> Result<Self, MoleculeError> {
-        let (lower, upper) = (config.cutoff_lower, config.cutoff_upper);
         let all = structures.iter().copied();
-        let neighbours = Neighbours::of_batch(all, lower, upper)?;
+        let neighbours = Neighbours::of_batch(all, config.cutoff())?;
         Self::with_neighbours(structures, neighbours, config)
     }
 
@@ -70,7 +69,8 @@ fn far_pairs(
         return Ok(Vec::new());
     };
     if let Some(cutoff) = charges.coulomb_cutoff {
-        return Ok(Neighbours::of_batch(structures.iter().copied(), 0.0, cutoff)?.pairs);
+        let cutoff = Cutoff { lower: 0.0, upper: cutoff, length: config.length };
+        return Ok(Neighbours::of_batch(structures.iter().copied(), cutoff)?.pairs);
     }
     let (mut pairs, mut start) = (Vec::new(), 0);
     for (index, one) in structures.iter().enumerate() {

@@ -1,5 +1,7 @@
 //! Architecture of a TensorNet, in the words of torchmd-net.
 
+use crate::neighbours::Cutoff;
+use crate::units::Length;
 use crate::{MoleculeError, shown_species};
 use serde::{Deserialize, Serialize};
 
@@ -174,6 +176,9 @@ pub struct TensorNetConfig {
     pub cutoff_lower: f64,
     /// Distance from which atoms do not interact.
     pub cutoff_upper: f64,
+    /// Unit of both, which files have beside the hyper-parameters.
+    #[serde(skip)]
+    pub length: Length,
     /// Number of species: atomic numbers are below it.
     #[serde(rename = "max_z")]
     pub species: usize,
@@ -207,6 +212,7 @@ impl TensorNetConfig {
             trainable_rbf: false,
             cutoff_lower: 0.0,
             cutoff_upper: cutoff,
+            length: Length::default(),
             species: 100,
             activation: Nonlinearity::Silu,
             group: Group::Orthogonal,
@@ -214,6 +220,12 @@ impl TensorNetConfig {
             reduction: Reduction::Add,
             charges: None,
         }
+    }
+
+    /// Distances at which atoms interact.
+    #[must_use]
+    pub fn cutoff(&self) -> Cutoff {
+        Cutoff { lower: self.cutoff_lower, upper: self.cutoff_upper, length: self.length }
     }
 
     /// Reads and checks hyper-parameters.

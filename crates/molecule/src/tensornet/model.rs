@@ -182,7 +182,7 @@ impl<T: Precision> TensorNetPotential<T> {
     /// The potential of a model.
     #[must_use]
     pub fn new(model: TensorNet<T>) -> Self {
-        let pairs = PairSource::new(model.config.cutoff_lower, model.config.cutoff_upper);
+        let pairs = PairSource::new(model.config.cutoff());
         Self { model, pairs }
     }
 }

@@ -6,7 +6,6 @@ use super::comment::{Entry, Order, entries};
 use super::keys::LabelKeys;
 use crate::error::MoleculeError;
 use crate::structure::{Cell, Structure};
-use crate::units::Declared;
 use linwright_data::open_content;
 use linwright_files::FileError;
 use std::io::{BufRead, Read};
@@ -88,7 +87,6 @@ impl<R: BufRead> XyzReader<R> {
             columns.read(&self.line()?, &mut structure)?;
         }
         columns.finish(&mut structure, has_charge);
-        Declared::of_pairs(&structure.info).declare(&mut structure);
         Ok(Some(structure))
     }
 

@@ -161,6 +161,29 @@ fn labels_under_further_names_are_kept_and_not_read_for_those_that_were_written(
     only.replace_labels(7.0, vec![[8.0; 3]], None);
     assert_eq!(only.info.keys().collect::<Vec<_>>(), ["input_REF_energy"]);
     assert_eq!(only.columns.iter().map(|c| &c.name[..]).collect::<Vec<_>>(), ["input_REF_forces"]);
+    // A stress stays beside the energy, and a virial stands for the stress that it becomes.
+    let text = format!(
+        "1\n{lattice} Properties=species:S:1:pos:R:3:forces:R:3:forces_std:R:3 energy=2 \
+         stress=\"1 2 3 0 0 0\" energy_std=0.5\nH 0 0 0 1 1 1 2 2 2\n"
+    );
+    let mut own = read(&text).unwrap().remove(0);
+    own.replace_labels(7.0, vec![[8.0; 3]], Some([[9.0; 3]; 3]));
+    let keys: Vec<&str> = own.info.keys().map(String::as_str).collect();
+    assert_eq!(keys, ["input_energy", "input_energy_std", "input_stress"]);
+    let names: Vec<&str> = own.columns.iter().map(|column| &column.name[..]).collect();
+    assert_eq!(names, ["input_forces_std", "input_forces"]);
+    // Deviations of an evaluation are not the input's.
+    let mut again = own.clone();
+    again.info.insert("energy_std".into(), "0.25".into());
+    again.replace_labels(7.0, vec![[8.0; 3]], Some([[9.0; 3]; 3]));
+    assert_eq!(again, own);
+    own.forget_labels();
+    assert!(own.info.is_empty() && own.columns.is_empty(), "{own:?}");
+    let text =
+        format!("1\n{lattice} Properties=species:S:1:pos:R:3 virial=\"1 2 3 0 0 0\"\nH 0 0 0\n");
+    let mut own = read(&text).unwrap().remove(0);
+    own.replace_labels(7.0, vec![[8.0; 3]], None);
+    assert_eq!(own.info.keys().collect::<Vec<_>>(), ["input_virial"]);
     let mut frame = frame;
     frame.forget_labels();
     assert_eq!(frame.info.keys().collect::<Vec<_>>(), ["total_charge"]);
@@ -290,17 +313,23 @@ fn values_of_ase_in_json_are_read_under_any_key() {
 fn units_may_be_said_in_parts() {
     let of = |pairs: &str| {
         let text = format!("1\nProperties=species:S:1:pos:R:3:forces:R:3 {pairs}\nH 0 0 0 1 0 0\n");
-        let frame = read(&text).unwrap().remove(0);
-        let units = frame.declared_units().map(|units| units.map(|units| units.to_string()));
-        (units.ok(), frame.labels.forces.unwrap()[0][0])
+        let mut frame = read(&text).unwrap().remove(0);
+        match frame.settle_units(None, crate::Units::default()) {
+            Ok(units) => (units.to_string(), frame.labels.forces.unwrap()[0][0]),
+            Err(error) => (error.to_string(), f64::NAN),
+        }
     };
-    assert_eq!(of("energy_unit=kcal/mol pbc=\"F F F\""), (Some(Some("kcal/mol,A".into())), 1.0));
-    assert_eq!(of("units=eV,Bohr energy_unit=kcal/mol"), (Some(Some("eV,Bohr".into())), 1.0));
-    assert_eq!(of("dipole_unit=Debye unitary=T"), (Some(None), 1.0));
-    assert_eq!(of("length_units=furlong"), (None, 1.0));
-    assert_eq!(of("forces_unit=Ha/bohr"), (Some(Some("Hartree,Bohr".into())), 1.0));
-    // Forces in others are refused.
-    assert_eq!(of("e_unit=Hartree r_unit=Ang forces_unit=Hartree/Bohr"), (None, 1.0));
+    let is = |pairs: &str, units: &str| assert_eq!(of(pairs), (units.to_owned(), 1.0), "{pairs}");
+    is("energy_unit=kcal/mol pbc=\"F F F\"", "kcal/mol,A");
+    is("dipole_unit=Debye unitary=T", "eV,A");
+    is("length_unit=A forces_unit=kcal/mol/A", "kcal/mol,A");
+    let refuses = |pairs: &str, part: &str| assert!(of(pairs).0.contains(part), "{:?}", of(pairs));
+    refuses("units=eV,Bohr energy_unit=kcal/mol", "disagree");
+    refuses("length_units=furlong", "length_units = furlong");
+    refuses("forces_unit=Ha/bohr", "no unit of its lengths");
+    // Forces alone may have a unit of their own.
+    let (units, force) = of("e_unit=Hartree r_unit=Ang forces_unit=Hartree/Bohr");
+    assert!(units == "Hartree,A" && (force - 1.0 / 0.529_177_210_903).abs() < 1e-12, "{force}");
 }
 
 #[test]

@@ -98,25 +98,12 @@ pub fn open_structures(
             let element = shown_species(*number);
             return Err(MoleculeStudyError::Untrained { of, index, element });
         }
-        let from = units_of(structure, source.units, own);
+        let from = structure.settle_units(source.units, own);
         let from = from.map_err(|error| wrong(error.of_structure(index)))?;
         structure.convert(from, own);
         without_priors(structure, model).map_err(|error| wrong(error.of_structure(index)))?;
     }
     Ok(Structures { all, places, path: source.path.to_owned(), sha256, in_file })
-}
-
-/// Units of a structure: those that it declares, which must be those of an option, or else the
-/// model's.
-fn units_of(
-    structure: &Structure,
-    option: Option<Units>,
-    own: Units,
-) -> Result<Units, MoleculeError> {
-    match option {
-        Some(units) => structure.check_units(units).map(|()| units),
-        None => Ok(structure.declared_units()?.unwrap_or(own)),
-    }
 }
 
 /// Names the structure of an error by its number in the file.

@@ -1,12 +1,12 @@
 //! Time of energies and forces by a molecular potential.
 
 use super::outcome::{table, text};
+use super::potential::{told_units, units_failure};
 use super::{Failure, Job, Outcome, Session, bounds};
 use linwright_measure::timing::MedianRange;
-use linwright_molecule::tensornet::TensorNetConfig;
 use linwright_molecule::{
     FastOptions, FastTensorNet, KernelRates, LabelKeys, MoleculeError, MoleculeModel, Neighbours,
-    Potential, Structure, Units, Wanted, XyzReader,
+    Potential, Structure, Wanted, XyzReader,
 };
 use linwright_report::number::grouped;
 use linwright_run::Monitor;
@@ -114,8 +114,7 @@ impl Timed {
         milliseconds: &[f64],
     ) -> Result<Self, MoleculeError> {
         let config = model.network.config();
-        let TensorNetConfig { cutoff_lower, cutoff_upper, .. } = *config;
-        let neighbours = Neighbours::within(structure, cutoff_lower, cutoff_upper)?;
+        let neighbours = Neighbours::within(structure, config.cutoff())?;
         let (atoms, edges) = (structure.species.len(), 2 * neighbours.pairs.len());
         let (mut least, mut bytes) = (None, None);
         if let Some((fast, rates)) = fast {
@@ -154,15 +153,14 @@ impl MoleculeBench {
     /// The structures, in units of the model.
     fn read(&self, model: &MoleculeModel) -> Result<Vec<Structure>, Failure> {
         let own = model.checkpoint.units;
-        let units = self.units.as_deref().map(Units::parse).transpose()?.unwrap_or(own);
+        let told = told_units(self.units.as_deref())?;
+        let units = told.unwrap_or(own);
         let mut reader = XyzReader::open(Path::new(&self.structures), LabelKeys::default())?;
         let mut found = Vec::new();
         while found.len() < self.limit {
             let Some(mut structure) = reader.next_frame()? else { break };
-            structure.check_units(units).map_err(|error| {
-                Failure::from(error.of_structure(found.len()))
-                    .hint("--units names those of the structures")
-            })?;
+            let index = found.len();
+            structure.expect_units(told, own).map_err(|error| units_failure(error, index))?;
             structure.convert(units, own);
             found.push(structure);
         }

@@ -3,7 +3,7 @@
 mod summary;
 
 use super::potential::{
-    check_structure, is_structures, no_structures, open_ensemble, potential_of, units_of,
+    check_structure, is_structures, no_structures, open_ensemble, potential_of, told_units,
 };
 use super::{Failure, Job, Outcome, OutputPath, Session, bounds, outputs};
 use linwright_molecule::tensornet::Property;
@@ -86,8 +86,9 @@ impl Job for MoleculeEval {
         paths.extend(self.members.iter().cloned());
         let choices = PriorChoices { reference_energies, compat };
         let model = open_ensemble(&paths, choices, session)?;
-        let units = units_of(self.units.as_deref(), &model)?;
-        let (errors, written) = self.errors(&model, units, session)?;
+        let told = told_units(self.units.as_deref())?;
+        let units = told.unwrap_or(model.units());
+        let (errors, written) = self.errors(&model, told, session)?;
         session.finish();
         if let Some(path) = &self.output {
             outputs::write(path, &written, self.force, is_structures)?;
@@ -102,9 +103,10 @@ impl MoleculeEval {
     fn errors(
         &self,
         model: &Ensemble,
-        units: Units,
+        told: Option<Units>,
         session: &mut Session<'_>,
     ) -> Result<(PredictionErrors, Vec<u8>), Failure> {
+        let units = told.unwrap_or(model.units());
         let mut predictor = self.predictor(model)?;
         let mut reader = XyzReader::open(Path::new(&self.structures), self.keys())?;
         let (mut errors, mut writer) = (PredictionErrors::default(), XyzWriter::new(Vec::new()));
@@ -114,8 +116,8 @@ impl MoleculeEval {
             if session.interrupted() {
                 return Err(Failure::interrupted("interrupted; nothing was written".to_owned()));
             }
-            let Some(structure) = reader.next_frame()? else { break };
-            check_structure(model, &structure, units, index)?;
+            let Some(mut structure) = reader.next_frame()? else { break };
+            check_structure(model, &mut structure, told, index)?;
             let mut inner = structure.clone();
             inner.convert(units, model.units());
             let mut predicted = match &mut predictor {
@@ -139,7 +141,7 @@ impl MoleculeEval {
                 }
             };
             if self.output.is_some() {
-                predicted.structure.declare_units(units);
+                predicted.structure.declare_units(units, model.units());
                 predicted.write(&mut writer)?;
             }
             session.progress(index as u64 + 1, self.limit.unwrap_or(0) as u64);

@@ -3,7 +3,7 @@
 use super::{MdEnsemble, MoleculeMd};
 use crate::jobs::outcome::{text, write_pages};
 use crate::jobs::potential::{
-    check_structure, moving_potential, no_structures, open_ensemble, units_of,
+    check_structure, moving_potential, no_structures, open_ensemble, told_units,
 };
 use crate::jobs::saving::write_beside_own;
 use crate::jobs::{Failure, Job, JobError, Outcome, Session, measured, outputs};
@@ -213,11 +213,12 @@ fn read_structure(
     model: &Ensemble,
     session: &Session<'_>,
 ) -> Result<Structure, Failure> {
-    let units = units_of(job.units.as_deref(), model)?;
+    let told = told_units(job.units.as_deref())?;
+    let units = told.unwrap_or(model.units());
     let mut reader = XyzReader::open(Path::new(&job.structure), LabelKeys::default())?;
     let found = reader.next_frame()?.filter(|structure| !structure.species.is_empty());
     let mut structure = found.ok_or_else(|| no_structures(&job.structure))?;
-    check_structure(model, &structure, units, 0)?;
+    check_structure(model, &mut structure, told, 0)?;
     let motion = structure.check_motion(job.asks_for_velocities());
     motion.map_err(|error| error.of_structure(0))?;
     let held = structure.held_coordinates();
@@ -232,6 +233,6 @@ fn read_structure(
         session.note(&format!("note: {} has several structures; this is the first", job.structure));
     }
     structure.convert(units, Units::default());
-    structure.declare_units(Units::default());
+    structure.declare_units(Units::default(), model.units());
     Ok(structure)
 }

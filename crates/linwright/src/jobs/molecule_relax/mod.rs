@@ -3,7 +3,7 @@
 use super::named::Names;
 use super::outcome::{table, text};
 use super::potential::{
-    check_structure, is_structures, moving_potential, no_structures, open_ensemble, units_of,
+    check_structure, is_structures, moving_potential, no_structures, open_ensemble, told_units,
 };
 use super::{Failure, FailureKind, Job, JobError, Outcome, OutputPath, Session, bounds, outputs};
 use linwright_molecule::relaxation::{Minimiser, RelaxationPlan, Relaxed, relax};
@@ -97,7 +97,8 @@ impl Job for MoleculeRelax {
         let inputs = outputs::inputs_of(self, session);
         outputs::file(&self.output, self.force, &inputs, session, is_structures)?;
         let model = open_ensemble(&[&self.potential], PriorChoices::default(), session)?;
-        let units = units_of(self.units.as_deref(), &model)?;
+        let told = told_units(self.units.as_deref())?;
+        let units = told.unwrap_or(model.units());
         let mut potential = moving_potential(&model, self.exact)?;
         potential.keep_pairs(SKIN)?;
         let mut writer = XyzWriter::new(Vec::new());
@@ -106,13 +107,13 @@ impl Job for MoleculeRelax {
         for index in 0..self.limit.unwrap_or(usize::MAX) {
             let Some(structure) = reader.next_frame()? else { break };
             session.step(&format!("relaxing structure {index}"));
-            let start = self.start(structure, &model, units, index)?;
+            let start = self.start(structure, &model, told, index)?;
             let relaxed = relax(&mut potential, &start, &plan, session);
             let relaxed = relaxed.map_err(|error| stopped(error, index))?;
             results.push(RelaxedStructure::of(&relaxed));
             let mut frame = frame(relaxed);
             frame.convert(Units::default(), units);
-            frame.declare_units(units);
+            frame.declare_units(units, model.units());
             writer.frame(&frame)?;
         }
         session.finish();
@@ -140,10 +141,11 @@ impl MoleculeRelax {
         &self,
         mut structure: Structure,
         model: &Ensemble,
-        units: Units,
+        told: Option<Units>,
         index: usize,
     ) -> Result<Structure, Failure> {
-        check_structure(model, &structure, units, index)?;
+        let units = told.unwrap_or(model.units());
+        check_structure(model, &mut structure, told, index)?;
         structure.check_held().map_err(|error| error.of_structure(index))?;
         structure.forget_labels();
         structure.convert(units, Units::default());

@@ -78,8 +78,8 @@ impl Sets {
         plan: &Plan,
         session: &Session<'_>,
     ) -> Result<Self, Failure> {
-        let is_told = job.sets.units.is_some();
-        let files = Files { keys: keys(job), units: plan.units, is_told };
+        let told = job.sets.units.is_some().then_some(plan.units.0);
+        let files = Files { keys: keys(job), units: plan.units, told };
         let needs_forces = plan.weights[1] > 0.0;
         let Numbered { all, mut isolated } = files.labelled(&job.data, needs_forces, session)?;
         let (split, beside) = division(job, plan, &all, isolated.len(), session)?;
@@ -214,8 +214,8 @@ struct Files {
     keys: LabelKeys,
     /// Units of the files, unless they declare others, and of the potential.
     units: (Units, Units),
-    /// Whether --units names them, so that files may not declare others.
-    is_told: bool,
+    /// Those of --units, so that files may not declare others.
+    told: Option<Units>,
 }
 
 /// Structures of a file.
@@ -294,27 +294,19 @@ impl Files {
                 )));
             }
             one.check().map_err(|error| error.of_structure(index))?;
-            let from = self.units_of(one).map_err(|error| {
-                let failure = Failure::from(error.of_structure(index));
-                failure.hint(match self.is_told {
-                    true => "leave --units out: the file declares its own",
-                    false => "--units names those of the file",
-                })
+            let from = one.settle_units(self.told, self.units.0).map_err(|error| {
+                let hint = match (&error, self.told) {
+                    (MoleculeError::UnitsDisagree { .. }, _) => {
+                        "--units cannot say which of them holds"
+                    }
+                    (_, Some(_)) => "leave --units out: the file declares its own",
+                    (_, None) => "--units names those of the file",
+                };
+                Failure::from(error.of_structure(index)).hint(hint)
             })?;
             one.convert(from, self.units.1);
         }
         Ok(all)
-    }
-
-    /// The units of a structure: those of --units, which it may not contradict, or its own.
-    fn units_of(&self, structure: &Structure) -> Result<Units, MoleculeError> {
-        match structure.declared_units() {
-            Ok(Some(units)) if self.is_told => structure.check_units(self.units.0).map(|()| units),
-            Ok(declared) => Ok(declared.unwrap_or(self.units.0)),
-            // --units says what an unknown name means.
-            Err(_) if self.is_told => Ok(self.units.0),
-            Err(error) => Err(error),
-        }
     }
 }
 

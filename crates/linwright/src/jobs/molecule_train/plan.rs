@@ -157,6 +157,9 @@ impl Plan {
         }
         let own = start.as_ref().map_or_else(Units::default, |model| model.checkpoint.units);
         let units = job.sets.units.as_deref().map(Units::parse).transpose()?.unwrap_or(own);
+        // A potential that is trained on keeps its units.
+        let units = (units, if start.is_some() { own } else { units });
+        let architecture = TensorNetConfig { length: units.1.length, ..architecture };
         let steps = &job.steps;
         let or = |option: Option<f64>, key: &str, default: f64| {
             option.or_else(|| given.number(key)).unwrap_or(default)
@@ -176,8 +179,7 @@ impl Plan {
         Ok(Self {
             seed: job.seed.or_else(|| given.count("seed")).unwrap_or(1),
             references: references(job, has.then_some(&given)),
-            // A potential that is trained on keeps its units.
-            units: (units, if start.is_some() { own } else { units }),
+            units,
             loss: loss(job, &given)?,
             weights: weights(job, &given)?,
             batch: steps

@@ -177,8 +177,7 @@ impl Set {
     pub(super) fn batch(&self, system: &str, config: &TensorNetConfig) -> Batch {
         let structures = self.structures(system);
         let all: Vec<&Structure> = structures.iter().collect();
-        let neighbours =
-            Neighbours::of_batch(structures.iter(), config.cutoff_lower, config.cutoff_upper);
+        let neighbours = Neighbours::of_batch(structures.iter(), config.cutoff());
         Batch::with_neighbours(&all, neighbours.expect("pairs"), config).expect("a batch")
     }
 }
