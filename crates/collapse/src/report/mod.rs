@@ -1,6 +1,7 @@
 //! Reports of collapse, from the results that commands save.
 
 mod relate;
+mod verdict;
 mod watch;
 
 use crate::METRICS;
@@ -62,6 +63,12 @@ pub fn saved(value: &Value) -> Option<Result<Document, ReportError>> {
     Some(Ok(document))
 }
 
+/// Remarks on the layers of a result, each once with those that it is about.
+#[must_use]
+pub fn notes(value: &Value) -> Vec<String> {
+    verdict::notes(value["layers"].as_array().map(Vec::as_slice).unwrap_or_default())
+}
+
 /// The report of a result, without a title.
 #[must_use]
 pub fn document(value: &Value) -> Document {
@@ -81,7 +88,11 @@ fn names(drawn: &[(&str, &str)]) -> Vec<String> {
 /// The blocks of a result with `layers`.
 fn blocks(value: &Value) -> Vec<Block> {
     let layers = value["layers"].as_array().map(Vec::as_slice).unwrap_or_default();
-    let mut blocks = Vec::new();
+    let mut blocks = Vec::from_iter(verdict::of_layers(layers).map(paragraph));
+    let notes = notes(value);
+    if !notes.is_empty() {
+        blocks.push(Block::Notes(notes));
+    }
     if layers.len() > 1 {
         blocks.push(Block::Table(summary(layers)));
         blocks.extend(figure(layers));
@@ -95,25 +106,18 @@ fn blocks(value: &Value) -> Vec<Block> {
             }
         });
     }
-    let mut notes: Vec<String> = Vec::new();
-    for layer in layers {
-        let of = match layers.len() {
-            1 => String::new(),
-            _ => format!("{}: ", text(layer, "name")),
-        };
-        let own = layer["notes"].as_array().into_iter().flatten().filter_map(Value::as_str);
-        notes.extend(own.map(|note| format!("{of}{note}")));
-    }
-    if !notes.is_empty() {
-        blocks.push(Block::Notes(notes));
-    }
     blocks
+}
+
+fn paragraph(told: String) -> Block {
+    Block::Text(vec![told])
 }
 
 /// The blocks of a result of `depth`.
 fn depth_blocks(value: &Value) -> Vec<Block> {
     let rows = value["rows"].as_array().map(Vec::as_slice).unwrap_or_default();
-    let mut blocks = vec![Block::Table(by_depth(rows))];
+    let mut blocks = Vec::from_iter(verdict::of_depths(rows).map(paragraph));
+    blocks.push(Block::Table(by_depth(rows)));
     let columns = DEPTH_COLUMNS.map(|(_, head)| (head, true));
     let row = |row: &Value| DEPTH_COLUMNS.iter().map(|(name, _)| number(&row[*name])).collect();
     let table = Table::new("Networks", columns).with(rows.iter().map(row));

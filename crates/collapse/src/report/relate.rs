@@ -1,6 +1,6 @@
 //! Collapse of inputs against the cost of changed layers.
 
-use super::{number, text};
+use super::{number, paragraph, text, verdict};
 use linwright_report::{Block, Table};
 use serde_json::Value;
 
@@ -43,7 +43,9 @@ pub(super) fn blocks(value: &Value) -> Vec<Block> {
         })
     });
     let layers = Table::new("Layers", columns.collect::<Vec<_>>()).with(layers);
-    vec![Block::Table(correlations), Block::Table(layers)]
+    let mut blocks = Vec::from_iter(verdict::of_relation(value).map(paragraph));
+    blocks.extend([correlations, layers].map(Block::Table));
+    blocks
 }
 
 fn row(first: [String; 3], found: &Value) -> Vec<String> {

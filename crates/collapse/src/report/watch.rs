@@ -1,6 +1,6 @@
 //! Collapse over checkpoints.
 
-use super::{DRAWN, number, text};
+use super::{DRAWN, number, paragraph, text, verdict};
 use linwright_report::plot::{Axis, Plot, Series, Style};
 use linwright_report::{Block, Figure, Scale, Table};
 use serde_json::Value;
@@ -34,7 +34,8 @@ pub(super) fn blocks_and_series(value: &Value) -> (Vec<Block>, Vec<String>) {
         [text(row, "checkpoint"), text(row, "layer")].into_iter().chain(values).collect()
     };
     let table = Table::new("Checkpoints", columns.collect::<Vec<_>>()).with(rows.iter().map(cells));
-    let mut blocks = vec![Block::Table(table)];
+    let mut blocks = Vec::from_iter(verdict::of_checkpoints(rows).map(paragraph));
+    blocks.push(Block::Table(table));
     if let Some(last) = layers.last() {
         let series = DRAWN.iter().enumerate().map(|(index, (metric, _))| {
             let points = checkpoints.iter().enumerate();

@@ -85,13 +85,9 @@ pub(super) fn outcome(
     if let Value::Object(about) = about {
         result.extend(about);
     }
-    for layer in &layers {
-        let several = layers.len() > 1;
-        let of = if several { format!("layer {}: ", layer.name) } else { String::new() };
-        layer.notes.iter().for_each(|note| session.detail(|| format!("{of}{note}")));
-    }
     result.insert("layers".into(), json!(layers));
     let result = Value::Object(result);
+    report::notes(&result).into_iter().for_each(|note| session.detail(|| note));
     let done = reported(result);
     // Last and together, so that nothing is left of a command that fails.
     let Files { result, sums, force } = files;
