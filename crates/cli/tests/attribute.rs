@@ -2,7 +2,7 @@
 
 use crate::families::Tiny;
 use crate::image_study::{images, labels};
-use crate::workshop::{Workshop, names};
+use crate::workshop::{Outcome, Workshop, names};
 use serde_json::{Value, json};
 
 /// Fills a store; small enough for milliseconds.
@@ -371,7 +371,10 @@ fn a_page_shows_what_speaks_for_and_against_by_token() {
     let w = workshop();
     w.ok(CACHE);
     let args = "attribute show store --query query.jsonl --top 2 --html page.html";
-    let found = w.ok_json(args);
+    let run = w.run(&format!("{args} --json"));
+    let once = |run: &Outcome| run.stderr.matches("gradients of the queries").count();
+    assert_eq!((run.code, once(&run)), (Some(0), 1), "{run:?}");
+    let found: Value = serde_json::from_str(&run.stdout).unwrap();
     let first = &found["results"][0][0];
     assert_eq!(first["id"], "doc-4");
     let shares: f64 =
@@ -382,6 +385,8 @@ fn a_page_shows_what_speaks_for_and_against_by_token() {
     for word in ["Proponent 1", "Opponent 2", "doc-4", "speak for the answer"] {
         assert!(page.contains(word), "{word}");
     }
+    let run = w.run("attribute score store --query query.jsonl --by-layer --groups *mlp*");
+    assert_eq!((run.code, once(&run)), (Some(0), 1), "{run:?}");
     let table = w.ok("attribute show store --query query.jsonl --top 1 --method bm25");
     assert!(table.contains("proponents") && table.contains("doc-4"), "{table}");
 }

@@ -31,7 +31,7 @@ impl Groups {
         let (queries, prepared) = (scorer.queries.len(), scorer.prepare(session)?);
         let mut tops: Vec<Top> = layers.iter().map(|_| Top::largest(queries, job.top)).collect();
         let attribution = Attribution::open(&opened.store)?;
-        attribution.scores_of_groups(&prepared, &layers, session, &mut |first, scores| {
+        attribution.scores_of_groups(prepared, &layers, session, &mut |first, scores| {
             for (group, top) in tops.iter_mut().enumerate() {
                 let of = |i: usize, query: usize| scores.at(i, group * queries + query);
                 top.add(first, &Mat::from_fn(scores.rows(), queries, of));

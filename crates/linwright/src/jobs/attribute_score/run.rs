@@ -79,7 +79,7 @@ fn by_layer(
     for (query, best) in best.best().iter().enumerate() {
         let indices: Vec<usize> = best.iter().map(|scored| scored.index).collect();
         let rows = attribution.rows(&indices)?;
-        let parts = |row: usize| attribution.layer_parts(&prepared, query, rows.row(row));
+        let parts = |row: usize| attribution.layer_parts(prepared, query, rows.row(row));
         all.push((0..indices.len()).map(parts).collect());
     }
     Ok(all)

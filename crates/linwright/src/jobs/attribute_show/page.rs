@@ -29,7 +29,7 @@ pub(super) struct Page<'a> {
     pub(super) train: &'a Data,
     pub(super) scorer: &'a Scorer<'a>,
     /// Queries whose inner products with gradients are scores.
-    pub(super) prepared: Option<Prepared>,
+    pub(super) prepared: Option<&'a Prepared>,
 }
 
 impl Page<'_> {
@@ -58,7 +58,7 @@ impl Page<'_> {
 
     /// The tokens of a training text with their shares.
     fn tokens(&self, query: usize, example: usize) -> Result<Vec<(String, f64)>, Failure> {
-        let (Some(prepared), Subject::Text(model)) = (&self.prepared, &self.opened.subject) else {
+        let (Some(prepared), Subject::Text(model)) = (self.prepared, &self.opened.subject) else {
             return Ok(Vec::new());
         };
         let store = &self.opened.store;

@@ -15,6 +15,7 @@ use linwright_run::{Monitor, shown};
 use linwright_tensor::Mat;
 use schemars::JsonSchema;
 use serde::{Deserialize, Serialize};
+use std::cell::OnceCell;
 use std::collections::BTreeSet;
 use std::path::{Path, PathBuf};
 
@@ -117,6 +118,8 @@ pub(in crate::jobs) struct Scorer<'a> {
     damping: Damping,
     /// The shards of the store whose examples are scored; all if there are none.
     only: Option<BTreeSet<usize>>,
+    /// The queries for the gradients of the store, once they are needed.
+    prepared: OnceCell<Prepared>,
 }
 
 impl<'a> Scorer<'a> {
@@ -132,7 +135,8 @@ impl<'a> Scorer<'a> {
         let damping = damping_of(options.damping.as_deref())?;
         let queries = read(options, files, opened, session)?;
         tell(&queries, &options.query, session);
-        Ok(Self { options, opened, files, queries, damping, only: None })
+        let prepared = OnceCell::new();
+        Ok(Self { options, opened, files, queries, damping, only: None, prepared })
     }
 
     /// What of a query is differentiated.
@@ -245,24 +249,36 @@ impl<'a> Scorer<'a> {
         session: &mut Session<'_>,
         visit: &mut dyn FnMut(usize, &Mat<f64>),
     ) -> Result<(), Failure> {
+        if std::ptr::eq(opened, self.opened) {
+            let prepared = self.prepare(session)?;
+            return self.with_attribution(opened, session, &mut |attribution, _, session| {
+                Ok(attribution.scores_of(prepared, session, visit)?)
+            });
+        }
         let rows = query_gradients(self.options, opened, queries, session)?;
         self.with_attribution(opened, session, &mut |attribution, comparison, session| {
             Ok(attribution.scores(&rows, comparison, session, visit)?)
         })
     }
 
-    /// Queries that are prepared for the gradients of the store.
+    /// Queries that are prepared for the gradients of the store, which is done once.
     ///
     /// # Errors
     /// [`Failure`] for a method without such, or if something cannot be read or computed.
-    pub(in crate::jobs) fn prepare(&self, session: &mut Session<'_>) -> Result<Prepared, Failure> {
-        let rows = query_gradients(self.options, self.opened, &self.queries, session)?;
-        let mut prepared = None;
-        self.with_attribution(self.opened, session, &mut |attribution, comparison, session| {
-            prepared = Some(attribution.prepare(&rows, comparison, session)?);
-            Ok(())
-        })?;
-        prepared.ok_or_else(|| Failure::general("no queries were prepared"))
+    pub(in crate::jobs) fn prepare(&self, session: &mut Session<'_>) -> Result<&Prepared, Failure> {
+        if self.prepared.get().is_none() {
+            let rows = query_gradients(self.options, self.opened, &self.queries, session)?;
+            self.with_attribution(
+                self.opened,
+                session,
+                &mut |attribution, comparison, session| {
+                    let prepared = attribution.prepare(&rows, comparison, session)?;
+                    let _ = self.prepared.set(prepared);
+                    Ok(())
+                },
+            )?;
+        }
+        self.prepared.get().ok_or_else(|| Failure::general("no queries were prepared"))
     }
 
     /// Opens the store of a checkpoint in the geometry of the method.
