@@ -1,5 +1,6 @@
 //! Heat maps of values over two axes, such as layers and sizes, relative to a baseline.
 
+use crate::number::metric;
 use crate::table::Table;
 use serde::{Deserialize, Serialize};
 
@@ -82,7 +83,7 @@ impl HeatMap {
 
 /// Formats the value of a cell.
 pub(crate) fn number(value: f64) -> String {
-    if value.abs() >= 1000.0 { format!("{value:.1}") } else { format!("{value:.4}") }
+    if (1e3..1e7).contains(&value.abs()) { format!("{value:.1}") } else { metric(value) }
 }
 
 #[cfg(test)]

@@ -34,6 +34,41 @@ pub fn significant(value: f64, digits: i32) -> String {
     fixed(value, decimals(value, digits))
 }
 
+/// Decimal places of a metric.
+const PLACES: usize = 4;
+/// Significant digits of a metric, at most.
+const DIGITS: i32 = 7;
+
+/// `0.1234`, `25.6834`, `12345.68`, `3.568e9`: four decimal places, but no more digits than say
+/// something.
+#[must_use]
+pub fn metric(value: f64) -> String {
+    match metric_places(value) {
+        Some(places) => format!("{value:.places$}"),
+        None => format!("{value:.3e}"),
+    }
+}
+
+/// The same with its sign: `+0.0123`.
+#[must_use]
+pub fn signed(value: f64) -> String {
+    match metric_places(value) {
+        Some(places) => format!("{value:+.places$}"),
+        None => format!("{value:+.3e}"),
+    }
+}
+
+/// Decimal places of [`metric`]; none for numbers that are written with a power of ten.
+#[must_use]
+pub fn metric_places(value: f64) -> Option<usize> {
+    if !value.is_finite() {
+        return Some(PLACES);
+    }
+    let before = value.abs().max(1.0).log10().floor() as i32 + 1;
+    let places = usize::try_from(DIGITS - before).ok()?;
+    Some(places.min(PLACES))
+}
+
 /// `16,384`.
 #[must_use]
 pub fn count(value: f64) -> String {
@@ -151,6 +186,20 @@ mod tests {
         assert_eq!(significant(12345.6, 4), "12,346");
         assert_eq!(significant(f64::INFINITY, 4), "inf");
         assert_eq!(significant(-0.01234, 2), "−0.012");
+        for (value, shown) in [
+            (0.000_01, "0.0000"),
+            (-0.5, "-0.5000"),
+            (25.683_4, "25.6834"),
+            (999.123_45, "999.1234"),
+            (12_345.678, "12345.68"),
+            (9_999_999.0, "9999999"),
+            (3_568_436_928.025_4, "3.568e9"),
+            (-1e300, "-1.000e300"),
+            (f64::INFINITY, "inf"),
+        ] {
+            assert_eq!(metric(value), shown);
+        }
+        assert_eq!((signed(0.01234).as_str(), signed(-2e9).as_str()), ("+0.0123", "-2.000e9"));
         assert_eq!(percent(0.0044), "0.44 %");
         assert_eq!(percent(0.0), "0.0 %");
         assert_eq!(percent(0.25), "25.0 %");

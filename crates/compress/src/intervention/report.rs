@@ -5,7 +5,7 @@ use super::grid::Weights;
 use super::sweep::{Cell, Score, Swept, Tested};
 use super::{Kept, SiteEdit};
 use linwright_evaluate::{Comparison, Metric, NORMAL_95, TaskResult};
-use linwright_report::number::count;
+use linwright_report::number::{count, metric};
 use linwright_report::{Block, Document, HeatMap, ReportError, Table};
 use serde_json::Value;
 
@@ -95,7 +95,7 @@ fn test_row(
     let interval = found.map_or_else(String::new, |found| found.in_one_cell());
     let p = found.and_then(|found| found.mcnemar_p);
     let p = p.map_or_else(String::new, |p| format!("{p:.3}"));
-    vec![name, format!("{dense:.4}"), format!("{:.4}", own.value), interval, p]
+    vec![name, metric(dense), metric(own.value), interval, p]
 }
 
 /// Cells of a sweep by score on validation items, below the dense model.
@@ -104,7 +104,7 @@ pub fn ranking(swept: &Swept) -> Table {
     let objective = &swept.objective;
     let figures = |score: &Score| {
         [objective.metric.as_str(), "log_loss"]
-            .map(|name| value(score, name).map_or_else(String::new, |value| format!("{value:.4}")))
+            .map(|name| value(score, name).map_or_else(String::new, metric))
     };
     let row = |name: String, score: &Score| [vec![name], figures(score).to_vec()].concat();
     let mut ranked: Vec<&Cell> = swept.cells.iter().collect();
@@ -122,10 +122,8 @@ pub fn ranking(swept: &Swept) -> Table {
 /// The steps of a composition: each place with what was accepted there.
 #[must_use]
 pub fn steps(composed: &Composed) -> Table {
-    let metric = &composed.objective.metric;
-    let figure = |score: &Score| {
-        value(score, metric).map_or_else(String::new, |value| format!("{value:.4}"))
-    };
+    let name = &composed.objective.metric;
+    let figure = |score: &Score| value(score, name).map_or_else(String::new, metric);
     let dense = vec!["dense".to_owned(), String::new(), figure(&score_of(&composed.dense))];
     let steps = composed.steps.iter().map(|step| {
         let (size, score) = match step.accepted {
@@ -134,7 +132,7 @@ pub fn steps(composed: &Composed) -> Table {
         };
         vec![step.place.name(), size, score]
     });
-    Table::new("Steps", [("place", false), ("accepted", false), (metric, true)])
+    Table::new("Steps", [("place", false), ("accepted", false), (name, true)])
         .with(std::iter::once(dense).chain(steps))
 }
 

@@ -4,7 +4,7 @@ use super::{Decision, Figures, Found, Grounds};
 use crate::intervention::report::test_table;
 use crate::intervention::sweep::Tested;
 use linwright_evaluate::TaskResult;
-use linwright_report::number::{count, grouped};
+use linwright_report::number::{count, grouped, metric};
 use linwright_report::{Block, Document, HeatMap, ReportError, Table};
 use serde_json::Value;
 
@@ -24,7 +24,8 @@ pub fn decisions_table(found: &Found) -> Table {
                 let last = verdict.checks.last();
                 let sign = |passes: bool| if passes { "≤" } else { ">" };
                 let score = |last: &super::perplexity::Check| {
-                    format!("{:.4} {} {allowed:.4}", last.perplexity, sign(last.passes))
+                    let [found, allowed] = [last.perplexity, *allowed].map(metric);
+                    format!("{found} {} {allowed}", sign(last.passes))
                 };
                 (verdict.checks.len(), last.map_or_else(String::new, score))
             }
@@ -106,7 +107,7 @@ pub fn figures_blocks(figures: &Figures) -> Vec<Block> {
         }
         Figures::Text { search, test, windows } => {
             let row = |name: &str, windows: usize, values: &[f64; 2]| {
-                let [dense, found] = values.map(|value| format!("{value:.4}"));
+                let [dense, found] = values.map(metric);
                 vec![name.to_owned(), windows.to_string(), dense, found]
             };
             let columns =

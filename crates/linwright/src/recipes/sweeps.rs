@@ -10,7 +10,7 @@ use linwright_compress::intervention::report::cell_name;
 use linwright_compress::intervention::sweep::Swept as SweepResult;
 use linwright_compress::sweep_recipe::{SweepRecipe, SweepRun};
 use linwright_evaluate::TaskResult;
-use linwright_report::{Document, terminal};
+use linwright_report::{Document, number, terminal};
 use linwright_run::atomic::{self, Replace, check_file};
 use linwright_run::{Monitor, input, shown, state};
 use serde_json::json;
@@ -139,8 +139,8 @@ fn row(run: &SweepRun, swept: &SweepResult) -> Vec<String> {
         run.title.clone(),
         name,
         metric.clone(),
-        format!("{dense:.4}"),
-        format!("{edited:.4}"),
+        number::metric(dense),
+        number::metric(edited),
         interval,
         published,
     ]

@@ -16,6 +16,7 @@ use linwright_compress::{MethodSpec, Plan, Size};
 use linwright_model::{Transformer, Windows};
 use linwright_ops::{LinearSlot, OpSpec, Sites};
 use linwright_report::Block;
+use linwright_report::number::signed;
 use linwright_run::Store;
 use serde::Serialize;
 
@@ -104,7 +105,7 @@ impl Allocated {
                 site.site.to_string(),
                 site.method.clone(),
                 format!("{:.2e}", site.error),
-                format!("{:+.4}", site.loss),
+                signed(site.loss),
             ]
         };
         let sites = measured.losses.iter().map(site).collect();
@@ -114,13 +115,13 @@ impl Allocated {
         let plans = self.tried.iter().map(plan).collect();
         let tokens = measured.tokens;
         vec![
-            table(&["site", "replaced by", "fit error", "costs nats/token"], sites),
-            table(&["plan", "keep", "nats/token"], plans),
             text([format!(
                 "the first plan won on {tokens} validation tokens of the calibration text, where \
                  the dense model has {:.4} nats/token; judge the result on other text",
                 measured.dense_loss
             )]),
+            table(&["plan", "keep", "nats/token"], plans),
+            table(&["site", "replaced by", "fit error", "costs nats/token"], sites),
         ]
     }
 }

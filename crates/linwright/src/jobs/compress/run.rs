@@ -120,12 +120,13 @@ pub(in crate::jobs) fn run(
         "calibration": calibration.map(|text| &text.record),
         "recovery": done.recovery, "budget": done.budget,
     });
-    let mut blocks = summary.blocks(&done, &session.portable(&job.output));
+    let mut blocks = vec![summary.block(&done, &session.portable(&job.output))];
     blocks.extend(calibration.map(|text| text_block([text.record.line()])));
-    blocks.extend(done.allocated.iter().flat_map(Allocated::blocks));
-    blocks.extend(done.budget.iter().flat_map(Budgeted::blocks));
-    blocks.extend(done.recovery.as_ref().map(recovery::block));
     blocks.extend(done.judged.blocks());
+    blocks.extend(done.recovery.as_ref().map(recovery::block));
+    blocks.extend(done.budget.iter().flat_map(Budgeted::blocks));
+    blocks.extend(done.allocated.iter().flat_map(Allocated::blocks));
+    blocks.extend(summary::site_blocks(&done.edited.sites));
     Ok(Outcome {
         measured: summary.measured(done.recovery.as_ref()),
         ..Outcome::new(result, blocks)

@@ -56,34 +56,28 @@ impl Summary {
         }
     }
 
-    pub(super) fn blocks(&self, done: &Done, output: &str) -> Vec<Block> {
+    pub(super) fn block(&self, done: &Done, output: &str) -> Block {
         let choice = &done.saved.choice;
-        let all_fitted = fitted_to_all(&done.edited.sites).then_some(text([ALL_FITTED]));
-        let mut blocks = vec![site_table(&done.edited.sites)];
-        blocks.extend(all_fitted);
-        blocks.push(
-            text([
-                format!(
-                    "replaced layers: {} -> {} parameters (keep {:.4})",
-                    grouped(self.targeted_dense),
-                    grouped(self.targeted),
-                    self.keep,
-                ),
-                format!(
-                    "model: {} -> {} parameters, {} -> {} bytes of weights",
-                    grouped(self.model_dense),
-                    grouped(self.model),
-                    grouped(self.weight_bytes_before),
-                    grouped(self.weight_bytes),
-                ),
-                format!("form {}: {}", choice.form.name(), choice.reason),
-                format!(
-                    "wrote {output}; loaded back, {}",
-                    round_trip(self.relative_logit_difference)
-                ),
-            ]),
-        );
-        blocks
+        text([
+            format!(
+                "replaced layers: {} -> {} parameters (keep {:.4})",
+                grouped(self.targeted_dense),
+                grouped(self.targeted),
+                self.keep,
+            ),
+            format!(
+                "model: {} -> {} parameters, {} -> {} bytes of weights",
+                grouped(self.model_dense),
+                grouped(self.model),
+                grouped(self.weight_bytes_before),
+                grouped(self.weight_bytes),
+            ),
+            format!("form {}: {}", choice.form.name(), choice.reason),
+            format!(
+                "wrote {output}; loaded back, {}",
+                round_trip(self.relative_logit_difference)
+            ),
+        ])
     }
 
     /// Speed and memory.
@@ -113,6 +107,12 @@ const ALL_FITTED: &str = "fit errors are on the calibration windows, all of whic
 fn fitted_to_all(sites: &[SiteOutcome]) -> bool {
     let is_same = |site: &SiteOutcome| site.fit.relative_error == site.fit.train_relative_error;
     sites.iter().any(|site| site.fit.target_power > 0.0) && sites.iter().all(is_same)
+}
+
+/// The table of sites, with what is to be known of its errors before it.
+pub(super) fn site_blocks(sites: &[SiteOutcome]) -> Vec<Block> {
+    let all_fitted = fitted_to_all(sites).then_some(text([ALL_FITTED]));
+    all_fitted.into_iter().chain([site_table(sites)]).collect()
 }
 
 /// What became of each site.
@@ -160,7 +160,6 @@ fn estimate_with(estimate: &Estimate, memory: u64, evaluation: f64) -> Vec<Block
         evaluation => format!(" of fits, {} of evaluation", told(evaluation)),
     };
     vec![
-        table(&["site", "method", "dense", "then", "asked", "reached"], rows),
         text([
             format!(
                 "parameters of these layers: {} -> {}",
@@ -170,6 +169,7 @@ fn estimate_with(estimate: &Estimate, memory: u64, evaluation: f64) -> Vec<Block
             format!("memory: about {}", bytes(memory)),
             format!("time: about {seconds}{of_tasks}"),
         ]),
+        table(&["site", "method", "dense", "then", "asked", "reached"], rows),
     ]
 }
 
@@ -189,9 +189,14 @@ pub(super) fn dry_run(
     let estimate = study::estimate(plan, model, examples, &mut Rates::default())?;
     let mut blocks = estimate_with(&estimate, peak.bytes(), evaluation);
     let recovery = recovery::estimated(job, &estimate, model, calibration)?;
-    blocks.extend(recovery.as_ref().map(recovery::estimate_block));
-    let result = serde_json::json!({"plan": plan, "estimate": estimate, "recovery": recovery, "memory": peak,
-        "evaluation_seconds": evaluation});
+    if let Some(recovery) = &recovery {
+        // Before the table of all sites.
+        blocks.insert(1, recovery::estimate_block(recovery));
+    }
+    let result = json!({
+        "plan": plan, "estimate": estimate, "recovery": recovery, "memory": peak,
+        "evaluation_seconds": evaluation,
+    });
     Ok(Outcome::new(result, blocks))
 }
 
@@ -210,7 +215,6 @@ fn pruned_dry_run(
     let (dense, kept) = (sum(|size| size.dense), sum(|size| size.kept));
     let share = kept as f64 / dense.max(1) as f64;
     let blocks = vec![
-        table(&["site", "method", "dense", "then"], sizes.iter().map(row).collect()),
         text([
             format!(
                 "parameters of these layers: {} -> {} (keep {share:.4} of {} asked)",
@@ -220,6 +224,7 @@ fn pruned_dry_run(
             ),
             format!("memory: about {}", bytes(peak.bytes())),
         ]),
+        table(&["site", "method", "dense", "then"], sizes.iter().map(row).collect()),
     ];
     let plan = Edits::Pruning(spec.clone(), cut.clone()).summary();
     let estimate = json!({"sites": sizes, "targeted_dense": dense, "targeted": kept});

@@ -21,7 +21,7 @@ use linwright_model::checkpoint::{LoadedModel, configuration};
 use linwright_model::tokenizer::Tokenizer;
 use linwright_model::tokenizer::chat::Date;
 use linwright_ops::{Network, Sites};
-use linwright_report::Block;
+use linwright_report::{Block, number};
 use linwright_run::atomic::AtomicFile;
 use linwright_run::memory::{peak_resident_bytes, resident_bytes};
 use linwright_run::place::{is_result, is_samples};
@@ -538,8 +538,8 @@ fn group_table(groups: &[TaskGroup], results: &[TaskResult]) -> Block {
             vec![
                 group.alias.clone(),
                 name_of(&metric),
-                format!("{:.4}", metric.value),
-                metric.stderr.map_or_else(String::new, |e| format!("± {e:.4}")),
+                number::metric(metric.value),
+                metric.stderr.map_or_else(String::new, |e| format!("± {}", number::metric(e))),
                 group.items(results).to_string(),
             ]
         })
@@ -598,13 +598,12 @@ pub(in crate::jobs) fn metric_table(
             let dense = baseline
                 .and_then(|b| b.iter().find(|b| b.task == result.task))
                 .and_then(|b| b.metrics.iter().find(|m| name_of(m) == name_of(metric)));
-            let number = |value: f64| format!("{value:.4}");
             rows.push(vec![
                 result.task.clone(),
                 name_of(metric),
-                number(metric.value),
-                metric.stderr.map_or_else(String::new, |e| format!("± {e:.4}")),
-                dense.map_or_else(String::new, |m| number(m.value)),
+                number::metric(metric.value),
+                metric.stderr.map_or_else(String::new, |e| format!("± {}", number::metric(e))),
+                dense.map_or_else(String::new, |m| number::metric(m.value)),
                 result.protocol.clone(),
             ]);
         }
@@ -629,7 +628,7 @@ fn gate(job: &Eval, results: &[TaskResult]) -> Result<(), Failure> {
         Some(metric) if metric.value <= limit => Ok(()),
         Some(metric) => Err(Failure::new(
             FailureKind::Gate,
-            format!("perplexity {:.4} is above {limit}", metric.value),
+            format!("perplexity {} is above {limit}", number::metric(metric.value)),
         )),
         None => Err(Failure::general("the text has no perplexity")),
     }

@@ -126,18 +126,16 @@ fn bytes(saved: &SavedModel) -> u64 {
 
 fn blocks(output: Option<&str>, done: &Done) -> Vec<Block> {
     let (now, before) = parameters(&done.sites);
-    let mut blocks = vec![
-        match done.sites.is_empty() {
-            true => text(["nothing is cut"]),
-            false => Block::Table(edits_table(&done.sites)),
-        },
-        text([format!(
-            "parameters of the edited weights: {} of {} (keep {:.4})",
-            grouped(now),
-            grouped(before),
-            now as f64 / before.max(1) as f64
-        )]),
-    ];
+    let told = format!(
+        "parameters of the edited weights: {} of {} (keep {:.4})",
+        grouped(now),
+        grouped(before),
+        now as f64 / before.max(1) as f64
+    );
+    let mut blocks = vec![match done.sites.is_empty() {
+        true => text(["nothing is cut", &told]),
+        false => text([told]),
+    }];
     blocks.extend(done.judged.blocks());
     if let (Some(saved), Some(output)) = (&done.saved, output) {
         let bytes = grouped(bytes(&saved.saved));
@@ -145,6 +143,9 @@ fn blocks(output: Option<&str>, done: &Done) -> Vec<Block> {
             format!("form {}: {}", saved.choice.form.name(), saved.choice.reason),
             format!("saved to {output}: {bytes} bytes of weights"),
         ]));
+    }
+    if !done.sites.is_empty() {
+        blocks.push(Block::Table(edits_table(&done.sites)));
     }
     blocks
 }

@@ -255,21 +255,19 @@ impl Done<'_> {
 
     fn outcome(&self, session: &Session<'_>) -> Outcome {
         let ParameterCounts { targeted, targeted_dense, model, model_dense } = self.parameters();
-        let mut blocks = vec![
-            site_table(&self.edited.sites),
-            text([
-                format!(
-                    "replaced layers: {} -> {} parameters (keep {:.4})",
-                    grouped(targeted_dense),
-                    grouped(targeted),
-                    self.parameters().keep(),
-                ),
-                format!("potential: {} -> {} parameters", grouped(model_dense), grouped(model)),
-            ]),
-        ];
+        let mut blocks = vec![text([
+            format!(
+                "replaced layers: {} -> {} parameters (keep {:.4})",
+                grouped(targeted_dense),
+                grouped(targeted),
+                self.parameters().keep(),
+            ),
+            format!("potential: {} -> {} parameters", grouped(model_dense), grouped(model)),
+        ])];
         blocks.extend(self.recovery.iter().map(|recovery| text([recovery.line()])));
         blocks.extend(self.errors());
         blocks.push(text([format!("wrote {}", session.portable(&self.job.output))]));
+        blocks.push(site_table(&self.edited.sites));
         Outcome::new(self.result(session), blocks)
     }
 

@@ -144,13 +144,14 @@ fn outcome(job: &Search, inputs: &Inputs, done: &Done, session: &mut Session<'_>
     result["saved"] = saving::summary(saved);
     result["output"] = json!(session.portable(&job.output));
     result["stages"] = json!(session.finish());
-    let mut blocks = vec![Block::Table(decisions_table(found)), text([headline(found)])];
+    let mut blocks = vec![text([headline(found)])];
     blocks.extend(figures_blocks(&found.figures));
     let choice = &saved.choice;
     blocks.push(text([
         format!("form {}: {}", choice.form.name(), choice.reason),
         format!("saved to {}", session.portable(&job.output)),
     ]));
+    blocks.push(Block::Table(decisions_table(found)));
     let effort = found.effort;
     let stages = format!(
         "stages x tokens: {} computed, {} or more by the published steps; {:.1} s for {} layers",
