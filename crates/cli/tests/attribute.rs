@@ -385,8 +385,16 @@ fn a_page_shows_what_speaks_for_and_against_by_token() {
     for word in ["Proponent 1", "Opponent 2", "doc-4", "speak for the answer"] {
         assert!(page.contains(word), "{word}");
     }
-    let run = w.run("attribute score store --query query.jsonl --by-layer --groups *mlp*");
+    // Another command finds them in the store, and other queries are computed, once.
+    let score = "attribute score store --by-layer --groups *mlp* --query";
+    let run = w.run(&format!("{score} query.jsonl"));
+    assert_eq!((run.code, once(&run)), (Some(0), 0), "{run:?}");
+    w.write("other.jsonl", w.text("query.jsonl").replacen(' ', "  ", 1));
+    let run = w.run(&format!("{score} other.jsonl"));
     assert_eq!((run.code, once(&run)), (Some(0), 1), "{run:?}");
+    let own = w.ok_json(&format!("{score} query.jsonl"));
+    w.ok("cache rm --all");
+    assert_eq!(w.ok_json(&format!("{score} query.jsonl"))["results"], own["results"]);
     let table = w.ok("attribute show store --query query.jsonl --top 1 --method bm25");
     assert!(table.contains("proponents") && table.contains("doc-4"), "{table}");
 }

@@ -233,8 +233,9 @@ pub fn sweep_document(title: &str, model: &str, swept: &Swept) -> Document {
 /// Report of a composition.
 #[must_use]
 pub fn compose_document(model: &str, composed: &Composed) -> Document {
-    let mut blocks = vec![Block::Table(steps(composed))];
-    blocks.extend(composed.test.as_ref().map(|test| Block::Table(test_table(test))));
+    let mut blocks: Vec<Block> =
+        composed.test.iter().map(|test| Block::Table(test_table(test))).collect();
+    blocks.push(Block::Table(steps(composed)));
     Document { title: format!("Composed cuts of {model}"), blocks, ..Document::default() }
 }
 

@@ -5,19 +5,22 @@ use super::origin::Opened;
 use super::subject::Work;
 use super::{damping_of, tell};
 use crate::jobs::named::Names;
-use crate::jobs::{Failure, Session, bounds, room};
+use crate::jobs::{Failure, Session, bounds, room, store};
 use linwright_attribute::{
     AttributeError, Attribution, Bm25, Comparison, Damping, Examples, Geometry, GradientStore,
     Kronecker, Method, Objective, Prepared, Target, Top, Trak, embeddings, gradients, moments,
 };
 use linwright_ops::Differentiable;
-use linwright_run::{Monitor, shown};
+use linwright_run::{Fingerprint, Monitor, PieceKey, shown};
 use linwright_tensor::Mat;
 use schemars::JsonSchema;
 use serde::{Deserialize, Serialize};
 use std::cell::OnceCell;
 use std::collections::BTreeSet;
 use std::path::{Path, PathBuf};
+
+/// Kind of the pieces that are gradients of queries.
+const QUERIES: &str = "query-gradients";
 
 /// How examples are scored, and for what.
 #[derive(Clone, Debug, Default, PartialEq, Serialize, Deserialize, JsonSchema)]
@@ -423,7 +426,6 @@ fn query_gradients(
     queries: &Data,
     session: &mut Session<'_>,
 ) -> Result<Mat<f32>, Failure> {
-    session.step("gradients of the queries");
     let store = &opened.store;
     let work = OfQueries { store, objective: objective(options, store), session };
     opened.subject.with(queries, work).map_err(|failure| {
@@ -451,6 +453,15 @@ impl Work for OfQueries<'_, '_> {
         let what = || format!("{count} gradients of queries, {size} numbers each");
         let hint = "give fewer queries, or cache with a smaller --compress";
         room::ensure(what, &[count, size, size_of::<f32>() as u64], hint)?;
+        let kept = store::open(None, false, self.session)?;
+        let (key, shape) = (self.key(&examples.identity()), [examples.count(), map.size()]);
+        let known = kept.decoded(&key, |bytes| decoded(&bytes, shape))?;
+        self.session.tell_damage(&kept);
+        if let Some(rows) = known {
+            self.session.detail(|| "gradients of the queries are in the store".to_owned());
+            return Ok(rows);
+        }
+        self.session.step("gradients of the queries");
         let mut rows = Vec::with_capacity(examples.count() * map.size());
         for start in (0..examples.count()).step_by(batch) {
             if self.session.interrupted() {
@@ -466,8 +477,41 @@ impl Work for OfQueries<'_, '_> {
             rows.extend(found.rows.into_vec());
             self.session.progress(start as u64, examples.count() as u64);
         }
+        let bytes: Vec<u8> = rows.iter().flat_map(|number| number.to_le_bytes()).collect();
+        if let Err(error) = kept.put(&key, &[&bytes]) {
+            // The scores do not depend on it.
+            self.session.note(&format!("note: gradients of the queries are not kept: {error}"));
+        }
         Ok(Mat::from_vec(examples.count(), map.size(), rows))
     }
+}
+
+impl OfQueries<'_, '_> {
+    /// Everything that gradients of queries depend on.
+    fn key(&self, queries: &str) -> PieceKey {
+        let manifest = self.store.manifest();
+        let print = Fingerprint::of(&[
+            ("version", &self.session.build().version),
+            ("network", &manifest.network),
+            ("compressor", &manifest.compressor),
+            ("key", &manifest.key),
+            ("layers", &manifest.layers),
+            ("batch", &manifest.batch),
+            ("objective", &format!("{:?}", self.objective)),
+            ("queries", &queries),
+        ]);
+        PieceKey::new(QUERIES, print)
+    }
+}
+
+/// The rows of a piece; the error is the end of a sentence.
+fn decoded(bytes: &[u8], [rows, columns]: [usize; 2]) -> Result<Mat<f32>, String> {
+    let (numbers, rest) = bytes.as_chunks::<4>();
+    if !rest.is_empty() || numbers.len() != rows * columns {
+        return Err(format!("it has {} bytes, expected {rows} x {columns} numbers", bytes.len()));
+    }
+    let numbers = numbers.iter().map(|bytes| f32::from_le_bytes(*bytes)).collect();
+    Ok(Mat::from_vec(rows, columns, numbers))
 }
 
 struct Embedding<'a, 'b> {

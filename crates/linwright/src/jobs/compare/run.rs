@@ -194,7 +194,7 @@ fn finish(
         ));
     }
     lines.push(format!("report: {}", session.portable(page)));
-    let mut blocks = vec![Block::Table(table(&compared)), text(lines)];
+    let mut blocks = vec![text(lines), Block::Table(table(&compared))];
     blocks.push(Block::Notes(notes(&compared)));
     let peak = peak.map(|peak| format!("peak memory of the run: {}", bytes(peak)));
     let told = [Some(format!("{seconds:.0} s in all")), peak];

@@ -69,12 +69,13 @@ pub(super) fn run(job: &Compose, session: &mut Session<'_>) -> Result<Outcome, F
     let measured = measured::split(&mut kept, Compose::MEASURED);
     write_beside(session, &opened.model, &measured, &output)?;
     state::write(&output.join("result.json"), format!("{kept:#}\n").as_bytes())?;
-    let mut blocks = vec![Block::Table(steps(&composed))];
+    let mut blocks: Vec<Block> =
+        composed.test.iter().map(|test| Block::Table(test_table(test))).collect();
+    blocks.push(text([format!("edits: {}", session.portable(output.join("edits.json")))]));
+    blocks.push(Block::Table(steps(&composed)));
     if !sites.is_empty() {
         blocks.push(Block::Table(edits_table(&sites)));
     }
-    blocks.extend(composed.test.as_ref().map(|test| Block::Table(test_table(test))));
-    blocks.push(text([format!("edits: {}", session.portable(output.join("edits.json")))]));
     Ok(Outcome::new(json, blocks))
 }
 

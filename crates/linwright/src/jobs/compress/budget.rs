@@ -99,7 +99,7 @@ impl Budgeted {
             vec![own.method.clone(), number(own.keep), number(own.loss), told]
         };
         let rows = self.tried.iter().enumerate().map(row).collect();
-        vec![table(&["tried", "keep", "nats/token", ""], rows), text([self.why()])]
+        vec![text([self.why()]), table(&["tried", "keep", "nats/token", ""], rows)]
     }
 
     fn why(&self) -> String {
@@ -285,5 +285,5 @@ pub(super) fn dry_run(job: &Compress, share: f64) -> Outcome {
     let names: Vec<String> = candidates.iter().map(Candidate::name).collect();
     let result = json!({ "budget": share, "tries": names });
     let lines = [format!("tries {} methods at {share}; {divided}", candidates.len())];
-    Outcome::new(result, vec![table(&["tries", ""], rows), text(lines)])
+    Outcome::new(result, vec![text(lines), table(&["tries", ""], rows)])
 }

@@ -131,9 +131,10 @@ pub(super) fn run(job: &Sweep, session: &mut Session<'_>) -> Result<Outcome, Fai
         Swept::Whole(finished) => *finished,
         Swept::Part(outcome) => return Ok(*outcome),
     };
-    let mut blocks = vec![Block::Table(ranking(&swept)), text([verdict(&swept)])];
+    let mut blocks = vec![text([verdict(&swept)])];
     blocks.extend(swept.test.as_ref().map(|test| Block::Table(test_table(test))));
     blocks.push(text([format!("report: {}", session.portable(output.join("report.html")))]));
+    blocks.push(Block::Table(ranking(&swept)));
     Ok(Outcome::new(result, blocks))
 }
 
