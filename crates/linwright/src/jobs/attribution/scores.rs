@@ -20,7 +20,7 @@ use std::collections::BTreeSet;
 use std::path::{Path, PathBuf};
 
 /// Kind of the pieces that are gradients of queries.
-const QUERIES: &str = "query-gradients";
+const QUERIES: &str = "queries";
 
 /// How examples are scored, and for what.
 #[derive(Clone, Debug, Default, PartialEq, Serialize, Deserialize, JsonSchema)]
