@@ -4,7 +4,7 @@
 
 mod golden;
 
-use golden::{cases, minus, norm, number, sets};
+use golden::{cases, least, minus, norm, number, sets};
 use linwright_compress::intervention::{Intervention, Lname, Storage, cut, pruned, pruned_compat};
 use linwright_compress::methods::LaserMethod;
 use linwright_compress::{Size, SlotSet};
@@ -24,7 +24,8 @@ fn sum(components: &Components) -> Mat<f64> {
 
 #[test]
 fn golden_rank_reduction() {
-    for (set, id, case) in cases(&sets("laser-sfsd"), "laser.low_rank") {
+    let mut with_nothing = 0;
+    for (set, id, case) in cases(&sets("laser-sfsd"), "laser.low_rank", 6) {
         let (w, exact) = (set.matrix(id, "W"), set.matrix(id, "exact"));
         let weight: Mat<f32> = w.cast();
         let shape = Shape { out: w.rows(), inp: w.cols() };
@@ -48,6 +49,8 @@ fn golden_rank_reduction() {
         // Nothing is left of any weight at the largest rate.
         assert!(reduced(Size::Rate(10.0)).data().iter().all(|x| *x == 0.0), "{id}");
         if rank == 0 {
+            assert!(found.data().iter().all(|x| *x == 0.0), "{id}");
+            with_nothing += 1;
             continue;
         }
         let omega = set.matrix(id, "omega");
@@ -63,11 +66,12 @@ fn golden_rank_reduction() {
         let most = 1.02 * number(&case["resid_fro_ref"]) + 1e-6 * norm(&w);
         assert!(rest <= most, "{id}: {rest}, at most {most}");
     }
+    assert!(with_nothing >= least(1, 0), "no case of rank 0");
 }
 
 #[test]
 fn golden_pruning() {
-    for (set, id, case) in cases(&sets("laser-sfsd"), "laser.prune") {
+    for (set, id, case) in cases(&sets("laser-sfsd"), "laser.prune", 1) {
         let weight: Mat<f32> = set.matrix(id, "W").cast();
         let tensors = case["tensors"].as_array().expect("tensors");
         let start = format!("{id}.out.");
@@ -86,11 +90,10 @@ fn golden_pruning() {
             assert!(zeros(&found) >= zeros(&exact) + more * usize::from(before == 0), "{text}");
             count += 1;
         }
-        assert!(count > 0, "{id} has rates");
+        assert!(count >= least(3, 1), "{id} has {count} rates");
         // The code fails at the largest rate, whatever the weight.
-        if let Some(error) = case.get("rate_10_raises") {
-            assert_eq!(error, "IndexError");
-        }
+        let error = case.get("rate_10_raises");
+        assert!(error.map_or(least(1, 0) == 0, |error| error == "IndexError"), "{id}: {error:?}");
         assert!(pruned_compat(&weight, 10.0).is_err());
         let (how, nothing) = (LaserMethod::new(Intervention::Dropout), Size::Rate(10.0));
         let done = cut(&weight, &how, nothing, None, RngKey::new(0)).expect("is cut");
@@ -102,7 +105,7 @@ fn golden_pruning() {
 fn golden_rates_are_ranks() {
     let sets = sets("laser-sfsd");
     let tables: Vec<&Value> = sets.iter().filter_map(|set| set.about.get("rate_to_rank")).collect();
-    assert!(!tables.is_empty(), "no golden set has ranks of rates");
+    assert!(tables.len() >= least(sets.len(), 1), "{} sets have ranks of rates", tables.len());
     for table in tables {
         let numbers = |value: &Value| -> Vec<f64> {
             value.as_array().expect("a list").iter().map(number).collect()
@@ -148,6 +151,7 @@ fn model_of(published: &str) -> Option<Transformer> {
 fn golden_names_of_weights() {
     let mut compared = 0;
     for set in sets("laser-sfsd") {
+        let before = compared;
         let maps = set.about["name_maps"]["maps"].as_object().into_iter().flatten();
         for (published, names) in maps {
             let Some(model) = model_of(published) else { continue };
@@ -175,6 +179,9 @@ fn golden_names_of_weights() {
                 compared += 1;
             }
         }
+        let is_announced = set.about.get("name_maps").is_some();
+        let here = compared - before;
+        assert!(here > 0 || (!is_announced && least(1, 0) == 0), "{:?}: no names", set.path);
     }
     assert!(compared > 0, "no golden set has names of weights");
 }

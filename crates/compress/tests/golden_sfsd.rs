@@ -92,7 +92,7 @@ fn fitted(
 
 #[test]
 fn golden_feature_space_decomposition() {
-    for (set, id, case) in cases(&sets("laser-sfsd"), "sfsd.eigen") {
+    for (set, id, case) in cases(&sets("laser-sfsd"), "sfsd.eigen", 2) {
         let tolerance = |name: &str| number(&case["tol"][name]);
         let (w, x) = (set.matrix(id, "W"), set.matrix(id, "x"));
         let weight: Mat<f32> = w.cast();
@@ -150,7 +150,7 @@ fn check_spectrum(spectrum: &Spectrum, ascending: &[f64], rows: usize) {
 
 #[test]
 fn golden_feature_method_in_both_modes() {
-    for (set, id, case) in cases(&sets("laser-sfsd"), "sfsd.eigen") {
+    for (set, id, case) in cases(&sets("laser-sfsd"), "sfsd.eigen", 2) {
         let (w, x) = (set.matrix(id, "W"), set.matrix(id, "x"));
         let y = times(&x, &w.transpose());
         let (weight, stats) = (w.cast(), stats_of(&x, &y));
@@ -181,7 +181,7 @@ fn golden_feature_method_in_both_modes() {
 
 #[test]
 fn golden_weight_space_decomposition() {
-    for (set, id, case) in cases(&sets("laser-sfsd"), "sfsd.svd") {
+    for (set, id, case) in cases(&sets("laser-sfsd"), "sfsd.svd", 2) {
         let tolerance = |name: &str| number(&case["tol"][name]);
         let (w, x) = (set.matrix(id, "W"), set.matrix(id, "x"));
         let weight: Mat<f32> = w.cast();

@@ -22,11 +22,20 @@ struct Set {
     data: Vec<u8>,
 }
 
+/// The folder of other golden vectors, where one is given.
+fn given() -> Option<PathBuf> {
+    std::env::var_os("LINWRIGHT_GOLDEN").map(PathBuf::from)
+}
+
+/// The least that a set of the repository has of what a test compares, and that another set has.
+fn least(of_ours: usize, of_others: usize) -> usize {
+    if given().is_none() { of_ours } else { of_others }
+}
+
 /// All sets, of which there must be one.
 fn sets() -> Vec<Set> {
     let default = Path::new(env!("CARGO_MANIFEST_DIR")).join("../../testdata/golden");
-    let root = std::env::var_os("LINWRIGHT_GOLDEN").map_or(default, PathBuf::from);
-    let root = root.join("laser-sfsd");
+    let root = given().unwrap_or(default).join("laser-sfsd");
     let entries = std::fs::read_dir(&root).unwrap_or_else(|e| panic!("{}: {e}", root.display()));
     let mut paths: Vec<PathBuf> = entries.map(|entry| entry.expect("an entry").path()).collect();
     paths.retain(|path| path.extension().is_some_and(|e| e == "safetensors"));
@@ -77,13 +86,26 @@ impl Set {
     }
 }
 
-/// The cases of all sets whose identifiers are wanted, of which there must be one.
-fn cases<'a>(sets: &'a [Set], wanted: &dyn Fn(&str) -> bool) -> Vec<(&'a Set, &'a Value)> {
+/// The cases of all sets whose identifiers are wanted, of which there must be one. A set has a case
+/// for each of its tensors of the kind, and each of ours has this many at least.
+fn cases<'a>(
+    sets: &'a [Set],
+    wanted: &dyn Fn(&str) -> bool,
+    of_ours: usize,
+) -> Vec<(&'a Set, &'a Value)> {
     let of_set = |set: &'a Set| {
-        let cases = set.about["cases"].as_array().into_iter().flatten();
-        cases.map(move |case| (set, case))
+        let cases = set.about["cases"].as_array().expect("cases").iter();
+        let found: Vec<_> = cases.filter(|case| wanted(id(case))).map(|case| (set, case)).collect();
+        assert!(found.len() >= least(of_ours, 0), "{:?} has {} cases", set.path, found.len());
+        let names = set.header.as_object().expect("tensors").keys();
+        let case_of = |name: &str| name.rsplit_once('.').map(|(case, _)| case.to_owned());
+        for case in names.filter_map(|name| case_of(name)).filter(|case| wanted(case)) {
+            let is_announced = found.iter().any(|(_, one)| id(one) == case);
+            assert!(is_announced, "{:?}: tensors of {case}, which is no case", set.path);
+        }
+        found
     };
-    let found: Vec<_> = sets.iter().flat_map(of_set).filter(|(_, case)| wanted(id(case))).collect();
+    let found: Vec<_> = sets.iter().flat_map(of_set).collect();
     assert!(!found.is_empty(), "no golden set has a case of these");
     found
 }
@@ -129,6 +151,7 @@ fn assert_low_orders(
     allowed: f64,
 ) {
     let (values, zeros, threshold) = told_from_zero(kernel, items);
+    assert!(zeros <= least(1, usize::MAX), "{what}: {zeros} eigenvalues are zero");
     let rest = |(q, want): (f64, f64)| want.powf(1.0 - q) - powers(&values, q);
     let Some(first) = low.iter().copied().min_by(|a, b| a.0.total_cmp(&b.0)) else { return };
     let noise = if zeros == 1 { rest(first).powf(1.0 / first.0) } else { 0.0 };
@@ -137,8 +160,8 @@ fn assert_low_orders(
         if zeros > 1 {
             // Of several, a score tells no values, but they lie between nothing and the threshold.
             let most = zeros as f64 * threshold.powf(q);
-            let (least, found) = (-allowed * want.powf(1.0 - q), rest((q, want)));
-            assert!((least..=most - least).contains(&found), "{what} of order {q}: {found:e}");
+            let (below, found) = (-allowed * want.powf(1.0 - q), rest((q, want)));
+            assert!((below..=most - below).contains(&found), "{what} of order {q}: {found:e}");
         } else {
             let found = (powers(&values, q) + noise.powf(q)).powf(1.0 / (1.0 - q));
             let off = (found / want - 1.0).abs();
@@ -157,7 +180,7 @@ fn indices(value: &Value) -> Vec<usize> {
 
 #[test]
 fn golden_vendi_scores() {
-    for (set, case) in cases(&sets(), &|id| id == "vendi") {
+    for (set, case) in cases(&sets(), &|id| id == "vendi", 1) {
         let allowed = tolerance(case, "rel");
         let tensor = |name: &str| set.tensor(&format!("vendi.{name}"));
         let (kernel, x, p) = (tensor("K"), tensor("X"), tensor("p"));
@@ -168,7 +191,7 @@ fn golden_vendi_scores() {
             assert!(off <= allowed, "{:?}: {what} is {found}, expected {want}", set.path);
         };
         let values = case["values"].as_object().expect("values");
-        assert!(!values.is_empty(), "orders");
+        assert!(values.len() >= least(6, 1), "{:?}: {} orders", set.path, values.len());
         let kernels = [("score_K", &plain), ("score_K_p", &weighted)];
         let mut low = [Vec::new(), Vec::new()];
         for (name, values) in values {
@@ -199,6 +222,7 @@ fn golden_vendi_scores() {
         }
         for ((key, items), low) in kernels.iter().zip(&low) {
             let what = format!("{}: {key}", set.path.display());
+            assert!(low.len() >= least(2, 0), "{what}: {} orders below 1", low.len());
             assert_low_orders(&what, &kernel, items, low, allowed);
         }
         if let Some(want) = case["normalize_true_q1"].as_f64() {
@@ -206,6 +230,8 @@ fn golden_vendi_scores() {
             let normalised = Items { normalise: true, ..plain };
             let found = of_kernel(raw.view(), Order::ONE, &normalised).expect("a score");
             close("normalize_true_q1", found, want);
+        } else {
+            assert_eq!(least(1, 0), 0, "{:?}: no normalize_true_q1", set.path);
         }
     }
 }
@@ -238,7 +264,7 @@ fn chosen(rows: &Mat<f32>, count: usize, criterion: &Criterion) -> Selected {
 
 #[test]
 fn golden_vendi_selections() {
-    for (set, case) in cases(&sets(), &|id| id.starts_with("vendi_laser")) {
+    for (set, case) in cases(&sets(), &|id| id.starts_with("vendi_laser"), 4) {
         let name = format!("{}: {}", set.path.display(), id(case));
         let tensor = |key: &str| set.tensor(&format!("{}.{key}", id(case)));
         let weight: Mat<f32> = tensor("W").cast();
@@ -262,9 +288,10 @@ fn golden_vendi_selections() {
             let allowed = tolerance(case, "score_rel");
             assert!(off <= allowed, "{name}: step {t} scores {}, not {score}", found.scores[t]);
         }
-        let least = Criterion { goal: Goal::Least, ..criterion };
-        let found = chosen(&weight, rank, &least);
-        if let Some(want) = case.get("spec_min_diversity_indices") {
+        let want_least = case.get("spec_min_diversity_indices");
+        assert!(want_least.is_some() || least(1, 0) == 0, "{name}: no least diversity");
+        if let Some(want) = want_least {
+            let found = chosen(&weight, rank, &Criterion { goal: Goal::Least, ..criterion });
             assert_eq!(found.indices, indices(want), "{name}: least");
         }
 

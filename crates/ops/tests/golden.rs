@@ -59,12 +59,23 @@ pub(crate) struct Case<'a> {
     pub(crate) tensors: BTreeMap<String, &'a Golden>,
 }
 
+/// The folder of other golden vectors, where one is given.
+fn given() -> Option<PathBuf> {
+    std::env::var_os("LINWRIGHT_GOLDEN").map(PathBuf::from)
+}
+
 /// All sets of a folder of golden vectors, of which there must be one.
 #[allow(dead_code, reason = "vectors that are no golden ones have a folder of their own")]
 pub(crate) fn sets(folder: &str) -> Vec<Set> {
     let default = Path::new(env!("CARGO_MANIFEST_DIR")).join("../../testdata/golden");
-    let root = std::env::var_os("LINWRIGHT_GOLDEN").map_or(default, PathBuf::from);
-    sets_in(&root.join(folder))
+    sets_in(&given().unwrap_or(default).join(folder))
+}
+
+/// The least that each set of the repository has of what a test compares; another set may have
+/// none of it.
+#[allow(dead_code, reason = "as above")]
+pub(crate) fn least(of_ours: usize) -> usize {
+    if given().is_none() { of_ours } else { 0 }
 }
 
 /// All sets of a folder, of which there must be one.

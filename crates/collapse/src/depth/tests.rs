@@ -1,5 +1,5 @@
 use super::*;
-use crate::golden::sets;
+use crate::golden::{least, sets};
 use crate::optimum::{Fit, Gufm};
 use linwright_run::{Fingerprint, Shard, Store};
 use linwright_tensor::{Mat, RngKey};
@@ -33,6 +33,7 @@ fn golden_reference_networks() {
         for (name, architecture) in kinds.into_iter().chain([("tx11", Architecture::T11)]) {
             let get = |part: &str| format!("net_{name}.{part}");
             if !set.has(&get("x")) {
+                assert_eq!(least(1, 0), 0, "{}: no {name}", set.name);
                 continue;
             }
             compared += 1;

@@ -18,11 +18,21 @@ pub(crate) struct Set {
     bytes: Vec<u8>,
 }
 
+/// The folder of other golden vectors, where one is given.
+fn given() -> Option<PathBuf> {
+    std::env::var_os("LINWRIGHT_GOLDEN").map(PathBuf::from)
+}
+
+/// The least that each set of the repository has of what a test compares; another set may have
+/// `of_others`.
+pub(crate) fn least(of_ours: usize, of_others: usize) -> usize {
+    if given().is_none() { of_ours } else { of_others }
+}
+
 /// All sets of a folder, of which there must be one.
 pub(crate) fn sets(folder: &str) -> Vec<Set> {
     let default = Path::new(env!("CARGO_MANIFEST_DIR")).join("../../testdata/golden");
-    let root = std::env::var_os("LINWRIGHT_GOLDEN").map_or(default, PathBuf::from);
-    let root = root.join(folder);
+    let root = given().unwrap_or(default).join(folder);
     let entries = std::fs::read_dir(&root).unwrap_or_else(|e| panic!("{}: {e}", root.display()));
     let mut paths: Vec<PathBuf> = entries.map(|entry| entry.expect("an entry").path()).collect();
     paths.retain(|path| path.extension().is_some_and(|e| e == "safetensors"));
@@ -37,6 +47,11 @@ pub(crate) fn sets(folder: &str) -> Vec<Set> {
 }
 
 impl Set {
+    fn names(&self) -> Vec<String> {
+        let file = SafeTensors::deserialize(&self.bytes).expect("safetensors");
+        file.names().into_iter().map(ToOwned::to_owned).collect()
+    }
+
     /// A matrix; a vector is one row.
     pub(crate) fn tensor(&self, name: &str) -> Option<Mat<f64>> {
         let file = SafeTensors::deserialize(&self.bytes).expect("safetensors");
@@ -64,14 +79,22 @@ impl Set {
 /// A case of a set: its identifier and description.
 pub(crate) type Case<'a> = (&'a Set, &'a str, &'a Value);
 
-/// The cases of all sets whose identifiers start so, of which there must be one.
-pub(crate) fn cases<'a>(sets: &'a [Set], start: &str) -> Vec<Case<'a>> {
+/// The cases of all sets whose identifiers start so, of which there must be one. A set has a case
+/// for each of its tensors of the kind, and each of ours has this many at least.
+pub(crate) fn cases<'a>(sets: &'a [Set], start: &str, of_ours: usize) -> Vec<Case<'a>> {
     let of_set = |set: &'a Set| {
-        let cases = set.about["cases"].as_array().into_iter().flatten();
-        cases.map(move |case| (set, case["id"].as_str().expect("an identifier"), case))
+        let cases = set.about["cases"].as_array().expect("cases").iter();
+        let all = cases.map(move |case| (set, case["id"].as_str().expect("an identifier"), case));
+        let found: Vec<Case<'a>> = all.filter(|(_, id, _)| id.starts_with(start)).collect();
+        assert!(found.len() >= least(of_ours, 0), "{:?} has {} {start}", set.path, found.len());
+        for name in set.names().iter().filter(|name| name.starts_with(start)) {
+            let is_of = |id: &str| name.strip_prefix(id).is_some_and(|rest| rest.starts_with('.'));
+            let is_announced = found.iter().any(|(_, id, _)| is_of(id));
+            assert!(is_announced, "{:?}: no case of {name}", set.path);
+        }
+        found
     };
-    let found: Vec<_> =
-        sets.iter().flat_map(of_set).filter(|(_, id, _)| id.starts_with(start)).collect();
+    let found: Vec<_> = sets.iter().flat_map(of_set).collect();
     assert!(!found.is_empty(), "no golden set has a case {start}");
     found
 }

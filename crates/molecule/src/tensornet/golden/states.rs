@@ -109,5 +109,5 @@ pub(in super::super) fn check(one: &mut Comparison<'_>) {
 
 #[test]
 fn golden_states_equal_the_reference() {
-    every_system("states", check);
+    every_system("emb", check);
 }
