@@ -5,8 +5,8 @@
 //! other tag is an error: ignoring it would keep the bare value.
 //!
 //! Files are judged as PyYAML does, which the harness reads them with, where that differs from our
-//! parser: of equal keys the last one counts, a quoted scalar may go on at any column, and numbers
-//! that begin with 0 are octal.
+//! parser: of equal keys the last one counts, a quoted scalar may go on at any column and behind a
+//! tab, and numbers that begin with 0 are octal.
 
 use linwright_run::{shown, shown_reason};
 use serde::de::{Deserialize, Deserializer, Error, MapAccess, SeqAccess, Visitor};
@@ -22,8 +22,10 @@ const OWN: [&str; 7] = ["str", "int", "float", "bool", "null", "seq", "map"];
 /// Prefix of core YAML tags.
 const OF_YAML: &str = "tag:yaml.org,2002:";
 
-/// The parser's words for a quoted scalar that goes on left of its key.
-const QUOTED_INDENT: &str = "invalid indentation in multiline quoted scalar";
+/// The parser's words for a quoted scalar that goes on left of its key, or there with a tab. Of tabs
+/// elsewhere it has others.
+const QUOTED_INDENT: [&str; 2] =
+    ["invalid indentation in multiline quoted scalar", "tab cannot be used as indentation"];
 /// Largest number of bytes that are parsed until all such scalars are indented.
 const MAX_PARSED: usize = 1 << 26;
 
@@ -53,7 +55,8 @@ fn parse(text: &str) -> Result<Node, serde_saphyr::Error> {
             rest.strip_prefix(mark)
                 .is_some_and(|rest| rest.is_empty() || rest.starts_with(char::is_whitespace))
         });
-        let is_quoted = !is_mark && reason(&error).contains(QUOTED_INDENT);
+        let reason = reason(&error);
+        let is_quoted = !is_mark && QUOTED_INDENT.iter().any(|words| reason.contains(words));
         parsed = parsed.saturating_add(text.len());
         if !is_quoted || parsed > MAX_PARSED {
             return Err(error);
@@ -235,6 +238,10 @@ mod tests {
             ("a: \"x\ny\n\nz\"\n", json!({"a": "x y\nz"})),
             ("a:\n  - 'x\n\n y\nz'\n  - b: \"u\nv\"\n", json!({"a": ["x\ny z", {"b": "u v"}]})),
             ("a: ['x\ny',\n'z']\n", json!({"a": ["x y", "z"]})),
+            ("a: 'x\n\ty'\n", json!({"a": "x y"})),
+            ("a: \"x\n\t\n \t y\n\tz\"\nb: 1\n", json!({"a": "x\ny z", "b": 1})),
+            ("a:\n    - 'x\n  \ty'\n", json!({"a": ["x y"]})),
+            ("b: {a: 'x\n\ty'}\n", json!({"b": {"a": "x y"}})),
             ("'a\nb': 1\n", json!(null)),
             ("a: |\n  'x\nb: 'y\nz'\n", json!({"a": "'x\n", "b": "y z"})),
             ("a: 1\na: 2\n", json!({"a": 2})),
@@ -247,7 +254,9 @@ mod tests {
                 false => assert_eq!(found.map(Value::Object), Ok(want), "{text}"),
             }
         }
-        for text in ["a: 'x\n---\ny'\n", "a: 'x\ny\n", "a:\n\t- b\n", "a: 'x'\n\tb: 1\n"] {
+        for text in
+            ["a: 'x\n---\ny'\n", "a: 'x\ny\n", "a:\n\t- b\n", "a: 'x'\n\tb: 1\n", "a: x\n\ty\n"]
+        {
             assert!(fields(text).is_err(), "{text}");
         }
         let long = format!("a: '{}'\n", "x\n".repeat(300));
