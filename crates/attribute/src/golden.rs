@@ -48,11 +48,20 @@ pub(crate) struct Case {
     pub(crate) tensors: BTreeMap<String, Golden>,
 }
 
+/// The folder of other golden vectors, where one is given.
+fn given() -> Option<PathBuf> {
+    std::env::var_os("LINWRIGHT_GOLDEN").map(PathBuf::from)
+}
+
+/// The least that a set of the repository has of what a test compares, and that another set has.
+fn least(of_ours: usize, of_others: usize) -> usize {
+    if given().is_none() { of_ours } else { of_others }
+}
+
 /// The cases of this kind in all sets, of which there must be one.
 pub(crate) fn cases(kind: &str) -> Vec<Case> {
     let default = Path::new(env!("CARGO_MANIFEST_DIR")).join("../../testdata/golden");
-    let root = std::env::var_os("LINWRIGHT_GOLDEN").map_or(default, PathBuf::from);
-    let root = root.join("grass");
+    let root = given().unwrap_or(default).join("grass");
     let entries = std::fs::read_dir(&root).unwrap_or_else(|e| panic!("{}: {e}", root.display()));
     let mut paths: Vec<PathBuf> = entries.map(|entry| entry.expect("an entry").path()).collect();
     paths.sort();
@@ -68,11 +77,18 @@ pub(crate) fn cases(kind: &str) -> Vec<Case> {
 impl Case {
     fn read(path: PathBuf) -> Self {
         let read = |path: &Path| std::fs::read(path).unwrap_or_else(|e| panic!("{path:?}: {e}"));
-        let about = serde_json::from_slice(&read(&path.with_extension("json"))).expect("JSON");
+        let about: Value =
+            serde_json::from_slice(&read(&path.with_extension("json"))).expect("JSON");
         let bytes = read(&path);
         let file = SafeTensors::deserialize(&bytes).expect("safetensors");
         let tensors = file.iter().map(|(name, view)| (name.to_owned(), Golden::of(&view)));
-        Self { name: path.display().to_string(), about, tensors: tensors.collect() }
+        let case = Self { name: path.display().to_string(), about, tensors: tensors.collect() };
+        // What the description lists is there, and nothing else.
+        let listed = case.about["tensors"].as_object().expect("a list of tensors");
+        let is_there = |name: &String| case.tensors.contains_key(name);
+        let is_listed = listed.len() == case.tensors.len() && listed.keys().all(is_there);
+        assert!(is_listed, "{}: not the listed tensors", case.name);
+        case
     }
 
     pub(crate) fn get(&self, name: &str) -> &Golden {
@@ -87,17 +103,26 @@ impl Case {
         Mat::from_vec(shape.iter().product::<usize>() / columns, columns, values)
     }
 
-    /// What stands before this ending in names of tensors, of which there must be one.
-    pub(crate) fn before(&self, ending: &str) -> Vec<&str> {
+    /// What stands before this ending in names of tensors, of which there must be one, and this
+    /// many in ours.
+    #[track_caller]
+    pub(crate) fn before(&self, ending: &str, of_ours: usize) -> Vec<&str> {
         let found: Vec<&str> =
             self.tensors.keys().filter_map(|name| name.strip_suffix(ending)).collect();
-        assert!(!found.is_empty(), "{}: no tensor ends in {ending}", self.name);
+        let (name, count) = (&self.name, found.len());
+        assert!(count >= least(of_ours, 1), "{name}: {count} tensors end in {ending}");
         found
     }
 
-    /// What stands after this beginning in names of tensors.
-    pub(crate) fn after(&self, beginning: &str) -> Vec<&str> {
-        self.tensors.keys().filter_map(|name| name.strip_prefix(beginning)).collect()
+    /// What stands after this beginning in names of tensors, of which there must be one, and this
+    /// many in ours.
+    #[track_caller]
+    pub(crate) fn after(&self, beginning: &str, of_ours: usize) -> Vec<&str> {
+        let found: Vec<&str> =
+            self.tensors.keys().filter_map(|name| name.strip_prefix(beginning)).collect();
+        let (name, count) = (&self.name, found.len());
+        assert!(count >= least(of_ours, 1), "{name}: {count} tensors begin with {beginning}");
+        found
     }
 
     /// Allowed errors: relative to a number, and absolute.
@@ -155,16 +180,14 @@ fn image(map: &dyn VectorMap, x: &Mat<f32>) -> Vec<f32> {
 fn masks_and_dense_maps_are_those_of_the_reference() {
     for case in cases("mask") {
         let x = case.rows("x");
-        let all = case.after("idx_");
-        assert!(!all.is_empty(), "{}: no mask", case.name);
-        for of in all {
+        for of in case.after("idx_", 3) {
             let mask = Mask::new(x.cols(), case.indices(&format!("idx_{of}"))).expect("a mask");
             case.check(&image(&mask, &x), &format!("y_{of}"));
         }
     }
     for case in cases("dense") {
         let x = case.rows("x");
-        for of in case.before("_P") {
+        for of in case.before("_P", 4) {
             let map = Dense::of_entries(case.rows(&format!("{of}_P"))).expect("a map");
             case.check(&image(&map, &x), &format!("{of}_y"));
         }
@@ -175,7 +198,7 @@ fn masks_and_dense_maps_are_those_of_the_reference() {
 fn sparse_signs_and_their_adjoints_are_those_of_the_reference() {
     for case in cases("sjlt") {
         let x = case.rows("x");
-        for of in case.before("_idx") {
+        for of in case.before("_idx", 3) {
             let y = case.rows(&format!("{of}_y"));
             let map = case.sparse(x.cols(), y.cols(), &format!("{of}_"));
             case.check(&image(&map, &x), &format!("{of}_y"));
@@ -191,7 +214,7 @@ fn sparse_signs_and_their_adjoints_are_those_of_the_reference() {
 #[test]
 fn grass_of_plain_vectors_is_that_of_the_reference() {
     for case in cases("grass") {
-        for prefix in case.before("mask_idx") {
+        for prefix in case.before("mask_idx", 3) {
             let own = format!("{prefix}x");
             let x = if case.tensors.contains_key(&own) { own } else { "x".into() };
             let (x, y) = (case.rows(&x), format!("{prefix}y"));
@@ -252,7 +275,7 @@ fn has_bias(case: &Case, layer: &str) -> bool {
 #[test]
 fn pipelines_of_layers_are_those_of_the_reference() {
     for case in cases("compress2d").into_iter().chain(cases("compress3d")) {
-        for layer in case.before(".a") {
+        for layer in case.before(".a", 2) {
             let (x, dy) = (case.rows(&format!("{layer}.a")), case.rows(&format!("{layer}.g")));
             let (inp, out) = (x.cols(), dy.cols());
             let shape = LayerShape { out, inp, bias: has_bias(&case, layer) };
