@@ -9,11 +9,12 @@ use linwright_data::QuestionSet;
 use linwright_evaluate::{Bos, Hooks, MultipleChoice, RunOptions, Subject, evaluate};
 use linwright_measure::capture::Bounds;
 use linwright_model::tokenizer::Tokenizer;
-use linwright_model::{Split, Transformer, TransformerConfig, Windows};
+use linwright_model::{Split, Stored, Transformer, TransformerConfig, Windows};
 use linwright_ops::{Op, SiteId, Sites};
 use linwright_run::team::{Alone, Team, ThreadTeam};
 use linwright_run::{Fingerprint, Monitor, Silent, Store};
 use linwright_tensor::RngKey;
+use linwright_tensor::dtype::DType;
 use serde_json::json;
 use std::cell::Cell;
 use std::path::Path;
@@ -83,9 +84,20 @@ struct How<'t> {
     state_bytes: usize,
     delta: f64,
     team: &'t dyn Team,
+    as_saved: &'t dyn Fn(&Transformer) -> Result<Stored, CompressError>,
 }
 
-const FAST: How<'static> = How { shares: true, state_bytes: 1 << 20, delta: 0.0, team: &Alone };
+const FAST: How<'static> = How {
+    shares: true,
+    state_bytes: 1 << 20,
+    delta: 0.0,
+    team: &Alone,
+    as_saved: &|model| Ok(stored(model, DType::F32)),
+};
+
+fn stored(model: &Transformer, dtype: DType) -> Stored {
+    model.as_stored(dtype, false, None).expect("is stored")
+}
 
 impl Parts {
     fn new(kind: &str) -> Self {
@@ -116,6 +128,7 @@ impl Parts {
             print: Fingerprint::of(&[("delta", &how.delta)]),
             store,
             team: how.team,
+            as_saved: how.as_saved,
         }
     }
 
@@ -263,6 +276,40 @@ fn shortcuts_and_kept_states_change_no_decision_by_perplexity() {
         }
         assert!(kept[2] > kept[0], "{kept:?}");
     }
+}
+
+#[test]
+fn the_found_model_is_judged_as_it_will_be_saved() {
+    let parts = Parts::new("llama");
+    let half = How { as_saved: &|model| Ok(stored(model, DType::Bf16)), ..FAST };
+    let test = |solution: &Solution| match &solution.figures {
+        Figures::Text { search, test, .. } => [search[1], test[0], test[1]],
+        Figures::Task { .. } => panic!("a text"),
+    };
+    let (whole, rounded) = (parts.by_text(FAST, 1.02), parts.by_text(half, 1.02));
+    assert_eq!(decided(&whole), decided(&rounded));
+    let [[search, dense, found], [of_file, same, of_file_later]] =
+        [&whole, &rounded].map(|all| test(all));
+    assert!(search != of_file && dense == same && found != of_file_later);
+    // Nothing is found in the model of the file, whose own figure is the dense one then.
+    let model = stored(&rounded.network, DType::Bf16).model;
+    let again = Parts { model, ..parts };
+    let nothing = again.by_text(FAST, 1e-3);
+    assert!(nothing.decisions.iter().all(|own| own.rank.is_none()));
+    assert_eq!(test(&nothing), [of_file, of_file_later, of_file_later]);
+    // So it is with right answers.
+    let by_task = |parts: &Parts, how| {
+        let Figures::Task { dense, found, .. } = parts.by_task(how).figures else {
+            panic!("a task")
+        };
+        [dense, found].map(|one| serde_json::to_value(&one.metrics).expect("metrics"))
+    };
+    let parts = Parts::new("llama");
+    let half = How { delta: 0.1, ..half };
+    let model = stored(&parts.by_task(half).network, DType::Bf16).model;
+    let [_, found] = by_task(&parts, half);
+    let [dense, _] = by_task(&Parts { model, ..parts }, FAST);
+    assert_eq!(found, dense);
 }
 
 #[test]

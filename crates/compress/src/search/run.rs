@@ -9,12 +9,12 @@ use crate::CompressError;
 use crate::intervention::{Variant, Variants};
 use crate::study::CELL;
 use linwright_evaluate::{
-    Comparison, Hooks, LanguageModels, Prepared, RunOptions, Subject, Task, TaskResult, compare,
-    evaluate_each,
+    Comparison, Hooks, LanguageModel, LanguageModels, Prepared, RunOptions, Several, Subject, Task,
+    TaskResult, compare, evaluate_each,
 };
-use linwright_model::Transformer;
 use linwright_model::checkpoint::Sentence;
 use linwright_model::tokenizer::Tokenizer;
+use linwright_model::{Stored, Transformer};
 use linwright_ops::{LinearSlot, Network, Shape, SiteId, Sites};
 use linwright_run::team::{Members, Team, TeamError};
 use linwright_run::{Fingerprint, Monitor, PieceKey, Store};
@@ -77,6 +77,8 @@ pub struct Work<'a> {
     pub store: &'a Store,
     /// The processes that search together: they score different blocks at once.
     pub team: &'a dyn Team,
+    /// A found model with the numbers that its file will have, by which it is judged.
+    pub as_saved: &'a dyn Fn(&Transformer) -> Result<Stored, CompressError>,
 }
 
 /// Scores that a decision was taken by.
@@ -303,12 +305,14 @@ impl Walk<'_, '_> {
         if work.team.rank() > 0 {
             return Ok(None);
         }
+        let saved = (work.as_saved)(searched.edited())?;
+        let judged = self.judged(&saved.model);
         let mut right = 0;
         for block in &blocks {
-            right += right_in(block, &searched, metric, self.cancelled)?;
+            right += right_in(block, &judged, metric, self.cancelled)?;
         }
         let share = |right: usize| right as f64 / rule.whole.documents as f64;
-        let [dense, found] = self.tested(test, &searched, &decisions)?;
+        let [dense, found] = self.tested(test, &saved, &decisions)?;
         let found_only = std::slice::from_ref(&found);
         let comparisons = compare(found_only, std::slice::from_ref(&dense));
         let figures = Figures::Task {
@@ -361,14 +365,14 @@ impl Walk<'_, '_> {
         if work.team.rank() > 0 {
             return Ok(None);
         }
-        let found = search.perplexity(&searched, self.cancelled)?;
+        let saved = (work.as_saved)(searched.edited())?;
+        let judged = self.judged(&saved.model);
+        let found = search.perplexity(&judged, self.cancelled)?;
         self.monitor.borrow_mut().step("both models on the test text");
         let print = Fingerprint::of(&[("search", &work.print), ("test", &accepted(&decisions))]);
         let both = || -> Result<[f64; 2], CompressError> {
-            let mut dense = self.searched(0);
-            let before = test.perplexity(&dense, self.cancelled)?;
-            self.put(&mut dense, &decisions)?;
-            Ok([before, test.perplexity(&dense, self.cancelled)?])
+            let before = test.perplexity(&self.searched(0), self.cancelled)?;
+            Ok([before, test.perplexity(&judged, self.cancelled)?])
         };
         let test_figures = work.store.finished(&PieceKey::new(CELL, print), both)?;
         let figures = Figures::Text {
@@ -383,6 +387,13 @@ impl Walk<'_, '_> {
     fn searched(&self, rows: usize) -> Searched<'_> {
         let Work { model, tokenizer, max_length, sentence, shares, state_bytes, .. } = *self.work;
         let reuse = Reuse { shares, rows, bytes: state_bytes };
+        Searched::new(model, tokenizer, max_length, sentence, reuse)
+    }
+
+    /// A model that is found, without states that others could use.
+    fn judged<'j>(&'j self, model: &'j Transformer) -> Searched<'j> {
+        let Work { tokenizer, max_length, sentence, .. } = *self.work;
+        let reuse = Reuse { shares: false, rows: 0, bytes: 0 };
         Searched::new(model, tokenizer, max_length, sentence, reuse)
     }
 
@@ -517,27 +528,27 @@ impl Walk<'_, '_> {
         searched.set(site, replacement.as_ref())
     }
 
-    fn put(
-        &self,
-        searched: &mut Searched<'_>,
-        decisions: &[Decision],
-    ) -> Result<(), CompressError> {
-        decisions.iter().try_for_each(|own| self.put_rank(searched, &own.site, own.rank))
-    }
-
     /// Results of the dense and the found model on test documents.
     fn tested(
         &self,
         test: &dyn Task,
-        searched: &Searched<'_>,
+        Stored { model: saved, changed }: &Stored,
         decisions: &[Decision],
     ) -> Result<[TaskResult; 2], CompressError> {
         let work = self.work;
         self.monitor.borrow_mut().step("both models on the test documents");
-        let replaced = decisions.iter().filter(|own| own.rank.is_some()).map(|own| &own.site);
-        let variants = [Variant::default(), Variant::of(searched.edited(), replaced)];
-        let models = Variants::new(work.model, work.tokenizer, &variants, work.max_length)
+        let replaced: Vec<&SiteId> =
+            accepted(decisions).into_iter().map(|(site, _)| site).collect();
+        let is_replaced = |name: &String| replaced.iter().any(|site| site.0 == *name);
+        let variants = [Variant::default(), Variant::of(saved, replaced.iter().copied())];
+        let shared = Variants::new(work.model, work.tokenizer, &variants, work.max_length)
             .with_sentence(work.sentence);
+        let [dense, found] = [work.model, saved].map(|model| self.judged(model));
+        let apart: [&dyn LanguageModel; 2] = [dense.first(), found.first()];
+        let apart = Several(&apart);
+        // A file of 16 bits may change more than the layers that were replaced.
+        let models: &dyn LanguageModels =
+            if changed.iter().all(is_replaced) { &shared } else { &apart };
         let mut hooks = Hooks {
             progress: &mut |p| {
                 self.monitor.borrow_mut().progress(p.done_tokens, p.total_tokens);
@@ -546,7 +557,7 @@ impl Walk<'_, '_> {
             journal: None,
         };
         assert_eq!(models.count(), 2, "the dense and the found model");
-        let results = evaluate_each(test, &models, &work.run, &mut hooks, |result| result)?;
+        let results = evaluate_each(test, models, &work.run, &mut hooks, |result| result)?;
         let mut results = results.complete()?.into_iter();
         match (results.next(), results.next()) {
             (Some(dense), Some(found)) => Ok([dense, found]),

@@ -4,7 +4,7 @@ use super::source::{OpenModel, Place};
 use super::{Failure, SavedForm, Session, measured};
 use linwright_model::checkpoint::SHARD_BYTES;
 use linwright_model::checkpoint::export::{Card, ExportOptions, Exported, choose, export};
-use linwright_model::{Stored, Transformer};
+use linwright_model::{Stored, StoredError, Transformer};
 use linwright_run::{Monitor, state};
 use linwright_tensor::Shelf;
 use linwright_tensor::dtype::DType;
@@ -80,13 +80,23 @@ impl Saving<'_> {
 pub(super) fn as_stored(
     edited: &Transformer,
     model: &OpenModel,
-    (form, dtype): (SavedForm, Option<DType>),
+    how: (SavedForm, Option<DType>),
     shelf: Option<&Shelf>,
 ) -> Result<Stored, Failure> {
+    let stored = stored_as(edited, model, how, shelf);
+    stored.map_err(|error| Failure::general(error.to_string()))
+}
+
+/// [`as_stored`] for callers with errors of their own.
+pub(super) fn stored_as(
+    edited: &Transformer,
+    model: &OpenModel,
+    (form, dtype): (SavedForm, Option<DType>),
+    shelf: Option<&Shelf>,
+) -> Result<Stored, StoredError> {
     let source = &model.loaded.source;
     let form = form.whole().unwrap_or_else(|| choose(edited, source).form);
-    let stored = edited.as_stored(dtype.unwrap_or(source.dtype), form.is_dense(), shelf);
-    stored.map_err(|error| Failure::general(error.to_string()))
+    edited.as_stored(dtype.unwrap_or(source.dtype), form.is_dense(), shelf)
 }
 
 /// The form that was written, why, and notes, for results in JSON.

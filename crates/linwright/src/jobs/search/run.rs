@@ -8,11 +8,12 @@ use crate::jobs::outcome::text;
 use crate::jobs::saving::{self, Saving};
 use crate::jobs::tasks::cost;
 use crate::jobs::{Failure, Job, Outcome, Session, outputs, recipe_of, store};
+use linwright_compress::CompressError;
 use linwright_compress::search::report::{decisions_table, document, figures_blocks, headline};
 use linwright_compress::search::{FeatureSpace, Found, Solution, Work, part, search};
 use linwright_evaluate::{RunOptions, Task};
 use linwright_measure::capture::Bounds;
-use linwright_model::Windows;
+use linwright_model::{Transformer, Windows};
 use linwright_model::checkpoint::export::Exported;
 use linwright_ops::Examples;
 use linwright_report::number::grouped;
@@ -106,6 +107,11 @@ fn searched(
         ("data", &session.data()),
     ]);
     let max_batch_tokens = job.evaluation.batch_size.tokens();
+    let how = (job.form, job.dtype.map(StoredDType::dtype));
+    let as_saved = |edited: &Transformer| {
+        let saved = saving::stored_as(edited, &inputs.model, how, None);
+        saved.map_err(|error| CompressError::Network(Box::new(error)))
+    };
     let work = Work {
         model,
         tokenizer: inputs.model.tokenizer()?,
@@ -119,6 +125,7 @@ fn searched(
         print,
         store: pieces,
         team,
+        as_saved: &as_saved,
     };
     Ok(search(&work, &inputs.target(job), &candidates, session)?)
 }
