@@ -128,8 +128,9 @@ fn what_cannot_be_fitted_is_told() {
 #[test]
 fn golden_fits_reach_the_reference_errors() {
     let w = Workshop::new();
-    let mut compared = 0;
+    let mut total = 0;
     for (path, about) in golden_sets() {
+        let mut compared = 0;
         let error = |args: &str| {
             let found = w.ok_json(&format!("fit {args} --starts 24 --seed 3"));
             errors(&found, "circulant_diagonal")[0]
@@ -167,18 +168,27 @@ fn golden_fits_reach_the_reference_errors() {
             assert!(found <= 1.02 * want, "{what}: {found}, reference {want}");
             compared += 1;
         }
+        // A set of the repository has eight; another one has those that it tells.
+        let least = if other_golden_sets().is_none() { 8 } else { 0 };
+        assert!(compared >= least, "{}: {compared} fits", path.display());
+        let announced = about.get("fit_reference").is_some();
+        assert!(compared > 0 || !announced, "{}: no fit", path.display());
+        total += compared;
     }
-    assert!(compared > 0, "no golden set has a fit");
+    assert!(total > 0, "no golden set has a fit");
 }
 
 #[allow(
     clippy::disallowed_methods,
     reason = "an environment variable gives the folder of the golden vectors"
 )]
+fn other_golden_sets() -> Option<PathBuf> {
+    std::env::var_os("LINWRIGHT_GOLDEN").map(PathBuf::from)
+}
+
 fn golden_sets() -> Vec<(PathBuf, Value)> {
     let default = Path::new(env!("CARGO_MANIFEST_DIR")).join("../../testdata/golden");
-    let root = std::env::var_os("LINWRIGHT_GOLDEN").map_or(default, PathBuf::from);
-    let root = root.join("cdflow");
+    let root = other_golden_sets().unwrap_or(default).join("cdflow");
     let mut paths: Vec<PathBuf> = names(&root).iter().map(|name| root.join(name)).collect();
     paths.retain(|path| path.extension().is_some_and(|ending| ending == "safetensors"));
     assert!(!paths.is_empty(), "no set in {}", root.display());
