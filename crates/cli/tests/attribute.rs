@@ -536,6 +536,12 @@ fn texts_without_a_token_to_predict_are_errors() {
         w.fails(&line, 2, words);
     }
     w.fails("attribute score store --query docs.jsonl", 1, &["is no store of gradients"]);
+    // Queries are cut as the examples of the store were.
+    let cache = "attribute cache model --compress mask:16 --bos never --train docs.jsonl -o kept";
+    w.ok(cache);
+    w.write("query.jsonl", "{\"text\": \"x\"}\n");
+    let words = ["query.jsonl, line 1", "make the store again with a larger --max-length"];
+    w.fails("attribute score kept --query query.jsonl", 1, &words);
 }
 
 #[test]

@@ -216,7 +216,11 @@ impl ExampleOptions {
                 "{}: no token of the text is left to predict; it has too few, or was cut after {longest}",
                 place(chosen[example])
             ))
-            .hint("leave it out, or give a larger --max-length"),
+            .hint(match reading.are_queries {
+                // Queries are read as the store's examples were.
+                true => "leave it out, or make the store again with a larger --max-length",
+                false => "leave it out, or give a larger --max-length",
+            }),
             other => other.into(),
         })?;
         debug_assert_eq!(documents.count(), ids.len(), "an id for each text");
