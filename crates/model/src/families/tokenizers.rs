@@ -27,6 +27,8 @@ pub(crate) enum Class {
     NeoX,
     /// WordPiece, as BERT's.
     Bert,
+    /// WordPiece with the special tokens of RoBERTa, as MPNet's.
+    Mpnet,
 }
 
 impl Class {
@@ -65,7 +67,15 @@ impl Class {
             "RobertaTokenizer" | "BartTokenizer" | "LongformerTokenizer" => Self::Roberta,
             "Qwen2Tokenizer" => Self::BytesOfWords,
             "GPTNeoXTokenizer" => Self::NeoX,
-            "BertTokenizer" | "DistilBertTokenizer" | "ElectraTokenizer" => Self::Bert,
+            "BertTokenizer"
+            | "DistilBertTokenizer"
+            | "ElectraTokenizer"
+            | "ConvBertTokenizer"
+            | "MobileBertTokenizer"
+            | "SqueezeBertTokenizer"
+            | "LxmertTokenizer"
+            | "LayoutLMTokenizer" => Self::Bert,
+            "MPNetTokenizer" => Self::Mpnet,
             _ => return None,
         })
     }
@@ -108,6 +118,7 @@ impl Class {
             "qwen2" | "qwen2_moe" | "qwen3" | "qwen3_moe" | "qwen3_next" => Self::BytesOfWords,
             "bert" | "distilbert" | "electra" | "convbert" | "squeezebert" | "nomic_bert"
             | "megatron-bert" | "nezha" | "ernie" => Self::Bert,
+            "mpnet" => Self::Mpnet,
             _ => return None,
         })
     }
@@ -140,6 +151,7 @@ impl Class {
                 let [unk, sep, pad] = ["[UNK]", "[SEP]", "[PAD]"].map(Some);
                 [None, None, unk, sep, pad, Some("[CLS]"), Some("[MASK]")]
             }
+            Self::Mpnet => ["<s>", "</s>", "[UNK]", "</s>", "<pad>", "<s>", "<mask>"].map(Some),
         }
     }
 }

@@ -91,7 +91,7 @@ pub(super) fn surround(
 ) -> Result<Vec<String>, TokenizerError> {
     let (ends, own) = match class {
         Some(Class::Bert) => (Ends::Bert, true),
-        Some(Class::Roberta) => (Ends::Roberta, true),
+        Some(Class::Roberta | Class::Mpnet) => (Ends::Roberta, true),
         Some(Class::NeoX) => (Ends::Nothing, true),
         Some(Class::Albert) => (Ends::Bert, false),
         Some(Class::XlmRoberta) => (Ends::XlmRoberta, false),

@@ -163,12 +163,21 @@ impl Tokenizer {
         let class = Class::beside_json(settings.class()?, model_type, tokenizer.is_of_bytes()?);
         let defaults = class.map(Class::defaults).unwrap_or_default();
         let roles = settings.roles(&defaults.map(|token| token.map(str::to_owned)))?;
-        if let Some(class @ (Class::Prefixed | Class::Plain)) = class {
-            tokenizer.take_class_rules(class, settings, roles[settings::UNKNOWN].as_ref())?;
-        }
+        let unknown = roles[settings::UNKNOWN].as_ref();
+        let replaced = match class {
+            Some(class @ (Class::Prefixed | Class::Plain)) => {
+                tokenizer.take_class_rules(class, settings, unknown)?;
+                None
+            }
+            Some(Class::Bert | Class::Mpnet) => {
+                word_piece::take_rules(&path, &mut tokenizer.inner, settings, unknown)?
+            }
+            _ => None,
+        };
         tokenizer.appended =
             assemble::add_tokens(&path, &mut tokenizer.inner, settings, &roles, Vec::new())?;
         tokenizer.notes = assemble::surround(&path, &mut tokenizer.inner, settings, &roles, class)?;
+        tokenizer.notes.extend(replaced);
         let id = |token| Some(tokenizer.role(token)?.0);
         (tokenizer.bos, tokenizer.eos) = (id(&roles[settings::BOS]), id(&roles[settings::EOS]));
         tokenizer.take_roles(settings, &roles)?;
@@ -606,8 +615,8 @@ fn vocabulary(
     }
     if let Some(bytes) = files.get(files::WORD_PIECE) {
         let path = files.path(files::WORD_PIECE);
-        class_among(&[Class::Bert], settings, model_type, &path)?;
-        let parts = word_piece::parts(&path, bytes, settings)?;
+        let class = class_among(&[Class::Bert, Class::Mpnet], settings, model_type, &path)?;
+        let parts = word_piece::parts(&path, bytes, class, settings)?;
         return Ok(Some((path, parts)));
     }
     Ok(None)

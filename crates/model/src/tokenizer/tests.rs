@@ -456,3 +456,73 @@ fn texts_of_tokens_joined_are_the_text_down_to_its_bytes() {
         assert_eq!(tokenizer.token_text(end).unwrap(), name, "{stem}");
     }
 }
+
+#[test]
+fn classes_of_word_piece_cut_words_by_the_settings_and_not_by_the_file() {
+    let tokens = [
+        "[PAD]", "[UNK]", "[CLS]", "[SEP]", "[MASK]", "<s>", "</s>", "<pad>", "<mask>", "a", "A",
+        "é", "e", "É", "##b", "中", "文", "中文", ".", "b",
+    ];
+    let vocab: serde_json::Map<String, Value> =
+        tokens.iter().zip(0..).map(|(token, id)| ((*token).to_owned(), Value::from(id))).collect();
+    let file = json!({
+        "version": "1.0", "truncation": null, "padding": null, "added_tokens": [],
+        "normalizer": {"type": "BertNormalizer", "clean_text": true, "handle_chinese_chars": true,
+            "strip_accents": false, "lowercase": false},
+        "pre_tokenizer": {"type": "BertPreTokenizer"}, "post_processor": null, "decoder": null,
+        "model": {"type": "WordPiece", "unk_token": "[UNK]", "continuing_subword_prefix": "##",
+            "max_input_chars_per_word": 100, "vocab": vocab}
+    });
+    let plain = json!({});
+    let cased = json!({"do_lower_case": false});
+    let accents = json!({"do_lower_case": true, "strip_accents": false});
+    let words =
+        json!({"do_lower_case": false, "tokenize_chinese_chars": false, "strip_accents": true});
+    // By transformers 5.24.
+    let of_file: &[u32] = &[10, 9, 14, 13, 11, 15, 16, 9, 18, 19];
+    let rows: [(&Value, &[u32]); 4] = [
+        (&plain, &[9, 9, 14, 12, 12, 15, 16, 9, 18, 19]),
+        (&cased, of_file),
+        (&accents, &[9, 9, 14, 11, 11, 15, 16, 9, 18, 19]),
+        (&words, &[10, 9, 14, 1, 12, 17, 9, 18, 19]),
+    ];
+    let known = [
+        "",
+        "BertTokenizer",
+        "BertTokenizerFast",
+        "DistilBertTokenizer",
+        "MobileBertTokenizer",
+        "LayoutLMTokenizer",
+        "MPNetTokenizer",
+        "MPNetTokenizerFast",
+        "PreTrainedTokenizerFast",
+        "FooTokenizer",
+    ];
+    for class in known {
+        for (settings, by_class) in rows {
+            let mut settings = settings.clone();
+            if !class.is_empty() {
+                settings["tokenizer_class"] = class.into();
+            }
+            let tokenizer = in_folder(&file, &settings, "bert");
+            let (want, ends) = match class {
+                "PreTrainedTokenizerFast" | "FooTokenizer" => (of_file, None),
+                "MPNetTokenizer" | "MPNetTokenizerFast" => (by_class, Some([5, 6])),
+                _ => (by_class, Some([2, 3])),
+            };
+            let [first, last] = ends.map_or([vec![], vec![]], |ends| ends.map(|id| vec![id]));
+            let found = tokenizer.encode_with_special("A ab É é 中文 a.b").unwrap();
+            assert_eq!(found, [&first[..], want, &last].concat(), "{settings}");
+            let notes = tokenizer.notes();
+            assert_eq!(!notes.is_empty(), want != of_file, "{settings}: {notes:?}");
+        }
+    }
+    let mpnet = in_folder(&file, &json!({}), "mpnet");
+    assert_eq!(mpnet.encode_with_special("a<mask>").unwrap(), [5, 9, 8, 6]);
+    let pair = mpnet.encode_pair("a", "b").unwrap();
+    assert_eq!((pair.ids, pair.type_ids), (vec![5, 9, 6, 6, 19, 6], vec![0; 6]));
+    let text = tokens.join("\n");
+    let raw = [("vocab.txt", text.as_str())];
+    let raw = Tokenizer::from_files(Path::new("x"), &files(&raw), Some("mpnet")).unwrap().unwrap();
+    assert_eq!(raw.encode_with_special("A<mask>").unwrap(), [5, 9, 8, 6]);
+}
