@@ -708,6 +708,61 @@ fn classes_that_differ_by_rounding_alone_have_equal_means() {
     assert_eq!(twice.metrics(DType::F64).get("coincident_pairs"), Some(0.0));
 }
 
+/// Metrics of pairs of samples about means, of so little spread that the means are exact.
+fn about_means(means: &Mat<f64>, dtype: DType) -> Metrics {
+    let x = Mat::from_fn(2 * means.rows(), means.cols(), |i, j| {
+        means.at(i / 2, j) + if i % 2 == 0 { 0.25 } else { -0.25 }
+    });
+    let labels = (0..x.rows() as u32).map(|row| row / 2).collect();
+    InFew { x, labels }.metrics(dtype)
+}
+
+#[test]
+fn directions_that_differ_by_rounding_alone_are_equal_in_every_precision() {
+    let key = RngKey::new(5);
+    for d in [3, 40] {
+        let normals: Vec<f64> = key.fold(format!("{d}").as_str()).stream().normals(d, 1.0);
+        for dtype in [DType::F64, DType::F32] {
+            let means = Mat::from_fn(3, d, |k, j| [1.0, 2.0, -3.0][k] * normals[j]);
+            let found = about_means(&means, dtype);
+            let [log, variance] = ["gnc2_log_mean", "gnc2_log_var"].map(|name| found.get(name));
+            let (log, variance) = (log.expect("defined"), variance.expect("defined"));
+            assert!((log + 2f64.ln()).abs() < 1e-6, "{d} {dtype:?}: {log}");
+            assert!(variance < 1e-9, "{d} {dtype:?}: {variance}");
+            // Beyond rounding they are two.
+            let apart = Mat::from_fn(3, d, |k, j| {
+                means.at(k, j) * if (k, j) == (1, 0) { 1.01 } else { 1.0 }
+            });
+            let found = about_means(&apart, dtype).get("gnc2_log_var").expect("defined");
+            assert!(found > 1.0, "{d} {dtype:?}: {found}");
+        }
+    }
+}
+
+#[test]
+fn nothing_is_compared_with_means_that_are_equal() {
+    for dtype in [DType::F64, DType::F32, DType::Bf16] {
+        let found = about_means(&Mat::from_fn(3, 4, |_, j| 1.0 + j as f64), dtype);
+        assert_eq!(found.get("rank_means"), Some(0.0));
+        for name in [
+            "nc1_pinv",
+            "nc1_pinv_sum",
+            "nc1_svd",
+            "nc1_pinv_weighted",
+            "nc1_quotient",
+            "nc1_quotient_class_mean",
+            "cdnv_mean",
+            "cdnv_max",
+            "effective_rank_means",
+            "gnc2_log_mean",
+        ] {
+            assert_eq!(found.get(name), None, "{name} {dtype:?}");
+            assert!(found.undefined().contains(&name));
+        }
+        assert!(found.get("within_trace") > Some(0.0));
+    }
+}
+
 #[test]
 fn precision_is_that_of_the_least_precise_rows() {
     let problem = Problem::random(4, 3, 5);

@@ -18,6 +18,8 @@ use linwright_tensor::Mat;
 
 /// As for distances between means.
 const CLOSE: f64 = 1e-3;
+/// Rounding of a centred vector in double precision, over epsilon and its length before and after.
+const CENTRED: f64 = 4.0;
 
 /// Names of the metrics of one set of vectors.
 pub(crate) struct Prefix {
@@ -78,7 +80,9 @@ pub(crate) fn frames(names: &Prefix, a: &Mat<f64>, raw: &Mat<f64>, errors: &[f64
     all.put(names.norm_cv, variance.sqrt() / mean);
     let unbiased = variance * norms.len() as f64 / (norms.len() - 1) as f64;
     all.put(names.norm_cv_sample, unbiased.sqrt() / mean);
-    let angles = Angles::of(a, &norms, errors);
+    let least = |k: usize| CENTRED * f64::EPSILON * (norm(raw.row(k)) + norms[k]);
+    let errors: Vec<f64> = errors.iter().enumerate().map(|(k, own)| own.max(least(k))).collect();
+    let angles = Angles::of(a, &norms, &errors);
     all.put(names.equiangular, angles.variance.sqrt());
     all.put(names.max_angle, angles.from_simplex);
     all.put(names.simplex, structure_error(a, a, Aim::Simplex));

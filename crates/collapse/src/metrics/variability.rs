@@ -28,7 +28,11 @@ pub(super) fn variability(statistics: &ClassStatistics) -> Result<Metrics, Colla
     let (classes, means) = (statistics.present(), statistics.centred_means());
     let errors = rounding::of_means(statistics);
     let spectrum = Spectrum::of(&means, &statistics.means, &errors, statistics.precision)?;
-    let between = dot(means.data(), means.data()) / classes as f64;
+    // Without a direction there is nothing between classes to compare with.
+    let between = match spectrum.rank {
+        0 => f64::NAN,
+        _ => dot(means.data(), means.data()) / classes as f64,
+    };
     if let Some(within) = &statistics.within {
         let scale = 1.0 / statistics.rows() as f64;
         let pinv = scale * spectrum.quotients(within, spectrum.rank);
@@ -52,7 +56,7 @@ pub(super) fn variability(statistics: &ClassStatistics) -> Result<Metrics, Colla
     all.put("rank_means", spectrum.rank as f64);
     all.put("effective_rank_means", spectrum.effective_rank());
     all.put("within_trace", statistics.within_trace());
-    all.put("between_trace", between);
+    all.put("between_trace", dot(means.data(), means.data()) / classes as f64);
     all.put("feature_norm", (statistics.squares / statistics.rows() as f64).sqrt());
     all.put("classes_present", classes as f64);
     Ok(all)
@@ -93,16 +97,22 @@ impl Spectrum {
         Ok(Self { values, directions, rank: above.min(rows.rows() - 1) })
     }
 
-    /// `Σ v_iᵀ Q v_i / s_i²` over the first directions.
+    /// `Σ v_iᵀ Q v_i / s_i²` over the first directions; not defined without one.
     fn quotients(&self, within: &Mat<f64>, count: usize) -> f64 {
+        if count == 0 {
+            return f64::NAN;
+        }
         let directions = self.directions.view().rows_range(0, count);
         let along = quadratic(within, directions);
         along.iter().zip(&self.values).map(|(along, value)| along / (value * value)).sum()
     }
 
     /// `exp` of the entropy of the normalised singular values (Roy and Vetterli 2007), of those
-    /// that are no rounding.
+    /// that are no rounding; not defined without one.
     fn effective_rank(&self) -> f64 {
+        if self.rank == 0 {
+            return f64::NAN;
+        }
         let values = &self.values[..self.rank];
         let total: f64 = values.iter().sum();
         let shares = values.iter().map(|value| value / total).filter(|share| *share > 0.0);
@@ -145,9 +155,9 @@ struct PairSums {
 /// Class-distance normalised variance over pairs of classes.
 #[derive(Clone, Copy, Debug, PartialEq)]
 pub struct ClassDistance {
-    /// Mean over pairs of different means.
+    /// Mean over pairs of different means; NaN if all are equal.
     pub mean: f64,
-    /// Largest.
+    /// Largest of them; NaN likewise.
     pub max: f64,
     /// Pairs of equal means, which are left out.
     pub coincident: u64,
@@ -180,6 +190,9 @@ fn of_pairs(means: &Mat<f64>, variances: &[f64], errors: &[f64]) -> ClassDistanc
     let coincident: u64 = tiles.iter().map(|sums| sums.coincident).sum();
     let pairs = (means.rows() * (means.rows() - 1) / 2) as f64 - coincident as f64;
     let total: f64 = tiles.iter().map(|sums| sums.total).sum();
-    let max = tiles.iter().map(|sums| sums.max).fold(0.0, f64::max);
+    let max = match pairs > 0.0 {
+        true => tiles.iter().map(|sums| sums.max).fold(0.0, f64::max),
+        false => f64::NAN,
+    };
     ClassDistance { mean: total / pairs, max, coincident }
 }
