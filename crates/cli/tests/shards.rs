@@ -3,7 +3,7 @@
 use crate::recipes::{JOBS, differences};
 use crate::study::compared_recipe;
 use crate::workshop::Workshop;
-use serde_json::Value;
+use serde_json::{Value, json};
 use std::fs;
 
 /// Runs the shards of a command in some order, each in a directory of its own.
@@ -146,6 +146,24 @@ fn shards_of_different_jobs_are_not_merged_and_other_commands_have_none() {
         &["laser is not divided", "sweep"],
     );
     w.fails("ls operators --shard 0/2", 2, &["no work to divide"]);
+    assert!(!w.path("out").exists());
+}
+
+#[test]
+fn a_record_that_names_no_job_with_shards_is_not_merged() {
+    let w = Workshop::new();
+    fs::create_dir(w.path("f")).unwrap();
+    for job in [
+        json!({"merge": {"directories": ["f"]}}),
+        json!({"reproduce": {"directory": "f"}}),
+        json!({"export": {"model": "model"}}),
+        json!({"nothing": {}}),
+    ] {
+        let version = env!("CARGO_PKG_VERSION");
+        let record = json!({"linwright": version, "shard": "0/1", "job": job, "data": []});
+        w.write("f/shard.json", record.to_string());
+        w.fails("merge f -o out", 1, &["name no job that is divided by shards"]);
+    }
     assert!(!w.path("out").exists());
 }
 

@@ -62,9 +62,11 @@ fn read(
     session: &Session<'_>,
 ) -> Result<Box<dyn AnyJob>, Failure> {
     let mut named = record.job.iter();
-    let found = named.find_map(|(key, value)| Some((Verb::named(key)?, value.as_object()?)));
+    // A merge among them would merge itself without end.
+    let shared = |key: &str| Verb::named(key).filter(|verb| verb.division.has_shards());
+    let found = named.find_map(|(key, value)| Some((shared(key)?, value.as_object()?)));
     let Some((verb, options)) = found else {
-        return Err(Failure::general("the shards name no job that this version has"));
+        return Err(Failure::general("the shards name no job that is divided by shards"));
     };
     let mut options = options.clone();
     verb.take_places(&mut options);
