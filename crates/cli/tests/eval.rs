@@ -162,3 +162,31 @@ fn weights_are_held_as_asked_and_the_result_says_so() {
     assert!(half.to_string().contains("f32, weights held in bf16"), "{half}");
     assert!(!auto.to_string().contains("held in"), "{auto}");
 }
+
+#[test]
+fn a_model_held_in_16_bits_is_the_one_exported_in_them() {
+    let w = Workshop::new();
+    // Norms whose numbers neither type has.
+    let (text, mut bytes) = ("model/model.safetensors", w.read("model/model.safetensors"));
+    let start = 8 + u64::from_le_bytes(bytes[..8].try_into().unwrap()) as usize;
+    let header: Value = serde_json::from_slice(&bytes[8..start]).unwrap();
+    let is_norm = |name: &str| name.contains("norm");
+    let norms = header.as_object().unwrap().iter().filter(|(name, _)| is_norm(name));
+    let mut changed = 0;
+    for (_, tensor) in norms {
+        let [from, to] = [0, 1].map(|end| tensor["data_offsets"][end].as_u64().unwrap() as usize);
+        for (index, number) in bytes[start + from..start + to].chunks_exact_mut(4).enumerate() {
+            number.copy_from_slice(&(1.003_456_7 + index as f32 * 0.001_234_5).to_le_bytes());
+            changed += 1;
+        }
+    }
+    assert!(changed > 0);
+    w.write(text, bytes);
+    let args = "--text text.jsonl --window 128";
+    for dtype in ["bf16", "f16"] {
+        w.ok(&format!("export model --dtype {dtype} -o {dtype}"));
+        let held = w.ok_json(&format!("eval model {args} --dtype {dtype}"));
+        let exported = w.ok_json(&format!("eval {dtype} {args}"));
+        assert_eq!(perplexity(&held), perplexity(&exported), "{dtype}");
+    }
+}

@@ -269,6 +269,18 @@ impl<'a> Reader<'a> {
         Ok(op)
     }
 
+    /// Numbers in `f32`, which are those of a 16-bit type if the model is asked for in one.
+    fn read_rounded(&mut self, name: &str, shape: &[usize]) -> Result<Vec<f32>, CheckpointError> {
+        let Some(half) = self.precision.rounding() else { return self.read(name, shape) };
+        let stored = self.stored(name);
+        let tensor = self.weights.read_half(&stored, shape, half)?;
+        let entry = (StoredType::from(tensor.dtype).name(), shape.to_vec(), tensor.digest);
+        self.used.insert(stored, entry);
+        let mut values = vec![0.0; tensor.bits.len()];
+        half.widen(&tensor.bits, &mut values);
+        Ok(values)
+    }
+
     fn read_archived(&mut self, name: &str) -> Result<Tensor<f32>, CheckpointError> {
         let file = self.weights.file_of(name, &[])?;
         let info = &file.tensors()[name];
@@ -278,14 +290,7 @@ impl<'a> Reader<'a> {
             return Ok(Tensor::Indices(values));
         }
         let shape = info.shape.clone();
-        let Some(half) = self.precision.rounding() else {
-            return Ok(Tensor::Values(shape.clone(), self.read(name, &shape)?));
-        };
-        let tensor = self.weights.read_half(name, &shape, half)?;
-        let entry = (StoredType::from(tensor.dtype).name(), shape.clone(), tensor.digest);
-        self.used.insert(name.into(), entry);
-        let mut values = vec![0.0; tensor.bits.len()];
-        half.widen(&tensor.bits, &mut values);
+        let values = self.read_rounded(name, &shape)?;
         Ok(Tensor::Values(shape, values))
     }
 }
@@ -294,7 +299,7 @@ impl TensorSource for Reader<'_> {
     type Error = CheckpointError;
 
     fn tensor(&mut self, name: &str, shape: &[usize]) -> Result<Vec<f32>, CheckpointError> {
-        self.read(name, shape)
+        self.read_rounded(name, shape)
     }
 
     fn matrix(&mut self, name: &str, shape: &[usize]) -> Result<Held, CheckpointError> {

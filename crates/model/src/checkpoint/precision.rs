@@ -4,11 +4,10 @@ use linwright_tensor::HalfType;
 use linwright_tensor::dtype::DType;
 use serde::{Deserialize, Serialize};
 
-/// The type in which a loaded model holds its matrices, embeddings included. Norms and biases are
-/// always held in `f32`, and all computation is in `f32`: numbers are widened when they are read,
-/// which is exact. So [`Self::Auto`] changes memory and time and, up to the order of sums, no
-/// result. The parameters of other operators than dense ones have the numbers of the type, as in a
-/// file of it, in memory for `f32`.
+/// The type in which a loaded model holds its matrices, embeddings included. All computation is in
+/// `f32`: numbers are widened when they are read, which is exact. So [`Self::Auto`] changes memory
+/// and time and, up to the order of sums, no result. Norms, biases and the parameters of other
+/// operators than dense ones have the numbers of the type, as in a file of it, in memory for `f32`.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Serialize, Deserialize)]
 #[serde(rename_all = "snake_case")]
 pub enum Precision {
@@ -38,7 +37,7 @@ impl Precision {
         }
     }
 
-    /// The 16-bit type to which all parameters of operators are rounded, if they are.
+    /// The 16-bit type to which all parameters are rounded, if they are.
     pub(super) fn rounding(self) -> Option<HalfType> {
         match self {
             Self::Auto | Self::F32 => None,

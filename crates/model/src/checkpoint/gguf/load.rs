@@ -14,6 +14,7 @@ use crate::transformer::{Held, Pooling, TensorSource, Transformer};
 use linwright_files::FileError;
 use linwright_files::gguf::{MetaValue, Numbers};
 use linwright_ops::SiteId;
+use linwright_tensor::HalfType;
 use linwright_tensor::dtype::DType;
 use serde_json::Value;
 use std::collections::BTreeSet;
@@ -162,12 +163,8 @@ impl<'a> Reader<'a> {
     fn stored(&self, name: &str) -> String {
         stored_name(self.family, name, |name| self.has(name))
     }
-}
 
-impl TensorSource for Reader<'_> {
-    type Error = CheckpointError;
-
-    fn tensor(&mut self, name: &str, shape: &[usize]) -> Result<Vec<f32>, CheckpointError> {
+    fn read(&mut self, name: &str, shape: &[usize]) -> Result<Vec<f32>, CheckpointError> {
         let name = self.stored(name);
         let (values, digest) = self.gguf.read(&name, shape)?;
         let dtype = self.gguf.contents().tensors[&name].dtype.name;
@@ -175,30 +172,52 @@ impl TensorSource for Reader<'_> {
         Ok(values)
     }
 
-    fn matrix(&mut self, name: &str, shape: &[usize]) -> Result<Held, CheckpointError> {
-        let stored = self.stored(name);
-        let plain = self.gguf.contents().tensors.get(&stored).and_then(|tensor| {
-            match tensor.dtype.numbers {
-                Some(Numbers::Plain(dtype)) => Some(dtype),
-                _ => None,
-            }
-        });
-        let values = self.tensor(name, shape)?;
-        let Some(of) = self.precision.half(shape, plain) else {
-            return Ok(Held::Full(values));
-        };
+    /// The numbers in 16 bits, if the type can hold them.
+    fn narrowed(
+        &self,
+        name: &str,
+        values: &[f32],
+        of: HalfType,
+    ) -> Result<Vec<u16>, CheckpointError> {
         let mut bits = vec![0; values.len()];
-        of.narrow(&values, &mut bits);
+        of.narrow(values, &mut bits);
         match bits.iter().position(|&bits| of.has_non_finite(&[bits])) {
-            None => Ok(Held::Half(of, bits)),
+            None => Ok(bits),
             Some(index) => Err(FileError::TooLarge {
                 path: self.gguf.path().into(),
-                name: stored,
+                name: self.stored(name),
                 index,
                 value: values[index],
                 dtype: of.name(),
             }
             .into()),
+        }
+    }
+}
+
+impl TensorSource for Reader<'_> {
+    type Error = CheckpointError;
+
+    fn tensor(&mut self, name: &str, shape: &[usize]) -> Result<Vec<f32>, CheckpointError> {
+        let mut values = self.read(name, shape)?;
+        if let Some(of) = self.precision.rounding() {
+            let bits = self.narrowed(name, &values, of)?;
+            of.widen(&bits, &mut values);
+        }
+        Ok(values)
+    }
+
+    fn matrix(&mut self, name: &str, shape: &[usize]) -> Result<Held, CheckpointError> {
+        let plain = self.gguf.contents().tensors.get(&self.stored(name)).and_then(|tensor| {
+            match tensor.dtype.numbers {
+                Some(Numbers::Plain(dtype)) => Some(dtype),
+                _ => None,
+            }
+        });
+        let values = self.read(name, shape)?;
+        match self.precision.half(shape, plain) {
+            Some(of) => self.narrowed(name, &values, of).map(|bits| Held::Half(of, bits)),
+            None => Ok(Held::Full(values)),
         }
     }
 }
