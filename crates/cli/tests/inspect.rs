@@ -88,7 +88,7 @@ fn spectra_are_kept_and_give_the_same_result() {
     }
     assert!(shown.lines().all(|line| line.chars().count() <= 100), "{shown}");
     w.fails("inspect model --cache kept", 2, &["--spectra"]);
-    w.fails("inspect model --spectra --cache model/config.json", 1, &["config.json"]);
+    w.fails("inspect model --spectra --cache text.jsonl", 1, &["text.jsonl"]);
 }
 
 #[test]

@@ -295,6 +295,66 @@ fn an_output_is_in_no_input_by_whatever_name() {
 }
 
 #[test]
+fn work_is_kept_in_no_input() {
+    let w = furnished();
+    for (command, input) in [
+        ("inspect model --spectra --cache", "model"),
+        ("plan model --cache", "model"),
+        ("sweep model --lname fc_in --rate 9 --text text.jsonl --window 64 --cache", "model"),
+    ] {
+        for place in [input.to_owned(), format!("{input}/new"), format!("{input}/new/er")] {
+            let stderr = refused(&w, &format!("{command} {place}"), &[2]);
+            assert!(stderr.contains("the input model"), "{command} {place}: {stderr}");
+        }
+    }
+}
+
+#[test]
+fn two_outputs_of_one_command_have_two_places() {
+    let w = furnished();
+    let text = "--text text.jsonl --window 64";
+    for (command, places) in [
+        ("collapse measure --features all.safetensors", ["--save-sums", "--output"]),
+        ("inspect model", ["--output", "--html"]),
+        ("inspect model --spectra", ["--cache", "--output"]),
+        ("plan model", ["--cache", "--output"]),
+        ("flow sample flow -n 4", ["--points", "--output"]),
+        (format!("eval model {text}").as_str(), ["--log-samples", "--output"]),
+        (format!("sweep model --lname fc_in --rate 9 {text}").as_str(), ["--cache", "--output"]),
+        (
+            format!("compare model --methods svd {text} --dataset calibration.jsonl").as_str(),
+            ["--save-best", "--output"],
+        ),
+        ("train-lm --epochs 1", ["--checkpoint", "--output"]),
+        ("train-net mlp:2 --images a-images-idx3-ubyte --steps 1", ["--checkpoint", "--output"]),
+        (
+            "molecule train --data a.xyz --channels 16 --steps 1 --validation 1",
+            ["--checkpoint", "--output"],
+        ),
+        ("flow train --data moons --depth 1 --hidden 2 --steps 1", ["--checkpoint", "--output"]),
+        ("flow match --data moons --hidden 4 --depth 1 --steps 1", ["--checkpoint", "--output"]),
+    ] {
+        let [one, other] = places;
+        for (a, b) in [("new", "new"), ("new", "./new"), ("new/in", "new"), ("new", "new/in")] {
+            if one == "--log-samples" && a != "new/in" && b == "new/in" {
+                continue;
+            }
+            let line = format!("{command} {one} {a} {other} {b}");
+            let stderr = refused(&w, &line, &[2]);
+            assert!(stderr.contains(one) && stderr.contains(other), "{line}: {stderr}");
+        }
+    }
+    fs::create_dir(w.path("samples")).unwrap();
+    let train = "train-net mlp:2 --images a-images-idx3-ubyte --steps 1 -o new --checkpoint";
+    let over = refused(&w, &format!("{train} a-images-idx3-ubyte"), &[2]);
+    assert!(over.contains("the input"), "{over}");
+    let taken = format!("eval model {text} --log-samples samples -o samples/samples_text.jsonl");
+    assert!(refused(&w, &taken, &[2]).contains("--log-samples"));
+    w.ok(&format!("eval model {text} --log-samples samples -o samples/result.json"));
+    w.ok("inspect model -o /dev/null --html /dev/null");
+}
+
+#[test]
 fn a_command_that_fails_leaves_no_output() {
     let w = furnished();
     // Of one class sums can be added, and collapse not measured.

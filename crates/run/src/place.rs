@@ -1,5 +1,6 @@
 //! Checks of output paths: never an input, and only results of this program are replaced.
 
+use crate::atomic::is_stream;
 use crate::state;
 use serde::de::IgnoredAny;
 use std::collections::BTreeMap;
@@ -30,6 +31,25 @@ pub struct PlaceError {
 /// # Errors
 /// [`PlaceError`] saying which.
 pub fn check_place(path: &Path, inputs: &[PathBuf], home: Option<&Path>) -> Result<(), PlaceError> {
+    check_inputs(path, inputs)?;
+    let Some(output) = resolved(path) else { return Ok(()) };
+    let refused = |what: &str| Err(PlaceError { path: path.to_owned(), what: what.into() });
+    let home = home.and_then(|home| home.canonicalize().ok());
+    if home.is_some_and(|home| home.starts_with(&output)) {
+        return refused("is the home directory, or contains it");
+    }
+    let here = Path::new(".").canonicalize();
+    if here.is_ok_and(|here| here.starts_with(&output)) {
+        return refused("is the working directory, or contains it");
+    }
+    Ok(())
+}
+
+/// Rejects a path that is an input, contains one or is inside one. Links are followed.
+///
+/// # Errors
+/// [`PlaceError`] saying which.
+pub fn check_inputs(path: &Path, inputs: &[PathBuf]) -> Result<(), PlaceError> {
     let Some(output) = resolved(path) else { return Ok(()) };
     let refused = |what: String| Err(PlaceError { path: path.to_owned(), what });
     for input in inputs {
@@ -46,13 +66,43 @@ pub fn check_place(path: &Path, inputs: &[PathBuf], home: Option<&Path>) -> Resu
             return refused(format!("is inside the input {shown}"));
         }
     }
-    let home = home.and_then(|home| home.canonicalize().ok());
-    if home.is_some_and(|home| home.starts_with(&output)) {
-        return refused("is the home directory, or contains it".into());
-    }
-    let here = Path::new(".").canonicalize();
-    if here.is_ok_and(|here| here.starts_with(&output)) {
-        return refused("is the working directory, or contains it".into());
+    Ok(())
+}
+
+/// An output of a command that has several.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct Output {
+    /// The option that names it.
+    pub option: String,
+    /// Its path.
+    pub path: PathBuf,
+    /// Whether it is a folder to which files are added, beside others.
+    pub is_shared: bool,
+}
+
+/// Rejects two outputs of one command at one place, or one inside the other. Links are followed; a
+/// pipe or a terminal takes several.
+///
+/// # Errors
+/// [`PlaceError`] naming both options.
+pub fn check_apart(outputs: &[Output]) -> Result<(), PlaceError> {
+    let places = outputs.iter().filter(|output| !is_stream(&output.path));
+    let places = places.filter_map(|output| Some((output, resolved(&output.path)?)));
+    let places: Vec<_> = places.collect();
+    for (index, (output, place)) in places.iter().enumerate() {
+        for (other, other_place) in &places[..index] {
+            let (option, shown) = (&output.option, other.path.display());
+            let what = if place == other_place || is_same_file(place, other_place) {
+                format!("of {option} is that of {} as well", other.option)
+            } else if place.starts_with(other_place) && !other.is_shared {
+                format!("of {option} is inside {shown} of {}", other.option)
+            } else if other_place.starts_with(place) && !output.is_shared {
+                format!("of {option} contains {shown} of {}", other.option)
+            } else {
+                continue;
+            };
+            return Err(PlaceError { path: output.path.clone(), what });
+        }
     }
     Ok(())
 }
@@ -93,6 +143,13 @@ pub fn check_links(directory: &Path, below: &Path) -> Result<(), PlaceError> {
         }
     }
     Ok(())
+}
+
+/// Whether two paths are one place, by whatever names.
+#[must_use]
+pub fn is_same(one: &Path, other: &Path) -> bool {
+    let place = resolved(one);
+    place.is_some() && place == resolved(other)
 }
 
 /// The path with links resolved, of which the end need not exist. `None` if nothing of it does,
@@ -196,6 +253,41 @@ mod tests {
         }
         check_place(&dir.path().join("models/other"), &inputs, None).unwrap();
         check_place(&dir.path().join("models/m2/new/result.json"), &inputs, None).unwrap();
+    }
+
+    #[test]
+    fn outputs_of_one_command_are_apart() {
+        let dir = tempfile::tempdir().unwrap();
+        fs::create_dir(dir.path().join("a")).unwrap();
+        #[cfg(unix)]
+        std::os::unix::fs::symlink(dir.path().join("a"), dir.path().join("link")).unwrap();
+        let checked = |one: &str, other: &str| {
+            let of = |option: &str, path: &str| {
+                let is_shared = option == "--samples";
+                Output { option: option.into(), path: dir.path().join(path), is_shared }
+            };
+            check_apart(&[of("--output", one), of("--html", other), of("--samples", "shared")])
+        };
+        for (one, other, words) in [
+            ("a", "a", "of --html is that of --output as well"),
+            ("new", "a/../new", "is that of --output"),
+            ("new", "new/x", "of --html is inside"),
+            ("shared", "new", "of --samples is that of --output"),
+            ("a", "shared/../shared", "of --samples is that of --html"),
+            ("new/x/y", "new", "of --html contains"),
+            #[cfg(unix)]
+            ("a", "link/x", "is inside"),
+            #[cfg(unix)]
+            ("link", "a", "is that of --output"),
+        ] {
+            let error = checked(one, other).unwrap_err().to_string();
+            assert!(error.contains(words), "{one} {other}: {error}");
+        }
+        for (one, other) in [("a", "ab"), ("new", "new.html"), ("a/x", "shared/y")] {
+            checked(one, other).unwrap();
+        }
+        #[cfg(unix)]
+        checked("/dev/null", "/dev/null").unwrap();
     }
 
     #[test]

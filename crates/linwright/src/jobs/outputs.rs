@@ -3,9 +3,9 @@
 use super::Failure;
 use super::run::Run;
 use super::source::POCKET;
-use super::{AnyJob, Job, Session, Verb, Written, recipe_of};
+use super::{AnyJob, Field, Job, Session, Verb, Written, recipe_of};
 use linwright_run::atomic::{AtomicFile, Replace, check_directory, check_file};
-use linwright_run::place::{self, is_result};
+use linwright_run::place::{self, PlaceError, is_result};
 use serde_json::{Map, Value, json};
 use std::path::{Path, PathBuf};
 
@@ -71,22 +71,42 @@ pub fn inputs_of(job: &dyn AnyJob, session: &mut Session<'_>) -> Vec<PathBuf> {
     names.iter().flat_map(|name| of_model(&name.to_string_lossy(), session)).collect()
 }
 
-/// Refuses what a job would write where it reads, before it does anything. A run of a recipe may
-/// read the recipe that it wrote itself, and checks the rest of its inputs.
+/// Options that name a folder to which files are added, beside others.
+const FOLDERS: [&str; 1] = ["log_samples"];
+
+/// Refuses what a job would write where it reads, or where it writes something else, before it does
+/// anything. A run of a recipe may read the recipe that it wrote itself, and checks the rest of its
+/// inputs.
 pub(crate) fn check_job(job: &dyn AnyJob, session: &mut Session<'_>) -> Result<(), Failure> {
     if job.verb() == Run::VERB {
         return Ok(());
     }
     let fields = Verb::named(job.verb()).map(|verb| (verb.fields)()).unwrap_or_default();
     let options = job.options();
-    let results = fields.iter().filter(|field| field.written == Some(Written::Result));
-    let given = results.filter_map(|field| options.get(&field.key).and_then(Value::as_str));
-    let places: Vec<&str> = given.filter(|place| !place.is_empty()).collect();
+    let mut places = Vec::new();
+    for field in fields.iter().filter(|field| field.is_place()) {
+        let given = options.get(&field.key).and_then(Value::as_str).unwrap_or_default();
+        if !given.is_empty() {
+            places.push((field, PathBuf::from(given)));
+        }
+    }
     if places.is_empty() {
         return Ok(());
     }
     let inputs = inputs_of(job, session);
-    places.iter().try_for_each(|place| check_place(Path::new(place), &inputs, session))
+    for (field, place) in &places {
+        match field.written {
+            Some(Written::Result) => check_place(place, &inputs, session)?,
+            _ => place::check_inputs(place, &inputs).map_err(misplaced)?,
+        }
+    }
+    let output = |(field, path): (&Field, PathBuf)| place::Output {
+        option: format!("--{}", field.flag()),
+        path,
+        is_shared: FOLDERS.contains(&field.key.as_str()),
+    };
+    let outputs: Vec<_> = places.into_iter().map(output).collect();
+    place::check_apart(&outputs).map_err(misplaced)
 }
 
 /// Options that change nothing that a run directory keeps.
@@ -120,7 +140,9 @@ pub fn of_model(model: &str, session: &mut Session<'_>) -> Vec<PathBuf> {
 /// Refuses a path that is an input, contains one, or is the home or the working directory.
 pub fn check_place(path: &Path, inputs: &[PathBuf], session: &Session<'_>) -> Result<(), Failure> {
     let home = session.variable("HOME").map(PathBuf::from);
-    place::check_place(path, inputs, home.as_deref()).map_err(|error| {
-        Failure::usage(error.to_string()).hint("choose another place for the output")
-    })
+    place::check_place(path, inputs, home.as_deref()).map_err(misplaced)
+}
+
+fn misplaced(error: PlaceError) -> Failure {
+    Failure::usage(error.to_string()).hint("choose another place for the output")
 }

@@ -279,7 +279,7 @@ fn create_partial_folder(
 /// Whether a file is written to directly instead of being replaced: a pipe or a character device
 /// such as a terminal.
 #[cfg(unix)]
-fn is_stream(path: &Path) -> bool {
+pub(crate) fn is_stream(path: &Path) -> bool {
     use std::os::unix::fs::FileTypeExt;
     fs::metadata(path)
         .map(|data| data.file_type())
@@ -287,7 +287,7 @@ fn is_stream(path: &Path) -> bool {
 }
 
 #[cfg(not(unix))]
-fn is_stream(path: &Path) -> bool {
+pub(crate) fn is_stream(path: &Path) -> bool {
     fs::metadata(path).is_ok_and(|data| !data.is_file() && !data.is_dir())
 }
 

@@ -24,7 +24,7 @@ use linwright_ops::{Network, Sites};
 use linwright_report::{Block, number};
 use linwright_run::atomic::AtomicFile;
 use linwright_run::memory::{peak_resident_bytes, resident_bytes};
-use linwright_run::place::{is_result, is_samples};
+use linwright_run::place::{self, is_result, is_samples};
 use linwright_run::store::Unfinished;
 use linwright_run::{DataSource, JournalError, Monitor};
 use serde_json::{Value, json};
@@ -113,8 +113,16 @@ fn check_samples(
         return Ok(());
     };
     let inputs = outputs::inputs_of(job, session);
-    let mut names = tasks.iter().map(|task| samples_of(folder, &task.id()));
-    names.try_for_each(|path| outputs::file(&path, job.force, &inputs, session, is_samples))
+    for task in tasks {
+        let path = samples_of(folder, &task.id());
+        if let Some(output) = job.output.as_deref().filter(|output| place::is_same(output, &path)) {
+            let shown = output.display();
+            return Err(Failure::usage(format!("--output {shown} is a file of --log-samples"))
+                .hint("choose another place for the output"));
+        }
+        outputs::file(&path, job.force, &inputs, session, is_samples)?;
+    }
+    Ok(())
 }
 
 /// Path of the samples of a task.
