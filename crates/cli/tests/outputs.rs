@@ -295,6 +295,40 @@ fn an_output_is_in_no_input_by_whatever_name() {
 }
 
 #[test]
+fn own_formats_are_compared_with_their_list_of_hashes() {
+    let w = furnished();
+    w.ok("compress model --method low-rank --keep 0.5 --dataset calibration.jsonl --form native -o small");
+    w.ok("molecule train --data a.xyz --channels 16 --steps 1 --validation 1 -o field");
+    for (folder, command) in [
+        ("flow", "flow eval flow --data moons --limit 20"),
+        ("net", "eval-net net --images a-images-idx3-ubyte"),
+        ("small", "eval small --text text.jsonl --window 64"),
+        ("small", "export small --form native -o again"),
+        ("field", "molecule info field"),
+        ("field", "molecule info field/model.safetensors"),
+    ] {
+        let (path, list) = (format!("{folder}/model.safetensors"), format!("{folder}/SHA256SUMS"));
+        let (whole, sums) = (w.read(&path), w.read(&list));
+        w.ok(command);
+        let _ = fs::remove_dir_all(w.path("again"));
+        let mut bytes = whole.clone();
+        // The lowest bit of a number.
+        let last = bytes.len() - 4;
+        bytes[last] ^= 1;
+        w.write(&path, &bytes);
+        w.fails(command, 1, &["model.safetensors is not the file", "SHA256SUMS"]);
+        fs::remove_file(w.path(&list)).unwrap();
+        w.ok(command);
+        let _ = fs::remove_dir_all(w.path("again"));
+        w.write(&path, &whole);
+        w.write(&list, &sums);
+    }
+    // Files of others may stand beside any list.
+    w.write("model/SHA256SUMS", format!("{}  model.safetensors\n", "0".repeat(64)));
+    w.ok("eval model --text text.jsonl --window 64");
+}
+
+#[test]
 fn work_is_kept_in_no_input() {
     let w = furnished();
     for (command, input) in [

@@ -3,7 +3,10 @@
 use crate::FileError;
 use crate::writer::{Hashed, WriteError};
 use linwright_run::atomic::AtomicDir;
-use std::io::{self, Write};
+use linwright_run::input;
+use sha2::{Digest, Sha256};
+use std::io::{self, Read, Write};
+use std::path::Path;
 
 /// One file of a directory.
 #[derive(Clone, Debug, PartialEq, Eq)]
@@ -19,6 +22,49 @@ pub struct SavedFile {
 /// File of a written directory with times and machine: all that differs when the same job is run
 /// again.
 pub const MEASURED: &str = "measured.json";
+
+/// File of a written directory with the hashes of the others.
+const SUMS: &str = "SHA256SUMS";
+/// Bytes that are hashed at a time.
+const PIECE: usize = 1 << 20;
+
+/// Compares a file with the list of hashes beside it that [`DirWriter::checksums`] wrote. A file
+/// without a list, or that it does not name, is not read.
+///
+/// # Errors
+/// [`FileError::Changed`], and errors of the system.
+pub fn check_listed(path: &Path) -> Result<(), FileError> {
+    let Some(name) = path.file_name().map(|name| name.to_string_lossy()) else { return Ok(()) };
+    let sums = path.with_file_name(SUMS);
+    let list = match input::read_text(&sums, input::MAX_SETTINGS_BYTES) {
+        Ok(list) => list,
+        Err(error) if error.kind() == io::ErrorKind::NotFound => return Ok(()),
+        Err(error) => return Err(FileError::read(&sums)(error)),
+    };
+    let listed = list.lines().find_map(|line| {
+        let (hash, of) = line.split_once("  ")?;
+        (of == name).then_some(hash)
+    });
+    let Some(listed) = listed else { return Ok(()) };
+    let failed = FileError::read(path);
+    let mut file = match input::open(path) {
+        Ok(file) => file,
+        Err(error) => return Err(failed(error)),
+    };
+    let (mut hash, mut piece) = (Sha256::new(), vec![0; PIECE]);
+    loop {
+        match file.read(&mut piece) {
+            Ok(0) => break,
+            Ok(count) => hash.update(&piece[..count]),
+            Err(error) if error.kind() == io::ErrorKind::Interrupted => {}
+            Err(error) => return Err(failed(error)),
+        }
+    }
+    match crate::hex(&hash.finalize()) == listed {
+        true => Ok(()),
+        false => Err(FileError::Changed { path: path.into(), list: SUMS }),
+    }
+}
 
 /// An unfinished directory and the files written so far.
 #[derive(Debug)]
@@ -91,7 +137,37 @@ impl DirWriter {
         let line = |file: &SavedFile| format!("{}  {}\n", file.sha256, file.name);
         let files = self.files.iter().filter(|file| file.name != MEASURED);
         let list: String = files.map(line).collect();
-        self.target.write("SHA256SUMS", |out| out.write_all(list.as_bytes()))?;
+        self.target.write(SUMS, |out| out.write_all(list.as_bytes()))?;
         Ok(())
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use std::fs;
+
+    #[test]
+    fn a_file_is_compared_with_the_list_beside_it() {
+        let dir = tempfile::tempdir().unwrap();
+        let target = dir.path().join("out");
+        let mut writer = DirWriter::new(AtomicDir::create(&target, false).unwrap());
+        // More than a piece.
+        writer.text("a.bin", &vec![7; PIECE + 3]).unwrap();
+        writer.checksums().unwrap();
+        writer.commit().unwrap();
+        let path = target.join("a.bin");
+        check_listed(&path).unwrap();
+        let mut bytes = fs::read(&path).unwrap();
+        *bytes.last_mut().unwrap() ^= 1;
+        fs::write(&path, &bytes).unwrap();
+        let error = check_listed(&path).unwrap_err().to_string();
+        for word in ["a.bin", SUMS, "damaged or changed"] {
+            assert!(error.contains(word), "{error}");
+        }
+        fs::write(target.join("b.bin"), "not listed").unwrap();
+        check_listed(&target.join("b.bin")).unwrap();
+        fs::remove_file(target.join(SUMS)).unwrap();
+        check_listed(&path).unwrap();
     }
 }

@@ -65,6 +65,14 @@ pub enum FileError {
         /// The other one.
         second: PathBuf,
     },
+    /// A file that is not the one whose hash stands in the list beside it.
+    #[error("{} is not the file that {list} beside it lists: it was damaged or changed; copy the directory again, or remove {list} if you changed the file yourself", path.display())]
+    Changed {
+        /// The file.
+        path: PathBuf,
+        /// Name of the list.
+        list: &'static str,
+    },
     /// A tensor that is not in the shard named by the index.
     #[error("{}: tensor {tensor} should lie in shard {shard}, but does not; index and shards belong to different models", index.display(), shard = shown(shard), tensor = shown(tensor))]
     NotInShard {

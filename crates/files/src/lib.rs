@@ -38,7 +38,7 @@ pub use companions::{
     COMPANION_BYTES, CONFIG, GENERATION_CONFIG, LICENCES, SENTENCE_ENCODER, SENTENCE_MODULES,
     SENTENCE_TRANSFORMER, TOKENIZER_FILES, companion_names,
 };
-pub use directory::{DirWriter, MEASURED, SavedFile};
+pub use directory::{DirWriter, MEASURED, SavedFile, check_listed};
 pub use encoding::{Encoding, SmallFloat};
 pub use error::FileError;
 pub use fault::FileFault;

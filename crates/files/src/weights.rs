@@ -138,6 +138,15 @@ impl Weights {
             })
     }
 
+    /// Compares all files with the lists of hashes beside them, as
+    /// [`check_listed`](crate::check_listed).
+    ///
+    /// # Errors
+    /// [`FileError::Changed`].
+    pub fn check_listed(&self) -> Result<(), FileError> {
+        self.files.iter().try_for_each(|file| crate::check_listed(file.path()))
+    }
+
     /// Notes for the reader on how the files were read.
     pub fn notes(&self) -> impl Iterator<Item = String> {
         let of_file = |file: &TensorFile| {

@@ -103,7 +103,8 @@ impl Flow {
     ///
     /// # Errors
     /// [`FlowError::Description`] and [`FlowError::File`] naming the file and what is wrong in it,
-    /// [`FlowError::UnknownTensor`]; numbers that are not finite, singular layers.
+    /// [`FlowError::UnknownTensor`]; numbers that are not finite, singular layers; a file that is
+    /// not the one of the list of hashes beside it.
     pub fn open(dir: &Path) -> Result<OpenedFlow, FlowError> {
         let spec = read_spec(dir)?;
         let weights = Weights::open(dir)?;
@@ -144,6 +145,7 @@ impl Flow {
             return Err(FlowError::UnknownTensor { path: dir.to_owned(), name: name.to_owned() });
         }
         flow.check()?;
+        weights.check_listed()?;
         let hash = flow.stored().hash(&spec);
         Ok(OpenedFlow { flow, hash })
     }

@@ -7,7 +7,7 @@
 use crate::step::Step;
 use crate::{InputSpec, LayerSpec, Net, NetError, NetSpec};
 use linwright_files::writer::{Planned, header_bytes, write_values};
-use linwright_files::{CONFIG, DirWriter, FileError, SINGLE, SavedFile};
+use linwright_files::{CONFIG, DirWriter, FileError, SINGLE, SavedFile, Weights};
 use linwright_ops::archive::{Tensor, save};
 use linwright_ops::{Network, OpSpec, Sites};
 use linwright_run::atomic::AtomicDir;
@@ -154,6 +154,9 @@ impl Net {
             (spec, weights.ok_or_else(missing)?)
         };
         let (net, hash) = Self::load_hashed(&spec, &weights)?;
+        if path.is_dir() {
+            Weights::open(path)?.check_listed()?;
+        }
         Ok(OpenedNet { net, hash })
     }
 

@@ -569,6 +569,7 @@ impl From<FileError> for Failure {
             | FileError::MissingShard { .. }
             | FileError::NotInShard { .. }
             | FileError::TwoFiles { .. }
+            | FileError::Changed { .. }
             | FileError::ShardPath { .. }
             | FileError::MissingTensor { .. }
             | FileError::TensorShape { .. }

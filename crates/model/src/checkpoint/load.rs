@@ -137,6 +137,7 @@ fn load_directory(
     let config = source.decoder_config()?;
     let tokenizer = source.tokenizer(&config)?;
     let headers = native::read(dir, &source.config)?;
+    let is_own_form = !headers.is_empty();
     let weights = Weights::open(dir)?;
     source.dtype = weights.main_dtype();
     let mut reader =
@@ -146,6 +147,9 @@ fn load_directory(
     let tied = config.tied_embeddings;
     let decoder = Transformer::from_source(config, &mut reader)?;
     let used = reader.finish()?;
+    if is_own_form {
+        weights.check_listed()?;
+    }
     let mut notes: Vec<String> = weights.notes().chain(untied).collect();
     notes.extend(source.unknown_tokens(decoder.config()));
     notes.extend(unused_notes(&weights, &used, tied));

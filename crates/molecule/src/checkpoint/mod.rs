@@ -22,7 +22,7 @@ use crate::structure::Structure;
 use crate::units::Units;
 use linwright_files::writer::{Planned, header_bytes_with};
 use linwright_files::{
-    FileError, Format, SINGLE, StoredType, TensorFile, TensorInfo, archived_files,
+    FileError, Format, SINGLE, StoredType, TensorFile, TensorInfo, archived_files, check_listed,
 };
 use linwright_ops::OpSpec;
 use linwright_run::atomic::{AtomicFile, OutputError, Replace};
@@ -140,7 +140,11 @@ impl Checkpoint {
             return Err(damaged(path, what.into()));
         }
         let path = &Self::file_of(path);
-        Self::parse(path, mapped(path)?.bytes())
+        let checkpoint = Self::parse(path, mapped(path)?.bytes())?;
+        if path.extension().is_some_and(|end| end == "safetensors") {
+            check_listed(path)?;
+        }
+        Ok(checkpoint)
     }
 
     /// The file of a model: itself, or `model.safetensors` in a directory.
