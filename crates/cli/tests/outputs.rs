@@ -329,6 +329,16 @@ fn own_formats_are_compared_with_their_list_of_hashes() {
 }
 
 #[test]
+fn a_pipe_that_nothing_reads_ends_the_command() {
+    let w = Workshop::new();
+    assert!(std::process::Command::new("mkfifo").arg(w.path("pipe")).status().unwrap().success());
+    let args = "eval model --text text.jsonl --window 64 -o pipe";
+    let told = w.run(args);
+    assert_eq!(told.code, Some(1), "{told:?}");
+    assert!(told.stderr.contains("open pipe: nothing reads this pipe"), "{told:?}");
+}
+
+#[test]
 fn work_is_kept_in_no_input() {
     let w = furnished();
     for (command, input) in [

@@ -15,15 +15,25 @@ mod record;
 pub use publish::Replace;
 pub use record::{check_directory, check_file};
 
+#[cfg(unix)]
+use crate::input;
 use crate::state;
 use std::ffi::OsString;
 use std::fs::{self, File, OpenOptions};
 use std::io::{self, BufWriter, Write};
 use std::path::{Path, PathBuf};
 use std::sync::atomic::{AtomicU64, Ordering};
+#[cfg(unix)]
+use std::time::{Duration, Instant};
 
 /// Name of the lock inside an unfinished directory.
 const LOCK: &str = ".lock";
+/// Time in which a pipe must have a reader.
+#[cfg(unix)]
+const READER_WAIT: Duration = Duration::from_secs(10);
+/// Between two looks at whether it has.
+#[cfg(unix)]
+const READER_GLANCE: Duration = Duration::from_millis(20);
 /// Attempts to create a hidden sibling that no other process removes at once.
 const MAX_ATTEMPTS: usize = 100;
 
@@ -162,8 +172,7 @@ impl AtomicFile {
         replace.check(target)?;
         let (file, unfinished) = match replace {
             Replace::Nothing | Replace::Ours(_) if is_stream(target) => {
-                let opened = OpenOptions::new().write(true).open(target);
-                (opened.map_err(|e| OutputError::io("open", target, e))?, None)
+                (open_stream(target).map_err(|e| OutputError::io("open", target, e))?, None)
             }
             _ => {
                 remove_stale(&parent, &name);
@@ -289,6 +298,40 @@ pub(crate) fn is_stream(path: &Path) -> bool {
 #[cfg(not(unix))]
 pub(crate) fn is_stream(path: &Path) -> bool {
     fs::metadata(path).is_ok_and(|data| !data.is_file() && !data.is_dir())
+}
+
+/// Opens a pipe or a character device for writing. A pipe that nothing reads is waited for a while:
+/// its reader may begin when the command has begun.
+#[cfg(unix)]
+fn open_stream(path: &Path) -> io::Result<File> {
+    use rustix::fs::{OFlags, fcntl_getfl, fcntl_setfl};
+    use std::os::unix::fs::FileTypeExt;
+    let began = Instant::now();
+    let file = loop {
+        let opened = input::unwaiting(OpenOptions::new().write(true), true).open(path);
+        let error = match opened {
+            Ok(file) => break file,
+            Err(error) => error,
+        };
+        if error.raw_os_error() != Some(rustix::io::Errno::NXIO.raw_os_error())
+            || !fs::metadata(path)?.file_type().is_fifo()
+        {
+            return Err(error);
+        }
+        if began.elapsed() >= READER_WAIT {
+            let reason = "nothing reads this pipe; start its reader first";
+            return Err(io::Error::new(io::ErrorKind::TimedOut, reason));
+        }
+        std::thread::sleep(READER_GLANCE);
+    };
+    // A reader that is slower than the writer is no error.
+    fcntl_setfl(&file, fcntl_getfl(&file)? - OFlags::NONBLOCK)?;
+    Ok(file)
+}
+
+#[cfg(not(unix))]
+fn open_stream(path: &Path) -> io::Result<File> {
+    OpenOptions::new().write(true).open(path)
 }
 
 /// A directory being written. It is removed when dropped without [`Self::commit`].
@@ -651,11 +694,31 @@ mod tests {
         assert!(std::process::Command::new("mkfifo").arg(&path).status().unwrap().success());
         let (sender, receiver) = std::sync::mpsc::channel();
         let pipe = path.clone();
-        std::thread::spawn(move || sender.send(fs::read(pipe).unwrap()));
-        write(&path, b"through", Replace::Nothing).unwrap();
-        let read = receiver.recv_timeout(std::time::Duration::from_secs(60));
-        assert_eq!(read.expect("the reader ends"), b"through");
+        // A reader that begins late, of more than a pipe holds.
+        let reader = move || {
+            std::thread::sleep(Duration::from_millis(100));
+            sender.send(fs::read(pipe).unwrap())
+        };
+        std::thread::spawn(reader);
+        let text = b"through".repeat(100_000);
+        write(&path, &text, Replace::Nothing).unwrap();
+        let read = receiver.recv_timeout(Duration::from_secs(60));
+        assert!(read.expect("the reader ends") == text);
         assert_eq!(names(dir.path()), ["pipe"]);
+    }
+
+    #[cfg(unix)]
+    #[test]
+    fn a_pipe_that_nothing_reads_keeps_nobody_waiting_for_ever() {
+        let dir = tempfile::tempdir().unwrap();
+        let path = dir.path().join("pipe");
+        assert!(std::process::Command::new("mkfifo").arg(&path).status().unwrap().success());
+        let (sender, receiver) = std::sync::mpsc::channel();
+        let pipe = path.clone();
+        std::thread::spawn(move || sender.send(write(&pipe, b"unread", Replace::Nothing)));
+        let ended = receiver.recv_timeout(6 * READER_WAIT).expect("it ends");
+        let error = ended.unwrap_err().to_string();
+        assert!(error.contains("nothing reads this pipe"), "{error}");
     }
 
     #[test]
