@@ -81,6 +81,8 @@ compressors! {
 
 /// Largest number in the text of a compressor.
 const MOST: usize = 1 << 24;
+/// Most signs for each input: to draw more takes longer than what it compresses.
+const MOST_SIGNS: usize = 1 << 12;
 
 /// A compressor with its size, written `KIND[:SIZE][,blow_up=C][,signs=S][,block=B]`, such as
 /// `factgrass:4096`.
@@ -93,7 +95,7 @@ pub struct CompressorSpec {
     pub size: Option<usize>,
     /// Numbers between two stages, relative to the size: 4 unless given.
     pub blow_up: usize,
-    /// Signs for each input of an SJLT: 1 unless given.
+    /// Signs for each input of an SJLT: 1 unless given, at most 4096.
     pub signs: usize,
     /// Numbers that a random mask of inputs or gradients of outputs picks together, at a multiple
     /// of their number: 1 unless given. With 16, a cache line, less memory is read.
@@ -157,15 +159,16 @@ impl FromStr for CompressorSpec {
             let names: Vec<&str> = CompressorKind::ALL.iter().map(|kind| kind.name()).collect();
             return Err(refused(format!("expected one of {}", names.join(", "))));
         };
-        let number = |text: &str| match text.parse() {
-            Ok(number) if (1..=MOST).contains(&number) => Ok(number),
-            _ => Err(refused(format!("{text:?} is no number above zero, of at most {MOST}"))),
+        let bounded = |text: &str, most: usize| match text.parse() {
+            Ok(number) if (1..=most).contains(&number) => Ok(number),
+            _ => Err(refused(format!("{text:?} is no number above zero, of at most {most}"))),
         };
+        let number = |text: &str| bounded(text, MOST);
         let mut spec = Self::new(kind, size.map(number).transpose()?);
         for option in options.into_iter().flat_map(|options| options.split(',')) {
             match option.split_once('=') {
                 Some(("blow_up", value)) => spec.blow_up = number(value)?,
-                Some(("signs", value)) => spec.signs = number(value)?,
+                Some(("signs", value)) => spec.signs = bounded(value, MOST_SIGNS)?,
                 Some(("block", value)) => spec.block = number(value)?,
                 _ => {
                     let expected = "expected blow_up=C, signs=S or block=B";

@@ -20,6 +20,12 @@ const MAX_DEPTH: usize = 8;
 /// Largest number of operators within one, itself included.
 const MAX_OPERATORS: usize = 256;
 
+/// Most numbers of an operator over those of a dense weight of its shape: none replaces it by more.
+const MAX_EXCESS: u64 = 64;
+
+/// Numbers that an operator of any shape may have: small shapes have parameters of their own.
+const FEW_NUMBERS: u64 = 1 << 14;
+
 /// Wraps a linear operator.
 fn linear<T: Scalar>(op: impl LinearOp<T> + 'static) -> Op<T> {
     Op::Linear(Box::new(op))
@@ -132,7 +138,8 @@ macro_rules! operators {
             ///
             /// # Errors
             /// [`OpError::Unsupported`] if the kind does not support this shape and options, or
-            /// exceeds [`MAX_NUMBERS`], [`MAX_PARTS`] or [`MAX_FEATURES`]; [`OpError::External`].
+            /// exceeds [`MAX_NUMBERS`], [`MAX_PARTS`] or [`MAX_FEATURES`], or the numbers of a dense
+            /// weight many times; [`OpError::External`].
             pub fn random<T: Scalar>(&self, shape: Shape, key: RngKey) -> Result<Op<T>, OpError> {
                 self.check_nesting(shape)?;
                 self.check_size(shape)?;
@@ -266,6 +273,8 @@ impl OpSpec {
     /// Checks the limits of size: a file could request any.
     fn check_size(&self, shape: Shape) -> Result<(), OpError> {
         let (numbers, parts) = (self.numbers(shape), self.parts(shape));
+        let dense = (shape.out as u64).saturating_mul(shape.inp as u64);
+        let most = dense.saturating_mul(MAX_EXCESS).max(FEW_NUMBERS);
         let reason = if numbers > MAX_NUMBERS {
             format!("it would hold {numbers} numbers, at most {MAX_NUMBERS} are possible")
         } else if parts > MAX_PARTS {
@@ -275,6 +284,11 @@ impl OpSpec {
             )
         } else if shape.out.max(shape.inp) > MAX_FEATURES {
             format!("a side has at most {MAX_FEATURES} features")
+        } else if numbers > most {
+            format!(
+                "it would hold {numbers} numbers, a dense weight holds {dense}; at most {most} are \
+                 possible"
+            )
         } else {
             return Ok(());
         };
@@ -332,6 +346,32 @@ mod tests {
             let error = spec.random::<f32>(shape, RngKey::new(0)).unwrap_err().to_string();
             let said = format!("it would be made of {parts} parts");
             assert!(error.contains(&said) && error.contains("at most 262144"), "{error}");
+        }
+    }
+
+    #[test]
+    fn numbers_are_bounded_by_those_of_the_weight() {
+        let shape = Shape { out: 8, inp: 8 };
+        let hadamard = r#"{"kind":"block_hadamard","depth":65536}"#;
+        for (json, numbers) in [
+            (r#"{"kind":"circulant_diagonal","factors":4096}"#.to_owned(), 65_528),
+            (hadamard.to_owned(), 65_535 * 64 + 8),
+            (format!(r#"{{"kind":"product","factors":[{hadamard}]}}"#), 65_535 * 64 + 8),
+            (r#"{"kind":"low_rank","rank":2048}"#.to_owned(), 2048 * 16),
+        ] {
+            let spec: OpSpec = serde_json::from_str(&json).unwrap();
+            let error = spec.random::<f32>(shape, RngKey::new(0)).unwrap_err().to_string();
+            for said in ["a dense weight holds 64", "at most 16384 are possible"] {
+                assert!(error.contains(said), "{json}: {error}");
+            }
+            assert!(spec.numbers(shape) >= numbers, "{json}: {}", spec.numbers(shape));
+            assert!(spec.cost(shape).is_err(), "{json}");
+        }
+        for json in
+            [r#"{"kind":"circulant_diagonal","factors":64}"#, r#"{"kind":"low_rank","rank":8}"#]
+        {
+            let spec: OpSpec = serde_json::from_str(json).unwrap();
+            spec.random::<f32>(shape, RngKey::new(0)).unwrap();
         }
     }
 
