@@ -7,6 +7,11 @@ use std::process::{Command, Stdio};
 
 /// Gives every number of a weight the largest value there is, so that its products overflow.
 pub(crate) fn overflow(w: &Workshop, weight: &str) {
+    change(w, weight, |_| 3.4e38);
+}
+
+/// Changes every number of a weight of the model.
+fn change(w: &Workshop, weight: &str, to: impl Fn(f32) -> f32) {
     let mut bytes = w.weights("model");
     let header = 8 + u64::from_le_bytes(bytes[..8].try_into().unwrap()) as usize;
     let fields: Value = serde_json::from_slice(&bytes[8..header]).unwrap();
@@ -14,7 +19,8 @@ pub(crate) fn overflow(w: &Workshop, weight: &str) {
     assert_eq!(tensor["dtype"], "F32");
     let at = |index: usize| header + tensor["data_offsets"][index].as_u64().unwrap() as usize;
     for value in bytes[at(0)..at(1)].chunks_mut(4) {
-        value.copy_from_slice(&3.4e38f32.to_le_bytes());
+        let new = to(f32::from_le_bytes(value.try_into().unwrap()));
+        value.copy_from_slice(&new.to_le_bytes());
     }
     w.write("model/model.safetensors", bytes);
 }
@@ -34,6 +40,30 @@ fn every_command_names_site_and_stage_of_an_overflow() {
     ] {
         w.fails(&format!("{command} --quiet"), 1, &words);
     }
+}
+
+#[test]
+fn a_perplexity_that_overflows_is_an_error_with_task_and_metric() {
+    let w = Workshop::new();
+    change(&w, "lm_head.weight", |number| 1e6 * number);
+    let words = ["text", "token_perplexity", "is inf", "overflows"];
+    let text = "--text text.jsonl --window 64";
+    for command in [
+        format!("eval model {text} -o out"),
+        format!("laser model --lname q_proj --lnum 0 --rate 5 {text}"),
+    ] {
+        w.fails(&format!("{command} --quiet"), 1, &words);
+        let told = w.run(&format!("{command} --quiet --json"));
+        assert_eq!((told.code, told.stdout.as_str()), (Some(1), ""), "{told:?}");
+        assert!(told.stderr.contains("token_perplexity is inf"), "{told:?}");
+    }
+    assert!(!w.path("out").exists());
+    // One word of many tokens has a perplexity beyond any number in a sound model, too.
+    let w = Workshop::new();
+    w.write("one.txt", "xqzvwkjy".repeat(30));
+    let found = w.ok_json("eval model --text one.txt --window 128");
+    assert!(found["results"]["text"]["word_perplexity,none"].is_null(), "{found}");
+    assert!(found["results"]["text"]["token_perplexity,none"].is_number(), "{found}");
 }
 
 #[test]

@@ -170,6 +170,19 @@ pub enum EvaluationError {
         /// The loss.
         found: f64,
     },
+    /// A metric that is out of range, of losses that are not.
+    #[error(
+        "{task}: {metric} is {found}: its losses are finite, and their exponential overflows; the \
+         weights of the model are damaged"
+    )]
+    Overflow {
+        /// The task.
+        task: String,
+        /// The metric.
+        metric: String,
+        /// Its value.
+        found: f64,
+    },
     /// A continuation that is empty or longer than the model's context.
     #[error("{place}: the continuation has {found} tokens, expected 1 to {limit}")]
     Continuation {

@@ -1,6 +1,6 @@
 //! Results of tasks.
 
-use super::Reply;
+use super::{EvaluationError, Reply};
 use serde::{Deserialize, Serialize};
 use serde_json::{Map, Value};
 use std::collections::BTreeMap;
@@ -153,6 +153,25 @@ impl TaskResult {
     #[must_use]
     pub fn metric(&self, name: &str) -> Option<&Metric> {
         self.metrics.iter().find(|metric| metric.name == name)
+    }
+
+    /// Refuses metrics that are not finite, but for those of words: a text without spaces is a
+    /// word, whose perplexity overflows in any model.
+    ///
+    /// # Errors
+    /// [`EvaluationError::Overflow`].
+    pub fn check_finite(&self) -> Result<(), EvaluationError> {
+        let of_words = |metric: &&Metric| metric.name == "word_perplexity";
+        let groups = self.groups.iter().flat_map(|group| &group.metrics);
+        let mut metrics = self.metrics.iter().chain(groups).filter(|metric| !of_words(metric));
+        match metrics.find(|metric| !metric.value.is_finite()) {
+            None => Ok(()),
+            Some(metric) => Err(EvaluationError::Overflow {
+                task: self.task.clone(),
+                metric: metric.name.clone(),
+                found: metric.value,
+            }),
+        }
     }
 }
 

@@ -531,6 +531,7 @@ impl From<EvaluationError> for Failure {
             | EvaluationError::Tokenizer { .. }
             | EvaluationError::Model { .. }
             | EvaluationError::NonFinite { .. }
+            | EvaluationError::Overflow { .. }
             | EvaluationError::Continuation { .. }
             | EvaluationError::TaskFile { .. }
             | EvaluationError::Document { .. }

@@ -281,6 +281,7 @@ impl Scoring<'_> {
             Measured::All { results, batches } => (results, batches),
             Measured::Part { known, total } => return Ok(Scored::Part { known, total }),
         };
+        results.iter().try_for_each(TaskResult::check_finite)?;
         let (groups, seconds) = (tasks.groups.clone(), session.seconds() - began);
         Ok(Scored::All(Box::new(AllScored { model, results, batches, groups, seconds })))
     }

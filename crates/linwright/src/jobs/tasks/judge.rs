@@ -118,6 +118,7 @@ pub(crate) fn before_and_after(
         let both = both.with_sentence(model.sentence());
         score(&both, tasks, asked, &mut judged, session)?;
     }
+    judged.dense.iter().chain(&judged.results).try_for_each(TaskResult::check_finite)?;
     judged.comparisons = compare(&judged.results, &judged.dense);
     Ok(judged)
 }
