@@ -246,10 +246,11 @@ fn known_or_trained(
         };
         return Ok(around.store.decoded(&piece, read)?);
     }
-    if (around.stop)() {
-        return Err(CollapseError::Interrupted);
-    }
-    let train = || run_one(plan, data, run, (key, around.stop));
+    // What is known needs no time.
+    let train = || match (around.stop)() {
+        true => Err(CollapseError::Interrupted),
+        false => run_one(plan, data, run, (key, around.stop)),
+    };
     around.store.finished(&piece, train).map(Some)
 }
 
