@@ -56,4 +56,6 @@ pub use species::{atomic_number, mass, shown_species, symbol};
 pub use speed::KernelRates;
 pub use structure::{Cell, Column, Labels, Structure};
 pub use units::{Energy, Length, Units};
-pub use xyz::{LabelKeys, XyzColumn, XyzReader, XyzWriter, parse_numbers, read_xyz, write_xyz};
+pub use xyz::{
+    LabelKeys, XyzColumn, XyzReader, XyzWriter, parse_numbers, read_xyz, write_xyz, xyz_numbers,
+};

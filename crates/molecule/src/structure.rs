@@ -2,7 +2,7 @@
 
 use crate::error::MoleculeError;
 use crate::neighbours::{cross, dot};
-use crate::xyz::{LabelKeys, number, parse_numbers};
+use crate::xyz::{LabelKeys, number, parse_numbers, xyz_numbers};
 use std::collections::BTreeMap;
 
 /// Names under which ASE has energies and stresses of atoms.
@@ -45,12 +45,6 @@ fn says(key: &str, text: &str, numbers: &[f64], volume: f64) -> bool {
     let is_virial = LabelKeys::default().virial.iter().any(|known| known == key);
     let scale = |x: &f64| if is_virial { -x / volume } else { *x };
     found.iter().map(scale).eq(numbers.iter().copied())
-}
-
-/// Numbers as a file has them, exact to the last bit.
-fn words(numbers: &[f64]) -> String {
-    let words: Vec<String> = numbers.iter().map(|number| format!("{number:?}")).collect();
-    words.join(" ")
 }
 
 /// One molecule or periodic box, in the units of its file (electron volts and angstroms unless the
@@ -183,7 +177,7 @@ impl Structure {
             let Some(numbers) = numbers.filter(|_| !was_evaluated) else { continue };
             let is_kept = |(key, text): &(String, String)| says(key, text, &numbers, volume);
             if !labelled.iter().any(is_kept) {
-                self.info.entry(format!("{INPUT}{name}")).or_insert_with(|| words(&numbers));
+                self.info.entry(format!("{INPUT}{name}")).or_insert_with(|| xyz_numbers(&numbers));
             }
         }
         for (name, text) in labelled {
@@ -203,7 +197,7 @@ impl Structure {
             let is_kept =
                 |column: &Column| column.numbers().as_deref() == Some(forces.as_flattened());
             if !labelled.iter().any(is_kept) {
-                let text = forces.iter().map(|force| words(force) + "\n").collect();
+                let text = forces.iter().map(|force| xyz_numbers(force) + "\n").collect();
                 let (name, kind) = ("forces".to_owned(), "R".to_owned());
                 labelled.push(Column { name, kind, width: 3, text });
             }

@@ -1,6 +1,6 @@
 //! The lines of atoms: their columns.
 
-use super::comment::Entry;
+use super::comment::{Entry, truth};
 use super::keys::LabelKeys;
 use super::{Line, number};
 use crate::error::MoleculeError;
@@ -336,11 +336,7 @@ impl<'a> Words<'a> {
         for own in held.iter_mut().take(count) {
             let expected = "T or F, whether the atom may move";
             let (at, word) = self.word(expected)?;
-            *own = match word {
-                "T" | "True" | "true" | "TRUE" | "1" => false,
-                "F" | "False" | "false" | "FALSE" | "0" => true,
-                _ => return Err(self.line.wrong(at, word, expected)),
-            };
+            *own = !truth(word).ok_or_else(|| self.line.wrong(at, word, expected))?;
         }
         Ok(if count == 1 { [held[0]; 3] } else { held })
     }

@@ -13,6 +13,15 @@ pub(super) struct Entry {
     pub(super) at: usize,
 }
 
+/// A word for yes or no.
+pub(super) fn truth(word: &str) -> Option<bool> {
+    match word {
+        "T" | "True" | "true" | "TRUE" | "1" => Some(true),
+        "F" | "False" | "false" | "FALSE" | "0" => Some(false),
+        _ => None,
+    }
+}
+
 /// All pairs of a line.
 pub(super) fn entries(line: &Line<'_>) -> Result<Vec<Entry>, MoleculeError> {
     let mut words = Words { line, rest: line.text };
@@ -148,12 +157,7 @@ impl Entry {
     pub(super) fn flags(&self, line: &Line<'_>) -> Result<[bool; 3], MoleculeError> {
         let text = self.value.strip_prefix(JSON).unwrap_or(&self.value);
         let words = text.split(is_between).filter(|word| !word.is_empty());
-        let flag = |word: &str| match word {
-            "T" | "True" | "true" | "TRUE" | "1" => Some(true),
-            "F" | "False" | "false" | "FALSE" | "0" => Some(false),
-            _ => None,
-        };
-        let flags: Option<Vec<bool>> = words.take(4).map(flag).collect();
+        let flags: Option<Vec<bool>> = words.take(4).map(truth).collect();
         match flags.as_deref() {
             Some(&[a, b, c]) => Ok([a, b, c]),
             Some(&[all]) => Ok([all; 3]),

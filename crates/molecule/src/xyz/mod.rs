@@ -29,7 +29,7 @@ mod writer;
 
 pub use keys::LabelKeys;
 pub use reader::{XyzReader, read_xyz};
-pub use writer::{XyzColumn, XyzWriter, write_xyz};
+pub use writer::{XyzColumn, XyzWriter, write_xyz, xyz_numbers};
 
 use crate::error::MoleculeError;
 use comment::ListOfNumbers;

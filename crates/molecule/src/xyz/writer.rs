@@ -135,7 +135,7 @@ fn header(text: &mut String, structure: &Structure, columns: &str) {
     // Writing to a string cannot fail.
     let _ = writeln!(text, "{}", structure.species.len());
     if let Some(cell) = &structure.cell {
-        pair(text, "Lattice", &words(cell.rows.iter().flatten()));
+        pair(text, "Lattice", &xyz_numbers(cell.rows.iter().flatten()));
     }
     pair(text, "Properties", columns);
     let keys = LabelKeys::default();
@@ -154,7 +154,7 @@ fn header(text: &mut String, structure: &Structure, columns: &str) {
         labels.stress.filter(|_| !(has("stress") && keys.stress.iter().any(|key| has(key))));
     if let Some(s) = &stress {
         let by_columns = (0..3).flat_map(|column| s.iter().map(move |row| &row[column]));
-        pair(text, "stress", &words(by_columns));
+        pair(text, "stress", &xyz_numbers(by_columns));
     }
     let is_said =
         keys.charge.iter().any(|key| has(key)) || structure.column(INITIAL_CHARGES).is_some();
@@ -279,8 +279,10 @@ fn push(text: &mut String, numbers: impl Iterator<Item = f64>) {
     }
 }
 
-fn words<'a>(numbers: impl Iterator<Item = &'a f64>) -> String {
-    let words: Vec<String> = numbers.map(|number| format!("{number:?}")).collect();
+/// Numbers as a file has them, exact to the last bit.
+#[must_use]
+pub fn xyz_numbers<'a>(numbers: impl IntoIterator<Item = &'a f64>) -> String {
+    let words: Vec<String> = numbers.into_iter().map(|number| format!("{number:?}")).collect();
     words.join(" ")
 }
 

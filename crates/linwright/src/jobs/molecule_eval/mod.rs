@@ -9,7 +9,7 @@ use super::{Failure, Job, Outcome, OutputPath, Session, bounds, outputs};
 use linwright_molecule::tensornet::Property;
 use linwright_molecule::{
     Ensemble, LabelKeys, Potential, Prediction, PredictionErrors, PriorChoices, Structure, Units,
-    Wanted, XyzColumn, XyzReader, XyzWriter, parse_numbers, stress,
+    Wanted, XyzColumn, XyzReader, XyzWriter, parse_numbers, stress, xyz_numbers,
 };
 use linwright_run::{Monitor, shown};
 use schemars::JsonSchema;
@@ -214,7 +214,7 @@ fn with_energy(mut structure: Structure, found: Prediction) -> Predicted {
     structure.replace_labels(found.energy, found.forces, stress);
     let mut columns = Vec::new();
     if let Some(deviation) = found.deviation {
-        structure.info.insert("energy_std".into(), words(&[deviation.energy]));
+        structure.info.insert("energy_std".into(), xyz_numbers(&[deviation.energy]));
         let values = deviation.forces.into_flattened();
         columns.push(Column { name: "forces_std".into(), width: 3, values });
     }
@@ -235,7 +235,7 @@ fn with_property(
     let mut columns = Vec::new();
     for (found, ending) in [(Some(mean), ""), (deviation, "_std")] {
         if let Some(found) = found {
-            let value = structure.info.insert(format!("{name}{ending}"), words(&found.total));
+            let value = structure.info.insert(format!("{name}{ending}"), xyz_numbers(&found.total));
             if let Some(value) = value.filter(|_| ending.is_empty()) {
                 structure.info.entry(format!("input_{name}")).or_insert(value);
             }
@@ -247,12 +247,6 @@ fn with_property(
         }
     }
     Predicted { structure, columns }
-}
-
-/// Numbers as a file has them, exact to the last bit.
-fn words(numbers: &[f64]) -> String {
-    let words: Vec<String> = numbers.iter().map(|number| format!("{number:?}")).collect();
-    words.join(" ")
 }
 
 /// The reference value of a property: `REF_` and its name, or its name, among the pairs of a frame.
