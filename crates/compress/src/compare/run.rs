@@ -163,28 +163,27 @@ impl Work<'_> {
         let made = self.make(&asked.candidate, asked.keep, FitTo::All, monitor)?;
         let seconds = monitor.seconds() - began;
         let is_rounded = matches!(asked.candidate, Candidate::Rounded(_));
-        let network = match is_rounded {
-            true => made.edited.network.clone(),
-            // Its factors have the numbers of a file.
-            false => {
-                let stored = made.edited.network.as_stored(self.dtype, false, None);
-                stored.map_err(|error| CompressError::Network(Box::new(error)))?.model
-            }
+        // Factors have the numbers of a file; rounded weights have them already.
+        let stored = match is_rounded {
+            true => None,
+            false => Some(made.edited.network.as_stored(self.dtype, false, None)),
         };
-        let results = self.scores(&network, monitor)?;
+        let stored = stored.transpose().map_err(|error| CompressError::Network(Box::new(error)))?;
+        let network = stored.as_ref().map_or(&made.edited.network, |stored| &stored.model);
+        let results = self.scores(network, monitor)?;
         let pairs = dense.results.iter().zip(&dense.items);
         let others: Vec<TaskResult> = pairs.map(|(own, items)| with_items(own, items)).collect();
         let comparisons = evaluate::compare(&results, &others);
         let speeds = match is_rounded {
             true => Vec::new(),
-            false => self.speeds(&[self.model, &network], monitor)?,
+            false => self.speeds(&[self.model, network], monitor)?,
         };
         let figures = Figures {
             nearest: made.nearest,
             parameters: made.parameters(self.model),
-            macs: Shapes::of(&network).counts(Shapes::TOKENS),
+            macs: Shapes::of(network).counts(Shapes::TOKENS),
             bytes: made.bytes,
-            memory: self.memory(&network, made.bytes),
+            memory: self.memory(network, made.bytes),
             results,
             comparisons,
             note: made.note,
