@@ -71,15 +71,15 @@ fn more_layers_take_no_more_memory() {
         std::fs::remove_dir_all(w.path("deep")).unwrap();
         peaks
     };
-    // Allocators and tables of pages make a difference, all the more as matrices of the fits are as
-    // large as layers: the least of several growths is that of the layers.
+    // Allocators and tables of pages make a difference of one or two layers, on a busy machine more:
+    // the least of several growths is that of the layers.
     let mut seen = Vec::new();
-    for _ in 0..3 {
+    for _ in 0..5 {
         let (few, many) = (peaks(6), peaks(12));
         seen.push((few, many));
         let (offloaded, held) = (many[0] - few[0], many[1] - few[1]);
         assert!(held > SIX_LAYERS, "in memory the peak grows with the layers: {seen:?}");
-        if offloaded < 0.6 * SIX_LAYERS {
+        if offloaded < 0.25 * SIX_LAYERS {
             return;
         }
     }
