@@ -34,7 +34,7 @@ pub(crate) fn run(repository: &Repository) -> Result<Vec<Offence>> {
 }
 
 /// Values of a document that are not in its records.
-pub(super) fn differences(
+fn differences(
     path: &str,
     text: &str,
     read: &dyn Fn(&str) -> Result<String, String>,

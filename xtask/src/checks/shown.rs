@@ -3,18 +3,16 @@
 //! - `<!-- shown by: COMMAND -->` before a paragraph or a table: each number in it is in what the
 //!   command prints, possibly rounded. Text in backquotes is skipped, and quotients are added, as
 //!   of records.
-//! - `<!-- made again: FILE -->` before a block marked `sh`: its commands are run and write FILE;
-//!   the page's tables and numbers from that record must be those of the new one.
 //! - A paragraph of `docs/results.md` with numbers and a command in backquotes has such a comment,
 //!   or `<!-- numbers from: FILE -->`, or `<!-- not shown: WHY -->`.
 //!
 //! Commands run as those of the tutorials do, each page in an empty folder with the `recipes` and
 //! `testdata` of the repository. After a change of results, the check says which number stands
-//! where another one should: run it, correct the page, and copy the new records.
+//! where another one should: run it, and correct the page.
 
-use super::records::{block, differences, numbers_differ};
+use super::records::{block, numbers_differ};
 use super::tutorials::binaries;
-use crate::markdown::{blocks, code_spans};
+use crate::markdown::code_spans;
 use crate::offence::Offence;
 use crate::repository::Repository;
 use anyhow::{Context, Result};
@@ -24,10 +22,8 @@ use std::process::{Command, Stdio};
 
 /// The page whose paragraphs with commands all say where their numbers are from.
 const RESULTS: &str = "docs/results.md";
-/// Where records are.
-const RECORDS: &str = "benchmarks/record/recipes";
 
-/// Reports numbers that their commands do not print, and records that are made otherwise.
+/// Reports numbers that their commands do not print.
 pub(crate) fn run(repository: &Repository) -> Result<Vec<Offence>> {
     let pages: Vec<&str> = repository.ending(".md").collect();
     let mut offences = Vec::new();
@@ -37,7 +33,7 @@ pub(crate) fn run(repository: &Repository) -> Result<Vec<Offence>> {
         if page == RESULTS {
             offences.extend(unmarked(page, &text));
         }
-        if !comments(&text).is_empty() {
+        if !shown(&text).is_empty() {
             asked.push((page, text));
         }
     }
@@ -50,24 +46,13 @@ pub(crate) fn run(repository: &Repository) -> Result<Vec<Offence>> {
     Ok(offences)
 }
 
-/// A comment of this check.
-enum Comment<'a> {
-    Shown(&'a str),
-    Made(&'a str),
-}
-
-/// The comments of this check, with the lines from one on.
-fn comments(text: &str) -> Vec<(usize, Comment<'_>)> {
-    let mut found = Vec::new();
-    for (index, line) in text.lines().enumerate() {
-        let comment = line.strip_prefix("<!-- ").and_then(|line| line.strip_suffix(" -->"));
-        match comment.and_then(|comment| comment.split_once(": ")) {
-            Some(("shown by", command)) => found.push((index + 1, Comment::Shown(command))),
-            Some(("made again", file)) => found.push((index + 1, Comment::Made(file))),
-            _ => {}
-        }
-    }
-    found
+/// The commands of comments of this check, with their lines from one on.
+fn shown(text: &str) -> Vec<(usize, &str)> {
+    let comments = text.lines().enumerate().filter_map(|(index, line)| {
+        let command = line.strip_prefix("<!-- shown by: ")?.strip_suffix(" -->")?;
+        Some((index + 1, command))
+    });
+    comments.collect()
 }
 
 /// Paragraphs with a command and numbers that do not say where these are from.
@@ -120,48 +105,21 @@ fn check(page: &str, text: &str, root: &Path, binaries: &Path) -> Result<Vec<Off
     for name in ["recipes", "testdata"] {
         std::os::unix::fs::symlink(root.join(name), folder.path().join(name))?;
     }
-    std::fs::create_dir_all(folder.path().join(RECORDS))?;
     let (mut offences, mut printed) = (Vec::new(), BTreeMap::<&str, Result<String, String>>::new());
-    let mut made = Vec::new();
     let lines: Vec<&str> = text.lines().collect();
-    for (line, comment) in comments(text) {
-        match comment {
-            Comment::Shown(told) => {
-                let (command, quotients) = told.split_once("; ").unwrap_or((told, ""));
-                let printed = printed.entry(command);
-                let printed = printed.or_insert_with(|| output(command, folder.path(), binaries));
-                let record = match quotients {
-                    "" => "its output".to_owned(),
-                    quotients => format!("its output; {quotients}"),
-                };
-                let read = |_: &str| printed.clone();
-                if let Err(what) = numbers_differ(&block(&lines[line..]), &record, &read) {
-                    offences.push(Offence::at(page, line, format!("`{command}`: {what}")));
-                }
-            }
-            Comment::Made(file) => {
-                let next = blocks(text, "sh").into_iter().find(|block| block.line > line);
-                let commands = next.map(|block| block.text).unwrap_or_default();
-                let commands = format!("set -e\n{commands}");
-                match output(&commands, folder.path(), binaries) {
-                    Ok(_) if folder.path().join(file).is_file() => made.push(file),
-                    Ok(_) => offences.push(Offence::at(page, line, format!("no {file} was made"))),
-                    Err(what) => offences.push(Offence::at(page, line, what)),
-                }
-            }
+    for (line, told) in shown(text) {
+        let (command, quotients) = told.split_once("; ").unwrap_or((told, ""));
+        let printed = printed.entry(command);
+        let printed = printed.or_insert_with(|| output(command, folder.path(), binaries));
+        let record = match quotients {
+            "" => "its output".to_owned(),
+            quotients => format!("its output; {quotients}"),
+        };
+        let read = |_: &str| printed.clone();
+        if let Err(what) = numbers_differ(&block(&lines[line..]), &record, &read) {
+            offences.push(Offence::at(page, line, format!("`{command}`: {what}")));
         }
     }
-    let read = |file: &str| -> Result<String, String> {
-        let place = if made.contains(&file) { folder.path() } else { root };
-        std::fs::read_to_string(place.join(file)).map_err(|error| format!("{file}: {error}"))
-    };
-    // What differs from the record as it stands is told by the check of records.
-    let of_repository = |file: &str| -> Result<String, String> {
-        std::fs::read_to_string(root.join(file)).map_err(|error| format!("{file}: {error}"))
-    };
-    let known = differences(page, text, &of_repository);
-    let new = differences(page, text, &read).into_iter().filter(|own| !known.contains(own));
-    offences.extend(new.map(|own| Offence::new(own.place, format!("made again: {}", own.what))));
     Ok(offences)
 }
 
@@ -191,11 +149,9 @@ mod tests {
 
     fn found(text: &str) -> Vec<String> {
         let root = tempfile::tempdir().unwrap();
-        for name in ["recipes", "testdata", RECORDS] {
+        for name in ["recipes", "testdata"] {
             std::fs::create_dir_all(root.path().join(name)).unwrap();
         }
-        let record = "# A run\n\n## T\n\n| Method | loss |\n| --- | --- |\n| a | 2.017 |\n";
-        std::fs::write(root.path().join(RECORDS).join("a.md"), record).unwrap();
         let all = check("docs/results.md", text, root.path(), root.path()).unwrap();
         all.into_iter().map(|offence| offence.to_string()).collect()
     }
@@ -214,25 +170,6 @@ mod tests {
         );
         assert!(told[0].contains("the nearest there is 2.0251"), "{told:?}");
         assert!(found(&page("2.025").replace("echo", "exit 3; echo"))[0].contains("ended with"));
-    }
-
-    #[test]
-    fn records_that_are_made_otherwise_are_told() {
-        let file = format!("{RECORDS}/a.md");
-        let page = |loss: &str| {
-            format!(
-                "<!-- made again: {file} -->\n\n```sh\nprintf '## T\\n\\n| Method | loss |\\n| --- | --- \
-                 |\\n| a | {loss} |\\n' | sed '1i\\\\\\n' > {file}\n```\n\n<!-- from: {file}, table \"T\" -->\n\n\
-                 | Method | loss |\n| --- | --- |\n| a | 2.017 |\n"
-            )
-        };
-        assert_eq!(found(&page("2.017")), [""; 0]);
-        let told = found(&page("2.025"));
-        assert!(
-            told.len() == 1 && told[0].contains("loss is 2.017, in") && told[0].contains("2.025"),
-            "{told:?}"
-        );
-        assert!(found(&page("2.017").replace("sed", "false; sed"))[0].contains("ended with"));
     }
 
     #[test]
