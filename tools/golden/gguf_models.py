@@ -105,7 +105,10 @@ def keys(writer, config, arch):
     if full.get("rope_type") == "llama3":
         writer.add_tensor("rope_freqs.weight", llama3_factors(full, head))
     if full.get("rope_type") == "longrope":
-        writer.add_rope_scaling_orig_ctx_len(config.original_max_position_embeddings)
+        original = config.original_max_position_embeddings
+        writer.add_rope_scaling_orig_ctx_len(original)
+        scale = config.max_position_embeddings / original
+        writer.add_rope_scaling_attn_factors((1 + np.log(scale) / np.log(original)) ** 0.5)
         writer.add_tensor("rope_factors_long.weight", np.array(full["long_factor"], np.float32))
         writer.add_tensor("rope_factors_short.weight", np.array(full["short_factor"], np.float32))
     if get("sliding_window") and arch not in ("qwen2", "qwen3"):

@@ -126,9 +126,9 @@ fn models_of_every_family_come_back_or_are_refused_with_what_the_format_lacks() 
         assert!(written.iter().any(|other| other == stem), "{stem} of {written:?}: {refused:#?}");
     }
     for (stem, said) in [
-        ("gemma-untied-biases", "differs in the biases"),
-        ("llama-yarn-exact-range", "differs in the rotary positions"),
-        ("qwen2-window-layers", "sliding_window"),
+        ("gemma-untied-biases", "attention_bias is true"),
+        ("llama-yarn-exact-range", "truncate is false"),
+        ("qwen2-window-layers", "use_sliding_window is true"),
         ("bert-masked", "cls.predictions.transform.LayerNorm.weight has no name in GGUF"),
     ] {
         let found = refused.iter().find(|refusal| refusal.starts_with(&format!("{stem}: ")));
@@ -292,6 +292,35 @@ fn every_tokenizer_comes_back_with_the_same_ids_or_is_refused() {
                 false => tokenizer.encode_with_special(text).unwrap(),
             };
             assert_eq!(ids(&read), ids(&own), "{folder}: {text:?}");
+        }
+    }
+}
+
+/// llama.cpp opens no file of these families without an output matrix, and adds tables of positions
+/// in f32 alone.
+#[test]
+fn what_llama_cpp_needs_of_tensors_is_in_the_file() {
+    let dir = tempfile::tempdir().unwrap();
+    let header = |stem: &str| {
+        let set = Set::all("decoder").into_iter().find(|set| set.stem == stem).unwrap();
+        let LoadedModel { decoder, mut source, .. } = set.load();
+        source.companions.clear();
+        let out = dir.path().join(stem);
+        export(&decoder, &source, &gguf(Some(DType::F16)), &out).unwrap();
+        let path = out.join("model-F16.gguf");
+        assert!(load(&path).unwrap().decoder.config().tied_embeddings, "{stem}");
+        linwright_files::gguf::parse(&fs::read(path).unwrap()).unwrap()
+    };
+    for (stem, stored) in [
+        ("neox-whole-rotary-tied", true),
+        ("stablelm-biases-tied", true),
+        ("llama-tied", false),
+        ("gpt2-plain", false),
+    ] {
+        let header = header(stem);
+        assert_eq!(header.tensors.contains_key("output.weight"), stored, "{stem}");
+        if let Some(positions) = header.tensors.get("position_embd.weight") {
+            assert_eq!(positions.dtype.name, "F32", "{stem}");
         }
     }
 }

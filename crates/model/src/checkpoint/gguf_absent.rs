@@ -31,6 +31,6 @@ pub(super) fn write_gguf(
     _: &Source,
     _: DType,
     _: &str,
-) -> Result<Gap, CheckpointError> {
+) -> Result<(Gap, Vec<String>), CheckpointError> {
     Err(CheckpointError::NoGguf(NoGguf::NotBuilt))
 }

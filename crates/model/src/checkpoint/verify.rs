@@ -75,7 +75,7 @@ pub fn verify(
         return Err(CheckpointError::Differs { path: dir.into(), found: f32::NAN, allowed: 0.0 });
     }
     let dtype = saved.weights.main_dtype();
-    let rounded = || Rounded { decoder, dtype, vectors: dtype, form };
+    let rounded = || Rounded { decoder, dtype, vectors: dtype, tables: dtype, form };
     let off = embedding_difference(&saved.config, &mut saved.reader()?, &mut rounded())?;
     if off > 0.0 || off.is_nan() {
         return Err(CheckpointError::Differs { path: dir.into(), found: off, allowed: 0.0 });
@@ -368,6 +368,8 @@ pub(super) struct Rounded<'a> {
     pub(super) dtype: DType,
     /// Type of vectors.
     pub(super) vectors: DType,
+    /// Type of tables of positions and of token types.
+    pub(super) tables: DType,
     pub(super) form: Form,
 }
 
@@ -394,7 +396,7 @@ impl TensorSource for Rounded<'_> {
             found = bias.to_vec();
         }
         assert_eq!(found.len(), shape.iter().product::<usize>(), "numbers of {name} in memory");
-        round(if shape.len() == 2 { self.dtype } else { self.vectors }, &mut found);
+        round(if shape.len() == 2 { self.tables } else { self.vectors }, &mut found);
         Ok(found)
     }
 

@@ -16,7 +16,7 @@ mod write;
 pub(crate) use layout::{Linear, NormSite, Table};
 pub use rotary::{Rope, RopeScaling};
 #[cfg(feature = "gguf")]
-pub(crate) use rotary::{long_attention, yarn_attention};
+pub(crate) use rotary::{long_attention, yarn_attention, yarn_attention_of};
 
 /// The architecture of a transformer, checked: sizes are positive and bounded, so that their
 /// products cannot overflow.

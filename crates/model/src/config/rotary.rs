@@ -384,25 +384,17 @@ fn read_yarn(object: &Fields<'_>, rope: &Rope, sizes: Sizes) -> Result<RopeScali
         Some(factor) => factor,
         None => sizes.max_positions as f64 / rope.original_positions as f64,
     };
-    let or = |field, default| {
+    let some = |field| {
         let value = object.optional_number(field, 0.0, 1e6)?;
-        Ok::<f64, ConfigError>(value.filter(|&value| value > 0.0).unwrap_or(default))
+        Ok::<_, ConfigError>(value.filter(|&value| value > 0.0))
     };
-    let temperature = |scale: f64| {
-        if factor <= 1.0 { 1.0 } else { 0.1 * scale * factor.ln() + 1.0 }
-    };
-    let scales = [or("mscale", 0.0)?, or("mscale_all_dim", 0.0)?];
-    let attention_factor = match object.optional_number("attention_factor", 1e-6, 1e6)? {
-        Some(factor) => factor,
-        None if scales.iter().all(|&scale| scale > 0.0) => {
-            temperature(scales[0]) / temperature(scales[1])
-        }
-        None => yarn_attention(factor),
-    };
+    let own = object.optional_number("attention_factor", 1e-6, 1e6)?;
+    let attention_factor =
+        yarn_attention_of(factor, own, [some("mscale")?, some("mscale_all_dim")?]);
     Ok(RopeScaling::Yarn {
         factor,
-        beta_fast: or("beta_fast", 32.0)?,
-        beta_slow: or("beta_slow", 1.0)?,
+        beta_fast: some("beta_fast")?.unwrap_or(32.0),
+        beta_slow: some("beta_slow")?.unwrap_or(1.0),
         truncate: object.flag("truncate", true)?,
         attention_factor,
     })
@@ -410,7 +402,23 @@ fn read_yarn(object: &Fields<'_>, rope: &Rope, sizes: Sizes) -> Result<RopeScali
 
 /// The scale of cosines and sines of YaRN that follows from its factor.
 pub(crate) fn yarn_attention(factor: f64) -> f64 {
-    if factor <= 1.0 { 1.0 } else { 0.1 * factor.ln() + 1.0 }
+    yarn_temperature(factor, 1.0)
+}
+
+fn yarn_temperature(factor: f64, scale: f64) -> f64 {
+    if factor <= 1.0 { 1.0 } else { 0.1 * scale * factor.ln() + 1.0 }
+}
+
+/// The scale of cosines and sines of YaRN: its own, or that of `mscale` and `mscale_all_dim`, or
+/// that of its factor.
+pub(crate) fn yarn_attention_of(factor: f64, own: Option<f64>, scales: [Option<f64>; 2]) -> f64 {
+    match (own, scales) {
+        (Some(own), _) => own,
+        (None, [Some(whole), Some(part)]) => {
+            yarn_temperature(factor, whole) / yarn_temperature(factor, part)
+        }
+        (None, _) => yarn_attention(factor),
+    }
 }
 
 /// The scale of cosines and sines of LongRoPE, for the share of its positions in the original ones.

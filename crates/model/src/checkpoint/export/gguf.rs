@@ -14,12 +14,13 @@ use std::path::Path;
 /// Model name inside the file if the model has none.
 const UNNAMED: &str = "model";
 
-/// Writes the directory: model file, licences, card, record and hashes.
+/// Writes the directory: model file, licences, card, record and hashes. `warnings` gets what
+/// llama.cpp computes otherwise.
 pub(super) fn write(
     model: &Transformer,
     source: &Source,
     dtype: DType,
-    warnings: &[String],
+    warnings: &mut Vec<String>,
     options: &ExportOptions,
     out: &Path,
 ) -> Result<(SavedModel, Sizes), ExportError> {
@@ -31,7 +32,8 @@ pub(super) fn write(
     }
     let mut writer = DirWriter::new(target);
     let name = card::base_model(source, &options.card).unwrap_or_else(|| UNNAMED.into());
-    let gap = write_gguf(&mut writer, model, source, dtype, &name)?;
+    let (gap, notes) = write_gguf(&mut writer, model, source, dtype, &name)?;
+    warnings.extend(notes);
     let file = file_name(dtype);
     let bytes = writer.files.iter().find(|written| written.name == file).map_or(0, |f| f.bytes);
     // The size is that of the whole file, with the vocabulary.

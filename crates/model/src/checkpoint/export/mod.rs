@@ -13,8 +13,8 @@
 //! Every export is loaded back and compared before it gets its name, and comes with a card
 //! (`README.md`), `reproduce.json` and `SHA256SUMS`. The bytes do not depend on place or time.
 //!
-//! The formats of other runtimes follow their public documentation and sources. Only transformers
-//! and PEFT are tested (`tools/parity/export.py`).
+//! The formats of other runtimes follow their public documentation and sources. transformers and
+//! PEFT are tested (`tools/parity/export.py`), and so is llama.cpp (`tools/parity/llama_cpp.py`).
 //!
 //! Every form is a directory, as on the hub. The form `gguf` holds the one file for llama.cpp,
 //! `model-F16.gguf` or of another type, and no second copy of the tokenizer.
@@ -145,8 +145,8 @@ pub struct Exported {
     pub saved: SavedModel,
     /// Sizes of the model.
     pub sizes: Sizes,
-    /// Notes for the reader: sites or a whole model that are not smaller than dense, and operators
-    /// that became dense weights.
+    /// Notes for the reader: sites or a whole model that are not smaller than dense, operators that
+    /// became dense weights, and what the other runtime computes otherwise.
     pub warnings: Vec<String>,
 }
 
@@ -269,11 +269,11 @@ pub fn export(
         None => choose(model, source),
     };
     let form = choice.form;
-    let warnings = sizes::of_model(model, form);
+    let mut warnings = sizes::of_model(model, form);
     let (model, source) = prepared(model, source, form)?;
     let dtype = options.dtype.unwrap_or(source.dtype);
     if form == ExportForm::Gguf {
-        let (saved, sizes) = gguf::write(&model, &source, dtype, &warnings, options, out)?;
+        let (saved, sizes) = gguf::write(&model, &source, dtype, &mut warnings, options, out)?;
         return Ok(Exported { choice, saved, sizes, warnings });
     }
     if form == ExportForm::Factored {

@@ -51,6 +51,29 @@ pub(super) enum Rotary {
     Share(&'static str),
 }
 
+/// Tables of divisors of the rotary frequencies that llama.cpp reads. It does not open a file with
+/// another one.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(super) enum Tables {
+    /// None.
+    None,
+    /// One for all lengths, or one for short and one for long contexts.
+    Any,
+    /// One for short and one for long contexts.
+    ShortAndLong,
+}
+
+/// Attention windows.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(super) enum Windows {
+    /// None.
+    Never,
+    /// A width, which llama.cpp leaves out of account.
+    Unused,
+    /// In all layers but each n-th; this is n where the file does not say it.
+    AllButNth(u32),
+}
+
 /// A GGUF architecture and the transformers family that it corresponds to.
 #[derive(Debug)]
 pub(super) struct Architecture {
@@ -70,10 +93,21 @@ pub(super) struct Architecture {
     pub(super) rotary: Rotary,
     /// Field of the rotary base.
     pub(super) theta: &'static str,
+    /// Tables of rotary divisors.
+    pub(super) tables: Tables,
+    /// Attention windows.
+    pub(super) windows: Windows,
     /// Fields with a fixed value.
     pub(super) fixed: &'static [(&'static str, &'static str)],
+    /// Whether llama.cpp caps scores and logits of files that do not say how: at 50 and 30.
+    pub(super) caps: bool,
+    /// Truth values that llama.cpp computes with, whatever a file says. They are the defaults of
+    /// absent fields, too.
+    pub(super) flags: &'static [(&'static str, bool)],
     /// Whether the output matrix may be tied to the embedding.
     pub(super) ties: bool,
+    /// Whether llama.cpp needs an output matrix in the file even if it is tied.
+    pub(super) stores_output: bool,
     /// Further changes to the configuration.
     pub(super) special: Special,
     /// Tensors outside the layers.
@@ -121,18 +155,27 @@ const BASE: Architecture = Architecture {
     head_dim: true,
     rotary: Rotary::Whole,
     theta: "rope_theta",
+    tables: Tables::None,
+    windows: Windows::Never,
     fixed: &[("hidden_act", "silu")],
+    caps: false,
+    flags: &[],
     ties: true,
+    stores_output: false,
     special: special::nothing,
     whole: WHOLE,
     prefix: "model.layers",
     layer: &[],
 };
 
+const NO_BIASES: &[(&str, bool)] = &[("attention_bias", false)];
+
 const LLAMA: Architecture = Architecture {
     name: "llama",
     model_type: "llama",
     class: "LlamaForCausalLM",
+    tables: Tables::Any,
+    windows: Windows::Unused,
     special: special::llama,
     layer: rules! {
         "attn_norm" => "input_layernorm",
@@ -171,6 +214,7 @@ const QWEN3: Architecture = Architecture {
     name: "qwen3",
     model_type: "qwen3",
     class: "Qwen3ForCausalLM",
+    flags: NO_BIASES,
     special: special::no_window,
     layer: rules! {
         "attn_norm" => "input_layernorm",
@@ -201,6 +245,7 @@ const GEMMA: Architecture = Architecture {
     model_type: "gemma",
     class: "GemmaForCausalLM",
     fixed: GEMMA_ACTIVATION,
+    flags: &[("attention_bias", false), ("tie_word_embeddings", true)],
     whole: GEMMA_WHOLE,
     layer: rules! {
         "attn_norm" => "input_layernorm" MinusOne,
@@ -221,6 +266,9 @@ const GEMMA2: Architecture = Architecture {
     model_type: "gemma2",
     class: "Gemma2ForCausalLM",
     fixed: GEMMA_ACTIVATION,
+    flags: &[("attention_bias", false), ("tie_word_embeddings", true)],
+    windows: Windows::AllButNth(2),
+    caps: true,
     special: special::gemma2,
     whole: GEMMA_WHOLE,
     layer: rules! {
@@ -244,6 +292,8 @@ const GEMMA3: Architecture = Architecture {
     model_type: "gemma3_text",
     class: "Gemma3ForCausalLM",
     fixed: GEMMA_ACTIVATION,
+    flags: &[("attention_bias", false), ("tie_word_embeddings", true)],
+    windows: Windows::AllButNth(6),
     special: special::gemma3,
     whole: GEMMA_WHOLE,
     layer: rules! {
@@ -272,6 +322,8 @@ const PHI2: Architecture = Architecture {
     head_dim: false,
     rotary: Rotary::Share("partial_rotary_factor"),
     fixed: &[("hidden_act", "gelu_new")],
+    flags: &[("qk_layernorm", false)],
+    stores_output: true,
     whole: rules! {
         "token_embd" => "model.embed_tokens",
         "output_norm" => "model.final_layernorm",
@@ -298,6 +350,8 @@ const PHI3: Architecture = Architecture {
     class: "Phi3ForCausalLM",
     head_dim: false,
     rotary: Rotary::Share("partial_rotary_factor"),
+    tables: Tables::ShortAndLong,
+    windows: Windows::Unused,
     special: special::phi3,
     layer: rules! {
         "attn_norm" => "input_layernorm",
@@ -325,6 +379,7 @@ const GPT2: Architecture = Architecture {
     head_dim: false,
     rotary: Rotary::Never,
     fixed: &[("activation_function", "gelu_new")],
+    flags: &[("scale_attn_weights", true), ("scale_attn_by_inverse_layer_idx", false)],
     whole: rules! {
         "token_embd" => "transformer.wte",
         "position_embd" => "transformer.wpe",
@@ -352,6 +407,8 @@ const GPTNEOX: Architecture = Architecture {
     rotary: Rotary::Share("rotary_pct"),
     theta: "rotary_emb_base",
     fixed: &[("hidden_act", "gelu")],
+    flags: &[("attention_bias", true)],
+    stores_output: true,
     special: special::gptneox,
     whole: rules! {
         "token_embd" => "gpt_neox.embed_in",
@@ -377,6 +434,7 @@ const STABLELM: Architecture = Architecture {
     epsilon: (LAYER_NORM, Some("layer_norm_eps")),
     head_dim: false,
     rotary: Rotary::Share("partial_rotary_factor"),
+    stores_output: true,
     special: special::stablelm,
     layer: rules! {
         "attn_norm" => "input_layernorm",
@@ -400,6 +458,7 @@ const OLMO: Architecture = Architecture {
     class: "OlmoForCausalLM",
     epsilon: (LAYER_NORM, None),
     head_dim: false,
+    flags: NO_BIASES,
     special: special::olmo,
     layer: rules! {
         "attn_q" => "self_attn.q_proj" QueryHalves,
@@ -418,6 +477,8 @@ const OLMO2: Architecture = Architecture {
     model_type: "olmo2",
     class: "Olmo2ForCausalLM",
     head_dim: false,
+    flags: NO_BIASES,
+    stores_output: true,
     special: special::no_window,
     layer: rules! {
         "attn_q" => "self_attn.q_proj",
@@ -475,6 +536,12 @@ impl Architecture {
     /// The architecture of this name.
     pub(super) fn find(name: &str) -> Option<&'static Self> {
         ALL.into_iter().find(|architecture| architecture.name == name)
+    }
+
+    /// Name of the output matrix in transformers.
+    pub(super) fn output(&self) -> Option<String> {
+        let rule = self.whole.iter().find(|rule| rule.stored == "output")?;
+        Some(format!("{}.weight", rule.name))
     }
 
     /// All names, for messages.

@@ -6,6 +6,8 @@ use crate::config::yarn_attention;
 use linwright_files::gguf::{ContainerFault, MetaValue};
 use serde_json::{Value, json};
 
+/// Original context.
+pub(super) const ORIGINAL: &str = "rope.scaling.original_context_length";
 /// Scale of cosines and sines.
 const ATTENTION: &str = "rope.scaling.attn_factor";
 /// Tensor of divisors of the rotary frequencies.
@@ -36,8 +38,7 @@ pub(super) fn scaling(file: &File<'_>, theta: f64, rotating: usize) -> Result<Va
             Ok(json!({ "rope_type": "linear", "factor": factor()? }))
         }
         Some(MetaValue::Text(kind)) if kind == "yarn" => {
-            let (factor, original) =
-                (factor()?, file.size("rope.scaling.original_context_length")?);
+            let (factor, original) = (factor()?, file.size(ORIGINAL)?);
             let mut scaling = json!({
                 "rope_type": "yarn",
                 "factor": factor,
@@ -70,9 +71,9 @@ pub(super) fn long_and_short(file: &File<'_>) -> Result<Option<Value>, GgufFault
                 "long_factor": long,
                 "short_factor": short,
             });
-            if let Some(factor) = file.optional_number(ATTENTION)? {
-                scaling["attention_factor"] = json!(factor);
-            }
+            // Without the key it is 1, not what transformers makes of the factor.
+            let attention = file.optional_number(ATTENTION)?.unwrap_or(1.0);
+            scaling["attention_factor"] = json!(attention);
             Ok(Some(scaling))
         }
         (None, Some(_)) => Err(alone(SHORT)),
@@ -107,7 +108,8 @@ fn factors(file: &File<'_>, name: &'static str) -> Result<Option<Vec<f64>>, Gguf
 /// The configuration that yields these factors ("llama3" scaling). It keeps frequencies that turn
 /// more than four times within the original context and divides those that turn less than once by
 /// the factor, with interpolation in between. The factor is the largest one in the file; the file
-/// does not hold the original context, so those of known models are tried.
+/// does not hold the original context, so those of known models are tried. Factors of no such rule
+/// are LongRoPE with the same ones at all lengths.
 fn llama3(
     file: &File<'_>,
     factors: &[f64],
@@ -122,7 +124,7 @@ fn llama3(
         return Err(wrong(format!("for {found} pairs of features, expected {expected}")));
     }
     let factor = factors.iter().fold(1.0f64, |most, &factor| most.max(factor));
-    let said = file.optional_size("rope.scaling.original_context_length")?;
+    let said = file.optional_size(ORIGINAL)?;
     let usual = [8192].into_iter().chain((5..=20).map(|power| 1 << power));
     for original in said.into_iter().chain(usual) {
         let expected = |pair: usize| {
@@ -144,7 +146,11 @@ fn llama3(
             }));
         }
     }
-    Err(wrong(
-        "of no known rule; expected those of \"llama3\" with frequency factors 1 and 4".into(),
-    ))
+    Ok(json!({
+        "rope_type": "longrope",
+        "long_factor": factors,
+        "short_factor": factors,
+        "attention_factor": 1.0,
+        "original_max_position_embeddings": file.size("context_length")?,
+    }))
 }

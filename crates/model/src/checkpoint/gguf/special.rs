@@ -30,7 +30,19 @@ pub(super) fn llama(file: &File<'_>, _: Heads, config: &mut Map<String, Value>) 
         set(config, "attention_bias", json!(file.has("blk.0.attn_q.bias")));
         set(config, "mlp_bias", json!(file.has("blk.0.ffn_gate.bias")));
     }
+    if let Some(mut scaling) = rope::long_and_short(file)? {
+        scaling["original_max_position_embeddings"] = json!(original(file)?);
+        set(config, "rope_scaling", scaling);
+    }
     Ok(())
+}
+
+/// The context length of pre-training.
+fn original(file: &File<'_>) -> Result<u64, GgufFault> {
+    match file.optional_size(rope::ORIGINAL)? {
+        Some(original) => Ok(original),
+        None => file.size("context_length"),
+    }
 }
 
 /// Global attention only. A window would mean another family.
@@ -47,16 +59,20 @@ pub(super) fn no_window(file: &File<'_>, _: Heads, config: &mut Map<String, Valu
     Ok(())
 }
 
-/// Sliding windows in every other layer, soft caps on logits. The file does not hold the query
-/// scale: it is that of the head size, except in the largest model, which is recognised by its 46
-/// layers.
+/// Sliding windows in every other layer, soft caps on logits, with llama.cpp's own defaults. The
+/// file does not hold the query scale: it is that of the head size, except in the largest model,
+/// which is recognised by its 46 layers.
 pub(super) fn gemma2(file: &File<'_>, heads: Heads, config: &mut Map<String, Value>) -> Done {
     const LAYERS_OF_LARGEST: u64 = 46;
-    let cap = |key| file.optional_number(key).map(|cap| json!(cap));
-    set(config, "attn_logit_softcapping", cap("attn_logit_softcapping")?);
-    set(config, "final_logit_softcapping", cap("final_logit_softcapping")?);
+    const PATTERN: u64 = 2;
+    let cap = |key, usual| -> Result<Value, GgufFault> {
+        Ok(json!(file.optional_number(key)?.unwrap_or(usual)))
+    };
+    set(config, "attn_logit_softcapping", cap("attn_logit_softcapping", 50.0)?);
+    set(config, "final_logit_softcapping", cap("final_logit_softcapping", 30.0)?);
     set(config, "sliding_window", json!(file.size("attention.sliding_window")?));
-    set_layer_types(file, 2, config)?;
+    let pattern = file.optional_size("attention.sliding_window_pattern")?.unwrap_or(PATTERN);
+    set_layer_types(file, pattern, config)?;
     query_scale(file, heads, LAYERS_OF_LARGEST, config)
 }
 
@@ -107,12 +123,8 @@ pub(super) fn gemma3(file: &File<'_>, heads: Heads, config: &mut Map<String, Val
 /// An optional window, and rotary factors for long and for short sequences.
 pub(super) fn phi3(file: &File<'_>, _: Heads, config: &mut Map<String, Value>) -> Done {
     let window = file.optional_size("attention.sliding_window")?;
-    let original = match file.optional_size("rope.scaling.original_context_length")? {
-        Some(original) => original,
-        None => file.size("context_length")?,
-    };
     set(config, "sliding_window", json!(window));
-    set(config, "original_max_position_embeddings", json!(original));
+    set(config, "original_max_position_embeddings", json!(original(file)?));
     if let Some(scaling) = rope::long_and_short(file)? {
         set(config, "rope_scaling", scaling);
     }

@@ -85,6 +85,17 @@ impl Sentence {
         self.note.as_deref()
     }
 
+    /// The pooling, if there is one that all else leaves as it is, but for the length of vectors.
+    #[cfg(feature = "gguf")]
+    pub(super) fn plain(&self) -> Option<Pooling> {
+        let scales = |step: &Step| matches!(step, Step::Normalise);
+        let plain = self.of_tokens.is_empty() && self.of_text.iter().all(scales);
+        match self.poolings[..] {
+            [one] if plain && self.skipped == 0 && self.kept.is_none() => Some(one),
+            _ => None,
+        }
+    }
+
     /// Name for protocols: the poolings, and what else changes scores.
     #[must_use]
     pub fn name(&self) -> String {

@@ -1,8 +1,10 @@
 //! Writing of a dense model as one GGUF file, version 3: the inverse of the reader.
 //!
-//! Matrices are stored in one floating-point type, vectors in `f32`, as llama.cpp requires. Tensors
+//! Matrices are stored in one floating-point type, vectors and tables that are added to embeddings
+//! in `f32`, as llama.cpp requires. Tensors
 //! are streamed: memory holds one tensor and a block of encoded rows.
 
+mod rotary;
 mod save;
 mod settings;
 mod values;
@@ -16,6 +18,7 @@ use super::architectures::{Architecture, Change, Rule};
 use super::config::Heads;
 use crate::checkpoint::error::{CheckpointError, WriteError};
 use crate::checkpoint::gguf_fault::NoGguf;
+use crate::transformer::Pooling;
 use linwright_files::gguf::{ALIGNMENT, GgufType, MAGIC};
 use linwright_files::writer::write_values;
 use linwright_tensor::dtype::DType;
@@ -40,6 +43,8 @@ pub struct Model<'a> {
     pub tokenizer_config: Option<&'a Value>,
     /// Name of the model.
     pub name: &'a str,
+    /// How one vector is made of all of an encoder, if the model says so.
+    pub pooling: Option<Pooling>,
 }
 
 fn refuse(place: impl Into<String>, reason: impl Into<String>) -> NoGguf {
@@ -63,7 +68,8 @@ pub struct GgufWriter {
     keys: Keys,
     tensors: Vec<Placed>,
     /// Tensors of rotary factors, which come first.
-    factors: Vec<(&'static str, Vec<f32>)>,
+    factors: rotary::Factors,
+    notes: Vec<String>,
     next: usize,
 }
 
@@ -78,13 +84,23 @@ impl GgufWriter {
         tensors: &[(String, Vec<usize>)],
         dtype: DType,
     ) -> Result<Self, NoGguf> {
-        let GgufSettings { architecture, heads, mut keys, rotary_factors } =
+        let GgufSettings { architecture, heads, mut keys, rotary_factors, notes } =
             settings::of(model.config, model.name, dtype)?;
         let named: BTreeMap<&str, &[usize]> =
             tensors.iter().map(|(name, shape)| (name.as_str(), &shape[..])).collect();
         settings::check_embedding(architecture, &named)?;
+        if let Some(pooling) = model.pooling {
+            let kind = pooling_type(pooling)
+                .ok_or_else(|| refuse("pooling", format!("is {}", pooling.name())))?;
+            keys.size(&format!("{}.pooling_type", architecture.name), kind);
+        }
         match model.tokenizer {
-            None => keys.text("tokenizer.ggml.model", "no_vocab"),
+            None => {
+                keys.text("tokenizer.ggml.model", "no_vocab");
+                // Readers count the tokens of the vocabulary otherwise.
+                let vocab = settings::vocab(model.config)?;
+                keys.size(&format!("{}.vocab_size", architecture.name), vocab as u32);
+            }
             Some(tokenizer) => {
                 let vocab = settings::vocab(model.config)?;
                 vocabulary::write(&mut keys, tokenizer, model.tokenizer_config, vocab)?;
@@ -95,7 +111,13 @@ impl GgufWriter {
                 .ok_or_else(|| refuse(format!("tensor {name}"), "has no name in GGUF"))
         };
         let tensors = tensors.iter().map(place).collect::<Result<_, _>>()?;
-        Ok(Self { heads, keys, tensors, factors: rotary_factors, next: 0 })
+        Ok(Self { heads, keys, tensors, factors: rotary_factors, notes, next: 0 })
+    }
+
+    /// What llama.cpp computes otherwise than this model, each with the field that says so.
+    #[must_use]
+    pub fn notes(&self) -> &[String] {
+        &self.notes
     }
 
     /// The header, and the tensors of rotary factors.
@@ -157,6 +179,16 @@ impl GgufWriter {
     }
 }
 
+/// A pooling in the numbering of llama.cpp.
+fn pooling_type(pooling: Pooling) -> Option<u32> {
+    match pooling {
+        Pooling::Mean => Some(1),
+        Pooling::First => Some(2),
+        Pooling::Last => Some(3),
+        _ => None,
+    }
+}
+
 fn pad(out: &mut Vec<u8>) {
     out.resize(out.len().next_multiple_of(ALIGNMENT as usize), 0);
 }
@@ -186,7 +218,9 @@ fn placed(
         }
     };
     let matrix = shape.len() == 2;
-    let dtype = if matrix { dtype } else { DType::F32 };
+    // llama.cpp adds tables in f32 alone.
+    let added = ["position_embd", "token_types"].contains(&rule.stored);
+    let dtype = if matrix && !added { dtype } else { DType::F32 };
     let mut stored = shape.to_vec();
     if rule.change == Change::Transposed && matrix {
         stored.reverse();

@@ -1,13 +1,13 @@
 //! Saving of a model as a GGUF file.
 
-use super::{GgufWriter, Model};
+use super::{GgufWriter, Model, settings};
 use crate::Role;
 use crate::checkpoint::error::{CheckpointError, WriteError};
 use crate::checkpoint::gguf::verify::verify;
 use crate::checkpoint::source::Source;
 use crate::checkpoint::verify::Gap;
 use crate::tokenizer::Tokenizer;
-use crate::transformer::{Orientation, Shown, Transformer};
+use crate::transformer::{Orientation, Pooling, Shown, Transformer};
 use linwright_files::json::parse_object;
 use linwright_files::{DirWriter, StoredType};
 use linwright_ops::{LinearSlot, Sites};
@@ -17,6 +17,9 @@ use linwright_tensor::kernels::gemm::Weight;
 use serde_json::{Map, Value, json};
 use std::io::Write;
 use std::path::{Path, PathBuf};
+
+/// The layer on top of the first token of an encoder, which embeddings do not use.
+const POOLER: &str = "pooler.dense";
 
 /// Source of a tensor's numbers.
 enum Content<'a> {
@@ -57,7 +60,8 @@ pub fn save_gguf(
 }
 
 /// Writes the file into an unfinished directory and verifies it, see [`verify`]; `name` is the name
-/// of the model. Returns the largest difference from the unrounded model.
+/// of the model. Returns the largest difference from the unrounded model, and what llama.cpp
+/// computes otherwise.
 ///
 /// # Panics
 /// If `source` describes a model of another shape.
@@ -67,10 +71,10 @@ pub(in crate::checkpoint) fn write_gguf(
     source: &Source,
     dtype: DType,
     name: &str,
-) -> Result<Gap, CheckpointError> {
+) -> Result<(Gap, Vec<String>), CheckpointError> {
     assert_eq!(&source.config_of(decoder)?, decoder.config(), "the source of another model");
     let mut tensors = Vec::new();
-    visit(decoder, &mut |name, shape, _| tensors.push((name, shape)));
+    visit(decoder, source, &mut |name, shape, _| tensors.push((name, shape)));
     let tokenizer = source.tokenizer(decoder.config())?;
     let (pipeline, settings) = match &tokenizer {
         Some(tokenizer) => {
@@ -79,25 +83,54 @@ pub(in crate::checkpoint) fn write_gguf(
         }
         None => (None, None),
     };
+    let (pooling, mut notes) = pooling(decoder, source, tokenizer.as_ref());
     let model = Model {
         config: &source.config,
         tokenizer: pipeline.as_ref(),
         tokenizer_config: settings.as_ref(),
         name,
+        pooling,
     };
     let mut writer = GgufWriter::new(model, &tensors, dtype)?;
+    notes.extend_from_slice(writer.notes());
+    if decoder.config().pooler {
+        notes.push(format!("{POOLER} is left out, since llama.cpp has no place for it"));
+    }
     let file = file_name(dtype);
     dir.stream(&file, |out| {
         out.write_all(&writer.header())?;
         let mut result = Ok(());
-        visit(decoder, &mut |_, _, content| {
+        visit(decoder, source, &mut |_, _, content| {
             if result.is_ok() {
                 result = write_tensor(&mut writer, out, &content);
             }
         });
         result
     })?;
-    verify(&dir.target.path().join(file), decoder, tokenizer.as_ref(), dtype)
+    let gap = verify(&dir.target.path().join(file), decoder, tokenizer.as_ref(), dtype)?;
+    Ok((gap, notes))
+}
+
+/// The pooling of a sentence encoder, and what of its modules the file cannot hold.
+fn pooling(
+    decoder: &Transformer,
+    source: &Source,
+    tokenizer: Option<&Tokenizer>,
+) -> (Option<Pooling>, Vec<String>) {
+    const FILE: &str = "modules.json";
+    if decoder.config().is_causal() || source.companion(FILE).is_none() {
+        return (None, Vec::new());
+    }
+    let lost = |what: String| vec![format!("{FILE}: {what}, which llama.cpp does not do")];
+    match source.sentence(decoder.config(), tokenizer) {
+        Err(reason) => (None, lost(reason)),
+        Ok(sentence) => match sentence.plain() {
+            Some(pooling @ (Pooling::Mean | Pooling::First | Pooling::Last)) => {
+                (Some(pooling), Vec::new())
+            }
+            _ => (None, lost(format!("vectors of texts by {}", sentence.name()))),
+        },
+    }
 }
 
 /// `tokenizer_config.json`, completed with special tokens that the tokenizer has from other files.
@@ -155,15 +188,29 @@ fn write_tensor(
     }
 }
 
-/// Visits every tensor of the dense form in a fixed order.
-fn visit(decoder: &Transformer, show: &mut dyn FnMut(String, Vec<usize>, Content<'_>)) {
+/// Visits every tensor of the file in a fixed order: those of the dense form without the pooler,
+/// and a copy of the embedding where readers need one as output matrix.
+fn visit(
+    decoder: &Transformer,
+    source: &Source,
+    show: &mut dyn FnMut(String, Vec<usize>, Content<'_>),
+) {
+    let config = decoder.config();
+    let copied = config.tied_embeddings.then(|| settings::tied_output(&source.config)).flatten();
+    let names = &config.family.names;
+    let embedding = format!("{}{}.weight", names.prefix, names.embedding);
     // Encoders use the tensor names of the bare model.
-    let prefix =
-        if decoder.config().is_causal() { "" } else { decoder.config().family.names.prefix };
+    let prefix = if config.is_causal() { "" } else { names.prefix };
     let show = &mut |name: String, shape: Vec<usize>, content: Content<'_>| {
-        show(name.strip_prefix(prefix).unwrap_or(&name).to_owned(), shape, content);
+        let name = name.strip_prefix(prefix).unwrap_or(&name);
+        if name.rsplit_once('.').is_none_or(|(site, _)| site != POOLER) {
+            show(name.to_owned(), shape, content);
+        }
     };
     decoder.for_each_tensor(&mut |name, shape, values| {
+        if let Some(copy) = copied.as_ref().filter(|_| name == embedding) {
+            show(copy.clone(), shape.to_vec(), Content::Table(values));
+        }
         show(name.into(), shape.to_vec(), Content::Table(values));
     });
     for slot in decoder.slots() {

@@ -1,11 +1,11 @@
 //! GGUF metadata keys from the fields of a `config.json`.
 
 use super::refuse;
+use super::rotary::Factors;
 use super::values::Keys;
-use crate::checkpoint::gguf::architectures::{ALL, Architecture, Rotary};
+use crate::checkpoint::gguf::architectures::{ALL, Architecture, Windows};
 use crate::checkpoint::gguf::config::Heads;
 use crate::checkpoint::gguf_fault::NoGguf;
-use crate::config::{long_attention, yarn_attention};
 use linwright_tensor::dtype::DType;
 use serde_json::{Map, Value};
 use std::collections::BTreeMap;
@@ -19,19 +19,21 @@ pub(super) struct GgufSettings {
     /// The metadata keys.
     pub(super) keys: Keys,
     /// Tensors of rotary frequency factors, by name.
-    pub(super) rotary_factors: Vec<(&'static str, Vec<f32>)>,
+    pub(super) rotary_factors: Factors,
+    /// What llama.cpp computes otherwise.
+    pub(super) notes: Vec<String>,
 }
 
 /// A `config.json` and its GGUF architecture.
-struct Config<'a> {
-    fields: &'a Map<String, Value>,
-    architecture: &'static Architecture,
+pub(super) struct Config<'a> {
+    pub(super) fields: &'a Map<String, Value>,
+    pub(super) architecture: &'static Architecture,
 }
 
 /// A family with a sliding window that uses the architecture of a family without.
 const WINDOWED: (&str, &str) = ("mistral", "llama");
 
-fn size(fields: &Map<String, Value>, field: &str) -> Result<Option<u32>, NoGguf> {
+pub(super) fn size(fields: &Map<String, Value>, field: &str) -> Result<Option<u32>, NoGguf> {
     match fields.get(field) {
         None | Some(Value::Null) => Ok(None),
         Some(value) => match value.as_u64().and_then(|size| u32::try_from(size).ok()) {
@@ -41,7 +43,7 @@ fn size(fields: &Map<String, Value>, field: &str) -> Result<Option<u32>, NoGguf>
     }
 }
 
-fn number(fields: &Map<String, Value>, field: &str) -> Result<Option<f64>, NoGguf> {
+pub(super) fn number(fields: &Map<String, Value>, field: &str) -> Result<Option<f64>, NoGguf> {
     match fields.get(field) {
         None | Some(Value::Null) => Ok(None),
         Some(value) => match value.as_f64() {
@@ -62,12 +64,7 @@ pub(super) fn of(
     name: &str,
     dtype: DType,
 ) -> Result<GgufSettings, NoGguf> {
-    let model_type = fields.get("model_type").and_then(Value::as_str).unwrap_or_default();
-    let wanted = if model_type == WINDOWED.0 { WINDOWED.1 } else { model_type };
-    let architecture = ALL.into_iter().find(|architecture| architecture.model_type == wanted);
-    let architecture = architecture.ok_or_else(|| {
-        refuse("model_type", format!("is {model_type:?}, which GGUF does not support"))
-    })?;
+    let architecture = architecture(fields)?;
     let config = Config { fields, architecture };
     let mut keys = Keys::default();
     keys.text("general.architecture", architecture.name);
@@ -94,7 +91,22 @@ pub(super) fn of(
     config.check_fixed()?;
     let rotary_factors = config.rotary(&mut keys, heads)?;
     config.others(&mut keys, heads)?;
-    Ok(GgufSettings { architecture, heads, keys, rotary_factors })
+    let notes = config.windows(&mut keys)?.into_iter().collect();
+    Ok(GgufSettings { architecture, heads, keys, rotary_factors, notes })
+}
+
+/// The output matrix that readers of this model need although it is tied.
+pub(super) fn tied_output(fields: &Map<String, Value>) -> Option<String> {
+    architecture(fields).ok().filter(|found| found.stores_output)?.output()
+}
+
+fn architecture(fields: &Map<String, Value>) -> Result<&'static Architecture, NoGguf> {
+    let model_type = fields.get("model_type").and_then(Value::as_str).unwrap_or_default();
+    let wanted = if model_type == WINDOWED.0 { WINDOWED.1 } else { model_type };
+    let architecture = ALL.into_iter().find(|architecture| architecture.model_type == wanted);
+    architecture.ok_or_else(|| {
+        refuse("model_type", format!("is {model_type:?}, which GGUF does not support"))
+    })
 }
 
 /// Type of most tensors, in the numbering of llama.cpp.
@@ -121,12 +133,12 @@ pub(super) fn check_embedding(
 }
 
 impl Config<'_> {
-    fn key(&self, key: &str) -> String {
+    pub(super) fn key(&self, key: &str) -> String {
         format!("{}.{key}", self.architecture.name)
     }
 
     /// Value of the field that belongs to a size key.
-    fn sized(&self, key: &str) -> Result<u32, NoGguf> {
+    pub(super) fn sized(&self, key: &str) -> Result<u32, NoGguf> {
         let field = self.architecture.sizes.iter().find(|(other, _)| *other == key);
         let field = field.map_or("", |(_, field)| field);
         match size(self.fields, field)? {
@@ -139,8 +151,11 @@ impl Config<'_> {
         let (width, queries) =
             (self.sized("embedding_length")?, self.sized("attention.head_count")?);
         let kv = size(self.fields, "num_key_value_heads")?.filter(|kv| *kv > 0).unwrap_or(queries);
-        let own = size(self.fields, "head_dim")?.filter(|_| self.architecture.head_dim);
-        let length = own.unwrap_or(width / queries);
+        let length = size(self.fields, "head_dim")?.unwrap_or(width / queries);
+        if !self.architecture.head_dim && length != width / queries {
+            let reason = format!("is {length}, GGUF readers use {}", width / queries);
+            return Err(refuse("head_dim", reason));
+        }
         keys.size(&self.key("attention.head_count_kv"), kv);
         if self.architecture.head_dim {
             keys.size(&self.key("attention.key_length"), length);
@@ -152,6 +167,13 @@ impl Config<'_> {
 
     /// Rejects fields whose value the architecture fixes otherwise.
     fn check_fixed(&self) -> Result<(), NoGguf> {
+        for (field, fixed) in self.architecture.flags {
+            if self.fields.get(*field) == Some(&Value::Bool(!fixed)) {
+                let architecture = self.architecture.name;
+                let reason = format!("is {}, GGUF files of {architecture} have {fixed}", !fixed);
+                return Err(refuse(*field, reason));
+            }
+        }
         let found = |field: &str| self.fields.get(field).and_then(Value::as_str);
         let said: Vec<_> = self
             .architecture
@@ -167,138 +189,9 @@ impl Config<'_> {
         Err(refuse(*field, format!("is {found:?}, GGUF supports only {value:?}")))
     }
 
-    /// The object with the rotary fields: `rope_parameters`, or the configuration itself.
-    fn rotary_fields(&self) -> &Map<String, Value> {
-        let object = self.fields.get("rope_parameters").and_then(Value::as_object);
-        let full = object.and_then(|o| o.get("full_attention")).and_then(Value::as_object);
-        full.or(object).unwrap_or(self.fields)
-    }
-
-    fn rotary(
-        &self,
-        keys: &mut Keys,
-        heads: Heads,
-    ) -> Result<Vec<(&'static str, Vec<f32>)>, NoGguf> {
-        let share = match self.architecture.rotary {
-            Rotary::Never => return Ok(Vec::new()),
-            Rotary::Whole => 1.0,
-            Rotary::Share(field) => {
-                let own = number(self.fields, field)?;
-                let newer = number(self.rotary_fields(), "partial_rotary_factor")?;
-                own.or(newer).unwrap_or(1.0)
-            }
-        };
-        let rotating = (heads.size as f64 * share) as usize;
-        keys.size(&self.key("rope.dimension_count"), rotating as u32);
-        let theta = number(self.rotary_fields(), "rope_theta")?;
-        let theta = theta.or(number(self.fields, self.architecture.theta)?).unwrap_or(10_000.0);
-        keys.number(&self.key("rope.freq_base"), theta);
-        let older = self.fields.get("rope_scaling").and_then(Value::as_object);
-        let scaling = match self.fields.get("rope_parameters") {
-            Some(Value::Object(_)) => self.rotary_fields(),
-            _ => match older {
-                Some(scaling) => scaling,
-                None => return Ok(Vec::new()),
-            },
-        };
-        self.scaling(keys, scaling, theta, rotating)
-    }
-
-    fn scaling(
-        &self,
-        keys: &mut Keys,
-        scaling: &Map<String, Value>,
-        theta: f64,
-        rotating: usize,
-    ) -> Result<Vec<(&'static str, Vec<f32>)>, NoGguf> {
-        let kind = scaling.get("rope_type").or(scaling.get("type")).and_then(Value::as_str);
-        let needed = |field: &str| {
-            number(scaling, field)?.ok_or_else(|| refuse(field, "is missing in rope_scaling"))
-        };
-        let original = || needed("original_max_position_embeddings");
-        match kind {
-            None | Some("default") => Ok(Vec::new()),
-            // Early files with long factors name other methods.
-            Some("longrope" | "su" | "yarn") if scaling.contains_key("long_factor") => {
-                self.long_scaling(keys, scaling, rotating)
-            }
-            Some(kind @ ("linear" | "yarn")) => {
-                let factor = needed("factor")?;
-                keys.text(&self.key("rope.scaling.type"), kind);
-                keys.number(&self.key("rope.scaling.factor"), factor);
-                if kind == "yarn" {
-                    let key = self.key("rope.scaling.original_context_length");
-                    keys.size(&key, original()? as u32);
-                    if let Some(own) = number(scaling, "attention_factor")? {
-                        let key = self.key("rope.scaling.attn_factor");
-                        keys.number(&key, own / yarn_attention(factor));
-                    }
-                }
-                Ok(Vec::new())
-            }
-            Some("llama3") => {
-                let original = original()?;
-                keys.size(&self.key("rope.scaling.original_context_length"), original as u32);
-                let (low, high) = (needed("low_freq_factor")?, needed("high_freq_factor")?);
-                let factor = needed("factor")?;
-                if (low, high) != (1.0, 4.0) {
-                    return Err(refuse(
-                        "low_freq_factor",
-                        "is not 1, or high_freq_factor is not 4",
-                    ));
-                }
-                let of = |pair: usize| {
-                    let turns = original * theta.powf(-2.0 * pair as f64 / rotating as f64)
-                        / std::f64::consts::TAU;
-                    let kept = ((turns - low) / (high - low)).clamp(0.0, 1.0);
-                    (1.0 / ((1.0 - kept) / factor + kept)) as f32
-                };
-                Ok(vec![("rope_freqs.weight", (0..rotating / 2).map(of).collect())])
-            }
-            Some("longrope" | "su") => self.long_scaling(keys, scaling, rotating),
-            Some(other) => {
-                Err(refuse("rope_scaling", format!("is {other:?}, which GGUF does not support")))
-            }
-        }
-    }
-
-    /// LongRoPE. Readers take the scale of cosines and sines from its key, and 1 without.
-    fn long_scaling(
-        &self,
-        keys: &mut Keys,
-        scaling: &Map<String, Value>,
-        rotating: usize,
-    ) -> Result<Vec<(&'static str, Vec<f32>)>, NoGguf> {
-        const ORIGINAL: &str = "original_max_position_embeddings";
-        let factors = |field: &'static str| {
-            let list = scaling.get(field).and_then(Value::as_array);
-            let numbers: Option<Vec<f32>> =
-                list.and_then(|l| l.iter().map(|v| v.as_f64().map(|n| n as f32)).collect());
-            let numbers = numbers.filter(|numbers| numbers.len() == rotating / 2);
-            numbers.ok_or_else(|| refuse(field, "is not a list with one number per rotary pair"))
-        };
-        let (long, short) = (factors("long_factor")?, factors("short_factor")?);
-        let positions = f64::from(self.sized("context_length")?);
-        let whole = number(self.fields, ORIGINAL)?;
-        let inner = number(scaling, ORIGINAL)?;
-        let original = whole.or(inner).unwrap_or(positions);
-        if whole.is_none() {
-            keys.size(&self.key("rope.scaling.original_context_length"), original as u32);
-        }
-        let factor = number(scaling, "factor")?.unwrap_or(positions / original);
-        let own = number(scaling, "attention_factor")?;
-        let attention = own.unwrap_or_else(|| long_attention(factor, original));
-        keys.number(&self.key("rope.scaling.attn_factor"), attention);
-        Ok(vec![("rope_factors_long.weight", long), ("rope_factors_short.weight", short)])
-    }
-
     /// Keys of single architectures.
     fn others(&self, keys: &mut Keys, heads: Heads) -> Result<(), NoGguf> {
         let fields = self.fields;
-        let windows = fields.get("use_sliding_window") != Some(&Value::Bool(false));
-        if let Some(window) = size(fields, "sliding_window")?.filter(|_| windows) {
-            keys.size(&self.key("attention.sliding_window"), window);
-        }
         for (field, key) in [
             ("attn_logit_softcapping", "attn_logit_softcapping"),
             ("final_logit_softcapping", "final_logit_softcapping"),
@@ -314,8 +207,9 @@ impl Config<'_> {
         if let Some(original) = size(fields, "original_max_position_embeddings")? {
             keys.size(&self.key("rope.scaling.original_context_length"), original);
         }
-        self.local_layers(keys)?;
-        if let Some(scalar) = number(fields, "query_pre_attn_scalar")? {
+        self.check_caps()?;
+        let usual = matches!(self.architecture.windows, Windows::AllButNth(_)).then_some(256.0);
+        if let Some(scalar) = number(fields, "query_pre_attn_scalar")?.or(usual) {
             let expected = heads.size as f64;
             let width = f64::from(self.sized("embedding_length")?) / heads.queries as f64;
             let largest = matches!(self.sized("block_count")?, 46 | 62);
@@ -324,35 +218,86 @@ impl Config<'_> {
                 return Err(refuse("query_pre_attn_scalar", reason));
             }
         }
-        if fields.contains_key("type_vocab_size") {
+        if let Some(types) = size(fields, "type_vocab_size")? {
             keys.flag(&self.key("attention.causal"), false);
+            keys.size("tokenizer.ggml.token_type_count", types);
         }
         Ok(())
     }
 
-    /// Checks the pattern of sliding-window layers where it is not every other one, and adds its
-    /// rotary base.
-    fn local_layers(&self, keys: &mut Keys) -> Result<(), NoGguf> {
-        const PATTERN: u32 = 6;
-        let object = self.fields.get("rope_parameters").and_then(|o| o.get("sliding_attention"));
-        let newer = match object.and_then(Value::as_object) {
-            Some(local) => number(local, "rope_theta")?,
-            None => None,
-        };
-        let Some(theta) = newer.or(number(self.fields, "rope_local_base_freq")?) else {
-            return Ok(());
-        };
+    /// Rejects scores and logits without a cap where readers cap them anyway.
+    fn check_caps(&self) -> Result<(), NoGguf> {
+        for field in ["attn_logit_softcapping", "final_logit_softcapping"] {
+            if self.architecture.caps && self.fields.get(field) == Some(&Value::Null) {
+                return Err(refuse(field, "is null, GGUF readers cap them all the same"));
+            }
+        }
+        Ok(())
+    }
+
+    /// The width of attention windows, and the layers that have one. The note says what readers
+    /// leave out of account.
+    fn windows(&self, keys: &mut Keys) -> Result<Option<String>, NoGguf> {
+        const WIDTH: &str = "sliding_window";
+        let (family, key) = (self.fields.get("model_type"), self.key("attention.sliding_window"));
+        let window = size(self.fields, WIDTH)?;
+        match (self.architecture.windows, window) {
+            (Windows::Never, _) => self.check_no_windows().map(|()| None),
+            (Windows::AllButNth(usual), window) => {
+                let period = self.period(usual)?;
+                if period != usual {
+                    keys.size(&self.key("attention.sliding_window_pattern"), period);
+                }
+                keys.size(&key, window.ok_or_else(|| refuse(WIDTH, "is missing or null"))?);
+                Ok(None)
+            }
+            // The first family of this architecture does not read the field.
+            (Windows::Unused, Some(window))
+                if family.and_then(Value::as_str) != Some(WINDOWED.1) =>
+            {
+                keys.size(&key, window);
+                let matters = window < self.sized("context_length")?;
+                Ok(matters.then(|| {
+                    format!(
+                        "{WIDTH} is {window}, which llama.cpp leaves out of account in this \
+                         architecture: on texts of more tokens it computes something else"
+                    )
+                }))
+            }
+            (Windows::Unused, _) => Ok(None),
+        }
+    }
+
+    /// Rejects windowed layers.
+    fn check_no_windows(&self) -> Result<(), NoGguf> {
+        const SWITCH: &str = "use_sliding_window";
         let layers = self.sized("block_count")?;
-        let kinds = self.fields.get("layer_types").and_then(Value::as_array);
-        let full = |layer: u32| (layer + 1).is_multiple_of(PATTERN);
-        let fits = |kinds: &Vec<Value>| {
+        let windowed = match self.fields.get("layer_types").and_then(Value::as_array) {
+            Some(kinds) => kinds.iter().any(|kind| kind == "sliding_attention"),
+            None => size(self.fields, "max_window_layers")?.is_none_or(|first| first < layers),
+        };
+        let window = size(self.fields, "sliding_window")?.is_some();
+        if windowed && window && self.fields.get(SWITCH) == Some(&Value::Bool(true)) {
+            return Err(refuse(SWITCH, "is true, GGUF readers have no windows in this family"));
+        }
+        Ok(())
+    }
+
+    /// The period of layers without a window; `usual` if it describes them.
+    fn period(&self, usual: u32) -> Result<u32, NoGguf> {
+        let layers = self.sized("block_count")?;
+        let said = size(self.fields, "sliding_window_pattern")?;
+        let Some(kinds) = self.fields.get("layer_types").and_then(Value::as_array) else {
+            return Ok(said.filter(|period| *period > 0).unwrap_or(usual));
+        };
+        let fits = |period: &u32| {
+            let full = |layer: u32| (layer + 1).is_multiple_of(*period);
             (0..layers).zip(kinds).all(|(layer, kind)| (kind == "full_attention") == full(layer))
         };
-        let said = size(self.fields, "sliding_window_pattern")?.unwrap_or(PATTERN);
-        if said != PATTERN || !kinds.is_none_or(fits) {
-            return Err(refuse("layer_types", "is not five windowed layers, then a global one"));
-        }
-        keys.number(&self.key("rope.freq_base_swa"), theta);
-        Ok(())
+        // With one of more than all layers, every layer has a window.
+        let found = [usual].into_iter().chain(1..=layers.saturating_add(1)).find(fits);
+        found.ok_or_else(|| {
+            refuse("layer_types", "is not a global layer after each run of as many windowed ones")
+        })
     }
 }

@@ -285,6 +285,8 @@ fn specials(
         ("unknown", named("unk_token").or(tokenizer["model"]["unk_token"].as_str())),
         ("padding", named("pad_token")),
         ("seperator", named("sep_token").or(word("[SEP]"))),
+        ("cls", named("cls_token").or(word("[CLS]"))),
+        ("mask", named("mask_token").or(word("[MASK]"))),
     ] {
         let id = text.and_then(|text| tokens.texts.iter().position(|token| token == text));
         if let Some(id) = id {
