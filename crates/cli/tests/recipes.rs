@@ -268,7 +268,11 @@ fn another_recipe_in_the_same_directory_is_refused() {
     // So are changed texts and models: the jobs would not belong together.
     let config = w.text("model/config.json");
     w.write("model/config.json", config.clone() + "\n");
-    w.fails("run -r job.yaml -o out", 6, &["belongs to another run", "content.model is", "its data"]);
+    w.fails(
+        "run -r job.yaml -o out",
+        6,
+        &["belongs to another run", "content.model is", "its data"],
+    );
     w.write("model/config.json", config);
     // A job whose output was removed runs again, and the others do not.
     fs::remove_dir_all(w.path("out/laser-1")).unwrap();

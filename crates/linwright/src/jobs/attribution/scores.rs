@@ -458,7 +458,8 @@ impl Work for OfQueries<'_, '_> {
         let known = kept.decoded(&key, |bytes| decoded(&bytes, shape))?;
         self.session.tell_damage(&kept);
         if let Some(rows) = known {
-            self.session.detail(|| "what was computed for these queries is in the store".to_owned());
+            self.session
+                .detail(|| "what was computed for these queries is in the store".to_owned());
             return Ok(rows);
         }
         self.session.step("gradients of the queries");

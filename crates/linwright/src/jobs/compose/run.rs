@@ -48,7 +48,8 @@ pub(super) fn run(job: &Compose, session: &mut Session<'_>) -> Result<Outcome, F
     let directory = RunDirectory::open_of(&place, &fingerprint, &basis)?;
     // Where members keep work of their own, results stand in the output all the same.
     let is_apart = place != output && team.rank() == 0;
-    let _held = is_apart.then(|| RunDirectory::open_of(&output, &fingerprint, &basis)).transpose()?;
+    let _held =
+        is_apart.then(|| RunDirectory::open_of(&output, &fingerprint, &basis)).transpose()?;
     let composed = compose(&work, &grid, order, (&directory, &*team), session);
     session.tell_damage(directory.pieces());
     session.tell_damage(&store);

@@ -14,8 +14,8 @@ pub(in crate::jobs) mod summary;
 use super::calibration::{self, CalibrationOptions};
 use super::named::{EditedForms, Names};
 use super::{
-    ByteSize, Division, EvaluationOptions, Failure, Job, JobError, Outcome, OutputPath, SavedForm, Session,
-    bounds,
+    ByteSize, Division, EvaluationOptions, Failure, Job, JobError, Outcome, OutputPath, SavedForm,
+    Session, bounds,
 };
 use linwright_compress::allocate::Allocator;
 use linwright_compress::intervention::Intervention;

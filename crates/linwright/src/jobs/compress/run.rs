@@ -11,7 +11,9 @@ use crate::jobs::offload::Offload;
 use crate::jobs::outcome::text as text_block;
 use crate::jobs::saving::{self, Saving};
 use crate::jobs::source::OpenModel;
-use crate::jobs::tasks::{seconds as seconds_of, Judged, before_and_after, check_tasks, open_tasks_if_any};
+use crate::jobs::tasks::{
+    Judged, before_and_after, check_tasks, open_tasks_if_any, seconds as seconds_of,
+};
 use crate::jobs::verb::AnyJob;
 use crate::jobs::{ByteSize, Failure, Job, Outcome, Session, offload, outputs, room, store};
 use linwright_compress::pipeline::{Context, Edited, SiteOutcome};
@@ -19,9 +21,9 @@ use linwright_compress::recover::RecoveryReport;
 use linwright_compress::{CompressError, FitTo, Plan, study};
 use linwright_evaluate::{Task, tokens_per_second};
 use linwright_measure::capture::Bounds;
-use linwright_model::{Transformer, Windows};
 use linwright_model::checkpoint::Precision;
 use linwright_model::checkpoint::export::Exported;
+use linwright_model::{Transformer, Windows};
 use linwright_ops::{Examples, SiteId, Sites};
 use linwright_run::team::Team;
 use linwright_run::{Monitor, Store};
@@ -46,8 +48,10 @@ pub(in crate::jobs) fn run(
     check_team(job, session)?;
     if let Some(ByteSize(allowed)) = job.max_memory {
         if job.budget.is_some() {
-            return Err(Failure::usage("--max-memory: the models of --budget are not known before")
-                .hint("compress by one of them, with the limit"));
+            return Err(Failure::usage(
+                "--max-memory: the models of --budget are not known before",
+            )
+            .hint("compress by one of them, with the limit"));
         }
         room::check_weights(Path::new(&job.model), Precision::Auto, allowed)?;
     }

@@ -73,10 +73,7 @@ impl Summary {
                 grouped(self.weight_bytes),
             ),
             format!("form {}: {}", choice.form.name(), choice.reason),
-            format!(
-                "wrote {output}; loaded back, {}",
-                round_trip(self.relative_logit_difference)
-            ),
+            format!("wrote {output}; loaded back, {}", round_trip(self.relative_logit_difference)),
         ])
     }
 

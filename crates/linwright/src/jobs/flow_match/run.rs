@@ -222,7 +222,8 @@ impl<'a> Prepared<'a> {
         let channels = self.examples.extent().channels;
         if channels == 2 {
             let (count, steps) = (self.job.count, self.job.ode_steps);
-            let samples = velocity_samples(&self.net, count, steps, self.key.fold("samples"), session)?;
+            let samples =
+                velocity_samples(&self.net, count, steps, self.key.fold("samples"), session)?;
             let extent = Extent { channels, height: 1, width: 1 };
             let layer = MixSpec::parse("permutation")?;
             let points = FlowSpec::for_data(extent, Values::Numbers, layer);

@@ -13,8 +13,8 @@ use linwright_compress::search::report::{decisions_table, document, figures_bloc
 use linwright_compress::search::{FeatureSpace, Found, Solution, Work, part, search};
 use linwright_evaluate::{RunOptions, Task};
 use linwright_measure::capture::Bounds;
-use linwright_model::{Transformer, Windows};
 use linwright_model::checkpoint::export::Exported;
+use linwright_model::{Transformer, Windows};
 use linwright_ops::Examples;
 use linwright_report::number::grouped;
 use linwright_report::{Block, html, markdown};
