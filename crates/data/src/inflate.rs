@@ -1,6 +1,6 @@
 //! Decompression within bounds: a file of a few bytes may stand for a thousand times as many.
 
-use flate2::bufread::{DeflateDecoder, MultiGzDecoder};
+use flate2::bufread::{DeflateDecoder, GzDecoder};
 use linwright_run::shown_reason;
 use std::fs::File;
 use std::io::{self, BufRead, BufReader, Read};
@@ -88,9 +88,56 @@ pub fn inflate(bytes: &[u8], size: u64) -> Result<Vec<u8>, String> {
     }
 }
 
+/// The members of a file in gzip, one after the other. Zeros after a member are padding, as for
+/// gzip itself.
+pub(crate) struct Members<R> {
+    /// None at the end, and after an error.
+    decoder: Option<GzDecoder<R>>,
+}
+
+impl<R: BufRead> Members<R> {
+    pub(crate) fn new(input: R) -> Self {
+        Self { decoder: Some(GzDecoder::new(input)) }
+    }
+}
+
+impl<R: BufRead> Read for Members<R> {
+    fn read(&mut self, buffer: &mut [u8]) -> io::Result<usize> {
+        if buffer.is_empty() {
+            return Ok(0);
+        }
+        while let Some(decoder) = &mut self.decoder {
+            let read = decoder.read(buffer)?;
+            if read > 0 {
+                return Ok(read);
+            }
+            let rest = self.decoder.take().map(GzDecoder::into_inner);
+            let Some(mut rest) = rest else { break };
+            if has_more(&mut rest)? {
+                self.decoder = Some(GzDecoder::new(rest));
+            }
+        }
+        Ok(0)
+    }
+}
+
+/// Whether more than zeros follows, which are skipped.
+fn has_more(input: &mut impl BufRead) -> io::Result<bool> {
+    loop {
+        let bytes = input.fill_buf()?;
+        let zeros = bytes.iter().take_while(|&&byte| byte == 0).count();
+        if zeros < bytes.len() || bytes.is_empty() {
+            let more = !bytes.is_empty();
+            input.consume(zeros);
+            return Ok(more);
+        }
+        input.consume(zeros);
+    }
+}
+
 /// Input in gzip that is read as a stream, up to the bound of a file of so many bytes.
 struct GzipReader<R> {
-    decoder: MultiGzDecoder<R>,
+    decoder: Members<R>,
     compressed: u64,
     left: u64,
     is_over: bool,
@@ -100,7 +147,7 @@ impl<R: BufRead> GzipReader<R> {
     /// The content of `input`, which has so many bytes.
     fn new(input: R, compressed: u64) -> Self {
         let left = most_inflated(compressed);
-        Self { decoder: MultiGzDecoder::new(input), compressed, left, is_over: false }
+        Self { decoder: Members::new(input), compressed, left, is_over: false }
     }
 }
 
@@ -174,6 +221,13 @@ mod tests {
         assert_eq!(gunzip(&bytes).unwrap(), b"one\ntwo\n");
         let folder = tempfile::tempdir().unwrap();
         let path = folder.path().join("a.txt.gz");
+        let padding = vec![0; 3 * BUFFER / 2];
+        for padded in [[&bytes[..], &padding].concat(), [&bytes[..], &[0], &bytes].concat()] {
+            let content = gunzip(&padded).unwrap();
+            assert!(content.starts_with(b"one\ntwo\n") && content.len() % 8 == 0);
+            std::fs::write(&path, &padded).unwrap();
+            assert_eq!(content_bytes(&path).unwrap(), content.len() as u64);
+        }
         std::fs::write(&path, &bytes).unwrap();
         assert_eq!(content_bytes(&path).unwrap(), 8);
         std::fs::write(&path, b"plain").unwrap();
@@ -207,6 +261,8 @@ mod tests {
         assert!(gunzip(&flipped).is_err(), "the checksum");
         let behind = [good, b"more".to_vec()].concat();
         assert!(gunzip(&behind).is_err(), "what follows is no member");
+        let behind = [gzip(b"a"), vec![0; 512], b"more".to_vec()].concat();
+        assert!(gunzip(&behind).is_err(), "nor after padding");
     }
 
     #[test]

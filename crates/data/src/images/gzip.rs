@@ -1,8 +1,7 @@
 //! Plain or compressed bytes of which a header says how many there are.
 
 use super::{ImageError, check_size, invalid, most_pixels};
-use crate::inflate::GZIP_MAGIC;
-use flate2::bufread::MultiGzDecoder;
+use crate::inflate::{GZIP_MAGIC, Members};
 use std::io::{self, Read};
 use std::path::Path;
 
@@ -23,7 +22,7 @@ pub(super) struct Input<'a> {
 
 enum Reader<'a> {
     Plain(&'a [u8]),
-    Gzip(Box<MultiGzDecoder<&'a [u8]>>),
+    Gzip(Box<Members<&'a [u8]>>),
 }
 
 impl Read for Reader<'_> {
@@ -40,7 +39,7 @@ impl<'a> Input<'a> {
     pub(super) fn new(path: &'a Path, bytes: &'a [u8]) -> Self {
         let reader = match bytes.starts_with(&GZIP_MAGIC) {
             false => Reader::Plain(bytes),
-            true => Reader::Gzip(Box::new(MultiGzDecoder::new(bytes))),
+            true => Reader::Gzip(Box::new(Members::new(bytes))),
         };
         Self { path, reader, file_bytes: bytes.len() as u64, read: 0 }
     }
