@@ -10,6 +10,7 @@ use crate::config::TransformerConfig;
 use crate::families::Family;
 use crate::tokenizer::Tokenizer;
 use crate::transformer::{Held, Orientation, TensorSource, Transformer};
+use linwright_files::json::words_note;
 use linwright_files::{
     CONFIG, FileError, Placed, StoredType, TOKENIZER_FILES, Weights, files_with, gguf_among,
     gguf_at, hex,
@@ -152,6 +153,7 @@ fn load_directory(
     }
     let mut notes: Vec<String> = weights.notes().chain(untied).collect();
     notes.extend(source.unknown_tokens(decoder.config()));
+    notes.extend(words_note(CONFIG, &config_bytes));
     notes.extend(unused_notes(&weights, &used, tied));
     match &tokenizer {
         Some(tokenizer) => notes.extend_from_slice(tokenizer.notes()),

@@ -106,7 +106,7 @@ pub(super) fn text<'a>(path: &Path, bytes: &'a [u8]) -> Result<&'a str, Tokenize
 
 pub(super) fn object(path: &Path, bytes: &[u8]) -> Result<Map<String, Value>, TokenizerError> {
     let wrong = |found: String| malformed(path, "the file".into(), found, "a JSON object");
-    match serde_json::from_slice(bytes) {
+    match linwright_files::json::from_slice(bytes) {
         Ok(Value::Object(object)) => Ok(object),
         Ok(other) => Err(wrong(kind(&other).into())),
         Err(error) => Err(wrong(format!("what is not JSON ({error})"))),
