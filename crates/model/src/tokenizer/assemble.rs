@@ -4,6 +4,7 @@ use super::TokenizerError;
 use super::files::malformed;
 use super::settings::TokenizerSettings;
 use crate::families::tokenizers::Class;
+use linwright_run::shown;
 use serde::de::DeserializeOwned;
 use serde_json::{Value, json};
 use std::collections::BTreeSet;
@@ -53,6 +54,8 @@ pub(super) struct Assembled {
     pub(super) appended: BTreeSet<u32>,
     /// Tokens by role.
     pub(super) roles: [Option<AddedToken>; 7],
+    /// What of the files does not count.
+    pub(super) notes: Vec<String>,
 }
 
 /// Assembles the parts. `path` is the vocabulary file, for messages.
@@ -71,12 +74,13 @@ pub(super) fn assemble(
     inner.with_decoder(component::<tokenizers::DecoderWrapper>(path, parts.decoder)?);
 
     let roles = settings.roles(&parts.defaults)?;
-    let appended = add_tokens(path, &mut inner, settings, &roles, parts.added)?;
+    let (appended, note) = add_tokens(path, &mut inner, settings, &roles, parts.added)?;
     let id = |role: usize| roles[role].as_ref().and_then(|token| inner.token_to_id(&token.content));
     let (bos, eos) = (id(0), id(1));
     let around = template(path, &inner, settings, &roles, parts.ends)?;
     inner.with_post_processor(component::<tokenizers::PostProcessorWrapper>(path, around)?);
-    Ok(Assembled { inner, bos, eos, appended, roles })
+    let notes = settings.notes().iter().cloned().chain(note).collect();
+    Ok(Assembled { inner, bos, eos, appended, roles, notes })
 }
 
 /// Gives a tokenizer the special tokens of its class around a text, as transformers 5 does: some
@@ -118,14 +122,14 @@ pub(super) fn surround(
 
 /// Adds tokens to be matched in texts: declared ones by id, then those of the roles, then the rest,
 /// as far as they are missing. `path` is the vocabulary file. Returns the ids of new tokens that
-/// were not declared.
+/// were not declared, and a note on ids that tokens are declared with and do not get.
 pub(super) fn add_tokens(
     path: &Path,
     inner: &mut Library,
     settings: &TokenizerSettings,
     roles: &[Option<AddedToken>; 7],
     further: Vec<AddedToken>,
-) -> Result<BTreeSet<u32>, TokenizerError> {
+) -> Result<(BTreeSet<u32>, Option<String>), TokenizerError> {
     let known: Vec<AddedToken> = inner.get_added_tokens_decoder().into_values().collect();
     let named = |content: &str| roles.iter().flatten().any(|role| role.content == content);
     let mut tokens: Vec<AddedToken> = Vec::new();
@@ -153,29 +157,40 @@ pub(super) fn add_tokens(
     inner
         .add_tokens(tokens)
         .map_err(|e| TokenizerError::Invalid { path: path.into(), reason: e.to_string() })?;
-    for (id, token) in settings.declared() {
-        check_id(inner, settings.path(), *id, &token.content)?;
-    }
+    let note = other_ids(inner, settings)?;
     inner.set_encode_special_tokens(settings.flag("split_special_tokens")?.unwrap_or(false));
-    Ok(unknown.iter().filter_map(|content| inner.token_to_id(content)).collect())
+    let appended = unknown.iter().filter_map(|content| inner.token_to_id(content)).collect();
+    Ok((appended, note))
 }
 
-/// An error if a declared token did not get its id.
-fn check_id(inner: &Library, path: &Path, id: u32, token: &str) -> Result<(), TokenizerError> {
-    match inner.token_to_id(token) {
-        Some(found) if found == id => Ok(()),
-        found => Err(malformed(
-            path,
-            format!("added token {token:?}"),
-            format!("the id {id}"),
-            match found {
-                Some(found) => {
-                    format!("{found}, which the vocabulary gives it; do the files belong together?")
-                }
-                None => "a token with a text".to_owned(),
-            },
-        )),
+/// A note on declared tokens that did not get their ids: the vocabulary's count, as in
+/// transformers.
+fn other_ids(
+    inner: &Library,
+    settings: &TokenizerSettings,
+) -> Result<Option<String>, TokenizerError> {
+    let mut others = Vec::new();
+    for (id, token) in settings.declared() {
+        let Some(found) = inner.token_to_id(&token.content) else {
+            let place = format!("added token {:?}", token.content);
+            let found = format!("the id {id}");
+            return Err(malformed(settings.path(), place, found, "a token with a text"));
+        };
+        if i128::from(found) != *id {
+            others.push((id, &token.content, found));
+        }
     }
+    let Some((id, token, found)) = others.first() else { return Ok(None) };
+    let more = match others.len() - 1 {
+        0 => String::new(),
+        more => format!(" (and {more} more such tokens)"),
+    };
+    Ok(Some(format!(
+        "{}: the added token {:?} is declared with the id {id} and has {found}, which counts, as \
+         in transformers 5{more}; do the files belong together?",
+        settings.path().display(),
+        shown(token)
+    )))
 }
 
 /// An error for tokens on which the library would panic: one that strips all spaces to its right,

@@ -128,10 +128,10 @@ impl Tokenizer {
         let Some((path, parts)) = vocabulary(&files, &settings, model_type)? else {
             return Ok(None);
         };
-        let Assembled { inner, bos, eos, appended, roles } =
+        let Assembled { inner, bos, eos, appended, roles, notes } =
             assemble::assemble(&path, parts, &settings)?;
         let templates = Templates::read(&files, &settings, settings::by_name(&roles));
-        let (mask, adds_bos, notes) = (None, false, Vec::new());
+        let (mask, adds_bos) = (None, false);
         let (cuts_left, special) = (false, BTreeSet::new());
         let mut tokenizer = Self {
             inner,
@@ -174,10 +174,12 @@ impl Tokenizer {
             }
             _ => None,
         };
-        tokenizer.appended =
+        let (appended, other_ids) =
             assemble::add_tokens(&path, &mut tokenizer.inner, settings, &roles, Vec::new())?;
         tokenizer.notes = assemble::surround(&path, &mut tokenizer.inner, settings, &roles, class)?;
-        tokenizer.notes.extend(replaced);
+        tokenizer.appended = appended;
+        tokenizer.notes.extend(replaced.into_iter().chain(other_ids));
+        tokenizer.notes.extend_from_slice(settings.notes());
         let id = |token| Some(tokenizer.role(token)?.0);
         (tokenizer.bos, tokenizer.eos) = (id(&roles[settings::BOS]), id(&roles[settings::EOS]));
         tokenizer.take_roles(settings, &roles)?;

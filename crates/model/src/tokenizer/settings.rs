@@ -40,7 +40,10 @@ pub(super) enum Role {
 pub(super) struct TokenizerSettings {
     path: PathBuf,
     fields: Map<String, Value>,
-    declared: Vec<(u32, AddedToken)>,
+    /// The id that a file gives, which need not be one.
+    declared: Vec<(i128, AddedToken)>,
+    /// What of the files does not count.
+    notes: Vec<String>,
 }
 
 impl TokenizerSettings {
@@ -59,7 +62,7 @@ impl TokenizerSettings {
             };
             let Value::Object(decoder) = decoder else { return Err(wrong(shown(decoder))) };
             for (id, value) in decoder {
-                let id: u32 = id.parse().map_err(|_| wrong(format!("the id {id:?}")))?;
+                let id: i128 = id.trim().parse().map_err(|_| wrong(format!("the id {id:?}")))?;
                 let token = added_token(value, false).ok_or_else(|| wrong(shown(value)))?;
                 declared.push((id, token));
             }
@@ -68,7 +71,10 @@ impl TokenizerSettings {
                 fields.insert(role, value);
             }
         }
-        let mut settings = Self { path, fields, declared };
+        let words = [SETTINGS, SPECIAL, ADDED]
+            .into_iter()
+            .filter_map(|name| linwright_files::json::words_note(name, files.get(name)?));
+        let mut settings = Self { path, fields, declared, notes: words.collect() };
         if settings.fields.get("added_tokens_decoder").is_none_or(Value::is_null) {
             settings.read_added(files)?;
         }
@@ -86,7 +92,7 @@ impl TokenizerSettings {
             }
         }
         for (token, id) in files.object(ADDED)?.unwrap_or_default() {
-            let id = id.as_u64().and_then(|id| u32::try_from(id).ok()).ok_or_else(|| {
+            let id = id.as_i64().map(i128::from).ok_or_else(|| {
                 malformed(&files.path(ADDED), format!("token {token:?}"), shown(&id), "an id")
             })?;
             let is_special = special.contains(&token);
@@ -184,8 +190,13 @@ impl TokenizerSettings {
     }
 
     /// Added tokens with declared ids.
-    pub(super) fn declared(&self) -> &[(u32, AddedToken)] {
+    pub(super) fn declared(&self) -> &[(i128, AddedToken)] {
         &self.declared
+    }
+
+    /// What of the files does not count, for the reader of a report.
+    pub(super) fn notes(&self) -> &[String] {
+        &self.notes
     }
 
     /// The file of the settings.

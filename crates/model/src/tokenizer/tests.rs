@@ -198,10 +198,6 @@ fn raw_vocabularies_say_what_is_wrong_with_them() {
         (byte_level(VOCAB, "ab ab"), "the token \"abab\""),
         (from_files(&[("vocab.txt", "a\nb\n")]), "the unknown token \"[UNK]\""),
         (
-            from_files(&[("vocab.txt", "[UNK]\n"), ("added_tokens.json", r#"{"x": 7}"#)]),
-            "found the id 7, expected 1",
-        ),
-        (
             from_files(&[("vocab.txt", "[UNK]\n"), ("special_tokens_map.json", "[]")]),
             "x/special_tokens_map.json",
         ),
@@ -247,6 +243,30 @@ fn raw_vocabularies_say_what_is_wrong_with_them() {
     let latin = [("vocab.txt".to_owned(), b"[UNK]\n\xe9\n".to_vec())];
     let error = Tokenizer::from_files(Path::new("x"), &latin, None).unwrap_err();
     assert!(error.to_string().contains("x/vocab.txt: byte 6"), "{error}");
+}
+
+#[test]
+fn added_tokens_get_the_ids_of_the_vocabulary_whatever_they_are_declared_with() {
+    let legacy = [("vocab.txt", "[UNK]\n"), ("added_tokens.json", r#"{"x": 7}"#)];
+    let declared = r#"{"added_tokens_decoder": {"99999": {"content": "x"}, "-1": {"content": "[UNK]"}}, "model_max_length": Infinity}"#;
+    let newer = [("vocab.txt", "[UNK]\n"), ("tokenizer_config.json", declared)];
+    for (rows, said) in [
+        (legacy, "\"x\" is declared with the id 7 and has 1"),
+        (
+            newer,
+            "\"[UNK]\" is declared with the id -1 and has 0, which counts, as in transformers 5 (and 1 more",
+        ),
+    ] {
+        let tokenizer = from_files(&rows).unwrap().unwrap();
+        assert_eq!(tokenizer.encode("x", false).unwrap(), [1]);
+        assert!(
+            tokenizer.notes().iter().any(|note| note.contains(said)),
+            "{:?}",
+            tokenizer.notes()
+        );
+    }
+    let newer = from_files(&newer).unwrap().unwrap();
+    assert!(newer.notes()[0].starts_with("tokenizer_config.json holds Infinity"));
 }
 
 #[test]
