@@ -6,7 +6,8 @@
 //!
 //! Files are judged as PyYAML does, which the harness reads them with, where that differs from our
 //! parser: of equal keys the last one counts, a quoted scalar may go on at any column and behind a
-//! tab, and numbers that begin with 0 are octal.
+//! tab, numbers that begin with 0 are octal, and a block scalar that ends the file has the line
+//! ends of the file.
 
 use linwright_run::{shown, shown_reason};
 use serde::de::{Deserialize, Deserializer, Error, MapAccess, SeqAccess, Visitor};
@@ -22,10 +23,12 @@ const OWN: [&str; 7] = ["str", "int", "float", "bool", "null", "seq", "map"];
 /// Prefix of core YAML tags.
 const OF_YAML: &str = "tag:yaml.org,2002:";
 
-/// The parser's words for a quoted scalar that goes on left of its key, or there with a tab. Of tabs
-/// elsewhere it has others.
+/// The parser's words for a quoted scalar that goes on left of its key, or there with a tab. Of
+/// tabs elsewhere it has others.
 const QUOTED_INDENT: [&str; 2] =
     ["invalid indentation in multiline quoted scalar", "tab cannot be used as indentation"];
+/// A letter that has no meaning in YAML.
+const PROBE: char = '\u{e000}';
 /// Largest number of bytes that are parsed until all such scalars are indented.
 const MAX_PARSED: usize = 1 << 26;
 
@@ -45,7 +48,7 @@ fn parse(text: &str) -> Result<Node, serde_saphyr::Error> {
     let mut parsed = text.len();
     loop {
         let error = match parse_as_it_is(&text) {
-            Ok(node) => return Ok(node),
+            Ok(node) => return Ok(without_added_line_end(&text, node)),
             Err(error) => error,
         };
         let line = error.location().map_or(0, |place| place.line() as usize);
@@ -74,6 +77,39 @@ fn parse_as_it_is(text: &str) -> Result<Node, serde_saphyr::Error> {
         non_finite_float_policy: NonFiniteFloatPolicy::PassThrough,
     };
     serde_saphyr::from_str_with_options(text, options)
+}
+
+/// The value without the line end that our parser gives a block scalar whose last line has none in
+/// the file. It is found by a letter more at the end of the file: only of such a scalar the line
+/// end comes after that letter.
+fn without_added_line_end(text: &str, Node(mut value): Node) -> Node {
+    let is_candidate = text.contains(['|', '>']) && !text.ends_with(['\n', '\r', '\u{85}']);
+    if is_candidate && let Ok(Node(longer)) = parse_as_it_is(&format!("{text}{PROBE}")) {
+        cut_line_end(&mut value, &longer);
+    }
+    Node(value)
+}
+
+/// Cuts the line end of the text that has a letter more before it in `longer`.
+fn cut_line_end(value: &mut Value, longer: &Value) {
+    match (value, longer) {
+        (Value::String(text), Value::String(longer)) => {
+            if let Some(own) = text.strip_suffix('\n')
+                && longer.strip_prefix(own).and_then(|end| end.strip_prefix(PROBE)) == Some("\n")
+            {
+                text.pop();
+            }
+        }
+        (Value::Array(items), Value::Array(longer)) => {
+            items.iter_mut().zip(longer).for_each(|(item, longer)| cut_line_end(item, longer));
+        }
+        (Value::Object(fields), Value::Object(longer)) => {
+            for (name, value) in fields {
+                longer.get(name).into_iter().for_each(|longer| cut_line_end(value, longer));
+            }
+        }
+        _ => {}
+    }
 }
 
 /// What an error says of itself, without the lines of the file that follow.
@@ -259,6 +295,36 @@ mod tests {
         {
             assert!(fields(text).is_err(), "{text}");
         }
+        for (text, want) in [
+            ("a: |\n  x\n  y", "x\ny"),
+            ("a: >\n  x\n  y", "x y"),
+            ("a: |+\n  x\n  y", "x\ny"),
+            ("a: >+\n  x\n  y", "x y"),
+            ("a: |-\n  x", "x"),
+            ("a: >-\n  x", "x"),
+            ("a: |\n  x\n  ", "x\n"),
+            ("a: |\n  x\n   ", "x\n "),
+            ("a: |\n  x\n\n", "x\n"),
+            ("a: |+\n  x\n ", "x\n"),
+            ("a: |+\n  x\n  ", "x\n"),
+            ("a: >\n  x\n   y", "x\n y"),
+            ("a: |\n  x\n# c", "x\n"),
+            ("a: |\n  x\n  # not", "x\n# not"),
+            ("a: |\n  x # c", "x # c"),
+            ("a: |\r\n  x", "x"),
+            ("a: |\n  x\n...", "x\n"),
+            ("a: &k |\n  x", "x"),
+            ("b: [1]\na: |2\n   x", " x"),
+            ("a: |\n  x\n  b   ", "x\nb   "),
+            ("a: |", ""),
+            ("b: |\n  y\na: x", "x"),
+            ("a: \"|\\n\"", "|\n"),
+        ] {
+            assert_eq!(fields(text).unwrap()["a"], want, "{text:?}");
+        }
+        let nested = json!({"a": [{"b": "x"}, "y\nz"], "c": {"d": "e\n"}});
+        let text = "c:\n  d: |\n    e\na:\n  - b: x\n  - |\n    y\n    z";
+        assert_eq!(fields(text).map(Value::Object), Ok(nested));
         let long = format!("a: '{}'\n", "x\n".repeat(300));
         assert_eq!(fields(&long).unwrap()["a"].as_str().unwrap().len(), 600);
     }
