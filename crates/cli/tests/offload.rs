@@ -71,8 +71,8 @@ fn more_layers_take_no_more_memory() {
         std::fs::remove_dir_all(w.path("deep")).unwrap();
         peaks
     };
-    // Allocators and tables of pages make a difference of one or two layers, on a busy machine more:
-    // the least of several growths is that of the layers.
+    // Allocators and tables of pages make a difference of one or two layers, on a busy machine
+    // more: the least of several growths is that of the layers.
     let mut seen = Vec::new();
     for _ in 0..5 {
         let (few, many) = (peaks(6), peaks(12));

@@ -235,14 +235,8 @@ impl Reader<'_> {
                 )));
             }
         };
-        let number = |value: &f64| match *value {
-            value if value.fract() == 0.0 && (1.0..=118.0).contains(&value) => Ok(value as u8),
-            value => Err((self.wrong)(format!(
-                "has {value} as an atomic number in {group}/{}; expected 1 to 118",
-                layout.species
-            ))),
-        };
-        let species = species.numbers.iter().map(number).collect::<Result<Vec<u8>, _>>()?;
+        let species = elements(&species.numbers)
+            .map_err(|what| (self.wrong)(format!("has {what} in {group}/{}", layout.species)))?;
         let energies = read(layout.energies, Some(&[structures]))?;
         let forces = read(layout.forces, Some(&[structures, atoms, 3]))?;
         let charges = CHARGES.into_iter().find(|name| array(name).is_some());
@@ -279,6 +273,15 @@ impl Reader<'_> {
         }
         Ok(())
     }
+}
+
+/// Atomic numbers; the error is a part of a sentence.
+fn elements(numbers: &[f64]) -> Result<Vec<u8>, String> {
+    let number = |value: &f64| match *value {
+        value if value.fract() == 0.0 && (1.0..=118.0).contains(&value) => Ok(value as u8),
+        value => Err(format!("{value} as an atomic number, expected 1 to 118,")),
+    };
+    numbers.iter().map(number).collect()
 }
 
 /// Rows of one structure, times a sign.

@@ -1,6 +1,6 @@
 //! What files say about the motion of atoms under names that are not read: it is refused where
-//! atoms move, since leaving it out would be another simulation. Columns count, and pairs of a frame
-//! that are about each atom; others are of the whole, such as the mass of a molecule.
+//! atoms move, since leaving it out would be another simulation. Columns count, and pairs of a
+//! frame that are about each atom; others are of the whole, such as the mass of a molecule.
 
 use crate::error::MoleculeError;
 use crate::structure::Structure;

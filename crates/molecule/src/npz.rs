@@ -2,8 +2,8 @@
 //! `F`), of rMD17 (`nuclear_charges`, `coords`, `energies`, `forces`), of torchmd-net's `Custom`.
 //!
 //! All structures have the same atoms, with `masses` and `momenta` where the file has them. They
-//! declare the units of the file, as sGDML's `e_unit` and `r_unit`. What would make other structures
-//! of them and is not read, as a cell, is refused.
+//! declare the units of the file, as sGDML's `e_unit` and `r_unit`. What would make other
+//! structures of them and is not read, as a cell, is refused.
 
 use crate::arrays::{CHARGES, MASSES, MOMENTA, Masses, check_unread};
 use crate::declared;

@@ -94,8 +94,8 @@ impl RunDirectory {
         Self::open_of(path, fingerprint, &Value::Null)
     }
 
-    /// As [`Self::open`], for a run whose fingerprint is of `basis`, an object: a directory tells in
-    /// what another run differs from its own.
+    /// As [`Self::open`], for a run whose fingerprint is of `basis`, an object: a directory tells
+    /// in what another run differs from its own.
     ///
     /// # Errors
     /// As [`Self::open`].

@@ -138,8 +138,8 @@ macro_rules! operators {
             ///
             /// # Errors
             /// [`OpError::Unsupported`] if the kind does not support this shape and options, or
-            /// exceeds [`MAX_NUMBERS`], [`MAX_PARTS`] or [`MAX_FEATURES`], or the numbers of a dense
-            /// weight many times; [`OpError::External`].
+            /// exceeds [`MAX_NUMBERS`], [`MAX_PARTS`] or [`MAX_FEATURES`], or the numbers of a
+            /// dense weight many times; [`OpError::External`].
             pub fn random<T: Scalar>(&self, shape: Shape, key: RngKey) -> Result<Op<T>, OpError> {
                 self.check_nesting(shape)?;
                 self.check_size(shape)?;

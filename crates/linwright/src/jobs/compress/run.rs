@@ -46,21 +46,13 @@ pub(in crate::jobs) fn run(
     text.check_text_field()?;
     job.check()?;
     check_team(job, session)?;
-    if let Some(ByteSize(allowed)) = job.max_memory {
-        if job.budget.is_some() {
-            return Err(Failure::usage(
-                "--max-memory: the models of --budget are not known before",
-            )
-            .hint("compress by one of them, with the limit"));
-        }
-        room::check_weights(Path::new(&job.model), Precision::Auto, allowed)?;
-    }
+    check_weights(job)?;
     // Errors in tasks are reported before a model is loaded.
     let source = text.open(session)?;
     let beside = source.as_ref().map_or_else(Vec::new, |source| source.tasks().to_vec());
     let tasks = open_tasks_if_any(&job.evaluation, &beside, session)?;
     let (model, offload) = offload::open(&job.model, job.offload, &job.output, session)?;
-    let OpenModel { loaded, place } = &model;
+    let loaded = &model.loaded;
     check_tasks(tasks.iter().map(AsRef::as_ref), &model, &job.evaluation)?;
     check_model(job, &loaded.decoder, offload.is_some())?;
     recovery::check_model(job.recover, &loaded.decoder, offload.as_ref())?;
@@ -82,18 +74,7 @@ pub(in crate::jobs) fn run(
         Peak::of(job, edits, &means)?.check(job.max_memory)?;
     }
     if job.dry_run {
-        return match (&edits, job.budget) {
-            (Some(edits), _) => {
-                let peak = Peak::of(job, edits, &means)?;
-                let evaluation = seconds_of(&tasks, 2, &model, &job.evaluation, session)?;
-                session.finish();
-                summary::dry_run(job, edits, (peak, evaluation), &means)
-            }
-            (None, share) => {
-                session.finish();
-                Ok(budget::dry_run(job, share.unwrap_or_default()))
-            }
-        };
+        return dry_run(job, edits.as_ref(), &tasks, &means, session);
     }
     let calibration = calibration.map(|text| compared(text, &tasks, session));
     if let (Some(Edits::Plan(plan)), Some(text)) = (&edits, &calibration) {
@@ -114,8 +95,52 @@ pub(in crate::jobs) fn run(
         Err(failure) => return Err(store::tidy(unfinished, failure)),
     };
     store::done(unfinished, session);
+    Ok(outcome(job, &model, calibration, &done, session))
+}
+
+/// Refuses a model whose weights alone take more memory than is allowed, before they are read.
+fn check_weights(job: &Compress) -> Result<(), Failure> {
+    match (job.max_memory, job.budget) {
+        (None, _) => Ok(()),
+        (Some(_), Some(_)) => {
+            Err(Failure::usage("--max-memory: the models of --budget are not known before")
+                .hint("compress by one of them, with the limit"))
+        }
+        (Some(ByteSize(allowed)), None) => {
+            room::check_weights(Path::new(&job.model), Precision::Auto, allowed)
+        }
+    }
+}
+
+/// What the edits would cost; of a budget, what would be tried.
+fn dry_run(
+    job: &Compress,
+    edits: Option<&Edits>,
+    tasks: &[Box<dyn Task>],
+    means: &Means<'_>,
+    session: &mut Session<'_>,
+) -> Result<Outcome, Failure> {
+    let Some(edits) = edits else {
+        session.finish();
+        return Ok(budget::dry_run(job, job.budget.unwrap_or_default()));
+    };
+    let peak = Peak::of(job, edits, means)?;
+    let evaluation = seconds_of(tasks, 2, means.model, &job.evaluation, session)?;
+    session.finish();
+    summary::dry_run(job, edits, (peak, evaluation), means)
+}
+
+/// The result and the report.
+fn outcome(
+    job: &Compress,
+    model: &OpenModel,
+    calibration: Option<&Calibration>,
+    done: &Done,
+    session: &mut Session<'_>,
+) -> Outcome {
+    let OpenModel { loaded, place } = model;
     let stages = session.finish();
-    let summary = Summary::new(&done, &loaded.decoder, &place.path);
+    let summary = Summary::new(done, &loaded.decoder, &place.path);
     let result = json!({
         "model": place.name, "output": session.portable(&job.output), "plan": done.edits.summary(),
         "saved": saving::summary(&done.saved), "summary": summary, "sites": done.edited.sites,
@@ -124,17 +149,14 @@ pub(in crate::jobs) fn run(
         "calibration": calibration.map(|text| &text.record),
         "recovery": done.recovery, "budget": done.budget,
     });
-    let mut blocks = vec![summary.block(&done, &session.portable(&job.output))];
+    let mut blocks = vec![summary.block(done, &session.portable(&job.output))];
     blocks.extend(calibration.map(|text| text_block([text.record.line()])));
     blocks.extend(done.judged.blocks());
     blocks.extend(done.recovery.as_ref().map(recovery::block));
     blocks.extend(done.budget.iter().flat_map(Budgeted::blocks));
     blocks.extend(done.allocated.iter().flat_map(Allocated::blocks));
     blocks.extend(summary::site_blocks(&done.edited.sites));
-    Ok(Outcome {
-        measured: summary.measured(done.recovery.as_ref()),
-        ..Outcome::new(result, blocks)
-    })
+    Outcome { measured: summary.measured(done.recovery.as_ref()), ..Outcome::new(result, blocks) }
 }
 
 /// Refuses, before any work, what the members of a team would all do.

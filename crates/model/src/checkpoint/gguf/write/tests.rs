@@ -294,6 +294,15 @@ fn what_the_format_cannot_say_is_refused() {
         let reason = refused(change, std::slice::from_ref(&embedding)).unwrap();
         assert!(reason.contains(said), "{reason}");
     }
+    let odd = [embedding, ("model.odd.weight".to_owned(), vec![2])];
+    assert!(
+        refused(json!({}), &odd).unwrap().contains("tensor model.odd.weight has no name in GGUF")
+    );
+    assert!(refused(json!({}), &[]).unwrap().contains("embed_tokens.weight is missing"));
+}
+
+#[test]
+fn what_llama_cpp_computes_otherwise_is_refused() {
     let yarn = |field: &str, value: Value| {
         let mut scaling = json!({ "rope_type": "yarn", "factor": 4.0 });
         scaling[field] = value;
@@ -343,9 +352,4 @@ fn what_the_format_cannot_say_is_refused() {
         let reason = written(change, None).err().unwrap().to_string();
         assert!(reason.contains(said), "{reason}");
     }
-    let odd = [embedding, ("model.odd.weight".to_owned(), vec![2])];
-    assert!(
-        refused(json!({}), &odd).unwrap().contains("tensor model.odd.weight has no name in GGUF")
-    );
-    assert!(refused(json!({}), &[]).unwrap().contains("embed_tokens.weight is missing"));
 }
