@@ -94,6 +94,29 @@ fn merge(stem: &str, fields: &Value, from: &str, to: &str) -> Result<Adapted, Ch
 }
 
 #[test]
+fn names_of_tensors_may_hold_that_of_the_adapter() {
+    for (stem, record) in Set::records("adapter") {
+        let (set, dir) = (base(&record), tempfile::tempdir().unwrap());
+        let bytes = weights(&record);
+        let length = u64::from_le_bytes(bytes[..8].try_into().unwrap()) as usize;
+        let mut header = String::from_utf8(bytes[8..8 + length].to_vec()).unwrap();
+        for part in
+            ["lora_A", "lora_B", "lora_embedding_A", "lora_embedding_B", "lora_magnitude_vector"]
+        {
+            header = header.replace(&format!(".{part}"), &format!(".{part}.default"));
+        }
+        let renamed =
+            [&(header.len() as u64).to_le_bytes(), header.as_bytes(), &bytes[8 + length..]];
+        let (mut plain, mut named) = (set.model(), set.model());
+        write(dir.path(), &record["settings"], &bytes);
+        merge_adapter(&mut plain, dir.path()).unwrap();
+        write(dir.path(), &record["settings"], &renamed.concat());
+        merge_adapter(&mut named, dir.path()).unwrap_or_else(|error| panic!("{stem}: {error}"));
+        assert_eq!(logits(&plain, &set).data(), logits(&named, &set).data(), "{stem}");
+    }
+}
+
+#[test]
 fn what_is_merged_otherwise_is_refused_by_name() {
     let fine = merge("plain", &json!({"eva_config": {"rho": 2.0}, "task_type": null}), "{", "{");
     assert_eq!(fine.unwrap(), Adapted { added: 4, replaced: 0 });

@@ -118,6 +118,7 @@ impl Adapter {
             let Some(name) = tensor.strip_prefix(PREFIX) else {
                 return Err(self.wrong(tensor, format!("does not begin with {PREFIX}")));
             };
+            let name = &without_name(name);
             let part = PARTS.iter().find_map(|(end, part)| Some((name.strip_suffix(end)?, *part)));
             match part {
                 Some((module, part)) => {
@@ -303,6 +304,20 @@ impl Adapter {
             Some(sum) => Err(self.wrong(tensor, format!("makes {sum} of a weight"))),
             None => Ok(()),
         }
+    }
+}
+
+/// The name of a tensor without that of its adapter, which PEFT writes only for its own use.
+fn without_name(tensor: &str) -> String {
+    const NAME: &str = ".default";
+    let tensor = tensor.replace(&format!(".modules_to_save{NAME}."), ".");
+    let (name, end) = [".weight", ".bias"]
+        .into_iter()
+        .find_map(|end| Some((tensor.strip_suffix(end)?, end)))
+        .unwrap_or((&tensor, ""));
+    match name.strip_suffix(NAME) {
+        Some(name) if name.contains(".lora_") => format!("{name}{end}"),
+        _ => tensor,
     }
 }
 
