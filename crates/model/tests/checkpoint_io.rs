@@ -534,3 +534,22 @@ fn a_model_is_the_same_in_every_form() {
     let error = load(dir.path()).unwrap_err().to_string();
     assert!(error.contains("cut for several devices"), "{error}");
 }
+
+#[test]
+fn settings_of_generation_that_cannot_be_read_are_noted_and_an_adapter_is_no_companion() {
+    let dir = tempfile::tempdir().unwrap();
+    let model = dir.path().join("my model");
+    save_small(&model);
+    for text in
+        ["{", "", "\u{feff}{}", "[]", "{\"do_sample\": true, \"top_p\": NaN, \"top_k\": -1}"]
+    {
+        std::fs::write(model.join("generation_config.json"), text).unwrap();
+        let (settings, note) = load(&model).unwrap().source.generation_settings(11, &[]).unwrap();
+        assert!(note.unwrap().contains("it is not used"), "{text}");
+        assert_eq!((settings.choice.top_p, settings.choice.top_k), (None, None));
+    }
+    std::fs::write(model.join("adapter_config.json"), r#"{"peft_type": "LORA"}"#).unwrap();
+    let told = load(&model).map(|_| ()).unwrap_err().to_string();
+    assert!(told.contains("my model' -o merged`"), "{told}");
+    assert!(told.contains("move adapter_config.json away"), "{told}");
+}

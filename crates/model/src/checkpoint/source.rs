@@ -6,11 +6,15 @@ use super::native;
 use super::sentence::{self, Sentence};
 use crate::config::TransformerConfig;
 use crate::config::fields::unknown_tokens;
+use crate::error::ConfigError;
 use crate::generate::SamplingSettings;
 use crate::tokenizer::Tokenizer;
 use crate::transformer::Transformer;
-use linwright_files::json::{JSON_BYTES, parse_object, read_bounded};
-use linwright_files::{COMPANION_BYTES, CONFIG, GENERATION_CONFIG, LICENCES, TOKENIZER_FILES};
+use linwright_files::json::{JSON_BYTES, from_slice, parse_object, read_bounded};
+use linwright_files::{
+    COMPANION_BYTES, CONFIG, FileError, GENERATION_CONFIG, LICENCES, SENTENCE_MODULES,
+    TOKENIZER_FILES,
+};
 use linwright_tensor::dtype::DType;
 use serde_json::{Map, Value};
 use std::path::{Path, PathBuf};
@@ -20,6 +24,10 @@ fn adapter_of(dir: &Path) -> Result<CheckpointError, CheckpointError> {
     let (path, config) = adapter::read_fields(dir)?;
     let text = |field: &str| config.get(field).and_then(Value::as_str).map(str::to_owned);
     let base = text("base_model_name_or_path").filter(|base| !base.is_empty());
+    let beside = match dir.join(CONFIG).exists() {
+        true => "; to use the model beside it without the adapter, move adapter_config.json away",
+        false => "",
+    };
     // A command to copy holds no name that a shell could read otherwise.
     let is_plain = |name: &&str| {
         !name.starts_with('-')
@@ -27,17 +35,28 @@ fn adapter_of(dir: &Path) -> Result<CheckpointError, CheckpointError> {
     };
     let advice = match text("peft_type").as_deref() {
         Some("LORA") => format!(
-            "merge it with `linwright export {} --adapter {} -o merged`, and give merged",
+            "merge it with `linwright export {} --adapter {} -o merged`, and give merged{beside}",
             base.as_deref().filter(is_plain).unwrap_or("BASE"),
-            dir.display()
+            quoted(dir)
         ),
-        _ => "merge it into its base with PEFT (merge_and_unload, save_pretrained), and give the \
-              result"
-            .to_owned(),
+        _ => format!(
+            "merge it into its base with PEFT (merge_and_unload, save_pretrained), and give the \
+             result{beside}"
+        ),
     };
     let kind = text("peft_type").unwrap_or_else(|| "PEFT".to_owned());
     let base = base.unwrap_or_else(|| "a base that it does not name".to_owned());
     Ok(CheckpointError::Adapter { path, kind, base, advice })
+}
+
+/// A path as a word of a shell.
+fn quoted(path: &Path) -> String {
+    let text = path.display().to_string();
+    let text = if text.starts_with('-') { format!("./{text}") } else { text };
+    match text.bytes().all(|byte| byte.is_ascii_alphanumeric() || b"/._-+,:@%".contains(&byte)) {
+        true => text,
+        false => format!("'{}'", text.replace('\'', "'\\''")),
+    }
 }
 
 /// Configuration and companion files of a model, byte for byte and with unknown keys.
@@ -70,8 +89,17 @@ impl Source {
             return Err(CheckpointError::NotADirectory { path: dir.into() });
         }
         let path = dir.join(CONFIG);
-        if !path.exists() && dir.join(adapter::SETTINGS).is_file() {
+        if dir.join(adapter::SETTINGS).is_file() {
             return Err(adapter_of(dir)?);
+        }
+        if !path.exists()
+            && let Some(folder) = sentence::transformer_folder(dir)
+        {
+            let reason = format!("the transformer is in the folder {folder:?}");
+            let expected =
+                "its files beside the list: copy them from there, and set its path to \"\"";
+            let path = dir.join(SENTENCE_MODULES);
+            return Err(FileError::Json { path, reason, expected }.into());
         }
         let bytes = read_bounded(&path, JSON_BYTES)?;
         let mut config = parse_object(&path, &bytes)?;
@@ -120,30 +148,45 @@ impl Source {
         tokenizer: Option<&Tokenizer>,
     ) -> Result<Sentence, String> {
         let settings = self.companion("tokenizer_config.json");
-        let settings: Option<Value> = settings.and_then(|bytes| serde_json::from_slice(bytes).ok());
+        let settings: Option<Value> = settings.and_then(|bytes| from_slice(bytes).ok());
         Sentence::read(&self.dir, config, tokenizer, settings.as_ref())
     }
 
     /// Sampling settings of the checkpoint, without the fields that the caller sets; greedy if
-    /// there are none. The second part is a note on special tokens that are left out.
+    /// there are none. The second part is a note on what is left out: the file or a field that
+    /// cannot be read, and special tokens that the model does not have.
     ///
     /// # Errors
-    /// [`linwright_files::FileError::Json`] or [`CheckpointError::Config`].
+    /// [`CheckpointError::Config`].
     pub fn generation_settings(
         &self,
         vocab: usize,
         set: &[&str],
     ) -> Result<(SamplingSettings, Option<String>), CheckpointError> {
         let path = self.dir.join(GENERATION_CONFIG);
-        let mut object = match self.companion(GENERATION_CONFIG) {
-            Some(bytes) => parse_object(&path, bytes)?,
-            None => Map::new(),
-        };
-        let note = unknown_tokens(&object, vocab, GENERATION_CONFIG);
+        let (mut object, mut notes) = (Map::new(), Vec::new());
+        if let Some(bytes) = self.companion(GENERATION_CONFIG) {
+            match parse_object(&path, bytes) {
+                Ok(read) => object = read,
+                Err(error) => notes.push(format!("{error}: it is not used")),
+            }
+        }
+        notes.extend(unknown_tokens(&object, vocab, GENERATION_CONFIG));
         object.retain(|field, _| !set.contains(&field.as_str()));
-        let settings = SamplingSettings::from_json(&Value::Object(object), vocab)
-            .map_err(|source| CheckpointError::Config { path, source })?;
-        Ok((settings, note))
+        let settings = loop {
+            match SamplingSettings::from_json(&Value::Object(object.clone()), vocab) {
+                Ok(settings) => break settings,
+                Err(ConfigError::Invalid { field, found, expected })
+                    if object.remove(field).is_some() =>
+                {
+                    notes.push(format!(
+                        "{GENERATION_CONFIG}: {field} is {found}, expected {expected}: it is not used"
+                    ));
+                }
+                Err(source) => return Err(CheckpointError::Config { path, source }),
+            }
+        };
+        Ok((settings, (!notes.is_empty()).then(|| notes.join("; "))))
     }
 
     /// A note on special tokens of `config.json` that are none of the model's, and so left out.

@@ -13,7 +13,7 @@ mod step;
 #[cfg(test)]
 mod tests;
 
-pub(super) use modules::files;
+pub(super) use modules::{files, transformer_folder};
 
 use crate::batch::Batch;
 use crate::config::TransformerConfig;
@@ -38,6 +38,8 @@ const MODES: [(&str, &str, Pooling); 6] = [
     ("weightedmean", "pooling_mode_weightedmean_tokens", Pooling::WeightedMean),
     ("lasttoken", "pooling_mode_lasttoken", Pooling::Last),
 ];
+/// Types of weights that change nothing.
+const USUAL_TYPES: [&str; 3] = ["float32", "torch.float32", "auto"];
 /// A limit of a tokenizer above this is none, as in transformers.
 const NO_LIMIT: f64 = 1e20;
 
@@ -257,6 +259,14 @@ impl Sentence {
             if let Some(key) = own.keys().find(|key| !is_read(key)) {
                 return Err(settings.refuse(field, &format!("no {}", shown(key))));
             }
+            let types = ["torch_dtype", "dtype"].map(|key| own.get(key).and_then(Value::as_str));
+            let other = types.into_iter().flatten().find(|name| !USUAL_TYPES.contains(name));
+            if field.starts_with("model") && other.is_some() {
+                let told = settings.refuse(field, "float32");
+                self.say(format!(
+                    "{told}: the type of the weights is that of --dtype all the same"
+                ));
+            }
         }
         let own = TOKENIZER.iter().find_map(|field| settings.get(field)?.get(LIMIT));
         let limit = match own {
@@ -267,17 +277,22 @@ impl Sentence {
         Ok(())
     }
 
+    /// Adds to the note.
+    fn say(&mut self, note: String) {
+        self.note = Some(match self.note.take() {
+            Some(before) => format!("{before}; {note}"),
+            None => note,
+        });
+    }
+
     /// The default prompt, the length of the embedding, and how many tokens are not pooled.
     fn take_prompt(&mut self, dir: &Path, tokenizer: Option<&Tokenizer>) -> Result<(), String> {
         let settings = Settings::of(dir, ENCODER.to_owned(), false)?;
         self.kept = settings.count("truncate_dim", 1..=1 << 31)?;
-        self.note = match settings.text("similarity_fn_name")? {
-            None | Some("cosine") => None,
-            Some(_) => {
-                let told = settings.refuse("similarity_fn_name", "cosine");
-                Some(format!("{told}: texts are compared by cosine all the same"))
-            }
-        };
+        if settings.text("similarity_fn_name")?.is_some_and(|name| name != "cosine") {
+            let told = settings.refuse("similarity_fn_name", "cosine");
+            self.say(format!("{told}: texts are compared by cosine all the same"));
+        }
         let prompts = settings.object("prompts")?;
         let left_out = std::mem::take(&mut self.skipped) > 0;
         let Some(name) = settings.text("default_prompt_name")? else { return Ok(()) };

@@ -27,6 +27,12 @@ pub(super) struct Module {
     pub(super) folder: Option<String>,
 }
 
+/// The folder of the transformer, if the list says that it is not that of the list.
+pub(in crate::checkpoint) fn transformer_folder(dir: &Path) -> Option<String> {
+    let modules = Module::all(dir).ok().flatten()?;
+    modules.into_iter().find(Module::is_transformer)?.folder
+}
+
 impl Module {
     /// The modules of a folder, if it lists any. Errors are the reason only.
     pub(super) fn all(dir: &Path) -> Result<Option<Vec<Self>>, String> {

@@ -174,3 +174,23 @@ fn files_are_copied_even_where_the_list_is_damaged() {
     let want = ["sentence_roberta_config.json", modules::MODULES, "1_Pooling/config.json"];
     assert_eq!(files(dir.path()).unwrap(), want);
 }
+
+#[test]
+fn types_of_weights_are_noted_and_the_folder_of_the_transformer_is_found() {
+    let with = |arguments: &str| {
+        read(&[
+            (modules::MODULES, &list(&[TRANSFORMER, POOLING])),
+            ("1_Pooling/config.json", r#"{"pooling_mode": "cls"}"#),
+            ("sentence_bert_config.json", arguments),
+        ])
+        .unwrap()
+    };
+    let noted = with(r#"{"model_args": {"torch_dtype": "bfloat16"}}"#);
+    assert!(noted.note().unwrap().contains("model_args is {\"torch_dtype\":\"bfloat16\"}"));
+    assert_eq!(with(r#"{"model_kwargs": {"dtype": "float32"}}"#).note(), None);
+    let old = list(&[TRANSFORMER, POOLING]).replace("\"path\":\"\"", "\"path\":\"0_Transformer\"");
+    let dir = folder(&[(modules::MODULES, &old)]);
+    assert_eq!(transformer_folder(dir.path()).as_deref(), Some("0_Transformer"));
+    let told = crate::checkpoint::load(dir.path()).map(|_| ()).unwrap_err().to_string();
+    assert!(told.contains("the transformer is in the folder \"0_Transformer\""), "{told}");
+}
