@@ -53,7 +53,26 @@ fn token_ids_that_are_none_are_left_out_with_a_note() {
         r#"{"eos_token_id": [1, 500], "temperature": "hot", "do_sample": true}"#,
     );
     w.ok(eval);
-    w.fails("generate model -p Tom -n 2", 3, &["temperature is \"hot\""]);
+    let run = w.run("generate model -p Tom -n 2");
+    assert!(run.stderr.contains("temperature is \"hot\""), "{}", run.stderr);
+    run.succeeded("a field that cannot be read");
+    for text in [
+        "{",
+        "",
+        "\u{feff}{}",
+        "{\"top_p\": NaN, \"do_sample\": true}",
+        "[]",
+        "{\"do_sample\": true, \"top_k\": -1, \"top_p\": 1.5}",
+    ] {
+        w.write("model/generation_config.json", text);
+        let run = w.run("generate model -p Tom -n 2");
+        assert!(run.stderr.contains("it is not used"), "{text}: {}", run.stderr);
+        run.succeeded(text);
+    }
+    w.write(
+        "model/generation_config.json",
+        r#"{"eos_token_id": [1, 500], "temperature": "hot", "do_sample": true}"#,
+    );
     let run = w.run("generate model -p Tom -n 2 --temperature 0");
     assert!(run.stderr.contains("generation_config.json: eos_token_id [1,500]"), "{}", run.stderr);
     run.succeeded("an option in place of the field");
@@ -274,6 +293,12 @@ fn what_is_no_model_of_ours_leads_on() {
         ];
         w.fails(command, 2, &words);
     }
+    fs::rename(w.path("adapter"), w.path("my adapter")).unwrap();
+    w.fails("eval 'my adapter' --text text.jsonl", 2, &["--adapter 'my adapter' -o merged"]);
+    fs::rename(w.path("my adapter"), w.path("adapter")).unwrap();
+    w.write("adapter/config.json", w.text("model/config.json"));
+    w.fails("eval adapter --text text.jsonl", 2, &["--adapter adapter -o", "move adapter_config"]);
+    fs::remove_file(w.path("adapter/config.json")).unwrap();
     change(&w, "adapter/adapter_config.json", &json!({"peft_type": "IA3"}));
     w.fails("eval adapter --text text.jsonl", 2, &["an adapter of IA3", "merge_and_unload"]);
     change(&w, "model/config.json", &json!({"model_type": "mamba"}));
