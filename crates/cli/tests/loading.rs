@@ -293,9 +293,6 @@ fn what_is_no_model_of_ours_leads_on() {
         ];
         w.fails(command, 2, &words);
     }
-    fs::rename(w.path("adapter"), w.path("my adapter")).unwrap();
-    w.fails("eval 'my adapter' --text text.jsonl", 2, &["--adapter 'my adapter' -o merged"]);
-    fs::rename(w.path("my adapter"), w.path("adapter")).unwrap();
     w.write("adapter/config.json", w.text("model/config.json"));
     w.fails("eval adapter --text text.jsonl", 2, &["--adapter adapter -o", "move adapter_config"]);
     fs::remove_file(w.path("adapter/config.json")).unwrap();

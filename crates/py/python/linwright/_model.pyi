@@ -128,6 +128,7 @@ class Model:
         dtype: Literal['f32', 'f16', 'bf16'] | None = None,
         force: bool = False,
         dry_run: bool = False,
+        max_memory: Text | None = None,
         shard: str | None = None,
         progress: Progress = None,
     ) -> Result:
@@ -237,6 +238,8 @@ class Model:
             dtype: Storage type of the weights [default: that of the model].
             force: Replace the directory if it exists.
             dry_run: Print the plan with its parameters, memory and time, and stop.
+            max_memory: Refuse, before any work, what would take more memory; a whole number with a unit:
+                8GB, 500MiB.
             shard: Do one of N shares of the work, as `i/N` counted from 0, while others do theirs; the
                 first writes output.
             progress: How to tell progress: a function of step, done and total, True for a bar, False for
