@@ -142,8 +142,7 @@ fn every_verb_that_can_take_long_ends_soon_after_a_signal() {
     let w = furnished();
     w.write("long.jsonl", w.text("text.jsonl").repeat(2000));
     w.write("many.jsonl", w.text("questions.jsonl").repeat(2000));
-    let eval =
-        format!("version: 1\neval: {{model: model, text: long.jsonl, window: 64, stride: 8}}\n");
+    let eval = "version: 1\neval: {model: model, text: long.jsonl, window: 64, stride: 8}\n";
     w.write("long.yaml", eval);
     for verb in VERBS.iter().chain(STREAMED) {
         let is_tried = LONG.iter().any(|line| line.starts_with(&format!("{} ", verb.words())));

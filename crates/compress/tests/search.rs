@@ -288,8 +288,7 @@ fn the_found_model_is_judged_as_it_will_be_saved() {
     };
     let (whole, rounded) = (parts.by_text(FAST, 1.02), parts.by_text(half, 1.02));
     assert_eq!(decided(&whole), decided(&rounded));
-    let [[search, dense, found], [of_file, same, of_file_later]] =
-        [&whole, &rounded].map(|all| test(all));
+    let [[search, dense, found], [of_file, same, of_file_later]] = [&whole, &rounded].map(&test);
     assert!(search != of_file && dense == same && found != of_file_later);
     // Nothing is found in the model of the file, whose own figure is the dense one then.
     let model = stored(&rounded.network, DType::Bf16).model;

@@ -224,7 +224,7 @@ mod tests {
         let padding = vec![0; 3 * BUFFER / 2];
         for padded in [[&bytes[..], &padding].concat(), [&bytes[..], &[0], &bytes].concat()] {
             let content = gunzip(&padded).unwrap();
-            assert!(content.starts_with(b"one\ntwo\n") && content.len() % 8 == 0);
+            assert!(content.starts_with(b"one\ntwo\n") && content.len().is_multiple_of(8));
             std::fs::write(&path, &padded).unwrap();
             assert_eq!(content_bytes(&path).unwrap(), content.len() as u64);
         }

@@ -108,7 +108,7 @@ units! {
 
 impl Default for Length {
     fn default() -> Self {
-        Self::Angstrom
+        Units::default().length
     }
 }
 

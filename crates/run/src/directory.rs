@@ -249,7 +249,7 @@ fn differences(directory: &Path, basis: &Value) -> Vec<String> {
     let mut told: Vec<String> = differs
         .map(|name| {
             let of = |run: &BTreeMap<String, Value>| {
-                run.get(name).map_or_else(|| "not given".to_owned(), |value| short(value))
+                run.get(name).map_or_else(|| "not given".to_owned(), short)
             };
             format!("{} is {} there and {} here", shown(name), of(&there), of(&here))
         })
