@@ -15,6 +15,9 @@ use std::path::Path;
 /// Channels of images, at most, with which the order of axes is told.
 const MOST_CHANNELS: usize = 4;
 
+/// Channels of an image in colour: three images of many channels are as likely colours of many.
+const COLOURS: usize = 3;
+
 /// The images of a file, without labels.
 pub(super) fn images(path: &Path, bytes: &[u8]) -> Result<Images, ImageError> {
     let (header, content) = open(path, bytes)?;
@@ -55,9 +58,15 @@ pub(super) fn images(path: &Path, bytes: &[u8]) -> Result<Images, ImageError> {
 fn check_axes(shape: &[usize]) -> Result<(), String> {
     let is_few = |extent: usize| extent <= MOST_CHANNELS;
     let [images, a, b, last] = *shape else { return Ok(()) };
+    let first = ("channels first", "images, channels, height, width", "0, 2, 3, 1");
     let (found, axes, order) = match [is_few(a), is_few(b), is_few(last)] {
-        [true, false, false] => ("channels first", "images, channels, height, width", "0, 2, 3, 1"),
+        [true, false, false] => first,
         [false, true, false] => ("images last", "height, width, channels, images", "3, 0, 1, 2"),
+        // Of many channels, square images tell.
+        [false, false, false] if a != b && b == last => first,
+        [false, false, false] if images == COLOURS => {
+            ("images last", "channels, height, width, images", "3, 1, 2, 0")
+        }
         _ => return Ok(()),
     };
     Err(format!(
