@@ -1,6 +1,7 @@
 use super::*;
 use crate::team::Members;
 use std::cell::Cell;
+use std::sync::Barrier;
 use std::thread::{scope, spawn};
 
 fn job(name: &str) -> Fingerprint {
@@ -67,13 +68,15 @@ fn members_that_come_late_die_and_come_again_find_the_same() {
 
 #[test]
 fn work_that_is_finished_is_told_to_those_that_wait_and_to_those_that_come() {
-    let folder = tempfile::tempdir().unwrap();
+    let (folder, both) = (tempfile::tempdir().unwrap(), Barrier::new(2));
     scope(|threads| {
         let waiting = threads.spawn(|| {
-            let error = joined(folder.path(), 1, 2).receive(0).expect_err("ends");
-            error.to_string()
+            let team = joined(folder.path(), 1, 2);
+            both.wait();
+            team.receive(0).expect_err("ends").to_string()
         });
         let team = joined(folder.path(), 0, 2);
+        both.wait();
         team.begin(&job("piece"));
         team.send(1, b"never read").expect("is said");
         assert!(team.about(&job("piece").0).is_dir());
