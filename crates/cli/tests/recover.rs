@@ -121,6 +121,9 @@ fn a_dry_run_estimates_recovery_and_writes_nothing() {
     let dry = w.ok_json(&format!("{PLAN} --recover 50 -o out --dry-run"));
     let parameters = dry["estimate"]["targeted"].as_u64().unwrap();
     assert_eq!(dry["recovery"]["memory_bytes"], 32 * parameters);
+    // The whole command's memory has it as well.
+    let recovery = dry["memory"]["recovery"].as_u64().unwrap();
+    assert!(recovery > 32 * parameters && recovery < 32 * parameters + (1 << 30), "{dry}");
     assert!(number(&dry["recovery"]["seconds"]) > 0.0);
     let shown = w.ok(&format!("{PLAN} --recover 50 -o out --dry-run"));
     assert!(shown.contains("recovery: then about"), "{shown}");

@@ -10,7 +10,7 @@ use std::collections::BTreeSet;
 
 /// Bytes of gradient, two moments and best value of a trained number, and of the same in a
 /// checkpoint while it is written.
-const BYTES: u64 = 32;
+pub const BYTES_PER_PARAMETER: u64 = 32;
 /// Forward passes that take as long as a step: forward, gradients of inputs, the operators again,
 /// gradients of parameters.
 const PASSES: f64 = 4.0;
@@ -52,5 +52,8 @@ pub fn estimate<N: Differentiable>(
     let rows = training as f64 / examples.training_batches().max(1) as f64;
     let validations = (settings.steps.min(VALIDATIONS) + 1) as f64 / PASSES;
     let all_rows = settings.steps as f64 * rows + validations * (all - training) as f64;
-    Ok(RecoveryEstimate { seconds: per_row * all_rows, memory_bytes: BYTES * parameters })
+    Ok(RecoveryEstimate {
+        seconds: per_row * all_rows,
+        memory_bytes: BYTES_PER_PARAMETER * parameters,
+    })
 }

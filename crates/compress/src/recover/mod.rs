@@ -24,7 +24,7 @@ mod stored;
 #[cfg(test)]
 mod tests;
 
-pub use estimate::{RecoveryEstimate, estimate};
+pub use estimate::{BYTES_PER_PARAMETER, RecoveryEstimate, estimate};
 
 use crate::CompressError;
 use crate::pipeline::{Context, Edited, Forward, SiteOutcome};

@@ -6,6 +6,7 @@ use crate::jobs::offload::Offload;
 use crate::jobs::room::held_bytes;
 use crate::jobs::source::OpenModel;
 use crate::jobs::{ByteSize, Failure, FailureKind};
+use linwright_compress::recover::BYTES_PER_PARAMETER;
 use linwright_compress::{CompressError, FitMemory, memory};
 use linwright_measure::capture::Bounds;
 use linwright_model::checkpoint::Precision;
@@ -28,6 +29,8 @@ const OF_PRUNING: u64 = 6;
 pub(super) struct Peak {
     /// While the last layers are fitted.
     fits: u64,
+    /// While the replaced layers are trained; zero without a recovery.
+    recovery: u64,
     /// While both models are scored; zero without tasks.
     evaluation: u64,
     /// While the saved model is loaded back.
@@ -72,6 +75,10 @@ impl Peak {
         let base = resident + fits.operators;
         Ok(Self {
             fits: base + fits.largest_fit + states,
+            recovery: match job.recover {
+                Some(_) => base + fits.operators / NUMBER * BYTES_PER_PARAMETER,
+                None => 0,
+            },
             evaluation: if has_tasks { base + rounded + batch + FIXED } else { 0 },
             saving: base + back,
         })
@@ -79,7 +86,7 @@ impl Peak {
 
     /// The highest of them.
     pub(super) fn bytes(self) -> u64 {
-        self.fits.max(self.evaluation).max(self.saving)
+        self.fits.max(self.recovery).max(self.evaluation).max(self.saving)
     }
 
     /// Refuses work that would take more than is allowed.
@@ -87,10 +94,11 @@ impl Peak {
         match allowed {
             Some(ByteSize(allowed)) if self.bytes() > allowed => {
                 let reason = format!(
-                    "this compression takes about {} of memory (fits {}, evaluation {}, saving \
-                     {}): more than --max-memory {allowed} allows",
+                    "this compression takes about {} of memory (fits {}, recovery {}, \
+                     evaluation {}, saving {}): more than --max-memory {allowed} allows",
                     bytes(self.bytes()),
                     bytes(self.fits),
+                    bytes(self.recovery),
                     bytes(self.evaluation),
                     bytes(self.saving)
                 );

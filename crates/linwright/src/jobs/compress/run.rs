@@ -70,11 +70,10 @@ pub(in crate::jobs) fn run(
     let windows = calibration.as_ref().map(|text| &text.windows);
     let has_tasks = !tasks.is_empty();
     let means = Means { model: &model, windows, offload: offload.as_ref(), has_tasks };
-    if let Some(edits) = &edits {
-        Peak::of(job, edits, &means)?.check(job.max_memory)?;
-    }
+    let peak = edits.as_ref().map(|edits| Peak::of(job, edits, &means)).transpose()?;
+    peak.map_or(Ok(()), |peak| peak.check(job.max_memory))?;
     if job.dry_run {
-        return dry_run(job, edits.as_ref(), &tasks, &means, session);
+        return dry_run(job, edits.as_ref().zip(peak), &tasks, &means, session);
     }
     let calibration = calibration.map(|text| compared(text, &tasks, session));
     if let (Some(Edits::Plan(plan)), Some(text)) = (&edits, &calibration) {
@@ -115,16 +114,15 @@ fn check_weights(job: &Compress) -> Result<(), Failure> {
 /// What the edits would cost; of a budget, what would be tried.
 fn dry_run(
     job: &Compress,
-    edits: Option<&Edits>,
+    edits: Option<(&Edits, Peak)>,
     tasks: &[Box<dyn Task>],
     means: &Means<'_>,
     session: &mut Session<'_>,
 ) -> Result<Outcome, Failure> {
-    let Some(edits) = edits else {
+    let Some((edits, peak)) = edits else {
         session.finish();
         return Ok(budget::dry_run(job, job.budget.unwrap_or_default()));
     };
-    let peak = Peak::of(job, edits, means)?;
     let evaluation = seconds_of(tasks, 2, means.model, &job.evaluation, session)?;
     session.finish();
     summary::dry_run(job, edits, (peak, evaluation), means)
