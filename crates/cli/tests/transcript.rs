@@ -49,13 +49,34 @@ fn changed(dir: &Path) -> Map<String, Value> {
         if written.insert(path.clone(), hash.clone()).as_ref() != Some(&hash) {
             let content = match String::from_utf8(bytes) {
                 Ok(text) if text.len() <= MAX_TEXT => json!({ "text": text }),
-                _ => json!({ "sha256": hash }),
+                Ok(_) => json!({ "sha256": hash }),
+                Err(error) => match tensors(error.as_bytes()) {
+                    Some(tensors) => json!({ "tensors": tensors }),
+                    None => json!({ "sha256": hash }),
+                },
             };
             let name = path.strip_prefix(dir).unwrap().to_string_lossy().into_owned();
             found.insert(name, content);
         }
     }
     found
+}
+
+/// Header of a safetensors file with the hash of each tensor in place of its offsets; none for
+/// other files. Names in the metadata may change where no number does.
+fn tensors(bytes: &[u8]) -> Option<Value> {
+    let (length, rest) = bytes.split_first_chunk::<8>()?;
+    let (header, data) = rest.split_at_checked(usize::try_from(u64::from_le_bytes(*length)).ok()?)?;
+    let mut header: Map<String, Value> = serde_json::from_slice(header).ok()?;
+    for (name, tensor) in &mut header {
+        if name != "__metadata__" {
+            let tensor = tensor.as_object_mut()?;
+            let offsets = tensor.remove("data_offsets")?;
+            let at = |end: usize| usize::try_from(offsets.get(end)?.as_u64()?).ok();
+            tensor.insert("sha256".into(), sha256_hex(data.get(at(0)?..at(1)?)?).into());
+        }
+    }
+    Some(header.into())
 }
 
 /// Regular files below a directory, links not followed.
