@@ -41,6 +41,8 @@ DEFAULT = ROOT / "target/freeze.json.gz"
 NOW = ROOT / "target/freeze-now.json.gz"
 WORDS = ROOT / "target/freeze-words.txt"
 NAMES = ROOT / "crates/linwright/renamed.json"
+# Its tests run every verb.
+COMMAND = ROOT / "crates/cli"
 # Of the format of recordings.
 VERSION = 2
 # Strings in JSON longer than this are kept as hashes.
@@ -78,6 +80,18 @@ def test_names():
 def crate_names():
     listed = cargo("metadata", "--no-deps", "--format-version", "1", stdout=subprocess.PIPE)
     return sorted(package["name"] for package in json.loads(listed.stdout)["packages"])
+
+
+def program():
+    """The tests of the command. All crates at once, so that nothing is built again for other features."""
+    built = cargo("test", "--workspace", "--quiet", "--test", "main", "--no-run", "--message-format", "json", stdout=subprocess.PIPE)
+    messages = [json.loads(line) for line in built.stdout.decode().splitlines()]
+    (found,) = (
+        message["executable"]
+        for message in messages
+        if message.get("executable") and message["profile"]["test"] and Path(message["manifest_path"]).parent == COMMAND
+    )
+    return found
 
 
 def short(value):
@@ -140,7 +154,7 @@ def transcript():
     """Arguments and values of all commands of one run of the tests, by test."""
     with tempfile.TemporaryDirectory() as folder:
         environment = {**os.environ, "LINWRIGHT_TRANSCRIPT": folder}
-        cargo("test", "--quiet", "-p", "linwright-cli", "--test", "main", env=environment, stdout=subprocess.DEVNULL)
+        subprocess.run([program(), "--quiet"], cwd=COMMAND, check=True, env=environment, stdout=subprocess.DEVNULL)
         head = subprocess.run(["git", "rev-parse", "--short=7", "HEAD"], cwd=ROOT, check=True, stdout=subprocess.PIPE)
         commit = head.stdout.decode().strip()
         runs = {}
