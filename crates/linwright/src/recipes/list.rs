@@ -16,7 +16,8 @@
 //! `stages` in place of `jobs` is a pipeline: a stage without `model` works on the model that the
 //! stages before it wrote, the first on that of the recipe, and `baseline: true` is the latter.
 
-use crate::jobs::{AnyJob, Failure, FailureKind, Field, VERBS, Verb, Written};
+use crate::jobs::VERBS;
+use crate::jobs::kit::{AnyJob, Failure, FailureKind, Field, Verb, Written};
 use linwright_compress::recipe::VERSION;
 use linwright_run::spelling::nearest_names;
 use linwright_run::{place, shown};

@@ -14,7 +14,7 @@ pub use presets::{PRESETS, Preset};
 pub use reference::{page, schema};
 pub use study::{read_report, write_report};
 
-use crate::jobs::{Failure, Outcome, Session};
+use crate::jobs::kit::{Failure, Outcome, Session};
 use linwright_compress::recipe;
 use linwright_compress::sweep_recipe::{SweepRecipe, parse_sweeps};
 use serde_json::Value;

@@ -1,6 +1,6 @@
 //! Built-in recipes, and recipe files.
 
-use crate::jobs::Failure;
+use crate::jobs::kit::Failure;
 use linwright_compress::recipe::{MAX_BYTES, RecipeError};
 use linwright_run::input;
 use linwright_run::spelling::distance;

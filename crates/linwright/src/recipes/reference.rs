@@ -2,7 +2,7 @@
 //! the jobs.
 
 use super::list;
-use crate::jobs::{Field, Kind, Verb, bound_text};
+use crate::jobs::kit::{Field, Kind, Verb, bound_text};
 use linwright_compress::recipe::VERSION;
 use serde_json::{Map, Value, json};
 use std::fmt::Write;

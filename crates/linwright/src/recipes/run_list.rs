@@ -1,13 +1,13 @@
 //! Runs a recipe of jobs: each job once, in order, and a report of all.
 
 use super::list::{Entry, JobList, Places, Resolved, is_reference};
-use crate::jobs::inputs::{InputHash, is_local};
-use crate::jobs::outcome::{text, write_pages};
-use crate::jobs::reproduce::is_of_result;
-use crate::jobs::{
+use crate::jobs::kit::inputs::{InputHash, is_local};
+use crate::jobs::kit::outcome::{text, write_pages};
+use crate::jobs::kit::{
     Failure, FailureKind, Outcome, Session, Written, command, measured, outputs, recipe_of, shards,
     to_yaml,
 };
+use crate::jobs::work::reproduce::is_of_result;
 use linwright_files::MEASURED;
 use linwright_report::{Block, Document, Table};
 use linwright_run::{

@@ -1,6 +1,6 @@
 //! `--set key=value`: values of a recipe that are replaced.
 
-use crate::jobs::{Failure, FailureKind, Verb};
+use crate::jobs::kit::{Failure, FailureKind, Verb};
 use linwright_compress::recipe::RecipeError;
 use linwright_run::{shown, shown_reason};
 use serde_json::{Map, Value};

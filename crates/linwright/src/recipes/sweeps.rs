@@ -1,11 +1,10 @@
 //! Sweep recipes: several sweeps of one model, and a table of their best cells.
 
 use super::list::{Entry, Places};
-use crate::jobs::outcome::{table, text};
-use crate::jobs::sweep::run::{Finished, Swept, swept};
-use crate::jobs::{
-    AnyJob, Failure, FailureKind, Job, Outcome, Session, Sweep, Verb, command, read,
-};
+use crate::jobs::kit::outcome::{table, text};
+use crate::jobs::kit::{AnyJob, Failure, FailureKind, Job, Outcome, Session, Verb, command, read};
+use crate::jobs::language::sweep::Sweep;
+use crate::jobs::language::sweep::run::{Finished, Swept, swept};
 use linwright_compress::intervention::report::cell_name;
 use linwright_compress::intervention::sweep::Swept as SweepResult;
 use linwright_compress::sweep_recipe::{SweepRecipe, SweepRun};

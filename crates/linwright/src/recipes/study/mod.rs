@@ -7,10 +7,10 @@ mod molecules;
 mod saved;
 mod text;
 
-use crate::jobs::inputs::InputHash;
-use crate::jobs::outcome::{table, text as lines_of};
-use crate::jobs::sweep::left_nothing;
-use crate::jobs::{Failure, Outcome, Session, outputs, shards, to_yaml};
+use crate::jobs::kit::inputs::InputHash;
+use crate::jobs::kit::outcome::{table, text as lines_of};
+use crate::jobs::kit::{Failure, Outcome, Session, outputs, shards, to_yaml};
+use crate::jobs::language::sweep::left_nothing;
 use linwright_compress::Rates;
 use linwright_compress::recipe::Recipe;
 use linwright_compress::report::{LayerError, ModelSummary, Report, SCHEMA};

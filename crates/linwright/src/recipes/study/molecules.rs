@@ -1,8 +1,8 @@
 //! Studies of molecular potentials.
 
 use super::Study;
-use crate::jobs::inputs::InputHash;
-use crate::jobs::{Failure, Outcome, Session, shards};
+use crate::jobs::kit::inputs::InputHash;
+use crate::jobs::kit::{Failure, Outcome, Session, shards};
 use linwright_compress::recipe::{MoleculeRecipe, StructureCalibration, StructureEvaluation};
 use linwright_compress::report::ModelSummary;
 use linwright_compress::study::{self, MoleculeTrial, StudiedPotential};

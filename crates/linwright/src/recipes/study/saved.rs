@@ -1,8 +1,8 @@
 //! Reports of studies as files.
 
-use crate::jobs::Failure;
-use crate::jobs::measured::{self, PROVENANCE};
-use crate::jobs::outcome::write_pages;
+use crate::jobs::kit::Failure;
+use crate::jobs::kit::measured::{self, PROVENANCE};
+use crate::jobs::kit::outcome::write_pages;
 use linwright_compress::report::Report;
 use linwright_data::MAX_FILE_BYTES;
 use linwright_files::MEASURED as MEASURED_FILE;

@@ -1,12 +1,13 @@
 //! Studies of language models.
 
 use super::Study;
-use crate::jobs::calibration::{self, CalibrationOptions, Dataset};
-use crate::jobs::inputs::{InputHash, is_local};
-use crate::jobs::offload::open_mapped;
-use crate::jobs::source::{OpenModel, data_file, open_model};
-use crate::jobs::tasks::{self, check_tasks};
-use crate::jobs::{EvaluationOptions, Failure, FailureKind, Outcome, Session, shards};
+use crate::jobs::kit::inputs::{InputHash, is_local};
+use crate::jobs::kit::source::{OpenModel, data_file, open_model};
+use crate::jobs::kit::{Failure, FailureKind, Outcome, Session, shards};
+use crate::jobs::language::calibration::{self, CalibrationOptions, Dataset};
+use crate::jobs::language::evaluation::EvaluationOptions;
+use crate::jobs::language::offload::open_mapped;
+use crate::jobs::language::tasks::{self, check_tasks};
 use linwright_compress::recipe::{CalibrationSource, Evaluation, Recipe};
 use linwright_compress::report::ModelSummary;
 use linwright_compress::study::{self, TextTrial};
@@ -213,7 +214,7 @@ fn named_tasks(
 #[cfg(test)]
 mod tests {
     use super::*;
-    use crate::jobs::Host;
+    use crate::jobs::kit::Host;
     use crate::recipes::PRESETS;
     use linwright_compress::recipe::parse;
     use linwright_data::CalibrationText;

@@ -1,0 +1,199 @@
+//! Documents of the little world, and questions whose answers some of them state.
+
+use crate::jobs::kit::outcome::{table, text};
+use crate::jobs::kit::{
+    Failure, FailureKind, Job, Outcome, OutputPath, Session, bounds, outputs, room,
+};
+use linwright_data::world::{FactQuestion, World, WorldSettings};
+use linwright_report::number::grouped;
+use linwright_run::Monitor;
+use linwright_run::atomic::AtomicDir;
+use linwright_tensor::RngKey;
+use schemars::JsonSchema;
+use serde::{Deserialize, Serialize};
+use serde_json::{Value, json};
+use std::collections::{BTreeMap, BTreeSet};
+
+/// Bytes of a story with its place in a list, at least.
+const STORY_BYTES: u64 = 256;
+/// Documents between two questions whether to stop.
+const LOOKS: usize = 1024;
+
+/// Documents and questions of the little world.
+#[derive(Clone, Debug, PartialEq, Serialize, Deserialize, JsonSchema)]
+#[serde(default)]
+pub struct AttributeWorld {
+    /// Seed of the world; `pocket` was trained on that of 1.
+    #[schemars(range(min = 0, max = bounds::SEED))]
+    pub seed: u64,
+    /// Stories of the world; `pocket` has read 25,000.
+    #[schemars(range(min = 0, max = bounds::EXAMPLES))]
+    pub stories: usize,
+    /// Write the first N documents [default: all].
+    #[schemars(range(min = 1, max = bounds::EXAMPLES), extend("x-value" = "N"))]
+    pub documents: Option<usize>,
+    /// Questions of each band of frequency.
+    #[schemars(range(min = 1, max = bounds::EXAMPLES))]
+    pub questions: usize,
+    /// Directory of documents.jsonl and questions.jsonl.
+    #[schemars(extend("x-short" = "o", "x-required" = true))]
+    pub output: OutputPath,
+    /// Replace the directory if it exists.
+    pub force: bool,
+}
+
+impl Default for AttributeWorld {
+    fn default() -> Self {
+        Self {
+            seed: 1,
+            stories: WorldSettings::default().stories,
+            documents: None,
+            questions: 30,
+            output: OutputPath::default(),
+            force: false,
+        }
+    }
+}
+
+impl Job for AttributeWorld {
+    const VERB: &str = "attribute-world";
+    const ABOUT: &str = "Write texts on which the built-in model was trained, and questions about \
+        facts with the documents that state them.\n\n\
+        documents.jsonl has `id` and `text`, questions.jsonl `prompt`, `completion`, `band` (rare, \
+        medium or frequent) and `relevant`, the ids of the documents: `attribute recall` tells which \
+        methods find them. `question`, `choices` and `answer` are for `eval --tasks multiple_choice`.";
+
+    fn run(&self, session: &mut Session<'_>) -> Result<Outcome, Failure> {
+        outputs::directory(&self.output, self.force, &[], session)?;
+        let what = || format!("a world of {} stories", self.stories);
+        room::ensure(what, &[self.stories as u64, STORY_BYTES], "give fewer --stories")?;
+        session.step("generating texts");
+        let (seed, stories) = (self.seed, self.stories);
+        let world = World::new(WorldSettings { seed, stories, ..WorldSettings::default() });
+        let mut documents = world.training().documents;
+        documents.truncate(self.documents.unwrap_or(documents.len()));
+        session.step("looking for statements");
+        let asked = self.chosen(&world);
+        let relevant = stating(&world, &asked, &documents, session)?;
+        let lines: Vec<Value> = asked
+            .iter()
+            .zip(&relevant)
+            .map(|((index, question), stating)| {
+                json!({
+                    "id": format!("fact-{index}"),
+                    "question": question.question,
+                    "choices": question.choices,
+                    "answer": question.answer,
+                    "prompt": question.prompt,
+                    "completion": question.completion,
+                    "band": question.band,
+                    "relevant": stating.iter().map(|at| id(*at)).collect::<Vec<_>>(),
+                })
+            })
+            .collect();
+        let texts = documents.iter().enumerate();
+        let texts: Vec<Value> =
+            texts.map(|(at, text)| json!({ "id": id(at), "text": text })).collect();
+        let mut directory = AtomicDir::create(&self.output, self.force)?;
+        for (name, values) in [("documents.jsonl", &texts), ("questions.jsonl", &lines)] {
+            directory
+                .write(name, |out| values.iter().try_for_each(|value| writeln!(out, "{value}")))?;
+        }
+        directory.commit()?;
+        session.finish();
+        session.note(&format!("wrote {}", self.output.display()));
+        Ok(self.told(&asked, &relevant, documents.len(), session))
+    }
+}
+
+/// A fact: its number, and its question.
+type Asked = (usize, FactQuestion);
+
+impl AttributeWorld {
+    /// The questions, equally many of each band, in the order of the facts.
+    fn chosen(&self, world: &World) -> Vec<Asked> {
+        let mut by_band: BTreeMap<String, Vec<Asked>> = BTreeMap::new();
+        for (index, question) in world.questions().into_iter().enumerate() {
+            by_band.entry(question.band.clone()).or_default().push((index, question));
+        }
+        let mut chosen = Vec::new();
+        for (band, mut all) in by_band {
+            let key = RngKey::new(self.seed).fold("attribute world").fold(&band);
+            key.stream().shuffle(&mut all);
+            all.truncate(self.questions);
+            chosen.extend(all);
+        }
+        chosen.sort_by_key(|(index, _)| *index);
+        chosen
+    }
+
+    fn told(
+        &self,
+        asked: &[Asked],
+        relevant: &[BTreeSet<usize>],
+        documents: usize,
+        session: &Session<'_>,
+    ) -> Outcome {
+        let mut bands: BTreeMap<&str, (usize, usize)> = BTreeMap::new();
+        for ((_, question), stating) in asked.iter().zip(relevant) {
+            let (questions, stated) = bands.entry(&question.band).or_default();
+            *questions += 1;
+            *stated += stating.len();
+        }
+        let mean = |(questions, stated): (usize, usize)| stated as f64 / questions.max(1) as f64;
+        let result = json!({
+            "schema": 1,
+            "linwright": session.build().version,
+            "output": session.portable(&self.output),
+            "documents": documents,
+            "questions": asked.len(),
+            "documents_of_a_question":
+                bands.iter().map(|(band, counts)| ((*band).to_owned(), json!(mean(*counts))))
+                    .collect::<serde_json::Map<_, _>>(),
+        });
+        let line = format!("{} documents, {} questions", grouped(documents as u64), asked.len());
+        let row = |(band, counts): (&&str, &(usize, usize))| {
+            vec![(*band).to_owned(), counts.0.to_string(), format!("{:.1}", mean(*counts))]
+        };
+        let heads = ["band", "questions", "documents that state the answer"];
+        Outcome::new(result, vec![text([line]), table(&heads, bands.iter().map(row).collect())])
+    }
+}
+
+fn id(document: usize) -> String {
+    format!("document-{document}")
+}
+
+/// For each question the documents that state its fact in any words.
+fn stating(
+    world: &World,
+    asked: &[Asked],
+    documents: &[String],
+    monitor: &mut dyn Monitor,
+) -> Result<Vec<BTreeSet<usize>>, Failure> {
+    // Only a document with the first word of a subject can have a statement about it.
+    let mut by_word: BTreeMap<&str, Vec<usize>> = BTreeMap::new();
+    for (at, (_, question)) in asked.iter().enumerate() {
+        let first = question.subject.split_whitespace().last().unwrap_or_default();
+        by_word.entry(first).or_default().push(at);
+    }
+    let statements: Vec<Vec<String>> =
+        asked.iter().map(|(index, _)| world.facts()[*index].statements()).collect();
+    let mut found = vec![BTreeSet::new(); asked.len()];
+    for (document, text) in documents.iter().enumerate() {
+        if document.is_multiple_of(LOOKS) {
+            monitor.progress(document as u64, documents.len() as u64);
+            if monitor.interrupted() {
+                return Err(Failure::new(FailureKind::Interrupted, "interrupted"));
+            }
+        }
+        let words: BTreeSet<&str> = text.split(|c: char| !c.is_alphanumeric()).collect();
+        let candidates = words.iter().filter_map(|word| by_word.get(word)).flatten();
+        for &at in candidates {
+            if statements[at].iter().any(|statement| text.contains(statement.as_str())) {
+                found[at].insert(document);
+            }
+        }
+    }
+    Ok(found)
+}

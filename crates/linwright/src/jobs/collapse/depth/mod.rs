@@ -1,0 +1,162 @@
+//! Collapse of reference networks over depths, strengths and seeds.
+
+mod inputs;
+mod run;
+
+use crate::jobs::kit::named::Names;
+use crate::jobs::kit::{Division, Failure, Job, Outcome, OutputPath, Session, bounds};
+use linwright_collapse::depth::{Architecture, Norming, StrengthRule};
+use linwright_collapse::optimum::Fit;
+use schemars::JsonSchema;
+use serde::{Deserialize, Serialize};
+use std::path::PathBuf;
+
+/// Collapse of reference networks over depths.
+#[derive(Clone, Debug, PartialEq, Serialize, Deserialize, JsonSchema)]
+#[serde(default)]
+pub struct CollapseDepth {
+    /// Residual networks of one or two maps for each block, or transformers: with one map in
+    /// attention and MLP, with two in the MLP, with two in both.
+    #[schemars(with = "Names<Architecture>")]
+    pub architecture: Architecture,
+    /// Depths: blocks, and the head.
+    #[schemars(extend("x-value" = "L"))]
+    #[schemars(inner(range(min = 0, max = bounds::DEPTH)))]
+    pub depths: Vec<usize>,
+    /// Networks of each depth, with different random parameters.
+    #[schemars(range(min = 1, max = bounds::REPEATS))]
+    pub seeds: u64,
+    /// Penalty S/2 |p|² of all parameters.
+    #[schemars(extend("x-value" = "S", "x-hyphen" = true))]
+    #[schemars(range(min = 0.0, max = bounds::SCALE))]
+    pub strength: f64,
+    /// How the penalty depends on depth.
+    #[schemars(with = "Names<StrengthRule>")]
+    pub strength_rule: StrengthRule,
+    /// Penalty of the head, at all depths [default: that of the blocks].
+    #[schemars(extend("x-value" = "S", "x-hyphen" = true))]
+    #[schemars(range(min = 0.0, max = bounds::SCALE))]
+    pub head_strength: Option<f64>,
+    /// Penalise no biases.
+    pub free_biases: bool,
+    /// Loss of the logits.
+    #[schemars(with = "Names<Fit>")]
+    pub loss: Fit,
+    /// LayerNorm after the residual sum or before each map.
+    #[schemars(with = "Names<Norming>")]
+    pub norming: Norming,
+    /// Length of normalised features [default: the root of the width].
+    #[schemars(extend("x-value" = "R", "x-hyphen" = true))]
+    #[schemars(range(min = 0.0, max = bounds::SCALE))]
+    pub norm: Option<f64>,
+    /// Width between two maps [default: the width].
+    #[schemars(range(min = 1, max = bounds::FEATURES))]
+    pub hidden: Option<usize>,
+    /// Updates of each network, with all examples.
+    #[schemars(range(min = 1, max = bounds::STEPS))]
+    pub steps: u64,
+    /// Step size of Adam, which falls along a cosine to a fiftieth.
+    #[schemars(extend("x-hyphen" = true))]
+    #[schemars(range(min = 0.0, max = bounds::RATE))]
+    pub rate: f64,
+    /// Safetensors with `features` and `labels` as inputs, instead of generated ones.
+    #[schemars(extend("x-value" = "FILE", "x-path" = true))]
+    #[schemars(extend("x-conflicts" = ["classes", "per_class", "width", "noise"]))]
+    pub features: Option<PathBuf>,
+    /// Images as inputs, --per-class of each class, drawn: an idx or npy file, binary records of
+    /// CIFAR, or a folder with a sub-folder of PNG files for each class.
+    #[schemars(extend("x-value" = "FILE", "x-path" = true))]
+    #[schemars(extend("x-conflicts" = ["features", "classes", "width", "noise"]))]
+    pub images: Option<PathBuf>,
+    /// Their labels [default: the file beside one called ..images-idx3.., or in the images].
+    #[schemars(extend("x-value" = "FILE", "x-path" = true, "x-requires" = ["images"]))]
+    pub labels: Option<PathBuf>,
+    /// Resize the images to this height and width, such as `8,8`.
+    #[schemars(extend("x-value" = "H,W", "x-requires" = ["images"]))]
+    pub resize: Option<String>,
+    /// Texts as inputs, each a class: --per-class pieces of consecutive words, drawn, whose words
+    /// are random vectors.
+    #[schemars(extend("x-value" = "FILE", "x-path" = true, "x-whole" = true, "x-many" = true))]
+    #[schemars(extend("x-conflicts" = ["features", "images", "classes", "noise"]))]
+    pub texts: Vec<PathBuf>,
+    /// Generated classes, of normal centres.
+    #[schemars(range(min = 2, max = bounds::CLASSES), extend("x-value" = "K"))]
+    pub classes: usize,
+    /// Generated or drawn examples of each class.
+    #[schemars(range(min = 1, max = bounds::EXAMPLES), extend("x-value" = "N"))]
+    pub per_class: usize,
+    /// Width of generated inputs and of words, and so of the networks.
+    #[schemars(range(min = 2, max = bounds::FEATURES), extend("x-value" = "D"))]
+    pub width: usize,
+    /// Deviation of generated examples from their centre.
+    #[schemars(extend("x-hyphen" = true))]
+    #[schemars(range(min = 0.0, max = bounds::SCALE))]
+    pub noise: f64,
+    /// Tokens of an example, for transformers; of images equal parts [default: 6].
+    #[schemars(range(min = 1, max = bounds::POSITIONS), extend("x-value" = "T"))]
+    pub tokens: Option<usize>,
+    /// Seed of data and parameters.
+    #[schemars(range(min = 0, max = bounds::SEED))]
+    pub seed: u64,
+    /// Also write the result as JSON to this file, which `linwright report` renders; with --shard a
+    /// directory of trained networks for `linwright merge`.
+    #[schemars(extend("x-short" = "o"))]
+    pub output: Option<OutputPath>,
+    /// Overwrite an existing file.
+    #[schemars(extend("x-requires" = ["output"]))]
+    pub force: bool,
+}
+
+impl Default for CollapseDepth {
+    fn default() -> Self {
+        Self {
+            architecture: Architecture::Rn1,
+            depths: vec![2, 3, 5, 8, 13, 21, 34],
+            seeds: 1,
+            strength: 0.005,
+            strength_rule: StrengthRule::Constant,
+            head_strength: None,
+            free_biases: false,
+            loss: Fit::CrossEntropy,
+            norming: Norming::After,
+            norm: None,
+            hidden: None,
+            steps: 1200,
+            rate: 0.005,
+            features: None,
+            images: None,
+            labels: None,
+            resize: None,
+            texts: Vec::new(),
+            classes: 4,
+            per_class: 15,
+            width: 32,
+            noise: 1.0,
+            tokens: None,
+            seed: 0,
+            output: None,
+            force: false,
+        }
+    }
+}
+
+impl Job for CollapseDepth {
+    const VERB: &str = "collapse-depth";
+    const ABOUT: &str = "Train regularised reference networks of several depths, and tell how \
+        collapse depends on depth.\n\n\
+        With one map for each block and a constant penalty, networks approach the optimum of \
+        `collapse gufm` as they get deeper; with two maps only if the penalty shrinks with depth \
+        (--strength-rule over-depth). Slopes are of logarithms, with intervals over seeds. \
+        Interrupted, the same command resumes with the networks that are trained.";
+    const OUTPUT_ENDING: &str = ".json";
+    const DIVISION: Division = Division::Merged;
+
+    fn inputs(&self) -> Vec<PathBuf> {
+        let files = [&self.features, &self.images, &self.labels].into_iter().flatten();
+        files.chain(&self.texts).cloned().collect()
+    }
+
+    fn run(&self, session: &mut Session<'_>) -> Result<Outcome, Failure> {
+        run::run(self, session)
+    }
+}

@@ -1,0 +1,143 @@
+//! What the commands of `collapse` have in common: options, results, notes.
+
+use crate::jobs::kit::{Failure, Outcome, Session, bounds, outputs};
+use linwright_collapse::{
+    ClassSums, CollapseError, FeatureFile, HeadRef, Keep, LayerOptions, LayerReport, report,
+};
+use linwright_run::atomic::{AtomicFile, Replace};
+use linwright_run::place::is_result;
+use schemars::JsonSchema;
+use serde::{Deserialize, Serialize};
+use serde_json::{Map, Value, json};
+use std::path::{Path, PathBuf};
+
+/// What is computed beside the metrics.
+#[derive(Clone, Debug, PartialEq, Serialize, Deserialize, JsonSchema)]
+#[serde(default)]
+pub struct CollapseOptions {
+    /// Draws of classes with replacement, for intervals of 95 %; 0 for none.
+    #[schemars(range(min = 0, max = bounds::DRAWS))]
+    pub resamples: usize,
+    /// Measure no random frames and no shuffled labels for comparison.
+    pub no_baselines: bool,
+    /// Seed of draws, frames and shuffles.
+    #[schemars(range(min = 0, max = bounds::SEED))]
+    pub seed: u64,
+}
+
+impl Default for CollapseOptions {
+    fn default() -> Self {
+        Self { resamples: 200, no_baselines: false, seed: 0 }
+    }
+}
+
+impl CollapseOptions {
+    pub(in crate::jobs) fn of_layer(&self, keep: Keep) -> LayerOptions {
+        let baselines = !self.no_baselines;
+        LayerOptions { keep, draws: self.resamples, baselines, seed: self.seed }
+    }
+}
+
+/// Whether a file has sums by class that this program wrote.
+pub(in crate::jobs) fn is_sums(path: &Path) -> bool {
+    ClassSums::is_stored(path)
+}
+
+/// Checks a file for the result as JSON.
+pub(in crate::jobs) fn check_result(
+    path: Option<&Path>,
+    force: bool,
+    inputs: &[PathBuf],
+    session: &Session<'_>,
+) -> Result<(), Failure> {
+    path.map_or(Ok(()), |path| outputs::file(path, force, inputs, session, is_result))
+}
+
+/// Files that a command writes.
+pub(in crate::jobs) struct Files<'a> {
+    /// The result as JSON.
+    pub(in crate::jobs) result: Option<&'a Path>,
+    /// Sums, which are written and have not yet their name.
+    pub(in crate::jobs) sums: Option<(&'a Path, AtomicFile)>,
+    pub(in crate::jobs) force: bool,
+}
+
+/// Sums as a file that has not yet its name.
+pub(in crate::jobs) fn written_sums(
+    sums: &ClassSums,
+    path: &Path,
+    force: bool,
+) -> Result<AtomicFile, Failure> {
+    Ok(sums.clone().written(path, Replace::if_forced(force, is_sums))?)
+}
+
+/// A result of layers, with the report of the same.
+pub(in crate::jobs) fn outcome(
+    kind: &str,
+    (about, layers): (Value, Vec<LayerReport>),
+    files: Files<'_>,
+    session: &Session<'_>,
+) -> Result<Outcome, Failure> {
+    let mut result = Map::new();
+    result.insert("schema".into(), 1.into());
+    result.insert("linwright".into(), session.build().version.into());
+    result.insert(report::KEY.into(), kind.into());
+    if let Value::Object(about) = about {
+        result.extend(about);
+    }
+    result.insert("layers".into(), json!(layers));
+    let result = Value::Object(result);
+    report::notes(&result).into_iter().for_each(|note| session.detail(|| note));
+    let done = reported(result);
+    // Last and together, so that nothing is left of a command that fails.
+    let Files { result, sums, force } = files;
+    let (mut paths, mut written) = (Vec::new(), Vec::new());
+    if let Some((path, file)) = sums {
+        paths.push(path);
+        written.push(file);
+    }
+    if let Some(path) = result {
+        let text = format!("{:#}\n", done.value()?);
+        paths.push(path);
+        written.push(outputs::prepared(path, text.as_bytes(), force, is_result)?);
+    }
+    outputs::write_all(written)?;
+    paths.iter().for_each(|path| session.note(&format!("wrote {}", path.display())));
+    Ok(done)
+}
+
+/// A result with its report.
+pub(in crate::jobs) fn reported(result: Value) -> Outcome {
+    let report = report::document(&result);
+    Outcome { report, ..Outcome::new(result, Vec::new()) }
+}
+
+/// The head of a file of features.
+pub(in crate::jobs) fn head_of(file: &FeatureFile) -> Option<HeadRef<'_>> {
+    file.head.as_ref().map(|rows| HeadRef { rows, bias: file.bias.as_deref() })
+}
+
+impl From<CollapseError> for Failure {
+    fn from(error: CollapseError) -> Self {
+        let message = crate::jobs::kit::message_of(&error);
+        match error {
+            CollapseError::Interrupted => Self::interrupted(message).not_resumable(),
+            CollapseError::Memory(error) => error.into(),
+            CollapseError::File(error) => error.into(),
+            CollapseError::Store(error) => error.into(),
+            CollapseError::Net(error) => error.into(),
+            CollapseError::Train(error) => Self::from(error).not_resumable(),
+            CollapseError::Setting { .. } => Self::usage(message),
+            CollapseError::NonFinite { .. }
+            | CollapseError::Label { .. }
+            | CollapseError::FewClasses { .. }
+            | CollapseError::Shape { .. }
+            | CollapseError::NoTensor { .. }
+            | CollapseError::Type { .. }
+            | CollapseError::State { .. }
+            | CollapseError::Mismatch { .. }
+            | CollapseError::Overflow { .. }
+            | CollapseError::Numerics { .. } => Self::general(message),
+        }
+    }
+}

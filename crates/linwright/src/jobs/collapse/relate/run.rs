@@ -1,0 +1,152 @@
+//! Pairs of a measurement and a sweep, as groups of layers.
+
+use super::CollapseRelate;
+use crate::jobs::collapse::options::{check_result, reported};
+use crate::jobs::kit::{Failure, Outcome, Session, outputs};
+use linwright_collapse::relation::{Group, relation};
+use linwright_collapse::{METRICS, report};
+use linwright_compress::intervention::sweep::{Cell, Swept};
+use linwright_run::{Monitor, input, shown, shown_reason};
+use linwright_tensor::RngKey;
+use serde_json::{Value, json};
+use std::path::{Path, PathBuf};
+
+/// Largest result, in bytes.
+const RESULT_BYTES: u64 = 1 << 28;
+
+pub(super) fn run(job: &CollapseRelate, session: &mut Session<'_>) -> Result<Outcome, Failure> {
+    let inputs = outputs::inputs_of(job, session);
+    check_result(job.output.as_deref(), job.force, &inputs, session)?;
+    if job.measured.len() != job.sweeps.len() || job.measured.is_empty() {
+        let (measured, sweeps) = (job.measured.len(), job.sweeps.len());
+        return Err(Failure::usage(format!("{measured} measurements and {sweeps} sweeps"))
+            .hint("give a sweep for each measurement, in the same order"));
+    }
+    if !METRICS.iter().any(|metric| metric.name == job.metric) {
+        return Err(Failure::usage(format!("--metric {}: no such metric", shown(&job.metric)))
+            .hint("give one of the names in a result, such as nc1_quotient or cdnv_mean"));
+    }
+    let mut groups = Vec::new();
+    for (measured, sweep) in job.measured.iter().zip(&job.sweeps) {
+        groups.extend(groups_of(measured, &result_of(sweep), &job.metric)?);
+    }
+    session.step("correlating");
+    let found = relation(&groups, job.draws, RngKey::new(job.seed).fold("relation"))?;
+    session.finish();
+    let result = json!({
+        "schema": 1,
+        "linwright": session.build().version,
+        report::KEY: "relate",
+        "metric": job.metric,
+        "draws": job.draws,
+        "rows": groups,
+        "all": found.all,
+        "models": found.models,
+        "groups": found.groups,
+    });
+    if let Some(path) = &job.output {
+        outputs::write_result(path, &result, job.force)?;
+        session.note(&format!("wrote {}", path.display()));
+    }
+    Ok(reported(result))
+}
+
+/// The result of a sweep, of which its directory may be given.
+pub(super) fn result_of(sweep: &Path) -> PathBuf {
+    match sweep.is_dir() {
+        true => sweep.join("result.json"),
+        false => sweep.to_owned(),
+    }
+}
+
+fn read(path: &Path) -> Result<Value, Failure> {
+    let text = input::read_text(path, RESULT_BYTES)
+        .map_err(|error| Failure::io(&path.display().to_string(), &error))?;
+    serde_json::from_str(&text).map_err(|error| {
+        let reason = shown_reason(&error.to_string());
+        Failure::general(format!("{}: {reason}", path.display()))
+    })
+}
+
+/// The groups of a model: every name and size of its sweep.
+fn groups_of(measured: &Path, sweep: &Path, metric: &str) -> Result<Vec<Group>, Failure> {
+    let layers = read(measured)?;
+    if layers[report::KEY].as_str() != Some("lm") {
+        let message = format!("{}: no result of `collapse lm`", measured.display());
+        return Err(Failure::general(message).hint("give what `collapse lm MODEL -o FILE` wrote"));
+    }
+    let found = read(sweep)?;
+    let model = found["model"].as_str().unwrap_or_default().to_owned();
+    let swept: Swept = serde_json::from_value(found["sweep"].clone()).map_err(|error| {
+        let reason = shown_reason(&error.to_string());
+        Failure::general(format!("{}: no result of a sweep: {reason}", sweep.display()))
+            .hint("give the result.json that `linwright sweep MODEL -o DIR` wrote")
+    })?;
+    let mut groups: Vec<Group> = Vec::new();
+    for cell in &swept.cells {
+        let Some(layer) = cell.place.layer else {
+            let message = format!("{}: all layers were changed at once", sweep.display());
+            return Err(Failure::general(message).hint("sweep without --lnum -1"));
+        };
+        let change = format!("{} {}", cell.place.weights.name(), cell.size);
+        let known = groups.iter().position(|group| group.change == change);
+        let index = known.unwrap_or_else(|| {
+            groups.push(empty(&model, change));
+            groups.len() - 1
+        });
+        let of_input = |permuted| value_of(&layers, layer, metric, permuted);
+        let value = of_input(false).ok_or_else(|| missing(measured, layer, metric))?;
+        let group = &mut groups[index];
+        group.layers.push(layer);
+        group.metric.push(value);
+        group.permuted.extend(of_input(true));
+        group.cost.push(cost(&swept, cell).ok_or_else(|| {
+            Failure::general(format!("{}: a cell without its metric", sweep.display()))
+        })?);
+    }
+    for group in &mut groups {
+        // With some alone nothing can be said.
+        if group.permuted.len() < group.layers.len() {
+            group.permuted.clear();
+        }
+    }
+    Ok(groups)
+}
+
+fn empty(model: &str, change: String) -> Group {
+    Group {
+        model: model.to_owned(),
+        change,
+        layers: Vec::new(),
+        metric: Vec::new(),
+        permuted: Vec::new(),
+        cost: Vec::new(),
+    }
+}
+
+fn missing(measured: &Path, layer: usize, metric: &str) -> Failure {
+    let message = format!("{}: no {metric} of the input of layer {layer}", measured.display());
+    Failure::general(message).hint("measure all layers, without --layers; nc1_pinv needs --scatter")
+}
+
+/// The metric of what a layer reads: what the one before it gives.
+fn value_of(result: &Value, layer: usize, metric: &str, permuted: bool) -> Option<f64> {
+    let name = match layer {
+        0 => "embedding".to_owned(),
+        _ => format!("layer {}", layer - 1),
+    };
+    let layers = result["layers"].as_array()?;
+    let own = layers.iter().find(|own| own["name"] == name)?;
+    let metrics = if permuted { &own["baselines"]["shuffled_labels"] } else { &own["metrics"] };
+    metrics[metric].as_f64()
+}
+
+/// How much worse a cell is than the dense model, in its metric.
+fn cost(swept: &Swept, cell: &Cell) -> Option<f64> {
+    let name = &swept.objective.metric;
+    let value = |metrics: &[linwright_evaluate::Metric]| {
+        metrics.iter().find(|metric| metric.name == *name).map(|metric| metric.value)
+    };
+    let (dense, changed) = (value(&swept.dense.metrics)?, value(&cell.score.metrics)?);
+    Some(if swept.objective.higher_is_better { dense - changed } else { changed - dense })
+}

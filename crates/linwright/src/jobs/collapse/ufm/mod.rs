@@ -1,0 +1,175 @@
+//! The optimum of the unconstrained features model.
+
+use crate::jobs::collapse::options::head_of;
+use crate::jobs::kit::named::Names;
+use crate::jobs::kit::outcome::{table, text};
+use crate::jobs::kit::training::Forward;
+use crate::jobs::kit::{Failure, Job, Outcome, Session, bounds};
+use linwright_collapse::optimum::{
+    Comparison, Fit, NumericOptimum, Problem, Ufm, UfmOptimum, minimise,
+};
+use linwright_collapse::{ClassSums, FeatureFile, Keep, Source, report};
+use linwright_report::number::scientific;
+use linwright_run::Monitor;
+use linwright_tensor::RngKey;
+use schemars::JsonSchema;
+use serde::{Deserialize, Serialize};
+use serde_json::json;
+use std::path::PathBuf;
+
+/// The optimum to which regularised training leads if features are free.
+#[derive(Clone, Debug, PartialEq, Serialize, Deserialize, JsonSchema)]
+#[serde(default)]
+pub struct CollapseUfm {
+    /// Number of classes.
+    #[schemars(range(min = 2, max = bounds::CLASSES), extend("x-value" = "K"))]
+    pub classes: usize,
+    /// Samples of each class [default: the mean of --features, or 1].
+    #[schemars(range(min = 1, max = bounds::EXAMPLES), extend("x-value" = "N"))]
+    pub per_class: Option<u64>,
+    /// Penalty L/2 |W|² of the head.
+    #[schemars(extend("x-value" = "L", "x-hyphen" = true))]
+    #[schemars(range(min = 0.0, max = bounds::SCALE))]
+    pub head_strength: f64,
+    /// Penalty L/2 |H|² of the features of all samples.
+    #[schemars(extend("x-value" = "L", "x-hyphen" = true))]
+    #[schemars(range(min = 0.0, max = bounds::SCALE))]
+    pub feature_strength: f64,
+    /// Loss: squared errors with a bias that is not penalised lead to a simplex, without one to an
+    /// orthogonal frame.
+    #[schemars(with = "Names<Fit>")]
+    pub loss: Fit,
+    /// Compare a trained head: safetensors with `features`, `labels` and `head`, as of measure.
+    #[schemars(extend("x-value" = "FILE", "x-path" = true))]
+    pub features: Option<PathBuf>,
+    /// Check by minimisation from this many random starts.
+    #[schemars(extend("x-value" = "STARTS"))]
+    #[schemars(range(min = 0, max = bounds::REPEATS))]
+    pub check: usize,
+    /// Features of the check [default: K].
+    #[schemars(range(min = 1, max = bounds::FEATURES), extend("x-value" = "D", "x-requires" = ["check"]))]
+    pub dimension: Option<usize>,
+    /// Seed of the starts.
+    #[schemars(range(min = 0, max = bounds::SEED))]
+    pub seed: u64,
+}
+
+impl Default for CollapseUfm {
+    fn default() -> Self {
+        Self {
+            classes: 10,
+            per_class: None,
+            head_strength: 5e-4,
+            feature_strength: 5e-4,
+            loss: Fit::CrossEntropy,
+            features: None,
+            check: 0,
+            dimension: None,
+            seed: 0,
+        }
+    }
+}
+
+impl Job for CollapseUfm {
+    const VERB: &str = "collapse-ufm";
+    const ABOUT: &str = "The optimum of regularised training with features free to choose, in \
+        closed form.\n\n\
+        Below the threshold c = K sqrt(n L_W L_H) = 1 features collapse to a simplex, or without \
+        bias and with squared errors to an orthogonal frame; from there on penalties are so strong \
+        that features vanish. With --features, norms and logits of a trained head are put beside \
+        it: is the classifier at its regularised optimum?";
+
+    fn inputs(&self) -> Vec<PathBuf> {
+        self.features.iter().cloned().collect()
+    }
+
+    fn run(&self, session: &mut Session<'_>) -> Result<Outcome, Failure> {
+        let file = match &self.features {
+            Some(path) => Some(FeatureFile::open(path, None, None)?),
+            None => None,
+        };
+        let (classes, mean) = match &file {
+            Some(file) => (file.classes, (file.rows() / file.classes).max(1) as u64),
+            None => (self.classes, 1),
+        };
+        let per_class = self.per_class.unwrap_or(mean);
+        let Self { head_strength, feature_strength, loss: fit, .. } = *self;
+        let ufm = Ufm { classes, per_class, head_strength, feature_strength, fit };
+        let optimum = ufm.optimum()?;
+        let comparison = match &file {
+            Some(file) => {
+                let mut sums = ClassSums::checked(file.classes, file.features(), Keep::Traces)?;
+                sums.add_all(file, session)?;
+                let head = head_of(file).ok_or_else(|| {
+                    Failure::usage("--features: the file has no head")
+                        .hint("add a tensor `head` (classes, d)")
+                })?;
+                Some(Comparison::of(&optimum, &sums.finish()?, head.rows)?)
+            }
+            None => None,
+        };
+        let found = match self.check {
+            0 => None,
+            starts => {
+                session.step("minimising");
+                let d = self.dimension.unwrap_or(classes);
+                let key = RngKey::new(self.seed).fold("ufm");
+                let problem = Problem::Free(ufm);
+                Some(minimise(
+                    problem,
+                    d,
+                    (starts, key),
+                    &mut Forward { session: &mut *session, steps: 0 },
+                )?)
+            }
+        };
+        session.finish();
+        let rows = rows(&optimum, found.as_ref(), comparison.as_ref());
+        let says = match optimum.collapsed {
+            true => "c < 1: features collapse to a frame.",
+            false => "c is 1 or more: the penalties are so strong that features vanish.",
+        };
+        let result = json!({
+            "schema": 1,
+            "linwright": session.build().version,
+            report::KEY: "ufm",
+            "model": ufm,
+            "optimum": optimum,
+            "minimised": found,
+            "comparison": comparison,
+        });
+        Ok(Outcome::new(result, vec![text([says]), table(&["what", "value"], rows)]))
+    }
+}
+
+/// The table: the optimum, and what was put beside it.
+fn rows(
+    optimum: &UfmOptimum,
+    found: Option<&NumericOptimum>,
+    comparison: Option<&Comparison>,
+) -> Vec<Vec<String>> {
+    let row = |name: &str, value: String| vec![name.to_owned(), value];
+    let mut rows = vec![
+        row("threshold c", scientific(optimum.threshold)),
+        row("objective", format!("{:.9}", optimum.objective)),
+    ];
+    for (name, value) in [
+        ("logit of the true class", optimum.true_logit),
+        ("logit of other classes", optimum.other_logit),
+        ("|w|² of each class", optimum.head_row_squared),
+        ("|h|² of each sample", optimum.feature_squared),
+    ] {
+        rows.push(row(name, format!("{value:.6}")));
+    }
+    rows.extend(found.map(|f| row("objective, minimised", format!("{:.9}", f.objective))));
+    if let Some(found) = comparison {
+        for (name, value) in [
+            ("measured |w|² / predicted", found.head_ratio),
+            ("measured |h|² / predicted", found.feature_ratio),
+            ("measured logit / predicted", found.logit_ratio),
+        ] {
+            rows.push(row(name, format!("{value:.4}")));
+        }
+    }
+    rows
+}

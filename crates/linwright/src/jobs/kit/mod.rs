@@ -1,0 +1,85 @@
+//! What all verbs share: options and their schema, verbs as data, the session in which a job runs,
+//! its outcome and failure, files of results, shards. It knows no verb.
+
+pub(crate) mod batch;
+pub mod bounds;
+pub(crate) mod byte_size;
+pub(crate) mod division;
+pub(crate) mod error;
+pub(crate) mod failure;
+pub(crate) mod fields;
+pub mod inputs;
+pub(crate) mod layers;
+pub(crate) mod measured;
+pub(crate) mod named;
+pub(crate) mod outcome;
+pub mod outputs;
+pub(crate) mod read;
+pub(crate) mod room;
+pub(crate) mod saving;
+pub(crate) mod session;
+pub(crate) mod shards;
+pub(crate) mod shell;
+pub mod source;
+pub(crate) mod store;
+pub(crate) mod together;
+pub(crate) mod training;
+pub(crate) mod verb;
+pub(crate) mod written;
+
+pub use batch::BatchSize;
+pub use byte_size::ByteSize;
+pub use division::Division;
+pub use error::JobError;
+pub use failure::{Failure, FailureKind, is_full, message_of};
+pub(crate) use fields::bound_text;
+pub use fields::{Field, Kind, Name, fields, flag_of, schema};
+pub use layers::parse_layers;
+pub use outcome::{Outcome, ResultData, write_pages};
+pub use read::read;
+pub use session::{Host, Session, to_yaml};
+pub use shell::{arguments, command, quoted};
+pub use verb::{AnyJob, Group, Reader, Verb, recipe_of};
+pub use written::{ChangedPath, OutputPath, StatePath, Written};
+
+use schemars::JsonSchema;
+use serde::Serialize;
+use serde::de::DeserializeOwned;
+use std::fmt::Debug;
+use std::path::PathBuf;
+
+/// Options of a job, or a group of them.
+pub trait Options: Clone + Default + PartialEq + Serialize + DeserializeOwned + JsonSchema {}
+
+impl<T: Clone + Default + PartialEq + Serialize + DeserializeOwned + JsonSchema> Options for T {}
+
+/// What a command does.
+pub trait Job: Options + Debug + 'static {
+    /// Name of the command.
+    const VERB: &'static str;
+    /// What it does: a sentence, and paragraphs for its long help.
+    const ABOUT: &'static str;
+    /// Whether it writes a model that other jobs can read.
+    const WRITES_MODEL: bool = false;
+    /// Whether it runs the jobs of a recipe, which check their own outputs; it may read the recipe
+    /// that it wrote itself, and checks the rest of its inputs.
+    const RUNS_JOBS: bool = false;
+    /// How several processes can divide its work.
+    const DIVISION: Division = Division::Whole;
+    /// Ending of the name of its output in a recipe's directory: empty for a directory.
+    const OUTPUT_ENDING: &'static str = "";
+    /// Where times, memory and machine stand in its result: keys joined by `/`, in which `*` is any
+    /// key or any item of a list. A path that a result lacks has no effect.
+    const MEASURED: &'static [&'static str] = &[];
+
+    /// Models, texts and data that it reads, as it names them.
+    fn inputs(&self) -> Vec<PathBuf> {
+        Vec::new()
+    }
+
+    /// Runs the job.
+    ///
+    /// # Errors
+    /// [`Failure`] with the exit code of the command.
+    fn run(&self, session: &mut Session<'_>) -> Result<Outcome, Failure>;
+}

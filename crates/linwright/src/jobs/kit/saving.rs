@@ -1,0 +1,67 @@
+//! What stands beside the results of a job: its recipe, its record, times and machine.
+
+use super::{Failure, Session};
+use linwright_run::state;
+use serde_json::{Map, Value, json};
+use std::path::Path;
+
+/// The job, the models in `inputs`, and the data.
+pub(crate) fn record_of(session: &Session<'_>, inputs: Vec<Value>) -> Map<String, Value> {
+    let mut record = Map::new();
+    record.insert("job".into(), session.job().clone().into());
+    record.insert("inputs".into(), inputs.into());
+    record.insert("data".into(), json!(session.data()));
+    record
+}
+
+/// The file by which `linwright reproduce` runs a job again.
+fn reproduce_file(session: &Session<'_>, record: Map<String, Value>) -> (String, Vec<u8>) {
+    let own = [("schema", json!(1)), ("linwright", json!(session.build().version))];
+    let own = own.into_iter().map(|(key, value)| (key.to_owned(), value));
+    let record = Value::Object(own.chain(record).collect());
+    ("reproduce.json".to_owned(), format!("{record:#}\n").into_bytes())
+}
+
+/// What stands beside a model that was not loaded but made: the job as a recipe, what was
+/// `measured` and the machine, the record by which `linwright reproduce` makes it again, and a card
+/// that says `what` it is.
+pub(crate) fn beside_new(
+    session: &Session<'_>,
+    what: &str,
+    measured: &Value,
+) -> Result<Vec<(String, Vec<u8>)>, Failure> {
+    let version = session.build().version;
+    let recipe = session.job().keys().next().map_or("", String::as_str).replace('_', "-");
+    let card = format!(
+        "# Model of linwright {recipe}\n\n{what} Made by Linwright {version}; `recipe.yaml` is the \
+         recipe, and `reproduce.json` has the hashes of what was read.\n"
+    );
+    let mut files = session.files_beside(measured)?;
+    files.push(reproduce_file(session, record_of(session, Vec::new())));
+    files.push(("README.md".to_owned(), card.into_bytes()));
+    Ok(files)
+}
+
+/// Writes beside the results of a job without a language model the job as a recipe, times and
+/// machine, and the record by which `linwright reproduce` runs it again.
+pub(crate) fn write_beside_own(
+    session: &Session<'_>,
+    measured: &Value,
+    directory: &Path,
+) -> Result<(), Failure> {
+    write_record(session, record_of(session, Vec::new()), measured, directory)
+}
+
+/// Writes a record beside results, with recipe, times and machine.
+pub(crate) fn write_record(
+    session: &Session<'_>,
+    record: Map<String, Value>,
+    measured: &Value,
+    directory: &Path,
+) -> Result<(), Failure> {
+    let record = reproduce_file(session, record);
+    for (name, bytes) in session.files_beside(measured)?.into_iter().chain([record]) {
+        state::write(&directory.join(name), &bytes)?;
+    }
+    Ok(())
+}

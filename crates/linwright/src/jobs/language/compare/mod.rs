@@ -1,0 +1,169 @@
+//! Every method at every size on one model.
+
+mod inputs;
+mod names;
+mod run;
+
+use crate::jobs::kit::measured::PROVENANCE;
+use crate::jobs::kit::named::Names;
+use crate::jobs::kit::{Division, Failure, Job, Outcome, OutputPath, Session, bounds};
+use crate::jobs::language::calibration::{self, CalibrationOptions};
+use crate::jobs::language::compress::{LayerRoles, StoredDType};
+use crate::jobs::language::evaluation::EvaluationOptions;
+use crate::jobs::language::form::{EditedForms, SavedForm};
+use linwright_model::Role;
+pub use names::Compares;
+use schemars::JsonSchema;
+use serde::{Deserialize, Serialize};
+use std::path::PathBuf;
+
+/// Every method at every size, with controls.
+#[derive(Clone, Debug, PartialEq, Serialize, Deserialize, JsonSchema)]
+#[serde(default)]
+pub struct Compare {
+    /// A checkpoint directory, `pocket` for the built-in model, or `owner/name[@revision]` on the
+    /// hub.
+    #[schemars(extend("x-positional" = true))]
+    pub model: String,
+    /// Shares of parameters kept in the targeted layers.
+    #[schemars(extend("x-value" = "SHARE"))]
+    #[schemars(inner(range(min = 0.0, max = 1.0)))]
+    pub keep: Vec<f64>,
+    /// What is compared; `all` adds the other kinds of operators, and those that are trained
+    /// [default: closed forms, pruning, and operators that few iterations fit].
+    #[schemars(with = "Vec<Names<Compares>>")]
+    pub methods: Vec<Compares>,
+    /// Options of methods in place of the standard ones, by name, as plans call them:
+    /// `{modegpt: {temperature: 0}, llm_pruner: {compat: true}}`.
+    #[schemars(extend("x-value" = "OPTIONS", "x-whole" = true))]
+    pub method_options: Option<String>,
+    /// Leave out random factors and rounded weights.
+    pub no_controls: bool,
+    /// Layers to replace: `3`, `3,5`, `0-7` [default: all].
+    pub layers: Option<String>,
+    /// Roles to replace [default: all linear layers of a transformer layer].
+    #[schemars(with = "Vec<Names<LayerRoles>>")]
+    pub targets: Vec<Role>,
+    /// Then train the replaced or pruned layers of every model, and nothing else, for this many
+    /// steps of Adam, as `compress` does; random factors too. Rounded weights are not trained.
+    #[schemars(range(min = 1, max = bounds::STEPS), extend("x-value" = "STEPS"))]
+    pub recover: Option<u64>,
+    /// Largest step size of --recover [default: 0.001].
+    #[schemars(extend("x-value" = "RATE", "x-requires" = ["recover"]))]
+    #[schemars(range(min = 0.0, max = bounds::RATE))]
+    pub recover_rate: Option<f64>,
+    /// Calibration text: a file, rows with a `text` field as for --text, or `pocket`; `task:NAME`,
+    /// the documents of a task with their right answers, of its training split if --data or its
+    /// data set has one; `combination`, a sample of six such tasks as in SFSD; or `samples`, texts
+    /// that the model writes itself. It should not overlap with the evaluation text, which is told.
+    pub dataset: Option<String>,
+    /// Largest number of calibration tokens.
+    #[schemars(range(min = 0, max = bounds::TOKENS))]
+    pub num_tokens: usize,
+    /// Length of a calibration window, in tokens.
+    #[schemars(range(min = 2, max = bounds::POSITIONS))]
+    pub seq_len: usize,
+    /// Seed of random factors and initial parameters, and of calibration text that is drawn.
+    #[schemars(range(min = 0, max = bounds::SEED))]
+    pub seed: u64,
+    /// What models are scored on; the first ranks. Of each task the first 200 documents, unless
+    /// --limit or --samples is given. With `pocket` its text and questions by default.
+    #[serde(flatten)]
+    pub evaluation: EvaluationOptions,
+    /// Title of the report.
+    pub title: String,
+    /// Directory of the comparison [default: runs/compare- and its fingerprint].
+    #[schemars(extend("x-short" = "o"))]
+    pub output: Option<OutputPath>,
+    /// Save the best model at the first share to this directory. Its figures are those of the text
+    /// that chose it.
+    #[schemars(extend("x-value" = "DIR"))]
+    pub save_best: Option<OutputPath>,
+    /// Form of the saved model; `auto` is the one that most runtimes load and that is no larger
+    /// than necessary.
+    #[schemars(with = "Names<EditedForms>")]
+    pub form: SavedForm,
+    /// Storage type of the weights, in which bytes are counted [default: that of the model].
+    #[schemars(with = "Option<Names<StoredDType>>")]
+    pub dtype: Option<StoredDType>,
+    /// Replace the directory of --save-best if it exists.
+    pub force: bool,
+    /// List the models with their parameters, estimate the time of fits and evaluations, and stop.
+    pub dry_run: bool,
+}
+
+impl Default for Compare {
+    fn default() -> Self {
+        Self {
+            model: String::new(),
+            keep: vec![0.8, 0.6],
+            methods: Vec::new(),
+            method_options: None,
+            no_controls: false,
+            layers: None,
+            targets: Vec::new(),
+            recover: None,
+            recover_rate: None,
+            dataset: None,
+            num_tokens: 12_000,
+            seq_len: 256,
+            seed: 0,
+            evaluation: EvaluationOptions::default(),
+            title: "Comparison of methods".to_owned(),
+            output: None,
+            save_best: None,
+            form: SavedForm::Auto,
+            dtype: None,
+            force: false,
+            dry_run: false,
+        }
+    }
+}
+
+impl Job for Compare {
+    const VERB: &str = "compare";
+    const ABOUT: &str = "Compare methods of compression on one model: every method at every size, \
+        with the dense model, random factors of the same size and rounded weights of the same \
+        bytes.\n\n\
+        Scores on the same items, with 95 % intervals of the difference from the dense model; \
+        parameters, multiply-adds, bytes and speed. A size that a method cannot have is told, with \
+        the nearest. Run the same command again to resume.";
+    const DIVISION: Division = Division::Merged;
+    const MEASURED: &'static [&'static str] = &[
+        PROVENANCE[0],
+        PROVENANCE[1],
+        PROVENANCE[2],
+        PROVENANCE[3],
+        "compare/dense/speed",
+        "compare/cells/*/found/model/speed",
+        "compare/cells/*/found/model/seconds",
+        "peak_resident_bytes",
+        "seconds",
+    ];
+
+    fn inputs(&self) -> Vec<PathBuf> {
+        let mut inputs = vec![PathBuf::from(&self.model)];
+        inputs.extend(calibration::input_of(self.dataset.as_deref()));
+        inputs.extend(self.evaluation.inputs());
+        inputs
+    }
+
+    fn run(&self, session: &mut Session<'_>) -> Result<Outcome, Failure> {
+        run::run(self, session)
+    }
+}
+
+impl Compare {
+    /// What its calibration text is.
+    fn calibration<'a>(&'a self, evaluation: &'a EvaluationOptions) -> CalibrationOptions<'a> {
+        CalibrationOptions {
+            model: &self.model,
+            dataset: self.dataset.as_deref(),
+            num_tokens: self.num_tokens,
+            seq_len: self.seq_len,
+            seed: self.seed,
+            dry_run: self.dry_run,
+            evaluation,
+        }
+    }
+}

@@ -1,0 +1,220 @@
+//! From a budget to a plan that divides it over the layers.
+
+use super::plan::{self, heal};
+use super::{Compress, Heal, MethodName};
+use crate::jobs::kit::outcome::{table, text};
+use crate::jobs::kit::source::OpenModel;
+use crate::jobs::kit::{Failure, JobError, Session};
+use crate::jobs::language::plan::spectra;
+use linwright_compress::allocate::{
+    Allocation, Allocator, Candidates, Measured, Sensitivity, SiteChoices, SiteLoss, Tried,
+    Unreachable, allocate, by_spectrum, judged, sensitivity, standard_alignment,
+};
+use linwright_compress::methods::StructuredMethod;
+use linwright_compress::pipeline::Context;
+use linwright_compress::{MethodSpec, Plan, Size};
+use linwright_model::{Transformer, Windows};
+use linwright_ops::{LinearSlot, OpSpec, Sites};
+use linwright_report::Block;
+use linwright_report::number::signed;
+use linwright_run::Store;
+use serde::Serialize;
+
+/// Kinds of operators that `auto` tries beside low rank: those that few alternations fit.
+const KINDS: [&str; 2] = ["monarch", "block_hadamard"];
+/// Starts and iterations of their fits; more gain little in an alternation from a closed form.
+const EFFORT: (u32, u32) = (1, 20);
+/// Shares of parameters at which they are tried, over the one that is asked for.
+const SHARES: [f64; 3] = [0.5, 1.0, 1.5];
+
+/// Checks options before any work.
+pub(super) fn check(job: &Compress) -> Result<(), JobError> {
+    let is_auto = job.method.is_some_and(MethodName::is_auto);
+    let allocator = job.allocator();
+    if allocator == Allocator::Uniform {
+        return match (is_auto, job.align) {
+            (true, _) => Err(JobError::new("--method auto divides the parameters by sensitivity")
+                .hint("leave out --allocate uniform")),
+            (false, Some(_)) => {
+                Err(JobError::new("--align goes with --allocate spectrum or sensitivity"))
+            }
+            (false, None) => Ok(()),
+        };
+    }
+    if is_auto && allocator == Allocator::Spectrum {
+        return Err(JobError::new("singular values do not tell which method is best in a layer")
+            .hint("leave out --allocate spectrum"));
+    }
+    if job.keep.is_none() {
+        return Err(JobError::new(format!(
+            "--allocate {} divides a share of parameters",
+            allocator.name()
+        ))
+        .hint("give --keep SHARE"));
+    }
+    let method = plan::method(job)?;
+    match method.units().contains(&linwright_compress::Unit::Rank) {
+        true => Ok(()),
+        false => Err(JobError::new(format!("{} has no ranks to divide", method.label(None)))),
+    }
+}
+
+/// Refuses before any work a model that cannot be measured: one without a loss of the next token,
+/// or one larger than memory, of which several forms would be held.
+pub(super) fn check_model(
+    job: &Compress,
+    model: &Transformer,
+    is_offloaded: bool,
+) -> Result<(), Failure> {
+    let reason = match (job.needs_measures(), model.config().is_causal()) {
+        (false, _) => return Ok(()),
+        (true, false) => {
+            "the model is an encoder, and layers are measured by the loss of the next token"
+        }
+        (true, true) if is_offloaded => {
+            "the weights stay in files, and layers are measured in a model held in memory"
+        }
+        (true, true) => return Ok(()),
+    };
+    Err(Failure::usage(reason).hint("give --allocate spectrum, or a method without --allocate"))
+}
+
+/// A division of the budget with what it was made from.
+#[derive(Serialize)]
+pub(super) struct Allocated {
+    /// Name of the allocator.
+    allocator: &'static str,
+    /// Multiple of the ranks.
+    align: usize,
+    /// What was measured, without the choices.
+    #[serde(skip_serializing_if = "Option::is_none")]
+    measured: Option<Sensitivity>,
+    /// Plans that were judged on validation windows of the calibration text, the best first.
+    #[serde(skip_serializing_if = "Vec::is_empty")]
+    pub(super) tried: Vec<Tried>,
+    #[serde(skip)]
+    pub(super) plan: Plan,
+}
+
+impl Allocated {
+    /// Tables of what an edit of each site costs, and of the plans that were tried.
+    pub(super) fn blocks(&self) -> Vec<Block> {
+        let Some(measured) = &self.measured else { return Vec::new() };
+        let site = |site: &SiteLoss| {
+            vec![
+                site.site.to_string(),
+                site.method.clone(),
+                format!("{:.2e}", site.error),
+                signed(site.loss),
+            ]
+        };
+        let sites = measured.losses.iter().map(site).collect();
+        let plan = |tried: &Tried| {
+            vec![tried.name.clone(), format!("{:.4}", tried.keep), format!("{:.4}", tried.loss)]
+        };
+        let plans = self.tried.iter().map(plan).collect();
+        let tokens = measured.tokens;
+        vec![
+            text([format!(
+                "the first plan won on {tokens} validation tokens of the calibration text, where \
+                 the dense model has {:.4} nats/token; judge the result on other text",
+                measured.dense_loss
+            )]),
+            table(&["plan", "keep", "nats/token"], plans),
+            table(&["site", "replaced by", "fit error", "costs nats/token"], sites),
+        ]
+    }
+}
+
+/// What a budget is divided for.
+pub(super) struct Dividing<'a> {
+    pub(super) job: &'a Compress,
+    /// The plan with one method and size.
+    pub(super) uniform: &'a Plan,
+    pub(super) model: &'a OpenModel,
+    pub(super) calibration: Option<&'a Windows>,
+    pub(super) store: &'a Store,
+}
+
+impl Dividing<'_> {
+    /// The division; none if it is uniform.
+    pub(super) fn divided(&self, session: &mut Session<'_>) -> Result<Option<Allocated>, Failure> {
+        let (job, allocator) = (self.job, self.job.allocator());
+        let (Some(keep), None) = (job.keep, &job.plan) else { return Ok(None) };
+        let decoder = &self.model.loaded.decoder;
+        let replaced = self.uniform.edits[0].sites.of(decoder)?;
+        let shapes = replaced.iter().filter_map(|site| decoder.slot(site)).map(LinearSlot::shape);
+        let align = job.align.unwrap_or_else(|| standard_alignment(shapes));
+        let heal = heal(job, &self.uniform.edits[0].method);
+        let plan_of = |allocation: &Allocation, choices: &[SiteChoices]| {
+            let mut plan = allocation.plan(choices, job.seed, heal != Heal::None);
+            plan.edits.extend(plan::healing(decoder, &replaced, heal));
+            plan
+        };
+        match allocator {
+            Allocator::Uniform => Ok(None),
+            Allocator::Spectrum => {
+                let method = &self.uniform.edits[0].method;
+                let found = spectra(self.model, &replaced, &Store::none(), session)?;
+                let choices = by_spectrum(&found, method, align)
+                    .map_err(|error| Failure::general(error.to_string()))?;
+                let allocation = allocate(&choices, keep).map_err(unreachable)?;
+                let plan = plan_of(&allocation, &choices);
+                let allocator = allocator.name();
+                Ok(Some(Allocated { allocator, align, measured: None, tried: Vec::new(), plan }))
+            }
+            Allocator::Sensitivity => self.measured(keep, align, &plan_of, session).map(Some),
+        }
+    }
+
+    fn measured(
+        &self,
+        keep: f64,
+        align: usize,
+        plan_of: &dyn Fn(&Allocation, &[SiteChoices]) -> Plan,
+        session: &mut Session<'_>,
+    ) -> Result<Allocated, Failure> {
+        let windows = self.calibration.ok_or_else(|| {
+            Failure::usage("--allocate sensitivity measures on calibration text")
+                .hint("give --dataset FILE")
+        })?;
+        let (model, tokenizer) = (&self.model.loaded.decoder, self.model.tokenizer()?);
+        let candidates = candidates(self.job, self.uniform, keep, align)?;
+        let context = Context { store: Some(self.store), ..Context::new(&self.model.loaded.hash) };
+        let measured = Measured { model, tokenizer, windows };
+        let mut found = sensitivity(measured, &candidates, &context, session)?;
+        let tried = judged(measured, &found, &candidates, &context, plan_of, session)?;
+        let tried = tried.map_err(unreachable)?;
+        found.choices.clear();
+        let (allocator, plan) = (Allocator::Sensitivity.name(), tried[0].plan.clone());
+        Ok(Allocated { allocator, align, measured: Some(found), tried, plan })
+    }
+}
+
+fn unreachable(error: Unreachable) -> Failure {
+    Failure::usage(error.to_string()).hint("give a larger --keep")
+}
+
+fn candidates(
+    job: &Compress,
+    uniform: &Plan,
+    keep: f64,
+    align: usize,
+) -> Result<Candidates, Failure> {
+    let edit = &uniform.edits[0];
+    let mut methods = vec![edit.method.clone()];
+    if job.method.is_some_and(MethodName::is_auto) {
+        for kind in KINDS {
+            let operator: OpSpec = plan::operator(kind, Some(Size::Keep(keep)))?;
+            let (starts, iterations) = EFFORT;
+            methods.push(MethodSpec::Structured(StructuredMethod {
+                starts,
+                iterations,
+                ..StructuredMethod::new(operator)
+            }));
+        }
+    }
+    let keeps = SHARES.into_iter().map(|share| share * keep).filter(|keep| *keep < 1.0).collect();
+    let (sites, seed) = (edit.sites.clone(), job.seed);
+    Ok(Candidates { methods, align, keeps, keep, sites, seed })
+}

@@ -1,0 +1,396 @@
+//! `linwright compress`: replace linear layers and save the model.
+
+use super::allocation::{Allocated, Dividing, check_model};
+use super::budget::{self, Budgeted, Spending};
+use super::edits::Edits;
+use super::memory::{Means, Peak};
+use super::summary::{self, Summary};
+use super::{Compress, StoredDType, pruning, recovery};
+use crate::jobs::kit::outcome::text as text_block;
+use crate::jobs::kit::source::OpenModel;
+use crate::jobs::kit::verb::AnyJob;
+use crate::jobs::kit::{ByteSize, Failure, Job, Outcome, Session, outputs, room, store};
+use crate::jobs::language::calibration::Calibration;
+use crate::jobs::language::offload;
+use crate::jobs::language::offload::Offload;
+use crate::jobs::language::saving::{self, Saving};
+use crate::jobs::language::tasks::{
+    Judged, before_and_after, check_tasks, open_tasks_if_any, seconds as seconds_of,
+};
+use linwright_compress::pipeline::{Context, Edited, SiteOutcome};
+use linwright_compress::recover::RecoveryReport;
+use linwright_compress::{CompressError, FitTo, Plan, study};
+use linwright_evaluate::{Task, tokens_per_second};
+use linwright_measure::capture::Bounds;
+use linwright_model::checkpoint::Precision;
+use linwright_model::checkpoint::export::Exported;
+use linwright_model::{Transformer, Windows};
+use linwright_ops::{Examples, SiteId, Sites};
+use linwright_run::team::Team;
+use linwright_run::{Monitor, Store};
+use serde_json::json;
+use std::path::Path;
+
+/// Runs a job that was given as `face`, under whose name it is kept and recorded.
+pub(in crate::jobs) fn run(
+    job: &Compress,
+    face: &dyn AnyJob,
+    session: &mut Session<'_>,
+) -> Result<Outcome, Failure> {
+    // The first member of a team alone writes.
+    let team = session.team();
+    if !job.dry_run && team.rank() == 0 {
+        let inputs = outputs::inputs_of(face, session);
+        outputs::directory(&job.output, job.force, &inputs, session)?;
+    }
+    let text = job.calibration();
+    text.check_text_field()?;
+    job.check()?;
+    check_team(job, session)?;
+    check_weights(job)?;
+    // Errors in tasks are reported before a model is loaded.
+    let source = text.open(session)?;
+    let beside = source.as_ref().map_or_else(Vec::new, |source| source.tasks().to_vec());
+    let tasks = open_tasks_if_any(&job.evaluation, &beside, session)?;
+    let (model, offload) = offload::open(&job.model, job.offload, &job.output, session)?;
+    let loaded = &model.loaded;
+    check_tasks(tasks.iter().map(AsRef::as_ref), &model, &job.evaluation)?;
+    check_model(job, &loaded.decoder, offload.is_some())?;
+    recovery::check_model(job.recover, &loaded.decoder, offload.as_ref())?;
+    let edits = match job.budget {
+        None => Some(Edits::of(job, &model, offload.is_some())?),
+        Some(_) => {
+            budget::check_model(&loaded.decoder, offload.is_some())?;
+            None
+        }
+    };
+    // Without text, methods that read weights alone are fitted all the same.
+    let needs_text = edits.as_ref().is_some_and(Edits::needs_text);
+    let has_text = needs_text || job.reads_text_itself() || job.dataset.is_some();
+    let calibration = has_text.then(|| text.windows(source, &model, session)).transpose()?;
+    let windows = calibration.as_ref().map(|text| &text.windows);
+    let has_tasks = !tasks.is_empty();
+    let means = Means { model: &model, windows, offload: offload.as_ref(), has_tasks };
+    let peak = edits.as_ref().map(|edits| Peak::of(job, edits, &means)).transpose()?;
+    peak.map_or(Ok(()), |peak| peak.check(job.max_memory))?;
+    if job.dry_run {
+        return dry_run(job, edits.as_ref().zip(peak), &tasks, &means, session);
+    }
+    let calibration = calibration.map(|text| compared(text, &tasks, session));
+    if let (Some(Edits::Plan(plan)), Some(text)) = (&edits, &calibration) {
+        let few = few_tokens(plan, &loaded.decoder, &text.windows);
+        few.iter().for_each(|note| session.note(note));
+    }
+    let calibration = calibration.as_ref();
+    let offload = offload.as_ref();
+    let (edits, team) = (edits.as_ref(), &*team);
+    let work = Work { model: &model, edits, calibration, tasks: &tasks, offload, team };
+    if team.rank() > 0 {
+        let shared = team.shared_store().map_or_else(Store::none, Store::at);
+        return help(job, &work, &shared, session);
+    }
+    let (unfinished, pieces) = store::of_job(face, &job.output, team, session)?;
+    let done = match allocate_and_fit(job, &work, &pieces, session) {
+        Ok(done) => done,
+        Err(failure) => return Err(store::tidy(unfinished, failure)),
+    };
+    store::done(unfinished, session);
+    Ok(outcome(job, &model, calibration, &done, session))
+}
+
+/// Refuses a model whose weights alone take more memory than is allowed, before they are read.
+fn check_weights(job: &Compress) -> Result<(), Failure> {
+    match (job.max_memory, job.budget) {
+        (None, _) => Ok(()),
+        (Some(_), Some(_)) => {
+            Err(Failure::usage("--max-memory: the models of --budget are not known before")
+                .hint("compress by one of them, with the limit"))
+        }
+        (Some(ByteSize(allowed)), None) => {
+            room::check_weights(Path::new(&job.model), Precision::Auto, allowed)
+        }
+    }
+}
+
+/// What the edits would cost; of a budget, what would be tried.
+fn dry_run(
+    job: &Compress,
+    edits: Option<(&Edits, Peak)>,
+    tasks: &[Box<dyn Task>],
+    means: &Means<'_>,
+    session: &mut Session<'_>,
+) -> Result<Outcome, Failure> {
+    let Some((edits, peak)) = edits else {
+        session.finish();
+        return Ok(budget::dry_run(job, job.budget.unwrap_or_default()));
+    };
+    let evaluation = seconds_of(tasks, 2, means.model, &job.evaluation, session)?;
+    session.finish();
+    summary::dry_run(job, edits, (peak, evaluation), means)
+}
+
+/// The result and the report.
+fn outcome(
+    job: &Compress,
+    model: &OpenModel,
+    calibration: Option<&Calibration>,
+    done: &Done,
+    session: &mut Session<'_>,
+) -> Outcome {
+    let OpenModel { loaded, place } = model;
+    let stages = session.finish();
+    let summary = Summary::new(done, &loaded.decoder, &place.path);
+    let result = json!({
+        "model": place.name, "output": session.portable(&job.output), "plan": done.edits.summary(),
+        "saved": saving::summary(&done.saved), "summary": summary, "sites": done.edited.sites,
+        "stages": stages, "dense": done.judged.dense, "results": done.judged.results,
+        "comparisons": done.judged.comparisons, "allocation": done.allocated,
+        "calibration": calibration.map(|text| &text.record),
+        "recovery": done.recovery, "budget": done.budget,
+    });
+    let mut blocks = vec![summary.block(done, &session.portable(&job.output))];
+    blocks.extend(calibration.map(|text| text_block([text.record.line()])));
+    blocks.extend(done.judged.blocks());
+    blocks.extend(done.recovery.as_ref().map(recovery::block));
+    blocks.extend(done.budget.iter().flat_map(Budgeted::blocks));
+    blocks.extend(done.allocated.iter().flat_map(Allocated::blocks));
+    blocks.extend(summary::site_blocks(&done.edited.sites));
+    Outcome { measured: summary.measured(done.recovery.as_ref()), ..Outcome::new(result, blocks) }
+}
+
+/// Refuses, before any work, what the members of a team would all do.
+fn check_team(job: &Compress, session: &Session<'_>) -> Result<(), Failure> {
+    let undivided = [
+        ("--budget", job.budget.is_some()),
+        ("--recover", job.recover.is_some()),
+        ("pruning", pruning::is_wanted(job)),
+    ];
+    match undivided.into_iter().find(|(_, is_asked)| *is_asked) {
+        Some((what, _)) if session.team().size() > 1 => {
+            Err(Failure::usage(format!("{what} is not divided over processes"))
+                .hint("run it in one process, with --threads"))
+        }
+        _ => Ok(()),
+    }
+}
+
+/// The part of a member of a team that writes nothing.
+fn help(
+    job: &Compress,
+    work: &Work<'_>,
+    pieces: &Store,
+    session: &mut Session<'_>,
+) -> Result<Outcome, Failure> {
+    let Decided { edits, .. } = decided(job, work, &tried_in(pieces, work), session)?;
+    edited(job, work, &edits, pieces, session)?;
+    session.finish();
+    Ok(Outcome::new(json!({}), Vec::new()))
+}
+
+/// What is said of so few tokens for the inputs of a layer that its fit is mostly noise.
+fn few_tokens(plan: &Plan, model: &Transformer, windows: &Windows) -> Option<String> {
+    let fitted = plan.edits.iter().filter(|edit| edit.method.needs_text());
+    let sites = fitted.flat_map(|edit| edit.sites.of(model).unwrap_or_default());
+    let inputs = sites.filter_map(|site| model.slot(&site)).map(|slot| slot.shape().inp).max()?;
+    let (tokens, enough) = (windows.all_rows(), FEW_PER_INPUT * inputs);
+    (tokens < enough).then(|| {
+        format!(
+            "note: {tokens} calibration tokens are few for layers of {inputs} inputs; {enough} or \
+             more (--num-tokens, with as long a --dataset) make a better model"
+        )
+    })
+}
+
+/// The calibration text, compared with the documents of the tasks.
+fn compared(
+    mut text: Calibration,
+    tasks: &[Box<dyn Task>],
+    session: &mut Session<'_>,
+) -> Calibration {
+    text.compare(tasks.iter().map(AsRef::as_ref), "its scores may be too good", session);
+    text
+}
+
+/// An edited and saved model.
+pub(super) struct Done {
+    /// What was done to the model.
+    edits: Edits,
+    pub(super) edited: Edited<Transformer>,
+    pub(super) judged: Judged,
+    pub(super) saved: Exported,
+    /// Scoring speed of the original and the edited model, in tokens per second.
+    pub(super) speeds: [f64; 2],
+    /// The division of the budget, unless it is uniform.
+    pub(super) allocated: Option<Allocated>,
+    /// What was tried within a budget, if one was given.
+    pub(super) budget: Option<Budgeted>,
+    /// What recovery training did, if it was wanted.
+    pub(super) recovery: Option<RecoveryReport>,
+}
+
+/// Calibration tokens for each input of a layer, below which they are called few.
+const FEW_PER_INPUT: usize = 8;
+
+/// Everything that a model is compressed with.
+struct Work<'a> {
+    model: &'a OpenModel,
+    /// What is done; none if a budget decides.
+    edits: Option<&'a Edits>,
+    /// The calibration text, if any is needed or given.
+    calibration: Option<&'a Calibration>,
+    /// The evaluation before and after, if any.
+    tasks: &'a [Box<dyn Task>],
+    /// Files for what does not stay in memory, if the model is larger.
+    offload: Option<&'a Offload>,
+    /// The processes that compress it together.
+    team: &'a dyn Team,
+}
+
+fn allocate_and_fit(
+    job: &Compress,
+    work: &Work<'_>,
+    pieces: &Store,
+    session: &mut Session<'_>,
+) -> Result<Done, Failure> {
+    let decided = decided(job, work, &tried_in(pieces, work), session);
+    session.tell_damage(pieces);
+    let Decided { edits, allocated, budget } = decided?;
+    let done = fit_and_save(job, work, edits, pieces, session)?;
+    Ok(Done { allocated, budget, ..done })
+}
+
+/// Where the fits of plans that are tried are kept. Each member of a team tries all of them: none
+/// may find in the store that they share what others were not told.
+fn tried_in(pieces: &Store, work: &Work<'_>) -> Store {
+    match work.team.shared_store().and_then(|_| work.team.own_folder()) {
+        Some(own) => Store::at(&own),
+        None => pieces.clone(),
+    }
+}
+
+/// The edits of a model, and how they were found.
+struct Decided {
+    edits: Edits,
+    allocated: Option<Allocated>,
+    budget: Option<Budgeted>,
+}
+
+fn decided(
+    job: &Compress,
+    work: &Work<'_>,
+    store: &Store,
+    session: &mut Session<'_>,
+) -> Result<Decided, Failure> {
+    let Work { model, edits, calibration, .. } = *work;
+    let calibration = calibration.map(|text| &text.windows);
+    let uniform = match (edits, job.budget, calibration) {
+        (None, Some(share), Some(windows)) => {
+            let found = Spending { job, share, model, windows, store }.best(session)?;
+            let edits = found.edits.clone();
+            return Ok(Decided { edits, allocated: None, budget: Some(found) });
+        }
+        (None, ..) => return Err(Failure::usage("no calibration text").hint("give --dataset FILE")),
+        (Some(Edits::Plan(plan)), ..) => plan,
+        (Some(edits), ..) => {
+            return Ok(Decided { edits: edits.clone(), allocated: None, budget: None });
+        }
+    };
+    let allocated = Dividing { job, uniform, model, calibration, store }.divided(session)?;
+    let plan = allocated.as_ref().map_or(uniform, |allocated| &allocated.plan);
+    Ok(Decided { edits: Edits::Plan(plan.clone()), allocated, budget: None })
+}
+
+/// What is known of the original model while its layers are fitted.
+fn context_of<'a>(job: &Compress, work: &Work<'a>, pieces: &'a Store) -> Context<'a> {
+    // Recovery chooses its best step on validation windows, which no fit may have seen.
+    let fit_to = if job.recover.is_some() { FitTo::Training } else { FitTo::All };
+    Context {
+        store: pieces.root().is_some().then_some(pieces),
+        bounds: work.offload.map_or_else(Bounds::default, Offload::bounds),
+        shelf: work.offload.map(|offload| &offload.shelf),
+        team: work.team,
+        fit_to,
+        ..Context::new(&work.model.loaded.hash)
+    }
+}
+
+/// Carries out the edits.
+fn edited(
+    job: &Compress,
+    work: &Work<'_>,
+    edits: &Edits,
+    pieces: &Store,
+    session: &mut Session<'_>,
+) -> Result<Edited<Transformer>, CompressError> {
+    let context = context_of(job, work, pieces);
+    let windows = work.calibration.map(|text| &text.windows);
+    edits.apply(&work.model.loaded.decoder, windows, &context, job.seed, session)
+}
+
+fn fit_and_save(
+    job: &Compress,
+    work: &Work<'_>,
+    edits: Edits,
+    pieces: &Store,
+    session: &mut Session<'_>,
+) -> Result<Done, Failure> {
+    let Work { model, calibration, tasks, .. } = *work;
+    let loaded = &model.loaded;
+    let windows = calibration.map(|text| &text.windows);
+    let context = context_of(job, work, pieces);
+    let edited = edited(job, work, &edits, pieces, session);
+    session.tell_damage(pieces);
+    let mut edited = edited?;
+    for site in &edited.sites {
+        session.trace(|| fit_told(site));
+    }
+    let recovery = recovery::recovered(job, &mut edited, windows, &context, session)?;
+    let dtype = job.dtype.map(StoredDType::dtype);
+    let shelf = work.offload.map(|offload| &offload.shelf);
+    let mut judged = Judged::default();
+    if !tasks.is_empty() {
+        let stored = saving::as_stored(&edited.network, model, (job.form, dtype), shelf)?;
+        let replaced: Vec<&SiteId> = edited.sites.iter().map(|site| &site.site).collect();
+        let both = (&stored, replaced.as_slice());
+        judged = before_and_after(tasks, &job.evaluation, model, both, session)?;
+    }
+    session.step("timing both models");
+    let windows = calibration.map_or_else(
+        || study::windows_without_text(&loaded.decoder),
+        |text| text.windows.windows().to_vec(),
+    );
+    let both = [&loaded.decoder, &edited.network];
+    let speeds = tokens_per_second(&both, &windows, session.cancelled())?;
+    let result = json!({
+        "plan": edits.summary(), "parameters": study::parameter_counts(&loaded.decoder, &edited),
+        "sites": edited.sites, "dense": judged.dense, "results": judged.results,
+        "comparisons": judged.comparisons, "calibration": calibration.map(|text| &text.record),
+        "recovery": recovery,
+        "tokens_per_second_before": speeds[0], "tokens_per_second": speeds[1],
+    });
+    let (force, output) = (job.force, &*job.output);
+    let curves = curves(&edited) + &recovery.as_ref().map_or_else(String::new, recovery::curve);
+    let (form, measured) = (job.form, Compress::MEASURED);
+    let saving = Saving { form, dtype, force, output, result, measured, curves };
+    let saved = saving.write(&edited.network, model, session)?;
+    let speeds = [speeds[0], speeds[1]];
+    let (allocated, budget) = (None, None);
+    Ok(Done { edits, edited, judged, saved, speeds, allocated, budget, recovery })
+}
+
+/// Training curves of the fits, one line of JSON for each point.
+fn curves(edited: &Edited<Transformer>) -> String {
+    let mut lines = String::new();
+    for site in &edited.sites {
+        for point in &site.fit.curve {
+            lines += &format!("{}\n", json!({ "site": site.site, "point": point }));
+        }
+    }
+    lines
+}
+
+/// One line about the fit of a site.
+fn fit_told(SiteOutcome { site, method, fit, parameters, .. }: &SiteOutcome) -> String {
+    let (error, seconds) = (fit.relative_error, fit.seconds);
+    format!("{site}: {method}, {parameters} parameters, relative error {error:.3e}, {seconds:.2} s")
+}

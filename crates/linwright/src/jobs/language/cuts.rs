@@ -1,0 +1,163 @@
+//! Options of interventions (cuts).
+
+use crate::jobs::kit::JobError;
+use crate::jobs::kit::StatePath;
+use crate::jobs::kit::bounds;
+use crate::jobs::kit::named::Names;
+use linwright_compress::Size;
+use linwright_compress::intervention::{
+    Decomposition, FusedPart, Intervention, Storage, VendiOptions,
+};
+use linwright_compress::methods::LaserMethod;
+use schemars::JsonSchema;
+use serde::{Deserialize, Serialize};
+
+/// Oversampling and power iterations of the randomised SVD.
+const RANDOMISED: Decomposition = Decomposition::Randomised { oversample: 8, power: 2 };
+
+/// Kind and sizes of an intervention, and how it is computed.
+#[derive(Clone, Debug, PartialEq, Serialize, Deserialize, JsonSchema)]
+#[serde(default)]
+pub struct CutOptions {
+    /// Kind of intervention.
+    #[schemars(with = "Names<Intervention>")]
+    pub intervention: Intervention,
+    /// Rate of reduction as in the paper, from 0 to 10: keep (10 - rate) / 10 of the full rank.
+    #[schemars(extend("x-value" = "RATE"))]
+    #[schemars(inner(range(min = 0.0, max = bounds::LASER_RATE)))]
+    pub rate: Vec<f64>,
+    /// Share of the full rank to keep.
+    #[schemars(extend("x-value" = "SHARE"))]
+    #[schemars(inner(range(min = 0.0, max = 1.0)))]
+    pub rho: Vec<f64>,
+    /// Share of the parameters to keep.
+    #[schemars(extend("x-value" = "SHARE"))]
+    #[schemars(inner(range(min = 0.0, max = 1.0)))]
+    pub keep: Vec<f64>,
+    /// Number of components, or of rows, to keep.
+    #[schemars(extend("x-value" = "R"))]
+    #[schemars(inner(range(min = 0, max = bounds::FEATURES)))]
+    pub rank: Vec<usize>,
+    /// Keep the fewest components with this share of the sum of squared singular values.
+    #[schemars(extend("x-value" = "SHARE"))]
+    #[schemars(inner(range(min = 0.0, max = 1.0)))]
+    pub energy: Vec<f64>,
+    /// Keep the components above the Marchenko–Pastur edge of a random matrix.
+    pub marchenko_pastur: bool,
+    /// Use a randomised SVD, which computes only the leading components.
+    pub randomised: bool,
+    /// Reproduce the paper's code where it differs, including its defects.
+    pub compat: bool,
+    /// Storage of an edited weight; `auto` stores factors where they have fewer parameters.
+    #[schemars(with = "Names<Storage>")]
+    pub storage: Storage,
+    /// Part of fused weights to cut: query, key or value of one matrix of all three, gate or up of
+    /// one of both; the rest stays, so the model gets no smaller. Of all such weights, unless some
+    /// are named. `sweep` tries several parts, each by itself; other commands take one.
+    #[schemars(with = "Vec<Names<FusedPart>>")]
+    pub part: Vec<FusedPart>,
+    /// Prefer rows of small norm (vendi).
+    #[schemars(extend("x-aliases" = ["use-quality"]))]
+    pub quality: bool,
+    /// Choose the most similar rows instead of the most diverse (vendi).
+    #[schemars(extend("x-aliases" = ["min-diversity"]))]
+    pub minimise: bool,
+    /// Parameter gamma of the Gaussian kernel of rows (vendi) [default: from the median distance].
+    #[schemars(range(min = 0.0, max = bounds::SCALE))]
+    pub gamma: Option<f64>,
+    /// Seed of random numbers.
+    #[schemars(range(min = 0, max = bounds::SEED))]
+    pub seed: u64,
+    /// Store of decompositions and other finished pieces [default: $LINWRIGHT_STORE, or
+    /// linwright/store in $XDG_CACHE_HOME or ~/.cache].
+    #[schemars(extend("x-value" = "DIR", "x-conflicts" = ["no_cache"]))]
+    pub cache: Option<StatePath>,
+    /// Neither read nor store decompositions of weights.
+    pub no_cache: bool,
+}
+
+impl Default for CutOptions {
+    fn default() -> Self {
+        Self {
+            intervention: Intervention::RankReduction,
+            rate: Vec::new(),
+            rho: Vec::new(),
+            keep: Vec::new(),
+            rank: Vec::new(),
+            energy: Vec::new(),
+            marchenko_pastur: false,
+            randomised: false,
+            compat: false,
+            storage: Storage::Auto,
+            part: Vec::new(),
+            quality: false,
+            minimise: false,
+            gamma: None,
+            seed: 0,
+            cache: None,
+            no_cache: false,
+        }
+    }
+}
+
+impl CutOptions {
+    /// Every given size, grouped by unit.
+    ///
+    /// # Errors
+    /// [`JobError`] if none is given, one is given twice, or one is out of its range.
+    pub fn sizes(&self) -> Result<Vec<Size>, JobError> {
+        let mut sizes: Vec<Size> = self.rate.iter().copied().map(Size::Rate).collect();
+        sizes.extend(self.rho.iter().copied().map(Size::Rho));
+        sizes.extend(self.keep.iter().copied().map(Size::Keep));
+        sizes.extend(self.rank.iter().copied().map(Size::Rank));
+        sizes.extend(self.energy.iter().copied().map(Size::Energy));
+        sizes.extend(self.marchenko_pastur.then_some(Size::MarchenkoPastur));
+        if sizes.is_empty() && self.intervention == Intervention::Zero {
+            return Ok(vec![Size::Rate(10.0)]);
+        }
+        if sizes.is_empty() {
+            return Err(JobError::new("no size is given: how much of the weights is kept?")
+                .hint("give --rate, --rho, --keep, --rank, --energy or --marchenko-pastur"));
+        }
+        for size in &sizes {
+            size.check().map_err(|error| JobError::new(error.to_string()))?;
+        }
+        for (index, size) in sizes.iter().enumerate() {
+            if sizes[..index].contains(size) {
+                return Err(JobError::new(format!("{size} is given twice")));
+            }
+        }
+        Ok(sizes)
+    }
+
+    /// The part of fused weights to cut, if one is given.
+    ///
+    /// # Errors
+    /// [`JobError`] if several are.
+    pub fn single_part(&self) -> Result<Option<FusedPart>, JobError> {
+        match self.part.as_slice() {
+            [] => Ok(None),
+            [part] => Ok(Some(*part)),
+            several => {
+                let names: Vec<&str> = several.iter().map(|part| part.name()).collect();
+                let message = format!("{} are several parts, expected one", names.join(", "));
+                Err(JobError::new(message).hint("`linwright sweep` cuts each of them"))
+            }
+        }
+    }
+
+    /// The intervention with its options, for whole weights.
+    #[must_use]
+    pub fn method(&self) -> LaserMethod {
+        let vendi =
+            VendiOptions { quality: self.quality, minimise: self.minimise, gamma: self.gamma };
+        LaserMethod {
+            intervention: self.intervention,
+            decomposition: if self.randomised { RANDOMISED } else { Decomposition::Exact },
+            storage: self.storage,
+            compat: self.compat,
+            vendi,
+            part: None,
+        }
+    }
+}

@@ -1,0 +1,110 @@
+//! Cuts of a model as LASER makes them.
+
+mod run;
+
+use crate::jobs::kit::measured::PROVENANCE;
+use crate::jobs::kit::named::Names;
+use crate::jobs::kit::{Failure, Job, JobError, Outcome, OutputPath, Session};
+use crate::jobs::language::cuts::CutOptions;
+use crate::jobs::language::evaluation::EvaluationOptions;
+use crate::jobs::language::form::{EditedForms, SavedForm};
+use crate::jobs::language::plan_file::read_plan_file;
+use crate::jobs::language::slots::SlotOptions;
+use linwright_compress::methods::LaserMethod;
+use linwright_compress::{Edit, MethodSpec, Plan};
+use schemars::JsonSchema;
+use serde::{Deserialize, Serialize};
+use std::path::PathBuf;
+
+/// Weights cut in one way, and the model evaluated and saved.
+#[derive(Clone, Debug, Default, PartialEq, Serialize, Deserialize, JsonSchema)]
+#[serde(default)]
+pub struct Laser {
+    /// A checkpoint directory, `pocket` for the built-in model, or `owner/name[@revision]` on the
+    /// hub.
+    #[schemars(extend("x-positional" = true))]
+    pub model: String,
+    /// Weights and layers.
+    #[serde(flatten)]
+    pub slots: SlotOptions,
+    /// Apply these edits instead: a plan in JSON or YAML, such as the one of `linwright compose`.
+    #[schemars(extend("x-value" = "FILE", "x-conflicts" = ["lname", "lnum", "roles", "site", "part"]))]
+    #[schemars(extend("x-path" = true))]
+    pub plan: Option<PathBuf>,
+    /// Kind and size of the cut.
+    #[serde(flatten)]
+    pub cut: CutOptions,
+    /// Evaluation before and after, if any task is given.
+    #[serde(flatten)]
+    pub evaluation: EvaluationOptions,
+    /// Output directory for the model.
+    #[schemars(extend("x-short" = "o"))]
+    pub output: Option<OutputPath>,
+    /// Form of the saved model; `auto` is the one that most runtimes load and that is no larger
+    /// than necessary.
+    #[schemars(with = "Names<EditedForms>")]
+    pub form: SavedForm,
+    /// Replace the directory if it exists.
+    pub force: bool,
+    /// Count the tokens of the tasks, estimate the time, and stop.
+    pub dry_run: bool,
+}
+
+impl Job for Laser {
+    const VERB: &str = "laser";
+    const ABOUT: &str = "Reduce the rank of weights as LASER does, evaluate the model before and \
+        after, and save it; factored weights make it smaller.";
+    const WRITES_MODEL: bool = true;
+    const MEASURED: &'static [&'static str] = &PROVENANCE;
+
+    fn inputs(&self) -> Vec<PathBuf> {
+        let mut inputs = vec![PathBuf::from(&self.model)];
+        inputs.extend(self.plan.clone());
+        inputs.extend(self.evaluation.inputs());
+        inputs
+    }
+
+    fn run(&self, session: &mut Session<'_>) -> Result<Outcome, Failure> {
+        run::run(self, session)
+    }
+}
+
+impl Laser {
+    /// The edits, from the options or from the plan.
+    ///
+    /// # Errors
+    /// [`JobError`] if no weights or not exactly one size are given, the cut cannot have the size,
+    /// or the plan cannot be read or has methods that are fitted to text.
+    pub fn edits(&self) -> Result<Plan, JobError> {
+        if let Some(path) = &self.plan {
+            let plan = read_plan_file(path)?;
+            let fitted = |edit: &&Edit| edit.method.needs_text();
+            return match plan.edits.iter().find(fitted) {
+                Some(edit) => Err(JobError::new(format!(
+                    "{}: method {} is fitted to calibration text",
+                    path.display(),
+                    edit.label()
+                ))
+                .hint("`linwright compress --plan FILE --dataset TEXT` carries it out")),
+                None => Ok(plan),
+            };
+        }
+        let sizes = self.cut.sizes()?;
+        if sizes.len() > 1 {
+            let given: Vec<String> = sizes.iter().map(ToString::to_string).collect();
+            let message = format!("{} each give a size, expected one", given.join(", "));
+            return Err(JobError::new(message).hint("`linwright sweep` tries several"));
+        }
+        let part = self.cut.single_part()?;
+        let method = LaserMethod { part, ..self.cut.method() };
+        let (method, size) = (MethodSpec::Laser(method), Some(sizes[0]));
+        method.check(size).map_err(JobError::new)?;
+        self.slots.check_named(&self.cut.part)?;
+        let mut sites = self.slots.set()?;
+        if let (Some(part), true, true) = (part, sites.lnames.is_empty(), sites.roles.is_empty()) {
+            sites.roles = vec![part.of_role().to_string()];
+        }
+        let edits = vec![Edit { sites, method, size, heals: false }];
+        Ok(Plan { seed: self.cut.seed, edits })
+    }
+}

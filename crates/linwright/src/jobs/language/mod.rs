@@ -1,0 +1,29 @@
+//! Verbs of language models, and the options that they share.
+
+pub(crate) mod calibration;
+pub(crate) mod chat_template;
+pub(crate) mod compare;
+pub(crate) mod compose;
+pub(crate) mod compress;
+pub(crate) mod cuts;
+pub(crate) mod eval;
+pub(crate) mod evaluation;
+pub(crate) mod export;
+pub(crate) mod fit;
+pub(crate) mod form;
+pub(crate) mod generate;
+pub(crate) mod import;
+pub(crate) mod inspect;
+pub(crate) mod laser;
+pub(crate) mod offload;
+pub(crate) mod plan;
+pub(crate) mod plan_file;
+pub(crate) mod precision;
+pub(crate) mod prune;
+pub(crate) mod sampling;
+pub(crate) mod saving;
+pub(crate) mod search;
+pub(crate) mod slots;
+pub(crate) mod sweep;
+pub(crate) mod tasks;
+pub(crate) mod train_lm;

@@ -1,0 +1,118 @@
+//! Plans from the spectra of weights, without running the model.
+
+mod run;
+
+pub(in crate::jobs) use run::spectra;
+
+use crate::jobs::kit::named::Names;
+use crate::jobs::kit::{Failure, Job, Outcome, OutputPath, Session, StatePath, bounds};
+use crate::jobs::language::compress::LayerRoles;
+use linwright_compress::allocate::Allocator;
+use linwright_model::Role;
+use schemars::JsonSchema;
+use serde::{Deserialize, Serialize};
+use std::path::PathBuf;
+
+/// Sizes for the layers of a model from the singular values of its weights.
+#[derive(Clone, Debug, PartialEq, Serialize, Deserialize, JsonSchema)]
+#[serde(default)]
+pub struct PlanSizes {
+    /// A checkpoint directory, `pocket` for the built-in model, or `owner/name[@revision]` on the
+    /// hub.
+    #[schemars(extend("x-positional" = true))]
+    pub model: String,
+    /// Shares of parameters kept in these layers, a plan for each.
+    #[schemars(extend("x-value" = "SHARE"))]
+    #[schemars(inner(range(min = 0.0, max = 1.0)))]
+    pub keep: Vec<f64>,
+    /// How the parameters are divided over the layers: by their singular values, or the same share
+    /// for each.
+    #[schemars(with = "Names<PlanAllocators>")]
+    pub allocate: Allocator,
+    /// Ranks are multiples of this number [default: 8, or 1 if a layer has a side of at most 512].
+    #[schemars(range(min = 1, max = bounds::FEATURES))]
+    pub align: Option<usize>,
+    /// Method that the plans name: one with ranks.
+    #[schemars(with = "Names<RankedMethods>")]
+    pub method: String,
+    /// Layers to plan: `3`, `3,5`, `0-7` [default: all].
+    pub layers: Option<String>,
+    /// Roles to plan [default: all linear layers of a transformer layer].
+    #[schemars(with = "Vec<Names<LayerRoles>>")]
+    pub targets: Vec<Role>,
+    /// Names of layers to plan: a glob such as `*.mlp.*`, or a regular expression after `re:`
+    /// [default: all].
+    #[schemars(extend("x-value" = "PATTERN", "x-whole" = true))]
+    pub sites: Vec<String>,
+    /// Names of layers to leave as they are: a glob or, after `re:`, a regular expression.
+    #[schemars(extend("x-value" = "PATTERN", "x-whole" = true))]
+    pub ignore: Vec<String>,
+    /// Directory for the plans, which `compress --plan` carries out, and the result.
+    #[schemars(extend("x-short" = "o"))]
+    pub output: Option<OutputPath>,
+    /// Replace the directory if it exists.
+    #[schemars(extend("x-requires" = ["output"]))]
+    pub force: bool,
+    /// Directory of finished pieces [default: in the user's cache].
+    #[schemars(extend("x-conflicts" = ["no_cache"]))]
+    pub cache: Option<StatePath>,
+    /// Keep no finished pieces.
+    pub no_cache: bool,
+}
+
+impl Default for PlanSizes {
+    fn default() -> Self {
+        Self {
+            model: String::new(),
+            keep: vec![0.9, 0.8, 0.7, 0.6, 0.5],
+            allocate: Allocator::Spectrum,
+            align: None,
+            method: "low_rank".to_owned(),
+            layers: None,
+            targets: Vec::new(),
+            sites: Vec::new(),
+            ignore: Vec::new(),
+            output: None,
+            force: false,
+            cache: None,
+            no_cache: false,
+        }
+    }
+}
+
+/// Allocators that need no text.
+struct PlanAllocators;
+
+impl crate::jobs::kit::named::NameList for PlanAllocators {
+    fn names() -> Vec<crate::jobs::kit::Name> {
+        [Allocator::Spectrum, Allocator::Uniform]
+            .map(|one| crate::jobs::kit::Name::new(one.name()))
+            .into()
+    }
+}
+
+/// Methods with ranks.
+struct RankedMethods;
+
+impl crate::jobs::kit::named::NameList for RankedMethods {
+    fn names() -> Vec<crate::jobs::kit::Name> {
+        run::ranked_methods().into_iter().map(crate::jobs::kit::Name::new).collect()
+    }
+}
+
+impl Job for PlanSizes {
+    const VERB: &str = "plan";
+    const ABOUT: &str = "Plan sizes for the layers of a model from the singular values of its \
+        weights, without running it.\n\n\
+        Every weight is decomposed once, for all sizes. The error of a size is the share of the \
+        squared singular values that it drops; `compress --plan` carries a plan out.";
+    const MEASURED: &'static [&'static str] = &["seconds"];
+
+    fn inputs(&self) -> Vec<PathBuf> {
+        vec![PathBuf::from(&self.model)]
+    }
+
+    fn run(&self, session: &mut Session<'_>) -> Result<Outcome, Failure> {
+        run::run(self, session)
+    }
+}

@@ -1,0 +1,204 @@
+//! `linwright plan`: sizes against error, from spectra.
+
+use super::PlanSizes;
+use crate::jobs::kit::outcome::{table, text};
+use crate::jobs::kit::source::OpenModel;
+use crate::jobs::kit::{Failure, Outcome, Session, outputs, parse_layers, quoted, store};
+use crate::jobs::language::offload::open_mapped;
+use linwright_compress::allocate::{
+    Allocation, Allocator, SiteChoices, SiteSpectrum, allocate, by_spectrum, standard_alignment,
+    uniform,
+};
+use linwright_compress::plan::SlotSet;
+use linwright_compress::{MethodSpec, Plan, Unit};
+use linwright_measure::spectra::MatrixId;
+use linwright_ops::{SiteId, Sites};
+use linwright_report::Block;
+use linwright_report::number::grouped;
+use linwright_run::atomic::AtomicDir;
+use linwright_run::{Monitor, Store};
+use serde::Serialize;
+use serde_json::{Value, json};
+use std::io::Write;
+use std::time::Instant;
+
+/// The plan of one size.
+#[derive(Serialize)]
+struct Planned {
+    /// Share of parameters that is asked for.
+    asked: f64,
+    /// Share that the plan keeps.
+    keep: f64,
+    /// Parameters of these layers, after and before.
+    parameters: u64,
+    dense_parameters: u64,
+    /// Mean over the layers of the dropped share of squared singular values.
+    error: f64,
+    /// The same with the same share for every layer.
+    uniform_error: f64,
+    /// No plan of this size has a smaller error.
+    bound: f64,
+    plan: Plan,
+}
+
+/// The methods of the registry that take ranks by their name alone.
+pub(super) fn ranked_methods() -> Vec<&'static str> {
+    let is_ranked = |id: &&str| method(id).is_ok_and(|method| method.units().contains(&Unit::Rank));
+    MethodSpec::IDS.iter().copied().filter(is_ranked).collect()
+}
+
+fn method(id: &str) -> Result<MethodSpec, Failure> {
+    serde_json::from_value(json!({ "method": id }))
+        .map_err(|error| Failure::usage(format!("--method {id}: {error}")))
+}
+
+pub(super) fn run(job: &PlanSizes, session: &mut Session<'_>) -> Result<Outcome, Failure> {
+    let (method, sites) = checked(job, session)?;
+    let store = store::open(job.cache.as_deref(), job.no_cache, session)?;
+    let model = open_mapped(&job.model, session)?;
+    let replaced = sites.of(&model.loaded.decoder)?;
+    let began = Instant::now();
+    let spectra = spectra(&model, &replaced, &store, session)?;
+    let of_spectra = began.elapsed().as_secs_f64();
+    session.tell_damage(&store);
+    let align = job.align.unwrap_or_else(|| standard_alignment(spectra.iter().map(|s| s.shape)));
+    let began = Instant::now();
+    let choices = by_spectrum(&spectra, &method, align)
+        .map_err(|error| Failure::general(error.to_string()))?;
+    let planned = job
+        .keep
+        .iter()
+        .map(|keep| planned(&choices, *keep, job.allocate))
+        .collect::<Result<Vec<_>, Failure>>()?;
+    let of_plans = began.elapsed().as_secs_f64();
+    session.finish();
+    let result = json!({
+        "linwright": session.build().version, "model": model.place.name,
+        "model_hash": model.loaded.hash, "method": method, "align": align, "plans": planned,
+        "sites": spectra.iter().map(described).collect::<Vec<_>>(),
+        "seconds": {"decompositions": of_spectra, "plans": of_plans},
+    });
+    write(job, &planned, &result)?;
+    Ok(Outcome::new(result, blocks(job, &planned, session)))
+}
+
+/// Method and layers, and the checks of all options that need no model.
+fn checked(job: &PlanSizes, session: &mut Session<'_>) -> Result<(MethodSpec, SlotSet), Failure> {
+    if let Some(output) = &job.output {
+        let inputs = outputs::inputs_of(job, session);
+        outputs::directory(output, job.force, &inputs, session)?;
+    }
+    if job.keep.is_empty() {
+        return Err(Failure::usage("no sizes").hint("give --keep 0.8,0.6"));
+    }
+    if let Some(keep) = job.keep.iter().find(|keep| !(**keep > 0.0 && **keep < 1.0)) {
+        return Err(Failure::usage(format!(
+            "--keep {keep}: expected a share of parameters between 0 and 1"
+        )));
+    }
+    let layers = job.layers.as_deref().map(|text| parse_layers("layers", text)).transpose()?;
+    let roles = job.targets.iter().map(ToString::to_string).collect();
+    let (patterns, ignore) = (job.sites.clone(), job.ignore.clone());
+    Ok((method(&job.method)?, SlotSet { roles, layers, patterns, ignore, ..SlotSet::default() }))
+}
+
+/// Singular values of the weights, one at a time.
+pub(in crate::jobs) fn spectra(
+    model: &OpenModel,
+    sites: &[SiteId],
+    store: &Store,
+    session: &mut Session<'_>,
+) -> Result<Vec<SiteSpectrum>, Failure> {
+    let mut found = Vec::with_capacity(sites.len());
+    session.step("singular values of the weights");
+    for site in sites {
+        if session.interrupted() {
+            return Err(linwright_compress::CompressError::Interrupted.into());
+        }
+        let slot = model.loaded.decoder.slot(site).expect("the slot was found in the model");
+        let weight = slot.op().to_dense().map_err(|error| {
+            Failure::usage(format!("{site}: {error}")).hint("leave it out with --ignore")
+        })?;
+        let values = MatrixId::of(weight.view())
+            .singular_values(store, weight.view())
+            .map_err(|error| Failure::general(format!("{site}: {error}")))?;
+        slot.op().map().release();
+        found.push(SiteSpectrum { site: site.clone(), shape: slot.shape(), values });
+        session.progress(found.len() as u64, sites.len() as u64);
+    }
+    Ok(found)
+}
+
+fn planned(choices: &[SiteChoices], keep: f64, allocator: Allocator) -> Result<Planned, Failure> {
+    let refused = |error: linwright_compress::allocate::Unreachable| {
+        Failure::usage(error.to_string()).hint("give a larger --keep")
+    };
+    let same = uniform(choices, keep).map_err(refused)?;
+    let divided = allocate(choices, keep).map_err(refused)?;
+    let count = choices.len().max(1) as f64;
+    let (bound, uniform_error) = (divided.bound / count, same.loss / count);
+    let chosen: Allocation = if allocator == Allocator::Uniform { same } else { divided };
+    Ok(Planned {
+        asked: keep,
+        keep: chosen.keep(),
+        parameters: chosen.parameters,
+        dense_parameters: chosen.dense_parameters,
+        error: chosen.loss / count,
+        uniform_error,
+        bound,
+        plan: chosen.plan(choices, 0, false),
+    })
+}
+
+/// A site in the result: its shape and what ranks of it drop.
+fn described(site: &SiteSpectrum) -> Value {
+    let errors = site.errors();
+    let full = errors.len() - 1;
+    let rank_at = |error: f64| errors.iter().position(|own| *own <= error).unwrap_or(full);
+    json!({
+        "site": site.site, "out": site.shape.out, "inp": site.shape.inp,
+        "rank_for_error": {"0.5": rank_at(0.5), "0.1": rank_at(0.1), "0.01": rank_at(0.01)},
+    })
+}
+
+fn name_of(planned: &Planned) -> String {
+    format!("plan-{}.json", planned.asked)
+}
+
+fn write(job: &PlanSizes, all: &[Planned], result: &Value) -> Result<(), Failure> {
+    let Some(output) = &job.output else { return Ok(()) };
+    let mut directory = AtomicDir::create(output, job.force)?;
+    let mut put = |name: &str, value: &Value| {
+        directory.write(name, |out: &mut dyn Write| writeln!(out, "{value:#}")).map(drop)
+    };
+    for planned in all {
+        put(&name_of(planned), &json!(planned.plan))?;
+    }
+    put("result.json", result)?;
+    Ok(directory.commit()?)
+}
+
+fn blocks(job: &PlanSizes, all: &[Planned], session: &Session<'_>) -> Vec<Block> {
+    let row = |planned: &Planned| {
+        vec![
+            format!("{}", planned.asked),
+            format!("{:.4}", planned.keep),
+            grouped(planned.parameters),
+            format!("{:.3e}", planned.error),
+            format!("{:.3e}", planned.uniform_error),
+        ]
+    };
+    let heads = ["asked", "keep", "parameters", "error", "uniform"];
+    let mut blocks = vec![table(&heads, all.iter().map(row).collect())];
+    blocks.push(text([
+        "error: mean over the layers of the dropped share of squared singular values",
+    ]));
+    if let (Some(output), Some(first)) = (&job.output, all.first()) {
+        let path = quoted(&session.portable(output.join(name_of(first))));
+        blocks.push(text([format!(
+            "linwright compress {} --plan {path} --dataset TEXT -o DIR carries out a plan",
+            quoted(&job.model)
+        )]));
+    }
+    blocks
+}

@@ -1,0 +1,168 @@
+//! Search of a rank for each linear layer.
+
+mod inputs;
+mod run;
+
+use crate::jobs::kit::measured::PROVENANCE;
+use crate::jobs::kit::named::Names;
+use crate::jobs::kit::{Division, Failure, Job, Outcome, OutputPath, Session, bounds};
+use crate::jobs::language::calibration::{self, CalibrationOptions};
+use crate::jobs::language::compress::StoredDType;
+use crate::jobs::language::evaluation::EvaluationOptions;
+use crate::jobs::language::form::{EditedForms, SavedForm};
+use crate::jobs::language::slots::SlotOptions;
+use linwright_compress::search::{MAX_GROWTH, Splits};
+use schemars::JsonSchema;
+use serde::{Deserialize, Serialize};
+use std::path::PathBuf;
+
+/// A rank for each linear layer, as small as a task or a text allows.
+#[derive(Clone, Debug, PartialEq, Serialize, Deserialize, JsonSchema)]
+#[serde(default)]
+pub struct Search {
+    /// A checkpoint directory, `pocket` for the built-in model, or `owner/name[@revision]` on the
+    /// hub.
+    #[schemars(extend("x-positional" = true))]
+    pub model: String,
+    /// Weights and layers to visit; all linear layers by default.
+    #[serde(flatten)]
+    pub slots: SlotOptions,
+    /// Index of the first linear layer to visit, counted from zero over all layers; 28 in the
+    /// published code [default: 0].
+    #[schemars(extend("x-value" = "INDEX"))]
+    #[schemars(range(min = 0, max = bounds::DEPTH))]
+    pub start: Option<usize>,
+    /// Ranks to try [default: 1, and tenths of the rank at which factors are as large as the
+    /// weight].
+    #[schemars(extend("x-value" = "R"))]
+    #[schemars(inner(range(min = 0, max = bounds::FEATURES)))]
+    pub ranks: Vec<usize>,
+    /// Loss of accuracy that is allowed, as a share of the documents (tasks).
+    #[schemars(extend("x-hyphen" = true))]
+    #[schemars(range(min = -1.0, max = 1.0))]
+    pub delta: f64,
+    /// Metric of the task: one that is 1 or 0 for each document [default: acc_norm, else acc].
+    pub metric: Option<String>,
+    /// Seed of the order of the documents, as of Python's `random.Random`; the first fifth of them
+    /// selects, the others test (tasks).
+    #[schemars(extend("x-value" = "SEED"))]
+    #[schemars(range(min = 0, max = bounds::SEED))]
+    pub shuffle: u64,
+    /// Growth of the perplexity that is allowed from one linear layer to the next (--text).
+    #[schemars(range(min = 0.0, max = bounds::SCALE))]
+    pub growth: f64,
+    /// As the published code: visit linear layers from 28 on, and lose the last test document.
+    pub compat: bool,
+    /// Calibration text: a file, rows with a `text` field as for --text, or `pocket`; `task:NAME`,
+    /// the documents of a task with their right answers, of its training split if --data or its
+    /// data set has one; `combination`, a sample of six such tasks as in SFSD; or `samples`, texts
+    /// that the model writes itself. It should not overlap with the documents that select, which is
+    /// told.
+    pub dataset: Option<String>,
+    /// Largest number of calibration tokens.
+    #[schemars(range(min = 0, max = bounds::TOKENS))]
+    pub num_tokens: usize,
+    /// Length of a calibration window, in tokens.
+    #[schemars(range(min = 2, max = bounds::POSITIONS))]
+    pub seq_len: usize,
+    /// Seed of calibration text that is drawn.
+    #[schemars(range(min = 0, max = bounds::SEED))]
+    pub seed: u64,
+    /// The task, or with --text the text, of which the first fifth of the rows selects, in windows
+    /// of --window tokens.
+    #[serde(flatten)]
+    pub evaluation: EvaluationOptions,
+    /// Follow the published steps without shortcuts: slower, same decisions.
+    pub no_share: bool,
+    /// Title of the report.
+    pub title: String,
+    /// Output directory: the model, `plan.json`, `decisions.jsonl` and the report.
+    #[schemars(extend("x-short" = "o", "x-required" = true))]
+    pub output: OutputPath,
+    /// Form of the saved model; `auto` is the one that most runtimes load and that is no larger
+    /// than necessary.
+    #[schemars(with = "Names<EditedForms>")]
+    pub form: SavedForm,
+    /// Storage type of the weights [default: that of the model].
+    #[schemars(with = "Option<Names<StoredDType>>")]
+    pub dtype: Option<StoredDType>,
+    /// Replace the directory if it exists.
+    pub force: bool,
+    /// Count the tokens of the documents, estimate the time, and stop.
+    pub dry_run: bool,
+}
+
+impl Default for Search {
+    fn default() -> Self {
+        Self {
+            model: String::new(),
+            slots: SlotOptions::default(),
+            start: None,
+            ranks: Vec::new(),
+            delta: 0.0,
+            metric: None,
+            shuffle: Splits::SEED,
+            growth: MAX_GROWTH,
+            compat: false,
+            dataset: None,
+            num_tokens: 40_000,
+            seq_len: 256,
+            seed: 0,
+            evaluation: EvaluationOptions::default(),
+            no_share: false,
+            title: "Search of ranks".to_owned(),
+            output: OutputPath::default(),
+            form: SavedForm::Auto,
+            dtype: None,
+            force: false,
+            dry_run: false,
+        }
+    }
+}
+
+impl Job for Search {
+    const VERB: &str = "search";
+    const ABOUT: &str = "Give each linear layer the smallest rank that a task or a text allows, \
+        from the last layer down, and save the model.\n\n\
+        A rank is accepted if the accuracy on the search documents stays (--questions, --tasks), or \
+        if the perplexity of the search text stays below a bound (--text). Figures are on the other \
+        documents. `linwright compress --plan DIR/plan.json` fits the same ranks again. Run the same \
+        command again to resume.";
+    const WRITES_MODEL: bool = true;
+    const DIVISION: Division = Division::Together;
+    const MEASURED: &'static [&'static str] = &[
+        PROVENANCE[0],
+        PROVENANCE[1],
+        PROVENANCE[2],
+        PROVENANCE[3],
+        "search/effort",
+        "search/decisions/*/effort",
+        "stages",
+    ];
+
+    fn inputs(&self) -> Vec<PathBuf> {
+        let mut inputs = vec![PathBuf::from(&self.model)];
+        inputs.extend(calibration::input_of(self.dataset.as_deref()));
+        inputs.extend(self.evaluation.inputs());
+        inputs
+    }
+
+    fn run(&self, session: &mut Session<'_>) -> Result<Outcome, Failure> {
+        run::run(self, session)
+    }
+}
+
+impl Search {
+    /// What its calibration text is.
+    fn calibration(&self) -> CalibrationOptions<'_> {
+        CalibrationOptions {
+            model: &self.model,
+            dataset: self.dataset.as_deref(),
+            num_tokens: self.num_tokens,
+            seq_len: self.seq_len,
+            seed: self.seed,
+            dry_run: self.dry_run,
+            evaluation: &self.evaluation,
+        }
+    }
+}

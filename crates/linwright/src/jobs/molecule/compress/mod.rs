@@ -1,0 +1,146 @@
+//! Linear layers of a molecular potential replaced by smaller ones.
+
+mod plan;
+mod recovery;
+mod run;
+
+use crate::jobs::kit::named::Names;
+use crate::jobs::kit::{Failure, Job, Outcome, OutputPath, Session, bounds};
+use crate::jobs::language::compress::MethodName;
+use plan::SlotMethods;
+use schemars::JsonSchema;
+use serde::{Deserialize, Serialize};
+use std::path::PathBuf;
+
+/// A method for the linear layers of a molecular potential, fitted to structures.
+#[derive(Clone, Debug, PartialEq, Serialize, Deserialize, JsonSchema)]
+#[serde(default)]
+pub struct MoleculeCompress {
+    /// A checkpoint of torchmd-net (`.ckpt`), a `.safetensors`, or a directory with
+    /// `model.safetensors`.
+    #[schemars(extend("x-positional" = true))]
+    pub potential: String,
+    /// Method of replacement (`linwright ls methods`), or a kind of linear operator
+    /// [default: low_rank, or structured with --operator].
+    #[schemars(with = "Option<Names<SlotMethods>>")]
+    pub method: Option<MethodName>,
+    /// Operator for --method structured: a kind (`linwright ls operators`) or a specification as in
+    /// recipes, `{kind: diagonal_low_rank, rank: 4}`.
+    #[schemars(extend("x-value" = "KIND|SPEC"))]
+    pub operator: Option<String>,
+    /// Share of parameters kept in the targeted layers. A method may only have some sizes: the
+    /// nearest is used, and --dry-run shows it; low rank never keeps more than this share.
+    #[schemars(extend("x-conflicts" = ["rank"]))]
+    #[schemars(range(min = 0.0, max = 1.0))]
+    pub keep: Option<f64>,
+    /// Rank of the factors, for methods that have one.
+    #[schemars(range(min = 0, max = bounds::FEATURES))]
+    pub rank: Option<usize>,
+    /// Train the replacement from a random start instead of computing it in closed form (low_rank,
+    /// dense).
+    pub trained: bool,
+    /// Epochs over the calibration samples, for trained methods.
+    #[schemars(range(min = 1, max = bounds::EPOCHS))]
+    pub epochs: u32,
+    /// Interaction layers to replace: `1`, `0,2`, `0-1` [default: all].
+    pub layers: Option<String>,
+    /// Roles to replace: mixing (of channels), filter (from radial functions) [default: both].
+    #[schemars(extend("x-value" = "ROLE"))]
+    pub targets: Vec<String>,
+    /// Names of linear layers to replace: a glob such as `*.linears_tensor.3`, or a regular
+    /// expression after `re:` [default: all].
+    #[schemars(extend("x-value" = "PATTERN", "x-whole" = true))]
+    pub sites: Vec<String>,
+    /// Names of linear layers to leave as they are: a glob or, after `re:`, a regular expression.
+    #[schemars(extend("x-value" = "PATTERN", "x-whole" = true))]
+    pub ignore: Vec<String>,
+    /// Structures in extended XYZ to fit to; their energies and forces are used by --recover only.
+    /// laser and svd need none.
+    #[schemars(extend("x-value" = "FILE", "x-path" = true))]
+    pub data: Option<PathBuf>,
+    /// Largest number of structures to fit to, drawn with the seed.
+    #[schemars(range(min = 2, max = bounds::EXAMPLES))]
+    pub num_structures: usize,
+    /// Train all parameters of the potential afterwards for this many steps on the energies and
+    /// forces of --data, of which a twentieth is held out to choose the best step.
+    #[schemars(range(min = 1, max = bounds::STEPS), extend("x-value" = "STEPS"))]
+    pub recover: Option<u64>,
+    /// Largest step size of --recover [default: 0.0003].
+    #[schemars(extend("x-value" = "RATE", "x-requires" = ["recover"]))]
+    #[schemars(range(min = 0.0, max = bounds::RATE))]
+    pub recover_rate: Option<f64>,
+    /// Structures with forces, and energies if there are, on which the potential is evaluated
+    /// before and after.
+    #[schemars(extend("x-value" = "FILE", "x-path" = true))]
+    pub eval: Option<PathBuf>,
+    /// Units of the structures, such as `kcal/mol,A` [default: those of the model].
+    #[schemars(extend("x-value" = "ENERGY,LENGTH", "x-whole" = true))]
+    pub units: Option<String>,
+    /// Name of the energy in the files [default: REF_energy, energy and others, in this order].
+    #[schemars(extend("x-value" = "NAME"))]
+    pub energy_key: Option<String>,
+    /// Name of the forces in the files [default: REF_forces, forces and others, in this order].
+    #[schemars(extend("x-value" = "NAME"))]
+    pub forces_key: Option<String>,
+    /// Seed of random initial parameters, and of the structures that are drawn.
+    #[schemars(range(min = 0, max = bounds::SEED))]
+    pub seed: u64,
+    /// Output directory.
+    #[schemars(extend("x-short" = "o", "x-required" = true))]
+    pub output: OutputPath,
+    /// Replace the directory if it exists.
+    pub force: bool,
+    /// Print the plan with its parameters, memory and time, and stop.
+    pub dry_run: bool,
+}
+
+impl Default for MoleculeCompress {
+    fn default() -> Self {
+        Self {
+            potential: String::new(),
+            method: None,
+            operator: None,
+            keep: None,
+            rank: None,
+            trained: false,
+            epochs: 8,
+            layers: None,
+            targets: Vec::new(),
+            sites: Vec::new(),
+            ignore: Vec::new(),
+            data: None,
+            num_structures: 200,
+            recover: None,
+            recover_rate: None,
+            eval: None,
+            units: None,
+            energy_key: None,
+            forces_key: None,
+            seed: 0,
+            output: OutputPath::default(),
+            force: false,
+            dry_run: false,
+        }
+    }
+}
+
+impl Job for MoleculeCompress {
+    const VERB: &str = "molecule-compress";
+    const ABOUT: &str = "Replace linear layers of a molecular potential by smaller ones fitted to \
+        structures, and save it.\n\n\
+        Of the interaction layers, those that mix channels and those that make filters of distances \
+        are replaced; embedding and readout stay, unless --recover trains all of it. Errors of \
+        energies and forces are measured before and after, in single precision without tables. The \
+        other commands for potentials open the directory; only the exact path applies operators as \
+        they are, the fast one their dense weights.";
+    const MEASURED: &'static [&'static str] = &["sites/*/fit/seconds"];
+
+    fn inputs(&self) -> Vec<PathBuf> {
+        let files = self.data.iter().chain(&self.eval).cloned();
+        std::iter::once(PathBuf::from(&self.potential)).chain(files).collect()
+    }
+
+    fn run(&self, session: &mut Session<'_>) -> Result<Outcome, Failure> {
+        run::run(self, session)
+    }
+}

@@ -1,0 +1,259 @@
+//! Training of a molecular potential.
+
+mod data;
+mod plan;
+mod report;
+mod run;
+
+use crate::jobs::kit::named::Names;
+use crate::jobs::kit::named::named;
+use crate::jobs::kit::{Failure, Job, Outcome, OutputPath, Session, StatePath, bounds};
+use schemars::JsonSchema;
+use serde::{Deserialize, Serialize};
+use std::path::PathBuf;
+
+named! {
+    LossName;
+    ReferenceKind;
+    ScheduleKind;
+}
+
+/// A molecular potential trained on energies and forces.
+#[derive(Clone, Debug, Default, PartialEq, Serialize, Deserialize, JsonSchema)]
+#[serde(default)]
+pub struct MoleculeTrain {
+    /// Structures with energies and forces: extended XYZ, an archive of numpy (`.npz`) as MD17,
+    /// rMD17 and torchmd-net have it, or HDF5 (`.h5`, `.hdf5`) as ANI-1x, SPICE and torchmd-net.
+    #[schemars(extend("x-value" = "FILE", "x-path" = true, "x-required" = true))]
+    pub data: PathBuf,
+    /// What else is read of the data, and how they are divided.
+    #[serde(flatten)]
+    pub sets: SetOptions,
+    /// Settings of a run of torchmd-net in YAML: architecture, losses, batches and step sizes.
+    /// Options given beside it come first.
+    #[schemars(extend("x-value" = "FILE", "x-path" = true))]
+    pub config: Option<PathBuf>,
+    /// Start from this potential instead of random weights.
+    #[schemars(extend("x-value" = "POTENTIAL", "x-path" = true))]
+    #[schemars(extend("x-conflicts" = ["channels", "layers", "radial", "cutoff"]))]
+    pub init: Option<PathBuf>,
+    /// Size of the network.
+    #[serde(flatten)]
+    pub network: NetworkOptions,
+    /// Losses.
+    #[serde(flatten)]
+    pub losses: LossOptions,
+    /// Length, batches and step sizes.
+    #[serde(flatten)]
+    pub steps: StepOptions,
+    /// Output directory.
+    #[schemars(extend("x-short" = "o", "x-required" = true))]
+    pub output: OutputPath,
+    /// Seed of initial weights, of the division of the data and of the order of structures
+    /// [default: 1, or that of --config].
+    #[schemars(range(min = 0, max = bounds::SEED))]
+    pub seed: Option<u64>,
+    /// Training checkpoint, which stays when the potential is written [default: in the user's
+    /// store, until then].
+    pub checkpoint: Option<StatePath>,
+    /// Replace the directory if it exists.
+    pub force: bool,
+    /// Print size, sets and steps, and stop.
+    pub dry_run: bool,
+}
+
+/// Sets of structures and their labels.
+#[derive(Clone, Debug, Default, PartialEq, Serialize, Deserialize, JsonSchema)]
+#[serde(default)]
+pub struct SetOptions {
+    /// Structures that are held out for the curve and the choice of the best step: their number, a
+    /// share below 1, or a file [default: 0.05, or that of --config].
+    #[schemars(extend("x-value" = "N|SHARE|FILE", "x-whole" = true))]
+    pub validation: Option<String>,
+    /// Division of --data by indices: `split.json` of another training, or `splits.npz` of
+    /// torchmd-net.
+    #[schemars(extend("x-value" = "FILE", "x-path" = true, "x-conflicts" = ["validation"]))]
+    pub split: Option<PathBuf>,
+    /// Structures that errors are measured on in the end.
+    #[schemars(extend("x-value" = "FILE", "x-path" = true))]
+    pub test: Option<PathBuf>,
+    /// Energies of isolated atoms: structures of one atom each. They are subtracted from energies
+    /// and become part of the potential.
+    #[schemars(extend("x-value" = "FILE", "x-path" = true, "x-conflicts" = ["references"]))]
+    pub isolated: Option<PathBuf>,
+    /// What is subtracted from energies otherwise: energies of elements by least squares, the mean
+    /// (and energies are divided by their deviation), or nothing [default: least-squares, or as
+    /// --config has it].
+    #[schemars(with = "Option<Names<ReferenceKind>>")]
+    pub references: Option<ReferenceKind>,
+    /// Units of the structures, such as `kcal/mol,A` [default: eV,A].
+    #[schemars(extend("x-value" = "ENERGY,LENGTH", "x-whole" = true))]
+    pub units: Option<String>,
+    /// Name of the energy in the files [default: REF_energy, energy and others, in this order].
+    #[schemars(extend("x-value" = "NAME"))]
+    pub energy_key: Option<String>,
+    /// Name of the forces in the files [default: REF_forces, forces and others, in this order].
+    #[schemars(extend("x-value" = "NAME"))]
+    pub forces_key: Option<String>,
+}
+
+/// Size of the network.
+#[derive(Clone, Debug, Default, PartialEq, Serialize, Deserialize, JsonSchema)]
+#[serde(default)]
+pub struct NetworkOptions {
+    /// Channels [default: 128].
+    #[schemars(range(min = 2, max = 16384))]
+    pub channels: Option<usize>,
+    /// Interaction layers [default: 2].
+    #[schemars(range(min = 0, max = 16384))]
+    pub layers: Option<usize>,
+    /// Radial functions [default: 32].
+    #[schemars(range(min = 2, max = 16384))]
+    pub radial: Option<usize>,
+    /// Distance from which atoms do not interact, in the unit of the structures [default: 5].
+    #[schemars(range(min = 0.0, max = bounds::SCALE))]
+    pub cutoff: Option<f64>,
+}
+
+/// Losses of energies and forces.
+#[derive(Clone, Debug, Default, PartialEq, Serialize, Deserialize, JsonSchema)]
+#[serde(default)]
+pub struct LossOptions {
+    /// Mean of squares, of absolute values, or of Huber's function [default: mse].
+    #[schemars(with = "Option<Names<LossName>>")]
+    pub loss: Option<LossName>,
+    /// Error where Huber's function becomes a line [default: 1].
+    #[schemars(range(min = 0.0, max = bounds::SCALE))]
+    pub huber_delta: Option<f64>,
+    /// Weight of the loss of energies [default: 0.005].
+    #[schemars(range(min = 0.0, max = bounds::SCALE))]
+    pub energy_weight: Option<f64>,
+    /// Weight of the loss of components of forces [default: 0.5].
+    #[schemars(range(min = 0.0, max = bounds::SCALE))]
+    pub force_weight: Option<f64>,
+    /// Share of a batch in a moving average of the energy loss, as torchmd-net's `ema_alpha_y`: it
+    /// scales the gradient, so it multiplies the weight [default: 1].
+    #[schemars(range(min = 0.0, max = 1.0))]
+    pub energy_ema: Option<f64>,
+    /// The same of forces, `ema_alpha_neg_dy` [default: 1].
+    #[schemars(range(min = 0.0, max = 1.0))]
+    pub force_ema: Option<f64>,
+}
+
+/// Length, batches and step sizes.
+#[derive(Clone, Debug, Default, PartialEq, Serialize, Deserialize, JsonSchema)]
+#[serde(default)]
+pub struct StepOptions {
+    /// Epochs over the structures [default: 100, or those of --config].
+    #[schemars(range(min = 1, max = 1_000_000), extend("x-conflicts" = ["steps"]))]
+    pub epochs: Option<u64>,
+    /// Number of updates, instead of epochs.
+    #[schemars(range(min = 1, max = bounds::STEPS))]
+    pub steps: Option<u64>,
+    /// Structures of a batch [default: 8].
+    #[schemars(range(min = 1, max = bounds::BATCH))]
+    pub batch: Option<usize>,
+    /// Largest learning rate of AdamW [default: 0.001].
+    #[schemars(range(min = 0.0, max = bounds::RATE))]
+    pub rate: Option<f64>,
+    /// Decoupled weight decay of the weights [default: 0].
+    #[schemars(range(min = 0.0, max = bounds::RATE))]
+    pub weight_decay: Option<f64>,
+    /// Updates during which the rate rises [default: a twentieth of all, at most 500].
+    #[schemars(range(min = 0, max = bounds::STEPS))]
+    pub warmup: Option<u64>,
+    /// How the rate falls then: along a cosine to a hundredth, or by a factor of 0.8 when 25
+    /// validations bring nothing [default: cosine; with --config as torchmd-net, plateau].
+    #[schemars(with = "Option<Names<ScheduleKind>>")]
+    pub schedule: Option<ScheduleKind>,
+    /// Largest norm of a gradient; longer ones are shortened [default: 40].
+    #[schemars(range(min = 0.0, max = bounds::SCALE))]
+    pub clip: Option<f64>,
+    /// Stop after this many validations without a lower loss.
+    #[schemars(range(min = 1, max = bounds::STEPS))]
+    pub patience: Option<u64>,
+    /// Validate and keep moving averages of the weights, with this decay a step, such as 0.999.
+    #[schemars(range(min = 0.0, max = 1.0))]
+    pub average: Option<f64>,
+    /// Updates between two points of the curve, with the validation loss, and between checkpoints
+    /// [default: an epoch].
+    #[schemars(range(min = 1, max = bounds::STEPS))]
+    pub validate_every: Option<u64>,
+    /// Keep the last step, not the one with the lowest validation loss.
+    pub last: bool,
+}
+
+/// What is subtracted from energies before anything is learnt.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize, Deserialize)]
+#[serde(rename_all = "kebab-case")]
+pub enum ReferenceKind {
+    /// Energies of elements by least squares.
+    LeastSquares,
+    /// The mean, as torchmd-net's `standardize`.
+    Mean,
+    /// Nothing.
+    None,
+}
+
+/// A loss by its name.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize, Deserialize)]
+#[serde(rename_all = "kebab-case")]
+pub enum LossName {
+    /// Squares.
+    Mse,
+    /// Absolute values.
+    L1,
+    /// Huber's function.
+    Huber,
+}
+
+/// How the rate falls.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize, Deserialize)]
+#[serde(rename_all = "kebab-case")]
+pub enum ScheduleKind {
+    /// Along a cosine.
+    Cosine,
+    /// When validation stalls.
+    Plateau,
+}
+
+macro_rules! names {
+    ($type:ident: $($name:ident $text:literal),*) => {
+        impl $type {
+            /// All of them.
+            pub const ALL: &[Self] = &[$(Self::$name),*];
+
+            /// Its name.
+            #[must_use]
+            pub fn name(self) -> &'static str {
+                match self { $(Self::$name => $text),* }
+            }
+        }
+    };
+}
+
+names!(ReferenceKind: LeastSquares "least-squares", Mean "mean", None "none");
+names!(LossName: Mse "mse", L1 "l1", Huber "huber");
+names!(ScheduleKind: Cosine "cosine", Plateau "plateau");
+
+impl Job for MoleculeTrain {
+    const VERB: &str = "molecule-train";
+    const ABOUT: &str = "Train a molecular potential on energies and forces.\n\n\
+        A TensorNet (arXiv 2306.06482) learns the structures of a file; some are held out for the \
+        curve, divided as torchmd-net divides them. The output directory is a potential for \
+        `molecule eval`, with the curve, the division, and the errors on validation and test structures. The \
+        same command gives the same bytes on any number of threads; interrupted, it resumes.";
+    const MEASURED: &'static [&'static str] = &["seconds", "steps_per_second"];
+
+    fn inputs(&self) -> Vec<PathBuf> {
+        let validation = data::validation_file(self.sets.validation.as_deref());
+        let SetOptions { split, test, isolated, .. } = &self.sets;
+        let others = [&self.config, &self.init, split, test, isolated, &validation];
+        let others = others.into_iter().flatten().cloned();
+        std::iter::once(self.data.clone()).chain(others).collect()
+    }
+
+    fn run(&self, session: &mut Session<'_>) -> Result<Outcome, Failure> {
+        run::run(self, session)
+    }
+}

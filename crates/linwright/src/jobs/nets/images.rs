@@ -1,0 +1,79 @@
+//! Labelled images as options of jobs.
+
+use crate::jobs::kit::named::Names;
+use crate::jobs::kit::{Failure, FailureKind};
+use linwright_compress::recipe::Indices;
+use linwright_compress::study::open_images;
+use linwright_data::images::{ImageFiles, ImageFormat, ImageSource, Images};
+use linwright_run::shown;
+use schemars::JsonSchema;
+use serde::{Deserialize, Serialize};
+use std::path::PathBuf;
+
+/// Labelled images.
+#[derive(Clone, Debug, Default, PartialEq, Serialize, Deserialize, JsonSchema)]
+#[serde(default)]
+pub struct ImageOptions {
+    /// Images: an idx or npy file, binary records of CIFAR, or a folder with a sub-folder of PNG
+    /// files for each class.
+    #[schemars(extend("x-value" = "FILE", "x-path" = true, "x-required" = true))]
+    pub images: PathBuf,
+    /// Labels, idx or npy [default: the file beside one called ..images-idx3.., or in the images].
+    #[schemars(extend("x-value" = "FILE", "x-path" = true))]
+    pub labels: Option<PathBuf>,
+    /// Format of the images [default: found by what is there].
+    #[schemars(with = "Option<Names<ImageFormat>>")]
+    pub format: Option<ImageFormat>,
+    /// Use these images only: indices from zero such as `0-7999`.
+    #[schemars(extend("x-value" = "LIST"))]
+    pub examples: Option<String>,
+    /// Resize the images to this height and width, such as `16,16`: means of areas, or linear
+    /// between pixels.
+    #[schemars(extend("x-value" = "H,W"))]
+    pub resize: Option<String>,
+}
+
+impl ImageOptions {
+    /// What is read by path.
+    pub(in crate::jobs) fn inputs(&self) -> Vec<PathBuf> {
+        std::iter::once(self.images.clone()).chain(self.labels.clone()).collect()
+    }
+
+    fn source(&self) -> Result<ImageSource, Failure> {
+        let mut source = ImageSource::new(&self.images);
+        source.format = self.format;
+        source.labels = self.labels.clone().map(ImageFiles::One);
+        if let Some(size) = &self.resize {
+            let wrong = || {
+                let size = shown(size);
+                Failure::usage(format!("--resize {size}: expected height and width, such as 16,16"))
+            };
+            let (height, width) = size.split_once(',').ok_or_else(wrong)?;
+            let number = |text: &str| text.trim().parse::<usize>().map_err(|_| wrong());
+            source.resize = Some([number(height)?, number(width)?]);
+        }
+        Ok(source)
+    }
+
+    /// Reads the images.
+    ///
+    /// # Errors
+    /// [`Failure`] for unusable files, missing labels and indices without an image.
+    pub(in crate::jobs) fn read(&self) -> Result<Images, Failure> {
+        let examples = match &self.examples {
+            Some(list) => Some(
+                Indices::parse(list)
+                    .map_err(|why| Failure::usage(format!("--examples {}: {why}", shown(list))))?,
+            ),
+            None => None,
+        };
+        open_images("--images", &self.source()?, examples.as_ref()).map_err(|error| {
+            let failure = Failure::from(error);
+            // What is wrong in a recipe of a study is wrong in an option here.
+            match failure.kind() {
+                FailureKind::Recipe => Failure::usage(failure.message()),
+                _ => failure,
+            }
+        })
+    }
+}

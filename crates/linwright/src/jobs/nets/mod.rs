@@ -1,0 +1,5 @@
+//! Verbs of small networks.
+
+pub(crate) mod eval;
+pub(crate) mod images;
+pub(crate) mod train;
