@@ -66,7 +66,8 @@ fn changed(dir: &Path) -> Map<String, Value> {
 /// other files. Names in the metadata may change where no number does.
 fn tensors(bytes: &[u8]) -> Option<Value> {
     let (length, rest) = bytes.split_first_chunk::<8>()?;
-    let (header, data) = rest.split_at_checked(usize::try_from(u64::from_le_bytes(*length)).ok()?)?;
+    let (header, data) =
+        rest.split_at_checked(usize::try_from(u64::from_le_bytes(*length)).ok()?)?;
     let mut header: Map<String, Value> = serde_json::from_slice(header).ok()?;
     for (name, tensor) in &mut header {
         if name != "__metadata__" {
