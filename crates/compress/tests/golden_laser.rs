@@ -2,9 +2,7 @@
 //! `laser-sfsd` of `$LINWRIGHT_GOLDEN`, by default `testdata/golden` of the workspace, to the
 //! tolerances that the files state.
 
-mod golden;
-
-use golden::{cases, least, minus, norm, number, sets};
+use crate::golden::{cases, least, minus, norm, number, sets};
 use linwright_compress::intervention::{Intervention, Lname, Storage, cut, pruned, pruned_compat};
 use linwright_compress::methods::LaserMethod;
 use linwright_compress::{Size, SlotSet};

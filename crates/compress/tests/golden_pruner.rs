@@ -1,13 +1,8 @@
 //! Golden vectors of LLM-Pruner in `laser-sfsd`: importance to the tolerance that the files state,
 //! kept heads and channels exactly.
 
-#[expect(dead_code, reason = "other tests use the rest of it")]
-mod golden;
-#[path = "golden/counts.rs"]
-mod golden_counts;
-
-use golden::{Case, Set, least, number, sets};
-use golden_counts::Counted;
+use crate::golden::{Case, Set, least, number, sets};
+use crate::golden_counts::Counted;
 use linwright_compress::pipeline::Context;
 use linwright_compress::prune::{
     Blocks, Criterion, Cut, LlmPruner, LossGradients, Pairing, PruneMethod, PruneProblem,
@@ -23,7 +18,7 @@ use std::ops::Range;
 
 /// The cases of the pruner without shared key-value heads, of which there must be one.
 fn pruner_cases(sets: &[Set]) -> Vec<Case<'_>> {
-    let mut found = golden::cases(sets, "llm_pruner", 2);
+    let mut found = crate::golden::cases(sets, "llm_pruner", 2);
     found.retain(|(_, id, _)| !id.starts_with("llm_pruner_gqa"));
     assert!(!found.is_empty(), "no golden set has a case llm_pruner");
     found
@@ -200,7 +195,7 @@ fn a_model_pruned_by_magnitude_keeps_the_golden_rows() {
 
 #[test]
 fn key_value_heads_are_golden_in_both_pairings() {
-    for (set, id, case) in golden::cases(&sets("laser-sfsd"), "llm_pruner_gqa", 1) {
+    for (set, id, case) in crate::golden::cases(&sets("laser-sfsd"), "llm_pruner_gqa", 1) {
         let (config, tolerance) = (&case["config"], number(&case["tol"]["importance_rel"]));
         let (dim, kv_heads) = (size(config, "head_dim"), size(config, "kv_heads"));
         for layer in case["layers"].as_array().expect("layers") {
@@ -263,7 +258,7 @@ fn llama_7b(ratio: f64, layers: Range<usize>) -> TransformerConfig {
 fn llama_7b_has_the_golden_and_published_counts() {
     let counts = |config: &TransformerConfig| Shapes::dense(config).counts(Shapes::TOKENS);
     let [dense, pruned] = [llama_7b(0.0, 0..0), llama_7b(0.25, 4..30)];
-    for counted in sets("laser-sfsd").iter().flat_map(|set| golden_counts::of(&set.about)) {
+    for counted in sets("laser-sfsd").iter().flat_map(|set| crate::golden_counts::of(&set.about)) {
         let Counted { ratio, layers, .. } = counted.clone();
         let config = llama_7b(ratio, layers);
         counted.check(config.parameters(), counts(&config), least(4, 1));

@@ -6,10 +6,7 @@
     reason = "an environment variable gives the folder of the golden vectors"
 )]
 
-#[path = "golden/counts.rs"]
-mod golden_counts;
-
-use golden_counts::Counted;
+use crate::golden_counts::Counted;
 use linwright_compress::prune::{kept_channels, kept_heads};
 use linwright_compress::search::counts::{Counts, LayerShape, Shapes};
 use linwright_compress::search::{MAX_GROWTH, Splits, allowed_perplexity, search_ranks};
@@ -152,7 +149,7 @@ fn golden_multiply_adds_of_llama_under_three_counters() {
         shapes
     };
     let least = if given().is_none() { 4 } else { 1 };
-    let counted: Vec<Counted> = sets().iter().flat_map(golden_counts::of).collect();
+    let counted: Vec<Counted> = sets().iter().flat_map(crate::golden_counts::of).collect();
     assert!(counted.len() >= least / 2, "{} models with counts", counted.len());
     for counted in counted {
         let found = shapes(counted.ratio, counted.layers.clone());

@@ -1,9 +1,7 @@
 //! Golden vectors of feature-space and weight-space decompositions in `laser-sfsd`, to the
 //! tolerances that the files state.
 
-mod golden;
-
-use golden::{cases, minus, norm, number, sets};
+use crate::golden::{cases, minus, norm, number, sets};
 use linwright_compress::Size;
 use linwright_compress::fit::spectrum::{Moments, Spectrum};
 use linwright_compress::methods::{FeatureMethod, FitProblem, MethodSpec, SvdMethod};

@@ -1,8 +1,6 @@
 //! Sweeps and compositions: shared work, resumption, decisions.
 
-#[path = "sweeps/parts.rs"]
 mod parts;
-#[path = "sweeps/variants.rs"]
 mod variants;
 
 use linwright_compress::intervention::compose::{best_first, compose};
