@@ -17,7 +17,8 @@ Old and new names of options, keys, files, tests and crates are those of `crates
 that came after it and matches nothing is an error.
 
 With `--numbers`, other words and another order of keys are no failure: texts must have the same numbers in the same
-order, and help may differ. They are listed in `target/freeze-words.txt`, to be read.
+order, and help may differ. They are listed in `target/freeze-words.txt`, to be read. Failures that are too many to
+print are in `target/freeze-failures.txt`, and counted by what they have in common.
 """
 
 import argparse
@@ -39,6 +40,7 @@ from renaming import Names, canonical, many, path_of  # noqa: E402
 ROOT = Path(__file__).resolve().parent.parent
 DEFAULT = ROOT / "target/freeze.json.gz"
 NOW = ROOT / "target/freeze-now.json.gz"
+FAILURES = ROOT / "target/freeze-failures.txt"
 WORDS = ROOT / "target/freeze-words.txt"
 NAMES = ROOT / "crates/linwright/renamed.json"
 # Its tests run every verb.
@@ -457,6 +459,21 @@ def record(path, names):
     print(f"{path}: {len(values)} values, {sum(value is VOLATILE for value in values)} of which differ from run to run")
 
 
+def write_lines(path, lines):
+    path.parent.mkdir(exist_ok=True)
+    path.write_text("\n".join(lines) + "\n")
+    return path
+
+
+def kind_of(failure):
+    """What a failure has in common with others: its kind, verb and place without indices."""
+    first = failure.split("\n")[0]
+    kind, parts = first.partition(": ")[0], first.split(" | ")
+    if len(parts) < 3:
+        return kind
+    return f"{kind}: {parts[1].split(' ')[0]} {re.sub(r'[[][0-9]+[]]', '[]', parts[-1])}"
+
+
 def compare(before, now, tree, numbers):
     """Reports what differs between two recordings; whether nothing does."""
     names = Names(tree, before["names"])
@@ -464,11 +481,11 @@ def compare(before, now, tree, numbers):
     failures = report.failures + ([] if numbers else report.words)
     print("\n".join(failures[:SHOWN]))
     if len(failures) > SHOWN:
-        print(f"... and {len(failures) - SHOWN} more")
+        print(f"... and {len(failures) - SHOWN} more in {write_lines(FAILURES, failures)}, most of them:")
+        for alike, count in Counter(map(kind_of, failures)).most_common(SHOWN):
+            print(f"{count:6} {alike}")
     if numbers and report.words:
-        WORDS.parent.mkdir(exist_ok=True)
-        WORDS.write_text("\n".join(report.words) + "\n")
-        print(f"{len(report.words)} other words: {WORDS}")
+        print(f"{len(report.words)} other words: {write_lines(WORDS, report.words)}")
     counts = ", ".join(f"{kind} {count}" for kind, count in sorted(report.counts.items()) if count)
     tests = sum(before["tests"].values()), sum(now["tests"].values())
     print(f"{len(failures)} failures ({counts or 'nothing differs'}); {tests[0]} tests before, {tests[1]} now")

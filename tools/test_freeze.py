@@ -208,6 +208,12 @@ class Renamed(unittest.TestCase):
         now["runs"][name][0]["values"]["stdout"] = "rank 5\n1.7 s"
         self.assert_one(freeze.Comparison(before, now, Names({})).all().failures, "number: ")
 
+    def test_failures_that_have_much_in_common_are_counted_together(self):
+        for index in (3, 12):
+            failure = f"lost: compress.a_test | compress model --keep 0.5 | out.json .cells[{index}].found\n  was: 1"
+            self.assertEqual(freeze.kind_of(failure), "lost: compress out.json .cells[].found")
+        self.assertEqual(freeze.kind_of("test: sums_agree is lost"), "test")
+
     def test_the_verdict_is_printed_and_returned(self):
         now, names = renamed()
         with contextlib.redirect_stdout(io.StringIO()) as printed:
