@@ -162,7 +162,7 @@ fn a_set_of_the_cache_is_found_by_its_name() {
     w.fails("eval model --tasks boats.yaml", 1, &["rows.parquet cannot be read as Parquet"]);
 }
 
-#[cfg(not(feature = "parquet"))]
+#[cfg(any(not(feature = "parquet"), clippy))]
 #[test]
 fn a_build_without_columns_says_how_to_get_them() {
     let w = workshop();

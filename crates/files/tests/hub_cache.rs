@@ -68,7 +68,7 @@ fn what_the_cache_lacks_is_said() {
     assert!(message("owner/small").contains("lacks one.safetensors"));
 }
 
-#[cfg(not(feature = "hub"))]
+#[cfg(any(not(feature = "hub"), clippy))]
 #[test]
 fn a_build_without_downloads_says_how_to_get_them() {
     let cache = tempfile::tempdir().unwrap();

@@ -7,24 +7,22 @@ use anyhow::Result;
 use std::path::Path;
 use std::process::Command;
 
-/// The default build.
-const WORKSPACE: &[&str] = &["--workspace", "--all-targets"];
-/// With optional features. All crates at once, so that their dependencies are the same and already
-/// checked.
-const FEATURES: &[&str] = &[
+/// All crates with all optional features but MPI. All at once, so that their dependencies are the
+/// same and checked once.
+const ALL: &[&str] = &[
     "--workspace",
-    "--all-targets",
     "--features",
     "linwright-cli/hdf5,linwright-cli/hub,linwright-cli/parquet,linwright-py/python",
 ];
-/// Without default features. The fuzzer needs it.
+/// Without default features, which has what is compiled only without one. The fuzzer needs them.
 const LEAST: &[&str] =
     &["--workspace", "--exclude", "linwright-fuzz", "--no-default-features", "--lib", "--bins"];
 
 /// Reports warnings of the workspace.
 pub(crate) fn run(repository: &Repository) -> Result<Vec<Offence>> {
     let mut offences = Vec::new();
-    for what in [WORKSPACE, FEATURES, LEAST] {
+    let all = [ALL, &["--all-targets"]].concat();
+    for what in [all.as_slice(), LEAST] {
         let complaint = complaint(&mut clippy(&repository.root, what))?;
         offences.extend(Offence::from_complaint("clippy", complaint));
     }
@@ -53,7 +51,7 @@ mod tests {
             std::fs::write(dir.path().join("src/main.rs"), source).unwrap();
             let target = dir.path().join("target");
             let complaint =
-                complaint(clippy(dir.path(), WORKSPACE).env("CARGO_TARGET_DIR", target));
+                complaint(clippy(dir.path(), &["--all-targets"]).env("CARGO_TARGET_DIR", target));
             assert_eq!(complaint.unwrap().is_none(), clean, "{body}");
         }
     }
