@@ -4,11 +4,11 @@ use crate::{PruneError, SizeError};
 use linwright_evaluate::EvaluationError;
 use linwright_measure::capture::CaptureError;
 use linwright_model::ModelError;
-use linwright_ops::{OpError, Shape, SiteId};
+use linwright_ops::{OpError, Shape, SiteId, SlotSetError};
+use linwright_run::StoreError;
 use linwright_run::atomic::OutputError;
 use linwright_run::memory::NoRoom;
 use linwright_run::team::TeamError;
-use linwright_run::{StoreError, shown};
 use linwright_train::TrainError;
 use std::error::Error;
 
@@ -109,42 +109,9 @@ pub enum CompressError {
     /// The network could not run.
     #[error(transparent)]
     Network(Box<dyn Error + Send + Sync>),
-    /// A layer that the model does not have.
-    #[error("layer {layer} is out of range; the model has layers 0 to {last}")]
-    Layer {
-        /// The layer.
-        layer: usize,
-        /// The last layer of the model.
-        last: usize,
-    },
-    /// No slot has the requested roles.
-    #[error("layer {layer} has no slot of role {role}; it has {has}")]
-    Role {
-        /// The layer.
-        layer: usize,
-        /// The role.
-        role: String,
-        /// The roles of its slots.
-        has: String,
-    },
-    /// An empty set of slots.
-    #[error("no slot of the model is in {wanted}; its layers have {names} (roles: {roles})")]
-    Slots {
-        /// Description of the set.
-        wanted: String,
-        /// The paper's names that exist in the model.
-        names: String,
-        /// The roles of its slots.
-        roles: String,
-    },
-    /// A role that no layer has.
-    #[error("no layer has a slot of role {role}; there are {has}")]
-    NoRole {
-        /// The role.
-        role: String,
-        /// The roles of slots in layers.
-        has: String,
-    },
+    /// A set of slots that the network does not have.
+    #[error(transparent)]
+    Slots(#[from] SlotSetError),
     /// A part of a weight that holds a single projection, or others.
     #[error("{site} has no part {part}; it is no fused weight that holds one")]
     NoPart {
@@ -165,14 +132,6 @@ pub enum CompressError {
         first: usize,
         /// Number of the second edit.
         second: usize,
-    },
-    /// A pattern that no slot matches.
-    #[error("pattern {pattern} matches no slot of a layer; they have names such as {example}", pattern = shown(pattern))]
-    Unused {
-        /// The pattern.
-        pattern: String,
-        /// Name of the first slot.
-        example: String,
     },
     /// A slot in two places of a composition.
     #[error(
@@ -220,12 +179,6 @@ pub enum CompressError {
         site: SiteId,
         /// Label of the method.
         method: String,
-    },
-    /// An invalid name pattern.
-    #[error("{reason}")]
-    Pattern {
-        /// What is wrong with it.
-        reason: String,
     },
     /// An invalid sweep.
     #[error("sweep: {reason}")]

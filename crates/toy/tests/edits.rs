@@ -6,7 +6,7 @@ use linwright_compress::study::{
     self, ExamplesOf, Metric, Outcome, StudyError, TaskResult, Trial, estimate,
 };
 use linwright_compress::{CompressError, Plan, Rates};
-use linwright_ops::{Network, SiteId};
+use linwright_ops::{Network, SiteId, SlotSetError};
 use linwright_run::{Monitor, RunDirectory, Shard, Silent};
 use linwright_tensor::{Mat, RngKey};
 use linwright_toy::{Batches, Toy};
@@ -91,7 +91,7 @@ fn roles_are_words_of_the_network() {
     let work = inside.sites(&network).expect("an alias");
     assert_eq!(work.iter().map(|group| group.slots.len()).collect::<Vec<_>>(), [2, 1]);
     let error = with(json!(["query"])).sites(&network).expect_err("no such role");
-    assert!(matches!(error, CompressError::NoRole { .. }), "{error}");
+    assert!(matches!(error, CompressError::Slots(SlotSetError::NoRole { .. })), "{error}");
     assert!(error.to_string().contains("there are inner, output"), "{error}");
 }
 

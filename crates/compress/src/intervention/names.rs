@@ -1,7 +1,7 @@
 //! Names of weights in the paper.
 
 use linwright_model::Role;
-use linwright_ops::SlotRole;
+use linwright_ops::{RoleGroup, SlotRole};
 use serde::{Deserialize, Deserializer, Serialize};
 
 /// A value of `--lname` in the paper's scripts: one or several weights of a layer.
@@ -114,12 +114,6 @@ impl Lname {
         words.filter(|word| *word != self.name()).collect()
     }
 
-    /// Whether weights of this role belong to it; none of a network that is no language model do.
-    #[must_use]
-    pub fn covers(self, role: SlotRole) -> bool {
-        self.roles().iter().any(|own| own.of_slots() == role)
-    }
-
     /// Roles of its weights, of which a layer has some.
     #[must_use]
     pub fn roles(self) -> &'static [Role] {
@@ -136,6 +130,23 @@ impl Lname {
             Self::All => BOTH,
             Self::Dont => &[],
         }
+    }
+}
+
+impl RoleGroup for Lname {
+    const ALL: &'static [Self] = &Self::ALL;
+
+    fn name(self) -> &'static str {
+        self.name()
+    }
+
+    /// None of a network that is no language model does.
+    fn covers(self, role: SlotRole) -> bool {
+        self.roles().iter().any(|own| own.of_slots() == role)
+    }
+
+    fn is_none(self) -> bool {
+        self == Self::Dont
     }
 }
 

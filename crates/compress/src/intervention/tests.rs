@@ -259,7 +259,7 @@ fn slots_that_are_not_there_are_told_with_those_that_are() {
     let pattern =
         |pattern: &str| SlotSet { patterns: vec![pattern.into()], ..SlotSet::default() }.of(&model);
     assert_eq!(pattern("*.1.mlp.*").unwrap().len(), 2);
-    assert!(matches!(pattern("re:("), Err(crate::CompressError::Pattern { .. })));
+    assert!(matches!(pattern("re:("), Err(linwright_ops::SlotSetError::Pattern(_))));
     let error = pattern("*.nothing").unwrap_err().to_string();
     assert!(error.contains("*.nothing matches no slot") && error.contains("h.0."), "{error}");
 }

@@ -1,7 +1,8 @@
 //! Recipes of small networks for labelled images.
 
 use super::check::{Kind, Wrong, wrong};
-use super::{Healing, Indices, Recipe};
+use super::{Healing, Recipe};
+use linwright_data::Indices;
 use linwright_data::images::{ImageFiles, ImageFormat, ImageSource};
 use serde::{Deserialize, Serialize};
 

@@ -9,7 +9,6 @@ mod advice;
 mod check;
 mod heal;
 mod images;
-mod indices;
 mod molecules;
 mod numbers;
 #[cfg(test)]
@@ -29,7 +28,6 @@ pub(crate) use advice::form;
 pub use advice::suggestion;
 pub use heal::Healing;
 pub use images::{ImageCalibration, ImageEvaluation, ImageRecipe};
-pub use indices::Indices;
 pub use molecules::{MoleculeRecipe, StructureCalibration, StructureEvaluation, StructureSource};
 pub(crate) use numbers::check_text;
 pub use text::{CalibrationSource, Evaluation};

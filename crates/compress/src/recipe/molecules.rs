@@ -1,7 +1,8 @@
 //! Recipes of molecular potentials.
 
 use super::check::{Kind, Wrong, wrong};
-use super::{Healing, Indices, Recipe};
+use super::{Healing, Recipe};
+use linwright_data::Indices;
 use linwright_molecule::{LabelKeys, MoleculeError, Units};
 use serde::{Deserialize, Serialize};
 use std::path::{Path, PathBuf};

@@ -2,6 +2,7 @@
 
 use super::*;
 use crate::fit::Ridge;
+use linwright_data::Indices;
 
 const GOOD: &str = "
 version: 1

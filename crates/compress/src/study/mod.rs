@@ -25,7 +25,7 @@ use serde::de::DeserializeOwned;
 use serde::{Deserialize, Serialize};
 
 pub use crate::estimate::estimate;
-pub use images::{ImageStudyError, ImageTrial, labelled, open_images};
+pub use images::{ImageStudyError, ImageTrial};
 pub use linwright_evaluate::{Metric, Outcome, TaskResult};
 pub use molecules::{
     MoleculeStudyError, MoleculeTrial, Structures, StudiedPotential, calibration_batches,

@@ -1,6 +1,7 @@
 //! Errors of an inspection.
 
 use linwright_files::FileError;
+use linwright_ops::PatternError;
 use linwright_run::{StoreError, shown};
 
 /// An inspection that cannot finish.
@@ -13,13 +14,8 @@ pub enum InspectError {
     #[error("store of spectra: {0}")]
     Store(#[from] StoreError),
     /// An invalid pattern.
-    #[error("the pattern \"{pattern}\" is not valid: {reason}", pattern = shown(pattern))]
-    Pattern {
-        /// The pattern.
-        pattern: String,
-        /// What is wrong.
-        reason: String,
-    },
+    #[error(transparent)]
+    Pattern(#[from] PatternError),
     /// No tensor passes all filters.
     #[error("none of {tensors} tensors has {wanted}; the first is called {first}", first = shown(first))]
     NothingMatches {

@@ -12,7 +12,6 @@
 mod contents;
 mod duplicates;
 mod error;
-mod filter;
 mod groups;
 mod names;
 mod page;
@@ -24,7 +23,7 @@ mod source;
 mod tests;
 
 pub use error::InspectError;
-pub use filter::NameFilter;
+pub use linwright_ops::NameFilter;
 pub use names::{layer_of, natural_order, pattern_of};
 pub use record::{
     Duplicates, Group, Inspection, LayerTotals, RowCounts, SCHEMA, SpectralMeans, TensorRecord,

@@ -1,44 +1,17 @@
 //! Errors of studies of images.
 
-use linwright_data::images::ImageError;
-use linwright_nets::{Extent, NetError};
-use linwright_run::memory::NoRoom;
-use std::path::PathBuf;
+use linwright_nets::{Extent, LabelledImagesError, NetError};
 
 /// Images that cannot be studied, or a network that does not suit them. Images are counted from
 /// zero.
 #[derive(Debug, thiserror::Error)]
 pub enum ImageStudyError {
-    /// Unusable files.
+    /// Images that cannot be read.
     #[error(transparent)]
-    Images(#[from] ImageError),
+    Images(#[from] LabelledImagesError),
     /// An unusable network.
     #[error(transparent)]
     Net(#[from] NetError),
-    /// More images than there is memory for.
-    #[error("{source}; take fewer images, or resize them")]
-    Memory {
-        /// What is missing.
-        source: NoRoom,
-    },
-    /// Images without labels.
-    #[error("{of}: {} has no labels; name their file as {}", path.display(), labels_of(of))]
-    NoLabels {
-        /// Key of the recipe.
-        of: &'static str,
-        /// The first file.
-        path: PathBuf,
-    },
-    /// Indices beyond the set.
-    #[error("{of}.examples: there is no image {last}: the set has {images}, from zero")]
-    Range {
-        /// Key of the recipe.
-        of: &'static str,
-        /// The largest index.
-        last: usize,
-        /// Number of images.
-        images: usize,
-    },
     /// Too few images to fit to.
     #[error(
         "calibration has {found} images, expected at least 2: one for training, one for validation"
@@ -92,9 +65,4 @@ pub enum ImageStudyError {
         /// Number of images.
         count: usize,
     },
-}
-
-/// What the file of labels is called beside a key of the recipe, or an option.
-fn labels_of(of: &str) -> String {
-    if of.starts_with("--") { "--labels".to_owned() } else { format!("{of}.labels") }
 }

@@ -6,15 +6,15 @@ mod tests;
 
 use super::{ExamplesOf, StudyError, Trial};
 use crate::CompressError;
-use crate::recipe::{ImageCalibration, ImageEvaluation, ImageRecipe, Indices};
-use linwright_data::images::{self, ImageShape, ImageSource, Images, Normalisation, Pixels};
+use crate::recipe::{ImageCalibration, ImageEvaluation, ImageRecipe};
+use linwright_data::Indices;
+use linwright_data::images::{ImageShape, Images, Pixels};
 use linwright_evaluate::{Counts, Metric, TaskResult};
 use linwright_nets::{
-    Extent, Labelled, LabelledBatches, Mean, Net, NetError, Scores, Targets, score,
+    Extent, Labelled, LabelledBatches, Mean, Net, NetError, Scores, labelled, open_images, score,
 };
 use linwright_run::Monitor;
-use linwright_run::memory;
-use linwright_tensor::{Mat, RngKey};
+use linwright_tensor::RngKey;
 use std::collections::BTreeSet;
 
 pub use error::ImageStudyError;
@@ -34,27 +34,6 @@ pub struct ImageTrial<'a> {
     scored_sha256: String,
     shape: ImageShape,
     notes: Vec<String>,
-}
-
-/// Reads the chosen images of a data set; `of` is its key in the recipe, for messages.
-///
-/// # Errors
-/// [`ImageStudyError`] for unusable files, missing labels and indices without an image.
-pub fn open_images(
-    of: &'static str,
-    source: &ImageSource,
-    chosen: Option<&Indices>,
-) -> Result<Images, ImageStudyError> {
-    let images = images::open_images(source)?;
-    if images.labels().is_none() {
-        let path = source.images.paths().first().cloned().unwrap_or_default();
-        return Err(ImageStudyError::NoLabels { of, path });
-    }
-    let Some(chosen) = chosen else { return Ok(images) };
-    if chosen.last() >= images.len() {
-        return Err(ImageStudyError::Range { of, last: chosen.last(), images: images.len() });
-    }
-    Ok(images.select(&chosen.iter().collect::<Vec<_>>()))
 }
 
 impl<'a> ImageTrial<'a> {
@@ -123,27 +102,6 @@ impl<'a> ImageTrial<'a> {
             ..TaskResult::default()
         }
     }
-}
-
-/// Images as rows for each pixel, bytes divided by 255, with their labels. The network normalises.
-///
-/// # Errors
-/// [`ImageStudyError::Net`] if there are none, or a number is not finite, and
-/// [`ImageStudyError::Memory`].
-pub fn labelled(images: &Images) -> Result<Labelled, ImageStudyError> {
-    let (shape, count) = (images.shape(), images.len());
-    let bytes = (shape.numbers() * size_of::<f32>()) as u64;
-    memory::check(
-        || format!("{count} images of {shape} in single precision"),
-        &[count as u64, bytes],
-    )
-    .map_err(|source| ImageStudyError::Memory { source })?;
-    let mut numbers = vec![0.0; count * shape.numbers()];
-    let all: Vec<usize> = (0..count).collect();
-    images.rows(&all, &Normalisation::none(shape.channels), &mut numbers)?;
-    let (labels, places) = (images.labels().unwrap_or_default(), shape.height * shape.width);
-    let rows = Mat::from_vec(count * places, shape.channels, numbers);
-    Ok(Labelled::new(rows, places, Targets::Classes(labels.to_vec()))?)
 }
 
 /// A note on images that are scored although fits read equal ones.

@@ -74,7 +74,10 @@ fn scores_are_those_of_the_outputs_and_a_study_keeps_its_cells() {
     let scores = trial.scores(&net, &mut Silent).unwrap();
     let [result] = &scores[..] else { panic!("{scores:?}") };
     let metric = |name| result.metric(name).unwrap();
-    let images = labelled(&open_images("eval", &recipe.eval.source(), None).unwrap()).unwrap();
+    let images = linwright_nets::labelled(
+        &linwright_nets::open_images("eval", &recipe.eval.source(), None).unwrap(),
+    )
+    .unwrap();
     let (mut loss, mut right) = (0.0, 0);
     for index in 30..60 {
         let (outputs, _) = net.pass(&images.batch(&[index as u32]), None).unwrap();

@@ -6,7 +6,8 @@ mod tests;
 
 use super::{ExamplesOf, StudyError, Trial};
 use crate::CompressError;
-use crate::recipe::{Indices, MoleculeRecipe, StructureCalibration, StructureSource};
+use crate::recipe::{MoleculeRecipe, StructureCalibration, StructureSource};
+use linwright_data::Indices;
 use linwright_evaluate::{Counts, Metric, TaskResult};
 use linwright_molecule::tensornet::TensorNet;
 use linwright_molecule::{

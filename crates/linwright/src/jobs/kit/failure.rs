@@ -25,7 +25,8 @@ use linwright_model::checkpoint::export::ExportError;
 use linwright_model::generate::GenerateError;
 use linwright_model::tokenizer::TokenizerError;
 use linwright_molecule::MoleculeError;
-use linwright_nets::NetError;
+use linwright_nets::{LabelledImagesError, NetError};
+use linwright_ops::SlotSetError;
 use linwright_report::ReportError;
 use linwright_run::atomic::OutputError;
 use linwright_run::team::TeamError;
@@ -201,28 +202,19 @@ impl From<CompressError> for Failure {
             CompressError::Fit {
                 source: FitError::Size { .. } | FitError::Operator(_), ..
             }
-            | CompressError::Layer { .. }
-            | CompressError::Role { .. }
             | CompressError::NoPart { .. }
             | CompressError::TwoParts { .. }
-            | CompressError::Unused { .. }
             | CompressError::Size { .. }
             | CompressError::SameSites { .. }
             | CompressError::Healed { .. }
             | CompressError::NoText { .. }
             | CompressError::Options { .. }
-            | CompressError::Slots { .. }
             | CompressError::CutTwice { .. }
-            | CompressError::Pattern { .. }
             | CompressError::Search { .. }
             | CompressError::NoRecovery { .. }
             | CompressError::Prune(_)
             | CompressError::Sweep { .. } => Self::usage(message),
-            CompressError::NoRole { role, .. } => match FUSED.contains(&role.as_str()) {
-                true => Self::usage(message)
-                    .hint("where its projections are weights of their own, select them by --roles"),
-                false => Self::usage(message),
-            },
+            CompressError::Slots(error) => error.into(),
             CompressError::Evaluation(error) => error.into(),
             CompressError::Output(error) => error.into(),
             CompressError::Store(error) => error.into(),
@@ -249,6 +241,25 @@ impl From<CompressError> for Failure {
             | CompressError::Interrupted => Self::general(message),
         };
         Self { for_good, ..failure }
+    }
+}
+
+impl From<SlotSetError> for Failure {
+    fn from(error: SlotSetError) -> Self {
+        let message = message_of(&error);
+        let failure = match error {
+            SlotSetError::NoRole { role, .. } if FUSED.contains(&role.as_str()) => {
+                Self::usage(message)
+                    .hint("where its projections are weights of their own, select them by --roles")
+            }
+            SlotSetError::Layer { .. }
+            | SlotSetError::Role { .. }
+            | SlotSetError::Empty { .. }
+            | SlotSetError::NoRole { .. }
+            | SlotSetError::Unused { .. }
+            | SlotSetError::Pattern(_) => Self::usage(message),
+        };
+        Self { for_good: true, ..failure }
     }
 }
 
@@ -325,14 +336,27 @@ impl From<ImageStudyError> for Failure {
     fn from(error: ImageStudyError) -> Self {
         let message = message_of(&error);
         match error {
+            ImageStudyError::Images(error) => error.into(),
             ImageStudyError::Net(error) => error.into(),
-            ImageStudyError::Memory { .. } => Self::new(FailureKind::Resources, message),
-            ImageStudyError::NoLabels { .. }
-            | ImageStudyError::Range { .. }
-            | ImageStudyError::TooFew { .. }
-            | ImageStudyError::Common { .. } => Self::new(FailureKind::Recipe, message),
+            ImageStudyError::TooFew { .. } | ImageStudyError::Common { .. } => {
+                Self::new(FailureKind::Recipe, message)
+            }
             ImageStudyError::Shape { .. } | ImageStudyError::Output { .. } => Self::usage(message),
-            ImageStudyError::Images(_) | ImageStudyError::Label { .. } => Self::general(message),
+            ImageStudyError::Label { .. } => Self::general(message),
+        }
+    }
+}
+
+impl From<LabelledImagesError> for Failure {
+    fn from(error: LabelledImagesError) -> Self {
+        let message = message_of(&error);
+        match error {
+            LabelledImagesError::Net(error) => error.into(),
+            LabelledImagesError::Memory { .. } => Self::new(FailureKind::Resources, message),
+            LabelledImagesError::NoLabels { .. } | LabelledImagesError::Range { .. } => {
+                Self::new(FailureKind::Recipe, message)
+            }
+            LabelledImagesError::Images(_) => Self::general(message),
         }
     }
 }
@@ -677,9 +701,7 @@ impl From<InspectError> for Failure {
             InspectError::File(error) => error.into(),
             InspectError::Store(error) => Self { message, ..Self::from(error) }
                 .hint("choose another directory with --cache, or none with --no-cache"),
-            InspectError::Pattern { .. } | InspectError::NothingMatches { .. } => {
-                Self::usage(message)
-            }
+            InspectError::Pattern(_) | InspectError::NothingMatches { .. } => Self::usage(message),
             InspectError::Interrupted => Self::new(FailureKind::Interrupted, message),
         }
     }

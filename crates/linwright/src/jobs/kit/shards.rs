@@ -1,7 +1,7 @@
 //! Shards: several processes that each do a part of one job, and the merge of what they did.
 //!
 //! A process with `--shard i/N` computes the pieces that it owns and keeps them in its output
-//! directory, beside a record of the job. [`Merge`](crate::jobs::work::merge::Merge) runs the job over these pieces:
+//! directory, beside a record of the job. `linwright merge` runs the job over these pieces:
 //! what a shard did is read, what no shard did is computed. The result has the same bytes as that
 //! of a single process, since every piece is a function of the job alone.
 

@@ -2,9 +2,9 @@
 
 use crate::jobs::kit::named::Names;
 use crate::jobs::kit::{Failure, FailureKind};
-use linwright_compress::recipe::Indices;
-use linwright_compress::study::open_images;
+use linwright_data::Indices;
 use linwright_data::images::{ImageFiles, ImageFormat, ImageSource, Images};
+use linwright_nets::open_images;
 use linwright_run::shown;
 use schemars::JsonSchema;
 use serde::{Deserialize, Serialize};

@@ -9,8 +9,7 @@ use linwright_attribute::{
     GradientMap, GradientStore, Learned, MaskLearning, Sources, StoreOptions, cache, estimate,
     learn_masks, principal_directions,
 };
-use linwright_compress::SlotSet;
-use linwright_ops::{Differentiable, LinearSlot, SiteId};
+use linwright_ops::{Differentiable, LinearSlot, SiteId, SlotSet};
 use linwright_report::number::{bytes, grouped, seconds};
 use linwright_run::Monitor;
 use serde_json::{Value, json};
@@ -118,7 +117,7 @@ fn chosen<N: Differentiable>(
     if job.sites.is_empty() {
         return Ok(network.slots().into_iter().map(|slot| slot.id().clone()).collect());
     }
-    let set = SlotSet { patterns: job.sites.clone(), ..SlotSet::default() };
+    let set: SlotSet = SlotSet { patterns: job.sites.clone(), ..SlotSet::default() };
     Ok(set.of(network)?.into_iter().collect())
 }
 

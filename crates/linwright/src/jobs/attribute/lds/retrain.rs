@@ -4,7 +4,7 @@ use super::AttributeLds;
 use crate::jobs::kit::training::{Forward, advised};
 use crate::jobs::kit::{Failure, FailureKind, Session, room};
 use linwright_attribute::{Classified, Objective, Reduction, Target, values};
-use linwright_compress::recipe::Indices;
+use linwright_data::Indices;
 use linwright_nets::{Labelled, Net, NetSpec, NetTraining, TrainingPlan};
 use linwright_run::{Checked, Fingerprint, Monitor, shown, shown_reason, state};
 use linwright_tensor::{Mat, RngKey};

@@ -3,7 +3,7 @@
 use super::AttributeRecall;
 use crate::jobs::kit::Failure;
 use linwright_attribute::{Top, precision_and_recall};
-use linwright_compress::recipe::Indices;
+use linwright_data::Indices;
 use linwright_data::{Row, Table, TableFormat};
 use linwright_run::shown;
 use serde::Serialize;

@@ -5,7 +5,7 @@ use super::run::check_sum;
 use crate::jobs::attribute::{Opened, Scorer, Subject};
 use crate::jobs::kit::{Failure, Session};
 use linwright_attribute::{Attribution, Top};
-use linwright_compress::SlotSet;
+use linwright_ops::SlotSet;
 use linwright_run::shown;
 use linwright_tensor::Mat;
 use std::collections::BTreeSet;
@@ -43,7 +43,7 @@ impl Groups {
 
 /// The layers of a store that a pattern names.
 fn layers(pattern: &str, opened: &Opened) -> Result<Vec<usize>, Failure> {
-    let set = SlotSet { patterns: vec![pattern.to_owned()], ..SlotSet::default() };
+    let set: SlotSet = SlotSet { patterns: vec![pattern.to_owned()], ..SlotSet::default() };
     let named = match &opened.subject {
         Subject::Text(model) => set.of(&model.loaded.decoder)?,
         Subject::Net(net) => set.of(&net.net)?,

@@ -4,7 +4,7 @@ use crate::jobs::attribute::{beginning, damping_of, described, entry, shown_id};
 use crate::jobs::kit::outcome::{table, text};
 use crate::jobs::kit::{Failure, Job, Outcome, OutputPath, Session, bounds, outputs};
 use linwright_attribute::{Attribution, Top, detection_area};
-use linwright_compress::recipe::Indices;
+use linwright_data::Indices;
 use linwright_report::number::grouped;
 use linwright_run::place::is_result;
 use linwright_run::{Monitor, shown};

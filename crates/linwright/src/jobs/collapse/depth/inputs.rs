@@ -5,9 +5,8 @@ use crate::jobs::kit::{Failure, room};
 use crate::jobs::nets::images::ImageOptions;
 use linwright_collapse::FeatureFile;
 use linwright_collapse::depth::DepthData;
-use linwright_compress::study::labelled;
 use linwright_data::Corpus;
-use linwright_nets::Targets;
+use linwright_nets::{Targets, labelled};
 use linwright_tensor::{Mat, RngKey};
 
 /// Tokens of generated sequences and of pieces of text.

@@ -10,8 +10,7 @@ use linwright_collapse::{
     ClassStatistics, ClassSums, FeatureFile, Features, HeadRef, Keep, LayerReport, NetFeatures,
     Source,
 };
-use linwright_compress::study::labelled;
-use linwright_nets::{Net, OpenedNet};
+use linwright_nets::{Net, OpenedNet, labelled};
 use linwright_run::Monitor;
 use linwright_run::atomic::AtomicFile;
 use serde_json::{Value, json};

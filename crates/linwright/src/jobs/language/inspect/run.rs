@@ -5,7 +5,9 @@ use crate::jobs::kit::source::{Place, find_model};
 use crate::jobs::kit::{Failure, Outcome, Session, outputs, parse_layers, shards, store};
 use linwright_files::is_stored_type;
 use linwright_measure::inspect::report::document;
-use linwright_measure::inspect::{Inspection, NameFilter, Options, run as inspect, run_shard};
+use linwright_measure::inspect::{
+    InspectError, Inspection, NameFilter, Options, run as inspect, run_shard,
+};
 use linwright_report::{Document, html};
 use linwright_run::place::{is_page, is_result};
 use linwright_run::{Monitor, Store, shown};
@@ -17,7 +19,12 @@ pub(super) fn run(job: &Inspect, session: &mut Session<'_>) -> Result<Outcome, F
     }
     check_outputs(job, session)?;
     let options = Options {
-        filter: job.filter.as_deref().map(NameFilter::parse).transpose()?,
+        filter: job
+            .filter
+            .as_deref()
+            .map(NameFilter::parse)
+            .transpose()
+            .map_err(InspectError::from)?,
         layers: job.layers.as_deref().map(|text| parse_layers("layers", text)).transpose()?,
         dtype: job.dtype.as_deref().map(parse_dtype).transpose()?,
         spectra: job.spectra,

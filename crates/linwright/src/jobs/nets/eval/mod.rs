@@ -3,8 +3,7 @@
 use crate::jobs::kit::outcome::{table, text};
 use crate::jobs::kit::{Failure, Job, Outcome, OutputPath, Session, outputs};
 use crate::jobs::nets::images::ImageOptions;
-use linwright_compress::study::labelled;
-use linwright_nets::{Net, OpenedNet, score};
+use linwright_nets::{Net, OpenedNet, labelled, score};
 use linwright_ops::Network;
 use linwright_report::number::{grouped, percent};
 use linwright_run::Monitor;

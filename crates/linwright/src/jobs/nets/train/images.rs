@@ -2,9 +2,8 @@
 
 use super::TrainNet;
 use crate::jobs::kit::{Failure, JobError};
-use linwright_compress::study::labelled;
 use linwright_data::images::{Images, Share, Split, SplitParts};
-use linwright_nets::Labelled;
+use linwright_nets::{Labelled, labelled};
 use linwright_tensor::RngKey;
 
 /// Default share of the images that is held out.

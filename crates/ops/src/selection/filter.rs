@@ -1,7 +1,17 @@
 //! Name patterns: a glob, or a regular expression after `re:`.
 
-use super::InspectError;
+use linwright_run::shown;
 use regex::Regex;
+
+/// A pattern that is no regular expression.
+#[derive(Clone, Debug, PartialEq, Eq, thiserror::Error)]
+#[error("the pattern \"{pattern}\" is not valid: {reason}", pattern = shown(pattern))]
+pub struct PatternError {
+    /// The pattern.
+    pub pattern: String,
+    /// What is wrong.
+    pub reason: String,
+}
 
 /// A pattern for tensor names.
 ///
@@ -22,8 +32,8 @@ impl NameFilter {
     /// Parses a pattern.
     ///
     /// # Errors
-    /// [`InspectError::Pattern`] if the regular expression is not valid.
-    pub fn parse(pattern: &str) -> Result<Self, InspectError> {
+    /// [`PatternError`] if the regular expression is not valid.
+    pub fn parse(pattern: &str) -> Result<Self, PatternError> {
         let expression = match pattern.strip_prefix("re:") {
             Some(expression) => expression.to_owned(),
             None => {
@@ -31,7 +41,7 @@ impl NameFilter {
                 format!("^(?s:{escaped})$")
             }
         };
-        let wrong = |error: regex::Error| InspectError::Pattern {
+        let wrong = |error: regex::Error| PatternError {
             pattern: pattern.to_owned(),
             reason: error.to_string(),
         };
