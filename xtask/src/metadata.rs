@@ -15,6 +15,8 @@ pub(crate) struct Package {
     pub(crate) folder: String,
     /// Names of its dependencies, for builds and tests.
     pub(crate) dependencies: Vec<String>,
+    /// Those that builds need.
+    pub(crate) built: Vec<String>,
 }
 
 /// The packages of the workspace.
@@ -43,11 +45,16 @@ fn parse_package(package: &Value) -> Result<Package> {
     let manifest = package["manifest_path"].as_str().context("package without manifest_path")?;
     let folder = manifest.rsplit(['/', '\\']).nth(1).context("manifest without folder")?;
     let wanted = package["dependencies"].as_array().context("package without dependencies")?;
-    let mut dependencies: Vec<String> =
-        wanted.iter().filter_map(|dep| dep["name"].as_str().map(String::from)).collect();
-    dependencies.sort();
-    dependencies.dedup();
-    Ok(Package { name: name.to_owned(), folder: folder.to_owned(), dependencies })
+    let names = |is_wanted: &dyn Fn(&Value) -> bool| {
+        let wanted = wanted.iter().filter(|dep| is_wanted(dep));
+        let mut names: Vec<String> =
+            wanted.filter_map(|dep| dep["name"].as_str().map(String::from)).collect();
+        names.sort();
+        names.dedup();
+        names
+    };
+    let (dependencies, built) = (names(&|_| true), names(&|dep| dep["kind"] != "dev"));
+    Ok(Package { name: name.to_owned(), folder: folder.to_owned(), dependencies, built })
 }
 
 #[cfg(test)]
@@ -58,11 +65,14 @@ mod tests {
     fn folders_and_dependencies_are_read() {
         let json = r#"{"packages": [
             {"name": "linwright-a", "manifest_path": "/x/crates/a/Cargo.toml",
-             "dependencies": [{"name": "b", "kind": null}, {"name": "b", "kind": "dev"}]}
+             "dependencies": [
+                {"name": "b", "kind": null}, {"name": "b", "kind": "dev"}, {"name": "c", "kind": "dev"}
+             ]}
         ]}"#;
         let package = &parse(json).unwrap()[0];
         assert_eq!((package.name.as_str(), package.folder.as_str()), ("linwright-a", "a"));
-        assert_eq!(package.dependencies, ["b"]);
+        assert_eq!(package.dependencies, ["b", "c"]);
+        assert_eq!(package.built, ["b"]);
     }
 
     #[test]

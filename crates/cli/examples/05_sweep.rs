@@ -2,11 +2,11 @@
 //! `cargo run --example 05_sweep -- MODEL_DIR QUESTIONS.jsonl RUN_DIR`
 #![allow(clippy::print_stdout, reason = "an example shows what it found")]
 
-use linwright::compress::intervention::grid::Grid;
-use linwright::compress::intervention::report::{sweep_document, verdict};
-use linwright::compress::intervention::sweep::{Work, sweep};
 use linwright::data::QuestionSet;
 use linwright::evaluate::{Bos, MultipleChoice, RunOptions};
+use linwright::lm::cuts::grid::Grid;
+use linwright::lm::cuts::report::{sweep_document, verdict};
+use linwright::lm::cuts::sweep::{Work, sweep};
 use linwright::model::checkpoint::load;
 use linwright::report::html;
 use linwright::run::state;

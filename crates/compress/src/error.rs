@@ -1,9 +1,7 @@
 //! Errors of changing a model.
 
-use crate::{PruneError, SizeError};
-use linwright_evaluate::EvaluationError;
+use crate::SizeError;
 use linwright_measure::capture::CaptureError;
-use linwright_model::ModelError;
 use linwright_ops::{OpError, Shape, SiteId, SlotSetError};
 use linwright_run::StoreError;
 use linwright_run::atomic::OutputError;
@@ -97,9 +95,6 @@ pub enum CompressError {
         /// The error of the system.
         source: std::io::Error,
     },
-    /// The model cannot be pruned as asked.
-    #[error(transparent)]
-    Prune(#[from] PruneError),
     /// Activations could not be captured.
     #[error(transparent)]
     Capture(#[from] CaptureError),
@@ -132,15 +127,6 @@ pub enum CompressError {
         first: usize,
         /// Number of the second edit.
         second: usize,
-    },
-    /// A slot in two places of a composition.
-    #[error(
-        "{site} is cut twice; cuts apply to the original weights, so name each slot, or one part of \
-         it, once"
-    )]
-    CutTwice {
-        /// The slot.
-        site: SiteId,
     },
     /// A size that a method does not have.
     #[error("edit {edit}: {source}")]
@@ -180,21 +166,6 @@ pub enum CompressError {
         /// Label of the method.
         method: String,
     },
-    /// An invalid sweep.
-    #[error("sweep: {reason}")]
-    Sweep {
-        /// What is wrong.
-        reason: String,
-    },
-    /// An impossible search of ranks.
-    #[error("search: {reason}")]
-    Search {
-        /// What is wrong, and what to do.
-        reason: String,
-    },
-    /// An error in the evaluation of a model.
-    #[error(transparent)]
-    Evaluation(#[from] EvaluationError),
     /// Invalid options of a method.
     #[error("method {method} {reason}")]
     Options {
@@ -231,12 +202,6 @@ pub enum CompressError {
     Interrupted,
 }
 
-impl From<ModelError> for CompressError {
-    fn from(error: ModelError) -> Self {
-        Self::Network(Box::new(error))
-    }
-}
-
 impl CompressError {
     /// Whether a repetition fails in the same way: false for errors of files and for cancellation.
     #[must_use]
@@ -262,8 +227,7 @@ impl CompressError {
             | Self::Capture(
                 CaptureError::Interrupted | CaptureError::Io { .. } | CaptureError::Team(_),
             )
-            | Self::Team(_)
-            | Self::Evaluation(_) => false,
+            | Self::Team(_) => false,
             _ => true,
         }
     }
@@ -275,7 +239,6 @@ impl CompressError {
             self,
             Self::Interrupted
                 | Self::Capture(CaptureError::Interrupted)
-                | Self::Evaluation(EvaluationError::Interrupted { .. })
                 | Self::Fit { source: FitError::Train(TrainError::Interrupted { .. }), .. }
                 | Self::Recovery(TrainError::Interrupted { .. })
         )

@@ -5,7 +5,6 @@
 //! network is edited twice: once from the training examples, to choose ridges, and once from all of
 //! them, with these ridges. λ stays: as a share of moments that grow with the examples it falls.
 
-use crate::CompressError;
 use crate::pipeline::Context;
 use linwright_ops::{Examples, SiteId};
 use linwright_run::Monitor;
@@ -32,17 +31,17 @@ pub enum FitTo<'a> {
 
 impl FitTo<'_> {
     /// Whether validation examples are held out.
-    pub(crate) fn holds_out(self) -> bool {
+    pub fn holds_out(self) -> bool {
         !matches!(self, Self::With(_))
     }
 
     /// Rows of the examples that fits see.
-    pub(crate) fn rows<I>(self, examples: &dyn Examples<I>) -> usize {
+    pub fn rows<I>(self, examples: &dyn Examples<I>) -> usize {
         if self.holds_out() { examples.training_rows() } else { examples.all_rows() }
     }
 
     /// The chosen ridge of a site.
-    pub(crate) fn ridge(self, site: &SiteId) -> Option<f64> {
+    pub fn ridge(self, site: &SiteId) -> Option<f64> {
         match self {
             Self::With(ridges) => ridges.get(site).copied(),
             Self::Training | Self::All => None,
@@ -50,21 +49,21 @@ impl FitTo<'_> {
     }
 
     /// Its name in fingerprints.
-    pub(crate) fn name(self) -> &'static str {
+    pub fn name(self) -> &'static str {
         if self.holds_out() { "training" } else { "all" }
     }
 }
 
 /// Edits a network in one pass or in two, as the context says; `needed` tells whether a ridge is to
 /// be chosen, and `ridges` lists what a pass chose.
-pub(crate) fn in_passes<T, I>(
+pub fn in_passes<T, I, E>(
     context: &Context<'_>,
     examples: &dyn Examples<I>,
     needed: bool,
     monitor: &mut dyn Monitor,
-    mut pass: impl FnMut(&Context<'_>, &mut dyn Monitor) -> Result<T, CompressError>,
+    mut pass: impl FnMut(&Context<'_>, &mut dyn Monitor) -> Result<T, E>,
     ridges: impl Fn(&T) -> Vec<(SiteId, f64)>,
-) -> Result<T, CompressError> {
+) -> Result<T, E> {
     if context.fit_to != FitTo::All {
         return pass(context, monitor);
     }

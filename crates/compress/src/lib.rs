@@ -1,7 +1,7 @@
 //! Changing a network: capture, fit, apply, heal. No other crate changes one.
 //!
-//! Everything here but the data of studies is written against [`Network`](linwright_ops::Network),
-//! so it works on language models, classifiers of images, flows and potentials alike.
+//! Everything here is written against [`Network`](linwright_ops::Network), so it works on language
+//! models, classifiers of images, flows and potentials alike.
 //!
 //! A [`Method`] turns statistics or samples of a site into an operator, without access to the
 //! network. A [`Plan`] says which method and [`Size`] each site gets. The [`pipeline`] carries it
@@ -11,11 +11,11 @@
 //! wanted.
 
 pub mod allocate;
-pub mod compare;
 mod error;
-mod estimate;
+pub mod estimate;
 pub mod fit;
-mod fit_to;
+pub mod fit_to;
+pub mod form;
 pub mod intervention;
 mod memory;
 pub mod methods;
@@ -23,17 +23,11 @@ mod operator_size;
 mod passes;
 pub mod pipeline;
 pub mod plan;
-pub mod prune;
 mod rates;
-pub mod recipe;
 pub mod recover;
-pub mod report;
-pub mod search;
 mod size;
-mod stored_fit;
-pub mod study;
-pub mod sweep_recipe;
-mod times;
+pub mod stored_fit;
+pub mod times;
 #[cfg(test)]
 mod tiny;
 
@@ -44,7 +38,6 @@ pub use memory::{FitMemory, memory};
 pub use methods::{Fit, FitProblem, Method, MethodSpec};
 pub use operator_size::{low_rank_for, operator_for};
 pub use plan::{Edit, Plan, SlotSet};
-pub use prune::PruneError;
 pub use rates::Rates;
 pub use size::{Size, SizeError, Unit};
 pub use times::TIME;

@@ -223,12 +223,12 @@ pub(crate) fn needs<'a>(group: &InputEdits<'a>, network: &impl Sites, rows: usiz
 }
 
 /// Random key of a fit.
-pub(crate) fn key_of(seed: u64, site: &SiteId, method: &MethodSpec, size: Option<Size>) -> RngKey {
+pub fn key_of(seed: u64, site: &SiteId, method: &MethodSpec, size: Option<Size>) -> RngKey {
     RngKey::new(seed).fold(&site.0).fold(&method.stream(size))
 }
 
 /// Passes the progress of a training on to the monitor.
-pub(crate) struct Forward<'a>(pub(crate) &'a mut dyn Monitor);
+pub struct Forward<'a>(pub &'a mut dyn Monitor);
 
 impl Control for Forward<'_> {
     fn progress(&mut self, progress: &Progress<'_>) {
@@ -241,7 +241,7 @@ impl Control for Forward<'_> {
 }
 
 /// Puts a fit into its slot; its bias is the original one, shifted.
-pub(crate) fn put(
+pub fn put(
     network: &mut impl Sites,
     id: &SiteId,
     original_bias: Option<&[f32]>,
@@ -265,7 +265,7 @@ pub(crate) fn put(
 }
 
 /// Puts a fit into a slot, with the original bias, shifted.
-pub(crate) fn put_fit(
+pub fn put_fit(
     slot: &mut LinearSlot,
     original_bias: Option<&[f32]>,
     fit: Fit,

@@ -36,7 +36,7 @@ fn key(fingerprint: &Fingerprint) -> PieceKey {
 ///
 /// # Errors
 /// [`CompressError::Store`].
-pub(crate) fn get(store: &Store, fingerprint: &Fingerprint) -> Result<Option<Fit>, CompressError> {
+pub fn get(store: &Store, fingerprint: &Fingerprint) -> Result<Option<Fit>, CompressError> {
     let Some(mut fit) = store.decoded(&key(fingerprint), |bytes| parse(&bytes))? else {
         return Ok(None);
     };
@@ -53,7 +53,7 @@ pub(crate) fn has(store: &Store, fingerprint: &Fingerprint) -> bool {
 ///
 /// # Errors
 /// [`CompressError::Store`], and [`CompressError::Unstorable`] for an operator without an archive.
-pub(crate) fn put(
+pub fn put(
     store: &Store,
     fingerprint: &Fingerprint,
     site: &SiteId,

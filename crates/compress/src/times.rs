@@ -9,7 +9,7 @@ pub const TIME: &str = "time";
 ///
 /// # Errors
 /// As [`Store::put`].
-pub(crate) fn put(store: &Store, of: &Fingerprint, seconds: f64) -> Result<(), StoreError> {
+pub fn put(store: &Store, of: &Fingerprint, seconds: f64) -> Result<(), StoreError> {
     store.put(&PieceKey::new(TIME, of.clone()), &[&seconds.to_le_bytes()])
 }
 
@@ -17,7 +17,7 @@ pub(crate) fn put(store: &Store, of: &Fingerprint, seconds: f64) -> Result<(), S
 ///
 /// # Errors
 /// As [`Store::get`].
-pub(crate) fn get(store: &Store, of: &Fingerprint) -> Result<Option<f64>, StoreError> {
+pub fn get(store: &Store, of: &Fingerprint) -> Result<Option<f64>, StoreError> {
     store.decoded(&PieceKey::new(TIME, of.clone()), |bytes| {
         let bytes = bytes.try_into().map_err(|_| "no number of seconds".to_owned())?;
         Ok(f64::from_le_bytes(bytes))

@@ -1,7 +1,6 @@
 //! Tiny models of `testdata`, for tests.
 
 use linwright_model::checkpoint::{LoadedModel, load};
-use linwright_model::tokenizer::Tokenizer;
 use linwright_model::{Split, Transformer, Windows};
 use linwright_tensor::RngKey;
 use std::path::Path;
@@ -29,11 +28,4 @@ pub(crate) fn calibration(model: &Transformer, tokens: usize) -> Windows {
     let vocab = model.config().vocab;
     let text: Vec<u32> = (0..tokens).map(|_| stream.below(vocab) as u32).collect();
     Windows::new(&[text], None, 32, tokens, Split::Contiguous).expect("enough")
-}
-
-/// A tokenizer, for what encodes no text.
-pub(crate) fn tokenizer() -> Tokenizer {
-    let json = r#"{"version": "1.0", "added_tokens": [], "decoder": {"type": "Fuse"},
-        "model": {"type": "BPE", "vocab": {"a": 0, "b": 1}, "merges": []}}"#;
-    Tokenizer::from_bytes(Path::new("t.json"), json.as_bytes(), None).expect("a tokenizer")
 }

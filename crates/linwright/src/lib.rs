@@ -40,7 +40,9 @@
 //! | [`evaluate`] | tasks, comparisons |
 //! | [`measure`] | capture, statistics, spectra, inspection |
 //! | [`collapse`] | neural collapse: metrics, optima |
-//! | [`compress`] | fits, edits, studies, sweeps |
+//! | [`compress`] | fits, edits, plans, recovery |
+//! | [`lm`] | pruning, cuts, searches, comparisons of transformers |
+//! | [`study`] | recipes, studies, their reports |
 //! | [`mod@bench`] | speed and memory of operators |
 
 pub use linwright_attribute as attribute;
@@ -51,6 +53,7 @@ pub use linwright_data as data;
 pub use linwright_evaluate as evaluate;
 pub use linwright_files as files;
 pub use linwright_flow as flow;
+pub use linwright_lm as lm;
 pub use linwright_measure as measure;
 pub use linwright_model as model;
 pub use linwright_molecule as molecule;
@@ -58,11 +61,12 @@ pub use linwright_nets as nets;
 pub use linwright_ops as ops;
 pub use linwright_report as report;
 pub use linwright_run as run;
+pub use linwright_study as study;
 pub use linwright_tensor as tensor;
 pub use linwright_train as train;
 
 pub mod jobs;
-mod lm;
+mod new_model;
 pub mod operators;
 pub mod pocket;
 pub mod recipes;

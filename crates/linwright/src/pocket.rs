@@ -12,7 +12,7 @@ mod carried;
 
 pub use carried::{Unpacked, unpack};
 
-use crate::lm::{self, Length, LmTraining, Shape, lines, pretty};
+use crate::new_model::{self, Length, LmTraining, Shape, lines, pretty};
 use linwright_data::world::{
     FactQuestion, Sample, World, WorldSettings, bytes_sha256, documents_sha256,
 };
@@ -70,7 +70,7 @@ impl Default for PocketRecipe {
             epochs: 1,
             steps: None,
             schedule: Schedule { peak: 1e-3, warmup: 150, floor: 1e-5 },
-            optimizer: lm::optimizer(),
+            optimizer: new_model::optimizer(),
             validate_every: 100,
         }
     }
@@ -154,9 +154,9 @@ impl Prepared {
             trained_tokenizer.json.as_bytes(),
             Some(&trained_tokenizer.config),
         )?;
-        let train = lm::encode(&tokenizer, &training.documents, true, None)?;
+        let train = new_model::encode(&tokenizer, &training.documents, true, None)?;
         let held_out: Vec<&str> = world.validation().iter().map(|s| s.text.as_str()).collect();
-        let validation = lm::encode(&tokenizer, &held_out, false, None)?;
+        let validation = new_model::encode(&tokenizer, &held_out, false, None)?;
         training.documents.truncate(recipe.calibration_documents);
         Ok(Self {
             recipe,
@@ -265,7 +265,7 @@ impl Prepared {
         force: bool,
         beside: Vec<(String, Vec<u8>)>,
     ) -> Result<SavedModel, PocketError> {
-        let generation = lm::generation_config(Some(0), Some(1));
+        let generation = new_model::generation_config(Some(0), Some(1));
         let texts = |stories: &[Sample]| lines(stories.iter().map(|s| json!({"text": s.text})));
         let files = [
             ("tokenizer.json", self.trained_tokenizer.json.clone().into_bytes()),

@@ -1,13 +1,13 @@
 //! Plans, healing, estimates and studies.
 
+use linwright_compress::estimate;
 use linwright_compress::pipeline::{Context, Edited, apply};
-use linwright_compress::recipe::parse;
-use linwright_compress::study::{
-    self, ExamplesOf, Metric, Outcome, StudyError, TaskResult, Trial, estimate,
-};
 use linwright_compress::{CompressError, Plan, Rates};
 use linwright_ops::{Network, SiteId, SlotSetError};
 use linwright_run::{Monitor, RunDirectory, Shard, Silent};
+use linwright_study as study;
+use linwright_study::recipe::parse;
+use linwright_study::{ExamplesOf, Metric, Outcome, StudyError, TaskResult, Trial};
 use linwright_tensor::{Mat, RngKey};
 use linwright_toy::{Batches, Toy};
 use serde_json::{Value, json};

@@ -12,13 +12,13 @@ use linwright::bench::{
     Dtype, Entry, ModelPlan, OperatorBench, OperatorPlan, Pass, Subject, crossovers,
     forward_peak_bytes, run as run_bench, standard, time_model, to_csv,
 };
-use linwright::compress::recipe;
 use linwright::jobs::source::{OpenModel, open_model_as};
 use linwright::jobs::{PrecisionOptions, bounds};
 use linwright::measure::timing::MedianRange;
 use linwright::ops::{Network, OpSpec, Shape};
 use linwright::run::Monitor;
 use linwright::run::memory::{self, peak_resident_bytes};
+use linwright::study::recipe;
 use linwright::tensor::parallel;
 use serde_json::{Value, json};
 use std::path::PathBuf;

@@ -9,11 +9,11 @@ use crate::console::Console;
 use crate::face;
 use crate::failure::Failure;
 use clap::{ArgMatches, Error, FromArgMatches, Subcommand};
-use linwright::compress::recipe::VERSION;
 use linwright::jobs::{AnyJob, Outcome, ResultData, Verb, to_yaml};
 use linwright::report::{Block, Table, terminal};
 use linwright::run::team::{Alone, Team};
 use linwright::run::{Monitor, place};
+use linwright::study::recipe::VERSION;
 use serde_json::{Map, Value};
 use std::io::{self, ErrorKind, Write};
 

@@ -6,8 +6,8 @@ use crate::failure::Failure;
 use clap::{Args, ValueEnum};
 use linwright::bench;
 use linwright::collapse;
-use linwright::compress::{compare, intervention, search};
 use linwright::evaluate::report::{document as evaluation, is_evaluation};
+use linwright::lm::{compare, cuts, search};
 use linwright::measure::inspect;
 use linwright::molecule;
 use linwright::recipes::{read_report, write_report};
@@ -76,7 +76,7 @@ fn open(text: &str) -> Option<Result<Document, ReportError>> {
         return Some(evaluation(text));
     }
     let value: Value = serde_json::from_str(text).ok()?;
-    intervention::report::saved(&value)
+    cuts::report::saved(&value)
         .or_else(|| search::report::saved(&value))
         .or_else(|| compare::report::saved(&value))
         .or_else(|| inspect::report::saved(&value))

@@ -3,12 +3,10 @@
 //!
 //! Every site offers [`Choice`]s, each with its parameters and the loss that it costs; [`allocate`]
 //! picks one per site. The losses come from spectra alone ([`by_spectrum`]) or from the model
-//! ([`sensitivity`]). A site may also stay dense, which costs nothing and saves nothing.
+//! (`sensitivity` of `linwright_lm`). A site may also stay dense, which costs nothing and saves
+//! nothing.
 
-mod judged;
 mod knapsack;
-mod loss;
-mod sensitivity;
 mod spectrum;
 
 use crate::methods::{DenseMethod, MethodSpec};
@@ -17,10 +15,7 @@ use crate::{FitError, Size};
 use linwright_ops::{Shape, SiteId};
 use serde::{Deserialize, Serialize};
 
-pub use judged::{Tried, judged};
 pub use knapsack::{allocate, uniform};
-pub use loss::{Measured, validation_loss};
-pub use sensitivity::{Candidates, Sensitivity, SiteLoss, sensitivity};
 pub use spectrum::{SiteSpectrum, by_spectrum};
 
 /// How a budget is divided over sites.
@@ -32,7 +27,7 @@ pub enum Allocator {
     Uniform,
     /// From singular values of the weights: [`by_spectrum`].
     Spectrum,
-    /// From the loss that an edit of each site costs: [`sensitivity`].
+    /// From the loss that an edit of each site costs: `sensitivity` of `linwright_lm`.
     Sensitivity,
 }
 
@@ -163,7 +158,7 @@ fn ranks(shape: Shape, align: usize) -> Vec<usize> {
 const RANKS: usize = 64;
 
 /// Low-rank choices of a site from the relative error at every rank, which is their loss.
-fn of_curve(
+pub fn of_curve(
     shape: Shape,
     align: usize,
     method: &MethodSpec,

@@ -35,8 +35,8 @@ pub(crate) mod low_rank;
 mod monarch;
 #[cfg(test)]
 pub(crate) mod planted;
-pub(crate) mod regression;
-pub(crate) mod ridge;
+pub mod regression;
+pub mod ridge;
 pub(crate) mod sample_space;
 pub mod spectrum;
 mod sum;

@@ -22,7 +22,7 @@ use std::ops::Range;
 pub(crate) const NO_DATA: f64 = 1e-8;
 
 /// `a b`.
-pub(crate) fn multiply(a: Arg<'_, f64>, b: Arg<'_, f64>) -> Mat<f64> {
+pub fn multiply(a: Arg<'_, f64>, b: Arg<'_, f64>) -> Mat<f64> {
     let (Arg::Plain(left) | Arg::Transposed(left)) = a;
     let (Arg::Plain(right) | Arg::Transposed(right)) = b;
     let rows = if matches!(a, Arg::Plain(_)) { left.rows() } else { left.cols() };
@@ -83,12 +83,12 @@ fn scale_columns(a: &mut Mat<f64>, factors: &[f64]) {
 }
 
 /// Sum of squares of all entries.
-pub(crate) fn squares(a: &Mat<f64>) -> f64 {
+pub fn squares(a: &Mat<f64>) -> f64 {
     a.data().iter().map(|v| v * v).sum()
 }
 
 /// `a -= b`, for matrices of the same shape.
-pub(crate) fn subtract(a: &mut Mat<f64>, b: &Mat<f64>) {
+pub fn subtract(a: &mut Mat<f64>, b: &Mat<f64>) {
     a.data_mut().iter_mut().zip(b.data()).for_each(|(a, b)| *a -= b);
 }
 
@@ -113,7 +113,7 @@ pub(crate) fn corrected(
 }
 
 /// Mean of the diagonal of a matrix of second moments.
-pub(crate) fn mean_moment(gram: MatRef<'_, f64>) -> f64 {
+pub fn mean_moment(gram: MatRef<'_, f64>) -> f64 {
     (0..gram.rows()).map(|i| gram.at(i, i)).sum::<f64>() / gram.rows().max(1) as f64
 }
 

@@ -13,8 +13,10 @@
 //!
 //! Source: ridge regression (Hoerl and Kennard 1970), with the weight in place of zero.
 
-use super::regression::{Inputs, Regression, corrected, mean_moment, multiply, numerics, subtract};
 use crate::FitError;
+use crate::fit::regression::{
+    Inputs, Regression, corrected, mean_moment, multiply, numerics, subtract,
+};
 use linwright_measure::stats::SiteStats;
 use linwright_tensor::Mat;
 use linwright_tensor::kernels::gemm::Arg;
@@ -100,21 +102,21 @@ impl<'de> Deserialize<'de> for Ridge {
 
 /// A regression with a ridge.
 #[derive(Clone, Debug)]
-pub(crate) struct Pulled {
+pub struct Pulled {
     /// T (out, inp).
-    pub(crate) map: Mat<f64>,
+    pub map: Mat<f64>,
     /// What the regression adds to the bias of the slot (out), if it has one.
-    pub(crate) offset: Option<Vec<f64>>,
+    pub offset: Option<Vec<f64>>,
     /// The share of the ridge, if there is a regression.
-    pub(crate) share: Option<f64>,
+    pub share: Option<f64>,
     /// λ.
-    pub(crate) ridge: f64,
+    pub ridge: f64,
 }
 
 impl Pulled {
     /// The change of the bias for a map A (out, inp), if the slot has one: what the regression adds
     /// to it, and what A leaves of the mean of T x.
-    pub(crate) fn shift(&self, a: &Mat<f64>, means: &[f64]) -> Option<Vec<f64>> {
+    pub fn shift(&self, a: &Mat<f64>, means: &[f64]) -> Option<Vec<f64>> {
         let left = |(o, offset): (usize, &f64)| {
             let pairs = self.map.row(o).iter().zip(a.row(o)).zip(means);
             offset + pairs.map(|((t, a), mean)| (t - a) * mean).sum::<f64>()

@@ -1,12 +1,11 @@
 //! Cuts of slots of a model, without any text.
 
-use super::CutReport;
+use crate::intervention::CutReport;
 use crate::methods::{LaserMethod, Method, MethodSpec};
 use crate::pipeline::{Context, apply};
 use crate::plan::{Plan, SlotEdit};
 use crate::{CompressError, FitError, Size};
-use linwright_model::Transformer;
-use linwright_ops::{LinearSlot, Shape, SiteId, Sites};
+use linwright_ops::{LinearSlot, Network, Shape, SiteId, Sites};
 use linwright_run::{Monitor, Store};
 use linwright_tensor::{Mat, RngKey};
 use serde::{Deserialize, Serialize};
@@ -32,7 +31,7 @@ pub struct SiteEdit {
 }
 
 /// The dense weight of a slot.
-pub(crate) fn weight_of(slot: &LinearSlot) -> Result<Mat<f32>, CompressError> {
+pub fn weight_of(slot: &LinearSlot) -> Result<Mat<f32>, CompressError> {
     let dense = slot.op().to_dense();
     dense.map_err(|error| CompressError::Fit {
         site: slot.id().clone(),
@@ -40,8 +39,8 @@ pub(crate) fn weight_of(slot: &LinearSlot) -> Result<Mat<f32>, CompressError> {
     })
 }
 
-/// Random key of a slot.
-pub(super) fn key_of(seed: u64, how: &LaserMethod, site: &SiteId) -> RngKey {
+/// Random key of the cut of a slot.
+pub fn key_of(seed: u64, how: &LaserMethod, site: &SiteId) -> RngKey {
     RngKey::new(seed).fold(&site.0).fold(&how.stream(None))
 }
 
@@ -51,8 +50,8 @@ pub(super) fn key_of(seed: u64, how: &LaserMethod, site: &SiteId) -> RngKey {
 /// # Errors
 /// [`CompressError`] for a set without slots, an impossible cut, or a method that is fitted to
 /// text.
-pub fn apply_edits(
-    model: &mut Transformer,
+pub fn apply_edits<N: Network>(
+    model: &mut N,
     plan: &Plan,
     store: &Store,
     monitor: &mut dyn Monitor,
@@ -79,8 +78,8 @@ pub fn apply_edits(
 }
 
 /// Replaces the operator of a slot.
-pub(crate) fn put(
-    model: &mut Transformer,
+pub fn put(
+    model: &mut impl Sites,
     site: &SiteId,
     op: linwright_ops::Op<f32>,
 ) -> Result<linwright_ops::Op<f32>, CompressError> {

@@ -1,10 +1,9 @@
 //! Parts of fused weights: one projection of a matrix that holds several.
 
-use super::Done;
-use super::patched::Patched;
+use crate::intervention::Done;
+use crate::intervention::patched::Patched;
 use crate::methods::LaserMethod;
 use crate::{CompressError, FitError};
-use linwright_model::Role;
 use linwright_ops::{Dense, LinearSlot, Op, SiteId, Sites};
 use linwright_tensor::Mat;
 use serde::{Deserialize, Serialize};
@@ -33,27 +32,21 @@ impl FusedPart {
     /// Its name: the role of the projection alone.
     #[must_use]
     pub const fn name(self) -> &'static str {
-        self.role().name()
-    }
-
-    /// The role that the projection has where it is a weight of its own.
-    #[must_use]
-    pub const fn role(self) -> Role {
         match self {
-            Self::Query => Role::Query,
-            Self::Key => Role::Key,
-            Self::Value => Role::Value,
-            Self::Gate => Role::Gate,
-            Self::Up => Role::Up,
+            Self::Query => "query",
+            Self::Key => "key",
+            Self::Value => "value",
+            Self::Gate => "gate",
+            Self::Up => "up",
         }
     }
 
     /// The role of the weights that it is a part of.
     #[must_use]
-    pub const fn of_role(self) -> Role {
+    pub const fn of_role(self) -> &'static str {
         match self {
-            Self::Query | Self::Key | Self::Value => Role::QueryKeyValue,
-            Self::Gate | Self::Up => Role::GateUp,
+            Self::Query | Self::Key | Self::Value => "query_key_value",
+            Self::Gate | Self::Up => "gate_up",
         }
     }
 
@@ -61,11 +54,7 @@ impl FusedPart {
     ///
     /// # Errors
     /// [`CompressError::NoPart`] if the slot has no such part.
-    pub(crate) fn rows(
-        self,
-        network: &impl Sites,
-        site: &SiteId,
-    ) -> Result<Vec<usize>, CompressError> {
+    pub fn rows(self, network: &impl Sites, site: &SiteId) -> Result<Vec<usize>, CompressError> {
         network
             .part_rows(site, self.name())
             .ok_or_else(|| CompressError::NoPart { site: site.clone(), part: self.name() })
@@ -73,16 +62,16 @@ impl FusedPart {
 }
 
 /// The weight that a cut changes: a whole one, or the rows of a part.
-pub(crate) struct Cuttable {
+pub struct Cuttable {
     /// What is cut.
-    pub(crate) weight: Mat<f32>,
+    pub weight: Mat<f32>,
     /// The fused weight and the rows of the part in it.
     fused: Option<(Mat<f32>, Vec<usize>)>,
 }
 
 impl Cuttable {
     /// The weight of a slot, or the part of it in these rows.
-    pub(crate) fn new(weight: Mat<f32>, rows: Option<&[usize]>) -> Self {
+    pub fn new(weight: Mat<f32>, rows: Option<&[usize]>) -> Self {
         let Some(rows) = rows else { return Self { weight, fused: None } };
         let part = Mat::from_fn(rows.len(), weight.cols(), |i, j| weight.at(rows[i], j));
         Self { weight: part, fused: Some((weight, rows.to_vec())) }
@@ -109,7 +98,7 @@ impl Cuttable {
     }
 
     /// An operator for a slot from one for what is cut: of a part, beside the rest of the slot's.
-    pub(super) fn in_slot(&self, slot: &LinearSlot, op: Op<f32>) -> Op<f32> {
+    pub fn in_slot(&self, slot: &LinearSlot, op: Op<f32>) -> Op<f32> {
         match &self.fused {
             None => op,
             Some((_, rows)) => {

@@ -20,11 +20,12 @@ pub struct Kept {
 
 impl Kept {
     /// For a rank.
-    pub(super) fn of_rank(rank: usize, shape: Shape, values: Option<&[f64]>) -> Self {
+    pub fn of_rank(rank: usize, shape: Shape, values: Option<&[f64]>) -> Self {
         let Shape { out, inp } = shape;
         let rho = rank as f64 / out.min(inp).max(1) as f64;
         let keep = (rank * (out + inp)) as f64 / (out * inp).max(1) as f64;
-        let energy = values.map(|values| super::share(values, &(0..rank).collect::<Vec<_>>()));
+        let energy =
+            values.map(|values| crate::intervention::share(values, &(0..rank).collect::<Vec<_>>()));
         Self { rank: Some(rank), rate: 10.0 * (1.0 - rho), rho, keep, energy }
     }
 

@@ -17,24 +17,15 @@ mod names;
 mod nested;
 mod patched;
 mod store;
-mod variants;
-mod vendi;
-
-pub mod compose;
-pub mod grid;
-pub mod report;
-pub mod sweep;
+pub mod vendi;
 
 pub use dropout::{pruned, pruned_compat};
-pub use edit::{SiteEdit, apply_edits};
-pub(crate) use edit::{put, weight_of};
-pub(crate) use fused::Cuttable;
-pub use fused::FusedPart;
+pub use edit::{SiteEdit, apply_edits, key_of, put, weight_of};
+pub use fused::{Cuttable, FusedPart};
 pub use kept::Kept;
 pub use names::Lname;
 pub use nested::NestedRanks;
-pub(crate) use store::components_of;
-pub use variants::{Variant, Variants};
+pub use store::components_of;
 pub use vendi::VendiOptions;
 
 use crate::methods::LaserMethod;

@@ -1,6 +1,5 @@
 //! Names of weights in the paper.
 
-use linwright_model::Role;
 use linwright_ops::{RoleGroup, SlotRole};
 use serde::{Deserialize, Deserializer, Serialize};
 
@@ -32,21 +31,39 @@ pub enum Lname {
     Dont,
 }
 
-const ATTENTION: &[Role] =
-    &[Role::Key, Role::Query, Role::Value, Role::QueryKeyValue, Role::Output];
-const INNER: &[Role] = &[Role::FcIn, Role::Gate, Role::Up, Role::GateUp, Role::FcOut, Role::Down];
-const BOTH: &[Role] = &[
-    Role::Key,
-    Role::Query,
-    Role::Value,
-    Role::QueryKeyValue,
-    Role::Output,
-    Role::FcIn,
-    Role::Gate,
-    Role::Up,
-    Role::GateUp,
-    Role::FcOut,
-    Role::Down,
+/// A role of language models that a layer has, its aliases, and the name for it alone: a layer has
+/// at most one role of a name.
+type Named = (&'static str, &'static [&'static str], Lname);
+
+/// The roles of layers of language models, in the order of computation.
+const ROLES: [Named; 11] = [
+    ("query", &["q_proj"], Lname::QProj),
+    ("key", &["k_proj"], Lname::KProj),
+    ("value", &["v_proj"], Lname::VProj),
+    ("query_key_value", &["qkv", "qkv_proj", "c_attn"], Lname::QProj),
+    ("output", &["o_proj", "out_proj"], Lname::OutProj),
+    ("gate", &["gate_proj"], Lname::FcIn),
+    ("up", &["up_proj", "fc_up"], Lname::FcUp),
+    ("gate_up", &["gate_up_proj"], Lname::FcIn),
+    ("down", &["down_proj"], Lname::FcOut),
+    ("fc_in", &["fc1", "c_fc"], Lname::FcIn),
+    ("fc_out", &["fc2"], Lname::FcOut),
+];
+
+const ATTENTION: &[&str] = &["key", "query", "value", "query_key_value", "output"];
+const INNER: &[&str] = &["fc_in", "gate", "up", "gate_up", "fc_out", "down"];
+const BOTH: &[&str] = &[
+    "key",
+    "query",
+    "value",
+    "query_key_value",
+    "output",
+    "fc_in",
+    "gate",
+    "up",
+    "gate_up",
+    "fc_out",
+    "down",
 ];
 
 impl Lname {
@@ -83,48 +100,33 @@ impl Lname {
         }
     }
 
-    /// The name for a single role, if there is one: a layer has at most one of its roles.
-    fn of(role: Role) -> Option<Self> {
-        Some(match role {
-            Role::Key => Self::KProj,
-            Role::Query | Role::QueryKeyValue => Self::QProj,
-            Role::Value => Self::VProj,
-            Role::Output => Self::OutProj,
-            Role::FcIn | Role::Gate | Role::GateUp => Self::FcIn,
-            Role::Up => Self::FcUp,
-            Role::FcOut | Role::Down => Self::FcOut,
-            Role::ProjectIn | Role::ProjectOut | Role::Transform | Role::Head | Role::Pooler => {
-                return None;
-            }
-        })
-    }
-
     /// Parses one of the paper's names, or any name of a role.
     #[must_use]
     pub fn parse(word: &str) -> Option<Self> {
         let own = Self::ALL.into_iter().find(|name| name.name() == word);
-        own.or_else(|| Role::parse(word).and_then(Self::of))
+        let is_called = |(role, others, _): &&Named| *role == word || others.contains(&word);
+        own.or_else(|| ROLES.iter().find(is_called).map(|(_, _, name)| *name))
     }
 
     /// Role names that [`Self::parse`] maps to it.
     #[must_use]
     pub fn other_names(self) -> Vec<&'static str> {
-        let roles = Role::ALL.into_iter().filter(|role| Self::of(*role) == Some(self));
-        let words = roles.flat_map(|role| [&[role.name()], role.other_names()].concat());
+        let roles = ROLES.iter().filter(|(_, _, name)| *name == self);
+        let words = roles.flat_map(|(role, others, _)| [&[*role], *others].concat());
         words.filter(|word| *word != self.name()).collect()
     }
 
     /// Roles of its weights, of which a layer has some.
     #[must_use]
-    pub fn roles(self) -> &'static [Role] {
+    pub fn roles(self) -> &'static [&'static str] {
         match self {
-            Self::KProj => &[Role::Key, Role::QueryKeyValue],
-            Self::QProj => &[Role::Query, Role::QueryKeyValue],
-            Self::VProj => &[Role::Value, Role::QueryKeyValue],
-            Self::OutProj => &[Role::Output],
-            Self::FcIn => &[Role::FcIn, Role::Gate, Role::GateUp],
-            Self::FcUp => &[Role::Up],
-            Self::FcOut => &[Role::FcOut, Role::Down],
+            Self::KProj => &["key", "query_key_value"],
+            Self::QProj => &["query", "query_key_value"],
+            Self::VProj => &["value", "query_key_value"],
+            Self::OutProj => &["output"],
+            Self::FcIn => &["fc_in", "gate", "gate_up"],
+            Self::FcUp => &["up"],
+            Self::FcOut => &["fc_out", "down"],
             Self::Mlp => INNER,
             Self::Attn => ATTENTION,
             Self::All => BOTH,
@@ -142,7 +144,10 @@ impl RoleGroup for Lname {
 
     /// None of a network that is no language model does.
     fn covers(self, role: SlotRole) -> bool {
-        self.roles().iter().any(|own| own.of_slots() == role)
+        let known = ROLES.iter().find(|(name, ..)| *name == role.name());
+        known.is_some_and(|(name, others, _)| {
+            SlotRole::new(name, others) == role && self.roles().contains(name)
+        })
     }
 
     fn is_none(self) -> bool {
@@ -171,6 +176,7 @@ impl<'de> Deserialize<'de> for Lname {
 #[cfg(test)]
 mod tests {
     use super::*;
+    use linwright_model::Role;
 
     #[test]
     fn every_name_of_a_role_in_layers_is_a_name_here_and_the_other_way_round() {
@@ -179,9 +185,11 @@ mod tests {
                 assert_eq!(Role::parse(word), Some(role));
                 let read: Role = serde_json::from_value(word.into()).expect("a role");
                 assert_eq!(read, role);
-                let Some(lname) = Lname::of(role) else { continue };
+                let known = ROLES.iter().find(|(name, ..)| *name == role.name());
+                let Some((_, others, lname)) = known else { continue };
+                assert_eq!(*others, role.other_names());
                 assert_eq!(Lname::parse(word).map(Lname::roles), Some(lname.roles()), "{word}");
-                assert!(lname.roles().contains(&role));
+                assert!(lname.roles().contains(&role.name()) && lname.covers(role.of_slots()));
             }
         }
         for lname in Lname::ALL {

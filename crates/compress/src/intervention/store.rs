@@ -1,7 +1,7 @@
 //! Singular components of weights in a store, by the content of the weight.
 
-use super::failed;
 use crate::CompressError;
+use crate::intervention::failed;
 use linwright_measure::spectra::MatrixId;
 use linwright_ops::SiteId;
 use linwright_run::Store;
@@ -16,7 +16,7 @@ const KIND: &str = "components";
 ///
 /// # Errors
 /// [`CompressError::Fit`] if the decomposition fails, [`CompressError::Store`] if the store fails.
-pub(crate) fn components_of(
+pub fn components_of(
     store: &Store,
     site: &SiteId,
     weight: &Mat<f32>,

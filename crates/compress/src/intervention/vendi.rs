@@ -5,8 +5,8 @@
 //! selects rows by the Vendi score, for which no accuracy is published; see
 //! [`linwright_measure::vendi`].
 
-use super::{Done, Kept, Parts, done};
 use crate::FitError;
+use crate::intervention::{Done, Kept, Parts, done};
 use crate::methods::LaserMethod;
 use linwright_measure::vendi::{
     Criterion, Diversity, Gamma, Goal, VendiError, reconstruct, select,
@@ -41,18 +41,14 @@ impl VendiOptions {
 }
 
 /// Selects `count` rows of a weight, in the order of selection.
-pub(super) fn rows(
-    weight: &Mat<f32>,
-    count: usize,
-    cut: &LaserMethod,
-) -> Result<Vec<usize>, FitError> {
+pub fn rows(weight: &Mat<f32>, count: usize, cut: &LaserMethod) -> Result<Vec<usize>, FitError> {
     let criterion = cut.vendi.criterion(cut.compat);
     let selected = select(weight.view(), count, &criterion, &mut |_, _| true);
     selected.map(|selected| selected.indices).map_err(failed)
 }
 
 /// Projects the weight onto the span of rows.
-pub(super) fn by_rows(
+pub fn by_rows(
     weight: &Mat<f32>,
     rows: &[usize],
     cut: &LaserMethod,

@@ -91,7 +91,7 @@ impl LaserMethod {
     }
 
     /// Whether a cut of this size needs all components of a weight.
-    pub(crate) fn reads_components(&self, size: Size) -> bool {
+    pub fn reads_components(&self, size: Size) -> bool {
         let chooses =
             self.intervention.reads_components() && self.decomposition == Decomposition::Exact;
         (chooses && !self.compat)

@@ -80,7 +80,7 @@ impl FitProblem<'_> {
 
     /// The regression of outputs, from training sums, and held-out ones to choose an automatic
     /// ridge, neither of them centred.
-    pub(crate) fn regression(
+    pub fn regression(
         &self,
         sums: [&SiteStats; 2],
         weight: &Mat<f64>,
@@ -90,7 +90,7 @@ impl FitProblem<'_> {
     }
 
     /// Training and held-out sums over inputs and targets.
-    pub(crate) fn sums(&self) -> Result<[&SiteStats; 2], FitError> {
+    pub fn sums(&self) -> Result<[&SiteStats; 2], FitError> {
         match self.evidence {
             Some(Evidence::Stats { train, validation }) => Ok([train, validation]),
             other => Err(missing("sums over targets", other)),
@@ -99,7 +99,7 @@ impl FitProblem<'_> {
 
     /// What a closed form is fitted to: the regression of the outputs with a ridge towards the
     /// weight, or the weight itself if there are sums over inputs alone.
-    pub(crate) fn target(&self, ridge: Ridge) -> Result<FitTarget, FitError> {
+    pub fn target(&self, ridge: Ridge) -> Result<FitTarget, FitError> {
         let weight: Mat<f64> = self.original.to_dense()?.cast();
         let (inputs, pulled) = match self.evidence {
             Some(Evidence::Stats { train, .. }) => {
@@ -115,12 +115,7 @@ impl FitProblem<'_> {
     }
 
     /// A closed-form fit to a regression, with its bias; `a` is the operator, (out, inp).
-    pub(crate) fn closed(
-        &self,
-        op: Op<f32>,
-        a: &Mat<f64>,
-        pulled: &Pulled,
-    ) -> Result<Fit, FitError> {
+    pub fn closed(&self, op: Op<f32>, a: &Mat<f64>, pulled: &Pulled) -> Result<Fit, FitError> {
         let inputs = factors::inputs(self)?;
         let means: Vec<f64> =
             inputs.sx.iter().map(|sum| sum / inputs.count.max(1) as f64).collect();
@@ -162,12 +157,12 @@ impl FitProblem<'_> {
 
 /// What a closed form is fitted to.
 #[derive(Clone, Debug)]
-pub(crate) struct FitTarget {
+pub struct FitTarget {
     /// Sums over the inputs, centred in a slot with a bias, with a ridge on the diagonal of their
     /// products, and with `T x` as targets: so the weight counts where samples say little.
-    pub(crate) stats: SiteStats,
+    pub stats: SiteStats,
     /// The regression; T is the weight itself if there are sums over inputs alone.
-    pub(crate) pulled: Pulled,
+    pub pulled: Pulled,
 }
 
 impl FitTarget {

@@ -135,7 +135,7 @@ impl FitReport {
     }
 
     /// Report of a map that was compared with the weight alone.
-    pub(crate) fn without_text(relative_error: f64) -> Self {
+    pub fn without_text(relative_error: f64) -> Self {
         Self {
             relative_error,
             train_relative_error: relative_error,

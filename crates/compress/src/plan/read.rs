@@ -1,8 +1,8 @@
 //! Plans in files, as JSON or YAML.
 
-use super::Plan;
 use crate::CompressError;
-use crate::recipe::{RecipeError, check_text, form};
+use crate::form::{RecipeError, check_text, form};
+use crate::plan::Plan;
 use linwright_run::input;
 use std::path::Path;
 

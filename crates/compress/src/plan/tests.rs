@@ -3,7 +3,6 @@
 use super::*;
 use crate::methods::{FitProblem, LaserMethod, LowRankMethod};
 use crate::pipeline::{Context, Edited, apply};
-use crate::recipe::{Row, Table};
 use crate::{FitError, SizeError, Unit, tiny};
 use linwright_measure::capture::{Bounds, Lockstep, Wanted};
 use linwright_model::checkpoint::LoadedModel;
@@ -181,20 +180,22 @@ fn one_layer_after_another(
 }
 
 #[test]
-fn the_plan_of_a_table_fits_targets_and_output_layer_by_layer_with_the_numbers_of_their_labels() {
+fn a_plan_fits_targets_and_output_layer_by_layer_with_the_numbers_of_their_labels() {
     let loaded = tiny::checkpoint(MODEL);
     let calibration = tiny::calibration(&loaded.decoder, 800);
-    let row: Row = serde_json::from_value(json!({
-        "fit": {"method": "low_rank", "fit": "trained", "training": {"epochs": 1}},
-        "size": {"rank": 2},
-    }))
-    .expect("a row");
-    let table: Table = serde_json::from_value(json!({
-        "title": "t", "layers": [[0, 1]], "methods": [],
-        "targets": ["query", "key", "value"], "heal": [{"roles": ["output"]}],
-    }))
-    .expect("a table");
-    let plan = table.plan(&row, &[0, 1], 5);
+    let mut plan = parsed(json!({"edits": [
+        {
+            "sites": {"roles": ["query", "key", "value"], "layers": [0, 1]},
+            "method": {"method": "low_rank", "fit": "trained", "training": {"epochs": 1}},
+            "size": {"rank": 2},
+        },
+        {
+            "sites": {"roles": ["output"], "layers": [0, 1]},
+            "method": {"method": "dense"},
+            "heals": true,
+        },
+    ]}));
+    plan.seed = 5;
     let context = Context::new(&loaded.hash);
     let edited = apply(&loaded.decoder, Some(&calibration), &plan, &context, &mut Silent);
     let edited = edited.expect("applies");

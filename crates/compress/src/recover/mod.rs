@@ -28,7 +28,6 @@ pub use estimate::{BYTES_PER_PARAMETER, RecoveryEstimate, estimate};
 
 use crate::CompressError;
 use crate::pipeline::{Context, Edited, Forward, SiteOutcome};
-use linwright_model::{Batch, Windows};
 use linwright_ops::{Differentiable, Examples, LinearSlot, SiteId, Sites};
 use linwright_run::{Fingerprint, Monitor, sha256_hex};
 use linwright_tensor::{RngKey, index_bytes, little_endian_bytes};
@@ -77,14 +76,6 @@ impl<I> Clone for Supervised<'_, I> {
 }
 
 impl<I> Copy for Supervised<'_, I> {}
-
-impl<'a> Supervised<'a, Batch> {
-    /// Text, with the next token as target.
-    #[must_use]
-    pub fn next_tokens(windows: &'a Windows) -> Self {
-        Self { examples: windows, targets: &|_, batch: &Batch| batch.next_tokens() }
-    }
-}
 
 /// What a recovery did.
 #[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]

@@ -1,12 +1,12 @@
-use super::gradients::{Collecting, Gradients};
 use super::*;
 use crate::intervention::Intervention;
 use crate::methods::{LaserMethod, LowRankMethod, StructuredMethod};
 use crate::pipeline::apply;
 use crate::plan::SlotSet;
+use crate::recover::gradients::{Collecting, Gradients};
 use crate::{Edit, MethodSpec, Plan, Size, tiny};
 use linwright_model::transformer::{TrainingMemory, TransformerGrads};
-use linwright_model::{Role, Split, Transformer};
+use linwright_model::{Batch, Role, Split, Transformer, Windows};
 use linwright_nets::{Labelled, LabelledBatches, Net, NetSpec, Targets};
 use linwright_ops::{CrossEntropy, LowRankSpec, NoProbe, OpSpec};
 use linwright_run::{Silent, Store};
@@ -22,6 +22,11 @@ fn windows(model: &Transformer) -> Windows {
     let vocab = model.config().vocab as u32;
     let text: Vec<u32> = (0..6000).map(|at: u32| (at * at + at / 7) % 11 % vocab).collect();
     Windows::new(&[text], None, 32, 6000, Split::Contiguous).expect("enough")
+}
+
+/// Text, with the next token as target.
+fn next_tokens(windows: &Windows) -> Supervised<'_, Batch> {
+    Supervised { examples: windows, targets: &|_, batch: &Batch| batch.next_tokens() }
 }
 
 /// An edit of some roles of layer 0.
@@ -54,7 +59,7 @@ fn run(
     windows: &Windows,
     settings: Recovery,
 ) -> Result<RecoveryReport, CompressError> {
-    let text = Supervised::next_tokens(windows);
+    let text = next_tokens(windows);
     recover(edited, &text, &settings, &Context::new("hash"), &mut Silent)
 }
 
@@ -225,7 +230,7 @@ fn interrupted_and_resumed_it_has_the_same_bits_and_is_not_done_twice() {
     let folder = tempfile::tempdir().expect("a folder");
     let store = Store::at(folder.path());
     let context = Context { store: Some(&store), ..Context::new("hash") };
-    let text = Supervised::next_tokens(&windows);
+    let text = next_tokens(&windows);
     for stop in [7, 23, 44] {
         let mut edited = start.clone();
         let stopped =
@@ -248,7 +253,7 @@ fn interrupted_and_resumed_it_has_the_same_bits_and_is_not_done_twice() {
 #[test]
 fn another_start_seed_or_rate_is_another_recovery() {
     let (edited, windows) = projections();
-    let text = Supervised::next_tokens(&windows);
+    let text = next_tokens(&windows);
     let of = |edited: &Edited<Transformer>, settings: &Recovery, hash: &str| {
         print(edited, &text, settings, &Context::new(hash))
     };
@@ -280,7 +285,7 @@ fn settings_without_steps_or_with_an_odd_rate_are_refused() {
 fn an_estimate_grows_with_the_steps_and_counts_the_trained_numbers() {
     let model = tiny::checkpoint("qwen2-biases").decoder;
     let windows = windows(&model);
-    let text = Supervised::next_tokens(&windows);
+    let text = next_tokens(&windows);
     let sites = model.slots().into_iter().map(|slot| slot.id().clone()).collect();
     let [short, long] = [10, 1000].map(|steps| {
         let settings = Recovery { steps, ..SETTINGS };

@@ -18,9 +18,9 @@
 
 use crate::jobs::VERBS;
 use crate::jobs::kit::{AnyJob, Failure, FailureKind, Field, Verb, Written};
-use linwright_compress::recipe::VERSION;
 use linwright_run::spelling::nearest_names;
 use linwright_run::{place, shown};
+use linwright_study::recipe::VERSION;
 use serde_json::{Map, Value, json};
 use std::ffi::OsStr;
 use std::path::{Path, PathBuf};

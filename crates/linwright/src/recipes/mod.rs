@@ -15,8 +15,8 @@ pub use reference::{page, schema};
 pub use study::{read_report, write_report};
 
 use crate::jobs::kit::{Failure, Outcome, Session};
-use linwright_compress::recipe;
-use linwright_compress::sweep_recipe::{SweepRecipe, parse_sweeps};
+use linwright_study::recipe;
+use linwright_study::sweep_recipe::{SweepRecipe, parse_sweeps};
 use serde_json::Value;
 use std::path::Path;
 

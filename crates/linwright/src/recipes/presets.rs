@@ -1,9 +1,10 @@
 //! Built-in recipes, and recipe files.
 
 use crate::jobs::kit::Failure;
-use linwright_compress::recipe::{MAX_BYTES, RecipeError};
+use linwright_compress::form::RecipeError;
 use linwright_run::input;
 use linwright_run::spelling::distance;
+use linwright_study::recipe::MAX_BYTES;
 use std::path::Path;
 
 /// A built-in recipe.

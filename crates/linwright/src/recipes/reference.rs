@@ -3,7 +3,7 @@
 
 use super::list;
 use crate::jobs::kit::{Field, Kind, Verb, bound_text};
-use linwright_compress::recipe::VERSION;
+use linwright_study::recipe::VERSION;
 use serde_json::{Map, Value, json};
 use std::fmt::Write;
 

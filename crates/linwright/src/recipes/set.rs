@@ -1,7 +1,7 @@
 //! `--set key=value`: values of a recipe that are replaced.
 
 use crate::jobs::kit::{Failure, FailureKind, Verb};
-use linwright_compress::recipe::RecipeError;
+use linwright_compress::form::RecipeError;
 use linwright_run::{shown, shown_reason};
 use serde_json::{Map, Value};
 use std::path::Path;

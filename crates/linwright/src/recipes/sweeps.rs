@@ -5,13 +5,13 @@ use crate::jobs::kit::outcome::{table, text};
 use crate::jobs::kit::{AnyJob, Failure, FailureKind, Job, Outcome, Session, Verb, command, read};
 use crate::jobs::language::sweep::Sweep;
 use crate::jobs::language::sweep::run::{Finished, Swept, swept};
-use linwright_compress::intervention::report::cell_name;
-use linwright_compress::intervention::sweep::Swept as SweepResult;
-use linwright_compress::sweep_recipe::{SweepRecipe, SweepRun};
 use linwright_evaluate::TaskResult;
+use linwright_lm::cuts::report::cell_name;
+use linwright_lm::cuts::sweep::Swept as SweepResult;
 use linwright_report::{Document, number, terminal};
 use linwright_run::atomic::{self, Replace, check_file};
 use linwright_run::{Monitor, input, shown, state};
+use linwright_study::sweep_recipe::{SweepRecipe, SweepRun};
 use serde_json::json;
 use std::path::Path;
 

@@ -5,8 +5,7 @@ use crate::pocket::PocketError;
 use linwright_attribute::AttributeError;
 use linwright_bench::BenchError;
 use linwright_bench::convergence::ConvergenceError;
-use linwright_compress::recipe::RecipeError;
-use linwright_compress::study::{ImageStudyError, MoleculeStudyError, StudyError, is_interruption};
+use linwright_compress::form::RecipeError;
 use linwright_compress::{CompressError, FitError};
 use linwright_data::DataError;
 use linwright_data::images::ImageError;
@@ -15,6 +14,7 @@ use linwright_evaluate::EvaluationError;
 use linwright_files::FileError;
 use linwright_files::hub::HubError;
 use linwright_flow::FlowError;
+use linwright_lm::LmError;
 use linwright_measure::capture::CaptureError;
 use linwright_measure::inspect::InspectError;
 use linwright_measure::vendi::{StoredError, VendiError};
@@ -31,6 +31,7 @@ use linwright_report::ReportError;
 use linwright_run::atomic::OutputError;
 use linwright_run::team::TeamError;
 use linwright_run::{JournalError, RunError, StoreError};
+use linwright_study::{ImageStudyError, MoleculeStudyError, StudyError, is_interruption};
 use linwright_train::TrainError;
 use std::error::Error;
 use std::io;
@@ -209,13 +210,8 @@ impl From<CompressError> for Failure {
             | CompressError::Healed { .. }
             | CompressError::NoText { .. }
             | CompressError::Options { .. }
-            | CompressError::CutTwice { .. }
-            | CompressError::Search { .. }
-            | CompressError::NoRecovery { .. }
-            | CompressError::Prune(_)
-            | CompressError::Sweep { .. } => Self::usage(message),
+            | CompressError::NoRecovery { .. } => Self::usage(message),
             CompressError::Slots(error) => error.into(),
-            CompressError::Evaluation(error) => error.into(),
             CompressError::Output(error) => error.into(),
             CompressError::Store(error) => error.into(),
             CompressError::Capture(CaptureError::Io { source, .. })
@@ -239,6 +235,25 @@ impl From<CompressError> for Failure {
             | CompressError::Team(_)
             | CompressError::Unstorable { .. }
             | CompressError::Interrupted => Self::general(message),
+        };
+        Self { for_good, ..failure }
+    }
+}
+
+impl From<LmError> for Failure {
+    fn from(error: LmError) -> Self {
+        if error.is_interruption() {
+            return Self::interrupted("interrupted".into());
+        }
+        let (message, for_good) = (message_of(&error), error.is_final());
+        let failure = match error {
+            LmError::Compress(error) => return error.into(),
+            LmError::Prune(_)
+            | LmError::CutTwice { .. }
+            | LmError::Sweep { .. }
+            | LmError::Search { .. } => Self::usage(message),
+            LmError::Evaluation(error) => error.into(),
+            LmError::Run(error) => return error.into(),
         };
         Self { for_good, ..failure }
     }

@@ -2,8 +2,8 @@
 
 use crate::jobs::kit::JobError;
 use linwright_compress::Plan;
+use linwright_compress::form::RecipeError;
 use linwright_compress::plan::read_plan;
-use linwright_compress::recipe::RecipeError;
 use std::path::Path;
 
 const EXAMPLE: &str = "expected {\"edits\": [{\"sites\": {\"lnames\": [\"fc_in\"], \"layers\": \

@@ -3,13 +3,14 @@
 use super::Study;
 use crate::jobs::kit::inputs::InputHash;
 use crate::jobs::kit::{Failure, Outcome, Session, shards};
-use linwright_compress::recipe::{ImageCalibration, ImageEvaluation, ImageRecipe};
-use linwright_compress::report::ModelSummary;
-use linwright_compress::study::{self, ImageTrial};
 use linwright_evaluate::TaskResult;
 use linwright_nets::{Net, NetError, NetSpec, OpenedNet};
 use linwright_ops::{LinearSlot, Network, Sites};
 use linwright_run::{Monitor, Provenance};
+use linwright_study as study;
+use linwright_study::ImageTrial;
+use linwright_study::recipe::{ImageCalibration, ImageEvaluation, ImageRecipe};
+use linwright_study::report::ModelSummary;
 use std::path::{Path, PathBuf};
 
 /// A study of a small network for images.

@@ -3,13 +3,14 @@
 use super::Study;
 use crate::jobs::kit::inputs::InputHash;
 use crate::jobs::kit::{Failure, Outcome, Session, shards};
-use linwright_compress::recipe::{MoleculeRecipe, StructureCalibration, StructureEvaluation};
-use linwright_compress::report::ModelSummary;
-use linwright_compress::study::{self, MoleculeTrial, StudiedPotential};
 use linwright_evaluate::TaskResult;
 use linwright_molecule::Checkpoint;
 use linwright_ops::Network;
 use linwright_run::{Monitor, Provenance};
+use linwright_study as study;
+use linwright_study::recipe::{MoleculeRecipe, StructureCalibration, StructureEvaluation};
+use linwright_study::report::ModelSummary;
+use linwright_study::{MoleculeTrial, StudiedPotential};
 use std::path::{Path, PathBuf};
 
 /// A study of a molecular potential.

@@ -3,11 +3,11 @@
 use crate::jobs::kit::Failure;
 use crate::jobs::kit::measured::{self, PROVENANCE};
 use crate::jobs::kit::outcome::write_pages;
-use linwright_compress::report::Report;
 use linwright_data::MAX_FILE_BYTES;
 use linwright_files::MEASURED as MEASURED_FILE;
 use linwright_report::ReportError;
 use linwright_run::{input, shown_reason, state};
+use linwright_study::report::Report;
 use serde_json::Value;
 use std::path::{Path, PathBuf};
 

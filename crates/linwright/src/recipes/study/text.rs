@@ -8,14 +8,15 @@ use crate::jobs::language::calibration::{self, CalibrationOptions, Dataset};
 use crate::jobs::language::evaluation::EvaluationOptions;
 use crate::jobs::language::offload::open_mapped;
 use crate::jobs::language::tasks::{self, check_tasks};
-use linwright_compress::recipe::{CalibrationSource, Evaluation, Recipe};
-use linwright_compress::report::ModelSummary;
-use linwright_compress::study::{self, TextTrial};
 use linwright_data::Corpus;
 use linwright_evaluate::{
     DataFile, Task, TaskOptions, TaskResult, canonical_task, open_task, requests_digest,
 };
 use linwright_run::{DataSource, Provenance};
+use linwright_study as study;
+use linwright_study::TextTrial;
+use linwright_study::recipe::{CalibrationSource, Evaluation, Recipe};
+use linwright_study::report::ModelSummary;
 use std::path::{Path, PathBuf};
 
 /// A study of a language model.
@@ -216,10 +217,10 @@ mod tests {
     use super::*;
     use crate::jobs::kit::Host;
     use crate::recipes::PRESETS;
-    use linwright_compress::recipe::parse;
     use linwright_data::CalibrationText;
     use linwright_evaluate::{Build, overlap};
     use linwright_run::Silent;
+    use linwright_study::recipe::parse;
 
     #[test]
     fn what_runs_first_asks_nothing_that_its_calibration_text_holds() {

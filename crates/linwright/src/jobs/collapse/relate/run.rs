@@ -5,7 +5,7 @@ use crate::jobs::collapse::options::{check_result, reported};
 use crate::jobs::kit::{Failure, Outcome, Session, outputs};
 use linwright_collapse::relation::{Group, relation};
 use linwright_collapse::{METRICS, report};
-use linwright_compress::intervention::sweep::{Cell, Swept};
+use linwright_lm::cuts::sweep::{Cell, Swept};
 use linwright_run::{Monitor, input, shown, shown_reason};
 use linwright_tensor::RngKey;
 use serde_json::{Value, json};

@@ -5,7 +5,7 @@ use crate::jobs::kit::outcome::{table, text};
 use crate::jobs::kit::saving::beside_new;
 use crate::jobs::kit::training::{Forward, Resumable, advised};
 use crate::jobs::kit::{Failure, Outcome, Session, outputs, room};
-use crate::lm::{lines, pretty};
+use crate::new_model::{lines, pretty};
 use linwright_flow::{
     Extent, FlowExamples, FlowSpec, MixSpec, Values, VelocitySpec, picture, velocity_examples,
     velocity_nll, velocity_samples,

@@ -5,7 +5,7 @@ use crate::jobs::kit::outcome::text;
 use crate::jobs::kit::saving::beside_new;
 use crate::jobs::kit::training::{Forward, Resumable, advised};
 use crate::jobs::kit::{Failure, JobError, Outcome, Session, outputs, room};
-use crate::lm::{lines, pretty};
+use crate::new_model::{lines, pretty};
 use linwright_flow::{
     Flow, FlowExamples, FlowPlan, FlowSpec, FlowTraining, MixNorms, MixSpec, SavedFlow,
 };

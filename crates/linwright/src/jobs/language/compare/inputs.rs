@@ -10,9 +10,9 @@ use crate::jobs::language::compress::{StoredDType, recovery};
 use crate::jobs::language::evaluation::EvaluationOptions;
 use crate::jobs::language::offload::open_mapped;
 use crate::jobs::language::tasks::{check_tasks, open_tasks_if_any};
-use linwright_compress::compare::{Candidate, Work};
 use linwright_compress::{Edit, Plan, SlotSet};
 use linwright_evaluate::{RunOptions, Task};
+use linwright_lm::compare::{Candidate, Work};
 use linwright_run::Store;
 
 /// Documents of each task without --limit.

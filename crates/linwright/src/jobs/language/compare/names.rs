@@ -3,7 +3,7 @@
 use crate::jobs::kit::JobError;
 use crate::jobs::kit::fields::Name;
 use crate::jobs::kit::named::NameList;
-use linwright_compress::compare::{Candidate, candidate_options};
+use linwright_lm::compare::{Candidate, candidate_options};
 use serde::{Deserialize, Deserializer, Serialize, Serializer};
 
 /// A candidate of a comparison, or `all`.

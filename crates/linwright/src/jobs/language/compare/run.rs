@@ -10,10 +10,11 @@ use crate::jobs::language::compress::StoredDType;
 use crate::jobs::language::saving::{self, Saving, write_beside};
 use crate::jobs::language::sweep::left_nothing;
 use crate::jobs::language::tasks::cost;
-use linwright_compress::compare::report::{document, headline, notes, speed_table, table};
-use linwright_compress::compare::{Asked, Compared, Work, asked, compare};
-use linwright_compress::{CompressError, Edit, FitTo, Rates};
+use linwright_compress::{Edit, FitTo, Rates};
 use linwright_evaluate::Outcome as Part;
+use linwright_lm::LmError;
+use linwright_lm::compare::report::{document, headline, notes, speed_table, table};
+use linwright_lm::compare::{Asked, Compared, Work, asked, compare};
 use linwright_ops::Examples;
 use linwright_report::number::{bytes, grouped};
 use linwright_report::{Block, Document, Table};
@@ -274,7 +275,7 @@ impl Planned {
         dense: u64,
         before: Option<&Self>,
         rates: &mut Rates,
-    ) -> Result<Self, CompressError> {
+    ) -> Result<Self, LmError> {
         let Asked { candidate, keep } = asked;
         let size = work.saving(candidate, *keep);
         let known = before.filter(|own| own.name == candidate.name() && own.seconds.is_some());

@@ -8,12 +8,10 @@ use crate::jobs::kit::{Failure, Job, Outcome, Session, outputs};
 use crate::jobs::language::saving::write_beside;
 use crate::jobs::language::sweep::{Items, Opened, grid, left_nothing};
 use linwright_compress::intervention::apply_edits;
-use linwright_compress::intervention::compose::{
-    Composed, best_first, check_once, compose, fingerprint,
-};
-use linwright_compress::intervention::grid::{Place, places};
-use linwright_compress::intervention::report::{edits_table, steps, test_table};
-use linwright_compress::intervention::sweep::Swept;
+use linwright_lm::cuts::compose::{Composed, best_first, check_once, compose, fingerprint};
+use linwright_lm::cuts::grid::{Place, places};
+use linwright_lm::cuts::report::{edits_table, steps, test_table};
+use linwright_lm::cuts::sweep::Swept;
 use linwright_report::Block;
 use linwright_run::{Monitor, RunDirectory, input, shown_reason, state};
 use serde_json::{Value, json};

@@ -7,12 +7,14 @@ use crate::jobs::kit::source::OpenModel;
 use crate::jobs::kit::{Failure, JobError, Session};
 use crate::jobs::language::plan::spectra;
 use linwright_compress::allocate::{
-    Allocation, Allocator, Candidates, Measured, Sensitivity, SiteChoices, SiteLoss, Tried,
-    Unreachable, allocate, by_spectrum, judged, sensitivity, standard_alignment,
+    Allocation, Allocator, SiteChoices, Unreachable, allocate, by_spectrum, standard_alignment,
 };
 use linwright_compress::methods::StructuredMethod;
 use linwright_compress::pipeline::Context;
 use linwright_compress::{MethodSpec, Plan, Size};
+use linwright_lm::allocate::{
+    Candidates, Measured, Sensitivity, SiteLoss, Tried, judged, sensitivity,
+};
 use linwright_model::{Transformer, Windows};
 use linwright_ops::{LinearSlot, OpSpec, Sites};
 use linwright_report::Block;

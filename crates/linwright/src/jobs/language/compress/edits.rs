@@ -3,10 +3,11 @@
 use super::{Compress, pruning};
 use crate::jobs::kit::source::OpenModel;
 use crate::jobs::kit::{Failure, Session};
+use linwright_compress::Plan;
 use linwright_compress::pipeline::{Context, Edited, apply};
 use linwright_compress::plan::SlotEdit;
-use linwright_compress::prune::{Cut, PruneProblem, PruneSpec};
-use linwright_compress::{CompressError, Plan};
+use linwright_lm::LmError;
+use linwright_lm::prune::{Cut, PruneProblem, PruneSpec};
 use linwright_model::{Batch, Transformer, Windows};
 use linwright_ops::{Examples, Op, SiteId, Sites};
 use serde_json::{Value, json};
@@ -30,7 +31,7 @@ impl Edits {
         let decoder = &model.loaded.decoder;
         if pruning::is_wanted(job) {
             let (spec, cut) = (pruning::spec(job)?, pruning::cut(job)?);
-            spec.sizes(decoder, &cut).map_err(CompressError::from)?;
+            spec.sizes(decoder, &cut).map_err(LmError::from)?;
             return match is_offloaded {
                 true => Err(Failure::usage(format!(
                     "{} narrows a model held in memory, and the weights would take more than half \
@@ -76,11 +77,11 @@ impl Edits {
         context: &Context<'_>,
         seed: u64,
         session: &mut Session<'_>,
-    ) -> Result<Edited<Transformer>, CompressError> {
+    ) -> Result<Edited<Transformer>, LmError> {
         match self {
             Self::Plan(plan) => {
                 let examples = windows.map(|windows| windows as &dyn Examples<Batch>);
-                apply(original, examples, plan, context, session)
+                Ok(apply(original, examples, plan, context, session)?)
             }
             Self::Pruning(spec, cut) => {
                 let problem = PruneProblem { original, windows, cut, seed, context };

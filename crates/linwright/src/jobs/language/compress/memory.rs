@@ -7,7 +7,8 @@ use crate::jobs::kit::source::OpenModel;
 use crate::jobs::kit::{ByteSize, Failure, FailureKind};
 use crate::jobs::language::offload::Offload;
 use linwright_compress::recover::BYTES_PER_PARAMETER;
-use linwright_compress::{CompressError, FitMemory, memory};
+use linwright_compress::{FitMemory, memory};
+use linwright_lm::LmError;
 use linwright_measure::capture::Bounds;
 use linwright_model::checkpoint::Precision;
 use linwright_model::{Batch, Windows};
@@ -121,12 +122,12 @@ fn of_edits(edits: &Edits, means: &Means<'_>) -> Result<FitMemory, Failure> {
             Ok(memory(plan, decoder, examples)?)
         }
         Edits::Pruning(spec, cut) => {
-            let sizes = spec.sizes(decoder, cut).map_err(CompressError::from)?;
+            let sizes = spec.sizes(decoder, cut).map_err(LmError::from)?;
             let sum = |of: fn(&_) -> usize| NUMBER * sizes.iter().map(of).sum::<usize>() as u64;
             let widest = decoder.slots().iter().map(|slot| slot.shape().inp).max().unwrap_or(0);
             let largest_fit = OF_PRUNING * size_of::<f64>() as u64 * (widest * widest) as u64;
-            let operators = sum(|size: &linwright_compress::prune::SiteSize| size.kept);
-            let replaced = sum(|size: &linwright_compress::prune::SiteSize| size.dense);
+            let operators = sum(|size: &linwright_lm::prune::SiteSize| size.kept);
+            let replaced = sum(|size: &linwright_lm::prune::SiteSize| size.dense);
             Ok(FitMemory { operators, replaced, largest_fit })
         }
     }

@@ -4,7 +4,7 @@ use super::plan::{ROLES, kinds};
 use crate::jobs::kit::fields::Name;
 use crate::jobs::kit::named::NameList;
 use linwright_compress::MethodSpec;
-use linwright_compress::prune::PruneSpec;
+use linwright_lm::prune::PruneSpec;
 use linwright_tensor::dtype::DType;
 use serde::{Deserialize, Deserializer, Serialize, Serializer};
 use std::sync::LazyLock;

@@ -5,9 +5,10 @@ use crate::jobs::kit::{JobError, flag_of, parse_layers};
 use crate::jobs::language::plan_file::read_plan_file;
 use linwright_compress::methods::{DenseMethod, How};
 use linwright_compress::plan::{Edit, Plan, SlotSet};
-use linwright_compress::{MethodSpec, Size, SizeError, recipe};
+use linwright_compress::{MethodSpec, Size, SizeError};
 use linwright_model::{Role, Transformer};
 use linwright_ops::{OpSpec, SiteId, Sites};
+use linwright_study::recipe;
 use serde_json::{Map, Value, json};
 
 /// Roles that `--targets` takes: those of a layer.

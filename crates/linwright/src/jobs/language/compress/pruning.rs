@@ -2,7 +2,7 @@
 
 use super::{Compress, plan};
 use crate::jobs::kit::{JobError, flag_of};
-use linwright_compress::prune::{Cut, PruneSpec};
+use linwright_lm::prune::{Cut, PruneSpec};
 use serde_json::json;
 
 /// Whether layers are narrowed together instead of each by itself.

@@ -6,9 +6,8 @@ use crate::jobs::kit::{Failure, JobError, Session};
 use crate::jobs::language::offload::Offload;
 use linwright_compress::Estimate;
 use linwright_compress::pipeline::{Context, Edited};
-use linwright_compress::recover::{
-    Recovery, RecoveryEstimate, RecoveryReport, Supervised, estimate, recover,
-};
+use linwright_compress::recover::{Recovery, RecoveryEstimate, RecoveryReport, estimate, recover};
+use linwright_lm::next_tokens;
 use linwright_model::{Transformer, Windows};
 use linwright_report::Block;
 use linwright_report::number::{bytes, grouped};
@@ -92,7 +91,7 @@ pub(super) fn recovered(
     session: &mut Session<'_>,
 ) -> Result<Option<RecoveryReport>, Failure> {
     let (Some(settings), Some(windows)) = (settings(job), calibration) else { return Ok(None) };
-    let text = Supervised::next_tokens(windows);
+    let text = next_tokens(windows);
     let done = recover(edited, &text, &settings, context, session);
     if let Some(store) = context.store {
         session.tell_damage(store);
@@ -110,7 +109,7 @@ pub(super) fn estimated(
     let (Some(settings), Some(windows)) = (settings(job), calibration) else { return Ok(None) };
     let replaced = edits.sites.iter().filter(|site| !site.heals);
     let sites = replaced.map(|site| site.site.clone()).collect();
-    let text = Supervised::next_tokens(windows);
+    let text = next_tokens(windows);
     Ok(Some(estimate(model, &sites, &text, &settings, edits.targeted)?))
 }
 

@@ -19,8 +19,10 @@ use crate::jobs::language::tasks::{
 };
 use linwright_compress::pipeline::{Context, Edited, SiteOutcome};
 use linwright_compress::recover::RecoveryReport;
-use linwright_compress::{CompressError, FitTo, Plan, study};
+use linwright_compress::{FitTo, Plan};
 use linwright_evaluate::{Task, tokens_per_second};
+use linwright_lm::LmError;
+use linwright_lm::text::windows_without_text;
 use linwright_measure::capture::Bounds;
 use linwright_model::checkpoint::Precision;
 use linwright_model::checkpoint::export::Exported;
@@ -28,6 +30,7 @@ use linwright_model::{Transformer, Windows};
 use linwright_ops::{Examples, SiteId, Sites};
 use linwright_run::team::Team;
 use linwright_run::{Monitor, Store};
+use linwright_study as study;
 use serde_json::json;
 use std::path::Path;
 
@@ -321,7 +324,7 @@ fn edited(
     edits: &Edits,
     pieces: &Store,
     session: &mut Session<'_>,
-) -> Result<Edited<Transformer>, CompressError> {
+) -> Result<Edited<Transformer>, LmError> {
     let context = context_of(job, work, pieces);
     let windows = work.calibration.map(|text| &text.windows);
     edits.apply(&work.model.loaded.decoder, windows, &context, job.seed, session)
@@ -356,7 +359,7 @@ fn fit_and_save(
     }
     session.step("timing both models");
     let windows = calibration.map_or_else(
-        || study::windows_without_text(&loaded.decoder),
+        || windows_without_text(&loaded.decoder),
         |text| text.windows.windows().to_vec(),
     );
     let both = [&loaded.decoder, &edited.network];

@@ -7,15 +7,17 @@ use super::{Compress, recovery};
 use crate::jobs::kit::outcome::{table, text};
 use crate::jobs::kit::{Failure, Outcome};
 use linwright_compress::pipeline::SiteOutcome;
-use linwright_compress::prune::{Cut, PruneSpec, SiteSize};
 use linwright_compress::recover::RecoveryReport;
-use linwright_compress::{CompressError, Estimate, Rates, study};
+use linwright_compress::{Estimate, Rates, estimate};
 use linwright_files::RawFile;
+use linwright_lm::LmError;
+use linwright_lm::prune::{Cut, PruneSpec, SiteSize};
 use linwright_model::{Batch, Transformer};
 use linwright_ops::Examples;
 use linwright_report::Block;
 use linwright_report::number::{bytes, grouped};
 use linwright_run::memory::peak_resident_bytes;
+use linwright_study as study;
 use serde_json::json;
 use std::path::Path;
 
@@ -183,7 +185,7 @@ pub(super) fn dry_run(
         Edits::Pruning(spec, cut) => return pruned_dry_run((spec, cut), peak, model),
     };
     let examples = calibration.map(|windows| windows as &dyn Examples<Batch>);
-    let estimate = study::estimate(plan, model, examples, &mut Rates::default())?;
+    let estimate = estimate(plan, model, examples, &mut Rates::default())?;
     let mut blocks = estimate_with(&estimate, peak.bytes(), evaluation);
     let recovery = recovery::estimated(job, &estimate, model, calibration)?;
     if let Some(recovery) = &recovery {
@@ -203,7 +205,7 @@ fn pruned_dry_run(
     peak: Peak,
     model: &Transformer,
 ) -> Result<Outcome, Failure> {
-    let sizes = spec.sizes(model, cut).map_err(CompressError::from)?;
+    let sizes = spec.sizes(model, cut).map_err(LmError::from)?;
     let row = |size: &SiteSize| {
         let cells = [size.dense, size.kept].map(|count| grouped(count as u64));
         [vec![size.site.to_string(), spec.id().to_owned()], cells.into()].concat()

@@ -2,7 +2,7 @@
 
 use crate::jobs::kit::saving::beside_new;
 use crate::jobs::kit::{Failure, Session};
-use crate::lm::pretty;
+use crate::new_model::pretty;
 use linwright_compress::fit::{FamilyFit, FamilyFits};
 use linwright_files::writer::{Planned, header_bytes_with, write_values};
 use linwright_files::{DirWriter, FileError};

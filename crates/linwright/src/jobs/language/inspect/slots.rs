@@ -3,13 +3,13 @@
 use crate::jobs::kit::outcome::{table, text};
 use crate::jobs::kit::source::{OpenModel, open_model};
 use crate::jobs::kit::{Failure, Outcome, Session};
-use linwright_compress::study::StudiedPotential;
 use linwright_molecule::Checkpoint;
 use linwright_nets::{Net, OpenedNet};
 use linwright_ops::{LinearSlot, Network, Sites, parameter_count};
 use linwright_report::Block;
 use linwright_report::number::grouped;
 use linwright_run::Monitor;
+use linwright_study::StudiedPotential;
 use serde::Serialize;
 use std::collections::BTreeSet;
 use std::path::Path;

@@ -9,9 +9,9 @@ use crate::jobs::language::tasks::{
     Judged, before_and_after, check_tasks, cost, open_tasks_if_any,
 };
 use linwright_compress::Plan;
-use linwright_compress::intervention::report::edits_table;
 use linwright_compress::intervention::{SiteEdit, apply_edits};
 use linwright_evaluate::Task;
+use linwright_lm::cuts::report::edits_table;
 use linwright_model::Stored;
 use linwright_model::checkpoint::SavedModel;
 use linwright_model::checkpoint::export::Exported;

@@ -9,7 +9,7 @@ use crate::jobs::language::compress::Compress;
 use crate::jobs::language::compress::{self, MethodName, StoredDType};
 use crate::jobs::language::evaluation::EvaluationOptions;
 use crate::jobs::language::form::{EditedForms, SavedForm};
-use linwright_compress::prune::{Criterion, LayerOrder, PruneSpec};
+use linwright_lm::prune::{Criterion, LayerOrder, PruneSpec};
 use schemars::JsonSchema;
 use serde::{Deserialize, Serialize};
 use serde_json::{Map, Value, json};

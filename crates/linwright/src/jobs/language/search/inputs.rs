@@ -5,9 +5,9 @@ use crate::jobs::kit::source::{OpenModel, open_model, text_file};
 use crate::jobs::kit::{Failure, Session};
 use crate::jobs::language::calibration::{Calibration, Source};
 use crate::jobs::language::tasks::{check_tasks, open_one};
-use linwright_compress::search::{Splits, Target, TextWindows, linears, part};
 use linwright_data::Corpus;
 use linwright_evaluate::Task;
+use linwright_lm::search::{Splits, Target, TextWindows, linears, part};
 use linwright_ops::SiteId;
 
 /// First linear layer that the published code visits.

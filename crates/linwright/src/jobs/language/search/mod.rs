@@ -11,7 +11,7 @@ use crate::jobs::language::compress::StoredDType;
 use crate::jobs::language::evaluation::EvaluationOptions;
 use crate::jobs::language::form::{EditedForms, SavedForm};
 use crate::jobs::language::slots::SlotOptions;
-use linwright_compress::search::{MAX_GROWTH, Splits};
+use linwright_lm::search::{MAX_GROWTH, Splits};
 use schemars::JsonSchema;
 use serde::{Deserialize, Serialize};
 use std::path::PathBuf;

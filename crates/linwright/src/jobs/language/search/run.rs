@@ -9,9 +9,10 @@ use crate::jobs::language::compress::StoredDType;
 use crate::jobs::language::saving::{self, Saving};
 use crate::jobs::language::tasks::cost;
 use linwright_compress::CompressError;
-use linwright_compress::search::report::{decisions_table, document, figures_blocks, headline};
-use linwright_compress::search::{FeatureSpace, Found, Solution, Work, part, search};
 use linwright_evaluate::{RunOptions, Task};
+use linwright_lm::LmError;
+use linwright_lm::search::report::{decisions_table, document, figures_blocks, headline};
+use linwright_lm::search::{FeatureSpace, Found, Solution, Work, part, search};
 use linwright_measure::capture::Bounds;
 use linwright_model::checkpoint::export::Exported;
 use linwright_model::{Transformer, Windows};
@@ -110,7 +111,7 @@ fn searched(
     let how = (job.form, job.dtype.map(StoredDType::dtype));
     let as_saved = |edited: &Transformer| {
         let saved = saving::stored_as(edited, &inputs.model, how, None);
-        saved.map_err(|error| CompressError::Network(Box::new(error)))
+        saved.map_err(|error| LmError::from(CompressError::Network(Box::new(error))))
     };
     let work = Work {
         model,

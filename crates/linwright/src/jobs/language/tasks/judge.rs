@@ -6,11 +6,11 @@ use crate::jobs::kit::outcome::text;
 use crate::jobs::kit::source::OpenModel;
 use crate::jobs::language::eval::{comparison_table, metric_table};
 use crate::jobs::language::evaluation::EvaluationOptions;
-use linwright_compress::intervention::{Variant, Variants};
 use linwright_evaluate::{
     Comparison, EvaluationError, Hooks, LanguageModel, LanguageModels, Metric, RunOptions, Several,
     Subject, Task, TaskResult, check_model, compare, evaluate_each,
 };
+use linwright_lm::cuts::{Variant, Variants};
 use linwright_model::Stored;
 use linwright_ops::SiteId;
 use linwright_report::Block;

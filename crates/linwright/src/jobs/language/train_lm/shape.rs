@@ -2,7 +2,7 @@
 
 use super::{ModelOptions, TrainingOptions};
 use crate::jobs::kit::{Failure, JobError, room};
-use crate::lm::{Length, Shape};
+use crate::new_model::{Length, Shape};
 use linwright_model::TransformerConfig;
 use linwright_report::number::grouped;
 use linwright_train::Schedule;

@@ -8,7 +8,7 @@ use crate::jobs::kit::outcome::text;
 use crate::jobs::kit::saving::beside_new;
 use crate::jobs::kit::training::{Forward, Resumable, advised};
 use crate::jobs::kit::{Failure, FailureKind, Outcome, Session, message_of, outputs};
-use crate::lm::{Length, LmTraining, Shape, generation_config, lines, optimizer, pretty};
+use crate::new_model::{Length, LmTraining, Shape, generation_config, lines, optimizer, pretty};
 use linwright_model::checkpoint::{Form, SaveOptions, Source, save};
 use linwright_model::train_lm::{Batching, Documents};
 use linwright_model::{Transformer, TransformerConfig};

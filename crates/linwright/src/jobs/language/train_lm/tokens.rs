@@ -3,7 +3,7 @@
 use super::ModelOptions;
 use super::documents::Texts;
 use crate::jobs::kit::{Failure, Session};
-use crate::lm::{encode, pretty};
+use crate::new_model::{encode, pretty};
 use linwright_files::{COMPANION_BYTES, TOKENIZER_FILES};
 use linwright_model::tokenizer::train::{MIN_VOCAB, train_bpe};
 use linwright_model::tokenizer::{Tokenizer, TokenizerError};

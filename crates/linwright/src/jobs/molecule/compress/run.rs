@@ -6,13 +6,9 @@ use crate::jobs::kit::outcome::{table, text};
 use crate::jobs::kit::saving::beside_new;
 use crate::jobs::kit::{Failure, FailureKind, Job, Outcome, Session, measured, outputs};
 use crate::jobs::language::compress::summary::{estimate_blocks, site_table};
-use crate::lm::pretty;
+use crate::new_model::pretty;
+use linwright_compress::estimate;
 use linwright_compress::pipeline::{Context, Edited, apply};
-use linwright_compress::recipe::{StructureCalibration, StructureSource};
-use linwright_compress::study::{
-    self, MoleculeStudyError, StudiedPotential, calibration_batches, common_note, estimate,
-    open_structures, scored_structures, task_result,
-};
 use linwright_compress::{FitTo, Plan, Rates};
 use linwright_evaluate::{ParameterCounts, TaskResult};
 use linwright_molecule::tensornet::TensorNet;
@@ -21,6 +17,12 @@ use linwright_ops::{Examples, SiteId};
 use linwright_report::Block;
 use linwright_report::number::grouped;
 use linwright_run::Monitor;
+use linwright_study as study;
+use linwright_study::recipe::{StructureCalibration, StructureSource};
+use linwright_study::{
+    MoleculeStudyError, StudiedPotential, calibration_batches, common_note, open_structures,
+    scored_structures, task_result,
+};
 use serde_json::{Map, Value, json};
 use std::path::Path;
 

@@ -8,7 +8,7 @@ use crate::jobs::kit::outcome::text;
 use crate::jobs::kit::saving::beside_new;
 use crate::jobs::kit::training::{Forward, Resumable, advised};
 use crate::jobs::kit::{Failure, Outcome, Session, outputs, room};
-use crate::lm::{lines, pretty};
+use crate::new_model::{lines, pretty};
 use linwright_files::writer::WriteError;
 use linwright_files::{DirWriter, FileError, SINGLE};
 use linwright_molecule::tensornet::TensorNet;

@@ -7,7 +7,7 @@ use crate::jobs::kit::outcome::text;
 use crate::jobs::kit::saving::beside_new;
 use crate::jobs::kit::training::{Forward, Resumable, advised};
 use crate::jobs::kit::{Failure, JobError, Outcome, Session, outputs, room};
-use crate::lm::{lines, pretty};
+use crate::new_model::{lines, pretty};
 use linwright_nets::{Labelled, Net, NetTraining, SavedNet, Scores, TrainingPlan, score};
 use linwright_ops::Network;
 use linwright_report::number::{grouped, percent, seconds as duration};

@@ -2,9 +2,9 @@
 
 use crate::jobs::kit::Failure;
 use linwright_compress::TIME;
-use linwright_compress::study::SPEED;
 use linwright_files::MEASURED;
 use linwright_run::{Fingerprint, state};
+use linwright_study::SPEED;
 use serde::Serialize;
 use std::collections::BTreeSet;
 use std::ffi::OsStr;

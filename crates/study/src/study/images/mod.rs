@@ -1,0 +1,211 @@
+//! Studies of small networks for images: labelled images to fit to, and others to score.
+
+mod error;
+#[cfg(test)]
+mod tests;
+
+use super::{ExamplesOf, StudyError, Trial};
+use crate::recipe::{ImageCalibration, ImageEvaluation, ImageRecipe};
+use linwright_compress::CompressError;
+use linwright_data::Indices;
+use linwright_data::images::{ImageShape, Images, Pixels};
+use linwright_evaluate::{Counts, Metric, TaskResult};
+use linwright_nets::{
+    Extent, Labelled, LabelledBatches, Mean, Net, NetError, Scores, labelled, open_images, score,
+};
+use linwright_run::Monitor;
+use linwright_tensor::RngKey;
+use std::collections::BTreeSet;
+
+pub use error::ImageStudyError;
+
+/// Name of the task.
+const TASK: &str = "image_classification";
+
+/// A small network, images to fit its slots to, and others to score it on.
+#[derive(Debug)]
+pub struct ImageTrial<'a> {
+    network: &'a Net,
+    hash: &'a str,
+    source: &'a ImageCalibration,
+    calibration: Labelled,
+    calibration_sha256: String,
+    scored: Labelled,
+    scored_sha256: String,
+    shape: ImageShape,
+    notes: Vec<String>,
+}
+
+impl<'a> ImageTrial<'a> {
+    /// Reads the images of a recipe; `hash` is that of the network.
+    ///
+    /// # Errors
+    /// [`ImageStudyError`] for unusable images, images of another shape than the network's input,
+    /// labels without an output, a network with several outputs for each class, and images that
+    /// are both fitted to and scored.
+    pub fn open(
+        network: &'a Net,
+        hash: &'a str,
+        recipe: &'a ImageRecipe,
+    ) -> Result<Self, ImageStudyError> {
+        let (source, eval) = (&recipe.calibration, &recipe.eval);
+        let calibration = open_images("calibration", &source.source(), source.examples.as_ref())?;
+        let scored = open_images("eval", &eval.source(), eval.examples.as_ref())?;
+        if calibration.len() < 2 {
+            return Err(ImageStudyError::TooFew { found: calibration.len() });
+        }
+        check_suits("calibration", &calibration, source.examples.as_ref(), network)?;
+        check_suits("eval", &scored, eval.examples.as_ref(), network)?;
+        check_apart(source, &calibration, eval, &scored)?;
+        Ok(Self {
+            network,
+            hash,
+            source,
+            notes: notes(&calibration, &scored),
+            shape: scored.shape(),
+            calibration_sha256: calibration.sha256().to_owned(),
+            scored_sha256: scored.sha256().to_owned(),
+            calibration: labelled(&calibration)?,
+            scored: labelled(&scored)?,
+        })
+    }
+
+    /// SHA-256 of the files of the scored images and their labels.
+    #[must_use]
+    pub fn scored_sha256(&self) -> &str {
+        &self.scored_sha256
+    }
+
+    /// Notes on the data for the report.
+    #[must_use]
+    pub fn notes(&self) -> &[String] {
+        &self.notes
+    }
+
+    /// Scores of the images as the result of a task.
+    fn result(&self, scores: &Scores) -> TaskResult {
+        let Scores { examples, loss, accuracy } = *scores;
+        let metric = |name, Mean { value, stderr }: Mean, higher_is_better| {
+            Metric::new(name, value, (examples > 1).then_some(stderr), higher_is_better)
+        };
+        let ImageShape { height, width, channels } = self.shape;
+        TaskResult {
+            task: TASK.to_owned(),
+            protocol: format!("{TASK}_{height}x{width}x{channels}"),
+            version: 1.0,
+            data_sha256: self.scored_sha256.clone(),
+            metrics: std::iter::once(metric("cross_entropy", loss, false))
+                .chain(accuracy.map(|accuracy| metric("acc", accuracy, true)))
+                .collect(),
+            counts: Counts { items: examples, ..Counts::default() },
+            original: examples,
+            ..TaskResult::default()
+        }
+    }
+}
+
+/// A note on images that are scored although fits read equal ones.
+fn notes(calibration: &Images, scored: &Images) -> Vec<String> {
+    let known: BTreeSet<Vec<u8>> =
+        (0..calibration.len()).map(|index| content(calibration, index)).collect();
+    let all = scored.len();
+    match (0..all).filter(|&index| known.contains(&content(scored, index))).count() {
+        0 => Vec::new(),
+        common => vec![format!(
+            "{common} of {all} scored images are also among those of the calibration, which \
+             flatters the figures"
+        )],
+    }
+}
+
+/// Checks that a network is a classifier of the chosen images of a set.
+fn check_suits(
+    of: &'static str,
+    images: &Images,
+    chosen: Option<&Indices>,
+    network: &Net,
+) -> Result<(), ImageStudyError> {
+    let (expected, output) = (network.input(), network.output());
+    if output.places() != 1 {
+        return Err(ImageStudyError::Output { found: output });
+    }
+    let ImageShape { height, width, channels } = images.shape();
+    let found = Extent { height, width, channels };
+    if found != expected {
+        return Err(ImageStudyError::Shape { of, found, expected });
+    }
+    let classes = output.channels;
+    let mut labels = images.labels().into_iter().flatten().enumerate();
+    match labels.find(|(_, label)| **label as usize >= classes) {
+        Some((place, &label)) => {
+            let index = chosen.and_then(|chosen| chosen.iter().nth(place)).unwrap_or(place);
+            Err(ImageStudyError::Label { of, index, label, classes })
+        }
+        None => Ok(()),
+    }
+}
+
+/// Refuses images of one set that are both fitted to and scored.
+fn check_apart(
+    source: &ImageCalibration,
+    calibration: &Images,
+    eval: &ImageEvaluation,
+    scored: &Images,
+) -> Result<(), ImageStudyError> {
+    if calibration.sha256() != scored.sha256() {
+        return Ok(());
+    }
+    let choices = [source.examples.as_ref(), eval.examples.as_ref()];
+    match Indices::common(choices, calibration.len().max(scored.len())) {
+        Some([first, count]) => Err(ImageStudyError::Common { first, count }),
+        None => Ok(()),
+    }
+}
+
+/// The pixels of an image as bytes.
+fn content(images: &Images, index: usize) -> Vec<u8> {
+    let range = |numbers: usize| index * numbers..(index + 1) * numbers;
+    let range = range(images.shape().numbers());
+    match images.pixels() {
+        Pixels::Bytes(values) => values[range].to_vec(),
+        Pixels::Floats(values) => values[range].iter().flat_map(|x| x.to_le_bytes()).collect(),
+    }
+}
+
+impl Trial for ImageTrial<'_> {
+    type Network = Net;
+
+    fn network(&self) -> &Net {
+        self.network
+    }
+
+    fn hash(&self) -> &str {
+        self.hash
+    }
+
+    fn calibration_sha256(&self) -> &str {
+        &self.calibration_sha256
+    }
+
+    /// Images in an order drawn with the seed, the last ones for validation.
+    fn examples(&self, seed: u64) -> Result<Box<ExamplesOf<Self>>, StudyError> {
+        let count = self.calibration.len();
+        let mut order: Vec<u32> = (0..count as u32).collect();
+        RngKey::new(seed).fold("calibration images").stream().shuffle(&mut order);
+        let training = count - self.source.validation_of(count);
+        let examples = self.calibration.select(&order);
+        Ok(Box::new(LabelledBatches::new(examples, self.source.batch, training)))
+    }
+
+    fn scores(
+        &self,
+        network: &Net,
+        monitor: &mut dyn Monitor,
+    ) -> Result<Vec<TaskResult>, StudyError> {
+        let scores = score(network, &self.scored, monitor).map_err(|error| match error {
+            NetError::Interrupted => StudyError::from(CompressError::Interrupted),
+            error => ImageStudyError::from(error).into(),
+        })?;
+        Ok(vec![self.result(&scores)])
+    }
+}

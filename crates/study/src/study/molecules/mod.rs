@@ -1,0 +1,316 @@
+//! Studies of molecular potentials: structures to fit to, and others to measure errors on.
+
+mod error;
+#[cfg(test)]
+mod tests;
+
+use super::{ExamplesOf, StudyError, Trial};
+use crate::recipe::{MoleculeRecipe, StructureCalibration, StructureSource};
+use linwright_compress::CompressError;
+use linwright_data::Indices;
+use linwright_evaluate::{Counts, Metric, TaskResult};
+use linwright_molecule::tensornet::TensorNet;
+use linwright_molecule::{
+    Checkpoint, MoleculeError, MoleculeModel, Prediction, PredictionErrors, Structure,
+    StructureBatches, Units, file_sha256, read_xyz, shown_species,
+};
+use linwright_run::Monitor;
+use linwright_tensor::RngKey;
+use std::collections::BTreeSet;
+use std::path::{Path, PathBuf};
+
+pub use error::MoleculeStudyError;
+
+/// Name of the task.
+const TASK: &str = "molecules";
+/// Structures of a batch in evaluations, whose results do not depend on it.
+const BATCH: usize = 10;
+
+/// A potential as studies need it: the network in single precision, with what its file says.
+#[derive(Clone, Debug)]
+pub struct StudiedPotential {
+    /// The model as its file has it.
+    pub model: MoleculeModel,
+    /// Its network in single precision, whose slots are edited.
+    pub network: TensorNet,
+    /// SHA-256 of the file, in hexadecimal.
+    pub hash: String,
+}
+
+impl StudiedPotential {
+    /// Opens a `.ckpt` of torchmd-net, a `.safetensors`, or a directory with `model.safetensors`.
+    ///
+    /// # Errors
+    /// As [`MoleculeModel::open`].
+    pub fn open(path: &Path) -> Result<Self, MoleculeError> {
+        let model = MoleculeModel::open(path)?;
+        let network = model.network.cast()?;
+        let hash = file_sha256(&Checkpoint::file_of(path))?;
+        Ok(Self { model, network, hash })
+    }
+}
+
+/// Structures in the units of a model, their labels without the model's priors.
+#[derive(Clone, Debug)]
+pub struct Structures {
+    /// The structures.
+    pub all: Vec<Structure>,
+    /// Their numbers in the file, from zero.
+    pub places: Vec<usize>,
+    /// The file.
+    pub path: PathBuf,
+    /// SHA-256 of their file, in hexadecimal.
+    pub sha256: String,
+    /// Number of structures in the file.
+    pub in_file: usize,
+}
+
+/// Reads the chosen structures of a file; `of` is its key in the recipe, for messages. What the
+/// priors of the model add is taken from the labels, so that the network alone is compared.
+///
+/// # Errors
+/// [`MoleculeStudyError`] for an unusable file, indices without a structure, elements that the
+/// model was not trained on, and structures that its priors do not take.
+pub fn open_structures(
+    of: &'static str,
+    source: &StructureSource<'_>,
+    model: &MoleculeModel,
+) -> Result<Structures, MoleculeStudyError> {
+    let wrong = |error| MoleculeStudyError::molecule(of, error);
+    let sha256 = file_sha256(source.path).map_err(wrong)?;
+    let mut all = read_xyz(source.path, &source.keys).map_err(wrong)?;
+    let in_file = all.len();
+    let mut places: Vec<usize> = (0..in_file).collect();
+    if let Some(chosen) = source.examples {
+        if chosen.last() >= in_file {
+            let (last, structures) = (chosen.last(), in_file);
+            return Err(MoleculeStudyError::Range { of, last, structures });
+        }
+        places = chosen.iter().collect();
+        all = places.iter().map(|place| all[*place].clone()).collect();
+    }
+    let (own, known) = (model.checkpoint.units, &model.checkpoint.species);
+    let is_new = |number: &&u8| {
+        let is_trained = known.is_empty() || known.contains(number);
+        !is_trained || usize::from(**number) >= model.network.config().species
+    };
+    for (structure, &index) in all.iter_mut().zip(&places) {
+        if let Some(number) = structure.species.iter().find(is_new) {
+            let element = shown_species(*number);
+            return Err(MoleculeStudyError::Untrained { of, index, element });
+        }
+        let from = structure.settle_units(source.units, own);
+        let from = from.map_err(|error| wrong(error.of_structure(index)))?;
+        structure.convert(from, own);
+        without_priors(structure, model).map_err(|error| wrong(error.of_structure(index)))?;
+    }
+    Ok(Structures { all, places, path: source.path.to_owned(), sha256, in_file })
+}
+
+/// Names the structure of an error by its number in the file.
+fn placed(of: &'static str, places: &[usize]) -> impl FnOnce(MoleculeError) -> MoleculeStudyError {
+    move |error| {
+        let source = match error {
+            MoleculeError::Structure { index, source } => source.of_structure(places[index]),
+            other => other,
+        };
+        MoleculeStudyError::molecule(of, source)
+    }
+}
+
+/// Takes what the priors of a model add from the labels of a structure.
+fn without_priors(structure: &mut Structure, model: &MoleculeModel) -> Result<(), MoleculeError> {
+    if model.priors.is_empty() {
+        return Ok(());
+    }
+    let forces = vec![[0.0; 3]; structure.species.len()];
+    let mut found = Prediction { forces, ..Prediction::default() };
+    for prior in &model.priors {
+        prior.add(structure, model.checkpoint.units, &mut found)?;
+    }
+    structure.labels.energy = structure.labels.energy.map(|energy| energy - found.energy);
+    let forces = structure.labels.forces.iter_mut().flatten().flatten();
+    forces.zip(found.forces.iter().flatten()).for_each(|(label, own)| *label -= own);
+    Ok(())
+}
+
+/// Structures with forces, to score networks on; `of` is their key in the recipe, for messages.
+///
+/// # Errors
+/// [`MoleculeStudyError`] for none at all, for one without forces, and for those that are no
+/// molecules, such as coincident atoms.
+pub fn scored_structures(
+    of: &'static str,
+    structures: Structures,
+    network: &TensorNet,
+) -> Result<StructureBatches, MoleculeStudyError> {
+    let Structures { all, places, path, .. } = structures;
+    if all.is_empty() {
+        return Err(MoleculeStudyError::TooFew { of, found: 0, least: 1 });
+    }
+    if let Some(bare) = all.iter().position(|one| one.labels.forces.is_none()) {
+        return Err(MoleculeStudyError::NoForces { of, path, index: places[bare] });
+    }
+    let count = all.len();
+    StructureBatches::new(all, BATCH, count, network.config()).map_err(placed(of, &places))
+}
+
+/// A number of structures in the order of a seed, the last ones for validation; `of` is their key
+/// in the recipe, for messages.
+///
+/// # Errors
+/// [`MoleculeStudyError`] for fewer than two structures, and those that are no molecules.
+pub fn calibration_batches(
+    of: &'static str,
+    structures: &Structures,
+    calibration: &StructureCalibration,
+    network: &TensorNet,
+    seed: u64,
+) -> Result<StructureBatches, MoleculeStudyError> {
+    let mut order: Vec<usize> = (0..structures.all.len()).collect();
+    RngKey::new(seed).fold("calibration structures").stream().shuffle(&mut order);
+    order.truncate(calibration.sample.unwrap_or(order.len()));
+    if order.len() < 2 {
+        return Err(MoleculeStudyError::TooFew { of, found: order.len(), least: 2 });
+    }
+    let chosen: Vec<Structure> = order.iter().map(|k| structures.all[*k].clone()).collect();
+    let places: Vec<usize> = order.iter().map(|k| structures.places[*k]).collect();
+    let training = chosen.len() - calibration.validation_of(chosen.len());
+    StructureBatches::new(chosen, calibration.batch, training, network.config())
+        .map_err(placed(of, &places))
+}
+
+/// Errors of a network as the result of a task, in the units of the model.
+#[must_use]
+pub fn task_result(errors: &PredictionErrors, units: Units, data_sha256: &str) -> TaskResult {
+    let metric = |name, value| Metric::new(name, value, None, false);
+    let force = errors.force().map(|pair| [("force_mae", pair.mae), ("force_rmse", pair.rmse)]);
+    let per_atom = errors.energy_per_atom();
+    let per_atom = per_atom.map(|pair| [("energy_mae", pair.mae), ("energy_rmse", pair.rmse)]);
+    let metrics = force.into_iter().chain(per_atom).flatten();
+    let (structures, _) = errors.counts();
+    let energy = units.energy.name().replace('/', "_per_");
+    TaskResult {
+        task: TASK.to_owned(),
+        protocol: format!("{TASK}_{energy}_{}", units.length.name()),
+        version: 1.0,
+        data_sha256: data_sha256.to_owned(),
+        metrics: metrics.map(|(name, value)| metric(name, value)).collect(),
+        counts: Counts { items: structures as usize, ..Counts::default() },
+        original: structures as usize,
+        ..TaskResult::default()
+    }
+}
+
+/// A potential, structures to fit its slots to, and others to score it on.
+#[derive(Debug)]
+pub struct MoleculeTrial<'a> {
+    potential: &'a StudiedPotential,
+    source: &'a StructureCalibration,
+    calibration: Structures,
+    scored: StructureBatches,
+    scored_sha256: String,
+    notes: Vec<String>,
+}
+
+impl<'a> MoleculeTrial<'a> {
+    /// Reads the structures of a recipe.
+    ///
+    /// # Errors
+    /// [`MoleculeStudyError`] for unusable structures, scored ones without forces, and structures
+    /// of one file that are both fitted to and scored.
+    pub fn open(
+        potential: &'a StudiedPotential,
+        recipe: &'a MoleculeRecipe,
+    ) -> Result<Self, MoleculeStudyError> {
+        let wrong = |of| move |error| MoleculeStudyError::molecule(of, error);
+        let source = recipe.calibration.source().map_err(wrong("calibration"))?;
+        let eval = recipe.eval.source().map_err(wrong("eval"))?;
+        let calibration = open_structures("calibration", &source, &potential.model)?;
+        let scored = open_structures("eval", &eval, &potential.model)?;
+        if calibration.sha256 == scored.sha256
+            && let Some([first, count]) =
+                Indices::common([source.examples, eval.examples], scored.in_file)
+        {
+            return Err(MoleculeStudyError::Common { first, count });
+        }
+        let units = potential.model.checkpoint.units;
+        let (energy, length) = (units.energy.name(), units.length.name());
+        let told = format!("errors of forces in {energy}/{length}, of energies in {energy}/atom");
+        let common = common_note(&calibration.all, &scored.all);
+        let scored_sha256 = scored.sha256.clone();
+        let scored = scored_structures("eval", scored, &potential.network)?;
+        Ok(Self {
+            potential,
+            source: &recipe.calibration,
+            calibration,
+            scored,
+            scored_sha256,
+            notes: std::iter::once(told).chain(common).collect(),
+        })
+    }
+
+    /// SHA-256 of the file of the scored structures.
+    #[must_use]
+    pub fn scored_sha256(&self) -> &str {
+        &self.scored_sha256
+    }
+
+    /// Notes on units and data for the report.
+    #[must_use]
+    pub fn notes(&self) -> &[String] {
+        &self.notes
+    }
+}
+
+/// A note on structures that are scored although fits read equal ones.
+#[must_use]
+pub fn common_note(calibration: &[Structure], scored: &[Structure]) -> Option<String> {
+    let content = |one: &Structure| -> Vec<u64> {
+        let positions = one.positions.iter().flatten().map(|x| x.to_bits());
+        one.species.iter().map(|z| u64::from(*z)).chain(positions).collect()
+    };
+    let known: BTreeSet<Vec<u64>> = calibration.iter().map(content).collect();
+    let all = scored.len();
+    match scored.iter().filter(|one| known.contains(&content(one))).count() {
+        0 => None,
+        common => Some(format!(
+            "{common} of {all} scored structures are also among those of the calibration, which \
+             flatters the figures"
+        )),
+    }
+}
+
+impl Trial for MoleculeTrial<'_> {
+    type Network = TensorNet;
+
+    fn network(&self) -> &TensorNet {
+        &self.potential.network
+    }
+
+    fn hash(&self) -> &str {
+        &self.potential.hash
+    }
+
+    fn calibration_sha256(&self) -> &str {
+        &self.calibration.sha256
+    }
+
+    fn examples(&self, seed: u64) -> Result<Box<ExamplesOf<Self>>, StudyError> {
+        let (all, network) = (&self.calibration, &self.potential.network);
+        Ok(Box::new(calibration_batches("calibration", all, self.source, network, seed)?))
+    }
+
+    fn scores(
+        &self,
+        network: &TensorNet,
+        monitor: &mut dyn Monitor,
+    ) -> Result<Vec<TaskResult>, StudyError> {
+        let errors = self.scored.errors(network, monitor).map_err(|error| match error {
+            MoleculeError::Interrupted { .. } => StudyError::from(CompressError::Interrupted),
+            other => MoleculeStudyError::molecule("eval", other).into(),
+        })?;
+        let units = self.potential.model.checkpoint.units;
+        Ok(vec![task_result(&errors, units, &self.scored_sha256)])
+    }
+}
