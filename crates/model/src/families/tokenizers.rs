@@ -63,7 +63,7 @@ impl Class {
             "T5Tokenizer" | "MT5Tokenizer" => Self::T5,
             "XLMRobertaTokenizer" => Self::XlmRoberta,
             "AlbertTokenizer" => Self::Albert,
-            "GPT2Tokenizer" => Self::Bytes,
+            "GPT2Tokenizer" | "CodeGenTokenizer" => Self::Bytes,
             "RobertaTokenizer" | "BartTokenizer" | "LongformerTokenizer" => Self::Roberta,
             "Qwen2Tokenizer" => Self::BytesOfWords,
             "GPTNeoXTokenizer" => Self::NeoX,

@@ -211,7 +211,10 @@ pub(super) fn check_added(path: &Path, tokens: &[AddedToken]) -> Result<(), Toke
 }
 
 /// A component from its JSON in `tokenizer.json`.
-fn component<T: DeserializeOwned>(path: &Path, json: Value) -> Result<Option<T>, TokenizerError> {
+pub(super) fn component<T: DeserializeOwned>(
+    path: &Path,
+    json: Value,
+) -> Result<Option<T>, TokenizerError> {
     serde_json::from_value(json)
         .map_err(|e| TokenizerError::Invalid { path: path.into(), reason: e.to_string() })
 }

@@ -1,14 +1,16 @@
 //! `vocab.json` and `merges.txt`: byte-level BPE, as of GPT-2, RoBERTa and Qwen2.
 
 use super::TokenizerError;
-use super::assemble::{Ends, Parts};
-use super::files::{malformed, object, shown, text};
+use super::assemble::{Ends, Parts, component};
+use super::files::{SETTINGS, malformed, object, shown, text};
 use super::settings::TokenizerSettings;
 use crate::families::tokenizers::Class;
 use serde_json::{Value, json};
 use std::path::Path;
+use tokenizers::models::ModelWrapper;
 use tokenizers::models::bpe::{BPE, Merges, Vocab};
 use tokenizers::normalizers::{NFC, NormalizerWrapper};
+use tokenizers::{DecoderWrapper, PreTokenizerWrapper, Tokenizer as Library};
 
 /// Pre-tokenizer pattern of the Qwen models.
 const WORDS: &str = r"(?i:'s|'t|'re|'ve|'m|'ll|'d)|[^\r\n\p{L}\p{N}]?\p{L}+|\p{N}| ?[^\s\p{L}\p{N}]+[\r\n]*|\s*[\r\n]+|\s+(?!\S)|\s+";
@@ -36,31 +38,81 @@ pub(super) fn parts(
         .fuse_unk(false)
         .build()
         .map_err(|e| TokenizerError::Invalid { path: vocab.path.into(), reason: e.to_string() })?;
+    Ok(Parts {
+        model: model.into(),
+        normalizer: normalizer(class),
+        pre_tokenizer: cuts(class, settings)?,
+        decoder: decoder(),
+        ends: if class == Class::Roberta { Ends::Roberta } else { Ends::Flags },
+        defaults: class.defaults().map(|token| token.map(str::to_owned)),
+        added: Vec::new(),
+    })
+}
+
+/// The pre-tokenizer of a class.
+fn cuts(class: Class, settings: &TokenizerSettings) -> Result<Value, TokenizerError> {
     let prefix = settings.flag("add_prefix_space")?.unwrap_or(false);
     let bytes = json!({
         "type": "ByteLevel", "add_prefix_space": prefix, "trim_offsets": true,
         "use_regex": class != Class::BytesOfWords,
     });
-    let pre_tokenizer = if class == Class::BytesOfWords {
-        let words = json!({
-            "type": "Split", "pattern": {"Regex": WORDS}, "behavior": "Isolated",
-            "invert": false,
-        });
-        json!({"type": "Sequence", "pretokenizers": [words, bytes]})
-    } else {
-        bytes
-    };
-    Ok(Parts {
-        model: model.into(),
-        normalizer: (class == Class::BytesOfWords).then_some(NormalizerWrapper::NFC(NFC)),
-        pre_tokenizer,
-        decoder: json!({
-            "type": "ByteLevel", "add_prefix_space": true, "trim_offsets": true, "use_regex": true,
-        }),
-        ends: if class == Class::Roberta { Ends::Roberta } else { Ends::Flags },
-        defaults: class.defaults().map(|token| token.map(str::to_owned)),
-        added: Vec::new(),
-    })
+    if class != Class::BytesOfWords {
+        return Ok(bytes);
+    }
+    let words = json!({
+        "type": "Split", "pattern": {"Regex": WORDS}, "behavior": "Isolated", "invert": false,
+    });
+    Ok(json!({"type": "Sequence", "pretokenizers": [words, bytes]}))
+}
+
+fn normalizer(class: Class) -> Option<NormalizerWrapper> {
+    matches!(class, Class::BytesOfWords | Class::NeoX).then_some(NormalizerWrapper::NFC(NFC))
+}
+
+fn decoder() -> Value {
+    json!({"type": "ByteLevel", "add_prefix_space": true, "trim_offsets": true, "use_regex": true})
+}
+
+/// Replaces the rules of a `tokenizer.json` by those that transformers 5 builds for classes of
+/// byte-level BPE, which are not those of the file: whether a space is put before a text is said by
+/// the settings alone. A vocabulary of another kind is left alone. Returns a note if the rules of
+/// the file were others.
+pub(super) fn take_rules(
+    path: &Path,
+    inner: &mut Library,
+    class: Class,
+    settings: &TokenizerSettings,
+) -> Result<Option<String>, TokenizerError> {
+    let invalid = |reason: String| TokenizerError::Invalid { path: path.into(), reason };
+    let ModelWrapper::BPE(model) = inner.get_model() else { return Ok(None) };
+    let mut model = model.clone();
+    let before = json!([inner.get_normalizer(), words_of(&json!(inner.get_pre_tokenizer()))]);
+    (model.unk_token, model.fuse_unk, model.byte_fallback) = (None, false, false);
+    (model.ignore_merges, model.dropout) = (false, None);
+    let cuts = cuts(class, settings)?;
+    let after = json!([normalizer(class), words_of(&cuts)]);
+    inner.with_model(model);
+    inner.with_normalizer(normalizer(class)).map_err(|e| invalid(e.to_string()))?;
+    inner.with_pre_tokenizer(component::<PreTokenizerWrapper>(path, cuts)?);
+    inner.with_decoder(component::<DecoderWrapper>(path, decoder())?);
+    let prefix = settings.flag("add_prefix_space")?.unwrap_or(false);
+    let note = format!(
+        "the rules of tokenizer.json by which a text is cut into words do not count: transformers \
+         5 builds those of tokenizers of this class from {SETTINGS} (add_prefix_space {prefix})"
+    );
+    Ok((before != after).then_some(note))
+}
+
+/// A pre-tokenizer without what decides about offsets alone.
+fn words_of(cuts: &Value) -> Value {
+    match cuts {
+        Value::Object(fields) => {
+            let kept = fields.iter().filter(|(name, _)| *name != "trim_offsets");
+            Value::Object(kept.map(|(name, value)| (name.clone(), words_of(value))).collect())
+        }
+        Value::Array(all) => all.iter().map(words_of).collect(),
+        other => other.clone(),
+    }
 }
 
 fn read_vocab(path: &Path, bytes: &[u8]) -> Result<Vocab, TokenizerError> {

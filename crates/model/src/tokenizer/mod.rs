@@ -172,6 +172,11 @@ impl Tokenizer {
             Some(Class::Bert | Class::Mpnet) => {
                 word_piece::take_rules(&path, &mut tokenizer.inner, settings, unknown)?
             }
+            Some(class @ (Class::Bytes | Class::Roberta | Class::NeoX | Class::BytesOfWords))
+                if tokenizer.is_of_bytes()? =>
+            {
+                byte_level::take_rules(&path, &mut tokenizer.inner, class, settings)?
+            }
             _ => None,
         };
         let (appended, other_ids) =

@@ -546,3 +546,90 @@ fn classes_of_word_piece_cut_words_by_the_settings_and_not_by_the_file() {
     let raw = Tokenizer::from_files(Path::new("x"), &files(&raw), Some("mpnet")).unwrap().unwrap();
     assert_eq!(raw.encode_with_special("A<mask>").unwrap(), [5, 9, 8, 6]);
 }
+
+/// Byte-level BPE of all bytes, with a few merges; `space` and `digits` say how the file cuts texts.
+fn bytes_with(space: bool, digits: bool) -> Value {
+    // As GPT-2: visible characters stand for themselves, others follow from 256 on.
+    let is_shown = |byte: u32| matches!(byte, 33..=126 | 161..=172 | 174..=255);
+    let hidden = (0..256).filter(|byte| !is_shown(*byte)).count() as u32;
+    let letters = (0..256).filter(|byte| is_shown(*byte)).chain(256..256 + hidden);
+    let letters = letters.map(|letter| char::from_u32(letter).unwrap().to_string());
+    let more = ["\u{120}h", "hi", "12", "<|endoftext|>", "<s>", "</s>", "<unk>", "<pad>", "<mask>"];
+    let tokens = letters.chain(more.map(str::to_owned));
+    let vocab: serde_json::Map<String, Value> =
+        tokens.enumerate().map(|(id, token)| (token, json!(id))).collect();
+    let own = json!({
+        "type": "ByteLevel", "add_prefix_space": space, "trim_offsets": true, "use_regex": true,
+    });
+    let split = json!({"type": "Digits", "individual_digits": true});
+    let cuts = match digits {
+        true => json!({"type": "Sequence", "pretokenizers": [split, own]}),
+        false => own,
+    };
+    json!({
+        "version": "1.0", "truncation": null, "padding": null, "added_tokens": [],
+        "normalizer": null, "pre_tokenizer": cuts, "post_processor": null,
+        "decoder": {"type": "ByteLevel", "add_prefix_space": true, "trim_offsets": true, "use_regex": true},
+        "model": {
+            "type": "BPE", "dropout": null, "unk_token": null, "continuing_subword_prefix": null,
+            "end_of_word_suffix": null, "fuse_unk": false, "byte_fallback": false,
+            "vocab": vocab, "merges": ["\u{120} h", "h i", "1 2"],
+        },
+    })
+}
+
+#[test]
+fn classes_of_bytes_put_a_space_before_a_text_where_the_settings_say_so() {
+    let plain = ["hi", "\u{120}", "12"];
+    let spaced = ["\u{120}h", "i", "\u{120}", "12"];
+    let single = ["hi", "\u{120}", "1", "2"];
+    let words = ["\u{120}h", "i", "\u{120}", "\u{120}", "1", "\u{120}", "2"];
+    // Class, type of model, setting; space and digits in the file: by transformers 5.23.
+    for (class, model, said, space, digits, want) in [
+        ("GPT2Tokenizer", "gpt2", None, true, false, &plain[..]),
+        ("GPT2Tokenizer", "gpt2", None, false, false, &plain),
+        ("GPT2Tokenizer", "gpt2", Some(true), false, false, &spaced),
+        ("GPT2Tokenizer", "gpt2", Some(true), true, false, &spaced),
+        ("GPT2Tokenizer", "gpt2", Some(false), true, false, &plain),
+        ("GPT2TokenizerFast", "llama", Some(true), false, false, &spaced),
+        ("GPT2Tokenizer", "starcoder2", None, false, true, &plain),
+        ("CodeGenTokenizer", "phi", None, true, false, &plain),
+        ("CodeGenTokenizer", "phi", Some(true), false, false, &spaced),
+        ("RobertaTokenizer", "roberta", None, true, false, &plain),
+        ("RobertaTokenizer", "roberta", Some(true), false, false, &spaced),
+        ("BartTokenizer", "bart", Some(true), false, false, &spaced),
+        ("GPTNeoXTokenizer", "gpt_neox", None, true, false, &plain),
+        ("GPTNeoXTokenizer", "gpt_neox", Some(true), false, false, &spaced),
+        ("Qwen2Tokenizer", "qwen2", None, true, false, &single),
+        ("Qwen2Tokenizer", "qwen2", Some(true), false, false, &words),
+        // The file is complete.
+        ("PreTrainedTokenizerFast", "gpt2", Some(true), false, false, &plain),
+        ("PreTrainedTokenizerFast", "llama", None, true, false, &spaced),
+        ("LlamaTokenizer", "llama", Some(false), true, false, &spaced),
+        ("GPT2Tokenizer", "mistral", Some(false), true, false, &spaced),
+        ("GPT2Tokenizer", "mistral", None, false, true, &single),
+    ] {
+        let mut settings = json!({"tokenizer_class": class});
+        if let Some(said) = said {
+            settings["add_prefix_space"] = said.into();
+        }
+        let read = in_folder(&bytes_with(space, digits), &settings, model);
+        let ids = read.encode("hi 12", false).unwrap();
+        let found: Vec<String> =
+            ids.iter().map(|id| read.inner.id_to_token(*id).unwrap()).collect();
+        assert_eq!(found, want, "{class} {model} {said:?} {space} {digits}");
+        let own_rules = want == read_by_the_file_alone(space, digits);
+        let noted = read.notes().iter().any(|note| note.contains("cut into words do not count"));
+        assert!(own_rules || noted, "{class} {model} {said:?} {space}: {:?}", read.notes());
+    }
+    let settings = json!({"tokenizer_class": "GPT2Tokenizer"});
+    let same = in_folder(&bytes_with(false, false), &settings, "gpt2");
+    assert!(same.notes().is_empty(), "{:?}", same.notes());
+}
+
+/// The tokens of the text by the rules of the file.
+fn read_by_the_file_alone(space: bool, digits: bool) -> Vec<String> {
+    let read = load(&bytes_with(space, digits), None).unwrap();
+    let ids = read.encode("hi 12", false).unwrap();
+    ids.iter().map(|id| read.inner.id_to_token(*id).unwrap()).collect()
+}
