@@ -4,6 +4,7 @@
 use crate::families::{Tiny, pairs};
 use crate::workshop::Workshop;
 use serde_json::Value;
+use std::fs;
 
 const JUDGED: &str = "-t stsb --data stsb=pairs.tsv";
 
@@ -52,6 +53,63 @@ fn an_encoder_is_compressed_and_judged_by_spearman_before_and_after() {
     // Without a task nothing is judged, and nothing is said of it.
     let json = w.ok_json(&format!("{plan} -o third"));
     assert_eq!(json["results"].as_array().unwrap().len(), 0);
+}
+
+#[test]
+fn the_transformer_of_an_encoder_may_have_a_folder() {
+    let w = workshop();
+    let module = |index: usize, path: &str, kind: &str| {
+        let class = format!("sentence_transformers.models.{kind}");
+        serde_json::json!({"idx": index, "name": index.to_string(), "path": path, "type": class})
+    };
+    let pooling = module(1, "1_Pooling", "Pooling");
+    let list = |path: &str| Value::Array(vec![module(0, path, "Transformer"), pooling.clone()]);
+    let folder = |name: &str, inner: &str, path: &str| {
+        fs::create_dir_all(w.path(&format!("{name}/1_Pooling"))).unwrap();
+        fs::create_dir_all(w.path(&format!("{name}/{inner}"))).unwrap();
+        for entry in fs::read_dir(w.path("bert-headless")).unwrap() {
+            let from = entry.unwrap().path();
+            let file = from.file_name().unwrap().to_str().unwrap();
+            fs::copy(&from, w.path(&format!("{name}/{inner}")).join(file)).unwrap();
+        }
+        w.write(&format!("{name}/modules.json"), list(path).to_string());
+        w.write(&format!("{name}/1_Pooling/config.json"), r#"{"pooling_mode": "cls"}"#);
+        w.write(&format!("{name}/{inner}/sentence_bert_config.json"), r#"{"max_seq_length": 12}"#);
+    };
+    folder("flat", ".", "");
+    folder("old", "0_Transformer", "0_Transformer");
+    let whole = |model: &str| w.ok_json(&format!("eval {model} {JUDGED}"))["results"].clone();
+    assert_eq!(whole("old"), whole("flat"));
+    assert_ne!(whole("old"), whole("bert-headless"), "pooling and length");
+    assert_eq!(
+        w.ok_json("inspect old --spectra")["totals"],
+        w.ok_json("inspect flat --spectra")["totals"]
+    );
+    let plan = "--rank 2 --dataset calibration.jsonl --num-tokens 600 --seq-len 32";
+    for model in ["old", "flat"] {
+        for form in ["native", "dense"] {
+            w.ok(&format!("compress {model} {plan} --form {form} -o {model}-{form}"));
+        }
+        w.ok(&format!("export {model}-native --form factored --shard-size 20KB -o {model}-out"));
+    }
+    for made in ["native", "dense", "out"] {
+        let [old, flat] = ["old", "flat"].map(|model| format!("{model}-{made}"));
+        assert_eq!(whole(&old), whole(&flat), "{made}");
+        let names = w.names();
+        let own = ["0_Transformer/config.json", "0_Transformer/tokenizer.json", "modules.json"];
+        for name in own.into_iter().chain(["1_Pooling/config.json", "README.md"]) {
+            let name = format!("{old}/{name}");
+            assert!(w.path(&name).is_file(), "{name}: {names:?}");
+        }
+        for name in
+            ["config.json", "tokenizer.json", "sentence_bert_config.json", "model.safetensors"]
+        {
+            assert!(!w.path(&format!("{old}/{name}")).exists(), "{old}/{name}");
+        }
+    }
+    // A change in the folder is a change of the model.
+    fs::remove_file(w.path("old/0_Transformer/model.safetensors")).unwrap();
+    w.fails(&format!("eval old {JUDGED}"), 1, &["old/0_Transformer"]);
 }
 
 #[test]

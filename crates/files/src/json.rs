@@ -39,24 +39,110 @@ const WORDS: [&str; 3] = ["NaN", "-Infinity", "Infinity"];
 /// What is wrong with the JSON.
 pub fn from_slice(bytes: &[u8]) -> serde_json::Result<Value> {
     serde_json::from_slice(bytes).or_else(|error| {
-        let mut quoted = Vec::with_capacity(bytes.len() + 64);
-        let mut from = 0;
-        for (at, word) in words(bytes) {
-            quoted.extend_from_slice(&bytes[from..at]);
-            quoted.extend_from_slice(format!("\"{word}\"").as_bytes());
-            from = at + word.len();
-        }
-        quoted.extend_from_slice(&bytes[from..]);
-        let read = if from > 0 { serde_json::from_slice(&quoted) } else { Err(error) };
+        let read = if words(bytes).next().is_some() {
+            serde_json::from_slice(&quoted(bytes, ""))
+        } else {
+            Err(error)
+        };
         read.or_else(|_| serde_json::from_slice(bytes))
     })
+}
+
+/// The bytes with each such word as text, after a mark.
+fn quoted(bytes: &[u8], mark: &str) -> Vec<u8> {
+    let mut quoted = Vec::with_capacity(bytes.len() + 64);
+    let mut from = 0;
+    for (at, word) in words(bytes) {
+        quoted.extend_from_slice(&bytes[from..at]);
+        quoted.extend_from_slice(format!("\"{mark}{word}\"").as_bytes());
+        from = at + word.len();
+    }
+    quoted.extend_from_slice(&bytes[from..]);
+    quoted
+}
+
+/// Where a file has the words of Python for numbers that are not finite, to write them again.
+#[derive(Clone, Debug, Default, PartialEq, Eq)]
+pub struct Words(Vec<(String, &'static str)>);
+
+/// What tells such a word from a text with its letters.
+const MARK: &str = "\u{e000}";
+
+impl Words {
+    /// The words of a file that [`from_slice`] reads.
+    #[must_use]
+    pub fn of(bytes: &[u8]) -> Self {
+        let mut found = Vec::new();
+        if words(bytes).next().is_some()
+            && let (Ok(plain), Ok(marked)) =
+                (from_slice(bytes), serde_json::from_slice(&quoted(bytes, MARK)))
+        {
+            visit(&plain, &marked, &mut String::new(), &mut found);
+        }
+        Self(found)
+    }
+
+    /// JSON with a line for each field, and these words where the value still has them.
+    #[must_use]
+    pub fn pretty(&self, value: &Value) -> String {
+        if self.0.is_empty() {
+            return format!("{value:#}\n");
+        }
+        let mut mark = MARK.to_owned();
+        while value.to_string().contains(&mark) {
+            mark.push_str(MARK);
+        }
+        let mut value = value.clone();
+        for (place, word) in &self.0 {
+            if let Some(found) = value.pointer_mut(place)
+                && found.as_str() == Some(word)
+            {
+                *found = format!("{mark}{word}").into();
+            }
+        }
+        let text = format!("{value:#}\n");
+        WORDS.iter().fold(text, |text, word| text.replace(&format!("\"{mark}{word}\""), word))
+    }
+}
+
+/// Collects where two values differ by the mark.
+fn visit(
+    plain: &Value,
+    marked: &Value,
+    place: &mut String,
+    found: &mut Vec<(String, &'static str)>,
+) {
+    let length = place.len();
+    match (plain, marked) {
+        (Value::String(plain), Value::String(marked)) if plain != marked => {
+            let word = WORDS.into_iter().find(|word| word == plain);
+            found.extend(word.map(|word| (place.clone(), word)));
+        }
+        (Value::Array(plain), Value::Array(marked)) => {
+            for (index, (plain, marked)) in plain.iter().zip(marked).enumerate() {
+                place.push_str(&format!("/{index}"));
+                visit(plain, marked, place, found);
+                place.truncate(length);
+            }
+        }
+        (Value::Object(plain), Value::Object(marked)) => {
+            for (name, plain) in plain {
+                place.push_str(&format!("/{}", name.replace('~', "~0").replace('/', "~1")));
+                visit(plain, marked.get(name).unwrap_or(&Value::Null), place, found);
+                place.truncate(length);
+            }
+        }
+        _ => {}
+    }
 }
 
 /// A note on a file that [`from_slice`] reads and others may not.
 #[must_use]
 pub fn words_note(name: &str, bytes: &[u8]) -> Option<String> {
     let (_, word) = words(bytes).next()?;
-    Some(format!("{name} holds {word}, which is no number in JSON: a field with it is not used"))
+    Some(format!(
+        "{name} holds {word}, which is no number in JSON: a field with it is not used, and saved as it is"
+    ))
 }
 
 /// Such words outside texts, with their places.
@@ -115,6 +201,25 @@ mod tests {
         ] {
             assert!(from_slice(bad.as_bytes()).is_err(), "{bad}");
         }
+        let words = Words::of(text);
+        let mut value = from_slice(text).unwrap();
+        let written = words.pretty(&value);
+        assert_eq!(from_slice(written.as_bytes()).unwrap(), value);
+        assert_eq!(Words::of(written.as_bytes()), words);
+        assert!(written.contains("\"a\": NaN,") && written.contains("    -Infinity,"), "{written}");
+        assert!(written.contains(r#""c": "NaN \" NaN""#), "{written}");
+        // Another value is written as it is, and a text that looks like the mark stays one.
+        value["a"] = "\u{e000}NaN".into();
+        value["b"] = json!(["-Infinity", "NaN"]);
+        let written = words.pretty(&value);
+        assert!(
+            written.contains("\"a\": \"\u{e000}NaN\"") && written.contains("\"NaN\""),
+            "{written}"
+        );
+        let nested = br#"{"a/b": {"~": NaN}, "c": "NaN"}"#;
+        let written = Words::of(nested).pretty(&from_slice(nested).unwrap());
+        assert!(written.contains("\"~\": NaN") && written.contains("\"c\": \"NaN\""), "{written}");
+        assert_eq!(Words::of(b"{}"), Words::default());
         let told = from_slice(b"{\"a\": NaN,\n x}").unwrap_err().to_string();
         assert!(told.contains("line 1"), "of the file as it is: {told}");
     }

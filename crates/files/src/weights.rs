@@ -5,6 +5,7 @@ use super::tensor_file::{HalfTensor, PlacedTensor, Tensor, TensorFile};
 use crate::FileError;
 use crate::GGUF_MAGIC;
 use crate::json::read_object;
+use crate::modules::transformer_dir;
 use linwright_run::{input, shown};
 use linwright_tensor::HalfType;
 use linwright_tensor::dtype::DType;
@@ -82,7 +83,7 @@ impl Weights {
         let mut files: Vec<TensorFile> = Vec::new();
         let mut place = BTreeMap::new();
         for (shard, names) in read_index(index)? {
-            let path = dir.join(&shard);
+            let path = index.with_file_name(&shard);
             if !path.exists() {
                 return Err(FileError::MissingShard {
                     index: index.into(),
@@ -261,9 +262,10 @@ enum Found {
 }
 
 impl Found {
-    /// Decides which files of a directory are its weights: the first of [`KNOWN`] and [`PARTS`]
+    /// Decides which files of a directory, or of that of its transformer, are its weights: the first of [`KNOWN`] and [`PARTS`]
     /// that exists, else all safetensors files sorted by name.
     fn in_directory(dir: &Path) -> Result<Self, FileError> {
+        let dir = &transformer_dir(dir);
         for (single, index) in KNOWN {
             let (single, index) = (dir.join(single), dir.join(index));
             if single.exists() {
@@ -375,6 +377,7 @@ pub fn shards_of(index: &Path) -> Result<Vec<String>, FileError> {
 /// # Errors
 /// [`FileError`] if an index is damaged.
 pub fn lacking_weights(dir: &Path) -> Result<Option<String>, FileError> {
+    let dir = &transformer_dir(dir);
     for (single, index) in KNOWN {
         let index = dir.join(index);
         if dir.join(single).exists() {

@@ -58,6 +58,8 @@ fn source(stem: &str) -> Source {
         dir: "a set".into(),
         config: record["config"].as_object().expect("an object").clone(),
         companions: Vec::new(),
+        folder: None,
+        words: linwright_files::json::Words::default(),
         dtype: linwright_tensor::dtype::DType::F32,
     }
 }

@@ -553,3 +553,21 @@ fn settings_of_generation_that_cannot_be_read_are_noted_and_an_adapter_is_no_com
     assert!(told.contains("my model' -o merged`"), "{told}");
     assert!(told.contains("move adapter_config.json away"), "{told}");
 }
+
+#[test]
+fn numbers_that_are_not_finite_are_saved_as_python_wrote_them() {
+    let dir = tempfile::tempdir().unwrap();
+    let model = dir.path().join("model");
+    save_small(&model);
+    let text = fs::read_to_string(model.join("config.json")).unwrap();
+    let with = "{\"router_bias\": NaN, \"limits\": [-Infinity, Infinity, \"NaN\"],";
+    fs::write(model.join("config.json"), text.replacen('{', with, 1)).unwrap();
+    let loaded = load(&model).unwrap();
+    let out = dir.path().join("out");
+    save(&loaded.decoder, &loaded.source, &SaveOptions::new(Form::Dense), &out).unwrap();
+    let saved = fs::read_to_string(out.join("config.json")).unwrap();
+    for line in ["\"router_bias\": NaN,", "    -Infinity,\n    Infinity,\n    \"NaN\"\n"] {
+        assert!(saved.contains(line), "{line}: {saved}");
+    }
+    assert_eq!(load(&out).unwrap().source.config, loaded.source.config);
+}

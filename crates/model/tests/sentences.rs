@@ -2,7 +2,7 @@
 //! `tools/golden/sentences.py`.
 
 use linwright_model::Batch;
-use linwright_model::checkpoint::{Form, LoadedModel, SaveOptions, load, save};
+use linwright_model::checkpoint::{Form, LoadedModel, Precision, SaveOptions, load, load_as, save};
 use linwright_ops::NoProbe;
 use linwright_tensor::Mat;
 use serde_json::Value;
@@ -82,5 +82,38 @@ fn vectors_are_those_of_sentence_transformers_before_and_after_saving() {
         for name in record["files"].as_object().unwrap().keys() {
             assert!(out.join(name).is_file(), "{stem}: {name} was not saved");
         }
+    }
+}
+
+/// Rounds the numbers of a safetensors file in f32 to bf16.
+fn round_file(path: &Path) {
+    let mut bytes = fs::read(path).unwrap();
+    let header = u64::from_le_bytes(bytes[..8].try_into().unwrap()) as usize;
+    assert!(!String::from_utf8_lossy(&bytes[8..8 + header]).contains("BF16"));
+    for number in bytes[8 + header..].chunks_exact_mut(4) {
+        let bits = u32::from_le_bytes(number.try_into().unwrap());
+        let rounded = (bits + 0x7fff + (bits >> 16 & 1)) & 0xffff_0000;
+        number.copy_from_slice(&rounded.to_le_bytes());
+    }
+    fs::write(path, bytes).unwrap();
+}
+
+#[test]
+fn modules_have_the_numbers_of_the_type_that_a_model_is_asked_for_in() {
+    for (stem, module) in [
+        ("dense-plain", "2_Dense"),
+        ("dense-tanh-normalised", "2_Dense"),
+        ("dense-relu-projected", "2_Dense"),
+        ("layer-norm", "2_LayerNorm"),
+    ] {
+        let file = sets().join(format!("{stem}.json"));
+        let record: Value = serde_json::from_slice(&fs::read(&file).unwrap()).unwrap();
+        let dir = tempfile::tempdir().unwrap();
+        write(&record, dir.path());
+        let found = |precision| vectors(&load_as(dir.path(), precision).unwrap(), &["a b", "c"]);
+        let (whole, half) = (found(Precision::F32), found(Precision::Bf16));
+        round_file(&dir.path().join(module).join("model.safetensors"));
+        assert_eq!(half, found(Precision::Bf16), "{stem}");
+        assert_ne!(whole, found(Precision::F32), "{stem}: the numbers have no more bits");
     }
 }

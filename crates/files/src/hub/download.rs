@@ -27,10 +27,15 @@ pub(super) fn fetch_model(
     let work = Work { client: &client, repository: &repository, commit: &listing.commit };
     let snapshot = repository.snapshot(&listing.commit);
     let mut wanted = listing.companions();
-    wanted.push(weights.to_owned());
+    wanted.push(weights.clone());
     work.complete(&wanted, hooks)?;
     if weights.ends_with(".json") {
-        work.complete(&shards_of(&snapshot.join(weights))?, hooks)?;
+        // Shards are beside their index.
+        let folder = weights.rsplit_once('/').map(|(folder, _)| format!("{folder}/"));
+        let folder = folder.unwrap_or_default();
+        let shards = shards_of(&snapshot.join(&weights))?;
+        let shards: Vec<String> = shards.iter().map(|shard| format!("{folder}{shard}")).collect();
+        work.complete(&shards, hooks)?;
     }
     write_ref(id, &repository, &listing.commit)?;
     Ok(Found { dir: snapshot, id: id.at(&listing.commit), notes: Vec::new() })

@@ -3,7 +3,7 @@
 use super::client::{Client, Method, RequestFailure, escaped};
 use super::error::HubError;
 use super::id::{Commit, Kind};
-use crate::companions::{COMPANION_BYTES, companion_names};
+use crate::companions::{COMPANION_BYTES, CONFIG, companion_names};
 use crate::weights_among;
 use linwright_run::shown;
 use serde::Deserialize;
@@ -91,9 +91,10 @@ impl Listing {
     /// module's name: `2_Dense/model.safetensors`.
     fn is_of_module(&self, name: &str) -> bool {
         let Some((folder, file)) = name.split_once('/') else { return false };
-        let is_module = folder.split_once('_').is_some_and(|(number, kind)| {
-            !number.is_empty() && number.bytes().all(|b| b.is_ascii_digit()) && !kind.is_empty()
-        });
+        if self.transformer() == Some(folder) {
+            return companion_names().any(|companion| companion == file);
+        }
+        let is_module = kind_of_module(folder).is_some_and(|kind| !kind.is_empty());
         let other = || self.names.contains(&format!("{folder}/model.safetensors"));
         is_module
             && match file {
@@ -103,10 +104,22 @@ impl Listing {
             }
     }
 
+    /// The folder of the transformer of an older sentence encoder, whose own folder has no
+    /// configuration.
+    fn transformer(&self) -> Option<&str> {
+        let folders = self.names.iter().filter_map(|name| name.strip_suffix("/config.json"));
+        let mut transformers = folders.filter(|name| kind_of_module(name) == Some("Transformer"));
+        transformers.next().filter(|_| !self.names.contains(CONFIG))
+    }
+
     /// Path of the weight file, or of the index of the shards.
-    pub(super) fn weights(&self, client: &Client<'_>) -> Result<&'static str, HubError> {
+    pub(super) fn weights(&self, client: &Client<'_>) -> Result<String, HubError> {
         const SHOWN: usize = 6;
-        weights_among(|name| self.names.contains(name)).ok_or_else(|| {
+        let below = |name: &str| match self.transformer() {
+            Some(folder) => format!("{folder}/{name}"),
+            None => name.to_owned(),
+        };
+        weights_among(|name| self.names.contains(&below(name))).map(below).ok_or_else(|| {
             let some: Vec<String> = self.names.iter().take(SHOWN).map(|name| shown(name)).collect();
             let more = self.names.len().saturating_sub(SHOWN);
             let found = match (some.is_empty(), more) {
@@ -117,6 +130,13 @@ impl Listing {
             HubError::NoWeights { id: client.id.to_string(), found }
         })
     }
+}
+
+/// What follows the number in the name of a module's folder: `Dense` in `2_Dense`.
+fn kind_of_module(folder: &str) -> Option<&str> {
+    let (number, kind) = folder.split_once('_')?;
+    let is_number = !number.is_empty() && number.bytes().all(|b| b.is_ascii_digit());
+    is_number.then_some(kind)
 }
 
 /// Size limit of a file by its name, in bytes.
@@ -185,5 +205,27 @@ mod tests {
             "tokenizer.json",
         ];
         assert_eq!(listing.companions(), wanted);
+        let old = [
+            "0_Transformer/config.json",
+            "0_Transformer/pytorch_model.bin",
+            "0_Transformer/sentence_bert_config.json",
+            "0_Transformer/vocab.txt",
+            "0_Transformer/tf_model.h5",
+            "1_Pooling/config.json",
+            "modules.json",
+        ];
+        let old = Listing { commit, names: old.map(str::to_owned).into() };
+        let wanted = [
+            "0_Transformer/config.json",
+            "0_Transformer/sentence_bert_config.json",
+            "0_Transformer/vocab.txt",
+            "1_Pooling/config.json",
+            "modules.json",
+        ];
+        assert_eq!(old.companions(), wanted);
+        let settings = HubSettings::from_environment(&|_| None).unwrap();
+        let id = HubId::parse("owner/name").unwrap().unwrap();
+        let weights = old.weights(&Client::new(&id, &settings)).unwrap();
+        assert_eq!(weights, "0_Transformer/pytorch_model.bin");
     }
 }

@@ -135,6 +135,7 @@ fn load_directory(
     shelf: Option<&Shelf>,
 ) -> Result<LoadedModel, CheckpointError> {
     let (mut source, config_bytes) = Source::read(dir)?;
+    let dir = &source.transformer_dir();
     let config = source.decoder_config()?;
     let tokenizer = source.tokenizer(&config)?;
     let headers = native::read(dir, &source.config)?;
@@ -160,7 +161,7 @@ fn load_directory(
         None => notes.push("no tokenizer: text can be neither encoded nor decoded".into()),
     }
     let hash = content_hash(&config_bytes, &source, &used);
-    let sentence = source.sentence(decoder.config(), tokenizer.as_ref());
+    let sentence = source.sentence(decoder.config(), tokenizer.as_ref(), precision);
     notes.extend(match &sentence {
         Ok(sentence) => sentence.note().map(str::to_owned),
         Err(reason) => Some(reason.clone()),

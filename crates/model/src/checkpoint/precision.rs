@@ -7,7 +7,8 @@ use serde::{Deserialize, Serialize};
 /// The type in which a loaded model holds its matrices, embeddings included. All computation is in
 /// `f32`: numbers are widened when they are read, which is exact. So [`Self::Auto`] changes memory
 /// and time and, up to the order of sums, no result. Norms, biases and the parameters of other
-/// operators than dense ones have the numbers of the type, as in a file of it, in memory for `f32`.
+/// operators than dense ones have the numbers of the type, as in a file of it, in memory for `f32`;
+/// so have the modules after the transformer of a sentence encoder.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Serialize, Deserialize)]
 #[serde(rename_all = "snake_case")]
 pub enum Precision {

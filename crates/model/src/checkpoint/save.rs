@@ -120,14 +120,18 @@ pub fn save(
         target = target.limit(bytes);
     }
     let mut writer = DirWriter::new(target);
-    writer.text(CONFIG, pretty(&plan.config(source, &options.metadata)).as_bytes())?;
-    for (name, bytes) in source.companions.iter().chain(&options.files) {
+    let config = source.words.pretty(&plan.config(source, &options.metadata));
+    writer.text(&source.placed(CONFIG), config.as_bytes())?;
+    for (name, bytes) in &source.companions {
+        writer.text(&source.placed(name), bytes)?;
+    }
+    for (name, bytes) in &options.files {
         writer.text(name, bytes)?;
     }
     if options.form == Form::Factored {
-        writer.text(factored::FILE, factored::MODELLING.as_bytes())?;
+        writer.text(&source.beside_config(factored::FILE), factored::MODELLING.as_bytes())?;
     }
-    plan.write_weights(&mut writer, options.shard_bytes)?;
+    plan.write_weights(&mut writer, source, options.shard_bytes)?;
     writer.checksums()?;
     let prompts = fixed_prompts(decoder.config());
     let gap = verify(writer.target.path(), decoder, &prompts, options.form)?;
@@ -269,20 +273,25 @@ impl<'a> WeightLayout<'a> {
         self.tensors.iter().map(|tensor| tensor.bytes).sum()
     }
 
-    fn write_weights(&self, dir: &mut DirWriter, shard_bytes: u64) -> Result<(), CheckpointError> {
+    fn write_weights(
+        &self,
+        dir: &mut DirWriter,
+        source: &Source,
+        shard_bytes: u64,
+    ) -> Result<(), CheckpointError> {
         let shards = cut(&self.tensors, shard_bytes);
         if let [all] = shards.as_slice() {
-            return self.write_shard(dir, SINGLE, all.clone());
+            return self.write_shard(dir, &source.beside_config(SINGLE), all.clone());
         }
         let mut map = Map::new();
         for (index, shard) in shards.iter().enumerate() {
             let name = format!("model-{:05}-of-{:05}.safetensors", index + 1, shards.len());
-            self.write_shard(dir, &name, shard.clone())?;
+            self.write_shard(dir, &source.beside_config(&name), shard.clone())?;
             let names = self.tensors[shard.clone()].iter().map(|tensor| tensor.name.clone());
             map.extend(names.map(|tensor| (tensor, json!(name))));
         }
         let index = json!({ "metadata": { "total_size": self.bytes() }, "weight_map": map });
-        Ok(dir.text(INDEX, pretty(&index).as_bytes())?)
+        Ok(dir.text(&source.beside_config(INDEX), pretty(&index).as_bytes())?)
     }
 
     /// Writes the tensors of a range as one file.

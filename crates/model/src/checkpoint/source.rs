@@ -3,6 +3,7 @@
 use super::adapter;
 use super::error::CheckpointError;
 use super::native;
+use super::precision::Precision;
 use super::sentence::{self, Sentence};
 use crate::config::TransformerConfig;
 use crate::config::fields::unknown_tokens;
@@ -10,10 +11,10 @@ use crate::error::ConfigError;
 use crate::generate::SamplingSettings;
 use crate::tokenizer::Tokenizer;
 use crate::transformer::Transformer;
-use linwright_files::json::{JSON_BYTES, from_slice, parse_object, read_bounded};
+use linwright_files::json::{JSON_BYTES, Words, from_slice, parse_object, read_bounded};
 use linwright_files::{
-    COMPANION_BYTES, CONFIG, FileError, GENERATION_CONFIG, LICENCES, SENTENCE_MODULES,
-    TOKENIZER_FILES,
+    COMPANION_BYTES, CONFIG, GENERATION_CONFIG, LICENCES, SENTENCE_TRANSFORMER, TOKENIZER_FILES,
+    transformer_folder,
 };
 use linwright_tensor::dtype::DType;
 use serde_json::{Map, Value};
@@ -70,6 +71,11 @@ pub struct Source {
     pub companions: Vec<(String, Vec<u8>)>,
     /// Storage type of most weights.
     pub dtype: DType,
+    /// Folder of configuration, weights and tokenizer, of an older sentence encoder that has them
+    /// beside its other modules.
+    pub folder: Option<String>,
+    /// Words of `config.json` for numbers that are not finite.
+    pub words: Words,
 }
 
 impl Source {
@@ -80,7 +86,8 @@ impl Source {
             Value::Object(config) => config,
             _ => Map::new(),
         };
-        Self { dir: PathBuf::from("new model"), config, companions, dtype: DType::F32 }
+        let dir = PathBuf::from("new model");
+        Self { dir, config, companions, dtype: DType::F32, folder: None, words: Words::default() }
     }
 
     /// Reads a directory; the storage type is set when the weights are known.
@@ -88,38 +95,49 @@ impl Source {
         if !dir.metadata().map_err(CheckpointError::read(dir))?.is_dir() {
             return Err(CheckpointError::NotADirectory { path: dir.into() });
         }
-        let path = dir.join(CONFIG);
         if dir.join(adapter::SETTINGS).is_file() {
             return Err(adapter_of(dir)?);
         }
-        if !path.exists()
-            && let Some(folder) = sentence::transformer_folder(dir)
-        {
-            let reason = format!("the transformer is in the folder {folder:?}");
-            let expected =
-                "its files beside the list: copy them from there, and set its path to \"\"";
-            let path = dir.join(SENTENCE_MODULES);
-            return Err(FileError::Json { path, reason, expected }.into());
-        }
+        let folder = transformer_folder(dir);
+        let path = dir.join(placed(folder.as_deref(), CONFIG));
         let bytes = read_bounded(&path, JSON_BYTES)?;
         let mut config = parse_object(&path, &bytes)?;
         native::undo(dir, &mut config)?;
         let companions = Self::read_companions(dir)?;
-        Ok((Self { dir: dir.into(), config, companions, dtype: DType::F32 }, bytes))
+        let (dir, words) = (dir.into(), Words::of(&bytes));
+        Ok((Self { dir, config, companions, dtype: DType::F32, folder, words }, bytes))
+    }
+
+    /// The directory of configuration, weights and tokenizer.
+    #[must_use]
+    pub fn transformer_dir(&self) -> PathBuf {
+        self.folder.as_ref().map_or_else(|| self.dir.clone(), |folder| self.dir.join(folder))
+    }
+
+    /// Where a file of the model is, from its directory.
+    pub(super) fn placed(&self, name: &str) -> String {
+        placed(self.folder.as_deref(), name)
+    }
+
+    /// Where a file beside the configuration is, from the model's directory.
+    pub(super) fn beside_config(&self, name: &str) -> String {
+        self.folder.as_ref().map_or_else(|| name.to_owned(), |folder| format!("{folder}/{name}"))
     }
 
     /// Reads the companion files of a directory.
     pub(super) fn read_companions(dir: &Path) -> Result<Vec<(String, Vec<u8>)>, CheckpointError> {
         let mut companions = Vec::new();
+        let folder = transformer_folder(dir);
+        let path = |name: &str| dir.join(placed(folder.as_deref(), name));
         for name in [GENERATION_CONFIG].into_iter().chain(TOKENIZER_FILES).chain(LICENCES) {
-            let path = dir.join(name);
+            let path = path(name);
             // A dangling link is an I/O error, not an absent file.
             if path.is_file() || path.is_symlink() {
                 companions.push((name.to_owned(), read_bounded(&path, COMPANION_BYTES)?));
             }
         }
         for name in sentence::files(dir)? {
-            let bytes = read_bounded(&dir.join(&name), COMPANION_BYTES)?;
+            let bytes = read_bounded(&path(&name), COMPANION_BYTES)?;
             companions.push((name, bytes));
         }
         Ok(companions)
@@ -135,7 +153,8 @@ impl Source {
         config: &TransformerConfig,
     ) -> Result<Option<Tokenizer>, CheckpointError> {
         let model_type = self.config.get("model_type").and_then(Value::as_str);
-        let tokenizer = Tokenizer::from_files(&self.dir, &self.companions, model_type)?;
+        let tokenizer =
+            Tokenizer::from_files(&self.transformer_dir(), &self.companions, model_type)?;
         let eos = config.eos_tokens.first().copied();
         let fits = tokenizer.map(|t| t.for_model(config.vocab, config.bos_token, eos));
         Ok(fits.transpose()?)
@@ -146,10 +165,11 @@ impl Source {
         &self,
         config: &TransformerConfig,
         tokenizer: Option<&Tokenizer>,
+        precision: Precision,
     ) -> Result<Sentence, String> {
         let settings = self.companion("tokenizer_config.json");
         let settings: Option<Value> = settings.and_then(|bytes| from_slice(bytes).ok());
-        Sentence::read(&self.dir, config, tokenizer, settings.as_ref())
+        Sentence::read(&self.dir, config, tokenizer, settings.as_ref(), precision.rounding())
     }
 
     /// Sampling settings of the checkpoint, without the fields that the caller sets; greedy if
@@ -163,7 +183,7 @@ impl Source {
         vocab: usize,
         set: &[&str],
     ) -> Result<(SamplingSettings, Option<String>), CheckpointError> {
-        let path = self.dir.join(GENERATION_CONFIG);
+        let path = self.transformer_dir().join(GENERATION_CONFIG);
         let (mut object, mut notes) = (Map::new(), Vec::new());
         if let Some(bytes) = self.companion(GENERATION_CONFIG) {
             match parse_object(&path, bytes) {
@@ -217,7 +237,20 @@ impl Source {
 
     /// The model that the configuration describes.
     pub(super) fn decoder_config(&self) -> Result<TransformerConfig, CheckpointError> {
-        TransformerConfig::from_json(&Value::Object(self.config.clone()))
-            .map_err(|source| CheckpointError::Config { path: self.dir.join(CONFIG), source })
+        TransformerConfig::from_json(&Value::Object(self.config.clone())).map_err(|source| {
+            CheckpointError::Config { path: self.dir.join(self.placed(CONFIG)), source }
+        })
+    }
+}
+
+/// Where a file of a model is, from its directory: those of the transformer may have a folder.
+fn placed(folder: Option<&str>, name: &str) -> String {
+    let mut own = [CONFIG, GENERATION_CONFIG].into_iter();
+    let is_own = own.any(|own| own == name)
+        || TOKENIZER_FILES.contains(&name)
+        || SENTENCE_TRANSFORMER.contains(&name);
+    match folder.filter(|_| is_own) {
+        Some(folder) => format!("{folder}/{name}"),
+        None => name.to_owned(),
     }
 }

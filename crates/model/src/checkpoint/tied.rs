@@ -41,7 +41,7 @@ pub(super) fn settle(
     }
     if !stored {
         return Err(CheckpointError::Config {
-            path: source.dir.join(CONFIG),
+            path: source.transformer_dir().join(CONFIG),
             source: ConfigError::Inconsistent {
                 fields: "tie_word_embeddings",
                 reason: format!("{head}.bias is stored, and its weight is not"),

@@ -63,7 +63,7 @@ pub(in super::super) fn check(model: &Transformer, source: &Source) -> Result<()
     let family = model.config().family;
     if family == families::BLOCKS {
         return Err(CheckpointError::Native {
-            path: source.dir.join(CONFIG),
+            path: source.transformer_dir().join(CONFIG),
             place: "model_type".into(),
             reason: format!(
                 "is {}, which transformers has no class for; save the model in dense or native form",

@@ -157,7 +157,7 @@ pub fn export_lora(
     let settings = settings(model, &factors, options, base);
     writer.text(SETTINGS, pretty(&settings).as_bytes())?;
     for (name, bytes) in &source.companions {
-        writer.text(name, bytes)?;
+        writer.text(&source.placed(name), bytes)?;
     }
     let sites: Vec<LoraSite> = factors.into_iter().map(|factors| factors.summary).collect();
     writer.text("README.md", text(source, &sites, &warnings, options, resolution).as_bytes())?;

@@ -13,6 +13,7 @@ use crate::families::Family;
 use crate::transformer::{Held, Pooling, TensorSource, Transformer};
 use linwright_files::FileError;
 use linwright_files::gguf::{MetaValue, Numbers};
+use linwright_files::json::Words;
 use linwright_ops::SiteId;
 use linwright_tensor::HalfType;
 use linwright_tensor::dtype::DType;
@@ -89,7 +90,8 @@ pub(super) fn source(gguf: &Gguf) -> Source {
         }
     }
     let (dir, config) = (gguf.path().into(), contents.config.clone());
-    Source { dir, config, companions, dtype: main_dtype(gguf) }
+    let dtype = main_dtype(gguf);
+    Source { dir, config, companions, dtype, folder: None, words: Words::default() }
 }
 
 /// The most common type. Block-quantised numbers count as `bf16`: they have no more digits than

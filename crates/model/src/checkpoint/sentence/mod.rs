@@ -13,15 +13,15 @@ mod step;
 #[cfg(test)]
 mod tests;
 
-pub(super) use modules::{files, transformer_folder};
+pub(super) use modules::files;
 
 use crate::batch::Batch;
 use crate::config::TransformerConfig;
 use crate::tokenizer::{Tokenizer, TokenizerError};
 use crate::transformer::Pooling;
-use linwright_files::SENTENCE_TRANSFORMER;
+use linwright_files::{SENTENCE_TRANSFORMER, transformer_folder};
 use linwright_run::shown;
-use linwright_tensor::{Mat, MatRef};
+use linwright_tensor::{HalfType, Mat, MatRef};
 use modules::{ENCODER, Module};
 use serde_json::Value;
 use settings::Settings;
@@ -122,19 +122,21 @@ impl Sentence {
     }
 
     /// Reads the files of a folder; mean pooling if it lists no modules. `settings` is the content
-    /// of `tokenizer_config.json`. Errors are the reason only, with file and field.
+    /// of `tokenizer_config.json`; the numbers of modules are rounded to a type, if one is given. Errors
+    /// are the reason only, with file and field.
     pub(super) fn read(
         dir: &Path,
         config: &TransformerConfig,
         tokenizer: Option<&Tokenizer>,
         settings: Option<&Value>,
+        rounding: Option<HalfType>,
     ) -> Result<Self, String> {
         let limit = settings.and_then(|settings| settings.get("model_max_length"));
         let limit = limit.and_then(Value::as_f64).filter(|limit| (1.0..NO_LIMIT).contains(limit));
         let mut sentence = Self::of(Pooling::Mean);
         sentence.max_tokens = limit.map(|limit| limit as usize);
         if let Some(modules) = Module::all(dir)? {
-            sentence.take_modules(dir, &modules, config.hidden)?;
+            sentence.take_modules(dir, &modules, config.hidden, rounding)?;
             sentence.take_prompt(dir, tokenizer)?;
         }
         // What the model can do anyway is no limit.
@@ -147,6 +149,7 @@ impl Sentence {
         dir: &Path,
         modules: &[Module],
         hidden: usize,
+        rounding: Option<HalfType>,
     ) -> Result<(), String> {
         let list = dir.join(modules::MODULES);
         let list = list.display();
@@ -180,7 +183,7 @@ impl Sentence {
                     self.skipped = usize::from(!settings.flag("include_prompt", true)?);
                     width *= self.poolings.len();
                 }
-                _ => match Step::read(dir, module)? {
+                _ => match Step::read(dir, module, rounding)? {
                     Some((Of::Text, step)) if pooled => {
                         width = step.width(width).map_err(|reason| format!("{list}: {reason}"))?;
                         self.of_text.push(step);
@@ -210,16 +213,16 @@ impl Sentence {
 
     /// The longest text, and settings of the transformer that must not differ from ours.
     fn take_limits(&mut self, dir: &Path, module: &Module) -> Result<(), String> {
-        if let Some(folder) = &module.folder {
+        if let Some(folder) = module.folder.as_ref().filter(|_| transformer_folder(dir).is_none()) {
             let list = dir.join(modules::MODULES);
             return Err(format!(
                 "{}: the path of the transformer is {folder:?}, expected \"\": put its files beside the list",
                 list.display()
             ));
         }
-        let name = SENTENCE_TRANSFORMER.iter().find(|name| dir.join(name).is_file());
-        let settings =
-            Settings::of(dir, name.unwrap_or(&SENTENCE_TRANSFORMER[0]).to_string(), false)?;
+        let there = |name: &&&str| dir.join(module.file(name)).is_file();
+        let name = SENTENCE_TRANSFORMER.iter().find(there).unwrap_or(&SENTENCE_TRANSFORMER[0]);
+        let settings = Settings::of(dir, module.file(name), false)?;
         let is = |field: &str, value: &str| match settings.text(field)? {
             Some(found) if found != value => Err(settings.refuse(field, value)),
             _ => Ok(()),

@@ -3,11 +3,11 @@
 use super::modules::Module;
 use super::settings::Settings;
 use crate::transformer::normalise_rows;
-use linwright_files::Weights;
-use linwright_tensor::Mat;
+use linwright_files::{FileError, Weights};
 use linwright_tensor::kernels::activation::{Activation, activate_any};
 use linwright_tensor::kernels::gemm::{Write, linear};
 use linwright_tensor::kernels::norm::{Norm, NormKind, norm};
+use linwright_tensor::{HalfType, Mat};
 use std::path::Path;
 use std::sync::Arc;
 
@@ -71,13 +71,24 @@ pub(super) enum Of {
 
 impl Step {
     /// The step of a module other than the transformer and the pooling, and which vectors it
-    /// changes; none for a module that changes nothing. Errors are the reason only.
-    pub(super) fn read(dir: &Path, module: &Module) -> Result<Option<(Of, Self)>, String> {
+    /// changes; none for a module that changes nothing. Numbers are rounded to a type, if one is
+    /// given. Errors are the reason only.
+    pub(super) fn read(
+        dir: &Path,
+        module: &Module,
+        rounding: Option<HalfType>,
+    ) -> Result<Option<(Of, Self)>, String> {
         let settings = Settings::of(dir, module.file("config.json"), false)?;
         let step = match module.kind.as_str() {
             "Normalize" => Self::Normalise,
-            "Dense" => Self::Dense(Arc::new(Dense::read(dir, module, &settings)?)),
-            "LayerNorm" => Self::LayerNorm(Arc::new(LayerNorm::read(dir, module, &settings)?)),
+            "Dense" => Self::Dense(Arc::new(Dense::read(
+                &settings,
+                &Numbers::open(dir, module, rounding)?,
+            )?)),
+            "LayerNorm" => Self::LayerNorm(Arc::new(LayerNorm::read(
+                &settings,
+                &Numbers::open(dir, module, rounding)?,
+            )?)),
             // It is for training only.
             "Dropout" => return Ok(None),
             kind => {
@@ -144,17 +155,13 @@ impl Step {
 }
 
 impl Dense {
-    fn read(dir: &Path, module: &Module, settings: &Settings) -> Result<Self, String> {
+    fn read(settings: &Settings, numbers: &Numbers) -> Result<Self, String> {
         let size = |field| {
             settings.count(field, 1..=WIDEST)?.ok_or_else(|| settings.refuse(field, "a size"))
         };
         let (inp, out) = (size("in_features")?, size("out_features")?);
-        let weights = open(dir, module)?;
-        let read = |name: &str, shape: &[usize]| {
-            weights.read(name, shape).map(|tensor| tensor.values).map_err(|e| e.to_string())
-        };
         let matrix =
-            |name: &str| Ok::<_, String>(Mat::from_vec(out, inp, read(name, &[out, inp])?));
+            |name: &str| Ok::<_, String>(Mat::from_vec(out, inp, numbers.read(name, &[out, inp])?));
         let activation = match settings.text("activation_function")? {
             None => Activation::Tanh,
             Some(class) => ACTIVATIONS
@@ -176,7 +183,7 @@ impl Dense {
         };
         Ok(Self {
             weight: matrix("linear.weight")?,
-            bias: bias.then(|| read("linear.bias", &[out])).transpose()?,
+            bias: bias.then(|| numbers.read("linear.bias", &[out])).transpose()?,
             activation,
             residual,
         })
@@ -204,18 +211,34 @@ impl Dense {
 }
 
 impl LayerNorm {
-    fn read(dir: &Path, module: &Module, settings: &Settings) -> Result<Self, String> {
+    fn read(settings: &Settings, numbers: &Numbers) -> Result<Self, String> {
         let width = settings.count("dimension", 1..=WIDEST)?;
         let width = width.ok_or_else(|| settings.refuse("dimension", "a size"))?;
-        let weights = open(dir, module)?;
-        let read = |name: &str| {
-            weights.read(name, &[width]).map(|tensor| tensor.values).map_err(|e| e.to_string())
-        };
+        let read = |name: &str| numbers.read(name, &[width]);
         Ok(Self { weight: read("norm.weight")?, bias: read("norm.bias")? })
     }
 }
 
-/// The weights of a module.
-fn open(dir: &Path, module: &Module) -> Result<Weights, String> {
-    Weights::open(&dir.join(module.file(""))).map_err(|error| error.to_string())
+/// The weights of a module, as it computes with them.
+struct Numbers {
+    weights: Weights,
+    rounding: Option<HalfType>,
+}
+
+impl Numbers {
+    fn open(dir: &Path, module: &Module, rounding: Option<HalfType>) -> Result<Self, String> {
+        let weights = Weights::open(&dir.join(module.file("")));
+        Ok(Self { weights: weights.map_err(|error| error.to_string())?, rounding })
+    }
+
+    fn read(&self, name: &str, shape: &[usize]) -> Result<Vec<f32>, String> {
+        let said = |error: FileError| error.to_string();
+        let Some(half) = self.rounding else {
+            return self.weights.read(name, shape).map(|tensor| tensor.values).map_err(said);
+        };
+        let tensor = self.weights.read_half(name, shape, half).map_err(said)?;
+        let mut values = vec![0.0; tensor.bits.len()];
+        half.widen(&tensor.bits, &mut values);
+        Ok(values)
+    }
 }

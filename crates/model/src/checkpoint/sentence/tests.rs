@@ -22,7 +22,7 @@ fn config() -> TransformerConfig {
 
 fn read(files: &[(&str, &str)]) -> Result<Sentence, String> {
     let dir = folder(files);
-    Sentence::read(dir.path(), &config(), None, None)
+    Sentence::read(dir.path(), &config(), None, None, None)
 }
 
 /// A list of modules, of these classes.
@@ -101,10 +101,10 @@ fn what_is_not_supported_is_named_with_its_file() {
             "modules.json lists CNN, which is not supported",
         ),
         (
-            read(&[(
-                modules::MODULES,
-                &normal.replace("\"path\":\"\"", "\"path\":\"0_Transformer\""),
-            )]),
+            read(&[
+                (modules::MODULES, &normal.replace("\"path\":\"\"", "\"path\":\"0_Transformer\"")),
+                ("config.json", "{}"),
+            ]),
             "the path of the transformer is \"0_Transformer\"",
         ),
         (with(settings, r#"{"max_seq_length": "long"}"#), "max_seq_length is \"long\""),
@@ -150,11 +150,11 @@ fn limits_and_prompts_are_part_of_the_name() {
     assert_eq!(all(given, r#"{"default_prompt_name": "query"}"#).name(), "first+mean_len-8");
     let plain = folder(&[]);
     let settings = serde_json::json!({"model_max_length": 9});
-    let plain = Sentence::read(plain.path(), &config(), None, Some(&settings)).unwrap();
+    let plain = Sentence::read(plain.path(), &config(), None, Some(&settings), None).unwrap();
     assert_eq!(plain.name(), "mean_len-9");
     let endless = serde_json::json!({"model_max_length": 1e30});
     let plain = folder(&[]);
-    let plain = Sentence::read(plain.path(), &config(), None, Some(&endless)).unwrap();
+    let plain = Sentence::read(plain.path(), &config(), None, Some(&endless), None).unwrap();
     assert_eq!(plain.name(), "mean");
 }
 
@@ -188,9 +188,14 @@ fn types_of_weights_are_noted_and_the_folder_of_the_transformer_is_found() {
     let noted = with(r#"{"model_args": {"torch_dtype": "bfloat16"}}"#);
     assert!(noted.note().unwrap().contains("model_args is {\"torch_dtype\":\"bfloat16\"}"));
     assert_eq!(with(r#"{"model_kwargs": {"dtype": "float32"}}"#).note(), None);
-    let old = list(&[TRANSFORMER, POOLING]).replace("\"path\":\"\"", "\"path\":\"0_Transformer\"");
-    let dir = folder(&[(modules::MODULES, &old)]);
+    let old = list(&[TRANSFORMER, POOLING]).replace("\"path\":\"\"", "\"path\":\"0_Transformer/\"");
+    let dir =
+        folder(&[(modules::MODULES, &old), ("0_Transformer/sentence_bert_config.json", "{}")]);
     assert_eq!(transformer_folder(dir.path()).as_deref(), Some("0_Transformer"));
+    assert_eq!(files(dir.path()).unwrap(), ["sentence_bert_config.json", modules::MODULES]);
     let told = crate::checkpoint::load(dir.path()).map(|_| ()).unwrap_err().to_string();
-    assert!(told.contains("the transformer is in the folder \"0_Transformer\""), "{told}");
+    assert!(told.contains("0_Transformer/config.json"), "{told}");
+    // A list that leads to nothing does not keep a model from loading.
+    fs::write(dir.path().join("config.json"), "{}").unwrap();
+    assert_eq!(transformer_folder(dir.path()), None);
 }

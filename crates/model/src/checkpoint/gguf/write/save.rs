@@ -4,6 +4,7 @@ use super::{GgufWriter, Model, settings};
 use crate::Role;
 use crate::checkpoint::error::{CheckpointError, WriteError};
 use crate::checkpoint::gguf::verify::verify;
+use crate::checkpoint::precision::Precision;
 use crate::checkpoint::source::Source;
 use crate::checkpoint::verify::Gap;
 use crate::tokenizer::Tokenizer;
@@ -122,7 +123,7 @@ fn pooling(
         return (None, Vec::new());
     }
     let lost = |what: String| vec![format!("{FILE}: {what}, which llama.cpp does not do")];
-    match source.sentence(decoder.config(), tokenizer) {
+    match source.sentence(decoder.config(), tokenizer, Precision::F32) {
         Err(reason) => (None, lost(reason)),
         Ok(sentence) => match sentence.plain() {
             Some(pooling @ (Pooling::Mean | Pooling::First | Pooling::Last)) => {
