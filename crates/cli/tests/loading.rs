@@ -157,6 +157,21 @@ fn a_template_gets_the_date_and_what_else_it_asks_for() {
         "{}",
         today.stderr
     );
+    // The time of day is the clock's, or the one that is given.
+    let clock = "{{ strftime_now('%H:%M:%S') }}user: Where?\nassistant: ";
+    w.write("model/chat_template.jinja", clock);
+    w.write("prompt.txt", "14:05:00user: Where?\nassistant: ");
+    let expected = w.ok("generate model --prompt-file prompt.txt -n 5 --bos never --quiet");
+    let timed = chat(&w, &["--date", "2024-02-29T14:05"]);
+    assert_eq!(timed.stdout.trim_end(), expected.trim_end(), "{}", timed.stderr);
+    assert!(!timed.stderr.contains("note: the chat template"), "{}", timed.stderr);
+    let midnight = chat(&w, &["--date", "2024-02-29"]);
+    assert!(
+        midnight.stderr.contains("prints the time of day and gets 00:00"),
+        "{}",
+        midnight.stderr
+    );
+    w.write("model/chat_template.jinja", DATED);
     let args = r#"{"thinking": "Hm. ", "documents": [{"title": "Map "}]}"#;
     w.write("prompt.txt", "Today is 29 February 2024\nuser: Where?\nHm. Map assistant: ");
     let expected = w.ok("generate model --prompt-file prompt.txt -n 5 --bos never --quiet");
@@ -172,6 +187,13 @@ fn a_template_gets_the_date_and_what_else_it_asks_for() {
         assert_eq!(refused.code, Some(2), "{args:?}: {}", refused.stderr);
         assert!(refused.stderr.contains(said), "{args:?}: {}", refused.stderr);
     }
+}
+
+/// Whether a command says that its template prints midnight.
+fn today_says_midnight(w: &Workshop, command: &str) -> bool {
+    let out = w.run(command);
+    assert_eq!(out.code, Some(0), "{}", out.stderr);
+    out.stderr.contains("the chat template prints the time of day and gets 00:00; --date 2")
 }
 
 #[test]
@@ -198,6 +220,15 @@ fn an_evaluation_records_the_date_that_its_prompts_have() {
     let date = today["chat_template_date"].as_str().unwrap();
     let again = w.ok_json(&format!("{eval} --date {date}"));
     assert_eq!(again["results"], today["results"]);
+    // A time of day is midnight, which a note says, unless one is given.
+    assert!(!today_says_midnight(&w, eval));
+    w.write("model/chat_template.jinja", DATED.replace("%d %B %Y", "%d %B %Y %H:%M"));
+    assert!(today_says_midnight(&w, eval));
+    assert!(!today_says_midnight(&w, &format!("{eval} --date 2024-02-29T14:05")));
+    let midnight = w.ok_json(&format!("{eval} --date 2024-02-29"));
+    let timed = w.ok_json(&format!("{eval} --date 2024-02-29T14:05"));
+    assert_eq!(timed["chat_template_date"], "2024-02-29T14:05");
+    assert_ne!(timed["results"], midnight["results"]);
     // A template that asks for none gets none, and says none.
     w.write("model/chat_template.jinja", "{% for m in messages %}{{ m.content }}{% endfor %}");
     assert_eq!(w.ok_json(eval)["chat_template_date"], Value::Null);

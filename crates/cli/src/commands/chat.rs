@@ -48,9 +48,15 @@ pub(crate) fn run(args: &ChatArgs, shared: &Shared) -> Result<(), Failure> {
     let mut options = args.template.chat();
     if options.date.is_none() && writer.tokenizer.chat_asks_date() {
         // Every answer of a conversation has the same.
-        let today = Date::today();
-        console.note(&format!("note: the chat template asks for the date and gets {today}"));
-        options.date = Some(today);
+        let date = match writer.tokenizer.chat_asks_time() {
+            true => Date::now(),
+            false => Date::today(),
+        };
+        console.note(&format!("note: the chat template asks for the date and gets {date}"));
+        options.date = Some(date);
+    }
+    if let Some(note) = args.template.midnight_note(&writer.tokenizer) {
+        console.note(&note);
     }
     let mut lines = std::io::stdin().lock().lines();
     let mut shown = Pieces::default();

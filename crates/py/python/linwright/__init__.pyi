@@ -228,8 +228,8 @@ def compress(
         apply_chat_template: Format prompts with the model's chat template.
         fewshot_as_multiturn: With the chat template, make each few-shot example a user and an assistant
             message [default: all in one message].
-        date: Date that the chat template gets, as YYYY-MM-DD [default: today in UTC, where it asks for
-            one].
+        date: Date that the chat template gets, as YYYY-MM-DD, or with a time as YYYY-MM-DDTHH:MM
+            [default: today in UTC, where it asks for one].
         chat_template_args: Variables of the chat template, as a JSON object: `{"enable_thinking":
             false}`; `tools` and `documents` are among them.
         system_instruction: System prompt before each prompt.
@@ -353,8 +353,8 @@ def compare(
         apply_chat_template: Format prompts with the model's chat template.
         fewshot_as_multiturn: With the chat template, make each few-shot example a user and an assistant
             message [default: all in one message].
-        date: Date that the chat template gets, as YYYY-MM-DD [default: today in UTC, where it asks for
-            one].
+        date: Date that the chat template gets, as YYYY-MM-DD, or with a time as YYYY-MM-DDTHH:MM
+            [default: today in UTC, where it asks for one].
         chat_template_args: Variables of the chat template, as a JSON object: `{"enable_thinking":
             false}`; `tools` and `documents` are among them.
         system_instruction: System prompt before each prompt.
@@ -504,8 +504,8 @@ def prune(
         apply_chat_template: Format prompts with the model's chat template.
         fewshot_as_multiturn: With the chat template, make each few-shot example a user and an assistant
             message [default: all in one message].
-        date: Date that the chat template gets, as YYYY-MM-DD [default: today in UTC, where it asks for
-            one].
+        date: Date that the chat template gets, as YYYY-MM-DD, or with a time as YYYY-MM-DDTHH:MM
+            [default: today in UTC, where it asks for one].
         chat_template_args: Variables of the chat template, as a JSON object: `{"enable_thinking":
             false}`; `tools` and `documents` are among them.
         system_instruction: System prompt before each prompt.
@@ -682,8 +682,8 @@ def laser(
         apply_chat_template: Format prompts with the model's chat template.
         fewshot_as_multiturn: With the chat template, make each few-shot example a user and an assistant
             message [default: all in one message].
-        date: Date that the chat template gets, as YYYY-MM-DD [default: today in UTC, where it asks for
-            one].
+        date: Date that the chat template gets, as YYYY-MM-DD, or with a time as YYYY-MM-DDTHH:MM
+            [default: today in UTC, where it asks for one].
         chat_template_args: Variables of the chat template, as a JSON object: `{"enable_thinking":
             false}`; `tools` and `documents` are among them.
         system_instruction: System prompt before each prompt.
@@ -820,8 +820,8 @@ def sweep(
         apply_chat_template: Format prompts with the model's chat template.
         fewshot_as_multiturn: With the chat template, make each few-shot example a user and an assistant
             message [default: all in one message].
-        date: Date that the chat template gets, as YYYY-MM-DD [default: today in UTC, where it asks for
-            one].
+        date: Date that the chat template gets, as YYYY-MM-DD, or with a time as YYYY-MM-DDTHH:MM
+            [default: today in UTC, where it asks for one].
         chat_template_args: Variables of the chat template, as a JSON object: `{"enable_thinking":
             false}`; `tools` and `documents` are among them.
         system_instruction: System prompt before each prompt.
@@ -962,8 +962,8 @@ def compose(
         apply_chat_template: Format prompts with the model's chat template.
         fewshot_as_multiturn: With the chat template, make each few-shot example a user and an assistant
             message [default: all in one message].
-        date: Date that the chat template gets, as YYYY-MM-DD [default: today in UTC, where it asks for
-            one].
+        date: Date that the chat template gets, as YYYY-MM-DD, or with a time as YYYY-MM-DDTHH:MM
+            [default: today in UTC, where it asks for one].
         chat_template_args: Variables of the chat template, as a JSON object: `{"enable_thinking":
             false}`; `tools` and `documents` are among them.
         system_instruction: System prompt before each prompt.
@@ -1095,8 +1095,8 @@ def search(
         apply_chat_template: Format prompts with the model's chat template.
         fewshot_as_multiturn: With the chat template, make each few-shot example a user and an assistant
             message [default: all in one message].
-        date: Date that the chat template gets, as YYYY-MM-DD [default: today in UTC, where it asks for
-            one].
+        date: Date that the chat template gets, as YYYY-MM-DD, or with a time as YYYY-MM-DDTHH:MM
+            [default: today in UTC, where it asks for one].
         chat_template_args: Variables of the chat template, as a JSON object: `{"enable_thinking":
             false}`; `tools` and `documents` are among them.
         system_instruction: System prompt before each prompt.
@@ -1189,8 +1189,8 @@ def evaluate(
         apply_chat_template: Format prompts with the model's chat template.
         fewshot_as_multiturn: With the chat template, make each few-shot example a user and an assistant
             message [default: all in one message].
-        date: Date that the chat template gets, as YYYY-MM-DD [default: today in UTC, where it asks for
-            one].
+        date: Date that the chat template gets, as YYYY-MM-DD, or with a time as YYYY-MM-DDTHH:MM
+            [default: today in UTC, where it asks for one].
         chat_template_args: Variables of the chat template, as a JSON object: `{"enable_thinking":
             false}`; `tools` and `documents` are among them.
         system_instruction: System prompt before each prompt.

@@ -216,8 +216,8 @@ class Model:
             apply_chat_template: Format prompts with the model's chat template.
             fewshot_as_multiturn: With the chat template, make each few-shot example a user and an assistant
                 message [default: all in one message].
-            date: Date that the chat template gets, as YYYY-MM-DD [default: today in UTC, where it asks for
-                one].
+            date: Date that the chat template gets, as YYYY-MM-DD, or with a time as YYYY-MM-DDTHH:MM
+                [default: today in UTC, where it asks for one].
             chat_template_args: Variables of the chat template, as a JSON object: `{"enable_thinking":
                 false}`; `tools` and `documents` are among them.
             system_instruction: System prompt before each prompt.
@@ -339,8 +339,8 @@ class Model:
             apply_chat_template: Format prompts with the model's chat template.
             fewshot_as_multiturn: With the chat template, make each few-shot example a user and an assistant
                 message [default: all in one message].
-            date: Date that the chat template gets, as YYYY-MM-DD [default: today in UTC, where it asks for
-                one].
+            date: Date that the chat template gets, as YYYY-MM-DD, or with a time as YYYY-MM-DDTHH:MM
+                [default: today in UTC, where it asks for one].
             chat_template_args: Variables of the chat template, as a JSON object: `{"enable_thinking":
                 false}`; `tools` and `documents` are among them.
             system_instruction: System prompt before each prompt.
@@ -488,8 +488,8 @@ class Model:
             apply_chat_template: Format prompts with the model's chat template.
             fewshot_as_multiturn: With the chat template, make each few-shot example a user and an assistant
                 message [default: all in one message].
-            date: Date that the chat template gets, as YYYY-MM-DD [default: today in UTC, where it asks for
-                one].
+            date: Date that the chat template gets, as YYYY-MM-DD, or with a time as YYYY-MM-DDTHH:MM
+                [default: today in UTC, where it asks for one].
             chat_template_args: Variables of the chat template, as a JSON object: `{"enable_thinking":
                 false}`; `tools` and `documents` are among them.
             system_instruction: System prompt before each prompt.
@@ -662,8 +662,8 @@ class Model:
             apply_chat_template: Format prompts with the model's chat template.
             fewshot_as_multiturn: With the chat template, make each few-shot example a user and an assistant
                 message [default: all in one message].
-            date: Date that the chat template gets, as YYYY-MM-DD [default: today in UTC, where it asks for
-                one].
+            date: Date that the chat template gets, as YYYY-MM-DD, or with a time as YYYY-MM-DDTHH:MM
+                [default: today in UTC, where it asks for one].
             chat_template_args: Variables of the chat template, as a JSON object: `{"enable_thinking":
                 false}`; `tools` and `documents` are among them.
             system_instruction: System prompt before each prompt.
@@ -798,8 +798,8 @@ class Model:
             apply_chat_template: Format prompts with the model's chat template.
             fewshot_as_multiturn: With the chat template, make each few-shot example a user and an assistant
                 message [default: all in one message].
-            date: Date that the chat template gets, as YYYY-MM-DD [default: today in UTC, where it asks for
-                one].
+            date: Date that the chat template gets, as YYYY-MM-DD, or with a time as YYYY-MM-DDTHH:MM
+                [default: today in UTC, where it asks for one].
             chat_template_args: Variables of the chat template, as a JSON object: `{"enable_thinking":
                 false}`; `tools` and `documents` are among them.
             system_instruction: System prompt before each prompt.
@@ -938,8 +938,8 @@ class Model:
             apply_chat_template: Format prompts with the model's chat template.
             fewshot_as_multiturn: With the chat template, make each few-shot example a user and an assistant
                 message [default: all in one message].
-            date: Date that the chat template gets, as YYYY-MM-DD [default: today in UTC, where it asks for
-                one].
+            date: Date that the chat template gets, as YYYY-MM-DD, or with a time as YYYY-MM-DDTHH:MM
+                [default: today in UTC, where it asks for one].
             chat_template_args: Variables of the chat template, as a JSON object: `{"enable_thinking":
                 false}`; `tools` and `documents` are among them.
             system_instruction: System prompt before each prompt.
@@ -1069,8 +1069,8 @@ class Model:
             apply_chat_template: Format prompts with the model's chat template.
             fewshot_as_multiturn: With the chat template, make each few-shot example a user and an assistant
                 message [default: all in one message].
-            date: Date that the chat template gets, as YYYY-MM-DD [default: today in UTC, where it asks for
-                one].
+            date: Date that the chat template gets, as YYYY-MM-DD, or with a time as YYYY-MM-DDTHH:MM
+                [default: today in UTC, where it asks for one].
             chat_template_args: Variables of the chat template, as a JSON object: `{"enable_thinking":
                 false}`; `tools` and `documents` are among them.
             system_instruction: System prompt before each prompt.
@@ -1161,8 +1161,8 @@ class Model:
             apply_chat_template: Format prompts with the model's chat template.
             fewshot_as_multiturn: With the chat template, make each few-shot example a user and an assistant
                 message [default: all in one message].
-            date: Date that the chat template gets, as YYYY-MM-DD [default: today in UTC, where it asks for
-                one].
+            date: Date that the chat template gets, as YYYY-MM-DD, or with a time as YYYY-MM-DDTHH:MM
+                [default: today in UTC, where it asks for one].
             chat_template_args: Variables of the chat template, as a JSON object: `{"enable_thinking":
                 false}`; `tools` and `documents` are among them.
             system_instruction: System prompt before each prompt.

@@ -187,6 +187,9 @@ pub(crate) fn run(args: &ServeArgs, shared: &Shared) -> Result<(), Failure> {
     if let Some(note) = note {
         console.note(&format!("note: {note}"));
     }
+    if let Some(note) = args.template.midnight_note(&tokenizer) {
+        console.note(&note);
+    }
     let own = settings.end_tokens;
     let stop = Stop::new(&interrupt::is_requested, GRACE);
     let server = Server {

@@ -1,6 +1,7 @@
 //! What a chat template gets beside the messages.
 
 use crate::jobs::kit::Failure;
+use linwright_model::tokenizer::Tokenizer;
 use linwright_model::tokenizer::chat::{ChatOptions, ChatVariables, Date};
 use schemars::JsonSchema;
 use serde::{Deserialize, Serialize};
@@ -9,8 +10,8 @@ use serde::{Deserialize, Serialize};
 #[derive(Clone, Debug, Default, PartialEq, Serialize, Deserialize, JsonSchema)]
 #[serde(default)]
 pub struct ChatTemplateOptions {
-    /// Date that the chat template gets, as YYYY-MM-DD [default: today in UTC, where it asks for
-    /// one].
+    /// Date that the chat template gets, as YYYY-MM-DD, or with a time as YYYY-MM-DDTHH:MM
+    /// [default: today in UTC, where it asks for one].
     #[schemars(with = "Option<String>", extend("examples" = ["2026-11-27"]))]
     pub date: Option<Date>,
     /// Variables of the chat template, as a JSON object: `{"enable_thinking": false}`; `tools` and
@@ -31,6 +32,15 @@ impl ChatTemplateOptions {
             variables.set(&mut options);
         }
         options
+    }
+
+    /// What to say of a template that prints the time of day and gets none; nothing if it gets one.
+    #[must_use]
+    pub fn midnight_note(&self, tokenizer: &Tokenizer) -> Option<String> {
+        let date = self.date.filter(|date| date.is_midnight() && tokenizer.chat_asks_time())?;
+        Some(format!(
+            "note: the chat template prints the time of day and gets 00:00; --date {date}T14:05 sets another"
+        ))
     }
 
     /// Refuses options that no template reads.

@@ -81,8 +81,8 @@ pub struct ChatOptions {
     pub tools: Option<Value>,
     /// A list of documents, each an object with a title and a text.
     pub documents: Option<Value>,
-    /// The date that a template gets from `strftime_now`; today in UTC if it is none. The time of
-    /// day is midnight.
+    /// The date that a template gets from `strftime_now`, with its time of day; the clock's in UTC
+    /// if it is none.
     pub date: Option<Date>,
     /// Further variables, which override those of the tokenizer.
     pub variables: Map<String, Value>,
@@ -212,7 +212,7 @@ impl Templates {
         variables.insert("tools".into(), options.tools.clone().unwrap_or_default());
         variables.insert("documents".into(), options.documents.clone().unwrap_or_default());
         variables.insert("add_generation_prompt".into(), options.add_generation_prompt.into());
-        let date = options.date.unwrap_or_else(Date::today);
+        let date = options.date.unwrap_or_else(Date::now);
         environment::render(text, &Value::Object(variables), date)
             .map_err(|failure| failed(failure.line, failure.reason))
     }
@@ -261,5 +261,12 @@ impl Tokenizer {
     #[must_use]
     pub fn chat_asks_date(&self) -> bool {
         self.templates.named.iter().any(|(_, text)| text.contains(DATES))
+    }
+
+    /// Whether a template of this tokenizer prints the time of day.
+    #[must_use]
+    pub fn chat_asks_time(&self) -> bool {
+        let asks = |text: &str| text.contains(DATES) && date::prints_time(text);
+        self.templates.named.iter().any(|(_, text)| asks(text))
     }
 }

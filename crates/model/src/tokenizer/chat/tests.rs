@@ -62,6 +62,16 @@ fn the_date_is_given_or_that_of_today() {
     assert!(templated.chat_asks_date());
     assert_eq!(chat("{{ strftime_now('%F') }}").unwrap(), Date::today().to_string());
     assert!(!tokenizer(&json!({"chat_template": "x"}), &[]).unwrap().chat_asks_date());
+    // A time of day is that of the date, or the clock's.
+    let timed = tokenizer(&json!({ "chat_template": "{{ strftime_now('%FT%T') }}" }), &[]).unwrap();
+    assert!(timed.chat_asks_time() && !templated.chat_asks_time());
+    let at = ChatOptions { date: "2024-07-26T14:05:09".parse().ok(), ..ChatOptions::default() };
+    let messages = [Message::new("user", "")];
+    assert_eq!(timed.chat_with(&messages, &at).unwrap(), "2024-07-26T14:05:09");
+    let seconds = |text: &str| text.parse::<u64>().unwrap();
+    let before = seconds(&Date::now().format("%s"));
+    let printed = seconds(&chat("{{ strftime_now('%s') }}").unwrap());
+    assert!((before..before + 600).contains(&printed), "{before} {printed}");
 }
 
 #[test]

@@ -204,6 +204,11 @@ fn with_date(job: &Eval, model: Option<&OpenModel>, session: &mut Session<'_>) -
         session.record_choice(Eval::VERB, "date", today.to_string().into());
         session.note(&format!("note: the chat template asks for the date and gets {today}"));
     }
+    // Midnight, where no time is given: results are the same all day, and a run resumes.
+    let template = &job.evaluation.template;
+    if let Some(note) = tokenizer.and_then(|tokenizer| template.midnight_note(tokenizer)) {
+        session.note(&note);
+    }
     job
 }
 

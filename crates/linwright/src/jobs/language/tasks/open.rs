@@ -11,7 +11,7 @@ use linwright_evaluate::{
     answered_tasks,
 };
 use linwright_files::hub;
-use linwright_model::tokenizer::chat::ChatOptions;
+use linwright_model::tokenizer::chat::{ChatOptions, Date};
 use linwright_run::Monitor;
 use std::cell::RefCell;
 use std::path::PathBuf;
@@ -193,7 +193,9 @@ fn with_options<R>(
 ) -> Result<R, Failure> {
     args.template.check(args.apply_chat_template)?;
     let (variables, cancelled) = (session.variables(), session.cancelled());
-    let chat_options = args.template.chat();
+    let mut chat_options = args.template.chat();
+    // All prompts have the same, and so have those of a resumed run.
+    chat_options.date.get_or_insert_with(Date::today);
     let shared = RefCell::new(session);
     let hooks = hub::Hooks {
         step: &mut |name| shared.borrow_mut().step(name),
