@@ -20,6 +20,9 @@
  *
  * Threads. Different handles can be used by different threads at once, and so can one operator, which no function
  * changes. One potential must be used by one thread at a time; it may be another thread each time.
+ *
+ * Files are mapped. Where one becomes shorter while it is read, a line on stderr names it, and the signal SIGBUS then ends
+ * the process, or goes to the handler that the program had before its first call of a function here.
  */
 #ifndef LINWRIGHT_H
 #define LINWRIGHT_H

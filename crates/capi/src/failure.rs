@@ -26,6 +26,9 @@ thread_local! {
 /// A panic is a defect, or a contract of the header that was broken; handles whose work it
 /// interrupted hold no half-written numbers that a later call would read.
 pub(crate) fn guarded(work: impl FnOnce() -> Result<(), Failure>) -> i32 {
+    // Without it the process ends without a line on the file that became shorter, as before.
+    #[cfg(unix)]
+    drop(linwright::tensor::say_when_cut());
     let done = catch_unwind(AssertUnwindSafe(work));
     match done.unwrap_or_else(|panic| Err(of_panic(&*panic))) {
         Ok(()) => 0,

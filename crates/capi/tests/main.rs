@@ -1,5 +1,7 @@
 //! The C interface as C programs see it: header, symbols, and a program in C.
 
+#[cfg(target_os = "linux")]
+mod cut;
 mod header;
 mod program;
 

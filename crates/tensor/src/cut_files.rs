@@ -1,14 +1,17 @@
 //! Mapped files that become shorter.
 //!
 //! The system answers a read of mapped bytes that the file no longer has by the signal SIGBUS,
-//! which ends the process without a word. A program that owns its process can be told instead.
+//! which ends the process without a word. A program that owns its process can be told instead
+//! ([`when_cut`]); in one that others own, a line says why it ends ([`say_when_cut`]).
 #![allow(unsafe_code, reason = "a handler of a signal is inherently unsafe; it is isolated here")]
 
-use std::io::{self, Read};
+use crate::mapped_file::is_mapped;
+use std::io::{self, Read, Write};
 use std::mem::{size_of, zeroed};
 use std::os::fd::IntoRawFd;
 use std::path::PathBuf;
 use std::ptr;
+use std::sync::OnceLock;
 use std::sync::atomic::{AtomicI32, Ordering};
 use std::thread;
 
@@ -60,6 +63,111 @@ extern "C" fn handle(signal: libc::c_int, info: *mut libc::siginfo_t, _: *mut li
     }
 }
 
+/// What a handler that says why a process ends needs to know.
+struct Said {
+    /// Where it writes the address.
+    asks: libc::c_int,
+    /// Where it learns that all is said.
+    answers: libc::c_int,
+    /// The process that has the thread which says it: a child of `fork` has none.
+    process: libc::pid_t,
+    /// What handled the signal before.
+    before: libc::sigaction,
+}
+
+/// A handler has no arguments of ours, so this is static.
+static SAID: OnceLock<Said> = OnceLock::new();
+/// Time in milliseconds in which the thread has to say it.
+const SAYING: libc::c_int = 2000;
+
+/// Writes a line to stderr, with the path, when a thread reads bytes of a [`crate::MappedFile`]
+/// that the file no longer has, before the signal takes the way that it took before: to the handler
+/// of the program, or to the end of the process. Signals for other reasons take it at once. Meant
+/// for libraries in programs of others; further calls do nothing.
+///
+/// # Errors
+/// If the system refuses pipes, a thread or the handler.
+pub fn say_when_cut() -> io::Result<()> {
+    if SAID.get().is_some() {
+        return Ok(());
+    }
+    let (mut asked, asks) = io::pipe()?;
+    let (answered, mut answers) = io::pipe()?;
+    let say = move || {
+        let mut address = [0; size_of::<usize>()];
+        while asked.read_exact(&mut address).is_ok() {
+            let address = usize::from_ne_bytes(address);
+            if is_mapped(address) {
+                let file = path_at(address).map(|path| path.display().to_string());
+                let file = file.as_deref().unwrap_or("a file");
+                // Nobody may read it: the process ends all the same.
+                drop(writeln!(
+                    io::stderr(),
+                    "linwright: {file} became shorter while it was read; nothing may write to files in use"
+                ));
+            }
+            if answers.write_all(&[0]).is_err() {
+                return;
+            }
+        }
+    };
+    let (asks, answers) = (asks.into_raw_fd(), answered.into_raw_fd());
+    // SAFETY: asks the system for the handler, and for the number of the process.
+    let (before, process) = unsafe {
+        let mut before: libc::sigaction = zeroed();
+        if libc::sigaction(libc::SIGBUS, ptr::null(), &raw mut before) != 0 {
+            return Err(io::Error::last_os_error());
+        }
+        (before, libc::getpid())
+    };
+    if SAID.set(Said { asks, answers, process, before }).is_err() {
+        return Ok(());
+    }
+    thread::Builder::new().name("cut files".into()).stack_size(STACK).spawn(say)?;
+    // SAFETY: as in `when_cut`.
+    let refused = unsafe {
+        let mut action: libc::sigaction = zeroed();
+        action.sa_sigaction = say_and_go_on as *const () as usize;
+        action.sa_flags = libc::SA_SIGINFO | libc::SA_ONSTACK;
+        libc::sigaction(libc::SIGBUS, &raw const action, ptr::null_mut())
+    };
+    if refused == 0 { Ok(()) } else { Err(io::Error::last_os_error()) }
+}
+
+extern "C" fn say_and_go_on(
+    signal: libc::c_int,
+    info: *mut libc::siginfo_t,
+    context: *mut libc::c_void,
+) {
+    let Some(said) = SAID.get() else { return };
+    // SAFETY: the system gives valid pointers; `write`, `poll`, `read`, `getpid` and `sigaction` are
+    // among the functions that a handler may call; the pipes are never closed; the handler before is
+    // called as the system would call it.
+    unsafe {
+        let address = ((*info).si_addr() as usize).to_ne_bytes();
+        let length = address.len();
+        if libc::getpid() == said.process
+            && libc::write(said.asks, address.as_ptr().cast(), length) == length as isize
+        {
+            let mut told = libc::pollfd { fd: said.answers, events: libc::POLLIN, revents: 0 };
+            let mut byte = 0_u8;
+            if libc::poll(&raw mut told, 1, SAYING) == 1 {
+                libc::read(said.answers, (&raw mut byte).cast(), 1);
+            }
+        }
+        let before = said.before.sa_sigaction;
+        if before == libc::SIG_DFL || before == libc::SIG_IGN {
+            // The read is tried again at the return, and the signal ends the process.
+            libc::signal(signal, libc::SIG_DFL);
+        } else if said.before.sa_flags & libc::SA_SIGINFO != 0 {
+            type Handler = extern "C" fn(libc::c_int, *mut libc::siginfo_t, *mut libc::c_void);
+            std::mem::transmute::<usize, Handler>(before)(signal, info, context);
+        } else {
+            std::mem::transmute::<usize, extern "C" fn(libc::c_int)>(before)(signal);
+        }
+    }
+}
+
 /// The path of the file that is mapped at an address.
 #[cfg(target_os = "linux")]
 fn path_at(address: usize) -> Option<PathBuf> {
@@ -107,6 +215,63 @@ mod tests {
         assert_eq!(path_at(address), Some(real));
         let own = 0_u8;
         assert_eq!(path_at(&raw const own as usize), None);
+    }
+
+    /// What a process of its own says that reads a cut file, and whether a signal ended it.
+    fn alone(mark: &str) -> (String, Option<i32>) {
+        let dir = tempfile::tempdir().unwrap();
+        std::fs::write(dir.path().join(mark), [7; 1 << 16]).unwrap();
+        let test = "cut_files::tests::a_program_of_others_says_why_it_ends_and_ends_as_before";
+        let done = std::process::Command::new(std::env::current_exe().unwrap())
+            .args(["--exact", test, "--nocapture", "--test-threads=1"])
+            .current_dir(dir.path())
+            .output()
+            .unwrap();
+        let signal = std::os::unix::process::ExitStatusExt::signal(&done.status);
+        (String::from_utf8(done.stderr).unwrap(), signal)
+    }
+
+    extern "C" fn own(_: libc::c_int) {
+        // SAFETY: both may be called by a handler.
+        unsafe {
+            libc::write(2, c"own handler".as_ptr().cast(), 11);
+            libc::_exit(3);
+        }
+    }
+
+    fn read_cut(mark: &str) {
+        // SAFETY: `own` has the signature that is asked for.
+        unsafe {
+            let handler =
+                if mark.ends_with("default") { libc::SIG_DFL } else { own as *const () as usize };
+            libc::signal(libc::SIGBUS, handler);
+        }
+        say_when_cut().unwrap();
+        say_when_cut().unwrap();
+        let file = File::options().read(true).write(true).open(mark).unwrap();
+        let ours = MappedFile::of(file.try_clone().unwrap()).unwrap();
+        // SAFETY: nobody else shortens the file.
+        let others = unsafe { memmap2::Mmap::map(&file).unwrap() };
+        file.set_len(0).unwrap();
+        let bytes = if mark.starts_with("others") { &others[..] } else { ours.bytes() };
+        assert_eq!(std::hint::black_box(bytes)[9000], 7);
+    }
+
+    #[test]
+    fn a_program_of_others_says_why_it_ends_and_ends_as_before() {
+        const MARKS: [&str; 4] = ["ours-default", "ours-own", "others-default", "others-own"];
+        if let Some(mark) = MARKS.iter().find(|mark| std::path::Path::new(mark).exists()) {
+            read_cut(mark);
+            return;
+        }
+        for mark in MARKS {
+            let (said, signal) = alone(mark);
+            let is_told = said.contains(&format!("{mark} became shorter while it was read"));
+            assert_eq!(is_told, mark.starts_with("ours"), "{mark}: {said}");
+            assert_eq!(said.contains("own handler"), mark.ends_with("own"), "{mark}: {said}");
+            let expected = mark.ends_with("default").then_some(libc::SIGBUS);
+            assert_eq!(signal, expected, "{mark}: {said}");
+        }
     }
 
     #[test]

@@ -26,7 +26,7 @@ pub mod scratch;
 
 pub use counted::Counted;
 #[cfg(unix)]
-pub use cut_files::when_cut;
+pub use cut_files::{say_when_cut, when_cut};
 pub use dtype::{floats, index_bytes, little_endian_bytes};
 pub use halves::{HalfType, Halves};
 pub use mapped_file::MappedFile;

@@ -2,17 +2,18 @@
 #![allow(unsafe_code, reason = "mapping a file is inherently unsafe; it is isolated here")]
 
 use memmap2::{Mmap, MmapOptions, UncheckedAdvice};
+use std::collections::BTreeMap;
 use std::fs::File;
 use std::io;
 use std::ops::Range;
-use std::sync::Arc;
+use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
 
 /// A file, or a part of it, mapped read-only. Nobody may truncate the file while it is mapped: the
 /// system would then end the process at the next access, unless [`crate::when_cut`] is told.
 #[derive(Debug)]
 pub struct MappedFile {
     /// None for an empty file.
-    map: Option<Mmap>,
+    map: Option<Map>,
     #[cfg(unix)]
     file: Arc<File>,
     /// Where the part begins in the file.
@@ -44,7 +45,9 @@ impl MappedFile {
             0 => None,
             // SAFETY: the map is read-only and private to this type; a concurrent truncation by
             // another process is the documented caveat above.
-            _ => Some(unsafe { MmapOptions::new().offset(bytes.start).len(length).map(&**file)? }),
+            _ => Some(Map::new(unsafe {
+                MmapOptions::new().offset(bytes.start).len(length).map(&**file)?
+            })),
         };
         Ok(Self {
             map,
@@ -58,7 +61,7 @@ impl MappedFile {
     /// The bytes of the file, or of its part.
     #[must_use]
     pub fn bytes(&self) -> &[u8] {
-        self.map.as_deref().unwrap_or(&[])
+        self.map.as_ref().map_or(&[], |map| &map.0)
     }
 
     /// Copies the bytes from `start` on to `out`. For data that is read once this takes half the
@@ -95,12 +98,49 @@ impl MappedFile {
         if let Some(map) = &self.map {
             // SAFETY: a read-only file mapping has no private pages that this advice could lose.
             let advised = unsafe {
-                map.unchecked_advise_range(UncheckedAdvice::DontNeed, range.start, range.len())
+                map.0.unchecked_advise_range(UncheckedAdvice::DontNeed, range.start, range.len())
             };
             // The advice is only a hint: if the system ignores it, memory is reclaimed later.
             drop(advised);
         }
     }
+}
+
+/// Start and end of all maps, for a signal that says why a read failed: it knows the address alone.
+static MAPS: Mutex<BTreeMap<usize, usize>> = Mutex::new(BTreeMap::new());
+
+/// A map that is listed as long as it lives.
+#[derive(Debug)]
+struct Map(Mmap);
+
+impl Map {
+    /// Start of the first page, which no other map has.
+    fn key(map: &Mmap) -> usize {
+        map.as_ptr() as usize & !0xfff
+    }
+
+    fn new(map: Mmap) -> Self {
+        maps().insert(Self::key(&map), map.as_ptr() as usize + map.len());
+        Self(map)
+    }
+}
+
+impl Drop for Map {
+    fn drop(&mut self) {
+        maps().remove(&Self::key(&self.0));
+    }
+}
+
+fn maps() -> MutexGuard<'static, BTreeMap<usize, usize>> {
+    // Nothing that holds it can fail.
+    MAPS.lock().unwrap_or_else(PoisonError::into_inner)
+}
+
+/// Whether a mapped file is at an address.
+#[cfg(unix)]
+pub(crate) fn is_mapped(address: usize) -> bool {
+    let ends = maps().range(..=address).next_back().map(|(_, end)| *end);
+    ends.is_some_and(|end| address < end)
 }
 
 #[cfg(test)]
