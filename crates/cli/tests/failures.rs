@@ -42,6 +42,20 @@ fn every_command_names_site_and_stage_of_an_overflow() {
     }
 }
 
+const STUDY: &str = "\
+version: 1
+title: A sum that overflows
+model: model
+seeds: [0]
+calibration: {dataset: calibration.jsonl, num_tokens: 600, seq_len: 32}
+eval: {text: text.jsonl, window: 64}
+tables:
+  - title: One layer
+    layers: [[0]]
+    methods:
+      - {label: LR2, fit: {method: low_rank}, size: {rank: 2}}
+";
+
 #[test]
 fn a_perplexity_that_overflows_is_an_error_with_task_and_metric() {
     let w = Workshop::new();
@@ -58,6 +72,23 @@ fn a_perplexity_that_overflows_is_an_error_with_task_and_metric() {
         assert!(told.stderr.contains("token_perplexity is inf"), "{told:?}");
     }
     assert!(!w.path("out").exists());
+    let calibration = "--dataset calibration.jsonl --num-tokens 600 --seq-len 32";
+    w.write("study.yaml", STUDY);
+    let sweep = "--lname q_proj --lnum 0 --rate 5";
+    for (command, kept) in [
+        (format!("eval model {text} -o out.json"), false),
+        (format!("compress model --rank 2 {calibration} {text} -o out"), false),
+        (format!("sweep model {sweep} {text} -o out"), false),
+        (format!("compose model {sweep} {text} -o out"), false),
+        (format!("compare model --keep 0.6 --methods low_rank {calibration} {text} -o out"), false),
+        ("run --recipe study.yaml --output out".to_owned(), false),
+    ] {
+        let told = w.run(&format!("{command} --quiet"));
+        let stderr = told.failed(&command, 1, &["token_perplexity is inf", "overflows"]);
+        assert!(!stderr.contains("to resume"), "{command}: {stderr}");
+        assert_eq!(w.path("out").exists(), kept, "{command}");
+    }
+    assert!(w.unfinished().is_empty());
     // One word of many tokens has a perplexity beyond any number in a sound model, too.
     let w = Workshop::new();
     w.write("one.txt", "xqzvwkjy".repeat(30));

@@ -3,6 +3,7 @@
 use crate::RegistryError;
 use linwright_data::DataError;
 use linwright_data::sets::SetError;
+use linwright_ops::SiteId;
 use linwright_run::{JournalError, Shard, shown};
 use std::error::Error;
 use std::path::PathBuf;
@@ -270,4 +271,26 @@ pub enum EvaluationError {
         /// Tokens in total.
         total_tokens: u64,
     },
+}
+
+impl EvaluationError {
+    /// Whether the same evaluation would fail again: the model gives numbers that are not finite,
+    /// or fails on an input.
+    #[must_use]
+    pub fn is_final(&self) -> bool {
+        matches!(self, Self::Model { .. } | Self::NonFinite { .. } | Self::Overflow { .. })
+    }
+
+    /// The error of a model in which other operators stand at some sites.
+    #[must_use]
+    pub fn with<'a>(self, sites: impl Iterator<Item = &'a SiteId>) -> Self {
+        let names: Vec<&str> = sites.map(|site| site.0.as_str()).collect();
+        match self {
+            Self::Overflow { task, metric, found } if !names.is_empty() => {
+                let task = format!("{task} with other operators at {}", names.join(", "));
+                Self::Overflow { task, metric, found }
+            }
+            other => other,
+        }
+    }
 }

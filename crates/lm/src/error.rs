@@ -71,7 +71,8 @@ impl LmError {
     pub fn is_final(&self) -> bool {
         match self {
             Self::Compress(error) => error.is_final(),
-            Self::Evaluation(_) | Self::Run(_) => false,
+            Self::Evaluation(error) => error.is_final(),
+            Self::Run(_) => false,
             Self::Prune(_) | Self::CutTwice { .. } | Self::Sweep { .. } | Self::Search { .. } => {
                 true
             }

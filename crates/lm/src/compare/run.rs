@@ -10,7 +10,7 @@ use crate::text::windows_without_text;
 use linwright_compress::CompressError;
 use linwright_compress::fit_to::FitTo;
 use linwright_evaluate as evaluate;
-use linwright_evaluate::{EvaluationError, Hooks, Outcome, Progress, Subject, TaskResult};
+use linwright_evaluate::{Hooks, Outcome, Progress, Subject, TaskResult};
 use linwright_model::Transformer;
 use linwright_ops::Network;
 use linwright_run::{Fingerprint, Monitor, PieceKey};
@@ -145,9 +145,7 @@ impl Work<'_> {
         let (found, times) = match self.figures(asked, dense, monitor) {
             Ok((figures, times)) => (Found::Model(Box::new(figures)), times),
             // What a method cannot do is told; everything else ends the run, which resumes.
-            Err(error) if error.is_final() || is_not_finite(&error) => {
-                (Found::None(error.to_string()), Times::default())
-            }
+            Err(error) if error.is_final() => (Found::None(error.to_string()), Times::default()),
             Err(error) => return Err(error),
         };
         let is_control = candidate.is_control();
@@ -233,16 +231,10 @@ impl Work<'_> {
                 journal: None,
             };
             let found = evaluate::evaluate(task.as_ref(), &subject, &self.run, &mut hooks)?;
-            results.push(found.complete()?);
+            let result = found.complete()?;
+            result.check_finite()?;
+            results.push(result);
         }
         Ok(results)
     }
-}
-
-/// Whether a model gave numbers that are not finite, as after a bad fit.
-fn is_not_finite(error: &LmError) -> bool {
-    matches!(
-        error,
-        LmError::Evaluation(EvaluationError::NonFinite { .. } | EvaluationError::Model { .. })
-    )
 }

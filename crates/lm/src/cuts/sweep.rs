@@ -248,7 +248,7 @@ impl Work<'_> {
         variants: &[Variant],
         record: Record<'_>,
         monitor: &mut dyn Monitor,
-        keep: impl FnMut(TaskResult) -> R,
+        mut keep: impl FnMut(TaskResult) -> R,
     ) -> Result<Vec<R>, LmError> {
         let Record { directory, print } = record;
         let path = directory.path().join(format!("{}.journal.jsonl", print.0));
@@ -280,7 +280,17 @@ impl Work<'_> {
         };
         // Cells are divided over shards, not the batches of one.
         let run = RunOptions { shard: Shard::WHOLE, ..self.run };
-        let results = evaluate_each(task, &asked, &run, &mut hooks, keep)?.complete()?;
+        let (mut overflow, mut judged) = (None, 0);
+        let checked = |result: TaskResult| {
+            let sites = variants[judged].ops.iter().map(|(site, _)| site);
+            overflow = overflow.take().or_else(|| Some(result.check_finite().err()?.with(sites)));
+            judged += 1;
+            keep(result)
+        };
+        let results = evaluate_each(task, &asked, &run, &mut hooks, checked)?.complete()?;
+        if let Some(error) = overflow {
+            return Err(error.into());
+        }
         std::fs::remove_file(&path)
             .map_err(|source| RunError::Io { path: path.clone(), source })?;
         Ok(results)

@@ -242,6 +242,10 @@ impl TextWindows {
             }
             sum += self.loss(block, searched)?.max(0.0);
         }
-        Ok((sum / self.rows() as f64).exp())
+        let perplexity = (sum / self.rows() as f64).exp();
+        match perplexity.is_finite() {
+            true => Ok(perplexity),
+            false => Err(wrong(format!("the perplexity is {perplexity}: its losses overflow"))),
+        }
     }
 }

@@ -22,8 +22,8 @@ pub struct Bound {
 pub struct Check {
     /// Index of the rank.
     pub level: usize,
-    /// Perplexity, or a lower bound of it if not all blocks were scored.
-    pub perplexity: f64,
+    /// Perplexity, or a lower bound of it if not all blocks were scored; none if it overflows.
+    pub perplexity: Option<f64>,
     /// Number of blocks that were scored.
     pub blocks: usize,
     /// The outcome.
@@ -84,6 +84,7 @@ fn scan<E>(
             }
         }
         let (perplexity, passes) = (perplexity(sum), perplexity(sum) <= bound.allowed);
+        let perplexity = Some(perplexity).filter(|perplexity| perplexity.is_finite());
         checks.push(Check { level, perplexity, blocks, passes });
         if passes {
             return Ok(Verdict { level: Some(level), checks });
@@ -142,6 +143,13 @@ mod tests {
         let told: Vec<_> =
             verdict.checks.iter().map(|check| (check.blocks, check.passes)).collect();
         assert_eq!(told, [(1, false), (2, false), (2, true)]);
+        // What overflows is said so, and read back.
+        let bound = Bound { blocks: 1, tokens: 1, allowed: 9.0 };
+        let deep = decide(&bound, 2, |_, _| Ok::<_, Infallible>(1e4)).unwrap();
+        assert_eq!((deep.level, deep.checks[0].perplexity), (None, None));
+        let text = serde_json::to_string(&deep).unwrap();
+        assert_eq!(serde_json::from_str::<Verdict>(&text).unwrap(), deep, "{text}");
+        let bound = Bound { blocks: 2, tokens: 4, allowed: 1.0f64.exp() };
         // The largest rank stands for the dense layer.
         assert_eq!(decide(&bound, 3, loss).unwrap().level, None);
         assert_eq!(decide_as_published(&bound, 3, loss).unwrap().level, None);

@@ -24,8 +24,8 @@ pub fn decisions_table(found: &Found) -> Table {
                 let last = verdict.checks.last();
                 let sign = |passes: bool| if passes { "≤" } else { ">" };
                 let score = |last: &super::perplexity::Check| {
-                    let [found, allowed] = [last.perplexity, *allowed].map(metric);
-                    format!("{found} {} {allowed}", sign(last.passes))
+                    let found = last.perplexity.map_or_else(|| "overflow".to_owned(), metric);
+                    format!("{found} {} {}", sign(last.passes), metric(*allowed))
                 };
                 (verdict.checks.len(), last.map_or_else(String::new, score))
             }

@@ -162,7 +162,9 @@ fn measure(
         };
         let outcome =
             evaluate::evaluate(task.as_ref(), &model, &RunOptions::default(), &mut hooks)?;
-        results.push(outcome.complete()?);
+        let result = outcome.complete()?;
+        result.check_finite()?;
+        results.push(result);
     }
     Ok(results)
 }

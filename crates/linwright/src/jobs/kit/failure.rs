@@ -541,7 +541,7 @@ impl From<JournalError> for Failure {
 
 impl From<EvaluationError> for Failure {
     fn from(error: EvaluationError) -> Self {
-        let message = message_of(&error);
+        let (message, for_good) = (message_of(&error), error.is_final());
         match error {
             EvaluationError::Interrupted { .. } => Self::interrupted(message),
             EvaluationError::Journal(error) => error.into(),
@@ -568,9 +568,6 @@ impl From<EvaluationError> for Failure {
             | EvaluationError::Set { .. }
             | EvaluationError::NoRows { .. }
             | EvaluationError::Tokenizer { .. }
-            | EvaluationError::Model { .. }
-            | EvaluationError::NonFinite { .. }
-            | EvaluationError::Overflow { .. }
             | EvaluationError::Continuation { .. }
             | EvaluationError::TaskFile { .. }
             | EvaluationError::Document { .. }
@@ -579,6 +576,9 @@ impl From<EvaluationError> for Failure {
             | EvaluationError::NoHead { .. }
             | EvaluationError::NoVectors { .. }
             | EvaluationError::Nothing { .. } => Self::general(message),
+            EvaluationError::Model { .. }
+            | EvaluationError::NonFinite { .. }
+            | EvaluationError::Overflow { .. } => Self { for_good, ..Self::general(message) },
         }
     }
 }

@@ -126,7 +126,9 @@ pub(crate) fn tidy(unfinished: Unfinished, failure: Failure) -> Failure {
 #[cfg(test)]
 mod tests {
     use super::*;
+    use linwright_compress::study::StudyError;
     use linwright_compress::{CompressError, FitError};
+    use linwright_evaluate::EvaluationError;
     use linwright_ops::SiteId;
 
     /// Whether work is left after a failure, and the failure that is reported.
@@ -146,6 +148,22 @@ mod tests {
         let error = CompressError::Fit { site: SiteId("up".into()), source };
         let (kept, reported) = after(error.into());
         assert!(!kept && !reported.contains("to resume"), "{reported}");
+        let overflow = || EvaluationError::Overflow {
+            task: "text".into(),
+            metric: "token_perplexity".into(),
+            found: f64::INFINITY,
+        };
+        let lost = || EvaluationError::NonFinite { place: "a".into(), token: 0, found: f64::NAN };
+        let failures: [Failure; 4] = [
+            overflow().into(),
+            CompressError::from(overflow()).into(),
+            lost().into(),
+            StudyError::from(lost()).into(),
+        ];
+        for failure in failures {
+            let (kept, reported) = after(failure);
+            assert!(!kept && !reported.contains("to resume"), "{reported}");
+        }
         let source = std::io::Error::from(std::io::ErrorKind::PermissionDenied);
         let error = StoreError::Io { action: "read", path: "out".into(), source };
         let (kept, reported) = after(CompressError::from(error).into());

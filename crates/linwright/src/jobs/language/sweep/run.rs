@@ -15,6 +15,7 @@ use linwright_lm::cuts::grid::{Grid, places};
 use linwright_lm::cuts::report::{ranking, sweep_document, test_table, verdict};
 use linwright_lm::cuts::sweep::{Swept as SweepResult, Work, sweep};
 use linwright_report::{Block, Document};
+use linwright_run::store::{Entry, State};
 use linwright_run::{Monitor, RunDirectory, StepTime, Store, state};
 use serde_json::{Value, json};
 use std::path::{Path, PathBuf};
@@ -219,9 +220,12 @@ fn write(
     Ok(text("result.json", format!("{json:#}\n"))?)
 }
 
-/// Removes what a run began that can never be finished.
+/// Removes what a run began that can never be finished, unless a part of it is: that took time, and
+/// says how far the run came.
 pub(crate) fn left_nothing(directory: &RunDirectory, failure: Failure) -> Failure {
-    if failure.is_for_good() {
+    let is_finished = |entry: &Entry| entry.state == State::Finished;
+    let entries = directory.pieces().entries();
+    if failure.is_for_good() && entries.is_ok_and(|all| !all.iter().any(is_finished)) {
         directory.discard();
     }
     failure
