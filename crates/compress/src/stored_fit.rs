@@ -215,6 +215,7 @@ mod tests {
             relative_error: 0.25,
             train_relative_error: 0.2,
             target_power: 1.0,
+            held_out: Some(true),
             ridge: None,
             dropped_directions: 0,
             shrinkage: None,

@@ -71,6 +71,7 @@ impl FitProblem<'_> {
             relative_error: relative(judged.squared, judged.power),
             train_relative_error: relative(train.squared, train.power),
             target_power: judged.power / self.shape.out.max(1) as f64,
+            held_out: Some(held_out.0.rows() > 0),
             ridge: pulled.share,
             dropped_directions: 0,
             shrinkage: None,

@@ -206,6 +206,10 @@ pub struct FitReport {
     pub train_relative_error: f64,
     /// Mean squared entry of the validation targets, by which losses of the curve are normalised.
     pub target_power: f64,
+    /// Whether samples were held out of the fit, on which the error is; none without calibration
+    /// text.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub held_out: Option<bool>,
     /// Ridge on the diagonal of the Gram matrix, as a share of its mean entry, if any.
     pub ridge: Option<f64>,
     /// Number of input directions without data, which are ignored.

@@ -69,9 +69,11 @@ impl Quality {
     }
 }
 
-/// Training and validation sums; the former twice if no samples were held out.
-fn held_out<S>([train, validation]: [&S; 2], count: impl Fn(&S) -> u64) -> [&S; 2] {
-    [train, if count(validation) > 0 { validation } else { train }]
+/// Training and validation sums, the former twice if no samples were held out, and whether some
+/// were.
+fn held_out<S>([train, validation]: [&S; 2], count: impl Fn(&S) -> u64) -> ([&S; 2], bool) {
+    let any = count(validation) > 0;
+    ([train, if any { validation } else { train }], any)
 }
 
 impl FitProblem<'_> {
@@ -81,11 +83,12 @@ impl FitProblem<'_> {
         a: &Mat<f64>,
         shift: Shift<'_>,
     ) -> Result<(FitReport, Option<Vec<f64>>), FitError> {
-        let (qualities, shift) = match self.evidence {
+        let (qualities, held, shift) = match self.evidence {
             Some(Evidence::Stats { train, validation }) => {
                 let shift = shift.values(|| train.mean_residual(a));
                 let of = |stats| Quality::of_targets(stats, a, shift.as_deref());
-                (held_out([train, validation], |s| s.inputs.count).map(of), shift)
+                let (both, held) = held_out([train, validation], |s| s.inputs.count);
+                (both.map(of), held, shift)
             }
             Some(Evidence::Inputs { train, validation }) => {
                 let weight: Mat<f64> = self.original.to_dense()?.cast();
@@ -94,12 +97,12 @@ impl FitProblem<'_> {
                 let of = |inputs| {
                     Quality::of_outputs(inputs, weight.view(), away.view(), shift.as_deref())
                 };
-                let both = held_out([&**train, &**validation], |inputs| inputs.count);
-                (both.map(of), shift)
+                let (both, held) = held_out([&**train, &**validation], |inputs| inputs.count);
+                (both.map(of), held, shift)
             }
             other => return Err(missing("sums", other)),
         };
-        Ok((FitReport::of(qualities, a.rows()), shift))
+        Ok((FitReport::of(qualities, a.rows(), held), shift))
     }
 }
 
@@ -122,12 +125,15 @@ impl FitReport {
             let error = Quality::error_of(sums, away.view(), shift.as_deref());
             Quality { error, power }
         };
-        (Self::of(held_out(sums, |sums| sums.count).map(of), out), shift)
+        let (both, held) = held_out(sums, |sums| sums.count);
+        (Self::of(both.map(of), out, held), shift)
     }
 
-    /// Report of a matrix with this number of rows.
-    fn of([train, validation]: [Quality; 2], out: usize) -> Self {
+    /// Report of a matrix with this number of rows; `held` says whether the second quality is of
+    /// samples that were held out.
+    fn of([train, validation]: [Quality; 2], out: usize, held: bool) -> Self {
         Self {
+            held_out: Some(held),
             train_relative_error: train.relative(),
             target_power: validation.power / out.max(1) as f64,
             ..Self::without_text(validation.relative())
@@ -140,6 +146,7 @@ impl FitReport {
             relative_error,
             train_relative_error: relative_error,
             target_power: 0.0,
+            held_out: None,
             ridge: None,
             dropped_directions: 0,
             shrinkage: None,

@@ -156,6 +156,7 @@ impl Training {
                 relative_error: relative(best_loss, validation_power),
                 train_relative_error: relative(train_error, train_power),
                 target_power: validation_power / elements,
+                held_out: Some(validation_x.rows() > 0),
                 ridge: None,
                 dropped_directions: 0,
                 shrinkage: None,

@@ -248,7 +248,7 @@ impl ExampleOptions {
                 error => error.into(),
             }),
             // One line has no end of a line.
-            None if !corpus.documents[0].text.contains('\n') => Ok(corpus),
+            None if corpus.documents.iter().all(|one| !one.text.contains('\n')) => Ok(corpus),
             None => Ok(corpus.cut(Some("\n"))?),
         }
     }

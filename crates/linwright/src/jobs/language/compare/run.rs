@@ -132,7 +132,9 @@ fn save(
     output: &Path,
     session: &mut Session<'_>,
 ) -> Result<Value, Failure> {
-    let keep = job.keep[0];
+    let Some(&keep) = job.keep.first() else {
+        return Err(Failure::usage("--keep names no share, so no model is saved"));
+    };
     let Some((cell, figures)) = compared.best(keep) else {
         return Err(Failure::general(format!("no method has a model at {keep}, so none is saved"))
             .hint("give a larger share first in --keep"));

@@ -104,8 +104,8 @@ const ALL_FITTED: &str = "fit errors are on the calibration windows, all of whic
 
 /// Whether errors are those of windows that were fitted: they are held out of all fits or of none.
 fn fitted_to_all(sites: &[SiteOutcome]) -> bool {
-    let is_same = |site: &SiteOutcome| site.fit.relative_error == site.fit.train_relative_error;
-    sites.iter().any(|site| site.fit.target_power > 0.0) && sites.iter().all(is_same)
+    let any = |held: bool| sites.iter().any(|site| site.fit.held_out == Some(held));
+    any(false) && !any(true)
 }
 
 /// The table of sites, with what is to be known of its errors before it.
@@ -236,4 +236,38 @@ fn weight_bytes(path: &Path) -> u64 {
     // the hub every file is one.
     let files = RawFile::all(path).into_iter().flatten();
     files.filter_map(|file| file.path().metadata().ok()).map(|metadata| metadata.len()).sum()
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use serde_json::{Value, from_value};
+
+    /// A site with equal errors of both kinds.
+    fn site(held_out: Option<bool>) -> SiteOutcome {
+        let held_out = held_out.map_or(Value::Null, Value::Bool);
+        from_value(json!({
+            "site": "up", "role": "up", "layer": 0, "heals": false, "method": "svd",
+            "parameters": 1, "dense_parameters": 2, "macs_per_row": 1,
+            "fit": {
+                "relative_error": 0.5, "train_relative_error": 0.5, "target_power": 1.0,
+                "held_out": held_out, "ridge": null, "dropped_directions": 0, "curve": [],
+                "seconds": 0.0,
+            },
+        }))
+        .unwrap()
+    }
+
+    #[test]
+    fn fits_know_whether_windows_were_held_out_and_equal_errors_do_not_tell() {
+        for (sites, told) in [
+            (vec![site(Some(false)), site(None)], true),
+            (vec![site(Some(true)), site(None)], false),
+            (vec![site(Some(true)), site(Some(false))], false),
+            (vec![site(None)], false),
+            (Vec::new(), false),
+        ] {
+            assert_eq!(fitted_to_all(&sites), told, "{sites:?}");
+        }
+    }
 }

@@ -12,7 +12,10 @@ pub(super) fn run(job: &Merge, session: &mut Session<'_>) -> Result<Outcome, Fai
     for directory in &job.directories {
         records.push((directory, ShardRecord::read(directory)?));
     }
-    let (first_directory, first) = &records[0];
+    let Some((first_directory, first)) = records.first() else {
+        return Err(Failure::usage("no directories to merge: expected one of each shard")
+            .hint("give the output directories of the shards"));
+    };
     for (directory, record) in &records {
         if !record.is_of_job(first) {
             let message = format!(
