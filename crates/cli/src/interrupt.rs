@@ -2,8 +2,9 @@
 //! kills it; exceeding a file-size limit becomes an ordinary write error; a mapped file that
 //! becomes shorter ends the command with a message.
 //!
-//! A command that does not ask in time whether to stop is ended: nothing that it leaves is worse
-//! than after the second signal, or after a loss of power.
+//! A command that does not ask in time whether to stop is ended, and so is one that was told to and
+//! goes on, once it writes nothing: nothing that it leaves is worse than after the second signal, or
+//! after a loss of power.
 
 use crate::console::write_stderr;
 use crate::failure::{Failure, report};
@@ -25,6 +26,9 @@ use std::time::{Duration, Instant};
 const PATIENCE: Duration = Duration::from_millis(1500);
 /// As much in a step of training, after which a checkpoint is written.
 const PATIENCE_OF_STEPS: Duration = Duration::from_secs(20);
+/// Time in which a command that was told to stop has to end, from the last change of what it
+/// writes; three times that if it has begun a file. A server lets requests finish for half as long.
+const PATIENCE_WITH_TOLD: Duration = Duration::from_secs(if cfg!(test) { 1 } else { 20 });
 /// Between two looks at whether the command asked.
 const GLANCE: Duration = Duration::from_millis(20);
 
@@ -53,20 +57,28 @@ pub(crate) fn install(asks: bool, as_json: bool) -> std::io::Result<()> {
     let mut signals = Signals::new([SIGINT, SIGTERM])?;
     let wait = move || {
         if signals.forever().next().is_some() {
-            end_unless_told(as_json);
+            end(as_json);
         }
     };
     Builder::new().name("signals".into()).spawn(wait).map(drop)
 }
 
-/// Ends the process if the command does not ask in time whether to stop.
-fn end_unless_told(as_json: bool) {
+/// Ends the process if the command does not ask in time whether to stop, or does not stop in time.
+fn end(as_json: bool) {
+    let is_told = || IS_TOLD.load(Ordering::SeqCst);
     let began = Instant::now();
-    while began.elapsed() < if is_in_step() { PATIENCE_OF_STEPS } else { PATIENCE } {
-        if IS_TOLD.load(Ordering::SeqCst) {
-            return;
-        }
+    while !is_told() && began.elapsed() < if is_in_step() { PATIENCE_OF_STEPS } else { PATIENCE } {
         sleep(GLANCE);
+    }
+    let (mut since, mut written) = (Instant::now(), atomic::begun_bytes());
+    // A large file that is written reaches the disk without another change.
+    let patience = |written| if written > 0 { 3 * PATIENCE_WITH_TOLD } else { PATIENCE_WITH_TOLD };
+    while is_told() && since.elapsed() < patience(written) {
+        sleep(10 * GLANCE);
+        let now = atomic::begun_bytes();
+        if now != written {
+            (since, written) = (Instant::now(), now);
+        }
     }
     // Nothing is unwound: the thread that works is stopped.
     atomic::abandon();
@@ -103,4 +115,66 @@ pub(crate) fn is_requested() -> bool {
         IS_TOLD.store(true, Ordering::SeqCst);
     }
     is_requested
+}
+
+#[cfg(all(test, target_os = "linux"))]
+mod tests {
+    use super::*;
+    use std::fs::{exists, write};
+    use std::process::Command;
+
+    /// Runs this test alone in a folder with a mark, and gives its exit code and how long it ran.
+    fn alone(test: &str, mark: &str) -> (Option<i32>, Duration) {
+        let dir = tempfile::tempdir().unwrap();
+        write(dir.path().join(mark), "").unwrap();
+        let began = Instant::now();
+        let done = Command::new(std::env::current_exe().unwrap())
+            .args(["--exact", &format!("interrupt::tests::{test}"), "--test-threads=1"])
+            .current_dir(dir.path())
+            .output()
+            .unwrap();
+        let left = std::fs::read_dir(dir.path()).unwrap().count();
+        assert_eq!(left, 1, "the partial output is removed");
+        (done.status.code(), began.elapsed())
+    }
+
+    /// Is told to stop, and goes on; or writes for a while before.
+    fn deaf(writes: bool) -> ! {
+        install(true, false).unwrap();
+        signal_hook::low_level::raise(SIGTERM).unwrap();
+        while !is_requested() {
+            sleep(GLANCE);
+        }
+        let mut begun =
+            atomic::AtomicFile::create(Path::new("out"), atomic::Replace::Nothing).unwrap();
+        let began = Instant::now();
+        while writes && began.elapsed() < 4 * PATIENCE_WITH_TOLD {
+            begun.write(b"more").unwrap();
+            sleep(PATIENCE_WITH_TOLD / 4);
+        }
+        loop {
+            sleep(PATIENCE);
+        }
+    }
+
+    #[test]
+    fn a_command_that_was_told_to_stop_and_goes_on_is_ended() {
+        if exists("told").unwrap() {
+            deaf(false);
+        }
+        let (code, took) = alone("a_command_that_was_told_to_stop_and_goes_on_is_ended", "told");
+        assert_eq!(code, Some(130));
+        assert!(took >= PATIENCE_WITH_TOLD, "{took:?}");
+    }
+
+    #[test]
+    fn a_command_that_was_told_to_stop_may_finish_what_it_writes() {
+        if exists("writing").unwrap() {
+            deaf(true);
+        }
+        let (code, took) =
+            alone("a_command_that_was_told_to_stop_may_finish_what_it_writes", "writing");
+        assert_eq!(code, Some(130));
+        assert!(took >= 5 * PATIENCE_WITH_TOLD, "{took:?}");
+    }
 }

@@ -559,27 +559,45 @@ pub(crate) fn remove_partial(path: &Path) -> io::Result<bool> {
 /// Removes all partial outputs of this process, as far as the system tells them: for an end without
 /// unwinding.
 pub fn abandon() {
-    let own = format!(".partial-{}-", std::process::id());
-    for entry in fs::read_dir("/proc/self/fd").into_iter().flatten().flatten() {
-        let Ok(path) = fs::read_link(entry.path()) else { continue };
-        // The file itself, or the lock in a folder.
-        let partial = match path.file_name() {
-            Some(name) if name == LOCK => path.parent(),
-            _ => Some(&*path),
-        };
-        let name = partial.and_then(Path::file_name).map(|name| name.to_string_lossy());
-        let number = name.as_ref().and_then(|name| name.rsplit_once(&own));
-        if let Some(partial) = partial
-            && number.is_some_and(|(_, end)| end.bytes().all(|byte| byte.is_ascii_digit()))
-        {
-            // Under another name first: what is published meanwhile is whole, or fails.
-            let removed = partial.with_file_name(format!("{}000000", name.unwrap_or_default()));
-            if fs::rename(partial, &removed).is_ok() {
-                // The end matters more than what it leaves.
-                drop(remove(&removed));
-            }
+    for partial in partials() {
+        let name = partial.file_name().unwrap_or_default().to_string_lossy();
+        // Under another name first: what is published meanwhile is whole, or fails.
+        let removed = partial.with_file_name(format!("{name}000000"));
+        if fs::rename(&partial, &removed).is_ok() {
+            // The end matters more than what it leaves.
+            drop(remove(&removed));
         }
     }
+}
+
+/// Bytes of all partial outputs of this process, as far as the system tells them: while the number
+/// changes, something is written.
+#[must_use]
+pub fn begun_bytes() -> u64 {
+    let length = |path: &Path| fs::symlink_metadata(path).map_or(0, |data| data.len());
+    let of = |path: PathBuf| match fs::read_dir(&path) {
+        Ok(entries) => entries.flatten().map(|entry| length(&entry.path())).sum(),
+        Err(_) => length(&path),
+    };
+    partials().into_iter().map(of).sum()
+}
+
+/// Paths of the partial outputs of this process, as far as the system tells them.
+fn partials() -> Vec<PathBuf> {
+    let own = format!(".partial-{}-", std::process::id());
+    let partial = |entry: fs::DirEntry| {
+        let path = fs::read_link(entry.path()).ok()?;
+        // The file itself, or the lock in a folder.
+        let partial = match path.file_name() {
+            Some(name) if name == LOCK => path.parent()?.to_owned(),
+            _ => path,
+        };
+        let name = partial.file_name()?.to_string_lossy().into_owned();
+        let (_, number) = name.rsplit_once(&own)?;
+        number.bytes().all(|byte| byte.is_ascii_digit()).then_some(partial)
+    };
+    let open = fs::read_dir("/proc/self/fd").into_iter().flatten().flatten();
+    open.filter_map(partial).collect()
 }
 
 /// Whether a hidden name is that of a partial output of a file with this name.
@@ -868,7 +886,11 @@ mod tests {
             fs::write(directory.path().join("file"), "text").unwrap();
             write(&folder.join("done"), b"done", Replace::Nothing).unwrap();
             assert_eq!(names(folder).len(), 5);
+            assert_eq!(begun_bytes(), 4);
+            fs::write(directory.path().join("file"), "a longer text").unwrap();
+            assert_eq!(begun_bytes(), 13);
             abandon();
+            assert_eq!(begun_bytes(), 0);
             assert_eq!(names(folder), [MARK, "done"]);
             drop((begun, directory));
             return;
