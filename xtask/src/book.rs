@@ -132,7 +132,7 @@ fn stage(repository: &Repository, folder: &Path) -> Result<Vec<Offence>> {
             } else if repository.files.contains(&path) {
                 copy(&path)?;
             } else {
-                offences.push(Offence::at(page, line, format!("{link} is no file to show")));
+                offences.push(Offence::at(page, line, format!("{link} is not a file to show")));
             }
         }
     }

@@ -17,9 +17,11 @@ mod readme;
 mod reasons;
 mod records;
 mod shown;
+mod subjects;
 mod tracked;
 mod tutorials;
 mod unsafe_code;
+mod words;
 
 use crate::offence::Offence;
 use crate::repository::Repository;
@@ -44,6 +46,8 @@ pub(crate) const CHECKS: &[Check] = &[
     Check { name: "caps", about: "no file over 800, no function over 80 lines", run: caps::run },
     Check { name: "comments", about: "no comment beyond column 100", run: comments::run },
     Check { name: "names", about: "no file or type is named after nothing", run: names::run },
+    Check { name: "words", about: "no more translated prose than before", run: words::run },
+    Check { name: "subjects", about: "subjects of commits: `area: what`", run: subjects::run },
     Check { name: "causes", about: "messages of errors hold their causes", run: causes::run },
     Check { name: "families", about: "model families are data, in families/", run: families::run },
     Check {

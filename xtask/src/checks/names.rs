@@ -1,7 +1,7 @@
 //! Meaningful names of files, modules and types.
 //!
-//! A module called `utils` collects unrelated code: nobody can guess what is in it, and nobody has
-//! to name what they add.
+//! A module called `utils` collects unrelated code: its name does not describe the contents, and
+//! additions to it need no name.
 
 use crate::offence::Offence;
 use crate::repository::Repository;

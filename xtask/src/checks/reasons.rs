@@ -18,7 +18,7 @@ fn offences(manifest: &str, page: &str) -> Vec<Offence> {
     let without = dependencies.iter().filter(|name| !explained.contains(name));
     let without = without.map(|name| Offence::new(*name, "has no reason in the head of deny.toml"));
     let gone = explained.iter().filter(|name| !dependencies.contains(name));
-    let gone = gone.map(|name| Offence::new(PAGE, format!("{name} is no dependency any more")));
+    let gone = gone.map(|name| Offence::new(PAGE, format!("{name} is not a dependency any more")));
     without.chain(gone).collect()
 }
 

@@ -131,7 +131,7 @@ fn table_differs(
 }
 
 /// The table of a report under the title in the options, unescaped; filtered by number of layers if
-/// the options say so.
+/// the options request it.
 fn report_table(text: &str, options: &str) -> Result<Table, String> {
     let form = || {
         format!("`{options}`: expected table \"TITLE\", also with `, layers N`, and `, rows SIZE`")
