@@ -55,7 +55,7 @@ impl<T> Tensor<T> {
 /// tensors are reported by name; beyond it, no memory is allocated.
 const SLACK: u64 = 1 << 20;
 
-/// The same for parts, each of which has at least one number.
+/// Tolerance for parts, each of which has at least one number.
 const SLACK_PARTS: u64 = 1 << 10;
 
 /// Named tensors in order.
@@ -94,8 +94,7 @@ pub fn load<T: Scalar>(header: &Header, mut tensors: Tensors<T>) -> Result<Op<T>
         (header.spec.parts(header.shape), "parts", SLACK_PARTS),
     ] {
         if asked > given.saturating_add(slack) {
-            let reason =
-                format!("its options ask for {asked} {of}, the file holds {given} numbers");
+            let reason = format!("its options need {asked} {of}, the file holds {given} numbers");
             return Err(OpError::Unsupported { kind, shape: header.shape, reason });
         }
     }

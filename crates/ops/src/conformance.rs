@@ -254,7 +254,7 @@ impl<'a> Suite<'a> {
         let args = Backward { x: x.view(), dy: dy.view(), tape: &tape, dx, grads: grads_ref };
         map.backward(args, &mut ws);
         if grads.iter().flatten().any(|&g| g != 0.0) {
-            return Err(self.fail("an empty batch passes", "it has a gradient".into()));
+            return Err(self.fail("an empty batch is supported", "it has a gradient".into()));
         }
         Ok(())
     }
@@ -264,8 +264,8 @@ impl<'a> Suite<'a> {
         for _ in 0..2 {
             let (y, dx, grads) = self.run(&mut tape, &mut ws);
             if (y, dx, grads) != (self.y.clone(), self.dx.clone(), self.grads.clone()) {
-                let detail = "another result from used memory".to_owned();
-                return Err(self.fail("tape and workspace may be used again", detail));
+                let detail = "another result with reused memory".to_owned();
+                return Err(self.fail("tape and workspace can be reused", detail));
             }
         }
         Ok(())
@@ -317,7 +317,7 @@ impl<'a> Suite<'a> {
         map.forward(self.x.view(), y.view_mut(), Some(&mut tape), &mut ws);
         let (x, dy, d_view) = (self.x.view(), self.weight.view(), Some(dx.view_mut()));
         map.backward(Backward { x, dy, tape: &tape, dx: d_view, grads: None }, &mut ws);
-        self.close("gradients of inputs stand alone", &dx, &self.dx, ROUNDING)
+        self.close("gradients of inputs do not need those of parameters", &dx, &self.dx, ROUNDING)
     }
 
     /// Backward adds to gradients, independently of whether `dx` is requested.
@@ -350,7 +350,7 @@ impl<'a> Suite<'a> {
         }
         let unknown = json.replacen('{', r#"{"no_such_key":1,"#, 1);
         if serde_json::from_str::<Header>(&unknown).is_ok() {
-            return Err(self.fail("unknown keys are refused", unknown));
+            return Err(self.fail("unknown keys are rejected", unknown));
         }
         let back = archive::load::<f64>(&read, tensors.clone())
             .map_err(|e| self.fail(law, e.to_string()))?;
@@ -358,7 +358,7 @@ impl<'a> Suite<'a> {
             return Err(self.fail(law, "loaded parameters differ".into()));
         }
         if forward(&back, &self.x) != self.y {
-            return Err(self.fail(law, "the loaded operator maps otherwise".into()));
+            return Err(self.fail(law, "the loaded operator computes another map".into()));
         }
         for name in tensors.keys() {
             let mut fewer = tensors.clone();

@@ -12,7 +12,7 @@ pub enum OpError {
         kind: &'static str,
         /// The requested shape.
         shape: Shape,
-        /// The reason, and what would work.
+        /// The reason, and supported values.
         reason: String,
     },
     /// A missing tensor.
@@ -54,7 +54,7 @@ pub enum OpError {
         kind: &'static str,
         /// Name of the tensor.
         name: String,
-        /// What is wrong with the values.
+        /// The reason.
         reason: String,
     },
     /// A singular operator.
@@ -81,7 +81,7 @@ pub enum OpError {
     },
     /// An operator of another crate, which cannot be archived or rebuilt.
     #[error(
-        "{kind} is an operator of another crate, which no archive can build again; save the model in dense form"
+        "{kind} is an operator of another crate, which cannot be rebuilt from an archive; save the model in dense form"
     )]
     External {
         /// The operator's name.

@@ -27,7 +27,7 @@ impl HalfDense {
         Self::shared(Arc::new(weight))
     }
 
-    /// From a weight (out, inp) that others hold too.
+    /// From a shared weight (out, inp).
     #[must_use]
     pub fn shared(weight: Arc<Halves>) -> Self {
         Self { weight }

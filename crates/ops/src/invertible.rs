@@ -8,7 +8,7 @@ use crate::{Backward, Grads, Map, OpError, Tape, Workspace};
 use linwright_tensor::kernels::elementwise::scale as scale_numbers;
 use linwright_tensor::{Mat, MatMut, MatRef, Scalar};
 
-/// Determinant of a weight, as log-magnitude and sign: the number itself overflows already for some
+/// Determinant of a weight, as log-magnitude and sign: the determinant itself overflows for a few
 /// hundred features.
 #[derive(Clone, Copy, Debug, PartialEq)]
 pub struct LogDet {

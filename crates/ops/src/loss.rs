@@ -21,13 +21,13 @@ pub struct CrossEntropy<'a> {
 }
 
 impl<'a> CrossEntropy<'a> {
-    /// The sum over all rows; `u32::MAX` is the target of a row that does not count.
+    /// The sum over all rows; rows with the target `u32::MAX` are ignored.
     #[must_use]
     pub fn sum(targets: &'a [u32]) -> Self {
         Self { targets, weight: 1.0, weights: None }
     }
 
-    /// The mean over the rows that count.
+    /// The mean over the rows with a target.
     #[must_use]
     pub fn mean(targets: &'a [u32]) -> Self {
         let counted = targets.iter().filter(|target| **target != u32::MAX).count();
@@ -37,7 +37,7 @@ impl<'a> CrossEntropy<'a> {
     /// The sum with a weight for each row.
     ///
     /// # Panics
-    /// If there is not one weight for each target.
+    /// Unless there is one weight for each target.
     #[must_use]
     #[track_caller]
     pub fn weighted(targets: &'a [u32], weights: &'a [f32]) -> Self {

@@ -1,4 +1,4 @@
-//! Networks: sites, and running ranges of stages with a probe.
+//! Networks: slots, and running ranges of stages with a probe.
 
 use crate::{LinearSlot, OutputLoss, Probe, Sites};
 use linwright_tensor::Mat;
@@ -15,7 +15,7 @@ pub trait Network: Sites + Clone + Send + Sync {
     /// A batch of examples: token sequences, images.
     type Input;
 
-    /// What flows from one stage to the next.
+    /// State between two stages.
     type State: Clone;
 
     /// An error of a pass.
@@ -27,17 +27,17 @@ pub trait Network: Sites + Clone + Send + Sync {
     /// The state before the first stage.
     ///
     /// # Errors
-    /// For an input that the network does not take.
+    /// For an unsupported input.
     fn begin(&self, input: &Self::Input) -> Result<Self::State, Self::Error>;
 
     /// Runs some stages, in place, and shows their slots to the probe. Once the probe is satisfied
     /// the rest is skipped, and the state is unspecified.
     ///
     /// # Errors
-    /// For an input that the network does not take, and numbers that are not finite.
+    /// For an unsupported input, and non-finite numbers.
     ///
     /// # Panics
-    /// If a stage does not exist, or the state is not of this input and this place.
+    /// If a stage does not exist, or the state does not belong to this input and stage.
     fn run_stages(
         &self,
         state: &mut Self::State,
@@ -77,12 +77,11 @@ pub trait Network: Sites + Clone + Send + Sync {
 
 /// A network whose loss has gradients at its slots.
 pub trait Differentiable: Network {
-    /// The loss of a batch, with a pass back that computes gradients of inputs alone, no
-    /// parameter's, and ends below the first slot whose gradient the probe wants.
+    /// The loss of a batch, with a backward pass that computes only gradients of inputs, not of
+    /// parameters, and ends below the first slot whose gradient the probe wants.
     ///
     /// # Errors
-    /// For inputs that the network does not take, a network without outputs, and numbers that are
-    /// not finite.
+    /// For unsupported inputs, a network without outputs, and non-finite numbers.
     fn loss_to_slots(
         &self,
         input: &Self::Input,
@@ -114,7 +113,7 @@ pub trait Examples<I> {
         (self.batch(0), self.rows(0))
     }
 
-    /// A text that differs wherever the examples do: it identifies what is fitted to them.
+    /// A text that identifies the examples, for fingerprints of fits.
     fn identity(&self) -> String;
 
     /// Rows of the batches for training.

@@ -31,7 +31,7 @@ impl Shape {
 ///
 /// A map has no bias: the slot of a model holds it.
 pub trait Map<T: Scalar>: Debug + Send + Sync {
-    /// Kind and hyper-parameters: the specification, from which it can be rebuilt together with its
+    /// Kind and hyper-parameters: the specification, from which it can be rebuilt with its
     /// parameters.
     fn spec(&self) -> OpSpec;
 
@@ -101,17 +101,17 @@ pub trait Map<T: Scalar>: Debug + Send + Sync {
         None
     }
 
-    /// Lets the system reclaim the memory of numbers that stand in a mapped file, after a stage of
-    /// a network larger than memory.
+    /// Lets the system reclaim the memory of numbers in a mapped file, after a stage of a network
+    /// larger than memory.
     fn release(&self) {}
 
-    /// Parameters as matrices that may stand in a file, in the order of [`Self::params`]; none for
+    /// Parameters as matrices that may be in a file, in the order of [`Self::params`]; none for
     /// kinds with few parameters, which stay in memory.
     fn matrices_mut(&mut self) -> Vec<&mut Mat<T>> {
         Vec::new()
     }
 
-    /// Moves large matrices to a file, unless they stand in one.
+    /// Moves large matrices to a file, unless they are in one.
     ///
     /// # Errors
     /// Those of writing and mapping.

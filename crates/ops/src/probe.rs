@@ -6,17 +6,17 @@ use std::ops::Range;
 
 /// Receives inputs and outputs of the slots of a network, and gradients of the outputs.
 ///
-/// A slot may be shown several times in one pass, each time with other rows: the head of a language
-/// model is computed in blocks of rows.
+/// A slot may be shown several times in one pass, each time with different rows: the head of a
+/// language model is computed in blocks of rows.
 pub trait Probe {
-    /// Whether to show this site in the forward pass; others cost nothing.
+    /// Whether to show this site in the forward pass; other sites have no cost.
     fn wants(&self, site: &SiteId) -> bool;
 
-    /// What a slot computed in the forward pass.
+    /// Called with input and output of a slot in the forward pass.
     fn on_forward(&mut self, site: &SiteId, seen: Seen<'_>);
 
-    /// Whether the probe looks at inputs alone. A network may then show a slot before its output is
-    /// computed, with an output of no rows.
+    /// Whether the probe needs only inputs. A network may then show a slot before its output is
+    /// computed, with an empty output.
     fn needs_inputs_alone(&self) -> bool {
         false
     }
@@ -33,8 +33,8 @@ pub trait Probe {
         false
     }
 
-    /// Whether the backward pass shows the input of this site, too, which it then keeps or computes
-    /// again. A probe that takes what it needs in [`Self::on_forward`] says no.
+    /// Whether the backward pass also shows the input of this site, which it then keeps or
+    /// recomputes. Not needed by a probe that takes its data in [`Self::on_forward`].
     fn wants_input_again(&self, _site: &SiteId) -> bool {
         false
     }
@@ -48,7 +48,7 @@ pub trait Probe {
 pub struct ExampleRows {
     /// Number of the example in its batch, from zero.
     pub example: usize,
-    /// Its rows, or those of them that are shown.
+    /// Its rows, or the shown ones.
     pub rows: Range<usize>,
 }
 
@@ -60,7 +60,7 @@ impl ExampleRows {
         numbered.map(|(example, rows)| Self { example, rows: rows.clone() }).collect()
     }
 
-    /// The part of these rows in a block of rows, counted from its start; empty parts are left out.
+    /// The part of these rows in a block of rows, counted from its start; empty parts are omitted.
     #[must_use]
     pub fn within(all: &[Self], block: &Range<usize>) -> Vec<Self> {
         let part = |Self { example, rows }: &Self| {
@@ -77,10 +77,10 @@ impl ExampleRows {
 pub struct Seen<'a> {
     /// Input (rows, inp).
     pub x: MatRef<'a, f32>,
-    /// Output (rows, out), bias included; (0, out) if the probe needs inputs alone and the output
+    /// Output (rows, out), bias included; (0, out) if the probe needs only inputs and the output
     /// was not computed.
     pub y: MatRef<'a, f32>,
-    /// Which rows belong to which example.
+    /// Rows of each example.
     pub examples: &'a [ExampleRows],
 }
 
@@ -91,7 +91,7 @@ pub struct SeenGradient<'a> {
     pub x: Option<MatRef<'a, f32>>,
     /// Gradient of the loss with respect to the output (rows, out).
     pub dy: MatRef<'a, f32>,
-    /// Which rows belong to which example.
+    /// Rows of each example.
     pub examples: &'a [ExampleRows],
 }
 

@@ -18,7 +18,7 @@ impl fmt::Display for SiteId {
     }
 }
 
-/// What a slot does in its network, as a word of that network: `query`, `conv`.
+/// The role of a slot in its network, as a word of that network: `query`, `conv`.
 ///
 /// Options, recipes and reports select slots by it.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord, Hash)]
@@ -34,7 +34,7 @@ impl SlotRole {
         Self { name, other_names }
     }
 
-    /// Its name, the one that is printed.
+    /// Its name, as printed.
     #[must_use]
     pub const fn name(self) -> &'static str {
         self.name
@@ -58,7 +58,7 @@ impl fmt::Display for SlotRole {
 #[derive(Clone, Debug, PartialEq, Eq, PartialOrd, Ord, Hash)]
 pub struct InputId(pub String);
 
-/// Place of a slot in its network.
+/// Position of a slot in its network.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct Place {
     /// The input that it reads.
@@ -81,7 +81,7 @@ pub struct LinearSlot<T: Scalar = f32> {
 }
 
 impl<T: Scalar> LinearSlot<T> {
-    /// A slot at its place.
+    /// A slot at its position.
     ///
     /// # Panics
     /// If the bias has another length than the operator has outputs.
@@ -100,7 +100,7 @@ impl<T: Scalar> LinearSlot<T> {
         &self.id
     }
 
-    /// Its place in the network.
+    /// Its position in the network.
     #[must_use]
     pub fn place(&self) -> &Place {
         &self.place
@@ -112,7 +112,7 @@ impl<T: Scalar> LinearSlot<T> {
         &self.place.reads
     }
 
-    /// What it does in its network.
+    /// Its role in the network.
     #[must_use]
     pub fn role(&self) -> SlotRole {
         self.place.role
@@ -268,8 +268,8 @@ pub trait Sites {
     }
 
     /// Output rows of one projection within a slot that holds several: of the query in one matrix
-    /// of query, key and value. `part` is the role of that projection alone. `None` if the slot has
-    /// no such part, as in networks that fuse nothing.
+    /// of query, key and value. `part` is the role of that projection. `None` if the slot has no
+    /// such part, as in networks without fused weights.
     fn part_rows(&self, _id: &SiteId, _part: &str) -> Option<Vec<usize>> {
         None
     }

@@ -75,7 +75,7 @@ impl<T: Scalar> Workspace<T> {
     #[must_use]
     pub fn take(&mut self, rows: usize, cols: usize) -> Mat<T> {
         let needed = rows * cols;
-        // Matrices of one size are taken and given in turns: the last one is usually it.
+        // Matrices of one size are taken and returned alternately: the last one usually matches.
         let sizes = self.spare.iter().map(Mat::capacity).enumerate().rev();
         let best = sizes.min_by_key(|(_, size)| match *size >= needed {
             true => (false, *size),

@@ -65,7 +65,7 @@ fn given() -> Option<PathBuf> {
 }
 
 /// All sets of a folder of golden vectors, of which there must be one.
-#[allow(dead_code, reason = "vectors that are no golden ones have a folder of their own")]
+#[allow(dead_code, reason = "vectors that are not golden ones have a folder of their own")]
 pub(crate) fn sets(folder: &str) -> Vec<Set> {
     let default = Path::new(env!("CARGO_MANIFEST_DIR")).join("../../testdata/golden");
     sets_in(&given().unwrap_or(default).join(folder))

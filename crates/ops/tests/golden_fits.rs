@@ -20,7 +20,7 @@ pub(crate) fn of(about: &Value) -> Vec<Fit> {
         let Some((target, rest)) = key.split_once("_m") else { continue };
         let Some((factors, how)) = rest.split_once('_') else { continue };
         let Ok(factors) = factors.parse() else { continue };
-        // What is recovered exactly has no error to compare, and a wrong metric is no aim.
+        // What is recovered exactly has no error to compare, and a wrong metric is not an aim.
         if target == "exact" || how.ends_with("ignored") {
             continue;
         }

@@ -16,7 +16,7 @@ use std::collections::BTreeMap;
 const ROUNDING: f64 = 1e-10;
 /// Largest relative error between `f32` and `f64`, as in the conformance suite.
 const SINGLE: f64 = 2e-3;
-/// Numbers of the largest operator that is made of a hostile specification.
+/// Size of the largest operator that is built from a hostile specification.
 const MODEST: u64 = 1 << 16;
 
 type Law = Result<(), TestCaseError>;

@@ -1,4 +1,4 @@
-//! How close the Walsh-Hadamard transform of rows comes to the speed of memory: 4,096 rows of 2,048
+//! Speed of the Walsh-Hadamard transform of rows relative to that of memory: 4,096 rows of 2,048
 //! numbers transformed in place, against the same rows multiplied by a number in place, which reads
 //! and writes as much and computes next to nothing. Rounds alternate both; argument: threads.
 #![allow(clippy::print_stdout, reason = "figures and nothing else go to the output")]

@@ -15,24 +15,25 @@ use std::sync::OnceLock;
 use std::sync::atomic::{AtomicI32, Ordering};
 use std::thread;
 
-/// Where the handler writes the address. A handler has no arguments of ours, so this is static.
+/// Where the handler writes the address. A handler cannot take further arguments, so this is
+/// static.
 static TOLD: AtomicI32 = AtomicI32::new(-1);
-/// Bytes of the stack of the thread that waits for it: it prints a message.
+/// Stack size in bytes of the waiting thread, which prints a message.
 const STACK: usize = 1 << 18;
 
-/// Calls `tell`, on a thread of its own, with the path of a mapped file that became shorter when a
-/// thread reads bytes that it no longer has; without a path where the system does not tell it, or
-/// where the signal had another reason. The thread that read never goes on, so `tell` has to end
-/// the process. Meant to be called once.
+/// Calls `on_cut`, on a separate thread, with the path of a mapped file that became shorter when a
+/// thread reads bytes beyond its end; without a path if the system does not reveal it, or if the
+/// signal had another reason. The reading thread never continues, so `on_cut` has to end the
+/// process. Meant to be called once.
 ///
 /// # Errors
 /// If the system refuses a pipe, a thread or the handler.
-pub fn when_cut(tell: impl FnOnce(Option<PathBuf>) + Send + 'static) -> io::Result<()> {
+pub fn when_cut(on_cut: impl FnOnce(Option<PathBuf>) + Send + 'static) -> io::Result<()> {
     let (mut reader, writer) = io::pipe()?;
     thread::Builder::new().name("cut files".into()).stack_size(STACK).spawn(move || {
         let mut address = [0; size_of::<usize>()];
         if reader.read_exact(&mut address).is_ok() {
-            tell(path_at(usize::from_ne_bytes(address)));
+            on_cut(path_at(usize::from_ne_bytes(address)));
         }
     })?;
     TOLD.store(writer.into_raw_fd(), Ordering::SeqCst);
@@ -52,13 +53,14 @@ extern "C" fn handle(signal: libc::c_int, info: *mut libc::siginfo_t, _: *mut li
     // functions that a handler may call; the pipe is never closed.
     unsafe {
         let address = ((*info).si_addr() as usize).to_ne_bytes();
-        let told = TOLD.load(Ordering::SeqCst);
-        if libc::write(told, address.as_ptr().cast(), address.len()) == address.len() as isize {
+        let pipe = TOLD.load(Ordering::SeqCst);
+        if libc::write(pipe, address.as_ptr().cast(), address.len()) == address.len() as isize {
             loop {
                 libc::pause();
             }
         }
-        // Nobody hears it: the read is tried again at the return, and the signal ends the process.
+        // No thread receives it: the read is tried again on return, and the signal ends the
+        // process.
         libc::signal(signal, libc::SIG_DFL);
     }
 }

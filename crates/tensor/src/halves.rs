@@ -121,21 +121,21 @@ impl Halves {
         Self { of, rows, cols, bits: Numbers::Mapped(bits) }
     }
 
-    /// Whether the numbers stand in a mapped file.
+    /// Whether the numbers are in a mapped file.
     #[must_use]
     pub fn is_mapped(&self) -> bool {
         self.bits.is_mapped()
     }
 
-    /// Moves the numbers to a file, unless they stand in one.
+    /// Moves the numbers to a file, unless they are in one.
     ///
     /// # Errors
-    /// Those of writing and mapping; the matrix is then unchanged.
+    /// Errors of writing and mapping; the matrix is then unchanged.
     pub fn shelve(&mut self, shelf: &Shelf) -> io::Result<()> {
         self.bits.shelve(shelf)
     }
 
-    /// Lets the system reclaim the memory of numbers that stand in a file.
+    /// Lets the system reclaim the memory of numbers in a file.
     pub fn release(&self) {
         self.bits.release();
     }
@@ -181,7 +181,7 @@ impl Halves {
     /// Widens one row.
     ///
     /// # Panics
-    /// If `into` has not one number for each column.
+    /// Unless `into` has one number for each column.
     #[track_caller]
     pub fn widen_row(&self, i: usize, into: &mut [f32]) {
         self.of.widen(self.row(i), into);

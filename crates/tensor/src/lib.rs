@@ -1,10 +1,10 @@
 //! Numbers for Linwright: row-major views, kernels with naive twins, dense decompositions,
 //! counter-based random numbers and read-only file maps.
 //!
-//! This is the only crate with a foreign numeric library, and but for the C interface the only one
-//! with `unsafe` code; it does not know what a layer is. A **kernel** is a plain function on slices
-//! or views: the caller owns output and workspace, the result does not depend on the number of
-//! threads, and each fast kernel has a naive twin in its tests as oracle.
+//! This is the only crate with an external numeric library, and apart from the C interface the only
+//! one with `unsafe` code; it does not know what a layer is. A **kernel** is a plain function on
+//! slices or views: the caller owns output and workspace, the result does not depend on the number
+//! of threads, and each fast kernel has a naive twin in its tests as oracle.
 
 pub mod correlation;
 mod counted;

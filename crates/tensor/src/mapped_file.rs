@@ -8,8 +8,8 @@ use std::io;
 use std::ops::Range;
 use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
 
-/// A file, or a part of it, mapped read-only. Nobody may truncate the file while it is mapped: the
-/// system would then end the process at the next access, unless [`crate::when_cut`] is told.
+/// A file, or a part of it, mapped read-only. The file must not be truncated while it is mapped:
+/// the system would then end the process at the next access, unless [`crate::when_cut`] was called.
 #[derive(Debug)]
 pub struct MappedFile {
     /// None for an empty file.

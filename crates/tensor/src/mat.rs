@@ -68,13 +68,13 @@ impl<T: Scalar> Mat<T> {
         Self { data: Numbers::Mapped(data), rows, cols }
     }
 
-    /// Whether the numbers stand in a mapped file.
+    /// Whether the numbers are in a mapped file.
     #[must_use]
     pub fn is_mapped(&self) -> bool {
         self.data.is_mapped()
     }
 
-    /// Moves the numbers to a file, unless they stand in one.
+    /// Moves the numbers to a file, unless they are in one.
     ///
     /// # Errors
     /// Those of writing and mapping; the matrix is then unchanged.
@@ -82,7 +82,7 @@ impl<T: Scalar> Mat<T> {
         self.data.shelve(shelf)
     }
 
-    /// Lets the system reclaim the memory of numbers that stand in a file.
+    /// Lets the system reclaim the memory of numbers in a file.
     pub fn release(&self) {
         self.data.release();
     }

@@ -142,7 +142,7 @@ impl<T: Pod> Numbers<T> {
         }
     }
 
-    /// The same numbers in a file, unless they stand in one.
+    /// The same numbers in a file, unless they are in one.
     pub(crate) fn shelve(&mut self, shelf: &Shelf) -> io::Result<()> {
         if let Self::Owned(numbers) = self
             && let Some(mapped) = shelf.put(numbers)?

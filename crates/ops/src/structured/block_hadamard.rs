@@ -44,7 +44,7 @@ pub struct BlockHadamardSpec {
     pub depth: usize,
     /// Side of the square blocks of the inner maps, a power of two; one block if d is smaller.
     pub block: usize,
-    /// Number of blocks of the final map; by the rule of the module's page if absent.
+    /// Number of blocks of the final map; by the rule in the module documentation if absent.
     pub blocks: Option<usize>,
 }
 
@@ -305,7 +305,7 @@ impl<T: Scalar> Structured<T> for BlockHadamard<T> {
         let padded = Shape { out: shape.out, inp: width };
         let blocks = spec.blocks.or_else(|| BlockHadamardSpec::default_blocks(padded));
         let blocks = blocks.ok_or_else(|| {
-            refuse("no number of blocks leaves 4 x 4 each; name one as `blocks`".into())
+            refuse("no number of blocks leaves at least 4 x 4 each; set `blocks`".into())
         })?;
         if blocks == 0 || !shape.out.is_multiple_of(blocks) || !width.is_multiple_of(blocks) {
             return Err(refuse(format!("{blocks} blocks do not divide {width} and {}", shape.out)));

@@ -51,7 +51,7 @@ impl Parent {
         Ok(())
     }
 
-    /// Errors of the children's own checks, with the names that they have here.
+    /// Errors of the children's checks, with their nested names.
     pub(super) fn check<T: Scalar>(self, children: &[Op<T>]) -> Result<(), OpError> {
         for (k, child) in children.iter().enumerate() {
             child.map().check().map_err(|error| match error {

@@ -12,7 +12,7 @@
 //! Source: Feng and Liao 2025, CDFlow, arXiv:2510.25323. Deviations: spectra are conjugate
 //! symmetric by construction, n real numbers per circulant, since the determinant of any other
 //! spectrum belongs to another matrix; polar parameters `± e^t`, `± e^(r + i φ)` are the default;
-//! the initialisation is ours, orthogonal with random phases, because the paper's is not known.
+//! the initialisation is orthogonal with random phases, because the paper's is not known.
 //!
 //! Numerical notes: factors, spectra and determinants are computed in `f64`; rows run through
 //! [`linwright_tensor::kernels::circulant`]. [`CirculantDiagonal::norm_bounds`] bounds how much an
@@ -47,7 +47,7 @@ use std::sync::{Arc, OnceLock};
 
 pub use super::circulant_parameters::CirculantParameterisation;
 
-/// Most diagonals; those beyond twice the features represent nothing more.
+/// Largest number of diagonals; more than twice the features add no expressiveness.
 const MAX_FACTORS: usize = 1 << 12;
 
 /// Initialisation of the factors.
@@ -137,7 +137,7 @@ impl From<CirculantFit> for CirculantFactors {
 pub struct NormBounds {
     /// Of W.
     pub norm: f64,
-    /// Of the inverse; infinite for a singular W.
+    /// Bound for the inverse; infinite for a singular W.
     pub inverse: f64,
 }
 

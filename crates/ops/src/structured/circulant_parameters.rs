@@ -30,7 +30,7 @@ pub(super) struct Values {
     pub(super) spectra: Vec<Vec<[f64; 2]>>,
 }
 
-/// Parameters of all factors, in tensors with one row per factor.
+/// Parameters of all factors, one row per factor in each tensor.
 #[derive(Clone, Debug, PartialEq)]
 pub(super) struct Parameters<T> {
     pub(super) kind: CirculantParameterisation,

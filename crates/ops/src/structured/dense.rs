@@ -35,7 +35,7 @@ impl<T: Scalar> Dense<T> {
         Self::shared(Arc::new(weight))
     }
 
-    /// Builds from a weight (out, inp) that others hold too.
+    /// Builds from a shared weight (out, inp).
     #[must_use]
     pub fn shared(weight: Arc<Mat<T>>) -> Self {
         Self { weight }

@@ -1,7 +1,7 @@
 //! A diagonal plus a product of two thin matrices.
 //!
 //! `W = diag(d) + U V`, U: (out, r), V: (r, inp); d has min(out, inp) numbers, the main diagonal of
-//! a rectangle. `y = (x Vᵀ) Uᵀ + d x`. Rank 0 is the diagonal alone.
+//! a rectangle. `y = (x Vᵀ) Uᵀ + d x`. Rank 0 is only the diagonal.
 //!
 //! | parameters | MACs per row |
 //! | --- | --- |
@@ -39,7 +39,7 @@ use serde::{Deserialize, Serialize};
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize, Deserialize)]
 #[serde(deny_unknown_fields)]
 pub struct DiagonalLowRankSpec {
-    /// Number of columns of U; 0 is the diagonal alone.
+    /// Number of columns of U; 0 for only the diagonal.
     pub rank: usize,
 }
 

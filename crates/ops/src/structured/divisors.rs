@@ -37,8 +37,8 @@ fn nearest(n: usize, square: usize) -> usize {
     if lower || (above as u128).pow(2) <= square as u128 { below } else { above }
 }
 
-/// Why `parts` do not divide the sides of a shape, with the nearest shapes that they divide; none
-/// if they do. `parts` are positive; each side may have its own.
+/// The reason why `parts` do not divide the sides of a shape, with the nearest divisible shapes;
+/// none if they do. `parts` are positive and may differ between sides.
 pub(super) fn refusal(shape: Shape, parts: Shape) -> Option<String> {
     let around = |n: usize, k: usize| {
         let (below, above) = (n / k * k, n.div_ceil(k).saturating_mul(k));

@@ -11,7 +11,7 @@ pub const MAX_NUMBERS: u64 = 1 << 30;
 pub const MAX_FEATURES: usize = 1 << 22;
 
 /// Largest number of parts of one operator: the rotors of a 4,096 x 4,096 weight in chunks of 8,
-/// which take more steps than the weight itself.
+/// which need more steps than the weight itself.
 pub const MAX_PARTS: u64 = 1 << 18;
 
 /// Deepest nesting of operators.
@@ -20,10 +20,11 @@ const MAX_DEPTH: usize = 8;
 /// Largest number of operators within one, itself included.
 const MAX_OPERATORS: usize = 256;
 
-/// Most numbers of an operator over those of a dense weight of its shape: none replaces it by more.
+/// Largest ratio of the numbers of an operator to those of a dense weight of its shape.
 const MAX_EXCESS: u64 = 64;
 
-/// Numbers that an operator of any shape may have: small shapes have parameters of their own.
+/// Numbers allowed for an operator of any shape, since small shapes have a minimal number of
+/// parameters.
 const FEW_NUMBERS: u64 = 1 << 14;
 
 /// Wraps a linear operator.
@@ -56,7 +57,7 @@ pub struct Summary {
 /// Cost of an operator.
 #[derive(Clone, Debug, PartialEq)]
 pub struct Cost {
-    /// Its options, with the defaults that follow from the shape filled in.
+    /// Its options, with shape-dependent defaults filled in.
     pub spec: OpSpec,
     /// Number of trainable parameters.
     pub parameters: usize,
@@ -106,8 +107,7 @@ macro_rules! operators {
                 }
             }
 
-            /// Whether operators of this kind are linear; true for an external one, of which
-            /// nothing is known.
+            /// Whether operators of this kind are linear; assumed for external ones.
             #[must_use]
             pub fn is_linear(&self) -> bool {
                 match self {
@@ -138,8 +138,8 @@ macro_rules! operators {
             ///
             /// # Errors
             /// [`OpError::Unsupported`] if the kind does not support this shape and options, or
-            /// exceeds [`MAX_NUMBERS`], [`MAX_PARTS`] or [`MAX_FEATURES`], or the numbers of a
-            /// dense weight many times; [`OpError::External`].
+            /// exceeds [`MAX_NUMBERS`], [`MAX_PARTS`] or [`MAX_FEATURES`], or many times the
+            /// numbers of a dense weight; [`OpError::External`].
             pub fn random<T: Scalar>(&self, shape: Shape, key: RngKey) -> Result<Op<T>, OpError> {
                 self.check_nesting(shape)?;
                 self.check_size(shape)?;

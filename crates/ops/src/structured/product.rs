@@ -70,8 +70,8 @@ impl<T: Scalar> Product<T> {
     /// Builds from factors, the last of which is applied first.
     ///
     /// # Errors
-    /// [`OpError::Unsupported`] if there is none, one is not linear, the features of neighbours
-    /// differ, or the nesting is too deep for an archive.
+    /// [`OpError::Unsupported`] if there are no factors, one is not linear, the features of
+    /// neighbours differ, or the nesting is too deep for an archive.
     pub fn new(factors: Vec<Op<T>>) -> Result<Self, OpError> {
         let side = |op: Option<&Op<T>>| op.map_or(Shape { out: 0, inp: 0 }, |op| op.map().shape());
         let shape = Shape { out: side(factors.first()).out, inp: side(factors.last()).inp };
@@ -177,7 +177,7 @@ impl<T: Scalar> Map<T> for Product<T> {
         let mut here: Option<Mat<T>> = None;
         for (k, factor) in self.factors.iter().enumerate() {
             let map = factor.map();
-            let mut own = grads.as_mut().map(|grads| grads.take(map.params().len()));
+            let mut of_factor = grads.as_mut().map(|grads| grads.take(map.params().len()));
             let dy = here.as_ref().map_or(dy, Mat::view);
             let tape_of = tape.child_at(last - k);
             let mut next = None;
@@ -187,12 +187,12 @@ impl<T: Scalar> Map<T> for Product<T> {
                 let next = next.insert(ws.take(x.rows(), self.width(k)));
                 (tape.saved(last - 1 - k).view(), Some(next.view_mut()))
             };
-            map.backward(Backward { x, dy, tape: tape_of, dx, grads: own.as_mut() }, ws);
+            map.backward(Backward { x, dy, tape: tape_of, dx, grads: of_factor.as_mut() }, ws);
             if let Some(used) = std::mem::replace(&mut here, next) {
                 ws.give(used);
             }
             // Gradients rotate: after all factors they are in their order again.
-            grads.iter_mut().zip(own).for_each(|(grads, own)| grads.append(own));
+            grads.iter_mut().zip(of_factor).for_each(|(grads, of_factor)| grads.append(of_factor));
         }
     }
 

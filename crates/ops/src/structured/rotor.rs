@@ -1,11 +1,11 @@
 //! Rotors of a Clifford algebra on chunks of the features (the rotor gadget).
 //!
 //! One chunk x of c = 2^n features is a multivector `Σ x_A e_A`, blades by grade and then
-//! lexicographically, `e_i² = 1`. A bivector b gives the rotor `r = exp(b)`:
-//! `y = r x reverse(s)`, with s = r (single) or of its own bivector (double).
-//! The c-sized chunks of input and output start at `floor(i · dim / chunks)` and wrap around; with
-//! α_io for each pair, output chunk o is `Σ_i α_io r_io x_i reverse(s_io)`, added to its features,
-//! and each feature is divided by the number of pairs that reach it (no division for one pair).
+//! lexicographically, `e_i² = 1`. A bivector b gives the rotor `r = exp(b)`: `y = r x reverse(s)`,
+//! with s = r (single) or s from a separate bivector (double). The c-sized chunks of input and
+//! output start at `floor(i · dim / chunks)` and wrap around; with α_io for each pair, output chunk
+//! o is `Σ_i α_io r_io x_i reverse(s_io)`, added to its features, and each feature is divided by
+//! the number of pairs that reach it (no division for one pair).
 //!
 //! | parameters | MACs per row |
 //! | --- | --- |
@@ -230,7 +230,7 @@ impl<T: Scalar> Map<T> for Rotor<T> {
         self.rotors();
         row_pieces::forward(block, x, y, |x, mut y| {
             let width = RowBlocks::width(y.rows());
-            // Memory is released as soon as it was read: wide rotors need the cache.
+            // Memory is released as soon as it has been read: wide rotors need the cache.
             let columns = columns_of(x, width);
             let inputs = self.inputs(&columns, width);
             drop(columns);

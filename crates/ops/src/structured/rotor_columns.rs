@@ -15,7 +15,7 @@ fn scale_columns<T: Scalar>(columns: &mut [T], width: usize, shares: Option<&[T]
     }
 }
 
-/// Where the gradient of [`Rotor::inputs`] goes.
+/// Destination of the gradient of [`Rotor::inputs`].
 pub(super) struct InputGradient<'a, T> {
     /// Sheets of every input chunk.
     pub sheets: &'a mut [T],

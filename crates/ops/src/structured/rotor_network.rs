@@ -66,7 +66,7 @@ pub enum Nonlinearity {
 #[serde(default, deny_unknown_fields)]
 #[allow(
     clippy::struct_excessive_bools,
-    reason = "independent switches of the paper's network, each a line of a recipe"
+    reason = "independent switches of the paper's network, each an option in recipes"
 )]
 pub struct RotorNetworkSpec {
     /// Hidden width; the largest power of two up to both sides if absent.

@@ -10,7 +10,7 @@ use std::ops::Range;
 const PIECES: usize = 16;
 /// Size of one block: with its intermediate results it then stays in the second-level cache.
 const BLOCK_NUMBERS: usize = 1 << 17;
-/// Size of the sums waiting to be added, if larger than one per thread.
+/// Size of the sums that may wait to be added, if larger than one per thread.
 const WAITING: usize = 1 << 22;
 
 /// One block of rows of a backward pass.

@@ -1,8 +1,8 @@
 //! A weight with only some rows and columns.
 //!
-//! `y = R A C x`: C takes the kept inputs (m), A: (n, m) is dense, R puts its outputs (n) into
-//! their places; other outputs are zero. It holds pruned features where the model around it keeps
-//! its widths, such as channels of queries, keys and values under rotary positions.
+//! `y = R A C x`: C selects the kept inputs (m), A: (n, m) is dense, R scatters its outputs (n) to
+//! their positions; other outputs are zero. It represents pruned features if the model must keep
+//! its widths, such as channels of queries, keys and values with rotary positions.
 //!
 //! | parameters | MACs per row |
 //! | --- | --- |
@@ -34,19 +34,20 @@ pub struct SubmatrixSpec {
 pub struct Submatrix<T> {
     /// A (n, m).
     weight: Mat<T>,
-    /// Places of the kept outputs, ascending (n).
+    /// Positions of the kept outputs, ascending (n).
     rows: Vec<u32>,
-    /// Places of the kept inputs, ascending (m).
+    /// Positions of the kept inputs, ascending (m).
     columns: Vec<u32>,
     shape: Shape,
 }
 
 impl<T: Scalar> Submatrix<T> {
-    /// The submatrix `weight` (n, m) of a map of `shape`, with the places of its rows and columns.
+    /// The submatrix `weight` (n, m) of a map of `shape`, with the positions of its rows and
+    /// columns.
     ///
     /// # Errors
-    /// [`OpError::InvalidValues`] if places do not ascend, are out of range, or are not as many as
-    /// the weight has rows and columns.
+    /// [`OpError::InvalidValues`] if positions do not ascend, are out of range, or do not match the
+    /// rows and columns of the weight.
     pub fn new(
         weight: Mat<T>,
         rows: Vec<u32>,
@@ -58,7 +59,7 @@ impl<T: Scalar> Submatrix<T> {
         Ok(new)
     }
 
-    /// The rows and columns of a weight (out, inp) at some places.
+    /// The rows and columns of a weight (out, inp) at some positions.
     ///
     /// # Errors
     /// As [`Self::new`].
@@ -71,13 +72,13 @@ impl<T: Scalar> Submatrix<T> {
         Self::new(kept, rows, columns, shape)
     }
 
-    /// Places of the kept outputs, ascending.
+    /// Positions of the kept outputs, ascending.
     #[must_use]
     pub fn rows(&self) -> &[u32] {
         &self.rows
     }
 
-    /// Places of the kept inputs, ascending.
+    /// Positions of the kept inputs, ascending.
     #[must_use]
     pub fn columns(&self) -> &[u32] {
         &self.columns
@@ -88,7 +89,7 @@ impl<T: Scalar> Submatrix<T> {
     }
 }
 
-/// Checks that places ascend below `features`.
+/// Checks that positions ascend below `features`.
 fn check_places(name: &str, places: &[u32], features: usize) -> Result<(), OpError> {
     let invalid = |reason| OpError::InvalidValues { kind: KIND, name: name.to_owned(), reason };
     if let Some(place) = places.iter().find(|place| **place as usize >= features) {
@@ -111,7 +112,7 @@ fn gathered<T: Scalar>(from: MatRef<'_, T>, places: &[u32], ws: &mut Workspace<T
     into
 }
 
-/// Puts the columns of `from` into `places`, and zero elsewhere.
+/// Scatters the columns of `from` to `places`, with zeros elsewhere.
 fn scatter<T: Scalar>(from: &Mat<T>, places: &[u32], mut into: MatMut<'_, T>) {
     for row in 0..from.rows() {
         let target = into.row_mut(row);
@@ -164,7 +165,7 @@ impl<T: Scalar> Map<T> for Submatrix<T> {
         if found == expected {
             return Ok(());
         }
-        let reason = format!("has the shape {found:?}, the kept places make {expected:?}");
+        let reason = format!("has the shape {found:?}, the kept positions need {expected:?}");
         Err(OpError::InvalidValues { kind: KIND, name: "weight".into(), reason })
     }
 
@@ -231,7 +232,7 @@ impl<T: Scalar> LinearOp<T> for Submatrix<T> {
 impl<T: Scalar> Structured<T> for Submatrix<T> {
     type Spec = SubmatrixSpec;
     const KIND: &'static str = KIND;
-    const EQUATION: &'static str = "W = R A C, R and C rows and columns that are kept";
+    const EQUATION: &'static str = "W = R A C, R and C select kept rows and columns";
     const PARAMETERS: &'static str = "outputs inputs";
     const MACS: &'static str = "outputs inputs";
 

@@ -57,8 +57,8 @@ impl<T: Scalar> Sum<T> {
     /// Builds from terms.
     ///
     /// # Errors
-    /// [`OpError::Unsupported`] if there is none, one is not linear, shapes differ, or the nesting
-    /// is too deep for an archive.
+    /// [`OpError::Unsupported`] if there are no terms, one is not linear, shapes differ, or the
+    /// nesting is too deep for an archive.
     pub fn new(terms: Vec<Op<T>>) -> Result<Self, OpError> {
         let shape = terms.first().map_or(Shape { out: 0, inp: 0 }, |term| term.map().shape());
         let sum = Self { shape, terms };
@@ -145,18 +145,18 @@ impl<T: Scalar> Map<T> for Sum<T> {
         let mut term_dx = ws.take(x.rows(), self.shape.inp);
         for (k, term) in self.terms.iter().enumerate() {
             let (map, tape) = (term.map(), tape.child_at(k));
-            let mut own = grads.as_mut().map(|grads| grads.take(map.params().len()));
+            let mut of_term = grads.as_mut().map(|grads| grads.take(map.params().len()));
             let into = match (&mut dx, k) {
                 (None, _) => None,
                 (Some(dx), 0) => Some(dx.reborrow()),
                 (Some(_), _) => Some(term_dx.view_mut()),
             };
-            map.backward(Backward { x, dy, tape, dx: into, grads: own.as_mut() }, ws);
+            map.backward(Backward { x, dy, tape, dx: into, grads: of_term.as_mut() }, ws);
             if let (Some(dx), 1..) = (&mut dx, k) {
                 add_rows(dx.reborrow(), term_dx.view());
             }
             // Gradients rotate: after all terms they are in their order again.
-            grads.iter_mut().zip(own).for_each(|(grads, own)| grads.append(own));
+            grads.iter_mut().zip(of_term).for_each(|(grads, of_term)| grads.append(of_term));
         }
         ws.give(term_dx);
     }

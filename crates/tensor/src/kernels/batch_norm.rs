@@ -18,11 +18,11 @@ fn sums(rows: usize, cols: usize, add: impl Fn(usize, &mut [f64]) + Sync + Send)
         (start..rows.min(start + ROWS)).for_each(|row| add(row, &mut sums));
         sums
     });
-    let mut all = vec![0.0; cols];
+    let mut sums = vec![0.0; cols];
     for part in parts {
-        all.iter_mut().zip(part).for_each(|(all, part)| *all += part);
+        sums.iter_mut().zip(part).for_each(|(sum, part)| *sum += part);
     }
-    all
+    sums
 }
 
 /// Runs `work` on every row, in parallel.

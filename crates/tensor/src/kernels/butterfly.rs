@@ -38,7 +38,7 @@ impl<'a, T: Scalar> Factors<'a, T> {
     /// Builds from the matrices of all pairs, (factors, n / 2, 2, 2).
     ///
     /// # Panics
-    /// If `size` is no power of two, or `weights` are not those of whole factors.
+    /// If `size` is not a power of two, or `weights` are not those of whole factors.
     #[must_use]
     #[track_caller]
     pub fn new(size: usize, weights: &'a [T]) -> Self {
@@ -413,9 +413,9 @@ impl<V: Lanes> Pass<V> for StageBack<'_, V::Number> {
                 let x = &inputs[level * len..][..len];
                 for s in 0..pairs {
                     let at = pair(level, s);
-                    let found =
+                    let pulled =
                         pulled_back::<V>(&stage.pairs[at], members(s, level), x, d_group, width);
-                    grad[at].iter_mut().zip(found).for_each(|(grad, found)| *grad += found);
+                    grad[at].iter_mut().zip(pulled).for_each(|(grad, pulled)| *grad += pulled);
                 }
             }
             for (r, d_group) in d_group.chunks_exact(width).enumerate() {

@@ -1,9 +1,9 @@
-//! Rows of places with a column for each channel, and one row for each example, channels first.
+//! Rows of positions with a column for each channel, and one row for each example, channels first.
 
 use crate::{MatMut, MatRef, Scalar, parallel};
 
-/// Turns places (examples * places, channels) into rows (examples, channels * places): all places
-/// of the first channel, then those of the next.
+/// Converts rows of positions (examples * positions, channels) to rows (examples, channels *
+/// positions): all positions of the first channel, then those of the next.
 ///
 /// # Panics
 /// If the shapes do not match.

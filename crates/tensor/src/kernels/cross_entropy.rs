@@ -28,7 +28,7 @@ pub struct Prediction {
 /// Scores one target per row.
 ///
 /// # Panics
-/// If there is not one target below the vocabulary's size for each row.
+/// Unless there is one target below the vocabulary's size for each row.
 #[track_caller]
 pub fn score(logits: MatRef<'_, f32>, targets: &[u32]) -> Vec<Prediction> {
     assert_eq!(logits.rows(), targets.len(), "targets of rows");
@@ -53,10 +53,11 @@ pub fn log_sums(logits: MatRef<'_, f32>) -> Vec<f64> {
 }
 
 /// Sum of the negative log-likelihoods of the targets, in nats; `logits` are overwritten by the
-/// gradient of `scale` times that sum. Rows whose target is [`IGNORE`] count nothing and get zeros.
+/// gradient of `scale` times that sum. Rows with the target [`IGNORE`] contribute nothing and get
+/// zeros.
 ///
 /// # Panics
-/// If there is not one target, below the vocabulary's size or [`IGNORE`], for each row.
+/// Unless there is one target, below the vocabulary's size or [`IGNORE`], for each row.
 #[track_caller]
 pub fn cross_entropy(logits: MatMut<'_, f32>, targets: &[u32], scale: f32) -> f64 {
     assert_eq!(logits.rows(), targets.len(), "targets of rows");

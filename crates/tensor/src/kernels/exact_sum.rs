@@ -1,4 +1,4 @@
-//! Sums whose bits do not depend on their order.
+//! Sums whose bits do not depend on the order of terms.
 //!
 //! A sum is kept as two doubles: the rounded sum, and the sum of what rounding lost (Møller's and
 //! Knuth's exact addition). Numbers in `f32` are multiples of their last digit, so both stay exact
@@ -34,7 +34,7 @@ pub fn add_row<T: Scalar>(high: &mut [f64], low: &mut [f64], row: &[T]) -> (f64,
     total_of(squares)
 }
 
-/// As [`add`], for terms in double precision, of which a sum keeps 106 bits.
+/// As [`add`], for terms in double precision; the sum keeps 106 bits.
 ///
 /// # Panics
 /// If the lengths differ.

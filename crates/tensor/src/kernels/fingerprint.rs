@@ -23,11 +23,12 @@ pub fn fingerprint(bytes: &[u8]) -> u128 {
     Fingerprinting::default().finish(bytes)
 }
 
-/// The fingerprint of bytes that come in parts, while they are in the cache for something else.
+/// The fingerprint of bytes that arrive in parts, computed while they are in the cache for other
+/// work.
 #[derive(Clone, Debug)]
 pub struct Fingerprinting {
     lanes: [u64; LANES],
-    /// Bytes that were taken, a whole number of rounds.
+    /// Bytes taken so far, a whole number of rounds.
     taken: usize,
 }
 
@@ -45,8 +46,8 @@ impl Fingerprinting {
         self.taken
     }
 
-    /// Takes the next bytes, but for the last few that are no whole round: they come again, with
-    /// what follows. [`Self::taken`] says where to go on.
+    /// Takes the next bytes, except for the last few that do not fill a round, which must be passed
+    /// again with the following ones. [`Self::taken`] says where to continue.
     pub fn take(&mut self, bytes: &[u8]) {
         let whole = bytes.len() - bytes.len() % ROUND;
         self.lanes = lanes(self.lanes, &bytes[..whole]);

@@ -1,4 +1,4 @@
-//! Patches of images, for convolutions and pooling. Rows of an image are its places, row by row;
+//! Patches of images, for convolutions and pooling. Rows of an image are its positions, row by row;
 //! columns are channels.
 
 use crate::{MatMut, MatRef, Scalar, parallel};
@@ -20,15 +20,15 @@ pub struct Patches {
 }
 
 impl Patches {
-    /// Windows below each other, and beside each other.
+    /// Numbers of windows vertically and horizontally.
     #[must_use]
     pub fn windows(&self) -> (usize, usize) {
         let along = |length: usize| (length + 2 * self.padding - self.size) / self.stride + 1;
         (along(self.height), along(self.width))
     }
 
-    /// Calls `visit(window, offset, place)` for every place of every window inside the image, where
-    /// offset is the place's number in its window.
+    /// Calls `visit(window, offset, place)` for every position of every window inside the image,
+    /// where offset is the position within its window.
     pub fn visit(&self, mut visit: impl FnMut(usize, usize, usize)) {
         let (down, across) = self.windows();
         for window in 0..down * across {
@@ -46,8 +46,8 @@ impl Patches {
         }
     }
 
-    /// The patches (examples * windows, channels * size²) of images (examples * places, channels),
-    /// columns in the order channel, row, column.
+    /// The patches (examples * windows, channels * size²) of images (examples * positions,
+    /// channels), columns in the order channel, row, column.
     ///
     /// # Panics
     /// If the shapes do not match.
@@ -68,7 +68,7 @@ impl Patches {
         });
     }
 
-    /// The transpose of [`Self::gather`]: adds every patch to its places.
+    /// The transpose of [`Self::gather`]: adds every patch to its positions.
     ///
     /// # Panics
     /// If the shapes do not match.
@@ -86,8 +86,8 @@ impl Patches {
         });
     }
 
-    /// Calls `visit(window, offset, place, count)` for every run of places beside each other in a
-    /// window, inside the image: offset is the first one's number in its window.
+    /// Calls `visit(window, offset, place, count)` for every run of adjacent positions in a window,
+    /// inside the image: offset is that of the first one within its window.
     fn visit_runs(&self, mut visit: impl FnMut(usize, usize, usize, usize)) {
         let (down, across) = self.windows();
         let inside = |start: usize, length: usize| -> Range<usize> {
@@ -108,11 +108,11 @@ impl Patches {
         }
     }
 
-    /// [`Self::gather`] with columns in the order row, column, channel: runs of places are copied
-    /// as they lie in memory.
+    /// [`Self::gather`] with columns in the order row, column, channel: runs of positions are
+    /// copied as they are in memory.
     ///
     /// # Panics
-    /// If the shapes do not match, or rows of the images do not lie beside each other.
+    /// If the shapes do not match, or rows of the images are not contiguous.
     #[track_caller]
     pub fn gather_places<T: Scalar>(&self, x: MatRef<'_, T>, patches: MatMut<'_, T>) {
         let (places, windows, _) = self.check(x, patches.as_ref());
@@ -130,10 +130,10 @@ impl Patches {
         });
     }
 
-    /// The transpose of [`Self::gather_places`]: adds every patch to its places.
+    /// The transpose of [`Self::gather_places`]: adds every patch to its positions.
     ///
     /// # Panics
-    /// If the shapes do not match, or rows of the images do not lie beside each other.
+    /// If the shapes do not match, or rows of the images are not contiguous.
     #[track_caller]
     pub fn scatter_places<T: Scalar>(&self, patches: MatRef<'_, T>, x: MatMut<'_, T>) {
         let (places, windows, _) = self.check(x.as_ref(), patches);
@@ -150,9 +150,9 @@ impl Patches {
         });
     }
 
-    /// Windows of the transposed map, over images of as many places as these windows: place and
-    /// window change their roles, and offsets are counted from the other end. None where windows
-    /// leave places out.
+    /// Windows of the transposed map, over images with one position for each of these windows:
+    /// positions and windows exchange their roles, and offsets are counted from the other end. None
+    /// if windows skip positions.
     #[must_use]
     pub fn transposed(&self) -> Option<Self> {
         let (height, width) = self.windows();

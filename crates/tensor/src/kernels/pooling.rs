@@ -19,7 +19,7 @@ pub fn max_pool<T: Scalar>(over: &Patches, x: MatRef<'_, T>, y: MatMut<'_, T>) -
             let from = example * places + place;
             let picks = &mut picks[window * channels..(window + 1) * channels];
             for ((best, value), pick) in y.row_mut(window).iter_mut().zip(x.row(from)).zip(picks) {
-                // A number that is not comparable is kept, so that it is found later.
+                // A NaN is kept, so that it is found later.
                 if *pick == u32::MAX || value.partial_cmp(best).is_none_or(|order| order.is_gt()) {
                     (*best, *pick) = (*value, from as u32);
                 }

@@ -53,10 +53,10 @@ fn select(x: MatRef<'_, f32>, columns: &[u32], ones: &[usize], mut y: MatMut<'_,
     }
 }
 
-/// Rows picked from in turns, a few columns of each: they are far apart in memory, and more than
-/// one is fetched at a time.
+/// Rows that are gathered alternately, a few columns of each: they are far apart in memory, so
+/// several are fetched at a time.
 const ROWS: usize = 8;
-/// Columns of a turn.
+/// Columns per row before the next row.
 const COLUMNS: usize = 16;
 
 vectorised! {

@@ -2,14 +2,14 @@
 
 use crate::{Mat, MatMut, MatRef, Scalar, parallel};
 
-/// Which rows attend to which, and in how many heads.
+/// Mask and number of heads.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct AttentionShape {
     /// Rows of an example.
     pub places: usize,
     /// Heads, which divide the columns.
     pub heads: usize,
-    /// Whether a row sees only itself and those before it.
+    /// Whether a row attends only to itself and earlier rows.
     pub causal: bool,
 }
 

@@ -32,7 +32,7 @@ pub struct WideRows {
     groups: Vec<Group>,
 }
 
-/// Some rows, eight numbers of each after those of the one before; zeros fill the last eight.
+/// Some rows, in interleaved groups of eight numbers; zeros fill the last eight.
 #[derive(Clone, Debug)]
 struct Group {
     first: usize,
@@ -70,8 +70,8 @@ impl WideRows {
     }
 
     /// Adds the products of the rows of `x` (rows, depth) with these to `y` (rows, count), on the
-    /// calling thread. `ahead` is how many numbers after each of `x` one lies that will be read
-    /// next, and is fetched meanwhile.
+    /// calling thread. `ahead` is the distance from each number of `x` to the one that will be read
+    /// next, which is prefetched.
     ///
     /// # Panics
     /// If the shapes do not match.
@@ -84,8 +84,8 @@ impl WideRows {
     }
 }
 
-/// Rows of `x` and of `w` of a tile, for so many rows of `w`: sums, and numbers of `w`, stay in 32
-/// registers of all lanes, or sums in sixteen shorter ones.
+/// Rows of `x` and of `w` of a tile, for this number of rows of `w`: sums, and numbers of `w`, stay
+/// in 32 registers of all lanes, or sums in sixteen shorter ones.
 fn tile_for(rows: usize) -> [usize; 2] {
     #[cfg(target_arch = "x86_64")]
     if Instructions::here() == Instructions::Avx512 {
@@ -108,7 +108,7 @@ vectorised! {
     ) {
         let mut y = y;
         for group in &of.groups {
-            // What is next is fetched once.
+            // The next numbers are prefetched once.
             let ahead = if group.first == 0 { ahead } else { 0 };
             match group.tile {
                 [12, 1] => group.add::<FUSED, 12, 1>(x, &mut y, ahead),
@@ -138,7 +138,7 @@ impl Group {
             for start in (0..whole).step_by(PANEL) {
                 let panel = start..whole.min(start + PANEL);
                 for row in (0..height).step_by(R) {
-                    // A missing row is one that is there, whose sums are not used.
+                    // A missing row repeats an existing one; its sums are not used.
                     let mut rows: [&[[f32; LANES]]; R] = [&[]; R];
                     for (i, to) in rows.iter_mut().enumerate() {
                         let numbers = x.row(first + (row + i).min(height - 1));

@@ -2,8 +2,8 @@
 //!
 //! Fits `W = diag(d_0) circ(c_0) ⋯ diag(d_{m-1})` to a target: for rows x with the second moment `S
 //! = Σ x xᵀ` and the cross moment `T = Σ y xᵀ` it minimises `Σ |y - W x|²`; for a matrix W₀ the
-//! same with S = 1 and T = W₀. Factors are fitted in turn, each exactly with the others fixed
-//! (alternating least squares); where that stalls, all are updated together by damped Gauss-Newton
+//! same with S = 1 and T = W₀. Factors are fitted alternately, each exactly with the others fixed
+//! (alternating least squares); when that stalls, all are updated together by damped Gauss-Newton
 //! steps (Levenberg-Marquardt). The error never rises, but may end in a local minimum.
 
 use super::solve_spd;
@@ -257,12 +257,12 @@ fn run(target: &CirculantTarget, mut factors: Factors, sweeps: usize) -> Fitted 
 /// Jacobian of the weight with respect to all parameters, (parameters · n, n).
 fn derivatives(factors: &Factors) -> Mat<f64> {
     let (count, n) = (factors.0.len(), factors.0[0].len());
-    let mut all = Mat::zeros(count * n * n, n);
+    let mut jacobian = Mat::zeros(count * n * n, n);
     for index in 0..count {
-        let of = |range: std::ops::Range<usize>| {
+        let product = |range: std::ops::Range<usize>| {
             range.fold(Mat::identity(n), |w, k| times(w.as_arg(), factors.matrix(k).as_arg()))
         };
-        let (a, b) = (of(0..index), of(index + 1..count));
+        let (a, b) = (product(0..index), product(index + 1..count));
         for k in 0..n {
             let derivative = if index.is_multiple_of(2) {
                 Mat::from_fn(n, n, |i, j| a.at(i, k) * b.at(k, j))
@@ -271,10 +271,10 @@ fn derivatives(factors: &Factors) -> Mat<f64> {
                 times(shifted.as_arg(), b.as_arg())
             };
             let start = (index * n + k) * n * n;
-            all.data_mut()[start..start + n * n].copy_from_slice(derivative.data());
+            jacobian.data_mut()[start..start + n * n].copy_from_slice(derivative.data());
         }
     }
-    all
+    jacobian
 }
 
 /// Damped Gauss-Newton steps, until they no longer improve.
@@ -374,21 +374,21 @@ pub fn fit_circulant(
 fn longer(fit: &CirculantFit, key: RngKey, index: usize) -> Factors {
     let mut stream = key.fold_index(index as u64).stream();
     let noise = 0.4_f64.powi(1 + index as i32 % 4);
-    let mut all = Vec::new();
+    let mut factors = Vec::new();
     for (k, diagonal) in fit.diagonals.iter().enumerate() {
-        all.push(diagonal.clone());
-        all.extend(fit.columns.get(k).cloned());
+        factors.push(diagonal.clone());
+        factors.extend(fit.columns.get(k).cloned());
     }
-    let n = all[0].len();
+    let n = factors[0].len();
     let column: Vec<f64> =
         (0..n).map(|k| noise * stream.normal() + if k == 0 { 1.0 } else { 0.0 }).collect();
     let diagonal: Vec<f64> = (0..n).map(|_| 1.0 + noise * stream.normal()).collect();
     if index.is_multiple_of(2) {
-        all.extend([column, diagonal]);
+        factors.extend([column, diagonal]);
     } else {
-        all.splice(0..0, [diagonal, column]);
+        factors.splice(0..0, [diagonal, column]);
     }
-    Factors(all)
+    Factors(factors)
 }
 
 /// The factors of a matrix (n, n) of the form `diag(d_0) circ(c_0) diag(d_1)`, in closed form; for

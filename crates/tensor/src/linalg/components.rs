@@ -21,7 +21,7 @@ use crate::{Mat, MatRef, RngKey};
 #[derive(Clone, Debug, PartialEq)]
 pub struct Components {
     /// Singular values, descending. Those of [`Components::of`] are bit for bit those of
-    /// [`singular_values`](super::singular_values), so one can stand for the other.
+    /// [`singular_values`](super::singular_values), so both are interchangeable.
     pub values: Vec<f64>,
     /// (m, count). A column has the norm of its row in `right`, the root of the singular value
     /// (except for negligible values, see the module), so that neither overflows in half precision.

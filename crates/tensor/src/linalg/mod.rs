@@ -1,9 +1,9 @@
 //! Dense decompositions.
 //!
 //! Eigenvalues of symmetric matrices, eigenvectors of large ones, singular values and components,
-//! and solvers for circulant and skew matrices are our own, blocked and parallel. The others go
-//! through faer, each on one thread. No result depends on the number of threads; callers run many
-//! matrices in parallel.
+//! and solvers for circulant and skew matrices are implemented here, blocked and parallel. The
+//! others use faer, each on one thread. No result depends on the number of threads; callers run
+//! many matrices in parallel.
 
 mod cholesky;
 mod circulant;

@@ -296,7 +296,7 @@ impl Value {
         self.line + self.below.value + self.above.value
     }
 
-    /// What rounding of the terms can make of a zero.
+    /// Largest value of a zero after rounding of the terms.
     fn rounding(&self) -> f64 {
         f64::EPSILON * (self.line.abs() - self.below.value + self.above.value)
     }
@@ -323,8 +323,7 @@ vectorised! {
         let (mut lower, mut upper) = (zero, zero);
         let last = below.map(|below| poles[below.max(1) - 1]);
         let first = below.map(|below| poles[below.min(poles.len() - 1)]);
-        // The rest is a sum of its own: next to a pole, nothing would be left of it in the
-        // difference of the sum and what its derivative gives for that pole.
+        // The rest is summed separately: next to a pole, cancellation would leave nothing of it.
         let add = |sum: &mut Sum<Lanes>, pole: f64, weights: &Lanes, ends: &Lanes| {
             for lane in 0..LANES {
                 let inverse = 1.0 / ((pole - origin[lane]) - x[lane]);

@@ -16,7 +16,7 @@ impl Quantised {
     /// The blocks of `values`, rounded to nearest; none for a type that is only read.
     ///
     /// # Panics
-    /// If the number of values is no multiple of [`Self::block_numbers`].
+    /// If the number of values is not a multiple of [`Self::block_numbers`].
     #[must_use]
     #[track_caller]
     pub fn encode(self, values: &[f32]) -> Option<Vec<u8>> {

@@ -169,7 +169,7 @@ impl Heads<'_> {
         let dim = self.attention.head_dim;
         for (row, sums) in rows.zip(sums.chunks_exact(dim)) {
             let columns = head * dim..(head + 1) * dim;
-            // SAFETY: spans do not overlap, and a head of one is of one piece.
+            // SAFETY: spans do not overlap, and each head of one belongs to one piece.
             unsafe { target.part(self.span.start + row, columns) }.copy_from_slice(sums);
         }
     }

@@ -240,7 +240,8 @@ impl<'a> Heads<'a> {
         for (k, ((row, head), from)) in self.members(index).zip(rows.chunks_exact(dim)).enumerate()
         {
             let row = self.sequence.queries.start + row;
-            // SAFETY: sequences have rows of their own, and a column is of one piece of work.
+            // SAFETY: sequences have rows of their own, and each column belongs to one piece of
+            // work.
             unsafe { results.write(row, head, from, column.attended.log_sum(k)) };
         }
     }

@@ -14,7 +14,7 @@ pub(super) struct Parts<'a> {
     matrix: PhantomData<&'a mut [f32]>,
 }
 
-// SAFETY: whoever calls `Parts::part` sees to it that no number is in two parts.
+// SAFETY: callers of `Parts::part` ensure that no number is in two parts.
 unsafe impl Sync for Parts<'_> {}
 
 impl<'a> Parts<'a> {
@@ -28,7 +28,7 @@ impl<'a> Parts<'a> {
     /// Some columns of one row.
     ///
     /// # Safety
-    /// Nobody else has any of these numbers while the part lives.
+    /// No other part has any of these numbers while the part lives.
     #[allow(clippy::mut_from_ref, reason = "the caller keeps the parts disjoint")]
     pub(super) unsafe fn part(&self, row: usize, columns: Range<usize>) -> &mut [f32] {
         assert!(row < self.rows && columns.end <= self.cols, "part out of bounds");

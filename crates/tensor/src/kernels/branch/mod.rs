@@ -44,7 +44,7 @@ impl<T: Scalar> Branch<'_, T> {
     /// mean and inverse deviation of each sample in `moments` (2, width).
     ///
     /// # Panics
-    /// If the lengths do not fit, the width is no multiple of 16, or the order leads elsewhere.
+    /// If the lengths do not fit, the width is not a multiple of 16, or the order is out of range.
     #[track_caller]
     pub fn forward(&self, x: &[T], moments: &mut [T], y: &mut [T], write: Write) {
         let width = self.check(x, moments, y);
@@ -107,7 +107,7 @@ impl<T: Scalar> Branch<'_, T> {
             assert_eq!(order.len(), features, "features of an order");
             // Without an early exit, so that it vectorises.
             let last = order.iter().fold(0, |last, &k| last.max(k));
-            assert!(features == 0 || (last as usize) < features, "an order leads elsewhere");
+            assert!(features == 0 || (last as usize) < features, "an order out of range");
         }
         width
     }

@@ -21,7 +21,8 @@ use std::arch::x86_64::{
 type Columns<'a> = &'a [[f32; LANES]];
 type ColumnsMut<'a> = &'a mut [[f32; LANES]];
 
-/// [`Branch::forward`] of one group; says no where the numbers or this machine do not suit.
+/// [`Branch::forward`] of one group; returns false if the numbers or this machine are not
+/// supported.
 pub(super) fn forward<T: Scalar>(
     branch: Branch<'_, T>,
     group: Group<'_, T>,
@@ -46,8 +47,8 @@ pub(super) fn forward<T: Scalar>(
     true
 }
 
-/// [`super::backward_group`] of a leaky nonlinearity; says no where the numbers or this machine do
-/// not suit.
+/// [`super::backward_group`] of a leaky nonlinearity; returns false if the numbers or this machine
+/// are not supported.
 pub(super) fn backward<T: Scalar>(
     branch: Branch<'_, T>,
     group: Group<'_, T>,
@@ -102,7 +103,7 @@ impl<'a> Run<'a> {
         Self { order, normalized: epsilon.is_some(), weight, slope, first, step }
     }
 
-    /// Where the column stands that column `k` is made of.
+    /// Position of the source of column `k`.
     #[inline(always)]
     fn source(self, k: usize) -> usize {
         self.order.map_or(k, |order| order[k] as usize) * self.step + self.first
@@ -119,8 +120,8 @@ fn choose_avx512(v: __m512, above: __m512, below: __m512) -> __m512 {
 #[target_feature(enable = "avx2")]
 #[inline]
 fn choose_avx2(v: __m256, above: __m256, below: __m256) -> __m256 {
-    // The sign decides: at minus zero, where only this differs, nothing follows from the choice but
-    // which slope a kink has.
+    // The sign decides: this only differs at minus zero, where it only selects the slope at the
+    // kink.
     _mm256_blendv_ps(above, below, v)
 }
 
@@ -142,7 +143,7 @@ macro_rules! kernels {
             }
 
             /// # Safety
-            /// `y` and `x` are of one length, and sources are within it.
+            /// `y` and `x` have equal lengths, and sources are within it.
             #[target_feature(enable = $features)]
             pub(super) unsafe fn forward(
                 run: Run<'_>,
@@ -173,7 +174,7 @@ macro_rules! kernels {
             }
 
             /// # Safety
-            /// All columns are of one length, and sources are within it.
+            /// All columns have equal lengths, and sources are within it.
             #[target_feature(enable = $features)]
             pub(super) unsafe fn backward(
                 run: Run<'_>,

@@ -156,7 +156,7 @@ impl<T: Scalar> CyclicTransform<T> {
     /// Half spectrum `X_k`, k from 0 to `floor(n / 2)`, of a real vector.
     ///
     /// # Panics
-    /// If the vector is of another length.
+    /// If the vector has another length.
     #[must_use]
     #[track_caller]
     pub fn half_spectrum(&self, vector: &[f64]) -> Vec<[f64; 2]> {
@@ -172,7 +172,7 @@ impl<T: Scalar> CyclicTransform<T> {
     /// ignored.
     ///
     /// # Panics
-    /// If the spectrum is of another length.
+    /// If the spectrum has another length.
     #[must_use]
     #[track_caller]
     pub fn vector(&self, half: &[[f64; 2]]) -> Vec<f64> {

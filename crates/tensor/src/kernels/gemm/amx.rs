@@ -89,7 +89,7 @@ fn system_allows_tiles() -> bool {
     false
 }
 
-/// Words of so many packed lines.
+/// Words of this number of packed lines.
 pub(super) fn words(lines: usize, depth: usize) -> usize {
     lines.div_ceil(LINES) * words_of_lines(depth)
 }
@@ -99,7 +99,7 @@ pub(super) fn words_of_lines(depth: usize) -> usize {
     depth.div_ceil(DEPTH) * BLOCK
 }
 
-/// Which factor lines are packed for.
+/// The factor for which lines are packed.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(super) enum Side {
     /// Lines are rows.
@@ -248,7 +248,7 @@ struct Configuration {
 }
 
 /// The product of one or two bands with 32 columns. Both bodies add in the same order, so that bits
-/// do not depend on the band beside one.
+/// do not depend on the neighbouring band.
 macro_rules! product {
     (($right:ident $other:ident $row:ident $stride:ident $blocks:ident $add:ident)
      $zero:literal $read:literal $first:literal $second:literal $third:literal $step:literal
@@ -323,8 +323,8 @@ impl Registers {
     /// Writes or adds the product of two bands of sixteen rows, or one, with 32 columns.
     ///
     /// # Safety
-    /// Each of the left factor's and of the right factor's two are sixteen packed lines of so many
-    /// words; a corner is that of sixteen rows of 32 numbers at the stride.
+    /// The bands of the left factor and the two of the right factor are sixteen packed lines each,
+    /// of this number of words; a corner points to sixteen rows of 32 numbers at the stride.
     pub(super) unsafe fn multiply<const BANDS: usize>(
         &self,
         words: usize,

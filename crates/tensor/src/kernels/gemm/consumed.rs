@@ -23,7 +23,7 @@ pub(in crate::kernels) struct Block<'a> {
     pub stride: usize,
 }
 
-/// What uses the blocks of a product.
+/// A consumer of the blocks of a product.
 pub(in crate::kernels) trait Consumer: Sync {
     /// Uses a block; blocks come in any order, on any thread. Returns a term of the result.
     fn consume(&self, block: &Block<'_>) -> f64;
@@ -33,8 +33,8 @@ pub(in crate::kernels) trait Consumer: Sync {
     fn reads(&self) -> &[*const f32];
 }
 
-/// Computes `a b`, gives every block to a consumer and forgets it. Returns the sum of the terms, in
-/// a fixed order.
+/// Computes `a b` and passes every block to a consumer without storing the product. Returns the sum
+/// of the terms, in a fixed order.
 ///
 /// # Panics
 /// If the shapes do not match.

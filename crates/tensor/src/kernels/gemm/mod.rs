@@ -1,5 +1,5 @@
-//! Dense matrix products: large `f32` products in our own tiles, the others through the `gemm`
-//! crate.
+//! Dense matrix products: large `f32` products in tiles of this crate, the others through the
+//! `gemm` crate.
 //!
 //! Bits do not depend on the number of threads: the result is split into work items by its shape
 //! only, each is computed by one thread, and the inner dimension is never split between threads.
@@ -187,24 +187,24 @@ pub type Product<'w, 'y> = (Weight<'w, f32>, MatMut<'y, f32>);
 #[track_caller]
 pub fn linears(x: MatRef<'_, f32>, into: &mut [Product<'_, '_>]) {
     let (rows, inp) = (x.rows(), x.cols());
-    let mut all = 0;
+    let mut products = 0;
     for (w, y) in &*into {
         let found = (w.cols(), y.rows(), y.cols());
         assert_eq!(found, (inp, rows, w.rows()), "{rows} rows of {inp} times a weight");
         if let Weight::Full(w) = w {
             Arg::Plain(*w).check();
         }
-        all += rows * inp * w.rows();
+        products += rows * inp * w.rows();
     }
     Arg::Plain(x).check();
-    if all == 0 {
+    if products == 0 {
         return into.iter_mut().for_each(|(_, y)| fill_zero(y));
     }
     if rows <= few_rows::MOST {
-        let alone = all / rows <= few_rows::SERIAL_LIMIT;
+        let alone = products / rows <= few_rows::SERIAL_LIMIT;
         return few_rows::products(1.0, x, into, Write::Set, alone);
     }
-    let alone = all <= SERIAL_LIMIT;
+    let alone = products <= SERIAL_LIMIT;
     let tile = tile::Tile::of_this_machine();
     let mut tiled: Vec<(Right<'_>, MatMut<'_, f32>)> = Vec::with_capacity(into.len());
     for (w, y) in into {
@@ -360,7 +360,7 @@ pub fn product_on_this_thread<T: Scalar>(
 }
 
 /// `c = Σ_k a_k b_k` or `c += Σ_k a_k b_k`, on the calling thread: the sum of several products,
-/// whose depths stand one behind the other.
+/// whose inner dimensions are concatenated.
 ///
 /// # Panics
 /// If the shapes do not match.

@@ -251,7 +251,7 @@ impl<V: Lanes<Number = f32>> Pass<V> for Combine {
         let half = SUMS / 2;
         for k in 0..size {
             for register in 0..2 {
-                // SAFETY: whoever makes this pass states its bounds.
+                // SAFETY: the code that makes this pass states its bounds.
                 unsafe {
                     let at = from.at.add(k * from.step + register * from.register);
                     let [a, b, c, d] = from.components;
@@ -295,7 +295,7 @@ impl<V: Lanes<Number = f32>, const ROWS: usize> Pass<V> for Multiply<ROWS> {
         for part in 0..2 {
             for _ in 0..size {
                 for place in 0..half {
-                    // SAFETY: whoever makes this pass states its bounds.
+                    // SAFETY: the code that makes this pass states its bounds.
                     unsafe {
                         let at = sums.add(2 * place * V::WIDTH);
                         let (low, high) = (V::load(at), V::load(at.add(V::WIDTH)));

@@ -160,7 +160,7 @@ struct Band {
     height: usize,
 }
 
-/// Fetches the lines of two tiles that will be written, meanwhile.
+/// Prefetches the lines of two tiles that will be written.
 fn fetch(corner: *const f32, stride: usize) {
     for line in 0..LINES {
         for half in [0, LINES] {
@@ -199,7 +199,7 @@ fn multiply(
     let to = y.data_mut();
     assert!(bands.iter().all(|band| end(band) <= to.len()), "view out of bounds");
     let registers = Registers::new();
-    // For what is not a whole tile.
+    // For incomplete tiles.
     let mut aside = [[0.0; LINES * COLS]; 2];
     for (pair, right) in right.words.chunks_exact(2 * size).enumerate() {
         let right = &right[first..];

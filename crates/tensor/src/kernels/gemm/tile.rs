@@ -26,7 +26,7 @@ pub(super) type Pack = unsafe fn(Lines<'_>, usize, usize, &mut [f32]);
 
 /// Layout of rows of two registers each.
 #[derive(Clone, Copy, Debug)]
-#[cfg_attr(not(target_arch = "x86_64"), allow(dead_code, reason = "only tiles look inside"))]
+#[cfg_attr(not(target_arch = "x86_64"), allow(dead_code, reason = "only tiles use the fields"))]
 pub(super) struct Place<P> {
     /// The first register of the first row.
     pub at: P,
@@ -43,12 +43,12 @@ pub(super) struct Output {
     pub height: usize,
 }
 
-/// How a product is written.
+/// How to write a product.
 #[derive(Clone, Copy, Debug)]
 pub(super) struct Scaling {
     /// Factor of the product.
     pub alpha: f32,
-    /// Whether it is added to what is there.
+    /// Whether it is added to the existing values.
     pub add: bool,
 }
 
@@ -58,11 +58,11 @@ pub(super) type Multiply = unsafe fn(usize, *const f32, Place<*const f32>, Outpu
 
 /// Memory that is fetched during a product: a line for every [`Fetch::EVERY`] numbers of depth.
 #[derive(Clone, Copy, Debug)]
-#[cfg_attr(not(target_arch = "x86_64"), allow(dead_code, reason = "only tiles look inside"))]
+#[cfg_attr(not(target_arch = "x86_64"), allow(dead_code, reason = "only tiles use the fields"))]
 pub(super) struct Fetch {
     /// Addresses of lines.
     pub lines: *const *const f32,
-    /// Numbers to go on from each.
+    /// Step from one to the next, in numbers.
     pub shift: usize,
 }
 
@@ -71,8 +71,8 @@ impl Fetch {
     pub(super) const EVERY: usize = 3;
 }
 
-/// A [`Multiply`] that fetches lines into the second-level cache meanwhile, for what is done with
-/// the result. Lines that are only fetched need not exist.
+/// A [`Multiply`] that fetches lines into the second-level cache meanwhile, for the use of the
+/// result. Lines that are only fetched need not exist.
 pub(super) type MultiplyFetching =
     unsafe fn(usize, *const f32, Place<*const f32>, Output, Scaling, Fetch);
 

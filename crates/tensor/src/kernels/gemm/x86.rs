@@ -81,8 +81,8 @@ macro_rules! multiply {
      $store:ident, $fused:ident, $times:ident, $plus:ident) => {
         /// # Safety
         /// The left panel holds `depth` times `PITCH` numbers, of which the first `ROWS` count,
-        /// `right` as many rows and `into` `height` rows of two registers, at most `ROWS`; nobody
-        /// else has access to those of `into`.
+        /// `right` as many rows and `into` `height` rows of two registers, at most `ROWS`; no
+        /// other code has access to those of `into`.
         #[target_feature(enable = $features)]
         unsafe fn $name<const ROWS: usize, const PITCH: usize>(
             depth: usize,

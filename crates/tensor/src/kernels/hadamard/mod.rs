@@ -153,7 +153,7 @@ mod tests {
             });
             let (mut by_rows, mut by_columns) = (x.clone(), x.transpose());
             rows(by_rows.view_mut());
-            // Number k of the scattered vectors stands at the place size - 1 - k.
+            // Number k of the scattered vectors is at index size - 1 - k.
             let mut scattered_x = Mat::from_fn(size, 5, |k, r| x.at(r, size - 1 - k));
             scattered(scattered_x.data_mut(), 5, size, |k| size - 1 - k);
             for (k, want) in want.transpose().data().iter().enumerate() {

@@ -266,7 +266,7 @@ mod tests {
                     transform(&mut found);
                     assert_eq!(found, expected, "size {size}, width {width}");
                 };
-                // SAFETY: called where the instructions are found and the lengths suit.
+                // SAFETY: called where the instructions are found and the lengths match.
                 unsafe {
                     if Instructions::here() >= Instructions::Avx2 {
                         match width {

@@ -3,7 +3,7 @@
 //! `X_i = Σ_j Z_ij (q0(d) 1 + q1(d) A(u) + q2(d) S(u))` by channel, where `Z` belongs to the
 //! ordered pair of species, `q` are radial filters, and `A` and `S` the antisymmetric and symmetric
 //! traceless tensors of the unit vector u from sender to receiver. The edge of an atom to itself
-//! has the first term alone.
+//! has only the first term.
 
 use super::filters::{SLAB, Stencil, offset_of, row_len};
 use super::messages::{Edges, slope_of, value_of};
@@ -57,7 +57,7 @@ impl EmbeddingEdges<'_> {
 /// channels) are the factors of the unit tensor for the edges of atoms to themselves.
 ///
 /// # Panics
-/// If lengths do not match, an edge leads outside, or channels are not a multiple of [`SLAB`].
+/// If lengths do not match, an edge is out of range, or channels are not a multiple of [`SLAB`].
 #[track_caller]
 pub fn embed(
     edges: EmbeddingEdges<'_>,

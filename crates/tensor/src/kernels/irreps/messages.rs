@@ -9,7 +9,7 @@ use crate::Scratch;
 use crate::kernels::registers::Lanes;
 use std::ops::Range;
 
-/// Neighbours of atoms: row by row, who sends, and where its distance falls in the tables.
+/// Neighbours of atoms: row by row, the sender and the position of its distance in the tables.
 #[derive(Clone, Copy, Debug)]
 pub struct Edges<'a> {
     /// Where the row of each atom starts; one more than atoms.
@@ -38,7 +38,7 @@ impl Edges<'_> {
 /// channels).
 ///
 /// # Panics
-/// If lengths do not match, an edge leads outside, or channels are not a multiple of [`SLAB`].
+/// If lengths do not match, an edge is out of range, or channels are not a multiple of [`SLAB`].
 #[track_caller]
 pub fn gather(
     edges: Edges<'_>,
@@ -75,7 +75,7 @@ impl ChannelLoop for Gather<'_> {
     fn run<V: Lanes<Number = f32>>(mut self) {
         let channels = self.own.len() / PARTS;
         let mut c = 0;
-        // Two registers of sums for each number of a tensor, where there are that many. All
+        // Two registers of sums for each number of a tensor, if the machine has enough. All
         // receivers read the same slabs of the table before the next ones.
         if V::WIDTH == SLAB {
             while c + 2 * SLAB <= channels {

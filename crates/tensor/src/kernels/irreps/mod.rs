@@ -88,11 +88,11 @@ fn scaled<F: Field, const N: usize>(mut x: [F; N], by: F) -> [F; N] {
 /// Registers that each hold one number in all lanes.
 #[inline(always)]
 fn splat<V: Lanes, const N: usize>(numbers: [V::Number; N]) -> [V; N] {
-    let mut all = [V::splat(V::Number::ZERO); N];
-    for (all, number) in all.iter_mut().zip(&numbers) {
-        *all = V::splat(*number);
+    let mut registers = [V::splat(V::Number::ZERO); N];
+    for (register, number) in registers.iter_mut().zip(&numbers) {
+        *register = V::splat(*number);
     }
-    all
+    registers
 }
 
 /// A 3 x 3 tensor in each lane.

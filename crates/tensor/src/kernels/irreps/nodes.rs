@@ -1,4 +1,4 @@
-//! What an interaction does at one atom: norms, products of tensors, and the adjoints of both.
+//! Steps of an interaction at one atom: norms, products of tensors, and their adjoints.
 //!
 //! Every function takes atoms of (9, channels) numbers; `inverse` holds one number for each channel
 //! of an atom.

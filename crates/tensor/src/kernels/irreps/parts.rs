@@ -1,4 +1,4 @@
-//! Norms of the irreducible parts of tensors, and factors for them: how tensors meet scalars.
+//! Norms of the irreducible parts of tensors, and factors for them.
 
 use super::nodes::{Step, run};
 use super::{COMPONENTS, PART_OF, PARTS, load, store};

@@ -89,7 +89,7 @@ vectorised! {
 /// [`transpose`] in registers.
 ///
 /// # Safety
-/// This machine is of more than [`Instructions::Common`].
+/// This machine has more than [`Instructions::Common`].
 #[allow(unsafe_code, reason = "the caller has found the instructions")]
 unsafe fn in_registers(
     from: &[f32],

@@ -138,14 +138,14 @@ fn merged<T: Scalar>(
         round(&direction.halves[0], upper);
         round(&direction.halves[1], lower);
     }
-    let found: Vec<f64> = roots
+    let values: Vec<f64> = roots
         .iter()
         .map(|root| poles[root.pole] + root.offset)
         .chain(settled.iter().map(|direction| direction.value))
         .collect();
     let mut order: Vec<usize> = (0..n).collect();
-    order.sort_by(|a, b| found[*a].total_cmp(&found[*b]));
-    Ok(Parts { values: order.iter().map(|row| found[*row]).collect(), order, vectors })
+    order.sort_by(|a, b| values[*a].total_cmp(&values[*b]));
+    Ok(Parts { values: order.iter().map(|row| values[*row]).collect(), order, vectors })
 }
 
 fn round<T: Scalar>(from: &[f64], to: &mut [T]) {
@@ -155,7 +155,7 @@ fn round<T: Scalar>(from: &[f64], to: &mut [T]) {
 /// The eigenvectors of both halves, sorted by value.
 fn directions(upper: Parts<f64>, lower: Parts<f64>, join: f64) -> Vec<Direction> {
     let half = std::f64::consts::FRAC_1_SQRT_2;
-    let of = |parts: Parts<f64>, side: usize| -> Vec<Direction> {
+    let of_half = |parts: Parts<f64>, side: usize| -> Vec<Direction> {
         let pairs = parts.values.iter().zip(&parts.order);
         let direction = |(value, row): (&f64, &usize)| {
             let row = parts.vectors.row(*row);
@@ -166,10 +166,10 @@ fn directions(upper: Parts<f64>, lower: Parts<f64>, join: f64) -> Vec<Direction>
         };
         pairs.map(direction).collect()
     };
-    let mut all = of(upper, 0);
-    all.extend(of(lower, 1));
-    all.sort_by(|a, b| a.value.total_cmp(&b.value));
-    all
+    let mut directions = of_half(upper, 0);
+    directions.extend(of_half(lower, 1));
+    directions.sort_by(|a, b| a.value.total_cmp(&b.value));
+    directions
 }
 
 /// Deflation: the directions that change, and those that are already eigenvectors of the whole.
@@ -220,7 +220,7 @@ fn roots(poles: &[f64], weights: &[f64]) -> Result<(Vec<SecularRoot>, Mat<f64>),
     let equation = SecularEquation::rank_one(poles, weights);
     let mut differences = Mat::zeros(count, count);
     let pieces: Vec<_> = differences.view_mut().row_blocks(PIECE);
-    let found = parallel::map(pieces, |piece, mut rows| {
+    let roots = parallel::map(pieces, |piece, mut rows| {
         let first = piece * PIECE + 1;
         let roots = equation.roots(first..first + rows.rows())?;
         for (row, root) in roots.iter().enumerate() {
@@ -231,8 +231,8 @@ fn roots(poles: &[f64], weights: &[f64]) -> Result<(Vec<SecularRoot>, Mat<f64>),
         }
         Ok(roots)
     });
-    let found: Result<Vec<Vec<SecularRoot>>, NoConvergence> = found.into_iter().collect();
-    Ok((found?.concat(), differences))
+    let roots: Result<Vec<Vec<SecularRoot>>, NoConvergence> = roots.into_iter().collect();
+    Ok((roots?.concat(), differences))
 }
 
 /// The z, up to a factor, for which the computed roots are exact (Löwner's formula), with the signs
@@ -245,10 +245,10 @@ fn exact_z(poles: &[f64], kept: &[Direction], differences: &Mat<f64>) -> Vec<f64
         for (i, pole) in poles.iter().enumerate() {
             let row = &differences.row(i)[columns.clone()];
             // The diagonal factor has no pole to divide by.
-            let own =
+            let diagonal =
                 columns.contains(&i).then(|| (i - start, squares[i - start] * row[i - start]));
             multiply_ratios(&mut squares, row, &poles[columns.clone()], *pole);
-            if let Some((at, product)) = own {
+            if let Some((at, product)) = diagonal {
                 squares[at] = product;
             }
         }

@@ -116,7 +116,7 @@ fn eigenvectors<T: Scalar>(mut a: Mat<f64>) -> Result<(Vec<f64>, Mat<T>), NoConv
     Ok((values, rows))
 }
 
-/// As [`eigenvectors`], with the bits that [`eigenvalues`] gives for the values, in ascending
+/// As [`eigenvectors`], with the bits that [`eigenvalues`] returns for the values, in ascending
 /// order: they belong to the vectors within the accuracy of either.
 ///
 /// # Errors
@@ -137,7 +137,7 @@ pub(super) fn eigenvectors_of_values<T: Scalar>(
         let tridiagonal = band::to_band(a, None).into_tridiagonal(None);
         (tridiagonal::eigenvalues(tridiagonal)?, vectors.transpose().cast())
     } else {
-        // Once more from the tridiagonal matrix takes n² steps only.
+        // Recomputing them from the tridiagonal matrix takes only n² steps.
         let mut values = Vec::new();
         let rows = by_band(a, n, &mut |tridiagonal| {
             values = tridiagonal::eigenvalues(tridiagonal.clone())?;

@@ -36,7 +36,7 @@ impl<T: Scalar> JetEdges<'_, T> {
     pub(super) fn check(&self, filters: Jets<'_, T>, channels: usize) {
         let (atoms, pairs) = (self.atoms(), self.along.len());
         let inside = |all: &[u32], end: usize| all.iter().all(|index| (*index as usize) < end);
-        assert!(inside(self.senders, atoms) && inside(self.pairs, pairs), "an edge leads outside");
+        assert!(inside(self.senders, atoms) && inside(self.pairs, pairs), "an edge out of range");
         let entries = self.starts[atoms] as usize;
         assert_eq!([self.senders.len(), self.pairs.len()], [entries; 2], "entries of edges");
         assert_eq!(filters.lens(), [(pairs + 1) * PARTS * channels; 2], "filters of {pairs} pairs");
@@ -86,7 +86,7 @@ fn channels_of<T: Scalar>(edges: JetEdges<'_, T>, lens: &[[usize; 2]]) -> usize 
 /// so this is its own adjoint.
 ///
 /// # Panics
-/// If lengths do not match, or an edge leads outside.
+/// If lengths do not match, or an edge is out of range.
 #[track_caller]
 pub fn gather<T: Scalar>(
     edges: JetEdges<'_, T>,
@@ -162,7 +162,7 @@ fn add<F: Field>(sums: &mut [F; COMPONENTS], filter: [F; PARTS], y: [F; COMPONEN
     }
 }
 
-/// What the embedding knows of each entry of the rows.
+/// Data of the embedding for each entry of the rows.
 #[derive(Clone, Copy, Debug)]
 pub struct EmbeddingJets<'a, T> {
     /// For each entry, the row of its ordered pair of species; then those of atoms and themselves.
@@ -200,11 +200,11 @@ impl<T: Scalar> EmbeddingJets<'_, T> {
 
 const ROOT_THREE: f64 = 1.732_050_807_568_877_2;
 
-/// The embedding's sums `x_i = √3 z_ii f_0 + Σ_j z_ij f_ij shape_ij`, by part; an atom itself has
-/// the first part alone.
+/// The embedding's sums `x_i = √3 z_ii f_0 + Σ_j z_ij f_ij shape_ij`, by part; the term of an atom
+/// itself has only the first part.
 ///
 /// # Panics
-/// If lengths do not match, or an edge leads outside.
+/// If lengths do not match, or an edge is out of range.
 #[track_caller]
 pub fn embed<T: Scalar>(
     edges: JetEdges<'_, T>,
@@ -349,7 +349,7 @@ impl<V: Lanes> Pass<V> for DistancesPass<'_, V::Number, V> {
     }
 }
 
-/// Where gradients of the embedding's parameters are added.
+/// Destinations of gradients of the embedding's parameters.
 #[derive(Debug)]
 pub struct EmbeddingGradients<'a, T> {
     /// Of the filters' rows: of slopes (values) and of values (tangents).

@@ -12,7 +12,7 @@ fn check<T: Scalar>(ends: &[[u32; 2]], atoms: usize, y: Jets<'_, T>, dm: Jets<'_
     let channels = y.value.len() / (COMPONENTS * atoms).max(1);
     assert_eq!(y.value.len(), atoms * COMPONENTS * channels, "features of {atoms} atoms");
     let inside = ends.iter().flatten().all(|end| (*end as usize) < atoms);
-    assert!(inside, "a pair leads outside of {atoms} atoms");
+    assert!(inside, "a pair out of range of {atoms} atoms");
     channels
 }
 
@@ -29,7 +29,7 @@ fn add_parts<F: Field>(sums: &mut [F; PARTS], dm: &[F; COMPONENTS], y: &[F; COMP
 /// Those of one pair in one register of channels.
 ///
 /// # Safety
-/// The pair is of these atoms.
+/// Both atoms of the pair are in range.
 #[inline(always)]
 unsafe fn of_pair<F: Field>(
     [first, second]: [u32; 2],
@@ -51,7 +51,7 @@ unsafe fn of_pair<F: Field>(
 /// the gradients `dm` of messages, without tangents.
 ///
 /// # Panics
-/// If lengths do not match, or a pair leads outside.
+/// If lengths do not match, or a pair is out of range.
 #[track_caller]
 pub fn distance_gradients<T: Scalar>(
     (ends, atoms): (&[[u32; 2]], usize),
@@ -113,7 +113,7 @@ impl<V: Lanes> Pass<V> for DistancesPass<'_, V::Number, V> {
 /// atoms and themselves.
 ///
 /// # Panics
-/// If lengths do not match, or a pair leads outside.
+/// If lengths do not match, or a pair is out of range.
 #[track_caller]
 pub fn filter_gradients<T: Scalar>(
     (ends, atoms): (&[[u32; 2]], usize),

@@ -1,9 +1,9 @@
 //! The same arithmetic for numbers with derivatives along one direction, for gradients of forces.
 //!
-//! Values and tangents are arrays of their own, so that products with weights stay products of
-//! matrices. A tensor's nine numbers lie far apart: the array of all atoms for the first number,
-//! then that for the second (9, atoms, channels), so that each irreducible part is one matrix.
-//! Without tangents the same code computes values alone.
+//! Values and tangents are separate arrays, so products with weights are still matrix products. The
+//! nine numbers of a tensor are far apart: the array of all atoms for the first number, then that
+//! for the second (9, atoms, channels), so that each irreducible part is one matrix. Without
+//! tangents the same code computes values alone.
 
 mod edges;
 mod filters;
