@@ -1,4 +1,4 @@
-//! Names of the files beside the weights of a model.
+//! Names of the files that accompany the weights of a model.
 
 /// File name of the configuration.
 pub const CONFIG: &str = "config.json";
@@ -31,7 +31,7 @@ pub const TOKENIZER_FILES: [&str; 14] = [
 pub const SENTENCE_MODULES: &str = "modules.json";
 /// Configuration of a sentence encoder: prompts, and the length of its vectors.
 pub const SENTENCE_ENCODER: &str = "config_sentence_transformers.json";
-/// Configuration of the transformer of a sentence encoder; the first that exists counts.
+/// Configuration of the transformer of a sentence encoder; the first that exists is used.
 pub const SENTENCE_TRANSFORMER: [&str; 7] = [
     "sentence_bert_config.json",
     "sentence_roberta_config.json",
@@ -42,7 +42,7 @@ pub const SENTENCE_TRANSFORMER: [&str; 7] = [
     "sentence_xlnet_config.json",
 ];
 
-/// Names of all files that are read or kept beside the weights.
+/// Names of all files that are read or kept with the weights.
 pub fn companion_names() -> impl Iterator<Item = &'static str> {
     let sentence = [SENTENCE_MODULES, SENTENCE_ENCODER].into_iter().chain(SENTENCE_TRANSFORMER);
     let own = [CONFIG, GENERATION_CONFIG].into_iter().chain(TOKENIZER_FILES);

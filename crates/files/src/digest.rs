@@ -1,8 +1,8 @@
 //! Content digests.
 //!
 //! Tensors have BLAKE3 digests: gigabytes are hashed when a model is loaded, and on processors
-//! without SHA instructions SHA-256 would dominate the load time. Files that we write have SHA-256
-//! digests nevertheless (`SHA256SUMS`), which standard tools can verify.
+//! without SHA instructions SHA-256 would dominate the load time. Output files still have SHA-256
+//! digests (`SHA256SUMS`), which standard tools can verify.
 
 /// Digest of bytes.
 pub fn of(bytes: &[u8]) -> [u8; 32] {

@@ -1,4 +1,4 @@
-//! A directory of files with their checksums, which appears whole or not at all.
+//! A directory of files with their checksums, which appears complete or not at all.
 
 use crate::FileError;
 use crate::writer::{Hashed, WriteError};
@@ -19,8 +19,8 @@ pub struct SavedFile {
     pub sha256: String,
 }
 
-/// File of a written directory with times and machine: all that differs when the same job is run
-/// again.
+/// File of a written directory with times and machine: the only file that differs when the same job
+/// is run again.
 pub const MEASURED: &str = "measured.json";
 
 /// File of a written directory with the hashes of the others.
@@ -28,7 +28,7 @@ const SUMS: &str = "SHA256SUMS";
 /// Bytes that are hashed at a time.
 const PIECE: usize = 1 << 20;
 
-/// Compares a file with the list of hashes beside it that [`DirWriter::checksums`] wrote. A file
+/// Compares a file with the list of hashes next to it that [`DirWriter::checksums`] wrote. A file
 /// without a list, or that it does not name, is not read.
 ///
 /// # Errors
@@ -90,7 +90,7 @@ impl DirWriter {
         Ok(self.target.commit()?)
     }
 
-    /// Writes a file in one go.
+    /// Writes a file at once.
     ///
     /// # Errors
     /// [`FileError::Output`].
@@ -101,7 +101,7 @@ impl DirWriter {
     /// Writes a file as a stream.
     ///
     /// # Errors
-    /// [`FileError`] if the file cannot be written, and what `content` fails with.
+    /// [`FileError`] if the file cannot be written, and errors of `content`.
     pub fn stream<E: From<FileError>>(
         &mut self,
         name: &str,
@@ -115,7 +115,7 @@ impl DirWriter {
                 Err(WriteError::Io(error)) => return Err(error),
                 Err(WriteError::Content(error)) => {
                     refused = Some(error);
-                    return Err(io::Error::other("the content was refused"));
+                    return Err(io::Error::other("the content was rejected"));
                 }
             }
             Ok(())

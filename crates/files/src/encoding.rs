@@ -1,4 +1,4 @@
-//! How the numbers of a tensor are encoded, where they are read only to be looked at.
+//! How the numbers of a tensor are encoded, for inspection.
 
 use crate::header::StoredType;
 use linwright_tensor::Quantised;
@@ -9,7 +9,7 @@ use linwright_tensor::dtype::DType;
 pub enum Encoding {
     /// A weight type.
     Plain(DType),
-    /// A float of at most eight bits, without a scale of its own.
+    /// A float of at most eight bits, without a scale.
     Small(SmallFloat),
     /// Quantised blocks with common scales.
     Blocks(Quantised),
@@ -48,7 +48,7 @@ impl Encoding {
         })
     }
 
-    /// Numbers and bytes of the smallest part that can be decoded by itself.
+    /// Numbers and bytes of the smallest part that can be decoded separately.
     #[must_use]
     pub fn unit(self) -> (usize, usize) {
         match self {

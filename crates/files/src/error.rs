@@ -1,4 +1,4 @@
-//! What can be wrong with files of weights, coming in or going out.
+//! Errors of reading and writing weight files.
 
 use crate::FileFault;
 use linwright_run::atomic::OutputError;
@@ -14,7 +14,7 @@ pub enum FileError {
     Read {
         /// File or directory.
         path: PathBuf,
-        /// What the system said.
+        /// The error of the operating system.
         source: io::Error,
     },
     /// A directory without weights in a known format.
@@ -56,7 +56,7 @@ pub enum FileError {
         others: usize,
     },
     /// A tensor in two files without a common index.
-    #[error("tensor {tensor} lies in {} and in {}; a model has each tensor once: keep the files of one model, or their index", first.display(), second.display(), tensor = shown(tensor))]
+    #[error("tensor {tensor} is in {} and in {}; a model has each tensor once: keep the files of one model, or their index", first.display(), second.display(), tensor = shown(tensor))]
     TwoFiles {
         /// The tensor.
         tensor: String,
@@ -65,7 +65,7 @@ pub enum FileError {
         /// The other one.
         second: PathBuf,
     },
-    /// A file that is not the one whose hash stands in the list beside it.
+    /// A file whose hash differs from the one in the list beside it.
     #[error("{} is not the file that {list} beside it lists: it was damaged or changed; copy the directory again, or remove {list} if you changed the file yourself", path.display())]
     Changed {
         /// The file.
@@ -74,7 +74,7 @@ pub enum FileError {
         list: &'static str,
     },
     /// A tensor that is not in the shard named by the index.
-    #[error("{}: tensor {tensor} should lie in shard {shard}, but does not; index and shards belong to different models", index.display(), shard = shown(shard), tensor = shown(tensor))]
+    #[error("{}: tensor {tensor} should be in shard {shard}, but is not; index and shards belong to different models", index.display(), shard = shown(shard), tensor = shown(tensor))]
     NotInShard {
         /// The index.
         index: PathBuf,
@@ -84,7 +84,7 @@ pub enum FileError {
         tensor: String,
     },
     /// A shard name that is a path out of the directory.
-    #[error("{}: shard \"{shard}\" of tensor {tensor} is not a plain file name; shards lie beside the index", index.display(), shard = shown(shard), tensor = shown(tensor))]
+    #[error("{}: shard \"{shard}\" of tensor {tensor} is not a plain file name; shards must be in the folder of the index", index.display(), shard = shown(shard), tensor = shown(tensor))]
     ShardPath {
         /// The index.
         index: PathBuf,
@@ -94,7 +94,7 @@ pub enum FileError {
         tensor: String,
     },
     /// A missing tensor of the configuration.
-    #[error("{}: tensor {name} is missing; the configuration asks for shape {expected:?}", path.display(), name = shown(name))]
+    #[error("{}: tensor {name} is missing; the configuration requires shape {expected:?}", path.display(), name = shown(name))]
     MissingTensor {
         /// The file, or the directory of a sharded checkpoint.
         path: PathBuf,
@@ -104,7 +104,7 @@ pub enum FileError {
         expected: Vec<usize>,
     },
     /// A tensor whose shape differs from the configuration.
-    #[error("{}: tensor {name} has shape {found:?}, the configuration asks for {expected:?}", path.display(), name = shown(name))]
+    #[error("{}: tensor {name} has shape {found:?}, the configuration requires {expected:?}", path.display(), name = shown(name))]
     TensorShape {
         /// The file.
         path: PathBuf,
@@ -124,7 +124,7 @@ pub enum FileError {
         name: String,
         /// The type in the file.
         found: &'static str,
-        /// The types that would do.
+        /// The supported types.
         expected: &'static str,
     },
     /// A non-finite weight.

@@ -26,7 +26,7 @@ pub enum FileFault {
     },
     /// A header length above the bound.
     #[error(
-        "the header claims {header} bytes, at most {limit} are allowed; this is no safetensors file"
+        "the header claims {header} bytes, at most {limit} are allowed; this is not a safetensors file"
     )]
     HeaderTooLarge {
         /// Header length by the length field.
@@ -36,7 +36,7 @@ pub enum FileFault {
     },
     /// A header that ends beyond the file.
     #[error(
-        "the header claims {header} bytes, the file has {left} after the length field; it is truncated or no safetensors file"
+        "the header claims {header} bytes, the file has {left} after the length field; it is truncated or not a safetensors file"
     )]
     HeaderBeyondFile {
         /// Header length by the length field.
@@ -45,7 +45,7 @@ pub enum FileFault {
         left: u64,
     },
     /// A header that is not valid JSON of the expected form.
-    #[error("the header is not valid: {reason}; this is no safetensors file, or it is damaged")]
+    #[error("the header is not valid: {reason}; this is not a safetensors file, or it is damaged")]
     Header {
         /// The parser's error.
         reason: String,
@@ -88,7 +88,7 @@ pub enum FileFault {
     },
     /// A tensor whose byte count does not match shape and type.
     #[error(
-        "tensor {name} takes {found} bytes, its shape {shape:?} of {dtype} asks for {expected}", name = shown(name)
+        "tensor {name} takes {found} bytes, its shape {shape:?} of {dtype} needs {expected}", name = shown(name)
     )]
     WrongSize {
         /// The tensor.

@@ -20,12 +20,12 @@ pub enum Format {
     TorchZip,
     /// `torch.save` before PyTorch 1.6: pickles, then storages.
     TorchLegacy,
-    /// GGUF: a whole model in one file, whose tensors are not read one by one.
+    /// GGUF: a whole model in one file, whose tensors are not read separately.
     Gguf,
 }
 
 impl Format {
-    /// Format of a file, from its first bytes and, where they do not decide, from its name.
+    /// Format of a file, from its first bytes or, if they are ambiguous, from its name.
     #[must_use]
     pub fn of(path: &Path, bytes: &[u8]) -> Self {
         let extension = path.extension().and_then(|extension| extension.to_str());
@@ -59,8 +59,8 @@ impl Format {
     }
 
     /// An entry of the object that `torch.save` wrote, as JSON; none if there is no such entry, or
-    /// the format has none. Nothing of it is executed: an object that is no number, text, list or
-    /// dict becomes a text that says what it is.
+    /// the format has none. No code is executed: an object that is not a number, text, list or dict
+    /// is replaced by a description.
     ///
     /// # Errors
     /// As [`Format::parse`].

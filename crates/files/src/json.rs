@@ -29,11 +29,11 @@ pub fn parse_object(path: &Path, bytes: &[u8]) -> Result<Map<String, Value>, Fil
     }
 }
 
-/// Words that Python writes for numbers that are not finite, and that JSON does not know.
+/// Python's words for non-finite numbers, which are not valid JSON.
 const WORDS: [&str; 3] = ["NaN", "-Infinity", "Infinity"];
 
-/// The value that JSON of other programs holds. The words of Python for numbers that are not finite
-/// are read as text: who needs a number there refuses it, and nobody else does.
+/// A JSON value written by another program. Python's words for non-finite numbers are read as text,
+/// which is an error only where a number is needed.
 ///
 /// # Errors
 /// What is wrong with the JSON.
@@ -145,7 +145,7 @@ pub fn words_note(name: &str, bytes: &[u8]) -> Option<String> {
     ))
 }
 
-/// Such words outside texts, with their places.
+/// Such words outside strings, with their positions.
 fn words(bytes: &[u8]) -> impl Iterator<Item = (usize, &'static str)> + '_ {
     let (mut at, mut is_text) = (0, false);
     std::iter::from_fn(move || {

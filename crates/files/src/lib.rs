@@ -1,14 +1,14 @@
-//! Files of weights, in and out, whatever model they are of: safetensors, files of `torch.save`,
-//! the container of GGUF, numpy files and raw dumps; and the hub's cache and downloads.
+//! Reading and writing weight files of any model: safetensors, files of `torch.save`, the container
+//! of GGUF, numpy files and raw dumps; and the hub's cache and downloads.
 //!
 //! [`TensorFile`] is a mapped file of any [`Format`], [`Weights`] all files of a model;
 //! [`DirWriter`] and [`writer`] write safetensors; [`dump`] imports files of one tensor each;
 //! [`gguf`] reads the container of GGUF, [`NpyHeader`] the header of a numpy array; [`hub`] finds
 //! and downloads files of models and data sets.
 //!
-//! Nothing that a file says is trusted: sizes, offsets, names, types and numbers are checked and
-//! refused with a [`FileError`] before they are used, and nothing in a file is ever executed. Files
-//! must not be shortened while they are read, since they are mapped.
+//! No content of a file is trusted: sizes, offsets, names, types and numbers are checked before
+//! they are used, with a [`FileError`] for invalid ones, and nothing in a file is ever executed.
+//! Files must not be shortened while they are read, since they are mapped.
 
 mod companions;
 pub mod digest;

@@ -39,7 +39,7 @@ impl NpyHeader {
     }
 }
 
-/// A header whose numbers may be anything.
+/// A header for numbers of any type.
 struct Described<'a> {
     descr: &'a str,
     shape: Vec<usize>,
@@ -49,7 +49,7 @@ struct Described<'a> {
 
 impl<'a> Described<'a> {
     fn parse(bytes: &'a [u8]) -> Result<Self, String> {
-        let [major, _, rest @ ..] = bytes.strip_prefix(&NPY_MAGIC).ok_or("is no numpy file")?
+        let [major, _, rest @ ..] = bytes.strip_prefix(&NPY_MAGIC).ok_or("is not a numpy file")?
         else {
             return Err("is truncated".into());
         };
@@ -70,10 +70,10 @@ impl<'a> Described<'a> {
             return Err("has a fortran_order that is neither True nor False".into());
         }
         let shape = value(text, "shape")?.strip_prefix('(').and_then(|s| s.split_once(')'));
-        let (shape, _) = shape.ok_or("has a shape that is no tuple")?;
+        let (shape, _) = shape.ok_or("has a shape that is not a tuple")?;
         let extents = shape.split(',').map(str::trim).filter(|extent| !extent.is_empty());
         let shape: Result<Vec<usize>, _> = extents.map(str::parse).collect();
-        let shape = shape.map_err(|_| "has a shape that is no tuple of numbers")?;
+        let shape = shape.map_err(|_| "has a shape that is not a tuple of numbers")?;
         let start = NPY_MAGIC.len() + 2 + width + length;
         if start > bytes.len() {
             return Err("is truncated".into());
@@ -82,8 +82,8 @@ impl<'a> Described<'a> {
     }
 }
 
-/// The text of an array that holds one, of four bytes or one a character; none if it holds anything
-/// but texts.
+/// The text of an array of one string, with four bytes or one per character; none if it does not
+/// hold strings.
 ///
 /// # Errors
 /// As [`NpyHeader::parse`].
@@ -121,11 +121,11 @@ pub(crate) fn npy_text(bytes: &[u8]) -> Result<Option<String>, String> {
             })
             .collect(),
     };
-    let characters = characters.ok_or("has a text of no characters")?;
+    let characters = characters.ok_or("has an empty text")?;
     Ok(Some(characters.trim_end_matches('\0').to_owned()))
 }
 
-/// The text from the value of a key on.
+/// The rest of the header from the value of a key on.
 fn value<'a>(text: &'a str, key: &str) -> Result<&'a str, String> {
     let quoted = format!("'{key}':");
     let at = text.find(&quoted).ok_or_else(|| format!("has no {key} in its header"))?;
@@ -183,16 +183,16 @@ mod tests {
         let bytes = parse(&array(&good.replace(">f4", "|u1"), 12)).unwrap();
         assert_eq!((bytes.dtype, bytes.big_endian), (StoredType::U8, false));
         for (bytes, said) in [
-            (b"hello".to_vec(), "no numpy file"),
+            (b"hello".to_vec(), "not a numpy file"),
             (NPY_MAGIC.to_vec(), "truncated"),
             (array(good, 0)[..20].to_vec(), "broken header"),
             (array("{}", 0), "no descr"),
             (array(&good.replace(">f4", "|O"), 0), "holds `|O`"),
             (array(&good.replace("'>f4'", "[('a', '<f4')]"), 0), "a record"),
             (array(&good.replace("True", "1"), 0), "neither True nor False"),
-            (array(&good.replace("(3, 4)", "3"), 0), "no tuple"),
-            (array(&good.replace("3, 4", "3, -4"), 0), "no tuple of numbers"),
-            (array(&good.replace("3, 4", "99999999999999999999"), 0), "no tuple of numbers"),
+            (array(&good.replace("(3, 4)", "3"), 0), "not a tuple"),
+            (array(&good.replace("3, 4", "3, -4"), 0), "not a tuple of numbers"),
+            (array(&good.replace("3, 4", "99999999999999999999"), 0), "not a tuple of numbers"),
         ] {
             let error = parse(&bytes).unwrap_err();
             assert!(error.contains(said), "{said:?} in {error}");

@@ -16,7 +16,7 @@ pub struct NpzFile {
     inflate: Option<Inflate>,
 }
 
-/// Decompresses bytes of deflate, of which so many come; an error is the end of a sentence about
+/// Decompresses deflate data to a known number of bytes; an error is the end of a sentence about
 /// them.
 pub type Inflate = fn(&[u8], u64) -> Result<Vec<u8>, String>;
 
@@ -25,7 +25,7 @@ pub type Inflate = fn(&[u8], u64) -> Result<Vec<u8>, String>;
 struct Stored {
     name: String,
     bytes: Range<usize>,
-    /// If it is compressed: bytes without.
+    /// Size after decompression, if it is compressed.
     inflated: Option<u64>,
 }
 
@@ -58,12 +58,12 @@ impl NpzFile {
     /// Opens an archive.
     ///
     /// # Errors
-    /// A file that cannot be read, that is no zip archive, or whose arrays are compressed.
+    /// An unreadable file, one that is not a zip archive, or one with compressed arrays.
     pub fn open(path: &Path) -> Result<Self, FileError> {
         Self::of(path, Content::Mapped(mapped(path)?), None)
     }
 
-    /// The same of an archive whose arrays may be compressed, as `numpy.savez_compressed` does it.
+    /// The same for an archive whose arrays may be compressed, as by `numpy.savez_compressed`.
     ///
     /// # Errors
     /// As [`Self::open`].
@@ -71,7 +71,7 @@ impl NpzFile {
         Self::of(path, Content::Mapped(mapped(path)?), Some(inflate))
     }
 
-    /// The archive in memory that errors call `path`; arrays may be compressed.
+    /// An archive in memory, called `path` in errors; arrays may be compressed.
     ///
     /// # Errors
     /// As [`Self::open`].
@@ -98,23 +98,23 @@ impl NpzFile {
         self.arrays.iter().map(|array| array.name.as_str())
     }
 
-    /// The array of a name, if there is one.
+    /// The array with this name, if any.
     ///
     /// # Errors
-    /// A damaged array, one by columns, and one that holds no numbers.
+    /// An array that is damaged, column-major or not numeric.
     pub fn array(&self, name: &str) -> Result<Option<NpzArray>, FileError> {
         self.read(name, NpzArray::parse)
     }
 
-    /// The text of an array that is one text; none if there is no such array, or numbers in it.
+    /// The text of an array of one string; none if there is no such array, or if it is numeric.
     ///
     /// # Errors
-    /// A damaged array, or one of several texts.
+    /// A damaged array, or one of several strings.
     pub fn text(&self, name: &str) -> Result<Option<String>, FileError> {
         self.read(name, npy_text).map(Option::flatten)
     }
 
-    /// What is made of the bytes of an array.
+    /// Destination of the bytes of an array.
     fn read<T>(
         &self,
         name: &str,
@@ -128,8 +128,8 @@ impl NpzFile {
             (Some(size), Some(inflate)) => inflate(bytes, size).and_then(|bytes| made(&bytes)),
             _ => made(bytes),
         };
-        let told = |reason: String| wrong(&self.path, format!("array {} {reason}", shown(name)));
-        made.map(Some).map_err(told)
+        let refused = |reason: String| wrong(&self.path, format!("array {} {reason}", shown(name)));
+        made.map(Some).map_err(refused)
     }
 }
 
@@ -141,7 +141,7 @@ impl NpzArray {
     /// Reads a `.npy` file.
     ///
     /// # Errors
-    /// A file that cannot be read, a damaged array, one by columns, and one that holds no numbers.
+    /// An unreadable file, or an array that is damaged, column-major or not numeric.
     pub fn open(path: &Path) -> Result<Self, FileError> {
         Self::parse(mapped(path)?.bytes())
             .map_err(|reason| wrong(path, format!("as an array {reason}")))
@@ -151,7 +151,7 @@ impl NpzArray {
     fn parse(bytes: &[u8]) -> Result<Self, String> {
         let header = NpyHeader::parse(bytes)?;
         if header.by_columns && header.shape.len() > 1 {
-            return Err("goes by columns; save it with numpy.ascontiguousarray".into());
+            return Err("is column-major; save it with numpy.ascontiguousarray".into());
         }
         let size = (header.dtype.bits() / 8).max(1) as usize;
         let needed = header.shape.iter().try_fold(size, |n, extent| n.checked_mul(*extent));
@@ -340,7 +340,7 @@ mod tests {
         assert_eq!(text("a").as_deref(), Some("Ång"));
         assert_eq!((text("b").as_deref(), text("c").as_deref()), (Some("eV"), Some("eV")));
         assert_eq!((text("d"), text("none")), (None, None));
-        for (name, said) in [("two", "2 texts"), ("cut", "36"), ("odd", "no characters")] {
+        for (name, said) in [("two", "2 texts"), ("cut", "36"), ("odd", "an empty text")] {
             let error = file.text(name).unwrap_err().to_string();
             assert!(error.contains(said) && error.contains(name), "{error}");
         }

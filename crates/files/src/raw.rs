@@ -1,4 +1,4 @@
-//! Weight files of any format, GGUF among them, whose tensors are looked at one by one.
+//! Weight files of any format including GGUF, for inspecting single tensors.
 
 use super::encoding::Encoding;
 use super::header::TensorInfo;
@@ -44,7 +44,7 @@ impl RawFile {
     /// [`Weights::open`](crate::Weights::open), or all parts of a GGUF model.
     ///
     /// # Errors
-    /// [`FileError`] if there are none, or one of them is not what it should be.
+    /// [`FileError`] if there are none, or one of them is invalid.
     pub fn all(path: &Path) -> Result<Vec<Self>, FileError> {
         #[cfg(feature = "gguf")]
         if let Some(gguf) = super::weights::gguf_at(path)? {

@@ -68,7 +68,7 @@ pub struct HalfTensor {
     pub digest: [u8; 32],
 }
 
-/// Numbers of a tensor where they stand in the file.
+/// Numbers of a tensor that stay in the file.
 #[derive(Clone, Debug)]
 pub enum Placed {
     /// In `f32`.
@@ -97,7 +97,7 @@ impl TensorFile {
         Self::of(path, input::open(path))
     }
 
-    /// As [`Self::open`], of a file of our own state: a link is not followed.
+    /// As [`Self::open`], for a file of this program's state: a link is not followed.
     ///
     /// # Errors
     /// As [`Self::open`].
@@ -131,7 +131,7 @@ impl TensorFile {
         &self.header.metadata
     }
 
-    /// Compares the bytes of a safetensors file of our own with the digest in its metadata.
+    /// Compares the bytes of a sealed safetensors file with the digest in its metadata.
     ///
     /// # Errors
     /// The reason why it is not the file that was written.
@@ -141,8 +141,8 @@ impl TensorFile {
         seal::check(head, rest)
     }
 
-    /// An entry that `torch.save` wrote beside the tensors, such as `hyper_parameters`, as JSON;
-    /// see [`Format::entry`].
+    /// An entry that `torch.save` wrote in addition to the tensors, such as `hyper_parameters`, as
+    /// JSON; see [`Format::entry`].
     ///
     /// # Errors
     /// [`FileError::Malformed`].
@@ -223,9 +223,9 @@ impl TensorFile {
         }
     }
 
-    /// A tensor of floating-point numbers where it stands in the file, for models larger than
-    /// memory; none if it cannot be read there: in another order, in `f64`, or at an odd address.
-    /// It is checked block by block as by [`Self::read`], in the memory of a block.
+    /// A tensor of floating-point numbers that stays in the file, for models larger than memory;
+    /// none if it cannot be used in place: in another order, in `f64`, or misaligned. It is checked
+    /// block by block as by [`Self::read`], in the memory of a block.
     ///
     /// # Errors
     /// As [`Self::read`].
@@ -263,8 +263,8 @@ impl TensorFile {
         }
     }
 
-    /// Decodes a tensor block by block and hashes it; `decode` returns whether a number is not
-    /// allowed.
+    /// Decodes a tensor block by block and hashes it; `decode` returns whether it found an invalid
+    /// number.
     fn read_blocks<T: Copy + Default + Send>(
         &self,
         info: &TensorInfo,
@@ -282,7 +282,7 @@ impl TensorFile {
         Ok((values, digest))
     }
 
-    /// Reads and hashes blocks of a tensor; `look` returns whether a number is not allowed.
+    /// Reads and hashes blocks of a tensor; `look` returns whether it found an invalid number.
     fn each_block<W: Send>(
         &self,
         info: &TensorInfo,

@@ -42,7 +42,7 @@ impl Weights {
     /// safetensors files.
     ///
     /// # Errors
-    /// [`FileError`] if there are none, or one of them is not what it should be.
+    /// [`FileError`] if there are none, or one of them is invalid.
     pub fn open(path: &Path) -> Result<Self, FileError> {
         if path.metadata().map_err(FileError::read(path))?.is_file() {
             return Self::open_single(path, path);
@@ -139,7 +139,7 @@ impl Weights {
             })
     }
 
-    /// Compares all files with the lists of hashes beside them, as
+    /// Compares all files with the lists of hashes next to them, as
     /// [`check_listed`](crate::check_listed).
     ///
     /// # Errors
@@ -184,7 +184,7 @@ impl Weights {
         self.file_of(name, shape)?.read_half(name, shape, of)
     }
 
-    /// A tensor of floating-point numbers where it stands in its file.
+    /// A tensor of floating-point numbers that stays in its file.
     ///
     /// # Errors
     /// As [`TensorFile::placed`].
@@ -279,7 +279,7 @@ impl Found {
         let [first, second] = PARTS.map(|part| dir.join(part));
         if second.exists() {
             let found = format!(
-                "{} and further parts (a model cut for several devices: merge it)",
+                "{} and further parts (a model split for several devices: merge it)",
                 PARTS[0]
             );
             return Err(nothing(found));
@@ -312,7 +312,7 @@ impl Found {
     }
 }
 
-/// The GGUF file that stands for a model, if these are one file or the parts of one model.
+/// The GGUF file that represents a model, if the files are one file or the parts of one model.
 #[must_use]
 pub fn gguf_among(files: &[PathBuf]) -> Option<&Path> {
     match files {
@@ -367,7 +367,7 @@ pub fn weights_among(has: impl Fn(&str) -> bool) -> Option<&'static str> {
 /// Shard names of an index, sorted.
 ///
 /// # Errors
-/// [`FileError`] if it is no index, or a name leads elsewhere.
+/// [`FileError`] if it is not an index, or a name leads out of the folder.
 pub fn shards_of(index: &Path) -> Result<Vec<String>, FileError> {
     Ok(read_index(index)?.into_keys().collect())
 }

@@ -27,7 +27,7 @@ pub struct Planned {
     pub dtype: StoredType,
     /// Its shape.
     pub shape: Vec<usize>,
-    /// Bytes that it takes.
+    /// Its size in bytes.
     pub bytes: u64,
 }
 

@@ -1,11 +1,11 @@
 //! The directory of a zip archive, and archives with uncompressed entries.
 //!
 //! Only what weight files need is supported: entries without encryption, in one file, with 64-bit
-//! records. Compressed ones are listed for those who can decompress them, and refused otherwise.
-//! The central directory at the end lists the entries; each local header must agree with it, and no
-//! two entries may overlap, so that every reader sees the same content. Checksums are not verified:
-//! that would be another pass over all weights.
-//! Source: PKWARE, APPNOTE.TXT, sections 4.3 and 4.5.
+//! records. Compressed ones are listed for callers that can decompress them, and rejected
+//! otherwise. The central directory at the end lists the entries; each local header must agree with
+//! it, and no two entries may overlap, so that every reader sees the same content. Checksums are
+//! not verified: that would be another pass over all weights. Source: PKWARE, APPNOTE.TXT, sections
+//! 4.3 and 4.5.
 
 mod archive;
 
@@ -30,7 +30,7 @@ const END_64_BYTES: usize = 56;
 const LOCATOR_BYTES: usize = 20;
 /// Longest comment after the end record.
 const COMMENT_BYTES: usize = u16::MAX as usize;
-/// Number of the only way to compress that is known here.
+/// Number of the only supported compression method.
 const DEFLATE: u16 = 8;
 /// Value of a 32-bit field whose number is in the 64-bit extra field.
 const SEE_64: u32 = u32::MAX;
@@ -42,7 +42,7 @@ pub(crate) struct Entry<'a> {
     pub name: &'a str,
     /// Its content, as a byte range of the archive.
     pub bytes: Range<usize>,
-    /// If it is compressed with deflate: bytes of the content without.
+    /// Size after decompression, if it is compressed with deflate.
     pub inflated: Option<u64>,
 }
 
@@ -121,7 +121,7 @@ pub(crate) fn entries(bytes: &[u8]) -> Result<Vec<Entry<'_>>, ZipFault> {
     }
 }
 
-/// The same with compressed entries.
+/// The same, with compressed entries.
 pub(crate) fn all_entries(bytes: &[u8]) -> Result<Vec<Entry<'_>>, ZipFault> {
     let directory = directory(bytes)?;
     let mut places: Vec<(Range<usize>, Entry<'_>)> = Vec::new();

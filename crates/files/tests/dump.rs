@@ -72,7 +72,7 @@ fn a_list_cannot_make_more_of_its_files_than_they_hold() {
     let copies = (0..2000).map(|copy| entry(&format!("t{copy:04}"), 0, 6)).collect();
     refused(copies, "tensors t0000 and t0001 the same bytes of w");
     refused(vec![entry("b", 8, 3), entry("a", 0, 3)], "tensors a and b the same bytes of w");
-    // Parts side by side, and parts of nothing, are no copies.
+    // Parts side by side, and parts of nothing, are not copies.
     let parts = [entry("b", 12, 3), entry("a", 0, 3), entry("none", 4, 0)];
     fs::write(dir.path().join("tensors.json"), json!({"tensors": parts}).to_string()).unwrap();
     let (imported, file) = import(dir.path()).unwrap();
@@ -89,7 +89,7 @@ fn the_name_that_the_format_keeps_for_itself_is_no_tensor() {
     fs::write(dir.path().join("__metadata__.npy"), npy).unwrap();
     for path in [dir.path().to_owned(), dir.path().join("__metadata__.npy")] {
         let error = import(&path).unwrap_err().to_string();
-        assert!(error.contains("a tensor __metadata__, which safetensors keeps"), "{error}");
+        assert!(error.contains("a tensor __metadata__, which safetensors reserves"), "{error}");
     }
 }
 
@@ -181,8 +181,8 @@ fn what_does_not_fit_is_refused_and_leaves_nothing() {
         (tensor(json!({"offset": 4})), "ends at byte 28"),
         (tensor(json!({"offset": u64::MAX})), "impossible shape"),
         (tensor(json!({"dtype": "f8"})), "expected f32, f16, bf16 or f64"),
-        (tensor(json!({"file": "../w"})), "no plain file name"),
-        (tensor(json!({"file": "/etc/passwd"})), "no plain file name"),
+        (tensor(json!({"file": "../w"})), "not a plain file name"),
+        (tensor(json!({"file": "/etc/passwd"})), "not a plain file name"),
         (tensor(json!({"file": "none"})), "none"),
         (tensor(json!({"colour": 1})), "unknown field"),
         (tensor(json!({"file": "nan"})), "NaN at index 2"),
@@ -205,5 +205,5 @@ fn what_does_not_fit_is_refused_and_leaves_nothing() {
     fs::write(dir.path().join("a.w.dat"), little(&DUMPED)).unwrap();
     assert!(import(dir.path()).unwrap_err().to_string().contains("no bias file beside it"));
     fs::write(dir.path().join("a.b.dat"), little(&DUMPED[..4])).unwrap();
-    assert!(import(dir.path()).unwrap_err().to_string().contains("no rows of 4"));
+    assert!(import(dir.path()).unwrap_err().to_string().contains("not rows of 4"));
 }

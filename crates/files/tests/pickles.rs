@@ -76,7 +76,7 @@ fn what_was_left_out_is_said() {
         (
             "good/mixed.pt",
             vec![
-                "7 entries that are no tensors were left out: epoch, big, device, shape, type, \
+                "7 entries that are not tensors were left out: epoch, big, device, shape, type, \
                   bytes, ?",
             ],
         ),
@@ -91,7 +91,7 @@ fn what_was_left_out_is_said() {
 
 /// Every file in `bad/` with what its message must say.
 const REFUSED: &[(&str, &str)] = &[
-    ("after_stop", "goes on after the end"),
+    ("after_stop", "continues after the end"),
     ("append_to_none", "finds no list"),
     ("build_global", "instruction BUILD"),
     ("build_tensor", "instruction BUILD"),
@@ -118,8 +118,8 @@ const REFUSED: &[(&str, &str)] = &[
     ("legacy_magic", "not one of torch.save"),
     ("legacy_no_storages", "in the middle of a storage"),
     ("legacy_os_system", "os.system, so this file would run code"),
-    ("legacy_storage_unlisted", "goes on after its last storage"),
-    ("legacy_trailing", "goes on after its last storage"),
+    ("legacy_storage_unlisted", "continues after its last storage"),
+    ("legacy_trailing", "continues after its last storage"),
     ("legacy_version", "another version"),
     ("length_of_2_63", "truncated"),
     ("length_of_2_64", "truncated"),
@@ -143,18 +143,18 @@ const REFUSED: &[(&str, &str)] = &[
     ("os_system_protocol5", "posix.system, so this file would run code"),
     ("persid_line", "instruction PERSID"),
     ("persid_negative", "negative length"),
-    ("persid_number", "is no tuple"),
+    ("persid_number", "is not a tuple"),
     ("persid_short", "other parts than"),
     ("persid_two_lengths", "another type or length than before"),
-    ("persid_type", "no storage"),
+    ("persid_type", "not a storage"),
     ("persid_view", "before 0.4"),
     ("persid_word", "the word storage"),
     ("pop_beyond_mark", "finds the stack empty"),
     ("reduce_dtype", "other arguments"),
-    ("reduce_no_tuple", "none of a known name"),
-    ("reduce_none", "none of a known name"),
+    ("reduce_no_tuple", "is not a known function"),
+    ("reduce_none", "is not a known function"),
     ("reduce_storage_class", "other arguments"),
-    ("reduce_text", "none of a known name"),
+    ("reduce_text", "is not a known function"),
     ("reduce_wrong_args", "other arguments"),
     ("root_no_tensors", "a dict without tensors"),
     ("root_number", "no dict"),
@@ -164,7 +164,7 @@ const REFUSED: &[(&str, &str)] = &[
     ("shape_negative", "-1 among its shape"),
     ("shape_of_2_62", "its storage has 2"),
     ("shape_of_nine", "more than 8 extents"),
-    ("shape_of_text", "no numbers"),
+    ("shape_of_text", "among its shape that is not a number"),
     ("shape_overflows", "impossible shape"),
     ("stack_deep", "values on the stack"),
     ("stack_empty", "finds the stack empty"),

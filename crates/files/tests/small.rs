@@ -1,4 +1,4 @@
-//! A small set of weights in a directory with companions, which is no model.
+//! A small set of weights in a directory with companions, which is not a model.
 
 use linwright_files::writer::{Planned, header_bytes, write_values};
 use linwright_files::{FileError, INDEX, SINGLE};
@@ -6,7 +6,7 @@ use linwright_tensor::dtype::DType;
 use serde_json::{Map, json};
 use std::collections::BTreeMap;
 
-/// Tensors, each of so many bytes.
+/// Tensors of the given size in bytes.
 const TENSORS: usize = 8;
 const BYTES: usize = 512;
 

@@ -27,7 +27,7 @@ impl Checked {
     /// Reads a stored value and verifies its checksum.
     ///
     /// # Errors
-    /// The reason why it is unusable.
+    /// The reason why it cannot be used.
     pub fn read<T: DeserializeOwned>(bytes: &[u8]) -> Result<T, String> {
         let stored: Self = serde_json::from_slice(bytes).map_err(|error| error.to_string())?;
         if sha256_hex(stored.cell.to_string().as_bytes()) != stored.sha256 {

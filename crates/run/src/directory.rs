@@ -11,14 +11,14 @@ use std::collections::BTreeMap;
 use std::fs::{self, File};
 use std::path::{Path, PathBuf};
 
-/// Files of a run beside its pieces before it has a result.
+/// Files of a run other than its pieces, before it has a result.
 const OWN_FILES: [&str; 6] =
     [lock::NAME, MARKER, BASIS, "recipe.yaml", "shard.json", "measured.json"];
 /// File with the fingerprint of the run.
 const MARKER: &str = "fingerprint";
-/// File with what the fingerprint is of, so that another run is told in what it differs.
+/// File with the inputs of the fingerprint, so that the differences to another run can be reported.
 const BASIS: &str = "basis.json";
-/// Differences between two runs that are told.
+/// Largest number of reported differences between two runs.
 const TOLD: usize = 4;
 /// Depth of the folders of pieces.
 const FOLDERS: usize = 2;
@@ -35,7 +35,7 @@ pub enum RunError {
         expected: String,
         /// Fingerprint in the directory.
         found: String,
-        /// In what the runs differ, as far as the directory tells it.
+        /// Differences between the runs, as far as the directory records them.
         differences: Vec<String>,
     },
     /// Another process uses the run directory.
@@ -69,7 +69,7 @@ pub enum RunError {
     Io {
         /// The file.
         path: PathBuf,
-        /// The error of the system.
+        /// The error of the operating system.
         source: std::io::Error,
     },
 }
@@ -80,7 +80,7 @@ pub struct RunDirectory {
     path: PathBuf,
     is_new: bool,
     pieces: Store,
-    /// Locked while it is open.
+    /// Holds the lock while it is open.
     _lock: File,
 }
 
@@ -94,8 +94,8 @@ impl RunDirectory {
         Self::open_of(path, fingerprint, &Value::Null)
     }
 
-    /// As [`Self::open`], for a run whose fingerprint is of `basis`, an object: a directory tells
-    /// in what another run differs from its own.
+    /// As [`Self::open`], for a run whose fingerprint is that of `basis`, an object: the error for
+    /// a directory of another run lists the differences.
     ///
     /// # Errors
     /// As [`Self::open`].
@@ -144,14 +144,14 @@ impl RunDirectory {
         Ok(Self { path: path.to_owned(), is_new, pieces: Store::at(path), _lock: lock })
     }
 
-    /// Whether it was created by this process, so there is nothing to resume.
+    /// Whether this process created it, so there is nothing to resume.
     #[must_use]
     pub fn is_new(&self) -> bool {
         self.is_new
     }
 
-    /// Removes what this process began that can never be finished, as far as possible. What others
-    /// put there stays.
+    /// Removes work of this process that can never be finished, as far as possible. Files of others
+    /// stay.
     pub fn discard(&self) {
         if !self.is_new {
             return;
@@ -177,8 +177,7 @@ impl RunDirectory {
         &self.pieces
     }
 
-    /// The run, which also takes finished pieces from other directories: those of its shards, which
-    /// are only read.
+    /// The run, which also reads finished pieces from the directories of its shards.
     #[must_use]
     pub fn reading_also(mut self, directories: Vec<PathBuf>) -> Self {
         self.pieces = self.pieces.adopting(directories);
@@ -201,13 +200,13 @@ impl RunDirectory {
         let key = PieceKey::new(kind, fingerprint.clone());
         let read = |payload: Vec<u8>| {
             serde_json::from_slice(&payload)
-                .map_err(|error| format!("its content is not what is expected: {error}"))
+                .map_err(|error| format!("its content has another form: {error}"))
         };
         Ok(self.pieces.decoded(&key, read)?)
     }
 
     /// Loads the piece of this kind and fingerprint, or computes and stores it. A damaged one is
-    /// moved aside, told by [`Store::take_notes`] of [`Self::pieces`] and computed again.
+    /// moved aside, reported by [`Store::take_notes`] of [`Self::pieces`] and recomputed.
     ///
     /// # Errors
     /// [`RunError`] if a file cannot be read or written, and errors of `compute`.
@@ -234,8 +233,8 @@ impl RunDirectory {
     }
 }
 
-/// In what a run differs from that of a directory: options and data by name. Nothing where the
-/// directory does not tell it.
+/// Differences between a run and that of a directory: options and data by name. Nothing if the
+/// directory does not record it.
 fn differences(directory: &Path, basis: &Value) -> Vec<String> {
     let text = state::read_text(&directory.join(BASIS), input::MAX_SETTINGS_BYTES);
     let Some(there) = text.ok().and_then(|text| serde_json::from_str(&text).ok()) else {
@@ -246,20 +245,20 @@ fn differences(directory: &Path, basis: &Value) -> Vec<String> {
     names.sort_unstable();
     names.dedup();
     let differs = names.into_iter().filter(|name| there.get(*name) != here.get(*name));
-    let mut told: Vec<String> = differs
+    let mut listed: Vec<String> = differs
         .map(|name| {
-            let of = |run: &BTreeMap<String, Value>| {
+            let value = |run: &BTreeMap<String, Value>| {
                 run.get(name).map_or_else(|| "not given".to_owned(), short)
             };
-            format!("{} is {} there and {} here", shown(name), of(&there), of(&here))
+            format!("{} is {} there and {} here", shown(name), value(&there), value(&here))
         })
         .collect();
-    let rest = told.len().saturating_sub(TOLD);
-    told.truncate(TOLD);
+    let rest = listed.len().saturating_sub(TOLD);
+    listed.truncate(TOLD);
     if rest > 0 {
-        told.push(format!("{rest} more"));
+        listed.push(format!("{rest} more"));
     }
-    told
+    listed
 }
 
 /// The values of an object by name, with those of objects in it; those of a list by their `name`.
@@ -277,8 +276,8 @@ fn flat(value: &Value) -> BTreeMap<String, Value> {
             }
             Value::Array(list) if list.iter().any(Value::is_object) => {
                 open.extend(list.iter().enumerate().map(|(index, value)| {
-                    let own = value.get("name").and_then(Value::as_str);
-                    (inner(own.unwrap_or(&(index + 1).to_string())), value)
+                    let name = value.get("name").and_then(Value::as_str);
+                    (inner(name.unwrap_or(&(index + 1).to_string())), value)
                 }));
             }
             Value::Null => {}
@@ -363,7 +362,7 @@ mod tests {
         assert!(told.contains(": data.a.txt is aa there and bb here;"), "{told}");
         let told = open(serde_json::json!({"data": {}, "recover": 3})).unwrap_err().to_string();
         assert!(told.contains("recover is not given there and 3 here"), "{told}");
-        // A directory that does not tell, or tells nonsense, is refused as well.
+        // A directory with a missing or invalid record is rejected as well.
         fs::write(folder.path().join("run/basis.json"), "[").unwrap();
         let told = open(of(0.6, "aa")).unwrap_err().to_string();
         assert!(!told.contains("there") && told.contains("another run"), "{told}");

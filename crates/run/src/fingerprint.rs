@@ -80,7 +80,7 @@ impl TryFrom<String> for Fingerprint {
         if is_digits(&text, DIGITS) {
             return Ok(Self(text));
         }
-        Err(format!("\"{}\" is no fingerprint; expected {DIGITS} digits 0-9a-f", shown(&text)))
+        Err(format!("\"{}\" is not a fingerprint; expected {DIGITS} digits 0-9a-f", shown(&text)))
     }
 }
 
@@ -90,7 +90,7 @@ impl From<Fingerprint> for String {
     }
 }
 
-/// Whether a text is that many lower-case hexadecimal digits.
+/// Whether a text consists of this number of lower-case hexadecimal digits.
 pub(crate) fn is_digits(text: &str, count: usize) -> bool {
     text.len() == count && text.bytes().all(|byte| matches!(byte, b'0'..=b'9' | b'a'..=b'f'))
 }
@@ -171,7 +171,7 @@ mod tests {
         for text in ["", "../../etc/passwd", &print.0[1..], &print.0.to_uppercase()] {
             let json = serde_json::to_string(text).unwrap();
             let error = serde_json::from_str::<Fingerprint>(&json).unwrap_err().to_string();
-            assert!(error.contains("is no fingerprint"), "{error}");
+            assert!(error.contains("is not a fingerprint"), "{error}");
         }
     }
 }

@@ -1,8 +1,9 @@
 //! Reading of regular files within a size limit.
 //!
 //! A pipe without a writer blocks its reader, even against signals, and a device such as
-//! `/dev/zero` has no end. Both are rejected before they are opened. Links are followed, as those
-//! in a cache of models must be; files of our own are opened by [`crate::state`].
+//! `/dev/zero` has no end. Both are rejected before they are opened. Links are followed, since a
+//! cache of models consists of links; files that this program wrote for itself are opened by
+//! [`crate::state`].
 
 use std::fs::{self, File, FileType, OpenOptions};
 use std::io::{self, Read};
@@ -12,8 +13,8 @@ use std::sync::OnceLock;
 /// Default size limit of a configuration file, in bytes.
 pub const MAX_SETTINGS_BYTES: u64 = 1 << 26;
 
-/// Observer of opened files. Set once per process, like the threads of the kernels: files are
-/// opened in many places, which need not know about it.
+/// Observer of opened files, set once per process like the threads of the kernels: files are opened
+/// in many places, which need not know about it.
 static OBSERVER: OnceLock<fn(&Path, u64)> = OnceLock::new();
 
 /// Calls `observer` with the path and size of every file opened from now on. Only the first call
@@ -26,7 +27,8 @@ pub fn observe(observer: fn(&Path, u64)) {
 /// Opens a regular file for reading.
 ///
 /// # Errors
-/// Errors of the system, and [`io::ErrorKind::InvalidInput`] for anything but a regular file.
+/// Errors of the operating system, and [`io::ErrorKind::InvalidInput`] for anything but a regular
+/// file.
 pub fn open(path: &Path) -> io::Result<File> {
     check(fs::metadata(path)?.file_type())?;
     let file = unwaiting(OpenOptions::new().read(true), true).open(path)?;
@@ -51,7 +53,7 @@ pub(crate) fn unwaiting(options: &mut OpenOptions, _follow: bool) -> &mut OpenOp
     options
 }
 
-/// Tells the observer of a file that was opened.
+/// Notifies the observer of a file that was opened.
 pub(crate) fn observed(path: &Path, bytes: u64) {
     if let Some(observer) = OBSERVER.get() {
         observer(path, bytes);
@@ -71,7 +73,7 @@ pub(crate) fn content(file: File, most: u64) -> io::Result<Vec<u8>> {
     let length = file.metadata()?.len();
     check_length(length, most)?;
     let mut bytes = Vec::new();
-    // A file with holes can say any length.
+    // A sparse file can have any length.
     bytes.try_reserve_exact(usize::try_from(length).unwrap_or(usize::MAX))?;
     file.take(most.saturating_add(1)).read_to_end(&mut bytes)?;
     check_length(bytes.len() as u64, most)?;
@@ -114,7 +116,7 @@ fn check(kind: FileType) -> io::Result<()> {
     Err(io::Error::new(error, reason))
 }
 
-/// A file type in words.
+/// Description of a file type.
 pub(crate) fn name_of(kind: FileType) -> &'static str {
     if kind.is_file() {
         return "a file";

@@ -9,7 +9,7 @@ use std::fs::{File, TryLockError};
 use std::io::{BufRead, BufReader, Error, Read, Seek, SeekFrom, Write};
 use std::path::{Path, PathBuf};
 
-/// Most bytes that a first line has.
+/// Largest length of a first line in bytes.
 const MOST_OF_FIRST: u64 = 1 << 20;
 
 /// An unusable journal.
@@ -20,7 +20,7 @@ pub enum JournalError {
     Io {
         /// The file.
         path: PathBuf,
-        /// The error of the system.
+        /// The error of the operating system.
         source: Error,
     },
     /// Another process writes to it.
@@ -33,7 +33,7 @@ pub enum JournalError {
         path: PathBuf,
     },
     /// It belongs to another run.
-    #[error("{} is of another {subject}: {difference}; remove it, or name another", path.display())]
+    #[error("{} belongs to another {subject}: {difference}; remove it, or name another", path.display())]
     OtherRun {
         /// The file.
         path: PathBuf,
@@ -108,7 +108,7 @@ impl JournalFile {
         Ok((Self { path: path.to_owned(), file }, read.entries, read.damage))
     }
 
-    /// The entries of a journal that exists, which stays as it is, and its damage.
+    /// The entries of an existing journal, which is not changed, and its damage.
     ///
     /// # Errors
     /// As [`Self::open`]; also [`JournalError::InUse`] while another process writes to it.
@@ -125,8 +125,8 @@ impl JournalFile {
         Ok((read.entries, read.damage))
     }
 
-    /// The fingerprint in the first line of a journal of a `subject`; none if the file is another
-    /// one, empty or not there.
+    /// The fingerprint in the first line of a journal of a `subject`; none if the file is not such
+    /// a journal, empty or missing.
     #[must_use]
     pub fn fingerprint_of(path: &Path, subject: &str) -> Option<Value> {
         let mut first = Map::from_iter(first_of(path)?);
@@ -142,12 +142,12 @@ impl JournalFile {
         let checked = Checked::of(entry).map_err(|error| failed(error.into()))?;
         let mut line = serde_json::to_string(&checked).map_err(|error| failed(error.into()))?;
         line.push('\n');
-        // A single write, so that another reader sees whole lines.
+        // A single write, so that concurrent readers see whole lines.
         self.file.write_all(line.as_bytes()).map_err(failed)
     }
 }
 
-/// The fields of the first line of a regular file; none of an empty file.
+/// The fields of the first line of a regular file; none for an empty file.
 fn first_of(path: &Path) -> Option<Map<String, Value>> {
     let mut line = Vec::new();
     let file = state::open(path).ok()?;
@@ -184,13 +184,13 @@ fn locked(path: &Path, lock: Result<(), TryLockError>) -> Result<(), JournalErro
     })
 }
 
-/// What a journal holds.
+/// Content of a journal.
 struct Content<E> {
-    /// Fingerprint in the first line, null if that is of another subject; none if the file has no
-    /// whole line.
+    /// Fingerprint in the first line, null if the journal has another subject; none if the file has
+    /// no whole line.
     fingerprint: Option<Value>,
     entries: Vec<E>,
-    /// Length of the lines that are usable.
+    /// Length of the usable lines.
     usable_bytes: u64,
     damage: Option<Damage>,
 }
@@ -286,7 +286,7 @@ mod tests {
         let open = || JournalFile::open::<f64>(&path, "evaluation", &fingerprint).unwrap();
         let (mut journal, ..) = open();
         (0..4).for_each(|entry| journal.append(&(f64::from(entry) + 0.5)).unwrap());
-        // Nobody reads what is still written.
+        // Only the writer reads an open journal.
         let busy = JournalFile::read::<f64>(&path, "evaluation", &fingerprint).unwrap_err();
         assert!(matches!(busy, JournalError::InUse { .. }), "{busy}");
         drop(journal);

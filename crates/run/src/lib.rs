@@ -1,13 +1,12 @@
 //! Common parts of long commands: atomic files and directories, progress and cancellation, a store
 //! of finished pieces, journals and run directories for resuming, and provenance.
 //!
-//! [`atomic`] writes outputs, [`input`] reads within size limits, [`state`] opens files of our own
-//! that stay between runs, [`Monitor`] reports progress,
-//! [`Fingerprint`] identifies a run by everything it depends on, [`Store`], [`RunDirectory`] and
-//! [`JournalFile`] keep finished work, a [`Shard`] is one process's share of it, [`team`] joins
-//! processes that exchange messages, [`Provenance`] is part of results, [`seal`] shows changed
-//! files. [`shown`] and its like make external text safe to print. This crate knows no numbers,
-//! layers or models.
+//! [`atomic`] writes outputs, [`input`] reads within size limits, [`state`] opens files that this
+//! program keeps between runs, [`Monitor`] reports progress, [`Fingerprint`] identifies a run by
+//! everything it depends on, [`Store`], [`RunDirectory`] and [`JournalFile`] keep finished work, a
+//! [`Shard`] is one process's share of it, [`team`] joins processes that exchange messages,
+//! [`Provenance`] is part of results, [`seal`] detects changed files. [`shown`] and related
+//! functions make external text safe to print. This crate knows no numbers, layers or models.
 
 pub mod atomic;
 mod checked;

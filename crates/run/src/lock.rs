@@ -1,6 +1,6 @@
 //! Locks, for one process at a time.
 //!
-//! All locks of this crate are those of the operating system on an open file, which end with the
+//! All locks of this crate are locks of the operating system on an open file, which end with the
 //! process. A directory is locked by a file `.lock` in it, with the number of the process.
 
 use crate::state;
@@ -12,7 +12,7 @@ use std::time::Duration;
 /// Name of the lock in a directory.
 pub(crate) const NAME: &str = ".lock";
 
-/// Longest number of a process.
+/// Largest length of a process number.
 const MAX_DIGITS: u64 = 20;
 
 /// Attempts to lock a directory that other processes remove meanwhile.
@@ -34,7 +34,7 @@ pub(crate) enum LockError {
     Io {
         /// The file or directory.
         path: PathBuf,
-        /// The error of the system.
+        /// The error of the operating system.
         source: io::Error,
     },
 }
@@ -48,8 +48,8 @@ pub(crate) fn lock_file(file: &File) -> io::Result<bool> {
     }
 }
 
-/// Creates a directory if it does not exist, and a folder of our own below it, and locks the latter
-/// while the file is open.
+/// Creates a directory if it does not exist and a folder of this program below it, and locks the
+/// latter while the file is open.
 pub(crate) fn lock_directory(root: &Path, below: &Path) -> Result<File, LockError> {
     let path = root.join(below);
     let (mut attempts, mut waits) = (0, 0);
@@ -62,7 +62,7 @@ pub(crate) fn lock_directory(root: &Path, below: &Path) -> Result<File, LockErro
             // Another process finished its work and removed the directory meanwhile.
             Err(LockError::Io { source, .. })
                 if source.kind() == io::ErrorKind::NotFound && attempts < MAX_ATTEMPTS => {}
-            // Whoever lists a store holds its locks for a moment.
+            // Listing a store holds its locks for a moment.
             Err(LockError::Busy { .. }) if waits < MAX_WAITS => {
                 waits += 1;
                 std::thread::sleep(WAIT);
@@ -96,12 +96,12 @@ pub(crate) fn try_lock_directory(path: &Path) -> Result<File, LockError> {
     Ok(file)
 }
 
-/// The process that holds a directory, or held it last, if known.
+/// The process that holds a directory or held it last, if known.
 pub(crate) fn holder(path: &Path) -> Option<u32> {
     state::read_text(&path.join(NAME), MAX_DIGITS).ok().and_then(|id| id.parse().ok())
 }
 
-/// The holder of a lock in words.
+/// Description of the holder of a lock.
 pub(crate) fn in_words(process: Option<u32>) -> String {
     process.map_or_else(|| "another process".to_owned(), |id| format!("process {id}"))
 }

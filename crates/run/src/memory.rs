@@ -1,33 +1,34 @@
-//! Memory of this process and of the machine, if the system reports it, and whether work has room.
+//! Memory of this process and of the machine, if the system reports it, and checks that work fits
+//! in memory.
 
 use std::path::Path;
 
-/// Work that takes more memory than there is.
+/// Work that needs more memory than available.
 #[derive(Clone, Debug, PartialEq, Eq, thiserror::Error)]
 #[error("{what} takes at least {needed} bytes of memory, {available} are available")]
 pub struct NoRoom {
-    /// The work, with the numbers that decide its size.
+    /// The work, with the numbers that determine its size.
     pub what: String,
-    /// Bytes that it takes at least.
+    /// Bytes that it needs at least.
     pub needed: u64,
     /// Bytes that are available.
     pub available: u64,
 }
 
-/// Work of fewer bytes is not worth a look at the memory that is left.
+/// For work of fewer bytes, available memory is not checked.
 const LITTLE: u64 = 1 << 24;
 
-/// Refuses work before anything is allocated for it. `factors` multiply to a lower bound of the
-/// bytes that it takes.
+/// Rejects work before anything is allocated for it. The product of `factors` is a lower bound of
+/// the bytes that it needs.
 ///
 /// # Errors
-/// [`NoRoom`] if the process may not have as many, or the machine has fewer left.
+/// [`NoRoom`] if this exceeds the limits of the process or the memory left on the machine.
 pub fn check(what: impl FnOnce() -> String, factors: &[u64]) -> Result<(), NoRoom> {
     let needed = product(factors);
     if needed <= LITTLE {
         return Ok(());
     }
-    // No allocation can have more bytes, whatever the system tells.
+    // No allocation can have more bytes, whatever the system reports.
     let available = available_bytes().unwrap_or(u64::MAX).min(isize::MAX as u64);
     match needed <= available {
         true => Ok(()),
@@ -35,7 +36,7 @@ pub fn check(what: impl FnOnce() -> String, factors: &[u64]) -> Result<(), NoRoo
     }
 }
 
-/// The product of numbers; where it is out of range, the largest number.
+/// The product of numbers; the largest number if it overflows.
 #[must_use]
 pub fn product(factors: &[u64]) -> u64 {
     if factors.contains(&0) {
@@ -63,7 +64,7 @@ pub fn total_bytes() -> Option<u64> {
     entry("/proc/meminfo", "MemTotal:")
 }
 
-/// Memory in bytes that is left for new work: on the machine, in the control group and within the
+/// Memory in bytes available for new work: on the machine, in the control group and within the
 /// limits of the process.
 #[must_use]
 pub fn available_bytes() -> Option<u64> {
@@ -85,8 +86,8 @@ fn limit_of_process(name: &str) -> Option<u64> {
     line.split_whitespace().next()?.parse().ok()
 }
 
-/// What the control group of a container leaves, in which it is the root. Its use counts files that
-/// can be dropped, so that only what this process holds is taken off.
+/// Memory left by the control group of a container, in which it is the root. The usage of the group
+/// includes droppable file pages, so only the memory of this process is subtracted.
 fn left_in_group() -> Option<u64> {
     let limit = ["memory.max", "memory/memory.limit_in_bytes"].iter().find_map(|file| {
         let text = std::fs::read_to_string(Path::new("/sys/fs/cgroup").join(file)).ok()?;

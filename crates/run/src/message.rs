@@ -9,13 +9,13 @@ const VALUE: usize = 200;
 const MESSAGE: usize = 2000;
 
 /// A value in a message: on one line, without control characters and changes of writing direction,
-/// and cut to 200 characters, with its length if it is longer.
+/// and shortened to 200 characters, with its length if it is longer.
 pub fn shown(value: &str) -> String {
     cut(value, VALUE, |_| false)
 }
 
-/// The message of a parser: each quoted value is cut as in [`shown`]; line breaks and all other
-/// text stay.
+/// The message of a parser: each quoted value is shortened as in [`shown`]; line breaks and all
+/// other text are kept.
 pub fn shown_reason(text: &str) -> String {
     let parts = text.split_inclusive('`').enumerate();
     parts
@@ -30,7 +30,7 @@ pub fn shown_reason(text: &str) -> String {
         .collect()
 }
 
-/// A whole message: line breaks stay, control characters are escaped, and text after 2,000
+/// A whole message: line breaks are kept, control characters are escaped, and text after 2,000
 /// characters is replaced by its length.
 pub fn shown_message(text: &str) -> String {
     cut(text, MESSAGE, |c| c == '\n')

@@ -13,7 +13,7 @@ pub trait Monitor {
     /// Whether to stop as soon as possible.
     fn interrupted(&self) -> bool;
 
-    /// Seconds since some start, for times in reports.
+    /// Seconds since an arbitrary start, for times in reports.
     fn seconds(&self) -> f64;
 
     /// A line for the user, such as a warning. A monitor without output drops it.
@@ -35,7 +35,7 @@ pub trait Monitor {
 pub struct StepTime {
     /// Its name.
     pub stage: String,
-    /// Seconds that it took.
+    /// Duration in seconds.
     pub seconds: f64,
 }
 
@@ -57,7 +57,7 @@ impl Monitor for Silent {
     }
 }
 
-/// A monitor without output that cancels at once.
+/// A monitor without output that cancels immediately.
 #[derive(Clone, Copy, Debug, Default)]
 pub struct Stopped;
 

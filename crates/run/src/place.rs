@@ -61,7 +61,7 @@ pub fn check_inputs(path: &Path, inputs: &[PathBuf]) -> Result<(), PlaceError> {
         if found.starts_with(&output) {
             return refused(format!("contains the input {shown}"));
         }
-        // Below a file there is no place, which is reported by the check of the output.
+        // A path below a file is reported by the check of the output.
         if output.starts_with(&found) && found.is_dir() {
             return refused(format!("is inside the input {shown}"));
         }
@@ -76,12 +76,12 @@ pub struct Output {
     pub option: String,
     /// Its path.
     pub path: PathBuf,
-    /// Whether it is a folder to which files are added, beside others.
+    /// Whether it is a folder to which files are added, keeping others.
     pub is_shared: bool,
 }
 
-/// Rejects two outputs of one command at one place, or one inside the other. Links are followed; a
-/// pipe or a terminal takes several.
+/// Rejects two outputs of one command with the same path, or one inside the other. Links are
+/// followed; a pipe or a terminal may be used for several.
 ///
 /// # Errors
 /// [`PlaceError`] naming both options.
@@ -107,29 +107,29 @@ pub fn check_apart(outputs: &[Output]) -> Result<(), PlaceError> {
     Ok(())
 }
 
-/// A path below the directory of a run, from what a recipe says.
+/// A path below the directory of a run, from a path in a recipe.
 ///
 /// # Errors
 /// [`PlaceError`] if it is empty or absolute, or leaves the directory by `..`.
 pub fn below(given: &str) -> Result<PathBuf, PlaceError> {
     let refused = |what: &str| Err(PlaceError { path: given.into(), what: what.into() });
-    let mut found = PathBuf::new();
+    let mut path = PathBuf::new();
     for part in Path::new(given).components() {
         match part {
-            Component::Normal(name) => found.push(name),
+            Component::Normal(name) => path.push(name),
             Component::CurDir => {}
             Component::ParentDir => return refused("leaves the directory of the run by .."),
             Component::RootDir | Component::Prefix(_) => return refused("is an absolute path"),
         }
     }
-    match found.as_os_str().is_empty() {
-        true => refused("names nothing below the directory of the run"),
-        false => Ok(found),
+    match path.as_os_str().is_empty() {
+        true => refused("is not below the directory of the run"),
+        false => Ok(path),
     }
 }
 
-/// Rejects a path below a directory if it is a link there, or goes through one: what is written at
-/// it would be somewhere else.
+/// Rejects a path below a directory if it is a link or goes through one: the file would be written
+/// elsewhere.
 ///
 /// # Errors
 /// [`PlaceError`] naming the link.
@@ -145,21 +145,21 @@ pub fn check_links(directory: &Path, below: &Path) -> Result<(), PlaceError> {
     Ok(())
 }
 
-/// Whether two paths are one place, by whatever names.
+/// Whether two paths refer to the same place.
 #[must_use]
 pub fn is_same(one: &Path, other: &Path) -> bool {
     let place = resolved(one);
     place.is_some() && place == resolved(other)
 }
 
-/// The path with links resolved, of which the end need not exist. `None` if nothing of it does,
-/// which is reported by the check of the output.
+/// The path with links resolved; its end need not exist. `None` if no part of it exists, which is
+/// reported by the check of the output.
 fn resolved(path: &Path) -> Option<PathBuf> {
     let (mut known, mut missing) = (path, Vec::new());
     loop {
         let here = if known.as_os_str().is_empty() { Path::new(".") } else { known };
         if let Ok(mut found) = here.canonicalize() {
-            // What is to be created holds no links.
+            // Parts that do not exist yet contain no links.
             missing.iter().rev().for_each(|part| match part {
                 Component::ParentDir => drop(found.pop()),
                 part => found.push(part),
@@ -298,9 +298,9 @@ mod tests {
             assert_eq!(below(given), Ok(expected.into()), "{given}");
         }
         for (given, word) in [
-            ("", "names nothing"),
-            (".", "names nothing"),
-            ("./", "names nothing"),
+            ("", "is not below"),
+            (".", "is not below"),
+            ("./", "is not below"),
             ("/a", "absolute"),
             ("..", "by .."),
             ("a/../../b", "by .."),

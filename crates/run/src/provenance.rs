@@ -2,7 +2,7 @@
 
 use serde::{Deserialize, Serialize};
 
-/// Provenance of a report: enough to reproduce it.
+/// Provenance of a report: the information needed to reproduce it.
 #[derive(Clone, Debug, Default, PartialEq, Serialize, Deserialize)]
 pub struct Provenance {
     /// Version of this program.
@@ -36,8 +36,8 @@ pub struct Provenance {
 }
 
 impl Provenance {
-    /// Whether device, threads and date are known: files that are to have the same bytes again have
-    /// them not.
+    /// Whether device, threads and date are known: files that must be reproducible byte for byte
+    /// omit them.
     #[must_use]
     pub fn is_measured(&self) -> bool {
         !self.device.is_empty()

@@ -1,18 +1,18 @@
 //! Files that carry the digest of all of their bytes.
 //!
 //! The JSON text at the head of such a file has `"sha256":"HEX"`: the SHA-256 of the whole file in
-//! which [`BLANK`] stands for HEX. So a file of any other format, such as safetensors with its
-//! metadata, is sealed without ceasing to be one.
+//! which [`BLANK`] stands for HEX. So a file of any format with JSON at its head, such as
+//! safetensors, can be sealed and remains valid.
 
 use sha2::{Digest, Sha256};
 use std::ops::Range;
 
 /// The name of the digest.
 pub const KEY: &str = "sha256";
-/// What stands in place of the digest until it is known, and for its computation.
+/// Placeholder for the digest until it is known, and for its computation.
 pub const BLANK: &str = "0000000000000000000000000000000000000000000000000000000000000000";
 
-/// Bytes of the head of a safetensors file: eight of its length, and as many as that says.
+/// Bytes of the head of a safetensors file: eight for its length, and the header itself.
 #[must_use]
 pub fn head_of(bytes: &[u8]) -> usize {
     let length = bytes.first_chunk::<8>().map_or(0, |length| u64::from_le_bytes(*length));
@@ -22,7 +22,7 @@ pub fn head_of(bytes: &[u8]) -> usize {
 /// Where the digest is in a head.
 fn place(head: &[u8]) -> Option<Range<usize>> {
     let before = format!("\"{KEY}\":\"");
-    // Within a text quotes are escaped, so that no text has these bytes.
+    // Quotes are escaped within strings, so no string has these bytes.
     let start = head.windows(before.len()).position(|bytes| bytes == before.as_bytes())?;
     let place = start + before.len()..start + before.len() + BLANK.len();
     let is_digest = |bytes: &[u8]| bytes.iter().all(u8::is_ascii_hexdigit);
@@ -50,7 +50,7 @@ pub fn seal(head: &mut [u8], rest: impl FnOnce(&mut dyn FnMut(&[u8]))) {
     head[place].copy_from_slice(digest.as_bytes());
 }
 
-/// Compares the bytes of a file, its head and the rest, with the digest in the head.
+/// Compares the digest of a file, its head and the rest, with the one in the head.
 ///
 /// # Errors
 /// The reason why it is not the file that was written.

@@ -13,7 +13,7 @@ pub struct Shard {
     count: usize,
 }
 
-/// A shard that is not one of its run.
+/// An invalid shard.
 #[derive(Clone, Debug, PartialEq, Eq, thiserror::Error)]
 #[error("shard \"{found}\": {reason}; expected i/N with 0 <= i < N, such as 0/4", found = shown(found))]
 pub struct ShardError {
@@ -23,7 +23,7 @@ pub struct ShardError {
     pub reason: &'static str,
 }
 
-/// Most shares of a run: each is a process.
+/// Largest number of shards of a run: each is a process.
 const MOST: usize = 1 << 16;
 
 impl Shard {
@@ -63,7 +63,8 @@ impl Shard {
     }
 
     /// Whether a piece of the work, counted from 0, belongs to this share. Every piece belongs to
-    /// one share; neighbours belong to different ones, so that shares of sorted work are alike.
+    /// one share; neighbours belong to different ones, so that shares of sorted work are similar in
+    /// size.
     #[must_use]
     pub fn owns(self, piece: usize) -> bool {
         piece % self.count == self.index
@@ -90,8 +91,8 @@ impl FromStr for Shard {
         let (index, count) = text.split_once('/').ok_or_else(|| failed("it has no slash"))?;
         // `parse` also accepts a sign.
         let number = |part: &str| match part.bytes().all(|byte| byte.is_ascii_digit()) {
-            true => part.parse().map_err(|_| failed("it has not two numbers in range")),
-            false => Err(failed("it has not two whole numbers")),
+            true => part.parse().map_err(|_| failed("its two numbers are not in range")),
+            false => Err(failed("it is not two whole numbers")),
         };
         let (index, count) = (number(index)?, number(count)?);
         Self::new(index, count).map_err(|error| failed(error.reason))
@@ -150,7 +151,7 @@ mod tests {
             ("-1/2", "whole numbers"),
             ("+1/2", "whole numbers"),
             ("1/2/3", "whole numbers"),
-            ("/2", "numbers in range"),
+            ("/2", "not in range"),
             (&huge, "in range"),
             ("1 /2", "whole numbers"),
         ] {

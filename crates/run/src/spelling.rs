@@ -11,7 +11,7 @@ const NEAREST: usize = 3;
 pub fn nearest_names(name: &str, names: &[&str]) -> String {
     let mut ranked: Vec<(usize, &str)> = names
         .iter()
-        // A part of a name is nearer than any edit.
+        // A substring is nearer than any edit.
         .map(|known| (if known.contains(name) { 0 } else { distance(name, known) }, *known))
         .collect();
     ranked.sort_unstable();

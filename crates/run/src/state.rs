@@ -1,9 +1,11 @@
-//! Files and folders of our own: locks, journals, checkpoints, logs, records, finished pieces.
+//! Files and folders that this program keeps for itself: locks, journals, checkpoints, logs,
+//! records, finished pieces.
 //!
-//! They have known names in directories that others may write to, or that came from elsewhere. A
-//! link there would lead a write to a file elsewhere, and a pipe would keep its reader waiting. So
-//! they are opened without following a link and without waiting, and anything but a regular file is
-//! refused. The directory that a user named may be a link; the folders in it may not.
+//! They have known names in directories that others may write to, or that were copied from
+//! elsewhere. A link there would redirect a write to another file, and a pipe would block its
+//! reader. So they are opened without following a link and without waiting, and anything but a
+//! regular file is refused. The directory that a user named may be a link; the folders in it may
+//! not.
 
 use crate::atomic::{AtomicFile, OutputError, Replace};
 use crate::input;
@@ -17,7 +19,7 @@ const DEPTH: usize = 16;
 /// Opens a file for reading.
 ///
 /// # Errors
-/// Errors of the system; [`io::ErrorKind::IsADirectory`] for a folder and
+/// Errors of the operating system; [`io::ErrorKind::IsADirectory`] for a folder and
 /// [`io::ErrorKind::InvalidInput`] for a link, pipe, socket or device.
 pub fn open(path: &Path) -> io::Result<File> {
     let file = opened(path, OpenOptions::new().read(true))?;
@@ -28,8 +30,8 @@ pub fn open(path: &Path) -> io::Result<File> {
 /// Opens a file for reading and for writing in place; creates it if there is none.
 ///
 /// # Errors
-/// As [`open`], and [`io::ErrorKind::InvalidInput`] for a file with a second name: its content may
-/// be that of a file elsewhere.
+/// As [`open`], and [`io::ErrorKind::InvalidInput`] for a file with a second name (hard link): it
+/// may be shared with another place.
 pub fn edit(path: &Path) -> io::Result<File> {
     let mut options = OpenOptions::new();
     let file = opened(path, options.create(true).truncate(false).read(true).write(true))?;
@@ -67,7 +69,7 @@ pub fn write(path: &Path, bytes: &[u8]) -> Result<(), OutputError> {
     write_parts(path, &[bytes])
 }
 
-/// As [`write()`], of parts one after another, so that long ones need not be joined.
+/// As [`write()`], for content in several parts, so that long parts need not be joined.
 ///
 /// # Errors
 /// [`OutputError`]; an existing file is then unchanged.
@@ -77,16 +79,16 @@ pub fn write_parts(path: &Path, parts: &[&[u8]]) -> Result<(), OutputError> {
     file.commit()
 }
 
-/// Whether anything has this name, a link to nothing too.
+/// Whether anything has this name, including a dangling link.
 #[must_use]
 pub fn exists(path: &Path) -> bool {
     path.symlink_metadata().is_ok()
 }
 
-/// Path of a file or folder below a directory. What does not exist yet is no error.
+/// Path of a file or folder below a directory. It need not exist.
 ///
 /// # Errors
-/// [`io::ErrorKind::NotADirectory`] if anything between them is no folder, or a link to one, and
+/// [`io::ErrorKind::NotADirectory`] if anything between them is not a folder, or a link to one, and
 /// errors of the system.
 pub fn inside(root: &Path, below: impl AsRef<Path>) -> io::Result<PathBuf> {
     let below = below.as_ref();
@@ -101,7 +103,7 @@ pub fn inside(root: &Path, below: impl AsRef<Path>) -> io::Result<PathBuf> {
     Ok(root.join(below))
 }
 
-/// Creates a folder below a directory that exists, with all between them.
+/// Creates a folder below an existing directory, and all folders between them.
 ///
 /// # Errors
 /// As [`inside`].
@@ -115,11 +117,11 @@ pub fn make_folder(root: &Path, below: impl AsRef<Path>) -> io::Result<PathBuf> 
     Ok(root.join(below))
 }
 
-/// Copies a file, or a folder with all in it, to a name that nothing has. It appears whole or not
+/// Copies a file, or a folder with its content, to an unused name. The copy appears complete or not
 /// at all.
 ///
 /// # Errors
-/// As [`open`] for anything in it that is no regular file or folder, and errors of the system.
+/// As [`open`] for anything in it that is not a regular file or folder, and errors of the system.
 pub fn copy(from: &Path, to: &Path) -> Result<(), OutputError> {
     crate::atomic::place_whole(to, |partial| copy_below(from, partial, DEPTH))
 }
@@ -168,7 +170,7 @@ fn check_folder(folder: &Path, kind: FileType) -> io::Result<()> {
     Err(io::Error::new(io::ErrorKind::NotADirectory, reason))
 }
 
-/// Refuses what is there and is no regular file.
+/// Rejects an existing entry that is not a regular file.
 pub(crate) fn check(path: &Path) -> io::Result<()> {
     match path.symlink_metadata() {
         Ok(data) => check_file(data.file_type()),
@@ -190,12 +192,12 @@ fn check_file(kind: FileType) -> io::Result<()> {
     Err(io::Error::new(error, reason))
 }
 
-/// Opens a regular file. What has the name is looked at before, since to open a device can have an
-/// effect, and after, since it may be replaced meanwhile.
+/// Opens a regular file. The type is checked before, since opening a device can have side effects,
+/// and after, since the file may be replaced meanwhile.
 fn opened(path: &Path, options: &mut OpenOptions) -> io::Result<File> {
     check(path)?;
     let file = input::unwaiting(options, false).open(path);
-    // The error of a link that came meanwhile does not say so.
+    // The error for a link that appeared meanwhile would not mention it.
     let file = file.map_err(|error| check(path).err().unwrap_or(error))?;
     check_file(file.metadata()?.file_type())?;
     Ok(file)

@@ -31,7 +31,7 @@ pub struct Manifest {
 pub struct ManifestTensor {
     /// Name of the tensor in the output.
     pub name: String,
-    /// File name, beside the manifest.
+    /// File name, in the folder of the manifest.
     pub file: String,
     /// Shape as stored in the file.
     pub shape: Vec<usize>,
@@ -94,7 +94,7 @@ impl ManifestTensor {
         let mut parts = Path::new(&self.file).components();
         if !matches!((parts.next(), parts.next()), (Some(Component::Normal(_)), None)) {
             let (file, name) = (&self.file, &self.name);
-            return Err(wrong(format!("file {file:?} of tensor {name} is no plain file name")));
+            return Err(wrong(format!("file {file:?} of tensor {name} is not a plain file name")));
         }
         let dtype = match self.dtype.as_str() {
             "f32" => DType::F32,

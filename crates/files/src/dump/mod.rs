@@ -1,7 +1,7 @@
 //! Import of tensors without a model: raw files, numpy files, or any weight file.
 //!
 //! The result is a folder with `model.safetensors`, in which matrices are (out, inp). Four kinds of
-//! input are taken:
+//! input are supported:
 //!
 //! - a folder with `tensors.json`, or that file: a manifest of raw files, see [`Manifest`];
 //! - a folder of a known layout: `manifest.json` of names with `filename` and `shape` (f32
@@ -63,11 +63,11 @@ enum Origin {
 
 /// Writes the tensors of `path` to `model.safetensors` in the folder `out`.
 ///
-/// Numbers keep their type, except that f64 becomes f32. `beside` are further files for the folder:
-/// name and content.
+/// Numbers keep their type, except that f64 becomes f32. `beside` lists further files for the
+/// folder: name and content.
 ///
 /// # Errors
-/// [`FileError`]; nothing is then left at `out` that was not there before.
+/// [`FileError`]; `out` is then unchanged.
 pub fn import_tensors(
     path: &Path,
     out: &Path,
@@ -77,7 +77,7 @@ pub fn import_tensors(
     let (plan, file) = plan(path)?;
     if plan.tensors.iter().any(|(planned, _)| planned.name == METADATA) {
         let reason = format!(
-            "names a tensor {METADATA}, which safetensors keeps for text about the file; rename it"
+            "names a tensor {METADATA}, which safetensors reserves for text about the file; rename it"
         );
         return Err(FileError::Dump { path: path.into(), reason });
     }

@@ -25,7 +25,7 @@ pub(super) fn open_archive(path: &Path) -> Result<(Vec<RawTensor>, Vec<String>),
                 let bytes = &map.bytes()[entry.bytes.clone()];
                 tensors.push(tensor(path, name.into(), bytes, entry.bytes.start)?);
             }
-            None => notes.push(format!("{} is no array and was left out", entry.name)),
+            None => notes.push(format!("{} is not an array and was left out", entry.name)),
         }
     }
     Ok((tensors, notes))

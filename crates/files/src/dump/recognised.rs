@@ -137,7 +137,7 @@ fn of_pairs(
                 return Err(FileError::Dump {
                     path: (*weight).clone(),
                     reason: format!(
-                        "has {count} numbers, which are no rows of {out} as its bias has"
+                        "has {count} numbers, which are not rows of {out} as its bias has"
                     ),
                 });
             }

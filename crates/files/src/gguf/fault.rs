@@ -177,7 +177,7 @@ pub enum ContainerFault {
         /// Where the second starts.
         at: u64,
     },
-    /// A part of a split model that is not there.
+    /// A missing part of a split model.
     #[error(
         "part {number} of {count} of the model is missing; put it beside {of}, or merge all parts with the gguf-split of llama.cpp", of = shown(of)
     )]
@@ -186,7 +186,7 @@ pub enum ContainerFault {
         number: u64,
         /// Number of parts.
         count: u64,
-        /// Name of the part that is there.
+        /// Name of the existing part.
         of: String,
     },
     /// A part of a split model whose name is not that of a part.
@@ -203,14 +203,14 @@ pub enum ContainerFault {
         /// The form of names.
         expected: String,
     },
-    /// A file in the place of a part that is another one.
+    /// A file that is not the expected part.
     #[error("the file is {found}, expected {expected}, to which {of} belongs", of = shown(of))]
     WrongPart {
         /// What it is.
         found: String,
         /// What it should be.
         expected: String,
-        /// Name of the part that is there.
+        /// Name of the existing part.
         of: String,
     },
     /// A tensor in two parts.

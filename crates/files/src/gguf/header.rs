@@ -4,7 +4,7 @@
 //! (u64 each); for each key its name, a type (u32) and a value; for each tensor its name, the
 //! number of its dimensions (u32), its extents from the fastest-running one on (u64 each), a type
 //! (u32) and an offset into the data (u64); then the data, at the next multiple of
-//! `general.alignment`. A string is a length (u64) and that many bytes.
+//! `general.alignment`. A string is a length (u64) followed by its bytes.
 
 use super::cursor::{Cursor, Place};
 use super::metadata::{self, MetaValue, Metadata};
@@ -36,7 +36,7 @@ pub struct StoredTensor {
     pub shape: Vec<usize>,
     /// Byte range from the start of the file.
     pub bytes: Range<usize>,
-    /// Index of its file, where a model has several.
+    /// Index of its file, if a model has several.
     pub part: usize,
 }
 

@@ -1,5 +1,5 @@
-//! The container of GGUF files: header, metadata, tensors and how they are stored. What they mean
-//! for a model is not known here.
+//! The container of GGUF files: header, metadata, tensors and how they are stored. Their meaning
+//! for a model is handled elsewhere.
 
 mod cursor;
 mod fault;

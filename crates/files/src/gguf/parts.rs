@@ -1,8 +1,8 @@
-//! A model in one GGUF file or in several, as llama.cpp reads it.
+//! A model in one GGUF file or in several, as read by llama.cpp.
 //!
-//! The parts of a split model stand beside each other and are called `NAME-00001-of-00003.gguf`.
-//! The first has the metadata of the model; each has its number (`split.no`, from zero), their
-//! number (`split.count`) and the number of tensors in all of them (`split.tensors.count`).
+//! The parts of a split model are in the same folder and are called `NAME-00001-of-00003.gguf`. The
+//! first has the metadata of the model; each has its number (`split.no`, from zero), their number
+//! (`split.count`) and the number of tensors in all of them (`split.tensors.count`).
 
 use super::fault::ContainerFault;
 use super::header::{Header, StoredTensor, parse, wrong_type};
@@ -28,7 +28,7 @@ pub struct GgufFile {
     header: Header,
 }
 
-/// What a part says of itself.
+/// Metadata of a part.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 struct Split {
     number: u64,
@@ -37,7 +37,7 @@ struct Split {
 }
 
 impl GgufFile {
-    /// Opens a file, or all parts of a model of which it is one, and checks everything but the
+    /// Opens a file, or all parts of a model if it is one of them, and checks everything but the
     /// values of the tensors.
     ///
     /// # Errors
@@ -54,7 +54,7 @@ impl GgufFile {
         let name = path.file_name().and_then(|name| name.to_str()).unwrap_or_default();
         let prefix = prefix_of(name, split).map_err(|fault| malformed(path, fault))?;
         let mut given = Some((map, header));
-        let mut all = Self { parts: Vec::new(), header: Header::default() };
+        let mut whole = Self { parts: Vec::new(), header: Header::default() };
         for number in 0..split.count {
             let beside = path.with_file_name(part_name(prefix, number, split.count));
             let (beside, (map, header)) = match given.take() {
@@ -76,18 +76,18 @@ impl GgufFile {
             let expected = Split { number, ..split };
             let added = expected
                 .check(&header, name)
-                .and_then(|()| all.add(header, number))
+                .and_then(|()| whole.add(header, number))
                 .map_err(|fault| malformed(&beside, fault));
             added?;
-            all.parts.push((beside, map));
+            whole.parts.push((beside, map));
         }
         match split.tensors {
-            Some(expected) if expected != all.header.tensors.len() as u64 => {
-                let found = all.header.tensors.len() as u64;
+            Some(expected) if expected != whole.header.tensors.len() as u64 => {
+                let found = whole.header.tensors.len() as u64;
                 let fault = ContainerFault::PartTensors { count: split.count, found, expected };
                 Err(malformed(path, fault))
             }
-            _ => Ok(all),
+            _ => Ok(whole),
         }
     }
 
@@ -96,7 +96,7 @@ impl GgufFile {
         let part = self.parts.len();
         if number == 0 {
             self.header = Header { tensors: std::mem::take(&mut self.header.tensors), ..header };
-            // The whole is no part.
+            // The combined header does not describe a part.
             self.header.metadata.retain(|key, _| ![NUMBER, COUNT, TENSORS].contains(&key.as_str()));
         }
         for (name, tensor) in header.tensors {
@@ -108,7 +108,7 @@ impl GgufFile {
         Ok(())
     }
 
-    /// The header of the whole: metadata of the first part, tensors of all.
+    /// The combined header: metadata of the first part, tensors of all.
     #[must_use]
     pub fn header(&self) -> &Header {
         &self.header
@@ -144,7 +144,7 @@ impl GgufFile {
 }
 
 impl Split {
-    /// What a header says of parts; none for a whole model.
+    /// Metadata about parts in a header; none for a whole model.
     fn of(header: &Header) -> Result<Option<Self>, ContainerFault> {
         let number = |key: &str| {
             let expected = "a whole number";
@@ -169,7 +169,7 @@ impl Split {
         }
     }
 
-    /// Checks that a header is of this part; `name` is that of the part it was asked by.
+    /// Checks that a header belongs to this part; `name` is that of the part that refers to it.
     fn check(self, header: &Header, name: &str) -> Result<(), ContainerFault> {
         let found = Self::of(header)?;
         let own = |split: Option<Self>| match split {
@@ -209,7 +209,7 @@ fn part_name(prefix: &str, number: u64, count: u64) -> String {
     format!("{prefix}-{:05}-of-{count:05}{ENDING}", number + 1)
 }
 
-/// What the names of all parts begin with.
+/// Common prefix of the names of all parts.
 fn prefix_of(name: &str, split: Split) -> Result<&str, ContainerFault> {
     let ending = part_name("", split.number, split.count);
     name.strip_suffix(&ending).filter(|prefix| !prefix.is_empty()).ok_or_else(|| {

@@ -58,7 +58,7 @@ impl Blob {
         (self.etag.len() == 64 && self.etag.bytes().all(digit)).then_some(&self.etag)
     }
 
-    /// Downloads the content if the cache lacks it, and links it into the snapshot. Progress is
+    /// Downloads the content if it is not cached, and links it into the snapshot. Progress is
     /// reported from `before` of `total` bytes on.
     pub(super) fn ensure(
         &self,
@@ -202,7 +202,7 @@ fn continues(header: Option<String>, start: u64, size: u64) -> bool {
     header.and_then(read) == Some(true)
 }
 
-/// A partial download, stored beside its final path.
+/// A partial download, stored next to its final path.
 struct Part<'a> {
     blob: &'a Blob,
     path: PathBuf,

@@ -110,7 +110,7 @@ fn read_ref(path: &Path) -> Result<Option<String>, FileError> {
     match read {
         Ok(_) => Ok(Some(text)),
         Err(error) if error.kind() == io::ErrorKind::NotFound => Ok(None),
-        // A text that is not UTF-8 is no commit; the caller reports it.
+        // A text that is not UTF-8 is not a commit; the caller reports it.
         Err(error) if error.kind() == io::ErrorKind::InvalidData => Ok(Some(String::new())),
         Err(error) => Err(FileError::read(path)(error)),
     }

@@ -1,4 +1,4 @@
-//! Data sets of the hub, of which the caller chooses files.
+//! Data sets of the hub, from which the caller chooses files.
 
 use super::cache::{Cached, Repository};
 use super::error::HubError;
@@ -133,7 +133,7 @@ impl<'a> Dataset<'a> {
         &self.found.notes
     }
 
-    /// Paths on disk of some of [`Self::names`], downloaded if the cache lacks them. They are links
+    /// Paths on disk of some of [`Self::names`], downloaded if they are not cached. They are links
     /// into the cache: do not write to them.
     ///
     /// # Errors

@@ -1,4 +1,4 @@
-//! Downloads the files of a revision that its snapshot lacks.
+//! Downloads the missing files of a snapshot.
 
 use super::blob::{Blob, Place};
 use super::cache::Repository;
@@ -13,7 +13,7 @@ use linwright_run::atomic::OutputError;
 use linwright_run::state;
 use std::fs;
 
-/// Asks the hub for the commit of a revision and downloads the files that its snapshot lacks. The
+/// Asks the hub for the commit of a revision and downloads the missing files of its snapshot. The
 /// ref is written last, so that it never points to an incomplete snapshot.
 pub(super) fn fetch_model(
     id: &HubId,
@@ -41,8 +41,8 @@ pub(super) fn fetch_model(
     Ok(Found { dir: snapshot, id: id.at(&listing.commit), notes: Vec::new() })
 }
 
-/// Downloads some files of a data set that its snapshot lacks. `id` is the data set at its commit,
-/// `asked` at the requested revision.
+/// Downloads missing files of a snapshot of a data set. `id` is the data set at its commit, `asked`
+/// at the requested revision.
 pub(super) fn fetch_files(
     asked: &HubId,
     id: &HubId,
@@ -81,7 +81,7 @@ struct Work<'a> {
 }
 
 impl Work<'_> {
-    /// Downloads the files that the snapshot lacks.
+    /// Downloads the missing files of the snapshot.
     fn complete(&self, names: &[String], hooks: &mut Hooks<'_>) -> Result<(), HubError> {
         let snapshot = self.repository.snapshot(self.commit);
         let mut blobs = Vec::new();
@@ -122,7 +122,7 @@ impl Work<'_> {
         if let Some(commit) = text(headers, "x-repo-commit")
             && commit != self.commit.as_str()
         {
-            return Err(wrong("is of another commit than requested"));
+            return Err(wrong("belongs to another commit than requested"));
         }
         let linked = headers.contains_key(LINKED_ETAG);
         let etag = text(headers, if linked { LINKED_ETAG } else { "etag" })

@@ -4,8 +4,8 @@
 //! [`find`] gives the directory of such a model in the cache that all programs of Hugging Face
 //! share (`models--owner--name` with `blobs`, `refs` and `snapshots`). A cached model needs no
 //! network. With the feature `hub`, [`find`] asks the hub for the commit of the revision and
-//! downloads the files that a loader reads and the cache lacks. [`Dataset`] does the same for the
-//! files of a data set that its caller chooses.
+//! downloads the files that a loader reads, if they are not cached. [`Dataset`] does the same for
+//! the files of a data set that its caller chooses.
 //!
 //! No server response is trusted: file names, sizes and etags are checked before use, no file is
 //! read beyond its announced size, and large files are checked by their SHA-256. A file appears in
@@ -63,8 +63,8 @@ pub struct Found {
 }
 
 /// Finds a model in the cache, or on the hub if built with the feature `hub` and not `offline`. The
-/// hub is asked first, since a branch may have moved; if it cannot be reached or refuses, the
-/// cached model is used, with a note.
+/// hub is asked first, since a branch may have moved; if it cannot be reached or rejects the
+/// request, the cached model is used, with a note.
 ///
 /// # Errors
 /// [`HubError`].

@@ -1,8 +1,8 @@
-//! Files as `torch.save` writes them: a pickle of a state dict with settings beside it, and the
-//! numbers of each tensor, in a zip archive of uncompressed entries.
+//! Files as written by `torch.save`: a pickle of a state dict and further settings, and the numbers
+//! of each tensor, in a zip archive of uncompressed entries.
 //!
-//! The pickle has protocol 2, and of globals those of plain tensors only, so that
-//! `torch.load(weights_only=True)` takes it. Numbers begin at multiples of 64 bytes, as those of
+//! The pickle has protocol 2, and only the globals of plain tensors, so that
+//! `torch.load(weights_only=True)` accepts it. Numbers begin at multiples of 64 bytes, as those of
 //! PyTorch do.
 
 use super::PickleFault as Fault;
@@ -101,7 +101,7 @@ impl Pickle {
         self.bytes.push(b't');
     }
 
-    /// A dict; `items` writes keys and values in turns.
+    /// A dict; `items` writes keys and values alternately.
     fn dict(&mut self, items: impl FnOnce(&mut Self)) {
         self.bytes.push(b'}');
         self.filled(items);
@@ -151,7 +151,7 @@ impl Pickle {
         });
     }
 
-    /// A tensor with a storage of its own.
+    /// A tensor with its own storage.
     fn tensor(&mut self, tensor: &TorchTensor, key: usize) {
         let count = tensor.shape.iter().product::<usize>() as i64;
         let mut strides = vec![1; tensor.shape.len()];

@@ -51,9 +51,9 @@ impl<'a> Machine<'a> {
         let parts = match popped {
             Value::Node(index) => match &self.nodes[index as usize] {
                 Node::Tuple(parts) => &parts[..],
-                _ => return Err(wrong("is no tuple")),
+                _ => return Err(wrong("is not a tuple")),
             },
-            _ => return Err(wrong("is no tuple")),
+            _ => return Err(wrong("is not a tuple")),
         };
         let (parts, rest) = parts.split_at(parts.len().min(5));
         let [Value::Text(word), Value::Global(global), Value::Text(key), _, Value::Int(n)] = *parts
@@ -69,7 +69,7 @@ impl<'a> Machine<'a> {
         let dtype = match global {
             Global::Storage(dtype) => Some(dtype),
             Global::Bytes => None,
-            _ => return Err(wrong("names a type that is no storage")),
+            _ => return Err(wrong("names a type that is not a storage")),
         };
         let numbers = u64::try_from(n).map_err(|_| wrong("has a negative length"))?;
         let raw = self.piece(key);
@@ -96,7 +96,7 @@ impl<'a> Machine<'a> {
         let popped = self.pop_some(2, "REDUCE")?;
         let wrong = |what| Fault::Call { at: self.place(), what };
         let [Value::Global(callee), Value::Node(args)] = popped[..] else {
-            return Err(wrong("is none of a known name"));
+            return Err(wrong("is not a known function"));
         };
         let Node::Tuple(args) = &self.nodes[args as usize] else {
             return Err(wrong("has no tuple of arguments"));
@@ -165,7 +165,7 @@ impl<'a> Machine<'a> {
         if is_dict(state) && is_dict(target) {
             return Ok(());
         }
-        let why = "gives an object other state than a dict its attributes";
+        let why = "gives an object a state that is not a dict of attributes";
         Err(Fault::Opcode { at: self.place(), opcode: "BUILD".into(), why })
     }
 }

@@ -22,7 +22,7 @@ pub enum PickleFault {
     Truncated {
         /// Offset where more bytes were expected.
         at: usize,
-        /// What is cut off.
+        /// The item that is truncated.
         within: &'static str,
     },
     /// A global that is not allowed.
@@ -66,7 +66,9 @@ pub enum PickleFault {
         what: &'static str,
     },
     /// More items than any weight file has, or than the size of this one allows.
-    #[error("the pickle has more than {limit} {what} at byte {at}; no file of weights has so many")]
+    #[error(
+        "the pickle has more than {limit} {what} at byte {at}, more than any file of weights needs"
+    )]
     Limit {
         /// Offset of the first item beyond the limit.
         at: usize,

@@ -97,7 +97,7 @@ fn read_zip(bytes: &[u8]) -> Result<Header, PickleFault> {
     }
     let pickled = machine::run(&bytes[..object.bytes.end], object.bytes.start)?;
     if pickled.end() != object.bytes.end {
-        return Err(layout("data.pkl goes on after the end of its pickle".into()));
+        return Err(layout("data.pkl continues after the end of its pickle".into()));
     }
     let place = |storage: &machine::Storage| {
         let key = pickled.text(storage.key);
@@ -178,7 +178,7 @@ fn legacy_places(
         at = end;
     }
     if at != bytes.len() {
-        return Err(layout("the file goes on after its last storage"));
+        return Err(layout("the file continues after its last storage"));
     }
     let places: Option<Vec<Place>> = places.into_iter().collect();
     places.ok_or_else(|| layout("the list of storages lacks one that the object refers to"))

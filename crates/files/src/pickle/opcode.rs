@@ -82,7 +82,7 @@ pub(super) fn refused(opcode: u8) -> (String, &'static str) {
         0x91 => ("FROZENSET", UNNEEDED),
         0x97 => ("NEXT_BUFFER", UNNEEDED),
         0x98 => ("READONLY_BUFFER", UNNEEDED),
-        _ => return (format!("0x{opcode:02x}"), "is none of the pickle format"),
+        _ => return (format!("0x{opcode:02x}"), "is not in the pickle format"),
     };
     (name.into(), why)
 }

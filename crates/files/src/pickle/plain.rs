@@ -1,18 +1,18 @@
-//! Values of a pickle as JSON: settings that a file has beside its tensors.
+//! Values of a pickle as JSON: settings stored with the tensors.
 
 use super::PickleFault as Fault;
 use super::machine::{Node, Pickled, Value};
 use serde_json::{Map, Value as Json};
 
-/// Containers within each other, at most.
+/// Largest depth of nested containers.
 const DEPTH: usize = 32;
 
 /// An entry of the dict that a pickle holds; none if it has no such entry.
 pub(super) fn entry(pickled: &Pickled<'_>, name: &str) -> Result<Option<Json>, Fault> {
     let Some(Node::Dict(entries)) = pickled.node(pickled.root) else { return Ok(None) };
-    // The last one of a name is the one that Python sees.
+    // The last entry with a name is the one that Python sees.
     let found = entries.iter().rev().find(|(key, _)| pickled.as_text(*key) == Some(name));
-    // Containers can be met again and again, so that their sizes multiply.
+    // Containers can be referenced repeatedly, so their sizes multiply.
     let mut reader = Reader { pickled, left: pickled.length };
     found.map(|(_, value)| reader.json(*value, 0)).transpose()
 }

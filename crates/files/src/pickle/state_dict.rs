@@ -68,7 +68,7 @@ pub(super) fn header(pickled: &Pickled<'_>, places: &[Place]) -> Result<Header, 
         let list = others.join(", ");
         header
             .notes
-            .push(format!("{left_out} entries that are no tensors were left out: {list}{more}"));
+            .push(format!("{left_out} entries that are not tensors were left out: {list}{more}"));
     }
     Ok(header)
 }
@@ -157,7 +157,7 @@ fn extents(pickled: &Pickled<'_>, tuple: u32, word: &str) -> Result<Vec<usize>, 
         Value::Int(n) => {
             usize::try_from(*n).map_err(|_| format!("has {n} among its {word}, expected >= 0"))
         }
-        _ => Err(format!("has {word} that are no numbers")),
+        _ => Err(format!("has a value among its {word} that is not a number")),
     };
     parts.iter().map(number).collect()
 }

@@ -123,5 +123,5 @@ fn damaged_files_never_panic_and_what_is_accepted_is_valid() {
             }
         }
     }
-    assert!(accepted > 100, "{accepted} damaged files were still valid, too few to tell");
+    assert!(accepted > 100, "{accepted} damaged files were still valid, too few to judge");
 }

@@ -61,7 +61,7 @@ pub(crate) fn archive(files: &[Written<'_>]) -> Result<Vec<u8>, ZipFault> {
     Ok(out)
 }
 
-/// What the records of a file in both places have in common, up to the length of its name.
+/// Common part of both records of a file, up to the length of its name.
 fn record(file: &Written<'_>, size: u32) -> Vec<u8> {
     let mut record = Vec::new();
     // Version, flags, method (stored), time.

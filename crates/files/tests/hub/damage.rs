@@ -209,7 +209,7 @@ fn answers_that_no_hub_gives_are_refused() {
             },
             "has no size",
         ),
-        (|_, answer| answer.with("X-Repo-Commit", "0".repeat(40)), "of another commit"),
+        (|_, answer| answer.with("X-Repo-Commit", "0".repeat(40)), "to another commit"),
     ];
     for (change, words) in cases {
         let scene = Scene::new();

@@ -1,4 +1,4 @@
-//! A server on this machine that answers as the hub does, and misbehaves when told to.
+//! A server on this machine that answers like the hub, and misbehaves on request.
 //!
 //! It listens at two ports, which are two hosts to a client: the hub, and the server of large
 //! contents that the hub redirects to.

@@ -5,9 +5,8 @@
 //! lock on its hidden sibling; if it is killed, the next write to the same target removes siblings
 //! whose lock is free.
 //!
-//! What has the name of the target is looked at before the work and again after it ([`Replace`]). A
-//! directory is replaced only if it is empty, or if by its record all of its files were written
-//! here.
+//! The target is checked before the work and again after it ([`Replace`]). A directory is replaced
+//! only if it is empty, or if its record shows that all of its files were written by this program.
 
 mod publish;
 mod record;
@@ -28,13 +27,13 @@ use std::time::{Duration, Instant};
 
 /// Name of the lock inside an unfinished directory.
 const LOCK: &str = ".lock";
-/// Time in which a pipe must have a reader.
+/// Time to wait for a reader of a pipe.
 #[cfg(unix)]
 const READER_WAIT: Duration = Duration::from_secs(10);
-/// Between two looks at whether it has.
+/// Interval between two checks for a reader.
 #[cfg(unix)]
 const READER_GLANCE: Duration = Duration::from_millis(20);
-/// Attempts to create a hidden sibling that no other process removes at once.
+/// Attempts to create a hidden sibling that no other process removes immediately.
 const MAX_ATTEMPTS: usize = 100;
 
 /// An output that could not be written. Nothing partial is left.
@@ -75,23 +74,23 @@ pub enum OutputError {
     Full {
         /// The file being written.
         path: PathBuf,
-        /// The error of the system.
+        /// The error of the operating system.
         source: io::Error,
     },
-    /// Any other error of the system.
+    /// Any other error of the operating system.
     #[error("cannot {action} {}: {source}", path.display())]
     Io {
         /// The attempted action.
         action: &'static str,
         /// The file or directory.
         path: PathBuf,
-        /// The error of the system.
+        /// The error of the operating system.
         source: io::Error,
     },
 }
 
 impl OutputError {
-    /// Converts an error of the system; a full disk has its own variant.
+    /// Converts an error of the operating system; a full disk has its own variant.
     #[must_use]
     pub fn io(action: &'static str, path: &Path, source: io::Error) -> Self {
         let path = path.to_path_buf();
@@ -114,30 +113,31 @@ pub fn write(path: &Path, bytes: &[u8], replace: Replace) -> Result<(), OutputEr
     file.commit()
 }
 
-/// A file being written, for long ones whose parts are computed meanwhile, or several that appear
-/// together. It is removed when dropped without [`Self::commit`].
+/// A file being written in parts, or one of several files that are published together. It is
+/// removed when dropped without [`Self::commit`].
 #[derive(Debug)]
 pub struct AtomicFile {
     target: PathBuf,
     file: Metered,
-    /// None of a pipe or a terminal, which is written to directly.
+    /// None for a pipe or a terminal, which is written to directly.
     unfinished: Option<UnfinishedFile>,
 }
 
-/// A file that has not yet its name.
+/// A file that does not have its final name yet.
 #[derive(Debug)]
 struct UnfinishedFile {
     replace: Replace,
-    /// Its name until then.
+    /// Its temporary name.
     path: PathBuf,
-    /// The same, or the folder that it is alone in.
+    /// The same, or the folder that holds only this file.
     guard: RemoveOnDrop,
     /// Locked while it is open: the lock of the folder.
     _lock: Option<File>,
 }
 
 impl AtomicFile {
-    /// Starts a file for `target`. What may not be replaced there is an error now, before any work.
+    /// Starts a file for `target`. An existing file that may not be replaced is an error now,
+    /// before any work.
     ///
     /// # Errors
     /// [`OutputError`].
@@ -149,8 +149,8 @@ impl AtomicFile {
         })
     }
 
-    /// As [`Self::create`]; until it is finished the file has its name in a hidden folder, to be
-    /// read back by readers that go by names.
+    /// As [`Self::create`]; until it is finished, the file has its final name inside a hidden
+    /// folder, for readers that depend on the name.
     ///
     /// # Errors
     /// [`OutputError`].
@@ -199,7 +199,7 @@ impl AtomicFile {
         self.file.write_all(bytes).map_err(|e| OutputError::io("write", &self.target, e))
     }
 
-    /// The file before it has its name, to read it back; none of a pipe or a terminal.
+    /// The unfinished file, to read it back; none for a pipe or a terminal.
     #[must_use]
     pub fn path(&self) -> Option<&Path> {
         self.unfinished.as_ref().map(|unfinished| unfinished.path.as_path())
@@ -208,8 +208,8 @@ impl AtomicFile {
     /// Gives the file its name.
     ///
     /// # Errors
-    /// [`OutputError`], also for what came there meanwhile and may not be replaced; it is then
-    /// unchanged.
+    /// [`OutputError`], also for a file that appeared there meanwhile and may not be replaced; it
+    /// is then unchanged.
     pub fn commit(self) -> Result<(), OutputError> {
         let Self { target, file, unfinished } = self;
         let Some(UnfinishedFile { replace, path, guard, _lock }) = unfinished else {
@@ -217,7 +217,7 @@ impl AtomicFile {
         };
         file.file.sync_all().map_err(|e| OutputError::io("write", &target, e))?;
         replace.publish(&path, &target)?;
-        // The name that it had is gone; a folder is removed.
+        // The temporary name is gone; its folder is removed.
         if guard.0.as_ref() == Some(&path) {
             guard.keep();
         }
@@ -226,7 +226,7 @@ impl AtomicFile {
     }
 }
 
-/// Makes a file or a directory with a hidden name by `make`, and gives it a name that nothing has.
+/// Creates a file or a directory under a hidden name with `make`, and renames it to an unused name.
 pub(crate) fn place_whole(
     target: &Path,
     make: impl FnOnce(&Path) -> Result<(), OutputError>,
@@ -241,7 +241,7 @@ pub(crate) fn place_whole(
         true if state::exists(target) => {
             return Err(OutputError::Exists { path: target.to_path_buf() });
         }
-        // No directory but an empty one is replaced by it.
+        // It can only replace an empty directory.
         true => {
             fs::rename(&temp, target).map_err(|e| OutputError::io("rename to", target, e))?;
         }
@@ -257,8 +257,8 @@ fn create_partial(parent: &Path, name: &OsString) -> Result<(File, PathBuf), Out
     loop {
         let temp = parent.join(partial_name(name));
         let created = create_locked(&temp);
-        // A writer of the same file may take the new sibling for a stale one before it is locked,
-        // and remove it. A process with the same number can exist on another machine.
+        // A writer of the same file may mistake the new sibling for a stale one before it is
+        // locked, and remove it. A process with the same number can exist on another machine.
         let is_lost = match &created {
             Ok(_) => temp.symlink_metadata().is_err(),
             Err(OutputError::Io { source, .. }) => {
@@ -300,8 +300,8 @@ pub(crate) fn is_stream(path: &Path) -> bool {
     fs::metadata(path).is_ok_and(|data| !data.is_file() && !data.is_dir())
 }
 
-/// Opens a pipe or a character device for writing. A pipe that nothing reads is waited for a while:
-/// its reader may begin when the command has begun.
+/// Opens a pipe or a character device for writing. If nothing reads a pipe, this waits for a while:
+/// the reader may start after the command.
 #[cfg(unix)]
 fn open_stream(path: &Path) -> io::Result<File> {
     use rustix::fs::{OFlags, fcntl_getfl, fcntl_setfl};
@@ -324,7 +324,7 @@ fn open_stream(path: &Path) -> io::Result<File> {
         }
         std::thread::sleep(READER_GLANCE);
     };
-    // A reader that is slower than the writer is no error.
+    // A reader that is slower than the writer is not an error.
     fcntl_setfl(&file, fcntl_getfl(&file)? - OFlags::NONBLOCK)?;
     Ok(file)
 }
@@ -469,7 +469,7 @@ impl RemoveOnDrop {
 impl Drop for RemoveOnDrop {
     fn drop(&mut self) {
         if let Some(path) = &self.0 {
-            // A failure cannot be handled here; the next write to the target tries again.
+            // A failure cannot be handled here; the next write to the target retries.
             drop(remove(path));
         }
     }
@@ -537,7 +537,7 @@ fn remove_stale(parent: &Path, name: &OsString) {
         let name = entry.file_name();
         let number = name.as_encoded_bytes().strip_prefix(prefix.as_encoded_bytes());
         if number.is_some_and(is_partial) {
-            // What cannot be removed is in nobody's way.
+            // A file that cannot be removed does no harm.
             drop(remove_partial(&path));
         }
     }
@@ -547,7 +547,7 @@ fn remove_stale(parent: &Path, name: &OsString) {
 pub(crate) fn remove_partial(path: &Path) -> io::Result<bool> {
     let is_folder = path.symlink_metadata()?.is_dir();
     let lock = if is_folder { path.join(LOCK) } else { path.to_path_buf() };
-    // Held while the output is removed: its writer may be about to lock it.
+    // Held while the output is removed, since its writer may be about to lock it.
     let held = state::open(&lock).ok();
     let is_busy = |file: &File| matches!(file.try_lock(), Err(fs::TryLockError::WouldBlock));
     if held.as_ref().is_some_and(is_busy) {
@@ -556,8 +556,7 @@ pub(crate) fn remove_partial(path: &Path) -> io::Result<bool> {
     remove(path).map(|()| true)
 }
 
-/// Removes all partial outputs of this process, as far as the system tells them: for an end without
-/// unwinding.
+/// Removes all partial outputs of this process that can be found: for an end without unwinding.
 pub fn abandon() {
     for partial in partials() {
         let name = partial.file_name().unwrap_or_default().to_string_lossy();

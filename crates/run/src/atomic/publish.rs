@@ -1,4 +1,4 @@
-//! How a finished file gets its name, and what it may replace there.
+//! How a finished file gets its name, and which files it may replace.
 
 use super::{OutputError, check_file};
 use crate::state;
@@ -6,14 +6,14 @@ use std::fs::{self, File};
 use std::io;
 use std::path::Path;
 
-/// What a finished file may replace, looked at when it is started and again when it is finished.
+/// What a finished file may replace, checked when it is started and again when it is finished.
 #[derive(Clone, Copy, Debug)]
 pub enum Replace {
-    /// Nothing: what came there during the work stays.
+    /// Nothing: a file that appeared during the work stays.
     Nothing,
-    /// A file that this function recognises as written here.
+    /// A file that this function recognises as written by this program.
     Ours(fn(&Path) -> bool),
-    /// A regular file of our own state, see [`state`].
+    /// A regular file of this program's state, see [`state`].
     State,
 }
 
@@ -39,7 +39,7 @@ impl Replace {
         let replaces = match self {
             Self::Nothing => false,
             Self::Ours(_) => state::exists(target),
-            // Two processes may finish the same piece at once.
+            // Two processes may finish the same piece simultaneously.
             Self::State => true,
         };
         let named = match replaces {
@@ -53,11 +53,11 @@ impl Replace {
     }
 }
 
-/// Gives a file a name that nothing has: unlike a rename, a link replaces nothing.
+/// Gives a file an unused name: unlike a rename, a link replaces nothing.
 fn name_new(finished: &Path, target: &Path) -> io::Result<()> {
     match fs::hard_link(finished, target) {
         Ok(()) => {
-            // The target is there; what cannot be removed is removed by the next write to it.
+            // The target exists; leftovers are removed by the next write to it.
             drop(fs::remove_file(finished));
             Ok(())
         }
@@ -67,8 +67,8 @@ fn name_new(finished: &Path, target: &Path) -> io::Result<()> {
     }
 }
 
-/// As [`name_new`], where there are no links: an empty file takes the name, and only that file is
-/// replaced. A process killed in between leaves it.
+/// As [`name_new`], on file systems without links: an empty file takes the name, and only that file
+/// is replaced. A process killed in between leaves it.
 fn name_reserved(finished: &Path, target: &Path) -> io::Result<()> {
     let reserved = File::create_new(target)?;
     if !state::is_at(&reserved, target) {

@@ -1,4 +1,4 @@
-//! What a store has, and its removal.
+//! Content of a store, and its removal.
 
 use super::unfinished::{self, FOLDER, REMOVED, WHAT};
 use super::{DAMAGED, Store, StoreError, is_gone, is_kind};
@@ -43,7 +43,7 @@ pub enum State {
     Unfinished {
         /// Description of the work.
         what: String,
-        /// Whether a process is at work.
+        /// Whether a process is working on it.
         is_busy: bool,
         /// Number of that process, if known.
         process: Option<u32>,
@@ -57,7 +57,7 @@ pub struct Evicted {
     pub entries: usize,
     /// Their bytes.
     pub bytes: u64,
-    /// Bytes of the entries that are left.
+    /// Bytes of the remaining entries.
     pub left_bytes: u64,
 }
 
@@ -102,7 +102,7 @@ impl Store {
     /// [`StoreError::Io`].
     pub fn remove(&self, entry: &Entry) -> Result<bool, StoreError> {
         let path = &entry.path;
-        // Its folders may have been replaced since it was found.
+        // Its folders may have been replaced since it was listed.
         if let Some(root) = self.root()
             && let Ok(below) = path.strip_prefix(root)
         {
@@ -114,7 +114,7 @@ impl Store {
             State::Unfinished { .. } => match try_lock_directory(path) {
                 Ok(_held) => unfinished::remove(path).map(|()| true),
                 Err(LockError::Busy { .. }) => Ok(false),
-                // Nobody holds a lock that is a link or a pipe.
+                // A lock that is a link or a pipe is held by no process.
                 Err(LockError::Io { source, .. }) if is_no_file(&source) => {
                     unfinished::remove(path).map(|()| true)
                 }
@@ -157,21 +157,21 @@ impl Store {
     }
 }
 
-/// Whether an error says that something else is in the place of a file of ours.
+/// Whether an error says that something else is in the place of a file of this program.
 fn is_no_file(error: &io::Error) -> bool {
     matches!(error.kind(), io::ErrorKind::InvalidInput | io::ErrorKind::IsADirectory)
 }
 
-/// Folders in a directory with their names, sorted. A link is none of ours: what it leads to may
-/// belong to anybody.
+/// Folders in a directory with their names, sorted. Links are skipped: their targets may belong to
+/// others.
 fn folders(folder: &Path) -> Result<Vec<(String, PathBuf)>, StoreError> {
     let is_folder = |(_, _, kind): &(String, PathBuf, FileType)| kind.is_dir();
     let found = named(folder)?.into_iter().filter(is_folder);
     Ok(found.map(|(name, path, _)| (name, path)).collect())
 }
 
-/// Contents of a directory with their names and types, sorted; nothing if it is no directory or is
-/// gone. Names that are not UTF-8 are not ours.
+/// Contents of a directory with their names and types, sorted; empty if it is not a directory or is
+/// gone. This program writes no names that are not UTF-8.
 fn named(folder: &Path) -> Result<Vec<(String, PathBuf, FileType)>, StoreError> {
     let entries = match fs::read_dir(folder) {
         Ok(entries) => entries,
@@ -180,18 +180,18 @@ fn named(folder: &Path) -> Result<Vec<(String, PathBuf, FileType)>, StoreError> 
         }
         Err(error) => return Err(StoreError::io("list", folder)(error)),
     };
-    let mut found = Vec::new();
+    let mut list = Vec::new();
     for entry in entries {
         let entry = entry.map_err(StoreError::io("list", folder))?;
         if let (Ok(name), Ok(kind)) = (entry.file_name().into_string(), entry.file_type()) {
-            found.push((name, entry.path(), kind));
+            list.push((name, entry.path(), kind));
         }
     }
-    found.sort_by(|(a, ..), (b, ..)| a.cmp(b));
-    Ok(found)
+    list.sort_by(|(a, ..), (b, ..)| a.cmp(b));
+    Ok(list)
 }
 
-/// A file with a name of a piece.
+/// A file named like a piece.
 fn file(kind: &str, name: &str, path: PathBuf) -> Option<Entry> {
     let start = name.trim_start_matches('.').get(..32)?;
     let fingerprint = Fingerprint::try_from(start.to_owned()).ok()?;
@@ -215,7 +215,7 @@ fn unfinished_entry(name: &str, path: PathBuf) -> Option<Entry> {
     let is_removed = name.starts_with(REMOVED);
     let fingerprint = match Fingerprint::try_from(name.to_owned()) {
         Ok(fingerprint) => fingerprint,
-        // It has lost its name.
+        // It was renamed for removal.
         Err(_) if is_removed => Fingerprint("0".repeat(32)),
         Err(_) => return None,
     };
@@ -223,7 +223,7 @@ fn unfinished_entry(name: &str, path: PathBuf) -> Option<Entry> {
     let state = if is_removed {
         State::Partial
     } else {
-        // Only looked at: a lock that is free is not taken over.
+        // Only inspected: a free lock is not taken.
         let lock = state::open(&path.join(lock::NAME));
         let is_busy = lock.is_ok_and(|file| matches!(lock::lock_file(&file), Ok(false)));
         let what = state::read_text(&path.join(WHAT), MAX_WHAT_BYTES).unwrap_or_default();

@@ -25,7 +25,7 @@ pub enum StoreError {
     Output(#[from] OutputError),
     /// Another process does the same work.
     #[error(
-        "{what}: the same work is being done by {}, in {}; wait for it to end",
+        "{what}: {} is doing the same work in {}; wait for it to end",
         in_words(*process),
         path.display()
     )]

@@ -7,8 +7,8 @@
 //! ```
 //!
 //! All pieces have one format with a checksum, and are written atomically, so any number of
-//! processes may share a store. There is one policy for a damaged piece: it is moved aside, told
-//! ([`Store::take_notes`]) and computed again.
+//! processes may share a store. There is one policy for a damaged piece: it is moved aside,
+//! reported ([`Store::take_notes`]) and recomputed.
 
 mod entries;
 mod error;
@@ -49,7 +49,7 @@ pub struct Store {
     root: Option<PathBuf>,
     /// Further stores, which are only read.
     others: Vec<PathBuf>,
-    /// Whether what is found in them is put into this one.
+    /// Whether pieces found in them are copied into this one.
     adopts: bool,
     bound_bytes: Option<u64>,
     shared: Arc<Shared>,
@@ -58,15 +58,15 @@ pub struct Store {
 #[derive(Debug, Default)]
 struct Shared {
     notes: Mutex<Vec<String>>,
-    /// Pieces that this process put or read: it may need them again.
+    /// Pieces that this process stored or read: it may need them again.
     used: Mutex<BTreeSet<PathBuf>>,
-    /// Bytes of the store, as far as this process knows.
+    /// Size of the store in bytes, as far as this process knows.
     held_bytes: Mutex<Option<u64>>,
     /// Number of pieces that were read.
     found: AtomicU64,
 }
 
-/// The content of a lock, also after a panic of another thread: each is valid at any time.
+/// The content of a mutex, also after a panic of another thread: it is always valid.
 fn open<T>(mutex: &Mutex<T>) -> MutexGuard<'_, T> {
     mutex.lock().unwrap_or_else(PoisonError::into_inner)
 }
@@ -85,8 +85,8 @@ impl Store {
         Ok(Self::at(root))
     }
 
-    /// A store in a directory that is not a cache, or that is only looked at: nothing is created
-    /// before the first piece is put.
+    /// A store in a directory that is not a cache, or that is only read: nothing is created before
+    /// the first piece is stored.
     #[must_use]
     pub fn at(root: &Path) -> Self {
         Self { root: Some(root.to_owned()), ..Self::default() }
@@ -98,15 +98,14 @@ impl Store {
         Self::default()
     }
 
-    /// Reads pieces that it lacks from further stores, such as those of shards. They are never
-    /// changed.
+    /// Reads missing pieces from further stores, such as those of shards, which are never changed.
     #[must_use]
     pub fn reading_also(mut self, roots: Vec<PathBuf>) -> Self {
         self.others.extend(roots);
         self
     }
 
-    /// As [`Self::reading_also`]; what is found there is also put into this store, so that it is
+    /// As [`Self::reading_also`]; pieces found there are also copied into this store, so that it is
     /// complete in the end.
     #[must_use]
     pub fn adopting(self, roots: Vec<PathBuf>) -> Self {
@@ -127,7 +126,7 @@ impl Store {
         self.root.as_deref()
     }
 
-    /// Number of finished pieces that were read, so that they were not computed.
+    /// Number of finished pieces that were read instead of computed.
     #[must_use]
     pub fn found(&self) -> u64 {
         self.shared.found.load(Ordering::Relaxed)
@@ -139,7 +138,7 @@ impl Store {
         self.root.is_none() && self.others.is_empty()
     }
 
-    /// Payload of a finished piece. A damaged one is moved aside, told and not returned.
+    /// Payload of a finished piece. A damaged one is moved aside, reported and not returned.
     ///
     /// # Errors
     /// [`StoreError::Io`] if a file exists and cannot be read.
@@ -183,7 +182,7 @@ impl Store {
         Ok(None)
     }
 
-    /// Moves a damaged piece aside, unless it is in a store that is only read, and tells it.
+    /// Moves a damaged piece aside, unless the store is only read, and reports it.
     fn tell_damage(&self, path: &Path, reason: &str, is_ours: bool) {
         let mut aside = path.as_os_str().to_owned();
         aside.push(DAMAGED);
@@ -196,8 +195,8 @@ impl Store {
         open(&self.shared.notes).push(note);
     }
 
-    /// The file of a piece that this process put or verified, and where its payload is, to read it
-    /// where it stands; none if this store does not have it.
+    /// The file of a piece that this process stored or verified, and the offset of its payload, to
+    /// read it in place; none if this store does not have it.
     ///
     /// # Errors
     /// [`StoreError::Io`].
@@ -245,7 +244,7 @@ impl Store {
         };
         *held = Some(now);
         if now > bound {
-            // A tenth more, so that not every piece walks through the store.
+            // A tenth more, so that eviction does not run for every piece.
             *held = Some(self.evict(bound - bound / 10)?.left_bytes);
         }
         Ok(())
@@ -284,7 +283,7 @@ impl Store {
     ) -> Result<T, E> {
         let read = |payload: Vec<u8>| {
             serde_json::from_slice(&payload)
-                .map_err(|error| format!("its content is not what is expected: {error}"))
+                .map_err(|error| format!("its content has another form: {error}"))
         };
         if let Some(found) = self.decoded(key, read)? {
             return Ok(found);
@@ -323,7 +322,7 @@ fn below(key: &PieceKey) -> PathBuf {
     [key.kind(), &name[..2], name].iter().collect()
 }
 
-/// Whether a word names a kind of pieces.
+/// Whether a word is a valid kind of pieces.
 fn is_kind(word: &str) -> bool {
     !word.is_empty()
         && word != unfinished::FOLDER

@@ -2,7 +2,7 @@
 //!
 //! `LWPIECE` and a line feed, the version (u32), kind and fingerprint, each with its length (u32),
 //! the length of the payload (u64), all little-endian, the payload, and the SHA-256 of everything
-//! before. The payload is what the kind wants: JSON, safetensors, numbers.
+//! before. The format of the payload depends on the kind: JSON, safetensors, numbers.
 
 use crate::Fingerprint;
 use crate::atomic::OutputError;
@@ -34,8 +34,8 @@ impl PieceKey {
     #[must_use]
     #[track_caller]
     pub fn new(kind: &'static str, fingerprint: Fingerprint) -> Self {
-        assert!(super::is_kind(kind), "{kind:?} is no kind of a piece");
-        assert!(fingerprint.is_valid(), "{fingerprint:?} is no fingerprint");
+        assert!(super::is_kind(kind), "{kind:?} is not a kind of a piece");
+        assert!(fingerprint.is_valid(), "{fingerprint:?} is not a fingerprint");
         Self { kind, fingerprint }
     }
 
@@ -51,8 +51,8 @@ impl PieceKey {
         &self.fingerprint
     }
 
-    /// Where the payload begins in the file of a piece: content that is read where it stands is
-    /// aligned to it.
+    /// Offset of the payload in the file of a piece, a multiple of the alignment for content that
+    /// is read in place.
     #[must_use]
     pub fn payload_start(&self) -> usize {
         self.head().len() + 8
@@ -70,14 +70,14 @@ impl PieceKey {
     }
 }
 
-/// What a file of a piece has.
+/// Content of a file of a piece.
 #[derive(Debug, PartialEq, Eq)]
 pub(super) enum Found {
     /// The payload, verified.
     Whole(Vec<u8>),
     /// There is no file.
     Nothing,
-    /// The reason why the file is no such piece.
+    /// The reason why the file is not this piece.
     Damaged(String),
 }
 
@@ -100,7 +100,7 @@ pub(super) fn write(path: &Path, key: &PieceKey, payload: &[&[u8]]) -> Result<u6
 /// Reads and verifies a piece. With `touch`, the file remembers this use.
 ///
 /// # Errors
-/// Errors of the system that say nothing about the piece.
+/// Errors of the operating system that say nothing about the piece.
 pub(super) fn read(path: &Path, key: &PieceKey, touch: bool) -> io::Result<Found> {
     let file = match state::open(path) {
         Ok(file) => file,
@@ -148,10 +148,10 @@ fn verified(mut file: &File, key: &PieceKey) -> io::Result<Result<Vec<u8>, Strin
         return Ok(Err(format!("its format has version {version}, expected {VERSION}")));
     }
     if own != head {
-        return Ok(Err("it is another piece than its name says".to_owned()));
+        return Ok(Err("it is not the piece that its name says".to_owned()));
     }
     let length = length.first_chunk::<8>().copied().map_or(0, u64::from_le_bytes);
-    // The size is compared before memory is asked for.
+    // The size is compared before memory is allocated.
     if length != bytes - around {
         let found = bytes - around;
         return Ok(Err(format!("it has {found} bytes of content, expected {length}")));
@@ -173,7 +173,8 @@ fn verified(mut file: &File, key: &PieceKey) -> io::Result<Result<Vec<u8>, Strin
     Ok(Ok(payload))
 }
 
-/// Whether a read filled its buffer; a file that ends too early is no error of the system.
+/// Whether a read filled its buffer; a file that ends too early is not an error of the operating
+/// system.
 fn filled(read: io::Result<()>) -> io::Result<bool> {
     match read {
         Ok(()) => Ok(true),

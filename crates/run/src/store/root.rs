@@ -1,4 +1,4 @@
-//! Where the store of a user is, and how large it may become.
+//! Location and largest size of a user's store.
 
 use super::StoreError;
 use std::ffi::OsString;
@@ -27,7 +27,7 @@ pub struct Place {
 /// `HOME/.cache`, with `LINWRIGHT_STORE_BYTES` as its largest size.
 ///
 /// # Errors
-/// [`StoreError::Bound`] if the size is no number.
+/// [`StoreError::Bound`] if the size is not a number.
 pub fn place(variable: &dyn Fn(&str) -> Option<OsString>) -> Result<Place, StoreError> {
     let set = |name: &str| variable(name).filter(|value| !value.is_empty());
     // The specification of XDG ignores relative paths.

@@ -19,14 +19,15 @@ pub(super) const REMOVED: &str = ".removed-";
 /// Number of directories of unfinished work that this process holds.
 static HELD: AtomicUsize = AtomicUsize::new(0);
 
-/// Whether this process holds unfinished work, so that the same command can go on if it ends now.
+/// Whether this process holds unfinished work, so that the same command could resume if it ended
+/// now.
 #[must_use]
 pub fn is_work_held() -> bool {
     HELD.load(Ordering::SeqCst) > 0
 }
 
-/// The directory of unfinished work, locked for this process. Dropped, it stays for the next
-/// attempt, unless nothing was put into it.
+/// The directory of unfinished work, locked for this process. It is kept for the next attempt when
+/// dropped, unless it is empty.
 #[derive(Debug)]
 pub struct Unfinished {
     held: Option<Held>,
@@ -55,7 +56,7 @@ impl Store {
         fingerprint: &Fingerprint,
         what: &str,
     ) -> Result<Unfinished, StoreError> {
-        assert!(fingerprint.is_valid(), "{fingerprint:?} is no fingerprint");
+        assert!(fingerprint.is_valid(), "{fingerprint:?} is not a fingerprint");
         let Some(root) = self.root() else { return Ok(Unfinished::none()) };
         let below = Path::new(FOLDER).join(&fingerprint.0);
         let path = root.join(&below);
@@ -79,7 +80,7 @@ impl Store {
 }
 
 impl Unfinished {
-    /// Work of which nothing is kept.
+    /// Work that is not kept.
     #[must_use]
     pub fn none() -> Self {
         Self { held: None }
@@ -97,7 +98,7 @@ impl Unfinished {
         self.path().map(|path| path.join(name))
     }
 
-    /// Whether there is nothing to continue now.
+    /// Whether there is currently nothing to continue.
     #[must_use]
     pub fn is_empty(&self) -> bool {
         self.path().is_none_or(is_empty)
@@ -145,7 +146,7 @@ pub(super) fn remove(path: &Path) -> io::Result<()> {
     fs::remove_dir_all(&away)
 }
 
-/// Whether a directory of unfinished work has no work: nothing but folders without files.
+/// Whether a directory of unfinished work contains no files.
 fn is_empty(path: &Path) -> bool {
     let ours = [OsStr::new(lock::NAME), OsStr::new(WHAT)];
     let is_nothing = |entry: fs::DirEntry| {

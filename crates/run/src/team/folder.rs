@@ -1,8 +1,8 @@
 //! A team whose members share a folder, and nothing else.
 //!
 //! A message is a file. It stays until every member is past its piece of work, so that members may
-//! start at any time, and one that died says the same again, hears the same again, and goes on. A
-//! damaged one is moved aside and ends the job: when it is started again, its sender computes the
+//! start at any time, and one that died can send and receive the same messages again and continue.
+//! A damaged one is moved aside and ends the job: when it is started again, its sender computes the
 //! piece again.
 
 use super::message::{Found, head, read, sealed};
@@ -19,10 +19,10 @@ use std::path::{Path, PathBuf};
 use std::thread::sleep;
 use std::time::{Duration, SystemTime, UNIX_EPOCH};
 
-/// Time between two looks for a message: the first, and the longest.
+/// Time between two checks for a message: initially, and at most.
 const PAUSE: Duration = Duration::from_millis(2);
 const LONGEST_PAUSE: Duration = Duration::from_millis(200);
-/// Most bytes of a description of a job, and of why a member failed.
+/// Largest size of the description of a job, and of the reason why a member failed, in bytes.
 const TEXT_BYTES: u64 = 1 << 16;
 
 const MESSAGES: &str = "messages";
@@ -31,7 +31,7 @@ const FINISHED: &str = "finished";
 const FAILED: &str = "failed";
 const JOB: &str = "job";
 const BEGAN: &str = "began";
-/// Folder of a member's own work.
+/// Folder for the work of one member.
 const RUN: &str = "run";
 /// End of the name of a damaged message.
 const DAMAGED: &str = ".damaged";
@@ -39,23 +39,23 @@ const DAMAGED: &str = ".damaged";
 /// A member that cannot join.
 #[derive(Debug, thiserror::Error)]
 pub enum FolderError {
-    /// The folder is that of other work.
+    /// The folder belongs to other work.
     #[error("{} holds shards of another job, or another number of shards", path.display())]
     Other {
         /// The folder.
         path: PathBuf,
     },
     /// The folder holds something else.
-    #[error("{} holds {}, which is of no shard", path.display(), shown(name))]
+    #[error("{} holds {}, which does not belong to a shard", path.display(), shown(name))]
     Foreign {
         /// The folder.
         path: PathBuf,
-        /// A name in it.
+        /// The name of an entry in it.
         name: String,
     },
     /// Another process is this member.
     #[error(
-        "shard {shard} is at work already{}",
+        "shard {shard} is already running{}",
         process.map_or_else(String::new, |process| format!(" (process {process})"))
     )]
     Busy {
@@ -64,7 +64,7 @@ pub enum FolderError {
         /// Number of the process, if known.
         process: Option<u32>,
     },
-    /// What the first member found was changed.
+    /// The result of the first member was changed.
     #[error("{}: {reason}; remove it, and start the shards again", path.display())]
     Damaged {
         /// The file.
@@ -91,12 +91,12 @@ impl FolderError {
     }
 }
 
-/// What a process that joins finds.
+/// State found by a process that joins.
 #[derive(Debug)]
 pub enum Joined<'a> {
     /// Work to do.
     Member(FolderTeam<'a>),
-    /// The others have finished it, and what the first one found.
+    /// The others have finished it; the result of the first one.
     Finished(Vec<u8>),
 }
 
@@ -108,7 +108,7 @@ pub struct FolderTeam<'a> {
     shard: Shard,
     /// Whether the user asked to stop.
     cancelled: &'a dyn Fn() -> bool,
-    /// Failures of earlier attempts of all members, which end nobody.
+    /// Failures of earlier attempts of all members, which do not end this attempt.
     old_failures: Vec<Option<String>>,
     said: RefCell<Said>,
     /// Locked while it is open.
@@ -119,11 +119,11 @@ pub struct FolderTeam<'a> {
 struct Message {
     path: PathBuf,
     head: String,
-    /// Whether its sender is past the piece of work that it is about.
+    /// Whether its sender is past the piece of work of the message.
     passed: PathBuf,
 }
 
-/// What messages are about, and how many there were.
+/// Subjects and numbers of messages.
 #[derive(Debug, Default)]
 struct Said {
     piece: String,
@@ -139,7 +139,7 @@ impl fmt::Debug for FolderTeam<'_> {
 
 impl<'a> FolderTeam<'a> {
     /// Joins the team of a folder, which is created if only its last part does not exist. `job`
-    /// identifies what all members do; members that wait look at `cancelled`.
+    /// identifies the work of all members; waiting members check `cancelled`.
     ///
     /// # Errors
     /// [`FolderError`].
@@ -155,20 +155,20 @@ impl<'a> FolderTeam<'a> {
             }
             _ => {}
         }
-        let own = PathBuf::from(shard.index().to_string());
-        check_folders(folder, &own)?;
-        let lock = lock_directory(folder, &own).map_err(|error| match error {
+        let member = PathBuf::from(shard.index().to_string());
+        check_folders(folder, &member)?;
+        let lock = lock_directory(folder, &member).map_err(|error| match error {
             LockError::Busy { process } => FolderError::Busy { shard, process },
             LockError::Io { path, source } => FolderError::Io { path, source },
         })?;
-        let place = folder.join(own);
-        // Before the job is told: the folder may be another's.
-        let told = format!("{} {}\n", job.0, shard.count());
-        check(folder, &told)?;
-        state::write(&place.join(JOB), told.as_bytes())?;
-        // Whoever told another one meanwhile sees this one, or is seen here.
-        if let Err(error) = check(folder, &told) {
-            // The refusal matters more than what it leaves.
+        let place = folder.join(member);
+        // Before the job is announced: the folder may belong to another job.
+        let announcement = format!("{} {}\n", job.0, shard.count());
+        check(folder, &announcement)?;
+        state::write(&place.join(JOB), announcement.as_bytes())?;
+        // A member that announced another job meanwhile sees this one, or is seen here.
+        if let Err(error) = check(folder, &announcement) {
+            // The error matters more than cleaning up.
             drop(fs::remove_file(place.join(JOB)));
             return Err(error);
         }
@@ -200,11 +200,11 @@ impl<'a> FolderTeam<'a> {
         }
     }
 
-    /// Tells all members that the work is finished and what was found, and removes messages and
+    /// Announces the end of the work and its result to all members, and removes messages and
     /// pieces.
     ///
     /// # Errors
-    /// [`FolderError`] if that cannot be told.
+    /// [`FolderError`] if the message cannot be written.
     pub fn finish(&self, found: &[u8]) -> Result<(), FolderError> {
         let head = head(&self.job, self.shard, FINISHED);
         state::write(&self.folder.join(FINISHED), &sealed(&head, found))?;
@@ -212,10 +212,10 @@ impl<'a> FolderTeam<'a> {
         Ok(())
     }
 
-    /// Removes what this member kept for itself, and what it may have left after the end.
+    /// Removes the private files of this member, and any it may have left after the end.
     pub fn leave(&self) {
         if let Some(own) = self.own_folder() {
-            // The work is done; what is left of it does no harm.
+            // The work is done; leftovers do no harm.
             drop(fs::remove_dir_all(own));
         }
         if self.is_finished() {
@@ -229,7 +229,7 @@ impl<'a> FolderTeam<'a> {
         state::exists(&self.folder.join(FINISHED))
     }
 
-    /// What the first member found, if it has finished the work.
+    /// The result of the first member, if it has finished the work.
     ///
     /// # Errors
     /// [`FolderError`] if it cannot be read.
@@ -250,17 +250,17 @@ impl<'a> FolderTeam<'a> {
         Ok(false)
     }
 
-    /// Tells those that wait for this member why it ends. A member that has said nothing yet may
-    /// come again with another job, such as the same with its options mended.
+    /// Reports to waiting members why this member ends. A member that has sent nothing yet may
+    /// start again with another job, such as the same with corrected options.
     ///
     /// # Errors
-    /// [`FolderError`] if that cannot be told.
+    /// [`FolderError`] if the message cannot be written.
     pub fn fail(&self, why: &str) -> Result<(), FolderError> {
         let rank = self.shard.index();
         let process = std::process::id();
         let nanoseconds =
             SystemTime::now().duration_since(UNIX_EPOCH).unwrap_or_default().as_nanos();
-        // Not the failure of another attempt, which may be told in the same words.
+        // Not the failure of another attempt, whose message may be the same.
         let text = format!("{process} {nanoseconds}\n{why}");
         state::write(&self.failed(rank), text.as_bytes())?;
         if !self.said.borrow().counts.keys().any(|(_, from, _)| *from == rank) {
@@ -274,7 +274,7 @@ impl<'a> FolderTeam<'a> {
         self.folder.join(rank.to_string()).join(FAILED)
     }
 
-    /// Why a member ended in this attempt, if it did.
+    /// The reason why a member ended in this attempt, if it did.
     fn failure(&self, rank: usize) -> Option<String> {
         let text = state::read_text(&self.failed(rank), TEXT_BYTES).ok()?;
         if self.old_failures.get(rank).is_some_and(|old| old.as_ref() == Some(&text)) {
@@ -287,7 +287,7 @@ impl<'a> FolderTeam<'a> {
         self.folder.join(MESSAGES).join(piece)
     }
 
-    /// The next message about the present piece of work.
+    /// The next message about the current piece of work.
     fn next(&self, from: usize, to: &str) -> Message {
         let mut said = self.said.borrow_mut();
         let piece = said.piece.clone();
@@ -303,7 +303,7 @@ impl<'a> FolderTeam<'a> {
         }
     }
 
-    /// Reads a message, if it is there; a damaged one is moved aside, and named by the error.
+    /// Reads a message, if it exists; a damaged one is moved aside and named by the error.
     fn look(&self, message: &Message) -> Result<Option<Vec<u8>>, String> {
         let path = &message.path;
         let found = self.reached(path).and_then(|()| read(path, &message.head));
@@ -326,7 +326,7 @@ impl<'a> FolderTeam<'a> {
         }
     }
 
-    /// Checks that no folder on the way to a file is a link.
+    /// Checks that no folder in the path of a file is a link.
     fn reached(&self, path: &Path) -> io::Result<()> {
         let below = path.strip_prefix(&self.folder).unwrap_or(path);
         state::inside(&self.folder, below).map(drop)
@@ -344,7 +344,7 @@ impl<'a> FolderTeam<'a> {
                     self.folder.display()
                 )));
             }
-            // This member says it again.
+            // This member sends it again.
             Ok(None) | Err(_) => {}
         }
         let folder = to.path.parent().and_then(|folder| folder.strip_prefix(&self.folder).ok());
@@ -360,7 +360,7 @@ impl<'a> FolderTeam<'a> {
         let failed = |reason: String| TeamError { rank: from, reason };
         let mut pause = PAUSE;
         loop {
-            // Before the message, which it says first.
+            // Before the message, which is written first.
             let is_past = is_file(&message.passed);
             if let Some(found) = self.look(message).map_err(failed)? {
                 return Ok(found);
@@ -388,7 +388,7 @@ impl<'a> FolderTeam<'a> {
     }
 }
 
-/// The file that says that a member is past a piece of work, in the folder about the piece.
+/// The file that marks a member as past a piece of work, in the folder of the piece.
 fn passed(about: &Path, rank: usize) -> PathBuf {
     about.join(format!("passed-{rank}"))
 }
@@ -397,13 +397,13 @@ fn is_file(path: &Path) -> bool {
     path.symlink_metadata().is_ok_and(|data| data.is_file())
 }
 
-/// Refuses links in the place of the folders of a team, and a folder with files of others: work
-/// would be written and removed there.
-fn check_folders(folder: &Path, own: &Path) -> Result<(), FolderError> {
+/// Rejects links in place of the folders of a team, and a folder with other files: messages would
+/// be written and removed there.
+fn check_folders(folder: &Path, member: &Path) -> Result<(), FolderError> {
     let name = folder.file_name().map_or_else(PathBuf::new, PathBuf::from);
     let parent = folder.parent().unwrap_or(Path::new(""));
-    for below in [Path::new(MESSAGES), Path::new(PIECES), &own.join(RUN)] {
-        // What is looked at is all on the way to a file.
+    for below in [Path::new(MESSAGES), Path::new(PIECES), &member.join(RUN)] {
+        // All folders in the path of a file are checked.
         let below = name.join(below).join(JOB);
         state::inside(parent, below).map_err(|source| FolderError::io(folder, source))?;
     }
@@ -411,7 +411,7 @@ fn check_folders(folder: &Path, own: &Path) -> Result<(), FolderError> {
     for entry in entries {
         let entry = entry.map_err(|source| FolderError::io(folder, source))?;
         let name = entry.file_name().to_string_lossy().into_owned();
-        // Hidden names are those of partial files, and of what systems leave.
+        // Hidden names are those of partial files and of files created by the system.
         let is_ours = [MESSAGES, PIECES, FINISHED, BEGAN].contains(&&*name)
             || name.bytes().all(|byte| byte.is_ascii_digit())
             || name.starts_with('.');
@@ -422,7 +422,7 @@ fn check_folders(folder: &Path, own: &Path) -> Result<(), FolderError> {
     Ok(())
 }
 
-/// What the first member found, if it has finished the work.
+/// The result of the first member, if it has finished the work.
 fn found_in(
     folder: &Path,
     job: &Fingerprint,
@@ -437,16 +437,16 @@ fn found_in(
     }
 }
 
-/// Removes messages and pieces of work that is finished. Others may still write there: what they
-/// leave does no harm.
+/// Removes messages and pieces of finished work. Others may still write there; their leftovers do
+/// no harm.
 fn clear(folder: &Path) {
     for name in [MESSAGES, PIECES] {
         drop(fs::remove_dir_all(folder.join(name)));
     }
 }
 
-/// Checks that all members that told what they do, do the same.
-fn check(folder: &Path, told: &str) -> Result<(), FolderError> {
+/// Checks that all members that announced their job have the same job.
+fn check(folder: &Path, announcement: &str) -> Result<(), FolderError> {
     let entries = fs::read_dir(folder).map_err(|source| FolderError::io(folder, source))?;
     for entry in entries {
         let entry = entry.map_err(|source| FolderError::io(folder, source))?;
@@ -455,7 +455,7 @@ fn check(folder: &Path, told: &str) -> Result<(), FolderError> {
         }
         let path = entry.path().join(JOB);
         match state::read_text(&path, TEXT_BYTES) {
-            Ok(other) if other != told => {
+            Ok(other) if other != announcement => {
                 return Err(FolderError::Other { path: folder.to_owned() });
             }
             Err(error) if error.kind() != ErrorKind::NotFound => {
@@ -484,8 +484,8 @@ impl Team for FolderTeam<'_> {
         self.hear(&self.next(from, &self.rank().to_string()), from)
     }
 
-    // One file for all, so that all hear it or none. What this member said before it was started
-    // again stands, since others may have heard it: it may differ in times.
+    // One file for all, so that all receive it or none. A message sent before a restart remains
+    // valid, since others may have read it; a new one could differ, for example in times.
     fn broadcast(&self, from: usize, message: Option<Vec<u8>>) -> Result<Vec<u8>, TeamError> {
         let to = self.next(from, "all");
         if from != self.rank() {
@@ -509,13 +509,15 @@ impl Team for FolderTeam<'_> {
         };
         let folder = self.about(&piece.0);
         if !state::exists(&folder) {
-            // Nobody has said anything about it, or all are past it.
+            // No messages exist for it, or all members are past it.
             return Ok(());
         }
-        let own = passed(&folder, self.rank());
-        match self.reached(&own).and_then(|()| state::edit(&own)) {
+        let marker = passed(&folder, self.rank());
+        match self.reached(&marker).and_then(|()| state::edit(&marker)) {
             // Another member saw that all are past it.
-            Err(error) if error.kind() != ErrorKind::NotFound => return Err(failed(&own, &error)),
+            Err(error) if error.kind() != ErrorKind::NotFound => {
+                return Err(failed(&marker, &error));
+            }
             _ => {}
         }
         if (0..self.size()).all(|rank| is_file(&passed(&folder, rank))) {

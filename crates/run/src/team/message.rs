@@ -1,8 +1,8 @@
-//! The one format of what members of a team write into their folder for others.
+//! The one format of messages that members of a team write into their folder.
 //!
-//! `LWTEAM`, the version, the job with its number of shards, and what it is, each after a space;
+//! `LWTEAM`, the version, the job with its number of shards, and the subject, each after a space;
 //! the number of bytes; a line feed; the bytes; the SHA-256 of everything before. So a message that
-//! was changed, cut, or put in the place of another is told from the one that is expected.
+//! was changed, truncated or swapped is distinguished from the expected one.
 
 use crate::{Fingerprint, Shard, state};
 use sha2::{Digest, Sha256};
@@ -12,21 +12,22 @@ use std::path::Path;
 const MAGIC: &str = "LWTEAM 1";
 /// Bytes of the digest at the end.
 const DIGEST: usize = 32;
-/// Most bytes of a message: more than any machine's memory, so that it bounds nothing but nonsense.
+/// Largest size of a message in bytes: more than the memory of any machine, so it excludes only
+/// nonsense.
 const MOST_BYTES: u64 = 1 << 44;
 
-/// What is found under the name of a message.
+/// Content of a file with the name of a message.
 #[derive(Debug, PartialEq, Eq)]
 pub(super) enum Found {
     /// The message.
     Whole(Vec<u8>),
     /// There is none.
     Nothing,
-    /// The reason why the file is not the one that is expected.
+    /// The reason why the file is not the expected one.
     Damaged(String),
 }
 
-/// Everything before the number of bytes: the job, and what the message is.
+/// Everything before the number of bytes: the job and the subject of the message.
 pub(super) fn head(job: &Fingerprint, shard: Shard, what: &str) -> String {
     format!("{MAGIC} {} {} {what} ", job.0, shard.count())
 }
@@ -45,7 +46,7 @@ pub(super) fn sealed(head: &str, message: &[u8]) -> Vec<u8> {
 /// Reads the message with this head.
 ///
 /// # Errors
-/// Errors of the system that say nothing about the message.
+/// Errors of the operating system that say nothing about the message.
 pub(super) fn read(path: &Path, head: &str) -> io::Result<Found> {
     match state::read(path, MOST_BYTES) {
         Ok(bytes) => Ok(match opened(bytes, head) {
@@ -70,12 +71,12 @@ fn opened(mut bytes: Vec<u8>, head: &str) -> Result<Vec<u8>, &'static str> {
         return Err("its checksum differs, so it was changed");
     }
     bytes.truncate(start);
-    let rest = bytes.strip_prefix(head.as_bytes()).ok_or("it is another one than its name says")?;
+    let rest = bytes.strip_prefix(head.as_bytes()).ok_or("it is not the one that its name says")?;
     let end = rest.iter().position(|byte| *byte == b'\n').ok_or("it has no length")?;
     let length = std::str::from_utf8(&rest[..end]).ok().and_then(|text| text.parse().ok());
     let payload = head.len() + end + 1;
     if length != Some(bytes.len() - payload) {
-        return Err("it has another length than it says");
+        return Err("its length differs from the one it declares");
     }
     bytes.drain(..payload);
     Ok(bytes)
@@ -103,7 +104,7 @@ mod tests {
             assert_eq!(opened(sealed(&own, message), &own), Ok(message.to_vec()));
             for other in &others {
                 let error = opened(sealed(other, message), &own).unwrap_err();
-                assert!(error.contains("another one"), "{error}");
+                assert!(error.contains("not the one"), "{error}");
             }
         }
     }
@@ -124,6 +125,6 @@ mod tests {
         // Sealed again by somebody who did not count.
         let long = [own.as_bytes(), b"6\nmessage"].concat();
         let long = [&long[..], &Sha256::digest(&long)[..]].concat();
-        assert_eq!(opened(long, &own), Err("it has another length than it says"));
+        assert_eq!(opened(long, &own), Err("its length differs from the one it declares"));
     }
 }

@@ -1,7 +1,7 @@
 //! Teams: processes that do one job together and exchange messages, such as the ranks of MPI.
 //!
 //! The members of a team work in lockstep: every member makes the same calls in the same order.
-//! Work is divided by [`owner`](Members::owner); what members found is merged along a fixed tree.
+//! Work is divided by [`owner`](Members::owner); results of members are merged along a fixed tree.
 //! Members of a [`FolderTeam`] may start at different times, die and start again.
 
 mod folder;
@@ -15,7 +15,7 @@ use std::path::{Path, PathBuf};
 use std::sync::Mutex;
 use std::sync::mpsc::{Receiver, SyncSender, sync_channel};
 
-/// A message that did not arrive, or was not understood.
+/// A message that did not arrive or could not be read.
 #[derive(Clone, Debug, PartialEq, Eq, thiserror::Error)]
 #[error("rank {rank} of the team: {reason}")]
 pub struct TeamError {
@@ -45,8 +45,8 @@ pub trait Team: Debug {
     /// [`TeamError`] if the other one is gone.
     fn receive(&self, from: usize) -> Result<Vec<u8>, TeamError>;
 
-    /// The message of member `from`, which others need not give, on every member. A member that was
-    /// started again may get what it said before instead, on all.
+    /// Distributes the message of member `from` to every member; others need not pass one. If that
+    /// member was restarted, all may get its earlier message instead.
     ///
     /// # Errors
     /// [`TeamError`] if a member is gone.
@@ -61,24 +61,24 @@ pub trait Team: Debug {
         Ok(message)
     }
 
-    /// From now on messages are about a piece of work, which may have been begun before.
+    /// Following messages are about this piece of work, which may have been started before.
     fn begin(&self, _piece: &Fingerprint) {}
 
-    /// This member needs no messages about a piece of work any more, or never did.
+    /// This member no longer needs messages about a piece of work, or never did.
     ///
     /// # Errors
-    /// [`TeamError`] if that cannot be told.
+    /// [`TeamError`] if the message cannot be sent.
     fn end(&self, _piece: &Fingerprint) -> Result<(), TeamError> {
         Ok(())
     }
 
-    /// The store that all members share, if they do: what stands there every member has. Otherwise
-    /// the first member alone keeps anything.
+    /// The store shared by all members, if there is one. Otherwise only the first member keeps
+    /// pieces.
     fn shared_store(&self) -> Option<&Path> {
         None
     }
 
-    /// The folder in which this member keeps work of its own, if there is one.
+    /// The folder for private work of this member, if there is one.
     fn own_folder(&self) -> Option<PathBuf> {
         None
     }
@@ -122,7 +122,7 @@ impl<T: Team + ?Sized> Team for &T {
     }
 }
 
-/// A process without others.
+/// A team of one process.
 #[derive(Clone, Copy, Debug, Default)]
 pub struct Alone;
 
@@ -144,7 +144,7 @@ impl Team for Alone {
     }
 }
 
-/// What members of a team do together. All members must call the same functions in the same order.
+/// Collective operations. All members must call the same functions in the same order.
 pub trait Members: Team {
     /// The member that does a piece of work, counted from 0.
     fn owner(&self, piece: usize) -> usize {
@@ -156,21 +156,21 @@ pub trait Members: Team {
         self.owner(piece) == self.rank()
     }
 
-    /// What every member has, in the order of the members, on all.
+    /// Gathers the values of all members, in their order, on every member.
     ///
     /// # Errors
     /// [`TeamError`] if a member is gone.
     fn gathered(&self, own: Vec<u8>) -> Result<Vec<Vec<u8>>, TeamError> {
-        let mut own = Some(own);
-        let of = |from: usize| {
-            let message = if from == self.rank() { own.take() } else { None };
+        let mut message = Some(own);
+        let received = |from: usize| {
+            let message = if from == self.rank() { message.take() } else { None };
             self.broadcast(from, message)
         };
-        (0..self.size()).map(of).collect()
+        (0..self.size()).map(received).collect()
     }
 
-    /// Merges what every member has, along a fixed tree: on member `to` the whole, elsewhere
-    /// nothing. `write` and `read` turn a part into a message and back.
+    /// Merges the values of all members along a fixed tree; member `to` gets the result, others
+    /// nothing. `write` and `read` convert a part to a message and back.
     ///
     /// # Errors
     /// [`TeamError`] if a member is gone, or its message cannot be read.
@@ -195,7 +195,7 @@ pub trait Members: Team {
         }
     }
 
-    /// Checks that all members work on the same thing, by a text that says what.
+    /// Checks that all members do the same work, by a text that describes it.
     ///
     /// # Errors
     /// [`TeamError`] on the members that have another text than the first, or if one is gone.
@@ -256,7 +256,7 @@ impl Tree {
     }
 }
 
-/// A member of a team of threads of one process, for programs and tests without MPI.
+/// A member of a team of threads in one process, for programs and tests without MPI.
 #[derive(Debug)]
 pub struct ThreadTeam {
     rank: usize,
@@ -265,14 +265,14 @@ pub struct ThreadTeam {
 }
 
 impl ThreadTeam {
-    /// All members of a team, of which each thread takes one.
+    /// All members of a team, one for each thread.
     #[must_use]
     pub fn of(size: usize) -> Vec<Self> {
         let mut to: Vec<Vec<_>> = (0..size).map(|_| Vec::new()).collect();
         let mut from: Vec<Vec<_>> = (0..size).map(|_| Vec::new()).collect();
         for sender in &mut to {
             for receiver in &mut from {
-                // As a rank that sends much: it waits until the other one receives.
+                // Like a rank that sends a large message: it waits until the other one receives.
                 let (send, receive) = sync_channel(0);
                 sender.push(send);
                 receiver.push(Mutex::new(receive));
@@ -383,11 +383,11 @@ mod tests {
         });
         assert_eq!(found[0].as_ref().map_err(|error| error.rank), Err(1));
         let found = each(2, |team| {
-            let read = |_: &[u8]| Err("it is no sum".to_owned());
+            let read = |_: &[u8]| Err("it is not a sum".to_owned());
             team.reduce(0, 1, |_| vec![0], read, |_: &mut i32, _| ()).map(drop)
         });
         let error = found[0].as_ref().expect_err("is not understood");
-        assert_eq!(error.to_string(), "rank 1 of the team: it is no sum");
+        assert_eq!(error.to_string(), "rank 1 of the team: it is not a sum");
         assert!(Alone.send(1, &[]).is_err() && Alone.receive(0).is_err());
     }
 }

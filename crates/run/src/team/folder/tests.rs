@@ -36,7 +36,7 @@ fn members_that_come_late_die_and_come_again_find_the_same() {
     let folder = tempfile::tempdir().unwrap();
     let (first, second) = (job("first"), job("second"));
     let all = [vec![1], vec![2], vec![4]];
-    // The last one dies after it has told what it found of the first piece, and comes again.
+    // The last one dies after it has sent its result of the first piece, and starts again.
     let dying = {
         let folder = folder.path().to_owned();
         let first = first.clone();
@@ -96,7 +96,7 @@ fn who_does_something_else_or_the_same_twice_at_once_is_refused() {
     let other = refused(folder.path(), 1, &job("b")).to_string();
     assert!(other.contains("another job"), "{other}");
     let twice = refused(folder.path(), 0, &job("a")).to_string();
-    assert!(twice.starts_with("shard 0/2 is at work already"), "{twice}");
+    assert!(twice.starts_with("shard 0/2 is already running"), "{twice}");
     drop(first);
     let count = Shard::new(0, 3).unwrap();
     let other = FolderTeam::join(folder.path(), count, &job("a"), &|| false);
@@ -112,7 +112,7 @@ fn who_says_something_else_than_before_is_refused() {
     let again = joined(folder.path(), 0, 2);
     let error = again.send(1, b"two").expect_err("is refused").to_string();
     assert!(error.contains("something else before"), "{error}");
-    // The count goes on all the same.
+    // The count continues nevertheless.
     again.send(1, b"two").expect("is said");
     assert_eq!(again.broadcast(0, Some(vec![1])), Ok(vec![1]));
     drop(again);
@@ -318,6 +318,6 @@ fn a_folder_of_somebody_else_is_left_alone() {
     fs::create_dir(dir.path().join("messages")).unwrap();
     fs::write(dir.path().join("notes.txt"), "thesis").unwrap();
     let error = refused(dir.path(), 0, &job("a")).to_string();
-    assert!(error.contains("notes.txt, which is of no shard"), "{error}");
+    assert!(error.contains("notes.txt, which does not belong to a shard"), "{error}");
     assert_eq!(fs::read_dir(dir.path()).unwrap().count(), 2);
 }
