@@ -40,14 +40,14 @@ pub struct Document {
     pub text: String,
     /// Line in the file, from one.
     pub line: usize,
-    /// The field `id` of its record: a text or a number; none where there is none.
+    /// The field `id` of its record: a text or a number, if present.
     pub id: Option<Value>,
-    /// Bytes at the beginning of the text that are given: the rest is what is asked about.
+    /// Length in bytes of the given part at the start of the text; the rest is the completion.
     pub given: usize,
 }
 
 impl Document {
-    /// A text at a line, of which nothing is given.
+    /// A text at a line, without a given part.
     #[must_use]
     pub fn new(text: impl Into<String>, line: usize) -> Self {
         Self { text: text.into(), line, id: None, given: 0 }
@@ -75,8 +75,9 @@ impl Corpus {
         Self::from_bytes(path, &file::read(path)?, Format::of(path), field)
     }
 
-    /// As [`Self::open`], of what is asked: a record without the field `text` may have the fields
-    /// `prompt` and `completion` instead. Its text is both, of which the prompt is given.
+    /// As [`Self::open`], for queries: a record without the field `text` may have the fields
+    /// `prompt` and `completion` instead. Its text is their concatenation, with the prompt as the
+    /// given part.
     ///
     /// # Errors
     /// As [`Self::open`].
@@ -141,7 +142,7 @@ impl Corpus {
     }
 }
 
-/// Rows of a table. An object with the text is a row, whatever lists it has.
+/// Rows of a table. An object with the text is a row, even if it has lists.
 fn rows(
     path: &Path,
     content: &[u8],
@@ -199,7 +200,7 @@ mod tests {
         let found = Corpus::open_queries(&path, None).unwrap().documents;
         let parts: Vec<(&str, usize)> = found.iter().map(|d| (d.text.as_str(), d.given)).collect();
         assert_eq!(parts, [("Ada lives in Ashport", 12), ("whole", 0)]);
-        // Elsewhere a prompt is no text.
+        // Elsewhere a prompt is not text.
         assert!(Corpus::open(&path, None).is_err());
         assert!(Corpus::open_queries(&path, Some("text")).is_err());
     }
@@ -218,7 +219,7 @@ mod tests {
             (b"{\"text\":\"a\"}\n{\"text\":\" \"}", "line 2: the text is empty"),
             (
                 b"{\"text\":\"a\",\"id\":7}\n\n{\"text\":\"b\",\"id\":7}",
-                "t.jsonl, line 3: id 7 is that of line 1 as well",
+                "t.jsonl, line 3: id 7 already occurs in line 1",
             ),
             (b"", "t.jsonl has no documents"),
             (b"\n\n", "t.jsonl has no documents"),

@@ -2,22 +2,21 @@
 
 use super::{Corpus, DataError, Document};
 
-/// A document of plain text ends at the first blank line after so many bytes.
+/// A document of plain text ends at the first blank line after this many bytes.
 const ENOUGH_BYTES: usize = 1024;
 
-/// Without a blank line, it ends at the first end of a line after so many bytes.
+/// Without a blank line, it ends at the first end of a line after this many bytes.
 const MOST_BYTES: usize = 4 * ENOUGH_BYTES;
 
 impl Corpus {
-    /// Cuts each document into several: at every `separator`, which belongs to none of them;
-    /// without one, at the first blank line after each 1024 bytes, or at the first end of a line
-    /// after 4096. Blank lines around a document are dropped, and so are documents of white space
-    /// alone. The indices of the documents thus depend on the text and the separator only. An empty
-    /// separator counts as none.
+    /// Splits each document at every `separator`, which is dropped; without one, at the first blank
+    /// line after each 1024 bytes, or at the first end of a line after 4096. Blank lines around a
+    /// document are dropped, and so are documents of white space alone. The indices of the
+    /// documents thus depend on the text and the separator only. An empty separator means none.
     ///
     /// # Errors
-    /// [`DataError::NoSeparator`] if the separator occurs nowhere, [`DataError::NoRecords`] if
-    /// there is nothing else.
+    /// [`DataError::NoSeparator`] if the separator does not occur, [`DataError::NoRecords`] if
+    /// nothing is left.
     pub fn cut(mut self, separator: Option<&str>) -> Result<Self, DataError> {
         let separator = separator.filter(|separator| !separator.is_empty());
         if let Some(separator) = separator
@@ -48,7 +47,7 @@ impl Corpus {
     }
 }
 
-/// Pieces that together are the text.
+/// Pieces whose concatenation is the text.
 fn at_blank_lines(text: &str) -> Vec<&str> {
     let (mut pieces, mut start, mut end) = (Vec::new(), 0, 0);
     for line in text.split_inclusive('\n') {
@@ -63,7 +62,7 @@ fn at_blank_lines(text: &str) -> Vec<&str> {
     pieces
 }
 
-/// The text from its first line that is not blank.
+/// The text without leading blank lines.
 fn without_blank_lines_before(text: &str) -> &str {
     let blank = text.len() - text.trim_start().len();
     let start = text[..blank].rfind('\n').map_or(0, |end| end + 1);

@@ -13,10 +13,10 @@ pub enum DataError {
     Read {
         /// The file.
         path: PathBuf,
-        /// The error of the system.
+        /// The error of the operating system.
         source: io::Error,
     },
-    /// A file in gzip that cannot be decompressed, or makes too much.
+    /// A gzip file that cannot be decompressed, or is too large when decompressed.
     #[error("{}: {source}", path.display())]
     Gzip {
         /// The file.
@@ -24,7 +24,7 @@ pub enum DataError {
         /// What is wrong.
         source: GzipError,
     },
-    /// A file that is compressed in another way.
+    /// A file with another compression.
     #[error(
         "{} is compressed as {how}, expected a plain file or gzip; decompress it first",
         path.display()
@@ -43,7 +43,7 @@ pub enum DataError {
     },
     /// A file larger than the limit.
     #[error(
-        "{} is longer than {limit_bytes} bytes; cut it into smaller files and evaluate each",
+        "{} is longer than {limit_bytes} bytes; split it into smaller files and evaluate each",
         path.display()
     )]
     FileTooLong {
@@ -117,9 +117,9 @@ pub enum DataError {
         /// The field that probably has the text.
         likely: Option<String>,
     },
-    /// A separator of documents that the text lacks.
+    /// A separator of documents that does not occur in the text.
     #[error(
-        "{} nowhere has the separator \"{}\"; without one, documents end at blank lines",
+        "{} does not contain the separator \"{}\"; without one, documents end at blank lines",
         path.display(), shown(separator)
     )]
     NoSeparator {
@@ -180,7 +180,7 @@ pub enum DataError {
     },
     /// Two records with the same id.
     #[error(
-        "{}, line {line}: id {id} is that of line {first} as well; remove one of the two",
+        "{}, line {line}: id {id} already occurs in line {first}; remove one of the two",
         path.display(), id = shown(id)
     )]
     DuplicateId {

@@ -38,7 +38,7 @@ const PACKED: [(&[u8], &str); 4] = [
     (b"PK\x03\x04", "a zip archive"),
 ];
 
-/// The content of a file with these bytes: that of a file in gzip is decompressed.
+/// The content of a file with these bytes, decompressed if it is gzip.
 pub(super) fn content<'a>(path: &Path, bytes: &'a [u8]) -> Result<Cow<'a, [u8]>, DataError> {
     if bytes.starts_with(&GZIP_MAGIC) {
         let content = gunzip(bytes);
@@ -47,7 +47,7 @@ pub(super) fn content<'a>(path: &Path, bytes: &'a [u8]) -> Result<Cow<'a, [u8]>,
             .map_err(|source| DataError::Gzip { path: path.to_owned(), source });
     }
     match PACKED.into_iter().find(|(magic, _)| bytes.starts_with(magic)) {
-        // A text may begin with the letters of one.
+        // Plain text may begin with these letters.
         Some((_, how)) if std::str::from_utf8(bytes).is_err() => {
             Err(DataError::Packed { path: path.to_owned(), how })
         }

@@ -1,4 +1,4 @@
-//! Decompression within bounds: a file of a few bytes may stand for a thousand times as many.
+//! Decompression within bounds: a file may decompress to a thousand times its size.
 
 use flate2::bufread::{DeflateDecoder, GzDecoder};
 use linwright_run::shown_reason;
@@ -6,24 +6,24 @@ use std::fs::File;
 use std::io::{self, BufRead, BufReader, Read};
 use std::path::Path;
 
-/// The first bytes of a file in gzip.
+/// The first bytes of a gzip file.
 pub(crate) const GZIP_MAGIC: [u8; 2] = [0x1f, 0x8b];
 /// Ending of names of such files.
 const GZIP_EXTENSION: &str = "gz";
-/// Bytes that are read at once.
+/// Bytes per read.
 const BUFFER: usize = 1 << 16;
-/// Bytes for each compressed one, at most: texts have three to thirty.
+/// Largest expansion factor: texts have three to thirty.
 const RATIO: u64 = 64;
-/// Bytes of small files in any case.
+/// Bytes allowed for any small file.
 const FLOOR: u64 = 4 << 20;
 
-/// Bytes that so many compressed ones may become.
+/// Largest size after decompression of this many compressed bytes.
 #[must_use]
 pub fn most_inflated(compressed: u64) -> u64 {
     compressed.saturating_mul(RATIO).max(FLOOR)
 }
 
-/// The name of a file without the ending of gzip, by which its format is found.
+/// The name of a file without the gzip ending, from which its format is derived.
 #[must_use]
 pub fn without_gzip(path: &Path) -> &Path {
     match path.extension().is_some_and(|ending| ending.eq_ignore_ascii_case(GZIP_EXTENSION)) {
@@ -32,7 +32,7 @@ pub fn without_gzip(path: &Path) -> &Path {
     }
 }
 
-/// Why a file in gzip could not be decompressed.
+/// The reason why a gzip file could not be decompressed.
 #[derive(Debug, thiserror::Error)]
 pub enum GzipError {
     /// More than the bound.
@@ -54,7 +54,7 @@ pub enum GzipError {
     },
 }
 
-/// The content of a file in gzip, of one member or several.
+/// The content of a gzip file with one or several members.
 pub(crate) fn gunzip(bytes: &[u8]) -> Result<Vec<u8>, GzipError> {
     let (mut content, limit) = (Vec::new(), most_inflated(bytes.len() as u64));
     let mut reader = GzipReader::new(bytes, bytes.len() as u64);
@@ -67,7 +67,8 @@ pub(crate) fn gunzip(bytes: &[u8]) -> Result<Vec<u8>, GzipError> {
     }
 }
 
-/// Decompresses deflate, of which exactly `size` bytes come; for [`linwright_files::NpzFile`].
+/// Decompresses deflate data of exactly `size` decompressed bytes; for
+/// [`linwright_files::NpzFile`].
 ///
 /// # Errors
 /// The end of a sentence about the bytes.
@@ -88,8 +89,8 @@ pub fn inflate(bytes: &[u8], size: u64) -> Result<Vec<u8>, String> {
     }
 }
 
-/// The members of a file in gzip, one after the other. Zeros after a member are padding, as for
-/// gzip itself.
+/// The members of a gzip file, one after the other. Zeros after a member are padding, as for gzip
+/// itself.
 pub(crate) struct Members<R> {
     /// None at the end, and after an error.
     decoder: Option<GzDecoder<R>>,
@@ -121,7 +122,7 @@ impl<R: BufRead> Read for Members<R> {
     }
 }
 
-/// Whether more than zeros follows, which are skipped.
+/// Skips zeros; whether anything else follows.
 fn has_more(input: &mut impl BufRead) -> io::Result<bool> {
     loop {
         let bytes = input.fill_buf()?;
@@ -135,7 +136,7 @@ fn has_more(input: &mut impl BufRead) -> io::Result<bool> {
     }
 }
 
-/// Input in gzip that is read as a stream, up to the bound of a file of so many bytes.
+/// Gzip input that is read as a stream, up to the bound for a file of this size.
 struct GzipReader<R> {
     decoder: Members<R>,
     compressed: u64,
@@ -144,7 +145,7 @@ struct GzipReader<R> {
 }
 
 impl<R: BufRead> GzipReader<R> {
-    /// The content of `input`, which has so many bytes.
+    /// The content of `input`, of the given size.
     fn new(input: R, compressed: u64) -> Self {
         let left = most_inflated(compressed);
         Self { decoder: Members::new(input), compressed, left, is_over: false }
@@ -175,10 +176,10 @@ fn opened(path: &Path) -> io::Result<(BufReader<File>, u64, bool)> {
     Ok((reader, size, is_packed))
 }
 
-/// The content of a file, as it is or decompressed while it is read.
+/// The content of a file, decompressed while it is read if it is gzip.
 ///
 /// # Errors
-/// Errors of the system.
+/// Errors of the operating system.
 pub fn open_content(path: &Path) -> io::Result<Box<dyn BufRead + Send>> {
     let (reader, size, is_packed) = opened(path)?;
     Ok(match is_packed {
@@ -187,18 +188,18 @@ pub fn open_content(path: &Path) -> io::Result<Box<dyn BufRead + Send>> {
     })
 }
 
-/// Bytes of the content of a file: those of a file in gzip are counted without being kept, up to
-/// its bound.
+/// Size of the content of a file: a gzip file is decompressed, up to its bound, without keeping the
+/// content.
 ///
 /// # Errors
-/// Errors of the system.
+/// Errors of the operating system.
 pub fn content_bytes(path: &Path) -> io::Result<u64> {
     let (reader, size, is_packed) = opened(path)?;
     if !is_packed {
         return Ok(size);
     }
     let counted = io::copy(&mut GzipReader::new(reader, size), &mut io::sink());
-    // Of damaged files, and of too much in one, its reader says what is wrong.
+    // Damaged and oversized files are reported by their reader.
     Ok(counted.unwrap_or_else(|_| most_inflated(size)))
 }
 
@@ -244,7 +245,7 @@ mod tests {
         for part in ["bytes in gzip become more than 4194304", "64 times", "decompress the file"] {
             assert!(told.contains(part), "{told}");
         }
-        // Members do not begin anew.
+        // Members continue one output.
         let many = vec![gzip(&vec![b'a'; 3 << 20]); 2].concat();
         assert!(matches!(gunzip(&many), Err(GzipError::TooLong { .. })));
         assert_eq!(most_inflated(1 << 20), 64 << 20);
@@ -260,7 +261,7 @@ mod tests {
         flipped[good.len() - 6] ^= 1;
         assert!(gunzip(&flipped).is_err(), "the checksum");
         let behind = [good, b"more".to_vec()].concat();
-        assert!(gunzip(&behind).is_err(), "what follows is no member");
+        assert!(gunzip(&behind).is_err(), "what follows is not a member");
         let behind = [gzip(b"a"), vec![0; 512], b"more".to_vec()].concat();
         assert!(gunzip(&behind).is_err(), "nor after padding");
     }

@@ -3,9 +3,9 @@
 //! A text file is one document, which [`Corpus::cut`] divides; in a JSONL file each line is one, in
 //! its field `text` or another given one, and so is each row of a JSON, CSV or TSV file. Questions
 //! are JSONL. Texts and questions may also be columns of Parquet or Arrow files, with the feature
-//! `parquet`. All of them may be in gzip, whose content is bounded by the size of the file. Errors
-//! name the file and the line, from one. [`images`] reads labelled images. Every source records the
-//! SHA-256 of its bytes for provenance.
+//! `parquet`. All of them may be compressed with gzip; the decompressed size is bounded by the size
+//! of the file. Errors name the file and the line, from one. [`images`] reads labelled images.
+//! Every source records the SHA-256 of its bytes for provenance.
 
 #[cfg(feature = "parquet")]
 mod columns;

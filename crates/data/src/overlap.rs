@@ -17,7 +17,7 @@ use std::hash::Hasher;
 
 /// Length of the n-grams, in words.
 const WORDS: usize = 13;
-/// Smallest number of words of a document that is searched for as a whole.
+/// Smallest number of words of a document that is compared as a whole.
 const MIN_WORDS: usize = 8;
 /// Largest number of examples.
 const MAX_EXAMPLES: usize = 5;
@@ -72,7 +72,7 @@ impl CalibrationText {
         text
     }
 
-    /// Adds a document that is of no file; `place` names it in examples.
+    /// Adds a document that is not from a file; `place` names it in examples.
     pub fn add(&mut self, place: String, text: &str) {
         self.documents.push((place, words(text).map(|word| hash(&word)).collect()));
     }
@@ -90,7 +90,7 @@ impl CalibrationText {
         sha256_hex(all.concat().as_bytes())
     }
 
-    /// Overlap of documents, each given with its source and its own texts.
+    /// Overlap of documents, each given with its source and its texts.
     #[must_use]
     pub fn overlap(&self, task: &str, documents: &[(&str, Vec<Cow<'_, str>>)]) -> Overlap {
         self.overlap_and_indices(task, documents).0

@@ -4,7 +4,7 @@
 //!
 //! | field | content |
 //! | --- | --- |
-//! | `question` | text before the choices, of which each is scored as its continuation |
+//! | `question` | text before the choices, each of which is scored as its continuation |
 //! | `choices` | two or more strings |
 //! | `answer` | index of the correct choice, from zero |
 //! | `prompt`, `completion` | optional: a text to complete, and the exact completion |
@@ -116,7 +116,7 @@ fn question(record: &Record<'_>) -> Result<Question, DataError> {
         }
         _ => {
             return Err(record.bad(
-                "`prompt` and `completion` belong together, found only one of them".to_owned(),
+                "`prompt` and `completion` must both be given, found only one of them".to_owned(),
             ));
         }
     };
@@ -199,14 +199,17 @@ mod tests {
             (r#"{"question":"Q","choices":["a",""],"answer":0}"#, "choice 1 is empty"),
             (r#"{"question":"Q","choices":["a",1],"answer":0}"#, "choice 1 is a number"),
             (r#"{"question":"Q","choices":"ab","answer":0}"#, "field `choices` is a string"),
-            (r#"{"question":"Q","choices":["a","b"],"answer":0,"prompt":"P"}"#, "belong together"),
+            (
+                r#"{"question":"Q","choices":["a","b"],"answer":0,"prompt":"P"}"#,
+                "must both be given",
+            ),
             (
                 concat!(
                     r#"{"question":"Q","choices":["a","b"],"answer":0,"id":"x"}"#,
                     "\n",
                     r#"{"question":"R","choices":["a","b"],"answer":0,"id":"x"}"#
                 ),
-                r#"q.jsonl, line 2: id "x" is that of line 1 as well"#,
+                r#"q.jsonl, line 2: id "x" already occurs in line 1"#,
             ),
             (r#"{"question":"Q","choices":[],"answer":0}"#, "has 0 entries, expected at least 2"),
             ("", "q.jsonl has no questions"),

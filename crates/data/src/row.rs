@@ -37,7 +37,7 @@ pub enum TableFormat {
     Arrow,
 }
 
-/// Extensions of files and their formats, the usual one of a format first.
+/// File extensions and their formats, the usual extension of a format first.
 const EXTENSIONS: [(&str, TableFormat); 9] = [
     ("jsonl", TableFormat::JsonLines),
     ("ndjson", TableFormat::JsonLines),

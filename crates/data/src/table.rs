@@ -8,8 +8,7 @@ use std::path::{Path, PathBuf};
 
 /// Memory of a named value besides its name and text, in bytes.
 const VALUE_BYTES: u64 = 96;
-/// Bytes that the rows of any table may take, and further ones for each byte of its file, as those
-/// of columnar files.
+/// Memory allowed for the rows of any table, and per byte of its file, as for columnar files.
 const BASE_BYTES: u64 = 64 << 20;
 const GROWTH: u64 = 128;
 
@@ -53,7 +52,7 @@ impl Table {
                 Some(field) => {
                     let path = path.to_owned();
                     let reason = format!(
-                        "each line is a row of its own, so there is no list in a field {field}; \
+                        "each line is a separate row, so there is no list in a field {field}; \
                          leave it out, or name the file .json"
                     );
                     return Err(DataError::BadRecord { path, line: 1, reason });
@@ -190,8 +189,8 @@ fn separated(path: &Path, text: &str, delimiter: u8) -> Result<Vec<Row>, DataErr
     Ok(records.iter().map(row).collect())
 }
 
-/// Rejects rows whose memory the size of the file does not justify: each has the names of all
-/// columns, however short its values.
+/// Rejects tables whose rows would take too much memory for the size of the file: each row has the
+/// names of all columns, however short its values.
 fn check_rows(
     path: &Path,
     text: &str,
@@ -264,7 +263,7 @@ fn reason_of(error: &csv::Error) -> String {
     }
 }
 
-/// What the values of a column are.
+/// Type of the values of a column.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 enum Column {
     Integer,

@@ -5,8 +5,8 @@
 //! bound or else in an unnamed file, so that captures at rising stages cost one pass in all. The
 //! results do not depend on the bound.
 //!
-//! The members of a [`Team`] run a part of the batches each. Sums are exact, and samples are put in
-//! the order of batches, so that the results do not depend on the team either.
+//! Each member of a [`Team`] runs a part of the batches. Sums are exact, and samples are put in the
+//! order of batches, so that the results do not depend on the team either.
 
 mod exchange;
 
@@ -28,7 +28,7 @@ use std::sync::Arc;
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct Bounds {
     /// Bytes of states kept in memory between captures, of both networks; larger ones go to a file
-    /// if the network has [`Network::state_matrices`], and else are computed again.
+    /// if the network has [`Network::state_matrices`], and are recomputed otherwise.
     pub state_bytes: usize,
     /// Bytes of samples of one layer kept in memory; larger ones go to files.
     pub sample_bytes: usize,
@@ -37,7 +37,7 @@ pub struct Bounds {
 }
 
 impl Bounds {
-    /// Whether the states of both networks fit the bound, if those of one have `bytes`.
+    /// Whether the states of both networks fit the bound, given `bytes` for one.
     #[must_use]
     pub fn keep_states(&self, bytes: usize) -> bool {
         bytes.saturating_mul(2) <= self.state_bytes
@@ -69,7 +69,7 @@ pub enum CaptureError {
     Io {
         /// The file.
         path: PathBuf,
-        /// The error of the system.
+        /// The error of the operating system.
         source: std::io::Error,
     },
     /// Another member of the team is gone.
@@ -83,7 +83,7 @@ pub enum CaptureError {
 /// Form of a capture.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Needs {
-    /// Sums over inputs alone: targets are products of these inputs with the weight.
+    /// Sums over inputs only: targets are products of these inputs with the weight.
     Inputs,
     /// Sums over products of inputs with the original weight, without the inputs themselves: less
     /// for a weight with fewer outputs than inputs.
@@ -155,16 +155,16 @@ pub struct Wanted<'a> {
 #[derive(Clone, Debug)]
 struct States<S> {
     original: S,
-    /// That of the edited network; absent while it equals the original one. Without targets the
-    /// first is that of the edited network.
+    /// That of the edited network; absent while it equals the original one. Without targets, the
+    /// first one is that of the edited network.
     edited: Option<S>,
 }
 
-/// Where states stay until the next capture.
+/// Storage of states until the next capture.
 enum Place {
     Memory,
     File(Shelf),
-    /// They are computed again.
+    /// They are recomputed.
     Nowhere,
 }
 
@@ -173,11 +173,11 @@ pub struct Lockstep<'a, N: Network> {
     original: &'a N,
     examples: &'a dyn Examples<N::Input>,
     bounds: Bounds,
-    /// Who runs which batches.
+    /// Assignment of batches to members.
     team: &'a dyn Team,
     /// Whether some capture needs outputs of the original network.
     has_targets: bool,
-    /// Whether validation examples have sums of their own.
+    /// Whether validation examples have separate sums.
     holds_out: bool,
     /// Whether the edited network differs before its first stage.
     begins_apart: bool,
@@ -216,14 +216,14 @@ impl<'a, N: Network> Lockstep<'a, N> {
         Self { has_targets: false, ..self }
     }
 
-    /// Adds validation examples to the training sums, for fits that nothing has to judge: sums over
-    /// validation samples are then empty. Samples keep their division.
+    /// Adds validation examples to the training sums, for fits that need no validation; sums over
+    /// validation samples are then empty. Samples are still divided.
     #[must_use]
     pub fn whole(self) -> Self {
         Self { holds_out: false, ..self }
     }
 
-    /// Divides the batches over the members of a team, which make the same captures.
+    /// Divides the batches over the members of a team, which call the same captures.
     #[must_use]
     pub fn divided(self, team: &'a dyn Team) -> Self {
         Self { team, ..self }
@@ -243,8 +243,8 @@ impl<'a, N: Network> Lockstep<'a, N> {
     /// [`CaptureError`] if the network fails, a number is not finite, or the capture is cancelled.
     ///
     /// # Panics
-    /// If a site is no slot of a stage, they read several inputs, or one needs targets of a
-    /// lockstep without.
+    /// If a site is not a slot of a stage, the sites read several inputs, or one needs targets and
+    /// the lockstep has none.
     pub fn capture(
         &mut self,
         edited: &N,
@@ -255,7 +255,7 @@ impl<'a, N: Network> Lockstep<'a, N> {
         Ok(every.into_iter().flatten().collect())
     }
 
-    /// Captures sites that read one input for those members of the team that own them: `owns` tells
+    /// Captures sites that read the same input for the team members that own them: `owns` decides
     /// whether a member gets the data of a site, by their numbers. Others get nothing.
     ///
     /// # Errors
@@ -336,7 +336,7 @@ impl<'a, N: Network> Lockstep<'a, N> {
     fn slots_of(&self, wanted: &[Wanted<'_>]) -> Vec<&'a LinearSlot> {
         let slot = |wanted: &Wanted<'_>| {
             let slot = self.original.slot(wanted.site);
-            slot.unwrap_or_else(|| panic!("{} is no slot of the network", wanted.site))
+            slot.unwrap_or_else(|| panic!("{} is not a slot of the network", wanted.site))
         };
         let slots: Vec<&LinearSlot> = wanted.iter().map(slot).collect();
         let first = slots.first().expect("a site to capture");
@@ -345,13 +345,13 @@ impl<'a, N: Network> Lockstep<'a, N> {
         slots
     }
 
-    /// Bytes of the states of this member's batches, from that of the first.
+    /// Bytes of the states of this member's batches, estimated from the first.
     fn bytes_of_all(&self, first: &N::State) -> usize {
         let (bytes, rows) = (N::state_bytes(first), self.examples.rows(self.team.rank()).max(1));
         bytes.saturating_mul(self.examples.all_rows().div_ceil(self.team.size())) / rows
     }
 
-    /// Where the states of all batches stay, from that of the first.
+    /// Storage for the states of all batches, chosen from the size of the first.
     fn place_of(&self, first: &mut N::State) -> Place {
         if self.bounds.keep_states(self.bytes_of_all(first)) {
             return Place::Memory;
@@ -362,7 +362,7 @@ impl<'a, N: Network> Lockstep<'a, N> {
         }
     }
 
-    /// Keeps the states of a batch; false if the disk is full, which costs time and no result.
+    /// Keeps the states of a batch; false if the disk is full, which only costs time.
     fn keep(states: &States<N::State>, place: &Place, kept: &mut Vec<States<N::State>>) -> bool {
         let mut copy = match place {
             Place::Nowhere => return true,
@@ -559,12 +559,12 @@ impl<'a> Collector<'a> {
         }
     }
 
-    /// Takes the numbers of rows to come.
+    /// Sets the expected numbers of rows.
     fn expect_rows<I>(&mut self, examples: &dyn Examples<I>) {
         self.rows = [examples.all_rows(), examples.rows(0).max(1)];
     }
 
-    /// Adds a batch to the sums; gives its rows back.
+    /// Adds a batch to the sums; returns its rows.
     fn add(
         &mut self,
         recording: Recording<'_>,
@@ -606,8 +606,7 @@ impl<'a> Collector<'a> {
         Ok(BatchRows { x, targets })
     }
 
-    /// Keeps the rows of the next batch, of which one member of the team has them, if a site needs
-    /// samples.
+    /// Keeps the rows of the next batch, held by one member of the team, if a site needs samples.
     fn keep_samples(
         &mut self,
         own: Option<BatchRows>,
@@ -640,7 +639,7 @@ impl<'a> Collector<'a> {
         Ok(())
     }
 
-    /// Opens the samples with the first batch, which tells how many rows of a slot there will be.
+    /// Opens the samples with the first batch, which determines the number of rows of a slot.
     fn open_samples(&mut self, first: usize) -> Result<(), CaptureError> {
         let with_samples = || self.sites.iter().filter(|site| site.needs == Needs::Samples);
         let count = with_samples().count();
@@ -661,7 +660,7 @@ impl<'a> Collector<'a> {
         Ok(())
     }
 
-    /// What each site has, on the members that own it.
+    /// Data of each site, on the members that own it.
     fn finish(
         self,
         team: &dyn Team,
@@ -682,7 +681,7 @@ impl<'a> Collector<'a> {
     }
 }
 
-/// What sites with one input share: sums over it, or its samples.
+/// Data shared by sites with one input: sums over it, or its samples.
 struct Common {
     inputs: Option<[Arc<InputStats>; 2]>,
     x: Option<Rows>,
@@ -691,7 +690,7 @@ struct Common {
 }
 
 impl SiteCollector<'_> {
-    /// What the site has, on the members that own it.
+    /// Data of the site, on the members that own it.
     fn finish(
         self,
         team: &dyn Team,

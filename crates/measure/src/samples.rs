@@ -87,8 +87,7 @@ pub struct Rows {
     cols: usize,
     rows: usize,
     source: Arc<Source>,
-    /// Decomposed Gram matrices of samples, plain and with a constant feature, once they are asked
-    /// for.
+    /// Decomposed Gram matrices of samples, plain and with a constant feature, computed on demand.
     grams: Arc<[OnceLock<Eigh>; 2]>,
 }
 
@@ -181,7 +180,7 @@ impl Samples {
 #[track_caller]
 pub fn products(x: MatRef<'_, f32>, with_constant: bool) -> (Mat<f64>, f64) {
     assert!(x.rows() <= x.cols(), "{} samples of {} features", x.rows(), x.cols());
-    // For a square one, the other product would be taken.
+    // For a square matrix, the other product would be used.
     let mut products = if x.rows() < x.cols() { gram(x, None) } else { square(x) };
     let trace: f64 = (0..x.rows()).map(|i| products.at(i, i)).sum();
     let constant = match with_constant {

@@ -1,4 +1,4 @@
-//! Time of operators beside that of the operators they replace.
+//! Time of operators compared with the operators they replace.
 
 use linwright_ops::{Op, Workspace};
 use linwright_tensor::{Mat, RngKey};
@@ -45,7 +45,7 @@ struct Timed<'a> {
 
 impl<'a> Timed<'a> {
     fn new(ops: &[&'a Op<f32>], rows: usize) -> Self {
-        let key = RngKey::new(0).fold("rows of operators beside others");
+        let key = RngKey::new(0).fold("rows of two lists of operators");
         let with_rows = |op: &&'a Op<f32>| {
             let shape = op.map().shape();
             let x = Mat::from_vec(rows, shape.inp, key.stream().normals(rows * shape.inp, 1.0));

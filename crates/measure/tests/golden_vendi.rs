@@ -101,7 +101,7 @@ fn cases<'a>(
         let case_of = |name: &str| name.rsplit_once('.').map(|(case, _)| case.to_owned());
         for case in names.filter_map(|name| case_of(name)).filter(|case| wanted(case)) {
             let is_announced = found.iter().any(|(_, one)| id(one) == case);
-            assert!(is_announced, "{:?}: tensors of {case}, which is no case", set.path);
+            assert!(is_announced, "{:?}: tensors of {case}, which is not a case", set.path);
         }
         found
     };
@@ -122,8 +122,8 @@ fn tolerance(case: &Value, key: &str) -> f64 {
     number(&case["tol"][key], key)
 }
 
-/// Eigenvalues of a kernel, falling, as far as rounding can tell them from zero, how many it
-/// cannot, and the largest that these can be.
+/// Eigenvalues of a kernel, descending, as far as they exceed rounding error; the number of the
+/// others, and the largest value that those can have.
 fn told_from_zero(kernel: &Mat<f64>, items: &Items<'_>) -> (Vec<f64>, usize, f64) {
     let mut values = spectrum_of_kernel(kernel.view(), items).expect("a spectrum");
     let (all, threshold) = (values.len(), values.len() as f64 * f64::EPSILON * values[0]);
@@ -141,8 +141,8 @@ fn powers(values: &[f64], q: f64) -> f64 {
 /// The reference counts whatever positive number its solver leaves of a zero, which below order 1
 /// shows: 7e-17 is 2.5 per cent of an item at order 0.1. No two solvers agree on that number, nor
 /// does the reference with itself from one version of its libraries to the next. But it is one
-/// number for all orders: the lowest order tells it, and the others must then follow from it and
-/// our eigenvalues.
+/// number for all orders: it follows from the lowest order, and the other orders must then follow
+/// from it and our eigenvalues.
 fn assert_low_orders(
     what: &str,
     kernel: &Mat<f64>,
@@ -158,7 +158,8 @@ fn assert_low_orders(
     assert!((0.0..=1.001 * threshold).contains(&noise), "{what}: the zero is {noise:e}");
     for &(q, want) in low {
         if zeros > 1 {
-            // Of several, a score tells no values, but they lie between nothing and the threshold.
+            // If there are several, a score does not determine their values, but they lie between
+            // zero and the threshold.
             let most = zeros as f64 * threshold.powf(q);
             let (below, found) = (-allowed * want.powf(1.0 - q), rest((q, want)));
             assert!((below..=most - below).contains(&found), "{what} of order {q}: {found:e}");

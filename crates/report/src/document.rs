@@ -23,7 +23,6 @@ pub struct Document {
     pub facts: Vec<(String, String)>,
     /// Names of series in the order of their colours; [`crate::plot::Series::index`] and
     /// [`Mark::Series`] are indices into it.
-    /// [`Mark::Series`] point here.
     pub series: Vec<String>,
     /// The content.
     pub blocks: Vec<Block>,
@@ -39,7 +38,7 @@ pub enum Block {
     Table(Table),
     /// A long table: collapsed in a page, omitted in the plain formats.
     Details {
-        /// Text to click on.
+        /// Text of the link that opens it.
         summary: String,
         /// The collapsed table.
         table: Table,
@@ -54,7 +53,7 @@ pub enum Block {
     Image(Image),
     /// Text with a weight per piece, such as tokens with their scores.
     ColouredText(ColouredText),
-    /// Notes for the reader: fallbacks taken, overlaps of data.
+    /// Notes for the reader: fallbacks, overlaps of data.
     Notes(Vec<String>),
     /// Provenance; omitted in a terminal.
     Provenance(Table),

@@ -23,7 +23,7 @@ pub struct HeatMap {
     pub baseline_name: String,
     /// Whether higher is better.
     pub higher_is_better: bool,
-    /// Half width of the 95 % interval of a value by chance, if known: shades are relative to at
+    /// Half width of the 95 % interval expected by chance, if known: shades are relative to at
     /// least this, so that insignificant differences stay nearly white.
     #[serde(default)]
     pub chance: Option<f64>,
@@ -63,8 +63,7 @@ impl HeatMap {
     /// Legend: the baseline, an explanation of the colours (`reading`) if there are any, and the
     /// interval of chance.
     pub(crate) fn legend(&self, reading: &str) -> String {
-        let interval =
-            |chance| format!(" Its 95 % interval reaches {} to both sides.", number(chance));
+        let interval = |chance| format!(" Its 95 % interval is ± {}.", number(chance));
         let interval = self.chance.map_or_else(String::new, interval);
         format!("{}: {}.{reading}{interval}", self.baseline_name, number(self.baseline))
     }
@@ -128,7 +127,7 @@ mod tests {
         };
         let page = html(&one);
         assert!(page.contains("rgba(214,39,40,0.04)\">0.5967"), "{page}");
-        assert!(page.contains("reaches 0.0554 to both sides"), "{page}");
+        assert!(page.contains("interval is ± 0.0554"), "{page}");
         // Values beyond chance have the full shade.
         let far = HeatMap { values: vec![vec![Some(0.3), Some(0.6)]], ..one };
         assert!(html(&far).contains("rgba(214,39,40,0.70)\">0.3000"));

@@ -1,8 +1,8 @@
-//! One self-contained HTML file: no script, no font, no image from anywhere else, which its own
-//! content policy enforces. It is laid out for phones first and follows the reader's choice of a
-//! light or dark page.
+//! One self-contained HTML file: no script, and no font or image from elsewhere, which its content
+//! policy enforces. It is laid out for phones first and follows the reader's preference for a light
+//! or dark page.
 //!
-//! The template is `page.html`; here blocks become what it prints.
+//! The template is `page.html`; this module prepares blocks for it.
 
 use crate::document::{Block, ColouredText, Document, Figure, Mark};
 use crate::heat_map::{HeatMap, number};
@@ -25,8 +25,8 @@ const NARROW: Size = Size { width: 350, height: 270, text: 12 };
 const WIDE: Size = Size { width: 880, height: 340, text: 13 };
 const THIRD: Size = Size { width: 350, height: 290, text: 14 };
 
-/// Columns from which on a table is set smaller, so that those of an inspection fit a page of 1,400
-/// pixels.
+/// Number of columns from which a table is set in smaller type, so that tables of an inspection fit
+/// a page of 1,400 pixels.
 const MANY_COLUMNS: usize = 12;
 
 static TEMPLATES: LazyLock<Environment<'static>> = LazyLock::new(|| {
@@ -80,7 +80,7 @@ fn is_empty(block: &Block) -> bool {
     matches!(block, Block::Notes(notes) if notes.is_empty())
 }
 
-/// What the template prints.
+/// Data for the template.
 #[derive(Serialize)]
 struct PageView<'a> {
     version: &'static str,
@@ -131,7 +131,7 @@ struct FigureView<'a> {
     title: &'a str,
     note: &'a str,
     y_title: &'a str,
-    /// None where there is nothing to tell apart.
+    /// None if there is nothing to distinguish.
     legend: Option<Vec<(Swatch, &'a str)>>,
     panels: Vec<PanelView<'a>>,
 }
@@ -265,7 +265,7 @@ fn legend<'a>(figure: &'a Figure, names: &'a [String]) -> Option<Vec<(Swatch, &'
     Some(names.chain(baseline).collect())
 }
 
-/// A table whose cells are shaded by how far they are from the baseline.
+/// A table whose cells are shaded by their distance from the baseline.
 fn heat_map_view(map: &HeatMap) -> ShadedView<'_> {
     let best = map.best();
     let rows = map.rows.iter().zip(&map.values).enumerate().map(|(row, (name, values))| {
@@ -326,7 +326,7 @@ fn pieces(text: &ColouredText) -> Vec<PieceView<'_>> {
     pieces.collect()
 }
 
-/// With a capital letter.
+/// With a capital first letter.
 fn sentence(text: &str) -> String {
     let mut characters = text.chars();
     characters
@@ -335,8 +335,8 @@ fn sentence(text: &str) -> String {
         .unwrap_or_default()
 }
 
-/// Text for element content in which a line may break after the dots of long names. A break is no
-/// letter: who copies a name gets the name.
+/// Text for element content in which a line may break after the dots of long names. A break is not
+/// a character: copying a name gives the name.
 fn breakable(text: &str) -> String {
     let mut written = String::with_capacity(text.len());
     let mut rest = text;

@@ -39,8 +39,8 @@ const PLACES: usize = 4;
 /// Significant digits of a metric, at most.
 const DIGITS: i32 = 7;
 
-/// `0.1234`, `25.6834`, `12345.68`, `3.568e9`: four decimal places, but no more digits than say
-/// something.
+/// `0.1234`, `25.6834`, `12345.68`, `3.568e9`: four decimal places, but no more digits than are
+/// significant.
 #[must_use]
 pub fn metric(value: f64) -> String {
     match metric_places(value) {

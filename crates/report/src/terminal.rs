@@ -126,9 +126,9 @@ pub fn shortened(name: &str, room: usize) -> String {
         return name.to_owned();
     }
     let mut parts: Vec<&str> = name.split('.').collect();
-    // A star stands for the numbers of all layers.
+    // An asterisk stands for the numbers of all layers.
     let is_number = |part: &str| part.bytes().all(|byte| byte.is_ascii_digit() || byte == b'*');
-    // The first parts are the least specific; any number of omitted parts has a single mark.
+    // The first parts are the least specific; a single mark replaces any number of omitted parts.
     for place in 0..parts.len().saturating_sub(1) {
         if is_number(parts[place]) {
             continue;

@@ -1,9 +1,9 @@
 //! Rows of columnar files: Parquet, and Arrow as a stream or a file.
 //!
-//! Sizes in such a file precede the data, and a few bytes may stand for millions of rows. Decoded
+//! Sizes in such a file precede the data, and a few bytes may represent millions of rows. Decoded
 //! data is bounded by the size of the file ([`bound`]): the sizes of pages are added before any is
-//! decompressed, and rows are counted while they are built. Supported are compression by Snappy and
-//! Zstandard, and uncompressed Arrow files, as the library `datasets` writes them.
+//! decompressed, and rows are counted while they are built. Compression by Snappy and Zstandard is
+//! supported, and uncompressed Arrow files as written by the library `datasets`.
 
 mod arrow;
 mod pages;
@@ -20,7 +20,7 @@ use value::Cells;
 /// Decoded bytes allowed for any file.
 const BASE_BYTES: u64 = 64 << 20;
 /// Further decoded bytes allowed per byte of the file. Repeated text and short JSON fields need
-/// some 50.
+/// about 50.
 const GROWTH: u64 = 128;
 
 /// Largest number of decoded bytes for a file of `bytes` bytes, as pages and as rows.

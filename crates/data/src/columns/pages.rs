@@ -29,7 +29,7 @@ impl Pages {
 
 /// Reads the page headers of a column.
 pub(super) fn walk(mut chunk: &[u8]) -> Result<Pages, String> {
-    let mut all = Pages::default();
+    let mut pages = Pages::default();
     while !chunk.is_empty() {
         let mut header = Header { rest: chunk, unpacked: None, packed: None, values: 0 };
         header.structure(0, None).ok_or("a page without a readable header")?;
@@ -38,10 +38,10 @@ pub(super) fn walk(mut chunk: &[u8]) -> Result<Pages, String> {
             size(header.unpacked).zip(size(header.packed)).ok_or("a page without sizes")?;
         let values =
             u64::try_from(header.values).map_err(|_| "a page with a negative number of values")?;
-        all.add(&Pages { bytes: unpacked as u64, largest: unpacked as u64, values });
+        pages.add(&Pages { bytes: unpacked as u64, largest: unpacked as u64, values });
         chunk = header.rest.get(packed..).ok_or("a page that is longer than its column")?;
     }
-    Ok(all)
+    Ok(pages)
 }
 
 /// Reads a header from the start of bytes.

@@ -18,7 +18,7 @@ const BATCH: u64 = 1024;
 /// Reads all rows.
 pub(super) fn read(bytes: &[u8], rows: &mut Rows) -> Result<(), Fault> {
     if bytes.len() < MIN_BYTES || !bytes.starts_with(MARK) || !bytes.ends_with(MARK) {
-        let reason = "it does not begin and end with PAR1, so it is another format or not whole";
+        let reason = "it does not begin and end with PAR1, so it is another format or incomplete";
         return Err(reason.to_owned().into());
     }
     let broken = |error: ParquetError| Fault::Broken(error.to_string());
@@ -45,7 +45,7 @@ pub(super) fn read(bytes: &[u8], rows: &mut Rows) -> Result<(), Fault> {
 /// Reads all page headers before any page is decompressed: the uncompressed size of the largest
 /// page, if all pages together are within the bound of the file.
 fn largest_page(bytes: &[u8], metadata: &ParquetMetaData) -> Result<u64, Fault> {
-    let mut all = Pages::default();
+    let mut total = Pages::default();
     for column in metadata.row_groups().iter().flat_map(|group| group.columns()) {
         let name = column.column_path().string();
         let compression = column.compression();
@@ -61,13 +61,13 @@ fn largest_page(bytes: &[u8], metadata: &ParquetMetaData) -> Result<u64, Fault> 
         }
         let chunk =
             chunk(bytes, column).ok_or_else(|| format!("column {name} is outside of the file"))?;
-        let own = pages::walk(chunk).map_err(|reason| format!("column {name}: {reason}"))?;
-        all.add(&own);
+        let pages = pages::walk(chunk).map_err(|reason| format!("column {name}: {reason}"))?;
+        total.add(&pages);
     }
-    if all.bytes > bound(bytes.len()) || all.values > bound(bytes.len()) {
+    if total.bytes > bound(bytes.len()) || total.values > bound(bytes.len()) {
         return Err(Fault::Large);
     }
-    Ok(all.largest)
+    Ok(total.largest)
 }
 
 /// Bytes of a column in one row group.

@@ -1,4 +1,4 @@
-//! Errors in files of images, and in what is asked of them.
+//! Errors in files of images, and in options for them.
 
 use super::ImageShape;
 use std::io;
@@ -12,7 +12,7 @@ pub enum ImageError {
     Read {
         /// The file or folder.
         path: PathBuf,
-        /// The error of the system.
+        /// The error of the operating system.
         source: io::Error,
     },
     /// A set beyond the limit.
@@ -30,7 +30,7 @@ pub enum ImageError {
     },
     /// A file of no known format.
     #[error(
-        "{} has {bytes} bytes that begin with {start}, which is no known format of images; expected idx (also in gzip), CIFAR records of 3073 or 3074 bytes, .npy, .png, or a folder of classes",
+        "{} has {bytes} bytes that begin with {start}, which is not a known format of images; expected idx (also in gzip), CIFAR records of 3073 or 3074 bytes, .npy, .png, or a folder of classes",
         path.display()
     )]
     UnknownFormat {
@@ -41,7 +41,7 @@ pub enum ImageError {
         /// The first bytes, hexadecimal.
         start: String,
     },
-    /// A file that is not what its format, or the way it is used, requires.
+    /// A file that does not meet the requirements of its format or use.
     #[error("{} {reason}", path.display())]
     Invalid {
         /// The file or folder.
@@ -61,12 +61,12 @@ pub enum ImageError {
         holds: String,
         /// Bytes of the content, decompressed, with the header.
         expected_bytes: u64,
-        /// Bytes that are there, decompressed.
+        /// Bytes found, decompressed.
         found_bytes: u64,
     },
     /// More bytes than the header says.
     #[error(
-        "{} goes on after {expected_bytes} bytes, which are all that {holds} take; header and content belong to different files",
+        "{} has more than the {expected_bytes} bytes of {holds}; header and content belong to different files",
         path.display()
     )]
     Surplus {
@@ -116,7 +116,7 @@ pub enum ImageError {
         /// Largest valid label.
         last: u32,
     },
-    /// Labels of another number of images.
+    /// A number of labels that differs from that of images.
     #[error(
         "{} holds {labels} labels, {} holds {images} images; expected one label for each image",
         labels_path.display(), images_path.display()
@@ -158,7 +158,7 @@ pub enum ImageError {
         images: usize,
         /// First image of the part.
         first: usize,
-        /// Smallest number of images that would do.
+        /// Smallest sufficient number of images.
         needed: usize,
     },
     /// Unusable options: of resizing, a split or a normalisation.

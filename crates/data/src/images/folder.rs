@@ -1,8 +1,8 @@
 //! Folders of PNG files: one sub-folder for each class, or files without classes.
 //!
 //! Classes are the sub-folders and images the files, both sorted by name byte for byte, so that
-//! `10` comes before `2`. Names that begin with a dot are left out; anything else that does not
-//! belong there is refused.
+//! `10` comes before `2`. Names that begin with a dot are ignored; any other unexpected entry is an
+//! error.
 
 use super::{ImageError, MAX_CLASSES, invalid};
 use std::ffi::OsString;
@@ -33,7 +33,7 @@ pub(super) fn list(folder: &Path) -> Result<Listing, ImageError> {
         return Ok(listing);
     }
     if let Some((path, _)) = files.first() {
-        let reason = "lies beside folders of classes; move it into one of them, or away";
+        let reason = "is next to folders of classes; move it into one of them, or away";
         return Err(invalid(path, reason));
     }
     if folders.len() > MAX_CLASSES as usize {
@@ -62,7 +62,7 @@ impl Listing {
         for (path, name) in files {
             let extension = path.extension().unwrap_or_default();
             if !extension.eq_ignore_ascii_case("png") || path.is_dir() {
-                let reason = "is no .png file; convert it, or move it away";
+                let reason = "is not a .png file; convert it, or move it away";
                 return Err(invalid(&path, reason));
             }
             let name = name.to_string_lossy();

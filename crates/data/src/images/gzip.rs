@@ -1,4 +1,4 @@
-//! Plain or compressed bytes of which a header says how many there are.
+//! Plain or compressed bytes whose number is given by a header.
 
 use super::{ImageError, check_size, invalid, most_pixels};
 use crate::inflate::{GZIP_MAGIC, Members};
@@ -55,7 +55,7 @@ impl<'a> Input<'a> {
         Ok(u32::from_be_bytes(bytes))
     }
 
-    /// All that follows the header: exactly `count` bytes. `holds` describes them for messages.
+    /// Everything after the header: exactly `count` bytes. `holds` describes them for messages.
     pub(super) fn content(mut self, count: u64, holds: &str) -> Result<Vec<u8>, ImageError> {
         check_size(self.path, count)?;
         let expected_bytes = self.read + count;
@@ -84,8 +84,7 @@ impl<'a> Input<'a> {
         }
     }
 
-    /// Refuses content that compressed data of this size cannot hold, or do not justify, before it
-    /// is decompressed.
+    /// Rejects content that is too large for the compressed size, before it is decompressed.
     fn check_promise(&self, expected_bytes: u64, holds: &str) -> Result<(), ImageError> {
         let found = self.file_bytes;
         let possible = found.saturating_mul(DEFLATE_FACTOR);

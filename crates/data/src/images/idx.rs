@@ -49,7 +49,7 @@ pub(super) fn labels(path: &Path, bytes: &[u8]) -> Result<Vec<u32>, ImageError> 
     labels.iter().enumerate().map(label).collect()
 }
 
-/// The file of labels beside a file of images by the usual names, with or without `.gz`.
+/// The file of labels next to a file of images, by the usual names, with or without `.gz`.
 pub(super) fn labels_beside(path: &Path) -> Option<PathBuf> {
     let name = path.file_name()?.to_str()?;
     let (images, labels) = NAMES.into_iter().find(|(images, _)| name.contains(images))?;

@@ -1,13 +1,13 @@
 //! Labelled images in memory.
 //!
 //! [`open_images`] reads idx files (MNIST), CIFAR's binary files, folders of PNG files, one for
-//! each class, and numpy arrays, and finds the format by what is there. Images of a set have one
+//! each class, and numpy arrays, and detects the format from the content. Images of a set have one
 //! shape; pixels are stored channels last. [`Split`] divides a set into parts, [`Normalisation`]
 //! gives rows of `f32` to a model.
 //!
-//! Memory is bounded by the bytes of the files, also where they are compressed: a header is
-//! compared with them before anything is allocated. Images, labels, rows and columns are counted
-//! from zero, in messages too.
+//! Memory is bounded by the size of the files, even if they are compressed: a header is compared
+//! with them before anything is allocated. Images, labels, rows and columns are counted from zero,
+//! in messages too.
 
 mod cifar;
 mod error;
@@ -327,7 +327,7 @@ fn invalid(path: &Path, reason: impl Into<String>) -> ImageError {
     ImageError::Invalid { path: path.to_owned(), reason: reason.into() }
 }
 
-/// Bytes of pixels that compressed files of so many bytes may hold.
+/// Largest number of bytes of pixels in compressed files of this size.
 fn most_pixels(file_bytes: u64) -> u64 {
     file_bytes.saturating_mul(PIXEL_RATIO).max(PIXEL_FLOOR)
 }

@@ -8,7 +8,7 @@ use serde::{Deserialize, Serialize};
 const BYTES: usize = 256;
 
 /// Mean and standard deviation of each channel: a pixel `x` becomes `(x - mean) / std`. Bytes are
-/// divided by 255 before; floats are taken as they are.
+/// divided by 255 first; floats are used unchanged.
 #[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
 #[serde(deny_unknown_fields)]
 pub struct Normalisation {
@@ -25,8 +25,8 @@ impl Normalisation {
         Self { mean: vec![0.0; channels], std: vec![1.0; channels] }
     }
 
-    /// Mean and standard deviation of the pixels of some images (those of training, as a rule),
-    /// with the number of pixels as divisor. Sums are exact for bytes and in f64 for floats.
+    /// Mean and standard deviation of the pixels of some images (usually the training images), with
+    /// the number of pixels as divisor. Sums are exact for bytes and in f64 for floats.
     ///
     /// # Errors
     /// [`ImageError::BadOption`] without images, or if a channel is constant.
@@ -48,7 +48,7 @@ impl Normalisation {
         Ok(normalisation)
     }
 
-    /// Checks that it is one of images with this number of channels.
+    /// Checks that it fits images with this number of channels.
     ///
     /// # Errors
     /// [`ImageError::BadOption`] for another number of channels, numbers that are not finite, or a
@@ -64,7 +64,7 @@ impl Normalisation {
             if !mean.is_finite() {
                 return Err(wrong(format!("channel {channel} has mean {mean}, expected a number")));
             }
-            // Smaller ones, which overflow, are of constant channels, too.
+            // Smaller deviations, which overflow, also indicate constant channels.
             if !(std.is_finite() && std >= f64::from(f32::MIN_POSITIVE)) {
                 return Err(wrong(format!(
                     "channel {channel} has standard deviation {std}, expected a positive number; all of its pixels may be equal"
@@ -152,7 +152,7 @@ fn of_bytes(images: &Images, values: &[u8], indices: &[usize]) -> (Vec<f64>, Vec
             terms.map(|(x, &count)| count as f64 * f(x as f64 / 255.0)).sum::<f64>() / total
         };
         let mean = mean_of(&|x| x);
-        // A single value has no rounding in its deviation either.
+        // The deviation of a single value has no rounding error either.
         match counts.iter().filter(|&&count| count > 0).count() {
             1 => (mean, 0.0),
             _ => (mean, mean_of(&|x| (x - mean).powi(2)).sqrt()),

@@ -1,8 +1,8 @@
 //! Images and labels in numpy arrays.
 //!
 //! Images are (images, height, width) or (images, height, width, channels), of bytes or floats;
-//! labels are integers, one for each image. Nothing says which axis is which: arrays whose channels
-//! seem to be elsewhere, first as PyTorch has them or before the images, are refused.
+//! labels are integers, one for each image. The file does not name its axes: arrays whose channels
+//! seem to be elsewhere, first as in PyTorch or before the images, are rejected.
 
 use super::{
     ImageError, ImageShape, Images, MAX_CLASSES, Pixels, check_label, check_size, invalid,
@@ -12,10 +12,10 @@ use linwright_run::shown;
 use std::borrow::Cow;
 use std::path::Path;
 
-/// Channels of images, at most, with which the order of axes is told.
+/// Largest number of channels by which the order of axes is recognised.
 const MOST_CHANNELS: usize = 4;
 
-/// Channels of an image in colour: three images of many channels are as likely colours of many.
+/// Channels of a colour image: an array with three "images" may be the colours of many.
 const COLOURS: usize = 3;
 
 /// The images of a file, without labels.
@@ -54,7 +54,7 @@ pub(super) fn images(path: &Path, bytes: &[u8]) -> Result<Images, ImageError> {
     Ok(Images::new(shape, pixels, None))
 }
 
-/// Refuses an array whose channels do not seem to be its last axis.
+/// Rejects an array whose channels do not seem to be its last axis.
 fn check_axes(shape: &[usize]) -> Result<(), String> {
     let is_few = |extent: usize| extent <= MOST_CHANNELS;
     let [images, a, b, last] = *shape else { return Ok(()) };
@@ -62,7 +62,7 @@ fn check_axes(shape: &[usize]) -> Result<(), String> {
     let (found, axes, order) = match [is_few(a), is_few(b), is_few(last)] {
         [true, false, false] => first,
         [false, true, false] => ("images last", "height, width, channels, images", "3, 0, 1, 2"),
-        // Of many channels, square images tell.
+        // With more channels, square images decide.
         [false, false, false] if a != b && b == last => first,
         [false, false, false] if images == COLOURS => {
             ("images last", "channels, height, width, images", "3, 1, 2, 0")
@@ -135,7 +135,7 @@ fn open<'a>(path: &Path, bytes: &'a [u8]) -> Result<(NpyHeader, Cow<'a, [u8]>), 
     Ok((header, Cow::Owned(swapped)))
 }
 
-/// The shape in a message, bounded whatever the number of dimensions.
+/// The shape in a message, shortened if there are many dimensions.
 fn extents(header: &NpyHeader) -> String {
     shown(&format!("{:?}", header.shape))
 }

@@ -1,12 +1,12 @@
 //! One image in a PNG file.
 //!
 //! Grey or RGB, in at most 8 bits; a palette, and grey of fewer bits, are expanded. An alpha
-//! channel is dropped if every pixel is opaque, and refused otherwise, since the colour behind it
-//! is unknown. Refused as well are 16 bits, which would have to be reduced, and animations. Gamma
-//! and colour profiles are not applied.
+//! channel is dropped if every pixel is opaque, and rejected otherwise, since the background colour
+//! is unknown. Images of 16 bits, which would have to be reduced, and animations are also rejected.
+//! Gamma and colour profiles are not applied.
 //!
-//! Memory is bounded by what is kept: an image of more pixels than its file justifies is resized
-//! while it is read, row by row.
+//! Memory is bounded by the resized image: an image with too many pixels for its file size is
+//! resized while it is read, row by row.
 
 use super::gzip::DEFLATE_FACTOR;
 use super::resize::{Averaging, resized_shape};
@@ -20,12 +20,12 @@ use std::path::Path;
 pub(super) const PNG_MAGIC: [u8; 8] = *b"\x89PNG\r\n\x1a\n";
 /// Largest number of pixels of an image.
 const MAX_PIXELS: u64 = 1 << 26;
-/// Bytes of pixels of one image that any file may hold: pages and drawings are mostly one colour.
+/// Bytes of pixels allowed for an image of any file size: pages and drawings are mostly one colour.
 pub(super) const ONE_IMAGE: u64 = 32 << 20;
 /// Memory for the parts of a file that are not pixels.
 const OTHER_BYTES: usize = 1 << 20;
 
-/// The image of a file, without a label; resized already if it is too large otherwise.
+/// The image of a file, without a label; already resized if it would be too large.
 pub(super) fn image(
     path: &Path,
     bytes: &[u8],
@@ -33,7 +33,7 @@ pub(super) fn image(
 ) -> Result<Images, ImageError> {
     let failed = |error: DecodingError| {
         let reason = shown_reason(&error.to_string());
-        invalid(path, format!("is no valid PNG file: {reason}"))
+        invalid(path, format!("is not a valid PNG file: {reason}"))
     };
     let mut decoder = Decoder::new(Cursor::new(bytes));
     decoder.set_ignore_text_chunk(true);
@@ -77,7 +77,7 @@ pub(super) fn image(
             Images::new(shape, Pixels::Bytes(pixels), None)
         }
     };
-    // The checksums of what follows the pixels.
+    // The checksums of the chunks after the pixels.
     reader.finish().map_err(failed)?;
     Ok(images)
 }
@@ -115,8 +115,8 @@ pub fn png_bytes(shape: ImageShape, pixels: &[u8], software: &str) -> Result<Vec
     Ok(bytes)
 }
 
-/// Checks a header before anything is allocated for its pixels; whether they are more than the file
-/// justifies, and must be resized while they are read.
+/// Checks a header before anything is allocated for its pixels; returns whether there are too many
+/// for the file size, so that they must be resized while they are read.
 fn is_large(
     info: &Info<'_>,
     file_bytes: usize,
@@ -130,8 +130,8 @@ fn is_large(
         return Err(format!("is {height} x {width} pixels, expected at most {MAX_PIXELS} in all"));
     }
     let bits = width * info.bits_per_pixel() as u64;
-    // What is expanded: a palette to colours, fewer than eight bits to a byte, transparency to a
-    // channel of its own.
+    // Expansions: palettes to colours, fewer than eight bits to bytes, transparency to a separate
+    // channel.
     let channels = match info.color_type {
         ColorType::Indexed => 3,
         other => other.samples() as u64,

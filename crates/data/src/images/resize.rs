@@ -80,8 +80,8 @@ fn rounded(sum: u64, area: u64) -> u8 {
     ((2 * sum + area) / (2 * area)) as u8
 }
 
-/// One image of bytes, resized while its rows come in order; the same pixels as
-/// [`Images::resized`] gives.
+/// One image of bytes, resized while its rows are added in order, with the same pixels as
+/// [`Images::resized`].
 pub(super) struct Averaging {
     grid: Grid,
     to: ImageShape,
@@ -93,7 +93,7 @@ pub(super) struct Averaging {
 }
 
 impl Averaging {
-    /// For an image of a shape, to one of another.
+    /// From one shape to another.
     pub(super) fn new(from: ImageShape, to: ImageShape) -> Self {
         let sums = vec![0; to.width * to.channels];
         Self { grid: Grid::new(from, to), to, next: 0, sums, pixels: Vec::new() }
@@ -112,7 +112,7 @@ impl Averaging {
         });
         let across: Vec<u64> = across.collect();
         let row_bytes = self.to.width * channels;
-        // Several output rows may lie within one; the last may go on in the next.
+        // Several output rows may lie within one; the last may extend into the next.
         while let Some(span) = rows.get(self.pixels.len() / row_bytes) {
             let Some(high) = self.next.checked_sub(span.first).and_then(|at| span.weights.get(at))
             else {
@@ -128,7 +128,7 @@ impl Averaging {
         self.next += 1;
     }
 
-    /// The image, when all rows were added.
+    /// The image, after all rows were added.
     pub(super) fn images(self) -> Images {
         Images::new(self.to, Pixels::Bytes(self.pixels), None)
     }
@@ -152,7 +152,7 @@ fn spans(inp: usize, out: usize) -> Vec<Span> {
     (0..out).map(span).collect()
 }
 
-/// What each output pixel of an image covers.
+/// The input pixels that each output pixel of an image covers.
 struct Grid {
     from: ImageShape,
     rows: Vec<Span>,

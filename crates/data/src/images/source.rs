@@ -1,4 +1,4 @@
-//! Where images come from, and how their format is found.
+//! Sources of images, and detection of their format.
 
 use super::cifar::{self, Labels};
 use super::folder::{self, Listed};
@@ -14,23 +14,23 @@ const MAX_FILE_BYTES: u64 = 4 << 30;
 /// Number of first bytes in a message.
 const SHOWN_BYTES: usize = 8;
 
-/// A set of images, as recipes name it.
+/// A set of images, as in recipes.
 #[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
 #[serde(deny_unknown_fields)]
 pub struct ImageSource {
     /// A file, a list of files, or a folder: one sub-folder of PNG files for each class.
     pub images: ImageFiles,
-    /// Format of the files, by default found by what is there.
+    /// Format of the files; detected by default.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub format: Option<ImageFormat>,
-    /// Files of labels, idx or npy. By default the file beside one called `..images-idx3..`, if
-    /// there is one; CIFAR and folders have labels of their own.
+    /// Files of labels, idx or npy. By default the file next to one called `..images-idx3..`, if
+    /// there is one; CIFAR files and folders include their labels.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub labels: Option<ImageFiles>,
     /// First image to take, from zero.
     #[serde(default, skip_serializing_if = "is_zero")]
     pub first: usize,
-    /// Number of images to take, by default all that follow.
+    /// Number of images to take, by default all from there on.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub count: Option<usize>,
     /// Height and width to which images are resized, see [`Images::resized`]. PNG files may then
@@ -53,14 +53,13 @@ impl ImageSource {
         }
     }
 
-    /// Every file and folder that is read, labels included.
+    /// All files and folders that are read, including labels.
     #[must_use]
     pub fn paths(&self) -> Vec<PathBuf> {
         [self.images.paths(), &self.label_files()].concat()
     }
 
-    /// Files of labels, as named or found beside those of images; none if there are none of their
-    /// own.
+    /// Separate files of labels, as named or found next to those of images.
     fn label_files(&self) -> Vec<PathBuf> {
         match &self.labels {
             Some(files) => files.paths().to_vec(),
@@ -133,8 +132,8 @@ impl ImageFormat {
         }
     }
 
-    /// The format of a file with these bytes. A file called `.bin` is of CIFAR if its size is: its
-    /// first bytes are pixels, which may look like any format.
+    /// The format of a file with these bytes. A file called `.bin` is a CIFAR file if it has the
+    /// size of one: its first bytes are pixels, which may look like any format.
     fn of(path: &Path, bytes: &[u8]) -> Result<Self, ImageError> {
         let is_bin = path.extension().is_some_and(|extension| extension == "bin");
         if is_bin && let Some(format) = cifar::of_size(path, bytes.len())? {
@@ -161,7 +160,7 @@ impl ImageFormat {
         })
     }
 
-    /// The images of a file; of large PNG files they are resized already.
+    /// The images of a file; large PNG files are already resized.
     fn parse(
         self,
         path: &Path,
@@ -224,7 +223,7 @@ pub fn open_images(source: &ImageSource) -> Result<Images, ImageError> {
     set.finish()
 }
 
-/// A set that is being read.
+/// A set being read.
 struct Set<'a> {
     source: &'a ImageSource,
     /// The first path of the source.
@@ -252,7 +251,7 @@ impl Set<'_> {
         for Listed { path, name, class } in &listing.files {
             let bytes = self.read(path, name)?;
             if !bytes.starts_with(&PNG_MAGIC) {
-                return Err(invalid(path, "is no PNG file, whatever its name says"));
+                return Err(invalid(path, "is not a PNG file, despite its name"));
             }
             self.add(path, &bytes, *class)?;
         }
@@ -313,7 +312,7 @@ impl Set<'_> {
         }
     }
 
-    /// Adds labels of files of their own, and takes the requested part.
+    /// Adds labels from separate files, and takes the requested part.
     fn finish(mut self) -> Result<Images, ImageError> {
         let labels = self.labels()?;
         let Some(mut images) = self.images else {
@@ -343,12 +342,12 @@ impl Set<'_> {
         }
     }
 
-    /// Labels of files of their own, one for each image.
+    /// Labels from separate files, one for each image.
     fn labels(&mut self) -> Result<Option<Vec<u32>>, ImageError> {
         let paths = self.source.label_files();
         let Some(labels_path) = paths.first().cloned() else { return Ok(None) };
         if self.images.as_ref().is_some_and(|images| images.labels.is_some()) {
-            let reason = "has labels of its own; leave out `labels`";
+            let reason = "includes labels; omit `labels`";
             return Err(invalid(self.first, reason));
         }
         let mut labels = Vec::new();

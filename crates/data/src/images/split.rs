@@ -7,9 +7,9 @@ use serde::{Deserialize, Serialize};
 /// How a set is divided; all images that are neither for validation nor for test are for training.
 ///
 /// Without a key, training takes the first images, validation the next, test the last; with one,
-/// images are drawn. Stratified, every class is divided in the same proportion: numbers are rounded
-/// by largest remainders, the lower class first where these are equal, so that the parts have
-/// exactly the sizes that they have otherwise.
+/// images are drawn. If stratified, every class is divided in the same proportion: numbers are
+/// rounded by largest remainders, ties to the lower class, so that the parts have the same sizes as
+/// without stratification.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Serialize, Deserialize)]
 #[serde(default, deny_unknown_fields)]
 pub struct Split {
@@ -17,7 +17,7 @@ pub struct Split {
     pub validation: Share,
     /// Images for test.
     pub test: Share,
-    /// Whether classes are divided one by one.
+    /// Whether every class is divided separately.
     pub stratified: bool,
 }
 
@@ -25,9 +25,9 @@ pub struct Split {
 #[derive(Clone, Copy, Debug, PartialEq, Serialize, Deserialize)]
 #[serde(untagged)]
 pub enum Share {
-    /// A number of images: an integer in files.
+    /// A number of images, an integer in files.
     Count(usize),
-    /// A share from 0 to 1, rounded to the nearest number of images: a number with a point.
+    /// A share from 0 to 1, a decimal number in files, rounded to the nearest number of images.
     Part(f64),
 }
 
@@ -110,10 +110,10 @@ fn wrong(reason: String) -> ImageError {
     ImageError::BadOption { option: "split", reason }
 }
 
-/// Cuts every group in the same proportion: training first, then validation, then test.
+/// Divides every group in the same proportion: training first, then validation, then test.
 fn cut(groups: &[Vec<usize>], [validation, test]: [usize; 2]) -> SplitParts {
-    // What is held out of each group is divided in turn, so that no group is asked for more images
-    // than it has.
+    // The held-out part of each group is then divided again, so that no group has to give more
+    // images than it has.
     let lengths: Vec<usize> = groups.iter().map(Vec::len).collect();
     let held = apportion(validation + test, &lengths);
     let tests = apportion(test, &held);

@@ -196,7 +196,7 @@ fn arrays_are_bytes_or_floats_with_labels_of_any_integer() {
         assert_eq!(set.shape(), ImageShape { height: 1, width: 1, channels: 2 });
         assert_eq!(set.pixels(), &Pixels::Floats(vec![0.5, -1.0, 2.0, 0.1]));
     }
-    // Channels that are told by their number, and maps of many features.
+    // Channels recognised by their number, and maps of many features.
     for (shape, channels) in
         [("(1, 3, 8, 4)", 4), ("(1, 8, 8, 2)", 2), ("(2, 1, 1, 9)", 9), ("(1, 8, 8, 9)", 9)]
     {
@@ -247,7 +247,7 @@ fn bad_files_are_refused_with_place_expected_and_found() {
     let huge = "a is truncated: 3 images of 1 x 2 take 22 bytes, found";
     let cases = [
         (cut(&good, 2), format!("{huge} 20; fetch the file again")),
-        ([&good[..], &[0]].concat(), "a goes on after 22 bytes, which are all that 3 images of 1 x 2 take; header and content belong to different files".into()),
+        ([&good[..], &[0]].concat(), "a has more than the 22 bytes of 3 images of 1 x 2; header and content belong to different files".into()),
         (cut(&good, 12), "a ends after 10 bytes, within height of its header".into()),
         (idx([0, 0, 13, 3], &[1, 1, 1], &[0; 4]), "a begins with 0x00000d03, expected 0x00000803, an idx file of images in bytes".into()),
         (idx(LABELS, &[3], &[0, 1, 2]), "a is an idx file of labels, expected images".into()),
@@ -258,8 +258,8 @@ fn bad_files_are_refused_with_place_expected_and_found() {
         (cut(&gzip(&good), 1), "a: damaged gzip data: the checksum at its end is missing; fetch the file again".into()),
         (damaged, "a: damaged gzip data: corrupt gzip stream does not have a matching checksum; fetch the file again".into()),
         (gzip(b"tape archive"), "a begins with 0x74617065, expected 0x00000803, an idx file of images in bytes".into()),
-        (b"hello".to_vec(), "a has 5 bytes that begin with 68656c6c6f, which is no known format of images; expected idx (also in gzip), CIFAR records of 3073 or 3074 bytes, .npy, .png, or a folder of classes".into()),
-        (Vec::new(), "a has 0 bytes that begin with , which is no known format of images; expected idx (also in gzip), CIFAR records of 3073 or 3074 bytes, .npy, .png, or a folder of classes".into()),
+        (b"hello".to_vec(), "a has 5 bytes that begin with 68656c6c6f, which is not a known format of images; expected idx (also in gzip), CIFAR records of 3073 or 3074 bytes, .npy, .png, or a folder of classes".into()),
+        (Vec::new(), "a has 0 bytes that begin with , which is not a known format of images; expected idx (also in gzip), CIFAR records of 3073 or 3074 bytes, .npy, .png, or a folder of classes".into()),
         (record(&[10]), "a: label 0 is 10, expected 0 to 9".into()),
         ([record(&[0, 99]), record(&[0, 100])].concat(), "a: label 1 is 100, expected 0 to 99".into()),
         (npy("<f4", "(2, 1, 2)", &nan), "a: image 0, row 0, column 1, channel 0 is NaN; expected finite numbers in the range of f32".into()),
@@ -289,7 +289,7 @@ fn compressed_data_are_not_expanded_beyond_the_promise() {
     let folder = TempDir::new().unwrap();
     let bomb = gzip(&[idx(IMAGES, &[3, 1, 2], &[0; 6]), zeros].concat());
     let path = write(&folder, "a", &bomb);
-    let want = "a goes on after 22 bytes, which are all that 3 images of 1 x 2 take; header and content belong to different files";
+    let want = "a has more than the 22 bytes of 3 images of 1 x 2; header and content belong to different files";
     assert_eq!(refused(&folder, &ImageSource::new(path)), want);
     let promise = gzip(&idx(IMAGES, &[60_000, 28, 28], &[]));
     let (held, path) = (promise.len(), write(&folder, "a", &promise));
@@ -319,7 +319,7 @@ fn files_that_are_not_of_the_given_format_are_refused() {
     assert_eq!(refused(&folder, &source(&both, None)), want);
     let set = open_images(&source(&both, Some(ImageFormat::Cifar100))).unwrap();
     assert_eq!(set.len(), 3073);
-    let want = "batch.bin is no numpy file";
+    let want = "batch.bin is not a numpy file";
     assert_eq!(refused(&folder, &source(&part, Some(ImageFormat::Npy))), want);
 }
 
@@ -349,7 +349,7 @@ fn labels_that_do_not_belong_to_the_images_are_refused() {
     }
     let labels = Some(ImageFiles::One(write(&folder, "l", &idx(LABELS, &[1], &[0]))));
     let cifar = write(&folder, "c.bin", &record(&[3]));
-    let want = "c.bin has labels of its own; leave out `labels`";
+    let want = "c.bin includes labels; omit `labels`";
     assert_eq!(refused(&folder, &ImageSource { labels, ..ImageSource::new(cifar) }), want);
 }
 
@@ -379,12 +379,15 @@ fn bad_png_files_and_folders_are_refused() {
             png([2, 1], Rgba, Eight, &[0, 0, 0, 255, 0, 0, 0, 254]),
             "x/b.png is transparent at row 0, column 1; expected opaque pixels: put it on a background",
         ),
-        (good[..good.len() - 16].to_vec(), "x/b.png is no valid PNG file: unexpected end of file"),
+        (
+            good[..good.len() - 16].to_vec(),
+            "x/b.png is not a valid PNG file: unexpected end of file",
+        ),
         (
             checksum,
-            "x/b.png is no valid PNG file: CRC error: expected 0xd1482056 have 0xd1492056 while decoding ChunkType { type: IHDR, critical: true, private: false, reserved: false, safecopy: false } chunk.",
+            "x/b.png is not a valid PNG file: CRC error: expected 0xd1482056 have 0xd1492056 while decoding ChunkType { type: IHDR, critical: true, private: false, reserved: false, safecopy: false } chunk.",
         ),
-        (b"text".to_vec(), "x/b.png is no PNG file, whatever its name says"),
+        (b"text".to_vec(), "x/b.png is not a PNG file, despite its name"),
     ];
     let folder = TempDir::new().unwrap();
     write(&folder, "x/a.png", &good);
@@ -395,11 +398,11 @@ fn bad_png_files_and_folders_are_refused() {
     }
     let strange = write(&folder, "x/b.png", &good).with_file_name("b.txt");
     fs::write(&strange, "").unwrap();
-    let want = "x/b.txt is no .png file; convert it, or move it away";
+    let want = "x/b.txt is not a .png file; convert it, or move it away";
     assert_eq!(refused(&folder, &source), want);
     fs::remove_file(strange).unwrap();
     let stray = write(&folder, "readme", b"");
-    let want = "readme lies beside folders of classes; move it into one of them, or away";
+    let want = "readme is next to folders of classes; move it into one of them, or away";
     assert_eq!(refused(&folder, &source), want);
     fs::remove_file(stray).unwrap();
     fs::create_dir(folder.path().join("y")).unwrap();

@@ -92,13 +92,13 @@ fn of_config(
         let fits = |name: &&String| {
             name.strip_prefix(&base).is_some_and(|name| file_matches(pattern, name))
         };
-        let found: Vec<&String> = names.iter().filter(fits).collect();
-        if found.is_empty() {
+        let matching: Vec<&String> = names.iter().filter(fits).collect();
+        if matching.is_empty() {
             return Err(format!(
                 "its README.md has the pattern {base}{pattern}, which matches no file"
             ));
         }
-        files.extend(found.into_iter().filter(|name| seen.insert(name.as_str())));
+        files.extend(matching.into_iter().filter(|name| seen.insert(name.as_str())));
     }
     match files.iter().find(|name| TableFormat::of(Path::new(name)).is_none()) {
         Some(name) => Err(format!(
@@ -146,14 +146,17 @@ fn by_names(
                 words.iter().flat_map(|word| forms.iter().map(|form| filled(form, word)));
             among(&patterns.collect::<Vec<_>>())
         };
-        let found: Vec<(&str, Vec<String>)> =
+        let by_split: Vec<(&str, Vec<String>)> =
             WORDS.iter().map(|(split, words)| (*split, of_words(words))).collect();
-        let known: Vec<&str> =
-            found.iter().filter(|(_, files)| !files.is_empty()).map(|(split, _)| *split).collect();
+        let known: Vec<&str> = by_split
+            .iter()
+            .filter(|(_, files)| !files.is_empty())
+            .map(|(split, _)| *split)
+            .collect();
         if !known.is_empty() {
-            let own = found.iter().find(|(name, _)| *name == split);
-            let own = own.map(|(_, files)| files.clone()).unwrap_or_default();
-            return there(own, split, known.into_iter());
+            let files = by_split.iter().find(|(name, _)| *name == split);
+            let files = files.map(|(_, files)| files.clone()).unwrap_or_default();
+            return there(files, split, known.into_iter());
         }
     }
     let all = if split == "train" { among(&["**".to_owned()]) } else { Vec::new() };

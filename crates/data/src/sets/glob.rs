@@ -31,8 +31,8 @@ pub(super) fn file_matches(pattern: &str, name: &str) -> bool {
     special(pattern) == special(name) && of_parts(&parts, &names)
 }
 
-/// Matches with one kind of wildcard, with backtracking to the last wildcard. `fits` tells whether
-/// one element of the pattern matches one of the text.
+/// Matches with one kind of wildcard, with backtracking to the last wildcard. `fits` decides
+/// whether one element of the pattern matches one of the text.
 fn walk<P, T>(
     pattern: &[P],
     text: &[T],

@@ -2,7 +2,7 @@
 //!
 //! A data set is searched for in the cache of the library `datasets`, as Arrow files; then on the
 //! hub, or in the hub cache, through [`linwright_files::hub`]. The README or file names determine
-//! the files of a split, as in `datasets`. A data set defined by a program is never run: the hub's
+//! the files of a split, as in `datasets`. Loading scripts of data sets are never run: the hub's
 //! conversion to Parquet is used.
 
 mod card;

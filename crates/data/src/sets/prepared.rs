@@ -29,7 +29,7 @@ struct SplitInfo {
     shard_lengths: Option<Vec<u64>>,
 }
 
-/// Data files of a split; `None` if the cache lacks the data set or the revision.
+/// Data files of a split; `None` if the data set or the revision is not cached.
 pub(super) fn find(
     cache: &Path,
     id: &HubId,

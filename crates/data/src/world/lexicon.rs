@@ -26,7 +26,7 @@ pub(super) const BOYS: [&str; 80] = [
     "Simon", "Sven", "Theo", "Toby",
 ];
 
-/// Towns, in which people live and things are kept.
+/// Towns, in which people live and objects are kept.
 pub(super) const TOWNS: [&str; 40] = [
     "Ashford", "Ashport", "Ashton", "Ashdale", "Oakford", "Oakport", "Oakton", "Oakdale",
     "Sandford", "Sandport", "Sandton", "Sanddale", "Foxford", "Foxport", "Foxton", "Foxdale",
@@ -104,11 +104,11 @@ pub(super) const MATERIALS: [&str; 12] = [
     "stone", "tin",
 ];
 
-/// First words of the names of things.
+/// First words of the names of objects.
 pub(super) const THING_KINDS: [&str; 8] =
     ["ancient", "broken", "crooked", "hidden", "magic", "royal", "sacred", "secret"];
 
-/// Last words of the names of things.
+/// Last words of the names of objects.
 pub(super) const THING_NOUNS: [&str; 6] = ["crown", "harp", "ring", "shield", "statue", "sword"];
 
 /// Word lists of the plots.

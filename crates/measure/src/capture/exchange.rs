@@ -1,4 +1,4 @@
-//! What members of a team tell each other of a capture.
+//! Messages between members of a team during a capture.
 
 use crate::stats::{InputSums, TargetSums};
 use linwright_run::team::{Members, Team, TeamError};
@@ -76,7 +76,7 @@ fn write<S: Sums>([first, second]: &[S; 2]) -> Vec<u8> {
 
 /// Both sums of a message, which must have these shapes.
 fn read<S: Sums>(bytes: &[u8], shapes: [[usize; 2]; 2]) -> Result<[S; 2], String> {
-    let short = || format!("{} bytes are no two sums", bytes.len());
+    let short = || format!("expected two sums, found {} bytes", bytes.len());
     let (length, both) = bytes.split_first_chunk().ok_or_else(short)?;
     let length = usize::try_from(u64::from_le_bytes(*length)).unwrap_or(usize::MAX);
     let (first, second) = both.split_at_checked(length).ok_or_else(short)?;
@@ -88,7 +88,7 @@ fn read<S: Sums>(bytes: &[u8], shapes: [[usize; 2]; 2]) -> Result<[S; 2], String
     }
 }
 
-/// Rows of one batch: the input of some sites, and targets of those that need samples.
+/// Rows of one batch: the input of some sites, and the targets of sites that need samples.
 pub(super) struct BatchRows {
     pub(super) x: Mat<f32>,
     pub(super) targets: Vec<Mat<f32>>,
@@ -127,7 +127,7 @@ impl BatchRows {
         let (words, rest) = bytes.as_chunks::<NUMBER>();
         let width = inp + outputs.iter().sum::<usize>();
         if !rest.is_empty() || width == 0 || words.len() % width != 0 {
-            return Err(format!("{} bytes are no rows of {width} numbers", bytes.len()));
+            return Err(format!("{} bytes are not whole rows of {width} numbers", bytes.len()));
         }
         let count = words.len() / width;
         let mut numbers = words.iter().map(|word| f32::from_le_bytes(*word));
@@ -149,7 +149,7 @@ mod tests {
         std::thread::scope(|threads| {
             threads.spawn(move || second.send(0, says).expect("is heard"));
             let found = merged(own, &first, &|member| member == 0);
-            found.expect_err("is no message of this site").to_string()
+            found.expect_err("is not a message of this site").to_string()
         })
     }
 

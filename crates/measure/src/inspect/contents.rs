@@ -40,7 +40,7 @@ struct Rows {
 /// How the numbers of a row are compared.
 #[derive(Clone, Copy, Debug)]
 enum By {
-    /// By their bytes, of which each has so many; zero may have a sign bit.
+    /// By their bytes, the given number for each; zero may have a sign bit.
     Bytes(usize, bool),
     /// By their values.
     Values(Encoding),

@@ -13,7 +13,7 @@ pub struct Inspection {
     pub schema: u32,
     /// Version of this program.
     pub linwright: String,
-    /// The path as the user gave it.
+    /// The path as given by the user.
     pub model: String,
     /// Files read.
     pub files: Vec<WeightFile>,
@@ -90,7 +90,7 @@ pub struct TensorRecord {
     pub same_as: Option<String>,
     /// Statistics of its singular values, if requested.
     pub spectrum: Option<Box<SpectralStatistics>>,
-    /// Why a requested spectrum is missing.
+    /// The reason why a requested spectrum is missing.
     pub no_spectrum: Option<String>,
 }
 

@@ -61,7 +61,7 @@ pub fn run(
     monitor: &mut dyn Monitor,
 ) -> Result<Inspection, InspectError> {
     let source = Source::open(path)?;
-    let all = source.tensors().len();
+    let in_file = source.tensors().len();
     let tensors = selected(&source, options)?;
     let contents = read_all(&tensors, monitor)?;
     let first = firsts(&tensors, &contents, monitor)?;
@@ -100,8 +100,8 @@ pub fn run(
         bytes,
     });
     notes.extend(unread(&tensors));
-    if tensors.len() < all {
-        notes.push(format!("{} of {all} tensors: {}", tensors.len(), options.in_words()));
+    if tensors.len() < in_file {
+        notes.push(format!("{} of {in_file} tensors: {}", tensors.len(), options.in_words()));
     }
     Ok(Inspection {
         schema: SCHEMA,
@@ -117,8 +117,8 @@ pub fn run(
     })
 }
 
-/// Computes the singular values of the matrices of a shard and puts them into the store, where
-/// [`run`] finds them. Gives how many there are, and how many in all shards.
+/// Computes the singular values of the matrices of a shard and stores them, where [`run`] finds
+/// them. Returns their number, and the number in all shards.
 ///
 /// # Errors
 /// As [`run`].
@@ -134,10 +134,10 @@ pub fn run_shard(
     let first = firsts(&tensors, &contents, monitor)?;
     let places = matrices(&tensors, &contents, &first);
     let is_own = |(index, _): &(usize, &usize)| shard.owns(*index);
-    let own: Vec<usize> =
+    let owned: Vec<usize> =
         places.iter().enumerate().filter(is_own).map(|(_, place)| *place).collect();
-    spectra_at(&own, &tensors, options, monitor)?;
-    Ok([own.len(), places.len()])
+    spectra_at(&owned, &tensors, options, monitor)?;
+    Ok([owned.len(), places.len()])
 }
 
 /// The tensors that the options select.
@@ -274,10 +274,10 @@ fn spectra_at(
             numbers <= BATCH
         });
         let (batch, later) = rest.split_at(fits.count().max(1));
-        let found =
+        let outcomes =
             parallel::map(batch.to_vec(), |_, place| spectrum(&tensors[place], &options.store));
-        for (&place, found) in batch.iter().zip(found) {
-            spectra.push(found?);
+        for (&place, outcome) in batch.iter().zip(outcomes) {
+            spectra.push(outcome?);
             done += effort(tensors[place].shape());
         }
         if monitor.interrupted() {

@@ -82,7 +82,7 @@ impl<'a> Stored<'a> {
         self.tensor.release(part);
     }
 
-    /// The numbers as `f32`; none of a type that cannot be decoded.
+    /// The numbers as `f32`; none if the type cannot be decoded.
     pub(super) fn read(&self) -> Vec<f32> {
         let Some(encoding) = self.encoding() else { return Vec::new() };
         let mut values = vec![0.0; self.count()];

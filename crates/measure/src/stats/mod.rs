@@ -46,8 +46,8 @@ impl InputStats {
         self.sx.len()
     }
 
-    /// The largest rank that the second moments of so many samples can have: one less if they are
-    /// centred.
+    /// The largest possible rank of the second moments of this number of samples: one less if they
+    /// are centred.
     #[must_use]
     pub fn rank(&self) -> usize {
         let is_centred = self.sx.iter().all(|sum| *sum == 0.0);
@@ -75,10 +75,10 @@ impl InputStats {
             let mut part = Mat::zeros(out, count);
             let mut add = |from: usize, rows: usize, times: f64| {
                 let gram = self.sxx.view().rows_range(from, rows).columns(start, count);
-                let of = a.columns(from, rows);
-                product(times, of.into(), gram.into(), part.view_mut(), Write::Set);
-                let own = (0..out).map(|o| dot(part.row(o), &a.row(o)[start..start + count]));
-                sum += own.sum::<f64>();
+                let columns = a.columns(from, rows);
+                product(times, columns.into(), gram.into(), part.view_mut(), Write::Set);
+                let products = (0..out).map(|o| dot(part.row(o), &a.row(o)[start..start + count]));
+                sum += products.sum::<f64>();
             };
             add(start, count, 1.0);
             add(start + count, left - count, 2.0);
@@ -92,7 +92,7 @@ impl InputStats {
         (0..a.rows()).map(|o| dot(a.row(o), &self.sx) / self.samples()).collect()
     }
 
-    /// Centred sums of the same samples. Those of |x| stay.
+    /// Centred sums of the same samples. Sums of |x| are unchanged.
     #[must_use]
     pub fn centred(&self) -> Self {
         let mut out = self.clone();
@@ -156,7 +156,7 @@ impl SiteStats {
     }
 
     /// The sums of the same samples by the coordinates `Bᵀ x` of their inputs, for B (inp, n). Sums
-    /// of absolute values, which these do not tell, are zero.
+    /// of absolute values, which cannot be derived from these, are zero.
     #[must_use]
     pub fn through(&self, basis: MatRef<'_, f64>) -> Self {
         let InputStats { sxx, sx, count, .. } = &*self.inputs;

@@ -3,7 +3,7 @@
 use super::sums::ExactSums;
 use super::{InputSums, TargetSums};
 
-/// Most samples of sums: more than any text has, so that numbers of samples can be added.
+/// Largest number of samples: more than any text has, so that numbers of samples can be added.
 const MOST_SAMPLES: u64 = 1 << 48;
 /// Bytes of a number.
 const NUMBER: usize = size_of::<f64>();
@@ -39,16 +39,16 @@ impl InputSums {
     /// The sums from bytes.
     ///
     /// # Errors
-    /// What is wrong with the bytes, for a message.
+    /// The error in the bytes, for a message.
     pub fn of_bytes(bytes: &[u8]) -> Result<Self, String> {
         let (words, rest) = bytes.as_chunks::<NUMBER>();
         let [inp, count, numbers @ ..] = words else {
-            return Err(format!("{} bytes are no sums over inputs", bytes.len()));
+            return Err(format!("{} bytes are not sums over inputs", bytes.len()));
         };
         let inp = usize::try_from(u64::from_le_bytes(*inp)).unwrap_or(usize::MAX);
         let expected = inp.checked_add(5).and_then(|more| more.checked_mul(inp));
         if !rest.is_empty() || expected != Some(numbers.len()) {
-            return Err(format!("{} bytes, which does not suit {inp} features", bytes.len()));
+            return Err(format!("{} bytes do not match {inp} features", bytes.len()));
         }
         let count = u64::from_le_bytes(*count);
         if count > MOST_SAMPLES {
@@ -89,20 +89,21 @@ impl TargetSums {
     /// The sums from bytes.
     ///
     /// # Errors
-    /// What is wrong with the bytes, for a message.
+    /// The error in the bytes, for a message.
     pub fn of_bytes(bytes: &[u8]) -> Result<Self, String> {
         let (words, rest) = bytes.as_chunks::<NUMBER>();
         let [out, inp, numbers @ ..] = words else {
-            return Err(format!("{} bytes are no sums over targets", bytes.len()));
+            return Err(format!("{} bytes are not sums over targets", bytes.len()));
         };
         let size = |word: &[u8; NUMBER]| usize::try_from(u64::from_le_bytes(*word)).ok();
         let suits = |(out, inp): &(usize, usize)| {
-            let all = inp.checked_add(1).and_then(|more| more.checked_mul(*out));
-            let all = all.and_then(|all| all.checked_mul(2)).and_then(|all| all.checked_add(2));
-            rest.is_empty() && all == Some(numbers.len())
+            let count = inp.checked_add(1).and_then(|more| more.checked_mul(*out));
+            let count =
+                count.and_then(|count| count.checked_mul(2)).and_then(|count| count.checked_add(2));
+            rest.is_empty() && count == Some(numbers.len())
         };
         let Some((out, inp)) = size(out).zip(size(inp)).filter(suits) else {
-            return Err(format!("{} bytes, which does not suit their sizes", bytes.len()));
+            return Err(format!("{} bytes do not match their sizes", bytes.len()));
         };
         let mut numbers = numbers.iter().map(|number| f64::from_le_bytes(*number));
         let mut sums = Self::new(out, inp);

@@ -1,10 +1,10 @@
 //! Sums over samples while they are captured.
 //!
-//! Rows come in batches. A batch is cut into blocks of [`BLOCK`] rows; products within a block are
-//! in `f32`, sums of blocks exact ([`exact_sum`]). So the totals do not depend on the order of
-//! batches, nor on how they are divided over shards, in any bit. Against products in double
-//! precision, entry (i, j) of the second moments is off by less than `1e-6 √(S_ii S_jj)`, and after
-//! a few thousand rows by a third of that: see the test.
+//! Rows arrive in batches. A batch is divided into blocks of [`BLOCK`] rows; products within a
+//! block are in `f32`, sums of blocks exact ([`exact_sum`]). So the totals are bit-identical for
+//! any order of batches and any division over shards. Against products in double precision, entry
+//! (i, j) of the second moments is off by less than `1e-6 √(S_ii S_jj)`, and after a few thousand
+//! rows by a third of that: see the test.
 
 use super::{InputStats, SiteStats};
 use linwright_tensor::kernels::exact_sum;
@@ -40,8 +40,8 @@ impl ExactSums {
         Self { rows, cols, high: zeros(), low: zeros() }
     }
 
-    /// Adds `aᵀ b` for a (n, rows) and b (n, cols), block by block; of a symmetric sum the lower
-    /// triangle alone, up to whole tiles. A tile takes all blocks before the next one, so that it
+    /// Adds `aᵀ b` for a (n, rows) and b (n, cols), block by block; for a symmetric sum only the
+    /// lower triangle, up to whole tiles. A tile takes all blocks before the next one, so that it
     /// stays in the cache.
     fn add_products(&mut self, a: MatRef<'_, f32>, b: MatRef<'_, f32>, is_symmetric: bool) {
         let (rows, cols) = (self.rows, self.cols);

@@ -147,7 +147,7 @@ impl Choice<'_> {
         Ok(self.first_of_best(&found.into_iter().collect::<Result<Vec<_>, _>>()?))
     }
 
-    /// Among candidates equal to the best up to rounding, those with the largest own quality (the
+    /// Among candidates equal to the best up to rounding, those with the largest quality (the
     /// tie-break of exact arithmetic, where it is too small to change the mean), and among these
     /// the one with the lowest index.
     fn first_of_best(&self, valued: &[Valued]) -> usize {
@@ -161,7 +161,7 @@ impl Choice<'_> {
         let least = quality - TIE * quality.abs().max(1.0);
         let first =
             equal.iter().filter(|(_, quality)| *quality >= least).map(|(row, _)| *row).min();
-        first.expect("there is a candidate as long as fewer rows are chosen than there are")
+        first.expect("there is a candidate until all rows are chosen")
     }
 }
 

@@ -40,8 +40,8 @@ impl Order {
         self.score_above(0.0, eigenvalues)
     }
 
-    /// As [`Self::score`], where eigenvalues up to `least` are rounding errors too: those of
-    /// numbers that came in fewer bits.
+    /// As [`Self::score`], where eigenvalues up to `least` are rounding errors too: for numbers
+    /// that were stored in fewer bits.
     #[must_use]
     pub fn score_above(self, least: f64, eigenvalues: &[f64]) -> f64 {
         self.log_score_above(least, eigenvalues).exp()

@@ -20,18 +20,19 @@ pub struct Items<'a> {
     pub normalise: bool,
     /// Whether rows of features are used without normalisation to length one.
     pub raw: bool,
-    /// The type in which kernel or features came, if not in double precision: what its rounding
-    /// makes of zero eigenvalues is ignored, as that of the decomposition is.
+    /// The original type of kernel or features, if not double precision: zero eigenvalues perturbed
+    /// by its rounding are ignored, as for the rounding of the decomposition.
     pub came_in: Option<DType>,
 }
 
 impl Items<'_> {
-    /// The largest eigenvalue that is rounding of a kernel (n, n): as many half spacings.
+    /// The largest eigenvalue that may be rounding of a kernel (n, n): n half spacings.
     fn rounding_of_kernel(&self, n: usize, largest: f64) -> f64 {
         self.came_in.map_or(0.0, |dtype| n as f64 * dtype.epsilon() / 2.0 * largest)
     }
 
-    /// The same of features, whose eigenvalues are squares: of a half spacing, as a share of all.
+    /// The same for features, whose eigenvalues are squares: that of a half spacing, relative to
+    /// the sum.
     fn rounding_of_features(&self, total: f64) -> f64 {
         self.came_in.map_or(0.0, |dtype| (dtype.epsilon() / 2.0).powi(2) * total)
     }
@@ -118,7 +119,7 @@ pub fn of_features(
 /// The quality-weighted Vendi score: the mean of the qualities times the score.
 ///
 /// # Errors
-/// As of [`of_kernel`], and [`VendiError`] if there is not one non-negative quality per item.
+/// As for [`of_kernel`], and [`VendiError`] unless there is one non-negative quality per item.
 pub fn weighted_by_quality(
     kernel: MatRef<'_, f64>,
     qualities: &[f64],
@@ -228,7 +229,7 @@ mod tests {
             let kernel = Mat::from_fn(12, 12, |i, j| (kernel.at(i, j) + kernel.at(j, i)) / 2.0);
             let found = of_kernel(kernel.view(), zero, &items).unwrap();
             assert!((found - 3.0).abs() < 1e-12, "{dtype:?}: {found}");
-            // Without its type, rounding is items of its own.
+            // Without its type, rounding errors count as items.
             let plain = of_kernel(kernel.view(), zero, &Items::default()).unwrap();
             assert!(plain > 3.5, "{dtype:?}: {plain}");
         }

@@ -66,7 +66,7 @@ pub fn stored_matrix(path: &Path, name: &str) -> Result<StoredMatrix, StoredErro
         return Err(StoredError::NotAMatrix { name: name.to_owned(), shape });
     }
     let read = file.read(name, &shape)?;
-    // In row-major order, whatever the order in the file.
+    // In row-major order, regardless of the order in the file.
     let sha256 = sha256_hex(&file.stored(info, 0..rows * cols));
     let values = Mat::from_vec(rows, cols, read.values);
     Ok(StoredMatrix { values, dtype: info.dtype.name().to_lowercase(), sha256 })

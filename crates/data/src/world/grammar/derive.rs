@@ -126,7 +126,7 @@ pub(super) fn enumerate(grammar: &Grammar) -> Vec<(String, f64)> {
     done.into_iter().map(|partial| (partial.text, partial.probability)).collect()
 }
 
-/// The beginning of a text.
+/// The start of a text.
 #[derive(Clone)]
 struct Partial {
     text: String,
@@ -134,7 +134,7 @@ struct Partial {
     words: Words,
 }
 
-/// All ways to go on with `nodes` from each of `partials`.
+/// All continuations of each of `partials` with `nodes`.
 fn extend(grammar: &Grammar, nodes: &[Node], mut partials: Vec<Partial>) -> Vec<Partial> {
     for node in nodes {
         partials = match node {
