@@ -1,14 +1,14 @@
-//! ActNorm: a scale and a shift of each channel, which start from the first batch.
+//! ActNorm: a scale and a shift of each channel, initialised from the first batch.
 //!
 //! `y = (x + bias) exp(logscale)`, `log|det| = places Σ logscale` (Kingma and Dhariwal 2018,
 //! section 3.1). [`ActNorm::start`] makes the outputs of a batch zero on average, with unit
-//! variance; it runs once, before training, never in use and never in a resumed run.
+//! variance; it runs once, before training, but not in a resumed run.
 
 use linwright_nets::{NetTensor, TensorUse};
 use linwright_tensor::{Mat, Scalar, parallel};
 
-/// Smallest standard deviation of a channel: one that is constant in the first batch is centred,
-/// and scaled by no more than its inverse.
+/// Smallest standard deviation of a channel: a channel that is constant in the first batch is
+/// centred, and scaled at most by its inverse.
 const LEAST_DEVIATION: f64 = 1e-6;
 /// Rows of a work item.
 const ROWS: usize = 512;
@@ -51,7 +51,7 @@ impl<T: Scalar> ActNorm<T> {
         }
     }
 
-    /// Determinant of one place.
+    /// Determinant at one position.
     pub(crate) fn log_det(&self) -> f64 {
         self.log_scale.iter().map(|scale| scale.to_f64()).sum()
     }
@@ -70,8 +70,8 @@ impl<T: Scalar> ActNorm<T> {
         self.each_row(y, |y, c| y * scales[c] - self.bias[c]);
     }
 
-    /// Turns output and its gradient into those of the input; writes the gradients of bias and
-    /// scale. `of_log_det` is the gradient of the determinant of all places together.
+    /// Converts output and its gradient to those of the input; writes the gradients of bias and
+    /// scale. `of_log_det` is the gradient of the log-determinant over all positions.
     pub(crate) fn backward(
         &self,
         y: &mut Mat<T>,

@@ -1,11 +1,11 @@
-//! Affine couplings: half of the channels decides how the other half is scaled and shifted.
+//! Affine couplings: half of the channels determines scale and shift of the other half.
 //!
 //! With a network of the first half `x_a` that gives shift t and raw scale r:
 //! `y_a = x_a`, `y_b = (x_b + t) s`, `s = sigmoid(r + 2)`, `log|det| = Σ log s`.
 //!
 //! Source: Kingma and Dhariwal 2018, table 1, and their code for the sigmoid. Deviations: the
 //! outputs of the network are all shifts, then all raw scales, where Glow interleaves them; the
-//! last convolution starts at zero without a learnt gain, of which Adam has no need.
+//! last convolution starts at zero without a learnt gain, which Adam does not need.
 
 use crate::{Extent, FlowError};
 use linwright_nets::layers::{Conv, Linear};
@@ -26,7 +26,7 @@ pub(crate) struct Coupling<T: Scalar> {
     net: Net<T>,
 }
 
-/// Description of a network from `inp` to `out` channels over places.
+/// Description of a network from `inp` to `out` channels over positions.
 pub(crate) fn net_spec(extent: Extent, inp: usize, widths: &[(usize, usize)]) -> NetSpec {
     let mut layers = Vec::new();
     for (index, &(out, kernel)) in widths.iter().enumerate() {
@@ -66,22 +66,22 @@ pub(crate) fn random_net<T: Scalar>(spec: &NetSpec, key: RngKey) -> Result<Net<T
     })
 }
 
-/// Tensors of a network, with the name of its layer in front.
+/// Tensors of a network, with the name of its layer as prefix.
 pub(crate) fn named<'a, T: Scalar>(name: &str, net: &'a mut Net<T>) -> Vec<NetTensor<'a, T>> {
     let tensors = net.tensors_mut().into_iter();
     tensors.map(|tensor| NetTensor { name: format!("{name}.{}", tensor.name), ..tensor }).collect()
 }
 
-/// Scale, and one less it, of a raw scale.
+/// Scale of a raw scale, and one minus it.
 fn scale_of<T: Scalar>(raw: T) -> (T, T) {
     let tail = (-(raw + T::from_f64(SHIFT_OF_SCALE))).exp();
     let scale = T::ONE / (T::ONE + tail);
-    // tail / (1 + tail) is infinite over infinite where the scale is zero.
+    // tail / (1 + tail) is infinity over infinity if the scale is zero.
     let rest = if scale == T::ZERO { T::ONE } else { tail * scale };
     (scale, rest)
 }
 
-/// `log s`, without loss where s is close to zero or one.
+/// `log s`, accurate for s close to zero or one.
 fn log_scale_of<T: Scalar>(raw: T) -> f64 {
     let logit = raw.to_f64() + SHIFT_OF_SCALE;
     logit.min(0.0) - (-logit.abs()).exp().ln_1p()
@@ -153,7 +153,7 @@ impl<T: Scalar> Coupling<T> {
         self.net.outputs_in(batch, ws).map_err(|source| self.failed(source))
     }
 
-    /// The rows before they were coupled, in place.
+    /// The inverse of the coupling, in place.
     pub(crate) fn inverse(
         &self,
         y: &mut Mat<T>,
@@ -174,7 +174,7 @@ impl<T: Scalar> Coupling<T> {
         Ok(())
     }
 
-    /// Turns outputs and their gradients into those of the inputs, in place; writes the gradients
+    /// Converts outputs and their gradients to those of the inputs, in place; writes the gradients
     /// of the network. `of_log_det` is the gradient of the determinant of each example.
     pub(crate) fn backward(
         &mut self,
@@ -184,7 +184,7 @@ impl<T: Scalar> Coupling<T> {
         ws: &mut Workspace<T>,
     ) -> Result<(), FlowError> {
         let batch = self.batch(y, examples, ws);
-        // With a key, as in training: the loss tells of numbers that are not finite.
+        // With a key, as in training: the loss shows numbers that are not finite.
         let passed = self.net.pass_in(batch, Some(RngKey::new(0)), ws);
         let (mut out, passed) = passed.map_err(|source| self.failed(source))?;
         let (kept, places) = (self.kept, y.rows() / examples.max(1));
@@ -217,10 +217,10 @@ impl<T: Scalar> Coupling<T> {
     }
 }
 
-/// Rows of an example: outputs, their gradients, and what the network gave.
+/// Rows of an example: outputs, their gradients, and the output of the network.
 type Blocks<'a, T> = ((MatMut<'a, T>, MatMut<'a, T>), MatMut<'a, T>);
 
-/// Shifts and raw scales of a place.
+/// Shifts and raw scales at a position.
 fn halves<T>(out: &[T]) -> (&[T], &[T]) {
     out.split_at(out.len() / 2)
 }

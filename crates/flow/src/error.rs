@@ -11,10 +11,10 @@ use std::path::PathBuf;
 /// A flow, its file or its data that cannot be used.
 #[derive(Debug, thiserror::Error)]
 pub enum FlowError {
-    /// More numbers than there is memory for.
+    /// Not enough memory.
     #[error(transparent)]
     Memory(#[from] NoRoom),
-    /// An option that cannot be.
+    /// An invalid option.
     #[error("{option} is {found}; expected {expected}")]
     Option {
         /// Its name.
@@ -24,7 +24,7 @@ pub enum FlowError {
         /// What can be.
         expected: String,
     },
-    /// A layer that has no inverse, or lost it in training.
+    /// A layer that is or became singular.
     #[error("{layer}: {source}; start again with another seed or a smaller rate")]
     Operator {
         /// The layer.
@@ -32,7 +32,7 @@ pub enum FlowError {
         /// What is singular.
         source: OpError,
     },
-    /// A layer whose inverse would lose all digits.
+    /// A layer whose inverse would have no accurate digits.
     #[error(
         "{layer} has condition {condition:.1e}, too much for an inverse in {precision}; start again with a smaller rate"
     )]
@@ -72,14 +72,14 @@ pub enum FlowError {
         /// The number.
         value: f64,
     },
-    /// A sample that cannot be drawn.
+    /// A sample that is not finite in any draw.
     #[error("sample {number} is not finite in {draws} draws: {source}")]
     Sample {
         /// Its number, from zero.
         number: u64,
         /// How often it was drawn.
         draws: u64,
-        /// Where it was not finite the last time.
+        /// The error of the last draw.
         source: Box<Self>,
     },
     /// Data that cannot be modelled.
@@ -112,7 +112,7 @@ pub enum FlowError {
         /// The tensor.
         name: String,
     },
-    /// A flow that was not read back as it was written.
+    /// A flow that differs when read back.
     #[error("{}: tensor {} differs from what was written; check the disk", path.display(), shown(name))]
     NotSame {
         /// The directory.
@@ -128,7 +128,7 @@ pub enum FlowError {
     Picture {
         /// What was given.
         found: String,
-        /// What can be drawn.
+        /// The supported examples.
         expected: String,
     },
 }

@@ -1,4 +1,4 @@
-//! Examples of a flow: images of bytes, images or points of numbers, and points of a [`Toy`].
+//! Examples of a flow: images of bytes, images or points of real numbers, and points of a [`Toy`].
 
 use crate::error::check_finite;
 use crate::gaussian::{self, Gaussian};
@@ -11,12 +11,12 @@ use std::path::Path;
 
 /// Levels of an intensity.
 pub(crate) const LEVELS: f64 = 256.0;
-/// Most numbers of a point.
+/// Largest dimension of a point.
 const MOST_COLUMNS: usize = 1 << 12;
-/// First bytes of a file that are looked at.
+/// First bytes of a file, for detecting its format.
 const HEADER_BYTES: u64 = 1 << 16;
 
-/// Examples that a flow learns, or is scored on.
+/// Examples for training or scoring a flow.
 #[derive(Clone, Debug)]
 pub struct FlowExamples {
     extent: Extent,
@@ -31,14 +31,14 @@ enum Content {
     Bytes(Vec<u8>),
     /// Places as rows.
     Numbers(Mat<f32>),
-    /// As many as are asked for.
+    /// Any number of points, drawn on demand.
     Toy(Toy),
     /// The same.
     Gaussian(Box<Gaussian>),
 }
 
-/// A side of images that halves well: multiples of 8 up to 32 stay, others become the next of 8,
-/// 16 and 32 below.
+/// A side of images that can be halved several times: multiples of 8 up to 32 are kept, others
+/// become the next lower of 8, 16 and 32.
 fn suited(side: usize) -> usize {
     match side {
         8 | 16 | 24 | 32 => side,
@@ -50,9 +50,9 @@ fn suited(side: usize) -> usize {
 
 impl FlowExamples {
     /// Opens data by name: `moons`, `checkerboard`, `circles`; a Gaussian, such as
-    /// `gaussian:toeplitz:16`; a numpy array of points, one in
-    /// each row; or images, as [`open_images`] reads them. Images are resized by area to `size`,
-    /// or to sides that halve well; a note says so.
+    /// `gaussian:toeplitz:16`; a numpy array of points, one in each row; or images, as
+    /// [`open_images`] reads them. Images are resized by area to `size`, or to sides that halve
+    /// well; this is noted.
     ///
     /// # Errors
     /// [`FlowError::Image`] and [`FlowError::File`] for unreadable files, [`FlowError::Examples`]
@@ -144,7 +144,7 @@ impl FlowExamples {
         self.extent
     }
 
-    /// What the numbers are.
+    /// Type of the numbers.
     #[must_use]
     pub fn values(&self) -> Values {
         match self.content {
@@ -153,7 +153,7 @@ impl FlowExamples {
         }
     }
 
-    /// Number of examples; none where they are drawn.
+    /// Number of examples; none if they are drawn.
     #[must_use]
     pub fn count(&self) -> Option<usize> {
         match &self.content {
@@ -163,8 +163,8 @@ impl FlowExamples {
         }
     }
 
-    /// Entropy in bits per dimension of the density that examples are drawn from, where it is
-    /// known: no flow has fewer bits.
+    /// Entropy in bits per dimension of the density that examples are drawn from, if known: a lower
+    /// bound for any flow.
     #[must_use]
     pub fn entropy(&self) -> Option<f64> {
         match &self.content {
@@ -174,25 +174,25 @@ impl FlowExamples {
         }
     }
 
-    /// Whether a name is that of a density, not of a file.
+    /// Whether a name denotes a density, not a file.
     #[must_use]
     pub fn is_drawn(name: &str) -> bool {
         Toy::named(name).is_some() || Gaussian::named(name).is_some()
     }
 
-    /// SHA-256 of what they were made of, hexadecimal.
+    /// SHA-256 of their source, hexadecimal.
     #[must_use]
     pub fn sha256(&self) -> &str {
         &self.sha256
     }
 
-    /// What was changed, in words.
+    /// Description of changes to the examples.
     #[must_use]
     pub fn notes(&self) -> &[String] {
         &self.notes
     }
 
-    /// Some examples as rows of places, each dequantised with its own noise under the key. Of a
+    /// Some examples as rows of positions, each dequantised with its own noise under the key; for a
     /// density, a point for each index.
     ///
     /// # Panics
@@ -202,7 +202,7 @@ impl FlowExamples {
     pub fn batch(&self, indices: &[u32], key: RngKey) -> Mat<f32> {
         let (places, channels) = (self.extent.places(), self.extent.channels);
         let numbers = places * channels;
-        let mut all = Vec::with_capacity(indices.len() * numbers);
+        let mut batch = Vec::with_capacity(indices.len() * numbers);
         for &index in indices {
             let at = index as usize * numbers;
             match &self.content {
@@ -210,22 +210,22 @@ impl FlowExamples {
                     let mut stream = key.fold_index(u64::from(index)).stream();
                     let noisy =
                         |byte: &u8| ((f64::from(*byte) + stream.uniform()) / LEVELS - 0.5) as f32;
-                    all.extend(bytes[at..at + numbers].iter().map(noisy));
+                    batch.extend(bytes[at..at + numbers].iter().map(noisy));
                 }
-                Content::Numbers(rows) => all.extend_from_slice(&rows.data()[at..at + numbers]),
+                Content::Numbers(rows) => batch.extend_from_slice(&rows.data()[at..at + numbers]),
                 Content::Toy(toy) => {
-                    all.extend(toy.points(1, key.fold_index(u64::from(index))).into_vec());
+                    batch.extend(toy.points(1, key.fold_index(u64::from(index))).into_vec());
                 }
                 Content::Gaussian(density) => {
-                    all.extend(density.point(key.fold_index(u64::from(index))));
+                    batch.extend(density.point(key.fold_index(u64::from(index))));
                 }
             }
         }
-        Mat::from_vec(indices.len() * places, channels, all)
+        Mat::from_vec(indices.len() * places, channels, batch)
     }
 }
 
-/// Whether a file is a numpy array of two extents.
+/// Whether a file is a two-dimensional numpy array.
 fn is_table(path: &Path) -> bool {
     use std::io::Read;
     let mut start = Vec::new();

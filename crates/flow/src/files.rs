@@ -16,7 +16,7 @@ use std::path::Path;
 /// The `model_type` of a saved flow.
 pub const MODEL_TYPE: &str = "linwright_flow";
 
-/// Version of the form of `config.json`.
+/// Version of the format of `config.json`.
 const VERSION: u32 = 1;
 /// Size limit of `config.json` in bytes.
 const MAX_BYTES: u64 = 1 << 20;
@@ -68,7 +68,7 @@ impl FlowSpec {
         let value: serde_json::Value =
             serde_json::from_str(text).map_err(|error| refuse(&error.to_string()))?;
         if value["model_type"] != MODEL_TYPE {
-            return Err(refuse(&format!("model_type is not {MODEL_TYPE}: this is no flow")));
+            return Err(refuse(&format!("model_type is not {MODEL_TYPE}: this is not a flow")));
         }
         if value["version"] != VERSION {
             let found = shown_reason(&value["version"].to_string());
@@ -90,7 +90,7 @@ fn read_spec(dir: &Path) -> Result<FlowSpec, FlowError> {
 }
 
 impl Flow {
-    /// Whether a path is a saved flow: a directory whose `config.json` says so.
+    /// Whether a path is a saved flow: a directory with a `config.json` of this kind.
     #[must_use]
     pub fn is_saved_at(dir: &Path) -> bool {
         let text = input::read_text(&dir.join(CONFIG), MAX_BYTES);
@@ -102,13 +102,13 @@ impl Flow {
     /// Reads a saved flow.
     ///
     /// # Errors
-    /// [`FlowError::Description`] and [`FlowError::File`] naming the file and what is wrong in it,
-    /// [`FlowError::UnknownTensor`]; numbers that are not finite, singular layers; a file that is
-    /// not the one of the list of hashes beside it.
+    /// [`FlowError::Description`] and [`FlowError::File`] with the file and the reason,
+    /// [`FlowError::UnknownTensor`]; non-finite numbers, singular layers; a file that differs from
+    /// the list of hashes.
     pub fn open(dir: &Path) -> Result<OpenedFlow, FlowError> {
         let spec = read_spec(dir)?;
         let weights = Weights::open(dir)?;
-        // A description may ask for more than there is memory: the file must hold it.
+        // A description may declare more numbers than fit in memory: the file must contain them.
         let held: u64 = weights
             .names()
             .filter_map(|name| weights.info(name))
@@ -160,8 +160,8 @@ impl Flow {
     /// Writes the flow and further files to a directory, and reads it back.
     ///
     /// # Errors
-    /// [`FlowError::NotSame`] if another flow was read back; [`FlowError::File`]. The directory is
-    /// then as it was.
+    /// [`FlowError::NotSame`] if the flow differs when read back; [`FlowError::File`]. The
+    /// directory is then unchanged.
     pub fn save(
         &self,
         out: &Path,

@@ -1,7 +1,8 @@
 //! Flows: densities, gradients and inverses of whole models.
 //!
-//! Examples are places as rows (examples * places, channels), channels last. A pass back starts
-//! from the latents and inverts step after step, so that its memory does not grow with depth.
+//! Examples have one row per position (examples * positions, channels), channels last. A backward
+//! pass starts from the latents and inverts one step after another, so its memory does not grow
+//! with depth.
 
 use crate::act_norm::ActNorm;
 use crate::coupling::Coupling;
@@ -21,11 +22,11 @@ pub struct Flow<T: Scalar = f32> {
     prior: Prior<T>,
 }
 
-/// A level: a squeeze, steps, and where half of the channels leaves.
+/// A level: a squeeze, steps, and a split where half of the channels leaves.
 #[derive(Clone, Debug)]
 struct Level<T: Scalar> {
     plan: LevelPlan,
-    /// Extent in front of the squeeze.
+    /// Extent before the squeeze.
     before: Extent,
     steps: Vec<Step<T>>,
     split: Option<Split<T>>,
@@ -37,16 +38,16 @@ struct Step<T: Scalar> {
     norm: ActNorm<T>,
     /// A fixed permutation, if any, and the operator of the flow.
     mixes: Vec<Mixing<T>>,
-    /// None in a linear flow.
+    /// Absent in a linear flow.
     coupling: Option<Coupling<T>>,
 }
 
-/// Examples as latents, with the parts of their density.
+/// Examples as latents, with the terms of their density.
 #[derive(Clone, Debug)]
 pub struct Encoded<T> {
-    /// Latents (examples * places, channels) that leave behind each level, first level first.
+    /// Latents (examples * positions, channels) that leave after each level, first level first.
     pub latents: Vec<Mat<T>>,
-    /// `log|det|` of the flow at each example, in nats.
+    /// `log|det|` of the flow for each example, in nats.
     pub log_det: Vec<f64>,
     /// Log-density of the latents of each example, in nats.
     pub log_prior: Vec<f64>,
@@ -62,11 +63,12 @@ impl<T> Encoded<T> {
 }
 
 impl<T: Scalar> Flow<T> {
-    /// A flow with random numbers: couplings that scale by `sigmoid(2)`, normalisations that do
-    /// nothing until [`Self::start`], mixers as their kinds start them.
+    /// A randomly initialised flow: couplings that scale by `sigmoid(2)`, normalisations that do
+    /// nothing until [`Self::start`], mixers with the initial values of their kinds.
     ///
     /// # Errors
-    /// [`FlowError::Option`] for sizes that do not fit, and a layer that cannot mix the channels.
+    /// [`FlowError::Option`] for sizes that do not fit, and for a layer that does not support the
+    /// number of channels.
     pub fn random(spec: &FlowSpec, key: RngKey) -> Result<Self, FlowError> {
         spec.check()?;
         let (mut levels, mut before) = (Vec::new(), spec.input);
@@ -89,17 +91,17 @@ impl<T: Scalar> Flow<T> {
 
     /// All tensors of numbers, in a fixed order.
     pub fn tensors_mut(&mut self) -> Vec<NetTensor<'_, T>> {
-        let mut all = Vec::new();
+        let mut tensors = Vec::new();
         for level in &mut self.levels {
             for step in &mut level.steps {
-                all.extend(step.norm.tensors_mut());
-                all.extend(step.mixes.iter_mut().flat_map(Mixing::tensors_mut));
-                all.extend(step.coupling.iter_mut().flat_map(Coupling::tensors_mut));
+                tensors.extend(step.norm.tensors_mut());
+                tensors.extend(step.mixes.iter_mut().flat_map(Mixing::tensors_mut));
+                tensors.extend(step.coupling.iter_mut().flat_map(Coupling::tensors_mut));
             }
-            all.extend(level.split.iter_mut().flat_map(Split::tensors_mut));
+            tensors.extend(level.split.iter_mut().flat_map(Split::tensors_mut));
         }
-        all.extend(self.prior.tensors_mut());
-        all
+        tensors.extend(self.prior.tensors_mut());
+        tensors
     }
 
     fn mixes(&self) -> impl Iterator<Item = &Mixing<T>> {
@@ -118,7 +120,7 @@ impl<T: Scalar> Flow<T> {
         steps.flat_map(|step| &mut step.mixes).flat_map(Mixing::indices_mut).collect()
     }
 
-    /// Checks numbers and indices, after they were read from a file.
+    /// Checks numbers and indices after reading them from a file.
     ///
     /// # Errors
     /// [`FlowError::NotFinite`] and [`FlowError::Operator`] naming the tensor.
@@ -155,7 +157,7 @@ impl<T: Scalar> Flow<T> {
         self.mixes().map(Mixing::norms).collect()
     }
 
-    /// Extents of the latents that leave behind each level.
+    /// Extents of the latents that leave after each level.
     #[must_use]
     pub fn latents(&self) -> Vec<Extent> {
         let of_level = |level: &Level<T>| {
@@ -178,8 +180,8 @@ impl<T: Scalar> Flow<T> {
         })
     }
 
-    /// Starts the normalisations, so that the outputs of each are zero on average with unit
-    /// variance on these examples. Once, before training.
+    /// Initialises the normalisations, so that the outputs of each have mean zero and unit variance
+    /// on these examples. To be called once, before training.
     ///
     /// # Errors
     /// [`FlowError::Extent`] for other rows; singular layers.
@@ -210,7 +212,7 @@ impl<T: Scalar> Flow<T> {
         self.encode_as(x, false, ws)
     }
 
-    /// [`Self::encode`], with latents that the prior makes standard normal.
+    /// [`Self::encode`], with latents standardised by the prior.
     ///
     /// # Errors
     /// As [`Self::encode`].
@@ -263,7 +265,7 @@ impl<T: Scalar> Flow<T> {
         self.decode_as(latents, false, ws)
     }
 
-    /// Examples with latents that the prior makes of standard normal ones.
+    /// Examples from standard normal latents.
     ///
     /// # Errors
     /// As [`Self::encode`].
@@ -326,8 +328,8 @@ impl<T: Scalar> Flow<T> {
         })
     }
 
-    /// The mean over examples of the bits per dimension, without the constant of dequantisation,
-    /// and its gradients, which overwrite those given: one vector for each tensor.
+    /// The mean bits per dimension over examples, without the constant of dequantisation; its
+    /// gradients overwrite the given ones, one vector for each tensor.
     ///
     /// # Errors
     /// As [`Self::encode`].
@@ -346,7 +348,8 @@ impl<T: Scalar> Flow<T> {
         Ok(loss)
     }
 
-    /// From latents to gradients. `weight` is the gradient of the log-likelihood of each example.
+    /// Backward pass from the latents. `weight` is the gradient with respect to the log-likelihood
+    /// of each example.
     fn backward(
         &mut self,
         mut latents: Vec<Mat<T>>,
@@ -375,10 +378,10 @@ impl<T: Scalar> Flow<T> {
     }
 }
 
-/// Takes the last vectors off.
+/// Removes the last vectors.
 fn last<'a, T>(grads: &mut &'a mut [Vec<T>], count: usize) -> &'a mut [Vec<T>] {
-    let all = std::mem::take(grads);
-    let (rest, taken) = all.split_at_mut(all.len() - count);
+    let vectors = std::mem::take(grads);
+    let (rest, taken) = vectors.split_at_mut(vectors.len() - count);
     *grads = rest;
     taken
 }

@@ -1,14 +1,14 @@
-//! Gaussian densities whose covariances have, or lack, the structure of a circulant: on these a
-//! linear flow shows what its mix can represent.
+//! Gaussian densities with and without circulant structure in the covariance, which test what the
+//! mix of a linear flow can represent.
 
 use linwright_run::shown;
 use linwright_tensor::linalg::Cholesky;
 use linwright_tensor::{Mat, RngKey};
 use std::f64::consts::{E, LN_2, TAU};
 
-/// Start of the names of these densities.
+/// Prefix of the names of these densities.
 const PREFIX: &str = "gaussian:";
-/// Form of the names.
+/// Format of the names.
 pub(crate) const FORM: &str = "gaussian:circulant|scaled|toeplitz|generic:N[:permuted]";
 /// Most dimensions.
 const MOST: usize = 1024;
@@ -29,7 +29,7 @@ impl Gaussian {
     /// The density of a name such as `gaussian:toeplitz:16:permuted`; none for other names.
     ///
     /// # Errors
-    /// What is wrong in the name, in words.
+    /// The error in the name.
     pub(crate) fn named(name: &str) -> Option<Result<Self, String>> {
         let words: Vec<&str> = name.strip_prefix(PREFIX)?.split(':').collect();
         let wrong = |reason: String| Some(Err(reason));
@@ -58,7 +58,7 @@ impl Gaussian {
         self.order.len()
     }
 
-    /// A point of a key.
+    /// The point for a key.
     pub(crate) fn point(&self, key: RngKey) -> Vec<f32> {
         let noise: Vec<f64> = key.stream().normals(self.dimensions(), 1.0);
         let of_row = |i: &u32| {

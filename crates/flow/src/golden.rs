@@ -255,7 +255,7 @@ fn stored(set: &Set, kind: &str, name: &str) -> Vec<f64> {
         let (a, d) = (get(format!("{layer}.cd.a")), get(format!("{layer}.cd.d")));
         return match part {
             "diagonals" => d.clone(),
-            // Bins 0 and n / 2 are real: their imaginary parts are no parameters.
+            // Bins 0 and n / 2 are real: their imaginary parts are not parameters.
             "spectrum_im" => {
                 let b = set.get(&format!("flow.{kind}.{layer}.cd.b"));
                 let n = set.get(&format!("flow.p.{layer}.cd.d")).shape[1];

@@ -1,11 +1,11 @@
 //! Normalizing flows: densities, samples and training, with layers that are invertible by
 //! construction.
 //!
-//! A [`FlowSpec`] says what a flow is made of: levels of steps, each a normalisation, an invertible
-//! mix of the channels and a coupling (Kingma and Dhariwal 2018, Glow). A [`MixSpec`] names the
-//! mix: products of diagonal and circulant matrices (CDFlow), and its rivals behind the same
-//! interface. A [`Flow`] gives densities, latents, samples and explicit gradients; the pass back
-//! inverts step after step, so that memory does not grow with depth.
+//! A [`FlowSpec`] describes a flow: levels of steps, each a normalisation, an invertible mix of the
+//! channels and a coupling (Kingma and Dhariwal 2018, Glow). A [`MixSpec`] selects the mix:
+//! products of diagonal and circulant matrices (CDFlow), or alternatives with the same interface. A
+//! [`Flow`] computes densities, latents, samples and explicit gradients; the backward pass inverts
+//! one step after another, so memory does not grow with depth.
 
 mod act_norm;
 mod coupling;

@@ -2,9 +2,9 @@
 //!
 //! For noise x_0, data x_1 and a time t the network sees `x_t = (1 - t) x_0 + t x_1` and t, and
 //! learns `x_1 - x_0` (Lipman et al. 2023, arXiv:2210.02747, with straight paths and σ = 0). Its
-//! hidden layers are square, so that any operator can hold them: the paper of CDFlow puts products
-//! of diagonals and circulants there. Samples follow the velocity from noise; densities follow it
-//! back with its divergence (Chen et al. 2018, eq. 8), which is exact: one gradient for each
+//! hidden layers are square, so any operator can be used: the CDFlow paper uses products of
+//! diagonals and circulants. Samples follow the velocity from noise; densities follow it back with
+//! its divergence (Chen et al. 2018, eq. 8), which is computed exactly, by one gradient for each
 //! dimension.
 
 use crate::{Extent, FlowError, FlowExamples};
@@ -16,19 +16,19 @@ use linwright_tensor::{Mat, RngKey};
 use std::collections::BTreeMap;
 use std::f64::consts::TAU;
 
-/// Most dimensions of a density: each costs a gradient in every step.
+/// Largest number of dimensions of a density: each costs a gradient in every step.
 const MOST_DIMENSIONS: usize = 64;
 
 /// Size of a network of velocities.
 #[derive(Clone, Debug, PartialEq)]
 pub struct VelocitySpec {
-    /// Numbers of a point.
+    /// Dimension of a point.
     pub dimensions: usize,
     /// Channels of the hidden layers.
     pub hidden: usize,
     /// Square layers between the first and the last.
     pub layers: usize,
-    /// What holds them; none for dense weights.
+    /// Their operator; none for dense weights.
     pub operator: Option<OpSpec>,
 }
 
@@ -71,10 +71,10 @@ pub fn velocity_examples(
         let found = format!("images of {}", examples.extent());
         return Err(FlowError::Option { option: "data", found, expected: "points".to_owned() });
     }
-    let all = examples.count();
+    let available = examples.count();
     let mut stream = key.fold("pairs").stream();
-    let indices: Vec<u32> = match all {
-        Some(all) => (0..count).map(|_| stream.below(all) as u32).collect(),
+    let indices: Vec<u32> = match available {
+        Some(available) => (0..count).map(|_| stream.below(available) as u32).collect(),
         None => (0..count).collect(),
     };
     let data = examples.batch(&indices, key.fold("data"));
@@ -113,7 +113,7 @@ fn moved(x: &Mat<f32>, by: f64, velocity: &Mat<f32>) -> Mat<f32> {
     Mat::from_fn(x.rows(), x.cols(), |i, j| x.at(i, j) + by as f32 * velocity.at(i, j))
 }
 
-/// Points that the velocity carries from normal noise, by `steps` steps of the midpoint rule.
+/// Samples: normal noise moved by the velocity, with `steps` steps of the midpoint rule.
 ///
 /// # Errors
 /// [`FlowError::Net`] for numbers that are not finite.

@@ -1,11 +1,11 @@
-//! Mixing of channels: the same invertible operator at every place, a 1 x 1 convolution.
+//! Mixing of channels: the same invertible operator at every position, a 1 x 1 convolution.
 //!
-//! Places are rows, so a convolution is the operator itself. Up to [`MOST_FORMED`] channels its
-//! matrix and inverse are formed once after each change of the numbers, and rows go through dense
-//! products; gradients of its numbers are then those of the map of unit vectors. Beyond, rows go
-//! through the operator's own kernels. The limit is fixed, not timed in each run, since both ways
-//! round differently: the same command must give the same bits. `linwright bench operators
-//! circulant_diagonal --dims 48,96,128,192` measures the crossover.
+//! Positions are rows, so a 1 x 1 convolution is the operator itself. Up to [`MOST_FORMED`]
+//! channels its matrix and inverse are formed once after each change of the numbers, and rows go
+//! through dense products; gradients of its numbers are then those of the map of unit vectors.
+//! Beyond, rows go through the operator's own kernels. The limit is fixed, not timed in each run,
+//! since the two paths round differently and the same command must give the same bits. `linwright
+//! bench operators circulant_diagonal --dims 48,96,128,192` measures the crossover.
 
 use crate::FlowError;
 use linwright_nets::{NetTensor, TensorUse};
@@ -14,12 +14,13 @@ use linwright_tensor::kernels::gemm::{Arg, Write, linear, product};
 use linwright_tensor::{Mat, Scalar, linalg};
 use std::sync::OnceLock;
 
-/// Most channels for which matrices are formed.
+/// Largest number of channels for which matrices are formed.
 pub const MOST_FORMED: usize = 96;
-/// Share of the digits that an inverse may lose: the condition is below this over the precision.
+/// Accuracy that an inverse may lose: the condition number must be below this value over the
+/// precision.
 const MOST_LOST: f64 = 0.1;
 
-/// An invertible operator at every place.
+/// An invertible operator at every position.
 #[derive(Debug)]
 pub struct Mixing<T: Scalar> {
     name: String,
@@ -27,7 +28,7 @@ pub struct Mixing<T: Scalar> {
     formed: OnceLock<Result<Formed<T>, Problem>>,
 }
 
-/// What is computed once after each change of the numbers.
+/// Values computed once after each change of the numbers.
 #[derive(Debug)]
 struct Formed<T> {
     log_det: LogDet,
@@ -35,7 +36,7 @@ struct Formed<T> {
     matrices: Option<[Mat<T>; 2]>,
 }
 
-/// Why there is no inverse.
+/// The reason why there is no inverse.
 #[derive(Clone, Debug)]
 enum Problem {
     Singular(linwright_ops::OpError),
@@ -64,7 +65,7 @@ impl<T: Scalar> Clone for Mixing<T> {
 }
 
 impl<T: Scalar> Mixing<T> {
-    /// A layer of an operator; its name stands in messages and in front of its tensors.
+    /// A layer with an operator; its name is used in messages and as prefix of its tensors.
     ///
     /// # Errors
     /// [`FlowError::Option`] if the operator has no inverse.
@@ -89,7 +90,7 @@ impl<T: Scalar> Mixing<T> {
 
     fn invertible(&self) -> &dyn Invertible<T> {
         let invertible = self.op.map().invertible();
-        invertible.expect("only an operator with inverse mixes channels")
+        invertible.expect("only operators with an inverse mix channels")
     }
 
     pub(crate) fn tensors_mut(&mut self) -> Vec<NetTensor<'_, T>> {
@@ -146,7 +147,7 @@ impl<T: Scalar> Mixing<T> {
         }
     }
 
-    /// `log|det W|` of one place.
+    /// `log|det W|` at one position.
     ///
     /// # Errors
     /// [`FlowError::Operator`] naming the singular part, [`FlowError::IllConditioned`].
@@ -167,7 +168,7 @@ impl<T: Scalar> Mixing<T> {
         Ok(y)
     }
 
-    /// The rows before they were mixed.
+    /// The inverse of the mix, applied to rows.
     ///
     /// # Errors
     /// As [`Self::log_det`].
@@ -184,7 +185,7 @@ impl<T: Scalar> Mixing<T> {
     }
 
     /// Input and its gradient, from those of the output; writes the gradients of the numbers.
-    /// `of_log_det` is the gradient of the determinants of all places together.
+    /// `of_log_det` is the gradient of the sum of log-determinants over all positions.
     ///
     /// # Errors
     /// As [`Self::log_det`].

@@ -1,10 +1,10 @@
-//! Pictures of examples: images beside each other, and points in the plane.
+//! Pictures of examples: grids of images, and points in the plane.
 
 use crate::{Extent, FlowError, FlowSpec, Values};
 use linwright_data::images::{ImageShape, png_bytes};
 use linwright_tensor::Mat;
 
-/// Word in the text of pictures, by which they are known as ours.
+/// Text in pictures that marks them as written by this program.
 pub const SOFTWARE: &str = "linwright flow sample";
 /// Pixels between images.
 const GAP: usize = 1;
@@ -17,7 +17,8 @@ const MARGIN: f64 = 0.05;
 /// Largest side of a picture.
 const MOST_SIDE: usize = 1 << 14;
 
-/// A PNG file of examples (places as rows): images in a square, or a scatter of points.
+/// A PNG file of examples (positions as rows): images in a square grid, or a scatter plot of
+/// points.
 ///
 /// # Errors
 /// [`FlowError::Picture`] without examples, for points that are not in the plane, and for images
@@ -72,7 +73,7 @@ fn sheet(spec: &FlowSpec, rows: &Mat<f32>, count: usize) -> Result<Vec<u8>, Flow
     Ok(png_bytes(shape, &pixels, SOFTWARE)?)
 }
 
-/// From numbers to intensities: the levels of dequantised bytes, or least to most of others.
+/// From numbers to intensities: the levels of dequantised bytes, or the range of other numbers.
 fn intensities(values: Values, rows: &Mat<f32>) -> impl Fn(f32) -> u8 {
     let (least, range) = match values {
         Values::Bytes => (-0.5, 1.0),
@@ -93,7 +94,7 @@ fn bounds(values: impl Iterator<Item = f32>) -> (f64, f64) {
     })
 }
 
-/// Points in the plane, the second axis upwards, in one scale for both.
+/// Points in the plane, the second axis upwards, with the same scale for both.
 fn scatter(rows: &Mat<f32>) -> Result<Vec<u8>, FlowError> {
     let column = |c: usize| (0..rows.rows()).map(move |i| rows.at(i, c));
     let [x, y] = [bounds(column(0)), bounds(column(1))];

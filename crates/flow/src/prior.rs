@@ -1,5 +1,5 @@
-//! Gaussian densities of latents: learnt per channel behind the last level, and given by the kept
-//! channels where half of them leaves.
+//! Gaussian densities of latents: learnt per channel after the last level, and conditioned on the
+//! kept channels where half of the channels leaves.
 
 use crate::coupling::{named, net_spec, random_net};
 use crate::{Extent, FlowError};
@@ -41,7 +41,7 @@ fn gradients<T: Scalar>(weight: f64, z: T, mean: T, log_std: T) -> [f64; 3] {
     [-weight * e * scale, weight * e * scale, weight * (e * e - 1.0)]
 }
 
-/// Latents from standard normal ones.
+/// Latents from standard normal latents.
 fn scaled<'a, T: Scalar>(standard: &mut Mat<T>, moments: impl Fn(usize) -> Moments<'a, T>) {
     for i in 0..standard.rows() {
         let (mean, log_std) = moments(i);
@@ -51,7 +51,7 @@ fn scaled<'a, T: Scalar>(standard: &mut Mat<T>, moments: impl Fn(usize) -> Momen
     }
 }
 
-/// Standard normal latents from others.
+/// Standardised latents.
 fn standardised<'a, T: Scalar>(z: &mut Mat<T>, moments: impl Fn(usize) -> Moments<'a, T>) {
     for i in 0..z.rows() {
         let (mean, log_std) = moments(i);
@@ -61,7 +61,7 @@ fn standardised<'a, T: Scalar>(z: &mut Mat<T>, moments: impl Fn(usize) -> Moment
     }
 }
 
-/// Which way latents go.
+/// Direction of the conversion.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(crate) enum Standard {
     To,
@@ -127,7 +127,8 @@ impl<T: Scalar> Prior<T> {
     }
 }
 
-/// Where half of the channels leaves: their Gaussian is given by a convolution of the others.
+/// A split, where half of the channels leaves: their Gaussian is computed by a convolution of the
+/// others.
 #[derive(Clone, Debug)]
 pub(crate) struct Split<T: Scalar> {
     name: String,
@@ -136,11 +137,11 @@ pub(crate) struct Split<T: Scalar> {
 }
 
 impl<T: Scalar> Split<T> {
-    /// A split of examples of this extent, whose first `kept` channels go on.
+    /// A split of examples of this extent, whose first `kept` channels continue to the next level.
     pub(crate) fn new(name: String, extent: Extent, kept: usize) -> Result<Self, FlowError> {
         let kernel = if extent.places() > 1 { 3 } else { 1 };
         let spec = net_spec(extent, kept, &[(2 * (extent.channels - kept), kernel)]);
-        // The only layer starts at zero, so that no key is drawn from.
+        // The only layer starts at zero, so no random numbers are needed.
         let net = random_net(&spec, RngKey::new(0));
         let net =
             net.map_err(|source| FlowError::Net { layer: name.clone(), source: source.into() })?;
@@ -158,7 +159,7 @@ impl<T: Scalar> Split<T> {
             .map(|(start, count)| x.view().columns(start, count).to_mat())
     }
 
-    /// Both halves beside each other.
+    /// Both halves concatenated.
     pub(crate) fn joined(kept: &Mat<T>, left: &Mat<T>) -> Mat<T> {
         let mut x = Mat::zeros(kept.rows(), kept.cols() + left.cols());
         x.view_mut().columns(0, kept.cols()).copy_from(kept.view());

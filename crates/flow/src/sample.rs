@@ -11,7 +11,7 @@ use std::ops::Range;
 /// Samples of a batch.
 const BATCH: usize = 128;
 
-/// Draws of a sample, at most: its density has tails in which numbers overflow.
+/// Largest number of draws for a sample: in the tails of the density numbers may overflow.
 const DRAWS: u64 = 16;
 
 /// Samples of a flow.
@@ -19,14 +19,14 @@ const DRAWS: u64 = 16;
 pub struct Samples {
     /// Places as rows.
     pub rows: Mat<f32>,
-    /// How many were drawn again, since not all of their numbers were finite.
+    /// Number of samples that were drawn again because they were not finite.
     pub redrawn: usize,
 }
 
 impl Flow {
-    /// Samples by number: each is drawn from its own stream under the key, whichever others are.
-    /// Standard deviations of latents are multiplied by `temperature`; at zero all samples are the
-    /// same. A sample that is not finite is drawn again.
+    /// Samples by number: each is drawn from its own stream under the key, independent of the
+    /// others. Standard deviations of latents are multiplied by `temperature`; at zero all samples
+    /// are the same. A sample that is not finite is drawn again.
     ///
     /// # Errors
     /// [`FlowError::Option`] for a temperature below zero or not finite; singular layers,
@@ -74,8 +74,8 @@ impl Flow {
         Ok(Samples { rows, redrawn })
     }
 
-    /// One draw of each of these samples: its numbers, or why they are not finite. A layer refuses
-    /// numbers that are not for the whole batch, so that smaller ones are tried.
+    /// One draw of each of these samples: its numbers, or the reason why they are not finite. A
+    /// layer rejects a whole batch with such numbers, so smaller batches are tried.
     ///
     /// # Errors
     /// Other errors of the layers.
@@ -104,7 +104,7 @@ impl Flow {
         }
     }
 
-    /// One draw of each of these samples, whatever its numbers are.
+    /// One draw of each of these samples, finite or not.
     fn draw(
         &self,
         numbers: &[u64],
@@ -128,15 +128,15 @@ impl Flow {
         self.decode_standard(&latents, ws)
     }
 
-    /// Checks that there is memory for so many samples.
+    /// Checks that there is memory for this number of samples.
     fn check_samples(&self, count: u64) -> Result<(), FlowError> {
         let numbers = self.spec().input.numbers() as u64;
         let what = || format!("{count} samples of {numbers} numbers");
         Ok(memory::check(what, &[count, numbers, size_of::<f32>() as u64])?)
     }
 
-    /// Examples on a path between two, ends included, as places in rows. The path is a part of an
-    /// ellipse in the standard normal latents, on which the deviation of random ends is kept.
+    /// Examples on a path between two examples, ends included, as rows of positions. The path is a
+    /// part of an ellipse in the standard normal latents, which keeps the deviation of random ends.
     ///
     /// # Errors
     /// As [`Flow::encode`]; [`FlowError::Extent`] if there are not two examples,

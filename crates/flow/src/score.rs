@@ -1,4 +1,4 @@
-//! Densities of examples: bits per dimension, with their error.
+//! Densities of examples: bits per dimension, with standard errors.
 
 use crate::error::check_finite;
 use crate::training::{bits_of_levels, check_extent};
@@ -18,12 +18,12 @@ pub struct FlowScores {
     /// Mean over examples and draws of `(nll + D ln 256) / (D ln 2)`; of numbers in any units, of
     /// `nll / (D ln 2)`.
     pub bits_per_dim: f64,
-    /// Standard error of it: over draws of the noise of dequantisation; of numbers in any units,
-    /// over examples.
+    /// Its standard error: over draws of the dequantisation noise; for numbers in any units, over
+    /// examples.
     pub stderr: f64,
     /// Standard error over examples.
     pub stderr_examples: f64,
-    /// Mean over examples and draws of the negative log-likelihood, in nats an example.
+    /// Mean negative log-likelihood over examples and draws, in nats per example.
     pub nll: f64,
     /// Number of examples.
     pub examples: usize,

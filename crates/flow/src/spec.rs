@@ -6,26 +6,26 @@ use std::fmt;
 
 /// Largest side of an image.
 const MOST_SIDE: usize = 1 << 10;
-/// Most channels of the input.
+/// Largest number of channels of the input.
 const MOST_CHANNELS: usize = 1 << 12;
-/// Most levels: each divides the sides by two.
+/// Largest number of levels: each divides the sides by two.
 const MOST_LEVELS: usize = 8;
-/// Most steps of a level.
+/// Largest number of steps of a level.
 const MOST_STEPS: usize = 1 << 10;
-/// Most hidden channels of a coupling's network.
+/// Largest number of hidden channels of a coupling's network.
 const MOST_HIDDEN: usize = 1 << 14;
-/// Most numbers of the networks of all couplings.
+/// Largest number of parameters of the networks of all couplings.
 const MOST_NUMBERS: u64 = 1 << 31;
 
-/// Extent of one example: rows and columns of places, and channels of a place.
+/// Extent of one example: rows and columns of positions, and channels.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize, Deserialize)]
 #[serde(deny_unknown_fields)]
 pub struct Extent {
-    /// Numbers of a place: colours of a pixel, coordinates of a point.
+    /// Channels: colours of a pixel, coordinates of a point.
     pub channels: usize,
-    /// Rows of places; one for points.
+    /// Rows of positions; one for points.
     pub height: usize,
-    /// Columns of places; one for points.
+    /// Columns of positions; one for points.
     pub width: usize,
 }
 
@@ -36,13 +36,13 @@ impl Extent {
         self.height * self.width
     }
 
-    /// Number of numbers, the dimension D of the density.
+    /// Number of values, the dimension D of the density.
     #[must_use]
     pub fn numbers(self) -> usize {
         self.places() * self.channels
     }
 
-    /// This extent behind a squeeze.
+    /// This extent after a squeeze.
     pub(crate) fn squeezed(self) -> Self {
         let Self { channels, height, width } = self;
         Self { channels: 4 * channels, height: height / 2, width: width / 2 }
@@ -55,15 +55,15 @@ impl fmt::Display for Extent {
     }
 }
 
-/// Order of the channels that a squeeze makes of a block of 2 x 2 places. A circulant couples
+/// Order of the channels into which a squeeze turns a block of 2 x 2 positions. A circulant couples
 /// channels by the distance of their indices, so this is part of a model.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Serialize, Deserialize)]
 #[serde(rename_all = "kebab-case")]
 pub enum SqueezeOrder {
-    /// Channel by channel, the four places of each beside each other, as Glow has it.
+    /// Channel by channel, the four positions of each adjacent, as in Glow.
     #[default]
     ChannelMajor,
-    /// Place by place, all channels of each beside each other, as RealNVP has it.
+    /// Position by position, all channels of each adjacent, as in RealNVP.
     PlaceMajor,
 }
 
@@ -81,11 +81,11 @@ impl SqueezeOrder {
     }
 }
 
-/// What the numbers of an example are.
+/// Type of the numbers of an example.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize, Deserialize)]
 #[serde(rename_all = "kebab-case")]
 pub enum Values {
-    /// Intensities v of 0 to 255: noise u of [0, 1) makes them numbers, `(v + u) / 256 - 0.5`.
+    /// Intensities v from 0 to 255, dequantised by noise u in [0, 1) to `(v + u) / 256 - 0.5`.
     Bytes,
     /// Numbers in any units.
     Numbers,
@@ -97,10 +97,10 @@ pub enum Values {
 pub struct FlowSpec {
     /// Extent of an example.
     pub input: Extent,
-    /// What its numbers are.
+    /// Type of its numbers.
     pub values: Values,
-    /// Number of levels; images are squeezed in front of each, and half of the channels leave
-    /// behind all but the last.
+    /// Number of levels; images are squeezed before each, and half of the channels leave after all
+    /// but the last.
     pub levels: usize,
     /// Steps of each level.
     pub steps: usize,
@@ -112,23 +112,23 @@ pub struct FlowSpec {
     /// Order of squeezed channels.
     #[serde(default)]
     pub squeeze: SqueezeOrder,
-    /// Whether a fixed random permutation stands in front of each mix.
+    /// Whether a fixed random permutation precedes each mix.
     #[serde(default, skip_serializing_if = "std::ops::Not::not")]
     pub shuffle: bool,
 }
 
-/// A level: the extent of its steps, and that of what leaves behind them.
+/// A level: the extent of its steps, and that of the channels that leave after them.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(crate) struct LevelPlan {
     pub(crate) squeezes: bool,
     pub(crate) extent: Extent,
-    /// Channels that go on to the next level; none in the last.
+    /// Channels that continue to the next level; none in the last.
     pub(crate) kept: Option<usize>,
 }
 
 impl FlowSpec {
     /// An architecture for data of this extent: points have one level, images at most three, so
-    /// that the last has at least four places.
+    /// that the last has at least four positions.
     #[must_use]
     pub fn for_data(input: Extent, values: Values, layer: MixSpec) -> Self {
         let is_image = input.places() > 1;
@@ -157,7 +157,7 @@ impl FlowSpec {
     /// Checks all sizes.
     ///
     /// # Errors
-    /// [`FlowError::Option`] naming the first one that does not fit.
+    /// [`FlowError::Option`] naming the first invalid one.
     pub fn check(&self) -> Result<(), FlowError> {
         let Extent { channels, height, width } = self.input;
         let sizes = [
@@ -203,7 +203,7 @@ impl FlowSpec {
         Ok(())
     }
 
-    /// Levels, first one first, of a description that was checked.
+    /// Levels, first one first, of a checked description.
     pub(crate) fn plan(&self) -> Vec<LevelPlan> {
         let (mut extent, squeezes) = (self.input, self.is_image());
         let mut plans = Vec::with_capacity(self.levels);
@@ -218,7 +218,7 @@ impl FlowSpec {
         plans
     }
 
-    /// Numbers of all steps, at least: a file must hold as many.
+    /// Lower bound of the number of parameters of all steps: a file must contain as many.
     #[must_use]
     pub fn least_numbers(&self) -> u64 {
         let kernel = if self.is_image() { 9 } else { 1 };

@@ -1,10 +1,10 @@
-//! Squeezes: blocks of 2 x 2 places become one place of four times the channels.
+//! Squeezes: blocks of 2 x 2 positions become one position with four times the channels.
 
 use crate::{Extent, SqueezeOrder};
 use linwright_tensor::{Mat, Scalar};
 
 impl SqueezeOrder {
-    /// The squeezed channel of a channel at a place of its block.
+    /// The squeezed channel of a channel at a position of its block.
     fn channel(self, channel: usize, (down, across): (usize, usize), channels: usize) -> usize {
         match self {
             Self::ChannelMajor => 4 * channel + 2 * down + across,
@@ -12,11 +12,11 @@ impl SqueezeOrder {
         }
     }
 
-    /// Squeezes examples of this extent: places as rows (examples * places, channels) become
-    /// (examples * places / 4, 4 * channels).
+    /// Squeezes examples of this extent: rows (examples * positions, channels) become (examples *
+    /// positions / 4, 4 * channels).
     ///
     /// # Panics
-    /// If the sides are odd or the rows no whole examples.
+    /// If the sides are odd or the rows are not whole examples.
     #[must_use]
     #[track_caller]
     pub fn squeeze<T: Scalar>(self, x: &Mat<T>, extent: Extent) -> Mat<T> {
@@ -25,7 +25,7 @@ impl SqueezeOrder {
         y
     }
 
-    /// The inverse of [`Self::squeeze`]; `extent` is that of what was squeezed.
+    /// The inverse of [`Self::squeeze`]; `extent` is that before the squeeze.
     ///
     /// # Panics
     /// As [`Self::squeeze`].

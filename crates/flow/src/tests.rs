@@ -522,7 +522,7 @@ fn damaged_files_are_told() {
         assert!(error.contains(said), "{said}: {error}");
     };
     for (old, new, said) in [
-        ("linwright_flow", "linwright_net", "this is no flow"),
+        ("linwright_flow", "linwright_net", "this is not a flow"),
         ("\"version\": 1", "\"version\": 2", "version is 2"),
         ("\"plu\"", "\"plu:3\"", "one option too many"),
         ("\"plu\"", "\"wavelet\"", "no kind"),

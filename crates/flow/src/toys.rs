@@ -1,8 +1,8 @@
 //! Points in the plane, drawn from densities with known shapes.
 //!
-//! Sources: moons and circles as scikit-learn's `make_moons` and `make_circles` make them, with
-//! noise of 0.1 and 0.05; the checkerboard as in FFJORD (Grathwohl et al. 2019). The order of
-//! random numbers is ours.
+//! Sources: moons and circles as in scikit-learn's `make_moons` and `make_circles`, with noise of
+//! 0.1 and 0.05; the checkerboard as in FFJORD (Grathwohl et al. 2019). The order of random numbers
+//! differs.
 
 use linwright_tensor::{Mat, RngKey, RngStream};
 use serde::{Deserialize, Serialize};
@@ -14,7 +14,7 @@ use std::f64::consts::{LN_2, PI, TAU};
 pub enum Toy {
     /// Two half circles that face each other.
     Moons,
-    /// Eight squares of side 2, in turns with empty ones, of a square of side 8.
+    /// Eight squares of side 2, alternating with empty ones, in a square of side 8.
     Checkerboard,
     /// Two circles with one centre.
     Circles,
@@ -47,7 +47,7 @@ impl Toy {
         Self::ALL.into_iter().find(|toy| toy.name() == name)
     }
 
-    /// Points (count, 2) of a key.
+    /// Points (count, 2) for a key.
     #[must_use]
     pub fn points(self, count: usize, key: RngKey) -> Mat<f32> {
         let mut stream = key.fold(self.name()).stream();
@@ -80,7 +80,7 @@ impl Toy {
         }
     }
 
-    /// Entropy in bits per dimension, where it has a closed form: no density reaches less.
+    /// Entropy in bits per dimension, if it has a closed form: a lower bound for any model.
     #[must_use]
     pub fn entropy(self) -> Option<f64> {
         match self {

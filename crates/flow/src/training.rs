@@ -8,11 +8,11 @@ use linwright_tensor::RngKey;
 use linwright_train::{Problem, Slice};
 use std::error::Error;
 
-/// Examples of the first batch, from which normalisations start.
+/// Examples of the first batch, which initialises normalisations.
 const START: usize = 256;
 /// Examples in a batch of the validation.
 const VALIDATION_BATCH: usize = 128;
-/// Points of a density in its validation.
+/// Validation points of a density.
 const VALIDATION_POINTS: u32 = 2048;
 
 /// Constant of dequantisation in bits per dimension.
@@ -23,22 +23,22 @@ pub(crate) fn bits_of_levels(values: Values) -> f64 {
     }
 }
 
-/// How a flow is trained, but for the settings of the loop.
+/// Settings of a training, in addition to those of the loop.
 #[derive(Clone, Debug, PartialEq)]
 pub struct FlowPlan {
-    /// Examples that are trained on.
+    /// Training examples.
     pub training: Vec<u32>,
-    /// Examples that are held out.
+    /// Validation examples.
     pub held_out: Vec<u32>,
-    /// Examples in a batch; the last one of an epoch has what is left.
+    /// Examples in a batch; the last batch of an epoch has the remaining ones.
     pub batch: usize,
     /// Key of the order of examples in each epoch, of noise and of drawn points.
     pub key: RngKey,
 }
 
-/// Training of a flow: in each epoch all examples once, in an order drawn from the key and the
-/// number of the epoch; fresh points in each step where examples are drawn. The loss is the mean of
-/// bits per dimension.
+/// Training of a flow: every epoch visits all examples once, in an order drawn from the key and the
+/// number of the epoch; for densities, every step draws fresh points. The loss is the mean bits per
+/// dimension.
 #[derive(Debug)]
 pub struct FlowTraining<'a> {
     flow: &'a mut Flow,
@@ -51,7 +51,7 @@ pub struct FlowTraining<'a> {
 }
 
 impl<'a> FlowTraining<'a> {
-    /// The training of a flow, in place. Starts its normalisations on the first examples.
+    /// The training of a flow, in place. Initialises its normalisations on the first examples.
     ///
     /// # Errors
     /// [`FlowError::Extent`] for examples of another extent, [`FlowError::Option`] for an empty
@@ -131,8 +131,8 @@ impl<'a> FlowTraining<'a> {
     }
 }
 
-/// Checks that there is memory for a step on a batch: the numbers of its examples, and what one
-/// coupling makes of them.
+/// Checks that there is memory for a step on a batch: its examples, and the activations of one
+/// coupling.
 fn check_step(flow: &Flow, rows: u64) -> Result<(), FlowError> {
     let spec = flow.spec();
     let hidden = (2 * spec.hidden * spec.input.places()) as u64;

@@ -1,4 +1,4 @@
-//! Scale and shift of each channel, behind a normalisation.
+//! Scale and shift of each channel, after a normalisation.
 
 use crate::step::{NetTensor, TensorUse};
 use linwright_tensor::kernels::batch_norm::{

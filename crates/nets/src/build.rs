@@ -10,15 +10,15 @@ use linwright_ops::{Dense, InputId, LinearSlot, Op, OpSpec, Place, Shape, SiteId
 use linwright_tensor::{Mat, Scalar};
 use std::collections::{BTreeMap, BTreeSet};
 
-/// Most numbers that the tensors of a network may have: a description comes from outside.
+/// Largest number of parameters of a network: descriptions are untrusted input.
 const MOST_PARAMETERS: usize = 1 << 31;
 
-/// Where the numbers of a network come from.
+/// Source of the numbers of a network.
 pub(crate) trait Source<T: Scalar> {
     /// The numbers of a tensor.
     fn tensor(&mut self, name: &str, shape: &[usize]) -> Result<Vec<T>, NetError>;
 
-    /// The operator of a slot, which is no dense weight.
+    /// The operator of a slot, which is not a dense weight.
     fn operator(&mut self, slot: &str, header: &Header) -> Result<Op<T>, NetError>;
 }
 
@@ -49,7 +49,7 @@ pub(crate) struct SlotPlan<'a> {
 
 /// Builds the steps of a network whose description was checked.
 pub(crate) struct Builder<'a, T: Scalar> {
-    /// Extent in front of the layer that is built.
+    /// Extent before the current layer.
     pub(crate) extent: Extent,
     source: &'a mut dyn Source<T>,
     operators: BTreeMap<&'a str, &'a OpSpec>,
@@ -61,7 +61,7 @@ pub(crate) struct Builder<'a, T: Scalar> {
 }
 
 impl<'a, T: Scalar> Builder<'a, T> {
-    /// The stages of a network, from checked and described layers.
+    /// The stages of a network, from checked descriptions of layers.
     pub(crate) fn run(
         spec: &'a NetSpec,
         source: &'a mut dyn Source<T>,
@@ -94,11 +94,11 @@ impl<'a, T: Scalar> Builder<'a, T> {
         Ok(())
     }
 
-    /// Builds the layers inside one.
+    /// Builds the layers inside a residual layer.
     pub(crate) fn inside(&mut self, layers: &[LayerSpec]) -> Result<(), NetError> {
-        let own = std::mem::take(&mut self.label);
-        self.all(layers, &format!("{own}."))?;
-        self.label = own;
+        let label = std::mem::take(&mut self.label);
+        self.all(layers, &format!("{label}."))?;
+        self.label = label;
         Ok(())
     }
 
@@ -114,14 +114,14 @@ impl<'a, T: Scalar> Builder<'a, T> {
         self.source.tensor(name, shape)
     }
 
-    /// Counts the numbers of a tensor, before there is memory for them.
+    /// Counts the numbers of a tensor before they are allocated.
     fn count(&mut self, name: &str, shape: &[usize]) -> Result<(), NetError> {
         if !self.tensors.insert(name.to_owned()) {
             let found = format!("a second tensor {name}");
             return Err(NetError::layer(&self.label, found, "another name"));
         }
-        let own = shape.iter().try_fold(1usize, |product, side| product.checked_mul(*side));
-        let sum = own.and_then(|own| self.numbers.checked_add(own));
+        let count = shape.iter().try_fold(1usize, |product, side| product.checked_mul(*side));
+        let sum = count.and_then(|count| self.numbers.checked_add(count));
         self.numbers = sum.filter(|sum| *sum <= MOST_PARAMETERS).ok_or_else(|| {
             let found = format!("{name} with shape {shape:?}");
             let expected = format!("at most {MOST_PARAMETERS} parameters in all");
@@ -138,7 +138,7 @@ impl<'a, T: Scalar> Builder<'a, T> {
         Ok(Affine { name: name.into(), scale, shift })
     }
 
-    /// A slot, with the operator that the description names, or a dense weight.
+    /// A slot, with the operator in the description, or a dense weight.
     pub(crate) fn slot(&mut self, plan: SlotPlan<'_>) -> Result<LinearSlot<T>, NetError> {
         let SlotPlan { id, reads, role, shape, bias } = plan;
         let (out, inp) = (shape[0], shape[1..].iter().product());

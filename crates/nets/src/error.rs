@@ -27,7 +27,7 @@ pub enum NetError {
         /// What is wrong.
         source: OpError,
     },
-    /// More numbers than there is memory for.
+    /// Not enough memory.
     #[error(transparent)]
     Memory(#[from] NoRoom),
     /// A file that could not be read or written.
@@ -41,7 +41,7 @@ pub enum NetError {
         /// What is wrong, where, and what to do.
         reason: String,
     },
-    /// A network that was not read back as it was written.
+    /// A network that differs when read back.
     #[error("{}: tensor {} differs from what was written; check the disk", path.display(), shown(name))]
     NotSame {
         /// The directory.
@@ -85,14 +85,14 @@ pub enum NetError {
     /// A loss that is not finite.
     #[error("the loss is not finite; check outputs and targets")]
     LossNotFinite,
-    /// Examples that do not suit a network, or each other.
+    /// Examples that do not match a network, or each other.
     #[error("{what}: {found}; expected {expected}")]
     Examples {
-        /// What does not suit.
+        /// The part that does not match.
         what: &'static str,
         /// What was found.
         found: String,
-        /// What would suit.
+        /// The expected value.
         expected: String,
     },
     /// The user cancelled.

@@ -2,17 +2,18 @@
 
 use crate::NetError;
 
-/// Most numbers that one example may have between two layers: a description comes from outside.
+/// Largest number of activations of one example between two layers: descriptions are untrusted
+/// input.
 const MOST_NUMBERS: usize = 1 << 28;
 
-/// Extent of one example between two layers. In memory its places are rows, channels last.
+/// Extent of one example between two layers. In memory its positions are rows, channels last.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct Extent {
     /// Rows of places.
     pub height: usize,
-    /// Places of a row.
+    /// Positions in a row.
     pub width: usize,
-    /// Numbers of a place.
+    /// Channels at a position.
     pub channels: usize,
 }
 

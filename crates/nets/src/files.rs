@@ -21,7 +21,7 @@ use std::path::{Path, PathBuf};
 /// The `model_type` of a saved network.
 pub const MODEL_TYPE: &str = "linwright_net";
 
-/// Version of the form of `config.json`.
+/// Version of the format of `config.json`.
 const VERSION: u32 = 1;
 
 /// Size limit of a description in bytes.
@@ -82,7 +82,7 @@ impl NetSpec {
         Self::parse(path, &read_text(path)?)
     }
 
-    /// [`Self::read`] of a text; `path` is its name in messages, and its place.
+    /// [`Self::read`] for a text; `path` is its name in messages, and its location.
     ///
     /// # Errors
     /// As [`Self::read`].
@@ -103,7 +103,7 @@ impl NetSpec {
         let text = read_text(&path)?;
         if !is_net_config(&text) {
             return Err(wrong(&format!(
-                "model_type is not {MODEL_TYPE}: this is no small network"
+                "model_type is not {MODEL_TYPE}: this is not a small network"
             )));
         }
         let config: Config =
@@ -135,16 +135,16 @@ fn is_net_config(text: &str) -> bool {
 }
 
 impl Net {
-    /// Whether a path is a saved network: a directory whose `config.json` says so.
+    /// Whether a path is a saved network: a directory with a `config.json` of this kind.
     #[must_use]
     pub fn is_saved_at(dir: &Path) -> bool {
         read_text(&dir.join(CONFIG)).is_ok_and(|text| is_net_config(&text))
     }
 
-    /// Reads a saved network, or a description that names its weights.
+    /// Reads a saved network, or a description with its weights.
     ///
     /// # Errors
-    /// [`NetError`] naming the file and what is wrong in it.
+    /// [`NetError`] with the file and the reason.
     pub fn open(path: &Path) -> Result<OpenedNet, NetError> {
         let (spec, weights) = if path.is_dir() {
             (NetSpec::of_directory(path)?, path.to_owned())
@@ -163,8 +163,8 @@ impl Net {
     /// Writes the network and further files to a directory, and reads it back.
     ///
     /// # Errors
-    /// [`NetError::Operator`] for an operator that cannot be stored, [`NetError::NotSame`] if
-    /// another network was read back; [`FileError`]. The directory is then as it was.
+    /// [`NetError::Operator`] for an operator that cannot be stored, [`NetError::NotSame`] if the
+    /// network differs when read back; [`FileError`]. The directory is then unchanged.
     pub fn save(
         &self,
         out: &Path,
@@ -205,7 +205,7 @@ impl Net {
         Ok(SavedNet { dir: out.into(), files: writer.files, parameters, hash })
     }
 
-    /// The description with the operators that the slots hold now.
+    /// The description with the current operators of the slots.
     #[must_use]
     pub fn current_spec(&self) -> NetSpec {
         let mut spec = self.spec().clone();
@@ -221,16 +221,16 @@ impl Net {
 
     /// All tensors in file order.
     fn stored(&self) -> Result<Vec<StoredTensor<'_>>, NetError> {
-        let mut all = Vec::new();
+        let mut tensors = Vec::new();
         for stage in &self.stages {
-            of_slots(stage.step.as_ref(), &mut all)?;
-            all.extend(stage.step.vectors().into_iter().map(|(name, values)| StoredTensor {
+            of_slots(stage.step.as_ref(), &mut tensors)?;
+            tensors.extend(stage.step.vectors().into_iter().map(|(name, values)| StoredTensor {
                 name,
                 shape: vec![values.len()],
                 content: Content::Values(Cow::Borrowed(values)),
             }));
         }
-        Ok(all)
+        Ok(tensors)
     }
 }
 

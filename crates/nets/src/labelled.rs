@@ -1,4 +1,4 @@
-//! Examples in memory, with what a network should give for each.
+//! Examples in memory, with the target of each.
 
 use crate::{Batch, Extent, Net, NetError};
 use linwright_ops::Examples;
@@ -6,7 +6,7 @@ use linwright_run::sha256_hex;
 use linwright_tensor::kernels::elementwise::all_finite;
 use linwright_tensor::{Mat, little_endian_bytes};
 
-/// What a network should give for examples.
+/// Targets of examples.
 #[derive(Clone, Debug, PartialEq)]
 pub enum Targets {
     /// A class for each example.
@@ -31,7 +31,7 @@ impl Targets {
         self.len() == 0
     }
 
-    /// Those of some examples.
+    /// The targets of some examples.
     ///
     /// # Panics
     /// If there is no such example.
@@ -46,7 +46,7 @@ impl Targets {
     }
 }
 
-/// The places of some examples.
+/// The positions of some examples.
 fn rows_of(rows: &Mat<f32>, places: usize, examples: &[u32]) -> Mat<f32> {
     let mut numbers = Vec::with_capacity(examples.len() * places * rows.cols());
     for &example in examples {
@@ -56,7 +56,7 @@ fn rows_of(rows: &Mat<f32>, places: usize, examples: &[u32]) -> Mat<f32> {
     Mat::from_vec(examples.len() * places, rows.cols(), numbers)
 }
 
-/// Examples in memory, with what a network should give for each.
+/// Examples in memory, with the target of each.
 #[derive(Clone, Debug, PartialEq)]
 pub struct Labelled {
     rows: Mat<f32>,
@@ -65,7 +65,8 @@ pub struct Labelled {
 }
 
 impl Labelled {
-    /// Examples of this many places, as rows (examples * places, channels), with their targets.
+    /// Examples with this number of positions, as rows (examples * positions, channels), with their
+    /// targets.
     ///
     /// # Errors
     /// [`NetError::Examples`] if there are none, their numbers differ, or one has a number that is
@@ -111,7 +112,7 @@ impl Labelled {
         self.targets.is_empty()
     }
 
-    /// What the network should give.
+    /// The targets.
     #[must_use]
     pub fn targets(&self) -> &Targets {
         &self.targets
@@ -139,11 +140,11 @@ impl Labelled {
         Self { rows: self.batch(examples).rows, places: self.places, targets }
     }
 
-    /// Checks that a network reads these examples and can give their targets.
+    /// Checks that these examples fit the input, and their targets the output, of a network.
     ///
     /// # Errors
-    /// [`NetError::Examples`] for another extent, several output places for classes, and a class
-    /// that is no output.
+    /// [`NetError::Examples`] for another extent, several output positions for classes, and a class
+    /// beyond the outputs.
     pub fn check(&self, net: &Net) -> Result<(), NetError> {
         let (input, output) = (net.input(), net.output());
         let wrong = |what, found: String, expected: String| {

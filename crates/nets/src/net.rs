@@ -12,10 +12,10 @@ use linwright_tensor::kernels::elementwise::all_finite;
 use linwright_tensor::{Mat, RngKey, Scalar};
 use std::path::Path;
 
-/// Most rows of a batch at which the gradient of a large weight is better not formed.
+/// Largest number of rows of a batch for which the gradient of a large weight is kept as factors.
 const FEW_ROWS: usize = 512;
 
-/// Examples: their places as rows (examples * places, channels).
+/// Examples: their positions as rows (examples * positions, channels).
 #[derive(Clone, Debug, PartialEq)]
 pub struct Batch<T = f32> {
     /// The numbers.
@@ -24,15 +24,15 @@ pub struct Batch<T = f32> {
     pub examples: usize,
 }
 
-/// What flows from one step to the next.
+/// Activations between two steps.
 #[derive(Clone, Debug)]
 pub struct NetState<T = f32> {
-    /// The places of all examples.
+    /// The positions of all examples.
     pub rows: Mat<T>,
     pub(crate) stack: Vec<Mat<T>>,
 }
 
-/// What a pass forward leaves for the pass back.
+/// Data of a forward pass for the backward pass.
 #[derive(Debug)]
 pub struct Passed<T>(Vec<Kept<T>>);
 
@@ -45,23 +45,23 @@ pub struct Net<T: Scalar = f32> {
     pub(crate) stages: Vec<Stage<T>>,
 }
 
-// Not for any scalar, so that the steps are compiled here, with the optimisation of this crate.
+// Not generic over scalars, so that the steps are compiled in this crate, with its optimisation.
 impl Net {
     /// A network with random weights: normal with standard deviation `sqrt(2 / inp)` (He et al.
     /// 2015, arXiv:1502.01852, eq. 10), biases zero, norms one, running statistics those of numbers
-    /// with mean zero and variance one; operators as their registry starts them. Every tensor has
-    /// its own stream under `key`.
+    /// with mean zero and variance one; operators with the initial values of their registry. Every
+    /// tensor has its own stream under `key`.
     ///
     /// # Errors
     /// [`NetError::Layer`] if the layers do not fit, [`NetError::Operator`] for an operator that
-    /// the shape of its slot does not suit, [`NetError::Memory`] before anything is allocated.
+    /// does not support the shape of its slot, [`NetError::Memory`] before anything is allocated.
     pub fn random(spec: &NetSpec, key: RngKey) -> Result<Self, NetError> {
         let of = || format!("a network of {} layers", spec.layers.len());
         memory::check(of, &[spec.least_numbers()?, 4])?;
         Self::of(spec, &mut Random(key))
     }
 
-    /// A network with the weights of a file; counters of batches are left aside.
+    /// A network with the weights of a file; batch counters are ignored.
     ///
     /// # Errors
     /// [`NetError`] naming the missing, wrong or unknown tensor.
@@ -91,7 +91,7 @@ impl<T: Scalar> Net<T> {
     /// A network whose tensors come from a function, by name and shape, without operators.
     ///
     /// # Errors
-    /// [`NetError::Layer`] if the layers do not fit, and what the function says.
+    /// [`NetError::Layer`] if the layers do not fit, and errors of the function.
     pub fn build(
         spec: &NetSpec,
         tensors: impl FnMut(&str, &[usize]) -> Result<Vec<T>, NetError>,
@@ -105,13 +105,13 @@ impl<T: Scalar> Net<T> {
         &self.spec
     }
 
-    /// Extent of an example that it reads.
+    /// Extent of an input example.
     #[must_use]
     pub fn input(&self) -> Extent {
         self.input
     }
 
-    /// Extent of what it makes of one.
+    /// Extent of the output for one example.
     #[must_use]
     pub fn output(&self) -> Extent {
         self.output
@@ -162,7 +162,8 @@ impl<T: Scalar> Net<T> {
         Ok(NetState { rows, stack: Vec::new() })
     }
 
-    /// The output of a batch, with what the pass back needs; with a key, as in training.
+    /// The output of a batch, with the data for the backward pass; in training mode if a key is
+    /// given.
     ///
     /// # Errors
     /// [`NetError`] for another extent, and numbers that are not finite.
@@ -174,7 +175,7 @@ impl<T: Scalar> Net<T> {
         self.pass_in(batch.clone(), training, &mut Workspace::default())
     }
 
-    /// [`Self::pass`] of a batch that is used up, in memory that is used again.
+    /// [`Self::pass`] that consumes its batch and reuses memory.
     ///
     /// # Errors
     /// As [`Self::pass`].
@@ -195,7 +196,7 @@ impl<T: Scalar> Net<T> {
         Ok((state.rows, Passed(kept)))
     }
 
-    /// The output of a batch, as in use.
+    /// The output of a batch, in inference mode.
     ///
     /// # Errors
     /// As [`Self::pass`].
@@ -203,7 +204,7 @@ impl<T: Scalar> Net<T> {
         self.outputs_in(batch.clone(), &mut Workspace::default())
     }
 
-    /// [`Self::outputs`] of a batch that is used up, in memory that is used again.
+    /// [`Self::outputs`] that consumes its batch and reuses memory.
     ///
     /// # Errors
     /// As [`Self::outputs`].
@@ -218,7 +219,7 @@ impl<T: Scalar> Net<T> {
     }
 
     /// Gradients of all tensors, in the order of [`Self::tensors_mut`], and of the normalised
-    /// input, from that of the output. Those of statistics are zero.
+    /// input, from that of the output. Gradients of statistics are zero.
     pub fn gradients(&mut self, passed: Passed<T>, dy: Mat<T>) -> (Vec<Vec<T>>, Mat<T>) {
         let lengths = self.tensors_mut().into_iter().map(|tensor| tensor.values.len());
         let mut all: Vec<Vec<T>> = lengths.map(|length| vec![T::ZERO; length]).collect();
@@ -226,8 +227,8 @@ impl<T: Scalar> Net<T> {
         (all, dx)
     }
 
-    /// [`Self::gradients`] in memory that is used again: writes those of the tensors over old ones,
-    /// and returns that of the input.
+    /// [`Self::gradients`] that reuses memory: overwrites the given gradients of the tensors, and
+    /// returns that of the input.
     ///
     /// # Panics
     /// If there are not as many vectors as tensors.
@@ -242,8 +243,8 @@ impl<T: Scalar> Net<T> {
         self.gradients_in(passed, dy, grads, true, ws)
     }
 
-    /// [`Self::gradients`] overwriting old ones, in memory that is used again; the gradient of the
-    /// input is empty unless needed.
+    /// [`Self::gradients`] that reuses memory and overwrites the given gradients; the gradient of
+    /// the input is empty unless needed.
     pub(crate) fn gradients_in(
         &mut self,
         passed: Passed<T>,
@@ -271,8 +272,8 @@ impl<T: Scalar> Net<T> {
         dy
     }
 
-    /// For every tensor, whether its gradient is a product that is better not formed, with batches
-    /// of this many examples: that of a large dense weight in a linear layer, from few rows.
+    /// For every tensor, whether its gradient is kept as factors with batches of this size: for a
+    /// large dense weight in a linear layer, with few rows.
     pub(crate) fn are_products(&mut self, batch: usize) -> Vec<bool> {
         let of_stage = |stage: &mut Stage<T>| {
             let rows = stage.step.factor_rows().map(|rows| batch.saturating_mul(rows));
@@ -283,7 +284,7 @@ impl<T: Scalar> Net<T> {
         self.stages.iter_mut().flat_map(of_stage).collect()
     }
 
-    /// Takes the statistics of a pass in training.
+    /// Updates the statistics from a pass in training.
     pub fn learn(&mut self, passed: &Passed<T>) {
         self.stages.iter_mut().zip(&passed.0).for_each(|(stage, kept)| stage.step.learn(kept));
     }
@@ -297,7 +298,7 @@ impl<T: Scalar> Net<T> {
     ) -> Result<Kept<T>, NetError> {
         let Stage { label, step } = &self.stages[index];
         let (y, kept) = step.forward(std::mem::take(rows), pass);
-        // In training, the loss tells.
+        // In training, the loss shows it.
         if pass.training.is_none() && !all_finite(y.data()) {
             return Err(NetError::NotFinite { layer: label.clone() });
         }

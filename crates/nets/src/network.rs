@@ -1,4 +1,4 @@
-//! Networks made of slots, as capture, fits and attribution see them.
+//! Small networks as networks with slots, for capture, fits and attribution.
 
 use crate::net::{Batch, NetState};
 use crate::step::{Back, Keep, Pass, Watch};
@@ -27,7 +27,7 @@ struct Probing<'a> {
 }
 
 impl Probing<'_> {
-    /// Rows of each example, of which all have equally many.
+    /// Rows of each example, the same for all.
     fn examples(&self, rows: usize) -> Vec<ExampleRows> {
         let each = rows / self.examples.max(1);
         let spans: Vec<_> = (0..self.examples).map(|i| i * each..(i + 1) * each).collect();
@@ -58,9 +58,9 @@ impl Watch<f32> for Probing<'_> {
 }
 
 impl Differentiable for Net {
-    /// The loss of the output's rows (examples * places, channels). Batch norms use their running
-    /// statistics, and nothing is dropped. The input of a dense weight is kept only if the probe
-    /// wants it again.
+    /// The loss of the output's rows (examples * positions, channels). Batch norms use their
+    /// running statistics, and dropout is off. The input of a dense weight is kept only if the
+    /// probe needs it in the backward pass.
     fn loss_to_slots(
         &self,
         input: &Batch,
@@ -136,7 +136,7 @@ impl Network for Net {
         (numbers(&state.rows) + state.stack.iter().map(numbers).sum::<usize>()) * size_of::<f32>()
     }
 
-    /// Biases, scales and shifts; running statistics are no parameters.
+    /// Biases, scales and shifts; running statistics are not parameters.
     fn other_parameters(&self) -> u64 {
         self.stages.iter().map(|stage| stage.step.other_parameters() as u64).sum()
     }

@@ -13,7 +13,7 @@ const BATCH: usize = 256;
 pub struct Mean {
     /// The mean.
     pub value: f64,
-    /// The deviation of one term over the root of their number; zero for one term.
+    /// The standard deviation of a term divided by the root of their number; zero for one term.
     pub stderr: f64,
 }
 
@@ -26,7 +26,7 @@ impl Mean {
     }
 }
 
-/// How well a network does on examples.
+/// Scores of a network on examples.
 #[derive(Clone, Copy, Debug, PartialEq)]
 pub struct Scores {
     /// Number of examples.
@@ -34,15 +34,14 @@ pub struct Scores {
     /// For classes, negative log-likelihood of the label in nats; for values, half the squared
     /// error of an example.
     pub loss: Mean,
-    /// For classes, the share of examples whose label has the largest output; of equal ones, the
-    /// first counts.
+    /// For classes, the share of examples whose label has the largest output, ties to the first.
     pub accuracy: Option<Mean>,
 }
 
-/// Scores a network, as in use.
+/// Scores a network in inference mode.
 ///
 /// # Errors
-/// [`NetError`] for examples that do not suit it, numbers that are not finite, and if cancelled.
+/// [`NetError`] for examples that do not match it, non-finite numbers, and if cancelled.
 pub fn score(
     net: &Net,
     examples: &Labelled,

@@ -1,4 +1,4 @@
-//! Where the numbers of a network come from: random keys, files, functions.
+//! Sources of the numbers of a network: random keys, files, functions.
 
 use crate::build::Source;
 use crate::{NetError, NetSpec};
@@ -76,7 +76,7 @@ impl<'a> Stored<'a> {
         Ok(Tensor::Values(shape, values))
     }
 
-    /// The first tensor that nothing reads; counters of batches are left aside.
+    /// The first unused tensor; batch counters are ignored.
     pub(crate) fn unused(&self) -> Option<&str> {
         let counted = |name: &str| name.ends_with(".num_batches_tracked");
         self.weights.names().find(|name| !counted(name) && !self.used.contains_key(*name))

@@ -24,7 +24,7 @@ pub struct NetSpec {
 #[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
 #[serde(deny_unknown_fields)]
 pub struct InputSpec {
-    /// Numbers per place: colours of a pixel, columns of a table.
+    /// Numbers per position: colours of a pixel, columns of a table.
     pub channels: usize,
     /// Rows of an image.
     #[serde(default = "one")]
@@ -58,7 +58,7 @@ impl NetSpec {
         Chain::default().through(&self.layers, extent)
     }
 
-    /// Numbers that an example has behind all layers together, which a training step keeps.
+    /// Number of activations of an example after all layers, which a training step keeps.
     ///
     /// # Errors
     /// As [`Self::check`].
@@ -104,25 +104,25 @@ impl InputSpec {
     }
 }
 
-/// Most residual branches inside each other.
+/// Largest depth of nested residual branches.
 const MOST_DEPTH: usize = 32;
 
-/// Where the check of a description stands.
+/// State of the check of a description.
 #[derive(Debug, Default)]
 pub(crate) struct Chain {
-    /// The layer that is checked: its number and name.
+    /// The current layer: its number and name.
     label: String,
     prefix: String,
     depth: usize,
     names: Vec<String>,
     /// Numbers of the dense weight of each slot.
     weights: Vec<(String, u64)>,
-    /// Numbers of an example behind all layers together.
+    /// Number of activations of an example after all layers.
     activations: u64,
 }
 
 impl Chain {
-    /// The extent behind some layers.
+    /// The extent after some layers.
     pub(crate) fn through(
         &mut self,
         layers: &[LayerSpec],
@@ -137,7 +137,7 @@ impl Chain {
         Ok(extent)
     }
 
-    /// The extent behind the layers inside one.
+    /// The extent after the layers inside a residual layer.
     pub(crate) fn inside(
         &mut self,
         layers: &[LayerSpec],
@@ -171,12 +171,12 @@ impl Chain {
         self.weights.push((slot.to_owned(), product(&[out as u64, inp as u64])));
     }
 
-    /// The layer that is checked: its number and name.
+    /// The current layer: its number and name.
     pub(crate) fn label(&self) -> &str {
         &self.label
     }
 
-    /// An error of the layer that is checked.
+    /// An error in the current layer.
     pub(crate) fn refuse(&self, found: impl Into<String>, expected: impl Into<String>) -> NetError {
         NetError::layer(&self.label, found, expected)
     }

@@ -6,7 +6,7 @@ use linwright_tensor::kernels::gemm::{Arg, Weight, Write, product};
 use linwright_tensor::{Mat, MatMut, MatRef, RngKey, Scalar};
 use std::fmt::Debug;
 
-/// What a tensor of a network is for.
+/// The role of a tensor in a network.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum TensorUse {
     /// Trained, with weight decay.
@@ -26,7 +26,7 @@ pub struct NetTensor<'a, T> {
     pub shape: Vec<usize>,
     /// The numbers.
     pub values: &'a mut [T],
-    /// What it is for.
+    /// Its role.
     pub purpose: TensorUse,
 }
 
@@ -37,16 +37,16 @@ impl<'a, T> NetTensor<'a, T> {
     }
 }
 
-/// Sees the slots of a pass.
+/// Observes the slots of a pass.
 pub(crate) trait Watch<T: Scalar> {
-    /// Whether it looks at all: inputs and outputs need not be formed otherwise.
+    /// Whether it observes anything; otherwise inputs and outputs need not be formed.
     fn looks(&self) -> bool {
         true
     }
 
     fn forward(&mut self, _slot: &LinearSlot<T>, _x: MatRef<'_, T>, _y: MatRef<'_, T>) {}
 
-    /// Whether [`Self::backward`] wants the input of a slot, too.
+    /// Whether [`Self::backward`] needs the input of a slot, too.
     fn wants_input(&self, _slot: &LinearSlot<T>) -> bool {
         false
     }
@@ -63,20 +63,20 @@ impl<T: Scalar> Watch<T> for Blind {
     }
 }
 
-/// What a pass forward keeps for the pass back.
+/// Which data a forward pass keeps for the backward pass.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(crate) enum Keep {
     /// Nothing.
     Nothing,
-    /// What gradients of inputs need.
+    /// Data for gradients of inputs.
     ForInputs,
-    /// What gradients of tensors need, too.
+    /// Also data for gradients of tensors.
     ForTensors,
 }
 
-/// A pass forward, at one step.
+/// A forward pass, at one step.
 pub(crate) struct Pass<'a, T: Scalar> {
-    /// Inputs of the residual branches around this step.
+    /// Inputs of the enclosing residual branches.
     pub(crate) stack: &'a mut Vec<Mat<T>>,
     /// Sees the slots.
     pub(crate) watch: &'a mut dyn Watch<T>,
@@ -94,7 +94,7 @@ impl<T: Scalar> Pass<'_, T> {
         self.keep != Keep::Nothing
     }
 
-    /// The output of a slot, which the watcher sees, and its tape.
+    /// The output of a slot, which is shown to the observer, and its tape.
     pub(crate) fn through(&mut self, slot: &LinearSlot<T>, x: &Mat<T>) -> (Mat<T>, Tape<T>) {
         let (mut y, mut tape) = (self.ws.take(x.rows(), slot.shape().out), Tape::default());
         let into = self.keeps().then_some(&mut tape);
@@ -103,7 +103,7 @@ impl<T: Scalar> Pass<'_, T> {
         (y, tape)
     }
 
-    /// Keeps the input of slots if the pass back reads it; otherwise its memory is used again.
+    /// Keeps the input of slots if the backward pass reads it; otherwise its memory is reused.
     pub(crate) fn keep_input(&mut self, slots: &[&LinearSlot<T>], x: Mat<T>) -> Option<Mat<T>> {
         let reads =
             |slot: &&LinearSlot<T>| dense_weight(slot).is_none() || self.watch.wants_input(slot);
@@ -120,7 +120,7 @@ impl<T: Scalar> Pass<'_, T> {
     }
 }
 
-/// What a step keeps for the pass back.
+/// Data of a step for the backward pass.
 #[derive(Debug, Default)]
 pub(crate) struct Kept<T> {
     pub(crate) mats: Vec<Mat<T>>,
@@ -136,7 +136,7 @@ impl<T: Scalar> Kept<T> {
         Self { mats: vec![mat], ..Self::default() }
     }
 
-    /// Gives the memory back.
+    /// Returns the memory.
     pub(crate) fn release(self, ws: &mut Workspace<T>) {
         self.mats.into_iter().chain(self.input).for_each(|mat| ws.give(mat));
     }
@@ -151,13 +151,13 @@ pub(crate) struct Factors<T> {
 
 /// Gradients of tensors.
 pub(crate) struct TensorGrads<'a, T> {
-    /// Their numbers, overwritten. They are empty where only factors are wanted.
+    /// The gradients, which are overwritten. They are empty if only factors are needed.
     pub(crate) numbers: &'a mut [Vec<T>],
-    /// Factors of those that are a product, in place of old ones; may be empty.
+    /// Factors of gradients that are products, which are overwritten; may be empty.
     pub(crate) factors: &'a mut [Option<Factors<T>>],
 }
 
-/// A pass back, at one step.
+/// A backward pass, at one step.
 pub(crate) struct Back<'a, T: Scalar> {
     /// Gradients for the inputs of residual branches.
     pub(crate) stack: &'a mut Vec<Mat<T>>,
@@ -227,13 +227,13 @@ impl<T: Scalar> Back<'_, T> {
         dx
     }
 
-    /// Numbers of the gradients of a step from a tensor on, if they are wanted.
+    /// Gradients of a step from a tensor on, if they are needed.
     pub(crate) fn numbers(&mut self, first_tensor: usize) -> Option<&mut [Vec<T>]> {
         self.grads.as_mut().map(|grads| &mut grads.numbers[first_tensor..])
     }
 
-    /// Takes the factors of the gradient of a step's first tensor, if only they are wanted, or uses
-    /// their memory again.
+    /// Stores the factors of the gradient of a step's first tensor if only they are needed,
+    /// otherwise reuses their memory.
     pub(crate) fn take_factors(&mut self, dy: Mat<T>, x: Option<Mat<T>>) {
         let wanted = self.grads.as_mut().filter(|grads| grads.numbers[0].is_empty());
         let place = wanted.and_then(|grads| grads.factors.first_mut());
@@ -248,7 +248,7 @@ impl<T: Scalar> Back<'_, T> {
     }
 }
 
-/// The weight of a slot with an ordinary dense one.
+/// The weight of a slot with a dense weight.
 pub(crate) fn dense_weight<T: Scalar>(slot: &LinearSlot<T>) -> Option<MatRef<'_, T>> {
     match slot.op().map().weight() {
         Some(Weight::Full(weight)) => Some(weight),
@@ -261,7 +261,7 @@ pub(crate) fn tensors_of<T: Scalar>(slot: &LinearSlot<T>) -> usize {
     slot.op().map().params().len() + usize::from(slot.bias().is_some())
 }
 
-/// One step, of which layers are made.
+/// One step of a layer.
 pub(crate) trait Step<T: Scalar>: Debug + Send + Sync {
     fn clone_step(&self) -> Box<dyn Step<T>>;
 
@@ -278,8 +278,8 @@ pub(crate) trait Step<T: Scalar>: Debug + Send + Sync {
         None
     }
 
-    /// Rows for each example of the factors of its first tensor's gradient, if that is large and
-    /// such a product.
+    /// Rows per example of the factors of its first tensor's gradient, if that is large and a
+    /// product.
     fn factor_rows(&self) -> Option<usize> {
         None
     }
@@ -313,7 +313,7 @@ pub(crate) trait Step<T: Scalar>: Debug + Send + Sync {
 
     fn backward(&self, dy: Mat<T>, kept: Kept<T>, back: &mut Back<'_, T>) -> Mat<T>;
 
-    /// Takes statistics of a pass in training.
+    /// Updates statistics from a pass in training.
     fn learn(&mut self, _kept: &Kept<T>) {}
 }
 

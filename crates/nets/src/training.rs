@@ -38,19 +38,19 @@ impl Loss {
     }
 }
 
-/// How a network is trained, but for the settings of the loop.
+/// Settings of a training, in addition to those of the loop.
 #[derive(Clone, Copy, Debug, PartialEq)]
 pub struct TrainingPlan {
     /// The loss.
     pub loss: Loss,
-    /// Examples in a batch; the last one of an epoch has what is left.
+    /// Examples in a batch; the last batch of an epoch has the remaining ones.
     pub batch: usize,
     /// Key of the order of examples in each epoch, and of dropout.
     pub key: RngKey,
 }
 
-/// Training of a network on labelled examples: in each epoch all of them once, in an order drawn
-/// from the key and the number of the epoch.
+/// Training of a network on labelled examples: every epoch visits all of them once, in an order
+/// drawn from the key and the number of the epoch.
 #[derive(Debug)]
 pub struct NetTraining<'a> {
     net: &'a mut Net,
@@ -58,7 +58,7 @@ pub struct NetTraining<'a> {
     validation: &'a Labelled,
     plan: TrainingPlan,
     gradients: Vec<Vec<f32>>,
-    /// Factors of gradients that are not formed.
+    /// Factors of gradients that are kept as factors.
     factors: Vec<Option<Factors<f32>>>,
     epoch: Option<u64>,
     order: Vec<u32>,
@@ -69,8 +69,8 @@ impl<'a> NetTraining<'a> {
     /// The training of a network, in place.
     ///
     /// # Errors
-    /// [`NetError::Examples`] for examples that do not suit the network, or cross-entropy of
-    /// values; an empty batch; [`NetError::Memory`] for one that is too large.
+    /// [`NetError::Examples`] for examples that do not match the network, cross-entropy of values,
+    /// or an empty batch; [`NetError::Memory`] for a batch that is too large.
     pub fn new(
         net: &'a mut Net,
         training: &'a Labelled,
@@ -152,7 +152,7 @@ impl<'a> NetTraining<'a> {
     }
 }
 
-/// The mean loss of outputs, which its gradient overwrites.
+/// The mean loss of outputs, which are overwritten by its gradient.
 pub(crate) fn loss_of(loss: Loss, outputs: MatMut<'_, f32>, targets: &Targets) -> f64 {
     let weight = 1.0 / outputs.rows().max(1) as f32;
     let one_hot;

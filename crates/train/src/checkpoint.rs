@@ -94,7 +94,7 @@ impl Checkpoint {
         let (head, rest) = bytes.split_at_mut(head);
         seal::seal(head, |add| add(rest));
         if state::exists(&self.path) && !is_checkpoint(&self.path).map_err(|e| self.io(e))? {
-            return Err(self.unusable("it came there during the training and is no checkpoint"));
+            return Err(self.unusable("it appeared during the training and is not a checkpoint"));
         }
         Ok(state::write(&self.path, &bytes)?)
     }
@@ -190,7 +190,7 @@ impl Checkpoint {
     }
 }
 
-/// Whether a file is a checkpoint, of whatever run, by its header.
+/// Whether a file is a checkpoint of any run, by its header.
 fn is_checkpoint(path: &Path) -> std::io::Result<bool> {
     let mut file = state::open(path)?;
     let mut length = [0; 8];

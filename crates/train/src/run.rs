@@ -40,7 +40,7 @@ impl<'a> From<&'a mut [f32]> for Gradient<'a> {
     }
 }
 
-/// Numbers that steps change beside the parameters, such as running statistics.
+/// Numbers other than parameters that steps change, such as running statistics.
 #[derive(Debug)]
 pub struct Buffer<'a> {
     /// Unique and stable name.
@@ -54,7 +54,7 @@ pub trait Problem {
     /// All parameters with their gradients, in a fixed order.
     fn slices(&mut self) -> Vec<Slice<'_>>;
 
-    /// Numbers that steps change beside the parameters, in a fixed order. They are part of
+    /// Numbers other than parameters that steps change, in a fixed order. They are part of
     /// checkpoints, and of the best parameters.
     fn buffers(&mut self) -> Vec<Buffer<'_>> {
         Vec::new()
@@ -97,7 +97,7 @@ pub struct TrainSettings {
     pub rules: Rules,
 }
 
-/// What validations change of a run; by default nothing.
+/// Effect of validations on a run; none by default.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Serialize, Deserialize)]
 #[serde(default, deny_unknown_fields)]
 pub struct Rules {
@@ -106,7 +106,7 @@ pub struct Rules {
     /// Stop after this many validations without a lower loss.
     pub patience: Option<u64>,
     /// Validate and return moving averages of the parameters instead of themselves, with this decay
-    /// a step; at most `(1 + step) / (10 + step)`, so that the start is forgotten soon.
+    /// per step; at most `(1 + step) / (10 + step)`, so that the start is forgotten quickly.
     pub average: Option<f64>,
 }
 
@@ -163,7 +163,7 @@ pub struct Outcome {
     pub best_loss: f64,
     /// Step at which the run continued from a checkpoint, if it did.
     pub resumed_at: Option<u64>,
-    /// Steps of the run: fewer than were asked for if validation stalled for too long.
+    /// Steps of the run: fewer than requested if validation stalled for too long.
     pub steps: u64,
 }
 
@@ -189,7 +189,7 @@ pub(crate) struct Best {
     pub(crate) buffers: Vec<Vec<f32>>,
 }
 
-/// Number of trainings with a checkpoint, of which each asks after its step whether to stop.
+/// Number of trainings with a checkpoint, each of which checks after a step whether to stop.
 static IN_STEPS: AtomicUsize = AtomicUsize::new(0);
 
 /// Whether this process trains, and would write a checkpoint at the end of the step.
@@ -291,7 +291,7 @@ fn one_step(
     Ok(loss)
 }
 
-/// Whether validations have shown no lower loss for as long as the settings wait.
+/// Whether the loss has not decreased for as many validations as the settings allow.
 fn stalled(settings: &TrainSettings, state: &State) -> bool {
     settings.rules.patience.is_some_and(|patience| since_best(&state.curve) > patience)
 }

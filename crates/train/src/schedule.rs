@@ -35,7 +35,7 @@ impl Schedule {
 }
 
 /// A step size that falls when validation no longer improves, instead of along a cosine. Its state
-/// is the curve itself, so a resumed run goes on as if it had not stopped.
+/// is the curve itself, so a resumed run continues as if it had not stopped.
 ///
 /// Source: `ReduceLROnPlateau` of PyTorch. Deviation: points within the warm-up do not count.
 #[derive(Clone, Copy, Debug, PartialEq, Serialize, Deserialize)]
@@ -43,7 +43,7 @@ impl Schedule {
 pub struct Plateau {
     /// Factor of the step size.
     pub factor: f64,
-    /// Validations without an improvement that are waited for.
+    /// Number of validations without improvement before the rate falls.
     pub patience: u64,
     /// Improvements are larger than this share of the best loss.
     pub threshold: f64,

@@ -6,7 +6,7 @@ use linwright_run::shown;
 use linwright_tensor::{RngKey, Scalar};
 
 pub(super) const FORM: &str = "butterfly[:orthogonal]";
-pub(super) const ABOUT: &str = "factors that mix pairs of channels, or turn them";
+pub(super) const ABOUT: &str = "factors that mix or rotate pairs of channels";
 
 /// Free pairs start as rotations, like the other kinds.
 pub(super) fn build<T: Scalar>(

@@ -24,13 +24,13 @@ pub(super) fn build<T: Scalar>(
         Some("raw") => CirculantParameterisation::Raw,
         Some("time") => CirculantParameterisation::Time,
         Some(other) => {
-            return Err(format!("\"{}\" is none of polar, raw and time", shown(other)));
+            return Err(format!("\"{}\" is not one of polar, raw and time", shown(other)));
         }
     };
     let spec = CirculantDiagonalSpec { factors, parameterisation, ..Default::default() };
     let mut op = registered::<T>(&OpSpec::CirculantDiagonal(spec), channels, key)?;
-    // Signs never change in training. Those of the diagonal that acts first would hide from the
-    // circulant what neighbours have in common.
+    // Signs never change in training. Random signs of the first diagonal would hide correlations of
+    // neighbours from the circulant.
     for signs in op.map_mut().buffers_mut() {
         if signs.name == "diagonal_signs" {
             signs.values.fill(0);

@@ -1,4 +1,5 @@
-//! Operators whose dense matrix is formed: mixers of so few channels that a product is fastest.
+//! Operators whose dense matrix is formed: mixers of few channels, for which a dense product is
+//! fastest.
 
 use linwright_ops::{
     Backward, Buffer, BufferMut, Grads, Invertible, LinearOp, LogDet, Map, Op, OpError, OpSpec,
@@ -35,10 +36,10 @@ pub(super) trait Form: Clone + Debug + Send + Sync + 'static {
         Ok(())
     }
 
-    /// W of the numbers, tensor by tensor; not finite where there is none.
+    /// W from the numbers, tensor by tensor; not finite if it does not exist.
     fn matrix(&self, numbers: &[Vec<f64>]) -> Mat<f64>;
 
-    /// The gradients of the numbers, from that of W.
+    /// The gradients of the numbers, from the gradient of W.
     fn pull_back(&self, numbers: &[Vec<f64>], dw: &Mat<f64>) -> Vec<Vec<f64>>;
 
     /// `W⁻¹`.
@@ -51,7 +52,7 @@ pub(super) trait Form: Clone + Debug + Send + Sync + 'static {
     fn log_det_gradients(&self, numbers: &[Vec<f64>]) -> Result<Vec<Vec<f64>>, OpError>;
 }
 
-/// The error for a part that makes a matrix singular.
+/// The error for a part that makes the matrix singular.
 pub(super) fn singular<F: Form>(part: &str, index: usize, value: f64) -> OpError {
     OpError::Singular { kind: F::NAME, part: part.to_owned(), index, value }
 }
@@ -61,7 +62,7 @@ pub(super) fn singular<F: Form>(part: &str, index: usize, value: f64) -> OpError
 pub(super) struct Explicit<F, T> {
     form: F,
     numbers: Vec<Vec<T>>,
-    /// The numbers in double precision and W, computed at the first use.
+    /// The numbers in double precision and W, computed on first use.
     formed: OnceLock<(Vec<Vec<f64>>, Mat<T>)>,
 }
 

@@ -1,5 +1,5 @@
-//! Products of reflections, `W = (1 - 2 v_1 v_1ᵀ / |v_1|²) ⋯`: an orthogonal matrix, any of them
-//! with as many reflections as channels.
+//! Products of reflections, `W = (1 - 2 v_1 v_1ᵀ / |v_1|²) ⋯`: an orthogonal matrix; with as many
+//! reflections as channels, any orthogonal matrix.
 
 use super::explicit::{Explicit, Form, singular};
 use super::{Words, check_formed, linear};
@@ -91,7 +91,7 @@ impl Form for Householder {
         let (mut w, mut dw) = (self.matrix(numbers), dw.clone());
         let mut grads = Vec::with_capacity(self.reflections);
         for v in self.vectors(numbers).rev() {
-            // Reflections undo themselves: w becomes the product without this one.
+            // Reflections are their own inverses: w becomes the product without this one.
             reflect(&mut w, v);
             let (square, along, dw_v) = (dot(v, v), image(&w, v), image(&dw, v));
             let of_square = 2.0 / (square * square) * dot(&along, &dw_v);

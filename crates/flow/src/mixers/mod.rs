@@ -1,8 +1,8 @@
-//! Operators that mix channels, one file each: the layer whose kinds a flow compares.
+//! Operators that mix channels, one file each.
 //!
 //! A [`MixSpec`] is the text of an option, such as `cd:2` or `plu`. Every kind is a linear operator
-//! with inverse and determinant, so that [`crate::Mixing`] knows none of them. A new one is a file
-//! with `FORM`, `ABOUT` and `build`, and a word in the list below.
+//! with inverse and determinant, so [`crate::Mixing`] does not depend on the kinds. A new one is a
+//! file with `FORM`, `ABOUT` and `build`, and a word in the list below.
 
 mod butterfly;
 mod cd;
@@ -46,7 +46,7 @@ impl Words<'_> {
     fn count(&self, at: usize, default: usize, most: usize) -> Result<usize, String> {
         let Some(word) = self.0.get(at) else { return Ok(default.min(most)) };
         let count = word.parse().ok().filter(|count| (1..=most).contains(count));
-        count.ok_or_else(|| format!("\"{}\" is no number from 1 to {most}", shown(word)))
+        count.ok_or_else(|| format!("\"{}\" is not a number from 1 to {most}", shown(word)))
     }
 
     /// Refuses options beyond the first `most`.

@@ -29,7 +29,7 @@ struct Permutation {
     order: Vec<u32>,
 }
 
-/// Whether numbers are those below their count, each once.
+/// Whether the numbers are a permutation.
 pub(super) fn is_permutation(order: &[u32]) -> bool {
     let mut seen = vec![false; order.len()];
     order.iter().all(|&index| {
@@ -37,9 +37,9 @@ pub(super) fn is_permutation(order: &[u32]) -> bool {
     })
 }
 
-/// The error for indices that are no permutation.
+/// The error for indices that do not form a permutation.
 pub(super) fn no_permutation(kind: &'static str, order: &[u32]) -> OpError {
-    let reason = format!("is no order of the numbers below {}", order.len());
+    let reason = format!("is not a permutation of the numbers below {}", order.len());
     OpError::InvalidValues { kind, name: "order".into(), reason }
 }
 

@@ -11,7 +11,7 @@ use linwright_tensor::kernels::gemm::Arg;
 use linwright_tensor::{Mat, RngKey, Scalar};
 
 pub(super) const FORM: &str = "plu";
-pub(super) const ABOUT: &str = "a permutation and two triangles, as Glow has it";
+pub(super) const ABOUT: &str = "a permutation and two triangles, as in Glow";
 
 /// From the decomposition of a random rotation.
 pub(super) fn build<T: Scalar>(

@@ -80,12 +80,12 @@ fn wrong_texts_are_told_with_all_forms() {
     let cases = [
         ("wavelet", "no kind \"wavelet\""),
         ("", "no kind"),
-        ("cd:0", "no number from 1 to 256"),
-        ("cd:2:complex", "none of polar, raw and time"),
+        ("cd:0", "not a number from 1 to 256"),
+        ("cd:2:complex", "not one of polar, raw and time"),
         ("cd:2:raw:x", "one option too many"),
         ("dense:3", "one option too many"),
-        ("householder:9", "no number from 1 to 8"),
-        ("woodbury:x", "no number from 1 to 8"),
+        ("householder:9", "not a number from 1 to 8"),
+        ("woodbury:x", "not a number from 1 to 8"),
         ("butterfly:free", "not orthogonal"),
     ];
     for (text, said) in cases {

@@ -1,4 +1,4 @@
-//! Attention between the places of an example.
+//! Attention between the positions of an example.
 
 use super::Layer;
 use crate::build::{Builder, SlotPlan};
@@ -13,15 +13,15 @@ use linwright_tensor::kernels::softmax_attention::{
 use linwright_tensor::{Mat, Scalar};
 use serde::{Deserialize, Serialize};
 
-/// Attention between the places of an example.
+/// Attention between the positions of an example.
 #[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
 #[serde(deny_unknown_fields)]
 pub struct Attention {
     /// Prefix of its slots `query`, `key`, `value` and `output`.
     pub name: String,
-    /// Number of heads, which divide the channels.
+    /// Number of heads; divides the channels.
     pub heads: usize,
-    /// Whether a place sees only itself and those before it.
+    /// Whether a position attends only to itself and earlier ones.
     #[serde(default)]
     pub causal: bool,
     /// Whether a projection follows.

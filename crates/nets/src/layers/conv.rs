@@ -12,8 +12,8 @@ use linwright_tensor::kernels::patches::Patches;
 use linwright_tensor::{Mat, Scalar};
 use serde::{Deserialize, Serialize};
 
-/// A convolution: a linear map of the patch around each place. The columns of its slot are channel,
-/// row, column of the patch.
+/// A convolution: a linear map of the patch around each position. The columns of its slot are
+/// channel, row, column of the patch.
 #[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
 #[serde(deny_unknown_fields)]
 pub struct Conv {
@@ -76,13 +76,13 @@ impl<T: Scalar> ConvStep<T> {
         self.patches.size * self.patches.size
     }
 
-    /// Whether the input is the matrix of patches.
+    /// Whether the input already is the matrix of patches.
     fn is_pointwise(&self) -> bool {
         let Patches { size, stride, padding, .. } = self.patches;
         (size, stride, padding) == (1, 1, 0)
     }
 
-    /// The faster way of a dense weight, if nobody looks at its patches.
+    /// The faster path for a dense weight, if no probe needs its patches.
     fn dense(&self, looks: bool) -> Option<DenseConv<'_, T>> {
         if looks { None } else { DenseConv::of(&self.slot, self.patches) }
     }

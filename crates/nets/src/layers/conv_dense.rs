@@ -1,5 +1,5 @@
-//! Convolutions with dense weights where nobody looks at their patches: columns of patches may then
-//! be in any order, and where there are fewer channels out than in, patches are not formed at all.
+//! Convolutions with dense weights whose patches no probe needs: columns of patches may then be in
+//! any order, and with fewer output than input channels, patches are not formed at all.
 
 use crate::step::{Back, Pass, dense_weight};
 use linwright_ops::{LinearSlot, Workspace};
@@ -13,14 +13,14 @@ pub(super) struct DenseConv<'a, T> {
     patches: Patches,
     weight: MatRef<'a, T>,
     bias: Option<&'a [T]>,
-    /// Windows of the transposed map, if places are spread: every place is multiplied by the
-    /// weights of all windows that it is in, and the results are added up there. Otherwise patches
-    /// are gathered, place by place.
+    /// Windows of the transposed map, if positions are scattered: every position is multiplied by
+    /// the weights of all windows that contain it, and the results are added up. Otherwise patches
+    /// are gathered, position by position.
     spread: Option<Patches>,
 }
 
 impl<'a, T: Scalar> DenseConv<'a, T> {
-    /// None for other operators, and where the input is the matrix of patches.
+    /// None for other operators, and if the input is the matrix of patches.
     pub(super) fn of(slot: &'a LinearSlot<T>, patches: Patches) -> Option<Self> {
         let weight = dense_weight(slot).filter(|_| patches.size > 1)?;
         let channels = weight.cols() / (patches.size * patches.size);
@@ -28,8 +28,8 @@ impl<'a, T: Scalar> DenseConv<'a, T> {
         Some(Self { patches, weight, bias: slot.bias(), spread })
     }
 
-    /// Calls `visit(at, row, column)` for every number of the weight: its place in the ordered
-    /// weight, and where it is in the weight.
+    /// Calls `visit(at, row, column)` for every number of the weight: its position in the reordered
+    /// weight, and its row and column in the weight.
     fn each_number(&self, mut visit: impl FnMut(usize, usize, usize)) {
         let (out, area) = (self.weight.rows(), self.patches.size * self.patches.size);
         let channels = self.weight.cols() / area;
@@ -45,7 +45,7 @@ impl<'a, T: Scalar> DenseConv<'a, T> {
     }
 
     /// The weight in the order of the products: (out, area * channels), or (area * out, channels)
-    /// if places are spread.
+    /// if positions are scattered.
     fn ordered(&self, ws: &mut Workspace<T>) -> Mat<T> {
         let (out, area) = (self.weight.rows(), self.patches.size * self.patches.size);
         let mut ordered = match self.spread {
@@ -57,7 +57,7 @@ impl<'a, T: Scalar> DenseConv<'a, T> {
         ordered
     }
 
-    /// The output, and what the pass back reads: the input, or its patches.
+    /// The output, and the data for the backward pass: the input, or its patches.
     pub(super) fn forward(&self, x: Mat<T>, pass: &mut Pass<'_, T>) -> (Mat<T>, Mat<T>) {
         let (down, across) = self.patches.windows();
         let windows = x.rows() / (self.patches.height * self.patches.width) * down * across;

@@ -9,8 +9,8 @@ use linwright_tensor::kernels::elementwise::multiply;
 use linwright_tensor::{Mat, Scalar};
 use serde::{Deserialize, Serialize};
 
-/// In training, sets a random share of the numbers to zero and scales the others up, drawn with the
-/// key of the step. Otherwise, it does nothing.
+/// In training, sets a random share of the numbers, drawn with the key of the step, to zero and
+/// scales up the others. Otherwise it does nothing.
 #[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
 #[serde(deny_unknown_fields)]
 pub struct Dropout {

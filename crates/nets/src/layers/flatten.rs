@@ -1,4 +1,4 @@
-//! The numbers of an example as channels of one place.
+//! The numbers of an example as channels of one position.
 
 use super::Layer;
 use crate::build::Builder;
@@ -8,7 +8,7 @@ use crate::{Extent, NetError};
 use linwright_tensor::kernels::channels::{channels_first, channels_last};
 use linwright_tensor::{Mat, Scalar};
 
-/// Turns places into channels: channel, row, column.
+/// Turns positions into channels: channel, row, column.
 pub(super) struct Flatten;
 
 impl Layer for Flatten {

@@ -10,7 +10,7 @@ use linwright_tensor::kernels::batch_norm::{normalise_rows, rows_backward};
 use linwright_tensor::{Mat, Scalar};
 use serde::{Deserialize, Serialize};
 
-/// Normalisation over the channels of each place.
+/// Normalisation over the channels of each position.
 #[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
 #[serde(deny_unknown_fields)]
 pub struct LayerNorm {

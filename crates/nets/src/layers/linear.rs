@@ -9,7 +9,7 @@ use linwright_ops::{LinearSlot, SlotRole};
 use linwright_tensor::{Mat, Scalar};
 use serde::{Deserialize, Serialize};
 
-/// A linear map of the channels of each place.
+/// A linear map of the channels of each position.
 #[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
 #[serde(deny_unknown_fields)]
 pub struct Linear {
@@ -47,7 +47,7 @@ impl Layer for Linear {
     }
 }
 
-/// Smallest weight whose gradient is better not formed from few rows: it exceeds caches.
+/// Smallest weight whose gradient is kept as factors if there are few rows: it exceeds the caches.
 const LARGE: usize = 1 << 19;
 
 #[derive(Clone, Debug)]

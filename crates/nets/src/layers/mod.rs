@@ -30,7 +30,7 @@ use linwright_tensor::Scalar;
 use linwright_tensor::kernels::activation::Activation;
 use serde::{Deserialize, Serialize};
 
-/// A kind of layer, as its description.
+/// The description of a layer of any kind.
 trait Layer {
     /// Its name, if it has tensors.
     fn name(&self) -> Option<&str> {
@@ -44,7 +44,7 @@ trait Layer {
     fn build<T: Scalar>(&self, builder: &mut Builder<'_, T>) -> Result<(), NetError>;
 }
 
-/// The kinds of layers: those without options by their name alone.
+/// The kinds of layers; those without options are written as their name.
 macro_rules! layers {
     (
         plain { $($(#[$plain_doc:meta])* $plain:ident = $value:expr,)* }
@@ -102,25 +102,26 @@ layers! {
         Silu = Activate(Activation::Silu),
         /// Hyperbolic tangent.
         Tanh = Activate(Activation::Tanh),
-        /// All numbers of an example as channels of one place, in the order channel, row, column.
+        /// All numbers of an example as channels of one position, in the order channel, row,
+        /// column.
         Flatten = Flatten,
     }
     options {
-        /// A linear map of the channels of each place.
+        /// A linear map of the channels of each position.
         Linear,
-        /// A convolution: a linear map of the patch around each place.
+        /// A convolution: a linear map of the patch around each position.
         Conv,
         /// Batch normalisation of each channel.
         BatchNorm,
-        /// Normalisation over the channels of each place.
+        /// Normalisation over the channels of each position.
         LayerNorm,
-        /// The sum of its input and of what its layers make of it.
+        /// The sum of its input and the output of its layers.
         Residual,
         /// The maximum of each channel in windows.
         MaxPool,
         /// The mean of each channel in windows.
         MeanPool,
-        /// Attention between the places of an example.
+        /// Attention between the positions of an example.
         Attention,
         /// In training, zeros for a random share of the numbers.
         Dropout,

@@ -22,7 +22,7 @@ macro_rules! pools {
             pub struct $name {
                 /// Side of a window.
                 pub size: usize,
-                /// Distance of windows; the side if absent.
+                /// Distance between windows; the side by default.
                 #[serde(default, skip_serializing_if = "Option::is_none")]
                 pub stride: Option<usize>,
             }
@@ -60,7 +60,7 @@ struct PoolStep {
 }
 
 impl PoolStep {
-    /// Places and windows of an image.
+    /// Positions and windows of an image.
     fn counts(&self) -> [usize; 2] {
         let (down, across) = self.windows.windows();
         [self.windows.height * self.windows.width, down * across]

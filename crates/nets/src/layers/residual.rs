@@ -9,7 +9,7 @@ use linwright_tensor::kernels::elementwise::add;
 use linwright_tensor::{Mat, Scalar};
 use serde::{Deserialize, Serialize};
 
-/// The sum of its input and of what these layers make of it.
+/// The sum of its input and the output of these layers.
 #[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
 #[serde(deny_unknown_fields)]
 pub struct Residual {
@@ -50,7 +50,7 @@ impl<T: Scalar> Step<T> for Branch {
     }
 
     fn backward(&self, mut dy: Mat<T>, _kept: Kept<T>, back: &mut Back<'_, T>) -> Mat<T> {
-        let beside = back.stack.pop().expect("the pass back has seen the end of the branch");
+        let beside = back.stack.pop().expect("the backward pass has reached the end of the branch");
         add(dy.data_mut(), beside.data());
         back.ws.give(beside);
         dy
