@@ -26,7 +26,7 @@ impl Batch {
     /// Packs continuations of sequences; `first` are the positions of their first tokens.
     ///
     /// # Panics
-    /// If there is not one position for each sequence.
+    /// Unless there is one position for each sequence.
     #[must_use]
     #[track_caller]
     pub fn continuing(sequences: &[&[u32]], first: &[usize]) -> Self {
@@ -66,7 +66,7 @@ impl Batch {
     /// Sets the token type (segment) of each token: which of two texts it belongs to.
     ///
     /// # Panics
-    /// If there is not one type for each token.
+    /// Unless there is one type for each token.
     #[must_use]
     #[track_caller]
     pub fn with_types(self, types: Vec<u32>) -> Self {
@@ -80,7 +80,7 @@ impl Batch {
         &self.tokens
     }
 
-    /// The token type of each token, if set; otherwise all are of type 0.
+    /// The token type of each token, if set; otherwise all have type 0.
     #[must_use]
     pub fn types(&self) -> Option<&[u32]> {
         self.types.as_deref()
@@ -116,7 +116,7 @@ impl Batch {
         self.tokens.len()
     }
 
-    /// Whether there is no token.
+    /// Whether it is empty.
     #[must_use]
     pub fn is_empty(&self) -> bool {
         self.tokens.is_empty()

@@ -4,7 +4,7 @@ use linwright_ops::SiteId;
 use linwright_run::shown;
 use std::ops::Range;
 
-/// A `config.json` that describes no supported model.
+/// A `config.json` that does not describe a supported model.
 #[derive(Clone, Debug, PartialEq, thiserror::Error)]
 pub enum ConfigError {
     /// JSON that is not an object.
@@ -50,7 +50,7 @@ pub enum ConfigError {
         supported: &'static str,
     },
     /// Fields that contradict each other.
-    #[error("config fields {fields} do not fit together: {reason}")]
+    #[error("config fields {fields} contradict each other: {reason}")]
     Inconsistent {
         /// Their names.
         fields: &'static str,
@@ -123,7 +123,7 @@ pub enum ModelError {
         /// Input, output, gradient or loss.
         what: &'static str,
     },
-    /// Training of a weight that is held in 16 bits.
+    /// Training of a weight in 16 bits.
     #[error(
         "{name} is held in 16 bits, which has no gradients; to train or heal, load the model in f32 \
          (--dtype f32)", name = shown(name)
@@ -136,6 +136,6 @@ pub enum ModelError {
     #[error("no row of the batch has a target; there is nothing to train on")]
     NoTargets,
     /// A model without a head.
-    #[error("the model has no language-model head, so its output has no loss of tokens")]
+    #[error("the model has no language-model head, so its output has no token loss")]
     NoHead,
 }

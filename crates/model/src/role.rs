@@ -107,7 +107,7 @@ impl Role {
         }
     }
 
-    /// The role as slots hold it.
+    /// The role in the form used by slots.
     #[must_use]
     pub fn of_slots(self) -> SlotRole {
         SlotRole::new(self.name(), self.other_names())

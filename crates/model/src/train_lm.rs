@@ -1,9 +1,9 @@
 //! Language-model training on documents: batches of whole documents, loss and gradients.
 //!
 //! A batch is packed with whole documents until the next one would not fit; attention stays within
-//! a document. Documents are neither truncated nor padded; long ones can be cut into windows. Every
-//! epoch has its own order, derived from a key, so the batch of a step depends only on the step
-//! number.
+//! a document. Documents are neither truncated nor padded; long ones can be split into windows.
+//! Every epoch has a different order, derived from a key, so the batch of a step depends only on
+//! the step number.
 //!
 //! The training loop, the optimiser and checkpoints are in `linwright-train`; this module computes
 //! the step.
@@ -30,8 +30,8 @@ impl Documents {
         self.ends.push(self.tokens.len());
     }
 
-    /// Adds a document with all its special tokens, cut into windows of at most `context` tokens. A
-    /// window begins with the last token of the one before, so every token but the first of the
+    /// Adds a document with all its special tokens, split into windows of at most `context` tokens.
+    /// A window begins with the last token of the one before, so every token but the first of the
     /// document is predicted once.
     ///
     /// # Panics

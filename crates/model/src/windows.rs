@@ -1,4 +1,4 @@
-//! Windows of text in a training and a validation part: what a language model is captured on.
+//! Windows of text in a training and a validation part, for capturing a language model.
 
 use crate::batch::Batch;
 use crate::tokenizer::{Bos, Tokenizer, TokenizerError};
@@ -144,8 +144,8 @@ impl Windows {
         Self::new(&documents, first, window, max_tokens, split)
     }
 
-    /// Tokens of as many texts, given with their line numbers, as have `max_tokens` tokens; each is
-    /// cut after `longest`, if given.
+    /// Tokens of texts, given with their line numbers, up to `max_tokens` in all; each is truncated
+    /// after `longest`, if given.
     ///
     /// # Errors
     /// [`WindowsError::Text`] if a text cannot be encoded.

@@ -139,7 +139,7 @@ fn weight_files() -> Vec<Case> {
         Case {
             damage: |dir| edit_header(dir, "{", "<"),
             expected: |e| fault(e, |f| matches!(f, FileFault::Header { .. })),
-            said: &[WEIGHTS, "no safetensors file"],
+            said: &[WEIGHTS, "not a safetensors file"],
         },
     ]
 }

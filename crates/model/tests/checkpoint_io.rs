@@ -76,7 +76,7 @@ fn only_weights_that_a_class_can_load_bear_its_name_in_every_family() {
             let saved = save(&loaded.decoder, &loaded.source, &SaveOptions::new(form), &out);
             if form == Form::Factored && blocks {
                 let error = saved.unwrap_err().to_string();
-                assert!(error.contains("transformers has no class for"), "{error}");
+                assert!(error.contains("for which transformers has no class"), "{error}");
                 continue;
             }
             saved.unwrap();
@@ -330,7 +330,7 @@ fn operators_survive_half_precision_in_both_forms() {
         let out = dir.path().join(format!("{form:?}-{dtype:?}"));
         let options = SaveOptions { dtype: Some(dtype), ..SaveOptions::new(form) };
         let saved = save(&decoder, &source, &options, &out).unwrap();
-        assert!(saved.gap.largest > 0.0, "rounding is told of: {saved:?}");
+        assert!(saved.gap.largest > 0.0, "rounding is reported: {saved:?}");
         let prompts = vec![TOKENS.to_vec()];
         assert!(verify(&out, &decoder, &prompts, form).is_ok());
         let (other, _) = small_model();
@@ -395,7 +395,7 @@ fn weights_are_the_same_files_to_whoever_reads_them() {
     assert_eq!(paths(weight_files(&out).unwrap()), shards);
     let loaded = load(&out).unwrap();
     assert_eq!(logits(&loaded.decoder, &TOKENS).data(), logits(&decoder, &TOKENS).data());
-    // A tensor that lies in two of them can be looked at, and is no part of a model.
+    // A tensor that lies in two of them can be looked at, and is not a part of a model.
     fs::copy(&shards[0], out.join("z.safetensors")).unwrap();
     assert_eq!(weight_files(&out).unwrap().len(), shards.len() + 1);
     let error = load(&out).unwrap_err();
@@ -532,7 +532,7 @@ fn a_model_is_the_same_in_every_form() {
     }
     fs::write(dir.path().join("consolidated.01.pth"), "").unwrap();
     let error = load(dir.path()).unwrap_err().to_string();
-    assert!(error.contains("cut for several devices"), "{error}");
+    assert!(error.contains("split for several devices"), "{error}");
 }
 
 #[test]
@@ -545,7 +545,7 @@ fn settings_of_generation_that_cannot_be_read_are_noted_and_an_adapter_is_no_com
     {
         std::fs::write(model.join("generation_config.json"), text).unwrap();
         let (settings, note) = load(&model).unwrap().source.generation_settings(11, &[]).unwrap();
-        assert!(note.unwrap().contains("it is not used"), "{text}");
+        assert!(note.unwrap().contains("it is ignored"), "{text}");
         assert_eq!((settings.choice.top_p, settings.choice.top_k), (None, None));
     }
     std::fs::write(model.join("adapter_config.json"), r#"{"peft_type": "LORA"}"#).unwrap();

@@ -218,7 +218,7 @@ fn an_imported_model_goes_on_to_gguf_with_the_same_tokens() {
     let vocab = json["model"]["vocab"].as_object().unwrap();
     assert_eq!(vocab["\u{2581}the"], 261);
     assert!(!vocab.keys().any(|piece| piece.contains(' ')));
-    // The ends of a text are no text for the programs that read the file.
+    // The ends of a text are not text for the programs that read the file.
     let special = |token: &&serde_json::Value| token["special"] == true;
     let added = json["added_tokens"].as_array().unwrap().iter().filter(special);
     let added: Vec<_> = added.map(|token| token["content"].as_str().unwrap()).collect();

@@ -300,7 +300,7 @@ fn widths_of_layers_are_blocks_where_the_model_has_their_shape() {
     assert_eq!(written["model_type"], "nemotron-nas");
     assert_eq!(written["architectures"], json!(["DeciLMForCausalLM"]));
     let blocks = &written["block_configs"];
-    // 2/3 of 96 times 8 features are 512; 3 is no multiple of 256 and stands alone.
+    // 2/3 of 96 times 8 features are 512; 3 is not a multiple of 256 and stands alone.
     assert_eq!(blocks[0]["ffn"]["ffn_mult"], json!(96.0));
     assert_eq!(blocks[1]["ffn"]["intermediate_size"], json!(3));
     assert!(blocks[1]["ffn"].get("ffn_mult").is_none());
@@ -419,7 +419,7 @@ fn cards_and_records_tell_what_is_known_and_files_are_the_same_again() {
     let loaded = load(&outs[0]).unwrap();
     export(&loaded.decoder, &loaded.source, &asked(ExportForm::Dense), &again).unwrap();
     let card = fs::read_to_string(again.join("README.md")).unwrap();
-    assert!(card.contains("base_model: \"somebody/small\"\n"), "what is made of it: {card}");
+    assert!(card.contains("base_model: \"somebody/small\"\n"), "its base: {card}");
     let config = json_of(&outs[0].join("config.json"));
     assert!(config["auto_map"]["AutoModel"].as_str().unwrap().starts_with("modeling_linwright."));
     assert_eq!(config["linwright"]["seed"], json!(7));

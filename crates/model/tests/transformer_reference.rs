@@ -203,7 +203,7 @@ fn published_models_have_the_parameters_that_transformers_counts() {
     }
 }
 
-/// Configurations in which a field was changed, against what transformers makes of the change; see
+/// Configurations with one changed field, compared with transformers; see
 /// `tools/golden/config_changes.py`.
 #[test]
 fn changed_configurations_are_followed_as_by_transformers_or_refused_by_name() {

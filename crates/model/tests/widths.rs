@@ -187,7 +187,7 @@ fn impossible_widths_are_told() {
     let error = model.keep_widths(&[]).unwrap_err();
     assert_eq!(error, WidthError::Layers { expected: 2, found: 0 });
     for (mlp, said) in [
-        (vec![], "layer 1: features of the MLP are none; keep one of 12 at least"),
+        (vec![], "layer 1: features of the MLP are none; keep at least one of 12"),
         (vec![12], "reach to 12, there are 12"),
         (vec![3, 3], "name 3 twice"),
     ] {

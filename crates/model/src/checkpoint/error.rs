@@ -13,7 +13,7 @@ use std::path::PathBuf;
 /// A checkpoint that cannot be read, written or verified.
 #[derive(Debug, thiserror::Error)]
 pub enum CheckpointError {
-    /// A file that cannot be read or written, or is not what it says.
+    /// A file that cannot be read or written, or is invalid.
     #[error(transparent)]
     File(#[from] FileError),
     /// The model path is not a directory.
@@ -22,8 +22,8 @@ pub enum CheckpointError {
         /// The path.
         path: PathBuf,
     },
-    /// The folder of an adapter, which is no model.
-    #[error("{}: an adapter of {kind} for {base}, and no model: {advice}", path.display(), kind = shown(kind), base = shown(base))]
+    /// The folder of an adapter, which is not a model.
+    #[error("{}: an adapter of {kind} for {base}, not a model: {advice}", path.display(), kind = shown(kind), base = shown(base))]
     Adapter {
         /// Its configuration.
         path: PathBuf,
@@ -41,10 +41,10 @@ pub enum CheckpointError {
         path: PathBuf,
         /// Field, tensor or site.
         place: String,
-        /// What is wrong and what was expected.
+        /// The reason, and what was expected.
         reason: String,
     },
-    /// A configuration that describes no valid model.
+    /// A configuration that does not describe a valid model.
     #[error("{}: {source}", path.display())]
     Config {
         /// The file.
@@ -59,10 +59,10 @@ pub enum CheckpointError {
         path: PathBuf,
         /// Field or site.
         place: String,
-        /// What is wrong and what was expected.
+        /// The reason, and what was expected.
         reason: String,
     },
-    /// An operator that cannot be rebuilt or has no such form.
+    /// An operator that cannot be rebuilt or does not have this form.
     #[error("site {site}: {source}")]
     Operator {
         /// Its site.
@@ -84,7 +84,7 @@ pub enum CheckpointError {
         allowed: f32,
     },
     /// A saved file that describes another model.
-    #[error("{}: loaded back, it differs in {field}, which the format does not hold; the file was not kept", path.display())]
+    #[error("{}: loaded back, it differs in {field}, which the format cannot store; the file was not kept", path.display())]
     Says {
         /// The file.
         path: PathBuf,
@@ -111,12 +111,12 @@ pub enum CheckpointError {
         /// The error.
         source: ModelError,
     },
-    /// Weights that do not stay in their files cannot be written to another.
+    /// Weights that cannot be moved to a file.
     #[error("weights of {name} cannot be moved out of memory: {source}")]
     Shelf {
         /// The tensor or site.
         name: String,
-        /// The error of the system.
+        /// The error of the operating system.
         source: io::Error,
     },
     /// An invalid GGUF file, or a model of an unknown architecture.
@@ -141,7 +141,7 @@ pub enum CheckpointError {
 }
 
 impl CheckpointError {
-    /// Whether the model is of an architecture that is not known here.
+    /// Whether the model has an unknown architecture.
     #[must_use]
     pub fn is_unknown_architecture(&self) -> bool {
         match self {
@@ -158,7 +158,7 @@ impl CheckpointError {
     }
 }
 
-/// Why a tensor of a model was not written.
+/// The reason why a tensor of a model was not written.
 pub(crate) type WriteError = writer::WriteError<CheckpointError>;
 
 impl From<CheckpointError> for WriteError {

@@ -1,5 +1,5 @@
-//! Errors of GGUF files. They stand beside the reader, not in it: the error of checkpoints holds
-//! them, and the reader returns that error.
+//! Errors of GGUF files. They are separate from the reader, since the error of checkpoints contains
+//! them and the reader returns that error.
 
 use linwright_files::gguf::ContainerFault;
 use linwright_run::shown;
@@ -11,17 +11,17 @@ pub enum GgufFault {
     #[error(transparent)]
     Container(#[from] ContainerFault),
     /// A missing key that the model needs.
-    #[error("key {key} is missing, expected {expected}; the file holds no whole model", key = shown(key))]
+    #[error("key {key} is missing, expected {expected}; the file does not hold a whole model", key = shown(key))]
     MissingKey {
         /// The key.
         key: String,
-        /// What it should hold.
+        /// Its expected content.
         expected: &'static str,
     },
-    /// A file that is not one whole model.
+    /// A file that is not a whole model.
     #[error("{found}; {advice}")]
     NotAModel {
-        /// What the file is.
+        /// Description of the file.
         found: String,
         /// What to do.
         advice: &'static str,
@@ -35,7 +35,7 @@ pub enum GgufFault {
         known: String,
     },
     /// A tensor that the architecture does not have.
-    #[error("tensor {name} has no place in a model of architecture {architecture}: {reason}", name = shown(name))]
+    #[error("tensor {name} is not part of architecture {architecture}: {reason}", name = shown(name))]
     UnknownTensor {
         /// The tensor.
         name: String,
@@ -56,7 +56,7 @@ pub enum GgufFault {
     },
     /// A storage type that is known but not supported.
     #[error(
-        "tensor {name} is stored as {dtype}, which is not read; read are {known}: convert the original model to one of these", name = shown(name)
+        "tensor {name} is stored as {dtype}, which is not supported; supported are {known}: convert the original model to one of these", name = shown(name)
     )]
     UnreadType {
         /// The tensor.
@@ -71,7 +71,7 @@ pub enum GgufFault {
     RotaryFactors {
         /// The tensor.
         name: &'static str,
-        /// What is wrong with them.
+        /// The reason.
         reason: String,
     },
     /// A tokenizer that cannot be rebuilt. The weights are usable without it.
@@ -82,23 +82,23 @@ pub enum GgufFault {
     },
 }
 
-/// Why a model cannot be written as GGUF.
+/// The reason why a model cannot be written as GGUF.
 #[derive(Clone, Debug, PartialEq, Eq, thiserror::Error)]
 #[error("{place} {reason}")]
 pub struct NoGguf {
     /// Field, file or tensor.
     pub place: String,
-    /// What is wrong, and what would work.
+    /// The reason, and supported values.
     pub reason: String,
 }
 
 impl GgufFault {
-    /// Whether the model is of an architecture that is not known here.
+    /// Whether the model has an unknown architecture.
     pub(super) fn is_unknown_architecture(&self) -> bool {
         matches!(self, Self::Architecture { .. })
     }
 
-    /// Name of the variant, and of the key where there is one.
+    /// Name of the variant, and of the key if there is one.
     pub(super) fn kind(&self) -> String {
         let debug = format!("{self:?}");
         let variant = debug.split(' ').next().unwrap_or_default();

@@ -1,6 +1,6 @@
 //! Errors of GGUF files in a build without the feature `gguf`: they name the feature.
 
-/// Why a GGUF file cannot be read.
+/// The reason why a GGUF file cannot be read.
 #[derive(Clone, Debug, PartialEq, Eq, thiserror::Error)]
 pub enum GgufFault {
     /// The reader is not built in.
@@ -10,16 +10,18 @@ pub enum GgufFault {
     NotBuilt,
 }
 
-/// Why a GGUF file cannot be written.
+/// The reason why a GGUF file cannot be written.
 #[derive(Clone, Debug, PartialEq, Eq, thiserror::Error)]
 pub enum NoGguf {
     /// The writer is not built in.
-    #[error("this build writes none; build with --features gguf, which is on by default")]
+    #[error(
+        "this build does not write GGUF files; build with --features gguf, which is on by default"
+    )]
     NotBuilt,
 }
 
 impl GgufFault {
-    /// Whether the model is of an architecture that is not known here.
+    /// Whether the model has an unknown architecture.
     pub(super) fn is_unknown_architecture(&self) -> bool {
         match self {
             Self::NotBuilt => false,

@@ -44,20 +44,21 @@ pub struct LoadedModel {
     pub decoder: Transformer,
     /// The tokenizer, if there is one.
     pub tokenizer: Option<Tokenizer>,
-    /// How one vector is made of a text, or why it cannot be, with file and field.
+    /// Pooling of a text into one vector, or why it is not supported, with file and field.
     pub sentence: Result<Sentence, String>,
     /// Configuration and companion files, for saving.
     pub source: Source,
-    /// Names the content: SHA-256 over `config.json`, the tokenizer's files and, in the order of
-    /// names, every tensor that the model uses (name, type, shape and digest of its bytes, see
-    /// [`Tensor::digest`](linwright_files::Tensor)). It does not depend on the cut into shards.
+    /// Digest of the content: SHA-256 over `config.json`, the tokenizer's files and, in the order
+    /// of names, every tensor that the model uses (name, type, shape and digest of its bytes, see
+    /// [`Tensor::digest`](linwright_files::Tensor)). It does not depend on the division into
+    /// shards.
     pub hash: String,
     /// Notes for the reader of a report: unused tensors, a missing tokenizer.
     pub notes: Vec<String>,
 }
 
 /// Loads a model from a directory in dense or native form, from a GGUF file, or from a directory
-/// with one GGUF file. Memory: the weights in `f32`, and little else.
+/// with one GGUF file. Memory: the weights in `f32`, and little more.
 ///
 /// # Errors
 /// [`CheckpointError`] with the file and the reason.
@@ -93,7 +94,7 @@ fn gguf_of(path: &Path) -> Result<Option<PathBuf>, CheckpointError> {
 /// The configuration of a model, without its weights.
 ///
 /// # Errors
-/// As [`load`], as far as the configuration goes.
+/// As [`load`], for the configuration.
 pub fn configuration(dir: &Path) -> Result<TransformerConfig, CheckpointError> {
     match gguf_of(dir)? {
         Some(file) => gguf::configuration(&file),
@@ -102,7 +103,7 @@ pub fn configuration(dir: &Path) -> Result<TransformerConfig, CheckpointError> {
 }
 
 /// As [`load`], with matrices held in the given type. Memory: the weights in that type, and little
-/// else.
+/// more.
 ///
 /// # Errors
 /// As [`load`], and [`FileError::TooLarge`] for a number that the type cannot hold.
@@ -114,9 +115,8 @@ pub fn load_as(dir: &Path, precision: Precision) -> Result<LoadedModel, Checkpoi
 }
 
 /// As [`load_as`] with [`Precision::Auto`], for a model larger than memory: weights stay in their
-/// files, where a forward pass reads one stage at a time. Those that cannot be read where they
-/// stand go to the shelf. Memory: the largest tensor. A GGUF file is read to memory as a whole,
-/// with a note.
+/// files, where a forward pass reads one stage at a time. Those that cannot be used in place go to
+/// the shelf. Memory: the largest tensor. A GGUF file is read into memory completely, with a note.
 ///
 /// # Errors
 /// As [`load_as`], and [`CheckpointError::Shelf`] if the shelf is full.
@@ -158,7 +158,7 @@ fn load_directory(
     notes.extend(unused_notes(&weights, &used, tied));
     match &tokenizer {
         Some(tokenizer) => notes.extend_from_slice(tokenizer.notes()),
-        None => notes.push("no tokenizer: text can be neither encoded nor decoded".into()),
+        None => notes.push("no tokenizer: text cannot be encoded or decoded".into()),
     }
     let hash = content_hash(&config_bytes, &source, &used);
     let sentence = source.sentence(decoder.config(), tokenizer.as_ref(), precision);
@@ -276,7 +276,7 @@ impl<'a> Reader<'a> {
         Ok(op)
     }
 
-    /// Numbers in `f32`, which are those of a 16-bit type if the model is asked for in one.
+    /// Numbers in `f32`, rounded to a 16-bit type if the model is requested in one.
     fn read_rounded(&mut self, name: &str, shape: &[usize]) -> Result<Vec<f32>, CheckpointError> {
         let Some(half) = self.precision.rounding() else { return self.read(name, shape) };
         let stored = self.stored(name);
@@ -338,7 +338,7 @@ impl TensorSource for Reader<'_> {
                     path: self.dir.join(CONFIG),
                     place: format!("{}.sites.{site}", native::KEY),
                     reason: format!(
-                        "maps {} to {} features, the configuration asks for {inp} to {out}",
+                        "maps {} to {} features, the configuration requires {inp} to {out}",
                         header.shape.inp, header.shape.out
                     ),
                 });

@@ -2,7 +2,7 @@
 //!
 //! A model is a directory as on Hugging Face: `config.json`, `model.safetensors` or shards with
 //! `model.safetensors.index.json`, `tokenizer.json` and its companions. Weights are also read from
-//! files of `torch.save` (`pytorch_model.bin`), by a reader that knows the few names in a state
+//! files of `torch.save` (`pytorch_model.bin`), by a reader that supports the few names in a state
 //! dict and never calls anything. [`load`] reads a directory, [`save()`] writes one, and
 //! [`llama2c`] converts a llama2.c file to one. [`load`] also reads GGUF files, the single-file
 //! format of llama.cpp, see [`gguf`]. [`linwright_files::dump`] imports files with one tensor each.
@@ -12,7 +12,8 @@
 //! object `linwright` with the header of each site, and the parameters are stored as
 //! `<site>.<parameter>` among the weights (low rank: `<site>.u` (out, r) and `<site>.v` (r, inp)).
 //! Its `model_type` is `linwright`, so that other programs reject it, and the original one is kept
-//! under `linwright.base`; directories of earlier versions, which kept their own, are read as well.
+//! under `linwright.base`; directories of earlier versions, which kept the original type, are read
+//! as well.
 //!
 //! [`export()`] writes forms for other runtimes, with a model card and a record of provenance.
 //!

@@ -2,8 +2,8 @@
 //!
 //! Weights without the tensors of an ordinary model must not be mistaken for one: other programs
 //! would load the original class with random numbers at every replaced site and only warn. So their
-//! configurations have our own model type and keep the original one under `linwright.base`. Those
-//! of earlier versions, which kept their type, are read as well.
+//! configurations have a separate model type and keep the original one under `linwright.base`.
+//! Configurations of earlier versions, which kept their type, are read as well.
 
 use super::error::CheckpointError;
 use linwright_files::CONFIG;
@@ -20,7 +20,7 @@ pub(super) const KEY: &str = "linwright";
 pub const SCHEMA: u64 = 1;
 /// The `model_type` of configurations for this crate and its Python file for transformers.
 pub(super) const MODEL_TYPE: &str = "linwright";
-/// Class name of the native form, which no program defines.
+/// Class name of the native form, which is not defined by any program.
 const CLASS: &str = "LinwrightNative";
 /// Key of the original fields, within the object.
 const BASE: &str = "base";
@@ -70,8 +70,9 @@ pub(super) fn read(dir: &Path, config: &Map<String, Value>) -> Result<Headers, C
     }
     let mut headers = Headers::new();
     for (site, value) in sites {
-        let header = Header::deserialize(value)
-            .map_err(|error| wrong(&format!("sites.{site}"), format!("is no operator: {error}")))?;
+        let header = Header::deserialize(value).map_err(|error| {
+            wrong(&format!("sites.{site}"), format!("is not an operator: {error}"))
+        })?;
         headers.insert(SiteId(site.clone()), header);
     }
     Ok(headers)
@@ -105,9 +106,9 @@ pub(super) fn own(config: &mut Map<String, Value>) {
     rename(config, CLASS, Map::new());
 }
 
-/// Puts our own model type and a class into a configuration, and the original ones under
-/// `linwright.base`, with `more` beside them. The list of Python files is removed: it is the
-/// original's.
+/// Sets the native model type and class in a configuration, and stores the original ones under
+/// `linwright.base`, together with `more`. The list of Python files is removed, since it belongs to
+/// the original.
 pub(super) fn rename(config: &mut Map<String, Value>, class: &str, more: Map<String, Value>) {
     let mut base = Map::new();
     for key in [TYPE, ARCHITECTURES] {
@@ -117,7 +118,7 @@ pub(super) fn rename(config: &mut Map<String, Value>, class: &str, more: Map<Str
     config.insert(TYPE.into(), json!(MODEL_TYPE));
     config.insert(ARCHITECTURES.into(), json!([class]));
     config.shift_remove(AUTO_MAP);
-    // Also if nothing was replaced: the Python file expects the object.
+    // Even if nothing was replaced, since the Python file expects the object.
     let object = config.entry(KEY).or_insert_with(|| json!({ "schema": SCHEMA }));
     if let Value::Object(object) = object {
         object.entry("sites").or_insert_with(|| json!({}));
@@ -125,7 +126,7 @@ pub(super) fn rename(config: &mut Map<String, Value>, class: &str, more: Map<Str
     }
 }
 
-/// Restores the original type of a configuration of our own type.
+/// Restores the original type of a native configuration.
 pub(super) fn undo(dir: &Path, config: &mut Map<String, Value>) -> Result<(), CheckpointError> {
     if config.get(TYPE).and_then(Value::as_str) != Some(MODEL_TYPE) {
         return Ok(());
@@ -152,7 +153,7 @@ pub(super) fn undo(dir: &Path, config: &mut Map<String, Value>) -> Result<(), Ch
     Ok(())
 }
 
-/// The model type for reading a configuration: the original one, if the type is our own.
+/// The model type for reading a configuration: the original one for the native type.
 pub(crate) fn model_type(config: &Map<String, Value>) -> Option<&str> {
     match config.get(TYPE)?.as_str()? {
         MODEL_TYPE => config.get(KEY)?.get(BASE)?.get(TYPE)?.as_str(),

@@ -2,7 +2,7 @@
 //!
 //! A vocabulary can be complete and in order and still encode texts differently: normalisation of
 //! spaces, pre-tokenization and added special tokens are stored elsewhere. A model that reads other
-//! tokens is another model, and its logits on given tokens do not show it.
+//! tokens is a different model, and its logits on given tokens do not show this.
 
 use super::error::CheckpointError;
 use crate::tokenizer::{Bos, Tokenizer, TokenizerError};
@@ -10,8 +10,8 @@ use std::path::Path;
 
 /// Texts on which tokenizers differ: spaces inside and at the end, line breaks, runs of digits,
 /// letters with accents, scripts without spaces, characters of several code points, and the empty
-/// text. None begins with a space: SentencePiece and llama.cpp add one before it where transformers
-/// does not, whatever a file says.
+/// text. None begins with a space: SentencePiece and llama.cpp add one before the text where
+/// transformers does not, regardless of the file.
 const TEXTS: [&str; 12] = [
     "",
     "a",

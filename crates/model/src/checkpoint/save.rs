@@ -32,7 +32,7 @@ pub const SHARD_BYTES: u64 = 5_000_000_000;
 pub enum Form {
     /// Dense weights, which any runtime loads; every operator must be linear.
     Dense,
-    /// Operator parameters, with our own model type.
+    /// Operator parameters, with the native model type.
     Native,
     /// Operator parameters, with a Python file for transformers.
     Factored,

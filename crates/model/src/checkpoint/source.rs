@@ -1,4 +1,4 @@
-//! The content of a checkpoint besides weights, kept unchanged so that it can be saved again.
+//! The content of a checkpoint other than weights, kept unchanged so that it can be saved again.
 
 use super::adapter;
 use super::error::CheckpointError;
@@ -29,7 +29,7 @@ fn adapter_of(dir: &Path) -> Result<CheckpointError, CheckpointError> {
         true => "; to use the model beside it without the adapter, move adapter_config.json away",
         false => "",
     };
-    // A command to copy holds no name that a shell could read otherwise.
+    // A command for copying must not contain names with a special meaning for the shell.
     let is_plain = |name: &&str| {
         !name.starts_with('-')
             && name.bytes().all(|byte| byte.is_ascii_alphanumeric() || b"/._-".contains(&byte))
@@ -50,7 +50,7 @@ fn adapter_of(dir: &Path) -> Result<CheckpointError, CheckpointError> {
     Ok(CheckpointError::Adapter { path, kind, base, advice })
 }
 
-/// A path as a word of a shell.
+/// A path as a shell word.
 fn quoted(path: &Path) -> String {
     let text = path.display().to_string();
     let text = if text.starts_with('-') { format!("./{text}") } else { text };
@@ -160,7 +160,7 @@ impl Source {
         Ok(fits.transpose()?)
     }
 
-    /// How one vector is made of a text, or why it cannot be.
+    /// Pooling of a text into one vector, or why it is not supported.
     pub(super) fn sentence(
         &self,
         config: &TransformerConfig,
@@ -173,8 +173,8 @@ impl Source {
     }
 
     /// Sampling settings of the checkpoint, without the fields that the caller sets; greedy if
-    /// there are none. The second part is a note on what is left out: the file or a field that
-    /// cannot be read, and special tokens that the model does not have.
+    /// there are none. The second part is a note on ignored content: an unreadable file or field,
+    /// and special tokens that the model does not have.
     ///
     /// # Errors
     /// [`CheckpointError::Config`].
@@ -188,7 +188,7 @@ impl Source {
         if let Some(bytes) = self.companion(GENERATION_CONFIG) {
             match parse_object(&path, bytes) {
                 Ok(read) => object = read,
-                Err(error) => notes.push(format!("{error}: it is not used")),
+                Err(error) => notes.push(format!("{error}: it is ignored")),
             }
         }
         notes.extend(unknown_tokens(&object, vocab, GENERATION_CONFIG));
@@ -200,7 +200,7 @@ impl Source {
                     if object.remove(field).is_some() =>
                 {
                     notes.push(format!(
-                        "{GENERATION_CONFIG}: {field} is {found}, expected {expected}: it is not used"
+                        "{GENERATION_CONFIG}: {field} is {found}, expected {expected}: it is ignored"
                     ));
                 }
                 Err(source) => return Err(CheckpointError::Config { path, source }),
@@ -209,7 +209,7 @@ impl Source {
         Ok((settings, (!notes.is_empty()).then(|| notes.join("; "))))
     }
 
-    /// A note on special tokens of `config.json` that are none of the model's, and so left out.
+    /// A note on special tokens of `config.json` that the model does not have and that are ignored.
     pub(super) fn unknown_tokens(&self, config: &TransformerConfig) -> Option<String> {
         unknown_tokens(&self.config, config.vocab, CONFIG)
     }

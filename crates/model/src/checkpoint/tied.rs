@@ -1,7 +1,7 @@
 //! An untied output matrix in a checkpoint with `tie_word_embeddings`.
 //!
-//! transformers uses the stored matrix if it differs from the embedding, and so do we: the file
-//! takes precedence over the flag. The flag is corrected, so that the model is saved unchanged.
+//! Like transformers, this uses the stored matrix if it differs from the embedding: the file takes
+//! precedence over the flag. The flag is corrected, so that the model is saved unchanged.
 
 use super::error::CheckpointError;
 use super::load::Reader;
@@ -51,6 +51,6 @@ pub(super) fn settle(
     config.tied_embeddings = false;
     source.config.insert("tie_word_embeddings".into(), Value::Bool(false));
     Ok(Some(format!(
-        "{weight} is used: config.json ties it to the embedding, but the file holds another one"
+        "{weight} is used: config.json ties it to the embedding, but the file holds a different one"
     )))
 }

@@ -33,7 +33,7 @@ const VOCABULARY_ROWS: usize = 4096;
 /// storage type.
 pub(super) const REORDERED: f32 = 1e-3;
 
-/// How far an output is from another.
+/// Distance between two outputs.
 #[derive(Clone, Copy, Debug, Default, PartialEq)]
 pub struct Gap {
     /// Largest difference of two numbers.
@@ -134,7 +134,7 @@ pub(super) fn compare(expected: &[Mat<f32>], found: &[Mat<f32>]) -> (Gap, f32) {
             gaps += f64::from(gap).powi(2);
         }
     }
-    // Equal outputs have no difference, whatever their spread.
+    // Equal outputs have no difference, regardless of their spread.
     let spread: f64 = squares - sum * sum / count;
     let relative = if gaps == 0.0 { 0.0 } else { (gaps / spread.max(f64::MIN_POSITIVE)).sqrt() };
     (Gap { largest: difference, relative }, largest)
@@ -228,8 +228,8 @@ impl<S: RowSource> TensorSource for Ends<'_, S> {
 /// Name of the bias of the logits.
 fn bias_of_logits(config: &TransformerConfig) -> Option<String> {
     let layout = config.layout();
-    let own = layout.head.filter(|head| head.bias).map(|head| format!("{}.bias", head.site));
-    own.or(layout.tied_bias.map(|table| table.name))
+    let head = layout.head.filter(|head| head.bias).map(|head| format!("{}.bias", head.site));
+    head.or(layout.tied_bias.map(|table| table.name))
 }
 
 /// A model without layers, for a block of the vocabulary.
@@ -281,7 +281,7 @@ fn head_in_parts<S: RowSource>(
     let site = head(config);
     if site.as_ref().is_some_and(|site| source.is_structured(site)) {
         let part = TransformerConfig { layers: Vec::new(), ..config.clone() };
-        // Zeros that nobody reads and that take no memory.
+        // Zeros that are never read and take no memory.
         let embedding = vec![0.0; config.vocab * config.embedding_width];
         let block = 0..config.vocab;
         let mut source = Ends { source, config, embedding, block, asked_bias: None };
@@ -297,7 +297,7 @@ fn head_in_parts<S: RowSource>(
     Ok(logits)
 }
 
-/// The output of a model of which one part is in memory at a time, as in [`ends_of`].
+/// The output of a model with one part in memory at a time, as in [`ends_of`].
 pub(super) fn in_parts<S: RowSource>(
     dir: &Path,
     config: &TransformerConfig,
@@ -335,7 +335,7 @@ fn without_ends(config: &TransformerConfig) -> TransformerConfig {
     }
 }
 
-/// A saved model of which one part is in memory at a time.
+/// A saved model with one part in memory at a time.
 struct Saved<'a> {
     dir: &'a Path,
     source: Source,
@@ -384,20 +384,20 @@ impl TensorSource for Rounded<'_> {
     type Error = CheckpointError;
 
     fn tensor(&mut self, name: &str, shape: &[usize]) -> Result<Vec<f32>, CheckpointError> {
-        let mut found = Vec::new();
+        let mut numbers = Vec::new();
         self.decoder.for_each_tensor(&mut |other, _, values| {
             if other == name {
-                found = values.numbers().into_owned();
+                numbers = values.numbers().into_owned();
             }
         });
         let biased = |slot: &&LinearSlot| name.strip_suffix(".bias") == Some(slot.id().0.as_str());
         if let Some(bias) = self.decoder.slots().into_iter().find(biased).and_then(LinearSlot::bias)
         {
-            found = bias.to_vec();
+            numbers = bias.to_vec();
         }
-        assert_eq!(found.len(), shape.iter().product::<usize>(), "numbers of {name} in memory");
-        round(if shape.len() == 2 { self.tables } else { self.vectors }, &mut found);
-        Ok(found)
+        assert_eq!(numbers.len(), shape.iter().product::<usize>(), "numbers of {name} in memory");
+        round(if shape.len() == 2 { self.tables } else { self.vectors }, &mut numbers);
+        Ok(numbers)
     }
 
     fn operator(

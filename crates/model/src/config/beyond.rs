@@ -1,8 +1,8 @@
 //! Fields of features that the transformer does not implement.
 //!
-//! A model must not load as a different one: such a field is an error, unless its value switches
-//! the feature off. Fields that a family's class in transformers ignores are not listed here; they
-//! are absent from [`Family::reads`].
+//! A model must not load as a different one: such a field is an error, unless its value disables
+//! the feature. Fields that a family's class in transformers ignores are not listed here; they are
+//! absent from [`Family::reads`].
 
 use super::fields::shown;
 use crate::error::ConfigError;

@@ -25,9 +25,9 @@ pub(crate) fn usual(config: &Map<String, Value>, family: &Family) -> Map<String,
     let mut usual = Map::new();
     for name in [EVERY].iter().chain(family.reads).copied().flatten() {
         let renamed = family.fields.iter().find(|(usual, _)| usual == name);
-        let own = renamed.map_or(*name, |(_, own)| *own);
+        let stored = renamed.map_or(*name, |(_, own)| *own);
         let synonym = config.get(*name).filter(|_| family.synonyms.contains(name));
-        if let Some(value) = synonym.or_else(|| config.get(own).filter(|_| !own.is_empty())) {
+        if let Some(value) = synonym.or_else(|| config.get(stored).filter(|_| !stored.is_empty())) {
             usual.insert((*name).to_owned(), value.clone());
         }
     }
@@ -97,8 +97,8 @@ impl<'a> Fields<'a> {
 
     /// Name of the field in the file.
     pub(crate) fn name(&self, field: &'static str) -> &'static str {
-        let own = self.names.iter().find(|(usual, own)| *usual == field && !own.is_empty());
-        own.map_or(field, |(_, own)| own)
+        let renamed = self.names.iter().find(|(usual, own)| *usual == field && !own.is_empty());
+        renamed.map_or(field, |(_, renamed)| renamed)
     }
 
     fn get(&self, field: &str) -> Option<&'a Value> {
@@ -241,8 +241,8 @@ impl<'a> Fields<'a> {
         }
     }
 
-    /// The tokens below `vocab` of one id or a list of ids. Anything else there is left out, see
-    /// [`unknown_tokens`]: nothing but the end of a generated text depends on it.
+    /// The tokens below `vocab` of one id or a list of ids. Anything else is ignored, see
+    /// [`unknown_tokens`]: it only affects where generated text ends.
     pub(crate) fn tokens(&self, field: &str, vocab: usize) -> Vec<u32> {
         let value = self.get(field);
         value
@@ -260,8 +260,8 @@ fn token(value: &Value, vocab: usize) -> Option<u32> {
     u32::try_from(token).ok()
 }
 
-/// A note on fields of special tokens that hold other things than tokens of a vocabulary, which are
-/// left out, as transformers does. `file` is the name of the file.
+/// A note on fields of special tokens with values outside of the vocabulary, which are ignored as
+/// in transformers. `file` is the name of the file.
 pub(crate) fn unknown_tokens(
     config: &Map<String, Value>,
     vocab: usize,
@@ -274,16 +274,16 @@ pub(crate) fn unknown_tokens(
         (is_one && items(value).any(is_bad))
             .then(|| format!("{} {}", linwright_run::shown(name), shown(value)))
     };
-    let mut found: Vec<String> = config.iter().filter_map(unknown).collect();
-    if found.is_empty() {
+    let mut ids: Vec<String> = config.iter().filter_map(unknown).collect();
+    if ids.is_empty() {
         return None;
     }
-    let more = found.len().saturating_sub(SHOWN);
-    found.truncate(SHOWN);
+    let more = ids.len().saturating_sub(SHOWN);
+    ids.truncate(SHOWN);
     let more = if more == 0 { String::new() } else { format!(" and {more} more") };
     Some(format!(
-        "{file}: {}{more}: what is no token of the vocabulary of {vocab} is left out",
-        found.join(", ")
+        "{file}: {}{more}: ids beyond the vocabulary of {vocab} are ignored",
+        ids.join(", ")
     ))
 }
 

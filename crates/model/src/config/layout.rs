@@ -63,7 +63,7 @@ pub(crate) type Layout = Parts<Table, NormSite, Linear>;
 /// Attention or MLP by name and shape.
 type Branch = BranchOf<NormSite, Linear>;
 
-/// What attention or the MLP of a layer consists of.
+/// Components of attention or the MLP of a layer.
 struct Stage<'a> {
     /// Index of the layer.
     index: usize,
@@ -100,22 +100,22 @@ impl NormSite {
         })
     }
 
-    fn shapes(&self, all: &mut Vec<(String, Vec<usize>)>) {
+    fn shapes(&self, shapes: &mut Vec<(String, Vec<usize>)>) {
         for (there, kind) in [(self.weight, "weight"), (self.bias, "bias")] {
             if there {
-                all.extend(self.tensors(kind).map(|(name, range)| (name, vec![range.len()])));
+                shapes.extend(self.tensors(kind).map(|(name, range)| (name, vec![range.len()])));
             }
         }
     }
 }
 
 impl Linear {
-    fn shapes(&self, all: &mut Vec<(String, Vec<usize>)>, transposed: bool) {
+    fn shapes(&self, shapes: &mut Vec<(String, Vec<usize>)>, transposed: bool) {
         let Shape { out, inp } = self.shape;
         let stored = if transposed { vec![inp, out] } else { vec![out, inp] };
-        all.push((format!("{}.weight", self.site), stored));
+        shapes.push((format!("{}.weight", self.site), stored));
         if self.bias {
-            all.push((format!("{}.bias", self.site), vec![out]));
+            shapes.push((format!("{}.bias", self.site), vec![out]));
         }
     }
 }
@@ -124,17 +124,17 @@ impl TransformerConfig {
     /// Name and shape of every tensor of a dense checkpoint, in the order of computation.
     #[must_use]
     pub fn tensor_shapes(&self) -> Vec<(String, Vec<usize>)> {
-        let mut all = Vec::new();
+        let mut shapes = Vec::new();
         for part in self.layout().each() {
             match part {
-                Part::Table(table) => all.push((table.name.clone(), table.shape.clone())),
-                Part::Norm(norm) => norm.shapes(&mut all),
+                Part::Table(table) => shapes.push((table.name.clone(), table.shape.clone())),
+                Part::Norm(norm) => norm.shapes(&mut shapes),
                 Part::Slot(linear) => {
-                    linear.shapes(&mut all, self.is_transposed(linear.role));
+                    linear.shapes(&mut shapes, self.is_transposed(linear.role));
                 }
             }
         }
-        all
+        shapes
     }
 
     /// Parameters of the weights of all linear layers in each layer, without biases.

@@ -28,7 +28,7 @@ pub struct TransformerConfig {
     pub hidden: usize,
     /// Width of the embedding; projected if it differs from [`Self::hidden`].
     pub embedding_width: usize,
-    /// Query heads of the layer that has most; see [`HeadsConfig::heads`].
+    /// Query heads of the layer that has the most; see [`HeadsConfig::heads`].
     pub heads: usize,
     /// Features of a head.
     pub head_dim: usize,
@@ -217,14 +217,14 @@ impl TransformerConfig {
         }
     }
 
-    /// Width of all query heads together, in the layer that has most.
+    /// Total width of query heads, in the layer that has the most.
     #[must_use]
     pub fn query_width(&self) -> usize {
         self.heads * self.head_dim
     }
 
-    /// Whether attention heads can leave without a change of the others: no norm of queries or keys
-    /// spans several heads, and the size of a head is a field of the configuration.
+    /// Whether attention heads can be removed without changing the others: no norm of queries or
+    /// keys spans several heads, and the size of a head is a field of the configuration.
     #[must_use]
     pub fn heads_can_leave(&self) -> bool {
         let spans = |norm: QueryKeyNorm| norm.scope == Scope::Whole;

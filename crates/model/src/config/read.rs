@@ -124,7 +124,7 @@ fn read_head_dim(fields: &Fields<'_>, hidden: usize, heads: usize) -> Result<usi
         None => {
             return Err(ConfigError::Inconsistent {
                 fields: "hidden_size and num_attention_heads",
-                reason: format!("{hidden} is no multiple of {heads}, and head_dim is absent"),
+                reason: format!("{hidden} is not a multiple of {heads}, and head_dim is absent"),
             });
         }
     };
@@ -306,7 +306,7 @@ fn read_sliding(
             return Err(ConfigError::Unsupported {
                 field: "layer_types",
                 found: "both kinds of layers".into(),
-                supported: "one kind for all layers, as this family has it",
+                supported: "one kind for all layers, as in this family",
             });
         }
         return Ok(slides);
@@ -346,7 +346,7 @@ fn read_attention(
             if !heads.is_multiple_of(group) {
                 return Err(ConfigError::Inconsistent {
                     fields: "num_attention_heads and n_heads_in_group",
-                    reason: format!("{heads} query heads are no multiple of {group}"),
+                    reason: format!("{heads} query heads are not a multiple of {group}"),
                 });
             }
             [heads, heads / group]
@@ -359,14 +359,14 @@ fn read_attention(
     if !heads.is_multiple_of(kv_heads) {
         return Err(ConfigError::Inconsistent {
             fields: "num_attention_heads and num_key_value_heads",
-            reason: format!("{heads} query heads are no multiple of {kv_heads}"),
+            reason: format!("{heads} query heads are not a multiple of {kv_heads}"),
         });
     }
     if family.fused == Fused::ByHead && kv_heads != heads {
         return Err(ConfigError::Unsupported {
             field: "num_key_value_heads",
             found: kv_heads.to_string(),
-            supported: "as many as query heads, where one matrix makes all three head by head",
+            supported: "as many as query heads, if one matrix holds all three head by head",
         });
     }
     Ok(Ok([heads, kv_heads]))

@@ -237,7 +237,7 @@ pub(super) fn read(
         let one = scaling.or(parameters).unwrap_or(nothing);
         if let Some(kind) = KINDS.into_iter().find(|kind| one.has(kind)) {
             let found = format!("an object with a part {kind}");
-            let supported = "one object for all layers, as this family has it";
+            let supported = "one object for all layers, as in this family";
             return Err(ConfigError::Unsupported { field: PARAMETERS, found, supported });
         }
         return Ok(vec![reader.one(&one, theta(&one, THETA, 1e4)?)?]);
@@ -266,7 +266,7 @@ pub(super) fn read(
         return Err(ConfigError::Unsupported {
             field: "rope_scaling",
             found: "a kind under its older name, type".into(),
-            supported: "rope_type, the only name that this family knows",
+            supported: "rope_type, the only name supported for this family",
         });
     }
     let full = scaling.unwrap_or(full);

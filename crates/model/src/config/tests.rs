@@ -75,8 +75,10 @@ fn every_size_must_be_there_positive_whole_and_bounded() {
 
 #[test]
 fn contradictions_are_named() {
-    assert!(error("num_attention_heads", json!(7)).contains("64 is no multiple of 7"));
-    assert!(error("num_key_value_heads", json!(3)).contains("4 query heads are no multiple of 3"));
+    assert!(error("num_attention_heads", json!(7)).contains("64 is not a multiple of 7"));
+    assert!(
+        error("num_key_value_heads", json!(3)).contains("4 query heads are not a multiple of 3")
+    );
     assert!(error("head_dim", json!(15)).contains("15 features"));
     let wide = with(llama(), "num_attention_heads", json!(1 << 14));
     let wide = with(with(wide, "head_dim", json!(1 << 14)), "num_key_value_heads", json!(1));

@@ -8,8 +8,8 @@ use linwright_tensor::kernels::activation::Activation;
 use serde_json::{Map, Value, json};
 
 impl TransformerConfig {
-    /// The `config.json` for transformers, of a model whose layers differ in nothing but windows
-    /// and rotary embeddings.
+    /// The `config.json` for transformers of a model whose layers differ only in windows and rotary
+    /// embeddings.
     ///
     /// # Panics
     /// If layers have different widths, which only a configuration that was read can express.
@@ -49,10 +49,10 @@ impl TransformerConfig {
         });
         if let (Value::Object(config), Value::Object(usual)) = (&mut config, usual) {
             for (name, value) in usual {
-                let own = family.fields.iter().find(|(usual, _)| *usual == name);
-                match own {
+                let renamed = family.fields.iter().find(|(usual, _)| *usual == name);
+                match renamed {
                     Some((_, "")) => None,
-                    Some((_, own)) => config.insert((*own).to_owned(), value),
+                    Some((_, renamed)) => config.insert((*renamed).to_owned(), value),
                     None => config.insert(name, value),
                 };
             }
@@ -85,19 +85,19 @@ impl TransformerConfig {
 
     /// Key and value heads and MLP width, common to all layers.
     fn uniform(&self) -> (usize, usize) {
-        let of = |layer: &super::LayerConfig| match (layer.attention, layer.mlp) {
+        let widths = |layer: &super::LayerConfig| match (layer.attention, layer.mlp) {
             (AttentionConfig::Heads(heads), MlpConfig::Inner(inner)) => (heads.kv_heads, inner),
             other => panic!("a layer of {other:?} has no common widths"),
         };
-        let widths: Vec<_> = self.layers.iter().map(of).collect();
+        let widths: Vec<_> = self.layers.iter().map(widths).collect();
         assert!(widths.windows(2).all(|pair| pair[0] == pair[1]), "layers of one width");
         widths.first().copied().unwrap_or((self.heads, self.hidden))
     }
 
     fn activation_name(&self) -> &'static str {
-        let own = self.family.activations.iter().find(|(_, own)| *own == self.activation);
+        let known = self.family.activations.iter().find(|(_, own)| *own == self.activation);
         match self.activation {
-            _ if own.is_some() => own.map_or("", |(name, _)| name),
+            _ if known.is_some() => known.map_or("", |(name, _)| name),
             Activation::Gelu => "gelu",
             Activation::GeluTanh => "gelu_new",
             Activation::QuickGelu => "quick_gelu",

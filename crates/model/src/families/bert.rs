@@ -9,7 +9,7 @@ use super::{
 /// Devlin et al. 2018 (arXiv:1810.04805); Wang et al. 2020 (arXiv:2002.10957).
 pub(super) const BERT: Family = Family {
     model_type: "bert",
-    about: "BERT and sentence encoders made of it: bidirectional, norms after each block, learned positions",
+    about: "BERT and sentence encoders based on it: bidirectional, norms after each block, learned positions",
     aliases: &[],
     architecture: "BertForMaskedLM",
     reads: &[&["type_vocab_size"]],

@@ -48,7 +48,7 @@ pub(super) const GEMMA: Family = Family {
 /// soft caps.
 pub(super) const GEMMA2: Family = Family {
     model_type: "gemma2",
-    about: "Gemma 2: norms before and after each block, capped scores and logits, sliding windows in turn",
+    about: "Gemma 2: norms before and after each block, capped scores and logits, alternating sliding windows",
     architecture: "Gemma2ForCausalLM",
     reads: &[ROTARY, HEADS, WINDOWED, &["attn_logit_softcapping"]],
     activations: &[],

@@ -10,7 +10,7 @@ use super::{
 /// Black et al. 2022 (arXiv:2204.06745); Biderman et al. 2023 (arXiv:2304.01373).
 pub(super) const GPT_NEOX: Family = Family {
     model_type: "gpt_neox",
-    about: "GPT-NeoX and Pythia: attention beside the MLP, partly rotary positions, biases",
+    about: "GPT-NeoX and Pythia: attention parallel to the MLP, partly rotary positions, biases",
     aliases: &[],
     architecture: "GPTNeoXForCausalLM",
     reads: &[ROTARY, &["attention_bias", "use_parallel_residual"]],

@@ -9,7 +9,7 @@ use super::{
 /// Wang and Komatsuzaki 2021, "GPT-J-6B".
 pub(super) const GPTJ: Family = Family {
     model_type: "gptj",
-    about: "GPT-J: attention beside the MLP with one norm for both, rotary positions in pairs",
+    about: "GPT-J: attention parallel to the MLP with one norm for both, rotary positions in pairs",
     architecture: "GPTJForCausalLM",
     reads: &[&["rotary_dim"]],
     rotary: RotaryForm::Features,

@@ -100,7 +100,7 @@ pub struct QueryKeyNorm {
     pub scope: Scope,
     /// Whether there is a bias.
     pub bias: bool,
-    /// Tensor names of the two; `{}` stands for the head if each has its own.
+    /// Tensor names of the two; `{}` is the head if each has its own tensor.
     pub names: [&'static str; 2],
 }
 
@@ -265,20 +265,20 @@ pub enum Head {
 pub struct Family {
     /// The `model_type` of its configurations.
     pub model_type: &'static str,
-    /// What it is, in a sentence without a period.
+    /// Description, without a period.
     pub about: &'static str,
     /// Other model types with the same architecture.
     pub aliases: &'static [&'static str],
     /// The first of `architectures`.
     pub architecture: &'static str,
-    /// Field names that differ: the standard name and the family's own, which is empty if there is
-    /// no such field.
+    /// Field names that differ: the standard name and the name in this family, empty if there is no
+    /// such field.
     pub fields: &'static [(&'static str, &'static str)],
     /// Standard names that the family's class accepts besides its own; they take precedence if both
     /// are present.
     pub synonyms: &'static [&'static str],
     /// Optional fields that the family's class in transformers reads, by their standard names and
-    /// in groups. Like the class, we ignore all others; see also [`Self::beyond`].
+    /// in groups. Like in the class, all others are ignored; see also [`Self::beyond`].
     pub reads: &'static [&'static [&'static str]],
     /// Fields that the class reads and that the transformer does not implement: an error unless
     /// false or absent.
@@ -320,7 +320,7 @@ pub const BLOCKS: &Family = &deci::DECI;
 /// The equivalent family for models with equal widths.
 pub const PLAIN: &Family = &llama::LLAMA;
 
-/// Module name of a site in transformers since version 5, where it differs from the files.
+/// Module name of a site in transformers since version 5, if it differs from the files.
 pub(crate) fn module_name(site: &str) -> &str {
     match site {
         "embed_out" => "lm_head",

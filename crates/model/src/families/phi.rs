@@ -9,7 +9,7 @@ use super::{
 /// Li et al. 2023 (arXiv:2309.05463).
 pub(super) const PHI: Family = Family {
     model_type: "phi",
-    about: "Phi 1 to 2: attention beside the MLP, partly rotary positions, biases",
+    about: "Phi 1 to 2: attention parallel to the MLP, partly rotary positions, biases",
     aliases: &[],
     architecture: "PhiForCausalLM",
     reads: &[ROTARY, HEADS, &["qk_layernorm"]],

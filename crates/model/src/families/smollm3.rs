@@ -1,4 +1,5 @@
-//! SmolLM3: no rotary embedding in every fourth layer. SmolLM and SmolLM2 are of the Llama family.
+//! SmolLM3: no rotary embedding in every fourth layer. SmolLM and SmolLM2 belong to the Llama
+//! family.
 
 use super::{Default, Family, HEADS, ROTARY, WindowRule, llama::LLAMA};
 

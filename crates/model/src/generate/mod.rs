@@ -19,8 +19,8 @@ use linwright_tensor::RngKey;
 /// Sampling parameters.
 #[derive(Clone, Debug, PartialEq)]
 pub struct Choice {
-    /// Temperature, by which logits are divided; 0 is greedy: the most likely token, the first of
-    /// ties.
+    /// Temperature, by which logits are divided; 0 is greedy: the most likely token, ties to the
+    /// first.
     pub temperature: f32,
     /// Top-k: samples from this many of the most likely tokens.
     pub top_k: Option<usize>,

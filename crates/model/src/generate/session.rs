@@ -74,7 +74,7 @@ impl<'m> Session<'m> {
     /// If the model has no head.
     #[must_use]
     pub fn new(model: &'m Transformer) -> Self {
-        assert!(model.has_head(), "a model without a head continues nothing");
+        assert!(model.has_head(), "a model without a head cannot generate");
         Self { model, cache: Cache::new(model, 0), growing: Vec::new(), admitted: 0 }
     }
 
@@ -105,7 +105,7 @@ impl<'m> Session<'m> {
         Ok(id)
     }
 
-    /// Whether there is no sequence.
+    /// Whether it is empty.
     #[must_use]
     pub fn is_empty(&self) -> bool {
         self.growing.is_empty()
@@ -144,8 +144,8 @@ impl<'m> Session<'m> {
         steps
     }
 
-    /// One pass per sequence, after the pass of the whole batch failed: this shows which sequence
-    /// is at fault.
+    /// One pass per sequence, after the pass of the whole batch failed, to find the sequence
+    /// responsible.
     fn apart(&mut self) -> Vec<Result<Passed, ModelError>> {
         self.cache.repair();
         let cache = std::mem::replace(&mut self.cache, Cache::new(self.model, 0));
@@ -266,22 +266,22 @@ fn rank_prompts(
     batch: &Batch,
     growing: &[Growing],
 ) -> Result<Vec<Vec<Ranked>>, ModelError> {
-    let mut all = Vec::with_capacity(growing.len());
+    let mut ranked = Vec::with_capacity(growing.len());
     for (one, span) in growing.iter().zip(batch.spans()) {
         let Some(ranks) = one.ask.ranks.filter(|ranks| ranks.prompt && one.added == 0) else {
-            all.push(Vec::new());
+            ranked.push(Vec::new());
             continue;
         };
         let targets = one.tokens[1..].iter().copied();
         let wanted: Vec<(usize, u32)> = (span.start..).zip(targets).collect();
-        all.push(model.rank_rows(hidden, &wanted, ranks.top)?);
+        ranked.push(model.rank_rows(hidden, &wanted, ranks.top)?);
     }
-    Ok(all)
+    Ok(ranked)
 }
 
 /// Whether cached keys of `from` tokens have other rotary frequencies than a sequence of `to`
-/// tokens needs, for a model with two sets of frequencies. (With a dynamic base, transformers keeps
-/// the old keys, and so do we.)
+/// tokens needs, for a model with two sets of frequencies. (With a dynamic base, old keys are kept,
+/// as in transformers.)
 fn changes_frequencies(model: &Transformer, from: usize, to: usize) -> bool {
     from > 0
         && model.config().ropes.iter().any(|rope| {

@@ -116,7 +116,7 @@ fn settings_say_how_and_wrong_ones_are_named() {
     let greedy = settings(json!({ "temperature": 0.6 })).expect("valid settings");
     assert_eq!(greedy.choice, Choice::greedy());
     let unknown = settings(json!({ "eos_token_id": [100, -1, 7] })).expect("valid settings");
-    assert_eq!(unknown.end_tokens, [7], "what is no token is left out");
+    assert_eq!(unknown.end_tokens, [7], "what is not a token is left out");
     for (bad, field) in [
         (json!({ "do_sample": true, "top_p": 2.0 }), "top_p"),
         (json!({ "do_sample": 1 }), "do_sample"),
@@ -187,7 +187,7 @@ fn ranks_of_a_prompt_and_of_what_follows_are_those_of_one_scoring() {
         assert!((found.chosen.log_prob - expected.chosen.log_prob).abs() < 1e-5);
         assert_eq!(found.top.len(), 3);
     }
-    // Greedily the likeliest comes.
+    // Greedy sampling takes the most likely token.
     assert!(
         steps[0]
             .iter()
@@ -234,7 +234,7 @@ fn what_cannot_be_continued_is_refused_at_the_door() {
     assert!(refused(session.admit(greedy(&[1; 25], 1))).contains("25 tokens"));
     assert!(refused(session.admit(greedy(&[1, 12], 1))).contains("token 12 at row 1"));
     assert!(session.is_empty());
-    // The last token of a text that is only scored is no input.
+    // The last token of a text that is only scored is not an input.
     assert_eq!(session.admit(greedy(&[1; 25], 0)), Ok(0));
     session.end(0);
     assert!(session.is_empty());

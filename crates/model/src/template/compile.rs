@@ -2,7 +2,7 @@
 //!
 //! The engine limits the steps of a template but not the size of values, and its parser recurses
 //! one frame per sign before a number. So the source is checked before it is parsed, and calls of
-//! our own accounting functions are inserted after (or instead of) instructions that create values.
+//! accounting functions are inserted after (or instead of) instructions that create values.
 
 use super::Fault;
 use super::ledger::refusal;

@@ -61,7 +61,7 @@ impl Ledger {
     pub(super) fn make(&mut self, bytes: usize) -> Result<(), Error> {
         self.allocated = self.allocated.saturating_add(bytes);
         if self.allocated > MAX_ALLOCATED {
-            return Err(refusal(format!("it makes more than {MAX_ALLOCATED} bytes of values")));
+            return Err(refusal(format!("it creates more than {MAX_ALLOCATED} bytes of values")));
         }
         Ok(())
     }
@@ -84,8 +84,7 @@ impl Ledger {
             return Err(refusal(format!("it nests values more than {MAX_DEPTH} deep")));
         }
         if depth > 0 && value.downcast_object_ref::<Namespace>().is_some() {
-            let reason =
-                "it puts a namespace inside another value, which could come to hold itself";
+            let reason = "it puts a namespace inside another value, which could create a cycle";
             return Err(refusal(reason));
         }
         match value.kind() {
@@ -105,7 +104,7 @@ impl Ledger {
             _ => extent.text += NUMBER_TEXT,
         }
         if extent.nodes > MAX_NODES {
-            return Err(refusal(format!("it makes a value of more than {MAX_NODES} items")));
+            return Err(refusal(format!("it creates a value of more than {MAX_NODES} items")));
         }
         check_text(extent.text)
     }
@@ -152,7 +151,7 @@ impl Ledger {
 /// Rejects a too long string.
 pub(super) fn check_text(bytes: usize) -> Result<(), Error> {
     if bytes > MAX_TEXT {
-        return Err(refusal(format!("it makes a text of more than {MAX_TEXT} bytes")));
+        return Err(refusal(format!("it creates a string of more than {MAX_TEXT} bytes")));
     }
     Ok(())
 }
@@ -160,7 +159,7 @@ pub(super) fn check_text(bytes: usize) -> Result<(), Error> {
 /// Rejects too many items.
 pub(super) fn check_items(count: usize) -> Result<(), Error> {
     if count > MAX_NODES {
-        return Err(refusal(format!("it makes a value of more than {MAX_NODES} items")));
+        return Err(refusal(format!("it creates a value of more than {MAX_NODES} items")));
     }
     Ok(())
 }

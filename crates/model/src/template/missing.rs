@@ -1,4 +1,4 @@
-//! The field that a template asks for and does not get, for messages.
+//! The missing field that a template accesses, for messages.
 
 use super::compile::{Compiled, KEEP};
 use linwright_run::shown;
@@ -9,8 +9,8 @@ use std::collections::BTreeSet;
 /// Largest number of fields that a message lists.
 const LISTED: usize = 24;
 
-/// The first field on a line that the variables lack, and those that they have. A field that the
-/// template asks about, as in `x is defined`, is none that it misses.
+/// The first missing field on a line, and the existing fields. A field that the template only
+/// tests, as in `x is defined`, is not missing.
 pub(super) fn missing(
     compiled: &Compiled<'_>,
     variables: &Value,
@@ -44,7 +44,7 @@ pub(super) fn missing(
     })
 }
 
-/// Names that the template itself sets.
+/// Names set by the template.
 fn locals<'a>(part: &Instructions<'a>) -> Vec<&'a str> {
     let stored = |instruction: &Instruction<'a>| match instruction {
         Instruction::StoreLocal(name) => Some(*name),
@@ -61,7 +61,7 @@ fn is_asked_about(part: &Instructions<'_>, at: u32) -> bool {
     match next.next() {
         Some(Instruction::PerformTest(name, ..)) => matches!(*name, "defined" | "undefined"),
         Some(Instruction::ApplyFilter(name, ..)) => matches!(*name, "default" | "d"),
-        // The argument of `default` stands between.
+        // The argument of `default` is in between.
         Some(Instruction::LoadConst(_)) => {
             matches!(next.next(), Some(Instruction::ApplyFilter("default" | "d", ..)))
         }
@@ -69,7 +69,7 @@ fn is_asked_about(part: &Instructions<'_>, at: u32) -> bool {
     }
 }
 
-/// A message if a path leads to no value.
+/// A message if a path has no value.
 fn lacks(variables: &Value, path: &[&str]) -> Option<String> {
     let mut value = variables.clone();
     for (depth, name) in path.iter().enumerate() {

@@ -2,8 +2,8 @@
 //!
 //! Templates come with checkpoints and task files and are not trusted. They cannot access files,
 //! and their resources are limited: steps by the engine; the depth of an expression before it is
-//! parsed; output ([`MAX_OUTPUT`]), strings and lists ([`MAX_TEXT`]) and the sum of all by an
-//! account kept during the run. A run that exceeds a limit is an error.
+//! parsed; output ([`MAX_OUTPUT`]), strings and lists ([`MAX_TEXT`]) and their total by an account
+//! kept during the run. A run that exceeds a limit is an error.
 
 mod compile;
 mod guarded;

@@ -14,7 +14,7 @@ pub(super) struct Namespace {
 
 impl Namespace {
     fn fields(&self) -> MutexGuard<'_, BTreeMap<Arc<str>, Value>> {
-        // Every change is one insertion, so a panic elsewhere leaves nothing half done.
+        // Every change is one insertion, so a panic elsewhere leaves a consistent state.
         self.fields.lock().unwrap_or_else(PoisonError::into_inner)
     }
 }
@@ -39,7 +39,7 @@ pub(super) fn namespace(
     if let Some(defaults) = defaults {
         for key in defaults.try_iter()? {
             let value = defaults.get_item(&key)?;
-            let name = key.as_str().ok_or_else(|| refusal("namespace: a name that is no text"))?;
+            let name = key.as_str().ok_or_else(|| refusal("namespace: a name that is not text"))?;
             space.fields().insert(name.into(), allowed(state, value)?);
         }
     }
@@ -70,9 +70,7 @@ pub(super) fn set_attribute(
 /// A value that a namespace may hold.
 fn allowed(state: &mut State<'_, '_>, value: Value) -> Result<Value, Error> {
     if value.downcast_object_ref::<Namespace>().is_some() {
-        return Err(refusal(
-            "it puts a namespace into a namespace, which could come to hold itself",
-        ));
+        return Err(refusal("it puts a namespace into a namespace, which could create a cycle"));
     }
     Ledger::of(state).keep(value, false)
 }

@@ -29,7 +29,7 @@ pub(super) struct Parts {
 /// Special tokens around one text and around two.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(super) enum Ends {
-    /// As `add_bos_token` and `add_eos_token` say.
+    /// According to `add_bos_token` and `add_eos_token`.
     Flags,
     /// None.
     Nothing,
@@ -54,7 +54,7 @@ pub(super) struct Assembled {
     pub(super) appended: BTreeSet<u32>,
     /// Tokens by role.
     pub(super) roles: [Option<AddedToken>; 7],
-    /// What of the files does not count.
+    /// Notes on ignored parts of the files.
     pub(super) notes: Vec<String>,
 }
 
@@ -84,8 +84,8 @@ pub(super) fn assemble(
 }
 
 /// Gives a tokenizer the special tokens of its class around a text, as transformers 5 does: some
-/// classes build their own post-processor, others only where the file has none. Returns a note if
-/// that of the file does not count.
+/// classes build their own post-processor, others only if the file has none. Returns a note if that
+/// of the file is ignored.
 pub(super) fn surround(
     path: &Path,
     inner: &mut Library,
@@ -122,7 +122,7 @@ pub(super) fn surround(
 
 /// Adds tokens to be matched in texts: declared ones by id, then those of the roles, then the rest,
 /// as far as they are missing. `path` is the vocabulary file. Returns the ids of new tokens that
-/// were not declared, and a note on ids that tokens are declared with and do not get.
+/// were not declared, and a note on declared ids that were not used.
 pub(super) fn add_tokens(
     path: &Path,
     inner: &mut Library,
@@ -163,8 +163,8 @@ pub(super) fn add_tokens(
     Ok((appended, note))
 }
 
-/// A note on declared tokens that did not get their ids: the vocabulary's count, as in
-/// transformers.
+/// A note on declared tokens that did not get their ids: those of the vocabulary take precedence,
+/// as in transformers.
 fn other_ids(
     inner: &Library,
     settings: &TokenizerSettings,

@@ -160,7 +160,7 @@ pub(super) fn check_merge(
     right: &str,
     prefix: usize,
 ) -> Result<(), String> {
-    let unknown = |token: &str| format!("the token {token:?}, which the vocabulary lacks");
+    let unknown = |token: &str| format!("the token {token:?}, which is not in the vocabulary");
     for part in [left, right] {
         if !vocab.contains_key(part) {
             return Err(unknown(part));

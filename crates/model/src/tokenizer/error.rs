@@ -80,7 +80,7 @@ pub enum TokenizerError {
         place: String,
         /// What was found.
         found: String,
-        /// What was expected, and what to do where that is known.
+        /// What was expected, and what to do if known.
         expected: String,
     },
     /// A tokenizer class without known rules.

@@ -109,7 +109,7 @@ pub(super) fn object(path: &Path, bytes: &[u8]) -> Result<Map<String, Value>, To
     match linwright_files::json::from_slice(bytes) {
         Ok(Value::Object(object)) => Ok(object),
         Ok(other) => Err(wrong(kind(&other).into())),
-        Err(error) => Err(wrong(format!("what is not JSON ({error})"))),
+        Err(error) => Err(wrong(format!("invalid JSON ({error})"))),
     }
 }
 
@@ -123,7 +123,7 @@ pub(super) fn malformed(
     TokenizerError::Malformed { path: path.into(), place, found, expected: expected.into() }
 }
 
-/// A JSON value for messages: its type, or the value itself if short.
+/// A JSON value for messages: its type, or the value if it is short.
 pub(super) fn shown(value: &Value) -> String {
     let text = value.to_string();
     if text.chars().count() <= 60 { text } else { kind(value).into() }

@@ -28,26 +28,26 @@ struct Step {
 
 /// Checks a component and its nested components.
 pub(super) fn check(path: &Path, place: &str, component: &Value) -> Result<(), TokenizerError> {
-    let mut found = Found::default();
-    found.collect(component);
+    let mut components = Found::default();
+    components.collect(component);
     let wrong =
         |found: String, expected: String| Err(malformed(path, place.to_owned(), found, expected));
-    let growth = growth(&found.steps);
+    let growth = growth(&components.steps);
     if growth > MAX_GROWTH {
         let found = match growth {
-            usize::MAX => "steps that multiply texts without end".to_owned(),
+            usize::MAX => "steps that multiply texts without limit".to_owned(),
             growth => format!("steps that make up to {growth} bytes of one"),
         };
         return wrong(found, format!("at most {MAX_GROWTH}"));
     }
-    if found.around > MAX_AROUND {
-        let around = found.around;
+    if components.around > MAX_AROUND {
+        let around = components.around;
         return wrong(
             format!("{around} bytes or tokens around every text"),
             format!("at most {MAX_AROUND}"),
         );
     }
-    if let Some(pattern) = found.patterns.iter().find(|pattern| backtracks(pattern)) {
+    if let Some(pattern) = components.patterns.iter().find(|pattern| backtracks(pattern)) {
         let pattern: String = pattern.chars().take(60).collect();
         return wrong(
             format!("the pattern {pattern:?}"),

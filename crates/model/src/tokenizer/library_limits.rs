@@ -17,7 +17,7 @@ use std::path::Path;
 use tokenizers::AddedToken;
 use tokenizers::models::bpe::Vocab;
 
-/// As the library reads it: padding may be missing, letters that end in stray bits may not.
+/// As in the library: padding may be missing, but stray bits at the end are an error.
 const BASE64: GeneralPurpose = GeneralPurpose::new(
     &alphabet::STANDARD,
     GeneralPurposeConfig::new().with_decode_padding_mode(DecodePaddingMode::Indifferent),
@@ -130,7 +130,7 @@ fn check_component(path: &Path, place: &str, component: &Value) -> Result<(), To
                 let checked = match table.and_then(Value::as_str).map(|table| BASE64.decode(table))
                 {
                     Some(Ok(bytes)) => charsmap::check(&bytes),
-                    _ => Err("what is not base64".into()),
+                    _ => Err("invalid base64".into()),
                 };
                 if let Err(found) = checked {
                     return wrong(found, "a table of replacements in precompiled_charsmap");

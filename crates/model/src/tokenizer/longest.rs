@@ -11,7 +11,7 @@ use tokenizers::pre_tokenizers::byte_level::ByteLevel;
 const NORMAL_FORM: usize = 4;
 
 impl Tokenizer {
-    /// Largest number of bytes that one token stands for, so that `n` bytes are at least `n /
+    /// Largest number of bytes that one token represents, so that `n` bytes are at least `n /
     /// longest_token` tokens. None without such a bound: if spaces or accents are dropped, or
     /// unknown text of any length becomes one token.
     #[must_use]

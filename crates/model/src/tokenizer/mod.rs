@@ -49,7 +49,7 @@ pub const MAX_BYTES: usize = linwright_files::COMPANION_BYTES as usize;
 #[serde(rename_all = "snake_case")]
 pub enum Bos {
     /// The tokenizer's default, as in transformers 5: the post-processor of `tokenizer.json`;
-    /// `add_bos_token` of `tokenizer_config.json` where the vocabulary is of another file.
+    /// `add_bos_token` of `tokenizer_config.json` if the vocabulary is in another file.
     #[default]
     Auto,
     /// Always; an error if the tokenizer has no such token.
@@ -83,12 +83,12 @@ pub struct Tokenizer {
     /// The mask token.
     mask: Option<(u32, String)>,
     adds_bos: bool,
-    /// Tokens added only for a role: the model may lack embedding rows for them.
+    /// Tokens added only for a role: the model may have no embedding rows for them.
     appended: BTreeSet<u32>,
     templates: Templates,
-    /// What of the files does not count, for the reader of a report.
+    /// Notes on ignored parts of the files, for a report.
     notes: Vec<String>,
-    /// Whether a text that is too long loses its beginning.
+    /// Whether texts that are too long are truncated at the start.
     cuts_left: bool,
     /// Tokens with a role.
     special: BTreeSet<u32>,
@@ -109,7 +109,7 @@ impl Tokenizer {
     ///
     /// `dir` appears in messages; `files` are names and contents, of which
     /// [`linwright_files::TOKENIZER_FILES`] are used; `model_type` is that of `config.json`. The
-    /// first of these vocabularies that is there counts: `tokenizer.json`; `tokenizer.model`,
+    /// first of these vocabularies that exists is used: `tokenizer.json`; `tokenizer.model`,
     /// `spiece.model` or `sentencepiece.bpe.model`; `vocab.json` with `merges.txt`, or
     /// `encoder.json` with `vocab.bpe`; `vocab.txt`.
     ///
@@ -151,7 +151,7 @@ impl Tokenizer {
         Ok(Some(tokenizer))
     }
 
-    /// Builds a tokenizer from a `tokenizer.json` and the settings beside it.
+    /// Builds a tokenizer from a `tokenizer.json` and the settings in its folder.
     fn from_json(
         files: &Files<'_>,
         bytes: &[u8],
@@ -262,9 +262,9 @@ impl Tokenizer {
         Ok(tokenizer)
     }
 
-    /// Fills in special token ids of `config.json` that the tokenizer's own files lack, and checks
-    /// that its vocabulary fits in the model's, of `vocab` tokens. Added tokens may lie beyond it:
-    /// the model knows no text that holds them.
+    /// Fills in special token ids of `config.json` that are missing in the tokenizer's files, and
+    /// checks that its vocabulary fits in the model's, of `vocab` tokens. Added tokens may be
+    /// beyond it: the model was not trained on text with them.
     ///
     /// # Errors
     /// [`TokenizerError::Vocabulary`].
@@ -300,7 +300,7 @@ impl Tokenizer {
         Ok(self)
     }
 
-    /// What of the files does not count, for the reader of a report.
+    /// Notes on ignored parts of the files, for a report.
     #[must_use]
     pub fn notes(&self) -> &[String] {
         &self.notes
@@ -329,8 +329,7 @@ impl Tokenizer {
     }
 
     /// Ids of a text with the special tokens of the post-processor, at most `limit`, and the number
-    /// of tokens that were cut: from the end of the text, or from its beginning where the settings
-    /// say so.
+    /// of truncated tokens: at the end of the text, or at its start according to the settings.
     ///
     /// # Errors
     /// [`TokenizerError::Encode`].
@@ -449,7 +448,7 @@ impl Tokenizer {
         self.eos
     }
 
-    /// The whole pipeline as a `tokenizer.json`, whatever files it was built from, without added
+    /// The whole pipeline as a `tokenizer.json`, regardless of its source files, without added
     /// tokens for which a model of `vocab` tokens has no row.
     #[cfg(feature = "gguf")]
     pub(crate) fn to_json(&self, vocab: usize) -> Result<Value, TokenizerError> {
@@ -488,7 +487,7 @@ impl Tokenizer {
         self.adds(false)
     }
 
-    /// The largest id that counts, and its token.
+    /// The largest relevant id, and its token.
     fn largest(&self, counts: impl Fn(u32) -> bool) -> (u32, String) {
         let vocab = self.inner.get_vocab(true).into_iter();
         vocab.map(|(token, id)| (id, token)).filter(|(id, _)| counts(*id)).max().unwrap_or_default()
@@ -545,7 +544,7 @@ impl Tokenizer {
         Ok(full.len() > plain.len() && token.is_some() && end == token.as_ref())
     }
 
-    /// Takes the tokens of roles, and the side on which long texts are cut.
+    /// Reads the tokens of roles, and the side on which long texts are truncated.
     fn take_roles(
         &mut self,
         settings: &TokenizerSettings,

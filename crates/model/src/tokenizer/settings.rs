@@ -28,7 +28,7 @@ pub(super) const MASK: usize = 6;
 /// Setting for the token of a role.
 #[derive(Clone, Debug, PartialEq)]
 pub(super) enum Role {
-    /// Not set: the class decides.
+    /// Not set: given by the class.
     Unsaid,
     /// Set to no token.
     None,
@@ -40,9 +40,9 @@ pub(super) enum Role {
 pub(super) struct TokenizerSettings {
     path: PathBuf,
     fields: Map<String, Value>,
-    /// The id that a file gives, which need not be one.
+    /// The id in a file, which need not be valid.
     declared: Vec<(i128, AddedToken)>,
-    /// What of the files does not count.
+    /// Notes on ignored parts of the files.
     notes: Vec<String>,
 }
 
@@ -194,7 +194,7 @@ impl TokenizerSettings {
         &self.declared
     }
 
-    /// What of the files does not count, for the reader of a report.
+    /// Notes on ignored parts of the files, for a report.
     pub(super) fn notes(&self) -> &[String] {
         &self.notes
     }

@@ -66,8 +66,8 @@ impl<'a> DecodeStream<'a> {
         let all = self.tokenizer.decode(&self.ids, self.skip_special)?;
         match all.strip_prefix(&out) {
             Some(rest) => Ok(rest.to_owned()),
-            // A run of bytes turned out invalid: the emitted text stays, and the new tokens are
-            // decoded alone.
+            // A run of bytes turned out to be invalid: the emitted text is kept, and the new tokens
+            // are decoded separately.
             None => self.tokenizer.decode(&self.ids[self.done..], self.skip_special),
         }
     }

@@ -338,7 +338,7 @@ fn what_the_library_panics_on_is_refused() {
         (vec![("/model", bpe(json!(["a b", "ab ab"])))], "model.merges[1]", true),
         (vec![("/model", bpe(json!([["a", "x"]])))], "the token \"x\"", false),
         (vec![("/normalizer", cut)], "normalizer: found a trie of 8 bytes", true),
-        (vec![("/normalizer", json!({"type": "Precompiled"}))], "not base64", true),
+        (vec![("/normalizer", json!({"type": "Precompiled"}))], "invalid base64", true),
         (vec![("/decoder", sequence)], "stop = 0", true),
         (vec![("/pre_tokenizer", json!({"type": "FixedLength", "length": 0}))], "length 0", true),
         (vec![("/post_processor/single", single)], "B in the template", true),

@@ -45,7 +45,7 @@ pub fn train_bpe<S: AsRef<str> + Sync + Send>(
     let found = json.1;
     if found != vocab {
         return Err(failed(format!(
-            "the texts yield {found} tokens, {vocab} were asked for; give more text, or ask for at least {MIN_VOCAB} and fewer tokens"
+            "the texts yield {found} tokens, {vocab} were requested; give more text, or request fewer tokens, at least {MIN_VOCAB}"
         )));
     }
     let config = json!({

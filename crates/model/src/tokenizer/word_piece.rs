@@ -15,7 +15,7 @@ use tokenizers::normalizers::{BertNormalizer, NormalizerWrapper};
 use tokenizers::pre_tokenizers::bert::BertPreTokenizer;
 use tokenizers::{AddedToken, Model, Tokenizer as Library};
 
-/// Reads a vocabulary of one token per line; of two equal ones the later counts, as in
+/// Reads a vocabulary of one token per line; of two equal ones the later is used, as in
 /// transformers.
 pub(super) fn parts(
     path: &Path,
@@ -50,7 +50,7 @@ pub(super) fn parts(
 
 /// Replaces the rules of a `tokenizer.json` by those that transformers 5 builds for classes of
 /// WordPiece, which are not those of the file: the normaliser is that of the settings. A vocabulary
-/// of another kind is left alone. Returns a note if the rules of the file were others.
+/// of another kind is unchanged. Returns a note if the rules of the file were different.
 pub(super) fn take_rules(
     path: &Path,
     inner: &mut Library,
@@ -64,13 +64,13 @@ pub(super) fn take_rules(
     let unk = unknown.map_or("[UNK]", |token| token.content.as_str());
     let vocab = inner.get_model().get_vocab().into_iter().collect();
     inner.with_model(model(path, vocab, unk.to_owned())?);
-    let own = normalizer(settings)?;
+    let bert = normalizer(settings)?;
     inner
-        .with_normalizer(Some(NormalizerWrapper::BertNormalizer(own)))
+        .with_normalizer(Some(NormalizerWrapper::BertNormalizer(bert)))
         .map_err(|e| TokenizerError::Invalid { path: path.into(), reason: e.to_string() })?;
     inner.with_pre_tokenizer(Some(BertPreTokenizer));
     inner.with_decoder(Some(WordPieceDecoder::new("##".to_owned(), true)));
-    let accents = match own.strip_accents {
+    let accents = match bert.strip_accents {
         None => "unsaid".to_owned(),
         Some(strips) => strips.to_string(),
     };
@@ -78,12 +78,12 @@ pub(super) fn take_rules(
         "the rules of tokenizer.json by which a text is cut into words do not count: transformers \
          5 builds those of tokenizers of this class from {SETTINGS} (do_lower_case {}, \
          tokenize_chinese_chars {}, strip_accents {accents})",
-        own.lowercase, own.handle_chinese_chars
+        bert.lowercase, bert.handle_chinese_chars
     );
     Ok((before != rules(inner)).then_some(note))
 }
 
-/// What decides about the words and pieces of a text, for comparison.
+/// Settings that determine the words and pieces of a text, for comparison.
 fn rules(inner: &Library) -> Value {
     let mut normalizer = json!(inner.get_normalizer());
     if let Some(NormalizerWrapper::BertNormalizer(own)) = inner.get_normalizer() {
@@ -106,7 +106,7 @@ fn model(path: &Path, vocab: Vocab, unk: String) -> Result<WordPiece, TokenizerE
         .map_err(|e| TokenizerError::Invalid { path: path.into(), reason: e.to_string() })
 }
 
-/// The normaliser that the settings ask for.
+/// The normaliser given by the settings.
 fn normalizer(settings: &TokenizerSettings) -> Result<BertNormalizer, TokenizerError> {
     let chinese = settings.flag("tokenize_chinese_chars")?.unwrap_or(true);
     let accents = settings.flag("strip_accents")?;

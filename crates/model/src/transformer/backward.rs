@@ -1,10 +1,10 @@
-//! The backward pass: for training, and to the slots whose gradient a probe wants.
+//! The backward pass: for training, and down to the slots whose gradient a probe wants.
 //!
 //! The forward pass keeps for each layer the residual stream before each of its two stages
 //! (attention, MLP), the projections, the attended queries, keys and values, the output of
 //! attention, and the inputs of post-norms. Pre-norms and the activations of the MLP are cheap and
-//! are recomputed. A pass to slots keeps nothing below the first of them, computes gradients of
-//! inputs alone, and ends there.
+//! are recomputed. A pass to slots keeps nothing below the first of them, computes only gradients
+//! of inputs, and ends there.
 
 use super::forward::{Pass, Stream};
 use super::grads::{BranchGrads, LayerGrads, NormGrads, SlotGrads};
@@ -109,14 +109,14 @@ impl Transformer {
         Ok(loss)
     }
 
-    /// How far back the pass goes for the gradients that a probe wants.
+    /// Extent of the pass for the gradients that a probe wants.
     fn reach(&self, probe: &dyn Probe) -> Reach {
         let wants = |slot: &&LinearSlot| probe.wants_gradient(slot.id());
         let in_stages = self.slots().into_iter().filter(wants).filter_map(LinearSlot::stage);
         let in_stages: Vec<usize> = in_stages.collect();
         let embeds = self.weights.project_in.as_ref().is_some_and(|slot| wants(&slot));
         let first = if embeds { Some(0) } else { in_stages.iter().min().copied() };
-        // Attention and MLP side by side share what the stage of attention keeps.
+        // Parallel attention and MLP share the data kept by the stage of attention.
         let first =
             first.map(|stage| if self.config.parallel.is_some() { stage & !1 } else { stage });
         Reach { first, slots: in_stages.len() + usize::from(embeds) }
@@ -137,7 +137,7 @@ impl Transformer {
 }
 
 impl Differentiable for Transformer {
-    /// The loss of the logits (rows, vocab), which come in blocks of rows. Its targets must be
+    /// The loss of the logits (rows, vocab), which arrive in blocks of rows. Its targets must be
     /// below the size of the vocabulary.
     fn loss_to_slots(
         &self,
@@ -153,9 +153,9 @@ impl Differentiable for Transformer {
     }
 }
 
-/// How far back a pass goes.
+/// Extent of a backward pass.
 struct Reach {
-    /// The first stage of which something is kept; none if no slot of a stage is wanted.
+    /// The first stage with kept data; none if no slot of a stage is wanted.
     first: Option<usize>,
     /// Number of slots to show, after which it ends.
     slots: usize,
@@ -181,7 +181,7 @@ pub(super) struct SlotBackward<'a> {
     pub(super) x: Option<&'a Mat<f32>>,
     /// Gradient of its output (rows, out).
     pub(super) dy: &'a Mat<f32>,
-    /// What its forward pass saved.
+    /// Data of its forward pass.
     pub(super) tape: &'a Tape<f32>,
     /// Receives the gradient of the input.
     pub(super) dx: MatMut<'a, f32>,
@@ -195,7 +195,7 @@ pub(super) struct SlotsBackward<'a> {
     pub(super) x: Option<&'a Mat<f32>>,
     /// Gradient of each output.
     pub(super) dy: &'a [Mat<f32>],
-    /// What the forward pass of each saved.
+    /// Data of the forward pass of each.
     pub(super) tapes: &'a [Tape<f32>],
     /// Receives the sum of the gradients of the input.
     pub(super) dx: MatMut<'a, f32>,
@@ -203,7 +203,7 @@ pub(super) struct SlotsBackward<'a> {
     pub(super) grads: Option<&'a mut [SlotGrads]>,
 }
 
-/// State of a backward pass. Once its lens is done, what it would compute next is unspecified.
+/// State of a backward pass. Once its lens is done, further results are unspecified.
 pub(super) struct BackwardPass<'a> {
     pub(super) config: &'a TransformerConfig,
     pub(super) spans: &'a [Range<usize>],

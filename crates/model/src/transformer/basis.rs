@@ -1,12 +1,12 @@
-//! A transformer in another basis of its residual stream, of which some directions are left.
+//! A transformer in another basis of its residual stream, reduced to some directions.
 //!
 //! With the columns of Q (hidden, kept) as the basis and t = sqrt(kept / hidden), the residual
-//! stream h becomes t Qᵀ h: what writes to it is multiplied by t Qᵀ, what reads from it by Q / t.
-//! The factor t makes its mean square that of h, so norms keep their epsilon. Weights and biases of
-//! norms are absorbed by the layers that read their output, since they have no counterpart in
-//! another basis; what is left of a weight is one number.
+//! stream h becomes t Qᵀ h: weights that write to it are multiplied by t Qᵀ, weights that read from
+//! it by Q / t. The factor t makes its mean square that of h, so norms keep their epsilon. Weights
+//! and biases of norms are absorbed by the layers that read their output, since they have no
+//! counterpart in another basis; a single number remains of a weight.
 //!
-//! A layer norm subtracts the mean. What writes to the stream is therefore centred, and the basis
+//! A layer norm subtracts the mean. Writers to the stream are therefore centred, and the basis
 //! contains the direction of the mean, as all ones: see [`centred_basis`]. Where a norm has a bias
 //! and a reader has none, the bias stays in the norm, within the basis.
 //!
@@ -32,10 +32,10 @@ const BLOCK: usize = 512;
 /// A model without one basis of its residual stream, or an invalid basis.
 #[derive(Clone, Debug, PartialEq, thiserror::Error)]
 pub enum BasisError {
-    /// Parts that exist in the original basis alone.
+    /// Parts that only exist in the original basis.
     #[error("the residual stream cannot change its basis: {reason}")]
     Architecture {
-        /// The part and why.
+        /// The part and the reason.
         reason: &'static str,
     },
     /// A wrong number of rows or columns.
@@ -68,7 +68,7 @@ pub enum BasisError {
         off: f64,
     },
     /// An operator that has no dense weight.
-    #[error("site {site} holds a {kind}; a basis is changed by dense weights alone")]
+    #[error("site {site} holds a {kind}; changing the basis needs dense weights")]
     Operator {
         /// The site.
         site: SiteId,
@@ -121,9 +121,9 @@ impl Transformer {
         let (config, weights) = (&self.config, &self.weights);
         let layer_norm = config.norm.kind == NormKind::Layer;
         let reason = if config.placement != Placement::Before {
-            Some("a norm after a block weighs single features of the stream")
+            Some("a norm after a block scales single features of the stream")
         } else if weights.embedding_norm.is_some() {
-            Some("a norm of the embedding weighs single features of the stream")
+            Some("a norm of the embedding scales single features of the stream")
         } else if weights.project_in.is_some() {
             Some("projections join it to an embedding of another width")
         } else if weights.transform.is_some() || weights.pooler.is_some() || !self.has_head() {
@@ -148,8 +148,8 @@ impl Transformer {
 
     /// The transformer with the residual stream in the basis of these directions, the columns of
     /// `basis` (hidden, kept). With all of them it computes the same as before; with fewer, as if
-    /// the residual stream had no component in the others. An output matrix that is tied to the
-    /// embedding gets its own weight, unless the final norm weighs all features equally.
+    /// the residual stream had no component in the others. A tied output matrix gets a separate
+    /// weight, unless the final norm scales all features equally.
     ///
     /// # Errors
     /// [`BasisError`].
@@ -228,13 +228,13 @@ fn check(basis: MatRef<'_, f64>, config: &TransformerConfig) -> Result<(), Basis
 
 /// The tensors of a model in a basis.
 struct Rebased<'a> {
-    /// What readers are multiplied by, (hidden, kept).
+    /// Right factor of readers, (hidden, kept).
     reads: MatRef<'a, f64>,
-    /// What writers are multiplied by, (hidden, kept).
+    /// Left factor of writers, (hidden, kept).
     writes: Mat<f64>,
-    /// Factor of the embedding beside that of writers.
+    /// Factor of the embedding in addition to that of writers.
     embedding_scale: f64,
-    /// What norms add to their weight.
+    /// Offset of norm weights.
     norm_offset: f64,
     /// The embedding first.
     tables: Vec<&'a TableWeights>,
@@ -257,15 +257,15 @@ struct Site<'a> {
 /// A norm of the residual stream, or none.
 type Norm<'a> = Option<&'a NormWeights>;
 
-/// A norm whose weight and bias were absorbed by the layers behind it.
+/// A norm whose weight and bias were absorbed by the layers after it.
 struct Absorbed {
-    /// What replaces every weight.
+    /// The replacement of every weight.
     weight: f64,
-    /// What remains of the bias, (kept).
+    /// The remaining bias, (kept).
     kept_bias: Vec<f64>,
     /// Factors of the inputs of readers, (hidden).
     gain: Vec<f64>,
-    /// What readers add to their input, (hidden).
+    /// Offsets of the inputs of readers, (hidden).
     bias: Vec<f64>,
 }
 
@@ -373,7 +373,7 @@ impl<'a> Rebased<'a> {
 }
 
 impl Absorbed {
-    /// All of a norm goes to the layers behind it, but for the factor `weight`.
+    /// A norm is absorbed by the layers after it, except for the factor `weight`.
     fn new(
         norm: &NormWeights,
         (config, basis): (&TransformerConfig, MatRef<'_, f64>),

@@ -1,4 +1,4 @@
-//! Memory of a forward pass besides the weights.
+//! Memory of a forward pass, without weights.
 
 use super::Transformer;
 use crate::config::AttentionConfig;
@@ -11,9 +11,9 @@ const SPARE_PERCENT: usize = 30;
 const STREAMS: usize = 4;
 
 impl Transformer {
-    /// Upper bound of the memory in bytes that each token of a batch needs besides the weights:
-    /// inputs and results of the linear layers in the widest layer, and the residual stream. Logits
-    /// are computed in blocks and do not grow with the batch.
+    /// Upper bound of the memory in bytes per token of a batch, without weights: inputs and results
+    /// of the linear layers in the widest layer, and the residual stream. Logits are computed in
+    /// blocks and do not grow with the batch.
     #[must_use]
     pub fn bytes_per_token(&self) -> usize {
         let mut layers: BTreeMap<usize, usize> = BTreeMap::new();

@@ -92,7 +92,8 @@ impl Orientation {
     }
 }
 
-/// Source of the parts of a transformer, requested one at a time in the order of computation.
+/// Source of the parts of a transformer, which are requested one at a time in the order of
+/// computation.
 pub trait TensorSource {
     /// The error of the source.
     type Error;

@@ -6,7 +6,7 @@ use crate::config::{Linear, NormSite};
 use crate::parts::BranchOf;
 use linwright_ops::{InputId, LinearSlot, Place, SiteId};
 
-/// Layers that a model cannot be made of.
+/// An invalid selection of layers.
 #[derive(Clone, Debug, PartialEq, Eq, thiserror::Error)]
 #[error("layers {found:?} of a model of {layers}; expected one at least, in ascending order")]
 pub struct LayersError {
@@ -18,7 +18,7 @@ pub struct LayersError {
 
 impl Transformer {
     /// The transformer with only these layers, which get new numbers and names and keep everything
-    /// else, windows and scales included; tensors are shared with this one.
+    /// else, including windows and scales; tensors are shared with this one.
     ///
     /// # Errors
     /// [`LayersError`].

@@ -24,7 +24,7 @@ impl Transformer {
     /// finite.
     ///
     /// # Panics
-    /// If `hidden` has not one row of the model's width for each token of `batch`, or the batch
+    /// Unless `hidden` has one row of the model's width for each token of `batch`, or the batch
     /// continues sequences that are not in it.
     pub fn run_layers(
         &self,
@@ -197,14 +197,14 @@ impl Stream {
     /// If a row is out of range.
     #[must_use]
     pub fn chosen(&self, indices: &[usize]) -> Self {
-        let of = |all: &Mat<f32>| {
+        let selected = |all: &Mat<f32>| {
             let mut some = Mat::zeros(indices.len(), all.cols());
             for (to, &from) in indices.iter().enumerate() {
                 some.row_mut(to).copy_from_slice(all.row(from));
             }
             some
         };
-        Self { rows: of(&self.rows), beside: self.beside.as_ref().map(of) }
+        Self { rows: selected(&self.rows), beside: self.beside.as_ref().map(selected) }
     }
 
     /// The rows after the last stage, or after any MLP stage.

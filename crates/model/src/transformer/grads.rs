@@ -76,46 +76,46 @@ impl TransformerGrads {
     /// One slice per parameter.
     #[must_use]
     pub fn slices(&self) -> Vec<&[f32]> {
-        let mut all: Vec<&[f32]> = Vec::new();
+        let mut slices: Vec<&[f32]> = Vec::new();
         for part in self.parts.each() {
             match part {
                 // Weights in 16 bits have no gradients.
                 Part::Table(table) if table.is_empty() => {}
-                Part::Table(table) => all.push(table),
+                Part::Table(table) => slices.push(table),
                 Part::Norm(norm) => {
                     for values in [&norm.weight, &norm.bias].into_iter().flatten() {
-                        all.extend(values.chunks(norm.part));
+                        slices.extend(values.chunks(norm.part));
                     }
                 }
                 Part::Slot(slot) => {
-                    all.extend(slot.op.iter());
-                    all.extend(slot.bias.as_deref());
+                    slices.extend(slot.op.iter());
+                    slices.extend(slot.bias.as_deref());
                 }
             }
         }
-        all
+        slices
     }
 
     /// One mutable slice per parameter.
     pub fn slices_mut(&mut self) -> Vec<&mut [f32]> {
-        let mut all: Vec<&mut [f32]> = Vec::new();
+        let mut slices: Vec<&mut [f32]> = Vec::new();
         for part in self.parts.each_mut() {
             match part {
                 // Weights in 16 bits have no gradients.
                 Part::Table(table) if table.is_empty() => {}
                 Part::Table(table) if table.is_empty() => {}
-                Part::Table(table) => all.push(table),
+                Part::Table(table) => slices.push(table),
                 Part::Norm(norm) => {
                     for values in [&mut norm.weight, &mut norm.bias].into_iter().flatten() {
-                        all.extend(values.chunks_mut(norm.part));
+                        slices.extend(values.chunks_mut(norm.part));
                     }
                 }
                 Part::Slot(slot) => {
-                    all.extend(slot.op.iter_mut());
-                    all.extend(slot.bias.as_deref_mut());
+                    slices.extend(slot.op.iter_mut());
+                    slices.extend(slot.bias.as_deref_mut());
                 }
             }
         }
-        all
+        slices
     }
 }

@@ -30,7 +30,7 @@ pub(super) struct HeadTape {
     ops: [Tape<f32>; 3],
 }
 
-/// Memory of the loss computation, and the lens that sees it.
+/// Memory of the loss computation, and its lens.
 pub(super) struct Output<'a, 'p> {
     pub(super) logits: &'a mut Mat<f32>,
     pub(super) tape: &'a mut HeadTape,
@@ -62,8 +62,8 @@ impl Transformer {
         normed
     }
 
-    /// Rows (tokens, hidden) of the head for some tokens, which it multiplies with what
-    /// [`Self::normed`] gives; none if there is no head, or something between both.
+    /// Rows (tokens, hidden) of the head for some tokens, which are multiplied with the output of
+    /// [`Self::normed`]; none if there is no head, or another layer in between.
     ///
     /// # Panics
     /// If a token is not in the vocabulary.
@@ -116,7 +116,7 @@ impl Transformer {
         self.weights.release_head();
     }
 
-    /// Writes the logits (rows, vocab); with `keep`, keeps what a backward pass needs, and shows
+    /// Writes the logits (rows, vocab); with `keep`, keeps the data for a backward pass, and shows
     /// the slots.
     pub(super) fn logits_into(
         &self,
@@ -207,8 +207,8 @@ impl Transformer {
         }
     }
 
-    /// Gradients of the head from that of the logits, which is in their place; adds the gradient
-    /// of the rows to `d_rows`.
+    /// Gradients of the head from that of the logits, which replaced them; adds the gradient of the
+    /// rows to `d_rows`.
     fn logits_backward(
         &self,
         (rows, block): (MatRef<'_, f32>, Range<usize>),

@@ -1,11 +1,11 @@
-//! What a pass shows to a probe.
+//! The view of a pass for a probe.
 
 use crate::batch::Batch;
 use linwright_ops::{ExampleRows, LinearSlot, Probe, Seen, SeenGradient};
 use linwright_tensor::MatRef;
 use std::ops::Range;
 
-/// A probe, with the rows of the batch that it looks at.
+/// A probe, with the rows of the batch that it observes.
 pub(super) struct Lens<'a> {
     probe: &'a mut dyn Probe,
     examples: Vec<ExampleRows>,
@@ -53,7 +53,7 @@ impl<'a> Lens<'a> {
         self.wants_gradient(slot) && self.probe.wants_input_again(slot.id())
     }
 
-    /// Shows a slot before its output is computed, if the probe needs its input alone; whether it
+    /// Shows a slot before its output is computed, if the probe only needs its input; whether it
     /// did.
     pub(super) fn show_input(&mut self, slot: &LinearSlot, x: MatRef<'_, f32>) -> bool {
         let shows = self.probe.needs_inputs_alone() && self.probe.wants(slot.id());

@@ -17,7 +17,7 @@ pub(super) struct Scratch {
     pub(super) layer: LayerTape,
     pub(super) head: HeadTape,
     pub(super) logits: Mat<f32>,
-    /// Of passes to slots.
+    /// For passes to slots.
     pub(super) training: TrainingMemory,
 }
 
@@ -122,7 +122,7 @@ impl Memory {
 #[derive(Debug, Default)]
 pub struct TrainingMemory {
     pub(super) layers: Vec<LayerTape>,
-    /// Scratch of stages of which nothing is kept.
+    /// Scratch of stages without kept data.
     pub(super) below: LayerTape,
     pub(super) workspace: Workspace<f32>,
     pub(super) embedded: Embedded,
@@ -146,7 +146,7 @@ pub(super) struct BranchTape {
     pub(super) input: Mat<f32>,
     /// Results of its input projections.
     pub(super) raw: Vec<Mat<f32>>,
-    /// Queries, keys and values after rotation, where they differ from those results.
+    /// Queries, keys and values after rotation, if they differ from those results.
     pub(super) ready: [Mat<f32>; 3],
     /// Input of the output projection: attended values, or activations of the MLP.
     pub(super) inner: Mat<f32>,

@@ -10,10 +10,10 @@
 //!
 //! and the logits are `Whead norm(h)`. Other families omit parts, add some, or order them
 //! differently; [`TransformerConfig`] holds the choice, [`families`](crate::families) its source.
-//! Every `W` is a slot that holds any operator, and a bias where the family has one. Sources:
-//! Vaswani et al. 2017, arXiv:1706.03762; Touvron et al. 2023, arXiv:2302.13971, section 2.2;
-//! grouped queries from Ainslie et al. 2023, arXiv:2305.13245; parallel attention and MLP from Wang
-//! and Komatsuzaki 2021.
+//! Every `W` is a slot that holds any operator, and a bias if the family has one. Sources: Vaswani
+//! et al. 2017, arXiv:1706.03762; Touvron et al. 2023, arXiv:2302.13971, section 2.2; grouped
+//! queries from Ainslie et al. 2023, arXiv:2305.13245; parallel attention and MLP from Wang and
+//! Komatsuzaki 2021.
 
 mod attend;
 mod backward;

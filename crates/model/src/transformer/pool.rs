@@ -38,10 +38,10 @@ impl Pooling {
 
     /// Pools the output (rows, hidden) of the last layer to one row per sequence (sequences,
     /// hidden), without the first `skipped` tokens of each; zeros for sequences without other
-    /// tokens, except that the first token then is that of the whole sequence. Sums are in f64.
+    /// tokens, except that the first token is then that of the whole sequence. Sums are in f64.
     ///
     /// # Panics
-    /// If there is not one row for each token.
+    /// Unless there is one row for each token.
     #[must_use]
     pub fn pool(self, hidden: MatRef<'_, f32>, batch: &Batch, skipped: usize) -> Mat<f32> {
         assert_eq!(hidden.rows(), batch.len(), "rows of the batch");
@@ -102,7 +102,7 @@ impl Transformer {
     /// has no pooler.
     ///
     /// # Panics
-    /// If there is not one row for each token.
+    /// Unless there is one row for each token.
     #[must_use]
     pub fn pooler_output(&self, hidden: MatRef<'_, f32>, batch: &Batch) -> Option<Mat<f32>> {
         let slot = self.weights.pooler.as_ref()?;
@@ -116,7 +116,7 @@ impl Transformer {
     }
 }
 
-/// Normalises each row to length one; zero rows stay.
+/// Normalises each row to length one; zero rows are unchanged.
 pub fn normalise_rows(rows: &mut Mat<f32>) {
     for i in 0..rows.rows() {
         let row = rows.row_mut(i);

@@ -61,7 +61,7 @@ impl Transformer {
     /// [`ModelError::NonFinite`] if a logit is not finite.
     ///
     /// # Panics
-    /// If there is not one token of the vocabulary for each row.
+    /// Unless there is one token of the vocabulary for each row.
     pub fn rank_logits(
         &self,
         logits: MatRef<'_, f32>,

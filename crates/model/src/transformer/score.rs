@@ -21,7 +21,7 @@ pub type ShowLogits<'a> = dyn FnMut(usize, &[f32], &TokenScore) + 'a;
 
 /// Size of a block of logits: 32 MiB, less than the weights of any model that is slow to run.
 const LOGITS_AT_ONCE: usize = 1 << 23;
-/// Smallest number of rows in a block, whatever the vocabulary.
+/// Smallest number of rows in a block, for any vocabulary.
 const MIN_ROWS: usize = 64;
 
 impl Transformer {

@@ -1,4 +1,4 @@
-//! A model as a storage type leaves it.
+//! A model rounded to a storage type.
 
 use super::Transformer;
 use super::weights::{TableValues, TableWeights};
@@ -10,20 +10,19 @@ use linwright_tensor::{HalfType, Halves, Shelf};
 use std::io;
 use std::sync::Arc;
 
-/// Numbers that are rounded at a time.
+/// Numbers per block of rounding.
 const PIECE: usize = 1 << 16;
 
-/// A model as a file holds it, see [`Transformer::as_stored`].
+/// A model with the numbers of a file, see [`Transformer::as_stored`].
 #[derive(Debug)]
 pub struct Stored {
     /// The model.
     pub model: Transformer,
-    /// What has other numbers than before: the sites of slots, and the names of tensors beside
-    /// them.
+    /// Parts whose numbers changed: the sites of slots, and the names of other tensors.
     pub changed: Vec<String>,
 }
 
-/// Why a model cannot be as stored.
+/// The reason why a model cannot be rounded as stored.
 #[derive(Debug, thiserror::Error)]
 pub enum StoredError {
     /// An operator without a dense form.
@@ -31,7 +30,7 @@ pub enum StoredError {
     Operator {
         /// Its site.
         site: String,
-        /// What is wrong with it.
+        /// The reason.
         source: OpError,
     },
     /// Numbers that could not be moved to a file.
@@ -39,16 +38,16 @@ pub enum StoredError {
     Shelf {
         /// Its site.
         site: String,
-        /// The error of the system.
+        /// The error of the operating system.
         source: io::Error,
     },
 }
 
 impl Transformer {
     /// The model with the numbers that a file of this type holds: those of operators rounded one by
-    /// one, or, in a dense form, those of their products. Weights that the type holds as they are
-    /// stay shared with this model, others are held in it. Without a 16-bit type nothing changes.
-    /// Numbers that the type cannot hold stay: saving names them.
+    /// one, or, in a dense form, those of their products. Weights that the type represents exactly
+    /// are shared with this model, others are converted to it. Without a 16-bit type nothing
+    /// changes. Numbers that the type cannot represent are unchanged: saving reports them.
     ///
     /// # Errors
     /// [`StoredError`].
@@ -90,8 +89,7 @@ impl Transformer {
     }
 }
 
-/// Rounds numbers, and tells whether one changed. Those that overflow stay as they are, all of
-/// them.
+/// Rounds numbers and returns whether one changed. If one overflows, all are unchanged.
 fn round(half: HalfType, values: &mut [f32]) -> bool {
     let mut bits = vec![0; values.len().min(PIECE)];
     let mut wide = vec![0.0; bits.len()];
@@ -114,7 +112,7 @@ fn round(half: HalfType, values: &mut [f32]) -> bool {
     true
 }
 
-/// A matrix in the type, if the type does not hold it as it is but can hold it.
+/// A matrix in the type, if it is not exact in it but can be represented.
 fn narrowed(weight: &Weight<'_, f32>, half: HalfType) -> Option<Halves> {
     let mat = match weight {
         Weight::Half(halves) if halves.half_type() == half => return None,

@@ -69,7 +69,7 @@ impl TableWeights {
         }
     }
 
-    /// Lets the system reclaim the memory of values that stand in a file.
+    /// Lets the system reclaim the memory of values in a file.
     pub(super) fn release(&self) {
         match &self.values {
             TableValues::Full(values) => values.release(),
@@ -126,15 +126,15 @@ impl NormWeights {
 
     /// The same, mutable.
     pub(super) fn tensors_mut(&mut self) -> Vec<(String, &mut [f32])> {
-        let mut all = Vec::new();
+        let mut tensors = Vec::new();
         for (kind, values) in [("weight", &mut self.weight), ("bias", &mut self.bias)] {
             if let Some(values) = values {
                 let len = self.site.features / self.site.parts;
                 let names = self.site.tensors(kind).map(|(name, _)| name);
-                all.extend(names.zip(values.chunks_mut(len)));
+                tensors.extend(names.zip(values.chunks_mut(len)));
             }
         }
-        all
+        tensors
     }
 }
 
@@ -178,14 +178,14 @@ impl<'a> Shown<'a> {
 pub type ShowTensor<'a> = dyn FnMut(&str, &[usize], Shown<'_>) + 'a;
 
 impl Branch {
-    /// Lets the system reclaim the memory of weights that stand in a file.
+    /// Lets the system reclaim the memory of weights in a file.
     pub(super) fn release(&self) {
         self.inputs.iter().chain([&self.output]).for_each(|slot| slot.op().map().release());
     }
 }
 
 impl Weights {
-    /// Lets the system reclaim the memory of the head's weights, if they stand in a file.
+    /// Lets the system reclaim the memory of the head's weights, if they are in a file.
     pub(super) fn release_head(&self) {
         let transform = self.transform.as_ref().map(|(slot, _)| slot);
         let slots = [self.project_out.as_ref(), transform, self.head.as_ref()];
@@ -252,23 +252,24 @@ impl Weights {
 
     /// All trainable tensors at once, by name and mutable.
     pub(super) fn params_mut(&mut self) -> Vec<(String, &mut [f32])> {
-        let mut all = Vec::new();
+        let mut trained = Vec::new();
         for part in self.each_mut() {
             match part {
                 Part::Table(t) => {
                     let name = t.table.name.clone();
-                    all.extend(t.trained_mut().map(|values| (name, values)));
+                    trained.extend(t.trained_mut().map(|values| (name, values)));
                 }
-                Part::Norm(norm) => all.extend(norm.tensors_mut()),
+                Part::Norm(norm) => trained.extend(norm.tensors_mut()),
                 Part::Slot(slot) => {
                     let id = slot.id().clone();
                     let (op, bias) = slot.parts_mut();
                     let params = op.map_mut().params_mut().into_iter();
-                    all.extend(params.map(|param| (format!("{id}.{}", param.name), param.values)));
-                    all.extend(bias.map(|bias| (format!("{id}.bias"), bias)));
+                    trained
+                        .extend(params.map(|param| (format!("{id}.{}", param.name), param.values)));
+                    trained.extend(bias.map(|bias| (format!("{id}.bias"), bias)));
                 }
             }
         }
-        all
+        trained
     }
 }

@@ -187,7 +187,7 @@ impl HeadPruning {
                     return Err(format!("{heads} query heads cannot share {} equally", kv.len()));
                 }
                 if config.family.fused == Fused::ByHead && kv.len() != old.heads {
-                    return Err("stand head by head in one matrix: keep groups".into());
+                    return Err("are stored head by head in one matrix: keep groups".into());
                 }
                 (all(old.heads), kv.clone())
             }
@@ -195,7 +195,7 @@ impl HeadPruning {
         Ok(Self { query, kv, old })
     }
 
-    /// Whether everything is kept in place.
+    /// Whether everything is kept in order.
     fn is_whole(&self) -> bool {
         let same = |kept: &[usize], count: usize| kept.iter().copied().eq(0..count);
         same(&self.query, self.old.heads) && same(&self.kv, self.old.kv_heads)
@@ -262,7 +262,7 @@ fn take_mlp(branch: &mut Branch, kept: &[usize]) -> Result<(), WidthError> {
 /// Checks that the indices are distinct and below `count`, and that there is at least one.
 fn check(kept: &[usize], count: usize) -> Result<(), String> {
     if kept.is_empty() {
-        return Err(format!("are none; keep one of {count} at least"));
+        return Err(format!("are none; keep at least one of {count}"));
     }
     let mut seen = vec![false; count];
     for &index in kept {

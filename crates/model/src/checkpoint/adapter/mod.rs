@@ -1,10 +1,10 @@
 //! LoRA adapters of PEFT, added to the weights of their base: `W = W_base + s B A`.
 //!
 //! `s` is `lora_alpha / r`, or `lora_alpha / √r` (rsLoRA), with the rank and the alpha of each
-//! module. DoRA scales every row of the sum to the length that the adapter holds. Tensors that the
-//! adapter holds whole (`modules_to_save`, biases) replace those of the base. Computed in `f32` as
-//! PEFT does with `merge_and_unload` (its version 0.21); what it does otherwise is refused with the
-//! name of the field or tensor.
+//! module. DoRA scales every row of the sum to a length stored in the adapter. Complete tensors in
+//! the adapter (`modules_to_save`, biases) replace those of the base. Computed in `f32` like
+//! `merge_and_unload` of PEFT (version 0.21); unsupported features are an error that names the
+//! field or tensor.
 //!
 //! Sources: Hu et al. 2021, arXiv:2106.09685; Kalajdzievski 2023, arXiv:2312.03732; Liu et al.
 //! 2024, arXiv:2402.09353.
@@ -24,7 +24,7 @@ use settings::Settings;
 use std::collections::BTreeMap;
 use std::path::{Path, PathBuf};
 
-/// File names of the weights; the first that exists counts.
+/// File names of the weights; the first that exists is used.
 const WEIGHTS: [&str; 2] = ["adapter_model.safetensors", "adapter_model.bin"];
 /// Prefix of all tensor names.
 const PREFIX: &str = "base_model.model.";
@@ -39,7 +39,7 @@ const PARTS: [(&str, Part); 7] = [
     (".lora_embedding_B", Part::EmbeddingB),
 ];
 
-/// What a tensor of an adapter is to its module.
+/// Role of a tensor of an adapter in its module.
 #[derive(Clone, Copy, PartialEq, Eq, PartialOrd, Ord)]
 enum Part {
     A,
@@ -53,7 +53,7 @@ enum Part {
 /// Names of tensors by module and part.
 type Modules = BTreeMap<String, BTreeMap<Part, String>>;
 
-/// What an adapter changed.
+/// Changes made by an adapter.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct Adapted {
     /// Weights to which a product was added.
@@ -62,10 +62,10 @@ pub struct Adapted {
     pub replaced: usize,
 }
 
-/// Adds the adapter in a folder to the weights of a model, which is dense and held in `f32`.
+/// Adds the adapter in a folder to the weights of a model, which must be dense and in `f32`.
 ///
 /// # Errors
-/// [`CheckpointError`]; the model may then be changed in part.
+/// [`CheckpointError`]; the model may then be partly changed.
 pub fn merge_adapter(model: &mut Transformer, dir: &Path) -> Result<Adapted, CheckpointError> {
     Adapter::open(dir)?.merge(model)
 }
@@ -109,8 +109,7 @@ impl Adapter {
         Ok(Adapted { added: modules.len(), replaced: whole.len() })
     }
 
-    /// The tensors that belong to a product, and those that are whole with the names that they
-    /// have in a model.
+    /// The tensors that belong to products, and complete tensors with their names in a model.
     fn sorted(&self) -> Result<(Modules, Vec<(String, String)>), CheckpointError> {
         let mut modules = Modules::new();
         let mut whole = Vec::new();
@@ -124,7 +123,7 @@ impl Adapter {
                 Some((module, part)) => {
                     let parts = modules.entry(module.to_owned()).or_default();
                     if parts.insert(part, tensor.to_owned()).is_some() {
-                        return Err(self.wrong(tensor, "is there under another name too"));
+                        return Err(self.wrong(tensor, "also exists under another name"));
                     }
                 }
                 None => whole.push((tensor.to_owned(), name.replace(".base_layer.", "."))),
@@ -133,7 +132,7 @@ impl Adapter {
         Ok((modules, whole))
     }
 
-    /// Rejects a tensor of a model that does not have it.
+    /// Rejects a tensor that the model does not have.
     fn unknown(&self, tensor: &str, model: &Transformer) -> CheckpointError {
         let tied = match model.config().tied_embeddings {
             true => " (its output matrix is its embedding)",
@@ -182,7 +181,7 @@ impl Adapter {
         Ok(())
     }
 
-    /// A part of a module, which must be there.
+    /// A required part of a module.
     fn part<'a>(
         &self,
         module: &str,
@@ -242,7 +241,7 @@ impl Adapter {
                 scale_rows(&mut weight, &magnitudes);
             }
             (false, Some(tensor)) => {
-                let reason = format!("belongs to use_dora, which {SETTINGS} does not ask for");
+                let reason = format!("belongs to use_dora, which {SETTINGS} does not enable");
                 return Err(self.wrong(tensor, reason));
             }
             (false, None) => {}
@@ -321,26 +320,26 @@ fn without_name(tensor: &str) -> String {
     }
 }
 
-/// Why the embedding of some models is left alone.
+/// The reason why the embedding of some models is not changed.
 const TIED: &str = "changes the embedding, which is also the output matrix (tie_word_embeddings): \
                     it is not known which of both is meant";
 
-/// Gives a layer another weight.
+/// Replaces the weight of a layer.
 fn set(slot: &mut LinearSlot, weight: Mat<f32>) -> Result<(), CheckpointError> {
     let site = slot.id().clone();
     let set = slot.replace(Op::Linear(Box::new(Dense::new(weight))));
     set.map(drop).map_err(|source| CheckpointError::Operator { site, source })
 }
 
-/// Name and shape of the tensor outside the layers that has one of these names.
+/// Name and shape of the tensor outside the layers with one of these names.
 fn outside(model: &Transformer, names: &[String]) -> Option<(String, Vec<usize>)> {
-    let mut found = None;
+    let mut tensor = None;
     model.for_each_tensor(&mut |name, shape, _| {
-        if found.is_none() && names.iter().any(|known| known == name) {
-            found = Some((name.to_owned(), shape.to_vec()));
+        if tensor.is_none() && names.iter().any(|known| known == name) {
+            tensor = Some((name.to_owned(), shape.to_vec()));
         }
     });
-    found
+    tensor
 }
 
 /// Scales rows to these lengths.
@@ -356,9 +355,9 @@ fn scale_rows(weight: &mut Mat<f32>, magnitudes: &[f32]) {
 /// prefix of the whole model, and one output matrix was renamed.
 fn aliases(model: &Transformer, name: &str) -> Vec<String> {
     let prefix = model.config().family.names.prefix;
-    let mut all = vec![name.to_owned(), format!("{prefix}{name}")];
-    all.extend(name.strip_prefix(prefix).filter(|_| !prefix.is_empty()).map(str::to_owned));
+    let mut names = vec![name.to_owned(), format!("{prefix}{name}")];
+    names.extend(name.strip_prefix(prefix).filter(|_| !prefix.is_empty()).map(str::to_owned));
     let renamed = name.strip_prefix("lm_head").map(|rest| format!("embed_out{rest}"));
-    all.extend(renamed);
-    all
+    names.extend(renamed);
+    names
 }

@@ -9,7 +9,7 @@ use std::path::{Path, PathBuf};
 
 /// File name of the configuration.
 pub(in crate::checkpoint) const SETTINGS: &str = "adapter_config.json";
-/// Fields that say how an adapter was made, or what its tensors say too.
+/// Fields that describe how an adapter was trained, or that follow from its tensors.
 const HARMLESS: [&str; 21] = [
     "auto_mapping",
     "base_model_name_or_path",
@@ -33,7 +33,7 @@ const HARMLESS: [&str; 21] = [
     "task_type",
     "bias",
 ];
-/// Ways to begin the training that leave the base as it is.
+/// Initialisations that do not change the base.
 const INITS: [&str; 3] = ["gaussian", "eva", "orthogonal"];
 
 /// Ranks and scales of an adapter.
@@ -44,7 +44,7 @@ pub(super) struct Settings {
     ranks: Vec<(Regex, u64)>,
     alphas: Vec<(Regex, f64)>,
     by_root: bool,
-    /// Whether the rows of each weight have a length of their own (DoRA).
+    /// Whether the rows of each weight have separate lengths (DoRA).
     pub(super) has_magnitudes: bool,
 }
 
@@ -140,7 +140,7 @@ impl Settings {
         &self.path
     }
 
-    /// Rank of a module, and the factor of its product.
+    /// Rank of a module, and the scale of its product.
     pub(super) fn of(&self, module: &str) -> (usize, f32) {
         let rank = of(&self.ranks, module).unwrap_or(self.rank);
         let alpha = of(&self.alphas, module).unwrap_or(self.alpha);
@@ -149,12 +149,12 @@ impl Settings {
     }
 }
 
-/// The value of the first pattern that a name ends with.
+/// The value of the first pattern that matches the end of a name.
 fn of<T: Copy>(patterns: &[(Regex, T)], module: &str) -> Option<T> {
     patterns.iter().find(|(pattern, _)| pattern.is_match(module)).map(|(_, value)| *value)
 }
 
-/// Whether a value asks for nothing.
+/// Whether a value has no effect.
 fn is_nothing(value: &Value) -> bool {
     match value {
         Value::Null | Value::Bool(false) => true,

@@ -23,8 +23,8 @@ const OF_THE_FILE: [&str; 3] = ["schema", "sites", "base"];
 /// Card content that is not derived from the model.
 #[derive(Clone, Debug, Default, PartialEq)]
 pub struct Card {
-    /// Base model of this one, as its hub id. The configuration does not hold it: its
-    /// `_name_or_path` is the base of *that* model, or a path on another machine.
+    /// Base model of this one, as its hub id. It is not in the configuration, where `_name_or_path`
+    /// is the base of *that* model, or a path on another machine.
     pub base_model: Option<String>,
     /// Results in the shape of the evaluation harness: `results.<task>["<metric>,<filter>"]`, with
     /// protocols under `linwright.protocols`.
@@ -38,7 +38,7 @@ pub struct Sizes {
     pub dense: u64,
     /// Stored parameters.
     pub stored: u64,
-    /// Stored parameters without embedding tables, of which a token uses one row.
+    /// Stored parameters without embedding tables, since a token uses only one row.
     pub active: u64,
     /// Bytes of the weights.
     pub bytes: u64,
@@ -59,7 +59,7 @@ impl Sizes {
     }
 }
 
-/// Notes of the source on the model, beside its operators.
+/// Notes of the source on the model, in addition to its operators.
 pub(super) fn metadata(source: &Source) -> Map<String, Value> {
     let mut object = match source.config.get(native::KEY) {
         Some(Value::Object(object)) => object.clone(),
@@ -106,7 +106,7 @@ fn licence(source: &Source) -> Option<String> {
     said_by_source(source, "license").filter(|licence| plain_word(licence).is_some())
 }
 
-/// The base model: the one given, else that of the source if Linwright wrote the source.
+/// The base model: the given one, or else that of the source if Linwright wrote the source.
 pub(super) fn base_model(source: &Source, card: &Card) -> Option<String> {
     card.base_model.clone().or_else(|| {
         record_of(source).get("linwright")?;
@@ -245,13 +245,13 @@ fn results_table(results: &Value) -> String {
 
 /// Compatibility table: runtime, whether it loads the form, and under which condition.
 fn compatibility(form: ExportForm, model: &Transformer) -> Vec<[&'static str; 3]> {
-    let tried = "tried by this project";
-    let public = "by its public documentation, not tried";
+    let tried = "tested by this project";
+    let public = "from its public documentation, not tested";
     match form {
         ExportForm::Dense | ExportForm::Width => vec![
             ["transformers", "yes", tried],
-            ["vLLM", "yes, where it knows the model type", public],
-            ["llama.cpp", "yes, where it knows the model type", public],
+            ["vLLM", "yes, if it knows the model type", public],
+            ["llama.cpp", "yes, if it knows the model type", public],
         ],
         ExportForm::Blocks if widths::has_own_heads(model.config()) => vec![
             ["transformers", "with `trust_remote_code=True`", tried],
@@ -269,27 +269,27 @@ fn compatibility(form: ExportForm, model: &Transformer) -> Vec<[&'static str; 3]
         ExportForm::Factored => vec![
             ["transformers", "with `trust_remote_code=True`", tried],
             ["vLLM", "through its transformers backend at best", "not tried"],
-            ["llama.cpp", "no", "it has no such operators"],
+            ["llama.cpp", "no", "it does not have these operators"],
         ],
         ExportForm::Native => vec![
             [
                 "transformers",
-                "no: it refuses the model type",
-                "tried by this project; form `dense` loads",
+                "no: it rejects the model type",
+                "tested by this project; form `dense` loads",
             ],
             ["vLLM", "no", "the same"],
             ["llama.cpp", "no", "the same"],
         ],
         ExportForm::Gguf => vec![
-            ["transformers", "with `gguf_file`, where it reads the architecture", tried],
+            ["transformers", "with `gguf_file`, if it supports the architecture", tried],
             ["vLLM", "in part", public],
-            ["llama.cpp", "yes: `llama-cli -m` and the file here", public],
+            ["llama.cpp", "yes: `llama-cli -m` and this file", public],
         ],
     }
 }
 
 fn runtimes(form: ExportForm, model: &Transformer) -> String {
-    let mut text = String::from("## Where it loads\n\n| runtime | loads | known from |\n");
+    let mut text = String::from("## Compatibility\n\n| runtime | loads | source |\n");
     text.push_str("| --- | --- | --- |\n| Linwright | yes | read back when it was written |\n");
     for [runtime, loads, note] in compatibility(form, model) {
         let _ = writeln!(text, "| {runtime} | {loads} | {note} |");

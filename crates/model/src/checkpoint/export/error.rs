@@ -31,7 +31,7 @@ pub enum ExportError {
     },
     /// Sites whose difference from the base has a too high rank.
     #[error(
-        "{count} sites differ from the base by matrices that are not of low rank: {listed}; give a rank or a share of energy to cut them"
+        "{count} sites differ from the base by matrices that are not of low rank: {listed}; give a rank or a share of energy to truncate them"
     )]
     FullRank {
         /// Number of sites.

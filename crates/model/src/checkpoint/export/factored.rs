@@ -1,7 +1,7 @@
 //! The form for transformers: operator parameters, and a Python file that puts the operators into
 //! the class of the original model.
 //!
-//! Its `config.json` has our own model type, as in the native form, and names the Python file.
+//! Its `config.json` has the model type of the native form, and names the Python file.
 
 use super::super::error::CheckpointError;
 use super::super::native;
@@ -66,7 +66,7 @@ pub(in super::super) fn check(model: &Transformer, source: &Source) -> Result<()
             path: source.transformer_dir().join(CONFIG),
             place: "model_type".into(),
             reason: format!(
-                "is {}, which transformers has no class for; save the model in dense or native form",
+                "is {}, for which transformers has no class; save the model in dense or native form",
                 family.model_type
             ),
         });

@@ -14,8 +14,8 @@ use std::path::Path;
 /// Model name inside the file if the model has none.
 const UNNAMED: &str = "model";
 
-/// Writes the directory: model file, licences, card, record and hashes. `warnings` gets what
-/// llama.cpp computes otherwise.
+/// Writes the directory: model file, licences, card, record and hashes. `warnings` receives
+/// differences to the computation of llama.cpp.
 pub(super) fn write(
     model: &Transformer,
     source: &Source,

@@ -56,7 +56,7 @@ pub struct LoraOptions {
     pub card: Card,
     /// Provenance: command line, inputs and their hashes.
     pub reproduce: Map<String, Value>,
-    /// Further files, such as the job as a recipe and what was measured: name and content.
+    /// Further files, such as the job as a recipe and measurements: name and content.
     pub beside: Vec<(String, Vec<u8>)>,
 }
 
@@ -84,7 +84,7 @@ pub struct LoraSite {
     pub rank: usize,
     /// Rank of the whole difference.
     pub full_rank: usize,
-    /// Lost share of the difference (Frobenius).
+    /// Truncated share of the difference (Frobenius).
     pub loss: f64,
     /// Parameters of both factors.
     pub parameters: u64,
@@ -200,9 +200,9 @@ fn size_warnings(
     let named: Vec<(String, u64, u64)> = factors.iter().map(of).collect();
     let sites: Vec<(&str, u64, u64)> =
         named.iter().map(|(site, own, dense)| (site.as_str(), *own, *dense)).collect();
-    let own = factors.iter().map(|f| f.summary.parameters).sum::<u64>() * dtype.size() as u64;
+    let adapter = factors.iter().map(|f| f.summary.parameters).sum::<u64>() * dtype.size() as u64;
     let whole = model.config().parameters() * of_model.size() as u64;
-    sizes::of_adapter(&sites, own, whole)
+    sizes::of_adapter(&sites, adapter, whole)
 }
 
 /// Rejects differences whose factors would not be smaller than the weight.
@@ -299,19 +299,19 @@ impl<'a> Base<'a> {
         let failed = |source| CheckpointError::Operator { site: site.clone(), source };
         let base = self.reader()?.operator(site, slot.shape(), orientation)?;
         let base = base.to_dense().map_err(failed)?;
-        let own = slot.op().to_dense().map_err(failed)?;
-        if let Some(index) = own.data().iter().position(|v| !v.is_finite()) {
-            let (name, value) = (format!("{site}.weight"), own.data()[index]);
+        let changed = slot.op().to_dense().map_err(failed)?;
+        if let Some(index) = changed.data().iter().position(|v| !v.is_finite()) {
+            let (name, value) = (format!("{site}.weight"), changed.data()[index]);
             let dtype = StoredType::F32.name();
             return Err(FileError::Unstorable { name, index, value, dtype }.into());
         }
-        if own.data() == base.data() {
+        if changed.data() == base.data() {
             return Ok(None);
         }
-        let pairs = own.data().iter().zip(base.data());
-        let values = pairs.map(|(own, base)| f64::from(*own) - f64::from(*base)).collect();
-        let difference = Mat::from_vec(own.rows(), own.cols(), values);
-        Ok(Some(Difference { weight: norm(own.cast::<f64>().data()), matrix: difference }))
+        let pairs = changed.data().iter().zip(base.data());
+        let values = pairs.map(|(changed, base)| f64::from(*changed) - f64::from(*base)).collect();
+        let difference = Mat::from_vec(changed.rows(), changed.cols(), values);
+        Ok(Some(Difference { weight: norm(changed.cast::<f64>().data()), matrix: difference }))
     }
 }
 
@@ -354,15 +354,15 @@ impl Factors {
         for (rank, s) in svd.s.iter().enumerate().rev() {
             left[rank] = left[rank + 1] + s * s;
         }
-        let all = left[0];
+        let energy = left[0];
         let rank_of = |most: f64| left.iter().position(|&l| l <= most).unwrap_or(svd.s.len());
         let full_rank = rank_of((resolution * weight).powi(2)).max(1);
-        let by_energy = options.energy.map_or(full_rank, |share| rank_of((1.0 - share) * all));
+        let by_energy = options.energy.map_or(full_rank, |share| rank_of((1.0 - share) * energy));
         let rank = full_rank.min(by_energy.max(1)).min(options.rank.unwrap_or(full_rank));
         let root = |k: usize| svd.s[k].sqrt();
         let a = Mat::from_fn(rank, matrix.cols(), |k, j| (root(k) * svd.vt.at(k, j)) as f32);
         let b = Mat::from_fn(matrix.rows(), rank, |i, k| (svd.u.at(i, k) * root(k)) as f32);
-        let loss = if all > 0.0 { (left[rank] / all).sqrt() } else { 0.0 };
+        let loss = if energy > 0.0 { (left[rank] / energy).sqrt() } else { 0.0 };
         let parameters = (a.data().len() + b.data().len()) as u64;
         Ok(Self {
             summary: LoraSite { site, rank, full_rank, loss, parameters },

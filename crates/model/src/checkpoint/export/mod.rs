@@ -6,18 +6,18 @@
 //! | `width` | ordinary weights and a configuration of the new widths | every runtime; smaller |
 //! | `blocks` | the same with widths layer by layer (`block_configs`) | runtimes that know DeciLM |
 //! | `factored` | operators by their parameters, and a Python file | transformers |
-//! | `native` | operators by their parameters | Linwright; others refuse it |
+//! | `native` | operators by their parameters | Linwright; others reject it |
 //! | `gguf` | one file of ordinary weights with configuration and tokenizer | llama.cpp |
 //! | `lora` | the difference from a base, see [`lora`] | PEFT and other readers of its adapters |
 //!
 //! Every export is loaded back and compared before it gets its name, and comes with a card
-//! (`README.md`), `reproduce.json` and `SHA256SUMS`. The bytes do not depend on place or time.
+//! (`README.md`), `reproduce.json` and `SHA256SUMS`. The bytes do not depend on location or time.
 //!
 //! The formats of other runtimes follow their public documentation and sources. transformers and
 //! PEFT are tested (`tools/parity/export.py`), and so is llama.cpp (`tools/parity/llama_cpp.py`).
 //!
-//! Every form is a directory, as on the hub. The form `gguf` holds the one file for llama.cpp,
-//! `model-F16.gguf` or of another type, and no second copy of the tokenizer.
+//! Every form is a directory, as on the hub. The form `gguf` has a single file for llama.cpp,
+//! `model-F16.gguf` or with another type, without a second copy of the tokenizer.
 
 pub mod card;
 mod error;
@@ -108,7 +108,7 @@ pub struct ExportOptions {
     pub card: Card,
     /// Provenance: command line, inputs and their hashes. Form and version are added.
     pub reproduce: Map<String, Value>,
-    /// Further files, such as the job as a recipe and what was measured: name and content.
+    /// Further files, such as the job as a recipe and measurements: name and content.
     pub beside: Vec<(String, Vec<u8>)>,
 }
 
@@ -145,8 +145,8 @@ pub struct Exported {
     pub saved: SavedModel,
     /// Sizes of the model.
     pub sizes: Sizes,
-    /// Notes for the reader: sites or a whole model that are not smaller than dense, operators that
-    /// became dense weights, and what the other runtime computes otherwise.
+    /// Notes for the reader: sites or a model that are not smaller than dense, operators that
+    /// became dense weights, and differences to the computation of the other runtime.
     pub warnings: Vec<String>,
 }
 
@@ -200,8 +200,10 @@ fn choose_operators(model: &Transformer, common: bool) -> Option<Choice> {
         return choice(form, reason);
     }
     if let Some((slot, kind)) = factored::missing_site(model) {
-        let reason =
-            format!("{} holds a {kind}, which the file for transformers does not have", slot.id());
+        let reason = format!(
+            "{} holds a {kind}, which the Python file for transformers does not implement",
+            slot.id()
+        );
         return choice(ExportForm::Native, format!("{reason}; `dense` loads there and is larger"));
     }
     if model.config().family == BLOCKS || !common {

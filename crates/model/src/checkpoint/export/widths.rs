@@ -2,7 +2,7 @@
 //! or ones with layer-wise widths.
 //!
 //! A written configuration is read again and must describe the model exactly; there is no list of
-//! what a family can express.
+//! the possibilities of each family.
 
 use super::super::source::Source;
 use crate::config::{AttentionConfig, MlpConfig, TransformerConfig};
@@ -14,19 +14,19 @@ use serde_json::{Map, Value, json};
 pub const BLOCKS_FILE: &str = "modeling_blocks.py";
 /// Source of the Python file.
 pub const BLOCKS_MODELLING: &str = include_str!("../../../assets/modeling_blocks.py");
-/// MLP widths of the block form are multiples of this, for runtimes that know only a multiplier.
+/// MLP widths of the block form are multiples of this, for runtimes that only support a multiplier.
 pub(super) const MULTIPLE: usize = 256;
 
 /// Key and value heads and MLP features, if every layer has the same.
 pub(super) fn common(config: &TransformerConfig) -> Option<(usize, usize)> {
-    let of = |layer: &crate::config::LayerConfig| match (layer.attention, layer.mlp) {
+    let widths = |layer: &crate::config::LayerConfig| match (layer.attention, layer.mlp) {
         (AttentionConfig::Heads(heads), MlpConfig::Inner(inner)) if heads.heads == config.heads => {
             Some((heads.kv_heads, inner))
         }
         _ => None,
     };
-    let first = of(config.layers.first()?)?;
-    config.layers.iter().all(|layer| of(layer) == Some(first)).then_some(first)
+    let first = widths(config.layers.first()?)?;
+    config.layers.iter().all(|layer| widths(layer) == Some(first)).then_some(first)
 }
 
 /// A description of the first two layers of different widths.
@@ -46,10 +46,14 @@ pub(super) fn difference(config: &TransformerConfig) -> String {
         };
         format!("{attention} and {mlp}")
     };
-    let all: Vec<String> = config.layers.iter().map(words).collect();
-    match all.iter().position(|words| *words != all[0]) {
-        Some(other) => format!("layer 0 has {}, layer {other} {}", all[0], all[other]),
-        None => format!("every layer has {}", all.first().map_or("nothing", String::as_str)),
+    let descriptions: Vec<String> = config.layers.iter().map(words).collect();
+    match descriptions.iter().position(|words| *words != descriptions[0]) {
+        Some(other) => {
+            format!("layer 0 has {}, layer {other} {}", descriptions[0], descriptions[other])
+        }
+        None => {
+            format!("every layer has {}", descriptions.first().map_or("nothing", String::as_str))
+        }
     }
 }
 
@@ -67,9 +71,9 @@ pub(super) fn plain(model: &Transformer, source: &Source) -> Result<(Transformer
     }
     write_layers(&mut object, source, config, family);
     let mut set = |field: &'static str, value: usize, always: bool| {
-        let own = own_name(&object, family, field);
-        if !own.is_empty() && (always || object.get(own).is_some_and(|old| !old.is_null())) {
-            object.insert(own.to_owned(), json!(value));
+        let name = own_name(&object, family, field);
+        if !name.is_empty() && (always || object.get(name).is_some_and(|old| !old.is_null())) {
+            object.insert(name.to_owned(), json!(value));
         }
     };
     set("hidden_size", config.hidden, true);
@@ -83,15 +87,16 @@ pub(super) fn plain(model: &Transformer, source: &Source) -> Result<(Transformer
 
 /// Name under which a family reads a field; empty if it has no such field.
 fn own_name(object: &Map<String, Value>, family: &Family, field: &'static str) -> &'static str {
-    let own = family.fields.iter().find(|(usual, _)| *usual == field);
-    match own {
-        Some((_, own)) if !(family.synonyms.contains(&field) && object.contains_key(field)) => own,
+    let renamed = family.fields.iter().find(|(usual, _)| *usual == field);
+    match renamed {
+        Some((_, renamed)) if !(family.synonyms.contains(&field) && object.contains_key(field)) => {
+            renamed
+        }
         _ => field,
     }
 }
 
-/// Writes what changed of the number of layers and their kinds, and whether the output matrix is
-/// tied.
+/// Writes changes of the number of layers and their kinds, and whether the output matrix is tied.
 fn write_layers(
     object: &mut Map<String, Value>,
     source: &Source,
@@ -109,9 +114,9 @@ fn write_layers(
         let kinds = read.layers.iter().map(|layer| layer.attention);
         kinds.clone().zip(kinds.skip(1)).any(|(a, b)| a != b)
     });
-    let own = own_name(object, family, "num_hidden_layers");
-    object.insert(own.to_owned(), json!(config.layers.len()));
-    // Rules such as every sixth layer are about other layers now.
+    let name = own_name(object, family, "num_hidden_layers");
+    object.insert(name.to_owned(), json!(config.layers.len()));
+    // Rules such as every sixth layer now refer to other layers.
     let whole = config.to_json();
     for field in ["layer_types", "no_rope_layers"] {
         match whole.get(field) {
@@ -192,7 +197,7 @@ fn block(config: &TransformerConfig, layer: &crate::config::LayerConfig) -> Valu
     let mut attention = Map::new();
     let group = match layer.attention {
         AttentionConfig::Heads(heads) => {
-            // Other runtimes know no such field, and find tensors of other shapes then.
+            // Other runtimes do not know this field and would find tensors of other shapes.
             if heads.heads != config.heads {
                 attention.insert("n_heads".into(), json!(heads.heads));
             }
@@ -236,7 +241,7 @@ fn described(
     Ok((model.under(expected), source))
 }
 
-/// What a configuration says instead, for a message.
+/// The contents of a configuration instead, for a message.
 fn unlike(read: &TransformerConfig, expected: &TransformerConfig) -> String {
     if read.head_dim != expected.head_dim {
         let (read, own) = (read.head_dim, expected.head_dim);

@@ -14,7 +14,7 @@ pub(super) enum Change {
     Same,
     /// Subtract one: the norm is stored as its whole multiplier.
     MinusOne,
-    /// Transpose matrices; vectors stay.
+    /// Transpose matrices; vectors are unchanged.
     Transposed,
     /// Reorder rows of each query head from interleaved rotary pairs to rotary halves.
     QueryHalves,
@@ -51,8 +51,8 @@ pub(super) enum Rotary {
     Share(&'static str),
 }
 
-/// Tables of divisors of the rotary frequencies that llama.cpp reads. It does not open a file with
-/// another one.
+/// Tables of divisors of the rotary frequencies that llama.cpp supports. It rejects files with
+/// others.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(super) enum Tables {
     /// None.
@@ -68,9 +68,9 @@ pub(super) enum Tables {
 pub(super) enum Windows {
     /// None.
     Never,
-    /// A width, which llama.cpp leaves out of account.
+    /// A width that llama.cpp ignores.
     Unused,
-    /// In all layers but each n-th; this is n where the file does not say it.
+    /// In all layers but each n-th; the default n if it is not in the file.
     AllButNth(u32),
 }
 
@@ -99,10 +99,10 @@ pub(super) struct Architecture {
     pub(super) windows: Windows,
     /// Fields with a fixed value.
     pub(super) fixed: &'static [(&'static str, &'static str)],
-    /// Whether llama.cpp caps scores and logits of files that do not say how: at 50 and 30.
+    /// Whether llama.cpp caps scores and logits by default: at 50 and 30.
     pub(super) caps: bool,
-    /// Truth values that llama.cpp computes with, whatever a file says. They are the defaults of
-    /// absent fields, too.
+    /// Booleans that llama.cpp fixes, regardless of the file. They are also the defaults of absent
+    /// fields.
     pub(super) flags: &'static [(&'static str, bool)],
     /// Whether the output matrix may be tied to the embedding.
     pub(super) ties: bool,
@@ -533,7 +533,7 @@ pub(super) const ALL: [&Architecture; 14] = [
 ];
 
 impl Architecture {
-    /// The architecture of this name.
+    /// The architecture with this name.
     pub(super) fn find(name: &str) -> Option<&'static Self> {
         ALL.into_iter().find(|architecture| architecture.name == name)
     }

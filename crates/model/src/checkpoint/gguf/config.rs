@@ -62,7 +62,7 @@ impl<'a> File<'a> {
     fn check_layers(&self) -> Result<(), GgufFault> {
         if self.size("block_count")? > self.header.tensors.len() as u64 {
             let found = "the file names more layers than tensors".into();
-            return Err(GgufFault::NotAModel { found, advice: "it holds no whole model" });
+            return Err(GgufFault::NotAModel { found, advice: "it does not hold a whole model" });
         }
         Ok(())
     }
@@ -106,7 +106,7 @@ impl<'a> File<'a> {
         format!("{}.{key}", self.architecture.name)
     }
 
-    /// Value of a key of the architecture.
+    /// Value of an architecture key.
     pub(super) fn own(&self, key: &str) -> Option<&'a MetaValue> {
         self.get(&self.key(key))
     }

@@ -53,7 +53,7 @@ pub(in crate::checkpoint) fn configuration(
     source(&Gguf::open(path)?).decoder_config()
 }
 
-/// How one vector is made of a text: by the pooling that the file names, or else the mean.
+/// Pooling of a text into one vector: the one named by the file, or else the mean.
 fn sentence(gguf: &Gguf) -> Result<Sentence, String> {
     let metadata = &gguf.contents().header.metadata;
     let architecture = match metadata.get(ARCHITECTURE) {
@@ -124,13 +124,13 @@ fn notes(gguf: &Gguf, used: &Used) -> Vec<String> {
         notes.push(format!("weights are stored as {names} and computed in f32"));
         if main_dtype(gguf) == DType::Bf16 {
             notes.push(
-                "a model made of them is saved in bf16, unless --dtype says otherwise".into(),
+                "a model made from them is saved in bf16, unless --dtype says otherwise".into(),
             );
         }
     }
     match &contents.tokenizer {
         Ok(files) => notes.extend_from_slice(&files.notes),
-        Err(fault) => notes.push(format!("{fault}: text can be neither encoded nor decoded")),
+        Err(fault) => notes.push(format!("{fault}: text cannot be encoded or decoded")),
     }
     let unused = contents.tensors.keys().filter(|name| !used.contains_key(*name));
     let unused: Vec<&str> = unused.map(String::as_str).collect();

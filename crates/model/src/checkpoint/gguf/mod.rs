@@ -1,12 +1,12 @@
-//! GGUF files: one file with configuration, tokenizer and weights, as llama.cpp writes them.
+//! GGUF files as written by llama.cpp: one file with configuration, tokenizer and weights.
 //!
 //! [`Contents::parse`] turns the bytes of a file into the content of a transformers directory: a
 //! `config.json`, the tensors by their transformers names with the inverse of each converter
 //! change, and a `tokenizer.json`. [`Gguf`] is the same for a mapped file and reads tensors.
 //!
 //! Nothing in a file is trusted: every length is checked against the remaining bytes before memory
-//! is allocated for it, arrays stay in the file until they are read, and a tensor that the
-//! architecture does not have is an error, since the model would compute something else without it.
+//! is allocated for it, arrays stay in the file until they are read, and a tensor that is not part
+//! of the architecture is an error, since the model would compute something else without it.
 
 mod architectures;
 mod config;
@@ -57,7 +57,7 @@ impl Contents {
         Self::of(&[bytes], gguf::parse(bytes)?)
     }
 
-    /// As [`Self::parse`], of the parts of a model, whose header this is.
+    /// As [`Self::parse`], for the parts of a model with this header.
     fn of(parts: &[&[u8]], header: Header) -> Result<Self, GgufFault> {
         let file = config::File::new(parts, &header)?;
         let config = file.config()?;

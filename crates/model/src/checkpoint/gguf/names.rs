@@ -40,7 +40,7 @@ pub struct GgufTensor {
     pub layout: Layout,
     /// Byte range of the whole stored tensor.
     pub(super) bytes: Range<usize>,
-    /// Index of its file, where a model has several.
+    /// Index of its file, if a model has several.
     pub(super) part: usize,
     /// Numbers in a stored row: a vector is one row, unless its layout moves single numbers.
     pub(super) columns: usize,
@@ -66,7 +66,7 @@ pub(super) fn tensors(
                     return Err(GgufFault::UnknownTensor {
                         name: name.clone(),
                         architecture: file.architecture.name,
-                        reason: "its place is taken by another tensor",
+                        reason: "its name is used by another tensor",
                     });
                 }
             }
@@ -87,7 +87,7 @@ fn find<'n>(
         architecture: architecture.name,
         reason,
     };
-    let not_known = "the model computes something that is not known here";
+    let not_known = "the model has an unsupported feature";
     let (path, suffix) = name.rsplit_once('.').ok_or_else(|| unknown(not_known))?;
     if !matches!(suffix, "weight" | "bias") {
         return Err(unknown(not_known));
@@ -189,7 +189,7 @@ impl GgufTensor {
             return Err(GgufFault::Shape {
                 name: name.into(),
                 found: tensor.shape.clone(),
-                expected: "numbers stored one by one, since they change places".into(),
+                expected: "numbers stored one by one, since they are permuted".into(),
             });
         }
         Ok(Self {

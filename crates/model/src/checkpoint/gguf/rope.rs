@@ -71,7 +71,7 @@ pub(super) fn long_and_short(file: &File<'_>) -> Result<Option<Value>, GgufFault
                 "long_factor": long,
                 "short_factor": short,
             });
-            // Without the key it is 1, not what transformers makes of the factor.
+            // Without the key it is 1, unlike in transformers, which derives it from the factor.
             let attention = file.optional_number(ATTENTION)?.unwrap_or(1.0);
             scaling["attention_factor"] = json!(attention);
             Ok(Some(scaling))
@@ -82,7 +82,7 @@ pub(super) fn long_and_short(file: &File<'_>) -> Result<Option<Value>, GgufFault
 }
 
 fn alone(name: &'static str) -> GgufFault {
-    let reason = "of one kind only; those for long and for short sequences belong together";
+    let reason = "of one kind only; factors for long and short sequences must both be present";
     GgufFault::RotaryFactors { name, reason: reason.into() }
 }
 

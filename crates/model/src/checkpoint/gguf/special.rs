@@ -51,7 +51,7 @@ pub(super) fn no_window(file: &File<'_>, _: Heads, config: &mut Map<String, Valu
         return Err(ContainerFault::Key {
             key: file.key("attention.sliding_window"),
             found: window.to_string(),
-            expected: "no such key: attention windows of this architecture are not known",
+            expected: "no such key: attention windows of this architecture are not supported",
         }
         .into());
     }

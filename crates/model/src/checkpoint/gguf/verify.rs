@@ -29,7 +29,7 @@ const FREQUENCY: f32 = 1e-5;
 ///
 /// # Errors
 /// [`CheckpointError::Differs`], [`CheckpointError::Says`] or [`CheckpointError::Tokens`] if the
-/// file holds another model, and errors of loading.
+/// file holds a different model, and errors of loading.
 pub(super) fn verify(
     path: &Path,
     decoder: &Transformer,
@@ -71,7 +71,7 @@ pub(super) fn verify(
     Ok(compare(&without_pooler(ends_of(decoder, hidden, &batch)), &found).0)
 }
 
-/// The first output alone: files hold no pooler.
+/// Only the first output: files have no pooler.
 fn without_pooler(mut ends: Vec<Mat<f32>>) -> Vec<Mat<f32>> {
     ends.truncate(1);
     ends
@@ -85,8 +85,8 @@ fn other_field(own: &TransformerConfig, read: &TransformerConfig) -> Option<&'st
         |a: &[f32], b: &[f32]| a.len() == b.len() && a.iter().zip(b).all(|(a, b)| near(*a, *b));
     let same_rope = |(a, b): (&Rope, &Rope)| {
         let same = |length| {
-            let of = |rope: &Rope| rope.frequencies(rope.variant(length));
-            all_near(&of(a), &of(b))
+            let frequencies = |rope: &Rope| rope.frequencies(rope.variant(length));
+            all_near(&frequencies(a), &frequencies(b))
         };
         let factors = (a.attention_factor(), b.attention_factor());
         same(1) && same(own.max_positions) && near(factors.0, factors.1)

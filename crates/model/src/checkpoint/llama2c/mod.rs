@@ -29,10 +29,10 @@ const TOKENIZER_BYTES: u64 = 1 << 26;
 
 /// Converts a llama2.c model and its tokenizer to a Hugging Face directory at `out`.
 ///
-/// The tokenizer gives the ids of llama2.c: a space is put before a text, which is split into
+/// The tokenizer produces the ids of llama2.c: a space is put before a text, which is split into
 /// characters (bytes where a character has no token), and the adjacent pair whose joined piece has
 /// the highest score is merged until none is left. Text that looks like a special token is ordinary
-/// text. `beside` are further files for the directory: name and content.
+/// text. `beside` lists further files for the directory: name and content.
 ///
 /// # Errors
 /// [`CheckpointError`]; `out` is then unchanged.

@@ -112,7 +112,7 @@ impl<'a> Bytes<'a> {
     fn take(&mut self, count: usize) -> Result<&'a [u8], String> {
         let token = self.token;
         let (head, tail) = self.left.split_at_checked(count).ok_or_else(|| {
-            format!("the tokenizer ends inside token {token}; it is truncated or of another model")
+            format!("the tokenizer ends inside token {token}; it is truncated or belongs to another model")
         })?;
         self.left = tail;
         Ok(head)
@@ -158,7 +158,7 @@ fn read_pieces(bytes: &[u8], vocab: usize) -> Result<(Vec<String>, Vec<f32>), St
     match bytes.left.len() {
         0 => Ok((pieces, scores)),
         left => Err(format!(
-            "{left} bytes follow the last of {vocab} tokens; the tokenizer is of another model"
+            "{left} bytes follow the last of {vocab} tokens; the tokenizer belongs to another model"
         )),
     }
 }

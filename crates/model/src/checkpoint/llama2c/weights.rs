@@ -63,12 +63,12 @@ impl Checkpoint {
         layer: Option<usize>,
         name: &str,
     ) -> Result<Vec<f32>, CheckpointError> {
-        let all = self.parts[kind].clone();
+        let range = self.parts[kind].clone();
         let part = match layer {
-            None => all,
+            None => range,
             Some(layer) => {
-                let len = all.len() / self.sizes.layers;
-                all.start + layer * len..all.start + (layer + 1) * len
+                let len = range.len() / self.sizes.layers;
+                range.start + layer * len..range.start + (layer + 1) * len
             }
         };
         let bytes = HEADER_BYTES + 4 * part.start..HEADER_BYTES + 4 * part.end;
@@ -186,7 +186,7 @@ impl Sizes {
             ));
         }
         if !heads.is_multiple_of(kv_heads) {
-            return Err(format!("n_heads {heads} is no multiple of n_kv_heads {kv_heads}"));
+            return Err(format!("n_heads {heads} is not a multiple of n_kv_heads {kv_heads}"));
         }
         Ok(Self { dim, hidden, layers, heads, kv_heads, vocab, positions, tied })
     }
@@ -282,7 +282,7 @@ mod tests {
             (3, 0, "n_heads is 0"),
             (3, 3, "8 of 3 heads"),
             (3, 8, "8 of 8 heads"),
-            (4, 3, "no multiple of n_kv_heads 3"),
+            (4, 3, "not a multiple of n_kv_heads 3"),
             (5, 0, "vocab_size is 0"),
             (5, i32::MIN, "vocab_size is -2147483648"),
             (6, -5, "seq_len is -5"),

@@ -1,11 +1,11 @@
-//! Sentence encoders: from the vectors of all tokens to one embedding of a text, as
-//! sentence-transformers makes it (its version 6.2).
+//! Sentence encoders: from the vectors of all tokens to one embedding of a text, as in
+//! sentence-transformers (version 6.2).
 //!
 //! `modules.json` lists the modules after the transformer: a pooling with its own `config.json`,
 //! and normalisations, dense layers and layer norms before and after it. Further files set the
-//! longest text and the prompt that is put before each text. What is not supported is a reason that
-//! names file and field, for those who ask for embeddings. Source: Reimers and Gurevych 2019,
-//! arXiv:1908.10084.
+//! longest text and the prompt that is put before each text. Unsupported features give a reason
+//! that names file and field, reported when embeddings are requested. Source: Reimers and Gurevych
+//! 2019, arXiv:1908.10084.
 
 mod modules;
 mod settings;
@@ -160,7 +160,7 @@ impl Sentence {
                 _ if !module.is_known => {
                     let kind = shown(&module.kind);
                     return Err(format!(
-                        "{list} lists {kind}, which is no module of sentence-transformers: its code is never run"
+                        "{list} lists {kind}, which is not a module of sentence-transformers: its code is never run"
                     ));
                 }
                 "Transformer" if transformed => {
@@ -265,14 +265,12 @@ impl Sentence {
             let types = ["torch_dtype", "dtype"].map(|key| own.get(key).and_then(Value::as_str));
             let other = types.into_iter().flatten().find(|name| !USUAL_TYPES.contains(name));
             if field.starts_with("model") && other.is_some() {
-                let told = settings.refuse(field, "float32");
-                self.say(format!(
-                    "{told}: the type of the weights is that of --dtype all the same"
-                ));
+                let refused = settings.refuse(field, "float32");
+                self.say(format!("{refused}: the weights still have the type given by --dtype"));
             }
         }
-        let own = TOKENIZER.iter().find_map(|field| settings.get(field)?.get(LIMIT));
-        let limit = match own {
+        let limit = TOKENIZER.iter().find_map(|field| settings.get(field)?.get(LIMIT));
+        let limit = match limit {
             Some(value) => value.as_u64().and_then(|limit| usize::try_from(limit).ok()),
             None => settings.count("max_seq_length", 1..=1 << 31)?,
         };
@@ -293,8 +291,8 @@ impl Sentence {
         let settings = Settings::of(dir, ENCODER.to_owned(), false)?;
         self.kept = settings.count("truncate_dim", 1..=1 << 31)?;
         if settings.text("similarity_fn_name")?.is_some_and(|name| name != "cosine") {
-            let told = settings.refuse("similarity_fn_name", "cosine");
-            self.say(format!("{told}: texts are compared by cosine all the same"));
+            let refused = settings.refuse("similarity_fn_name", "cosine");
+            self.say(format!("{refused}: texts are still compared by cosine"));
         }
         let prompts = settings.object("prompts")?;
         let left_out = std::mem::take(&mut self.skipped) > 0;
@@ -375,12 +373,12 @@ fn joined(mut parts: Vec<Mat<f32>>) -> Mat<f32> {
     }
     let rows = parts.first().map_or(0, Mat::rows);
     let width = parts.iter().map(Mat::cols).sum();
-    let mut all = Mat::zeros(rows, width);
+    let mut joined = Mat::zeros(rows, width);
     for row in 0..rows {
         let numbers = parts.iter().flat_map(|part| part.row(row));
-        all.row_mut(row).iter_mut().zip(numbers).for_each(|(into, number)| *into = *number);
+        joined.row_mut(row).iter_mut().zip(numbers).for_each(|(into, number)| *into = *number);
     }
-    all
+    joined
 }
 
 /// The poolings of a configuration: by name, or by the fields of older files.
@@ -403,11 +401,11 @@ fn poolings(settings: &Settings) -> Result<Vec<Pooling>, String> {
             _ => Err(settings.refuse(FIELD, "at most 6 of them")),
         };
     }
-    let mut found = Vec::new();
+    let mut poolings = Vec::new();
     for (_, field, pooling) in MODES {
         if settings.flag(field, false)? {
-            found.push(pooling);
+            poolings.push(pooling);
         }
     }
-    Ok(if found.is_empty() { vec![Pooling::Mean] } else { found })
+    Ok(if poolings.is_empty() { vec![Pooling::Mean] } else { poolings })
 }

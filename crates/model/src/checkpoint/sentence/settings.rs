@@ -1,4 +1,4 @@
-//! Settings of sentence-transformers: JSON objects whose fields decide scores.
+//! Settings of sentence-transformers: JSON objects whose fields affect scores.
 
 use super::modules::{MAX_BYTES, MODULES};
 use linwright_files::json::{parse_object, read_bounded};
@@ -7,7 +7,7 @@ use serde_json::{Map, Value};
 use std::ops::RangeInclusive;
 use std::path::Path;
 
-/// The settings of one file. Errors of its methods are the reason only, with file and field.
+/// The settings of one file. Errors of its methods are only the reason, with file and field.
 pub(super) struct Settings {
     name: String,
     list: String,
@@ -15,7 +15,7 @@ pub(super) struct Settings {
 }
 
 impl Settings {
-    /// Reads a file of a folder; without it there are no settings, unless it `must` be there.
+    /// Reads a file of a folder; without it there are no settings, unless it `must` exist.
     pub(super) fn of(dir: &Path, name: String, must: bool) -> Result<Self, String> {
         let path = dir.join(&name);
         let read = || {
@@ -45,7 +45,7 @@ impl Settings {
         self.fields.get(field).filter(|value| !value.is_null())
     }
 
-    /// What is wrong with a field.
+    /// The error in a field.
     pub(super) fn refuse(&self, field: &str, expected: &str) -> String {
         let found = match self.fields.get(field) {
             Some(value) => format!("is {}", shown(&value.to_string())),

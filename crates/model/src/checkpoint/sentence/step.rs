@@ -13,11 +13,11 @@ use std::sync::Arc;
 
 /// Most features of a vector.
 const WIDEST: usize = 1 << 20;
-/// Name of the vector of a text among those that modules pass on.
+/// Name of the embedding of a text among the outputs of modules.
 pub(super) const TEXT: &str = "sentence_embedding";
 /// Name of the vectors of its tokens.
 pub(super) const TOKENS: &str = "token_embeddings";
-/// Epsilon of a layer norm, which files do not hold.
+/// Epsilon of a layer norm, which is not in files.
 const EPSILON: f64 = 1e-5;
 /// Classes of activations that are known.
 const ACTIVATIONS: [(&str, Activation<f32>); 5] = [
@@ -48,7 +48,7 @@ pub(super) struct Dense {
     residual: Residual,
 }
 
-/// What is added to the output of a dense module.
+/// Residual of a dense module.
 #[derive(Debug)]
 enum Residual {
     None,
@@ -63,7 +63,7 @@ pub(super) struct LayerNorm {
     bias: Vec<f32>,
 }
 
-/// Which vectors a module changes.
+/// Vectors changed by a module.
 pub(super) enum Of {
     Tokens,
     Text,
@@ -107,7 +107,7 @@ impl Step {
         }
     }
 
-    /// The vectors that the step makes of `x` (vectors, features).
+    /// The output of the step for `x` (vectors, features).
     pub(super) fn apply(&self, mut x: Mat<f32>) -> Mat<f32> {
         match self {
             Self::Normalise => {
@@ -131,7 +131,7 @@ impl Step {
         }
     }
 
-    /// Width of its output for an input of `width` features; an error if it takes another.
+    /// Width of its output for an input of `width` features; an error if it needs another width.
     pub(super) fn width(&self, width: usize) -> Result<usize, String> {
         let (inp, out) = match self {
             Self::Normalise => (width, width),
@@ -140,7 +140,7 @@ impl Step {
         };
         match inp == width {
             true => Ok(out),
-            false => Err(format!("a module takes {inp} features, the one before it has {width}")),
+            false => Err(format!("a module needs {inp} features, the one before it has {width}")),
         }
     }
 

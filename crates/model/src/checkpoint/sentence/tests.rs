@@ -94,7 +94,7 @@ fn what_is_not_supported_is_named_with_its_file() {
         (read(&[(modules::MODULES, &list(&[POOLING]))]), "lists Pooling first"),
         (
             read(&[(modules::MODULES, &list(&["custom_st.Transformer", POOLING]))]),
-            "lists custom_st.Transformer, which is no module of sentence-transformers",
+            "lists custom_st.Transformer, which is not a module of sentence-transformers",
         ),
         (
             read(&[(modules::MODULES, &list(&[TRANSFORMER, "sentence_transformers.models.CNN"]))]),

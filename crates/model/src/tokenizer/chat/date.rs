@@ -51,7 +51,7 @@ impl Date {
         self.0.time() == Time::MIDNIGHT
     }
 
-    /// `strftime` of Python in the C locale. A code that it does not know is kept as it is.
+    /// `strftime` of Python in the C locale. Unknown codes are kept unchanged.
     pub(super) fn format(self, format: &str) -> String {
         let mut out = String::new();
         let mut rest = format;
@@ -87,7 +87,7 @@ impl Date {
         out
     }
 
-    /// What a code of `strftime` stands for.
+    /// Meaning of a code of `strftime`.
     fn code(self, letter: char) -> Option<Part> {
         let (year, month, day) = self.0.to_calendar_date();
         let (hour, minute, second) = self.0.time().as_hms();
@@ -159,9 +159,9 @@ impl<'de> Deserialize<'de> for Date {
     }
 }
 
-/// What a code of `strftime` prints.
+/// Output of a code of `strftime`.
 enum Part {
-    /// A number with its width, filled up with a character.
+    /// A number padded to its width with a character.
     Number(u32, usize, char),
     /// A text.
     Text(String),

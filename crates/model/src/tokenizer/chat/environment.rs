@@ -50,7 +50,7 @@ fn to_json(value: &minijinja::Value, options: Kwargs) -> Result<String, Error> {
         Some(value) => match (value.as_usize(), value.as_str()) {
             (Some(spaces), _) if spaces <= 64 => Some(" ".repeat(spaces)),
             (None, Some(text)) => Some(text.to_owned()),
-            _ => return Err(wrong("tojson: indent is no number up to 64 and no text".into())),
+            _ => return Err(wrong("tojson: indent is neither a number up to 64 nor text".into())),
         },
     };
     let separators: Option<Vec<String>> = options.get("separators")?;

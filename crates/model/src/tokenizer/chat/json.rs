@@ -1,4 +1,4 @@
-//! JSON in the format of Python's `json.dumps`, which models saw in training.
+//! JSON in the format of Python's `json.dumps`, which is used in training.
 
 use serde_json::Value;
 use std::fmt::Write;

@@ -120,7 +120,7 @@ fn failures_name_template_line_and_reason() {
     let templated = tokenizer(&json!({"chat_template": "x"}), &[]).unwrap();
     assert!(templated.chat(&[], true).unwrap_err().to_string().contains("without messages"));
     for wrong in [json!(5), json!(["x"]), json!([{"name": "a"}]), json!({"a": 1})] {
-        // Only those who ask for a template are told.
+        // The error is reported only when a template is requested.
         let faulty = tokenizer(&json!({ "chat_template": wrong }), &[]).unwrap();
         assert!(faulty.has_chat());
         let error = faulty.chat(&[Message::new("user", "hi")], true).unwrap_err().to_string();
@@ -148,7 +148,7 @@ fn templates_without_end_are_stopped() {
         (macros, "recursion"),
         (nested, "recursion"),
         (brackets, "operators"),
-        ("{{ 'x' * 2000000000 }}".to_owned(), "a text of more"),
+        ("{{ 'x' * 2000000000 }}".to_owned(), "a string of more"),
         ("{{ range(1000000000) | list }}".to_owned(), "too many"),
     ] {
         let error = chat(&template).unwrap_err().to_string();

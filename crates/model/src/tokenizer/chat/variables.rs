@@ -1,4 +1,4 @@
-//! Variables that a chat template gets beside those of every chat.
+//! Variables of a chat template in addition to the standard ones.
 
 use super::ChatOptions;
 use serde::de::Error as _;
@@ -7,7 +7,7 @@ use serde_json::{Map, Value};
 use std::fmt;
 use std::str::FromStr;
 
-/// Variables that every chat has by itself.
+/// Standard variables of every chat.
 const TAKEN: [&str; 2] = ["messages", "add_generation_prompt"];
 
 /// Variables by name, such as `enable_thinking`; `tools` and `documents` are among them.
@@ -21,7 +21,7 @@ impl ChatVariables {
     /// The reason, if one of them is not a variable of the caller.
     pub fn of(variables: Map<String, Value>) -> Result<Self, String> {
         match TAKEN.iter().find(|name| variables.contains_key(**name)) {
-            Some(name) => Err(format!("{name} is given by the chat itself")),
+            Some(name) => Err(format!("{name} is set by the chat")),
             None => Ok(Self(variables)),
         }
     }
@@ -32,7 +32,7 @@ impl ChatVariables {
         &self.0
     }
 
-    /// These variables, with those of another object in their place.
+    /// These variables, overridden by those of another object.
     ///
     /// # Errors
     /// As [`Self::of`].
@@ -104,7 +104,7 @@ mod tests {
         for (text, said) in [
             ("[]", "expected a JSON object"),
             ("{", "expected a JSON object"),
-            (r#"{"messages": []}"#, "messages is given by the chat itself"),
+            (r#"{"messages": []}"#, "messages is set by the chat"),
             (r#"{"add_generation_prompt": false}"#, "add_generation_prompt is given"),
         ] {
             assert!(text.parse::<ChatVariables>().unwrap_err().contains(said), "{text}");

@@ -2,7 +2,7 @@
 //!
 //! The charsmap is a u32 with the size of a trie, the trie as a double array of u32, and
 //! NUL-terminated replacements, which the leaves refer to. The library does not check indices; here
-//! every reachable node is visited once, so that no text leads out of bounds.
+//! every reachable node is visited once, so that no text causes an access out of bounds.
 
 /// Largest size of a replacement in bytes; NFKC has up to 33.
 const LONGEST: usize = 64;

@@ -7,8 +7,8 @@
 
 use std::collections::HashMap;
 
-/// Limit of byte comparisons for all splits: two seconds, where the largest known vocabulary needs
-/// a hundredth of one.
+/// Limit of byte comparisons for all splits: about two seconds; the largest known vocabulary needs
+/// a hundredth of a second.
 const MAX_WORK: usize = 1 << 31;
 /// Limit of the bytes of merges per byte of pieces, and a constant allowance.
 const MAX_BYTES: (usize, usize) = (16, 1 << 20);
@@ -17,7 +17,7 @@ const MAX_BYTES: (usize, usize) = (16, 1 << 20);
 pub(super) fn merges(pieces: &[(&str, f32)]) -> Result<Vec<(String, String)>, String> {
     let work: usize = pieces.iter().map(|(piece, _)| piece.len() * piece.len()).sum();
     if work > MAX_WORK {
-        return Err(format!("pieces so long that their cuts need {work} comparisons"));
+        return Err(format!("pieces so long that their splits need {work} comparisons"));
     }
     let limit = MAX_BYTES.0 * pieces.iter().map(|(piece, _)| piece.len()).sum::<usize>();
     let limit = limit + MAX_BYTES.1;

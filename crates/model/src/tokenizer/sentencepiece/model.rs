@@ -2,7 +2,7 @@
 
 use super::protobuf::{Fault, Message};
 
-/// Longest piece in bytes. Real ones have some dozens; the library's tries are as deep as pieces
+/// Longest piece in bytes. Real ones have a few dozen; the library's tries are as deep as pieces
 /// are long and are dropped recursively.
 pub(in crate::tokenizer) const LONGEST_PIECE: usize = 1024;
 

@@ -67,8 +67,8 @@ impl<'a> Message<'a> {
                 Stored::Fixed32(u32::from_le_bytes(word))
             }
             other => {
-                let found = format!("a field stored in way {other}");
-                return Err(Fault { at, found, expected: "way 0, 1, 2 or 5" });
+                let found = format!("a field of wire type {other}");
+                return Err(Fault { at, found, expected: "wire type 0, 1, 2 or 5" });
             }
         };
         match key >> 3 {
@@ -82,7 +82,7 @@ impl<'a> Message<'a> {
             return Err(Fault {
                 at: self.at,
                 found: format!("{} bytes up to the end of the message", self.bytes.len()),
-                expected: "as many as the length before them says; is the file truncated?",
+                expected: "as many as given by their length; is the file truncated?",
             });
         };
         self.bytes = tail;

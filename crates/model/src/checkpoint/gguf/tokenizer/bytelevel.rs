@@ -23,7 +23,7 @@ enum Cut {
     Plain,
     /// Single digits, then the byte-level pattern.
     Digits,
-    /// A pattern of its own.
+    /// A separate pattern.
     Pattern(&'static str),
 }
 
@@ -125,10 +125,10 @@ pub(super) fn tokenizer(
 ) -> Result<Value, GgufFault> {
     let name = match metadata.get(PRE) {
         Some(MetaValue::Text(name)) => name.as_str(),
-        _ => return Err(wrong(format!("the file has no text {PRE}; convert the model anew"))),
+        _ => return Err(wrong(format!("the file has no text {PRE}; convert the model again"))),
     };
     let known =
-        pre(name).ok_or_else(|| wrong(format!("{PRE} is {name:?}, which is not known here")))?;
+        pre(name).ok_or_else(|| wrong(format!("{PRE} is {name:?}, which is not supported")))?;
     let merges = read_merges(bytes, metadata, vocabulary)?;
     let prefix = vocabulary.space_prefix.unwrap_or(false);
     let bos = vocabulary.bos.filter(|_| vocabulary.adds_bos.unwrap_or(known.adds_bos));
@@ -167,7 +167,7 @@ fn read_merges(
         return Err(wrong(format!("the file has no array {MERGES}")));
     };
     let texts = array.texts(bytes);
-    let texts = texts.ok_or_else(|| wrong(format!("{MERGES} is no array of texts")))?;
+    let texts = texts.ok_or_else(|| wrong(format!("{MERGES} is not an array of texts")))?;
     let known: std::collections::HashSet<&str> = vocabulary.tokens.iter().copied().collect();
     let mut merges = Vec::new();
     for (index, text) in texts.enumerate() {
@@ -183,7 +183,7 @@ fn read_merges(
             wrong(format!("merge {index} of {MERGES} is not two tokens with a space between"))
         })?;
         if !known.contains(format!("{a}{b}").as_str()) {
-            return Err(wrong(format!("merge {index} makes {a}{b}, which is no token")));
+            return Err(wrong(format!("merge {index} makes {a}{b}, which is not a token")));
         }
         merges.push(json!([a, b]));
     }

@@ -17,7 +17,7 @@ pub struct TokenizerFiles {
     pub tokenizer: Value,
     /// `tokenizer_config.json`.
     pub config: Value,
-    /// What is left out, for the reader of a report.
+    /// Omitted parts, for a report.
     pub notes: Vec<String>,
 }
 
@@ -74,7 +74,7 @@ pub(super) fn files(
         Some(MetaValue::Text(text)) => match serde_json::from_str::<Value>(text) {
             Ok(whole) => Some(whole),
             Err(error) => {
-                notes.push(format!("{WHOLE} is no JSON ({error}), and is left out"));
+                notes.push(format!("{WHOLE} is not JSON ({error}) and is ignored"));
                 None
             }
         },
@@ -104,7 +104,7 @@ impl<'a> Vocabulary<'a> {
         let tokens: Vec<&str> = match metadata.get(TOKENS) {
             Some(MetaValue::Array(array)) => match array.texts(bytes) {
                 Some(texts) => texts.collect(),
-                None => return Err(wrong(format!("{TOKENS} is no array of texts"))),
+                None => return Err(wrong(format!("{TOKENS} is not an array of texts"))),
             },
             _ => return Err(wrong(format!("the file has no array {TOKENS}"))),
         };
@@ -122,7 +122,7 @@ impl<'a> Vocabulary<'a> {
             None => vec![NORMAL; tokens.len()],
             Some(MetaValue::Array(array)) if array.len() == tokens.len() => {
                 let numbers = array.numbers(bytes).map(|n| n.map(|kind| kind as u8).collect());
-                numbers.ok_or_else(|| wrong(format!("{TYPES} is no array of numbers")))?
+                numbers.ok_or_else(|| wrong(format!("{TYPES} is not an array of numbers")))?
             }
             Some(other) => {
                 let (found, count) = (other.describe(), tokens.len());
@@ -179,8 +179,8 @@ impl<'a> Vocabulary<'a> {
         self.kinds.iter().enumerate().filter_map(added).collect()
     }
 
-    /// A whole tokenizer whose post-processor adds the first and last token as the file says: the
-    /// flags are what llama.cpp reads.
+    /// A complete tokenizer whose post-processor adds the first and last token according to the
+    /// flags of the file, which llama.cpp reads.
     fn with_ends(&self, mut whole: Value) -> Value {
         let processor = whole["post_processor"].to_string();
         let puts = |id: usize| processor.contains(&Value::from(self.tokens[id]).to_string());
@@ -249,7 +249,7 @@ impl<'a> Vocabulary<'a> {
 }
 
 /// Id of a special token. Files mark an absent one by leaving it out, or by the largest 32-bit
-/// integer; any other that is no token is left out with a note, as llama.cpp warns of it.
+/// integer; any other invalid id is ignored with a note, as llama.cpp warns about it.
 fn id(metadata: &Metadata, name: &str, count: usize, notes: &mut Vec<String>) -> Option<usize> {
     let key = format!("tokenizer.ggml.{name}_token_id");
     let value = metadata.get(&key)?;
@@ -257,7 +257,7 @@ fn id(metadata: &Metadata, name: &str, count: usize, notes: &mut Vec<String>) ->
         Some(id) if id < count as u64 => return Some(id as usize),
         Some(id) if id == u64::from(u32::MAX) => {}
         _ => notes.push(format!(
-            "{key} is {}, there are {count} tokens: it is left out",
+            "{key} is {}, there are {count} tokens: it is ignored",
             value.describe()
         )),
     }

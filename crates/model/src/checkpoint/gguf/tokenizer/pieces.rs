@@ -14,7 +14,7 @@ use std::collections::HashMap;
 
 /// The character that stands for a space in pieces.
 const SPACE: &str = "\u{2581}";
-/// Longest piece in bytes that merges lead to. Known pieces are shorter than 200.
+/// Longest piece in bytes for merges. Known pieces are shorter than 200.
 const MAX_CUT_BYTES: usize = 512;
 /// Largest size of merges relative to that of pieces: a malicious vocabulary can have pieces that
 /// split everywhere, a trained one never does.
@@ -30,15 +30,15 @@ pub(super) fn tokenizer(
     let scores: Vec<f64> = match metadata.get(SCORES) {
         Some(MetaValue::Array(array)) if array.len() == count => match array.numbers(bytes) {
             Some(scores) => scores.collect(),
-            None => return Err(wrong(format!("{SCORES} is no array of numbers"))),
+            None => return Err(wrong(format!("{SCORES} is not an array of numbers"))),
         },
         _ if metadata.contains_key(MERGES) => {
             return Err(wrong(format!("it has {MERGES} and no {SCORES}")));
         }
-        _ => return Err(wrong(format!("{SCORES} is no array of {count} numbers"))),
+        _ => return Err(wrong(format!("{SCORES} is not an array of {count} numbers"))),
     };
     if scores.len() < count || scores.iter().any(|score| score.is_nan()) {
-        return Err(wrong(format!("{SCORES} holds what is no number")));
+        return Err(wrong(format!("{SCORES} has an entry that is not a number")));
     }
     let unknown = vocabulary.unknown.map(|id| vocabulary.tokens[id]);
     let prefix = vocabulary.space_prefix.unwrap_or(true);
@@ -98,7 +98,8 @@ fn merges(vocabulary: &Vocabulary<'_>, scores: &[f64]) -> Result<Vec<Value>, Ggu
             let (left, right) = token.split_at(at);
             if let (Some(&left), Some(&right)) = (ids.get(left), ids.get(right)) {
                 let left_room = room.checked_sub(token.len());
-                room = left_room.ok_or_else(|| wrong("its pieces can be cut in too many ways"))?;
+                room =
+                    left_room.ok_or_else(|| wrong("its pieces can be split in too many ways"))?;
                 cuts.push((id, [left, right]));
             }
         }

@@ -43,7 +43,7 @@ pub struct Model<'a> {
     pub tokenizer_config: Option<&'a Value>,
     /// Name of the model.
     pub name: &'a str,
-    /// How one vector is made of all of an encoder, if the model says so.
+    /// Pooling of an encoder, if the model defines it.
     pub pooling: Option<Pooling>,
 }
 
@@ -97,7 +97,7 @@ impl GgufWriter {
         match model.tokenizer {
             None => {
                 keys.text("tokenizer.ggml.model", "no_vocab");
-                // Readers count the tokens of the vocabulary otherwise.
+                // Otherwise readers count the tokens of the vocabulary.
                 let vocab = settings::vocab(model.config)?;
                 keys.size(&format!("{}.vocab_size", architecture.name), vocab as u32);
             }
@@ -114,7 +114,7 @@ impl GgufWriter {
         Ok(Self { heads, keys, tensors, factors: rotary_factors, notes, next: 0 })
     }
 
-    /// What llama.cpp computes otherwise than this model, each with the field that says so.
+    /// Differences to the computation of llama.cpp, each with the field concerned.
     #[must_use]
     pub fn notes(&self) -> &[String] {
         &self.notes
@@ -218,7 +218,7 @@ fn placed(
         }
     };
     let matrix = shape.len() == 2;
-    // llama.cpp adds tables in f32 alone.
+    // llama.cpp adds tables only in f32.
     let added = ["position_embd", "token_types"].contains(&rule.stored);
     let dtype = if matrix && !added { dtype } else { DType::F32 };
     let mut stored = shape.to_vec();

@@ -63,7 +63,7 @@ impl Config<'_> {
         Scaling { config: self, object, theta, rotating }.write(keys)
     }
 
-    /// The base of windowed layers, where they have one of their own.
+    /// The base of windowed layers, if it is separate.
     fn local_theta(&self) -> Result<Option<f64>, NoGguf> {
         let object = self.fields.get("rope_parameters").and_then(|o| o.get("sliding_attention"));
         let Some(local) = object.and_then(Value::as_object) else {
@@ -72,7 +72,8 @@ impl Config<'_> {
         match local.get("rope_type").or(local.get("type")).and_then(Value::as_str) {
             None | Some("default") => number(local, "rope_theta"),
             Some(kind) => {
-                let reason = format!("is {kind:?} in windowed layers, GGUF readers scale none");
+                let reason =
+                    format!("is {kind:?} in windowed layers, which GGUF readers never scale");
                 Err(refuse("rope_parameters", reason))
             }
         }
@@ -123,7 +124,10 @@ impl Scaling<'_> {
             return Ok(());
         }
         let name = self.config.architecture.name;
-        Err(refuse("rope_scaling", format!("is {kind:?}, GGUF readers have it not in {name}")))
+        Err(refuse(
+            "rope_scaling",
+            format!("is {kind:?}, which GGUF readers do not support in {name}"),
+        ))
     }
 
     /// Readers compute the scale of cosines and sines from the factor, and multiply it by a key.
@@ -134,7 +138,7 @@ impl Scaling<'_> {
             return Err(refuse("truncate", reason));
         }
         let some = |field| Ok(number(self.object, field)?.filter(|number| *number > 0.0));
-        // Files may have keys for them, which llama.cpp reads in other architectures only.
+        // Files may have keys for them, which llama.cpp reads only in other architectures.
         for (field, fixed) in [("beta_fast", 32.0), ("beta_slow", 1.0)] {
             if let Some(turns) = some(field)?.filter(|turns| *turns != fixed) {
                 return Err(refuse(field, format!("is {turns}, GGUF readers use {fixed}")));
@@ -178,7 +182,7 @@ impl Scaling<'_> {
         const KIND: &str = "longrope";
         self.check_tables(KIND, &[Tables::Any, Tables::ShortAndLong])?;
         if self.config.architecture.tables == Tables::Any {
-            // Otherwise readers look for the table of the other kind.
+            // Otherwise readers search for the table of the other kind.
             keys.text(&self.config.key("rope.scaling.type"), KIND);
         }
         let factors = |field: &'static str| {

@@ -61,8 +61,8 @@ pub fn save_gguf(
 }
 
 /// Writes the file into an unfinished directory and verifies it, see [`verify`]; `name` is the name
-/// of the model. Returns the largest difference from the unrounded model, and what llama.cpp
-/// computes otherwise.
+/// of the model. Returns the largest difference from the unrounded model, and differences to the
+/// computation of llama.cpp.
 ///
 /// # Panics
 /// If `source` describes a model of another shape.
@@ -95,7 +95,7 @@ pub(in crate::checkpoint) fn write_gguf(
     let mut writer = GgufWriter::new(model, &tensors, dtype)?;
     notes.extend_from_slice(writer.notes());
     if decoder.config().pooler {
-        notes.push(format!("{POOLER} is left out, since llama.cpp has no place for it"));
+        notes.push(format!("{POOLER} is omitted, since llama.cpp has no pooler"));
     }
     let file = file_name(dtype);
     dir.stream(&file, |out| {
@@ -112,7 +112,7 @@ pub(in crate::checkpoint) fn write_gguf(
     Ok((gap, notes))
 }
 
-/// The pooling of a sentence encoder, and what of its modules the file cannot hold.
+/// The pooling of a sentence encoder, and modules that the file cannot hold.
 fn pooling(
     decoder: &Transformer,
     source: &Source,
@@ -129,7 +129,7 @@ fn pooling(
             Some(pooling @ (Pooling::Mean | Pooling::First | Pooling::Last)) => {
                 (Some(pooling), Vec::new())
             }
-            _ => (None, lost(format!("vectors of texts by {}", sentence.name()))),
+            _ => (None, lost(format!("embeddings of texts by {}", sentence.name()))),
         },
     }
 }
@@ -152,7 +152,7 @@ fn settings(tokenizer: &Tokenizer, source: &Source) -> Result<Value, CheckpointE
             fill(field, json!(text));
         }
     }
-    // The post-processor of the tokenizer decides, whatever its settings say.
+    // The post-processor of the tokenizer decides, regardless of its settings.
     if tokenizer.bos().is_some() {
         settings.insert("add_bos_token".into(), json!(tokenizer.adds_bos()));
     }

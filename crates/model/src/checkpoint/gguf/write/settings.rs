@@ -20,7 +20,7 @@ pub(super) struct GgufSettings {
     pub(super) keys: Keys,
     /// Tensors of rotary frequency factors, by name.
     pub(super) rotary_factors: Factors,
-    /// What llama.cpp computes otherwise.
+    /// Differences to the computation of llama.cpp.
     pub(super) notes: Vec<String>,
 }
 
@@ -174,19 +174,20 @@ impl Config<'_> {
                 return Err(refuse(*field, reason));
             }
         }
-        let found = |field: &str| self.fields.get(field).and_then(Value::as_str);
+        let setting = |field: &str| self.fields.get(field).and_then(Value::as_str);
         let said: Vec<_> = self
             .architecture
             .fixed
             .iter()
-            .filter_map(|(field, value)| Some((field, value, found(field)?)))
+            .filter_map(|(field, value)| Some((field, value, setting(field)?)))
             .collect();
-        let fits = |value: &str, found: &str| found == value || (value, found) == ("silu", "swish");
-        if said.is_empty() || said.iter().any(|(_, value, found)| fits(value, found)) {
+        let fits =
+            |value: &str, setting: &str| setting == value || (value, setting) == ("silu", "swish");
+        if said.is_empty() || said.iter().any(|(_, value, setting)| fits(value, setting)) {
             return Ok(());
         }
-        let (field, value, found) = said[0];
-        Err(refuse(*field, format!("is {found:?}, GGUF supports only {value:?}")))
+        let (field, value, setting) = said[0];
+        Err(refuse(*field, format!("is {setting:?}, GGUF supports only {value:?}")))
     }
 
     /// Keys of single architectures.
@@ -225,18 +226,18 @@ impl Config<'_> {
         Ok(())
     }
 
-    /// Rejects scores and logits without a cap where readers cap them anyway.
+    /// Rejects scores and logits without a cap if readers always cap them.
     fn check_caps(&self) -> Result<(), NoGguf> {
         for field in ["attn_logit_softcapping", "final_logit_softcapping"] {
             if self.architecture.caps && self.fields.get(field) == Some(&Value::Null) {
-                return Err(refuse(field, "is null, GGUF readers cap them all the same"));
+                return Err(refuse(field, "is null, but GGUF readers always cap them"));
             }
         }
         Ok(())
     }
 
-    /// The width of attention windows, and the layers that have one. The note says what readers
-    /// leave out of account.
+    /// The width of attention windows, and the layers that have one. The note names fields that
+    /// readers ignore.
     fn windows(&self, keys: &mut Keys) -> Result<Option<String>, NoGguf> {
         const WIDTH: &str = "sliding_window";
         let (family, key) = (self.fields.get("model_type"), self.key("attention.sliding_window"));

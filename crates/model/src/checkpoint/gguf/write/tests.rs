@@ -316,7 +316,7 @@ fn what_llama_cpp_computes_otherwise_is_refused() {
         (
             qwen(json!({ "rope_type": "llama3", "factor": 8.0, "low_freq_factor": 1.0,
                 "high_freq_factor": 4.0, "original_max_position_embeddings": 8 })),
-            "rope_scaling is \"llama3\", GGUF readers have it not in qwen2",
+            "rope_scaling is \"llama3\", which GGUF readers do not support in qwen2",
         ),
         (
             qwen(json!({ "rope_type": "longrope", "short_factor": [1.0, 1.0],

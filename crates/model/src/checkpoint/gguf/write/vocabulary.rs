@@ -88,7 +88,7 @@ pub(super) fn write(
         }
         "BPE" => {
             let name = cut_name(tokenizer)
-                .ok_or_else(|| wrong("has a pre-tokenizer that GGUF has no name for"))?;
+                .ok_or_else(|| wrong("has a pre-tokenizer without a name in GGUF"))?;
             keys.text("tokenizer.ggml.model", "gpt2");
             keys.text("tokenizer.ggml.pre", name);
             let merges = merges(model)?.map(|pair| pair.map(|(a, b)| format!("{a} {b}")));
@@ -118,17 +118,17 @@ impl Tokens {
     ) -> Result<Self, NoGguf> {
         let map = tokenizer["model"]["vocab"].as_object();
         let map = map.ok_or_else(|| wrong("has no vocabulary of tokens with ids"))?;
-        let mut found: BTreeMap<u64, (&str, u8)> = BTreeMap::new();
+        let mut by_id: BTreeMap<u64, (&str, u8)> = BTreeMap::new();
         for (text, id) in map {
             let id = id.as_u64().ok_or_else(|| wrong(format!("has no id for {text:?}")))?;
             let byte = bytes && text.len() == 6 && text.starts_with("<0x") && text.ends_with('>');
-            found.insert(id, (text, if byte { BYTE } else { NORMAL }));
+            by_id.insert(id, (text, if byte { BYTE } else { NORMAL }));
         }
         let unknown = tokenizer["model"]["unk_token"].as_str();
         if bytes {
             // A token with a role is special even if no list of added tokens has it.
             let ends = ["bos_token", "eos_token", "pad_token"].map(|role| named(config, role));
-            for (text, kind) in found.values_mut() {
+            for (text, kind) in by_id.values_mut() {
                 if unknown == Some(*text) {
                     *kind = UNKNOWN;
                 } else if ends.contains(&Some(*text)) {
@@ -145,9 +145,9 @@ impl Tokens {
                 true => CONTROL,
                 false => USER_DEFINED,
             };
-            found.insert(id, (text, kind));
+            by_id.insert(id, (text, kind));
         }
-        let most = found.keys().next_back().copied().unwrap_or(0);
+        let most = by_id.keys().next_back().copied().unwrap_or(0);
         if most >= vocab as u64 {
             return Err(wrong(format!("has a token {most}, the model has {vocab}")));
         }
@@ -155,7 +155,7 @@ impl Tokens {
         for id in 0..vocab as u64 {
             // The embedding may have more rows than there are tokens; readers expect a token per
             // row.
-            let (text, kind) = match found.get(&id) {
+            let (text, kind) = match by_id.get(&id) {
                 Some((text, kind)) => ((*text).to_owned(), *kind),
                 None => (format!("[PAD{id}]"), UNUSED),
             };
@@ -252,7 +252,7 @@ fn scores(model: &Value, tokens: &Tokens, spaces: Spaces) -> Result<Vec<f32>, No
         (done[id], last) = (true, Some(id));
         scores[id] = -(rank as f32);
     }
-    // Pieces that no merge produces come last.
+    // Pieces not produced by merges come last.
     for (id, score) in scores.iter_mut().enumerate() {
         if tokens.kinds[id] == NORMAL && !done[id] {
             *score = -(rank as f32) - 1.0;
