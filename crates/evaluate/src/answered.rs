@@ -1,17 +1,17 @@
-//! Documents of tasks with their right answers, to calibrate on.
+//! Documents of tasks with their correct answers, for calibration.
 
 use super::{DataUsed, EvaluationError, OpenOptions, TaskOption, TaskRequest, entry};
 
-/// A document followed by its right answer.
+/// A document followed by its correct answer.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct Answered {
     /// Source of the document, for messages: `rows.jsonl, line 3`.
     pub place: String,
-    /// The document and its answer, as the model would read them without examples.
+    /// The document and its answer, as the model reads them without examples.
     pub text: String,
 }
 
-/// Documents of a task with their right answers, and the files that they are from.
+/// Documents of a task with their correct answers, and their source files.
 #[derive(Clone, Debug, Default, PartialEq, Eq)]
 pub struct AnsweredDocuments {
     /// The documents, in the order of the data.
@@ -20,7 +20,7 @@ pub struct AnsweredDocuments {
     pub data: Vec<DataUsed>,
 }
 
-/// The documents of one of the tasks that a name stands for.
+/// The documents of one of the tasks selected by a name.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct AnsweredTask {
     /// Name of the task.
@@ -29,12 +29,12 @@ pub struct AnsweredTask {
     pub found: AnsweredDocuments,
 }
 
-/// Reads the documents of the task with this name, or of the tasks that it stands for, with their
-/// right answers: without examples, of the training split if there are data for it, otherwise of
-/// the validation split or else of the test split. Texts are taken whole.
+/// Reads the documents of the task with this name, or of the tasks that it selects, with their
+/// correct answers and without examples: from the training split if it has data, otherwise from the
+/// validation split or else from the test split. Texts are not split.
 ///
 /// # Errors
-/// [`EvaluationError`] of the task; [`EvaluationError::NoAnswers`] if it has no right answers.
+/// [`EvaluationError`] of the task; [`EvaluationError::NoAnswers`] if it has no correct answers.
 pub fn answered_tasks(
     name: &str,
     options: &OpenOptions<'_>,

@@ -1,4 +1,4 @@
-//! Requests of other programs, outside of a task.
+//! Requests from other programs, outside of a task.
 
 use crate::{
     Bos, EvaluationError, Hooks, Item, LanguageModel, Reply, Request, RunOptions, Task, TaskResult,

@@ -9,7 +9,7 @@ use linwright_model::{Batch, Stream, TokenScore, Transformer};
 use linwright_tensor::Mat;
 
 /// Tokenizes a cloze text with masks in its blank to at most `limit` tokens: a longer context is
-/// cut from the left.
+/// truncated from the left.
 pub(super) fn encode(
     tokenizer: &Tokenizer,
     cloze: &Cloze<'_>,
@@ -75,7 +75,7 @@ struct Found {
 pub struct ClozeBatch<'a> {
     texts: &'a [MaskedInput],
     batch: Batch,
-    /// Input and index in it, of each mask.
+    /// Input and index in it, for each mask.
     masks: Vec<(usize, usize)>,
     wanted: Vec<(usize, u32)>,
 }
@@ -136,30 +136,30 @@ impl<'a> ClozeBatch<'a> {
             filled: Vec::with_capacity(text.masks),
             top: None,
         };
-        let mut found: Vec<Found> = self.texts.iter().map(start).collect();
+        let mut readings: Vec<Found> = self.texts.iter().map(start).collect();
         let mut show = |index: usize, logits: &[f32], score: &TokenScore| {
             let ((input, mask), (_, target)) = (self.masks[index], wanted[index]);
-            let (text, found) = (&self.texts[input], &mut found[input]);
+            let (text, reading) = (&self.texts[input], &mut readings[input]);
             let log_sum = score.nll + f64::from(logits[target as usize]);
-            for (nats, answer) in found.nats.iter_mut().zip(&text.answers) {
+            for (nats, answer) in reading.nats.iter_mut().zip(&text.answers) {
                 *nats += f64::from(logits[answer[mask] as usize]) - log_sum;
             }
             let top = TopTokens::of(logits, target, score, text.top_logprobs.max(1));
-            found.filled.extend(top.tokens.first().map(|(token, _)| *token));
+            reading.filled.extend(top.tokens.first().map(|(token, _)| *token));
             if mask == 0 && text.top_logprobs > 0 {
-                found.top = Some(top);
+                reading.top = Some(top);
             }
         };
         model.score_rows_seen(hidden, wanted, &mut show)?;
-        let decoded = |found: Found| {
-            let top_logprobs = found.top.map(|top| top.decode(tokenizer)).transpose()?;
+        let decoded = |reading: Found| {
+            let top_logprobs = reading.top.map(|top| top.decode(tokenizer)).transpose()?;
             Ok(Infilled {
-                log_likelihoods: found.nats,
-                text: tokenizer.decode(&found.filled, false)?,
+                log_likelihoods: reading.nats,
+                text: tokenizer.decode(&reading.filled, false)?,
                 top_logprobs: top_logprobs.unwrap_or_default(),
             })
         };
-        found.into_iter().map(decoded).collect()
+        readings.into_iter().map(decoded).collect()
     }
 }
 

@@ -58,7 +58,7 @@ impl Comparison {
 pub struct GroupComparisons {
     /// The group.
     pub group: String,
-    /// Those of all metrics.
+    /// Comparisons in all metrics.
     pub comparisons: Vec<Comparison>,
 }
 
@@ -68,8 +68,8 @@ pub fn compare(results: &[TaskResult], others: &[TaskResult]) -> Vec<Comparison>
     same_tasks(results, others).flat_map(|(own, other)| of_task(own, other, None)).collect()
 }
 
-/// Compares two models in each group of items, such as frequency bands. Intervals are those of one
-/// group, not adjusted for the number of groups.
+/// Compares two models in each group of items, such as frequency bands. Intervals are per group,
+/// not adjusted for the number of groups.
 #[must_use]
 pub fn compare_groups(results: &[TaskResult], others: &[TaskResult]) -> Vec<GroupComparisons> {
     let groups = same_tasks(results, others).flat_map(|(own, other)| {
@@ -92,19 +92,19 @@ fn same_tasks<'a>(
     })
 }
 
-/// Scores of the items of a task in one metric, which outlive its result.
+/// Scores of the items of a task in one metric, independent of the result.
 #[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
 #[serde(deny_unknown_fields)]
 pub struct ItemScores {
     task: String,
     filter: String,
     metric: String,
-    /// By item; none where a model has no score.
+    /// By item; none if a model has no score.
     scores: Vec<Option<f64>>,
 }
 
 impl ItemScores {
-    /// Those of results, in each metric that items have.
+    /// Scores of results, in each metric of the items.
     #[must_use]
     pub fn of(results: &[TaskResult]) -> Vec<Self> {
         let of_task = |result: &TaskResult| {
@@ -122,12 +122,11 @@ impl ItemScores {
         results.iter().flat_map(of_task).collect()
     }
 
-    /// Compares several pairs of models, such as two methods with several seeds: pairs are the
-    /// items, each with the means over the models. The interval is that of other items, not of
-    /// other seeds.
+    /// Compares several pairs of models, such as two methods with several seeds: the pairs are
+    /// items, each with its means over the models. The interval is over items, not over seeds.
     ///
     /// # Panics
-    /// If there are not as many models as others.
+    /// If the numbers of models differ.
     #[must_use]
     #[track_caller]
     pub fn compared(models: &[&[Self]], others: &[&[Self]]) -> Vec<Comparison> {
@@ -150,7 +149,7 @@ impl ItemScores {
             let pair = |item| Some((mean(&models, item)?, mean(&others, item)?));
             let pairs: Vec<(f64, f64)> = (0..own.scores.len()).filter_map(pair).collect();
             let compared = || of_pairs(&own.task, &own.filter, &own.metric, &pairs);
-            // Means of several models are no answers.
+            // Means of several models are not answers.
             let without_answers = |of| Comparison { only_one: None, mcnemar_p: None, ..of };
             let is_one = models.len() == 1;
             (pairs.len() > 1).then(|| if is_one { compared() } else { without_answers(compared()) })
@@ -294,7 +293,7 @@ mod tests {
         // Means 0.5, 0, 1 and 0.5, 1, 1.
         assert_eq!((one.items, one.metric.as_str()), (3, "acc"));
         assert!((one.difference + 1.0 / 3.0).abs() < 1e-12, "{one:?}");
-        assert_eq!(one.mcnemar_p, None, "means are no answers");
+        assert_eq!(one.mcnemar_p, None, "means are not answers");
         // One model each is what results give.
         let alone = ItemScores::compared(&[&a], &[&c]);
         assert_eq!(alone, compare(&[result(&[1.0, 0.0, 1.0])], &[result(&[0.0, 1.0, 1.0])]));

@@ -10,7 +10,7 @@ use linwright_model::generate::{Choice, Stopping, generate_text};
 use linwright_model::tokenizer::Tokenizer;
 use linwright_model::{ModelError, Stream, Transformer};
 
-/// The failure of a model that makes no vectors of texts.
+/// The error of a model without text embeddings.
 const NO_VECTORS: &str = "the checkpoint defines no pooling for text embeddings";
 
 /// A transformer and its tokenizer, evaluated as a [`LanguageModel`].
@@ -35,7 +35,7 @@ impl<'a> Subject<'a> {
         Self { max_length, ..self }
     }
 
-    /// Sets how one vector is made of a text, for tasks that compare texts.
+    /// Sets the pooling of a text into one vector, for tasks that compare texts.
     #[must_use]
     pub fn with_sentence(self, sentence: Option<&'a Sentence>) -> Self {
         Self { sentence, ..self }
@@ -60,8 +60,8 @@ impl LanguageModel for Subject<'_> {
     }
 
     fn max_positions(&self) -> Option<usize> {
-        let own = self.decoder.config().max_positions;
-        Some(self.max_length.map_or(own, |max| max.min(own)))
+        let positions = self.decoder.config().max_positions;
+        Some(self.max_length.map_or(positions, |max| max.min(positions)))
     }
 
     fn score(&self, sequences: &[Sequence<'_>]) -> Result<Vec<Vec<TokenScore>>, ModelFailure> {
@@ -137,7 +137,7 @@ impl LanguageModel for Subject<'_> {
     }
 }
 
-/// Scores sequences as one batch. The last token of a sequence is predicted but no input.
+/// Scores sequences as one batch. The last token of a sequence is predicted but is not an input.
 pub(super) fn score(
     decoder: &Transformer,
     sequences: &[Sequence<'_>],

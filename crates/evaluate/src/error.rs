@@ -60,7 +60,7 @@ pub enum EvaluationError {
         /// The split.
         split: String,
     },
-    /// A data set that is not on this machine and cannot be downloaded.
+    /// A data set that is not cached and cannot be downloaded.
     #[error(
         "{origin}: {source}; or give the rows of its split {split} with --data {task}:{split}=FILE", task = shown(task), split = shown(split)
     )]
@@ -77,9 +77,9 @@ pub enum EvaluationError {
     /// An unusable journal of an interrupted evaluation.
     #[error(transparent)]
     Journal(#[from] JournalError),
-    /// A journal whose answers are not those to the requests, despite its fingerprint.
+    /// A journal whose answers do not match the requests, despite its fingerprint.
     #[error(
-        "the journal's answers to batch {batch} do not fit the requests of this evaluation; remove the journal"
+        "the journal's answers to batch {batch} do not match the requests of this evaluation; remove the journal"
     )]
     JournalAnswers {
         /// Number of the batch, from 0.
@@ -97,7 +97,7 @@ pub enum EvaluationError {
     },
     /// A shard without a journal for its results.
     #[error(
-        "the results of shard {shard} are kept in a journal only, and this evaluation has none; name an output file"
+        "the results of shard {shard} are kept only in a journal, and this evaluation has none; name an output file"
     )]
     ShardWithoutJournal {
         /// The shard.
@@ -171,7 +171,7 @@ pub enum EvaluationError {
         /// The loss.
         found: f64,
     },
-    /// A metric that is out of range, of losses that are not.
+    /// A metric that overflows although the losses are finite.
     #[error(
         "{task}: {metric} is {found}: its losses are finite, and their exponential overflows; the \
          weights of the model are damaged"
@@ -240,16 +240,14 @@ pub enum EvaluationError {
         known: String,
     },
     /// A task that compares embeddings, on a model without pooling.
-    #[error(
-        "{place}: the model's files do not say in a supported way how one vector is made of a text"
-    )]
+    #[error("{place}: the model's files name no supported pooling of a text into one vector")]
     NoVectors {
         /// The pair of texts.
         place: String,
     },
-    /// A task without right answers, where text with answers is needed.
+    /// A task without correct answers, where text with answers is needed.
     #[error(
-        "task {task} has no right answers to read after its documents", task = shown(task)
+        "task {task} has no correct answers to append to its documents", task = shown(task)
     )]
     NoAnswers {
         /// The task.

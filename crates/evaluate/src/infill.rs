@@ -81,7 +81,7 @@ impl MaskedInfill {
         Ok(())
     }
 
-    /// Whether predictions are for as many answers.
+    /// Whether the number of predictions matches the answers.
     pub(super) fn fits(&self, infilled: &Infilled) -> bool {
         self.answers.len() == infilled.log_likelihoods.len()
     }

@@ -64,7 +64,7 @@ impl FileJournal {
     }
 
     /// Adds the entries of the journal of another shard, or of an earlier run, of the same
-    /// evaluation, and returns the number of new ones. On an error this journal is as before.
+    /// evaluation, and returns the number of new ones. On an error this journal is unchanged.
     ///
     /// # Errors
     /// [`EvaluationError::Journal`] as [`JournalFile::read`]: the journal of another evaluation, or
@@ -72,24 +72,24 @@ impl FileJournal {
     /// there.
     pub fn merge(&mut self, other: &Path) -> Result<usize, EvaluationError> {
         let (entries, damage) = JournalFile::read::<Entry>(other, SUBJECT, &self.fingerprint)?;
-        let mut found = collected(other, entries)?;
-        for (batch, answers) in &found {
+        let mut batches = collected(other, entries)?;
+        for (batch, answers) in &batches {
             if self.known.get(batch).is_some_and(|known| !same(known, answers)) {
                 return Err(EvaluationError::Contradiction { path: other.into(), batch: *batch });
             }
         }
-        found.retain(|batch, _| !self.known.contains_key(batch));
-        for (batch, answers) in &found {
+        batches.retain(|batch, _| !self.known.contains_key(batch));
+        for (batch, answers) in &batches {
             self.keep(*batch, answers)?;
         }
-        let new = found.len();
-        self.known.append(&mut found);
+        let new = batches.len();
+        self.known.append(&mut batches);
         self.damages.extend(damage);
         Ok(new)
     }
 
     /// Largest number of tokens in a batch of the evaluation that wrote a journal. An evaluation
-    /// whose size of batches follows the free memory takes it from there, since other batches would
+    /// that chooses the batch size from free memory takes it from here, since other batches would
     /// not resume.
     #[must_use]
     pub fn batch_tokens_of(path: &Path) -> Option<usize> {
@@ -109,14 +109,14 @@ impl FileJournal {
         self.known.is_empty()
     }
 
-    /// Unusable lines of the files read, to be reported: their batches are computed again.
+    /// Unusable lines of the files, to be reported: their batches are recomputed.
     #[must_use]
     pub fn damages(&self) -> &[Damage] {
         &self.damages
     }
 }
 
-/// Entries by batch. An entry may come twice.
+/// Entries by batch. An entry may occur twice.
 fn collected(
     path: &Path,
     entries: Vec<Entry>,
@@ -131,7 +131,7 @@ fn collected(
     Ok(known)
 }
 
-/// Whether answers are the same bits: their JSON distinguishes -0 from 0.
+/// Whether answers are bit-identical: their JSON distinguishes -0 from 0.
 fn same(one: &BatchAnswers, other: &BatchAnswers) -> bool {
     let text = |answers: &BatchAnswers| json!(answers).to_string();
     text(one) == text(other)
@@ -147,7 +147,7 @@ pub struct Merged {
 }
 
 /// Merges the journals of the shards of one evaluation, in any order, into the journal `into`,
-/// which is created or extended. A run over it computes only the batches that no journal has.
+/// which is created or extended. A run with it computes only the missing batches.
 ///
 /// # Errors
 /// [`EvaluationError::Journal`] if a file is not the journal of that evaluation or is being
@@ -179,7 +179,7 @@ pub fn requests_digest(task: &dyn Task) -> String {
 }
 
 /// The data that determines the answers to the batches of a task: program, instruction set, model,
-/// dtype, requests, options. `subject` is the model as it is evaluated.
+/// dtype, requests, options. `subject` is the evaluated model.
 #[must_use]
 pub fn journal_fingerprint(
     model: &LoadedModel,

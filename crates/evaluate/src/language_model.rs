@@ -95,21 +95,21 @@ pub trait LanguageModel {
     /// Any error of the tokenizer.
     fn encode(&self, text: &str) -> Result<Vec<u32>, ModelFailure>;
 
-    /// The beginning-of-sequence token, where there is one.
+    /// The beginning-of-sequence token, if any.
     fn bos(&self) -> Option<u32>;
 
-    /// The end-of-sequence token, where there is one.
+    /// The end-of-sequence token, if any.
     fn eos(&self) -> Option<u32>;
 
     /// Whether the tokenizer adds the beginning-of-sequence token by default.
     fn adds_bos(&self) -> bool;
 
-    /// The longest input in tokens, where there is a limit.
+    /// The longest input in tokens, if limited.
     fn max_positions(&self) -> Option<usize>;
 
     /// Scores of the tokens of each sequence from `first_counted` on. Sequences do not attend to
     /// each other; a prefix shared by a group may be computed once. The last token of a sequence is
-    /// predicted but is no input, so a sequence may have one token more than the model has
+    /// predicted but is not an input, so a sequence may have one token more than the model has
     /// positions.
     ///
     /// # Errors
@@ -144,7 +144,7 @@ pub trait LanguageModel {
         Err("this model does not predict masked tokens".into())
     }
 
-    /// Predicts the tokens behind masks.
+    /// Predicts the masked tokens.
     ///
     /// # Errors
     /// Any error of the model; the default implementation supports no cloze requests.
@@ -197,9 +197,9 @@ pub trait LanguageModel {
 
 /// Several models with one tokenizer that answer the same requests, such as edits of one model,
 /// which share much of their computation. If evaluation is cancelled between two models, the call
-/// may fail with any error: the caller knows why.
+/// may fail with any error.
 pub trait LanguageModels {
-    /// One of the models, for what all share: tokenizer, positions and kind.
+    /// One of the models, for common properties: tokenizer, positions and kind.
     fn first(&self) -> &dyn LanguageModel;
 
     /// Number of models.

@@ -2,7 +2,7 @@
 //!
 //! A [`Task`] lists [`Item`]s, each a few [`Request`]s; [`evaluate`] answers them with a
 //! [`LanguageModel`], and the task turns the [`Reply`]s into a [`TaskResult`]. Requests are the
-//! only way between tasks and models, so a task never sees a tensor and a model never sees a
+//! only interface between tasks and models, so a task never sees a tensor and a model never sees a
 //! metric.
 //!
 //! A new task is one file and one line of the list below, [`TASKS`]. The registry, [`entries`], has

@@ -1,9 +1,9 @@
 //! Multiple choice by log-likelihood.
 //!
 //! Choice c of a question q scores ℓ(c) = log p(" " + c | q). `acc` takes the choice with the
-//! largest ℓ, `acc_norm` that with the largest ℓ / characters of c, as in lm-evaluation-harness. Of
-//! equal scores the first is taken, and such ties are counted. `log_loss` is the mean of -ℓ of the
-//! correct choices; it changes with every likelihood, unlike accuracy.
+//! largest ℓ, `acc_norm` that with the largest ℓ / characters of c, as in lm-evaluation-harness.
+//! Ties are counted and go to the first choice. `log_loss` is the mean of -ℓ of the correct
+//! choices; it changes with every likelihood, unlike accuracy.
 
 use super::questions::{Questions, VERSION, likelihoods};
 use super::result::accuracy;
@@ -158,7 +158,7 @@ impl Task for MultipleChoice {
     }
 }
 
-/// Mean of a metric of which lower is better, with its standard error.
+/// Mean of a metric for which lower is better, with its standard error.
 fn mean(name: &str, values: &[f64]) -> Metric {
     let count = values.len() as f64;
     let mean = values.iter().sum::<f64>() / count;

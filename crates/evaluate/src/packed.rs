@@ -16,7 +16,7 @@ pub type Wanted = Vec<(usize, u32)>;
 #[derive(Debug)]
 pub struct Packed {
     batch: Batch,
-    /// Rows to score with their target tokens, for each sequence those counted.
+    /// Rows to score with their target tokens, by sequence.
     wanted: Wanted,
     /// Number of scores of each sequence.
     counts: Vec<usize>,
@@ -97,7 +97,7 @@ fn counted(sequence: &Sequence<'_>) -> usize {
 }
 
 impl Packed {
-    /// Packs sequences. The last token of each is no input.
+    /// Packs sequences. The last token of each is not an input.
     #[must_use]
     pub fn new(sequences: &[Sequence<'_>], top_requests: &[Option<TopLogprobsRequest>]) -> Self {
         let groups: Vec<Group<'_>> =
@@ -133,11 +133,11 @@ impl Packed {
                 for (index, input) in group.inputs.iter().enumerate() {
                     if is_alone || index == 0 {
                         own_row = next;
-                        let own = &input[shared..];
+                        let branch = &input[shared..];
                         // An input without own tokens is predicted by the shared prefix.
-                        if !own.is_empty() {
-                            branches.push(own);
-                            next += own.len();
+                        if !branch.is_empty() {
+                            branches.push(branch);
+                            next += branch.len();
                         }
                     }
                     rows.push(Rows { shared, start, own: own_row });

@@ -15,9 +15,9 @@ pub(super) struct Pair {
 
 /// Tokenizes as lm-evaluation-harness does: trailing spaces of the context belong to the
 /// continuation, both are tokenized as one text, and the continuation begins after as many tokens
-/// as the context has by itself. An empty context is replaced by the beginning- or else the
-/// end-of-sequence token. Longer inputs are cut from the left; the last token is never an input, so
-/// one more token than the model has positions fits.
+/// as the context alone has. An empty context is replaced by the beginning- or else the
+/// end-of-sequence token. Longer inputs are truncated from the left; the last token is never an
+/// input, so one more token than the model has positions fits.
 pub(super) fn encode_pair(
     model: &dyn LanguageModel,
     context: &str,

@@ -33,8 +33,8 @@ impl Comparison {
     }
 }
 
-/// Decimal places that show two significant digits of the largest number, or more of them; none
-/// where it is so large that they say nothing.
+/// Decimal places that show two significant digits of the largest number, or more of them; none if
+/// it is so large that they are insignificant.
 fn places(numbers: [f64; 3]) -> Option<usize> {
     let largest = numbers.into_iter().map(f64::abs).fold(0.0, f64::max);
     if largest == 0.0 || !largest.is_finite() {

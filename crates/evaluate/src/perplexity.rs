@@ -9,8 +9,8 @@
 //! those that no earlier window has counted: its last `stride` tokens, or fewer in a last, short
 //! window. A beginning-of-sequence token, if used, is the first token of the document, and takes
 //! the place of the first token of every later window, which is never counted: as in llama.cpp,
-//! since some models read no text without it. The protocols of papers have it at the start of the
-//! document alone, as their code has.
+//! since some models cannot read text without it. The protocols of papers have it only at the start
+//! of the document, as in their code.
 //!
 //! `rotor_paper` is window 512, stride 256 on documents joined by a space, as in the experiments of
 //! the rotor paper. Perplexities per word and per byte follow the definitions of
@@ -77,7 +77,7 @@ pub struct Protocol {
     stride: usize,
     /// Beginning-of-sequence token.
     bos: Bos,
-    /// Whether every window begins with that token, and not the document alone.
+    /// Whether every window begins with that token, not only the document.
     #[serde(default)]
     bos_in_windows: bool,
     /// Whether documents are joined.
@@ -253,7 +253,7 @@ impl Protocol {
         self.bos_in_windows
     }
 
-    /// The same protocol with that token at the start of the document alone.
+    /// The same protocol with that token only at the start of the document.
     #[cfg(test)]
     pub(super) fn of_document(self) -> Self {
         Self { bos_in_windows: false, ..self }
@@ -323,8 +323,8 @@ impl TextPerplexity {
         Ok(Self { name: named.name.into(), ..Self::new(corpus(path, options)?, protocol) })
     }
 
-    /// One of several texts, with a name of its own: `text:wiki` for `wiki.jsonl`; `text_field`
-    /// names the text in its rows.
+    /// One of several texts, with a separate name: `text:wiki` for `wiki.jsonl`; `text_field` names
+    /// the text in its rows.
     ///
     /// # Errors
     /// As [`Protocol::new`]; [`EvaluationError::Data`].

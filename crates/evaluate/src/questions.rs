@@ -46,7 +46,7 @@ impl Questions {
         self.set.questions.iter().map(item).collect()
     }
 
-    /// The questions with their right answers; none if one has no answer.
+    /// The questions with their correct answers; none if one has no answer.
     pub(super) fn answered(
         &self,
         right: impl Fn(&Question) -> Option<String>,

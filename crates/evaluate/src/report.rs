@@ -24,8 +24,8 @@ pub fn document(text: &str) -> Result<Document, ReportError> {
     let what = "the result of an evaluation";
     let missing = |part: &'static str| ReportError::Missing { what, part };
     let results = value.get("results").and_then(Value::as_object).ok_or(missing("results"))?;
-    let own = &value["linwright"];
-    let baseline = own["baseline"].as_object();
+    let ours = &value["linwright"];
+    let baseline = ours["baseline"].as_object();
     let groups: Vec<&String> =
         value["groups"].as_object().into_iter().flat_map(Map::keys).collect();
     let (grouped, tasks): (Vec<_>, Vec<_>) =
@@ -34,9 +34,9 @@ pub fn document(text: &str) -> Result<Document, ReportError> {
     if !grouped.is_empty() {
         tables.push(figures("Groups", &grouped, &value, baseline));
     }
-    tables.extend(comparisons(&own["comparisons"]));
+    tables.extend(comparisons(&ours["comparisons"]));
     tables.push(origin(&value));
-    let notes = own["health"].as_array().into_iter().flatten().map(text_of).collect();
+    let notes = ours["health"].as_array().into_iter().flatten().map(text_of).collect();
     let config = &value["config"];
     let model = [&value["model_name"], &config["model"]].into_iter().find_map(Value::as_str);
     let model = model.unwrap_or("a model");
@@ -141,14 +141,14 @@ fn comparisons(list: &Value) -> Option<Table> {
 
 /// Provenance of the results.
 fn origin(result: &Value) -> Table {
-    let own = &result["linwright"];
+    let ours = &result["linwright"];
     let mut pairs = Vec::new();
     let mut add = |name: &str, value: String| {
         if !value.is_empty() {
             pairs.push((name.to_owned(), value));
         }
     };
-    for (name, value) in own["protocols"].as_object().into_iter().flatten() {
+    for (name, value) in ours["protocols"].as_object().into_iter().flatten() {
         add(&format!("protocol of {name}"), text_of(value));
     }
     for (name, value) in result["n-samples"].as_object().into_iter().flatten() {
@@ -156,18 +156,18 @@ fn origin(result: &Value) -> Table {
         add(&format!("documents of {name}"), count);
     }
     for (name, value) in [
-        ("version", &own["version"]),
+        ("version", &ours["version"]),
         ("version of the harness", &result["lm_eval_version"]),
-        ("model sha256", &own["model_sha256"]),
+        ("model sha256", &ours["model_sha256"]),
         ("system instruction", &result["system_instruction"]),
-        ("seconds", &own["timing"]["evaluate_seconds"]),
-        ("threads", &own["threads"]),
+        ("seconds", &ours["timing"]["evaluate_seconds"]),
+        ("threads", &ours["threads"]),
         ("device", &result["config"]["device"]),
         ("dtype", &result["config"]["model_dtype"]),
     ] {
         add(name, text_of(value));
     }
-    for source in own["data"].as_array().into_iter().flatten() {
+    for source in ours["data"].as_array().into_iter().flatten() {
         add(&format!("data sha256 of {}", text_of(&source["path"])), text_of(&source["sha256"]));
     }
     Table::of_pairs("Provenance", pairs)

@@ -12,7 +12,7 @@ use std::borrow::Cow;
 #[derive(Clone, Debug, Serialize)]
 #[serde(rename_all = "snake_case")]
 pub enum Request<'a> {
-    /// How likely is `continuation` after `context`?
+    /// Log-likelihood of `continuation` after `context`.
     LogLikelihood {
         /// Text before.
         context: Cow<'a, str>,
@@ -21,23 +21,23 @@ pub enum Request<'a> {
         /// Details beyond the score; usually none.
         details: Option<DetailRequest>,
     },
-    /// How likely is a text from its start, in windows?
+    /// Log-likelihood of a text from its start, in windows.
     Rolling {
         /// The document.
         text: Cow<'a, str>,
-        /// How it is cut in windows.
+        /// How it is split into windows.
         cut: Cut,
     },
-    /// What does the model write after `context`?
+    /// Generation of text after `context`.
     Generate {
         /// Text before.
         context: Cow<'a, str>,
         /// When it ends.
         generation: Generation,
     },
-    /// Which tokens fill the blank of a text? Only masked language models answer this.
+    /// Prediction of the tokens in the blank of a text, by masked language models.
     Cloze(Cloze<'a>),
-    /// How similar are the embeddings of two texts?
+    /// Similarity of the embeddings of two texts.
     Similarity([Cow<'a, str>; 2]),
 }
 
@@ -57,7 +57,7 @@ impl Request<'_> {
 /// A text with a blank: `context`, a space, `before`, the blank, `after`.
 #[derive(Clone, Debug, PartialEq, Eq, Serialize)]
 pub struct Cloze<'a> {
-    /// The start of the text, which is cut from the left where it is too long.
+    /// The start of the text, truncated from the left if it is too long.
     pub context: Cow<'a, str>,
     /// Largest number of context tokens that are kept, counted from the right; none keeps all.
     pub max_context_tokens: Option<usize>,
@@ -109,7 +109,7 @@ pub struct Details {
 pub enum Cut {
     /// By a perplexity protocol.
     Protocol(Protocol),
-    /// As lm-evaluation-harness does: every token is predicted once, the first one after the
+    /// As in lm-evaluation-harness: every token is predicted once, the first one after the
     /// beginning- or end-of-sequence token; windows have the model's length and do not overlap,
     /// except that the last one is extended to the left to full length.
     Harness,
@@ -204,27 +204,29 @@ pub struct Item<'a> {
     pub place: String,
     /// The requests, answered in this order.
     pub requests: Vec<Request<'a>>,
-    /// The document's own part of each context, where contexts also hold other text such as
-    /// few-shot examples: one entry for all requests, or one for each. Empty if contexts hold only
-    /// the document.
+    /// The part of each context that belongs to the document, if contexts also include other text
+    /// such as few-shot examples: one entry for all requests, or one for each. Empty if contexts
+    /// consist of the document only.
     pub own: &'a [String],
 }
 
 impl Item<'_> {
-    /// The document's own texts, each with its continuation or answer.
+    /// The texts of the document, each with its continuation or answer.
     #[must_use]
     pub fn own_texts(&self) -> Vec<Cow<'_, str>> {
         let text = |(index, request): (usize, &'_ Request<'_>)| {
-            let own = |context: &str| {
+            let own_text = |context: &str| {
                 let own = self.own.get(index).or(self.own.last());
                 own.map_or_else(|| context.to_owned(), Clone::clone)
             };
             match request {
-                Request::LogLikelihood { context, continuation, .. } => own(context) + continuation,
-                Request::Generate { context, .. } => own(context),
+                Request::LogLikelihood { context, continuation, .. } => {
+                    own_text(context) + continuation
+                }
+                Request::Generate { context, .. } => own_text(context),
                 Request::Rolling { text, .. } => text.clone().into_owned(),
                 Request::Cloze(cloze) => {
-                    format!("{} {}{}", own(&cloze.context), cloze.before, cloze.after)
+                    format!("{} {}{}", own_text(&cloze.context), cloze.before, cloze.after)
                 }
                 Request::Similarity(texts) => texts.join(" "),
             }

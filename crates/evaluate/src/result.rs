@@ -155,7 +155,7 @@ impl TaskResult {
         self.metrics.iter().find(|metric| metric.name == name)
     }
 
-    /// Refuses metrics that are not finite, but for those of words: a text without spaces is a
+    /// Rejects metrics that are not finite, except those per word: a text without spaces is one
     /// word, whose perplexity overflows in any model.
     ///
     /// # Errors

@@ -46,16 +46,16 @@ pub struct Prompting {
     pub chat_template: Option<String>,
     /// Whether examples were separate messages.
     pub multiturn: bool,
-    /// The date that the template got, if it asks for one.
+    /// The date passed to the template, if it uses one.
     pub date: Option<String>,
-    /// Further variables that the template got, as JSON.
+    /// Further variables passed to the template, as JSON.
     pub template_args: Option<String>,
 }
 
 /// The data of an evaluation's JSON.
 #[derive(Clone, Copy, Debug)]
 pub struct EvaluationRecord<'a> {
-    /// The model as the user named it.
+    /// The model as named by the user.
     pub model: &'a str,
     /// Results of the model.
     pub results: &'a [TaskResult],
@@ -77,11 +77,11 @@ pub struct EvaluationRecord<'a> {
     pub provenance: &'a Provenance,
     /// Duration of the evaluation in seconds.
     pub seconds: f64,
-    /// Peak resident set size of the process in bytes, where the system reports it.
+    /// Peak resident set size of the process in bytes, if the system reports it.
     pub peak_bytes: Option<u64>,
 }
 
-/// How prompts were made, by the harness's names where it has them.
+/// Format of the prompts, with the harness's names where they exist.
 fn prompting(of: &Prompting) -> Map<String, Value> {
     let Prompting { system_instruction, chat_template, multiturn, date, template_args } = of;
     let hash = |text: &Option<String>| text.as_ref().map(|text| sha256_hex(text.as_bytes()));
@@ -104,9 +104,9 @@ pub fn result_json(record: &EvaluationRecord<'_>) -> Value {
     let tokens: usize = of_text(record.results).map(|r| r.counts.tokens_counted).sum();
     let mut object = Map::new();
     let groups = groups(record);
-    let mut all = results(record.results);
-    all.extend(groups.clone());
-    object.insert("results".to_owned(), all.into());
+    let mut metrics = results(record.results);
+    metrics.extend(groups.clone());
+    object.insert("results".to_owned(), metrics.into());
     // As in the harness, the key is absent without groups.
     if !groups.is_empty() {
         object.insert("groups".to_owned(), groups.into());
@@ -197,10 +197,10 @@ fn of_text(results: &[TaskResult]) -> impl Iterator<Item = &TaskResult> {
 /// Metrics of groups.
 fn groups(record: &EvaluationRecord<'_>) -> Map<String, Value> {
     let of_group = |group: &TaskGroup| {
-        let mut own = figures(&group.alias, &group.metrics(record.results));
-        own.insert("name".to_owned(), json!(group.name));
-        own.insert("sample_len".to_owned(), json!(group.items(record.results)));
-        (group.name.clone(), own.into())
+        let mut entry = figures(&group.alias, &group.metrics(record.results));
+        entry.insert("name".to_owned(), json!(group.name));
+        entry.insert("sample_len".to_owned(), json!(group.items(record.results)));
+        (group.name.clone(), entry.into())
     };
     record.groups.iter().map(of_group).collect()
 }
@@ -209,10 +209,10 @@ fn results(results: &[TaskResult]) -> Map<String, Value> {
     let mut object = Map::new();
     for result in results {
         let alias = result.description["task_alias"].as_str().unwrap_or(&result.task);
-        let mut own = figures(alias, &result.metrics);
-        own.insert("name".to_owned(), json!(result.task));
-        own.insert("sample_len".to_owned(), json!(result.counts.items));
-        object.insert(result.task.clone(), own.into());
+        let mut entry = figures(alias, &result.metrics);
+        entry.insert("name".to_owned(), json!(result.task));
+        entry.insert("sample_len".to_owned(), json!(result.counts.items));
+        object.insert(result.task.clone(), entry.into());
         for group in &result.groups {
             let alias = format!(" - {}", group.group);
             object.insert(subtask(result, &group.group), figures(&alias, &group.metrics).into());
@@ -297,11 +297,14 @@ fn health(results: &[TaskResult]) -> Vec<String> {
         }
         notes.extend(result.notes.iter().map(|note| format!("{task}: {note}")));
         if counts.truncated > 0 {
-            notes.push(format!("{task}: {} contexts were cut to fit the model", counts.truncated));
+            notes.push(format!(
+                "{task}: {} contexts were truncated to fit the model",
+                counts.truncated
+            ));
         }
         if counts.ties > 0 {
             notes.push(format!(
-                "{task}: {} questions had ties, the first choice was taken",
+                "{task}: {} questions had ties, which went to the first choice",
                 counts.ties
             ));
         }

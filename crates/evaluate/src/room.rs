@@ -33,8 +33,8 @@ pub struct NoRoom {
     pub needed: u64,
 }
 
-/// Rejects files that are too large to be read or, if they are one document, to be tokenized. Of
-/// files in gzip their content counts.
+/// Rejects files that are too large to be read or, if they are one document, to be tokenized. For
+/// gzip files, the decompressed size counts.
 ///
 /// # Errors
 /// [`NoRoom`].
@@ -64,7 +64,7 @@ impl Texts {
         for task in tasks {
             for item in task.items() {
                 for request in &item.requests {
-                    let own = match request {
+                    let bytes = match request {
                         Request::LogLikelihood { context, continuation, .. } => {
                             context.len() + continuation.len()
                         }
@@ -77,16 +77,16 @@ impl Texts {
                             cloze.context.len() + cloze.before.len() + cloze.after.len()
                         }
                     } as u64;
-                    texts.longest = texts.longest.max(own);
-                    texts.all = texts.all.saturating_add(own);
+                    texts.longest = texts.longest.max(bytes);
+                    texts.all = texts.all.saturating_add(bytes);
                 }
             }
         }
         texts
     }
 
-    /// Rejects texts that cannot be tokenized in `allowed` bytes, of which `taken` are in use, and
-    /// returns the bytes to reserve for all of them.
+    /// Rejects texts that cannot be tokenized within `allowed` bytes, `taken` of which are in use,
+    /// and returns the bytes to reserve for all of them.
     fn check(self, allowed: u64, taken: u64) -> Result<u64, NoRoom> {
         let kept = self.all.saturating_mul(OF_ALL);
         let needed = taken.saturating_add(kept.max(self.longest.saturating_mul(WHILE_TOKENIZED)));
@@ -98,7 +98,7 @@ impl Texts {
     }
 }
 
-/// Largest batch in tokens that fits beside the bytes in use.
+/// Largest batch in tokens that fits in addition to the bytes in use.
 ///
 /// # Errors
 /// [`NoRoom`] if the texts cannot be tokenized, or no token fits.

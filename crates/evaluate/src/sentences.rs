@@ -22,7 +22,7 @@ use std::path::Path;
 pub struct SentenceTask {
     /// Its name.
     pub name: &'static str,
-    /// One sentence for the listing.
+    /// Description for the listing.
     pub summary: &'static str,
 }
 

@@ -29,8 +29,8 @@ pub(super) fn items_of<'a>(
 ///
 /// # Errors
 /// [`EvaluationError`]: a causal task on a masked language model, token predictions without a head,
-/// embeddings without pooling, a missing beginning-of-sequence token, or windows, answers and texts
-/// to be written that are too long for it.
+/// embeddings without pooling, a missing beginning-of-sequence token, or windows, answers and
+/// generated texts that are too long for it.
 pub fn check_model(task: &dyn Task, model: &dyn LanguageModel) -> Result<(), EvaluationError> {
     let bos = resolve(task.bos(), model)?;
     let items = items_of(task, model)?;

@@ -25,7 +25,7 @@ pub trait Task {
         None
     }
 
-    /// Its documents with their right answers; none if the task has no right answers.
+    /// Its documents with their correct answers; none if the task has none.
     fn answered(&self) -> Option<AnsweredDocuments> {
         None
     }
@@ -108,7 +108,7 @@ pub struct FileTask {
     pub name: &'static str,
     /// One sentence for the listing.
     pub summary: &'static str,
-    /// Options that it reads besides limit and beginning-of-sequence token.
+    /// Options that it reads in addition to limit and beginning-of-sequence token.
     pub reads: &'static [TaskOption],
     /// See [`TaskEntry::is_divided`].
     pub is_divided: bool,

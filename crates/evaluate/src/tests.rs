@@ -89,7 +89,7 @@ impl LanguageModel for Fake {
                         } else {
                             loss(&tokens[..=index])
                         },
-                        // The next byte of the alphabet is the likeliest one.
+                        // The next byte of the alphabet is the most likely one.
                         is_greedy: tokens[index] == tokens[index - 1] + 1,
                     })
                     .collect())

@@ -16,12 +16,12 @@ pub(super) struct TopTokens {
 impl TopTokens {
     /// The `count` largest of the logits (vocab); `score` is that of the target token.
     pub(super) fn of(logits: &[f32], target: u32, score: &TokenScore, count: usize) -> Self {
-        let own = logits[target as usize];
-        let log_sum = score.nll + f64::from(own);
+        let wanted = logits[target as usize];
+        let log_sum = score.nll + f64::from(wanted);
         let mut best: Vec<(u32, f32)> = Vec::with_capacity(count + 1);
         let mut rank = 0;
         for (token, &logit) in (0u32..).zip(logits) {
-            rank += usize::from(logit > own || (logit == own && token < target));
+            rank += usize::from(logit > wanted || (logit == wanted && token < target));
             if best.len() < count || best.last().is_some_and(|&(_, least)| logit > least) {
                 let index = best.partition_point(|&(_, other)| other >= logit);
                 best.insert(index, (token, logit));

@@ -55,7 +55,7 @@ pub struct Validated {
     pub output: &'static str,
     /// Number of documents in the scored split; `None` if its data is missing.
     pub documents: Option<usize>,
-    /// Why the data is missing.
+    /// The reason why the data is missing.
     pub missing: Option<String>,
     /// The first request: a context and its continuations, or a text.
     pub first: Option<(String, Vec<String>)>,

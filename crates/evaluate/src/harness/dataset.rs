@@ -158,8 +158,8 @@ impl Dataset<'_> {
         Ok(split)
     }
 
-    /// As [`Self::split`], for the first split that has data of training, validation and test. Data
-    /// that the caller gives are not searched for elsewhere.
+    /// As [`Self::split`], for the first of training, validation and test that has data. Splits
+    /// with data from the caller are not searched for elsewhere.
     pub(super) fn split_to_learn_from(
         &self,
         process: Option<&Function>,
@@ -174,14 +174,14 @@ impl Dataset<'_> {
         for name in names {
             match self.sources(name) {
                 Ok(_) => return self.split(name, process),
-                // Of several, the first is the one to bring.
+                // If several are missing, the first is reported.
                 Err(error) => missing = missing.or(Some(error)),
             }
         }
         Err(missing.unwrap_or_else(|| self.file.wrong("there is no split to learn from")))
     }
 
-    /// Files that the caller gives for a split.
+    /// Files passed by the caller for a split.
     fn given(&self, split: &str) -> impl Iterator<Item = &DataFile> {
         self.given.iter().filter(move |data| {
             data.task == self.file.description.task
@@ -292,11 +292,11 @@ impl Dataset<'_> {
             split: split.to_owned(),
             source: Box::new(source),
         };
-        let found = match self.sets {
+        let set = match self.sets {
             None => None,
             Some(sets) => sets.find(&query).map_err(failed)?,
         };
-        let Some(found) = found else {
+        let Some(set) = set else {
             return Err(EvaluationError::NoRows {
                 origin: self.file.origin.clone(),
                 task: d.task.clone(),
@@ -305,13 +305,8 @@ impl Dataset<'_> {
             });
         };
         let files: Result<Vec<Source>, EvaluationError> =
-            found.files.into_iter().map(|path| self.source(path)).collect();
-        Ok(Sources {
-            files: files?,
-            origin: Some(found.origin),
-            rows: found.rows,
-            notes: found.notes,
-        })
+            set.files.into_iter().map(|path| self.source(path)).collect();
+        Ok(Sources { files: files?, origin: Some(set.origin), rows: set.rows, notes: set.notes })
     }
 
     fn paths(&self, files: &Value, split: &str) -> Result<Vec<PathBuf>, EvaluationError> {

@@ -153,8 +153,8 @@ fn blank_line() -> String {
     "\n\n".into()
 }
 
-/// Returns the text of a file by its name, as the file in a folder gives it, and the file's own
-/// folder; or the reason of a failure.
+/// Returns the text of a file by its name, relative to a folder, and the folder of that file; or
+/// the reason of a failure.
 type Include<'a> = dyn Fn(&Path, &str) -> Result<(String, PathBuf), String> + 'a;
 
 /// A parsed task file.
@@ -329,7 +329,7 @@ impl<'a> Includes<'a> {
     }
 
     /// Fields of a text in a folder, merged over those of the files it includes, of which later
-    /// ones count more.
+    /// ones take precedence.
     fn resolve(
         &mut self,
         text: &str,
@@ -346,7 +346,7 @@ impl<'a> Includes<'a> {
             Some(Value::Array(names)) => names,
             Some(one) => vec![one],
         };
-        let mut all = Map::new();
+        let mut merged = Map::new();
         for name in &names {
             self.left = self.left.checked_sub(1).ok_or_else(|| {
                 format!("more than {MAX_INCLUDES} files are included, one by another")
@@ -357,12 +357,12 @@ impl<'a> Includes<'a> {
             };
             let (text, folder) = (self.read)(folder, name.as_str().ok_or_else(expected)?)?;
             let mut base = self.resolve(&text, &folder, depth + 1)?;
-            // A list of tasks is that of the file in which it stands.
+            // A list of tasks belongs to the file that contains it.
             base.shift_remove("task_list");
-            all.extend(base);
+            merged.extend(base);
         }
-        all.extend(fields);
-        Ok(all)
+        merged.extend(fields);
+        Ok(merged)
     }
 }
 

@@ -1,5 +1,5 @@
 //! The functions that task files may name: equivalents of the Python functions of the harness's
-//! standard tasks, under a name of their own and under the name in the harness.
+//! standard tasks, under a new name and under the name in the harness.
 
 use super::metric::Value as Measured;
 use linwright_data::Fields;

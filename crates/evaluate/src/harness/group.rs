@@ -81,12 +81,12 @@ impl Selection {
     /// # Errors
     /// [`EvaluationError`], naming the file or document.
     pub fn open(names: &[String], options: &HarnessOptions<'_>) -> Result<Self, EvaluationError> {
-        let mut found = Found::default();
+        let mut opened = Found::default();
         for name in names {
-            found.add(name, Path::new(""), 0)?;
+            opened.add(name, Path::new(""), 0)?;
         }
-        let mut selection = Self { groups: found.groups, ..Self::default() };
-        for file in found.files {
+        let mut selection = Self { groups: opened.groups, ..Self::default() };
+        for file in opened.files {
             selection.tasks.push(HarnessTask::new(file, options)?);
         }
         Ok(selection)
@@ -235,9 +235,9 @@ fn path_of(name: &str, folder: &Path) -> Result<Option<PathBuf>, EvaluationError
     if folder.as_os_str().is_empty() || name.contains(['/', '\\']) {
         return Ok(None);
     }
-    let own = folder.join(format!("{name}.yaml"));
-    if own.is_file() {
-        return Ok(Some(own));
+    let file = folder.join(format!("{name}.yaml"));
+    if file.is_file() {
+        return Ok(Some(file));
     }
     if find(name).is_some() {
         return Ok(None);
@@ -266,9 +266,9 @@ fn over_base(
         None if find(name).is_some() => open(name)?.fields,
         None => return Ok(fields),
     };
-    let mut all = base;
-    all.extend(fields);
-    Ok(all)
+    let mut merged = base;
+    merged.extend(fields);
+    Ok(merged)
 }
 
 fn has_tag(task: &str, tag: &str) -> bool {
@@ -316,8 +316,9 @@ impl TaskGroup {
         for wanted in &self.metrics {
             let of_task = |result: &TaskResult| {
                 let size = result.counts.items as f64;
-                let own = result.metrics.clone().into_iter();
-                own.filter(|m| m.name == wanted.metric && wanted.takes(&m.filter))
+                let metrics_of_task = result.metrics.clone().into_iter();
+                metrics_of_task
+                    .filter(|m| m.name == wanted.metric && wanted.takes(&m.filter))
                     .map(move |metric| (metric, size))
                     .collect::<Vec<_>>()
             };

@@ -176,7 +176,7 @@ impl HarnessTask {
         format!("lm-eval_{shots}-shot_bos-{}{}", self.bos.name(), self.form)
     }
 
-    /// The right answer of a document after its context, if it has one.
+    /// The correct answer of a document after its context, if it has one.
     fn right(&self, prompt: &Prompt) -> Option<String> {
         let context = |index: usize| prompt.contexts.get(index).map_or("", String::as_str);
         let delimiter = &self.target_delimiter;
@@ -354,8 +354,8 @@ fn examples(
     scored: &mut Split,
 ) -> Result<Examples, EvaluationError> {
     let (file, d) = (dataset.file, &dataset.file.description);
-    let own = d.fewshot_config.clone().unwrap_or_default();
-    let first = match own.sampler.as_deref() {
+    let fewshot = d.fewshot_config.clone().unwrap_or_default();
+    let first = match fewshot.sampler.as_deref() {
         None | Some("default") => false,
         Some("first_n") => true,
         Some(other) => {
@@ -364,7 +364,7 @@ fn examples(
             return Err(file.wrong(reason));
         }
     };
-    let own_split = own.split.or_else(|| d.fewshot_split.clone());
+    let own_split = fewshot.split.or_else(|| d.fewshot_split.clone());
     let mut examples = Examples {
         documents: Vec::new(),
         count,
@@ -375,7 +375,7 @@ fn examples(
     if count == 0 {
         return Ok(examples);
     }
-    let process = match own.process_docs.as_deref() {
+    let process = match fewshot.process_docs.as_deref() {
         Some(function) => Some(file.function_of("process_docs", function)?),
         None => process,
     };
@@ -389,21 +389,21 @@ fn examples(
         scored.files.extend(files);
         Ok(split.documents)
     };
-    examples.documents = match (own_split, own.samples) {
+    examples.documents = match (own_split, fewshot.samples) {
         (Some(split), _) => of_split(&split)?,
         (None, Some(samples)) => {
-            let of = |(index, fields)| Located {
+            let located = |(index, fields)| Located {
                 fields,
                 place: format!("{}, sample {index}", file.origin),
             };
-            samples.into_iter().enumerate().map(of).collect()
+            samples.into_iter().enumerate().map(located).collect()
         }
         (None, None) => {
             let split = d.training_split.as_deref().or(d.validation_split.as_deref());
             of_split(split.unwrap_or(dataset.scored))?
         }
     };
-    if let Some(indices) = own.fewshot_indices {
+    if let Some(indices) = fewshot.fewshot_indices {
         let chosen = indices.iter().map(|&index| examples.documents.get(index).cloned());
         let chosen: Option<Vec<_>> = chosen.collect();
         examples.documents =

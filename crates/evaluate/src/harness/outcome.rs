@@ -100,7 +100,7 @@ fn outcome(
             })?;
         return Ok((outcome, false));
     }
-    let all = match task.output {
+    let metrics = match task.output {
         OutputType::Loglikelihood => {
             let (value, is_greedy) = pairs.first().copied().unwrap_or((f64::NAN, false));
             vec![("perplexity", Measured::Number(value)), ("acc", right(is_greedy))]
@@ -122,8 +122,8 @@ fn outcome(
         }
         OutputType::MultipleChoice => return Ok(choice(task, prompt, &pairs)),
     };
-    let all = all.into_iter().map(|(name, value)| (name.to_owned(), value)).collect();
-    Ok((all, false))
+    let metrics = metrics.into_iter().map(|(name, value)| (name.to_owned(), value)).collect();
+    Ok((metrics, false))
 }
 
 fn right(is_right: bool) -> Measured {

@@ -108,17 +108,18 @@ impl<'a> Prompter<'a> {
         if output_of(d) == OutputType::MultipleChoice && rules.choice.is_none() {
             return Err(absent("doc_to_choice"));
         }
-        let own = d.fewshot_config.clone().unwrap_or_default();
+        let fewshot = d.fewshot_config.clone().unwrap_or_default();
         let examples = Rules {
-            text: field("doc_to_text", &own.doc_to_text)?.unwrap_or_else(|| rules.text.clone()),
-            target: field("doc_to_target", &own.doc_to_target)?
+            text: field("doc_to_text", &fewshot.doc_to_text)?.unwrap_or_else(|| rules.text.clone()),
+            target: field("doc_to_target", &fewshot.doc_to_target)?
                 .unwrap_or_else(|| rules.target.clone()),
-            choice: field("doc_to_choice", &own.doc_to_choice)?.or_else(|| rules.choice.clone()),
-            prefix: own.gen_prefix.or_else(|| rules.prefix.clone()),
-            target_delimiter: own
+            choice: field("doc_to_choice", &fewshot.doc_to_choice)?
+                .or_else(|| rules.choice.clone()),
+            prefix: fewshot.gen_prefix.or_else(|| rules.prefix.clone()),
+            target_delimiter: fewshot
                 .target_delimiter
                 .unwrap_or_else(|| rules.target_delimiter.clone()),
-            end: own.fewshot_delimiter.unwrap_or_else(|| rules.end.clone()),
+            end: fewshot.fewshot_delimiter.unwrap_or_else(|| rules.end.clone()),
         };
         let columns = first.fields.keys().cloned().collect();
         let mut prompter = Self {

@@ -289,6 +289,6 @@ mod tests {
         assert!(templates.value(&deep, &fields()).unwrap().unwrap_err().contains("operators"));
         let doubled = "{% set n = namespace(x='xy') %}{% for i in range(40) %}\
                        {% set n.x = n.x ~ n.x %}{% endfor %}{{ n.x }}";
-        assert!(templates.render(doubled, &fields()).unwrap_err().contains("a text of more"));
+        assert!(templates.render(doubled, &fields()).unwrap_err().contains("a string of more"));
     }
 }

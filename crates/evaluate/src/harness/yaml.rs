@@ -4,10 +4,10 @@
 //! with [`FUNCTION`]. The tag may precede a bare or a quoted name, or be on a line of its own. Any
 //! other tag is an error: ignoring it would keep the bare value.
 //!
-//! Files are judged as PyYAML does, which the harness reads them with, where that differs from our
-//! parser: of equal keys the last one counts, a quoted scalar may go on at any column and behind a
-//! tab, numbers that begin with 0 are octal, and a block scalar that ends the file has the line
-//! ends of the file.
+//! Files are read as by PyYAML, which the harness uses, where it differs from our parser: of equal
+//! keys the last one applies, a quoted scalar may continue at any column and after a tab, numbers
+//! that begin with 0 are octal, and a block scalar at the end of the file keeps the line ends of
+//! the file.
 
 use linwright_run::{shown, shown_reason};
 use serde::de::{Deserialize, Deserializer, Error, MapAccess, SeqAccess, Visitor};
@@ -23,11 +23,11 @@ const OWN: [&str; 7] = ["str", "int", "float", "bool", "null", "seq", "map"];
 /// Prefix of core YAML tags.
 const OF_YAML: &str = "tag:yaml.org,2002:";
 
-/// The parser's words for a quoted scalar that goes on left of its key, or there with a tab. Of
-/// tabs elsewhere it has others.
+/// The parser's message for a quoted scalar that continues left of its key, or with a tab. Tabs
+/// elsewhere have other messages.
 const QUOTED_INDENT: [&str; 2] =
     ["invalid indentation in multiline quoted scalar", "tab cannot be used as indentation"];
-/// A letter that has no meaning in YAML.
+/// A letter without a meaning in YAML.
 const PROBE: char = '\u{e000}';
 /// Largest number of bytes that are parsed until all such scalars are indented.
 const MAX_PARSED: usize = 1 << 26;
@@ -41,8 +41,8 @@ pub(super) fn fields(text: &str) -> Result<Map<String, Value>, String> {
     }
 }
 
-/// Parses a file; lines of quoted scalars that stand too far left for the parser are indented,
-/// which changes no value: white space at the start of such a line does not count.
+/// Parses a file; lines of quoted scalars that start too far left for the parser are indented,
+/// which changes no value, since leading white space of such lines is ignored.
 fn parse(text: &str) -> Result<Node, serde_saphyr::Error> {
     let mut text = Cow::Borrowed(text);
     let mut parsed = text.len();
@@ -53,7 +53,7 @@ fn parse(text: &str) -> Result<Node, serde_saphyr::Error> {
         };
         let line = error.location().map_or(0, |place| place.line() as usize);
         let Some((before, rest)) = split_before(&text, line) else { return Err(error) };
-        // A line that ends the document ends no quoted scalar.
+        // A line that ends the document does not end a quoted scalar.
         let is_mark = ["---", "..."].iter().any(|mark| {
             rest.strip_prefix(mark)
                 .is_some_and(|rest| rest.is_empty() || rest.starts_with(char::is_whitespace))
@@ -79,9 +79,9 @@ fn parse_as_it_is(text: &str) -> Result<Node, serde_saphyr::Error> {
     serde_saphyr::from_str_with_options(text, options)
 }
 
-/// The value without the line end that our parser gives a block scalar whose last line has none in
-/// the file. It is found by a letter more at the end of the file: only of such a scalar the line
-/// end comes after that letter.
+/// The value without the line end that our parser adds to a block scalar whose last line has none
+/// in the file. Such a scalar is recognised by appending a letter to the file: only then does the
+/// line end follow the letter.
 fn without_added_line_end(text: &str, Node(mut value): Node) -> Node {
     let is_candidate = text.contains(['|', '>']) && !text.ends_with(['\n', '\r', '\u{85}']);
     if is_candidate && let Ok(Node(longer)) = parse_as_it_is(&format!("{text}{PROBE}")) {
@@ -90,7 +90,7 @@ fn without_added_line_end(text: &str, Node(mut value): Node) -> Node {
     Node(value)
 }
 
-/// Cuts the line end of the text that has a letter more before it in `longer`.
+/// Removes the line end of the string that has an additional letter before it in `longer`.
 fn cut_line_end(value: &mut Value, longer: &Value) {
     match (value, longer) {
         (Value::String(text), Value::String(longer)) => {
@@ -112,7 +112,7 @@ fn cut_line_end(value: &mut Value, longer: &Value) {
     }
 }
 
-/// What an error says of itself, without the lines of the file that follow.
+/// The message of an error, without the quoted lines of the file.
 fn reason(error: &serde_saphyr::Error) -> String {
     error.to_string().lines().next().unwrap_or_default().to_owned()
 }

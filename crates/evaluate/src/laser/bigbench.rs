@@ -31,7 +31,7 @@ task!(
 task!(
     WEB_OF_LIES,
     "laser_web_of_lies",
-    "who tells the truth, yes or no (BIG-bench)",
+    "web of lies: who is honest, yes or no (BIG-bench)",
     ["Yes", "No"]
 );
 task!(

@@ -1,8 +1,8 @@
 //! Facts with two or three prompts each (Meng et al. 2022, arXiv:2202.05262).
 //!
-//! Fields as in ROME (`requested_rewrite` with `prompt`, in which `{}` stands for the `subject`,
-//! and `target_true`; `paraphrase_prompts`), or as in the version for model editing (`prompt`,
-//! `ground_truth`, `rephrase_prompt`). The groups separate prompts from paraphrases.
+//! Fields as in ROME (`requested_rewrite` with `prompt`, in which `{}` is replaced by the
+//! `subject`, and `target_true`; `paraphrase_prompts`), or as in the version for model editing
+//! (`prompt`, `ground_truth`, `rephrase_prompt`). The groups separate prompts from paraphrases.
 
 use super::set::{Form, LaserSet, Mask, Reading, Record, Source};
 use linwright_data::DataError;

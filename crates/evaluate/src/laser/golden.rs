@@ -16,12 +16,12 @@ fn given() -> Option<PathBuf> {
     std::env::var_os("LINWRIGHT_GOLDEN").map(PathBuf::from)
 }
 
-/// The least that a set of the repository has of what a test compares, and that another set has.
+/// Smallest number of compared values, in a set of the repository and in another set.
 fn least(of_ours: usize, of_others: usize) -> usize {
     if given().is_none() { of_ours } else { of_others }
 }
 
-/// Golden sets that have a table, with their names; ours all have it.
+/// Golden sets with a table, and their names; all sets of the repository have it.
 fn sets(table: &str) -> Vec<(String, Value)> {
     let default = Path::new(env!("CARGO_MANIFEST_DIR")).join("../../testdata/golden");
     let root = given().unwrap_or(default).join("laser-sfsd");
@@ -35,7 +35,7 @@ fn sets(table: &str) -> Vec<(String, Value)> {
         let set: Value = serde_json::from_slice(&bytes).unwrap_or_else(|e| panic!("{path:?}: {e}"));
         (path.display().to_string(), set)
     };
-    // JSON files without the table are notes, or sets without it.
+    // JSON files without the table are notes or other sets.
     let sets: Vec<_> = paths.into_iter().map(read).collect();
     let all = sets.iter().filter(|(_, set)| set["cases"].is_array()).count();
     let sets: Vec<_> = sets.into_iter().filter(|(_, set)| set[table].is_object()).collect();
@@ -94,7 +94,7 @@ fn golden_dataset_metrics() {
         ];
         let mut compared = 0;
         for (name, found) in all {
-            // A set may lack a number.
+            // A number may be missing from a set.
             if !want[name].is_null() {
                 let found = found.unwrap_or_else(|| panic!("{path}: no {name}"));
                 near(found, &want[name], &path, tol);

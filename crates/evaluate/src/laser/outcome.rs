@@ -203,7 +203,8 @@ pub(super) fn result(
     })
 }
 
-/// Description of the task in the result, with the records left out: `long` have too long answers.
+/// Description of the task in the result, with the excluded records: `long` counts those with too
+/// long answers.
 fn description(task: &LaserTask, is_masked: bool, long: usize) -> Value {
     let form = task.form(is_masked);
     let mut left_out: Map<String, Value> = Map::new();

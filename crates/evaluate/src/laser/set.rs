@@ -74,7 +74,7 @@ pub(super) struct Record {
 #[derive(Clone, Debug, Default, PartialEq)]
 pub(super) struct Reading {
     pub(super) records: Vec<Record>,
-    /// Reasons, with the number of rows that each left out.
+    /// Reasons for exclusion, with their numbers of rows.
     pub(super) left_out: Vec<(&'static str, usize)>,
 }
 

@@ -256,7 +256,7 @@ fn professions_by_hand() {
     ];
     let model = Ruled { losses, ..Ruled::default() };
     let result = run("laser_bios_profession", &rows, &with(Scoring::Correct), &model);
-    // Bo: of architect and painter the first is taken. Flo: "the" is no choice.
+    // Bo: of architect and painter the first is taken. Flo: "the" is not a choice.
     assert_eq!(correct(&result), [true, true, false, true, true]);
     let want = [("acc", 0.8), ("log_loss", 6.0 / 5.0), ("top1", 0.6), ("top5", 1.0)];
     assert_figures(&result, &want);
@@ -338,7 +338,7 @@ fn next_tokens_by_hand() {
     let options =
         |scoring| LaserOptions { new_tokens: Some(1), whole_texts: true, ..with(scoring) };
     let result = run("laser_counterfact", &rows, &options(Scoring::Correct), &model);
-    // Case is folded; the likeliest token alone is never "New York".
+    // Case is folded; the most likely token alone is never "New York".
     assert_eq!(correct(&result), [true, true, false, false, false, false]);
     assert_figures(&result, &[("acc", 2.0 / 6.0), ("top1", 2.0 / 6.0), ("top5", 4.0 / 6.0)]);
     let groups: Vec<&str> = result.groups.iter().map(|group| group.group.as_str()).collect();
@@ -615,7 +615,7 @@ fn cloze_by_hand() {
     };
     assert_eq!(cloze.context, "Where is 0? The answer is");
     assert_eq!((cloze.filled_masks, cloze.answers[0].as_str()), (5, " New York"));
-    // One mask in CounterFact: the likeliest token must be the answer.
+    // One mask in CounterFact: the most likely token must be the answer.
     let opened = task("laser_counterfact", &rows[..2], &with(Scoring::Correct)).unwrap();
     let replies = filled(&[
         (&[(-1.0, 1)], " rome"),

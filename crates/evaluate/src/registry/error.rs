@@ -1,4 +1,4 @@
-//! Errors in what tasks a command asks for.
+//! Errors in the tasks that a command requests.
 
 use super::TaskOption;
 use linwright_run::shown;
@@ -6,7 +6,7 @@ use linwright_run::shown;
 /// Tasks, data or options that do not fit together.
 #[derive(Clone, Debug, PartialEq, Eq, thiserror::Error)]
 pub enum RegistryError {
-    /// No task is asked for.
+    /// No task is requested.
     #[error("no task, text or questions to evaluate")]
     Nothing,
     /// A name twice among those of the command.
@@ -35,7 +35,7 @@ pub enum RegistryError {
         /// Its data.
         what: &'static str,
     },
-    /// Data of a task that was not asked for.
+    /// Data of a task that was not requested.
     #[error("--data names {}, which is not a task of this command", shown(task))]
     OtherData {
         /// The name.
@@ -49,7 +49,7 @@ pub enum RegistryError {
         /// The split.
         split: String,
     },
-    /// Selected documents of a task that was not asked for, or has no indices.
+    /// Selected documents of a task that was not requested, or has no indices.
     #[error(
         "--samples names {}{}", shown(name),
         if tasks.is_empty() {
@@ -73,7 +73,7 @@ pub enum RegistryError {
     /// A name of several tasks where one is expected.
     #[error("several tasks, expected one")]
     Several,
-    /// An option that does not go with a division into validation and test items.
+    /// An option that is incompatible with a division into validation and test items.
     #[error("this command does not support {}", option.flag())]
     NotWithParts {
         /// The option.
@@ -89,7 +89,7 @@ pub enum RegistryError {
     #[error("--shuffle does not apply to the data sets of the LASER paper")]
     Shuffled,
     /// Too few items for a division.
-    #[error("{count} items; a fifth of them to choose by is none, so that at least 5 are needed")]
+    #[error("{count} items; a fifth of them is used for selection, so at least 5 are needed")]
     TooFew {
         /// The number of items.
         count: usize,
@@ -97,7 +97,7 @@ pub enum RegistryError {
 }
 
 impl RegistryError {
-    /// What to do next, where that is known.
+    /// What to do next, if known.
     #[must_use]
     pub fn hint(&self) -> Option<String> {
         Some(match self {
@@ -116,7 +116,7 @@ impl RegistryError {
             }
             Self::NotDivided { .. } => "give --questions FILE or --text FILE".into(),
             Self::Shuffled => {
-                "the paper validates on their first fifth, in the order of the files".into()
+                "the paper validates on the first fifth, in the order of the files".into()
             }
             Self::Named { .. }
             | Self::Twice { .. }

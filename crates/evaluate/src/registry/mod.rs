@@ -1,5 +1,5 @@
-//! The registry of tasks: names, one sentence each, the data that they take, the options that they
-//! read, how they are opened, and how they are divided into validation and test items.
+//! The registry of tasks: names and descriptions, the data and options that they read, how they are
+//! opened, and how they are divided into validation and test items.
 //!
 //! [`entries`] lists them all; other names are task files of lm-evaluation-harness. A new task of
 //! one data file is one file with an `ENTRY` and one line of the list in `lib.rs`.
@@ -182,9 +182,9 @@ pub fn entries() -> impl Iterator<Item = &'static dyn TaskEntry> {
     fn of<E: TaskEntry>(entry: &'static E) -> &'static dyn TaskEntry {
         entry
     }
-    let own = TASKS.iter().map(of).chain(PROTOCOLS.iter().map(of));
+    let datasets = TASKS.iter().map(of).chain(PROTOCOLS.iter().map(of));
     let sets = SENTENCE_TASKS.iter().map(of).chain(STANDARD_TASKS.iter().map(of));
-    own.chain(sets).chain(LASER_TASKS.iter().map(of))
+    datasets.chain(sets).chain(LASER_TASKS.iter().map(of))
 }
 
 /// The entry with this name; of other names that of task files.
@@ -217,12 +217,12 @@ pub fn open_tasks(
     let (mut opened, mut sampled) = (OpenTasks::default(), Vec::new());
     for request in requests {
         let entry = entry(&request.name);
-        let found = entry.open(request, options)?;
+        let tasks = entry.open(request, options)?;
         if entry.reads(TaskOption::Samples) {
-            sampled.extend(found.all.iter().map(|task| task.id()));
+            sampled.extend(tasks.all.iter().map(|task| task.id()));
         }
-        opened.all.extend(found.all);
-        opened.groups.extend(found.groups);
+        opened.all.extend(tasks.all);
+        opened.groups.extend(tasks.groups);
     }
     check_samples(options, sampled)?;
     let mut names: Vec<String> = opened.all.iter().map(|task| task.id()).collect();

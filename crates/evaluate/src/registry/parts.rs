@@ -11,12 +11,12 @@ pub struct Parts {
     pub test: Option<Box<dyn Task>>,
 }
 
-/// Opens the parts of the single task asked for; `shuffle` is the seed that draws the validation
+/// Opens the parts of the single requested task; `shuffle` is the seed that draws the validation
 /// items, and without one they are the first of the data.
 ///
 /// # Errors
-/// [`EvaluationError`] of the task; [`RegistryError`] if there is not one task, or it cannot be
-/// divided, or an option is given that it does not read or that selects items itself.
+/// [`EvaluationError`] of the task; [`RegistryError`] unless there is exactly one task that can be
+/// divided, without options that it does not read or that select items.
 pub fn open_parts(
     requests: &[TaskRequest],
     options: &OpenOptions<'_>,

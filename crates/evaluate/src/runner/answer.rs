@@ -1,4 +1,4 @@
-//! Answers of models to the sequences of a batch, and how they become responses.
+//! Answers of models to the sequences of a batch, and their conversion to responses.
 
 use super::plan::{Batch, Job, RequestPlan, Work};
 use crate::{
@@ -7,8 +7,8 @@ use crate::{
 };
 use serde::{Deserialize, Serialize};
 
-/// The answer of one model to one sequence, prompt or pair of a batch. It reads back from JSON bit
-/// for bit.
+/// The answer of one model to one sequence, prompt or pair of a batch. Its JSON preserves every
+/// bit.
 #[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
 #[serde(rename_all = "snake_case")]
 pub enum Answer {
@@ -104,7 +104,7 @@ pub(super) fn place(items: &[Item<'_>], job: &Job) -> String {
 }
 
 impl RequestPlan {
-    /// Whether answers have the form of those of `models` models to this batch.
+    /// Whether answers have the form expected from `models` models for this batch.
     pub(super) fn fits(&self, batch: &Batch, models: usize, answers: &BatchAnswers) -> bool {
         let fit = |answers: &Vec<Answer>| match &batch.work {
             Work::Score { jobs, .. } => {

@@ -300,34 +300,35 @@ impl Run<'_, '_> {
             Work::Generate(range) => {
                 let pending = &plan.generations[range.clone()];
                 let prompts: Vec<Vec<u32>> = pending.iter().map(|one| one.tokens.clone()).collect();
-                let found = self.models.generate_each(&prompts, &pending[0].generation);
-                let found = found.map_err(|source| self.failure(pending[0].item, source))?;
-                Ok(answer::of_generated(found))
+                let generated = self.models.generate_each(&prompts, &pending[0].generation);
+                let generated =
+                    generated.map_err(|source| self.failure(pending[0].item, source))?;
+                Ok(answer::of_generated(generated))
             }
             Work::Infill(range) => {
                 let pending = &plan.infills[range.clone()];
                 let texts: Vec<MaskedInput> = pending.iter().map(|one| one.text.clone()).collect();
-                let found = self.models.infill_each(&texts);
-                let found = found.map_err(|source| self.failure(pending[0].item, source))?;
-                let answer = |(infill, found): (&MaskedInfill, Infilled)| {
-                    infill.check(&found, &self.items[infill.item].place)?;
-                    Ok(Answer::Infilled(found))
+                let infilled = self.models.infill_each(&texts);
+                let infilled = infilled.map_err(|source| self.failure(pending[0].item, source))?;
+                let answer = |(infill, infilled): (&MaskedInfill, Infilled)| {
+                    infill.check(&infilled, &self.items[infill.item].place)?;
+                    Ok(Answer::Infilled(infilled))
                 };
-                let of_model = |found| pending.iter().zip(found).map(answer).collect();
-                found.into_iter().map(of_model).collect()
+                let of_model = |infilled| pending.iter().zip(infilled).map(answer).collect();
+                infilled.into_iter().map(of_model).collect()
             }
             Work::Compare(range) => {
                 let pending = &plan.similarities[range.clone()];
                 let pairs: Vec<[Vec<u32>; 2]> =
                     pending.iter().map(|one| one.pair.clone()).collect();
-                let found = self.models.cosines_each(&pairs);
-                let found = found.map_err(|source| self.failure(pending[0].item, source))?;
-                let answer = |(one, found): (&PendingSimilarity, f64)| {
-                    one.check(found, &self.items[one.item].place)?;
-                    Ok(Answer::Cosine(found))
+                let cosines = self.models.cosines_each(&pairs);
+                let cosines = cosines.map_err(|source| self.failure(pending[0].item, source))?;
+                let answer = |(one, cosine): (&PendingSimilarity, f64)| {
+                    one.check(cosine, &self.items[one.item].place)?;
+                    Ok(Answer::Cosine(cosine))
                 };
-                let of_model = |found| pending.iter().zip(found).map(answer).collect();
-                found.into_iter().map(of_model).collect()
+                let of_model = |cosines| pending.iter().zip(cosines).map(answer).collect();
+                cosines.into_iter().map(of_model).collect()
             }
         }
     }

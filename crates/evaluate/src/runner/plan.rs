@@ -1,8 +1,8 @@
 //! The requests of a task as sequences for a model, and their division into batches.
 //!
-//! Both depend on the task, the limits of the model and the size of batches, never on what is
-//! already known: a resumed evaluation and every shard of it have the same batches, so that their
-//! log-probabilities are the same bits.
+//! Both depend on the task, the limits of the model and the size of batches, never on earlier
+//! results: a resumed evaluation and every shard of it have the same batches, so their
+//! log-probabilities are bit-identical.
 
 use crate::infill::{self, MaskedInfill};
 use crate::pair::encode_pair;
@@ -90,7 +90,7 @@ pub(super) enum Work {
     Compare(Range<usize>),
 }
 
-/// Work that a model does at once.
+/// One batch of work for a model.
 pub(super) struct Batch {
     pub(super) work: Work,
     /// Number of input tokens, and of new ones.
@@ -136,15 +136,15 @@ impl RequestPlan {
         Ok(plan)
     }
 
-    /// Refuses requests that cannot be answered, before any work. A request is tokenized only where
-    /// its length in bytes does not show that it fits.
+    /// Rejects requests that cannot be answered, before any work. A request is tokenized only if
+    /// its length in bytes does not guarantee that it fits.
     pub(super) fn check(
         items: &[Item<'_>],
         model: &dyn LanguageModel,
         bos: Option<u32>,
     ) -> Result<(), EvaluationError> {
         let positions = model.max_positions().unwrap_or(usize::MAX);
-        // A token stands for at least a byte, except for a few that are put before a text.
+        // A token represents at least a byte, except for a few that are added before a text.
         let may_exceed = |bytes: usize| bytes.saturating_mul(2).saturating_add(8) > positions;
         let mut plan = Self::default();
         for (index, item) in items.iter().enumerate() {
@@ -404,7 +404,8 @@ fn check_start(
     model: &dyn LanguageModel,
     place: &str,
 ) -> Result<(), EvaluationError> {
-    // Bytes of a token of usual text, several times over; and tokens that a cut may add.
+    // A generous number of bytes per token of ordinary text, and the tokens that truncation may
+    // add.
     const BYTES: usize = 32;
     const CUT: usize = 8;
     let positions = model.max_positions().unwrap_or(usize::MAX);
@@ -464,7 +465,7 @@ mod tests {
         }
         let none = windows(Cut::Protocol(protocol), None);
         assert!(none.iter().flatten().all(|token| *token != 0));
-        // Later windows of the harness go on where the one before them ended.
+        // Later windows of the harness continue where the previous one ended.
         let harness = windows(Cut::Harness, Some(0));
         assert_eq!(harness[0][..2], [0, 0], "its prefix, and what the tokenizer adds");
     }

@@ -1,13 +1,13 @@
-//! Whole models that answer the same requests.
+//! Separate models that answer the same requests.
 
 use crate::{
     Generated, Generation, Infilled, LanguageModel, LanguageModels, MaskedInput, ModelFailure,
     Scored, Sequence, TopLogprobsRequest,
 };
 
-/// Models with one tokenizer, each of which computes everything by itself.
+/// Models with one tokenizer that share no computation.
 pub struct Several<'a>(
-    /// The models; the first defines what all share.
+    /// The models; the first one defines the common properties.
     pub &'a [&'a dyn LanguageModel],
 );
 
