@@ -1,5 +1,5 @@
-//! What needs no gradients: BM25 of words, and the similarity of vectors of the network. Methods of
-//! attribution should beat both.
+//! Baselines without gradients: BM25 of words, and the similarity of features of the network.
+//! Attribution methods should beat both.
 
 use crate::{AttributeError, Examples};
 use linwright_ops::{Differentiable, ExampleRows, OutputLoss, Probe, Seen, SiteId};
@@ -7,17 +7,17 @@ use linwright_run::Monitor;
 use linwright_tensor::{Mat, MatMut};
 use std::collections::BTreeMap;
 
-/// Saturation of the frequency of a word, and how much the length of a document counts: the values
-/// that search engines have.
+/// Saturation of the frequency of a word, and weight of the length of a document: the usual values
+/// of search engines.
 const SATURATION: f64 = 1.2;
 const LENGTH: f64 = 0.75;
 
-/// Words of documents, in which queries are looked up by Okapi BM25.
+/// An index of words of documents for Okapi BM25.
 ///
 /// `score(d, q) = Σ_w r_w f (k + 1) / (f + k (1 - b + b |d| / mean))` over the words w of the
-/// query, each as often as it occurs there, with `r_w = ln(1 + (N - n_w + 1/2) / (n_w + 1/2))`:
-/// `n_w` documents have w, `f` times in d. Words are runs of letters and digits in lower case.
-/// Source: Robertson and Zaragoza 2009, with the logarithm of Lucene, which is never negative.
+/// query, with repetitions, with `r_w = ln(1 + (N - n_w + 1/2) / (n_w + 1/2))`: `n_w` documents
+/// have w, `f` times in d. Words are runs of letters and digits in lower case. Source: Robertson
+/// and Zaragoza 2009, with the logarithm of Lucene, which is never negative.
 #[derive(Clone, Debug)]
 pub struct Bm25 {
     /// For each word the documents that have it, and how often.
@@ -75,8 +75,8 @@ fn words(text: &str) -> impl Iterator<Item = String> + '_ {
         .map(str::to_lowercase)
 }
 
-/// A vector for each example (examples, features): the mean over its rows of what the last linear
-/// layer reads, of length one. Their inner products are cosine similarities.
+/// A vector for each example (examples, features): the mean over its rows of the input of the last
+/// linear layer, normalised to length one. Their inner products are cosine similarities.
 ///
 /// # Errors
 /// [`AttributeError::Network`], [`AttributeError::NotFinite`], [`AttributeError::Layers`] for a
@@ -117,7 +117,7 @@ pub fn embeddings<N: Differentiable>(
     Ok(all)
 }
 
-/// A loss of nothing: only the forward pass counts.
+/// A loss of zero: only the forward pass matters.
 struct Nothing;
 
 impl OutputLoss for Nothing {

@@ -1,4 +1,4 @@
-//! The pass over all examples that fills a store, and what it will cost.
+//! The pass over all examples that fills a store, and its estimated cost.
 
 use crate::store::{GradientStore, ShardFile, ShardWriter};
 use crate::{AttributeError, Examples, GradientMap, gradients};
@@ -7,37 +7,36 @@ use linwright_run::{Monitor, Shard};
 use serde::Serialize;
 use std::time::Instant;
 
-/// Options of a cache pass, none of which changes what is written.
+/// Options of a cache pass, none of which changes the result.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 pub struct CacheOptions {
-    /// The share of the work that this process does.
+    /// The share of the work for this process.
     pub share: Shard,
-    /// Bytes that a shard may have; further writes fail as on a full disk.
+    /// Largest size of a shard in bytes; further writes fail as on a full disk.
     pub limit_bytes: Option<u64>,
 }
 
-/// What a cache pass did.
+/// Summary of a cache pass.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Serialize)]
 pub struct Cached {
-    /// Shards that were there already.
+    /// Shards that existed before.
     pub found: usize,
     /// Shards that were computed.
     pub computed: usize,
-    /// Shards that belong to other processes and are not there yet.
+    /// Shards of other processes that do not exist yet.
     pub left: usize,
     /// Examples whose gradients were computed.
     pub examples: usize,
-    /// Examples of the shards that are there whose compressed gradients are zeros, so that they
-    /// have no influence: nothing of their gradients is where the compressor looks.
+    /// Examples of existing shards whose compressed gradients are zero, so that they have no
+    /// influence: the compressor selects no nonzero entry of their gradients.
     pub zeros: usize,
 }
 
-/// Computes the shards that a store lacks. A shard that is there is opened and checked, not
-/// computed again.
+/// Computes the missing shards of a store. An existing shard is opened and checked, not recomputed.
 ///
 /// # Errors
-/// Those of [`gradients`] and of writing; [`AttributeError::Interrupted`] if the monitor asks to
-/// stop, between two batches. Finished shards stay.
+/// Errors of [`gradients`] and of writing; [`AttributeError::Interrupted`] if the monitor stops the
+/// work between two batches. Finished shards are kept.
 pub fn cache<N: Differentiable>(
     (network, map): (&N, &GradientMap),
     examples: &dyn Examples<N::Input>,
@@ -78,24 +77,24 @@ pub fn cache<N: Differentiable>(
     Ok(cached)
 }
 
-/// Examples whose compressed gradients are zeros.
+/// Examples whose compressed gradients are zero.
 fn zeros_of(shard: &ShardFile) -> usize {
     shard.rows().iter().filter(|row| row.norm == 0.0).count()
 }
 
-/// What a cache pass will cost.
+/// Estimated cost of a cache pass.
 #[derive(Clone, Copy, Debug, PartialEq, Serialize)]
 pub struct CacheEstimate {
-    /// Seconds of the shards that are not there yet, on this machine and these threads.
+    /// Seconds for the missing shards, on this machine with these threads.
     pub seconds: f64,
-    /// Bytes of the finished store, its maps included.
+    /// Bytes of the finished store, including its maps.
     pub disk_bytes: u64,
-    /// Bytes in memory beside the network and its passes: maps, inputs that are kept from the
-    /// forward to the backward pass, the rows of a batch and a tile before and after encoding.
+    /// Memory in bytes in addition to the network and its passes: maps, inputs that are kept from
+    /// the forward to the backward pass, the rows of a batch and a tile before and after encoding.
     pub memory_bytes: u64,
 }
 
-/// Estimates a cache pass of a network, by a timed pass of one batch, after one that is not timed.
+/// Estimates a cache pass of a network from a timed pass of one batch, after a warm-up pass.
 ///
 /// # Errors
 /// Those of [`gradients`].
@@ -106,7 +105,7 @@ pub fn estimate<N: Differentiable>(
 ) -> Result<CacheEstimate, AttributeError> {
     let manifest = store.manifest();
     let count = manifest.batch.min(manifest.count);
-    // One in the middle: texts may be sorted by length.
+    // One in the middle, since texts may be sorted by length.
     let start = (manifest.count - count) / 2;
     let batch = examples.batch(start..start + count);
     let pass = || gradients(network, map, &batch, manifest.objective(), start);

@@ -1,10 +1,10 @@
-//! Compressed gradients of examples: a probe that compresses them as they are born.
+//! Compressed gradients of examples: a probe that compresses them on the fly.
 //!
-//! The forward pass keeps of each input the columns that compressors need, once for layers that
+//! The forward pass keeps the columns of each input that compressors need, once for layers that
 //! read the same input; the backward pass multiplies them with the reduced gradients of outputs,
-//! one example at a time. It computes gradients of inputs alone and ends below the first chosen
+//! one example at a time. It computes only gradients of inputs and ends below the first chosen
 //! layer. Batches have no padding; rows without a target have a loss of zero, so they contribute
-//! exactly nothing where the loss is taken, and elsewhere what later targets owe them.
+//! only through later targets.
 
 use crate::AttributeError;
 use crate::examples::{ExampleBatch, ExampleLosses};
@@ -21,13 +21,13 @@ use linwright_tensor::{Mat, MatMut, MatRef, Scratch};
 pub struct Gradients {
     /// One row for each example.
     pub rows: Mat<f32>,
-    /// What was differentiated of each example, summed or averaged over its targets like its
+    /// The differentiated quantity of each example, summed or averaged over its targets like its
     /// gradient: a loss in nats.
     pub losses: Vec<f64>,
     /// Number of targets of each example.
     pub targets: Vec<u64>,
-    /// The examples whose compressed gradients are zeros though their gradients are not: nothing of
-    /// these is where the compressor looks.
+    /// The examples whose compressed gradients are zero although their gradients are not: the
+    /// compressor selects no nonzero entry of them.
     pub missed: Vec<usize>,
 }
 
@@ -75,7 +75,7 @@ pub fn gradients<N: Differentiable>(
     Ok(Gradients { rows, losses, targets, missed })
 }
 
-/// The parts of the rows of a batch in the compressed gradients of its examples: row t has
+/// The contributions of the rows of a batch to the compressed gradients of its examples: row t has
 /// `g_t a_tᵀ` of every layer, compressed. The rows of an example add up to its gradient. For
 /// networks whose layers have as many rows as the batch has targets, such as language models.
 ///
@@ -119,7 +119,7 @@ pub fn gradients_by_row<N: Differentiable>(
     Ok(rows)
 }
 
-/// Checks that there is memory for so many compressed gradients.
+/// Checks that there is memory for this number of compressed gradients.
 fn check_memory(map: &GradientMap, rows: usize) -> Result<(), AttributeError> {
     let what = || format!("{rows} gradients of {} numbers", map.size());
     let factors = [rows as u64, map.size() as u64, size_of::<f32>() as u64];
@@ -143,14 +143,14 @@ fn nonzero(rows: MatRef<'_, f32>) -> Vec<bool> {
 
 /// Reduced inputs of a block of rows, for the layers of a group.
 struct Kept {
-    /// The columns (rows, union) that some layer picks.
+    /// The columns (rows, union) selected by at least one layer.
     union: Scratch<f32>,
     rows: usize,
     /// Inputs of layers with another map.
     own: Vec<Option<Mat<f32>>>,
     /// Whether each whole input has a number that is not zero.
     nonzero: Vec<bool>,
-    /// Layers that have not read them yet.
+    /// Number of layers that have not read them yet.
     left: usize,
 }
 
@@ -167,7 +167,7 @@ impl Kept {
         Self { union, rows, own, nonzero, left: group.layers.len() }
     }
 
-    /// The reduced inputs of a member of the group, in `chosen` if they are not kept as such.
+    /// The reduced inputs of a member of the group, gathered into `chosen` if necessary.
     fn of_member<'b>(
         &'b self,
         group: &InputGroup,
@@ -189,26 +189,27 @@ impl Kept {
     }
 }
 
-/// Compresses what it sees. Blocks of rows of a slot come back in the order in which they came.
+/// The compressing probe. Blocks of rows of a slot arrive in the same order in the forward and the
+/// backward pass.
 struct Capture<'a> {
     map: &'a GradientMap,
-    /// For each group the blocks of its input; none once all of its layers have read them.
+    /// For each group the blocks of its input, until all of its layers have read them.
     kept: Vec<Vec<Option<Kept>>>,
-    /// For each layer the number of blocks whose gradient came, and that of their rows.
+    /// For each layer the number of blocks whose gradient arrived, and of their rows.
     seen: Vec<usize>,
     passed: Vec<usize>,
     /// Compressed gradients of examples, or of rows.
     rows: Mat<f32>,
     by_row: bool,
-    /// Whether an example, or a row, has a gradient of some layer that is not zero, but for sums of
-    /// rows that cancel.
+    /// Whether an example, or a row, has a nonzero gradient in some layer, ignoring cancellation
+    /// between rows.
     touched: Vec<bool>,
     /// Memory for the inputs of a layer.
     chosen: Mat<f32>,
 }
 
 impl<'a> Capture<'a> {
-    /// A capture of so many examples, or rows.
+    /// A capture of this number of examples, or rows.
     fn new(map: &'a GradientMap, examples: usize) -> Self {
         let kept = map.groups().iter().map(|_| Vec::new()).collect();
         let (seen, passed) = (vec![0; map.layers().len()], vec![0; map.layers().len()]);
@@ -229,7 +230,7 @@ impl<'a> Capture<'a> {
         }
     }
 
-    /// The group whose input is seen at this site.
+    /// The group whose input is captured at this site.
     fn led(&self, site: &SiteId) -> Option<usize> {
         let group = self.map.layers()[self.map.index(site)?].group;
         (self.map.groups()[group].leader == *site).then_some(group)
@@ -263,7 +264,7 @@ impl Probe for Capture<'_> {
         self.seen[index] += 1;
         let place = self.kept[layer.group].get_mut(block);
         let place = place.unwrap_or_else(|| panic!("{site}: a gradient of rows without an input"));
-        let kept = place.as_mut().unwrap_or_else(|| panic!("{site}: rows came twice"));
+        let kept = place.as_mut().unwrap_or_else(|| panic!("{site}: rows were captured twice"));
         let group = &self.map.groups()[layer.group];
         let x = kept.of_member(group, layer.member, &mut self.chosen);
         let dy = seen.dy;
@@ -291,8 +292,8 @@ impl Probe for Capture<'_> {
     }
 }
 
-/// Every row of a block as an example of its own, whose number is that in the batch of `most` rows,
-/// of which `before` came before the block.
+/// Every row of a block as a separate example, numbered within the batch of `most` rows, `before`
+/// of which precede the block.
 fn each_row(examples: &[ExampleRows], before: usize, most: usize) -> Vec<ExampleRows> {
     let rows = examples.iter().flat_map(|part| part.rows.clone());
     let row = |row: usize| ExampleRows { example: before + row, rows: row..row + 1 };

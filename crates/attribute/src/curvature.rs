@@ -8,12 +8,12 @@
 //! G Gᵀ / N = U diag(w) Uᵀ, G: (N, k)     (F + λ)⁻¹ q = (q - Gᵀ U diag(1 / N(w + λ)) Uᵀ G q) / λ
 //! ```
 //!
-//! The second form is taken where there are fewer examples than numbers: F then has rank N at
-//! most, and its decomposition would cost k³ instead of N³.
+//! The second form is used if there are fewer examples than numbers: F then has rank N at most, and
+//! its decomposition would cost k³ instead of N³.
 //!
 //! Source: GraSS, arXiv:2505.18976, whose relative damping is `λ = d trace(F) / k`. There the
-//! inverse is formed in f32, and gradients of all examples are preconditioned and stored again;
-//! here queries are, which gives the same scores.
+//! inverse is formed in f32, and the gradients of all examples are preconditioned and stored again;
+//! here the queries are preconditioned, which gives the same scores.
 
 use crate::AttributeError;
 use crate::influence::Precondition;
@@ -27,10 +27,10 @@ use std::fmt;
 use std::ops::Range;
 use std::str::FromStr;
 
-/// Smallest damping relative to the largest eigenvalue: below, rounding decides.
+/// Smallest damping relative to the largest eigenvalue: below it, rounding errors dominate.
 pub(crate) const SMALLEST: f64 = 1e-13;
 
-/// What is added to the diagonal of a Fisher matrix: `relative:D`, `D` for short, or `absolute:D`.
+/// Value added to the diagonal of a Fisher matrix: `relative:D`, `D` for short, or `absolute:D`.
 #[derive(Clone, Copy, Debug, PartialEq, Serialize, Deserialize)]
 #[serde(into = "String", try_from = "String")]
 pub enum Damping {
@@ -105,7 +105,7 @@ impl Curvature {
     /// The Fisher matrix of a layer of a store.
     ///
     /// # Errors
-    /// Those of reading, and [`AttributeError::Curvature`] if there is no decomposition.
+    /// Errors of reading, and [`AttributeError::Curvature`] if there is no decomposition.
     ///
     /// # Panics
     /// If there is no such layer.
@@ -117,11 +117,11 @@ impl Curvature {
         Self::of_layers(store, shards, layer..layer + 1)
     }
 
-    /// One Fisher matrix of several layers of a store, with what two layers have in common.
+    /// One Fisher matrix of several layers of a store, with correlations between layers.
     ///
     /// # Errors
-    /// As [`Self::of_layer`], and [`AttributeError::MapTooLarge`] for a matrix that memory should
-    /// not hold.
+    /// As [`Self::of_layer`], and [`AttributeError::MapTooLarge`] for a matrix that is too large
+    /// for memory.
     ///
     /// # Panics
     /// If there are no such layers.
@@ -172,7 +172,7 @@ impl Curvature {
         Self::of_sum(site, sum, count)
     }
 
-    /// The Fisher matrix that is a sum over so many examples, divided by their number.
+    /// The Fisher matrix: a sum over this number of examples, divided by the number.
     pub(crate) fn of_sum(
         site: &str,
         sum: Mat<f64>,
@@ -223,16 +223,16 @@ impl Curvature {
         self.values.last().copied().unwrap_or(0.0)
     }
 
-    /// Number of eigenvalues that are not rounding.
+    /// Number of eigenvalues above rounding error.
     #[must_use]
     pub fn rank(&self) -> usize {
         let least = self.rounding();
         self.values.iter().filter(|value| **value > least).count()
     }
 
-    /// The largest eigenvalue that rounding makes: of the decomposition, or of the gradients in
-    /// their type, whose errors are independent and so have one below `u² (1/√n + 1/√N)²` of the
-    /// trace, with unit roundoff u, n numbers and N examples.
+    /// The largest eigenvalue caused by rounding: of the decomposition, or of the stored gradients,
+    /// whose independent errors have one below `u² (1/√n + 1/√N)²` of the trace, with unit roundoff
+    /// u, n numbers and N examples.
     fn rounding(&self) -> f64 {
         let [numbers, examples] = [self.size, self.examples].map(|count| (count as f64).sqrt());
         let spread = (1.0 / numbers + 1.0 / examples).powi(2);
@@ -240,7 +240,7 @@ impl Curvature {
         of_elements.max(SMALLEST * self.largest())
     }
 
-    /// What a damping adds to the diagonal.
+    /// The value that a damping adds to the diagonal.
     ///
     /// # Errors
     /// [`AttributeError::Curvature`] if the damped matrix is singular.

@@ -1,4 +1,4 @@
-//! Texts as examples of a language model, or of an encoder with the head of a masked one.
+//! Texts as examples of a language model, or of an encoder with a masked-language-model head.
 
 use crate::{AttributeError, ExampleBatch, Examples, NO_TARGET};
 use linwright_model::Batch;
@@ -6,27 +6,26 @@ use linwright_run::sha256_hex;
 use linwright_tensor::{RngKey, index_bytes};
 use std::ops::Range;
 
-/// Share of the tokens that are masked, as in BERT (Devlin et al. 2019, arXiv:1810.04805), of which
-/// all become the mask token here.
+/// Share of the tokens that are masked, as in BERT (Devlin et al. 2019, arXiv:1810.04805), all of
+/// which become the mask token here.
 const MASKED: f64 = 0.15;
 
-/// Texts as tokens, each of which is an example. The loss of a language model is that of every
-/// token that is not given, and of none that is first; that of a masked one is that of the masked
-/// tokens.
+/// Tokenized texts, each of which is an example. The loss of a language model is that of all tokens
+/// except the first one and the given ones; that of a masked model is that of the masked tokens.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct Documents {
     tokens: Vec<Vec<u32>>,
-    /// Tokens of each text that are given, at least one.
+    /// Number of given tokens of each text, at least one.
     given: Vec<usize>,
     masks: Option<Masks>,
 }
 
-/// Tokens that are masked.
+/// The masked tokens.
 #[derive(Clone, Debug, PartialEq, Eq)]
 struct Masks {
     /// The mask token.
     token: u32,
-    /// The masked places of each text, ascending.
+    /// The masked positions of each text, ascending.
     places: Vec<Vec<usize>>,
 }
 
@@ -45,15 +44,15 @@ impl Documents {
         }
     }
 
-    /// Texts as tokens, of which some are replaced by the mask token and are the targets: of the
-    /// places in `open`, 15 in a hundred, at least one, that depend on the tokens of the text
-    /// alone; all of them where the flag is set.
+    /// Tokenized texts, some of whose tokens are replaced by the mask token and are the targets: 15
+    /// % of the positions in `open`, at least one, chosen by the tokens of the text alone; all of
+    /// them if the flag is set.
     ///
     /// # Errors
-    /// [`AttributeError::NoTarget`] for a text without an open place.
+    /// [`AttributeError::NoTarget`] for a text without an open position.
     ///
     /// # Panics
-    /// If there is not one entry of `open` for each text, or a place is beyond its text.
+    /// Unless there is one entry of `open` for each text, with positions within the text.
     pub fn masked(
         tokens: Vec<Vec<u32>>,
         open: &[(Range<usize>, bool)],
@@ -81,13 +80,13 @@ impl Documents {
         Ok(Self { tokens, given, masks: Some(Masks { token: mask, places }) })
     }
 
-    /// The same, where the first `given` tokens of each text are no targets of a language model.
+    /// The same, where the first `given` tokens of each text are not targets of a language model.
     ///
     /// # Errors
-    /// [`AttributeError::NoTarget`] for a text of which no token is left.
+    /// [`AttributeError::NoTarget`] for a text without remaining tokens.
     ///
     /// # Panics
-    /// If there is not one number for each text.
+    /// Unless there is one number for each text.
     pub fn with_given(mut self, given: &[usize]) -> Result<Self, AttributeError> {
         assert_eq!(given.len(), self.tokens.len(), "one number for each text");
         self.given = given.iter().map(|&count| count.max(1)).collect();

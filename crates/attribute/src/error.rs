@@ -9,7 +9,7 @@ use std::path::{Path, PathBuf};
 /// Gradients that cannot be compressed, kept or read.
 #[derive(Debug, thiserror::Error)]
 pub enum AttributeError {
-    /// More numbers than there is memory for.
+    /// Not enough memory.
     #[error(transparent)]
     Memory(#[from] NoRoom),
     /// A file of maps that could not be read.
@@ -18,10 +18,10 @@ pub enum AttributeError {
     /// A file that could not be written.
     #[error(transparent)]
     Output(#[from] OutputError),
-    /// A description that is not the JSON that was expected.
+    /// A description that is not the expected JSON.
     #[error("the description is not valid: {source}")]
     Json {
-        /// What is wrong with it.
+        /// The reason.
         source: serde_json::Error,
     },
     /// An error in a file.
@@ -47,10 +47,10 @@ pub enum AttributeError {
         kind: String,
         /// What was found.
         found: String,
-        /// What would be allowed.
+        /// The allowed values.
         expected: String,
     },
-    /// A map with more numbers than memory should hold.
+    /// A map that is too large for memory.
     #[error(
         "a map {kind} would have more than {most} numbers; choose a smaller size, or a compressor that needs less, such as factgrass"
     )]
@@ -65,7 +65,7 @@ pub enum AttributeError {
     Compressor {
         /// What was found.
         found: String,
-        /// What is wrong with it, and what would be allowed.
+        /// The reason, and the allowed values.
         reason: String,
     },
     /// A setting that cannot be used.
@@ -81,7 +81,7 @@ pub enum AttributeError {
     /// Layers that the network does not have.
     #[error("{reason}")]
     Layers {
-        /// What is wrong, and which layers there are.
+        /// The reason, and the existing layers.
         reason: String,
     },
     /// An example without a target: an empty text, or one of a single token.
@@ -98,9 +98,9 @@ pub enum AttributeError {
         /// Number of the example, from zero.
         example: usize,
     },
-    /// A query whose compressed gradient is zero, though its gradient is not.
+    /// A query whose compressed gradient is zero, although its gradient is not.
     #[error(
-        "example {example}: all {numbers} numbers of its compressed gradient are zero, though its gradient is not: the compressor {compressor} looks elsewhere, so every score would be zero; cache with a larger size of it, or with another, such as logra"
+        "example {example}: all {numbers} numbers of its compressed gradient are zero, although its gradient is not: the compressor {compressor} selects none of its nonzero entries, so every score would be zero; cache with a larger size of it, or with another, such as logra"
     )]
     Missed {
         /// Number of the example, from zero.
@@ -119,7 +119,7 @@ pub enum AttributeError {
         example: usize,
         /// Number of the query, from zero.
         query: usize,
-        /// The layer whose part of it is not finite, or all of them.
+        /// The layer whose contribution is not finite, or all of them.
         site: String,
     },
     /// A gradient that is not finite.
@@ -135,18 +135,18 @@ pub enum AttributeError {
     Curvature {
         /// Name of the layer.
         site: String,
-        /// What is wrong, and what would help.
+        /// The reason, and advice.
         reason: String,
     },
     /// A pass of the network that failed.
     #[error("the network cannot compute a loss: {0}")]
     Network(Box<dyn Error + Send + Sync>),
-    /// A directory that is no store.
-    #[error("{} is no store of gradients: {reason}", path.display())]
+    /// A directory that is not a store.
+    #[error("{} is not a store of gradients: {reason}", path.display())]
     NoStore {
         /// The directory.
         path: PathBuf,
-        /// What is wrong with it.
+        /// The reason.
         reason: String,
     },
     /// A damaged or incomplete file of a store.
@@ -154,25 +154,25 @@ pub enum AttributeError {
     Damaged {
         /// The file.
         path: PathBuf,
-        /// What is wrong with it.
+        /// The reason.
         reason: String,
     },
     /// A damaged file of a decomposed Fisher matrix.
-    #[error("{}: {reason}; remove the file, and `linwright attribute fisher` makes it again", path.display())]
+    #[error("{}: {reason}; remove the file, and run `linwright attribute fisher` again", path.display())]
     DamagedFisher {
         /// The file.
         path: PathBuf,
-        /// What is wrong with it.
+        /// The reason.
         reason: String,
     },
-    /// A store that lacks shards.
-    #[error("{}: {found} of {expected} shards are there; cache the gradients again, which computes the others", path.display())]
+    /// A store with missing shards.
+    #[error("{}: {found} of {expected} shards exist; cache the gradients again to compute the others", path.display())]
     Incomplete {
         /// The store.
         path: PathBuf,
-        /// Shards that are there.
+        /// Existing shards.
         found: usize,
-        /// Shards that it should have.
+        /// Expected shards.
         expected: usize,
     },
     /// A store of another network, other examples or another compressor.
@@ -182,9 +182,9 @@ pub enum AttributeError {
         path: PathBuf,
         /// What differs.
         field: &'static str,
-        /// What the store has.
+        /// Found in the store.
         found: String,
-        /// What was asked for.
+        /// Requested.
         expected: String,
     },
     /// An error of reading a store.
@@ -192,7 +192,7 @@ pub enum AttributeError {
     Read {
         /// The file.
         path: PathBuf,
-        /// What the system said.
+        /// The error of the operating system.
         source: std::io::Error,
     },
     /// The caller stopped the work. Finished shards are kept.

@@ -11,7 +11,7 @@ use std::str::FromStr;
 /// Row of an output without a target.
 pub const NO_TARGET: u32 = u32::MAX;
 
-/// Examples in a fixed order, of which each has a loss.
+/// Examples in a fixed order, each with a loss.
 pub trait Examples<I> {
     /// Number of examples.
     fn count(&self) -> usize;
@@ -22,7 +22,7 @@ pub trait Examples<I> {
     /// If there is no such example.
     fn batch(&self, examples: Range<usize>) -> ExampleBatch<I>;
 
-    /// A text that differs wherever the examples do.
+    /// A text that identifies the examples.
     fn identity(&self) -> String;
 }
 
@@ -48,7 +48,7 @@ impl<I> ExampleBatch<I> {
     }
 }
 
-/// How the losses of the rows of an example become the loss of the example. Both are exact for
+/// Reduction of the losses of the rows of an example to the loss of the example. Both are exact for
 /// examples of any length: rows are differentiated with weight 1, and gradients are scaled
 /// afterwards. A mean over a batch is not offered, since an example would then depend on its
 /// neighbours.
@@ -117,13 +117,13 @@ impl TryFrom<String> for Reduction {
     }
 }
 
-/// The sum of a quantity over all rows, which remembers that of each example.
+/// The sum of a quantity over all rows, which also records it for each example.
 #[derive(Debug)]
 pub(crate) struct ExampleLosses<'a> {
     target: Target,
     targets: &'a [u32],
     spans: &'a [Range<usize>],
-    /// That of each example; of losses in nats.
+    /// The sum for each example; losses are in nats.
     pub(crate) losses: Vec<f64>,
 }
 

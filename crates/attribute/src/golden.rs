@@ -53,12 +53,12 @@ fn given() -> Option<PathBuf> {
     std::env::var_os("LINWRIGHT_GOLDEN").map(PathBuf::from)
 }
 
-/// The least that a set of the repository has of what a test compares, and that another set has.
+/// Smallest number of compared values, in a set of the repository and in another set.
 fn least(of_ours: usize, of_others: usize) -> usize {
     if given().is_none() { of_ours } else { of_others }
 }
 
-/// The cases of this kind in all sets, of which there must be one.
+/// The cases of this kind in all sets, at least one.
 pub(crate) fn cases(kind: &str) -> Vec<Case> {
     let default = Path::new(env!("CARGO_MANIFEST_DIR")).join("../../testdata/golden");
     let root = given().unwrap_or(default).join("grass");
@@ -83,7 +83,7 @@ impl Case {
         let file = SafeTensors::deserialize(&bytes).expect("safetensors");
         let tensors = file.iter().map(|(name, view)| (name.to_owned(), Golden::of(&view)));
         let case = Self { name: path.display().to_string(), about, tensors: tensors.collect() };
-        // What the description lists is there, and nothing else.
+        // The listed tensors exist, and no others.
         let listed = case.about["tensors"].as_object().expect("a list of tensors");
         let is_there = |name: &String| case.tensors.contains_key(name);
         let is_listed = listed.len() == case.tensors.len() && listed.keys().all(is_there);
@@ -103,8 +103,8 @@ impl Case {
         Mat::from_vec(shape.iter().product::<usize>() / columns, columns, values)
     }
 
-    /// What stands before this ending in names of tensors, of which there must be one, and this
-    /// many in ours.
+    /// Prefixes of tensor names with this suffix: at least one, and this many in the sets of the
+    /// repository.
     #[track_caller]
     pub(crate) fn before(&self, ending: &str, of_ours: usize) -> Vec<&str> {
         let found: Vec<&str> =
@@ -114,8 +114,8 @@ impl Case {
         found
     }
 
-    /// What stands after this beginning in names of tensors, of which there must be one, and this
-    /// many in ours.
+    /// Suffixes of tensor names with this prefix: at least one, and this many in the sets of the
+    /// repository.
     #[track_caller]
     pub(crate) fn after(&self, beginning: &str, of_ours: usize) -> Vec<&str> {
         let found: Vec<&str> =
@@ -162,7 +162,7 @@ impl Case {
     }
 }
 
-/// A number in the name of a tensor: `0p05` and `1e-3`, and none where the reference has its own.
+/// A number in the name of a tensor: `0p05` and `1e-3`, and none for the default of the reference.
 pub(crate) fn number(text: &str) -> Option<f64> {
     if text == "none" {
         return None;
@@ -263,7 +263,7 @@ fn pipeline(case: &Case, pipeline: &str, layer: &str, shape: LayerShape, size: u
     LayerMap::new(shape, inp, out, flat).expect("a map")
 }
 
-/// Whether a layer of a case has a bias, whose inputs are a column of ones beside the others.
+/// Whether a layer of a case has a bias, whose inputs are an additional column of ones.
 fn has_bias(case: &Case, layer: &str) -> bool {
     match case.about["layers"][layer].as_str() {
         Some(text) if text.starts_with("bias") => true,

@@ -13,9 +13,9 @@ pub struct MappedLayer {
     pub site: SiteId,
     /// Its map.
     pub map: LayerMap,
-    /// Where its numbers are in a row of compressed gradients.
+    /// Range of its numbers in a row of compressed gradients.
     pub columns: Range<usize>,
-    /// The group of layers that read the same input, and the place among them.
+    /// The group of layers that read the same input, and the index among them.
     pub(crate) group: usize,
     pub(crate) member: usize,
 }
@@ -23,13 +23,13 @@ pub struct MappedLayer {
 /// Layers that read the same input, which is reduced once.
 #[derive(Debug)]
 pub(crate) struct InputGroup {
-    /// The layer at which the input is seen.
+    /// The layer at which the input is captured.
     pub(crate) leader: SiteId,
     /// Layers, as indices.
     pub(crate) layers: Vec<usize>,
-    /// Columns of the input that some layer picks, ascending: the one gather of the group.
+    /// Columns of the input selected by at least one layer, ascending: gathered once for the group.
     pub(crate) union: Vec<u32>,
-    /// For each layer the places of its columns in the union; none for a layer with another map.
+    /// For each layer the indices of its columns in the union; none for a layer with another map.
     pub(crate) places: Vec<Option<Vec<u32>>>,
 }
 
@@ -44,17 +44,16 @@ pub struct GradientMap {
     left_out: LeftOut,
 }
 
-/// Parameters whose gradient is not looked at.
+/// Parameters without gradients.
 #[derive(Clone, Debug, Default, PartialEq, Eq)]
 pub struct LeftOut {
-    /// Linear layers that were not chosen.
+    /// Linear layers that are not selected.
     pub layers: Vec<SiteId>,
-    /// Parameters outside linear layers: embeddings, norms. Biases of chosen layers are not among
-    /// them.
+    /// Parameters outside linear layers: embeddings, norms, but not biases of selected layers.
     pub other_parameters: u64,
     /// All parameters of the network.
     pub parameters: u64,
-    /// Parameters whose gradient is looked at.
+    /// Parameters with gradients.
     pub seen_parameters: u64,
 }
 
@@ -79,8 +78,8 @@ pub fn shape_of(slot: &LinearSlot) -> LayerShape {
 }
 
 impl GradientMap {
-    /// Builds the maps of the slots for which `chosen` holds, from random numbers of a key and what
-    /// was learned.
+    /// Builds the maps of the slots for which `chosen` holds, from random numbers of a key and
+    /// learned indices or directions.
     ///
     /// # Errors
     /// [`AttributeError::Layers`] if no slot is chosen, and those of
@@ -99,7 +98,7 @@ impl GradientMap {
         Self::of(network, chosen, &build)
     }
 
-    /// The maps that `build` gives, for the slots for which `chosen` holds.
+    /// The maps returned by `build`, for the slots for which `chosen` holds.
     ///
     /// # Errors
     /// [`AttributeError::Layers`] if no slot is chosen, and those of `build`.
@@ -159,7 +158,7 @@ impl GradientMap {
         self.size
     }
 
-    /// What is not looked at.
+    /// The parameters without gradients.
     #[must_use]
     pub fn left_out(&self) -> &LeftOut {
         &self.left_out
@@ -198,7 +197,7 @@ impl InputGroup {
         Self { leader, layers: Vec::new(), union: Vec::new(), places: Vec::new() }
     }
 
-    /// Finds the columns that its layers pick.
+    /// Finds the columns selected by its layers.
     fn unite(&mut self, layers: &[MappedLayer]) {
         let picked = |layer: &usize| match layers[*layer].map.inp_side() {
             Side::Columns(columns) => Some(columns.clone()),

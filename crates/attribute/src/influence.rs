@@ -1,10 +1,10 @@
 //! Scores: the influence of every stored example on queries.
 //!
 //! `score(i, q) = Σ_l y_ilᵀ (F_l + λ_l)⁻¹ q_l` over layers, with the compressed gradient `y_i` of
-//! the loss of example i and `q` of a query; without curvature `Σ_l ⟨y_il, q_l⟩` (GradDot). A
-//! positive score is that of a proponent: a step on the loss of example i lowers the query's loss.
-//! Queries are preconditioned, a layer at a time, then the store is read once, from its first
-//! example to its last. Sums are in f64.
+//! the loss of example i and `q` of a query; without curvature `Σ_l ⟨y_il, q_l⟩` (GradDot).
+//! Examples with a positive score are proponents: a step on the loss of example i lowers the
+//! query's loss. Queries are preconditioned, a layer at a time, then the store is read once, from
+//! its first example to its last. Sums are in f64.
 //!
 //! Sources: GraSS, arXiv:2505.18976; TracIn, arXiv:2002.08484, for GradDot; RelatIF,
 //! arXiv:2003.11630, for the division by the root of self-influence.
@@ -57,12 +57,12 @@ pub enum Geometry<'a> {
     Kronecker(&'a [Kronecker]),
 }
 
-/// What multiplies gradients by a damped inverse.
+/// A map that multiplies gradients by a damped inverse.
 pub(crate) trait Precondition {
     /// Replaces rows (.., numbers of the layers) by the damped inverse times them.
     fn precondition(&self, rows: &mut Mat<f64>, damping: Damping) -> Result<(), AttributeError>;
 
-    /// The product of every row with what it is replaced by.
+    /// The product of every row with its replacement.
     fn self_influence(
         &self,
         rows: &Mat<f64>,
@@ -75,28 +75,28 @@ pub(crate) trait Precondition {
     }
 }
 
-/// What is done with a block of layers and its curvature.
+/// Callback for a block of layers and its curvature.
 type OnBlock<'a> = dyn FnMut(Range<usize>, &dyn Precondition) -> Result<(), AttributeError> + 'a;
 
-/// Queries that were multiplied by what their comparison asks for.
+/// Queries prepared for a comparison.
 #[derive(Clone, Debug)]
 pub struct Prepared {
     /// The queries (queries, numbers of a gradient).
     queries: Mat<f64>,
-    /// What the scores of each stored example are divided by.
+    /// Divisors of the scores of the stored examples.
     divisors: Option<Vec<f64>>,
 }
 
 impl Prepared {
     /// The prepared queries (queries, numbers of a gradient): the score of a gradient is its inner
-    /// product with them, but for what belongs to a stored example.
+    /// product with them, up to the divisor of a stored example.
     #[must_use]
     pub fn queries(&self) -> &Mat<f64> {
         &self.queries
     }
 }
 
-/// A store that queries are compared with: its shards, and for each layer where its numbers are.
+/// A store for comparison with queries: its shards, and the range of numbers of each layer.
 #[derive(Debug)]
 pub struct Attribution<'a> {
     store: &'a GradientStore,
@@ -115,8 +115,8 @@ impl<'a> Attribution<'a> {
         Ok(Self { store, shards: store.all_shards()?, geometry: Geometry::Layers, only: None })
     }
 
-    /// Compares the examples of some shards alone, by number. The curvature stays that of all, and
-    /// so do the numbers of the examples.
+    /// Compares only the examples of some shards, by number. The curvature is still that of all
+    /// examples, and their numbers are unchanged.
     #[must_use]
     pub fn only(self, shards: BTreeSet<usize>) -> Self {
         Self { only: Some(shards), ..self }
@@ -125,7 +125,7 @@ impl<'a> Attribution<'a> {
     /// The same with another curvature.
     ///
     /// # Panics
-    /// If there is not one product of moments for each layer.
+    /// Unless there is one product of moments for each layer.
     #[must_use]
     pub fn in_geometry(mut self, geometry: Geometry<'a>) -> Self {
         if let Geometry::Kronecker(layers) = geometry {
@@ -141,7 +141,7 @@ impl<'a> Attribution<'a> {
         &self.shards
     }
 
-    /// What was differentiated of every example, summed or averaged like its gradient.
+    /// The differentiated quantity of every example, summed or averaged like its gradient.
     #[must_use]
     pub fn values(&self) -> Vec<f64> {
         self.shards.iter().flat_map(ShardFile::rows).map(|row| row.loss).collect()
@@ -170,11 +170,11 @@ impl<'a> Attribution<'a> {
         Ok(found)
     }
 
-    /// Multiplies queries (queries, numbers of a gradient), from the maps of the store, by what a
-    /// comparison asks for.
+    /// Prepares queries (queries, numbers of a gradient), from the maps of the store, for a
+    /// comparison.
     ///
     /// # Errors
-    /// Those of reading and of [`Curvature::damping`], and [`AttributeError::Interrupted`].
+    /// Errors of reading and of [`Curvature::damping`], and [`AttributeError::Interrupted`].
     ///
     /// # Panics
     /// If the queries have other numbers.
@@ -217,10 +217,10 @@ impl<'a> Attribution<'a> {
         self.scores_of(&prepared, monitor, visit)
     }
 
-    /// As [`Self::scores`], of queries that were prepared.
+    /// As [`Self::scores`], for prepared queries.
     ///
     /// # Errors
-    /// Those of reading, and [`AttributeError::Interrupted`].
+    /// Errors of reading, and [`AttributeError::Interrupted`].
     pub fn scores_of(
         &self,
         prepared: &Prepared,
@@ -287,7 +287,7 @@ impl<'a> Attribution<'a> {
         Ok(())
     }
 
-    /// Refuses scores that are not finite, with the layer that is the reason.
+    /// Rejects scores that are not finite, naming the layer responsible.
     fn check_finite(
         &self,
         scores: &Mat<f64>,
@@ -318,7 +318,7 @@ impl<'a> Attribution<'a> {
         let mut scores = Mat::zeros(shard.rows_of(tile).len(), groups.len() * count);
         shard.scan(tile, &mut |layer, first, rows| {
             let has_it = |(_, layers): &(usize, &Vec<usize>)| layers.contains(&layer);
-            // What is scanned next follows in the file.
+            // The next block to scan follows in the file.
             let mut ahead = rows.rows() * rows.cols();
             for (group, _) in groups.iter().enumerate().filter(has_it) {
                 let into = scores.view_mut().columns(group * count, count);
@@ -328,7 +328,7 @@ impl<'a> Attribution<'a> {
         })?;
         let tile = shard.tile_that_was_checked(tile);
         if !all_finite(scores.data()) {
-            // Names the layer whose numbers are the reason.
+            // Names the layer responsible.
             let mut values = Mat::default();
             (0..queries.len()).try_for_each(|layer| tile.layer(layer, &mut values))?;
         }
@@ -336,8 +336,8 @@ impl<'a> Attribution<'a> {
         Ok(scores)
     }
 
-    /// The part of each layer in the score of an example, a stored one or any other: `gradient`
-    /// times a prepared query, layer by layer.
+    /// The contribution of each layer to the score of an example, stored or not: `gradient` times a
+    /// prepared query, layer by layer.
     ///
     /// # Panics
     /// If there is no such query, or the gradient has other numbers.
@@ -397,13 +397,13 @@ impl<'a> Attribution<'a> {
                 false => Ok(()),
             }
         })?;
-        // Rounding may leave less than zero of an example without influence.
+        // Rounding may give a negative value for an example without influence.
         Ok(is_relative.then(|| {
             sums.into_iter().map(|sum| if sum < 0.0 { 0.0 } else { sum.sqrt() }).collect()
         }))
     }
 
-    /// Shows block after block of layers with its curvature, of which one is in memory at a time.
+    /// Visits blocks of layers with their curvature, one in memory at a time.
     fn each_block(
         &self,
         monitor: &mut dyn Monitor,
@@ -458,13 +458,13 @@ impl<'a> Attribution<'a> {
         all.map(move |(number, shard)| (number * rows, shard))
     }
 
-    /// Where the numbers of each layer are in a row.
+    /// Range of the numbers of each layer in a row.
     pub(crate) fn columns(&self) -> Vec<Range<usize>> {
         self.store.manifest().columns()
     }
 }
 
-/// Rows over their lengths; a row of zeros stays.
+/// Rows divided by their lengths; a row of zeros is unchanged.
 fn directions(mut rows: Mat<f64>) -> Mat<f64> {
     for i in 0..rows.rows() {
         let row = rows.row_mut(i);

@@ -13,7 +13,7 @@
 //! the mean of `Λ`.
 //!
 //! Sources: Martens and Grosse 2015, arXiv:1503.05671; George et al. 2018, arXiv:1806.03884. The
-//! labels are those of the data, so it is the empirical Fisher matrix that is approximated.
+//! labels are those of the data, so this approximates the empirical Fisher matrix.
 
 use crate::AttributeError;
 use crate::curvature::{Damping, SMALLEST};
@@ -91,7 +91,7 @@ impl Kronecker {
         &self.values
     }
 
-    /// What a damping adds.
+    /// The value that a damping adds.
     ///
     /// # Errors
     /// [`AttributeError::Curvature`] if the damped curvature is singular.

@@ -1,4 +1,4 @@
-//! The map of the gradient of one layer: what compressors are made of.
+//! The map of the gradient of one layer, the building block of compressors.
 //!
 //! The gradient of an example at `y = W a + b` is `G = Σ_t g_t a_tᵀ` (out, inp) over its rows, with
 //! a 1 appended to `a` if there is a bias, which is then the last column. It is compressed to
@@ -8,8 +8,8 @@
 //! ```
 //!
 //! with `vec` row-major: number `o · width + i` is entry (o, i). `G` itself is never formed: if
-//! `S_flat` is made for a vector that comes in parts, `block` rows of the product are in memory at
-//! a time, and if it begins with a mask, only the masked entries are computed.
+//! `S_flat` accepts a vector in parts, `block` rows of the product are in memory at a time, and if
+//! it begins with a mask, only the masked entries are computed.
 
 use crate::AttributeError;
 use crate::map_file::{LayerParts, Parts};
@@ -35,7 +35,7 @@ type Product = fn(f32, Arg<'_, f32>, Arg<'_, f32>, MatMut<'_, f32>, Write);
 pub struct LayerShape {
     /// Features out.
     pub out: usize,
-    /// Features in, without the bias.
+    /// Input features, without the bias.
     pub inp: usize,
     /// Whether the layer has a bias, the last column of its gradient.
     pub bias: bool,
@@ -55,10 +55,10 @@ impl LayerShape {
     }
 }
 
-/// What is done with the rows of one side of a layer.
+/// Map of the rows of one side of a layer.
 #[derive(Debug)]
 pub(crate) enum Side {
-    /// These columns are picked, in this order.
+    /// These columns are selected, in this order.
     Columns(Vec<u32>),
     /// Another map.
     Map(Box<dyn VectorMap>),
@@ -75,7 +75,7 @@ impl Side {
         }
     }
 
-    /// Keeps only some of the columns that it gives; `columns` are ascending.
+    /// Keeps only some of its output columns; `columns` are ascending.
     fn narrow(self, columns: &[u32]) -> Self {
         match self {
             Self::Columns(all) => Self::Columns(columns.iter().map(|&c| all[c as usize]).collect()),
@@ -83,7 +83,7 @@ impl Side {
         }
     }
 
-    /// Numbers of a row that it gives.
+    /// Length of an output row.
     pub(crate) fn out(&self) -> usize {
         match self {
             Self::Columns(columns) => columns.len(),
@@ -163,7 +163,7 @@ impl LayerMap {
         Ok(all.with_entries())
     }
 
-    /// Computes masked entries alone, if the first map of the product is a mask.
+    /// Computes only masked entries, if the first map of the product is a mask.
     fn with_entries(mut self) -> Self {
         let Some(picked) = self.flat.first().and_then(|map| map.picks()) else { return self };
         let width = self.inp.out() as u32;
@@ -175,7 +175,7 @@ impl LayerMap {
         };
         let (rows, columns) = pairs.iter().copied().unzip();
         let (rows, columns): (Vec<u32>, Vec<u32>) = (sorted(rows), sorted(columns));
-        // A side that is no choice of columns is computed as a whole.
+        // A side that is not a choice of columns is computed as a whole.
         let place = |side: &Side, chosen: &[u32], at: u32| match side {
             Side::Columns(_) => chosen.partition_point(|&c| c < at) as u32,
             Side::Map(_) => at,
@@ -191,10 +191,10 @@ impl LayerMap {
         self
     }
 
-    /// The map that a file holds.
+    /// The map stored in a file.
     ///
     /// # Errors
-    /// [`AttributeError::Map`] for parts that are no map of this layer.
+    /// [`AttributeError::Map`] for parts that do not form a map of this layer.
     pub fn of_parts(shape: LayerShape, parts: &LayerParts) -> Result<Self, AttributeError> {
         let one = |maps: &[Parts], of: &str| match maps {
             [map] => read_map(map),
@@ -208,7 +208,7 @@ impl LayerMap {
         Self::new(shape, one(&parts.inp, "inp")?, one(&parts.out, "out")?, flat)
     }
 
-    /// What a file holds of it.
+    /// Its form in a file.
     #[must_use]
     pub fn parts(&self) -> LayerParts {
         self.parts.clone()
@@ -246,7 +246,7 @@ impl LayerMap {
         is_product.then(|| (self.out.out(), self.inp.out()))
     }
 
-    /// Multiply-adds and moves of numbers, in all, of an example of this many rows.
+    /// Total number of multiply-adds and moves for an example with this number of rows.
     #[must_use]
     pub fn steps(&self, rows: usize) -> u64 {
         let product = match &self.entries {
@@ -286,8 +286,8 @@ impl LayerMap {
     }
 
     /// Adds the compressed gradients of examples to their rows of `y` (examples, size), from
-    /// gradients of outputs (rows, out) and reduced inputs (rows, ..), of which each example has
-    /// some rows. Threads share the examples; a single one is shared within.
+    /// gradients of outputs (rows, out) and reduced inputs (rows, ..), some rows of which belong to
+    /// each example. Examples are divided over threads; a single example is divided by rows.
     ///
     /// # Panics
     /// If the shapes do not match, or there is no such example or row.
@@ -307,8 +307,8 @@ impl LayerMap {
             true => self.add_with_threads(dy, x, y),
             false => self.add(dy, x, y),
         };
-        // Columns are picked for one example at a time, so that they are still in the cache; other
-        // maps are products, which want many rows.
+        // Columns are gathered for one example at a time, so that they are still in the cache;
+        // other maps are products, which are faster with many rows.
         let (columns, reduced) = match &self.out {
             Side::Columns(columns) if !is_single => (Some(columns), None),
             Side::Columns(_) | Side::Map(_) => (None, Some(self.reduce_gradients(dy))),
@@ -331,7 +331,7 @@ impl LayerMap {
     }
 
     /// Adds the compressed gradient of one example to `y`, from its reduced gradients (rows, ..)
-    /// and inputs (rows, ..). Computed on the calling thread alone.
+    /// and inputs (rows, ..). Computed on the calling thread only.
     ///
     /// # Panics
     /// If the shapes do not match.
@@ -340,7 +340,7 @@ impl LayerMap {
         self.add_by(product_on_this_thread, dy, x, y);
     }
 
-    /// [`Self::add`], whose large products are shared by all threads. The bits are the same.
+    /// [`Self::add`] with large products divided over all threads, with the same bits.
     fn add_with_threads(&self, dy: MatRef<'_, f32>, x: MatRef<'_, f32>, y: &mut [f32]) {
         self.add_by(product, dy, x, y);
     }

@@ -1,9 +1,8 @@
-//! Data attribution: which training examples made a network answer as it does.
+//! Data attribution: finding the training examples that influenced an answer of a network.
 //!
-//! The gradient of each example at the linear layers of a network is compressed as it is born
-//! ([`compressors`], of the [`maps`] of vectors), by a probe in a backward pass that forms no
-//! gradient of a weight.
-//! Nothing here prints or changes a network.
+//! The gradient of each example at the linear layers of a network is compressed on the fly
+//! ([`compressors`], built from the [`maps`] of vectors), by a probe in a backward pass that forms
+//! no gradient of a weight. Nothing here prints or changes a network.
 
 mod baselines;
 mod cache;

@@ -1,10 +1,10 @@
-//! Files of maps: what stands in them, and reading and writing it.
+//! Files of maps: their content, reading and writing.
 //!
 //! A layer's maps are one safetensors file. Its metadata has the key `maps`: a JSON object with the
 //! lists `inp`, `out` and `flat` of maps, each `{"kind", "inp", "options"}`. Tensors are called
 //! `ROLE.PLACE.NAME`, such as `flat.0.idx`: indices (`idx`) of any integer type, signs (`sign`) as
-//! 1 and -1 in `I8`, matrices (`matrix`) of floating-point numbers. Files made elsewhere are read
-//! if they have this form.
+//! 1 and -1 in `I8`, matrices (`matrix`) of floating-point numbers. Files of other programs are
+//! read if they have this format.
 
 use crate::AttributeError;
 use linwright_files::writer::{Planned, header_bytes_with};
@@ -56,7 +56,7 @@ impl Content {
         }
     }
 
-    /// Reads a tensor of the integer and floating-point types that files elsewhere may have.
+    /// Reads a tensor of any integer or floating-point type that such files may have.
     fn read(file: &TensorFile, name: &str, info: &TensorInfo) -> Result<Self, AttributeError> {
         let count: usize = info.shape.iter().product();
         let refused = |found: String, expected: &str| AttributeError::Map {
@@ -108,14 +108,13 @@ impl Content {
     }
 }
 
-/// A map as a file holds it: its kind, the length of the vectors that it reads, options and
-/// tensors.
+/// A map in a file: its kind, input length, options and tensors.
 #[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
 #[serde(deny_unknown_fields)]
 pub struct Parts {
     /// Kind of the map.
     pub kind: Cow<'static, str>,
-    /// Length of the vectors that it reads.
+    /// Length of its input vectors.
     pub inp: usize,
     /// Its options by name.
     #[serde(default)]
@@ -236,7 +235,7 @@ impl LayerParts {
     /// Reads a file of maps.
     ///
     /// # Errors
-    /// [`AttributeError::File`], or [`AttributeError::InFile`] for a file of another form.
+    /// [`AttributeError::File`], or [`AttributeError::InFile`] for a file in another format.
     pub fn read(path: &Path) -> Result<Self, AttributeError> {
         let file = TensorFile::open_state(path)?;
         Self::of(&file).map_err(|error| error.in_file(path))
@@ -257,7 +256,7 @@ impl LayerParts {
         Ok(parts)
     }
 
-    /// Puts a tensor where its name says.
+    /// Assigns a tensor by its name.
     fn place(&mut self, name: &str, content: Content) -> Result<(), AttributeError> {
         let mut words = name.splitn(3, '.');
         let (role, place, tensor) = (words.next(), words.next(), words.next());

@@ -1,11 +1,11 @@
-//! Ways of scoring training examples, by name.
+//! Methods of scoring training examples, by name.
 
 use crate::AttributeError;
 use serde::{Deserialize, Serialize};
 use std::fmt;
 use std::str::FromStr;
 
-/// A way of scoring training examples.
+/// A method of scoring training examples.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Serialize, Deserialize)]
 #[serde(into = "String", try_from = "String")]
 pub enum Method {
@@ -24,7 +24,7 @@ pub enum Method {
     Trak,
     /// Influence by products of moments.
     Kfac,
-    /// The same with corrected eigenvalues.
+    /// The same, with corrected eigenvalues.
     Ekfac,
     /// BM25 of words: no gradients.
     Bm25,

@@ -1,9 +1,9 @@
-//! Second moments of what layers read and of the gradients of what they give, over all rows of all
-//! examples: the factors of K-FAC.
+//! Second moments of layer inputs and of gradients of layer outputs, over all rows of all examples:
+//! the factors of K-FAC.
 //!
 //! `A = mean a aᵀ` of reduced inputs, with the 1 of a bias, and `S = mean g gᵀ` of reduced
-//! gradients of outputs, each that of the example's own loss. Means are over rows: tokens, or
-//! images. Sums are in f64.
+//! gradients of outputs, for the loss of the example. Means are over rows: tokens, or images. Sums
+//! are in f64.
 
 use crate::examples::ExampleLosses;
 use crate::target::Objective;
@@ -22,7 +22,7 @@ pub struct Moments {
     pub out: Mat<f64>,
 }
 
-/// The moments of every layer of `map`, whose compressors map the two factors and nothing else.
+/// The moments of every layer of `map`, whose compressors must map the two factors separately.
 ///
 /// # Errors
 /// [`AttributeError::Compressor`] for maps of the product, which mix the two factors;
@@ -58,7 +58,7 @@ pub fn moments<N: Differentiable>(
     sums.finish()
 }
 
-/// Adds up what it sees.
+/// The probe that accumulates moments.
 struct Sums<'a> {
     map: &'a GradientMap,
     layers: Vec<Moments>,

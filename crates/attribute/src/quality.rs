@@ -1,19 +1,19 @@
-//! How good scores are: by networks that were trained on parts of the examples, and by examples
-//! that are known to be wrong or right.
+//! Quality of scores, measured by networks trained on subsets of the examples, and by examples
+//! known to be wrong or right.
 
 use linwright_tensor::Mat;
 use linwright_tensor::correlation::{pearson, ranks};
 use std::collections::BTreeSet;
 
-/// Linear datamodelling score of each query: Spearman's correlation, over subsets, of the sum of
-/// the scores of the examples in the subset with the outcome of a network that was trained on them.
+/// Linear datamodelling score of each query: Spearman's correlation, over subsets, between the sum
+/// of the scores of the examples in the subset and the outcome of a network trained on them.
 ///
 /// `scores`: (examples, queries); `outcomes`: (subsets, queries), larger where the answer is
 /// better, such as margins. None for a query whose sums or outcomes are all equal. Sources: Ilyas
 /// et al. 2022, arXiv:2202.00622; Park et al. 2023, arXiv:2303.14186.
 ///
 /// # Panics
-/// If the numbers of subsets or queries differ, or a subset has an example that there is not.
+/// If the numbers of subsets or queries differ, or a subset contains a nonexistent example.
 #[must_use]
 #[track_caller]
 pub fn datamodelling_scores(
@@ -42,7 +42,7 @@ pub fn datamodelling_scores(
 /// larger score than a good one, of equal scores one half. None if all or none are bad.
 ///
 /// # Panics
-/// If there is not one answer for each score.
+/// Unless there is one answer for each score.
 #[must_use]
 #[track_caller]
 pub fn detection_area(scores: &[f64], is_bad: &[bool]) -> Option<f64> {

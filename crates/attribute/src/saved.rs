@@ -1,8 +1,8 @@
 //! Decomposed Fisher matrices in files of a store, so that scores need not compute them again.
 //!
 //! The file of a layer is `fisher/NNN.safetensors`: eigenvalues and eigenvectors in f64, and in its
-//! metadata what gradients they are of, and the digest of the file. Those of other gradients are
-//! refused, never used, and so are changed ones.
+//! metadata the gradients they belong to and the digest of the file. Files for other gradients and
+//! changed files are rejected.
 
 use crate::AttributeError;
 use crate::curvature::Curvature;
@@ -19,7 +19,7 @@ const FOLDER: &str = "fisher";
 /// Key of the metadata.
 const KEY: &str = "fisher";
 
-/// What a file is of.
+/// Contents of a file.
 #[derive(Debug, Serialize, Deserialize)]
 #[serde(deny_unknown_fields)]
 struct About {
@@ -47,7 +47,7 @@ fn path_of(store: &GradientStore, layer: usize) -> PathBuf {
 }
 
 impl Curvature {
-    /// Writes the decomposition of a layer into its store; gives its bytes.
+    /// Writes the decomposition of a layer into its store; returns its size in bytes.
     ///
     /// # Errors
     /// [`AttributeError::Output`].
@@ -87,11 +87,11 @@ impl Curvature {
         Ok((header.len() + values.len() + vectors.len()) as u64)
     }
 
-    /// The decomposition that a store holds of a layer; none if there is none.
+    /// The stored decomposition of a layer, if there is one.
     ///
     /// # Errors
-    /// [`AttributeError::OtherStore`] for one of other gradients,
-    /// [`AttributeError::DamagedFisher`] for a changed file, and those of reading gradients.
+    /// [`AttributeError::OtherStore`] for a file of other gradients,
+    /// [`AttributeError::DamagedFisher`] for a changed file, and errors of reading gradients.
     ///
     /// # Panics
     /// If there is no such layer.
@@ -111,7 +111,7 @@ impl Curvature {
         file.check_seal().map_err(damaged)?;
         let about = file.metadata().get(KEY).map(|text| serde_json::from_str::<About>(text));
         let Some(Ok(about)) = about else {
-            return Err(damaged("it does not say what gradients it is of".into()));
+            return Err(damaged("it does not name the gradients it belongs to".into()));
         };
         let expected = fingerprint(store, shards);
         if about.gradients != expected {
@@ -127,10 +127,10 @@ impl Curvature {
         let values = numbers(&file, "values", &[side]);
         let vectors = numbers(&file, "vectors", &[side, side]);
         let (Some(values), Some(vectors)) = (values, vectors) else {
-            return Err(damaged(format!("it lacks {side} finite eigenvalues with their vectors")));
+            return Err(damaged(format!("expected {side} finite eigenvalues with their vectors")));
         };
         if about.size != of_layer.size || about.examples != store.manifest().count {
-            return Err(damaged("it is of another number of examples or columns".into()));
+            return Err(damaged("it belongs to another number of examples or columns".into()));
         }
         let rows = match about.is_dual {
             true => Some(all_rows(shards, layer)?),
@@ -141,7 +141,7 @@ impl Curvature {
         Ok(Some(Self { site, size, examples, trace, values, vectors, rows, element }))
     }
 
-    /// The decomposition that the store holds, or else a new one.
+    /// The stored decomposition, or else a new one.
     pub(crate) fn saved_or_computed(
         store: &GradientStore,
         shards: &[ShardFile],
@@ -154,7 +154,7 @@ impl Curvature {
     }
 }
 
-/// Finite numbers of a tensor of this shape, if it is there.
+/// Finite numbers of a tensor with this shape, if present.
 fn numbers(file: &TensorFile, name: &str, shape: &[usize]) -> Option<Vec<f64>> {
     let info = file.tensors().get(name)?;
     if info.dtype != StoredType::F64 || info.shape != shape {

@@ -1,4 +1,4 @@
-//! What of an example is differentiated.
+//! The differentiated quantity of an example.
 
 use crate::{AttributeError, Reduction};
 use linwright_ops::{CrossEntropy, OutputLoss};
@@ -8,8 +8,8 @@ use serde::{Deserialize, Serialize};
 use std::fmt;
 use std::str::FromStr;
 
-/// The quantity of a target whose gradient is taken. Each is one that training lowers, so that a
-/// positive score is that of a proponent whichever is chosen.
+/// The quantity of a target whose gradient is computed. Training lowers each of them, so proponents
+/// have positive scores for any of them.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Serialize, Deserialize)]
 #[serde(into = "String", try_from = "String")]
 pub enum Target {
@@ -105,7 +105,7 @@ impl TryFrom<String> for Target {
 pub struct Objective {
     /// The quantity of each target.
     pub target: Target,
-    /// How those of the targets become one of the example.
+    /// Reduction of the quantities of targets to that of the example.
     pub reduction: Reduction,
 }
 

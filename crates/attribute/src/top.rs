@@ -1,4 +1,4 @@
-//! The largest and smallest scores of each query, from scores that come in parts.
+//! The largest and smallest scores of each query, from scores that arrive in parts.
 
 use linwright_tensor::Mat;
 use serde::{Deserialize, Serialize};
@@ -13,8 +13,8 @@ pub struct Scored {
     pub score: f64,
 }
 
-/// The `count` best examples for each query. Of equal scores the example that comes first wins,
-/// whatever the order of the parts.
+/// The `count` best examples for each query. Ties go to the lower example number, for any order of
+/// the parts.
 #[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
 #[serde(deny_unknown_fields)]
 pub struct Top {
@@ -38,7 +38,7 @@ impl Top {
         Self { sign: -1.0, ..Self::largest(queries, count) }
     }
 
-    /// Takes the scores (examples, queries) of examples from `first` on.
+    /// Adds the scores (examples, queries) of examples from `first` on.
     ///
     /// # Panics
     /// If there are other queries.
@@ -51,14 +51,14 @@ impl Top {
         }
     }
 
-    /// Whether it is of so many queries, and of the same kind as another one.
+    /// Whether it has this number of queries and the same kind as another one.
     #[must_use]
     pub fn is_like(&self, other: &Self) -> bool {
         let of = |top: &Self| (top.best.len(), top.count, top.sign.to_bits());
         of(self) == of(other)
     }
 
-    /// Takes what another one found.
+    /// Merges another one.
     ///
     /// # Panics
     /// If it has other queries.

@@ -30,7 +30,7 @@ pub struct Trak {
 }
 
 impl Trak {
-    /// No checkpoints of so many examples and queries.
+    /// No checkpoints yet, for these numbers of examples and queries.
     #[must_use]
     pub fn new(examples: usize, queries: usize) -> Self {
         let (products, doubts) = (Mat::zeros(examples, queries), vec![0.0; examples]);
@@ -40,8 +40,8 @@ impl Trak {
     /// Adds a checkpoint: its store, and gradients of the margins of the queries.
     ///
     /// # Errors
-    /// [`AttributeError::Setting`] for a store of other gradients than those of margins or of
-    /// another number of examples, and those of [`Attribution::scores`].
+    /// [`AttributeError::Setting`] for a store of gradients other than those of margins, or with
+    /// another number of examples, and errors of [`Attribution::scores`].
     pub fn add(
         &mut self,
         store: &GradientStore,

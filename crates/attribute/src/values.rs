@@ -1,11 +1,11 @@
-//! The values of examples without their gradients.
+//! Values of an objective without gradients.
 
 use crate::examples::ExampleLosses;
 use crate::{AttributeError, Examples, Objective};
 use linwright_ops::{Differentiable, NoProbe};
 
-/// What an [`Objective`] gives for each example, such as minus its margin. Examples come in batches
-/// of `batch`.
+/// Values of an [`Objective`] for each example, such as minus its margin. Examples are processed in
+/// batches of `batch`.
 ///
 /// # Errors
 /// [`AttributeError::NoTarget`], [`AttributeError::Network`], and [`AttributeError::NotFinite`].

@@ -1,4 +1,4 @@
-//! What chance gives: random frames of the same shape, and shuffled labels.
+//! Values expected by chance: random frames of the same shape, and shuffled labels.
 
 use crate::metrics::{Prefix, duality, floor, frames};
 use crate::statistics::{centred, column_means};
@@ -8,26 +8,27 @@ use linwright_tensor::{Mat, MatRef, RngKey};
 use serde::Serialize;
 use std::borrow::Cow;
 
-/// Rows that are read at a time, or fewest.
+/// Smallest number of rows per read.
 pub(crate) const ROWS: usize = 1024;
-/// Rows of each class, on average, that are added together: its sums are then in cache.
+/// Average number of rows per class that are added together, while the sums of the class are in
+/// cache.
 const OF_CLASS: usize = 16;
-/// Most bytes of rows that are added together, if they are copied.
+/// Largest size in bytes of rows that are added together, if they are copied.
 const MOST_BYTES: usize = 1 << 27;
-/// Most bytes of rows that are added together where they are.
+/// Largest size in bytes of rows that are added together in place.
 const MOST_BYTES_IN_PLACE: usize = 1 << 30;
 
-/// Least distances that K vectors of d features can have.
+/// Smallest possible distances of K vectors of d features.
 #[derive(Clone, Copy, Debug, PartialEq, Serialize)]
 pub struct Floors {
-    /// Of `nc2_etf_err_*` and `nc3_dual_err`.
+    /// For `nc2_etf_err_*` and `nc3_dual_err`.
     pub etf: f64,
     /// Of `nc2_of_err_*`.
     pub orthogonal: f64,
 }
 
 impl Floors {
-    /// Those of K classes and d features.
+    /// Floors for K classes and d features.
     #[must_use]
     pub fn of(classes: usize, features: usize) -> Self {
         let rank = features.min(classes) as f64;
@@ -52,11 +53,11 @@ pub fn random_frames(classes: usize, features: usize, key: RngKey) -> Metrics {
     all
 }
 
-/// All metrics of the same features with permuted labels: what classes of these sizes have that
-/// nothing distinguishes.
+/// All metrics of the same features with permuted labels: the values of indistinguishable classes
+/// of these sizes.
 ///
 /// # Errors
-/// Those of the features, and [`CollapseError::Interrupted`].
+/// Errors of the features, and [`CollapseError::Interrupted`].
 pub fn shuffled(
     source: &dyn Source,
     (classes, head): (usize, Option<&Mat<f64>>),

@@ -1,9 +1,9 @@
 //! Intervals by resampling classes.
 //!
-//! Classes are drawn with replacement, as often as there are classes; class k counts c_k times. A
-//! metric of a draw weighs classes by c_k and pairs of distinct classes by c_j c_k, with means
-//! centred anew; the interval has the middle 95 % of the draws. Metrics of a whole frame, such as
-//! `nc2_etf_err_M`, have no interval: a frame with repeated vectors is none.
+//! As many classes as there are are drawn with replacement; class k counts c_k times. A metric of a
+//! draw weighs classes by c_k and pairs of distinct classes by c_j c_k, with means centred again;
+//! the interval is the central 95 % of the draws. Metrics of a whole frame, such as
+//! `nc2_etf_err_M`, have no interval, since repeated vectors do not form a frame.
 
 use crate::decisions::Tally;
 use crate::metrics::present_rows;
@@ -13,10 +13,10 @@ use linwright_tensor::kernels::gemm::{Write, linear};
 use linwright_tensor::{Mat, RngKey, parallel};
 use serde::Serialize;
 
-/// Most classes for which metrics of pairs have intervals.
+/// Largest number of classes for intervals of pair metrics.
 pub const MOST_CLASSES: usize = 512;
 
-/// The middle 95 % of a metric.
+/// The central 95 % of a metric.
 #[derive(Clone, Debug, PartialEq, Serialize)]
 pub struct Interval {
     /// The metric.
@@ -27,7 +27,7 @@ pub struct Interval {
     pub high: f64,
 }
 
-/// What draws are computed from.
+/// Data for computing draws.
 struct Classes<'a> {
     statistics: &'a ClassStatistics,
     variances: Vec<f64>,

@@ -1,8 +1,8 @@
 //! NC4, and cosines of single samples: a second pass, with the means of the first.
 //!
-//! A row is decided by the head, `argmax_k w_k · x + b_k` over all classes, and by the nearest
-//! mean, `argmin_k |x - μ_k|` over those with samples; of equal ones the first counts. Distances
-//! come from products, and those within rounding of the least are computed again as differences.
+//! A row is classified by the head, `argmax_k w_k · x + b_k` over all classes, and by the nearest
+//! mean, `argmin_k |x - μ_k|` over classes with samples; ties go to the first. Distances are
+//! computed from products, and those within rounding of the smallest are recomputed as differences.
 
 use crate::metrics::present_rows;
 use crate::pairs::{distance_squared, dot, norm};
@@ -12,7 +12,7 @@ use linwright_tensor::kernels::exact_sum;
 use linwright_tensor::kernels::gemm::{Write, linear};
 use linwright_tensor::{Mat, MatRef, parallel};
 
-/// Rows that a work item decides.
+/// Rows per work item.
 const BLOCK: usize = 64;
 /// Distances that differ by less than this share of all norms may be equal.
 const TIE: f64 = 1e-9;
@@ -22,13 +22,13 @@ const TIE: f64 = 1e-9;
 pub struct Tally {
     /// Samples.
     pub rows: u64,
-    /// Samples that the head decides as the nearest mean does.
+    /// Samples for which head and nearest mean agree.
     pub agree: u64,
     /// The same for the head without its bias.
     pub agree_without_bias: u64,
-    /// Samples that the head decides rightly.
+    /// Samples that the head classifies correctly.
     pub head_right: u64,
-    /// Samples whose nearest mean is their own.
+    /// Samples that the nearest mean classifies correctly.
     pub nearest_right: u64,
     cosine: (f64, f64),
     centred_cosine: (f64, f64),
@@ -53,7 +53,7 @@ struct Head {
     /// (classes, d)
     rows: Mat<f64>,
     bias: Option<Vec<f64>>,
-    /// Rows less the mean of those with samples.
+    /// Rows minus the mean of those with samples.
     centred: Mat<f64>,
 }
 
@@ -64,13 +64,13 @@ pub struct Decisions<'a> {
     means: Mat<f64>,
     squares: Vec<f64>,
     head: Option<Head>,
-    /// Place of a class among those with samples.
+    /// Index of a class among those with samples.
     places: Vec<Option<u32>>,
     tallies: Vec<Tally>,
 }
 
 impl<'a> Decisions<'a> {
-    /// No decisions yet, by means and, if there is one, a head (classes, d) with its bias.
+    /// No decisions yet, for means and optionally a head (classes, d) with its bias.
     ///
     /// # Errors
     /// [`CollapseError::Shape`] for a head of another shape.
@@ -96,7 +96,7 @@ impl<'a> Decisions<'a> {
         Ok(Self { statistics, centre, means, squares, head, places, tallies })
     }
 
-    /// Decides rows (rows, d) with their classes.
+    /// Classifies rows (rows, d) and compares with their classes.
     ///
     /// # Errors
     /// [`CollapseError::Label`] for a class without a mean.

@@ -1,4 +1,4 @@
-//! What can be wrong with features, labels and settings.
+//! Errors in features, labels and settings.
 
 use linwright_files::FileError;
 use linwright_nets::NetError;
@@ -8,10 +8,10 @@ use linwright_tensor::linalg::NoConvergence;
 use linwright_train::TrainError;
 use std::path::PathBuf;
 
-/// Input that has no collapse to measure, and files that are not what they should be.
+/// Unusable input, settings and files.
 #[derive(Debug, thiserror::Error)]
 pub enum CollapseError {
-    /// More numbers than there is memory for.
+    /// Not enough memory.
     #[error(transparent)]
     Memory(#[from] NoRoom),
     /// A feature that is not a finite number.
@@ -26,10 +26,10 @@ pub enum CollapseError {
         /// The number.
         value: f64,
     },
-    /// A label that is no class.
-    #[error("label {label} of row {row} is no class; expected integers from 0 to {last}")]
+    /// A label that is not a class.
+    #[error("label {label} of row {row} is not a class; expected integers from 0 to {last}")]
     Label {
-        /// The label as it stands.
+        /// The label in the file.
         label: String,
         /// Its row, from zero.
         row: u64,
@@ -46,14 +46,14 @@ pub enum CollapseError {
         /// All classes.
         classes: usize,
     },
-    /// A shape that does not suit the others.
+    /// A shape that does not match the others.
     #[error("{what} has shape {found:?}, expected {expected}")]
     Shape {
         /// The tensor.
         what: String,
         /// Its shape.
         found: Vec<usize>,
-        /// What would suit.
+        /// The expected shape.
         expected: String,
     },
     /// A file without a tensor.
@@ -66,7 +66,7 @@ pub enum CollapseError {
         /// The tensors of the file.
         found: String,
     },
-    /// A tensor of a type that does not suit.
+    /// A tensor of an unsupported type.
     #[error("{}: tensor {name} holds {found}, expected {expected}", path.display())]
     Type {
         /// The file.
@@ -75,11 +75,11 @@ pub enum CollapseError {
         name: &'static str,
         /// Its type.
         found: &'static str,
-        /// Types that would do.
+        /// Supported types.
         expected: &'static str,
     },
-    /// A file that is no state.
-    #[error("{}: {reason}; expected sums that `linwright collapse measure --save-sums` wrote: make them again", path.display(), reason = shown(reason))]
+    /// A file that does not hold sums.
+    #[error("{}: {reason}; expected sums written by `linwright collapse measure --save-sums`: create them again", path.display(), reason = shown(reason))]
     State {
         /// The file.
         path: PathBuf,
@@ -89,9 +89,9 @@ pub enum CollapseError {
     /// Sums of different classes or features.
     #[error("sums of {found} cannot be added to sums of {expected}")]
     Mismatch {
-        /// Classes, features and scatter of one.
+        /// Classes, features and scatter of one side.
         found: String,
-        /// Those of the other.
+        /// The same for the other side.
         expected: String,
     },
     /// A number outside its range.

@@ -15,7 +15,7 @@ pub trait Source {
     /// Number of features.
     fn features(&self) -> usize;
 
-    /// The type in which the rows came, before they were widened.
+    /// The original type of the rows, before they were widened.
     fn precision(&self) -> DType;
 
     /// Some rows (count, d).
@@ -24,7 +24,7 @@ pub trait Source {
     /// If they cannot be read.
     fn block(&self, start: usize, count: usize) -> Result<Mat<f64>, CollapseError>;
 
-    /// The same in single precision, row by row, if that is all of them.
+    /// All rows in single precision, if they are stored like that.
     fn narrow(&self, _start: usize, _count: usize) -> Option<Cow<'_, [f32]>> {
         None
     }
@@ -46,7 +46,7 @@ impl Features {
     /// Rows (n, d) with their classes.
     ///
     /// # Panics
-    /// If there is no label for each row.
+    /// Unless there is one label for each row.
     #[must_use]
     #[track_caller]
     pub fn new(x: Mat<f32>, labels: Vec<u32>) -> Self {
@@ -95,10 +95,10 @@ pub struct FeatureFile {
 }
 
 impl FeatureFile {
-    /// Opens features with labels; a head comes from `head`, or from the same file.
+    /// Opens features with labels; a head is read from `head`, or from the same file.
     ///
     /// # Errors
-    /// [`CollapseError`] for missing tensors, wrong types and shapes, and labels that are no
+    /// [`CollapseError`] for missing tensors, wrong types and shapes, and labels that are not
     /// classes.
     pub fn open(
         path: &Path,
@@ -140,7 +140,7 @@ impl FeatureFile {
             }
             (Some(head), _) => head.rows(),
             (None, Some(classes)) => classes,
-            // Every class has sums; labels that are identifiers would take all memory.
+            // Every class has sums, so labels that are identifiers would use too much memory.
             (None, None) if of_labels <= rows.max(1 << 16) => of_labels,
             (None, None) => {
                 let row = labels.iter().position(|label| *label == largest).unwrap_or(0) as u64;
@@ -173,7 +173,7 @@ impl Source for FeatureFile {
     }
 
     fn precision(&self) -> DType {
-        // Checked at the opening: a type of floating-point numbers.
+        // Checked when opened: a floating-point type.
         self.features.dtype.float().unwrap_or(DType::F32)
     }
 
@@ -195,8 +195,7 @@ impl Source for FeatureFile {
     }
 }
 
-/// Reads a matrix (rows, d) of a file that has nothing else of interest, such as
-/// out-of-distribution features.
+/// Reads only a matrix (rows, d) of a file, such as out-of-distribution features.
 ///
 /// # Errors
 /// As [`FeatureFile::open`].

@@ -14,9 +14,9 @@ use serde_json::Value;
 use std::collections::BTreeMap;
 use std::path::{Path, PathBuf};
 
-/// Relative difference of two evaluations in double precision, as the sets say.
+/// Relative difference of two evaluations in double precision, as declared by the sets.
 const RELATIVE: f64 = 1e-9;
-/// What is zero at collapse, as sums of products of rounding errors.
+/// Bound for values that are zero at collapse, up to sums of products of rounding errors.
 const ABSOLUTE: f64 = 1e-12;
 
 /// One set.
@@ -31,12 +31,12 @@ fn given() -> Option<PathBuf> {
     std::env::var_os("LINWRIGHT_GOLDEN").map(PathBuf::from)
 }
 
-/// The least that a set of the repository has of what a test compares, and that another set has.
+/// Smallest number of compared values, in a set of the repository and in another set.
 pub(crate) fn least(of_ours: usize, of_others: usize) -> usize {
     if given().is_none() { of_ours } else { of_others }
 }
 
-/// All sets, of which there must be one.
+/// All sets, at least one.
 pub(crate) fn sets() -> Vec<Set> {
     let default = Path::new(env!("CARGO_MANIFEST_DIR")).join("../../testdata/golden");
     let root = given().unwrap_or(default).join("neural-collapse");
@@ -86,7 +86,7 @@ impl Set {
         self.values(name).iter().map(|label| *label as u32).collect()
     }
 
-    /// What multiplies the squares of all parameters in the objectives of the networks.
+    /// Factor of the squares of all parameters in the objectives of the networks.
     pub(crate) fn penalty(&self) -> f64 {
         let texts = self.about["keys"].as_object().into_iter().flat_map(|keys| keys.values());
         let of = |text: &Value| {
@@ -186,8 +186,8 @@ fn golden_metrics() {
     }
 }
 
-/// Features far from zero in single precision with their variances, and what sums in single
-/// precision make of them: a set's own, or those of a set moved away from zero.
+/// Features far from zero in single precision with their variances, and their values from sums in
+/// single precision: of a set itself, or of a set moved away from zero.
 fn with_an_offset(set: &Set) -> Vec<(Mat<f64>, Vec<f64>, Vec<f64>)> {
     let own: Vec<_> = set
         .tensors
@@ -246,7 +246,7 @@ fn golden_features_in_single_precision_with_an_offset() {
     }
 }
 
-/// Where cases are cut: as a set says, or else in three.
+/// Where cases are split: as declared by a set, or else in three.
 fn cuts(set: &Set) -> Vec<(String, Vec<usize>)> {
     let given = set.about.as_object().expect("an object").iter();
     let given = given.filter_map(|(key, cuts)| Some((key.strip_prefix("merge_cuts_")?, cuts)));
@@ -255,7 +255,7 @@ fn cuts(set: &Set) -> Vec<(String, Vec<usize>)> {
         cuts.map(|cut| cut.as_u64().expect("a row") as usize).collect()
     };
     let given: Vec<_> = given.map(|(case, cuts)| (case.to_owned(), numbers(cuts))).collect();
-    assert!(given.len() >= least(1, 0), "{} has no cuts", set.name);
+    assert!(given.len() >= least(1, 0), "{} has no splits", set.name);
     if !given.is_empty() {
         return given;
     }
@@ -314,7 +314,7 @@ fn golden_optima_of_unconstrained_features() {
                     feature_strength: number("lh"),
                     fit,
                 };
-                // A row of another set may lack a fit.
+                // A row of another set may have no fit.
                 let Some(expected) = row.get(key) else {
                     assert_eq!(least(1, 0), 0, "{row}: no {key}");
                     continue;
@@ -340,7 +340,8 @@ fn of_fits() -> [(&'static str, Fit); 3] {
     [("ce", Fit::CrossEntropy), ("mse", Fit::SquaredError), ("mse_bias", Fit::SquaredErrorBias)]
 }
 
-/// The rows of a table of all sets, of which one must have it; ours have this many rows at least.
+/// The rows of a table of all sets, at least one; those of the repository have at least this many
+/// rows.
 fn tables(name: &str, of_ours: usize) -> Vec<Vec<Value>> {
     let of = |set: &Set| {
         let table = set.about[name].as_array().cloned();
@@ -353,7 +354,7 @@ fn tables(name: &str, of_ours: usize) -> Vec<Vec<Value>> {
     tables
 }
 
-/// Checks the values that a table has, one at least and three in ours.
+/// Checks the values of a table: at least one, and three in the sets of the repository.
 #[track_caller]
 fn check(values: &[(&str, f64)], expected: &Value, what: &str) {
     let mut checked = 0;

@@ -1,4 +1,4 @@
-//! All that is said of the features of one layer.
+//! Metrics of the features of one layer.
 
 use crate::baselines::{Floors, ROWS, accumulate, random_frames, shuffled};
 use crate::bootstrap::{Interval, intervals};
@@ -8,12 +8,12 @@ use linwright_run::Monitor;
 use linwright_tensor::{Mat, RngKey};
 use serde::Serialize;
 
-/// What is computed beside the metrics.
+/// Further values to compute.
 #[derive(Clone, Copy, Debug)]
 pub struct LayerOptions {
     /// Which sums are kept.
     pub keep: Keep,
-    /// Draws of classes for intervals; none without any.
+    /// Draws of classes for intervals; no intervals if zero.
     pub draws: usize,
     /// Whether random frames and shuffled labels are measured, too.
     pub baselines: bool,
@@ -35,7 +35,7 @@ pub struct HeadRef<'a> {
 pub struct Baselines {
     /// NC2 and NC3 of random vectors of the same shape.
     pub random_frames: Metrics,
-    /// All metrics with permuted labels; none without the features.
+    /// All metrics with permuted labels; needs the features.
     pub shuffled_labels: Option<Metrics>,
 }
 
@@ -52,7 +52,7 @@ pub struct LayerReport {
     pub classes: usize,
     /// Classes with samples.
     pub classes_present: usize,
-    /// Classes without samples, which are left out.
+    /// Classes without samples, which are excluded.
     pub classes_missing: usize,
     /// Classes with one sample, whose variance is zero.
     pub singletons: usize,
@@ -66,7 +66,7 @@ pub struct LayerReport {
     pub baselines: Option<Baselines>,
     /// Bootstrap intervals by class.
     pub intervals: Vec<Interval>,
-    /// What a reader should know.
+    /// Notes for the reader.
     pub notes: Vec<String>,
 }
 
@@ -88,7 +88,8 @@ impl LayerReport {
         Self::of(name, &statistics, Some(source), head, options, monitor)
     }
 
-    /// Measures with known means, which may come from other rows; without features, what sums give.
+    /// Measures with given means, which may come from other rows; without features, only metrics
+    /// from sums.
     ///
     /// # Errors
     /// As [`Self::measure`].
@@ -193,10 +194,10 @@ impl LayerReport {
             notes.push(format!("{classes} classes and {d} features: no orthogonal frame exists"));
         }
         if classes == 2 {
-            notes.push("two classes: nc2_etf_err_M is zero whatever the features are".into());
+            notes.push("two classes: nc2_etf_err_M is zero for any features".into());
         }
         if self.classes_missing > 0 {
-            notes.push(format!("{} classes without samples are left out", self.classes_missing));
+            notes.push(format!("{} classes without samples are excluded", self.classes_missing));
         }
         if self.singletons > 0 {
             notes.push(format!("{} classes have one sample, of variance zero", self.singletons));
@@ -204,7 +205,7 @@ impl LayerReport {
         let coincident = self.metrics.get("coincident_pairs").unwrap_or(0.0);
         if coincident > 0.0 {
             notes.push(format!(
-                "{coincident} pairs of classes have equal means: left out of cdnv and gnc2_log"
+                "{coincident} pairs of classes have equal means: excluded from cdnv and gnc2_log"
             ));
         }
         if keep == Keep::Traces {

@@ -1,10 +1,10 @@
 //! Neural collapse: measured, predicted, reproduced.
 //!
-//! Features of a trained classifier gather at the means of their classes (NC1), the means form a
-//! simplex (NC2), the head aligns with them (NC3), and so decides as the nearest mean would (NC4).
-//! [`ClassSums`] takes features and labels in one pass, [`metrics()`] gives every variant of these
-//! numbers, [`Decisions`] those that need a second pass; [`baselines`] and [`bootstrap`] say how to
-//! read them. [`optimum`] has the closed forms to which regularised training should lead.
+//! Features of a trained classifier concentrate at their class means (NC1), the means form a
+//! simplex (NC2), the head aligns with them (NC3), and so agrees with the nearest class mean (NC4).
+//! [`ClassSums`] accumulates features and labels in one pass, [`metrics()`] computes every variant
+//! of these metrics, [`Decisions`] those that need a second pass; [`baselines`] and [`bootstrap`]
+//! put them in context. [`optimum`] has the closed forms to which regularised training should lead.
 //!
 //! ```
 //! use linwright_collapse::{ClassSums, Keep, metrics};

@@ -1,8 +1,7 @@
 //! Features of all layers of a small network.
 //!
-//! The features of a layer are its output for each example: all its numbers up to
-//! [`MOST_FEATURES`], of more the means over places (of an image, a sequence), as a global average
-//! pooling would give.
+//! The features of a layer are its output for each example: all numbers up to [`MOST_FEATURES`],
+//! otherwise means over positions (of an image or a sequence), as in global average pooling.
 
 use crate::CollapseError;
 use linwright_nets::{Batch, Labelled, LayerSpec, Net, Targets};
@@ -12,9 +11,9 @@ use linwright_tensor::Mat;
 
 /// Examples in a batch.
 const BATCH: usize = 256;
-/// Most features of an example.
+/// Largest number of features of an example.
 pub const MOST_FEATURES: usize = 4096;
-/// Most bytes of all features together.
+/// Largest total size of features in bytes.
 const MOST_BYTES: usize = 4 << 30;
 
 /// The output of one layer.
@@ -24,16 +23,16 @@ pub struct LayerFeatures {
     pub name: String,
     /// (examples, d)
     pub x: Mat<f32>,
-    /// Places of an example: 1 of a vector.
+    /// Positions of an example: 1 for a vector.
     pub places: usize,
-    /// Whether they are means over places.
+    /// Whether they are means over positions.
     pub is_pooled: bool,
 }
 
 /// Features of a network with its head.
 #[derive(Clone, Debug)]
 pub struct NetFeatures {
-    /// Each layer, the input of the first one before them.
+    /// All layers, preceded by the input of the first one.
     pub layers: Vec<LayerFeatures>,
     /// The class of each example.
     pub labels: Vec<u32>,
@@ -58,8 +57,8 @@ impl NetFeatures {
     /// Runs a network on labelled examples, once.
     ///
     /// # Errors
-    /// [`CollapseError::Net`] for examples that do not suit it, [`CollapseError::Setting`] if their
-    /// features need more than 4 GiB, [`CollapseError::Interrupted`].
+    /// [`CollapseError::Net`] for examples that do not match it, [`CollapseError::Setting`] if
+    /// their features need more than 4 GiB, [`CollapseError::Interrupted`].
     pub fn of(
         net: &Net,
         examples: &Labelled,
@@ -121,7 +120,8 @@ fn keep(rows: &Mat<f32>, batch: &[u32], layer: &mut LayerFeatures) {
             to.copy_from_slice(own);
             continue;
         }
-        // In doubles: rounding would count as features where classes are close together.
+        // In double precision: rounding errors would look like features if classes are close
+        // together.
         let mut sums = vec![0.0; rows.cols()];
         for row in own.chunks(rows.cols()) {
             sums.iter_mut().zip(row).for_each(|(sum, x)| *sum += f64::from(*x));
@@ -150,7 +150,7 @@ fn layer_name(net: &Net, stage: usize) -> String {
     }
 }
 
-/// The last linear layer with the batch norms and dropouts behind it, as one affine map: its weight
+/// The last linear layer with the batch norms and dropouts after it, as one affine map: its weight
 /// and bias are the images of zero and of the unit vectors. None if the network ends otherwise.
 fn head(net: &Net, layers: &[LayerFeatures]) -> Result<Option<Head>, CollapseError> {
     let specs = &net.spec().layers;

@@ -1,4 +1,4 @@
-//! All pairs of rows of two matrices, in tiles of their products, never as one matrix.
+//! All pairs of rows of two matrices, in tiles of their products without forming the whole matrix.
 //!
 //! Up to [`EXACT_ROWS`] rows products are in double precision, beyond in single precision with sums
 //! in double: `2 K² d` operations are seconds for 30,000 rows.
@@ -6,7 +6,7 @@
 use linwright_tensor::kernels::gemm::{Arg, Write, product, product_on_this_thread};
 use linwright_tensor::{Mat, parallel};
 
-/// Most rows with products in double precision.
+/// Largest number of rows with products in double precision.
 pub(crate) const EXACT_ROWS: usize = 4096;
 /// Rows of a tile.
 const TILE: usize = 128;

@@ -1,4 +1,4 @@
-//! Whether layers that are changed cost more where they are less collapsed: rank correlations.
+//! Rank correlations between the collapse of layers and the cost of changing them.
 //!
 //! ```text
 //! ρ_g   Spearman's correlation of a metric of the input of each layer and the cost of changing it
@@ -7,7 +7,8 @@
 //!
 //! Chance: the layers of each model in random order, the same for all of its groups. Interval: the
 //! middle 95 % over layers of each model drawn with replacement. Layers of one model are few and
-//! not independent, so the interval says how much hangs on single layers, not what other models do.
+//! not independent, so the interval shows the influence of single layers, not the variation over
+//! models.
 
 use crate::CollapseError;
 use crate::bootstrap::quantile;
@@ -16,7 +17,7 @@ use linwright_tensor::correlation::{pearson, ranks};
 use serde::Serialize;
 use std::collections::BTreeMap;
 
-/// Fewest layers with a rank correlation.
+/// Smallest number of layers for a rank correlation.
 const FEWEST: usize = 3;
 
 /// One kind of change in the layers of one model.
@@ -28,15 +29,15 @@ pub struct Group {
     pub change: String,
     /// The layers.
     pub layers: Vec<usize>,
-    /// The metric of the input of each.
+    /// The metric at the input of each layer.
     pub metric: Vec<f64>,
     /// The same with permuted classes; empty if it was not measured.
     pub permuted: Vec<f64>,
-    /// What changing each costs.
+    /// The cost of changing each layer.
     pub cost: Vec<f64>,
 }
 
-/// A rank correlation beside chance.
+/// A rank correlation with a comparison to chance.
 #[derive(Clone, Debug, PartialEq, Serialize)]
 pub struct Correlation {
     /// Spearman's ρ, over groups its mean.
@@ -49,7 +50,7 @@ pub struct Correlation {
     pub p: f64,
     /// ρ of the metric with permuted classes.
     pub permuted_classes: Option<f64>,
-    /// ρ of the number of the layer, which needs no metric.
+    /// ρ of the layer number, which needs no metric.
     pub layer_number: f64,
     /// ρ of the metric, with that of the number of the layer removed (partial correlation of
     /// ranks); none if the metric has the order of the layers.
@@ -61,13 +62,13 @@ pub struct Correlation {
 pub struct Relation {
     /// Of all groups.
     pub all: Correlation,
-    /// Of the groups of each model.
+    /// Correlations for the groups of each model.
     pub models: BTreeMap<String, Correlation>,
     /// Of each group.
     pub groups: Vec<Correlation>,
 }
 
-/// Correlates metric and cost, with so many random orders and resamples.
+/// Correlates metric and cost, with the given numbers of random orders and resamples.
 ///
 /// # Errors
 /// [`CollapseError::Setting`] for no groups, and for a group of fewer than three layers.
@@ -101,7 +102,7 @@ fn correlation(groups: &[&Group], draws: usize, key: RngKey) -> Correlation {
     };
     let rho = mean(&|group| spearman(&group.metric, &group.cost));
     let has_permuted = groups.iter().all(|group| !group.permuted.is_empty());
-    // The same draw for all groups of a model, whose layers depend on each other.
+    // The same draw for all groups of a model, since its layers depend on each other.
     let stream = |name: &str, draw: usize, group: &Group| {
         key.fold(name).fold(&group.model).fold_index(draw as u64).stream()
     };
@@ -152,7 +153,7 @@ fn partial(group: &Group) -> f64 {
     }
 }
 
-/// The middle 95 % of those that are defined.
+/// The middle 95 % of the defined values.
 fn middle(mut values: Vec<f64>) -> Option<[f64; 2]> {
     values.retain(|value| value.is_finite());
     values.sort_by(f64::total_cmp);

@@ -1,15 +1,15 @@
-//! What rounding of the features leaves of means that are equal, or in fewer dimensions.
+//! Rounding error of the features, by which equal means differ and means gain dimensions.
 //!
 //! ```text
 //! |e_k|² ≤ ε² q_k c_k + (4 ε₃₂ |μ_k|)²       q_k = Σ |x|² / n_k
 //! c_k    = 1 / n_k + 1 / (1 + V_k / (ε² q_k))
 //! ```
 //!
-//! The first part is that of storage: rounding errors of different samples are independent, so that
-//! the mean has `1 / n_k` of their square, unless the samples differ by less than the spacing ε of
-//! the numbers, where they have one error; V_k is the variance of the class. The second is that of
-//! a network's arithmetic in single precision, in which features of 16 bits are computed too.
-//! Features in double precision have none of either: their means are compared to the last bit.
+//! The first part is due to storage: rounding errors of different samples are independent, so the
+//! mean has `1 / n_k` of their square, unless the samples differ by less than the spacing ε of the
+//! numbers, where they share one error; V_k is the variance of the class. The second is due to a
+//! network's arithmetic in single precision, which also applies to features of 16 bits. Features in
+//! double precision have neither: their means are compared to the last bit.
 
 use crate::ClassStatistics;
 use crate::pairs::{dot, norm};
@@ -17,8 +17,8 @@ use linwright_tensor::dtype::DType;
 
 /// Errors of arithmetic in single precision, over its epsilon.
 const ARITHMETIC: f64 = 4.0;
-/// Most of the same in the norm of a matrix, for which the larger extent is the rule: errors do
-/// not grow with the extents of a matrix of features, but sums before them may be long.
+/// Upper bound of the same in the norm of a matrix, where the larger extent is the usual factor:
+/// errors do not grow with the extents of a matrix of features, but earlier sums may be long.
 const MOST: f64 = 32.0;
 
 /// The size of the error of each mean.
@@ -39,8 +39,8 @@ pub(crate) fn of_means(statistics: &ClassStatistics) -> Vec<f64> {
     (0..statistics.present()).map(one).collect()
 }
 
-/// The singular value of means, or of rows that are means times factors, below which rounding is
-/// no direction: `raw` has the rows before they were centred, `errors` those of the rows.
+/// The singular value of means, or of rows that are means times factors, below which a direction is
+/// only rounding: `raw` has the rows before they were centred, `errors` those of the rows.
 pub(crate) fn of_directions(
     (rows, cols): (usize, usize),
     raw: &[f64],

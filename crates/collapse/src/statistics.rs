@@ -7,13 +7,13 @@ use linwright_tensor::kernels::exact_sum;
 use linwright_tensor::kernels::gemm::{Arg, Write, product};
 use linwright_tensor::{Mat, parallel};
 
-/// Rows of a matrix that a work item computes.
+/// Rows of a matrix per work item.
 const BAND: usize = 16;
 
 /// Means and scatter of the classes that have samples.
 #[derive(Clone, Debug)]
 pub struct ClassStatistics {
-    /// Classes asked for, with or without samples.
+    /// Number of classes, with or without samples.
     pub classes: usize,
     /// The classes with samples, ascending.
     pub present: Vec<usize>,
@@ -132,7 +132,7 @@ impl ClassStatistics {
         self.spreads.iter().sum::<f64>() / self.rows() as f64
     }
 
-    /// Means less the mean of means, (K, d).
+    /// Means minus the mean of means, (K, d).
     #[must_use]
     pub fn centred_means(&self) -> Mat<f64> {
         centred(&self.means, &self.mean_of_means())
@@ -154,12 +154,13 @@ pub(crate) fn column_means(a: &Mat<f64>) -> Vec<f64> {
     sums.map(|(high, low)| (high + low) / a.rows() as f64).collect()
 }
 
-/// Rows less a row.
+/// Rows minus a row.
 pub(crate) fn centred(a: &Mat<f64>, centre: &[f64]) -> Mat<f64> {
     Mat::from_fn(a.rows(), a.cols(), |i, j| a.at(i, j) - centre[j])
 }
 
-/// `p_k - |s_k|² / n_k`. What is below 2^-100 of `p_k` is rounding, and may be negative: zero.
+/// `p_k - |s_k|² / n_k`. Values below 2^-100 of `p_k` are rounding errors and may be negative: they
+/// become zero.
 fn spread(sums: &ClassSums, class: usize) -> f64 {
     let d = sums.features();
     let (mut high, mut low) = sums.squares.at(class);
@@ -192,7 +193,7 @@ fn within_exactly(sums: &ClassSums, present: &[usize], total: &Parts) -> Mat<f64
                 let other = (&sums.sums.high[of.clone()], &sums.sums.low[of]);
                 exact_sum::add_scaled(&mut high, &mut low, (-a, -a_low), other);
             }
-            // As of spreads: rounding is no scatter.
+            // As for variances, rounding errors become zero.
             let floor = total.high[i * d + i].abs() * 2f64.powi(-100);
             for (to, (high, low)) in row.iter_mut().zip(high.into_iter().zip(low)) {
                 let value = high + low;

@@ -2,8 +2,8 @@
 //!
 //! Tensors `counts` (K, U64), `sums` and `sums_lost` (K, d), `squares` and `squares_lost` (K), and,
 //! with scatter, `scatter` and `scatter_lost` (the lower triangle, row by row), all F64. The parts
-//! of a sum are its rounded value and what rounding lost. Metadata have the type in which the least
-//! precise features came, and the digest of the file.
+//! of a sum are its rounded value and what rounding lost. Metadata hold the type of the least
+//! precise features, and the digest of the file.
 
 use crate::sums::{Parts, Scatter};
 use crate::{ClassSums, CollapseError, Keep};
@@ -15,7 +15,7 @@ use std::collections::BTreeMap;
 use std::convert::Infallible;
 use std::path::Path;
 
-/// Key of the metadata that tells the kind of the file.
+/// Metadata key for the kind of the file.
 const KIND: &str = "linwright";
 /// What it says.
 const SUMS: &str = "class-sums 2";
@@ -25,7 +25,7 @@ const PRECISION: &str = "precision";
 const PRECISIONS: [DType; 4] = [DType::F64, DType::F32, DType::F16, DType::Bf16];
 /// Numbers that are encoded at a time.
 const PIECE: usize = 1 << 16;
-/// Most bytes of sums: a file of this size is no use to anyone.
+/// Largest size of sums in bytes, beyond any practical use.
 const MOST: u128 = 1 << 45;
 
 impl ClassSums {
@@ -91,7 +91,7 @@ impl ClassSums {
         Ok(())
     }
 
-    /// Whether a file says that it holds sums.
+    /// Whether the metadata of a file say that it holds sums.
     #[must_use]
     pub fn is_stored(path: &Path) -> bool {
         let file = TensorFile::open(path);
@@ -106,7 +106,7 @@ impl ClassSums {
         let file = TensorFile::open(path)?;
         let wrong = |reason: String| CollapseError::State { path: path.into(), reason };
         if file.metadata().get(KIND).map(String::as_str) != Some(SUMS) {
-            return Err(wrong(format!("its metadata do not say that it holds {SUMS}")));
+            return Err(wrong(format!("its metadata do not name {SUMS}")));
         }
         file.check_seal().map_err(wrong)?;
         let wrong = |reason: String| CollapseError::State { path: path.into(), reason };
@@ -120,7 +120,7 @@ impl ClassSums {
             Ok(info.ok_or_else(|| wrong(format!("there is no tensor {name}")))?.shape.clone())
         };
         let [classes, d] = shape("sums")?[..] else {
-            return Err(wrong("sums have not two dimensions".into()));
+            return Err(wrong("sums are not two-dimensional".into()));
         };
         if classes == 0 || d == 0 || 16 * (classes as u128 + d as u128) * d as u128 > MOST {
             return Err(wrong(format!("sums of {classes} classes and {d} features")));

@@ -6,23 +6,23 @@
 //! n_k = Σ [y = k]     s_k = Σ x [y = k]     p_k = Σ |x|² [y = k]     T = Σ x xᵀ
 //! ```
 //!
-//! and from them, when all is added, means `s_k / n_k`, scatter within classes
-//! `Q = T - Σ s_k s_kᵀ / n_k` and its trace by class `p_k - |s_k|² / n_k`.
+//! and from the final sums, means `s_k / n_k`, scatter within classes `Q = T - Σ s_k s_kᵀ / n_k`
+//! and its trace by class `p_k - |s_k|² / n_k`.
 //!
 //! Memory: `16 (K d + d²)` bytes; without scatter `16 K d`. Cost of a row: `d` additions, and with
 //! scatter `d²` multiply-adds, or several times that up to [`EXACT_FEATURES`].
 //!
 //! Numerical notes. Differences of squares cancel: for features of mean 1000 and deviation 1 single
 //! precision has no digit left, double precision ten. Every sum is kept as two doubles, 106 bits,
-//! of exact products ([`exact_sum`]), so 86 bits are left, and neither order nor batches nor merges
-//! change a bit of the totals. `T` is a product of matrices: up to [`EXACT_FEATURES`] features it
-//! is made of slices of 22 bits, whose products are exact in double precision (Ozaki et al. 2012,
-//! Error-free transformations of matrix multiplication); beyond, blocks of [`BLOCK`] rows have
-//! plain products in double precision, and merged sums have the bits of one pass if all but the
-//! last have a multiple of [`BLOCK`] rows.
+//! of exact products ([`exact_sum`]), so 86 bits are left, and the totals are bit-identical for any
+//! order, batches and merges. `T` is a product of matrices: up to [`EXACT_FEATURES`] features it is
+//! computed from slices of 22 bits, whose products are exact in double precision (Ozaki et al.
+//! 2012, Error-free transformations of matrix multiplication); beyond, blocks of [`BLOCK`] rows
+//! have plain products in double precision, and merged sums have the bits of one pass if all but
+//! the last have a multiple of [`BLOCK`] rows.
 //!
-//! Source: the statistics of Papyan, Han and Donoho 2020, arXiv:2008.08186. Deviation: no merges of
-//! means and moments (Chan et al. 1979), whose bits depend on the order of merges.
+//! Source: the statistics of Papyan, Han and Donoho 2020, arXiv:2008.08186. Deviation: means and
+//! moments are not merged (Chan et al. 1979), since the result would depend on the order of merges.
 
 use crate::baselines::accumulate;
 use crate::{ClassStatistics, CollapseError, Source};
@@ -41,14 +41,14 @@ pub const BLOCK: usize = 256;
 const SLICE_BITS: i32 = 22;
 /// Slices of a number: 88 bits below the largest one of a column in a block.
 const SLICES: usize = 4;
-/// Rows of the scatter that a work item computes.
+/// Rows of the scatter per work item.
 const TILE: usize = 128;
 /// Columns of the same.
 const WIDTH: usize = 512;
 /// Work items for sums by class.
 const CLASS_ITEMS: usize = 16;
 
-/// Numbers that are each kept as two.
+/// Numbers stored as two parts.
 #[derive(Clone, Debug, Default, PartialEq)]
 pub(crate) struct Parts {
     pub(crate) high: Vec<f64>,
@@ -86,7 +86,7 @@ pub(crate) struct Scatter {
 pub enum Keep {
     /// All: every metric can be computed.
     Scatter,
-    /// Those by class: no metric that needs a direction within classes, such as `nc1_pinv`.
+    /// Only sums by class: no metric that needs directions within classes, such as `nc1_pinv`.
     Traces,
 }
 
@@ -119,16 +119,16 @@ impl ClassSums {
         }
     }
 
-    /// As [`Self::new`], where numbers come from outside.
+    /// As [`Self::new`], for untrusted sizes.
     ///
     /// # Errors
-    /// [`CollapseError::Memory`] if there is none for them.
+    /// [`CollapseError::Memory`] if they do not fit.
     pub fn checked(classes: usize, features: usize, keep: Keep) -> Result<Self, CollapseError> {
         Self::check_memory(1, (classes, features), keep)?;
         Ok(Self::new(classes, features, keep))
     }
 
-    /// Whether there is memory for so many sums over no samples.
+    /// Empty sums, if there is memory for this many.
     ///
     /// # Errors
     /// [`CollapseError::Memory`].
@@ -141,7 +141,7 @@ impl ClassSums {
             || format!("{count} times the sums of {classes} classes over {features} features");
         let d = features as u64;
         let scatter = if keep == Keep::Scatter { memory::product(&[d, d]) } else { 0 };
-        // Of each class also its count and its squares.
+        // For each class also its count and its squares.
         let of_classes = memory::product(&[classes as u64, d.saturating_add(2)]);
         let numbers = of_classes.saturating_add(scatter);
         let of_number = 2 * size_of::<f64>() as u64;
@@ -172,26 +172,26 @@ impl ClassSums {
         if self.scatter.is_some() { Keep::Scatter } else { Keep::Traces }
     }
 
-    /// The type in which the least precise rows came, by which rounding is told from directions.
+    /// The type of the least precise rows, which bounds the rounding error in directions.
     #[must_use]
     pub fn precision(&self) -> DType {
         self.precision
     }
 
-    /// Says that rows came in this type, such as one of 16 bits before they were widened.
+    /// Declares the original type of rows, such as one of 16 bits before they were widened.
     pub fn came_in(&mut self, precision: DType) {
         self.precision = self.precision.coarser(precision);
     }
 
-    /// Adds features (rows, d) with their classes. Their precision is that of `T`, or what
-    /// [`Self::came_in`] says. Many rows at once are faster: each class is then
-    /// visited once for all of its rows.
+    /// Adds features (rows, d) with their classes. Their precision is that of `T`, or the one set
+    /// by [`Self::came_in`]. Many rows at once are faster: each class is then visited once for all
+    /// of its rows.
     ///
     /// # Errors
     /// [`CollapseError::NonFinite`] and [`CollapseError::Label`], with nothing added.
     ///
     /// # Panics
-    /// If there is no label for each row, or the number of features differs.
+    /// Unless there is one label for each row, and the number of features matches.
     #[track_caller]
     pub fn add<T: Scalar>(
         &mut self,
@@ -219,7 +219,7 @@ impl ClassSums {
     /// Adds all rows of a source.
     ///
     /// # Errors
-    /// As [`Self::add`], those of the source, and [`CollapseError::Interrupted`].
+    /// As [`Self::add`], errors of the source, and [`CollapseError::Interrupted`].
     pub fn add_all(
         &mut self,
         source: &dyn Source,
@@ -272,7 +272,7 @@ impl ClassSums {
         Ok(())
     }
 
-    /// The sums with all rows in them, in the form that does not depend on how they were added.
+    /// The sums over all rows, in a form that does not depend on how they were added.
     #[must_use]
     pub fn settled(mut self) -> Self {
         if let Some(scatter) = &mut self.scatter {
@@ -363,8 +363,8 @@ fn slices(mut rest: Mat<f64>) -> Vec<Mat<f64>> {
         if largest.iter().all(|largest| *largest == 0.0) {
             break;
         }
-        // A power of two by which the largest number has 22 bits before the point, as two factors
-        // of which none overflows.
+        // A power of two that scales the largest number to 22 bits before the point, as two factors
+        // that do not overflow.
         let units: Vec<(f64, f64)> = largest.iter().map(|largest| unit(*largest)).collect();
         let mut slice = Mat::zeros(rows, d);
         for i in 0..rows {
@@ -405,7 +405,8 @@ fn sorted_by_class(labels: &[u32], classes: usize) -> (Vec<usize>, Vec<u32>) {
     (starts, order)
 }
 
-/// Refuses numbers that are not finite, with their place; `first` is the number of the first row.
+/// Rejects numbers that are not finite, naming their position; `first` is the number of the first
+/// row.
 pub(crate) fn check_finite<T: Scalar>(
     what: &str,
     x: MatRef<'_, T>,
@@ -416,7 +417,7 @@ pub(crate) fn check_finite<T: Scalar>(
     }
     for i in 0..x.rows() {
         let row = x.row(i);
-        // Zero times anything finite is zero. Without an early end the loop has no branch.
+        // Zero times anything finite is zero. Without an early exit the loop has no branch.
         if row.iter().fold(true, |fine, number| fine & (*number * T::ZERO == T::ZERO)) {
             continue;
         }

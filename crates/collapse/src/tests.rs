@@ -388,7 +388,7 @@ fn thousands_of_classes_have_the_values_of_the_definitions() {
         assert!((value / expected - 1.0).abs() < allowed, "{name}: {value} {expected}");
     }
     assert!(all.get("nc2_etf_err_M").expect("defined") > Floors::of(classes, d).etf - 1e-6);
-    assert_eq!(all.get("nc1_svd"), None, "two features have not so many directions");
+    assert_eq!(all.get("nc1_svd"), None, "two features have fewer directions");
 }
 
 #[test]
@@ -603,7 +603,7 @@ struct InFew {
 }
 
 impl InFew {
-    /// Classes with so much spread, moved by an offset that is in the dimensions too.
+    /// Classes with the given spread, shifted by an offset in all dimensions.
     fn new(
         (classes, each): (usize, usize),
         (few, d): (usize, usize),

@@ -248,7 +248,7 @@ fn layers_of_one_input_share_a_gather_and_what_is_left_out_is_told() {
     assert!(left_out.summary().contains("left out: 1 linear layers"), "{}", left_out.summary());
 }
 
-/// The most that gradients of a model of so many layers take at once, and its weights, in bytes.
+/// Peak memory of the gradients of a model with this many layers, and of its weights, in bytes.
 fn peak_of(layers: usize, compressor: &str) -> [usize; 2] {
     let config = serde_json::json!({
         "model_type": "llama", "hidden_size": 256, "intermediate_size": 512,

@@ -1,9 +1,9 @@
 //! FactGraSS: masks of the two factors of a gradient, then an SJLT of the flattened sub-block.
 //!
-//! `√(blow_up · size)` rows and columns are picked, so it is GraSS whose mask is a product of sets.
-//! Only the picked inputs are kept for the backward pass. Source: Hu et al. 2025,
-//! arXiv:2505.18976. Layers with fewer rows or columns keep all of them; where the sub-block has no
-//! more than `size` numbers, there is no second stage.
+//! `√(blow_up · size)` rows and columns are selected, so it is GraSS with a mask that is a product
+//! of sets. Only the selected inputs are kept for the backward pass. Source: Hu et al. 2025,
+//! arXiv:2505.18976. Layers with fewer rows or columns keep all of them; if the sub-block has at
+//! most `size` numbers, there is no second stage.
 
 use super::{Compressor, Layer, Role};
 use crate::{AttributeError, LayerMap};

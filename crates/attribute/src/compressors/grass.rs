@@ -1,8 +1,8 @@
 //! GraSS: a mask of the flat gradient, then an SJLT: `y = S vec G[index]`.
 //!
-//! The mask picks `blow_up · size` entries, of which alone the gradient is computed. Source: Hu et
-//! al. 2025, arXiv:2505.18976. Where the mask picks no more than `size` entries, there is no second
-//! stage.
+//! The mask selects `blow_up · size` entries; only these entries of the gradient are computed.
+//! Source: Hu et al. 2025, arXiv:2505.18976. If the mask selects at most `size` entries, there is
+//! no second stage.
 
 use super::{Compressor, Layer, Role};
 use crate::maps::VectorMap;

@@ -1,5 +1,5 @@
-//! No compression: `y = vec G`, all numbers of the gradient. For small networks, and as the oracle
-//! of the others.
+//! No compression: `y = vec G`, all numbers of the gradient. For small networks, and as the
+//! reference for the others.
 
 use super::{Compressor, Layer};
 use crate::{AttributeError, LayerMap};

@@ -3,8 +3,8 @@
 //! `y = vec(P_outᵀ G P_inp)`, with normal entries or signs divided by the root of the factor's
 //! size, or with the leading eigenvectors of the moments of inputs and gradients (PCA), unscaled.
 //! Source: Choe et al. 2024, arXiv:2405.13954, which reaches the same numbers through an additional
-//! low-rank layer. A layer with fewer features than `√size` has more numbers than features for
-//! random maps, as there, and all its eigenvectors for PCA.
+//! low-rank layer. For a layer with fewer features than `√size`, random maps have more outputs than
+//! features, as there, and PCA keeps all eigenvectors.
 
 use super::{Compressor, Layer, Role};
 use crate::maps::{Dense, VectorMap};

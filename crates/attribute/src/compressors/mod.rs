@@ -2,9 +2,8 @@
 //! of the list below.
 //!
 //! A compressor is a recipe for the [`LayerMap`] of each layer. *Flat* ones map the gradient as one
-//! vector, *factorised* ones first map its two factors, inputs and gradients of outputs. Their
-//! sizes are numbers per layer; a layer whose gradient has fewer numbers than a mask should pick
-//! keeps all.
+//! vector, *factorised* ones first map its two factors, inputs and gradients of outputs. Sizes are
+//! per layer; a layer whose gradient has fewer numbers than a mask should select keeps all.
 
 use crate::layer_map::{LayerMap, LayerShape};
 use crate::maps::{Identity, Mask, SparseSigns, VectorMap};
@@ -18,9 +17,9 @@ use std::str::FromStr;
 trait Compressor {
     /// Its name in options and manifests.
     const NAME: &'static str;
-    /// What it does, in a line.
+    /// One-line description.
     const ABOUT: &'static str;
-    /// Whether it needs indices or directions that were learned.
+    /// Whether it needs learned indices or directions.
     const LEARNED: bool = false;
 
     /// The map of a layer.
@@ -47,13 +46,13 @@ macro_rules! compressors {
                 match self { $($(Self::$name => $module::$name::NAME,)+)* }
             }
 
-            /// What it does, in a line.
+            /// One-line description.
             #[must_use]
             pub fn about(self) -> &'static str {
                 match self { $($(Self::$name => $module::$name::ABOUT,)+)* }
             }
 
-            /// Whether it needs indices or directions that were learned.
+            /// Whether it needs learned indices or directions.
             #[must_use]
             pub fn is_learned(self) -> bool {
                 match self { $($(Self::$name => $module::$name::LEARNED,)+)* }
@@ -81,7 +80,7 @@ compressors! {
 
 /// Largest number in the text of a compressor.
 const MOST: usize = 1 << 24;
-/// Most signs for each input: to draw more takes longer than what it compresses.
+/// Largest number of signs per input: drawing more takes longer than the compression.
 const MOST_SIGNS: usize = 1 << 12;
 
 /// A compressor with its size, written `KIND[:SIZE][,blow_up=C][,signs=S][,block=B]`, such as
@@ -91,14 +90,14 @@ const MOST_SIGNS: usize = 1 << 12;
 pub struct CompressorSpec {
     /// The kind.
     pub kind: CompressorKind,
-    /// Numbers of a compressed gradient, for each layer; none where nothing is compressed.
+    /// Numbers of a compressed gradient, per layer; none without compression.
     pub size: Option<usize>,
     /// Numbers between two stages, relative to the size: 4 unless given.
     pub blow_up: usize,
     /// Signs for each input of an SJLT: 1 unless given, at most 4096.
     pub signs: usize,
-    /// Numbers that a random mask of inputs or gradients of outputs picks together, at a multiple
-    /// of their number: 1 unless given. With 16, a cache line, less memory is read.
+    /// Block size of random masks of inputs or gradients of outputs, which select aligned blocks: 1
+    /// by default. With 16, a cache line, less memory is read.
     pub block: usize,
 }
 
@@ -109,7 +108,7 @@ impl CompressorSpec {
         Self { kind, size, blow_up: 4, signs: 1, block: 1 }
     }
 
-    /// The map of a layer, from random numbers of the key and from what was learned.
+    /// The map of a layer, from random numbers of the key and learned indices or directions.
     ///
     /// # Errors
     /// [`AttributeError`] about the layer, if it cannot have such a map.
@@ -161,7 +160,7 @@ impl FromStr for CompressorSpec {
         };
         let bounded = |text: &str, most: usize| match text.parse() {
             Ok(number) if (1..=most).contains(&number) => Ok(number),
-            _ => Err(refused(format!("{text:?} is no number above zero, of at most {most}"))),
+            _ => Err(refused(format!("{text:?} is not a number above zero, of at most {most}"))),
         };
         let number = |text: &str| bounded(text, MOST);
         let mut spec = Self::new(kind, size.map(number).transpose()?);
@@ -205,7 +204,7 @@ impl TryFrom<String> for CompressorSpec {
 pub struct CompressorKey {
     /// The user's seed.
     pub seed: u64,
-    /// Number of the checkpoint, for ensembles whose members have maps of their own.
+    /// Number of the checkpoint, for ensembles whose members have separate maps.
     pub checkpoint: u64,
 }
 
@@ -215,7 +214,7 @@ impl CompressorKey {
     }
 }
 
-/// A layer whose map is built.
+/// The layer of the map.
 struct Layer<'a> {
     spec: &'a CompressorSpec,
     shape: LayerShape,
@@ -223,8 +222,7 @@ struct Layer<'a> {
     learned: Option<&'a Learned>,
 }
 
-/// The factors and the flattened product of a gradient, whose maps have random numbers of their
-/// own.
+/// The factors and the flattened product of a gradient, whose maps have separate random streams.
 #[derive(Clone, Copy)]
 enum Role {
     Inp,
@@ -265,7 +263,7 @@ impl Layer<'_> {
         }
         let (below, above) = (side * side, (side + 1) * (side + 1));
         Err(self.refused(format!(
-            "its two factors have equally many numbers, so {numbers} should be a square, such as {below} or {above}"
+            "its two factors have the same size, so {numbers} should be a square, such as {below} or {above}"
         )))
     }
 
@@ -300,7 +298,7 @@ impl Layer<'_> {
         self.learned.ok_or_else(missing)
     }
 
-    /// The mask that was learned for a role, of `out` indices or of all.
+    /// The learned mask for a role, of `out` indices or of all.
     fn selective_mask(&self, role: Role, out: usize) -> Result<Box<dyn VectorMap>, AttributeError> {
         let learned = self.learned()?;
         let indices = match role {
@@ -321,7 +319,7 @@ impl Layer<'_> {
         Ok(Box::new(Mask::new(self.length(role), indices.clone())?))
     }
 
-    /// An SJLT of a product of `inp` numbers; none if it would not make it smaller.
+    /// An SJLT of a product of `inp` numbers; none if it would not reduce the size.
     fn second_stage(&self, inp: usize) -> Result<Option<Box<dyn VectorMap>>, AttributeError> {
         let out = self.size()?;
         if inp <= out {

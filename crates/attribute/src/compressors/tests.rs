@@ -173,8 +173,8 @@ fn names_are_read_back_and_bad_ones_are_refused() {
     for (text, expected) in [
         ("fjlt:512", "expected one of identity, mask,"),
         ("factgrass", "factgrass:4096"),
-        ("factgrass:0", "no number above zero"),
-        ("factgrass:x", "no number above zero"),
+        ("factgrass:0", "not a number above zero"),
+        ("factgrass:x", "not a number above zero"),
         ("logra:4294967296", "above zero, of at most 16777216"),
         ("sjlt:16,blow_up=18446744073709551615", "above zero, of at most 16777216"),
         ("sjlt:16,signs=-1", "above zero, of at most 4096"),

@@ -8,7 +8,7 @@ use linwright_ops::LinearSlot;
 use linwright_tensor::Mat;
 use serde_json::json;
 
-/// Damping of the reference where its caller names none.
+/// Default damping of the reference.
 const OWN_DAMPING: f64 = 1e-5;
 
 /// The layers of the network whose tensors have this prefix, in the order of computation.
@@ -60,8 +60,8 @@ pub(super) fn batch(case: &Case, of: &str) -> ExampleBatch<Batch> {
     ExampleBatch { input: Batch { rows, examples }, targets, spans }
 }
 
-/// The tolerance of scores in single precision whose key names this damping, or else that of all
-/// dampings but the reference's own.
+/// The tolerance of scores in single precision for this damping, or else the one for all dampings
+/// but the default of the reference.
 fn tolerance_of(case: &Case, damping: &str) -> f64 {
     let all = case.about["tolerance"].as_object().expect("tolerances");
     let of_scores = || all.iter().filter(|(key, _)| key.starts_with("score_d"));
@@ -156,7 +156,7 @@ fn scores_are_those_of_the_reference(case: &Case, kind: &str, map: &GradientMap)
         let relative = Damping::Relative(damping.unwrap_or(OWN_DAMPING));
         let [found, own] = scores(case, kind, map, Some(relative));
         check(case, &found, &format!("{start}{name}_f64"), in_f64);
-        // Single precision of a nearly singular matrix is no reference.
+        // Single precision is no reference for a nearly singular matrix.
         if damping.is_some() {
             let tolerance = tolerance_of(case, name);
             check(case, &found, &format!("{start}{name}"), tolerance);

@@ -53,7 +53,7 @@ fn losses_and_gradients_of_masks_are_those_of_the_reference() {
         check_steps(&case, &objective, &pattern, &["grad"]);
         let last = case.about["steps"].as_array().expect("steps").len() - 1;
         // The reference ranks masks of a temperature at which most of them are 1, so its choice
-        // among those is no rule; ours is by the numbers themselves.
+        // among those is arbitrary; ours is by the numbers themselves.
         let numbers = values(&case, &format!("step{last}.S"));
         let sum = |chosen: &[u32]| chosen.iter().map(|&at| numbers[at as usize]).sum::<f64>();
         let (found, theirs) = (crate::learn::largest(&numbers, size), case.indices("final_idx"));
@@ -63,7 +63,7 @@ fn losses_and_gradients_of_masks_are_those_of_the_reference() {
         assert!(found.len() == theirs.len() && sum(&found) >= sum(&theirs), "{}", case.name);
     }
     for case in cases("selmask_fact") {
-        // Whole gradients, of which the masks of the factors pick a block.
+        // Whole gradients, from which the masks of the factors select a block.
         let whole = |of: &str| -> Mat<f64> {
             let (g, a) = (case.get(&format!("g_{of}")), case.get(&format!("a_{of}")));
             let [examples, tokens, out] = [g.shape[0], g.shape[1], g.shape[2]];

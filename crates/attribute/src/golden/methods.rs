@@ -27,17 +27,16 @@ fn close(case: &Case, name: &str, found: &[f64], expected: &[f64], tolerance: f6
     }
 }
 
-/// What is allowed relative to the largest number, of numbers that come of a network in single
-/// precision.
+/// Tolerance relative to the largest number, for outputs of a network in single precision.
 fn of_network(case: &Case) -> f64 {
     let tolerance = &case.about["tolerance"];
     let found = tolerance["rel_to_max"].as_f64().or_else(|| tolerance["rtol"].as_f64());
     found.unwrap_or_else(|| panic!("{}: no tolerance", case.name))
 }
 
-/// What is allowed of algebra in double precision on stored numbers, relative to the largest.
+/// Tolerance relative to the largest number, for algebra in double precision on stored numbers.
 const ALGEBRA: f64 = 1e-6;
-/// What is allowed of gradients of a network in single precision, relative to the largest.
+/// Tolerance relative to the largest number, for gradients of a network in single precision.
 const GRADIENTS: f64 = 1e-5;
 
 fn identity(slot: &LinearSlot) -> Result<LayerMap, crate::AttributeError> {
@@ -46,7 +45,7 @@ fn identity(slot: &LinearSlot) -> Result<LayerMap, crate::AttributeError> {
     LayerMap::new(shape, map(shape.width()), map(shape.out), Vec::new())
 }
 
-/// For each number of a row of whole gradients its place among the parameters of the reference:
+/// For each number of a row of whole gradients, its index among the parameters of the reference:
 /// weight and bias of one layer after the other.
 fn places(map: &GradientMap) -> Vec<usize> {
     let (mut all, mut before) = (Vec::new(), 0);
@@ -184,8 +183,8 @@ fn golden_trak_of_stores_is_that_of_the_reference() {
     }
 }
 
-/// What is allowed of scores by gradients in single precision: their rounding, as often as the
-/// inverse of their ridged Gram matrix makes it larger at most.
+/// Tolerance of scores from gradients in single precision: their rounding error, amplified at most
+/// by the inverse of their ridged Gram matrix.
 fn of_inverse(case: &Case, kind: &str) -> f64 {
     let ridge = case.about["regularization"].as_f64().expect("a ridge");
     let squares = |index: usize| -> f64 {
@@ -282,7 +281,7 @@ fn golden_kronecker_products_are_those_of_the_reference() {
                 }
             }
         }
-        // The detour through a low-rank layer gives the numbers of two dense maps.
+        // The low-rank layer of the reference gives the same numbers as two dense maps.
         let (a, c) = (case.rows("lora_A"), case.rows("lora_C"));
         let (x, dy) = (case.rows("lora_x"), case.rows("lora_gout"));
         let shape = LayerShape { out: dy.cols(), inp: x.cols(), bias: false };
@@ -331,7 +330,7 @@ fn golden_ek_fac_has_the_true_directions() {
             let mut expected = case.get(&name("lam_sorted")).values.clone();
             expected.sort_by(f64::total_cmp);
             close(&case, &name("lam_sorted"), &sorted, &expected, case.tolerance().0);
-            // The trace is that of the Fisher matrix, whatever the directions.
+            // The trace is that of the Fisher matrix for any directions.
             let trace: f64 = gradients.data().iter().map(|g| g * g).sum::<f64>() / count as f64;
             let sum: f64 = sorted.iter().sum();
             assert!((sum - trace).abs() < 1e-9 * trace && product > 0.0);

@@ -32,8 +32,8 @@ pub fn principal_directions<N: Differentiable>(
         let shape = shape_of(slot);
         moments.inputs.entry(slot.reads().clone()).or_insert_with(|| {
             moments.leaders.insert(slot.id().clone(), slot.reads().clone());
-            // The column of ones is there for all or for none of the layers that read an input:
-            // its direction is dropped where there is no bias.
+            // All layers that read an input have the column of ones if one of them has a bias; its
+            // direction is dropped for layers without a bias.
             Mat::zeros(shape.inp + 1, shape.inp + 1)
         });
         moments.gradients.insert(slot.id().clone(), Mat::zeros(shape.out, shape.out));
@@ -77,7 +77,7 @@ pub fn principal_directions<N: Differentiable>(
 /// Sums of outer products.
 #[derive(Default)]
 struct Moments {
-    /// The input that is seen at a site.
+    /// The input captured at a site.
     leaders: BTreeMap<SiteId, InputId>,
     inputs: BTreeMap<InputId, Mat<f64>>,
     gradients: BTreeMap<SiteId, Mat<f64>>,

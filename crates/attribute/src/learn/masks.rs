@@ -11,7 +11,7 @@ use linwright_run::Monitor;
 use linwright_tensor::{Mat, RngKey};
 use std::collections::BTreeMap;
 
-/// How masks are learned.
+/// Settings for learning masks.
 #[derive(Clone, Copy, Debug, PartialEq)]
 pub struct MaskLearning {
     /// Share of the examples that are held out.
@@ -34,13 +34,13 @@ impl Default for MaskLearning {
     }
 }
 
-/// The masks of a selective compressor for the layers for which `chosen` holds: of exactly the
-/// numbers that the compressor asks for, those of the largest mask first. Whole gradients of one
-/// layer at a time are in memory, so this is for a few hundred examples.
+/// The masks of a selective compressor for the layers for which `chosen` holds, of exactly the
+/// requested sizes, largest values first. Whole gradients of one layer at a time are in memory, so
+/// this is for a few hundred examples.
 ///
 /// # Errors
 /// [`AttributeError::Setting`] for a compressor without a mask to learn or too few examples,
-/// [`AttributeError::MapTooLarge`] for gradients that memory should not hold, those of
+/// [`AttributeError::MapTooLarge`] for gradients that are too large for memory, those of
 /// [`gradients`], and [`AttributeError::Interrupted`].
 pub fn learn_masks<N: Differentiable>(
     network: &N,
@@ -123,7 +123,8 @@ fn whole_gradients<N: Differentiable>(
     Ok(Mat::from_vec(count, map.size(), rows))
 }
 
-/// Rows over their root mean square, so that ε and the penalty mean the same for every layer.
+/// Rows divided by their root mean square, so that ε and the penalty have the same meaning for
+/// every layer.
 fn normalised(mut rows: Mat<f64>) -> Mat<f64> {
     let count = rows.rows().max(1) as f64;
     let square = rows.data().iter().map(|number| number * number).sum::<f64>() / count;
@@ -168,7 +169,7 @@ fn learn(
     parts.map(|(part, &size)| largest(part, size)).collect()
 }
 
-/// Raises the largest numbers of a part of which fewer than wanted are active.
+/// Raises the largest numbers of a part with fewer active numbers than required.
 fn keep_active(pattern: &mut Pattern, sizes: &[usize]) {
     for (part, &size) in pattern.parts_mut().into_iter().zip(sizes) {
         if part.iter().filter(|number| sigmoid(**number) > 0.5).count() < size {
@@ -177,7 +178,7 @@ fn keep_active(pattern: &mut Pattern, sizes: &[usize]) {
     }
 }
 
-/// The indices of the `count` largest numbers, descending; of equal ones the first.
+/// The indices of the `count` largest numbers, descending; ties in index order.
 pub(crate) fn largest(numbers: &[f64], count: usize) -> Vec<u32> {
     let mut order: Vec<u32> = (0..numbers.len() as u32).collect();
     order.sort_by(|&a, &b| numbers[b as usize].total_cmp(&numbers[a as usize]).then(a.cmp(&b)));

@@ -1,4 +1,4 @@
-//! Compressors that are learned from some examples: masks and principal directions.
+//! Learned parts of compressors: masks and principal directions.
 
 mod directions;
 mod masks;

@@ -10,11 +10,11 @@
 //! ```
 //!
 //! The mask is `m = sigmoid(S)`, or for a product set `m = sigmoid(S_out) ⊗ sigmoid(S_in)`, each
-//! with a penalty of its own. Rows of which `Σô²` or `Σĉ²` is not above ε are left out.
+//! with its own penalty. Rows of which `Σô²` or `Σĉ²` is not above ε are left out.
 //!
-//! Source: GraSS, arXiv:2505.18976, and its released code, of which the objective is
-//! implemented, not the loop: there, steps are taken twice with one gradient, and gradients of
-//! outputs and inputs that do not belong together are paired.
+//! Source: GraSS, arXiv:2505.18976, and its released code. Its objective is implemented, but not
+//! its loop, which takes two steps with one gradient and pairs gradients of outputs and inputs that
+//! do not belong together.
 
 use linwright_tensor::Mat;
 use linwright_tensor::kernels::gemm::{Arg, Write, product};

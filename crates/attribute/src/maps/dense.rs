@@ -8,7 +8,7 @@
 //! | stored | `inp out` numbers |
 //! | time | `inp out` multiply-adds |
 //!
-//! The matrix is drawn once and kept: one on a flat gradient of `p` numbers has `p out`, so that is
+//! The matrix is drawn once and kept: one on a flat gradient of `p` numbers has `p out`, so this is
 //! for small layers. Sources: Johnson and Lindenstrauss 1984; as factors of a gradient LoGra, Choe
 //! et al. 2024, arXiv:2405.13954.
 
@@ -20,8 +20,8 @@ use linwright_tensor::kernels::gemm::{Arg, PackedRight, Write, product, product_
 use linwright_tensor::{Mat, MatMut, MatRef, RngKey, parallel};
 use std::sync::{Arc, OnceLock};
 
-/// Most columns of a matrix that is packed for products with rows: for more, the rows are what is
-/// worth packing.
+/// Largest number of columns of a matrix that is packed for products with rows: with more, packing
+/// the rows is better.
 const NARROW: usize = 256;
 
 /// `y = scale · x P`.
@@ -30,8 +30,7 @@ pub struct Dense {
     matrix: Mat<f32>,
     /// Whether entries have variance 1, so that the product is divided by `√out`.
     is_random: bool,
-    /// The rows of the scaled matrix for inputs without and with a bias, packed when such rows
-    /// first come.
+    /// The rows of the scaled matrix for inputs without and with a bias, packed on first use.
     packed: [OnceLock<Arc<PackedRight>>; 2],
 }
 
@@ -99,7 +98,7 @@ impl Dense {
         Self::new(parts.matrix("matrix", parts.inp)?, parts.option("random")? != 0)
     }
 
-    /// The rows of the scaled matrix that are those of inputs, not of a bias.
+    /// The rows of the scaled matrix for inputs, without the one for a bias.
     fn packed(&self, has_bias: bool) -> &PackedRight {
         self.packed[usize::from(has_bias)].get_or_init(|| {
             let (scale, inp) = (self.scale(), self.inp() - usize::from(has_bias));

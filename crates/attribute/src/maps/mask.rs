@@ -23,7 +23,7 @@ use std::collections::BTreeSet;
 pub struct Mask {
     inp: usize,
     indices: Vec<u32>,
-    /// Place and index by ascending index, to find those of a part.
+    /// Position and index by ascending index, to find those of a part.
     by_index: Vec<(u32, u32)>,
 }
 
@@ -52,7 +52,7 @@ impl Mask {
         Ok(Self { inp, indices, by_index })
     }
 
-    /// A uniformly random set of `out` indices, ascending; all of them if there are not more.
+    /// A uniformly random set of `out` indices, ascending; all of them if there are no more.
     ///
     /// # Errors
     /// [`AttributeError::Map`] for vectors or masks of no numbers.
@@ -71,9 +71,8 @@ impl Mask {
         Self::new(inp, chosen.into_iter().collect())
     }
 
-    /// A uniformly random set of aligned groups of `block` indices, ascending, of which the last
-    /// one drawn may be cut: much less memory is read for them. Numbers of other groups are picked
-    /// together or not at all.
+    /// A uniformly random set of aligned groups of `block` indices, ascending, the last of which
+    /// may be truncated: much less memory is read for them.
     ///
     /// # Errors
     /// As [`Self::random`].

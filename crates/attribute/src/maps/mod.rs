@@ -113,7 +113,7 @@ maps! {
 /// A map from what a file holds of it.
 ///
 /// # Errors
-/// [`AttributeError::Map`] for parts that are no map.
+/// [`AttributeError::Map`] for parts that do not form a map.
 pub fn read_map(parts: &Parts) -> Result<Box<dyn VectorMap>, AttributeError> {
     match KINDS.iter().find(|(kind, _)| *kind == parts.kind) {
         Some((_, read)) => read(parts),

@@ -60,8 +60,8 @@ impl Element {
         }
     }
 
-    /// Largest error of rounding relative to a number, of whole numbers to the deviation of a row
-    /// whose largest number has four.
+    /// Largest rounding error relative to a number; for integers, relative to the deviation of a
+    /// row whose largest number is four deviations.
     pub(crate) fn roundoff(self) -> f64 {
         match self {
             Self::F32 => DType::F32.epsilon() / 2.0,

@@ -1,8 +1,8 @@
-//! Where things are in a shard.
+//! Layout of a shard.
 //!
 //! ```text
 //! header   4096 bytes: magic, numbers of the shard, of its rows and of its first example; what
-//!          store it is of; a checksum (u128)
+//!          store it belongs to; a checksum (u128)
 //! tiles    rows of a tile, layer by layer: (rows, numbers of the layer), at multiples of 4096
 //! footer   for each row its example, targets (u64), loss, norm (f64); scales (f32) by row and
 //!          layer of types that have them; a checksum of each tile; a checksum of the footer
@@ -23,7 +23,7 @@ pub(super) const CHECKSUM: usize = 16;
 /// Bytes for each row of a footer, without scales.
 const ROW: usize = 32;
 
-/// The places of a shard of so many rows.
+/// Layout of a shard with this many rows.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub(super) struct Layout {
     rows: usize,
@@ -71,7 +71,7 @@ impl Layout {
         rows * self.size * self.element.bytes()
     }
 
-    /// Bytes of a tile in the file, without what fills its last page.
+    /// Bytes of a tile in the file, without padding.
     pub(super) fn tile(&self, tile: usize) -> Range<usize> {
         let start = PAGE + tile * self.tile_bytes(self.tile_rows).next_multiple_of(PAGE);
         start..start + self.tile_bytes(self.rows_of(tile).len())
@@ -87,7 +87,7 @@ impl Layout {
         if self.element.is_scaled() { self.rows * self.layers.len() } else { 0 }
     }
 
-    /// Where the footer begins.
+    /// Offset of the footer.
     pub(super) fn footer(&self) -> usize {
         match self.tiles() {
             0 => PAGE,

@@ -1,4 +1,4 @@
-//! What a store is of.
+//! Contents of a store.
 
 use super::Element;
 use crate::compressors::{CompressorKey, CompressorSpec};
@@ -15,7 +15,7 @@ const TILE_ROWS: usize = 256;
 /// Bytes of a tile as `f32`, which is in memory while it is computed.
 const TILE_BYTES: usize = 64 << 20;
 
-/// What a store is of. It is refused for anything else.
+/// Contents of a store, which is rejected for other contents.
 #[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
 #[serde(deny_unknown_fields)]
 pub struct Manifest {
@@ -27,9 +27,9 @@ pub struct Manifest {
     pub examples: String,
     /// Number of examples.
     pub count: usize,
-    /// What of a target is differentiated.
+    /// The differentiated quantity of a target.
     pub target: Target,
-    /// How losses of targets become the loss of an example.
+    /// Reduction of the losses of targets to the loss of an example.
     pub reduction: Reduction,
     /// The compressor.
     pub compressor: CompressorSpec,
@@ -37,7 +37,7 @@ pub struct Manifest {
     pub key: CompressorKey,
     /// Number type.
     pub element: Element,
-    /// Examples of a batch: passes of other batches differ in the last bits.
+    /// Examples of a batch: passes with other batches differ in the last bits.
     pub batch: usize,
     /// Examples of a shard.
     pub shard_rows: usize,
@@ -61,12 +61,12 @@ pub struct ManifestLayer {
     pub maps: String,
 }
 
-/// What identifies a network and its examples.
+/// Identification of a network and its examples.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct Sources {
-    /// A text that differs wherever networks do, such as digests of weights.
+    /// A text that identifies the network, such as digests of weights.
     pub network: String,
-    /// A text that differs wherever examples do.
+    /// A text that identifies the examples.
     pub examples: String,
     /// Number of examples.
     pub count: usize,
@@ -75,9 +75,9 @@ pub struct Sources {
 /// Options of a store.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct StoreOptions {
-    /// What of a target is differentiated.
+    /// The differentiated quantity of a target.
     pub target: Target,
-    /// How losses of targets become the loss of an example.
+    /// Reduction of the losses of targets to the loss of an example.
     pub reduction: Reduction,
     /// Number type.
     pub element: Element,
@@ -149,7 +149,7 @@ impl Manifest {
         Ok((manifest, files))
     }
 
-    /// What of an example was differentiated.
+    /// The differentiated quantity of an example.
     #[must_use]
     pub fn objective(&self) -> Objective {
         Objective { target: self.target, reduction: self.reduction }
@@ -179,13 +179,13 @@ impl Manifest {
         self.layers.iter().map(next).collect()
     }
 
-    /// Parameters whose gradient is looked at.
+    /// Parameters with gradients.
     #[must_use]
     pub fn parameters(&self) -> u64 {
         self.layers.iter().map(|layer| layer.shape.numbers() as u64).sum()
     }
 
-    /// Checks a manifest that was read: numbers that no store could have would ask for memory.
+    /// Checks a manifest from a file: impossible numbers would request too much memory.
     pub(super) fn check(&self) -> Result<(), String> {
         if self.format != FORMAT {
             return Err(format!("format {}, expected {FORMAT}", self.format));
@@ -205,7 +205,7 @@ impl Manifest {
         if is_possible { Ok(()) } else { Err("a shard would be larger than any disk".into()) }
     }
 
-    /// Checks that a store of this manifest is the one that was asked for.
+    /// Checks that a store with this manifest is the requested one.
     pub(super) fn check_same(&self, path: &Path, expected: &Self) -> Result<(), AttributeError> {
         let differs = |field, found: String, expected: String| AttributeError::OtherStore {
             path: path.into(),

@@ -1,15 +1,15 @@
 //! Stores of compressed gradients on disk.
 //!
 //! ```text
-//! manifest.json              what the store is of
+//! manifest.json              the contents of the store
 //! maps/000.safetensors ..    the maps of each layer, see `map_file`
 //! shards/000000.grd ..       gradients of `shard_rows` examples each, see `layout.rs`
 //! ```
 //!
-//! Shard `i` holds examples `i * shard_rows` and following, whoever computes it. A shard appears
-//! whole, under its name, or not at all, so its file is the record that it is finished: an
-//! interrupted cache continues with the shards that are not there, and several processes can share
-//! the work. A damaged shard is an error, never a shorter one.
+//! Shard `i` holds examples from `i * shard_rows` on, whichever process computes it. A shard
+//! appears complete, under its name, or not at all, so its file shows that it is finished: an
+//! interrupted cache continues with the missing shards, and several processes can share the work. A
+//! damaged shard is an error.
 
 mod element;
 mod layout;
@@ -50,8 +50,8 @@ impl GradientStore {
     /// Creates a store, or opens one of the same network, examples, compressor and options.
     ///
     /// # Errors
-    /// [`AttributeError::OtherStore`] for a store of anything else, [`AttributeError::NoStore`] for
-    /// a directory with other files, and errors of writing.
+    /// [`AttributeError::OtherStore`] for a store with other contents, [`AttributeError::NoStore`]
+    /// for a directory with other files, and errors of writing.
     pub fn create(
         path: &Path,
         sources: &Sources,
@@ -62,7 +62,7 @@ impl GradientStore {
         let (manifest, files) = Manifest::of(sources, map, compressor, options)?;
         let is_there = || state::exists(&path.join(MANIFEST));
         if let (false, Err(error)) = (is_there(), check_empty(path))
-            // Another process may have made it meanwhile.
+            // Another process may have created it meanwhile.
             && !is_there()
         {
             return Err(error);
@@ -86,8 +86,8 @@ impl GradientStore {
         Self::new(path, manifest)
     }
 
-    /// As [`Self::create`], but nothing is written, to estimate costs: a store that exists is
-    /// opened, another one is only described.
+    /// As [`Self::create`], but without writing, to estimate costs: an existing store is opened, a
+    /// new one is only described.
     ///
     /// # Errors
     /// As [`Self::create`].
@@ -107,7 +107,7 @@ impl GradientStore {
         }
     }
 
-    /// Checks that the store is of a network, by the text that identified it.
+    /// Checks that the store belongs to a network, by its identification.
     ///
     /// # Errors
     /// [`AttributeError::OtherStore`].
@@ -124,7 +124,7 @@ impl GradientStore {
         }
     }
 
-    /// Checks that the store is of some examples, by the text that identified them.
+    /// Checks that the store belongs to some examples, by their identification.
     ///
     /// # Errors
     /// [`AttributeError::OtherStore`].
@@ -182,7 +182,7 @@ impl GradientStore {
         Ok(Self { path: path.into(), manifest, digest })
     }
 
-    /// SHA-256 of what it is of, hexadecimal.
+    /// SHA-256 of its identity, hexadecimal.
     pub(crate) fn digest_hex(&self) -> String {
         linwright_files::hex(&self.digest)
     }
@@ -193,13 +193,13 @@ impl GradientStore {
         &self.path
     }
 
-    /// What it is of.
+    /// What the store contains.
     #[must_use]
     pub fn manifest(&self) -> &Manifest {
         &self.manifest
     }
 
-    /// The maps by which it was compressed, for queries of the same network.
+    /// Its compression maps, for queries of the same network.
     ///
     /// # Errors
     /// [`AttributeError`] for maps that do not fit the network.
@@ -251,7 +251,7 @@ impl GradientStore {
     /// Opens every shard.
     ///
     /// # Errors
-    /// [`AttributeError::Incomplete`] if some are not there, and those of [`Self::shard`].
+    /// [`AttributeError::Incomplete`] if some are missing, and errors of [`Self::shard`].
     pub fn all_shards(&self) -> Result<Vec<ShardFile>, AttributeError> {
         let expected = self.manifest.shards();
         let found = (0..expected).filter(|&shard| self.has(shard)).count();
@@ -284,8 +284,8 @@ fn maps_path(store: &Path, index: usize) -> PathBuf {
     store.join(MAPS).join(format!("{index:03}.safetensors"))
 }
 
-/// Checks that a directory for a store is not there or holds nothing but what an interrupted
-/// creation left.
+/// Checks that a directory for a store does not exist, or holds only leftovers of an interrupted
+/// creation.
 fn check_empty(path: &Path) -> Result<(), AttributeError> {
     let read = |source| AttributeError::Read { path: path.into(), source };
     let entries = match fs::read_dir(path) {

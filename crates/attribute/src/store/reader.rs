@@ -15,7 +15,7 @@ use std::path::PathBuf;
 /// Rows of a layer that are shown at a time, which stay in the second-level cache.
 const SCANNED: usize = 12;
 
-/// What is done with some rows of a layer: its number, that of the first row in the tile, and the
+/// Callback for some rows of a layer: its number, that of the first row in the tile, and the
 /// numbers (rows, numbers of the layer).
 pub(crate) type OnRows<'a> = dyn FnMut(usize, usize, MatRef<'_, f32>) + 'a;
 
@@ -31,7 +31,7 @@ pub struct ShardFile {
     checksums: Vec<u128>,
 }
 
-/// What is known of an example beside its gradient.
+/// Metadata of an example.
 #[derive(Clone, Copy, Debug, PartialEq)]
 pub struct StoredRow {
     /// Number of the example, from zero.
@@ -74,7 +74,7 @@ impl ShardFile {
         Ok(Self { path, map, layout, element, rows, scales, checksums })
     }
 
-    /// What is known of its examples.
+    /// Metadata of its examples.
     #[must_use]
     pub fn rows(&self) -> &[StoredRow] {
         &self.rows
@@ -115,9 +115,9 @@ impl ShardFile {
         self.layout.rows_of(tile)
     }
 
-    /// Shows all numbers of a tile in the order of the file, some rows of a layer at a time, and
-    /// checks the tile meanwhile: what was made of it counts only if there is no error. Numbers
-    /// that are not finite are shown.
+    /// Visits all numbers of a tile in the order of the file, some rows of a layer at a time, and
+    /// verifies its checksum meanwhile: results derived from it are valid only if there is no
+    /// error. Non-finite numbers are passed on.
     ///
     /// # Errors
     /// [`AttributeError::Damaged`].
@@ -165,7 +165,7 @@ impl ShardFile {
         }
     }
 
-    /// The bytes of a tile, with what fills its last page.
+    /// The bytes of a tile, including padding.
     fn padded(&self, tile: usize) -> Range<usize> {
         let last = tile + 1 == self.layout.tiles();
         let end = if last { self.layout.footer() } else { self.layout.tile(tile + 1).start };
@@ -193,7 +193,7 @@ fn take<const N: usize>(bytes: &mut &[u8]) -> [u8; N] {
     *head
 }
 
-/// Some examples of a shard, in a row of one mapped range, which was checked.
+/// Some consecutive examples of a shard, in one mapped and checked range.
 #[derive(Clone, Copy, Debug)]
 pub struct Tile<'a> {
     shard: &'a ShardFile,

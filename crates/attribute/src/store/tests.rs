@@ -353,7 +353,7 @@ fn directories_that_are_no_store_are_refused_and_stay() {
     let refused = |found: Result<GradientStore, AttributeError>, expected: &str| {
         let message = found.unwrap_err().to_string();
         assert!(
-            message.contains("is no store of gradients") && message.contains(expected),
+            message.contains("is not a store of gradients") && message.contains(expected),
             "{message}"
         );
     };

@@ -7,15 +7,15 @@ use linwright_run::atomic::{AtomicFile, Replace};
 use linwright_tensor::kernels::fingerprint::fingerprint;
 use linwright_tensor::{MatRef, parallel};
 
-/// A shard that is written, a tile at a time. It appears when it is finished.
+/// A shard being written, a tile at a time. It appears when it is finished.
 pub(crate) struct ShardWriter {
     file: AtomicFile,
     layout: Layout,
     element: Element,
     first: usize,
-    /// Rows that are no whole tile yet.
+    /// Rows that do not fill a tile yet.
     pending: Vec<f32>,
-    /// Tiles that were written.
+    /// Finished tiles.
     tiles: usize,
     targets: Vec<u64>,
     losses: Vec<f64>,
@@ -26,7 +26,7 @@ pub(crate) struct ShardWriter {
 }
 
 impl ShardWriter {
-    /// Starts a shard of which at most `limit` bytes may be written.
+    /// Starts a shard of at most `limit` bytes.
     pub(crate) fn create(
         store: &GradientStore,
         shard: usize,
@@ -100,7 +100,7 @@ impl ShardWriter {
         Ok(())
     }
 
-    /// Writes the footer; the shard is then there.
+    /// Writes the footer and publishes the shard.
     ///
     /// # Panics
     /// If examples are missing.
@@ -121,7 +121,7 @@ impl ShardWriter {
     }
 }
 
-/// The header of a shard, which says what store it is of.
+/// The header of a shard, which names the store it belongs to.
 pub(super) fn header(store: &GradientStore, shard: usize) -> Vec<u8> {
     let examples = store.examples_of(shard);
     let mut header = MAGIC.to_vec();

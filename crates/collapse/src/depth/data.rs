@@ -1,4 +1,4 @@
-//! Data of depth experiments: rows or sequences with classes, equally many of each.
+//! Data of depth experiments: rows or sequences with balanced classes.
 
 use crate::{CollapseError, Source};
 use linwright_tensor::{Mat, RngKey};
@@ -17,8 +17,8 @@ pub struct DepthData {
 }
 
 impl DepthData {
-    /// Classes with normal centres and `noise` times normal noise; of sequences the last token is
-    /// noise alone, so that the context decides.
+    /// Classes with normal centres and `noise` times normal noise; in sequences the last token is
+    /// pure noise, so that the context determines the class.
     #[must_use]
     pub fn generated(
         (classes, per_class): (usize, usize),
@@ -46,7 +46,8 @@ impl DepthData {
     /// Rows of a source, each divided into tokens.
     ///
     /// # Errors
-    /// [`CollapseError::Shape`] if features are no multiple of the tokens, and those of the source.
+    /// [`CollapseError::Shape`] if features are not a multiple of the tokens, and errors of the
+    /// source.
     pub fn of_source(
         source: &dyn Source,
         classes: usize,

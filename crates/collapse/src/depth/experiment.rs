@@ -1,4 +1,4 @@
-//! How collapse depends on depth: one network for each depth and seed.
+//! Dependence of collapse on depth: one network for each depth and seed.
 
 use super::{
     Architecture, DepthData, Norming, Penalty, RefNet, RefNetSpec, TrainingOptions, trained,
@@ -22,7 +22,7 @@ const NORMAL: f64 = 1.96;
 /// Kind of the pieces of a store that hold a [`DepthRow`].
 const PIECE: &str = "depth";
 
-/// How the strength of the penalty depends on depth L.
+/// Dependence of the penalty's strength on depth L.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Serialize, Deserialize)]
 #[serde(rename_all = "kebab-case")]
 pub enum StrengthRule {
@@ -65,21 +65,21 @@ pub struct DepthPlan {
     pub seeds: u64,
     /// Strength of the penalty.
     pub strength: f64,
-    /// How it depends on depth.
+    /// Its dependence on depth.
     pub rule: StrengthRule,
-    /// Strength of the head, if it is another one, at all depths.
+    /// Strength for the head at all depths, if different.
     pub head_strength: Option<f64>,
     /// Whether biases are penalised, too.
     pub biases: bool,
     /// Loss.
     pub fit: Fit,
-    /// Where the LayerNorm is.
+    /// Position of the LayerNorm.
     pub norming: Norming,
     /// ρ.
     pub norm: f64,
     /// Width between two maps.
     pub hidden: usize,
-    /// How networks are trained.
+    /// Settings of the training.
     pub training: TrainingOptions,
 }
 
@@ -100,7 +100,7 @@ pub struct DepthRow {
     pub nc2_head: Option<f64>,
     /// `nc3_sample_1mcos`.
     pub nc3_sample: Option<f64>,
-    /// Share of examples that it decides rightly.
+    /// Accuracy on the examples.
     pub accuracy: f64,
     /// Objective.
     pub objective: f64,
@@ -108,20 +108,20 @@ pub struct DepthRow {
     pub fit: f64,
     /// Penalty of all but the head.
     pub hidden_penalty: f64,
-    /// Objective less that of the GUFM optimum, which is never below zero on balanced classes.
+    /// Objective minus that of the GUFM optimum, never negative on balanced classes.
     pub gap: Option<f64>,
-    /// Length of the gradient at the end.
+    /// Norm of the gradient at the end.
     pub gradient_norm: f64,
     /// `nc1_quotient` after each block.
     pub nc1_of_layers: Vec<Option<f64>>,
 }
 
-/// A power of depth: slope of the logarithms.
+/// A power law in depth: slope of the logarithms.
 #[derive(Clone, Copy, Debug, PartialEq, Serialize)]
 pub struct Slope {
     /// Mean over seeds.
     pub slope: f64,
-    /// Bounds of 95 %, by Student's t from the deviation over seeds; none of one seed.
+    /// 95 % bounds, by Student's t from the deviation over seeds; none for one seed.
     pub interval: Option<[f64; 2]>,
 }
 
@@ -132,32 +132,32 @@ pub struct DepthResult {
     pub rows: Vec<DepthRow>,
     /// Of `nc1_quotient`.
     pub nc1_slope: Option<Slope>,
-    /// Of the gap to GUFM.
+    /// Power law of the gap to GUFM.
     pub gap_slope: Option<Slope>,
-    /// Of the penalty of all but the head.
+    /// Power law of the penalty of all parameters but the head.
     pub hidden_penalty_slope: Option<Slope>,
 }
 
-/// What an experiment runs in.
+/// Environment of an experiment.
 pub struct Surroundings<'a> {
-    /// Told of finished networks, and of all.
+    /// Receives the number of finished networks and of all.
     pub progress: &'a (dyn Fn(u64, u64) + Sync),
     /// Whether to stop.
     pub stop: &'a (dyn Fn() -> bool + Sync),
-    /// Keeps finished networks, and gives those that it has.
+    /// Store of finished networks.
     pub store: &'a Store,
-    /// Names everything that networks of this experiment depend on, but depth and seed.
+    /// Identifies everything that networks of this experiment depend on, except depth and seed.
     pub identity: &'a Fingerprint,
-    /// The networks that are trained here; the others have to be in the store.
+    /// The networks to train in this process; the others must be in the store.
     pub shard: Shard,
 }
 
-/// What came out of a process.
+/// Result of a process.
 #[derive(Clone, Debug, PartialEq)]
 pub enum DepthOutcome {
-    /// All networks are known.
+    /// All networks are finished.
     Complete(DepthResult),
-    /// Those of other shards are missing.
+    /// Networks of other shards are missing.
     Part {
         /// Known networks.
         known: usize,
@@ -166,13 +166,13 @@ pub enum DepthOutcome {
     },
 }
 
-/// Numbers of a row of activations that a pass keeps for each block, at least.
+/// Lower bound of the numbers per row of activations that a pass keeps for each block.
 const KEPT: u64 = 2;
 /// Copies of the parameters in training: value, gradient and two moments.
 const COPIES: u64 = 4;
 
 impl DepthPlan {
-    /// Refuses networks for which there is no memory.
+    /// Rejects networks that do not fit in memory.
     fn check_memory(&self, data: &DepthData) -> Result<(), CollapseError> {
         let depth = self.depths.iter().copied().max().unwrap_or(0) as u64;
         let (width, hidden) = (data.x.cols() as u64, self.hidden as u64);
@@ -229,7 +229,7 @@ pub fn experiment(
     }))
 }
 
-/// A network of the store, or a trained one if it is of this shard.
+/// A network of the store, or a trained one if it belongs to this shard.
 fn known_or_trained(
     plan: &DepthPlan,
     data: &DepthData,
@@ -246,7 +246,7 @@ fn known_or_trained(
         };
         return Ok(around.store.decoded(&piece, read)?);
     }
-    // What is known needs no time.
+    // Finished networks need no time.
     let train = || match (around.stop)() {
         true => Err(CollapseError::Interrupted),
         false => run_one(plan, data, run, (key, around.stop)),
@@ -300,8 +300,8 @@ fn run_one(
     })
 }
 
-/// Least squares of logarithms over that of depth, for each seed; none if a value is not above
-/// zero or there is one depth.
+/// Least-squares slope of logarithms over the logarithm of depth, for each seed; none if a value is
+/// not positive or there is only one depth.
 fn slope(rows: &[DepthRow], seeds: u64, of: impl Fn(&DepthRow) -> Option<f64>) -> Option<Slope> {
     let mut slopes = Vec::new();
     for seed in 0..seeds {

@@ -2,11 +2,11 @@
 //!
 //! Deep regularised ResNets and transformers with LayerNorm approach the optimum of
 //! [`crate::optimum::Gufm`] as they get deeper (Sukenik, Lampert and Mondelli 2025,
-//! arXiv:2505.15239; no code of it is public). [`RefNet`] has their two families, [`trained`]
-//! trains one, [`experiment`] tells how collapse depends on depth.
+//! arXiv:2505.15239, without public code). [`RefNet`] implements their two families, [`trained`]
+//! trains one, [`experiment`] measures how collapse depends on depth.
 //!
-//! Deviations: the input embedding is given and fixed; all parameters are penalised, biases,
-//! queries and keys too, which [`Penalty`] can change.
+//! Deviations: the input embedding is given and fixed; all parameters including biases, queries and
+//! keys are penalised, which [`Penalty`] can change.
 
 mod data;
 mod experiment;

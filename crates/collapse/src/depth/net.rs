@@ -8,12 +8,12 @@
 //! T12   as T11, with the second half of RN2;  T22 also with an output map: A h Vᵀ Oᵀ
 //! ```
 //!
-//! `h = LN(x)` first, L - 1 blocks, then logits `head · h` without bias; of transformers h is the
+//! `h = LN(x)` first, L - 1 blocks, then logits `head · h` without bias; for transformers h is the
 //! last token. With [`Norming::Before`], `h = x` first, `h ← h + f(LN h)` and one LN before the
-//! head. Parameters stand in one vector, block by block, in the order of the formulas; the head is
+//! head. Parameters are in one vector, block by block, in the order of the formulas; the head is
 //! last.
 //!
-//! Cost of a pass: `2 rows d²` multiply-adds for each map, twice that back.
+//! Cost of a pass: `2 rows d²` multiply-adds for each map forward, twice that backward.
 
 use crate::CollapseError;
 use crate::optimum::{Fit, fit_of_row, layer_norm_back};
@@ -22,10 +22,10 @@ use linwright_tensor::{Mat, MatMut, MatRef, RngKey};
 use serde::{Deserialize, Serialize};
 use std::ops::Range;
 
-/// Constant that keeps a LayerNorm defined.
+/// Epsilon of a LayerNorm.
 const EPSILON: f64 = 1e-12;
 
-/// Families of networks, named by the maps of their blocks.
+/// Families of networks, named after the maps of their blocks.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Serialize, Deserialize)]
 #[serde(rename_all = "lowercase")]
 pub enum Architecture {
@@ -71,7 +71,7 @@ impl Architecture {
     }
 }
 
-/// Where the LayerNorm is.
+/// Position of the LayerNorm.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Serialize, Deserialize)]
 #[serde(rename_all = "lowercase")]
 pub enum Norming {
@@ -109,9 +109,9 @@ pub struct RefNetSpec {
     pub hidden: usize,
     /// K.
     pub classes: usize,
-    /// Tokens of a sequence; 1 of a ResNet.
+    /// Tokens of a sequence; 1 for a ResNet.
     pub tokens: usize,
-    /// Where the LayerNorm is.
+    /// Position of the LayerNorm.
     pub norming: Norming,
     /// ρ, the length of normalised features.
     pub norm: f64,
@@ -120,7 +120,7 @@ pub struct RefNetSpec {
 /// Strengths of the penalty: `strength/2` times the sum of squares.
 #[derive(Clone, Copy, Debug, PartialEq, Serialize)]
 pub struct Penalty {
-    /// Of all parameters but the head.
+    /// For all parameters but the head.
     pub blocks: f64,
     /// Of the head.
     pub head: f64,
@@ -158,7 +158,7 @@ struct Tensor {
     span: Range<usize>,
 }
 
-/// Half a block: places of its tensors.
+/// Half a block: positions of its tensors.
 #[derive(Clone, Copy, Debug)]
 enum Half {
     /// `A h Vᵀ`, then `Oᵀ`.
@@ -169,7 +169,7 @@ enum Half {
     Two { w1: usize, b1: usize, w2: usize, b2: usize },
 }
 
-/// A network: shapes alone, parameters are arguments.
+/// A network: only shapes; parameters are arguments.
 #[derive(Clone, Debug)]
 pub struct RefNet {
     spec: RefNetSpec,
@@ -178,13 +178,13 @@ pub struct RefNet {
     numbers: usize,
 }
 
-/// What half a block leaves for the way back.
+/// Data of half a block for the backward pass.
 struct Kept {
     /// What it read.
     inp: Mat<f64>,
     /// Before the LayerNorm: the sum, or h.
     before: Mat<f64>,
-    /// Attention: queries, keys, values, weights, mixed; others: what is behind the relu.
+    /// Attention: queries, keys, values, weights, mixed; others: the output of the relu.
     inner: Vec<Mat<f64>>,
 }
 
@@ -192,7 +192,7 @@ struct Kept {
 pub struct RefPass {
     /// (examples, classes)
     pub logits: Mat<f64>,
-    /// What the head reads, (examples, d).
+    /// Input of the head, (examples, d).
     pub features: Mat<f64>,
     /// The last token after each block, (examples, d).
     pub layers: Vec<Mat<f64>>,
@@ -269,7 +269,7 @@ impl RefNet {
         self.numbers
     }
 
-    /// Name and place of each tensor, such as `0.W` or `head`.
+    /// Name and position of each tensor, such as `0.W` or `head`.
     pub fn layout(&self) -> impl Iterator<Item = (&str, Range<usize>)> {
         self.tensors.iter().map(|tensor| (tensor.name.as_str(), tensor.span.clone()))
     }
@@ -280,8 +280,8 @@ impl RefNet {
         self.tensor(parameters, self.tensors.len() - 1)
     }
 
-    /// Random parameters: maps of variance 1/d, of blocks with one map divided by √L, with two each
-    /// by L^(1/4); biases zero; queries and keys undivided.
+    /// Random parameters: maps of variance 1/d, divided by √L in blocks with one map and each by
+    /// L^(1/4) in blocks with two; biases zero; queries and keys undivided.
     #[must_use]
     pub fn random(&self, key: RngKey) -> Vec<f64> {
         let depth = self.spec.depth as f64;
@@ -317,7 +317,7 @@ impl RefNet {
     /// Runs the network on rows (examples * tokens, d).
     ///
     /// # Panics
-    /// If the rows or the parameters do not suit it.
+    /// If the shapes of rows or parameters do not match.
     #[must_use]
     #[track_caller]
     pub fn forward(&self, parameters: &[f64], x: MatRef<'_, f64>) -> RefPass {
@@ -413,10 +413,10 @@ impl RefNet {
         }
     }
 
-    /// Objective on rows with their labels; its gradient is added to `gradient`.
+    /// Objective on rows with their labels, whose gradient is added to `gradient`.
     ///
     /// # Panics
-    /// If there is no label for each example.
+    /// Unless there is one label for each example.
     #[track_caller]
     pub fn objective(
         &self,
@@ -439,7 +439,7 @@ impl RefNet {
         (Objective { fit: total * scale, blocks, head }, pass)
     }
 
-    /// Penalties of blocks and head, whose gradient is added.
+    /// Penalties of blocks and head, whose gradients are added.
     fn penalise(&self, p: &[f64], penalty: Penalty, gradient: &mut [f64]) -> (f64, f64) {
         let (mut blocks, mut head) = (0.0, 0.0);
         for (index, tensor) in self.tensors.iter().enumerate() {
@@ -505,7 +505,7 @@ impl RefNet {
         }
     }
 
-    /// Gradient of what half a block read.
+    /// Gradient of the input of half a block.
     fn half_back(
         &self,
         p: &[f64],

@@ -1,7 +1,7 @@
 //! Training of one reference network on all examples at once, in double precision.
 //!
-//! Adam with a step size that falls along a cosine to a share of its first value. The loop is not
-//! that of `train`, which keeps parameters in single precision.
+//! Adam with a cosine schedule down to a share of the first step size. The loop is not that of
+//! `train`, which keeps parameters in single precision.
 
 use super::{DepthData, Objective, Penalty, RefNet};
 use crate::optimum::Fit;
@@ -10,14 +10,14 @@ use linwright_tensor::kernels::adam::{Adam, adam};
 use linwright_tensor::{Mat, RngKey};
 use serde::Serialize;
 
-/// How networks are trained.
+/// Settings of the training.
 #[derive(Clone, Copy, Debug, PartialEq, Serialize)]
 pub struct TrainingOptions {
     /// Updates.
     pub steps: u64,
     /// First step size.
     pub rate: f64,
-    /// Share of it at the end.
+    /// Final share of it.
     pub last_share: f64,
 }
 
@@ -34,9 +34,9 @@ pub struct Trained {
     pub parameters: Vec<f64>,
     /// Objective at the end.
     pub objective: Objective,
-    /// Length of the gradient at the end.
+    /// Norm of the gradient at the end.
     pub gradient_norm: f64,
-    /// Share of examples that it decides rightly.
+    /// Accuracy on the examples.
     pub accuracy: f64,
     /// Metrics of its features and head.
     pub metrics: Metrics,
@@ -48,7 +48,7 @@ pub struct Trained {
 ///
 /// # Errors
 /// [`CollapseError::Overflow`] if the objective is not finite, [`CollapseError::Interrupted`] if
-/// `stop` says so.
+/// `stop` returns true.
 pub fn trained(
     net: &RefNet,
     data: &DepthData,

@@ -27,10 +27,10 @@ metrics! {
     "nc1_svd", Some(0.0), "as nc1_pinv, with exactly K - 1 directions, if means have as many";
     "nc1_pinv_weighted", Some(0.0), "as nc1_pinv, Sb weighted by samples";
     "nc1_quotient", Some(0.0), "tr Sw / tr Sb";
-    "nc1_quotient_class_mean", Some(0.0), "mean of V_k / tr Sb: classes weigh the same, not samples";
+    "nc1_quotient_class_mean", Some(0.0), "mean of V_k / tr Sb: classes are weighted equally, not samples";
     "cdnv_mean", Some(0.0), "(V_j + V_k) / (2 |μ_j - μ_k|²), mean over pairs";
     "cdnv_max", Some(0.0), "the same, maximum";
-    "coincident_pairs", None, "pairs of equal means, left out of cdnv and gnc2_log";
+    "coincident_pairs", None, "pairs of equal means, excluded from cdnv and gnc2_log";
     "rank_means", None, "rank of M";
     "effective_rank_means", None, "exp of the entropy of the singular values of M";
     "within_trace", None, "tr Sw";
@@ -47,7 +47,7 @@ metrics! {
     "gnc2_dist_var", Some(0.0), "the same, variance";
     "gnc2_log_mean", None, "-ln of that distance, mean over pairs";
     "gnc2_log_var", Some(0.0), "the same, variance";
-    "nc2_etf_floor", None, "least distance from a simplex frame with d features";
+    "nc2_etf_floor", None, "smallest distance from a simplex frame with d features";
     "nc2_norm_cv_W", Some(0.0), "deviation of |w_k| over their mean";
     "nc2_norm_cv_sample_W", Some(0.0), "the same with n - 1";
     "nc2_equiang_std_W", Some(0.0), "deviation of cosines of pairs of W";

@@ -6,7 +6,7 @@
 //! floor     √(2 - 2 √(p/(K-1)))                  p = min(d, K-1)
 //! ```
 //!
-//! Below the floor no K vectors of d features can be: G has rank p at most, and among matrices of
+//! No K vectors of d features can be below the floor: G has rank p at most, and among matrices of
 //! rank p of the frame's space, those with equal eigenvalues are nearest. For K = 2 the error of
 //! centred vectors is always zero.
 //!
@@ -16,7 +16,7 @@ use super::Metrics;
 use crate::pairs::{Pairs, Rows, distance_squared, dot, norm};
 use linwright_tensor::Mat;
 
-/// As for distances between means.
+/// As in distances between means.
 const CLOSE: f64 = 1e-3;
 /// Rounding of a centred vector in double precision, over epsilon and its length before and after.
 const CENTRED: f64 = 4.0;
@@ -43,7 +43,7 @@ impl Prefix {
         orthogonal: "nc2_of_err_means",
         distances: Some(["gnc2_dist_mean", "gnc2_dist_var", "gnc2_log_mean", "gnc2_log_var"]),
     };
-    /// Of the rows of a head.
+    /// For the rows of a head.
     pub(crate) const HEAD: Self = Self {
         norm_cv: "nc2_norm_cv_W",
         norm_cv_sample: "nc2_norm_cv_sample_W",
@@ -55,7 +55,7 @@ impl Prefix {
     };
 }
 
-/// What a matrix of products should be.
+/// The target of a matrix of products.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(super) enum Aim {
     /// A simplex equiangular tight frame.
@@ -71,8 +71,8 @@ pub(crate) fn floor(features: usize, classes: usize) -> f64 {
     (2.0 - 2.0 * (rank / whole).sqrt()).max(0.0).sqrt()
 }
 
-/// The metrics of vectors (K, d); `raw` are the same before they were centred, `errors` the sizes
-/// of what may be rounding in each: directions that differ by less are equal.
+/// The metrics of vectors (K, d); `raw` are the vectors before centring, `errors` bounds of the
+/// rounding error in each: directions that differ by less are equal.
 pub(crate) fn frames(names: &Prefix, a: &Mat<f64>, raw: &Mat<f64>, errors: &[f64]) -> Metrics {
     let mut all = Metrics::default();
     let norms: Vec<f64> = (0..a.rows()).map(|k| norm(a.row(k))).collect();
@@ -119,7 +119,7 @@ struct AngleSums {
     from_simplex: f64,
     distance: [f64; 2],
     log: [f64; 2],
-    /// Pairs of one direction, of which there is no logarithm.
+    /// Pairs with equal directions, for which the logarithm is undefined.
     equal: f64,
 }
 

@@ -2,7 +2,7 @@
 //!
 //! `catalogue` names all of them with their definitions. Notation: K classes with samples, of n_k
 //! each, N in all; μ_k the mean of class k, μ_G the mean of means, μ_S that of samples; M has the
-//! rows `μ_k - μ_G`, W the rows of the head, of the classes with samples; Wc is W less the mean of
+//! rows `μ_k - μ_G`, W the rows of the head, of the classes with samples; Wc is W minus the mean of
 //! its rows.
 //!
 //! ```text
@@ -27,7 +27,7 @@ use crate::{ClassStatistics, CollapseError};
 use linwright_tensor::Mat;
 use serde::{Serialize, Serializer};
 
-/// Values of metrics by name, in the order of [`METRICS`]. One that is not defined for these
+/// Values of metrics by name, in the order of [`METRICS`]. A metric that is undefined for these
 /// features, such as a cosine with a mean of length zero, is null.
 #[derive(Clone, Debug, Default, PartialEq)]
 pub struct Metrics(Vec<(&'static str, Option<f64>)>);
@@ -39,7 +39,7 @@ impl Metrics {
         self.0.iter().find(|(own, _)| *own == name).and_then(|(_, value)| *value)
     }
 
-    /// All that were computed.
+    /// All computed metrics.
     pub fn iter(&self) -> impl Iterator<Item = (&'static str, Option<f64>)> {
         self.0.iter().copied()
     }
@@ -65,8 +65,8 @@ impl Serialize for Metrics {
     }
 }
 
-/// The metrics of class statistics and, if there is one, a head (classes, d) that has a row for
-/// every class, with samples or without.
+/// The metrics of class statistics and, if there is one, a head (classes, d) with a row for every
+/// class, with or without samples.
 ///
 /// # Errors
 /// [`CollapseError::Shape`] for a head of another shape, [`CollapseError::Numerics`].

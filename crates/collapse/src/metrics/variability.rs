@@ -1,4 +1,4 @@
-//! NC1: variability within classes, against that between classes.
+//! NC1: variability within classes relative to that between classes.
 //!
 //! ```text
 //! nc1_pinv      tr(Sw Sb⁺) / K = Σ_i v_iᵀ Sw v_i / s_i²     M = U diag(s) Vᵀ, i ≤ rank
@@ -6,10 +6,10 @@
 //! cdnv          (V_j + V_k) / (2 |μ_j - μ_k|²) over pairs    V_k = Σ |x - μ_k|² / n_k
 //! ```
 //!
-//! The rank is the number of s_i above what rounding of the features leaves, for features in double
+//! The rank is the number of s_i above the rounding error of the features, for features in double
 //! precision `max(K, d) ε |means, not centred|` (see `rounding`), and at most K - 1: without that
-//! bound directions of rounding errors rule the sum. Beyond [`EXACT_ROWS`] classes s and V are of
-//! the Gram matrix `Mᵀ M`, with half the digits, and the bound is not below those.
+//! bound, directions of rounding errors would dominate the sum. Beyond [`EXACT_ROWS`] classes s and
+//! V are of the Gram matrix `Mᵀ M`, with half the digits, and the bound accounts for this.
 
 use super::Metrics;
 use crate::pairs::{EXACT_ROWS, Pairs, Rows, distance_squared, dot, gram_of_columns};
@@ -28,7 +28,7 @@ pub(super) fn variability(statistics: &ClassStatistics) -> Result<Metrics, Colla
     let (classes, means) = (statistics.present(), statistics.centred_means());
     let errors = rounding::of_means(statistics);
     let spectrum = Spectrum::of(&means, &statistics.means, &errors, statistics.precision)?;
-    // Without a direction there is nothing between classes to compare with.
+    // Without a direction there is no variability between classes to compare with.
     let between = match spectrum.rank {
         0 => f64::NAN,
         _ => dot(means.data(), means.data()) / classes as f64,
@@ -72,7 +72,7 @@ struct Spectrum {
 }
 
 impl Spectrum {
-    /// Of centred rows; `raw` are the same before, with their errors.
+    /// From centred rows; `raw` are the rows before centring, with their errors.
     fn of(
         rows: &Mat<f64>,
         raw: &Mat<f64>,
@@ -108,7 +108,7 @@ impl Spectrum {
     }
 
     /// `exp` of the entropy of the normalised singular values (Roy and Vetterli 2007), of those
-    /// that are no rounding; not defined without one.
+    /// above rounding error; undefined without one.
     fn effective_rank(&self) -> f64 {
         if self.rank == 0 {
             return f64::NAN;
@@ -155,22 +155,22 @@ struct PairSums {
 /// Class-distance normalised variance over pairs of classes.
 #[derive(Clone, Copy, Debug, PartialEq)]
 pub struct ClassDistance {
-    /// Mean over pairs of different means; NaN if all are equal.
+    /// Mean over pairs of distinct means; NaN if all are equal.
     pub mean: f64,
-    /// Largest of them; NaN likewise.
+    /// Largest value; NaN likewise.
     pub max: f64,
-    /// Pairs of equal means, which are left out.
+    /// Pairs of equal means, which are excluded.
     pub coincident: u64,
 }
 
-/// The class-distance normalised variance alone, `cdnv_mean` and `cdnv_max` of all metrics.
+/// Only the class-distance normalised variance, `cdnv_mean` and `cdnv_max` in all metrics.
 #[must_use]
 pub fn class_distance(statistics: &ClassStatistics) -> ClassDistance {
     let errors = rounding::of_means(statistics);
     of_pairs(&statistics.centred_means(), &statistics.variances(), &errors)
 }
 
-/// Pairs that are no further apart than the errors of their means are equal.
+/// Means that are no further apart than their errors are equal.
 fn of_pairs(means: &Mat<f64>, variances: &[f64], errors: &[f64]) -> ClassDistance {
     let squares: Vec<f64> = (0..means.rows()).map(|k| dot(means.row(k), means.row(k))).collect();
     let tiles = Rows::new(means, means).visit(Pairs::Unordered, |sums: &mut PairSums, i, j, g| {

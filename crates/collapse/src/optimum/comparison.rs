@@ -1,4 +1,4 @@
-//! A trained head beside the optimum of its strengths.
+//! A trained head compared with the optimum for its strengths.
 
 use super::UfmOptimum;
 use crate::metrics::present_rows;
@@ -7,28 +7,28 @@ use crate::{ClassStatistics, CollapseError};
 use linwright_tensor::Mat;
 use serde::Serialize;
 
-/// Measured values, of which the optimum has predictions.
+/// Measured values with predictions from the optimum.
 #[derive(Clone, Copy, Debug, PartialEq, Serialize)]
 pub struct Comparison {
     /// Mean of |w_k|².
     pub head_row_squared: f64,
-    /// The same over its prediction.
+    /// The same divided by its prediction.
     pub head_ratio: f64,
-    /// Mean of |x|² of features, less the square of their common mean.
+    /// Mean of |x|² of features, minus the square of their common mean.
     pub feature_squared: f64,
-    /// The same over its prediction.
+    /// The same divided by its prediction.
     pub feature_ratio: f64,
-    /// Mean over classes of `w_k · μ_k`, less the mean of all logits of μ_k.
+    /// Mean over classes of `w_k · μ_k`, minus the mean of all logits of μ_k.
     pub true_logit: f64,
-    /// The same over its prediction.
+    /// The same divided by its prediction.
     pub logit_ratio: f64,
-    /// Samples of the largest class over those of the smallest: the prediction is for 1.
+    /// Ratio of the samples of the largest and smallest class: the prediction is for 1.
     pub imbalance: f64,
 }
 
 impl Comparison {
-    /// A head (classes, d) and statistics of its features beside an optimum. Without features at
-    /// the optimum the ratios are infinite.
+    /// Compares a head (classes, d) and statistics of its features with an optimum. If features
+    /// vanish at the optimum, the ratios are infinite.
     ///
     /// # Errors
     /// [`CollapseError::Shape`] for a head of another shape.

@@ -1,4 +1,4 @@
-//! The unconstrained features model behind a LayerNorm.
+//! The unconstrained features model after a LayerNorm.
 //!
 //! ```text
 //! min over W (K, d), h of mean zero and length ρ:   fit + λ/2 |W|²
@@ -10,14 +10,14 @@
 //! K. Squared error with a free bias, q = (K-1)/K: `s = q/(q + λ (K-1)²/(K ρ²))`, objective `q
 //! (1-s)²/2 + λ (s/ρ)² (K-1)²/(2 K)`, a simplex. Features collapse for every λ.
 //!
-//! Source: Sukenik, Lampert and Mondelli 2025 (arXiv:2505.15239), as summarised by others; closed
-//! forms derived and checked against minimisation.
+//! Source: Sukenik, Lampert and Mondelli 2025 (arXiv:2505.15239), from summaries; closed forms were
+//! derived here and checked against minimisation.
 
 use super::{Fit, check_classes, check_positive};
 use crate::CollapseError;
 use serde::Serialize;
 
-/// Halvings that bring an interval to the last digit of a double.
+/// Halvings that reduce an interval to the last digit of a double.
 const HALVINGS: usize = 200;
 
 /// Sizes and strength of the model.
@@ -29,27 +29,27 @@ pub struct Gufm {
     pub strength: f64,
     /// Length of features, ρ: √d for LayerNorm without scale and shift.
     pub norm: f64,
-    /// What fits the labels.
+    /// Loss on the labels.
     pub fit: Fit,
 }
 
 /// The global optimum.
 #[derive(Clone, Copy, Debug, PartialEq, Serialize)]
 pub struct GufmOptimum {
-    /// Objective, which no network with such features goes below on balanced classes.
+    /// Objective, a lower bound for networks with such features on balanced classes.
     pub objective: f64,
-    /// Logit of the true class, less that of the bias.
+    /// Logit of the true class, minus that of the bias.
     pub true_logit: f64,
-    /// Logits of the other classes, less those of the bias.
+    /// Logits of the other classes, minus those of the bias.
     pub other_logit: f64,
-    /// s of squared errors; none of cross-entropy.
+    /// s for squared errors; none for cross-entropy.
     pub scale: Option<f64>,
     /// |w_k|² of each row of the head.
     pub head_row_squared: f64,
 }
 
 impl Gufm {
-    /// The global optimum, for as many features as the module says.
+    /// The global optimum, for the number of features given in the module documentation.
     ///
     /// # Errors
     /// [`CollapseError::Setting`].

@@ -1,11 +1,11 @@
 //! Optima of regularised training in closed form, with features free to choose.
 //!
 //! [`Ufm`] is the unconstrained features model: head and features are penalised; [`Gufm`] has
-//! features of LayerNorm, of mean zero and a given length, and penalises the head alone. Deep
+//! features after a LayerNorm, with mean zero and a given length, and penalises only the head. Deep
 //! regularised ResNets and transformers approach the latter as they get deeper (Sukenik, Lampert
 //! and Mondelli 2025, arXiv:2505.15239), so its optimum bounds their objective from below.
-//! [`minimise`] finds the same optima from random starts, [`Comparison`] puts a trained head beside
-//! one.
+//! [`minimise`] finds the same optima from random starts, [`Comparison`] compares a trained head
+//! with one.
 
 mod comparison;
 mod gufm;

@@ -1,5 +1,5 @@
-//! The same optima by minimisation from random starts: a check of the closed forms, and what they
-//! do not cover, such as too few features.
+//! The same optima by minimisation from random starts: a check of the closed forms, also for cases
+//! that they do not cover, such as too few features.
 
 use super::{Fit, Gufm, Ufm};
 use crate::CollapseError;
@@ -9,26 +9,26 @@ use linwright_tensor::{Mat, MatRef, RngKey};
 use linwright_train::{Control, LbfgsSettings, lbfgs};
 use serde::Serialize;
 
-/// Most iterations of a minimisation.
+/// Largest number of iterations of a minimisation.
 const ITERATIONS: u64 = 5000;
-/// Steps that a minimisation remembers.
+/// Memory of a minimisation, in steps.
 const HISTORY: usize = 20;
-/// Constant that keeps a LayerNorm defined.
+/// Epsilon of a LayerNorm.
 const EPSILON: f64 = 1e-12;
 
-/// A model that is minimised.
+/// A model to minimise.
 #[derive(Clone, Copy, Debug, PartialEq)]
 pub enum Problem {
     /// Penalised features.
     Free(Ufm),
-    /// Features behind a LayerNorm, with this many samples for each class.
+    /// Features after a LayerNorm, with this number of samples for each class.
     Normalised(Gufm, u64),
 }
 
 /// What minimisation found.
 #[derive(Clone, Debug, PartialEq, Serialize)]
 pub struct NumericOptimum {
-    /// The least objective of all starts.
+    /// The smallest objective of all starts.
     pub objective: f64,
     /// The objective of each start.
     pub of_starts: Vec<f64>,
@@ -135,8 +135,8 @@ impl Model {
         }
     }
 
-    /// Refuses numbers for which there is no memory: those of the parameters, which a minimisation
-    /// keeps twice for each step that it remembers, and the logits.
+    /// Rejects problems that do not fit in memory: the parameters, which a minimisation stores
+    /// twice for each remembered step, and the logits.
     fn check_memory(&self) -> Result<(), CollapseError> {
         let [classes, per_class, d] = [self.classes, self.per_class, self.d].map(|n| n as u64);
         let rows = memory::product(&[classes, per_class]);
@@ -164,7 +164,7 @@ impl Model {
         (MatRef::new(head, self.classes, self.d), features, bias)
     }
 
-    /// Features as the head sees them.
+    /// Features at the input of the head.
     fn normalised(&self, free: MatRef<'_, f64>) -> Mat<f64> {
         let mut features = free.to_mat();
         if let Some(norm) = self.norm {
@@ -220,7 +220,7 @@ impl Model {
     }
 }
 
-/// The loss of one row of logits, which become its gradient.
+/// The loss of one row of logits, which are overwritten by its gradient.
 pub(crate) fn fit_of_row(fit: Fit, logits: &mut [f64], label: usize) -> f64 {
     if fit != Fit::CrossEntropy {
         logits[label] -= 1.0;

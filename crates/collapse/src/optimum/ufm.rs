@@ -5,11 +5,11 @@
 //! c = K √(n λ_W λ_H)
 //! ```
 //!
-//! Cross-entropy: for c < 1 a simplex with `u = ln((K - c(K-1))/c)`, logit of the true class
-//! `t = u (K-1)/K`, others `-t/(K-1)`, objective `ln(1 + (K-1) e^-u) + c t`.
-//! Squared error: `W H = s Y` with `s = max(0, 1 - c)`, an orthogonal frame without a bias (r = K),
-//! a simplex with one (r = K - 1); objective `r/(2K) min(1, c)² + √(λ_W λ_H n) r s`.
-//! From c = 1 on everything is zero: the penalty is too strong for any feature.
+//! Cross-entropy: for c < 1 a simplex with `u = ln((K - c(K-1))/c)`, logit of the true class `t = u
+//! (K-1)/K`, others `-t/(K-1)`, objective `ln(1 + (K-1) e^-u) + c t`. Squared error: `W H = s Y`
+//! with `s = max(0, 1 - c)`, an orthogonal frame without a bias (r = K), a simplex with one
+//! (r = K - 1); objective `r/(2K) min(1, c)² + √(λ_W λ_H n) r s`. For c >= 1 everything is zero:
+//! the penalty is too strong for any feature.
 //!
 //! Sources: Zhu et al. 2021 (arXiv:2105.02375), Zhou et al. 2022 (arXiv:2203.01238).
 
@@ -28,7 +28,7 @@ pub struct Ufm {
     pub head_strength: f64,
     /// Penalty of the features, λ_H.
     pub feature_strength: f64,
-    /// What fits the labels.
+    /// Loss on the labels.
     pub fit: Fit,
 }
 
@@ -41,17 +41,17 @@ pub struct UfmOptimum {
     pub collapsed: bool,
     /// Objective.
     pub objective: f64,
-    /// Logit of the true class, less that of the bias.
+    /// Logit of the true class, minus that of the bias.
     pub true_logit: f64,
-    /// Logits of the other classes, less those of the bias.
+    /// Logits of the other classes, minus those of the bias.
     pub other_logit: f64,
-    /// s of squared errors, the share of the target that is reached; none of cross-entropy.
+    /// s for squared errors, the share of the target that is reached; none for cross-entropy.
     pub scale: Option<f64>,
     /// |w_k|² of each row of the head.
     pub head_row_squared: f64,
     /// |h|² of each feature.
     pub feature_squared: f64,
-    /// Accuracy, of which without features only chance is left.
+    /// Accuracy; at chance level without features.
     pub accuracy: f64,
 }
 

@@ -10,7 +10,7 @@ use linwright_report::plot::{Axis, Plot, Series, Style};
 use linwright_report::{Block, Document, Figure, ReportError, Scale, Table};
 use serde_json::Value;
 
-/// Key of results, which says of which command.
+/// Key of results that names the command.
 pub const KEY: &str = "collapse";
 
 /// Metrics in the table of all layers.
@@ -51,7 +51,7 @@ const DEPTH_DRAWN: [(&str, &str); 4] = [
     ("gap", "gap to the optimum"),
 ];
 
-/// The report of a saved result; none if it is of another kind.
+/// The report of a saved result; none for other kinds.
 #[must_use]
 pub fn saved(value: &Value) -> Option<Result<Document, ReportError>> {
     let kind = value.get(KEY)?.as_str()?;
@@ -63,7 +63,7 @@ pub fn saved(value: &Value) -> Option<Result<Document, ReportError>> {
     Some(Ok(document))
 }
 
-/// Remarks on the layers of a result, each once with those that it is about.
+/// Notes on the layers of a result, each once with the layers concerned.
 #[must_use]
 pub fn notes(value: &Value) -> Vec<String> {
     verdict::notes(value["layers"].as_array().map(Vec::as_slice).unwrap_or_default())

@@ -1,22 +1,22 @@
-//! What results say, in sentences.
+//! Summaries of results in sentences.
 //!
-//! Features count as collapsed where the variance within classes is at most a twentieth of that
-//! between them and the means are at most half as far from a simplex frame as random ones; as not
-//! collapsed where shuffled labels give as much. No threshold is agreed on: the numbers stand
-//! beside the words.
+//! Features count as collapsed if the variance within classes is at most a twentieth of that
+//! between them and the means are at most half as far from a simplex frame as random ones, and as
+//! not collapsed if shuffled labels give similar values. There is no agreed threshold, so the
+//! numbers are shown as well.
 
 use super::{depths, over_seeds, text};
 use linwright_report::number::{percent, scientific};
 use serde_json::Value;
 
-/// Variance within classes over that between them, at most, of collapsed features.
+/// Largest ratio of variance within classes to that between them, for collapsed features.
 const COLLAPSED: f64 = 0.05;
-/// Distance of their means from a simplex frame over that of random ones, at most.
+/// Largest ratio of the distance of their means from a simplex frame to that of random ones.
 const FRAME: f64 = 0.5;
-/// Variance within classes over that with shuffled labels, from which on there is no collapse.
+/// Smallest ratio of the variance within classes to that with shuffled labels without collapse.
 const CHANCE: f64 = 0.9;
 
-/// The last layer against chance, and the layer where classes vary least.
+/// The last layer compared with chance, and the layer where classes vary least.
 pub(super) fn of_layers(layers: &[Value]) -> Option<String> {
     let last = layers.last()?;
     let metric = |name: &str| last["metrics"][name].as_f64();
@@ -34,7 +34,7 @@ pub(super) fn of_layers(layers: &[Value]) -> Option<String> {
     };
     let mut told = match shuffled.is_some() {
         true => format!("{}: {word}. ", text(last, "name")),
-        // Without chance to compare with, there is no judgement.
+        // Without a comparison to chance there is no verdict.
         false => format!("{}: ", text(last, "name")),
     };
     told += &format!("variance within classes {} of that between them", scientific(within));
@@ -109,7 +109,7 @@ pub(super) fn of_relation(value: &Value) -> Option<String> {
     Some(format!("{metric} of the input {word}: ρ {rho:.2}, 95 % {low:.2} to {high:.2}."))
 }
 
-/// Remarks on layers, each once with those that it is about.
+/// Notes on layers, each once with the layers concerned.
 pub(super) fn notes(layers: &[Value]) -> Vec<String> {
     let mut found: Vec<(&str, Vec<String>)> = Vec::new();
     for layer in layers {
