@@ -1,5 +1,5 @@
-//! Arrays of data sets that npz and HDF5 files have in common, by name: what is read of all atoms,
-//! and what is refused, since structures without it are others.
+//! Arrays that npz and HDF5 data sets have in common, by name: values of atoms that are read, and
+//! arrays that are rejected, since ignoring them would change the structures.
 
 use crate::declared::{is_unit, words};
 use crate::motion::{is_held, is_velocities};
@@ -10,16 +10,16 @@ pub(crate) const CHARGES: [&str; 4] = ["Q", "charge", "total_charge", "total_cha
 /// Names of masses in atomic mass units: (atoms), or (structures, atoms).
 pub(crate) const MASSES: [&str; 5] =
     ["masses", "mass", "atomic_masses", "atomic_mass", "initial_masses"];
-/// Name of momenta (structures, atoms, 3), as ASE has them.
+/// Name of momenta (structures, atoms, 3), as in ASE.
 pub(crate) const MOMENTA: &str = "momenta";
-/// Words of names of cells.
+/// Words in names of cells.
 const CELLS: [&str; 9] =
     ["cell", "cells", "unitcell", "supercell", "cellpar", "box", "boxes", "pbc", "periodic"];
-/// Words of names of stresses and virials.
+/// Words in names of stresses and virials.
 const STRESSES: [&str; 4] = ["stress", "stresses", "virial", "virials"];
 
-/// Refuses arrays that are not read and make other structures, as a cell does; `place` is before
-/// their names. The error is the end of a sentence.
+/// Rejects arrays that are not read and would change the structures, such as a cell; `place`
+/// precedes their names. The error is the end of a sentence.
 pub(crate) fn check_unread<'a>(
     place: &str,
     mut names: impl Iterator<Item = &'a str>,
@@ -33,7 +33,7 @@ pub(crate) fn check_unread<'a>(
     }
 }
 
-/// What an array is that is not read, and what to do.
+/// Description of an array that is not read, and advice.
 fn unread(name: &str) -> Option<(&'static str, &'static str)> {
     let words = words(name);
     let has = |known: &[&str]| words.iter().any(|word| known.contains(&&word[..]));
@@ -52,7 +52,7 @@ fn unread(name: &str) -> Option<(&'static str, &'static str)> {
              none",
         ))
     } else if is_velocities(name) {
-        Some(("velocities", "write momenta as ASE has them, or remove the array"))
+        Some(("velocities", "write momenta as in ASE, or remove the array"))
     } else if is_held(name) || words == ["move", "mask"] {
         Some((
             "which atoms may move",
@@ -70,7 +70,7 @@ pub(crate) struct Masses {
 }
 
 impl Masses {
-    /// Those of an array; the error is the end of a sentence.
+    /// Masses from an array; the error is the end of a sentence.
     pub(crate) fn of(
         (name, shape): (&str, &[usize]),
         numbers: Vec<f64>,
@@ -90,7 +90,7 @@ impl Masses {
         }
     }
 
-    /// Those of one structure.
+    /// Masses of one structure.
     pub(crate) fn at(&self, index: usize) -> Vec<f64> {
         let start = if self.numbers.len() == self.atoms { 0 } else { index * self.atoms };
         self.numbers[start..][..self.atoms].to_vec()

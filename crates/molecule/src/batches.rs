@@ -1,4 +1,4 @@
-//! Structures in batches with their pairs: to fit slots to, and to measure errors on.
+//! Structures in batches with their pairs, for fitting slots and measuring errors.
 
 use crate::MoleculeError;
 use crate::evaluation::PredictionErrors;
@@ -10,7 +10,7 @@ use linwright_run::{Monitor, sha256_hex};
 use linwright_tensor::parallel;
 use std::fmt::Write;
 
-/// Batches that are evaluated before progress is told.
+/// Batches that are evaluated between progress reports.
 const TOLD_EVERY: usize = 16;
 
 /// Components of a tensor of the largest part.
@@ -30,8 +30,8 @@ impl StructureBatches {
     /// architecture.
     ///
     /// # Errors
-    /// [`MoleculeError::Structure`] for a species that the architecture does not know, and for
-    /// structures without pairs that can be found.
+    /// [`MoleculeError::Structure`] for a species that the architecture does not support, and for
+    /// structures whose pairs cannot be determined.
     ///
     /// # Panics
     /// If the batch is empty, or there are fewer structures.
@@ -70,7 +70,7 @@ impl StructureBatches {
         self.structures.len()
     }
 
-    /// Whether there are none.
+    /// Whether it is empty.
     #[must_use]
     pub fn is_empty(&self) -> bool {
         self.structures.is_empty()
@@ -80,7 +80,7 @@ impl StructureBatches {
     /// exact path in single precision: operators are applied as they are. Stress is not measured.
     ///
     /// # Errors
-    /// [`MoleculeError::NotFinite`], [`MoleculeError::Interrupted`], and those of the exact path.
+    /// [`MoleculeError::NotFinite`], [`MoleculeError::Interrupted`], and errors of the exact path.
     pub fn errors(
         &self,
         network: &TensorNet,
@@ -131,8 +131,8 @@ impl Examples<Batch> for StructureBatches {
         self.batches[index].clone()
     }
 
-    /// The most rows that a slot is shown of a batch: components of tensors, or edges. Fits are
-    /// chosen by it, and some take no more samples than features.
+    /// The largest number of rows of a slot in a batch: components of tensors, or edges. The kind
+    /// of fit depends on it, and some take no more samples than features.
     fn rows(&self, index: usize) -> usize {
         let batch = &self.batches[index];
         let edges = batch.neighbours.entries.len() + batch.atoms();

@@ -1,11 +1,11 @@
-//! Potentials in other units than their own.
+//! Potentials with converted units.
 
 use crate::error::MoleculeError;
 use crate::potential::{Potential, Prediction, Wanted};
 use crate::structure::Structure;
 use crate::units::Units;
 
-/// A potential that takes structures, and gives energies and forces, in other units.
+/// A potential with structures, energies and forces in other units.
 pub struct ConvertedPotential {
     potential: Box<dyn Potential>,
     own: Units,
@@ -13,7 +13,7 @@ pub struct ConvertedPotential {
 }
 
 impl ConvertedPotential {
-    /// A potential with units of its own, in `units`.
+    /// A potential converted to `units`.
     #[must_use]
     pub fn new(potential: Box<dyn Potential>, own: Units, units: Units) -> Self {
         Self { potential, own, units }

@@ -1,10 +1,10 @@
-//! Units that pairs of a frame, arrays and attributes declare, each part by itself.
+//! Units declared by pairs of a frame, arrays and attributes, each part separately.
 //!
-//! Names are words: `e_unit`, `energy_unit`, `EnergyUnits`, `unit_length`, and `units` for the
-//! whole. What is declared holds. The rest is what the user says, or else what readers expect of a
-//! frame that declares nothing, but only where no other unit could be meant: energies beside a
-//! declared length have no unit, and lengths beside a declared energy are angstroms only where
-//! readers expect these, as formats of molecules do.
+//! Names are words: `e_unit`, `energy_unit`, `EnergyUnits`, `unit_length`, and `units` for all.
+//! Declared units apply. Undeclared parts are given by the user, or else have the default unit of
+//! frames without declarations, but only if it is unambiguous: energies in a frame with a declared
+//! length have no default unit, and lengths in a frame with a declared energy are angstroms only in
+//! formats with this default.
 
 use crate::error::MoleculeError;
 use crate::structure::Structure;
@@ -12,10 +12,10 @@ use crate::units::{Energy, Length, Units, is_atomic};
 use linwright_run::shown;
 use std::collections::BTreeMap;
 
-/// Key under which frames declare their units as a whole.
+/// Key under which frames declare all units.
 const UNITS: &str = "units";
 
-/// What a name declares the unit of.
+/// The quantity whose unit a name declares.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 enum Quantity {
     Energy,
@@ -23,12 +23,12 @@ enum Quantity {
     Force,
     Stress,
     Whole,
-    /// Known, and its unit does not matter here.
+    /// A known quantity whose unit does not matter here.
     Other,
     Unknown,
 }
 
-/// Starts of words of a quantity, and whole words; the first that fits a name counts.
+/// Prefixes of words for a quantity, and whole words; the first match of a name applies.
 const NAMES: [(Quantity, &[&str], &[&str]); 5] = [
     (Quantity::Force, &["force", "grad"], &["f"]),
     (Quantity::Stress, &["stress", "virial"], &[]),
@@ -42,7 +42,7 @@ const NAMES: [(Quantity, &[&str], &[&str]); 5] = [
 ];
 
 impl Quantity {
-    /// What a name says the unit of; none if it says none, as `unit_cell` and `community`.
+    /// The quantity whose unit a name declares; none for names such as `unit_cell` and `community`.
     fn of(name: &str) -> Option<Self> {
         let mut words = words(name);
         let is_unit = |word: &String| matches!(word.as_str(), "unit" | "units");
@@ -68,7 +68,7 @@ impl Quantity {
     }
 }
 
-/// The words of a name in small letters; those of `energyUnit` are two.
+/// The words of a name in lower case; `energyUnit` has two.
 pub(crate) fn words(name: &str) -> Vec<String> {
     let (mut words, mut after_small) = (vec![String::new()], false);
     for c in name.chars() {
@@ -89,7 +89,8 @@ pub(crate) fn is_unit(name: &str) -> bool {
     Quantity::of(name).is_some()
 }
 
-/// Refuses a name that says a unit of an unknown quantity; the error is the end of a sentence.
+/// Rejects a name that declares the unit of an unknown quantity; the error is the end of a
+/// sentence.
 pub(crate) fn check_name(name: &str, text: &str) -> Result<(), String> {
     match Quantity::of(name) {
         Some(Quantity::Unknown) => Err(format!(
@@ -101,8 +102,7 @@ pub(crate) fn check_name(name: &str, text: &str) -> Result<(), String> {
     }
 }
 
-/// Refuses a number in place of the name of a unit; other numbers are none. The error is the end of
-/// a sentence.
+/// Rejects a number in place of the name of a unit. The error is the end of a sentence.
 pub(crate) fn check_number(name: &str) -> Result<(), String> {
     match Quantity::of(name) {
         Some(Quantity::Energy | Quantity::Length | Quantity::Force | Quantity::Stress) => {
@@ -116,7 +116,7 @@ pub(crate) fn check_number(name: &str) -> Result<(), String> {
     }
 }
 
-/// The pairs of a group within others: its own, and those around it of other quantities.
+/// The pairs of a nested group: its own, and those of the enclosing groups for other quantities.
 #[cfg(feature = "hdf5")]
 pub(crate) fn within(
     outer: &BTreeMap<String, String>,
@@ -133,7 +133,7 @@ pub(crate) fn within(
     let mut all = own;
     for (name, text) in outer {
         match Quantity::of(name) {
-            // Of a whole, the other part stays.
+            // Of a declaration of all units, the other part is kept.
             Some(Quantity::Whole) => {
                 let Whole { energy, length } = Whole::of(text);
                 if let Some(part) = energy.filter(|_| !inner.contains(&Quantity::Energy)) {
@@ -178,14 +178,14 @@ impl<'a> Whole<'a> {
     }
 }
 
-/// A unit, none if its name is not known, and the pair that declares it.
+/// A unit, none if its name is unknown, and the pair that declares it.
 #[derive(Clone, Debug, PartialEq)]
 struct Said<U> {
     unit: Option<U>,
     pair: String,
 }
 
-/// What a frame declares.
+/// The declarations of a frame.
 #[derive(Clone, Debug, Default, PartialEq)]
 struct Declared {
     energy: Option<Said<Energy>>,
@@ -196,7 +196,7 @@ struct Declared {
 }
 
 impl Declared {
-    /// What the pairs of a frame declare; two that disagree are an error.
+    /// The declarations of the pairs of a frame; contradictions are an error.
     fn of(pairs: &BTreeMap<String, String>) -> Result<Self, MoleculeError> {
         let mut all = Self::default();
         for (name, text) in pairs {
@@ -207,7 +207,7 @@ impl Declared {
                 Quantity::Length => put(&mut all.length, Length::parse(text), &pair)?,
                 Quantity::Force => put(&mut all.force, Units::parse_force(text), &pair)?,
                 Quantity::Stress => all.stress = Some((pair, text.clone())),
-                // Of frames, `unit` may be a number.
+                // In frames, `unit` may be a number.
                 Quantity::Whole if text.trim().parse::<f64>().is_ok() => {}
                 Quantity::Whole => {
                     let Whole { energy, length } = Whole::of(text);
@@ -218,14 +218,14 @@ impl Declared {
                         put(&mut all.length, Length::parse(length), &pair)?;
                     }
                 }
-                // Frames have keys of many meanings.
+                // Keys of frames have many meanings.
                 Quantity::Other | Quantity::Unknown => {}
             }
         }
         Ok(all)
     }
 
-    /// What is declared, for messages.
+    /// Description of the declarations, for messages.
     fn text(&self) -> String {
         let pairs = [
             self.energy.as_ref().map(|said| &said.pair),
@@ -261,7 +261,7 @@ impl Declared {
                 Err(self.mixed(told))
             }
             (Some(Said { unit: Some(energy), .. }), _) => Ok(*energy),
-            // The user says what an unknown name means.
+            // The user resolves an unknown name.
             (_, Some(told)) => Ok(told.energy),
             (Some(Said { unit: None, pair }), None) => Err(unknown(pair)),
             (None, None) => match (force, &self.length) {
@@ -284,7 +284,7 @@ impl Declared {
             (Some(Said { unit: None, pair }), None) => Err(unknown(pair)),
             (None, None) => {
                 let is_silent = self.energy.is_none() && self.force.is_none();
-                // Forces per bohr stand beside positions in either unit.
+                // Forces per bohr occur with positions in either unit.
                 let is_angstrom = otherwise.length == Length::Angstrom
                     && force.is_none_or(|force| force.length == Length::Angstrom);
                 match is_silent || is_angstrom {
@@ -299,7 +299,7 @@ impl Declared {
         MoleculeError::PartialUnits { found: self.text(), what }
     }
 
-    /// Brings forces, which may be declared in a unit of their own, to the units of a frame.
+    /// Converts forces, which may be declared in a separate unit, to the units of a frame.
     fn bring_forces(
         &self,
         structure: &mut Structure,
@@ -320,7 +320,7 @@ impl Declared {
         }
         let is_kept = |numbers: Option<Vec<f64>>| numbers.as_deref() == Some(forces.as_flattened());
         if structure.columns.iter().any(|column| is_kept(column.numbers())) {
-            // The words of a column would stay in the other unit.
+            // The words of a column would keep the other unit.
             return Err(self.mixed(units));
         }
         let factor = force.force_to(units);
@@ -328,7 +328,7 @@ impl Declared {
         Ok(())
     }
 
-    /// Refuses stresses in a unit of their own.
+    /// Rejects stresses in a separate unit.
     fn check_stress(&self, structure: &Structure, units: Units) -> Result<(), MoleculeError> {
         match &self.stress {
             Some((pair, text)) if structure.labels.stress.is_some() => {
@@ -344,7 +344,7 @@ impl Declared {
     }
 }
 
-/// Declares a part, unless another pair says something else.
+/// Declares a part, unless another pair contradicts it.
 fn put<U: PartialEq>(
     part: &mut Option<Said<U>>,
     unit: Option<U>,
@@ -367,14 +367,13 @@ fn unknown(pair: &str) -> MoleculeError {
 }
 
 impl Structure {
-    /// The units of the frame, to which its forces are brought: those that it declares, which those
-    /// of the user may not contradict; where it declares none, those of the user, or else what
-    /// readers expect.
+    /// Determines the units of the frame and converts its forces to them: the declared units, which
+    /// the user may not contradict; without a declaration, those of the user, or else the default.
     ///
     /// # Errors
     /// Declarations that contradict each other ([`MoleculeError::UnitsDisagree`]) or the user
-    /// ([`MoleculeError::MixedUnits`]), that are unknown ([`MoleculeError::Units`]), or that leave
-    /// open a part that matters ([`MoleculeError::PartialUnits`]), where the user says nothing.
+    /// ([`MoleculeError::MixedUnits`]), that are unknown ([`MoleculeError::Units`]), or that do not
+    /// declare a required part ([`MoleculeError::PartialUnits`]), unless the user supplies it.
     pub fn settle_units(
         &mut self,
         told: Option<Units>,
@@ -398,8 +397,8 @@ impl Structure {
         Ok(units)
     }
 
-    /// As [`Self::settle_units`], and refuses a frame in other units than those of the user, or
-    /// else than what readers expect.
+    /// As [`Self::settle_units`], and rejects a frame in units other than those of the user, or
+    /// else the default.
     ///
     /// # Errors
     /// As [`Self::settle_units`].
@@ -416,9 +415,9 @@ impl Structure {
         }
     }
 
-    /// Declares the units of the frame in place of all that it declares. Readers expect `otherwise`
-    /// of a frame that declares none; electron volts and angstroms are not declared to those that
-    /// expect them.
+    /// Replaces all declarations of units of the frame. `otherwise` is the default of readers for
+    /// frames without a declaration; electron volts and angstroms are not declared if they are the
+    /// default.
     pub fn declare_units(&mut self, units: Units, otherwise: Units) {
         self.forget_units();
         if units != Units::default() || otherwise != units {
@@ -426,7 +425,7 @@ impl Structure {
         }
     }
 
-    /// Removes the pairs that declare units of what is converted.
+    /// Removes the pairs that declare units of converted values.
     fn forget_units(&mut self) {
         self.info.retain(|name, _| {
             matches!(Quantity::of(name), None | Some(Quantity::Other | Quantity::Unknown))
@@ -499,9 +498,9 @@ mod tests {
                 &[("r_unit", "Ang")][..],
                 None,
                 "eV,A",
-                &["r_unit = Ang", "no unit of its energies"][..],
+                &["r_unit = Ang", "no unit for its energies"][..],
             ),
-            (&[("e_unit", "kcal")], None, "eV,nm", &["e_unit = kcal", "no unit of its lengths"]),
+            (&[("e_unit", "kcal")], None, "eV,nm", &["e_unit = kcal", "no unit for its lengths"]),
             (
                 &[("f_unit", "Ha/bohr")],
                 None,

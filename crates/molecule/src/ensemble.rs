@@ -1,4 +1,4 @@
-//! Ensembles: several models of one quantity, their mean, and how much they differ.
+//! Ensembles: several models of one quantity, their mean and their deviations.
 
 use crate::checkpoint::{Checkpoint, is_checkpoint};
 use crate::error::MoleculeError;
@@ -12,7 +12,7 @@ use linwright_files::{DirWriter, FileError, PickleFault, SINGLE, ZipFault, zip_a
 use linwright_run::atomic::AtomicDir;
 use std::path::{Path, PathBuf};
 
-/// One model or several, of the same head, units and species. The memory is that of all of them.
+/// One model or several with the same head, units and species. All of them are in memory.
 #[derive(Clone, Debug)]
 pub struct Ensemble {
     names: Vec<PathBuf>,
@@ -20,8 +20,8 @@ pub struct Ensemble {
 }
 
 impl Ensemble {
-    /// Opens models. Each path is a model as [`MoleculeModel::open`] has it, a directory without
-    /// `model.safetensors` but with checkpoints or directories of models, taken by name, or an
+    /// Opens models. Each path is a model as for [`MoleculeModel::open`], a directory without
+    /// `model.safetensors` but with checkpoints or directories of models, sorted by name, or an
     /// ensemble of torchmd-net: a `.zip` of checkpoints.
     ///
     /// # Errors
@@ -55,8 +55,8 @@ impl Ensemble {
         &self.members
     }
 
-    /// Names of files for the models, without an ending: those that they were opened from, with
-    /// their place where names are equal.
+    /// File names for the models, without extension: those of the opened files, with an index if
+    /// names are equal.
     #[must_use]
     pub fn stems(&self) -> Vec<String> {
         let stem = |path: &PathBuf| {
@@ -102,7 +102,7 @@ impl Ensemble {
     /// committed.
     ///
     /// # Errors
-    /// An error of the system.
+    /// An error of the operating system.
     pub fn written(
         &self,
         out: &Path,
@@ -122,13 +122,13 @@ impl Ensemble {
         Ok(writer)
     }
 
-    /// Units of all of them.
+    /// Common units.
     #[must_use]
     pub fn units(&self) -> Units {
         self.members[0].checkpoint.units
     }
 
-    /// The models with other units or species, none for their own.
+    /// The models with other units or species; none keeps them.
     #[must_use]
     pub fn declared(mut self, units: Option<Units>, species: &[u8]) -> Self {
         for member in &mut self.members {
@@ -141,13 +141,13 @@ impl Ensemble {
         self
     }
 
-    /// What all of them predict.
+    /// The common predicted quantity.
     #[must_use]
     pub fn head(&self) -> Head {
         self.members[0].network.config().head
     }
 
-    /// The ensemble as a potential: of its one model, or of the mean, with deviations.
+    /// The ensemble as a potential: its single model, or the mean with deviations.
     ///
     /// # Errors
     /// As [`MoleculeModel::potential`].
@@ -160,7 +160,7 @@ impl Ensemble {
         }
     }
 
-    /// What the heads say of a structure: the mean, and the deviations of several models.
+    /// Predictions of the heads for a structure: the mean, and the deviations of several models.
     ///
     /// # Errors
     /// As [`crate::tensornet::TensorNet::properties`].
@@ -198,7 +198,7 @@ impl Ensemble {
                 [
                     ("head", head(model).to_owned()),
                     ("units", model.checkpoint.units.to_string()),
-                    ("species", if known.is_empty() { "not told".into() } else { known.join(" ") }),
+                    ("species", if known.is_empty() { "not given".into() } else { known.join(" ") }),
                 ]
             };
             let differ = of(first).into_iter().zip(of(other)).find(|(a, b)| a != b);
@@ -217,7 +217,7 @@ impl Ensemble {
     }
 }
 
-/// The models of a path: itself, or those in a directory that is no model.
+/// The models of a path: itself, or those in a directory that is not a model.
 fn models_in(path: &Path) -> Result<Vec<PathBuf>, MoleculeError> {
     let is_model = |path: &Path| path.join(SINGLE).is_file();
     if !path.is_dir() || is_model(path) {
@@ -242,7 +242,7 @@ fn models_in(path: &Path) -> Result<Vec<PathBuf>, MoleculeError> {
     }
 }
 
-/// Mean and unbiased standard deviation of numbers by member, none of a single one.
+/// Mean and unbiased standard deviation of numbers over members; no deviation for a single one.
 fn moments(members: &[Vec<f64>]) -> (Vec<f64>, Option<Vec<f64>>) {
     let count = members.len() as f64;
     let numbers = 0..members[0].len();

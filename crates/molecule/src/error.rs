@@ -18,7 +18,7 @@ pub enum MoleculeError {
         "hyper-parameters of a TensorNet: {source}; expected the names and values of torchmd-net"
     )]
     Hyperparameters {
-        /// What is wrong with them.
+        /// The reason.
         source: serde_json::Error,
     },
     /// A hyper-parameter out of range.
@@ -28,7 +28,7 @@ pub enum MoleculeError {
         option: &'static str,
         /// What was found.
         found: String,
-        /// What would be allowed.
+        /// The allowed values.
         expected: String,
     },
     /// A tensor of a model that is missing or has another shape.
@@ -48,11 +48,11 @@ pub enum MoleculeError {
     Operator {
         /// Name of the slot.
         site: String,
-        /// What is wrong with it.
+        /// The reason.
         source: OpError,
     },
-    /// An operator that is not linear: components of vectors and tensors that went through it would
-    /// no longer turn with the structure, and slopes of filters are taken of linear maps alone.
+    /// An operator that is not linear: components of vectors and tensors would no longer rotate
+    /// with the structure, and slopes of filters are only implemented for linear maps.
     #[error(
         "slot {site} holds a {kind}, expected a linear operator: with others, energies would depend on the orientation"
     )]
@@ -83,10 +83,10 @@ pub enum MoleculeError {
     /// The user stopped it.
     #[error("interrupted after step {step}")]
     Interrupted {
-        /// Steps that were made.
+        /// Completed steps.
         step: u64,
     },
-    /// Two atoms at the same place.
+    /// Two atoms at the same position.
     #[error(
         "atoms {first} and {second}{} are {distance} apart, expected at least {least}; remove one of them, or correct its position", of_image(*image)
     )]
@@ -134,9 +134,9 @@ pub enum MoleculeError {
         /// Their number.
         found: usize,
     },
-    /// Far more pairs than matter can have.
+    /// Far more pairs than any real material has.
     #[error(
-        "{atoms} atoms have more than {limit} pairs within {cutoff}, more than any matter; the positions or the cell are in other units than the cutoff, or damaged"
+        "{atoms} atoms have more than {limit} pairs within {cutoff}, more than any real material; the positions or the cell are in other units than the cutoff, or damaged"
     )]
     Crowded {
         /// Number of atoms.
@@ -146,9 +146,9 @@ pub enum MoleculeError {
         /// The cutoff.
         cutoff: f64,
     },
-    /// An atom among far more others than matter can have.
+    /// An atom with far more neighbours than in any real material.
     #[error(
-        "atom {atom} has more than {limit} others within {distance}, more than any matter; the positions or the cell are in other units than the cutoff, or damaged"
+        "atom {atom} has more than {limit} others within {distance}, more than any real material; the positions or the cell are in other units than the cutoff, or damaged"
     )]
     Dense {
         /// The atom, from zero.
@@ -158,7 +158,7 @@ pub enum MoleculeError {
         /// The distance.
         distance: f64,
     },
-    /// A cutoff that is no distance.
+    /// A cutoff that is not a distance.
     #[error("the cutoff goes from {lower} to {upper}; expected 0 <= lower < upper, both finite")]
     Cutoff {
         /// Lower end.
@@ -174,19 +174,19 @@ pub enum MoleculeError {
         /// The names.
         found: String,
     },
-    /// A frame that declares other units than those that are read.
+    /// A frame that declares units other than the expected ones.
     #[error(
         "the frame declares {found}, expected {expected}; name the units of the whole file, or convert it"
     )]
     MixedUnits {
-        /// What the frame declares.
+        /// The units declared by the frame.
         found: String,
-        /// Units that are read.
+        /// The expected units.
         expected: Units,
     },
     /// A frame with two declarations of one unit.
     #[error(
-        "the frame declares {} and {}, which disagree; remove the one that does not hold",
+        "the frame declares {} and {}, which disagree; remove the wrong one",
         shown(first),
         shown(second)
     )]
@@ -196,18 +196,18 @@ pub enum MoleculeError {
         /// The other.
         second: String,
     },
-    /// A frame that declares some units and leaves one open that matters.
+    /// A frame that declares some units but not a required one.
     #[error(
-        "the frame declares {found}, but no unit of its {}; name the units of the whole file, or add {what}_unit",
+        "the frame declares {found}, but no unit for its {}; name the units of the whole file, or add {what}_unit",
         of_what(what)
     )]
     PartialUnits {
-        /// What the frame declares.
+        /// The units declared by the frame.
         found: String,
         /// The other part: `energy` or `length`.
         what: &'static str,
     },
-    /// A line of a text file that cannot be understood.
+    /// A line of a text file that cannot be parsed.
     #[error("{}, line {line}, column {column}: found {found}, expected {expected}", path.display())]
     Text {
         /// The file.
@@ -216,17 +216,17 @@ pub enum MoleculeError {
         line: u64,
         /// Number of the first character, from one.
         column: usize,
-        /// What is there, shortened.
+        /// The text found, shortened.
         found: String,
         /// What was expected.
         expected: String,
     },
-    /// A file that holds no model, or a damaged one.
+    /// A file without a valid model.
     #[error("{} {what}", path.display())]
     Checkpoint {
         /// The file.
         path: PathBuf,
-        /// What is wrong, and what was expected.
+        /// The reason, and what was expected.
         what: String,
     },
     /// A tensor that is missing, or has another shape.
@@ -245,16 +245,16 @@ pub enum MoleculeError {
     /// A prior that cannot be used.
     #[error("the prior {what}")]
     Prior {
-        /// What is wrong, what was expected, and what to do.
+        /// The reason, what was expected, and advice.
         what: String,
     },
-    /// Models that make no ensemble.
+    /// Models that do not form an ensemble.
     #[error("the ensemble {what}")]
     Ensemble {
-        /// What is wrong, what was expected, and what to do.
+        /// The reason, what was expected, and advice.
         what: String,
     },
-    /// A number that is no element.
+    /// A number that is not an element.
     #[error("atom {atom} has the atomic number {number}, expected 1 to 118")]
     Element {
         /// The atom, from zero.
@@ -274,7 +274,7 @@ pub enum MoleculeError {
         /// Atomic numbers that the model was trained on.
         known: Vec<u8>,
     },
-    /// A value that no file can hold.
+    /// A value that cannot be stored in a file.
     #[error("a {what} is not finite, expected a number; the model or the data are damaged")]
     NotFinite {
         /// The value.
@@ -282,7 +282,7 @@ pub enum MoleculeError {
     },
     /// A file of a simulation that cannot be continued.
     #[error(
-        "{}: {reason}; the simulation cannot be continued from it, remove its directory and begin anew", path.display()
+        "{}: {reason}; the simulation cannot be continued from it; remove its directory and start over", path.display()
     )]
     Recording {
         /// The file.
@@ -293,7 +293,7 @@ pub enum MoleculeError {
     /// A stream that cannot be written to.
     #[error("cannot write structures: {source}")]
     Output {
-        /// The error of the system.
+        /// The error of the operating system.
         source: std::io::Error,
     },
     /// An error in one structure of several.
@@ -307,13 +307,13 @@ pub enum MoleculeError {
 }
 
 impl MoleculeError {
-    /// The error as that of one structure of several.
+    /// The error with the number of the structure.
     #[must_use]
     pub fn of_structure(self, index: usize) -> Self {
         Self::Structure { index, source: Box::new(self) }
     }
 
-    /// The error of a batch of one structure as that of the structure, which has no number.
+    /// The error of a batch of one structure, without a number.
     #[must_use]
     pub(crate) fn of_only_structure(self) -> Self {
         match self {
@@ -323,12 +323,12 @@ impl MoleculeError {
     }
 }
 
-/// Says which image of an atom is meant, if not the atom itself.
+/// Names the image of an atom, if it is not the atom itself.
 fn of_image(image: [i32; 3]) -> String {
     if image == [0; 3] { String::new() } else { format!(" (translated by {image:?})") }
 }
 
-/// Several of an energy or a length.
+/// Plural of energy or length.
 fn of_what(what: &str) -> String {
     if what == "energy" { "energies".into() } else { format!("{what}s") }
 }

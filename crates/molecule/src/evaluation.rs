@@ -35,7 +35,7 @@ impl Errors {
     }
 }
 
-/// Errors over structures, added one after the other. What no structure has a reference for is not
+/// Errors over structures, added one after the other. Quantities without reference values are not
 /// measured.
 #[derive(Clone, Copy, Debug, Default, PartialEq)]
 pub struct PredictionErrors {
@@ -51,7 +51,7 @@ pub struct PredictionErrors {
 }
 
 impl PredictionErrors {
-    /// Adds the errors of one structure. Force errors are those of components.
+    /// Adds the errors of one structure. Force errors are by component.
     pub fn add(&mut self, structure: &Structure, prediction: &Prediction) {
         let atoms = structure.species.len();
         self.structures += 1;
@@ -80,7 +80,7 @@ impl PredictionErrors {
     }
 
     /// Adds one structure whose [`Property`](crate::tensornet::Property) was predicted, with its
-    /// errors where there is a reference of as many numbers.
+    /// errors if there is a reference of the same size.
     pub fn add_property(
         &mut self,
         structure: &Structure,
@@ -143,7 +143,8 @@ impl PredictionErrors {
     }
 }
 
-/// Stress as ASE has it, minus the virial over the volume; none of a molecule without a cell.
+/// Stress with the sign of ASE, minus the virial over the volume; none for a molecule without a
+/// cell.
 #[must_use]
 pub fn stress(structure: &Structure, prediction: &Prediction) -> Option<[[f64; 3]; 3]> {
     let volume = structure.cell?.bulk_volume()?;

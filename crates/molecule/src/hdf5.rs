@@ -23,18 +23,18 @@ const DEPTH: usize = 8;
 /// Units by the name under which frames declare them.
 type Units = BTreeMap<String, String>;
 
-/// Names of the arrays of a data set, and its units, as [`crate::Units::parse`] has them.
+/// Names of the arrays of a data set, and its units, as for [`crate::Units::parse`].
 struct Layout {
     species: &'static str,
     positions: &'static str,
     energies: &'static str,
     forces: &'static str,
-    /// What forces are, in terms of their array.
+    /// Factor from the array to forces.
     sign: f64,
     units: Option<&'static str>,
 }
 
-/// The first layout whose species and positions a group has is its layout.
+/// A group has the first layout whose species and positions it contains.
 const LAYOUTS: [Layout; 3] = [
     Layout {
         species: "types",
@@ -67,14 +67,14 @@ const LAYOUTS: [Layout; 3] = [
 pub struct HdfStructures {
     /// In the order of the names of groups.
     pub structures: Vec<Structure>,
-    /// Structures without a label, which is NaN then, as ANI-1x has them.
+    /// Structures with a missing label, which is NaN as in ANI-1x.
     pub unlabelled: usize,
 }
 
-/// Reads all structures of a file; those with labels that are NaN are counted and left out.
+/// Reads all structures of a file; those with NaN labels are counted and skipped.
 ///
 /// # Errors
-/// A file that is no HDF5 file or is damaged, without a group of a known layout, or with arrays
+/// A file that is not an HDF5 file or is damaged, without a group of a known layout, or with arrays
 /// that do not fit each other.
 pub fn read_hdf5(path: &Path) -> Result<HdfStructures, MoleculeError> {
     let wrong = |what: String| MoleculeError::Checkpoint { path: path.to_owned(), what };
@@ -104,7 +104,7 @@ struct Reader<'a> {
     wrong: &'a dyn Fn(String) -> MoleculeError,
     damaged: &'a dyn Fn(hdf5_reader::error::Error) -> MoleculeError,
     found: HdfStructures,
-    /// Bytes of numbers that may still be read: links can lead to the same arrays again and again.
+    /// Bytes of numbers that may still be read: links can refer to the same arrays repeatedly.
     left: usize,
 }
 
@@ -161,7 +161,7 @@ impl Reader<'_> {
         })
     }
 
-    /// Adds an attribute to the units that are declared, if it names one.
+    /// Adds an attribute to the declared units, if it names one.
     fn declare(
         &self,
         declared: &mut Units,
@@ -303,7 +303,7 @@ impl Numbers {
         sides.fold(size_of::<f64>(), usize::saturating_mul)
     }
 
-    /// The numbers of an array; none if they are no numbers.
+    /// The numbers of an array; none if they are not numbers.
     fn read(array: &Dataset) -> Result<Option<Self>, hdf5_reader::error::Error> {
         macro_rules! widened {
             ($kind:ty) => {
@@ -326,7 +326,7 @@ impl Numbers {
         Ok(Some(Self { shape, numbers }))
     }
 
-    /// Whether the shape is this one, a last side of one aside.
+    /// Whether the shape is this one, up to a last extent of one.
     fn has_shape(&self, shape: &[usize]) -> bool {
         self.shape == shape || self.shape.strip_suffix(&[1]) == Some(shape)
     }

@@ -2,7 +2,7 @@
 //! forces, stress, training and dynamics.
 //!
 //! A [`Structure`] holds atoms, [`Neighbours`] their pairs within a cutoff, and a [`Potential`]
-//! says what energy and forces they have. Dynamics, relaxation and evaluation know only the trait.
+//! computes energy and forces. Dynamics, relaxation and evaluation only use the trait.
 
 mod arrays;
 mod batches;

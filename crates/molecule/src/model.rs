@@ -1,4 +1,4 @@
-//! Models as users open them: a checkpoint with its network, its priors and its units.
+//! Models for users: a checkpoint with its network, its priors and its units.
 
 use crate::checkpoint::{Checkpoint, Numbers};
 use crate::error::MoleculeError;
@@ -16,12 +16,12 @@ use linwright_run::shown;
 use serde_json::Value;
 use std::path::Path;
 
-/// A TensorNet with what its file says of it.
+/// A TensorNet with the information in its file.
 #[derive(Clone, Debug)]
 pub struct MoleculeModel {
     /// The network.
     pub network: TensorNet<f64>,
-    /// Energies that are added to its own.
+    /// Additional energies.
     pub priors: Vec<Prior>,
     /// The file, with units, species and notes.
     pub checkpoint: Checkpoint,
@@ -39,8 +39,8 @@ impl MoleculeModel {
     /// The model of a checkpoint.
     ///
     /// # Errors
-    /// Hyper-parameters or tensors that are no TensorNet; priors that cannot be used, or that
-    /// stand with a head that is no energy.
+    /// Hyper-parameters or tensors that do not describe a TensorNet; priors that cannot be used, or
+    /// that are combined with a head that is not an energy.
     pub fn of_checkpoint(
         checkpoint: Checkpoint,
         choices: PriorChoices,
@@ -72,7 +72,7 @@ impl MoleculeModel {
         Ok(Self { network, priors, checkpoint })
     }
 
-    /// The model with some slots as an edited network has them.
+    /// The model with some slots from an edited network.
     ///
     /// # Errors
     /// [`MoleculeError::Operator`] for an operator that cannot be stored, and those of
@@ -86,7 +86,7 @@ impl MoleculeModel {
     }
 
     /// The model with all parameters and operators of a trained network; mean and factor of the
-    /// outputs stay as the file has them.
+    /// outputs are kept from the file.
     ///
     /// # Errors
     /// As [`Self::with_slots`].
@@ -107,11 +107,12 @@ impl MoleculeModel {
         Self::of_checkpoint(checkpoint, PriorChoices::default())
     }
 
-    /// Writes the model as a directory with `model.safetensors`, and `files` beside it, which
-    /// appears whole or not at all, and reads it back.
+    /// Writes the model as a directory with `model.safetensors` and `files`, which appears complete
+    /// or not at all, and reads it back.
     ///
     /// # Errors
-    /// Those of the system, and [`MoleculeError::Checkpoint`] if another model was read back.
+    /// Errors of the operating system, and [`MoleculeError::Checkpoint`] if the model differs when
+    /// read back.
     pub fn save(
         &self,
         out: &Path,
@@ -130,7 +131,7 @@ impl MoleculeModel {
         if (&back.tensors, &back.operators, &back.hyper) != (tensors, operators, hyper) {
             return Err(MoleculeError::Checkpoint {
                 path: out.to_owned(),
-                what: "was not read back as it was written; check the disk".into(),
+                what: "differs when read back; check the disk".into(),
             });
         }
         writer.target.commit().map_err(FileError::from)?;
@@ -140,7 +141,8 @@ impl MoleculeModel {
     /// The model as a potential: exact in double precision, or in single precision with tables.
     ///
     /// # Errors
-    /// [`MoleculeError::Architecture`] for what the fast path does not have, unless `exact`.
+    /// [`MoleculeError::Architecture`] for features that the fast path does not support, unless
+    /// `exact`.
     pub fn potential(&self, exact: bool) -> Result<Box<dyn Potential>, MoleculeError> {
         let network: Box<dyn Potential> = match exact {
             true => Box::new(TensorNetPotential::new(self.network.clone())),
@@ -155,7 +157,7 @@ impl MoleculeModel {
     }
 }
 
-/// A network with the energies that are added to its own.
+/// A network with additional energies.
 struct WithPriors {
     network: Box<dyn Potential>,
     /// With their pairs.

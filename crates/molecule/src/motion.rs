@@ -1,14 +1,14 @@
-//! What files say about the motion of atoms under names that are not read: it is refused where
-//! atoms move, since leaving it out would be another simulation. Columns count, and pairs of a
-//! frame that are about each atom; others are of the whole, such as the mass of a molecule.
+//! Information on the motion of atoms under names that are not read: it is an error if atoms move,
+//! since ignoring it would change the simulation. This concerns columns, and pairs of a frame with
+//! a value for each atom; other pairs describe the whole, such as the mass of a molecule.
 
 use crate::error::MoleculeError;
 use crate::structure::Structure;
 
-/// What ASE writes before values that are JSON.
+/// Prefix of ASE for JSON values.
 const JSON: &str = "_JSON ";
 
-/// Names of columns, in small letters, and how the same is read.
+/// Names of columns, in lower case, and the supported form.
 struct Unread {
     names: &'static [&'static str],
     what: &'static str,
@@ -29,7 +29,7 @@ const HELD: Unread = Unread {
         "selective_dynamics",
     ],
     what: "which atoms may move",
-    expected: "a column move_mask:L:1, or move_mask:L:3 by coordinate, of T where atoms may move",
+    expected: "a column move_mask:L:1, or move_mask:L:3 by coordinate, with T where atoms may move",
 };
 const MASSES: Unread = Unread {
     names: &["mass", "atomic_mass", "atomic_masses", "initial_masses"],
@@ -68,8 +68,8 @@ impl Unread {
     }
 }
 
-/// Whether the value of a pair is about atoms one by one: as many numbers or flags as there are
-/// atoms or coordinates, or the constraints of ASE. `mass=46.07` is of the molecule.
+/// Whether a pair has values for single atoms: one number or flag for each atom or coordinate, or
+/// the constraints of ASE. `mass=46.07` describes the molecule.
 fn is_of_atoms(text: &str, atoms: usize) -> bool {
     let text = text.trim();
     let text = text.strip_prefix(JSON).unwrap_or(text);
@@ -81,29 +81,29 @@ fn is_of_atoms(text: &str, atoms: usize) -> bool {
     objects.is_ok_and(|all| !all.is_empty()) || (atoms > 1 && [atoms, 3 * atoms].contains(&count))
 }
 
-/// Whether an array or column of this name says which atoms may move.
+/// Whether an array or column with this name says which atoms may move.
 pub(crate) fn is_held(name: &str) -> bool {
     HELD.is_meant(name)
 }
 
-/// Whether an array or column of this name has velocities.
+/// Whether an array or column with this name has velocities.
 pub(crate) fn is_velocities(name: &str) -> bool {
     VELOCITIES.is_meant(name)
 }
 
 impl Structure {
-    /// Refuses what is held under a name that is not read.
+    /// Rejects fixed atoms under a name that is not read.
     ///
     /// # Errors
-    /// [`MoleculeError::Setting`] that says how it is read.
+    /// [`MoleculeError::Setting`] with the supported form.
     pub fn check_held(&self) -> Result<(), MoleculeError> {
         HELD.refuse(self)
     }
 
-    /// The same for dynamics: masses too and, unless velocities are drawn, velocities.
+    /// The same for dynamics, also for masses and, unless velocities are drawn, for velocities.
     ///
     /// # Errors
-    /// [`MoleculeError::Setting`] that says how it is read.
+    /// [`MoleculeError::Setting`] with the supported form.
     pub fn check_motion(&self, draws_velocities: bool) -> Result<(), MoleculeError> {
         self.check_held()?;
         if self.masses.is_none() {

@@ -1,9 +1,9 @@
 //! Data sets in archives of numpy, compressed or not: the arrays of MD17 and sGDML (`z`, `R`, `E`,
 //! `F`), of rMD17 (`nuclear_charges`, `coords`, `energies`, `forces`), of torchmd-net's `Custom`.
 //!
-//! All structures have the same atoms, with `masses` and `momenta` where the file has them. They
-//! declare the units of the file, as sGDML's `e_unit` and `r_unit`. What would make other
-//! structures of them and is not read, as a cell, is refused.
+//! All structures have the same atoms, with `masses` and `momenta` if the file has them. They
+//! declare the units of the file, such as sGDML's `e_unit` and `r_unit`. Arrays that are not read
+//! and would change the structures, such as a cell, are an error.
 
 use crate::arrays::{CHARGES, MASSES, MOMENTA, Masses, check_unread};
 use crate::declared;
@@ -26,13 +26,13 @@ const FORCES: [&str; 3] = ["F", "forces", "neg_dy"];
 /// All structures of an archive.
 ///
 /// # Errors
-/// A file that cannot be read, that lacks species or positions, has a cell, declares units that are
+/// A file that cannot be read, without species or positions, has a cell, declares units that are
 /// unknown, or whose arrays do not fit each other.
 pub fn read_npz(path: &Path) -> Result<Vec<Structure>, MoleculeError> {
     Archive { path, file: NpzFile::open_packed(path, inflate)? }.structures()
 }
 
-/// All structures of an archive in memory, which errors call `path`.
+/// All structures of an archive in memory, called `path` in errors.
 ///
 /// # Errors
 /// As [`read_npz`].
@@ -81,7 +81,7 @@ impl Archive<'_> {
         if !fits {
             let found = &array.shape;
             let expected = sizes.map_or("(structures, atoms, 3)".into(), |[a, b]| {
-                format!("({a}, {b}, 3), as positions and atomic numbers have it")
+                format!("({a}, {b}, 3), as for positions and atomic numbers")
             });
             let what = format!("has an array {name} of shape {found:?}; expected {expected}");
             return Err(self.wrong(what));
@@ -119,7 +119,7 @@ impl Archive<'_> {
                     declared.insert(name.to_owned(), text);
                 }
                 None => {
-                    // What is neither a text nor numbers is refused.
+                    // Anything but text and numbers is rejected.
                     self.file.array(name)?;
                     declared::check_number(name).map_err(|what| self.wrong(what))?;
                 }
@@ -270,7 +270,7 @@ mod tests {
         assert_eq!(units(&[("E_unit", text("meV"))]), "meV,A");
         // A length says nothing about energies, of which the user may say the unit.
         let length = [("r_unit", text("nm"))];
-        assert!(units(&length).contains("r_unit = nm, but no unit of its energies"));
+        assert!(units(&length).contains("r_unit = nm, but no unit for its energies"));
         assert_eq!(settled(&length, Some(told)), "kcal/mol,nm");
         let mixed = [("e_unit", text("Ha")), ("r_unit", text("Ang")), ("f_unit", text("Ha/bohr"))];
         let mut read = with(&mixed).unwrap();

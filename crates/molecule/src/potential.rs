@@ -1,12 +1,12 @@
-//! What dynamics, relaxation and evaluation ask of a model.
+//! The interface of models for dynamics, relaxation and evaluation.
 
 use crate::error::MoleculeError;
 use crate::structure::Structure;
 
-/// What a [`Potential`] shall compute beside the energy.
+/// What a [`Potential`] computes in addition to the energy.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 pub struct Wanted {
-    /// Forces, and the virial, which comes with them.
+    /// Forces and the virial.
     pub forces: bool,
 }
 
@@ -15,23 +15,23 @@ pub struct Wanted {
 pub struct Prediction {
     /// Total energy.
     pub energy: f64,
-    /// Energies by atom; they sum to the energy but for what is added by molecule.
+    /// Energies by atom; they sum to the energy, except for terms per molecule.
     pub atom_energies: Vec<f64>,
     /// Forces, one for each atom; empty unless wanted.
     pub forces: Vec<[f64; 3]>,
-    /// Virial, minus the derivative of the energy by strain; zero unless forces were wanted. Stress
-    /// as ASE has it is minus the virial over the volume.
+    /// Virial, minus the derivative of the energy by strain; zero unless forces were wanted. The
+    /// stress of ASE is minus the virial over the volume.
     pub virial: [[f64; 3]; 3],
-    /// How much the members of an ensemble differ; none of a single model.
+    /// Deviations of an ensemble; none for a single model.
     pub deviation: Option<Deviation>,
 }
 
 /// Unbiased standard deviations over the members of an ensemble, in the units of the model.
 #[derive(Clone, Debug, Default, PartialEq)]
 pub struct Deviation {
-    /// Of the total energy.
+    /// Deviation of the total energy.
     pub energy: f64,
-    /// Of each component of the forces; empty unless forces were wanted.
+    /// Deviation of each component of the forces; empty unless forces were wanted.
     pub forces: Vec<[f64; 3]>,
 }
 
@@ -49,7 +49,7 @@ impl Prediction {
     }
 }
 
-/// A function from structures to energies, with memory of its own for neighbour lists and work.
+/// A function from structures to energies, with its own memory for neighbour lists and work.
 pub trait Potential: Send {
     /// Distance beyond which atoms do not interact.
     fn cutoff(&self) -> f64;
@@ -57,20 +57,20 @@ pub trait Potential: Send {
     /// Energy of a structure, with forces if wanted.
     ///
     /// # Errors
-    /// An atom of a species that the potential does not know, coincident atoms, a degenerate cell,
-    /// or a result that is not finite.
+    /// An atom of a species that the potential does not support, coincident atoms, a degenerate
+    /// cell, or a result that is not finite.
     fn predict(
         &mut self,
         structure: &Structure,
         wanted: Wanted,
     ) -> Result<Prediction, MoleculeError>;
 
-    /// From now on structures are steps of one simulation: pairs of atoms may be kept until an atom
-    /// has moved by half of `skin`, a distance. Predictions stay the same to the last bit; without
-    /// this method of its own, a potential searches all pairs at every step.
+    /// Declares that following structures are steps of one simulation: pairs of atoms may be kept
+    /// until an atom has moved by half of the distance `skin`. Predictions are the same to the last
+    /// bit; by default, a potential searches all pairs at every step.
     ///
     /// # Errors
-    /// A skin that is no distance.
+    /// A skin that is not a distance.
     fn keep_pairs(&mut self, _skin: f64) -> Result<(), MoleculeError> {
         Ok(())
     }

@@ -22,11 +22,11 @@ pub struct Simulation {
     pub time_step_fs: f64,
     /// Seed of velocities and random forces.
     pub seed: u64,
-    /// Steps that were made.
+    /// Completed steps.
     pub steps: u64,
 }
 
-/// What a simulation came to, as its result has it.
+/// Summary of a simulation, from its result.
 #[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
 pub struct SimulationResult {
     /// What was simulated.
@@ -34,7 +34,7 @@ pub struct SimulationResult {
     pub simulation: Simulation,
     /// Recorded steps.
     pub frames: u64,
-    /// Slope of the total energy over time for each atom; none of fewer than three frames.
+    /// Slope of the total energy over time per atom; none with fewer than three frames.
     pub energy_drift_ev_per_atom_per_ps: Option<f64>,
     /// Root mean square deviation of the total energy from that line, for each atom.
     pub energy_deviation_ev_per_atom: Option<f64>,
@@ -51,7 +51,7 @@ pub struct SimulationResult {
 }
 
 impl SimulationResult {
-    /// The result of a simulation with these frames; none without any.
+    /// The result of a simulation with these frames; none without frames.
     #[must_use]
     pub fn new(simulation: Simulation, summary: &MdSummary) -> Option<Self> {
         let [first, last] = summary.ends()?;
@@ -194,7 +194,7 @@ impl SimulationResult {
     }
 }
 
-/// The report of a saved simulation; none if the result is another one.
+/// The report of a saved simulation; none for other results.
 #[must_use]
 pub fn saved(result: &Value) -> Option<Result<Document, ReportError>> {
     result.get("energy_drift_ev_per_atom_per_ps")?;

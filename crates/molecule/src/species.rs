@@ -46,7 +46,7 @@ pub fn mass(species: u8) -> Option<f64> {
     ELEMENTS.get(index).map(|(_, mass)| *mass)
 }
 
-/// The atomic number of a symbol, written with its capitals.
+/// The atomic number of a symbol, case-sensitive.
 #[must_use]
 pub fn atomic_number(symbol: &str) -> Option<u8> {
     let index = ELEMENTS.iter().position(|(known, _)| *known == symbol)?;

@@ -1,8 +1,8 @@
-//! How long energies and forces take at least on this machine, from the rates of its kernels.
+//! Lower bounds for the time of energies and forces on this machine, from the rates of its kernels.
 //!
-//! A TensorNet whose radial filters come from tables does two kinds of work: products of features
-//! with weights, and sums over neighbours. Each has a rate that no arrangement of the whole can
-//! beat, measured here on one thread with everything in the nearest cache.
+//! A TensorNet with tabulated radial filters does two kinds of work: products of features with
+//! weights, and sums over neighbours. Each has an upper limit of its rate, measured here on one
+//! thread with everything in the nearest cache.
 
 use crate::tensornet::TensorNetConfig;
 use linwright_tensor::Mat;
@@ -12,7 +12,7 @@ use std::time::{Duration, Instant};
 
 /// Time of one measurement.
 const SPAN: Duration = Duration::from_millis(4);
-/// Measurements of a rate, of which the best counts.
+/// Number of measurements of a rate, the best of which is used.
 const MEASUREMENTS: usize = 24;
 
 /// Floating-point operations per second of one thread; a multiply-add is two.
@@ -35,9 +35,9 @@ impl KernelRates {
         Self { products: products(channels), sums: sums(channels) }
     }
 
-    /// Least seconds for energy and forces of a structure with that many directed edges:
-    /// `2 (41 + 36 L) H²` operations for each atom, `(54 L + 54) H` for each edge. The cost model
-    /// leaves out filters, nonlinearities, 3 x 3 products, neighbour lists, and what memory costs.
+    /// Lower bound in seconds for energy and forces of a structure with this number of directed
+    /// edges: `2 (41 + 36 L) H²` operations for each atom, `(54 L + 54) H` for each edge. The cost
+    /// model ignores filters, nonlinearities, 3 x 3 products, neighbour lists and memory.
     #[must_use]
     pub fn least_seconds(&self, config: &TensorNetConfig, atoms: usize, edges: usize) -> f64 {
         let (h, l) = (config.channels as f64, config.layers as f64);
@@ -47,7 +47,7 @@ impl KernelRates {
     }
 }
 
-/// The best rate of a piece of work of so many operations.
+/// The best rate of some work with the given number of operations.
 fn best(operations: usize, mut work: impl FnMut()) -> f64 {
     let mut best = 0.0_f64;
     for _ in 0..MEASUREMENTS {
@@ -72,7 +72,7 @@ fn products(channels: usize) -> f64 {
 }
 
 fn sums(channels: usize) -> f64 {
-    /// So few that their tensors stay in the cache.
+    /// Few enough that their tensors stay in the cache.
     const ATOMS: usize = 4;
     const NEIGHBOURS: usize = 32;
     let starts: Vec<u32> = (0..=ATOMS).map(|atom| (atom * NEIGHBOURS) as u32).collect();

@@ -5,37 +5,37 @@ use crate::neighbours::{cross, dot};
 use crate::xyz::{LabelKeys, number, parse_numbers, xyz_numbers};
 use std::collections::BTreeMap;
 
-/// Names under which ASE has energies and stresses of atoms.
+/// Names of energies and stresses of atoms in ASE.
 const PER_ATOM: [&str; 2] = ["energies", "stresses"];
-/// What labels of a file are called by beside those of a prediction.
+/// Prefix of labels from the input in files with predictions.
 const INPUT: &str = "input_";
-/// End of the names of deviations of an ensemble.
+/// Suffix of deviations of an ensemble.
 const DEVIATION: &str = "_std";
 
-/// Whether a name is that of a label of the input, kept by an evaluation.
+/// Whether a name is that of an input label kept by an evaluation.
 fn is_kept_label(name: &str) -> bool {
     name.strip_prefix(INPUT).is_some_and(is_label)
 }
 
-/// Whether a name is that of what an ensemble says beside a label.
+/// Whether a name is that of an ensemble's deviation of a label.
 fn is_deviation(name: &str) -> bool {
     name.strip_suffix(DEVIATION).is_some_and(is_label)
 }
 
-/// Whether a name is that of a label, of one of the input, or of a deviation of one.
+/// Whether a name is that of a label, an input label, or a deviation.
 fn is_of_label(name: &str) -> bool {
     let name = name.strip_prefix(INPUT).unwrap_or(name);
     is_label(name) || is_deviation(name)
 }
 
-/// Whether something of this name is an energy, forces, stress or virial.
+/// Whether this name denotes an energy, forces, stress or virial.
 fn is_label(name: &str) -> bool {
     let LabelKeys { energy, forces, stress, virial, .. } = LabelKeys::default();
     let all = [energy, forces, stress, virial].concat();
     all.iter().any(|known| known == name) || PER_ATOM.contains(&name)
 }
 
-/// Whether a label of a file has these numbers, as they are or as the virial of a stress.
+/// Whether a label of a file has these values, directly or as the virial of a stress.
 fn says(key: &str, text: &str, numbers: &[f64], volume: f64) -> bool {
     let found = match parse_numbers(text).as_deref() {
         Some(&[xx, yy, zz, yz, xz, xy]) => vec![xx, xy, xz, xy, yy, yz, xz, yz, zz],
@@ -47,8 +47,8 @@ fn says(key: &str, text: &str, numbers: &[f64], volume: f64) -> bool {
     found.iter().map(scale).eq(numbers.iter().copied())
 }
 
-/// One molecule or periodic box, in the units of its file (electron volts and angstroms unless the
-/// file says otherwise).
+/// One molecule or periodic box, in the units of its file (electron volts and angstroms by
+/// default).
 #[derive(Clone, Debug, Default, PartialEq)]
 pub struct Structure {
     /// Atomic numbers, one for each atom.
@@ -57,29 +57,28 @@ pub struct Structure {
     pub positions: Vec<[f64; 3]>,
     /// The periodic cell, or none for an open molecule.
     pub cell: Option<Cell>,
-    /// Momenta, one for each atom, in roots of atomic mass unit times energy, as ASE has them.
+    /// Momenta, one for each atom, in roots of atomic mass unit times energy, as in ASE.
     pub momenta: Option<Vec<[f64; 3]>>,
-    /// Masses in atomic mass units, one for each atom, where they are not those of the elements.
+    /// Masses in atomic mass units, one for each atom, if they differ from those of the elements.
     pub masses: Option<Vec<f64>>,
-    /// Which coordinates of each atom dynamics and relaxation leave as they are.
+    /// Fixed coordinates of each atom, for dynamics and relaxation.
     pub held: Option<Vec<[bool; 3]>>,
     /// Total charge in elementary charges.
     pub charge: f64,
-    /// Reference values, where the data have them.
+    /// Reference values, if present in the data.
     pub labels: Labels,
-    /// Further values of the frame by name, in the words of the file; readers keep them, so that
-    /// writers can return them.
+    /// Further values of the frame by name, as text from the file; readers keep them for writers.
     pub info: BTreeMap<String, String>,
-    /// Further values of every atom, likewise.
+    /// Further values of every atom, also as text.
     pub columns: Vec<Column>,
 }
 
-/// Values of every atom in the words of a file.
+/// Values of every atom as text from a file.
 #[derive(Clone, Debug, Default, PartialEq, Eq)]
 pub struct Column {
     /// Its name.
     pub name: String,
-    /// What its words are, as extended XYZ has it: `S`, `R`, `I` or `L`.
+    /// Type of its words, as in extended XYZ: `S`, `R`, `I` or `L`.
     pub kind: String,
     /// Words of an atom.
     pub width: usize,
@@ -103,25 +102,25 @@ pub struct Labels {
     pub energy: Option<f64>,
     /// Forces, one for each atom.
     pub forces: Option<Vec<[f64; 3]>>,
-    /// Stress (energy per volume, tensile positive, as ASE has it), rows of a 3 x 3 matrix.
+    /// Stress (energy per volume, tensile positive, as in ASE), rows of a 3 x 3 matrix.
     pub stress: Option<[[f64; 3]; 3]>,
     /// Partial charges, one for each atom.
     pub charges: Option<Vec<f64>>,
 }
 
 impl Structure {
-    /// Checks that there is one position for each species, and that all numbers of it are
-    /// finite, and that per-atom labels are there for every atom.
+    /// Checks that there is one position for each species, that all numbers are finite, and that
+    /// per-atom labels have one value for every atom.
     ///
     /// # Errors
-    /// The first that is not.
+    /// The first violation.
     pub fn check(&self) -> Result<(), MoleculeError> {
         let atoms = self.species.len();
         let counts = [
             ("positions", Some(self.positions.len())),
             ("momenta", self.momenta.as_ref().map(Vec::len)),
             ("masses", self.masses.as_ref().map(Vec::len)),
-            ("rows of held coordinates", self.held.as_ref().map(Vec::len)),
+            ("rows of fixed coordinates", self.held.as_ref().map(Vec::len)),
             ("forces", self.labels.forces.as_ref().map(Vec::len)),
             ("partial charges", self.labels.charges.as_ref().map(Vec::len)),
         ];
@@ -146,8 +145,8 @@ impl Structure {
         Ok(())
     }
 
-    /// Gives it the labels of a prediction. Those that the file has, which readers would take for
-    /// them, are kept as `input_` and their names.
+    /// Sets the labels to those of a prediction. Labels in the file that readers would mistake for
+    /// them are renamed with the prefix `input_`.
     pub fn replace_labels(
         &mut self,
         energy: f64,
@@ -161,7 +160,7 @@ impl Structure {
             .into_iter()
             .partition(|(name, _)| is_label(name) || is_deviation(name));
         self.info.extend(others);
-        // Those of an earlier evaluation are predictions, and so are its deviations.
+        // Labels of an earlier evaluation are predictions, and so are its deviations.
         let was_evaluated = self.info.keys().any(|name| is_kept_label(name));
         let labelled: Vec<_> = labelled
             .into_iter()
@@ -186,7 +185,7 @@ impl Structure {
         self.rename_columns(old.forces.as_deref());
     }
 
-    /// Columns with labels as those of the input, and forces that are none of them.
+    /// Columns with labels, renamed as input labels.
     fn rename_columns(&mut self, forces: Option<&[[f64; 3]]>) {
         let (mut labelled, others): (Vec<_>, Vec<_>) = std::mem::take(&mut self.columns)
             .into_iter()
@@ -202,7 +201,7 @@ impl Structure {
                 labelled.push(Column { name, kind, width: 3, text });
             }
         }
-        // Of several evaluations, the labels before the first stay.
+        // After several evaluations, the original labels are kept.
         self.columns = others;
         for mut column in labelled {
             column.name.insert_str(0, INPUT);
@@ -212,21 +211,21 @@ impl Structure {
         }
     }
 
-    /// Removes energies, forces, stresses and virials under all their names, those of the input and
-    /// deviations of an evaluation too: they are those of other positions.
+    /// Removes energies, forces, stresses and virials under all their names, including input labels
+    /// and deviations of an evaluation: they belong to other positions.
     pub fn forget_labels(&mut self) {
         self.info.retain(|name, _| !is_of_label(name));
         self.columns.retain(|column| !is_of_label(&column.name));
         self.labels = Labels { charges: self.labels.charges.take(), ..Labels::default() };
     }
 
-    /// The further column of a name, if there is one.
+    /// The further column with this name, if any.
     #[must_use]
     pub fn column(&self, name: &str) -> Option<&Column> {
         self.columns.iter().find(|column| column.name == name)
     }
 
-    /// How many coordinates are held.
+    /// Number of fixed coordinates.
     #[must_use]
     pub fn held_coordinates(&self) -> usize {
         self.held.iter().flatten().flatten().filter(|is_held| **is_held).count()
@@ -234,7 +233,7 @@ impl Structure {
 }
 
 impl Column {
-    /// Its numbers, atom by atom; none if one of its words is none.
+    /// Its numbers, atom by atom; none if a word is not a number.
     #[must_use]
     pub fn numbers(&self) -> Option<Vec<f64>> {
         self.text.split_whitespace().map(number).collect()

@@ -1,4 +1,4 @@
-//! Potentials of pairs for tests of what works with any potential.
+//! Pair potentials for tests of code that works with any potential.
 
 use crate::error::MoleculeError;
 use crate::neighbours::{Cutoff, Neighbours, dot};
@@ -144,7 +144,7 @@ impl Potential for Argon {
     }
 }
 
-/// Solid argon in its conventional cell, strained and with atoms out of place.
+/// Solid argon in its conventional cell, strained and with displaced atoms.
 pub(crate) fn solid_argon() -> Structure {
     let corners = [[0.0, 0.0, 0.0], [0.0, 0.5, 0.5], [0.5, 0.0, 0.5], [0.5, 0.5, 0.0]];
     let mut positions = corners.map(|corner| corner.map(|x| 5.4 * x)).to_vec();

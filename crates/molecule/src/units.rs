@@ -16,13 +16,13 @@ macro_rules! units {
             /// All of them.
             pub const ALL: &[Self] = &[$(Self::$unit,)*];
 
-            /// Its name, as files and options have it.
+            /// Its name in files and options.
             #[must_use]
             pub fn name(self) -> &'static str {
                 match self { $(Self::$unit => $name,)* }
             }
 
-            /// The unit of a name, with small or capital letters, or of another spelling of it.
+            /// The unit with this name, in any case or spelling.
             #[must_use]
             pub fn parse(text: &str) -> Option<Self> {
                 let known: &[(Self, &str, &[&str])] = &[$((Self::$unit, $name, &$also),)*];
@@ -32,7 +32,7 @@ macro_rules! units {
                 found.map(|(unit, ..)| *unit)
             }
 
-            /// One of it in electron volts or angstroms.
+            /// Its size in electron volts or angstroms.
             #[must_use]
             pub fn factor(self) -> f64 {
                 match self { $(Self::$unit => $factor,)* }
@@ -41,8 +41,8 @@ macro_rules! units {
     };
 }
 
-/// A name of a unit in one spelling: small letters without blanks, `/mol` for what is said of a
-/// mole in other ways. None for a prefix of millions, which small letters would make thousandths.
+/// A normalised name of a unit: lower case without blanks, with `/mol` for other spellings of per
+/// mole. None for the prefix mega, which lower case would turn into milli.
 fn plain(text: &str) -> Option<String> {
     let text = text.trim();
     if text.starts_with("Me") || text.starts_with("MH") {
@@ -129,8 +129,8 @@ impl Default for Units {
 }
 
 impl Units {
-    /// The units of names such as `eV,A` or `kcal/mol,nm`. Without a length, they are angstroms,
-    /// or bohrs in atomic units.
+    /// The units with names such as `eV,A` or `kcal/mol,nm`. Without a length, it is angstrom, or
+    /// bohr in atomic units.
     ///
     /// # Errors
     /// A name that is unknown, with all known ones.

@@ -1,9 +1,9 @@
-//! What the loader of torchmd-net translates in older checkpoints.
+//! Translation of older checkpoints, as in the loader of torchmd-net.
 
 use super::{Checkpoint, Numbers, Weight};
 use serde_json::Value;
 
-/// Hyper-parameter that files of the old layout have.
+/// Hyper-parameter in files of the old layout.
 const OLD: &str = "check_errors";
 
 /// Translates names, rows and hyper-parameters. The error is a description in words.
@@ -36,7 +36,7 @@ pub(super) fn translate(checkpoint: &mut Checkpoint) -> Result<(), String> {
     Ok(())
 }
 
-/// A name without `model.`, with layers of the head as they are numbered now.
+/// A name without `model.`, with the current numbering of layers of the head.
 fn renamed(name: &str) -> String {
     let name = name.strip_prefix("model.").unwrap_or(name);
     for layer in ["0", "2"] {

@@ -1,8 +1,8 @@
 //! Models as checkpoints of torchmd-net.
 //!
-//! What its loader asks for and a model does not have gets the default of its command. Operators of
-//! slots become the dense weights that they equal. Units and species, which torchmd-net does not
-//! know, stand beside the hyper-parameters, where this program finds them again.
+//! Settings that its loader requires and a model does not have get the default of its command.
+//! Operators of slots become equal dense weights. Units and species, which torchmd-net does not
+//! use, are stored next to the hyper-parameters, from where this program reads them.
 
 use super::{Checkpoint, METADATA, Numbers, Weight, damaged, settings};
 use crate::error::MoleculeError;
@@ -14,14 +14,14 @@ use linwright_tensor::dtype::DType;
 use serde_json::{Map, Value, json};
 use std::path::Path;
 
-/// What stands in place of `model.` that the loader removes.
+/// Prefix in place of `model.`, which the loader removes.
 const PREFIX: &str = "model.";
-/// Neighbours of an atom that torchmd-net makes room for; more of them are an error there.
+/// Largest number of neighbours of an atom in torchmd-net; more are an error there.
 const NEIGHBOURS: u32 = 128;
 
 impl Checkpoint {
-    /// The bytes of a checkpoint that the `load_model` of torchmd-net opens, which a file called
-    /// `path` will have.
+    /// The bytes of a checkpoint for `load_model` of torchmd-net; `path` is the name of the file in
+    /// errors.
     ///
     /// # Errors
     /// A head that torchmd-net does not have, an operator without a dense form, and a model of more
@@ -32,8 +32,10 @@ impl Checkpoint {
         let head = MoleculeModel::of_checkpoint(dense.clone(), PriorChoices::default())?;
         let head = head.network.config().head;
         if matches!(head, Head::Vector | Head::SymmetricTensor) {
-            let what =
-                format!("cannot hold a model of a {}, which torchmd-net has not", head.property());
+            let what = format!(
+                "cannot hold a model of a {}, which torchmd-net does not support",
+                head.property()
+            );
             return Err(damaged(path, what.replace('_', " ")));
         }
         let tensors: Result<Vec<TorchTensor>, String> =
@@ -70,7 +72,7 @@ impl Checkpoint {
         Ok(dense)
     }
 
-    /// Hyper-parameters with defaults for those that it lacks.
+    /// Hyper-parameters, with defaults for missing ones.
     fn complete_hyper(&self) -> Map<String, Value> {
         let mut hyper = settings::defaults();
         hyper.insert("max_num_neighbors".into(), NEIGHBOURS.into());

@@ -1,11 +1,11 @@
 //! Models in files: named tensors with hyper-parameters.
 //!
 //! A checkpoint of torchmd-net (`.ckpt`, written by Lightning) is read without executing anything
-//! in it, and written. The own format is one `.safetensors` with the same names, without `model.`,
-//! and metadata as JSON; Python loads it as a state dict.
+//! in it, and written. The native format is one `.safetensors` file with the same names, without
+//! `model.`, and metadata as JSON; Python loads it as a state dict.
 //!
-//! What the loader of torchmd-net translates is translated here ([`layout`]): the prefix, old
-//! names of the head, a missing box, interleaved rows of old files, and old names of architectures.
+//! Like the loader of torchmd-net, this translates ([`layout`]): the prefix, old names of the head,
+//! a missing box, interleaved rows of old files, and old names of architectures.
 
 mod layout;
 mod lightning;
@@ -167,7 +167,7 @@ impl Checkpoint {
     /// archive, by name, with their names within it.
     ///
     /// # Errors
-    /// A file that is no zip archive of uncompressed files, or has no checkpoint, and those of
+    /// A file that is not a zip archive of uncompressed files, or has no checkpoint, and those of
     /// [`Checkpoint::open`].
     pub fn open_archive(path: &Path) -> Result<Vec<(PathBuf, Self)>, MoleculeError> {
         let map = mapped(path)?;

@@ -29,7 +29,7 @@ impl Checkpoint {
         archive::load(&header, tensors).map(Some).map_err(of_slot(site))
     }
 
-    /// Replaces what the file has of a slot by the slot.
+    /// Replaces the tensors of a slot in the file by those of the slot.
     ///
     /// # Errors
     /// [`MoleculeError::Operator`] for an operator that cannot be stored.
@@ -55,7 +55,7 @@ impl Checkpoint {
     }
 }
 
-/// A tensor of a file as one of an archive.
+/// A tensor of a file as a tensor of an archive.
 fn archived<T: Scalar>(weight: &Weight) -> Tensor<T> {
     match &weight.numbers {
         Numbers::U32(values) => Tensor::Indices(values.clone()),

@@ -7,16 +7,16 @@ use linwright_run::{input, shown};
 use serde_json::{Map, Value, json};
 use std::path::Path;
 
-/// Hyper-parameters of a file, complete with defaults.
+/// Hyper-parameters of a file, completed with defaults.
 #[derive(Clone, Debug, Default, PartialEq)]
 pub struct Settings {
-    /// All hyper-parameters, as a checkpoint has them.
+    /// All hyper-parameters, as in a checkpoint.
     pub hyper: Map<String, Value>,
-    /// Keys of the file that are not known and were read over, in words.
+    /// Notes on unknown keys of the file, which were ignored.
     pub warnings: Vec<String>,
 }
 
-/// Options that say where a run writes or who is told about it; their values have no effect here.
+/// Options for outputs and logging of a run; their values have no effect here.
 const WITHOUT_EFFECT: [&str; 16] = [
     "load_model",
     "conf",
@@ -36,20 +36,20 @@ const WITHOUT_EFFECT: [&str; 16] = [
     "save_interval",
 ];
 
-/// Reads a training file; what it lacks has the defaults of torchmd-net's command. Keys may be
+/// Reads a training file; missing keys get the defaults of torchmd-net's command. Keys may be
 /// written with hyphens. Unknown keys are warnings.
 ///
 /// # Errors
-/// A file that cannot be read, or that is no YAML with keys and values.
+/// A file that cannot be read, or that is not YAML with keys and values.
 pub fn read_settings(path: &Path) -> Result<Settings, MoleculeError> {
     let text = input::read_text(path, input::MAX_SETTINGS_BYTES).map_err(FileError::read(path))?;
     parse_settings(path, &text)
 }
 
-/// The same of the text of a file, which messages call by `path`.
+/// The same for the text of a file, called `path` in messages.
 ///
 /// # Errors
-/// A text that is no YAML with keys and values.
+/// A text that is not YAML with keys and values.
 pub fn parse_settings(path: &Path, text: &str) -> Result<Settings, MoleculeError> {
     parse(text).map_err(|what| damaged(path, what))
 }
@@ -57,7 +57,7 @@ pub fn parse_settings(path: &Path, text: &str) -> Result<Settings, MoleculeError
 /// The settings of a text. The error is a description in words.
 pub(super) fn parse(text: &str) -> Result<Settings, String> {
     let value: Value =
-        serde_saphyr::from_str(text).map_err(|error| format!("is no YAML: {error}"))?;
+        serde_saphyr::from_str(text).map_err(|error| format!("is not YAML: {error}"))?;
     let Value::Object(given) = value else {
         return Err("holds no keys and values, expected those of torchmd-train".into());
     };
@@ -67,7 +67,7 @@ pub(super) fn parse(text: &str) -> Result<Settings, String> {
         if settings.hyper.contains_key(&key) || key == "check_errors" {
             settings.hyper.insert(key, value);
         } else if !WITHOUT_EFFECT.contains(&&*key) {
-            settings.warnings.push(format!("key {} is unknown and was read over", shown(&key)));
+            settings.warnings.push(format!("key {} is unknown and was ignored", shown(&key)));
         }
     }
     Ok(settings)

@@ -99,8 +99,8 @@ fn training_files_have_defaults_and_warnings() {
     assert_eq!(settings.hyper["lr"], 1e-3);
     assert_eq!(settings.hyper["num_layers"], 6);
     assert_eq!(settings.hyper["dataset_arg"]["molecules"], "a");
-    assert_eq!(settings.warnings, ["key foo is unknown and was read over"]);
-    for (text, said) in [("a: [", "no YAML"), ("- 1", "no keys")] {
+    assert_eq!(settings.warnings, ["key foo is unknown and was ignored"]);
+    for (text, said) in [("a: [", "not YAML"), ("- 1", "no keys")] {
         assert!(settings::parse(text).unwrap_err().contains(said));
     }
 }

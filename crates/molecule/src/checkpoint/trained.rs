@@ -1,4 +1,4 @@
-//! Models that were trained here, as files.
+//! Files of trained models.
 
 use super::{Checkpoint, Numbers, Weight};
 use crate::error::MoleculeError;
@@ -8,12 +8,11 @@ use linwright_ops::{OpSpec, Sites};
 use serde_json::{Map, Value, json};
 
 impl Checkpoint {
-    /// A trained model with the energies of atoms that were subtracted from its labels (by atomic
-    /// number; empty for none), the units of its data and the elements that it was trained on,
-    /// sorted.
+    /// A trained model with the atomic energies that were subtracted from its labels (by atomic
+    /// number; empty for none), the units of its data and the sorted elements of its training data.
     ///
     /// # Errors
-    /// [`MoleculeError::Hyperparameters`] if the architecture cannot be told as JSON,
+    /// [`MoleculeError::Hyperparameters`] if the architecture cannot be written as JSON,
     /// [`MoleculeError::Operator`] for an operator that cannot be stored.
     pub fn of_trained(
         model: &TensorNet<f32>,
@@ -26,7 +25,7 @@ impl Checkpoint {
             Value::Object(hyper) => hyper,
             _ => Map::new(),
         };
-        // Forces are derivatives of the energy, and priors have no arguments but their numbers.
+        // Forces are derivatives of the energy, and priors have only numeric arguments.
         for (key, value) in [("derivative", json!(true)), ("precision", json!(32))] {
             hyper.insert(key.into(), value);
         }

@@ -61,7 +61,7 @@ fn trained() -> TensorNet<f32> {
 fn a_trained_model_keeps_the_energy_of_ethanol_over_ten_thousand_steps() {
     let mut potential = FastTensorNet::new(&trained(), FastOptions::default()).unwrap();
     potential.keep_pairs(0.5).unwrap();
-    // It has learnt something: forces on other structures are mostly right.
+    // Check that training worked: forces on other structures are mostly right.
     let (mut wrong, mut all) = (0.0, 0.0);
     for structure in (200..216).map(|index| labelled(0.05, index)) {
         let found = potential.predict(&structure, FORCES).unwrap().forces;
@@ -86,7 +86,7 @@ fn a_trained_model_keeps_the_energy_of_ethanol_over_ten_thousand_steps() {
     let (slope, deviation) = summary.drift().unwrap();
     let atoms = run.structure().positions.len() as f64;
     assert!(slope.abs() / atoms < DRIFT, "{:e}", slope / atoms);
-    // It moves, and stays the molecule that it was.
+    // The molecule moves and stays intact.
     assert!(summary.temperature().mean > 50.0 && deviation > 0.0);
     let places = &run.structure().positions;
     let bond = [0, 1, 2].map(|axis| places[0][axis] - places[1][axis]);

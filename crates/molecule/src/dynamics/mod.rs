@@ -1,9 +1,9 @@
 //! Molecular dynamics with any [`Potential`]: velocity Verlet at constant energy, and Langevin
 //! dynamics at constant temperature by the splitting BAOAB (Leimkuhler and Matthews 2013).
 //!
-//! Units: angstroms, femtoseconds, electron volts, atomic mass units, kelvins. Random forces of a
-//! step depend on the seed, the number of the step and the atom alone, so that a run which is
-//! continued from a [`MdState`] has the same bits as one that was never interrupted.
+//! Units: angstroms, femtoseconds, electron volts, atomic mass units, kelvins. Random forces depend
+//! only on the seed, the step and the atom, so a run that continues from an [`MdState`] is
+//! bit-identical to an uninterrupted one.
 
 #[cfg(test)]
 mod drift;
@@ -76,7 +76,7 @@ pub struct Dynamics<'a> {
 /// Masses of the atoms of a structure in atomic mass units: its own, or those of the elements.
 ///
 /// # Errors
-/// A number that is no element.
+/// A number that is not an element.
 pub fn masses(structure: &Structure) -> Result<Vec<f64>, MoleculeError> {
     if let Some(masses) = &structure.masses {
         return Ok(masses.clone());

@@ -1,8 +1,8 @@
-//! Files of a simulation, from which it continues after any end of the process.
+//! Files of a simulation, from which it can continue however the process ended.
 //!
-//! Frames and energies are appended to two files. The state has the lengths that they had: what was
-//! appended after it is cut off when the simulation continues, and made again with the same bits,
-//! so that no frame is there twice, none is lost, and none is half written.
+//! Frames and energies are appended to two files. The state records their lengths: anything
+//! appended later is truncated when the simulation continues, and recomputed with the same bits, so
+//! no frame is duplicated, lost or incomplete.
 
 use super::{Dynamics, MdState, Thermo};
 use crate::error::MoleculeError;
@@ -28,7 +28,7 @@ const STATE_BYTES: u64 = 1 << 31;
 /// Longest line of the log.
 const LINE_BYTES: u64 = 1 << 12;
 
-/// A state with the lengths of both files at that time, and the SHA-256 of so many bytes of each.
+/// A state with the lengths of both files at that time, and the SHA-256 of that part of each.
 #[derive(Serialize, Deserialize)]
 #[serde(deny_unknown_fields)]
 struct Saved {
@@ -49,11 +49,11 @@ pub struct Recording {
 }
 
 impl Recording {
-    /// Opens the files in a directory, or creates them, and cuts them to the last state.
+    /// Opens the files in a directory, or creates them, and truncates them to the last state.
     ///
     /// # Errors
-    /// A damaged state, a file that is shorter than its state says or was changed, or an error of
-    /// the system.
+    /// A damaged state, a file that is shorter than recorded in its state or was changed, or an
+    /// error of the operating system.
     pub fn open(directory: &Path) -> Result<Self, MoleculeError> {
         let path = directory.join(STATE);
         let saved: Option<Saved> = match state::read(&path, STATE_BYTES) {
@@ -86,7 +86,7 @@ impl Recording {
         self.log.append(format!("{line}\n").as_bytes())
     }
 
-    /// Makes the current step the one to continue from.
+    /// Saves the current step as the state to continue from.
     fn save(&mut self, simulation: &Dynamics<'_>) -> Result<(), MoleculeError> {
         let path = self.directory.join(STATE);
         self.trajectory.sync()?;
@@ -105,11 +105,12 @@ impl Recording {
         Ok(())
     }
 
-    /// Simulates up to a step, and records every so many steps from step zero on. Interrupted, it
-    /// saves the state before the error.
+    /// Simulates up to a step, and records at a fixed interval from step zero on. If interrupted,
+    /// it saves the state first.
     ///
     /// # Errors
-    /// Those of [`Dynamics::advance`], [`MoleculeError::Interrupted`], and those of the system.
+    /// Errors of [`Dynamics::advance`], [`MoleculeError::Interrupted`], and of the operating
+    /// system.
     pub fn run(
         &mut self,
         simulation: &mut Dynamics<'_>,
@@ -143,7 +144,7 @@ impl Recording {
     /// Calls `visit` with each line of the log, in order.
     ///
     /// # Errors
-    /// A line that is none of ours, or an error of the system.
+    /// An invalid line, or an error of the operating system.
     pub fn read_log(&self, mut visit: impl FnMut(Thermo)) -> Result<(), MoleculeError> {
         let path = &self.log.path;
         let file = state::open(path).map_err(FileError::read(path))?;
@@ -167,12 +168,12 @@ struct Appended {
     path: PathBuf,
     file: File,
     bytes: u64,
-    /// Of all of its bytes.
+    /// Digest of all of its bytes.
     sum: Sha256Sum,
 }
 
 impl Appended {
-    /// Opens a file and cuts it to a length, whose bytes have a SHA-256; to nothing without one.
+    /// Opens a file and truncates it to a length with a known SHA-256, or to zero.
     fn open(path: PathBuf, known: Option<(u64, &str)>) -> Result<Self, MoleculeError> {
         let (bytes, expected) = known.unwrap_or((0, ""));
         let failed = |source| system("open", &path, source);
@@ -184,14 +185,14 @@ impl Appended {
         }
         let sum = sum_of(&file, bytes).map_err(failed)?;
         if known.is_some() && sum.hex() != expected {
-            return Err(damaged(&path, "its bytes have another digest than its state says"));
+            return Err(damaged(&path, "its bytes do not have the digest in its state"));
         }
         file.set_len(bytes).map_err(failed)?;
         file.seek(SeekFrom::End(0)).map_err(failed)?;
         Ok(Self { path, file, bytes, sum })
     }
 
-    /// Adds all of it by one write, so that other readers see whole frames.
+    /// Appends with one write, so that other readers see whole frames.
     fn append(&mut self, bytes: &[u8]) -> Result<(), MoleculeError> {
         self.file.write_all(bytes).map_err(|error| system("write", &self.path, error))?;
         self.bytes += bytes.len() as u64;
@@ -204,7 +205,7 @@ impl Appended {
     }
 }
 
-/// Of the first bytes of a file.
+/// Digest of the first bytes of a file.
 fn sum_of(file: &File, bytes: u64) -> io::Result<Sha256Sum> {
     let (mut sum, mut reader) = (Sha256Sum::default(), BufReader::new(file).take(bytes));
     loop {

@@ -1,4 +1,4 @@
-//! What a simulation is continued from, and what is told of it.
+//! State from which a simulation is continued, and its description.
 
 use crate::error::MoleculeError;
 use serde::{Deserialize, Serialize};
@@ -7,7 +7,7 @@ use serde::{Deserialize, Serialize};
 #[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
 #[serde(deny_unknown_fields)]
 pub struct MdState {
-    /// Steps that were made.
+    /// Completed steps.
     pub step: u64,
     /// Positions in angstroms.
     pub positions: Vec<[f64; 3]>,
@@ -19,7 +19,7 @@ pub struct MdState {
 #[derive(Clone, Copy, Debug, PartialEq, Serialize, Deserialize)]
 #[serde(deny_unknown_fields)]
 pub struct Thermo {
-    /// Steps that were made.
+    /// Completed steps.
     pub step: u64,
     /// Time in femtoseconds.
     #[serde(rename = "time_fs")]
@@ -33,18 +33,18 @@ pub struct Thermo {
     /// Their sum.
     #[serde(rename = "total_energy_ev")]
     pub total_energy: f64,
-    /// Temperature in kelvins, from three degrees of freedom for each atom, less the coordinates
-    /// that are held, as ASE has it.
+    /// Temperature in kelvins, from three degrees of freedom per atom, minus the fixed coordinates,
+    /// as in ASE.
     #[serde(rename = "temperature_k")]
     pub temperature: f64,
-    /// Pressure in gigapascals, with that of the motion; none without a cell that repeats along all
-    /// its vectors.
+    /// Pressure in gigapascals, including the kinetic part; none without a cell that repeats along
+    /// all its vectors.
     #[serde(rename = "pressure_gpa")]
     pub pressure: Option<f64>,
 }
 
 impl MdState {
-    /// Refuses a state of other atoms or with numbers that are not finite.
+    /// Rejects a state for other atoms or with numbers that are not finite.
     pub(super) fn check(&self, atoms: usize) -> Result<(), MoleculeError> {
         for (name, rows) in [("positions", &self.positions), ("velocities", &self.velocities)] {
             if rows.len() != atoms {

@@ -1,9 +1,9 @@
-//! What a simulation came to: drift of the energy, temperature, pressure.
+//! Summary of a simulation: energy drift, temperature, pressure.
 
 use super::Thermo;
 use serde::{Deserialize, Serialize};
 
-/// Points of a curve, at most.
+/// Largest number of points of a curve.
 const POINTS: usize = 256;
 /// Femtoseconds in a picosecond.
 const PICOSECOND: f64 = 1000.0;
@@ -17,7 +17,7 @@ pub struct Fluctuation {
     pub deviation: f64,
 }
 
-/// Summary of the recorded steps of a simulation, of which each is added once.
+/// Summary of the recorded steps of a simulation, each added once.
 #[derive(Clone, Debug, Default, PartialEq)]
 pub struct MdSummary {
     first: Option<Thermo>,
@@ -31,7 +31,7 @@ pub struct MdSummary {
     pressure: Sums,
     pressures: u64,
     curve: Vec<Thermo>,
-    /// Every so many steps are in the curve.
+    /// Interval between steps in the curve.
     stride: u64,
 }
 
@@ -59,7 +59,7 @@ impl MdSummary {
     /// Adds a recorded step.
     pub fn add(&mut self, thermo: Thermo) {
         let first = *self.first.get_or_insert(thermo);
-        // Differences from the first step are small numbers, whose squares lose nothing.
+        // Differences from the first step are small, so their squares keep their precision.
         let (time, energy) = (thermo.time - first.time, thermo.total_energy - first.total_energy);
         self.time.add(time);
         self.energy.add(energy);
@@ -98,7 +98,7 @@ impl MdSummary {
     }
 
     /// Slope of the total energy over time by least squares, in electron volts per picosecond, and
-    /// the root mean square deviation from that line in electron volts; none of fewer than three
+    /// the root mean square deviation from that line in electron volts; none with fewer than three
     /// steps.
     #[must_use]
     pub fn drift(&self) -> Option<(f64, f64)> {
@@ -120,7 +120,7 @@ impl MdSummary {
         self.temperature.spread(self.count)
     }
 
-    /// Pressure in gigapascals, of periodic cells.
+    /// Pressure in gigapascals, for periodic cells.
     #[must_use]
     pub fn pressure(&self) -> Option<Fluctuation> {
         (self.pressures > 0).then(|| self.pressure.spread(self.pressures))

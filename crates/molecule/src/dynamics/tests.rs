@@ -310,7 +310,7 @@ fn a_recording_that_was_cut_anywhere_has_the_same_bytes() {
     let mut logged = Vec::new();
     Recording::open(cut).unwrap().read_log(|thermo| logged.push(thermo.step)).unwrap();
     assert_eq!(logged.len(), frames.len());
-    // More steps go on where fewer ended.
+    // More steps continue where fewer ended.
     assert!(recorded(cut, 60, &mut Silent) && recorded(whole, 60, &mut Silent));
     assert_eq!(read(cut), read(whole));
 }
@@ -343,7 +343,7 @@ fn damaged_recordings_are_refused_by_name() {
                 // The last digit of a number may be another one of the same number.
                 Ok(same) => assert!(name == "state.json" && same.state() == whole.as_ref(), "{at}"),
                 Err(_) => {
-                    assert!(told().contains(name) && told().contains("begin anew"), "{at}");
+                    assert!(told().contains(name) && told().contains("start over"), "{at}");
                 }
             }
         }

@@ -1,9 +1,9 @@
-//! Working memory of one structure, kept from one to the next.
+//! Working memory for one structure, reused for the next.
 
 use super::blocks::{EmbeddingBlock, LayerStart};
 use linwright_tensor::kernels::irreps::{COMPONENTS, PARTS};
 
-/// What the embedding leaves for the pass back, by atom.
+/// Data of the embedding for the backward pass, by atom.
 #[derive(Debug, Default)]
 pub(super) struct EmbeddingArena {
     /// Tensors before and after mixing (atoms, 9, channels).
@@ -17,7 +17,7 @@ pub(super) struct EmbeddingArena {
 }
 
 impl EmbeddingArena {
-    /// Those of consecutive blocks of atoms.
+    /// Parts for consecutive blocks of atoms.
     pub(super) fn blocks(
         &mut self,
         block: usize,
@@ -37,12 +37,12 @@ impl EmbeddingArena {
     }
 }
 
-/// What an interaction layer leaves for the pass back, by atom.
+/// Data of an interaction layer for the backward pass, by atom.
 #[derive(Debug, Default)]
 pub(super) struct LayerArena {
     /// Normalised tensors (atoms, 9, channels).
     pub normal: Vec<f32>,
-    /// What they were multiplied by (atoms, channels).
+    /// Their factors (atoms, channels).
     pub inverse: Vec<f32>,
     /// Mixed features.
     pub features: Vec<f32>,
@@ -53,7 +53,7 @@ pub(super) struct LayerArena {
 }
 
 impl LayerArena {
-    /// What consecutive blocks of atoms start with.
+    /// Data at the start of consecutive blocks of atoms.
     pub(super) fn blocks(
         &mut self,
         block: usize,
@@ -71,7 +71,7 @@ impl LayerArena {
 pub(super) struct Arena {
     pub embedding: EmbeddingArena,
     pub layers: Vec<LayerArena>,
-    /// Tensors between layers (atoms, 9, channels); from the readout on their gradient.
+    /// Tensors between layers (atoms, 9, channels); their gradient after the readout.
     pub current: Vec<f32>,
     /// Gradients of features and messages, and of the messages of the layer before.
     pub of_features: Vec<f32>,
@@ -85,7 +85,7 @@ pub(super) struct Arena {
 }
 
 impl Arena {
-    /// Makes room. Contents are unspecified, but for zeros of what is added to.
+    /// Resizes. Contents are unspecified, except that accumulators are zero.
     pub(super) fn fit(&mut self, [atoms, entries, layers, channels]: [usize; 4], forces: bool) {
         let (tensors, backward) = (atoms * COMPONENTS * channels, usize::from(forces));
         let EmbeddingArena { embedded, mixed, norms, hidden, scales } = &mut self.embedding;
@@ -105,7 +105,7 @@ impl Arena {
         self.current.resize(tensors, 0.0);
         self.of_features.resize(tensors * backward, 0.0);
         self.of_messages.resize(tensors * backward, 0.0);
-        // There is a layer before another one.
+        // A layer precedes another one.
         self.next_messages.resize(tensors * backward * usize::from(layers > 1), 0.0);
         self.energies.resize(atoms, 0.0);
         self.distances.clear();

@@ -1,4 +1,4 @@
-//! What happens at the atoms of one block, on one thread.
+//! Computation for the atoms of one block, on one thread.
 
 use super::dense::{apply_curve, apply_slope};
 use super::model::Model;
@@ -9,7 +9,7 @@ use linwright_tensor::kernels::irreps::{
 use linwright_tensor::kernels::norm::{norm, norm_backward};
 use linwright_tensor::{MatMut, MatRef, Scratch};
 
-/// What the embedding leaves for the pass back, of some atoms.
+/// Data of the embedding for the backward pass, for some atoms.
 #[derive(Debug)]
 pub(super) struct EmbeddingBlock<'a> {
     pub embedded: &'a mut [f32],
@@ -19,7 +19,8 @@ pub(super) struct EmbeddingBlock<'a> {
     pub scales: &'a mut [f32],
 }
 
-/// What a layer works with, of some atoms; its updates are written forward and read back.
+/// Data of a layer, for some atoms; its updates are written in the forward pass and read in the
+/// backward pass.
 #[derive(Debug)]
 pub(super) struct LayerBlock<'a, U> {
     pub normal: &'a [f32],
@@ -28,7 +29,7 @@ pub(super) struct LayerBlock<'a, U> {
     pub updates: U,
 }
 
-/// What a layer starts with, of some atoms.
+/// Input data of a layer, for some atoms.
 #[derive(Debug)]
 pub(super) struct LayerStart<'a> {
     pub normal: &'a mut [f32],
@@ -43,7 +44,7 @@ pub(super) struct Pass<'a> {
     pub square: Square<f32>,
     /// Factor of the square of updates.
     pub factor: f32,
-    /// Gradient of the energy by the output of an atom.
+    /// Gradient of the energy with respect to the output of an atom.
     pub seed: f32,
     pub forces: bool,
 }

@@ -54,7 +54,7 @@ pub(super) struct Affine<T> {
 }
 
 impl<T: Scalar> Affine<T> {
-    /// Of a slot with a dense weight.
+    /// From a slot with a dense weight.
     pub(super) fn new(slot: &LinearSlot<f64>) -> Self {
         let weight = dense(slot);
         let bias = slot.bias().unwrap_or(&[]).iter().map(|bias| T::from_f64(*bias)).collect();

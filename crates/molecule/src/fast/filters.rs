@@ -1,4 +1,4 @@
-//! Radial filters of a model: exactly, with derivatives, and as tables.
+//! Radial filters of a model: exact values with derivatives, and tables.
 
 use super::dense::{Affine, curve};
 use crate::tensornet::{Nonlinearity, RadialKind, TensorNet, TensorNetConfig};
@@ -8,7 +8,7 @@ use linwright_tensor::kernels::irreps::{
 use linwright_tensor::{Mat, Scalar};
 use std::f64::consts::PI;
 
-/// Distance below which tables do not reach.
+/// Smallest distance covered by tables.
 const NEAREST: f64 = 0.5;
 /// Distances whose filters are computed together.
 const TILE: usize = 256;
@@ -192,7 +192,7 @@ impl Grid {
         self.intervals
     }
 
-    /// Where a distance falls; none nearer than the first node.
+    /// Interval of a distance; none below the first node.
     pub(super) fn stencil(&self, d: f64) -> Option<Stencil> {
         if d < self.nearest {
             return None;
@@ -210,7 +210,7 @@ impl Grid {
         let mut table = vec![0.0; self.rows() * row];
         let numbers = PARTS * filters.channels;
         let mut coefficients = [(); COEFFICIENTS].map(|()| vec![0.0; numbers]);
-        // Tiles share their border.
+        // Intervals share their border.
         for first in (0..self.intervals).step_by(TILE) {
             let tile = &nodes[first..=(first + TILE).min(self.intervals)];
             let [values, slopes] = filters.exactly(stage, tile);

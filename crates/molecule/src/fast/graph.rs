@@ -1,5 +1,5 @@
-//! The edges of a structure as the kernels want them: atoms that are near each other are numbered
-//! near each other, and every entry of an atom's row has all its numbers beside it.
+//! The edges of a structure in the layout for the kernels: nearby atoms have nearby numbers, and
+//! all data of an entry of an atom's row are contiguous.
 
 use super::filters::Grid;
 use crate::neighbours::Neighbours;
@@ -8,7 +8,7 @@ use linwright_tensor::kernels::irreps::{
     COMPONENTS, Edges, EmbeddingEdges, Stencil, shape_of_direction,
 };
 
-/// Fewest atoms whose order matters.
+/// Smallest number of atoms that are reordered.
 const FEW: usize = 64;
 
 /// Edges by receiver, in the order of [`Self::order`].
@@ -23,14 +23,14 @@ pub(super) struct Graph {
     shapes: Vec<[f32; COMPONENTS]>,
     /// Unit vector from sender to receiver, and the distance.
     vectors: Vec<([f64; 3], f64)>,
-    /// Distances with filters of their own, which stand behind the table's rows.
+    /// Distances with separate filters, which follow the table's rows.
     pub exact: Vec<f64>,
     of_pairs: Vec<(Stencil, [f64; 3], f64)>,
     places: Vec<u32>,
 }
 
 impl Graph {
-    /// Replaces the edges. Distances have filters of their own where there is no grid.
+    /// Replaces the edges. Distances have separate filters if there is no grid.
     pub(super) fn set(
         &mut self,
         positions: &[[f64; 3]],
@@ -119,7 +119,7 @@ impl Graph {
     }
 
     /// Forces and virial, from the gradients of distances by layers, and of distances and shapes by
-    /// the embedding. Sums are in double precision and of a fixed order.
+    /// the embedding. Sums are in double precision and in a fixed order.
     pub(super) fn forces(
         &self,
         distances: &[f32],
@@ -165,7 +165,7 @@ fn gradient_of_direction([x, y, z]: [f64; 3], g: &[f64; COMPONENTS]) -> [f64; 3]
     ]
 }
 
-/// Bits of the three cell numbers in turn, so that near cells have near codes.
+/// Interleaved bits of the three cell numbers, so that nearby cells have nearby codes.
 fn morton(cell: [f64; 3]) -> u64 {
     /// Half the range of cell numbers.
     const MIDDLE: f64 = 524_288.0;

@@ -4,12 +4,12 @@
 //!
 //! 1. Radial filters depend on the distance alone. They are read from tables by cubic Hermite
 //!    interpolation, with the derivative of the interpolant for forces, so that energy and forces
-//!    agree; the linear layers on edges, nine tenths of all arithmetic, are gone. Pairs nearer than
-//!    the tables reach, and all pairs if tables are not wanted, have rows of their own.
+//!    agree; the linear layers on edges, nine tenths of all arithmetic, are avoided. Pairs below
+//!    the range of the tables, and all pairs without tables, have separate rows.
 //! 2. Atoms go through linear layers in blocks that stay in the cache, with weights packed once.
-//! 3. Messages are gathered by receiver. The graph is symmetric, so the pass back gathers too, and
-//!    nothing is scattered: results do not depend on the number of threads.
-//! 4. No tape: one arena holds what the pass back needs.
+//! 3. Messages are gathered by receiver. The graph is symmetric, so the backward pass gathers too,
+//!    and nothing is scattered: results do not depend on the number of threads.
+//! 4. No tape: one arena holds the data for the backward pass.
 
 mod arena;
 mod blocks;
@@ -43,8 +43,8 @@ impl Default for FastOptions {
     }
 }
 
-/// A TensorNet for many structures, in single precision. Slots with linear operators other than
-/// dense weights are applied as the dense weight that they equal.
+/// A TensorNet for many structures, in single precision. Slots with other linear operators are
+/// applied as equal dense weights.
 #[derive(Debug)]
 pub struct FastTensorNet {
     config: TensorNetConfig,
@@ -62,9 +62,9 @@ impl FastTensorNet {
     /// Packs the weights of a model, and tabulates its filters.
     ///
     /// # Errors
-    /// [`MoleculeError::Architecture`] for what only [`TensorNet`] has: latent charges, heads other
-    /// than the scalar one, or channels that do not fill registers; [`MoleculeError::Operator`] for
-    /// slots whose operators are not linear.
+    /// [`MoleculeError::Architecture`] for features that only [`TensorNet`] supports: latent
+    /// charges, heads other than the scalar one, or channels that do not fill registers;
+    /// [`MoleculeError::Operator`] for slots whose operators are not linear.
     pub fn new<T: Scalar>(
         model: &TensorNet<T>,
         options: FastOptions,
@@ -110,7 +110,7 @@ impl FastTensorNet {
     /// As [`Potential::predict`].
     ///
     /// # Panics
-    /// If the neighbours are those of another number of atoms.
+    /// If the neighbours belong to another number of atoms.
     pub fn predict_within(
         &mut self,
         structure: &Structure,
@@ -134,7 +134,7 @@ impl FastTensorNet {
         prediction.finite()
     }
 
-    /// Bytes of working memory now: what the last structure needed.
+    /// Current working memory in bytes, as needed by the last structure.
     #[must_use]
     pub fn working_bytes(&self) -> usize {
         let rows: usize = self.tables.iter().map(|table| 4 * table.len()).sum();
@@ -150,7 +150,7 @@ impl FastTensorNet {
         4 * rows * row_len(self.config.channels)
     }
 
-    /// Filters of the pairs that no table has.
+    /// Filters of the pairs without a table.
     fn append_exact_rows(&mut self, rows: usize) {
         let row = row_len(self.config.channels);
         for (stage, table) in self.tables.iter_mut().enumerate() {
@@ -197,7 +197,7 @@ impl Potential for FastTensorNet {
         structure: &Structure,
         wanted: Wanted,
     ) -> Result<Prediction, MoleculeError> {
-        // Taken out, so that the list can be read while the rest is written to.
+        // Moved out, so that the list can be read while the rest is written.
         let nothing = PairSource::new(self.config.cutoff());
         let mut pairs = std::mem::replace(&mut self.pairs, nothing);
         let neighbours = pairs.of(structure);

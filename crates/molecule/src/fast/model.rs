@@ -11,9 +11,9 @@ use linwright_tensor::kernels::norm::{Norm, NormKind};
 use linwright_tensor::{Mat, parallel};
 use std::ops::Range;
 
-/// Most atoms of a block: the height of two bands of tiles.
+/// Largest number of atoms of a block: the height of two bands of tiles.
 const BLOCK: usize = 32;
-/// Most atoms of a group, unless blocks are larger.
+/// Largest number of atoms of a group, unless blocks are larger.
 const GROUP: usize = 128;
 
 /// Scale and shift of a layer norm.
@@ -75,7 +75,7 @@ struct Pairs {
     linear: Affine<f64>,
     /// First filters of an atom to itself.
     own: Vec<f64>,
-    /// Atomic numbers met, and the place of each.
+    /// Atomic numbers met so far, and the index of each.
     met: Vec<u8>,
     places: Vec<usize>,
     /// Channels of ordered pairs (met, met, channels).
@@ -110,7 +110,7 @@ impl Pairs {
     }
 }
 
-/// What the passes read of one structure.
+/// Data of one structure for the passes.
 #[derive(Debug)]
 pub(super) struct Input<'a> {
     pub graph: &'a Graph,
@@ -185,7 +185,7 @@ impl Model {
         }
     }
 
-    /// Prepares for species, which the model must know.
+    /// Prepares for species, which the model must support.
     pub(super) fn meet(&mut self, species: &[u8]) {
         self.pairs.meet(species);
     }
@@ -198,9 +198,9 @@ impl Model {
 
     /// Energies of atoms; gradients of distances and directions if forces are wanted.
     ///
-    /// All that happens between two sums over neighbours is one phase over small blocks, whose
-    /// tensors stay in the cache. Sums go over larger groups of atoms, which share their neighbours
-    /// and the rows of the tables.
+    /// Everything between two sums over neighbours is one phase over small blocks, whose tensors
+    /// stay in the cache. Sums go over larger groups of atoms, which share their neighbours and the
+    /// rows of the tables.
     pub(super) fn run(&self, input: &Input<'_>, arena: &mut Arena) {
         let atoms = input.graph.order.len();
         let sizes = [atoms, input.graph.entries(), self.layers.len(), self.channels];
@@ -261,7 +261,7 @@ impl Model {
         });
     }
 
-    /// Atoms of a group, of which there are some even in small structures, for threads.
+    /// Atoms of a group; even small structures have several groups, for threads.
     fn group(atoms: usize, block: usize) -> usize {
         atoms.div_ceil(4).clamp(block, block.max(GROUP))
     }
@@ -296,8 +296,8 @@ impl Model {
         });
     }
 
-    /// Messages and what a layer makes of them, then the start of the next layer, or the readout
-    /// and back through this layer to its messages.
+    /// Messages and the update of a layer, then the start of the next layer, or the readout and the
+    /// backward pass through this layer to its messages.
     fn interact(&self, input: &Input<'_>, arena: &mut Arena, block: usize, layer: usize) {
         let (h, pass) = (self.channels, self.pass(input));
         let Arena { layers, current, energies, of_features, of_messages, .. } = arena;
@@ -380,7 +380,7 @@ impl Model {
         }
     }
 
-    /// The pass back through the embedding of a model without layers.
+    /// The backward pass through the embedding of a model without layers.
     fn embed_backward(&self, input: &Input<'_>, arena: &mut Arena, block: usize) {
         let tensor = COMPONENTS * self.channels;
         let directions = blocks::split(&mut arena.directions, input.graph.entries_of_blocks(block));
@@ -406,21 +406,21 @@ impl Model {
     }
 }
 
-/// What a block goes on to after a layer.
+/// The next step of a block after a layer.
 enum Next<'a> {
     Layer(LayerStart<'a>),
     ReadOut(&'a mut [f32]),
 }
 
-/// What a block goes on to in the pass back through a layer's start.
+/// The next step of a block in the backward pass through a layer's start.
 enum Previous<'a> {
     Layer { of: LayerBlock<'a, &'a [f32]>, of_messages: &'a mut [f32] },
     Embedding { of: EmbeddingBlock<'a>, directions: &'a mut [[f32; COMPONENTS]] },
 }
 
 impl Affine<f64> {
-    /// Outputs for rows. Each is a plain sum, so that its bits do not depend on the rows beside it:
-    /// species are met in the order of the structures that came before.
+    /// Outputs for rows. Each is a plain sum, so its bits do not depend on neighbouring rows: the
+    /// order of species depends on earlier structures.
     fn values(&self, x: &Mat<f64>) -> Mat<f64> {
         Mat::from_fn(x.rows(), self.weight.rows(), |i, k| {
             let terms = x.row(i).iter().zip(self.weight.row(k)).map(|(x, w)| x * w);

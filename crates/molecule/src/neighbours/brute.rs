@@ -1,5 +1,5 @@
-//! Pairs by trial of every pair and every image that may be near: the definition that faster
-//! searches are tested against, and the fastest for a few atoms.
+//! Pairs by testing every pair and every image that may be near: the reference for tests of faster
+//! searches, and the fastest method for a few atoms.
 
 use super::frame::{cross, dot};
 use super::{Pair, Search};
@@ -33,7 +33,7 @@ pub(super) fn pairs(search: &Search<'_>) -> Result<Vec<Pair>, MoleculeError> {
 /// The dual basis of the repeating vectors, within the space that they span.
 struct Lattice {
     dual: [[f64; 3]; 3],
-    /// Translations along each vector that can lead into the cutoff, at most.
+    /// Largest number of translations along each vector that can reach into the cutoff.
     reach: [f64; 3],
 }
 

@@ -1,4 +1,4 @@
-//! The lattice as neighbour searches see it: reduced vectors, completed to a basis of space.
+//! The lattice for neighbour searches: reduced vectors, completed to a basis of space.
 //!
 //! Lattice vectors of a skewed cell are replaced by short ones of the same lattice, which keeps the
 //! number of images within a cutoff small; directions that do not repeat get unit vectors
@@ -7,7 +7,7 @@
 use crate::error::MoleculeError;
 use crate::structure::Cell;
 
-/// Largest number of translations by a lattice vector, far beyond any that data have.
+/// Largest number of translations by a lattice vector, far beyond any in real data.
 const TRANSLATIONS: f64 = 1_073_741_824.0;
 /// Volume relative to the product of lengths, below which vectors count as dependent.
 const FLAT: f64 = 1e-10;
@@ -68,7 +68,7 @@ impl Frame {
         self.dual.map(|normal| dot(&normal, position))
     }
 
-    /// A translation by so many of each vector, in space.
+    /// A translation by integer multiples of the vectors, in space.
     pub(crate) fn translation(&self, image: [i64; 3]) -> [f64; 3] {
         let n = image.map(|n| n as f64);
         [0, 1, 2].map(|x| (0..3).map(|k| n[k] * self.rows[k][x]).sum())
@@ -114,18 +114,18 @@ fn reduced(cell: &Cell, parts: &mut [[i64; 3]]) -> Option<Vec<[f64; 3]>> {
     Some(vectors)
 }
 
-/// A product in which nothing times anything is nothing: rows that do not repeat may hold anything.
+/// A product in which zero times anything is zero: rows that do not repeat may hold any values.
 fn product(count: i64, length: f64) -> f64 {
     if count == 0 { 0.0 } else { count as f64 * length }
 }
 
-/// A vector to replace by a shorter one: the sum of all vectors, each so many times.
+/// A vector to replace by a shorter one: an integer combination of all vectors.
 struct Replacement {
     at: usize,
     counts: [f64; 3],
 }
 
-/// A vector that gets shorter by subtracting another.
+/// A vector that becomes shorter by subtracting another.
 fn longer_by_another(vectors: &[[f64; 3]]) -> Option<Replacement> {
     for (at, v) in vectors.iter().enumerate() {
         for (other, w) in vectors.iter().enumerate().filter(|(other, _)| *other != at) {

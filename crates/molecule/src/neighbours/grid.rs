@@ -1,16 +1,16 @@
 //! Pairs by bins: linear in the number of atoms.
 //!
 //! Atoms are moved into the reduced cell and sorted into bins of about half the cutoff along its
-//! vectors. An atom looks into all bins that the cutoff reaches; a bin beyond the cell is one of
-//! its images, so that cells smaller than the cutoff need no case of their own. Bins grow where
-//! atoms are sparse, so that memory is linear in the atoms too. What the bins find is measured
-//! again from the given positions: the result is that of the definition, to the last bit.
+//! vectors. An atom searches all bins within the cutoff; a bin beyond the cell is an image of one
+//! inside, so cells smaller than the cutoff need no special case. Bins are larger if atoms are
+//! sparse, so memory is also linear in the atoms. Distances of candidates are recomputed from the
+//! given positions: the result equals the definition to the last bit.
 
 use super::frame::Frame;
 use super::{Pair, Search};
 use crate::error::MoleculeError;
 
-/// Bins for each atom, at most, and in any case.
+/// Largest number of bins per atom, and smallest total.
 const BINS: (usize, usize) = (8, 64);
 /// Bins are wider than half the cutoff, and the cutoff of candidates larger, by this share, so that
 /// rounding loses no pair.
@@ -37,15 +37,15 @@ pub(super) fn pairs(search: &Search<'_>) -> Result<Vec<Pair>, MoleculeError> {
 struct Grid {
     /// Bins along each vector.
     bins: [usize; 3],
-    /// Bins that the cutoff reaches, in each direction.
+    /// Bins within the cutoff, in each direction.
     reach: [i64; 3],
-    /// Where the atoms of each bin start in the lists below; one more than bins.
+    /// Offset of the atoms of each bin in the lists below; one more than bins.
     starts: Vec<u32>,
     /// Atoms by bin.
     atoms: Vec<u32>,
     /// Their positions in the cell.
     places: Vec<[f64; 3]>,
-    /// The cells, in vectors of the frame, that they were moved by.
+    /// The translations, in vectors of the frame, by which they were moved.
     moved: Vec<[i64; 3]>,
     /// Square of the distance up to which pairs are candidates.
     near: f64,
@@ -91,7 +91,7 @@ impl Grid {
         let bin_of = |c: &[f64; 3]| {
             let along = |k: usize| {
                 let share = if span(k) > 0.0 { (c[k] - low[k]) / span(k) } else { 0.0 };
-                // Rounding can lead just out of the cell.
+                // Rounding can lead slightly out of the cell.
                 ((share * bins[k] as f64).max(0.0) as usize).min(bins[k] - 1)
             };
             (along(0) * bins[1] + along(1)) * bins[2] + along(2)
@@ -178,7 +178,7 @@ impl Grid {
         }
     }
 
-    /// Image and place of a bin along a vector; none outside of what does not repeat.
+    /// Image and index of a bin along a vector; none outside along directions that do not repeat.
     fn wrapped(&self, k: usize, at: i64, count: i64, frame: &Frame) -> Option<(i64, usize)> {
         if k < frame.periodic {
             Some((at.div_euclid(count), at.rem_euclid(count) as usize))
@@ -187,7 +187,8 @@ impl Grid {
         }
     }
 
-    /// Adds the atoms near the one at place `at` of the lists that make a pair with it as first.
+    /// Adds the atoms near the one at index `at` of the lists that form a pair with it as first
+    /// atom.
     ///
     /// # Errors
     /// An image that does not fit, a coincident atom, and far too many close ones.
@@ -223,7 +224,7 @@ impl Grid {
                 };
                 if first < second || image > [0; 3] {
                     if square < close_square {
-                        // Coincident atoms are told before all of their pairs are kept.
+                        // Coincident atoms are reported before all of their pairs are stored.
                         search.pair(first as usize, second as usize, image)?;
                     }
                     candidates.push(Candidate { second, image });
@@ -234,7 +235,8 @@ impl Grid {
     }
 }
 
-/// Positions in the cell, and the cells that they were moved by: `position = place + cells`.
+/// Positions in the cell, and the translations by which they were moved: `position = place +
+/// cells`.
 fn placed(search: &Search<'_>, frame: &Frame) -> (Vec<[f64; 3]>, Vec<[i64; 3]>) {
     let mut places = Vec::with_capacity(search.positions.len());
     let mut moved = Vec::with_capacity(search.positions.len());
@@ -263,7 +265,7 @@ fn counts(search: &Search<'_>, length: &[f64; 3]) -> [usize; 3] {
     bins
 }
 
-/// Where each bin starts, and the atoms by bin, in order within each.
+/// Offset of each bin, and the atoms by bin, in order within each.
 fn sorted(of: &[usize], bins: usize) -> (Vec<u32>, Vec<u32>) {
     let mut starts = vec![0u32; bins + 1];
     for bin in of {

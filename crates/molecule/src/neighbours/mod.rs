@@ -1,9 +1,9 @@
-//! Pairs of atoms within a cutoff: `d < upper`, strictly, and `d >= lower`, in open space or any
-//! periodic cell, whatever its shape, also one that is smaller than the cutoff.
+//! Pairs of atoms within a cutoff: `d < upper`, strictly, and `d >= lower`, in open space or in
+//! periodic cells of any shape and size, also smaller than the cutoff.
 //!
-//! [`Neighbours::within`] takes the fastest way: every pair for a few atoms ([`brute`]), else bins
-//! ([`grid`]). Both measure distances with the same sums, so their lists are equal to the last bit.
-//! [`SkinList`] keeps pairs a little beyond the cutoff while atoms move.
+//! [`Neighbours::within`] chooses the fastest method: every pair for a few atoms ([`brute`]), else
+//! bins ([`grid`]). Both measure distances with the same sums, so their lists are equal to the last
+//! bit. [`SkinList`] keeps pairs a little beyond the cutoff while atoms move.
 
 mod brute;
 mod frame;
@@ -137,7 +137,7 @@ impl Neighbours {
     }
 
     /// The pairs of several structures, whose atoms are numbered through. Atoms of different
-    /// structures are no pairs.
+    /// structures are not pairs.
     ///
     /// # Errors
     /// As [`Neighbours::within`], with the number of the structure.
@@ -274,7 +274,7 @@ impl<'a> Search<'a> {
         if pairs > limit { Err(self.crowded(limit)) } else { Ok(()) }
     }
 
-    /// Refuses atoms among so many others that their pairs would be without number.
+    /// Rejects structures so dense that the number of pairs would be excessive.
     fn check_close(&self, atom: usize, others: usize) -> Result<(), MoleculeError> {
         let limit = CLOSE.1;
         match others > limit {

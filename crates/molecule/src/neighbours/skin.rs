@@ -4,9 +4,10 @@ use super::{Cutoff, LEAST, Neighbours, Pair, dot, vector};
 use crate::error::MoleculeError;
 use crate::structure::{Cell, Structure};
 
-/// A list that holds pairs up to the cutoff and a skin, and gives those within the cutoff. It is
-/// searched anew when an atom has moved by half the skin, when the cell changes, or the atoms; in
-/// between, distances alone are computed. Its lists equal those of [`Neighbours::within`].
+/// A list that holds pairs up to the cutoff plus a skin, and returns those within the cutoff. Pairs
+/// are searched again when an atom has moved by half the skin, or when the cell or the atoms
+/// change; in between, only distances are computed. Its lists equal those of
+/// [`Neighbours::within`].
 #[derive(Clone, Debug)]
 pub struct SkinList {
     cutoff: Cutoff,
@@ -19,10 +20,10 @@ pub struct SkinList {
 }
 
 impl SkinList {
-    /// A list for distances of a cutoff, with a skin beyond.
+    /// A list for a cutoff, with a skin beyond.
     ///
     /// # Errors
-    /// A cutoff or skin that is no distance.
+    /// A cutoff or skin that is not a distance.
     pub fn new(cutoff: Cutoff, skin: f64) -> Result<Self, MoleculeError> {
         let Cutoff { lower, upper, .. } = cutoff.check()?;
         if !(skin >= 0.0 && (upper + skin).is_finite()) {
@@ -66,7 +67,7 @@ impl SkinList {
         Ok(&self.list)
     }
 
-    /// How often pairs were searched anew.
+    /// Number of searches for pairs.
     #[must_use]
     pub fn searches(&self) -> usize {
         self.searches
@@ -89,7 +90,7 @@ impl SkinList {
     }
 }
 
-/// Whether two cells repeat alike. Rows that do not repeat may hold anything.
+/// Whether two cells repeat equally. Rows that do not repeat may hold any values.
 fn is_same(a: Option<&Cell>, b: Option<&Cell>) -> bool {
     match (a, b) {
         (Some(a), Some(b)) => {

@@ -213,7 +213,7 @@ fn bad_input_is_named() {
         (atoms(pair.clone(), Some(flat)), "has no volume"),
         (atoms(pair.clone(), Some(cube(f64::NAN))), "not finite"),
         (atoms(pair.clone(), Some(skewed)), "the cell"),
-        (atoms(pair.clone(), Some(cube(1e-3))), "more than any matter"),
+        (atoms(pair.clone(), Some(cube(1e-3))), "more than any real material"),
         (Structure { species: vec![1], ..atoms(pair.clone(), None) }, "1 species, but 2 positions"),
     ] {
         let searches = [Neighbours::within, Neighbours::brute_force, Neighbours::cell_list];
@@ -254,7 +254,7 @@ fn crowds_are_refused_before_their_pairs_are_kept() {
     let dense =
         places.map(|k| [k % side, k / side % side, k / side / side].map(|x| 0.45 * x as f64));
     let dense = told(dense.collect());
-    assert!(dense.contains("pairs within 5, more than any matter"), "{dense}");
+    assert!(dense.contains("pairs within 5, more than any real material"), "{dense}");
     // The unit is said, and not guessed from the size of the cutoff.
     let small = Neighbours::within(&atoms(few.clone(), None), Cutoff::angstroms(0.0, 2.0));
     assert!(small.unwrap_err().to_string().contains("more than 12 others within 0.5"));

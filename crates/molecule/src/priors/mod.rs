@@ -1,9 +1,9 @@
-//! What is known about energies before anything is learnt, added to the output of a model:
-//! energies of single atoms, repulsion of nuclei, dispersion, and electrostatics of given charges.
+//! Known contributions to energies, added to the output of a model: energies of single atoms,
+//! repulsion of nuclei, dispersion, and electrostatics of given charges.
 //!
-//! Deviations from torchmd-net: dispersion sees the images of a periodic cell, and Coulomb energies
-//! are those of physics, a tenth of what the reference computes for lengths in angstroms, unless
-//! [`PriorChoices::compat`] asks for the reference's.
+//! Deviations from torchmd-net: dispersion includes the images of a periodic cell, and Coulomb
+//! energies are physically correct, a tenth of those of the reference for lengths in angstroms,
+//! unless [`PriorChoices::compat`] is set.
 
 mod dispersion;
 mod pair;

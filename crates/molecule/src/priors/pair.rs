@@ -78,7 +78,7 @@ pub(super) fn d2(atoms: &Atoms) -> Result<Value, MoleculeError> {
 pub(super) fn switch([from, to]: [f64; 2], distance: f64) -> Value {
     let phase = ((distance - from) / (to - from)).clamp(0.0, 1.0);
     let energy = 0.5 * (1.0 - (PI * phase).cos());
-    // At both ends, the sine is zero but for rounding.
+    // At both ends, the sine is zero up to rounding.
     let slope =
         if phase > 0.0 && phase < 1.0 { 0.5 * PI * (PI * phase).sin() / (to - from) } else { 0.0 };
     Value { energy, slope }

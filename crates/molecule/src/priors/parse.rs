@@ -7,13 +7,12 @@ use linwright_run::shown;
 use serde_json::Value;
 
 impl Prior {
-    /// The priors that the hyper-parameters of a checkpoint name, in order, with their weights.
-    /// Distances of ZBL and D2 are in the model's unit of length there, those of Coulomb in
-    /// nanometres.
+    /// The priors in the hyper-parameters of a checkpoint, in order, with their weights. Distances
+    /// of ZBL and D2 are in the model's unit of length there, those of Coulomb in nanometres.
     ///
     /// # Errors
     /// A prior of an unknown name, without its parameters, or without its weights; atom types that
-    /// are no atomic numbers; reference energies that are wanted but not there.
+    /// are not atomic numbers; missing reference energies that are requested.
     pub fn of_checkpoint(
         checkpoint: &Checkpoint,
         choices: PriorChoices,
@@ -26,7 +25,7 @@ impl Prior {
         let given = checkpoint.hyper.get("prior_args");
         let mut priors = Vec::with_capacity(named.len());
         for (index, named) in named.iter().enumerate() {
-            // Arguments stand with the name, or in a list beside the names.
+            // Arguments are given with the name, or in a separate list.
             let (name, with_name) = match named {
                 Value::Object(pairs) if pairs.len() == 1 => pairs
                     .iter()
@@ -52,7 +51,7 @@ impl Prior {
     }
 }
 
-/// Where the description of a prior stands.
+/// Location of the description of a prior.
 struct Source<'a> {
     checkpoint: &'a Checkpoint,
     /// Number among the priors.
@@ -62,7 +61,7 @@ struct Source<'a> {
 }
 
 impl Source<'_> {
-    /// The prior; none if it is switched off.
+    /// The prior; none if it is disabled.
     fn prior(&self, choices: PriorChoices) -> Result<Option<Prior>, MoleculeError> {
         let to_angstrom = self.checkpoint.units.length.factor();
         let prior = match self.name {
@@ -78,7 +77,7 @@ impl Source<'_> {
             "Coulomb" => {
                 let ends =
                     [self.length("lower_switch_distance")?, self.length("upper_switch_distance")?];
-                // The reference counts these in nanometres.
+                // The reference uses nanometres here.
                 Prior::Coulomb { switch: ends.map(|end| 10.0 * end), compat: choices.compat }
             }
             other => {
@@ -120,7 +119,7 @@ impl Source<'_> {
         })
     }
 
-    /// Refuses a map from types of atoms to elements, since structures have elements.
+    /// Rejects a map from atom types to elements, since structures have elements.
     fn check_types(&self) -> Result<(), MoleculeError> {
         let map = self.parameter("atomic_number").and_then(Value::as_array);
         let mut odd = map.into_iter().flatten().enumerate().skip(1);
@@ -136,7 +135,7 @@ impl Source<'_> {
         }
     }
 
-    /// Energies of atoms from the weights of the prior of this number.
+    /// Energies of atoms from the weights of the prior with this number.
     fn atomref(&self) -> Result<Prior, MoleculeError> {
         let names = ["atomref.weight", "initial_atomref"];
         let names = names.map(|name| format!("prior_model.{}.{name}", self.index));

@@ -1,4 +1,4 @@
-//! What a relaxation moves: positions, and the cell by its deformation.
+//! Variables of a relaxation: positions, and the deformation of the cell.
 
 use crate::error::MoleculeError;
 use crate::neighbours::{cross, dot};
@@ -9,18 +9,18 @@ type Matrix = [[f64; 3]; 3];
 
 /// Coordinates of a structure as rows of three. If the cell moves, positions are those before the
 /// deformation `F`, and three more rows are `F` times the number of atoms, as in ASE's
-/// `UnitCellFilter`: with this factor a step of the cell is worth one of the atoms.
+/// `UnitCellFilter`: with this factor, steps of the cell and of the atoms have similar effects.
 pub(super) struct Coordinates {
     start: Structure,
     cell: bool,
 }
 
 impl Coordinates {
-    /// The coordinates of a structure, and where they are at the start.
+    /// The coordinates of a structure, and their initial values.
     ///
     /// # Errors
-    /// [`MoleculeError::Setting`] if a cell shall move that does not repeat along all its vectors,
-    /// or whose atoms are held.
+    /// [`MoleculeError::Setting`] if the cell is to move but does not repeat along all its vectors,
+    /// or its atoms are fixed.
     pub(super) fn new(
         start: &Structure,
         cell: bool,
@@ -36,7 +36,7 @@ impl Coordinates {
         if cell && start.held.is_some() {
             return Err(MoleculeError::Setting {
                 name: "cell",
-                found: "a structure with coordinates that move_mask holds".to_owned(),
+                found: "a structure with coordinates fixed by move_mask".to_owned(),
                 expected: "a cell to relax with all of its atoms, or positions alone".to_owned(),
             });
         }
@@ -61,7 +61,7 @@ impl Coordinates {
         structure
     }
 
-    /// Forces on what may move.
+    /// Forces on free coordinates.
     fn free(&self, forces: &[[f64; 3]]) -> Vec<[f64; 3]> {
         let mut free = forces.to_vec();
         for (force, held) in free.iter_mut().zip(self.start.held.iter().flatten()) {
@@ -72,7 +72,7 @@ impl Coordinates {
         free
     }
 
-    /// Minus the derivatives of the energy by the coordinates; zero for those that are held.
+    /// Minus the derivatives of the energy by the coordinates; zero for fixed ones.
     pub(super) fn forces(&self, at: &[[f64; 3]], found: &Prediction) -> Vec<[f64; 3]> {
         let mut forces = self.free(&found.forces);
         if let Some(deformation) = self.deformation(at) {
@@ -87,8 +87,8 @@ impl Coordinates {
         forces
     }
 
-    /// What convergence is judged by: the largest force on an atom, without coordinates that are
-    /// held, and, if the cell moves, the largest row of the virial divided by the number of atoms.
+    /// The criterion for convergence: the largest force on an atom, without fixed coordinates, and,
+    /// if the cell moves, the largest row of the virial divided by the number of atoms.
     pub(super) fn largest(&self, found: &Prediction) -> f64 {
         let of_atoms = super::largest(&self.free(&found.forces));
         match self.cell {

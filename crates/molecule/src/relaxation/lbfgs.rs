@@ -3,7 +3,7 @@
 use super::inner;
 use std::collections::VecDeque;
 
-/// Steps that are remembered.
+/// Number of remembered steps.
 const MEMORY: usize = 100;
 /// Curvature before any is known, in electron volts per square angstrom.
 const CURVATURE: f64 = 70.0;
@@ -27,7 +27,7 @@ impl Lbfgs {
             let step = difference(positions, &places);
             let change = difference(&pulls, forces);
             let product = inner(&step, &change);
-            // Where the energy curves downwards, a step says nothing about the minimum.
+            // With negative curvature, a step gives no information about the minimum.
             if product > 0.0 {
                 self.pairs.push_back(Pair { step, change, inverse: 1.0 / product });
             }

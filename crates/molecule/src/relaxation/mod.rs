@@ -1,5 +1,5 @@
-//! Relaxation of positions, and of the cell if it shall move, until no force on an atom is larger
-//! than a limit.
+//! Relaxation of positions, and optionally of the cell, until no force on an atom is larger than a
+//! limit.
 
 mod coordinates;
 mod fire;

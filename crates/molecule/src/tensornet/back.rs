@@ -1,4 +1,5 @@
-//! The pass back, without a tape: each step's derivative by hand from what the pass forward kept.
+//! The backward pass, without a tape: derivatives of each step by hand, from data kept by the
+//! forward pass.
 
 use super::batch::Batch;
 use super::config::Head;
@@ -20,11 +21,11 @@ use linwright_tensor::kernels::irreps::jets::{self, EmbeddingGradients};
 pub(crate) struct EdgeGradients {
     pub(crate) distance: Vec<f64>,
     pub(crate) unit: Vec<[f64; 3]>,
-    /// Of the distances of the pairs of the Coulomb energy.
+    /// Gradients of the distances of the pairs of the Coulomb energy.
     pub(crate) far: Vec<f64>,
 }
 
-/// What a pass back finds: gradients of positions without tangents, of parameters with them.
+/// Results of a backward pass: gradients of positions without tangents, of parameters with them.
 enum Found<'a, T> {
     Edges(&'a mut EdgeGradients),
     Parameters(&'a mut Gradients<T>),
@@ -135,8 +136,7 @@ impl<T: Scalar> TensorNet<T> {
         of_charges
     }
 
-    /// Adds to the gradient of the tensors x of a stage what comes through its charges, if it has
-    /// any.
+    /// Adds the contribution of the charges, if any, to the gradient of the tensors x of a stage.
     fn stage_back<N: Number<Real = T>>(
         &self,
         stage: usize,

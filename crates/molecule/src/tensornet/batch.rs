@@ -1,12 +1,13 @@
-//! Structures side by side, with their pairs.
+//! Batches of structures, with their pairs.
 
 use super::config::{Head, TensorNetConfig};
 use crate::{Cutoff, MoleculeError, Neighbours, Pair, Structure};
 
-/// Most atoms of a structure whose Coulomb energy has no cutoff: pairs are kept in memory.
+/// Largest number of atoms of a structure whose Coulomb energy has no cutoff: all pairs are in
+/// memory.
 const MOST_ATOMS: usize = 4096;
 
-/// Structures whose atoms are numbered through, with their pairs.
+/// Structures with consecutively numbered atoms, with their pairs.
 #[derive(Clone, Debug)]
 pub struct Batch {
     /// Atomic numbers.
@@ -24,19 +25,19 @@ impl Batch {
     /// Structures for a model.
     ///
     /// # Errors
-    /// A species that the model does not know, those of [`Neighbours::within`], and a periodic or
-    /// very large structure for a Coulomb energy without cutoff.
+    /// A species that the model does not support, errors of [`Neighbours::within`], and a periodic
+    /// or very large structure for a Coulomb energy without cutoff.
     pub fn new(structures: &[&Structure], config: &TensorNetConfig) -> Result<Self, MoleculeError> {
         let all = structures.iter().copied();
         let neighbours = Neighbours::of_batch(all, config.cutoff())?;
         Self::with_neighbours(structures, neighbours, config)
     }
 
-    /// The same, with pairs that were found before.
+    /// The same, with known pairs.
     ///
     /// # Errors
-    /// A species that the model does not know, and a periodic or very large structure for a Coulomb
-    /// energy without cutoff.
+    /// A species that the model does not support, and a periodic or very large structure for a
+    /// Coulomb energy without cutoff.
     pub fn with_neighbours(
         structures: &[&Structure],
         neighbours: Neighbours,

@@ -3,7 +3,7 @@
 //! A perceptron behind a layer norm maps the invariants `[I ; |A|² ; |S|²]` of an atom (3 channels,
 //! the first not squared) to raw charges c and weights h, `q_dim` of each. In every molecule and
 //! charge channel, `q_i = c_i + h_i² (Q - Σ c) / (Σ h² + ε)`, so that the charges sum to the
-//! molecule's charge Q but for the softening ε. Source: arXiv 2601.00581.
+//! molecule's charge Q up to the softening ε. Source: arXiv 2601.00581.
 
 use super::batch::Batch;
 use super::directed::each;
@@ -18,13 +18,13 @@ use linwright_tensor::kernels::irreps::PART_OF;
 /// Added to sums of squared weights, as in the reference.
 const SOFTENING: f64 = 1e-6;
 
-/// What the predictor of one stage keeps.
+/// Data kept by the predictor of one stage.
 pub(crate) struct ChargePass<N: Number> {
     norm: Normed<N>,
     perceptron: Kept<N>,
     /// Raw charges, then weights: (atoms, 2 q_dim).
     raw: Rows<N>,
-    /// By molecule, one over the sums of squared weights, then the charges that are missing.
+    /// By molecule, the inverse sums of squared weights, then the missing charges.
     sums: Rows<N>,
     /// Charges that sum to those of molecules: (atoms, q_dim).
     pub(crate) charges: Rows<N>,
@@ -73,7 +73,7 @@ impl<T: Scalar> TensorNet<T> {
         Some(ChargePass { norm, perceptron, raw, sums, charges })
     }
 
-    /// Adds to the gradient of the tensors x of a stage what comes through its charges.
+    /// Adds the contribution of the charges to the gradient of the tensors x of a stage.
     pub(crate) fn charge_back<N: Number<Real = T>>(
         &self,
         stage: usize,
@@ -106,7 +106,7 @@ impl<N: Number> ChargePass<N> {
         let weight = |i: usize, k: usize| self.raw.at(i, width + k);
         let over = |i: usize, k: usize| self.sums.at(batch.molecules[i], k);
         let missing = |i: usize, k: usize| self.sums.at(batch.molecules[i], width + k);
-        // Of sums of squared weights, then of the missing charges.
+        // Gradients of sums of squared weights, then of the missing charges.
         let mut of_sums = Rows::<N>::zeros(self.sums.rows(), 2 * width);
         each(batch.atoms(), width, |i, k| {
             let h = weight(i, k);

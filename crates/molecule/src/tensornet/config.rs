@@ -1,11 +1,12 @@
-//! Architecture of a TensorNet, in the words of torchmd-net.
+//! Architecture of a TensorNet, with the names of torchmd-net.
 
 use crate::neighbours::Cutoff;
 use crate::units::Length;
 use crate::{MoleculeError, shown_species};
 use serde::{Deserialize, Serialize};
 
-/// Most channels, layers, radial functions and species: a description comes from outside.
+/// Largest number of channels, layers, radial functions and species: descriptions are untrusted
+/// input.
 const MOST: usize = 1 << 14;
 
 /// Nonlinearity of all linear layers that have one.
@@ -26,7 +27,7 @@ pub enum Nonlinearity {
     Mish,
 }
 
-/// What the interaction layers are equivariant to.
+/// Symmetry group of the interaction layers.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Serialize, Deserialize)]
 pub enum Group {
     /// Rotations and reflections: messages multiply from both sides.
@@ -61,7 +62,7 @@ pub enum Family {
     Tensornet2,
 }
 
-/// What a model predicts of a molecule.
+/// Predicted quantity of a molecule.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Serialize, Deserialize)]
 pub enum Head {
     /// A sum over atoms, such as the energy.
@@ -74,11 +75,11 @@ pub enum Head {
     /// The energy with the Coulomb energy of latent charges, for TensorNet2.
     #[serde(rename = "ScalarPlusWeightedCoulomb")]
     WeightedCoulomb,
-    /// A polar vector, a sum over atoms; of this program alone, see [`TensorNet::properties`].
+    /// A polar vector, a sum over atoms; only in this program, see [`TensorNet::properties`].
     ///
     /// [`TensorNet::properties`]: super::TensorNet::properties
     Vector,
-    /// A symmetric matrix without trace, a sum over atoms; of this program alone, see
+    /// A symmetric matrix without trace, a sum over atoms; only in this program, see
     /// [`TensorNet::properties`].
     ///
     /// [`TensorNet::properties`]: super::TensorNet::properties
@@ -98,7 +99,7 @@ impl Head {
         }
     }
 
-    /// What it predicts, as files and reports name it.
+    /// Name of the predicted quantity in files and reports.
     #[must_use]
     pub fn property(self) -> &'static str {
         match self {
@@ -110,7 +111,7 @@ impl Head {
         }
     }
 
-    /// Numbers of what it predicts: one, three of a vector, or nine of a matrix, by rows.
+    /// Size of the prediction: one, three for a vector, or nine for a matrix, by rows.
     #[must_use]
     pub fn width(self) -> usize {
         match self {
@@ -124,7 +125,7 @@ impl Head {
     }
 }
 
-/// How atoms are put together.
+/// Reduction over atoms.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Serialize, Deserialize)]
 #[serde(rename_all = "snake_case")]
 pub enum Reduction {
@@ -149,8 +150,8 @@ pub struct ChargeConfig {
     pub coulomb_cutoff: Option<f64>,
 }
 
-/// Architecture of a TensorNet. Read from the hyper-parameters of torchmd-net by their names there,
-/// of which those that do not matter for the function are ignored.
+/// Architecture of a TensorNet. Read from the hyper-parameters of torchmd-net; those that do not
+/// affect the function are ignored.
 #[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
 pub struct TensorNetConfig {
     /// Family of the model.
@@ -176,7 +177,7 @@ pub struct TensorNetConfig {
     pub cutoff_lower: f64,
     /// Distance from which atoms do not interact.
     pub cutoff_upper: f64,
-    /// Unit of both, which files have beside the hyper-parameters.
+    /// Unit of both, which files store next to the hyper-parameters.
     #[serde(skip)]
     pub length: Length,
     /// Number of species: atomic numbers are below it.
@@ -185,13 +186,13 @@ pub struct TensorNetConfig {
     /// Nonlinearity.
     #[serde(default)]
     pub activation: Nonlinearity,
-    /// What the layers are equivariant to.
+    /// Symmetry group of the layers.
     #[serde(default, rename = "equivariance_invariance_group", alias = "group")]
     pub group: Group,
     /// What is predicted.
     #[serde(default, rename = "output_model")]
     pub head: Head,
-    /// How atoms are put together.
+    /// Reduction over atoms.
     #[serde(default, rename = "reduce_op")]
     pub reduction: Reduction,
     /// Latent charges, for TensorNet2.
@@ -200,7 +201,7 @@ pub struct TensorNetConfig {
 }
 
 impl TensorNetConfig {
-    /// Layers of the model for a molecule data set, as torchmd-net's examples have them.
+    /// Layers of the model for a molecule data set, as in torchmd-net's examples.
     #[must_use]
     pub fn new(channels: usize, layers: usize, radial: usize, cutoff: f64) -> Self {
         Self {
@@ -268,7 +269,7 @@ impl TensorNetConfig {
         self.check_charges()
     }
 
-    /// Refuses atoms of a species that the model has no embedding of.
+    /// Rejects atoms of a species without an embedding.
     ///
     /// # Errors
     /// [`MoleculeError::Architecture`] with the first such atom.
@@ -312,7 +313,7 @@ impl TensorNetConfig {
         MoleculeError::Architecture { option, found, expected }
     }
 
-    /// Numbers that the head gives for an atom: one, or weights of all channels.
+    /// Outputs of the head for an atom: one, or weights of all channels.
     pub(crate) fn head_outputs(&self) -> usize {
         if self.head.width() == 1 { 1 } else { self.channels }
     }

@@ -1,5 +1,5 @@
-//! Filters of the messages of a layer of TensorNet2, which depend on the latent charges of receiver
-//! and sender beside the distance.
+//! Filters of the messages of a layer of TensorNet2, which depend on the distance and on the latent
+//! charges of receiver and sender.
 //!
 //! They have a row for each direction of each pair, `2 pair + reversed`, then one for each atom and
 //! itself.
@@ -15,16 +15,16 @@ use linwright_tensor::Scalar;
 use linwright_tensor::kernels::irreps::PART_OF;
 use std::ops::Range;
 
-/// Directed rows that go through the perceptron at a time. The pass back computes them again, so
-/// that a layer keeps its filters alone.
+/// Directed rows that go through the perceptron at a time. The backward pass recomputes them, so
+/// that a layer keeps only its filters.
 const BLOCK: usize = 1024;
 
 /// Which messages go along directed edges.
 #[derive(Clone, Copy, PartialEq, Eq)]
 pub(crate) enum Direction {
-    /// Those that atoms receive.
+    /// Messages received by atoms.
     Received,
-    /// The opposite ones, of the pass back.
+    /// Messages in the opposite direction, for the backward pass.
     Opposite,
 }
 
@@ -94,7 +94,7 @@ fn by_part<N: Number>(g: [N; 9], y: [N; 9]) -> [N; 3] {
     })
 }
 
-/// Geometry that filters are made of.
+/// Geometry for computing filters.
 #[derive(Clone, Copy)]
 pub(crate) struct Geometry<'a, T: Scalar> {
     pub(crate) batch: &'a Batch,

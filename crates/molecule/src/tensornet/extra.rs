@@ -123,7 +123,7 @@ fn features_and_latent_charges_equal_the_reference() {
     }
 }
 
-/// A set as it is in `testdata`, whatever the folder of the golden vectors.
+/// A set from `testdata`, regardless of the folder of the golden vectors.
 fn set_of(name: &str) -> Set {
     let path = reference("../golden/tensornet").join(format!("{name}.safetensors"));
     let description = std::fs::read(path.with_extension("json")).expect("a description");

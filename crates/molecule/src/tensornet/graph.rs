@@ -1,4 +1,4 @@
-//! Pairs of a batch as kernels read them, with derivatives along a direction of positions.
+//! Pairs of a batch in the layout of kernels, with derivatives along a direction of positions.
 
 use super::batch::Batch;
 use super::number::{Dual, Number, Rows};
@@ -95,7 +95,7 @@ impl<N: Number> Graph<N> {
         JetEdges { starts, senders, pairs, along }
     }
 
-    /// What the embedding reads, with the channels of all ordered pairs of species.
+    /// Input of the embedding, with the channels of all ordered pairs of species.
     pub(crate) fn embedding<'a>(&'a self, species: &'a [N::Real]) -> EmbeddingJets<'a, N::Real> {
         EmbeddingJets { kinds: &self.kinds, shapes: self.shapes.jets(), species }
     }

@@ -11,21 +11,22 @@ use super::weights::TensorNet;
 use crate::{MoleculeError, Structure, mass};
 use linwright_tensor::Scalar;
 
-/// Offsets up to this count as zero: files keep them in single precision.
+/// Offsets up to this count as zero: files store them in single precision.
 const NO_OFFSET: f64 = 1e-12;
 
-/// What the head of a model says of one structure, in the units of its labels.
+/// Prediction of a head for one structure, in the units of its labels.
 #[derive(Clone, Debug, Default, PartialEq)]
 pub struct Property {
     /// [`Head::width`] numbers: one, a vector, or a matrix by rows.
     pub total: Vec<f64>,
-    /// As many for each atom, in their order: its number, vector or matrix, which the total sums,
-    /// with the squared distance as a factor for an extent, and as a vector for a dipole moment.
+    /// The contributions of the atoms, in order: numbers, vectors or matrices that sum to the
+    /// total, with the squared distance as a factor for an extent, and as vectors for a dipole
+    /// moment.
     pub atoms: Vec<f64>,
 }
 
 impl<T: Scalar> TensorNet<T> {
-    /// What the head gives for each atom, before the factor of the model.
+    /// Output of the head for each atom, before the factor of the model.
     pub(crate) fn contributions<N: Number<Real = T>>(&self, batch: &Batch) -> Vec<f64> {
         let pass: Pass<N> = self.pass(batch, &self.filters(batch), None);
         let value = |number: N| number.parts().0.to_f64();
@@ -51,20 +52,20 @@ impl<T: Scalar> TensorNet<T> {
 }
 
 impl<T: Precision> TensorNet<T> {
-    /// What the head of the model says of each structure: length of the dipole moment or electronic
+    /// Predictions of the head for each structure: length of the dipole moment or electronic
     /// spatial extent about the centre of mass, the energy, a vector or a matrix. Positions are
-    /// taken as they are, so that a molecule across the wall of a cell has to be made whole first.
+    /// used unchanged, so a molecule across the boundary of a cell must be made whole first.
     ///
     /// A vector is `std Σ_i Σ_h w_ih a_ih`, where `a_ih` is the vector of the antisymmetric part of
     /// the last tensor of atom i and channel h, and `w_i` (channels) the output of the head's
     /// perceptron for that atom; a matrix has the symmetric traceless parts instead. Rotations turn
     /// both, and with the group O(3) a reflection mirrors the vector as it does positions. The
-    /// paper (arXiv 2306.06482) names the parts that such outputs come from; the weights, one for
-    /// each atom and channel, are our choice, and torchmd-net has no such heads.
+    /// paper (arXiv 2306.06482) names the parts for such outputs; the weights, one for each atom
+    /// and channel, are a choice made here, and torchmd-net has no such heads.
     ///
     /// # Errors
-    /// Those of [`Batch::new`], an atom that is no element, and an offset of a dipole moment, a
-    /// vector or a matrix, which would depend on the orientation.
+    /// Errors of [`Batch::new`], an atom that is not an element, and an offset of a dipole moment,
+    /// a vector or a matrix, which would depend on the orientation.
     pub fn properties(&self, structures: &[&Structure]) -> Result<Vec<Property>, MoleculeError> {
         let head = self.config.head;
         let turns = head == Head::DipoleMoment || head.width() > 1;

@@ -1,4 +1,4 @@
-//! Slots over numbers with tangents: forward, back, and gradients of parameters.
+//! Slots over numbers with tangents: forward and backward pass, and gradients of parameters.
 
 use super::number::{Number, Rows, copied};
 use super::weights::Norm;
@@ -11,13 +11,13 @@ use std::collections::{BTreeMap, VecDeque};
 use std::ops::Range;
 use std::sync::Arc;
 
-/// Weights packed once for all products of a step, by the names of their slots: for the pass
-/// forward, and for gradients of inputs. Empty unless a model is prepared, and in double precision.
+/// Weights packed once for all products of a step, by the names of their slots: for the forward
+/// pass, and for gradients of inputs. Empty in double precision, and unless the model is prepared.
 #[derive(Clone, Debug, Default)]
 pub(crate) struct Packs(Arc<BTreeMap<String, [PackedRight; 2]>>);
 
 impl Packs {
-    /// Those of dense slots in single precision.
+    /// Packed weights of dense slots in single precision.
     pub(crate) fn new<T: Scalar>(slots: &[&LinearSlot<T>]) -> Self {
         let pack = |slot: &&LinearSlot<T>| {
             let slot = (*slot as &dyn Any).downcast_ref::<LinearSlot<f32>>()?;
@@ -49,8 +49,8 @@ impl Packs {
     }
 }
 
-/// Products of values that the pass for forces has computed, for that with tangents, which takes
-/// the same ones in the same order.
+/// Products of values from the pass for forces, for the pass with tangents, which needs the same
+/// ones in the same order.
 #[derive(Debug, Default)]
 pub(crate) struct Values<T>(RefCell<Known<T>>);
 
@@ -68,7 +68,7 @@ impl<T: Scalar> Values<T> {
         *self.0.borrow_mut() = Known::Record(VecDeque::new());
     }
 
-    /// Gives what was kept from now on.
+    /// Replays the kept products from now on.
     pub(crate) fn recall(&self) {
         let kept = std::mem::take(&mut *self.0.borrow_mut());
         if let Known::Record(all) = kept {
@@ -76,7 +76,7 @@ impl<T: Scalar> Values<T> {
         }
     }
 
-    /// Takes the values of the next product, if they were kept and it has tangents.
+    /// Reads the values of the next product, if they were kept and it has tangents.
     fn take<N: Number<Real = T>>(&self, into: &mut Rows<N>) -> bool {
         match &mut *self.0.borrow_mut() {
             Known::Recall(all) if N::PLANES == 2 => match all.pop_front() {
@@ -91,15 +91,14 @@ impl<T: Scalar> Values<T> {
         }
     }
 
-    /// Keeps the values of a product, if they are wanted.
+    /// Keeps the values of a product, if required.
     fn keep<N: Number<Real = T>>(&self, rows: &Rows<N>) {
         if let Known::Record(all) = &mut *self.0.borrow_mut() {
             all.push_back(copied(&rows.planes[0]));
         }
     }
 
-    /// A product whose values are taken if they were kept. The work gets the first plane to
-    /// compute.
+    /// A product that reuses kept values. The callback receives the first plane to compute.
     pub(crate) fn product<N: Number<Real = T>>(
         values: Option<&Self>,
         mut into: Rows<N>,
@@ -287,7 +286,7 @@ pub(crate) fn parameters<N: Number>(
     }
 }
 
-/// What a layer norm keeps: normalised rows and one over their deviations.
+/// Data kept by a layer norm: normalised rows and their inverse deviations.
 pub(crate) struct Normed<N: Number> {
     rows: Rows<N>,
     inverse: Vec<N>,

@@ -32,14 +32,14 @@ pub trait Precision: Scalar {
     /// Energies, and forces with the virial if wanted, by the exact path.
     ///
     /// # Errors
-    /// [`MoleculeError::Architecture`] for a model whose head is no energy.
+    /// [`MoleculeError::Architecture`] for a model whose head is not an energy.
     fn evaluate(
         model: &TensorNet<Self>,
         batch: &Batch,
         wanted: Wanted,
     ) -> Result<BatchPrediction, MoleculeError>;
 
-    /// What the head gives for each atom, before the factor of the model: a number, or the
+    /// Output of the head for each atom, before the factor of the model: a number, or the
     /// components of a vector or matrix.
     fn outputs(model: &TensorNet<Self>, batch: &Batch) -> Vec<f64>;
 }
@@ -81,7 +81,7 @@ impl<T: Scalar> TensorNet<T> {
         if self.config.head.is_energy() {
             return self.check_linear();
         }
-        let found = format!("{:?}, which is no energy", self.config.head);
+        let found = format!("{:?}, which is not an energy", self.config.head);
         let expected = "Scalar or ScalarPlusWeightedCoulomb".into();
         Err(MoleculeError::Architecture { option: "output_model", found, expected })
     }

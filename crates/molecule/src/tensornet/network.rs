@@ -1,12 +1,12 @@
-//! A TensorNet as capture and fits see it: stages made of slots.
+//! A TensorNet as a network with slots, for capture and fits.
 //!
-//! Stages are the embedding, each layer, and the readout. A probe sees the rows that a slot is
-//! applied to, in single precision and without their slopes:
+//! Stages are the embedding, each layer, and the readout. A probe receives the input rows of a
+//! slot, in single precision and without slopes:
 //!
 //! - `mixing`: one row for each atom and component of the part (1, 3 or 5), component by component;
 //! - `filter` and `species`: one row for each edge from a sender to a receiver, with that of each
 //!   atom to itself, although filters are computed once for both directions of a pair: sums over
-//!   rows then weigh a filter as often as messages use it;
+//!   rows then weight a filter by its use in messages;
 //! - `scale`, `readout`, `head`: one row for each atom.
 
 use super::batch::Batch;
@@ -23,8 +23,8 @@ use linwright_ops::{ExampleRows, LinearSlot, Network, Probe, Seen, SiteId};
 use linwright_tensor::{Mat, MatRef, Scalar};
 use std::ops::Range;
 
-/// What flows from one stage of a [`TensorNet`] to the next: features of atoms (9 * atoms,
-/// channels), component by component; after the readout the outputs of atoms (atoms, outputs).
+/// State between two stages of a [`TensorNet`]: features of atoms (9 * atoms, channels), component
+/// by component; after the readout the outputs of atoms (atoms, outputs).
 #[derive(Clone, Debug)]
 pub struct TensorNetState {
     features: Mat<f32>,
@@ -136,7 +136,7 @@ impl Network for TensorNet {
     }
 }
 
-/// Shows the slots of a stage, whose inputs and outputs the stage kept, to a probe.
+/// Shows the slots of a stage to a probe, from the inputs and outputs kept by the stage.
 struct Watch<'a> {
     probe: &'a mut dyn Probe,
     batch: &'a Batch,

@@ -1,13 +1,13 @@
 //! Numbers with or without a derivative along one direction, and rows of them.
 //!
-//! Values and tangents stand in matrices of their own, so that products with real weights are
-//! ordinary products of matrices, one for each.
+//! Values and tangents are in separate matrices, so products with real weights are ordinary matrix
+//! products.
 
 use linwright_tensor::kernels::irreps::jets::{Jets, JetsMut};
 use linwright_tensor::{Mat, Scalar, scratch};
 use std::ops::{Add, AddAssign, Mul, Neg, Sub};
 
-/// A number of an element-wise computation.
+/// A number in an element-wise computation.
 pub(crate) trait Number:
     Copy
     + Send
@@ -145,9 +145,9 @@ impl<T: Scalar> Number for Dual<T> {
 }
 
 /// A matrix of numbers, as one of values and one of tangents. Tensors have the rows of all atoms
-/// for their first number, then those for the second (9 atoms, channels). Their memory is that of
-/// rows of this thread before: a step has hundreds of arrays, and fresh pages cost more than the
-/// arithmetic on them.
+/// for their first number, then those for the second (9 atoms, channels). Their memory is reused
+/// from earlier rows of this thread: a step has hundreds of arrays, and fresh pages cost more than
+/// the arithmetic on them.
 #[derive(Debug)]
 pub(crate) struct Rows<N: Number> {
     pub(crate) planes: Vec<Mat<N::Real>>,
@@ -165,7 +165,7 @@ impl<N: Number> Clone for Rows<N> {
     }
 }
 
-/// A copy in memory of this thread.
+/// A copy in reused memory of this thread.
 pub(crate) fn copied<T: Scalar>(mat: &Mat<T>) -> Mat<T> {
     let mut data = scratch::take(mat.data().len());
     data.copy_from_slice(mat.data());

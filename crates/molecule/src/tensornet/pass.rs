@@ -15,9 +15,9 @@ use linwright_tensor::Scalar;
 use linwright_tensor::kernels::gemm::Write;
 use linwright_tensor::kernels::irreps::jets::{self, JetSquare};
 
-/// What one layer keeps.
+/// Data kept by one layer.
 pub(crate) struct LayerPass<N: Number> {
-    /// Filters of directed edges, of a model with latent charges.
+    /// Filters of directed edges, for a model with latent charges.
     pub(crate) directed: Option<Rows<N>>,
     pub(crate) input: Rows<N>,
     pub(crate) normalised: Rows<N>,
@@ -27,7 +27,7 @@ pub(crate) struct LayerPass<N: Number> {
     pub(crate) update: Rows<N>,
 }
 
-/// What a pass forward keeps.
+/// Data kept by a forward pass.
 pub(crate) struct Pass<N: Number> {
     pub(crate) graph: Graph<N>,
     /// Factors of the products of atoms.
@@ -54,7 +54,7 @@ pub(crate) struct Pass<N: Number> {
     pub(crate) outputs: Rows<N>,
 }
 
-/// What the embedding keeps, as [`Pass`] has it.
+/// Data kept by the embedding, as in [`Pass`].
 pub(crate) struct EmbeddingPass<N: Number> {
     pub(crate) present: Vec<u8>,
     pub(crate) pair_input: Rows<Dual<N::Real>>,
@@ -66,7 +66,7 @@ pub(crate) struct EmbeddingPass<N: Number> {
     pub(crate) mixed: Rows<N>,
 }
 
-/// What the readout keeps, as [`Pass`] has it.
+/// Data kept by the readout, as in [`Pass`].
 pub(crate) struct ReadoutPass<N: Number> {
     pub(crate) out_norm: Normed<N>,
     pub(crate) readout_pass: Kept<N>,
@@ -115,7 +115,7 @@ impl<T: Scalar> TensorNet<T> {
         }
     }
 
-    /// A pass forward; `direction` is that of the tangents.
+    /// A forward pass; `direction` is that of the tangents.
     pub(crate) fn pass<N: Number<Real = T>>(
         &self,
         batch: &Batch,
@@ -170,7 +170,7 @@ impl<T: Scalar> TensorNet<T> {
         }
     }
 
-    /// Features of atoms from their neighbours, and what that keeps.
+    /// Features of atoms from their neighbours, and the kept data.
     pub(crate) fn embedding_pass<N: Number<Real = T>>(
         &self,
         batch: &Batch,
@@ -204,7 +204,7 @@ impl<T: Scalar> TensorNet<T> {
         (features, kept)
     }
 
-    /// Outputs of atoms from their features, without Coulomb energies, and what that keeps.
+    /// Outputs of atoms from their features, without Coulomb energies, and the kept data.
     pub(crate) fn readout_pass<N: Number<Real = T>>(
         &self,
         features: &Rows<N>,

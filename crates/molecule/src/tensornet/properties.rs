@@ -1,4 +1,4 @@
-//! Properties that any TensorNet has, whatever its weights.
+//! Properties of any TensorNet, for any weights.
 
 use super::{
     Batch, ChargeConfig, Family, Group, Head, Precision, TensorNet, TensorNetConfig,
@@ -12,7 +12,7 @@ type Matrix = [Vector; 3];
 
 const CUTOFF: f64 = 4.0;
 
-/// A random model whose layers change energies as those of trained models do.
+/// A random model whose layers affect energies like those of trained models.
 pub(super) fn model(group: Group) -> TensorNet<f64> {
     random(TensorNetConfig { group, ..config() })
 }
@@ -255,7 +255,7 @@ fn latent_charges_sum_to_the_charge_of_the_molecule() {
             for (atom, molecule) in batch.molecules.iter().enumerate() {
                 sums[*molecule] += stage.charges.at(atom, k);
             }
-            // But for the softening of the equilibration.
+            // Up to the softening of the equilibration.
             near("charges", &sums, &[1.0, -2.0], 1e-4);
         }
     }

@@ -1,4 +1,4 @@
-//! Radial functions and the filters made of them, with slopes.
+//! Radial functions and the filters computed from them, with slopes.
 //!
 //! A filter depends on the distance alone, so its slope is the tangent along the distance; both
 //! directions of a pair share it. The last row is that of distance zero, for atoms themselves.
@@ -61,7 +61,7 @@ pub(crate) struct Radial<T: Scalar> {
     pub(crate) cutoffs: Vec<Dual<T>>,
 }
 
-/// A filter and what its gradients need.
+/// A filter and the data for its gradients.
 pub(crate) struct Filter<T: Scalar> {
     /// Filter of the three parts side by side, with slopes.
     pub(crate) rows: Rows<Dual<T>>,
@@ -84,7 +84,7 @@ impl<T: Scalar> TensorNet<T> {
         Radial { functions, cutoffs }
     }
 
-    /// Filters of the embedding, without what their gradients need.
+    /// Filters of the embedding, without the data for their gradients.
     fn embedding_filter(&self, radial: &Radial<T>) -> Rows<Dual<T>> {
         let (h, rows) = (self.config.channels, radial.cutoffs.len());
         let mut all = Rows::<Dual<T>>::unset(rows, 3 * h);
@@ -167,11 +167,11 @@ pub(crate) struct Filters<T: Scalar> {
     pub(crate) embedding: Rows<Dual<T>>,
     /// Those of layers; none if they are [directed](super::directed).
     pub(crate) layers: Vec<Filter<T>>,
-    /// Values that two passes with these filters share.
+    /// Values shared by two passes with these filters.
     pub(crate) values: Values<T>,
 }
 
-/// A multilayer perceptron whose every layer but perhaps the last ends in a nonlinearity.
+/// A multilayer perceptron with a nonlinearity after every layer, except possibly the last.
 pub(crate) struct Perceptron<'a, T: Scalar> {
     pub(crate) slots: Vec<&'a LinearSlot<T>>,
     pub(crate) packs: &'a Packs,

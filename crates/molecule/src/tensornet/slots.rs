@@ -1,4 +1,4 @@
-//! Slots of a TensorNet: what a probe sees of them, and models with other operators in them.
+//! Slots of a TensorNet: capture by a probe, and models with other operators in them.
 
 use super::properties::{model, molecule, near, predict};
 use super::*;
@@ -56,7 +56,7 @@ fn with_operators(spec: &OpSpec) -> TensorNet<f64> {
 /// Inputs and outputs of a slot, with their examples.
 type Shown = (Mat<f32>, Mat<f32>, Vec<ExampleRows>);
 
-/// Keeps what it sees.
+/// A probe that records inputs and outputs.
 #[derive(Default)]
 struct Keep {
     seen: BTreeMap<SiteId, Shown>,
@@ -303,7 +303,7 @@ fn damaged_operators_are_refused_by_the_name_of_their_slot() {
     }
 }
 
-/// The most rows that a slot of a network is shown of a molecule.
+/// The largest number of rows of a slot for a molecule.
 fn most_rows(net: &TensorNet<f32>, index: usize) -> usize {
     let batch = Batch::new(&[&two()[index]], net.config()).expect("a batch");
     let (mut probe, mut state) = (Keep::default(), net.begin(&batch).expect("a state"));

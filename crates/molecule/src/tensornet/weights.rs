@@ -9,7 +9,7 @@ use linwright_ops::{
 };
 use linwright_tensor::{Mat, Scalar};
 
-/// What the slots of the model do: mix channels of a tensor's parts.
+/// Roles of the slots of the model: mixing channels of a tensor's parts.
 pub const MIXING: SlotRole = SlotRole::new("mixing", &["linears_tensor"]);
 /// Radial functions to filters.
 pub const FILTER: SlotRole = SlotRole::new("filter", &["distance_proj"]);
@@ -44,7 +44,7 @@ pub(crate) struct RadialBasis<T> {
 pub(crate) struct Embedding<T: Scalar> {
     /// Channels of each species.
     pub(crate) species: Mat<T>,
-    /// Channels of receiver and sender to those of the pair.
+    /// Channels of receiver and sender to channels of the pair.
     pub(crate) pair: LinearSlot<T>,
     /// Radial functions to the filters of the three parts.
     pub(crate) filters: [LinearSlot<T>; 3],
@@ -102,7 +102,7 @@ pub struct TensorNet<T: Scalar = f32> {
     pub(crate) packs: Packs,
 }
 
-/// What a tensor of a model is for.
+/// The role of a tensor in a model.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum TensorUse {
     /// Trained, with weight decay.
@@ -122,7 +122,7 @@ pub struct NamedTensor<'a, T> {
     pub shape: Vec<usize>,
     /// The numbers.
     pub values: &'a mut [T],
-    /// What it is for.
+    /// Its role.
     pub purpose: TensorUse,
 }
 
@@ -313,7 +313,7 @@ impl<T: Scalar> TensorNet<T> {
     ///
     /// # Errors
     /// [`MoleculeError::Architecture`] for hyper-parameters out of range, [`MoleculeError::Tensor`]
-    /// for tensors of another size, and those of `lookup`.
+    /// for tensors of another size, and errors of `lookup`.
     pub fn from_tensors(
         config: TensorNetConfig,
         lookup: impl FnMut(&str, &[usize]) -> Result<Vec<T>, MoleculeError>,
@@ -325,7 +325,7 @@ impl<T: Scalar> TensorNet<T> {
     /// name and shape of the slot, and dense weights for the others.
     ///
     /// # Errors
-    /// As there, [`MoleculeError::Tensor`] for an operator of another shape, and those of
+    /// As there, [`MoleculeError::Tensor`] for an operator of another shape, and errors of
     /// `operators`.
     pub fn with_operators(
         config: TensorNetConfig,
@@ -368,13 +368,13 @@ impl<T: Scalar> TensorNet<T> {
         self.packs = Packs::new(&self.linears());
     }
 
-    /// What is added to the output of each molecule, and the factor of the output of each atom.
+    /// The offset of the output of each molecule, and the factor of the output of each atom.
     #[must_use]
     pub fn offset_and_scale(&self) -> (f64, f64) {
         (self.mean, self.std)
     }
 
-    /// Sets what is added to the output of each molecule, and the factor of each atom's output.
+    /// Sets the offset of the output of each molecule, and the factor of each atom's output.
     pub fn set_offset_and_scale(&mut self, mean: f64, std: f64) {
         (self.mean, self.std) = (mean, std);
     }
@@ -450,8 +450,8 @@ impl<T: Scalar> TensorNet<T> {
         tensors
     }
 
-    /// All tensors with their shapes as checkpoints of torchmd-net name them, with the mean and the
-    /// factor of outputs. The widths of `gauss` functions have the reference's sign.
+    /// All tensors with their shapes and their names in checkpoints of torchmd-net, including the
+    /// mean and the factor of outputs. The widths of `gauss` functions have the reference's sign.
     #[must_use]
     pub fn to_tensors(&self) -> Vec<(String, Vec<usize>, Vec<T>)> {
         let mut copy = self.clone();

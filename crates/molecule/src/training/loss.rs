@@ -2,7 +2,7 @@
 
 use serde::{Deserialize, Serialize};
 
-/// What a deviation costs, by the name of torchmd-net's option `train_loss`.
+/// The loss of a deviation, with the names of torchmd-net's option `train_loss`.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Serialize, Deserialize)]
 pub enum LossKind {
     /// The square.
@@ -15,7 +15,7 @@ pub enum LossKind {
     /// Half the square up to `delta`, then a line of slope `delta` (Huber 1964).
     #[serde(rename = "huber")]
     Huber {
-        /// Where the line begins, in the unit of the deviation.
+        /// Start of the line, in the unit of the deviation.
         delta: f64,
     },
 }

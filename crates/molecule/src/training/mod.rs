@@ -1,8 +1,8 @@
 //! Training of a TensorNet on energies and forces, by the one loop of `train`.
 //!
-//! The gradient of a force loss takes no tape: with `g` the gradient of the loss by forces, that by
-//! parameters is the gradient of the derivative of the energy along `-g`, one pass forward and back
-//! over numbers with tangents.
+//! The gradient of a force loss needs no tape: with `g` the gradient of the loss by forces, that by
+//! parameters is the gradient of the derivative of the energy along `-g`, one forward and backward
+//! pass over numbers with tangents.
 
 mod loss;
 mod references;
@@ -22,7 +22,7 @@ use std::error::Error;
 /// Structures of a work item: a constant, so that bits do not depend on the number of threads.
 const BLOCK: usize = 4;
 
-/// How a potential is trained, but for the settings of the loop.
+/// Settings of a training, in addition to those of the loop.
 #[derive(Clone, Copy, Debug, PartialEq)]
 pub struct TrainingPlan {
     /// Weight of the mean loss of energies.
@@ -31,14 +31,14 @@ pub struct TrainingPlan {
     pub force_weight: f64,
     /// Loss of both.
     pub loss: LossKind,
-    /// Structures in a batch; the last one of an epoch has what is left.
+    /// Structures in a batch; the last batch of an epoch has the remaining ones.
     pub batch: usize,
     /// Key of the order of structures in each epoch.
     pub key: RngKey,
 }
 
-/// Training of a TensorNet, in place: in each epoch all structures once, in an order drawn from the
-/// key and the number of the epoch.
+/// Training of a TensorNet, in place: every epoch visits all structures once, in an order drawn
+/// from the key and the number of the epoch.
 #[derive(Debug)]
 pub struct TensorNetTraining<'a> {
     model: &'a mut TensorNet<f32>,
@@ -73,7 +73,7 @@ impl<'a> TensorNetTraining<'a> {
             return wrong("batch", "no structure", "structures to train and to validate on");
         }
         if model.config().trainable_rbf {
-            return wrong("trainable_rbf", "true", "false; radial functions stay as they are");
+            return wrong("trainable_rbf", "true", "false; radial functions cannot be trained");
         }
         for (index, one) in training.iter().chain(validation).enumerate() {
             let forces = one.labels.forces.as_ref();
@@ -210,7 +210,7 @@ impl Problem for TensorNetTraining<'_> {
             let own: Vec<&Vec<f32>> = parts.iter().filter_map(|part| part.get(name)).collect();
             add_up(&own, numbers);
         });
-        // To the threads that need it in the next step.
+        // Returned to the threads that need it in the next step.
         parallel::for_each(parts, |_, part| part.into_values().for_each(scratch::give_back));
         Ok(loss)
     }

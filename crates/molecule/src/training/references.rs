@@ -1,12 +1,12 @@
-//! What is subtracted from energies before anything is learnt: energies of isolated atoms, given or
-//! found by least squares, or the mean, as torchmd-net's `standardize` has it.
+//! Values subtracted from energies before training: energies of isolated atoms, given or estimated
+//! by least squares, or the mean, as in torchmd-net's `standardize`.
 
 use crate::{MoleculeError, Structure, shown_species};
 use linwright_tensor::Mat;
 use linwright_tensor::linalg::svd;
 
 /// Singular values below this share of the largest are zero: compositions that are multiples of
-/// each other tell energies of elements in their proportion only.
+/// each other determine only one combination of the energies of their elements.
 const RANK_TOLERANCE: f64 = 1e-9;
 
 /// Offset, scale and energies of atoms of the targets of a training: the model predicts
@@ -28,7 +28,7 @@ impl Default for References {
 }
 
 impl References {
-    /// Nothing but a scale: that of forces, or of energies per atom without them.
+    /// Only a scale: that of forces, or without forces that of energies per atom.
     #[must_use]
     pub fn none(structures: &[&Structure]) -> Self {
         Self { scale: scale(structures, &[]), ..Self::default() }
@@ -48,8 +48,8 @@ impl References {
         Ok(Self { atoms: Vec::new(), offset, scale })
     }
 
-    /// Energies of atoms that come nearest to the energies of structures: the smallest ones, where
-    /// compositions leave a choice.
+    /// Least-squares energies of atoms for the energies of structures; the minimum-norm solution if
+    /// compositions are dependent.
     ///
     /// # Errors
     /// A structure without energy, or energies whose squares overflow.
@@ -149,7 +149,7 @@ fn energies(structures: &[&Structure]) -> Result<Vec<f64>, MoleculeError> {
     structures.iter().enumerate().map(of).collect()
 }
 
-/// Root mean square of force components, or without forces of what is left of energies per atom.
+/// Root mean square of force components, or without forces of the residuals of energies per atom.
 fn scale(structures: &[&Structure], atoms: &[f64]) -> f64 {
     let of = References { atoms: atoms.to_vec(), ..References::default() };
     let (mut sum, mut count) = (0.0, 0u64);

@@ -1,6 +1,6 @@
-//! Which structures are trained on, validated on and tested on: the permutation that torchmd-net
-//! draws, `numpy.random.default_rng(seed).permutation(n)`, so that the same seed divides a set in
-//! the same way there and here.
+//! Division into training, validation and test structures by the permutation of torchmd-net,
+//! `numpy.random.default_rng(seed).permutation(n)`, so that the same seed gives the same division
+//! in both programs.
 //!
 //! Sources: O'Neill 2014, "PCG: A Family of Simple Fast Space-Efficient Statistically Good
 //! Algorithms" (XSL-RR 128/64), and numpy's documentation of `SeedSequence`. Its numbers are
@@ -14,10 +14,10 @@ use std::path::Path;
 /// Sets of a division by their names in torchmd-net's file.
 const ARRAYS: [&str; 3] = ["idx_train", "idx_val", "idx_test"];
 
-/// Structures by what they are for, as indices into the set.
+/// Structures by purpose, as indices into the set.
 #[derive(Clone, Debug, Default, PartialEq, Eq, serde::Serialize, serde::Deserialize)]
 pub struct Split {
-    /// Those trained on, in the order drawn.
+    /// Training structures, in the order drawn.
     pub train: Vec<usize>,
     /// Those validated on.
     pub validation: Vec<usize>,
@@ -27,7 +27,7 @@ pub struct Split {
 
 impl Split {
     /// The first `train` of a permutation of `count` structures, the next `validation`, and the
-    /// next `test`. The rest is left out.
+    /// next `test`. The rest is unused.
     ///
     /// # Panics
     /// If there are fewer structures.
@@ -43,12 +43,12 @@ impl Split {
         }
     }
 
-    /// The division of `count` structures in a file: `split.json` of a training here, or
+    /// The division of `count` structures in a file: `split.json` of `molecule train`, or
     /// `splits.npz` of torchmd-net.
     ///
     /// # Errors
-    /// A file that cannot be read or is no division, one of more structures, one that has a
-    /// structure twice, and one without structures to train or to validate on.
+    /// An unreadable file, or one that is not a division, has an index out of range or a structure
+    /// twice, or has no structures for training or validation.
     pub fn read(path: &Path, count: usize) -> Result<Self, MoleculeError> {
         let wrong = |what: String| MoleculeError::Checkpoint {
             path: path.to_owned(),
@@ -81,13 +81,13 @@ impl Split {
                 is_index.then_some(number as usize)
             };
             let indices: Option<Vec<usize>> = numbers.into_iter().map(index).collect();
-            indices.ok_or_else(|| format!("has numbers in {name} that are no indices"))
+            indices.ok_or_else(|| format!("has numbers in {name} that are not indices"))
         });
         let mut next = || sets.next().unwrap_or_else(|| Ok(Vec::new()));
         Ok(Self { train: next()?, validation: next()?, test: next()? })
     }
 
-    /// Refuses a division that is not one of `count` structures. The error is a description.
+    /// Rejects a division that is not one of `count` structures. The error is a description.
     fn check(&self, count: usize) -> Result<(), String> {
         let mut seen = vec![false; count];
         for index in self.train.iter().chain(&self.validation).chain(&self.test) {
@@ -162,7 +162,7 @@ fn state_of(seed: u64) -> [u64; 4] {
 struct Pcg {
     state: u128,
     increment: u128,
-    /// The upper half of a number whose lower half was taken.
+    /// The upper half of a number whose lower half was used.
     half: Option<u32>,
 }
 
@@ -197,7 +197,8 @@ impl Pcg {
         })
     }
 
-    /// A number from zero to `most`, that included: as many bits as it has, until they are one.
+    /// A number from zero to `most`, inclusive: drawn with as many bits as `most` has, until it is
+    /// in range.
     fn up_to(&mut self, most: u64) -> u64 {
         let mask = u64::MAX >> most.leading_zeros().min(63);
         loop {

@@ -7,18 +7,18 @@ use crate::error::MoleculeError;
 use crate::species::{atomic_number, shown_species};
 use crate::structure::{Column, Structure};
 
-/// Columns of a table, at most.
+/// Largest number of columns of a table.
 const COLUMNS: usize = 4096;
 /// Name of the column that says which coordinates may move.
 const MOVE_MASK: &str = "move_mask";
-/// Charges of atoms whose sum is the charge of the whole, as calculators of ASE have it.
+/// Charges of atoms whose sum is the total charge, as for calculators of ASE.
 pub(super) const INITIAL_CHARGES: &str = "initial_charges";
-/// Sums of charges this near to a whole number are that.
+/// Sums of charges this close to an integer are rounded to it.
 const ROUNDED: f64 = 1e-6;
-/// Name of words behind the columns of plain XYZ.
+/// Name of words after the columns of plain XYZ.
 const UNNAMED: &str = "unnamed";
 
-/// What the columns of a frame hold.
+/// Content of the columns of a frame.
 #[derive(Clone, Debug)]
 pub(super) struct Columns {
     parts: Vec<Part>,
@@ -30,7 +30,7 @@ pub(super) struct Columns {
 struct Part {
     what: What,
     count: usize,
-    /// Whether its words are kept as they are, among [`Structure::columns`].
+    /// Whether its words are kept unchanged in [`Structure::columns`].
     kept: Option<Column>,
 }
 
@@ -38,7 +38,7 @@ struct Part {
 enum What {
     Symbol,
     Number,
-    /// A number beside a symbol, which must say the same.
+    /// An atomic number in addition to a symbol, which must agree.
     SameNumber,
     Position,
     Force,
@@ -50,7 +50,7 @@ enum What {
 }
 
 impl Part {
-    /// The name of a column that is kept.
+    /// The name of a column that is kept as text.
     fn name(&self) -> &str {
         self.kept.as_ref().map_or("", |column| &column.name)
     }
@@ -98,7 +98,7 @@ impl Columns {
                 "momenta" if what == What::Other => return wrong("momenta:R:3"),
                 _ => {}
             }
-            // Writers have these under their own names.
+            // Writers store these under their own names.
             let is_written = match what {
                 What::Force => *name == "forces",
                 What::Charge => *name == "charges",
@@ -167,17 +167,17 @@ impl Columns {
         }
     }
 
-    /// What can be said of a structure when all its lines are read; its charge, unless it has one.
+    /// Completes a structure when all its lines are read; computes its charge, unless it has one.
     pub(super) fn finish(&self, structure: &mut Structure, has_charge: bool) {
         let is_initial = |column: &&Column| column.name == INITIAL_CHARGES && column.width == 1;
         if let Some(column) = structure.columns.iter().find(is_initial).filter(|_| !has_charge) {
             let sum: f64 = column.text.lines().filter_map(number).sum();
-            // Charges of atoms are rounded where they are written.
+            // Charges of atoms are rounded when written.
             let is_whole = (sum - sum.round()).abs() < ROUNDED;
             structure.charge = if is_whole { sum.round() } else { sum };
         }
         if self.open {
-            // Without names or a declaration, only columns that every atom has are any.
+            // Without names or a declaration, only columns present for every atom are used.
             let is_full = |column: &Column| {
                 let width = column.width;
                 let mut lines = column.text.lines();
@@ -241,11 +241,11 @@ fn append<'a>(column: &mut Column, words: impl Iterator<Item = &'a str>) {
     column.text.push('\n');
 }
 
-/// The words of a line and where they start.
+/// The words of a line and their positions.
 struct Words<'a> {
     line: &'a Line<'a>,
     at: usize,
-    /// An atomic number beside the symbol.
+    /// An atomic number in addition to the symbol.
     number: Option<u8>,
 }
 
@@ -311,7 +311,7 @@ impl<'a> Words<'a> {
         element(word).ok_or_else(|| self.line.wrong(at, word, "an atomic number from 1 to 118"))
     }
 
-    /// Refuses an atomic number that contradicts the symbol of the line.
+    /// Rejects an atomic number that contradicts the symbol of the line.
     fn check_number(&self, structure: &Structure) -> Result<(), MoleculeError> {
         match (self.number, structure.species.last()) {
             (Some(number), Some(symbol)) if *symbol != number => {
@@ -330,7 +330,7 @@ impl<'a> Words<'a> {
         mass.ok_or_else(|| self.line.wrong(at, word, expected))
     }
 
-    /// Which coordinates are held: those that may not move.
+    /// Fixed coordinates: those that may not move.
     fn held(&mut self, count: usize) -> Result<[bool; 3], MoleculeError> {
         let mut held = [false; 3];
         for own in held.iter_mut().take(count) {

@@ -4,7 +4,7 @@ use super::{Line, number};
 use crate::error::MoleculeError;
 use serde_json::Value;
 
-/// A pair of the line. A key by itself has the value `T`.
+/// A pair of the line. A key without a value has the value `T`.
 #[derive(Clone, Debug, PartialEq)]
 pub(super) struct Entry {
     pub(super) key: String,
@@ -13,7 +13,7 @@ pub(super) struct Entry {
     pub(super) at: usize,
 }
 
-/// A word for yes or no.
+/// A boolean word.
 pub(super) fn truth(word: &str) -> Option<bool> {
     match word {
         "T" | "True" | "true" | "TRUE" | "1" => Some(true),
@@ -52,7 +52,7 @@ impl Words<'_> {
         self.line.text.len() - self.rest.len()
     }
 
-    /// Byte at which the next word starts, if there is one.
+    /// Byte at which the next word starts, if any.
     fn next_start(&mut self) -> Option<usize> {
         self.rest = self.rest.trim_start();
         (!self.rest.is_empty()).then(|| self.at())
@@ -86,7 +86,7 @@ impl Words<'_> {
         for (at, c) in self.rest.char_indices().skip(1) {
             match c {
                 _ if escaped => {
-                    // Only quotes and backslashes need one; others keep theirs.
+                    // Only quotes and backslashes are escaped; other backslashes are kept.
                     if c != quote && c != '\\' {
                         word.push('\\');
                     }
@@ -132,14 +132,14 @@ impl Entry {
         }
     }
 
-    /// A matrix: nine numbers by rows or columns, or six where it is symmetric; nested lists, which
-    /// ASE writes as JSON, go by rows.
+    /// A matrix: nine numbers by rows or columns, or six if it is symmetric; nested lists, which
+    /// ASE writes as JSON, are by rows.
     pub(super) fn matrix(
         &self,
         line: &Line<'_>,
         by: Order,
     ) -> Result<[[f64; 3]; 3], MoleculeError> {
-        // One more than a matrix has is enough to know.
+        // One more than a matrix has is enough to detect an error.
         let list = ListOfNumbers::of(&self.value, 10).unwrap_or_default();
         let by = if list.is_nested { Order::Rows } else { by };
         match (&list.numbers[..], by) {
@@ -175,19 +175,19 @@ impl Entry {
     }
 }
 
-/// What ASE writes before a value that is neither a number, a text nor a plain list.
+/// Prefix of ASE for values other than numbers, strings and plain lists.
 const JSON: &str = "_JSON ";
 
 /// The finite numbers of a value.
 #[derive(Default)]
 pub(super) struct ListOfNumbers {
     pub(super) numbers: Vec<f64>,
-    /// Whether it is a list of lists, which goes by rows.
+    /// Whether it is a list of lists, which is by rows.
     is_nested: bool,
 }
 
 impl ListOfNumbers {
-    /// Up to `most` numbers of a value; none if something else is there.
+    /// Up to `most` numbers of a value; none if it has anything else.
     pub(super) fn of(text: &str, most: usize) -> Option<Self> {
         let mut found = Self::default();
         match text.strip_prefix(JSON) {
@@ -214,12 +214,12 @@ impl ListOfNumbers {
     }
 }
 
-/// Whether a character stands between the items of a list.
+/// Whether a character separates the items of a list.
 fn is_between(c: char) -> bool {
     c.is_whitespace() || matches!(c, ',' | '[' | ']' | '{' | '}')
 }
 
-/// How nine numbers make a matrix.
+/// Order of the nine numbers of a matrix.
 #[derive(Clone, Copy, PartialEq, Eq)]
 pub(super) enum Order {
     /// The first three are the first row.

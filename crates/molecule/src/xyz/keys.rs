@@ -1,23 +1,23 @@
-//! Names under which files have reference values.
+//! Names of reference values in files.
 
 use serde::{Deserialize, Serialize};
 
 /// Names of reference values, each in order of preference: the first one that a frame has is read.
-/// With a name given by the user in front, a file with several sets of labels says which is meant.
+/// A name given by the user comes first, to select one of several sets of labels.
 #[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
 #[serde(default, deny_unknown_fields)]
 pub struct LabelKeys {
-    /// Of energies, in the line of pairs.
+    /// For energies, in the line of pairs.
     pub energy: Vec<String>,
-    /// Of forces, among the columns.
+    /// For forces, among the columns.
     pub forces: Vec<String>,
-    /// Of stresses, in the line of pairs.
+    /// For stresses, in the line of pairs.
     pub stress: Vec<String>,
-    /// Of virials, in the line of pairs; read where there is no stress.
+    /// For virials, in the line of pairs; read if there is no stress.
     pub virial: Vec<String>,
-    /// Of total charges, in the line of pairs.
+    /// For total charges, in the line of pairs.
     pub charge: Vec<String>,
-    /// Of partial charges, among the columns.
+    /// For partial charges, among the columns.
     pub charges: Vec<String>,
 }
 
@@ -51,14 +51,14 @@ impl Default for LabelKeys {
 }
 
 impl LabelKeys {
-    /// These names with this one alone for energies.
+    /// These names, with only this one for energies.
     #[must_use]
     pub fn with_energy(mut self, name: &str) -> Self {
         self.energy = vec![name.to_owned()];
         self
     }
 
-    /// These names with this one alone for forces.
+    /// These names, with only this one for forces.
     #[must_use]
     pub fn with_forces(mut self, name: &str) -> Self {
         self.forces = vec![name.to_owned()];

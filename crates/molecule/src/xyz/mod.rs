@@ -2,22 +2,20 @@
 //!
 //! A frame is a line with the number of atoms, a line of `key=value` pairs, and a line for each
 //! atom with the columns that `Properties` declares. `Lattice` has the rows of the cell, `pbc`
-//! which
-//! of them repeat: all if it is missing. Other matrices of nine numbers go by columns, vectors of
-//! six
-//! in the order xx, yy, zz, yz, xz, xy. Without a line of pairs, columns are symbol and position.
-//! Source: the format's description in the documentation of ASE, `ase.io.extxyz`.
+//! which of them repeat: all if it is missing. Other matrices of nine numbers are by columns,
+//! vectors of six in the order xx, yy, zz, yz, xz, xy. Without a line of pairs, columns are symbol
+//! and position. Source: the format's description in the documentation of ASE, `ase.io.extxyz`.
 //!
-//! Values that begin with `_JSON` are JSON, as ASE writes nested lists, which go by rows.
+//! Values that begin with `_JSON` are JSON, which ASE uses for nested lists; these are by rows.
 //!
 //! Columns `forces` are labels, `momenta` those of ASE, in roots of atomic mass unit times energy,
-//! `masses` in atomic mass units, `move_mask` says which atoms or coordinates may move. The charge
-//! of the whole is `charge`, or else the sum of the column `initial_charges`, as in ASE. A stress
-//! or virial of atoms without a volume is no label. What is not understood is kept as text, pairs
-//! and columns alike, and written again; so are labels under names that writers do not use.
+//! `masses` in atomic mass units, `move_mask` says which atoms or coordinates may move. The total
+//! charge is `charge`, or else the sum of the column `initial_charges`, as in ASE. A stress or
+//! virial of atoms without a volume is not a label. Unknown pairs and columns are kept as text and
+//! written again, and so are labels under names that writers do not use.
 //!
-//! Deviations: a key or column that is there twice, a column too many, and a charge or a label that
-//! is no number are errors.
+//! Deviations: a duplicate key or column, a column too many, and a charge or a label that is not a
+//! number are errors.
 
 mod atoms;
 mod comment;

@@ -35,7 +35,7 @@ pub fn read_xyz(path: &Path, keys: &LabelKeys) -> Result<Vec<Structure>, Molecul
 }
 
 impl XyzReader<Box<dyn BufRead + Send>> {
-    /// Opens a file, which may be in gzip.
+    /// Opens a file, which may be compressed with gzip.
     ///
     /// # Errors
     /// A file that cannot be opened.
@@ -46,7 +46,7 @@ impl XyzReader<Box<dyn BufRead + Send>> {
 }
 
 impl<R: BufRead> XyzReader<R> {
-    /// A reader of open input, which messages call by `path`.
+    /// A reader of open input, called `path` in messages.
     pub fn new(path: &Path, input: R, keys: LabelKeys) -> Self {
         let path = path.to_owned();
         Self { path, input, keys, number: 0, bytes: Vec::new(), failed: false }
@@ -81,7 +81,7 @@ impl<R: BufRead> XyzReader<R> {
         columns.prepare(&mut structure);
         for atom in 0..atoms {
             if !self.advance()? {
-                let expected = format!("{atoms} atoms, of which {atom} are there");
+                let expected = format!("{atoms} atoms, found {atom}");
                 return Err(self.line()?.wrong(0, "", expected));
             }
             columns.read(&self.line()?, &mut structure)?;
@@ -136,12 +136,12 @@ fn text<'a>(bytes: &'a [u8], path: &'a Path, number: u64) -> Result<&'a str, Mol
     })
 }
 
-/// What the line of pairs says.
+/// Content of the line of pairs.
 struct Header {
     /// Without atoms.
     structure: Structure,
     columns: Columns,
-    /// Whether it has the charge of the whole.
+    /// Whether it has the total charge.
     has_charge: bool,
 }
 
@@ -149,7 +149,7 @@ fn header(line: &Line<'_>, keys: &LabelKeys) -> Result<Header, MoleculeError> {
     let (mut structure, mut columns) = (Structure::default(), Columns::plain());
     let found = match line.text.contains("Properties") || line.text.contains("Lattice") {
         true => Some(entries(line)?),
-        // Words of a plain comment are no pairs, unless they are.
+        // Words of a plain comment are not parsed as pairs unless they have that form.
         false => entries(line).ok().filter(|_| line.text.contains('=')),
     };
     let Some(mut entries) = found else {
@@ -166,7 +166,7 @@ fn header(line: &Line<'_>, keys: &LabelKeys) -> Result<Header, MoleculeError> {
     Ok(Header { structure, columns, has_charge })
 }
 
-/// Cell, labels and all other pairs, with labels under names that writers do not use. Whether there
+/// Cell, labels and all other pairs, with labels under names that writers do not use; whether there
 /// is a charge.
 fn labels(
     line: &Line<'_>,
@@ -181,7 +181,8 @@ fn labels(
     let charge = first(&keys.charge).map(|entry| entry.number(line)).transpose()?;
     structure.charge = charge.unwrap_or(0.0);
     structure.labels.energy = first(&keys.energy).map(|entry| entry.number(line)).transpose()?;
-    // Without a volume there is no stress, and what is there means nothing that could be compared.
+    // Without a volume there is no stress, and a value in the file cannot be compared with
+    // anything.
     let volume = structure.cell.map(|cell| cell.volume()).filter(|volume| *volume > 0.0);
     if let Some(volume) = volume {
         let matrix = |entry: &Entry| entry.matrix(line, Order::Columns);
@@ -202,7 +203,7 @@ fn labels(
     Ok(charge.is_some())
 }
 
-/// Reads `Lattice` and `pbc`. Without a vector that repeats, both stay text.
+/// Reads `Lattice` and `pbc`. Without a vector that repeats, both are kept as text.
 fn cell(
     line: &Line<'_>,
     entries: &mut Vec<Entry>,

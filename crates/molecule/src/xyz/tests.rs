@@ -53,7 +53,7 @@ fn a_file_of_molecules_is_read() {
     assert_eq!(frames.len(), 2);
     for frame in &frames {
         assert_eq!(frame.species, [6, 6, 8, 1, 1, 1, 1, 1, 1]);
-        // A box that does not repeat is no cell.
+        // A box that does not repeat is not a cell.
         assert_eq!(frame.cell, None);
         assert_eq!(frame.labels.forces.as_ref().unwrap().len(), 9);
         assert!(frame.info.contains_key("Lattice"));
@@ -326,7 +326,7 @@ fn units_may_be_said_in_parts() {
     let refuses = |pairs: &str, part: &str| assert!(of(pairs).0.contains(part), "{:?}", of(pairs));
     refuses("units=eV,Bohr energy_unit=kcal/mol", "disagree");
     refuses("length_units=furlong", "length_units = furlong");
-    refuses("forces_unit=Ha/bohr", "no unit of its lengths");
+    refuses("forces_unit=Ha/bohr", "no unit for its lengths");
     // Forces alone may have a unit of their own.
     let (units, force) = of("e_unit=Hartree r_unit=Ang forces_unit=Hartree/Bohr");
     assert!(units == "Hartree,A" && (force - 1.0 / 0.529_177_210_903).abs() < 1e-12, "{force}");

@@ -11,28 +11,28 @@ use std::fmt::Write as _;
 use std::io::{self, Write};
 use std::path::Path;
 
-/// A writer of frames, in the order in which they come.
+/// A writer of frames, in order.
 #[derive(Debug)]
 pub struct XyzWriter<W> {
     out: W,
     text: String,
 }
 
-/// Numbers of every atom that are no labels of a structure, such as deviations.
+/// Per-atom numbers other than labels of a structure, such as deviations.
 #[derive(Clone, Copy, Debug, PartialEq)]
 pub struct XyzColumn<'a> {
     /// Its name in the file, without colons.
     pub name: &'a str,
     /// Numbers of an atom.
     pub width: usize,
-    /// Those of all atoms, in order.
+    /// Numbers of all atoms, in order.
     pub values: &'a [f64],
 }
 
 /// Writes all frames of a file, atomically.
 ///
 /// # Errors
-/// A structure with values that a file cannot hold, or an error of the system.
+/// A structure with values that cannot be stored in a file, or an error of the operating system.
 pub fn write_xyz(
     path: &Path,
     structures: &[Structure],
@@ -52,23 +52,24 @@ impl<W: Write> XyzWriter<W> {
     }
 
     /// Writes a frame: its labels as `energy`, `stress`, `charge`, `momenta`, `masses`,
-    /// `move_mask`, `forces` and `charges`, all numbers so that they are read back to the last bit,
-    /// and all further pairs and columns as they are.
+    /// `move_mask`, `forces` and `charges`, with all numbers exact to the last bit, and all further
+    /// pairs and columns unchanged.
     ///
     /// # Errors
-    /// A structure with values that a file cannot hold, or an error of the system.
+    /// A structure with values that cannot be stored in a file, or an error of the operating
+    /// system.
     pub fn frame(&mut self, structure: &Structure) -> Result<(), MoleculeError> {
         self.frame_with(structure, &[])
     }
 
-    /// Writes a frame as [`Self::frame`] does, with further columns, in place of those of the same
-    /// names that the structure has.
+    /// Writes a frame like [`Self::frame`], with further columns, which replace those of the
+    /// structure with the same names.
     ///
     /// # Errors
     /// As [`Self::frame`].
     ///
     /// # Panics
-    /// If a column has no numbers, or not those of every atom.
+    /// If a column is empty, or does not have numbers for every atom.
     pub fn frame_with(
         &mut self,
         structure: &Structure,
@@ -89,21 +90,21 @@ impl<W: Write> XyzWriter<W> {
         self.out.write_all(self.text.as_bytes()).map_err(|source| MoleculeError::Output { source })
     }
 
-    /// What was written to.
+    /// The underlying output.
     pub fn into_inner(self) -> W {
         self.out
     }
 
-    /// Passes on what is buffered.
+    /// Flushes the buffer.
     ///
     /// # Errors
-    /// An error of the system.
+    /// An error of the operating system.
     pub fn flush(&mut self) -> io::Result<()> {
         self.out.flush()
     }
 }
 
-/// Checks what a reader would refuse.
+/// Checks for content that a reader would reject.
 fn check(structure: &Structure) -> Result<(), MoleculeError> {
     structure.check()?;
     let unnamed = structure.species.iter().position(|number| symbol(*number).is_none());
@@ -140,8 +141,8 @@ fn header(text: &mut String, structure: &Structure, columns: &str) {
     pair(text, "Properties", columns);
     let keys = LabelKeys::default();
     let has = |key: &str| structure.info.contains_key(key);
-    // A reference under another name is read before the same number as `energy`; what the file has
-    // there is something else.
+    // Readers prefer a reference with the same value under another name, so a different `energy` of
+    // the file is kept.
     let is_same = |name: &String| {
         let number = structure.info.get(name).and_then(|text| parse_numbers(text));
         number.as_deref() == labels.energy.as_ref().map(std::slice::from_ref)
@@ -159,7 +160,7 @@ fn header(text: &mut String, structure: &Structure, columns: &str) {
     let is_said =
         keys.charge.iter().any(|key| has(key)) || structure.column(INITIAL_CHARGES).is_some();
     if structure.charge != 0.0 || is_said {
-        // Readers take a whole number for an integer, as charges are.
+        // Readers take a whole number for an integer, like charges.
         pair(text, "charge", &format!("{}", structure.charge));
     }
     if let Some(cell) = &structure.cell {
@@ -268,7 +269,7 @@ impl<'a> Table<'a> {
     }
 }
 
-/// Whether atoms are held as a whole.
+/// Whether whole atoms are fixed.
 fn is_by_atom(held: &[[bool; 3]]) -> bool {
     held.iter().all(|[x, y, z]| x == y && y == z)
 }
@@ -279,14 +280,14 @@ fn push(text: &mut String, numbers: impl Iterator<Item = f64>) {
     }
 }
 
-/// Numbers as a file has them, exact to the last bit.
+/// Numbers for a file, exact to the last bit.
 #[must_use]
 pub fn xyz_numbers<'a>(numbers: impl IntoIterator<Item = &'a f64>) -> String {
     let words: Vec<String> = numbers.into_iter().map(|number| format!("{number:?}")).collect();
     words.join(" ")
 }
 
-/// Adds a pair, in quotes where it needs them.
+/// Adds a pair, quoted if necessary.
 fn pair(text: &mut String, key: &str, value: &str) {
     if !text.ends_with('\n') {
         text.push(' ');
@@ -308,7 +309,7 @@ fn quoted(text: &mut String, word: &str) {
     for c in word.chars() {
         match c {
             '"' | '\\' => text.extend(['\\', c]),
-            // A line cannot hold the end of one.
+            // A value cannot contain a line end.
             '\n' | '\r' => text.push(' '),
             c => text.push(c),
         }

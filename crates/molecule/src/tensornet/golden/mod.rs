@@ -2,9 +2,9 @@
 //! `<stem>_weights.safetensors` in `tensornet` of `$LINWRIGHT_GOLDEN`, by default
 //! `testdata/golden` of the workspace.
 //!
-//! A set may have any systems and any of the known tensors of them, but for those that its
-//! description names, which it must have. What it has is compared, and a test that found nothing to
-//! compare in any set fails. Tolerances are those of the set where it gives them.
+//! A set may have any systems with any of the known tensors, and must have those in its
+//! description. Everything present is compared, and a test with nothing to compare in any set
+//! fails. Tolerances are those of the set, if given.
 
 #![allow(
     clippy::disallowed_methods,
@@ -24,7 +24,7 @@ use std::path::{Path, PathBuf};
 
 pub(super) type Tensors = BTreeMap<String, Vec<f64>>;
 
-/// What is allowed where a set does not say it, by precision and quantity.
+/// Default tolerances, by precision and quantity.
 const TOLERANCES: [(&str, &str, f64); 5] = [
     ("f64", "energ", 1e-10),
     ("f64", "force", 1e-10),
@@ -37,8 +37,8 @@ const TOLERANCES: [(&str, &str, f64); 5] = [
 /// an update.
 const SINGLE: f64 = f32::EPSILON as f64 / 2.0;
 
-/// What a set allows of a quantity: its texts are such as `abs 1e-5 energy, 4e-5 force`, where a
-/// number is of the words behind it. What stands in brackets is a remark.
+/// The tolerance of a set for a quantity, from texts such as `abs 1e-5 energy, 4e-5 force`, where a
+/// number applies to the words after it. Text in brackets is a comment.
 fn stated(about: &Value, precision: &str, quantity: &str) -> Option<f64> {
     let texts = about["tolerance"].as_object()?;
     let (_, text) = texts.iter().find(|(key, _)| key.starts_with(precision))?;
@@ -76,7 +76,7 @@ pub(super) struct Set {
     pub(super) weights: Tensors,
 }
 
-/// All sets of models, of which there must be one.
+/// All sets of models, at least one.
 fn sets() -> Vec<Set> {
     let default = Path::new(env!("CARGO_MANIFEST_DIR")).join("../../testdata/golden");
     let root = std::env::var_os("LINWRIGHT_GOLDEN").map_or(default, PathBuf::from);
@@ -135,14 +135,14 @@ impl Set {
         close(what, &found, stored, tolerance);
     }
 
-    /// Whether the description names a tensor of a system that begins so.
+    /// Whether the description names a tensor of a system with this prefix.
     fn announces(&self, start: &str) -> bool {
         let keys = |list: &str| self.about[list].as_object().into_iter().flat_map(|all| all.keys());
         let mut all = keys("keys_per_system").chain(keys("extra_keys_mol"));
         all.any(|key| key.split([',', '/', ' ']).any(|name| name.starts_with(start)))
     }
 
-    /// Systems: what stands before a slash, wherever there are species and places.
+    /// Systems: prefixes before a slash, wherever there are species and positions.
     pub(super) fn systems(&self) -> Vec<&str> {
         let names = self.tensors.keys().filter_map(|key| key.split_once('/'));
         let names: BTreeSet<&str> = names.map(|(system, _)| system).collect();
@@ -212,7 +212,7 @@ pub(super) fn close(what: &str, found: &[f64], want: &[f64], tolerance: f64) {
     assert!(is_close, "{what} is off by {off:e}, of numbers up to {largest:e}");
 }
 
-/// Compares what a set has, and counts it.
+/// Compares the values in a set, and counts them.
 pub(super) struct Comparison<'a> {
     set: &'a Set,
     system: &'a str,
@@ -307,7 +307,7 @@ pub(super) fn check_edges(one: &mut Comparison<'_>) {
     let units = units.map(|all| triples(all));
     let mut theirs: Vec<Edge> = (0..receivers.len())
         .map(|k| {
-            // Where a set has no numbers, ours stand in for them once both are in one order.
+            // Numbers missing in a set are replaced by ours after sorting.
             let d = lengths.map_or(f64::NAN, |all| all[k]);
             let [x, y, z] = units.as_ref().map_or([f64::NAN; 3], |all| all[k]);
             ([receivers[k] as usize, senders[k] as usize], [d, x, y, z])

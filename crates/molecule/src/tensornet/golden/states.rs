@@ -24,7 +24,7 @@ fn compose(t: [f64; 9]) -> [[f64; 3]; 3] {
     ]
 }
 
-/// Components of parts by atom as the sets have them: I, A (three) or S (xx, xy, xz, yy, yz).
+/// Components of parts by atom as in the sets: I, A (three) or S (xx, xy, xz, yy, yz).
 fn parts(rows: &Rows<f64>, part: &str) -> Vec<f64> {
     let (atoms, h) = (rows.rows() / 9, rows.cols());
     let mut found = Vec::new();
@@ -73,7 +73,7 @@ fn products(model: &TensorNet<f64>, batch: &Batch, layer: &LayerPass<f64>) -> Ve
     found
 }
 
-/// Compares all states that a set has of a system.
+/// Compares all states of a system in a set.
 pub(in super::super) fn check(one: &mut Comparison<'_>) {
     let tolerance = one.set.tolerance("f64", "intermediate");
     let model = one.set.model::<f64>();

@@ -5,18 +5,18 @@ use super::{Set, sets, triples};
 use crate::Wanted;
 use std::collections::BTreeMap;
 
-/// Rates and decays that are tried on a set that does not give its own.
+/// Rates and decays to try for a set without them.
 const RATES: [f64; 9] = [1e-4, 2e-4, 3e-4, 5e-4, 1e-3, 2e-3, 3e-3, 5e-3, 1e-2];
 const DECAYS: [f64; 2] = [0.0, 0.01];
-/// Weights of losses are found again from gradients to this.
+/// Accuracy to which weights of losses are recovered from gradients.
 const ROUNDING: f64 = 1e-9;
-/// The beginning of names of parameters after as many steps as follow it.
+/// Prefix of names of parameters, followed by the number of steps.
 const AFTER: &str = "train/param_after";
 
 /// Numbers by the name of the parameter.
 type Numbers = BTreeMap<String, Vec<f64>>;
 
-/// AdamW as a set describes it.
+/// AdamW as described by a set.
 #[derive(Clone, Copy, Debug)]
 struct Steps {
     rate: f64,
@@ -77,8 +77,8 @@ impl<'a> Training<'a> {
         model.loss_gradients((batch, &model.filters(batch)), &by_energies, &by_forces)
     }
 
-    /// The two weights by least squares from the gradients, which are linear in them; that they fit
-    /// is what the comparison of all gradients says then.
+    /// The two weights by least squares from the gradients, which are linear in them; the
+    /// comparison of all gradients then checks the fit.
     fn fitted_weights(&self) -> [f64; 2] {
         let model = self.set.model::<f64>();
         let batch = self.set.batch(self.system, model.config());
@@ -170,7 +170,7 @@ struct State {
     of: BTreeMap<String, (Vec<f64>, Vec<f64>)>,
 }
 
-/// The system that is trained on: as described, or the one with as many molecules and atoms.
+/// The training system: as described, or the one with the same number of molecules and atoms.
 fn system_of(set: &Set) -> &str {
     let sizes = [set.need("train", "y").len(), set.need("train", "neg_dy").len() / 3];
     let fits = |system: &&str| {
@@ -218,8 +218,8 @@ pub(in super::super) fn check(set: &Set) -> usize {
     compared + usize::from(!losses.is_empty())
 }
 
-/// Compares the gradients of squares of energies and forces with a central difference along them:
-/// what a set without steps has.
+/// Compares the gradients of squares of energies and forces with a central difference along them,
+/// for sets without steps.
 fn check_derivative(set: &Set) {
     let mut model = set.model::<f64>();
     let system = *set.systems().first().expect("a system");
